@@ -1,0 +1,1 @@
+# conf: nothing yet

@@ -1,0 +1,1 @@
+# daemon/app: no source yet

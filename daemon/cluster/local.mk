@@ -1,0 +1,1 @@
+# daemon/cluster: no source yet

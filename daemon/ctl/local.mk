@@ -1,0 +1,1 @@
+# daemon/ctl: no source yet

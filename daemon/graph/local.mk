@@ -1,0 +1,1 @@
+# daemon/graph: no source yet

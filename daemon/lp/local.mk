@@ -1,0 +1,1 @@
+# daemon/lp: no source yet

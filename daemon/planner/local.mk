@@ -1,0 +1,1 @@
+# daemon/planner: no source yet

@@ -1,0 +1,1 @@
+# daemon/spmd: no source yet

@@ -1,0 +1,78 @@
+#include "proto/base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* vsnprintf that never fails: a format error yields an empty text. */
+static void format_into(char *dst, size_t cap, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
+
+static void format_into(char *dst, size_t cap, const char *fmt, va_list ap)
+{
+    if (vsnprintf(dst, cap, fmt, ap) < 0) {
+        dst[0] = '\0';
+    }
+}
+
+enum hsp_status hsp_err_set(struct hsp_err *err, enum hsp_status code, int sys, const char *fmt,
+                            ...)
+{
+    if (err == NULL) {
+        return code;
+    }
+    /* The arguments may point into err->msg itself, so the text is built aside. */
+    char text[sizeof(err->msg)];
+    va_list ap;
+    va_start(ap, fmt);
+    format_into(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (sys != 0) {
+        char sysbuf[96];
+        size_t n = strlen(text);
+        (void)snprintf(text + n, sizeof(text) - n, ": %s",
+                       strerror_r(sys, sysbuf, sizeof(sysbuf))); /* a cut text is still useful */
+    }
+    err->code = code;
+    err->sys = sys;
+    memcpy(err->msg, text, sizeof(text));
+    return code;
+}
+
+enum hsp_status hsp_err_wrap(struct hsp_err *err, const char *fmt, ...)
+{
+    if (err == NULL) {
+        return HSP_EINVAL;
+    }
+    char text[sizeof(err->msg)];
+    va_list ap;
+    va_start(ap, fmt);
+    format_into(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    size_t n = strlen(text);
+    (void)snprintf(text + n, sizeof(text) - n, ": %s", err->msg); /* cut at the end on purpose */
+    memcpy(err->msg, text, sizeof(text));
+    return err->code;
+}
+
+const char *hsp_status_name(enum hsp_status code)
+{
+    switch (code) {
+#define HSP_STATUS_NAME(name, value, text) \
+    case name: return #name;
+        HSP_STATUS_MAP(HSP_STATUS_NAME)
+#undef HSP_STATUS_NAME
+    }
+    return "HSP_UNKNOWN";
+}
+
+const char *hsp_status_text(enum hsp_status code)
+{
+    switch (code) {
+#define HSP_STATUS_TEXT(name, value, text) \
+    case name: return text;
+        HSP_STATUS_MAP(HSP_STATUS_TEXT)
+#undef HSP_STATUS_TEXT
+    }
+    return "unknown status";
+}

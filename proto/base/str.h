@@ -1,0 +1,38 @@
+/* Strict parsing of scalars and nearest-word suggestions.
+ *
+ * Purity: pure. Every parser reads the whole string or fails; no white space, no sign "+", no
+ * locale. On failure *ret is untouched.
+ */
+#ifndef HSP_STR_H
+#define HSP_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HSP_EDIT_MAX = 64 }; /* longer words are never suggested */
+
+/* Levenshtein distance; SIZE_MAX when a word is longer than HSP_EDIT_MAX. */
+size_t hsp_edit_distance(const char *a, const char *b);
+
+/* The word of @list closest to @word, the first one of equals; NULL when none is near enough
+ * (distance above 2 and above a third of the word's length). */
+const char *hsp_str_nearest(const char *word, const char *const *list, size_t n);
+
+bool hsp_parse_i64(const char *s, int64_t *ret);
+bool hsp_parse_u64(const char *s, uint64_t *ret);
+
+/* Decimal notation with optional fraction and exponent; finite. */
+bool hsp_parse_f64(const char *s, double *ret);
+
+/* "4096", "512MiB", "1.5GiB", "80G": units K, M, G, T with or without "iB" or "B" are powers of
+ * 1024, as with systemd; a bare number is bytes. At most 3 digits of fraction. */
+bool hsp_parse_bytes(const char *s, uint64_t *ret);
+
+/* "500ms", "3s", "2m", "1h"; a unit is required. Milliseconds. At most 3 digits of fraction. */
+bool hsp_parse_ms(const char *s, uint64_t *ret);
+
+/* Names of jobs, nodes, devices: 1 to 63 of a-z 0-9 - . with alphanumeric ends. */
+bool hsp_name_valid(const char *s);
+
+#endif

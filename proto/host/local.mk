@@ -1,0 +1,1 @@
+# proto/host: no source yet

@@ -1,0 +1,1 @@
+# proto/layout: no source yet

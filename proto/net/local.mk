@@ -1,0 +1,1 @@
+# proto/net: no source yet

@@ -1,0 +1,1 @@
+# proto/op: no source yet

@@ -1,0 +1,1 @@
+# proto/program: no source yet

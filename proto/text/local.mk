@@ -1,0 +1,1 @@
+# proto/text: no source yet

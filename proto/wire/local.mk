@@ -1,0 +1,1 @@
+# proto/wire: no source yet

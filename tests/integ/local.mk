@@ -1,0 +1,1 @@
+# tests/integ: nothing yet

@@ -1,0 +1,2 @@
+check_LIBRARIES += tests/lib/libtest.a
+tests_lib_libtest_a_SOURCES = tests/lib/testlib.c tests/lib/testlib.h

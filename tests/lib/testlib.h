@@ -1,0 +1,52 @@
+/* What every unit test includes: cmocka with its prerequisites, seeds, status assertions.
+ *
+ * A test draws its randomness from hsp_test_seed(); HSPMD_SEED overrides the default, and the seed
+ * is printed, so a failure can be repeated. */
+#ifndef HSP_TESTLIB_H
+#define HSP_TESTLIB_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/base/err.h"
+
+/* The seed of this run, printed once to stderr. Default 1. */
+uint64_t hsp_test_seed(void);
+
+/* The i-th random number of a named stream under the seed of this run. */
+uint64_t hsp_test_rand(const char *stream, uint64_t i);
+
+/* Uniform integer in [lo, hi]. */
+int64_t hsp_test_range(const char *stream, uint64_t i, int64_t lo, int64_t hi);
+
+/* A new private folder under $TMPDIR; removed with hsp_test_rmdir. Fails the test on error. */
+char *hsp_test_tmpdir(void); /* free() it */
+void hsp_test_rmdir(const char *path);
+
+#define assert_status(expr, want) \
+    hsp_test_assert_status((expr), (want), NULL, #expr, __FILE__, __LINE__)
+
+/* The status, and with it the message of the record when they differ. */
+#define assert_ok(expr, err) \
+    hsp_test_assert_status((expr), HSP_OK, (err), #expr, __FILE__, __LINE__)
+
+/* The recorded code, and the exact message. */
+#define assert_err(err, want, text) hsp_test_assert_err((err), (want), (text), __FILE__, __LINE__)
+
+void hsp_test_assert_status(enum hsp_status got, enum hsp_status want, const struct hsp_err *err,
+                            const char *expr, const char *file, int line);
+void hsp_test_assert_err(const struct hsp_err *err, enum hsp_status want, const char *text,
+                         const char *file, int line);
+
+/* |a - b| <= tol, with the values in the message. */
+#define assert_near(a, b, tol) hsp_test_assert_near((a), (b), (tol), #a, __FILE__, __LINE__)
+void hsp_test_assert_near(double a, double b, double tol, const char *expr, const char *file,
+                          int line);
+
+#endif

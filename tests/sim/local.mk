@@ -1,0 +1,1 @@
+# tests/sim: nothing yet

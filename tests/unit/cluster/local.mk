@@ -1,0 +1,1 @@
+# tests of cluster: none yet

@@ -1,0 +1,1 @@
+# tests of comm: none yet

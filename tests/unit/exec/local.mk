@@ -1,0 +1,1 @@
+# tests of exec: none yet

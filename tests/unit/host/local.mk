@@ -1,0 +1,1 @@
+# tests of host: none yet

@@ -1,0 +1,1 @@
+# tests of layout: none yet

@@ -1,0 +1,1 @@
+# tests of program: none yet

@@ -1,0 +1,1 @@
+# tests of spmd: none yet

@@ -1,0 +1,1 @@
+# tests of wire: none yet

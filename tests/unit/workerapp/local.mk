@@ -1,0 +1,1 @@
+# tests of workerapp: none yet

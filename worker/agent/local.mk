@@ -1,0 +1,1 @@
+# worker/agent: no source yet

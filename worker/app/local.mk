@@ -1,0 +1,1 @@
+# worker/app: no source yet

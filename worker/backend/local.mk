@@ -1,0 +1,1 @@
+# worker/backend: no source yet

@@ -1,0 +1,1 @@
+# worker/comm: no source yet

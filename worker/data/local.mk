@@ -1,0 +1,1 @@
+# worker/data: no source yet

@@ -1,0 +1,1 @@
+# worker/exec: no source yet

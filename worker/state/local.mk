@@ -1,0 +1,1 @@
+# worker/state: no source yet
