@@ -1,1 +1,10 @@
-# proto/text: no source yet
+noinst_LIBRARIES += proto/text/libtext.a
+proto_text_libtext_a_SOURCES = \
+  proto/text/field.c proto/text/field.h \
+  proto/text/yaml.h \
+  proto/text/yamlparse.c \
+  proto/text/yamlread.c \
+  proto/text/yamlwrite.c
+
+# What links libtext needs these behind it.
+TEXT_LIBS = proto/text/libtext.a $(YAML_LIBS) $(BASE_LIBS)

@@ -1,0 +1,125 @@
+/* Scalars and trees back to text. */
+#include "proto/text/yaml.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/buf.h"
+#include "proto/base/size.h"
+#include "proto/base/str.h"
+
+void hsp_yaml_put_json_str(struct hsp_buf *b, const char *text)
+{
+    hsp_buf_u8(b, '"');
+    for (const char *p = text; *p != '\0'; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c == '"' || c == '\\') {
+            hsp_buf_u8(b, '\\');
+            hsp_buf_u8(b, c);
+        } else if (c == '\n') {
+            hsp_buf_puts(b, "\\n");
+        } else if (c == '\t') {
+            hsp_buf_puts(b, "\\t");
+        } else if (c < 0x20 || c == 0x7f) {
+            hsp_buf_printf(b, "\\u%04x", c);
+        } else {
+            hsp_buf_u8(b, c);
+        }
+    }
+    hsp_buf_u8(b, '"');
+}
+
+/* Plain text that no YAML reader, ours or another, takes for anything but text. */
+static bool plain_is_safe(const char *s)
+{
+    static const char *const words[] = {"null", "true", "false", "yes", "no",  "on", "off",
+                                        "Null", "True", "False", "Yes", "No",  "On", "Off",
+                                        "NULL", "TRUE", "FALSE", "YES", "NO",  "ON", "OFF",
+                                        "y",    "n",    "Y",     "N",   "nan", "inf"};
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    for (size_t i = 0; i < HSP_ARRAY_LEN(words); i++) {
+        if (strcmp(s, words[i]) == 0) {
+            return false;
+        }
+    }
+    if (*s == '\0' || (strchr(letters, *s) == NULL && *s != '/' && *s != '_')) {
+        return false;
+    }
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-");
+    return s[n] == '\0';
+}
+
+void hsp_yaml_put_str(struct hsp_buf *b, const char *text)
+{
+    if (plain_is_safe(text)) {
+        hsp_buf_puts(b, text);
+    } else {
+        hsp_yaml_put_json_str(b, text);
+    }
+}
+
+void hsp_yaml_put_f64(struct hsp_buf *b, double v)
+{
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(text, sizeof(text), "%.*g", digits, v); /* 17 digits and exponent fit */
+        double back = 0;
+        if (hsp_parse_f64(text, &back) && memcmp(&back, &v, sizeof(v)) == 0) {
+            break;
+        }
+    }
+    hsp_buf_puts(b, text);
+}
+
+void hsp_yaml_put_bytes(struct hsp_buf *b, uint64_t v)
+{
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    size_t i = 0;
+    while (v != 0 && v % 1024 == 0 && i + 1 < HSP_ARRAY_LEN(units)) {
+        v /= 1024;
+        i++;
+    }
+    hsp_buf_printf(b, "%llu%s", (unsigned long long)v, units[i]);
+}
+
+void hsp_yaml_put_ms(struct hsp_buf *b, uint64_t v)
+{
+    if (v == 0 || v % 1000 != 0) {
+        hsp_buf_printf(b, "%llums", (unsigned long long)v);
+    } else if (v % 60000 != 0) {
+        hsp_buf_printf(b, "%llus", (unsigned long long)(v / 1000));
+    } else if (v % 3600000 != 0) {
+        hsp_buf_printf(b, "%llum", (unsigned long long)(v / 60000));
+    } else {
+        hsp_buf_printf(b, "%lluh", (unsigned long long)(v / 3600000));
+    }
+}
+
+void hsp_yaml_put_flow(struct hsp_buf *b, const struct hsp_yaml *node)
+{
+    if (node->kind == HSP_YAML_NULL) {
+        hsp_buf_puts(b, "null");
+        return;
+    }
+    if (node->kind == HSP_YAML_SCALAR) {
+        /* A plain scalar stays plain (numbers, booleans) unless flow text would break it. */
+        bool keep = !node->quoted && node->text[strcspn(node->text, ",[]{}:#\"'\\\n")] == '\0';
+        if (keep) {
+            hsp_buf_puts(b, node->text);
+        } else {
+            hsp_yaml_put_json_str(b, node->text);
+        }
+        return;
+    }
+    bool map = node->kind == HSP_YAML_MAP;
+    hsp_buf_u8(b, map ? '{' : '[');
+    for (size_t i = 0; i < node->n; i++) {
+        hsp_buf_puts(b, i > 0 ? ", " : "");
+        if (map) {
+            hsp_yaml_put_str(b, node->items[i].key);
+            hsp_buf_puts(b, ": ");
+        }
+        hsp_yaml_put_flow(b, &node->items[i]); /* depth is bounded by the parser */
+    }
+    hsp_buf_u8(b, map ? '}' : ']');
+}
