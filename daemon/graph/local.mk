@@ -1,1 +1,1 @@
-# daemon/graph: no source yet
+noinst_HEADERS += daemon/graph/autodiff.h daemon/graph/graph.h

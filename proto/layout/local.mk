@@ -1,1 +1,1 @@
-# proto/layout: no source yet
+noinst_HEADERS += proto/layout/annot.h proto/layout/cluster_desc.h proto/layout/cover.h

@@ -1,1 +1,4 @@
-# proto/op: no source yet
+noinst_LIBRARIES += proto/op/libop.a
+proto_op_libop_a_SOURCES = \
+  proto/op/dtype.c proto/op/dtype.h \
+  proto/op/op.c proto/op/op.h

@@ -1,0 +1,109 @@
+/* The single-device graph: what the user's model computes, with no devices in it.
+ *
+ * Role:        made by a model family, differentiated once (autodiff.h), then read by planner and
+ * spmd. Purity:      pure.  Ownership: everything lives in the graph's arena; index handles, no
+ * pointers between nodes. Immutable after hsp_graph_autodiff. Invariants:  (G1) nodes are in
+ * topological order: forward nodes first, then backward nodes. (G2) every tensor has one producer
+ * node, or is an input, a parameter or the seed. (G3) backward nodes only read, never replace,
+ * forward tensors.
+ */
+#ifndef HSP_GRAPH_H
+#define HSP_GRAPH_H
+#include "proto/base/arena.h"
+#include "proto/base/buf.h"
+#include "proto/op/op.h"
+#include "proto/program/program.h" /* enum hsp_init_kind, hsp_load */
+
+#define HSP_MAX_GRAPH_TENSORS 65536
+#define HSP_MAX_GRAPH_NODES   65536
+#define HSP_NONE              UINT32_MAX
+
+enum hsp_extent_sym { HSP_EXT_CONST, HSP_EXT_BATCH, HSP_EXT_SEQ };
+struct hsp_extent {
+    uint8_t sym; /* value = k (CONST), k * batch, k * sequence */
+    int64_t k;
+};
+
+enum hsp_tensor_kind {
+    HSP_TENSOR_INPUT,
+    HSP_TENSOR_PARAM,
+    HSP_TENSOR_ACT,
+    HSP_TENSOR_GRAD,
+    HSP_TENSOR_SEED /* the constant 1 backward starts from: a scalar without producer */
+};
+
+struct hsp_tensor {
+    const char *name;
+    uint8_t kind, dtype, rank;
+    struct hsp_extent ext[HSP_MAX_RANK];
+    uint32_t producer; /* node, HSP_NONE for inputs, parameters and the seed */
+    uint8_t load;      /* INPUT: enum hsp_load */
+    uint32_t param;    /* PARAM: index into graph.params */
+    bool saved;        /* an input or activation that a backward node reads */
+};
+
+struct hsp_node {
+    uint8_t op;
+    bool backward;
+    uint8_t n_in, n_out;
+    uint32_t in[HSP_MAX_IN], out[HSP_MAX_OUT]; /* tensors; HSP_NONE: unused output */
+    struct hsp_attrs at;
+    uint32_t layer;      /* pipeline unit: 0 = embedding, 1..L = blocks, L + 1 = head; backward: its
+                            forward's */
+    uint32_t forward_of; /* backward nodes: the forward node they differentiate (sums of gradients:
+                            the one whose contribution came last); forward nodes: HSP_NONE */
+};
+
+/* How tensor parallelism cuts a parameter; which axis of which op follows from it by deduction. */
+struct hsp_param {
+    uint32_t tensor;
+    bool decay;   /* weight decay group: matrices yes, biases and norms no */
+    uint8_t init; /* enum hsp_init_kind */
+    double init_std;
+    int8_t tp_dim;      /* dim cut by tensor parallelism, -1 never */
+    int64_t tp_grain;   /* in elements of that dim */
+    uint32_t tp_family; /* parameters with one number share cut points (heads; ffn of a layer kind);
+                           HSP_NONE when never cut */
+    uint32_t n_grads;   /* contributions whose sum is the gradient (tied weights have two) */
+    uint32_t grad[4];   /* tensors */
+};
+
+struct hsp_model_spec { /* model: of the job file */
+    char family[16];
+    int64_t layers, hidden, heads, vocab, sequence;
+    bool tied_head;
+    double dropout;
+    enum hsp_dtype dtype;
+};
+
+struct hsp_graph {
+    struct hsp_arena *arena; /* owns everything below */
+    struct hsp_model_spec spec;
+    uint32_t n_tensors, n_nodes, n_forward, n_params,
+        n_layers; /* n_layers counts pipeline units: L + 2 */
+    struct hsp_tensor *tensors;
+    struct hsp_node *nodes;
+    struct hsp_param *params;
+    uint32_t loss_sum, n_valid; /* scalar tensors: summed loss, number of labels (fp64) */
+    uint32_t seed;              /* the gradient of loss_sum, HSP_NONE before autodiff */
+};
+
+/* Builds forward and backward of a family ("gpt", "mlp"). Names of parameters are PyTorch module
+ * paths, shapes those of torch.nn (Linear: [out, in]). HSP_EINVAL: unknown family, heads that do
+ * not divide hidden, dropout != 0 (says so), sizes out of range. *ret is freed by hsp_graph_free.
+ */
+enum hsp_status hsp_graph_build(const struct hsp_model_spec *spec, struct hsp_graph **ret,
+                                struct hsp_err *err);
+struct hsp_graph *hsp_graph_free(struct hsp_graph *g);
+void hsp_graph_check(const struct hsp_graph *g); /* G1-G3, shapes against the catalogue */
+void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out); /* `hspmdctl graph show` */
+
+/* Concrete extents of a tensor for a batch of @b sequences. */
+void hsp_tensor_extents(const struct hsp_graph *g, uint32_t tensor, int64_t b,
+                        int64_t ret[HSP_MAX_RANK]);
+/* Training work of one sequence in pipeline unit @layer: floating-point operations and bytes moved,
+ * forward + backward. */
+void hsp_graph_layer_cost(const struct hsp_graph *g, uint32_t layer, double *ret_flops,
+                          double *ret_bytes);
+
+#endif

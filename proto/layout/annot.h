@@ -1,0 +1,50 @@
+/* Annotations: a tree of tiers that says where a tensor lives (architecture D1; HSPMD's DG/DS union
+ * is the two-tier case).
+ *
+ * YAML form: a rank is a number; a tier is a map
+ *   {split: DIM, cuts: [c0, .., cn] | shares: [w1, .., wn], of: [child, ..]}   uneven cuts allowed
+ *   {dup: [child, ..]}          every child holds the same
+ *   {partial: [child, ..]}      the value is the sum over the children
+ * cuts are elements of the parent's box (0 first, its extent last); shares are integer weights,
+ * turned into cuts on multiples of the grain. At most HSP_MAX_TIERS deep. Purity: pure. Ownership:
+ * nodes live in the arena they were made in.
+ */
+#ifndef HSP_ANNOT_H
+#define HSP_ANNOT_H
+#include "proto/base/arena.h"
+#include "proto/base/buf.h"
+#include "proto/layout/cover.h"
+
+#define HSP_MAX_TIERS 4
+#define HSP_MAX_RANKS 1024 /* devices of one job */
+
+enum hsp_tier { HSP_TIER_RANK, HSP_TIER_SPLIT, HSP_TIER_DUP, HSP_TIER_PARTIAL };
+
+struct hsp_annot {
+    enum hsp_tier tier;
+    uint32_t rank;         /* HSP_TIER_RANK */
+    uint8_t dim;           /* HSP_TIER_SPLIT */
+    uint32_t n;            /* children */
+    struct hsp_annot **of; /* children, in order */
+    int64_t *cuts;         /* SPLIT: n + 1 positions relative to the parent's box, or NULL */
+    int64_t *shares;       /* SPLIT without cuts: n weights >= 0 */
+};
+
+/* The cover of @a for a tensor of these extents; shares become cuts at multiples of @grain[dim]
+ * (largest remainder, ties to the lower index). HSP_EINVAL names the broken rule: a rank twice in
+ * one tree, cuts not ascending, cuts not on the grain, last cut not the extent, too deep, dim too
+ * large. */
+enum hsp_status hsp_annot_cover(const struct hsp_annot *a, uint8_t rank, const int64_t *extent,
+                                const int64_t *grain, struct hsp_cover *ret, struct hsp_err *err);
+
+/* Splits @total units in proportion to @w into @ret[0..n]: cut positions, ret[0] = 0, ret[n] =
+ * total. Largest remainder, ties to the lower index. */
+void hsp_cut_shares(int64_t total, uint32_t n, const int64_t *w, int64_t *ret);
+
+/* Text form above, flow style on one line; parse(dump(a)) is equal to a. */
+struct hsp_yaml;
+enum hsp_status hsp_annot_parse(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                struct hsp_annot **ret, struct hsp_err *err);
+void hsp_annot_dump(const struct hsp_annot *a, struct hsp_buf *out);
+
+#endif

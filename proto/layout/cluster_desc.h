@@ -1,0 +1,32 @@
+/* What the planner knows of a cluster: devices with measured profiles, and links.
+ *
+ * Role:    made by hspmdd from hello and probe messages, or read from a --cluster file.
+ * Purity:  pure data. Units are in the names. */
+#ifndef HSP_CLUSTER_DESC_H
+#define HSP_CLUSTER_DESC_H
+#include <stdint.h>
+
+#define HSP_MAX_DEVICES 4096
+
+struct hsp_link_cost {
+    double latency_us;  /* one message */
+    double us_per_byte; /* inverse bandwidth */
+};
+
+struct hsp_device_desc {
+    char name[80];     /* NODE/INDEX */
+    uint32_t node;     /* devices of one node share a number */
+    int64_t mem_bytes; /* offered to jobs */
+    double
+        gemm_flops[2]; /* measured FLOP/s of GEMM, by dtype: [0] fp32, [1] fp64; pacing included */
+    double mem_bytes_per_s; /* element-wise traffic, read + written */
+    double op_us;           /* fixed cost of one instruction */
+};
+
+struct hsp_cluster_desc {
+    uint32_t n;
+    struct hsp_device_desc *dev;           /* borrowed or owned by the maker's arena */
+    struct hsp_link_cost same_node, cross; /* between devices of one node; of two nodes */
+};
+
+#endif

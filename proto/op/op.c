@@ -1,0 +1,312 @@
+#include "proto/op/op.h"
+
+#include <string.h> /* strcmp */
+
+#include "proto/base/check.h"
+#include "proto/base/size.h"
+
+struct op_info {
+    const char *name, *axes;
+    uint8_t n_in, n_out;
+    uint32_t linear[2];
+};
+
+static const struct op_info ops[HSP_N_OPS] = {
+#define X(id, name, n_in, n_out, axes, l0, l1) {name, axes, n_in, n_out, {l0, l1}},
+    HSP_OP_MAP(X)
+#undef X
+};
+
+const char *hsp_op_name(enum hsp_op op)
+{
+    return (uint32_t)op < HSP_N_OPS ? ops[op].name : "unknown";
+}
+
+bool hsp_op_find(const char *name, enum hsp_op *ret_op)
+{
+    for (int i = 0; i < HSP_N_OPS; i++) {
+        if (strcmp(ops[i].name, name) == 0) {
+            *ret_op = (enum hsp_op)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+uint8_t hsp_op_n_in(enum hsp_op op)
+{
+    return (uint32_t)op < HSP_N_OPS ? ops[op].n_in : 0;
+}
+
+uint8_t hsp_op_n_out(enum hsp_op op)
+{
+    return (uint32_t)op < HSP_N_OPS ? ops[op].n_out : 0;
+}
+
+/* ---- reading the axes strings ---- */
+
+/* Marks one use leaves on its axis; the class follows from all of them. */
+struct axis_marks {
+    bool whole, lookup, in_output;
+};
+
+static int8_t axis_of(struct hsp_axes *ax, char name)
+{
+    for (uint8_t i = 0; i < ax->n_axes; i++) {
+        if (ax->axis[i].name == name) {
+            return (int8_t)i;
+        }
+    }
+    HSP_ASSERT(ax->n_axes < HSP_MAX_AXES);
+    ax->axis[ax->n_axes].name = name;
+    return (int8_t)ax->n_axes++;
+}
+
+static void add_dim(struct hsp_operand_use *u, int8_t axis)
+{
+    HSP_ASSERT(u->rank < HSP_MAX_RANK);
+    u->dim[u->rank].axis = axis;
+    u->dim[u->rank].unit = 1;
+    u->rank++;
+}
+
+/* One dim such as "v?^" or "h:0". Returns the first character after it; NULL: the unit is <= 0. */
+static const char *read_dim(const char *p, const struct hsp_attrs *at, struct hsp_axes *ax,
+                            struct hsp_operand_use *u, struct axis_marks *marks)
+{
+    int8_t axis = axis_of(ax, *p++);
+    add_dim(u, axis);
+    struct hsp_dim_use *d = &u->dim[u->rank - 1];
+    for (;; p++) {
+        if (*p == '!') {
+            marks[axis].whole = true;
+        } else if (*p == '?') {
+            marks[axis].lookup = true;
+        } else if (*p == '^') {
+            d->origin = true;
+        } else if (*p == ':') {
+            p++;
+            HSP_ASSERT(*p == '0' || *p == '1');
+            d->unit = at->i[*p - '0'];
+            if (d->unit <= 0) {
+                return NULL;
+            }
+        } else {
+            return p;
+        }
+    }
+}
+
+static void set_classes(struct hsp_axes *ax, const struct axis_marks *marks)
+{
+    for (uint8_t i = 0; i < ax->n_axes; i++) {
+        ax->axis[i].cls = marks[i].whole       ? HSP_AXIS_WHOLE
+                          : marks[i].lookup    ? HSP_AXIS_LOOKUP
+                          : marks[i].in_output ? HSP_AXIS_FREE
+                                               : HSP_AXIS_CONTRACTED;
+    }
+}
+
+enum hsp_status hsp_op_axes(enum hsp_op op, const struct hsp_attrs *at, uint8_t rank,
+                            struct hsp_axes *ret, struct hsp_err *err)
+{
+    if ((uint32_t)op >= HSP_N_OPS) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "no op has number %u", (unsigned)op);
+    }
+    if (rank > HSP_MAX_RANK) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%s: rank %u above limit %d", ops[op].name, rank,
+                           HSP_MAX_RANK);
+    }
+    struct hsp_axes ax = {.linear = {ops[op].linear[0], ops[op].linear[1]}};
+    struct axis_marks marks[HSP_MAX_AXES] = {0};
+    struct hsp_operand_use *u = &ax.in[ax.n_in++];
+    for (const char *p = ops[op].axes; *p != '\0';) {
+        uint8_t first = u->rank;
+        if (*p == ' ') {
+            p++;
+        } else if (*p == ',') {
+            HSP_ASSERT(ax.n_out > 0 ? ax.n_out < HSP_MAX_OUT : ax.n_in < HSP_MAX_IN);
+            u = ax.n_out > 0 ? &ax.out[ax.n_out++] : &ax.in[ax.n_in++];
+            p++;
+        } else if (p[0] == '-' && p[1] == '>') {
+            u = &ax.out[ax.n_out++];
+            p += 2;
+        } else if (*p == '.') {
+            for (uint8_t d = 0; d < rank; d++) {
+                add_dim(u, axis_of(&ax, (char)('0' + d)));
+            }
+            p += 3;
+        } else {
+            p = read_dim(p, at, &ax, u, marks);
+            if (p == NULL) {
+                return hsp_err_set(err, HSP_EINVAL, 0, "%s: unit %lld below 1", ops[op].name,
+                                   (long long)u->dim[u->rank - 1].unit);
+            }
+        }
+        for (uint8_t d = first; ax.n_out > 0 && d < u->rank; d++) {
+            marks[u->dim[d].axis].in_output = true;
+        }
+    }
+    HSP_ASSERT(ax.n_in == ops[op].n_in);
+    HSP_ASSERT(ax.n_out == ops[op].n_out);
+    set_classes(&ax, marks);
+    *ret = ax;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_op_extents(enum hsp_op op, const struct hsp_attrs *at,
+                               const struct hsp_axes *ax, int64_t in[][HSP_MAX_RANK],
+                               int64_t ret_axis[HSP_MAX_AXES], struct hsp_err *err)
+{
+    int64_t ext[HSP_MAX_AXES];
+    for (int a = 0; a < HSP_MAX_AXES; a++) {
+        ext[a] = -1;
+    }
+    for (uint8_t i = 0; i < ax->n_in; i++) {
+        for (uint8_t d = 0; d < ax->in[i].rank; d++) {
+            const struct hsp_dim_use *u = &ax->in[i].dim[d];
+            if (in[i][d] < 0 || in[i][d] % u->unit != 0) {
+                return hsp_err_set(err, HSP_EINVAL, 0,
+                                   "%s: extent %lld of operand %u dim %u is not a multiple of %lld",
+                                   hsp_op_name(op), (long long)in[i][d], i, d, (long long)u->unit);
+            }
+            int64_t n = in[i][d] / u->unit;
+            if (ext[u->axis] >= 0 && ext[u->axis] != n) {
+                return hsp_err_set(err, HSP_EINVAL, 0,
+                                   "%s: axis %c is %lld in operand %u dim %u but %lld before",
+                                   hsp_op_name(op), ax->axis[u->axis].name, (long long)n, i, d,
+                                   (long long)ext[u->axis]);
+            }
+            ext[u->axis] = n;
+        }
+    }
+    for (uint8_t a = 0; a < ax->n_axes; a++) {
+        if (ext[a] < 0) {
+            ext[a] = ax->axis[a].name == 'o' ? 1 : at->i[0];
+        }
+        if (ext[a] < 0) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "%s: extent %lld of axis %c is negative",
+                               hsp_op_name(op), (long long)ext[a], ax->axis[a].name);
+        }
+    }
+    memcpy(ret_axis, ext, sizeof ext);
+    return HSP_OK;
+}
+
+/* ---- costs ---- */
+
+/* Elements of an operand on these axis extents. */
+static double operand_count(const struct hsp_operand_use *u, const int64_t *axis)
+{
+    double n = 1;
+    for (uint8_t d = 0; d < u->rank; d++) {
+        n *= (double)(axis[u->dim[d].axis] * u->dim[d].unit);
+    }
+    return n;
+}
+
+/* The product of all axes: multiply-adds of an einsum. */
+static double axes_count(const int64_t *axis, const struct hsp_axes *ax)
+{
+    double n = 1;
+    for (uint8_t a = 0; a < ax->n_axes; a++) {
+        n *= (double)axis[a];
+    }
+    return n;
+}
+
+/* Operations per element of input 0 (embed: of the output); transcendental functions count 10. */
+static double element_work(enum hsp_op op)
+{
+    switch (op) {
+    case HSP_OP_BIAS_ADD:
+    case HSP_OP_BIAS_DB:
+    case HSP_OP_ADD:
+    case HSP_OP_SUM:
+    case HSP_OP_COUNT:
+    case HSP_OP_EMBED_DW: return 1;
+    case HSP_OP_SQSUM: return 2;
+    case HSP_OP_LAYERNORM: return 8;
+    case HSP_OP_LAYERNORM_DX: return 11;
+    case HSP_OP_LAYERNORM_DW: return 5;
+    case HSP_OP_GELU: return 14;
+    case HSP_OP_GELU_DX: return 28;
+    case HSP_OP_XENT: return 12;
+    case HSP_OP_XENT_DX: return 13;
+    case HSP_OP_ADAMW: return 16;
+    case HSP_OP_SGDM: return 6;
+    case HSP_OP_EMBED:
+    case HSP_OP_BROADCAST:
+    case HSP_OP_FLATTEN:
+    case HSP_OP_UNFLATTEN:
+    case HSP_OP_LINEAR:
+    case HSP_OP_LINEAR_DX:
+    case HSP_OP_LINEAR_DW:
+    case HSP_OP_ATTENTION:
+    case HSP_OP_ATTENTION_BWD: return 0;
+    }
+    return 0;
+}
+
+/* Query-key pairs of all heads; a causal query at an unknown place sees (t + 1) / 2 keys. */
+static double attention_pairs(const struct hsp_attrs *at, const int64_t *axis,
+                              const struct hsp_axes *ax)
+{
+    double pairs = 1;
+    for (uint8_t a = 0; a < ax->n_axes; a++) {
+        double n = (double)axis[a];
+        pairs *= ax->axis[a].name == 't' && at->i[1] != 0 ? (n + 1) / 2 : n;
+    }
+    return pairs;
+}
+
+double hsp_op_flops(enum hsp_op op, const struct hsp_attrs *at, const int64_t axis[HSP_MAX_AXES],
+                    const struct hsp_axes *ax)
+{
+    if (op == HSP_OP_LINEAR || op == HSP_OP_LINEAR_DX || op == HSP_OP_LINEAR_DW) {
+        return 2 * axes_count(axis, ax);
+    }
+    if (op == HSP_OP_ATTENTION) { /* q k^T and p v, the softmax */
+        return attention_pairs(at, axis, ax) * (4 * (double)at->i[0] + 12);
+    }
+    if (op == HSP_OP_ATTENTION_BWD) { /* q k^T again, do v^T, dq, dk, dv */
+        return attention_pairs(at, axis, ax) * (10 * (double)at->i[0] + 14);
+    }
+    uint8_t measured = op == HSP_OP_EMBED_DW || op == HSP_OP_XENT_DX ? 1 : 0;
+    return element_work(op) * operand_count(&ax->in[measured], axis);
+}
+
+/* A table is read only where the ids point: at most one row for each of them. */
+static double lookup_count(const struct hsp_axes *ax, uint8_t operand, const int64_t *axis)
+{
+    const struct hsp_operand_use *u = &ax->in[operand];
+    double ids = 1, rows = 1, rest = 1;
+    for (uint8_t d = 0; operand != 0 && d < ax->in[0].rank; d++) {
+        ids *= (double)axis[ax->in[0].dim[d].axis];
+    }
+    for (uint8_t d = 0; d < u->rank; d++) {
+        double n = (double)(axis[u->dim[d].axis] * u->dim[d].unit);
+        if (ax->axis[u->dim[d].axis].cls == HSP_AXIS_LOOKUP) {
+            rows *= n;
+        } else {
+            rest *= n;
+        }
+    }
+    return rest * (ids < rows ? ids : rows);
+}
+
+double hsp_op_bytes(const struct hsp_axes *ax, const int64_t axis[HSP_MAX_AXES], size_t elem)
+{
+    double n = 0;
+    for (uint8_t i = 0; i < ax->n_in; i++) {
+        bool lookup = false;
+        for (uint8_t d = 0; d < ax->in[i].rank; d++) {
+            lookup = lookup || ax->axis[ax->in[i].dim[d].axis].cls == HSP_AXIS_LOOKUP;
+        }
+        n += lookup ? lookup_count(ax, i, axis) : operand_count(&ax->in[i], axis);
+    }
+    for (uint8_t i = 0; i < ax->n_out; i++) {
+        n += operand_count(&ax->out[i], axis);
+    }
+    return n * (double)elem;
+}

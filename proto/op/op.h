@@ -1,0 +1,131 @@
+/* The op catalogue: what every operator means, said once by its axes (D2).
+ *
+ * Role:        graph, deduction, cost model, programs and backends all read it; nobody repeats it.
+ * Purity:      pure, immutable tables.
+ * Axes string: "b s k, n k -> b s n": one letter an axis; "..." any number of equal dims;
+ *              x!    whole: never cut (norm and softmax axes);
+ *              x?    lookup: cut means out-of-range ids give 0, the result is a partial sum;
+ *              x^    origin: the kernel reads the global coordinate of this axis;
+ *              x:i   one unit of the axis is attr.i[i] elements (the grain: heads of head_dim).
+ *              An axis that appears in no output is contracted: cut -> partial sum. The rule holds
+ * for each output alone: attention_bwd's s is free in dq and summed over in dk and dv.
+ *              "..." makes axes named '0', '1', ...
+ * Dtypes:      ids and labels are i32; count and sqsum give fp64; every other result has the dtype
+ * of the floating-point inputs.
+ */
+#ifndef HSP_OP_H
+#define HSP_OP_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "proto/base/err.h"
+#include "proto/op/dtype.h"
+
+#define HSP_MAX_IN   8
+#define HSP_MAX_OUT  3
+#define HSP_MAX_AXES 8
+
+/* id, name, n_in, n_out, axes, linear sets (bit masks of inputs, 0 ends the list) */
+#define HSP_OP_MAP(X)                                                                              \
+    X(LINEAR, "linear", 2, 1, "b s k, n k -> b s n", 1, 2)       /* x, w -> y = x w^T */           \
+    X(LINEAR_DX, "linear_dx", 2, 1, "b s n, n k -> b s k", 1, 2) /* dy, w -> dx */                 \
+    X(LINEAR_DW, "linear_dw", 2, 1, "b s n, b s k -> n k", 1, 2) /* dy, x -> dw */                 \
+    X(BIAS_ADD, "bias_add", 2, 1, "b s n, n -> b s n", 3, 0)     /* y, bias */                     \
+    X(BIAS_DB, "bias_db", 1, 1, "b s n -> n", 1, 0)              /* dy -> db */                    \
+    X(EMBED, "embed", 2, 1, "b s, v?^ e -> b s e", 2, 0)         /* ids, table */                  \
+    X(EMBED_DW, "embed_dw", 2, 1, "b s, b s e -> v^ e", 2, 0)    /* ids, dy; i[0] = v */           \
+    X(ADD, "add", 2, 1, "..., ... -> ...", 3, 0)                                                   \
+    X(LAYERNORM, "layernorm", 3, 3, "b s e!, e!, e! -> b s e!, b s, b s", 0, 0)                    \
+    /* x, gamma, beta -> y, mean, rstd; f[0] = eps */                                              \
+    X(LAYERNORM_DX, "layernorm_dx", 5, 1, "b s e!, b s e!, e!, b s, b s -> b s e!", 1, 0)          \
+    /* dy, x, gamma, mean, rstd */                                                                 \
+    X(LAYERNORM_DW, "layernorm_dw", 4, 2, "b s e, b s e, b s, b s -> e, e", 1, 0)                  \
+    /* dy, x, mean, rstd -> dgamma, dbeta */                                                       \
+    X(GELU, "gelu", 1, 1, "... -> ...", 0, 0)            /* exact: x Phi(x) */                     \
+    X(GELU_DX, "gelu_dx", 2, 1, "..., ... -> ...", 1, 0) /* dy, x */                               \
+    X(ATTENTION, "attention", 3, 2, "b s^ h:0, b t! h:0, b t! h:0 -> b s h:0, b s h", 0, 0)        \
+    /* q, k, v -> o, lse; i[0] = head_dim, i[1] = causal, f[0] = scale */                          \
+    X(ATTENTION_BWD, "attention_bwd", 6, 3,                                                        \
+      "b s^ h:0, b s h:0, b t! h:0, b t! h:0, b s h:0, b s h -> b s h:0, b t! h:0, b t! h:0", 1,   \
+      0)                                                                                           \
+    /* do, q, k, v, o, lse -> dq, dk, dv */                                                        \
+    X(XENT, "xent", 2, 2, "b s v!, b s -> b s, b s", 0, 0)                                         \
+    /* logits, labels -> loss, lse; label -1 gives loss 0 */                                       \
+    X(XENT_DX, "xent_dx", 4, 1, "b s, b s v!, b s, b s -> b s v!", 1, 0)                           \
+    /* dloss, logits, labels, lse */                                                               \
+    X(SUM, "sum", 1, 1, "... -> ", 1, 0)                                                           \
+    X(COUNT, "count", 1, 1, "... -> ", 0, 0)                   /* labels -> number of them >= 0 */ \
+    X(BROADCAST, "broadcast", 2, 1, ", ... -> ...", 1, 0)      /* scalar, like */                  \
+    X(FLATTEN, "flatten", 1, 1, "b s e! -> b o s:0", 1, 0)     /* i[0] = e; o has extent 1 */      \
+    X(UNFLATTEN, "unflatten", 1, 1, "b o s:0 -> b s e!", 1, 0) /* i[0] = e */                      \
+    X(SQSUM, "sqsum", 1, 1, "... -> ", 0, 0)                   /* fp64 scalar */                   \
+    X(ADAMW, "adamw", 4, 3, "..., ..., ..., ... -> ..., ..., ...", 0, 0)                           \
+    /* p, m, v, g -> p', m', v'; f = beta1, beta2, eps, weight decay; lr and the gradient's factor \
+       come from the vote (struct hsp_update_scalars) */                                           \
+    X(SGDM, "sgdm", 3, 2, "..., ..., ... -> ..., ...", 0, 0)                                       \
+    /* p, momentum, g -> p', momentum'; f = momentum, weight decay */
+
+enum hsp_op {
+#define X(id, name, n_in, n_out, axes, l0, l1) HSP_OP_##id,
+    HSP_OP_MAP(X)
+#undef X
+};
+#define X(id, name, n_in, n_out, axes, l0, l1) +1
+enum { HSP_N_OPS = 0 HSP_OP_MAP(X) };
+#undef X
+
+/* Attributes of one node; the meaning of each is in the catalogue above. */
+struct hsp_attrs {
+    int64_t i[2];
+    double f[4];
+};
+
+enum hsp_axis_class { HSP_AXIS_FREE, HSP_AXIS_CONTRACTED, HSP_AXIS_WHOLE, HSP_AXIS_LOOKUP };
+
+/* How one dim of one operand uses an axis: extent of the dim = extent of the axis * unit. */
+struct hsp_dim_use {
+    int8_t axis;  /* index into hsp_axes.axis */
+    bool origin;  /* the kernel needs the global coordinate of this dim's first element */
+    int64_t unit; /* elements of the dim in one unit of the axis, >= 1 */
+};
+
+struct hsp_operand_use {
+    uint8_t rank;
+    struct hsp_dim_use dim[HSP_MAX_RANK];
+};
+
+/* The axes of one node, attributes and rank filled in. */
+struct hsp_axes {
+    uint8_t n_axes, n_in, n_out;
+    struct {
+        char name;
+        enum hsp_axis_class cls;
+    } axis[HSP_MAX_AXES];
+    struct hsp_operand_use in[HSP_MAX_IN], out[HSP_MAX_OUT];
+    uint32_t linear[2]; /* linear sets as masks of inputs; 0 = none */
+};
+
+const char *hsp_op_name(enum hsp_op op);
+bool hsp_op_find(const char *name, enum hsp_op *ret_op);
+uint8_t hsp_op_n_in(enum hsp_op op);
+uint8_t hsp_op_n_out(enum hsp_op op);
+
+/* Expands the axes of @op for attributes @at, with "..." standing for @rank dims.
+ * HSP_EINVAL: unit <= 0 or rank too large (message names the op). */
+enum hsp_status hsp_op_axes(enum hsp_op op, const struct hsp_attrs *at, uint8_t rank,
+                            struct hsp_axes *ret, struct hsp_err *err);
+
+/* Extents of the axes from the extents of the inputs (@in[i][d], elements; only read). Output-only
+ * axes: o = 1, embed_dw's v and unflatten's e = attr i[0]. HSP_EINVAL when two operands disagree or
+ * a unit does not divide. */
+enum hsp_status hsp_op_extents(enum hsp_op op, const struct hsp_attrs *at,
+                               const struct hsp_axes *ax, int64_t in[][HSP_MAX_RANK],
+                               int64_t ret_axis[HSP_MAX_AXES], struct hsp_err *err);
+
+/* Floating-point operations of the node on a local box with these axis extents (units). Causal
+ * attention counts the lower triangle only. */
+double hsp_op_flops(enum hsp_op op, const struct hsp_attrs *at, const int64_t axis[HSP_MAX_AXES],
+                    const struct hsp_axes *ax);
+/* Bytes read plus written by the node on that box, elements of @elem bytes. */
+double hsp_op_bytes(const struct hsp_axes *ax, const int64_t axis[HSP_MAX_AXES], size_t elem);
+
+#endif

@@ -1,0 +1,165 @@
+#include "proto/op/op.h"
+#include "tests/lib/testlib.h"
+
+static struct hsp_axes axes_of(enum hsp_op op, struct hsp_attrs at, uint8_t rank)
+{
+    struct hsp_axes ax;
+    struct hsp_err err = {0};
+    assert_ok(hsp_op_axes(op, &at, rank, &ax, &err), &err);
+    return ax;
+}
+
+static void every_op_has_a_name_and_axes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < HSP_N_OPS; i++) {
+        enum hsp_op op = (enum hsp_op)i, found;
+        assert_true(hsp_op_find(hsp_op_name(op), &found));
+        assert_int_equal(found, op);
+        struct hsp_axes ax = axes_of(op, (struct hsp_attrs){.i = {2, 1}}, 2);
+        assert_int_equal(ax.n_in, hsp_op_n_in(op));
+        assert_int_equal(ax.n_out, hsp_op_n_out(op));
+        for (int l = 0; l < 2; l++) {
+            assert_int_equal(ax.linear[l] >> ax.n_in, 0);
+        }
+        assert_int_equal(ax.linear[0] & ax.linear[1], 0);
+    }
+    enum hsp_op none;
+    assert_false(hsp_op_find("convolution", &none));
+}
+
+static void axes_of_linear(void **state)
+{
+    (void)state;
+    struct hsp_axes ax = axes_of(HSP_OP_LINEAR, (struct hsp_attrs){0}, 0);
+    assert_int_equal(ax.n_axes, 4);
+    assert_int_equal(ax.axis[2].name, 'k');
+    assert_int_equal(ax.axis[2].cls, HSP_AXIS_CONTRACTED);
+    assert_int_equal(ax.axis[3].name, 'n');
+    assert_int_equal(ax.axis[3].cls, HSP_AXIS_FREE);
+    assert_int_equal(ax.in[1].rank, 2);
+    assert_int_equal(ax.in[1].dim[0].axis, 3);
+    assert_int_equal(ax.in[1].dim[1].axis, 2);
+    assert_int_equal(ax.linear[0], 1);
+    assert_int_equal(ax.linear[1], 2);
+}
+
+static void axes_of_attention(void **state)
+{
+    (void)state;
+    struct hsp_axes ax = axes_of(HSP_OP_ATTENTION, (struct hsp_attrs){.i = {16, 1}}, 0);
+    assert_int_equal(ax.n_axes, 4); /* b s h t */
+    assert_true(ax.in[0].dim[1].origin);
+    assert_false(ax.in[1].dim[1].origin);
+    assert_int_equal(ax.in[0].dim[2].unit, 16);
+    assert_int_equal(ax.out[1].dim[2].unit, 1);
+    assert_int_equal(ax.axis[ax.in[1].dim[1].axis].cls, HSP_AXIS_WHOLE);
+    assert_int_equal(ax.axis[ax.in[0].dim[2].axis].cls, HSP_AXIS_FREE);
+}
+
+static void axes_of_lookup_and_dots(void **state)
+{
+    (void)state;
+    struct hsp_axes ax = axes_of(HSP_OP_EMBED, (struct hsp_attrs){0}, 0);
+    assert_int_equal(ax.axis[ax.in[1].dim[0].axis].cls, HSP_AXIS_LOOKUP);
+    assert_true(ax.in[1].dim[0].origin);
+    ax = axes_of(HSP_OP_BROADCAST, (struct hsp_attrs){0}, 3);
+    assert_int_equal(ax.in[0].rank, 0);
+    assert_int_equal(ax.in[1].rank, 3);
+    assert_int_equal(ax.out[0].rank, 3);
+    assert_int_equal(ax.axis[2].name, '2');
+    ax = axes_of(HSP_OP_SUM, (struct hsp_attrs){0}, 2);
+    assert_int_equal(ax.out[0].rank, 0);
+    assert_int_equal(ax.axis[0].cls, HSP_AXIS_CONTRACTED);
+    ax = axes_of(HSP_OP_ADAMW, (struct hsp_attrs){0}, 4);
+    assert_int_equal(ax.n_axes, 4);
+    assert_int_equal(ax.out[2].rank, 4);
+}
+
+static void bad_attributes_are_refused(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_axes ax;
+    struct hsp_attrs at = {.i = {0, 1}};
+    assert_status(hsp_op_axes(HSP_OP_ATTENTION, &at, 0, &ax, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "attention: unit 0 below 1");
+    assert_status(hsp_op_axes(HSP_OP_ADD, &at, 5, &ax, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "add: rank 5 above limit 4");
+    assert_status(hsp_op_axes((enum hsp_op)99, &at, 0, &ax, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "no op has number 99");
+}
+
+static void extents_agree_or_are_refused(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_attrs at = {.i = {4, 1}};
+    struct hsp_axes ax = axes_of(HSP_OP_ATTENTION, at, 0);
+    int64_t ext[HSP_MAX_AXES];
+    int64_t good[3][HSP_MAX_RANK] = {{2, 3, 12}, {2, 5, 12}, {2, 5, 12}};
+    assert_ok(hsp_op_extents(HSP_OP_ATTENTION, &at, &ax, good, ext, &err), &err);
+    assert_int_equal(ext[2], 3); /* h */
+    assert_int_equal(ext[3], 5); /* t */
+    int64_t odd[3][HSP_MAX_RANK] = {{2, 3, 13}, {2, 5, 12}, {2, 5, 12}};
+    assert_status(hsp_op_extents(HSP_OP_ATTENTION, &at, &ax, odd, ext, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "attention: extent 13 of operand 0 dim 2 is not a multiple of 4");
+    int64_t bad[3][HSP_MAX_RANK] = {{2, 3, 12}, {2, 5, 12}, {2, 6, 12}};
+    assert_status(hsp_op_extents(HSP_OP_ATTENTION, &at, &ax, bad, ext, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "attention: axis t is 6 in operand 2 dim 1 but 5 before");
+}
+
+static void output_only_axes_come_from_attributes(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_attrs at = {.i = {7, 0}};
+    struct hsp_axes ax = axes_of(HSP_OP_EMBED_DW, at, 0);
+    int64_t ext[HSP_MAX_AXES];
+    int64_t in[2][HSP_MAX_RANK] = {{2, 3}, {2, 3, 4}};
+    assert_ok(hsp_op_extents(HSP_OP_EMBED_DW, &at, &ax, in, ext, &err), &err);
+    assert_int_equal(ext[ax.out[0].dim[0].axis], 7);
+    ax = axes_of(HSP_OP_FLATTEN, at, 0);
+    int64_t x[1][HSP_MAX_RANK] = {{2, 3, 7}};
+    assert_ok(hsp_op_extents(HSP_OP_FLATTEN, &at, &ax, x, ext, &err), &err);
+    assert_int_equal(ext[ax.out[0].dim[1].axis], 1);
+    assert_int_equal(ax.out[0].dim[2].unit, 7);
+}
+
+static void costs(void **state)
+{
+    (void)state;
+    struct hsp_attrs at = {.i = {4, 0}};
+    struct hsp_axes ax = axes_of(HSP_OP_LINEAR, at, 0);
+    int64_t ext[HSP_MAX_AXES] = {2, 3, 5, 7}; /* b s k n */
+    assert_near(hsp_op_flops(HSP_OP_LINEAR, &at, ext, &ax), 2. * 2 * 3 * 5 * 7, 0);
+    assert_near(hsp_op_bytes(&ax, ext, 4), 4. * (30 + 35 + 42), 0);
+    ax = axes_of(HSP_OP_ATTENTION, at, 0);
+    int64_t full[HSP_MAX_AXES] = {2, 6, 3, 6}; /* b s h t */
+    double all = hsp_op_flops(HSP_OP_ATTENTION, &at, full, &ax);
+    at.i[1] = 1;
+    assert_near(hsp_op_flops(HSP_OP_ATTENTION, &at, full, &ax), all * 21 / 36, 1e-9);
+    ax = axes_of(HSP_OP_EMBED, at, 0);
+    int64_t table[HSP_MAX_AXES] = {2, 3, 1000, 5}; /* b s v e: 6 rows read, not 1000 */
+    assert_near(hsp_op_bytes(&ax, table, 4), 4. * (6 + 30 + 30), 0);
+    for (int i = 0; i < HSP_N_OPS; i++) {
+        ax = axes_of((enum hsp_op)i, (struct hsp_attrs){.i = {2, 1}}, 2);
+        int64_t zero[HSP_MAX_AXES] = {0};
+        assert_near(hsp_op_flops((enum hsp_op)i, &at, zero, &ax), 0, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_op_has_a_name_and_axes),
+        cmocka_unit_test(axes_of_linear),
+        cmocka_unit_test(axes_of_attention),
+        cmocka_unit_test(axes_of_lookup_and_dots),
+        cmocka_unit_test(bad_attributes_are_refused),
+        cmocka_unit_test(extents_agree_or_are_refused),
+        cmocka_unit_test(output_only_axes_come_from_attributes),
+        cmocka_unit_test(costs),
+    };
+    return cmocka_run_group_tests_name("op", tests, NULL, NULL);
+}
