@@ -10,8 +10,8 @@
  *              An axis that appears in no output is contracted: cut -> partial sum. The rule holds
  * for each output alone: attention_bwd's s is free in dq and summed over in dk and dv.
  *              "..." makes axes named '0', '1', ...
- * Dtypes:      ids and labels are i32; count and sqsum give fp64; every other result has the dtype
- * of the floating-point inputs.
+ * Dtypes:      ids and labels are i32; the scalars of sum, count and sqsum are fp64, and so is the
+ * scalar input of broadcast; every other result has the dtype of the floating-point inputs.
  */
 #ifndef HSP_OP_H
 #define HSP_OP_H
