@@ -1,0 +1,63 @@
+/* State between two epochs: who sends which box to whom, and where second copies live.
+ *
+ * Role:        used by daemon/cluster for PREPARE (architecture D8-D10).
+ * Purity:      pure and deterministic.
+ * Ownership:   covers made here own their items (hsp_cover_fini); tables live in the arena given.
+ *
+ * Ranks of one table are *mesh ranks* of the new epoch: members 0..n-1 of the new plan, then sources.
+ * A box stands for all kinds of state of the parameter (param, m, v or momentum).
+ */
+#ifndef HSP_SWITCH_H
+#define HSP_SWITCH_H
+#include "daemon/spmd/plan.h"
+#include "proto/layout/cover.h"
+
+/* from == to: the rank copies from its own old segment. */
+struct hsp_state_row {
+    uint32_t from, to; /* mesh ranks */
+    uint32_t param;    /* index in graph.params */
+    struct hsp_box box;
+};
+struct hsp_state_table {
+    uint32_t n;
+    struct hsp_state_row *row; /* sorted by (param, box, from, to) */
+};
+
+/* Homes of all parameters of a plan: @ret[graph.n_params], each to be finished by the caller.
+ * On failure nothing is left to finish. */
+enum hsp_status hsp_plan_homes(const struct hsp_graph *g, const struct hsp_plan *p,
+                               struct hsp_cover *ret, struct hsp_err *err);
+
+/* What can be had of one parameter: the home under the old plan, with each old rank r renamed to
+ * @mesh[r] (HSP_NONE: not there any more). @ret is initialised here. */
+enum hsp_status hsp_have_home(const struct hsp_cover *old_home, const uint32_t *mesh, uint32_t n_old,
+                              struct hsp_cover *ret, struct hsp_err *err);
+/* Adds the second copies of @copies (old ranks) that parameter @param has on live buddies. */
+enum hsp_status hsp_have_copies(const struct hsp_state_table *copies, uint32_t param,
+                                const uint32_t *mesh, uint32_t n_old, struct hsp_cover *have,
+                                struct hsp_err *err);
+
+/* Rows that give each receiver all of its @want box. A receiver that has a part takes it from itself;
+ * otherwise a source on the same node is preferred, then the source with the least to send so far.
+ * @have may hold several boxes per rank; @want one. @node[mesh rank] has @n_mesh entries.
+ * HSP_ENOENT: a box that nobody has (message names parameter and box): older sources are needed. */
+enum hsp_status hsp_transfer_table(const struct hsp_graph *g, const struct hsp_cover *have,
+                                   const struct hsp_cover *want, const uint32_t *node,
+                                   uint32_t n_mesh, struct hsp_arena *arena,
+                                   struct hsp_state_table *ret, struct hsp_err *err);
+
+/* Second copies: for each part of a home that only ranks of one node hold, a row from the smallest
+ * of them to its buddy, a rank of the next node of the ring (nodes in ascending order). With one node
+ * the table is empty. @node[rank] has @n_ranks entries. */
+enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover *home,
+                               const uint32_t *node, uint32_t n_ranks, struct hsp_arena *arena,
+                               struct hsp_state_table *ret, struct hsp_err *err);
+/* The buddy of @rank, HSP_NONE with one node. */
+uint32_t hsp_buddy(const uint32_t *node, uint32_t n_ranks, uint32_t rank);
+
+/* The boxes of @home's element owner @rank: its box less what smaller ranks hold, as disjoint boxes.
+ * Each element of a parameter has one owner: norms and checkpoints count it once. */
+enum hsp_status hsp_home_owned(const struct hsp_cover *home, uint32_t rank, struct hsp_arena *arena,
+                               struct hsp_box **ret, uint32_t *ret_n, struct hsp_err *err);
+
+#endif
