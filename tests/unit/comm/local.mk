@@ -1,1 +1,9 @@
-# tests of comm: none yet
+COMM_SUITE = tests/unit/comm/comm_suite.c tests/unit/comm/comm_suite.h
+COMM_TEST_LIBS = $(TEST_LIBS) $(COMM_LIBS) $(BASE_LIBS)
+
+comm_tests = tests/unit/comm/loopcomm_test
+check_PROGRAMS += $(comm_tests)
+TESTS += $(comm_tests)
+
+tests_unit_comm_loopcomm_test_SOURCES = tests/unit/comm/loopcomm_test.c $(COMM_SUITE)
+tests_unit_comm_loopcomm_test_LDADD = $(COMM_TEST_LIBS)

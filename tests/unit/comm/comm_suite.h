@@ -1,0 +1,18 @@
+/* The conformance suite of transports: every implementation of comm.h passes the same tests. */
+#ifndef HSP_COMM_SUITE_H
+#define HSP_COMM_SUITE_H
+#include "tests/lib/testlib.h"
+#include "worker/comm/comm.h"
+
+struct suite_transport {
+    const char *name;
+    /* Opens @n connected ranks of this process into @ret; fails the test on error. */
+    void (*open)(uint32_t n, struct hsp_comm **ret);
+    /* After all ranks are closed. */
+    void (*done)(void);
+};
+
+/* Runs all tests; returns the number of failures. */
+int suite_run(const struct suite_transport *t);
+
+#endif

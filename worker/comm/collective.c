@@ -1,0 +1,484 @@
+/* Collectives by direct exchange, written once over the operations of a transport.
+ *
+ * All-reduce = reduce-scatter + all-gather over one even cut of the buffer. Member i sums piece i
+ * of all members in ascending rank order and sends the sum to all. Both halves run in chunks: while
+ * chunk k is summed, chunk k + 1 lands in the other scratch slot and sums of earlier chunks travel.
+ * A buffer below SMALL_BYTES goes to everybody whole: one message time instead of two.
+ *
+ * Why this cannot deadlock: a send never waits for a receive, and all members post the same
+ * messages per pair in the same order. Why receiving sums into @buf is safe while pieces of it are
+ * still being sent: member j sends the sum of a chunk only after it has received my part of that
+ * chunk, so those bytes have left. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/comm/comm.h"
+
+#define WINDOW       2                  /* scratch slots per peer */
+#define SMALL_BYTES  ((size_t)16 << 10) /* measured: below, latency is all */
+#define CHUNK_MAX    ((size_t)1 << 20)  /* stays in a second-level cache */
+#define CHUNK_MIN    ((size_t)64 << 10) /* below, the cost per message shows */
+#define SCRATCH_GOAL ((size_t)16 << 20) /* chunks shrink for big groups to stay near this */
+
+struct piece {
+    size_t off, bytes;
+};
+
+static enum hsp_status group_check(const struct hsp_comm *c, const struct hsp_group *g,
+                                   struct hsp_err *err)
+{
+    if (g->n == 0 || g->n > c->n_ranks || g->me >= g->n || g->ranks[g->me] != c->rank ||
+        g->ranks[g->n - 1] >= c->n_ranks) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "not a group of rank %u among %u", c->rank,
+                           c->n_ranks);
+    }
+    for (uint32_t i = 1; i < g->n; i++) {
+        if (g->ranks[i] <= g->ranks[i - 1]) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "group is not ascending at member %u", i);
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status type_check(enum hsp_dtype t, struct hsp_err *err)
+{
+    return t == HSP_F32 || t == HSP_F64
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EINVAL, 0, "sums are of fp32 or fp64, not type %d", (int)t);
+}
+
+static enum hsp_status scratch_get(struct hsp_comm *c, size_t bytes, uint8_t **ret,
+                                   struct hsp_err *err)
+{
+    if (c->scratch_bytes < bytes) {
+        void *p = NULL;
+        if (posix_memalign(&p, 64, bytes) != 0) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu bytes of scratch", bytes);
+        }
+        free(c->scratch);
+        c->scratch = p;
+        c->scratch_bytes = bytes;
+    }
+    *ret = c->scratch;
+    return HSP_OK;
+}
+
+/* dst = a + b; dst may be a or b. Unit stride and no carried dependence: vectorised at -O3. */
+static void add(enum hsp_dtype t, void *dst, const void *a, const void *b, size_t bytes)
+{
+    if (t == HSP_F64) {
+        double *d = dst;
+        const double *x = a, *y = b;
+        for (size_t i = 0; i < bytes / sizeof *d; i++) {
+            d[i] = x[i] + y[i];
+        }
+    } else {
+        float *d = dst;
+        const float *x = a, *y = b;
+        for (size_t i = 0; i < bytes / sizeof *d; i++) {
+            d[i] = x[i] + y[i];
+        }
+    }
+}
+
+/* The requests of one collective. Every posted one is waited for, whatever happened. */
+struct batch {
+    struct hsp_comm *c;
+    uint32_t channel;
+    struct hsp_comm_req *req;
+    size_t n, cap;
+};
+
+static enum hsp_status batch_init(struct batch *b, struct hsp_comm *c, uint32_t channel, size_t cap,
+                                  struct hsp_err *err)
+{
+    *b = (struct batch){.c = c, .channel = channel, .cap = cap};
+    b->req = calloc(cap > 0 ? cap : 1, sizeof *b->req);
+    return b->req != NULL ? HSP_OK
+                          : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu requests", cap);
+}
+
+static enum hsp_status batch_send(struct batch *b, uint32_t peer, const void *buf, size_t bytes,
+                                  struct hsp_err *err)
+{
+    if (bytes == 0) {
+        return HSP_OK; /* both sides know the size: nothing travels */
+    }
+    enum hsp_status st = b->c->ops->isend(b->c, peer, b->channel, buf, bytes, &b->req[b->n], err);
+    b->n += st == HSP_OK;
+    return st;
+}
+
+static enum hsp_status batch_recv(struct batch *b, uint32_t peer, void *buf, size_t bytes,
+                                  struct hsp_err *err)
+{
+    if (bytes == 0) {
+        return HSP_OK;
+    }
+    enum hsp_status st = b->c->ops->irecv(b->c, peer, b->channel, buf, bytes, &b->req[b->n], err);
+    b->n += st == HSP_OK;
+    return st;
+}
+
+/* Waits for all; returns @st if that is an error already, else the first one. */
+static enum hsp_status batch_finish(struct batch *b, enum hsp_status st, struct hsp_err *err)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        if (b->req[i].state == HSP_REQ_IDLE) {
+            continue; /* waited for already */
+        }
+        enum hsp_status s = b->c->ops->wait(b->c, &b->req[i], st == HSP_OK ? err : NULL);
+        st = st == HSP_OK ? s : st;
+    }
+    free(b->req);
+    return st;
+}
+
+enum hsp_status hsp_comm_broadcast(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
+                                   uint32_t root, void *buf, size_t bytes, struct hsp_err *err)
+{
+    struct batch b;
+    enum hsp_status st = group_check(c, g, err);
+    if (st == HSP_OK && root >= g->n) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "root %u of a group of %u", root, g->n);
+    }
+    if (st != HSP_OK || (st = batch_init(&b, c, channel, g->n, err)) != HSP_OK) {
+        return st;
+    }
+    if (g->me != root) {
+        st = batch_recv(&b, g->ranks[root], buf, bytes, err);
+    } else {
+        for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
+            if (i != root) {
+                st = batch_send(&b, g->ranks[i], buf, bytes, err);
+            }
+        }
+    }
+    return batch_finish(&b, st, err);
+}
+
+/* Piece i of @in goes to member i, piece i of @out comes from it. @in_bytes NULL: @in_same bytes of
+ * @in go to everybody. */
+static enum hsp_status exchange(struct batch *b, const struct hsp_group *g, const uint8_t *in,
+                                const size_t *in_bytes, size_t in_same, uint8_t *out,
+                                const size_t *out_bytes, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
+        if (i != g->me) {
+            st = batch_recv(b, g->ranks[i], out, out_bytes[i], err);
+        }
+        out += out_bytes[i];
+    }
+    for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
+        if (i != g->me) {
+            st = batch_send(b, g->ranks[i], in, in_bytes != NULL ? in_bytes[i] : in_same, err);
+        }
+        in += in_bytes != NULL ? in_bytes[i] : 0;
+    }
+    return st;
+}
+
+static size_t sum_before(const size_t *v, uint32_t n)
+{
+    size_t s = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        s += v[i];
+    }
+    return s;
+}
+
+enum hsp_status hsp_comm_all_to_all(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
+                                    const void *in, const size_t *in_bytes, void *out,
+                                    const size_t *out_bytes, struct hsp_err *err)
+{
+    struct batch b;
+    enum hsp_status st = group_check(c, g, err);
+    if (st == HSP_OK && in_bytes[g->me] != out_bytes[g->me]) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "own piece is %zu bytes in and %zu bytes out",
+                         in_bytes[g->me], out_bytes[g->me]);
+    }
+    if (st != HSP_OK || (st = batch_init(&b, c, channel, 2 * (size_t)g->n, err)) != HSP_OK) {
+        return st;
+    }
+    st = exchange(&b, g, in, in_bytes, 0, out, out_bytes, err);
+    if (in_bytes[g->me] > 0) {
+        memcpy((uint8_t *)out + sum_before(out_bytes, g->me),
+               (const uint8_t *)in + sum_before(in_bytes, g->me), in_bytes[g->me]);
+    }
+    return batch_finish(&b, st, err);
+}
+
+enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
+                                    enum hsp_dtype t, const void *in, const size_t *count,
+                                    void *out, struct hsp_err *err)
+{
+    struct batch b;
+    enum hsp_status st = group_check(c, g, err);
+    if (st != HSP_OK || (st = batch_init(&b, c, channel, 2 * (size_t)g->n, err)) != HSP_OK) {
+        return st;
+    }
+    size_t *bytes = calloc(g->n, sizeof *bytes);
+    if (bytes == NULL) {
+        return batch_finish(&b, hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group"), err);
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        bytes[i] = count[i] * hsp_dtype_size(t);
+    }
+    st = exchange(&b, g, in, NULL, bytes[g->me], out, bytes, err);
+    uint8_t *mine = (uint8_t *)out + sum_before(bytes, g->me);
+    if (mine != in && bytes[g->me] > 0) {
+        memcpy(mine, in, bytes[g->me]);
+    }
+    free(bytes);
+    return batch_finish(&b, st, err);
+}
+
+/* ---- sums ---- */
+
+struct reduce {
+    const struct hsp_group *g;
+    enum hsp_dtype t;
+    const uint8_t *in; /* all pieces, this member's contributions */
+    struct piece *piece;
+    uint8_t *out;    /* where piece me of the sum goes */
+    uint8_t *gather; /* all-reduce: base of the result; NULL: reduce-scatter */
+    size_t chunk;
+    uint8_t *slots; /* WINDOW chunks per member */
+    struct batch b;
+    struct peer {
+        size_t posted;                     /* receives posted so far */
+        struct hsp_comm_req *ring[WINDOW]; /* parts of my piece under way, by chunk mod WINDOW */
+    } * peer;
+};
+
+static size_t n_chunks(const struct reduce *r, uint32_t i)
+{
+    return (r->piece[i].bytes + r->chunk - 1) / r->chunk;
+}
+
+static size_t chunk_bytes(const struct reduce *r, uint32_t i, size_t k)
+{
+    size_t left = r->piece[i].bytes - k * r->chunk;
+    return left < r->chunk ? left : r->chunk;
+}
+
+static uint8_t *slot(const struct reduce *r, uint32_t i, size_t k)
+{
+    return r->slots + ((size_t)i * WINDOW + k % WINDOW) * r->chunk;
+}
+
+/* Posts receives from member @i: parts of my piece up to chunk @until, then, behind the last of
+ * them, all chunks of its sum. */
+static enum hsp_status post_ahead(struct reduce *r, uint32_t i, size_t until, struct hsp_err *err)
+{
+    const struct hsp_group *g = r->g;
+    struct peer *p = &r->peer[i];
+    size_t mine = n_chunks(r, g->me);
+    size_t theirs = r->gather != NULL ? n_chunks(r, i) : 0;
+    enum hsp_status st = HSP_OK;
+    for (; p->posted < mine && p->posted < until && st == HSP_OK; p->posted++) {
+        size_t k = p->posted;
+        p->ring[k % WINDOW] = &r->b.req[r->b.n];
+        st = batch_recv(&r->b, g->ranks[i], slot(r, i, k), chunk_bytes(r, g->me, k), err);
+    }
+    for (; p->posted >= mine && p->posted < mine + theirs && st == HSP_OK; p->posted++) {
+        size_t k = p->posted - mine;
+        st = batch_recv(&r->b, g->ranks[i], r->gather + r->piece[i].off + k * r->chunk,
+                        chunk_bytes(r, i, k), err);
+    }
+    return st;
+}
+
+/* out = part 0 + part 1 + ... in ascending rank order, for chunk @k of my piece. */
+static enum hsp_status sum_chunk(struct reduce *r, size_t k, struct hsp_err *err)
+{
+    const struct hsp_group *g = r->g;
+    size_t bytes = chunk_bytes(r, g->me, k);
+    const uint8_t *mine = r->in + r->piece[g->me].off + k * r->chunk;
+    uint8_t *out = r->out + k * r->chunk;
+    const uint8_t *acc = g->me == 0 ? mine : slot(r, 0, k);
+    for (uint32_t i = 0; i < g->n; i++) {
+        const uint8_t *part = mine;
+        if (i != g->me) {
+            enum hsp_status st = r->b.c->ops->wait(r->b.c, r->peer[i].ring[k % WINDOW], err);
+            if (st != HSP_OK) {
+                return st;
+            }
+            part = slot(r, i, k);
+        }
+        if (i > 0) {
+            /* @out may be where @mine lies: it is written from my own turn on only. */
+            uint8_t *to = i < g->me ? slot(r, 0, k) : out;
+            add(r->t, to, acc, part, bytes);
+            acc = to;
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status send_parts(struct reduce *r, struct hsp_err *err)
+{
+    const struct hsp_group *g = r->g;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
+        if (i != g->me) {
+            st = post_ahead(r, i, WINDOW, err);
+        }
+    }
+    /* Member me + 1 first: not everybody to the same one. */
+    for (uint32_t d = 1; d < g->n; d++) {
+        uint32_t i = (g->me + d) % g->n;
+        for (size_t k = 0; k < n_chunks(r, i) && st == HSP_OK; k++) {
+            st = batch_send(&r->b, g->ranks[i], r->in + r->piece[i].off + k * r->chunk,
+                            chunk_bytes(r, i, k), err);
+        }
+    }
+    return st;
+}
+
+static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
+{
+    const struct hsp_group *g = r->g;
+    enum hsp_status st = send_parts(r, err);
+    for (size_t k = 0; k < n_chunks(r, g->me) && st == HSP_OK; k++) {
+        st = sum_chunk(r, k, err);
+        for (uint32_t d = 1; d < g->n && st == HSP_OK; d++) {
+            uint32_t i = (g->me + d) % g->n;
+            if (r->gather != NULL) {
+                st = batch_send(&r->b, g->ranks[i], r->out + k * r->chunk, chunk_bytes(r, g->me, k),
+                                err);
+            }
+            if (st == HSP_OK) {
+                st = post_ahead(r, i, k + 1 + WINDOW, err);
+            }
+        }
+    }
+    return st;
+}
+
+static size_t chunk_for(uint32_t n)
+{
+    size_t fit = SCRATCH_GOAL / ((size_t)n * WINDOW);
+    fit = fit < CHUNK_MIN ? CHUNK_MIN : fit > CHUNK_MAX ? CHUNK_MAX : fit;
+    return fit / 64 * 64;
+}
+
+/* Runs @r; its g, t, in, piece, out and gather are set. */
+static enum hsp_status reduce_run(struct reduce *r, struct hsp_comm *c, uint32_t channel,
+                                  struct hsp_err *err)
+{
+    const struct hsp_group *g = r->g;
+    r->chunk = chunk_for(g->n);
+    size_t longest = 0, cap = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        longest = r->piece[i].bytes > longest ? r->piece[i].bytes : longest;
+        cap += 2 * n_chunks(r, i); /* a part to it and a sum from it */
+    }
+    cap += 2 * (size_t)g->n * n_chunks(r, g->me);
+    if (longest < r->chunk) {
+        r->chunk = (longest + 63) / 64 * 64 + 64;
+    }
+    enum hsp_status st = scratch_get(c, (size_t)g->n * WINDOW * r->chunk, &r->slots, err);
+    if (st != HSP_OK || (st = batch_init(&r->b, c, channel, cap, err)) != HSP_OK) {
+        return st;
+    }
+    r->peer = calloc(g->n, sizeof *r->peer);
+    st = r->peer != NULL ? reduce_chunks(r, err)
+                         : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
+    st = batch_finish(&r->b, st, err);
+    free(r->peer);
+    return st;
+}
+
+enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_group *g,
+                                        uint32_t channel, enum hsp_dtype t, const void *in,
+                                        const size_t *count, void *out, struct hsp_err *err)
+{
+    enum hsp_status st = group_check(c, g, err);
+    if (st != HSP_OK || (st = type_check(t, err)) != HSP_OK) {
+        return st;
+    }
+    struct piece *piece = calloc(g->n, sizeof *piece);
+    if (piece == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
+    }
+    size_t off = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        piece[i] = (struct piece){.off = off, .bytes = count[i] * hsp_dtype_size(t)};
+        off += piece[i].bytes;
+    }
+    if (g->n == 1) {
+        if (out != in && piece[0].bytes > 0) {
+            memmove(out, in, piece[0].bytes);
+        }
+    } else {
+        struct reduce r = {.g = g, .t = t, .in = in, .piece = piece, .out = out};
+        st = reduce_run(&r, c, channel, err);
+    }
+    free(piece);
+    return st;
+}
+
+/* Everybody sends all and sums all. */
+static enum hsp_status all_reduce_small(struct hsp_comm *c, const struct hsp_group *g,
+                                        uint32_t channel, enum hsp_dtype t, uint8_t *buf,
+                                        size_t bytes, struct hsp_err *err)
+{
+    struct batch b;
+    uint8_t *parts = NULL;
+    size_t step = (bytes + 63) / 64 * 64;
+    enum hsp_status st = scratch_get(c, step * g->n, &parts, err);
+    if (st != HSP_OK || (st = batch_init(&b, c, channel, 2 * (size_t)g->n, err)) != HSP_OK) {
+        return st;
+    }
+    memcpy(parts + step * g->me, buf, bytes);
+    for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
+        if (i != g->me) {
+            st = batch_recv(&b, g->ranks[i], parts + step * i, bytes, err);
+        }
+    }
+    for (uint32_t d = 1; d < g->n && st == HSP_OK; d++) {
+        st = batch_send(&b, g->ranks[(g->me + d) % g->n], parts + step * g->me, bytes, err);
+    }
+    st = batch_finish(&b, st, err);
+    for (uint32_t i = 1; i < g->n && st == HSP_OK; i++) {
+        add(t, buf, i == 1 ? parts : buf, parts + step * i, bytes);
+    }
+    return st;
+}
+
+enum hsp_status hsp_comm_all_reduce(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
+                                    enum hsp_dtype t, void *buf, size_t count, struct hsp_err *err)
+{
+    enum hsp_status st = group_check(c, g, err);
+    if (st != HSP_OK || (st = type_check(t, err)) != HSP_OK) {
+        return st;
+    }
+    size_t bytes = count * hsp_dtype_size(t);
+    if (g->n == 1 || count == 0) {
+        return HSP_OK;
+    }
+    if (bytes <= SMALL_BYTES) {
+        return all_reduce_small(c, g, channel, t, buf, bytes, err);
+    }
+    struct piece *piece = calloc(g->n, sizeof *piece);
+    if (piece == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
+    }
+    size_t off = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        size_t n = count / g->n + (i < count % g->n ? 1 : 0);
+        piece[i] = (struct piece){.off = off, .bytes = n * hsp_dtype_size(t)};
+        off += piece[i].bytes;
+    }
+    struct reduce r = {.g = g,
+                       .t = t,
+                       .in = buf,
+                       .piece = piece,
+                       .out = (uint8_t *)buf + piece[g->me].off,
+                       .gather = buf};
+    st = reduce_run(&r, c, channel, err);
+    free(piece);
+    return st;
+}

@@ -1,0 +1,105 @@
+/* Communication among the ranks of one epoch.
+ *
+ * Role:      called by an executor's comm thread; loop/ (threads of one process, for tests and
+ * --run) and mesh/ (TCP and Unix sockets) implement it. One conformance suite for all. Threads:
+ * operations of one hsp_comm from one thread at a time; abort from any thread until close is
+ * called. Contract:  an operation completes everywhere or returns HSP_EPEER (a peer died, *err
+ * names its rank) or HSP_ECANCELED (aborted) on every rank that is in it; after that the hsp_comm
+ *            is dead: close it. No timeouts. A sum is taken in ascending rank order, so all ranks
+ *            get the same bits. A send never waits for the peer to receive. Messages match by
+ *            (peer, channel) in order of sending; a receive of another size than was sent is
+ *            HSP_EPROTO and kills the hsp_comm. Pieces may be uneven and of zero length. Counts are
+ *            elements.
+ * Bounds:    a message is at most HSP_COMM_MAX_MESSAGE bytes; bytes sent and not yet taken at most
+ *            HSP_COMM_MAX_QUEUED per peer (then HSP_ELIMIT: a program that runs away).
+ */
+#ifndef HSP_COMM_H
+#define HSP_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/err.h"
+#include "proto/op/dtype.h"
+
+/* Larger than any tensor piece of a plan that fits in memory; bounds what a header may claim. */
+#define HSP_COMM_MAX_MESSAGE (UINT64_C(1) << 36)
+#define HSP_COMM_MAX_QUEUED  (UINT64_C(1) << 36)
+
+struct hsp_group {
+    uint32_t n;
+    const uint32_t *ranks; /* ascending; contains the caller's */
+    uint32_t me;           /* index of the caller */
+};
+
+enum hsp_req_state {
+    HSP_REQ_IDLE,   /* never posted, or waited for */
+    HSP_REQ_POSTED, /* not yet matched */
+    HSP_REQ_BUSY,   /* matched: bytes are moving, the buffer must stay */
+    HSP_REQ_DONE,
+};
+
+/* An operation under way. The caller's storage, zeroed; the fields belong to the implementation. */
+struct hsp_comm_req {
+    struct hsp_comm_req *next;
+    uint8_t *buf; /* borrowed from the post until wait returns */
+    size_t bytes;
+    uint32_t peer, channel;
+    uint8_t state; /* enum hsp_req_state */
+    bool is_send;
+};
+
+struct hsp_comm; /* embedded first in each implementation */
+struct hsp_comm_ops {
+    const char *name;
+    /* @buf may be reused on return: the bytes are copied or handed to the kernel. */
+    enum hsp_status (*send)(struct hsp_comm *c, uint32_t peer, uint32_t channel, const void *buf,
+                            size_t bytes, struct hsp_err *err);
+    enum hsp_status (*recv)(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
+                            size_t bytes, struct hsp_err *err);
+    /* The same without copies and without waiting: @buf and @req are borrowed until wait(@req)
+     * returns. Each posted request must be waited for, also after a failure: then wait returns at
+     * once, and from there on nobody touches the buffer. A failed post is not waited for. */
+    enum hsp_status (*isend)(struct hsp_comm *c, uint32_t peer, uint32_t channel, const void *buf,
+                             size_t bytes, struct hsp_comm_req *req, struct hsp_err *err);
+    enum hsp_status (*irecv)(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
+                             size_t bytes, struct hsp_comm_req *req, struct hsp_err *err);
+    enum hsp_status (*wait)(struct hsp_comm *c, struct hsp_comm_req *req, struct hsp_err *err);
+    /* Sets the hang-up: every present and later operation fails, peers are told. Any thread. */
+    void (*abort)(struct hsp_comm *c);
+    /* Frees; closes connections. What was sent is delivered first, unless the hsp_comm is dead. A
+     * peer that wants more from a closed rank gets HSP_EPEER. */
+    void (*close)(struct hsp_comm *c);
+};
+struct hsp_comm {
+    const struct hsp_comm_ops *ops;
+    uint32_t rank, n_ranks;
+    void *scratch; /* owned: reduce buffers, grown to what is needed */
+    size_t scratch_bytes;
+};
+
+/* Collectives, written once over the operations above (collective.c). All members of the group call
+ * the same one with the same channel and counts. Buffers do not overlap, except:
+ * broadcast, all-reduce: in place: @buf holds the result on return.
+ * reduce-scatter: @in is the concatenation of n pieces of @count[i] elements, @out gets piece me of
+ * the sum and may be piece me of @in.
+ * all-gather: @in is piece me, @out the concatenation; @in may be piece me of @out.
+ * all-to-all: piece i of @in (bytes) goes to member i, piece i of @out comes from it.
+ * fp32 and fp64; sums of fp32 are added in fp32. HSP_EINVAL: @g is not a group with the caller at
+ * me, or a sum over another type. */
+enum hsp_status hsp_comm_broadcast(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
+                                   uint32_t root, void *buf, size_t bytes, struct hsp_err *err);
+enum hsp_status hsp_comm_all_reduce(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
+                                    enum hsp_dtype t, void *buf, size_t count, struct hsp_err *err);
+enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_group *g,
+                                        uint32_t channel, enum hsp_dtype t, const void *in,
+                                        const size_t *count, void *out, struct hsp_err *err);
+enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
+                                    enum hsp_dtype t, const void *in, const size_t *count,
+                                    void *out, struct hsp_err *err);
+enum hsp_status hsp_comm_all_to_all(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
+                                    const void *in, const size_t *in_bytes, void *out,
+                                    const size_t *out_bytes, struct hsp_err *err);
+
+#endif
