@@ -1,0 +1,539 @@
+/* See safetensors.h. The header is parsed by cJSON; everything it says is checked against the file.
+ */
+#include "worker/state/safetensors.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/map.h"
+#include "proto/base/size.h"
+
+#define HEADER_MAX 100000000u
+#define DATA_ALIGN \
+    64 /* of the data section in the file, so that a mapping is aligned for kernels */
+
+struct hsp_st_writer {
+    int fd;
+    char *path; /* owned */
+    size_t n;
+    uint64_t data_start; /* file offset of the data section */
+    uint64_t *begin, *end;
+};
+
+struct hsp_st_reader {
+    int fd;
+    char *path;
+    cJSON *root; /* owns the strings of entries */
+    uint64_t data_start, data_bytes;
+    size_t n;
+    struct hsp_st_entry *e;
+};
+
+static enum hsp_status io_error(struct hsp_err *err, const char *what, const char *path)
+{
+    int e = errno;
+    enum hsp_status code = e == ENOSPC || e == EDQUOT  ? HSP_ENOSPC
+                           : e == EACCES || e == EPERM ? HSP_EPERM
+                           : e == ENOENT               ? HSP_ENOENT
+                                                       : HSP_EIO;
+    return hsp_err_set(err, code, e, "%s %s", what, path);
+}
+
+static enum hsp_status write_all(int fd, const void *data, size_t n, uint64_t at)
+{
+    const uint8_t *p = data;
+    while (n > 0) {
+        ssize_t k = pwrite(fd, p, n, (off_t)at);
+        if (k < 0 && errno == EINTR) {
+            continue;
+        }
+        if (k <= 0) {
+            return HSP_EIO;
+        }
+        p += k;
+        at += (uint64_t)k;
+        n -= (size_t)k;
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status read_all(int fd, void *data, size_t n, uint64_t at)
+{
+    uint8_t *p = data;
+    while (n > 0) {
+        ssize_t k = pread(fd, p, n, (off_t)at);
+        if (k < 0 && errno == EINTR) {
+            continue;
+        }
+        if (k <= 0) {
+            errno = k == 0 ? EIO : errno;
+            return HSP_EIO;
+        }
+        p += k;
+        at += (uint64_t)k;
+        n -= (size_t)k;
+    }
+    return HSP_OK;
+}
+
+static const char *dtype_text(enum hsp_dtype t)
+{
+    return t == HSP_F32 ? "F32" : t == HSP_F64 ? "F64" : "I32";
+}
+
+/* Bytes of a tensor; false when the product overflows or an extent is negative. */
+static bool tensor_bytes(const struct hsp_st_entry *e, uint64_t *ret)
+{
+    size_t n = hsp_dtype_size(e->dtype);
+    for (uint8_t d = 0; d < e->rank; d++) {
+        if (e->ext[d] < 0 || !hsp_mul_size(n, (size_t)e->ext[d], &n)) {
+            return false;
+        }
+    }
+    *ret = n;
+    return true;
+}
+
+/* ---- writer ---- */
+
+static bool add_tensor(cJSON *root, const struct hsp_st_entry *e)
+{
+    cJSON *t = cJSON_AddObjectToObject(root, e->name);
+    if (t == NULL || cJSON_AddStringToObject(t, "dtype", dtype_text(e->dtype)) == NULL) {
+        return false;
+    }
+    cJSON *shape = cJSON_AddArrayToObject(t, "shape");
+    cJSON *off = cJSON_AddArrayToObject(t, "data_offsets");
+    if (shape == NULL || off == NULL) {
+        return false;
+    }
+    for (uint8_t d = 0; d < e->rank; d++) {
+        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)e->ext[d]));
+    }
+    cJSON_AddItemToArray(off, cJSON_CreateNumber((double)e->begin));
+    cJSON_AddItemToArray(off, cJSON_CreateNumber((double)e->end));
+    return cJSON_GetArraySize(shape) == e->rank && cJSON_GetArraySize(off) == 2;
+}
+
+/* Offsets of all tensors, refusing a name twice. */
+static enum hsp_status place_tensors(struct hsp_st_entry *e, size_t n, uint64_t *ret_total,
+                                     struct hsp_err *err)
+{
+    struct hsp_map names;
+    uint64_t at = 0;
+    enum hsp_status st = HSP_OK;
+    hsp_map_init(&names, HSP_ST_MAX_TENSORS);
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        uint64_t bytes = 0;
+        uint32_t seen;
+        if (hsp_map_get(&names, e[i].name, &seen)) {
+            st = hsp_err_set(err, HSP_EINVAL, 0, "tensor %s appears twice", e[i].name);
+        } else if (!tensor_bytes(&e[i], &bytes)) {
+            st = hsp_err_set(err, HSP_EINVAL, 0, "tensor %s is too large", e[i].name);
+        } else if (hsp_map_put(&names, e[i].name, (uint32_t)i) != HSP_OK) {
+            st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        }
+        e[i].begin = at;
+        e[i].end = at + bytes;
+        at += bytes;
+    }
+    hsp_map_fini(&names);
+    *ret_total = at;
+    return st;
+}
+
+/* The header's text, padded with spaces so that the data section is aligned. */
+static char *header_text(const struct hsp_st_entry *e, size_t n, const struct hsp_st_meta *meta,
+                         size_t n_meta, size_t *ret_len)
+{
+    cJSON *root = cJSON_CreateObject();
+    bool ok = root != NULL;
+    if (ok && n_meta > 0) {
+        cJSON *m = cJSON_AddObjectToObject(root, "__metadata__");
+        for (size_t i = 0; m != NULL && i < n_meta; i++) {
+            ok = ok && cJSON_AddStringToObject(m, meta[i].key, meta[i].value) != NULL;
+        }
+        ok = ok && m != NULL;
+    }
+    for (size_t i = 0; ok && i < n; i++) {
+        ok = add_tensor(root, &e[i]);
+    }
+    char *text = ok ? cJSON_PrintUnformatted(root) : NULL;
+    cJSON_Delete(root);
+    if (text == NULL) {
+        return NULL;
+    }
+    size_t len = strlen(text);
+    size_t padded = (8 + len + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN - 8;
+    char *out = realloc(text, padded + 1);
+    if (out == NULL) {
+        free(text);
+        return NULL;
+    }
+    memset(out + len, ' ', padded - len);
+    out[padded] = '\0';
+    *ret_len = padded;
+    return out;
+}
+
+static enum hsp_status write_header(struct hsp_st_writer *w, const char *text, size_t len,
+                                    uint64_t total, struct hsp_err *err)
+{
+    uint8_t head[8];
+    for (int i = 0; i < 8; i++) {
+        head[i] = (uint8_t)((uint64_t)len >> (8 * i));
+    }
+    w->data_start = 8 + len;
+    if (write_all(w->fd, head, 8, 0) != HSP_OK || write_all(w->fd, text, len, 8) != HSP_OK) {
+        return io_error(err, "cannot write", w->path);
+    }
+    if (ftruncate(w->fd, (off_t)(w->data_start + total)) != 0) {
+        return io_error(err, "cannot extend", w->path);
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
+                              const struct hsp_st_meta *meta, size_t n_meta,
+                              struct hsp_st_writer **ret, struct hsp_err *err)
+{
+    uint64_t total = 0;
+    size_t len = 0;
+    if (n > HSP_ST_MAX_TENSORS) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "%zu tensors, at most %d", n, HSP_ST_MAX_TENSORS);
+    }
+    enum hsp_status st = place_tensors(e, n, &total, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    char *text = header_text(e, n, meta, n_meta, &len);
+    struct hsp_st_writer *w = calloc(1, sizeof *w);
+    if (text == NULL || w == NULL || (w->path = strdup(path)) == NULL ||
+        (w->begin = calloc(n + 1, sizeof *w->begin)) == NULL ||
+        (w->end = calloc(n + 1, sizeof *w->end)) == NULL) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the header of %s", path);
+    } else if ((w->fd = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644)) < 0) {
+        st = io_error(err, "cannot create", path);
+    } else {
+        w->n = n;
+        for (size_t i = 0; i < n; i++) {
+            w->begin[i] = e[i].begin;
+            w->end[i] = e[i].end;
+        }
+        st = write_header(w, text, len, total, err);
+        if (st == HSP_OK) {
+            *ret = w;
+            w = NULL;
+        } else {
+            w = hsp_st_discard(w);
+        }
+    }
+    free(text);
+    if (w != NULL) {
+        free(w->path);
+        free(w->begin);
+        free(w->end);
+        free(w);
+    }
+    return st;
+}
+
+enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset, const void *data,
+                             size_t bytes, struct hsp_err *err)
+{
+    if (i >= w->n || offset > w->end[i] - w->begin[i] || bytes > w->end[i] - w->begin[i] - offset) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "write of %zu bytes at %" PRIu64 " outside tensor %zu", bytes, offset,
+                           i);
+    }
+    if (write_all(w->fd, data, bytes, w->data_start + w->begin[i] + offset) != HSP_OK) {
+        return io_error(err, "cannot write", w->path);
+    }
+    return HSP_OK;
+}
+
+static void writer_free(struct hsp_st_writer *w)
+{
+    free(w->path);
+    free(w->begin);
+    free(w->end);
+    free(w);
+}
+
+enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    if (fsync(w->fd) != 0) {
+        st = io_error(err, "cannot sync", w->path);
+    }
+    if (close(w->fd) != 0 && st == HSP_OK) {
+        st = io_error(err, "cannot close", w->path);
+    }
+    writer_free(w);
+    return st;
+}
+
+struct hsp_st_writer *hsp_st_discard(struct hsp_st_writer *w)
+{
+    if (w != NULL) {
+        (void)close(w->fd);    /* the file is removed: nothing to lose */
+        (void)unlink(w->path); /* best effort: the caller already has an error to report */
+        writer_free(w);
+    }
+    return NULL;
+}
+
+/* ---- reader ---- */
+
+static bool json_u64(const cJSON *v, uint64_t *ret)
+{
+    if (!cJSON_IsNumber(v) || v->valuedouble < 0 || v->valuedouble > 9007199254740992.0 ||
+        v->valuedouble != (double)(uint64_t)v->valuedouble) {
+        return false;
+    }
+    *ret = (uint64_t)v->valuedouble;
+    return true;
+}
+
+static enum hsp_status read_shape(const cJSON *shape, struct hsp_st_entry *e, struct hsp_err *err)
+{
+    const cJSON *d;
+    if (!cJSON_IsArray(shape)) {
+        return hsp_err_set(err, HSP_EPARSE, 0, "tensor %s: no shape", e->name);
+    }
+    if (cJSON_GetArraySize(shape) > HSP_MAX_RANK) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "tensor %s: more than %d dims", e->name,
+                           HSP_MAX_RANK);
+    }
+    cJSON_ArrayForEach(d, shape)
+    {
+        uint64_t v;
+        if (!json_u64(d, &v)) {
+            return hsp_err_set(err, HSP_EPARSE, 0, "tensor %s: bad extent", e->name);
+        }
+        e->ext[e->rank++] = (int64_t)v;
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status read_entry(const cJSON *t, uint64_t data_bytes, struct hsp_st_entry *e,
+                                  struct hsp_err *err)
+{
+    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(t, "dtype");
+    const cJSON *off = cJSON_GetObjectItemCaseSensitive(t, "data_offsets");
+    uint64_t bytes;
+    e->name = t->string;
+    const char *dt = cJSON_IsString(dtype) ? dtype->valuestring : "";
+    if (strcmp(dt, "F32") == 0) {
+        e->dtype = HSP_F32;
+    } else if (strcmp(dt, "F64") == 0) {
+        e->dtype = HSP_F64;
+    } else if (strcmp(dt, "I32") == 0) {
+        e->dtype = HSP_I32;
+    } else {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "tensor %s: dtype %.16s", e->name, dt);
+    }
+    enum hsp_status st = read_shape(cJSON_GetObjectItemCaseSensitive(t, "shape"), e, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (!cJSON_IsArray(off) || cJSON_GetArraySize(off) != 2 ||
+        !json_u64(cJSON_GetArrayItem(off, 0), &e->begin) ||
+        !json_u64(cJSON_GetArrayItem(off, 1), &e->end) || e->begin > e->end ||
+        e->end > data_bytes) {
+        return hsp_err_set(err, HSP_EPARSE, 0, "tensor %s: data_offsets outside the file", e->name);
+    }
+    if (!tensor_bytes(e, &bytes) || bytes != e->end - e->begin) {
+        return hsp_err_set(err, HSP_EPARSE, 0, "tensor %s: shape and data_offsets disagree",
+                           e->name);
+    }
+    return HSP_OK;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct hsp_st_entry *x = a, *y = b;
+    if (x->begin != y->begin) {
+        return x->begin < y->begin ? -1 : 1;
+    }
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+/* Sorts by offset: no holes, no overlap, nothing behind the last tensor. */
+static enum hsp_status check_offsets(struct hsp_st_reader *r, struct hsp_err *err)
+{
+    uint64_t at = 0;
+    qsort(r->e, r->n, sizeof *r->e, by_begin);
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->e[i].begin != at) {
+            return hsp_err_set(err, HSP_EPARSE, 0, "tensor %s: hole or overlap at byte %" PRIu64,
+                               r->e[i].name, at);
+        }
+        at = r->e[i].end;
+    }
+    if (at != r->data_bytes) {
+        return hsp_err_set(err, HSP_EPARSE, 0, "%" PRIu64 " bytes of data, tensors fill %" PRIu64,
+                           r->data_bytes, at);
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status read_entries(struct hsp_st_reader *r, struct hsp_err *err)
+{
+    int n = cJSON_GetArraySize(r->root);
+    struct hsp_map names;
+    const cJSON *t;
+    enum hsp_status st = HSP_OK;
+    if (n > HSP_ST_MAX_TENSORS) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "%d tensors, at most %d", n, HSP_ST_MAX_TENSORS);
+    }
+    r->e = calloc((size_t)n + 1, sizeof *r->e);
+    hsp_map_init(&names, HSP_ST_MAX_TENSORS + 1);
+    if (r->e == NULL) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        goto out;
+    }
+    cJSON_ArrayForEach(t, r->root)
+    {
+        uint32_t seen;
+        if (hsp_map_get(&names, t->string, &seen)) {
+            st = hsp_err_set(err, HSP_EPARSE, 0, "key %s appears twice", t->string);
+        } else if (hsp_map_put(&names, t->string, (uint32_t)r->n) != HSP_OK) {
+            st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        } else if (strcmp(t->string, "__metadata__") != 0) {
+            st = read_entry(t, r->data_bytes, &r->e[r->n], err);
+            r->n++;
+        }
+        if (st != HSP_OK) {
+            goto out;
+        }
+    }
+    st = check_offsets(r, err);
+out:
+    hsp_map_fini(&names);
+    return st;
+}
+
+static enum hsp_status read_header(struct hsp_st_reader *r, struct hsp_err *err)
+{
+    struct stat sb;
+    uint8_t head[8];
+    uint64_t len = 0;
+    if (fstat(r->fd, &sb) != 0) {
+        return io_error(err, "cannot stat", r->path);
+    }
+    if (sb.st_size < 10 || read_all(r->fd, head, 8, 0) != HSP_OK) {
+        return hsp_err_set(err, HSP_EPARSE, 0, "too short for a safetensors file");
+    }
+    for (int i = 0; i < 8; i++) {
+        len |= (uint64_t)head[i] << (8 * i);
+    }
+    if (len > HEADER_MAX || len > (uint64_t)sb.st_size - 8) {
+        return hsp_err_set(err, HSP_EPARSE, 0, "header of %" PRIu64 " bytes does not fit the file",
+                           len);
+    }
+    r->data_start = 8 + len;
+    r->data_bytes = (uint64_t)sb.st_size - r->data_start;
+    char *text = malloc((size_t)len + 1);
+    if (text == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a header of %" PRIu64 " bytes",
+                           len);
+    }
+    if (read_all(r->fd, text, (size_t)len, 8) != HSP_OK) {
+        free(text);
+        return io_error(err, "cannot read", r->path);
+    }
+    text[len] = '\0';
+    r->root = text[0] == '{' ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    free(text);
+    if (!cJSON_IsObject(r->root)) {
+        return hsp_err_set(err, HSP_EPARSE, 0, "the header is not a JSON object");
+    }
+    return read_entries(r, err);
+}
+
+enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct hsp_err *err)
+{
+    struct hsp_st_reader *r = calloc(1, sizeof *r);
+    if (r == NULL || (r->path = strdup(path)) == NULL) {
+        free(r);
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    }
+    r->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (r->fd < 0) {
+        enum hsp_status st = io_error(err, "cannot open", path);
+        (void)hsp_st_close(r);
+        return st;
+    }
+    enum hsp_status st = read_header(r, err);
+    if (st != HSP_OK) {
+        (void)hsp_err_wrap(err, "%s", path);
+        (void)hsp_st_close(r);
+        return st;
+    }
+    *ret = r;
+    return HSP_OK;
+}
+
+size_t hsp_st_count(const struct hsp_st_reader *r)
+{
+    return r->n;
+}
+
+const struct hsp_st_entry *hsp_st_at(const struct hsp_st_reader *r, size_t i)
+{
+    return i < r->n ? &r->e[i] : NULL;
+}
+
+const struct hsp_st_entry *hsp_st_find(const struct hsp_st_reader *r, const char *name)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        if (strcmp(r->e[i].name, name) == 0) {
+            return &r->e[i];
+        }
+    }
+    return NULL;
+}
+
+const char *hsp_st_meta(const struct hsp_st_reader *r, const char *key)
+{
+    const cJSON *m = cJSON_GetObjectItemCaseSensitive(r->root, "__metadata__");
+    const cJSON *v = cJSON_IsObject(m) ? cJSON_GetObjectItemCaseSensitive(m, key) : NULL;
+    return cJSON_IsString(v) ? v->valuestring : NULL;
+}
+
+enum hsp_status hsp_st_read(const struct hsp_st_reader *r, const struct hsp_st_entry *e,
+                            uint64_t offset, void *buf, size_t bytes, struct hsp_err *err)
+{
+    uint64_t size = e->end - e->begin;
+    if (offset > size || bytes > size - offset) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "read of %zu bytes at %" PRIu64 " outside tensor %s",
+                           bytes, offset, e->name);
+    }
+    if (read_all(r->fd, buf, bytes, r->data_start + e->begin + offset) != HSP_OK) {
+        return io_error(err, "cannot read", r->path);
+    }
+    return HSP_OK;
+}
+
+struct hsp_st_reader *hsp_st_close(struct hsp_st_reader *r)
+{
+    if (r != NULL) {
+        if (r->fd >= 0) {
+            (void)close(r->fd); /* read only: nothing to lose */
+        }
+        cJSON_Delete(r->root);
+        free(r->path);
+        free(r->e);
+        free(r);
+    }
+    return NULL;
+}

@@ -1,0 +1,63 @@
+/* Reading and writing safetensors files: the exchange format of weights and checkpoints.
+ *
+ * Role:        final models, checkpoint shards and `init_from`; shell (file I/O).
+ * Threads:     one object, one thread.
+ * Ownership:   reader and writer are heap objects of the caller; entries of a reader live as long
+ * as it. Bounds:      header at most 100,000,000 bytes (the format's own limit), HSP_ST_MAX_TENSORS
+ * tensors. Format:      u64 little-endian header length, JSON {"name": {"dtype", "shape",
+ * "data_offsets"}, ...,
+ *              "__metadata__": {string: string}}, data row-major little-endian without holes.
+ */
+#ifndef HSP_SAFETENSORS_H
+#define HSP_SAFETENSORS_H
+#include <stddef.h>
+#include <stdint.h>
+#include "proto/base/err.h"
+#include "proto/op/dtype.h"
+
+#define HSP_ST_MAX_TENSORS 262144
+
+struct hsp_st_entry {
+    const char *name;
+    enum hsp_dtype dtype; /* F32, F64, I32 */
+    uint8_t rank;
+    int64_t ext[HSP_MAX_RANK];
+    uint64_t begin, end; /* bytes in the data section; a writer fills them in hsp_st_create */
+};
+struct hsp_st_meta {
+    const char *key, *value;
+};
+
+struct hsp_st_writer;
+struct hsp_st_reader;
+
+/* Creates @path (an existing file is replaced) with the header of @e[0..n]; data follow in any
+ * order by hsp_st_write. Tensors are laid out in the order given; @e gets their offsets.
+ * HSP_EINVAL: two tensors of one name; HSP_EIO, HSP_ENOSPC, HSP_EPERM name the path. */
+enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
+                              const struct hsp_st_meta *meta, size_t n_meta,
+                              struct hsp_st_writer **ret, struct hsp_err *err);
+/* Writes @bytes at @offset bytes into tensor @i. HSP_EINVAL: outside the tensor. */
+enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset, const void *data,
+                             size_t bytes, struct hsp_err *err);
+/* fsync and close; the writer is gone also after an error. The data never written read as zero. */
+enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err);
+/* Closes without sync and removes the file. NULL is fine. */
+struct hsp_st_writer *hsp_st_discard(struct hsp_st_writer *w);
+
+/* Opens and checks the whole header: HSP_EPARSE (what is wrong, with the tensor's name),
+ * HSP_ELIMIT, HSP_EUNSUPPORTED (a dtype or rank we do not read), HSP_ENOENT, HSP_EIO. */
+enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct hsp_err *err);
+size_t hsp_st_count(const struct hsp_st_reader *r);
+const struct hsp_st_entry *hsp_st_at(const struct hsp_st_reader *r, size_t i);
+/* Entry by name; NULL when absent. */
+const struct hsp_st_entry *hsp_st_find(const struct hsp_st_reader *r, const char *name);
+/* Value of a __metadata__ key; NULL when absent. */
+const char *hsp_st_meta(const struct hsp_st_reader *r, const char *key);
+/* Reads @bytes at @offset bytes into the tensor. HSP_EINVAL: outside it; HSP_EIO: also a short
+ * file. */
+enum hsp_status hsp_st_read(const struct hsp_st_reader *r, const struct hsp_st_entry *e,
+                            uint64_t offset, void *buf, size_t bytes, struct hsp_err *err);
+struct hsp_st_reader *hsp_st_close(struct hsp_st_reader *r);
+
+#endif
