@@ -124,9 +124,6 @@ static enum hsp_status batch_recv(struct batch *b, uint32_t peer, void *buf, siz
 static enum hsp_status batch_finish(struct batch *b, enum hsp_status st, struct hsp_err *err)
 {
     for (size_t i = 0; i < b->n; i++) {
-        if (b->req[i].state == HSP_REQ_IDLE) {
-            continue; /* waited for already */
-        }
         enum hsp_status s = b->c->ops->wait(b->c, &b->req[i], st == HSP_OK ? err : NULL);
         st = st == HSP_OK ? s : st;
     }

@@ -60,7 +60,8 @@ struct hsp_comm_ops {
                             size_t bytes, struct hsp_err *err);
     /* The same without copies and without waiting: @buf and @req are borrowed until wait(@req)
      * returns. Each posted request must be waited for, also after a failure: then wait returns at
-     * once, and from there on nobody touches the buffer. A failed post is not waited for. */
+     * once, and from there on nobody touches the buffer. A failed post need not be waited for;
+     * waiting for an idle request is HSP_OK. */
     enum hsp_status (*isend)(struct hsp_comm *c, uint32_t peer, uint32_t channel, const void *buf,
                              size_t bytes, struct hsp_comm_req *req, struct hsp_err *err);
     enum hsp_status (*irecv)(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,

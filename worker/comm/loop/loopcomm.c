@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/check.h"
 #include "proto/base/size.h"
 
 struct msg {
@@ -308,7 +307,6 @@ static enum hsp_status loop_wait(struct hsp_comm *c, struct hsp_comm_req *req, s
         }
         st = h->dead.code != HSP_OK ? fail(&h->dead, err) : fail_closed(req->peer, err);
     }
-    HSP_ASSERT(st != HSP_OK || req->state == HSP_REQ_DONE);
     req->state = HSP_REQ_IDLE;
     pthread_mutex_unlock(&h->lock);
     return st;
