@@ -1,1 +1,7 @@
-# proto/wire: no source yet
+noinst_LIBRARIES += proto/wire/libwire.a
+proto_wire_libwire_a_SOURCES = \
+  proto/wire/msg.c proto/wire/msg.h \
+  proto/wire/msgtable.c proto/wire/msgtable.h
+
+# What links libwire needs these behind it.
+WIRE_LIBS = proto/wire/libwire.a $(CJSON_LIBS) $(BASE_LIBS)

@@ -1,1 +1,4 @@
-# tests of wire: none yet
+wire_tests = tests/unit/wire/msg_test
+check_PROGRAMS += $(wire_tests)
+TESTS += $(wire_tests)
+tests_unit_wire_msg_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)

@@ -1,0 +1,571 @@
+/* Encode, decode, clone and dump of messages, all driven by msgtable.c. A decoder error names the
+ * message and the field: "prepare.device: missing". */
+#include "proto/wire/msg.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "proto/base/check.h"
+#include "proto/base/str.h"
+#include "proto/wire/msgtable.h"
+
+const char *hsp_msg_name(uint16_t type)
+{
+    const struct hsp_msg_desc *d = hsp_msg_desc(type);
+    return d != NULL ? d->name : NULL;
+}
+
+/* Fields are read and written by memcpy: the tables give bytes, and no alignment is assumed. */
+static uint32_t get_u32(const void *base, uint32_t off)
+{
+    uint32_t v;
+    memcpy(&v, (const char *)base + off, sizeof(v));
+    return v;
+}
+
+static uint64_t get_u64(const void *base, uint32_t off)
+{
+    uint64_t v;
+    memcpy(&v, (const char *)base + off, sizeof(v));
+    return v;
+}
+
+static double get_f64(const void *base, uint32_t off)
+{
+    double v;
+    memcpy(&v, (const char *)base + off, sizeof(v));
+    return v;
+}
+
+static bool get_bool(const void *base, uint32_t off)
+{
+    bool v;
+    memcpy(&v, (const char *)base + off, sizeof(v));
+    return v;
+}
+
+static void *get_ptr(const void *base, uint32_t off)
+{
+    void *v;
+    memcpy(&v, (const char *)base + off, sizeof(v));
+    return v;
+}
+
+static void put(void *base, uint32_t off, const void *v, size_t n)
+{
+    memcpy((char *)base + off, v, n);
+}
+
+static void hex_write(const uint8_t *in, size_t n, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digits[in[i] >> 4];
+        out[2 * i + 1] = digits[in[i] & 15];
+    }
+    out[2 * n] = '\0';
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool hex_read(const char *s, uint8_t *out, size_t n)
+{
+    if (strlen(s) != 2 * n) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        int hi = hex_digit(s[2 * i]), lo = hex_digit(s[2 * i + 1]);
+        if (hi < 0 || lo < 0) {
+            return false;
+        }
+        out[i] = (uint8_t)(hi << 4 | lo);
+    }
+    return true;
+}
+
+/* ---- encode ---- */
+
+struct enc {
+    const char *msg;
+    struct hsp_err *err;
+};
+
+static cJSON *encode_object(const struct enc *e, const struct hsp_field *f, uint32_t n,
+                            const void *base, enum hsp_status *st);
+
+static cJSON *encode_f64(double v)
+{
+    if (isfinite(v)) {
+        return cJSON_CreateNumber(v);
+    }
+    return cJSON_CreateString(isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+}
+
+static cJSON *too_long(const struct enc *e, const struct hsp_field *f, size_t have,
+                       enum hsp_status *st)
+{
+    *st = hsp_err_set(e->err, HSP_ELIMIT, 0, "%s.%s: %zu above limit %u", e->msg, f->name, have,
+                      f->limit);
+    return NULL;
+}
+
+static cJSON *encode_array(const struct enc *e, const struct hsp_field *f, const void *base,
+                           enum hsp_status *st)
+{
+    uint32_t n = get_u32(base, f->count_offset);
+    const char *items = get_ptr(base, f->offset);
+    if (n > f->limit) {
+        return too_long(e, f, n, st);
+    }
+    cJSON *a = cJSON_CreateArray();
+    for (uint32_t i = 0; a != NULL && i < n; i++) {
+        cJSON *v = f->type == HSP_F_F64S
+                       ? encode_f64(get_f64(items, i * (uint32_t)sizeof(double)))
+                       : encode_object(e, f->sub, f->n_sub, items + (size_t)i * f->sub_size, st);
+        if (v == NULL || !cJSON_AddItemToArray(a, v)) {
+            cJSON_Delete(v);
+            cJSON_Delete(a);
+            return NULL;
+        }
+    }
+    return a;
+}
+
+static cJSON *encode_field(const struct enc *e, const struct hsp_field *f, const void *base,
+                           enum hsp_status *st)
+{
+    char text[2 * HSP_KEY_BYTES + 1];
+    switch (f->type) {
+    case HSP_F_U32: {
+        uint32_t v = get_u32(base, f->offset);
+        return f->limit != 0 && v > f->limit ? too_long(e, f, v, st)
+                                             : cJSON_CreateNumber((double)v);
+    }
+    case HSP_F_U64:
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)get_u64(base, f->offset));
+        return cJSON_CreateString(text);
+    case HSP_F_F64: return encode_f64(get_f64(base, f->offset));
+    case HSP_F_BOOL: return cJSON_CreateBool(get_bool(base, f->offset));
+    case HSP_F_STR: {
+        const char *s = get_ptr(base, f->offset);
+        s = s != NULL ? s : "";
+        return strlen(s) > f->limit ? too_long(e, f, strlen(s), st) : cJSON_CreateString(s);
+    }
+    case HSP_F_ENUM: {
+        uint32_t v = get_u32(base, f->offset);
+        return v >= f->limit ? too_long(e, f, v, st) : cJSON_CreateString(f->names[v]);
+    }
+    case HSP_F_DIGEST: {
+        struct hsp_digest d;
+        memcpy(&d, (const char *)base + f->offset, sizeof(d));
+        hsp_digest_hex(d, text);
+        return cJSON_CreateString(text);
+    }
+    case HSP_F_KEY:
+        hex_write((const uint8_t *)base + f->offset, HSP_KEY_BYTES, text);
+        return cJSON_CreateString(text);
+    case HSP_F_LIST:
+    case HSP_F_F64S: return encode_array(e, f, base, st);
+    }
+    return NULL;
+}
+
+static cJSON *encode_object(const struct enc *e, const struct hsp_field *f, uint32_t n,
+                            const void *base, enum hsp_status *st)
+{
+    cJSON *o = cJSON_CreateObject();
+    for (uint32_t i = 0; o != NULL && i < n; i++) {
+        cJSON *v = encode_field(e, &f[i], base, st);
+        if (v == NULL || !cJSON_AddItemToObject(o, f[i].name, v)) {
+            cJSON_Delete(v);
+            cJSON_Delete(o);
+            return NULL;
+        }
+    }
+    return o;
+}
+
+enum hsp_status hsp_msg_encode(const struct hsp_msg *m, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct hsp_msg_desc *d = hsp_msg_desc(m->type);
+    HSP_ASSERT(d != NULL); /* a message we make ourselves */
+    if (m->blob_len > hsp_msg_blob_max(m->type)) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "%s: blob of %u bytes above limit %u", d->name,
+                           m->blob_len, hsp_msg_blob_max(m->type));
+    }
+    struct enc e = {d->name, err};
+    enum hsp_status st = HSP_OK;
+    cJSON *o = encode_object(&e, d->fields, d->n_fields, &m->u, &st);
+    char *text = o != NULL ? cJSON_PrintUnformatted(o) : NULL;
+    cJSON_Delete(o);
+    if (text == NULL) {
+        return st != HSP_OK ? st : hsp_err_set(err, HSP_ENOMEM, 0, "%s: no memory", d->name);
+    }
+    size_t len = strlen(text);
+    if (len > HSP_MSG_BODY_MAX) {
+        st = hsp_err_set(err, HSP_ELIMIT, 0, "%s: body of %zu bytes above limit %u", d->name, len,
+                         HSP_MSG_BODY_MAX);
+    } else {
+        hsp_buf_append(out, text, len);
+        st = out->failed ? hsp_err_set(err, HSP_ELIMIT, 0, "%s: output buffer is full", d->name)
+                         : HSP_OK;
+    }
+    cJSON_free(text);
+    return st;
+}
+
+/* ---- decode ---- */
+
+struct dec {
+    const char *msg;
+    struct hsp_arena *arena;
+    struct hsp_err *err;
+};
+
+static enum hsp_status bad(const struct dec *d, const char *field, const char *what)
+{
+    return hsp_err_set(d->err, HSP_EPROTO, 0, "%s.%.64s: %s", d->msg, field, what);
+}
+
+static enum hsp_status no_memory(const struct dec *d)
+{
+    return hsp_err_set(d->err, HSP_ENOMEM, 0, "%s: no memory", d->msg);
+}
+
+static enum hsp_status decode_object(const struct dec *d, const struct hsp_field *f, uint32_t n,
+                                     const cJSON *o, void *base);
+
+static bool decode_f64(const cJSON *v, double *ret)
+{
+    if (cJSON_IsNumber(v) && isfinite(v->valuedouble)) {
+        *ret = v->valuedouble;
+        return true;
+    }
+    if (!cJSON_IsString(v)) {
+        return false;
+    }
+    if (strcmp(v->valuestring, "nan") == 0) {
+        *ret = (double)NAN;
+    } else if (strcmp(v->valuestring, "inf") == 0) {
+        *ret = (double)INFINITY;
+    } else if (strcmp(v->valuestring, "-inf") == 0) {
+        *ret = -(double)INFINITY;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static enum hsp_status decode_array(const struct dec *d, const struct hsp_field *f, const cJSON *v,
+                                    void *base)
+{
+    if (!cJSON_IsArray(v)) {
+        return bad(d, f->name, "not an array");
+    }
+    uint32_t n = 0;
+    for (const cJSON *i = v->child; i != NULL; i = i->next) {
+        if (++n > f->limit) {
+            return bad(d, f->name, "too many items");
+        }
+    }
+    size_t size = f->type == HSP_F_F64S ? sizeof(double) : f->sub_size;
+    char *items = hsp_arena_array(d->arena, n, size);
+    if (items == NULL) {
+        return no_memory(d);
+    }
+    char *at = items;
+    for (const cJSON *i = v->child; i != NULL; i = i->next, at += size) {
+        if (f->type == HSP_F_LIST) {
+            enum hsp_status st = decode_object(d, f->sub, f->n_sub, i, at);
+            if (st != HSP_OK) {
+                return st;
+            }
+            continue;
+        }
+        double x;
+        if (!decode_f64(i, &x)) {
+            return bad(d, f->name, "not a number");
+        }
+        memcpy(at, &x, sizeof(x));
+    }
+    put(base, f->count_offset, &n, sizeof(n));
+    put(base, f->offset, &items, sizeof(items));
+    return HSP_OK;
+}
+
+static enum hsp_status decode_text(const struct dec *d, const struct hsp_field *f, const char *s,
+                                   void *base)
+{
+    if (f->type == HSP_F_STR) {
+        if (strlen(s) > f->limit) {
+            return bad(d, f->name, "too long");
+        }
+        char *copy = hsp_arena_strdup(d->arena, s);
+        if (copy == NULL) {
+            return no_memory(d);
+        }
+        put(base, f->offset, &copy, sizeof(copy));
+    } else if (f->type == HSP_F_U64) {
+        uint64_t v;
+        if (!hsp_parse_u64(s, &v)) {
+            return bad(d, f->name, "not an unsigned integer");
+        }
+        put(base, f->offset, &v, sizeof(v));
+    } else if (f->type == HSP_F_ENUM) {
+        uint32_t v = 0;
+        while (v < f->limit && strcmp(f->names[v], s) != 0) {
+            v++;
+        }
+        if (v == f->limit) {
+            return bad(d, f->name, "unknown value");
+        }
+        put(base, f->offset, &v, sizeof(v));
+    } else if (f->type == HSP_F_DIGEST) {
+        struct hsp_digest v;
+        if (!hsp_digest_parse(s, &v)) {
+            return bad(d, f->name, "not a digest");
+        }
+        put(base, f->offset, &v, sizeof(v));
+    } else if (!hex_read(s, (uint8_t *)base + f->offset, HSP_KEY_BYTES)) {
+        return bad(d, f->name, "not a key");
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status decode_field(const struct dec *d, const struct hsp_field *f, const cJSON *v,
+                                    void *base)
+{
+    switch (f->type) {
+    case HSP_F_U32: {
+        double x = cJSON_IsNumber(v) ? v->valuedouble : -1;
+        if (!(x >= 0 && x <= (double)UINT32_MAX && x == floor(x))) {
+            return bad(d, f->name, "not a 32-bit unsigned integer");
+        }
+        uint32_t u = (uint32_t)x;
+        if (f->limit != 0 && u > f->limit) {
+            return bad(d, f->name, "above its limit");
+        }
+        put(base, f->offset, &u, sizeof(u));
+        return HSP_OK;
+    }
+    case HSP_F_F64: {
+        double x;
+        if (!decode_f64(v, &x)) {
+            return bad(d, f->name, "not a number");
+        }
+        put(base, f->offset, &x, sizeof(x));
+        return HSP_OK;
+    }
+    case HSP_F_BOOL: {
+        bool b = cJSON_IsTrue(v);
+        if (!cJSON_IsBool(v)) {
+            return bad(d, f->name, "not a boolean");
+        }
+        put(base, f->offset, &b, sizeof(b));
+        return HSP_OK;
+    }
+    case HSP_F_U64:
+    case HSP_F_STR:
+    case HSP_F_ENUM:
+    case HSP_F_DIGEST:
+    case HSP_F_KEY:
+        return cJSON_IsString(v) ? decode_text(d, f, v->valuestring, base)
+                                 : bad(d, f->name, "not a string");
+    case HSP_F_LIST:
+    case HSP_F_F64S: return decode_array(d, f, v, base);
+    }
+    return HSP_EINVAL;
+}
+
+static enum hsp_status decode_object(const struct dec *d, const struct hsp_field *f, uint32_t n,
+                                     const cJSON *o, void *base)
+{
+    uint64_t seen = 0; /* no table has more than 64 fields */
+    HSP_ASSERT(n <= 64);
+    if (!cJSON_IsObject(o)) {
+        return bad(d, "", "not an object");
+    }
+    for (const cJSON *v = o->child; v != NULL; v = v->next) {
+        uint32_t i = 0;
+        while (i < n && strcmp(f[i].name, v->string) != 0) {
+            i++;
+        }
+        if (i == n) {
+            return bad(d, v->string, "unknown field");
+        }
+        if ((seen >> i & 1) != 0) {
+            return bad(d, v->string, "given twice");
+        }
+        seen |= (uint64_t)1 << i;
+        enum hsp_status st = decode_field(d, &f[i], v, base);
+        if (st != HSP_OK) {
+            return st;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if ((seen >> i & 1) == 0) {
+            return bad(d, f[i].name, "missing");
+        }
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, size_t len,
+                               struct hsp_arena *arena, struct hsp_msg *ret, struct hsp_err *err)
+{
+    const struct hsp_msg_desc *desc = hsp_msg_desc(head->type);
+    if (desc == NULL) {
+        return hsp_err_set(err, HSP_EPROTO, 0, "unknown message type %u", head->type);
+    }
+    if (head->blob_len > hsp_msg_blob_max(head->type) || len > HSP_MSG_BODY_MAX) {
+        return hsp_err_set(err, HSP_EPROTO, 0, "%s: body of %zu and blob of %u bytes above limit",
+                           desc->name, len, head->blob_len);
+    }
+    const char *end = NULL;
+    cJSON *o = cJSON_ParseWithLengthOpts(body, len, &end, 0);
+    if (o == NULL) {
+        return hsp_err_set(err, HSP_EPROTO, 0, "%s: malformed JSON", desc->name);
+    }
+    struct hsp_msg m = *head;
+    memset(&m.u, 0, sizeof(m.u));
+    struct dec d = {desc->name, arena, err};
+    enum hsp_status st;
+    if (end != (const char *)body + len) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "%s: %zu bytes behind the body", desc->name,
+                         (size_t)((const char *)body + len - end));
+    } else {
+        st = decode_object(&d, desc->fields, desc->n_fields, o, &m.u);
+    }
+    cJSON_Delete(o);
+    if (st == HSP_OK) {
+        *ret = m;
+    }
+    return st;
+}
+
+/* ---- clone ---- */
+
+static bool clone_fields(const struct hsp_field *f, uint32_t n, void *base, struct hsp_arena *a)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (f[i].type == HSP_F_STR) {
+            const char *s = get_ptr(base, f[i].offset);
+            char *copy = hsp_arena_strdup(a, s != NULL ? s : "");
+            if (copy == NULL) {
+                return false;
+            }
+            put(base, f[i].offset, &copy, sizeof(copy));
+        } else if (f[i].type == HSP_F_LIST || f[i].type == HSP_F_F64S) {
+            size_t size = f[i].type == HSP_F_F64S ? sizeof(double) : f[i].sub_size;
+            uint32_t count = get_u32(base, f[i].count_offset);
+            const void *from = get_ptr(base, f[i].offset);
+            char *items = hsp_arena_array(a, count, size);
+            if (items == NULL) {
+                return false;
+            }
+            if (count != 0) {
+                memcpy(items, from, count * size);
+            }
+            for (uint32_t k = 0; f[i].type == HSP_F_LIST && k < count; k++) {
+                if (!clone_fields(f[i].sub, f[i].n_sub, items + k * size, a)) {
+                    return false;
+                }
+            }
+            put(base, f[i].offset, &items, sizeof(items));
+        }
+    }
+    return true;
+}
+
+enum hsp_status hsp_msg_clone(const struct hsp_msg *m, struct hsp_arena *arena, struct hsp_msg *ret,
+                              struct hsp_err *err)
+{
+    const struct hsp_msg_desc *d = hsp_msg_desc(m->type);
+    HSP_ASSERT(d != NULL);
+    struct hsp_msg c = *m;
+    bool ok = clone_fields(d->fields, d->n_fields, &c.u, arena);
+    if (ok && m->blob_len != 0) {
+        c.blob = hsp_arena_memdup(arena, m->blob, m->blob_len);
+        ok = c.blob != NULL;
+    }
+    if (!ok) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "%s: no memory", d->name);
+    }
+    *ret = c;
+    return HSP_OK;
+}
+
+/* ---- dump ---- */
+
+static void dump_text(struct hsp_buf *out, const char *s)
+{
+    hsp_buf_u8(out, '"');
+    for (size_t i = 0; s != NULL && s[i] != '\0' && i < 64; i++) {
+        hsp_buf_u8(out, (unsigned char)s[i] < 32 || s[i] == '"' ? '?' : (uint8_t)s[i]);
+    }
+    hsp_buf_u8(out, '"');
+}
+
+static void dump_fields(const struct hsp_field *f, uint32_t n, const void *base,
+                        struct hsp_buf *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (f[i].type == HSP_F_KEY) {
+            continue;
+        }
+        hsp_buf_printf(out, " %s ", f[i].name);
+        switch (f[i].type) {
+        case HSP_F_U32: hsp_buf_printf(out, "%u", get_u32(base, f[i].offset)); break;
+        case HSP_F_U64:
+            hsp_buf_printf(out, "%llu", (unsigned long long)get_u64(base, f[i].offset));
+            break;
+        case HSP_F_F64: hsp_buf_printf(out, "%.6g", get_f64(base, f[i].offset)); break;
+        case HSP_F_BOOL: hsp_buf_puts(out, get_bool(base, f[i].offset) ? "yes" : "no"); break;
+        case HSP_F_STR: dump_text(out, get_ptr(base, f[i].offset)); break;
+        case HSP_F_ENUM: {
+            uint32_t v = get_u32(base, f[i].offset);
+            hsp_buf_puts(out, v < f[i].limit ? f[i].names[v] : "?");
+            break;
+        }
+        case HSP_F_DIGEST: {
+            struct hsp_digest d;
+            char hex[HSP_DIGEST_HEX];
+            memcpy(&d, (const char *)base + f[i].offset, sizeof(d));
+            hsp_digest_hex(d, hex);
+            hsp_buf_puts(out, hex);
+            break;
+        }
+        case HSP_F_KEY:
+        case HSP_F_LIST:
+        case HSP_F_F64S: hsp_buf_printf(out, "[%u]", get_u32(base, f[i].count_offset)); break;
+        }
+    }
+}
+
+void hsp_msg_dump(const struct hsp_msg *m, struct hsp_buf *out)
+{
+    const struct hsp_msg_desc *d = hsp_msg_desc(m->type);
+    if (d == NULL) {
+        hsp_buf_printf(out, "unknown type %u", m->type);
+        return;
+    }
+    hsp_buf_puts(out, d->name);
+    if (m->epoch != 0) {
+        hsp_buf_printf(out, " epoch %llu", (unsigned long long)m->epoch);
+    }
+    dump_fields(d->fields, d->n_fields, &m->u, out);
+    if (m->blob_len != 0) {
+        hsp_buf_printf(out, " blob %u", m->blob_len);
+    }
+}

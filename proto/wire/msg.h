@@ -1,0 +1,365 @@
+/* The messages of the control plane: one C struct and one field table per type (architecture D16).
+ *
+ * Role:      hspmdd <-> agent <-> executor and hspmdctl <-> hspmdd. The tables of msgtable.c drive
+ *            encode, decode and dump, so the three cannot disagree; README.md is the normative list.
+ * Purity:    pure. The frame around a message is proto/wire/frame.h.
+ * Ownership: a decoded message and everything it points to lives in the arena given; the blob is
+ *            borrowed from the caller. An encoder borrows everything.
+ * Bounds:    the HSP_MSG_ limits below; each is checked before anything is allocated for it.
+ *
+ * Numbers: u64 travel as decimal strings, digests and keys as hex strings, non-finite doubles as
+ * "nan", "inf", "-inf". A message belongs to one epoch of its job: `epoch` stands in the frame header
+ * (0 where a message has none), never in the body.
+ */
+#ifndef HSP_MSG_H
+#define HSP_MSG_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "proto/base/arena.h"
+#include "proto/base/buf.h"
+#include "proto/base/err.h"
+#include "proto/base/hash.h"
+
+#define HSP_PROTO_VERSION 1
+
+/* Limits, and why. */
+#define HSP_MSG_BODY_MAX (4u << 20)  /* a HELLO with every holding below: under 2 MiB */
+#define HSP_MSG_BLOB_MAX (64u << 20) /* D16 */
+#define HSP_NODE_DEVICES 16u         /* devices of one node: more than any server has accelerators */
+#define HSP_NAME_MAX 63u             /* hsp_name_valid */
+#define HSP_ADDRESS_MAX 255u         /* host:port or unix:path */
+#define HSP_TEXT_MAX 1023u           /* reasons and messages people read */
+#define HSP_PATH_MAX 4095u
+#define HSP_MSG_HOLDINGS 8192u /* pieces of state one node offers */
+#define HSP_MSG_RUNS 64u       /* device x job entries of one node */
+#define HSP_MSG_RANKS 4096u    /* ranks of a job */
+#define HSP_MSG_FILES 64u      /* annotation files of a job */
+#define HSP_MSG_FILE_MAX (1u << 20)
+#define HSP_KEY_BYTES 32
+
+/* X(NAME, number, struct and union member, name on the wire). Directions: A agent, D hspmdd, E executor,
+ * C hspmdctl. Numbers are never reused. */
+#define HSP_MSG_MAP(X)                                     \
+    X(HELLO, 1, hello, "hello")             /* A>D */      \
+    X(WELCOME, 2, welcome, "welcome")       /* D>A */      \
+    X(FENCED, 3, text, "fenced")            /* D>A */      \
+    X(HEARTBEAT, 4, beat, "heartbeat")      /* A>D, D>A */ \
+    X(PREPARE, 5, prepare, "prepare")       /* D>A>E */    \
+    X(READY, 6, ready, "ready")             /* E>A>D */    \
+    X(PREPARE_FAILED, 7, failed, "prepare-failed")         \
+    X(ARM, 8, jobref, "arm")                /* D>A>E */    \
+    X(START, 9, start, "start")             /* D>A>E */    \
+    X(STARTED, 10, started, "started")      /* E>A>D */    \
+    X(DROP, 11, jobref, "drop")             /* D>A>E */    \
+    X(SEAL, 12, jobref, "seal")             /* D>A>E */    \
+    X(SEALED, 13, sealed, "sealed")         /* E>A, A>D */ \
+    X(STEP, 14, step, "step")               /* E>A>D */    \
+    X(PEER_LOST, 15, lost, "peer-lost")     /* E>A>D */    \
+    X(EXECUTOR_DEAD, 16, dead, "executor-dead")            \
+    X(EXECUTOR_UP, 17, up, "executor-up")   /* E>A, A>D */ \
+    X(STOP, 18, jobref, "stop")             /* D>A>E */    \
+    X(STOPPED, 19, devref, "stopped")       /* E>A, A>D */ \
+    X(RELEASE, 20, release, "release")      /* D>A>E */    \
+    X(RELEASED, 21, devref, "released")     /* E>A, A>D */ \
+    X(CHECKPOINT, 22, jobref, "checkpoint") /* D>A>E */    \
+    X(CHECKPOINTED, 23, ckpt, "checkpointed")              \
+    X(FINISHED, 24, finished, "finished")   /* E>A>D */    \
+    X(JOB_FAILED, 25, jobfail, "job-failed")               \
+    X(LEAVE, 26, leave, "leave")            /* A>D */      \
+    X(DRAIN_NOTICE, 27, text, "drain-notice")              \
+    X(BYE, 28, text, "bye")                 /* D>A */      \
+    X(SUBMIT, 100, submit, "submit")        /* C>D ... */  \
+    X(PLAN, 101, submit, "plan")                           \
+    X(STATUS, 102, query, "status")                        \
+    X(CANCEL, 103, query, "cancel")                        \
+    X(LOGS, 104, query, "logs")                            \
+    X(EVENTS, 105, query, "events")                        \
+    X(WAIT, 106, query, "wait")                            \
+    X(SCALE, 107, scale, "scale")                          \
+    X(DRAIN, 108, drain, "drain")                          \
+    X(UNDRAIN, 109, drain, "undrain")                      \
+    X(METRICS, 110, query, "metrics")                      \
+    X(CKPT, 111, query, "ckpt")                            \
+    X(RESUME, 112, query, "resume")                        \
+    X(PROGRAM, 113, query, "program")                      \
+    X(GRAPH, 114, query, "graph")                          \
+    X(REPLY, 200, reply, "reply")           /* D>C */
+
+enum hsp_msg_type {
+#define HSP_MSG_ENUM(n, v, s, w) HSP_MSG_##n = (v),
+    HSP_MSG_MAP(HSP_MSG_ENUM)
+#undef HSP_MSG_ENUM
+};
+
+/* How an epoch gets its state. */
+enum hsp_epoch_mode {
+    HSP_MODE_FRESH,   /* version 0 from the seed, or init_from */
+    HSP_MODE_SWITCH,  /* planned: from the running epoch, at the version after the armed vote */
+    HSP_MODE_RECOVER, /* after a loss: version `step` of layout `from_plan`, from live holders */
+    HSP_MODE_RESTORE  /* version `step` from the checkpoint */
+};
+
+enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
+    HSP_FACT_OUT_OF_MEMORY,   /* amount: bytes missing */
+    HSP_FACT_CANNOT_CONNECT,  /* peer: rank that cannot be reached */
+    HSP_FACT_NO_DATA,         /* data.path cannot be read */
+    HSP_FACT_DATA_DIFFERS,    /* found by hspmdd when digests of READY differ */
+    HSP_FACT_BAD_PROGRAM,     /* template or binding refused: digest or check */
+    HSP_FACT_NO_STATE,        /* offered state is gone or does not verify */
+    HSP_FACT_TIMEOUT,         /* found by hspmdd: no answer within prepare_ms */
+    HSP_FACT_OTHER
+};
+
+struct hsp_m_device { /* one device, as probed */
+    uint32_t index;           /* in its node, below HSP_NODE_DEVICES */
+    const char *kind;         /* "cpu", "cuda" */
+    double speed;             /* fraction of a core emulated, 1 otherwise */
+    uint64_t mem_bytes;       /* offered to jobs */
+    double gemm_fp32_flops, gemm_fp64_flops;
+    double mem_bytes_per_s;
+    double op_us;
+    bool up;                  /* its executor is running and has said EXECUTOR_UP */
+    const char *address;      /* data plane address of the executor, "" while it is down */
+};
+
+/* One piece of sealed state: version `version` of the boxes that rank `owner` of layout `plan` keeps at
+ * home (owner == rank), or the parts of them promised to the holder as a copy (owner != rank). `rank` is
+ * the holder's own rank in that layout. */
+struct hsp_m_holding {
+    uint32_t job, device;
+    uint64_t plan;
+    uint32_t rank, owner;
+    uint64_t version;
+};
+
+struct hsp_m_run { /* what a device does for a job, as its agent knows */
+    uint32_t job, device;
+    uint64_t running;  /* epoch it runs, 0 none. A source that serves an epoch runs it */
+    uint64_t prepared; /* epoch it has answered READY to and not begun, 0 none */
+    uint64_t armed;    /* epoch it is armed for (== prepared), 0 not */
+    bool broken;       /* the running epoch broke: sealed by itself, waits for SEAL */
+    bool finished;     /* outputs of the job are written */
+    uint64_t version;  /* last stable version it knows */
+};
+
+struct hsp_m_hello {
+    uint32_t protocol;    /* HSP_PROTO_VERSION */
+    const char *node;
+    const char *address;  /* of the agent, for people and for same-host tests */
+    uint64_t incarnation; /* the one it holds, 0: none (a new agent process, or fenced) */
+    uint64_t term;        /* highest seen */
+    double same_latency_us, same_us_per_byte;   /* links inside the node */
+    double cross_latency_us, cross_us_per_byte; /* to others, 0: not measured */
+    uint32_t n_devices, n_holdings, n_runs;
+    struct hsp_m_device *devices;
+    struct hsp_m_holding *holdings;
+    struct hsp_m_run *runs;
+};
+struct hsp_m_welcome {
+    uint32_t protocol;
+    uint64_t term, incarnation;
+    uint32_t heartbeat_ms, dead_ms;
+};
+struct hsp_m_text {
+    const char *reason;
+};
+struct hsp_m_beat {
+    uint64_t seq; /* hspmdd answers with the same */
+};
+/* One per device. The blob (msgblob.h) holds peers, template, binding, transfer and copy tables. */
+struct hsp_m_prepare {
+    uint32_t job;
+    const char *job_name;
+    uint32_t device;       /* to which device of the node */
+    uint32_t rank;         /* in the epoch's mesh; >= n_ranks: a source, it only serves state */
+    uint32_t n_ranks;      /* ranks of the plan */
+    uint32_t n_peers;      /* n_ranks + sources */
+    uint32_t mode;         /* enum hsp_epoch_mode */
+    uint64_t plan;         /* layout of this epoch; the name of its state segments */
+    uint64_t from_plan;    /* layout the state comes from; 0: fresh or restore */
+    uint64_t step;         /* version to begin with; switch: unknown, 0 */
+    uint64_t base_epoch;   /* switch: the running epoch it follows, else 0 */
+    uint64_t steps;        /* the job ends with this version */
+    uint64_t checkpoint_every; /* 0: never. Executors do these on their own (also without hspmdd) */
+    uint8_t key[HSP_KEY_BYTES]; /* epoch key */
+    const char *data_path;      /* "" none */
+    const char *checkpoint_path;
+    bool checkpoint_shared;
+};
+struct hsp_m_ready {
+    uint32_t job, device;
+    uint64_t mem_bytes;  /* taken by this epoch */
+    uint64_t data_bytes; /* of data.path, 0 none */
+    struct hsp_digest data_digest;
+    double connect_ms, build_ms;
+};
+struct hsp_m_failed {
+    uint32_t job, device;
+    uint32_t fact;      /* enum hsp_fact_kind */
+    uint64_t amount;
+    uint32_t peer;      /* rank */
+    const char *reason;
+};
+struct hsp_m_jobref { /* ARM, DROP: that epoch. SEAL, STOP: every epoch up to it */
+    uint32_t job;
+};
+struct hsp_m_start {
+    uint32_t job;
+    uint64_t step;
+};
+struct hsp_m_started { /* state is in place and sealed; the first step begins */
+    uint32_t job, device;
+    uint64_t step;       /* first step of the epoch */
+    double transfer_ms;
+    uint64_t transfer_bytes;
+};
+/* E>A: this executor runs nothing of the epochs up to `epoch` any more and cannot write their memory.
+ * A>D: the same for every device of the node, with the sealed pieces it holds. */
+struct hsp_m_sealed {
+    uint32_t job;
+    uint32_t n_holdings;
+    struct hsp_m_holding *holdings;
+};
+/* By rank 0, when it passed the vote of `step`: version `step` is stable. */
+struct hsp_m_step {
+    uint32_t job;
+    uint64_t step;        /* the step whose vote passed; stable version */
+    double loss, val_loss; /* mean per token; val_loss nan when not validated */
+    double grad_norm, lr;
+    uint64_t tokens;
+    double seconds;       /* of the whole step */
+    bool final;           /* step == steps: nothing was trained, the last version is stable */
+    uint32_t n_compute;
+    double *compute_s;    /* compute seconds of each rank, from the vote records */
+};
+struct hsp_m_lost {
+    uint32_t job, device;
+    uint32_t peer;       /* rank in the epoch's mesh that broke; HSP_MSG_RANKS: unknown */
+    bool before_start;   /* the epoch was only prepared: a running one goes on */
+    const char *reason;
+};
+struct hsp_m_dead {
+    uint32_t device;
+    uint32_t restart_ms; /* the agent starts it again after this time */
+    const char *reason;  /* "exit 1", "signal 9" */
+};
+struct hsp_m_up {
+    uint32_t device;
+    const char *address; /* data plane */
+};
+struct hsp_m_devref {
+    uint32_t job, device;
+};
+/* State of layouts other than `keep_plan` may go. A device without a rank in it leaves the epoch. */
+struct hsp_m_release {
+    uint32_t job;
+    uint64_t keep_plan; /* 0: keep nothing */
+};
+struct hsp_m_ckpt { /* by rank 0 when the manifest is in place, or the attempt failed */
+    uint32_t job;
+    uint64_t step;
+    bool complete;
+    uint64_t bytes;
+    double seconds;
+    const char *reason; /* "" or why not */
+};
+struct hsp_m_finished { /* by rank 0: outputs are written */
+    uint32_t job;
+    uint64_t step;
+};
+struct hsp_m_jobfail { /* an error no restart mends, e.g. ten non-finite steps in a row */
+    uint32_t job, device;
+    const char *reason;
+};
+struct hsp_m_leave { /* planned leave: SIGTERM or a spot notice */
+    const char *reason;
+    uint32_t deadline_ms; /* the node is gone after this; 0 unknown */
+};
+
+/* --- hspmdctl --- */
+struct hsp_m_file {
+    const char *name, *text;
+};
+struct hsp_m_submit { /* blob: the job file */
+    const char *file;   /* its name, for messages */
+    bool dry_run;
+    uint32_t n_files;   /* annotations it names */
+    struct hsp_m_file *files;
+};
+struct hsp_m_query {
+    const char *name;    /* job or node, "" all */
+    const char *what;    /* verb of ckpt, part of program or graph, condition of wait; "" */
+    uint64_t since;      /* sequence or step */
+    uint32_t timeout_ms; /* wait, 0 none */
+    bool follow;         /* keep sending REPLY with `more` */
+};
+struct hsp_m_scale {
+    const char *name;
+    uint32_t min, max;
+};
+struct hsp_m_drain {
+    const char *name, *reason;
+};
+struct hsp_m_reply { /* blob: the answer, a JSON document or text */
+    uint32_t status;     /* 0, or minus the enum hsp_status */
+    const char *message; /* one line when status is not 0 */
+    bool more;           /* further replies follow under the same request id */
+};
+
+struct hsp_msg {
+    uint16_t type;      /* enum hsp_msg_type */
+    uint64_t request;   /* pairs a REPLY with its request; 0 elsewhere */
+    uint64_t epoch;     /* see the top */
+    const uint8_t *blob; /* borrowed */
+    uint32_t blob_len;
+    union {
+        struct hsp_m_hello hello;
+        struct hsp_m_welcome welcome;
+        struct hsp_m_text text;
+        struct hsp_m_beat beat;
+        struct hsp_m_prepare prepare;
+        struct hsp_m_ready ready;
+        struct hsp_m_failed failed;
+        struct hsp_m_jobref jobref;
+        struct hsp_m_start start;
+        struct hsp_m_started started;
+        struct hsp_m_sealed sealed;
+        struct hsp_m_step step;
+        struct hsp_m_lost lost;
+        struct hsp_m_dead dead;
+        struct hsp_m_up up;
+        struct hsp_m_devref devref;
+        struct hsp_m_release release;
+        struct hsp_m_ckpt ckpt;
+        struct hsp_m_finished finished;
+        struct hsp_m_jobfail jobfail;
+        struct hsp_m_leave leave;
+        struct hsp_m_submit submit;
+        struct hsp_m_query query;
+        struct hsp_m_scale scale;
+        struct hsp_m_drain drain;
+        struct hsp_m_reply reply;
+    } u;
+};
+
+/* "hello"; NULL for an unknown type. */
+const char *hsp_msg_name(uint16_t type);
+
+/* Appends the JSON body of @m to @out (not the blob, not the header).
+ * HSP_ELIMIT: a field, the body or the blob is over its limit, message and field named; HSP_ENOMEM. */
+enum hsp_status hsp_msg_encode(const struct hsp_msg *m, struct hsp_buf *out, struct hsp_err *err);
+
+/* Reads what a frame carried. @head gives type, request, epoch, blob and blob_len.
+ * HSP_EPROTO: unknown type, a blob where none belongs, malformed JSON, bytes behind it, a missing,
+ * unknown, duplicate or wrongly typed field, a value over its limit; HSP_ENOMEM. *ret untouched. */
+enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, size_t len,
+                               struct hsp_arena *arena, struct hsp_msg *ret, struct hsp_err *err);
+
+/* Copies a message with everything it points to, the blob too. HSP_ENOMEM. */
+enum hsp_status hsp_msg_clone(const struct hsp_msg *m, struct hsp_arena *arena, struct hsp_msg *ret,
+                              struct hsp_err *err);
+
+/* One line for logs: "prepare epoch 3 job 1 device 0 ...". Keys are never printed. */
+void hsp_msg_dump(const struct hsp_msg *m, struct hsp_buf *out);
+
+#endif
