@@ -1,1 +1,4 @@
-# daemon/app: no source yet
+noinst_LIBRARIES += daemon/app/libdaemonapp.a
+daemon_app_libdaemonapp_a_SOURCES = \
+  daemon/app/store.c daemon/app/store.h
+DAEMONAPP_LIBS = daemon/app/libdaemonapp.a $(SQLITE_LIBS) $(BASE_LIBS)

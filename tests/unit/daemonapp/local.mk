@@ -1,1 +1,4 @@
-# tests of daemonapp: none yet
+daemonapp_tests = tests/unit/daemonapp/store_test
+check_PROGRAMS += $(daemonapp_tests)
+TESTS += $(daemonapp_tests)
+tests_unit_daemonapp_store_test_LDADD = $(TEST_LIBS) $(DAEMONAPP_LIBS)

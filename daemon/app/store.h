@@ -1,0 +1,69 @@
+/* The daemon's durable memory: one SQLite file.
+ *
+ * Role:      rows of the cluster core (key -> value), the event feed, the metrics of committed
+ * steps. Purity:    shell (files). Threads:   one connection in serialized mode: any thread may
+ * call. Applying rows waits for the disk, so the loop thread leaves it to a pool thread. Ownership:
+ * the store copies what it is given; rows handed to a callback are borrowed for the call. Bounds:
+ * HSP_STORE_EVENTS_MAX newest events are kept.
+ */
+#ifndef HSP_STORE_H
+#define HSP_STORE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "proto/base/err.h"
+
+#define HSP_STORE_EVENTS_MAX 100000 /* about 30 MB of JSON lines */
+
+struct hsp_store;
+
+struct hsp_store_row {
+    const char *key;
+    const void *value; /* ignored when removed */
+    size_t len;
+    bool removed;
+};
+
+struct hsp_store_event {
+    uint64_t seq;
+    const char *job;  /* name, "" when it is about a node or the cluster */
+    const char *json; /* one object, the line of `hspmdctl events` */
+};
+
+/* Opens or creates @path (":memory:" for tests). HSP_EIO: not a database, no permission, a newer
+ * schema; the message names the path. */
+enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct hsp_err *err);
+struct hsp_store *hsp_store_close(struct hsp_store *s); /* NULL is fine; returns NULL */
+
+/* All rows or none; on disk when it returns. HSP_EIO, HSP_ENOSPC. */
+enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
+                                struct hsp_err *err);
+/* Every row in the order of the keys; stops when the callback fails and returns its status. */
+typedef enum hsp_status hsp_store_row_fn(void *arg, const char *key, const void *value, size_t len);
+enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *arg,
+                               struct hsp_err *err);
+
+/* Appends events; may be lost by a power cut, never by a crash of the daemon. */
+enum hsp_status hsp_store_events_add(struct hsp_store *s, const struct hsp_store_event *e, size_t n,
+                                     struct hsp_err *err);
+/* Highest sequence number, 0 when empty. */
+uint64_t hsp_store_events_last(struct hsp_store *s);
+
+/* Metrics of one step; a step that is run again replaces its line. */
+enum hsp_status hsp_store_metric_put(struct hsp_store *s, const char *job, uint64_t step,
+                                     const char *json, struct hsp_err *err);
+/* Forgets the job's metrics. */
+enum hsp_status hsp_store_metrics_drop(struct hsp_store *s, const char *job, struct hsp_err *err);
+
+/* Lines in ascending order, at most @limit: events with seq > @since (of @job unless ""), metrics
+ * of
+ * @job with step >= @since. The callback gets (number, line). */
+typedef void hsp_store_line_fn(void *arg, uint64_t number, const char *json);
+enum hsp_status hsp_store_events(struct hsp_store *s, const char *job, uint64_t since,
+                                 uint32_t limit, hsp_store_line_fn *fn, void *arg,
+                                 struct hsp_err *err);
+enum hsp_status hsp_store_metrics(struct hsp_store *s, const char *job, uint64_t since,
+                                  uint32_t limit, hsp_store_line_fn *fn, void *arg,
+                                  struct hsp_err *err);
+
+#endif

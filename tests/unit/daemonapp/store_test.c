@@ -1,0 +1,154 @@
+/* The daemon's store: rows survive a reopen, a failed batch leaves nothing, feeds come in order. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "daemon/app/store.h"
+#include "tests/lib/testlib.h"
+
+static char path[4200];
+
+static int setup(void **state)
+{
+    char *dir = hsp_test_tmpdir();
+    snprintf(path, sizeof path, "%s/state.db", dir);
+    *state = dir;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    hsp_test_rmdir(*state);
+    free(*state);
+    return 0;
+}
+
+struct collected {
+    char text[1024];
+};
+
+static enum hsp_status collect_row(void *arg, const char *key, const void *value, size_t len)
+{
+    struct collected *c = arg;
+    size_t n = strlen(c->text);
+    snprintf(c->text + n, sizeof c->text - n, "%s=%.*s;", key, (int)len, (const char *)value);
+    return HSP_OK;
+}
+
+static void collect_line(void *arg, uint64_t number, const char *json)
+{
+    struct collected *c = arg;
+    size_t n = strlen(c->text);
+    snprintf(c->text + n, sizeof c->text - n, "%d:%s;", (int)number, json);
+}
+
+static struct hsp_store *open_store(void)
+{
+    struct hsp_err err = {0};
+    struct hsp_store *s = NULL;
+    assert_ok(hsp_store_open(path, &s, &err), &err);
+    return s;
+}
+
+static void test_rows_survive_a_reopen(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_store_row rows[] = {
+        {"term", "1", 1, false}, {"job/1", "a", 1, false}, {"x", "", 0, false}};
+    struct hsp_store_row more[] = {{"term", "22", 2, false}, {"x", NULL, 0, true}};
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_apply(s, rows, 3, &err), &err);
+    assert_ok(hsp_store_apply(s, more, 2, &err), &err);
+    assert_null(hsp_store_close(s));
+    s = open_store();
+    struct collected c = {""};
+    assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
+    assert_string_equal(c.text, "job/1=a;term=22;");
+    assert_null(hsp_store_close(s));
+}
+
+static void test_a_batch_is_all_or_nothing(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_store_row rows[] = {{"a", "1", 1, false}, {NULL, "2", 1, false}};
+    struct hsp_store *s = open_store();
+    assert_status(hsp_store_apply(s, rows, 2, &err), HSP_EIO);
+    struct collected c = {""};
+    assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
+    assert_string_equal(c.text, "");
+    assert_ok(hsp_store_apply(s, rows, 1, &err), &err);
+    assert_null(hsp_store_close(s));
+}
+
+static void test_events_and_metrics_come_in_order(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_store *s = open_store();
+    struct hsp_store_event e[] = {{1, "", "n"}, {2, "a", "x"}, {3, "b", "y"}, {4, "a", "z"}};
+    assert_int_equal(hsp_store_events_last(s), 0);
+    assert_ok(hsp_store_events_add(s, e, 4, &err), &err);
+    assert_int_equal(hsp_store_events_last(s), 4);
+    struct collected c = {""};
+    assert_ok(hsp_store_events(s, "a", 0, 100, collect_line, &c, &err), &err);
+    assert_string_equal(c.text, "2:x;4:z;");
+    c.text[0] = '\0';
+    assert_ok(hsp_store_events(s, "", 1, 2, collect_line, &c, &err), &err);
+    assert_string_equal(c.text, "2:x;3:y;");
+    assert_ok(hsp_store_metric_put(s, "a", 1, "one", &err), &err);
+    assert_ok(hsp_store_metric_put(s, "a", 0, "zero", &err), &err);
+    assert_ok(hsp_store_metric_put(s, "a", 1, "again", &err), &err);
+    assert_ok(hsp_store_metric_put(s, "b", 7, "other", &err), &err);
+    c.text[0] = '\0';
+    assert_ok(hsp_store_metrics(s, "a", 0, 100, collect_line, &c, &err), &err);
+    assert_string_equal(c.text, "0:zero;1:again;");
+    assert_ok(hsp_store_metrics_drop(s, "a", &err), &err);
+    c.text[0] = '\0';
+    assert_ok(hsp_store_metrics(s, "a", 0, 100, collect_line, &c, &err), &err);
+    assert_string_equal(c.text, "");
+    assert_null(hsp_store_close(s));
+}
+
+static void test_events_are_bounded(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_store *s = open_store();
+    struct hsp_store_event old = {5, "", "old"}, new = {HSP_STORE_EVENTS_MAX + 5, "", "new"};
+    assert_ok(hsp_store_events_add(s, &old, 1, &err), &err);
+    assert_ok(hsp_store_events_add(s, &new, 1, &err), &err);
+    struct collected c = {""};
+    assert_ok(hsp_store_events(s, "", 0, 10, collect_line, &c, &err), &err);
+    assert_string_equal(c.text, "100005:new;");
+    assert_null(hsp_store_close(s));
+}
+
+static void test_a_file_that_is_no_database_is_refused(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_store *s = NULL;
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    for (int i = 0; i < 200; i++) {
+        fputs("this is no database ", f);
+    }
+    fclose(f);
+    assert_status(hsp_store_open(path, &s, &err), HSP_EIO);
+    assert_non_null(strstr(err.msg, path));
+    assert_null(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_rows_survive_a_reopen, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_batch_is_all_or_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_events_and_metrics_come_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_events_are_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_file_that_is_no_database_is_refused, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
