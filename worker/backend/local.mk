@@ -1,1 +1,27 @@
-# worker/backend: no source yet
+noinst_LIBRARIES += worker/backend/libbackend.a
+worker_backend_libbackend_a_SOURCES = \
+  worker/backend/backend.h \
+  worker/backend/cpu/cpu.c \
+  worker/backend/cpu/cpu.h \
+  worker/backend/cpu/kernels_f32.c \
+  worker/backend/cpu/kernels_f64.c \
+  worker/backend/cpu/workpool.c \
+  worker/backend/cpu/workpool.h
+# Loops become vector code; no contraction, so that results do not depend on the instruction set.
+worker_backend_libbackend_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
+  -ffp-contract=off
+EXTRA_DIST += \
+  worker/backend/README.md \
+  worker/backend/cpu/attention.inc \
+  worker/backend/cpu/embed.inc \
+  worker/backend/cpu/kmath.inc \
+  worker/backend/cpu/linear.inc \
+  worker/backend/cpu/map.inc \
+  worker/backend/cpu/norm.inc \
+  worker/backend/cpu/real_f32.h \
+  worker/backend/cpu/real_f64.h \
+  worker/backend/cpu/reduce.inc \
+  worker/backend/cpu/table.inc \
+  worker/backend/cpu/xent.inc
+# What a program that computes links, before $(BASE_LIBS).
+BACKEND_LIBS = worker/backend/libbackend.a proto/op/libop.a $(OPENBLAS_LIBS)

@@ -1,0 +1,214 @@
+#include "worker/backend/cpu/cpu.h"
+
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/size.h"
+
+/* Element types of the operands of each op: t = the op's real type, d = fp64, i = int32;
+ * inputs, ':', outputs. */
+static const char *const types_of[HSP_N_OPS] = {
+    [HSP_OP_LINEAR] = "tt:t",
+    [HSP_OP_LINEAR_DX] = "tt:t",
+    [HSP_OP_LINEAR_DW] = "tt:t",
+    [HSP_OP_BIAS_ADD] = "tt:t",
+    [HSP_OP_BIAS_DB] = "t:t",
+    [HSP_OP_EMBED] = "it:t",
+    [HSP_OP_EMBED_DW] = "it:t",
+    [HSP_OP_ADD] = "tt:t",
+    [HSP_OP_LAYERNORM] = "ttt:ttt",
+    [HSP_OP_LAYERNORM_DX] = "ttttt:t",
+    [HSP_OP_LAYERNORM_DW] = "tttt:tt",
+    [HSP_OP_GELU] = "t:t",
+    [HSP_OP_GELU_DX] = "tt:t",
+    [HSP_OP_ATTENTION] = "ttt:tt",
+    [HSP_OP_ATTENTION_BWD] = "tttttt:ttt",
+    [HSP_OP_XENT] = "ti:tt",
+    [HSP_OP_XENT_DX] = "ttit:t",
+    [HSP_OP_SUM] = "t:d",
+    [HSP_OP_COUNT] = "i:d",
+    [HSP_OP_BROADCAST] = "dt:t",
+    [HSP_OP_FLATTEN] = "t:t",
+    [HSP_OP_UNFLATTEN] = "t:t",
+    [HSP_OP_SQSUM] = "t:d",
+    [HSP_OP_ADAMW] = "tttt:ttt",
+    [HSP_OP_SGDM] = "ttt:tt",
+};
+
+enum hsp_status hsp_cpu_reserve(struct hsp_cpu *cpu, size_t bytes, struct hsp_err *err)
+{
+    size_t each, all;
+    if (!hsp_add_size(bytes, 127, &each)) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "scratch of %zu bytes", bytes);
+    }
+    each &= ~(size_t)63; /* at least 64 */
+    if (each <= cpu->scratch_bytes) {
+        return HSP_OK;
+    }
+    if (!hsp_mul_size(each, hsp_workpool_size(cpu->pool), &all)) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "scratch of %zu bytes", bytes);
+    }
+    uint8_t *p = aligned_alloc(64, all);
+    if (p == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "scratch of %zu bytes", all);
+    }
+    free(cpu->scratch);
+    cpu->scratch = p;
+    cpu->scratch_bytes = each;
+    return HSP_OK;
+}
+
+static void count_labels(const struct hsp_call *c)
+{
+    const int32_t *x = c->in[0].data;
+    int64_t n = hsp_array_count(&c->in[0]), found = 0;
+    for (int64_t i = 0; i < n; i++) {
+        found += x[i] >= 0;
+    }
+    *(double *)c->out[0].data = (double)found;
+}
+
+/* [b, s, e] and [b, 1, s e] are the same bytes. */
+static void copy_elements(const struct hsp_call *c)
+{
+    size_t bytes = (size_t)hsp_array_count(&c->out[0]) * hsp_dtype_size(c->out[0].dtype);
+    if (bytes > 0) {
+        memcpy(c->out[0].data, c->in[0].data, bytes);
+    }
+}
+
+/* Types and shapes against the catalogue. Programs are checked when they are decoded; this keeps a
+ * wrong one from writing outside its buffers. */
+static enum hsp_status check_types(const struct hsp_call *c, enum hsp_dtype *ret,
+                                   struct hsp_err *err)
+{
+    const char *want = types_of[c->op];
+    size_t n_in = strcspn(want, ":"), n_out = strlen(want) - n_in - 1;
+    if (c->n_in != n_in || c->n_out != n_out) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%s: %u inputs and %u outputs", hsp_op_name(c->op),
+                           c->n_in, c->n_out);
+    }
+    enum hsp_dtype real = HSP_I32;
+    for (size_t i = 0; i < n_in + n_out; i++) {
+        const struct hsp_array *a = i < n_in ? &c->in[i] : &c->out[i - n_in];
+        char t = want[i < n_in ? i : i + 1];
+        if (t == 't' && real == HSP_I32) {
+            real = a->dtype;
+        }
+        enum hsp_dtype need = t == 'i' ? HSP_I32 : t == 'd' ? HSP_F64 : real;
+        if (a->dtype != need || (t == 't' && need == HSP_I32)) {
+            return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s: operand %zu is %s",
+                               hsp_op_name(c->op), i, hsp_dtype_name(a->dtype));
+        }
+    }
+    *ret = real;
+    return HSP_OK;
+}
+
+static enum hsp_status check_shapes(const struct hsp_call *c, struct hsp_err *err)
+{
+    struct hsp_axes ax;
+    int64_t in[HSP_MAX_IN][HSP_MAX_RANK], axis[HSP_MAX_AXES];
+    uint8_t rank = c->op == HSP_OP_BROADCAST ? c->in[1].rank : c->in[0].rank;
+    enum hsp_status st = hsp_op_axes(c->op, c->at, rank, &ax, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    for (uint8_t i = 0; i < c->n_in; i++) {
+        if (c->in[i].rank != ax.in[i].rank) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "%s: input %u has rank %u, not %u",
+                               hsp_op_name(c->op), i, c->in[i].rank, ax.in[i].rank);
+        }
+        memcpy(in[i], c->in[i].ext, sizeof(in[i]));
+    }
+    st = hsp_op_extents(c->op, c->at, &ax, in, axis, err);
+    for (uint8_t i = 0; st == HSP_OK && i < c->n_out; i++) {
+        const struct hsp_array *a = &c->out[i];
+        bool same = a->rank == ax.out[i].rank;
+        for (uint8_t d = 0; same && d < a->rank; d++) {
+            const struct hsp_dim_use *u = &ax.out[i].dim[d];
+            /* the rows of embed_dw's table may be a slice of the attribute's: the output says which
+             */
+            same = a->ext[d] == axis[u->axis] * u->unit || (c->op == HSP_OP_EMBED_DW && d == 0);
+        }
+        if (!same) {
+            st = hsp_err_set(err, HSP_EINVAL, 0, "%s: wrong shape of output %u", hsp_op_name(c->op),
+                             i);
+        }
+    }
+    return st;
+}
+
+static enum hsp_status cpu_run(struct hsp_backend *b, const struct hsp_call *c, struct hsp_err *err)
+{
+    struct hsp_cpu *cpu = (struct hsp_cpu *)b;
+    enum hsp_dtype real = HSP_F32;
+    if ((unsigned)c->op >= HSP_N_OPS) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "op %d", (int)c->op);
+    }
+    enum hsp_status st = check_types(c, &real, err);
+    if (st == HSP_OK) {
+        st = check_shapes(c, err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (c->op == HSP_OP_COUNT) {
+        count_labels(c);
+        return HSP_OK;
+    }
+    if (c->op == HSP_OP_FLATTEN || c->op == HSP_OP_UNFLATTEN) {
+        copy_elements(c);
+        return HSP_OK;
+    }
+    if ((c->op == HSP_OP_ADAMW || c->op == HSP_OP_SGDM) && c->update == NULL) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%s without the scalars of the update",
+                           hsp_op_name(c->op));
+    }
+    hsp_cpu_kernel k = (real == HSP_F32 ? hsp_cpu_kernels_f32 : hsp_cpu_kernels_f64)[c->op];
+    return k(cpu, c, err);
+}
+
+static void cpu_accumulate(struct hsp_backend *b, enum hsp_dtype t, void *dst, const void *src,
+                           int64_t n)
+{
+    struct hsp_cpu *cpu = (struct hsp_cpu *)b;
+    if (t == HSP_F32) {
+        hsp_cpu_accumulate_f32(cpu, dst, src, n);
+    } else if (t == HSP_F64) {
+        hsp_cpu_accumulate_f64(cpu, dst, src, n);
+    }
+}
+
+static void cpu_close(struct hsp_backend *b)
+{
+    struct hsp_cpu *cpu = (struct hsp_cpu *)b;
+    if (cpu != NULL) {
+        hsp_workpool_free(cpu->pool);
+        free(cpu->scratch);
+        free(cpu);
+    }
+}
+
+enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, struct hsp_err *err)
+{
+    struct hsp_cpu *cpu = calloc(1, sizeof(*cpu));
+    if (cpu == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a backend");
+    }
+    cpu->base = (struct hsp_backend){
+        .name = "cpu", .run = cpu_run, .accumulate = cpu_accumulate, .close = cpu_close};
+    enum hsp_status st = hsp_workpool_new(threads, &cpu->pool, err);
+    if (st == HSP_OK) {
+        st = hsp_cpu_reserve(cpu, 0, err);
+    }
+    if (st != HSP_OK) {
+        cpu_close(&cpu->base);
+        return st;
+    }
+    /* Process-wide: products are cut by our pool, never again inside the library. */
+    openblas_set_num_threads(1);
+    *ret = &cpu->base;
+    return HSP_OK;
+}

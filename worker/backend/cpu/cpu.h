@@ -1,0 +1,64 @@
+/* Inside of the CPU backend: what the kernels of both element types share.
+ *
+ * Kernels are written once, type-generic, in .inc files; kernels_f32.c and kernels_f64.c include
+ * them with REAL set (real_f32.h, real_f64.h). Every loop has a fixed order of summation that does
+ * not depend on the number of threads or on the instruction set, and the file is built without
+ * contraction, so all ops that do not call GEMM give the same bits on every x86-64 machine.
+ */
+#ifndef HSP_CPU_H
+#define HSP_CPU_H
+#include "worker/backend/backend.h"
+#include "worker/backend/cpu/workpool.h"
+
+/* One build runs everywhere and uses wide vectors where the machine has them. Sanitizers cannot run
+ * the loader's resolvers, clang 14 does not take the attribute on static functions. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(HSP_DEBUG)
+#define HSP_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define HSP_CLONES
+#endif
+
+/* Loops over the terms of a series must vanish for the loop around them to become vector code. */
+#if defined(__clang__)
+#define HSP_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define HSP_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#define HSP_CPU_GRAIN 16384 /* elements of a cheap loop that are worth waking a thread */
+#define HSP_CPU_LANES 16    /* partial sums of a reduction */
+
+struct hsp_cpu {
+    struct hsp_backend base; /* first: the public object */
+    struct hsp_workpool *pool;
+    uint8_t *scratch; /* owned, 64-aligned; scratch_bytes for each worker */
+    size_t scratch_bytes;
+};
+
+typedef enum hsp_status (*hsp_cpu_kernel)(struct hsp_cpu *cpu, const struct hsp_call *c,
+                                          struct hsp_err *err);
+
+/* Makes room for @bytes of scratch for each worker; contents are lost. HSP_ENOMEM. */
+enum hsp_status hsp_cpu_reserve(struct hsp_cpu *cpu, size_t bytes, struct hsp_err *err);
+static inline void *hsp_cpu_scratch(const struct hsp_cpu *cpu, unsigned worker)
+{
+    return cpu->scratch + (size_t)worker * cpu->scratch_bytes;
+}
+
+static inline int64_t hsp_array_count(const struct hsp_array *a)
+{
+    int64_t n = 1;
+    for (uint8_t d = 0; d < a->rank; d++) {
+        n *= a->ext[d];
+    }
+    return n;
+}
+
+/* Kernels by op; NULL where the element type does not decide (cpu.c runs those). */
+extern const hsp_cpu_kernel hsp_cpu_kernels_f32[HSP_N_OPS];
+extern const hsp_cpu_kernel hsp_cpu_kernels_f64[HSP_N_OPS];
+void hsp_cpu_accumulate_f32(struct hsp_cpu *cpu, void *dst, const void *src, int64_t n);
+void hsp_cpu_accumulate_f64(struct hsp_cpu *cpu, void *dst, const void *src, int64_t n);
+
+#endif
