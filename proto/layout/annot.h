@@ -5,9 +5,10 @@
  *   {split: DIM, cuts: [c0, .., cn] | shares: [w1, .., wn], of: [child, ..]}   uneven cuts allowed
  *   {dup: [child, ..]}          every child holds the same
  *   {partial: [child, ..]}      the value is the sum over the children
- * cuts are elements of the parent's box (0 first, its extent last); shares are integer weights,
- * turned into cuts on multiples of the grain. At most HSP_MAX_TIERS deep. Purity: pure. Ownership:
- * nodes live in the arena they were made in.
+ * The k-th addend of one child of dup equals the k-th addend of each other child, so all children
+ * of dup need the same partial structure everywhere. cuts are elements of the parent's box (0
+ * first, its extent last); shares are integer weights, turned into cuts on multiples of the grain.
+ * At most HSP_MAX_TIERS deep. Purity: pure. Ownership: nodes live in the arena they were made in.
  */
 #ifndef HSP_ANNOT_H
 #define HSP_ANNOT_H
@@ -31,9 +32,11 @@ struct hsp_annot {
 };
 
 /* The cover of @a for a tensor of these extents; shares become cuts at multiples of @grain[dim]
- * (largest remainder, ties to the lower index). HSP_EINVAL names the broken rule: a rank twice in
- * one tree, cuts not ascending, cuts not on the grain, last cut not the extent, too deep, dim too
- * large. */
+ * (largest remainder, ties to the lower index; a last unit may be short). @grain NULL: all 1.
+ * Zero-length shards stay in the cover as empty boxes. The cover is initialised here, normalised,
+ * and the caller's to release; on failure it is empty. HSP_EINVAL names the broken rule: a rank
+ * twice in one tree, cuts not ascending, cuts not on the grain, last cut not the extent, too deep,
+ * dim too large. */
 enum hsp_status hsp_annot_cover(const struct hsp_annot *a, uint8_t rank, const int64_t *extent,
                                 const int64_t *grain, struct hsp_cover *ret, struct hsp_err *err);
 

@@ -4,7 +4,9 @@
  * addend it holds there. The value at an index is the sum over the *distinct* addends covering it;
  * equal addends are equal copies; an empty box contributes nothing.
  * Purity:  pure.  Ownership: covers own their item array (hsp_cover_fini).
- * Invariants: (I1) items are sorted by (rank, box, addend). (I2) lo <= hi in every dim.
+ * Invariants: (I1) after hsp_cover_normalise items are sorted by (rank, box, addend) and unique.
+ *             (I2) lo <= hi in every dim.
+ * Bounds:     HSP_MAX_COVER items.
  */
 #ifndef HSP_COVER_H
 #define HSP_COVER_H
@@ -12,6 +14,8 @@
 #include <stdint.h>
 #include "proto/base/err.h"
 #include "proto/op/dtype.h"
+
+#define HSP_MAX_COVER (1u << 20) /* a rank holds one box of a tensor, or a few */
 
 struct hsp_box {
     uint8_t rank;
@@ -40,15 +44,28 @@ bool hsp_box_inside(const struct hsp_box *in, const struct hsp_box *out);
 bool hsp_box_cut(const struct hsp_box *a, const struct hsp_box *b,
                  struct hsp_box *ret); /* false: empty */
 
+/* No allocation; hsp_cover_fini leaves an empty cover of the same extents. */
 void hsp_cover_init(struct hsp_cover *c, uint8_t rank, const int64_t *extent);
 void hsp_cover_fini(struct hsp_cover *c);
+/* HSP_ENOMEM, HSP_ELIMIT: unchanged. The box must keep I2 and have the cover's rank. */
 enum hsp_status hsp_cover_add(struct hsp_cover *c, uint32_t rank, uint32_t addend,
                               const struct hsp_box *box);
-/* Sorts, drops duplicates, renames addends to the smallest rank that holds each. */
+/* Sorts, drops duplicates, and renames each addend to the smallest rank that holds an equal one.
+ *
+ * Equal addends are items with one label joined by overlapping boxes, so covers with the same boxes
+ * and the same meaning get the same labels: in {split of [0, 1]} rank 1 holds addend 1, in
+ * {dup of [0, 1]} addend 0. Where a rank holds several addends of one index, multiples of
+ * HSP_ADDEND_STEP keep them apart. Items with an empty box stay. */
+#define HSP_ADDEND_STEP (1u << 16)
 void hsp_cover_normalise(struct hsp_cover *c);
+/* Both normalised. */
 bool hsp_cover_equal(const struct hsp_cover *a, const struct hsp_cover *b);
 /* Every index is covered, and no two distinct addends are needed anywhere (a plain value). */
 bool hsp_cover_is_complete(const struct hsp_cover *c);
+/* Some index has two distinct addends. */
 bool hsp_cover_has_partial(const struct hsp_cover *c);
+/* Every index of @box lies in an item, of addend @addend unless that is HSP_ANY_ADDEND. */
+#define HSP_ANY_ADDEND UINT32_MAX
+bool hsp_cover_covers(const struct hsp_cover *c, const struct hsp_box *box, uint32_t addend);
 
 #endif

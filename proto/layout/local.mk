@@ -1,1 +1,7 @@
-noinst_HEADERS += proto/layout/annot.h proto/layout/cluster_desc.h proto/layout/cover.h
+noinst_LIBRARIES += proto/layout/liblayout.a
+proto_layout_liblayout_a_SOURCES = \
+  proto/layout/annot.c proto/layout/annot.h \
+  proto/layout/annottext.c \
+  proto/layout/box.c \
+  proto/layout/cluster_desc.h \
+  proto/layout/cover.c proto/layout/cover.h

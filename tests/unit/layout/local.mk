@@ -1,1 +1,8 @@
-# tests of layout: none yet
+layout_tests = \
+  tests/unit/layout/annot_test \
+  tests/unit/layout/cover_test
+check_PROGRAMS += $(layout_tests)
+TESTS += $(layout_tests)
+layout_libs = $(TEST_LIBS) proto/layout/liblayout.a $(TEXT_LIBS)
+tests_unit_layout_annot_test_LDADD = $(layout_libs)
+tests_unit_layout_cover_test_LDADD = $(layout_libs)
