@@ -1,1 +1,15 @@
-# proto/program: no source yet
+# Programs: templates, bindings, files, step sheets. Pure.
+noinst_LIBRARIES += proto/program/libprogram.a
+proto_program_libprogram_a_SOURCES = \
+  proto/program/binding_codec.c \
+  proto/program/program.h \
+  proto/program/program_check.c \
+  proto/program/program_dump.c \
+  proto/program/program_file.c \
+  proto/program/program_io.c proto/program/program_io.h \
+  proto/program/sheet.c proto/program/sheet.h \
+  proto/program/template_codec.c
+EXTRA_DIST += proto/program/README.md
+
+# What links libprogram needs these behind it.
+PROGRAM_LIBS = proto/program/libprogram.a proto/op/libop.a $(BASE_LIBS)

@@ -1,0 +1,289 @@
+/* Programs: what one device runs, in three parts (architecture D7).
+ *
+ *   template   tensors and instructions; every extent a symbol, every peer a logical rank's slot;
+ *              content-addressed, free of shares, members and lengths;
+ *   binding    (device, plan): values of symbols, slots and offsets of tensors, moves of Reshards
+ *              with their boxes, the schedule of each queue, where the loss and the norm are
+ * counted; step sheet what is read in each micro-batch of one step: sheet.h, computed by the
+ * executor.
+ *
+ * Role:        made by daemon/spmd, carried by proto/wire as a blob, run by worker/exec.
+ * Purity:      pure.  Ownership: everything hangs in the arena given to the decoder or the
+ * compiler. Bounds:      the HSP_MAX_ constants below; a decoded program is fully checked
+ * (hsp_program_check).
+ */
+#ifndef HSP_PROGRAM_H
+#define HSP_PROGRAM_H
+#include "proto/base/arena.h"
+#include "proto/base/buf.h"
+#include "proto/base/hash.h"
+#include "proto/layout/cover.h"
+#include "proto/op/op.h"
+
+#define HSP_MAX_TENSORS            65536
+#define HSP_MAX_INSTRS             262144
+#define HSP_MAX_SEGMENTS           64
+#define HSP_MAX_SCHED              1048576
+#define HSP_MAX_SYMBOLS            262144
+#define HSP_MAX_PROGRAM_RANKS      4096
+#define HSP_MAX_SLOTS              65536   /* instances of one tensor */
+#define HSP_MAX_CELLS              1048576 /* of one move */
+#define HSP_MAX_NAME               256     /* bytes of a tensor's or symbol's name */
+#define HSP_MAX_EXTENT             (INT64_C(1) << 40)
+#define HSP_MAX_TEMPLATE_BYTES     ((size_t)256 << 20)
+#define HSP_MAX_BINDING_BYTES      ((size_t)256 << 20)
+#define HSP_MAX_PROGRAM_FILE_BYTES ((size_t)2048 << 20)
+
+/* ---- template ---- */
+
+/* Symbol 0 is the number of sequences in the running micro-batch; the others are bound. */
+#define HSP_SYM_BATCH 0
+struct hsp_symbol {
+    const char *name; /* "batch", "h.0.attn.q.weight/0", ... */
+};
+
+enum hsp_tensor_class {
+    HSP_CLASS_STATE,  /* lives in state segments, two version slots */
+    HSP_CLASS_STEP,   /* lives from Pre to Post: accumulators, gathered parameters */
+    HSP_CLASS_MICRO,  /* one instance per micro-batch in flight */
+    HSP_CLASS_SCRATCH /* within one segment */
+};
+
+enum hsp_state_kind { HSP_STATE_PARAM, HSP_STATE_M, HSP_STATE_V, HSP_STATE_MOMENTUM };
+#define HSP_N_STATE_KINDS 4
+
+struct hsp_ptensor {
+    const char *name; /* tensor of the single-device graph; program-made ones have a '#' suffix */
+    uint8_t dtype, cls, rank;
+    uint8_t state_kind;         /* HSP_CLASS_STATE */
+    uint32_t sym[HSP_MAX_RANK]; /* extent of each dim */
+};
+
+enum hsp_instr_kind {
+    HSP_I_OP,      /* an op of the catalogue */
+    HSP_I_LOAD,    /* out[0] <- ids | labels | positions of the micro-batch (src = enum hsp_load) */
+    HSP_I_ZERO,    /* out[0] <- 0 */
+    HSP_I_ONE,     /* out[0] <- 1 (the seed of backward) */
+    HSP_I_ACC,     /* out[0] += in[0] */
+    HSP_I_RESHARD, /* out[0] <- in[0] moved as the binding's reshard[arg] says; several inputs = a
+                      sum */
+    HSP_I_STAT,    /* scalar in[0] is added to the step's statistic arg (enum hsp_stat) */
+    HSP_I_VOTE,    /* all-gather of vote records; passing it makes the update's scalars known */
+    HSP_I_SEAL     /* the new version of every state tensor is whole: hash and seal */
+};
+enum hsp_load { HSP_LOAD_IDS, HSP_LOAD_LABELS, HSP_LOAD_POSITIONS };
+enum hsp_stat {
+    HSP_STAT_LOSS,
+    HSP_STAT_TOKENS,
+    HSP_STAT_SQNORM,
+    HSP_STAT_EVAL_LOSS,
+    HSP_STAT_EVAL_TOKENS
+};
+#define HSP_N_STATS 5
+
+enum hsp_queue { HSP_QUEUE_COMPUTE, HSP_QUEUE_COMM };
+#define HSP_N_QUEUES 2
+
+/* An UPDATE op (adamw, sgdm) reads its state inputs from version slot t and writes its state
+ * outputs, which name the same tensors, to slot t + 1. */
+struct hsp_instr {
+    uint8_t kind, op, queue;
+    uint8_t n_in, n_out;
+    uint32_t in[HSP_MAX_IN], out[HSP_MAX_OUT]; /* tensors */
+    uint32_t arg;                              /* see the kinds */
+    uint32_t node; /* node of the single-device graph, for messages; UINT32_MAX none */
+    struct hsp_attrs at;
+    uint32_t origin_sym[2]; /* bound symbols: first global coordinate of the op's first and second
+                               origin dim; UINT32_MAX: 0 */
+};
+
+enum hsp_segment_kind {
+    HSP_SEG_PRE,
+    HSP_SEG_FORWARD,
+    HSP_SEG_BACKWARD,
+    HSP_SEG_INPUT_GRAD,
+    HSP_SEG_WEIGHT_GRAD,
+    HSP_SEG_POST,
+    HSP_SEG_EVAL
+};
+
+/* A piece is a maximal run of instructions of one queue; compute and comm pieces alternate. */
+struct hsp_piece {
+    uint32_t first, n; /* instructions */
+    uint8_t queue;
+};
+struct hsp_segment {
+    uint8_t kind;
+    uint32_t chunk;
+    uint32_t first_piece, n_pieces;
+};
+
+struct hsp_template {
+    uint32_t n_symbols, n_tensors, n_instrs, n_pieces, n_segments, n_reshards;
+    struct hsp_symbol *symbols;
+    struct hsp_ptensor *tensors;
+    struct hsp_instr *instrs;
+    struct hsp_piece *pieces;
+    struct hsp_segment *segments;
+    struct hsp_digest digest; /* of the encoded form */
+};
+
+/* Digest of the encoded form, for ret_template->digest. HSP_ENOMEM. */
+enum hsp_status hsp_template_digest(const struct hsp_template *t, struct hsp_digest *ret);
+
+/* ---- binding ---- */
+
+/* A box in global coordinates. In a dim whose extent is the micro-batch, hi = HSP_TO_END stands for
+ * the running micro-batch's size. */
+#define HSP_TO_END INT64_MAX
+
+/* One step of a Reshard. Cells name regions by global boxes; a device finds them in its own tensor
+ * by subtracting the box it holds. root: index into ranks (P2P: of the sender; peer: of the
+ * receiver). */
+enum hsp_move_kind {
+    HSP_MOVE_COPY,           /* local: source tensor in[src] -> out */
+    HSP_MOVE_P2P,            /* batched send-receive: cell from ranks[root] to ranks[peer] */
+    HSP_MOVE_ALL_REDUCE,     /* every rank of the group adds; all get the sum */
+    HSP_MOVE_REDUCE_SCATTER, /* ... ranks[root] gets the sum of the cell */
+    HSP_MOVE_ALL_GATHER      /* ranks[root] holds the cell; all get it */
+};
+struct hsp_cell {
+    struct hsp_box box;
+    uint32_t root, peer;
+};
+struct hsp_move {
+    uint8_t kind;
+    uint8_t src;      /* which input of the instruction; HSP_MOVE_FROM_OUT: the output itself;
+                         HSP_MOVE_SUM: the sum of all inputs, each where it holds the cell */
+    uint32_t n_ranks; /* group in ascending order; sums are taken in this order */
+    uint32_t *ranks;
+    uint32_t channel; /* unique in the plan and equal on all ranks of the move */
+    uint32_t n_cells;
+    struct hsp_cell
+        *cells; /* only those this device takes part in (collectives: all of the group) */
+};
+#define HSP_MOVE_FROM_OUT 255
+#define HSP_MOVE_SUM      254
+
+/* A Reshard with no move on this device does nothing. The output is written where moves write;
+ * zero_first says that cells no move writes must read 0. */
+struct hsp_reshard_bind {
+    uint32_t n_moves;
+    struct hsp_move *moves;
+    bool zero_first;
+};
+
+struct hsp_tensor_bind {
+    int64_t offset;     /* bytes in the epoch's memory; STATE: bytes in the state area of a slot */
+    uint32_t n_slots;   /* MICRO: instances; instance of micro-batch i is i mod n_slots */
+    int64_t slot_bytes; /* bytes of one instance at the symbols' upper bounds, 64-aligned */
+    struct hsp_box box; /* what this device holds (batch dims: 0..bound) */
+    bool batch_dim0;    /* dim 0 is the running micro-batch */
+};
+
+/* One entry of a queue: a piece for a micro-batch, after the listed entries of the other queue. */
+struct hsp_sched_entry {
+    uint32_t piece;
+    uint32_t micro; /* 0 for Pre and Post */
+    uint32_t wait;  /* entries of the other queue that must be complete: a count; 0 = none */
+};
+struct hsp_sched {
+    uint32_t n[HSP_N_QUEUES];
+    struct hsp_sched_entry *e[HSP_N_QUEUES];
+};
+
+/* Where this device's stream sits in the global batch. */
+struct hsp_stream_bind {
+    uint32_t first_seq, n_seq;       /* its part of the global batch's list of samples */
+    uint32_t n_micro;                /* sizes as even as possible, larger ones first */
+    uint32_t eval_first, eval_n_seq; /* its part of the validation list */
+    uint32_t eval_n_micro;
+};
+
+struct hsp_data_bind { /* what a step sheet is computed from; equal on all devices */
+    uint64_t seed;
+    uint32_t global_batch, sequence, eval_seqs;
+    uint32_t validation_every; /* 0: never */
+    double validation_fraction;
+    bool next_token_only; /* mlp: one label, the byte after the sequence */
+    uint32_t vocab;
+};
+
+struct hsp_train_bind { /* equal on all devices */
+    uint32_t steps;
+    double lr, min_lr, clip_norm; /* clip_norm 0: off */
+    uint32_t warmup_steps;
+    uint8_t schedule;    /* enum hsp_lr_schedule */
+    uint8_t optimizer;   /* enum hsp_optimizer */
+    double beta1, beta2; /* bias corrections are computed by the executor from these */
+};
+enum hsp_lr_schedule { HSP_LR_CONSTANT, HSP_LR_COSINE };
+enum hsp_optimizer { HSP_OPT_ADAMW, HSP_OPT_SGD };
+
+/* Initial value of a state tensor at version 0 (param only; m, v, momentum start at 0). */
+enum hsp_init_kind { HSP_INIT_ZERO, HSP_INIT_ONE, HSP_INIT_NORMAL };
+struct hsp_state_bind {
+    uint32_t tensor;    /* template tensor of class STATE */
+    uint32_t tensor_id; /* number of the parameter in the single-device graph */
+    uint8_t init;
+    double init_std;
+    struct hsp_box full; /* extents of the whole tensor (PyTorch shape) */
+};
+
+struct hsp_binding {
+    uint32_t rank, n_ranks;
+    struct hsp_digest template_digest;
+    int64_t *symbol; /* upper bound of the batch, values of the others */
+    struct hsp_tensor_bind *tensor;
+    uint32_t n_reshards;
+    struct hsp_reshard_bind *reshard;
+    struct hsp_sched train, eval; /* eval runs before train in a step with validation */
+    struct hsp_stream_bind stream;
+    struct hsp_data_bind data;
+    struct hsp_train_bind hyper;
+    uint32_t n_state;
+    struct hsp_state_bind *state;
+    int64_t memory_bytes; /* of the epoch: STEP + MICRO + SCRATCH */
+    int64_t state_bytes;  /* of one version slot */
+    int64_t comm_bytes;   /* bound of pack buffers */
+    struct hsp_digest plan_digest;
+};
+
+struct hsp_program {
+    struct hsp_template tpl;
+    struct hsp_binding bind;
+};
+
+/* Binary forms (versioned header, little endian). Decoders check every index and bound and leave
+ * nothing half-built: HSP_EPARSE names the field; HSP_ELIMIT the limit. */
+enum hsp_status hsp_template_encode(const struct hsp_template *t, struct hsp_buf *out);
+enum hsp_status hsp_template_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,
+                                    struct hsp_template *ret, struct hsp_err *err);
+enum hsp_status hsp_binding_encode(const struct hsp_template *t, const struct hsp_binding *b,
+                                   struct hsp_buf *out);
+enum hsp_status hsp_binding_decode(const uint8_t *data, size_t len, const struct hsp_template *t,
+                                   struct hsp_arena *arena, struct hsp_binding *ret,
+                                   struct hsp_err *err);
+/* All invariants of a program: indices, offsets inside memory, no two live tensors of one schedule
+ * overlapping is the compiler's own test. */
+enum hsp_status hsp_program_check(const struct hsp_program *p, struct hsp_err *err);
+/* Text for `hspmdctl program show`. */
+void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out);
+
+/* A program file: all programs of one plan (`hspmdctl compile`), templates shared. With @verify a
+ * second, one-device set is stored beside it. Layout in proto/program/README.md. */
+struct hsp_program_file {
+    uint32_t n;                   /* devices */
+    struct hsp_program *programs; /* by rank */
+    uint32_t n_ref;               /* 0, or 1: the unsharded program */
+    struct hsp_program *ref;
+    const char *data_path;   /* text the programs read; "" when synthetic */
+    const char *out_dir;     /* where --run leaves final/, "" for nowhere */
+    const char *init_from;   /* safetensors, "" none */
+    const char *config_json; /* the model's keys, for config.json */
+};
+enum hsp_status hsp_program_file_encode(const struct hsp_program_file *f, struct hsp_buf *out);
+enum hsp_status hsp_program_file_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,
+                                        struct hsp_program_file *ret, struct hsp_err *err);
+
+#endif

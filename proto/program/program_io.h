@@ -1,0 +1,51 @@
+/* One description of each field, walked in both directions: encoder and decoder cannot disagree.
+ *
+ * Role:      internal to proto/program.
+ * Purity:    pure.
+ * Threads:   confined.
+ * Invariants: (I1) exactly one of out and in is set. (I2) once failed, every decoded value is 0.
+ */
+#ifndef HSP_PROGRAM_IO_H
+#define HSP_PROGRAM_IO_H
+#include "proto/program/program.h"
+
+struct hsp_pio {
+    struct hsp_buf *out;     /* encoding */
+    struct hsp_cursor *in;   /* decoding */
+    struct hsp_arena *arena; /* of decoded arrays */
+    const char *what;        /* first field that failed, NULL while all is well */
+    bool nomem;              /* ... for want of memory */
+};
+
+void hsp_pio_u8(struct hsp_pio *io, uint8_t *v);
+void hsp_pio_bool(struct hsp_pio *io, bool *v);
+void hsp_pio_u32(struct hsp_pio *io, uint32_t *v);
+void hsp_pio_u64(struct hsp_pio *io, uint64_t *v);
+void hsp_pio_i64(struct hsp_pio *io, int64_t *v);
+void hsp_pio_f64(struct hsp_pio *io, double *v);
+void hsp_pio_digest(struct hsp_pio *io, struct hsp_digest *d);
+void hsp_pio_box(struct hsp_pio *io, struct hsp_box *b);
+void hsp_pio_str(struct hsp_pio *io, const char **s, size_t max, const char *what);
+
+/* Count of an array and, when decoding, the array itself: @n elements of @elem bytes whose encoded
+ * form takes at least @min_bytes each. Returns the array (the one given when encoding), NULL on
+ * failure or when n is 0. */
+void *hsp_pio_array(struct hsp_pio *io, uint32_t *n, void *array, size_t elem, uint32_t max,
+                    size_t min_bytes, const char *what);
+
+/* Marks the first failure. */
+void hsp_pio_fail(struct hsp_pio *io, const char *what);
+bool hsp_pio_ok(const struct hsp_pio *io);
+
+/* Magic and version. */
+void hsp_pio_header(struct hsp_pio *io, uint32_t magic, uint32_t version, const char *what);
+
+/* The status of a finished walk; when decoding, all bytes must have been read. */
+enum hsp_status hsp_pio_end(struct hsp_pio *io, const char *what, struct hsp_err *err);
+
+/* Checks that need only the template, and the template with one binding (program_check.c). */
+enum hsp_status hsp_template_check(const struct hsp_template *t, struct hsp_err *err);
+enum hsp_status hsp_binding_check(const struct hsp_template *t, const struct hsp_binding *b,
+                                  struct hsp_err *err);
+
+#endif

@@ -1,0 +1,193 @@
+#include "tests/lib/testlib.h"
+
+#include "proto/program/program.h"
+#include "tests/unit/exec/tinyprog.h"
+
+static const struct tiny_spec SPEC = {.n_ranks = 2,
+                                      .global_batch = 6,
+                                      .n_micro = 2,
+                                      .vocab = 16,
+                                      .hidden = 4,
+                                      .sequence = 8,
+                                      .steps = 5,
+                                      .validation_every = 2,
+                                      .dtype = HSP_F64,
+                                      .scatter = true};
+
+struct fixture {
+    struct hsp_arena *arena;
+    struct hsp_program_file file;
+    struct hsp_buf bytes;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    f->arena = hsp_arena_new((size_t)64 << 20);
+    f->file = (struct hsp_program_file){.n = 2,
+                                        .programs = tiny_programs(&SPEC, f->arena),
+                                        .data_path = "/tmp/text",
+                                        .config_json = "{}"};
+    struct tiny_spec one = SPEC;
+    one.n_ranks = 1;
+    f->file.n_ref = 1;
+    f->file.ref = tiny_programs(&one, f->arena);
+    hsp_buf_init(&f->bytes, HSP_MAX_PROGRAM_FILE_BYTES);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    hsp_buf_fini(&f->bytes);
+    hsp_arena_free(f->arena);
+    free(f);
+    return 0;
+}
+
+static void tiny_is_valid(void **state)
+{
+    struct fixture *f = *state;
+    struct hsp_err err = {0};
+    for (uint32_t k = 0; k < 2; k++) {
+        assert_ok(hsp_program_check(&f->file.programs[k], &err), &err);
+    }
+}
+
+static void file_round_trip(void **state)
+{
+    struct fixture *f = *state;
+    struct hsp_err err = {0};
+    struct hsp_program_file g;
+    struct hsp_buf again;
+    assert_int_equal(hsp_program_file_encode(&f->file, &f->bytes), HSP_OK);
+    assert_ok(hsp_program_file_decode(f->bytes.data, f->bytes.len, f->arena, &g, &err), &err);
+    assert_int_equal(g.n, 2);
+    assert_int_equal(g.n_ref, 1);
+    assert_string_equal(g.data_path, "/tmp/text");
+    assert_string_equal(g.out_dir, "");
+    hsp_buf_init(&again, HSP_MAX_PROGRAM_FILE_BYTES);
+    assert_int_equal(hsp_program_file_encode(&g, &again), HSP_OK);
+    assert_int_equal(again.len, f->bytes.len);
+    assert_memory_equal(again.data, f->bytes.data, again.len);
+    assert_true(hsp_digest_equal(g.programs[1].tpl.digest, f->file.programs[1].tpl.digest));
+    struct hsp_buf a, b;
+    hsp_buf_init(&a, 1 << 20);
+    hsp_buf_init(&b, 1 << 20);
+    hsp_program_dump(&g.programs[0], &a);
+    hsp_program_dump(&f->file.programs[0], &b);
+    assert_string_equal(hsp_buf_cstr(&a), hsp_buf_cstr(&b));
+    assert_non_null(strstr(hsp_buf_cstr(&a), "reduce-scatter"));
+    hsp_buf_fini(&a);
+    hsp_buf_fini(&b);
+    hsp_buf_fini(&again);
+}
+
+static void equal_structure_equal_digest(void **state)
+{
+    struct fixture *f = *state;
+    struct tiny_spec s = SPEC;
+    s.global_batch = 8; /* other bounds, same template */
+    struct hsp_program *p = tiny_programs(&s, f->arena);
+    assert_true(hsp_digest_equal(p[0].tpl.digest, f->file.programs[0].tpl.digest));
+    assert_false(hsp_digest_equal(p[0].tpl.digest, p[1].tpl.digest)); /* other owner */
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(hsp_program_file_encode(&f->file, &f->bytes), HSP_OK);
+    for (size_t n = 0; n < f->bytes.len; n += n < 400 ? 1 : 37) {
+        struct hsp_arena *a = hsp_arena_new((size_t)16 << 20);
+        struct hsp_program_file g = {.n = 99};
+        uint8_t *copy = malloc(n ? n : 1); /* exact size: an overrun shows under the sanitizer */
+        memcpy(copy, f->bytes.data, n);
+        assert_int_not_equal(hsp_program_file_decode(copy, n, a, &g, NULL), HSP_OK);
+        assert_int_equal(g.n, 99);
+        free(copy);
+        hsp_arena_free(a);
+    }
+}
+
+/* A flipped byte gives an error or another valid program; it never makes an invalid one pass. */
+static void flipped_bytes_never_pass_unchecked(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(hsp_program_file_encode(&f->file, &f->bytes), HSP_OK);
+    uint32_t refused = 0;
+    for (uint32_t k = 0; k < 3000; k++) {
+        size_t at = hsp_test_rand("flip", k) % f->bytes.len;
+        uint8_t old = f->bytes.data[at];
+        f->bytes.data[at] = (uint8_t)(old ^ (1u << (hsp_test_rand("bit", k) % 8)));
+        struct hsp_arena *a = hsp_arena_new((size_t)16 << 20);
+        struct hsp_program_file g;
+        if (hsp_program_file_decode(f->bytes.data, f->bytes.len, a, &g, NULL) == HSP_OK) {
+            for (uint32_t r = 0; r < g.n; r++) {
+                assert_int_equal(hsp_program_check(&g.programs[r], NULL), HSP_OK);
+            }
+        } else {
+            refused++;
+        }
+        f->bytes.data[at] = old;
+        hsp_arena_free(a);
+    }
+    assert_true(refused > 300);
+}
+
+static void expect(struct fixture *f, const char *part)
+{
+    struct hsp_err err = {0};
+    assert_int_not_equal(hsp_program_check(&f->file.programs[0], &err), HSP_OK);
+    if (!strstr(err.msg, part)) {
+        fail_msg("\"%s\" does not say \"%s\"", err.msg, part);
+    }
+}
+
+static void checks_name_what_is_wrong(void **state)
+{
+    struct fixture *f = *state;
+    struct hsp_program *p = &f->file.programs[0];
+    struct hsp_binding *b = &p->bind;
+    b->tensor[3].offset += 64 * 1000000;
+    expect(f, "do not fit");
+    b->tensor[3].offset -= 64 * 1000000;
+    b->symbol[2]++;
+    expect(f, "box has 16");
+    b->symbol[2]--;
+    b->reshard[0].moves[0].cells[0].box.hi[0] = 17;
+    expect(f, "not held here");
+    b->reshard[0].moves[0].cells[0].box.hi[0] = 16;
+    b->reshard[0].moves[1].ranks[1] = 0;
+    expect(f, "ascending");
+    b->reshard[0].moves[1].ranks[1] = 1;
+    b->train.e[0][1].piece = 4; /* a comm piece in the compute queue */
+    expect(f, "schedule");
+    b->train.e[0][1].piece = 1;
+    b->stream.n_seq = 7;
+    expect(f, "global batch");
+    b->stream.n_seq = 3;
+    uint32_t old = p->tpl.instrs[4].in[1];
+    p->tpl.instrs[4].in[1] = 5000;
+    expect(f, "tensor 5000");
+    p->tpl.instrs[4].in[1] = old;
+    /* linear's output where the embedding's belongs */
+    old = p->tpl.instrs[4].out[0];
+    p->tpl.instrs[4].out[0] = p->tpl.instrs[5].out[0];
+    expect(f, "embed");
+    p->tpl.instrs[4].out[0] = old;
+    assert_int_equal(hsp_program_check(p, NULL), HSP_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(tiny_is_valid, setup, teardown),
+        cmocka_unit_test_setup_teardown(file_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(equal_structure_equal_digest, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_truncation_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(flipped_bytes_never_pass_unchecked, setup, teardown),
+        cmocka_unit_test_setup_teardown(checks_name_what_is_wrong, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
