@@ -1,0 +1,115 @@
+/* See daemon_config.h. */
+#include "daemon/app/daemon_config.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "proto/base/size.h"
+#include "proto/text/field.h"
+
+#define AT(member) offsetof(struct hsp_daemon_config, member)
+
+/* In the order of enum hsp_log_level. */
+static const char *const levels[] = {"error", "warn", "notice", "info", "debug", "trace", NULL};
+
+static const struct hsp_field fields[] = {
+    {.path = "listen",
+     .type = HSP_FIELD_STR,
+     .offset = AT(listen),
+     .dflt = "127.0.0.1:7071",
+     .help = "host:port for agents and remote administration; beyond loopback the keys below are "
+             "needed"},
+    {.path = "socket",
+     .type = HSP_FIELD_STR,
+     .offset = AT(socket),
+     .dflt = "/run/hspmd/hspmdd.sock",
+     .help = "Unix socket of local administration"},
+    {.path = "advertise_address",
+     .type = HSP_FIELD_STR,
+     .offset = AT(advertise_address),
+     .help = "host:port under which others reach this daemon, when it is not the one of listen"},
+    {.path = "state_dir",
+     .type = HSP_FIELD_STR,
+     .offset = AT(state_dir),
+     .dflt = "/var/lib/hspmd",
+     .help = "folder of state.db"},
+    {.path = "worker_key",
+     .type = HSP_FIELD_STR,
+     .offset = AT(worker_key),
+     .dflt = "/etc/hspmd/worker.key",
+     .help = "pre-shared key of agents: may join, nothing else"},
+    {.path = "admin_key",
+     .type = HSP_FIELD_STR,
+     .offset = AT(admin_key),
+     .dflt = "/etc/hspmd/admin.key",
+     .help = "pre-shared key of remote administrators"},
+    {.path = "heartbeat",
+     .type = HSP_FIELD_MS,
+     .offset = AT(heartbeat_ms),
+     .dflt = "500ms",
+     .min = 10,
+     .max = 60000,
+     .help = "how often an agent reports; one missed beat makes it suspect, never more"},
+    {.path = "failure_detection",
+     .type = HSP_FIELD_MS,
+     .offset = AT(failure_detection_ms),
+     .dflt = "3s",
+     .min = 100,
+     .max = 600000,
+     .help = "an agent silent for so long is dead; a closed connection is noticed at once"},
+    {.path = "prepare_timeout",
+     .type = HSP_FIELD_MS,
+     .offset = AT(prepare_ms),
+     .dflt = "30s",
+     .min = 1000,
+     .max = 3600000,
+     .help = "a switch whose members are not ready after this has failed and is planned again"},
+    {.path = "max_nodes",
+     .type = HSP_FIELD_U32,
+     .offset = AT(max_nodes),
+     .dflt = "256",
+     .min = 1,
+     .max = 16384,
+     .help = "agents at most; the daemon reserves their memory at start"},
+    {.path = "planner_memory",
+     .type = HSP_FIELD_BYTES,
+     .offset = AT(planner_memory),
+     .dflt = "1GiB",
+     .min = 16777216,
+     .max = 1099511627776.0,
+     .help = "memory of one planning run at most"},
+    {.path = "log_level",
+     .type = HSP_FIELD_CHOICE,
+     .offset = AT(log_level),
+     .dflt = "info",
+     .choices = levels,
+     .help = "error, warn, notice, info, debug or trace"},
+};
+
+enum hsp_status hsp_daemon_config_parse(const char *text, size_t len, const char *name,
+                                        struct hsp_arena *arena, struct hsp_daemon_config *ret,
+                                        struct hsp_err *err)
+{
+    const struct hsp_yaml *y;
+    struct hsp_daemon_config c;
+    enum hsp_status st = hsp_yaml_parse(name, text, len, arena, &y, err);
+    if (st == HSP_OK) {
+        memset(&c, 0, sizeof c);
+        st = hsp_fields_load(fields, HSP_ARRAY_LEN(fields), y, arena, &c, NULL, err);
+    }
+    if (st == HSP_OK && c.heartbeat_ms * 3 > c.failure_detection_ms) {
+        return hsp_err_set(
+            err, HSP_EPARSE, 0,
+            "%s: failure_detection must be at least three heartbeats, or one lost beat kills",
+            name);
+    }
+    if (st == HSP_OK) {
+        *ret = c;
+    }
+    return st;
+}
+
+void hsp_daemon_config_print(const struct hsp_daemon_config *c, bool help, struct hsp_buf *out)
+{
+    hsp_fields_print(fields, HSP_ARRAY_LEN(fields), c, NULL, help, out);
+}

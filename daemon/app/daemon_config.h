@@ -1,0 +1,34 @@
+/* hspmdd.yaml: what an administrator sets for the coordinator.
+ *
+ * Role:      one table gives checks, defaults, messages and the commented example conf/hspmdd.yaml.
+ * Purity:    pure: the text comes in a buffer.
+ * Ownership: texts live in the arena given. */
+#ifndef HSP_DAEMON_CONFIG_H
+#define HSP_DAEMON_CONFIG_H
+#include "proto/base/arena.h"
+#include "proto/base/buf.h"
+#include "proto/base/err.h"
+
+struct hsp_daemon_config {
+    const char *listen;                 /* host:port of agents and remote admin; "" off */
+    const char *socket;                 /* path of the local admin socket */
+    const char *advertise_address;      /* what agents are told to dial, "" = listen */
+    const char *state_dir;              /* state.db and jobs */
+    const char *worker_key, *admin_key; /* files of TLS-PSK keys; absent: loopback only */
+    uint64_t heartbeat_ms;              /* agents beat at this rate */
+    uint64_t failure_detection_ms;      /* a silent agent is dead after this */
+    uint64_t prepare_ms;                /* a switch that is not ready by then has failed */
+    uint32_t max_nodes;
+    uint64_t planner_memory; /* cap of one planning run */
+    int log_level;           /* enum hsp_log_level */
+};
+
+/* Parses; @name stands in messages. HSP_EPARSE "file:line:column: ...", also for heartbeat above a
+ * third of failure_detection. An empty text gives the defaults. */
+enum hsp_status hsp_daemon_config_parse(const char *text, size_t len, const char *name,
+                                        struct hsp_arena *arena, struct hsp_daemon_config *ret,
+                                        struct hsp_err *err);
+/* As YAML; @help: each key with its explanation. */
+void hsp_daemon_config_print(const struct hsp_daemon_config *c, bool help, struct hsp_buf *out);
+
+#endif

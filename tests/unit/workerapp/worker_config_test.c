@@ -1,0 +1,73 @@
+/* hspmd-worker.yaml: devices, defaults, messages. */
+#include "tests/lib/testlib.h"
+#include "worker/app/worker_config.h"
+
+static struct hsp_arena *arena;
+
+static int setup(void **state)
+{
+    (void)state;
+    arena = hsp_arena_new(1 << 20);
+    return arena == NULL;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    arena = hsp_arena_free(arena);
+    return 0;
+}
+
+static void test_devices_are_read(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_worker_config c;
+    const char *text = "node: a\ndevices:\n  - {kind: cpu, speed: 0.6, memory: 256MiB}\n  - {}\n";
+    assert_ok(hsp_worker_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
+    assert_int_equal(c.n_devices, 2);
+    assert_true(c.devices[0].speed > 0.59 && c.devices[0].speed < 0.61);
+    assert_int_equal(c.devices[0].mem_bytes, 256 << 20);
+    assert_int_equal(c.devices[1].threads, 1);
+    assert_string_equal(c.devices[1].kind, "cpu");
+}
+
+static void test_without_devices_there_is_one(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_worker_config c;
+    assert_ok(hsp_worker_config_parse("", 0, "x", arena, &c, &err), &err);
+    assert_int_equal(c.n_devices, 1);
+    assert_int_equal(c.devices[0].mem_bytes, 1 << 30);
+}
+
+static void test_wrong_files_say_where_and_what(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"devices: [{kind: tpu}]\n", "tpu"}, {"devices: []\n", "0 devices"},
+        {"devices: [{sped: 1}]\n", "speed"}, {"devices: [{speed: 0}]\n", "speed"},
+        {"coordinater: x\n", "coordinator"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hsp_err err = {0};
+        struct hsp_worker_config c;
+        assert_status(hsp_worker_config_parse(cases[i].text, strlen(cases[i].text), "x.yaml", arena,
+                                              &c, &err),
+                      HSP_EPARSE);
+        assert_non_null(strstr(err.msg, cases[i].want));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_devices_are_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_without_devices_there_is_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wrong_files_say_where_and_what, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* See worker_config.h. */
+#include "worker/app/worker_config.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "proto/base/size.h"
+#include "proto/text/field.h"
+
+#define AT(member)     offsetof(struct hsp_worker_config, member)
+#define DEV_AT(member) offsetof(struct hsp_device_config, member)
+
+/* In the order of enum hsp_log_level. */
+static const char *const levels[] = {"error", "warn", "notice", "info", "debug", "trace", NULL};
+
+static const struct hsp_field fields[] = {
+    {.path = "coordinator",
+     .type = HSP_FIELD_STR,
+     .offset = AT(coordinator),
+     .dflt = "127.0.0.1:7071",
+     .help = "host:port of hspmdd, or the path of its Unix socket"},
+    {.path = "node",
+     .type = HSP_FIELD_STR,
+     .offset = AT(node),
+     .help = "name of this node, unique in the cluster; default the host name"},
+    {.path = "listen",
+     .type = HSP_FIELD_STR,
+     .offset = AT(listen),
+     .dflt = "127.0.0.1",
+     .help = "address on which executors accept peers; the port is chosen by the system"},
+    {.path = "advertise_address",
+     .type = HSP_FIELD_STR,
+     .offset = AT(advertise_address),
+     .help = "address under which peers reach this node, when it is not the one of listen"},
+    {.path = "state_dir",
+     .type = HSP_FIELD_STR,
+     .offset = AT(state_dir),
+     .dflt = "/dev/shm/hspmd",
+     .help = "folder of the training state, on tmpfs; its space is checked before use"},
+    {.path = "key",
+     .type = HSP_FIELD_STR,
+     .offset = AT(key),
+     .dflt = "/etc/hspmd/worker.key",
+     .help = "pre-shared key of agents; when the file is absent only loopback is used"},
+    {.path = "log_level",
+     .type = HSP_FIELD_CHOICE,
+     .offset = AT(log_level),
+     .dflt = "info",
+     .choices = levels,
+     .help = "error, warn, notice, info, debug or trace"},
+    {.path = "devices",
+     .type = HSP_FIELD_NODE,
+     .offset = AT(devices_node),
+     .help = "one entry per device: kind, speed (fraction of a core), memory, threads"},
+};
+
+static const struct hsp_field device_fields[] = {
+    {.path = "kind", .type = HSP_FIELD_STR, .offset = DEV_AT(kind), .dflt = "cpu", .help = "cpu"},
+    {.path = "speed",
+     .type = HSP_FIELD_F64,
+     .offset = DEV_AT(speed),
+     .dflt = "1",
+     .min = 0.01,
+     .max = 1,
+     .help = "fraction of a core it may use"},
+    {.path = "memory",
+     .type = HSP_FIELD_BYTES,
+     .offset = DEV_AT(mem_bytes),
+     .dflt = "1GiB",
+     .min = 1048576,
+     .max = 1099511627776.0,
+     .help = "memory offered to jobs"},
+    {.path = "threads",
+     .type = HSP_FIELD_U32,
+     .offset = DEV_AT(threads),
+     .dflt = "1",
+     .min = 1,
+     .max = 256,
+     .help = "threads of its compute pool"},
+};
+
+static enum hsp_status load_device(const struct hsp_yaml *node, struct hsp_arena *arena,
+                                   struct hsp_device_config *ret, struct hsp_err *err)
+{
+    memset(ret, 0, sizeof *ret);
+    enum hsp_status st =
+        hsp_fields_load(device_fields, HSP_ARRAY_LEN(device_fields), node, arena, ret, NULL, err);
+    if (st == HSP_OK && strcmp(ret->kind, "cpu") != 0) {
+        return hsp_yaml_error(node, err, "device kind %.20s is not known, only cpu is", ret->kind);
+    }
+    return st;
+}
+
+static enum hsp_status load_devices(struct hsp_worker_config *c, struct hsp_arena *arena,
+                                    struct hsp_err *err)
+{
+    const struct hsp_yaml *list = c->devices_node;
+    if (list == NULL) {
+        static const struct hsp_yaml nothing = {.kind = HSP_YAML_NULL, .file = ""};
+        c->n_devices = 1;
+        return load_device(&nothing, arena, &c->devices[0], err);
+    }
+    enum hsp_status st = hsp_yaml_expect(list, HSP_YAML_SEQ, err);
+    if (st == HSP_OK && (list->n == 0 || list->n > HSP_WORKER_DEVICES)) {
+        return hsp_yaml_error(list, err, "%zu devices, must be 1 to %d", list->n,
+                              HSP_WORKER_DEVICES);
+    }
+    for (size_t i = 0; st == HSP_OK && i < list->n; i++) {
+        st = load_device(&list->items[i], arena, &c->devices[i], err);
+        c->n_devices++;
+    }
+    return st;
+}
+
+enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char *name,
+                                        struct hsp_arena *arena, struct hsp_worker_config *ret,
+                                        struct hsp_err *err)
+{
+    const struct hsp_yaml *y;
+    struct hsp_worker_config c;
+    memset(&c, 0, sizeof c);
+    enum hsp_status st = hsp_yaml_parse(name, text, len, arena, &y, err);
+    if (st == HSP_OK) {
+        st = hsp_fields_load(fields, HSP_ARRAY_LEN(fields), y, arena, &c, NULL, err);
+    }
+    if (st == HSP_OK) {
+        st = load_devices(&c, arena, err);
+    }
+    if (st == HSP_OK) {
+        *ret = c;
+    }
+    return st;
+}
+
+void hsp_worker_config_print(const struct hsp_worker_config *c, bool help, struct hsp_buf *out)
+{
+    hsp_fields_print(fields, HSP_ARRAY_LEN(fields), c, NULL, help, out);
+}

@@ -1,0 +1,42 @@
+/* hspmd-worker.yaml: what an administrator sets for one node.
+ *
+ * Role:      one table gives checks, defaults, messages and the commented example
+ * conf/hspmd-worker.yaml. Purity:    pure: the text comes in a buffer. Ownership: texts live in the
+ * arena given. */
+#ifndef HSP_WORKER_CONFIG_H
+#define HSP_WORKER_CONFIG_H
+#include "proto/base/arena.h"
+#include "proto/base/buf.h"
+#include "proto/base/err.h"
+
+#define HSP_WORKER_DEVICES 16 /* of one node; the wire's HSP_NODE_DEVICES */
+
+struct hsp_device_config {
+    const char *kind;   /* "cpu" */
+    double speed;       /* fraction of a core it may use; 1 = unpaced */
+    uint64_t mem_bytes; /* offered to jobs */
+    uint32_t threads;   /* of its compute pool */
+};
+
+struct hsp_worker_config {
+    const char *coordinator;       /* host:port, or the path of the daemon's Unix socket */
+    const char *node;              /* name; "" = host name */
+    const char *listen;            /* address of the data plane, port chosen by the system */
+    const char *advertise_address; /* what peers dial, "" = listen */
+    const char *state_dir;         /* state segments, on tmpfs */
+    const char *key;               /* file of the worker's TLS-PSK key; absent: loopback only */
+    int log_level;
+    const struct hsp_yaml *devices_node; /* as written; parsed into the two below */
+    uint32_t n_devices;
+    struct hsp_device_config devices[HSP_WORKER_DEVICES];
+};
+
+/* Parses; @name stands in messages. HSP_EPARSE "file:line:column: ...". Without `devices` the node
+ * has one unpaced cpu device of 1 GiB. */
+enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char *name,
+                                        struct hsp_arena *arena, struct hsp_worker_config *ret,
+                                        struct hsp_err *err);
+/* As YAML; @help: each key with its explanation. */
+void hsp_worker_config_print(const struct hsp_worker_config *c, bool help, struct hsp_buf *out);
+
+#endif
