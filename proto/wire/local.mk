@@ -1,6 +1,7 @@
 noinst_LIBRARIES += proto/wire/libwire.a
 proto_wire_libwire_a_SOURCES = \
   proto/wire/msg.c proto/wire/msg.h \
+  proto/wire/msgblob.c proto/wire/msgblob.h \
   proto/wire/msgtable.c proto/wire/msgtable.h
 
 # What links libwire needs these behind it.

@@ -1,4 +1,7 @@
-wire_tests = tests/unit/wire/msg_test
+wire_tests = \
+  tests/unit/wire/msg_test \
+  tests/unit/wire/msgblob_test
 check_PROGRAMS += $(wire_tests)
 TESTS += $(wire_tests)
 tests_unit_wire_msg_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)
+tests_unit_wire_msgblob_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)

@@ -1,0 +1,200 @@
+/* See msgblob.h. Layout: README.md, "The blob of PREPARE". */
+#include "proto/wire/msgblob.h"
+
+#include "proto/op/dtype.h"
+
+#define MAGIC    0x314b5048u /* "HPK1" */
+#define TEXT_MAX 4095u
+#define N_KINDS  4 /* enum hsp_state_kind */
+
+static void put_table(struct hsp_buf *b, const struct hsp_pkg_table *t)
+{
+    hsp_buf_u32(b, t->n);
+    for (uint32_t i = 0; i < t->n; i++) {
+        const struct hsp_pkg_row *r = &t->row[i];
+        hsp_buf_u32(b, r->from);
+        hsp_buf_u32(b, r->to);
+        hsp_buf_u32(b, r->param);
+        hsp_buf_u8(b, r->box.rank);
+        for (uint8_t d = 0; d < r->box.rank; d++) {
+            hsp_buf_i64(b, r->box.lo[d]);
+            hsp_buf_i64(b, r->box.hi[d]);
+        }
+    }
+}
+
+static void put_params(struct hsp_buf *b, const struct hsp_package *p)
+{
+    hsp_buf_u32(b, p->n_params);
+    for (uint32_t i = 0; i < p->n_params; i++) {
+        hsp_buf_str(b, p->params[i].name);
+        hsp_buf_u8(b, p->params[i].rank);
+        for (uint8_t d = 0; d < p->params[i].rank; d++) {
+            hsp_buf_i64(b, p->params[i].ext[d]);
+        }
+    }
+}
+
+enum hsp_status hsp_package_encode(const struct hsp_package *p, struct hsp_buf *out,
+                                   struct hsp_err *err)
+{
+    if (p->n_peers > HSP_PKG_PEERS || p->n_params > HSP_PKG_PARAMS ||
+        p->transfer.n > HSP_PKG_ROWS || p->copies.n > HSP_PKG_ROWS || p->gather.n > HSP_PKG_ROWS) {
+        return hsp_err_set(err, HSP_ELIMIT, 0,
+                           "the epoch's tables are over the limits of a package");
+    }
+    hsp_buf_u32(out, MAGIC);
+    hsp_buf_u8(out, p->dtype);
+    hsp_buf_u8(out, p->n_kinds);
+    for (uint8_t i = 0; i < p->n_kinds; i++) {
+        hsp_buf_u8(out, p->kinds[i]);
+    }
+    hsp_buf_u32(out, p->n_peers);
+    for (uint32_t i = 0; i < p->n_peers; i++) {
+        hsp_buf_str(out, p->peers[i].name);
+        hsp_buf_str(out, p->peers[i].address);
+    }
+    put_params(out, p);
+    put_table(out, &p->transfer);
+    put_table(out, &p->copies);
+    put_table(out, &p->gather);
+    hsp_buf_str(out, p->init_from);
+    hsp_buf_str(out, p->config_json);
+    hsp_buf_u32(out, p->ckpt_keep);
+    hsp_buf_blob(out, p->tpl, p->tpl_len);
+    hsp_buf_blob(out, p->binding, p->binding_len);
+    return out->failed
+               ? hsp_err_set(err, HSP_ELIMIT, 0, "the epoch's package is over %zu bytes", out->max)
+               : HSP_OK;
+}
+
+static enum hsp_status bad(struct hsp_err *err, const char *part)
+{
+    return hsp_err_set(err, HSP_EPROTO, 0, "package of an epoch: malformed %s", part);
+}
+
+static enum hsp_status get_kinds(struct hsp_cursor *c, struct hsp_package *p, struct hsp_err *err)
+{
+    p->dtype = hsp_cur_u8(c);
+    p->n_kinds = hsp_cur_u8(c);
+    if (c->failed || (p->dtype != HSP_F32 && p->dtype != HSP_F64)) {
+        return bad(err, "dtype");
+    }
+    if (p->n_kinds > N_KINDS) {
+        return bad(err, "state kinds");
+    }
+    for (uint8_t i = 0; i < p->n_kinds; i++) {
+        p->kinds[i] = hsp_cur_u8(c);
+        if (p->kinds[i] >= N_KINDS || (i > 0 && p->kinds[i] <= p->kinds[i - 1])) {
+            return bad(err, "state kinds");
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status get_peers(struct hsp_cursor *c, struct hsp_arena *arena,
+                                 struct hsp_package *p, struct hsp_err *err)
+{
+    p->n_peers = hsp_cur_count(c, HSP_PKG_PEERS, 8);
+    p->peers = hsp_arena_array(arena, p->n_peers, sizeof *p->peers);
+    if (p->peers == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u peers", p->n_peers);
+    }
+    for (uint32_t i = 0; i < p->n_peers; i++) {
+        p->peers[i].name = hsp_cur_str(c, TEXT_MAX, arena);
+        p->peers[i].address = hsp_cur_str(c, TEXT_MAX, arena);
+    }
+    return c->failed ? bad(err, "peers") : HSP_OK;
+}
+
+static enum hsp_status get_params(struct hsp_cursor *c, struct hsp_arena *arena,
+                                  struct hsp_package *p, struct hsp_err *err)
+{
+    p->n_params = hsp_cur_count(c, HSP_PKG_PARAMS, 5);
+    p->params = hsp_arena_array(arena, p->n_params, sizeof *p->params);
+    if (p->params == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u parameters", p->n_params);
+    }
+    for (uint32_t i = 0; i < p->n_params; i++) {
+        struct hsp_pkg_param *q = &p->params[i];
+        q->name = hsp_cur_str(c, TEXT_MAX, arena);
+        q->rank = hsp_cur_u8(c);
+        if (c->failed || q->rank > HSP_MAX_RANK) {
+            return bad(err, "parameters");
+        }
+        for (uint8_t d = 0; d < q->rank; d++) {
+            q->ext[d] = hsp_cur_i64(c);
+            if (q->ext[d] < 0 || q->ext[d] > (INT64_C(1) << 40)) {
+                return bad(err, "extent of a parameter");
+            }
+        }
+    }
+    return c->failed ? bad(err, "parameters") : HSP_OK;
+}
+
+static bool get_row(struct hsp_cursor *c, const struct hsp_package *p, struct hsp_pkg_row *r)
+{
+    r->from = hsp_cur_u32(c);
+    r->to = hsp_cur_u32(c);
+    r->param = hsp_cur_u32(c);
+    r->box.rank = hsp_cur_u8(c);
+    if (c->failed || r->from >= p->n_peers || r->to >= p->n_peers || r->param >= p->n_params ||
+        r->box.rank != p->params[r->param].rank) {
+        return false;
+    }
+    for (uint8_t d = 0; d < r->box.rank; d++) {
+        r->box.lo[d] = hsp_cur_i64(c);
+        r->box.hi[d] = hsp_cur_i64(c);
+        if (r->box.lo[d] < 0 || r->box.lo[d] > r->box.hi[d] ||
+            r->box.hi[d] > p->params[r->param].ext[d]) {
+            return false;
+        }
+    }
+    return !c->failed;
+}
+
+static enum hsp_status get_table(struct hsp_cursor *c, struct hsp_arena *arena,
+                                 const struct hsp_package *p, const char *what,
+                                 struct hsp_pkg_table *t, struct hsp_err *err)
+{
+    t->n = hsp_cur_count(c, HSP_PKG_ROWS, 13);
+    t->row = hsp_arena_array(arena, t->n, sizeof *t->row);
+    if (t->row == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u rows", t->n);
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (!get_row(c, p, &t->row[i])) {
+            return bad(err, what);
+        }
+    }
+    return c->failed ? bad(err, what) : HSP_OK;
+}
+
+enum hsp_status hsp_package_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,
+                                   struct hsp_package *ret, struct hsp_err *err)
+{
+    struct hsp_cursor c;
+    struct hsp_package p = {0};
+    enum hsp_status st;
+    hsp_cur_init(&c, data, len);
+    if (hsp_cur_u32(&c) != MAGIC) {
+        return bad(err, "head");
+    }
+    if ((st = get_kinds(&c, &p, err)) != HSP_OK || (st = get_peers(&c, arena, &p, err)) != HSP_OK ||
+        (st = get_params(&c, arena, &p, err)) != HSP_OK ||
+        (st = get_table(&c, arena, &p, "transfer table", &p.transfer, err)) != HSP_OK ||
+        (st = get_table(&c, arena, &p, "copy table", &p.copies, err)) != HSP_OK ||
+        (st = get_table(&c, arena, &p, "gather table", &p.gather, err)) != HSP_OK) {
+        return st;
+    }
+    p.init_from = hsp_cur_str(&c, TEXT_MAX, arena);
+    p.config_json = hsp_cur_str(&c, TEXT_MAX, arena);
+    p.ckpt_keep = hsp_cur_u32(&c);
+    p.tpl = hsp_cur_blob(&c, len, &p.tpl_len);
+    p.binding = hsp_cur_blob(&c, len, &p.binding_len);
+    if (!hsp_cur_done(&c)) {
+        return bad(err, "end");
+    }
+    *ret = p;
+    return HSP_OK;
+}
