@@ -43,25 +43,25 @@
     X(HELLO, 1, hello, "hello")             /* A>D */      \
     X(WELCOME, 2, welcome, "welcome")       /* D>A */      \
     X(FENCED, 3, text, "fenced")            /* D>A */      \
-    X(HEARTBEAT, 4, beat, "heartbeat")      /* A>D, D>A */ \
+    X(HEARTBEAT, 4, beat, "heartbeat")      /* A>D>A, E>A */ \
     X(PREPARE, 5, prepare, "prepare")       /* D>A>E */    \
     X(READY, 6, ready, "ready")             /* E>A>D */    \
     X(PREPARE_FAILED, 7, failed, "prepare-failed")         \
-    X(ARM, 8, jobref, "arm")                /* D>A>E */    \
+    X(ARM, 8, devref, "arm")                /* D>A>E */    \
     X(START, 9, start, "start")             /* D>A>E */    \
     X(STARTED, 10, started, "started")      /* E>A>D */    \
-    X(DROP, 11, jobref, "drop")             /* D>A>E */    \
+    X(DROP, 11, devref, "drop")             /* D>A>E */    \
     X(SEAL, 12, jobref, "seal")             /* D>A>E */    \
     X(SEALED, 13, sealed, "sealed")         /* E>A, A>D */ \
     X(STEP, 14, step, "step")               /* E>A>D */    \
     X(PEER_LOST, 15, lost, "peer-lost")     /* E>A>D */    \
     X(EXECUTOR_DEAD, 16, dead, "executor-dead")            \
     X(EXECUTOR_UP, 17, up, "executor-up")   /* E>A, A>D */ \
-    X(STOP, 18, jobref, "stop")             /* D>A>E */    \
+    X(STOP, 18, devref, "stop")             /* D>A>E */    \
     X(STOPPED, 19, devref, "stopped")       /* E>A, A>D */ \
     X(RELEASE, 20, release, "release")      /* D>A>E */    \
     X(RELEASED, 21, devref, "released")     /* E>A, A>D */ \
-    X(CHECKPOINT, 22, jobref, "checkpoint") /* D>A>E */    \
+    X(CHECKPOINT, 22, devref, "checkpoint") /* D>A>E */    \
     X(CHECKPOINTED, 23, ckpt, "checkpointed")              \
     X(FINISHED, 24, finished, "finished")   /* E>A>D */    \
     X(JOB_FAILED, 25, jobfail, "job-failed")               \
@@ -200,11 +200,11 @@ struct hsp_m_failed {
     uint32_t peer;      /* rank */
     const char *reason;
 };
-struct hsp_m_jobref { /* ARM, DROP: that epoch. SEAL, STOP: every epoch up to it */
+struct hsp_m_jobref { /* SEAL: every epoch up to `epoch`, on all devices of the node */
     uint32_t job;
 };
-struct hsp_m_start {
-    uint32_t job;
+struct hsp_m_start { /* begin the prepared epoch at version `step`; later versions of its layout are void */
+    uint32_t job, device;
     uint64_t step;
 };
 struct hsp_m_started { /* state is in place and sealed; the first step begins */
@@ -247,12 +247,14 @@ struct hsp_m_up {
     uint32_t device;
     const char *address; /* data plane */
 };
+/* ARM, DROP: the prepared epoch. STOP: the job ends on this device, its state goes; answered by STOPPED.
+ * CHECKPOINT: to rank 0, which carries the wish into its next vote record. */
 struct hsp_m_devref {
     uint32_t job, device;
 };
 /* State of layouts other than `keep_plan` may go. A device without a rank in it leaves the epoch. */
 struct hsp_m_release {
-    uint32_t job;
+    uint32_t job, device;
     uint64_t keep_plan; /* 0: keep nothing */
 };
 struct hsp_m_ckpt { /* by rank 0 when the manifest is in place, or the attempt failed */

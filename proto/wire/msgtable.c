@@ -129,7 +129,8 @@ static const struct hsp_field f_failed[] = {U32(failed, job),
                                             U32MAX(failed, peer, HSP_MSG_RANKS),
                                             STR(failed, reason, HSP_TEXT_MAX)};
 static const struct hsp_field f_jobref[] = {U32(jobref, job)};
-static const struct hsp_field f_start[] = {U32(start, job), U64(start, step)};
+static const struct hsp_field f_start[] = {
+    U32(start, job), U32MAX(start, device, HSP_NODE_DEVICES - 1), U64(start, step)};
 static const struct hsp_field f_started[] = {
     U32(started, job), U32MAX(started, device, HSP_NODE_DEVICES - 1), U64(started, step),
     F64(started, transfer_ms), U64(started, transfer_bytes)};
@@ -150,7 +151,8 @@ static const struct hsp_field f_up[] = {U32MAX(up, device, HSP_NODE_DEVICES - 1)
                                         STR(up, address, HSP_ADDRESS_MAX)};
 static const struct hsp_field f_devref[] = {U32(devref, job),
                                             U32MAX(devref, device, HSP_NODE_DEVICES - 1)};
-static const struct hsp_field f_release[] = {U32(release, job), U64(release, keep_plan)};
+static const struct hsp_field f_release[] = {
+    U32(release, job), U32MAX(release, device, HSP_NODE_DEVICES - 1), U64(release, keep_plan)};
 static const struct hsp_field f_ckpt[] = {U32(ckpt, job),       U64(ckpt, step),
                                           BOOL(ckpt, complete), U64(ckpt, bytes),
                                           F64(ckpt, seconds),   STR(ckpt, reason, HSP_TEXT_MAX)};

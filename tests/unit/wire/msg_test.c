@@ -161,18 +161,19 @@ static void refused(void **state)
         const char *body, *message;
     } cases[] = {
         {999, "{}", "unknown message type 999"},
-        {HSP_MSG_ARM, "{\"job\":1}x", "arm: 1 bytes behind the body"},
-        {HSP_MSG_ARM, "{\"job\":1", "arm: malformed JSON"},
-        {HSP_MSG_ARM, "[]", "arm.: not an object"},
-        {HSP_MSG_ARM, "{}", "arm.job: missing"},
-        {HSP_MSG_ARM, "{\"job\":1,\"job\":1}", "arm.job: given twice"},
-        {HSP_MSG_ARM, "{\"job\":1,\"x\":1}", "arm.x: unknown field"},
-        {HSP_MSG_ARM, "{\"job\":\"1\"}", "arm.job: not a 32-bit unsigned integer"},
-        {HSP_MSG_ARM, "{\"job\":-1}", "arm.job: not a 32-bit unsigned integer"},
-        {HSP_MSG_ARM, "{\"job\":1.5}", "arm.job: not a 32-bit unsigned integer"},
-        {HSP_MSG_ARM, "{\"job\":4294967296}", "arm.job: not a 32-bit unsigned integer"},
-        {HSP_MSG_START, "{\"job\":1,\"step\":3}", "start.step: not a string"},
-        {HSP_MSG_START, "{\"job\":1,\"step\":\"-3\"}", "start.step: not an unsigned integer"},
+        {HSP_MSG_SEAL, "{\"job\":1}x", "seal: 1 bytes behind the body"},
+        {HSP_MSG_SEAL, "{\"job\":1", "seal: malformed JSON"},
+        {HSP_MSG_SEAL, "[]", "seal.: not an object"},
+        {HSP_MSG_SEAL, "{}", "seal.job: missing"},
+        {HSP_MSG_SEAL, "{\"job\":1,\"job\":1}", "seal.job: given twice"},
+        {HSP_MSG_SEAL, "{\"job\":1,\"x\":1}", "seal.x: unknown field"},
+        {HSP_MSG_SEAL, "{\"job\":\"1\"}", "seal.job: not a 32-bit unsigned integer"},
+        {HSP_MSG_SEAL, "{\"job\":-1}", "seal.job: not a 32-bit unsigned integer"},
+        {HSP_MSG_SEAL, "{\"job\":1.5}", "seal.job: not a 32-bit unsigned integer"},
+        {HSP_MSG_SEAL, "{\"job\":4294967296}", "seal.job: not a 32-bit unsigned integer"},
+        {HSP_MSG_START, "{\"job\":1,\"device\":0,\"step\":3}", "start.step: not a string"},
+        {HSP_MSG_START, "{\"job\":1,\"device\":0,\"step\":\"-3\"}",
+         "start.step: not an unsigned integer"},
         {HSP_MSG_STOPPED, "{\"job\":1,\"device\":16}", "stopped.device: above its limit"},
         {HSP_MSG_HEARTBEAT, "{\"seq\":\"18446744073709551616\"}",
          "heartbeat.seq: not an unsigned integer"},
@@ -192,7 +193,7 @@ static void refused(void **state)
         assert_err(&err, HSP_EPROTO, cases[i].message);
     }
     struct hsp_err err = {0};
-    struct hsp_msg head = {.type = HSP_MSG_ARM, .blob = (const uint8_t *)"x", .blob_len = 1}, m;
+    struct hsp_msg head = {.type = HSP_MSG_SEAL, .blob = (const uint8_t *)"x", .blob_len = 1}, m;
     assert_status(hsp_msg_decode(&head, "{\"job\":1}", 9, a, &m, &err), HSP_EPROTO);
     struct hsp_buf b;
     hsp_buf_init(&b, 100);

@@ -1,0 +1,280 @@
+/* The coordinator: membership, jobs, leases, epochs (architecture D8-D10). A pure machine.
+ *
+ * Role:        hspmdd's shell feeds it events and performs the actions it returns; tests/sim does
+ * the same under virtual time. It never sees a socket, a plan's content or a program. Purity: pure:
+ * time and everything else arrive in events. Threads:     confined to the loop thread. Ownership:
+ * an event is borrowed for the call. Actions and all they point to are valid until the next call of
+ * hsp_cluster_step. Bounds:      HSP_MAX_NODES nodes, HSP_MAX_JOBS jobs not yet forgotten,
+ * HSP_MSG_RANKS ranks a job.
+ *
+ * Contract of the shell:
+ *  (W1) Actions are performed in order, and nothing behind a STORE, ERASE or KEEP_PLAN leaves the
+ * process before that row is on disk. A write that fails ends the process: the next start reloads.
+ *  (W2) A plan is computed on the snapshot of START_PLAN; PLAN_DONE names its ticket. Every ticket
+ * is answered once, unless CANCEL_PLAN named it. (W3) KEEP_PLAN(job, plan, ticket) makes the result
+ * of that ticket durable under (job, plan), until DROP_PLAN(job, plan) or the end of the job.
+ * Results not kept may be forgotten. (W4) SEND on a connection that has closed is dropped silently.
+ * CONN_CLOSED follows every CLOSE. (W5) The rows last stored are given to hsp_cluster_load before
+ * the first event.
+ *
+ * Invariants (hsp_cluster_check): (I1) epochs of a job only grow and none is used twice. (I2) a
+ * device is leased to at most one job, and every peer of a live epoch is leased to its job. (I3) a
+ * connection belongs to at most one node. (I4) only a job in STARTING, SWITCHING or RECOVERING has
+ * an attempt. (I5) no plan result of an old ticket is used. (I6) terminal jobs have no epoch and no
+ * ticket.
+ */
+#ifndef HSP_CLUSTER_H
+#define HSP_CLUSTER_H
+#include "proto/base/buf.h"
+#include "proto/base/err.h"
+#include "proto/wire/msg.h"
+
+#define HSP_MAX_NODES       512u
+#define HSP_MAX_JOBS        1024u
+#define HSP_CLUSTER_FACTS   64u /* learnt facts of a job that planning sees */
+#define HSP_CLUSTER_ROW_MAX (16u << 20)
+
+typedef uint64_t hsp_msec;
+
+/* A device everywhere in this room: node * HSP_NODE_DEVICES + index. */
+typedef uint32_t hsp_device_id;
+#define HSP_DEVICE(node, index) ((node)*HSP_NODE_DEVICES + (index))
+#define HSP_DEVICE_NODE(d)      ((d) / HSP_NODE_DEVICES)
+#define HSP_DEVICE_INDEX(d)     ((d) % HSP_NODE_DEVICES)
+
+struct hsp_cluster; /* opaque; read-only views in clusterstate.h */
+
+/* One knob (failure_detection) gives the rest: hsp_cluster_defaults. */
+struct hsp_cluster_config {
+    uint32_t heartbeat_ms; /* agents beat this often */
+    uint32_t suspect_ms;   /* silent this long: suspect, told, nothing else */
+    uint32_t dead_ms;      /* silent this long: dead and fenced */
+    uint32_t seal_ms;      /* a live agent that does not answer SEAL is dead */
+    uint32_t prepare_ms;   /* PREPARE without READY: the attempt fails */
+    uint32_t up_ms;        /* how long an attempt waits for a restarting executor */
+    uint32_t
+        state_wait_ms; /* state unreachable: how long to wait for its nodes before the checkpoint */
+    uint32_t retune_ms;    /* least time between re-plans for slow devices */
+    uint32_t slow_steps;   /* steps in a row above slow_ratio */
+    double slow_ratio;     /* measured compute share over the plan's */
+    uint32_t max_failures; /* attempts without progress before the job fails */
+    uint32_t backoff_ms;   /* after the second failed attempt, doubled up to 5 s */
+};
+/* heartbeat = detect / 6, suspect = 1.5 beats, seal = 2 x detect, ... */
+void hsp_cluster_defaults(uint32_t failure_detection_ms, struct hsp_cluster_config *ret);
+
+/* ---- what planning returns ---- */
+
+/* Rank `holder` has the part of the state that belongs to rank `owner`: its own home (holder ==
+ * owner) or the copy promised to it. */
+struct hsp_piece {
+    uint32_t holder, owner;
+};
+/* The parts of a plan the core needs. A *shard* is a maximal part of the state held by the same
+ * pieces; a version is whole when every shard has a live sealed piece. */
+struct hsp_plan_info {
+    uint32_t n_ranks;
+    hsp_device_id *device; /* [n_ranks], distinct, all out of the snapshot */
+    uint64_t *mem_bytes;   /* [n_ranks] predicted */
+    double *compute_s;     /* [n_ranks] predicted compute seconds of a step; 0: unknown */
+    double step_s;         /* predicted, for people */
+    uint32_t n_shards;
+    uint32_t *shard_first; /* [n_shards + 1] into pieces */
+    struct hsp_piece *pieces;
+    const char *why; /* one line */
+};
+
+/* A fact learnt by an attempt that failed. Forgotten when the device's node joins anew. */
+struct hsp_plan_fact {
+    uint32_t kind; /* enum hsp_fact_kind */
+    hsp_device_id device, peer;
+    uint64_t amount;
+};
+
+/* The snapshot of START_PLAN. */
+struct hsp_plan_request {
+    uint32_t job;
+    uint64_t ticket;
+    bool urgent; /* after a loss: a feasible plan at once; refined later */
+    uint64_t
+        current_plan; /* 0: none. The plan that runs or ran last, for comparison and small moves */
+    bool current_usable; /* it could go on: keep is a possible answer */
+    const char *cause;
+    uint32_t n_devices;
+    hsp_device_id *devices; /* ascending: all that the job may use; it need not use all */
+    double *speed;          /* [n_devices] observed speed over the profile's, 1 unless re-tuned */
+    uint32_t n_facts;
+    struct hsp_plan_fact *facts;
+};
+
+/* ---- events ---- */
+
+enum hsp_event_type {
+    HSP_EV_CONN_OPENED, /* an agent connected: conn */
+    HSP_EV_MSG,         /* conn, msg: from an agent */
+    HSP_EV_CONN_CLOSED, /* conn */
+    HSP_EV_TICK,        /* time passed */
+    HSP_EV_ADMIN,       /* admin */
+    HSP_EV_PLAN_DONE    /* plan */
+};
+
+enum hsp_admin_verb {
+    HSP_ADMIN_SUBMIT,
+    HSP_ADMIN_CANCEL,
+    HSP_ADMIN_SCALE,      /* min, max */
+    HSP_ADMIN_DRAIN,      /* node, reason */
+    HSP_ADMIN_UNDRAIN,    /* node */
+    HSP_ADMIN_CHECKPOINT, /* one now */
+    HSP_ADMIN_RESUME      /* a failed or cancelled job, from its newest checkpoint */
+};
+
+struct hsp_job_spec {  /* the parts of the job file the core decides with */
+    const char *name;  /* unique among jobs that are not terminal */
+    int32_t priority;  /* higher first */
+    uint32_t min, max; /* devices */
+    uint32_t copies;   /* nodes that hold each version, where there are that many */
+    uint64_t steps;
+    uint64_t checkpoint_every;
+    const char *data_path, *checkpoint_path;
+    bool checkpoint_shared;
+};
+
+struct hsp_admin_event {
+    enum hsp_admin_verb verb;
+    uint64_t request;         /* comes back in REPLY */
+    const char *actor;        /* for the events feed */
+    struct hsp_job_spec spec; /* submit */
+    uint32_t job;             /* cancel, scale, checkpoint, resume */
+    uint32_t min, max;
+    const char *node, *reason;
+};
+struct hsp_plan_event {
+    uint32_t job;
+    uint64_t ticket;
+    enum hsp_status status; /* HSP_OK; HSP_EINFEASIBLE or another error with reason */
+    bool keep;              /* the current plan is as good: nothing to do (planned switch only) */
+    const char *reason;
+    const struct hsp_plan_info *info;
+};
+
+struct hsp_event {
+    hsp_msec now_ms; /* never decreases */
+    enum hsp_event_type type;
+    uint32_t conn; /* not 0; never reused by the shell while the daemon lives */
+    union {
+        const struct hsp_msg *msg;
+        struct hsp_admin_event admin;
+        struct hsp_plan_event plan;
+    } u;
+};
+
+/* ---- actions ---- */
+
+enum hsp_action_type {
+    HSP_ACT_SEND,       /* conn, msg */
+    HSP_ACT_PREPARE,    /* conn, msg (PREPARE without key and blob), prepare: the shell adds both */
+    HSP_ACT_CLOSE,      /* conn, text */
+    HSP_ACT_STORE,      /* key, value, len: replaces the row */
+    HSP_ACT_ERASE,      /* key */
+    HSP_ACT_START_PLAN, /* plan */
+    HSP_ACT_CANCEL_PLAN, /* job, ticket: no PLAN_DONE is needed any more */
+    HSP_ACT_KEEP_PLAN,   /* job, plan_no, ticket */
+    HSP_ACT_DROP_PLAN,   /* job, plan_no */
+    HSP_ACT_REPLY,       /* request, status, job, text */
+    HSP_ACT_FACT,        /* fact: one line of the events feed */
+    HSP_ACT_METRIC /* msg (STEP): the record of a step; a later one for the same step replaces it */
+};
+
+struct hsp_prepare_peer {
+    hsp_device_id device;
+    const char *address; /* data plane, as the executor said */
+};
+/* A live sealed piece that may serve as a source; rank is the holder's mesh rank in the new epoch.
+ */
+struct hsp_prepare_source {
+    uint32_t peer;          /* index in peers */
+    uint32_t holder, owner; /* ranks in from_plan */
+};
+struct hsp_prepare_action { /* the same for all devices of one epoch */
+    uint32_t n_peers;       /* members of the plan, then sources */
+    struct hsp_prepare_peer *peers;
+    uint32_t n_sources; /* RECOVER and SWITCH: where the state can be had */
+    struct hsp_prepare_source *sources;
+};
+
+enum hsp_severity { HSP_SEV_INFO, HSP_SEV_NOTICE, HSP_SEV_WARN, HSP_SEV_ERROR };
+
+/* When each part of an epoch change happened; 0: did not. */
+struct hsp_epoch_trace {
+    hsp_msec detect_ms, sealed_ms, planned_ms, prepare_ms, ready_ms, go_ms, started_ms,
+        first_step_ms;
+    double transfer_ms;      /* slowest device */
+    uint64_t transfer_bytes; /* all devices */
+};
+
+struct hsp_fact {     /* vocabulary: operations.md 2.7 */
+    const char *type; /* "node.dead", "switch.end" */
+    enum hsp_severity severity;
+    uint32_t job;     /* 0 none */
+    const char *node; /* "" none */
+    uint64_t epoch, incarnation;
+    const char *reason;                  /* what, with its numbers */
+    const char *cause, *actor;           /* "" none */
+    uint64_t step, lost_steps;           /* switch.end: first step; steps computed again */
+    const struct hsp_epoch_trace *trace; /* switch.end, else NULL */
+};
+
+struct hsp_action {
+    enum hsp_action_type type;
+    uint32_t conn;
+    const struct hsp_msg *msg;
+    const char *text;
+    const char *key;
+    const void *value;
+    uint32_t len;
+    uint32_t job;
+    uint64_t ticket, plan_no, request;
+    enum hsp_status status;
+    union {
+        const struct hsp_plan_request *plan;
+        const struct hsp_prepare_action *prepare;
+        const struct hsp_fact *fact;
+    } u;
+};
+struct hsp_actions {
+    uint32_t n;
+    const struct hsp_action *item;
+};
+
+struct hsp_cluster_row { /* borrowed */
+    const char *key;
+    const void *value;
+    uint32_t len;
+};
+
+/* A machine without rows has term 0 and accepts no event before hsp_cluster_load. NULL: no memory.
+ */
+struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg);
+struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c); /* NULL allowed; returns NULL */
+
+/* Begins a term: restores what is stored (nothing at the first start), raises the term. The actions
+ * store it. HSP_EPARSE: a row does not decode, named; the machine is then only good to be freed.
+ * HSP_ENOMEM. */
+enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
+                                 uint32_t n, hsp_msec now_ms, struct hsp_actions *ret,
+                                 struct hsp_err *err);
+
+/* Advances the machine by one event. Everything unexpected from agents is decided here (answered,
+ * closed or ignored); HSP_EINVAL only for an event the shell may not send (state unchanged);
+ * HSP_ENOMEM: the machine is half way, the process must end and reload. */
+enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *ev,
+                                 struct hsp_actions *ret, struct hsp_err *err);
+
+/* When the next TICK is due; UINT64_MAX: none. */
+hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c);
+/* Asserts I1-I6. */
+void hsp_cluster_check(const struct hsp_cluster *c);
+/* One page of text. */
+void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out);
+
+#endif

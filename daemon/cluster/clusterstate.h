@@ -1,0 +1,189 @@
+/* The state behind cluster.h: read by the shell for status and by tests, written by this room only.
+ *
+ * Purity: pure data.
+ */
+#ifndef HSP_CLUSTERSTATE_H
+#define HSP_CLUSTERSTATE_H
+#include "daemon/cluster/cluster.h"
+
+/*      (no row) --hello--> LIVE <--> SUSPECT --bound--> DEAD --hello, new incarnation--> LIVE
+ *      daemon restart: stored and not fenced -> AWAY --hello--> LIVE, --bound--> DEAD
+ *      LIVE --BYE and closed--> LEFT --hello--> LIVE */
+enum hsp_node_state {
+    HSP_NODE_AWAY, /* known from the store, not heard since the start */
+    HSP_NODE_LIVE,
+    HSP_NODE_SUSPECT, /* a beat is missing or the connection closed */
+    HSP_NODE_DEAD,    /* fenced: this incarnation is never believed again */
+    HSP_NODE_LEFT     /* went as planned */
+};
+
+struct hsp_node_device {
+    bool present, up;
+    char kind[16], address[HSP_ADDRESS_MAX + 1];
+    struct hsp_m_device profile; /* strings not valid here: use kind and address */
+    uint32_t job;                /* lease, 0: free */
+    bool stop_sent;              /* the lease's job ended and the device was told */
+    double speed;                /* observed over profile */
+    hsp_msec restart_ms;         /* down: when its agent starts it again */
+};
+
+struct hsp_node {
+    char name[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
+    enum hsp_node_state state;
+    uint64_t incarnation;
+    uint32_t conn;          /* 0: not connected */
+    hsp_msec last_ms;       /* heard */
+    bool draining, leaving; /* by an admin; by itself */
+    bool bye_sent, drained_told;
+    char reason[160]; /* of the drain, or of the death */
+    double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
+    struct hsp_node_device dev[HSP_NODE_DEVICES];
+};
+
+/*  PENDING -> STARTING -> RUNNING <-> SWITCHING        (any) -> DONE | FAILED | CANCELLED
+ *                 |           |           |             RUNNING -> FINISHING -> DONE
+ *                 v           v           v
+ *              SEALING <------+-----------+--- (loss in any of them, FINISHING too)
+ *                 |
+ *                 v
+ *             RECOVERING <-> PAUSED
+ *                 |
+ *                 +--> RUNNING        (or STARTING, when nothing was ever stable)          */
+enum hsp_job_state {
+    HSP_JOB_PENDING,  /* no epoch: waits for devices or a plan; reason says which */
+    HSP_JOB_STARTING, /* its first epoch (or the first from a checkpoint) is being prepared */
+    HSP_JOB_RUNNING,
+    HSP_JOB_SWITCHING,  /* runs; the next epoch is being prepared or is armed */
+    HSP_JOB_SEALING,    /* a loss: nodes are asked what they hold */
+    HSP_JOB_RECOVERING, /* version known, plan or epoch in the making */
+    HSP_JOB_PAUSED,     /* state kept, cannot go on now; reason says why */
+    HSP_JOB_FINISHING,  /* last version stable, outputs are written */
+    HSP_JOB_DONE,
+    HSP_JOB_FAILED,
+    HSP_JOB_CANCELLED
+};
+
+enum hsp_attempt_phase {
+    HSP_ATT_NONE,
+    HSP_ATT_WAIT_UP,   /* members restart */
+    HSP_ATT_PREPARING, /* PREPARE sent */
+    HSP_ATT_GO         /* all READY: ARM or START stored and sent; cannot be taken back */
+};
+
+struct hsp_epoch_peer {
+    hsp_device_id device;
+    uint64_t incarnation; /* of its node */
+    bool prepare_sent, ready, go_sent, started, release_sent, released;
+};
+struct hsp_epoch {
+    uint64_t epoch; /* 0: none */
+    uint64_t plan, from_plan, base_epoch;
+    enum hsp_epoch_mode mode;
+    enum hsp_attempt_phase phase;
+    uint64_t step; /* first step; a switch learns it from STARTED */
+    uint32_t n_ranks, n_peers;
+    struct hsp_epoch_peer *peers; /* owned: ranks of the plan, then sources */
+    bool settled;                 /* its first vote passed: older layouts are not needed */
+    hsp_msec deadline_ms;         /* of the phase, UINT64_MAX none */
+    char cause[160];
+    struct hsp_epoch_trace trace;
+};
+
+struct hsp_job_plan { /* a layout that may still be needed */
+    uint64_t plan;
+    bool started;              /* an epoch with it may have written versions */
+    struct hsp_plan_info info; /* owned copy */
+};
+
+struct hsp_state_piece { /* holding reported by an agent */
+    hsp_device_id device;
+    uint64_t plan, version;
+    uint32_t rank, owner;
+};
+
+struct hsp_job {
+    uint32_t id;
+    char name[HSP_NAME_MAX + 1];
+    int32_t priority;
+    uint32_t min, max, copies;
+    uint64_t steps, checkpoint_every;
+    char *data_path, *checkpoint_path; /* owned */
+    bool checkpoint_shared;
+    enum hsp_job_state state;
+    char reason[240];               /* why it does not run, or how it ended; "" while it runs */
+    uint64_t next_epoch, next_plan; /* to be used next */
+    enum hsp_epoch_mode origin;     /* FRESH or RESTORE: where to begin when nothing is held */
+    uint64_t origin_step;
+    bool has_ckpt;
+    uint64_t ckpt_step;
+    uint64_t stable; /* greatest version known to be stable */
+    bool data_known;
+    uint64_t data_bytes;
+    struct hsp_digest data_digest;
+    struct hsp_epoch cur, att; /* runs (or ran last, when sealing); in the making */
+    uint32_t n_plans;
+    size_t cap_plans;
+    struct hsp_job_plan *plans; /* ascending */
+    uint32_t n_held;
+    size_t cap_held;
+    struct hsp_state_piece *held; /* as reported; fresh only after SEALED */
+    /* sealing */
+    uint64_t seal_upto;
+    uint8_t seal_wait[HSP_MAX_NODES]; /* 0 no, 1 to be asked, 2 asked */
+    uint8_t blamed[HSP_MAX_NODES];    /* a peer saw this node's connection break */
+    hsp_msec seal_deadline_ms;
+    uint64_t lost_from;         /* version stable or running when the loss came, for lost_steps */
+    hsp_msec state_deadline_ms; /* state unreachable: give up waiting; 0 not waiting */
+    /* planning */
+    uint64_t ticket; /* outstanding, 0 none */
+    bool ticket_urgent;
+    bool have_result; /* a PLAN_DONE waits to be used */
+    uint64_t result_ticket;
+    struct hsp_plan_info result; /* owned */
+    uint32_t n_asked;
+    size_t cap_asked;
+    hsp_device_id *asked; /* devices of the last question, ascending */
+    bool asked_valid;     /* the answer to it stands */
+    bool retune;          /* ask again although the devices are the same */
+    char cause[160];      /* of the next plan */
+    hsp_msec detect_ms, sealed_ms, planned_ms;
+    uint32_t n_facts;
+    struct hsp_plan_fact facts[HSP_CLUSTER_FACTS];
+    uint8_t excluded[HSP_MAX_NODES]; /* this node cannot take part (data differs) */
+    uint32_t failures;               /* attempts without progress */
+    hsp_msec retry_ms;               /* no attempt and no planning before */
+    /* slow devices */
+    hsp_msec retuned_ms;
+    uint32_t n_slow;
+    size_t cap_slow;
+    uint32_t *slow; /* per rank of cur: steps in a row above the ratio */
+};
+
+struct hsp_cluster {
+    struct hsp_cluster_config cfg;
+    bool loaded;
+    uint64_t term, next_incarnation, next_ticket;
+    uint32_t next_job;
+    hsp_msec now_ms, grace_ms; /* grace: AWAY nodes are dead after it */
+    uint32_t n_nodes;
+    size_t cap_nodes;
+    struct hsp_node *nodes; /* an index is for ever */
+    uint32_t n_jobs;
+    struct hsp_job *jobs[HSP_MAX_JOBS]; /* by id; owned. Terminal ones stay until forgotten */
+    /* actions of this step */
+    struct hsp_arena *arena;
+    size_t cap_actions;
+    uint32_t n_actions;
+    struct hsp_action *actions;
+    bool failed; /* out of memory: only to be freed */
+};
+
+const char *hsp_node_state_name(enum hsp_node_state s);
+const char *hsp_job_state_name(enum hsp_job_state s);
+bool hsp_job_terminal(enum hsp_job_state s);
+/* NULL when unknown. */
+const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id);
+const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name);
+const struct hsp_node *hsp_cluster_node_by_name(const struct hsp_cluster *c, const char *name);
+
+#endif

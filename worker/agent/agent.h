@@ -1,0 +1,138 @@
+/* The agent of a node: supervises one executor per device, stands between them and hspmdd. A pure
+ * machine.
+ *
+ * Role:       hspmd-worker's shell feeds it events and performs the actions; tests/sim does the
+ * same. Purity:     pure: time and everything else arrive in events. Threads:    confined to the
+ * loop thread. Ownership:  an event is borrowed for the call; actions live until the next call.
+ * Bounds:     HSP_NODE_DEVICES devices, one job at a time on each; one connection to hspmdd.
+ *
+ * What it decides: when executors are started, restarted (with backoff) and killed (silent, or deaf
+ * to SEAL); which messages pass; the answer to SEAL, also for executors that are dead; when its
+ * incarnation is refused, that everything it runs is killed before it says hello anew; when it may
+ * go after a planned leave. While hspmdd is away executors go on, armed switches and checkpoints
+ * too; a loss leaves the job sealed.
+ *
+ * Contract of the shell:
+ *  (W1) CONNECT is answered by CONN_UP, later CONN_DOWN, or by CONN_DOWN alone; DISCONNECT by
+ * CONN_DOWN. After CONN_DOWN nothing of that connection arrives any more. (W2) SPAWN starts an
+ * executor whose first message is EXECUTOR_UP; its end is EXEC_EXIT, always, once, and after every
+ * message it sent. Messages to an executor that is gone are dropped. (W3) SCAN reads the headers of
+ * all state segments of the node and answers SCANNED with its number. (W4) DISCARD deletes the
+ * segments of (job, device) but for layout keep_plan (0: all).
+ *
+ * What an executor must do (worker/app, worker/exec): worker/agent/README.md.
+ *
+ * Invariants (hsp_agent_check): (I1) a device without a running executor runs nothing. (I2) armed
+ * implies prepared. (I3) HELLO is sent at most once per connection, and only after SCANNED. (I4)
+ * while fencing no connection is asked for.
+ */
+#ifndef HSP_AGENT_H
+#define HSP_AGENT_H
+#include "proto/base/buf.h"
+#include "proto/base/err.h"
+#include "proto/wire/msg.h"
+
+struct hsp_agent_config {
+    const char *node, *address;
+    uint32_t n_devices;
+    const struct hsp_m_device
+        *devices; /* profiles; up and address are ignored. index is set by position */
+    double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
+    uint32_t heartbeat_ms, dead_ms; /* until a WELCOME says otherwise */
+    uint32_t seal_ms;               /* an executor that does not answer SEAL by then is killed */
+    uint32_t spawn_ms;              /* one that does not come up by then, too */
+    uint32_t reconnect_ms;          /* first pause before connecting again, doubled up to 2 s */
+};
+/* heartbeat 500 ms, dead 3 s, seal 1 s, spawn 20 s, reconnect 50 ms. */
+void hsp_agent_defaults(struct hsp_agent_config *ret);
+
+enum hsp_agent_event_type {
+    HSP_AEV_START, /* once, first */
+    HSP_AEV_CONN_UP,
+    HSP_AEV_CONN_DOWN,  /* text: why */
+    HSP_AEV_DAEMON_MSG, /* msg */
+    HSP_AEV_EXEC_MSG,   /* device, msg */
+    HSP_AEV_EXEC_EXIT,  /* device, text: "exit 1", "signal 9" */
+    HSP_AEV_SCANNED,    /* scan, n, holdings */
+    HSP_AEV_LEAVE,      /* SIGTERM or notice: text, deadline_ms from now (0: none) */
+    HSP_AEV_TICK
+};
+struct hsp_agent_event {
+    uint64_t now_ms; /* never decreases */
+    enum hsp_agent_event_type type;
+    uint32_t device;
+    const struct hsp_msg *msg;
+    const char *text;
+    uint32_t deadline_ms;
+    uint64_t scan;
+    uint32_t n;
+    const struct hsp_m_holding *holdings;
+};
+
+enum hsp_agent_action_type {
+    HSP_AACT_CONNECT,
+    HSP_AACT_DISCONNECT,
+    HSP_AACT_SEND,      /* msg: to hspmdd */
+    HSP_AACT_SEND_EXEC, /* device, msg */
+    HSP_AACT_SPAWN,     /* device */
+    HSP_AACT_KILL,      /* device: SIGKILL */
+    HSP_AACT_SCAN,      /* scan */
+    HSP_AACT_DISCARD,   /* job, device, keep_plan */
+    HSP_AACT_LOG,       /* severity as syslog: 3 error, 4 warning, 5 notice, 6 info; text */
+    HSP_AACT_EXIT       /* text: the process may end, executors are gone */
+};
+struct hsp_agent_action {
+    enum hsp_agent_action_type type;
+    uint32_t device, job;
+    uint64_t keep_plan, scan;
+    int severity;
+    const struct hsp_msg *msg;
+    const char *text;
+};
+struct hsp_agent_actions {
+    uint32_t n;
+    const struct hsp_agent_action *item;
+};
+
+/*   DOWN --SPAWN--> STARTING --EXECUTOR_UP--> UP --EXEC_EXIT--> DOWN (restart after a pause)  */
+enum hsp_exec_state { HSP_EXEC_DOWN, HSP_EXEC_STARTING, HSP_EXEC_UP };
+
+struct hsp_agent_device { /* read-only for shells */
+    enum hsp_exec_state state;
+    char kind[16], address[HSP_ADDRESS_MAX + 1];
+    struct hsp_m_device profile;
+    struct hsp_m_run run;     /* job 0: idle */
+    uint64_t preparing;       /* epoch of a PREPARE not yet answered */
+    bool source, next_source; /* running / prepared epoch: serves state only */
+    bool killed;              /* KILL was asked; EXEC_EXIT is due */
+    bool sealing;             /* SEAL sent, answer due */
+    uint32_t crashes;         /* in a row */
+    uint64_t spawn_ms, heard_ms, restart_ms;
+};
+enum hsp_agent_link {
+    HSP_LINK_DOWN,
+    HSP_LINK_CONNECTING,
+    HSP_LINK_SCANNING,
+    HSP_LINK_HELLO,
+    HSP_LINK_UP
+};
+
+struct hsp_agent; /* opaque */
+
+/* Copies @cfg. NULL: no memory, or more than HSP_NODE_DEVICES devices. */
+struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg);
+struct hsp_agent *hsp_agent_free(struct hsp_agent *a); /* NULL allowed; returns NULL */
+
+/* HSP_EINVAL: a device that does not exist (state unchanged); HSP_ENOMEM: only to be freed. */
+enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event *ev,
+                               struct hsp_agent_actions *ret, struct hsp_err *err);
+uint64_t hsp_agent_deadline(const struct hsp_agent *a); /* UINT64_MAX: none */
+void hsp_agent_check(const struct hsp_agent *a);
+void hsp_agent_dump(const struct hsp_agent *a, struct hsp_buf *out);
+
+const struct hsp_agent_device *hsp_agent_device(const struct hsp_agent *a, uint32_t device);
+enum hsp_agent_link hsp_agent_link(const struct hsp_agent *a);
+uint64_t hsp_agent_incarnation(const struct hsp_agent *a);
+uint64_t hsp_agent_term(const struct hsp_agent *a);
+
+#endif
