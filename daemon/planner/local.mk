@@ -1,1 +1,4 @@
-# daemon/planner: no source yet
+noinst_LIBRARIES += daemon/planner/libplanner.a
+daemon_planner_libplanner_a_SOURCES = \
+  daemon/planner/clusterfile.c daemon/planner/clusterfile.h \
+  daemon/planner/jobfile.c daemon/planner/jobfile.h

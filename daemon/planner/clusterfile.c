@@ -1,0 +1,208 @@
+/* Reading of cluster files; see clusterfile.h. The default figures are those of one core of a
+ * current x86 server with OpenBLAS, rounded down; they only matter relative to each other. */
+#include "daemon/planner/clusterfile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/size.h"
+#include "proto/base/str.h"
+#include "proto/text/field.h"
+
+#define DEFAULT_GFLOPS      "50"
+#define DEFAULT_GFLOPS_FP64 "25"
+#define DEFAULT_GB_PER_S    "4"
+#define DEFAULT_OP_US       "3"
+#define DEFAULT_MEMORY      "4GiB"
+
+struct device_raw {
+    double speed, gflops, gflops64, gb_per_s, op_us;
+    uint64_t memory;
+    uint32_t count;
+};
+
+struct node_raw {
+    const char *name;
+    const struct hsp_yaml *devices;
+};
+
+struct cluster_raw {
+    const char *api_version, *kind;
+    const struct hsp_yaml *nodes;
+    double same_latency, same_gbit, cross_latency, cross_gbit;
+};
+
+#define F(s, path_, type_, member, ...)                                                   \
+    {                                                                                     \
+        .path = (path_), .type = HSP_FIELD_##type_, .offset = offsetof(struct s, member), \
+        __VA_ARGS__                                                                       \
+    }
+
+static const struct hsp_field device_table[] = {
+    F(device_raw, "speed", F64, speed, .dflt = "1", .min = 1e-3, .max = 1e6,
+      .help = "factor on all rates"),
+    F(device_raw, "memory", BYTES, memory, .dflt = DEFAULT_MEMORY, .min = 1, .max = 1e18,
+      .help = "offered to jobs"),
+    F(device_raw, "gemm_gflops", F64, gflops, .dflt = DEFAULT_GFLOPS, .min = 1e-6, .max = 1e9,
+      .help = "GEMM in fp32"),
+    F(device_raw, "gemm_gflops_fp64", F64, gflops64, .dflt = DEFAULT_GFLOPS_FP64, .min = 1e-6,
+      .max = 1e9, .help = "GEMM in fp64"),
+    F(device_raw, "memory_gb_per_s", F64, gb_per_s, .dflt = DEFAULT_GB_PER_S, .min = 1e-6,
+      .max = 1e6, .help = "element-wise traffic, read plus written"),
+    F(device_raw, "op_us", F64, op_us, .dflt = DEFAULT_OP_US, .min = 0, .max = 1e6,
+      .help = "fixed cost of one instruction"),
+    F(device_raw, "count", U32, count, .dflt = "1", .min = 1, .max = HSP_MAX_DEVICES,
+      .help = "that many devices of this kind"),
+};
+
+static const struct hsp_field node_table[] = {
+    F(node_raw, "name", STR, name, .required = true, .help = "name of the node"),
+    F(node_raw, "devices", NODE, devices, .required = true, .help = "list of devices"),
+};
+
+static const struct hsp_field cluster_table[] = {
+    F(cluster_raw, "apiVersion", STR, api_version, .required = true, .help = "hspmd/v1"),
+    F(cluster_raw, "kind", STR, kind, .required = true, .help = "cluster"),
+    F(cluster_raw, "nodes", NODE, nodes, .required = true, .help = "list of nodes"),
+    F(cluster_raw, "links.same_node.latency_us", F64, same_latency, .dflt = "20", .min = 0,
+      .max = 1e9, .help = "one message inside a node"),
+    F(cluster_raw, "links.same_node.gbit_per_s", F64, same_gbit, .dflt = "40", .min = 1e-6,
+      .max = 1e6, .help = "between devices of one node"),
+    F(cluster_raw, "links.cross_node.latency_us", F64, cross_latency, .dflt = "60", .min = 0,
+      .max = 1e9, .help = "one message between nodes"),
+    F(cluster_raw, "links.cross_node.gbit_per_s", F64, cross_gbit, .dflt = "10", .min = 1e-6,
+      .max = 1e6, .help = "between nodes"),
+};
+#undef F
+
+static struct hsp_device_desc device_of(const struct device_raw *r, const char *name, uint32_t node)
+{
+    struct hsp_device_desc d = {
+        .node = node,
+        .mem_bytes = (int64_t)r->memory,
+        .gemm_flops = {r->gflops * 1e9 * r->speed, r->gflops64 * 1e9 * r->speed},
+        .mem_bytes_per_s = r->gb_per_s * 1e9 * r->speed,
+        .op_us = r->op_us / r->speed,
+    };
+    (void)snprintf(d.name, sizeof(d.name), "%s", name);
+    return d;
+}
+
+struct hsp_device_desc hsp_device_default(const char *name, uint32_t node, double speed)
+{
+    struct device_raw r = {.speed = speed, .count = 1};
+    (void)hsp_parse_f64(DEFAULT_GFLOPS, &r.gflops);
+    (void)hsp_parse_f64(DEFAULT_GFLOPS_FP64, &r.gflops64);
+    (void)hsp_parse_f64(DEFAULT_GB_PER_S, &r.gb_per_s);
+    (void)hsp_parse_f64(DEFAULT_OP_US, &r.op_us);
+    (void)hsp_parse_bytes(DEFAULT_MEMORY, &r.memory);
+    return device_of(&r, name, node);
+}
+
+/* Two passes: the first counts (dev == NULL), the second fills. */
+static enum hsp_status read_devices(const struct hsp_yaml *list, const char *node_name,
+                                    uint32_t node, struct hsp_arena *arena,
+                                    struct hsp_device_desc *dev, uint32_t *n, struct hsp_err *err)
+{
+    uint32_t index = 0;
+    if (hsp_yaml_expect(list, HSP_YAML_SEQ, err) != HSP_OK) {
+        return HSP_EPARSE;
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        struct device_raw r;
+        enum hsp_status st = hsp_fields_load(device_table, HSP_ARRAY_LEN(device_table),
+                                             &list->items[i], arena, &r, NULL, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        if (r.count > HSP_MAX_DEVICES - *n) {
+            return hsp_err_set(err, HSP_ELIMIT, 0, "%s:%u:%u: more than %d devices", list->file,
+                               list->items[i].line, list->items[i].column, HSP_MAX_DEVICES);
+        }
+        for (uint32_t k = 0; k < r.count; k++, index++, (*n)++) {
+            char name[80];
+            (void)snprintf(name, sizeof(name), "%s/%u", node_name, index);
+            if (dev != NULL) {
+                dev[*n] = device_of(&r, name, node);
+            }
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status read_nodes(const struct hsp_yaml *list, struct hsp_arena *arena,
+                                  struct hsp_device_desc *dev, uint32_t *n, struct hsp_err *err)
+{
+    if (hsp_yaml_expect(list, HSP_YAML_SEQ, err) != HSP_OK) {
+        return HSP_EPARSE;
+    }
+    *n = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        struct node_raw r;
+        const struct hsp_yaml *item = &list->items[i];
+        enum hsp_status st =
+            hsp_fields_load(node_table, HSP_ARRAY_LEN(node_table), item, arena, &r, NULL, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        if (!hsp_name_valid(r.name)) {
+            return hsp_yaml_error(hsp_yaml_get(item, "name"), err,
+                                  "must be 1 to 63 of a-z 0-9 - . with alphanumeric ends");
+        }
+        for (size_t k = 0; k < i; k++) {
+            const struct hsp_yaml *other = hsp_yaml_get(&list->items[k], "name");
+            if (strcmp(other->text, r.name) == 0) {
+                return hsp_yaml_error(hsp_yaml_get(item, "name"), err, "node %s stands twice",
+                                      r.name);
+            }
+        }
+        st = read_devices(r.devices, r.name, (uint32_t)i, arena, dev, n, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+    }
+    return *n > 0 ? HSP_OK : hsp_yaml_error(list, err, "no device");
+}
+
+enum hsp_status hsp_cluster_desc_parse(const char *text, size_t len, const char *file,
+                                       struct hsp_arena *arena, struct hsp_cluster_desc *ret,
+                                       struct hsp_err *err)
+{
+    const struct hsp_yaml *root = NULL;
+    struct cluster_raw r;
+    enum hsp_status st = hsp_yaml_parse(file, text, len, arena, &root, err);
+    if (st == HSP_OK) {
+        st = hsp_fields_load(cluster_table, HSP_ARRAY_LEN(cluster_table), root, arena, &r, NULL,
+                             err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (strcmp(r.api_version, "hspmd/v1") != 0) {
+        return hsp_yaml_error(hsp_yaml_get(root, "apiVersion"), err, "must be hspmd/v1");
+    }
+    if (strcmp(r.kind, "cluster") != 0) {
+        return hsp_yaml_error(hsp_yaml_get(root, "kind"), err, "must be cluster");
+    }
+    uint32_t n = 0;
+    st = read_nodes(r.nodes, arena, NULL, &n, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    struct hsp_device_desc *dev = hsp_arena_array(arena, n, sizeof(*dev));
+    if (dev == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "cluster file %s", file);
+    }
+    st = read_nodes(r.nodes, arena, dev, &n, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    /* 1 Gbit/s = 125 bytes per microsecond */
+    *ret = (struct hsp_cluster_desc){
+        .n = n,
+        .dev = dev,
+        .same_node = {.latency_us = r.same_latency, .us_per_byte = 1 / (r.same_gbit * 125)},
+        .cross = {.latency_us = r.cross_latency, .us_per_byte = 1 / (r.cross_gbit * 125)},
+    };
+    return HSP_OK;
+}

@@ -1,0 +1,34 @@
+/* Cluster files: a described cluster for dry runs without a daemon (`hspmdctl plan --cluster`).
+ *
+ *   apiVersion: hspmd/v1
+ *   kind: cluster
+ *   nodes:
+ *     - name: a
+ *       devices:
+ *         - {speed: 0.6, memory: 1GiB}            # the other figures have defaults (one CPU core)
+ *         - {count: 2, gemm_gflops: 120, gemm_gflops_fp64: 60, memory_gb_per_s: 20, op_us: 3}
+ *   links:                                        # optional
+ *     same_node: {latency_us: 20, gbit_per_s: 40}
+ *     cross_node: {latency_us: 60, gbit_per_s: 10}
+ *
+ * speed scales all rates of a device, as in hspmd-worker.yaml.
+ * Purity: pure. Ownership: everything lives in the arena given. */
+#ifndef HSP_CLUSTERFILE_H
+#define HSP_CLUSTERFILE_H
+
+#include <stddef.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/err.h"
+#include "proto/layout/cluster_desc.h"
+
+/* @file stands in messages only. HSP_EPARSE "file:line:column: ...", HSP_ELIMIT above
+ * HSP_MAX_DEVICES, HSP_ENOMEM. */
+enum hsp_status hsp_cluster_desc_parse(const char *text, size_t len, const char *file,
+                                       struct hsp_arena *arena, struct hsp_cluster_desc *ret,
+                                       struct hsp_err *err);
+
+/* One CPU core with the default figures at @speed: what a dry run without a cluster assumes. */
+struct hsp_device_desc hsp_device_default(const char *name, uint32_t node, double speed);
+
+#endif

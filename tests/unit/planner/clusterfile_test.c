@@ -1,0 +1,85 @@
+#include "tests/lib/testlib.h"
+
+#include "daemon/planner/clusterfile.h"
+
+static const char head[] = "apiVersion: hspmd/v1\nkind: cluster\n";
+
+static enum hsp_status parse(struct hsp_arena *arena, const char *body,
+                             struct hsp_cluster_desc *ret, struct hsp_err *err)
+{
+    const char *text = hsp_arena_printf(arena, "%s%s", head, body);
+    return hsp_cluster_desc_parse(text, strlen(text), "c.yaml", arena, ret, err);
+}
+
+static void speed_scales_all_rates(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_cluster_desc c;
+    assert_ok(parse(*state,
+                    "nodes:\n"
+                    "  - {name: a, devices: [{}, {speed: 0.5, memory: 1GiB}]}\n"
+                    "  - {name: b, devices: [{count: 2, gemm_gflops: 100, op_us: 7}]}\n"
+                    "links: {cross_node: {latency_us: 100, gbit_per_s: 8}}\n",
+                    &c, &err),
+              &err);
+    assert_int_equal(c.n, 4);
+    assert_string_equal(c.dev[0].name, "a/0");
+    assert_string_equal(c.dev[1].name, "a/1");
+    assert_string_equal(c.dev[3].name, "b/1");
+    assert_int_equal(c.dev[1].node, 0);
+    assert_int_equal(c.dev[2].node, 1);
+    assert_near(c.dev[1].gemm_flops[0], c.dev[0].gemm_flops[0] / 2, 1);
+    assert_near(c.dev[1].gemm_flops[1], c.dev[0].gemm_flops[1] / 2, 1);
+    assert_near(c.dev[1].mem_bytes_per_s, c.dev[0].mem_bytes_per_s / 2, 1);
+    assert_near(c.dev[1].op_us, c.dev[0].op_us * 2, 1e-12);
+    assert_true(c.dev[1].mem_bytes == (int64_t)1 << 30);
+    assert_near(c.dev[2].gemm_flops[0], 100e9, 1);
+    assert_near(c.dev[2].op_us, 7, 1e-12);
+    assert_near(c.cross.us_per_byte, 1e-3, 1e-15);
+    assert_near(c.cross.latency_us, 100, 0);
+    struct hsp_device_desc d = hsp_device_default("a/0", 0, 1);
+    assert_memory_equal(&d, &c.dev[0], sizeof(d));
+}
+
+static void messages(void **state)
+{
+    static const char *const cases[][2] = {
+        {"nodes: []\n", "c.yaml:3:8: nodes: no device"},
+        {"nodes: [{name: A, devices: [{}]}]\n",
+         "c.yaml:3:16: name: must be 1 to 63 of a-z 0-9 - . with alphanumeric ends"},
+        {"nodes: [{name: a, devices: [{}]}, {name: a, devices: [{}]}]\n",
+         "c.yaml:3:42: name: node a stands twice"},
+        {"nodes: [{name: a, devices: [{sped: 1}]}]\n",
+         "c.yaml:3:30: unknown key \"sped\", did you mean \"speed\"?"},
+        {"nodes: [{name: a, devices: [{count: 4096}, {}]}]\n",
+         "c.yaml:3:44: more than 4096 devices"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hsp_err err = {0};
+        struct hsp_cluster_desc c;
+        enum hsp_status st = parse(*state, cases[i][0], &c, &err);
+        assert_err(&err, st, cases[i][1]);
+        assert_true(st == HSP_EPARSE || st == HSP_ELIMIT);
+    }
+}
+
+static int setup(void **state)
+{
+    *state = hsp_arena_new(64 << 20);
+    return *state == NULL;
+}
+
+static int teardown(void **state)
+{
+    *state = hsp_arena_free(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(speed_scales_all_rates),
+        cmocka_unit_test(messages),
+    };
+    return cmocka_run_group_tests_name("clusterfile", tests, setup, teardown);
+}

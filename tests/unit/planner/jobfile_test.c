@@ -1,0 +1,232 @@
+#include "tests/lib/testlib.h"
+
+#include <stdio.h>
+
+#include "daemon/planner/jobfile.h"
+
+/* The example of the contract, with every key. */
+static const char full[] =
+    "apiVersion: hspmd/v1\n"
+    "name: kjv-gpt\n"
+    "model: {family: gpt, layers: 4, hidden: 256, heads: 4, vocab: 256, sequence: 128, "
+    "tied_head: true, dropout: 0.0}\n"
+    "data: {path: /srv/kjv.txt, format: text, tokenizer: byte, validation_fraction: 0.05, "
+    "validation_every: 20}\n"
+    "train: {steps: 200, global_batch: 16, dtype: fp64, seed: 1, clip_norm: 1.0,\n"
+    "        optimizer: {name: adamw, lr: 1e-3, betas: [0.9, 0.95], eps: 1e-8, weight_decay: "
+    "0.1},\n"
+    "        schedule: {name: cosine, warmup_steps: 20, min_lr: 1e-4}}\n"
+    "resources: {min: 1, max: 8, priority: 0}   # devices; higher priority first\n"
+    "recovery: {copies: 2}\n"
+    "checkpoint: {path: /var/lib/hspmd-worker/ckpt, shared: false, every_steps: 50, keep: 2}\n"
+    "annotations: [plan-a.yaml]\n"
+    "init_from: w.safetensors\n";
+
+static enum hsp_status parse(const char *text, struct hsp_arena *arena,
+                             const struct hsp_job_spec **ret, struct hsp_err *err)
+{
+    return hsp_job_parse(text, strlen(text), "job.yaml", arena, ret, err);
+}
+
+static void every_key_arrives(void **state)
+{
+    struct hsp_err err = {0};
+    const struct hsp_job_spec *j = NULL;
+    assert_ok(parse(full, *state, &j, &err), &err);
+    assert_string_equal(j->name, "kjv-gpt");
+    assert_string_equal(j->model.family, "gpt");
+    assert_int_equal(j->model.layers, 4);
+    assert_int_equal(j->model.heads, 4);
+    assert_true(j->model.tied_head);
+    assert_int_equal(j->model.dtype, HSP_F64);
+    assert_string_equal(j->data_path, "/srv/kjv.txt");
+    assert_int_equal(j->train.data.sequence, 128);
+    assert_int_equal(j->train.data.validation_every, 20);
+    assert_int_equal(j->train.data.global_batch, 16);
+    assert_false(j->train.data.next_token_only);
+    assert_int_equal(j->train.hyper.optimizer, HSP_OPT_ADAMW);
+    assert_int_equal(j->train.hyper.schedule, HSP_LR_COSINE);
+    assert_near(j->train.hyper.beta2, 0.95, 0);
+    assert_near(j->train.eps, 1e-8, 0);
+    assert_near(j->train.weight_decay, 0.1, 0);
+    assert_near(j->train.hyper.min_lr, 1e-4, 0);
+    assert_int_equal(j->max, 8);
+    assert_int_equal(j->copies, 2);
+    assert_int_equal(j->ckpt_every_steps, 50);
+    assert_int_equal(j->annotations.n, 1);
+    assert_string_equal(j->annotations.items[0], "plan-a.yaml");
+    assert_string_equal(j->init_from, "w.safetensors");
+}
+
+/* @full with the first @from replaced. */
+static const char *edited(struct hsp_arena *arena, const char *from, const char *to)
+{
+    const char *at = strstr(full, from);
+    assert_non_null(at);
+    return hsp_arena_printf(arena, "%.*s%s%s", (int)(at - full), full, to, at + strlen(from));
+}
+
+static void messages_name_place_and_reason(void **state)
+{
+    static const struct {
+        const char *from, *to, *msg;
+    } cases[] = {
+        {"layers: 4", "layer: 4", "job.yaml:3:22: unknown key \"layer\", did you mean \"layers\"?"},
+        {"hspmd/v1", "hspmd/v2", "job.yaml:1:13: apiVersion: must be hspmd/v1"},
+        {"name: kjv-gpt", "name: Kjv",
+         "job.yaml:2:7: name: must be 1 to 63 of a-z 0-9 - . with alphanumeric ends"},
+        {"heads: 4", "heads: 3", "job.yaml:3:53: heads: must divide hidden"},
+        {"heads: 4, ", "", "job.yaml:3:8: model: heads: must be given for gpt"},
+        {"dropout: 0.0", "dropout: 0.1", "job.yaml:3:109: dropout: must be 0 in this version"},
+        {"warmup_steps: 20", "warmup_steps: 201",
+         "job.yaml:7:48: warmup_steps: must not be above train.steps"},
+        {"min_lr: 1e-4", "min_lr: 1e-2", "job.yaml:7:60: min_lr: must not be above the peak rate"},
+        {"name: cosine", "name: constant", "job.yaml:7:62: min_lr: only for cosine"},
+        {"min: 1", "min: 9", "job.yaml:8:18: min: must not be above resources.max"},
+        {"name: adamw", "name: sgd", "job.yaml:6:49: betas: only for adamw"},
+        {"betas: [0.9, 0.95]", "betas: [0.9, 1]", "job.yaml:6:51: betas: must be below 1"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hsp_err err = {0};
+        const struct hsp_job_spec *j = NULL;
+        enum hsp_status st = parse(edited(*state, cases[i].from, cases[i].to), *state, &j, &err);
+        assert_status(st, HSP_EPARSE);
+        assert_err(&err, HSP_EPARSE, cases[i].msg);
+        assert_null(j);
+        assert_null(strchr(err.msg, '\n'));
+    }
+}
+
+static void ranges_are_kept(void **state)
+{
+    static const char *const cases[][2] = {
+        {"layers: 4", "layers: 0"},
+        {"vocab: 256", "vocab: 255"},
+        {"steps: 200", "steps: 0"},
+        {"global_batch: 16", "global_batch: 65537"},
+        {"steps: 200", "steps: 1.5"},
+        {"dtype: fp64", "dtype: fp16"},
+        {"lr: 1e-3", "lr: 0"},
+        {"lr: 1e-3", "lr: -1"},
+        {"copies: 2", "copies: 0"},
+        {"keep: 2", "keep: 0"},
+        {"family: gpt", "family: llama"},
+        {"fraction: 0.05", "fraction: 0.95"},
+        {"steps: 200, ", ""},
+        {"path: /srv/kjv.txt, ", ""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hsp_err err = {0};
+        const struct hsp_job_spec *j = NULL;
+        assert_status(parse(edited(*state, cases[i][0], cases[i][1]), *state, &j, &err),
+                      HSP_EPARSE);
+        assert_int_equal(strncmp(err.msg, "job.yaml:", 9), 0);
+    }
+}
+
+static const char small_mlp[] =
+    "{\"apiVersion\": \"hspmd/v1\", \"name\": \"m\", \"model\": {\"family\": \"mlp\", \"layers\": "
+    "2,"
+    "\"hidden\": 8, \"sequence\": 4}, \"data\": {\"path\": \"/t\"}, \"train\": {\"steps\": 3,"
+    "\"global_batch\": 2, \"optimizer\": {\"name\": \"sgd\", \"lr\": 0.1}}}";
+
+static void json_is_a_job_file_and_defaults_hold(void **state)
+{
+    struct hsp_err err = {0};
+    const struct hsp_job_spec *j = NULL;
+    assert_ok(parse(small_mlp, *state, &j, &err), &err);
+    assert_true(j->train.data.next_token_only);
+    assert_int_equal(j->train.hyper.optimizer, HSP_OPT_SGD);
+    assert_near(j->train.momentum, 0.9, 0);
+    assert_int_equal(j->model.vocab, 256);
+    assert_int_equal(j->model.dtype, HSP_F32);
+    assert_int_equal(j->min, 1);
+    assert_int_equal(j->copies, 2);
+    assert_int_equal(j->annotations.n, 0);
+    assert_string_equal(j->init_from, "");
+}
+
+static void dump_parses_to_the_same_job(void **state)
+{
+    const char *texts[] = {full, small_mlp};
+    for (size_t i = 0; i < 2; i++) {
+        struct hsp_err err = {0};
+        const struct hsp_job_spec *a = NULL, *b = NULL;
+        struct hsp_buf first, second, help;
+        hsp_buf_init(&first, 1 << 16);
+        hsp_buf_init(&second, 1 << 16);
+        hsp_buf_init(&help, 1 << 16);
+        assert_ok(parse(texts[i], *state, &a, &err), &err);
+        hsp_job_dump(a, false, &first);
+        assert_ok(parse(hsp_buf_cstr(&first), *state, &b, &err), &err);
+        hsp_job_dump(b, false, &second);
+        assert_string_equal(hsp_buf_cstr(&first), hsp_buf_cstr(&second));
+        assert_memory_equal(&a->train, &b->train, sizeof(a->train));
+        assert_memory_equal(&a->model, &b->model, sizeof(a->model));
+        hsp_job_dump(a, true, &help);
+        assert_ok(parse(hsp_buf_cstr(&help), *state, &b, &err), &err);
+        hsp_buf_fini(&first);
+        hsp_buf_fini(&second);
+        hsp_buf_fini(&help);
+    }
+}
+
+static void model_keys_as_json(void **state)
+{
+    struct hsp_err err = {0};
+    const struct hsp_job_spec *j = NULL;
+    struct hsp_buf b;
+    hsp_buf_init(&b, 4096);
+    assert_ok(parse(full, *state, &j, &err), &err);
+    hsp_job_model_json(j, &b);
+    assert_string_equal(hsp_buf_cstr(&b),
+                        "{\"family\":\"gpt\",\"layers\":4,\"hidden\":256,\"heads\":4,\"vocab\":256,"
+                        "\"sequence\":128,\"tied_head\":true,\"dropout\":0,\"dtype\":\"fp64\","
+                        "\"tokenizer\":\"byte\"}\n");
+    hsp_buf_fini(&b);
+}
+
+/* The examples in conf/jobs are job files. */
+static void examples_parse(void **state)
+{
+    static const char *const names[] = {"kjv-gpt", "tiny-gpt", "tiny-mlp"};
+    const char *src = getenv("HSPMD_SRC");
+    for (size_t i = 0; src != NULL && i < 3; i++) {
+        char *path = hsp_arena_printf(*state, "%s/conf/jobs/%s.yaml", src, names[i]);
+        char text[8192];
+        FILE *f = fopen(path, "r");
+        assert_non_null(f);
+        size_t n = fread(text, 1, sizeof(text), f);
+        (void)fclose(f);
+        struct hsp_err err = {0};
+        const struct hsp_job_spec *j = NULL;
+        assert_ok(hsp_job_parse(text, n, names[i], *state, &j, &err), &err);
+        assert_string_equal(j->name, names[i]);
+    }
+}
+
+static int setup(void **state)
+{
+    *state = hsp_arena_new(64 << 20);
+    return *state == NULL;
+}
+
+static int teardown(void **state)
+{
+    *state = hsp_arena_free(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_arrives),
+        cmocka_unit_test(messages_name_place_and_reason),
+        cmocka_unit_test(ranges_are_kept),
+        cmocka_unit_test(json_is_a_job_file_and_defaults_hold),
+        cmocka_unit_test(dump_parses_to_the_same_job),
+        cmocka_unit_test(model_keys_as_json),
+        cmocka_unit_test(examples_parse),
+    };
+    return cmocka_run_group_tests_name("jobfile", tests, setup, teardown);
+}
