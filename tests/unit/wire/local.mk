@@ -1,7 +1,9 @@
 wire_tests = \
+  tests/unit/wire/frame_test \
   tests/unit/wire/msg_test \
   tests/unit/wire/msgblob_test
 check_PROGRAMS += $(wire_tests)
 TESTS += $(wire_tests)
+tests_unit_wire_frame_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)
 tests_unit_wire_msg_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)
 tests_unit_wire_msgblob_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)

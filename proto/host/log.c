@@ -1,0 +1,199 @@
+#include "proto/host/log.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/base/size.h"
+
+/* Time, level, module, text: a cut line and what stands before it. */
+#define STAMPED (HSP_LOG_LINE + 96)
+
+struct hsp_log {
+    pthread_mutex_t lock;
+    int fd;
+    bool journal;
+    enum hsp_log_level level;
+    char **line;  /* HSP_LOG_RING, owned; NULL before the first round */
+    size_t n_all; /* lines ever put into the ring; the next goes to n_all mod HSP_LOG_RING */
+};
+
+static const struct {
+    const char *name;
+    int priority; /* of syslog(3) */
+} levels[] = {
+    [HSP_LOG_ERROR] = {"error", 3},   [HSP_LOG_WARN] = {"warn", 4},
+    [HSP_LOG_NOTICE] = {"notice", 5}, [HSP_LOG_INFO] = {"info", 6},
+    [HSP_LOG_DEBUG] = {"debug", 7},   [HSP_LOG_TRACE] = {"trace", 7},
+};
+
+/* systemd says in JOURNAL_STREAM which device and inode its journal socket is. */
+static bool is_journal(int fd)
+{
+    const char *s = getenv("JOURNAL_STREAM");
+    struct stat st;
+    char want[64];
+    if (s == NULL || fstat(fd, &st) != 0) {
+        return false;
+    }
+    (void)snprintf(want, sizeof want, "%llu:%llu", (unsigned long long)st.st_dev,
+                   (unsigned long long)st.st_ino);
+    return strcmp(s, want) == 0;
+}
+
+struct hsp_log *hsp_log_new(int fd, enum hsp_log_level level)
+{
+    struct hsp_log *l = calloc(1, sizeof *l);
+    if (l == NULL) {
+        return NULL;
+    }
+    l->line = calloc(HSP_LOG_RING, sizeof *l->line);
+    if (l->line == NULL) {
+        free(l);
+        return NULL;
+    }
+    pthread_mutex_init(&l->lock, NULL);
+    l->fd = fd;
+    l->journal = is_journal(fd);
+    l->level = level;
+    return l;
+}
+
+struct hsp_log *hsp_log_free(struct hsp_log *l)
+{
+    if (l != NULL) {
+        for (size_t i = 0; i < HSP_LOG_RING; i++) {
+            free(l->line[i]);
+        }
+        free(l->line);
+        pthread_mutex_destroy(&l->lock);
+        free(l);
+    }
+    return NULL;
+}
+
+void hsp_log_set_level(struct hsp_log *l, enum hsp_log_level level)
+{
+    pthread_mutex_lock(&l->lock);
+    l->level = level;
+    pthread_mutex_unlock(&l->lock);
+}
+
+const char *hsp_log_level_name(enum hsp_log_level level)
+{
+    return (size_t)level < HSP_ARRAY_LEN(levels) ? levels[level].name : "unknown";
+}
+
+bool hsp_log_parse_level(const char *s, enum hsp_log_level *ret)
+{
+    for (size_t i = 0; i < HSP_ARRAY_LEN(levels); i++) {
+        if (strcmp(s, levels[i].name) == 0) {
+            *ret = (enum hsp_log_level)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Copies @s with control bytes as \xNN; cut at @cap. */
+static void escape(const char *s, char *out, size_t cap)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t n = 0;
+    for (; *s != 0 && n + 5 <= cap; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c >= 0x20 && c != 0x7f) {
+            out[n++] = (char)c;
+        } else {
+            out[n++] = '\\';
+            out[n++] = 'x';
+            out[n++] = hex[c >> 4];
+            out[n++] = hex[c & 15];
+        }
+    }
+    out[n] = 0;
+}
+
+static void write_all(int fd, const char *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t k = write(fd, p, n);
+        if (k <= 0) {
+            return; /* nowhere to report it */
+        }
+        p += k;
+        n -= (size_t)k;
+    }
+}
+
+void hsp_logv(struct hsp_log *l, enum hsp_log_level level, const char *module, const char *fmt,
+              va_list ap)
+{
+    char raw[HSP_LOG_LINE], text[HSP_LOG_LINE], line[STAMPED], stamp[40];
+    if (l == NULL || (size_t)level >= HSP_ARRAY_LEN(levels)) {
+        return;
+    }
+    (void)vsnprintf(raw, sizeof raw, fmt, ap);
+    escape(raw, text, sizeof text);
+    struct timespec now;
+    struct tm tm;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &tm);
+    size_t n = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)snprintf(stamp + n, sizeof stamp - n, ".%03ldZ", now.tv_nsec / 1000000);
+    (void)snprintf(line, sizeof line, "%s %s %s: %s\n", stamp, levels[level].name, module, text);
+    pthread_mutex_lock(&l->lock);
+    if (level <= l->level && l->journal) {
+        char pri[STAMPED];
+        int k = snprintf(pri, sizeof pri, "<%d>%s: %s\n", levels[level].priority, module, text);
+        write_all(l->fd, pri, k > 0 ? strlen(pri) : 0);
+    } else if (level <= l->level) {
+        write_all(l->fd, line, strlen(line));
+    }
+    if (level <= HSP_LOG_DEBUG) {
+        char **slot = &l->line[l->n_all % HSP_LOG_RING];
+        free(*slot);
+        *slot = strdup(line); /* NULL without memory: the line is missing from the ring */
+        l->n_all++;
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+void hsp_log(struct hsp_log *l, enum hsp_log_level level, const char *module, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    hsp_logv(l, level, module, fmt, ap);
+    va_end(ap);
+}
+
+void hsp_log_tail(struct hsp_log *l, size_t n, struct hsp_buf *out)
+{
+    pthread_mutex_lock(&l->lock);
+    size_t have = l->n_all < HSP_LOG_RING ? l->n_all : HSP_LOG_RING;
+    n = n < have ? n : have;
+    for (size_t i = l->n_all - n; i < l->n_all; i++) {
+        const char *s = l->line[i % HSP_LOG_RING];
+        hsp_buf_puts(out, s != NULL ? s : "");
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+void hsp_log_dump(struct hsp_log *l, int fd)
+{
+    if (pthread_mutex_trylock(&l->lock) != 0) {
+        return;
+    }
+    size_t have = l->n_all < HSP_LOG_RING ? l->n_all : HSP_LOG_RING;
+    for (size_t i = l->n_all - have; i < l->n_all; i++) {
+        const char *s = l->line[i % HSP_LOG_RING];
+        if (s != NULL) {
+            write_all(fd, s, strlen(s));
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+}

@@ -1,0 +1,56 @@
+/* Log lines of a shell: to stderr or the journal, and to a ring of the last lines.
+ *
+ * Role:      called by shells only; libraries return errors and facts instead.
+ * Purity:    shell (writes to a descriptor, reads the clock).
+ * Threads:   any thread; lines are whole.
+ * Ownership: one hsp_log per program, passed on; no global.
+ * Bounds:    a line is cut at HSP_LOG_LINE bytes; the ring holds HSP_LOG_RING lines.
+ * Form:      "<5>module: text" when the descriptor is the journal, else
+ *            "2026-03-01T12:00:00.123Z notice module: text". Control bytes (which may come from a
+ *            peer) are shown as \xNN: one call is one line.
+ */
+#ifndef HSP_LOG_H
+#define HSP_LOG_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/base/buf.h"
+#include "proto/base/err.h"
+
+#define HSP_LOG_LINE 1024
+#define HSP_LOG_RING 4096
+
+enum hsp_log_level {
+    HSP_LOG_ERROR,  /* an operation is lost, someone must act */
+    HSP_LOG_WARN,   /* degraded, goes on; the text says what is done instead */
+    HSP_LOG_NOTICE, /* the state of the cluster changed */
+    HSP_LOG_INFO,   /* per request */
+    HSP_LOG_DEBUG,  /* per object; kept in the ring in any case */
+    HSP_LOG_TRACE,  /* per message */
+};
+
+struct hsp_log;
+
+/* @fd: borrowed, usually 2. Lines up to @level are written to it. NULL without memory. */
+struct hsp_log *hsp_log_new(int fd, enum hsp_log_level level);
+struct hsp_log *hsp_log_free(struct hsp_log *l); /* NULL allowed; returns NULL */
+
+void hsp_log_set_level(struct hsp_log *l, enum hsp_log_level level);
+bool hsp_log_parse_level(const char *s, enum hsp_log_level *ret);
+const char *hsp_log_level_name(enum hsp_log_level level);
+
+/* @l may be NULL: nothing is logged. A failing write is ignored: there is nowhere to report it. */
+void hsp_log(struct hsp_log *l, enum hsp_log_level level, const char *module, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void hsp_logv(struct hsp_log *l, enum hsp_log_level level, const char *module, const char *fmt,
+              va_list ap) __attribute__((format(printf, 4, 0)));
+
+/* Appends the last @n lines of the ring, oldest first, with time and level. */
+void hsp_log_tail(struct hsp_log *l, size_t n, struct hsp_buf *out);
+
+/* Writes the whole ring to @fd; for an assertion's hook: gives up when the lock is held. */
+void hsp_log_dump(struct hsp_log *l, int fd);
+
+#endif
