@@ -7,11 +7,11 @@
  *              x?    lookup: cut means out-of-range ids give 0, the result is a partial sum;
  *              x^    origin: the kernel reads the global coordinate of this axis;
  *              x:i   one unit of the axis is attr.i[i] elements (the grain: heads of head_dim).
- *              An axis that appears in no output is contracted: cut -> partial sum. The rule holds
- * for each output alone: attention_bwd's s is free in dq and summed over in dk and dv.
+ *              An axis that appears in no output is contracted: cut -> partial sum. The rule
+ *              holds for each output alone: attention_bwd's s is free in dq, summed in dk and dv.
  *              "..." makes axes named '0', '1', ...
- * Dtypes:      ids and labels are i32; the scalars of sum, count and sqsum are fp64, and so is the
- * scalar input of broadcast; every other result has the dtype of the floating-point inputs.
+ * Dtypes:      ids and labels are i32; sum, count and sqsum give fp64, broadcast takes an fp64
+ *              scalar; other results have the dtype of the (last) floating-point input.
  */
 #ifndef HSP_OP_H
 #define HSP_OP_H

@@ -1,2 +1,4 @@
 check_LIBRARIES += tests/lib/libtest.a
-tests_lib_libtest_a_SOURCES = tests/lib/testlib.c tests/lib/testlib.h
+tests_lib_libtest_a_SOURCES = \
+  tests/lib/naive_ops.c tests/lib/naive_ops.h \
+  tests/lib/testlib.c tests/lib/testlib.h
