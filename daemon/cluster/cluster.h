@@ -67,7 +67,7 @@ void hsp_cluster_defaults(uint32_t failure_detection_ms, struct hsp_cluster_conf
 
 /* Rank `holder` has the part of the state that belongs to rank `owner`: its own home (holder ==
  * owner) or the copy promised to it. */
-struct hsp_piece {
+struct hsp_shard_piece {
     uint32_t holder, owner;
 };
 /* The parts of a plan the core needs. A *shard* is a maximal part of the state held by the same
@@ -80,7 +80,7 @@ struct hsp_plan_info {
     double step_s;         /* predicted, for people */
     uint32_t n_shards;
     uint32_t *shard_first; /* [n_shards + 1] into pieces */
-    struct hsp_piece *pieces;
+    struct hsp_shard_piece *pieces;
     const char *why; /* one line */
 };
 
@@ -128,7 +128,7 @@ enum hsp_admin_verb {
     HSP_ADMIN_RESUME      /* a failed or cancelled job, from its newest checkpoint */
 };
 
-struct hsp_job_spec {  /* the parts of the job file the core decides with */
+struct hsp_job_terms { /* the parts of the job file the core decides with */
     const char *name;  /* unique among jobs that are not terminal */
     int32_t priority;  /* higher first */
     uint32_t min, max; /* devices */
@@ -141,10 +141,10 @@ struct hsp_job_spec {  /* the parts of the job file the core decides with */
 
 struct hsp_admin_event {
     enum hsp_admin_verb verb;
-    uint64_t request;         /* comes back in REPLY */
-    const char *actor;        /* for the events feed */
-    struct hsp_job_spec spec; /* submit */
-    uint32_t job;             /* cancel, scale, checkpoint, resume */
+    uint64_t request;          /* comes back in REPLY */
+    const char *actor;         /* for the events feed */
+    struct hsp_job_terms spec; /* submit */
+    uint32_t job;              /* cancel, scale, checkpoint, resume */
     uint32_t min, max;
     const char *node, *reason;
 };
