@@ -305,7 +305,7 @@ static void for_each_head(const struct hsp_call *c, const struct hsp_array *q,
 static void attention_head(const struct head *p)
 {
     const struct hsp_array *q = &p->c->in[0], *k = &p->c->in[1], *v = &p->c->in[2];
-    double top = -INFINITY, sum = 0;
+    double top = -HUGE_VAL, sum = 0;
     for (int64_t t = 0; t < p->keys; t++) {
         top = fmax(top, score(p, q, k, t));
     }
@@ -363,7 +363,7 @@ static void xent(const struct hsp_call *c)
     const struct hsp_array *logits = &c->in[0];
     int64_t v = logits->ext[2];
     for (int64_t r = 0; r < rows_of(logits); r++) {
-        double top = -INFINITY, sum = 0;
+        double top = -HUGE_VAL, sum = 0;
         int64_t label = (int64_t)hsp_naive_get(&c->in[1], r);
         assert_true(label < v);
         for (int64_t i = 0; i < v; i++) {
