@@ -53,6 +53,7 @@ enum hsp_status hsp_package_encode(const struct hsp_package *p, struct hsp_buf *
     for (uint32_t i = 0; i < p->n_peers; i++) {
         hsp_buf_str(out, p->peers[i].name);
         hsp_buf_str(out, p->peers[i].address);
+        hsp_buf_u8(out, p->peers[i].voted);
     }
     put_params(out, p);
     put_table(out, &p->transfer);
@@ -95,7 +96,7 @@ static enum hsp_status get_kinds(struct hsp_cursor *c, struct hsp_package *p, st
 static enum hsp_status get_peers(struct hsp_cursor *c, struct hsp_arena *arena,
                                  struct hsp_package *p, struct hsp_err *err)
 {
-    p->n_peers = hsp_cur_count(c, HSP_PKG_PEERS, 8);
+    p->n_peers = hsp_cur_count(c, HSP_PKG_PEERS, 9);
     p->peers = hsp_arena_array(arena, p->n_peers, sizeof *p->peers);
     if (p->peers == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u peers", p->n_peers);
@@ -103,6 +104,7 @@ static enum hsp_status get_peers(struct hsp_cursor *c, struct hsp_arena *arena,
     for (uint32_t i = 0; i < p->n_peers; i++) {
         p->peers[i].name = hsp_cur_str(c, TEXT_MAX, arena);
         p->peers[i].address = hsp_cur_str(c, TEXT_MAX, arena);
+        p->peers[i].voted = hsp_cur_u8(c) != 0;
     }
     return c->failed ? bad(err, "peers") : HSP_OK;
 }

@@ -24,6 +24,7 @@
 struct hsp_pkg_peer {
     const char *name;    /* NODE/INDEX, for messages */
     const char *address; /* of its data plane */
+    bool voted;          /* a switch: it is a member of the running epoch and knows the version */
 };
 
 struct hsp_pkg_row {

@@ -20,7 +20,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct hsp_pkg_peer peers[] = {{"a/0", "unix:x"}, {"b/0", "127.0.0.1:9"}};
+static struct hsp_pkg_peer peers[] = {{"a/0", "unix:x", true}, {"b/0", "127.0.0.1:9", false}};
 static struct hsp_pkg_param params[] = {{"w", 2, {4, 6}}, {"b", 1, {4}}};
 static struct hsp_pkg_row rows[] = {{0, 1, 0, {2, {0, 0}, {2, 6}}}, {1, 1, 1, {1, {3}, {4}}}};
 
@@ -55,6 +55,8 @@ static void test_a_package_reads_back(void **state)
     assert_ok(hsp_package_decode(b.data, b.len, arena, &q, &err), &err);
     assert_int_equal(q.n_peers, 2);
     assert_string_equal(q.peers[1].address, "127.0.0.1:9");
+    assert_true(q.peers[0].voted);
+    assert_false(q.peers[1].voted);
     assert_int_equal(q.params[0].ext[1], 6);
     assert_int_equal(q.transfer.n, 2);
     assert_int_equal(q.transfer.row[1].box.lo[0], 3);

@@ -1,0 +1,407 @@
+/* See epochplan.h. */
+#include "daemon/app/epochplan.h"
+
+#include <string.h>
+
+#include "daemon/app/epochshards.h"
+
+static enum hsp_status no_memory(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the plan of an epoch");
+}
+
+/* A deep copy of the plan by way of its text, which is total. */
+static enum hsp_status copy_plan(struct hsp_epoch_plan *p, const struct hsp_plan *plan,
+                                 uint32_t batch, struct hsp_err *err)
+{
+    struct hsp_buf text;
+    hsp_buf_init(&text, 64u << 20);
+    hsp_plan_dump(plan, &text);
+    enum hsp_status st = text.failed ? no_memory(err)
+                                     : hsp_plan_parse(hsp_buf_cstr(&text), text.len, "plan", batch,
+                                                      p->arena, &p->plan, err);
+    hsp_buf_fini(&text);
+    return st;
+}
+
+static enum hsp_status copy_devices(struct hsp_epoch_plan *p, const hsp_device_id *device,
+                                    struct hsp_err *err)
+{
+    uint32_t n = p->plan->n_ranks;
+    p->device = hsp_arena_memdup(p->arena, device, n * sizeof *device);
+    return p->device != NULL ? HSP_OK : no_memory(err);
+}
+
+/* The node number of each rank, for buddies. */
+static uint32_t *rank_nodes(const struct hsp_epoch_plan *p, struct hsp_arena *arena)
+{
+    uint32_t *node = hsp_arena_array(arena, p->plan->n_ranks, sizeof *node);
+    for (uint32_t r = 0; node != NULL && r < p->plan->n_ranks; r++) {
+        node[r] = HSP_DEVICE_NODE(p->device[r]);
+    }
+    return node;
+}
+
+static enum hsp_status make_copies(struct hsp_epoch_plan *p, uint32_t wanted, struct hsp_err *err)
+{
+    if (wanted < 2) {
+        return HSP_OK;
+    }
+    uint32_t *node = rank_nodes(p, p->arena);
+    if (node == NULL) {
+        return no_memory(err);
+    }
+    return hsp_copy_table(p->graph, p->homes, node, p->plan->n_ranks, p->arena, &p->copies, err);
+}
+
+/* The kinds of state every parameter has, read off the first rank's program. */
+static void find_kinds(struct hsp_epoch_plan *p)
+{
+    bool seen[HSP_N_STATE_KINDS] = {false};
+    for (uint32_t r = 0; r < p->programs.n; r++) {
+        const struct hsp_program *prog = &p->programs.programs[r];
+        for (uint32_t i = 0; i < prog->bind.n_state; i++) {
+            seen[prog->tpl.tensors[prog->bind.state[i].tensor].state_kind] = true;
+        }
+    }
+    for (uint8_t k = 0; k < HSP_N_STATE_KINDS; k++) {
+        if (seen[k]) {
+            p->kinds[p->n_kinds++] = k;
+        }
+    }
+}
+
+static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
+{
+    uint32_t n = p->plan->n_ranks;
+    p->info.n_ranks = n;
+    p->info.device = p->device;
+    p->info.mem_bytes = hsp_arena_array(p->arena, n, sizeof *p->info.mem_bytes);
+    p->info.compute_s = hsp_arena_array(p->arena, n, sizeof *p->info.compute_s);
+    if (p->info.mem_bytes == NULL || p->info.compute_s == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        const struct hsp_binding *b = &p->programs.programs[r].bind;
+        p->info.mem_bytes[r] = (uint64_t)(b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
+    }
+    p->info.step_s = p->plan->predicted_step_us * 1e-6;
+    p->info.why = p->plan->why != NULL ? p->plan->why : "as written by hand";
+    return hsp_epoch_shards(p->graph, p->homes, &p->copies, p->arena, &p->info, err);
+}
+
+enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp_train_spec *train,
+                                     const struct hsp_plan *plan, const hsp_device_id *device,
+                                     uint32_t copies_wanted, size_t mem_cap,
+                                     struct hsp_epoch_plan **ret, struct hsp_err *err)
+{
+    struct hsp_arena *arena = hsp_arena_new(mem_cap);
+    struct hsp_epoch_plan *p = arena != NULL ? hsp_arena_alloc(arena, sizeof *p) : NULL;
+    if (p == NULL) {
+        (void)hsp_arena_free(arena);
+        return no_memory(err);
+    }
+    *p = (struct hsp_epoch_plan){.arena = arena, .graph = g};
+    struct hsp_cover *homes = hsp_arena_array(arena, g->n_params, sizeof *homes);
+    enum hsp_status st =
+        homes != NULL ? copy_plan(p, plan, train->data.global_batch, err) : no_memory(err);
+    if (st == HSP_OK) {
+        st = hsp_compile(g, p->plan, train, arena, &p->programs, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_plan_homes(g, p->plan, homes, err);
+    }
+    if (st == HSP_OK) {
+        p->homes = homes;
+        find_kinds(p);
+    }
+    if (st != HSP_OK || (st = copy_devices(p, device, err)) != HSP_OK ||
+        (st = make_copies(p, copies_wanted, err)) != HSP_OK || (st = make_info(p, err)) != HSP_OK) {
+        (void)hsp_epoch_plan_free(p);
+        return st;
+    }
+    *ret = p;
+    return HSP_OK;
+}
+
+struct hsp_epoch_plan *hsp_epoch_plan_free(struct hsp_epoch_plan *p)
+{
+    if (p != NULL) {
+        for (uint32_t i = 0; p->homes != NULL && i < p->graph->n_params; i++) {
+            hsp_cover_fini(&p->homes[i]);
+        }
+        (void)hsp_arena_free(p->arena); /* holds p itself */
+    }
+    return NULL;
+}
+
+/* ---- tables ---- */
+
+/* The live pieces of the old layout, in the form daemon/spmd wants. */
+struct live {
+    uint32_t n_old;
+    uint32_t *home;                /* old rank -> peer that has its home, HSP_NONE */
+    uint32_t *any;                 /* old rank -> its peer, whatever it has */
+    struct hsp_state_table copies; /* rows whose copy is live */
+};
+
+static bool copy_is_live(const struct hsp_prepare_action *a, const struct hsp_state_row *row)
+{
+    for (uint32_t i = 0; i < a->n_sources; i++) {
+        if (a->sources[i].holder == row->to && a->sources[i].owner == row->from) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum hsp_status find_live(const struct hsp_epoch_plan *from,
+                                 const struct hsp_prepare_action *a, struct hsp_arena *arena,
+                                 struct live *l, struct hsp_err *err)
+{
+    l->n_old = from->plan->n_ranks;
+    l->home = hsp_arena_array(arena, l->n_old, sizeof *l->home);
+    l->any = hsp_arena_array(arena, l->n_old, sizeof *l->any);
+    l->copies.row = hsp_arena_array(arena, from->copies.n, sizeof *l->copies.row);
+    if (l->home == NULL || l->any == NULL || l->copies.row == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t r = 0; r < l->n_old; r++) {
+        l->home[r] = l->any[r] = HSP_NONE;
+    }
+    for (uint32_t i = 0; i < a->n_sources; i++) {
+        const struct hsp_prepare_source *s = &a->sources[i];
+        if (s->holder >= l->n_old || s->owner >= l->n_old || s->peer >= a->n_peers) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "source %u is outside the old layout", i);
+        }
+        l->any[s->holder] = s->peer;
+        if (s->holder == s->owner) {
+            l->home[s->holder] = s->peer;
+        }
+    }
+    for (uint32_t i = 0; i < from->copies.n; i++) {
+        if (copy_is_live(a, &from->copies.row[i])) {
+            l->copies.row[l->copies.n++] = from->copies.row[i];
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status have_all(const struct hsp_epoch_plan *from, const struct live *l,
+                                struct hsp_cover *have, struct hsp_err *err)
+{
+    for (uint32_t i = 0; i < from->graph->n_params; i++) {
+        enum hsp_status st = hsp_have_home(&from->homes[i], l->home, l->n_old, &have[i], err);
+        if (st == HSP_OK) {
+            st = hsp_have_copies(&l->copies, i, l->any, l->n_old, &have[i], err);
+        }
+        if (st != HSP_OK) {
+            return st;
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status make_transfer(const struct hsp_epoch_plan *p,
+                                     const struct hsp_epoch_plan *from,
+                                     const struct hsp_prepare_action *a, struct hsp_arena *arena,
+                                     struct hsp_state_table *ret, struct hsp_err *err)
+{
+    struct live l = {0};
+    uint32_t n = p->graph->n_params;
+    uint32_t *node = hsp_arena_array(arena, a->n_peers, sizeof *node);
+    struct hsp_cover *have = hsp_arena_array(arena, n, sizeof *have);
+    if (node == NULL || have == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; i < a->n_peers; i++) {
+        node[i] = HSP_DEVICE_NODE(a->peers[i].device);
+    }
+    enum hsp_status st = find_live(from, a, arena, &l, err);
+    if (st == HSP_OK) {
+        st = have_all(from, &l, have, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_transfer_table(p->graph, have, p->homes, node, a->n_peers, arena, ret, err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_cover_fini(&have[i]);
+    }
+    return st;
+}
+
+/* Each element of each parameter once, from its owner to rank 0. */
+static enum hsp_status make_gather(const struct hsp_epoch_plan *p, struct hsp_arena *arena,
+                                   struct hsp_state_table *ret, struct hsp_err *err)
+{
+    uint32_t cap = 0;
+    struct hsp_state_table t = {0};
+    for (int pass = 0; pass < 2; pass++) { /* count, then fill */
+        t.n = 0;
+        for (uint32_t i = 0; i < p->graph->n_params; i++) {
+            for (uint32_t r = 0; r < p->plan->n_ranks; r++) {
+                struct hsp_box *box;
+                uint32_t n;
+                enum hsp_status st = hsp_home_owned(&p->homes[i], r, arena, &box, &n, err);
+                if (st != HSP_OK) {
+                    return st;
+                }
+                for (uint32_t k = 0; k < n; k++, t.n++) {
+                    if (pass == 1) {
+                        t.row[t.n] =
+                            (struct hsp_state_row){.from = r, .to = 0, .param = i, .box = box[k]};
+                    }
+                }
+            }
+        }
+        if (pass == 0) {
+            cap = t.n;
+            t.row = hsp_arena_array(arena, cap, sizeof *t.row);
+            if (t.row == NULL) {
+                return no_memory(err);
+            }
+        }
+    }
+    *ret = t;
+    return HSP_OK;
+}
+
+static bool is_rank_of(const struct hsp_epoch_plan *p, hsp_device_id device)
+{
+    for (uint32_t r = 0; r < p->plan->n_ranks; r++) {
+        if (p->device[r] == device) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
+                                      const struct hsp_epoch_plan *from,
+                                      const struct hsp_prepare_action *a, struct hsp_arena *arena,
+                                      struct hsp_epoch_tables *ret, struct hsp_err *err)
+{
+    struct hsp_epoch_tables t = {.voted = hsp_arena_array(arena, a->n_peers, sizeof *t.voted)};
+    if (t.voted == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; from != NULL && i < a->n_peers; i++) {
+        t.voted[i] = is_rank_of(from, a->peers[i].device);
+    }
+    enum hsp_status st = make_gather(p, arena, &t.gather, err);
+    if (st == HSP_OK && from != NULL) {
+        st = make_transfer(p, from, a, arena, &t.transfer, err);
+    }
+    if (st == HSP_OK) {
+        *ret = t;
+    }
+    return st;
+}
+
+/* ---- packages ---- */
+
+/* The rows @peer takes part in, or all of them. */
+static enum hsp_status rows_for(const struct hsp_state_table *t, uint32_t peer, bool all,
+                                struct hsp_arena *arena, struct hsp_pkg_table *ret,
+                                struct hsp_err *err)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->n; i++) {
+        n += all || t->row[i].from == peer || t->row[i].to == peer;
+    }
+    struct hsp_pkg_row *row = hsp_arena_array(arena, n, sizeof *row);
+    if (row == NULL) {
+        return no_memory(err);
+    }
+    ret->row = row;
+    ret->n = 0;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const struct hsp_state_row *r = &t->row[i];
+        if (all || r->from == peer || r->to == peer) {
+            row[ret->n++] = (struct hsp_pkg_row){r->from, r->to, r->param, r->box};
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status fill_params(const struct hsp_graph *g, struct hsp_arena *arena,
+                                   struct hsp_package *pkg, struct hsp_err *err)
+{
+    pkg->n_params = g->n_params;
+    pkg->params = hsp_arena_array(arena, g->n_params, sizeof *pkg->params);
+    if (pkg->params == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; i < g->n_params; i++) {
+        const struct hsp_tensor *t = &g->tensors[g->params[i].tensor];
+        pkg->params[i].name = t->name;
+        pkg->params[i].rank = t->rank;
+        hsp_tensor_extents(g, g->params[i].tensor, 1, pkg->params[i].ext);
+    }
+    return HSP_OK;
+}
+
+/* Encodes the program of a member into @tpl and @binding. */
+static enum hsp_status encode_program(const struct hsp_program *prog, struct hsp_buf *tpl,
+                                      struct hsp_buf *binding, struct hsp_package *pkg,
+                                      struct hsp_err *err)
+{
+    enum hsp_status st = hsp_template_encode(&prog->tpl, tpl);
+    if (st == HSP_OK) {
+        st = hsp_binding_encode(&prog->tpl, &prog->bind, binding);
+    }
+    if (st != HSP_OK) {
+        return hsp_err_set(err, st, 0, "the program of rank %u is too large", prog->bind.rank);
+    }
+    pkg->tpl = tpl->data;
+    pkg->tpl_len = tpl->len;
+    pkg->binding = binding->data;
+    pkg->binding_len = binding->len;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct hsp_epoch_tables *t,
+                                  const struct hsp_package_job *job,
+                                  const struct hsp_prepare_action *a, const char *const *names,
+                                  uint32_t peer, struct hsp_arena *arena, struct hsp_buf *out,
+                                  struct hsp_err *err)
+{
+    bool member = peer < p->plan->n_ranks;
+    struct hsp_package pkg = {.dtype = (uint8_t)p->graph->spec.dtype,
+                              .n_kinds = p->n_kinds,
+                              .n_peers = a->n_peers,
+                              .init_from = job->init_from,
+                              .config_json = job->config_json,
+                              .ckpt_keep = job->ckpt_keep};
+    struct hsp_state_table none = {0};
+    struct hsp_buf tpl, binding;
+    memcpy(pkg.kinds, p->kinds, sizeof pkg.kinds);
+    pkg.peers = hsp_arena_array(arena, a->n_peers, sizeof *pkg.peers);
+    if (pkg.peers == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; i < a->n_peers; i++) {
+        pkg.peers[i] = (struct hsp_pkg_peer){names[i], a->peers[i].address, t->voted[i]};
+    }
+    hsp_buf_init(&tpl, HSP_MSG_BLOB_MAX);
+    hsp_buf_init(&binding, HSP_MSG_BLOB_MAX);
+    enum hsp_status st = fill_params(p->graph, arena, &pkg, err);
+    if (st == HSP_OK) {
+        st = rows_for(&t->transfer, peer, false, arena, &pkg.transfer, err);
+    }
+    if (st == HSP_OK) {
+        st = rows_for(member ? &p->copies : &none, peer, false, arena, &pkg.copies, err);
+    }
+    if (st == HSP_OK) {
+        st = rows_for(member ? &t->gather : &none, peer, peer == 0, arena, &pkg.gather, err);
+    }
+    if (st == HSP_OK && member) {
+        st = encode_program(&p->programs.programs[peer], &tpl, &binding, &pkg, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_package_encode(&pkg, out, err);
+    }
+    hsp_buf_fini(&tpl);
+    hsp_buf_fini(&binding);
+    return st;
+}
