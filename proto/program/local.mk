@@ -12,4 +12,4 @@ proto_program_libprogram_a_SOURCES = \
 EXTRA_DIST += proto/program/README.md
 
 # What links libprogram needs these behind it.
-PROGRAM_LIBS = proto/program/libprogram.a proto/op/libop.a $(BASE_LIBS)
+PROGRAM_LIBS = proto/program/libprogram.a proto/layout/liblayout.a proto/op/libop.a $(BASE_LIBS)

@@ -46,7 +46,7 @@ static bool operand_counts(const struct hsp_template *t, const struct hsp_instr 
     case HSP_I_ACC: return i->n_in == 1 && i->n_out == 1;
     case HSP_I_RESHARD: return i->arg < t->n_reshards && i->n_out == 1 && i->n_in <= HSP_MAX_IN;
     case HSP_I_STAT: return i->n_in == 1 && i->n_out == 0 && i->arg < HSP_N_STATS;
-    case HSP_I_VOTE:
+    case HSP_I_VOTE: return i->n_in == 0 && i->n_out == 0 && i->queue == HSP_QUEUE_COMM;
     case HSP_I_SEAL: return i->n_in == 0 && i->n_out == 0;
     }
     return false;
@@ -272,6 +272,12 @@ static enum hsp_status check_move(const struct move_ctx *c, struct hsp_err *err)
         }
         member |= m->ranks[k] == c->b->rank;
     }
+    /* one thread talks to the peers; the largest channel is the vote's */
+    if (m->kind != HSP_MOVE_COPY && (c->i->queue != HSP_QUEUE_COMM || m->channel == UINT32_MAX)) {
+        return hsp_err_set(err, HSP_EPARSE, 0,
+                           "reshard %u: communication outside the comm queue, or on channel %u",
+                           c->i->arg, m->channel);
+    }
     if (m->kind > HSP_MOVE_ALL_GATHER || !member) {
         return hsp_err_set(err, HSP_EPARSE, 0, "reshard %u: a move rank %u has no part in",
                            c->i->arg, c->b->rank);
@@ -419,16 +425,6 @@ static enum hsp_status check_hyper(const struct hsp_binding *b, struct hsp_err *
     return HSP_OK;
 }
 
-static bool box_in(const struct hsp_box *in, const struct hsp_box *out)
-{
-    for (uint8_t d = 0; d < in->rank; d++) {
-        if (in->lo[d] < out->lo[d] || in->hi[d] > out->hi[d]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static enum hsp_status check_state(const struct hsp_template *t, const struct hsp_binding *b,
                                    struct hsp_err *err)
 {
@@ -436,7 +432,7 @@ static enum hsp_status check_state(const struct hsp_template *t, const struct hs
         const struct hsp_state_bind *s = &b->state[k];
         if (s->tensor >= t->n_tensors || t->tensors[s->tensor].cls != HSP_CLASS_STATE ||
             s->init > HSP_INIT_NORMAL || s->full.rank != t->tensors[s->tensor].rank ||
-            !box_sane(&s->full, false) || !box_in(&b->tensor[s->tensor].box, &s->full)) {
+            !box_sane(&s->full, false) || !hsp_box_inside(&b->tensor[s->tensor].box, &s->full)) {
             return hsp_err_set(err, HSP_EPARSE, 0, "binding: malformed state tensor %u", k);
         }
     }

@@ -1,1 +1,19 @@
-# worker/exec: no source yet
+# The engine: runs programs over a backend and a transport.
+noinst_LIBRARIES += worker/exec/libexec.a
+worker_exec_libexec_a_SOURCES = \
+  worker/exec/cells.c worker/exec/cells.h \
+  worker/exec/engine.c worker/exec/engine.h \
+  worker/exec/interp.c \
+  worker/exec/moves.c \
+  worker/exec/pace.c worker/exec/pace.h \
+  worker/exec/runner.h \
+  worker/exec/stateinit.c worker/exec/stateinit.h \
+  worker/exec/vote.c worker/exec/vote.h \
+  worker/exec/voting.c
+EXTRA_DIST += worker/exec/README.md
+
+# What links libexec needs these behind it.
+EXEC_LIBS = worker/exec/libexec.a worker/state/libstate.a worker/comm/libcomm.a \
+  worker/data/libdata.a worker/backend/libbackend.a proto/program/libprogram.a \
+  proto/layout/liblayout.a proto/op/libop.a $(OPENBLAS_LIBS) $(CJSON_LIBS) $(CRYPTO_LIBS) \
+  $(BASE_LIBS)

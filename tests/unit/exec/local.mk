@@ -1,1 +1,10 @@
-# tests of exec: none yet
+exec_tests = tests/unit/exec/cells_test tests/unit/exec/vote_test tests/unit/exec/pace_test \
+  tests/unit/exec/engine_test
+check_PROGRAMS += $(exec_tests)
+TESTS += $(exec_tests)
+tests_unit_exec_cells_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
+tests_unit_exec_vote_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
+tests_unit_exec_pace_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
+tests_unit_exec_engine_test_SOURCES = tests/unit/exec/engine_test.c \
+  tests/unit/exec/tinyprog.c tests/unit/exec/tinyprog.h
+tests_unit_exec_engine_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)

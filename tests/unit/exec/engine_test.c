@@ -1,0 +1,400 @@
+#include "tests/lib/testlib.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "tests/unit/exec/tinyprog.h"
+#include "worker/comm/loop/loopcomm.h"
+#include "worker/exec/engine.h"
+#include "worker/exec/stateinit.h"
+
+enum { MAX_STEPS = 32, MAX_N = 4 };
+
+static const struct tiny_spec SPEC = {.n_ranks = 1,
+                                      .global_batch = 12,
+                                      .n_micro = 3,
+                                      .vocab = 24,
+                                      .hidden = 8,
+                                      .sequence = 16,
+                                      .steps = 20,
+                                      .validation_every = 5,
+                                      .dtype = HSP_F64};
+
+/* One rank of a run. */
+struct device {
+    struct hsp_program *program;
+    struct hsp_comm *comm;
+    struct hsp_engine *engine;
+    const struct hsp_text *text;
+    struct hsp_backend *backend;
+    void *slot[2];
+    pthread_t thread;
+    struct hsp_engine_hooks hooks;
+    uint32_t steps, done;
+    enum hsp_status status;
+    struct hsp_err err;
+    struct hsp_step_result result[MAX_STEPS];
+    /* filled by hooks */
+    uint64_t arm_at, sealed, stable, switch_at;
+    atomic_int in_vote;
+};
+
+struct world {
+    struct hsp_arena *arena;
+    struct hsp_text text;
+    uint32_t n;
+    struct device d[MAX_N];
+};
+
+static enum hsp_status on_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
+{
+    struct device *d = ctx;
+    (void)err;
+    assert_true(d->sealed == mine->step); /* version t is sealed before vote t */
+    mine->armed = d->arm_at && mine->step >= d->arm_at ? 2 : 0;
+    atomic_store(&d->in_vote, 1);
+    return HSP_OK;
+}
+
+static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
+                                 const struct hsp_vote_record *all, uint32_t n, struct hsp_err *err)
+{
+    struct device *d = ctx;
+    (void)err;
+    assert_int_equal(n, d->program->bind.n_ranks);
+    assert_int_equal(all[n - 1].step, v->step);
+    d->stable = v->step;
+    if (v->armed && !d->switch_at) {
+        d->switch_at = v->step;
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status on_sealed(void *ctx, uint64_t version, unsigned slot, struct hsp_err *err)
+{
+    struct device *d = ctx;
+    (void)err;
+    assert_int_equal(slot, version & 1);
+    d->sealed = version;
+    return HSP_OK;
+}
+
+static void *device_main(void *arg)
+{
+    struct device *d = arg;
+    for (d->done = 0; d->done < d->steps; d->done++) {
+        d->status = hsp_engine_step(d->engine, d->done, &d->result[d->done], &d->err);
+        if (d->status != HSP_OK) {
+            break;
+        }
+    }
+    return NULL;
+}
+
+static void device_open(struct device *d, const struct hsp_text *text, uint32_t steps)
+{
+    struct hsp_err err = {0};
+    d->steps = steps;
+    d->text = text;
+    d->hooks = (struct hsp_engine_hooks){
+        .ctx = d, .before_vote = on_vote, .passed = on_passed, .sealed = on_sealed};
+    assert_ok(hsp_backend_cpu_open(1, &d->backend, &err), &err);
+    for (int k = 0; k < 2; k++) {
+        d->slot[k] = aligned_alloc(64, (size_t)d->program->bind.state_bytes);
+        memset(d->slot[k], 0xee, (size_t)d->program->bind.state_bytes);
+    }
+    hsp_state_init(d->program, d->slot[0]);
+    struct hsp_engine_opts o = {.program = d->program,
+                                .backend = d->backend,
+                                .comm = d->comm,
+                                .text = text,
+                                .slot = {d->slot[0], d->slot[1]},
+                                .hooks = d->hooks};
+    assert_ok(hsp_engine_open(&o, &d->engine, &err), &err);
+}
+
+static struct world *world_new(const struct tiny_spec *s, uint32_t steps)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    struct hsp_comm *comm[MAX_N];
+    struct hsp_err err = {0};
+    w->arena = hsp_arena_new((size_t)64 << 20);
+    w->n = s->n_ranks;
+    assert_ok(hsp_text_synthetic(3, s->vocab, 20000, &w->text, &err), &err);
+    assert_ok(hsp_loop_open(s->n_ranks, comm, &err), &err);
+    struct hsp_program *p = tiny_programs(s, w->arena);
+    for (uint32_t k = 0; k < w->n; k++) {
+        assert_ok(hsp_program_check(&p[k], &err), &err);
+        w->d[k].program = &p[k];
+        w->d[k].comm = comm[k];
+        device_open(&w->d[k], &w->text, steps);
+    }
+    return w;
+}
+
+static void world_start(struct world *w)
+{
+    for (uint32_t k = 0; k < w->n; k++) {
+        assert_int_equal(pthread_create(&w->d[k].thread, NULL, device_main, &w->d[k]), 0);
+    }
+}
+
+static void world_join(struct world *w)
+{
+    for (uint32_t k = 0; k < w->n; k++) {
+        assert_int_equal(pthread_join(w->d[k].thread, NULL), 0);
+    }
+}
+
+static void world_free(struct world *w)
+{
+    for (uint32_t k = 0; k < w->n; k++) {
+        hsp_engine_close(w->d[k].engine);
+        w->d[k].comm->ops->close(w->d[k].comm);
+        w->d[k].backend->close(w->d[k].backend);
+        free(w->d[k].slot[0]);
+        free(w->d[k].slot[1]);
+    }
+    hsp_text_close(&w->text);
+    hsp_arena_free(w->arena);
+    free(w);
+}
+
+static struct world *world_run(const struct tiny_spec *s, uint32_t steps)
+{
+    struct world *w = world_new(s, steps);
+    world_start(w);
+    world_join(w);
+    for (uint32_t k = 0; k < w->n; k++) {
+        assert_ok(w->d[k].status, &w->d[k].err);
+        assert_int_equal(w->d[k].done, steps);
+    }
+    return w;
+}
+
+/* Largest difference of two states (all tensors of the tiny program are fp64 here). */
+static double state_difference(const struct device *a, const struct device *b, unsigned slot)
+{
+    double worst = 0.0;
+    for (uint32_t k = 0; k < a->program->bind.n_state; k++) {
+        struct hsp_view x = hsp_state_view(a->program, k, a->slot[slot]);
+        struct hsp_view y = hsp_state_view(b->program, k, b->slot[slot]);
+        for (int64_t j = 0; j < hsp_box_count(&x.box); j++) {
+            worst = fmax(worst, fabs(((double *)x.data)[j] - ((double *)y.data)[j]));
+        }
+    }
+    return worst;
+}
+
+static void one_rank_learns(void **state)
+{
+    (void)state;
+    struct world *w = world_run(&SPEC, 20);
+    const struct hsp_step_result *r = w->d[0].result;
+    assert_near(r[0].vote.tokens, 12.0 * 16.0, 0.0);
+    assert_near(r[0].vote.loss, log(24.0), 0.1); /* nothing known yet */
+    assert_true(r[19].vote.loss < r[0].vote.loss - 0.05);
+    assert_true(r[0].vote.eval_tokens > 0.0 && r[1].vote.eval_tokens <= 0.0);
+    assert_true(r[19].vote.eval_tokens > 0.0); /* the last step validates */
+    assert_near(r[19].vote.eval_loss, r[19].vote.loss, 0.3);
+    assert_int_equal(w->d[0].sealed, 20);
+    assert_int_equal(w->d[0].stable, 19);
+    assert_true(r[5].seconds > 0.0 && r[5].compute_s > 0.0 && r[5].compute_s <= r[5].seconds);
+    world_free(w);
+}
+
+static void ranks_agree_with_one(const struct tiny_spec *s)
+{
+    struct world *one = world_run(&SPEC, 20), *many = world_run(s, 20);
+    for (uint32_t t = 0; t < 20; t++) {
+        for (uint32_t k = 0; k < many->n; k++) {
+            const struct hsp_vote *a = &one->d[0].result[t].vote, *b = &many->d[k].result[t].vote;
+            assert_near(b->loss, a->loss, 1e-12);
+            assert_near(b->norm, a->norm, 1e-12);
+            assert_near(b->tokens, a->tokens, 0.0);
+            /* not only near: the same bits on all ranks */
+            assert_memory_equal(b, &many->d[0].result[t].vote, sizeof(*b));
+        }
+    }
+    for (uint32_t k = 0; k < many->n; k++) {
+        assert_true(state_difference(&many->d[k], &one->d[0], 0) < 1e-12);
+        assert_true(state_difference(&many->d[k], &many->d[0], 0) <= 0.0);
+        assert_true(many->d[k].result[3].comm_bytes > 0);
+    }
+    world_free(one);
+    world_free(many);
+}
+
+static void two_ranks_all_reduce(void **state)
+{
+    (void)state;
+    struct tiny_spec s = SPEC;
+    s.n_ranks = 2;
+    s.n_micro = 2;
+    s.seqs[0] = 7;
+    s.seqs[1] = 5; /* micro-batches of 4, 3 and 3, 2 */
+    ranks_agree_with_one(&s);
+}
+
+static void three_ranks_scatter_and_gather(void **state)
+{
+    (void)state;
+    struct tiny_spec s = SPEC;
+    s.n_ranks = 3; /* columns of 8 cut into 2, 3, 3: strided and uneven */
+    s.n_micro = 4;
+    s.scatter = true;
+    ranks_agree_with_one(&s);
+}
+
+static void single_precision_is_near(void **state)
+{
+    (void)state;
+    struct tiny_spec s = SPEC;
+    s.dtype = HSP_F32;
+    struct world *a = world_run(&SPEC, 20), *b = world_run(&s, 20);
+    for (uint32_t t = 0; t < 20; t++) {
+        assert_near(b->d[0].result[t].vote.loss, a->d[0].result[t].vote.loss, 1e-4);
+    }
+    world_free(a);
+    world_free(b);
+}
+
+/* Steps are functions of the version they start from: going back repeats them bit by bit. */
+static void a_step_can_be_repeated(void **state)
+{
+    (void)state;
+    struct world *w = world_run(&SPEC, 6);
+    struct hsp_step_result again;
+    struct device *d = &w->d[0];
+    d->sealed = 5;
+    assert_ok(hsp_engine_step(d->engine, 5, &again, &d->err), &d->err);
+    assert_memory_equal(&again.vote, &d->result[5].vote, sizeof(again.vote));
+    world_free(w);
+}
+
+static void armed_by_all_is_seen_by_all(void **state)
+{
+    (void)state;
+    struct tiny_spec s = SPEC;
+    s.n_ranks = 2;
+    struct world *w = world_new(&s, 12);
+    w->d[0].arm_at = 3;
+    w->d[1].arm_at = 7;
+    world_start(w);
+    world_join(w);
+    assert_int_equal(w->d[0].switch_at, 7);
+    assert_int_equal(w->d[1].switch_at, 7);
+    world_free(w);
+}
+
+static void not_finite_steps_are_copies(void **state)
+{
+    (void)state;
+    struct tiny_spec s = SPEC;
+    s.n_ranks = 2;
+    struct world *w = world_new(&s, 12);
+    for (uint32_t k = 0; k < 2; k++) {
+        struct hsp_view v = hsp_state_view(w->d[k].program, 3, w->d[k].slot[0]);
+        ((double *)v.data)[0] = NAN; /* head.weight */
+    }
+    world_start(w);
+    world_join(w);
+    for (uint32_t k = 0; k < 2; k++) {
+        struct device *d = &w->d[k];
+        assert_int_equal(d->status, HSP_ESTATE); /* the tenth in a row */
+        assert_int_equal(d->done, HSP_MAX_NOOP_STEPS - 1);
+        assert_non_null(strstr(d->err.msg, "training diverged"));
+        assert_int_equal(d->result[8].n_noop, 9);
+        assert_true(d->result[8].vote.noop);
+        assert_memory_equal(d->slot[0], d->slot[1], 24 * 8 * 8); /* embedding untouched */
+    }
+    world_free(w);
+}
+
+/* Abort from another thread, at many moments: every rank returns, nobody hangs. */
+static void abort_ends_every_rank(void **state)
+{
+    (void)state;
+    struct tiny_spec s = SPEC;
+    s.n_ranks = 3;
+    s.n_micro = 4;
+    for (uint64_t trial = 0; trial < 25; trial++) {
+        struct world *w = world_new(&s, MAX_STEPS);
+        world_start(w);
+        usleep((useconds_t)(hsp_test_rand("abort", trial) % 5000));
+        hsp_engine_abort(w->d[trial % 3].engine);
+        world_join(w);
+        for (uint32_t k = 0; k < 3; k++) {
+            struct device *d = &w->d[k];
+            if (d->status == HSP_OK) {
+                assert_int_equal(d->done, MAX_STEPS);
+                continue;
+            }
+            if (d->status != HSP_EPEER && d->status != HSP_ECANCELED) {
+                fail_msg("rank %u: %s", k, d->err.msg);
+            }
+            struct hsp_step_result r;
+            assert_int_not_equal(hsp_engine_step(d->engine, d->done, &r, NULL), HSP_OK);
+            assert_true(d->sealed == d->done || d->sealed == (uint64_t)d->done + 1);
+            assert_true(d->stable + 1 >= d->sealed);
+        }
+        world_free(w);
+    }
+}
+
+static void errors_name_the_place(void **state)
+{
+    (void)state;
+    struct world *w = world_new(&SPEC, 1);
+    w->d[0].program->bind.data.vocab = 3; /* the text has letters up to 23 */
+    world_start(w);
+    world_join(w);
+    assert_int_equal(w->d[0].status, HSP_EINVAL);
+    assert_non_null(strstr(w->d[0].err.msg, "step 0, micro-batch 0, instruction "));
+    assert_non_null(strstr(w->d[0].err.msg, "outside the vocabulary of 3"));
+    world_free(w);
+}
+
+static void initial_state_does_not_depend_on_layout(void **state)
+{
+    (void)state;
+    struct hsp_arena *a = hsp_arena_new((size_t)16 << 20);
+    struct hsp_program *p = tiny_programs(&SPEC, a), *q = tiny_programs(&SPEC, a);
+    double *x = calloc(1, (size_t)p->bind.state_bytes), *y = calloc(1, (size_t)p->bind.state_bytes);
+    hsp_state_init(p, x);
+    /* the same tensor, held from row 5, column 2 on */
+    struct hsp_tensor_bind *b = &q->bind.tensor[q->bind.state[0].tensor];
+    b->box.lo[0] = 5;
+    b->box.lo[1] = 2;
+    hsp_state_init(q, y);
+    double sum = 0.0;
+    for (int r = 5; r < 24; r++) {
+        for (int c = 2; c < 8; c++) {
+            assert_near(y[(r - 5) * 6 + c - 2], x[r * 8 + c], 0.0);
+            sum += x[r * 8 + c] * x[r * 8 + c];
+        }
+    }
+    assert_near(sqrt(sum / (19 * 6)), 0.1, 0.03); /* init_std */
+    free(x);
+    free(y);
+    hsp_arena_free(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_learns),
+        cmocka_unit_test(two_ranks_all_reduce),
+        cmocka_unit_test(three_ranks_scatter_and_gather),
+        cmocka_unit_test(single_precision_is_near),
+        cmocka_unit_test(a_step_can_be_repeated),
+        cmocka_unit_test(armed_by_all_is_seen_by_all),
+        cmocka_unit_test(not_finite_steps_are_copies),
+        cmocka_unit_test(abort_ends_every_rank),
+        cmocka_unit_test(errors_name_the_place),
+        cmocka_unit_test(initial_state_does_not_depend_on_layout),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,26 @@
+/* Strided copies between tensors and pack buffers. A view is a dense row-major array that holds a
+ * box of global coordinates; a pack buffer is the view whose box is the cell itself.
+ *
+ * Purity: pure. */
+#ifndef HSP_CELLS_H
+#define HSP_CELLS_H
+#include <stddef.h>
+#include "proto/layout/cover.h"
+
+struct hsp_view {
+    void *data;
+    struct hsp_box box; /* rank may be 0: one element */
+    enum hsp_dtype dtype;
+};
+
+/* dst[cell] <- src[cell]; the cell lies in both boxes, types are equal. */
+void hsp_cell_copy(const struct hsp_view *dst, const struct hsp_view *src,
+                   const struct hsp_box *cell);
+/* dst[cell] += src[cell]. */
+void hsp_cell_add(const struct hsp_view *dst, const struct hsp_view *src,
+                  const struct hsp_box *cell);
+/* Where the cell lies in @v when it is one run of bytes there, NULL otherwise. */
+void *hsp_cell_run(const struct hsp_view *v, const struct hsp_box *cell);
+size_t hsp_cell_bytes(const struct hsp_box *cell, enum hsp_dtype t);
+
+#endif

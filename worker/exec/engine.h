@@ -1,0 +1,91 @@
+/* The engine: runs the steps of one program on one device.
+ *
+ * Role:      a library under `hspmd-worker --run` (loop) and the executor process (mesh).
+ * Threads:   hsp_engine_step runs the compute queue on the calling thread (one caller at a time)
+ * and the communication queue on a thread of the engine's own. hsp_engine_abort may be called from
+ * any thread at any time between open and close. Hooks run on either of the two threads, as said;
+ * never both at once for one step's vote or seal. Ownership: program, backend, comm, text and the
+ * memory of the two version slots are borrowed and must outlive the engine. The engine owns the
+ * epoch's memory, pack buffers and its thread. Bounds:    those of the program; pack buffers grow
+ * to the largest move. Invariants: (I1) step t reads version t in slot t mod 2 and writes version t
+ * + 1 in the other one; the slot being read is never written. (I2) after a step returned an error
+ * no thread of the engine touches the slots any more, and every later step fails: close it.
+ */
+#ifndef HSP_ENGINE_H
+#define HSP_ENGINE_H
+#include "worker/backend/backend.h"
+#include "worker/comm/comm.h"
+#include "worker/data/textfile.h"
+#include "worker/exec/cells.h"
+#include "worker/exec/vote.h"
+
+#define HSP_MAX_NOOP_STEPS 10 /* in a row, then training has diverged */
+
+struct hsp_engine; /* opaque */
+
+/* All optional. A status that is not HSP_OK ends the step with it. */
+struct hsp_engine_hooks {
+    void *ctx;
+    /* Before this rank's record of step @mine->step leaves: version mine->step must be sealed and
+     * its promised copies confirmed when this returns. May wait; may set armed and flags. Comm
+     * thread. */
+    enum hsp_status (*before_vote)(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err);
+    /* All records are here: version v->step is stable. Comm thread. */
+    enum hsp_status (*passed)(void *ctx, const struct hsp_vote *v,
+                              const struct hsp_vote_record *all, uint32_t n, struct hsp_err *err);
+    /* Every state tensor of @version is whole in slot @slot. The thread of the SEAL instruction. */
+    enum hsp_status (*sealed)(void *ctx, uint64_t version, unsigned slot, struct hsp_err *err);
+    /* After every instruction (verification): instruction, micro-batch. The instruction's thread.
+     */
+    enum hsp_status (*traced)(void *ctx, uint32_t instr, uint32_t micro, bool eval,
+                              struct hsp_err *err);
+};
+
+struct hsp_engine_opts {
+    const struct hsp_program *program; /* checked */
+    struct hsp_backend *backend;       /* one thread when paced */
+    struct hsp_comm *comm;
+    const struct hsp_text *text;
+    void *slot[2];   /* state_bytes each, aligned to 64 */
+    double speed;    /* of a core, see pace.h; 0: not paced */
+    uint32_t n_noop; /* no-op steps in a row before the first step here */
+    struct hsp_engine_hooks hooks;
+};
+
+struct hsp_step_result {
+    struct hsp_vote vote;
+    uint32_t n_noop;     /* no-op steps in a row, this one included */
+    double seconds;      /* of the whole step */
+    double compute_s;    /* in instructions of the compute queue, pacing included */
+    double wait_s;       /* compute queue waiting for communication */
+    double comm_s;       /* in instructions of the communication queue, their waiting included */
+    uint64_t comm_bytes; /* packed for sending or summing */
+};
+
+/* HSP_EINVAL: the text does not fit (corpus), comm of another rank; HSP_ENOMEM says how many bytes.
+ */
+enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engine **ret,
+                                struct hsp_err *err);
+/* No step may be running. NULL is fine; returns NULL. */
+struct hsp_engine *hsp_engine_close(struct hsp_engine *e);
+
+/* Runs step @step: validation when it is due, then training, vote, update, seal.
+ * HSP_EPEER, HSP_ECANCELED (aborted), HSP_ESTATE (diverged, or failed before), errors of ops, text
+ * and hooks: I2. @ret is written on success only. */
+enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_step_result *ret,
+                                struct hsp_err *err);
+
+/* Ends the running step and hangs up the hsp_comm; a later step fails with HSP_ECANCELED. */
+void hsp_engine_abort(struct hsp_engine *e);
+
+/* A tensor as it is now, for hooks and between steps: instance of @micro, running extents (outside
+ * of a step: bounds). State tensors: @slot, else ignored. The box is in global coordinates; a batch
+ * dim starts at 0 of the micro-batch. */
+struct hsp_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
+                                unsigned slot);
+
+/* Sequences of micro-batch @micro of the running schedule, and the position in the global batch (or
+ * validation list) of its first one. */
+uint32_t hsp_engine_micro(const struct hsp_engine *e, uint32_t micro, uint32_t *ret_first);
+
+#endif

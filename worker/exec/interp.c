@@ -1,0 +1,184 @@
+/* The interpreter of instructions. */
+#include <inttypes.h> /* PRIu64 */
+#include <string.h>
+
+#include "worker/exec/runner.h"
+
+static struct hsp_array array_of(const struct hsp_view *v)
+{
+    struct hsp_array a = {.data = v->data, .dtype = v->dtype, .rank = v->box.rank};
+    for (uint8_t d = 0; d < a.rank; d++) {
+        a.ext[d] = v->box.hi[d] - v->box.lo[d];
+    }
+    return a;
+}
+
+static bool is_update(uint8_t op)
+{
+    return op == HSP_OP_ADAMW || op == HSP_OP_SGDM;
+}
+
+/* A no-op step: the new version is the old one. */
+static enum hsp_status copy_update(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro)
+{
+    for (uint8_t k = 0; k < i->n_out; k++) {
+        struct hsp_view to = hsp_operand(e, i->out[k], micro, true);
+        struct hsp_view from = hsp_operand(e, i->in[k], micro, false);
+        memcpy(to.data, from.data, hsp_cell_bytes(&to.box, to.dtype));
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                              struct hsp_err *err)
+{
+    struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
+    bool update = is_update(i->op);
+    if (update && !e->voted) {
+        return hsp_err_set(err, HSP_ESTATE, 0, "update before the vote of step %" PRIu64, e->step);
+    }
+    if (update && e->vote.noop) {
+        return copy_update(e, i, micro);
+    }
+    for (uint8_t k = 0; k < i->n_in; k++) {
+        struct hsp_view v = hsp_operand(e, i->in[k], micro, false);
+        in[k] = array_of(&v);
+    }
+    for (uint8_t k = 0; k < i->n_out; k++) {
+        struct hsp_view v = hsp_operand(e, i->out[k], micro, true);
+        out[k] = array_of(&v);
+    }
+    struct hsp_call c = {.op = (enum hsp_op)i->op,
+                         .at = &i->at,
+                         .n_in = i->n_in,
+                         .n_out = i->n_out,
+                         .in = in,
+                         .out = out,
+                         .update = update ? &e->vote.scalars : NULL};
+    for (int k = 0; k < 2; k++) {
+        c.origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : e->b->symbol[i->origin_sym[k]];
+    }
+    return e->o.backend->run(e->o.backend, &c, err);
+}
+
+static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                                struct hsp_err *err)
+{
+    struct hsp_view v = hsp_operand(e, i->out[0], micro, true);
+    if (micro >= e->sheet.n_micro) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "micro-batch %u of %u", micro, e->sheet.n_micro);
+    }
+    struct hsp_load_spec s = {.what = (enum hsp_load)i->arg,
+                              .data = &e->b->data,
+                              .micro = &e->sheet.micro[micro],
+                              .first_col = v.box.lo[1],
+                              .n_cols = v.box.hi[1] - v.box.lo[1]};
+    return hsp_text_load(e->o.text, &s, v.data, err);
+}
+
+static void run_fill(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro)
+{
+    struct hsp_view v = hsp_operand(e, i->out[0], micro, true);
+    int64_t n = hsp_box_count(&v.box);
+    if (i->kind == HSP_I_ZERO) {
+        memset(v.data, 0, (size_t)n * hsp_dtype_size(v.dtype));
+        return;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        switch (v.dtype) {
+        case HSP_F32: ((float *)v.data)[k] = 1.0f; break;
+        case HSP_F64: ((double *)v.data)[k] = 1.0; break;
+        case HSP_I32: ((int32_t *)v.data)[k] = 1; break;
+        }
+    }
+}
+
+static void run_acc(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro)
+{
+    struct hsp_view to = hsp_operand(e, i->out[0], micro, true);
+    struct hsp_view from = hsp_operand(e, i->in[0], micro, false);
+    e->o.backend->accumulate(e->o.backend, to.dtype, to.data, from.data, hsp_box_count(&to.box));
+}
+
+static void run_stat(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                     enum hsp_queue q)
+{
+    struct hsp_view v = hsp_operand(e, i->in[0], micro, false);
+    double x = 0.0;
+    switch (v.dtype) {
+    case HSP_F32: x = (double)*(const float *)v.data; break;
+    case HSP_F64: x = *(const double *)v.data; break;
+    case HSP_I32: x = (double)*(const int32_t *)v.data; break;
+    }
+    e->stat[q][i->arg] += x;
+}
+
+static enum hsp_status run_instr(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                                 enum hsp_queue q, struct hsp_err *err)
+{
+    switch ((enum hsp_instr_kind)i->kind) {
+    case HSP_I_OP: return run_op(e, i, micro, err);
+    case HSP_I_LOAD: return run_load(e, i, micro, err);
+    case HSP_I_ZERO:
+    case HSP_I_ONE: run_fill(e, i, micro); return HSP_OK;
+    case HSP_I_ACC: run_acc(e, i, micro); return HSP_OK;
+    case HSP_I_RESHARD: return hsp_run_reshard(e, i, micro, err);
+    case HSP_I_STAT: run_stat(e, i, micro, q); return HSP_OK;
+    case HSP_I_VOTE: return hsp_run_vote(e, err);
+    case HSP_I_SEAL:
+        return e->o.hooks.sealed ? e->o.hooks.sealed(e->o.hooks.ctx, e->step + 1,
+                                                     (unsigned)((e->step + 1) & 1), err)
+                                 : HSP_OK;
+    }
+    return hsp_err_set(err, HSP_EINVAL, 0, "instruction of kind %u", i->kind);
+}
+
+/* Where an error happened, in words a person can look up in `program show`. */
+static enum hsp_status place(const struct hsp_engine *e, uint32_t k, uint32_t micro,
+                             enum hsp_status st, struct hsp_err *err)
+{
+    const struct hsp_instr *i = &e->t->instrs[k];
+    if (st == HSP_EPEER || st == HSP_ECANCELED || i->kind == HSP_I_VOTE || i->kind == HSP_I_SEAL) {
+        return st;
+    }
+    (void)hsp_err_wrap(err, "step %" PRIu64 ", micro-batch %u, instruction %u%s%s", e->step, micro,
+                       k, i->kind == HSP_I_OP ? " " : "",
+                       i->kind == HSP_I_OP ? hsp_op_name((enum hsp_op)i->op) : "");
+    return st;
+}
+
+enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
+                              enum hsp_queue q, struct hsp_err *err)
+{
+    const struct hsp_piece *p = &e->t->pieces[entry->piece];
+    enum hsp_status st = HSP_OK;
+    bool pacing = false;
+    for (uint32_t k = p->first; k < p->first + p->n && st == HSP_OK; k++) {
+        if (atomic_load(&e->stop) != 0) {
+            st = hsp_err_set(err, HSP_ECANCELED, 0, "step %" PRIu64 " was aborted", e->step);
+            break;
+        }
+        const struct hsp_instr *i = &e->t->instrs[k];
+        bool paced = q == HSP_QUEUE_COMPUTE && (i->kind == HSP_I_OP || i->kind == HSP_I_ACC);
+        if (paced && !pacing) {
+            hsp_pace_enter(&e->pace);
+        } else if (!paced && pacing) {
+            hsp_pace_leave(&e->pace);
+        }
+        pacing = paced;
+        st = run_instr(e, i, entry->micro, q, err);
+        if (st == HSP_OK && e->o.hooks.traced) {
+            st = e->o.hooks.traced(e->o.hooks.ctx, k, entry->micro, e->eval, err);
+        }
+        if (paced) {
+            hsp_pace_done(&e->pace);
+        }
+        if (st != HSP_OK) {
+            st = place(e, k, entry->micro, st, err);
+        }
+    }
+    if (pacing) {
+        hsp_pace_leave(&e->pace);
+    }
+    return st;
+}

@@ -1,0 +1,47 @@
+/* Votes: the small record every rank sends before the update of a step, and what follows from all
+ * of them (architecture D4, D9). All numbers are summed in rank order in fp64, so every rank gets
+ * the same bits.
+ *
+ * Purity: pure. */
+#ifndef HSP_VOTE_H
+#define HSP_VOTE_H
+#include "proto/program/sheet.h"
+#include "worker/backend/backend.h"
+
+#define HSP_VOTE_BYTES   96
+#define HSP_VOTE_CHANNEL UINT32_MAX
+
+struct hsp_vote_record {
+    uint32_t rank;
+    uint32_t flags; /* the caller's; 0 */
+    uint64_t step;
+    double stat[HSP_N_STATS]; /* this rank's sums */
+    uint64_t armed;           /* epoch this rank is ready to switch to; 0 none */
+    double compute_s, wait_s; /* of the step so far */
+};
+
+/* What the records of one step say. */
+struct hsp_vote {
+    uint64_t step;
+    double loss; /* mean over the step's tokens */
+    double tokens;
+    double norm;      /* of the mean gradient */
+    double lr, clip;  /* clip: factor in (0, 1] */
+    double eval_loss; /* mean over the validation list; 0 without one */
+    double eval_tokens;
+    bool noop;      /* loss or norm not finite: the update is a copy */
+    uint64_t armed; /* epoch all ranks are armed for; 0: not all, or different ones */
+    struct hsp_update_scalars scalars;
+};
+
+/* 96 bytes, little endian: u32 rank, flags, u64 step, f64 stat[5], u64 armed, f64 compute, wait,
+ * 16 zero bytes. */
+void hsp_vote_encode(const struct hsp_vote_record *r, uint8_t out[HSP_VOTE_BYTES]);
+void hsp_vote_decode(const uint8_t in[HSP_VOTE_BYTES], struct hsp_vote_record *ret);
+
+/* HSP_EPROTO: record @i is not of rank @i and this step. */
+enum hsp_status hsp_vote_count(const struct hsp_vote_record *all, uint32_t n, uint64_t step,
+                               const struct hsp_train_bind *h, struct hsp_vote *ret,
+                               struct hsp_err *err);
+
+#endif
