@@ -84,7 +84,7 @@ struct hsp_graph {
     struct hsp_tensor *tensors;
     struct hsp_node *nodes;
     struct hsp_param *params;
-    uint32_t loss_sum, n_valid; /* scalar tensors: summed loss, number of labels (fp64) */
+    uint32_t loss_sum, n_valid; /* scalar tensors: summed loss, number of labels (both fp64) */
     uint32_t seed;              /* the gradient of loss_sum, HSP_NONE before autodiff */
 };
 
@@ -98,6 +98,11 @@ struct hsp_graph *hsp_graph_free(struct hsp_graph *g);
 void hsp_graph_check(const struct hsp_graph *g); /* G1-G3, shapes against the catalogue */
 void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out); /* `hspmdctl graph show` */
 
+/* The axes of a node: hsp_op_axes with its attributes and ranks. */
+void hsp_node_axes(const struct hsp_graph *g, uint32_t node, struct hsp_axes *ret);
+/* Extents of the node's axes, in units, for a batch of @b sequences. */
+void hsp_node_extents(const struct hsp_graph *g, uint32_t node, const struct hsp_axes *ax,
+                      int64_t b, int64_t ret[HSP_MAX_AXES]);
 /* Concrete extents of a tensor for a batch of @b sequences. */
 void hsp_tensor_extents(const struct hsp_graph *g, uint32_t tensor, int64_t b,
                         int64_t ret[HSP_MAX_RANK]);

@@ -1,1 +1,7 @@
-noinst_HEADERS += daemon/graph/autodiff.h daemon/graph/graph.h
+noinst_LIBRARIES += daemon/graph/libgraph.a
+daemon_graph_libgraph_a_SOURCES = \
+  daemon/graph/autodiff.c daemon/graph/autodiff.h \
+  daemon/graph/builder.c daemon/graph/builder.h \
+  daemon/graph/family_gpt.c \
+  daemon/graph/family_mlp.c \
+  daemon/graph/graph.c daemon/graph/graph.h

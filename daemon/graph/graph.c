@@ -1,0 +1,328 @@
+#include "daemon/graph/graph.h"
+
+#include <string.h> /* strcmp */
+
+#include "daemon/graph/autodiff.h"
+#include "daemon/graph/builder.h"
+#include "proto/base/check.h"
+#include "proto/base/size.h"
+
+enum {
+    ARENA_BYTES = 256 << 20, /* above what HSP_MAX_GRAPH_NODES and _TENSORS need */
+    MAX_LAYERS = 512,
+    MAX_HIDDEN = 1 << 16,
+    MAX_VOCAB = 1 << 24,
+    MAX_SEQUENCE = 1 << 20
+};
+
+/* ---- building ---- */
+
+static const struct {
+    const char *name;
+    void (*build)(struct hsp_builder *b);
+} families[] = {{"gpt", hsp_build_gpt}, {"mlp", hsp_build_mlp}};
+
+static enum hsp_status check_range(const char *what, int64_t v, int64_t min, int64_t max,
+                                   struct hsp_err *err)
+{
+    if (v < min || v > max) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "model: %s %lld is outside %lld to %lld", what,
+                           (long long)v, (long long)min, (long long)max);
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status check_spec(const struct hsp_model_spec *m, struct hsp_err *err)
+{
+    enum hsp_status st = check_range("layers", m->layers, 1, MAX_LAYERS, err);
+    st = st == HSP_OK ? check_range("hidden", m->hidden, 1, MAX_HIDDEN, err) : st;
+    st = st == HSP_OK ? check_range("vocab", m->vocab, 2, MAX_VOCAB, err) : st;
+    st = st == HSP_OK ? check_range("sequence", m->sequence, 1, MAX_SEQUENCE, err) : st;
+    if (st == HSP_OK && strcmp(m->family, "gpt") == 0) {
+        st = check_range("heads", m->heads, 1, m->hidden, err);
+        if (st == HSP_OK && m->hidden % m->heads != 0) {
+            st = hsp_err_set(err, HSP_EINVAL, 0, "model: heads %lld do not divide hidden %lld",
+                             (long long)m->heads, (long long)m->hidden);
+        }
+    }
+    if (st == HSP_OK && !(m->dropout <= 0 && m->dropout >= 0)) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "model: dropout %g: only 0 is supported", m->dropout);
+    }
+    if (st == HSP_OK && m->dtype != HSP_F32 && m->dtype != HSP_F64) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "model: dtype is neither fp32 nor fp64");
+    }
+    return st;
+}
+
+static enum hsp_status find_family(const char *name, size_t *ret, struct hsp_err *err)
+{
+    const char *known[HSP_ARRAY_LEN(families)];
+    for (size_t i = 0; i < HSP_ARRAY_LEN(families); i++) {
+        known[i] = families[i].name;
+        if (strcmp(name, known[i]) == 0) {
+            *ret = i;
+            return HSP_OK;
+        }
+    }
+    return hsp_err_set(err, HSP_EINVAL, 0, "model: unknown family \"%s\" (gpt, mlp)", name);
+}
+
+enum hsp_status hsp_graph_build(const struct hsp_model_spec *spec, struct hsp_graph **ret,
+                                struct hsp_err *err)
+{
+    size_t family = 0;
+    enum hsp_status st = find_family(spec->family, &family, err);
+    st = st == HSP_OK ? check_spec(spec, err) : st;
+    if (st != HSP_OK) {
+        return st;
+    }
+    struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
+    struct hsp_graph *g = arena != NULL ? hsp_arena_alloc(arena, sizeof *g) : NULL;
+    if (g == NULL) {
+        hsp_arena_free(arena);
+        return hsp_err_set(err, HSP_ENOMEM, 0, "graph");
+    }
+    *g = (struct hsp_graph){
+        .arena = arena, .spec = *spec, .n_layers = (uint32_t)spec->layers + 2, .seed = HSP_NONE};
+    struct hsp_builder b = hsp_builder_of(g, err);
+    families[family].build(&b);
+    st = b.st == HSP_OK ? hsp_graph_autodiff(g, err) : b.st;
+    if (st != HSP_OK) {
+        hsp_graph_free(g);
+        return st;
+    }
+    hsp_graph_check(g);
+    *ret = g;
+    return HSP_OK;
+}
+
+struct hsp_graph *hsp_graph_free(struct hsp_graph *g)
+{
+    if (g != NULL) {
+        hsp_arena_free(g->arena); /* g lives in it */
+    }
+    return NULL;
+}
+
+/* ---- extents and costs ---- */
+
+void hsp_tensor_extents(const struct hsp_graph *g, uint32_t tensor, int64_t b,
+                        int64_t ret[HSP_MAX_RANK])
+{
+    const struct hsp_tensor *t = &g->tensors[tensor];
+    for (uint8_t d = 0; d < HSP_MAX_RANK; d++) {
+        int64_t unit = t->ext[d].sym == HSP_EXT_BATCH ? b
+                       : t->ext[d].sym == HSP_EXT_SEQ ? g->spec.sequence
+                                                      : 1;
+        ret[d] = d < t->rank ? t->ext[d].k * unit : 0;
+    }
+}
+
+void hsp_node_extents(const struct hsp_graph *g, uint32_t node, const struct hsp_axes *ax,
+                      int64_t b, int64_t ret[HSP_MAX_AXES])
+{
+    const struct hsp_node *n = &g->nodes[node];
+    int64_t in[HSP_MAX_IN][HSP_MAX_RANK];
+    for (uint8_t i = 0; i < n->n_in; i++) {
+        hsp_tensor_extents(g, n->in[i], b, in[i]);
+    }
+    enum hsp_status st = hsp_op_extents((enum hsp_op)n->op, &n->at, ax, in, ret, NULL);
+    HSP_ASSERT(st == HSP_OK); /* the builder checked it symbolically */
+}
+
+void hsp_graph_layer_cost(const struct hsp_graph *g, uint32_t layer, double *ret_flops,
+                          double *ret_bytes)
+{
+    double flops = 0, bytes = 0;
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        if (g->nodes[n].layer == layer) {
+            struct hsp_axes ax;
+            int64_t axis[HSP_MAX_AXES];
+            hsp_node_axes(g, n, &ax);
+            hsp_node_extents(g, n, &ax, 1, axis);
+            flops += hsp_op_flops((enum hsp_op)g->nodes[n].op, &g->nodes[n].at, axis, &ax);
+            bytes += hsp_op_bytes(&ax, axis, hsp_dtype_size(g->spec.dtype));
+        }
+    }
+    *ret_flops = flops;
+    *ret_bytes = bytes;
+}
+
+/* ---- invariants ---- */
+
+static void check_operand(const struct hsp_graph *g, uint32_t tensor,
+                          const struct hsp_operand_use *u, const int64_t *axis)
+{
+    int64_t ext[HSP_MAX_RANK];
+    hsp_tensor_extents(g, tensor, 3, ext);
+    HSP_ASSERT(g->tensors[tensor].rank == u->rank);
+    for (uint8_t d = 0; d < u->rank; d++) {
+        HSP_ASSERT(ext[d] == axis[u->dim[d].axis] * u->dim[d].unit);
+    }
+}
+
+static void check_node(const struct hsp_graph *g, uint32_t i)
+{
+    const struct hsp_node *n = &g->nodes[i];
+    struct hsp_axes ax;
+    int64_t axis[HSP_MAX_AXES];
+    HSP_ASSERT(n->backward == (i >= g->n_forward));
+    HSP_ASSERT(n->backward == (n->forward_of != HSP_NONE));
+    HSP_ASSERT(!n->backward || n->forward_of < g->n_forward);
+    HSP_ASSERT(n->layer < g->n_layers);
+    for (uint8_t k = 0; k < n->n_in; k++) { /* G1 */
+        const struct hsp_tensor *t = &g->tensors[n->in[k]];
+        HSP_ASSERT(n->in[k] < g->n_tensors);
+        HSP_ASSERT(t->producer == HSP_NONE || t->producer < i);
+        HSP_ASSERT(n->backward || (t->kind != HSP_TENSOR_GRAD && t->kind != HSP_TENSOR_SEED));
+        bool forward = t->kind == HSP_TENSOR_ACT || t->kind == HSP_TENSOR_INPUT;
+        HSP_ASSERT(!n->backward || !forward || t->saved);
+    }
+    hsp_node_axes(g, i, &ax);
+    hsp_node_extents(g, i, &ax, 3, axis);
+    for (uint8_t k = 0; k < n->n_in; k++) {
+        check_operand(g, n->in[k], &ax.in[k], axis);
+    }
+    for (uint8_t k = 0; k < n->n_out; k++) {
+        if (n->out[k] != HSP_NONE) { /* G2, G3 */
+            const struct hsp_tensor *t = &g->tensors[n->out[k]];
+            HSP_ASSERT(t->producer == i);
+            HSP_ASSERT(t->kind == (n->backward ? HSP_TENSOR_GRAD : HSP_TENSOR_ACT));
+            check_operand(g, n->out[k], &ax.out[k], axis);
+        }
+    }
+}
+
+static void check_param(const struct hsp_graph *g, uint32_t i)
+{
+    const struct hsp_param *p = &g->params[i];
+    int64_t ext[HSP_MAX_RANK], grad[HSP_MAX_RANK];
+    HSP_ASSERT(g->tensors[p->tensor].kind == HSP_TENSOR_PARAM);
+    HSP_ASSERT(g->tensors[p->tensor].param == i);
+    hsp_tensor_extents(g, p->tensor, 3, ext);
+    HSP_ASSERT(p->tp_dim < g->tensors[p->tensor].rank);
+    HSP_ASSERT(p->tp_dim < 0 || ext[p->tp_dim] % p->tp_grain == 0);
+    for (uint32_t k = 0; k < p->n_grads; k++) {
+        hsp_tensor_extents(g, p->grad[k], 3, grad);
+        HSP_ASSERT(memcmp(ext, grad, sizeof ext) == 0);
+        HSP_ASSERT(g->tensors[p->grad[k]].kind == HSP_TENSOR_GRAD);
+    }
+}
+
+void hsp_graph_check(const struct hsp_graph *g)
+{
+    HSP_ASSERT(g->n_forward <= g->n_nodes);
+    HSP_ASSERT(g->loss_sum < g->n_tensors);
+    HSP_ASSERT(g->n_valid < g->n_tensors);
+    for (uint32_t t = 0; t < g->n_tensors; t++) {
+        const struct hsp_tensor *x = &g->tensors[t];
+        bool made = x->kind == HSP_TENSOR_ACT || x->kind == HSP_TENSOR_GRAD;
+        HSP_ASSERT(made == (x->producer != HSP_NONE)); /* G2 */
+        HSP_ASSERT((x->kind == HSP_TENSOR_SEED) == (t == g->seed));
+    }
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        check_node(g, i);
+    }
+    for (uint32_t i = 0; i < g->n_params; i++) {
+        check_param(g, i);
+    }
+}
+
+/* ---- text ---- */
+
+static void dump_shape(const struct hsp_tensor *t, struct hsp_buf *out)
+{
+    static const char *const symbols[] = {"", "batch", "sequence"};
+    hsp_buf_puts(out, "[");
+    for (uint8_t d = 0; d < t->rank; d++) {
+        const struct hsp_extent *e = &t->ext[d];
+        hsp_buf_puts(out, d > 0 ? ", " : "");
+        if (e->sym == HSP_EXT_CONST || e->k != 1) {
+            hsp_buf_printf(out, "%lld%s", (long long)e->k, e->sym != HSP_EXT_CONST ? " " : "");
+        }
+        hsp_buf_puts(out, symbols[e->sym]);
+    }
+    hsp_buf_puts(out, "]");
+}
+
+static void dump_params(const struct hsp_graph *g, struct hsp_buf *out)
+{
+    static const char *const inits[] = {"zero", "one", "normal"};
+    for (uint32_t i = 0; i < g->n_params; i++) {
+        const struct hsp_param *p = &g->params[i];
+        hsp_buf_printf(out, "  %s ", g->tensors[p->tensor].name);
+        dump_shape(&g->tensors[p->tensor], out);
+        hsp_buf_printf(out, " init %s", inits[p->init]);
+        if (p->init == HSP_INIT_NORMAL) {
+            hsp_buf_printf(out, " %.6g", p->init_std);
+        }
+        hsp_buf_puts(out, p->decay ? ", decay" : "");
+        if (p->tp_dim >= 0) {
+            hsp_buf_printf(out, ", cut dim %d by %lld, family %u", p->tp_dim,
+                           (long long)p->tp_grain, p->tp_family);
+        }
+        hsp_buf_puts(out, ", gradient");
+        for (uint32_t k = 0; k < p->n_grads; k++) {
+            hsp_buf_printf(out, "%s %s", k > 0 ? " +" : "", g->tensors[p->grad[k]].name);
+        }
+        hsp_buf_puts(out, "\n");
+    }
+}
+
+static void dump_node(const struct hsp_graph *g, uint32_t i, struct hsp_buf *out)
+{
+    const struct hsp_node *n = &g->nodes[i];
+    hsp_buf_printf(out, "  %u: ", i);
+    for (uint8_t k = 0; k < n->n_out; k++) {
+        hsp_buf_puts(out, k > 0 ? ", " : "");
+        if (n->out[k] == HSP_NONE) {
+            hsp_buf_puts(out, "-");
+            continue;
+        }
+        hsp_buf_printf(out, "%s ", g->tensors[n->out[k]].name);
+        dump_shape(&g->tensors[n->out[k]], out);
+    }
+    hsp_buf_printf(out, " = %s(", hsp_op_name((enum hsp_op)n->op));
+    for (uint8_t k = 0; k < n->n_in; k++) {
+        hsp_buf_printf(out, "%s%s", k > 0 ? ", " : "", g->tensors[n->in[k]].name);
+    }
+    hsp_buf_printf(out, ") unit %u\n", n->layer);
+}
+
+void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out)
+{
+    const struct hsp_model_spec *m = &g->spec;
+    int64_t n_params = 0;
+    for (uint32_t i = 0; i < g->n_params; i++) {
+        int64_t ext[HSP_MAX_RANK], n = 1;
+        hsp_tensor_extents(g, g->params[i].tensor, 1, ext);
+        for (uint8_t d = 0; d < g->tensors[g->params[i].tensor].rank; d++) {
+            n *= ext[d];
+        }
+        n_params += n;
+    }
+    hsp_buf_printf(out,
+                   "model %s: layers %lld, hidden %lld, heads %lld, vocab %lld, sequence %lld, ",
+                   m->family, (long long)m->layers, (long long)m->hidden, (long long)m->heads,
+                   (long long)m->vocab, (long long)m->sequence);
+    hsp_buf_printf(out, "%s head, %s, %lld parameters\n", m->tied_head ? "tied" : "own",
+                   hsp_dtype_name(m->dtype), (long long)n_params);
+    hsp_buf_puts(out, "parameters:\n");
+    dump_params(g, out);
+    hsp_buf_puts(out, "forward:\n");
+    for (uint32_t i = 0; i < g->n_forward; i++) {
+        dump_node(g, i, out);
+    }
+    hsp_buf_puts(out, "backward:\n");
+    for (uint32_t i = g->n_forward; i < g->n_nodes; i++) {
+        dump_node(g, i, out);
+    }
+    hsp_buf_puts(out, "saved for backward:\n");
+    for (uint32_t t = 0; t < g->n_tensors; t++) {
+        if (g->tensors[t].saved) {
+            hsp_buf_printf(out, "  %s ", g->tensors[t].name);
+            dump_shape(&g->tensors[t], out);
+            hsp_buf_puts(out, "\n");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+/* Gradients of whole models against central differences, in fp64 with the oracle's formulas. */
+#include "daemon/graph/autodiff.h"
+#include "tests/lib/naive_graph.h"
+#include "tests/lib/testlib.h"
+
+#include <math.h>
+
+static double loss_of(struct hsp_naive_values *x)
+{
+    hsp_naive_run(x, 0, x->g->n_forward);
+    return hsp_naive_get(&x->v[x->g->loss_sum], 0);
+}
+
+/* (f(a + h) - f(a - h)) / 2h */
+static double slope(struct hsp_naive_values *x, uint32_t t, int64_t i, double h)
+{
+    double a = hsp_naive_get(&x->v[t], i);
+    hsp_naive_put(&x->v[t], i, a + h);
+    double up = loss_of(x);
+    hsp_naive_put(&x->v[t], i, a - h);
+    double down = loss_of(x);
+    hsp_naive_put(&x->v[t], i, a);
+    return (up - down) / (2 * h);
+}
+
+/* Richardson's extrapolation: the error is of order h^4. */
+static double derivative(struct hsp_naive_values *x, uint32_t t, int64_t i)
+{
+    const double h = 2e-3;
+    return (4 * slope(x, t, i, h / 2) - slope(x, t, i, h)) / 3;
+}
+
+enum { SAMPLES = 4 };
+
+static void gradients_match(const struct hsp_model_spec *spec)
+{
+    struct hsp_graph *g = NULL;
+    struct hsp_naive_values x;
+    struct hsp_err err = {0};
+    assert_ok(hsp_graph_build(spec, &g, &err), &err);
+    hsp_naive_values_init(&x, g, 3);
+    hsp_naive_values_random(&x, hsp_test_seed(), 0.3);
+    hsp_naive_run(&x, 0, g->n_nodes);
+    assert_true(hsp_naive_get(&x.v[g->n_valid], 0) > 0);
+    uint32_t alive = 0;
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        uint32_t t = g->params[p].tensor;
+        int64_t n = hsp_naive_count(&x.v[t]);
+        for (uint64_t s = 0; s < SAMPLES; s++) {
+            int64_t i = hsp_test_range("sample", p * SAMPLES + s, 0, n - 1);
+            double got = hsp_naive_grad(&x, p, i), want = derivative(&x, t, i);
+            if (!(fabs(got - want) <= 1e-6 * fabs(want) + 2e-9)) {
+                print_error("%s[%d]: gradient %.12g, difference %.12g\n", g->tensors[t].name,
+                            (int)i, got, want);
+                fail();
+            }
+            alive += fabs(want) > 1e-4;
+        }
+    }
+    assert_true(alive > g->n_params); /* the comparison is not about zeros */
+    hsp_naive_values_fini(&x);
+    hsp_graph_free(g);
+}
+
+static struct hsp_model_spec spec_of(const char *family, int64_t layers, bool tied)
+{
+    struct hsp_model_spec m = {.layers = layers,
+                               .hidden = 6,
+                               .heads = 2,
+                               .vocab = 7,
+                               .sequence = 4,
+                               .tied_head = tied,
+                               .dtype = HSP_F64};
+    strcpy(m.family, family);
+    return m;
+}
+
+static void gpt_gradients(void **state)
+{
+    (void)state;
+    for (int tied = 0; tied < 2; tied++) {
+        struct hsp_model_spec m = spec_of("gpt", 2, tied != 0);
+        gradients_match(&m);
+    }
+}
+
+static void mlp_gradients(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 6; k++) {
+        struct hsp_model_spec m = spec_of("mlp", 1 + k / 2, k % 2 != 0);
+        gradients_match(&m);
+    }
+}
+
+/* D4: the loss is a sum over labels, so the gradient of a batch is the sum over its sequences. */
+static void gradients_add_up_over_the_batch(void **state)
+{
+    (void)state;
+    struct hsp_model_spec m = spec_of("gpt", 1, true);
+    struct hsp_graph *g = NULL;
+    struct hsp_naive_values all, one;
+    struct hsp_err err = {0};
+    assert_ok(hsp_graph_build(&m, &g, &err), &err);
+    hsp_naive_values_init(&all, g, 2);
+    hsp_naive_values_random(&all, 5, 0.3);
+    hsp_naive_run(&all, 0, g->n_nodes);
+    double valid = 0, loss = 0, grad = 0;
+    for (int64_t b = 0; b < 2; b++) {
+        hsp_naive_values_init(&one, g, 1);
+        for (uint32_t t = 0; t < g->n_tensors; t++) {
+            bool input = g->tensors[t].kind == HSP_TENSOR_INPUT;
+            int64_t n = hsp_naive_count(&one.v[t]), from = input ? b * n : 0;
+            for (int64_t i = 0; i < n && (input || g->tensors[t].kind == HSP_TENSOR_PARAM); i++) {
+                hsp_naive_put(&one.v[t], i, hsp_naive_get(&all.v[t], from + i));
+            }
+        }
+        hsp_naive_run(&one, 0, g->n_nodes);
+        valid += hsp_naive_get(&one.v[g->n_valid], 0);
+        loss += hsp_naive_get(&one.v[g->loss_sum], 0);
+        grad += hsp_naive_grad(&one, 0, 8);
+        hsp_naive_values_fini(&one);
+    }
+    assert_near(valid, hsp_naive_get(&all.v[g->n_valid], 0), 0);
+    assert_near(loss, hsp_naive_get(&all.v[g->loss_sum], 0), 1e-12);
+    assert_near(grad, hsp_naive_grad(&all, 0, 8), 1e-12);
+    assert_true(fabs(grad) > 1e-6);
+    hsp_naive_values_fini(&all);
+    hsp_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpt_gradients),
+        cmocka_unit_test(mlp_gradients),
+        cmocka_unit_test(gradients_add_up_over_the_batch),
+    };
+    return cmocka_run_group_tests_name("autodiff", tests, NULL, NULL);
+}
