@@ -1,10 +1,9 @@
 /* The compiler: graph + plan -> one program per rank.
  *
- * Order of work: layouts of every use by deduction on covers (deduce.h), Reshards resolved into moves
- * (resolve.h), segments and pieces per stage (specialize.c), memory (memory.h), queues (schedule.h),
- * deadlock check (deadlock.h). The compiler adds no communication the plan does not imply and is
- * deterministic (D13).
- * Purity: pure. */
+ * Order of work: layouts of every use by deduction on covers (deduce.h), Reshards resolved into
+ * moves (resolve.h), segments and pieces per stage (specialize.c), memory (memory.h), queues
+ * (schedule.h), deadlock check (deadlock.h). The compiler adds no communication the plan does not
+ * imply and is deterministic (D13). Purity: pure. */
 #ifndef HSP_COMPILE_H
 #define HSP_COMPILE_H
 #include "daemon/spmd/plan.h"
@@ -16,8 +15,8 @@ struct hsp_train_spec { /* train: and data: of the job file, as the compiler nee
     double eps, weight_decay, momentum;
 };
 
-/* Compiles for all ranks into @arena: ret->programs[rank]. HSP_EINVAL: the plan does not fit the model
- * (message names stream, stage, op). */
+/* Compiles for all ranks into @arena: ret->programs[rank]. HSP_EINVAL: the plan does not fit the
+ * model (message names stream, stage, op). */
 enum hsp_status hsp_compile(const struct hsp_graph *g, const struct hsp_plan *p,
                             const struct hsp_train_spec *t, struct hsp_arena *arena,
                             struct hsp_program_file *ret, struct hsp_err *err);

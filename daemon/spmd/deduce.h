@@ -7,11 +7,12 @@
  *   1. an operand cut along a whole axis is gathered;
  *   2. partial operands stay partial iff they are exactly one linear set with equal addends; else
  *      they are completed (all-reduced) in place;
- *   3. each axis takes on each member the narrowest range of its operands; wider operands are sliced;
- *   4. the work of all members must be, per addend, a disjoint cover of the axis space (equal work is
- *      one); if not, the last cut operand is gathered and the rules start again;
- *   5. results: boxes from the ranges; two members hold the same addend iff they did the same ranges
- *      of the axes a result lacks, under the same operand addend.
+ *   3. each axis takes on each member the narrowest range of its operands; wider operands are
+ * sliced;
+ *   4. the work of all members must be, per addend, a disjoint cover of the axis space (equal work
+ * is one); if not, the last cut operand is gathered and the rules start again;
+ *   5. results: boxes from the ranges; two members hold the same addend iff they did the same
+ * ranges of the axes a result lacks, under the same operand addend.
  */
 #ifndef HSP_DEDUCE_H
 #define HSP_DEDUCE_H
@@ -44,14 +45,16 @@ enum hsp_status hsp_layout_complete(const struct hsp_layout *l, struct hsp_arena
 bool hsp_layout_inside(const struct hsp_layout *in, const struct hsp_layout *out);
 
 struct hsp_deduced {
-    struct hsp_layout need[HSP_MAX_IN]; /* equal to the operand's layout where nothing is to be done */
+    struct hsp_layout
+        need[HSP_MAX_IN]; /* equal to the operand's layout where nothing is to be done */
     struct hsp_layout out[HSP_MAX_OUT];
 };
 
 /* @want: layout that result 0 should take along axes no operand has (the use of the parameter whose
  * gradient it is), or NULL: whole. HSP_EINVAL names the op. */
-enum hsp_status hsp_deduce(enum hsp_op op, const struct hsp_attrs *at, uint32_t n_in, uint32_t n_out,
-                           const struct hsp_layout *in, const struct hsp_layout *want,
-                           struct hsp_arena *arena, struct hsp_deduced *ret, struct hsp_err *err);
+enum hsp_status hsp_deduce(enum hsp_op op, const struct hsp_attrs *at, uint32_t n_in,
+                           uint32_t n_out, const struct hsp_layout *in,
+                           const struct hsp_layout *want, struct hsp_arena *arena,
+                           struct hsp_deduced *ret, struct hsp_err *err);
 
 #endif

@@ -1,2 +1,17 @@
-noinst_HEADERS += daemon/spmd/compile.h daemon/spmd/deduce.h daemon/spmd/plan.h \
-  daemon/spmd/resolve.h daemon/spmd/switch.h
+noinst_LIBRARIES += daemon/spmd/libspmd.a
+daemon_spmd_libspmd_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
+daemon_spmd_libspmd_a_SOURCES = \
+  daemon/spmd/compile.c daemon/spmd/compile.h \
+  daemon/spmd/deadlock.c daemon/spmd/deadlock.h \
+  daemon/spmd/deduce.c daemon/spmd/deduce.h \
+  daemon/spmd/home.c daemon/spmd/home.h \
+  daemon/spmd/lower.c \
+  daemon/spmd/memory.c daemon/spmd/memory.h \
+  daemon/spmd/parampart.c \
+  daemon/spmd/plan.c daemon/spmd/planfile.c daemon/spmd/plan.h \
+  daemon/spmd/regions.c \
+  daemon/spmd/resolve.c daemon/spmd/resolve.h \
+  daemon/spmd/schedule.c daemon/spmd/schedule.h \
+  daemon/spmd/specialize.c daemon/spmd/specialize.h \
+  daemon/spmd/stagecode.c daemon/spmd/stagecode.h \
+  daemon/spmd/switch.c daemon/spmd/switch.h

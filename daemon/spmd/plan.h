@@ -1,9 +1,9 @@
 /* Plans: how one job is spread over its ranks (architecture D6).
  *
- * The compact part (streams, stages, shares, zero, overrides) is what a person or the planner decides;
- * hsp_plan_complete (complete.h) fills the rest, so that a stored plan is total: the home layout of each
- * parameter and, per stream, each Reshard with its place and method.
- * YAML (files of `annotations:`, output of `hspmdctl plan -o yaml`; unknown keys are errors):
+ * Streams, stages, shares, zero and overrides are what a person or the planner decides; home
+ * layouts, Reshards and their methods follow from them by fixed rules (home.h, deduce.h,
+ * resolve.h). YAML (files of `annotations:`, output of `hspmdctl plan -o yaml`; unknown keys are
+ * errors):
  *
  *   apiVersion: hspmd/v1
  *   kind: plan
@@ -14,8 +14,10 @@
  *       micro_batches: 5
  *       schedule: 1f1b            # 1f1b | gpipe
  *       stages:
- *         - {layers: 3, ranks: [0, 1], tensor: [2, 1]}  # layers: transformer blocks (embedding comes
- *         - {layers: 1, ranks: [2]}                      # with the first stage, the head with the last)
+ *         - {layers: 3, ranks: [0, 1], tensor: [2, 1]}  # layers: transformer blocks (embedding
+ * comes
+ *         - {layers: 1, ranks: [2]}                      # with the first stage, the head with the
+ * last)
  *     - {sequences: 6, micro_batches: 3, stages: [{layers: 4, ranks: [3]}]}
  *   parameters:                   # optional: home layout by name pattern (fnmatch), annot.h form
  *     - {name: "h.*.mlp.fc.weight", home: {split: 0, shares: [1, 1], of: [0, 3]}}
@@ -27,18 +29,21 @@
 #include "proto/layout/annot.h"
 
 #define HSP_MAX_STREAMS 256
-#define HSP_MAX_STAGES 256
+#define HSP_MAX_STAGES  256
+#define HSP_MAX_MICRO   4096       /* micro-batches of one stream */
+#define HSP_MAX_RULES   4096       /* home rules */
+#define HSP_MAX_SHARE   1000000000 /* weight of a share: sums stay far below 2^63 */
 
 enum hsp_schedule { HSP_SCHED_1F1B, HSP_SCHED_GPIPE };
 
 struct hsp_stage {
-    uint32_t layers;     /* blocks of this stage */
-    uint32_t n;          /* ranks, >= 1: its tensor-parallel group, in order */
+    uint32_t layers; /* blocks of this stage */
+    uint32_t n;      /* ranks, >= 1: its tensor-parallel group, in order */
     uint32_t *ranks;
-    int64_t *shares;     /* n integer weights of the tensor split */
+    int64_t *shares; /* n integer weights of the tensor split */
 };
 struct hsp_stream {
-    uint32_t sequences;  /* of the global batch, >= 1 */
+    uint32_t sequences; /* of the global batch, >= 1 */
     uint32_t micro_batches;
     uint8_t schedule;
     uint32_t n_stages;
@@ -57,18 +62,20 @@ struct hsp_plan {
     struct hsp_home_rule *rules;
     /* explanation (architecture D14), 0 and NULL when not planned by us */
     double predicted_step_us;
-    int64_t *memory_bytes;   /* n_ranks: predicted per device, or NULL */
-    const char *why;         /* one line a human reads */
+    int64_t *memory_bytes; /* n_ranks: predicted per device, or NULL */
+    const char *why;       /* one line a human reads */
 };
 
-/* @name appears in messages. @global_batch scales weights of `sequences`. HSP_EPARSE, HSP_EINVAL with
- * file:line:column. */
-enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name, uint32_t global_batch,
-                               struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err);
+/* @name appears in messages. @global_batch scales weights of `sequences`. HSP_EPARSE, HSP_EINVAL
+ * with file:line:column. */
+enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
+                               uint32_t global_batch, struct hsp_arena *arena,
+                               struct hsp_plan **ret, struct hsp_err *err);
 void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out);
-/* Every rule a plan must keep for this model: layers add up, each rank used once, sequences add up to
- * the global batch, micro-batches not above sequences, shares not all zero. Messages name the rule. */
-enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph *g, uint32_t global_batch,
-                               struct hsp_err *err);
+/* Every rule a plan must keep for this model: layers add up, each rank used once, sequences add up
+ * to the global batch, micro-batches not above sequences, shares not all zero. Messages name the
+ * rule. */
+enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph *g,
+                               uint32_t global_batch, struct hsp_err *err);
 
 #endif

@@ -4,8 +4,8 @@
  * Purity:      pure and deterministic.
  * Ownership:   covers made here own their items (hsp_cover_fini); tables live in the arena given.
  *
- * Ranks of one table are *mesh ranks* of the new epoch: members 0..n-1 of the new plan, then sources.
- * A box stands for all kinds of state of the parameter (param, m, v or momentum).
+ * Ranks of one table are *mesh ranks* of the new epoch: members 0..n-1 of the new plan, then
+ * sources. A box stands for all kinds of state of the parameter (param, m, v or momentum).
  */
 #ifndef HSP_SWITCH_H
 #define HSP_SWITCH_H
@@ -30,15 +30,16 @@ enum hsp_status hsp_plan_homes(const struct hsp_graph *g, const struct hsp_plan 
 
 /* What can be had of one parameter: the home under the old plan, with each old rank r renamed to
  * @mesh[r] (HSP_NONE: not there any more). @ret is initialised here. */
-enum hsp_status hsp_have_home(const struct hsp_cover *old_home, const uint32_t *mesh, uint32_t n_old,
-                              struct hsp_cover *ret, struct hsp_err *err);
+enum hsp_status hsp_have_home(const struct hsp_cover *old_home, const uint32_t *mesh,
+                              uint32_t n_old, struct hsp_cover *ret, struct hsp_err *err);
 /* Adds the second copies of @copies (old ranks) that parameter @param has on live buddies. */
 enum hsp_status hsp_have_copies(const struct hsp_state_table *copies, uint32_t param,
                                 const uint32_t *mesh, uint32_t n_old, struct hsp_cover *have,
                                 struct hsp_err *err);
 
-/* Rows that give each receiver all of its @want box. A receiver that has a part takes it from itself;
- * otherwise a source on the same node is preferred, then the source with the least to send so far.
+/* Rows that give each receiver all of its @want box. A receiver that has a part takes it from
+ * itself; otherwise a source on the same node is preferred, then the source with the least to send
+ * so far.
  * @have may hold several boxes per rank; @want one. @node[mesh rank] has @n_mesh entries.
  * HSP_ENOENT: a box that nobody has (message names parameter and box): older sources are needed. */
 enum hsp_status hsp_transfer_table(const struct hsp_graph *g, const struct hsp_cover *have,
@@ -47,16 +48,16 @@ enum hsp_status hsp_transfer_table(const struct hsp_graph *g, const struct hsp_c
                                    struct hsp_state_table *ret, struct hsp_err *err);
 
 /* Second copies: for each part of a home that only ranks of one node hold, a row from the smallest
- * of them to its buddy, a rank of the next node of the ring (nodes in ascending order). With one node
- * the table is empty. @node[rank] has @n_ranks entries. */
+ * of them to its buddy, a rank of the next node of the ring (nodes in ascending order). With one
+ * node the table is empty. @node[rank] has @n_ranks entries. */
 enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover *home,
                                const uint32_t *node, uint32_t n_ranks, struct hsp_arena *arena,
                                struct hsp_state_table *ret, struct hsp_err *err);
 /* The buddy of @rank, HSP_NONE with one node. */
 uint32_t hsp_buddy(const uint32_t *node, uint32_t n_ranks, uint32_t rank);
 
-/* The boxes of @home's element owner @rank: its box less what smaller ranks hold, as disjoint boxes.
- * Each element of a parameter has one owner: norms and checkpoints count it once. */
+/* The boxes of @home's element owner @rank: its box less what smaller ranks hold, as disjoint
+ * boxes. Each element of a parameter has one owner: norms and checkpoints count it once. */
 enum hsp_status hsp_home_owned(const struct hsp_cover *home, uint32_t rank, struct hsp_arena *arena,
                                struct hsp_box **ret, uint32_t *ret_n, struct hsp_err *err);
 

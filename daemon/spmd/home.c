@@ -1,0 +1,285 @@
+#include "daemon/spmd/home.h"
+
+#include <fnmatch.h> /* fnmatch: a pure function of its two texts */
+#include <stdlib.h>  /* qsort */
+
+#include "daemon/spmd/compile.h"
+#include "daemon/spmd/switch.h"
+#include "proto/base/check.h"
+#include "proto/base/size.h"
+
+#define HOME_ARENA_BYTES ((size_t)64 << 20) /* scratch for one plan's homes */
+
+void hsp_stage_units(const struct hsp_stream *s, uint32_t stage, uint32_t *ret_first,
+                     uint32_t *ret_end)
+{
+    uint32_t first = 1, end;
+    for (uint32_t i = 0; i < stage; i++) {
+        first += s->stages[i].layers;
+    }
+    end = first + s->stages[stage].layers;
+    *ret_first = stage == 0 ? 0 : first;
+    *ret_end = stage + 1 == s->n_stages ? end + 1 : end;
+}
+
+uint32_t hsp_stage_of_unit(const struct hsp_stream *s, uint32_t unit)
+{
+    for (uint32_t i = 0; i + 1 < s->n_stages; i++) {
+        uint32_t first, end;
+        hsp_stage_units(s, i, &first, &end);
+        if (unit < end) {
+            return i;
+        }
+    }
+    return s->n_stages - 1;
+}
+
+enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *arena,
+                                const bool **ret, struct hsp_err *err)
+{
+    bool *units = hsp_arena_array(arena, (size_t)g->n_params * g->n_layers, sizeof *units);
+    if (units == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "table of parameter uses");
+    }
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const struct hsp_node *n = &g->nodes[i];
+        for (uint8_t k = 0; k < n->n_in; k++) {
+            if (n->in[k] != HSP_NONE && g->tensors[n->in[k]].kind == HSP_TENSOR_PARAM) {
+                units[(size_t)g->tensors[n->in[k]].param * g->n_layers + n->layer] = true;
+            }
+        }
+    }
+    *ret = units;
+    return HSP_OK;
+}
+
+bool hsp_stage_uses(const struct hsp_graph *g, const bool *units, const struct hsp_stream *s,
+                    uint32_t stage, uint32_t param)
+{
+    uint32_t first, end;
+    hsp_stage_units(s, stage, &first, &end);
+    for (uint32_t u = first; u < end && u < g->n_layers; u++) {
+        if (units[(size_t)param * g->n_layers + u]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum hsp_status hsp_param_use(const struct hsp_graph *g, const struct hsp_stage *s, uint32_t param,
+                              struct hsp_arena *arena, struct hsp_layout *ret, struct hsp_err *err)
+{
+    const struct hsp_param *p = &g->params[param];
+    const struct hsp_tensor *t = &g->tensors[p->tensor];
+    int64_t ext[HSP_MAX_RANK];
+    hsp_tensor_extents(g, p->tensor, 1, ext);
+    enum hsp_status rc = hsp_layout_whole(t->rank, ext, s->n, arena, ret, err);
+    if (rc != HSP_OK || s->n == 1 || p->tp_dim < 0) {
+        return rc;
+    }
+    int64_t *cut = hsp_arena_array(arena, s->n + 1, sizeof *cut);
+    if (cut == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "cuts of %s", t->name);
+    }
+    uint8_t d = (uint8_t)p->tp_dim;
+    hsp_cut_shares(ext[d] / p->tp_grain, s->n, s->shares, cut);
+    ret->cut[d] = p->tp_family + 1;
+    for (uint32_t j = 0; j < s->n; j++) {
+        ret->box[j].lo[d] = cut[j] * p->tp_grain;
+        ret->box[j].hi[d] = cut[j + 1] * p->tp_grain;
+    }
+    return HSP_OK;
+}
+
+/* One rank that uses the parameter. */
+struct user {
+    uint32_t rank;
+    struct hsp_box box;
+};
+
+static enum hsp_status list_users(const struct hsp_graph *g, const struct hsp_plan *p,
+                                  const bool *units, uint32_t param, struct hsp_arena *arena,
+                                  struct user **ret, uint32_t *ret_n, struct hsp_err *err)
+{
+    struct user *u = hsp_arena_array(arena, p->n_ranks, sizeof *u);
+    uint32_t n = 0;
+    if (u == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "users of parameter %u", param);
+    }
+    for (uint32_t i = 0; i < p->n_streams; i++) {
+        for (uint32_t j = 0; j < p->streams[i].n_stages; j++) {
+            const struct hsp_stage *s = &p->streams[i].stages[j];
+            if (!hsp_stage_uses(g, units, &p->streams[i], j, param)) {
+                continue;
+            }
+            struct hsp_layout l;
+            enum hsp_status rc = hsp_param_use(g, s, param, arena, &l, err);
+            if (rc != HSP_OK) {
+                return rc;
+            }
+            for (uint32_t k = 0; k < s->n; k++) {
+                HSP_ASSERT(n < p->n_ranks);
+                u[n++] = (struct user){.rank = s->ranks[k], .box = l.box[k]};
+            }
+        }
+    }
+    *ret = u;
+    *ret_n = n;
+    return HSP_OK;
+}
+
+/* Users in the order of what they use, so that cutting the home into rows keeps most rows where
+ * they are used; users of nothing come last. */
+static int by_place(const void *a, const void *b)
+{
+    const struct user *x = a, *y = b;
+    bool ex = hsp_box_empty(&x->box), ey = hsp_box_empty(&y->box);
+    if (ex != ey) {
+        return ex ? 1 : -1;
+    }
+    for (uint8_t d = 0; d < x->box.rank; d++) {
+        if (x->box.lo[d] != y->box.lo[d]) {
+            return x->box.lo[d] < y->box.lo[d] ? -1 : 1;
+        }
+    }
+    return x->rank < y->rank ? -1 : 1;
+}
+
+static enum hsp_status cut_rows(const struct hsp_box *whole, struct user *u, uint32_t n,
+                                uint32_t param, struct hsp_cover *ret)
+{
+    int64_t elements = hsp_box_count(whole);
+    uint8_t d = 0;
+    for (uint8_t i = 1; i < whole->rank; i++) { /* the longest dim; ties to the first */
+        d = whole->hi[i] > whole->hi[d] ? i : d;
+    }
+    qsort(u, n, sizeof *u, by_place);
+    if (whole->rank == 0 || elements < (int64_t)n * HSP_ZERO_MIN_ELEMENTS || whole->hi[d] < n) {
+        return hsp_cover_add(ret, u[param % n].rank, u[param % n].rank, whole);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct hsp_box b = *whole;
+        b.lo[d] = whole->hi[d] * i / n;
+        b.hi[d] = whole->hi[d] * (i + 1) / n;
+        enum hsp_status rc = hsp_cover_add(ret, u[i].rank, 0, &b);
+        if (rc != HSP_OK) {
+            return rc;
+        }
+    }
+    return HSP_OK;
+}
+
+static const struct hsp_home_rule *find_rule(const struct hsp_plan *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->n_rules; i++) {
+        if (fnmatch(p->rules[i].pattern, name, 0) == 0) {
+            return &p->rules[i];
+        }
+    }
+    return NULL;
+}
+
+static enum hsp_status home_by_rule(const struct hsp_plan *p, const struct hsp_home_rule *rule,
+                                    const char *name, const struct hsp_box *whole,
+                                    struct hsp_cover *ret, struct hsp_err *err)
+{
+    int64_t grain[HSP_MAX_RANK] = {1, 1, 1, 1};
+    enum hsp_status rc = hsp_annot_cover(rule->home, whole->rank, whole->hi, grain, ret, err);
+    if (rc != HSP_OK) {
+        (void)hsp_err_wrap(err, "home of %s", name);
+        return rc;
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < ret->n; i++) {
+        if (ret->items[i].rank >= p->n_ranks) {
+            rc = hsp_err_set(err, HSP_EINVAL, 0, "home of %s: rank %u of a plan of %u ranks", name,
+                             ret->items[i].rank, p->n_ranks);
+        }
+    }
+    if (rc == HSP_OK && !hsp_cover_is_complete(ret)) {
+        rc = hsp_err_set(err, HSP_EINVAL, 0, "home of %s: does not hold every element as it is",
+                         name);
+    }
+    if (rc != HSP_OK) {
+        hsp_cover_fini(ret);
+    }
+    return rc;
+}
+
+enum hsp_status hsp_param_home(const struct hsp_graph *g, const struct hsp_plan *p,
+                               const bool *units, uint32_t param, struct hsp_arena *arena,
+                               struct hsp_cover *ret, struct hsp_err *err)
+{
+    uint32_t tensor = g->params[param].tensor;
+    const char *name = g->tensors[tensor].name;
+    int64_t ext[HSP_MAX_RANK];
+    hsp_tensor_extents(g, tensor, 1, ext);
+    struct hsp_box whole = hsp_box_whole(g->tensors[tensor].rank, ext);
+    const struct hsp_home_rule *rule = find_rule(p, name);
+    if (rule != NULL) {
+        return home_by_rule(p, rule, name, &whole, ret, err);
+    }
+    struct user *u = NULL;
+    uint32_t n = 0;
+    struct hsp_arena_mark m = hsp_arena_mark(arena);
+    enum hsp_status rc = list_users(g, p, units, param, arena, &u, &n, err);
+    if (rc == HSP_OK && n == 0) {
+        rc = hsp_err_set(err, HSP_EINVAL, 0, "no node reads parameter %s", name);
+    }
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    hsp_cover_init(ret, whole.rank, ext);
+    if (p->zero != 0 && n > 1) {
+        rc = cut_rows(&whole, u, n, param, ret);
+    } else {
+        for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
+            rc = hsp_cover_add(ret, u[i].rank, 0, &u[i].box);
+        }
+    }
+    hsp_arena_rewind(arena, m);
+    if (rc != HSP_OK) {
+        hsp_cover_fini(ret);
+        return hsp_err_set(err, rc, 0, "home of %s", name);
+    }
+    hsp_cover_normalise(ret);
+    return HSP_OK;
+}
+
+enum hsp_status hsp_plan_homes(const struct hsp_graph *g, const struct hsp_plan *p,
+                               struct hsp_cover *ret, struct hsp_err *err)
+{
+    struct hsp_arena *arena = hsp_arena_new(HOME_ARENA_BYTES);
+    const bool *units = NULL;
+    if (arena == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "homes of parameters");
+    }
+    enum hsp_status rc = hsp_param_units(g, arena, &units, err);
+    uint32_t done = 0;
+    for (; rc == HSP_OK && done < g->n_params; done++) {
+        rc = hsp_param_home(g, p, units, done, arena, &ret[done], err);
+        if (rc != HSP_OK) {
+            break;
+        }
+    }
+    for (uint32_t i = 0; rc != HSP_OK && i < done; i++) {
+        hsp_cover_fini(&ret[i]);
+    }
+    arena = hsp_arena_free(arena);
+    return rc;
+}
+
+enum hsp_status hsp_plan_home(const struct hsp_graph *g, const struct hsp_plan *p, uint32_t param,
+                              struct hsp_cover *ret, struct hsp_err *err)
+{
+    struct hsp_arena *arena = hsp_arena_new(HOME_ARENA_BYTES);
+    const bool *units = NULL;
+    if (arena == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "home of a parameter");
+    }
+    enum hsp_status rc = hsp_param_units(g, arena, &units, err);
+    if (rc == HSP_OK) {
+        rc = hsp_param_home(g, p, units, param, arena, ret, err);
+    }
+    arena = hsp_arena_free(arena);
+    return rc;
+}

@@ -1,0 +1,41 @@
+/* Where parameters are used and where they live under a plan.
+ *
+ * Purity: pure. Ownership: results live in the arena given; covers own their items.
+ *
+ * Use: each stage that has a node reading the parameter uses it, cut along hsp_param.tp_dim by the
+ * stage's shares at multiples of tp_grain; whole when tp_dim is -1 or the stage has one rank.
+ * Home (master, m, v): an explicit rule of the plan; else zero 0: the use box of every using rank;
+ * zero 1: rows of the longest cuttable dim spread evenly over the using ranks, small tensors on
+ * one.
+ */
+#ifndef HSP_HOME_H
+#define HSP_HOME_H
+#include "daemon/spmd/deduce.h"
+#include "daemon/spmd/plan.h"
+
+/* Elements per holder below which zero 1 does not cut a parameter. */
+#define HSP_ZERO_MIN_ELEMENTS 16
+
+/* Pipeline units of a stage: [*ret_first, *ret_end). */
+void hsp_stage_units(const struct hsp_stream *s, uint32_t stage, uint32_t *ret_first,
+                     uint32_t *ret_end);
+/* The stage of @s that runs pipeline unit @unit. */
+uint32_t hsp_stage_of_unit(const struct hsp_stream *s, uint32_t unit);
+
+/* @ret[param * n_units + unit]: a node of the unit reads the parameter. HSP_ENOMEM. */
+enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *arena,
+                                const bool **ret, struct hsp_err *err);
+/* @units: from hsp_param_units. */
+bool hsp_stage_uses(const struct hsp_graph *g, const bool *units, const struct hsp_stream *s,
+                    uint32_t stage, uint32_t param);
+
+/* Layout in which the members of @s use the parameter. */
+enum hsp_status hsp_param_use(const struct hsp_graph *g, const struct hsp_stage *s, uint32_t param,
+                              struct hsp_arena *arena, struct hsp_layout *ret, struct hsp_err *err);
+
+/* Home cover of @param; initialised here, to be finished by the caller on success. */
+enum hsp_status hsp_param_home(const struct hsp_graph *g, const struct hsp_plan *p,
+                               const bool *units, uint32_t param, struct hsp_arena *arena,
+                               struct hsp_cover *ret, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,473 @@
+/* Forward and backward of one stream: each node on its stage, Reshards where layouts differ.
+ *
+ * A Reshard that communicates stands right behind the step that makes its source, so that other
+ * work may run beside it; a local slice stands before its use. A tensor used on another stage than
+ * its own is completed there and sent whole (architecture D1: no Reshard here leaves the stream).
+ */
+#include <string.h>
+
+#include "daemon/spmd/home.h"
+#include "daemon/spmd/stagecode.h"
+#include "proto/base/check.h"
+
+static enum hsp_part part_of(const struct hsp_node *n)
+{
+    return n->backward ? HSP_PART_BACKWARD : HSP_PART_FORWARD;
+}
+
+/* The version to start from: the first complete one, else the first. */
+static uint32_t best_version(const struct hsp_stagecode *s, uint32_t tensor)
+{
+    for (uint32_t v = s->version[tensor]; v != HSP_NONE; v = s->value[v].next) {
+        if (!hsp_layout_partial(&s->value[v].at)) {
+            return v;
+        }
+    }
+    return s->version[tensor];
+}
+
+static uint32_t find_version(const struct hsp_stagecode *s, uint32_t tensor,
+                             const struct hsp_layout *at)
+{
+    for (uint32_t v = s->version[tensor]; v != HSP_NONE; v = s->value[v].next) {
+        if (hsp_layout_equal(&s->value[v].at, at)) {
+            return v;
+        }
+    }
+    return HSP_NONE;
+}
+
+/* A new version of @from's tensor in layout @at. */
+static enum hsp_status reshard_version(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                       enum hsp_part part, uint32_t from,
+                                       const struct hsp_layout *at, uint32_t *ret,
+                                       struct hsp_err *err)
+{
+    const struct hsp_value *f = &s->value[from];
+    bool slice = hsp_layout_inside(at, &f->at);
+    bool sum = hsp_layout_partial(&f->at) && !hsp_layout_partial(at);
+    const char *suffix = slice ? "#slice" : sum ? "#sum" : "#whole";
+    struct hsp_cover src, dst;
+    struct hsp_step st = hsp_step_make(HSP_I_RESHARD, slice ? HSP_QUEUE_COMPUTE : HSP_QUEUE_COMM);
+    uint32_t v = HSP_NONE;
+    enum hsp_status rc = hsp_value_version(c, s, f->tensor, suffix, at, &v, err);
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    f = &s->value[from]; /* the vector may have moved */
+    hsp_cover_init(&src, f->at.rank, f->at.extent);
+    hsp_cover_init(&dst, f->at.rank, f->at.extent);
+    rc = hsp_value_cover(s, f, false, &src, err);
+    if (rc == HSP_OK) {
+        rc = hsp_value_cover(s, &s->value[v], false, &dst, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_reshard_add(c, s->value[v].name, f->batch_dim0, false, &src, &dst, &st.arg, err);
+    }
+    hsp_cover_fini(&src);
+    hsp_cover_fini(&dst);
+    if (rc == HSP_OK) {
+        st.n_in = st.n_out = 1;
+        st.in[0] = from;
+        st.out[0] = v;
+        rc = hsp_step_add(s, part, slice ? SIZE_MAX : hsp_step_after(s, part, from), &st, err);
+        *ret = v;
+    }
+    return rc;
+}
+
+/* A version of @tensor in layout @at, made if there is none. */
+static enum hsp_status want_version(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                    enum hsp_part part, uint32_t tensor,
+                                    const struct hsp_layout *at, uint32_t *ret, struct hsp_err *err)
+{
+    *ret = find_version(s, tensor, at);
+    if (*ret != HSP_NONE) {
+        return HSP_OK;
+    }
+    uint32_t from = best_version(s, tensor);
+    for (uint32_t v = s->version[tensor]; v != HSP_NONE; v = s->value[v].next) {
+        if (hsp_layout_inside(at, &s->value[v].at)) {
+            from = v; /* a local slice is cheapest */
+            break;
+        }
+    }
+    return reshard_version(c, s, part, from, at, ret, err);
+}
+
+/* Makes the tensor whole on stage @to from what stage @from has. */
+static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode *from,
+                                   struct hsp_stagecode *to, enum hsp_part part, uint32_t tensor,
+                                   uint32_t *ret, struct hsp_err *err)
+{
+    uint32_t v = best_version(from, tensor);
+    struct hsp_layout at;
+    struct hsp_cover src, dst;
+    struct hsp_step st = hsp_step_make(HSP_I_RESHARD, HSP_QUEUE_COMM);
+    enum hsp_status rc = HSP_OK;
+    if (hsp_layout_partial(&from->value[v].at)) {
+        rc = hsp_layout_complete(&from->value[v].at, c->arena, &at, err);
+        if (rc == HSP_OK) {
+            rc = want_version(c, from, part, tensor, &at, &v, err);
+        }
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_layout_whole(from->value[v].at.rank, from->value[v].at.extent, to->group->n,
+                              c->arena, &at, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_value_version(c, to, tensor, "", &at, ret, err);
+    }
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    const struct hsp_value *f = &from->value[v];
+    hsp_cover_init(&src, at.rank, at.extent);
+    hsp_cover_init(&dst, at.rank, at.extent);
+    rc = hsp_value_cover(from, f, false, &src, err);
+    if (rc == HSP_OK) {
+        rc = hsp_value_cover(to, &to->value[*ret], false, &dst, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_reshard_add(c, f->name, f->batch_dim0, false, &src, &dst, &st.arg, err);
+    }
+    hsp_cover_fini(&src);
+    hsp_cover_fini(&dst);
+    struct hsp_step recv = st;
+    st.n_in = recv.n_out = 1;
+    st.in[0] = v;
+    recv.out[0] = *ret;
+    if (rc == HSP_OK) {
+        rc = hsp_step_add(from, part, hsp_step_after(from, part, v), &st, err);
+    }
+    return rc == HSP_OK ? hsp_step_add(to, part, SIZE_MAX, &recv, err) : rc;
+}
+
+/* Inputs are read, and the seed is written, on every stage that needs them. */
+static enum hsp_status load_tensor(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                   enum hsp_part part, uint32_t tensor, uint32_t *ret,
+                                   struct hsp_err *err)
+{
+    const struct hsp_tensor *t = &c->g->tensors[tensor];
+    bool seed = t->kind == HSP_TENSOR_SEED;
+    struct hsp_step st = hsp_step_make(seed ? HSP_I_ONE : HSP_I_LOAD, HSP_QUEUE_COMPUTE);
+    struct hsp_layout at;
+    int64_t ext[HSP_MAX_RANK];
+    hsp_tensor_extents(c->g, tensor, s->bound, ext);
+    enum hsp_status rc = hsp_layout_whole(t->rank, ext, s->group->n, c->arena, &at, err);
+    if (rc == HSP_OK) {
+        rc = hsp_value_version(c, s, tensor, "", &at, ret, err);
+    }
+    st.n_out = 1;
+    st.out[0] = *ret;
+    st.arg = seed ? 0 : t->load;
+    return rc == HSP_OK ? hsp_step_add(s, part, SIZE_MAX, &st, err) : rc;
+}
+
+/* Some version of @tensor on stage @s. */
+static enum hsp_status bring(struct hsp_compiler *c, uint32_t stream, struct hsp_stagecode *s,
+                             enum hsp_part part, uint32_t tensor, uint32_t *ret,
+                             struct hsp_err *err)
+{
+    const struct hsp_tensor *t = &c->g->tensors[tensor];
+    *ret = best_version(s, tensor);
+    if (*ret != HSP_NONE) {
+        return HSP_OK;
+    }
+    if (t->kind == HSP_TENSOR_INPUT || t->kind == HSP_TENSOR_SEED) {
+        return load_tensor(c, s, part, tensor, ret, err);
+    }
+    HSP_ASSERT(t->producer != HSP_NONE); /* uses of parameters exist from the start */
+    uint32_t stage = hsp_stage_of_unit(&c->p->streams[stream], c->g->nodes[t->producer].layer);
+    struct hsp_stagecode *from = &c->stage[c->first_stage[stream] + stage];
+    HSP_ASSERT(from != s);
+    return send_tensor(c, from, s, part, tensor, ret, err);
+}
+
+/* How many gradients of the parameter are made on this stage. */
+static uint32_t count_grads(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                            uint32_t param)
+{
+    const struct hsp_stream *stream = &c->p->streams[s->stream];
+    const struct hsp_param *p = &c->g->params[param];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n_grads; i++) {
+        uint32_t node = c->g->tensors[p->grad[i]].producer;
+        n += hsp_stage_of_unit(stream, c->g->nodes[node].layer) == s->stage ? 1 : 0;
+    }
+    return n;
+}
+
+/* Adds gradient @v to the accumulator of its parameter. Several gradients of one parameter meet in
+ * the layout of its use, so that they can share the accumulator. */
+static enum hsp_status accumulate(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t v,
+                                  struct hsp_err *err)
+{
+    uint32_t tensor = s->value[v].tensor, param = c->grad_of[tensor];
+    const struct hsp_tensor *pt = &c->g->tensors[c->g->params[param].tensor];
+    enum hsp_status rc = HSP_OK;
+    if (count_grads(c, s, param) > 1) {
+        uint32_t use = s->version[c->g->params[param].tensor];
+        struct hsp_layout at;
+        if (hsp_layout_partial(&s->value[v].at)) {
+            rc = hsp_layout_complete(&s->value[v].at, c->arena, &at, err);
+            if (rc == HSP_OK) {
+                rc = want_version(c, s, HSP_PART_BACKWARD, tensor, &at, &v, err);
+            }
+        }
+        at = s->value[use].at;
+        if (rc == HSP_OK) {
+            rc = want_version(c, s, HSP_PART_BACKWARD, tensor, &at, &v, err);
+        }
+    }
+    if (rc == HSP_OK && s->acc[param] == HSP_NONE) {
+        struct hsp_value acc = s->value[v];
+        acc.cls = HSP_CLASS_STEP;
+        acc.tensor = acc.next = HSP_NONE;
+        acc.param = param;
+        acc.parts = 0;
+        acc.name = hsp_arena_printf(c->arena, "%s#acc", pt->name);
+        if (acc.name == NULL) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "accumulator of %s", pt->name);
+        }
+        rc = hsp_value_add(s, &acc, &s->acc[param], err);
+        struct hsp_step zero = hsp_step_make(HSP_I_ZERO, HSP_QUEUE_COMPUTE);
+        zero.n_out = 1;
+        zero.out[0] = s->acc[param];
+        if (rc == HSP_OK) {
+            rc = hsp_step_add(s, HSP_PART_PRE, SIZE_MAX, &zero, err);
+        }
+    }
+    struct hsp_step st = hsp_step_make(HSP_I_ACC, HSP_QUEUE_COMPUTE);
+    st.n_in = st.n_out = 1;
+    st.in[0] = v;
+    st.out[0] = s->acc[param];
+    return rc == HSP_OK ? hsp_step_add(s, HSP_PART_BACKWARD, SIZE_MAX, &st, err) : rc;
+}
+
+/* The first two operand dims whose global coordinate the kernel reads, inputs before results. */
+static enum hsp_status set_origins(const struct hsp_stagecode *s, struct hsp_step *st,
+                                   struct hsp_err *err)
+{
+    struct hsp_axes ax;
+    uint8_t rank = 0;
+    uint32_t k = 0;
+    for (uint8_t i = 0; i < st->n_in; i++) {
+        uint8_t r = s->value[st->in[i]].at.rank;
+        rank = r > rank ? r : rank;
+    }
+    enum hsp_status rc = hsp_op_axes((enum hsp_op)st->op, &st->at, rank, &ax, err);
+    for (uint8_t i = 0; rc == HSP_OK && i < ax.n_in + ax.n_out; i++) {
+        bool in = i < ax.n_in;
+        const struct hsp_operand_use *u = in ? &ax.in[i] : &ax.out[i - ax.n_in];
+        uint32_t v = in ? st->in[i] : st->out[i - ax.n_in];
+        for (uint8_t d = 0; d < u->rank && k < 2; d++) {
+            if (u->dim[d].origin) {
+                st->origin_value[k] = v;
+                st->origin_dim[k++] = d;
+            }
+        }
+    }
+    return rc;
+}
+
+/* Values for the results of @node. */
+static enum hsp_status make_results(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                    const struct hsp_node *n, const struct hsp_deduced *d,
+                                    struct hsp_step *st, struct hsp_err *err)
+{
+    for (uint8_t o = 0; o < n->n_out; o++) {
+        enum hsp_status rc;
+        if (n->out[o] != HSP_NONE) {
+            rc = hsp_value_version(c, s, n->out[o], "", &d->out[o], &st->out[o], err);
+        } else { /* the kernel writes it, nobody reads it */
+            const struct hsp_value *like = &s->value[st->in[0]];
+            struct hsp_value v = {.dtype = like->dtype,
+                                  .cls = HSP_CLASS_MICRO,
+                                  .at = d->out[o],
+                                  .tensor = HSP_NONE,
+                                  .next = HSP_NONE,
+                                  .param = HSP_NONE,
+                                  .alias = HSP_NONE,
+                                  .batch_dim0 = like->batch_dim0};
+            v.name = hsp_arena_printf(c->arena, "%s#unused%u", like->name, o);
+            if (v.name == NULL) {
+                return hsp_err_set(err, HSP_ENOMEM, 0, "results of %s",
+                                   hsp_op_name((enum hsp_op)n->op));
+            }
+            rc = hsp_value_add(s, &v, &st->out[o], err);
+        }
+        if (rc != HSP_OK) {
+            return rc;
+        }
+    }
+    return set_origins(s, st, err);
+}
+
+static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint32_t node,
+                                  struct hsp_err *err)
+{
+    const struct hsp_node *n = &c->g->nodes[node];
+    uint32_t stage = hsp_stage_of_unit(&c->p->streams[stream], n->layer);
+    struct hsp_stagecode *s = &c->stage[c->first_stage[stream] + stage];
+    enum hsp_part part = part_of(n);
+    struct hsp_step st = hsp_step_make(HSP_I_OP, HSP_QUEUE_COMPUTE);
+    struct hsp_layout in[HSP_MAX_IN];
+    struct hsp_deduced d;
+    const struct hsp_layout *want = NULL;
+    enum hsp_status rc = HSP_OK;
+    for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
+        uint32_t v = HSP_NONE;
+        rc = bring(c, stream, s, part, n->in[i], &v, err);
+        if (rc == HSP_OK) {
+            in[i] = s->value[v].at;
+        }
+    }
+    uint32_t grad = n->out[0] != HSP_NONE ? c->grad_of[n->out[0]] : HSP_NONE;
+    if (grad != HSP_NONE) {
+        want = &s->value[s->version[c->g->params[grad].tensor]].at;
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_deduce((enum hsp_op)n->op, &n->at, n->n_in, n->n_out, in, want, c->arena, &d, err);
+    }
+    for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
+        rc = want_version(c, s, part, n->in[i], &d.need[i], &st.in[i], err);
+    }
+    st.op = n->op;
+    st.n_in = n->n_in;
+    st.n_out = n->n_out;
+    st.node = node;
+    st.at = n->at;
+    if (rc == HSP_OK) {
+        rc = make_results(c, s, n, &d, &st, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_step_add(s, part, SIZE_MAX, &st, err);
+    }
+    for (uint8_t o = 0; rc == HSP_OK && o < n->n_out; o++) {
+        if (n->out[o] != HSP_NONE && c->grad_of[n->out[o]] != HSP_NONE) {
+            rc = accumulate(c, s, st.out[o], err);
+        }
+    }
+    if (rc != HSP_OK) {
+        (void)hsp_err_wrap(err, "stream %u stage %u, node %u (%s)", stream, stage, node,
+                           hsp_op_name((enum hsp_op)n->op));
+    }
+    return rc;
+}
+
+/* A scalar of the forward pass counted once: by the smallest rank of the stage that makes it. */
+static enum hsp_status count_scalar(struct hsp_compiler *c, uint32_t stream, uint32_t tensor,
+                                    enum hsp_stat stat, struct hsp_err *err)
+{
+    uint32_t node = c->g->tensors[tensor].producer;
+    uint32_t stage = hsp_stage_of_unit(&c->p->streams[stream], c->g->nodes[node].layer);
+    struct hsp_stagecode *s = &c->stage[c->first_stage[stream] + stage];
+    struct hsp_step st = hsp_step_make(HSP_I_STAT, HSP_QUEUE_COMPUTE);
+    uint32_t v = best_version(s, tensor);
+    struct hsp_layout at;
+    enum hsp_status rc = hsp_layout_complete(&s->value[v].at, c->arena, &at, err);
+    if (rc == HSP_OK) {
+        rc = want_version(c, s, HSP_PART_FORWARD, tensor, &at, &v, err);
+    }
+    st.only = 0;
+    for (uint32_t j = 1; j < s->group->n; j++) {
+        st.only = s->group->ranks[j] < s->group->ranks[st.only] ? j : st.only;
+    }
+    st.n_in = 1;
+    st.in[0] = v;
+    st.arg = stat;
+    return rc == HSP_OK ? hsp_step_add(s, HSP_PART_FORWARD, SIZE_MAX, &st, err) : rc;
+}
+
+/* ---- Eval: Forward again, with tensors and channels of its own ---- */
+
+static enum hsp_status eval_value(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t *map,
+                                  uint32_t *v, struct hsp_err *err)
+{
+    if (map[*v] == HSP_NONE) {
+        struct hsp_value copy = s->value[*v];
+        if (copy.cls != HSP_CLASS_MICRO) {
+            map[*v] = *v; /* parameters are shared */
+        } else {
+            copy.parts = 0;
+            copy.next = HSP_NONE;
+            copy.name = hsp_arena_printf(c->arena, "%s%s", copy.name,
+                                         strchr(copy.name, '#') != NULL ? ".eval" : "#eval");
+            if (copy.name == NULL) {
+                return hsp_err_set(err, HSP_ENOMEM, 0, "values of eval");
+            }
+            enum hsp_status rc = hsp_value_add(s, &copy, &map[*v], err);
+            if (rc != HSP_OK) {
+                return rc;
+            }
+        }
+    }
+    *v = map[*v];
+    return HSP_OK;
+}
+
+/* @clone: per reshard of Forward its copy, shared by the stages. */
+static enum hsp_status make_eval(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t *clone,
+                                 struct hsp_err *err)
+{
+    uint32_t *map = hsp_arena_array(c->arena, s->n_values, sizeof *map);
+    if (map == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "values of eval");
+    }
+    memset(map, 0xff, s->n_values * sizeof *map); /* HSP_NONE */
+    enum hsp_status rc = HSP_OK;
+    for (size_t i = 0; rc == HSP_OK && i < s->part[HSP_PART_FORWARD].n; i++) {
+        struct hsp_step st = s->part[HSP_PART_FORWARD].step[i];
+        for (uint8_t k = 0; rc == HSP_OK && k < st.n_in; k++) {
+            rc = eval_value(c, s, map, &st.in[k], err);
+        }
+        for (uint8_t k = 0; rc == HSP_OK && k < st.n_out; k++) {
+            rc = eval_value(c, s, map, &st.out[k], err);
+        }
+        for (int k = 0; rc == HSP_OK && k < 2; k++) {
+            if (st.origin_value[k] != HSP_NONE) {
+                rc = eval_value(c, s, map, &st.origin_value[k], err);
+            }
+        }
+        if (rc == HSP_OK && st.kind == HSP_I_RESHARD) {
+            if (clone[st.arg] == HSP_NONE) {
+                rc = hsp_reshard_clone(c, st.arg, &clone[st.arg], err);
+            }
+            st.arg = clone[st.arg];
+        } else if (st.kind == HSP_I_STAT) {
+            st.arg = st.arg == HSP_STAT_LOSS ? HSP_STAT_EVAL_LOSS : HSP_STAT_EVAL_TOKENS;
+        }
+        if (rc == HSP_OK) {
+            rc = hsp_step_add(s, HSP_PART_EVAL, SIZE_MAX, &st, err);
+        }
+    }
+    return rc;
+}
+
+enum hsp_status hsp_lower_stream(struct hsp_compiler *c, uint32_t stream, struct hsp_err *err)
+{
+    enum hsp_status rc = HSP_OK;
+    for (uint32_t i = 0; rc == HSP_OK && i < c->g->n_nodes; i++) {
+        rc = lower_node(c, stream, i, err);
+    }
+    if (rc == HSP_OK) {
+        rc = count_scalar(c, stream, c->g->loss_sum, HSP_STAT_LOSS, err);
+    }
+    if (rc == HSP_OK) {
+        rc = count_scalar(c, stream, c->g->n_valid, HSP_STAT_TOKENS, err);
+    }
+    if (rc != HSP_OK || !c->eval) {
+        return rc;
+    }
+    size_t n = c->n_reshards;
+    uint32_t *clone = hsp_arena_array(c->arena, n, sizeof *clone);
+    if (clone == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "reshards of eval");
+    }
+    memset(clone, 0xff, n * sizeof *clone); /* HSP_NONE */
+    for (uint32_t j = 0; rc == HSP_OK && j < c->p->streams[stream].n_stages; j++) {
+        rc = make_eval(c, &c->stage[c->first_stage[stream] + j], clone, err);
+    }
+    return rc;
+}

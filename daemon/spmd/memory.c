@@ -1,0 +1,170 @@
+#include "daemon/spmd/memory.h"
+
+#include <stdlib.h>
+
+#include "proto/base/size.h"
+
+#define MAX_BYTES (INT64_C(1) << 62)
+
+/* A tensor of one segment with the instructions between which it is in use. */
+struct life {
+    uint32_t tensor, first, last;
+};
+
+static enum hsp_status grow_to(int64_t *top, const struct hsp_tensor_bind *t, struct hsp_err *err)
+{
+    int64_t bytes, end;
+    if (!hsp_mul_i64(t->slot_bytes, t->n_slots, &bytes) || !hsp_add_i64(*top, bytes, &end) ||
+        end > MAX_BYTES) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "tensors of more than 2^62 bytes");
+    }
+    *top = end;
+    return HSP_OK;
+}
+
+/* All tensors of one class behind *top. */
+static enum hsp_status stack_class(struct hsp_program *p, uint8_t cls, int64_t *top,
+                                   struct hsp_err *err)
+{
+    for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
+        if (p->tpl.tensors[i].cls == cls) {
+            p->bind.tensor[i].offset = *top;
+            enum hsp_status rc = grow_to(top, &p->bind.tensor[i], err);
+            if (rc != HSP_OK) {
+                return rc;
+            }
+        }
+    }
+    return HSP_OK;
+}
+
+static void touch(struct life *l, uint32_t *n, uint32_t *slot, uint32_t tensor, uint32_t instr)
+{
+    if (slot[tensor] == 0) {
+        l[*n] = (struct life){.tensor = tensor, .first = instr, .last = instr};
+        slot[tensor] = ++*n;
+    }
+    l[slot[tensor] - 1].last = instr;
+}
+
+static uint32_t segment_lives(const struct hsp_program *p, const struct hsp_segment *s,
+                              struct life *l, uint32_t *slot)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < s->n_pieces; k++) {
+        const struct hsp_piece *q = &p->tpl.pieces[s->first_piece + k];
+        for (uint32_t i = q->first; i < q->first + q->n; i++) {
+            const struct hsp_instr *in = &p->tpl.instrs[i];
+            for (uint8_t o = 0; o < in->n_in + in->n_out; o++) {
+                uint32_t t = o < in->n_in ? in->in[o] : in->out[o - in->n_in];
+                if (p->tpl.tensors[t].cls == HSP_CLASS_SCRATCH) {
+                    touch(l, &n, slot, t, i);
+                }
+            }
+        }
+    }
+    return n;
+}
+
+struct gap {
+    int64_t lo, hi;
+};
+
+static int by_lo(const void *a, const void *b)
+{
+    const struct gap *x = a, *y = b;
+    return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+/* First fit: the lowest offset from @base on where nothing lies that is in use at the same time. */
+static enum hsp_status first_fit(struct hsp_program *p, const struct life *l, uint32_t n,
+                                 int64_t base, int64_t *top, struct hsp_err *err)
+{
+    struct gap *busy = calloc((size_t)n + 1, sizeof *busy);
+    enum hsp_status rc = HSP_OK;
+    if (busy == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "memory layout of %u tensors", n);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
+        struct hsp_tensor_bind *t = &p->bind.tensor[l[i].tensor];
+        uint32_t k = 0;
+        for (uint32_t j = 0; j < i; j++) {
+            const struct hsp_tensor_bind *u = &p->bind.tensor[l[j].tensor];
+            if (l[j].first <= l[i].last && l[i].first <= l[j].last && u->slot_bytes > 0) {
+                busy[k++] = (struct gap){u->offset, u->offset + u->slot_bytes};
+            }
+        }
+        qsort(busy, k, sizeof *busy, by_lo);
+        int64_t at = base, end;
+        for (uint32_t j = 0; j < k && busy[j].lo - at < t->slot_bytes; j++) {
+            at = busy[j].hi > at ? busy[j].hi : at;
+        }
+        t->offset = at;
+        end = at;
+        rc = grow_to(&end, t, err);
+        *top = end > *top ? end : *top;
+    }
+    free(busy);
+    return rc;
+}
+
+static int64_t cell_elements(const struct hsp_cell *c, int64_t batch)
+{
+    struct hsp_box b = c->box;
+    if (b.rank > 0 && b.hi[0] == HSP_TO_END) {
+        b.hi[0] = batch;
+    }
+    return hsp_box_count(&b);
+}
+
+/* Room to pack one move on both sides. */
+static int64_t pack_bytes(const struct hsp_binding *b)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < b->n_reshards; i++) {
+        for (uint32_t k = 0; k < b->reshard[i].n_moves; k++) {
+            const struct hsp_move *m = &b->reshard[i].moves[k];
+            int64_t sum = 0;
+            for (uint32_t j = 0; m->kind != HSP_MOVE_COPY && j < m->n_cells; j++) {
+                sum += cell_elements(&m->cells[j], b->symbol[HSP_SYM_BATCH]) * 2 *
+                       (int64_t)hsp_dtype_size(HSP_F64);
+            }
+            most = sum > most ? sum : most;
+        }
+    }
+    return most;
+}
+
+enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err)
+{
+    int64_t state = 0, step = 0;
+    enum hsp_status rc = stack_class(p, HSP_CLASS_STATE, &state, err);
+    if (rc == HSP_OK) {
+        rc = stack_class(p, HSP_CLASS_STEP, &step, err);
+    }
+    int64_t micro = step;
+    if (rc == HSP_OK) {
+        rc = stack_class(p, HSP_CLASS_MICRO, &micro, err);
+    }
+    int64_t top = micro;
+    struct life *l = calloc((size_t)p->tpl.n_tensors + 1, sizeof *l);
+    uint32_t *slot = calloc((size_t)p->tpl.n_tensors + 1, sizeof *slot);
+    if (rc == HSP_OK && (l == NULL || slot == NULL)) {
+        rc = hsp_err_set(err, HSP_ENOMEM, 0, "memory layout of %u tensors", p->tpl.n_tensors);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < p->tpl.n_segments; i++) {
+        const struct hsp_segment *s = &p->tpl.segments[i];
+        bool alone = s->kind == HSP_SEG_POST || s->kind == HSP_SEG_EVAL;
+        uint32_t n = segment_lives(p, s, l, slot);
+        rc = first_fit(p, l, n, alone ? step : micro, &top, err);
+        for (uint32_t k = 0; k < n; k++) {
+            slot[l[k].tensor] = 0;
+        }
+    }
+    free(l);
+    free(slot);
+    p->bind.state_bytes = state;
+    p->bind.memory_bytes = top;
+    p->bind.comm_bytes = pack_bytes(&p->bind);
+    return rc;
+}

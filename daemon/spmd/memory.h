@@ -1,0 +1,16 @@
+/* Offsets of tensors: where each lives in the epoch's memory and in a state slot.
+ *
+ * STATE: one after the other in the slot's area. STEP, then MICRO: one after the other. SCRATCH:
+ * first fit among the tensors of its segment that are in use at the same instructions; Forward and
+ * Backward above MICRO, Post and Eval above STEP (no micro-batch of training is in flight there).
+ * Whatever lies on the same bytes is kept apart in time by the schedule's waits (schedule.h). All
+ * offsets are multiples of 64. Purity: pure. */
+#ifndef HSP_MEMORY_H
+#define HSP_MEMORY_H
+#include "proto/program/program.h"
+
+/* Fills offset of each tensor, memory_bytes, state_bytes and comm_bytes of @p. HSP_ELIMIT: more
+ * than 2^62 bytes; HSP_ENOMEM. */
+enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err);
+
+#endif

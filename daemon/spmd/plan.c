@@ -1,0 +1,134 @@
+/* The rules a plan must keep. */
+#include "daemon/spmd/plan.h"
+
+#include <fnmatch.h> /* fnmatch: a pure function of its two texts */
+#include <inttypes.h>
+
+static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32_t ti, bool *used,
+                                   struct hsp_err *err)
+{
+    const struct hsp_stream *s = &p->streams[si];
+    const struct hsp_stage *t = &s->stages[ti];
+    if (t->n == 0 || t->n > p->n_ranks) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "stream %u stage %u has %u of %u ranks", si, ti,
+                           t->n, p->n_ranks);
+    }
+    if (t->layers == 0 && ti > 0 && ti + 1 < s->n_stages) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "stream %u stage %u has no layers: only the first and the last stage "
+                           "have work without",
+                           si, ti);
+    }
+    int64_t sum = 0;
+    for (uint32_t k = 0; k < t->n; k++) {
+        if (t->ranks[k] >= p->n_ranks) {
+            return hsp_err_set(err, HSP_EINVAL, 0,
+                               "stream %u stage %u names rank %u of a plan of %u ranks", si, ti,
+                               t->ranks[k], p->n_ranks);
+        }
+        if (used[t->ranks[k]]) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "rank %u is used twice (stream %u stage %u)",
+                               t->ranks[k], si, ti);
+        }
+        used[t->ranks[k]] = true;
+        if (t->shares[k] < 0 || t->shares[k] > HSP_MAX_SHARE) {
+            return hsp_err_set(err, HSP_EINVAL, 0,
+                               "stream %u stage %u: share %" PRId64 " outside 0 to %d", si, ti,
+                               t->shares[k], HSP_MAX_SHARE);
+        }
+        sum += t->shares[k];
+    }
+    if (sum == 0) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "stream %u stage %u: all shares are 0", si, ti);
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status check_stream(const struct hsp_plan *p, uint32_t si, int64_t blocks,
+                                    bool *used, struct hsp_err *err)
+{
+    const struct hsp_stream *s = &p->streams[si];
+    if (s->n_stages == 0 || s->n_stages > HSP_MAX_STAGES) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "stream %u has %u stages, must be 1 to %d", si,
+                           s->n_stages, HSP_MAX_STAGES);
+    }
+    if (s->sequences == 0) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "stream %u has no sequences", si);
+    }
+    if (s->micro_batches == 0 || s->micro_batches > s->sequences ||
+        s->micro_batches > HSP_MAX_MICRO) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "stream %u has %u micro-batches for %u sequences (at most %d)", si,
+                           s->micro_batches, s->sequences, HSP_MAX_MICRO);
+    }
+    if (s->schedule != HSP_SCHED_1F1B && s->schedule != HSP_SCHED_GPIPE) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "stream %u has unknown schedule %u", si,
+                           s->schedule);
+    }
+    int64_t layers = 0;
+    for (uint32_t i = 0; i < s->n_stages; i++) {
+        enum hsp_status rc = check_stage(p, si, i, used, err);
+        if (rc != HSP_OK) {
+            return rc;
+        }
+        layers += s->stages[i].layers;
+    }
+    if (layers != blocks) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "stream %u has %" PRId64 " layers, the model has %" PRId64, si, layers,
+                           blocks);
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status check_rules(const struct hsp_plan *p, const struct hsp_graph *g,
+                                   struct hsp_err *err)
+{
+    for (uint32_t i = 0; i < p->n_rules; i++) {
+        bool found = false;
+        for (uint32_t k = 0; !found && k < g->n_params; k++) {
+            const char *name = g->tensors[g->params[k].tensor].name;
+            found = fnmatch(p->rules[i].pattern, name, 0) == 0;
+        }
+        if (!found) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "no parameter is named like %s",
+                               p->rules[i].pattern);
+        }
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph *g,
+                               uint32_t global_batch, struct hsp_err *err)
+{
+    bool used[HSP_MAX_RANKS] = {false};
+    if (p->n_ranks == 0 || p->n_ranks > HSP_MAX_RANKS) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%u ranks, must be 1 to %d", p->n_ranks,
+                           HSP_MAX_RANKS);
+    }
+    if (p->n_streams == 0 || p->n_streams > HSP_MAX_STREAMS) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%u streams, must be 1 to %d", p->n_streams,
+                           HSP_MAX_STREAMS);
+    }
+    if (p->zero > 1) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "zero %u, must be 0 or 1", p->zero);
+    }
+    uint64_t sequences = 0;
+    for (uint32_t i = 0; i < p->n_streams; i++) {
+        enum hsp_status rc = check_stream(p, i, (int64_t)g->n_layers - 2, used, err);
+        if (rc != HSP_OK) {
+            return rc;
+        }
+        sequences += p->streams[i].sequences;
+    }
+    if (sequences != global_batch) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "streams have %llu sequences, the global batch %u",
+                           (unsigned long long)sequences, global_batch);
+    }
+    for (uint32_t r = 0; r < p->n_ranks; r++) {
+        if (!used[r]) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "rank %u is in no stage", r);
+        }
+    }
+    return check_rules(p, g, err);
+}

@@ -1,0 +1,385 @@
+/* Plans as YAML: parse and dump. */
+#include <inttypes.h> /* PRId64 */
+#include <string.h>   /* strcmp */
+
+#include "daemon/spmd/plan.h"
+#include "proto/base/size.h"
+#include "proto/text/yaml.h"
+
+static const char *const schedules[] = {"1f1b", "gpipe"};
+
+static enum hsp_status out_of_memory(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "plan does not fit its arena");
+}
+
+/* A sequence or map of at most @max children; absent (NULL) is an error of @parent. */
+static enum hsp_status want(const struct hsp_yaml *parent, const char *key, enum hsp_yaml_kind kind,
+                            size_t max, const struct hsp_yaml **ret, struct hsp_err *err)
+{
+    const struct hsp_yaml *y = hsp_yaml_get(parent, key);
+    if (y == NULL) {
+        return hsp_yaml_error(parent, err, "missing key %s", key);
+    }
+    enum hsp_status rc = hsp_yaml_expect(y, kind, err);
+    if (rc == HSP_OK && (y->n == 0 || y->n > max)) {
+        rc = hsp_yaml_error(y, err, "%zu entries, must be 1 to %zu", y->n, max);
+    }
+    *ret = y;
+    return rc;
+}
+
+static enum hsp_status read_u32(const struct hsp_yaml *parent, const char *key, uint64_t min,
+                                uint64_t max, const uint32_t *dflt, uint32_t *ret,
+                                struct hsp_err *err)
+{
+    const struct hsp_yaml *y = hsp_yaml_get(parent, key);
+    if (y == NULL) {
+        if (dflt == NULL) {
+            return hsp_yaml_error(parent, err, "missing key %s", key);
+        }
+        *ret = *dflt;
+        return HSP_OK;
+    }
+    uint64_t v = 0;
+    enum hsp_status rc = hsp_yaml_u64(y, min, max, &v, err);
+    *ret = (uint32_t)v;
+    return rc;
+}
+
+static enum hsp_status read_shares(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                   struct hsp_stage *s, struct hsp_err *err)
+{
+    s->shares = hsp_arena_array(arena, s->n, sizeof *s->shares);
+    if (s->shares == NULL) {
+        return out_of_memory(err);
+    }
+    const struct hsp_yaml *t = hsp_yaml_get(y, "tensor");
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->shares[i] = 1;
+    }
+    if (t == NULL) {
+        return HSP_OK;
+    }
+    enum hsp_status rc = hsp_yaml_expect(t, HSP_YAML_SEQ, err);
+    if (rc == HSP_OK && t->n != s->n) {
+        rc = hsp_yaml_error(t, err, "%zu shares for %u ranks", t->n, s->n);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < s->n; i++) {
+        rc = hsp_yaml_i64(&t->items[i], 0, HSP_MAX_SHARE, &s->shares[i], err);
+    }
+    return rc;
+}
+
+static enum hsp_status read_stage(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                  struct hsp_stage *s, struct hsp_err *err)
+{
+    static const char *const keys[] = {"layers", "ranks", "tensor"};
+    const struct hsp_yaml *ranks = NULL;
+    enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
+    if (rc == HSP_OK) {
+        rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
+    }
+    if (rc == HSP_OK) {
+        rc = read_u32(y, "layers", 0, UINT32_MAX, NULL, &s->layers, err);
+    }
+    if (rc == HSP_OK) {
+        rc = want(y, "ranks", HSP_YAML_SEQ, HSP_MAX_RANKS, &ranks, err);
+    }
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    s->n = (uint32_t)ranks->n;
+    s->ranks = hsp_arena_array(arena, s->n, sizeof *s->ranks);
+    if (s->ranks == NULL) {
+        return out_of_memory(err);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < s->n; i++) {
+        uint64_t v = 0;
+        rc = hsp_yaml_u64(&ranks->items[i], 0, HSP_MAX_RANKS - 1, &v, err);
+        s->ranks[i] = (uint32_t)v;
+    }
+    return rc == HSP_OK ? read_shares(y, arena, s, err) : rc;
+}
+
+static enum hsp_status read_stream(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                   struct hsp_stream *s, struct hsp_err *err)
+{
+    static const char *const keys[] = {"sequences", "micro_batches", "schedule", "stages"};
+    static const uint32_t one = 1;
+    const struct hsp_yaml *stages = NULL;
+    enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
+    if (rc == HSP_OK) {
+        rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
+    }
+    if (rc == HSP_OK) {
+        rc = read_u32(y, "sequences", 1, UINT32_MAX, NULL, &s->sequences, err);
+    }
+    if (rc == HSP_OK) {
+        rc = read_u32(y, "micro_batches", 1, HSP_MAX_MICRO, &one, &s->micro_batches, err);
+    }
+    const struct hsp_yaml *kind = hsp_yaml_get(y, "schedule");
+    if (rc == HSP_OK && kind != NULL) {
+        size_t i = 0;
+        rc = hsp_yaml_choice(kind, schedules, HSP_ARRAY_LEN(schedules), &i, err);
+        s->schedule = (uint8_t)i;
+    }
+    if (rc == HSP_OK) {
+        rc = want(y, "stages", HSP_YAML_SEQ, HSP_MAX_STAGES, &stages, err);
+    }
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    s->n_stages = (uint32_t)stages->n;
+    s->stages = hsp_arena_array(arena, s->n_stages, sizeof *s->stages);
+    if (s->stages == NULL) {
+        return out_of_memory(err);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < s->n_stages; i++) {
+        rc = read_stage(&stages->items[i], arena, &s->stages[i], err);
+    }
+    return rc;
+}
+
+static enum hsp_status read_rules(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                  struct hsp_plan *p, struct hsp_err *err)
+{
+    static const char *const keys[] = {"name", "home"};
+    if (y == NULL || y->kind == HSP_YAML_NULL) {
+        return HSP_OK;
+    }
+    enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_SEQ, err);
+    if (rc == HSP_OK && y->n > HSP_MAX_RULES) {
+        rc = hsp_yaml_error(y, err, "%zu rules, at most %d", y->n, HSP_MAX_RULES);
+    }
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    p->n_rules = (uint32_t)y->n;
+    p->rules = hsp_arena_array(arena, y->n, sizeof *p->rules);
+    if (p->rules == NULL) {
+        return out_of_memory(err);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < p->n_rules; i++) {
+        const struct hsp_yaml *r = &y->items[i];
+        rc = hsp_yaml_expect(r, HSP_YAML_MAP, err);
+        if (rc == HSP_OK) {
+            rc = hsp_yaml_check_keys(r, keys, HSP_ARRAY_LEN(keys), err);
+        }
+        const struct hsp_yaml *name = hsp_yaml_get(r, "name"), *home = hsp_yaml_get(r, "home");
+        if (rc == HSP_OK && (name == NULL || home == NULL)) {
+            rc = hsp_yaml_error(r, err, "missing key %s", name == NULL ? "name" : "home");
+        }
+        if (rc == HSP_OK) {
+            rc = hsp_yaml_str(name, &p->rules[i].pattern, err);
+        }
+        if (rc == HSP_OK) {
+            rc = hsp_annot_parse(home, arena, &p->rules[i].home, err);
+        }
+    }
+    return rc;
+}
+
+/* What a planner says about its plan. */
+static enum hsp_status read_explain(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                    struct hsp_plan *p, struct hsp_err *err)
+{
+    const struct hsp_yaml *us = hsp_yaml_get(y, "predicted_step_us");
+    const struct hsp_yaml *why = hsp_yaml_get(y, "why");
+    const struct hsp_yaml *mem = hsp_yaml_get(y, "memory_bytes");
+    enum hsp_status rc = HSP_OK;
+    if (us != NULL) {
+        rc = hsp_yaml_f64(us, 0, 1e18, &p->predicted_step_us, err);
+    }
+    if (rc == HSP_OK && why != NULL) {
+        rc = hsp_yaml_str(why, &p->why, err);
+    }
+    if (rc != HSP_OK || mem == NULL) {
+        return rc;
+    }
+    rc = hsp_yaml_expect(mem, HSP_YAML_SEQ, err);
+    if (rc == HSP_OK && mem->n != p->n_ranks) {
+        rc = hsp_yaml_error(mem, err, "%zu numbers for %u ranks", mem->n, p->n_ranks);
+    }
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    p->memory_bytes = hsp_arena_array(arena, p->n_ranks, sizeof *p->memory_bytes);
+    if (p->memory_bytes == NULL) {
+        return out_of_memory(err);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < p->n_ranks; i++) {
+        rc = hsp_yaml_i64(&mem->items[i], 0, INT64_MAX, &p->memory_bytes[i], err);
+    }
+    return rc;
+}
+
+/* `sequences` are weights when they do not add up to the global batch. */
+static enum hsp_status scale_sequences(struct hsp_plan *p, uint32_t global_batch,
+                                       struct hsp_err *err)
+{
+    int64_t w[HSP_MAX_STREAMS], cut[HSP_MAX_STREAMS + 1], sum = 0;
+    for (uint32_t i = 0; i < p->n_streams; i++) {
+        w[i] = p->streams[i].sequences;
+        sum += w[i];
+    }
+    if (sum == (int64_t)global_batch) {
+        return HSP_OK;
+    }
+    hsp_cut_shares(global_batch, p->n_streams, w, cut);
+    for (uint32_t i = 0; i < p->n_streams; i++) {
+        p->streams[i].sequences = (uint32_t)(cut[i + 1] - cut[i]);
+        if (p->streams[i].sequences == 0) {
+            return hsp_err_set(err, HSP_EINVAL, 0,
+                               "stream %u gets no sequence of a global batch of %u", i,
+                               global_batch);
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status read_head(const struct hsp_yaml *y, struct hsp_err *err)
+{
+    static const char *const keys[] = {"apiVersion",  "kind",       "ranks", "zero",
+                                       "streams",     "parameters", "why",   "predicted_step_us",
+                                       "memory_bytes"};
+    static const char *const versions[] = {"hspmd/v1"}, *const kinds[] = {"plan"};
+    enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
+    if (rc == HSP_OK) {
+        rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
+    }
+    const struct hsp_yaml *v = hsp_yaml_get(y, "apiVersion"), *k = hsp_yaml_get(y, "kind");
+    if (rc == HSP_OK && (v == NULL || k == NULL)) {
+        rc = hsp_yaml_error(y, err, "missing key %s", v == NULL ? "apiVersion" : "kind");
+    }
+    size_t i = 0;
+    if (rc == HSP_OK) {
+        rc = hsp_yaml_choice(v, versions, 1, &i, err);
+    }
+    return rc == HSP_OK ? hsp_yaml_choice(k, kinds, 1, &i, err) : rc;
+}
+
+enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
+                               uint32_t global_batch, struct hsp_arena *arena,
+                               struct hsp_plan **ret, struct hsp_err *err)
+{
+    static const uint32_t none = 0;
+    const struct hsp_yaml *y = NULL, *streams = NULL;
+    struct hsp_plan *p = hsp_arena_alloc(arena, sizeof *p);
+    if (p == NULL) {
+        return out_of_memory(err);
+    }
+    uint32_t zero = 0;
+    enum hsp_status rc = hsp_yaml_parse(name, text, len, arena, &y, err);
+    if (rc == HSP_OK) {
+        rc = read_head(y, err);
+    }
+    if (rc == HSP_OK) {
+        rc = read_u32(y, "ranks", 1, HSP_MAX_RANKS, NULL, &p->n_ranks, err);
+    }
+    if (rc == HSP_OK) {
+        rc = read_u32(y, "zero", 0, 1, &none, &zero, err);
+    }
+    if (rc == HSP_OK) {
+        rc = want(y, "streams", HSP_YAML_SEQ, HSP_MAX_STREAMS, &streams, err);
+    }
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    p->zero = (uint8_t)zero;
+    p->n_streams = (uint32_t)streams->n;
+    p->streams = hsp_arena_array(arena, p->n_streams, sizeof *p->streams);
+    if (p->streams == NULL) {
+        return out_of_memory(err);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < p->n_streams; i++) {
+        rc = read_stream(&streams->items[i], arena, &p->streams[i], err);
+    }
+    if (rc == HSP_OK) {
+        rc = read_rules(hsp_yaml_get(y, "parameters"), arena, p, err);
+    }
+    if (rc == HSP_OK) {
+        rc = read_explain(y, arena, p, err);
+    }
+    if (rc == HSP_OK) {
+        rc = scale_sequences(p, global_batch, err);
+    }
+    if (rc == HSP_OK) {
+        *ret = p;
+    }
+    return rc;
+}
+
+/* ---- dump ---- */
+
+static bool even_shares(const struct hsp_stage *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->shares[i] != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void dump_stage(const struct hsp_stage *s, struct hsp_buf *out)
+{
+    hsp_buf_printf(out, "      - {layers: %u, ranks: [", s->layers);
+    for (uint32_t i = 0; i < s->n; i++) {
+        hsp_buf_printf(out, "%s%u", i > 0 ? ", " : "", s->ranks[i]);
+    }
+    hsp_buf_puts(out, "]");
+    if (!even_shares(s)) {
+        hsp_buf_puts(out, ", tensor: [");
+        for (uint32_t i = 0; i < s->n; i++) {
+            hsp_buf_printf(out, "%s%" PRId64, i > 0 ? ", " : "", s->shares[i]);
+        }
+        hsp_buf_puts(out, "]");
+    }
+    hsp_buf_puts(out, "}\n");
+}
+
+static void dump_explain(const struct hsp_plan *p, struct hsp_buf *out)
+{
+    if (p->predicted_step_us > 0) {
+        hsp_buf_puts(out, "predicted_step_us: ");
+        hsp_yaml_put_f64(out, p->predicted_step_us);
+        hsp_buf_puts(out, "\n");
+    }
+    if (p->memory_bytes != NULL) {
+        hsp_buf_puts(out, "memory_bytes: [");
+        for (uint32_t i = 0; i < p->n_ranks; i++) {
+            hsp_buf_printf(out, "%s%" PRId64, i > 0 ? ", " : "", p->memory_bytes[i]);
+        }
+        hsp_buf_puts(out, "]\n");
+    }
+    if (p->why != NULL) {
+        hsp_buf_puts(out, "why: ");
+        hsp_yaml_put_str(out, p->why);
+        hsp_buf_puts(out, "\n");
+    }
+}
+
+void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out)
+{
+    hsp_buf_printf(out, "apiVersion: hspmd/v1\nkind: plan\nranks: %u\nzero: %u\nstreams:\n",
+                   p->n_ranks, p->zero);
+    for (uint32_t i = 0; i < p->n_streams; i++) {
+        const struct hsp_stream *s = &p->streams[i];
+        hsp_buf_printf(out,
+                       "  - sequences: %u\n    micro_batches: %u\n    schedule: %s\n"
+                       "    stages:\n",
+                       s->sequences, s->micro_batches, schedules[s->schedule]);
+        for (uint32_t j = 0; j < s->n_stages; j++) {
+            dump_stage(&s->stages[j], out);
+        }
+    }
+    for (uint32_t i = 0; i < p->n_rules; i++) {
+        hsp_buf_puts(out, i == 0 ? "parameters:\n  - {name: " : "  - {name: ");
+        hsp_yaml_put_json_str(out, p->rules[i].pattern);
+        hsp_buf_puts(out, ", home: ");
+        hsp_annot_dump(p->rules[i].home, out);
+        hsp_buf_puts(out, "}\n");
+    }
+    dump_explain(p, out);
+}

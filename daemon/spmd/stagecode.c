@@ -1,0 +1,191 @@
+#include "daemon/spmd/stagecode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/check.h"
+#include "proto/base/vec.h"
+
+#define MAX_RESHARDS ((size_t)HSP_MAX_INSTRS)
+
+static uint32_t *none_array(struct hsp_arena *arena, size_t n)
+{
+    uint32_t *a = hsp_arena_array(arena, n, sizeof *a);
+    for (size_t i = 0; a != NULL && i < n; i++) {
+        a[i] = HSP_NONE;
+    }
+    return a;
+}
+
+enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                   struct hsp_err *err)
+{
+    s->version = none_array(c->arena, c->g->n_tensors);
+    s->acc = none_array(c->arena, c->g->n_params);
+    s->state = none_array(c->arena, (size_t)c->g->n_params * HSP_N_STATE_KINDS);
+    if (s->version == NULL || s->acc == NULL || s->state == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "stage %u of stream %u", s->stage, s->stream);
+    }
+    return HSP_OK;
+}
+
+void hsp_stagecode_fini(struct hsp_stagecode *s)
+{
+    free(s->value);
+    s->value = NULL;
+    for (int i = 0; i < HSP_N_PARTS; i++) {
+        free(s->part[i].step);
+        s->part[i].step = NULL;
+    }
+}
+
+enum hsp_status hsp_value_add(struct hsp_stagecode *s, const struct hsp_value *v, uint32_t *ret,
+                              struct hsp_err *err)
+{
+    if (!hsp_grow(&s->value, &s->cap_values, s->n_values + 1, sizeof *s->value, HSP_MAX_TENSORS)) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "stream %u stage %u: more than %d tensors",
+                           s->stream, s->stage, HSP_MAX_TENSORS);
+    }
+    s->value[s->n_values] = *v;
+    *ret = (uint32_t)s->n_values++;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_value_version(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t tensor,
+                                  const char *suffix, const struct hsp_layout *at, uint32_t *ret,
+                                  struct hsp_err *err)
+{
+    const struct hsp_tensor *t = &c->g->tensors[tensor];
+    struct hsp_value v = {.dtype = t->dtype,
+                          .cls = HSP_CLASS_MICRO,
+                          .tensor = tensor,
+                          .at = *at,
+                          .next = HSP_NONE,
+                          .param = HSP_NONE,
+                          .alias = HSP_NONE};
+    v.batch_dim0 = t->rank > 0 && t->ext[0].sym == HSP_EXT_BATCH;
+    v.name = suffix[0] == '\0' ? hsp_arena_strdup(c->arena, t->name)
+                               : hsp_arena_printf(c->arena, "%s%s", t->name, suffix);
+    if (v.name == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "value of %s", t->name);
+    }
+    for (uint8_t d = 0; d < t->rank; d++) {
+        if (t->ext[d].sym == HSP_EXT_BATCH && (d > 0 || t->ext[d].k != 1 || at->cut[0] != 0)) {
+            return hsp_err_set(err, HSP_EUNSUPPORTED, 0,
+                               "%s: the batch must be the whole first dim", t->name);
+        }
+    }
+    enum hsp_status rc = hsp_value_add(s, &v, ret, err);
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    uint32_t *link = &s->version[tensor];
+    while (*link != HSP_NONE) {
+        link = &s->value[*link].next;
+    }
+    *link = *ret;
+    return HSP_OK;
+}
+
+struct hsp_step hsp_step_make(uint8_t kind, uint8_t queue)
+{
+    return (struct hsp_step){.kind = kind,
+                             .queue = queue,
+                             .node = HSP_NONE,
+                             .only = HSP_NONE,
+                             .origin_value = {HSP_NONE, HSP_NONE}};
+}
+
+enum hsp_status hsp_step_add(struct hsp_stagecode *s, enum hsp_part part, size_t at,
+                             const struct hsp_step *step, struct hsp_err *err)
+{
+    struct hsp_code *p = &s->part[part];
+    if (!hsp_grow(&p->step, &p->cap, p->n + 1, sizeof *p->step, HSP_MAX_INSTRS)) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "stream %u stage %u: more than %d instructions",
+                           s->stream, s->stage, HSP_MAX_INSTRS);
+    }
+    at = at > p->n ? p->n : at;
+    memmove(&p->step[at + 1], &p->step[at], (p->n - at) * sizeof *p->step);
+    p->step[at] = *step;
+    p->n++;
+    for (uint8_t i = 0; i < step->n_in; i++) {
+        s->value[step->in[i]].parts |= 1u << part;
+    }
+    for (uint8_t i = 0; i < step->n_out; i++) {
+        s->value[step->out[i]].parts |= 1u << part;
+    }
+    return HSP_OK;
+}
+
+size_t hsp_step_after(const struct hsp_stagecode *s, enum hsp_part part, uint32_t value)
+{
+    const struct hsp_code *p = &s->part[part];
+    for (size_t i = p->n; i-- > 0;) {
+        for (uint8_t k = 0; k < p->step[i].n_out; k++) {
+            if (p->step[i].out[k] == value) {
+                return i + 1;
+            }
+        }
+    }
+    return SIZE_MAX;
+}
+
+enum hsp_status hsp_value_cover(const struct hsp_stagecode *s, const struct hsp_value *v,
+                                bool skip_alias, struct hsp_cover *ret, struct hsp_err *err)
+{
+    for (uint32_t j = 0; j < s->group->n; j++) {
+        if ((v->present != NULL && !v->present[j]) ||
+            (skip_alias && v->is_alias != NULL && v->is_alias[j])) {
+            continue;
+        }
+        enum hsp_status rc =
+            hsp_cover_add(ret, s->group->ranks[j], s->group->ranks[v->at.addend[j]], &v->at.box[j]);
+        if (rc != HSP_OK) {
+            return hsp_err_set(err, rc, 0, "cover of %s", v->name);
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status new_reshard(struct hsp_compiler *c, const struct hsp_reshard *r,
+                                   uint32_t *ret, struct hsp_err *err)
+{
+    if (!hsp_grow(&c->reshard, &c->cap_reshards, c->n_reshards + 1, sizeof *c->reshard,
+                  MAX_RESHARDS)) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "more than %zu reshards", MAX_RESHARDS);
+    }
+    c->reshard[c->n_reshards] = *r;
+    *ret = (uint32_t)c->n_reshards++;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_reshard_add(struct hsp_compiler *c, const char *name, bool batch_dim0,
+                                bool owner_bytes, struct hsp_cover *src, struct hsp_cover *dst,
+                                uint32_t *ret, struct hsp_err *err)
+{
+    struct hsp_reshard r = {.name = name, .batch_dim0 = batch_dim0};
+    struct hsp_resolve_opts opts = {
+        .owner_bytes = owner_bytes, .load = c->load, .n_load = c->p->n_ranks};
+    hsp_cover_normalise(src);
+    hsp_cover_normalise(dst);
+    enum hsp_status rc = hsp_resolve(src, dst, &opts, &c->channel, c->arena, &r.moves, err);
+    if (rc != HSP_OK) {
+        (void)hsp_err_wrap(err, "reshard of %s", name);
+        return rc;
+    }
+    return new_reshard(c, &r, ret, err);
+}
+
+enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint32_t *ret,
+                                  struct hsp_err *err)
+{
+    struct hsp_reshard r = c->reshard[reshard];
+    r.moves.move = hsp_arena_memdup(c->arena, r.moves.move, r.moves.n * sizeof *r.moves.move);
+    if (r.moves.move == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "reshard of %s", r.name);
+    }
+    for (uint32_t i = 0; i < r.moves.n; i++) {
+        r.moves.move[i].channel = c->channel++;
+    }
+    return new_reshard(c, &r, ret, err);
+}

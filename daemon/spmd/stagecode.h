@@ -1,0 +1,133 @@
+/* The code of one stage before it is cut into ranks: values and steps shared by its members.
+ *
+ * Role:        filled by lower.c (forward, backward, eval) and parampart.c (Pre, Post); read by
+ *              specialize.c, which makes one program per member.
+ * Purity:      pure. Ownership: vectors are on the heap (hsp_stagecode_fini), the rest in the
+ * arena. Bounds:      HSP_MAX_TENSORS values and HSP_MAX_INSTRS steps per stage.
+ */
+#ifndef HSP_STAGECODE_H
+#define HSP_STAGECODE_H
+#include "daemon/spmd/compile.h"
+#include "daemon/spmd/deduce.h"
+#include "daemon/spmd/resolve.h"
+
+/* Segments of a stage in program order. */
+enum hsp_part { HSP_PART_PRE, HSP_PART_FORWARD, HSP_PART_BACKWARD, HSP_PART_POST, HSP_PART_EVAL };
+#define HSP_N_PARTS 5
+
+/* Names of cuts (hsp_layout.cut): a parameter's use is cut as tp_family + 1; homes and owned parts
+ * have names of their own, so that their extents become symbols of their own. */
+#define HSP_CUT_HOME  0x80000000u
+#define HSP_CUT_OWNED 0xC0000000u
+
+/* One tensor of the stage's programs. */
+struct hsp_value {
+    const char *name;
+    uint8_t dtype, cls; /* HSP_CLASS_MICRO until set_classes: MICRO or SCRATCH by its uses */
+    uint8_t state_kind; /* HSP_CLASS_STATE */
+    bool batch_dim0;
+    uint32_t tensor;      /* graph tensor it is a version of, HSP_NONE */
+    uint32_t next;        /* next version of the same graph tensor, HSP_NONE */
+    uint32_t param;       /* STATE, uses, accumulators, gradients: parameter; else HSP_NONE */
+    uint32_t parts;       /* mask of parts in which a step touches it */
+    struct hsp_layout at; /* per member */
+    bool *present;        /* per member; NULL: on all */
+    uint32_t alias;       /* a parameter's use: the STATE value that serves members marked below */
+    bool *is_alias;       /* per member; NULL: none */
+};
+
+struct hsp_step {
+    uint8_t kind, op, queue, n_in, n_out;
+    uint32_t in[HSP_MAX_IN], out[HSP_MAX_OUT]; /* values */
+    uint32_t arg;                              /* load, stat; RESHARD: number of the reshard */
+    uint32_t node;
+    uint32_t only; /* the one member that runs it; HSP_NONE: all */
+    struct hsp_attrs at;
+    uint32_t
+        origin_value[2]; /* the origin coordinate is the first of dim origin_dim of this value */
+    uint8_t origin_dim[2];
+};
+
+struct hsp_code {
+    struct hsp_step *step; /* owned */
+    size_t n, cap;
+};
+
+struct hsp_stagecode {
+    uint32_t stream, stage;
+    const struct hsp_stage *group;
+    struct hsp_value *value; /* owned */
+    size_t n_values, cap_values;
+    struct hsp_code part[HSP_N_PARTS];
+    uint32_t *version; /* [graph tensor]: first version here, HSP_NONE */
+    uint32_t *acc;     /* [param]: accumulator value, HSP_NONE */
+    uint32_t *state;   /* [param * HSP_N_STATE_KINDS + kind]: STATE value, HSP_NONE */
+    int64_t bound;     /* largest micro-batch */
+    uint32_t n_owned;  /* names of owned parts given so far */
+};
+
+/* A Reshard of the plan with its moves; steps on several stages name it. */
+struct hsp_reshard {
+    const char *name;
+    bool batch_dim0;
+    struct hsp_moves moves;
+};
+
+struct hsp_compiler {
+    const struct hsp_graph *g;
+    const struct hsp_plan *p;
+    const struct hsp_train_spec *t;
+    struct hsp_arena *arena;     /* of the result */
+    bool eval;                   /* programs have an Eval segment */
+    const bool *units;           /* hsp_param_units */
+    uint32_t *grad_of;           /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
+    struct hsp_cover *home;      /* [param], owned */
+    uint32_t n_homes;            /* of them initialised */
+    struct hsp_stagecode *stage; /* all stages of all streams, in order */
+    uint32_t n_stages;
+    uint32_t *first_stage;       /* [stream]: index of its first stage */
+    struct hsp_reshard *reshard; /* owned */
+    size_t n_reshards, cap_reshards;
+    uint32_t channel; /* next free one */
+    int64_t *load;    /* [rank]: elements sent so far */
+};
+
+enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                   struct hsp_err *err);
+void hsp_stagecode_fini(struct hsp_stagecode *s);
+
+/* Adds a value and returns its number; @v is copied. */
+enum hsp_status hsp_value_add(struct hsp_stagecode *s, const struct hsp_value *v, uint32_t *ret,
+                              struct hsp_err *err);
+/* A value that is a version of graph tensor @tensor with layout @at; linked behind the others. */
+enum hsp_status hsp_value_version(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t tensor,
+                                  const char *suffix, const struct hsp_layout *at, uint32_t *ret,
+                                  struct hsp_err *err);
+/* Inserts @step at index @at of the part (SIZE_MAX: at the end) and marks the values it touches. */
+enum hsp_status hsp_step_add(struct hsp_stagecode *s, enum hsp_part part, size_t at,
+                             const struct hsp_step *step, struct hsp_err *err);
+/* An all-empty step of @kind. */
+struct hsp_step hsp_step_make(uint8_t kind, uint8_t queue);
+/* Index after the step of @part that writes @value; SIZE_MAX if none does. */
+size_t hsp_step_after(const struct hsp_stagecode *s, enum hsp_part part, uint32_t value);
+
+/* Adds the boxes that members hold of @v to @ret: addends named by rank. @skip_alias: members whose
+ * use is their STATE tensor are left out. */
+enum hsp_status hsp_value_cover(const struct hsp_stagecode *s, const struct hsp_value *v,
+                                bool skip_alias, struct hsp_cover *ret, struct hsp_err *err);
+/* Resolves and stores a Reshard. Covers are normalised here. */
+enum hsp_status hsp_reshard_add(struct hsp_compiler *c, const char *name, bool batch_dim0,
+                                bool owner_bytes, struct hsp_cover *src, struct hsp_cover *dst,
+                                uint32_t *ret, struct hsp_err *err);
+/* The same moves under new channels. */
+enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint32_t *ret,
+                                  struct hsp_err *err);
+
+/* lower.c: forward and backward nodes of one stream; then the statistics and Eval. */
+enum hsp_status hsp_lower_stream(struct hsp_compiler *c, uint32_t stream, struct hsp_err *err);
+/* parampart.c: state tensors, uses and Pre of all stages; before lowering. */
+enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err);
+/* Post of all stages; after lowering. */
+enum hsp_status hsp_param_post(struct hsp_compiler *c, struct hsp_err *err);
+
+#endif
