@@ -1,5 +1,6 @@
 /* Gradients of whole models against central differences, in fp64 with the oracle's formulas. */
 #include "daemon/graph/autodiff.h"
+#include "daemon/graph/builder.h"
 #include "tests/lib/naive_graph.h"
 #include "tests/lib/testlib.h"
 
@@ -32,12 +33,9 @@ static double derivative(struct hsp_naive_values *x, uint32_t t, int64_t i)
 
 enum { SAMPLES = 4 };
 
-static void gradients_match(const struct hsp_model_spec *spec)
+static void gradients_of_graph(const struct hsp_graph *g)
 {
-    struct hsp_graph *g = NULL;
     struct hsp_naive_values x;
-    struct hsp_err err = {0};
-    assert_ok(hsp_graph_build(spec, &g, &err), &err);
     hsp_naive_values_init(&x, g, 3);
     hsp_naive_values_random(&x, hsp_test_seed(), 0.3);
     hsp_naive_run(&x, 0, g->n_nodes);
@@ -59,6 +57,14 @@ static void gradients_match(const struct hsp_model_spec *spec)
     }
     assert_true(alive > g->n_params); /* the comparison is not about zeros */
     hsp_naive_values_fini(&x);
+}
+
+static void gradients_match(const struct hsp_model_spec *spec)
+{
+    struct hsp_graph *g = NULL;
+    struct hsp_err err = {0};
+    assert_ok(hsp_graph_build(spec, &g, &err), &err);
+    gradients_of_graph(g);
     hsp_graph_free(g);
 }
 
@@ -129,12 +135,107 @@ static void gradients_add_up_over_the_batch(void **state)
     hsp_graph_free(g);
 }
 
+/* Ops and uses no family has: a number no parameter stands behind spread over a tensor, unflatten,
+ * a tensor added to itself, a weight used by three layers, a scalar spread again. */
+static void gradients_of_odd_uses(void **state)
+{
+    (void)state;
+    struct hsp_arena *arena = hsp_arena_new(1 << 24);
+    struct hsp_graph *g = hsp_arena_alloc(arena, sizeof *g);
+    struct hsp_err err = {0};
+    *g = (struct hsp_graph){.arena = arena, .spec = spec_of("gpt", 1, false), .n_layers = 3};
+    struct hsp_builder b = hsp_builder_of(g, &err);
+    struct hsp_extent batch = {HSP_EXT_BATCH, 1}, seq = {HSP_EXT_SEQ, 1};
+    struct hsp_attrs at = {.i = {6}};
+    struct hsp_param_def table = {.rank = 2, .d = {7, 6}, .init = HSP_INIT_NORMAL, .tp_dim = -1},
+                         square = {.rank = 2, .d = {6, 6}, .init = HSP_INIT_NORMAL, .tp_dim = -1};
+    uint32_t ids = hsp_build_input(&b, "ids", HSP_LOAD_IDS, batch, seq);
+    uint32_t w = hsp_build_param(&b, "w", &table), v = hsp_build_param(&b, "v", &square);
+    uint32_t x = hsp_build_op(&b, HSP_OP_EMBED, NULL, (uint32_t[]){ids, w}, "x");
+    uint32_t n = hsp_build_op(&b, HSP_OP_COUNT, NULL, &ids, "n");
+    uint32_t y = hsp_build_op(&b, HSP_OP_BROADCAST, NULL, (uint32_t[]){n, x}, "y");
+    x = hsp_build_op(&b, HSP_OP_ADD, NULL, (uint32_t[]){x, y}, "xy");
+    x = hsp_build_op(&b, HSP_OP_FLATTEN, &at, &x, "flat");
+    x = hsp_build_op(&b, HSP_OP_UNFLATTEN, &at, &x, "back");
+    for (int i = 0; i < 3; i++) {
+        x = hsp_build_op(&b, HSP_OP_LINEAR, NULL, (uint32_t[]){x, v}, hsp_build_name(&b, "l%d", i));
+        x = hsp_build_op(&b, HSP_OP_GELU, NULL, &x, hsp_build_name(&b, "a%d", i));
+    }
+    x = hsp_build_op(&b, HSP_OP_ADD, NULL, (uint32_t[]){x, x}, "twice");
+    uint32_t s = hsp_build_op(&b, HSP_OP_SUM, NULL, &x, "s");
+    y = hsp_build_op(&b, HSP_OP_BROADCAST, NULL, (uint32_t[]){s, x}, "spread");
+    x = hsp_build_op(&b, HSP_OP_ADD, NULL, (uint32_t[]){x, y}, "mix");
+    x = hsp_build_op(&b, HSP_OP_LINEAR, NULL, (uint32_t[]){x, w}, "logits");
+    hsp_build_loss(&b, x, seq);
+    assert_ok(b.st, &err);
+    assert_ok(hsp_graph_autodiff(g, &err), &err);
+    hsp_graph_check(g);
+    assert_int_equal(g->params[1].n_grads, 3);
+    for (uint32_t i = g->n_forward; i < g->n_nodes; i++) { /* none for n, none for ids */
+        for (uint8_t k = 0; k < g->nodes[i].n_out; k++) {
+            assert_string_not_equal(g->tensors[g->nodes[i].out[k]].name, "n.grad");
+        }
+    }
+    gradients_of_graph(g);
+    hsp_graph_free(g);
+}
+
+static void a_weight_used_too_often_is_refused(void **state)
+{
+    (void)state;
+    struct hsp_arena *arena = hsp_arena_new(1 << 24);
+    struct hsp_graph *g = hsp_arena_alloc(arena, sizeof *g);
+    struct hsp_err err = {0};
+    *g = (struct hsp_graph){.arena = arena, .spec = spec_of("gpt", 1, false), .n_layers = 3};
+    struct hsp_builder b = hsp_builder_of(g, &err);
+    struct hsp_extent batch = {HSP_EXT_BATCH, 1}, seq = {HSP_EXT_SEQ, 1};
+    struct hsp_param_def square = {.rank = 2, .d = {7, 7}, .tp_dim = -1};
+    uint32_t ids = hsp_build_input(&b, "ids", HSP_LOAD_IDS, batch, seq);
+    uint32_t v = hsp_build_param(&b, "v", &square);
+    uint32_t x = hsp_build_op(&b, HSP_OP_EMBED, NULL, (uint32_t[]){ids, v}, "x");
+    for (int i = 0; i < 4; i++) {
+        x = hsp_build_op(&b, HSP_OP_LINEAR, NULL, (uint32_t[]){x, v}, hsp_build_name(&b, "l%d", i));
+    }
+    hsp_build_loss(&b, x, seq);
+    assert_ok(b.st, &err);
+    assert_status(hsp_graph_autodiff(g, &err), HSP_ELIMIT);
+    assert_err(&err, HSP_ELIMIT, "v: used more than 4 times");
+    hsp_graph_free(g);
+}
+
+/* An op whose operands do not fit is named; the builder stays failed. */
+static void misfits_are_named(void **state)
+{
+    (void)state;
+    struct hsp_arena *arena = hsp_arena_new(1 << 24);
+    struct hsp_graph *g = hsp_arena_alloc(arena, sizeof *g);
+    struct hsp_err err = {0};
+    *g = (struct hsp_graph){.arena = arena, .spec = spec_of("gpt", 1, false), .n_layers = 3};
+    struct hsp_builder b = hsp_builder_of(g, &err);
+    struct hsp_extent batch = {HSP_EXT_BATCH, 1}, seq = {HSP_EXT_SEQ, 1};
+    struct hsp_param_def w = {.rank = 2, .d = {7, 6}, .tp_dim = -1};
+    uint32_t ids = hsp_build_input(&b, "ids", HSP_LOAD_IDS, batch, seq);
+    uint32_t v = hsp_build_param(&b, "v", &w);
+    uint32_t x = hsp_build_op(&b, HSP_OP_EMBED, NULL, (uint32_t[]){ids, v}, "x");
+    w.d[1] = 5;
+    uint32_t u = hsp_build_param(&b, "u", &w);
+    assert_int_equal(hsp_build_op(&b, HSP_OP_LINEAR, NULL, (uint32_t[]){x, u}, "y"), HSP_NONE);
+    assert_err(&err, HSP_EINVAL, "linear y: operands do not fit");
+    uint32_t nodes = g->n_nodes;
+    assert_int_equal(hsp_build_op(&b, HSP_OP_LINEAR, NULL, (uint32_t[]){x, v}, "z"), HSP_NONE);
+    assert_int_equal(g->n_nodes, nodes);
+    hsp_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt_gradients),
         cmocka_unit_test(mlp_gradients),
+        cmocka_unit_test(gradients_of_odd_uses),
         cmocka_unit_test(gradients_add_up_over_the_batch),
+        cmocka_unit_test(a_weight_used_too_often_is_refused),
+        cmocka_unit_test(misfits_are_named),
     };
     return cmocka_run_group_tests_name("autodiff", tests, NULL, NULL);
 }

@@ -325,7 +325,7 @@ static void dump_reads_well(void **state)
 {
     (void)state;
     static const char want[] =
-        "model mlp: layers 1, hidden 4, heads 0, vocab 9, sequence 3, own head, fp32, 137 "
+        "model mlp: layers 1, hidden 4, heads 0, vocab 9, sequence 3, own head, fp32, 133 "
         "parameters\n"
         "parameters:\n"
         "  embed.weight [9, 4] init normal 1, decay, gradient embed.weight.grad\n"
