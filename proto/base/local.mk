@@ -6,7 +6,7 @@ proto_base_libbase_a_SOURCES = \
   proto/base/err.c proto/base/err.h \
   proto/base/hash.c proto/base/hash.h \
   proto/base/map.c proto/base/map.h \
-  proto/base/rng.c proto/base/rng.h \
+  proto/base/rng.c proto/base/rng.h proto/base/simd.h \
   proto/base/size.h \
   proto/base/str.c proto/base/str.h \
   proto/base/vec.c proto/base/vec.h

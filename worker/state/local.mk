@@ -1,7 +1,18 @@
 noinst_LIBRARIES += worker/state/libstate.a
 worker_state_libstate_a_SOURCES = \
-  worker/state/safetensors.c worker/state/safetensors.h
+  worker/state/boxhash.c worker/state/boxhash.h \
+  worker/state/ckpt.c worker/state/ckpt.h \
+  worker/state/ckpt_files.c worker/state/ckpt_files.h \
+  worker/state/ckpt_shard.c \
+  worker/state/region.c worker/state/region.h \
+  worker/state/safetensors.c worker/state/safetensors.h \
+  worker/state/segment.c worker/state/segment.h \
+  worker/state/segment_dir.c worker/state/segment_dir.h \
+  worker/state/shards.c worker/state/shards.h
 worker_state_libstate_a_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
+# The hashes are to be vector code.
+worker_state_libstate_a_CFLAGS = $(AM_CFLAGS) -O3
+EXTRA_DIST += worker/state/README.md
 
 # What links libstate needs these behind it.
-STATE_LIBS = worker/state/libstate.a proto/op/libop.a $(CJSON_LIBS) $(BASE_LIBS)
+STATE_LIBS = worker/state/libstate.a proto/layout/liblayout.a proto/op/libop.a $(CJSON_LIBS) $(BASE_LIBS)

@@ -1,4 +1,15 @@
-state_tests = tests/unit/state/safetensors_test
+state_tests = \
+  tests/unit/state/ckpt_test \
+  tests/unit/state/region_test \
+  tests/unit/state/safetensors_test \
+  tests/unit/state/segment_test
 check_PROGRAMS += $(state_tests)
 TESTS += $(state_tests)
+state_test_lib = tests/unit/state/statelib.c tests/unit/state/statelib.h
+tests_unit_state_ckpt_test_SOURCES = tests/unit/state/ckpt_test.c $(state_test_lib)
+tests_unit_state_ckpt_test_LDADD = $(TEST_LIBS) $(STATE_LIBS)
+tests_unit_state_region_test_SOURCES = tests/unit/state/region_test.c $(state_test_lib)
+tests_unit_state_region_test_LDADD = $(TEST_LIBS) $(STATE_LIBS)
 tests_unit_state_safetensors_test_LDADD = $(TEST_LIBS) $(STATE_LIBS)
+tests_unit_state_segment_test_SOURCES = tests/unit/state/segment_test.c $(state_test_lib)
+tests_unit_state_segment_test_LDADD = $(TEST_LIBS) $(STATE_LIBS)

@@ -7,17 +7,9 @@
  */
 #ifndef HSP_CPU_H
 #define HSP_CPU_H
+#include "proto/base/simd.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/workpool.h"
-
-/* One build runs everywhere and uses wide vectors where the machine has them. Sanitizers cannot run
- * the loader's resolvers, clang 14 does not take the attribute on static functions. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(HSP_DEBUG)
-#define HSP_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define HSP_CLONES
-#endif
 
 /* Loops over the terms of a series must vanish for the loop around them to become vector code. */
 #if defined(__clang__)

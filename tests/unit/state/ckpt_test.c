@@ -1,0 +1,354 @@
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/state/statelib.h"
+#include "worker/state/ckpt.h"
+#include "worker/state/safetensors.h"
+
+#define MAX_PARTS  8
+#define N_TENSORS  4
+#define MAX_PIECES (N_TENSORS * 3 * MAX_PARTS)
+
+static const struct tensor {
+    const char *name;
+    uint8_t rank;
+    int64_t full[HSP_MAX_RANK];
+} tensors[N_TENSORS] = {
+    {"wte.weight", 2, {23, 8}},
+    {"h.0.attn.q.weight", 2, {8, 8}},
+    {"h.0.attn.q.bias", 1, {8}},
+    {"scale", 0, {0}},
+};
+
+/* A state cut at random into parts, dealt to ranks. */
+struct layout {
+    struct hsp_ckpt_piece piece[MAX_PIECES];
+    uint32_t rank[MAX_PIECES];
+    size_t n;
+};
+
+static void layout_init(struct layout *l, uint64_t seed, uint32_t n_ranks, uint64_t version)
+{
+    l->n = 0;
+    for (uint32_t t = 0; t < N_TENSORS; t++) {
+        struct hsp_box whole = hsp_box_whole(tensors[t].rank, tensors[t].full), part[MAX_PARTS];
+        for (uint8_t kind = 0; kind < 3; kind++) {
+            size_t n = random_cuts(&whole, MAX_PARTS - 1, "parts", seed * 50 + t * 3 + kind, part);
+            for (size_t i = 0; i < n; i++) {
+                /* the memory holds more than the part that is written */
+                struct hsp_box held = part[i];
+                for (uint8_t d = 0; d < held.rank; d++) {
+                    held.hi[d] = (seed + i) % 2 ? held.hi[d] : whole.hi[d];
+                }
+                float *data = malloc((size_t)hsp_box_count(&held) * 4);
+                assert_non_null(data);
+                fill_box(HSP_F32, t, kind, version, tensors[t].full, &held, data);
+                l->rank[l->n] = (uint32_t)(hsp_test_rand("deal", seed * 999 + l->n) % n_ranks);
+                l->piece[l->n++] = (struct hsp_ckpt_piece){tensors[t].name, t,       kind, HSP_F32,
+                                                           tensors[t].full, part[i], held, data};
+            }
+        }
+    }
+}
+
+static void layout_fini(struct layout *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        free((void *)(uintptr_t)l->piece[i].data);
+    }
+}
+
+static enum hsp_status write_rank(const char *dir, const struct hsp_ckpt_info *info,
+                                  const struct layout *l, uint32_t rank, struct hsp_err *err)
+{
+    struct hsp_ckpt_piece mine[MAX_PIECES];
+    size_t n = 0;
+    uint64_t bytes;
+    for (size_t i = 0; i < l->n; i++) {
+        if (l->rank[i] == rank) {
+            mine[n++] = l->piece[i];
+        }
+    }
+    return hsp_ckpt_write_shard(dir, info, rank, mine, n, &bytes, err);
+}
+
+static struct hsp_ckpt_info info_of(uint64_t step, uint32_t n_ranks)
+{
+    return (struct hsp_ckpt_info){"gpt", step, 2, 7, n_ranks};
+}
+
+#define CONFIG "{\"family\":\"gpt\"}"
+
+static void write_step(const char *dir, uint64_t step, uint32_t n_ranks, uint64_t seed)
+{
+    struct hsp_ckpt_info info = info_of(step, n_ranks);
+    struct layout l;
+    struct hsp_err err = {0};
+    layout_init(&l, seed, n_ranks, step);
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        assert_ok(write_rank(dir, &info, &l, r, &err), &err);
+    }
+    assert_ok(hsp_ckpt_commit(dir, &info, CONFIG, &err), &err);
+    layout_fini(&l);
+}
+
+static int64_t wrong_tensors(const struct hsp_ckpt *c, uint64_t version)
+{
+    float x[23 * 8];
+    int64_t wrong = 0;
+    struct hsp_err err = {0};
+    for (size_t i = 0; i < hsp_ckpt_count(c); i++) {
+        const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor(c, i);
+        struct hsp_box whole = hsp_box_whole(t->rank, t->full);
+        assert_ok(hsp_ckpt_read(c, t, &whole, &whole, x, &err), &err);
+        wrong += wrong_in_box(HSP_F32, t->tensor, t->kind, version, t->full, &whole, &whole, x);
+    }
+    return wrong;
+}
+
+static int setup(void **state)
+{
+    *state = hsp_test_tmpdir();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    hsp_test_rmdir(*state);
+    free(*state);
+    return 0;
+}
+
+static void any_region_comes_back_from_any_layout(void **state)
+{
+    struct hsp_err err = {0};
+    for (uint64_t step = 0; step < 12; step++) {
+        struct hsp_ckpt *c;
+        write_step(*state, step, 1 + (uint32_t)(step % 5), step);
+        assert_ok(hsp_ckpt_open(*state, step, &c, &err), &err);
+        assert_int_equal(hsp_ckpt_count(c), N_TENSORS * 3);
+        assert_string_equal(hsp_ckpt_config(c), CONFIG);
+        assert_string_equal(hsp_ckpt_about(c)->job, "gpt");
+        assert_true(hsp_ckpt_about(c)->term == 2 && hsp_ckpt_about(c)->epoch == 7);
+        assert_ok(hsp_ckpt_verify(c, &err), &err);
+        assert_int_equal(wrong_tensors(c, step), 0);
+        for (uint64_t i = 0; i < 30; i++) {
+            const struct tensor *t = &tensors[i % N_TENSORS];
+            uint8_t kind = (uint8_t)(i % 3);
+            const struct hsp_ckpt_tensor *ct = hsp_ckpt_find(c, t->name, kind);
+            struct hsp_box whole = hsp_box_whole(t->rank, t->full);
+            struct hsp_box dst = random_inside(&whole, "dst", step * 99 + i);
+            struct hsp_box want = random_inside(&dst, "want", step * 99 + i);
+            float x[23 * 8];
+            assert_non_null(ct);
+            assert_ok(hsp_ckpt_read(c, ct, &want, &dst, x, &err), &err);
+            assert_int_equal(wrong_in_box(HSP_F32, (uint32_t)(i % N_TENSORS), kind, step, t->full,
+                                          &want, &dst, x),
+                             0);
+        }
+        struct hsp_box out = hsp_box_whole(2, tensors[0].full);
+        out.hi[0]++;
+        assert_status(hsp_ckpt_read(c, hsp_ckpt_find(c, "wte.weight", 0), &out, &out, NULL, &err),
+                      HSP_EINVAL);
+        assert_null(hsp_ckpt_find(c, "wte.weight", 3));
+        hsp_ckpt_close(c);
+    }
+}
+
+static void commit_refuses_what_is_not_whole(void **state)
+{
+    struct hsp_ckpt_info info = info_of(5, 3), other = info;
+    struct hsp_err err = {0};
+    struct layout l;
+    struct hsp_ckpt *c;
+    uint64_t *steps;
+    size_t n;
+    layout_init(&l, 1, 3, 5);
+    assert_ok(write_rank(*state, &info, &l, 0, &err), &err);
+    assert_ok(write_rank(*state, &info, &l, 1, &err), &err);
+    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err),
+                  HSP_EDIGEST); /* rank 2 is missing */
+    other.epoch = 6;
+    assert_ok(write_rank(*state, &other, &l, 2, &err), &err);
+    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err),
+                  HSP_EDIGEST); /* of another attempt */
+    struct hsp_ckpt_piece mine[MAX_PIECES];
+    size_t k = 0;
+    for (size_t i = 0; i < l.n; i++) {
+        if (l.rank[i] == 2) {
+            mine[k++] = l.piece[i];
+        }
+    }
+    assert_true(k > 2);
+    assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k - 1, NULL, &err), &err); /* a hole */
+    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err), HSP_EDIGEST);
+    mine[k] = mine[0];
+    assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k + 1, NULL, &err), &err); /* twice */
+    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err), HSP_EDIGEST);
+    assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
+    assert_int_equal(n, 0);
+    free(steps);
+    assert_status(hsp_ckpt_open(*state, 5, &c, &err), HSP_ENOENT);
+    assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k, NULL, &err), &err);
+    assert_ok(hsp_ckpt_commit(*state, &info, CONFIG, &err), &err);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_ok(write_rank(*state, &info, &l, r, &err), &err);
+    }
+    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err), HSP_EEXIST);
+    assert_status(hsp_ckpt_write_shard(*state, &info, 3, mine, k, NULL, &err), HSP_EINVAL);
+    mine[0].kind = 9;
+    assert_status(hsp_ckpt_write_shard(*state, &info, 2, mine, k, NULL, &err), HSP_EINVAL);
+    assert_ok(hsp_ckpt_abandon(*state, 5, &err), &err);
+    assert_ok(hsp_ckpt_abandon(*state, 5, &err), &err);
+    layout_fini(&l);
+}
+
+/* 1 when the damage is noticed; else what is read must be right. */
+static int noticed(const char *dir, uint64_t step)
+{
+    struct hsp_ckpt *c;
+    struct hsp_err err = {0};
+    if (hsp_ckpt_open(dir, step, &c, &err) != HSP_OK) {
+        return 1;
+    }
+    int seen = hsp_ckpt_verify(c, &err) == HSP_EDIGEST;
+    assert_true(seen || wrong_tensors(c, step) == 0);
+    hsp_ckpt_close(c);
+    return seen;
+}
+
+static void damage_never_reads_as_state(void **state)
+{
+    char path[4096];
+    const char *files[] = {"manifest.json", "shard-00001-model-00001-of-00001.safetensors",
+                           "shard-00002-model-00001-of-00001.safetensors"};
+    write_step(*state, 3, 2, 4);
+    assert_int_equal(noticed(*state, 3), 0);
+    for (int f = 0; f < 3; f++) {
+        (void)snprintf(path, sizeof(path), "%s/step-0000000003/%s", (char *)*state, files[f]);
+        uint64_t size = size_of(path), data = 0;
+        int tries = 0, seen = 0;
+        for (uint64_t i = 0; i < 300; i++) {
+            uint64_t at = hsp_test_rand("at", (uint64_t)f * 1000 + i) % size;
+            int bit = (int)(i % 8);
+            flip_bit(path, at, bit);
+            tries++;
+            seen += noticed(*state, 3);
+            flip_bit(path, at, bit);
+        }
+        for (uint64_t at = size - 64; at < size; at++) { /* the data's end */
+            flip_bit(path, at, 6);
+            data += (uint64_t)noticed(*state, 3);
+            flip_bit(path, at, 6);
+        }
+        assert_true(f == 0 || data == 64);
+        /* not noticed: white space, and what is there for PyTorch only */
+        assert_true(seen > tries / 3);
+    }
+    assert_int_equal(noticed(*state, 3), 0);
+    for (int f = 2; f >= 0; f--) {
+        (void)snprintf(path, sizeof(path), "%s/step-0000000003/%s", (char *)*state, files[f]);
+        uint64_t size = size_of(path);
+        cut_file(path, size - 2);
+        assert_int_equal(noticed(*state, 3), 1);
+        cut_file(path, size / 3);
+        assert_int_equal(noticed(*state, 3), 1);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(noticed(*state, 3), 1);
+    }
+}
+
+static void shards_of_two_steps_do_not_mix(void **state)
+{
+    char a[4096], b[4096];
+    write_step(*state, 1, 2, 4);
+    write_step(*state, 2, 2, 4);
+    const char *file = "shard-00001-model-00001-of-00001.safetensors";
+    (void)snprintf(a, sizeof(a), "%s/step-0000000001/%s", (char *)*state, file);
+    (void)snprintf(b, sizeof(b), "%s/step-0000000002/%s", (char *)*state, file);
+    assert_int_equal(rename(a, b), 0);
+    assert_int_equal(noticed(*state, 2), 1);
+}
+
+static void newest_and_prune(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_ckpt *c;
+    char path[4096];
+    uint64_t *steps;
+    size_t n;
+    assert_status(hsp_ckpt_open_newest(*state, &c, &err), HSP_ENOENT);
+    for (uint64_t s = 10; s <= 50; s += 10) {
+        write_step(*state, s, 2, s);
+    }
+    (void)snprintf(path, sizeof(path), "%s/step-0000000020.tmp", (char *)*state);
+    assert_int_equal(mkdir(path, 0755), 0);
+    (void)snprintf(path, sizeof(path), "%s/step-0000000060.tmp", (char *)*state);
+    assert_int_equal(mkdir(path, 0755), 0);
+    (void)snprintf(path, sizeof(path), "%s/step-0000000050/manifest.json", (char *)*state);
+    cut_file(path, 30);
+    assert_ok(hsp_ckpt_open_newest(*state, &c, &err), &err);
+    assert_int_equal(hsp_ckpt_about(c)->step, 40);
+    hsp_ckpt_close(c);
+    assert_ok(hsp_ckpt_prune(*state, 3, &err), &err);
+    assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
+    assert_int_equal(n, 3);
+    assert_true(steps[0] == 50 && steps[1] == 40 && steps[2] == 30);
+    free(steps);
+    (void)snprintf(path, sizeof(path), "%s/step-0000000060.tmp", (char *)*state);
+    assert_int_equal(access(path, F_OK), 0); /* perhaps being written */
+    (void)snprintf(path, sizeof(path), "%s/step-0000000020.tmp", (char *)*state);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_ok(hsp_ckpt_list("/nonexistent", &steps, &n, &err), &err);
+    assert_int_equal(n, 0);
+    free(steps);
+}
+
+static void export_gives_whole_tensors(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_ckpt *c;
+    struct hsp_st_reader *r;
+    char out[4096], path[4200], text[64] = {0};
+    float x[23 * 8];
+    write_step(*state, 9, 3, 2);
+    assert_ok(hsp_ckpt_open(*state, 9, &c, &err), &err);
+    (void)snprintf(out, sizeof(out), "%s/a/final", (char *)*state);
+    assert_ok(hsp_ckpt_export(c, out, &err), &err);
+    hsp_ckpt_close(c);
+    (void)snprintf(path, sizeof(path), "%s/model.safetensors", out);
+    assert_ok(hsp_st_open(path, &r, &err), &err);
+    assert_int_equal(hsp_st_count(r), N_TENSORS);
+    for (uint32_t t = 0; t < N_TENSORS; t++) {
+        struct hsp_box whole = hsp_box_whole(tensors[t].rank, tensors[t].full);
+        const struct hsp_st_entry *e = hsp_st_find(r, tensors[t].name);
+        assert_non_null(e);
+        assert_ok(hsp_st_read(r, e, 0, x, (size_t)hsp_box_count(&whole) * 4, &err), &err);
+        assert_int_equal(wrong_in_box(HSP_F32, t, 0, 9, tensors[t].full, &whole, &whole, x), 0);
+    }
+    hsp_st_close(r);
+    (void)snprintf(path, sizeof(path), "%s/config.json", out);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof(text), f));
+    assert_string_equal(text, CONFIG);
+    assert_int_equal(fclose(f), 0);
+    /* a place where nothing can be written */
+    assert_ok(hsp_ckpt_open(*state, 9, &c, &err), &err);
+    assert_status(hsp_ckpt_export(c, path, &err), HSP_EIO);
+    hsp_ckpt_close(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(any_region_comes_back_from_any_layout, setup, teardown),
+        cmocka_unit_test_setup_teardown(commit_refuses_what_is_not_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(damage_never_reads_as_state, setup, teardown),
+        cmocka_unit_test_setup_teardown(shards_of_two_steps_do_not_mix, setup, teardown),
+        cmocka_unit_test_setup_teardown(newest_and_prune, setup, teardown),
+        cmocka_unit_test_setup_teardown(export_gives_whole_tensors, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,677 @@
+/* The happy path: every rank writes its shard into step-N.tmp and syncs it; one process commits: it
+ * reads all headers, checks coverage, writes the manifest, syncs, renames the directory to step-N.
+ *
+ * Possible failure modes: no space or a dead rank (the .tmp directory is abandoned; readers never
+ * look there); killed between the manifest and the rename (still .tmp); damage afterwards (the
+ * manifest has a digest and the hashes of the shards' metadata, these the hashes of their
+ * contents). */
+#include "worker/state/ckpt.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/hash.h"
+#include "proto/base/str.h"
+#include "proto/base/vec.h"
+#include "proto/program/program.h"
+#include "worker/state/boxhash.h"
+#include "worker/state/ckpt_files.h"
+
+#define MANIFEST_MAX (64U << 20)
+#define MAX_STEPS    1048576
+#define SLAB_BYTES   (16U << 20) /* of a tensor in memory while verifying and exporting */
+
+struct hsp_ckpt {
+    struct hsp_ckpt_info info;
+    char *config;
+    uint32_t n_shards;
+    struct hsp_ckpt_shard *shard;
+    const struct hsp_ckpt_entry **e; /* sorted by (tensor, kind) */
+    size_t n_e;
+    struct hsp_ckpt_tensor *t;
+    size_t *first; /* of each tensor in e; one more at the end */
+    size_t n_t;
+};
+
+/* ---- manifest ---- */
+
+static uint64_t text_digest(const cJSON *o)
+{
+    char *text = cJSON_PrintUnformatted(o);
+    uint64_t h = text != NULL ? hsp_hash64(text, strlen(text), HSP_CKPT_FORMAT) : 0;
+    cJSON_free(text);
+    return h;
+}
+
+static char *manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ckpt_shard *s,
+                           const char *config)
+{
+    cJSON *m = cJSON_CreateObject();
+    cJSON *shards = cJSON_AddArrayToObject(m, "shards");
+    uint64_t content = 0;
+    bool ok = shards != NULL && cJSON_AddNumberToObject(m, "format", HSP_CKPT_FORMAT) != NULL &&
+              cJSON_AddStringToObject(m, "job", info->job) != NULL &&
+              hsp_json_add_u64(m, "step", info->step) && hsp_json_add_u64(m, "term", info->term) &&
+              hsp_json_add_u64(m, "epoch", info->epoch) &&
+              cJSON_AddNumberToObject(m, "ranks", info->n_ranks) != NULL &&
+              cJSON_AddStringToObject(m, "config", config) != NULL;
+    for (uint32_t i = 0; ok && i < info->n_ranks; i++) {
+        cJSON *o = cJSON_CreateObject();
+        ok = cJSON_AddItemToArray(shards, o);
+        if (!ok) {
+            cJSON_Delete(o);
+            break;
+        }
+        ok = hsp_json_add_u64(o, "metadata", s[i].meta_hash) &&
+             hsp_json_add_u64(o, "content", s[i].content);
+        content += s[i].content;
+    }
+    ok = ok && hsp_json_add_u64(m, "content", content);
+    ok = ok && hsp_json_add_u64(m, "digest", text_digest(m));
+    char *text = ok ? cJSON_Print(m) : NULL;
+    cJSON_Delete(m);
+    return text;
+}
+
+/* Reads DIR/manifest.json into @c and *ret; HSP_EDIGEST, HSP_EVERSION. */
+static enum hsp_status manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
+                                     struct hsp_err *err)
+{
+    char path[HSP_CKPT_PATH], *text = NULL;
+    uint64_t digest = 0;
+    enum hsp_status st = hsp_ckpt_join(step_dir, HSP_CKPT_MANIFEST, path, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_read_text(path, MANIFEST_MAX, &text, err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    cJSON *m = cJSON_Parse(text);
+    free(text);
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(m, "format");
+    if (cJSON_IsNumber(format) && format->valueint != HSP_CKPT_FORMAT) {
+        st = hsp_err_set(err, HSP_EVERSION, 0, "%s: format %d, we read %d", path, format->valueint,
+                         HSP_CKPT_FORMAT);
+        cJSON_Delete(m);
+        return st;
+    }
+    bool ok = cJSON_IsNumber(format) && hsp_json_u64(m, "digest", &digest);
+    cJSON_DeleteItemFromObjectCaseSensitive(m, "digest");
+    ok = ok && digest == text_digest(m);
+    const cJSON *job = cJSON_GetObjectItemCaseSensitive(m, "job");
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(m, "config");
+    const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(m, "ranks");
+    const cJSON *shards = cJSON_GetObjectItemCaseSensitive(m, "shards");
+    ok = ok && cJSON_IsString(job) && strlen(job->valuestring) < sizeof(c->info.job) &&
+         cJSON_IsString(config) && cJSON_IsNumber(ranks) && ranks->valueint >= 1 &&
+         ranks->valueint <= HSP_CKPT_MAX_RANKS && cJSON_GetArraySize(shards) == ranks->valueint &&
+         hsp_json_u64(m, "step", &c->info.step) && hsp_json_u64(m, "term", &c->info.term) &&
+         hsp_json_u64(m, "epoch", &c->info.epoch);
+    if (!ok) {
+        cJSON_Delete(m);
+        return hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path);
+    }
+    (void)snprintf(c->info.job, sizeof(c->info.job), "%s", job->valuestring);
+    c->info.n_ranks = (uint32_t)ranks->valueint;
+    c->config = strdup(config->valuestring);
+    *ret = m;
+    return c->config != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
+}
+
+/* ---- commit ---- */
+
+static enum hsp_status open_shards(const char *step_dir, const struct hsp_ckpt_info *info,
+                                   struct hsp_ckpt_shard *s, struct hsp_err *err)
+{
+    char path[HSP_CKPT_PATH];
+    for (uint32_t i = 0; i < info->n_ranks; i++) {
+        enum hsp_status st = hsp_ckpt_shard_path(step_dir, i, path, err);
+        if (st == HSP_OK) {
+            st = hsp_ckpt_shard_open(path, &s[i], err);
+        }
+        if (st == HSP_ENOENT) {
+            return hsp_err_set(err, HSP_EDIGEST, 0, "%s is missing", path);
+        }
+        if (st != HSP_OK) {
+            return st;
+        }
+        if (s[i].rank != i || !hsp_ckpt_info_equal(&s[i].info, info)) {
+            return hsp_err_set(err, HSP_EDIGEST, 0, "%s belongs to another attempt", path);
+        }
+    }
+    return HSP_OK;
+}
+
+static void close_shards(struct hsp_ckpt_shard *s, uint32_t n)
+{
+    for (uint32_t i = 0; s != NULL && i < n; i++) {
+        hsp_ckpt_shard_close(&s[i]);
+    }
+    free(s);
+}
+
+static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_info *info,
+                                      const char *config, struct hsp_err *err)
+{
+    char path[HSP_CKPT_PATH];
+    const struct hsp_ckpt_entry **e = NULL;
+    size_t n = 0;
+    struct hsp_ckpt_shard *s = calloc(info->n_ranks, sizeof(*s));
+    if (s == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u shards", info->n_ranks);
+    }
+    enum hsp_status st = open_shards(tmp, info, s, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_coverage(s, info->n_ranks, &e, &n, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_ckpt_join(tmp, HSP_CKPT_MANIFEST, path, err);
+    }
+    if (st == HSP_OK) {
+        char *text = manifest_text(info, s, config);
+        st = text != NULL ? hsp_ckpt_write_text(path, text, err)
+                          : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
+        cJSON_free(text);
+    }
+    free(e);
+    close_shards(s, info->n_ranks);
+    return st;
+}
+
+enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
+                                const char *config_json, struct hsp_err *err)
+{
+    char tmp[HSP_CKPT_PATH], to[HSP_CKPT_PATH];
+    if (info->n_ranks == 0 || info->n_ranks > HSP_CKPT_MAX_RANKS) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "checkpoint of %u ranks", info->n_ranks);
+    }
+    enum hsp_status st = hsp_ckpt_step_dir(dir, info->step, true, tmp, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_step_dir(dir, info->step, false, to, err);
+    }
+    if (st == HSP_OK && access(to, F_OK) == 0) {
+        (void)hsp_ckpt_remove_dir(tmp, NULL); /* what is left goes with the next prune */
+        return hsp_err_set(err, HSP_EEXIST, 0, "%s is complete already", to);
+    }
+    if (st == HSP_OK) {
+        st = write_manifest(tmp, info, config_json, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_ckpt_sync_dir(tmp, err);
+    }
+    if (st == HSP_OK && rename(tmp, to) != 0) {
+        st = hsp_ckpt_io_error(err, "cannot rename to", to);
+    }
+    return st == HSP_OK ? hsp_ckpt_sync_dir(dir, err) : st;
+}
+
+enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err *err)
+{
+    char tmp[HSP_CKPT_PATH];
+    enum hsp_status st = hsp_ckpt_step_dir(dir, step, true, tmp, err);
+    return st == HSP_OK ? hsp_ckpt_remove_dir(tmp, err) : st;
+}
+
+/* ---- directory ---- */
+
+struct step_name {
+    uint64_t step;
+    bool tmp;
+};
+
+static bool parse_step(const char *file, struct step_name *ret)
+{
+    char digits[24];
+    if (strncmp(file, "step-", 5) != 0) {
+        return false;
+    }
+    size_t n = strspn(file + 5, "0123456789");
+    const char *rest = file + 5 + n;
+    if (n == 0 || n >= sizeof(digits) || (*rest != '\0' && strcmp(rest, ".tmp") != 0)) {
+        return false;
+    }
+    memcpy(digits, file + 5, n);
+    digits[n] = '\0';
+    ret->tmp = *rest != '\0';
+    const char *p = digits + strspn(digits, "0");
+    return hsp_parse_u64(*p != '\0' ? p : "0", &ret->step);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct step_name *x = a, *y = b;
+    return x->step != y->step ? (x->step > y->step ? -1 : 1) : x->tmp - y->tmp;
+}
+
+static enum hsp_status list_steps(const char *dir, struct step_name **ret, size_t *ret_n,
+                                  struct hsp_err *err)
+{
+    struct step_name *list = NULL, s;
+    size_t n = 0, cap = 0;
+    struct dirent *e;
+    enum hsp_status st = HSP_OK;
+    DIR *d = opendir(dir);
+    if (d == NULL && errno != ENOENT) {
+        return hsp_ckpt_io_error(err, "cannot open", dir);
+    }
+    while (d != NULL && st == HSP_OK && (e = readdir(d)) != NULL) {
+        if (!parse_step(e->d_name, &s)) {
+            continue;
+        }
+        if (!hsp_grow(&list, &cap, n + 1, sizeof(*list), MAX_STEPS)) {
+            st = hsp_err_set(err, HSP_ENOMEM, 0, "too many checkpoints in %s", dir);
+        } else {
+            list[n++] = s;
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d); /* read only */
+    }
+    if (st != HSP_OK) {
+        free(list);
+        return st;
+    }
+    if (n > 0) {
+        qsort(list, n, sizeof(*list), newest_first);
+    }
+    *ret = list;
+    *ret_n = n;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, struct hsp_err *err)
+{
+    struct step_name *all;
+    size_t n, k = 0;
+    enum hsp_status st = list_steps(dir, &all, &n, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    uint64_t *steps = calloc(n + 1, sizeof(*steps));
+    if (steps == NULL) {
+        free(all);
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu steps", n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!all[i].tmp) {
+            steps[k++] = all[i].step;
+        }
+    }
+    free(all);
+    *ret = steps;
+    *ret_n = k;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_prune(const char *dir, size_t keep, struct hsp_err *err)
+{
+    struct step_name *all;
+    size_t n, seen = 0;
+    enum hsp_status st = list_steps(dir, &all, &n, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        char path[HSP_CKPT_PATH];
+        bool old = all[i].tmp ? seen > 0 : seen >= (keep > 0 ? keep : 1);
+        seen += !all[i].tmp;
+        if (old) {
+            st = hsp_ckpt_step_dir(dir, all[i].step, all[i].tmp, path, err);
+            st = st == HSP_OK ? hsp_ckpt_remove_dir(path, err) : st;
+        }
+    }
+    free(all);
+    return st;
+}
+
+/* ---- reading ---- */
+
+/* Manifest against shards: nothing was exchanged since the commit. */
+static enum hsp_status match_manifest(const struct hsp_ckpt *c, const cJSON *m, struct hsp_err *err)
+{
+    const cJSON *shards = cJSON_GetObjectItemCaseSensitive(m, "shards"), *o;
+    uint32_t i = 0;
+    cJSON_ArrayForEach(o, shards)
+    {
+        uint64_t meta, content;
+        if (!hsp_json_u64(o, "metadata", &meta) || !hsp_json_u64(o, "content", &content) ||
+            meta != c->shard[i].meta_hash || content != c->shard[i].content) {
+            return hsp_err_set(err, HSP_EDIGEST, 0,
+                               "step %" PRIu64 ": shard %u is not the one committed", c->info.step,
+                               i + 1);
+        }
+        i++;
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status index_tensors(struct hsp_ckpt *c, struct hsp_err *err)
+{
+    c->t = calloc(c->n_e + 1, sizeof(*c->t));
+    c->first = calloc(c->n_e + 2, sizeof(*c->first));
+    if (c->t == NULL || c->first == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu pieces", c->n_e);
+    }
+    for (size_t i = 0; i < c->n_e; i++) {
+        const struct hsp_ckpt_tensor *t = &c->e[i]->t;
+        if (c->n_t == 0 || t->tensor != c->t[c->n_t - 1].tensor ||
+            t->kind != c->t[c->n_t - 1].kind) {
+            c->first[c->n_t] = i;
+            c->t[c->n_t++] = *t;
+        }
+    }
+    c->first[c->n_t] = c->n_e;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **ret,
+                              struct hsp_err *err)
+{
+    char path[HSP_CKPT_PATH];
+    cJSON *m = NULL;
+    struct hsp_ckpt *c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a checkpoint");
+    }
+    enum hsp_status st = hsp_ckpt_step_dir(dir, step, false, path, err);
+    if (st == HSP_OK) {
+        st = manifest_read(path, c, &m, err);
+    }
+    if (st == HSP_OK && c->info.step != step) {
+        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s holds step %" PRIu64, path, c->info.step);
+    }
+    if (st == HSP_OK && (c->shard = calloc(c->info.n_ranks, sizeof(*c->shard))) == NULL) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u shards", c->info.n_ranks);
+    }
+    if (st == HSP_OK) {
+        c->n_shards = c->info.n_ranks;
+        st = open_shards(path, &c->info, c->shard, err);
+    }
+    if (st == HSP_OK) {
+        st = match_manifest(c, m, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_ckpt_coverage(c->shard, c->n_shards, &c->e, &c->n_e, err);
+    }
+    if (st == HSP_OK) {
+        st = index_tensors(c, err);
+    }
+    cJSON_Delete(m);
+    if (st != HSP_OK) {
+        hsp_ckpt_close(c);
+        return st;
+    }
+    *ret = c;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_open_newest(const char *dir, struct hsp_ckpt **ret, struct hsp_err *err)
+{
+    uint64_t *steps;
+    size_t n;
+    struct hsp_err first = {0};
+    enum hsp_status st = hsp_ckpt_list(dir, &steps, &n, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct hsp_err e = {0};
+        st = hsp_ckpt_open(dir, steps[i], ret, &e);
+        if (st == HSP_OK || st == HSP_ENOMEM) {
+            free(steps);
+            return st == HSP_OK ? st : hsp_err_set(err, st, 0, "%s", e.msg);
+        }
+        first = i == 0 ? e : first;
+    }
+    free(steps);
+    return hsp_err_set(err, HSP_ENOENT, 0, "no checkpoint in %s%s%s", dir, n > 0 ? ": " : "",
+                       first.msg);
+}
+
+struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c)
+{
+    if (c != NULL) {
+        close_shards(c->shard, c->n_shards);
+        free(c->e);
+        free(c->t);
+        free(c->first);
+        free(c->config);
+        free(c);
+    }
+    return NULL;
+}
+
+const struct hsp_ckpt_info *hsp_ckpt_about(const struct hsp_ckpt *c)
+{
+    return &c->info;
+}
+
+const char *hsp_ckpt_config(const struct hsp_ckpt *c)
+{
+    return c->config;
+}
+
+size_t hsp_ckpt_count(const struct hsp_ckpt *c)
+{
+    return c->n_t;
+}
+
+const struct hsp_ckpt_tensor *hsp_ckpt_tensor(const struct hsp_ckpt *c, size_t i)
+{
+    return i < c->n_t ? &c->t[i] : NULL;
+}
+
+const struct hsp_ckpt_tensor *hsp_ckpt_find(const struct hsp_ckpt *c, const char *name,
+                                            uint8_t kind)
+{
+    for (size_t i = 0; i < c->n_t; i++) {
+        if (c->t[i].kind == kind && strcmp(c->t[i].name, name) == 0) {
+            return &c->t[i];
+        }
+    }
+    return NULL;
+}
+
+/* Shard that an entry belongs to. */
+static const struct hsp_st_reader *reader_of(const struct hsp_ckpt *c,
+                                             const struct hsp_ckpt_entry *e)
+{
+    uint32_t i = 0;
+    while (i + 1 < c->n_shards && !(e >= c->shard[i].e && e < c->shard[i].e + c->shard[i].n)) {
+        i++;
+    }
+    return c->shard[i].st;
+}
+
+static enum hsp_status read_part(const struct hsp_ckpt *c, const struct hsp_ckpt_entry *e,
+                                 const struct hsp_box *part, const struct hsp_box *dst_box,
+                                 void *dst, struct hsp_err *err)
+{
+    size_t elem = hsp_dtype_size(e->t.dtype);
+    struct hsp_walk w;
+    int64_t from, to;
+    enum hsp_status st = HSP_OK;
+    hsp_walk_init(&w, part, &e->box, dst_box);
+    while (st == HSP_OK && hsp_walk_next(&w, &from, &to)) {
+        st = hsp_st_read(reader_of(c, e), e->st, (uint64_t)from * elem,
+                         (uint8_t *)dst + (size_t)to * elem, (size_t)w.run * elem, err);
+    }
+    return st;
+}
+
+enum hsp_status hsp_ckpt_read(const struct hsp_ckpt *c, const struct hsp_ckpt_tensor *t,
+                              const struct hsp_box *region, const struct hsp_box *dst_box,
+                              void *dst, struct hsp_err *err)
+{
+    struct hsp_box whole = hsp_box_whole(t->rank, t->full), cut;
+    size_t i = (size_t)(t - c->t);
+    enum hsp_status st = HSP_OK;
+    if (!hsp_box_inside(region, &whole) || !hsp_box_inside(region, dst_box)) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "region outside %s", t->name);
+    }
+    for (size_t k = c->first[i]; st == HSP_OK && k < c->first[i + 1]; k++) {
+        if (hsp_box_cut(region, &c->e[k]->box, &cut)) {
+            st = read_part(c, c->e[k], &cut, dst_box, dst, err);
+        }
+    }
+    return st;
+}
+
+/* ---- verify, export ---- */
+
+/* Calls @fn with slabs of @box (ranges of dim 0) of at most SLAB_BYTES, or one row. */
+typedef enum hsp_status (*slab_fn)(void *ctx, const struct hsp_box *slab, void *buf,
+                                   struct hsp_err *err);
+static enum hsp_status each_slab(const struct hsp_box *box, size_t elem, slab_fn fn, void *ctx,
+                                 struct hsp_err *err)
+{
+    if (hsp_box_empty(box)) {
+        return HSP_OK;
+    }
+    int64_t n0 = box->rank > 0 ? box->hi[0] - box->lo[0] : 1;
+    size_t row = (size_t)(hsp_box_count(box) / n0) * elem;
+    int64_t step = (int64_t)(SLAB_BYTES / row);
+    step = step < 1 ? 1 : step > n0 ? n0 : step;
+    void *buf = malloc(row * (size_t)step);
+    if (buf == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a slab of a checkpoint");
+    }
+    enum hsp_status st = HSP_OK;
+    for (int64_t r = 0; st == HSP_OK && r < n0; r += step) {
+        struct hsp_box slab = *box;
+        if (box->rank > 0) {
+            slab.lo[0] = box->lo[0] + r;
+            slab.hi[0] = r + step < n0 ? slab.lo[0] + step : box->hi[0];
+        }
+        st = fn(ctx, &slab, buf, err);
+    }
+    free(buf);
+    return st;
+}
+
+struct verify_ctx {
+    const struct hsp_ckpt *c;
+    const struct hsp_ckpt_entry *e;
+    uint64_t sum;
+};
+
+static enum hsp_status verify_slab(void *ctx, const struct hsp_box *slab, void *buf,
+                                   struct hsp_err *err)
+{
+    struct verify_ctx *v = ctx;
+    struct hsp_box_id id = {v->e->t.tensor, v->e->t.kind, v->e->t.dtype, v->e->t.full};
+    enum hsp_status st = read_part(v->c, v->e, slab, slab, buf, err);
+    if (st == HSP_OK) {
+        v->sum += hsp_box_hash(&id, slab, slab, buf);
+    }
+    return st;
+}
+
+enum hsp_status hsp_ckpt_verify(const struct hsp_ckpt *c, struct hsp_err *err)
+{
+    for (uint32_t s = 0; s < c->n_shards; s++) {
+        for (size_t i = 0; i < c->shard[s].n; i++) {
+            const struct hsp_ckpt_entry *e = &c->shard[s].e[i];
+            struct verify_ctx v = {.c = c, .e = e};
+            enum hsp_status st =
+                each_slab(&e->box, hsp_dtype_size(e->t.dtype), verify_slab, &v, err);
+            if (st != HSP_OK) {
+                return st;
+            }
+            if (v.sum != e->hash) {
+                return hsp_err_set(err, HSP_EDIGEST, 0,
+                                   "step %" PRIu64 " shard %u: %s kind %u is damaged", c->info.step,
+                                   s + 1, e->t.name, e->t.kind);
+            }
+        }
+    }
+    return HSP_OK;
+}
+
+struct export_ctx {
+    const struct hsp_ckpt *c;
+    const struct hsp_ckpt_tensor *t;
+    struct hsp_st_writer *w;
+    size_t i;
+    uint64_t at;
+};
+
+static enum hsp_status export_slab(void *ctx, const struct hsp_box *slab, void *buf,
+                                   struct hsp_err *err)
+{
+    struct export_ctx *x = ctx;
+    size_t bytes = (size_t)hsp_box_count(slab) * hsp_dtype_size(x->t->dtype);
+    enum hsp_status st = hsp_ckpt_read(x->c, x->t, slab, slab, buf, err);
+    if (st == HSP_OK) {
+        st = hsp_st_write(x->w, x->i, x->at, buf, bytes, err);
+        x->at += bytes;
+    }
+    return st;
+}
+
+static enum hsp_status export_model(const struct hsp_ckpt *c, const char *path, struct hsp_err *err)
+{
+    struct hsp_st_meta meta = {"format", "pt"};
+    struct hsp_st_writer *w = NULL;
+    size_t n = 0;
+    struct hsp_st_entry *e = calloc(c->n_t + 1, sizeof(*e));
+    if (e == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu tensors", c->n_t);
+    }
+    for (size_t i = 0; i < c->n_t; i++) {
+        const struct hsp_ckpt_tensor *t = &c->t[i];
+        if (t->kind == HSP_STATE_PARAM) {
+            e[n] = (struct hsp_st_entry){.name = t->name, .dtype = t->dtype, .rank = t->rank};
+            memcpy(e[n++].ext, t->full, sizeof(t->full));
+        }
+    }
+    enum hsp_status st = hsp_st_create(path, e, n, &meta, 1, &w, err);
+    n = 0;
+    for (size_t i = 0; st == HSP_OK && i < c->n_t; i++) {
+        const struct hsp_ckpt_tensor *t = &c->t[i];
+        if (t->kind == HSP_STATE_PARAM) {
+            struct hsp_box whole = hsp_box_whole(t->rank, t->full);
+            struct export_ctx x = {c, t, w, n++, 0};
+            st = each_slab(&whole, hsp_dtype_size(t->dtype), export_slab, &x, err);
+        }
+    }
+    free(e);
+    if (st == HSP_OK) {
+        return hsp_st_finish(w, err);
+    }
+    if (w != NULL) {
+        hsp_st_discard(w);
+    }
+    return st;
+}
+
+enum hsp_status hsp_ckpt_export(const struct hsp_ckpt *c, const char *out, struct hsp_err *err)
+{
+    char path[HSP_CKPT_PATH], part[HSP_CKPT_PATH];
+    enum hsp_status st = hsp_ckpt_make_dir(out, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_join(out, "model.safetensors", path, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_ckpt_join(out, "model.safetensors.part", part, err);
+    }
+    if (st == HSP_OK) {
+        st = export_model(c, part, err);
+    }
+    if (st == HSP_OK && rename(part, path) != 0) {
+        st = hsp_ckpt_io_error(err, "cannot rename to", path);
+    }
+    if (st == HSP_OK) {
+        st = hsp_ckpt_join(out, "config.json", path, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_ckpt_write_text(path, c->config, err);
+    }
+    return st == HSP_OK ? hsp_ckpt_sync_dir(out, err) : st;
+}

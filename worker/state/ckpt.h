@@ -1,0 +1,105 @@
+/* Checkpoints: directories of safetensors shards under a manifest that is written last.
+ *
+ *   DIR/step-0000000100/shard-00001-model-00001-of-00001.safetensors    one for each rank, from 1
+ *                       manifest.json
+ *   DIR/step-0000000200.tmp/                                            being written; never read
+ *
+ * Role:       executors write their shard, one process commits; any layout reads any region back.
+ * Purity:     shell (files). A step is visible when its directory has its final name; that happens
+ * after all its bytes and the manifest are on disk. Threads:    each object is confined to one
+ * thread. Bounds:     HSP_CKPT_MAX_PIECES in all, HSP_CKPT_MAX_RANKS files. The shards carry the
+ * metadata that PyTorch's distributed checkpoint reader knows (DCP_SHARDING_INFO: offset of each
+ * shard in the whole tensor), with PyTorch names; ours, with boxes and content hashes, is in the
+ * key "hspmd".
+ */
+#ifndef HSP_CKPT_H
+#define HSP_CKPT_H
+#include "proto/layout/cover.h"
+#include "worker/state/region.h"
+
+#define HSP_CKPT_MAX_PIECES 1048576
+#define HSP_CKPT_MAX_RANKS  4096
+
+struct hsp_ckpt_info {
+    char job[64];
+    uint64_t step; /* version of the state: number of updates made */
+    uint64_t term, epoch;
+    uint32_t n_ranks; /* that wrote shards */
+};
+
+/* A part of a tensor that one rank writes; parts of all ranks are disjoint and cover every tensor.
+ */
+struct hsp_ckpt_piece {
+    const char *name; /* of the parameter, PyTorch path */
+    uint32_t tensor;  /* its number in the single-device graph */
+    uint8_t kind;     /* enum hsp_state_kind */
+    enum hsp_dtype dtype;
+    const int64_t *full; /* extents of the whole tensor */
+    struct hsp_box box;  /* what is written; empty ones are skipped */
+    struct hsp_box held; /* what @data holds, dense */
+    const void *data;    /* constant during the call */
+};
+
+/* Writes and syncs the shard of @rank (0-based) into the step's temporary directory, replacing a
+ * left-over of an earlier attempt. HSP_ENOSPC, HSP_EIO, HSP_EPERM, HSP_ENOMEM, HSP_EINVAL: nothing
+ * of it is left. */
+enum hsp_status hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
+                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                     uint64_t *ret_bytes, struct hsp_err *err);
+
+/* After all ranks have written: checks that the shards belong together and cover every tensor
+ * exactly once, writes the manifest and gives the directory its name. @config_json: the model's
+ * keys, kept for the export. HSP_EEXIST: the step is there already (the attempt is deleted);
+ * HSP_EDIGEST: a shard is missing, damaged or of another attempt. */
+enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
+                                const char *config_json, struct hsp_err *err);
+/* Deletes the step's temporary directory; no error when it is not there. */
+enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err *err);
+
+/* Steps that have their final name, newest first; free(). A directory that is not there has none.
+ */
+enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, struct hsp_err *err);
+/* Deletes complete steps beyond the newest @keep (>= 1), and temporary ones older than the newest.
+ */
+enum hsp_status hsp_ckpt_prune(const char *dir, size_t keep, struct hsp_err *err);
+
+struct hsp_ckpt; /* opened checkpoint, opaque */
+
+struct hsp_ckpt_tensor {
+    const char *name;
+    uint32_t tensor;
+    uint8_t kind;
+    enum hsp_dtype dtype;
+    uint8_t rank;
+    int64_t full[HSP_MAX_RANK];
+};
+
+/* Opens a complete step after checking manifest, all headers and coverage; contents are checked by
+ * hsp_ckpt_verify. HSP_ENOENT, HSP_EDIGEST (damaged: says what), HSP_EVERSION, HSP_EIO, HSP_ENOMEM.
+ */
+enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **ret,
+                              struct hsp_err *err);
+/* Newest step that opens; HSP_ENOENT when there is none, with the reason of the newest that did
+ * not. */
+enum hsp_status hsp_ckpt_open_newest(const char *dir, struct hsp_ckpt **ret, struct hsp_err *err);
+struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c); /* NULL allowed; returns NULL */
+
+const struct hsp_ckpt_info *hsp_ckpt_about(const struct hsp_ckpt *c);
+const char *hsp_ckpt_config(const struct hsp_ckpt *c);
+/* Whole tensors, sorted by (tensor, kind). */
+size_t hsp_ckpt_count(const struct hsp_ckpt *c);
+const struct hsp_ckpt_tensor *hsp_ckpt_tensor(const struct hsp_ckpt *c, size_t i);
+/* By name of the parameter; NULL when absent. */
+const struct hsp_ckpt_tensor *hsp_ckpt_find(const struct hsp_ckpt *c, const char *name,
+                                            uint8_t kind);
+/* Reads @region into @dst, which holds @dst_box, whatever layout wrote it. HSP_EINVAL: outside. */
+enum hsp_status hsp_ckpt_read(const struct hsp_ckpt *c, const struct hsp_ckpt_tensor *t,
+                              const struct hsp_box *region, const struct hsp_box *dst_box,
+                              void *dst, struct hsp_err *err);
+/* Reads everything and compares hashes. HSP_EDIGEST names file and tensor. */
+enum hsp_status hsp_ckpt_verify(const struct hsp_ckpt *c, struct hsp_err *err);
+/* OUT/model.safetensors (parameters as whole tensors) and OUT/config.json; each appears whole or
+ * not at all. OUT is made if need be. */
+enum hsp_status hsp_ckpt_export(const struct hsp_ckpt *c, const char *out, struct hsp_err *err);
+
+#endif

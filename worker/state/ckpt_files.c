@@ -1,0 +1,216 @@
+#include "worker/state/ckpt_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/str.h"
+
+static enum hsp_status path_status(int n, struct hsp_err *err)
+{
+    if (n < 0 || n >= HSP_CKPT_PATH) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "path of a checkpoint is too long");
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_step_dir(const char *dir, uint64_t step, bool tmp, char ret[HSP_CKPT_PATH],
+                                  struct hsp_err *err)
+{
+    return path_status(
+        snprintf(ret, HSP_CKPT_PATH, "%s/step-%010" PRIu64 "%s", dir, step, tmp ? ".tmp" : ""),
+        err);
+}
+
+enum hsp_status hsp_ckpt_shard_path(const char *step_dir, uint32_t rank, char ret[HSP_CKPT_PATH],
+                                    struct hsp_err *err)
+{
+    return path_status(snprintf(ret, HSP_CKPT_PATH,
+                                "%s/shard-%05u-model-00001-of-00001.safetensors", step_dir,
+                                rank + 1),
+                       err);
+}
+
+enum hsp_status hsp_ckpt_join(const char *dir, const char *name, char ret[HSP_CKPT_PATH],
+                              struct hsp_err *err)
+{
+    return path_status(snprintf(ret, HSP_CKPT_PATH, "%s/%s", dir, name), err);
+}
+
+enum hsp_status hsp_ckpt_io_error(struct hsp_err *err, const char *what, const char *path)
+{
+    int e = errno;
+    enum hsp_status code = e == ENOSPC || e == EDQUOT  ? HSP_ENOSPC
+                           : e == EACCES || e == EPERM ? HSP_EPERM
+                           : e == ENOENT               ? HSP_ENOENT
+                                                       : HSP_EIO;
+    return hsp_err_set(err, code, e, "%s %s", what, path);
+}
+
+enum hsp_status hsp_ckpt_make_dir(const char *path, struct hsp_err *err)
+{
+    char p[HSP_CKPT_PATH];
+    enum hsp_status st = path_status(snprintf(p, sizeof(p), "%s", path), err);
+    for (char *c = p; st == HSP_OK; c++) {
+        char keep = *c;
+        if (c > p && (keep == '/' || keep == '\0')) {
+            *c = '\0';
+            if (mkdir(p, 0755) != 0 && errno != EEXIST) {
+                st = hsp_ckpt_io_error(err, "cannot create", p);
+            }
+            *c = keep;
+        }
+        if (keep == '\0') {
+            break;
+        }
+    }
+    return st;
+}
+
+enum hsp_status hsp_ckpt_sync_dir(const char *path, struct hsp_err *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return hsp_ckpt_io_error(err, "cannot open", path);
+    }
+    enum hsp_status st = HSP_OK;
+    if (fsync(fd) != 0 && errno != EINVAL) { /* some file systems cannot sync a directory */
+        st = hsp_ckpt_io_error(err, "cannot sync", path);
+    }
+    (void)close(fd); /* read only */
+    return st;
+}
+
+static bool write_all(int fd, const char *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno == EINTR) {
+            continue;
+        }
+        if (k < 0) {
+            return false;
+        }
+        p += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+enum hsp_status hsp_ckpt_write_text(const char *path, const char *text, struct hsp_err *err)
+{
+    char part[HSP_CKPT_PATH];
+    enum hsp_status st = path_status(snprintf(part, sizeof(part), "%s.part", path), err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        return hsp_ckpt_io_error(err, "cannot create", part);
+    }
+    if (!write_all(fd, text, strlen(text)) || fsync(fd) != 0) {
+        st = hsp_ckpt_io_error(err, "cannot write", part);
+    }
+    if (close(fd) != 0 && st == HSP_OK) {
+        st = hsp_ckpt_io_error(err, "cannot close", part);
+    }
+    if (st == HSP_OK && rename(part, path) != 0) {
+        st = hsp_ckpt_io_error(err, "cannot rename to", path);
+    }
+    if (st != HSP_OK) {
+        (void)unlink(part); /* the first error is the one to report */
+    }
+    return st;
+}
+
+enum hsp_status hsp_ckpt_read_text(const char *path, size_t max, char **ret, struct hsp_err *err)
+{
+    struct stat sb;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return hsp_ckpt_io_error(err, "cannot open", path);
+    }
+    enum hsp_status st = HSP_OK;
+    char *text = NULL;
+    size_t n = 0;
+    if (fstat(fd, &sb) != 0) {
+        st = hsp_ckpt_io_error(err, "cannot stat", path);
+    } else if (sb.st_size < 0 || (uint64_t)sb.st_size > max) {
+        st = hsp_err_set(err, HSP_ELIMIT, 0, "%s has more than %zu bytes", path, max);
+    } else if ((text = malloc((size_t)sb.st_size + 1)) == NULL) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
+    }
+    while (st == HSP_OK && n < (size_t)sb.st_size) {
+        ssize_t k = read(fd, text + n, (size_t)sb.st_size - n);
+        if (k < 0 && errno == EINTR) {
+            continue;
+        }
+        if (k <= 0) {
+            st = hsp_ckpt_io_error(err, "cannot read", path);
+            break;
+        }
+        n += (size_t)k;
+    }
+    (void)close(fd); /* read only */
+    if (st != HSP_OK) {
+        free(text);
+        return st;
+    }
+    text[n] = '\0';
+    *ret = text;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err)
+{
+    char file[HSP_CKPT_PATH];
+    struct dirent *e;
+    enum hsp_status st = hsp_ckpt_join(path, HSP_CKPT_MANIFEST, file, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    (void)unlink(file); /* may not be there */
+    DIR *d = opendir(path);
+    if (d == NULL) {
+        return errno == ENOENT ? HSP_OK : hsp_ckpt_io_error(err, "cannot open", path);
+    }
+    while (st == HSP_OK && (e = readdir(d)) != NULL) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) {
+            continue;
+        }
+        st = hsp_ckpt_join(path, e->d_name, file, err);
+        if (st == HSP_OK && unlink(file) != 0 && errno != ENOENT) {
+            st = hsp_ckpt_io_error(err, "cannot remove", file);
+        }
+    }
+    (void)closedir(d); /* read only */
+    if (st == HSP_OK && rmdir(path) != 0 && errno != ENOENT) {
+        st = hsp_ckpt_io_error(err, "cannot remove", path);
+    }
+    return st;
+}
+
+bool hsp_json_add_u64(cJSON *o, const char *key, uint64_t v)
+{
+    char text[24];
+    (void)snprintf(text, sizeof(text), "%" PRIu64, v);
+    return cJSON_AddStringToObject(o, key, text) != NULL;
+}
+
+bool hsp_json_u64(const cJSON *o, const char *key, uint64_t *ret)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    return cJSON_IsString(v) && hsp_parse_u64(v->valuestring, ret);
+}
+
+bool hsp_ckpt_info_equal(const struct hsp_ckpt_info *a, const struct hsp_ckpt_info *b)
+{
+    return strcmp(a->job, b->job) == 0 && a->step == b->step && a->term == b->term &&
+           a->epoch == b->epoch && a->n_ranks == b->n_ranks;
+}

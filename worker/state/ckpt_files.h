@@ -1,0 +1,66 @@
+/* Inside of checkpoints: paths, text files, and the metadata of a shard. */
+#ifndef HSP_CKPT_FILES_H
+#define HSP_CKPT_FILES_H
+#include <cjson/cJSON.h>
+
+#include "worker/state/ckpt.h"
+#include "worker/state/safetensors.h"
+
+#define HSP_CKPT_PATH     4096
+#define HSP_CKPT_FORMAT   1
+#define HSP_CKPT_MANIFEST "manifest.json"
+
+/* DIR/step-N, DIR/step-N.tmp, and a shard's file name. HSP_ELIMIT: path too long. */
+enum hsp_status hsp_ckpt_step_dir(const char *dir, uint64_t step, bool tmp, char ret[HSP_CKPT_PATH],
+                                  struct hsp_err *err);
+enum hsp_status hsp_ckpt_shard_path(const char *step_dir, uint32_t rank, char ret[HSP_CKPT_PATH],
+                                    struct hsp_err *err);
+enum hsp_status hsp_ckpt_join(const char *dir, const char *name, char ret[HSP_CKPT_PATH],
+                              struct hsp_err *err);
+
+enum hsp_status hsp_ckpt_io_error(struct hsp_err *err, const char *what, const char *path);
+/* mkdir -p */
+enum hsp_status hsp_ckpt_make_dir(const char *path, struct hsp_err *err);
+enum hsp_status hsp_ckpt_sync_dir(const char *path, struct hsp_err *err);
+/* Writes PATH.part, syncs, renames. */
+enum hsp_status hsp_ckpt_write_text(const char *path, const char *text, struct hsp_err *err);
+/* *ret is NUL-terminated, free(). HSP_ELIMIT above @max bytes. */
+enum hsp_status hsp_ckpt_read_text(const char *path, size_t max, char **ret, struct hsp_err *err);
+/* Deletes a step's directory, its manifest first, so that a half deleted one is not complete. */
+enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err);
+
+/* Numbers beyond 2^53 travel as strings (architecture D16). */
+bool hsp_json_add_u64(cJSON *o, const char *key, uint64_t v);
+bool hsp_json_u64(const cJSON *o, const char *key, uint64_t *ret);
+
+/* One piece as a shard's metadata tells it. */
+struct hsp_ckpt_entry {
+    struct hsp_ckpt_tensor t; /* name points into the shard's JSON */
+    struct hsp_box box;
+    uint64_t hash;
+    const struct hsp_st_entry *st; /* in the shard's reader */
+};
+struct hsp_ckpt_shard {
+    struct hsp_st_reader *st;
+    cJSON *meta;
+    struct hsp_ckpt_info info;
+    uint32_t rank;
+    uint64_t content; /* sum of the hashes */
+    uint64_t meta_hash;
+    size_t n;
+    struct hsp_ckpt_entry *e;
+};
+/* Opens a shard and checks that header and metadata say the same. HSP_EDIGEST, HSP_EVERSION, ... */
+enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret,
+                                    struct hsp_err *err);
+void hsp_ckpt_shard_close(struct hsp_ckpt_shard *s);
+
+/* Same job, step, term, epoch and number of ranks. */
+bool hsp_ckpt_info_equal(const struct hsp_ckpt_info *a, const struct hsp_ckpt_info *b);
+/* Every tensor of all shards is covered exactly once; HSP_EDIGEST names the first that is not.
+ * Sorts pointers to the entries by (tensor, kind) into *ret (free()). */
+enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
+                                  const struct hsp_ckpt_entry ***ret, size_t *ret_n,
+                                  struct hsp_err *err);
+
+#endif

@@ -1,0 +1,469 @@
+/* Shards: writing one, opening one, and whether a set of them covers everything exactly once. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/hash.h"
+#include "proto/base/map.h"
+#include "proto/base/size.h"
+#include "proto/program/program.h"
+#include "worker/state/boxhash.h"
+#include "worker/state/ckpt_files.h"
+
+#define IO_BYTES   (1U << 20) /* staging of strided pieces */
+#define NAME_BYTES 512
+
+/* State of the optimizer under the names PyTorch gives it. */
+static const char *const kind_prefix[HSP_N_STATE_KINDS] = {
+    [HSP_STATE_PARAM] = "",
+    [HSP_STATE_M] = "optim.exp_avg.",
+    [HSP_STATE_V] = "optim.exp_avg_sq.",
+    [HSP_STATE_MOMENTUM] = "optim.momentum_buffer.",
+};
+
+static enum hsp_status no_memory(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a checkpoint");
+}
+
+/* ---- writing ---- */
+
+struct shard_plan {
+    size_t n;
+    const struct hsp_ckpt_piece **p; /* not empty */
+    struct hsp_st_entry *e;
+    char (*name)[NAME_BYTES];
+    char *sharding, *meta; /* JSON */
+};
+
+static void plan_fini(struct shard_plan *w)
+{
+    free(w->p);
+    free(w->e);
+    free(w->name);
+    cJSON_free(w->sharding);
+    cJSON_free(w->meta);
+}
+
+static enum hsp_status check_piece(const struct hsp_ckpt_piece *p, struct hsp_err *err)
+{
+    struct hsp_box whole;
+    bool ok = p->kind < HSP_N_STATE_KINDS && p->box.rank <= HSP_MAX_RANK &&
+              p->held.rank == p->box.rank && (p->dtype == HSP_F32 || p->dtype == HSP_F64) &&
+              strlen(p->name) + 40 < NAME_BYTES;
+    if (ok) {
+        whole = hsp_box_whole(p->box.rank, p->full);
+        ok = hsp_box_inside(&p->box, &p->held) && hsp_box_inside(&p->held, &whole);
+    }
+    if (!ok) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "piece of %.80s cannot be written", p->name);
+    }
+    return HSP_OK;
+}
+
+/* Names and shapes of the entries; a second piece of one tensor gets "@1" behind its name. */
+static enum hsp_status plan_entries(struct shard_plan *w, const struct hsp_ckpt_piece *p, size_t n,
+                                    struct hsp_err *err)
+{
+    struct hsp_map seen;
+    enum hsp_status st = HSP_OK;
+    w->p = calloc(n + 1, sizeof(*w->p));
+    w->e = calloc(n + 1, sizeof(*w->e));
+    w->name = calloc(n + 1, sizeof(*w->name));
+    if (w->p == NULL || w->e == NULL || w->name == NULL) {
+        return no_memory(err);
+    }
+    hsp_map_init(&seen, HSP_CKPT_MAX_PIECES);
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        uint32_t times = 0;
+        st = check_piece(&p[i], err);
+        if (st != HSP_OK || hsp_box_empty(&p[i].box)) {
+            continue;
+        }
+        struct hsp_st_entry *e = &w->e[w->n];
+        char *name = w->name[w->n];
+        (void)snprintf(name, NAME_BYTES, "%s%s", kind_prefix[p[i].kind], p[i].name);
+        (void)hsp_map_get(&seen, name, &times); /* absent: 0 */
+        if (hsp_map_put(&seen, name, times + 1) != HSP_OK) {
+            st = no_memory(err);
+        }
+        if (times > 0) {
+            (void)snprintf(name, NAME_BYTES, "%s%s@%u", kind_prefix[p[i].kind], p[i].name, times);
+        }
+        *e = (struct hsp_st_entry){.name = name, .dtype = p[i].dtype, .rank = p[i].box.rank};
+        for (uint8_t d = 0; d < e->rank; d++) {
+            e->ext[d] = p[i].box.hi[d] - p[i].box.lo[d];
+        }
+        w->p[w->n++] = &p[i];
+    }
+    hsp_map_fini(&seen);
+    return st;
+}
+
+static bool add_ints(cJSON *o, const char *key, const int64_t *v, uint8_t n)
+{
+    cJSON *a = cJSON_AddArrayToObject(o, key);
+    for (uint8_t d = 0; a != NULL && d < n; d++) {
+        cJSON *x = cJSON_CreateNumber((double)v[d]);
+        if (!cJSON_AddItemToArray(a, x)) {
+            cJSON_Delete(x);
+            return false;
+        }
+    }
+    return a != NULL;
+}
+
+static bool add_piece(cJSON *pieces, const char *key, const struct hsp_ckpt_piece *p)
+{
+    struct hsp_box_id id = {p->tensor, p->kind, p->dtype, p->full};
+    cJSON *o = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(pieces, o)) {
+        cJSON_Delete(o);
+        return false;
+    }
+    return cJSON_AddStringToObject(o, "key", key) != NULL &&
+           cJSON_AddStringToObject(o, "name", p->name) != NULL &&
+           cJSON_AddNumberToObject(o, "tensor", p->tensor) != NULL &&
+           cJSON_AddNumberToObject(o, "kind", p->kind) != NULL &&
+           add_ints(o, "full", p->full, p->box.rank) && add_ints(o, "lo", p->box.lo, p->box.rank) &&
+           hsp_json_add_u64(o, "hash", hsp_box_hash(&id, &p->box, &p->held, p->data));
+}
+
+static enum hsp_status plan_meta(struct shard_plan *w, const struct hsp_ckpt_info *info,
+                                 uint32_t rank, struct hsp_err *err)
+{
+    cJSON *meta = cJSON_CreateObject(), *sharding = cJSON_CreateObject();
+    cJSON *pieces = cJSON_AddArrayToObject(meta, "pieces");
+    bool ok = pieces != NULL && sharding != NULL &&
+              cJSON_AddNumberToObject(meta, "format", HSP_CKPT_FORMAT) != NULL &&
+              cJSON_AddStringToObject(meta, "job", info->job) != NULL &&
+              hsp_json_add_u64(meta, "step", info->step) &&
+              hsp_json_add_u64(meta, "term", info->term) &&
+              hsp_json_add_u64(meta, "epoch", info->epoch) &&
+              cJSON_AddNumberToObject(meta, "ranks", info->n_ranks) != NULL &&
+              cJSON_AddNumberToObject(meta, "rank", rank) != NULL;
+    for (size_t i = 0; ok && i < w->n; i++) {
+        cJSON *o = cJSON_AddObjectToObject(sharding, w->name[i]);
+        ok = o != NULL && add_ints(o, "saved_offsets", w->p[i]->box.lo, w->p[i]->box.rank) &&
+             add_piece(pieces, w->name[i], w->p[i]);
+    }
+    if (ok) {
+        w->meta = cJSON_PrintUnformatted(meta);
+        w->sharding = cJSON_PrintUnformatted(sharding);
+    }
+    cJSON_Delete(meta);
+    cJSON_Delete(sharding);
+    return w->meta != NULL && w->sharding != NULL ? HSP_OK : no_memory(err);
+}
+
+/* The bytes of piece @i, through a buffer when they are strided. */
+static enum hsp_status write_piece(struct hsp_st_writer *st, size_t i,
+                                   const struct hsp_ckpt_piece *p, uint8_t *buf,
+                                   struct hsp_err *err)
+{
+    size_t elem = hsp_dtype_size(p->dtype), fill = 0;
+    uint64_t at = 0;
+    struct hsp_walk w;
+    int64_t from, to;
+    enum hsp_status rc = HSP_OK;
+    hsp_walk_init(&w, &p->box, &p->held, &p->box);
+    while (rc == HSP_OK && hsp_walk_next(&w, &from, &to)) {
+        const uint8_t *src = (const uint8_t *)p->data + (size_t)from * elem;
+        size_t bytes = (size_t)w.run * elem;
+        if (fill + bytes > IO_BYTES) {
+            rc = hsp_st_write(st, i, at, buf, fill, err);
+            at += fill;
+            fill = 0;
+        }
+        if (rc == HSP_OK && bytes >= IO_BYTES) {
+            rc = hsp_st_write(st, i, at, src, bytes, err);
+            at += bytes;
+        } else {
+            memcpy(buf + fill, src, bytes);
+            fill += bytes;
+        }
+    }
+    return rc == HSP_OK ? hsp_st_write(st, i, at, buf, fill, err) : rc;
+}
+
+static enum hsp_status write_file(const char *path, struct shard_plan *w, struct hsp_err *err)
+{
+    struct hsp_st_meta meta[] = {{"format", "pt"},
+                                 {"DCP_VERSION", "1.0"},
+                                 {"DCP_SHARDING_INFO", w->sharding},
+                                 {"hspmd", w->meta}};
+    struct hsp_st_writer *st = NULL;
+    uint8_t *buf = malloc(IO_BYTES);
+    if (buf == NULL) {
+        return no_memory(err);
+    }
+    enum hsp_status rc = hsp_st_create(path, w->e, w->n, meta, HSP_ARRAY_LEN(meta), &st, err);
+    for (size_t i = 0; rc == HSP_OK && i < w->n; i++) {
+        rc = write_piece(st, i, w->p[i], buf, err);
+    }
+    free(buf);
+    if (rc == HSP_OK) {
+        rc = hsp_st_finish(st, err);
+    } else if (st != NULL) {
+        hsp_st_discard(st);
+    }
+    return rc;
+}
+
+enum hsp_status hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
+                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                     uint64_t *ret_bytes, struct hsp_err *err)
+{
+    char tmp[HSP_CKPT_PATH], path[HSP_CKPT_PATH];
+    struct shard_plan w = {0};
+    if (rank >= info->n_ranks || info->n_ranks > HSP_CKPT_MAX_RANKS || n > HSP_ST_MAX_TENSORS) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "shard %u of %u with %zu pieces", rank,
+                           info->n_ranks, n);
+    }
+    enum hsp_status st = hsp_ckpt_step_dir(dir, info->step, true, tmp, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_shard_path(tmp, rank, path, err);
+    }
+    if (st == HSP_OK) {
+        st = plan_entries(&w, p, n, err);
+    }
+    if (st == HSP_OK) {
+        st = plan_meta(&w, info, rank, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_ckpt_make_dir(tmp, err);
+    }
+    if (st == HSP_OK) {
+        st = write_file(path, &w, err);
+    }
+    if (st == HSP_OK && ret_bytes != NULL) {
+        *ret_bytes = w.n > 0 ? w.e[w.n - 1].end : 0;
+    }
+    plan_fini(&w);
+    return st;
+}
+
+/* ---- opening ---- */
+
+static bool read_ints(const cJSON *o, const char *key, int64_t *ret, uint8_t *ret_n)
+{
+    const cJSON *a = cJSON_GetObjectItemCaseSensitive(o, key), *x;
+    uint8_t n = 0;
+    if (!cJSON_IsArray(a) || cJSON_GetArraySize(a) > HSP_MAX_RANK) {
+        return false;
+    }
+    cJSON_ArrayForEach(x, a)
+    {
+        if (!cJSON_IsNumber(x) || x->valuedouble < 0 || x->valuedouble > 0x1p53) {
+            return false;
+        }
+        ret[n++] = (int64_t)x->valuedouble;
+    }
+    *ret_n = n;
+    return true;
+}
+
+static bool read_u32(const cJSON *o, const char *key, uint32_t *ret)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (!cJSON_IsNumber(v) || v->valuedouble < 0 || v->valuedouble > (double)UINT32_MAX) {
+        return false;
+    }
+    *ret = (uint32_t)v->valuedouble;
+    return true;
+}
+
+/* One piece of the metadata against the entry of the header it names. */
+static bool read_piece(const cJSON *o, const struct hsp_st_reader *st, struct hsp_ckpt_entry *e)
+{
+    const cJSON *key = cJSON_GetObjectItemCaseSensitive(o, "key");
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(o, "name");
+    uint32_t kind;
+    uint8_t rank;
+    if (!cJSON_IsString(key) || !cJSON_IsString(name) || !read_u32(o, "tensor", &e->t.tensor) ||
+        !read_u32(o, "kind", &kind) || kind >= HSP_N_STATE_KINDS ||
+        !hsp_json_u64(o, "hash", &e->hash) || !read_ints(o, "full", e->t.full, &e->t.rank) ||
+        !read_ints(o, "lo", e->box.lo, &rank) || rank != e->t.rank) {
+        return false;
+    }
+    e->st = hsp_st_find(st, key->valuestring);
+    if (e->st == NULL || e->st->rank != rank) {
+        return false;
+    }
+    e->t.name = name->valuestring;
+    e->t.kind = (uint8_t)kind;
+    e->t.dtype = e->st->dtype;
+    e->box.rank = rank;
+    for (uint8_t d = 0; d < rank; d++) {
+        e->box.hi[d] = e->box.lo[d] + e->st->ext[d];
+        if (e->st->ext[d] > e->t.full[d] || e->box.hi[d] > e->t.full[d]) {
+            return false;
+        }
+    }
+    return !hsp_box_empty(&e->box);
+}
+
+static bool read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
+{
+    const cJSON *job = cJSON_GetObjectItemCaseSensitive(s->meta, "job");
+    const cJSON *pieces = cJSON_GetObjectItemCaseSensitive(s->meta, "pieces"), *o;
+    if (!read_u32(s->meta, "format", ret_format)) {
+        return false;
+    }
+    if (*ret_format != HSP_CKPT_FORMAT) {
+        return true;
+    }
+    if (!cJSON_IsString(job) || strlen(job->valuestring) >= sizeof(s->info.job) ||
+        !hsp_json_u64(s->meta, "step", &s->info.step) ||
+        !hsp_json_u64(s->meta, "term", &s->info.term) ||
+        !hsp_json_u64(s->meta, "epoch", &s->info.epoch) ||
+        !read_u32(s->meta, "ranks", &s->info.n_ranks) || !read_u32(s->meta, "rank", &s->rank) ||
+        !cJSON_IsArray(pieces) || (size_t)cJSON_GetArraySize(pieces) != hsp_st_count(s->st)) {
+        return false;
+    }
+    (void)snprintf(s->info.job, sizeof(s->info.job), "%s", job->valuestring);
+    s->e = calloc((size_t)cJSON_GetArraySize(pieces) + 1, sizeof(*s->e));
+    if (s->e == NULL) {
+        return false;
+    }
+    cJSON_ArrayForEach(o, pieces)
+    {
+        if (!read_piece(o, s->st, &s->e[s->n])) {
+            return false;
+        }
+        s->content += s->e[s->n++].hash;
+    }
+    return true;
+}
+
+enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret,
+                                    struct hsp_err *err)
+{
+    struct hsp_ckpt_shard s = {0};
+    uint32_t format = HSP_CKPT_FORMAT;
+    enum hsp_status st = hsp_st_open(path, &s.st, err);
+    if (st != HSP_OK) {
+        return st == HSP_EPARSE ? hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path) : st;
+    }
+    const char *text = hsp_st_meta(s.st, "hspmd");
+    if (text != NULL) {
+        s.meta_hash = hsp_hash64(text, strlen(text), HSP_CKPT_FORMAT);
+        s.meta = cJSON_Parse(text);
+    }
+    if (s.meta == NULL || !read_meta(&s, &format)) {
+        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s: header and metadata do not agree", path);
+    } else if (format != HSP_CKPT_FORMAT) {
+        st = hsp_err_set(err, HSP_EVERSION, 0, "%s: format %u, we read %d", path, format,
+                         HSP_CKPT_FORMAT);
+    }
+    if (st != HSP_OK) {
+        hsp_ckpt_shard_close(&s);
+        return st;
+    }
+    *ret = s;
+    return HSP_OK;
+}
+
+void hsp_ckpt_shard_close(struct hsp_ckpt_shard *s)
+{
+    hsp_st_close(s->st);
+    cJSON_Delete(s->meta);
+    free(s->e);
+    *s = (struct hsp_ckpt_shard){0};
+}
+
+/* ---- coverage ---- */
+
+static int by_tensor(const void *a, const void *b)
+{
+    const struct hsp_ckpt_entry *x = *(const struct hsp_ckpt_entry *const *)a;
+    const struct hsp_ckpt_entry *y = *(const struct hsp_ckpt_entry *const *)b;
+    if (x->t.tensor != y->t.tensor) {
+        return x->t.tensor < y->t.tensor ? -1 : 1;
+    }
+    if (x->t.kind != y->t.kind) {
+        return x->t.kind < y->t.kind ? -1 : 1;
+    }
+    for (uint8_t d = 0; d < x->box.rank && d < y->box.rank; d++) {
+        if (x->box.lo[d] != y->box.lo[d]) {
+            return x->box.lo[d] < y->box.lo[d] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+static bool same_tensor(const struct hsp_ckpt_entry *x, const struct hsp_ckpt_entry *y)
+{
+    return x->t.dtype == y->t.dtype && x->t.rank == y->t.rank &&
+           strcmp(x->t.name, y->t.name) == 0 &&
+           memcmp(x->t.full, y->t.full, sizeof(x->t.full)) == 0;
+}
+
+/* The pieces e[0..n) of one (tensor, kind): equal descriptions, no overlap, all there. */
+static enum hsp_status cover_tensor(const struct hsp_ckpt_entry *const *e, size_t n,
+                                    struct hsp_err *err)
+{
+    int64_t sum = 0;
+    struct hsp_box whole = hsp_box_whole(e[0]->t.rank, e[0]->t.full), cut;
+    for (size_t i = 0; i < n; i++) {
+        if (!same_tensor(e[i], e[0])) {
+            return hsp_err_set(err, HSP_EDIGEST, 0, "the shards disagree about tensor %u (%s)",
+                               e[0]->t.tensor, e[0]->t.name);
+        }
+        sum += hsp_box_count(&e[i]->box);
+        for (size_t j = i + 1; j < n; j++) {
+            if (e[0]->t.rank > 0 && e[j]->box.lo[0] >= e[i]->box.hi[0]) {
+                break; /* sorted by lo[0]: nobody behind meets it */
+            }
+            if (hsp_box_cut(&e[i]->box, &e[j]->box, &cut)) {
+                return hsp_err_set(err, HSP_EDIGEST, 0, "two shards hold the same part of %s",
+                                   e[0]->t.name);
+            }
+        }
+    }
+    if (sum != hsp_box_count(&whole)) {
+        return hsp_err_set(err, HSP_EDIGEST, 0,
+                           "%" PRId64 " of %" PRId64 " elements of %s kind %u are in no shard",
+                           hsp_box_count(&whole) - sum, hsp_box_count(&whole), e[0]->t.name,
+                           e[0]->t.kind);
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
+                                  const struct hsp_ckpt_entry ***ret, size_t *ret_n,
+                                  struct hsp_err *err)
+{
+    size_t total = 0, k = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        total += s[i].n;
+    }
+    const struct hsp_ckpt_entry **e = calloc(total + 1, sizeof(*e));
+    if (e == NULL || total > HSP_CKPT_MAX_PIECES) {
+        free(e);
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < s[i].n; j++) {
+            e[k++] = &s[i].e[j];
+        }
+    }
+    qsort(e, total, sizeof(*e), by_tensor);
+    enum hsp_status st = HSP_OK;
+    for (size_t i = 0; st == HSP_OK && i < total;) {
+        size_t j = i + 1;
+        while (j < total && e[j]->t.tensor == e[i]->t.tensor && e[j]->t.kind == e[i]->t.kind) {
+            j++;
+        }
+        st = cover_tensor(e + i, j - i, err);
+        i = j;
+    }
+    if (st != HSP_OK) {
+        free(e);
+        return st;
+    }
+    *ret = e;
+    *ret_n = total;
+    return HSP_OK;
+}

@@ -1,0 +1,505 @@
+/* The happy path: create maps a new file under a temporary name, fills head and table, renames it;
+ * the executor unseals, writes, seals, in turns over two slots; after a restart open checks and
+ * maps again.
+ *
+ * Possible failure modes: no space (posix_fallocate says so before any write can raise SIGBUS);
+ * killed while creating (only a .tmp file is left); killed while writing (the seal is open: no
+ * source); killed between the hashes and the seal word (likewise); damaged bytes (head and table
+ * have a hash, the seal a check word, the contents a hash for each row). */
+#include "worker/state/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/check.h"
+#include "proto/base/size.h"
+#include "worker/state/boxhash.h"
+#include "worker/state/segment_dir.h"
+
+#define SEG_MAGIC  0x31474553504d5348ULL /* "HSPMSEG1" */
+#define SEG_FORMAT 1U
+#define SEG_SEALED 0x9d5e1ed0c0dec0deULL
+#define SEG_ALIGN  4096
+
+struct seg_head {
+    uint64_t magic;
+    uint32_t format, n_rows;
+    uint64_t rows_at, hashes_at, area_at, area_bytes, file_bytes;
+    uint64_t plan_hi, plan_lo;
+    struct hsp_segment_key key;
+    uint64_t table_hash; /* of all before it and of the rows */
+};
+
+struct seg_seal {
+    uint64_t version;
+    uint64_t content; /* sum of the row hashes */
+    uint64_t check;   /* of the above, the row hashes and the table hash */
+    _Atomic uint64_t sealed;
+};
+
+/* Fixed places; the seal has a cache line of its own. */
+#define SEAL_AT 1024
+#define ROWS_AT SEG_ALIGN
+_Static_assert(sizeof(struct seg_head) <= SEAL_AT, "the head reaches into the seal");
+_Static_assert(SEAL_AT + sizeof(struct seg_seal) <= ROWS_AT, "the seal reaches into the table");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share the seal word");
+
+struct hsp_segment {
+    uint8_t *map;
+    size_t bytes;
+    bool writable;
+    const struct seg_head *head;
+    struct seg_seal *seal;
+    const struct hsp_segment_row *rows;
+    uint64_t *hashes;
+    uint8_t *area;
+};
+
+/* ---- layout and checks ---- */
+
+static uint64_t table_hash(const struct seg_head *h, const struct hsp_segment_row *rows)
+{
+    uint64_t a = hsp_hash64(h, offsetof(struct seg_head, table_hash), SEG_MAGIC);
+    return hsp_hash64(rows, h->n_rows * sizeof(*rows), a);
+}
+
+static uint64_t seal_check(const struct hsp_segment *s)
+{
+    uint64_t a[3] = {s->seal->version, s->seal->content, s->head->table_hash};
+    uint64_t seed = hsp_hash64(a, sizeof(a), SEG_MAGIC);
+    return hsp_hash64(s->hashes, s->head->n_rows * sizeof(*s->hashes), seed);
+}
+
+/* Places of the parts for @n rows; false when the sizes overflow. */
+static bool plan_file(struct seg_head *h, uint64_t n, uint64_t area_bytes)
+{
+    h->rows_at = ROWS_AT;
+    h->hashes_at = h->rows_at + n * sizeof(struct hsp_segment_row);
+    uint64_t end = h->hashes_at + n * sizeof(uint64_t);
+    h->area_at = (end + SEG_ALIGN - 1) / SEG_ALIGN * SEG_ALIGN;
+    h->area_bytes = area_bytes;
+    if (area_bytes > (uint64_t)INT64_MAX - h->area_at) {
+        return false;
+    }
+    h->file_bytes = h->area_at + area_bytes;
+    return true;
+}
+
+struct row_span {
+    int64_t lo, hi;
+    uint32_t row;
+};
+
+static int by_lo(const void *a, const void *b)
+{
+    const struct row_span *x = a, *y = b;
+    return x->lo != y->lo ? (x->lo < y->lo ? -1 : 1) : (x->hi > y->hi) - (x->hi < y->hi);
+}
+
+static enum hsp_status check_row(const struct hsp_segment_row *r, int64_t area_bytes,
+                                 struct row_span *ret, struct hsp_err *err)
+{
+    if (r->box.rank > HSP_MAX_RANK || (unsigned)r->dtype > HSP_I32) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "tensor %u: bad rank or type", r->tensor);
+    }
+    int64_t bytes = (int64_t)hsp_dtype_size(r->dtype), whole = 1;
+    for (uint8_t d = 0; d < r->box.rank; d++) {
+        if (r->box.lo[d] < 0 || r->box.lo[d] > r->box.hi[d] || r->box.hi[d] > r->full[d]) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "tensor %u: box outside the tensor", r->tensor);
+        }
+        if (!hsp_mul_i64(bytes, r->box.hi[d] - r->box.lo[d], &bytes) ||
+            !hsp_mul_i64(whole, hsp_max_i64(1, r->full[d]), &whole)) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "tensor %u: too large", r->tensor);
+        }
+    }
+    if (r->offset < 0 || r->offset % 64 != 0 || bytes > area_bytes ||
+        r->offset > area_bytes - bytes) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "tensor %u: offset %" PRId64 " outside the area",
+                           r->tensor, r->offset);
+    }
+    *ret = (struct row_span){.lo = r->offset, .hi = r->offset + bytes};
+    return HSP_OK;
+}
+
+/* I1 */
+static enum hsp_status check_rows(const struct hsp_segment_row *rows, uint32_t n,
+                                  int64_t area_bytes, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    struct row_span *span = calloc((size_t)n + 1, sizeof(*span));
+    if (span == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to check %u rows", n);
+    }
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        st = check_row(&rows[i], area_bytes, &span[i], err);
+        span[i].row = i;
+    }
+    if (st == HSP_OK) {
+        int64_t end = 0;
+        qsort(span, n, sizeof(*span), by_lo);
+        for (uint32_t i = 0; i < n; i++) {
+            if (span[i].lo == span[i].hi) {
+                continue;
+            }
+            if (span[i].lo < end) {
+                st = hsp_err_set(err, HSP_EINVAL, 0, "tensor %u overlaps another at byte %" PRId64,
+                                 rows[span[i].row].tensor, span[i].lo);
+                break;
+            }
+            end = span[i].hi;
+        }
+    }
+    free(span);
+    return st;
+}
+
+static enum hsp_status io_error(struct hsp_err *err, const char *what, const char *path)
+{
+    int e = errno;
+    enum hsp_status code = e == ENOSPC || e == EDQUOT || e == EFBIG || e == ENOMEM ? HSP_ENOSPC
+                           : e == EACCES || e == EPERM                             ? HSP_EPERM
+                           : e == ENOENT                                           ? HSP_ENOENT
+                           : e == EEXIST                                           ? HSP_EEXIST
+                                                                                   : HSP_EIO;
+    return hsp_err_set(err, code, e, "%s %s", what, path);
+}
+
+/* Maps @fd and points into it; nothing is believed yet. */
+static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char *path,
+                                struct hsp_segment **ret, struct hsp_err *err)
+{
+    struct hsp_segment *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a segment");
+    }
+    int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+    s->map = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
+    if (s->map == MAP_FAILED) {
+        free(s);
+        return io_error(err, "cannot map", path);
+    }
+    s->bytes = bytes;
+    s->writable = writable;
+    s->head = (const struct seg_head *)(const void *)s->map;
+    s->seal = (struct seg_seal *)(void *)(s->map + SEAL_AT);
+    *ret = s;
+    return HSP_OK;
+}
+
+static void point_to_parts(struct hsp_segment *s)
+{
+    s->rows = (const struct hsp_segment_row *)(const void *)(s->map + s->head->rows_at);
+    s->hashes = (uint64_t *)(void *)(s->map + s->head->hashes_at);
+    s->area = s->map + s->head->area_at;
+}
+
+struct hsp_segment *hsp_segment_close(struct hsp_segment *s)
+{
+    if (s != NULL) {
+        (void)munmap(s->map, s->bytes); /* cannot fail for a mapping of ours */
+        free(s);
+    }
+    return NULL;
+}
+
+/* ---- create, open ---- */
+
+static enum hsp_status fill_file(struct hsp_segment *s, const struct seg_head *head,
+                                 const struct hsp_segment_row *rows)
+{
+    /* Padding is part of what is hashed: fields one by one into zeroed memory. */
+    struct hsp_segment_row *to = (struct hsp_segment_row *)(void *)(s->map + head->rows_at);
+    struct seg_head *h = (struct seg_head *)(void *)s->map;
+    for (uint32_t i = 0; i < head->n_rows; i++) {
+        to[i].tensor = rows[i].tensor;
+        to[i].kind = rows[i].kind;
+        to[i].dtype = rows[i].dtype;
+        to[i].offset = rows[i].offset;
+        to[i].box.rank = rows[i].box.rank;
+        for (uint8_t d = 0; d < rows[i].box.rank; d++) {
+            to[i].full[d] = rows[i].full[d];
+            to[i].box.lo[d] = rows[i].box.lo[d];
+            to[i].box.hi[d] = rows[i].box.hi[d];
+        }
+    }
+    memcpy(h, head, sizeof(*h));
+    h->table_hash = table_hash(h, to);
+    point_to_parts(s);
+    s->seal->version = HSP_NO_VERSION;
+    return HSP_OK;
+}
+
+static enum hsp_status make_space(int fd, uint64_t bytes, const char *path, struct hsp_err *err)
+{
+    if (ftruncate(fd, (off_t)bytes) != 0) {
+        return io_error(err, "cannot extend", path);
+    }
+    int rc;
+    do {
+        rc = posix_fallocate(fd, 0, (off_t)bytes);
+    } while (rc == EINTR);
+    if (rc != 0) {
+        return hsp_err_set(err, rc == ENOSPC || rc == EFBIG ? HSP_ENOSPC : HSP_EIO, rc,
+                           "no room for a state segment of %" PRIu64 " bytes at %s", bytes, path);
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
+                                   struct hsp_digest plan, const struct hsp_segment_row *rows,
+                                   uint32_t n, int64_t area_bytes, struct hsp_segment **ret,
+                                   struct hsp_err *err)
+{
+    char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
+    struct seg_head head;
+    struct hsp_segment *s = NULL;
+    memset(&head, 0, sizeof(head));
+    head.magic = SEG_MAGIC;
+    head.format = SEG_FORMAT;
+    head.n_rows = n;
+    head.plan_hi = plan.hi;
+    head.plan_lo = plan.lo;
+    enum hsp_status st = hsp_segment_normal_key(key, &head.key, err);
+    if (st == HSP_OK) {
+        st = hsp_segment_paths(dir, &head.key, path, tmp, err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (n > HSP_SEGMENT_MAX_ROWS || area_bytes < 0 || !plan_file(&head, n, (uint64_t)area_bytes)) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "segment of %u rows and %" PRId64 " bytes", n,
+                           area_bytes);
+    }
+    st = check_rows(rows, n, area_bytes, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (access(path, F_OK) == 0) {
+        return hsp_err_set(err, HSP_EEXIST, 0, "%s exists", path);
+    }
+    (void)unlink(tmp); /* of a creator that was killed */
+    int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        return io_error(err, "cannot create", tmp);
+    }
+    st = make_space(fd, head.file_bytes, tmp, err);
+    if (st == HSP_OK) {
+        st = map_file(fd, (size_t)head.file_bytes, true, tmp, &s, err);
+    }
+    (void)close(fd); /* the mapping holds the file */
+    if (st == HSP_OK) {
+        st = fill_file(s, &head, rows);
+    }
+    if (st == HSP_OK && rename(tmp, path) != 0) {
+        st = io_error(err, "cannot rename to", path);
+    }
+    if (st != HSP_OK) {
+        (void)unlink(tmp); /* the first error is the one to report */
+        hsp_segment_close(s);
+        return st;
+    }
+    *ret = s;
+    return HSP_OK;
+}
+
+/* All that can be known without reading the contents. */
+static enum hsp_status check_file(struct hsp_segment *s, const char *path, struct hsp_err *err)
+{
+    const struct seg_head *h = s->head;
+    struct seg_head want;
+    memcpy(&want, h, sizeof(want)); /* with its padding */
+    if (h->magic != SEG_MAGIC) {
+        return hsp_err_set(err, HSP_EDIGEST, 0, "%s is not a state segment", path);
+    }
+    if (h->format != SEG_FORMAT) {
+        return hsp_err_set(err, HSP_EVERSION, 0, "%s: format %u, we write %u", path, h->format,
+                           SEG_FORMAT);
+    }
+    if (h->n_rows > HSP_SEGMENT_MAX_ROWS || !plan_file(&want, h->n_rows, h->area_bytes) ||
+        memcmp(&want, h, sizeof(want)) != 0 || h->file_bytes != s->bytes) {
+        return hsp_err_set(err, HSP_EDIGEST, 0, "%s: sizes do not fit together", path);
+    }
+    point_to_parts(s);
+    if (h->table_hash != table_hash(h, s->rows)) {
+        return hsp_err_set(err, HSP_EDIGEST, 0, "%s: damaged table", path);
+    }
+    enum hsp_status st = check_rows(s->rows, h->n_rows, (int64_t)h->area_bytes, err);
+    if (st != HSP_OK) {
+        (void)hsp_err_wrap(err, "%s", path);
+        return st == HSP_ENOMEM ? st : HSP_EDIGEST;
+    }
+    if (atomic_load_explicit(&s->seal->sealed, memory_order_acquire) == SEG_SEALED &&
+        (s->seal->check != seal_check(s) || s->seal->version == HSP_NO_VERSION)) {
+        return hsp_err_set(err, HSP_EDIGEST, 0, "%s: damaged seal", path);
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_segment_open_path(const char *path, bool writable, struct hsp_segment **ret,
+                                      struct hsp_err *err)
+{
+    struct hsp_segment *s = NULL;
+    struct stat sb;
+    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return io_error(err, "cannot open", path);
+    }
+    enum hsp_status st = HSP_OK;
+    if (fstat(fd, &sb) != 0) {
+        st = io_error(err, "cannot stat", path);
+    } else if (!S_ISREG(sb.st_mode) || sb.st_size < ROWS_AT) {
+        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s is too short for a state segment", path);
+    } else {
+        st = map_file(fd, (size_t)sb.st_size, writable, path, &s, err);
+    }
+    (void)close(fd); /* the mapping holds the file */
+    if (st == HSP_OK) {
+        st = check_file(s, path, err);
+    }
+    if (st != HSP_OK) {
+        hsp_segment_close(s);
+        return st;
+    }
+    *ret = s;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *key, bool writable,
+                                 struct hsp_segment **ret, struct hsp_err *err)
+{
+    char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
+    struct hsp_segment_key k;
+    struct hsp_segment *s = NULL;
+    enum hsp_status st = hsp_segment_normal_key(key, &k, err);
+    if (st == HSP_OK) {
+        st = hsp_segment_paths(dir, &k, path, tmp, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_segment_open_path(path, writable, &s, err);
+    }
+    if (st == HSP_OK && memcmp(&s->head->key, &k, sizeof(k)) != 0) {
+        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s holds another segment", path);
+        hsp_segment_close(s);
+    }
+    if (st == HSP_OK) {
+        *ret = s;
+    }
+    return st;
+}
+
+/* ---- looking ---- */
+
+const struct hsp_segment_key *hsp_segment_key(const struct hsp_segment *s)
+{
+    return &s->head->key;
+}
+
+struct hsp_digest hsp_segment_plan(const struct hsp_segment *s)
+{
+    return (struct hsp_digest){s->head->plan_hi, s->head->plan_lo};
+}
+
+uint32_t hsp_segment_n(const struct hsp_segment *s)
+{
+    return s->head->n_rows;
+}
+
+const struct hsp_segment_row *hsp_segment_row(const struct hsp_segment *s, uint32_t i)
+{
+    HSP_ASSERT(i < s->head->n_rows);
+    return &s->rows[i];
+}
+
+uint64_t hsp_segment_row_hash(const struct hsp_segment *s, uint32_t i)
+{
+    HSP_ASSERT(i < s->head->n_rows);
+    return s->hashes[i];
+}
+
+void *hsp_segment_area(const struct hsp_segment *s)
+{
+    return s->area;
+}
+
+int64_t hsp_segment_area_bytes(const struct hsp_segment *s)
+{
+    return (int64_t)s->head->area_bytes;
+}
+
+uint32_t hsp_segment_find(const struct hsp_segment *s, uint32_t tensor, uint8_t kind)
+{
+    for (uint32_t i = 0; i < s->head->n_rows; i++) {
+        if (s->rows[i].tensor == tensor && s->rows[i].kind == kind) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+uint64_t hsp_segment_version(const struct hsp_segment *s)
+{
+    bool sealed = atomic_load_explicit(&s->seal->sealed, memory_order_acquire) == SEG_SEALED;
+    return sealed ? s->seal->version : HSP_NO_VERSION;
+}
+
+uint64_t hsp_segment_content(const struct hsp_segment *s)
+{
+    return s->seal->content;
+}
+
+/* ---- sealing ---- */
+
+static uint64_t hash_row(const struct hsp_segment *s, uint32_t i)
+{
+    const struct hsp_segment_row *r = &s->rows[i];
+    struct hsp_box_id id = {r->tensor, r->kind, r->dtype, r->full};
+    return hsp_box_hash(&id, &r->box, &r->box, s->area + r->offset);
+}
+
+void hsp_segment_unseal(struct hsp_segment *s)
+{
+    HSP_ASSERT(s->writable);
+    /* The writes that follow may not move before this one, nor be seen before it. */
+    atomic_store_explicit(&s->seal->sealed, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void hsp_segment_seal(struct hsp_segment *s, uint64_t version)
+{
+    HSP_ASSERT(s->writable);
+    HSP_ASSERT(version != HSP_NO_VERSION);
+    hsp_segment_unseal(s);
+    uint64_t content = 0;
+    for (uint32_t i = 0; i < s->head->n_rows; i++) {
+        s->hashes[i] = hash_row(s, i);
+        content += s->hashes[i];
+    }
+    s->seal->version = version;
+    s->seal->content = content;
+    s->seal->check = seal_check(s);
+    atomic_store_explicit(&s->seal->sealed, SEG_SEALED, memory_order_release);
+}
+
+enum hsp_status hsp_segment_verify(const struct hsp_segment *s, struct hsp_err *err)
+{
+    if (hsp_segment_version(s) == HSP_NO_VERSION) {
+        return hsp_err_set(err, HSP_ESTATE, 0, "segment of %s slot %u is not sealed",
+                           s->head->key.device, s->head->key.slot);
+    }
+    for (uint32_t i = 0; i < s->head->n_rows; i++) {
+        if (hash_row(s, i) != s->hashes[i]) {
+            return hsp_err_set(
+                err, HSP_EDIGEST, 0, "segment of %s slot %u: tensor %u kind %u is damaged",
+                s->head->key.device, s->head->key.slot, s->rows[i].tensor, s->rows[i].kind);
+        }
+    }
+    return HSP_OK;
+}

@@ -1,0 +1,102 @@
+/* State segments: the training state of one device and version slot, in a file on tmpfs.
+ *
+ * Role:       the executor computes in them (mmap shared); they outlive executor and agent, who
+ * offer them again after a restart. Also copies kept for another device (owner). Purity:     shell
+ * (files under the state directory). Threads:    one writer; a sealed segment may be read by
+ * anyone. No lock is shared between processes. Ownership:  hsp_segment_close unmaps; the file stays
+ * until hsp_segment_remove or _sweep. Bounds:     HSP_SEGMENT_MAX_ROWS; file sizes are checked
+ * against the table before any use. Invariants: (I1) rows lie inside the area, 64-aligned, without
+ * overlap; boxes lie inside the tensors. (I2) sealed => every row's bytes have the row's hash and
+ * belong to one version. (I3) an unsealed segment has no version: it is never a source. Format:
+ * fixed head, seal record, table of rows, hashes of the rows, area; host byte order (tmpfs does not
+ * leave the machine). The head and the table are covered by a hash, the seal by a check word.
+ */
+#ifndef HSP_SEGMENT_H
+#define HSP_SEGMENT_H
+#include "proto/base/hash.h"
+#include "proto/layout/cover.h"
+
+#define HSP_SEGMENT_MAX_ROWS 262144 /* 4 kinds of 65536 tensors */
+#define HSP_NO_VERSION       UINT64_MAX
+
+struct hsp_segment_key {
+    char job[64];    /* hsp_name_valid */
+    char device[80]; /* NODE/INDEX that keeps the segment */
+    char owner[80];  /* "" for its own state; else the device whose copy it is */
+    uint64_t epoch;  /* layouts belong to epochs: a switch makes new segments beside the old ones */
+    uint32_t slot;
+};
+
+struct hsp_segment_row {
+    uint32_t tensor; /* number of the parameter in the single-device graph */
+    uint8_t kind;    /* enum hsp_state_kind */
+    enum hsp_dtype dtype;
+    int64_t full[HSP_MAX_RANK]; /* extents of the whole tensor */
+    struct hsp_box box;
+    int64_t offset; /* bytes in the area, 64-aligned */
+};
+
+struct hsp_segment; /* opaque */
+
+/* Makes the file with all its space, unsealed, contents zero; nobody sees it half made.
+ * HSP_EEXIST: there is one of this key. HSP_ENOSPC says how many bytes did not fit. HSP_EINVAL: a
+ * row breaks I1, or a name no file can carry. HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
+enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
+                                   struct hsp_digest plan, const struct hsp_segment_row *rows,
+                                   uint32_t n, int64_t area_bytes, struct hsp_segment **ret,
+                                   struct hsp_err *err);
+
+/* Maps an existing one after checking all but the contents (hsp_segment_verify does those).
+ * HSP_ENOENT; HSP_EVERSION: format of another program version; HSP_EDIGEST: damaged. */
+enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *key, bool writable,
+                                 struct hsp_segment **ret, struct hsp_err *err);
+struct hsp_segment *hsp_segment_close(struct hsp_segment *s); /* NULL allowed; returns NULL */
+
+const struct hsp_segment_key *hsp_segment_key(const struct hsp_segment *s);
+struct hsp_digest hsp_segment_plan(const struct hsp_segment *s);
+uint32_t hsp_segment_n(const struct hsp_segment *s);
+const struct hsp_segment_row *hsp_segment_row(const struct hsp_segment *s, uint32_t i);
+/* Hash of a row's box at the sealed version; meaningless while unsealed. */
+uint64_t hsp_segment_row_hash(const struct hsp_segment *s, uint32_t i);
+void *hsp_segment_area(const struct hsp_segment *s); /* writable only when opened so */
+int64_t hsp_segment_area_bytes(const struct hsp_segment *s);
+/* Row of (tensor, kind), or UINT32_MAX. */
+uint32_t hsp_segment_find(const struct hsp_segment *s, uint32_t tensor, uint8_t kind);
+
+/* The sealed version, or HSP_NO_VERSION. */
+uint64_t hsp_segment_version(const struct hsp_segment *s);
+/* Sum of the hashes of all rows at the sealed version. */
+uint64_t hsp_segment_content(const struct hsp_segment *s);
+
+/* To be called before the first write to the area: from here on the segment is no source. */
+void hsp_segment_unseal(struct hsp_segment *s);
+/* All writes are done: hashes every row, then seals as @version (not HSP_NO_VERSION). Whoever sees
+ * the seal sees the contents. */
+void hsp_segment_seal(struct hsp_segment *s, uint64_t version);
+/* Compares contents with the hashes of a sealed segment. HSP_ESTATE: unsealed; HSP_EDIGEST names
+ * the tensor and kind. */
+enum hsp_status hsp_segment_verify(const struct hsp_segment *s, struct hsp_err *err);
+
+/* ---- the state directory ---- */
+
+struct hsp_segment_info {
+    char file[256];
+    enum hsp_status status; /* HSP_OK, or why it cannot be used; then only file is set */
+    struct hsp_segment_key key;
+    struct hsp_digest plan;
+    uint64_t version; /* HSP_NO_VERSION: unsealed */
+    uint64_t content;
+    uint64_t file_bytes;
+};
+/* What is there, sorted by file name; left-overs of unfinished creations are deleted. *ret is
+ * released with free(). HSP_ENOENT, HSP_EIO, HSP_ENOMEM. */
+enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
+                                 struct hsp_err *err);
+/* Deletes one file; no error when it is not there. */
+enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key *key,
+                                   struct hsp_err *err);
+/* Deletes all files of a job with an epoch below @below (UINT64_MAX: all), damaged ones too. */
+enum hsp_status hsp_segment_sweep(const char *dir, const char *job, uint64_t below,
+                                  struct hsp_err *err);
+
+#endif

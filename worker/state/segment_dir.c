@@ -1,0 +1,212 @@
+#include "worker/state/segment_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/str.h"
+#include "proto/base/vec.h"
+
+#define MAX_FILES 65536 /* slots and copies of all jobs of a node */
+
+static bool device_text(const char *s)
+{
+    return s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-./")] == '\0';
+}
+
+enum hsp_status hsp_segment_normal_key(const struct hsp_segment_key *key,
+                                       struct hsp_segment_key *ret, struct hsp_err *err)
+{
+    struct hsp_segment_key k;
+    memset(&k, 0, sizeof(k));
+    if (memchr(key->job, '\0', sizeof(key->job)) == NULL ||
+        memchr(key->device, '\0', sizeof(key->device)) == NULL ||
+        memchr(key->owner, '\0', sizeof(key->owner)) == NULL || !hsp_name_valid(key->job) ||
+        key->device[0] == '\0' || !device_text(key->device) || !device_text(key->owner)) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "job %.63s, device %.79s: not names of a segment",
+                           key->job, key->device);
+    }
+    memcpy(k.job, key->job, strlen(key->job));
+    memcpy(k.device, key->device, strlen(key->device));
+    memcpy(k.owner, key->owner, strlen(key->owner));
+    k.epoch = key->epoch;
+    k.slot = key->slot;
+    memcpy(ret, &k, sizeof(k));
+    return HSP_OK;
+}
+
+/* '/' has no place in a file name, '+' none in a device's. */
+static void file_text(const char *s, char ret[80])
+{
+    size_t i = 0;
+    for (; s[i] != '\0'; i++) {
+        ret[i] = s[i] == '/' ? '+' : s[i];
+    }
+    ret[i] = '\0';
+}
+
+enum hsp_status hsp_segment_paths(const char *dir, const struct hsp_segment_key *key,
+                                  char ret_path[HSP_SEGMENT_PATH], char ret_tmp[HSP_SEGMENT_PATH],
+                                  struct hsp_err *err)
+{
+    char device[80], owner[80], name[HSP_SEGMENT_PATH];
+    file_text(key->device, device);
+    file_text(key->owner, owner);
+    int n =
+        snprintf(name, sizeof(name), "%s+%s%s%s+e%llu+s%u", key->job, device,
+                 owner[0] != '\0' ? "+of+" : "", owner, (unsigned long long)key->epoch, key->slot);
+    int m = snprintf(ret_path, HSP_SEGMENT_PATH, "%s/%s.seg", dir, name);
+    (void)snprintf(ret_tmp, HSP_SEGMENT_PATH, "%s/%s.tmp", dir, name);
+    if (n < 0 || n + 4 > NAME_MAX || m < 0 || m >= HSP_SEGMENT_PATH) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "name of a segment of %s is too long", key->device);
+    }
+    return HSP_OK;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static int by_file(const void *a, const void *b)
+{
+    const struct hsp_segment_info *x = a, *y = b;
+    return strcmp(x->file, y->file);
+}
+
+static void read_info(const char *path, struct hsp_segment_info *i)
+{
+    struct hsp_segment *s;
+    struct hsp_err err = {0};
+    struct stat sb;
+    i->version = HSP_NO_VERSION;
+    i->status = hsp_segment_open_path(path, false, &s, &err);
+    if (i->status != HSP_OK) {
+        return;
+    }
+    i->key = *hsp_segment_key(s);
+    i->plan = hsp_segment_plan(s);
+    i->version = hsp_segment_version(s);
+    i->content = i->version != HSP_NO_VERSION ? hsp_segment_content(s) : 0;
+    i->file_bytes = stat(path, &sb) == 0 ? (uint64_t)sb.st_size : 0;
+    hsp_segment_close(s);
+}
+
+/* Opens @dir for reading names. */
+static enum hsp_status open_dir(const char *dir, DIR **ret, struct hsp_err *err)
+{
+    *ret = opendir(dir);
+    if (*ret == NULL) {
+        int e = errno;
+        return hsp_err_set(err, e == ENOENT ? HSP_ENOENT : HSP_EIO, e, "state directory %s", dir);
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
+                                 struct hsp_err *err)
+{
+    struct hsp_segment_info *list = NULL;
+    size_t n = 0, cap = 0;
+    DIR *d;
+    struct dirent *e;
+    enum hsp_status st = open_dir(dir, &d, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    while (st == HSP_OK && (e = readdir(d)) != NULL) {
+        char path[HSP_SEGMENT_PATH];
+        bool tmp = ends_with(e->d_name, ".tmp");
+        if (!tmp && !ends_with(e->d_name, ".seg")) {
+            continue;
+        }
+        if (snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path)) {
+            st = hsp_err_set(err, HSP_ELIMIT, 0, "path of %s is too long", e->d_name);
+        } else if (tmp) {
+            (void)unlink(path); /* left by a creator that died; the next scan tries again */
+        } else if (!hsp_grow(&list, &cap, n + 1, sizeof(*list), MAX_FILES)) {
+            st = hsp_err_set(err, HSP_ENOMEM, 0, "too many segments in %s", dir);
+        } else {
+            (void)snprintf(list[n].file, sizeof(list[n].file), "%s", e->d_name);
+            read_info(path, &list[n++]);
+        }
+    }
+    (void)closedir(d); /* read only */
+    if (st != HSP_OK) {
+        free(list);
+        return st;
+    }
+    if (n > 0) {
+        qsort(list, n, sizeof(*list), by_file);
+    }
+    *ret = list;
+    *ret_n = n;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key *key,
+                                   struct hsp_err *err)
+{
+    char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
+    struct hsp_segment_key k;
+    enum hsp_status st = hsp_segment_normal_key(key, &k, err);
+    if (st == HSP_OK) {
+        st = hsp_segment_paths(dir, &k, path, tmp, err);
+    }
+    if (st == HSP_OK && unlink(path) != 0 && errno != ENOENT) {
+        st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", path);
+    }
+    return st;
+}
+
+/* The epoch in a file name of @job; false for other files. */
+static bool file_epoch(const char *file, const char *job, uint64_t *ret)
+{
+    size_t n = strlen(job);
+    char digits[24];
+    if (strncmp(file, job, n) != 0 || file[n] != '+' ||
+        !(ends_with(file, ".seg") || ends_with(file, ".tmp"))) {
+        return false;
+    }
+    const char *e = strrchr(file, '+'); /* +sSLOT.seg */
+    while (e > file && e[-1] != '+') {
+        e--;
+    }
+    size_t len = strcspn(e, "+");
+    if (e[0] != 'e' || len < 2 || len - 1 >= sizeof(digits)) {
+        return false;
+    }
+    memcpy(digits, e + 1, len - 1);
+    digits[len - 1] = '\0';
+    return hsp_parse_u64(digits, ret);
+}
+
+enum hsp_status hsp_segment_sweep(const char *dir, const char *job, uint64_t below,
+                                  struct hsp_err *err)
+{
+    DIR *d;
+    struct dirent *e;
+    enum hsp_status st = open_dir(dir, &d, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    while ((e = readdir(d)) != NULL) {
+        char path[HSP_SEGMENT_PATH];
+        uint64_t epoch;
+        if (!file_epoch(e->d_name, job, &epoch) || (below != UINT64_MAX && epoch >= below) ||
+            snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path)) {
+            continue;
+        }
+        if (unlink(path) != 0 && errno != ENOENT) {
+            st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", path);
+        }
+    }
+    (void)closedir(d); /* read only */
+    return st;
+}
