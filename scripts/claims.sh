@@ -24,7 +24,7 @@ for path; do
     n=$((n + 1))
     "$path" >"$out"
     rc=$?
-    python3 - "$(basename "$path")" "$rc" "$out" <<'PY' || bad=1
+    python3 - "$(basename "$path")" "$rc" "$out" <<'PY' || {
 import json, sys
 
 name, rc, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -48,6 +48,9 @@ if not agrees:
 print("| %s | %s | %s | %s | %s |" % (name, word, cell, seed, text(seconds)))
 sys.exit(0 if agrees and holds is not False else 1)
 PY
+        bad=1
+        tail -n 30 "$out" | sed 's/^/    /' >&2
+    }
 done
 if [ "$n" -eq 0 ]; then
     echo "scripts/claims.sh: no claims found" >&2
