@@ -2,6 +2,7 @@
 #include "tests/lib/testlib.h"
 
 #include <math.h>
+#include <stdio.h> /* snprintf */
 
 static struct hsp_model_spec gpt(int64_t layers, bool tied)
 {
@@ -192,7 +193,7 @@ static void every_node_serves_the_result(void **state)
     (void)state;
     for (int k = 0; k < 4; k++) {
         struct hsp_model_spec m = gpt(2, k % 2 != 0);
-        strcpy(m.family, k < 2 ? "gpt" : "mlp");
+        (void)snprintf(m.family, sizeof m.family, "%s", k < 2 ? "gpt" : "mlp");
         struct hsp_graph *g = build(&m);
         bool *used = calloc(g->n_tensors, sizeof *used);
         assert_non_null(used);
@@ -235,7 +236,7 @@ static void mlp_alternates_its_cuts(void **state)
 {
     (void)state;
     struct hsp_model_spec m = gpt(3, false);
-    strcpy(m.family, "mlp");
+    (void)snprintf(m.family, sizeof m.family, "%s", "mlp");
     struct hsp_graph *g = build(&m);
     int64_t ext[HSP_MAX_RANK];
     assert_cut(g, "layers.0.weight", 0, 1, 0);
@@ -284,7 +285,7 @@ static void impossible_models_are_refused(void **state)
     m = gpt(0, true);
     assert_refused(m, "model: layers 0 is outside 1 to 512");
     m = gpt(2, true);
-    strcpy(m.family, "bert");
+    (void)snprintf(m.family, sizeof m.family, "%s", "bert");
     assert_refused(m, "model: unknown family \"bert\" (gpt, mlp)");
     m = gpt(2, true);
     m.dtype = HSP_I32;
