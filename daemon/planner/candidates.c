@@ -1,0 +1,600 @@
+/* Enumeration of structures; see planner.h and candidates.h. */
+#include "daemon/planner/candidates.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "daemon/planner/pipeline.h"
+#include "daemon/planner/shares.h"
+
+#define PREFERENCE      0.01 /* a structure pays this part of its step for each place down the list */
+#define MAX_PREFIXES    32   /* numbers of streams tried */
+#define MAX_PIPELINES   16   /* streams of several stages tried */
+#define FIRST_TOLERANCE 0.03 /* devices this close are one kind to the pipeline's program */
+
+static enum hsp_status no_memory(struct hsp_search *s)
+{
+    return hsp_err_set(s->err, HSP_ENOMEM, 0, "planning over %u devices", s->in.cluster->n);
+}
+
+static bool canceled(const struct hsp_search *s)
+{
+    return s->opts->cancel != NULL && atomic_load_explicit(s->opts->cancel, memory_order_relaxed);
+}
+
+enum hsp_status hsp_search_offer(struct hsp_search *s, enum hsp_structure kind,
+                                 struct hsp_plan *plan, uint32_t *device, const char *what)
+{
+    struct hsp_candidate c = {.tried = true, .plan = plan, .device = device, .what = what};
+    struct hsp_candidate *best = &s->best[kind];
+    uint32_t rank = 0;
+    enum hsp_status st = hsp_price(&s->in, plan, device, s->arena, &c.cost, s->err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    c.fits = hsp_cost_fits(&s->in, &c.cost, &rank);
+    c.score = c.cost.step_us * (1 + PREFERENCE * (double)kind);
+    if (!c.fits) {
+        const struct hsp_device_desc *d = &s->in.cluster->dev[device[rank]];
+        double need = (double)c.cost.rank[rank].total_bytes;
+        c.short_bytes = need - (double)d->mem_bytes;
+        c.trouble = hsp_arena_printf(s->arena, "needs %s on %s, which offers %s",
+                                     hsp_bytes_text(s->arena, need), d->name,
+                                     hsp_bytes_text(s->arena, (double)d->mem_bytes));
+        if (c.trouble == NULL) {
+            return no_memory(s);
+        }
+    }
+    bool better = !best->tried || (c.fits && !best->fits) ||
+                  (c.fits == best->fits &&
+                   (c.fits ? c.score < best->score : c.short_bytes < best->short_bytes));
+    if (better) {
+        *best = c;
+    }
+    return HSP_OK;
+}
+
+/* One attempt's memory is given back unless its plan was kept. */
+struct attempt {
+    struct hsp_arena_mark mark;
+    struct hsp_candidate before[HSP_N_STRUCTS];
+};
+
+static enum hsp_status attempt_begin(struct hsp_search *s, struct attempt *a)
+{
+    a->mark = hsp_arena_mark(s->arena);
+    memcpy(a->before, s->best, sizeof(a->before));
+    return canceled(s) ? hsp_err_set(s->err, HSP_ECANCELED, 0, "planning canceled") : HSP_OK;
+}
+
+static void attempt_end(struct hsp_search *s, const struct attempt *a)
+{
+    for (uint32_t i = 0; i < HSP_N_STRUCTS; i++) {
+        if (s->best[i].plan != a->before[i].plan) {
+            return;
+        }
+    }
+    hsp_arena_rewind(s->arena, a->mark);
+}
+
+/* ---- building plans from groups ---- */
+
+struct draft {
+    struct hsp_plan *plan;
+    uint32_t *device; /* by rank */
+};
+
+static enum hsp_status draft_make(struct hsp_search *s, uint32_t n_streams, uint8_t zero,
+                                  struct draft *ret)
+{
+    struct hsp_plan *p = hsp_arena_alloc(s->arena, sizeof(*p));
+    ret->device = hsp_arena_array(s->arena, s->in.cluster->n, sizeof(*ret->device));
+    if (p == NULL || ret->device == NULL) {
+        return no_memory(s);
+    }
+    p->zero = zero;
+    p->n_streams = n_streams;
+    p->streams = hsp_arena_array(s->arena, n_streams, sizeof(*p->streams));
+    ret->plan = p;
+    return p->streams == NULL ? no_memory(s) : HSP_OK;
+}
+
+static enum hsp_status draft_stage(struct hsp_search *s, struct draft *d, struct hsp_stage *g,
+                                   uint32_t layers, const struct hsp_super *x)
+{
+    g->layers = layers;
+    g->n = x->n;
+    g->ranks = hsp_arena_array(s->arena, x->n, sizeof(*g->ranks));
+    g->shares = x->shares;
+    if (g->ranks == NULL) {
+        return no_memory(s);
+    }
+    for (uint32_t i = 0; i < x->n; i++) {
+        d->device[d->plan->n_ranks] = x->dev[i];
+        g->ranks[i] = d->plan->n_ranks++;
+    }
+    return HSP_OK;
+}
+
+static uint32_t parts(uint32_t sequences, uint32_t size)
+{
+    return (sequences + size - 1) / size;
+}
+
+/* ---- data parallel: every group a stream with the whole model ---- */
+
+/* Largest micro-batch (a power of two up to the cap) whose activations fit every member; 0: none.
+ */
+static uint32_t micro_fit(const struct hsp_search *s, const struct hsp_super *x, uint32_t holders,
+                          uint8_t zero, bool copied, struct hsp_share_dev *ret)
+{
+    struct hsp_range all;
+    double total = 0, compute = 0, micro_us = 0, update = 0;
+    uint32_t size = s->micro_cap;
+    hsp_range_make(s->in.work, 0, s->in.work->n_layers, &all);
+    for (uint32_t i = 0; i < x->n; i++) {
+        total += (double)x->shares[i];
+    }
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct hsp_member m;
+        const struct hsp_device_desc *d = &s->in.cluster->dev[x->dev[i]];
+        hsp_member_price(&s->in, &all, d, (double)x->shares[i] / total, holders, zero, copied, &m);
+        while (size > 0 && hsp_member_bytes(&m, size, 1) > (double)d->mem_bytes) {
+            size /= 2;
+        }
+        compute = fmax(compute, m.seq_us);
+        micro_us = fmax(micro_us, m.micro_us);
+        update = fmax(update, m.update_us);
+    }
+    const struct hsp_link_cost *link = &s->in.cluster->same_node;
+    double one = hsp_tensor_us(&all, x->n, 1, link), none = hsp_tensor_us(&all, x->n, 0, link);
+    *ret = (struct hsp_share_dev){.fixed_us = update,
+                                  .micro_us = micro_us + none,
+                                  .seq_us = compute + one - none,
+                                  .micro = size > 0 ? size : 1,
+                                  .min = 1,
+                                  .max = s->global_batch};
+    return size;
+}
+
+static bool spans_nodes(const struct hsp_search *s, const struct hsp_super *x, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        if (s->in.cluster->dev[x[i].dev[0]].node != s->in.cluster->dev[x[0].dev[0]].node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Streams over the @k fastest groups. One that does not fit is offered with micro-batches of 1, so
+ * that the explanation has its numbers. */
+static enum hsp_status try_streams(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+                                   uint32_t k, uint8_t zero, uint32_t degree)
+{
+    struct draft d;
+    double us = 0;
+    struct hsp_share_dev *dev = hsp_arena_array(s->arena, k, sizeof(*dev));
+    uint32_t *share = hsp_arena_array(s->arena, k, sizeof(*share));
+    enum hsp_status st = draft_make(s, k, zero, &d);
+    if (dev == NULL || share == NULL || st != HSP_OK) {
+        return no_memory(s);
+    }
+    bool copied = zero > 0 || !spans_nodes(s, x, k);
+    for (uint32_t i = 0; i < k; i++) {
+        (void)micro_fit(s, &x[i], k, zero, copied && spans_nodes(s, x, n), &dev[i]);
+    }
+    st = hsp_shares_minmax(k, dev, s->global_batch, share, &us, s->err);
+    for (uint32_t i = 0; i < k && st == HSP_OK; i++) {
+        struct hsp_stream *t = &d.plan->streams[i];
+        t->sequences = share[i];
+        t->micro_batches = parts(share[i], dev[i].micro);
+        t->n_stages = 1;
+        t->stages = hsp_arena_array(s->arena, 1, sizeof(*t->stages));
+        st = t->stages == NULL ? no_memory(s)
+                               : draft_stage(s, &d, &t->stages[0], s->n_blocks, &x[i]);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    bool all = k == n;
+    enum hsp_structure kind = degree > 1 ? HSP_STRUCT_TENSOR
+                              : zero > 0 ? HSP_STRUCT_DP_ZERO
+                              : all      ? HSP_STRUCT_DP
+                                         : HSP_STRUCT_DP_SUBSET;
+    const char *what = hsp_arena_printf(
+        s->arena, "%s%u%s%s", degree > 1 ? "tensor groups in " : "data parallel over ", k,
+        degree > 1 ? (k > 1 ? " streams" : " stream") : (k > 1 ? " devices" : " device"),
+        zero > 0 ? ", optimizer state cut (ZeRO-1)" : "");
+    return what == NULL ? no_memory(s) : hsp_search_offer(s, kind, d.plan, d.device, what);
+}
+
+static enum hsp_status try_all_streams(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+                                       uint32_t degree)
+{
+    uint32_t most = n < HSP_MAX_STREAMS ? n : HSP_MAX_STREAMS;
+    most = most < s->global_batch ? most : s->global_batch;
+    uint32_t step = parts(most, MAX_PREFIXES);
+    for (uint32_t k = most; k >= 1; k = k > step ? k - step : k - 1) {
+        for (uint8_t zero = 0; zero <= (s->opts->no_zero || k == 1 ? 0 : 1); zero++) {
+            struct attempt a;
+            enum hsp_status st = attempt_begin(s, &a);
+            if (st == HSP_OK) {
+                st = try_streams(s, x, n, k, zero, degree);
+            }
+            if (st != HSP_OK) {
+                return st;
+            }
+            attempt_end(s, &a);
+        }
+        if (k == 1) {
+            break;
+        }
+    }
+    return HSP_OK;
+}
+
+/* ---- pipelines ---- */
+
+/* A stage's price without what its position decides: filled once per (kind, first, end). */
+struct cell {
+    double us, base_bytes, flight_bytes, scratch_bytes;
+};
+
+struct pipe_ctx {
+    struct hsp_search *s;
+    uint32_t size, n_micro; /* sequences in a micro-batch, micro-batches */
+    double mem[HSP_PIPE_MAX_KINDS];
+    struct cell *cells; /* [kind][first][end - 1] */
+};
+
+static double stage_us(void *arg, uint32_t kind, uint32_t first, uint32_t end, uint32_t behind)
+{
+    const struct pipe_ctx *c = arg;
+    uint32_t n = c->s->n_blocks;
+    const struct cell *x = &c->cells[((size_t)kind * n + first) * n + end - 1];
+    uint32_t flight = behind + 1 < c->n_micro ? behind + 1 : c->n_micro;
+    double bytes = x->base_bytes + c->size * (x->flight_bytes * flight + x->scratch_bytes);
+    return bytes <= c->mem[kind] ? x->us : -1;
+}
+
+static void fill_cell(const struct hsp_search *s, const struct hsp_super *x,
+                      const struct hsp_range *r, uint32_t size, uint32_t holders, uint8_t zero,
+                      struct cell *ret)
+{
+    double total = 0;
+    *ret = (struct cell){0};
+    for (uint32_t i = 0; i < x->n; i++) {
+        total += (double)x->shares[i];
+    }
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct hsp_member m;
+        hsp_member_price(&s->in, r, &s->in.cluster->dev[x->dev[i]], (double)x->shares[i] / total,
+                         holders, zero, zero > 0 || holders == 1, &m);
+        ret->us = fmax(ret->us, size * m.seq_us + m.micro_us);
+        ret->base_bytes = fmax(ret->base_bytes, m.base_bytes);
+        ret->flight_bytes = fmax(ret->flight_bytes, m.bytes_per_flight);
+        ret->scratch_bytes = fmax(ret->scratch_bytes, m.scratch_bytes);
+    }
+    const struct hsp_link_cost *cross = &s->in.cluster->cross;
+    ret->us += hsp_tensor_us(r, x->n, size, &s->in.cluster->same_node) +
+               2 * (cross->latency_us + size * r->w.leaving * cross->us_per_byte);
+}
+
+/* Groups of about equal speed and memory are one kind; the tolerance doubles until the pipeline's
+ * program has few enough states. kind_of[i]: of super i. */
+static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks, struct hsp_pipe *p,
+                       uint32_t *kind_of, uint32_t *leader)
+{
+    for (double tol = FIRST_TOLERANCE;; tol *= 2) {
+        p->n_kinds = 0;
+        memset(p->count, 0, sizeof(p->count));
+        bool full = false;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t k = 0;
+            for (; k < p->n_kinds; k++) {
+                const struct hsp_super *l = &x[leader[k]];
+                if (fabs(x[i].seq_us - l->seq_us) <= tol * l->seq_us &&
+                    fabs(x[i].mem_bytes - l->mem_bytes) <= tol * l->mem_bytes) {
+                    break;
+                }
+            }
+            if (k == HSP_PIPE_MAX_KINDS) {
+                full = true;
+                break;
+            }
+            if (k == p->n_kinds) {
+                leader[p->n_kinds++] = i;
+            }
+            kind_of[i] = k;
+            p->count[k]++;
+        }
+        p->n_blocks = n_blocks;
+        if (!full && hsp_pipe_states(p) <= HSP_PIPE_MAX_STATES) {
+            return;
+        }
+        if (tol > 1e9) { /* one kind: bound its count by what the program can take */
+            p->count[0] = HSP_PIPE_MAX_STATES / (n_blocks + 1) - 1;
+            return;
+        }
+    }
+}
+
+/* One pipeline over some of the groups x[member[0..n)]. */
+struct line {
+    uint32_t n, *member; /* in */
+    struct hsp_pipe_result r;
+    uint32_t *stage_super; /* out: by stage */
+};
+
+/* Slowest member and smallest memory stand for a kind, so that every choice of members fits. */
+static enum hsp_status fill_table(struct hsp_search *s, const struct hsp_super *x,
+                                  const struct line *l, const uint32_t *kind_of, uint32_t n_kinds,
+                                  uint32_t holders, uint8_t zero, struct pipe_ctx *ctx)
+{
+    uint32_t nb = s->n_blocks;
+    ctx->cells = hsp_arena_array(s->arena, (size_t)n_kinds * nb * nb, sizeof(*ctx->cells));
+    if (ctx->cells == NULL) {
+        return no_memory(s);
+    }
+    for (uint32_t k = 0; k < n_kinds; k++) {
+        uint32_t worst = UINT32_MAX;
+        ctx->mem[k] = (double)INFINITY;
+        for (uint32_t i = 0; i < l->n; i++) {
+            const struct hsp_super *m = &x[l->member[i]];
+            if (kind_of[i] == k) {
+                worst = worst == UINT32_MAX || m->seq_us > x[l->member[worst]].seq_us ? i : worst;
+                ctx->mem[k] = fmin(ctx->mem[k], m->mem_bytes);
+            }
+        }
+        for (uint32_t first = 0; first < nb; first++) {
+            for (uint32_t end = first + 1; end <= nb; end++) {
+                struct hsp_range r;
+                hsp_range_of_blocks(s->in.work, first, end, &r);
+                fill_cell(s, &x[l->member[worst]], &r, ctx->size, holders, zero,
+                          &ctx->cells[((size_t)k * nb + first) * nb + end - 1]);
+            }
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status solve_line(struct hsp_search *s, const struct hsp_super *x, struct line *l,
+                                  uint32_t size, uint32_t n_micro, uint32_t holders, uint8_t zero)
+{
+    struct hsp_pipe p = {.n_micro = n_micro, .max_stages = HSP_MAX_STAGES, .stage_us = stage_us};
+    struct pipe_ctx ctx = {.s = s, .size = size, .n_micro = n_micro};
+    uint32_t leader[HSP_PIPE_MAX_KINDS], taken[HSP_PIPE_MAX_KINDS] = {0};
+    uint32_t *kind_of = hsp_arena_array(s->arena, l->n, sizeof(*kind_of));
+    struct hsp_super *mine = hsp_arena_array(s->arena, l->n, sizeof(*mine));
+    l->stage_super = hsp_arena_array(s->arena, s->n_blocks, sizeof(*l->stage_super));
+    if (kind_of == NULL || mine == NULL || l->stage_super == NULL) {
+        return no_memory(s);
+    }
+    for (uint32_t i = 0; i < l->n; i++) {
+        mine[i] = x[l->member[i]];
+    }
+    make_kinds(mine, l->n, s->n_blocks, &p, kind_of, leader);
+    enum hsp_status st = fill_table(s, x, l, kind_of, p.n_kinds, holders, zero, &ctx);
+    p.ctx = &ctx;
+    if (st == HSP_OK) {
+        st = hsp_pipe_solve(&p, s->arena, &l->r, s->err);
+    }
+    for (uint32_t g = 0; st == HSP_OK && g < l->r.n_stages; g++) {
+        uint32_t k = l->r.kind[g], skip = taken[k]++;
+        for (uint32_t i = 0; i < l->n; i++) {
+            if (kind_of[i] == k && skip-- == 0) {
+                l->stage_super[g] = l->member[i];
+                break;
+            }
+        }
+    }
+    return st;
+}
+
+/* Groups in the order of the lines: @n_single of them are a stream each, the others are dealt to
+ * @n_lines pipelines like a snake, fastest first, so that these are about equal. */
+struct pool {
+    uint32_t n, n_single, n_lines;
+    uint32_t *member;
+    uint32_t degree;
+};
+
+static enum hsp_status deal(struct hsp_search *s, const struct pool *p, struct line *lines)
+{
+    for (uint32_t i = 0; i < p->n_single + p->n_lines; i++) {
+        lines[i].member = hsp_arena_array(s->arena, p->n, sizeof(*lines[i].member));
+        if (lines[i].member == NULL) {
+            return no_memory(s);
+        }
+    }
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct line *l = &lines[i];
+        if (i >= p->n_single) {
+            uint32_t lap = (i - p->n_single) / p->n_lines, at = (i - p->n_single) % p->n_lines;
+            l = &lines[p->n_single + (lap % 2 == 0 ? at : p->n_lines - 1 - at)];
+        }
+        l->member[l->n++] = p->member[i];
+    }
+    return HSP_OK;
+}
+
+/* Sequences of each line in proportion to its speed, before any pipeline is known. */
+static uint32_t guess_sequences(const struct hsp_search *s, const struct hsp_super *x,
+                                const struct line *lines, uint32_t n, uint32_t at)
+{
+    double all = 0, mine = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < lines[i].n; k++) {
+            double rate = 1 / x[lines[i].member[k]].seq_us;
+            all += rate;
+            mine += i == at ? rate : 0;
+        }
+    }
+    double guess = floor(s->global_batch * mine / all);
+    return guess >= 1 ? (uint32_t)guess : 1;
+}
+
+static enum hsp_status build_lines(struct hsp_search *s, const struct hsp_super *x,
+                                   const struct line *lines, uint32_t n, uint32_t size,
+                                   uint8_t zero, struct draft *d)
+{
+    double us = 0;
+    struct hsp_share_dev *dev = hsp_arena_array(s->arena, n, sizeof(*dev));
+    uint32_t *share = hsp_arena_array(s->arena, n, sizeof(*share));
+    enum hsp_status st = draft_make(s, n, zero, d);
+    if (dev == NULL || share == NULL || st != HSP_OK) {
+        return no_memory(s);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hsp_pipe_result *r = &lines[i].r;
+        dev[i] = (struct hsp_share_dev){.fixed_us = r->fill_us - r->slow_us,
+                                        .micro_us = r->slow_us,
+                                        .micro = size,
+                                        .min = 1,
+                                        .max = s->global_batch};
+    }
+    st = hsp_shares_minmax(n, dev, s->global_batch, share, &us, s->err);
+    for (uint32_t i = 0; i < n && st == HSP_OK; i++) {
+        struct hsp_stream *t = &d->plan->streams[i];
+        t->sequences = share[i];
+        t->micro_batches = parts(share[i], size);
+        t->n_stages = lines[i].r.n_stages;
+        t->stages = hsp_arena_array(s->arena, t->n_stages, sizeof(*t->stages));
+        for (uint32_t g = 0; g < t->n_stages && st == HSP_OK; g++) {
+            st = t->stages == NULL ? no_memory(s)
+                                   : draft_stage(s, d, &t->stages[g], lines[i].r.blocks[g],
+                                                 &x[lines[i].stage_super[g]]);
+        }
+    }
+    return st;
+}
+
+static enum hsp_status try_lines(struct hsp_search *s, const struct hsp_super *x,
+                                 const struct pool *p, uint32_t size, uint8_t zero)
+{
+    struct draft d;
+    uint32_t n = p->n_single + p->n_lines, deepest = 0;
+    struct line *lines = hsp_arena_array(s->arena, n, sizeof(*lines));
+    enum hsp_status st = lines == NULL ? no_memory(s) : deal(s, p, lines);
+    for (uint32_t i = 0; i < n && st == HSP_OK; i++) {
+        uint32_t micro = parts(guess_sequences(s, x, lines, n, i), size);
+        st = solve_line(s, x, &lines[i], size, micro, n, zero);
+        deepest = st == HSP_OK && lines[i].r.n_stages > deepest ? lines[i].r.n_stages : deepest;
+    }
+    if (st == HSP_OK && deepest > 1) {
+        st = build_lines(s, x, lines, n, size, zero, &d);
+    }
+    if (st != HSP_OK || deepest < 2) { /* single stages are try_streams' matter */
+        return st == HSP_EINFEASIBLE || st == HSP_ELIMIT ? HSP_OK : st;
+    }
+    const char *in = n > 1 ? hsp_arena_printf(s->arena, " in %u streams", n) : "";
+    const char *what = hsp_arena_printf(
+        s->arena, "pipeline%s of up to %u stages%s%s%s", n > 1 ? "s" : "", deepest, in,
+        p->degree > 1 ? ", tensor groups" : "", zero > 0 ? ", optimizer state cut (ZeRO-1)" : "");
+    if (in == NULL || what == NULL) {
+        return no_memory(s);
+    }
+    enum hsp_structure kind = p->degree > 1 || n > 1 ? HSP_STRUCT_MIXED : HSP_STRUCT_PIPE;
+    return hsp_search_offer(s, kind, d.plan, d.device, what);
+}
+
+/* All micro-batch sizes, with and without ZeRO-1. */
+static enum hsp_status try_pool(struct hsp_search *s, const struct hsp_super *x,
+                                const struct pool *p)
+{
+    uint32_t n = p->n_single + p->n_lines;
+    if (n > s->global_batch || n > HSP_MAX_STREAMS) {
+        return HSP_OK;
+    }
+    for (uint32_t size = s->micro_cap; size >= 1; size /= 2) {
+        for (uint8_t zero = 0; zero <= (n > 1 && !s->opts->no_zero ? 1 : 0); zero++) {
+            struct attempt a;
+            enum hsp_status st = attempt_begin(s, &a);
+            if (st == HSP_OK) {
+                st = try_lines(s, x, p, size, zero);
+            }
+            if (st != HSP_OK) {
+                return st;
+            }
+            attempt_end(s, &a);
+        }
+    }
+    return HSP_OK;
+}
+
+/* Those that hold the whole model first, each a stream of its own; the others in pipelines. */
+static uint32_t singles_first(const struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+                              uint32_t *member)
+{
+    uint32_t n_single = 0, at = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < n; i++) {
+            struct hsp_share_dev unused;
+            bool alone = micro_fit(s, &x[i], n, 0, false, &unused) > 0;
+            if (alone == (pass == 0)) {
+                member[at++] = i;
+                n_single += alone ? 1 : 0;
+            }
+        }
+    }
+    return n_single;
+}
+
+static enum hsp_status try_all_lines(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+                                     uint32_t degree)
+{
+    struct pool p = {.n = n, .degree = degree};
+    enum hsp_status st = HSP_OK;
+    p.member = hsp_arena_array(s->arena, n, sizeof(*p.member));
+    if (p.member == NULL) {
+        return no_memory(s);
+    }
+    if (n < 2 || s->n_blocks < 2) {
+        return HSP_OK;
+    }
+    uint32_t n_single = singles_first(s, x, n, p.member), rest = n - n_single;
+    for (uint32_t lines = 1; n_single > 0 && 2 * lines <= rest && lines <= MAX_PIPELINES; lines++) {
+        p.n_single = n_single;
+        p.n_lines = lines;
+        st = try_pool(s, x, &p);
+        if (st != HSP_OK) {
+            return st;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        p.member[i] = i;
+    }
+    for (uint32_t lines = 1; 2 * lines <= n && lines <= MAX_PIPELINES; lines++) {
+        p.n_single = 0;
+        p.n_lines = lines;
+        st = try_pool(s, x, &p);
+        if (st != HSP_OK) {
+            return st;
+        }
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_search_run(struct hsp_search *s)
+{
+    int64_t units = s->in.work->tp_units;
+    for (uint32_t degree = 1; degree == 1 || (int64_t)degree <= units; degree *= 2) {
+        struct hsp_super *x = NULL;
+        uint32_t n = 0;
+        if (degree > s->in.cluster->n) {
+            break;
+        }
+        enum hsp_status st = hsp_supers_make(s, degree, &x, &n);
+        if (st == HSP_OK && n > 0) {
+            st = try_all_streams(s, x, n, degree);
+        }
+        if (st == HSP_OK && n > 0) {
+            st = try_all_lines(s, x, n, degree);
+        }
+        if (st != HSP_OK) {
+            return st;
+        }
+    }
+    return HSP_OK;
+}

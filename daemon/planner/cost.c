@@ -1,0 +1,121 @@
+/* Ranges, members and their memory; prices of whole plans are in price.c. See cost.h. */
+#include "daemon/planner/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Traffic of the update per parameter element, in elements: AdamW reads p, m, v, g and writes
+ * p, m, v; SGD reads p, momentum, g and writes two. Then the norm reads g, zeroing writes it, and
+ * the seal hashes the new state. */
+#define ADAMW_WORDS (7 + 2 + 3)
+#define SGD_WORDS   (5 + 2 + 2)
+#define N_SLOTS     2
+/* Buffers of the transport on top of packed cells; measured mesh and loop use stays below. */
+#define COMM_BASE_BYTES (4.0 * 1024 * 1024)
+
+static double amount(const struct hsp_amount *a, double part)
+{
+    return a->cut * part + a->whole;
+}
+
+static void amount_sum(struct hsp_amount *a, const struct hsp_amount *b)
+{
+    a->cut += b->cut;
+    a->whole += b->whole;
+}
+
+static void amount_max(struct hsp_amount *a, const struct hsp_amount *b)
+{
+    if (b->cut + b->whole > a->cut + a->whole) {
+        *a = *b;
+    }
+}
+
+void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, struct hsp_range *ret)
+{
+    *ret = (struct hsp_range){.first = first, .end = end};
+    for (uint32_t l = first; l < end; l++) {
+        const struct hsp_layer_work *from = &w->layer[l];
+        amount_sum(&ret->w.flops, &from->flops);
+        amount_sum(&ret->w.bytes, &from->bytes);
+        amount_sum(&ret->w.acc_bytes, &from->acc_bytes);
+        amount_sum(&ret->w.saved, &from->saved);
+        amount_max(&ret->w.scratch, &from->scratch);
+        amount_max(&ret->w.grad_bytes, &from->grad_bytes);
+        ret->w.n_instr += from->n_instr;
+        ret->w.n_reduce += from->n_reduce;
+        ret->w.reduce_bytes += from->reduce_bytes;
+        ret->w.leaving = from->leaving;
+    }
+    ret->entering = first > 0 ? w->layer[first - 1].leaving : 0;
+    for (uint32_t p = 0; p < w->n_params; p++) {
+        const struct hsp_param_work *pw = &w->param[p];
+        bool used =
+            (pw->first >= first && pw->first < end) || (pw->last >= first && pw->last < end);
+        if (used) {
+            *(pw->cut ? &ret->param.cut : &ret->param.whole) += pw->bytes;
+            ret->largest_param = fmax(ret->largest_param, pw->bytes);
+            ret->n_params++;
+        }
+    }
+}
+
+void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
+                         struct hsp_range *ret)
+{
+    uint32_t n_blocks = w->n_layers - 2;
+    hsp_range_make(w, first == 0 ? 0 : first + 1, end == n_blocks ? w->n_layers : end + 1, ret);
+}
+
+/* Packed cells of the largest gradient, out and in. */
+double hsp_comm_bytes(const struct hsp_range *r, uint32_t holders)
+{
+    return COMM_BASE_BYTES + (holders > 1 ? 2 * r->largest_param : 0);
+}
+
+void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
+                      const struct hsp_device_desc *dev, double part, uint32_t holders,
+                      uint8_t zero, bool copied, struct hsp_member *ret)
+{
+    bool adamw = in->train->hyper.optimizer == HSP_OPT_ADAMW;
+    double gemm = dev->gemm_flops[in->work->dtype == HSP_F64 ? 1 : 0];
+    double used = amount(&r->param, part), home = zero > 0 ? used / holders : used;
+    double words = home / in->work->elem * (adamw ? ADAMW_WORDS : SGD_WORDS);
+    double kinds = adamw ? 3 : 2, grads = used;
+    if (holders > 1) {
+        grads += home; /* the reduced gradient beside the accumulator */
+    }
+    if (zero > 0 && holders > 1) {
+        grads += used; /* the gathered parameters */
+    }
+    uint32_t held = copied && in->copies > 1 ? in->copies : 1;
+    *ret = (struct hsp_member){
+        .seq_us = 1e6 * (amount(&r->w.flops, part) / gemm +
+                         amount(&r->w.bytes, part) / dev->mem_bytes_per_s),
+        .micro_us =
+            r->w.n_instr * dev->op_us + 1e6 * amount(&r->w.acc_bytes, part) / dev->mem_bytes_per_s,
+        .base_bytes = N_SLOTS * kinds * home * held + grads + 2 * amount(&r->w.grad_bytes, part) +
+                      hsp_comm_bytes(r, holders),
+        .bytes_per_flight = amount(&r->w.saved, part) + r->entering + r->w.leaving,
+        .scratch_bytes = amount(&r->w.scratch, part),
+        .home_bytes = home,
+        .update_us =
+            1e6 * words * in->work->elem / dev->mem_bytes_per_s + 3.0 * r->n_params * dev->op_us,
+        .sync_bytes = used,
+    };
+}
+
+double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight)
+{
+    return m->base_bytes + micro_size * (m->bytes_per_flight * in_flight + m->scratch_bytes);
+}
+
+double hsp_tensor_us(const struct hsp_range *r, uint32_t n, double b,
+                     const struct hsp_link_cost *link)
+{
+    if (n < 2) {
+        return 0;
+    }
+    double bytes = r->w.reduce_bytes * b * 2 * (n - 1) / n;
+    return r->w.n_reduce * 2 * link->latency_us + bytes * link->us_per_byte;
+}

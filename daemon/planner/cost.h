@@ -1,0 +1,102 @@
+/* Prices: how long a step of a plan takes on given devices, and what memory each one needs.
+ *
+ * Role:        the one cost model; candidates of the planner, hand-written plans and the table of
+ *              `hspmdctl plan` all use it.
+ * Purity:      pure.  Units: microseconds and bytes.
+ *
+ * Model. A rank computes a sequence in  flops / GEMM rate + other bytes / memory rate  and a
+ * micro-batch in a further  instructions * op_us + accumulation bytes / memory rate.  Tensor groups
+ * add their all-reduces, stages their transfers. A stream of m micro-batches takes
+ * sum of stages + (m - 1) * slowest stage. Between two gradient synchronisations a rank updates and
+ * computes, so a step is  max over ranks (update + stream) + synchronisation + vote.
+ */
+#ifndef HSP_COST_H
+#define HSP_COST_H
+
+#include "daemon/planner/work.h"
+#include "daemon/spmd/compile.h"
+#include "proto/layout/cluster_desc.h"
+
+struct hsp_price_in {
+    const struct hsp_work *work;
+    const struct hsp_cluster_desc *cluster;
+    const struct hsp_train_spec *train;
+    uint32_t copies; /* nodes that shall hold each piece of state, >= 1 */
+};
+
+/* Sums over pipeline units [first, end). */
+struct hsp_range {
+    uint32_t first, end;
+    struct hsp_layer_work w; /* scratch and grad_bytes are maxima; leaving is that of the last */
+    struct hsp_amount param; /* bytes of the parameters used here, one copy */
+    double largest_param;
+    uint32_t n_params;
+    double entering;
+};
+void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, struct hsp_range *ret);
+
+/* The units of blocks [first, end) of a model of @n_blocks: the embedding goes with the first
+ * block, the head with the last. */
+void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
+                         struct hsp_range *ret);
+
+/* One member of a tensor group on a range of units. @part: its part of the group's shares. */
+struct hsp_member {
+    double seq_us, micro_us;             /* compute */
+    double base_bytes, bytes_per_flight; /* memory: fixed, and for each sequence in flight */
+    double scratch_bytes;                /* for each sequence of a micro-batch */
+    double home_bytes;                   /* parameters of one state kind in one slot */
+    double update_us;
+    double sync_bytes; /* used parameters: what gradients carry */
+};
+/* @holders: streams that share each parameter (its gradient is added up over them); @zero as in
+ * plans; @copied: state has no replica on another node, so copies of it go to one. */
+void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
+                      const struct hsp_device_desc *dev, double part, uint32_t holders,
+                      uint8_t zero, bool copied, struct hsp_member *ret);
+/* Buffers of the transport, part of the fixed memory. */
+double hsp_comm_bytes(const struct hsp_range *r, uint32_t holders);
+double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);
+
+/* All-reduces of a tensor group over a micro-batch of @b sequences. */
+double hsp_tensor_us(const struct hsp_range *r, uint32_t n, double b,
+                     const struct hsp_link_cost *link);
+
+/* What one rank does; a row of the plan's table. */
+struct hsp_rank_cost {
+    uint32_t device, stream, stage; /* device: number in the cluster */
+    uint32_t first_block, n_blocks; /* transformer blocks or hidden layers */
+    uint32_t sequences, micro_batches;
+    double part;        /* of its tensor group, 0 to 1 */
+    double compute_us;  /* busy with micro-batches */
+    double tensor_us;   /* all-reduces of its tensor group */
+    double transfer_us; /* to the next stage and back */
+    double update_us;
+    double sync_us;      /* gradients (and gathered parameters) */
+    int64_t state_bytes; /* both version slots, with the copies it keeps for others */
+    int64_t grad_bytes;  /* accumulators and reduced gradients */
+    int64_t act_bytes;   /* activations in flight and scratch */
+    int64_t comm_bytes;
+    int64_t total_bytes;
+};
+
+struct hsp_cost {
+    double step_us;
+    double stream_us; /* slowest rank's update + stream */
+    double idle_us;   /* of the rank that waits longest */
+    double sync_us, vote_us, copy_us;
+    double bound_us; /* no plan on these devices is faster: all compute, no waiting */
+    uint32_t n;
+    struct hsp_rank_cost *rank; /* by rank */
+};
+
+/* Prices @plan, whose rank r runs on device[r] of the cluster. The plan has passed hsp_plan_check.
+ * The result lives in @arena. HSP_ENOMEM. */
+enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *plan,
+                          const uint32_t *device, struct hsp_arena *arena, struct hsp_cost *ret,
+                          struct hsp_err *err);
+
+/* False when some rank needs more than its device offers; *ret_rank is the first such rank. */
+bool hsp_cost_fits(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank);
+
+#endif

@@ -1,0 +1,304 @@
+/* Choice, explanation, adoption of hand-written plans; see planner.h. */
+#include "daemon/planner/planner.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "daemon/planner/candidates.h"
+
+const char *hsp_bytes_text(struct hsp_arena *arena, double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    uint32_t u = 0;
+    while (u < 5 && bytes >= 1024) {
+        bytes /= 1024;
+        u++;
+    }
+    const char *text = hsp_arena_printf(arena, u == 0 ? "%.0f %s" : "%.1f %s", bytes, units[u]);
+    return text != NULL ? text : "?";
+}
+
+const char *hsp_time_text(struct hsp_arena *arena, double us)
+{
+    const char *text = us >= 1e6   ? hsp_arena_printf(arena, "%.2f s", us / 1e6)
+                       : us >= 1e3 ? hsp_arena_printf(arena, "%.1f ms", us / 1e3)
+                                   : hsp_arena_printf(arena, "%.0f us", us);
+    return text != NULL ? text : "?";
+}
+
+/* The devices that may be used, and where they stand in the caller's cluster. */
+struct usable {
+    struct hsp_cluster_desc cluster;
+    uint32_t *index;
+};
+
+static enum hsp_status select_devices(const struct hsp_cluster_desc *c,
+                                      const struct hsp_plan_options *o, struct hsp_arena *arena,
+                                      struct usable *ret, struct hsp_err *err)
+{
+    struct hsp_device_desc *dev = hsp_arena_array(arena, c->n, sizeof(*dev));
+    ret->index = hsp_arena_array(arena, c->n, sizeof(*ret->index));
+    if (dev == NULL || ret->index == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "planning over %u devices", c->n);
+    }
+    ret->cluster = *c;
+    ret->cluster.dev = dev;
+    ret->cluster.n = 0;
+    uint32_t most =
+        o->max_devices > 0 && o->max_devices < HSP_MAX_RANKS ? o->max_devices : HSP_MAX_RANKS;
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (o->excluded == NULL || !o->excluded[i]) {
+            dev[ret->cluster.n] = c->dev[i];
+            ret->index[ret->cluster.n++] = i;
+        }
+    }
+    if (ret->cluster.n == 0) {
+        return hsp_err_set(err, HSP_ENODEV, 0, "no device");
+    }
+    /* Above the bound the fastest stay, in their order. */
+    while (ret->cluster.n > most) {
+        uint32_t slowest = 0;
+        for (uint32_t i = 1; i < ret->cluster.n; i++) {
+            slowest = dev[i].gemm_flops[0] <= dev[slowest].gemm_flops[0] ? i : slowest;
+        }
+        ret->cluster.n--;
+        memmove(&dev[slowest], &dev[slowest + 1], (ret->cluster.n - slowest) * sizeof(*dev));
+        memmove(&ret->index[slowest], &ret->index[slowest + 1],
+                (ret->cluster.n - slowest) * sizeof(*ret->index));
+    }
+    return HSP_OK;
+}
+
+/* Nothing fits: what one device would need for the whole model and, cut as far as it goes, for one
+ * block; against the largest that is there. */
+static enum hsp_status infeasible(const struct hsp_search *s, struct hsp_err *err)
+{
+    const struct hsp_cluster_desc *c = s->in.cluster;
+    double offer = 0, whole = (double)INFINITY, block = 0;
+    for (uint32_t d = 0; d < c->n; d++) {
+        struct hsp_range r;
+        struct hsp_member m;
+        double largest = 0;
+        offer = fmax(offer, (double)c->dev[d].mem_bytes);
+        hsp_range_make(s->in.work, 0, s->in.work->n_layers, &r);
+        hsp_member_price(&s->in, &r, &c->dev[d], 1, 1, 0, false, &m);
+        whole = fmin(whole, hsp_member_bytes(&m, 1, 1));
+        for (uint32_t b = 0; b < s->n_blocks; b++) {
+            hsp_range_of_blocks(s->in.work, b, b + 1, &r);
+            hsp_member_price(&s->in, &r, &c->dev[d], 1, 1, 0, false, &m);
+            largest = fmax(largest, hsp_member_bytes(&m, 1, 1));
+        }
+        block = d == 0 ? largest : fmin(block, largest);
+    }
+    const char *need = hsp_bytes_text(s->arena, whole);
+    if (s->n_blocks < 2 || c->n < 2) {
+        return hsp_err_set(err, HSP_EINFEASIBLE, 0, "needs %s, largest worker offers %s", need,
+                           hsp_bytes_text(s->arena, offer));
+    }
+    return hsp_err_set(err, HSP_EINFEASIBLE, 0,
+                       "needs %s, largest worker offers %s; one stage of a pipeline needs %s or "
+                       "more, and no division over %u devices fits",
+                       need, hsp_bytes_text(s->arena, offer), hsp_bytes_text(s->arena, block),
+                       c->n);
+}
+
+/* Structures that lost, nearest first; those that do not fit come last. */
+static enum hsp_status explain(const struct hsp_search *s, uint32_t winner, struct hsp_planned *ret,
+                               struct hsp_err *err)
+{
+    bool used[HSP_N_STRUCTS] = {false};
+    used[winner] = true;
+    double best_us = s->best[winner].cost.step_us;
+    while (ret->n_rejected < HSP_MAX_REJECTED) {
+        uint32_t next = HSP_N_STRUCTS;
+        for (uint32_t i = 0; i < HSP_N_STRUCTS; i++) {
+            const struct hsp_candidate *c = &s->best[i],
+                                       *b = next < HSP_N_STRUCTS ? &s->best[next] : NULL;
+            if (used[i] || !c->tried) {
+                continue;
+            }
+            if (b == NULL || (c->fits && !b->fits) ||
+                (c->fits == b->fits && c->fits && c->cost.step_us < b->cost.step_us)) {
+                next = i;
+            }
+        }
+        if (next == HSP_N_STRUCTS) {
+            return HSP_OK;
+        }
+        used[next] = true;
+        const struct hsp_candidate *c = &s->best[next];
+        double more = 100 * (c->cost.step_us / best_us - 1);
+        const char *why = !c->fits ? c->trouble
+                          : more < 0.05
+                              ? hsp_arena_printf(s->arena, "no faster (%s), and less simple",
+                                                 hsp_time_text(s->arena, c->cost.step_us))
+                              : hsp_arena_printf(s->arena, "%.1f %% slower: %s", more,
+                                                 hsp_time_text(s->arena, c->cost.step_us));
+        if (why == NULL) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "explanation of a plan");
+        }
+        ret->rejected[ret->n_rejected++] = (struct hsp_rejected){
+            .what = c->what, .why = why, .step_us = c->fits ? c->cost.step_us : 0};
+    }
+    return HSP_OK;
+}
+
+/* Prediction and devices in the caller's numbering. */
+static enum hsp_status complete(const struct usable *u, const char *what, struct hsp_arena *arena,
+                                struct hsp_planned *ret, struct hsp_err *err)
+{
+    struct hsp_plan *p = ret->plan;
+    double gap = ret->cost.bound_us > 0 ? 100 * (ret->cost.step_us / ret->cost.bound_us - 1) : 0;
+    p->predicted_step_us = ret->cost.step_us;
+    p->memory_bytes = hsp_arena_array(arena, p->n_ranks, sizeof(*p->memory_bytes));
+    p->why = hsp_arena_printf(arena, "%s: %s a step, %.0f %% above the bound of %s", what,
+                              hsp_time_text(arena, ret->cost.step_us), gap,
+                              hsp_time_text(arena, ret->cost.bound_us));
+    uint32_t *device = hsp_arena_array(arena, p->n_ranks, sizeof(*device));
+    if (p->memory_bytes == NULL || p->why == NULL || device == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "plan of %u ranks", p->n_ranks);
+    }
+    for (uint32_t r = 0; r < p->n_ranks; r++) {
+        p->memory_bytes[r] = ret->cost.rank[r].total_bytes;
+        device[r] = u->index[ret->device[r]];
+        ret->cost.rank[r].device = device[r];
+    }
+    ret->device = device;
+    return HSP_OK;
+}
+
+struct setup {
+    struct hsp_work work;
+    struct usable usable;
+    struct hsp_search search;
+};
+
+static enum hsp_status set_up(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
+                              struct hsp_arena *arena, struct setup *ret, struct hsp_err *err)
+{
+    enum hsp_status st = select_devices(c, opts, arena, &ret->usable, err);
+    if (st == HSP_OK) {
+        st = hsp_work_make(g, arena, &ret->work, err);
+    }
+    ret->search = (struct hsp_search){
+        .in = {.work = &ret->work,
+               .cluster = &ret->usable.cluster,
+               .train = t,
+               .copies = opts->copies > 0 ? opts->copies : 1},
+        .g = g,
+        .opts = opts,
+        .n_blocks = g->n_layers - 2,
+        .global_batch = t->data.global_batch,
+        .micro_cap = opts->micro_cap > 0 ? opts->micro_cap : HSP_MICRO_CAP,
+        .arena = arena,
+        .err = err,
+    };
+    return st;
+}
+
+enum hsp_status hsp_plan_make(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
+                              struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err)
+{
+    const struct hsp_plan_options none = {0};
+    struct setup s;
+    struct hsp_planned out = {0};
+    enum hsp_status st = set_up(g, t, c, opts != NULL ? opts : &none, arena, &s, err);
+    if (st == HSP_OK) {
+        st = hsp_search_run(&s.search);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    uint32_t winner = HSP_N_STRUCTS;
+    for (uint32_t i = 0; i < HSP_N_STRUCTS; i++) {
+        const struct hsp_candidate *x = &s.search.best[i];
+        if (x->tried && x->fits &&
+            (winner == HSP_N_STRUCTS || x->score < s.search.best[winner].score)) {
+            winner = i;
+        }
+    }
+    if (winner == HSP_N_STRUCTS) {
+        return infeasible(&s.search, err);
+    }
+    out.plan = s.search.best[winner].plan;
+    out.device = s.search.best[winner].device;
+    out.cost = s.search.best[winner].cost;
+    st = explain(&s.search, winner, &out, err);
+    if (st == HSP_OK) {
+        st = complete(&s.usable, s.search.best[winner].what, arena, &out, err);
+    }
+    if (st == HSP_OK) {
+        *ret = out;
+    }
+    return st;
+}
+
+enum hsp_status hsp_plan_adopt(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                               const struct hsp_cluster_desc *c,
+                               const struct hsp_plan_options *opts, struct hsp_plan *plan,
+                               struct hsp_arena *arena, struct hsp_planned *ret,
+                               struct hsp_err *err)
+{
+    const struct hsp_plan_options none = {0};
+    struct setup s;
+    struct hsp_planned out = {.plan = plan};
+    uint32_t rank = 0;
+    enum hsp_status st = set_up(g, t, c, opts != NULL ? opts : &none, arena, &s, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (plan->n_ranks > s.usable.cluster.n) {
+        return hsp_err_set(err, HSP_ENODEV, 0, "the plan needs %u devices, %u are there",
+                           plan->n_ranks, s.usable.cluster.n);
+    }
+    out.device = hsp_arena_array(arena, plan->n_ranks, sizeof(*out.device));
+    if (out.device == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "plan of %u ranks", plan->n_ranks);
+    }
+    for (uint32_t r = 0; r < plan->n_ranks; r++) {
+        out.device[r] = r;
+    }
+    st = hsp_price(&s.search.in, plan, out.device, arena, &out.cost, err);
+    if (st == HSP_OK && !hsp_cost_fits(&s.search.in, &out.cost, &rank)) {
+        const struct hsp_device_desc *d = &s.usable.cluster.dev[rank];
+        st = hsp_err_set(err, HSP_EINFEASIBLE, 0, "rank %u needs %s, %s offers %s", rank,
+                         hsp_bytes_text(arena, (double)out.cost.rank[rank].total_bytes), d->name,
+                         hsp_bytes_text(arena, (double)d->mem_bytes));
+    }
+    if (st == HSP_OK) {
+        st = complete(&s.usable, "given plan", arena, &out, err);
+    }
+    if (st == HSP_OK) {
+        *ret = out;
+    }
+    return st;
+}
+
+enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *texts,
+                                     const struct hsp_graph *g, uint32_t global_batch,
+                                     uint32_t n_devices, struct hsp_arena *arena,
+                                     struct hsp_plan **ret, uint32_t *ret_index,
+                                     struct hsp_err *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct hsp_plan *p = NULL;
+        enum hsp_status st = hsp_plan_parse(texts[i].text, texts[i].len, texts[i].name,
+                                            global_batch, arena, &p, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        st = hsp_plan_check(p, g, global_batch, err);
+        if (st != HSP_OK) {
+            (void)hsp_err_wrap(err, "%s", texts[i].name);
+            return st;
+        }
+        if (p->n_ranks <= n_devices) {
+            *ret = p;
+            *ret_index = i;
+            return HSP_OK;
+        }
+    }
+    return hsp_err_set(err, HSP_ENOENT, 0, "none of %u plans fits %u devices", n, n_devices);
+}

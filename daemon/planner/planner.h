@@ -1,0 +1,80 @@
+/* The planner: spreads a job over unequal devices.
+ *
+ * Role:        hspmdd calls it at every change of members, hspmdctl for dry runs.
+ * Purity:      pure and deterministic (architecture D13): equal input gives an equal plan, byte for
+ *              byte. Ties go to the structure named first in candidates.c.
+ * Ownership:   the result lives in the arena given.
+ * Bounds:      a bounded list of structures is tried: data parallel over the fastest k devices,
+ *              tensor groups inside nodes, pipelines, and pipelines of groups in several streams.
+ */
+#ifndef HSP_PLANNER_H
+#define HSP_PLANNER_H
+
+#include <stdatomic.h>
+
+#include "daemon/planner/cost.h"
+
+#define HSP_MAX_REJECTED 3
+/* Sequences in a micro-batch at most: activations of more than that leave the caches, and a GEMM
+ * gains nothing from more rows. */
+#define HSP_MICRO_CAP 8
+
+struct hsp_plan_options {
+    const bool *excluded;      /* by device of the cluster, or NULL: none */
+    uint32_t max_devices;      /* 0: no bound */
+    uint32_t copies;           /* recovery.copies of the job; 0: 1 */
+    bool no_zero;              /* never cut master and optimizer state over the streams */
+    uint32_t micro_cap;        /* 0: HSP_MICRO_CAP */
+    const atomic_bool *cancel; /* or NULL */
+};
+
+struct hsp_rejected {
+    const char *what; /* "pipeline of 3 stages" */
+    const char *why;  /* "12 % slower: 113.0 ms" or "needs 3.1 GiB on w4/0, which offers 1.0 GiB" */
+    double step_us;   /* 0: does not fit */
+};
+
+struct hsp_planned {
+    struct hsp_plan *plan; /* with predicted_step_us, memory_bytes and why filled in */
+    uint32_t *device;      /* by rank: device of the cluster */
+    struct hsp_cost cost;
+    uint32_t n_rejected;
+    struct hsp_rejected rejected[HSP_MAX_REJECTED];
+};
+
+/* HSP_EINFEASIBLE with the numbers: "needs 3.1 GiB, largest worker offers 1.0 GiB"; HSP_ENODEV: no
+ * device; HSP_ECANCELED; HSP_ENOMEM. @opts may be NULL. */
+enum hsp_status hsp_plan_make(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
+                              struct hsp_arena *arena, struct hsp_planned *ret,
+                              struct hsp_err *err);
+
+/* Prices a plan made elsewhere: rank r runs on the r-th device that is not excluded. Fills in the
+ * plan's prediction. HSP_ENODEV: more ranks than devices; HSP_EINFEASIBLE: does not fit, with the
+ * numbers. The plan has passed hsp_plan_check. */
+enum hsp_status hsp_plan_adopt(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                               const struct hsp_cluster_desc *c,
+                               const struct hsp_plan_options *opts, struct hsp_plan *plan,
+                               struct hsp_arena *arena, struct hsp_planned *ret,
+                               struct hsp_err *err);
+
+/* A plan file of `annotations:`, read by whoever has the files. */
+struct hsp_plan_text {
+    const char *name; /* for messages */
+    const char *text;
+    size_t len;
+};
+
+/* The first plan that needs no more than @n_devices. Every text up to it must be a plan for @g.
+ * HSP_ENOENT: none fits (the planner's turn); HSP_EPARSE, HSP_EINVAL with the file's name. */
+enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *texts,
+                                     const struct hsp_graph *g, uint32_t global_batch,
+                                     uint32_t n_devices, struct hsp_arena *arena,
+                                     struct hsp_plan **ret, uint32_t *ret_index,
+                                     struct hsp_err *err);
+
+/* "1.5 GiB", for messages and tables. */
+const char *hsp_bytes_text(struct hsp_arena *arena, double bytes);
+const char *hsp_time_text(struct hsp_arena *arena, double us);
+
+#endif

@@ -1,0 +1,241 @@
+/* Prices of whole plans; see cost.h. */
+#include <math.h>
+#include <string.h>
+
+#include "daemon/planner/cost.h"
+
+struct pricing {
+    const struct hsp_price_in *in;
+    const struct hsp_plan *plan;
+    const uint32_t *device;
+    struct hsp_cost *cost;
+    double *cycle_us; /* by rank: update + its stream */
+};
+
+static const struct hsp_device_desc *dev_of(const struct pricing *p, uint32_t rank)
+{
+    return &p->in->cluster->dev[p->device[rank]];
+}
+
+/* The slower kind of link unless all ranks stand on one node. */
+static const struct hsp_link_cost *link_of(const struct pricing *p, uint32_t n,
+                                           const uint32_t *ranks)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        if (dev_of(p, ranks[i])->node != dev_of(p, ranks[0])->node) {
+            return &p->in->cluster->cross;
+        }
+    }
+    return &p->in->cluster->same_node;
+}
+
+static bool one_node(const struct pricing *p)
+{
+    for (uint32_t r = 1; r < p->plan->n_ranks; r++) {
+        if (dev_of(p, r)->node != dev_of(p, 0)->node) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool cluster_has_nodes(const struct hsp_cluster_desc *c)
+{
+    for (uint32_t i = 1; i < c->n; i++) {
+        if (c->dev[i].node != c->dev[0].node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Streams on other nodes hold replicas of the whole state at zero 0. */
+static bool needs_copies(const struct pricing *p)
+{
+    bool replicated = p->plan->zero == 0 && p->plan->n_streams > 1 && !one_node(p);
+    return !replicated && cluster_has_nodes(p->in->cluster);
+}
+
+static uint32_t in_flight(const struct hsp_stream *s, uint32_t stage)
+{
+    uint32_t ahead = s->schedule == HSP_SCHED_GPIPE ? s->micro_batches : s->n_stages - stage;
+    return ahead < s->micro_batches ? ahead : s->micro_batches;
+}
+
+static double sync_us(const struct hsp_range *r, double bytes, uint32_t holders,
+                      const struct hsp_link_cost *link)
+{
+    if (holders < 2) {
+        return 0;
+    }
+    /* Two phases for each parameter; further peers cost a quarter of a message each. */
+    double messages = 2.0 * r->n_params * (1 + (holders - 1) / 4.0);
+    return messages * link->latency_us + 2 * bytes * (holders - 1) / holders * link->us_per_byte;
+}
+
+struct stage_time {
+    double us;       /* of all micro-batches */
+    double transfer; /* of all micro-batches, to the next stage and back */
+};
+
+/* One rank of a stage; its time and memory go into its row. */
+static void price_rank(struct pricing *p, const struct hsp_range *range, const struct hsp_stream *s,
+                       uint32_t flight, uint32_t rank, struct hsp_rank_cost *rc)
+{
+    struct hsp_member m;
+    uint32_t holders = p->plan->n_streams;
+    uint32_t micro = (s->sequences + s->micro_batches - 1) / s->micro_batches;
+    uint32_t held = needs_copies(p) ? p->in->copies : 1;
+    double states = p->in->train->hyper.optimizer == HSP_OPT_ADAMW ? 6 : 4; /* in two slots */
+    hsp_member_price(p->in, range, dev_of(p, rank), rc->part, holders, p->plan->zero,
+                     needs_copies(p), &m);
+    rc->device = p->device[rank];
+    rc->sequences = s->sequences;
+    rc->micro_batches = s->micro_batches;
+    rc->compute_us = s->sequences * m.seq_us + s->micro_batches * m.micro_us;
+    rc->update_us = m.update_us;
+    rc->sync_us = sync_us(range, m.sync_bytes, holders,
+                          one_node(p) ? &p->in->cluster->same_node : &p->in->cluster->cross);
+    rc->total_bytes = (int64_t)ceil(hsp_member_bytes(&m, micro, flight));
+    rc->act_bytes = (int64_t)ceil(micro * (m.bytes_per_flight * flight + m.scratch_bytes));
+    rc->state_bytes = (int64_t)ceil(states * m.home_bytes * held);
+    rc->comm_bytes = (int64_t)ceil(hsp_comm_bytes(range, holders));
+    rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
+}
+
+static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi,
+                                     uint32_t first_block)
+{
+    const struct hsp_stream *s = &p->plan->streams[si];
+    const struct hsp_stage *g = &s->stages[gi];
+    const struct hsp_link_cost *link = link_of(p, g->n, g->ranks);
+    struct hsp_range range;
+    struct stage_time t = {0};
+    double total = 0, m = s->micro_batches;
+    hsp_range_of_blocks(p->in->work, first_block, first_block + g->layers, &range);
+    double tensor = m * hsp_tensor_us(&range, g->n, s->sequences / m, link);
+    if (gi + 1 < s->n_stages) {
+        uint32_t ends[2] = {g->ranks[0], s->stages[gi + 1].ranks[0]};
+        const struct hsp_link_cost *hop = link_of(p, 2, ends);
+        t.transfer = 2 * (m * hop->latency_us + s->sequences * range.w.leaving * hop->us_per_byte);
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        total += (double)g->shares[i];
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct hsp_rank_cost *rc = &p->cost->rank[g->ranks[i]];
+        *rc = (struct hsp_rank_cost){.stream = si,
+                                     .stage = gi,
+                                     .first_block = first_block,
+                                     .n_blocks = g->layers,
+                                     .part = total > 0 ? (double)g->shares[i] / total : 1,
+                                     .tensor_us = tensor,
+                                     .transfer_us = t.transfer};
+        price_rank(p, &range, s, in_flight(s, gi), g->ranks[i], rc);
+        t.us = fmax(t.us, rc->compute_us);
+    }
+    t.us += tensor;
+    return t;
+}
+
+/* Fill with all stages and hops once, then the slowest stage or hop for every further one. */
+static void price_stream(struct pricing *p, uint32_t si)
+{
+    const struct hsp_stream *s = &p->plan->streams[si];
+    double m = s->micro_batches, fill = 0, slow = 0;
+    uint32_t block = 0;
+    for (uint32_t gi = 0; gi < s->n_stages; gi++) {
+        struct stage_time t = price_stage(p, si, gi, block);
+        fill += (t.us + t.transfer) / m;
+        slow = fmax(slow, fmax(t.us, t.transfer) / m);
+        block += s->stages[gi].layers;
+    }
+    double us = fill + (m - 1) * slow;
+    for (uint32_t gi = 0; gi < s->n_stages; gi++) {
+        for (uint32_t i = 0; i < s->stages[gi].n; i++) {
+            uint32_t rank = s->stages[gi].ranks[i];
+            p->cycle_us[rank] = us + p->cost->rank[rank].update_us;
+        }
+    }
+}
+
+/* Each device alone would need this long for one sequence; together they cannot be faster than the
+ * sum of their rates. */
+static double bound_us(const struct hsp_price_in *in)
+{
+    struct hsp_range all;
+    double rate = 0;
+    hsp_range_make(in->work, 0, in->work->n_layers, &all);
+    for (uint32_t i = 0; i < in->cluster->n; i++) {
+        const struct hsp_device_desc *d = &in->cluster->dev[i];
+        double us = 1e6 * ((all.w.flops.cut + all.w.flops.whole) /
+                               d->gemm_flops[in->work->dtype == HSP_F64 ? 1 : 0] +
+                           (all.w.bytes.cut + all.w.bytes.whole) / d->mem_bytes_per_s);
+        rate += us > 0 ? 1 / us : 0;
+    }
+    return rate > 0 ? in->train->data.global_batch / rate : 0;
+}
+
+/* State without a replica on another node is sent to one in every step, while the next step
+ * computes; a quarter of that time is counted for the links and the memory they share. */
+static double copy_us(const struct pricing *p)
+{
+    double worst = 0;
+    if (!needs_copies(p) || p->in->copies < 2) {
+        return 0;
+    }
+    for (uint32_t r = 0; r < p->plan->n_ranks; r++) {
+        double slot = (double)p->cost->rank[r].state_bytes / 2 / p->in->copies;
+        worst = fmax(worst, slot * (p->in->copies - 1));
+    }
+    return worst * p->in->cluster->cross.us_per_byte / 4;
+}
+
+static void finish(struct pricing *p)
+{
+    struct hsp_cost *c = p->cost;
+    double least = (double)INFINITY;
+    for (uint32_t r = 0; r < c->n; r++) {
+        double busy = c->rank[r].compute_us + c->rank[r].tensor_us + c->rank[r].update_us;
+        c->stream_us = fmax(c->stream_us, p->cycle_us[r]);
+        c->sync_us = fmax(c->sync_us, c->rank[r].sync_us);
+        least = fmin(least, busy);
+    }
+    const struct hsp_link_cost *link =
+        one_node(p) ? &p->in->cluster->same_node : &p->in->cluster->cross;
+    c->vote_us = c->n > 1 ? link->latency_us * (1 + log2(c->n)) : 0;
+    c->copy_us = copy_us(p);
+    c->step_us = c->stream_us + c->sync_us + c->vote_us + c->copy_us;
+    c->idle_us = c->step_us - least;
+    c->bound_us = bound_us(p->in);
+}
+
+enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *plan,
+                          const uint32_t *device, struct hsp_arena *arena, struct hsp_cost *ret,
+                          struct hsp_err *err)
+{
+    struct hsp_cost cost = {.n = plan->n_ranks};
+    struct pricing p = {.in = in, .plan = plan, .device = device, .cost = &cost};
+    cost.rank = hsp_arena_array(arena, plan->n_ranks, sizeof(*cost.rank));
+    p.cycle_us = hsp_arena_array(arena, plan->n_ranks, sizeof(*p.cycle_us));
+    if (cost.rank == NULL || p.cycle_us == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "price of a plan of %u ranks", plan->n_ranks);
+    }
+    for (uint32_t s = 0; s < plan->n_streams; s++) {
+        price_stream(&p, s);
+    }
+    finish(&p);
+    *ret = cost;
+    return HSP_OK;
+}
+
+bool hsp_cost_fits(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank)
+{
+    for (uint32_t r = 0; r < c->n; r++) {
+        if (c->rank[r].total_bytes > in->cluster->dev[c->rank[r].device].mem_bytes) {
+            *ret_rank = r;
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,196 @@
+/* Tensor groups: which devices of a node join, and which part of the cut tensors each gets. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/planner/candidates.h"
+#include "daemon/planner/shares.h"
+
+static const struct hsp_device_desc *dev_of(const struct hsp_search *s, uint32_t d)
+{
+    return &s->in.cluster->dev[d];
+}
+
+/* Whole model, one sequence, alone. */
+static double alone_us(const struct hsp_search *s, const struct hsp_range *all, uint32_t d)
+{
+    struct hsp_member m;
+    hsp_member_price(&s->in, all, dev_of(s, d), 1, 1, 0, false, &m);
+    return m.seq_us + m.micro_us / s->micro_cap;
+}
+
+struct order {
+    double us;
+    uint32_t node, dev;
+};
+
+static int by_node_and_speed(const void *a, const void *b)
+{
+    const struct order *x = a, *y = b;
+    if (x->node != y->node) {
+        return x->node < y->node ? -1 : 1;
+    }
+    if (x->us < y->us || x->us > y->us) {
+        return x->us < y->us ? -1 : 1;
+    }
+    return x->dev < y->dev ? -1 : x->dev > y->dev;
+}
+
+static int supers_by_speed(const void *a, const void *b)
+{
+    const struct hsp_super *x = a, *y = b;
+    if (x->seq_us < y->seq_us || x->seq_us > y->seq_us) {
+        return x->seq_us < y->seq_us ? -1 : 1;
+    }
+    return x->dev[0] < y->dev[0] ? -1 : x->dev[0] > y->dev[0];
+}
+
+static int64_t gcd_of(uint32_t n, const int64_t *v)
+{
+    int64_t g = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        for (int64_t a = v[i]; a != 0;) {
+            int64_t rest = g % a;
+            g = a;
+            a = rest;
+        }
+    }
+    return g > 0 ? g : 1;
+}
+
+/* Fractions by linear program (two segments: multiplications and memory-bound work, with the
+ * members' memory as caps on what they hold), then whole units by largest remainder. A member
+ * without a unit is no member: HSP_EINFEASIBLE. */
+static enum hsp_status share_units(struct hsp_search *s, const struct hsp_range *all,
+                                   struct hsp_super *x)
+{
+    uint32_t n = x->n;
+    double *v = hsp_arena_array(s->arena, (size_t)n * 7, sizeof(*v));
+    int64_t *weight = hsp_arena_array(s->arena, n, sizeof(*weight));
+    int64_t *cuts = hsp_arena_array(s->arena, (size_t)n + 1, sizeof(*cuts));
+    if (v == NULL || weight == NULL || cuts == NULL) {
+        return hsp_err_set(s->err, HSP_ENOMEM, 0, "tensor group of %u", n);
+    }
+    double *slope = v, *fixed = v + 2 * n, *mem = v + 4 * n, *cap = v + 5 * n, *w = v + 6 * n, us;
+    for (uint32_t j = 0; j < n; j++) {
+        const struct hsp_device_desc *d = dev_of(s, x->dev[j]);
+        double gemm = d->gemm_flops[s->in.work->dtype == HSP_F64 ? 1 : 0];
+        slope[j] = 1e6 * all->w.flops.cut / gemm;
+        fixed[j] = 1e6 * all->w.flops.whole / gemm;
+        slope[n + j] = 1e6 * all->w.bytes.cut / d->mem_bytes_per_s;
+        fixed[n + j] = 1e6 * all->w.bytes.whole / d->mem_bytes_per_s;
+        /* a pipeline may later give each group a part of the blocks only, so memory bounds the
+         * proportions, not the sizes */
+        mem[j] = 1;
+        cap[j] = (double)d->mem_bytes;
+    }
+    double total = 0;
+    for (uint32_t j = 0; j < n; j++) {
+        total += cap[j];
+    }
+    for (uint32_t j = 0; j < n; j++) {
+        cap[j] = fmin(1, 2 * cap[j] / total);
+    }
+    struct hsp_lp_limits limits = {.cancel = s->opts->cancel};
+    struct hsp_segments seg = {n, 2, slope, fixed, mem, cap};
+    enum hsp_status st = hsp_shares_segments(&seg, &limits, w, &us, s->err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    for (uint32_t j = 0; j < n; j++) {
+        weight[j] = (int64_t)llround(w[j] * 1e6);
+    }
+    hsp_cut_shares(s->in.work->tp_units, n, weight, cuts);
+    for (uint32_t j = 0; j < n; j++) {
+        x->shares[j] = cuts[j + 1] - cuts[j];
+        if (x->shares[j] == 0) {
+            return HSP_EINFEASIBLE;
+        }
+    }
+    int64_t g = gcd_of(n, x->shares);
+    for (uint32_t j = 0; j < n; j++) {
+        x->shares[j] /= g;
+    }
+    return HSP_OK;
+}
+
+/* Price of the whole model on the group, without its links: for ordering only. */
+static void order_key(const struct hsp_search *s, const struct hsp_range *all, struct hsp_super *x)
+{
+    double total = 0;
+    for (uint32_t i = 0; i < x->n; i++) {
+        total += (double)x->shares[i];
+    }
+    x->seq_us = 0;
+    x->mem_bytes = (double)INFINITY;
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct hsp_member m;
+        hsp_member_price(&s->in, all, dev_of(s, x->dev[i]), (double)x->shares[i] / total, 1, 0,
+                         false, &m);
+        x->seq_us = fmax(x->seq_us, m.seq_us + m.micro_us / s->micro_cap);
+        x->mem_bytes = fmin(x->mem_bytes, (double)dev_of(s, x->dev[i])->mem_bytes);
+    }
+}
+
+static enum hsp_status form(struct hsp_search *s, const struct hsp_range *all,
+                            const struct order *o, uint32_t n, struct hsp_super *x)
+{
+    x->n = n;
+    x->dev = hsp_arena_array(s->arena, n, sizeof(*x->dev));
+    x->shares = hsp_arena_array(s->arena, n, sizeof(*x->shares));
+    if (x->dev == NULL || x->shares == NULL) {
+        return hsp_err_set(s->err, HSP_ENOMEM, 0, "tensor group of %u", n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        x->dev[i] = o[i].dev;
+        x->shares[i] = 1;
+    }
+    if (n > 1) {
+        enum hsp_status st = share_units(s, all, x);
+        if (st != HSP_OK) {
+            return st;
+        }
+    }
+    order_key(s, all, x);
+    return HSP_OK;
+}
+
+enum hsp_status hsp_supers_make(struct hsp_search *s, uint32_t degree, struct hsp_super **ret,
+                                uint32_t *ret_n)
+{
+    uint32_t n_dev = s->in.cluster->n, n = 0;
+    struct hsp_range all;
+    struct hsp_super *x = hsp_arena_array(s->arena, n_dev, sizeof(*x));
+    struct order *o = hsp_arena_array(s->arena, n_dev, sizeof(*o));
+    *ret_n = 0;
+    if (x == NULL || o == NULL) {
+        return hsp_err_set(s->err, HSP_ENOMEM, 0, "groups of %u devices", n_dev);
+    }
+    hsp_range_make(s->in.work, 0, s->in.work->n_layers, &all);
+    for (uint32_t d = 0; d < n_dev; d++) {
+        o[d] = (struct order){alone_us(s, &all, d), dev_of(s, d)->node, d};
+    }
+    qsort(o, n_dev, sizeof(*o), by_node_and_speed);
+    bool grouped = degree == 1;
+    for (uint32_t i = 0; i < n_dev;) {
+        uint32_t left = 0;
+        while (i + left < n_dev && o[i + left].node == o[i].node) {
+            left++;
+        }
+        uint32_t take = left >= degree ? degree : 1;
+        enum hsp_status st = form(s, &all, &o[i], take, &x[n]);
+        if (st == HSP_EINFEASIBLE) { /* too unequal to cut: no such groups */
+            return HSP_OK;
+        }
+        if (st != HSP_OK) {
+            return st;
+        }
+        grouped = grouped || take > 1;
+        n++;
+        i += take;
+    }
+    qsort(x, n, sizeof(*x), supers_by_speed);
+    *ret = x;
+    *ret_n = grouped ? n : 0;
+    return HSP_OK;
+}

@@ -1,0 +1,312 @@
+/* One pass over the graph for work and cuts, one for what lives when; see work.h. */
+#include "daemon/planner/work.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of each tensor: which dims a tensor group cuts, and whether its members hold addends. */
+struct flow {
+    uint8_t cut_dims;
+    bool partial;
+};
+
+struct builder {
+    const struct hsp_graph *g;
+    struct hsp_work *w;
+    struct flow *flow;   /* by tensor */
+    double *bytes;       /* by tensor, one sequence */
+    uint32_t *last_use;  /* by tensor: node, HSP_NONE */
+    bool *is_param_grad; /* by tensor */
+    struct hsp_err *err;
+};
+
+static void amount_add(struct hsp_amount *a, bool cut, double v)
+{
+    *(cut ? &a->cut : &a->whole) += v;
+}
+
+static void amount_max(struct hsp_amount *a, const struct hsp_amount *b)
+{
+    if (b->cut + b->whole > a->cut + a->whole) {
+        *a = *b;
+    }
+}
+
+/* Ops whose time is their multiplications; all others are bound by memory. */
+static bool is_gemm(uint8_t op)
+{
+    return op == HSP_OP_LINEAR || op == HSP_OP_LINEAR_DX || op == HSP_OP_LINEAR_DW ||
+           op == HSP_OP_ATTENTION || op == HSP_OP_ATTENTION_BWD;
+}
+
+/* Dims that "..." stands for: those of the operand that has it. */
+static uint8_t ellipsis_rank(const struct hsp_graph *g, const struct hsp_node *n)
+{
+    uint32_t operand = n->op == HSP_OP_BROADCAST ? n->in[1] : n->in[0];
+    return g->tensors[operand].rank;
+}
+
+/* Bit mask of the axes a tensor group cuts at this node. An axis that must stay whole is gathered
+ * before the op, so it is not cut here. */
+static uint32_t cut_axes(const struct builder *b, const struct hsp_node *n,
+                         const struct hsp_axes *ax)
+{
+    uint32_t mask = 0;
+    for (uint8_t i = 0; i < ax->n_in; i++) {
+        uint8_t dims = b->flow[n->in[i]].cut_dims;
+        for (uint8_t d = 0; d < ax->in[i].rank; d++) {
+            int8_t a = ax->in[i].dim[d].axis;
+            if (dims >> d & 1 && ax->axis[a].cls != HSP_AXIS_WHOLE) {
+                mask |= 1u << a;
+            }
+        }
+    }
+    return mask;
+}
+
+/* True when the partial operands pass through: they are exactly one linear set. */
+static bool partial_passes(const struct builder *b, const struct hsp_node *n,
+                           const struct hsp_axes *ax)
+{
+    uint32_t partial = 0;
+    for (uint8_t i = 0; i < n->n_in; i++) {
+        partial |= b->flow[n->in[i]].partial ? 1u << i : 0;
+    }
+    return partial != 0 && (partial == ax->linear[0] || partial == ax->linear[1]);
+}
+
+/* Partial operands that may not pass are added up over the group, once for all their uses. */
+static void reduce_operands(struct builder *b, const struct hsp_node *n, struct hsp_layer_work *lw)
+{
+    for (uint8_t i = 0; i < n->n_in; i++) {
+        if (b->flow[n->in[i]].partial) {
+            b->flow[n->in[i]].partial = false;
+            lw->n_reduce += 1;
+            lw->reduce_bytes += b->bytes[n->in[i]];
+        }
+    }
+}
+
+static void carry_cuts(struct builder *b, const struct hsp_node *n, const struct hsp_axes *ax,
+                       uint32_t cut, bool passes)
+{
+    bool partial = passes;
+    for (uint8_t a = 0; a < ax->n_axes; a++) {
+        bool summed = ax->axis[a].cls == HSP_AXIS_CONTRACTED || ax->axis[a].cls == HSP_AXIS_LOOKUP;
+        partial = partial || (summed && cut >> a & 1);
+    }
+    for (uint8_t o = 0; o < n->n_out; o++) {
+        if (n->out[o] == HSP_NONE) {
+            continue;
+        }
+        struct flow *f = &b->flow[n->out[o]];
+        f->partial = partial;
+        for (uint8_t d = 0; d < ax->out[o].rank; d++) {
+            f->cut_dims |= (uint8_t)((cut >> ax->out[o].dim[d].axis & 1) << d);
+        }
+    }
+}
+
+static enum hsp_status add_node(struct builder *b, const struct hsp_node *n)
+{
+    struct hsp_layer_work *lw = &b->w->layer[n->layer];
+    struct hsp_axes ax;
+    int64_t in[HSP_MAX_IN][HSP_MAX_RANK] = {{0}}, axis[HSP_MAX_AXES];
+    enum hsp_status st =
+        hsp_op_axes((enum hsp_op)n->op, &n->at, ellipsis_rank(b->g, n), &ax, b->err);
+    for (uint8_t i = 0; i < n->n_in; i++) {
+        hsp_tensor_extents(b->g, n->in[i], 1, in[i]);
+    }
+    if (st == HSP_OK) {
+        st = hsp_op_extents((enum hsp_op)n->op, &n->at, &ax, in, axis, b->err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    bool passes = partial_passes(b, n, &ax);
+    if (!passes) {
+        reduce_operands(b, n, lw);
+    }
+    uint32_t cut = cut_axes(b, n, &ax);
+    carry_cuts(b, n, &ax, cut, passes);
+    if (is_gemm(n->op)) {
+        amount_add(&lw->flops, cut != 0, hsp_op_flops((enum hsp_op)n->op, &n->at, axis, &ax));
+    } else {
+        amount_add(&lw->bytes, cut != 0, hsp_op_bytes(&ax, axis, b->w->elem));
+    }
+    lw->n_instr += 1;
+    return HSP_OK;
+}
+
+static void add_params(struct builder *b)
+{
+    const struct hsp_graph *g = b->g;
+    struct hsp_work *w = b->w;
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        const struct hsp_param *par = &g->params[p];
+        int64_t ext[HSP_MAX_RANK];
+        double n = 1;
+        hsp_tensor_extents(g, par->tensor, 1, ext);
+        for (uint8_t d = 0; d < g->tensors[par->tensor].rank; d++) {
+            n *= (double)ext[d];
+        }
+        w->param[p] = (struct hsp_param_work){
+            .bytes = n * w->elem, .cut = par->tp_dim >= 0, .first = UINT32_MAX};
+        if (par->tp_dim >= 0) {
+            b->flow[par->tensor].cut_dims = (uint8_t)(1u << par->tp_dim);
+            int64_t units = ext[par->tp_dim] / (par->tp_grain > 0 ? par->tp_grain : 1);
+            w->tp_units = w->tp_units == 0 || units < w->tp_units ? units : w->tp_units;
+        }
+        for (uint32_t i = 0; i < par->n_grads; i++) {
+            b->is_param_grad[par->grad[i]] = true;
+        }
+    }
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        for (uint8_t k = 0; k < g->nodes[i].n_in; k++) {
+            const struct hsp_tensor *t = &g->tensors[g->nodes[i].in[k]];
+            if (t->kind == HSP_TENSOR_PARAM) {
+                struct hsp_param_work *pw = &w->param[t->param];
+                uint32_t l = g->nodes[i].layer;
+                pw->first = l < pw->first ? l : pw->first;
+                pw->last = l > pw->last ? l : pw->last;
+            }
+        }
+    }
+}
+
+/* Accumulation of parameter gradients: read both, write one. */
+static void add_accumulation(struct builder *b)
+{
+    const struct hsp_graph *g = b->g;
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        const struct hsp_param_work *pw = &b->w->param[p];
+        for (uint32_t i = 0; i < g->params[p].n_grads; i++) {
+            uint32_t node = g->tensors[g->params[p].grad[i]].producer;
+            if (node == HSP_NONE) {
+                continue;
+            }
+            struct hsp_layer_work *lw = &b->w->layer[g->nodes[node].layer];
+            struct hsp_amount grad = {0};
+            amount_add(&grad, pw->cut, pw->bytes);
+            amount_add(&lw->acc_bytes, pw->cut, 3 * pw->bytes);
+            amount_max(&lw->grad_bytes, &grad);
+            lw->n_instr += 1;
+        }
+    }
+}
+
+static bool is_scratch(const struct builder *b, uint32_t tensor)
+{
+    const struct hsp_tensor *t = &b->g->tensors[tensor];
+    return (t->kind == HSP_TENSOR_ACT || t->kind == HSP_TENSOR_GRAD) && !t->saved &&
+           !b->is_param_grad[tensor];
+}
+
+/* What is saved, what crosses to the next unit, and the peak of the rest. Scratch lives within one
+ * segment: what forward leaves unsaved never meets backward. */
+static void add_memory(struct builder *b)
+{
+    const struct hsp_graph *g = b->g;
+    struct hsp_amount live = {0};
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const struct hsp_node *n = &g->nodes[i];
+        struct hsp_layer_work *lw = &b->w->layer[n->layer];
+        for (uint8_t o = 0; o < n->n_out; o++) {
+            uint32_t t = n->out[o];
+            if (t == HSP_NONE || b->is_param_grad[t]) {
+                continue;
+            }
+            bool cut = b->flow[t].cut_dims != 0;
+            amount_add(g->tensors[t].saved ? &lw->saved : &live, cut, b->bytes[t]);
+            uint32_t until = b->last_use[t] == HSP_NONE || n->backward
+                                 ? n->layer
+                                 : g->nodes[b->last_use[t]].layer;
+            for (uint32_t l = n->layer; !n->backward && l < until; l++) {
+                b->w->layer[l].leaving += b->bytes[t];
+            }
+        }
+        amount_max(&lw->scratch, &live);
+        for (uint8_t k = 0; k < n->n_in; k++) {
+            bool again = false; /* add(x, x) */
+            for (uint8_t q = 0; q < k; q++) {
+                again = again || n->in[q] == n->in[k];
+            }
+            if (!again && b->last_use[n->in[k]] == i && is_scratch(b, n->in[k])) {
+                amount_add(&live, b->flow[n->in[k]].cut_dims != 0, -b->bytes[n->in[k]]);
+            }
+        }
+        for (uint8_t o = 0; o < n->n_out; o++) {
+            uint32_t t = n->out[o];
+            if (t != HSP_NONE && b->last_use[t] == HSP_NONE && is_scratch(b, t)) {
+                amount_add(&live, b->flow[t].cut_dims != 0, -b->bytes[t]);
+            }
+        }
+    }
+}
+
+/* The last use of forward tensors is looked for among forward nodes only: saved ones are counted
+ * as saved, the others have no backward use. */
+static void find_last_uses(struct builder *b)
+{
+    const struct hsp_graph *g = b->g;
+    for (uint32_t t = 0; t < g->n_tensors; t++) {
+        b->last_use[t] = HSP_NONE;
+    }
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const struct hsp_node *n = &g->nodes[i];
+        for (uint8_t k = 0; k < n->n_in; k++) {
+            const struct hsp_tensor *t = &g->tensors[n->in[k]];
+            bool fwd_tensor = t->producer != HSP_NONE && !g->nodes[t->producer].backward;
+            if (!n->backward || !fwd_tensor) {
+                b->last_use[n->in[k]] = i;
+            }
+        }
+    }
+}
+
+static void tensor_bytes(struct builder *b)
+{
+    const struct hsp_graph *g = b->g;
+    for (uint32_t t = 0; t < g->n_tensors; t++) {
+        int64_t ext[HSP_MAX_RANK];
+        double n = (double)hsp_dtype_size((enum hsp_dtype)g->tensors[t].dtype);
+        hsp_tensor_extents(g, t, 1, ext);
+        for (uint8_t d = 0; d < g->tensors[t].rank; d++) {
+            n *= (double)ext[d];
+        }
+        b->bytes[t] = n;
+    }
+}
+
+enum hsp_status hsp_work_make(const struct hsp_graph *g, struct hsp_arena *arena,
+                              struct hsp_work *ret, struct hsp_err *err)
+{
+    struct hsp_work w = {.n_layers = g->n_layers,
+                         .n_params = g->n_params,
+                         .dtype = (uint8_t)g->spec.dtype,
+                         .elem = (uint32_t)hsp_dtype_size(g->spec.dtype)};
+    struct builder b = {.g = g, .w = &w, .err = err};
+    w.layer = hsp_arena_array(arena, w.n_layers, sizeof(*w.layer));
+    w.param = hsp_arena_array(arena, w.n_params, sizeof(*w.param));
+    b.flow = hsp_arena_array(arena, g->n_tensors, sizeof(*b.flow));
+    b.bytes = hsp_arena_array(arena, g->n_tensors, sizeof(*b.bytes));
+    b.last_use = hsp_arena_array(arena, g->n_tensors, sizeof(*b.last_use));
+    b.is_param_grad = hsp_arena_array(arena, g->n_tensors, sizeof(*b.is_param_grad));
+    if (w.layer == NULL || w.param == NULL || b.flow == NULL || b.bytes == NULL ||
+        b.last_use == NULL || b.is_param_grad == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "work of a graph of %u nodes", g->n_nodes);
+    }
+    tensor_bytes(&b);
+    add_params(&b);
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        enum hsp_status st = add_node(&b, &g->nodes[i]);
+        if (st != HSP_OK) {
+            return st;
+        }
+    }
+    add_accumulation(&b);
+    find_last_uses(&b);
+    add_memory(&b);
+    *ret = w;
+    return HSP_OK;
+}

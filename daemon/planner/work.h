@@ -1,0 +1,56 @@
+/* What a model costs, free of devices: work, memory and traffic of each pipeline unit.
+ *
+ * Role:        made once from the training graph, read by cost.h for every candidate plan.
+ * Purity:      pure.  Ownership: in the arena given; immutable.
+ * Units:       of one sequence unless a name says otherwise; bytes; floating-point operations.
+ *
+ * Every figure comes twice where tensor parallelism matters: `cut` is divided over the group in
+ * proportion to the shares, `whole` is done by every member. Which is which follows from the axes
+ * of the ops (architecture D2): the dims that hsp_param.tp_dim cuts are carried through the graph,
+ * and where a cut axis is contracted the result is a partial sum that must be added up over the
+ * group.
+ */
+#ifndef HSP_WORK_H
+#define HSP_WORK_H
+
+#include "daemon/graph/graph.h"
+
+struct hsp_amount {
+    double cut, whole;
+};
+
+struct hsp_layer_work {
+    struct hsp_amount flops;      /* of GEMM-like ops (linear, attention), forward + backward */
+    struct hsp_amount bytes;      /* read + written by the other ops */
+    double n_instr;               /* instructions of one micro-batch */
+    struct hsp_amount acc_bytes;  /* traffic of gradient accumulation, per micro-batch */
+    struct hsp_amount saved;      /* kept from forward to backward */
+    struct hsp_amount scratch;    /* peak of what lives inside one segment */
+    struct hsp_amount grad_bytes; /* largest parameter gradient, not per sequence */
+    double n_reduce;              /* all-reduces over the tensor group, per micro-batch */
+    double reduce_bytes;          /* what they carry */
+    double leaving;               /* activations that cross to the next unit, one way */
+};
+
+struct hsp_param_work {
+    double bytes;         /* of the whole tensor, one copy */
+    bool cut;             /* divided over a tensor group */
+    uint32_t first, last; /* pipeline units that use it (equal unless tied) */
+};
+
+struct hsp_work {
+    uint32_t n_layers; /* pipeline units: blocks + 2 */
+    struct hsp_layer_work *layer;
+    uint32_t n_params;
+    struct hsp_param_work *param;
+    uint32_t elem; /* bytes of an element */
+    uint8_t dtype;
+    int64_t tp_units; /* smallest number of grains of any cut family: most members of a group; 0
+                         when nothing can be cut */
+};
+
+/* @g after hsp_graph_autodiff. HSP_ENOMEM, HSP_EINVAL for a node the catalogue refuses. */
+enum hsp_status hsp_work_make(const struct hsp_graph *g, struct hsp_arena *arena,
+                              struct hsp_work *ret, struct hsp_err *err);
+
+#endif
