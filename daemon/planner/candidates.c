@@ -7,10 +7,16 @@
 #include "daemon/planner/pipeline.h"
 #include "daemon/planner/shares.h"
 
-#define PREFERENCE      0.01 /* a structure pays this part of its step for each place down the list */
 #define MAX_PREFIXES    32   /* numbers of streams tried */
 #define MAX_PIPELINES   16   /* streams of several stages tried */
 #define FIRST_TOLERANCE 0.03 /* devices this close are one kind to the pipeline's program */
+
+/* What a structure pays, as a part of its step. Computing is predicted better than communication,
+ * replicas make a loss cheap, and simple plans switch faster: the others must be clearly faster. */
+static const double preference[HSP_N_STRUCTS] = {
+    [HSP_STRUCT_DP] = 0,      [HSP_STRUCT_DP_SUBSET] = 0.01, [HSP_STRUCT_DP_ZERO] = 0.10,
+    [HSP_STRUCT_PIPE] = 0.05, [HSP_STRUCT_TENSOR] = 0.05,    [HSP_STRUCT_MIXED] = 0.05,
+};
 
 static enum hsp_status no_memory(struct hsp_search *s)
 {
@@ -33,7 +39,7 @@ enum hsp_status hsp_search_offer(struct hsp_search *s, enum hsp_structure kind,
         return st;
     }
     c.fits = hsp_cost_fits(&s->in, &c.cost, &rank);
-    c.score = c.cost.step_us * (1 + PREFERENCE * (double)kind);
+    c.score = c.cost.step_us * (1 + preference[kind]);
     if (!c.fits) {
         const struct hsp_device_desc *d = &s->in.cluster->dev[device[rank]];
         double need = (double)c.cost.rank[rank].total_bytes;

@@ -6,8 +6,7 @@
 
 #include "daemon/planner/planner.h"
 
-/* The kinds of structure, in order of preference: a later one must be faster by PREFERENCE of its
- * place to win, since prices are estimates and simple plans switch faster. */
+/* The kinds of structure; the best candidate of each is kept. Equal scores go to the first. */
 enum hsp_structure {
     HSP_STRUCT_DP,        /* every device a stream */
     HSP_STRUCT_DP_SUBSET, /* the fastest ones only */

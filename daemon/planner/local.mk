@@ -1,6 +1,13 @@
 noinst_LIBRARIES += daemon/planner/libplanner.a
 daemon_planner_libplanner_a_SOURCES = \
+  daemon/planner/annotations.c \
+  daemon/planner/candidates.c daemon/planner/candidates.h \
   daemon/planner/clusterfile.c daemon/planner/clusterfile.h \
+  daemon/planner/cost.c daemon/planner/cost.h \
   daemon/planner/jobfile.c daemon/planner/jobfile.h \
   daemon/planner/pipeline.c daemon/planner/pipeline.h \
-  daemon/planner/shares.c daemon/planner/shares.h
+  daemon/planner/planner.c daemon/planner/planner.h \
+  daemon/planner/price.c \
+  daemon/planner/shares.c daemon/planner/shares.h \
+  daemon/planner/supers.c \
+  daemon/planner/work.c daemon/planner/work.h

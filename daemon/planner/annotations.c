@@ -1,0 +1,29 @@
+/* Choice among hand-written plans; see planner.h. */
+#include "daemon/planner/planner.h"
+
+enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *texts,
+                                     const struct hsp_graph *g, uint32_t global_batch,
+                                     uint32_t n_devices, struct hsp_arena *arena,
+                                     struct hsp_plan **ret, uint32_t *ret_index,
+                                     struct hsp_err *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct hsp_plan *p = NULL;
+        enum hsp_status st = hsp_plan_parse(texts[i].text, texts[i].len, texts[i].name,
+                                            global_batch, arena, &p, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        st = hsp_plan_check(p, g, global_batch, err);
+        if (st != HSP_OK) {
+            (void)hsp_err_wrap(err, "%s", texts[i].name);
+            return st;
+        }
+        if (p->n_ranks <= n_devices) {
+            *ret = p;
+            *ret_index = i;
+            return HSP_OK;
+        }
+    }
+    return hsp_err_set(err, HSP_ENOENT, 0, "none of %u plans fits %u devices", n, n_devices);
+}

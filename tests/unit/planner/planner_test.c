@@ -1,0 +1,367 @@
+#include "tests/lib/testlib.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/planner.h"
+
+#define MIB ((int64_t)1 << 20)
+
+struct scene {
+    struct hsp_arena *arena;
+    struct hsp_graph *g;
+    struct hsp_train_spec t;
+    struct hsp_cluster_desc c;
+    struct hsp_device_desc dev[16];
+};
+
+static struct hsp_graph *gpt(int64_t layers, int64_t hidden, int64_t sequence)
+{
+    struct hsp_err err = {0};
+    struct hsp_graph *g = NULL;
+    struct hsp_model_spec spec = {.family = "gpt",
+                                  .layers = layers,
+                                  .hidden = hidden,
+                                  .heads = 4,
+                                  .vocab = 256,
+                                  .sequence = sequence,
+                                  .tied_head = true,
+                                  .dtype = HSP_F32};
+    assert_ok(hsp_graph_build(&spec, &g, &err), &err);
+    return g;
+}
+
+/* One node a device unless @per_node says otherwise. */
+static void scene_make(struct scene *s, uint32_t n, const double *speed, uint32_t per_node,
+                       int64_t layers, uint32_t batch)
+{
+    *s = (struct scene){.arena = hsp_arena_new(512 << 20), .g = gpt(layers, 128, 64)};
+    s->t = (struct hsp_train_spec){.hyper = {.steps = 10, .optimizer = HSP_OPT_ADAMW},
+                                   .data = {.global_batch = batch, .sequence = 64}};
+    for (uint32_t i = 0; i < n; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "w%u/0", i + 1);
+        s->dev[i] = hsp_device_default(name, i / per_node, speed[i]);
+    }
+    s->c = (struct hsp_cluster_desc){.n = n,
+                                     .dev = s->dev,
+                                     .same_node = {.latency_us = 20, .us_per_byte = 1e-4},
+                                     .cross = {.latency_us = 40, .us_per_byte = 4e-4}};
+}
+
+static void scene_free(struct scene *s)
+{
+    s->g = hsp_graph_free(s->g);
+    s->arena = hsp_arena_free(s->arena);
+}
+
+/* What every plan must keep, and what the prediction says of it. */
+static void check_plan(const struct scene *s, const struct hsp_planned *p)
+{
+    uint32_t sequences = 0, used[16] = {0}, ranks[16] = {0};
+    for (uint32_t i = 0; i < p->plan->n_streams; i++) {
+        const struct hsp_stream *t = &p->plan->streams[i];
+        uint32_t layers = 0;
+        sequences += t->sequences;
+        assert_true(t->micro_batches >= 1 && t->micro_batches <= t->sequences);
+        for (uint32_t g = 0; g < t->n_stages; g++) {
+            layers += t->stages[g].layers;
+            assert_true(t->stages[g].layers >= 1);
+            for (uint32_t k = 0; k < t->stages[g].n; k++) {
+                ranks[t->stages[g].ranks[k]]++;
+                assert_true(t->stages[g].shares[k] >= 1);
+            }
+        }
+        assert_int_equal(layers, s->g->n_layers - 2);
+    }
+    assert_int_equal(sequences, s->t.data.global_batch);
+    for (uint32_t r = 0; r < p->plan->n_ranks; r++) {
+        assert_int_equal(ranks[r], 1);
+        assert_true(p->device[r] < s->c.n);
+        assert_int_equal(used[p->device[r]]++, 0);
+        assert_true(p->plan->memory_bytes[r] <= s->dev[p->device[r]].mem_bytes);
+        assert_int_equal(p->cost.rank[r].device, p->device[r]);
+    }
+    assert_true(p->plan->predicted_step_us >= p->cost.bound_us);
+    assert_non_null(p->plan->why);
+}
+
+static void make(struct scene *s, const struct hsp_plan_options *o, struct hsp_planned *p)
+{
+    struct hsp_err err = {0};
+    assert_ok(hsp_plan_make(s->g, &s->t, &s->c, o, s->arena, p, &err), &err);
+    check_plan(s, p);
+}
+
+static void unequal_cores_get_unequal_shares(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    const double speed[4] = {0.6, 0.15, 0.6, 0.3};
+    uint32_t of_device[4] = {0};
+    scene_make(&s, 4, speed, 1, 3, 44);
+    make(&s, NULL, &p);
+    assert_int_equal(p.plan->n_streams, 4);
+    assert_int_equal(p.plan->zero, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        of_device[p.device[p.plan->streams[i].stages[0].ranks[0]]] = p.plan->streams[i].sequences;
+    }
+    assert_in_range(of_device[0], 16, 17);
+    assert_in_range(of_device[1], 3, 4);
+    assert_in_range(of_device[2], 15, 17);
+    assert_in_range(of_device[3], 7, 8);
+    assert_int_equal(p.n_rejected, HSP_MAX_REJECTED);
+    scene_free(&s);
+}
+
+/* Every subset and every division of the batch, micro-batches cut as the planner does, priced by
+ * the same model: the planner's data-parallel choice is the best of them. */
+static double brute(struct scene *s, uint32_t mask, uint32_t *share, uint32_t at, uint32_t left)
+{
+    uint32_t n = s->c.n;
+    double best = (double)INFINITY;
+    if (at < n) {
+        bool in = mask >> at & 1;
+        for (uint32_t k = in ? 1 : 0; k <= (in ? left : 0); k++) {
+            share[at] = k;
+            best = fmin(best, brute(s, mask, share, at + 1, left - k));
+        }
+        return best;
+    }
+    if (left > 0) {
+        return best;
+    }
+    struct hsp_arena_mark mark = hsp_arena_mark(s->arena);
+    struct hsp_err err = {0};
+    struct hsp_work w;
+    struct hsp_cost cost;
+    struct hsp_stream streams[4];
+    struct hsp_stage stages[4];
+    uint32_t ranks[4], device[4], m = 0;
+    int64_t one = 1;
+    for (uint32_t d = 0; d < n; d++) {
+        if (mask >> d & 1) {
+            ranks[m] = m;
+            device[m] = d;
+            stages[m] = (struct hsp_stage){s->g->n_layers - 2, 1, &ranks[m], &one};
+            streams[m] =
+                (struct hsp_stream){share[d], (share[d] + HSP_MICRO_CAP - 1) / HSP_MICRO_CAP,
+                                    HSP_SCHED_1F1B, 1, &stages[m]};
+            m++;
+        }
+    }
+    struct hsp_plan p = {.n_ranks = m, .n_streams = m, .streams = streams};
+    assert_ok(hsp_work_make(s->g, s->arena, &w, &err), &err);
+    struct hsp_price_in in = {&w, &s->c, &s->t, 1};
+    assert_ok(hsp_price(&in, &p, device, s->arena, &cost, &err), &err);
+    hsp_arena_rewind(s->arena, mark);
+    return cost.step_us;
+}
+
+static void data_parallel_matches_brute_force(void **state)
+{
+    (void)state;
+    for (uint64_t round = 0; round < 6; round++) {
+        struct scene s;
+        struct hsp_planned p;
+        double speed[3], best = (double)INFINITY;
+        uint32_t share[3];
+        for (uint64_t i = 0; i < 3; i++) {
+            speed[i] = (double)hsp_test_range("speed", round * 4 + i, 1, 100) / 100;
+        }
+        uint32_t batch = (uint32_t)hsp_test_range("batch", round, 3, 12);
+        scene_make(&s, 3, speed, 1, 1, batch); /* one block: no pipelines */
+        for (uint32_t mask = 1; mask < 8; mask++) {
+            best = fmin(best, brute(&s, mask, share, 0, batch));
+        }
+        make(&s, &(struct hsp_plan_options){.no_zero = true}, &p);
+        /* the preference for using every device may cost up to its 1 % */
+        assert_true(p.cost.step_us >= best * (1 - 1e-9) && p.cost.step_us <= best * 1.0101);
+        scene_free(&s);
+    }
+}
+
+static void a_useless_device_is_left_out(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    const double speed[3] = {1, 1, 0.002};
+    scene_make(&s, 3, speed, 1, 2, 8);
+    make(&s, NULL, &p);
+    assert_int_equal(p.plan->n_ranks, 2);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_true(p.device[r] != 2);
+    }
+    scene_free(&s);
+}
+
+static void a_model_too_large_becomes_an_uneven_pipeline(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    const double speed[3] = {1, 0.5, 0.25};
+    scene_make(&s, 3, speed, 1, 8, 16);
+    for (uint32_t i = 0; i < 3; i++) {
+        s.dev[i].mem_bytes = 30 * MIB;
+    }
+    make(&s, &(struct hsp_plan_options){.no_zero = true}, &p);
+    uint32_t of_device[3] = {0};
+    for (uint32_t r = 0; r < p.plan->n_ranks; r++) {
+        of_device[p.device[r]] = p.cost.rank[r].n_blocks;
+    }
+    assert_true(p.plan->streams[0].n_stages >= 2);
+    assert_true(of_device[0] >= of_device[1] && of_device[1] >= of_device[2]);
+    scene_free(&s);
+}
+
+/* Large devices hold the model alone, small ones only together: streams of different depth. */
+static void small_devices_form_a_pipeline_beside_large_ones(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    const double speed[5] = {1, 1, 1, 1, 1};
+    scene_make(&s, 5, speed, 1, 8, 60);
+    s.dev[3].mem_bytes = s.dev[4].mem_bytes = 50 * MIB;
+    s.c.cross.us_per_byte = 1e-5;
+    make(&s, &(struct hsp_plan_options){.no_zero = true}, &p);
+    uint32_t depth[3] = {0};
+    for (uint32_t i = 0; i < p.plan->n_streams; i++) {
+        depth[p.plan->streams[i].n_stages]++;
+    }
+    assert_int_equal(p.plan->n_ranks, 5);
+    assert_int_equal(depth[1], 3);
+    assert_int_equal(depth[2], 1);
+    scene_free(&s);
+}
+
+static void infeasible_names_the_numbers(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    struct hsp_err err = {0};
+    const double speed[2] = {1, 1};
+    scene_make(&s, 2, speed, 1, 1, 4);
+    s.dev[0].mem_bytes = 3 * MIB;
+    s.dev[1].mem_bytes = 2 * MIB;
+    assert_status(hsp_plan_make(s.g, &s.t, &s.c, NULL, s.arena, &p, &err), HSP_EINFEASIBLE);
+    assert_non_null(strstr(err.msg, "needs "));
+    assert_non_null(strstr(err.msg, "largest worker offers 3.0 MiB"));
+    bool excluded[2] = {true, true};
+    struct hsp_plan_options o = {.excluded = excluded};
+    assert_status(hsp_plan_make(s.g, &s.t, &s.c, &o, s.arena, &p, &err), HSP_ENODEV);
+    scene_free(&s);
+}
+
+static void excluded_and_bounded(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    const double speed[4] = {1, 1, 0.5, 1};
+    bool excluded[4] = {true, false, false, false};
+    scene_make(&s, 4, speed, 1, 2, 24);
+    make(&s, &(struct hsp_plan_options){.excluded = excluded, .max_devices = 2}, &p);
+    assert_true(p.plan->n_ranks <= 2);
+    for (uint32_t r = 0; r < p.plan->n_ranks; r++) {
+        assert_true(p.device[r] == 1 || p.device[r] == 3);
+    }
+    scene_free(&s);
+}
+
+static void cancel_is_heard(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    struct hsp_err err = {0};
+    const double speed[2] = {1, 1};
+    atomic_bool cancel = true;
+    struct hsp_plan_options o = {.cancel = &cancel};
+    scene_make(&s, 2, speed, 1, 2, 4);
+    assert_status(hsp_plan_make(s.g, &s.t, &s.c, &o, s.arena, &p, &err), HSP_ECANCELED);
+    scene_free(&s);
+}
+
+/* Random clusters of several shapes: valid plans, the same ones twice, never above the best single
+ * device. */
+static void random_clusters_get_valid_equal_plans(void **state)
+{
+    (void)state;
+    for (uint64_t round = 0; round < 12; round++) {
+        struct scene s;
+        struct hsp_planned a, b;
+        double speed[8];
+        uint32_t n = (uint32_t)hsp_test_range("n", round, 1, 8);
+        for (uint64_t i = 0; i < n; i++) {
+            speed[i] = (double)hsp_test_range("rs", round * 8 + i, 5, 100) / 50;
+        }
+        scene_make(&s, n, speed, (uint32_t)hsp_test_range("per", round, 1, 4),
+                   hsp_test_range("layers", round, 1, 6),
+                   (uint32_t)hsp_test_range("b", round, 1, 40));
+        for (uint32_t i = 0; i < n; i++) {
+            s.dev[i].mem_bytes = hsp_test_range("rm", round * 8 + i, 24, 200) * MIB;
+        }
+        struct hsp_err err = {0};
+        enum hsp_status st = hsp_plan_make(s.g, &s.t, &s.c, NULL, s.arena, &a, &err);
+        if (st == HSP_OK) {
+            check_plan(&s, &a);
+            make(&s, NULL, &b);
+            assert_string_equal(a.plan->why, b.plan->why);
+            assert_memory_equal(a.device, b.device, a.plan->n_ranks * sizeof(*a.device));
+            assert_memory_equal(&a.plan->predicted_step_us, &b.plan->predicted_step_us, 8);
+        } else {
+            assert_int_equal(st, HSP_EINFEASIBLE);
+        }
+        scene_free(&s);
+    }
+}
+
+static void given_plans_are_priced_and_refused(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    struct hsp_err err = {0};
+    const double speed[2] = {1, 0.5};
+    uint32_t ranks[2] = {0, 1};
+    int64_t shares[2] = {2, 2};
+    scene_make(&s, 2, speed, 2, 2, 8);
+    struct hsp_stage stage = {2, 2, ranks, shares};
+    struct hsp_stream stream = {8, 2, HSP_SCHED_1F1B, 1, &stage};
+    struct hsp_plan plan = {.n_ranks = 2, .n_streams = 1, .streams = &stream};
+    assert_ok(hsp_plan_adopt(s.g, &s.t, &s.c, NULL, &plan, s.arena, &p, &err), &err);
+    check_plan(&s, &p);
+    double equal = p.cost.step_us;
+    shares[0] = 3;
+    shares[1] = 1;
+    assert_ok(hsp_plan_adopt(s.g, &s.t, &s.c, NULL, &plan, s.arena, &p, &err), &err);
+    assert_true(p.cost.step_us < equal);
+    s.dev[1].mem_bytes = 5 * MIB;
+    assert_status(hsp_plan_adopt(s.g, &s.t, &s.c, NULL, &plan, s.arena, &p, &err), HSP_EINFEASIBLE);
+    s.c.n = 1;
+    assert_status(hsp_plan_adopt(s.g, &s.t, &s.c, NULL, &plan, s.arena, &p, &err), HSP_ENODEV);
+    scene_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unequal_cores_get_unequal_shares),
+        cmocka_unit_test(data_parallel_matches_brute_force),
+        cmocka_unit_test(a_useless_device_is_left_out),
+        cmocka_unit_test(a_model_too_large_becomes_an_uneven_pipeline),
+        cmocka_unit_test(small_devices_form_a_pipeline_beside_large_ones),
+        cmocka_unit_test(infeasible_names_the_numbers),
+        cmocka_unit_test(excluded_and_bounded),
+        cmocka_unit_test(cancel_is_heard),
+        cmocka_unit_test(random_clusters_get_valid_equal_plans),
+        cmocka_unit_test(given_plans_are_priced_and_refused),
+    };
+    return cmocka_run_group_tests_name("planner", tests, NULL, NULL);
+}
