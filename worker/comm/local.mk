@@ -2,7 +2,11 @@
 noinst_LIBRARIES += worker/comm/libcomm.a
 worker_comm_libcomm_a_SOURCES = \
   worker/comm/comm.h worker/comm/collective.c \
-  worker/comm/loop/loopcomm.c worker/comm/loop/loopcomm.h
+  worker/comm/loop/loopcomm.c worker/comm/loop/loopcomm.h \
+  worker/comm/mesh/mesh.h worker/comm/mesh/meshimpl.h \
+  worker/comm/mesh/meshauth.c worker/comm/mesh/meshio.c \
+  worker/comm/mesh/meshjoin.c worker/comm/mesh/meshlisten.c \
+  worker/comm/mesh/meshops.c
 # Sums are vectorised; nothing here may reassociate floating point.
 worker_comm_libcomm_a_CFLAGS = $(AM_CFLAGS) -O3
 COMM_LIBS = worker/comm/libcomm.a $(CRYPTO_LIBS)

@@ -1,9 +1,18 @@
 COMM_SUITE = tests/unit/comm/comm_suite.c tests/unit/comm/comm_suite.h
 COMM_TEST_LIBS = $(TEST_LIBS) $(COMM_LIBS) $(BASE_LIBS)
 
-comm_tests = tests/unit/comm/loopcomm_test
+comm_tests = \
+  tests/unit/comm/loopcomm_test \
+  tests/unit/comm/mesh_test \
+  tests/unit/comm/meshfail_test
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests)
 
 tests_unit_comm_loopcomm_test_SOURCES = tests/unit/comm/loopcomm_test.c $(COMM_SUITE)
 tests_unit_comm_loopcomm_test_LDADD = $(COMM_TEST_LIBS)
+tests_unit_comm_mesh_test_SOURCES = tests/unit/comm/mesh_test.c $(COMM_SUITE) \
+  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_mesh_test_LDADD = $(COMM_TEST_LIBS)
+tests_unit_comm_meshfail_test_SOURCES = tests/unit/comm/meshfail_test.c \
+  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshfail_test_LDADD = $(COMM_TEST_LIBS)

@@ -1,0 +1,65 @@
+/* A mesh: the ranks of one epoch as processes, joined pairwise by TCP or Unix sockets.
+ *
+ * Role:      an executor opens one listener when it starts, and one mesh per epoch it prepares;
+ *            several epochs may exist side by side.
+ * Threads:   a listener has one thread of its own (it only takes connections), a mesh one I/O
+ *            thread. hsp_mesh_connect blocks its caller. The result is a struct hsp_comm.
+ * Ownership: a listener outlives the calls of hsp_mesh_connect on it, not the meshes.
+ * Trust:     both ends of a connection prove that they hold the epoch key (HMAC-SHA256 over both
+ *            nonces and the hello). Bytes then travel in clear: loopback or a trusted network.
+ * Bounds:    HSP_MESH_ constants.
+ */
+#ifndef HSP_MESH_H
+#define HSP_MESH_H
+
+#include "worker/comm/comm.h"
+
+#define HSP_MESH_MAX_RANKS 1024 /* a full mesh: n - 1 sockets per rank */
+#define HSP_MESH_KEY_BYTES 32
+#define HSP_MESH_ADDRESS   256 /* bytes of an address with its NUL */
+#define HSP_MESH_BUFFER                                                   \
+    ((size_t)64 << 20) /* arrived and not asked for, per peer; above, its \
+                          connection is read only while a receive waits for it */
+
+struct hsp_mesh_listener;
+
+/* Listens on @host (a name or number; port chosen by the kernel) and on an abstract Unix socket.
+ * @advertise: the host others reach us by; NULL: @host, which must not be a wildcard then.
+ * HSP_EINVAL: no such address; HSP_EIO; HSP_ENOMEM. */
+enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise,
+                                       struct hsp_mesh_listener **ret, struct hsp_err *err);
+/* What peers get as our address: "10.0.0.2:40123,unix:NAME". Valid until close. */
+const char *hsp_mesh_listener_address(const struct hsp_mesh_listener *l);
+/* No hsp_mesh_connect may be running. Connections that wait for an epoch are dropped. NULL allowed.
+ */
+void hsp_mesh_listener_close(struct hsp_mesh_listener *l);
+
+struct hsp_mesh_peer {
+    const char *name;    /* for messages: "a/0" */
+    const char *address; /* of its listener */
+};
+
+struct hsp_mesh_params {
+    uint64_t job,
+        epoch; /* a number of the job (or a hash of its name); epochs of a job only grow */
+    uint8_t key[HSP_MESH_KEY_BYTES];
+    uint32_t rank, n;
+    const struct hsp_mesh_peer *peers; /* n, borrowed for the call */
+    uint64_t timeout_ms;               /* for the whole mesh to stand */
+    int cancel_fd;                     /* an eventfd; readable: give up. -1: none */
+    bool tcp_only;                     /* do not use the Unix socket on one host */
+    /* A peer broke: called once, from the I/O thread, at about the time the operations fail; NULL:
+     * not called. It may not call into the mesh. close waits for it. */
+    void (*on_peer_lost)(void *ctx, uint32_t rank, const char *why);
+    void *ctx;
+};
+
+/* Connects to all peers: the lower rank calls the higher. Connections of peers that are early were
+ * kept by the listener; those of this or older epochs that come late are dropped.
+ * HSP_EPEER: a pair cannot connect until the time is up, or broke before all stood; the message
+ * names it. HSP_EAUTH: a peer does not hold the key. HSP_ECANCELED. HSP_EINVAL, HSP_ENOMEM,
+ * HSP_EIO. Nothing is left open on failure. */
+enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_mesh_params *p,
+                                 struct hsp_comm **ret, struct hsp_err *err);
+
+#endif

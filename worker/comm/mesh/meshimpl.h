@@ -1,0 +1,158 @@
+/* Inside of the mesh: what its files share. Not included outside this folder.
+ *
+ * meshauth.c hello and proofs; meshlisten.c the listener; meshjoin.c the handshake; meshio.c the
+ * I/O thread; meshops.c the operations. */
+#ifndef HSP_MESHIMPL_H
+#define HSP_MESHIMPL_H
+
+#include <pthread.h>
+
+#include "worker/comm/mesh/mesh.h"
+
+/* ---- handshake ---- */
+
+#define MESH_HELLO 72 /* magic, version, job, epoch, from, to, n, 0, nonce */
+#define MESH_NONCE 32
+#define MESH_PROOF 32
+
+struct mesh_hello {
+    uint64_t job, epoch;
+    uint32_t from, to, n;
+};
+
+/* Writes a hello with a fresh nonce. False without randomness. */
+bool mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO]);
+bool mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret);
+bool mesh_nonce(uint8_t ret[MESH_NONCE]);
+/* What the server (or the client) answers to this hello and this nonce of the server. */
+bool mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server, const uint8_t hello[MESH_HELLO],
+                const uint8_t nonce[MESH_NONCE], uint8_t ret[MESH_PROOF]);
+bool mesh_proof_equal(const uint8_t a[MESH_PROOF], const uint8_t b[MESH_PROOF]);
+
+/* ---- listener and the joins that wait for arrivals ---- */
+
+#define MESH_ARRIVALS 64
+
+struct mesh_arrival {
+    int fd;
+    uint8_t hello[MESH_HELLO];
+    uint32_t from;
+};
+
+/* One hsp_mesh_connect under way; the caller's storage. */
+struct mesh_join {
+    struct mesh_join *next;
+    struct mesh_hello want; /* to: this rank; from: unused */
+    int wake_fd;            /* eventfd, readable when there are arrivals */
+    uint32_t n_arrivals;
+    struct mesh_arrival arrival[MESH_ARRIVALS];
+};
+
+enum hsp_status mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join *j,
+                               struct hsp_err *err);
+/* Takes one arrival; false: none. */
+bool mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mesh_arrival *ret);
+void mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
+
+/* Starts a connection to an address; @local: by its Unix socket, if it is on this host.
+ * Returns a non-blocking descriptor (@ret_wait: connecting still), or -errno; -ENOENT when @local
+ * and the address has none on this host. */
+int mesh_dial(const char *address, bool local, bool *ret_wait);
+uint64_t mesh_now_ms(void);
+
+/* ---- a standing mesh ---- */
+
+#define MESH_HEADER  48
+#define MESH_MAGIC   UINT32_C(0x4d707368) /* "hspM" */
+#define MESH_VERSION 1
+#define MESH_INPUT   ((size_t)16 << 10) /* per link: headers and small messages */
+
+enum mesh_kind {
+    MESH_DATA,  /* channel, sequence, length */
+    MESH_BYE,   /* the sender closes in order: what it sent before counts */
+    MESH_ABORT, /* channel: status; sequence: the rank that was lost */
+};
+
+/* A message to send. */
+struct mesh_out {
+    struct mesh_out *next;
+    struct hsp_comm_req *req; /* NULL: bytes are copied behind this */
+    const uint8_t *data;
+    size_t bytes, sent; /* sent: of header + bytes */
+    uint8_t head[MESH_HEADER];
+    uint8_t own[];
+};
+
+/* A message that came before its receive. */
+struct mesh_in {
+    struct mesh_in *next;
+    struct hsp_comm_req *req; /* came while the message was arriving */
+    uint32_t channel;
+    size_t bytes, have;
+    uint8_t data[];
+};
+
+struct mesh_link {
+    int fd; /* -1: this rank itself */
+    bool tcp;
+    bool closed;      /* said BYE, or is gone after it: nothing more comes */
+    bool out_armed;   /* EPOLLOUT is on */
+    bool in_off;      /* EPOLLIN is off: held, or closed */
+    bool writing;     /* the user thread is in the middle of a message */
+    uint64_t seq_out; /* next sequence numbers */
+    uint64_t seq_in;
+    /* sending */
+    struct mesh_out *out, **out_last;
+    size_t out_bytes;
+    /* receiving; the I/O thread's own */
+    uint8_t *input; /* MESH_INPUT */
+    size_t in_pos, in_have;
+    uint8_t *dst; /* the message under way; NULL: between messages */
+    size_t dst_have, dst_bytes;
+    struct hsp_comm_req *dst_req; /* where it goes: a receive, or */
+    struct mesh_in *dst_msg;      /* a buffer */
+    /* locked */
+    bool held; /* the message of a header has no room, until a receive is posted on this link */
+    size_t held_bytes;
+    uint32_t held_channel;
+    struct hsp_comm_req *posted, **posted_last;
+    struct mesh_in *early, **early_last;
+    size_t early_bytes;
+};
+
+struct hsp_mesh {
+    struct hsp_comm base;
+    uint64_t job, epoch;
+    void (*on_peer_lost)(void *ctx, uint32_t rank, const char *why);
+    void *ctx;
+    char (*names)[80]; /* of peers, for messages */
+    int epoll_fd, wake_fd;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    struct mesh_link *link; /* n */
+    /* locked */
+    struct hsp_err dead; /* code HSP_OK while alive */
+    uint32_t lost;       /* the rank whose loss killed it, UINT32_MAX: none */
+    bool stop;           /* close: the I/O thread ends */
+    bool ended;          /* the I/O thread will not touch any buffer again */
+};
+
+/* Makes a mesh of connected sockets (@fd[n], -1 at rank) and starts its thread. Takes the
+ * descriptors over, in every case. */
+enum hsp_status mesh_start(const struct hsp_mesh_params *p, const int *fd, struct hsp_comm **ret,
+                           struct hsp_err *err);
+void *mesh_io_main(void *mesh);
+/* Kills the mesh; locked. The first reason stays. */
+void mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
+                 uint64_t bytes, uint8_t ret[MESH_HEADER]);
+/* Sets what the I/O thread waits for on a link, if it changed; locked. */
+void mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out);
+/* Writes what the kernel takes of a message, about @most bytes. 1: it is through; 0: later; -errno.
+ */
+int mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most);
+void mesh_wake(int fd);
+
+#endif

@@ -1,0 +1,406 @@
+/* Making a mesh. The happy path, per pair (client = lower rank):
+ *
+ *   client -> hello       job, epoch, both ranks, n, nonce
+ *   server -> challenge   nonce, proof under the epoch key
+ *   client -> proof
+ *   server -> ready       one byte; both ends stand
+ *
+ * Everything runs in the caller's thread over one poll. Possible failure: a peer cannot be reached,
+ * or closes half way (called again with growing pauses until the time is up; it may be restarting,
+ * or not have the epoch yet), a server with another key (final), a client with another key (dropped
+ * and counted), a standing peer that goes away (final), cancellation, the deadline. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "worker/comm/mesh/meshimpl.h"
+
+#define PAUSE_MIN_MS 10
+#define PAUSE_MAX_MS 500
+#define PROOF_MS     5000 /* a client that has been challenged answers within that */
+#define READY        0x6b
+
+enum stage {
+    IDLE,       /* client: to be called (again) at pause_until */
+    CONNECTING, /* client: by the kernel */
+    CALLED,     /* client: hello sent, waits for the challenge; for long if the server is behind */
+    PROVING,    /* client: proof sent, waits for ready */
+    UP,
+};
+
+struct pair {
+    enum stage stage;
+    int fd; /* -1: none */
+    uint64_t pause_until, pause_ms;
+    bool by_tcp; /* the local socket did not work */
+    int why;     /* last errno; 0: closed by the peer */
+    uint8_t hello[MESH_HELLO];
+    size_t have;
+    uint8_t in[MESH_NONCE + MESH_PROOF];
+};
+
+/* A caller that has been challenged. */
+struct caller {
+    struct mesh_arrival a;
+    uint8_t nonce[MESH_NONCE], proof[MESH_PROOF];
+    size_t have;
+    uint64_t until_ms;
+};
+
+struct making {
+    struct hsp_mesh_listener *l;
+    const struct hsp_mesh_params *p;
+    struct mesh_join join;
+    uint64_t deadline;
+    struct pair *pair; /* n */
+    uint32_t n_up;
+    struct caller *caller; /* cap_callers */
+    uint32_t n_callers, cap_callers, n_refused;
+    struct pollfd *poll; /* 2 + n + cap_callers */
+};
+
+static bool send_all(int fd, const void *p, size_t n)
+{
+    /* A fresh socket has room for the few bytes of a handshake; if not, it is no good. */
+    return send(fd, p, n, MSG_NOSIGNAL) == (ssize_t)n;
+}
+
+static void pair_up(struct making *m, uint32_t r, int fd)
+{
+    m->pair[r].fd = fd;
+    m->pair[r].stage = UP;
+    m->n_up++;
+}
+
+static void pair_retry(struct pair *q, int why, uint64_t now)
+{
+    if (q->fd >= 0) {
+        close(q->fd);
+    }
+    q->fd = -1;
+    q->stage = IDLE;
+    q->why = why;
+    q->by_tcp = !q->by_tcp; /* the other way next time, where there is one */
+    q->pause_until = now + q->pause_ms;
+    q->pause_ms = q->pause_ms * 2 < PAUSE_MAX_MS ? q->pause_ms * 2 : PAUSE_MAX_MS;
+}
+
+static void say_hello(struct making *m, uint32_t r, uint64_t now)
+{
+    struct pair *q = &m->pair[r];
+    struct mesh_hello h = m->join.want;
+    h.from = m->p->rank;
+    h.to = r;
+    q->have = 0;
+    if (!mesh_hello_make(&h, q->hello) || !send_all(q->fd, q->hello, MESH_HELLO)) {
+        pair_retry(q, errno, now);
+        return;
+    }
+    q->stage = CALLED;
+}
+
+static void call(struct making *m, uint32_t r, uint64_t now)
+{
+    struct pair *q = &m->pair[r];
+    bool waits = false;
+    int fd = -ENOENT;
+    if (!m->p->tcp_only && !q->by_tcp) {
+        fd = mesh_dial(m->p->peers[r].address, true, &waits);
+    }
+    if (fd == -ENOENT) {
+        q->by_tcp = true;
+        fd = mesh_dial(m->p->peers[r].address, false, &waits);
+    }
+    if (fd < 0) {
+        pair_retry(q, -fd, now);
+        return;
+    }
+    q->fd = fd;
+    q->stage = CONNECTING;
+    if (!waits) {
+        say_hello(m, r, now);
+    }
+}
+
+static const char *name_of(const struct making *m, uint32_t r)
+{
+    return m->p->peers[r].name;
+}
+
+/* Reads up to @want bytes in all. 1: complete; 0: not yet; -1: gone (errno, 0: closed). */
+static int read_more(int fd, uint8_t *buf, size_t *have, size_t want)
+{
+    ssize_t n = recv(fd, buf + *have, want - *have, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return 0;
+    }
+    if (n <= 0) {
+        errno = n == 0 ? 0 : errno;
+        return -1;
+    }
+    *have += (size_t)n;
+    return *have == want;
+}
+
+static enum hsp_status answer_challenge(struct making *m, uint32_t r, uint64_t now,
+                                        struct hsp_err *err)
+{
+    struct pair *q = &m->pair[r];
+    uint8_t want[MESH_PROOF], mine[MESH_PROOF];
+    if (!mesh_proof(m->p->key, true, q->hello, q->in, want) ||
+        !mesh_proof(m->p->key, false, q->hello, q->in, mine)) {
+        return hsp_err_set(err, HSP_EIO, 0, "cannot compute a proof");
+    }
+    if (!mesh_proof_equal(want, q->in + MESH_NONCE)) {
+        return hsp_err_set(err, HSP_EAUTH, 0,
+                           "rank %u (%s, %s) does not hold the key of epoch %llu", r, name_of(m, r),
+                           m->p->peers[r].address, (unsigned long long)m->p->epoch);
+    }
+    q->have = 0;
+    q->stage = PROVING;
+    if (!send_all(q->fd, mine, MESH_PROOF)) {
+        pair_retry(q, errno, now);
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status serve_pair(struct making *m, uint32_t r, short events, uint64_t now,
+                                  struct hsp_err *err)
+{
+    struct pair *q = &m->pair[r];
+    if (q->stage == IDLE && r > m->p->rank && now >= q->pause_until) {
+        call(m, r, now);
+        return HSP_OK;
+    }
+    if (events == 0 || q->fd < 0) {
+        return HSP_OK;
+    }
+    if (q->stage == UP) { /* POLLRDHUP: gone, unless its bytes are still to be read */
+        uint8_t b;
+        return recv(q->fd, &b, 1, MSG_PEEK) > 0
+                   ? HSP_OK
+                   : hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s) left while the mesh was made", r,
+                                 name_of(m, r));
+    }
+    if (q->stage == CONNECTING) {
+        int e = 0;
+        socklen_t len = sizeof e;
+        if (getsockopt(q->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0 || e != 0) {
+            pair_retry(q, e, now);
+        } else {
+            say_hello(m, r, now);
+        }
+        return HSP_OK;
+    }
+    size_t want = q->stage == CALLED ? MESH_NONCE + MESH_PROOF : 1;
+    int k = read_more(q->fd, q->in, &q->have, want);
+    if (k < 0) {
+        pair_retry(q, errno, now);
+    } else if (k > 0 && q->stage == CALLED) {
+        return answer_challenge(m, r, now, err);
+    } else if (k > 0) {
+        pair_up(m, r, q->fd);
+    }
+    return HSP_OK;
+}
+
+/* ---- callers ---- */
+
+static void drop_caller(struct making *m, uint32_t i)
+{
+    if (m->caller[i].a.fd >= 0) {
+        close(m->caller[i].a.fd);
+    }
+    m->caller[i] = m->caller[--m->n_callers];
+}
+
+static void take_callers(struct making *m, uint64_t now)
+{
+    struct mesh_arrival a;
+    while (mesh_join_take(m->l, &m->join, &a)) {
+        if (m->n_callers == m->cap_callers) {
+            drop_caller(m, 0); /* none is proven; a true one calls again */
+        }
+        struct caller *c = &m->caller[m->n_callers++];
+        *c = (struct caller){.a = a, .until_ms = now + PROOF_MS};
+        uint8_t out[MESH_NONCE + MESH_PROOF];
+        bool ok = a.from < m->p->rank && mesh_nonce(c->nonce) &&
+                  mesh_proof(m->p->key, true, a.hello, c->nonce, out + MESH_NONCE);
+        memcpy(out, c->nonce, MESH_NONCE);
+        if (!ok || !send_all(a.fd, out, sizeof out)) {
+            drop_caller(m, m->n_callers - 1);
+        }
+    }
+}
+
+static void serve_caller(struct making *m, uint32_t i, short events, uint64_t now)
+{
+    struct caller *c = &m->caller[i];
+    uint8_t want[MESH_PROOF];
+    const uint8_t ready = READY;
+    int k = events != 0 ? read_more(c->a.fd, c->proof, &c->have, MESH_PROOF) : 0;
+    if (k < 0 || now >= c->until_ms) {
+        drop_caller(m, i);
+    } else if (k > 0) {
+        bool ok = mesh_proof(m->p->key, false, c->a.hello, c->nonce, want) &&
+                  mesh_proof_equal(want, c->proof);
+        m->n_refused += !ok;
+        if (ok && m->pair[c->a.from].stage != UP && send_all(c->a.fd, &ready, 1)) {
+            pair_up(m, c->a.from, c->a.fd);
+            c->a.fd = -1;
+        }
+        drop_caller(m, i);
+    }
+}
+
+/* ---- the loop ---- */
+
+static enum hsp_status too_late(const struct making *m, struct hsp_err *err)
+{
+    const struct hsp_mesh_params *p = m->p;
+    uint32_t r = 0;
+    while (r == p->rank || m->pair[r].stage == UP) {
+        r++;
+    }
+    /* The address without its local part: what a person checks. */
+    int host = (int)strcspn(p->peers[r].address, ",");
+    uint32_t missing = p->n - 1 - m->n_up;
+    char more[64] = "";
+    if (missing > 1) {
+        (void)snprintf(more, sizeof more, " (and %u more)", missing - 1);
+    }
+    if (r > p->rank) {
+        const struct pair *q = &m->pair[r];
+        const char *why = q->stage == CONNECTING ? "no answer"
+                          : q->stage != IDLE     ? "it has not prepared the epoch"
+                          : q->why != 0          ? strerror(q->why)
+                                                 : "it closes the connection";
+        return hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s) cannot reach rank %u (%s, %.*s)%s: %s",
+                           p->rank, name_of(m, p->rank), r, name_of(m, r), host,
+                           p->peers[r].address, more, why);
+    }
+    char refused[64] = "";
+    if (m->n_refused > 0) {
+        (void)snprintf(refused, sizeof refused, "; %u callers without the key were refused",
+                       m->n_refused);
+    }
+    return hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s, %.*s) did not reach rank %u (%s)%s%s", r,
+                       name_of(m, r), host, p->peers[r].address, p->rank, name_of(m, p->rank), more,
+                       refused);
+}
+
+static int fill_poll(struct making *m, uint64_t now)
+{
+    const struct hsp_mesh_params *p = m->p;
+    uint64_t until = m->deadline;
+    m->poll[0] = (struct pollfd){.fd = p->cancel_fd, .events = POLLIN};
+    m->poll[1] = (struct pollfd){.fd = m->join.wake_fd, .events = POLLIN};
+    for (uint32_t r = 0; r < p->n; r++) {
+        const struct pair *q = &m->pair[r];
+        short events = q->stage == CONNECTING ? POLLOUT : q->stage == UP ? POLLRDHUP : POLLIN;
+        m->poll[2 + r] = (struct pollfd){.fd = q->fd, .events = events};
+        if (q->stage == IDLE && r > p->rank && q->pause_until < until) {
+            until = q->pause_until;
+        }
+    }
+    for (uint32_t i = 0; i < m->n_callers; i++) {
+        m->poll[2 + p->n + i] = (struct pollfd){.fd = m->caller[i].a.fd, .events = POLLIN};
+        until = m->caller[i].until_ms < until ? m->caller[i].until_ms : until;
+    }
+    uint64_t left = until > now ? until - now : 0;
+    return left < 60000 ? (int)left : 60000;
+}
+
+static enum hsp_status make(struct making *m, struct hsp_err *err)
+{
+    const struct hsp_mesh_params *p = m->p;
+    while (m->n_up < p->n - 1) {
+        uint64_t now = mesh_now_ms();
+        if (now >= m->deadline) {
+            return too_late(m, err);
+        }
+        int timeout = fill_poll(m, now);
+        uint32_t n_callers = m->n_callers;
+        if (poll(m->poll, 2 + p->n + n_callers, timeout) < 0 && errno != EINTR) {
+            return hsp_err_set(err, HSP_EIO, errno, "cannot wait for peers");
+        }
+        if (m->poll[0].revents != 0) {
+            return hsp_err_set(err, HSP_ECANCELED, 0, "preparing epoch %llu was given up",
+                               (unsigned long long)p->epoch);
+        }
+        now = mesh_now_ms();
+        for (uint32_t i = n_callers; i-- > 0;) { /* backwards: see drop_caller */
+            serve_caller(m, i, m->poll[2 + p->n + i].revents, now);
+        }
+        for (uint32_t r = 0; r < p->n; r++) {
+            enum hsp_status st = serve_pair(m, r, m->poll[2 + r].revents, now, err);
+            if (st != HSP_OK) {
+                return st;
+            }
+        }
+        if (m->poll[1].revents != 0) {
+            take_callers(m, now);
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status check(const struct hsp_mesh_params *p, struct hsp_err *err)
+{
+    if (p->n == 0 || p->n > HSP_MESH_MAX_RANKS || p->rank >= p->n) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "rank %u of a mesh of %u, want at most %d", p->rank,
+                           p->n, HSP_MESH_MAX_RANKS);
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_mesh_params *p,
+                                 struct hsp_comm **ret, struct hsp_err *err)
+{
+    struct making m = {.l = l,
+                       .p = p,
+                       .join.want = {.job = p->job, .epoch = p->epoch, .to = p->rank, .n = p->n},
+                       .deadline = mesh_now_ms() + p->timeout_ms,
+                       .cap_callers = p->n + MESH_ARRIVALS};
+    enum hsp_status st = check(p, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    m.pair = calloc(p->n, sizeof *m.pair);
+    m.caller = calloc(m.cap_callers, sizeof *m.caller);
+    m.poll = calloc(2 + p->n + m.cap_callers, sizeof *m.poll);
+    int *fd = calloc(p->n, sizeof *fd);
+    if (m.pair == NULL || m.caller == NULL || m.poll == NULL || fd == NULL) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a mesh of %u", p->n);
+    } else {
+        st = mesh_join_open(l, &m.join, err);
+    }
+    if (st == HSP_OK) {
+        for (uint32_t r = 0; r < p->n; r++) {
+            m.pair[r] = (struct pair){.fd = -1, .pause_ms = PAUSE_MIN_MS};
+        }
+        st = make(&m, err);
+        mesh_join_close(l, &m.join);
+        while (m.n_callers > 0) {
+            drop_caller(&m, m.n_callers - 1);
+        }
+        for (uint32_t r = 0; r < p->n; r++) {
+            fd[r] = m.pair[r].fd;
+            if (st != HSP_OK && fd[r] >= 0) {
+                close(fd[r]);
+            }
+        }
+    }
+    if (st == HSP_OK) {
+        st = mesh_start(p, fd, ret, err);
+    }
+    free(m.pair);
+    free(m.caller);
+    free(m.poll);
+    free(fd);
+    return st;
+}

@@ -1,0 +1,490 @@
+/* The operations of a mesh, and its beginning and end.
+ *
+ * A message that fits is written by the caller itself when nothing is queued before it: one thread
+ * change less. The rest goes by the I/O thread. */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker/comm/mesh/meshimpl.h"
+
+#define DIRECT_MAX    ((size_t)64 << 10) /* isend: above, the caller has better things to do */
+#define SOCKET_BUFFER (4 << 20)          /* the kernel's usual maximum; keeps both ends busy */
+#define FLUSH_S       10 /* close: a peer that does not read for that long is given up */
+
+static struct hsp_mesh *mesh_of(struct hsp_comm *c)
+{
+    return (struct hsp_mesh *)c;
+}
+
+static enum hsp_status fail_dead(const struct hsp_mesh *m, struct hsp_err *err)
+{
+    if (err != NULL) {
+        *err = m->dead;
+    }
+    return m->dead.code;
+}
+
+static enum hsp_status fail_closed(const struct hsp_mesh *m, uint32_t peer, struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s) has closed", peer, m->names[peer]);
+}
+
+/* Dead, or the peer has closed, or no such peer; locked. */
+static enum hsp_status check(const struct hsp_mesh *m, uint32_t peer, size_t bytes,
+                             struct hsp_err *err)
+{
+    if (m->dead.code != HSP_OK) {
+        return fail_dead(m, err);
+    }
+    if (peer >= m->base.n_ranks || peer == m->base.rank) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "rank %u is not a peer of rank %u among %u", peer,
+                           m->base.rank, m->base.n_ranks);
+    }
+    if (bytes > HSP_COMM_MAX_MESSAGE) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "message of %zu bytes above limit", bytes);
+    }
+    return HSP_OK;
+}
+
+/* Puts the rest of @o behind what is queued. With @req the data is borrowed, else copied. Locked.
+ */
+static enum hsp_status enqueue(struct hsp_mesh *m, uint32_t peer, const struct mesh_out *o,
+                               struct hsp_comm_req *req, struct hsp_err *err)
+{
+    struct mesh_link *l = &m->link[peer];
+    if (o->bytes > HSP_COMM_MAX_QUEUED - l->out_bytes) {
+        mesh_kill(m, HSP_ELIMIT, UINT32_MAX, "more than %llu bytes wait for rank %u",
+                  (unsigned long long)HSP_COMM_MAX_QUEUED, peer);
+        return fail_dead(m, err);
+    }
+    struct mesh_out *q = malloc(sizeof *q + (req == NULL ? o->bytes : 0));
+    if (q == NULL) { /* part of the message may be out: the stream cannot go on */
+        mesh_kill(m, HSP_ENOMEM, UINT32_MAX, "no memory for %zu bytes to rank %u", o->bytes, peer);
+        return fail_dead(m, err);
+    }
+    memcpy(q, o, sizeof *q);
+    q->req = req;
+    q->next = NULL;
+    if (req == NULL && o->bytes > 0) {
+        size_t done = o->sent > MESH_HEADER ? o->sent - MESH_HEADER : 0;
+        memcpy(q->own + done, o->data + done, o->bytes - done);
+        q->data = q->own;
+    }
+    *l->out_last = q;
+    l->out_last = &q->next;
+    l->out_bytes += q->bytes;
+    mesh_arm(m, peer, !l->in_off, true);
+    return HSP_OK;
+}
+
+static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t channel,
+                                 const void *buf, size_t bytes, struct hsp_comm_req *req,
+                                 struct hsp_err *err)
+{
+    struct mesh_link *l = &m->link[peer];
+    struct mesh_out o = {.data = buf, .bytes = bytes};
+    mesh_header(m, MESH_DATA, channel, l->seq_out++, bytes, o.head);
+    if (l->out == NULL && (req == NULL || bytes <= DIRECT_MAX)) {
+        l->writing = true;
+        pthread_mutex_unlock(&m->lock);
+        int r = mesh_write_some(l, &o, SIZE_MAX);
+        pthread_mutex_lock(&m->lock);
+        l->writing = false;
+        if (r > 0) {
+            if (req != NULL) {
+                req->state = HSP_REQ_DONE;
+            }
+            return HSP_OK;
+        }
+        if (m->dead.code != HSP_OK) {
+            return fail_dead(m, err);
+        }
+        /* On an error the message is queued all the same: reading finds out who is gone. */
+    }
+    if (l->closed) {
+        return fail_closed(m, peer, err);
+    }
+    if (m->ended) {
+        return fail_dead(m, err);
+    }
+    return enqueue(m, peer, &o, req, err);
+}
+
+static enum hsp_status mesh_isend(struct hsp_comm *c, uint32_t peer, uint32_t channel,
+                                  const void *buf, size_t bytes, struct hsp_comm_req *req,
+                                  struct hsp_err *err)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    *req = (struct hsp_comm_req){
+        .bytes = bytes, .peer = peer, .channel = channel, .state = HSP_REQ_BUSY, .is_send = true};
+    pthread_mutex_lock(&m->lock);
+    enum hsp_status st = check(m, peer, bytes, err);
+    if (st == HSP_OK && m->link[peer].closed) {
+        st = fail_closed(m, peer, err);
+    }
+    if (st == HSP_OK) {
+        st = post_send(m, peer, channel, buf, bytes, req, err);
+    }
+    if (st != HSP_OK) {
+        req->state = HSP_REQ_IDLE;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return st;
+}
+
+static enum hsp_status mesh_send(struct hsp_comm *c, uint32_t peer, uint32_t channel,
+                                 const void *buf, size_t bytes, struct hsp_err *err)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    pthread_mutex_lock(&m->lock);
+    enum hsp_status st = check(m, peer, bytes, err);
+    if (st == HSP_OK && m->link[peer].closed) {
+        st = fail_closed(m, peer, err);
+    }
+    if (st == HSP_OK) {
+        st = post_send(m, peer, channel, buf, bytes, NULL, err);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return st;
+}
+
+/* The first early message of a channel, off the list; NULL: none. Locked. */
+static struct mesh_in *take_early(struct mesh_link *l, uint32_t channel)
+{
+    for (struct mesh_in **p = &l->early; *p != NULL; p = &(*p)->next) {
+        struct mesh_in *e = *p;
+        if (e->channel == channel) {
+            *p = e->next;
+            if (e->next == NULL) {
+                l->early_last = p;
+            }
+            l->early_bytes -= e->bytes;
+            return e;
+        }
+    }
+    return NULL;
+}
+
+/* Gives an early message to its receive. Locked; dropped for the copy. */
+static enum hsp_status collect(struct hsp_mesh *m, struct mesh_in *e, struct hsp_comm_req *req,
+                               struct hsp_err *err)
+{
+    struct mesh_link *l = &m->link[req->peer];
+    if (e->bytes != req->bytes) {
+        mesh_kill(m, HSP_EPROTO, UINT32_MAX,
+                  "rank %u sent %zu bytes on channel %u, rank %u expected %zu", req->peer, e->bytes,
+                  e->channel, m->base.rank, req->bytes);
+        *l->early_last = e; /* the I/O thread may be filling it: the list's end frees it */
+        l->early_last = &e->next;
+        e->next = NULL;
+        return fail_dead(m, err);
+    }
+    if (e->have < e->bytes) {
+        e->req = req;
+        req->state = HSP_REQ_BUSY;
+        return HSP_OK;
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (e->bytes > 0) {
+        memcpy(req->buf, e->data, e->bytes);
+    }
+    free(e);
+    pthread_mutex_lock(&m->lock);
+    req->state = HSP_REQ_DONE;
+    return HSP_OK;
+}
+
+static enum hsp_status mesh_irecv(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
+                                  size_t bytes, struct hsp_comm_req *req, struct hsp_err *err)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    *req = (struct hsp_comm_req){.buf = buf, .bytes = bytes, .peer = peer, .channel = channel};
+    pthread_mutex_lock(&m->lock);
+    enum hsp_status st = check(m, peer, bytes, err);
+    if (st == HSP_OK) {
+        struct mesh_link *l = &m->link[peer];
+        struct mesh_in *e = take_early(l, channel);
+        if (e != NULL) {
+            st = collect(m, e, req, err);
+        } else if (l->closed) {
+            st = fail_closed(m, peer, err);
+        } else {
+            req->state = HSP_REQ_POSTED;
+            *l->posted_last = req;
+            l->posted_last = &req->next;
+            if (l->held) {
+                mesh_wake(m->wake_fd);
+            }
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    return st;
+}
+
+static void drop_posted(struct mesh_link *l, const struct hsp_comm_req *req)
+{
+    for (struct hsp_comm_req **p = &l->posted; *p != NULL; p = &(*p)->next) {
+        if (*p == req) {
+            *p = req->next;
+            if (req->next == NULL) {
+                l->posted_last = p;
+            }
+            return;
+        }
+    }
+}
+
+static enum hsp_status mesh_wait(struct hsp_comm *c, struct hsp_comm_req *req, struct hsp_err *err)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    enum hsp_status st = HSP_OK;
+    pthread_mutex_lock(&m->lock);
+    struct mesh_link *l = req->state != HSP_REQ_IDLE ? &m->link[req->peer] : NULL;
+    while (req->state == HSP_REQ_BUSY ||
+           (req->state == HSP_REQ_POSTED && m->dead.code == HSP_OK && !l->closed)) {
+        pthread_cond_wait(&m->cond, &m->lock);
+    }
+    if (req->state == HSP_REQ_POSTED) {
+        if (!req->is_send) {
+            drop_posted(l, req);
+        }
+        st = m->dead.code != HSP_OK ? fail_dead(m, err) : fail_closed(m, req->peer, err);
+    }
+    req->state = HSP_REQ_IDLE;
+    pthread_mutex_unlock(&m->lock);
+    return st;
+}
+
+static enum hsp_status mesh_recv(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
+                                 size_t bytes, struct hsp_err *err)
+{
+    struct hsp_comm_req req;
+    enum hsp_status st = mesh_irecv(c, peer, channel, buf, bytes, &req, err);
+    return st == HSP_OK ? mesh_wait(c, &req, err) : st;
+}
+
+static void mesh_abort(struct hsp_comm *c)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    pthread_mutex_lock(&m->lock);
+    mesh_kill(m, HSP_ECANCELED, UINT32_MAX, "aborted by rank %u (%s)", c->rank, m->names[c->rank]);
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- close ---- */
+
+static bool flushed(const struct hsp_mesh *m)
+{
+    for (uint32_t i = 0; i < m->base.n_ranks; i++) {
+        if (m->link[i].out != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the peers' kernels have everything. Closing a TCP socket with unread input resets it, and
+ * a reset throws away what is still on its way. */
+static bool acknowledged(const struct hsp_mesh *m)
+{
+    for (uint32_t i = 0; i < m->base.n_ranks; i++) {
+        const struct mesh_link *l = &m->link[i];
+        int left = 0;
+        if (l->fd >= 0 && l->tcp && !l->closed && ioctl(l->fd, SIOCOUTQ, &left) == 0 && left > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Says BYE behind what is queued and waits until the peers have it all. */
+static void say_bye(struct hsp_mesh *m)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += FLUSH_S;
+    pthread_mutex_lock(&m->lock);
+    for (uint32_t i = 0; i < m->base.n_ranks && m->dead.code == HSP_OK; i++) {
+        if (m->link[i].fd >= 0 && !m->link[i].closed) {
+            struct mesh_out o = {.bytes = 0};
+            mesh_header(m, MESH_BYE, 0, 0, 0, o.head);
+            (void)enqueue(m, i, &o, NULL, NULL); /* a failure kills the mesh */
+        }
+    }
+    int r = 0;
+    while (m->dead.code == HSP_OK && !flushed(m) && r == 0) {
+        r = pthread_cond_timedwait(&m->cond, &m->lock, &until);
+    }
+    while (m->dead.code == HSP_OK && r == 0 && !acknowledged(m)) {
+        struct timespec soon, now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        soon = now;
+        soon.tv_nsec += 1000000;
+        soon.tv_sec += soon.tv_nsec / 1000000000;
+        soon.tv_nsec %= 1000000000;
+        (void)pthread_cond_timedwait(&m->cond, &m->lock, &soon); /* time passing is what we want */
+        r = now.tv_sec > until.tv_sec ? ETIMEDOUT : 0;
+    }
+    m->stop = true;
+    pthread_mutex_unlock(&m->lock);
+    mesh_wake(m->wake_fd);
+}
+
+static void close_link(struct mesh_link *l)
+{
+    while (l->out != NULL) {
+        struct mesh_out *o = l->out;
+        l->out = o->next;
+        free(o);
+    }
+    while (l->early != NULL) {
+        struct mesh_in *e = l->early;
+        l->early = e->next;
+        free(e);
+    }
+    if (l->fd >= 0) {
+        close(l->fd);
+    }
+    free(l->input);
+}
+
+static void mesh_free(struct hsp_mesh *m)
+{
+    for (uint32_t i = 0; m->link != NULL && i < m->base.n_ranks; i++) {
+        close_link(&m->link[i]);
+    }
+    if (m->epoll_fd >= 0) {
+        close(m->epoll_fd);
+    }
+    if (m->wake_fd >= 0) {
+        close(m->wake_fd);
+    }
+    pthread_cond_destroy(&m->cond);
+    pthread_mutex_destroy(&m->lock);
+    free(m->link);
+    free(m->names);
+    free(m->base.scratch);
+    free(m);
+}
+
+static void mesh_close(struct hsp_comm *c)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    say_bye(m);
+    pthread_join(m->thread, NULL);
+    mesh_free(m);
+}
+
+static const struct hsp_comm_ops mesh_ops = {
+    .name = "mesh",
+    .send = mesh_send,
+    .recv = mesh_recv,
+    .isend = mesh_isend,
+    .irecv = mesh_irecv,
+    .wait = mesh_wait,
+    .abort = mesh_abort,
+    .close = mesh_close,
+};
+
+/* ---- start ---- */
+
+/* All of these may be refused: the connection works without. */
+static void tune(struct mesh_link *l)
+{
+    static const struct {
+        int level, name, value;
+    } opt[] = {
+        {SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER},
+        {SOL_SOCKET, SO_RCVBUF, SOCKET_BUFFER},
+        /* A host that is gone without a word is the coordinator's business; this is the net below.
+         */
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 10},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 5},
+        {IPPROTO_TCP, TCP_KEEPCNT, 4},
+    };
+    for (size_t i = 0; i < sizeof opt / sizeof opt[0]; i++) {
+        (void)setsockopt(l->fd, opt[i].level, opt[i].name, &opt[i].value, sizeof opt[i].value);
+    }
+    l->tcp = setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)) == 0;
+    (void)setsockopt(l->fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
+}
+
+static bool init_link(struct hsp_mesh *m, uint32_t i, int fd)
+{
+    struct mesh_link *l = &m->link[i];
+    l->fd = fd;
+    l->out_last = &l->out;
+    l->posted_last = &l->posted;
+    l->early_last = &l->early;
+    if (fd < 0) {
+        return true;
+    }
+    tune(l);
+    l->input = malloc(MESH_INPUT);
+    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = i};
+    return l->input != NULL && epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+static struct hsp_mesh *alloc_mesh(const struct hsp_mesh_params *p)
+{
+    pthread_condattr_t attr;
+    struct hsp_mesh *m = calloc(1, sizeof *m);
+    if (m == NULL) {
+        return NULL;
+    }
+    *m = (struct hsp_mesh){.base = {.ops = &mesh_ops, .rank = p->rank, .n_ranks = p->n},
+                           .job = p->job,
+                           .epoch = p->epoch,
+                           .on_peer_lost = p->on_peer_lost,
+                           .ctx = p->ctx,
+                           .lost = UINT32_MAX};
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&m->cond, &attr);
+    pthread_condattr_destroy(&attr);
+    m->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    m->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    m->link = calloc(p->n, sizeof *m->link);
+    m->names = calloc(p->n, sizeof *m->names);
+    return m;
+}
+
+enum hsp_status mesh_start(const struct hsp_mesh_params *p, const int *fd, struct hsp_comm **ret,
+                           struct hsp_err *err)
+{
+    struct hsp_mesh *m = alloc_mesh(p);
+    bool ok =
+        m != NULL && m->link != NULL && m->names != NULL && m->epoll_fd >= 0 && m->wake_fd >= 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (m != NULL && m->link != NULL && m->names != NULL) {
+            (void)snprintf(m->names[i], sizeof m->names[i], "%s", p->peers[i].name);
+            ok = init_link(m, i, fd[i]) && ok;
+        } else if (fd[i] >= 0) {
+            close(fd[i]);
+        }
+    }
+    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = UINT32_MAX};
+    ok = ok && epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, m->wake_fd, &ev) == 0 &&
+         pthread_create(&m->thread, NULL, mesh_io_main, m) == 0;
+    if (!ok) {
+        if (m != NULL) {
+            mesh_free(m);
+        }
+        return hsp_err_set(err, HSP_ENOMEM, errno, "cannot start a mesh of %u", p->n);
+    }
+    *ret = &m->base;
+    return HSP_OK;
+}
