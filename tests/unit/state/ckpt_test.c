@@ -271,6 +271,73 @@ static void shards_of_two_steps_do_not_mix(void **state)
     assert_int_equal(noticed(*state, 2), 1);
 }
 
+/* One tensor of 8 elements, one version of its values for each attempt. */
+static void write_halves(const char *dir, const int64_t lo[2], uint64_t version,
+                         struct hsp_err *err)
+{
+    static const int64_t full[] = {8};
+    struct hsp_ckpt_info info = info_of(1, 2);
+    float x[8];
+    struct hsp_box whole = hsp_box_whole(1, full);
+    fill_box(HSP_F32, 0, 0, version, full, &whole, x);
+    for (uint32_t r = 0; r < 2; r++) {
+        struct hsp_ckpt_piece p = {.name = "a",
+                                   .dtype = HSP_F32,
+                                   .full = full,
+                                   .held = whole,
+                                   .data = x,
+                                   .box = {.rank = 1, .lo = {lo[r]}, .hi = {lo[r] + 4}}};
+        assert_ok(hsp_ckpt_write_shard(dir, &info, r, &p, 1, NULL, err), err);
+    }
+    (void)hsp_ckpt_commit(dir, &info, CONFIG, err);
+}
+
+static void two_halves_must_be_different(void **state)
+{
+    struct hsp_err err = {0};
+    write_halves(*state, (const int64_t[]){0, 0}, 1, &err);
+    assert_err(&err, HSP_EDIGEST, "two shards hold the same part of a");
+    err = (struct hsp_err){0};
+    write_halves(*state, (const int64_t[]){4, 0}, 1, &err);
+    assert_int_equal(err.code, HSP_OK);
+    assert_int_equal(noticed(*state, 1), 0);
+}
+
+static void a_shard_of_another_attempt_is_refused(void **state)
+{
+    struct hsp_err err = {0};
+    char other[4096], a[4200], b[4200];
+    (void)snprintf(other, sizeof(other), "%s/other", (char *)*state);
+    write_halves(*state, (const int64_t[]){0, 4}, 1, &err);
+    write_halves(other, (const int64_t[]){0, 4}, 2, &err);
+    assert_int_equal(err.code, HSP_OK);
+    const char *file = "step-0000000001/shard-00002-model-00001-of-00001.safetensors";
+    (void)snprintf(a, sizeof(a), "%s/%s", other, file);
+    (void)snprintf(b, sizeof(b), "%s/%s", (char *)*state, file);
+    assert_int_equal(rename(a, b), 0);
+    assert_int_equal(noticed(*state, 1), 1);
+}
+
+static void every_word_of_the_manifest_counts(void **state)
+{
+    struct hsp_err err = {0};
+    char path[4096], text[2048] = {0};
+    write_halves(*state, (const int64_t[]){0, 4}, 1, &err);
+    (void)snprintf(path, sizeof(path), "%s/step-0000000001/manifest.json", (char *)*state);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t n = fread(text, 1, sizeof(text) - 1, f);
+    assert_int_equal(fclose(f), 0);
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] != ' ' && text[i] != '\n' && text[i] != '\t') {
+            flip_bit(path, i, 0);
+            assert_int_equal(noticed(*state, 1), 1);
+            flip_bit(path, i, 0);
+        }
+    }
+    assert_int_equal(noticed(*state, 1), 0);
+}
+
 static void newest_and_prune(void **state)
 {
     struct hsp_err err = {0};
@@ -347,6 +414,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(commit_refuses_what_is_not_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_never_reads_as_state, setup, teardown),
         cmocka_unit_test_setup_teardown(shards_of_two_steps_do_not_mix, setup, teardown),
+        cmocka_unit_test_setup_teardown(two_halves_must_be_different, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_shard_of_another_attempt_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_word_of_the_manifest_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(newest_and_prune, setup, teardown),
         cmocka_unit_test_setup_teardown(export_gives_whole_tensors, setup, teardown),
     };

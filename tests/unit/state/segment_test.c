@@ -15,8 +15,8 @@ static const struct hsp_digest plan = {11, 22};
 static struct hsp_segment_key key_of(uint64_t epoch, uint32_t slot)
 {
     struct hsp_segment_key k = {.epoch = epoch, .slot = slot};
-    strcpy(k.job, "gpt-2.small");
-    strcpy(k.device, "node-1/0");
+    (void)snprintf(k.job, sizeof(k.job), "%s", "gpt-2.small");
+    (void)snprintf(k.device, sizeof(k.device), "%s", "node-1/0");
     return k;
 }
 
@@ -146,9 +146,9 @@ static void creation_is_refused(void **state)
     r[0].box.hi[1] = 21;
     assert_status(hsp_segment_create(*state, &k, plan, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
     make_rows(r);
-    strcpy(bad.device, "node 1");
+    (void)snprintf(bad.device, sizeof(bad.device), "%s", "node 1");
     assert_status(hsp_segment_create(*state, &bad, plan, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
-    strcpy(bad.job, "../x");
+    (void)snprintf(bad.job, sizeof(bad.job), "%s", "../x");
     assert_status(hsp_segment_create(*state, &bad, plan, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
     assert_status(hsp_segment_create(*state, &k, plan, r, N_ROWS, (int64_t)1 << 60, &s, &err),
                   HSP_ENOSPC);
@@ -215,7 +215,7 @@ static void a_file_under_another_name_is_refused(void **state)
     struct hsp_err err = {0};
     hsp_segment_close(s);
     char from[4096];
-    strcpy(from, file_of(*state, &k));
+    (void)snprintf(from, sizeof(from), "%s", file_of(*state, &k));
     assert_int_equal(rename(from, file_of(*state, &other)), 0);
     assert_status(hsp_segment_open(*state, &other, false, &s, &err), HSP_EDIGEST);
 }
@@ -234,6 +234,9 @@ static void killed_writers_leave_whole_versions(void **state)
     }
     int unsealed = 0;
     for (uint64_t trial = 0; trial < 60; trial++) {
+        int running[2];
+        char byte;
+        assert_int_equal(pipe(running), 0);
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
@@ -247,14 +250,20 @@ static void killed_writers_leave_whole_versions(void **state)
             }
             uint64_t now =
                 v[0] != HSP_NO_VERSION && (v[1] == HSP_NO_VERSION || v[0] > v[1]) ? v[0] : v[1];
-            for (;;) {
+            for (int round = 0;; round++) {
+                if (round == 1 && write(running[1], "r", 1) != 1) {
+                    _exit(1);
+                }
                 now++;
                 hsp_segment_unseal(s[now % 2]);
                 fill(s[now % 2], now);
                 hsp_segment_seal(s[now % 2], now);
             }
         }
-        (void)usleep((useconds_t)hsp_test_range("kill", trial, 500, 4000));
+        assert_int_equal(read(running[0], &byte, 1), 1);
+        assert_int_equal(close(running[0]), 0);
+        assert_int_equal(close(running[1]), 0);
+        (void)usleep((useconds_t)hsp_test_range("kill", trial, 0, 1500));
         int status;
         assert_int_equal(kill(pid, SIGKILL), 0);
         assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -294,9 +303,9 @@ static void scanning_and_sweeping(void **state)
         hsp_segment_close(s);
     }
     struct hsp_segment_key copy = key_of(3, 0), other = key_of(1, 0);
-    strcpy(copy.owner, "node-2/1");
+    (void)snprintf(copy.owner, sizeof(copy.owner), "%s", "node-2/1");
     hsp_segment_close(create(*state, &copy));
-    strcpy(other.job, "gpt-2");
+    (void)snprintf(other.job, sizeof(other.job), "%s", "gpt-2");
     hsp_segment_close(create(*state, &other));
     (void)snprintf(path, sizeof(path), "%s/gpt-2.small+node-1+0+e9+s0.tmp", (char *)*state);
     FILE *f = fopen(path, "w");
