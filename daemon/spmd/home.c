@@ -128,39 +128,65 @@ static enum hsp_status list_users(const struct hsp_graph *g, const struct hsp_pl
     return HSP_OK;
 }
 
-/* Users in the order of what they use, so that cutting the home into rows keeps most rows where
- * they are used; users of nothing come last. */
+/* Users in the order of what they use. */
 static int by_place(const void *a, const void *b)
 {
     const struct user *x = a, *y = b;
-    bool ex = hsp_box_empty(&x->box), ey = hsp_box_empty(&y->box);
-    if (ex != ey) {
-        return ex ? 1 : -1;
-    }
     for (uint8_t d = 0; d < x->box.rank; d++) {
         if (x->box.lo[d] != y->box.lo[d]) {
             return x->box.lo[d] < y->box.lo[d] ? -1 : 1;
         }
     }
-    return x->rank < y->rank ? -1 : 1;
+    for (uint8_t d = 0; d < x->box.rank; d++) {
+        if (x->box.hi[d] != y->box.hi[d]) {
+            return x->box.hi[d] < y->box.hi[d] ? -1 : 1;
+        }
+    }
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-static enum hsp_status cut_rows(const struct hsp_box *whole, struct user *u, uint32_t n,
-                                uint32_t param, struct hsp_cover *ret)
+/* Cut @i of @n users in order of place: even as far as every part stays inside its user's box. */
+static int64_t clamp_cut(const struct user *u, uint32_t n, uint32_t i, uint8_t d, int64_t extent,
+                         int64_t before)
 {
-    int64_t elements = hsp_box_count(whole);
+    int64_t at = extent * i / n, low = u[i].box.lo[d] > before ? u[i].box.lo[d] : before;
+    for (uint32_t k = i - 1; k + 1 < n; k++) {
+        at = u[k].box.hi[d] < at ? u[k].box.hi[d] : at;
+    }
+    return at > low ? at : low;
+}
+
+/* One part of the parameter for each user that has something of it. Where tensor parallelism cuts
+ * the parameter, a user's part is a part of its use, so that it adds what it keeps (a gradient is
+ * then reduced to members of the group that made it); other parameters are cut along their longest
+ * dim. */
+static enum hsp_status cut_home(const struct hsp_box *whole, struct user *u, uint32_t n,
+                                uint32_t param, int8_t tp_dim, struct hsp_cover *ret)
+{
+    bool cut = false;
     uint8_t d = 0;
-    for (uint8_t i = 1; i < whole->rank; i++) { /* the longest dim; ties to the first */
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        cut = cut || !hsp_box_equal(&u[i].box, whole);
+        if (!hsp_box_empty(&u[i].box)) {
+            u[used++] = u[i];
+        }
+    }
+    for (uint8_t i = 1; i < whole->rank; i++) {
         d = whole->hi[i] > whole->hi[d] ? i : d;
     }
-    qsort(u, n, sizeof *u, by_place);
-    if (whole->rank == 0 || elements < (int64_t)n * HSP_ZERO_MIN_ELEMENTS || whole->hi[d] < n) {
-        return hsp_cover_add(ret, u[param % n].rank, u[param % n].rank, whole);
+    d = cut ? (uint8_t)tp_dim : d;
+    qsort(u, used, sizeof *u, by_place);
+    if (!cut && (whole->rank == 0 || whole->hi[d] < used ||
+                 hsp_box_count(whole) < (int64_t)used * HSP_ZERO_MIN_ELEMENTS)) {
+        return hsp_cover_add(ret, u[param % used].rank, 0, whole);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        struct hsp_box b = *whole;
-        b.lo[d] = whole->hi[d] * i / n;
-        b.hi[d] = whole->hi[d] * (i + 1) / n;
+    struct hsp_box b = *whole;
+    b.hi[d] = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        b.lo[d] = b.hi[d];
+        b.hi[d] =
+            i + 1 == used ? whole->hi[d] : clamp_cut(u, used, i + 1, d, whole->hi[d], b.lo[d]);
         enum hsp_status rc = hsp_cover_add(ret, u[i].rank, 0, &b);
         if (rc != HSP_OK) {
             return rc;
@@ -230,7 +256,7 @@ enum hsp_status hsp_param_home(const struct hsp_graph *g, const struct hsp_plan 
     }
     hsp_cover_init(ret, whole.rank, ext);
     if (p->zero != 0 && n > 1) {
-        rc = cut_rows(&whole, u, n, param, ret);
+        rc = cut_home(&whole, u, n, param, g->params[param].tp_dim, ret);
     } else {
         for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
             rc = hsp_cover_add(ret, u[i].rank, 0, &u[i].box);

@@ -15,3 +15,8 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/specialize.c daemon/spmd/specialize.h \
   daemon/spmd/stagecode.c daemon/spmd/stagecode.h \
   daemon/spmd/switch.c daemon/spmd/switch.h
+EXTRA_DIST += daemon/spmd/README.md
+
+# What links libspmd needs these behind it.
+SPMD_LIBS = daemon/spmd/libspmd.a daemon/graph/libgraph.a proto/program/libprogram.a \
+  proto/layout/liblayout.a proto/op/libop.a $(TEXT_LIBS)

@@ -56,17 +56,6 @@ static enum hsp_status home_layout(struct hsp_compiler *c, const struct hsp_stag
     return HSP_OK;
 }
 
-/* Where home and use agree on every member, extents go by the name of the use's cut. */
-static void name_cuts(struct hsp_layout *home, const bool *present, const struct hsp_layout *use)
-{
-    for (uint32_t j = 0; j < use->n; j++) {
-        if (!present[j] || !hsp_box_equal(&home->box[j], &use->box[j])) {
-            return;
-        }
-    }
-    memcpy(home->cut, use->cut, sizeof home->cut);
-}
-
 static enum hsp_status add_state(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
                                  const struct hsp_layout *at, bool *present, struct hsp_err *err)
 {
@@ -96,9 +85,37 @@ static enum hsp_status add_state(struct hsp_compiler *c, struct hsp_stagecode *s
     return HSP_OK;
 }
 
-/* State and use of one parameter on one stage; members whose home is their use read the state. */
+/* Whether every rank's home is its use. All or nothing: that two boxes happen to be equal under
+ * some shares must not change a program's structure. */
+static enum hsp_status home_is_use(struct hsp_compiler *c, uint32_t param, bool *ret,
+                                   struct hsp_err *err)
+{
+    struct hsp_cover use;
+    enum hsp_status rc = HSP_OK;
+    hsp_cover_init(&use, c->home[param].rank, c->home[param].extent);
+    for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
+        const struct hsp_stagecode *s = &c->stage[i];
+        struct hsp_layout l;
+        if (!hsp_stage_uses(c->g, c->units, &c->p->streams[s->stream], s->stage, param)) {
+            continue;
+        }
+        rc = hsp_param_use(c->g, s->group, param, c->arena, &l, err);
+        for (uint32_t j = 0; rc == HSP_OK && j < l.n; j++) {
+            rc = hsp_cover_add(&use, s->group->ranks[j], 0, &l.box[j]);
+            if (rc != HSP_OK) {
+                rc = no_memory(c, param, err);
+            }
+        }
+    }
+    hsp_cover_normalise(&use);
+    *ret = hsp_cover_equal(&use, &c->home[param]);
+    hsp_cover_fini(&use);
+    return rc;
+}
+
+/* State and use of one parameter on one stage; @same: the state itself is used. */
 static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
-                               struct hsp_err *err)
+                               bool same, struct hsp_err *err)
 {
     struct hsp_layout home, use;
     bool *present = NULL, any = false;
@@ -113,8 +130,8 @@ static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, 
     for (uint32_t j = 0; j < s->group->n; j++) {
         any = any || present[j];
     }
-    if (uses) {
-        name_cuts(&home, present, &use);
+    if (uses && same) {
+        memcpy(home.cut, use.cut, sizeof home.cut);
     }
     if (any) {
         rc = add_state(c, s, param, &home, present, err);
@@ -129,7 +146,7 @@ static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, 
         return rc != HSP_OK ? rc : no_memory(c, param, err);
     }
     for (uint32_t j = 0; j < s->group->n; j++) {
-        is_alias[j] = present[j] && hsp_box_equal(&home.box[j], &use.box[j]);
+        is_alias[j] = same;
     }
     s->value[v].cls = HSP_CLASS_STEP;
     s->value[v].param = param;
@@ -138,10 +155,10 @@ static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, 
     return HSP_OK;
 }
 
-static enum hsp_status add_values(struct hsp_compiler *c, const struct hsp_stagecode *s,
-                                  uint32_t value, struct hsp_cover *ret, struct hsp_err *err)
+/* The boxes of @value that members hold apart from their state; nothing for HSP_NONE. */
+static enum hsp_status add_values(const struct hsp_stagecode *s, uint32_t value,
+                                  struct hsp_cover *ret, struct hsp_err *err)
 {
-    (void)c;
     return value == HSP_NONE ? HSP_OK : hsp_value_cover(s, &s->value[value], true, ret, err);
 }
 
@@ -170,24 +187,19 @@ static uint32_t use_value(const struct hsp_compiler *c, const struct hsp_stageco
 static enum hsp_status gather_param(struct hsp_compiler *c, uint32_t param, struct hsp_err *err)
 {
     const char *name = c->g->tensors[c->g->params[param].tensor].name;
-    struct hsp_cover dst, src;
+    struct hsp_cover dst;
     uint32_t reshard = HSP_NONE;
     hsp_cover_init(&dst, c->home[param].rank, c->home[param].extent);
-    hsp_cover_init(&src, c->home[param].rank, c->home[param].extent);
     enum hsp_status rc = HSP_OK;
     for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
         struct hsp_stagecode *s = &c->stage[i];
-        rc = add_values(c, s, s->state[param * HSP_N_STATE_KINDS], &src, err);
-        if (rc == HSP_OK) {
-            rc = add_values(c, s, use_value(c, s, param), &dst, err);
-        }
+        rc = add_values(s, use_value(c, s, param), &dst, err);
     }
     bool needed = dst.n > 0;
     if (rc == HSP_OK && needed) {
-        rc = hsp_reshard_add(c, name, false, false, &src, &dst, &reshard, err);
+        rc = hsp_reshard_add(c, name, false, false, &c->home[param], &dst, &reshard, err);
     }
     hsp_cover_fini(&dst);
-    hsp_cover_fini(&src);
     for (uint32_t i = 0; rc == HSP_OK && needed && i < c->n_stages; i++) {
         struct hsp_stagecode *s = &c->stage[i];
         rc = reshard_steps(s, HSP_PART_PRE, reshard, s->state[param * HSP_N_STATE_KINDS],
@@ -200,8 +212,10 @@ enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err)
 {
     enum hsp_status rc = HSP_OK;
     for (uint32_t p = 0; rc == HSP_OK && p < c->g->n_params; p++) {
+        bool same = false;
+        rc = home_is_use(c, p, &same, err);
         for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
-            rc = declare(c, &c->stage[i], p, err);
+            rc = declare(c, &c->stage[i], p, same, err);
         }
         if (rc == HSP_OK) {
             rc = gather_param(c, p, err);
@@ -298,7 +312,7 @@ static enum hsp_status reduce_grad(struct hsp_compiler *c, uint32_t param, uint3
     enum hsp_status rc = HSP_OK;
     hsp_cover_init(&src, c->home[param].rank, c->home[param].extent);
     for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
-        rc = add_values(c, &c->stage[i], c->stage[i].acc[param], &src, err);
+        rc = add_values(&c->stage[i], c->stage[i].acc[param], &src, err);
     }
     if (rc == HSP_OK) {
         hsp_cover_normalise(&src);

@@ -1,0 +1,529 @@
+/* Programs of many plans, run by the machine and compared with the unsharded graph. */
+#include <stdio.h>
+
+#include <math.h>
+
+#include "daemon/graph/autodiff.h"
+#include "daemon/graph/graph.h"
+#include "daemon/spmd/compile.h"
+#include "tests/lib/naive_graph.h"
+#include "tests/lib/testlib.h"
+#include "tests/unit/spmd/machine.h"
+
+#define ARENA_BYTES ((size_t)1 << 30)
+enum { BATCH = 7, EVAL_SEQS = 5, STEPS = 2 };
+#define TOL 1e-12
+
+/* ---- the problem ---- */
+
+static int32_t vocab; /* of the running case */
+
+static int32_t input(uint8_t load, bool eval, uint32_t seq, int64_t col)
+{
+    uint64_t h = hsp_test_rand("input", (uint64_t)load << 40 | (uint64_t)eval << 32 |
+                                            (uint64_t)seq << 8 | (uint64_t)col);
+    switch ((enum hsp_load)load) {
+    case HSP_LOAD_POSITIONS: return (int32_t)col;
+    case HSP_LOAD_LABELS: return h % 5 == 3 ? -1 : (int32_t)((h >> 8) % (uint64_t)vocab);
+    case HSP_LOAD_IDS: return (int32_t)((h >> 8) % (uint64_t)vocab);
+    }
+    return 0;
+}
+
+struct model {
+    struct hsp_graph *g;
+    struct hsp_train_spec t;
+};
+
+static struct model make_model(const char *family, bool tied, int64_t layers, uint8_t optimizer)
+{
+    struct model m = {0};
+    struct hsp_err err = {0};
+    struct hsp_model_spec s = {.layers = layers,
+                               .hidden = 6,
+                               .heads = 3,
+                               .vocab = 11,
+                               .sequence = 4,
+                               .tied_head = tied,
+                               .dtype = HSP_F64};
+    snprintf(s.family, sizeof s.family, "%s", family);
+    assert_ok(hsp_graph_build(&s, &m.g, &err), &err);
+    if (m.g->seed == HSP_NONE) {
+        assert_ok(hsp_graph_autodiff(m.g, &err), &err);
+    }
+    vocab = 11;
+    m.t.hyper.optimizer = optimizer;
+    m.t.hyper.beta1 = 0.9;
+    m.t.hyper.beta2 = 0.95;
+    m.t.hyper.steps = STEPS;
+    m.t.hyper.lr = 0.01;
+    m.t.data.global_batch = BATCH;
+    m.t.data.sequence = 4;
+    m.t.data.eval_seqs = EVAL_SEQS;
+    m.t.data.validation_every = 1;
+    m.t.data.validation_fraction = 0.1;
+    m.t.data.vocab = 11;
+    m.t.eps = 1e-3; /* differences of noise in zero gradients must not grow in the update */
+    m.t.weight_decay = 0.1;
+    m.t.momentum = 0.9;
+    return m;
+}
+
+static void fill_inputs(struct hsp_naive_values *x, bool eval)
+{
+    for (uint32_t t = 0; t < x->g->n_tensors; t++) {
+        const struct hsp_array *a = &x->v[t];
+        if (x->g->tensors[t].kind != HSP_TENSOR_INPUT) {
+            continue;
+        }
+        for (int64_t i = 0; i < hsp_naive_count(a); i++) {
+            hsp_naive_put(
+                a, i, input(x->g->tensors[t].load, eval, (uint32_t)(i / a->ext[1]), i % a->ext[1]));
+        }
+    }
+}
+
+/* ---- the unsharded truth ---- */
+
+/* Kinds of state that follow the parameter. */
+static uint32_t n_moments(const struct model *m)
+{
+    return m->t.hyper.optimizer == HSP_OPT_ADAMW ? 2 : 1;
+}
+
+static uint8_t moment_kind(const struct model *m, uint32_t k)
+{
+    return m->t.hyper.optimizer == HSP_OPT_ADAMW ? (uint8_t)(HSP_STATE_M + k) : HSP_STATE_MOMENTUM;
+}
+
+static struct hsp_array like(const struct hsp_array *a)
+{
+    struct hsp_array b = *a;
+    b.data = calloc((size_t)hsp_naive_count(a) + 1, 8);
+    assert_non_null(b.data);
+    return b;
+}
+
+struct truth {
+    struct hsp_naive_values x;
+    double loss, tokens, sqnorm, worst; /* worst: largest absolute gradient */
+    struct hsp_array *grad;             /* [param] */
+    struct hsp_array *moment[2];        /* [param] */
+};
+
+static void truth_init(struct truth *r, const struct model *m, uint64_t seed)
+{
+    *r = (struct truth){0};
+    hsp_naive_values_init(&r->x, m->g, BATCH);
+    hsp_naive_values_random(&r->x, seed, 0.3);
+    fill_inputs(&r->x, false);
+    r->grad = calloc(m->g->n_params, sizeof *r->grad);
+    r->moment[0] = calloc(m->g->n_params, sizeof *r->grad);
+    r->moment[1] = calloc(m->g->n_params, sizeof *r->grad);
+    for (uint32_t p = 0; p < m->g->n_params; p++) {
+        const struct hsp_array *a = &r->x.v[m->g->params[p].tensor];
+        r->grad[p] = like(a);
+        r->moment[0][p] = like(a);
+        r->moment[1][p] = like(a);
+    }
+}
+
+static void truth_fini(struct truth *r, const struct model *m)
+{
+    for (uint32_t p = 0; p < m->g->n_params; p++) {
+        free(r->grad[p].data);
+        free(r->moment[0][p].data);
+        free(r->moment[1][p].data);
+    }
+    free(r->grad);
+    free(r->moment[0]);
+    free(r->moment[1]);
+    hsp_naive_values_fini(&r->x);
+}
+
+static void truth_gradients(struct truth *r, const struct model *m)
+{
+    hsp_naive_run(&r->x, 0, m->g->n_nodes);
+    r->loss = hsp_naive_get(&r->x.v[m->g->loss_sum], 0);
+    r->tokens = hsp_naive_get(&r->x.v[m->g->n_valid], 0);
+    r->sqnorm = r->worst = 0;
+    for (uint32_t p = 0; p < m->g->n_params; p++) {
+        for (int64_t i = 0; i < hsp_naive_count(&r->grad[p]); i++) {
+            double g = hsp_naive_grad(&r->x, p, i);
+            hsp_naive_put(&r->grad[p], i, g);
+            r->sqnorm += g * g;
+            r->worst = fmax(r->worst, fabs(g));
+        }
+    }
+}
+
+static void truth_update(struct truth *r, const struct model *m,
+                         const struct hsp_update_scalars *scalars)
+{
+    bool adam = m->t.hyper.optimizer == HSP_OPT_ADAMW;
+    for (uint32_t p = 0; p < m->g->n_params; p++) {
+        double decay = m->g->params[p].decay ? m->t.weight_decay : 0;
+        struct hsp_array w = r->x.v[m->g->params[p].tensor];
+        struct hsp_array in[4] = {w, r->moment[0][p], adam ? r->moment[1][p] : r->grad[p],
+                                  r->grad[p]};
+        struct hsp_array out[3] = {w, r->moment[0][p], r->moment[1][p]};
+        struct hsp_attrs at = {.f = {m->t.hyper.beta1, m->t.hyper.beta2, m->t.eps, decay}};
+        if (!adam) {
+            at = (struct hsp_attrs){.f = {m->t.momentum, decay}};
+        }
+        struct hsp_call c = {.op = adam ? HSP_OP_ADAMW : HSP_OP_SGDM,
+                             .at = &at,
+                             .n_in = adam ? 4 : 3,
+                             .n_out = adam ? 3 : 2,
+                             .in = in,
+                             .out = out,
+                             .update = scalars};
+        hsp_naive_op(&c);
+    }
+}
+
+/* ---- one plan ---- */
+
+static struct hsp_plan *parse(const char *text, struct hsp_arena *arena)
+{
+    struct hsp_plan *p = NULL;
+    struct hsp_err err = {0};
+    assert_ok(hsp_plan_parse(text, strlen(text), "plan", BATCH, arena, &p, &err), &err);
+    return p;
+}
+
+static void near(double a, double b, double tol, const char *what, const char *plan)
+{
+    if (!(fabs(a - b) <= tol)) {
+        fail_msg("%s: %.17g, not %.17g (tolerance %g), under\n%s", what, a, b, tol, plan);
+    }
+}
+
+static void check_eval(struct hsp_machine *x, const struct model *m, const struct truth *r,
+                       const char *plan)
+{
+    struct hsp_naive_values e;
+    hsp_naive_values_init(&e, m->g, EVAL_SEQS);
+    for (uint32_t p = 0; p < m->g->n_params; p++) {
+        uint32_t t = m->g->params[p].tensor;
+        memcpy(e.v[t].data, r->x.v[t].data, (size_t)hsp_naive_count(&e.v[t]) * 8);
+    }
+    fill_inputs(&e, true);
+    hsp_naive_run(&e, 0, m->g->n_forward);
+    double loss = hsp_naive_get(&e.v[m->g->loss_sum], 0);
+    near(hsp_machine_stat(x, HSP_STAT_EVAL_LOSS), loss, TOL * loss, "validation loss", plan);
+    near(hsp_machine_stat(x, HSP_STAT_EVAL_TOKENS), hsp_naive_get(&e.v[m->g->n_valid], 0), 0,
+         "validation tokens", plan);
+    hsp_naive_values_fini(&e);
+}
+
+static void check_state(struct hsp_machine *x, const struct model *m, const struct truth *r,
+                        uint64_t version, const char *plan)
+{
+    for (uint32_t p = 0; p < m->g->n_params; p++) {
+        const struct hsp_array *w = &r->x.v[m->g->params[p].tensor];
+        const char *name = m->g->tensors[m->g->params[p].tensor].name;
+        double e = hsp_machine_state_error(x, p, HSP_STATE_PARAM, version, w);
+        near(e, 0, TOL, name, plan);
+        assert_true(e >= 0);
+        assert_true(hsp_machine_replicas_equal(x, p, HSP_STATE_PARAM, version));
+        for (uint32_t k = 0; k < n_moments(m); k++) {
+            e = hsp_machine_state_error(x, p, moment_kind(m, k), version, &r->moment[k][p]);
+            near(e, 0, TOL, name, plan);
+            assert_true(hsp_machine_replicas_equal(x, p, moment_kind(m, k), version));
+        }
+    }
+}
+
+static void run_steps(const struct hsp_program_file *f, const struct model *m, uint64_t seed,
+                      const char *plan)
+{
+    struct hsp_machine *x = hsp_machine_new(f->programs, f->n, seed, input);
+    struct truth r;
+    truth_init(&r, m, seed);
+    for (uint32_t p = 0; p < m->g->n_params; p++) {
+        hsp_machine_set_state(x, p, HSP_STATE_PARAM, &r.x.v[m->g->params[p].tensor]);
+    }
+    for (uint64_t step = 0; step < STEPS; step++) {
+        double b1 = m->t.hyper.beta1, b2 = m->t.hyper.beta2, t = (double)step + 1;
+        truth_gradients(&r, m);
+        struct hsp_update_scalars s = {.lr = 0.01,
+                                       .grad_scale = 1 / r.tokens,
+                                       .bias1 = 1 - pow(b1, t),
+                                       .bias2 = 1 - pow(b2, t)};
+        hsp_machine_run(x, true, step, &s);
+        check_eval(x, m, &r, plan);
+        hsp_machine_run(x, false, step, &s);
+        near(hsp_machine_stat(x, HSP_STAT_LOSS), r.loss, TOL * r.loss, "loss", plan);
+        near(hsp_machine_stat(x, HSP_STAT_TOKENS), r.tokens, 0, "tokens", plan);
+        near(hsp_machine_stat(x, HSP_STAT_SQNORM), r.sqnorm, TOL * r.sqnorm, "norm", plan);
+        for (uint32_t p = 0; p < m->g->n_params; p++) {
+            double e = hsp_machine_grad_error(x, p, &r.grad[p]);
+            near(e, 0, TOL * r.worst, m->g->tensors[m->g->params[p].tensor].name, plan);
+            assert_true(e >= 0);
+        }
+        truth_update(&r, m, &s);
+        check_state(x, m, &r, step + 1, plan);
+    }
+    truth_fini(&r, m);
+    hsp_machine_free(x);
+}
+
+static void run_plan(const char *text, const struct model *m, uint64_t seed)
+{
+    struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
+    struct hsp_program_file f = {0};
+    struct hsp_err err = {0};
+    struct hsp_plan *p = parse(text, arena);
+    enum hsp_status rc = hsp_compile(m->g, p, &m->t, arena, &f, &err);
+    if (rc != HSP_OK) {
+        fail_msg("%s: %s, under\n%s", hsp_status_name(rc), err.msg, text);
+    }
+    run_steps(&f, m, seed, text);
+    hsp_arena_free(arena);
+}
+
+/* ---- cases ---- */
+
+#define HEAD "apiVersion: hspmd/v1\nkind: plan\n"
+
+static const char *const plans[] = {
+    HEAD "ranks: 1\nstreams: [{sequences: 7, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}]",
+    HEAD "ranks: 1\nstreams: [{sequences: 7, micro_batches: 3, stages: [{layers: 2, ranks: [0]}]}]",
+    HEAD "ranks: 3\nstreams:\n"
+         "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}\n"
+         "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
+         "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n",
+    HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 2, "
+         "stages: [{layers: 2, ranks: [0, 1], tensor: [2, 1]}]}]",
+    HEAD "ranks: 3\nstreams: [{sequences: 7, micro_batches: 2, "
+         "stages: [{layers: 2, ranks: [2, 0, 1], tensor: [1, 0, 2]}]}]",
+    HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 3, "
+         "stages: [{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}]}]",
+    HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 3, schedule: gpipe, "
+         "stages: [{layers: 1, ranks: [1]}, {layers: 1, ranks: [0]}]}]",
+    HEAD "ranks: 4\nstreams: [{sequences: 7, micro_batches: 5, stages: [{layers: 0, ranks: [0]}, "
+         "{layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}, {layers: 0, ranks: [3]}]}]",
+    HEAD "ranks: 6\nstreams:\n"
+         "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, ranks: [0, 1], tensor: [2, 1]},"
+         " {layers: 1, ranks: [2]}]}\n"
+         "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3, 4, 5]}]}\n",
+    HEAD "ranks: 3\nzero: 1\nstreams:\n"
+         "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}\n"
+         "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
+         "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n",
+    HEAD "ranks: 6\nzero: 1\nstreams:\n"
+         "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, ranks: [0, 1], tensor: [2, 1]},"
+         " {layers: 1, ranks: [2]}]}\n"
+         "  - {sequences: 3, micro_batches: 2, stages: [{layers: 1, ranks: [3, 4], tensor: [1, 2]},"
+         " {layers: 1, ranks: [5]}]}\n",
+};
+
+static void run_table(const char *family, bool tied, uint8_t optimizer)
+{
+    struct model m = make_model(family, tied, 2, optimizer);
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        run_plan(plans[i], &m, i);
+    }
+    hsp_graph_free(m.g);
+}
+
+static void test_gpt(void **state)
+{
+    (void)state;
+    run_table("gpt", false, HSP_OPT_ADAMW);
+}
+
+static void test_gpt_tied_sgd(void **state)
+{
+    (void)state;
+    run_table("gpt", true, HSP_OPT_SGD);
+}
+
+static void test_mlp(void **state)
+{
+    (void)state;
+    run_table("mlp", false, HSP_OPT_ADAMW);
+}
+
+static void test_mlp_tied(void **state)
+{
+    (void)state;
+    run_table("mlp", true, HSP_OPT_SGD);
+}
+
+/* Homes by rule: on a rank that does not use the parameter, cut against the use, duplicated. */
+static void test_homes(void **state)
+{
+    (void)state;
+    static const char form[] =
+        HEAD "ranks: 4\nstreams:\n"
+             "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1]},"
+             " {layers: 1, ranks: [2]}]}\n"
+             "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3]}]}\n"
+             "parameters: [%s]\n";
+    static const char *const rules[] = {
+        "{name: \"h.0.mlp.fc.weight\", home: 2}",
+        "{name: \"h.0.mlp.*\", home: {split: 0, shares: [2, 1, 3], of: [3, 2, 0]}}",
+        "{name: \"h.1.attn.*\", home: {dup: [1, 0]}}",
+        "{name: \"wte.weight\", home: {split: 1, shares: [1, 1], of: [{dup: [0, 3]}, 2]}}",
+        "{name: \"h.0.mlp.fc.weight\", home: 2}, {name: \"h.?.mlp.fc.*\", home: {split: 0, "
+        "shares: [2, 1, 3], of: [3, 2, 0]}}, {name: \"w*\", home: {dup: [3, 1]}}",
+    };
+    struct model m = make_model("gpt", true, 2, HSP_OPT_ADAMW);
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        char plan[2048];
+        snprintf(plan, sizeof plan, form, rules[i]);
+        run_plan(plan, &m, i);
+    }
+    hsp_graph_free(m.g);
+}
+
+/* ---- random plans ---- */
+
+static uint64_t draw;
+
+static uint32_t pick(uint32_t lo, uint32_t hi)
+{
+    return (uint32_t)hsp_test_range("plan", draw++, lo, hi);
+}
+
+static void random_stage(struct hsp_buf *b, uint32_t layers, uint32_t n, const uint32_t *ranks)
+{
+    uint32_t sure = pick(0, n - 1);
+    hsp_buf_printf(b, "{layers: %u, ranks: [", layers);
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_buf_printf(b, "%s%u", i > 0 ? ", " : "", ranks[i]);
+    }
+    hsp_buf_puts(b, "], tensor: [");
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_buf_printf(b, "%s%u", i > 0 ? ", " : "", pick(i == sure ? 1 : 0, 3));
+    }
+    hsp_buf_puts(b, "]}");
+}
+
+static void random_plan(struct hsp_buf *b, uint32_t layers)
+{
+    uint32_t tp[3][3], stages[3], ranks[32], n = 0, at = 0, left = BATCH;
+    uint32_t streams = pick(1, 3);
+    for (uint32_t i = 0; i < streams; i++) {
+        stages[i] = pick(1, layers < 3 ? layers : 3);
+        for (uint32_t j = 0; j < stages[i]; j++) {
+            tp[i][j] = pick(1, 3);
+            n += tp[i][j];
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) { /* a random permutation */
+        uint32_t k = pick(0, i);
+        ranks[i] = ranks[k];
+        ranks[k] = i;
+    }
+    hsp_buf_printf(b, HEAD "ranks: %u\nzero: %u\nstreams:\n", n, pick(0, 1));
+    for (uint32_t i = 0; i < streams; i++) {
+        uint32_t seqs = i + 1 == streams ? left : pick(1, left - (streams - 1 - i));
+        uint32_t blocks = layers;
+        left -= seqs;
+        hsp_buf_printf(b, "  - {sequences: %u, micro_batches: %u, schedule: %s, stages: [", seqs,
+                       pick(1, seqs), pick(0, 3) == 0 ? "gpipe" : "1f1b");
+        for (uint32_t j = 0; j < stages[i]; j++) {
+            uint32_t rest = stages[i] - 1 - j;
+            uint32_t take = rest == 0 ? blocks : pick(1, blocks - rest);
+            blocks -= take;
+            hsp_buf_puts(b, j > 0 ? ", " : "");
+            random_stage(b, take, tp[i][j], &ranks[at]);
+            at += tp[i][j];
+        }
+        hsp_buf_puts(b, "]}\n");
+    }
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 300; i++) {
+        draw = i << 16;
+        bool gpt = pick(0, 2) > 0;
+        uint32_t layers = pick(1, 4);
+        struct model m = make_model(gpt ? "gpt" : "mlp", pick(0, 1) == 1, layers,
+                                    pick(0, 1) == 0 ? HSP_OPT_ADAMW : HSP_OPT_SGD);
+        struct hsp_buf b;
+        hsp_buf_init(&b, 1 << 16);
+        random_plan(&b, layers);
+        run_plan(hsp_buf_cstr(&b), &m, i);
+        hsp_buf_fini(&b);
+        hsp_graph_free(m.g);
+    }
+}
+
+/* ---- templates ---- */
+
+static void compile(const char *text, const struct model *m, struct hsp_arena *arena,
+                    struct hsp_program_file *f)
+{
+    struct hsp_err err = {0};
+    assert_ok(hsp_compile(m->g, parse(text, arena), &m->t, arena, f, &err), &err);
+}
+
+/* Shares change bindings, not templates; members of equal role share one. */
+static void test_templates(void **state)
+{
+    (void)state;
+    static const char form[] = HEAD
+        "ranks: 5\nzero: %d\nstreams:\n"
+        "  - {sequences: %d, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1], tensor: "
+        "[%d, %d]}, {layers: 1, ranks: [2]}]}\n"
+        "  - {sequences: %d, micro_batches: 2, stages: [{layers: 2, ranks: [3, 4], tensor: [%d, "
+        "%d]}]}\n";
+    struct model m = make_model("gpt", true, 2, HSP_OPT_ADAMW);
+    for (int zero = 0; zero < 2; zero++) {
+        struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
+        struct hsp_program_file a, b;
+        char text[1024];
+        snprintf(text, sizeof text, form, zero, 4, 2, 1, 3, 1, 1);
+        compile(text, &m, arena, &a);
+        snprintf(text, sizeof text, form, zero, 5, 1, 2, 2, 1, 3);
+        compile(text, &m, arena, &b);
+        for (uint32_t i = 0; i < 5; i++) {
+            assert_true(hsp_digest_equal(a.programs[i].tpl.digest, b.programs[i].tpl.digest));
+        }
+        assert_false(hsp_digest_equal(a.programs[0].tpl.digest, a.programs[2].tpl.digest));
+        assert_true(
+            hsp_digest_equal(a.programs[0].bind.plan_digest, a.programs[4].bind.plan_digest));
+        assert_false(
+            hsp_digest_equal(a.programs[0].bind.plan_digest, b.programs[0].bind.plan_digest));
+        hsp_arena_free(arena);
+    }
+    hsp_graph_free(m.g);
+}
+
+/* The same input gives the same bytes. */
+static void test_deterministic(void **state)
+{
+    (void)state;
+    struct model m = make_model("gpt", true, 2, HSP_OPT_ADAMW);
+    struct hsp_buf out[2];
+    for (int i = 0; i < 2; i++) {
+        struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
+        struct hsp_program_file f;
+        compile(plans[10], &m, arena, &f);
+        hsp_buf_init(&out[i], (size_t)64 << 20);
+        assert_int_equal(hsp_program_file_encode(&f, &out[i]), HSP_OK);
+        hsp_arena_free(arena);
+    }
+    assert_int_equal(out[0].len, out[1].len);
+    assert_memory_equal(out[0].data, out[1].data, out[0].len);
+    hsp_buf_fini(&out[0]);
+    hsp_buf_fini(&out[1]);
+    hsp_graph_free(m.g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gpt),       cmocka_unit_test(test_gpt_tied_sgd),
+        cmocka_unit_test(test_mlp),       cmocka_unit_test(test_mlp_tied),
+        cmocka_unit_test(test_homes),     cmocka_unit_test(test_random),
+        cmocka_unit_test(test_templates), cmocka_unit_test(test_deterministic),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
