@@ -17,12 +17,15 @@ enum hsp_node_state {
     HSP_NODE_LEFT     /* went as planned */
 };
 
+enum hsp_device_ask { HSP_ASK_NONE, HSP_ASK_RELEASE, HSP_ASK_STOP };
+
 struct hsp_node_device {
     bool present, up;
     char kind[16], address[HSP_ADDRESS_MAX + 1];
     struct hsp_m_device profile; /* strings not valid here: use kind and address */
     uint32_t job;                /* lease, 0: free */
-    bool stop_sent;              /* the lease's job ended and the device was told */
+    enum hsp_device_ask ask; /* what the lease still has to answer */
+    bool asked;              /* and it was told, on this connection */
     double speed;                /* observed over profile */
     hsp_msec restart_ms;         /* down: when its agent starts it again */
 };
@@ -73,7 +76,7 @@ enum hsp_attempt_phase {
 struct hsp_epoch_peer {
     hsp_device_id device;
     uint64_t incarnation; /* of its node */
-    bool prepare_sent, ready, go_sent, started, release_sent, released;
+    bool prepare_sent, ready, go_sent, started;
 };
 struct hsp_epoch {
     uint64_t epoch; /* 0: none */
@@ -175,6 +178,7 @@ struct hsp_cluster {
     size_t cap_actions;
     uint32_t n_actions;
     struct hsp_action *actions;
+    struct hsp_action spare; /* written when actions cannot grow */
     bool failed; /* out of memory: only to be freed */
 };
 

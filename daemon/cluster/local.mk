@@ -1,1 +1,19 @@
-# daemon/cluster: no source yet
+noinst_LIBRARIES += daemon/cluster/libcluster.a
+daemon_cluster_libcluster_a_SOURCES = \
+  daemon/cluster/admin.c \
+  daemon/cluster/allocate.c \
+  daemon/cluster/cluster.c daemon/cluster/cluster.h \
+  daemon/cluster/clustercheck.c \
+  daemon/cluster/clusterint.h \
+  daemon/cluster/clusterstate.h \
+  daemon/cluster/epochmsg.c \
+  daemon/cluster/epochs.c \
+  daemon/cluster/jobs.c \
+  daemon/cluster/membership.c \
+  daemon/cluster/plans.c \
+  daemon/cluster/recover.c \
+  daemon/cluster/rows.c
+daemon_cluster_libcluster_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
+
+# What links libcluster needs these behind it.
+CLUSTER_LIBS = daemon/cluster/libcluster.a $(WIRE_LIBS)

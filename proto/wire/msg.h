@@ -252,10 +252,10 @@ struct hsp_m_up {
 struct hsp_m_devref {
     uint32_t job, device;
 };
-/* State of layouts other than `keep_plan` may go. A device without a rank in it leaves the epoch. */
+/* Layouts with a number below `keep_plan` may go (numbers of one job only grow). A source leaves the epoch. */
 struct hsp_m_release {
     uint32_t job, device;
-    uint64_t keep_plan; /* 0: keep nothing */
+    uint64_t keep_plan;
 };
 struct hsp_m_ckpt { /* by rank 0 when the manifest is in place, or the attempt failed */
     uint32_t job;

@@ -1,0 +1,223 @@
+/* What admins ask for. Every request gets one REPLY. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/clusterint.h"
+#include "proto/base/str.h"
+
+static void reply(struct hsp_cluster *c, const struct hsp_admin_event *a, enum hsp_status st,
+                  uint32_t job, const char *text)
+{
+    struct hsp_action *r = hsp_ci_emit(c, HSP_ACT_REPLY);
+    r->request = a->request;
+    r->status = st;
+    r->job = job;
+    r->text = hsp_ci_printf(c, "%s", text);
+}
+
+static void told(struct hsp_cluster *c, const struct hsp_admin_event *a, const char *verb,
+                 const struct hsp_job *j, const struct hsp_node *n, const char *what)
+{
+    struct hsp_fact *f = hsp_ci_fact(c, verb, HSP_SEV_NOTICE, j, n, "%s", what);
+    if (f != NULL && a->actor != NULL) {
+        f->actor = hsp_ci_printf(c, "%s", a->actor);
+    }
+}
+
+static const char *spec_fault(struct hsp_cluster *c, const struct hsp_job_spec *s)
+{
+    const struct hsp_job *j = s->name != NULL ? hsp_cluster_job_by_name(c, s->name) : NULL;
+    if (s->name == NULL || !hsp_name_valid(s->name)) {
+        return "not a job name";
+    }
+    if (j != NULL && !hsp_job_terminal(j->state)) {
+        return hsp_ci_printf(c, "job %s is %s", s->name, hsp_job_state_name(j->state));
+    }
+    if (s->min == 0 || s->max < s->min || s->max > HSP_MSG_RANKS) {
+        return hsp_ci_printf(c, "devices from %u to %u", s->min, s->max);
+    }
+    return s->steps == 0 ? "no steps" : NULL;
+}
+
+/* Room for one more: the oldest ended job without devices is forgotten. */
+static bool make_room(struct hsp_cluster *c)
+{
+    if (c->n_jobs < HSP_MAX_JOBS) {
+        return true;
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        struct hsp_job *j = c->jobs[i];
+        bool leased = false;
+        for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
+            leased = leased || hsp_ci_device(c, d)->job == j->id;
+        }
+        if (hsp_job_terminal(j->state) && !leased) {
+            hsp_ci_emit(c, HSP_ACT_ERASE)->key = hsp_ci_printf(c, "job/%u", j->id);
+            hsp_ci_job_free(j);
+            memmove(&c->jobs[i], &c->jobs[i + 1], (c->n_jobs - i - 1) * sizeof(c->jobs[0]));
+            c->n_jobs--;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
+{
+    const struct hsp_job_spec *s = &a->spec;
+    const char *fault = spec_fault(c, s);
+    if (fault != NULL) {
+        reply(c, a, HSP_EINVAL, 0, fault);
+        return;
+    }
+    if (!make_room(c)) {
+        reply(c, a, HSP_ELIMIT, 0, "too many jobs");
+        return;
+    }
+    struct hsp_job *j = calloc(1, sizeof(*j));
+    char *data = strdup(s->data_path != NULL ? s->data_path : "");
+    char *ckpt = strdup(s->checkpoint_path != NULL ? s->checkpoint_path : "");
+    if (j == NULL || data == NULL || ckpt == NULL) {
+        free(j);
+        free(data);
+        free(ckpt);
+        c->failed = true;
+        return;
+    }
+    *j = (struct hsp_job){.id = c->next_job++,
+                          .priority = s->priority,
+                          .min = s->min,
+                          .max = s->max,
+                          .copies = s->copies != 0 ? s->copies : 1,
+                          .steps = s->steps,
+                          .checkpoint_every = s->checkpoint_every,
+                          .checkpoint_shared = s->checkpoint_shared,
+                          .data_path = data,
+                          .checkpoint_path = ckpt,
+                          .next_epoch = 1,
+                          .next_plan = 1};
+    (void)snprintf(j->name, sizeof(j->name), "%s", s->name);
+    (void)snprintf(j->cause, sizeof(j->cause), "submit");
+    j->detect_ms = c->now_ms;
+    c->jobs[c->n_jobs++] = j;
+    hsp_ci_store_term(c);
+    hsp_ci_store_job(c, j);
+    told(c, a, "admin.submit", j, NULL, j->name);
+    reply(c, a, HSP_OK, j->id, "");
+}
+
+static void scale(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
+{
+    if (a->min == 0 || a->max < a->min || a->max > HSP_MSG_RANKS) {
+        reply(c, a, HSP_EINVAL, j->id, hsp_ci_printf(c, "devices from %u to %u", a->min, a->max));
+        return;
+    }
+    j->min = a->min;
+    j->max = a->max;
+    j->asked_valid = false;
+    hsp_ci_store_job(c, j);
+    told(c, a, "admin.scale", j, NULL, hsp_ci_printf(c, "%u to %u devices", j->min, j->max));
+    reply(c, a, HSP_OK, j->id, "");
+}
+
+static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
+{
+    bool on = a->verb == HSP_ADMIN_DRAIN;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        struct hsp_node *n = &c->nodes[i];
+        if (a->node == NULL || strcmp(n->name, a->node) != 0) {
+            continue;
+        }
+        n->draining = on;
+        n->drained_told = false;
+        (void)snprintf(n->reason, sizeof(n->reason), "%s", a->reason != NULL ? a->reason : "");
+        hsp_ci_store_node(c, n);
+        if (on) {
+            struct hsp_msg m = {.type = HSP_MSG_DRAIN_NOTICE, .u.text.reason = n->reason};
+            hsp_ci_send(c, n->conn, &m);
+        }
+        told(c, a, on ? "admin.drain" : "admin.undrain", NULL, n, n->reason);
+        reply(c, a, HSP_OK, 0, "");
+        return;
+    }
+    reply(c, a, HSP_ENOENT, 0, "no such node");
+}
+
+static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
+{
+    const struct hsp_node *n = j->cur.n_ranks != 0 ? hsp_ci_node(c, j->cur.peers[0].device) : NULL;
+    bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
+    if (!runs || n == NULL || n->conn == 0) {
+        reply(c, a, HSP_ESTATE, j->id, hsp_ci_printf(c, "job is %s", hsp_job_state_name(j->state)));
+        return;
+    }
+    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINT,
+                        .epoch = j->cur.epoch,
+                        .u.devref = {j->id, HSP_DEVICE_INDEX(j->cur.peers[0].device)}};
+    hsp_ci_send(c, n->conn, &m);
+    told(c, a, "admin.checkpoint", j, NULL, "");
+    reply(c, a, HSP_OK, j->id, "");
+}
+
+static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
+{
+    const struct hsp_job *other = hsp_cluster_job_by_name(c, j->name);
+    bool leased = false;
+    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
+        leased = leased || hsp_ci_device(c, d)->job == j->id;
+    }
+    if ((j->state != HSP_JOB_FAILED && j->state != HSP_JOB_CANCELLED) || other != j) {
+        reply(c, a, HSP_ESTATE, j->id, hsp_ci_printf(c, "job is %s", hsp_job_state_name(j->state)));
+        return;
+    }
+    if (leased) {
+        reply(c, a, HSP_ESTATE, j->id, "job is still stopping");
+        return;
+    }
+    j->origin = j->has_ckpt ? HSP_MODE_RESTORE : HSP_MODE_FRESH;
+    j->origin_step = j->has_ckpt ? j->ckpt_step : 0;
+    j->stable = j->origin_step;
+    j->failures = 0;
+    j->retry_ms = 0;
+    j->n_facts = 0;
+    j->asked_valid = false;
+    j->reason[0] = '\0';
+    memset(j->excluded, 0, sizeof(j->excluded));
+    (void)snprintf(j->cause, sizeof(j->cause), "resume");
+    j->detect_ms = c->now_ms;
+    hsp_ci_job_move(c, j, HSP_JOB_PENDING);
+    hsp_ci_store_job(c, j);
+    told(c, a, "admin.resume", j, NULL,
+         hsp_ci_printf(c, "from version %llu", (unsigned long long)j->origin_step));
+    reply(c, a, HSP_OK, j->id, "");
+}
+
+void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
+{
+    struct hsp_job *j = hsp_ci_job(c, a->job);
+    bool of_job = a->verb == HSP_ADMIN_CANCEL || a->verb == HSP_ADMIN_SCALE ||
+                  a->verb == HSP_ADMIN_CHECKPOINT || a->verb == HSP_ADMIN_RESUME;
+    if (of_job && j == NULL) {
+        reply(c, a, HSP_ENOENT, 0, "no such job");
+        return;
+    }
+    switch (a->verb) {
+    case HSP_ADMIN_SUBMIT: submit(c, a); break;
+    case HSP_ADMIN_CANCEL:
+        if (hsp_job_terminal(j->state)) {
+            reply(c, a, HSP_ESTATE, j->id,
+                  hsp_ci_printf(c, "job is %s", hsp_job_state_name(j->state)));
+            break;
+        }
+        told(c, a, "admin.cancel", j, NULL, j->name);
+        hsp_ci_job_end(c, j, HSP_JOB_CANCELLED, a->reason != NULL ? a->reason : "cancelled");
+        reply(c, a, HSP_OK, j->id, "");
+        break;
+    case HSP_ADMIN_SCALE: scale(c, a, j); break;
+    case HSP_ADMIN_DRAIN:
+    case HSP_ADMIN_UNDRAIN: drain(c, a); break;
+    case HSP_ADMIN_CHECKPOINT: checkpoint(c, a, j); break;
+    case HSP_ADMIN_RESUME: resume(c, a, j); break;
+    }
+}

@@ -1,0 +1,370 @@
+/* The machine's frame: construction, the actions of a step, dispatch, deadline.
+ *
+ * A step has two halves: the event changes facts (a node is silent, a device is ready, a plan is
+ * there), then hsp_ci_advance looks at every job and does all that these facts allow. The second
+ * half is level-triggered: it depends on the state alone, so a message that comes twice, or a fact
+ * learnt in another order, or after a restart from the store, leads to the same place. */
+#include "daemon/cluster/clusterint.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/check.h"
+#include "proto/base/vec.h"
+
+/* Everything one step may allocate: rows of one job with 4096 ranks are under 1 MiB, and a death of
+ * a node touches at most HSP_NODE_DEVICES jobs. */
+#define STEP_ARENA (256u << 20)
+/* A step sends at most a few messages per device, and stores a few rows per job. */
+#define STEP_ACTIONS 262144u
+
+void hsp_cluster_defaults(uint32_t detect_ms, struct hsp_cluster_config *ret)
+{
+    *ret = (struct hsp_cluster_config){.heartbeat_ms = detect_ms / 6 > 0 ? detect_ms / 6 : 1,
+                                       .suspect_ms = detect_ms / 4,
+                                       .dead_ms = detect_ms,
+                                       .seal_ms = 2 * detect_ms,
+                                       .prepare_ms = 20 * detect_ms,
+                                       .up_ms = detect_ms,
+                                       .state_wait_ms = 20 * detect_ms,
+                                       .retune_ms = 60000,
+                                       .slow_steps = 20,
+                                       .slow_ratio = 1.3,
+                                       .max_failures = 30,
+                                       .backoff_ms = 100};
+}
+
+struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg)
+{
+    struct hsp_cluster *c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        return NULL;
+    }
+    c->cfg = *cfg;
+    c->next_job = 1;
+    c->next_incarnation = 1;
+    c->next_ticket = 1;
+    c->arena = hsp_arena_new(STEP_ARENA);
+    return c->arena != NULL ? c : hsp_cluster_free(c);
+}
+
+struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c)
+{
+    if (c == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        hsp_ci_job_free(c->jobs[i]);
+    }
+    free(c->nodes);
+    free(c->actions);
+    hsp_arena_free(c->arena);
+    free(c);
+    return NULL;
+}
+
+struct hsp_action *hsp_ci_emit(struct hsp_cluster *c, enum hsp_action_type type)
+{
+    if (!hsp_grow(&c->actions, &c->cap_actions, (size_t)c->n_actions + 1, sizeof(*c->actions),
+                  STEP_ACTIONS)) {
+        c->failed = true;
+        return &c->spare;
+    }
+    struct hsp_action *a = &c->actions[c->n_actions++];
+    *a = (struct hsp_action){.type = type};
+    return a;
+}
+
+void *hsp_ci_alloc(struct hsp_cluster *c, size_t n, size_t size)
+{
+    void *p = hsp_arena_array(c->arena, n, size);
+    c->failed = c->failed || p == NULL;
+    return p;
+}
+
+const char *hsp_ci_printf(struct hsp_cluster *c, const char *fmt, ...)
+{
+    char text[HSP_TEXT_MAX + 1];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut at the end of the buffer on purpose */
+    va_end(ap);
+    const char *s = hsp_arena_strdup(c->arena, text);
+    c->failed = c->failed || s == NULL;
+    return s != NULL ? s : "";
+}
+
+void hsp_ci_send(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)
+{
+    if (conn == 0) {
+        return;
+    }
+    struct hsp_msg *copy = hsp_ci_alloc(c, 1, sizeof(*copy));
+    if (copy != NULL && hsp_msg_clone(m, c->arena, copy, NULL) == HSP_OK) {
+        struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_SEND);
+        a->conn = conn;
+        a->msg = copy;
+    } else {
+        c->failed = true;
+    }
+}
+
+void hsp_ci_close(struct hsp_cluster *c, uint32_t conn, const char *why)
+{
+    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_CLOSE);
+    a->conn = conn;
+    a->text = hsp_ci_printf(c, "%s", why);
+}
+
+struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_severity sev,
+                             const struct hsp_job *j, const struct hsp_node *n, const char *fmt,
+                             ...)
+{
+    char text[HSP_TEXT_MAX + 1];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
+    va_end(ap);
+    struct hsp_fact *f = hsp_ci_alloc(c, 1, sizeof(*f));
+    if (f == NULL) {
+        return NULL;
+    }
+    *f = (struct hsp_fact){.type = type,
+                           .severity = sev,
+                           .job = j != NULL ? j->id : 0,
+                           .node = n != NULL ? hsp_ci_printf(c, "%s", n->name) : "",
+                           .incarnation = n != NULL ? n->incarnation : 0,
+                           .epoch = j != NULL ? j->cur.epoch : 0,
+                           .reason = hsp_ci_printf(c, "%s", text),
+                           .cause = "",
+                           .actor = ""};
+    hsp_ci_emit(c, HSP_ACT_FACT)->u.fact = f;
+    return f;
+}
+
+static void begin(struct hsp_cluster *c, hsp_msec now)
+{
+    HSP_ASSERT(now >= c->now_ms);
+    c->now_ms = now;
+    c->n_actions = 0;
+    hsp_arena_reset(c->arena);
+}
+
+static enum hsp_status finish(struct hsp_cluster *c, struct hsp_actions *ret, struct hsp_err *err)
+{
+    if (c->failed) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "coordinator is out of memory");
+    }
+    HSP_DASSERT((hsp_cluster_check(c), true));
+    ret->n = c->n_actions;
+    ret->item = c->actions;
+    return HSP_OK;
+}
+
+/* What was under way when the last process ended. Attempts that had not gone burn their number;
+ * what had gone is waited for; everything else is sealed and asked again. */
+static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
+{
+    bool gone = j->att.epoch != 0 && j->att.phase == HSP_ATT_GO;
+    if (hsp_job_terminal(j->state)) {
+        return;
+    }
+    if (j->att.epoch != 0 && !gone) {
+        hsp_ci_epoch_fini(&j->att);
+    }
+    switch (j->state) {
+    case HSP_JOB_RUNNING:
+    case HSP_JOB_FINISHING: break;
+    case HSP_JOB_SWITCHING:
+        if (!gone) {
+            hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
+        }
+        break;
+    case HSP_JOB_STARTING:
+        if (!gone) {
+            hsp_ci_job_move(c, j, HSP_JOB_PENDING);
+        }
+        break;
+    case HSP_JOB_RECOVERING:
+        if (!gone) {
+            hsp_ci_job_loss(c, j, "coordinator restarted");
+        }
+        break;
+    case HSP_JOB_SEALING:
+    case HSP_JOB_PAUSED: hsp_ci_job_loss(c, j, "coordinator restarted"); break;
+    case HSP_JOB_PENDING:
+    case HSP_JOB_DONE:
+    case HSP_JOB_FAILED:
+    case HSP_JOB_CANCELLED: break;
+    }
+    hsp_ci_free_leases(c, j);
+}
+
+enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
+                                 uint32_t n, hsp_msec now_ms, struct hsp_actions *ret,
+                                 struct hsp_err *err)
+{
+    HSP_ASSERT(!c->loaded);
+    begin(c, now_ms);
+    /* nodes before jobs before plans, whatever the order of the rows */
+    static const char *const kinds[] = {"term", "node/", "job/", "plan/"};
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        for (uint32_t i = 0; i < n; i++) {
+            if (strncmp(rows[i].key, kinds[k], strlen(kinds[k])) == 0) {
+                enum hsp_status st = hsp_ci_load_row(c, &rows[i], err);
+                if (st != HSP_OK) {
+                    return st;
+                }
+            }
+        }
+    }
+    c->loaded = true;
+    c->term++;
+    c->grace_ms = now_ms + c->cfg.dead_ms;
+    hsp_ci_store_term(c);
+    hsp_ci_fact(c, "coordinator.started", HSP_SEV_NOTICE, NULL, NULL,
+                "term %llu, %u nodes, %u jobs", (unsigned long long)c->term, c->n_nodes, c->n_jobs);
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        resume_job(c, c->jobs[i]);
+    }
+    hsp_ci_advance(c);
+    return finish(c, ret, err);
+}
+
+static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)
+{
+    struct hsp_node *n = hsp_ci_node_of_conn(c, conn);
+    if (m->type == HSP_MSG_HELLO) {
+        hsp_ci_hello(c, conn, &m->u.hello);
+        return;
+    }
+    if (n == NULL) {
+        hsp_ci_close(c, conn, "a message before hello");
+        return;
+    }
+    n->last_ms = c->now_ms;
+    if (n->state == HSP_NODE_SUSPECT) {
+        n->state = HSP_NODE_LIVE;
+        hsp_ci_fact(c, "node.live", HSP_SEV_INFO, NULL, n, "heard again");
+    }
+    switch ((enum hsp_msg_type)m->type) {
+    case HSP_MSG_HEARTBEAT: hsp_ci_send(c, conn, m); break; /* the same number back */
+    case HSP_MSG_EXECUTOR_DEAD: hsp_ci_executor_dead(c, n, &m->u.dead); break;
+    case HSP_MSG_EXECUTOR_UP: hsp_ci_executor_up(c, n, &m->u.up); break;
+    case HSP_MSG_LEAVE:
+        n->leaving = true;
+        (void)snprintf(n->reason, sizeof(n->reason), "%s", m->u.leave.reason);
+        hsp_ci_fact(c, "node.preemption_notice", HSP_SEV_NOTICE, NULL, n, "leaves: %s",
+                    m->u.leave.reason);
+        break;
+    case HSP_MSG_READY:
+    case HSP_MSG_PREPARE_FAILED:
+    case HSP_MSG_STARTED:
+    case HSP_MSG_SEALED:
+    case HSP_MSG_STEP:
+    case HSP_MSG_PEER_LOST:
+    case HSP_MSG_STOPPED:
+    case HSP_MSG_RELEASED:
+    case HSP_MSG_CHECKPOINTED:
+    case HSP_MSG_FINISHED:
+    case HSP_MSG_JOB_FAILED: hsp_ci_job_msg(c, n, m); break;
+    case HSP_MSG_HELLO:
+    case HSP_MSG_WELCOME:
+    case HSP_MSG_FENCED:
+    case HSP_MSG_PREPARE:
+    case HSP_MSG_ARM:
+    case HSP_MSG_START:
+    case HSP_MSG_DROP:
+    case HSP_MSG_SEAL:
+    case HSP_MSG_STOP:
+    case HSP_MSG_RELEASE:
+    case HSP_MSG_CHECKPOINT:
+    case HSP_MSG_DRAIN_NOTICE:
+    case HSP_MSG_BYE:
+    case HSP_MSG_SUBMIT:
+    case HSP_MSG_PLAN:
+    case HSP_MSG_STATUS:
+    case HSP_MSG_CANCEL:
+    case HSP_MSG_LOGS:
+    case HSP_MSG_EVENTS:
+    case HSP_MSG_WAIT:
+    case HSP_MSG_SCALE:
+    case HSP_MSG_DRAIN:
+    case HSP_MSG_UNDRAIN:
+    case HSP_MSG_METRICS:
+    case HSP_MSG_CKPT:
+    case HSP_MSG_RESUME:
+    case HSP_MSG_PROGRAM:
+    case HSP_MSG_GRAPH:
+    case HSP_MSG_REPLY: hsp_ci_close(c, conn, "a message no agent sends"); break;
+    }
+}
+
+enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *ev,
+                                 struct hsp_actions *ret, struct hsp_err *err)
+{
+    if (!c->loaded || c->failed || ev->now_ms < c->now_ms) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "event before load, after a failure or from the past");
+    }
+    begin(c, ev->now_ms);
+    switch (ev->type) {
+    case HSP_EV_CONN_OPENED: break; /* nothing is known of it before its hello */
+    case HSP_EV_MSG: agent_msg(c, ev->conn, ev->u.msg); break;
+    case HSP_EV_CONN_CLOSED: hsp_ci_conn_closed(c, ev->conn); break;
+    case HSP_EV_TICK: break;
+    case HSP_EV_ADMIN: hsp_ci_admin(c, &ev->u.admin); break;
+    case HSP_EV_PLAN_DONE: hsp_ci_plan_done(c, &ev->u.plan); break;
+    }
+    hsp_ci_nodes_tick(c);
+    hsp_ci_advance(c);
+    return finish(c, ret, err);
+}
+
+static void earlier(hsp_msec *best, hsp_msec t)
+{
+    if (t != 0 && t < *best) {
+        *best = t;
+    }
+}
+
+hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c)
+{
+    hsp_msec best = HSP_NEVER;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct hsp_node *n = &c->nodes[i];
+        if (n->state == HSP_NODE_LIVE) {
+            earlier(&best, n->last_ms + c->cfg.suspect_ms);
+        } else if (n->state == HSP_NODE_SUSPECT) {
+            earlier(&best, n->last_ms + c->cfg.dead_ms);
+        } else if (n->state == HSP_NODE_AWAY) {
+            earlier(&best, c->grace_ms);
+        }
+        for (uint32_t d = 0; n->conn != 0 && d < HSP_NODE_DEVICES; d++) {
+            if (n->dev[d].present && !n->dev[d].up &&
+                n->dev[d].restart_ms + c->cfg.up_ms > c->now_ms) {
+                earlier(&best, n->dev[d].restart_ms + c->cfg.up_ms);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        const struct hsp_job *j = c->jobs[i];
+        if (hsp_job_terminal(j->state)) {
+            continue;
+        }
+        if (j->state == HSP_JOB_SEALING) {
+            earlier(&best, j->seal_deadline_ms);
+        }
+        if (j->att.epoch != 0) {
+            earlier(&best, j->att.deadline_ms);
+        }
+        if (j->retry_ms > c->now_ms) {
+            earlier(&best, j->retry_ms);
+        }
+        earlier(&best, j->state_deadline_ms);
+    }
+    return best;
+}

@@ -1,0 +1,105 @@
+/* What the files of this room share; nobody else includes it. */
+#ifndef HSP_CLUSTERINT_H
+#define HSP_CLUSTERINT_H
+#include "daemon/cluster/clusterstate.h"
+
+#define HSP_NEVER UINT64_MAX
+
+/* cluster.c: actions of this step */
+struct hsp_action *hsp_ci_emit(struct hsp_cluster *c, enum hsp_action_type type);
+/* Copies @m into the arena of the step; nothing when @conn is 0. */
+void hsp_ci_send(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m);
+void hsp_ci_close(struct hsp_cluster *c, uint32_t conn, const char *why);
+const char *hsp_ci_printf(struct hsp_cluster *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Zeroed memory of this step; NULL sets c->failed. */
+void *hsp_ci_alloc(struct hsp_cluster *c, size_t n, size_t size);
+struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_severity sev,
+                             const struct hsp_job *j, const struct hsp_node *n, const char *fmt,
+                             ...) __attribute__((format(printf, 6, 7)));
+
+/* membership.c */
+struct hsp_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d);
+struct hsp_node_device *hsp_ci_device(const struct hsp_cluster *c, hsp_device_id d);
+const char *hsp_ci_device_name(struct hsp_cluster *c, hsp_device_id d);
+struct hsp_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn);
+bool hsp_ci_node_gone(const struct hsp_node *n); /* dead, left or not known to live */
+void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m);
+void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn);
+void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_node *n, const char *why);
+void hsp_ci_nodes_tick(struct hsp_cluster *c);
+void hsp_ci_nodes_advance(struct hsp_cluster *c); /* releases, stops, bye, drained */
+void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_dead *m);
+void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_up *m);
+
+/* allocate.c: the devices job @j may use now, ascending, in the arena of the step. Pure function of
+ * jobs by priority and submit order, min and max, and devices. */
+uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id **ret);
+bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d);
+bool hsp_ci_usable(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d);
+
+/* recover.c */
+/* The greatest version of layout @info of which every shard has a piece in @held, a list of
+ * (holder, owner, version). False: none. */
+bool hsp_recover_version(const struct hsp_plan_info *info, const struct hsp_state_piece *held,
+                         uint32_t n, uint64_t *ret_version);
+/* Newest started layout of @j that is whole somewhere among reachable devices (architecture D9). */
+bool hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,
+                   uint64_t *ret_version);
+bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_state_piece *p);
+void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
+void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_state_piece *p);
+
+/* plans.c */
+struct hsp_job_plan *hsp_ci_plan(const struct hsp_job *j, uint64_t plan);
+bool hsp_ci_info_copy(const struct hsp_plan_info *from, struct hsp_plan_info *ret);
+void hsp_ci_info_fini(struct hsp_plan_info *p);
+const char *hsp_ci_info_fault(const struct hsp_plan_info *p); /* NULL: well formed */
+void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
+                       uint32_t n, bool urgent);
+void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j);
+void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev);
+uint64_t hsp_ci_adopt_result(struct hsp_cluster *c, struct hsp_job *j); /* its plan number */
+void hsp_ci_drop_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan);
+
+/* epochs.c */
+void hsp_ci_epoch_fini(struct hsp_epoch *e);
+struct hsp_epoch_peer *hsp_ci_peer(const struct hsp_epoch *e, hsp_device_id d);
+void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
+                    enum hsp_epoch_mode mode, uint64_t from_plan, uint64_t step);
+void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j);
+/* Only before GO. The state of the job goes back to where it was. */
+void hsp_ci_attempt_fail(struct hsp_cluster *c, struct hsp_job *j, const char *why);
+void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j);
+
+/* epochmsg.c */
+void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_msg *m);
+void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+                      const struct hsp_m_hello *m);
+void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j);
+
+/* jobs.c */
+struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id);
+void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to);
+/* Says why @j does not run; told only when it changes. */
+void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause);
+void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
+                    const char *why);
+void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j); /* counts, sets the pause */
+void hsp_ci_advance(struct hsp_cluster *c);
+void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a);
+void hsp_ci_job_free(struct hsp_job *j);
+
+/* rows.c */
+void hsp_ci_store_term(struct hsp_cluster *c);
+void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_node *n);
+void hsp_ci_store_job(struct hsp_cluster *c, const struct hsp_job *j);
+void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j,
+                       const struct hsp_job_plan *p);
+enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_row *row,
+                                struct hsp_err *err);
+
+#endif

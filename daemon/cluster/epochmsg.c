@@ -1,0 +1,440 @@
+/* What agents say about the epochs of a job, and what a HELLO says about them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/clusterint.h"
+#include "proto/base/vec.h"
+
+static bool gone(const struct hsp_job *j)
+{
+    return j->att.epoch != 0 && j->att.phase == HSP_ATT_GO;
+}
+
+static bool running(const struct hsp_job *j)
+{
+    return j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
+           j->state == HSP_JOB_FINISHING;
+}
+
+static void learn(struct hsp_job *j, uint32_t kind, hsp_device_id d, hsp_device_id peer,
+                  uint64_t amount)
+{
+    if (j->n_facts < HSP_CLUSTER_FACTS) {
+        j->facts[j->n_facts++] = (struct hsp_plan_fact){kind, d, peer, amount};
+    }
+}
+
+void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
+{
+    enum hsp_epoch_mode mode = j->att.mode;
+    hsp_ci_epoch_fini(&j->cur);
+    j->cur = j->att;
+    j->att = (struct hsp_epoch){0};
+    j->cur.phase = HSP_ATT_NONE;
+    j->cur.settled = false;
+    j->cur.trace.started_ms = c->now_ms;
+    j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;
+    if (!hsp_grow(&j->slow, &j->cap_slow, j->cur.n_ranks, sizeof(*j->slow), HSP_MSG_RANKS)) {
+        c->failed = true;
+        return;
+    }
+    memset(j->slow, 0, j->cap_slow * sizeof(*j->slow));
+    j->n_slow = j->cur.n_ranks;
+    j->n_held = 0; /* what it was is spent; SEALED says what there is next time */
+    j->reason[0] = '\0';
+    hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
+    hsp_ci_store_job(c, j);
+}
+
+/* Its first vote passed: the state is whole and copied in the layout of this epoch, older ones may
+ * go. */
+static void settle(struct hsp_cluster *c, struct hsp_job *j)
+{
+    j->cur.settled = true;
+    j->cur.trace.first_step_ms = c->now_ms;
+    while (j->n_plans > 0 && j->plans[0].plan < j->cur.plan) {
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
+    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
+        struct hsp_node_device *v = hsp_ci_device(c, d);
+        if (v->job == j->id && v->ask == HSP_ASK_NONE) {
+            v->ask = HSP_ASK_RELEASE;
+            v->asked = false;
+        }
+    }
+    struct hsp_epoch_trace *t = hsp_ci_alloc(c, 1, sizeof(*t));
+    struct hsp_fact *f =
+        hsp_ci_fact(c, "switch.end", HSP_SEV_NOTICE, j, NULL, "epoch %llu runs from step %llu",
+                    (unsigned long long)j->cur.epoch, (unsigned long long)j->cur.step);
+    if (f != NULL && t != NULL) {
+        *t = j->cur.trace;
+        f->trace = t;
+        f->cause = hsp_ci_printf(c, "%s", j->cur.cause);
+        f->step = j->cur.step;
+        f->lost_steps = j->lost_from > j->cur.step ? j->lost_from - j->cur.step : 0;
+    }
+    j->cause[0] = '\0';
+    j->detect_ms = j->sealed_ms = j->planned_ms = 0;
+    hsp_ci_store_job(c, j);
+}
+
+/* A device whose share of the compute time stays far above the plan's: ask again with what was
+ * observed. */
+static void watch_speed(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_step *s)
+{
+    const struct hsp_job_plan *p = hsp_ci_plan(j, j->cur.plan);
+    double sum = 0, plan = 0;
+    uint32_t n = p != NULL ? p->info.n_ranks : 0;
+    for (uint32_t i = 0; i < n && i < s->n_compute; i++) {
+        if (!(s->compute_s[i] > 0) || !(p->info.compute_s[i] > 0)) {
+            return;
+        }
+        sum += s->compute_s[i];
+        plan += p->info.compute_s[i];
+    }
+    if (n < 2 || s->n_compute != n || n != j->n_slow) {
+        return;
+    }
+    uint32_t worst = n;
+    for (uint32_t i = 0; i < n; i++) {
+        double ratio = (s->compute_s[i] / sum) / (p->info.compute_s[i] / plan);
+        j->slow[i] = ratio > c->cfg.slow_ratio ? j->slow[i] + 1 : 0;
+        worst = j->slow[i] >= c->cfg.slow_steps && worst == n ? i : worst;
+    }
+    bool pause = j->retuned_ms != 0 && c->now_ms < j->retuned_ms + c->cfg.retune_ms;
+    if (worst == n || pause || j->state != HSP_JOB_RUNNING) {
+        return;
+    }
+    j->retuned_ms = c->now_ms;
+    j->retune = true;
+    (void)snprintf(j->cause, sizeof(j->cause), "slow: %s takes %.2f of the time, %.2f planned",
+                   hsp_ci_device_name(c, p->info.device[worst]), s->compute_s[worst] / sum,
+                   p->info.compute_s[worst] / plan);
+    hsp_ci_fact(c, "node.slow", HSP_SEV_WARN, j, hsp_ci_node(c, p->info.device[worst]), "%s",
+                j->cause);
+    for (uint32_t i = 0; i < n; i++) {
+        struct hsp_node_device *d = hsp_ci_device(c, p->info.device[i]);
+        double f = d->speed * (p->info.compute_s[i] / plan) / (s->compute_s[i] / sum);
+        d->speed = f < 0.02 ? 0.02 : f > 50 ? 50 : f;
+    }
+    memset(j->slow, 0, n * sizeof(*j->slow));
+}
+
+static void step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg *m)
+{
+    const struct hsp_m_step *s = &m->u.step;
+    if (gone(j) && m->epoch == j->att.epoch) {
+        if (j->att.mode == HSP_MODE_SWITCH && j->att.step == 0) {
+            j->att.step = s->step;
+        }
+        hsp_ci_promote(c, j); /* a vote passed: all have started, whatever was lost on the way */
+    }
+    if (m->epoch != j->cur.epoch || !running(j)) {
+        return;
+    }
+    if (!j->cur.settled) {
+        settle(c, j);
+    }
+    j->failures = s->step > j->stable ? 0 : j->failures;
+    j->stable = s->step > j->stable ? s->step : j->stable;
+    watch_speed(c, j, s);
+    struct hsp_msg *copy = hsp_ci_alloc(c, 1, sizeof(*copy));
+    if (copy == NULL || hsp_msg_clone(m, c->arena, copy, NULL) != HSP_OK) {
+        c->failed = true;
+        return;
+    }
+    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_METRIC);
+    a->job = j->id;
+    a->msg = copy;
+    if (s->final && j->state == HSP_JOB_RUNNING) {
+        hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
+        hsp_ci_store_job(c, j);
+    } else if (s->final && j->state == HSP_JOB_SWITCHING && !gone(j)) {
+        hsp_ci_attempt_fail(c, j, "the last step is done");
+        if (!hsp_job_terminal(j->state)) {
+            hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
+            hsp_ci_store_job(c, j);
+        }
+    }
+}
+
+static void finished(struct hsp_cluster *c, struct hsp_job *j, uint64_t epoch)
+{
+    if (gone(j) && epoch == j->att.epoch) {
+        hsp_ci_promote(c, j);
+    }
+    if (running(j) && epoch == j->cur.epoch) {
+        hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
+    }
+}
+
+static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+                  const struct hsp_msg *m)
+{
+    const struct hsp_m_ready *r = &m->u.ready;
+    hsp_device_id d = HSP_DEVICE((uint32_t)(n - c->nodes), r->device);
+    struct hsp_epoch_peer *p = hsp_ci_peer(&j->att, d);
+    if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING || p == NULL) {
+        return;
+    }
+    bool rank = (uint32_t)(p - j->att.peers) < j->att.n_ranks;
+    if (rank && !j->data_known) {
+        j->data_known = true;
+        j->data_bytes = r->data_bytes;
+        j->data_digest = r->data_digest;
+    } else if (rank && (r->data_bytes != j->data_bytes ||
+                        !hsp_digest_equal(r->data_digest, j->data_digest))) {
+        char here[HSP_DIGEST_HEX], there[HSP_DIGEST_HEX];
+        hsp_digest_hex(j->data_digest, here);
+        hsp_digest_hex(r->data_digest, there);
+        learn(j, HSP_FACT_DATA_DIFFERS, d, d, 0);
+        j->excluded[n - c->nodes] = 1;
+        hsp_ci_attempt_fail(c, j,
+                            hsp_ci_printf(c,
+                                          "node %s: %s is %llu bytes %s, elsewhere %llu bytes %s",
+                                          n->name, j->data_path, (unsigned long long)r->data_bytes,
+                                          there, (unsigned long long)j->data_bytes, here));
+        return;
+    }
+    p->ready = true;
+}
+
+static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+                           const struct hsp_msg *m)
+{
+    const struct hsp_m_failed *f = &m->u.failed;
+    hsp_device_id d = HSP_DEVICE((uint32_t)(n - c->nodes), f->device);
+    if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING ||
+        hsp_ci_peer(&j->att, d) == NULL) {
+        return;
+    }
+    learn(j, f->fact, d, f->peer < j->att.n_peers ? j->att.peers[f->peer].device : d, f->amount);
+    if (f->fact == HSP_FACT_NO_DATA) {
+        j->excluded[n - c->nodes] = 1;
+    }
+    hsp_ci_attempt_fail(c, j, hsp_ci_printf(c, "%s: %s", hsp_ci_device_name(c, d), f->reason));
+}
+
+static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+                    const struct hsp_msg *m)
+{
+    const struct hsp_m_started *s = &m->u.started;
+    struct hsp_epoch_peer *p =
+        hsp_ci_peer(&j->att, HSP_DEVICE((uint32_t)(n - c->nodes), s->device));
+    if (gone(j) && m->epoch == j->att.epoch && p != NULL) {
+        p->started = true;
+        if ((uint32_t)(p - j->att.peers) < j->att.n_ranks) {
+            j->att.step = s->step;
+        }
+        j->att.trace.transfer_bytes += s->transfer_bytes;
+        if (s->transfer_ms > j->att.trace.transfer_ms) {
+            j->att.trace.transfer_ms = s->transfer_ms;
+        }
+    }
+}
+
+static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+                      const struct hsp_msg *m)
+{
+    const struct hsp_m_lost *l = &m->u.lost;
+    bool cur = running(j) && m->epoch == j->cur.epoch;
+    bool att = j->att.epoch != 0 && m->epoch == j->att.epoch;
+    bool sealing = j->state == HSP_JOB_SEALING && m->epoch <= j->seal_upto && m->epoch != 0;
+    if (!cur && !att && !sealing) {
+        return;
+    }
+    const struct hsp_epoch *e = att ? &j->att : &j->cur;
+    struct hsp_node *blamed = NULL;
+    if (e->epoch == m->epoch && l->peer < e->n_peers) {
+        blamed = hsp_ci_node(c, e->peers[l->peer].device);
+        blamed = blamed == n ? NULL : blamed;
+    }
+    const char *cause =
+        hsp_ci_printf(c, "%s/%u lost peer %u%s%s: %s", n->name, l->device, l->peer,
+                      blamed != NULL ? " on " : "", blamed != NULL ? blamed->name : "", l->reason);
+    if (att && !gone(j)) {
+        hsp_ci_attempt_fail(c, j, cause);
+    } else if (cur || att) {
+        hsp_ci_job_loss(c, j, cause);
+    }
+    if (blamed == NULL || hsp_ci_node_gone(blamed) || (att && l->before_start)) {
+        return;
+    }
+    j->blamed[blamed - c->nodes] = 1;
+    if (blamed->conn == 0 && blamed->state == HSP_NODE_SUSPECT) {
+        hsp_ci_node_dead(c, blamed, "connection closed, and a peer lost it too");
+    }
+}
+
+static void sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+                   const struct hsp_msg *m)
+{
+    uint32_t at = (uint32_t)(n - c->nodes);
+    if (j->state != HSP_JOB_SEALING || m->epoch != j->seal_upto || j->seal_wait[at] == 0) {
+        return;
+    }
+    j->seal_wait[at] = 0;
+    hsp_ci_held_drop_node(c, j, at);
+    for (uint32_t i = 0; i < m->u.sealed.n_holdings; i++) {
+        const struct hsp_m_holding *h = &m->u.sealed.holdings[i];
+        if (h->job == j->id && hsp_ci_plan(j, h->plan) != NULL) {
+            struct hsp_state_piece p = {HSP_DEVICE(at, h->device), h->plan, h->version, h->rank,
+                                        h->owner};
+            hsp_ci_held_add(c, j, &p);
+        }
+    }
+}
+
+/* STOPPED and RELEASED. */
+static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+                   const struct hsp_msg *m)
+{
+    struct hsp_node_device *v = &n->dev[m->u.devref.device];
+    hsp_device_id d = HSP_DEVICE((uint32_t)(n - c->nodes), m->u.devref.device);
+    enum hsp_device_ask ask = m->type == HSP_MSG_STOPPED ? HSP_ASK_STOP : HSP_ASK_RELEASE;
+    if (v->job != j->id || v->ask != ask || !v->asked) {
+        return;
+    }
+    v->ask = HSP_ASK_NONE;
+    const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, d);
+    if (ask == HSP_ASK_STOP || p == NULL || (uint32_t)(p - j->cur.peers) >= j->cur.n_ranks) {
+        v->job = 0;
+    }
+}
+
+static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_ckpt *k)
+{
+    hsp_ci_fact(c, k->complete ? "ckpt.complete" : "ckpt.failed",
+                k->complete ? HSP_SEV_INFO : HSP_SEV_WARN, j, NULL, "version %llu, %llu bytes%s%s",
+                (unsigned long long)k->step, (unsigned long long)k->bytes,
+                k->reason[0] != '\0' ? ": " : "", k->reason);
+    if (k->complete && (!j->has_ckpt || k->step > j->ckpt_step)) {
+        j->has_ckpt = true;
+        j->ckpt_step = k->step;
+        hsp_ci_store_job(c, j);
+    }
+}
+
+static uint32_t job_of(const struct hsp_msg *m)
+{
+    uint32_t id; /* every one of these messages begins with it */
+    memcpy(&id, &m->u, sizeof(id));
+    return id;
+}
+
+void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_msg *m)
+{
+    struct hsp_job *j = hsp_ci_job(c, job_of(m));
+    if (j == NULL) {
+        return;
+    }
+    if (m->type == HSP_MSG_STOPPED || m->type == HSP_MSG_RELEASED) {
+        let_go(c, j, n, m);
+        return;
+    }
+    if (hsp_job_terminal(j->state)) {
+        return; /* said before the STOP arrived */
+    }
+    switch (m->type) {
+    case HSP_MSG_READY: ready(c, j, n, m); break;
+    case HSP_MSG_PREPARE_FAILED: prepare_failed(c, j, n, m); break;
+    case HSP_MSG_STARTED: started(c, j, n, m); break;
+    case HSP_MSG_SEALED: sealed(c, j, n, m); break;
+    case HSP_MSG_STEP: step(c, j, m); break;
+    case HSP_MSG_PEER_LOST: peer_lost(c, j, n, m); break;
+    case HSP_MSG_CHECKPOINTED: checkpointed(c, j, &m->u.ckpt); break;
+    case HSP_MSG_FINISHED: finished(c, j, m->epoch); break;
+    case HSP_MSG_JOB_FAILED:
+        if (running(j) && m->epoch == j->cur.epoch) {
+            hsp_ci_job_end(c, j, HSP_JOB_FAILED, m->u.jobfail.reason);
+        }
+        break;
+    }
+}
+
+/* ---- HELLO ---- */
+
+static void order(struct hsp_cluster *c, struct hsp_node *n, uint16_t type, uint32_t job,
+                  uint32_t device, uint64_t epoch)
+{
+    struct hsp_msg m = {.type = type, .epoch = epoch};
+    if (type == HSP_MSG_SEAL) {
+        m.u.jobref.job = job;
+    } else {
+        m.u.devref.job = job;
+        m.u.devref.device = device;
+    }
+    hsp_ci_send(c, n->conn, &m);
+}
+
+/* One device that takes part: does it do what we think it does? NULL: yes. */
+static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
+                             struct hsp_epoch_peer *att, const struct hsp_m_run *r)
+{
+    bool in_cur = cur != NULL && running(j) &&
+                  ((uint32_t)(cur - j->cur.peers) < j->cur.n_ranks || !j->cur.settled);
+    if (r != NULL && r->broken) {
+        return "its epoch broke while it was away";
+    }
+    if (att != NULL) {
+        bool holds = r != NULL && (r->prepared == j->att.epoch || r->running == j->att.epoch);
+        att->ready = att->ready || holds;
+        att->prepare_sent = holds && j->att.phase != HSP_ATT_WAIT_UP;
+        att->go_sent = r != NULL && (r->armed == j->att.epoch || r->running == j->att.epoch);
+        if (gone(j) && !holds) {
+            return "it does not hold the epoch that was begun";
+        }
+        att->ready = holds;
+        if (gone(j) && r->running == j->att.epoch) {
+            return NULL;
+        }
+    }
+    if (in_cur && (r == NULL || r->running != j->cur.epoch)) {
+        return "it does not run the epoch any more";
+    }
+    return NULL;
+}
+
+void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+                      const struct hsp_m_hello *m)
+{
+    uint32_t at = (uint32_t)(n - c->nodes);
+    const struct hsp_m_run *run[HSP_NODE_DEVICES] = {NULL};
+    bool over = hsp_job_terminal(j->state);
+    bool finish = false;
+    for (uint32_t i = 0; i < m->n_runs; i++) {
+        const struct hsp_m_run *r = &m->runs[i];
+        if (r->job != j->id) {
+            continue;
+        }
+        run[r->device] = r;
+        finish = finish || (r->finished && !over && r->running == j->cur.epoch);
+        if (over) {
+            if (n->dev[r->device].job != j->id) {
+                order(c, n, HSP_MSG_STOP, j->id, r->device, j->next_epoch - 1);
+            }
+            continue;
+        }
+        if (r->prepared != 0 && r->prepared != j->att.epoch) {
+            order(c, n, HSP_MSG_DROP, j->id, r->device, r->prepared);
+        }
+        bool known = r->running == 0 || (running(j) && r->running == j->cur.epoch) ||
+                     (gone(j) && r->running == j->att.epoch);
+        if (!known && j->state != HSP_JOB_SEALING) {
+            order(c, n, HSP_MSG_SEAL, j->id, r->device, r->running);
+        }
+    }
+    for (uint32_t d = 0; !over && d < HSP_NODE_DEVICES; d++) {
+        struct hsp_epoch_peer *cur = hsp_ci_peer(&j->cur, HSP_DEVICE(at, d));
+        struct hsp_epoch_peer *att = hsp_ci_peer(&j->att, HSP_DEVICE(at, d));
+        const char *what = disagrees(j, cur, att, run[d]);
+        if (what != NULL && (running(j) || gone(j))) {
+            hsp_ci_job_loss(c, j, hsp_ci_printf(c, "%s/%u: %s", n->name, d, what));
+            return;
+        }
+    }
+    if (finish && running(j)) {
+        hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
+    }
+}

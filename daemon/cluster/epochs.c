@@ -1,0 +1,332 @@
+/* Attempts: the next epoch of a job, from its number to GO (architecture D8).
+ *
+ *   WAIT_UP --all executors up--> PREPARING --all READY--> GO --all STARTED, or its first vote-->
+ * current
+ *
+ * The number is stored (burned) before anything is sent. Up to GO an attempt can be dropped with no
+ * harm: executors have only taken memory and connections. GO is stored before ARM or START leaves;
+ * after it a loss seals everything up to this epoch. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/clusterint.h"
+
+void hsp_ci_epoch_fini(struct hsp_epoch *e)
+{
+    free(e->peers);
+    *e = (struct hsp_epoch){0};
+}
+
+struct hsp_epoch_peer *hsp_ci_peer(const struct hsp_epoch *e, hsp_device_id d)
+{
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        if (e->peers[i].device == d) {
+            return &e->peers[i];
+        }
+    }
+    return NULL;
+}
+
+void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j)
+{
+    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
+        struct hsp_node_device *v = hsp_ci_device(c, d);
+        if (v->job != j->id || v->ask != HSP_ASK_NONE) {
+            continue;
+        }
+        bool needed = hsp_ci_peer(&j->att, d) != NULL ||
+                      (j->cur.epoch != 0 && hsp_ci_peer(&j->cur, d) != NULL);
+        for (uint32_t i = 0; !needed && i < j->n_held; i++) {
+            const struct hsp_job_plan *p = hsp_ci_plan(j, j->held[i].plan);
+            needed = j->held[i].device == d && p != NULL && p->started;
+        }
+        if (!needed) {
+            v->job = 0;
+        }
+    }
+}
+
+/* Devices outside the new plan that have state it comes from. */
+static bool is_source(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_epoch *e,
+                      hsp_device_id d)
+{
+    if (e->mode == HSP_MODE_SWITCH) {
+        for (uint32_t i = 0; i < j->cur.n_ranks; i++) {
+            if (j->cur.peers[i].device == d) {
+                return true;
+            }
+        }
+        return false;
+    }
+    if (e->mode != HSP_MODE_RECOVER) {
+        return false;
+    }
+    for (uint32_t i = 0; i < j->n_held; i++) {
+        const struct hsp_state_piece *h = &j->held[i];
+        if (h->device == d && h->plan == e->from_plan && h->version == e->step &&
+            hsp_ci_reachable(c, j, h)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
+                    enum hsp_epoch_mode mode, uint64_t from_plan, uint64_t step)
+{
+    const struct hsp_plan_info *info = &hsp_ci_plan(j, plan)->info;
+    uint32_t n_dev = c->n_nodes * HSP_NODE_DEVICES;
+    struct hsp_epoch e = {.epoch = j->next_epoch++,
+                          .plan = plan,
+                          .from_plan = from_plan,
+                          .base_epoch = mode == HSP_MODE_SWITCH ? j->cur.epoch : 0,
+                          .mode = mode,
+                          .phase = HSP_ATT_WAIT_UP,
+                          .step = step,
+                          .n_ranks = info->n_ranks,
+                          .deadline_ms = c->now_ms + c->cfg.up_ms,
+                          .peers = calloc((size_t)info->n_ranks + n_dev, sizeof(*e.peers))};
+    if (e.peers == NULL) {
+        c->failed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < info->n_ranks; i++) {
+        e.peers[e.n_peers++].device = info->device[i];
+    }
+    for (uint32_t d = 0; d < n_dev; d++) {
+        if (!hsp_ci_contains(info->device, info->n_ranks, d) && is_source(c, j, &e, d)) {
+            e.peers[e.n_peers++].device = d;
+        }
+    }
+    for (uint32_t i = 0; i < e.n_peers; i++) {
+        e.peers[i].incarnation = hsp_ci_node(c, e.peers[i].device)->incarnation;
+        hsp_ci_device(c, e.peers[i].device)->job = j->id;
+    }
+    (void)snprintf(e.cause, sizeof(e.cause), "%s", j->cause);
+    e.trace.detect_ms = j->detect_ms;
+    e.trace.sealed_ms = j->sealed_ms;
+    e.trace.planned_ms = j->planned_ms != 0 ? j->planned_ms : c->now_ms;
+    j->att = e;
+    if (j->state == HSP_JOB_RUNNING) {
+        hsp_ci_job_move(c, j, HSP_JOB_SWITCHING);
+    } else if (j->state == HSP_JOB_PENDING) {
+        hsp_ci_job_move(c, j, HSP_JOB_STARTING);
+    } else if (j->state == HSP_JOB_PAUSED) {
+        hsp_ci_job_move(c, j, HSP_JOB_RECOVERING);
+    }
+    j->reason[0] = '\0';
+    hsp_ci_store_job(c, j);
+    struct hsp_fact *f =
+        hsp_ci_fact(c, "switch.begin", HSP_SEV_NOTICE, j, NULL, "epoch %llu: %u ranks, %u sources",
+                    (unsigned long long)e.epoch, e.n_ranks, e.n_peers - e.n_ranks);
+    if (f != NULL) {
+        f->epoch = e.epoch;
+        f->cause = hsp_ci_printf(c, "%s", e.cause);
+    }
+}
+
+static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const struct hsp_epoch *e = &j->att;
+    struct hsp_prepare_action *p = hsp_ci_alloc(c, 1, sizeof(*p));
+    struct hsp_prepare_peer *peers = hsp_ci_alloc(c, e->n_peers, sizeof(*peers));
+    struct hsp_prepare_source *src =
+        hsp_ci_alloc(c, (size_t)j->n_held + j->cur.n_ranks, sizeof(*src));
+    if (c->failed) {
+        return p;
+    }
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        peers[i].device = e->peers[i].device;
+        peers[i].address = hsp_ci_printf(c, "%s", hsp_ci_device(c, peers[i].device)->address);
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; e->mode == HSP_MODE_SWITCH && i < j->cur.n_ranks; i++) {
+        const struct hsp_epoch_peer *at = hsp_ci_peer(e, j->cur.peers[i].device);
+        src[n++] = (struct hsp_prepare_source){(uint32_t)(at - e->peers), i, i};
+    }
+    for (uint32_t i = 0; e->mode == HSP_MODE_RECOVER && i < j->n_held; i++) {
+        const struct hsp_state_piece *h = &j->held[i];
+        const struct hsp_epoch_peer *at = hsp_ci_peer(e, h->device);
+        if (at != NULL && h->plan == e->from_plan && h->version == e->step &&
+            hsp_ci_reachable(c, j, h)) {
+            src[n++] = (struct hsp_prepare_source){(uint32_t)(at - e->peers), h->rank, h->owner};
+        }
+    }
+    *p = (struct hsp_prepare_action){e->n_peers, peers, n, src};
+    return p;
+}
+
+static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank,
+                         const struct hsp_prepare_action *shared)
+{
+    struct hsp_epoch *e = &j->att;
+    struct hsp_msg m = {.type = HSP_MSG_PREPARE,
+                        .epoch = e->epoch,
+                        .u.prepare = {.job = j->id,
+                                      .job_name = j->name,
+                                      .device = HSP_DEVICE_INDEX(e->peers[rank].device),
+                                      .rank = rank,
+                                      .n_ranks = e->n_ranks,
+                                      .n_peers = e->n_peers,
+                                      .mode = e->mode,
+                                      .plan = e->plan,
+                                      .from_plan = e->from_plan,
+                                      .step = e->mode == HSP_MODE_SWITCH ? 0 : e->step,
+                                      .base_epoch = e->base_epoch,
+                                      .steps = j->steps,
+                                      .checkpoint_every = j->checkpoint_every,
+                                      .data_path = j->data_path,
+                                      .checkpoint_path = j->checkpoint_path,
+                                      .checkpoint_shared = j->checkpoint_shared}};
+    hsp_ci_send(c, hsp_ci_node(c, e->peers[rank].device)->conn, &m);
+    if (c->failed) {
+        return;
+    }
+    struct hsp_action *a = &c->actions[c->n_actions - 1];
+    a->type = HSP_ACT_PREPARE;
+    a->job = j->id;
+    a->plan_no = e->plan;
+    a->u.prepare = shared;
+    e->peers[rank].prepare_sent = true;
+}
+
+static void go(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_epoch *e = &j->att;
+    e->phase = HSP_ATT_GO;
+    e->deadline_ms = HSP_NEVER;
+    e->trace.go_ms = c->now_ms;
+    hsp_ci_plan(j, e->plan)->started = true;
+    hsp_ci_store_plan(c, j, hsp_ci_plan(j, e->plan));
+    hsp_ci_store_job(c, j);
+    struct hsp_fact *f =
+        hsp_ci_fact(c, "switch.phase", HSP_SEV_INFO, j, NULL, "epoch %llu %s",
+                    (unsigned long long)e->epoch, e->mode == HSP_MODE_SWITCH ? "armed" : "starts");
+    if (f != NULL) {
+        f->epoch = e->epoch;
+    }
+}
+
+static void send_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_epoch_peer *p)
+{
+    struct hsp_msg m = {.epoch = j->att.epoch};
+    if (j->att.mode == HSP_MODE_SWITCH) {
+        m.type = HSP_MSG_ARM;
+        m.u.devref.job = j->id;
+        m.u.devref.device = HSP_DEVICE_INDEX(p->device);
+    } else {
+        m.type = HSP_MSG_START;
+        m.u.start = (struct hsp_m_start){j->id, HSP_DEVICE_INDEX(p->device), j->att.step};
+    }
+    hsp_ci_send(c, hsp_ci_node(c, p->device)->conn, &m);
+    p->go_sent = true;
+}
+
+static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_epoch *e = &j->att;
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        const struct hsp_node *n = hsp_ci_node(c, e->peers[i].device);
+        if (n->conn == 0 || !hsp_ci_device(c, e->peers[i].device)->up) {
+            if (c->now_ms >= e->deadline_ms) {
+                hsp_ci_attempt_fail(c, j,
+                                    hsp_ci_printf(c, "%s did not come up",
+                                                  hsp_ci_device_name(c, e->peers[i].device)));
+            }
+            return;
+        }
+    }
+    e->phase = HSP_ATT_PREPARING;
+    e->deadline_ms = c->now_ms + c->cfg.prepare_ms;
+    e->trace.prepare_ms = c->now_ms;
+}
+
+static void timed_out(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)
+{
+    if (j->n_facts < HSP_CLUSTER_FACTS) {
+        j->facts[j->n_facts++] = (struct hsp_plan_fact){HSP_FACT_TIMEOUT, d, d, 0};
+    }
+    hsp_ci_attempt_fail(c, j,
+                        hsp_ci_printf(c, "%s did not get ready within %u ms",
+                                      hsp_ci_device_name(c, d), c->cfg.prepare_ms));
+}
+
+void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_epoch *e = &j->att;
+    if (e->phase == HSP_ATT_WAIT_UP) {
+        wait_up(c, j);
+    }
+    if (e->epoch != 0 && e->phase == HSP_ATT_PREPARING) {
+        const struct hsp_prepare_action *shared = NULL;
+        bool ready = true;
+        for (uint32_t i = 0; i < e->n_peers; i++) {
+            struct hsp_epoch_peer *p = &e->peers[i];
+            if (!p->ready && c->now_ms >= e->deadline_ms) {
+                timed_out(c, j, p->device);
+                return;
+            }
+            if (!p->prepare_sent && hsp_ci_node(c, p->device)->conn != 0) {
+                shared = shared != NULL ? shared : prepare_action(c, j);
+                send_prepare(c, j, i, shared);
+            }
+            ready = ready && p->ready;
+        }
+        if (ready) {
+            e->trace.ready_ms = c->now_ms;
+            go(c, j);
+        }
+    }
+    if (e->epoch != 0 && e->phase == HSP_ATT_GO) {
+        bool all = true;
+        for (uint32_t i = 0; i < e->n_peers; i++) {
+            struct hsp_epoch_peer *p = &e->peers[i];
+            if (!p->go_sent && !p->started && hsp_ci_node(c, p->device)->conn != 0) {
+                send_go(c, j, p);
+            }
+            all = all && p->started;
+        }
+        if (all) {
+            hsp_ci_promote(c, j);
+        }
+    }
+}
+
+void hsp_ci_attempt_fail(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+{
+    struct hsp_epoch *e = &j->att;
+    uint64_t plan = e->plan;
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        if (e->peers[i].prepare_sent) {
+            struct hsp_msg m = {.type = HSP_MSG_DROP,
+                                .epoch = e->epoch,
+                                .u.devref = {j->id, HSP_DEVICE_INDEX(e->peers[i].device)}};
+            hsp_ci_send(c, hsp_ci_node(c, e->peers[i].device)->conn, &m);
+        }
+    }
+    struct hsp_fact *f = hsp_ci_fact(c, "switch.aborted", HSP_SEV_WARN, j, NULL, "epoch %llu: %s",
+                                     (unsigned long long)e->epoch, why);
+    if (f != NULL) {
+        f->epoch = e->epoch;
+    }
+    bool was_switch = j->state == HSP_JOB_SWITCHING;
+    hsp_ci_epoch_fini(e);
+    const struct hsp_job_plan *p = hsp_ci_plan(j, plan);
+    if (p != NULL && !p->started) {
+        hsp_ci_drop_plan(c, j, plan);
+    }
+    hsp_ci_free_leases(c, j);
+    j->asked_valid = false;
+    if (was_switch) {
+        hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
+        j->retune = true;
+    } else if (j->state == HSP_JOB_STARTING) {
+        hsp_ci_job_move(c, j, HSP_JOB_PENDING);
+    }
+    hsp_ci_job_failure(c, j);
+    if (!hsp_job_terminal(j->state)) {
+        hsp_ci_job_blocked(c, j, "%s", why);
+        hsp_ci_store_job(c, j);
+    }
+}

@@ -1,0 +1,486 @@
+/* Jobs: what each does next, given the facts (architecture D8, D9). The diagram is in
+ * clusterstate.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/clusterint.h"
+#include "proto/base/check.h"
+#include "proto/base/size.h"
+
+#define BIT(s) (1u << HSP_JOB_##s)
+static const struct {
+    const char *name;
+    uint32_t next; /* states that may follow */
+} job_states[] = {
+    [HSP_JOB_PENDING] = {"pending", BIT(STARTING) | BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_STARTING] = {"starting", BIT(PENDING) | BIT(RUNNING) | BIT(SEALING) | BIT(CANCELLED) |
+                                          BIT(FAILED)},
+    [HSP_JOB_RUNNING] = {"running", BIT(SWITCHING) | BIT(SEALING) | BIT(FINISHING) | BIT(DONE) |
+                                        BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_SWITCHING] = {"switching", BIT(RUNNING) | BIT(SEALING) | BIT(FINISHING) | BIT(DONE) |
+                                            BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_SEALING] = {"sealing", BIT(RECOVERING) | BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_RECOVERING] = {"recovering", BIT(RUNNING) | BIT(SEALING) | BIT(PAUSED) |
+                                              BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_PAUSED] = {"paused", BIT(RECOVERING) | BIT(SEALING) | BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_FINISHING] = {"finishing", BIT(DONE) | BIT(SEALING) | BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_DONE] = {"done", 0},
+    [HSP_JOB_FAILED] = {"failed", BIT(PENDING)}, /* resume */
+    [HSP_JOB_CANCELLED] = {"cancelled", BIT(PENDING)},
+};
+_Static_assert(HSP_ARRAY_LEN(job_states) == HSP_JOB_CANCELLED + 1, "a row per state");
+
+const char *hsp_job_state_name(enum hsp_job_state s)
+{
+    return job_states[s].name;
+}
+
+bool hsp_job_terminal(enum hsp_job_state s)
+{
+    return s == HSP_JOB_DONE || s == HSP_JOB_FAILED || s == HSP_JOB_CANCELLED;
+}
+
+struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id)
+{
+    if (id != 0 && id <= c->n_jobs && c->jobs[id - 1]->id == id) {
+        return c->jobs[id - 1];
+    }
+    for (uint32_t i = 0; id != 0 && i < c->n_jobs; i++) {
+        if (c->jobs[i]->id == id) {
+            return c->jobs[i];
+        }
+    }
+    return NULL;
+}
+
+const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id)
+{
+    return hsp_ci_job(c, id);
+}
+
+const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name)
+{
+    const struct hsp_job *best = NULL; /* the live one, else the last submitted */
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        const struct hsp_job *j = c->jobs[i];
+        if (strcmp(j->name, name) == 0 && (best == NULL || hsp_job_terminal(best->state))) {
+            best = j;
+        }
+    }
+    return best;
+}
+
+void hsp_ci_job_free(struct hsp_job *j)
+{
+    if (j == NULL) {
+        return;
+    }
+    hsp_ci_epoch_fini(&j->cur);
+    hsp_ci_epoch_fini(&j->att);
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        hsp_ci_info_fini(&j->plans[i].info);
+    }
+    hsp_ci_info_fini(&j->result);
+    free(j->plans);
+    free(j->held);
+    free(j->asked);
+    free(j->slow);
+    free(j->data_path);
+    free(j->checkpoint_path);
+    free(j);
+}
+
+void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to)
+{
+    if (j->state == to) {
+        return;
+    }
+    HSP_ASSERT((job_states[j->state].next >> to & 1) != 0);
+    j->state = to;
+    const char *type = hsp_ci_printf(c, "job.%s", job_states[to].name);
+    struct hsp_fact *f = hsp_ci_fact(c, type, to == HSP_JOB_FAILED ? HSP_SEV_ERROR : HSP_SEV_NOTICE,
+                                     j, NULL, "%s", j->reason);
+    if (f != NULL) {
+        f->cause = hsp_ci_printf(c, "%s", j->cause);
+    }
+}
+
+void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fmt, ...)
+{
+    char text[sizeof(j->reason)];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
+    va_end(ap);
+    bool news = strcmp(text, j->reason) != 0;
+    (void)snprintf(j->reason, sizeof(j->reason), "%s", text);
+    if (j->state == HSP_JOB_RECOVERING && j->att.epoch == 0) {
+        hsp_ci_job_move(c, j, HSP_JOB_PAUSED);
+        hsp_ci_store_job(c, j);
+    } else if (news) {
+        hsp_ci_fact(c, "job.blocked", HSP_SEV_INFO, j, NULL, "%s", text);
+    }
+}
+
+/* ---- ends ---- */
+
+void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
+                    const char *why)
+{
+    hsp_ci_cancel_plan(c, j);
+    (void)snprintf(j->reason, sizeof(j->reason), "%s", why);
+    hsp_ci_job_move(c, j, to);
+    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
+        struct hsp_node_device *v = hsp_ci_device(c, d);
+        if (v->job == j->id) {
+            v->ask = HSP_ASK_STOP;
+            v->asked = false;
+        }
+    }
+    hsp_ci_epoch_fini(&j->cur);
+    hsp_ci_epoch_fini(&j->att);
+    while (j->n_plans > 0) {
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
+    j->n_held = 0;
+    j->state_deadline_ms = 0;
+    memset(j->seal_wait, 0, sizeof(j->seal_wait));
+    hsp_ci_store_job(c, j);
+}
+
+void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j)
+{
+    j->failures++;
+    if (j->failures > c->cfg.max_failures) {
+        hsp_ci_job_end(c, j, HSP_JOB_FAILED,
+                       hsp_ci_printf(c, "%u attempts without progress, the last: %s",
+                                     j->failures - 1, j->cause[0] != '\0' ? j->cause : j->reason));
+    } else if (j->failures > 2) {
+        uint64_t pause = (uint64_t)c->cfg.backoff_ms
+                         << (j->failures - 3 < 10 ? j->failures - 3 : 10);
+        j->retry_ms = c->now_ms + (pause < 5000 ? pause : 5000);
+    }
+}
+
+/* ---- loss ---- */
+
+void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause)
+{
+    if (hsp_job_terminal(j->state) || j->state == HSP_JOB_PENDING) {
+        return;
+    }
+    uint64_t plan = j->att.epoch != 0 ? j->att.plan : 0;
+    hsp_ci_epoch_fini(&j->att);
+    const struct hsp_job_plan *p = hsp_ci_plan(j, plan);
+    if (p != NULL && !p->started) {
+        hsp_ci_drop_plan(c, j, plan);
+    }
+    hsp_ci_cancel_plan(c, j);
+    j->asked_valid = false;
+    (void)snprintf(j->cause, sizeof(j->cause), "%s", cause);
+    j->detect_ms = c->now_ms;
+    j->sealed_ms = j->planned_ms = 0;
+    j->lost_from = j->stable;
+    j->seal_upto = j->next_epoch - 1;
+    j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
+    j->reason[0] = '\0';
+    memset(j->blamed, 0, sizeof(j->blamed));
+    memset(j->seal_wait, 0, sizeof(j->seal_wait));
+    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
+        struct hsp_node_device *v = hsp_ci_device(c, d);
+        if (v->job != j->id) {
+            continue;
+        }
+        v->ask = HSP_ASK_NONE; /* the next epoch releases what is then not needed */
+        if (!hsp_ci_node_gone(hsp_ci_node(c, d))) {
+            j->seal_wait[HSP_DEVICE_NODE(d)] = 1;
+            hsp_ci_held_drop_node(c, j, HSP_DEVICE_NODE(d));
+        }
+    }
+    if (j->state != HSP_JOB_SEALING) {
+        hsp_ci_job_move(c, j, HSP_JOB_SEALING);
+    }
+    hsp_ci_store_job(c, j);
+    hsp_ci_job_failure(c, j);
+}
+
+static bool same_plan(struct hsp_cluster *c, const struct hsp_job *j, const hsp_device_id *dev,
+                      uint32_t n)
+{
+    const struct hsp_job_plan *p = j->cur.epoch != 0 ? hsp_ci_plan(j, j->cur.plan) : NULL;
+    (void)c;
+    /* three times in vain: the plan itself may be the trouble */
+    if (p == NULL || (j->failures >= 3 && j->failures % 3 == 0)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < p->info.n_ranks; i++) {
+        if (!hsp_ci_contains(dev, n, p->info.device[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
+{
+    bool open = false;
+    for (uint32_t i = 0; i < c->n_nodes && j->state == HSP_JOB_SEALING; i++) {
+        struct hsp_node *n = &c->nodes[i];
+        if (j->seal_wait[i] == 2 && n->conn != 0 && c->now_ms >= j->seal_deadline_ms) {
+            hsp_ci_node_dead(c, n, "did not answer SEAL");
+        }
+        if (j->seal_wait[i] == 1 && n->conn != 0) {
+            struct hsp_msg m = {.type = HSP_MSG_SEAL, .epoch = j->seal_upto, .u.jobref.job = j->id};
+            hsp_ci_send(c, n->conn, &m);
+            j->seal_wait[i] = 2;
+            j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
+        }
+        open = open || j->seal_wait[i] != 0;
+    }
+    if (!open) {
+        j->sealed_ms = c->now_ms;
+        hsp_ci_job_move(c, j, HSP_JOB_RECOVERING);
+        return;
+    }
+    hsp_device_id *dev;
+    uint32_t n = hsp_ci_available(c, j, &dev);
+    if (j->ticket == 0 && !j->have_result && n >= j->min && !same_plan(c, j, dev, n)) {
+        hsp_ci_start_plan(c, j, dev, n, true); /* while the nodes seal */
+    }
+}
+
+/* ---- not running: from where, on what, by which plan ---- */
+
+/* Nothing whole can be reached. True: begin at the origin. */
+static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
+{
+    uint64_t best = j->stable;
+    for (uint32_t i = 0; i < j->n_held; i++) {
+        best = j->held[i].version > best ? j->held[i].version : best;
+    }
+    bool nothing_lost = best <= j->origin_step;
+    if (!nothing_lost && j->state_deadline_ms == 0) {
+        j->state_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
+    }
+    if (!nothing_lost && c->now_ms < j->state_deadline_ms) {
+        hsp_ci_job_blocked(
+            c, j, "version %llu of the state is not whole among the nodes here: waiting for more",
+            (unsigned long long)best);
+        return false;
+    }
+    if (!nothing_lost && !j->has_ckpt) {
+        hsp_ci_job_end(c, j, HSP_JOB_FAILED,
+                       hsp_ci_printf(c,
+                                     "the state of version %llu is lost and there is no checkpoint",
+                                     (unsigned long long)best));
+        return false;
+    }
+    if (!nothing_lost) {
+        j->origin = HSP_MODE_RESTORE;
+        j->origin_step = j->ckpt_step;
+        hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL,
+                    "version %llu is lost, going back to the checkpoint of version %llu",
+                    (unsigned long long)best, (unsigned long long)j->ckpt_step);
+        j->stable = j->ckpt_step;
+    }
+    while (j->n_plans > 0) {
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
+    hsp_ci_epoch_fini(&j->cur);
+    j->n_held = 0;
+    j->state_deadline_ms = 0;
+    hsp_ci_store_job(c, j);
+    return true;
+}
+
+static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
+{
+    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
+        const struct hsp_node *n = hsp_ci_node(c, d);
+        if (hsp_ci_device(c, d)->job == j->id && n->conn == 0 && !hsp_ci_node_gone(n)) {
+            (void)snprintf(j->reason, sizeof(j->reason), "waiting for node %s: connection closed",
+                           n->name);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every device of @want is in @have. */
+static bool all_available(const hsp_device_id *have, uint32_t n_have, const hsp_device_id *want,
+                          uint32_t n_want)
+{
+    for (uint32_t i = 0; i < n_want; i++) {
+        if (!hsp_ci_contains(have, n_have, want[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
+{
+    enum hsp_epoch_mode mode = j->origin;
+    uint64_t from = 0, version = j->origin_step;
+    bool started = false;
+    if (c->now_ms < j->retry_ms || waits_for_node(c, j)) {
+        return;
+    }
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        started = started || j->plans[i].started;
+    }
+    if (started && hsp_ci_choose(c, j, &from, &version)) {
+        mode = HSP_MODE_RECOVER;
+        j->state_deadline_ms = 0;
+    } else if (started && !without_state(c, j)) {
+        return;
+    } else if (started) {
+        mode = j->origin;
+        version = j->origin_step;
+    }
+    hsp_device_id *dev;
+    uint32_t n = hsp_ci_available(c, j, &dev);
+    if (n < j->min || n == 0) {
+        hsp_ci_cancel_plan(c, j);
+        hsp_ci_job_blocked(c, j, "needs %u devices, %u can be had", j->min, n);
+        return;
+    }
+    if (j->have_result && !all_available(dev, n, j->result.device, j->result.n_ranks)) {
+        hsp_ci_cancel_plan(c, j);
+    }
+    if (j->ticket != 0 && !all_available(dev, n, j->asked, j->n_asked)) {
+        hsp_ci_cancel_plan(c, j);
+    }
+    if (same_plan(c, j, dev, n)) {
+        hsp_ci_cancel_plan(c, j);
+        hsp_ci_attempt(c, j, j->cur.plan, mode, from, version);
+    } else if (j->have_result) {
+        hsp_ci_attempt(c, j, hsp_ci_adopt_result(c, j), mode, from, version);
+    } else if (j->ticket == 0) {
+        if (j->state == HSP_JOB_PAUSED) {
+            hsp_ci_job_move(c, j, HSP_JOB_RECOVERING);
+        }
+        j->reason[0] = '\0';
+        hsp_ci_start_plan(c, j, dev, n, started);
+    }
+}
+
+/* ---- running: is there something better? ---- */
+
+static bool releasing(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
+        const struct hsp_node_device *v = hsp_ci_device(c, d);
+        if (v->job == j->id && v->ask != HSP_ASK_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void name_cause(struct hsp_cluster *c, struct hsp_job *j, const char *what, hsp_device_id d)
+{
+    (void)snprintf(j->cause, sizeof(j->cause), "%s %s", what, hsp_ci_device_name(c, d));
+}
+
+/* The devices of the job and those it may use differ: true, with the cause. */
+static bool wants_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
+                       uint32_t n)
+{
+    for (uint32_t i = 0; i < j->cur.n_ranks; i++) {
+        hsp_device_id d = j->cur.peers[i].device;
+        const struct hsp_node *node = hsp_ci_node(c, d);
+        if (hsp_ci_contains(dev, n, d) || node->conn == 0 || !hsp_ci_device(c, d)->up) {
+            continue; /* silent or restarting is not leaving */
+        }
+        name_cause(c, j,
+                   node->draining  ? "drain of"
+                   : node->leaving ? "planned leave of"
+                                   : "another job gets",
+                   d);
+        return true;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        bool asked = j->asked_valid && hsp_ci_contains(j->asked, j->n_asked, dev[i]);
+        const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, dev[i]);
+        bool member = p != NULL && (uint32_t)(p - j->cur.peers) < j->cur.n_ranks;
+        if (!asked && !member) {
+            name_cause(c, j, "join of", dev[i]);
+            return true;
+        }
+    }
+    return j->retune;
+}
+
+static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
+{
+    hsp_device_id *dev;
+    if (!j->cur.settled || j->ticket != 0 || c->now_ms < j->retry_ms || releasing(c, j)) {
+        return;
+    }
+    uint32_t n = hsp_ci_available(c, j, &dev);
+    if (j->have_result) {
+        if (all_available(dev, n, j->result.device, j->result.n_ranks)) {
+            hsp_ci_attempt(c, j, hsp_ci_adopt_result(c, j), HSP_MODE_SWITCH, j->cur.plan, 0);
+            return;
+        }
+        hsp_ci_cancel_plan(c, j);
+        j->asked_valid = false;
+    }
+    if (!wants_plan(c, j, dev, n)) {
+        j->reason[0] = '\0';
+        return;
+    }
+    if (n < j->min || n == 0) {
+        hsp_ci_job_blocked(c, j, "%s: cannot be done, needs %u devices, %u can be had", j->cause,
+                           j->min, n);
+        return;
+    }
+    j->detect_ms = c->now_ms;
+    hsp_ci_start_plan(c, j, dev, n, false);
+}
+
+static void advance_job(struct hsp_cluster *c, struct hsp_job *j)
+{
+    switch (j->state) {
+    case HSP_JOB_SEALING: advance_sealing(c, j); break;
+    case HSP_JOB_PENDING:
+    case HSP_JOB_STARTING:
+    case HSP_JOB_RECOVERING:
+    case HSP_JOB_PAUSED:
+        if (j->att.epoch != 0) {
+            hsp_ci_attempt_advance(c, j);
+        } else {
+            advance_idle(c, j);
+        }
+        break;
+    case HSP_JOB_RUNNING: advance_running(c, j); break;
+    case HSP_JOB_SWITCHING: hsp_ci_attempt_advance(c, j); break;
+    case HSP_JOB_FINISHING: /* nothing but a loss or FINISHED changes it */
+    case HSP_JOB_DONE:
+    case HSP_JOB_FAILED:
+    case HSP_JOB_CANCELLED: break;
+    }
+}
+
+void hsp_ci_advance(struct hsp_cluster *c)
+{
+    /* A job goes through at most a few states without outside help, and what it gives back may let
+     * another go. The bound ends a cycle that would be an error of ours; the next event goes on. */
+    bool changed = true;
+    for (uint32_t pass = 0; changed && pass < 16 && !c->failed; pass++) {
+        changed = false;
+        for (uint32_t i = 0; i < c->n_jobs; i++) {
+            struct hsp_job *j = c->jobs[i];
+            enum hsp_job_state state = j->state;
+            uint64_t epoch = j->att.epoch, ticket = j->ticket;
+            enum hsp_attempt_phase phase = j->att.phase;
+            advance_job(c, j);
+            changed = changed || state != j->state || epoch != j->att.epoch ||
+                      phase != j->att.phase || ticket != j->ticket;
+        }
+        hsp_ci_nodes_advance(c);
+    }
+}

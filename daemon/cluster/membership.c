@@ -1,0 +1,442 @@
+/* Nodes: hello, incarnations, silence, death, drain.
+ *
+ * A node is dead when it was silent for the bound, or when its connection is gone and a peer saw
+ * the data plane break too, or when a new agent process says hello in its place. Dead is for ever
+ * for that incarnation: a HELLO that carries it is answered by FENCED. A closed connection alone
+ * only makes it suspect. */
+#include "daemon/cluster/clusterint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/str.h"
+#include "proto/base/vec.h"
+
+const char *hsp_node_state_name(enum hsp_node_state s)
+{
+    static const char *const names[] = {"away", "live", "suspect", "dead", "left"};
+    return names[s];
+}
+
+struct hsp_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d)
+{
+    return &c->nodes[HSP_DEVICE_NODE(d)];
+}
+
+struct hsp_node_device *hsp_ci_device(const struct hsp_cluster *c, hsp_device_id d)
+{
+    return &c->nodes[HSP_DEVICE_NODE(d)].dev[HSP_DEVICE_INDEX(d)];
+}
+
+const char *hsp_ci_device_name(struct hsp_cluster *c, hsp_device_id d)
+{
+    return hsp_ci_printf(c, "%s/%u", hsp_ci_node(c, d)->name, HSP_DEVICE_INDEX(d));
+}
+
+struct hsp_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn)
+{
+    for (uint32_t i = 0; conn != 0 && i < c->n_nodes; i++) {
+        if (c->nodes[i].conn == conn) {
+            return &c->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+const struct hsp_node *hsp_cluster_node_by_name(const struct hsp_cluster *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        if (strcmp(c->nodes[i].name, name) == 0) {
+            return &c->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+bool hsp_ci_node_gone(const struct hsp_node *n)
+{
+    return n->state == HSP_NODE_DEAD || n->state == HSP_NODE_LEFT;
+}
+
+static uint32_t index_of(const struct hsp_cluster *c, const struct hsp_node *n)
+{
+    return (uint32_t)(n - c->nodes);
+}
+
+static bool plays_a_part(const struct hsp_job *j, const struct hsp_epoch *e, hsp_device_id d)
+{
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        if (e->peers[i].device == d) {
+            return e != &j->cur || i < e->n_ranks || !e->settled;
+        }
+    }
+    return false;
+}
+
+/* The device cannot go on with what it did. */
+static void device_lost(struct hsp_cluster *c, hsp_device_id d, const char *cause)
+{
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        struct hsp_job *j = c->jobs[i];
+        if (hsp_job_terminal(j->state)) {
+            continue;
+        }
+        bool gone = j->att.epoch != 0 && j->att.phase == HSP_ATT_GO;
+        bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
+                    j->state == HSP_JOB_FINISHING;
+        if ((runs && plays_a_part(j, &j->cur, d)) || (gone && plays_a_part(j, &j->att, d))) {
+            hsp_ci_job_loss(c, j, cause);
+        } else if (j->att.epoch != 0 && plays_a_part(j, &j->att, d)) {
+            hsp_ci_attempt_fail(c, j, cause);
+        }
+    }
+}
+
+void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_node *n, const char *why)
+{
+    uint32_t at = index_of(c, n);
+    bool planned = n->state == HSP_NODE_LEFT;
+    if (n->conn != 0) {
+        hsp_ci_close(c, n->conn, why);
+        n->conn = 0;
+    }
+    n->state = planned ? HSP_NODE_LEFT : HSP_NODE_DEAD;
+    (void)snprintf(n->reason, sizeof(n->reason), "%s", why);
+    n->leaving = false;
+    n->bye_sent = false;
+    hsp_ci_fact(c, planned ? "node.left" : "node.dead", planned ? HSP_SEV_NOTICE : HSP_SEV_WARN,
+                NULL, n, "%s", why);
+    hsp_ci_store_node(c, n);
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        n->dev[d].up = false;
+        n->dev[d].present = false;
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        hsp_ci_held_drop_node(c, c->jobs[i], at);
+        c->jobs[i]->seal_wait[at] = 0;
+        c->jobs[i]->asked_valid = c->jobs[i]->asked_valid && c->jobs[i]->cur.epoch != 0;
+    }
+    const char *cause = hsp_ci_printf(c, "node %s: %s", n->name, why);
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        device_lost(c, HSP_DEVICE(at, d), cause);
+        n->dev[d].job = 0;
+        n->dev[d].ask = HSP_ASK_NONE;
+    }
+}
+
+static struct hsp_node *node_for(struct hsp_cluster *c, const char *name)
+{
+    struct hsp_node *n = NULL;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        if (strcmp(c->nodes[i].name, name) == 0) {
+            n = &c->nodes[i];
+        }
+    }
+    if (n == NULL && c->n_nodes < HSP_MAX_NODES) {
+        if (!hsp_grow(&c->nodes, &c->cap_nodes, (size_t)c->n_nodes + 1, sizeof(*c->nodes),
+                      HSP_MAX_NODES)) {
+            c->failed = true;
+            return NULL;
+        }
+        n = &c->nodes[c->n_nodes++];
+        (void)snprintf(n->name, sizeof(n->name), "%s", name);
+        n->state = HSP_NODE_DEAD;
+    }
+    return n;
+}
+
+static void refuse(struct hsp_cluster *c, uint32_t conn, const char *why)
+{
+    struct hsp_msg m = {.type = HSP_MSG_FENCED, .u.text.reason = why};
+    hsp_ci_send(c, conn, &m);
+    hsp_ci_close(c, conn, why);
+}
+
+static void take_devices(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_hello *m)
+{
+    uint32_t at = index_of(c, n);
+    bool seen[HSP_NODE_DEVICES] = {false};
+    for (uint32_t i = 0; i < m->n_devices; i++) {
+        const struct hsp_m_device *p = &m->devices[i];
+        struct hsp_node_device *d = &n->dev[p->index];
+        seen[p->index] = true;
+        if (d->present && d->up && (!p->up || strcmp(d->address, p->address) != 0)) {
+            device_lost(c, HSP_DEVICE(at, p->index),
+                        hsp_ci_printf(c, "executor %s/%u: another one since", n->name, p->index));
+        }
+        d->profile = *p;
+        d->profile.kind = NULL;
+        d->profile.address = NULL;
+        (void)snprintf(d->kind, sizeof(d->kind), "%s", p->kind);
+        (void)snprintf(d->address, sizeof(d->address), "%s", p->address);
+        d->present = true;
+        d->up = p->up;
+        d->restart_ms = p->up ? 0 : c->now_ms;
+        d->asked = false;
+        d->speed = d->speed > 0 ? d->speed : 1;
+    }
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        if (!seen[d] && n->dev[d].present) {
+            n->dev[d].present = false;
+            n->dev[d].up = false;
+            device_lost(c, HSP_DEVICE(at, d),
+                        hsp_ci_printf(c, "%s/%u: device is gone", n->name, d));
+            n->dev[d].job = 0;
+            n->dev[d].ask = HSP_ASK_NONE;
+        }
+    }
+}
+
+/* A job that may still need this piece keeps the device for it; one that does not says so. */
+static void take_piece(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_holding *h)
+{
+    struct hsp_job *j = hsp_ci_job(c, h->job);
+    struct hsp_node_device *d = &n->dev[h->device];
+    bool ended = j == NULL || hsp_job_terminal(j->state);
+    struct hsp_msg m = {.u.release = {.job = h->job, .device = h->device, .keep_plan = UINT64_MAX}};
+    if (!ended && hsp_ci_plan(j, h->plan) != NULL) {
+        struct hsp_state_piece p = {.device = HSP_DEVICE(index_of(c, n), h->device),
+                                    .plan = h->plan,
+                                    .version = h->version,
+                                    .rank = h->rank,
+                                    .owner = h->owner};
+        hsp_ci_held_add(c, j, &p);
+        bool needs = !j->cur.settled || j->state == HSP_JOB_SEALING ||
+                     j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED;
+        if (d->present && d->job == 0 && needs && j->state != HSP_JOB_PENDING) {
+            d->job = j->id;
+        }
+        return;
+    }
+    if (!ended) {
+        m.u.release.keep_plan = j->n_plans > 0 ? j->plans[0].plan : j->next_plan;
+        if (h->plan >= m.u.release.keep_plan) {
+            return; /* of an attempt dropped: PREPARE of its successor voids it */
+        }
+    }
+    if (ended && d->job == h->job) {
+        return; /* STOP is on its way */
+    }
+    m.type = HSP_MSG_RELEASE;
+    m.epoch = 0;
+    hsp_ci_send(c, n->conn, &m);
+}
+
+static void welcome(struct hsp_cluster *c, struct hsp_node *n)
+{
+    struct hsp_msg m = {.type = HSP_MSG_WELCOME,
+                        .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                      .term = c->term,
+                                      .incarnation = n->incarnation,
+                                      .heartbeat_ms = c->cfg.heartbeat_ms,
+                                      .dead_ms = c->cfg.dead_ms}};
+    hsp_ci_send(c, n->conn, &m);
+    if (n->draining) {
+        struct hsp_msg d = {.type = HSP_MSG_DRAIN_NOTICE, .u.text.reason = n->reason};
+        hsp_ci_send(c, n->conn, &d);
+    }
+}
+
+/* NULL: refused and told. */
+static struct hsp_node *identify(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m)
+{
+    if (m->protocol != HSP_PROTO_VERSION) {
+        refuse(c, conn,
+               hsp_ci_printf(c, "protocol %u here, %u there", HSP_PROTO_VERSION, m->protocol));
+        return NULL;
+    }
+    if (m->term > c->term) {
+        hsp_ci_close(c, conn, "the agent has seen a newer coordinator");
+        return NULL;
+    }
+    if (!hsp_name_valid(m->node)) {
+        hsp_ci_close(c, conn, "not a node name");
+        return NULL;
+    }
+    struct hsp_node *n = node_for(c, m->node);
+    if (n == NULL) {
+        hsp_ci_close(c, conn, "too many nodes");
+        return NULL;
+    }
+    if (m->incarnation != 0 && (m->incarnation != n->incarnation || hsp_ci_node_gone(n))) {
+        refuse(c, conn,
+               hsp_ci_printf(c, "incarnation %llu is dead: %s", (unsigned long long)m->incarnation,
+                             n->reason));
+        return NULL;
+    }
+    return n;
+}
+
+void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m)
+{
+    struct hsp_node *n = identify(c, conn, m);
+    if (n == NULL) {
+        return;
+    }
+    uint32_t at = index_of(c, n);
+    bool anew = m->incarnation == 0;
+    if (anew && !hsp_ci_node_gone(n)) {
+        hsp_ci_node_dead(c, n, "a new agent took its place");
+    }
+    if (n->conn != 0 && n->conn != conn) {
+        hsp_ci_close(c, n->conn, "the agent connected again");
+    }
+    n->conn = conn;
+    n->last_ms = c->now_ms;
+    n->state = HSP_NODE_LIVE;
+    n->leaving = false; /* it says so again */
+    n->bye_sent = false;
+    (void)snprintf(n->address, sizeof(n->address), "%s", m->address);
+    n->same_latency_us = m->same_latency_us;
+    n->same_us_per_byte = m->same_us_per_byte;
+    n->cross_latency_us = m->cross_latency_us;
+    n->cross_us_per_byte = m->cross_us_per_byte;
+    if (anew) {
+        n->incarnation = c->next_incarnation++;
+        for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+            n->dev[d] = (struct hsp_node_device){.speed = 1};
+        }
+        hsp_ci_store_term(c);
+        hsp_ci_store_node(c, n);
+    }
+    take_devices(c, n, m);
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        struct hsp_job *j = c->jobs[i];
+        hsp_ci_held_drop_node(c, j, at);
+        j->blamed[at] = 0;
+        if (anew) {
+            j->excluded[at] = 0;
+            uint32_t k = 0;
+            for (uint32_t f = 0; f < j->n_facts; f++) {
+                if (HSP_DEVICE_NODE(j->facts[f].device) != at) {
+                    j->facts[k++] = j->facts[f];
+                }
+            }
+            j->n_facts = k;
+        } else if (j->seal_wait[at] != 0) {
+            j->seal_wait[at] = 1; /* ask again: the answer may have been lost */
+        }
+    }
+    welcome(c, n);
+    hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", HSP_SEV_NOTICE, NULL, n,
+                "incarnation %llu, %u devices", (unsigned long long)n->incarnation, m->n_devices);
+    for (uint32_t i = 0; i < m->n_holdings; i++) {
+        take_piece(c, n, &m->holdings[i]);
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        hsp_ci_reconcile(c, c->jobs[i], n, m);
+    }
+}
+
+void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
+{
+    struct hsp_node *n = hsp_ci_node_of_conn(c, conn);
+    if (n == NULL) {
+        return;
+    }
+    n->conn = 0;
+    if (n->bye_sent) {
+        n->state = HSP_NODE_LEFT;
+        hsp_ci_node_dead(c, n, "left as planned");
+        return;
+    }
+    if (n->state == HSP_NODE_LIVE) {
+        n->state = HSP_NODE_SUSPECT;
+        hsp_ci_fact(c, "node.suspect", HSP_SEV_INFO, NULL, n, "connection closed");
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        if (c->jobs[i]->blamed[index_of(c, n)] != 0) {
+            hsp_ci_node_dead(c, n, "connection closed, and a peer lost it too");
+            return;
+        }
+    }
+}
+
+void hsp_ci_nodes_tick(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        struct hsp_node *n = &c->nodes[i];
+        if (n->state == HSP_NODE_AWAY && c->now_ms >= c->grace_ms) {
+            hsp_ci_node_dead(c, n, "did not come back after the coordinator restarted");
+        } else if (n->state == HSP_NODE_LIVE && c->now_ms >= n->last_ms + c->cfg.suspect_ms) {
+            n->state = HSP_NODE_SUSPECT;
+            hsp_ci_fact(c, "node.suspect", HSP_SEV_INFO, NULL, n, "a heartbeat is missing");
+        }
+        if (n->state == HSP_NODE_SUSPECT && c->now_ms >= n->last_ms + c->cfg.dead_ms) {
+            hsp_ci_node_dead(c, n,
+                             hsp_ci_printf(c, "silent for %llu ms",
+                                           (unsigned long long)(c->now_ms - n->last_ms)));
+        }
+    }
+}
+
+void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_dead *m)
+{
+    uint32_t at = index_of(c, n);
+    struct hsp_node_device *d = &n->dev[m->device];
+    if (!d->present) {
+        return;
+    }
+    d->up = false;
+    d->restart_ms = c->now_ms + m->restart_ms;
+    hsp_ci_fact(c, "node.executor_dead", HSP_SEV_WARN, hsp_ci_job(c, d->job), n, "%s/%u: %s",
+                n->name, m->device, m->reason);
+    device_lost(c, HSP_DEVICE(at, m->device),
+                hsp_ci_printf(c, "executor %s/%u: %s", n->name, m->device, m->reason));
+}
+
+void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_up *m)
+{
+    (void)c;
+    struct hsp_node_device *d = &n->dev[m->device];
+    if (d->present) {
+        d->up = true;
+        (void)snprintf(d->address, sizeof(d->address), "%s", m->address);
+    }
+}
+
+static void ask(struct hsp_cluster *c, struct hsp_node *n, uint32_t device)
+{
+    struct hsp_node_device *d = &n->dev[device];
+    struct hsp_job *j = hsp_ci_job(c, d->job);
+    struct hsp_msg m = {0};
+    if (d->ask == HSP_ASK_NONE || d->asked || n->conn == 0 || j == NULL) {
+        return;
+    }
+    d->asked = true;
+    if (d->ask == HSP_ASK_STOP) {
+        m.type = HSP_MSG_STOP;
+        m.epoch = j->next_epoch - 1;
+        m.u.devref.job = j->id;
+        m.u.devref.device = device;
+    } else {
+        m.type = HSP_MSG_RELEASE;
+        m.epoch = j->cur.epoch;
+        m.u.release = (struct hsp_m_release){j->id, device, j->cur.plan};
+    }
+    hsp_ci_send(c, n->conn, &m);
+}
+
+void hsp_ci_nodes_advance(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        struct hsp_node *n = &c->nodes[i];
+        bool busy = false;
+        for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+            ask(c, n, d);
+            busy = busy || n->dev[d].job != 0;
+        }
+        if (busy || n->state != HSP_NODE_LIVE) {
+            continue;
+        }
+        if (n->draining && !n->drained_told) {
+            n->drained_told = true;
+            hsp_ci_fact(c, "node.drained", HSP_SEV_NOTICE, NULL, n, "%s", n->reason);
+        }
+        if (n->leaving && !n->bye_sent && n->conn != 0) {
+            struct hsp_msg m = {.type = HSP_MSG_BYE, .u.text.reason = "nothing is left here"};
+            hsp_ci_send(c, n->conn, &m);
+            n->bye_sent = true;
+        }
+    }
+}

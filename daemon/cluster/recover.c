@@ -1,0 +1,110 @@
+/* Which version a job can go on from (architecture D9).
+ *
+ * A version of a layout is whole when every shard has a sealed piece that can be reached. Layouts
+ * are tried from the newest started one backwards, not by version: a newer layout may have
+ * committed a step that an older one also holds in another rounding, and what is committed must
+ * never change. An older layout is only used when the newer one is not whole, and then nothing of
+ * it was committed (unless more nodes were lost than the copies bear). */
+#include <stdlib.h>
+
+#include "daemon/cluster/clusterint.h"
+#include "proto/base/vec.h"
+
+static bool piece_held(const struct hsp_piece *p, uint64_t version,
+                       const struct hsp_state_piece *held, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (held[i].rank == p->holder && held[i].owner == p->owner && held[i].version == version) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool whole(const struct hsp_plan_info *info, uint64_t version,
+                  const struct hsp_state_piece *held, uint32_t n)
+{
+    for (uint32_t s = 0; s < info->n_shards; s++) {
+        uint32_t k = info->shard_first[s];
+        while (k < info->shard_first[s + 1] && !piece_held(&info->pieces[k], version, held, n)) {
+            k++;
+        }
+        if (k == info->shard_first[s + 1]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool hsp_recover_version(const struct hsp_plan_info *info, const struct hsp_state_piece *held,
+                         uint32_t n, uint64_t *ret_version)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t v = held[i].version;
+        if ((!found || v > *ret_version) && whole(info, v, held, n)) {
+            found = true;
+            *ret_version = v;
+        }
+    }
+    return found;
+}
+
+bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_state_piece *p)
+{
+    const struct hsp_node *n = hsp_ci_node(c, p->device);
+    const struct hsp_node_device *d = hsp_ci_device(c, p->device);
+    bool soon = d->up || c->now_ms < d->restart_ms + c->cfg.up_ms;
+    return n->conn != 0 && d->present && soon && (d->job == 0 || d->job == j->id);
+}
+
+bool hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,
+                   uint64_t *ret_version)
+{
+    struct hsp_state_piece *held = hsp_ci_alloc(c, j->n_held, sizeof(*held));
+    if (held == NULL) {
+        return false;
+    }
+    for (uint32_t p = j->n_plans; p-- > 0;) {
+        if (!j->plans[p].started) {
+            continue;
+        }
+        const struct hsp_plan_info *info = &j->plans[p].info;
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < j->n_held; i++) {
+            const struct hsp_state_piece *h = &j->held[i];
+            if (h->plan == j->plans[p].plan && h->rank < info->n_ranks &&
+                info->device[h->rank] == h->device && hsp_ci_reachable(c, j, h)) {
+                held[n++] = *h;
+            }
+        }
+        if (hsp_recover_version(info, held, n, ret_version)) {
+            *ret_plan = j->plans[p].plan;
+            return true;
+        }
+    }
+    return false;
+}
+
+void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)
+{
+    (void)c;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->n_held; i++) {
+        if (HSP_DEVICE_NODE(j->held[i].device) != node) {
+            j->held[n++] = j->held[i];
+        }
+    }
+    j->n_held = n;
+}
+
+void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_state_piece *p)
+{
+    if (!hsp_grow(&j->held, &j->cap_held, (size_t)j->n_held + 1, sizeof(*j->held),
+                  (size_t)HSP_MAX_NODES * HSP_MSG_HOLDINGS)) {
+        c->failed = true;
+        return;
+    }
+    j->held[j->n_held++] = *p;
+}

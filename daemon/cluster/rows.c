@@ -1,0 +1,353 @@
+/* The durable state as rows: "term", "node/INDEX", "job/ID", "plan/JOB/PLAN". Binary, little
+ * endian, each begins with the version of its form. Leases stand in the job's row; what agents hold
+ * is asked from them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/clusterint.h"
+#include "proto/base/arena.h"
+#include "proto/base/vec.h"
+
+#define ROW_VERSION 1
+
+static void store(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
+{
+    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_STORE);
+    void *copy = b->failed ? NULL : hsp_arena_memdup(c->arena, b->data, b->len);
+    c->failed = c->failed || copy == NULL;
+    a->key = key;
+    a->value = copy;
+    a->len = (uint32_t)b->len;
+    hsp_buf_fini(b);
+}
+
+void hsp_ci_store_term(struct hsp_cluster *c)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
+    hsp_buf_u8(&b, ROW_VERSION);
+    hsp_buf_u64(&b, c->term);
+    hsp_buf_u64(&b, c->next_incarnation);
+    hsp_buf_u32(&b, c->next_job);
+    store(c, "term", &b);
+}
+
+void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_node *n)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
+    hsp_buf_u8(&b, ROW_VERSION);
+    hsp_buf_str(&b, n->name);
+    hsp_buf_u64(&b, n->incarnation);
+    hsp_buf_u8(&b, n->state == HSP_NODE_DEAD ? 1 : n->state == HSP_NODE_LEFT ? 2 : 0);
+    hsp_buf_u8(&b, n->draining);
+    hsp_buf_str(&b, n->reason);
+    store(c, hsp_ci_printf(c, "node/%u", (uint32_t)(n - c->nodes)), &b);
+}
+
+static void put_epoch(struct hsp_buf *b, const struct hsp_epoch *e)
+{
+    hsp_buf_u64(b, e->epoch);
+    if (e->epoch == 0) {
+        return;
+    }
+    hsp_buf_u64(b, e->plan);
+    hsp_buf_u64(b, e->from_plan);
+    hsp_buf_u64(b, e->base_epoch);
+    hsp_buf_u8(b, (uint8_t)e->mode);
+    hsp_buf_u8(b, (uint8_t)e->phase);
+    hsp_buf_u64(b, e->step);
+    hsp_buf_u32(b, e->n_ranks);
+    hsp_buf_u8(b, e->settled);
+    hsp_buf_str(b, e->cause);
+    hsp_buf_u32(b, e->n_peers);
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        hsp_buf_u32(b, e->peers[i].device);
+        hsp_buf_u64(b, e->peers[i].incarnation);
+    }
+}
+
+void hsp_ci_store_job(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
+    hsp_buf_u8(&b, ROW_VERSION);
+    hsp_buf_u32(&b, j->id);
+    hsp_buf_str(&b, j->name);
+    hsp_buf_u32(&b, (uint32_t)j->priority);
+    hsp_buf_u32(&b, j->min);
+    hsp_buf_u32(&b, j->max);
+    hsp_buf_u32(&b, j->copies);
+    hsp_buf_u64(&b, j->steps);
+    hsp_buf_u64(&b, j->checkpoint_every);
+    hsp_buf_u8(&b, j->checkpoint_shared);
+    hsp_buf_str(&b, j->data_path);
+    hsp_buf_str(&b, j->checkpoint_path);
+    hsp_buf_u8(&b, (uint8_t)j->state);
+    hsp_buf_str(&b, j->reason);
+    hsp_buf_u64(&b, j->next_epoch);
+    hsp_buf_u64(&b, j->next_plan);
+    hsp_buf_u8(&b, (uint8_t)j->origin);
+    hsp_buf_u64(&b, j->origin_step);
+    hsp_buf_u8(&b, j->has_ckpt);
+    hsp_buf_u64(&b, j->ckpt_step);
+    hsp_buf_u64(&b, j->stable);
+    hsp_buf_u8(&b, j->data_known);
+    hsp_buf_u64(&b, j->data_bytes);
+    hsp_buf_u64(&b, j->data_digest.hi);
+    hsp_buf_u64(&b, j->data_digest.lo);
+    put_epoch(&b, &j->cur);
+    put_epoch(&b, &j->att);
+    uint32_t leases = 0;
+    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
+        leases += hsp_ci_device(c, d)->job == j->id;
+    }
+    hsp_buf_u32(&b, leases);
+    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
+        if (hsp_ci_device(c, d)->job == j->id) {
+            hsp_buf_u32(&b, d);
+            hsp_buf_u8(&b, (uint8_t)hsp_ci_device(c, d)->ask);
+        }
+    }
+    store(c, hsp_ci_printf(c, "job/%u", j->id), &b);
+}
+
+void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_job_plan *p)
+{
+    const struct hsp_plan_info *i = &p->info;
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
+    hsp_buf_u8(&b, ROW_VERSION);
+    hsp_buf_u32(&b, j->id);
+    hsp_buf_u64(&b, p->plan);
+    hsp_buf_u8(&b, p->started);
+    hsp_buf_f64(&b, i->step_s);
+    hsp_buf_str(&b, i->why);
+    hsp_buf_u32(&b, i->n_ranks);
+    for (uint32_t r = 0; r < i->n_ranks; r++) {
+        hsp_buf_u32(&b, i->device[r]);
+        hsp_buf_u64(&b, i->mem_bytes[r]);
+        hsp_buf_f64(&b, i->compute_s[r]);
+    }
+    hsp_buf_u32(&b, i->n_shards);
+    for (uint32_t s = 0; s < i->n_shards; s++) {
+        hsp_buf_u32(&b, i->shard_first[s + 1] - i->shard_first[s]);
+    }
+    for (uint32_t k = 0; k < i->shard_first[i->n_shards]; k++) {
+        hsp_buf_u32(&b, i->pieces[k].holder);
+        hsp_buf_u32(&b, i->pieces[k].owner);
+    }
+    store(c, hsp_ci_printf(c, "plan/%u/%llu", j->id, (unsigned long long)p->plan), &b);
+}
+
+/* ---- load ---- */
+
+static void get_text(struct hsp_cursor *r, char *out, size_t cap)
+{
+    size_t n = 0;
+    const uint8_t *p = hsp_cur_blob(r, cap - 1, &n);
+    if (p != NULL) {
+        memcpy(out, p, n);
+        out[n] = '\0';
+    }
+}
+
+static char *get_string(struct hsp_cursor *r)
+{
+    size_t n = 0;
+    const uint8_t *p = hsp_cur_blob(r, HSP_PATH_MAX, &n);
+    char *s = calloc(n + 1, 1);
+    if (s != NULL && p != NULL) {
+        memcpy(s, p, n);
+    }
+    return s;
+}
+
+static bool load_term(struct hsp_cluster *c, struct hsp_cursor *r)
+{
+    c->term = hsp_cur_u64(r);
+    c->next_incarnation = hsp_cur_u64(r);
+    c->next_job = hsp_cur_u32(r);
+    return true;
+}
+
+static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *key)
+{
+    unsigned at;
+    if (sscanf(key, "node/%u", &at) != 1 || at >= HSP_MAX_NODES ||
+        !hsp_grow(&c->nodes, &c->cap_nodes, (size_t)at + 1, sizeof(*c->nodes), HSP_MAX_NODES)) {
+        return false;
+    }
+    struct hsp_node n = {.last_ms = c->now_ms};
+    get_text(r, n.name, sizeof(n.name));
+    n.incarnation = hsp_cur_u64(r);
+    uint8_t state = hsp_cur_u8(r);
+    n.state = state == 1 ? HSP_NODE_DEAD : state == 2 ? HSP_NODE_LEFT : HSP_NODE_AWAY;
+    n.draining = hsp_cur_u8(r) != 0;
+    get_text(r, n.reason, sizeof(n.reason));
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        n.dev[d].speed = 1;
+    }
+    /* rows may come in any order; a gap is a node without a name, dead for ever */
+    for (uint32_t i = c->n_nodes; i < at; i++) {
+        c->nodes[i] = (struct hsp_node){.state = HSP_NODE_DEAD};
+    }
+    c->n_nodes = at + 1 > c->n_nodes ? at + 1 : c->n_nodes;
+    c->nodes[at] = n;
+    return true;
+}
+
+static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_epoch *ret)
+{
+    struct hsp_epoch e = {.epoch = hsp_cur_u64(r)};
+    if (e.epoch == 0) {
+        return true;
+    }
+    e.plan = hsp_cur_u64(r);
+    e.from_plan = hsp_cur_u64(r);
+    e.base_epoch = hsp_cur_u64(r);
+    e.mode = (enum hsp_epoch_mode)(hsp_cur_u8(r) & 3);
+    uint8_t phase = hsp_cur_u8(r);
+    e.phase = phase <= HSP_ATT_GO ? (enum hsp_attempt_phase)phase : HSP_ATT_NONE;
+    e.step = hsp_cur_u64(r);
+    e.n_ranks = hsp_cur_u32(r);
+    e.settled = hsp_cur_u8(r) != 0;
+    e.deadline_ms = HSP_NEVER;
+    get_text(r, e.cause, sizeof(e.cause));
+    e.n_peers = hsp_cur_count(r, HSP_MSG_RANKS, 12);
+    e.peers = calloc((size_t)e.n_peers + 1, sizeof(*e.peers));
+    if (e.peers == NULL) {
+        return false;
+    }
+    bool ok = e.n_ranks <= e.n_peers;
+    for (uint32_t i = 0; i < e.n_peers; i++) {
+        e.peers[i].device = hsp_cur_u32(r);
+        e.peers[i].incarnation = hsp_cur_u64(r);
+        e.peers[i].prepare_sent = true;
+        e.peers[i].ready = e.phase == HSP_ATT_GO;
+        ok = ok && e.peers[i].device < c->n_nodes * HSP_NODE_DEVICES;
+    }
+    *ret = e;
+    return ok;
+}
+
+static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r)
+{
+    struct hsp_job *j = c->n_jobs < HSP_MAX_JOBS ? calloc(1, sizeof(*j)) : NULL;
+    if (j == NULL) {
+        return false;
+    }
+    c->jobs[c->n_jobs++] = j; /* freed with the machine, whatever happens */
+    j->id = hsp_cur_u32(r);
+    get_text(r, j->name, sizeof(j->name));
+    j->priority = (int32_t)hsp_cur_u32(r);
+    j->min = hsp_cur_u32(r);
+    j->max = hsp_cur_u32(r);
+    j->copies = hsp_cur_u32(r);
+    j->steps = hsp_cur_u64(r);
+    j->checkpoint_every = hsp_cur_u64(r);
+    j->checkpoint_shared = hsp_cur_u8(r) != 0;
+    j->data_path = get_string(r);
+    j->checkpoint_path = get_string(r);
+    uint8_t state = hsp_cur_u8(r);
+    j->state = (enum hsp_job_state)(state <= HSP_JOB_CANCELLED ? state : HSP_JOB_FAILED);
+    get_text(r, j->reason, sizeof(j->reason));
+    j->next_epoch = hsp_cur_u64(r);
+    j->next_plan = hsp_cur_u64(r);
+    j->origin = (enum hsp_epoch_mode)(hsp_cur_u8(r) & 3);
+    j->origin_step = hsp_cur_u64(r);
+    j->has_ckpt = hsp_cur_u8(r) != 0;
+    j->ckpt_step = hsp_cur_u64(r);
+    j->stable = hsp_cur_u64(r);
+    j->data_known = hsp_cur_u8(r) != 0;
+    j->data_bytes = hsp_cur_u64(r);
+    j->data_digest.hi = hsp_cur_u64(r);
+    j->data_digest.lo = hsp_cur_u64(r);
+    bool ok = j->data_path != NULL && j->checkpoint_path != NULL && state <= HSP_JOB_CANCELLED &&
+              get_epoch(c, r, &j->cur) && get_epoch(c, r, &j->att);
+    uint32_t leases = ok ? hsp_cur_count(r, HSP_MAX_NODES * HSP_NODE_DEVICES, 5) : 0;
+    for (uint32_t i = 0; i < leases; i++) {
+        uint32_t d = hsp_cur_u32(r);
+        uint8_t ask = hsp_cur_u8(r);
+        if (d >= c->n_nodes * HSP_NODE_DEVICES || ask > HSP_ASK_STOP) {
+            return false;
+        }
+        if (!hsp_ci_node_gone(hsp_ci_node(c, d))) {
+            hsp_ci_device(c, d)->job = j->id;
+            hsp_ci_device(c, d)->ask = (enum hsp_device_ask)ask;
+        }
+    }
+    j->slow = j->cur.n_ranks != 0 ? calloc(j->cur.n_ranks, sizeof(*j->slow)) : NULL;
+    j->cap_slow = j->n_slow = j->slow != NULL ? j->cur.n_ranks : 0;
+    return ok;
+}
+
+static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r)
+{
+    struct hsp_job *j = hsp_ci_job(c, hsp_cur_u32(r));
+    if (j == NULL ||
+        !hsp_grow(&j->plans, &j->cap_plans, (size_t)j->n_plans + 1, sizeof(*j->plans), 65536)) {
+        return false;
+    }
+    struct hsp_job_plan p = {.plan = hsp_cur_u64(r), .started = hsp_cur_u8(r) != 0};
+    struct hsp_plan_info *i = &p.info;
+    i->step_s = hsp_cur_f64(r);
+    i->why = get_string(r);
+    i->n_ranks = hsp_cur_count(r, HSP_MSG_RANKS, 20);
+    i->device = calloc((size_t)i->n_ranks + 1, sizeof(*i->device));
+    i->mem_bytes = calloc((size_t)i->n_ranks + 1, sizeof(*i->mem_bytes));
+    i->compute_s = calloc((size_t)i->n_ranks + 1, sizeof(*i->compute_s));
+    bool ok = i->device != NULL && i->mem_bytes != NULL && i->compute_s != NULL && i->why != NULL;
+    for (uint32_t k = 0; ok && k < i->n_ranks; k++) {
+        i->device[k] = hsp_cur_u32(r);
+        i->mem_bytes[k] = hsp_cur_u64(r);
+        i->compute_s[k] = hsp_cur_f64(r);
+    }
+    i->n_shards = hsp_cur_count(r, 65536, 4);
+    i->shard_first = calloc((size_t)i->n_shards + 1, sizeof(*i->shard_first));
+    ok = ok && i->shard_first != NULL;
+    uint64_t n = 0;
+    for (uint32_t s = 0; ok && s < i->n_shards; s++) {
+        n += hsp_cur_u32(r);
+        ok = n <= hsp_cur_left(r);
+        i->shard_first[s + 1] = (uint32_t)n;
+    }
+    i->pieces = ok ? calloc(n + 1, sizeof(*i->pieces)) : NULL;
+    ok = ok && i->pieces != NULL;
+    for (uint64_t k = 0; ok && k < n; k++) {
+        i->pieces[k].holder = hsp_cur_u32(r);
+        i->pieces[k].owner = hsp_cur_u32(r);
+    }
+    if (!ok || hsp_ci_info_fault(i) != NULL) {
+        hsp_ci_info_fini(i);
+        return false;
+    }
+    uint32_t at = j->n_plans++; /* ascending, whatever the order of the rows */
+    for (; at > 0 && j->plans[at - 1].plan > p.plan; at--) {
+        j->plans[at] = j->plans[at - 1];
+    }
+    j->plans[at] = p;
+    return true;
+}
+
+enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_row *row,
+                                struct hsp_err *err)
+{
+    struct hsp_cursor r;
+    hsp_cur_init(&r, row->value, row->len);
+    bool ok = hsp_cur_u8(&r) == ROW_VERSION;
+    if (ok && strcmp(row->key, "term") == 0) {
+        ok = load_term(c, &r);
+    } else if (ok && strncmp(row->key, "node/", 5) == 0) {
+        ok = load_node(c, &r, row->key);
+    } else if (ok && strncmp(row->key, "job/", 4) == 0) {
+        ok = load_job(c, &r);
+    } else if (ok) {
+        ok = load_plan(c, &r);
+    }
+    if (!ok || !hsp_cur_done(&r)) {
+        return hsp_err_set(err, HSP_EPARSE, 0, "stored row %.100s does not decode", row->key);
+    }
+    return HSP_OK;
+}
