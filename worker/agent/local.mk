@@ -1,1 +1,8 @@
-# worker/agent: no source yet
+noinst_LIBRARIES += worker/agent/libagent.a
+worker_agent_libagent_a_SOURCES = \
+  worker/agent/agent.c worker/agent/agent.h \
+  worker/agent/agentint.h \
+  worker/agent/relay.c
+
+# What links libagent needs these behind it.
+AGENT_LIBS = worker/agent/libagent.a $(WIRE_LIBS)

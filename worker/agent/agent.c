@@ -1,0 +1,529 @@
+/* The agent's machine.
+ *
+ * Link to hspmdd:
+ *   DOWN --pause--> CONNECTING --up--> SCANNING --scanned--> HELLO --WELCOME--> UP
+ *     ^------------------------- closed, silent for the bound, refused -----------'
+ * Refused (FENCED): every executor that runs something is killed, and when the last of them has
+ * gone the agent says hello without an incarnation. What it was no longer counts; the sealed
+ * segments do.
+ *
+ * Everything from hello on goes out in order; what happens while there is no link is told by the
+ * next HELLO. */
+#include "worker/agent/agent.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/check.h"
+#include "proto/base/vec.h"
+#include "worker/agent/agentint.h"
+
+/* A HELLO with all its holdings is under 1 MiB; a step sends one at most. */
+#define STEP_ARENA       (32u << 20)
+#define STEP_ACTIONS     4096u
+#define RECONNECT_MAX_MS 2000u
+#define RESTART_MAX_MS   5000u
+#define STABLE_MS        10000u /* an executor that lived this long restarts at once */
+
+void hsp_agent_defaults(struct hsp_agent_config *ret)
+{
+    *ret = (struct hsp_agent_config){.node = "",
+                                     .address = "",
+                                     .heartbeat_ms = 500,
+                                     .dead_ms = 3000,
+                                     .seal_ms = 1000,
+                                     .spawn_ms = 20000,
+                                     .reconnect_ms = 50};
+}
+
+struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg)
+{
+    struct hsp_agent *a = cfg->n_devices <= HSP_NODE_DEVICES ? calloc(1, sizeof(*a)) : NULL;
+    if (a == NULL) {
+        return NULL;
+    }
+    a->cfg = *cfg;
+    a->cfg.devices = NULL;
+    (void)snprintf(a->node, sizeof(a->node), "%s", cfg->node);
+    (void)snprintf(a->address, sizeof(a->address), "%s", cfg->address);
+    a->cfg.node = a->node;
+    a->cfg.address = a->address;
+    a->heartbeat_ms = cfg->heartbeat_ms;
+    a->dead_ms = cfg->dead_ms;
+    for (uint32_t i = 0; i < cfg->n_devices; i++) {
+        struct hsp_agent_device *d = &a->dev[i];
+        d->profile = cfg->devices[i];
+        (void)snprintf(d->kind, sizeof(d->kind), "%s", cfg->devices[i].kind);
+    }
+    a->arena = hsp_arena_new(STEP_ARENA);
+    return a->arena != NULL ? a : hsp_agent_free(a);
+}
+
+struct hsp_agent *hsp_agent_free(struct hsp_agent *a)
+{
+    if (a != NULL) {
+        free(a->actions);
+        hsp_arena_free(a->arena);
+        free(a);
+    }
+    return NULL;
+}
+
+/* ---- actions ---- */
+
+struct hsp_agent_action *hsp_ai_emit(struct hsp_agent *a, enum hsp_agent_action_type type,
+                                     uint32_t device)
+{
+    if (!hsp_grow(&a->actions, &a->cap_actions, (size_t)a->n_actions + 1, sizeof(*a->actions),
+                  STEP_ACTIONS)) {
+        a->failed = true;
+        return &a->spare;
+    }
+    struct hsp_agent_action *x = &a->actions[a->n_actions++];
+    *x = (struct hsp_agent_action){.type = type, .device = device};
+    return x;
+}
+
+void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
+{
+    char text[HSP_TEXT_MAX + 1];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
+    va_end(ap);
+    struct hsp_agent_action *x = hsp_ai_emit(a, HSP_AACT_LOG, 0);
+    x->severity = severity;
+    x->text = hsp_arena_strdup(a->arena, text);
+    a->failed = a->failed || x->text == NULL;
+}
+
+static const struct hsp_msg *copy_of(struct hsp_agent *a, const struct hsp_msg *m)
+{
+    struct hsp_msg *copy = hsp_arena_alloc(a->arena, sizeof(*copy));
+    if (copy == NULL) {
+        a->failed = true;
+        return NULL;
+    }
+    /* The blob of a PREPARE is only passed on: borrowed from the event, whose buffers outlive the
+     * step. */
+    struct hsp_msg bare = *m;
+    bare.blob = NULL;
+    bare.blob_len = 0;
+    if (hsp_msg_clone(&bare, a->arena, copy, NULL) != HSP_OK) {
+        a->failed = true;
+    }
+    copy->blob = m->blob;
+    copy->blob_len = m->blob_len;
+    return copy;
+}
+
+void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m)
+{
+    if (a->link == HSP_LINK_HELLO || a->link == HSP_LINK_UP) {
+        hsp_ai_emit(a, HSP_AACT_SEND, 0)->msg = copy_of(a, m);
+    }
+}
+
+void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
+{
+    hsp_ai_emit(a, HSP_AACT_SEND_EXEC, device)->msg = copy_of(a, m);
+}
+
+/* ---- link ---- */
+
+static void connect_later(struct hsp_agent *a)
+{
+    a->link = HSP_LINK_DOWN;
+    a->pause_ms = a->pause_ms == 0                     ? a->cfg.reconnect_ms
+                  : a->pause_ms * 2 < RECONNECT_MAX_MS ? a->pause_ms * 2
+                                                       : RECONNECT_MAX_MS;
+    a->connect_ms = a->now_ms + a->pause_ms;
+}
+
+static void hang_up(struct hsp_agent *a, const char *why)
+{
+    if (a->link != HSP_LINK_DOWN) {
+        hsp_ai_log(a, 4, "leaving the coordinator: %s", why);
+        hsp_ai_emit(a, HSP_AACT_DISCONNECT, 0);
+    }
+    connect_later(a);
+    a->closing = true;
+}
+
+static void scan(struct hsp_agent *a)
+{
+    a->scan++;
+    hsp_ai_emit(a, HSP_AACT_SCAN, 0)->scan = a->scan;
+}
+
+static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
+{
+    struct hsp_m_device *dev = hsp_arena_array(a->arena, a->cfg.n_devices, sizeof(*dev));
+    struct hsp_m_run *run = hsp_arena_array(a->arena, a->cfg.n_devices, sizeof(*run));
+    if (dev == NULL || run == NULL) {
+        a->failed = true;
+        return;
+    }
+    struct hsp_m_hello h = {.protocol = HSP_PROTO_VERSION,
+                            .node = a->node,
+                            .address = a->address,
+                            .incarnation = a->incarnation,
+                            .term = a->term,
+                            .same_latency_us = a->cfg.same_latency_us,
+                            .same_us_per_byte = a->cfg.same_us_per_byte,
+                            .cross_latency_us = a->cfg.cross_latency_us,
+                            .cross_us_per_byte = a->cfg.cross_us_per_byte,
+                            .n_devices = a->cfg.n_devices,
+                            .devices = dev,
+                            .n_holdings = ev->n,
+                            .holdings = (struct hsp_m_holding *)(uintptr_t)ev->holdings,
+                            .runs = run};
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        const struct hsp_agent_device *d = &a->dev[i];
+        dev[i] = d->profile;
+        dev[i].index = i;
+        dev[i].kind = d->kind;
+        dev[i].up = d->state == HSP_EXEC_UP && !d->killed;
+        dev[i].address = dev[i].up ? d->address : "";
+        if (d->run.job != 0) {
+            run[h.n_runs++] = d->run;
+        }
+    }
+    struct hsp_msg m = {.type = HSP_MSG_HELLO, .u.hello = h};
+    a->link = HSP_LINK_HELLO;
+    a->heard_ms = a->now_ms;
+    hsp_ai_tell(a, &m);
+    if (a->leaving) {
+        hsp_ai_leave_notice(a);
+    }
+}
+
+static void fence(struct hsp_agent *a, const char *why)
+{
+    hsp_ai_log(a, 4, "fenced: %s", why);
+    a->incarnation = 0;
+    a->fencing = true;
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        if (a->dev[i].run.job != 0 || a->dev[i].preparing != 0) {
+            hsp_ai_kill(a, i, "fenced");
+        }
+    }
+    hang_up(a, "fenced");
+    a->pause_ms = 0;
+}
+
+static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
+{
+    if (w->protocol != HSP_PROTO_VERSION || w->term < a->term || w->incarnation == 0 ||
+        w->heartbeat_ms == 0 || w->dead_ms == 0) {
+        hang_up(a, "a coordinator of an older term");
+        return;
+    }
+    a->term = w->term;
+    a->incarnation = w->incarnation;
+    a->heartbeat_ms = w->heartbeat_ms;
+    a->dead_ms = w->dead_ms;
+    a->link = HSP_LINK_UP;
+    a->pause_ms = 0;
+    a->beat_ms = a->now_ms + a->heartbeat_ms;
+    hsp_ai_log(a, 5, "welcome: term %llu incarnation %llu", (unsigned long long)w->term,
+               (unsigned long long)w->incarnation);
+}
+
+static void link_down(struct hsp_agent *a, const char *why)
+{
+    if (!a->closing) {
+        hsp_ai_log(a, 4, "connection to the coordinator: %s", why != NULL ? why : "closed");
+        connect_later(a);
+    }
+    a->closing = false;
+    hsp_ai_seal_abandon(a);
+}
+
+static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
+{
+    if (a->link != HSP_LINK_HELLO && a->link != HSP_LINK_UP) {
+        return; /* we have hung up */
+    }
+    a->heard_ms = a->now_ms;
+    if (m->type == HSP_MSG_WELCOME && a->link == HSP_LINK_HELLO) {
+        welcome(a, &m->u.welcome);
+    } else if (m->type == HSP_MSG_FENCED) {
+        fence(a, m->u.text.reason);
+    } else if (a->link == HSP_LINK_UP) {
+        hsp_ai_daemon_msg(a, m);
+    }
+}
+
+/* ---- executors ---- */
+
+void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why)
+{
+    struct hsp_agent_device *d = &a->dev[device];
+    if (d->state != HSP_EXEC_DOWN && !d->killed) {
+        hsp_ai_log(a, 4, "executor %u is killed: %s", device, why);
+        hsp_ai_emit(a, HSP_AACT_KILL, device);
+        d->killed = true;
+    }
+}
+
+static void spawn(struct hsp_agent *a, uint32_t device)
+{
+    struct hsp_agent_device *d = &a->dev[device];
+    d->state = HSP_EXEC_STARTING;
+    d->spawn_ms = a->now_ms;
+    d->heard_ms = a->now_ms;
+    hsp_ai_emit(a, HSP_AACT_SPAWN, device);
+}
+
+static void exec_exit(struct hsp_agent *a, uint32_t device, const char *why)
+{
+    struct hsp_agent_device *d = &a->dev[device];
+    if (d->state == HSP_EXEC_DOWN) {
+        return;
+    }
+    bool long_lived = a->now_ms >= d->spawn_ms + STABLE_MS;
+    d->crashes = long_lived ? 1 : d->crashes < 12 ? d->crashes + 1 : 12;
+    uint64_t pause = d->crashes <= 2 ? 0 : (uint64_t)50 << (d->crashes - 3);
+    pause = pause < RESTART_MAX_MS ? pause : RESTART_MAX_MS;
+    d->state = HSP_EXEC_DOWN;
+    d->killed = false;
+    d->address[0] = '\0';
+    d->run = (struct hsp_m_run){0};
+    d->preparing = 0;
+    d->source = d->next_source = false;
+    d->restart_ms = a->now_ms + pause;
+    struct hsp_msg m = {.type = HSP_MSG_EXECUTOR_DEAD,
+                        .u.dead = {.device = device,
+                                   .restart_ms = (uint32_t)pause,
+                                   .reason = why != NULL ? why : "gone"}};
+    hsp_ai_log(a, 4, "executor %u: %s", device, m.u.dead.reason);
+    hsp_ai_tell(a, &m);
+    hsp_ai_stop_answer(a, device);
+    if (d->sealing) {
+        d->sealing = false;
+        hsp_ai_seal_advance(a);
+    }
+}
+
+/* ---- time ---- */
+
+static bool busy(const struct hsp_agent *a)
+{
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        if (a->dev[i].state != HSP_EXEC_DOWN) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void leave_advance(struct hsp_agent *a)
+{
+    bool late = a->leave_deadline_ms != 0 && a->now_ms >= a->leave_deadline_ms;
+    if (!a->leaving || a->exited) {
+        return;
+    }
+    if ((late || a->bye) && !a->ending) {
+        a->ending = true;
+        hsp_ai_log(a, late && !a->bye ? 4 : 5,
+                   a->bye ? "leaving: nothing is left here" : "leaving: the deadline has come");
+        for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+            hsp_ai_kill(a, i, "leaving");
+        }
+    }
+    if (a->ending && !busy(a)) {
+        a->exited = true;
+        hsp_ai_emit(a, HSP_AACT_EXIT, 0)->text =
+            a->bye ? "left as planned" : "left at the deadline";
+    }
+}
+
+static void executors_tick(struct hsp_agent *a)
+{
+    bool fenced_done = true;
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        struct hsp_agent_device *d = &a->dev[i];
+        fenced_done = fenced_done && !d->killed;
+        if (d->state == HSP_EXEC_DOWN && !a->ending && a->now_ms >= d->restart_ms) {
+            spawn(a, i);
+        } else if (d->state == HSP_EXEC_STARTING && a->now_ms >= d->spawn_ms + a->cfg.spawn_ms) {
+            hsp_ai_kill(a, i, "did not come up");
+        } else if (d->state == HSP_EXEC_UP && a->now_ms >= d->heard_ms + a->dead_ms) {
+            hsp_ai_kill(a, i, "silent");
+        }
+    }
+    a->fencing = a->fencing && !fenced_done;
+}
+
+static void tick(struct hsp_agent *a)
+{
+    executors_tick(a);
+    hsp_ai_seal_tick(a);
+    if (a->link == HSP_LINK_DOWN && !a->closing && !a->fencing && !a->ending &&
+        a->now_ms >= a->connect_ms) {
+        a->link = HSP_LINK_CONNECTING;
+        hsp_ai_emit(a, HSP_AACT_CONNECT, 0);
+    }
+    if ((a->link == HSP_LINK_UP || a->link == HSP_LINK_HELLO) &&
+        a->now_ms >= a->heard_ms + a->dead_ms) {
+        hang_up(a, "it is silent");
+    }
+    if (a->link == HSP_LINK_UP && a->now_ms >= a->beat_ms) {
+        struct hsp_msg m = {.type = HSP_MSG_HEARTBEAT, .u.beat.seq = ++a->beat};
+        hsp_ai_tell(a, &m);
+        a->beat_ms = a->now_ms + a->heartbeat_ms;
+    }
+    leave_advance(a);
+}
+
+static void leave(struct hsp_agent *a, const struct hsp_agent_event *ev)
+{
+    a->leaving = true;
+    (void)snprintf(a->leave_reason, sizeof(a->leave_reason), "%s",
+                   ev->text != NULL ? ev->text : "");
+    a->leave_deadline_ms = ev->deadline_ms != 0 ? a->now_ms + ev->deadline_ms : 0;
+    bool idle = true;
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        idle = idle && a->dev[i].run.job == 0;
+    }
+    if (idle && a->incarnation == 0) {
+        a->bye = true; /* nobody knows us */
+    }
+    hsp_ai_leave_notice(a);
+}
+
+enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event *ev,
+                               struct hsp_agent_actions *ret, struct hsp_err *err)
+{
+    bool of_exec = ev->type == HSP_AEV_EXEC_MSG || ev->type == HSP_AEV_EXEC_EXIT;
+    if (ev->now_ms < a->now_ms || a->failed || (of_exec && ev->device >= a->cfg.n_devices)) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "event from the past or of an unknown device %u",
+                           ev->device);
+    }
+    a->now_ms = ev->now_ms;
+    a->n_actions = 0;
+    hsp_arena_reset(a->arena);
+    switch (ev->type) {
+    case HSP_AEV_START: break; /* the tick below spawns and connects */
+    case HSP_AEV_CONN_UP:
+        if (a->link == HSP_LINK_CONNECTING) {
+            a->link = HSP_LINK_SCANNING;
+            a->heard_ms = a->now_ms;
+            scan(a);
+        }
+        break;
+    case HSP_AEV_CONN_DOWN: link_down(a, ev->text); break;
+    case HSP_AEV_DAEMON_MSG: daemon_msg(a, ev->msg); break;
+    case HSP_AEV_EXEC_MSG: hsp_ai_exec_msg(a, ev->device, ev->msg); break;
+    case HSP_AEV_EXEC_EXIT: exec_exit(a, ev->device, ev->text); break;
+    case HSP_AEV_SCANNED:
+        if (ev->scan == a->scan && a->link == HSP_LINK_SCANNING) {
+            hello(a, ev);
+        } else {
+            hsp_ai_seal_answer(a, ev);
+        }
+        break;
+    case HSP_AEV_LEAVE: leave(a, ev); break;
+    case HSP_AEV_TICK: break;
+    }
+    tick(a);
+    if (a->failed) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "agent is out of memory");
+    }
+    HSP_DASSERT((hsp_agent_check(a), true));
+    ret->n = a->n_actions;
+    ret->item = a->actions;
+    return HSP_OK;
+}
+
+static void earlier(uint64_t *best, uint64_t t)
+{
+    *best = t < *best ? t : *best;
+}
+
+uint64_t hsp_agent_deadline(const struct hsp_agent *a)
+{
+    uint64_t best = hsp_ai_seal_deadline(a);
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        const struct hsp_agent_device *d = &a->dev[i];
+        if (d->state == HSP_EXEC_DOWN && !a->ending) {
+            earlier(&best, d->restart_ms);
+        } else if (d->state == HSP_EXEC_STARTING && !d->killed) {
+            earlier(&best, d->spawn_ms + a->cfg.spawn_ms);
+        } else if (d->state == HSP_EXEC_UP && !d->killed) {
+            earlier(&best, d->heard_ms + a->dead_ms);
+        }
+    }
+    if (a->link == HSP_LINK_DOWN && !a->closing && !a->fencing && !a->ending) {
+        earlier(&best, a->connect_ms);
+    }
+    if (a->link == HSP_LINK_UP || a->link == HSP_LINK_HELLO) {
+        earlier(&best, a->heard_ms + a->dead_ms);
+    }
+    if (a->link == HSP_LINK_UP) {
+        earlier(&best, a->beat_ms);
+    }
+    if (a->leaving && !a->ending && a->leave_deadline_ms != 0) {
+        earlier(&best, a->leave_deadline_ms);
+    }
+    return best;
+}
+
+void hsp_agent_check(const struct hsp_agent *a)
+{
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        const struct hsp_agent_device *d = &a->dev[i];
+        HSP_ASSERT(d->state == HSP_EXEC_UP || (d->run.job == 0 && d->preparing == 0)); /* I1 */
+        HSP_ASSERT(d->run.armed == 0 || d->run.armed == d->run.prepared);              /* I2 */
+        HSP_ASSERT(!d->sealing || d->state == HSP_EXEC_UP);
+        HSP_ASSERT(!d->killed || d->state != HSP_EXEC_DOWN);
+        HSP_ASSERT(d->run.running != 0 || d->run.prepared != 0 || d->run.job == 0 ||
+                   d->run.finished);
+    }
+    HSP_ASSERT(!a->fencing || a->link == HSP_LINK_DOWN); /* I4 */
+    HSP_ASSERT(a->link != HSP_LINK_UP || a->incarnation != 0);
+}
+
+void hsp_agent_dump(const struct hsp_agent *a, struct hsp_buf *out)
+{
+    static const char *const links[] = {"down", "connecting", "scanning", "hello", "up"};
+    static const char *const execs[] = {"down", "starting", "up"};
+    hsp_buf_printf(out, "agent %s term %llu incarnation %llu link %s%s%s\n", a->node,
+                   (unsigned long long)a->term, (unsigned long long)a->incarnation, links[a->link],
+                   a->fencing ? " fencing" : "", a->leaving ? " leaving" : "");
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        const struct hsp_agent_device *d = &a->dev[i];
+        hsp_buf_printf(out, "  device %u %s%s%s", i, execs[d->state], d->killed ? " killed" : "",
+                       d->sealing ? " sealing" : "");
+        if (d->run.job != 0) {
+            hsp_buf_printf(out, " job %u runs %llu prepared %llu armed %llu%s", d->run.job,
+                           (unsigned long long)d->run.running, (unsigned long long)d->run.prepared,
+                           (unsigned long long)d->run.armed, d->run.broken ? " broken" : "");
+        }
+        hsp_buf_puts(out, "\n");
+    }
+}
+
+const struct hsp_agent_device *hsp_agent_device(const struct hsp_agent *a, uint32_t device)
+{
+    return device < a->cfg.n_devices ? &a->dev[device] : NULL;
+}
+
+enum hsp_agent_link hsp_agent_link(const struct hsp_agent *a)
+{
+    return a->link;
+}
+
+uint64_t hsp_agent_incarnation(const struct hsp_agent *a)
+{
+    return a->incarnation;
+}
+
+uint64_t hsp_agent_term(const struct hsp_agent *a)
+{
+    return a->term;
+}

@@ -1,0 +1,62 @@
+/* What the files of this room share; nobody else includes it. */
+#ifndef HSP_AGENTINT_H
+#define HSP_AGENTINT_H
+#include "worker/agent/agent.h"
+
+/* Jobs that can have a device of this node, or state on one. */
+#define HSP_AGENT_SEALS (2 * HSP_NODE_DEVICES)
+
+struct hsp_agent {
+    struct hsp_agent_config cfg;
+    char node[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
+    uint64_t now_ms;
+    uint64_t term, incarnation; /* of the last WELCOME; incarnation 0: none, or fenced */
+    enum hsp_agent_link link;
+    bool closing; /* DISCONNECT asked, CONN_DOWN due */
+    uint32_t heartbeat_ms, dead_ms, pause_ms;
+    uint64_t connect_ms, heard_ms, beat_ms, beat;
+    uint64_t scan; /* of the last SCAN */
+    bool fencing;  /* waits for killed executors */
+    struct hsp_agent_device dev[HSP_NODE_DEVICES];
+    struct hsp_agent_seal {
+        uint32_t job; /* 0 none */
+        uint64_t epoch, deadline_ms;
+        uint64_t scan;       /* its SCAN, 0 not yet asked */
+    } seal[HSP_AGENT_SEALS]; /* SEALs being answered, one per job */
+    bool leaving, bye, ending, exited;
+    char leave_reason[160];
+    uint64_t leave_deadline_ms;
+    /* STOP and RELEASE under way, per device */
+    struct {
+        uint32_t job;  /* 0 none */
+        uint16_t type; /* what to answer with */
+        uint64_t epoch, keep_plan;
+    } stop[HSP_NODE_DEVICES];
+    struct hsp_arena *arena;
+    size_t cap_actions;
+    uint32_t n_actions;
+    struct hsp_agent_action *actions;
+    struct hsp_agent_action spare; /* written when actions cannot grow */
+    bool failed;
+};
+
+struct hsp_agent_action *hsp_ai_emit(struct hsp_agent *a, enum hsp_agent_action_type type,
+                                     uint32_t device);
+void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m); /* hspmdd, if there is a link */
+void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
+void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
+
+/* relay.c */
+void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m);
+void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
+void hsp_ai_seal_advance(struct hsp_agent *a); /* an executor answered or died */
+void hsp_ai_seal_abandon(struct hsp_agent *a); /* nobody waits for the answer any more */
+void hsp_ai_seal_answer(struct hsp_agent *a, const struct hsp_agent_event *scanned);
+void hsp_ai_seal_tick(struct hsp_agent *a); /* kills those that do not answer */
+uint64_t hsp_ai_seal_deadline(const struct hsp_agent *a);
+void hsp_ai_stop_answer(struct hsp_agent *a, uint32_t device); /* the executor died meanwhile */
+void hsp_ai_leave_notice(struct hsp_agent *a);
+
+#endif
