@@ -1,0 +1,269 @@
+#include "tests/lib/testlib.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "daemon/spmd/compile.h"
+#include "proto/host/fileio.h"
+#include "worker/app/runfile.h"
+#include "worker/state/safetensors.h"
+
+static const struct hsp_model_spec GPT = {.family = "gpt",
+                                          .layers = 4,
+                                          .hidden = 16,
+                                          .heads = 4,
+                                          .vocab = 32,
+                                          .sequence = 8,
+                                          .tied_head = true,
+                                          .dtype = HSP_F64};
+static const struct hsp_model_spec MLP = {
+    .family = "mlp", .layers = 4, .hidden = 12, .vocab = 32, .sequence = 6, .dtype = HSP_F64};
+
+static const char ONE[] =
+    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\nzero: 0\nstreams:\n"
+    "  - {sequences: 12, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}\n";
+
+/* The layouts of claim loss-equality. */
+static const struct {
+    const char *name, *plan;
+} PLANS[] = {
+    {"one", ONE},
+    {"uneven data parallel",
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nzero: 0\nstreams:\n"
+     "  - {sequences: 7, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}\n"
+     "  - {sequences: 5, micro_batches: 3, stages: [{layers: 4, ranks: [1]}]}\n"},
+    {"tensor parallel", "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nzero: 0\nstreams:\n"
+                        "  - {sequences: 12, micro_batches: 2, stages: "
+                        "[{layers: 4, ranks: [0, 1], tensor: [3, 1]}]}\n"},
+    {"pipeline", "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 0\nstreams:\n"
+                 "  - {sequences: 12, micro_batches: 4, stages: [{layers: 1, ranks: [0]}, "
+                 "{layers: 2, ranks: [1]}, {layers: 1, ranks: [2]}]}\n"},
+    {"tensor and pipeline",
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\nstreams:\n"
+     "  - {sequences: 12, micro_batches: 3, stages: [{layers: 2, ranks: [0, 1], tensor: [1, 1]}, "
+     "{layers: 2, ranks: [2, 3], tensor: [1, 3]}]}\n"},
+    {"zero", "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 1\nstreams:\n"
+             "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}\n"
+             "  - {sequences: 4, micro_batches: 2, stages: [{layers: 4, ranks: [1]}]}\n"
+             "  - {sequences: 3, micro_batches: 1, stages: [{layers: 4, ranks: [2]}]}\n"},
+    {"two streams of different depth and degree",
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\nstreams:\n"
+     "  - {sequences: 8, micro_batches: 4, stages: [{layers: 3, ranks: [0, 1], tensor: [2, 1]}, "
+     "{layers: 1, ranks: [2]}]}\n"
+     "  - {sequences: 4, micro_batches: 2, stages: [{layers: 4, ranks: [3]}]}\n"},
+};
+enum { N_PLANS = sizeof(PLANS) / sizeof(PLANS[0]) };
+
+static struct hsp_train_spec train_spec(const struct hsp_model_spec *m, uint32_t steps, bool sgd)
+{
+    bool mlp = strcmp(m->family, "mlp") == 0;
+    return (struct hsp_train_spec){.hyper = {.steps = steps,
+                                             .lr = 3e-3,
+                                             .min_lr = 1e-4,
+                                             .clip_norm = 1.0,
+                                             .warmup_steps = 4,
+                                             .schedule = HSP_LR_COSINE,
+                                             .optimizer = sgd ? HSP_OPT_SGD : HSP_OPT_ADAMW,
+                                             .beta1 = 0.9,
+                                             .beta2 = 0.95},
+                                   .data = {.seed = 11,
+                                            .global_batch = 12,
+                                            .sequence = (uint32_t)m->sequence,
+                                            .eval_seqs = 6,
+                                            .validation_every = 4,
+                                            .validation_fraction = 0.1,
+                                            .next_token_only = mlp,
+                                            .vocab = (uint32_t)m->vocab},
+                                   .eps = 1e-8,
+                                   .weight_decay = 0.1,
+                                   .momentum = 0.9};
+}
+
+static void compile(const struct hsp_graph *g, const char *plan, const struct hsp_train_spec *t,
+                    struct hsp_arena *a, struct hsp_program_file *ret)
+{
+    struct hsp_plan *p;
+    struct hsp_err err = {0};
+    assert_ok(hsp_plan_parse(plan, strlen(plan), "plan", 12, a, &p, &err), &err);
+    assert_ok(hsp_plan_check(p, g, 12, &err), &err);
+    assert_ok(hsp_compile(g, p, t, a, ret, &err), &err);
+}
+
+/* A program file of a plan with the unsharded program beside it; returns its path. */
+static char *make_file(const char *dir, const struct hsp_model_spec *m, const char *plan,
+                       uint32_t steps, bool sgd)
+{
+    struct hsp_graph *g;
+    struct hsp_err err = {0};
+    struct hsp_arena *a = hsp_arena_new((size_t)256 << 20);
+    assert_ok(hsp_graph_build(m, &g, &err), &err);
+    struct hsp_train_spec t = train_spec(m, steps, sgd);
+    struct hsp_program_file f = {0}, one = {0};
+    compile(g, plan, &t, a, &f);
+    compile(g, ONE, &t, a, &one);
+    f.n_ref = 1;
+    f.ref = one.programs;
+    f.data_path = f.out_dir = f.init_from = "";
+    f.config_json = "{\"family\":\"gpt\"}";
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_MAX_PROGRAM_FILE_BYTES);
+    assert_int_equal(hsp_program_file_encode(&f, &b), HSP_OK);
+    char *path = malloc(strlen(dir) + 16);
+    sprintf(path, "%s/program", dir);
+    assert_ok(hsp_file_write(path, b.data, b.len, 0600, &err), &err);
+    hsp_buf_fini(&b);
+    hsp_graph_free(g);
+    hsp_arena_free(a);
+    return path;
+}
+
+static void verify(const struct hsp_model_spec *m, bool sgd)
+{
+    char *dir = hsp_test_tmpdir();
+    for (int k = 0; k < N_PLANS; k++) {
+        char *path = make_file(dir, m, PLANS[k].plan, 10, sgd);
+        struct hsp_run_opts o = {.file = path, .threads = 1, .quiet = true};
+        struct hsp_err err = {0};
+        if (hsp_verify_file(&o, &err) != HSP_OK) {
+            fail_msg("%s, %s: %s", m->family, PLANS[k].name, err.msg);
+        }
+        free(path);
+    }
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+static void gpt_equals_one_device(void **state)
+{
+    (void)state;
+    verify(&GPT, false);
+    struct hsp_model_spec untied = GPT;
+    untied.tied_head = false;
+    verify(&untied, true);
+}
+
+static void mlp_equals_one_device(void **state)
+{
+    (void)state;
+    verify(&MLP, false);
+}
+
+static void single_precision_too(void **state)
+{
+    (void)state;
+    struct hsp_model_spec m = GPT;
+    m.dtype = HSP_F32;
+    verify(&m, false);
+}
+
+/* Losses of each step and of each validation, from a metrics file. */
+struct curve {
+    uint32_t n;
+    double loss[64], val[64];
+};
+
+static void read_metrics(const char *path, struct curve *ret)
+{
+    FILE *f = fopen(path, "r");
+    char line[1024];
+    assert_non_null(f);
+    *ret = (struct curve){0};
+    while (fgets(line, sizeof(line), f)) {
+        cJSON *j = cJSON_Parse(line);
+        assert_non_null(j);
+        assert_true(ret->n < 64);
+        assert_int_equal(cJSON_GetObjectItem(j, "step")->valueint, ret->n);
+        ret->loss[ret->n] = cJSON_GetObjectItem(j, "loss")->valuedouble;
+        cJSON *v = cJSON_GetObjectItem(j, "val_loss");
+        ret->val[ret->n++] = v ? v->valuedouble : -1.0;
+        assert_true(cJSON_HasObjectItem(j, "grad_norm") && cJSON_HasObjectItem(j, "lr") &&
+                    cJSON_HasObjectItem(j, "seconds") && cJSON_HasObjectItem(j, "tokens"));
+        cJSON_Delete(j);
+    }
+    fclose(f);
+}
+
+static void run(const char *dir, const char *plan, const char *sub, struct curve *ret)
+{
+    char out[256], metrics[300], grads[300];
+    struct hsp_err err = {0};
+    char *path = make_file(dir, &GPT, plan, 30, false);
+    sprintf(out, "%s/%s", dir, sub);
+    sprintf(metrics, "%s/metrics.jsonl", out);
+    sprintf(grads, "%s.grads", out);
+    struct hsp_run_opts o = {
+        .file = path, .out = out, .gradients = grads, .threads = 1, .quiet = true};
+    assert_ok(hsp_run_file(&o, &err), &err);
+    read_metrics(metrics, ret);
+    assert_int_equal(ret->n, 30);
+    free(path);
+}
+
+/* Largest difference of two safetensors files relative to the norm of the first. */
+static double file_difference(const char *a, const char *b)
+{
+    struct hsp_st_reader *x, *y;
+    struct hsp_err err = {0};
+    double norm = 0.0, worst = 0.0;
+    assert_ok(hsp_st_open(a, &x, &err), &err);
+    assert_ok(hsp_st_open(b, &y, &err), &err);
+    assert_int_equal(hsp_st_count(x), hsp_st_count(y));
+    assert_true(hsp_st_count(x) > 20);
+    for (size_t k = 0; k < hsp_st_count(x); k++) {
+        const struct hsp_st_entry *e = hsp_st_at(x, k), *f = hsp_st_find(y, e->name);
+        assert_non_null(f);
+        size_t bytes = (size_t)(e->end - e->begin);
+        double *p = malloc(bytes + 1), *q = malloc(bytes + 1), diff = 0.0;
+        assert_ok(hsp_st_read(x, e, 0, p, bytes, &err), &err);
+        assert_ok(hsp_st_read(y, f, 0, q, bytes, &err), &err);
+        for (size_t j = 0; j < bytes / 8; j++) {
+            norm += p[j] * p[j];
+            diff += (p[j] - q[j]) * (p[j] - q[j]);
+        }
+        worst = fmax(worst, diff);
+        free(p);
+        free(q);
+    }
+    hsp_st_close(x);
+    hsp_st_close(y);
+    return sqrt(worst / norm);
+}
+
+static void runs_have_one_curve(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir(), a[300], b[300];
+    struct curve one, many;
+    run(dir, PLANS[0].plan, "one", &one);
+    run(dir, PLANS[N_PLANS - 1].plan, "many", &many);
+    for (uint32_t t = 0; t < 30; t++) {
+        assert_near(many.loss[t], one.loss[t], 1e-9 * one.loss[t]);
+        assert_near(many.val[t], one.val[t], 1e-9 * fabs(one.val[t]));
+        assert_int_equal(one.val[t] >= 0.0, t % 4 == 0 || t == 29);
+    }
+    assert_true(one.loss[29] < one.loss[0] - 0.1);
+    sprintf(a, "%s/one.grads", dir);
+    sprintf(b, "%s/many.grads", dir);
+    assert_true(file_difference(a, b) < 1e-11);
+    sprintf(a, "%s/one/final/model.safetensors", dir);
+    sprintf(b, "%s/many/final/model.safetensors", dir);
+    assert_true(file_difference(a, b) < 1e-9);
+    sprintf(a, "%s/one/final/config.json", dir);
+    assert_int_equal(access(a, R_OK), 0);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpt_equals_one_device),
+        cmocka_unit_test(mlp_equals_one_device),
+        cmocka_unit_test(single_precision_too),
+        cmocka_unit_test(runs_have_one_curve),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

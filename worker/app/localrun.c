@@ -1,0 +1,201 @@
+#include "worker/app/localrun.h"
+
+#include <inttypes.h> /* PRId64 */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "worker/comm/loop/loopcomm.h"
+
+struct rank {
+    struct hsp_local *l;
+    uint32_t k;
+    struct hsp_comm *comm;
+    struct hsp_backend *backend;
+    struct hsp_engine *engine;
+    void *slot[2];
+    pthread_t thread;
+    uint64_t from, to;
+    enum hsp_status status;
+    struct hsp_err err;
+};
+
+struct hsp_local {
+    struct hsp_local_opts o;
+    struct rank *rank;
+};
+
+static enum hsp_status rank_open(struct rank *r, struct hsp_err *err)
+{
+    const struct hsp_local_opts *o = &r->l->o;
+    const struct hsp_program *p = &o->programs[r->k];
+    size_t bytes = ((size_t)p->bind.state_bytes + 127) / 64 * 64;
+    for (int k = 0; k < 2; k++) {
+        r->slot[k] = aligned_alloc(64, bytes);
+        if (!r->slot[k]) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu bytes of state", bytes);
+        }
+    }
+    hsp_state_init(p, r->slot[0]);
+    enum hsp_status st = o->init ? hsp_state_import(p, o->init, r->slot[0], err) : HSP_OK;
+    if (st == HSP_OK) {
+        st = hsp_backend_cpu_open(o->threads, &r->backend, err);
+    }
+    if (st == HSP_OK) {
+        struct hsp_engine_opts e = {.program = p,
+                                    .backend = r->backend,
+                                    .comm = r->comm,
+                                    .text = o->text,
+                                    .slot = {r->slot[0], r->slot[1]}};
+        if (o->hooks) {
+            e.hooks = o->hooks(o->ctx, r->k);
+        }
+        st = hsp_engine_open(&e, &r->engine, err);
+    }
+    return st;
+}
+
+enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local **ret,
+                               struct hsp_err *err)
+{
+    struct hsp_local *l = calloc(1, sizeof(*l));
+    struct hsp_comm **comm = calloc(o->n, sizeof(struct hsp_comm *));
+    struct rank *rank = calloc(o->n, sizeof(*rank));
+    enum hsp_status st = HSP_OK;
+    if (!l || !comm || !rank) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u ranks", o->n);
+    } else {
+        st = hsp_loop_open(o->n, comm, err);
+    }
+    if (st != HSP_OK) {
+        free(l);
+        free(comm);
+        free(rank);
+        return st;
+    }
+    *l = (struct hsp_local){.o = *o, .rank = rank};
+    for (uint32_t k = 0; k < o->n; k++) {
+        rank[k] = (struct rank){.l = l, .k = k, .comm = comm[k]};
+    }
+    free(comm);
+    for (uint32_t k = 0; k < o->n && st == HSP_OK; k++) {
+        if (rank_open(&rank[k], err) != HSP_OK) {
+            st = hsp_err_wrap(err, "rank %u", k);
+        }
+    }
+    if (st != HSP_OK) {
+        hsp_local_close(l);
+        return st;
+    }
+    *ret = l;
+    return HSP_OK;
+}
+
+struct hsp_local *hsp_local_close(struct hsp_local *l)
+{
+    if (!l) {
+        return NULL;
+    }
+    for (uint32_t k = 0; k < l->o.n; k++) {
+        struct rank *r = &l->rank[k];
+        hsp_engine_close(r->engine);
+        r->comm->ops->close(r->comm);
+        if (r->backend) {
+            r->backend->close(r->backend);
+        }
+        free(r->slot[0]);
+        free(r->slot[1]);
+    }
+    free(l->rank);
+    free(l);
+    return NULL;
+}
+
+static void *rank_main(void *arg)
+{
+    struct rank *r = arg;
+    const struct hsp_local_opts *o = &r->l->o;
+    r->status = HSP_OK;
+    for (uint64_t t = r->from; t < r->to && r->status == HSP_OK; t++) {
+        struct hsp_step_result res;
+        r->status = hsp_engine_step(r->engine, t, &res, &r->err);
+        if (r->status == HSP_OK && o->on_step) {
+            r->status = o->on_step(o->ctx, r->k, &res, &r->err);
+        }
+    }
+    if (r->status != HSP_OK) {
+        hsp_engine_abort(r->engine); /* ends the others */
+    }
+    return NULL;
+}
+
+/* The error that began it: a rank that merely lost a peer says nothing about the cause. */
+static enum hsp_status first_error(const struct hsp_local *l, struct hsp_err *err)
+{
+    const struct rank *worst = NULL;
+    for (uint32_t k = 0; k < l->o.n; k++) {
+        const struct rank *r = &l->rank[k];
+        bool echo = r->status == HSP_EPEER || r->status == HSP_ECANCELED;
+        if (r->status != HSP_OK &&
+            (!worst || (!echo && (worst->status == HSP_EPEER || worst->status == HSP_ECANCELED)))) {
+            worst = r;
+        }
+    }
+    if (!worst) {
+        return HSP_OK;
+    }
+    if (err) {
+        *err = worst->err;
+    }
+    (void)hsp_err_wrap(err, "rank %u", worst->k);
+    return worst->status;
+}
+
+enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, struct hsp_err *err)
+{
+    uint32_t started = 0;
+    int rc = 0;
+    for (; started < l->o.n; started++) {
+        struct rank *r = &l->rank[started];
+        r->from = from;
+        r->to = to;
+        rc = pthread_create(&r->thread, NULL, rank_main, r);
+        if (rc != 0) {
+            break;
+        }
+    }
+    if (rc != 0) {
+        for (uint32_t k = 0; k < l->o.n; k++) {
+            hsp_engine_abort(l->rank[k].engine);
+        }
+    }
+    for (uint32_t k = 0; k < started; k++) {
+        (void)pthread_join(l->rank[k].thread, NULL);
+    }
+    return rc != 0 ? hsp_err_set(err, HSP_ENOMEM, rc, "no thread for rank %u", started)
+                   : first_error(l, err);
+}
+
+void *hsp_local_slot(const struct hsp_local *l, uint32_t rank, unsigned slot)
+{
+    return l->rank[rank].slot[slot];
+}
+
+const struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank)
+{
+    return l->rank[rank].engine;
+}
+
+enum hsp_status hsp_local_text(const struct hsp_program_file *f, struct hsp_text *ret,
+                               struct hsp_err *err)
+{
+    if (f->data_path[0] != '\0') {
+        return hsp_text_open(f->data_path, ret, err);
+    }
+    const struct hsp_data_bind *d = &f->programs[0].bind.data;
+    uint64_t window = (uint64_t)d->sequence + 1;
+    uint64_t n = 8 * window * ((uint64_t)d->global_batch + d->eval_seqs + 8);
+    if (d->validation_fraction > 0.0) {
+        n += (uint64_t)(2.0 * (double)window / d->validation_fraction);
+    }
+    return hsp_text_synthetic(d->seed, d->vocab, n, ret, err);
+}

@@ -1,0 +1,42 @@
+/* All ranks of one plan as threads of this process, over comm/loop.
+ *
+ * Role:      under --run and --verify.
+ * Threads:   hsp_local_run blocks; hooks and on_step run on threads of the ranks.
+ * Ownership: programs and text are borrowed; state memory, engines and backends are owned.
+ */
+#ifndef HSP_LOCALRUN_H
+#define HSP_LOCALRUN_H
+#include "worker/exec/engine.h"
+#include "worker/exec/stateinit.h"
+
+struct hsp_local_opts {
+    uint32_t n;
+    const struct hsp_program *programs; /* by rank */
+    const struct hsp_text *text;
+    const struct hsp_st_reader *init; /* parameters to begin with; NULL: drawn */
+    int threads;                      /* of each rank's backend */
+    void *ctx;                        /* of the two below; both may be NULL */
+    struct hsp_engine_hooks (*hooks)(void *ctx, uint32_t rank);
+    /* After each step of @rank. */
+    enum hsp_status (*on_step)(void *ctx, uint32_t rank, const struct hsp_step_result *r,
+                               struct hsp_err *err);
+};
+
+struct hsp_local; /* opaque */
+
+/* State of version 0 is in slot 0 on return. */
+enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local **ret,
+                               struct hsp_err *err);
+/* Steps [from, to). The first error of any rank; the others are ended by it. */
+enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, struct hsp_err *err);
+struct hsp_local *hsp_local_close(struct hsp_local *l); /* NULL is fine; returns NULL */
+
+void *hsp_local_slot(const struct hsp_local *l, uint32_t rank, unsigned slot);
+/* For hooks: valid once the run began. */
+const struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank);
+
+/* Text of a program file: its data path, or made-up text when that is empty. */
+enum hsp_status hsp_local_text(const struct hsp_program_file *f, struct hsp_text *ret,
+                               struct hsp_err *err);
+
+#endif

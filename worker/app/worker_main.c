@@ -1,0 +1,105 @@
+/* hspmd-worker: its options, and which of its lives they ask for. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/str.h"
+#include "worker/app/runfile.h"
+
+enum mode { MODE_NONE, MODE_RUN, MODE_VERIFY };
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* X(letter, name, argument or "", help) */
+#define OPTIONS(X)                                                                         \
+    X('r', "run", "FILE", "train all ranks of a program file in this process")             \
+    X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one") \
+    X('s', "steps", "N", "stop after N steps (default: as the job says)")                  \
+    X('o', "out", "DIR", "write DIR/final and DIR/metrics.jsonl")                          \
+    X('m', "metrics", "FILE", "write one line of JSON per step")                           \
+    X('g', "dump-gradients", "FILE", "write the mean gradients of step 0 (safetensors)")   \
+    X('t', "threads", "N", "compute threads of each rank (default: processors / ranks)")   \
+    X('q', "quiet", "", "no line per step on standard output")                             \
+    X('h', "help", "", "print this text")                                                  \
+    X('V', "version", "", "print the version")
+
+static const struct option LONG[] = {
+#define X(letter, name, arg, help) {name, (arg)[0] ? required_argument : no_argument, NULL, letter},
+    OPTIONS(X)
+#undef X
+        {NULL, 0, NULL, 0}};
+
+static void print_help(FILE *f)
+{
+    (void)fprintf(f, "usage: hspmd-worker --run FILE [OPTION]...\n"
+                     "       hspmd-worker --verify FILE [OPTION]...\n\n");
+#define X(letter, name, arg, help) (void)fprintf(f, "  --%-15s %-5s %s\n", name, arg, help);
+    OPTIONS(X)
+#undef X
+}
+
+/* Reads the options. Returns an exit status to end with at once, or -1 to go on. */
+static int read_options(int argc, char **argv, enum mode *mode, struct hsp_run_opts *o)
+{
+    int c;
+    uint64_t n;
+    while ((c = getopt_long(argc, argv, "", LONG, NULL)) != -1) {
+        switch (c) {
+        case 'r':
+        case 'v':
+            if (*mode != MODE_NONE) {
+                (void)fprintf(stderr, "hspmd-worker: one of --run and --verify, once\n");
+                return EXIT_USAGE;
+            }
+            *mode = c == 'r' ? MODE_RUN : MODE_VERIFY;
+            o->file = optarg;
+            break;
+        case 's':
+        case 't':
+            if (!hsp_parse_u64(optarg, &n) || n == 0 || (c == 't' && n > 1024)) {
+                (void)fprintf(stderr, "hspmd-worker: %s is not a number of %s\n", optarg,
+                              c == 's' ? "steps" : "threads");
+                return EXIT_USAGE;
+            }
+            if (c == 's') {
+                o->steps = n;
+            } else {
+                o->threads = (int)n;
+            }
+            break;
+        case 'o': o->out = optarg; break;
+        case 'm': o->metrics = optarg; break;
+        case 'g': o->gradients = optarg; break;
+        case 'q': o->quiet = true; break;
+        case 'h': print_help(stdout); return 0;
+        case 'V': (void)printf("hspmd-worker %s\n", PACKAGE_VERSION); return 0;
+        default: (void)fprintf(stderr, "try: hspmd-worker --help\n"); return EXIT_USAGE;
+        }
+    }
+    if (*mode == MODE_NONE || optind != argc) {
+        (void)fprintf(stderr, "hspmd-worker: %s%s\ntry: hspmd-worker --help\n",
+                      optind != argc ? "unexpected argument " : "--run or --verify is missing",
+                      optind != argc ? argv[optind] : "");
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    struct hsp_run_opts o = {0};
+    enum mode mode = MODE_NONE;
+    struct hsp_err err = {0};
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of a write, not a death */
+    int rc = read_options(argc, argv, &mode, &o);
+    if (rc >= 0) {
+        return rc;
+    }
+    enum hsp_status st = mode == MODE_RUN ? hsp_run_file(&o, &err) : hsp_verify_file(&o, &err);
+    if (st != HSP_OK) {
+        (void)fprintf(stderr, "hspmd-worker: %s\n", err.msg);
+        return EXIT_FAILED;
+    }
+    return 0;
+}
