@@ -194,6 +194,10 @@ static enum hsp_status set_up(const struct hsp_graph *g, const struct hsp_train_
         .arena = arena,
         .err = err,
     };
+    /* a stream has at most HSP_MAX_MICRO micro-batches */
+    while ((uint64_t)ret->search.micro_cap * HSP_MAX_MICRO < t->data.global_batch) {
+        ret->search.micro_cap *= 2;
+    }
     return st;
 }
 

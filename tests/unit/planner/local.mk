@@ -1,17 +1,18 @@
 planner_tests = \
   tests/unit/planner/clusterfile_test \
   tests/unit/planner/jobfile_test \
+  tests/unit/planner/planmemory_test \
   tests/unit/planner/pipeline_test \
   tests/unit/planner/planner_test \
   tests/unit/planner/shares_test \
   tests/unit/planner/work_test
 check_PROGRAMS += $(planner_tests)
 TESTS += $(planner_tests)
-PLANNER_TEST_LIBS = $(TEST_LIBS) daemon/planner/libplanner.a daemon/graph/libgraph.a \
-  proto/layout/liblayout.a proto/op/libop.a $(LP_LIBS) $(TEXT_LIBS)
+PLANNER_TEST_LIBS = $(TEST_LIBS) $(PLANNER_LIBS)
 tests_unit_planner_clusterfile_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_jobfile_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_pipeline_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_planner_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_shares_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_work_test_LDADD = $(PLANNER_TEST_LIBS)
+tests_unit_planner_planmemory_test_LDADD = $(PLANNER_TEST_LIBS)

@@ -1,0 +1,111 @@
+/* Commands of hspmdctl: one file and one row of the table (commands.c) each.
+ *
+ * Role:        what a command sees of the program: its arguments, the global options, where to
+ * write. Purity:      shell. Output:      the answer goes to ctl->out, everything else to ctl->msg.
+ * A failure is one line: what: why (hsp_ctl_fail). JSON carries "apiVersion": "hspmd/v1" and base
+ * units with the unit in the key.
+ */
+#ifndef HSP_COMMAND_H
+#define HSP_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/buf.h"
+#include "proto/base/err.h"
+
+enum hsp_exit {
+    HSP_EXIT_OK = 0,
+    HSP_EXIT_FAILED = 1,
+    HSP_EXIT_USAGE = 2,
+    HSP_EXIT_NO_OBJECT = 3,  /* no such job, node, rank */
+    HSP_EXIT_DENIED = 4,     /* not permitted, not authenticated */
+    HSP_EXIT_NO_DAEMON = 5,  /* cannot reach hspmdd */
+    HSP_EXIT_CONFIG = 6,     /* bad configuration, job, plan or cluster file */
+    HSP_EXIT_IMPOSSIBLE = 7, /* infeasible plan, or not in this state */
+    HSP_EXIT_JOB_FAILED = 8, /* the job itself (wait) */
+    HSP_EXIT_WOULD_CHANGE = 10,
+    HSP_EXIT_TIMED_OUT = 124,
+    HSP_EXIT_INTERRUPTED = 130
+};
+
+enum hsp_format {
+    HSP_FORMAT_TABLE,
+    HSP_FORMAT_JSON,
+    HSP_FORMAT_YAML,
+    HSP_FORMAT_JSONL,
+    HSP_FORMAT_CSV
+};
+
+#define HSP_CTL_MAX_OPTIONS     24
+#define HSP_CTL_MAX_POSITIONALS 64
+
+/* One row gives the parser, the help text and the usage line. */
+struct hsp_option {
+    const char *name; /* long name without dashes */
+    char letter;      /* short name, 0: none */
+    const char *arg;  /* name of its argument, NULL: a flag */
+    const char *help;
+};
+
+struct hsp_ctl {
+    FILE *out, *msg;         /* borrowed */
+    struct hsp_arena *arena; /* of this run */
+    enum hsp_format format;
+    bool headers;        /* of tables */
+    const char *address; /* of hspmdd: HOST:PORT or a socket's path; NULL: the default */
+    uint64_t timeout_ms; /* of network calls */
+    /* arguments of the command */
+    const char *opt[HSP_CTL_MAX_OPTIONS]; /* by row of its option table: NULL absent, "" a flag */
+    int n_pos;
+    const char *pos[HSP_CTL_MAX_POSITIONALS];
+};
+
+struct hsp_command {
+    const char *name;                 /* "compile", "program show" */
+    const char *operands;             /* "JOB", "JOB [STEP]" */
+    const char *summary;              /* one line for the list */
+    const char *help;                 /* paragraphs for `help CMD` */
+    const struct hsp_option *options; /* ends with a row without a name; may be NULL */
+    int min_pos, max_pos;
+    unsigned formats; /* bit mask of enum hsp_format it can write; 0: it takes no -o */
+    int (*run)(struct hsp_ctl *ctl); /* exit code */
+};
+
+/* The table, in the order of the help; ends with a row without a name. */
+extern const struct hsp_command hsp_commands[];
+
+/* One run of the program. argv[0] is the program's name. */
+int hsp_ctl_run(int argc, const char *const *argv, FILE *out, FILE *msg);
+
+/* Usage of one command, or of the program (@c NULL). */
+void hsp_ctl_help(FILE *out, const struct hsp_command *c);
+
+/* The command whose words stand at the front of @words; *ret_used words were taken. */
+const struct hsp_command *hsp_command_find(int n, const char *const *words, int *ret_used);
+
+/* Prints "hspmdctl: <message>" and gives the exit code of the status. */
+int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err);
+enum hsp_exit hsp_exit_of(enum hsp_status st);
+int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Option parsing (options.c): fills @ctl from argv[first..argc) for @c, global options included.
+ * HSP_EINVAL with a message for the user. */
+enum hsp_status hsp_options_parse(struct hsp_ctl *ctl, const struct hsp_command *c, int argc,
+                                  const char *const *argv, struct hsp_err *err);
+/* Index in argv of the first word that is no global option (argc: none). */
+int hsp_options_first_word(int argc, const char *const *argv);
+void hsp_options_print(FILE *out, const struct hsp_option *options);
+extern const struct hsp_option hsp_global_options[];
+
+/* The commands. */
+int hsp_cmd_compile(struct hsp_ctl *ctl);
+int hsp_cmd_plan(struct hsp_ctl *ctl);
+int hsp_cmd_program_show(struct hsp_ctl *ctl);
+int hsp_cmd_graph_show(struct hsp_ctl *ctl);
+int hsp_cmd_version(struct hsp_ctl *ctl);
+int hsp_cmd_help(struct hsp_ctl *ctl);
+
+#endif

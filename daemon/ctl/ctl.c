@@ -1,0 +1,167 @@
+/* One run: find the command, parse its line, run it, tell failures. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "daemon/ctl/command.h"
+#include "proto/base/str.h"
+
+/* A job's graph, plans and programs live here; the largest program files are some hundred MiB. */
+#define ARENA_BYTES ((size_t)4 << 30)
+
+enum hsp_exit hsp_exit_of(enum hsp_status st)
+{
+    switch (st) {
+    case HSP_OK: return HSP_EXIT_OK;
+    case HSP_EPARSE: return HSP_EXIT_CONFIG;
+    case HSP_EPERM:
+    case HSP_EAUTH: return HSP_EXIT_DENIED;
+    case HSP_ENOENT: return HSP_EXIT_NO_OBJECT;
+    case HSP_ECLOSED: return HSP_EXIT_NO_DAEMON;
+    case HSP_EINFEASIBLE:
+    case HSP_ENODEV:
+    case HSP_ESTATE: return HSP_EXIT_IMPOSSIBLE;
+    case HSP_ETIMEDOUT: return HSP_EXIT_TIMED_OUT;
+    case HSP_ECANCELED: return HSP_EXIT_INTERRUPTED;
+    default: return HSP_EXIT_FAILED;
+    }
+}
+
+int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err)
+{
+    (void)fprintf(ctl->msg, "hspmdctl: %s\n", err->msg);
+    return (int)hsp_exit_of(err->code);
+}
+
+int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...)
+{
+    va_list ap;
+    (void)fputs("hspmdctl: ", ctl->msg);
+    va_start(ap, fmt);
+    (void)vfprintf(ctl->msg, fmt, ap);
+    va_end(ap);
+    (void)fputs("; see hspmdctl help\n", ctl->msg);
+    return HSP_EXIT_USAGE;
+}
+
+void hsp_ctl_help(FILE *out, const struct hsp_command *c)
+{
+    if (c != NULL) {
+        (void)fprintf(out, "Usage: hspmdctl %s%s%s%s\n\n%c%s.\n", c->name,
+                      c->options != NULL ? " [OPTIONS]" : "", c->operands[0] != '\0' ? " " : "",
+                      c->operands, c->summary[0] - 'a' + 'A', c->summary + 1);
+        if (c->help[0] != '\0') {
+            (void)fprintf(out, "\n%s\n", c->help);
+        }
+        if (c->options != NULL) {
+            (void)fputs("\nOptions:\n", out);
+            hsp_options_print(out, c->options);
+        }
+        (void)fputs("\nGlobal options: see hspmdctl help.\n", out);
+        return;
+    }
+    (void)fputs("Usage: hspmdctl [OPTIONS] COMMAND ...\n\n"
+                "Trains one model on unequal, unreliable devices.\n\nCommands:\n",
+                out);
+    for (c = hsp_commands; c->name != NULL; c++) {
+        char left[64];
+        (void)snprintf(left, sizeof(left), "%s %s", c->name, c->operands);
+        (void)fprintf(out, "  %-26s  %s\n", left, c->summary);
+    }
+    (void)fputs("\nOptions:\n", out);
+    hsp_options_print(out, hsp_global_options);
+    (void)fputs("\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such object, 4 not permitted,\n"
+                "5 cannot reach hspmdd, 6 bad configuration or job file, 7 infeasible or not in\n"
+                "this state, 8 the job failed, 10 would change things, 124 timed out,\n"
+                "130 interrupted.\n",
+                out);
+}
+
+int hsp_cmd_help(struct hsp_ctl *ctl)
+{
+    int used = 0;
+    const struct hsp_command *c = hsp_command_find(ctl->n_pos, ctl->pos, &used);
+    if (ctl->n_pos > 0 && (c == NULL || used != ctl->n_pos)) {
+        return hsp_ctl_usage(ctl, "no command %s", ctl->pos[0]);
+    }
+    hsp_ctl_help(ctl->out, c);
+    return HSP_EXIT_OK;
+}
+
+int hsp_cmd_version(struct hsp_ctl *ctl)
+{
+    if (ctl->format == HSP_FORMAT_JSON) {
+        (void)fprintf(ctl->out, "{\"apiVersion\":\"hspmd/v1\",\"version\":\"%s\"}\n",
+                      PACKAGE_VERSION);
+    } else {
+        (void)fprintf(ctl->out, "hspmdctl %s\n", PACKAGE_VERSION);
+    }
+    return HSP_EXIT_OK;
+}
+
+/* The nearest first word of any command. */
+static const char *suggestion(const char *word)
+{
+    const char *names[128];
+    size_t n = 0;
+    for (const struct hsp_command *c = hsp_commands; c->name != NULL && n < 128; c++) {
+        names[n++] = c->name;
+    }
+    return hsp_str_nearest(word, names, n);
+}
+
+static int unknown(struct hsp_ctl *ctl, const char *word)
+{
+    const char *near = suggestion(word);
+    return near != NULL ? hsp_ctl_usage(ctl, "no command %s, did you mean %s?", word, near)
+                        : hsp_ctl_usage(ctl, "no command %s", word);
+}
+
+static int run(struct hsp_ctl *ctl, int argc, const char *const *argv)
+{
+    struct hsp_err err = {0};
+    int first = hsp_options_first_word(argc, argv), used = 0;
+    const struct hsp_command *c = hsp_command_find(argc - first, argv + first, &used);
+    if (c == NULL && first < argc) {
+        return unknown(ctl, argv[first]);
+    }
+    /* Global options may stand before the command: everything but its words is its line. */
+    const char **line = hsp_arena_array(ctl->arena, (size_t)argc + 1, sizeof(*line));
+    int n = 0;
+    if (line == NULL) {
+        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "command line");
+        return hsp_ctl_fail(ctl, &err);
+    }
+    for (int i = 1; i < argc; i++) {
+        if (i < first || i >= first + used) {
+            line[n++] = argv[i];
+        }
+    }
+    enum hsp_status st = hsp_options_parse(ctl, c, n, line, &err);
+    if (st == HSP_AGAIN) { /* help or version was asked for and printed */
+        return HSP_EXIT_OK;
+    }
+    if (st != HSP_OK) {
+        return hsp_ctl_usage(ctl, "%s", err.msg);
+    }
+    if (c == NULL) {
+        hsp_ctl_help(ctl->msg, NULL);
+        return HSP_EXIT_USAGE;
+    }
+    return c->run(ctl);
+}
+
+int hsp_ctl_run(int argc, const char *const *argv, FILE *out, FILE *msg)
+{
+    struct hsp_ctl ctl = {.out = out, .msg = msg, .arena = hsp_arena_new(ARENA_BYTES)};
+    if (ctl.arena == NULL) {
+        (void)fputs("hspmdctl: out of memory\n", msg);
+        return HSP_EXIT_FAILED;
+    }
+    int rc = run(&ctl, argc, argv);
+    ctl.arena = hsp_arena_free(ctl.arena);
+    if (fflush(out) != 0 && rc == HSP_EXIT_OK) {
+        (void)fputs("hspmdctl: the answer could not be written\n", msg);
+        rc = HSP_EXIT_FAILED;
+    }
+    return rc;
+}

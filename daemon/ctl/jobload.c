@@ -1,0 +1,106 @@
+/* See jobload.h. */
+#include "daemon/ctl/jobload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/planner/clusterfile.h"
+#include "proto/host/fileio.h"
+
+enum hsp_status hsp_load_text(struct hsp_arena *arena, const char *path, const char **ret,
+                              size_t *ret_len, struct hsp_err *err)
+{
+    uint8_t *data = NULL;
+    size_t len = 0;
+    enum hsp_status st = hsp_file_read(path, HSP_YAML_MAX_BYTES, &data, &len, err);
+    if (st != HSP_OK) {
+        if (err != NULL && st != HSP_ENOMEM) {
+            err->code = HSP_EPARSE;
+        }
+        return st == HSP_ENOMEM ? st : HSP_EPARSE;
+    }
+    *ret = hsp_arena_memdup(arena, data, len + 1);
+    free(data);
+    *ret_len = len;
+    return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "%s", path);
+}
+
+static enum hsp_status load_annotations(struct hsp_arena *arena, struct hsp_loaded *l,
+                                        struct hsp_err *err)
+{
+    const struct hsp_strs *names = &l->job->annotations;
+    const char *slash = strrchr(l->path, '/');
+    int dir = slash != NULL ? (int)(slash - l->path) + 1 : 0;
+    l->plans = hsp_arena_array(arena, names->n, sizeof(*l->plans));
+    if (l->plans == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "%s", l->path);
+    }
+    for (size_t i = 0; i < names->n; i++) {
+        const char *name = names->items[i];
+        const char *path =
+            name[0] == '/' ? name : hsp_arena_printf(arena, "%.*s%s", dir, l->path, name);
+        if (path == NULL) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "%s", l->path);
+        }
+        l->plans[i].name = path;
+        enum hsp_status st = hsp_load_text(arena, path, &l->plans[i].text, &l->plans[i].len, err);
+        if (st != HSP_OK) {
+            (void)hsp_err_wrap(err, "%s: annotations", l->path);
+            return st;
+        }
+        l->n_plans++;
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_load_job(struct hsp_arena *arena, const char *path, struct hsp_loaded *ret,
+                             struct hsp_err *err)
+{
+    *ret = (struct hsp_loaded){.path = path};
+    enum hsp_status st = hsp_load_text(arena, path, &ret->text, &ret->len, err);
+    if (st == HSP_OK) {
+        st = hsp_job_parse(ret->text, ret->len, path, arena, &ret->job, err);
+    }
+    if (st == HSP_OK) {
+        st = load_annotations(arena, ret, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_graph_build(&ret->job->model, &ret->g, err);
+        if (st != HSP_OK) {
+            (void)hsp_err_wrap(err, "%s: model", path);
+            st = err != NULL && st == HSP_EINVAL ? (err->code = HSP_EPARSE) : st;
+        }
+    }
+    return st;
+}
+
+void hsp_loaded_fini(struct hsp_loaded *l)
+{
+    l->g = hsp_graph_free(l->g);
+}
+
+enum hsp_status hsp_load_cluster(struct hsp_arena *arena, const char *path,
+                                 struct hsp_cluster_desc *ret, struct hsp_err *err)
+{
+    const char *text = NULL;
+    size_t len = 0;
+    enum hsp_status st = hsp_load_text(arena, path, &text, &len, err);
+    return st == HSP_OK ? hsp_cluster_desc_parse(text, len, path, arena, ret, err) : st;
+}
+
+enum hsp_status hsp_load_plan(struct hsp_arena *arena, const struct hsp_loaded *l, const char *path,
+                              struct hsp_plan **ret, struct hsp_err *err)
+{
+    struct hsp_plan_text t = {.name = path};
+    uint32_t index = 0;
+    enum hsp_status st = hsp_load_text(arena, path, &t.text, &t.len, err);
+    if (st == HSP_OK) {
+        st = hsp_annotations_pick(1, &t, l->g, l->job->train.data.global_batch, UINT32_MAX, arena,
+                                  ret, &index, err);
+    }
+    if (st == HSP_EINVAL && err != NULL) { /* a plan that does not fit the model: a bad file */
+        err->code = HSP_EPARSE;
+        st = HSP_EPARSE;
+    }
+    return st;
+}

@@ -1,0 +1,38 @@
+/* What several commands need of a job: its file, its graph, its plan files, a cluster.
+ *
+ * Purity:    shell (reads files).
+ * Ownership: texts and specs in the arena given; the graph is freed by hsp_loaded_fini. */
+#ifndef HSP_JOBLOAD_H
+#define HSP_JOBLOAD_H
+
+#include "daemon/planner/jobfile.h"
+#include "daemon/planner/planner.h"
+
+struct hsp_loaded {
+    const char *path;
+    const char *text; /* of the job file */
+    size_t len;
+    const struct hsp_job_spec *job;
+    struct hsp_graph *g; /* owned */
+    uint32_t n_plans;
+    struct hsp_plan_text *plans; /* of annotations, in order */
+};
+
+/* A whole file as text. HSP_EPARSE ("exit code 6") also when it cannot be read. */
+enum hsp_status hsp_load_text(struct hsp_arena *arena, const char *path, const char **ret,
+                              size_t *ret_len, struct hsp_err *err);
+
+/* Job file, annotation files beside it, graph. */
+enum hsp_status hsp_load_job(struct hsp_arena *arena, const char *path, struct hsp_loaded *ret,
+                             struct hsp_err *err);
+void hsp_loaded_fini(struct hsp_loaded *l);
+
+/* Cluster file. */
+enum hsp_status hsp_load_cluster(struct hsp_arena *arena, const char *path,
+                                 struct hsp_cluster_desc *ret, struct hsp_err *err);
+
+/* One plan file, parsed and checked against the job. */
+enum hsp_status hsp_load_plan(struct hsp_arena *arena, const struct hsp_loaded *l, const char *path,
+                              struct hsp_plan **ret, struct hsp_err *err);
+
+#endif

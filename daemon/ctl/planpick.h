@@ -1,0 +1,23 @@
+/* Which plan a dry run or compilation uses: the given one, an annotation, or the planner's.
+ *
+ * Purity: shell (reads the plan file). */
+#ifndef HSP_PLANPICK_H
+#define HSP_PLANPICK_H
+
+#include "daemon/ctl/jobload.h"
+
+struct hsp_pick {
+    const char *plan_path;    /* --plan, NULL none */
+    const char *cluster_path; /* --cluster, NULL none */
+    const char *exclude;      /* comma-separated device names, NULL none */
+    bool no_zero;
+};
+
+/* *ret_cluster: the described one, else default cores, as many as the plan has ranks (1 for the
+ * planner). *ret_source: "plan-a.yaml" or "planner". */
+enum hsp_status hsp_pick_plan(struct hsp_arena *arena, const struct hsp_loaded *l,
+                              const struct hsp_pick *how, struct hsp_cluster_desc *ret_cluster,
+                              struct hsp_planned *ret, const char **ret_source,
+                              struct hsp_err *err);
+
+#endif

@@ -1,0 +1,253 @@
+#include "tests/lib/testlib.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/ctl/command.h"
+
+struct room {
+    char *dir;
+    char *out, *msg; /* of the last run */
+    size_t n_out, n_msg;
+    int rc;
+};
+
+static int setup(void **state)
+{
+    struct room *r = calloc(1, sizeof(*r));
+    r->dir = hsp_test_tmpdir();
+    *state = r;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct room *r = *state;
+    hsp_test_rmdir(r->dir);
+    free(r->dir);
+    free(r->out);
+    free(r->msg);
+    free(r);
+    return 0;
+}
+
+/* Runs a command line given as words; "@x" stands for the file x in the test's folder. */
+static void run(struct room *r, const char *const *words)
+{
+    const char *argv[16] = {"hspmdctl"};
+    char path[12][512];
+    int argc = 1;
+    for (; words[argc - 1] != NULL; argc++) {
+        const char *w = words[argc - 1];
+        if (w[0] == '@') {
+            (void)snprintf(path[argc], sizeof(path[argc]), "%s/%s", r->dir, w + 1);
+            w = path[argc];
+        }
+        argv[argc] = w;
+    }
+    free(r->out);
+    free(r->msg);
+    FILE *out = open_memstream(&r->out, &r->n_out), *msg = open_memstream(&r->msg, &r->n_msg);
+    r->rc = hsp_ctl_run(argc, argv, out, msg);
+    (void)fclose(out);
+    (void)fclose(msg);
+}
+#define RUN(r, ...) run((r), (const char *const[]){__VA_ARGS__, NULL})
+
+static void put(struct room *r, const char *name, const char *text)
+{
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/%s", r->dir, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    (void)fclose(f);
+}
+
+static const char job[] =
+    "apiVersion: hspmd/v1\nname: tiny\n"
+    "model: {family: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, tied_head: true}\n"
+    "data: {path: /tmp/x}\n"
+    "train: {steps: 2, global_batch: 12, optimizer: {name: adamw, lr: 1e-3}}\n";
+
+static const char cluster[] = "apiVersion: hspmd/v1\nkind: cluster\n"
+                              "nodes: [{name: a, devices: [{speed: 1e-2}, {speed: 5e-3}]}, {name: "
+                              "b, devices: [{speed: 1e-2}]}]\n";
+
+static const char two[] =
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 12, micro_batches: 3, "
+    "stages: [{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}]}]}";
+
+static void help_comes_from_the_table(void **state)
+{
+    struct room *r = *state;
+    RUN(r, "help");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    for (const struct hsp_command *c = hsp_commands; c->name != NULL; c++) {
+        assert_non_null(strstr(r->out, c->name));
+        int used = 0;
+        const char *words[2] = {c->name, NULL};
+        if (strchr(c->name, ' ') == NULL) {
+            assert_ptr_equal(hsp_command_find(1, words, &used), c);
+        }
+    }
+    char *all = strdup(r->out);
+    RUN(r, "--help");
+    assert_string_equal(r->out, all);
+    free(all);
+    RUN(r, "help", "program", "show");
+    assert_non_null(strstr(r->out, "--rank N"));
+    RUN(r, "program", "show", "-h");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->out, "Usage: hspmdctl program show [OPTIONS] FILE"));
+    RUN(r, "version", "-o", "json");
+    assert_non_null(strstr(r->out, "\"apiVersion\":\"hspmd/v1\""));
+}
+
+static void wrong_lines_are_usage_errors(void **state)
+{
+    struct room *r = *state;
+    static const struct {
+        const char *words[5], *msg;
+    } cases[] = {
+        {{"plam", NULL}, "hspmdctl: no command plam, did you mean plan?; see hspmdctl help\n"},
+        {{"plan", NULL}, "hspmdctl: plan takes JOB; see hspmdctl help\n"},
+        {{"plan", "a", "--cluter", "x", NULL},
+         "hspmdctl: unknown option --cluter; see hspmdctl help\n"},
+        {{"plan", "a", "--cluster", NULL},
+         "hspmdctl: option --cluster needs a value: FILE; see hspmdctl help\n"},
+        {{"plan", "a", "-o", "xml", NULL},
+         "hspmdctl: output format xml: this command writes table, json, yaml; see hspmdctl help\n"},
+        {{"plan", "a", "--no-zero=1", NULL},
+         "hspmdctl: option --no-zero takes no value; see hspmdctl help\n"},
+        {{"compile", "a", NULL}, "hspmdctl: compile needs -o FILE; see hspmdctl help\n"},
+        {{"version", "--timeout", "3", NULL},
+         "hspmdctl: timeout 3 is not a time like 500ms, 10s, 2m; see hspmdctl help\n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        run(r, cases[i].words);
+        assert_string_equal(r->msg, cases[i].msg);
+        assert_int_equal(r->rc, HSP_EXIT_USAGE);
+        assert_int_equal(r->n_out, 0);
+    }
+    RUN(r, "--no-headers");
+    assert_int_equal(r->rc, HSP_EXIT_USAGE);
+}
+
+static void plan_prints_who_gets_what(void **state)
+{
+    struct room *r = *state;
+    put(r, "job.yaml", job);
+    put(r, "c.yaml", cluster);
+    RUN(r, "plan", "@job.yaml", "--cluster", "@c.yaml", "-o", "json");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    cJSON *o = cJSON_Parse(r->out);
+    assert_non_null(o);
+    int sequences = 0;
+    const cJSON *rank = NULL;
+    cJSON_ArrayForEach(rank, cJSON_GetObjectItem(o, "ranks"))
+    {
+        sequences += cJSON_GetObjectItem(rank, "sequences")->valueint;
+        assert_true(cJSON_GetObjectItem(rank, "memory_bytes")->valuedouble > 0);
+    }
+    assert_true(sequences >= 12);
+    assert_true(cJSON_GetObjectItem(o, "step_seconds")->valuedouble > 0);
+    cJSON_Delete(o);
+    RUN(r, "-otable", "plan", "-c", "@c.yaml", "@job.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->out, "DEVICE"));
+    assert_non_null(strstr(r->out, "a/0"));
+    assert_non_null(strstr(r->out, "rejected:"));
+    RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-x", "a/0,a/1");
+    assert_null(strstr(r->out, "a/0"));
+    RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-x", "a/7");
+    assert_int_equal(r->rc, HSP_EXIT_NO_OBJECT);
+    RUN(r, "plan", "@job.yaml");
+    assert_non_null(strstr(r->out, "local/0"));
+}
+
+static void yaml_output_is_an_annotation(void **state)
+{
+    struct room *r = *state;
+    char with[1024];
+    put(r, "job.yaml", job);
+    put(r, "c.yaml", cluster);
+    RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-o", "yaml");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    put(r, "p.yaml", r->out);
+    (void)snprintf(with, sizeof(with), "%sannotations: [p.yaml]\n", job);
+    put(r, "job2.yaml", with);
+    RUN(r, "plan", "@job2.yaml", "-c", "@c.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->out, "p.yaml)"));
+    RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "--plan", "@p.yaml");
+    assert_non_null(strstr(r->out, "given plan"));
+}
+
+static void compile_writes_programs_that_show_prints(void **state)
+{
+    struct room *r = *state;
+    put(r, "job.yaml", job);
+    put(r, "two.yaml", two);
+    RUN(r, "compile", "@job.yaml", "-o", "@f", "--plan", "@two.yaml", "--verify", "--out", "x");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->msg, "2 programs of tiny"));
+    RUN(r, "program", "show", "@f");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->out, "program rank 0 of 2"));
+    assert_non_null(strstr(r->out, "program rank 1 of 2"));
+    RUN(r, "program", "show", "@f", "--rank=1");
+    assert_null(strstr(r->out, "program rank 0 of 2"));
+    RUN(r, "program", "show", "@f", "-r2");
+    assert_int_equal(r->rc, HSP_EXIT_NO_OBJECT);
+    assert_string_equal(r->msg, "hspmdctl: no rank 2, the file has 2\n");
+    RUN(r, "program", "show", "@f", "--unsharded");
+    assert_non_null(strstr(r->out, "program rank 0 of 1"));
+    RUN(r, "program", "show", "@job.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    RUN(r, "graph", "show", "@job.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->out, "backward:"));
+}
+
+static void bad_files_are_configuration_errors(void **state)
+{
+    struct room *r = *state;
+    char with[1024];
+    RUN(r, "plan", "@missing.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    put(r, "bad.yaml", "apiVersion: hspmd/v1\nnam: x\n");
+    RUN(r, "plan", "@bad.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    assert_non_null(strstr(r->msg, "bad.yaml:2:1: unknown key \"nam\", did you mean \"name\"?\n"));
+    put(r, "job.yaml", job);
+    put(r, "wrong.yaml",
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 12, "
+        "micro_batches: 1, stages: [{layers: 3, ranks: [0]}]}]}");
+    RUN(r, "compile", "@job.yaml", "-o", "@f", "--plan", "@wrong.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    (void)snprintf(with, sizeof(with), "%sannotations: [nowhere.yaml]\n", job);
+    put(r, "job2.yaml", with);
+    RUN(r, "plan", "@job2.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    put(r, "small.yaml",
+        "{apiVersion: hspmd/v1, kind: cluster, nodes: [{name: a, devices: [{memory: 1MiB}]}]}");
+    RUN(r, "plan", "@job.yaml", "-c", "@small.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_IMPOSSIBLE);
+    assert_non_null(strstr(r->msg, "largest worker offers 1.0 MiB"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(help_comes_from_the_table, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(plan_prints_who_gets_what, setup, teardown),
+        cmocka_unit_test_setup_teardown(yaml_output_is_an_annotation, setup, teardown),
+        cmocka_unit_test_setup_teardown(compile_writes_programs_that_show_prints, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_files_are_configuration_errors, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);
+}

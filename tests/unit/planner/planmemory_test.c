@@ -1,0 +1,173 @@
+/* The memory the planner predicts against the memory the compiler lays out: never less, and not
+ * far above, or devices would be refused that could have run the plan. */
+#include "tests/lib/testlib.h"
+
+#include <stdio.h>
+
+#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/planner.h"
+
+struct example {
+    const char *name, *family;
+    bool tied;
+    uint32_t batch;
+    const char *plan;
+};
+
+static const struct example examples[] = {
+    {"one device", "gpt", true, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, micro_batches: 2, "
+     "stages: [{layers: 6, ranks: [0]}]}]}"},
+    {"one device, many micro-batches", "gpt", false, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, micro_batches: 16, "
+     "stages: [{layers: 6, ranks: [0]}]}]}"},
+    {"data parallel", "gpt", true, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 12, micro_batches: 2, "
+     "stages: [{layers: 6, ranks: [0]}]}, {sequences: 4, micro_batches: 1, stages: [{layers: 6, "
+     "ranks: [1]}]}]}"},
+    {"data parallel, ZeRO-1", "gpt", true, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 1, streams: [{sequences: 12, "
+     "micro_batches: 2, stages: [{layers: 6, ranks: [0]}]}, {sequences: 4, micro_batches: 1, "
+     "stages: [{layers: 6, ranks: [1]}]}]}"},
+    {"tensor group", "gpt", true, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 4, "
+     "stages: [{layers: 6, ranks: [0, 1], tensor: [3, 1]}]}]}"},
+    {"pipeline", "gpt", true, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 8, "
+     "stages: [{layers: 3, ranks: [0]}, {layers: 2, ranks: [1]}, {layers: 1, ranks: [2]}]}]}"},
+    {"pipeline, untied", "gpt", false, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 8, "
+     "stages: [{layers: 2, ranks: [0]}, {layers: 4, ranks: [1]}]}]}"},
+    {"two depths", "gpt", true, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 10, micro_batches: 5, "
+     "stages: [{layers: 4, ranks: [0, 1], tensor: [1, 1]}, {layers: 2, ranks: [2]}]}, {sequences: "
+     "6, micro_batches: 3, stages: [{layers: 6, ranks: [3]}]}]}"},
+    {"mlp", "mlp", false, 64,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 48, micro_batches: 6, "
+     "stages: [{layers: 6, ranks: [0]}]}, {sequences: 16, micro_batches: 2, stages: [{layers: 6, "
+     "ranks: [1]}]}]}"},
+};
+
+static void compare(const struct example *x, struct hsp_arena *arena)
+{
+    struct hsp_err err = {0};
+    struct hsp_graph *g = NULL;
+    struct hsp_model_spec spec = {.layers = 6,
+                                  .hidden = 128,
+                                  .heads = x->family[0] == 'g' ? 4 : 0,
+                                  .vocab = 256,
+                                  .sequence = 64,
+                                  .tied_head = x->tied,
+                                  .dtype = HSP_F32};
+    memcpy(spec.family, x->family, strlen(x->family) + 1);
+    assert_ok(hsp_graph_build(&spec, &g, &err), &err);
+    struct hsp_train_spec t = {
+        .hyper = {.steps = 1, .lr = 1e-3, .optimizer = HSP_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.99},
+        .data = {.seed = 1,
+                 .global_batch = x->batch,
+                 .sequence = 64,
+                 .eval_seqs = x->batch,
+                 .validation_every = 1,
+                 .validation_fraction = 0.1,
+                 .next_token_only = x->family[0] == 'm',
+                 .vocab = 256},
+        .eps = 1e-8};
+    struct hsp_device_desc dev[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        dev[i] = hsp_device_default("a/0", 0, 1);
+    }
+    struct hsp_cluster_desc c = {.n = 4, .dev = dev};
+    struct hsp_plan *plan = NULL;
+    struct hsp_plan_text text = {x->name, x->plan, strlen(x->plan)};
+    struct hsp_planned p;
+    struct hsp_program_file f;
+    uint32_t index = 0;
+    assert_ok(hsp_annotations_pick(1, &text, g, x->batch, 4, arena, &plan, &index, &err), &err);
+    assert_ok(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &p, &err), &err);
+    assert_ok(hsp_compile(g, plan, &t, arena, &f, &err), &err);
+    for (uint32_t r = 0; r < f.n; r++) {
+        const struct hsp_binding *b = &f.programs[r].bind;
+        double want = (double)(b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
+        double got = (double)p.plan->memory_bytes[r];
+        if (got < want || got > 1.6 * want) {
+            print_error("%s, rank %u: predicted %.0f, compiled %.0f (state %lld/%lld)\n", x->name,
+                        r, got, want, (long long)p.cost.rank[r].state_bytes,
+                        2 * (long long)b->state_bytes);
+        }
+        assert_true(got >= want);
+        assert_true(got <= 1.6 * want);
+        assert_near((double)p.cost.rank[r].state_bytes / (double)(2 * b->state_bytes), 1, 0.02);
+    }
+    hsp_graph_free(g);
+}
+
+static void prediction_bounds_the_compiled_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
+        struct hsp_arena *arena = hsp_arena_new(512 << 20);
+        compare(&examples[i], arena);
+        hsp_arena_free(arena);
+    }
+}
+
+/* The plan the planner writes is a plan file that says the same again. */
+static void planned_plans_are_plan_files(void **state)
+{
+    (void)state;
+    struct hsp_arena *arena = hsp_arena_new(512 << 20);
+    struct hsp_err err = {0};
+    struct hsp_graph *g = NULL;
+    struct hsp_model_spec spec = {.family = "gpt",
+                                  .layers = 6,
+                                  .hidden = 128,
+                                  .heads = 4,
+                                  .vocab = 256,
+                                  .sequence = 64,
+                                  .dtype = HSP_F32};
+    assert_ok(hsp_graph_build(&spec, &g, &err), &err);
+    for (int64_t mib = 24; mib <= 96; mib += 12) {
+        struct hsp_device_desc dev[5];
+        struct hsp_train_spec t = {.hyper = {.steps = 1, .optimizer = HSP_OPT_ADAMW},
+                                   .data = {.global_batch = 20, .sequence = 64}};
+        struct hsp_cluster_desc c = {.n = 5,
+                                     .dev = dev,
+                                     .same_node = {.latency_us = 20, .us_per_byte = 1e-4},
+                                     .cross = {.latency_us = 40, .us_per_byte = 4e-4}};
+        for (uint32_t i = 0; i < 5; i++) {
+            dev[i] = hsp_device_default("a/0", i / 2, 1.0 / (i + 1));
+            dev[i].mem_bytes = mib << 20;
+        }
+        struct hsp_planned p;
+        struct hsp_plan *again = NULL;
+        struct hsp_buf b;
+        uint32_t index = 0;
+        enum hsp_status st = hsp_plan_make(g, &t, &c, NULL, arena, &p, &err);
+        if (st != HSP_OK) {
+            assert_int_equal(st, HSP_EINFEASIBLE);
+            continue;
+        }
+        assert_ok(hsp_plan_check(p.plan, g, 20, &err), &err);
+        hsp_buf_init(&b, 1 << 20);
+        hsp_plan_dump(p.plan, &b);
+        struct hsp_plan_text text = {"again", hsp_buf_cstr(&b), b.len};
+        assert_ok(hsp_annotations_pick(1, &text, g, 20, 5, arena, &again, &index, &err), &err);
+        assert_int_equal(again->n_ranks, p.plan->n_ranks);
+        assert_int_equal(again->streams[0].sequences, p.plan->streams[0].sequences);
+        assert_status(
+            hsp_annotations_pick(1, &text, g, 20, p.plan->n_ranks - 1, arena, &again, &index, &err),
+            HSP_ENOENT);
+        hsp_buf_fini(&b);
+    }
+    hsp_graph_free(g);
+    hsp_arena_free(arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prediction_bounds_the_compiled_memory),
+        cmocka_unit_test(planned_plans_are_plan_files),
+    };
+    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}
