@@ -25,7 +25,7 @@ static void told(struct hsp_cluster *c, const struct hsp_admin_event *a, const c
     }
 }
 
-static const char *spec_fault(struct hsp_cluster *c, const struct hsp_job_spec *s)
+static const char *spec_fault(struct hsp_cluster *c, const struct hsp_job_terms *s)
 {
     const struct hsp_job *j = s->name != NULL ? hsp_cluster_job_by_name(c, s->name) : NULL;
     if (s->name == NULL || !hsp_name_valid(s->name)) {
@@ -65,7 +65,7 @@ static bool make_room(struct hsp_cluster *c)
 
 static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
-    const struct hsp_job_spec *s = &a->spec;
+    const struct hsp_job_terms *s = &a->spec;
     const char *fault = spec_fault(c, s);
     if (fault != NULL) {
         reply(c, a, HSP_EINVAL, 0, fault);

@@ -10,7 +10,7 @@
 #include "daemon/cluster/clusterint.h"
 #include "proto/base/vec.h"
 
-static bool piece_held(const struct hsp_piece *p, uint64_t version,
+static bool piece_held(const struct hsp_shard_piece *p, uint64_t version,
                        const struct hsp_state_piece *held, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
