@@ -372,7 +372,8 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
                               .n_peers = a->n_peers,
                               .init_from = job->init_from,
                               .config_json = job->config_json,
-                              .ckpt_keep = job->ckpt_keep};
+                              .ckpt_keep = job->ckpt_keep,
+                              .term = job->term};
     struct hsp_state_table none = {0};
     struct hsp_buf tpl, binding;
     memcpy(pkg.kinds, p->kinds, sizeof pkg.kinds);
@@ -393,7 +394,7 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
         st = rows_for(member ? &p->copies : &none, peer, false, arena, &pkg.copies, err);
     }
     if (st == HSP_OK) {
-        st = rows_for(member ? &t->gather : &none, peer, peer == 0, arena, &pkg.gather, err);
+        st = rows_for(member ? &t->gather : &none, peer, member, arena, &pkg.gather, err);
     }
     if (st == HSP_OK && member) {
         st = encode_program(&p->programs.programs[peer], &tpl, &binding, &pkg, err);

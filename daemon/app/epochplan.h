@@ -41,6 +41,7 @@ struct hsp_epoch_plan *hsp_epoch_plan_free(
 struct hsp_package_job {
     const char *init_from, *config_json;
     uint32_t ckpt_keep;
+    uint64_t term;
 };
 
 /* The tables of one epoch, shared by its packages. */

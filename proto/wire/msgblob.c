@@ -62,6 +62,7 @@ enum hsp_status hsp_package_encode(const struct hsp_package *p, struct hsp_buf *
     hsp_buf_str(out, p->init_from);
     hsp_buf_str(out, p->config_json);
     hsp_buf_u32(out, p->ckpt_keep);
+    hsp_buf_u64(out, p->term);
     hsp_buf_blob(out, p->tpl, p->tpl_len);
     hsp_buf_blob(out, p->binding, p->binding_len);
     return out->failed
@@ -192,6 +193,7 @@ enum hsp_status hsp_package_decode(const uint8_t *data, size_t len, struct hsp_a
     p.init_from = hsp_cur_str(&c, TEXT_MAX, arena);
     p.config_json = hsp_cur_str(&c, TEXT_MAX, arena);
     p.ckpt_keep = hsp_cur_u32(&c);
+    p.term = hsp_cur_u64(&c);
     p.tpl = hsp_cur_blob(&c, len, &p.tpl_len);
     p.binding = hsp_cur_blob(&c, len, &p.binding_len);
     if (!hsp_cur_done(&c)) {

@@ -61,6 +61,7 @@ struct hsp_package {
     const char *init_from; /* safetensors for a fresh start, "" none */
     const char *config_json; /* the model's keys, for config.json */
     uint32_t ckpt_keep;
+    uint64_t term; /* of the daemon that made this epoch; stands in manifests */
 };
 
 /* HSP_ELIMIT: over a limit or the buffer's maximum. */

@@ -1,4 +1,4 @@
-noinst_LIBRARIES += worker/app/libworkerconfig.a
+noinst_LIBRARIES += worker/app/libworkerconfig.a worker/app/libexecutor.a
 worker_app_libworkerconfig_a_SOURCES = \
   worker/app/worker_config.c worker/app/worker_config.h
 WORKERCONFIG_LIBS = worker/app/libworkerconfig.a $(TEXT_LIBS)
@@ -17,3 +17,16 @@ sbin_PROGRAMS += hspmd-worker
 hspmd_worker_SOURCES = worker/app/worker_main.c
 hspmd_worker_LDADD = $(WORKERAPP_LIBS)
 EXTRA_DIST += worker/app/README.md
+
+worker_app_libexecutor_a_SOURCES = \
+  worker/app/audit.c worker/app/audit.h \
+  worker/app/chan.c worker/app/chan.h \
+  worker/app/epoch.c worker/app/epoch.h \
+  worker/app/epochkeep.c \
+  worker/app/epochmove.c \
+  worker/app/epochout.c \
+  worker/app/epochstate.c \
+  worker/app/epochtrain.c \
+  worker/app/executor.c worker/app/executor.h \
+  worker/app/metricslog.c worker/app/metricslog.h \
+  worker/app/segname.c worker/app/segname.h

@@ -16,9 +16,9 @@ static enum hsp_status map_file(int fd, const char *path, struct hsp_text *ret, 
     if (fstat(fd, &sb) != 0) {
         return hsp_err_set(err, HSP_EIO, errno, "%s", path);
     }
-    if (!S_ISREG(sb.st_mode) || sb.st_size <= 0 || (uint64_t)sb.st_size > HSP_TEXT_MAX) {
+    if (!S_ISREG(sb.st_mode) || sb.st_size <= 0 || (uint64_t)sb.st_size > HSP_TEXTFILE_MAX) {
         return hsp_err_set(err, HSP_EINVAL, 0, "%s is not a text file of 1 to %" PRIu64 " bytes",
-                           path, HSP_TEXT_MAX);
+                           path, HSP_TEXTFILE_MAX);
     }
     void *p = mmap(NULL, (size_t)sb.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) {
@@ -43,7 +43,7 @@ enum hsp_status hsp_text_open(const char *path, struct hsp_text *ret, struct hsp
 enum hsp_status hsp_text_synthetic(uint64_t seed, uint32_t vocab, uint64_t n_bytes,
                                    struct hsp_text *ret, struct hsp_err *err)
 {
-    if (n_bytes == 0 || n_bytes > HSP_TEXT_MAX || vocab == 0) {
+    if (n_bytes == 0 || n_bytes > HSP_TEXTFILE_MAX || vocab == 0) {
         return hsp_err_set(err, HSP_EINVAL, 0, "made-up text of %" PRIu64 " bytes", n_bytes);
     }
     uint8_t *p = malloc((size_t)n_bytes);

@@ -4,14 +4,14 @@
  * Purity:    shell (maps a file).
  * Threads:   immutable after open.
  * Ownership: the text owns its bytes. The file must not shrink while it is mapped (SIGBUS).
- * Bounds:    HSP_TEXT_MAX bytes.
+ * Bounds:    HSP_TEXTFILE_MAX bytes.
  */
 #ifndef HSP_TEXTFILE_H
 #define HSP_TEXTFILE_H
 #include "proto/base/hash.h"
 #include "proto/program/sheet.h"
 
-#define HSP_TEXT_MAX (UINT64_C(1) << 42)
+#define HSP_TEXTFILE_MAX (UINT64_C(1) << 42)
 
 struct hsp_text {
     const uint8_t *data;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utime.h>
 
 #include "tests/unit/state/statelib.h"
 #include "worker/state/segment.h"
@@ -311,6 +312,11 @@ static void scanning_and_sweeping(void **state)
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     assert_int_equal(fclose(f), 0);
+    (void)hsp_segment_scan(*state, &info, &n, &err);
+    free(info);
+    assert_int_equal(access(path, F_OK), 0); /* its creator may be at work */
+    const struct utimbuf old = {.actime = 1, .modtime = 1};
+    assert_int_equal(utime(path, &old), 0);
     struct hsp_segment_key k2 = key_of(2, 0);
     flip_bit(file_of(*state, &k2), 4100, 3);
     assert_ok(hsp_segment_scan(*state, &info, &n, &err), &err);

@@ -1,0 +1,505 @@
+/* Life of an epoch: build, wait for the word, fetch, train. See epoch.h.
+ *
+ *   BUILDING --READY sent--> READY --START or hand-over--> MOVING --STARTED sent--> RUNNING
+ *   RUNNING --all steps done--> SERVING     RUNNING --switched--> LEFT      MOVING (source) -->
+ * SERVING any of them --error or cancel--> FAILED
+ *
+ * In FAILED no thread but the run thread on its way out is left, and that writes nothing any more.
+ */
+#include "worker/app/epoch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "worker/app/segname.h"
+#include "worker/exec/stateinit.h"
+
+#define EPOCH_ARENA \
+    ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
+
+static void set_phase(struct hsp_epoch *e, enum hsp_epoch_phase phase)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->phase = phase;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+static void poke(int event_fd)
+{
+    uint64_t one = 1;
+    if (write(event_fd, &one, sizeof one) < 0) {
+        return; /* the counter is full: whoever reads it is being woken anyway */
+    }
+}
+
+/* On a mesh's I/O thread: a peer broke. The control thread acts. */
+static void on_peer_lost(void *ctx, uint32_t rank, const char *why)
+{
+    struct hsp_epoch *e = ctx;
+    (void)pthread_mutex_lock(&e->lock);
+    if (!e->lost) {
+        e->lost = true;
+        e->lost_peer = rank;
+        (void)snprintf(e->lost_why, sizeof e->lost_why, "%s: %s",
+                       rank < e->pkg.n_peers ? e->pkg.peers[rank].name : "?", why);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    poke(e->env->wake_fd);
+}
+
+static void send_msg(struct hsp_epoch *e, struct hsp_msg *m)
+{
+    struct hsp_err err = {0};
+    m->epoch = e->number;
+    if (hsp_chan_send(e->env->chan, m, &err) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report %s: %s",
+                hsp_msg_name(m->type), err.msg);
+    }
+}
+
+/* ---- build ---- */
+
+struct failure {
+    enum hsp_fact_kind fact;
+    uint64_t amount;
+    uint32_t peer;
+};
+
+static enum hsp_status decode(struct hsp_epoch *e, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_package_decode(e->msg.blob, e->msg.blob_len, e->arena, &e->pkg, err);
+    if (st == HSP_OK && (e->pkg.n_peers != e->p->n_peers || e->p->rank >= e->p->n_peers)) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "PREPARE and its package disagree about the peers");
+    }
+    if (st != HSP_OK || e->source) {
+        return st;
+    }
+    st = hsp_template_decode(e->pkg.tpl, e->pkg.tpl_len, e->arena, &e->prog.tpl, err);
+    if (st == HSP_OK) {
+        st = hsp_binding_decode(e->pkg.binding, e->pkg.binding_len, &e->prog.tpl, e->arena,
+                                &e->prog.bind, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_program_check(&e->prog, err);
+    }
+    if (st == HSP_OK &&
+        (e->prog.bind.rank != e->p->rank || e->prog.bind.n_ranks != e->p->n_ranks)) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "the binding is for rank %u of %u", e->prog.bind.rank,
+                         e->prog.bind.n_ranks);
+    }
+    return st;
+}
+
+static uint64_t memory_needed(const struct hsp_epoch *e)
+{
+    const struct hsp_binding *b = &e->prog.bind;
+    uint64_t n = (uint64_t)(b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
+    for (uint32_t i = 0; i < e->n_copies; i++) {
+        n += 2 * (uint64_t)hsp_segment_area_bytes(e->copies[i].seg[0]);
+    }
+    return n;
+}
+
+static enum hsp_status take_memory(struct hsp_epoch *e, struct failure *f, struct hsp_err *err)
+{
+    f->fact = HSP_FACT_OUT_OF_MEMORY;
+    enum hsp_status st = hsp_epoch_open_segments(e, err);
+    if (st != HSP_OK) {
+        f->amount = (uint64_t)(2 * e->prog.bind.state_bytes);
+        return st;
+    }
+    uint64_t need = e->mem_bytes = memory_needed(e);
+    if (need > e->env->mem_bytes) {
+        f->amount = need - e->env->mem_bytes;
+        return hsp_err_set(err, HSP_ENOMEM, 0,
+                           "needs %" PRIu64 " bytes, the device offers %" PRIu64, need,
+                           e->env->mem_bytes);
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status open_text(struct hsp_epoch *e, struct hsp_err *err)
+{
+    if (e->source || e->p->data_path[0] == '\0') {
+        return HSP_OK;
+    }
+    enum hsp_status st = hsp_text_open(e->p->data_path, &e->text, err);
+    if (st == HSP_OK) {
+        e->has_text = true;
+        e->data_digest = hsp_text_digest(&e->text);
+    }
+    return st;
+}
+
+static enum hsp_status connect_mesh(struct hsp_epoch *e, bool state, struct hsp_err *err)
+{
+    struct hsp_mesh_peer *peers = calloc(e->pkg.n_peers, sizeof *peers);
+    uint32_t n = state ? e->pkg.n_peers : e->p->n_ranks;
+    if (peers == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u peers", n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        peers[i] = (struct hsp_mesh_peer){e->pkg.peers[i].name, e->pkg.peers[i].address};
+    }
+    /* Two meshes per epoch, so that copies never stand between a step and its gradients. */
+    struct hsp_mesh_params params = {.job = e->p->job,
+                                     .epoch = 2 * e->number + (state ? 1 : 0),
+                                     .rank = e->p->rank,
+                                     .n = n,
+                                     .peers = peers,
+                                     .timeout_ms = e->env->connect_ms,
+                                     .cancel_fd = e->cancel_fd,
+                                     .on_peer_lost = on_peer_lost,
+                                     .ctx = e};
+    memcpy(params.key, e->p->key, sizeof params.key);
+    struct hsp_comm *comm = NULL;
+    enum hsp_status st = hsp_mesh_connect(e->env->listener, &params, &comm, err);
+    free(peers);
+    (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
+    *(state ? &e->state : &e->data) = comm;
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+static enum hsp_status build(struct hsp_epoch *e, struct failure *f, struct hsp_err *err)
+{
+    f->fact = HSP_FACT_BAD_PROGRAM;
+    enum hsp_status st = decode(e, err);
+    if (st == HSP_OK && !e->source) {
+        st = take_memory(e, f, err);
+    }
+    if (st == HSP_OK) {
+        f->fact = HSP_FACT_NO_DATA;
+        st = open_text(e, err);
+    }
+    if (st == HSP_OK) {
+        f->fact = HSP_FACT_CANNOT_CONNECT;
+        st = e->source ? HSP_OK : connect_mesh(e, false, err);
+    }
+    return st == HSP_OK ? connect_mesh(e, true, err) : st;
+}
+
+static void tell_failure(struct hsp_epoch *e, const struct failure *f, const struct hsp_err *err)
+{
+    struct hsp_msg m = {.type = HSP_MSG_PREPARE_FAILED,
+                        .u.failed = {.job = e->p->job,
+                                     .device = e->env->device,
+                                     .fact = (uint32_t)f->fact,
+                                     .amount = f->amount,
+                                     .peer = e->lost ? e->lost_peer : f->peer,
+                                     .reason = err->msg}};
+    send_msg(e, &m);
+}
+
+static void tell_ready(struct hsp_epoch *e)
+{
+    struct hsp_msg m = {.type = HSP_MSG_READY,
+                        .u.ready = {.job = e->p->job,
+                                    .device = e->env->device,
+                                    .mem_bytes = e->mem_bytes,
+                                    .data_bytes = e->has_text ? e->text.n_bytes : 0,
+                                    .data_digest = e->data_digest}};
+    send_msg(e, &m);
+}
+
+/* ---- state at the start ---- */
+
+/* Versions above @version in the layout of this epoch never happened. */
+static void void_above(struct hsp_epoch *e, uint64_t version)
+{
+    for (int slot = 0; slot < 2; slot++) {
+        if (hsp_segment_version(e->seg[slot]) != HSP_NO_VERSION &&
+            hsp_segment_version(e->seg[slot]) > version) {
+            hsp_segment_unseal(e->seg[slot]);
+        }
+        for (uint32_t i = 0; i < e->n_copies; i++) {
+            struct hsp_segment *s = e->copies[i].seg[slot];
+            if (hsp_segment_version(s) != HSP_NO_VERSION && hsp_segment_version(s) > version) {
+                hsp_segment_unseal(s);
+            }
+        }
+    }
+}
+
+static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
+{
+    struct hsp_segment *s = e->seg[0];
+    enum hsp_status st = HSP_OK;
+    hsp_segment_unseal(s);
+    hsp_state_init(&e->prog, hsp_segment_area(s));
+    if (e->pkg.init_from[0] != '\0') {
+        struct hsp_st_reader *r = NULL;
+        st = hsp_st_open(e->pkg.init_from, &r, err);
+        if (st == HSP_OK) {
+            st = hsp_state_import(&e->prog, r, hsp_segment_area(s), err);
+        }
+        (void)hsp_st_close(r);
+    }
+    if (st == HSP_OK) {
+        hsp_segment_seal(s, 0);
+    }
+    return st;
+}
+
+static enum hsp_status get_state(struct hsp_epoch *e, uint64_t *version, uint64_t *bytes,
+                                 struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    if (e->p->mode == HSP_MODE_SWITCH) {
+        st = hsp_epoch_learn_version(e, version, err);
+    }
+    if (st == HSP_OK) {
+        set_phase(e, HSP_EPOCH_MOVING);
+        poke(e->env->wake_fd); /* from here on this is the running epoch */
+    }
+    if (st == HSP_OK && !e->source) {
+        void_above(e, *version);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    switch ((enum hsp_epoch_mode)e->p->mode) {
+    case HSP_MODE_FRESH: return e->source ? HSP_OK : make_fresh(e, err);
+    case HSP_MODE_RESTORE: return e->source ? HSP_OK : hsp_epoch_restore(e, *version, err);
+    case HSP_MODE_SWITCH:
+    case HSP_MODE_RECOVER: return hsp_epoch_fetch(e, *version, bytes, err);
+    }
+    return hsp_err_set(err, HSP_EPROTO, 0, "unknown mode %u of an epoch", e->p->mode);
+}
+
+/* ---- the run thread ---- */
+
+/* Waits for the word to go. False: cancelled. A joiner of a switch goes on at once: the running
+ * epoch's members tell it the version when they have it. */
+static bool await_go(struct hsp_epoch *e, uint64_t *version)
+{
+    bool joiner = e->p->mode == HSP_MODE_SWITCH && !e->pkg.peers[e->p->rank].voted;
+    (void)pthread_mutex_lock(&e->lock);
+    while (!e->go && !joiner && !e->cancelled) {
+        (void)pthread_cond_wait(&e->cond, &e->lock);
+    }
+    *version = e->go_version;
+    bool ok = !e->cancelled;
+    (void)pthread_mutex_unlock(&e->lock);
+    return ok;
+}
+
+static double now_ms(void)
+{
+    return (double)hsp_clock_ns() * 1e-6;
+}
+
+static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_err *err)
+{
+    uint64_t bytes = 0;
+    /* A joiner's clock starts with the version it is told; before that it has only waited. */
+    double t0 = now_ms();
+    enum hsp_status st = get_state(e, version, &bytes, err);
+    if (st == HSP_OK) {
+        struct hsp_msg m = {.type = HSP_MSG_STARTED,
+                            .u.started = {.job = e->p->job,
+                                          .device = e->env->device,
+                                          .step = *version,
+                                          .transfer_ms = now_ms() - t0,
+                                          .transfer_bytes = bytes}};
+        send_msg(e, &m);
+    }
+    return st;
+}
+
+static enum hsp_status serve_or_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    if (e->source) {
+        set_phase(e, HSP_EPOCH_SERVING);
+        return HSP_OK;
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    e->sealed = e->stable = version;
+    e->phase = e->cancelled ? HSP_EPOCH_FAILED : HSP_EPOCH_RUNNING;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (pthread_create(&e->keeper, NULL, hsp_epoch_keeper, e) != 0) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "cannot start a thread");
+    }
+    e->has_keeper = true;
+    return hsp_epoch_train(e, version, err);
+}
+
+/* The epoch has broken: say so once, unless we were told to stop. */
+static void report_break(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err,
+                         bool before_start)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool tell = !e->cancelled && !e->told;
+    e->told = true;
+    uint32_t peer = e->lost ? e->lost_peer : HSP_MSG_RANKS;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (!tell) {
+        return;
+    }
+    bool hopeless = st == HSP_ESTATE || st == HSP_ENOSPC;
+    struct hsp_msg lost = {.type = HSP_MSG_PEER_LOST,
+                           .u.lost = {.job = e->p->job,
+                                      .device = e->env->device,
+                                      .peer = peer,
+                                      .before_start = before_start,
+                                      .reason = e->lost ? e->lost_why : err->msg}};
+    struct hsp_msg fail = {
+        .type = HSP_MSG_JOB_FAILED,
+        .u.jobfail = {.job = e->p->job, .device = e->env->device, .reason = err->msg}};
+    hsp_log(e->env->log, HSP_LOG_WARN, "executor", "epoch %" PRIu64 " of job %u broke: %s",
+            e->number, e->p->job, e->lost ? e->lost_why : err->msg);
+    send_msg(e, hopeless ? &fail : &lost);
+}
+
+static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool before_start = e->phase == HSP_EPOCH_READY;
+    e->phase = HSP_EPOCH_FAILED;
+    (void)pthread_mutex_unlock(&e->lock);
+    hsp_epoch_abort(e);
+    report_break(e, st, err, before_start);
+}
+
+static void *run_thread(void *arg)
+{
+    struct hsp_epoch *e = arg;
+    struct hsp_err err = {0};
+    struct failure f = {.peer = HSP_MSG_RANKS};
+    uint64_t version = 0;
+    enum hsp_status st = build(e, &f, &err);
+    if (st != HSP_OK) {
+        set_phase(e, HSP_EPOCH_FAILED);
+        if (st != HSP_ECANCELED) {
+            tell_failure(e, &f, &err);
+        }
+        return NULL;
+    }
+    set_phase(e, HSP_EPOCH_READY);
+    tell_ready(e);
+    if (!await_go(e, &version)) {
+        set_phase(e, HSP_EPOCH_FAILED);
+        return NULL;
+    }
+    st = start(e, &version, &err);
+    if (st == HSP_OK) {
+        st = serve_or_train(e, version, &err);
+    }
+    if (st != HSP_OK) {
+        fail(e, st, &err);
+    }
+    return NULL;
+}
+
+/* ---- open, go, cancel, close ---- */
+
+enum hsp_status hsp_epoch_open(const struct hsp_exec_env *env, const struct hsp_msg *m,
+                               struct hsp_epoch **ret, struct hsp_err *err)
+{
+    struct hsp_epoch *e = calloc(1, sizeof *e);
+    enum hsp_status st = HSP_OK;
+    if (e == NULL || (e->arena = hsp_arena_new(EPOCH_ARENA)) == NULL) {
+        free(e);
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for an epoch");
+    }
+    e->env = env;
+    e->number = m->epoch;
+    e->confirmed = e->checkpoint_at = HSP_NO_VERSION;
+    (void)pthread_mutex_init(&e->lock, NULL); /* cannot fail on Linux */
+    (void)pthread_cond_init(&e->cond, NULL);
+    e->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (e->cancel_fd < 0) {
+        st = hsp_err_set(err, HSP_EIO, errno, "cannot make an event descriptor");
+    } else {
+        st = hsp_msg_clone(m, e->arena, &e->msg, err);
+    }
+    if (st == HSP_OK) {
+        e->p = &e->msg.u.prepare;
+        e->source = e->p->rank >= e->p->n_ranks;
+        e->has_run = pthread_create(&e->run, NULL, run_thread, e) == 0;
+        st = e->has_run ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "cannot start a thread");
+    }
+    if (st != HSP_OK) {
+        return hsp_epoch_close(e), st;
+    }
+    *ret = e;
+    return HSP_OK;
+}
+
+void hsp_epoch_go(struct hsp_epoch *e, uint64_t version)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    if (!e->go) {
+        e->go = true;
+        e->go_version = version;
+    }
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+void hsp_epoch_abort(struct hsp_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_comm *comm[2] = {e->data, e->state};
+    struct hsp_engine *engine = e->engine;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+    if (engine != NULL) {
+        hsp_engine_abort(engine);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (comm[i] != NULL) {
+            comm[i]->ops->abort(comm[i]);
+        }
+    }
+}
+
+void hsp_epoch_cancel(struct hsp_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->cancelled = true;
+    (void)pthread_mutex_unlock(&e->lock);
+    poke(e->cancel_fd);
+    hsp_epoch_abort(e);
+}
+
+struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e)
+{
+    if (e == NULL) {
+        return NULL;
+    }
+    if (e->cancel_fd >= 0) {
+        hsp_epoch_cancel(e);
+    }
+    if (e->has_run) {
+        (void)pthread_join(e->run, NULL); /* fails only for threads that are not ours */
+    }
+    if (e->has_keeper) {
+        (void)pthread_join(e->keeper, NULL);
+    }
+    e->engine = hsp_engine_close(e->engine);
+    for (int i = 0; i < 2; i++) {
+        struct hsp_comm *c = i == 0 ? e->data : e->state;
+        if (c != NULL) {
+            c->ops->close(c);
+        }
+    }
+    hsp_epoch_close_segments(e);
+    if (e->has_text) {
+        hsp_text_close(&e->text);
+    }
+    if (e->cancel_fd >= 0) {
+        (void)close(e->cancel_fd);
+    }
+    (void)pthread_cond_destroy(&e->cond);
+    (void)pthread_mutex_destroy(&e->lock);
+    (void)hsp_arena_free(e->arena);
+    free(e);
+    return NULL;
+}

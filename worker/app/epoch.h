@@ -1,0 +1,138 @@
+/* One epoch of one job on one device, from PREPARE to its end.
+ *
+ * Role:      made and closed by the executor's control thread (executor.c). Its *run thread* builds
+ * the program and the meshes, waits for the word to go, fetches the state, and trains; its *keeper
+ *            thread* makes the promised copies of every sealed version and the checkpoints.
+ * Threads:   fields under `lock` are shared by the three threads and signalled by `cond`;
+ * everything else belongs to the run thread until it has ended. The data mesh is used by the run
+ * thread (the engine), the state mesh by the run thread until `started`, then by the keeper.
+ * Ownership: the epoch owns its arena, meshes, mapped segments, engine and threads.
+ * Contract:  worker/agent/README.md, "What an executor must do".
+ */
+#ifndef HSP_EPOCH_H
+#define HSP_EPOCH_H
+#include <pthread.h>
+#include <stdatomic.h>
+#include "proto/host/log.h"
+#include "proto/wire/msg.h"
+#include "proto/wire/msgblob.h"
+#include "worker/app/chan.h"
+#include "worker/comm/mesh/mesh.h"
+#include "worker/exec/engine.h"
+#include "worker/exec/pace.h"
+#include "worker/state/segment.h"
+
+/* What all epochs of one executor share; set up once by the control thread. */
+struct hsp_exec_env {
+    const char *state_dir, *node;
+    uint32_t device;
+    double speed;          /* of a core; 0: not paced */
+    uint64_t mem_bytes;    /* offered to jobs */
+    uint64_t connect_ms;   /* for a mesh to stand */
+    const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
+    struct hsp_backend *backend;
+    struct hsp_mesh_listener *listener;
+    struct hsp_chan *chan;
+    struct hsp_log *log;
+    int wake_fd; /* eventfd that wakes the control thread */
+};
+
+enum hsp_epoch_phase {
+    HSP_EPOCH_BUILDING, /* PREPARE is being answered */
+    HSP_EPOCH_READY,    /* READY sent; waits for the word to go */
+    HSP_EPOCH_MOVING,   /* fetching the state */
+    HSP_EPOCH_RUNNING,
+    HSP_EPOCH_SERVING, /* a source that has sent its rows; or all steps are done */
+    HSP_EPOCH_LEFT,    /* switched to the next one; kept until that has voted once */
+    HSP_EPOCH_FAILED   /* building failed, or broken: sealed */
+};
+
+/* A second copy kept here for another rank. */
+struct hsp_epoch_copy {
+    uint32_t owner;
+    struct hsp_segment *seg[2];
+};
+
+struct hsp_epoch {
+    const struct hsp_exec_env *env;
+    struct hsp_arena *arena;
+    struct hsp_msg msg;            /* the PREPARE, cloned */
+    const struct hsp_m_prepare *p; /* in it */
+    uint64_t number;
+    struct hsp_package pkg;
+    struct hsp_program prog; /* members */
+    bool source;
+    struct hsp_text text;
+    bool has_text;
+    struct hsp_digest data_digest; /* of the text */
+    uint64_t mem_bytes;            /* taken */
+    struct hsp_comm *data, *state;
+    struct hsp_segment *seg[2]; /* own home, by version mod 2 */
+    uint32_t n_copies;          /* ranks that copy to me */
+    struct hsp_epoch_copy *copies;
+    struct hsp_engine *engine;
+    pthread_t run, keeper;
+    bool has_run, has_keeper;
+    int cancel_fd;   /* eventfd: gives up connecting */
+    int64_t vote_ns; /* when the last vote passed; the engine's communication thread only */
+
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    enum hsp_epoch_phase phase;
+    bool cancelled; /* by the control thread: stop */
+    bool lost;      /* a peer broke */
+    bool told;      /* PEER_LOST was sent */
+    uint32_t lost_peer;
+    char lost_why[160];
+    struct hsp_epoch
+        *next; /* the prepared epoch we are armed for; stays open as long as this one */
+    bool go;   /* start or hand-over has come */
+    uint64_t go_version;
+    uint64_t armed;         /* epoch to put into vote records, 0 none */
+    bool want_checkpoint;   /* rank 0: in the next vote record */
+    uint64_t sealed;        /* newest sealed version */
+    uint64_t confirmed;     /* newest version whose copies are confirmed; HSP_NO_VERSION: none */
+    uint64_t stable;        /* newest version known to be stable */
+    uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
+    bool checkpoint_asked;  /* by a vote record, not by the calendar */
+    bool voted;             /* a vote of this epoch has passed */
+    bool no_more_versions;  /* the keeper may end */
+};
+
+/* Clones @m and starts the run thread, which answers READY or PREPARE_FAILED. HSP_ENOMEM. */
+enum hsp_status hsp_epoch_open(const struct hsp_exec_env *env, const struct hsp_msg *m,
+                               struct hsp_epoch **ret, struct hsp_err *err);
+/* Cancels, joins all threads, closes meshes and segments. When it returns nothing of this epoch can
+ * write memory any more. NULL allowed; returns NULL. */
+struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e);
+
+/* Says stop to every thread and operation of the epoch; does not wait. */
+void hsp_epoch_cancel(struct hsp_epoch *e);
+/* The same for operations only: what a break does. */
+void hsp_epoch_abort(struct hsp_epoch *e);
+/* START, or the hand-over of the running epoch: begin with @version. */
+void hsp_epoch_go(struct hsp_epoch *e, uint64_t version);
+
+/* ---- shared by the files of the epoch (epoch*.c) ---- */
+
+/* epochstate.c: segments. */
+char *hsp_epoch_job_key(uint32_t job, char buf[64]);
+enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err);
+void hsp_epoch_close_segments(struct hsp_epoch *e);
+/* epochmove.c: rows over the state mesh. */
+enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
+                                struct hsp_err *err);
+enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version,
+                                        struct hsp_err *err);
+enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+/* epochkeep.c: copies and checkpoints, on the keeper thread. */
+void *hsp_epoch_keeper(void *arg);
+/* epochout.c: gathering, final model, checkpoints, restore. */
+enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_err *err);
+enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
+                                     struct hsp_err *err);
+enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+/* epochtrain.c: steps and their hooks, on the run thread. */
+enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,108 @@
+/* The keeper thread: second copies of every version, and checkpoints. See epoch.h.
+ *
+ * On every rank the order is the same: checkpoint of version t (its vote has passed), then copies
+ * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
+ * A vote waits for its version's copies, so a checkpoint is read before its slot is written again.
+ */
+#include <inttypes.h>
+
+#include "worker/app/epoch.h"
+
+enum work { WORK_COPY, WORK_CHECKPOINT, WORK_END };
+
+/* What to do next, and with which version. */
+static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *ret_version,
+                           bool *ret_asked)
+{
+    enum work w = WORK_END;
+    (void)pthread_mutex_lock(&e->lock);
+    for (;;) {
+        if (e->cancelled || e->lost || e->phase == HSP_EPOCH_FAILED) {
+            break;
+        }
+        if (e->checkpoint_at != HSP_NO_VERSION) {
+            w = WORK_CHECKPOINT;
+            *ret_version = e->checkpoint_at;
+            *ret_asked = e->checkpoint_asked;
+            e->checkpoint_at = HSP_NO_VERSION;
+            break;
+        }
+        if (e->sealed >= next_copy && e->phase != HSP_EPOCH_LEFT) {
+            w = WORK_COPY;
+            *ret_version = next_copy;
+            break;
+        }
+        if (e->no_more_versions || e->phase == HSP_EPOCH_LEFT) {
+            break;
+        }
+        (void)pthread_cond_wait(&e->cond, &e->lock);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return w;
+}
+
+static void confirm(struct hsp_epoch *e, uint64_t version)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->confirmed = version;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+static enum hsp_status checkpoint(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    int64_t t0 = hsp_clock_ns();
+    uint64_t bytes = 0;
+    struct hsp_err why = {0};
+    enum hsp_status st = hsp_epoch_checkpoint(e, version, &bytes, &why);
+    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
+                        .epoch = e->number,
+                        .u.ckpt = {.job = e->p->job,
+                                   .step = version,
+                                   .complete = st == HSP_OK,
+                                   .bytes = bytes,
+                                   .seconds = (double)(hsp_clock_ns() - t0) * 1e-9,
+                                   .reason = st == HSP_OK ? "" : why.msg}};
+    bool dead = st == HSP_EPEER || st == HSP_ECANCELED || st == HSP_EPROTO;
+    if (dead && err != NULL) {
+        *err = why;
+    }
+    if (e->p->rank == 0 && !dead) {
+        struct hsp_err lost = {0};
+        if (hsp_chan_send(e->env->chan, &m, &lost) != HSP_OK) {
+            hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report a checkpoint: %s",
+                    lost.msg);
+        }
+    }
+    return dead ? st : HSP_OK; /* a full disk stops no training: the report says it */
+}
+
+void *hsp_epoch_keeper(void *arg)
+{
+    struct hsp_epoch *e = arg;
+    struct hsp_err err = {0};
+    uint64_t next_copy, version = 0;
+    bool asked = false;
+    enum hsp_status st = HSP_OK;
+    enum work w;
+    (void)pthread_mutex_lock(&e->lock);
+    next_copy = e->sealed;
+    (void)pthread_mutex_unlock(&e->lock);
+    while (st == HSP_OK && (w = next_work(e, next_copy, &version, &asked)) != WORK_END) {
+        if (w == WORK_CHECKPOINT) {
+            st = checkpoint(e, version, &err);
+            continue;
+        }
+        st = hsp_epoch_copy_version(e, version, &err);
+        if (st == HSP_OK) {
+            confirm(e, version);
+            next_copy = version + 1;
+        }
+    }
+    if (st != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_INFO, "executor", "copies of epoch %" PRIu64 " end: %s",
+                e->number, err.msg);
+        hsp_epoch_abort(e); /* the steps must not go on without their copies */
+    }
+    return NULL;
+}

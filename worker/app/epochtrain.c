@@ -1,0 +1,234 @@
+/* The steps of an epoch and what happens around them: sealing, votes, reports, the hand-over. See
+ * epoch.h.
+ *
+ * Version t is sealed by the update of step t - 1, copied by the keeper, and becomes stable when
+ * vote t has passed; only then is the slot of version t - 1 opened for writing (architecture D9).
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/app/audit.h"
+#include "worker/app/epoch.h"
+#include "worker/app/metricslog.h"
+
+#define FLAG_CHECKPOINT 1u /* of rank 0's vote record: write the version of this vote */
+#define CHANNEL_FINAL   0x7ffffff0u
+
+/* Waits until the keeper has had @version confirmed. */
+static enum hsp_status await_confirmed(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    (void)pthread_mutex_lock(&e->lock);
+    while (!e->cancelled && !e->lost &&
+           (e->confirmed == HSP_NO_VERSION || e->confirmed < version)) {
+        (void)pthread_cond_wait(&e->cond, &e->lock);
+    }
+    if (e->cancelled || e->lost) {
+        st = hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended");
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
+{
+    struct hsp_epoch *e = ctx;
+    enum hsp_status st = await_confirmed(e, mine->step, err);
+    (void)pthread_mutex_lock(&e->lock);
+    mine->armed = e->armed;
+    mine->flags = e->want_checkpoint ? FLAG_CHECKPOINT : 0;
+    e->want_checkpoint = false;
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+static void report_step(struct hsp_epoch *e, const struct hsp_vote *v,
+                        const struct hsp_vote_record *all, uint32_t n, double seconds)
+{
+    struct hsp_err err = {0};
+    double *compute = calloc(n, sizeof *compute);
+    for (uint32_t i = 0; compute != NULL && i < n; i++) {
+        compute[i] = all[i].compute_s;
+    }
+    struct hsp_msg m = {.type = HSP_MSG_STEP,
+                        .epoch = e->number,
+                        .u.step = {.job = e->p->job,
+                                   .step = v->step,
+                                   .loss = v->loss,
+                                   .val_loss = v->eval_tokens > 0 ? v->eval_loss : (double)NAN,
+                                   .grad_norm = v->norm,
+                                   .lr = v->lr,
+                                   .tokens = (uint64_t)v->tokens,
+                                   .seconds = seconds,
+                                   .n_compute = compute != NULL ? n : 0,
+                                   .compute_s = compute}};
+    if (hsp_chan_send(e->env->chan, &m, &err) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report a step: %s", err.msg);
+    }
+    free(compute);
+}
+
+/* Version v->step is stable: the calendar or rank 0's wish may want it on disk. */
+static void note_stable(struct hsp_epoch *e, const struct hsp_vote *v,
+                        const struct hsp_vote_record *all)
+{
+    uint64_t every = e->p->checkpoint_every;
+    bool asked = (all[0].flags & FLAG_CHECKPOINT) != 0;
+    (void)pthread_mutex_lock(&e->lock);
+    e->stable = v->step;
+    e->voted = true;
+    if (asked || (every > 0 && v->step > 0 && v->step % every == 0)) {
+        e->checkpoint_at = v->step;
+        e->checkpoint_asked = asked;
+    }
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
+                              const struct hsp_vote_record *all, uint32_t n, struct hsp_err *err)
+{
+    struct hsp_epoch *e = ctx;
+    int64_t now = hsp_clock_ns();
+    double seconds = e->vote_ns > 0 ? (double)(now - e->vote_ns) * 1e-9 : 0;
+    e->vote_ns = now;
+    note_stable(e, v, all);
+    if (e->p->rank == 0) {
+        report_step(e, v, all, n, seconds);
+    }
+    hsp_segment_unseal(e->seg[(v->step + 1) % 2]);
+    enum hsp_status st = hsp_metrics_note(e, v, seconds, err);
+    return st == HSP_OK ? hsp_audit_step(e, v->step, err) : st;
+}
+
+static enum hsp_status sealed(void *ctx, uint64_t version, unsigned slot, struct hsp_err *err)
+{
+    struct hsp_epoch *e = ctx;
+    (void)err;
+    hsp_segment_seal(e->seg[slot], version);
+    (void)pthread_mutex_lock(&e->lock);
+    e->sealed = version;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+    return HSP_OK;
+}
+
+static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
+{
+    struct hsp_engine_opts o = {
+        .program = &e->prog,
+        .backend = e->env->backend,
+        .comm = e->data,
+        .text = &e->text,
+        .slot = {hsp_segment_area(e->seg[0]), hsp_segment_area(e->seg[1])},
+        .speed = e->env->speed,
+        .hooks = {.ctx = e, .before_vote = before_vote, .passed = passed, .sealed = sealed}};
+    struct hsp_engine *engine = NULL;
+    enum hsp_status st = hsp_engine_open(&o, &engine, err);
+    (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
+    e->engine = engine;
+    bool stop = e->cancelled || e->lost;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (st == HSP_OK && stop) {
+        return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended");
+    }
+    return st;
+}
+
+/* The last version has no step of its own: it is stable when everybody has it confirmed. */
+static enum hsp_status finish(struct hsp_epoch *e, struct hsp_err *err)
+{
+    uint8_t mine = 1;
+    enum hsp_status st = await_confirmed(e, e->p->steps, err);
+    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
+        if (r != e->p->rank) {
+            st = e->data->ops->send(e->data, r, CHANNEL_FINAL, &mine, 1, err);
+        }
+    }
+    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
+        if (r != e->p->rank) {
+            st = e->data->ops->recv(e->data, r, CHANNEL_FINAL, &mine, 1, err);
+        }
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    e->stable = e->p->steps;
+    e->voted = true;
+    e->no_more_versions = st == HSP_OK;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+static void tell(struct hsp_epoch *e, struct hsp_msg *m)
+{
+    struct hsp_err err = {0};
+    m->epoch = e->number;
+    if (hsp_chan_send(e->env->chan, m, &err) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report the end: %s", err.msg);
+    }
+}
+
+static enum hsp_status write_outputs(struct hsp_epoch *e, struct hsp_err *err)
+{
+    struct hsp_msg last = {.type = HSP_MSG_STEP,
+                           .u.step = {.job = e->p->job,
+                                      .step = e->p->steps,
+                                      .loss = (double)NAN,
+                                      .val_loss = (double)NAN,
+                                      .grad_norm = (double)NAN,
+                                      .lr = (double)NAN,
+                                      .final = true}};
+    struct hsp_msg done = {.type = HSP_MSG_FINISHED,
+                           .u.finished = {.job = e->p->job, .step = e->p->steps}};
+    if (e->p->rank == 0) {
+        tell(e, &last);
+    }
+    enum hsp_status st = hsp_epoch_write_final(e, err);
+    if (st == HSP_OK && e->p->rank == 0) {
+        tell(e, &done);
+    }
+    return st;
+}
+
+/* All are armed for @epoch: hand over at @version. False: it is not ours (dropped meanwhile). */
+static bool hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_epoch *next = e->next;
+    bool ok = next != NULL && next->number == epoch;
+    if (ok) {
+        e->phase = HSP_EPOCH_LEFT;
+        /* Under our lock: the control thread takes it to disarm us before it closes the next epoch.
+         */
+        hsp_epoch_go(next, version);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return ok;
+}
+
+enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    enum hsp_status st = open_engine(e, err);
+    for (uint64_t t = version; st == HSP_OK && t < e->p->steps; t++) {
+        struct hsp_step_result r;
+        st = hsp_engine_step(e->engine, t, &r, err);
+        if (st == HSP_OK && r.vote.armed != 0 && hand_over(e, r.vote.armed, t + 1)) {
+            return HSP_OK;
+        }
+    }
+    if (st == HSP_OK) {
+        st = finish(e, err);
+    }
+    if (st == HSP_OK) {
+        st = write_outputs(e, err);
+    }
+    if (st == HSP_OK) {
+        (void)pthread_mutex_lock(&e->lock);
+        e->phase = e->cancelled ? HSP_EPOCH_FAILED : HSP_EPOCH_SERVING;
+        (void)pthread_mutex_unlock(&e->lock);
+    }
+    return st;
+}

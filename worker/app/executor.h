@@ -1,0 +1,28 @@
+/* The executor: the process that owns one device and runs its programs.
+ *
+ * Role:      `hspmd-worker --executor FD ...`, started and supervised by the agent; never outlives
+ * it. Threads:   the control thread (this file) reads the agent's messages and opens and closes
+ * epochs; each epoch has threads of its own (epoch.h). */
+#ifndef HSP_EXECUTOR_H
+#define HSP_EXECUTOR_H
+#include <stdint.h>
+#include "proto/host/log.h"
+
+struct hsp_executor_opts {
+    int fd; /* socketpair to the agent */
+    uint32_t device;
+    const char *node, *state_dir;
+    const char *listen, *advertise; /* data plane; advertise NULL: as listen */
+    double speed;                   /* of a core; 1: not paced */
+    uint64_t mem_bytes;
+    uint32_t threads;
+    uint32_t heartbeat_ms;
+    const char *audit_dir; /* NULL: no audit */
+    struct hsp_log *log;
+};
+
+/* Serves until the agent closes the channel. Returns the exit status of the process: 0, or 1 when
+ * it could not start or an agent's message was malformed. */
+int hsp_executor_main(const struct hsp_executor_opts *o);
+
+#endif

@@ -1,0 +1,163 @@
+/* See metricslog.h. A line: "EPOCH STEP {json}\n"; the two numbers in front are for merging. */
+#include "worker/app/metricslog.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/host/fileio.h"
+
+#define NOTES_MAX       ((size_t)1 << 30) /* ten million steps */
+#define CHANNEL_METRICS 0x7ffffff1u
+
+static void notes_path(const struct hsp_exec_env *env, uint32_t job, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/job-%" PRIu32 "-%" PRIu32 ".metrics", env->state_dir, job,
+                   env->device);
+}
+
+enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vote *v,
+                                 double seconds, struct hsp_err *err)
+{
+    char path[PATH_MAX], val[48] = "", line[512];
+    if (v->eval_tokens > 0) {
+        (void)snprintf(val, sizeof val, ",\"val_loss\":%.17g", v->eval_loss);
+    }
+    int n = snprintf(
+        line, sizeof line,
+        "%" PRIu64 " %" PRIu64 " {\"step\":%" PRIu64
+        ",\"loss\":%.17g,\"tokens\":%.17g,\"grad_norm\":%.17g,\"lr\":%.17g%s,\"seconds\":%.6f}\n",
+        e->number, v->step, v->step, isfinite(v->loss) ? v->loss : 0, v->tokens,
+        isfinite(v->norm) ? v->norm : 0, v->lr, val, seconds);
+    notes_path(e->env, e->p->job, path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return hsp_err_set(err, HSP_EIO, errno, "cannot open %s", path);
+    }
+    ssize_t k = write(fd, line, (size_t)n);
+    enum hsp_status st =
+        k == n ? HSP_OK : hsp_err_set(err, HSP_EIO, errno, "cannot write %s", path);
+    (void)close(fd); /* one write: an error would have shown there */
+    return st;
+}
+
+void hsp_metrics_drop(const struct hsp_exec_env *env, uint32_t job)
+{
+    char path[PATH_MAX];
+    notes_path(env, job, path);
+    (void)unlink(path); /* may not be there */
+}
+
+struct note {
+    uint64_t epoch, step;
+    const char *json;
+};
+
+static int by_step(const void *a, const void *b)
+{
+    const struct note *x = a, *y = b;
+    if (x->step != y->step) {
+        return x->step < y->step ? -1 : 1;
+    }
+    return x->epoch < y->epoch ? -1 : x->epoch > y->epoch;
+}
+
+/* Splits @text (changed) into notes; lines that are cut short are passed over. */
+static size_t split(char *text, struct note *notes, size_t cap)
+{
+    size_t n = 0;
+    char *save = NULL;
+    for (char *l = strtok_r(text, "\n", &save); l != NULL && n < cap;
+         l = strtok_r(NULL, "\n", &save)) {
+        char *json = strchr(l, '{');
+        size_t len = strlen(l);
+        if (json != NULL && l[len - 1] == '}' &&
+            sscanf(l, "%" SCNu64 " %" SCNu64, &notes[n].epoch, &notes[n].step) == 2) {
+            notes[n++].json = json;
+        }
+    }
+    return n;
+}
+
+static enum hsp_status merge(char *text, struct hsp_buf *out, struct hsp_err *err)
+{
+    size_t cap = 1;
+    for (const char *p = text; *p != '\0'; p++) {
+        cap += *p == '\n';
+    }
+    struct note *notes = calloc(cap, sizeof *notes);
+    if (notes == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for metrics");
+    }
+    size_t n = split(text, notes, cap);
+    qsort(notes, n, sizeof *notes, by_step);
+    for (size_t i = 0; i < n; i++) {
+        if (i + 1 == n || notes[i + 1].step != notes[i].step) {
+            hsp_buf_puts(out, notes[i].json);
+            hsp_buf_puts(out, "\n");
+        }
+    }
+    free(notes);
+    return out->failed ? hsp_err_set(err, HSP_ELIMIT, 0, "metrics are over %zu bytes", out->max)
+                       : HSP_OK;
+}
+
+/* Appends the notes of rank @r to @all. */
+static enum hsp_status receive(struct hsp_epoch *e, uint32_t r, struct hsp_buf *all,
+                               struct hsp_err *err)
+{
+    uint64_t n = 0;
+    enum hsp_status st = e->data->ops->recv(e->data, r, CHANNEL_METRICS, &n, sizeof n, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    char *text = n <= NOTES_MAX ? malloc((size_t)n + 1) : NULL;
+    if (text == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the metrics of rank %u", r);
+    }
+    st = e->data->ops->recv(e->data, r, CHANNEL_METRICS, text, (size_t)n, err);
+    if (st == HSP_OK) {
+        hsp_buf_append(all, text, (size_t)n);
+    }
+    free(text);
+    return st;
+}
+
+enum hsp_status hsp_metrics_merge(struct hsp_epoch *e, struct hsp_buf *out, struct hsp_err *err)
+{
+    char path[PATH_MAX];
+    uint8_t *mine = NULL;
+    size_t len = 0;
+    struct hsp_buf all;
+    notes_path(e->env, e->p->job, path);
+    enum hsp_status st = hsp_file_read(path, NOTES_MAX, &mine, &len, err);
+    if (st == HSP_ENOENT) {
+        st = HSP_OK; /* this device joined after the last step */
+    }
+    hsp_buf_init(&all, 2 * NOTES_MAX);
+    hsp_buf_append(&all, mine, len);
+    if (st == HSP_OK && e->p->rank != 0) {
+        uint64_t n = len;
+        st = e->data->ops->send(e->data, 0, CHANNEL_METRICS, &n, sizeof n, err);
+        if (st == HSP_OK) {
+            st = e->data->ops->send(e->data, 0, CHANNEL_METRICS, mine, len, err);
+        }
+    }
+    for (uint32_t r = 1; st == HSP_OK && e->p->rank == 0 && r < e->p->n_ranks; r++) {
+        st = receive(e, r, &all, err);
+    }
+    if (st == HSP_OK && e->p->rank == 0) {
+        hsp_buf_u8(&all, 0); /* a text */
+        st = all.failed ? hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for metrics")
+                        : merge((char *)all.data, out, err);
+    }
+    hsp_buf_fini(&all);
+    free(mine);
+    return st;
+}

@@ -1,0 +1,19 @@
+/* The metrics of committed steps as a device knows them: every rank learns every vote, so any
+ * device that saw a step can tell its loss. At the end of a job rank 0 merges what all ranks have
+ * noted.
+ *
+ * Purity: shell (a file per job and device in the state directory). */
+#ifndef HSP_METRICSLOG_H
+#define HSP_METRICSLOG_H
+#include "worker/app/epoch.h"
+
+/* Appends the line of a step whose vote has passed. HSP_EIO, HSP_ENOSPC. */
+enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vote *v,
+                                 double seconds, struct hsp_err *err);
+/* All ranks together, over the data mesh: rank 0 gets the lines of all, one per step (the newest
+ * epoch's), in order of steps, into @out. */
+enum hsp_status hsp_metrics_merge(struct hsp_epoch *e, struct hsp_buf *out, struct hsp_err *err);
+/* Deletes the notes of a job on this device. */
+void hsp_metrics_drop(const struct hsp_exec_env *env, uint32_t job);
+
+#endif

@@ -1,0 +1,29 @@
+/* Names of state segments: how job, device, ranks and layout become the key of a file, and back.
+ *
+ * Role:    executors name their segments; the agent scans them for HELLO, SEAL and RELEASE.
+ * Purity:  hsp_segname_scan and _discard read the state directory; the rest is pure. */
+#ifndef HSP_SEGNAME_H
+#define HSP_SEGNAME_H
+#include "proto/wire/msg.h"
+#include "worker/state/segment.h"
+
+struct hsp_segname {
+    uint32_t job, device;
+    uint32_t rank, owner; /* in the layout; owner == rank: its own home */
+    uint64_t plan;        /* layout */
+    uint32_t slot;
+};
+
+void hsp_segname_key(const struct hsp_segname *n, struct hsp_segment_key *ret);
+/* False: not a name of ours. */
+bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *ret);
+
+/* Every sealed piece in @dir; *ret is released with free(). A directory that is not there has none.
+ * Damaged files are passed over: they are no source. HSP_EIO, HSP_ENOMEM. */
+enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
+                                 struct hsp_err *err);
+/* Deletes the segments of (job, device) but those of layout @keep_plan (0: all). HSP_EIO. */
+enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
+                                    uint64_t keep_plan, struct hsp_err *err);
+
+#endif
