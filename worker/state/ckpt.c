@@ -60,6 +60,7 @@ static char *manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ck
               hsp_json_add_u64(m, "step", info->step) && hsp_json_add_u64(m, "term", info->term) &&
               hsp_json_add_u64(m, "epoch", info->epoch) &&
               cJSON_AddNumberToObject(m, "ranks", info->n_ranks) != NULL &&
+              cJSON_AddNumberToObject(m, "params", info->n_params) != NULL &&
               cJSON_AddStringToObject(m, "config", config) != NULL;
     for (uint32_t i = 0; ok && i < info->n_ranks; i++) {
         cJSON *o = cJSON_CreateObject();
@@ -107,18 +108,20 @@ static enum hsp_status manifest_read(const char *step_dir, struct hsp_ckpt *c, c
     const cJSON *job = cJSON_GetObjectItemCaseSensitive(m, "job");
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(m, "config");
     const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(m, "ranks");
+    const cJSON *params = cJSON_GetObjectItemCaseSensitive(m, "params");
     const cJSON *shards = cJSON_GetObjectItemCaseSensitive(m, "shards");
-    ok = ok && cJSON_IsString(job) && strlen(job->valuestring) < sizeof(c->info.job) &&
-         cJSON_IsString(config) && cJSON_IsNumber(ranks) && ranks->valueint >= 1 &&
-         ranks->valueint <= HSP_CKPT_MAX_RANKS && cJSON_GetArraySize(shards) == ranks->valueint &&
-         hsp_json_u64(m, "step", &c->info.step) && hsp_json_u64(m, "term", &c->info.term) &&
-         hsp_json_u64(m, "epoch", &c->info.epoch);
+    ok = ok && cJSON_IsNumber(params) && params->valueint >= 0 && cJSON_IsString(job) &&
+         strlen(job->valuestring) < sizeof(c->info.job) && cJSON_IsString(config) &&
+         cJSON_IsNumber(ranks) && ranks->valueint >= 1 && ranks->valueint <= HSP_CKPT_MAX_RANKS &&
+         cJSON_GetArraySize(shards) == ranks->valueint && hsp_json_u64(m, "step", &c->info.step) &&
+         hsp_json_u64(m, "term", &c->info.term) && hsp_json_u64(m, "epoch", &c->info.epoch);
     if (!ok) {
         cJSON_Delete(m);
         return hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path);
     }
     (void)snprintf(c->info.job, sizeof(c->info.job), "%s", job->valuestring);
     c->info.n_ranks = (uint32_t)ranks->valueint;
+    c->info.n_params = (uint32_t)params->valueint;
     c->config = strdup(config->valuestring);
     *ret = m;
     return c->config != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);

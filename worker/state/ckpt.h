@@ -24,7 +24,8 @@ struct hsp_ckpt_info {
     char job[64];
     uint64_t step; /* version of the state: number of updates made */
     uint64_t term, epoch;
-    uint32_t n_ranks; /* that wrote shards */
+    uint32_t n_ranks;  /* that wrote shards */
+    uint32_t n_params; /* of the model, numbered from 0; a commit without one of them is refused */
 };
 
 /* A part of a tensor that one rank writes; parts of all ranks are disjoint and cover every tensor.

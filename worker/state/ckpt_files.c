@@ -212,5 +212,5 @@ bool hsp_json_u64(const cJSON *o, const char *key, uint64_t *ret)
 bool hsp_ckpt_info_equal(const struct hsp_ckpt_info *a, const struct hsp_ckpt_info *b)
 {
     return strcmp(a->job, b->job) == 0 && a->step == b->step && a->term == b->term &&
-           a->epoch == b->epoch && a->n_ranks == b->n_ranks;
+           a->epoch == b->epoch && a->n_ranks == b->n_ranks && a->n_params == b->n_params;
 }

@@ -142,6 +142,7 @@ static enum hsp_status plan_meta(struct shard_plan *w, const struct hsp_ckpt_inf
               hsp_json_add_u64(meta, "term", info->term) &&
               hsp_json_add_u64(meta, "epoch", info->epoch) &&
               cJSON_AddNumberToObject(meta, "ranks", info->n_ranks) != NULL &&
+              cJSON_AddNumberToObject(meta, "params", info->n_params) != NULL &&
               cJSON_AddNumberToObject(meta, "rank", rank) != NULL;
     for (size_t i = 0; ok && i < w->n; i++) {
         cJSON *o = cJSON_AddObjectToObject(sharding, w->name[i]);
@@ -318,7 +319,8 @@ static bool read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
         !hsp_json_u64(s->meta, "step", &s->info.step) ||
         !hsp_json_u64(s->meta, "term", &s->info.term) ||
         !hsp_json_u64(s->meta, "epoch", &s->info.epoch) ||
-        !read_u32(s->meta, "ranks", &s->info.n_ranks) || !read_u32(s->meta, "rank", &s->rank) ||
+        !read_u32(s->meta, "ranks", &s->info.n_ranks) ||
+        !read_u32(s->meta, "params", &s->info.n_params) || !read_u32(s->meta, "rank", &s->rank) ||
         !cJSON_IsArray(pieces) || (size_t)cJSON_GetArraySize(pieces) != hsp_st_count(s->st)) {
         return false;
     }
@@ -431,6 +433,28 @@ static enum hsp_status cover_tensor(const struct hsp_ckpt_entry *const *e, size_
     return HSP_OK;
 }
 
+/* Which kinds the tensors seen so far have: parameters are numbered 0, 1, ..., each with the kinds
+ * of the first one. */
+struct kinds_seen {
+    uint32_t tensors;     /* begun */
+    unsigned first, last; /* kinds of tensor 0 and of the latest, as bits */
+};
+
+static enum hsp_status count_kind(struct kinds_seen *k, const struct hsp_ckpt_entry *e,
+                                  struct hsp_err *err)
+{
+    bool next = e->t.tensor + 1U != k->tensors;
+    if (next && (e->t.tensor != k->tensors || (k->tensors > 1 && k->last != k->first))) {
+        return hsp_err_set(err, HSP_EDIGEST, 0, "parameter %u or part of its state is in no shard",
+                           e->t.tensor != k->tensors ? k->tensors : k->tensors - 1);
+    }
+    k->last = next ? 0 : k->last;
+    k->tensors += next;
+    k->last |= 1U << e->t.kind;
+    k->first = k->tensors == 1 ? k->last : k->first;
+    return HSP_OK;
+}
+
 enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
                                   const struct hsp_ckpt_entry ***ret, size_t *ret_n,
                                   struct hsp_err *err)
@@ -451,13 +475,22 @@ enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
     }
     qsort(e, total, sizeof(*e), by_tensor);
     enum hsp_status st = HSP_OK;
+    uint32_t n_params = n > 0 ? s[0].info.n_params : 0;
+    struct kinds_seen seen = {0};
     for (size_t i = 0; st == HSP_OK && i < total;) {
         size_t j = i + 1;
         while (j < total && e[j]->t.tensor == e[i]->t.tensor && e[j]->t.kind == e[i]->t.kind) {
             j++;
         }
         st = cover_tensor(e + i, j - i, err);
+        if (st == HSP_OK) {
+            st = count_kind(&seen, e[i], err);
+        }
         i = j;
+    }
+    if (st == HSP_OK && (seen.tensors != n_params || (n_params > 0 && seen.last != seen.first))) {
+        st = hsp_err_set(err, HSP_EDIGEST, 0, "the shards have all of %u of %u parameters",
+                         seen.tensors - (seen.last != seen.first), n_params);
     }
     if (st != HSP_OK) {
         free(e);

@@ -190,7 +190,7 @@ static void ref_attention(const struct hsp_call *c)
         int64_t iq = (b * s + i) * ld + head * d;
         int64_t keys = c->at->i[1] ? c->origin[0] + i + 1 : t;
         keys = keys > t ? t : keys;
-        double max = -INFINITY, sum = 0;
+        double max = (double)-INFINITY, sum = 0;
         for (int64_t j = 0; j < keys; j++) {
             max = fmax(max, score(c, 0, 1, iq, (b * t + j) * ld + head * d, d));
         }
@@ -250,7 +250,7 @@ static void ref_xent(const struct hsp_call *c)
     int64_t v = c->in[0].ext[2];
     const int32_t *label = c->in[1].data;
     for (int64_t r = 0; r < rows_of(&c->in[0]); r++) {
-        double max = -INFINITY, sum = 0;
+        double max = (double)-INFINITY, sum = 0;
         for (int64_t j = 0; j < v; j++) {
             max = fmax(max, IN(0)[r * v + j]);
         }
@@ -275,15 +275,15 @@ static void ref_xent_dx(const struct hsp_call *c)
 
 static void ref_scalars(const struct hsp_call *c)
 {
-    double s = 0;
+    long double s = 0; /* the terms cancel: a double would be no better than what it judges */
     for (int64_t i = 0; i < count(&c->in[0]); i++) {
         if (c->op == HSP_OP_COUNT) {
             s += ((const int32_t *)c->in[0].data)[i] >= 0 ? 1 : 0;
         } else {
-            s += c->op == HSP_OP_SUM ? IN(0)[i] : IN(0)[i] * IN(0)[i];
+            s += (long double)IN(0)[i] * (c->op == HSP_OP_SUM ? 1 : IN(0)[i]);
         }
     }
-    OUT(0)[0] = s;
+    OUT(0)[0] = (double)s;
 }
 
 static void ref_update(const struct hsp_call *c)

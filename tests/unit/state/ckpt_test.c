@@ -75,7 +75,7 @@ static enum hsp_status write_rank(const char *dir, const struct hsp_ckpt_info *i
 
 static struct hsp_ckpt_info info_of(uint64_t step, uint32_t n_ranks)
 {
-    return (struct hsp_ckpt_info){"gpt", step, 2, 7, n_ranks};
+    return (struct hsp_ckpt_info){"gpt", step, 2, 7, n_ranks, N_TENSORS};
 }
 
 #define CONFIG "{\"family\":\"gpt\"}"
@@ -277,6 +277,7 @@ static void write_halves(const char *dir, const int64_t lo[2], uint64_t version,
 {
     static const int64_t full[] = {8};
     struct hsp_ckpt_info info = info_of(1, 2);
+    info.n_params = 1;
     float x[8];
     struct hsp_box whole = hsp_box_whole(1, full);
     fill_box(HSP_F32, 0, 0, version, full, &whole, x);
@@ -290,6 +291,41 @@ static void write_halves(const char *dir, const int64_t lo[2], uint64_t version,
         assert_ok(hsp_ckpt_write_shard(dir, &info, r, &p, 1, NULL, err), err);
     }
     (void)hsp_ckpt_commit(dir, &info, CONFIG, err);
+}
+
+static void no_parameter_or_kind_may_be_missing(void **state)
+{
+    static const int64_t full[] = {4};
+    struct hsp_ckpt_info info = info_of(1, 1);
+    struct hsp_err err = {0};
+    float x[4] = {0};
+    struct hsp_ckpt_piece p[6];
+    struct hsp_box whole = hsp_box_whole(1, full);
+    const char *names[] = {"a", "b", "c"};
+    info.n_params = 3;
+    for (int skip = 0; skip <= 6; skip++) {
+        size_t n = 0;
+        for (int i = 0; i < 6; i++) {
+            if (i != skip) {
+                p[n++] = (struct hsp_ckpt_piece){names[i / 2],
+                                                 (uint32_t)i / 2,
+                                                 (uint8_t)(i % 2),
+                                                 HSP_F32,
+                                                 full,
+                                                 whole,
+                                                 whole,
+                                                 x};
+            }
+        }
+        assert_ok(hsp_ckpt_write_shard(*state, &info, 0, p, n, NULL, &err), &err);
+        assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err),
+                      skip < 6 ? HSP_EDIGEST : HSP_OK);
+    }
+    info.step = 2;
+    assert_ok(hsp_ckpt_write_shard(*state, &info, 0, p, 4, NULL, &err), &err); /* c is missing */
+    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err), HSP_EDIGEST);
+    assert_ok(hsp_ckpt_write_shard(*state, &info, 0, p + 2, 4, NULL, &err), &err); /* a */
+    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err), HSP_EDIGEST);
 }
 
 static void two_halves_must_be_different(void **state)
@@ -414,6 +450,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(commit_refuses_what_is_not_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_never_reads_as_state, setup, teardown),
         cmocka_unit_test_setup_teardown(shards_of_two_steps_do_not_mix, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_parameter_or_kind_may_be_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(two_halves_must_be_different, setup, teardown),
         cmocka_unit_test_setup_teardown(a_shard_of_another_attempt_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(every_word_of_the_manifest_counts, setup, teardown),
