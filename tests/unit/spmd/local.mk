@@ -1,8 +1,16 @@
 spmd_tests = \
-  tests/unit/spmd/compile_test
+  tests/unit/spmd/compile_test \
+  tests/unit/spmd/plan_test \
+  tests/unit/spmd/resolve_test \
+  tests/unit/spmd/schedule_test \
+  tests/unit/spmd/switch_test
 check_PROGRAMS += $(spmd_tests)
 TESTS += $(spmd_tests)
 spmd_libs = $(TEST_LIBS) $(SPMD_LIBS)
 tests_unit_spmd_compile_test_SOURCES = tests/unit/spmd/compile_test.c \
   tests/unit/spmd/machine.c tests/unit/spmd/machine.h
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)
+tests_unit_spmd_plan_test_LDADD = $(spmd_libs)
+tests_unit_spmd_resolve_test_LDADD = $(spmd_libs)
+tests_unit_spmd_switch_test_LDADD = $(spmd_libs)
+tests_unit_spmd_schedule_test_LDADD = $(spmd_libs)

@@ -1,0 +1,245 @@
+/* Plans as text, their rules, and where parameters live under them. */
+#include <stdio.h>
+
+#include "daemon/graph/graph.h"
+#include "daemon/spmd/compile.h"
+#include "daemon/spmd/switch.h"
+#include "tests/lib/testlib.h"
+
+#define HEAD "apiVersion: hspmd/v1\nkind: plan\n"
+
+static const char full[] =
+    HEAD "ranks: 4\nzero: 1\nstreams:\n"
+         "  - sequences: 10\n    micro_batches: 5\n    schedule: gpipe\n    stages:\n"
+         "      - {layers: 3, ranks: [0, 1], tensor: [2, 1]}\n"
+         "      - {layers: 1, ranks: [2]}\n"
+         "  - {sequences: 6, micro_batches: 3, stages: [{layers: 4, ranks: [3]}]}\n"
+         "parameters:\n"
+         "  - {name: \"h.*.mlp.fc.weight\", home: {split: 0, shares: [1, 1], of: [0, 3]}}\n"
+         "predicted_step_us: 1234.5\nmemory_bytes: [1, 2, 3, 4]\nwhy: \"fast: because\"\n";
+
+static struct hsp_arena *arena;
+
+static enum hsp_status parse(const char *text, uint32_t batch, struct hsp_plan **ret,
+                             struct hsp_err *err)
+{
+    return hsp_plan_parse(text, strlen(text), "p.yaml", batch, arena, ret, err);
+}
+
+static struct hsp_plan *must_parse(const char *text, uint32_t batch)
+{
+    struct hsp_plan *p = NULL;
+    struct hsp_err err = {0};
+    assert_ok(parse(text, batch, &p, &err), &err);
+    return p;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    arena = hsp_arena_new((size_t)64 << 20);
+    return arena == NULL;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    arena = hsp_arena_free(arena);
+    return 0;
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    struct hsp_plan *p = must_parse(full, 16);
+    struct hsp_buf a, b;
+    assert_int_equal(p->n_streams, 2);
+    assert_int_equal(p->streams[0].schedule, HSP_SCHED_GPIPE);
+    assert_int_equal(p->streams[1].schedule, HSP_SCHED_1F1B);
+    assert_int_equal(p->streams[0].stages[0].shares[0], 2);
+    assert_int_equal(p->streams[1].stages[0].shares[0], 1);
+    assert_int_equal(p->memory_bytes[3], 4);
+    assert_string_equal(p->why, "fast: because");
+    hsp_buf_init(&a, 1 << 16);
+    hsp_buf_init(&b, 1 << 16);
+    hsp_plan_dump(p, &a);
+    hsp_plan_dump(must_parse(hsp_buf_cstr(&a), 16), &b);
+    assert_string_equal(hsp_buf_cstr(&a), hsp_buf_cstr(&b));
+    assert_non_null(strstr(hsp_buf_cstr(&a), "tensor: [2, 1]"));
+    assert_non_null(strstr(hsp_buf_cstr(&a), "predicted_step_us: 1234.5"));
+    hsp_buf_fini(&a);
+    hsp_buf_fini(&b);
+}
+
+static void test_weights(void **state)
+{
+    (void)state;
+    struct hsp_plan *p = must_parse(full, 8);
+    struct hsp_err err = {0};
+    assert_int_equal(p->streams[0].sequences, 5);
+    assert_int_equal(p->streams[1].sequences, 3);
+    assert_status(parse(HEAD "ranks: 2\nstreams: [{sequences: 1000, stages: [{layers: 1, ranks: "
+                             "[0]}]}, {sequences: 1, stages: [{layers: 1, ranks: [1]}]}]",
+                        4, &p, &err),
+                  HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "stream 1 gets no sequence of a global batch of 4");
+}
+
+static void test_bad_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {HEAD "ranks: 1\nzero: 2\nstreams: []", "p.yaml:4:7: zero: "},
+        {HEAD "ranks: 1\n", "p.yaml:1:1: missing key streams"},
+        {HEAD "ranks: 1\nstreams: []", "p.yaml:4:10: streams: 0 entries, must be 1 to 256"},
+        {HEAD "ranks: 1\nstream: []",
+         "p.yaml:4:1: unknown key \"stream\", did you mean \"streams\"?"},
+        {"kind: plan\nranks: 1\n", "p.yaml:1:1: missing key apiVersion"},
+        {HEAD "ranks: 1\nstreams: [{sequences: 1, stages: [{layers: 1, ranks: [0], tensor: [1, "
+              "1]}]}]",
+         "p.yaml:4:67: tensor: 2 shares for 1 ranks"},
+        {HEAD "ranks: 1\nstreams: [{sequences: 1, stages: [{layers: 1, ranks: [0], tensor: "
+              "[-1]}]}]",
+         "p.yaml:4:68: "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hsp_plan *p = NULL;
+        struct hsp_err err = {0};
+        assert_status(parse(cases[i].text, 1, &p, &err), HSP_EPARSE);
+        if (strncmp(err.msg, cases[i].message, strlen(cases[i].message)) != 0) {
+            fail_msg("message \"%s\", not \"%s\"", err.msg, cases[i].message);
+        }
+    }
+}
+
+/* ---- rules ---- */
+
+static struct hsp_graph *make_graph(int64_t layers)
+{
+    struct hsp_graph *g = NULL;
+    struct hsp_err err = {0};
+    struct hsp_model_spec s = {.family = "gpt",
+                               .layers = layers,
+                               .hidden = 12,
+                               .heads = 3,
+                               .vocab = 16,
+                               .sequence = 4,
+                               .tied_head = true,
+                               .dtype = HSP_F64};
+    assert_ok(hsp_graph_build(&s, &g, &err), &err);
+    return g;
+}
+
+static void test_rules(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {HEAD "ranks: 2\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]",
+         "rank 1 is in no stage"},
+        {HEAD "ranks: 1\nstreams: [{sequences: 4, stages: [{layers: 3, ranks: [0]}]}]",
+         "stream 0 has 3 layers, the model has 2"},
+        {HEAD "ranks: 2\nstreams: [{sequences: 4, stages: [{layers: 1, ranks: [0]}, {layers: 1, "
+              "ranks: [0]}]}]",
+         "rank 0 is used twice (stream 0 stage 1)"},
+        {HEAD "ranks: 1\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [3]}]}]",
+         "stream 0 stage 0 names rank 3 of a plan of 1 ranks"},
+        {HEAD "ranks: 2\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0, 1], tensor: [0, "
+              "0]}]}]",
+         "stream 0 stage 0: all shares are 0"},
+        {HEAD "ranks: 1\nstreams: [{sequences: 4, micro_batches: 5, stages: [{layers: 2, ranks: "
+              "[0]}]}]",
+         "stream 0 has 5 micro-batches for 4 sequences (at most 4096)"},
+        {HEAD "ranks: 3\nstreams: [{sequences: 4, stages: [{layers: 1, ranks: [0]}, {layers: 0, "
+              "ranks: [1]}, {layers: 1, ranks: [2]}]}]",
+         "stream 0 stage 1 has no layers: only the first and the last stage have work without"},
+        {HEAD "ranks: 1\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]\n"
+              "parameters: [{name: nothing, home: 0}]",
+         "no parameter is named like nothing"},
+    };
+    struct hsp_graph *g = make_graph(2);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hsp_err err = {0};
+        assert_status(hsp_plan_check(must_parse(cases[i].text, 4), g, 4, &err), HSP_EINVAL);
+        assert_err(&err, HSP_EINVAL, cases[i].message);
+    }
+    struct hsp_plan *p = must_parse(
+        HEAD "ranks: 1\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]", 4);
+    struct hsp_err err = {0};
+    assert_ok(hsp_plan_check(p, g, 4, &err), &err);
+    assert_status(hsp_plan_check(p, g, 5, &err), HSP_EINVAL);
+    hsp_graph_free(g);
+}
+
+/* ---- homes ---- */
+
+static const char two_streams[] =
+    HEAD "ranks: 4\nzero: %d\nstreams:\n"
+         "  - {sequences: 2, stages: [{layers: 4, ranks: [0, 1], tensor: [2, 1]}]}\n"
+         "  - {sequences: 2, stages: [{layers: 2, ranks: [2]}, {layers: 2, ranks: [3]}]}\n";
+
+static uint32_t find_param(const struct hsp_graph *g, const char *name)
+{
+    for (uint32_t p = 0; p < g->n_params; p++) {
+        if (strcmp(g->tensors[g->params[p].tensor].name, name) == 0) {
+            return p;
+        }
+    }
+    fail_msg("no parameter %s", name);
+    return 0;
+}
+
+static void expect_home(const struct hsp_graph *g, const struct hsp_plan *p, const char *name,
+                        const char *text)
+{
+    struct hsp_cover c;
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    hsp_buf_init(&b, 4096);
+    assert_ok(hsp_plan_home(g, p, find_param(g, name), &c, &err), &err);
+    for (uint32_t i = 0; i < c.n; i++) {
+        const struct hsp_box *x = &c.items[i].box;
+        hsp_buf_printf(&b, "%s%u:", i > 0 ? " " : "", c.items[i].rank);
+        for (uint8_t d = 0; d < x->rank; d++) {
+            hsp_buf_printf(&b, "%s%d-%d", d > 0 ? "," : "", (int)x->lo[d], (int)x->hi[d]);
+        }
+    }
+    assert_string_equal(hsp_buf_cstr(&b), text);
+    assert_true(hsp_cover_is_complete(&c));
+    hsp_cover_fini(&c);
+    hsp_buf_fini(&b);
+}
+
+static void test_homes(void **state)
+{
+    (void)state;
+    struct hsp_graph *g = make_graph(4);
+    char text[1024];
+    snprintf(text, sizeof text, two_streams, 0);
+    struct hsp_plan *p = must_parse(text, 4);
+    expect_home(g, p, "h.0.attn.q.weight", "0:0-8,0-12 1:8-12,0-12 2:0-12,0-12");
+    expect_home(g, p, "h.3.attn.proj.weight", "0:0-12,0-8 1:0-12,8-12 3:0-12,0-12");
+    expect_home(g, p, "wte.weight", "0:0-16,0-12 1:0-16,0-12 2:0-16,0-12 3:0-16,0-12");
+    expect_home(g, p, "h.0.ln_1.bias", "0:0-12 1:0-12 2:0-12");
+    snprintf(text, sizeof text, two_streams, 1);
+    p = must_parse(text, 4);
+    expect_home(g, p, "h.0.attn.q.weight", "0:0-4,0-12 1:8-12,0-12 2:4-8,0-12");
+    expect_home(g, p, "h.3.attn.proj.weight", "0:0-12,0-4 1:0-12,8-12 3:0-12,4-8");
+    expect_home(g, p, "wte.weight", "0:0-4,0-12 1:4-8,0-12 2:8-12,0-12 3:12-16,0-12");
+    hsp_graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_weights, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rules, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_homes, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
