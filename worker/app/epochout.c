@@ -281,6 +281,7 @@ static void ckpt_about(const struct hsp_epoch *e, uint64_t version, uint32_t n_r
     ret->term = e->pkg.term;
     ret->epoch = e->number;
     ret->n_ranks = n_ranks;
+    ret->n_params = e->pkg.n_params;
 }
 
 static void ckpt_dir(const struct hsp_epoch *e, char out[PATH_MAX])
