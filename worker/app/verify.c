@@ -259,8 +259,23 @@ static bool reduces(const struct hsp_reshard_bind *r)
     return false;
 }
 
-/* Partial sums arise at cut sums, pass through ops (which are linear in them, or the plan would be
- * wrong) and end at Reshards that reduce. */
+/* Whether addends may go through this instruction: an op must be linear in exactly those inputs. An
+ * addend that enters another op is a mistake, and the op's output is judged as a complete value. */
+static bool passes(const struct hsp_program *p, const struct hsp_instr *i, uint32_t partial_inputs)
+{
+    struct hsp_axes ax;
+    if (i->kind == HSP_I_RESHARD) {
+        return !reduces(&p->bind.reshard[i->arg]);
+    }
+    if (i->kind != HSP_I_OP) {
+        return true;
+    }
+    return hsp_op_axes((enum hsp_op)i->op, &i->at, p->tpl.tensors[i->out[0]].rank, &ax, NULL) ==
+               HSP_OK &&
+           (partial_inputs == ax.linear[0] || partial_inputs == ax.linear[1]);
+}
+
+/* Partial sums arise at cut sums and end at Reshards that reduce. */
 static void match_rank(struct verify *v, uint32_t rank)
 {
     const struct hsp_program *p = &v->file.programs[rank];
@@ -270,13 +285,12 @@ static void match_rank(struct verify *v, uint32_t rank)
     }
     for (uint32_t k = 0; k < p->tpl.n_instrs; k++) {
         const struct hsp_instr *i = &p->tpl.instrs[k];
-        bool partial = i->kind == HSP_I_OP && cut_sum(v, p, i);
+        uint32_t partial_inputs = 0;
         for (uint8_t o = 0; o < i->n_in; o++) {
-            partial |= m[i->in[o]].partial;
+            partial_inputs |= (m[i->in[o]].partial ? 1u : 0u) << o;
         }
-        if (i->kind == HSP_I_RESHARD) {
-            partial = partial && !reduces(&p->bind.reshard[i->arg]);
-        }
+        bool partial = (partial_inputs != 0 && passes(p, i, partial_inputs)) ||
+                       (i->kind == HSP_I_OP && cut_sum(v, p, i));
         for (uint8_t o = 0; o < i->n_out; o++) {
             m[i->out[o]].partial = partial;
         }

@@ -92,9 +92,12 @@ static void compile(const struct hsp_graph *g, const char *plan, const struct hs
     assert_ok(hsp_compile(g, p, t, a, ret, &err), &err);
 }
 
+/* What is done to the sharded programs before they are written. */
+typedef void (*damage_fn)(struct hsp_program_file *f);
+
 /* A program file of a plan with the unsharded program beside it; returns its path. */
-static char *make_file(const char *dir, const struct hsp_model_spec *m, const char *plan,
-                       uint32_t steps, bool sgd)
+static char *make_damaged(const char *dir, const struct hsp_model_spec *m, const char *plan,
+                          uint32_t steps, bool sgd, damage_fn damage)
 {
     struct hsp_graph *g;
     struct hsp_err err = {0};
@@ -104,6 +107,9 @@ static char *make_file(const char *dir, const struct hsp_model_spec *m, const ch
     struct hsp_program_file f = {0}, one = {0};
     compile(g, plan, &t, a, &f);
     compile(g, ONE, &t, a, &one);
+    if (damage) {
+        damage(&f);
+    }
     f.n_ref = 1;
     f.ref = one.programs;
     f.data_path = f.out_dir = f.init_from = "";
@@ -118,6 +124,12 @@ static char *make_file(const char *dir, const struct hsp_model_spec *m, const ch
     hsp_graph_free(g);
     hsp_arena_free(a);
     return path;
+}
+
+static char *make_file(const char *dir, const struct hsp_model_spec *m, const char *plan,
+                       uint32_t steps, bool sgd)
+{
+    return make_damaged(dir, m, plan, steps, sgd, NULL);
 }
 
 static void verify(const struct hsp_model_spec *m, bool sgd)
@@ -157,6 +169,73 @@ static void single_precision_too(void **state)
     struct hsp_model_spec m = GPT;
     m.dtype = HSP_F32;
     verify(&m, false);
+}
+
+static void reseal(struct hsp_program *p)
+{
+    assert_int_equal(hsp_template_digest(&p->tpl, &p->tpl.digest), HSP_OK);
+    p->bind.template_digest = p->tpl.digest;
+}
+
+/* The last layer norm of rank 1 works with another epsilon. */
+static void damage_op(struct hsp_program_file *f)
+{
+    struct hsp_template *t = &f->programs[1].tpl;
+    for (uint32_t k = 0; k < t->n_instrs; k++) {
+        if (t->instrs[k].kind == HSP_I_OP && t->instrs[k].op == HSP_OP_LAYERNORM) {
+            t->instrs[k].at.f[0] = 0.1;
+        }
+    }
+    reseal(&f->programs[1]);
+}
+
+/* The first sum between two ranks is left out on both: each goes on with its own addend. */
+static void damage_reshard(struct hsp_program_file *f)
+{
+    for (uint32_t r = 0; r < 2; r++) {
+        struct hsp_reshard_bind *b = f->programs[r].bind.reshard;
+        while (b->n_moves != 1 || b->moves[0].kind != HSP_MOVE_ALL_REDUCE) {
+            b++;
+        }
+        b->moves[0].kind = HSP_MOVE_COPY;
+    }
+}
+
+/* The gradients of one rank never join the sum of the update. */
+static void damage_gradient(struct hsp_program_file *f)
+{
+    struct hsp_template *t = &f->programs[1].tpl;
+    for (uint32_t k = 0; k < t->n_instrs; k++) {
+        if (t->instrs[k].kind == HSP_I_ACC) {
+            t->instrs[k].kind = HSP_I_ZERO;
+            t->instrs[k].n_in = 0;
+            break;
+        }
+    }
+    reseal(&f->programs[1]);
+}
+
+static void expect_difference(int plan, damage_fn damage, const char *what)
+{
+    char *dir = hsp_test_tmpdir(),
+         *path = make_damaged(dir, &GPT, PLANS[plan].plan, 5, false, damage);
+    struct hsp_run_opts o = {.file = path, .threads = 1, .quiet = true};
+    struct hsp_err err = {0};
+    assert_status(hsp_verify_file(&o, &err), HSP_EDIGEST);
+    if (!strstr(err.msg, what)) {
+        fail_msg("\"%s\" does not say \"%s\"", err.msg, what);
+    }
+    free(path);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+static void differences_are_named(void **state)
+{
+    (void)state;
+    expect_difference(1, damage_op, "step 0, rank 1: layernorm h.0.ln_1");
+    expect_difference(2, damage_reshard, ": bias_add h.0.");
+    expect_difference(1, damage_gradient, "step 0, rank 0: gradient of ");
 }
 
 /* Losses of each step and of each validation, from a metrics file. */
@@ -260,9 +339,8 @@ static void runs_have_one_curve(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt_equals_one_device),
-        cmocka_unit_test(mlp_equals_one_device),
-        cmocka_unit_test(single_precision_too),
+        cmocka_unit_test(gpt_equals_one_device), cmocka_unit_test(mlp_equals_one_device),
+        cmocka_unit_test(single_precision_too),  cmocka_unit_test(differences_are_named),
         cmocka_unit_test(runs_have_one_curve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
