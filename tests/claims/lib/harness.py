@@ -1,0 +1,364 @@
+"""What the claims share: a private cluster on loopback, jobs, and the report in the last line.
+
+A claim is a script in tests/claims that makes a Claim, measures, and ends with claim.end(holds, figures).
+Environment: HSPMD_BUILD (default build), HSPMD_SEED, HSPMD_JOB, HSPMD_TEXT; see tests/README.md.
+"""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import yaml
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(ROOT, "build")))
+
+
+class Failed(Exception):
+    """The claim does not hold, or could not be measured; the text says why."""
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+class Claim:
+    def __init__(self, name):
+        self.name = name
+        self.start = time.monotonic()
+        self.seed = int(os.environ.get("HSPMD_SEED") or random.SystemRandom().randrange(1, 2**31))
+        self.random = random.Random(self.seed)
+        self.dir = tempfile.mkdtemp(prefix="hspmd-claim-")
+        say("claim %s, seed %d" % (name, self.seed))
+
+    def end(self, holds, figures):
+        shutil.rmtree(self.dir, ignore_errors=True)
+        seconds = round(time.monotonic() - self.start, 1)
+        print(json.dumps({"claim": self.name, "holds": holds, "figures": figures, "seed": self.seed,
+                          "seconds": seconds}), flush=True)
+        sys.exit({True: 0, False: 1, None: 77}[holds])
+
+    def run(self, body):
+        """Calls body(self) -> (holds, figures); whatever goes wrong is a claim that does not hold."""
+        try:
+            holds, figures = body(self)
+        except Failed as e:
+            say("failed:", e)
+            holds, figures = False, {"error": str(e)[:300]}
+        self.end(holds, figures)
+
+    def left(self, limit=570):
+        return limit - (time.monotonic() - self.start)
+
+
+# ---- texts and jobs ------------------------------------------------------------------------------
+
+def make_text(claim):
+    """The text of HSPMD_TEXT, else the King James Bible, else words drawn from the seed."""
+    if os.environ.get("HSPMD_TEXT"):
+        return os.path.abspath(os.environ["HSPMD_TEXT"])
+    path = os.path.join(claim.dir, "text.txt")
+    if shutil.which("bible"):
+        out = subprocess.run(["bible", "-f"], input=b"gen1:1-rev22:21\n", capture_output=True).stdout
+        lines = [l for l in out.split(b"\n") if re.match(rb"[1-3]?[A-Z][A-Za-z]*[0-9]+:[0-9]+ ", l)]
+        if len(lines) > 30000:
+            with open(path, "wb") as f:
+                f.write(b"\n".join(lines) + b"\n")
+            return path
+    rnd = random.Random(claim.seed)
+    words = ["".join(rnd.choice("abcdefghijklmnoprstuvw") for _ in range(rnd.randint(2, 8))) for _ in range(800)]
+    with open(path, "w") as f:
+        while f.tell() < 2000000:
+            f.write(" ".join(rnd.choice(words) for _ in range(rnd.randint(4, 14))) + ".\n")
+    return path
+
+
+def load_job(path):
+    with open(path) as f:
+        job = yaml.safe_load(f)
+    if not isinstance(job, dict):
+        raise Failed("%s is no job file" % path)
+    return job
+
+
+def write_job(claim, job, name, text, annotations=(), **train):
+    """Writes a variant of @job: its own name, text, folders and plans. Returns the path."""
+    job = json.loads(json.dumps(job))
+    job["name"] = name
+    job.setdefault("data", {})["path"] = text
+    job.setdefault("train", {}).update(train)
+    job["checkpoint"] = dict(job.get("checkpoint") or {}, path=os.path.join(claim.dir, "out"))
+    job["annotations"] = [os.path.abspath(a) for a in annotations]
+    if not annotations:
+        del job["annotations"]
+    path = os.path.join(claim.dir, name + ".yaml")
+    with open(path, "w") as f:
+        json.dump(job, f)
+    return path
+
+
+def write_plan(claim, plan, name):
+    path = os.path.join(claim.dir, name + ".plan.yaml")
+    with open(path, "w") as f:
+        json.dump(dict({"apiVersion": "hspmd/v1", "kind": "plan"}, **plan), f)
+    return path
+
+
+# ---- offline runs --------------------------------------------------------------------------------
+
+def call(*args, check=True, timeout=600, env=None):
+    r = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=timeout,
+                       env=dict(os.environ, **(env or {})))
+    if check and r.returncode != 0:
+        raise Failed("%s: exit %d: %s" % (" ".join(str(a) for a in args[:3]), r.returncode,
+                                          (r.stderr or r.stdout).strip()[-300:]))
+    return r
+
+
+def prog(name):
+    path = os.path.join(BUILD, name)
+    if not os.access(path, os.X_OK):
+        raise Failed("%s is not built" % path)
+    return path
+
+
+def run_offline(claim, job, name, plan=None, steps=None, gradients=False):
+    """Compiles @job (with @plan) and runs it in one process. Returns (metrics, path of gradients)."""
+    program = os.path.join(claim.dir, name + ".prog")
+    metrics = os.path.join(claim.dir, name + ".jsonl")
+    grads = os.path.join(claim.dir, name + ".grad.safetensors")
+    call(prog("hspmdctl"), "compile", job, "-o", program, *(["--plan", plan] if plan else []))
+    args = ["--run", program, "--metrics", metrics, "--quiet"]
+    args += ["--steps", steps] if steps else []
+    args += ["--dump-gradients", grads] if gradients else []
+    call(prog("hspmd-worker"), *args)
+    return read_jsonl(metrics), grads
+
+
+def read_jsonl(path):
+    with open(path) as f:
+        return [json.loads(l) for l in f if l.strip()]
+
+
+def read_safetensors(path):
+    """name -> list of floats (this needs no numpy)."""
+    import array
+    with open(path, "rb") as f:
+        n = int.from_bytes(f.read(8), "little")
+        head = json.loads(f.read(n))
+        data = f.read()
+    out = {}
+    for name, t in head.items():
+        if name != "__metadata__":
+            a = array.array({"F32": "f", "F64": "d"}[t["dtype"]])
+            a.frombytes(data[t["data_offsets"][0]:t["data_offsets"][1]])
+            out[name] = a
+    return out
+
+
+def gradient_distance(a, b):
+    """Largest difference of one parameter's gradient, over the global norm of @a."""
+    a, b = read_safetensors(a), read_safetensors(b)
+    if set(a) != set(b):
+        raise Failed("gradients of different parameters: %s" % sorted(set(a) ^ set(b))[:3])
+    norm = sum(x * x for t in a.values() for x in t) ** 0.5
+    worst = max(sum((x - y) ** 2 for x, y in zip(a[k], b[k])) ** 0.5 for k in a)
+    return worst / norm
+
+
+def loss_distance(a, b, steps):
+    """Largest relative difference of training and validation loss over all steps."""
+    a, b = {m["step"]: m for m in a}, {m["step"]: m for m in b}
+    worst = 0.0
+    for t in range(steps):
+        if t not in a or t not in b:
+            raise Failed("step %d is missing in %s" % (t, "the disturbed run" if t in a else "the reference"))
+        if ("val_loss" in a[t]) != ("val_loss" in b[t]):
+            raise Failed("only one of the runs has validated at step %d" % t)
+        for key in ("loss", "val_loss"):
+            if key in a[t]:
+                worst = max(worst, abs(a[t][key] - b[t][key]) / abs(a[t][key]))
+    return worst
+
+
+# ---- a cluster -----------------------------------------------------------------------------------
+
+def wait_for(what, cond, timeout, poll=0.02):
+    """Waits until cond() is true and returns its value; Failed with @what otherwise."""
+    end = time.monotonic() + timeout
+    while True:
+        value = cond()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Failed("waited %.0f s for %s" % (timeout, what))
+        time.sleep(poll)
+
+
+class Cluster:
+    """hspmdd and agents as real processes on loopback, everything under one folder."""
+
+    def __init__(self, claim, name="c", detection="3s", heartbeat="200ms", audit=False):
+        self.claim = claim
+        self.dir = os.path.join(claim.dir, name)
+        os.makedirs(self.dir)
+        self.socket = os.path.join(self.dir, "d.sock")
+        self.port = claim.random.randrange(20000, 30000)
+        self.state = tempfile.mkdtemp(prefix="hspmd-claim-", dir="/dev/shm")
+        self.detection, self.heartbeat = detection, heartbeat
+        self.audit = os.path.join(self.dir, "audit") if audit else None
+        if audit:
+            os.makedirs(self.audit)
+        self.daemon = None
+        self.workers = {}
+        self.logs = {}
+
+    def __enter__(self):
+        self.start_daemon()
+        return self
+
+    def __exit__(self, *exc):
+        if exc[0] is not None:
+            self.show_logs()
+        for p in [w for w in self.workers.values()] + [self.daemon]:
+            if p is not None and p.poll() is None:
+                p.send_signal(signal.SIGCONT)
+                p.kill()
+                p.wait()
+        wait_for("executors to end with their agents", lambda: not self.executors(), 10)
+        shutil.rmtree(self.state, ignore_errors=True)
+
+    def show_logs(self):
+        for name, path in sorted(self.logs.items()):
+            with open(path, errors="replace") as f:
+                for line in f.read().splitlines()[-15:]:
+                    say("    %s: %s" % (name, line[:300]))
+
+    def spawn(self, name, args):
+        self.logs[name] = os.path.join(self.dir, name + ".log")
+        log = open(self.logs[name], "a")
+        return subprocess.Popen(args, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                env=dict(os.environ, OPENBLAS_NUM_THREADS="1"))
+
+    def start_daemon(self):
+        conf = os.path.join(self.dir, "hspmdd.yaml")
+        with open(conf, "w") as f:
+            json.dump({"listen": "127.0.0.1:%d" % self.port, "socket": self.socket,
+                       "state_dir": os.path.join(self.dir, "daemon"), "heartbeat": self.heartbeat,
+                       "failure_detection": self.detection}, f)
+        self.daemon = self.spawn("hspmdd", [prog("hspmdd"), "--config", conf])
+        wait_for("hspmdd to answer", lambda: self.daemon.poll() is not None or
+                 self.ctl("status", "-o", "json", check=False).returncode == 0, 20)
+        if self.daemon.poll() is not None:
+            raise Failed("hspmdd ended with status %d" % self.daemon.returncode)
+
+    def kill_daemon(self):
+        self.daemon.kill()
+        self.daemon.wait()
+
+    def start_worker(self, name, devices=({},), wait=True):
+        """@devices: dicts of kind, speed, memory."""
+        conf = os.path.join(self.dir, name + ".yaml")
+        config = {"coordinator": "127.0.0.1:%d" % self.port, "node": name,
+                  "state_dir": os.path.join(self.state, name),
+                  "devices": [dict({"kind": "cpu", "speed": 1, "memory": "1GiB"}, **d) for d in devices]}
+        if self.audit:
+            config["audit_dir"] = self.audit
+        with open(conf, "w") as f:
+            json.dump(config, f)
+        self.workers[name] = self.spawn(name, [prog("hspmd-worker"), "--config", conf])
+        if wait:
+            wait_for("node %s to be ready" % name, lambda: self.node_state(name) == "ready", 30)
+
+    def start_workers(self, speeds, **device):
+        names = ["w%d" % i for i in range(len(speeds))]
+        for n, s in zip(names, speeds):
+            self.start_worker(n, [dict(device, speed=s)], wait=False)
+        for n in names:
+            wait_for("node %s to be ready" % n, lambda: self.node_state(n) == "ready", 60)
+        return names
+
+    def ctl(self, *args, check=True, timeout=600):
+        return call(prog("hspmdctl"), "--address", self.socket, *args, check=check, timeout=timeout)
+
+    def status(self):
+        r = self.ctl("status", "-o", "json", check=False)
+        return json.loads(r.stdout) if r.returncode == 0 else None
+
+    def node_state(self, name):
+        s = self.status()
+        return next((n["state"] for n in s["nodes"] if n["name"] == name), None) if s else None
+
+    def job(self, name):
+        s = self.status()
+        return next((j for j in s["jobs"] if j["name"] == name), None) if s else None
+
+    def submit(self, path):
+        self.ctl("submit", path)
+
+    def wait_step(self, job, step, timeout=120):
+        def reached():
+            j = self.job(job)
+            if j and j["state"] in ("failed", "cancelled"):
+                raise Failed("job %s is %s: %s" % (job, j["state"], j.get("reason")))
+            return j and j["step"] >= step
+        wait_for("step %d of %s" % (step, job), reached, timeout)
+
+    def wait_done(self, job, timeout):
+        def done():
+            j = self.job(job)
+            if j and j["state"] in ("failed", "cancelled"):
+                raise Failed("job %s is %s: %s" % (job, j["state"], j.get("reason")))
+            return j and j["state"] == "done"
+        wait_for("job %s to be done" % job, done, timeout, poll=0.05)
+
+    def metrics(self, job):
+        return [json.loads(l) for l in self.ctl("metrics", job, "-o", "jsonl").stdout.splitlines()]
+
+    def events(self, job=None):
+        args = ["events"] + ([job] if job else []) + ["-o", "jsonl"]
+        return [json.loads(l) for l in self.ctl(*args).stdout.splitlines()]
+
+    # ---- processes and what happens to them ----
+
+    def executors(self, name=None):
+        """Process ids of executors, all or of one node."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % pid, "rb") as f:
+                    args = f.read().split(b"\0")
+                with open("/proc/%s/stat" % pid) as f:
+                    state = f.read().rsplit(")", 1)[1].split()[0]
+            except OSError:
+                continue
+            if b"--executor" in args and state != "Z" and any(a.startswith(self.state.encode()) for a in args):
+                node = args[args.index(b"--node") + 1].decode() if b"--node" in args else None
+                if name is None or node == name:
+                    found.append(int(pid))
+        return found
+
+    def kill_executor(self, name):
+        for pid in self.executors(name)[:1]:
+            os.kill(pid, signal.SIGKILL)
+
+    def kill_agent(self, name):
+        """The agent with its executors, as when the machine goes."""
+        pids = self.executors(name)
+        self.workers[name].kill()
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.workers[name].wait()
+        shutil.rmtree(os.path.join(self.state, name), ignore_errors=True)
+
+    def drain(self, name):
+        self.ctl("drain", name, "--reason", "claim")
