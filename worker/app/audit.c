@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define LINE_MAX_BYTES (4u << 20)
+#define FLUSH_NS       INT64_C(20000000) /* how old a record may get: 20 ms */
 
 /* Whether this rank adds its stream's tokens to the step's statistics. */
 static bool counts_tokens(const struct hsp_program *p)
@@ -83,4 +84,49 @@ enum hsp_status hsp_audit_step(const struct hsp_epoch *e, uint64_t step, struct 
     hsp_buf_fini(&line);
     (void)hsp_arena_free(arena);
     return st;
+}
+
+/* ---- activity ---- */
+
+/* The kind of the segment an instruction belongs to. */
+static uint32_t segment_kind(const struct hsp_template *t, uint32_t instr)
+{
+    for (uint32_t s = 0; s < t->n_segments; s++) {
+        const struct hsp_segment *seg = &t->segments[s];
+        uint32_t last = seg->first_piece + seg->n_pieces;
+        if (seg->n_pieces > 0 && instr >= t->pieces[seg->first_piece].first &&
+            instr < t->pieces[last - 1].first + t->pieces[last - 1].n) {
+            return seg->kind;
+        }
+    }
+    return UINT32_MAX;
+}
+
+void hsp_audit_flush(struct hsp_epoch *e)
+{
+    char path[PATH_MAX];
+    struct hsp_activity *a = &e->activity;
+    (void)snprintf(path, sizeof(path), "%s/%s-%u.activity", e->env->audit_dir, e->env->node,
+                   e->env->device);
+    int fd = a->n > 0 ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
+    if (fd >= 0) {
+        ssize_t k = write(fd, a->record, a->n * sizeof(a->record[0]));
+        (void)k; /* the header says so: lost notes are only missing notes */
+        (void)close(fd);
+    }
+    a->n = 0;
+}
+
+void hsp_audit_instr(struct hsp_epoch *e, uint32_t instr)
+{
+    struct hsp_activity *a = &e->activity;
+    if (e->prog.tpl.instrs[instr].queue != HSP_QUEUE_COMPUTE) {
+        return;
+    }
+    a->record[a->n++] = (struct hsp_activity_record){.ns = hsp_clock_ns(),
+                                                     .epoch = (uint32_t)e->number,
+                                                     .segment = segment_kind(&e->prog.tpl, instr)};
+    if (a->n == HSP_ACTIVITY_RECORDS || a->record[a->n - 1].ns - a->record[0].ns > FLUSH_NS) {
+        hsp_audit_flush(e);
+    }
 }

@@ -1,7 +1,11 @@
-/* The audit: which samples of the global batch each stream has read for each committed step.
+/* The audit: which samples of the global batch each stream has read for each committed step, and
+ * when each device computed.
  *
  * Role:    written for tests and for people who must prove what a model has seen; off by default.
- * Purity:  shell (one JSON line per step and stream, appended to a file per device). */
+ * Purity:  shell. NODE-DEVICE.jsonl: one JSON line per step and stream. NODE-DEVICE.activity: a
+ * record of 16 bytes, host byte order, for each instruction of the compute queue when it is done:
+ * i64 monotonic clock in ns, u32 epoch (its low 32 bits), u32 kind of segment (enum
+ * hsp_segment_kind). */
 #ifndef HSP_AUDIT_H
 #define HSP_AUDIT_H
 #include "worker/app/epoch.h"
@@ -9,5 +13,11 @@
 /* Notes the samples of @step, whose vote has passed. Only the rank that counts its stream's tokens
  * writes. HSP_OK without an audit folder. HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_audit_step(const struct hsp_epoch *e, uint64_t step, struct hsp_err *err);
+
+/* Notes that compute instruction @instr is done; for the engine's `traced` hook. Instructions of
+ * the other queue are passed over. A write that fails ends the notes, nothing else. */
+void hsp_audit_instr(struct hsp_epoch *e, uint32_t instr);
+/* Writes what hsp_audit_instr has collected. */
+void hsp_audit_flush(struct hsp_epoch *e);
 
 #endif

@@ -219,7 +219,7 @@ static void void_above(struct hsp_epoch *e, uint64_t version)
             hsp_segment_unseal(e->seg[slot]);
         }
         for (uint32_t i = 0; i < e->n_copies; i++) {
-            struct hsp_segment *s = e->copies[i].seg[slot];
+            struct hsp_state_segment *s = e->copies[i].seg[slot];
             if (hsp_segment_version(s) != HSP_NO_VERSION && hsp_segment_version(s) > version) {
                 hsp_segment_unseal(s);
             }
@@ -229,7 +229,7 @@ static void void_above(struct hsp_epoch *e, uint64_t version)
 
 static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
 {
-    struct hsp_segment *s = e->seg[0];
+    struct hsp_state_segment *s = e->seg[0];
     enum hsp_status st = HSP_OK;
     hsp_segment_unseal(s);
     hsp_state_init(&e->prog, hsp_segment_area(s));

@@ -50,7 +50,18 @@ enum hsp_epoch_phase {
 /* A second copy kept here for another rank. */
 struct hsp_epoch_copy {
     uint32_t owner;
-    struct hsp_segment *seg[2];
+    struct hsp_state_segment *seg[2];
+};
+
+/* What the audit notes of the compute queue (audit.h). */
+#define HSP_ACTIVITY_RECORDS 512
+struct hsp_activity_record {
+    int64_t ns;
+    uint32_t epoch, segment;
+};
+struct hsp_activity {
+    uint32_t n;
+    struct hsp_activity_record record[HSP_ACTIVITY_RECORDS];
 };
 
 struct hsp_epoch {
@@ -67,13 +78,14 @@ struct hsp_epoch {
     struct hsp_digest data_digest; /* of the text */
     uint64_t mem_bytes;            /* taken */
     struct hsp_comm *data, *state;
-    struct hsp_segment *seg[2]; /* own home, by version mod 2 */
-    uint32_t n_copies;          /* ranks that copy to me */
+    struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
+    uint32_t n_copies;                /* ranks that copy to me */
     struct hsp_epoch_copy *copies;
     struct hsp_engine *engine;
     pthread_t run, keeper;
     bool has_run, has_keeper;
-    int cancel_fd;   /* eventfd: gives up connecting */
+    int cancel_fd;                /* eventfd: gives up connecting */
+    struct hsp_activity activity; /* the run thread only */
     int64_t vote_ns; /* when the last vote passed; the engine's communication thread only */
 
     pthread_mutex_t lock;

@@ -20,7 +20,7 @@
 enum channel { CHANNEL_VERSION = 1, CHANNEL_FETCH, CHANNEL_COPY, CHANNEL_ACK };
 
 struct sources {
-    struct hsp_segment *seg[MAX_SOURCES];
+    struct hsp_state_segment *seg[MAX_SOURCES];
     struct hsp_shards shards;
 };
 
@@ -57,8 +57,8 @@ static enum hsp_status sources_open(const struct hsp_epoch *e, uint64_t plan, ui
 {
     struct hsp_segment_info *info = NULL;
     size_t n = 0;
-    s->shards =
-        (struct hsp_shards){.seg = (const struct hsp_segment *const *)s->seg, .version = version};
+    s->shards = (struct hsp_shards){.seg = (const struct hsp_state_segment *const *)s->seg,
+                                    .version = version};
     enum hsp_status st = hsp_segment_scan(e->env->state_dir, &info, &n, err);
     for (size_t i = 0; st == HSP_OK && i < n && s->shards.n < MAX_SOURCES; i++) {
         struct hsp_segname name;
@@ -120,7 +120,7 @@ static enum hsp_status check_row(const struct hsp_epoch *e, const struct hsp_pkg
 
 /* Puts a row's data where segment @s keeps them. */
 static void write_row(const struct hsp_epoch *e, const struct hsp_pkg_row *r, const uint8_t *data,
-                      struct hsp_segment *s)
+                      struct hsp_state_segment *s)
 {
     for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
         for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
@@ -148,8 +148,8 @@ static size_t largest_row(const struct hsp_epoch *e, const struct hsp_pkg_table 
 
 /* One row of the transfer: sent, received or copied. */
 static enum hsp_status fetch_row(struct hsp_epoch *e, const struct sources *s,
-                                 const struct hsp_pkg_row *r, struct hsp_segment *to, uint8_t *msg,
-                                 uint64_t *bytes, struct hsp_err *err)
+                                 const struct hsp_pkg_row *r, struct hsp_state_segment *to,
+                                 uint8_t *msg, uint64_t *bytes, struct hsp_err *err)
 {
     uint32_t me = e->p->rank;
     size_t n = ROW_HEAD + kind_bytes(e, r) * e->pkg.n_kinds;
@@ -176,7 +176,7 @@ enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, uint64_t 
                                 struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.transfer;
-    struct hsp_segment *to = e->source ? NULL : e->seg[version % 2];
+    struct hsp_state_segment *to = e->source ? NULL : e->seg[version % 2];
     bool there = to != NULL && hsp_segment_version(to) == version;
     struct sources *s = calloc(1, sizeof *s);
     uint8_t *msg = malloc(largest_row(e, t));
@@ -234,7 +234,7 @@ static enum hsp_status send_copies(struct hsp_epoch *e, uint64_t version, uint8_
                                    struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.copies;
-    const struct hsp_segment *own[1] = {e->seg[version % 2]};
+    const struct hsp_state_segment *own[1] = {e->seg[version % 2]};
     struct sources s = {.shards = {.seg = own, .n = 1, .version = version}};
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; st == HSP_OK && i < t->n; i++) {
@@ -254,7 +254,7 @@ static enum hsp_status receive_copy(struct hsp_epoch *e, const struct hsp_epoch_
                                     uint64_t version, uint8_t *msg, struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.copies;
-    struct hsp_segment *seg = c->seg[version % 2];
+    struct hsp_state_segment *seg = c->seg[version % 2];
     enum hsp_status st = HSP_OK;
     hsp_segment_unseal(seg);
     for (uint32_t i = 0; st == HSP_OK && i < t->n; i++) {

@@ -34,7 +34,7 @@ static enum hsp_status read_home(const struct hsp_epoch *e, uint64_t version, ui
                                  uint8_t kind, const struct hsp_box *box, void *dst,
                                  struct hsp_err *err)
 {
-    const struct hsp_segment *s = e->seg[version % 2];
+    const struct hsp_state_segment *s = e->seg[version % 2];
     uint32_t i = hsp_segment_find(s, param, kind);
     if (i == UINT32_MAX) {
         return hsp_err_set(err, HSP_EPROTO, 0, "%s is not at home here", e->pkg.params[param].name);
@@ -495,7 +495,7 @@ static enum hsp_status answer(struct hsp_epoch *e, const struct hsp_ckpt *c, uin
 static enum hsp_status fill_home(struct hsp_epoch *e, uint64_t version, const struct hsp_ckpt *c,
                                  uint32_t server, struct hsp_err *err)
 {
-    struct hsp_segment *s = e->seg[version % 2];
+    struct hsp_state_segment *s = e->seg[version % 2];
     enum hsp_status st = HSP_OK;
     hsp_segment_unseal(s);
     for (uint32_t i = 0; st == HSP_OK && i < hsp_segment_n(s); i++) {

@@ -19,7 +19,7 @@ char *hsp_epoch_job_key(uint32_t job, char buf[64])
 /* Opens the segment, or makes it when there is none. */
 static enum hsp_status open_or_create(struct hsp_epoch *e, uint32_t owner, uint32_t slot,
                                       const struct hsp_segment_row *rows, uint32_t n, int64_t area,
-                                      struct hsp_segment **ret, struct hsp_err *err)
+                                      struct hsp_state_segment **ret, struct hsp_err *err)
 {
     struct hsp_segment_key key;
     struct hsp_digest plan = {0};

@@ -116,16 +116,29 @@ static enum hsp_status sealed(void *ctx, uint64_t version, unsigned slot, struct
     return HSP_OK;
 }
 
+static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool eval,
+                              struct hsp_err *err)
+{
+    (void)micro;
+    (void)eval;
+    (void)err;
+    hsp_audit_instr(ctx, instr);
+    return HSP_OK;
+}
+
 static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
 {
-    struct hsp_engine_opts o = {
-        .program = &e->prog,
-        .backend = e->env->backend,
-        .comm = e->data,
-        .text = &e->text,
-        .slot = {hsp_segment_area(e->seg[0]), hsp_segment_area(e->seg[1])},
-        .speed = e->env->speed,
-        .hooks = {.ctx = e, .before_vote = before_vote, .passed = passed, .sealed = sealed}};
+    struct hsp_engine_opts o = {.program = &e->prog,
+                                .backend = e->env->backend,
+                                .comm = e->data,
+                                .text = &e->text,
+                                .slot = {hsp_segment_area(e->seg[0]), hsp_segment_area(e->seg[1])},
+                                .speed = e->env->speed,
+                                .hooks = {.ctx = e,
+                                          .before_vote = before_vote,
+                                          .passed = passed,
+                                          .sealed = sealed,
+                                          .traced = e->env->audit_dir != NULL ? traced : NULL}};
     struct hsp_engine *engine = NULL;
     enum hsp_status st = hsp_engine_open(&o, &engine, err);
     (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */

@@ -52,7 +52,7 @@ _Static_assert(sizeof(struct seg_head) <= SEAL_AT, "the head reaches into the se
 _Static_assert(SEAL_AT + sizeof(struct seg_seal) <= ROWS_AT, "the seal reaches into the table");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share the seal word");
 
-struct hsp_segment {
+struct hsp_state_segment {
     uint8_t *map;
     size_t bytes;
     bool writable;
@@ -71,7 +71,7 @@ static uint64_t table_hash(const struct seg_head *h, const struct hsp_segment_ro
     return hsp_hash64(rows, h->n_rows * sizeof(*rows), a);
 }
 
-static uint64_t seal_check(const struct hsp_segment *s)
+static uint64_t seal_check(const struct hsp_state_segment *s)
 {
     uint64_t a[3] = {s->seal->version, s->seal->content, s->head->table_hash};
     uint64_t seed = hsp_hash64(a, sizeof(a), SEG_MAGIC);
@@ -174,9 +174,9 @@ static enum hsp_status io_error(struct hsp_err *err, const char *what, const cha
 
 /* Maps @fd and points into it; nothing is believed yet. */
 static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char *path,
-                                struct hsp_segment **ret, struct hsp_err *err)
+                                struct hsp_state_segment **ret, struct hsp_err *err)
 {
-    struct hsp_segment *s = calloc(1, sizeof(*s));
+    struct hsp_state_segment *s = calloc(1, sizeof(*s));
     if (s == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a segment");
     }
@@ -194,14 +194,14 @@ static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char 
     return HSP_OK;
 }
 
-static void point_to_parts(struct hsp_segment *s)
+static void point_to_parts(struct hsp_state_segment *s)
 {
     s->rows = (const struct hsp_segment_row *)(const void *)(s->map + s->head->rows_at);
     s->hashes = (uint64_t *)(void *)(s->map + s->head->hashes_at);
     s->area = s->map + s->head->area_at;
 }
 
-struct hsp_segment *hsp_segment_close(struct hsp_segment *s)
+struct hsp_state_segment *hsp_segment_close(struct hsp_state_segment *s)
 {
     if (s != NULL) {
         (void)munmap(s->map, s->bytes); /* cannot fail for a mapping of ours */
@@ -212,7 +212,7 @@ struct hsp_segment *hsp_segment_close(struct hsp_segment *s)
 
 /* ---- create, open ---- */
 
-static enum hsp_status fill_file(struct hsp_segment *s, const struct seg_head *head,
+static enum hsp_status fill_file(struct hsp_state_segment *s, const struct seg_head *head,
                                  const struct hsp_segment_row *rows)
 {
     /* Padding is part of what is hashed: fields one by one into zeroed memory. */
@@ -255,12 +255,12 @@ static enum hsp_status make_space(int fd, uint64_t bytes, const char *path, stru
 
 enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
                                    struct hsp_digest plan, const struct hsp_segment_row *rows,
-                                   uint32_t n, int64_t area_bytes, struct hsp_segment **ret,
+                                   uint32_t n, int64_t area_bytes, struct hsp_state_segment **ret,
                                    struct hsp_err *err)
 {
     char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
     struct seg_head head;
-    struct hsp_segment *s = NULL;
+    struct hsp_state_segment *s = NULL;
     memset(&head, 0, sizeof(head));
     head.magic = SEG_MAGIC;
     head.format = SEG_FORMAT;
@@ -311,7 +311,8 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
 }
 
 /* All that can be known without reading the contents. */
-static enum hsp_status check_file(struct hsp_segment *s, const char *path, struct hsp_err *err)
+static enum hsp_status check_file(struct hsp_state_segment *s, const char *path,
+                                  struct hsp_err *err)
 {
     const struct seg_head *h = s->head;
     struct seg_head want;
@@ -343,10 +344,10 @@ static enum hsp_status check_file(struct hsp_segment *s, const char *path, struc
     return HSP_OK;
 }
 
-enum hsp_status hsp_segment_open_path(const char *path, bool writable, struct hsp_segment **ret,
-                                      struct hsp_err *err)
+enum hsp_status hsp_segment_open_path(const char *path, bool writable,
+                                      struct hsp_state_segment **ret, struct hsp_err *err)
 {
-    struct hsp_segment *s = NULL;
+    struct hsp_state_segment *s = NULL;
     struct stat sb;
     int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
@@ -373,11 +374,11 @@ enum hsp_status hsp_segment_open_path(const char *path, bool writable, struct hs
 }
 
 enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *key, bool writable,
-                                 struct hsp_segment **ret, struct hsp_err *err)
+                                 struct hsp_state_segment **ret, struct hsp_err *err)
 {
     char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
     struct hsp_segment_key k;
-    struct hsp_segment *s = NULL;
+    struct hsp_state_segment *s = NULL;
     enum hsp_status st = hsp_segment_normal_key(key, &k, err);
     if (st == HSP_OK) {
         st = hsp_segment_paths(dir, &k, path, tmp, err);
@@ -397,44 +398,44 @@ enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *
 
 /* ---- looking ---- */
 
-const struct hsp_segment_key *hsp_segment_key(const struct hsp_segment *s)
+const struct hsp_segment_key *hsp_segment_key(const struct hsp_state_segment *s)
 {
     return &s->head->key;
 }
 
-struct hsp_digest hsp_segment_plan(const struct hsp_segment *s)
+struct hsp_digest hsp_segment_plan(const struct hsp_state_segment *s)
 {
     return (struct hsp_digest){s->head->plan_hi, s->head->plan_lo};
 }
 
-uint32_t hsp_segment_n(const struct hsp_segment *s)
+uint32_t hsp_segment_n(const struct hsp_state_segment *s)
 {
     return s->head->n_rows;
 }
 
-const struct hsp_segment_row *hsp_segment_row(const struct hsp_segment *s, uint32_t i)
+const struct hsp_segment_row *hsp_segment_row(const struct hsp_state_segment *s, uint32_t i)
 {
     HSP_ASSERT(i < s->head->n_rows);
     return &s->rows[i];
 }
 
-uint64_t hsp_segment_row_hash(const struct hsp_segment *s, uint32_t i)
+uint64_t hsp_segment_row_hash(const struct hsp_state_segment *s, uint32_t i)
 {
     HSP_ASSERT(i < s->head->n_rows);
     return s->hashes[i];
 }
 
-void *hsp_segment_area(const struct hsp_segment *s)
+void *hsp_segment_area(const struct hsp_state_segment *s)
 {
     return s->area;
 }
 
-int64_t hsp_segment_area_bytes(const struct hsp_segment *s)
+int64_t hsp_segment_area_bytes(const struct hsp_state_segment *s)
 {
     return (int64_t)s->head->area_bytes;
 }
 
-uint32_t hsp_segment_find(const struct hsp_segment *s, uint32_t tensor, uint8_t kind)
+uint32_t hsp_segment_find(const struct hsp_state_segment *s, uint32_t tensor, uint8_t kind)
 {
     for (uint32_t i = 0; i < s->head->n_rows; i++) {
         if (s->rows[i].tensor == tensor && s->rows[i].kind == kind) {
@@ -444,27 +445,27 @@ uint32_t hsp_segment_find(const struct hsp_segment *s, uint32_t tensor, uint8_t 
     return UINT32_MAX;
 }
 
-uint64_t hsp_segment_version(const struct hsp_segment *s)
+uint64_t hsp_segment_version(const struct hsp_state_segment *s)
 {
     bool sealed = atomic_load_explicit(&s->seal->sealed, memory_order_acquire) == SEG_SEALED;
     return sealed ? s->seal->version : HSP_NO_VERSION;
 }
 
-uint64_t hsp_segment_content(const struct hsp_segment *s)
+uint64_t hsp_segment_content(const struct hsp_state_segment *s)
 {
     return s->seal->content;
 }
 
 /* ---- sealing ---- */
 
-static uint64_t hash_row(const struct hsp_segment *s, uint32_t i)
+static uint64_t hash_row(const struct hsp_state_segment *s, uint32_t i)
 {
     const struct hsp_segment_row *r = &s->rows[i];
     struct hsp_box_id id = {r->tensor, r->kind, r->dtype, r->full};
     return hsp_box_hash(&id, &r->box, &r->box, s->area + r->offset);
 }
 
-void hsp_segment_unseal(struct hsp_segment *s)
+void hsp_segment_unseal(struct hsp_state_segment *s)
 {
     HSP_ASSERT(s->writable);
     /* The writes that follow may not move before this one, nor be seen before it. */
@@ -472,7 +473,7 @@ void hsp_segment_unseal(struct hsp_segment *s)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-void hsp_segment_seal(struct hsp_segment *s, uint64_t version)
+void hsp_segment_seal(struct hsp_state_segment *s, uint64_t version)
 {
     HSP_ASSERT(s->writable);
     HSP_ASSERT(version != HSP_NO_VERSION);
@@ -488,7 +489,7 @@ void hsp_segment_seal(struct hsp_segment *s, uint64_t version)
     atomic_store_explicit(&s->seal->sealed, SEG_SEALED, memory_order_release);
 }
 
-enum hsp_status hsp_segment_verify(const struct hsp_segment *s, struct hsp_err *err)
+enum hsp_status hsp_segment_verify(const struct hsp_state_segment *s, struct hsp_err *err)
 {
     if (hsp_segment_version(s) == HSP_NO_VERSION) {
         return hsp_err_set(err, HSP_ESTATE, 0, "segment of %s slot %u is not sealed",

@@ -36,46 +36,47 @@ struct hsp_segment_row {
     int64_t offset; /* bytes in the area, 64-aligned */
 };
 
-struct hsp_segment; /* opaque */
+struct hsp_state_segment; /* opaque */
 
 /* Makes the file with all its space, unsealed, contents zero; nobody sees it half made.
  * HSP_EEXIST: there is one of this key. HSP_ENOSPC says how many bytes did not fit. HSP_EINVAL: a
  * row breaks I1, or a name no file can carry. HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
 enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
                                    struct hsp_digest plan, const struct hsp_segment_row *rows,
-                                   uint32_t n, int64_t area_bytes, struct hsp_segment **ret,
+                                   uint32_t n, int64_t area_bytes, struct hsp_state_segment **ret,
                                    struct hsp_err *err);
 
 /* Maps an existing one after checking all but the contents (hsp_segment_verify does those).
  * HSP_ENOENT; HSP_EVERSION: format of another program version; HSP_EDIGEST: damaged. */
 enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *key, bool writable,
-                                 struct hsp_segment **ret, struct hsp_err *err);
-struct hsp_segment *hsp_segment_close(struct hsp_segment *s); /* NULL allowed; returns NULL */
+                                 struct hsp_state_segment **ret, struct hsp_err *err);
+struct hsp_state_segment *hsp_segment_close(
+    struct hsp_state_segment *s); /* NULL allowed; returns NULL */
 
-const struct hsp_segment_key *hsp_segment_key(const struct hsp_segment *s);
-struct hsp_digest hsp_segment_plan(const struct hsp_segment *s);
-uint32_t hsp_segment_n(const struct hsp_segment *s);
-const struct hsp_segment_row *hsp_segment_row(const struct hsp_segment *s, uint32_t i);
+const struct hsp_segment_key *hsp_segment_key(const struct hsp_state_segment *s);
+struct hsp_digest hsp_segment_plan(const struct hsp_state_segment *s);
+uint32_t hsp_segment_n(const struct hsp_state_segment *s);
+const struct hsp_segment_row *hsp_segment_row(const struct hsp_state_segment *s, uint32_t i);
 /* Hash of a row's box at the sealed version; meaningless while unsealed. */
-uint64_t hsp_segment_row_hash(const struct hsp_segment *s, uint32_t i);
-void *hsp_segment_area(const struct hsp_segment *s); /* writable only when opened so */
-int64_t hsp_segment_area_bytes(const struct hsp_segment *s);
+uint64_t hsp_segment_row_hash(const struct hsp_state_segment *s, uint32_t i);
+void *hsp_segment_area(const struct hsp_state_segment *s); /* writable only when opened so */
+int64_t hsp_segment_area_bytes(const struct hsp_state_segment *s);
 /* Row of (tensor, kind), or UINT32_MAX. */
-uint32_t hsp_segment_find(const struct hsp_segment *s, uint32_t tensor, uint8_t kind);
+uint32_t hsp_segment_find(const struct hsp_state_segment *s, uint32_t tensor, uint8_t kind);
 
 /* The sealed version, or HSP_NO_VERSION. */
-uint64_t hsp_segment_version(const struct hsp_segment *s);
+uint64_t hsp_segment_version(const struct hsp_state_segment *s);
 /* Sum of the hashes of all rows at the sealed version. */
-uint64_t hsp_segment_content(const struct hsp_segment *s);
+uint64_t hsp_segment_content(const struct hsp_state_segment *s);
 
 /* To be called before the first write to the area: from here on the segment is no source. */
-void hsp_segment_unseal(struct hsp_segment *s);
+void hsp_segment_unseal(struct hsp_state_segment *s);
 /* All writes are done: hashes every row, then seals as @version (not HSP_NO_VERSION). Whoever sees
  * the seal sees the contents. */
-void hsp_segment_seal(struct hsp_segment *s, uint64_t version);
+void hsp_segment_seal(struct hsp_state_segment *s, uint64_t version);
 /* Compares contents with the hashes of a sealed segment. HSP_ESTATE: unsealed; HSP_EDIGEST names
  * the tensor and kind. */
-enum hsp_status hsp_segment_verify(const struct hsp_segment *s, struct hsp_err *err);
+enum hsp_status hsp_segment_verify(const struct hsp_state_segment *s, struct hsp_err *err);
 
 /* ---- the state directory ---- */
 

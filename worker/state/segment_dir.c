@@ -83,7 +83,7 @@ static int by_file(const void *a, const void *b)
 
 static void read_info(const char *path, struct hsp_segment_info *i)
 {
-    struct hsp_segment *s;
+    struct hsp_state_segment *s;
     struct hsp_err err = {0};
     struct stat sb;
     i->version = HSP_NO_VERSION;

@@ -14,7 +14,7 @@ enum hsp_status hsp_segment_normal_key(const struct hsp_segment_key *key,
 enum hsp_status hsp_segment_paths(const char *dir, const struct hsp_segment_key *key,
                                   char ret_path[HSP_SEGMENT_PATH], char ret_tmp[HSP_SEGMENT_PATH],
                                   struct hsp_err *err);
-enum hsp_status hsp_segment_open_path(const char *path, bool writable, struct hsp_segment **ret,
-                                      struct hsp_err *err);
+enum hsp_status hsp_segment_open_path(const char *path, bool writable,
+                                      struct hsp_state_segment **ret, struct hsp_err *err);
 
 #endif

@@ -11,8 +11,9 @@ static enum hsp_status full_list(struct hsp_err *err)
 }
 
 /* Cuts row @row of @seg out of what is still wanted. */
-static enum hsp_status take(const struct hsp_segment *seg, uint32_t row, struct hsp_boxes *left,
-                            struct hsp_shard_pieces *ret, struct hsp_err *err)
+static enum hsp_status take(const struct hsp_state_segment *seg, uint32_t row,
+                            struct hsp_boxes *left, struct hsp_shard_pieces *ret,
+                            struct hsp_err *err)
 {
     const struct hsp_box *have = &hsp_segment_row(seg, row)->box;
     bool any = false;
@@ -86,7 +87,7 @@ enum hsp_status hsp_shards_gather(const struct hsp_shards *s, uint32_t tensor, u
     return st;
 }
 
-enum hsp_status hsp_shards_fill(const struct hsp_shards *s, struct hsp_segment *target,
+enum hsp_status hsp_shards_fill(const struct hsp_shards *s, struct hsp_state_segment *target,
                                 struct hsp_shard_gap **ret_gaps, size_t *ret_n, struct hsp_err *err)
 {
     struct hsp_shard_gap *gaps = NULL;

@@ -10,14 +10,14 @@
 #include "worker/state/segment.h"
 
 struct hsp_shards {
-    const struct hsp_segment *const *seg; /* earlier ones are preferred */
+    const struct hsp_state_segment *const *seg; /* earlier ones are preferred */
     size_t n;
     uint64_t version;
 };
 
 /* A part of a wanted region and where it lies. */
 struct hsp_shard_piece {
-    const struct hsp_segment *seg;
+    const struct hsp_state_segment *seg;
     uint32_t row;
     struct hsp_box box;
 };
@@ -46,7 +46,7 @@ struct hsp_shard_gap {
 };
 /* Fills every row of @target (unsealed, not among the sources) and lists what is still missing:
  * *ret_gaps is released with free(). */
-enum hsp_status hsp_shards_fill(const struct hsp_shards *s, struct hsp_segment *target,
+enum hsp_status hsp_shards_fill(const struct hsp_shards *s, struct hsp_state_segment *target,
                                 struct hsp_shard_gap **ret_gaps, size_t *ret_n,
                                 struct hsp_err *err);
 

@@ -46,7 +46,7 @@ static void make_rows(struct hsp_segment_row *r)
     memcpy(r, rows, sizeof(rows));
 }
 
-static void fill(struct hsp_segment *s, uint64_t version)
+static void fill(struct hsp_state_segment *s, uint64_t version)
 {
     for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
         const struct hsp_segment_row *r = hsp_segment_row(s, i);
@@ -55,7 +55,7 @@ static void fill(struct hsp_segment *s, uint64_t version)
     }
 }
 
-static int64_t wrong(const struct hsp_segment *s, uint64_t version)
+static int64_t wrong(const struct hsp_state_segment *s, uint64_t version)
 {
     int64_t n = 0;
     for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
@@ -66,10 +66,10 @@ static int64_t wrong(const struct hsp_segment *s, uint64_t version)
     return n;
 }
 
-static struct hsp_segment *create(const char *dir, const struct hsp_segment_key *k)
+static struct hsp_state_segment *create(const char *dir, const struct hsp_segment_key *k)
 {
     struct hsp_segment_row rows[N_ROWS];
-    struct hsp_segment *s;
+    struct hsp_state_segment *s;
     struct hsp_err err = {0};
     make_rows(rows);
     assert_ok(hsp_segment_create(dir, k, plan, rows, N_ROWS, AREA, &s, &err), &err);
@@ -101,7 +101,7 @@ static void sealed_state_comes_back(void **state)
 {
     struct hsp_segment_key k = key_of(3, 1);
     struct hsp_err err = {0};
-    struct hsp_segment *s = create(*state, &k), *again;
+    struct hsp_state_segment *s = create(*state, &k), *again;
     assert_true(hsp_segment_version(s) == HSP_NO_VERSION);
     assert_status(hsp_segment_verify(s, &err), HSP_ESTATE);
     fill(s, 41);
@@ -130,7 +130,7 @@ static void sealed_state_comes_back(void **state)
 static void creation_is_refused(void **state)
 {
     struct hsp_segment_row r[N_ROWS];
-    struct hsp_segment *s;
+    struct hsp_state_segment *s;
     struct hsp_err err = {0};
     struct hsp_segment_key k = key_of(1, 0), bad = k;
     hsp_segment_close(create(*state, &k));
@@ -166,7 +166,7 @@ static void creation_is_refused(void **state)
 static void any_damage_is_noticed(void **state)
 {
     struct hsp_segment_key k = key_of(2, 0);
-    struct hsp_segment *s = create(*state, &k);
+    struct hsp_state_segment *s = create(*state, &k);
     struct hsp_err err = {0};
     fill(s, 5);
     hsp_segment_seal(s, 5);
@@ -212,7 +212,7 @@ static void any_damage_is_noticed(void **state)
 static void a_file_under_another_name_is_refused(void **state)
 {
     struct hsp_segment_key k = key_of(2, 0), other = key_of(2, 1);
-    struct hsp_segment *s = create(*state, &k);
+    struct hsp_state_segment *s = create(*state, &k);
     struct hsp_err err = {0};
     hsp_segment_close(s);
     char from[4096];
@@ -228,7 +228,7 @@ static void killed_writers_leave_whole_versions(void **state)
     struct hsp_segment_key k[2] = {key_of(8, 0), key_of(8, 1)};
     struct hsp_err err = {0};
     for (int i = 0; i < 2; i++) {
-        struct hsp_segment *s = create(*state, &k[i]);
+        struct hsp_state_segment *s = create(*state, &k[i]);
         fill(s, (uint64_t)i);
         hsp_segment_seal(s, (uint64_t)i);
         hsp_segment_close(s);
@@ -241,7 +241,7 @@ static void killed_writers_leave_whole_versions(void **state)
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
-            struct hsp_segment *s[2];
+            struct hsp_state_segment *s[2];
             uint64_t v[2];
             for (int i = 0; i < 2; i++) {
                 if (hsp_segment_open(*state, &k[i], true, &s[i], NULL) != HSP_OK) {
@@ -271,7 +271,7 @@ static void killed_writers_leave_whole_versions(void **state)
         assert_true(WIFSIGNALED(status));
         int whole = 0;
         for (int i = 0; i < 2; i++) {
-            struct hsp_segment *s;
+            struct hsp_state_segment *s;
             assert_ok(hsp_segment_open(*state, &k[i], false, &s, &err), &err);
             uint64_t v = hsp_segment_version(s);
             if (v != HSP_NO_VERSION) {
@@ -297,7 +297,7 @@ static void scanning_and_sweeping(void **state)
     char path[4096];
     for (uint64_t e = 1; e <= 3; e++) {
         struct hsp_segment_key k = key_of(e, 0);
-        struct hsp_segment *s = create(*state, &k);
+        struct hsp_state_segment *s = create(*state, &k);
         if (e > 1) {
             hsp_segment_seal(s, 10 * e);
         }
@@ -350,7 +350,7 @@ static void filling_a_new_layout(void **state)
     struct hsp_box whole = hsp_box_whole(2, full);
     for (uint64_t trial = 0; trial < 25; trial++) {
         struct hsp_box part[PARTS];
-        struct hsp_segment *src[PARTS], *target;
+        struct hsp_state_segment *src[PARTS], *target;
         size_t n = random_cuts(&whole, PARTS, "fill", trial, part);
         for (size_t i = 0; i < n; i++) {
             struct hsp_segment_key k = key_of(trial * 2, (uint32_t)i);
@@ -376,7 +376,7 @@ static void filling_a_new_layout(void **state)
                                         .box = {.rank = 2, .lo = {1, 1}, .hi = {3, 3}}}};
         struct hsp_segment_key k = key_of(trial * 2 + 1, 0);
         assert_ok(hsp_segment_create(*state, &k, plan, r, 2, AREA, &target, &err), &err);
-        struct hsp_shards shards = {(const struct hsp_segment *const *)src, n, 6};
+        struct hsp_shards shards = {(const struct hsp_state_segment *const *)src, n, 6};
         struct hsp_shard_gap *gap;
         size_t n_gaps;
         assert_ok(hsp_shards_fill(&shards, target, &gap, &n_gaps, &err), &err);
