@@ -379,6 +379,29 @@ static void test_homes(void **state)
     hsp_graph_free(m.g);
 }
 
+/* A vocabulary cut by tensor parallelism: partial embeddings, gathered logits, sliced gradients,
+ * and tied weights whose two gradients meet in the layout of their use. No family asks for it;
+ * deduction must know it all the same. */
+static void test_vocabulary_cut(void **state)
+{
+    (void)state;
+    for (int tied = 0; tied < 2; tied++) {
+        struct model m = make_model("gpt", tied == 1, 2, HSP_OPT_ADAMW);
+        for (uint32_t p = 0; p < m.g->n_params; p++) {
+            const char *name = m.g->tensors[m.g->params[p].tensor].name;
+            if (strcmp(name, "wte.weight") == 0 || strcmp(name, "lm_head.weight") == 0) {
+                m.g->params[p].tp_dim = 0;
+                m.g->params[p].tp_grain = 1;
+                m.g->params[p].tp_family = 77;
+            }
+        }
+        for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+            run_plan(plans[i], &m, i);
+        }
+        hsp_graph_free(m.g);
+    }
+}
+
 /* ---- random plans ---- */
 
 static uint64_t draw;
@@ -520,10 +543,11 @@ static void test_deterministic(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt),       cmocka_unit_test(test_gpt_tied_sgd),
-        cmocka_unit_test(test_mlp),       cmocka_unit_test(test_mlp_tied),
-        cmocka_unit_test(test_homes),     cmocka_unit_test(test_random),
-        cmocka_unit_test(test_templates), cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_gpt),           cmocka_unit_test(test_gpt_tied_sgd),
+        cmocka_unit_test(test_mlp),           cmocka_unit_test(test_mlp_tied),
+        cmocka_unit_test(test_homes),         cmocka_unit_test(test_vocabulary_cut),
+        cmocka_unit_test(test_random),        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_deterministic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,78 +1,25 @@
-#include "tests/unit/spmd/machine.h"
+#include "tests/unit/spmd/machineimpl.h"
 
 #include <math.h>
 
 #include "proto/program/sheet.h"
-#include "tests/lib/naive_ops.h"
 #include "tests/lib/testlib.h"
 
-enum { BLOCK = 64 }; /* bytes under one tag */
-
-struct message {
-    uint8_t *data; /* owned */
-    size_t bytes;
-};
-
-/* Messages of one channel in order: from rank, to rank (collectives: to = from). */
-struct lane {
-    uint32_t channel, from, to;
-    struct message *msg; /* owned */
-    uint32_t n, cap;
-};
-
-struct running {
-    bool active;
-    uint32_t instr, move, n_sent; /* inside the entry; messages received of the move so far */
-    bool arrived;
-};
-
-struct rank {
-    const struct hsp_program *p;
-    uint8_t *mem, *state[2];
-    uint64_t *tag; /* per block */
-    uint32_t done[HSP_N_QUEUES];
-    struct running run[HSP_N_QUEUES];
-    double stat[HSP_N_STATS];
-    uint32_t votes;
-    double **grad; /* [param]: what its update read; owned */
-    struct hsp_box *grad_box;
-};
-
-struct hsp_machine {
-    struct rank *r;
-    uint32_t n;
-    uint64_t seed, draw;
-    hsp_machine_input input;
-    bool eval;
-    uint64_t step;
-    const struct hsp_update_scalars *scalars;
-    struct lane *lane; /* owned */
-    uint32_t n_lanes, cap_lanes;
-    uint32_t *count; /* [channel * n + rank]: arrivals; owned */
-    uint32_t n_channels;
-};
-
-struct view {
-    uint8_t *data;
-    struct hsp_box box;
-    uint8_t dtype;
-};
-
-enum { MAX_PARAMS = 512 };
-
-static const struct hsp_sched *sched_of(const struct hsp_machine *m, const struct rank *r)
+static const struct hsp_sched *sched_of(const struct hsp_machine *m, const struct machine_rank *r)
 {
     return m->eval ? &r->p->bind.eval : &r->p->bind.train;
 }
 
-static uint32_t micro_seqs(const struct hsp_machine *m, const struct rank *r, uint32_t micro)
+static uint32_t micro_seqs(const struct hsp_machine *m, const struct machine_rank *r,
+                           uint32_t micro)
 {
     const struct hsp_stream_bind *s = &r->p->bind.stream;
     return m->eval ? hsp_micro_size(s->eval_n_seq, s->eval_n_micro, micro)
                    : hsp_micro_size(s->n_seq, s->n_micro, micro);
 }
 
-static uint32_t micro_first(const struct hsp_machine *m, const struct rank *r, uint32_t micro)
+static uint32_t micro_first(const struct hsp_machine *m, const struct machine_rank *r,
+                            uint32_t micro)
 {
     uint32_t at = m->eval ? r->p->bind.stream.eval_first : r->p->bind.stream.first_seq;
     for (uint32_t i = 0; i < micro; i++) {
@@ -81,11 +28,11 @@ static uint32_t micro_first(const struct hsp_machine *m, const struct rank *r, u
     return at;
 }
 
-static struct view view_of(const struct hsp_machine *m, const struct rank *r, uint32_t tensor,
-                           uint32_t micro, bool out)
+static struct machine_view view_of(const struct hsp_machine *m, const struct machine_rank *r,
+                                   uint32_t tensor, uint32_t micro, bool out)
 {
     const struct hsp_tensor_bind *b = &r->p->bind.tensor[tensor];
-    struct view v = {.box = b->box, .dtype = r->p->tpl.tensors[tensor].dtype};
+    struct machine_view v = {.box = b->box, .dtype = r->p->tpl.tensors[tensor].dtype};
     if (r->p->tpl.tensors[tensor].cls == HSP_CLASS_STATE) {
         v.data = r->state[(m->step + (out ? 1 : 0)) % 2] + b->offset;
     } else {
@@ -99,13 +46,13 @@ static struct view view_of(const struct hsp_machine *m, const struct rank *r, ui
 
 /* ---- tags ---- */
 
-static uint64_t tag_of(const struct rank *r, uint32_t tensor, uint32_t micro)
+static uint64_t tag_of(const struct machine_rank *r, uint32_t tensor, uint32_t micro)
 {
     bool step = r->p->tpl.tensors[tensor].cls == HSP_CLASS_STEP;
     return ((uint64_t)tensor + 1) << 32 | (step ? 0 : micro);
 }
 
-static void tag_span(const struct rank *r, uint32_t tensor, uint32_t micro, int64_t *lo,
+static void tag_span(const struct machine_rank *r, uint32_t tensor, uint32_t micro, int64_t *lo,
                      int64_t *hi)
 {
     const struct hsp_tensor_bind *b = &r->p->bind.tensor[tensor];
@@ -116,7 +63,7 @@ static void tag_span(const struct rank *r, uint32_t tensor, uint32_t micro, int6
     }
 }
 
-static void check_read(const struct rank *r, uint32_t tensor, uint32_t micro)
+static void check_read(const struct machine_rank *r, uint32_t tensor, uint32_t micro)
 {
     int64_t lo, hi;
     tag_span(r, tensor, micro, &lo, &hi);
@@ -130,7 +77,7 @@ static void check_read(const struct rank *r, uint32_t tensor, uint32_t micro)
     }
 }
 
-static void mark_write(const struct rank *r, uint32_t tensor, uint32_t micro)
+static void mark_write(const struct machine_rank *r, uint32_t tensor, uint32_t micro)
 {
     int64_t lo, hi;
     tag_span(r, tensor, micro, &lo, &hi);
@@ -145,7 +92,7 @@ static bool only_sends(const struct hsp_instr *i)
 }
 
 /* Whether two instructions touch the same bytes, one of them writing. */
-static bool clash(const struct rank *r, const struct hsp_instr *a, uint32_t ma,
+static bool clash(const struct machine_rank *r, const struct hsp_instr *a, uint32_t ma,
                   const struct hsp_instr *b, uint32_t mb)
 {
     for (int i = 0; i < a->n_in + a->n_out; i++) {
@@ -162,7 +109,7 @@ static bool clash(const struct rank *r, const struct hsp_instr *a, uint32_t ma,
     return false;
 }
 
-static void check_race(const struct hsp_machine *m, const struct rank *r, int queue)
+static void check_race(const struct hsp_machine *m, const struct machine_rank *r, int queue)
 {
     const struct hsp_sched *s = sched_of(m, r);
     int other = 1 - queue;
@@ -182,43 +129,7 @@ static void check_race(const struct hsp_machine *m, const struct rank *r, int qu
     }
 }
 
-/* ---- cells ---- */
-
-static size_t cell_bytes(const struct hsp_box *c, uint8_t dtype)
-{
-    return (size_t)hsp_box_count(c) * hsp_dtype_size((enum hsp_dtype)dtype);
-}
-
-/* Calls itself over dims; @packed walks on. */
-static void walk(const struct view *v, const struct hsp_box *c, uint8_t d, int64_t at,
-                 uint8_t **packed, bool pack)
-{
-    size_t e = hsp_dtype_size((enum hsp_dtype)v->dtype);
-    if (d == c->rank) {
-        uint8_t *x = v->data + (size_t)at * e;
-        memcpy(pack ? *packed : x, pack ? x : *packed, e);
-        *packed += e;
-        return;
-    }
-    for (int64_t i = c->lo[d]; i < c->hi[d]; i++) {
-        assert_true(i >= v->box.lo[d]);
-        assert_true(i < v->box.hi[d]);
-        walk(v, c, (uint8_t)(d + 1), at * (v->box.hi[d] - v->box.lo[d]) + i - v->box.lo[d], packed,
-             pack);
-    }
-}
-
-static void pack(const struct view *v, const struct hsp_box *c, uint8_t *to)
-{
-    walk(v, c, 0, 0, &to, true);
-}
-
-static void unpack(const struct view *v, const struct hsp_box *c, uint8_t *from)
-{
-    walk(v, c, 0, 0, &from, false);
-}
-
-static struct hsp_box running_box(const struct hsp_machine *m, const struct rank *r,
+static struct hsp_box running_box(const struct hsp_machine *m, const struct machine_rank *r,
                                   const struct hsp_box *b, uint32_t micro)
 {
     struct hsp_box x = *b;
@@ -263,13 +174,13 @@ static void post(struct lane *l, const uint8_t *data, size_t bytes)
 
 struct move_run {
     struct hsp_machine *m;
-    struct rank *r;
+    struct machine_rank *r;
     const struct hsp_instr *i;
     const struct hsp_move *v;
     uint32_t micro;
 };
 
-static struct view source(const struct move_run *x)
+static struct machine_view source(const struct move_run *x)
 {
     bool out = x->v->src == HSP_MOVE_FROM_OUT;
     return view_of(x->m, x->r, out ? x->i->out[0] : x->i->in[x->v->src], x->micro, out);
@@ -298,11 +209,11 @@ static void arrive(struct move_run *x)
                      c->root == me;
         uint32_t to = x->v->kind == HSP_MOVE_P2P ? x->v->ranks[c->peer] : rank;
         if (gives) {
-            struct view v = source(x);
-            size_t bytes = cell_bytes(&b, v.dtype);
+            struct machine_view v = source(x);
+            size_t bytes = machine_cell_bytes(&b, v.dtype);
             uint8_t *buf = malloc(bytes + 1);
             assert_non_null(buf);
-            pack(&v, &b, buf);
+            machine_pack(&v, &b, buf);
             post(lane_of(x->m, x->v->channel, rank, to), buf, bytes);
             free(buf);
         }
@@ -362,11 +273,11 @@ static void take(struct move_run *x)
 {
     uint32_t rank = x->r->p->bind.rank, me = member(x->v, rank);
     uint32_t run = x->m->count[(size_t)x->v->channel * x->m->n + rank];
-    struct view out = view_of(x->m, x->r, x->i->out[0], x->micro, true);
+    struct machine_view out = view_of(x->m, x->r, x->i->out[0], x->micro, true);
     for (uint32_t k = 0; k < x->v->n_cells; k++) {
         const struct hsp_cell *c = &x->v->cells[k];
         struct hsp_box b = running_box(x->m, x->r, &c->box, x->micro);
-        size_t bytes = cell_bytes(&b, out.dtype);
+        size_t bytes = machine_cell_bytes(&b, out.dtype);
         bool p2p = x->v->kind == HSP_MOVE_P2P;
         bool gets = p2p ? c->peer == me : x->v->kind != HSP_MOVE_REDUCE_SCATTER || c->root == me;
         if (!gets) {
@@ -380,7 +291,7 @@ static void take(struct move_run *x)
             }
             const struct message *msg = taken(x, from, p2p ? rank : from, run, at);
             assert_int_equal(msg->bytes, bytes);
-            unpack(&out, &b, msg->data);
+            machine_unpack(&out, &b, msg->data);
             continue;
         }
         assert_int_equal(out.dtype, HSP_F64);
@@ -395,7 +306,7 @@ static void take(struct move_run *x)
                 sum[e] += v;
             }
         }
-        unpack(&out, &b, (uint8_t *)sum);
+        machine_unpack(&out, &b, (uint8_t *)sum);
         free(sum);
     }
 }
@@ -404,27 +315,19 @@ static void copy_cells(const struct move_run *x)
 {
     for (uint32_t k = 0; k < x->v->n_cells; k++) {
         struct hsp_box b = running_box(x->m, x->r, &x->v->cells[k].box, x->micro);
-        struct view from = source(x), to = view_of(x->m, x->r, x->i->out[0], x->micro, true);
-        uint8_t *buf = malloc(cell_bytes(&b, from.dtype) + 1);
+        struct machine_view from = source(x),
+                            to = view_of(x->m, x->r, x->i->out[0], x->micro, true);
+        uint8_t *buf = malloc(machine_cell_bytes(&b, from.dtype) + 1);
         assert_non_null(buf);
-        pack(&from, &b, buf);
-        unpack(&to, &b, buf);
+        machine_pack(&from, &b, buf);
+        machine_unpack(&to, &b, buf);
         free(buf);
     }
 }
 
 /* ---- instructions ---- */
 
-static struct hsp_array array_of(const struct view *v)
-{
-    struct hsp_array a = {.data = v->data, .dtype = (enum hsp_dtype)v->dtype, .rank = v->box.rank};
-    for (uint8_t d = 0; d < a.rank; d++) {
-        a.ext[d] = v->box.hi[d] - v->box.lo[d];
-    }
-    return a;
-}
-
-static uint32_t param_of(const struct rank *r, uint32_t tensor)
+static uint32_t param_of(const struct machine_rank *r, uint32_t tensor)
 {
     for (uint32_t i = 0; i < r->p->bind.n_state; i++) {
         if (r->p->bind.state[i].tensor == tensor) {
@@ -435,8 +338,8 @@ static uint32_t param_of(const struct rank *r, uint32_t tensor)
     return 0;
 }
 
-static void keep_grad(struct rank *r, const struct hsp_instr *i, const struct hsp_array *grad,
-                      const struct view *v)
+static void keep_grad(struct machine_rank *r, const struct hsp_instr *i,
+                      const struct hsp_array *grad, const struct machine_view *v)
 {
     uint32_t p = param_of(r, i->in[0]);
     size_t bytes = (size_t)hsp_naive_count(grad) * 8;
@@ -448,7 +351,8 @@ static void keep_grad(struct rank *r, const struct hsp_instr *i, const struct hs
     r->grad_box[p] = v->box;
 }
 
-static void run_op(struct hsp_machine *m, struct rank *r, const struct hsp_instr *i, uint32_t micro)
+static void run_op(struct hsp_machine *m, struct machine_rank *r, const struct hsp_instr *i,
+                   uint32_t micro)
 {
     struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
     struct hsp_call c = {.op = (enum hsp_op)i->op,
@@ -458,10 +362,10 @@ static void run_op(struct hsp_machine *m, struct rank *r, const struct hsp_instr
                          .in = in,
                          .out = out,
                          .update = m->scalars};
-    struct view v = {0};
+    struct machine_view v = {0};
     for (uint8_t k = 0; k < i->n_in; k++) {
         v = view_of(m, r, i->in[k], micro, false);
-        in[k] = array_of(&v);
+        in[k] = machine_array(&v);
     }
     if (i->op == HSP_OP_ADAMW || i->op == HSP_OP_SGDM) {
         assert_int_equal(r->votes, 1);
@@ -469,7 +373,7 @@ static void run_op(struct hsp_machine *m, struct rank *r, const struct hsp_instr
     }
     for (uint8_t k = 0; k < i->n_out; k++) {
         v = view_of(m, r, i->out[k], micro, true);
-        out[k] = array_of(&v);
+        out[k] = machine_array(&v);
     }
     for (int k = 0; k < 2; k++) {
         c.origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : r->p->bind.symbol[i->origin_sym[k]];
@@ -477,18 +381,18 @@ static void run_op(struct hsp_machine *m, struct rank *r, const struct hsp_instr
     hsp_naive_op(&c);
 }
 
-static void run_simple(struct hsp_machine *m, struct rank *r, const struct hsp_instr *i,
+static void run_simple(struct hsp_machine *m, struct machine_rank *r, const struct hsp_instr *i,
                        uint32_t micro)
 {
-    struct view v = {0};
+    struct machine_view v = {0};
     struct hsp_array out = {0}, in = {0};
     if (i->n_out > 0) {
         v = view_of(m, r, i->out[0], micro, true);
-        out = array_of(&v);
+        out = machine_array(&v);
     }
     if (i->n_in > 0) {
         v = view_of(m, r, i->in[0], micro, false);
-        in = array_of(&v);
+        in = machine_array(&v);
     }
     if (i->kind == HSP_I_LOAD) {
         uint32_t first = micro_first(m, r, micro);
@@ -510,13 +414,13 @@ static void run_simple(struct hsp_machine *m, struct rank *r, const struct hsp_i
 }
 
 /* Goes on with a Reshard; true when it is complete. */
-static bool run_reshard(struct hsp_machine *m, struct rank *r, const struct hsp_instr *i,
+static bool run_reshard(struct hsp_machine *m, struct machine_rank *r, const struct hsp_instr *i,
                         struct running *at, uint32_t micro)
 {
     const struct hsp_reshard_bind *b = &r->p->bind.reshard[i->arg];
     if (at->move == 0 && !at->arrived && b->zero_first) {
-        struct view v = view_of(m, r, i->out[0], micro, true);
-        memset(v.data, 0, cell_bytes(&v.box, v.dtype));
+        struct machine_view v = view_of(m, r, i->out[0], micro, true);
+        memset(v.data, 0, machine_cell_bytes(&v.box, v.dtype));
     }
     if (at->move >= b->n_moves) {
         return true;
@@ -539,7 +443,7 @@ static bool run_reshard(struct hsp_machine *m, struct rank *r, const struct hsp_
 }
 
 /* Goes on with the running instruction; true when it is complete. */
-static bool run_instr(struct hsp_machine *m, struct rank *r, const struct hsp_instr *i,
+static bool run_instr(struct hsp_machine *m, struct machine_rank *r, const struct hsp_instr *i,
                       struct running *at, uint32_t micro)
 {
     bool fresh = at->move == 0 && !at->arrived;
@@ -577,7 +481,7 @@ static bool run_instr(struct hsp_machine *m, struct rank *r, const struct hsp_in
 }
 
 /* One small step of a queue; false: it cannot go on now. */
-static bool advance(struct hsp_machine *m, struct rank *r, int queue)
+static bool advance(struct hsp_machine *m, struct machine_rank *r, int queue)
 {
     const struct hsp_sched *s = sched_of(m, r);
     struct running *at = &r->run[queue];
@@ -608,10 +512,10 @@ static bool advance(struct hsp_machine *m, struct rank *r, int queue)
     return true;
 }
 
-static void reset(struct hsp_machine *m)
+void machine_reset(struct hsp_machine *m)
 {
     for (uint32_t i = 0; i < m->n; i++) {
-        struct rank *r = &m->r[i];
+        struct machine_rank *r = &m->r[i];
         memset(r->done, 0, sizeof r->done);
         memset(r->run, 0, sizeof r->run);
         memset(r->stat, 0, sizeof r->stat);
@@ -640,7 +544,7 @@ void hsp_machine_run(struct hsp_machine *m, bool eval, uint64_t step,
     m->eval = eval;
     m->step = step;
     m->scalars = scalars;
-    reset(m);
+    machine_reset(m);
     for (bool moved = true; moved;) {
         moved = false;
         uint64_t start = hsp_test_rand("machine", m->seed + m->draw++);
@@ -666,192 +570,4 @@ double hsp_machine_stat(const struct hsp_machine *m, uint8_t stat)
         sum += m->r[i].stat[stat];
     }
     return sum;
-}
-
-/* ---- state ---- */
-
-static uint8_t *zalloc(int64_t bytes)
-{
-    void *p = NULL;
-    size_t n = (size_t)bytes + 64;
-    assert_int_equal(posix_memalign(&p, 64, n), 0);
-    memset(p, 0, n);
-    return p;
-}
-
-struct hsp_machine *hsp_machine_new(const struct hsp_program *p, uint32_t n, uint64_t seed,
-                                    hsp_machine_input input)
-{
-    struct hsp_machine *m = calloc(1, sizeof *m);
-    assert_non_null(m);
-    *m = (struct hsp_machine){.n = n, .seed = seed, .input = input};
-    m->r = calloc(n, sizeof *m->r);
-    assert_non_null(m->r);
-    for (uint32_t i = 0; i < n; i++) {
-        struct rank *r = &m->r[i];
-        r->p = &p[i];
-        r->mem = zalloc(p[i].bind.memory_bytes);
-        r->state[0] = zalloc(p[i].bind.state_bytes);
-        r->state[1] = zalloc(p[i].bind.state_bytes);
-        r->tag = calloc((size_t)p[i].bind.memory_bytes / BLOCK + 1, sizeof *r->tag);
-        r->grad = calloc(MAX_PARAMS, sizeof *r->grad);
-        r->grad_box = calloc(MAX_PARAMS, sizeof *r->grad_box);
-        assert_non_null(r->tag);
-        assert_non_null(r->grad);
-        assert_non_null(r->grad_box);
-        for (uint32_t k = 0; k < p[i].bind.n_reshards; k++) {
-            const struct hsp_reshard_bind *b = &p[i].bind.reshard[k];
-            for (uint32_t j = 0; j < b->n_moves; j++) {
-                uint32_t c = b->moves[j].channel + 1;
-                m->n_channels = c > m->n_channels ? c : m->n_channels;
-            }
-        }
-    }
-    m->count = calloc((size_t)m->n_channels * n + 1, sizeof *m->count);
-    assert_non_null(m->count);
-    return m;
-}
-
-void hsp_machine_free(struct hsp_machine *m)
-{
-    reset(m);
-    for (uint32_t i = 0; i < m->n; i++) {
-        struct rank *r = &m->r[i];
-        for (uint32_t k = 0; k < MAX_PARAMS; k++) {
-            free(r->grad[k]);
-        }
-        free(r->grad);
-        free(r->grad_box);
-        free(r->mem);
-        free(r->state[0]);
-        free(r->state[1]);
-        free(r->tag);
-    }
-    free(m->r);
-    free(m->lane);
-    free(m->count);
-    free(m);
-}
-
-/* Row-major number in the whole tensor of element @i of @box. */
-static int64_t whole_index(const struct hsp_array *whole, const struct hsp_box *box, int64_t i)
-{
-    int64_t at = 0, scale = 1;
-    for (uint8_t d = box->rank; d-- > 0;) {
-        int64_t ext = box->hi[d] - box->lo[d];
-        at += (box->lo[d] + i % ext) * scale;
-        i /= ext;
-        scale *= whole->ext[d];
-    }
-    return at;
-}
-
-/* The state tensor of a rank, data NULL when it holds none. */
-static struct view state_view(const struct rank *r, uint32_t param, uint8_t kind, uint64_t version)
-{
-    for (uint32_t i = 0; i < r->p->bind.n_state; i++) {
-        const struct hsp_state_bind *s = &r->p->bind.state[i];
-        const struct hsp_tensor_bind *t = &r->p->bind.tensor[s->tensor];
-        if (s->tensor_id == param && r->p->tpl.tensors[s->tensor].state_kind == kind) {
-            return (struct view){.data = r->state[version % 2] + t->offset,
-                                 .box = t->box,
-                                 .dtype = r->p->tpl.tensors[s->tensor].dtype};
-        }
-    }
-    return (struct view){0};
-}
-
-void hsp_machine_set_state(struct hsp_machine *m, uint32_t param, uint8_t kind,
-                           const struct hsp_array *whole)
-{
-    for (uint32_t i = 0; i < m->n; i++) {
-        struct view v = state_view(&m->r[i], param, kind, 0);
-        if (v.data != NULL) {
-            struct hsp_array a = array_of(&v);
-            for (int64_t k = 0; k < hsp_naive_count(&a); k++) {
-                hsp_naive_put(&a, k, hsp_naive_get(whole, whole_index(whole, &v.box, k)));
-            }
-        }
-    }
-}
-
-/* Folds |a - whole| into *worst and marks the elements as seen. */
-static void fold(const struct hsp_array *a, const struct hsp_box *box,
-                 const struct hsp_array *whole, bool *seen, double *worst)
-{
-    for (int64_t k = 0; k < hsp_naive_count(a); k++) {
-        int64_t at = whole_index(whole, box, k);
-        double e = fabs(hsp_naive_get(a, k) - hsp_naive_get(whole, at));
-        *worst = e > *worst || isnan(e) ? e : *worst;
-        seen[at] = true;
-    }
-}
-
-static double all_seen(const struct hsp_array *whole, bool *seen, double worst)
-{
-    for (int64_t k = 0; k < hsp_naive_count(whole); k++) {
-        worst = seen[k] ? worst : -1;
-    }
-    free(seen);
-    return worst;
-}
-
-double hsp_machine_state_error(const struct hsp_machine *m, uint32_t param, uint8_t kind,
-                               uint64_t version, const struct hsp_array *whole)
-{
-    bool *seen = calloc((size_t)hsp_naive_count(whole) + 1, sizeof *seen);
-    double worst = 0;
-    assert_non_null(seen);
-    for (uint32_t i = 0; i < m->n; i++) {
-        struct view v = state_view(&m->r[i], param, kind, version);
-        if (v.data != NULL) {
-            struct hsp_array a = array_of(&v);
-            fold(&a, &v.box, whole, seen, &worst);
-        }
-    }
-    return all_seen(whole, seen, worst);
-}
-
-double hsp_machine_grad_error(const struct hsp_machine *m, uint32_t param,
-                              const struct hsp_array *whole)
-{
-    bool *seen = calloc((size_t)hsp_naive_count(whole) + 1, sizeof *seen);
-    double worst = 0;
-    assert_non_null(seen);
-    for (uint32_t i = 0; i < m->n; i++) {
-        if (m->r[i].grad[param] != NULL) {
-            struct view v = {.data = (uint8_t *)m->r[i].grad[param],
-                             .box = m->r[i].grad_box[param],
-                             .dtype = HSP_F64};
-            struct hsp_array a = array_of(&v);
-            fold(&a, &v.box, whole, seen, &worst);
-        }
-    }
-    return all_seen(whole, seen, worst);
-}
-
-bool hsp_machine_replicas_equal(const struct hsp_machine *m, uint32_t param, uint8_t kind,
-                                uint64_t version)
-{
-    for (uint32_t i = 0; i < m->n; i++) {
-        for (uint32_t j = 0; j < i; j++) {
-            struct view a = state_view(&m->r[i], param, kind, version);
-            struct view b = state_view(&m->r[j], param, kind, version);
-            struct hsp_box both;
-            if (a.data == NULL || b.data == NULL || !hsp_box_cut(&a.box, &b.box, &both)) {
-                continue;
-            }
-            size_t bytes = cell_bytes(&both, a.dtype);
-            uint8_t *x = malloc(2 * bytes + 1);
-            assert_non_null(x);
-            pack(&a, &both, x);
-            pack(&b, &both, x + bytes);
-            bool same = memcmp(x, x + bytes, bytes) == 0;
-            free(x);
-            if (!same) {
-                return false;
-            }
-        }
-    }
-    return true;
 }

@@ -229,6 +229,17 @@ static void test_homes(void **state)
     expect_home(g, p, "h.0.attn.q.weight", "0:0-4,0-12 1:8-12,0-12 2:4-8,0-12");
     expect_home(g, p, "h.3.attn.proj.weight", "0:0-12,0-4 1:0-12,8-12 3:0-12,4-8");
     expect_home(g, p, "wte.weight", "0:0-4,0-12 1:4-8,0-12 2:8-12,0-12 3:12-16,0-12");
+    /* even parts would lie outside of what the ranks use */
+    p = must_parse(HEAD "ranks: 3\nzero: 1\nstreams:\n"
+                        "  - {sequences: 2, stages: [{layers: 4, ranks: [2, 1], tensor: [1, 2]}]}\n"
+                        "  - {sequences: 2, stages: [{layers: 4, ranks: [0]}]}\n",
+                   4);
+    expect_home(g, p, "h.0.attn.q.weight", "0:4-8,0-12 1:8-12,0-12 2:0-4,0-12");
+    p = must_parse(HEAD
+                   "ranks: 2\nzero: 1\nstreams:\n"
+                   "  - {sequences: 4, stages: [{layers: 4, ranks: [1, 0], tensor: [1, 2]}]}\n",
+                   4);
+    expect_home(g, p, "h.0.attn.q.weight", "0:4-12,0-12 1:0-4,0-12");
     hsp_graph_free(g);
 }
 

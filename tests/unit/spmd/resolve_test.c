@@ -300,8 +300,8 @@ static void cover_of(struct hsp_cover *c, const struct held *h, size_t n)
     hsp_cover_normalise(c);
 }
 
-static void expect(const struct held *from, size_t n_from, const struct held *to, size_t n_to,
-                   const char *text)
+static void expect_with(const struct hsp_resolve_opts *opts, const struct held *from, size_t n_from,
+                        const struct held *to, size_t n_to, const char *text)
 {
     struct hsp_cover src, dst;
     struct hsp_moves m = {0};
@@ -312,13 +312,19 @@ static void expect(const struct held *from, size_t n_from, const struct held *to
     cover_of(&src, from, n_from);
     cover_of(&dst, to, n_to);
     hsp_buf_init(&b, 1 << 16);
-    assert_ok(hsp_resolve(&src, &dst, NULL, &channel, arena, &m, &err), &err);
+    assert_ok(hsp_resolve(&src, &dst, opts, &channel, arena, &m, &err), &err);
     hsp_moves_dump(&m, &b);
     assert_string_equal(hsp_buf_cstr(&b), text);
     hsp_buf_fini(&b);
     hsp_cover_fini(&src);
     hsp_cover_fini(&dst);
     hsp_arena_free(arena);
+}
+
+static void expect(const struct held *from, size_t n_from, const struct held *to, size_t n_to,
+                   const char *text)
+{
+    expect_with(NULL, from, n_from, to, n_to, text);
 }
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -360,6 +366,17 @@ static void test_wider(void **state)
            "all_reduce {0,1} [0:12,0:2]\np2p of sums {0,1,2,3} [0:12,0:2] 0->2 [0:12,0:2] 1->3\n");
     expect(two, LEN(two), last, LEN(last),
            "reduce_scatter {0,1} [0:12,0:2] @1\np2p of sums {1,3} [0:12,0:2] 1->3\n");
+}
+
+/* Copies that several ranks computed: all get the bytes of one. */
+static void test_owner_bytes(void **state)
+{
+    (void)state;
+    const struct held dup[] = {{0, 0, WHOLE}, {1, 0, WHOLE}, {2, 0, 4, 8}};
+    struct hsp_resolve_opts opts = {.owner_bytes = true};
+    expect_with(&opts, dup, LEN(dup), dup, LEN(dup),
+                "copy {0} [0:4,0:2] [8:12,0:2] [4:8,0:2]\n"
+                "p2p {0,1,2} [0:4,0:2] 0->1 [8:12,0:2] 0->1 [4:8,0:2] 0->1 [4:8,0:2] 0->2\n");
 }
 
 /* Gradient synchronisation of unequal tensor parallelism (HSPMD, C2: TP4 against TP2 and TP1): one
@@ -448,9 +465,10 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random), cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_wider),  cmocka_unit_test(test_hspmd_quarters),
-        cmocka_unit_test(test_bind),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_random),         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_wider),          cmocka_unit_test(test_owner_bytes),
+        cmocka_unit_test(test_hspmd_quarters), cmocka_unit_test(test_bind),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,6 +126,36 @@ static void test_deadlock(void **state)
     drop(&m);
 }
 
+/* Two ranks that each wait for the other before they send. */
+static void test_crossing(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, "1f1b", 4);
+    for (uint32_t r = 0; r < 3; r++) { /* only messages hold anybody back */
+        struct hsp_sched *s = &m.f.programs[r].bind.train;
+        for (int q = 0; q < HSP_N_QUEUES; q++) {
+            for (uint32_t i = 0; i < s->n[q]; i++) {
+                s->e[q][i].wait = 0;
+            }
+        }
+    }
+    expect_hang(&m, HSP_OK, "");
+    const struct hsp_template *t = &m.f.programs[0].tpl;
+    struct hsp_sched *s = &m.f.programs[0].bind.train;
+    struct hsp_sched_entry *e = s->e[HSP_QUEUE_COMM];
+    uint32_t back = 0; /* the first entry of Backward: a receive */
+    while (e[back].piece < t->segments[2].first_piece) {
+        back++;
+    }
+    assert_int_equal(t->segments[2].kind, HSP_SEG_BACKWARD);
+    struct hsp_sched_entry first = e[back];
+    memmove(e + 1, e, back * sizeof *e);
+    e[0] = first;
+    expect_hang(&m, HSP_EINVAL, "schedule never ends: rank 0 waits in ");
+    drop(&m);
+}
+
 /* A move that one side runs less often than the other. */
 static void test_uneven_use(void **state)
 {
@@ -148,9 +178,8 @@ static void test_uneven_use(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_deadlock),
+        cmocka_unit_test(test_orders),     cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_deadlock),   cmocka_unit_test(test_crossing),
         cmocka_unit_test(test_uneven_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

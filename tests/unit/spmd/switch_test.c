@@ -311,6 +311,9 @@ static void test_owned(void **state)
                 assert_ok(hsp_home_owned(&home[p], r, arena, &box, &k, &err), &err);
                 for (uint32_t i = 0; i < k; i++) {
                     assert_true(holds(&home[p], r, &box[i]));
+                    for (uint32_t less = 0; less < r; less++) {
+                        assert_false(holds(&home[p], less, &box[i]));
+                    }
                     mark(all.at[0], &home[p], &box[i], true);
                 }
             }

@@ -1,0 +1,70 @@
+/* Inside of the machine: its parts and what machine.c and machinestate.c share. */
+#ifndef HSP_MACHINEIMPL_H
+#define HSP_MACHINEIMPL_H
+#include "tests/lib/naive_ops.h"
+#include "tests/unit/spmd/machine.h"
+
+enum { BLOCK = 64 }; /* bytes under one tag */
+
+struct message {
+    uint8_t *data; /* owned */
+    size_t bytes;
+};
+
+/* Messages of one channel in order: from rank, to rank (collectives: to = from). */
+struct lane {
+    uint32_t channel, from, to;
+    struct message *msg; /* owned */
+    uint32_t n, cap;
+};
+
+struct running {
+    bool active;
+    uint32_t instr, move, n_sent; /* inside the entry; messages received of the move so far */
+    bool arrived;
+};
+
+struct machine_rank {
+    const struct hsp_program *p;
+    uint8_t *mem, *state[2];
+    uint64_t *tag; /* per block */
+    uint32_t done[HSP_N_QUEUES];
+    struct running run[HSP_N_QUEUES];
+    double stat[HSP_N_STATS];
+    uint32_t votes;
+    double **grad; /* [param]: what its update read; owned */
+    struct hsp_box *grad_box;
+};
+
+struct hsp_machine {
+    struct machine_rank *r;
+    uint32_t n;
+    uint64_t seed, draw;
+    hsp_machine_input input;
+    bool eval;
+    uint64_t step;
+    const struct hsp_update_scalars *scalars;
+    struct lane *lane; /* owned */
+    uint32_t n_lanes, cap_lanes;
+    uint32_t *count; /* [channel * n + rank]: arrivals; owned */
+    uint32_t n_channels;
+};
+
+struct machine_view {
+    uint8_t *data;
+    struct hsp_box box;
+    uint8_t dtype;
+};
+
+enum { MAX_PARAMS = 512 };
+
+/* Copies a cell out of a tensor or back. */
+size_t machine_cell_bytes(const struct hsp_box *c, uint8_t dtype);
+void machine_pack(const struct machine_view *v, const struct hsp_box *c, uint8_t *to);
+void machine_unpack(const struct machine_view *v, const struct hsp_box *c, uint8_t *from);
+struct hsp_array machine_array(const struct machine_view *v);
+
+/* Before a run: nothing is done, no message is under way, memory is NaN. */
+void machine_reset(struct hsp_machine *m);
+
+#endif
