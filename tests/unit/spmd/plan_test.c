@@ -240,6 +240,11 @@ static void test_homes(void **state)
                    "  - {sequences: 4, stages: [{layers: 4, ranks: [1, 0], tensor: [1, 2]}]}\n",
                    4);
     expect_home(g, p, "h.0.attn.q.weight", "0:4-12,0-12 1:0-4,0-12");
+    p = must_parse(HEAD
+                   "ranks: 2\nzero: 1\nstreams:\n"
+                   "  - {sequences: 4, stages: [{layers: 4, ranks: [1, 0], tensor: [2, 1]}]}\n",
+                   4);
+    expect_home(g, p, "h.0.attn.q.weight", "0:8-12,0-12 1:0-8,0-12");
     hsp_graph_free(g);
 }
 
