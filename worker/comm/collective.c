@@ -109,6 +109,15 @@ static enum hsp_status batch_send(struct batch *b, uint32_t peer, const void *bu
     return st;
 }
 
+/* The same for a buffer nothing is received into: a short message may go at once, by a copy. */
+static enum hsp_status batch_send_now(struct batch *b, uint32_t peer, const void *buf, size_t bytes,
+                                      struct hsp_err *err)
+{
+    return bytes == 0 || bytes > SMALL_BYTES
+               ? batch_send(b, peer, buf, bytes, err)
+               : b->c->ops->send(b->c, peer, b->channel, buf, bytes, err);
+}
+
 static enum hsp_status batch_recv(struct batch *b, uint32_t peer, void *buf, size_t bytes,
                                   struct hsp_err *err)
 {
@@ -147,7 +156,7 @@ enum hsp_status hsp_comm_broadcast(struct hsp_comm *c, const struct hsp_group *g
     } else {
         for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
             if (i != root) {
-                st = batch_send(&b, g->ranks[i], buf, bytes, err);
+                st = batch_send_now(&b, g->ranks[i], buf, bytes, err);
             }
         }
     }
@@ -169,7 +178,7 @@ static enum hsp_status exchange(struct batch *b, const struct hsp_group *g, cons
     }
     for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
         if (i != g->me) {
-            st = batch_send(b, g->ranks[i], in, in_bytes != NULL ? in_bytes[i] : in_same, err);
+            st = batch_send_now(b, g->ranks[i], in, in_bytes != NULL ? in_bytes[i] : in_same, err);
         }
         in += in_bytes != NULL ? in_bytes[i] : 0;
     }
@@ -436,7 +445,7 @@ static enum hsp_status all_reduce_small(struct hsp_comm *c, const struct hsp_gro
         }
     }
     for (uint32_t d = 1; d < g->n && st == HSP_OK; d++) {
-        st = batch_send(&b, g->ranks[(g->me + d) % g->n], parts + step * g->me, bytes, err);
+        st = batch_send_now(&b, g->ranks[(g->me + d) % g->n], parts + step * g->me, bytes, err);
     }
     st = batch_finish(&b, st, err);
     for (uint32_t i = 1; i < g->n && st == HSP_OK; i++) {

@@ -267,7 +267,10 @@ static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e)
 static void read_link(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
-    if (l->in_off) {
+    pthread_mutex_lock(&m->lock);
+    bool off = l->in_off;
+    pthread_mutex_unlock(&m->lock);
+    if (off) {
         return; /* an error while it is held: found when reading goes on */
     }
     if (l->in_pos > 0) {

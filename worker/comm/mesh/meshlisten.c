@@ -23,11 +23,12 @@
 #include "proto/base/hash.h"
 #include "worker/comm/mesh/meshimpl.h"
 
-#define MAX_CONNS HSP_MESH_MAX_RANKS /* half-open and parked: all peers of one epoch may be early \
-                                      */
-#define MAX_JOBS 64                  /* jobs whose newest epoch is remembered; a node runs few */
-#define HELLO_MS 5000                /* for 72 bytes */
-#define PARK_MS  30000               /* an early peer calls again after that */
+#define MAX_CONNS                                                                   \
+    HSP_MESH_MAX_RANKS /* half-open and parked: all peers of one epoch may be early \
+                        */
+#define MAX_JOBS 64    /* jobs whose newest epoch is remembered; a node runs few */
+#define HELLO_MS 5000  /* for 72 bytes */
+#define PARK_MS  30000 /* an early peer calls again after that */
 
 struct conn {
     int fd;

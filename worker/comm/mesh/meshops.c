@@ -1,7 +1,8 @@
 /* The operations of a mesh, and its beginning and end.
  *
- * A message that fits is written by the caller itself when nothing is queued before it: one thread
- * change less. The rest goes by the I/O thread. */
+ * send writes by itself what the kernel takes, when nothing is queued before it: one thread change
+ * less. The rest, and what isend posts, goes by the I/O thread: the caller has better things to do,
+ * and one thread both sends from and receives into a buffer that a collective works on in place. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -95,16 +96,13 @@ static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t cha
     struct mesh_link *l = &m->link[peer];
     struct mesh_out o = {.data = buf, .bytes = bytes};
     mesh_header(m, MESH_DATA, channel, l->seq_out++, bytes, o.head);
-    if (l->out == NULL && (req == NULL || bytes <= DIRECT_MAX)) {
+    if (l->out == NULL && req == NULL) {
         l->writing = true;
         pthread_mutex_unlock(&m->lock);
         int r = mesh_write_some(l, &o, SIZE_MAX);
         pthread_mutex_lock(&m->lock);
         l->writing = false;
         if (r > 0) {
-            if (req != NULL) {
-                req->state = HSP_REQ_DONE;
-            }
             return HSP_OK;
         }
         if (m->dead.code != HSP_OK) {
