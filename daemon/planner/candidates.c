@@ -7,9 +7,9 @@
 #include "daemon/planner/pipeline.h"
 #include "daemon/planner/shares.h"
 
-#define MAX_PREFIXES    32   /* numbers of streams tried */
-#define MAX_PIPELINES   16   /* streams of several stages tried */
-#define FIRST_TOLERANCE 0.03 /* devices this close are one kind to the pipeline's program */
+#define MAX_PREFIXES 32    /* numbers of streams tried */
+#define TOLERANCE    0.03  /* devices this close are one kind to the pipeline's program */
+#define MAX_STATES   20000 /* of one pipeline's program: some milliseconds */
 
 /* What a structure pays, as a part of its step. Computing is predicted better than communication,
  * replicas make a loss cheap, and simple plans switch faster: the others must be clearly faster. */
@@ -134,17 +134,16 @@ static uint32_t parts(uint32_t sequences, uint32_t size)
 static uint32_t micro_fit(const struct hsp_search *s, const struct hsp_super *x, uint32_t holders,
                           uint8_t zero, bool copied, struct hsp_share_dev *ret)
 {
-    struct hsp_range all;
     double total = 0, compute = 0, micro_us = 0, update = 0;
     uint32_t size = s->micro_cap;
-    hsp_range_make(s->in.work, 0, s->in.work->n_layers, &all);
     for (uint32_t i = 0; i < x->n; i++) {
         total += (double)x->shares[i];
     }
     for (uint32_t i = 0; i < x->n; i++) {
         struct hsp_member m;
         const struct hsp_device_desc *d = &s->in.cluster->dev[x->dev[i]];
-        hsp_member_price(&s->in, &all, d, (double)x->shares[i] / total, holders, zero, copied, &m);
+        hsp_member_price(&s->in, &s->all, d, (double)x->shares[i] / total, holders, zero, copied,
+                         &m);
         while (size > 0 && hsp_member_bytes(&m, size, 1) > (double)d->mem_bytes) {
             size /= 2;
         }
@@ -153,7 +152,8 @@ static uint32_t micro_fit(const struct hsp_search *s, const struct hsp_super *x,
         update = fmax(update, m.update_us);
     }
     const struct hsp_link_cost *link = &s->in.cluster->same_node;
-    double one = hsp_tensor_us(&all, x->n, 1, link), none = hsp_tensor_us(&all, x->n, 0, link);
+    double one = hsp_tensor_us(&s->all, x->n, 1, link);
+    double none = hsp_tensor_us(&s->all, x->n, 0, link);
     *ret = (struct hsp_share_dev){.fixed_us = update,
                                   .micro_us = micro_us + none,
                                   .seq_us = compute + one - none,
@@ -244,7 +244,8 @@ static enum hsp_status try_all_streams(struct hsp_search *s, const struct hsp_su
 
 /* A stage's price without what its position decides: filled once per (kind, first, end). */
 struct cell {
-    double us, base_bytes, flight_bytes, scratch_bytes;
+    double us;
+    struct hsp_member m; /* memory: the largest of the group's members in every part */
 };
 
 struct pipe_ctx {
@@ -260,8 +261,7 @@ static double stage_us(void *arg, uint32_t kind, uint32_t first, uint32_t end, u
     uint32_t n = c->s->n_blocks;
     const struct cell *x = &c->cells[((size_t)kind * n + first) * n + end - 1];
     uint32_t flight = behind + 1 < c->n_micro ? behind + 1 : c->n_micro;
-    double bytes = x->base_bytes + c->size * (x->flight_bytes * flight + x->scratch_bytes);
-    return bytes <= c->mem[kind] ? x->us : -1;
+    return hsp_member_bytes(&x->m, c->size, flight) <= c->mem[kind] ? x->us : -1;
 }
 
 static void fill_cell(const struct hsp_search *s, const struct hsp_super *x,
@@ -278,9 +278,11 @@ static void fill_cell(const struct hsp_search *s, const struct hsp_super *x,
         hsp_member_price(&s->in, r, &s->in.cluster->dev[x->dev[i]], (double)x->shares[i] / total,
                          holders, zero, zero > 0 || holders == 1, &m);
         ret->us = fmax(ret->us, size * m.seq_us + m.micro_us);
-        ret->base_bytes = fmax(ret->base_bytes, m.base_bytes);
-        ret->flight_bytes = fmax(ret->flight_bytes, m.bytes_per_flight);
-        ret->scratch_bytes = fmax(ret->scratch_bytes, m.scratch_bytes);
+        ret->m.base_bytes = fmax(ret->m.base_bytes, m.base_bytes);
+        ret->m.bytes_per_flight = fmax(ret->m.bytes_per_flight, m.bytes_per_flight);
+        ret->m.scratch_bytes = fmax(ret->m.scratch_bytes, m.scratch_bytes);
+        ret->m.micro_bytes = fmax(ret->m.micro_bytes, m.micro_bytes);
+        ret->m.post_bytes = fmax(ret->m.post_bytes, m.post_bytes);
     }
     const struct hsp_link_cost *cross = &s->in.cluster->cross;
     ret->us += hsp_tensor_us(r, x->n, size, &s->in.cluster->same_node) +
@@ -292,7 +294,7 @@ static void fill_cell(const struct hsp_search *s, const struct hsp_super *x,
 static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks, struct hsp_pipe *p,
                        uint32_t *kind_of, uint32_t *leader)
 {
-    for (double tol = FIRST_TOLERANCE;; tol *= 2) {
+    for (double tol = TOLERANCE;; tol *= 2) {
         p->n_kinds = 0;
         memset(p->count, 0, sizeof(p->count));
         bool full = false;
@@ -316,11 +318,11 @@ static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks,
             p->count[k]++;
         }
         p->n_blocks = n_blocks;
-        if (!full && hsp_pipe_states(p) <= HSP_PIPE_MAX_STATES) {
+        if (!full && hsp_pipe_states(p) <= MAX_STATES) {
             return;
         }
         if (tol > 1e9) { /* one kind: bound its count by what the program can take */
-            p->count[0] = HSP_PIPE_MAX_STATES / (n_blocks + 1) - 1;
+            p->count[0] = MAX_STATES / (n_blocks + 1) - 1;
             return;
         }
     }
@@ -329,8 +331,9 @@ static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks,
 /* One pipeline over some of the groups x[member[0..n)]. */
 struct line {
     uint32_t n, *member; /* in */
+    uint32_t n_micro;
     struct hsp_pipe_result r;
-    uint32_t *stage_super; /* out: by stage */
+    uint32_t *stage_at; /* out: by stage, position in member */
 };
 
 /* Slowest member and smallest memory stand for a kind, so that every choice of members fits. */
@@ -355,10 +358,9 @@ static enum hsp_status fill_table(struct hsp_search *s, const struct hsp_super *
         }
         for (uint32_t first = 0; first < nb; first++) {
             for (uint32_t end = first + 1; end <= nb; end++) {
-                struct hsp_range r;
-                hsp_range_of_blocks(s->in.work, first, end, &r);
-                fill_cell(s, &x[l->member[worst]], &r, ctx->size, holders, zero,
-                          &ctx->cells[((size_t)k * nb + first) * nb + end - 1]);
+                size_t at = (size_t)first * nb + end - 1;
+                fill_cell(s, &x[l->member[worst]], &s->ranges[at], ctx->size, holders, zero,
+                          &ctx->cells[(size_t)k * nb * nb + at]);
             }
         }
     }
@@ -366,15 +368,15 @@ static enum hsp_status fill_table(struct hsp_search *s, const struct hsp_super *
 }
 
 static enum hsp_status solve_line(struct hsp_search *s, const struct hsp_super *x, struct line *l,
-                                  uint32_t size, uint32_t n_micro, uint32_t holders, uint8_t zero)
+                                  uint32_t size, uint32_t holders, uint8_t zero)
 {
-    struct hsp_pipe p = {.n_micro = n_micro, .max_stages = HSP_MAX_STAGES, .stage_us = stage_us};
-    struct pipe_ctx ctx = {.s = s, .size = size, .n_micro = n_micro};
+    struct hsp_pipe p = {.n_micro = l->n_micro, .max_stages = HSP_MAX_STAGES, .stage_us = stage_us};
+    struct pipe_ctx ctx = {.s = s, .size = size, .n_micro = l->n_micro};
     uint32_t leader[HSP_PIPE_MAX_KINDS], taken[HSP_PIPE_MAX_KINDS] = {0};
     uint32_t *kind_of = hsp_arena_array(s->arena, l->n, sizeof(*kind_of));
     struct hsp_super *mine = hsp_arena_array(s->arena, l->n, sizeof(*mine));
-    l->stage_super = hsp_arena_array(s->arena, s->n_blocks, sizeof(*l->stage_super));
-    if (kind_of == NULL || mine == NULL || l->stage_super == NULL) {
+    l->stage_at = hsp_arena_array(s->arena, s->n_blocks, sizeof(*l->stage_at));
+    if (kind_of == NULL || mine == NULL || l->stage_at == NULL) {
         return no_memory(s);
     }
     for (uint32_t i = 0; i < l->n; i++) {
@@ -390,7 +392,7 @@ static enum hsp_status solve_line(struct hsp_search *s, const struct hsp_super *
         uint32_t k = l->r.kind[g], skip = taken[k]++;
         for (uint32_t i = 0; i < l->n; i++) {
             if (kind_of[i] == k && skip-- == 0) {
-                l->stage_super[g] = l->member[i];
+                l->stage_at[g] = i;
                 break;
             }
         }
@@ -470,10 +472,29 @@ static enum hsp_status build_lines(struct hsp_search *s, const struct hsp_super 
         for (uint32_t g = 0; g < t->n_stages && st == HSP_OK; g++) {
             st = t->stages == NULL ? no_memory(s)
                                    : draft_stage(s, d, &t->stages[g], lines[i].r.blocks[g],
-                                                 &x[lines[i].stage_super[g]]);
+                                                 &x[lines[i].member[lines[i].stage_at[g]]]);
         }
     }
     return st;
+}
+
+/* Lines of equal members get equal pipelines; @to takes that of @from. */
+static bool alike(const struct hsp_super *x, const struct line *from, struct line *to)
+{
+    if (from->n != to->n || from->n_micro != to->n_micro) {
+        return false;
+    }
+    for (uint32_t i = 0; i < to->n; i++) {
+        const struct hsp_super *a = &x[from->member[i]], *b = &x[to->member[i]];
+        if (a->n != b->n || memcmp(a->shares, b->shares, a->n * sizeof(*a->shares)) != 0 ||
+            fabs(a->seq_us - b->seq_us) > 1e-9 * a->seq_us ||
+            fabs(a->mem_bytes - b->mem_bytes) > 0) {
+            return false;
+        }
+    }
+    to->r = from->r;
+    to->stage_at = from->stage_at;
+    return true;
 }
 
 static enum hsp_status try_lines(struct hsp_search *s, const struct hsp_super *x,
@@ -484,8 +505,10 @@ static enum hsp_status try_lines(struct hsp_search *s, const struct hsp_super *x
     struct line *lines = hsp_arena_array(s->arena, n, sizeof(*lines));
     enum hsp_status st = lines == NULL ? no_memory(s) : deal(s, p, lines);
     for (uint32_t i = 0; i < n && st == HSP_OK; i++) {
-        uint32_t micro = parts(guess_sequences(s, x, lines, n, i), size);
-        st = solve_line(s, x, &lines[i], size, micro, n, zero);
+        lines[i].n_micro = parts(guess_sequences(s, x, lines, n, i), size);
+        if (i == 0 || !alike(x, &lines[i - 1], &lines[i])) {
+            st = solve_line(s, x, &lines[i], size, n, zero);
+        }
         deepest = st == HSP_OK && lines[i].r.n_stages > deepest ? lines[i].r.n_stages : deepest;
     }
     if (st == HSP_OK && deepest > 1) {
@@ -547,6 +570,13 @@ static uint32_t singles_first(const struct hsp_search *s, const struct hsp_super
     return n_single;
 }
 
+/* 1, 2, 3, 4, 6, 8, 12, 16, 24, ... */
+static uint32_t next_lines(uint32_t n)
+{
+    bool power = (n & (n - 1)) == 0;
+    return n < 3 ? n + 1 : power ? n + n / 2 : n + n / 3;
+}
+
 static enum hsp_status try_all_lines(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
                                      uint32_t degree)
 {
@@ -560,7 +590,7 @@ static enum hsp_status try_all_lines(struct hsp_search *s, const struct hsp_supe
         return HSP_OK;
     }
     uint32_t n_single = singles_first(s, x, n, p.member), rest = n - n_single;
-    for (uint32_t lines = 1; n_single > 0 && 2 * lines <= rest && lines <= MAX_PIPELINES; lines++) {
+    for (uint32_t lines = 1; n_single > 0 && 2 * lines <= rest; lines = next_lines(lines)) {
         p.n_single = n_single;
         p.n_lines = lines;
         st = try_pool(s, x, &p);
@@ -571,7 +601,7 @@ static enum hsp_status try_all_lines(struct hsp_search *s, const struct hsp_supe
     for (uint32_t i = 0; i < n; i++) {
         p.member[i] = i;
     }
-    for (uint32_t lines = 1; 2 * lines <= n && lines <= MAX_PIPELINES; lines++) {
+    for (uint32_t lines = 1; 2 * lines <= n; lines = next_lines(lines)) {
         p.n_single = 0;
         p.n_lines = lines;
         st = try_pool(s, x, &p);
@@ -582,8 +612,28 @@ static enum hsp_status try_all_lines(struct hsp_search *s, const struct hsp_supe
     return HSP_OK;
 }
 
+static enum hsp_status make_ranges(struct hsp_search *s)
+{
+    uint32_t nb = s->n_blocks;
+    s->ranges = hsp_arena_array(s->arena, (size_t)nb * nb, sizeof(*s->ranges));
+    if (s->ranges == NULL) {
+        return no_memory(s);
+    }
+    hsp_range_make(s->in.work, 0, s->in.work->n_layers, &s->all);
+    for (uint32_t first = 0; first < nb; first++) {
+        for (uint32_t end = first + 1; end <= nb; end++) {
+            hsp_range_of_blocks(s->in.work, first, end, &s->ranges[(size_t)first * nb + end - 1]);
+        }
+    }
+    return HSP_OK;
+}
+
 enum hsp_status hsp_search_run(struct hsp_search *s)
 {
+    enum hsp_status ranges = make_ranges(s);
+    if (ranges != HSP_OK) {
+        return ranges;
+    }
     int64_t units = s->in.work->tp_units;
     for (uint32_t degree = 1; degree == 1 || (int64_t)degree <= units; degree *= 2) {
         struct hsp_super *x = NULL;

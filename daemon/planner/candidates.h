@@ -30,6 +30,8 @@ struct hsp_candidate {
 
 struct hsp_search {
     struct hsp_price_in in;
+    struct hsp_range all;     /* the whole model */
+    struct hsp_range *ranges; /* [first][end - 1] of blocks */
     const struct hsp_graph *g;
     const struct hsp_plan_options *opts;
     uint32_t n_blocks, global_batch, micro_cap;

@@ -82,9 +82,6 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     double used = amount(&r->param, part), home = zero > 0 ? used / holders : used;
     double words = home / in->work->elem * (adamw ? ADAMW_WORDS : SGD_WORDS);
     double kinds = adamw ? 3 : 2, grads = used;
-    if (holders > 1) {
-        grads += home; /* the reduced gradient beside the accumulator */
-    }
     if (zero > 0 && holders > 1) {
         grads += used; /* the gathered parameters */
     }
@@ -94,10 +91,11 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                          amount(&r->w.bytes, part) / dev->mem_bytes_per_s),
         .micro_us =
             r->w.n_instr * dev->op_us + 1e6 * amount(&r->w.acc_bytes, part) / dev->mem_bytes_per_s,
-        .base_bytes = N_SLOTS * kinds * home * held + grads + 2 * amount(&r->w.grad_bytes, part) +
-                      hsp_comm_bytes(r, holders),
+        .base_bytes = N_SLOTS * kinds * home * held + grads + hsp_comm_bytes(r, holders),
         .bytes_per_flight = amount(&r->w.saved, part) + r->entering + r->w.leaving,
         .scratch_bytes = amount(&r->w.scratch, part),
+        .micro_bytes = 2 * amount(&r->w.grad_bytes, part),
+        .post_bytes = holders > 1 ? home : 0,
         .home_bytes = home,
         .update_us =
             1e6 * words * in->work->elem / dev->mem_bytes_per_s + 3.0 * r->n_params * dev->op_us,
@@ -105,9 +103,11 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     };
 }
 
+/* Scratch of the micro-batches and the reduced gradients of Post use the same place. */
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight)
 {
-    return m->base_bytes + micro_size * (m->bytes_per_flight * in_flight + m->scratch_bytes);
+    return m->base_bytes + micro_size * m->bytes_per_flight * in_flight +
+           fmax(m->post_bytes, m->micro_bytes + micro_size * m->scratch_bytes);
 }
 
 double hsp_tensor_us(const struct hsp_range *r, uint32_t n, double b,

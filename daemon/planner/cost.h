@@ -45,6 +45,7 @@ struct hsp_member {
     double seq_us, micro_us;             /* compute */
     double base_bytes, bytes_per_flight; /* memory: fixed, and for each sequence in flight */
     double scratch_bytes;                /* for each sequence of a micro-batch */
+    double micro_bytes, post_bytes;      /* scratch of a micro-batch of any size; of Post */
     double home_bytes;                   /* parameters of one state kind in one slot */
     double update_us;
     double sync_bytes; /* used parameters: what gradients carry */
@@ -74,7 +75,7 @@ struct hsp_rank_cost {
     double update_us;
     double sync_us;      /* gradients (and gathered parameters) */
     int64_t state_bytes; /* both version slots, with the copies it keeps for others */
-    int64_t grad_bytes;  /* accumulators and reduced gradients */
+    int64_t grad_bytes;  /* accumulators, gathered parameters, gradients in Post */
     int64_t act_bytes;   /* activations in flight and scratch */
     int64_t comm_bytes;
     int64_t total_bytes;

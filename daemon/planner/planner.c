@@ -128,12 +128,13 @@ static enum hsp_status explain(const struct hsp_search *s, uint32_t winner, stru
         used[next] = true;
         const struct hsp_candidate *c = &s->best[next];
         double more = 100 * (c->cost.step_us / best_us - 1);
-        const char *why = !c->fits ? c->trouble
-                          : more < 0.05
-                              ? hsp_arena_printf(s->arena, "no faster (%s), and less simple",
-                                                 hsp_time_text(s->arena, c->cost.step_us))
-                              : hsp_arena_printf(s->arena, "%.1f %% slower: %s", more,
-                                                 hsp_time_text(s->arena, c->cost.step_us));
+        const char *why =
+            !c->fits ? c->trouble
+            : more < 0.05
+                ? hsp_arena_printf(s->arena, "%.1f %% faster (%s), too little for what it risks",
+                                   fmax(0, -more), hsp_time_text(s->arena, c->cost.step_us))
+                : hsp_arena_printf(s->arena, "%.1f %% slower: %s", more,
+                                   hsp_time_text(s->arena, c->cost.step_us));
         if (why == NULL) {
             return hsp_err_set(err, HSP_ENOMEM, 0, "explanation of a plan");
         }

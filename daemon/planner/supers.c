@@ -159,16 +159,15 @@ enum hsp_status hsp_supers_make(struct hsp_search *s, uint32_t degree, struct hs
                                 uint32_t *ret_n)
 {
     uint32_t n_dev = s->in.cluster->n, n = 0;
-    struct hsp_range all;
+    const struct hsp_range *all = &s->all;
     struct hsp_super *x = hsp_arena_array(s->arena, n_dev, sizeof(*x));
     struct order *o = hsp_arena_array(s->arena, n_dev, sizeof(*o));
     *ret_n = 0;
     if (x == NULL || o == NULL) {
         return hsp_err_set(s->err, HSP_ENOMEM, 0, "groups of %u devices", n_dev);
     }
-    hsp_range_make(s->in.work, 0, s->in.work->n_layers, &all);
     for (uint32_t d = 0; d < n_dev; d++) {
-        o[d] = (struct order){alone_us(s, &all, d), dev_of(s, d)->node, d};
+        o[d] = (struct order){alone_us(s, all, d), dev_of(s, d)->node, d};
     }
     qsort(o, n_dev, sizeof(*o), by_node_and_speed);
     bool grouped = degree == 1;
@@ -178,7 +177,7 @@ enum hsp_status hsp_supers_make(struct hsp_search *s, uint32_t degree, struct hs
             left++;
         }
         uint32_t take = left >= degree ? degree : 1;
-        enum hsp_status st = form(s, &all, &o[i], take, &x[n]);
+        enum hsp_status st = form(s, all, &o[i], take, &x[n]);
         if (st == HSP_EINFEASIBLE) { /* too unequal to cut: no such groups */
             return HSP_OK;
         }

@@ -122,6 +122,8 @@ static void wrong_lines_are_usage_errors(void **state)
          "hspmdctl: output format xml: this command writes table, json, yaml; see hspmdctl help\n"},
         {{"plan", "a", "--no-zero=1", NULL},
          "hspmdctl: option --no-zero takes no value; see hspmdctl help\n"},
+        {{"plan", "-ca", "-cb", "c", NULL},
+         "hspmdctl: option --cluster stands twice (FILE); see hspmdctl help\n"},
         {{"compile", "a", NULL}, "hspmdctl: compile needs -o FILE; see hspmdctl help\n"},
         {{"version", "--timeout", "3", NULL},
          "hspmdctl: timeout 3 is not a time like 500ms, 10s, 2m; see hspmdctl help\n"},

@@ -322,6 +322,48 @@ static void random_clusters_get_valid_equal_plans(void **state)
     }
 }
 
+/* The parts of a price: a rank's cycle is its update and its micro-batches, the slowest one counts,
+ * then come synchronisation and vote; twice as slow a device takes twice as long. */
+static void a_price_is_the_sum_of_its_parts(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_err err = {0};
+    struct hsp_work w;
+    struct hsp_cost c;
+    const double speed[2] = {1, 0.5};
+    uint32_t ranks[2] = {0, 1}, device[2] = {0, 1};
+    int64_t one = 1;
+    scene_make(&s, 2, speed, 1, 2, 8);
+    assert_ok(hsp_work_make(s.g, s.arena, &w, &err), &err);
+    struct hsp_stage stages[2] = {{2, 1, &ranks[0], &one}, {2, 1, &ranks[1], &one}};
+    struct hsp_stream streams[2] = {{4, 1, HSP_SCHED_1F1B, 1, &stages[0]},
+                                    {4, 1, HSP_SCHED_1F1B, 1, &stages[1]}};
+    struct hsp_plan plan = {.n_ranks = 2, .n_streams = 2, .streams = streams};
+    struct hsp_price_in in = {&w, &s.c, &s.t, 1};
+    assert_ok(hsp_price(&in, &plan, device, s.arena, &c, &err), &err);
+    assert_near(c.rank[1].compute_us / c.rank[0].compute_us, 2, 1e-9);
+    assert_near(c.rank[1].update_us / c.rank[0].update_us, 2, 1e-9);
+    assert_true(c.rank[0].update_us > 0 && c.sync_us > 0 && c.vote_us > 0);
+    assert_near(c.stream_us, c.rank[1].compute_us + c.rank[1].update_us, 1e-6);
+    assert_near(c.step_us, c.stream_us + c.sync_us + c.vote_us, 1e-6);
+    /* bytes of all gradients, there and back, and two messages each */
+    double bytes = 0;
+    for (uint32_t p = 0; p < w.n_params; p++) {
+        bytes += w.param[p].bytes;
+    }
+    assert_near(c.sync_us, bytes * 4e-4 + 2 * 1.25 * 40 * w.n_params, 1e-6);
+    /* a pipeline: fill with both stages, then the slowest */
+    struct hsp_stage halves[2] = {{1, 1, &ranks[0], &one}, {1, 1, &ranks[1], &one}};
+    struct hsp_stream line = {8, 4, HSP_SCHED_1F1B, 2, halves};
+    struct hsp_plan pipe = {.n_ranks = 2, .n_streams = 1, .streams = &line};
+    assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
+    double fast = c.rank[0].compute_us, slow = c.rank[1].compute_us, hop = c.rank[0].transfer_us;
+    double us = (fast + slow + hop) / 4 + 3 * slow / 4;
+    assert_near(c.stream_us, us + c.rank[1].update_us, 1e-6);
+    scene_free(&s);
+}
+
 static void given_plans_are_priced_and_refused(void **state)
 {
     (void)state;
@@ -361,6 +403,7 @@ int main(void)
         cmocka_unit_test(excluded_and_bounded),
         cmocka_unit_test(cancel_is_heard),
         cmocka_unit_test(random_clusters_get_valid_equal_plans),
+        cmocka_unit_test(a_price_is_the_sum_of_its_parts),
         cmocka_unit_test(given_plans_are_priced_and_refused),
     };
     return cmocka_run_group_tests_name("planner", tests, NULL, NULL);
