@@ -1,7 +1,6 @@
 #include "daemon/spmd/home.h"
 
-#include <fnmatch.h> /* fnmatch: a pure function of its two texts */
-#include <stdlib.h>  /* qsort */
+#include <stdlib.h> /* qsort */
 
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/switch.h"
@@ -198,7 +197,7 @@ static enum hsp_status cut_home(const struct hsp_box *whole, struct user *u, uin
 static const struct hsp_home_rule *find_rule(const struct hsp_plan *p, const char *name)
 {
     for (uint32_t i = 0; i < p->n_rules; i++) {
-        if (fnmatch(p->rules[i].pattern, name, 0) == 0) {
+        if (hsp_plan_name_fits(p->rules[i].pattern, name)) {
             return &p->rules[i];
         }
     }

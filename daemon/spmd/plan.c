@@ -1,8 +1,30 @@
 /* The rules a plan must keep. */
 #include "daemon/spmd/plan.h"
 
-#include <fnmatch.h> /* fnmatch: a pure function of its two texts */
 #include <inttypes.h>
+
+bool hsp_plan_name_fits(const char *pattern, const char *name)
+{
+    const char *star = NULL, *retry = NULL; /* the last star, and where its text may end */
+    while (*name != '\0') {
+        if (*pattern == '*') {
+            star = pattern++;
+            retry = name;
+        } else if (*pattern == '?' || *pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            name = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') {
+        pattern++;
+    }
+    return *pattern == '\0';
+}
 
 static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32_t ti, bool *used,
                                    struct hsp_err *err)
@@ -88,7 +110,7 @@ static enum hsp_status check_rules(const struct hsp_plan *p, const struct hsp_gr
         bool found = false;
         for (uint32_t k = 0; !found && k < g->n_params; k++) {
             const char *name = g->tensors[g->params[k].tensor].name;
-            found = fnmatch(p->rules[i].pattern, name, 0) == 0;
+            found = hsp_plan_name_fits(p->rules[i].pattern, name);
         }
         if (!found) {
             return hsp_err_set(err, HSP_EINVAL, 0, "no parameter is named like %s",

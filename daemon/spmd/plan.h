@@ -19,7 +19,8 @@
  *         - {layers: 1, ranks: [2]}                      # with the first stage, the head with the
  * last)
  *     - {sequences: 6, micro_batches: 3, stages: [{layers: 4, ranks: [3]}]}
- *   parameters:                   # optional: home layout by name pattern (fnmatch), annot.h form
+ *   parameters:                   # optional: home layout by name (* any text, ? any character),
+ * annot.h form
  *     - {name: "h.*.mlp.fc.weight", home: {split: 0, shares: [1, 1], of: [0, 3]}}
  *
  * Purity: pure. Ownership: everything in the arena given. */
@@ -77,5 +78,9 @@ void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out);
  * rule. */
 enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph *g,
                                uint32_t global_batch, struct hsp_err *err);
+
+/* Whether @name fits @pattern: * is any text, ? any one character. The first rule that fits counts.
+ */
+bool hsp_plan_name_fits(const char *pattern, const char *name);
 
 #endif

@@ -174,6 +174,19 @@ static void test_rules(void **state)
     hsp_graph_free(g);
 }
 
+static void test_patterns(void **state)
+{
+    (void)state;
+    assert_true(hsp_plan_name_fits("h.*.mlp.*", "h.11.mlp.fc.weight"));
+    assert_true(hsp_plan_name_fits("*", ""));
+    assert_true(hsp_plan_name_fits("*.weight", "h.0.weight.x.weight"));
+    assert_true(hsp_plan_name_fits("h.?.*", "h.1.a"));
+    assert_false(hsp_plan_name_fits("h.?.*", "h.11.a"));
+    assert_false(hsp_plan_name_fits("h.*.mlp", "h.1.mlp.fc"));
+    assert_false(hsp_plan_name_fits("wte", "wte.weight"));
+    assert_false(hsp_plan_name_fits("wte.weight?", "wte.weight"));
+}
+
 /* ---- homes ---- */
 
 static const char two_streams[] =
@@ -255,6 +268,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_weights, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rules, setup, teardown),
+        cmocka_unit_test(test_patterns),
         cmocka_unit_test_setup_teardown(test_homes, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
