@@ -313,6 +313,8 @@ static void not_finite_steps_are_copies(void **state)
         assert_int_equal(d->result[8].n_noop, 9);
         assert_true(d->result[8].vote.noop);
         assert_memory_equal(d->slot[0], d->slot[1], 24 * 8 * 8); /* embedding untouched */
+        hsp_state_init(d->program, d->slot[1]);
+        assert_memory_equal(d->slot[0], d->slot[1], 24 * 8 * 8);
     }
     world_free(w);
 }

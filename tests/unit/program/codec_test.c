@@ -152,6 +152,12 @@ static void checks_name_what_is_wrong(void **state)
     b->tensor[3].offset += 64 * 1000000;
     expect(f, "do not fit");
     b->tensor[3].offset -= 64 * 1000000;
+    b->tensor[5].slot_bytes = 64;
+    expect(f, "do not fit");
+    b->tensor[5].slot_bytes = 512;
+    b->tensor[5].offset += 8;
+    expect(f, "do not fit");
+    b->tensor[5].offset -= 8;
     b->symbol[2]++;
     expect(f, "box has 16");
     b->symbol[2]--;
