@@ -6,3 +6,10 @@ tests_unit_workerapp_runfile_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 tests_unit_workerapp_runfile_test_LDADD = $(TEST_LIBS) daemon/spmd/libspmd.a \
   daemon/graph/libgraph.a proto/program/libprogram.a proto/layout/liblayout.a $(WORKERAPP_LIBS) \
   $(TEXT_LIBS)
+
+# Both sides of the wall, joined: the daemon's compiled plans run by real executors.
+workerapp_both = tests/unit/workerapp/executor_test
+check_PROGRAMS += $(workerapp_both)
+TESTS += $(workerapp_both)
+tests_unit_workerapp_executor_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a daemon/app/libdaemonapp.a \
+  $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)

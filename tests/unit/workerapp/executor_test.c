@@ -1,0 +1,530 @@
+/* Real executor processes over socketpairs, driven as an agent would drive them, with real plans: a
+ * fresh start, a planned switch to another layout with a joiner, a killed executor and recovery,
+ * the end. The losses of every step must be those of one undisturbed device. */
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/app/epochplan.h"
+#include "daemon/planner/jobfile.h"
+#include "tests/lib/testlib.h"
+#include "worker/app/chan.h"
+#include "worker/app/executor.h"
+#include "worker/app/segname.h"
+
+#define STEPS   60
+#define MAX_DEV 4
+#define WAIT_MS 20000
+
+/* Each device is the only one of its node, so that state has second copies. */
+#define DEVICE(i) HSP_DEVICE((uint32_t)(i), 0u)
+
+static const char job_text[] =
+    "apiVersion: hspmd/v1\nname: t\n"
+    "model: {family: gpt, layers: 3, hidden: 16, heads: 2, vocab: 256, sequence: 16, tied_head: "
+    "true}\n"
+    "data: {path: /none, validation_fraction: 0.1, validation_every: 10}\n"
+    "train: {steps: 60, global_batch: 6, dtype: fp64, seed: 3, clip_norm: 1.0,\n"
+    "  optimizer: {name: adamw, lr: 3e-3, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0.1},\n"
+    "  schedule: {name: cosine, warmup_steps: 20, min_lr: 3e-4}}\n"
+    "resources: {min: 1, max: 4}\ncheckpoint: {path: /none, every_steps: 25, keep: 2}\n";
+
+static const char plan_one[] =
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 6, "
+    "micro_batches: 1, stages: [{layers: 3, ranks: [0]}]}]}";
+static const char plan_dp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 1, streams: "
+                              "[{sequences: 4, micro_batches: 2, stages: "
+                              "[{layers: 3, ranks: [0]}]}, {sequences: 2, micro_batches: 1, "
+                              "stages: [{layers: 3, ranks: [1]}]}]}";
+static const char plan_pp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: "
+                              "6, micro_batches: 3, stages: [{layers: "
+                              "1, ranks: [0]}, {layers: 2, ranks: [1, 2], tensor: [1, 1]}]}]}";
+
+struct exec_proc {
+    pid_t pid;
+    struct hsp_chan chan;
+    char address[256];
+    char state_dir[4200];
+};
+
+struct world {
+    char *dir;
+    char text[4200];
+    struct hsp_arena *arena;
+    const struct hsp_job_spec *job;
+    struct hsp_graph *graph;
+    struct exec_proc ex[MAX_DEV];
+    double loss[STEPS];
+    double val[STEPS];
+    uint64_t stable; /* newest reported */
+    bool final, finished;
+    uint32_t n_ckpt;
+    struct hsp_msg last; /* what await() returned */
+    struct hsp_frame frame;
+    struct hsp_arena *msgs;
+};
+
+/* ---- processes ---- */
+
+static void spawn(struct world *w, int dev)
+{
+    struct exec_proc *p = &w->ex[dev];
+    int fds[2];
+    (void)snprintf(p->state_dir, sizeof p->state_dir, "%s/state-%d", w->dir, dev);
+    (void)mkdir(p->state_dir, 0700);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    p->pid = fork();
+    assert_true(p->pid >= 0);
+    if (p->pid == 0) {
+        char node[16];
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)snprintf(node, sizeof node, "n%d", dev);
+        struct hsp_executor_opts o = {.fd = fds[1],
+                                      .device = 0,
+                                      .node = node,
+                                      .state_dir = p->state_dir,
+                                      .listen = "127.0.0.1",
+                                      .speed = 1,
+                                      .mem_bytes = 1 << 30,
+                                      .threads = 1,
+                                      .heartbeat_ms = 500,
+                                      .log = hsp_log_new(2, HSP_LOG_WARN)};
+        for (int i = 0; i < MAX_DEV; i++) {
+            if (i != dev && w->ex[i].pid > 0) {
+                (void)close(w->ex[i].chan.fd);
+            }
+        }
+        (void)close(fds[0]);
+        _exit(hsp_executor_main(&o));
+    }
+    (void)close(fds[1]);
+    hsp_chan_init(&p->chan, fds[0]);
+}
+
+static void end(struct exec_proc *p)
+{
+    if (p->pid > 0) {
+        (void)kill(p->pid, SIGKILL);
+        (void)waitpid(p->pid, NULL, 0);
+        hsp_chan_fini(&p->chan);
+        p->pid = 0;
+    }
+}
+
+/* ---- messages ---- */
+
+static void note_step(struct world *w, const struct hsp_m_step *s)
+{
+    w->stable = s->step;
+    w->final |= s->final;
+    if (s->step < STEPS) {
+        w->loss[s->step] = s->loss;
+        w->val[s->step] = s->val_loss;
+    }
+}
+
+/* The next message of device @dev that is not a heartbeat; false after @ms. */
+static bool receive(struct world *w, int dev, int ms)
+{
+    struct hsp_err err = {0};
+    for (;;) {
+        struct pollfd p = {.fd = w->ex[dev].chan.fd, .events = POLLIN};
+        hsp_frame_fini(&w->frame);
+        memset(&w->frame, 0, sizeof w->frame);
+        hsp_arena_reset(w->msgs);
+        enum hsp_status st = hsp_chan_recv(&w->ex[dev].chan, w->msgs, &w->frame, &w->last, &err);
+        if (st == HSP_AGAIN) {
+            if (poll(&p, 1, ms) == 0) {
+                return false;
+            }
+            continue;
+        }
+        assert_ok(st, &err);
+        switch (w->last.type) {
+        case HSP_MSG_HEARTBEAT: continue;
+        case HSP_MSG_STEP: note_step(w, &w->last.u.step); break;
+        case HSP_MSG_FINISHED: w->finished = true; break;
+        case HSP_MSG_CHECKPOINTED:
+            if (!w->last.u.ckpt.complete) {
+                fail_msg("checkpoint: %s", w->last.u.ckpt.reason);
+            }
+            w->n_ckpt++;
+            break;
+        case HSP_MSG_PREPARE_FAILED: fail_msg("device %d: %s", dev, w->last.u.failed.reason); break;
+        case HSP_MSG_JOB_FAILED: fail_msg("device %d: %s", dev, w->last.u.jobfail.reason); break;
+        default: break;
+        }
+        return true;
+    }
+}
+
+static void await(struct world *w, int dev, uint16_t type)
+{
+    do {
+        if (!receive(w, dev, WAIT_MS)) {
+            fail_msg("device %d: no %s in time", dev, hsp_msg_name(type));
+        }
+    } while (w->last.type != type);
+}
+
+static void await_step(struct world *w, int dev, uint64_t step)
+{
+    while (w->stable < step) {
+        await(w, dev, HSP_MSG_STEP);
+    }
+}
+
+static void send_ref(struct world *w, int dev, uint16_t type, uint64_t epoch)
+{
+    struct hsp_err err = {0};
+    struct hsp_msg m = {.type = type, .epoch = epoch, .u.jobref = {.job = 1}};
+    assert_ok(hsp_chan_send(&w->ex[dev].chan, &m, &err), &err);
+}
+
+static void send_start(struct world *w, int dev, uint64_t epoch, uint64_t step)
+{
+    struct hsp_err err = {0};
+    struct hsp_msg m = {.type = HSP_MSG_START, .epoch = epoch, .u.start = {.job = 1, .step = step}};
+    assert_ok(hsp_chan_send(&w->ex[dev].chan, &m, &err), &err);
+}
+
+static void start_executor(struct world *w, int dev)
+{
+    spawn(w, dev);
+    await(w, dev, HSP_MSG_EXECUTOR_UP);
+    (void)snprintf(w->ex[dev].address, sizeof w->ex[dev].address, "%s", w->last.u.up.address);
+}
+
+/* ---- plans and epochs ---- */
+
+static struct hsp_epoch_plan *make_plan(struct world *w, const char *text)
+{
+    struct hsp_err err = {0};
+    struct hsp_plan *plan;
+    struct hsp_epoch_plan *ret;
+    hsp_device_id device[MAX_DEV];
+    for (int i = 0; i < MAX_DEV; i++) {
+        device[i] = DEVICE(i);
+    }
+    assert_ok(hsp_plan_parse(text, strlen(text), "plan", 6, w->arena, &plan, &err), &err);
+    assert_ok(hsp_epoch_plan_build(w->graph, &w->job->train, plan, device, 2, (size_t)256 << 20,
+                                   &ret, &err),
+              &err);
+    return ret;
+}
+
+struct epoch_def {
+    uint64_t epoch, plan_no, from_no, base;
+    uint32_t mode;
+    uint64_t step;
+    const struct hsp_epoch_plan *plan, *from;
+    int n_peers; /* devices 0 .. n_peers - 1 */
+    int n_live;  /* live pieces of `from` */
+    struct hsp_prepare_source live[8];
+};
+
+static void prepare(struct world *w, const struct epoch_def *d)
+{
+    struct hsp_err err = {0};
+    struct hsp_prepare_peer peers[MAX_DEV];
+    struct hsp_prepare_action a = {.n_peers = (uint32_t)d->n_peers, .peers = peers};
+    struct hsp_prepare_source live[8];
+    const char *names[MAX_DEV] = {"n0/0", "n1/0", "n2/0", "n3/0"};
+    struct hsp_package_job pj = {.init_from = "", .config_json = "{}", .ckpt_keep = 2, .term = 1};
+    struct hsp_epoch_tables t;
+    memcpy(live, d->live, sizeof live);
+    a.sources = live;
+    a.n_sources = (uint32_t)d->n_live;
+    for (int i = 0; i < d->n_peers; i++) {
+        peers[i] = (struct hsp_prepare_peer){DEVICE(i), w->ex[i].address};
+    }
+    assert_ok(hsp_epoch_tables_make(d->plan, d->from, &a, w->arena, &t, &err), &err);
+    for (int i = 0; i < d->n_peers; i++) {
+        struct hsp_buf blob;
+        hsp_buf_init(&blob, HSP_MSG_BLOB_MAX);
+        assert_ok(
+            hsp_epoch_package(d->plan, &t, &pj, &a, names, (uint32_t)i, w->arena, &blob, &err),
+            &err);
+        struct hsp_msg m = {.type = HSP_MSG_PREPARE,
+                            .epoch = d->epoch,
+                            .blob = blob.data,
+                            .blob_len = (uint32_t)blob.len,
+                            .u.prepare = {.job = 1,
+                                          .job_name = "t",
+                                          .device = 0,
+                                          .rank = (uint32_t)i,
+                                          .n_ranks = d->plan->plan->n_ranks,
+                                          .n_peers = (uint32_t)d->n_peers,
+                                          .mode = d->mode,
+                                          .plan = d->plan_no,
+                                          .from_plan = d->from_no,
+                                          .step = d->step,
+                                          .base_epoch = d->base,
+                                          .steps = STEPS,
+                                          .checkpoint_every = 25,
+                                          .key = {(uint8_t)d->epoch, 1, 2, 3},
+                                          .data_path = w->text,
+                                          .checkpoint_path = w->dir}};
+        assert_ok(hsp_chan_send(&w->ex[i].chan, &m, &err), &err);
+        hsp_buf_fini(&blob);
+    }
+    for (int i = 0; i < d->n_peers; i++) {
+        await(w, i, HSP_MSG_READY);
+    }
+}
+
+/* ---- the story ---- */
+
+static void write_text(struct world *w)
+{
+    (void)snprintf(w->text, sizeof w->text, "%s/text", w->dir);
+    FILE *f = fopen(w->text, "w");
+    assert_non_null(f);
+    for (uint64_t i = 0; i < 20000; i++) {
+        (void)fputc("etaoin shrdlu\n"[hsp_test_range("text", i, 0, 13)], f);
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    struct hsp_err err = {0};
+    assert_non_null(w);
+    w->dir = hsp_test_tmpdir();
+    w->arena = hsp_arena_new((size_t)512 << 20);
+    w->msgs = hsp_arena_new((size_t)16 << 20);
+    write_text(w);
+    assert_ok(hsp_job_parse(job_text, strlen(job_text), "job", w->arena, &w->job, &err), &err);
+    assert_ok(hsp_graph_build(&w->job->model, &w->graph, &err), &err);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    for (int i = 0; i < MAX_DEV; i++) {
+        end(&w->ex[i]);
+    }
+    hsp_frame_fini(&w->frame);
+    (void)hsp_graph_free(w->graph);
+    (void)hsp_arena_free(w->arena);
+    (void)hsp_arena_free(w->msgs);
+    hsp_test_rmdir(w->dir);
+    free(w->dir);
+    free(w);
+    return 0;
+}
+
+static void await_end(struct world *w, int dev)
+{
+    while (!w->finished) {
+        if (!receive(w, dev, WAIT_MS)) {
+            fail_msg("no end in time");
+        }
+    }
+    assert_true(w->final);
+    assert_int_equal(w->stable, STEPS);
+}
+
+/* Losses of one undisturbed device. */
+static void reference(struct world *w, double loss[STEPS], double val[STEPS])
+{
+    struct hsp_epoch_plan *p = make_plan(w, plan_one);
+    struct epoch_def d = {
+        .epoch = 1, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    start_executor(w, 0);
+    prepare(w, &d);
+    send_start(w, 0, 1, 0);
+    await_end(w, 0);
+    memcpy(loss, w->loss, sizeof w->loss);
+    memcpy(val, w->val, sizeof w->val);
+    memset(w->loss, 0, sizeof w->loss);
+    memset(w->val, 0, sizeof w->val);
+    end(&w->ex[0]);
+    w->stable = 0;
+    w->final = w->finished = false;
+    w->n_ckpt = 0;
+    (void)hsp_epoch_plan_free(p);
+    struct hsp_err err = {0};
+    assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 0, &err), &err);
+}
+
+static void assert_same(const double *a, const double *b)
+{
+    for (int i = 0; i < STEPS; i++) {
+        if (isnan(a[i]) && isnan(b[i])) {
+            continue;
+        }
+        if (!(fabs(a[i] - b[i]) <= 1e-9 * fabs(a[i]))) {
+            fail_msg("step %d: %.17g, undisturbed %.17g", i, b[i], a[i]);
+        }
+    }
+}
+
+static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
+{
+    struct world *w = *state;
+    double loss[STEPS], val[STEPS];
+    struct hsp_m_holding *held = NULL;
+    uint32_t n_held = 0;
+    struct hsp_err err = {0};
+    reference(w, loss, val);
+
+    struct hsp_epoch_plan *dp = make_plan(w, plan_dp), *pp = make_plan(w, plan_pp);
+    for (int i = 0; i < 3; i++) {
+        start_executor(w, i);
+    }
+    struct epoch_def first = {
+        .epoch = 11, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
+    prepare(w, &first);
+    send_start(w, 0, 11, 0);
+    send_start(w, 1, 11, 0);
+    await_step(w, 0, 15);
+
+    struct epoch_def second = {.epoch = 12,
+                               .plan_no = 2,
+                               .from_no = 1,
+                               .base = 11,
+                               .mode = HSP_MODE_SWITCH,
+                               .plan = pp,
+                               .from = dp,
+                               .n_peers = 3,
+                               .n_live = 2,
+                               .live = {{0, 0, 0}, {1, 1, 1}}};
+    prepare(w, &second);
+    send_ref(w, 0, HSP_MSG_ARM, 12);
+    send_ref(w, 1, HSP_MSG_ARM, 12);
+    await(w, 2, HSP_MSG_STARTED);
+    assert_true(w->last.u.started.transfer_bytes > 0);
+    uint64_t began = w->last.u.started.step;
+    assert_true(began > 15);
+    await_step(w, 0, began + 5);
+    for (int i = 0; i < 3; i++) {
+        struct hsp_msg m = {
+            .type = HSP_MSG_RELEASE, .epoch = 12, .u.release = {.job = 1, .keep_plan = 2}};
+        assert_ok(hsp_chan_send(&w->ex[i].chan, &m, &err), &err);
+        await(w, i, HSP_MSG_RELEASED);
+    }
+
+    end(&w->ex[1]);
+    await(w, 0, HSP_MSG_PEER_LOST);
+    send_ref(w, 0, HSP_MSG_SEAL, 13);
+    send_ref(w, 2, HSP_MSG_SEAL, 13);
+    await(w, 0, HSP_MSG_SEALED);
+    await(w, 2, HSP_MSG_SEALED);
+    uint64_t version = UINT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        uint64_t best = 0;
+        assert_ok(hsp_segname_scan(w->ex[i].state_dir, &held, &n_held, &err), &err);
+        for (uint32_t k = 0; k < n_held; k++) {
+            if (held[k].owner == held[k].rank && held[k].version > best) {
+                assert_int_equal(held[k].plan, 2);
+                best = held[k].version;
+            }
+        }
+        free(held);
+        version = best < version ? best : version;
+    }
+    assert_true(version >= w->stable);
+    start_executor(w, 1);
+    struct epoch_def third = {.epoch = 14,
+                              .plan_no = 2,
+                              .from_no = 2,
+                              .mode = HSP_MODE_RECOVER,
+                              .step = version,
+                              .plan = pp,
+                              .from = pp,
+                              .n_peers = 3,
+                              .n_live = 3,
+                              .live = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}}};
+    prepare(w, &third);
+    for (int i = 0; i < 3; i++) {
+        send_start(w, i, 14, version);
+    }
+    await_end(w, 0);
+    assert_same(loss, w->loss);
+    assert_same(val, w->val);
+    assert_true(w->n_ckpt >= 2);
+    char path[4300];
+    (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", w->dir);
+    assert_int_equal(access(path, R_OK), 0);
+    send_ref(w, 0, HSP_MSG_STOP, 14);
+    await(w, 0, HSP_MSG_STOPPED);
+    assert_ok(hsp_segname_scan(w->ex[0].state_dir, &held, &n_held, &err), &err);
+    assert_int_equal(n_held, 0);
+    free(held);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(pp);
+}
+
+/* A node is gone with all it had: the second copies bring its part back. */
+static void test_second_copies_replace_a_lost_node(void **state)
+{
+    struct world *w = *state;
+    double loss[STEPS], val[STEPS];
+    struct hsp_err err = {0};
+    reference(w, loss, val);
+    struct hsp_epoch_plan *pp = make_plan(w, plan_pp), *one = make_plan(w, plan_one);
+    for (int i = 0; i < 3; i++) {
+        start_executor(w, i);
+    }
+    struct epoch_def first = {
+        .epoch = 21, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = pp, .n_peers = 3};
+    prepare(w, &first);
+    for (int i = 0; i < 3; i++) {
+        send_start(w, i, 21, 0);
+    }
+    await_step(w, 0, 10);
+    end(&w->ex[2]);
+    await(w, 0, HSP_MSG_PEER_LOST);
+    send_ref(w, 0, HSP_MSG_SEAL, 22);
+    send_ref(w, 1, HSP_MSG_SEAL, 22);
+    await(w, 0, HSP_MSG_SEALED);
+    await(w, 1, HSP_MSG_SEALED);
+    struct epoch_def next = {.epoch = 23,
+                             .plan_no = 3,
+                             .from_no = 1,
+                             .mode = HSP_MODE_RECOVER,
+                             .step = w->stable,
+                             .plan = one,
+                             .from = pp,
+                             .n_peers = 2,
+                             .n_live = 2,
+                             .live = {{0, 0, 0}, {1, 1, 1}}};
+    for (uint32_t i = 0; i < pp->copies.n; i++) { /* who keeps rank 2's part */
+        const struct hsp_state_row *r = &pp->copies.row[i];
+        if (r->from == 2 && next.n_live < 8) {
+            next.live[next.n_live++] = (struct hsp_prepare_source){r->to, r->to, 2};
+            break;
+        }
+    }
+    assert_int_equal(next.n_live, 3);
+    prepare(w, &next);
+    send_start(w, 0, 23, w->stable);
+    send_start(w, 1, 23, w->stable);
+    await_end(w, 0);
+    assert_same(loss, w->loss);
+    assert_same(val, w->val);
+    (void)err;
+    (void)hsp_epoch_plan_free(pp);
+    (void)hsp_epoch_plan_free(one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_disturbed_run_has_the_losses_of_one_device, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
