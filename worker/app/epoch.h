@@ -100,6 +100,7 @@ struct hsp_epoch {
         *next; /* the prepared epoch we are armed for; stays open as long as this one */
     bool go;   /* start or hand-over has come */
     uint64_t go_version;
+    uint32_t n_noop;        /* no-op steps in a row before the first step here; set before go */
     uint64_t armed;         /* epoch to put into vote records, 0 none */
     bool want_checkpoint;   /* rank 0: in the next vote record */
     uint64_t sealed;        /* newest sealed version */

@@ -134,6 +134,7 @@ static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
                                 .text = &e->text,
                                 .slot = {hsp_segment_area(e->seg[0]), hsp_segment_area(e->seg[1])},
                                 .speed = e->env->speed,
+                                .n_noop = e->n_noop,
                                 .hooks = {.ctx = e,
                                           .before_vote = before_vote,
                                           .passed = passed,
@@ -207,7 +208,7 @@ static enum hsp_status write_outputs(struct hsp_epoch *e, struct hsp_err *err)
 }
 
 /* All are armed for @epoch: hand over at @version. False: it is not ours (dropped meanwhile). */
-static bool hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version)
+static bool hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version, uint32_t n_noop)
 {
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_epoch *next = e->next;
@@ -216,6 +217,7 @@ static bool hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version)
         e->phase = HSP_EPOCH_LEFT;
         /* Under our lock: the control thread takes it to disarm us before it closes the next epoch.
          */
+        next->n_noop = n_noop;
         hsp_epoch_go(next, version);
     }
     (void)pthread_mutex_unlock(&e->lock);
@@ -228,7 +230,7 @@ enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hs
     for (uint64_t t = version; st == HSP_OK && t < e->p->steps; t++) {
         struct hsp_step_result r;
         st = hsp_engine_step(e->engine, t, &r, err);
-        if (st == HSP_OK && r.vote.armed != 0 && hand_over(e, r.vote.armed, t + 1)) {
+        if (st == HSP_OK && r.vote.armed != 0 && hand_over(e, r.vote.armed, t + 1, r.n_noop)) {
             return HSP_OK;
         }
     }

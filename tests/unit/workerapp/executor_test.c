@@ -453,7 +453,7 @@ static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
     await_end(w, 0);
     assert_same(loss, w->loss);
     assert_same(val, w->val);
-    assert_true(w->n_ckpt >= 2);
+    assert_true(w->n_ckpt >= 1); /* the one at 25 may have been cut short by the kill */
     char path[4300];
     (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", w->dir);
     assert_int_equal(access(path, R_OK), 0);
