@@ -178,7 +178,6 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
         {"model.heads", "must be given for gpt", gpt && r->heads == 0},
         {"model.heads", "must divide hidden", gpt && r->heads > 0 && r->hidden % r->heads != 0},
         {"model.heads", "mlp has none", !gpt && GIVEN("model.heads")},
-        {"model.tied_head", "mlp has none", !gpt && r->tied_head},
         {"model.dropout", "must be 0 in this version", r->dropout > 0},
         {"data.path", "must not be empty", r->data_path[0] == '\0'},
         {"data.validation_fraction", "must be above 0, or validation_every 0",

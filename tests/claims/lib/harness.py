@@ -79,9 +79,17 @@ def make_text(claim):
     return path
 
 
+class Yaml12(yaml.SafeLoader):
+    """1e-3 is a number, as in YAML 1.2 and in the programs; PyYAML reads a text."""
+
+
+Yaml12.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+                             list("-+0123456789"))
+
+
 def load_job(path):
     with open(path) as f:
-        job = yaml.safe_load(f)
+        job = yaml.load(f, Loader=Yaml12)
     if not isinstance(job, dict):
         raise Failed("%s is no job file" % path)
     return job
