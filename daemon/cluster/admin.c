@@ -17,7 +17,7 @@ static void reply(struct hsp_cluster *c, const struct hsp_admin_event *a, enum h
 }
 
 static void told(struct hsp_cluster *c, const struct hsp_admin_event *a, const char *verb,
-                 const struct hsp_job *j, const struct hsp_node *n, const char *what)
+                 const struct hsp_job *j, const struct hsp_cluster_node *n, const char *what)
 {
     struct hsp_fact *f = hsp_ci_fact(c, verb, HSP_SEV_NOTICE, j, n, "%s", what);
     if (f != NULL && a->actor != NULL) {
@@ -125,7 +125,7 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     bool on = a->verb == HSP_ADMIN_DRAIN;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        struct hsp_node *n = &c->nodes[i];
+        struct hsp_cluster_node *n = &c->nodes[i];
         if (a->node == NULL || strcmp(n->name, a->node) != 0) {
             continue;
         }
@@ -146,7 +146,8 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
 
 static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
-    const struct hsp_node *n = j->cur.n_ranks != 0 ? hsp_ci_node(c, j->cur.peers[0].device) : NULL;
+    const struct hsp_cluster_node *n =
+        j->cur.n_ranks != 0 ? hsp_ci_node(c, j->cur.peers[0].device) : NULL;
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
     if (!runs || n == NULL || n->conn == 0) {
         reply(c, a, HSP_ESTATE, j->id, hsp_ci_printf(c, "job is %s", hsp_job_state_name(j->state)));

@@ -19,7 +19,7 @@ bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d)
 
 bool hsp_ci_usable(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d)
 {
-    const struct hsp_node *n = hsp_ci_node(c, d);
+    const struct hsp_cluster_node *n = hsp_ci_node(c, d);
     const struct hsp_node_device *v = hsp_ci_device(c, d);
     if (n->conn == 0 || n->draining || n->leaving || !v->present ||
         j->excluded[HSP_DEVICE_NODE(d)]) {

@@ -120,8 +120,8 @@ void hsp_ci_close(struct hsp_cluster *c, uint32_t conn, const char *why)
 }
 
 struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_severity sev,
-                             const struct hsp_job *j, const struct hsp_node *n, const char *fmt,
-                             ...)
+                             const struct hsp_job *j, const struct hsp_cluster_node *n,
+                             const char *fmt, ...)
 {
     char text[HSP_TEXT_MAX + 1];
     va_list ap;
@@ -236,7 +236,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
 
 static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)
 {
-    struct hsp_node *n = hsp_ci_node_of_conn(c, conn);
+    struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
     if (m->type == HSP_MSG_HELLO) {
         hsp_ci_hello(c, conn, &m->u.hello);
         return;
@@ -335,7 +335,7 @@ hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c)
 {
     hsp_msec best = HSP_NEVER;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        const struct hsp_node *n = &c->nodes[i];
+        const struct hsp_cluster_node *n = &c->nodes[i];
         if (n->state == HSP_NODE_LIVE) {
             earlier(&best, n->last_ms + c->cfg.suspect_ms);
         } else if (n->state == HSP_NODE_SUSPECT) {

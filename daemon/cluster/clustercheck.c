@@ -62,7 +62,7 @@ static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
 void hsp_cluster_check(const struct hsp_cluster *c)
 {
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        const struct hsp_node *n = &c->nodes[i];
+        const struct hsp_cluster_node *n = &c->nodes[i];
         HSP_ASSERT(n->incarnation < c->next_incarnation);
         HSP_ASSERT(n->state != HSP_NODE_LIVE || n->conn != 0);
         HSP_ASSERT(!hsp_ci_node_gone(n) || n->conn == 0);
@@ -106,7 +106,7 @@ void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out)
 {
     hsp_buf_printf(out, "term %" PRIu64 " at %" PRIu64 " ms\n", c->term, c->now_ms);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        const struct hsp_node *n = &c->nodes[i];
+        const struct hsp_cluster_node *n = &c->nodes[i];
         hsp_buf_printf(out,
                        "  node %u %s %s incarnation %" PRIu64 " conn %u heard %" PRIu64 "%s%s:", i,
                        n->name, hsp_node_state_name(n->state), n->incarnation, n->conn, n->last_ms,

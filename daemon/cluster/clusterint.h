@@ -15,22 +15,24 @@ const char *hsp_ci_printf(struct hsp_cluster *c, const char *fmt, ...)
 /* Zeroed memory of this step; NULL sets c->failed. */
 void *hsp_ci_alloc(struct hsp_cluster *c, size_t n, size_t size);
 struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_severity sev,
-                             const struct hsp_job *j, const struct hsp_node *n, const char *fmt,
-                             ...) __attribute__((format(printf, 6, 7)));
+                             const struct hsp_job *j, const struct hsp_cluster_node *n,
+                             const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
 /* membership.c */
-struct hsp_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d);
+struct hsp_cluster_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d);
 struct hsp_node_device *hsp_ci_device(const struct hsp_cluster *c, hsp_device_id d);
 const char *hsp_ci_device_name(struct hsp_cluster *c, hsp_device_id d);
-struct hsp_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn);
-bool hsp_ci_node_gone(const struct hsp_node *n); /* dead, left or not known to live */
+struct hsp_cluster_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn);
+bool hsp_ci_node_gone(const struct hsp_cluster_node *n); /* dead, left or not known to live */
 void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m);
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn);
-void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_node *n, const char *why);
+void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why);
 void hsp_ci_nodes_tick(struct hsp_cluster *c);
 void hsp_ci_nodes_advance(struct hsp_cluster *c); /* releases, stops, bye, drained */
-void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_dead *m);
-void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_up *m);
+void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                          const struct hsp_m_dead *m);
+void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                        const struct hsp_m_up *m);
 
 /* allocate.c: the devices job @j may use now, ascending, in the arena of the step. Pure function of
  * jobs by priority and submit order, min and max, and devices. */
@@ -74,8 +76,8 @@ void hsp_ci_attempt_fail(struct hsp_cluster *c, struct hsp_job *j, const char *w
 void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j);
 
 /* epochmsg.c */
-void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_msg *m);
-void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m);
+void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                       const struct hsp_m_hello *m);
 void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j);
 
@@ -95,7 +97,7 @@ void hsp_ci_job_free(struct hsp_job *j);
 
 /* rows.c */
 void hsp_ci_store_term(struct hsp_cluster *c);
-void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_node *n);
+void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n);
 void hsp_ci_store_job(struct hsp_cluster *c, const struct hsp_job *j);
 void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j,
                        const struct hsp_job_plan *p);

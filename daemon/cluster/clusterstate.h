@@ -24,13 +24,13 @@ struct hsp_node_device {
     char kind[16], address[HSP_ADDRESS_MAX + 1];
     struct hsp_m_device profile; /* strings not valid here: use kind and address */
     uint32_t job;                /* lease, 0: free */
-    enum hsp_device_ask ask; /* what the lease still has to answer */
-    bool asked;              /* and it was told, on this connection */
+    enum hsp_device_ask ask;     /* what the lease still has to answer */
+    bool asked;                  /* and it was told, on this connection */
     double speed;                /* observed over profile */
     hsp_msec restart_ms;         /* down: when its agent starts it again */
 };
 
-struct hsp_node {
+struct hsp_cluster_node {
     char name[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
     enum hsp_node_state state;
     uint64_t incarnation;
@@ -170,7 +170,7 @@ struct hsp_cluster {
     hsp_msec now_ms, grace_ms; /* grace: AWAY nodes are dead after it */
     uint32_t n_nodes;
     size_t cap_nodes;
-    struct hsp_node *nodes; /* an index is for ever */
+    struct hsp_cluster_node *nodes; /* an index is for ever */
     uint32_t n_jobs;
     struct hsp_job *jobs[HSP_MAX_JOBS]; /* by id; owned. Terminal ones stay until forgotten */
     /* actions of this step */
@@ -179,7 +179,7 @@ struct hsp_cluster {
     uint32_t n_actions;
     struct hsp_action *actions;
     struct hsp_action spare; /* written when actions cannot grow */
-    bool failed; /* out of memory: only to be freed */
+    bool failed;             /* out of memory: only to be freed */
 };
 
 const char *hsp_node_state_name(enum hsp_node_state s);
@@ -188,6 +188,7 @@ bool hsp_job_terminal(enum hsp_job_state s);
 /* NULL when unknown. */
 const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id);
 const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name);
-const struct hsp_node *hsp_cluster_node_by_name(const struct hsp_cluster *c, const char *name);
+const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
+                                                        const char *name);
 
 #endif

@@ -169,7 +169,7 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, uint64_t epoch)
     }
 }
 
-static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                   const struct hsp_msg *m)
 {
     const struct hsp_m_ready *r = &m->u.ready;
@@ -200,7 +200,7 @@ static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
     p->ready = true;
 }
 
-static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                            const struct hsp_msg *m)
 {
     const struct hsp_m_failed *f = &m->u.failed;
@@ -216,7 +216,7 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
     hsp_ci_attempt_fail(c, j, hsp_ci_printf(c, "%s: %s", hsp_ci_device_name(c, d), f->reason));
 }
 
-static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                     const struct hsp_msg *m)
 {
     const struct hsp_m_started *s = &m->u.started;
@@ -234,7 +234,7 @@ static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n
     }
 }
 
-static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                       const struct hsp_msg *m)
 {
     const struct hsp_m_lost *l = &m->u.lost;
@@ -245,7 +245,7 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node 
         return;
     }
     const struct hsp_epoch *e = att ? &j->att : &j->cur;
-    struct hsp_node *blamed = NULL;
+    struct hsp_cluster_node *blamed = NULL;
     if (e->epoch == m->epoch && l->peer < e->n_peers) {
         blamed = hsp_ci_node(c, e->peers[l->peer].device);
         blamed = blamed == n ? NULL : blamed;
@@ -267,7 +267,7 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node 
     }
 }
 
-static void sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+static void sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                    const struct hsp_msg *m)
 {
     uint32_t at = (uint32_t)(n - c->nodes);
@@ -287,7 +287,7 @@ static void sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
 }
 
 /* STOPPED and RELEASED. */
-static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                    const struct hsp_msg *m)
 {
     struct hsp_node_device *v = &n->dev[m->u.devref.device];
@@ -323,7 +323,7 @@ static uint32_t job_of(const struct hsp_msg *m)
     return id;
 }
 
-void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_msg *m)
+void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
     struct hsp_job *j = hsp_ci_job(c, job_of(m));
     if (j == NULL) {
@@ -355,7 +355,7 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_
 
 /* ---- HELLO ---- */
 
-static void order(struct hsp_cluster *c, struct hsp_node *n, uint16_t type, uint32_t job,
+static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t type, uint32_t job,
                   uint32_t device, uint64_t epoch)
 {
     struct hsp_msg m = {.type = type, .epoch = epoch};
@@ -396,7 +396,7 @@ static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
     return NULL;
 }
 
-void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_node *n,
+void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                       const struct hsp_m_hello *m)
 {
     uint32_t at = (uint32_t)(n - c->nodes);

@@ -227,7 +227,7 @@ static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_epoch *e = &j->att;
     for (uint32_t i = 0; i < e->n_peers; i++) {
-        const struct hsp_node *n = hsp_ci_node(c, e->peers[i].device);
+        const struct hsp_cluster_node *n = hsp_ci_node(c, e->peers[i].device);
         if (n->conn == 0 || !hsp_ci_device(c, e->peers[i].device)->up) {
             if (c->now_ms >= e->deadline_ms) {
                 hsp_ci_attempt_fail(c, j,

@@ -227,7 +227,7 @@ static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool open = false;
     for (uint32_t i = 0; i < c->n_nodes && j->state == HSP_JOB_SEALING; i++) {
-        struct hsp_node *n = &c->nodes[i];
+        struct hsp_cluster_node *n = &c->nodes[i];
         if (j->seal_wait[i] == 2 && n->conn != 0 && c->now_ms >= j->seal_deadline_ms) {
             hsp_ci_node_dead(c, n, "did not answer SEAL");
         }
@@ -298,7 +298,7 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
 static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
 {
     for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-        const struct hsp_node *n = hsp_ci_node(c, d);
+        const struct hsp_cluster_node *n = hsp_ci_node(c, d);
         if (hsp_ci_device(c, d)->job == j->id && n->conn == 0 && !hsp_ci_node_gone(n)) {
             (void)snprintf(j->reason, sizeof(j->reason), "waiting for node %s: connection closed",
                            n->name);
@@ -391,7 +391,7 @@ static bool wants_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
 {
     for (uint32_t i = 0; i < j->cur.n_ranks; i++) {
         hsp_device_id d = j->cur.peers[i].device;
-        const struct hsp_node *node = hsp_ci_node(c, d);
+        const struct hsp_cluster_node *node = hsp_ci_node(c, d);
         if (hsp_ci_contains(dev, n, d) || node->conn == 0 || !hsp_ci_device(c, d)->up) {
             continue; /* silent or restarting is not leaving */
         }

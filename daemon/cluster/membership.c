@@ -18,7 +18,7 @@ const char *hsp_node_state_name(enum hsp_node_state s)
     return names[s];
 }
 
-struct hsp_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d)
+struct hsp_cluster_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d)
 {
     return &c->nodes[HSP_DEVICE_NODE(d)];
 }
@@ -33,7 +33,7 @@ const char *hsp_ci_device_name(struct hsp_cluster *c, hsp_device_id d)
     return hsp_ci_printf(c, "%s/%u", hsp_ci_node(c, d)->name, HSP_DEVICE_INDEX(d));
 }
 
-struct hsp_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn)
+struct hsp_cluster_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn)
 {
     for (uint32_t i = 0; conn != 0 && i < c->n_nodes; i++) {
         if (c->nodes[i].conn == conn) {
@@ -43,7 +43,8 @@ struct hsp_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn)
     return NULL;
 }
 
-const struct hsp_node *hsp_cluster_node_by_name(const struct hsp_cluster *c, const char *name)
+const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
+                                                        const char *name)
 {
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         if (strcmp(c->nodes[i].name, name) == 0) {
@@ -53,12 +54,12 @@ const struct hsp_node *hsp_cluster_node_by_name(const struct hsp_cluster *c, con
     return NULL;
 }
 
-bool hsp_ci_node_gone(const struct hsp_node *n)
+bool hsp_ci_node_gone(const struct hsp_cluster_node *n)
 {
     return n->state == HSP_NODE_DEAD || n->state == HSP_NODE_LEFT;
 }
 
-static uint32_t index_of(const struct hsp_cluster *c, const struct hsp_node *n)
+static uint32_t index_of(const struct hsp_cluster *c, const struct hsp_cluster_node *n)
 {
     return (uint32_t)(n - c->nodes);
 }
@@ -92,7 +93,7 @@ static void device_lost(struct hsp_cluster *c, hsp_device_id d, const char *caus
     }
 }
 
-void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_node *n, const char *why)
+void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why)
 {
     uint32_t at = index_of(c, n);
     bool planned = n->state == HSP_NODE_LEFT;
@@ -124,9 +125,9 @@ void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_node *n, const char *why
     }
 }
 
-static struct hsp_node *node_for(struct hsp_cluster *c, const char *name)
+static struct hsp_cluster_node *node_for(struct hsp_cluster *c, const char *name)
 {
-    struct hsp_node *n = NULL;
+    struct hsp_cluster_node *n = NULL;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         if (strcmp(c->nodes[i].name, name) == 0) {
             n = &c->nodes[i];
@@ -152,7 +153,8 @@ static void refuse(struct hsp_cluster *c, uint32_t conn, const char *why)
     hsp_ci_close(c, conn, why);
 }
 
-static void take_devices(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_hello *m)
+static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                         const struct hsp_m_hello *m)
 {
     uint32_t at = index_of(c, n);
     bool seen[HSP_NODE_DEVICES] = {false};
@@ -188,7 +190,8 @@ static void take_devices(struct hsp_cluster *c, struct hsp_node *n, const struct
 }
 
 /* A job that may still need this piece keeps the device for it; one that does not says so. */
-static void take_piece(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_holding *h)
+static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                       const struct hsp_m_holding *h)
 {
     struct hsp_job *j = hsp_ci_job(c, h->job);
     struct hsp_node_device *d = &n->dev[h->device];
@@ -222,7 +225,7 @@ static void take_piece(struct hsp_cluster *c, struct hsp_node *n, const struct h
     hsp_ci_send(c, n->conn, &m);
 }
 
-static void welcome(struct hsp_cluster *c, struct hsp_node *n)
+static void welcome(struct hsp_cluster *c, struct hsp_cluster_node *n)
 {
     struct hsp_msg m = {.type = HSP_MSG_WELCOME,
                         .u.welcome = {.protocol = HSP_PROTO_VERSION,
@@ -238,7 +241,8 @@ static void welcome(struct hsp_cluster *c, struct hsp_node *n)
 }
 
 /* NULL: refused and told. */
-static struct hsp_node *identify(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m)
+static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
+                                         const struct hsp_m_hello *m)
 {
     if (m->protocol != HSP_PROTO_VERSION) {
         refuse(c, conn,
@@ -253,7 +257,7 @@ static struct hsp_node *identify(struct hsp_cluster *c, uint32_t conn, const str
         hsp_ci_close(c, conn, "not a node name");
         return NULL;
     }
-    struct hsp_node *n = node_for(c, m->node);
+    struct hsp_cluster_node *n = node_for(c, m->node);
     if (n == NULL) {
         hsp_ci_close(c, conn, "too many nodes");
         return NULL;
@@ -269,7 +273,7 @@ static struct hsp_node *identify(struct hsp_cluster *c, uint32_t conn, const str
 
 void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m)
 {
-    struct hsp_node *n = identify(c, conn, m);
+    struct hsp_cluster_node *n = identify(c, conn, m);
     if (n == NULL) {
         return;
     }
@@ -330,7 +334,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
 
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
 {
-    struct hsp_node *n = hsp_ci_node_of_conn(c, conn);
+    struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
     if (n == NULL) {
         return;
     }
@@ -355,7 +359,7 @@ void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
 void hsp_ci_nodes_tick(struct hsp_cluster *c)
 {
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        struct hsp_node *n = &c->nodes[i];
+        struct hsp_cluster_node *n = &c->nodes[i];
         if (n->state == HSP_NODE_AWAY && c->now_ms >= c->grace_ms) {
             hsp_ci_node_dead(c, n, "did not come back after the coordinator restarted");
         } else if (n->state == HSP_NODE_LIVE && c->now_ms >= n->last_ms + c->cfg.suspect_ms) {
@@ -370,7 +374,8 @@ void hsp_ci_nodes_tick(struct hsp_cluster *c)
     }
 }
 
-void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_dead *m)
+void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                          const struct hsp_m_dead *m)
 {
     uint32_t at = index_of(c, n);
     struct hsp_node_device *d = &n->dev[m->device];
@@ -385,7 +390,7 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_node *n, const struc
                 hsp_ci_printf(c, "executor %s/%u: %s", n->name, m->device, m->reason));
 }
 
-void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_node *n, const struct hsp_m_up *m)
+void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_up *m)
 {
     (void)c;
     struct hsp_node_device *d = &n->dev[m->device];
@@ -395,7 +400,7 @@ void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_node *n, const struct 
     }
 }
 
-static void ask(struct hsp_cluster *c, struct hsp_node *n, uint32_t device)
+static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device)
 {
     struct hsp_node_device *d = &n->dev[device];
     struct hsp_job *j = hsp_ci_job(c, d->job);
@@ -420,7 +425,7 @@ static void ask(struct hsp_cluster *c, struct hsp_node *n, uint32_t device)
 void hsp_ci_nodes_advance(struct hsp_cluster *c)
 {
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        struct hsp_node *n = &c->nodes[i];
+        struct hsp_cluster_node *n = &c->nodes[i];
         bool busy = false;
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
             ask(c, n, d);

@@ -53,7 +53,7 @@ bool hsp_recover_version(const struct hsp_plan_info *info, const struct hsp_stat
 bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
                       const struct hsp_state_piece *p)
 {
-    const struct hsp_node *n = hsp_ci_node(c, p->device);
+    const struct hsp_cluster_node *n = hsp_ci_node(c, p->device);
     const struct hsp_node_device *d = hsp_ci_device(c, p->device);
     bool soon = d->up || c->now_ms < d->restart_ms + c->cfg.up_ms;
     return n->conn != 0 && d->present && soon && (d->job == 0 || d->job == j->id);

@@ -33,7 +33,7 @@ void hsp_ci_store_term(struct hsp_cluster *c)
     store(c, "term", &b);
 }
 
-void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_node *n)
+void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n)
 {
     struct hsp_buf b;
     hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
@@ -179,7 +179,7 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
         !hsp_grow(&c->nodes, &c->cap_nodes, (size_t)at + 1, sizeof(*c->nodes), HSP_MAX_NODES)) {
         return false;
     }
-    struct hsp_node n = {.last_ms = c->now_ms};
+    struct hsp_cluster_node n = {.last_ms = c->now_ms};
     get_text(r, n.name, sizeof(n.name));
     n.incarnation = hsp_cur_u64(r);
     uint8_t state = hsp_cur_u8(r);
@@ -191,7 +191,7 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
     }
     /* rows may come in any order; a gap is a node without a name, dead for ever */
     for (uint32_t i = c->n_nodes; i < at; i++) {
-        c->nodes[i] = (struct hsp_node){.state = HSP_NODE_DEAD};
+        c->nodes[i] = (struct hsp_cluster_node){.state = HSP_NODE_DEAD};
     }
     c->n_nodes = at + 1 > c->n_nodes ? at + 1 : c->n_nodes;
     c->nodes[at] = n;
