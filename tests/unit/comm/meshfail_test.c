@@ -51,24 +51,21 @@ static void test_wrong_key(void **state)
 {
     (void)state;
     struct mesh_world w;
-    struct hsp_mesh_params p[3];
-    struct hsp_comm *c[3];
-    struct hsp_err err[3];
-    world_open(&w, 3);
-    for (uint32_t i = 0; i < 3; i++) {
+    struct hsp_mesh_params p[2];
+    struct hsp_comm *c[2];
+    struct hsp_err err[2];
+    world_open(&w, 2);
+    for (uint32_t i = 0; i < 2; i++) {
         p[i] = world_params(&w, i, 1);
-        p[i].timeout_ms = 1500;
+        p[i].timeout_ms = 1000;
     }
     p[1].key[31] ^= 1;
     world_try(&w, p, c, err);
     /* the client sees it at once, and the server only that nobody came */
     assert_int_equal(err[0].code, HSP_EAUTH);
     assert_non_null(strstr(err[0].msg, "rank 1 (a/1, "));
-    assert_int_equal(err[1].code, HSP_EAUTH);
-    assert_non_null(strstr(err[1].msg, "rank 2 (b/0, "));
-    assert_int_equal(err[2].code, HSP_EPEER);
-    assert_non_null(strstr(err[2].msg, "did not reach rank 2 (b/0)"));
-    close_all(c, 3);
+    assert_int_equal(err[1].code, HSP_EPEER);
+    assert_non_null(strstr(err[1].msg, "did not reach rank 1 (a/1)"));
     world_close(&w);
 }
 

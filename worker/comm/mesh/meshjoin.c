@@ -37,7 +37,8 @@ struct pair {
     int fd; /* -1: none */
     uint64_t pause_until, pause_ms;
     bool by_tcp; /* the local socket did not work */
-    int why;     /* last errno; 0: closed by the peer */
+    bool failed; /* an attempt has */
+    int why;     /* its errno; 0: closed by the peer */
     uint8_t hello[MESH_HELLO];
     size_t have;
     uint8_t in[MESH_NONCE + MESH_PROOF];
@@ -83,6 +84,7 @@ static void pair_retry(struct pair *q, int why, uint64_t now)
     }
     q->fd = -1;
     q->stage = IDLE;
+    q->failed = true;
     q->why = why;
     q->by_tcp = !q->by_tcp; /* the other way next time, where there is one */
     q->pause_until = now + q->pause_ms;
@@ -275,10 +277,11 @@ static enum hsp_status too_late(const struct making *m, struct hsp_err *err)
     }
     if (r > p->rank) {
         const struct pair *q = &m->pair[r];
-        const char *why = q->stage == CONNECTING ? "no answer"
-                          : q->stage != IDLE     ? "it has not prepared the epoch"
-                          : q->why != 0          ? strerror(q->why)
-                                                 : "it closes the connection";
+        const char *why = q->stage == CALLED || q->stage == PROVING
+                              ? "it has not prepared the epoch"
+                          : !q->failed  ? "no answer"
+                          : q->why != 0 ? strerror(q->why)
+                                        : "it closes the connection";
         return hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s) cannot reach rank %u (%s, %.*s)%s: %s",
                            p->rank, name_of(m, p->rank), r, name_of(m, r), host,
                            p->peers[r].address, more, why);
