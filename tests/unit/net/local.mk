@@ -1,1 +1,9 @@
-# tests of net: none yet
+net_tests = \
+  tests/unit/net/addr_test \
+  tests/unit/net/net_test \
+  tests/unit/net/tlspsk_test
+check_PROGRAMS += $(net_tests)
+TESTS += $(net_tests)
+tests_unit_net_addr_test_LDADD = $(TEST_LIBS) $(NET_LIBS)
+tests_unit_net_net_test_LDADD = $(TEST_LIBS) $(NET_LIBS)
+tests_unit_net_tlspsk_test_LDADD = $(TEST_LIBS) $(NET_LIBS)

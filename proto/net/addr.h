@@ -1,0 +1,29 @@
+/* Addresses of the control plane as people write them.
+ *
+ * Forms:  "host:port", "host" (with a default port), "[v6]:port", "/path" or "unix:/path".
+ * Purity: pure. */
+#ifndef HSP_ADDR_H
+#define HSP_ADDR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/err.h"
+
+#define HSP_PORT 7071 /* of hspmdd */
+
+struct hsp_addr {
+    bool local;     /* a Unix socket */
+    char path[108]; /* of it; fits sockaddr_un with its NUL */
+    char host[256];
+    uint16_t port;
+};
+
+/* HSP_EINVAL names what is wrong. @port: used when none is written; 0 is written as it is. */
+enum hsp_status hsp_addr_parse(const char *s, uint16_t port, struct hsp_addr *ret,
+                               struct hsp_err *err);
+
+/* Whether the host is this machine whatever a resolver says: 127.0.0.0/8, ::1, "localhost". */
+bool hsp_addr_is_loopback(const struct hsp_addr *a);
+
+#endif

@@ -1,0 +1,617 @@
+/* The table of connections, listeners, and the sweep that watches all deadlines.
+ *
+ * The happy path is: a caller is accepted, gets a slot, its bytes are netconn.c's. Possible failure
+ * modes are: no slot left (accepted and closed at once, on_refuse), a deadline (handshake, frame,
+ * idle, flush), no descriptors (the backlog keeps the caller).
+ *
+ * One timer sweeps all connections each NET_TICK_MS instead of a timer each: with a thousand
+ * connections that is a few microseconds per tick. */
+#include "proto/net/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/base/check.h"
+#include "proto/net/netimpl.h"
+
+void hsp_net_defaults(struct hsp_net_config *ret)
+{
+    *ret = (struct hsp_net_config){
+        .max_conns = 1024,
+        .limits = {HSP_FRAME_BODY_MAX, HSP_FRAME_BLOB_MAX},
+        .handshake_ms = 10000,
+        .frame_ms = 60000,
+        .flush_ms = 2000,
+        .queue_bytes = (size_t)128 << 20, /* a frame with the largest blob, and one behind it */
+        .queue_frames = 4096,
+    };
+}
+
+struct hsp_err net_uv_err(enum hsp_status code, int r, const char *what)
+{
+    struct hsp_err e;
+    /* Codes of the resolver are no errno. */
+    if (r <= UV_EAI_ADDRFAMILY && r >= UV_EAI_PROTOCOL) {
+        (void)hsp_err_set(&e, HSP_ENOENT, 0, "%s: %s", what, uv_strerror(r));
+    } else {
+        (void)hsp_err_set(&e, code, -r, "%s", what);
+    }
+    return e;
+}
+
+/* ---- connections ---- */
+
+static struct net_conn *find(const struct hsp_net *n, uint32_t conn)
+{
+    uint32_t i = conn & ((1u << NET_SLOT_BITS) - 1);
+    struct net_conn *c = i < n->cfg.max_conns ? n->slot[i] : NULL;
+    return c != NULL && c->id == conn ? c : NULL;
+}
+
+struct net_conn *net_conn_new(struct hsp_net *n, struct hsp_err *err)
+{
+    if (n->n_conns >= n->cfg.max_conns || n->closing) {
+        (void)hsp_err_set(err, HSP_ELIMIT, 0, "%u connections are the limit", n->cfg.max_conns);
+        return NULL;
+    }
+    struct net_conn *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        (void)hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a connection");
+        return NULL;
+    }
+    while (n->slot[n->next_slot] != NULL) {
+        n->next_slot = (n->next_slot + 1) % n->cfg.max_conns;
+    }
+    uint32_t i = n->next_slot;
+    n->next_slot = (i + 1) % n->cfg.max_conns;
+    n->generation[i] = (n->generation[i] + 1) & ((1u << (32 - NET_SLOT_BITS)) - 1);
+    n->generation[i] = n->generation[i] == 0 ? 1 : n->generation[i];
+    c->net = n;
+    c->id = n->generation[i] << NET_SLOT_BITS | i;
+    c->out_last = &c->out;
+    c->idle_ms = n->cfg.idle_ms;
+    c->deadline = UINT64_MAX;
+    c->frame_since = UINT64_MAX;
+    c->dial.retry_at = UINT64_MAX;
+    hsp_frame_parser_init(&c->parser, &n->cfg.limits);
+    n->slot[i] = c;
+    n->n_conns++;
+    return c;
+}
+
+static void conn_free(struct net_conn *c)
+{
+    struct hsp_net *n = c->net;
+    while (c->out != NULL) {
+        struct net_out *o = c->out;
+        c->out = o->next;
+        free(o);
+    }
+    free(c->cipher);
+    hsp_tls_free(c->tls);
+    hsp_frame_parser_fini(&c->parser);
+    n->slot[c->id & ((1u << NET_SLOT_BITS) - 1)] = NULL;
+    n->n_conns--;
+    free(c);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    struct hsp_net *n = h->data;
+    void (*on_closed)(void *ctx) = n->on_closed;
+    void *ctx = n->ctx;
+    hsp_tls_ctx_free(n->tls);
+    OPENSSL_cleanse(&n->cfg.keys, sizeof n->cfg.keys);
+    free(n->slot);
+    free(n->generation);
+    free(n->read_buf);
+    free(n->plain_buf);
+    free(n);
+    if (on_closed != NULL) {
+        on_closed(ctx);
+    }
+}
+
+static void maybe_end(struct hsp_net *n)
+{
+    if (n->closing && !n->timer_closing && n->n_conns == 0 && n->n_listeners == 0) {
+        n->timer_closing = true;
+        uv_close((uv_handle_t *)&n->timer, on_timer_closed);
+    }
+}
+
+void net_conn_finish(struct net_conn *c)
+{
+    struct hsp_net *n = c->net;
+    HSP_ASSERT(c->state == NET_CLOSING);
+    HSP_ASSERT(c->n_ops == 0);
+    if (c->told) {
+        c->told = false;
+        n->calls.on_close(n->ctx, c->id, &c->why);
+    } else if (n->calls.on_refuse != NULL) {
+        n->calls.on_refuse(n->ctx, c->name, &c->why);
+    }
+    conn_free(c);
+    maybe_end(n);
+}
+
+/* ---- the sweep ---- */
+
+static void time_out(struct net_conn *c, const char *what, uint64_t ms)
+{
+    struct hsp_err e;
+    (void)hsp_err_set(&e, HSP_ETIMEDOUT, 0, "%s in %llu ms", what, (unsigned long long)ms);
+    bool attempt = c->state == NET_RESOLVING || c->state == NET_CONNECTING || c->state == NET_TLS;
+    if (c->dialled && attempt) {
+        net_dial_failed(c, &e);
+    } else {
+        net_conn_fail(c, &e);
+    }
+}
+
+static void sweep_one(struct net_conn *c, uint64_t now)
+{
+    const struct hsp_net_config *cfg = &c->net->cfg;
+    if (c->state == NET_CLOSING) {
+        if (c->n_ops == 0) {
+            net_conn_finish(c);
+        }
+        return;
+    }
+    net_dial_tick(c, now);
+    if (now >= c->deadline) {
+        uint64_t ms = c->dialled ? c->dial.attempt_ms : cfg->handshake_ms;
+        time_out(c, c->opened ? "no frame" : "no handshake", ms); /* a flush keeps its own reason */
+    } else if (c->frame_since != UINT64_MAX && now - c->frame_since >= cfg->frame_ms) {
+        time_out(c, "a frame was not complete", cfg->frame_ms);
+    } else if (c->state == NET_OPEN && c->idle_ms != 0 && now - c->last_rx_ms >= c->idle_ms) {
+        time_out(c, "nothing received", c->idle_ms);
+    }
+}
+
+static void on_tick(uv_timer_t *t)
+{
+    struct hsp_net *n = t->data;
+    uint64_t now = uv_now(n->loop);
+    for (uint32_t i = 0; i < n->cfg.max_conns; i++) {
+        if (n->slot[i] != NULL) {
+            sweep_one(n->slot[i], now);
+        }
+    }
+    maybe_end(n);
+}
+
+/* ---- new and close ---- */
+
+enum hsp_status hsp_net_new(uv_loop_t *loop, const struct hsp_net_config *cfg,
+                            const struct hsp_net_calls *calls, void *ctx, struct hsp_net **ret,
+                            struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    if (cfg->max_conns == 0 || cfg->max_conns > HSP_NET_MAX_CONNS) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%u connections, want 1 to %d", cfg->max_conns,
+                           HSP_NET_MAX_CONNS);
+    }
+    struct hsp_net *n = calloc(1, sizeof *n);
+    if (n == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for connections");
+    }
+    n->loop = loop;
+    n->cfg = *cfg;
+    n->calls = *calls;
+    n->ctx = ctx;
+    n->slot = calloc(cfg->max_conns, sizeof *n->slot);
+    n->generation = calloc(cfg->max_conns, sizeof *n->generation);
+    n->read_buf = malloc(NET_READ);
+    n->plain_buf = malloc(NET_READ);
+    if (n->slot == NULL || n->generation == NULL || n->read_buf == NULL || n->plain_buf == NULL) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for connections");
+    } else if (cfg->keys.have_worker || cfg->keys.have_admin) {
+        st = hsp_tls_ctx_new(&cfg->keys, &n->tls, err);
+    }
+    int r = st == HSP_OK ? uv_timer_init(loop, &n->timer) : 0;
+    if (st == HSP_OK && r != 0) {
+        st = hsp_err_set(err, HSP_EIO, -r, "cannot make a timer");
+    }
+    if (st != HSP_OK) {
+        hsp_tls_ctx_free(n->tls);
+        free(n->slot);
+        free(n->generation);
+        free(n->read_buf);
+        free(n->plain_buf);
+        free(n);
+        return st;
+    }
+    n->timer.data = n;
+    (void)uv_timer_start(&n->timer, on_tick, NET_TICK_MS, NET_TICK_MS); /* fails without callback */
+    *ret = n;
+    return HSP_OK;
+}
+
+static void on_listener_closed(uv_handle_t *h)
+{
+    struct net_listener *l = h->data;
+    l->open = false;
+    l->used = false;
+    l->net->n_listeners--;
+    maybe_end(l->net);
+}
+
+void hsp_net_stop_listening(struct hsp_net *n)
+{
+    for (uint32_t i = 0; i < HSP_NET_MAX_LISTENERS; i++) {
+        struct net_listener *l = &n->listener[i];
+        if (l->open && !uv_is_closing(&l->h.any)) {
+            uv_close(&l->h.any, on_listener_closed); /* libuv removes the path of a Unix socket */
+        }
+    }
+}
+
+void hsp_net_close(struct hsp_net *n, void (*on_closed)(void *ctx))
+{
+    n->closing = true;
+    n->on_closed = on_closed;
+    hsp_net_stop_listening(n);
+    for (uint32_t i = 0; i < n->cfg.max_conns; i++) {
+        if (n->slot[i] != NULL) {
+            hsp_net_drop(n, n->slot[i]->id, true, "shutting down");
+        }
+    }
+    /* maybe_end runs from the sweep or the last close callback, never in this call. */
+}
+
+/* ---- listening ---- */
+
+bool net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err)
+{
+    if (n->tls == NULL && !hsp_addr_is_loopback(a)) {
+        (void)hsp_err_set(err, HSP_EPERM, 0,
+                          "%s is not loopback, and there are no keys (worker.key, admin.key)",
+                          a->host);
+        return false;
+    }
+    return true;
+}
+
+static void name_tcp(struct net_conn *c)
+{
+    struct sockaddr_storage sa;
+    char host[64] = "?";
+    int len = sizeof sa, port = 0;
+    if (uv_tcp_getpeername(&c->h.tcp, (struct sockaddr *)&sa, &len) == 0) {
+        if (sa.ss_family == AF_INET6) {
+            (void)uv_ip6_name((const struct sockaddr_in6 *)&sa, host, sizeof host);
+            port = ntohs(((const struct sockaddr_in6 *)&sa)->sin6_port);
+        } else {
+            (void)uv_ip4_name((const struct sockaddr_in *)&sa, host, sizeof host);
+            port = ntohs(((const struct sockaddr_in *)&sa)->sin_port);
+        }
+    }
+    (void)snprintf(c->name, sizeof c->name, "%s:%d", host, port);
+}
+
+/* False: the kernel does not say who it is. */
+static bool name_local(struct net_conn *c)
+{
+    struct ucred u;
+    socklen_t len = sizeof u;
+    uv_os_fd_t fd;
+    if (uv_fileno(&c->h.any, &fd) != 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &len) != 0) {
+        return false;
+    }
+    c->peer.uid = u.uid;
+    c->peer.gid = u.gid;
+    c->peer.pid = u.pid;
+    (void)snprintf(c->name, sizeof c->name, "uid %u pid %d", (unsigned)u.uid, (int)u.pid);
+    return true;
+}
+
+static void refuse_accepted(struct hsp_net *n, struct net_listener *l, const struct hsp_err *why);
+
+static void on_connection(uv_stream_t *s, int status)
+{
+    struct net_listener *l = s->data;
+    struct hsp_net *n = l->net;
+    struct hsp_err e;
+    if (status < 0 || n->closing) {
+        return; /* out of descriptors: libuv has dropped one caller, it calls again */
+    }
+    struct net_conn *c = net_conn_new(n, &e);
+    if (c == NULL) {
+        refuse_accepted(n, l, &e);
+        return;
+    }
+    int r = l->local ? uv_pipe_init(n->loop, &c->h.pipe, 0) : uv_tcp_init(n->loop, &c->h.tcp);
+    c->h.any.data = c;
+    if (r != 0) {
+        e = net_uv_err(HSP_EIO, r, "cannot accept");
+        net_conn_fail(c, &e);
+        return;
+    }
+    c->handle_open = true;
+    c->n_ops++;
+    c->peer.listener = (uint32_t)(l - n->listener);
+    c->deadline = uv_now(n->loop) + n->cfg.handshake_ms;
+    r = uv_accept(s, &c->h.stream);
+    bool named = r == 0;
+    if (named && l->local) {
+        named = name_local(c);
+    } else if (named) {
+        name_tcp(c);
+    }
+    if (!named) {
+        e = net_uv_err(HSP_EIO, r != 0 ? r : -EPERM, "cannot accept");
+        net_conn_fail(c, &e);
+        return;
+    }
+    net_conn_start(c);
+}
+
+static void on_refused_closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+/* Takes a caller from the backlog only to close it: it must not wait for nothing. */
+static void refuse_accepted(struct hsp_net *n, struct net_listener *l, const struct hsp_err *why)
+{
+    uv_handle_t *h = malloc(l->local ? sizeof(uv_pipe_t) : sizeof(uv_tcp_t));
+    if (h == NULL) {
+        return;
+    }
+    int r =
+        l->local ? uv_pipe_init(n->loop, (uv_pipe_t *)h, 0) : uv_tcp_init(n->loop, (uv_tcp_t *)h);
+    if (r != 0) {
+        free(h);
+        return;
+    }
+    (void)uv_accept(&l->h.stream, (uv_stream_t *)h); /* closed in either case */
+    uv_close(h, on_refused_closed);
+    if (n->calls.on_refuse != NULL) {
+        n->calls.on_refuse(n->ctx, l->name, why);
+    }
+}
+
+/* A path that nobody serves any more is in the way of bind. */
+static int remove_stale(const char *path)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    struct stat st;
+    if (lstat(path, &st) != 0) {
+        return 0;
+    }
+    if (!S_ISSOCK(st.st_mode)) {
+        return UV_EEXIST;
+    }
+    (void)snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    int r = connect(fd, (struct sockaddr *)&sa, sizeof sa) != 0 ? errno : 0;
+    close(fd);
+    if (r != ECONNREFUSED) {
+        return UV_EADDRINUSE;
+    }
+    return unlink(path) == 0 ? 0 : -errno;
+}
+
+static int bind_local(struct hsp_net *n, struct net_listener *l, const struct hsp_addr *a)
+{
+    int r = remove_stale(a->path);
+    if (r != 0 || (r = uv_pipe_init(n->loop, &l->h.pipe, 0)) != 0) {
+        return r;
+    }
+    l->open = true;
+    n->n_listeners++;
+    r = uv_pipe_bind(&l->h.pipe, a->path);
+    if (r == 0 && chmod(a->path, 0660) != 0) {
+        r = -errno;
+    }
+    (void)snprintf(l->name, sizeof l->name, "unix:%s", a->path);
+    return r;
+}
+
+static int bind_tcp(struct hsp_net *n, struct net_listener *l, const struct hsp_addr *a)
+{
+    struct sockaddr_storage sa;
+    const char *host = strcmp(a->host, "localhost") == 0 ? "127.0.0.1" : a->host;
+    bool v6 = strchr(host, ':') != NULL;
+    int len = sizeof sa;
+    int r = v6 ? uv_ip6_addr(host, a->port, (struct sockaddr_in6 *)&sa)
+               : uv_ip4_addr(host, a->port, (struct sockaddr_in *)&sa);
+    if (r != 0 || (r = uv_tcp_init(n->loop, &l->h.tcp)) != 0) {
+        return r;
+    }
+    l->open = true;
+    n->n_listeners++;
+    r = uv_tcp_bind(&l->h.tcp, (const struct sockaddr *)&sa, 0);
+    if (r == 0) {
+        r = uv_tcp_getsockname(&l->h.tcp, (struct sockaddr *)&sa, &len);
+    }
+    if (r == 0) {
+        uint16_t port = ntohs(v6 ? ((const struct sockaddr_in6 *)&sa)->sin6_port
+                                 : ((const struct sockaddr_in *)&sa)->sin_port);
+        (void)snprintf(l->name, sizeof l->name, v6 ? "[%s]:%u" : "%s:%u", host, port);
+    }
+    return r;
+}
+
+enum hsp_status hsp_net_listen(struct hsp_net *n, const char *address, uint32_t *ret_listener,
+                               struct hsp_err *err)
+{
+    struct hsp_addr a;
+    uint32_t i = 0;
+    enum hsp_status st = hsp_addr_parse(address, HSP_PORT, &a, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (!net_allowed(n, &a, err)) {
+        return HSP_EPERM;
+    }
+    while (i < HSP_NET_MAX_LISTENERS && n->listener[i].used) {
+        i++;
+    }
+    if (i == HSP_NET_MAX_LISTENERS) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "%d listeners are the limit", HSP_NET_MAX_LISTENERS);
+    }
+    struct net_listener *l = &n->listener[i];
+    *l = (struct net_listener){.net = n, .local = a.local};
+    int r = a.local ? bind_local(n, l, &a) : bind_tcp(n, l, &a);
+    l->h.any.data = l;
+    l->used = l->open; /* a handle that was made keeps its place until it is closed */
+    if (r == 0) {
+        l->h.any.data = l;
+        r = uv_listen(&l->h.stream, SOMAXCONN, on_connection);
+    }
+    if (r != 0) {
+        if (l->open) {
+            uv_close(&l->h.any, on_listener_closed);
+        }
+        return hsp_err_set(err,
+                           r == UV_EADDRINUSE || r == UV_EEXIST ? HSP_EEXIST
+                           : r == UV_EINVAL                     ? HSP_EINVAL
+                                                                : HSP_EIO,
+                           -r, "cannot listen on %s", address);
+    }
+    *ret_listener = i;
+    return HSP_OK;
+}
+
+const char *hsp_net_listener_name(const struct hsp_net *n, uint32_t listener)
+{
+    return listener < HSP_NET_MAX_LISTENERS ? n->listener[listener].name : "";
+}
+
+/* ---- use ---- */
+
+enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint32_t *ret_conn,
+                              struct hsp_err *err)
+{
+    struct net_conn *c = net_conn_new(n, err);
+    if (c == NULL) {
+        return HSP_ELIMIT;
+    }
+    int r = uv_pipe_init(n->loop, &c->h.pipe, 0);
+    if (r != 0) {
+        conn_free(c);
+        return hsp_err_set(err, HSP_EIO, -r, "cannot adopt a descriptor");
+    }
+    c->h.any.data = c;
+    c->handle_open = true;
+    c->n_ops++;
+    r = uv_pipe_open(&c->h.pipe, fd);
+    if (r == 0) {
+        r = net_conn_adopt(c, name);
+    }
+    if (r != 0) {
+        struct hsp_err e = net_uv_err(HSP_EIO, r, "cannot adopt a descriptor");
+        c->told = false;
+        net_conn_fail(c, &e); /* the handle closes later; the descriptor is not in it */
+        return hsp_err_set(err, HSP_EIO, -r, "cannot adopt a descriptor");
+    }
+    *ret_conn = c->id;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_frame_header *head,
+                             const void *body, size_t body_len, const void *blob, size_t blob_len,
+                             struct hsp_err *err)
+{
+    struct net_conn *c = find(n, conn);
+    if (c == NULL || c->state != NET_OPEN) {
+        return hsp_err_set(err, HSP_ECLOSED, 0, "connection %u is not open", conn);
+    }
+    if (body_len > HSP_FRAME_BODY_MAX || blob_len > HSP_FRAME_BLOB_MAX) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "frame of %zu + %zu bytes is longer than any limit",
+                           body_len, blob_len);
+    }
+    size_t len = HSP_FRAME_HEADER + body_len + blob_len;
+    if (c->out_frames >= n->cfg.queue_frames || len > n->cfg.queue_bytes ||
+        c->out_bytes > n->cfg.queue_bytes - len) {
+        (void)hsp_err_set(err, HSP_AGAIN, 0, "%s is slow: %zu bytes in %u frames wait", c->name,
+                          c->out_bytes, c->out_frames);
+        return HSP_AGAIN;
+    }
+    struct net_out *o = malloc(sizeof *o + len);
+    if (o == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a frame of %zu bytes", len);
+    }
+    struct hsp_frame_header h = *head;
+    h.version = HSP_FRAME_VERSION;
+    h.flags = 0;
+    h.body_len = (uint32_t)body_len;
+    h.blob_len = (uint32_t)blob_len;
+    o->next = NULL;
+    o->len = len;
+    o->sent = 0;
+    hsp_frame_header_encode(&h, o->data);
+    if (body_len > 0) {
+        memcpy(o->data + HSP_FRAME_HEADER, body, body_len);
+    }
+    if (blob_len > 0) {
+        memcpy(o->data + HSP_FRAME_HEADER + body_len, blob, blob_len);
+    }
+    *c->out_last = o;
+    c->out_last = &o->next;
+    c->out_bytes += len;
+    c->out_frames++;
+    net_conn_pump(c);
+    return HSP_OK;
+}
+
+size_t hsp_net_queued(const struct hsp_net *n, uint32_t conn)
+{
+    const struct net_conn *c = find(n, conn);
+    return c != NULL ? c->out_bytes : 0;
+}
+
+void hsp_net_drop(struct hsp_net *n, uint32_t conn, bool flush, const char *why)
+{
+    struct net_conn *c = find(n, conn);
+    struct hsp_err e;
+    if (c == NULL || c->state == NET_CLOSING || c->state == NET_FLUSHING) {
+        return;
+    }
+    (void)hsp_err_set(&e, HSP_ECANCELED, 0, "%s", why);
+    if (flush && c->state == NET_OPEN) {
+        c->why = e;
+        c->state = NET_FLUSHING;
+        c->frame_since = UINT64_MAX;
+        c->deadline = uv_now(n->loop) + n->cfg.flush_ms;
+        net_conn_pump(c);
+    } else {
+        net_conn_fail(c, &e);
+    }
+}
+
+void hsp_net_set_idle(struct hsp_net *n, uint32_t conn, uint32_t idle_ms)
+{
+    struct net_conn *c = find(n, conn);
+    if (c != NULL) {
+        c->idle_ms = idle_ms;
+        c->last_rx_ms = uv_now(n->loop);
+    }
+}
+
+void hsp_net_set_name(struct hsp_net *n, uint32_t conn, const char *name)
+{
+    struct net_conn *c = find(n, conn);
+    if (c != NULL) {
+        (void)snprintf(c->name, sizeof c->name, "%s", name);
+    }
+}
+
+const char *hsp_net_name(const struct hsp_net *n, uint32_t conn)
+{
+    const struct net_conn *c = find(n, conn);
+    return c != NULL ? c->name : "closed";
+}

@@ -1,0 +1,125 @@
+/* Connections with framed messages on a libuv loop.
+ *
+ * Role:      the shell of hspmdd and of the agent: listeners (TCP, Unix), dialling with retries,
+ *            descriptors handed over. Frames go up by callbacks, decisions stay above.
+ * Purity:    shell (libuv, TLS).
+ * Threads:   the loop thread only.
+ * Ownership: hsp_net owns all its connections and handles. A connection is a number: never 0, not
+ *            used again before 2^20 others had its slot.
+ * Bounds:    connections, write queue (bytes and frames), frame sizes, times: struct
+ * hsp_net_config.
+ *
+ * Callbacks come from the loop, never inside the call that caused them (hsp_net_adopt opens at once
+ * and has no on_open). Each connection that was given out by hsp_net_dial, hsp_net_adopt or on_open
+ * gets exactly one on_close; after it, and after hsp_net_drop, no more frames come.
+ *
+ * Trust: with keys every TCP connection is TLS 1.3, and peer.role says which key the client holds.
+ * Without keys TCP is served and dialled on loopback only. Unix sockets are trusted as far as the
+ * kernel's word on the peer's uid goes; the caller decides what that uid may do.
+ */
+#ifndef HSP_NET_H
+#define HSP_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "proto/net/tlspsk.h"
+#include "proto/wire/frame.h"
+
+#define HSP_NET_MAX_CONNS     4096 /* slot bits of a connection number: 12 */
+#define HSP_NET_MAX_LISTENERS 8
+
+struct hsp_net;
+
+struct hsp_net_peer {
+    const char *name; /* "10.0.0.7:4410", "uid 1000 pid 77"; borrowed for the call */
+    enum hsp_net_role role;
+    uid_t uid; /* role LOCAL */
+    gid_t gid;
+    pid_t pid;
+    uint32_t listener; /* number of the listener it came by; UINT32_MAX: dialled */
+};
+
+struct hsp_net_calls {
+    void (*on_open)(void *ctx, uint32_t conn, const struct hsp_net_peer *peer);
+    /* The frame is borrowed; to keep body or blob, take the pointer and set it to NULL there. */
+    void (*on_frame)(void *ctx, uint32_t conn, struct hsp_frame *f);
+    /* HSP_ECLOSED: by the peer; HSP_ECANCELED: by hsp_net_drop; HSP_EPROTO, HSP_ELIMIT,
+     * HSP_EVERSION: what came was wrong; HSP_ETIMEDOUT; HSP_EAUTH; HSP_EIO. */
+    void (*on_close)(void *ctx, uint32_t conn, const struct hsp_err *why);
+    /* A caller that never came to on_open (no key, too slow, too many): for the log. May be NULL.
+     */
+    void (*on_refuse)(void *ctx, const char *name, const struct hsp_err *why);
+};
+
+struct hsp_net_config {
+    uint32_t max_conns;             /* at most HSP_NET_MAX_CONNS */
+    struct hsp_frame_limits limits; /* of frames received */
+    uint32_t handshake_ms;          /* from accept or connect until the first whole frame */
+    uint32_t frame_ms;              /* a frame that has begun is whole by then */
+    uint32_t idle_ms;   /* without a byte; 0: for ever. Per connection: hsp_net_set_idle */
+    uint32_t flush_ms;  /* hsp_net_drop with flush */
+    size_t queue_bytes; /* per connection, sent and not yet taken by the kernel */
+    uint32_t queue_frames;
+    struct hsp_net_keys keys;
+};
+/* 1024 connections, frame.h's limits, 10 s, 60 s, no idle limit, 2 s, 128 MiB, 4096 frames, no
+ * keys. */
+void hsp_net_defaults(struct hsp_net_config *ret);
+
+/* @calls is copied. HSP_EINVAL, HSP_ENOMEM. */
+enum hsp_status hsp_net_new(uv_loop_t *loop, const struct hsp_net_config *cfg,
+                            const struct hsp_net_calls *calls, void *ctx, struct hsp_net **ret,
+                            struct hsp_err *err);
+/* Stops listening and dialling, drops all connections (flushing), calls their on_close, then frees
+ * @n and calls @on_closed with the ctx of new. */
+void hsp_net_close(struct hsp_net *n, void (*on_closed)(void *ctx));
+
+/* @address: addr.h. A Unix socket is made with mode 0660; a stale one is replaced. Port 0: chosen
+ * by the kernel, see hsp_net_listener_name. HSP_EPERM: TCP beyond loopback without keys;
+ * HSP_EEXIST: somebody listens there; HSP_EINVAL, HSP_EIO, HSP_ELIMIT. TCP hosts are numbers or
+ * "localhost". */
+enum hsp_status hsp_net_listen(struct hsp_net *n, const char *address, uint32_t *ret_listener,
+                               struct hsp_err *err);
+/* "127.0.0.1:7071", "unix:/run/hspmd/hspmdd.sock". */
+const char *hsp_net_listener_name(const struct hsp_net *n, uint32_t listener);
+void hsp_net_stop_listening(struct hsp_net *n);
+
+struct hsp_net_dial {
+    const char *address;
+    enum hsp_net_role role; /* TCP with keys: WORKER or ADMIN, whose key to use */
+    uint32_t pause_ms;      /* between attempts, doubled each time; 0: one attempt */
+    uint32_t pause_max_ms;
+    uint32_t give_up_ms; /* no attempt starts after that; 0: never */
+    uint32_t attempt_ms; /* of one attempt, TLS included; 0: handshake_ms */
+};
+/* on_open when it stands, else on_close with the last attempt's reason. HSP_EPERM as in listen,
+ * HSP_EINVAL, HSP_ELIMIT: nothing was started. */
+enum hsp_status hsp_net_dial(struct hsp_net *n, const struct hsp_net_dial *d, uint32_t *ret_conn,
+                             struct hsp_err *err);
+
+/* Takes a connected socket over (an end of a socketpair). It is open at once. On error @fd stays
+ * the caller's. */
+enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint32_t *ret_conn,
+                              struct hsp_err *err);
+
+/* Queues a frame; version, flags and lengths of @head are filled in. Body and blob are copied.
+ * HSP_AGAIN: the queue is full, nothing was queued; HSP_ECLOSED: no such connection, or not open;
+ * HSP_ELIMIT: longer than any peer takes; HSP_ENOMEM. */
+enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_frame_header *head,
+                             const void *body, size_t body_len, const void *blob, size_t blob_len,
+                             struct hsp_err *err);
+/* Bytes queued; 0 for an unknown connection. */
+size_t hsp_net_queued(const struct hsp_net *n, uint32_t conn);
+
+/* Ends a connection. @flush: what is queued goes out first, for at most flush_ms. Unknown: nothing.
+ */
+void hsp_net_drop(struct hsp_net *n, uint32_t conn, bool flush, const char *why);
+void hsp_net_set_idle(struct hsp_net *n, uint32_t conn, uint32_t idle_ms);
+/* For the log: "worker a @10.0.0.7:4410". */
+void hsp_net_set_name(struct hsp_net *n, uint32_t conn, const char *name);
+const char *hsp_net_name(const struct hsp_net *n, uint32_t conn); /* "closed" for an unknown one */
+
+#endif

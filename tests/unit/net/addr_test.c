@@ -1,0 +1,51 @@
+#include "proto/net/addr.h"
+
+#include "tests/lib/testlib.h"
+
+static void good(const char *s, bool local, const char *host, uint16_t port, bool loopback)
+{
+    struct hsp_addr a;
+    struct hsp_err err;
+    assert_ok(hsp_addr_parse(s, HSP_PORT, &a, &err), &err);
+    assert_int_equal(a.local, local);
+    assert_string_equal(local ? a.path : a.host, host);
+    assert_int_equal(a.port, port);
+    assert_int_equal(hsp_addr_is_loopback(&a), loopback);
+}
+
+static void bad(const char *s, const char *text)
+{
+    struct hsp_addr a;
+    struct hsp_err err;
+    assert_status(hsp_addr_parse(s, HSP_PORT, &a, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, text);
+}
+
+static void test_forms(void **state)
+{
+    (void)state;
+    good("10.0.0.1:4000", false, "10.0.0.1", 4000, false);
+    good("head", false, "head", 7071, false);
+    good("localhost:0", false, "localhost", 0, true);
+    good("127.8.9.1", false, "127.8.9.1", 7071, true);
+    good("128.0.0.1", false, "128.0.0.1", 7071, false);
+    good("[::1]:80", false, "::1", 80, true);
+    good("::1", false, "::1", 7071, true);
+    good("[fe80::1]", false, "fe80::1", 7071, false);
+    good("0.0.0.0:1", false, "0.0.0.0", 1, false);
+    good("/run/a.sock", true, "/run/a.sock", 0, true);
+    good("unix:rel.sock", true, "rel.sock", 0, true);
+    good("127.0.0.1.evil.example", false, "127.0.0.1.evil.example", 7071, false);
+    bad("", "address : no host");
+    bad(":80", "address :80: no host");
+    bad("a:65536", "address a:65536: port is not 0 to 65535");
+    bad("a:", "address a:: port is not 0 to 65535");
+    bad("[::1", "address [::1: no closing bracket");
+    bad("unix:", "socket path of 0 bytes, want 1 to 107");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
