@@ -1,1 +1,11 @@
-# tests/sim: nothing yet
+check_LIBRARIES += tests/sim/libsim.a
+tests_sim_libsim_a_SOURCES = \
+  tests/sim/sim.h \
+  tests/sim/simexec.c \
+  tests/sim/simplan.c \
+  tests/sim/simworld.c
+
+SIM_LIBS = tests/sim/libsim.a $(CLUSTER_LIBS) $(AGENT_LIBS)
+check_PROGRAMS += tests/sim/random
+TESTS += tests/sim/random
+tests_sim_random_LDADD = $(SIM_LIBS)

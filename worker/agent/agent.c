@@ -404,6 +404,11 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
         return hsp_err_set(err, HSP_EINVAL, 0, "event from the past or of an unknown device %u",
                            ev->device);
     }
+    if (ev->now_ms > a->now_ms + a->dead_ms / 2) {
+        for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+            a->dev[i].heard_ms = ev->now_ms; /* we were the silent one: see hsp_agent_deadline */
+        }
+    }
     a->now_ms = ev->now_ms;
     a->n_actions = 0;
     hsp_arena_reset(a->arena);
@@ -456,6 +461,8 @@ uint64_t hsp_agent_deadline(const struct hsp_agent *a)
             earlier(&best, d->spawn_ms + a->cfg.spawn_ms);
         } else if (d->state == HSP_EXEC_UP && !d->killed) {
             earlier(&best, d->heard_ms + a->dead_ms);
+            earlier(&best,
+                    a->now_ms + a->dead_ms / 4); /* so that a longer gap means we were stopped */
         }
     }
     if (a->link == HSP_LINK_DOWN && !a->closing && !a->fencing && !a->ending) {

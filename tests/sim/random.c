@@ -1,0 +1,266 @@
+/* Random event sequences: two jobs at once, losses in every phase, lost and late messages, stopped
+ * and killed processes, coordinator restarts. After the faults everything heals, and every job must
+ * end.
+ *
+ *   random [N] [--seed S] [--verbose]    N sequences from seed S (default 300 from 1) */
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/arena.h"
+#include "proto/base/str.h"
+#include "tests/sim/sim.h"
+
+static void fault(struct sim *s);
+
+static void note(struct sim *s, const char *what, uint64_t a, uint64_t b)
+{
+    size_t n = strlen(s->faults);
+    (void)snprintf(s->faults + n, sizeof(s->faults) - n, "  [%6llu] %s %llu %llu\n",
+                   (unsigned long long)s->now, what, (unsigned long long)a, (unsigned long long)b);
+}
+
+static uint32_t device(struct sim *s)
+{
+    return (uint32_t)(sim_below(s, s->n_nodes) * SIM_DEVS + sim_below(s, s->n_devs));
+}
+
+static void admin_fault(struct sim *s, uint32_t node)
+{
+    static char names[SIM_NODES][8];
+    (void)snprintf(names[node], sizeof(names[node]), "n%u", node);
+    switch (sim_below(s, 5)) {
+    case 0:
+        note(s, "drain n", node, 0);
+        sim_admin(s, (struct hsp_admin_event){
+                         .verb = HSP_ADMIN_DRAIN, .node = names[node], .reason = "maintenance"});
+        break;
+    case 1:
+        note(s, "undrain n", node, 0);
+        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = names[node]});
+        break;
+    case 2: {
+        uint32_t max = 1 + (uint32_t)sim_below(s, 8);
+        note(s, "scale to max", max, 0);
+        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_SCALE,
+                                              .job = 1 + (uint32_t)sim_below(s, 2),
+                                              .min = 1,
+                                              .max = max});
+        break;
+    }
+    case 3:
+        note(s, "SIGTERM n", node, 0);
+        sim_leave(s, node);
+        break;
+    default:
+        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CHECKPOINT,
+                                              .job = 1 + (uint32_t)sim_below(s, 2)});
+        break;
+    }
+}
+
+static void fault(struct sim *s)
+{
+    uint32_t node = (uint32_t)sim_below(s, s->n_nodes), x = device(s), y = device(s);
+    uint64_t ms = 1 + sim_below(s, sim_below(s, 2) == 0 ? 300 : 6000);
+    switch (sim_below(s, 16)) {
+    case 0:
+    case 1:
+    case 2:
+        note(s, "kill executor", x, 0);
+        sim_kill_exec(s, x);
+        break;
+    case 3:
+    case 4:
+        note(s, "kill agent, restart after", node, ms);
+        sim_kill_agent(s, node, ms);
+        break;
+    case 5:
+    case 6:
+        note(s, "crash node, restart after", node, ms);
+        sim_crash_node(s, node, ms);
+        break;
+    case 7:
+    case 8:
+        note(s, "kill coordinator, restart after", ms, 0);
+        sim_kill_daemon(s, ms);
+        break;
+    case 9:
+        note(s, "stop agent", node, ms);
+        sim_pause_agent(s, node, ms);
+        break;
+    case 10:
+        note(s, "stop executor", x, ms);
+        sim_pause_exec(s, x, ms);
+        break;
+    case 11:
+        note(s, "reset control", node, 0);
+        sim_reset_control(s, node);
+        break;
+    case 12:
+    case 13:
+        note(s, "reset data", x, y);
+        sim_reset_data(s, x, y);
+        break;
+    case 14:
+        note(s, "cut control", node, ms);
+        sim_cut(s, node, ms);
+        break;
+    default: admin_fault(s, node); break;
+    }
+}
+
+static void call(struct sim *s, uint64_t num)
+{
+    if (s->chaos || num == 1) {
+        if (num == 1) {
+            sim_submit(s, "second", 1, 1 + (uint32_t)sim_below(s, 2), 4, 40 + sim_below(s, 200),
+                       20);
+            return;
+        }
+        fault(s);
+    }
+}
+
+static bool all_over(struct sim *s)
+{
+    if (!s->d_alive || s->d->n_jobs < 2) {
+        return false;
+    }
+    for (uint32_t i = 0; i < s->d->n_jobs; i++) {
+        if (!hsp_job_terminal(s->d->jobs[i]->state)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void heal(struct sim *s)
+{
+    s->chaos = false;
+    sim_log(s, "--- healed");
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        static char names[SIM_NODES][8];
+        (void)snprintf(names[i], sizeof(names[i]), "n%u", i);
+        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = names[i]});
+    }
+    for (uint32_t j = 1; j <= 2; j++) {
+        sim_admin(s,
+                  (struct hsp_admin_event){.verb = HSP_ADMIN_SCALE, .job = j, .min = 1, .max = 6});
+    }
+}
+
+static void judge(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->d->n_jobs && !s->failed; i++) {
+        const struct hsp_job *j = s->d->jobs[i];
+        const struct sim_job_truth *t = &s->job[j->id];
+        bool done = j->state == HSP_JOB_DONE && t->committed == j->steps;
+        bool lost = j->state == HSP_JOB_FAILED && t->excess && !t->has_ckpt;
+        if (!done && !lost) {
+            sim_fail(s, "job %u ends %s at version %llu of %llu: %s", j->id,
+                     hsp_job_state_name(j->state), (unsigned long long)t->committed,
+                     (unsigned long long)j->steps, j->reason);
+        }
+    }
+}
+
+static void run(struct sim *s, uint64_t seed, FILE *log)
+{
+    sim_init(s, seed, 0, 0);
+    s->log = log;
+    s->n_nodes = 3 + (uint32_t)sim_below(s, 3);
+    s->n_devs = 1 + (uint32_t)sim_below(s, SIM_DEVS);
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        sim_push(s, sim_below(s, i == 0 ? 10 : 3000),
+                 (struct sim_ev){.type = SIM_E_A_START, .who = i});
+    }
+    s->call = call;
+    s->chaos = true;
+    s->permille = (uint32_t[]){0, 5, 20, 60}[sim_below(s, 4)];
+    sim_submit(s, "first", 0, 1 + (uint32_t)sim_below(s, 2), 8, 60 + sim_below(s, 300),
+               sim_below(s, 2) * 25);
+    sim_push(s, sim_below(s, 4000), (struct sim_ev){.type = SIM_E_CALL, .num = 1});
+    uint64_t n = sim_below(s, 12), until = 4000 + sim_below(s, 14000);
+    for (uint64_t i = 0; i < n; i++) {
+        sim_push(s, sim_below(s, until), (struct sim_ev){.type = SIM_E_CALL, .num = 2});
+    }
+    sim_run(s, until, NULL);
+    s->chaos = false;
+    sim_run(s, until + 8000, NULL); /* the stopped go on, the killed come back */
+    if (!s->failed && s->d_alive && s->d->n_jobs < 2) {
+        sim_submit(s, "late", 0, 1, 2, 20, 0); /* the submission met a dead coordinator */
+        if (s->d->n_jobs < 2) {
+            sim_submit(s, "later", 0, 1, 2, 20, 0);
+        }
+    }
+    heal(s);
+    if (!sim_run(s, until + 300000, all_over) && !s->failed) {
+        sim_fail(
+            s, "a job neither runs to its end nor fails within 5 minutes after the network healed");
+    }
+    if (!s->failed) {
+        judge(s);
+    }
+}
+
+static void report(struct sim *s)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, 1u << 20);
+    printf("# seed %llu at %llu ms: %s\n%s", (unsigned long long)s->seed,
+           (unsigned long long)s->now, s->why, s->faults);
+    if (s->d != NULL) {
+        hsp_cluster_dump(s->d, &b);
+    }
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        if (s->agent[i].core != NULL) {
+            hsp_agent_dump(s->agent[i].core, &b);
+        }
+    }
+    printf("%s", hsp_buf_cstr(&b));
+    hsp_buf_fini(&b);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t n = 300, seed = 1, failures = 0, events = 0, commits = 0;
+    const char *env = getenv("HSPMD_SEED");
+    bool verbose = false;
+    if (env != NULL) {
+        (void)hsp_parse_u64(env, &seed);
+    }
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
+            (void)hsp_parse_u64(argv[++i], &seed);
+        } else if (strcmp(argv[i], "--verbose") == 0) {
+            verbose = true;
+        } else if (!hsp_parse_u64(argv[i], &n)) {
+            fprintf(stderr, "usage: %s [N] [--seed S] [--verbose]\n", argv[0]);
+            return 2;
+        }
+    }
+    struct sim *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return 1;
+    }
+    printf("# HSPMD_SEED=%llu\n1..1\n", (unsigned long long)seed);
+    for (uint64_t i = 0; i < n && failures < 5; i++) {
+        run(s, seed + i, verbose ? stdout : NULL);
+        events += s->events;
+        for (uint32_t j = 1; j <= SIM_JOBS; j++) {
+            commits += s->job[j].commits;
+        }
+        if (s->failed) {
+            failures++;
+            report(s);
+        }
+        sim_fini(s);
+    }
+    free(s->heap);
+    hsp_arena_free(s->arena);
+    free(s);
+    printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures\n",
+           failures == 0 ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)events,
+           (unsigned long long)commits, (unsigned long long)failures);
+    return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,254 @@
+/* The real coordinator and the real agents in one process, under virtual time and network, with a
+ * small executor that follows worker/agent/README.md.
+ *
+ * State is modelled by cells: a plan says which rank holds which cells, and each sealed version of
+ * a rank's segment carries a lineage, a hash over the plans that made its steps. So a mix of
+ * versions, a step committed twice with different content, or a return below a committed version is
+ * seen at once.
+ *
+ * Connections keep order and lose nothing until they are reset; then what is in flight is lost.
+ * Different connections have their own delays. A process that is stopped (SIGSTOP) gets its events
+ * when it goes on.
+ */
+#ifndef HSP_SIM_H
+#define HSP_SIM_H
+#include <stdio.h>
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/clusterstate.h"
+#include "worker/agent/agent.h"
+
+#define SIM_NODES 6u
+#define SIM_DEVS  2u
+#define SIM_EXECS (SIM_NODES * SIM_DEVS)
+#define SIM_CELLS 8u
+#define SIM_JOBS  4u
+#define SIM_SEGS  96u
+#define SIM_PLANS 256u
+#define SIM_CONNS 4096u
+#define SIM_STEPS 1024u
+
+struct sim_seg {
+    uint32_t job, rank, owner;
+    uint64_t plan, version, lineage;
+};
+struct sim_plan {
+    bool used, durable;
+    uint32_t job;
+    uint64_t plan, ticket;
+    uint32_t n_ranks, n_nodes;
+    hsp_device_id device[SIM_EXECS];
+    uint8_t home[SIM_EXECS]; /* cells */
+    int buddy[SIM_EXECS];    /* rank that keeps the copy, -1: none needed */
+    uint8_t copy[SIM_EXECS]; /* cells promised to the buddy */
+};
+struct sim_row {
+    uint8_t from, to, cell,
+        owner; /* mesh ranks; owner: rank in from_plan whose piece it is read from */
+};
+struct sim_prep { /* stands for the blob */
+    struct sim_plan plan, from;
+    uint32_t n_peers;
+    uint32_t exec[SIM_EXECS], gen[SIM_EXECS], wipes[SIM_EXECS];
+    uint32_t n_rows;
+    struct sim_row row[SIM_EXECS * SIM_CELLS];
+    uint64_t lineage; /* fresh, restore */
+};
+
+enum sim_phase {
+    SIM_IDLE,
+    SIM_PREPARING,
+    SIM_READY,
+    SIM_TRANSFER,
+    SIM_COPYING,
+    SIM_COMPUTE,
+    SIM_VOTING,
+    SIM_UPDATE,
+    SIM_FINAL,
+    SIM_SERVING,
+    SIM_BROKEN
+};
+struct sim_run {
+    uint32_t job;
+    uint64_t epoch, plan, from_plan, step, steps, ckpt_every, lineage;
+    enum hsp_epoch_mode mode;
+    enum sim_phase phase;
+    uint32_t rank, n_ranks;
+    bool armed, voted_once, decisive;
+    uint32_t conn;      /* peers connected */
+    uint32_t need, got; /* rows */
+    uint64_t got_lineage;
+    uint64_t vote_step[2], vote_armed[2][SIM_EXECS];
+    uint32_t votes[2];
+    struct sim_prep p;
+};
+enum sim_data_kind { SIM_D_CONN, SIM_D_BREAK, SIM_D_ROW, SIM_D_COPY, SIM_D_ACK, SIM_D_VOTE };
+struct sim_data {
+    enum sim_data_kind kind;
+    uint32_t from, to, to_gen, rank, job;
+    uint64_t epoch, step, lineage, armed;
+};
+struct sim_exec {
+    bool alive, paused, up;
+    uint32_t gen, token;
+    uint32_t wipes; /* times its memory was lost */
+    struct sim_run cur, next;
+    uint64_t prev_epoch; /* mesh kept open after a switch */
+    struct sim_prep prev;
+    uint64_t closed[SIM_JOBS + 1]; /* epochs up to it are over */
+    uint32_t n_early;
+    struct sim_data early[256];
+    uint32_t n_seg; /* storage of the device: survives the process */
+    struct sim_seg seg[SIM_SEGS];
+    uint64_t last_epoch[SIM_JOBS + 1];
+};
+struct sim_agent {
+    bool alive, paused, cut; /* cut: control network drops everything */
+    uint32_t gen, conn;      /* open connection, 0 none */
+    struct hsp_agent *core;
+    uint64_t timer; /* of the TICK in the queue */
+    bool leaving;
+};
+
+enum sim_ev_type {
+    SIM_E_D_TICK,
+    SIM_E_D_MSG,
+    SIM_E_D_CLOSED,
+    SIM_E_D_OPENED,
+    SIM_E_D_STORED,
+    SIM_E_D_PLAN,
+    SIM_E_D_SEND,
+    SIM_E_D_CLOSE,
+    SIM_E_D_START,
+    SIM_E_A_TICK,
+    SIM_E_A_MSG,
+    SIM_E_A_UP,
+    SIM_E_A_DOWN,
+    SIM_E_A_START,
+    SIM_E_A_EXEC,
+    SIM_E_A_EXIT,
+    SIM_E_A_SCANNED,
+    SIM_E_X_START,
+    SIM_E_X_MSG,
+    SIM_E_X_DATA,
+    SIM_E_X_TIMER,
+    SIM_E_X_BEAT,
+    SIM_E_RESUME_A,
+    SIM_E_RESUME_X,
+    SIM_E_HEAL_CUT,
+    SIM_E_FAULT,
+    SIM_E_CALL
+};
+struct sim_ev {
+    uint64_t at, seq;
+    enum sim_ev_type type;
+    uint32_t who, gen, conn;
+    uint64_t num;
+    const void *ptr;
+    struct sim_data data;
+};
+struct sim_row_kv {
+    char key[64];
+    uint8_t *value;
+    uint32_t len;
+};
+struct sim_job_truth {
+    bool known, done, excess;    /* excess: more was lost than the copies bear */
+    uint64_t committed;          /* greatest committed version */
+    uint64_t lineage[SIM_STEPS]; /* of committed versions */
+    uint64_t last_epoch;         /* of the last commit */
+    uint32_t lost;               /* nodes lost since the last commit, a bit each */
+    uint64_t ckpt, ckpt_lineage;
+    bool has_ckpt;
+    uint32_t tolerance; /* nodes the current layout can lose */
+    uint64_t ticket;
+    uint64_t commits;
+};
+
+struct sim {
+    uint64_t seed, rng, now, seq;
+    uint64_t events;
+    struct hsp_arena *arena;
+    struct sim_ev *heap;
+    size_t n_heap, cap_heap;
+    struct hsp_cluster_config cfg;
+    uint32_t n_nodes, n_devs;
+    /* coordinator */
+    struct hsp_cluster *d;
+    uint32_t d_gen;
+    bool d_alive;
+    uint64_t d_timer, store_at;
+    struct sim_row_kv rows[1024];
+    uint32_t n_rows;
+    struct sim_plan plans[SIM_PLANS];
+    uint32_t conn_node[SIM_CONNS];
+    bool conn_open[SIM_CONNS];
+    uint32_t n_conns;
+    uint64_t conn_last[SIM_CONNS][2]; /* arrival of the last message: keeps order */
+    struct sim_agent agent[SIM_NODES];
+    struct sim_exec exec[SIM_EXECS];
+    uint64_t data_last[SIM_EXECS][SIM_EXECS];
+    uint64_t pipe_last[SIM_EXECS][2];
+    uint32_t n_inbox; /* of stopped processes */
+    size_t cap_inbox;
+    struct sim_ev *inbox;
+    struct sim_job_truth job[SIM_JOBS + 1];
+    /* chaos */
+    bool chaos;
+    uint32_t permille; /* chance of a fault at each message of a switch */
+    bool plan_all;     /* planner uses all devices, all cells on each rank */
+    void (*call)(struct sim *s, uint64_t num);
+    /* outcome */
+    bool failed;
+    char why[512];
+    FILE *log;
+    struct hsp_buf trace; /* golden stories */
+    uint64_t trace_from;
+    bool tracing;
+    char faults[16384];
+};
+
+void sim_init(struct sim *s, uint64_t seed, uint32_t n_nodes, uint32_t n_devs);
+void sim_fini(struct sim *s);
+uint64_t sim_rand(struct sim *s);
+uint64_t sim_below(struct sim *s, uint64_t n);
+/* Runs until @until or until @pred holds (may be NULL). False when a check failed. */
+bool sim_run(struct sim *s, uint64_t until, bool (*pred)(struct sim *s));
+void sim_fail(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void sim_log(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void sim_push(struct sim *s, uint64_t at, struct sim_ev ev);
+
+void sim_start_node(struct sim *s, uint32_t node);
+void sim_submit(struct sim *s, const char *name, int32_t prio, uint32_t min, uint32_t max,
+                uint64_t steps, uint64_t ckpt_every);
+void sim_admin(struct sim *s, struct hsp_admin_event a);
+void sim_kill_exec(struct sim *s, uint32_t exec);
+void sim_kill_agent(struct sim *s, uint32_t node, uint64_t restart_ms); /* its executors too */
+void sim_crash_node(struct sim *s, uint32_t node, uint64_t restart_ms); /* silent; memory is lost */
+void sim_kill_daemon(struct sim *s, uint64_t restart_ms);
+void sim_pause_agent(struct sim *s, uint32_t node, uint64_t ms);
+void sim_pause_exec(struct sim *s, uint32_t exec, uint64_t ms);
+void sim_reset_control(struct sim *s, uint32_t node);
+void sim_reset_data(struct sim *s, uint32_t a, uint32_t b);
+void sim_cut(struct sim *s, uint32_t node, uint64_t ms);
+void sim_leave(struct sim *s, uint32_t node);
+
+/* simexec.c */
+void sim_x_start(struct sim *s, uint32_t x);
+void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m);
+void sim_x_data(struct sim *s, uint32_t x, const struct sim_data *d);
+void sim_x_timer(struct sim *s, uint32_t x, uint64_t what);
+void sim_x_die(struct sim *s, uint32_t x, bool silent);
+void sim_x_discard(struct sim *s, uint32_t x, uint32_t job, uint64_t keep_plan);
+/* simworld.c, for simexec.c */
+void sim_to_agent(struct sim *s, uint32_t x, const struct hsp_msg *m);
+void sim_to_exec(struct sim *s, uint32_t x, struct sim_data d);
+void sim_d_step(struct sim *s, const struct hsp_event *ev);
+/* simplan.c */
+void sim_plan_make(struct sim *s, const struct hsp_plan_request *r);
+void sim_plan_answer(struct sim *s, uint64_t ticket, uint32_t job);
+struct sim_plan *sim_plan_get(struct sim *s, uint32_t job, uint64_t plan);
+struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
+                               const struct hsp_prepare_action *p);
+void sim_node_lost(struct sim *s, uint32_t node);
+
+#endif

@@ -1,0 +1,214 @@
+/* A planner that draws layouts at random, and what the shell of hspmdd does at PREPARE. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+struct sim_plan *sim_plan_get(struct sim *s, uint32_t job, uint64_t plan)
+{
+    for (uint32_t i = 0; i < SIM_PLANS; i++) {
+        if (s->plans[i].used && s->plans[i].plan != 0 && s->plans[i].job == job &&
+            s->plans[i].plan == plan) {
+            return &s->plans[i];
+        }
+    }
+    return NULL;
+}
+
+static struct sim_plan *by_ticket(struct sim *s, uint64_t ticket)
+{
+    for (uint32_t i = 0; i < SIM_PLANS; i++) {
+        if (s->plans[i].used && s->plans[i].ticket == ticket) {
+            return &s->plans[i];
+        }
+    }
+    return NULL;
+}
+
+/* Second copies as daemon/spmd/switch.h makes them: of what only one node holds, on a rank of the
+ * next. */
+static void add_copies(struct sim_plan *p)
+{
+    uint32_t nodes = 0;
+    for (uint32_t r = 0; r < p->n_ranks; r++) {
+        nodes |= 1u << HSP_DEVICE_NODE(p->device[r]);
+    }
+    p->n_nodes = (uint32_t)__builtin_popcount(nodes);
+    for (uint32_t r = 0; r < p->n_ranks; r++) {
+        uint32_t me = HSP_DEVICE_NODE(p->device[r]);
+        p->buddy[r] = -1;
+        p->copy[r] = 0;
+        if (p->n_nodes < 2) {
+            continue;
+        }
+        uint8_t elsewhere = 0;
+        for (uint32_t q = 0; q < p->n_ranks; q++) {
+            if (HSP_DEVICE_NODE(p->device[q]) != me) {
+                elsewhere |= p->home[q];
+            }
+        }
+        p->copy[r] = (uint8_t)(p->home[r] & ~elsewhere);
+        for (uint32_t k = 1; p->copy[r] != 0 && p->buddy[r] < 0 && k < SIM_NODES; k++) {
+            for (uint32_t q = 0; q < p->n_ranks && p->buddy[r] < 0; q++) {
+                p->buddy[r] = HSP_DEVICE_NODE(p->device[q]) == (me + k) % SIM_NODES ? (int)q : -1;
+            }
+        }
+    }
+}
+
+void sim_plan_make(struct sim *s, const struct hsp_plan_request *r)
+{
+    struct sim_plan p = {.used = true, .job = r->job, .ticket = r->ticket};
+    uint32_t want = r->n_devices;
+    const struct hsp_job *j = hsp_cluster_job(s->d, r->job);
+    if (!s->plan_all && sim_below(s, 4) == 0) {
+        want = 1 + (uint32_t)sim_below(s, r->n_devices);
+        want = want < j->min ? j->min : want;
+    }
+    uint32_t skip = r->n_devices - want;
+    for (uint32_t i = 0; i < r->n_devices && p.n_ranks < want; i++) {
+        if (skip > 0 && sim_below(s, 2) == 0) {
+            skip--;
+            continue;
+        }
+        p.device[p.n_ranks++] = r->devices[i];
+    }
+    uint64_t kind = s->plan_all ? 0 : sim_below(s, 3);
+    for (uint32_t c = 0; c < SIM_CELLS; c++) {
+        uint32_t a = (uint32_t)sim_below(s, p.n_ranks), b = (uint32_t)sim_below(s, p.n_ranks);
+        for (uint32_t k = 0; k < p.n_ranks; k++) {
+            bool has = kind == 0 || k == a || (kind == 2 && k == b) || k == c % p.n_ranks;
+            p.home[k] |= (uint8_t)((has ? 1u : 0u) << c);
+        }
+    }
+    for (uint32_t k = 0; k < p.n_ranks; k++) {
+        p.home[k] |= (uint8_t)(p.home[k] == 0); /* nobody is without state */
+    }
+    add_copies(&p);
+    for (uint32_t i = 0; i < SIM_PLANS; i++) {
+        if (!s->plans[i].used) {
+            s->plans[i] = p;
+            return;
+        }
+    }
+    sim_fail(s, "plans are never dropped");
+}
+
+void sim_plan_answer(struct sim *s, uint64_t ticket, uint32_t job)
+{
+    struct sim_plan *p = by_ticket(s, ticket);
+    if (p == NULL) {
+        return; /* cancelled */
+    }
+    uint64_t mem[SIM_EXECS] = {0};
+    double compute[SIM_EXECS];
+    uint32_t first[SIM_CELLS + 1], n = 0;
+    struct hsp_shard_piece pieces[SIM_CELLS * SIM_EXECS * 2];
+    for (uint32_t i = 0; i < SIM_EXECS; i++) {
+        compute[i] = 1;
+    }
+    for (uint32_t c = 0; c < SIM_CELLS; c++) {
+        first[c] = n;
+        for (uint32_t r = 0; r < p->n_ranks; r++) {
+            if ((p->home[r] >> c & 1) != 0) {
+                pieces[n++] = (struct hsp_shard_piece){r, r};
+            }
+            if ((p->copy[r] >> c & 1) != 0) {
+                pieces[n++] = (struct hsp_shard_piece){(uint32_t)p->buddy[r], r};
+            }
+        }
+    }
+    first[SIM_CELLS] = n;
+    struct hsp_plan_info info = {.n_ranks = p->n_ranks,
+                                 .device = p->device,
+                                 .mem_bytes = mem,
+                                 .compute_s = compute,
+                                 .step_s = 0.02,
+                                 .n_shards = SIM_CELLS,
+                                 .shard_first = first,
+                                 .pieces = pieces,
+                                 .why = "simulated"};
+    struct hsp_event ev = {.now_ms = s->now,
+                           .type = HSP_EV_PLAN_DONE,
+                           .u.plan = {.job = job, .ticket = ticket, .info = &info}};
+    const struct hsp_job *j = hsp_cluster_job(s->d, job);
+    bool odd = s->chaos && sim_below(s, 12) == 0;
+    if (odd && j != NULL && j->state == HSP_JOB_RUNNING && sim_below(s, 2) == 0) {
+        ev.u.plan.keep = true;
+        ev.u.plan.reason = "as good";
+    } else if (odd) {
+        ev.u.plan.status = HSP_EINFEASIBLE;
+        ev.u.plan.reason = "needs 3.1 GiB, largest device offers 1.0 GiB";
+    }
+    sim_d_step(s, &ev);
+}
+
+struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
+                               const struct hsp_prepare_action *a)
+{
+    struct sim_prep *p = hsp_arena_alloc(s->arena, sizeof(*p));
+    const struct sim_plan *to = sim_plan_get(s, m->job, m->plan);
+    const struct sim_plan *from = m->from_plan != 0 ? sim_plan_get(s, m->job, m->from_plan) : NULL;
+    bool holds = m->mode == HSP_MODE_SWITCH || m->mode == HSP_MODE_RECOVER;
+    if (to == NULL || (holds && from == NULL)) {
+        sim_fail(s, "PREPARE of a plan that is not kept");
+        return p;
+    }
+    p->plan = *to;
+    p->n_peers = a->n_peers;
+    for (uint32_t i = 0; i < a->n_peers; i++) {
+        unsigned x = 0, gen = 0;
+        if (sscanf(a->peers[i].address, "%u#%u", &x, &gen) != 2) {
+            sim_fail(s, "peer without an address");
+            return p;
+        }
+        p->exec[i] = x;
+        p->gen[i] = gen;
+        p->wipes[i] = s->exec[x].wipes;
+    }
+    p->lineage = m->mode == HSP_MODE_RESTORE ? s->job[m->job].ckpt_lineage : 12345;
+    if (!holds) {
+        return p;
+    }
+    p->from = *from;
+    for (uint32_t r = 0; r < to->n_ranks; r++) {
+        for (uint32_t c = 0; c < SIM_CELLS; c++) {
+            if ((to->home[r] >> c & 1) == 0) {
+                continue;
+            }
+            int best = -1;
+            for (uint32_t k = 0; k < a->n_sources; k++) {
+                const struct hsp_prepare_source *q = &a->sources[k];
+                uint8_t has = q->holder == q->owner ? from->home[q->owner] : from->copy[q->owner];
+                if ((has >> c & 1) != 0 && (best < 0 || q->peer == r ||
+                                            (a->sources[best].peer != r && sim_below(s, 2) == 0))) {
+                    best = (int)k;
+                }
+            }
+            if (best < 0) {
+                sim_fail(s, "job %u: nobody has cell %u of plan %llu", m->job, c,
+                         (unsigned long long)m->from_plan);
+                return p;
+            }
+            p->row[p->n_rows++] = (struct sim_row){(uint8_t)a->sources[best].peer, (uint8_t)r,
+                                                   (uint8_t)c, (uint8_t)a->sources[best].owner};
+        }
+    }
+    return p;
+}
+
+/* The memory of a node is gone: did anybody lose more than was promised? */
+void sim_node_lost(struct sim *s, uint32_t node)
+{
+    for (uint32_t j = 1; j <= SIM_JOBS; j++) {
+        struct sim_job_truth *t = &s->job[j];
+        t->lost |= 1u << node;
+        if ((uint32_t)__builtin_popcount(t->lost) > t->tolerance) {
+            t->excess = true;
+        }
+    }
+    for (uint32_t d = 0; d < SIM_DEVS; d++) {
+        s->exec[node * SIM_DEVS + d].n_seg = 0;
+        s->exec[node * SIM_DEVS + d].wipes++;
+    }
+}
