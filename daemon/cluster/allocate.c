@@ -59,8 +59,8 @@ struct alloc {
 
 static bool declined(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d)
 {
-    return j->asked_valid && hsp_ci_contains(j->asked, j->n_asked, d) &&
-           hsp_ci_device(c, d)->job != j->id;
+    bool settled = j->asked_valid && j->ticket == 0 && !j->have_result && j->att.epoch == 0;
+    return settled && hsp_ci_contains(j->asked, j->n_asked, d) && hsp_ci_device(c, d)->job != j->id;
 }
 
 static uint32_t count(const struct alloc *a, const struct hsp_job *j)

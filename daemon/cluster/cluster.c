@@ -164,6 +164,20 @@ static enum hsp_status finish(struct hsp_cluster *c, struct hsp_actions *ret, st
     return HSP_OK;
 }
 
+/* A row says which devices its job held when it was written; what the epochs of live jobs use is
+ * the truth. */
+static void claim(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_epoch *e,
+                  uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct hsp_node_device *d = hsp_ci_device(c, e->peers[i].device);
+        if (d->job != j->id && !hsp_ci_node_gone(hsp_ci_node(c, e->peers[i].device))) {
+            d->job = j->id;
+            d->ask = HSP_ASK_NONE;
+        }
+    }
+}
+
 /* What was under way when the last process ended. Attempts that had not gone burn their number;
  * what had gone is waited for; everything else is sealed and asked again. */
 static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
@@ -174,6 +188,14 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
     }
     if (j->att.epoch != 0 && !gone) {
         hsp_ci_epoch_fini(&j->att);
+    }
+    for (uint32_t i = j->n_plans;
+         i-- > 0;) { /* of attempts that never went; its number is burned too */
+        uint64_t plan = j->plans[i].plan;
+        j->next_plan = plan >= j->next_plan ? plan + 1 : j->next_plan;
+        if (!j->plans[i].started && plan != j->cur.plan && plan != j->att.plan) {
+            hsp_ci_drop_plan(c, j, plan);
+        }
     }
     switch (j->state) {
     case HSP_JOB_RUNNING:
@@ -227,6 +249,13 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     hsp_ci_store_term(c);
     hsp_ci_fact(c, "coordinator.started", HSP_SEV_NOTICE, NULL, NULL,
                 "term %llu, %u nodes, %u jobs", (unsigned long long)c->term, c->n_nodes, c->n_jobs);
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        struct hsp_job *j = c->jobs[i];
+        if (!hsp_job_terminal(j->state)) {
+            claim(c, j, &j->cur, j->cur.settled ? j->cur.n_ranks : j->cur.n_peers);
+            claim(c, j, &j->att, j->att.phase == HSP_ATT_GO ? j->att.n_peers : 0);
+        }
+    }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         resume_job(c, c->jobs[i]);
     }

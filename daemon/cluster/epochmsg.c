@@ -164,7 +164,8 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, uint64_t epoch)
     if (gone(j) && epoch == j->att.epoch) {
         hsp_ci_promote(c, j);
     }
-    if (running(j) && epoch == j->cur.epoch) {
+    if (epoch == j->cur.epoch) { /* outputs are written: done, whatever broke meanwhile */
+        j->stable = j->steps;
         hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
     }
 }
@@ -222,7 +223,11 @@ static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster
     const struct hsp_m_started *s = &m->u.started;
     struct hsp_epoch_peer *p =
         hsp_ci_peer(&j->att, HSP_DEVICE((uint32_t)(n - c->nodes), s->device));
-    if (gone(j) && m->epoch == j->att.epoch && p != NULL) {
+    struct hsp_epoch_peer *late =
+        hsp_ci_peer(&j->cur, HSP_DEVICE((uint32_t)(n - c->nodes), s->device));
+    if (running(j) && m->epoch == j->cur.epoch && late != NULL) {
+        late->started = true; /* a source: ranks have, the first vote says so */
+    } else if (gone(j) && m->epoch == j->att.epoch && p != NULL) {
         p->started = true;
         if ((uint32_t)(p - j->att.peers) < j->att.n_ranks) {
             j->att.step = s->step;
@@ -409,7 +414,9 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
             continue;
         }
         run[r->device] = r;
-        finish = finish || (r->finished && !over && r->running == j->cur.epoch);
+        finish =
+            finish || (r->finished && r->running != 0 &&
+                       (r->running == j->cur.epoch || (gone(j) && r->running == j->att.epoch)));
         if (over) {
             if (n->dev[r->device].job != j->id) {
                 order(c, n, HSP_MSG_STOP, j->id, r->device, j->next_epoch - 1);
@@ -425,16 +432,22 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
             order(c, n, HSP_MSG_SEAL, j->id, r->device, r->running);
         }
     }
+    if (finish && !over) {
+        j->stable = j->steps;
+        hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
+        return;
+    }
     for (uint32_t d = 0; !over && d < HSP_NODE_DEVICES; d++) {
         struct hsp_epoch_peer *cur = hsp_ci_peer(&j->cur, HSP_DEVICE(at, d));
         struct hsp_epoch_peer *att = hsp_ci_peer(&j->att, HSP_DEVICE(at, d));
         const char *what = disagrees(j, cur, att, run[d]);
+        if (cur != NULL) { /* all but a source that still runs the epoch before */
+            cur->started =
+                run[d] == NULL || run[d]->running == 0 || run[d]->running >= j->cur.epoch;
+        }
         if (what != NULL && (running(j) || gone(j))) {
             hsp_ci_job_loss(c, j, hsp_ci_printf(c, "%s/%u: %s", n->name, d, what));
             return;
         }
-    }
-    if (finish && running(j)) {
-        hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
     }
 }

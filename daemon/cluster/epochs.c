@@ -198,6 +198,7 @@ static void go(struct hsp_cluster *c, struct hsp_job *j)
     e->deadline_ms = HSP_NEVER;
     e->trace.go_ms = c->now_ms;
     hsp_ci_plan(j, e->plan)->started = true;
+    hsp_ci_plan(j, e->plan)->since = c->next_incarnation;
     hsp_ci_store_plan(c, j, hsp_ci_plan(j, e->plan));
     hsp_ci_store_job(c, j);
     struct hsp_fact *f =

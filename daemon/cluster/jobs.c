@@ -15,16 +15,17 @@ static const struct {
     uint32_t next; /* states that may follow */
 } job_states[] = {
     [HSP_JOB_PENDING] = {"pending", BIT(STARTING) | BIT(CANCELLED) | BIT(FAILED)},
-    [HSP_JOB_STARTING] = {"starting", BIT(PENDING) | BIT(RUNNING) | BIT(SEALING) | BIT(CANCELLED) |
-                                          BIT(FAILED)},
+    [HSP_JOB_STARTING] = {"starting", BIT(PENDING) | BIT(RUNNING) | BIT(SEALING) | BIT(DONE) |
+                                          BIT(CANCELLED) | BIT(FAILED)},
     [HSP_JOB_RUNNING] = {"running", BIT(SWITCHING) | BIT(SEALING) | BIT(FINISHING) | BIT(DONE) |
                                         BIT(CANCELLED) | BIT(FAILED)},
     [HSP_JOB_SWITCHING] = {"switching", BIT(RUNNING) | BIT(SEALING) | BIT(FINISHING) | BIT(DONE) |
                                             BIT(CANCELLED) | BIT(FAILED)},
-    [HSP_JOB_SEALING] = {"sealing", BIT(RECOVERING) | BIT(CANCELLED) | BIT(FAILED)},
-    [HSP_JOB_RECOVERING] = {"recovering", BIT(RUNNING) | BIT(SEALING) | BIT(PAUSED) |
+    [HSP_JOB_SEALING] = {"sealing", BIT(RECOVERING) | BIT(DONE) | BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_RECOVERING] = {"recovering", BIT(RUNNING) | BIT(SEALING) | BIT(PAUSED) | BIT(DONE) |
                                               BIT(CANCELLED) | BIT(FAILED)},
-    [HSP_JOB_PAUSED] = {"paused", BIT(RECOVERING) | BIT(SEALING) | BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_PAUSED] = {"paused",
+                        BIT(RECOVERING) | BIT(SEALING) | BIT(DONE) | BIT(CANCELLED) | BIT(FAILED)},
     [HSP_JOB_FINISHING] = {"finishing", BIT(DONE) | BIT(SEALING) | BIT(CANCELLED) | BIT(FAILED)},
     [HSP_JOB_DONE] = {"done", 0},
     [HSP_JOB_FAILED] = {"failed", BIT(PENDING)}, /* resume */
@@ -206,14 +207,18 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     hsp_ci_job_failure(c, j);
 }
 
-static bool same_plan(struct hsp_cluster *c, const struct hsp_job *j, const hsp_device_id *dev,
-                      uint32_t n)
+static bool same_plan(const struct hsp_job *j, const hsp_device_id *dev, uint32_t n)
 {
     const struct hsp_job_plan *p = j->cur.epoch != 0 ? hsp_ci_plan(j, j->cur.plan) : NULL;
-    (void)c;
     /* three times in vain: the plan itself may be the trouble */
     if (p == NULL || (j->failures >= 3 && j->failures % 3 == 0)) {
         return false;
+    }
+    /* a layout begun later may hold versions too: numbers must stay in the order of beginning */
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        if (j->plans[i].started && j->plans[i].plan > p->plan) {
+            return false;
+        }
     }
     for (uint32_t i = 0; i < p->info.n_ranks; i++) {
         if (!hsp_ci_contains(dev, n, p->info.device[i])) {
@@ -246,12 +251,48 @@ static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
     }
     hsp_device_id *dev;
     uint32_t n = hsp_ci_available(c, j, &dev);
-    if (j->ticket == 0 && !j->have_result && n >= j->min && !same_plan(c, j, dev, n)) {
+    if (j->ticket == 0 && !j->have_result && n >= j->min && !same_plan(j, dev, n)) {
         hsp_ci_start_plan(c, j, dev, n, true); /* while the nodes seal */
     }
 }
 
 /* ---- not running: from where, on what, by which plan ---- */
+
+static bool has_witness(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    const struct hsp_job_plan *p = NULL;
+    hsp_device_id w;
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        p = j->plans[i].started ? &j->plans[i] : p;
+    }
+    return p != NULL && hsp_ci_witness(c, p, &w);
+}
+
+/* True while nodes that may bring more are worth waiting for. */
+static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t version)
+{
+    if (j->state_deadline_ms == 0) {
+        j->state_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
+    }
+    if (c->now_ms < j->state_deadline_ms) {
+        hsp_ci_job_blocked(
+            c, j, "version %llu of the state is not whole among the nodes here: waiting for more",
+            (unsigned long long)version);
+        return true;
+    }
+    return false;
+}
+
+static void back_to_origin(struct hsp_cluster *c, struct hsp_job *j)
+{
+    while (j->n_plans > 0) {
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
+    hsp_ci_epoch_fini(&j->cur);
+    j->n_held = 0;
+    j->state_deadline_ms = 0;
+    hsp_ci_store_job(c, j);
+}
 
 /* Nothing whole can be reached. True: begin at the origin. */
 static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
@@ -260,38 +301,29 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
     for (uint32_t i = 0; i < j->n_held; i++) {
         best = j->held[i].version > best ? j->held[i].version : best;
     }
-    bool nothing_lost = best <= j->origin_step;
-    if (!nothing_lost && j->state_deadline_ms == 0) {
-        j->state_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
+    if (best <= j->origin_step && has_witness(c, j)) {
+        back_to_origin(c, j); /* nothing was committed beyond it */
+        return true;
     }
-    if (!nothing_lost && c->now_ms < j->state_deadline_ms) {
-        hsp_ci_job_blocked(
-            c, j, "version %llu of the state is not whole among the nodes here: waiting for more",
-            (unsigned long long)best);
+    if (waits_for_state(c, j, best)) {
         return false;
     }
-    if (!nothing_lost && !j->has_ckpt) {
+    if (best > j->origin_step && !j->has_ckpt) {
         hsp_ci_job_end(c, j, HSP_JOB_FAILED,
                        hsp_ci_printf(c,
                                      "the state of version %llu is lost and there is no checkpoint",
                                      (unsigned long long)best));
         return false;
     }
-    if (!nothing_lost) {
+    if (j->has_ckpt) {
         j->origin = HSP_MODE_RESTORE;
         j->origin_step = j->ckpt_step;
-        hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL,
-                    "version %llu is lost, going back to the checkpoint of version %llu",
-                    (unsigned long long)best, (unsigned long long)j->ckpt_step);
-        j->stable = j->ckpt_step;
     }
-    while (j->n_plans > 0) {
-        hsp_ci_drop_plan(c, j, j->plans[0].plan);
-    }
-    hsp_ci_epoch_fini(&j->cur);
-    j->n_held = 0;
-    j->state_deadline_ms = 0;
-    hsp_ci_store_job(c, j);
+    hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL,
+                "version %llu is lost, going back to version %llu", (unsigned long long)best,
+                (unsigned long long)j->origin_step);
+    j->stable = j->origin_step;
+    back_to_origin(c, j);
     return true;
 }
 
@@ -331,9 +363,13 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     for (uint32_t i = 0; i < j->n_plans; i++) {
         started = started || j->plans[i].started;
     }
-    if (started && hsp_ci_choose(c, j, &from, &version)) {
+    enum hsp_status found = started ? hsp_ci_choose(c, j, &from, &version) : HSP_ENOENT;
+    if (found == HSP_AGAIN && waits_for_state(c, j, version + 1)) {
+        return;
+    }
+    if (found != HSP_ENOENT) {
         mode = HSP_MODE_RECOVER;
-        j->state_deadline_ms = 0;
+        j->state_deadline_ms = found == HSP_OK ? 0 : j->state_deadline_ms;
     } else if (started && !without_state(c, j)) {
         return;
     } else if (started) {
@@ -353,7 +389,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     if (j->ticket != 0 && !all_available(dev, n, j->asked, j->n_asked)) {
         hsp_ci_cancel_plan(c, j);
     }
-    if (same_plan(c, j, dev, n)) {
+    if (same_plan(j, dev, n)) {
         hsp_ci_cancel_plan(c, j);
         hsp_ci_attempt(c, j, j->cur.plan, mode, from, version);
     } else if (j->have_result) {

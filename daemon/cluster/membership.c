@@ -388,6 +388,11 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
                 n->name, m->device, m->reason);
     device_lost(c, HSP_DEVICE(at, m->device),
                 hsp_ci_printf(c, "executor %s/%u: %s", n->name, m->device, m->reason));
+    struct hsp_job *j = hsp_ci_job(c, d->job);
+    struct hsp_epoch_peer *p = j != NULL ? hsp_ci_peer(&j->cur, HSP_DEVICE(at, m->device)) : NULL;
+    if (p != NULL) {
+        p->started = true; /* a source that was on its way: there is nothing to wait for */
+    }
 }
 
 void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_up *m)
@@ -407,6 +412,11 @@ static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t devi
     struct hsp_msg m = {0};
     if (d->ask == HSP_ASK_NONE || d->asked || n->conn == 0 || j == NULL) {
         return;
+    }
+    const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, HSP_DEVICE(index_of(c, n), device));
+    if (d->ask == HSP_ASK_RELEASE && p != NULL && !p->started &&
+        (uint32_t)(p - j->cur.peers) >= j->cur.n_ranks) {
+        return; /* a source that has not yet left the epoch before: STARTED comes */
     }
     d->asked = true;
     if (d->ask == HSP_ASK_STOP) {

@@ -59,32 +59,66 @@ bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
     return n->conn != 0 && d->present && soon && (d->job == 0 || d->job == j->id);
 }
 
-bool hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,
-                   uint64_t *ret_version)
+bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret)
 {
-    struct hsp_state_piece *held = hsp_ci_alloc(c, j->n_held, sizeof(*held));
-    if (held == NULL) {
-        return false;
-    }
-    for (uint32_t p = j->n_plans; p-- > 0;) {
-        if (!j->plans[p].started) {
-            continue;
-        }
-        const struct hsp_plan_info *info = &j->plans[p].info;
-        uint32_t n = 0;
-        for (uint32_t i = 0; i < j->n_held; i++) {
-            const struct hsp_state_piece *h = &j->held[i];
-            if (h->plan == j->plans[p].plan && h->rank < info->n_ranks &&
-                info->device[h->rank] == h->device && hsp_ci_reachable(c, j, h)) {
-                held[n++] = *h;
-            }
-        }
-        if (hsp_recover_version(info, held, n, ret_version)) {
-            *ret_plan = j->plans[p].plan;
+    for (uint32_t i = 0; i < p->info.n_ranks; i++) {
+        const struct hsp_node *n = hsp_ci_node(c, p->info.device[i]);
+        if (n->conn != 0 && n->incarnation < p->since &&
+            hsp_ci_device(c, p->info.device[i])->present) {
+            *ret = p->info.device[i];
             return true;
         }
     }
     return false;
+}
+
+/* Did layout @p, which is not whole, certainly commit nothing above @version? */
+static bool went_no_further(const struct hsp_cluster *c, const struct hsp_job *j,
+                            const struct hsp_job_plan *p, uint64_t version)
+{
+    hsp_device_id w;
+    if (!hsp_ci_witness(c, p, &w)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < j->n_held; i++) {
+        if (j->held[i].device == w && j->held[i].plan == p->plan && j->held[i].version > version) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool layout_whole(struct hsp_cluster *c, const struct hsp_job *j,
+                         const struct hsp_job_plan *p, uint64_t *ret_version)
+{
+    struct hsp_state_piece *held = hsp_ci_alloc(c, j->n_held, sizeof(*held));
+    uint32_t n = 0;
+    for (uint32_t i = 0; held != NULL && i < j->n_held; i++) {
+        const struct hsp_state_piece *h = &j->held[i];
+        if (h->plan == p->plan && h->rank < p->info.n_ranks &&
+            p->info.device[h->rank] == h->device && hsp_ci_reachable(c, j, h)) {
+            held[n++] = *h;
+        }
+    }
+    return hsp_recover_version(&p->info, held, n, ret_version);
+}
+
+enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,
+                              uint64_t *ret_version)
+{
+    for (uint32_t k = j->n_plans; k-- > 0;) {
+        if (!j->plans[k].started || !layout_whole(c, j, &j->plans[k], ret_version)) {
+            continue;
+        }
+        *ret_plan = j->plans[k].plan;
+        for (uint32_t i = k + 1; i < j->n_plans; i++) {
+            if (j->plans[i].started && !went_no_further(c, j, &j->plans[i], *ret_version)) {
+                return HSP_AGAIN;
+            }
+        }
+        return HSP_OK;
+    }
+    return HSP_ENOENT;
 }
 
 void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)

@@ -122,6 +122,7 @@ void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j, const str
     hsp_buf_u32(&b, j->id);
     hsp_buf_u64(&b, p->plan);
     hsp_buf_u8(&b, p->started);
+    hsp_buf_u64(&b, p->since);
     hsp_buf_f64(&b, i->step_s);
     hsp_buf_str(&b, i->why);
     hsp_buf_u32(&b, i->n_ranks);
@@ -291,6 +292,7 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r)
         return false;
     }
     struct hsp_job_plan p = {.plan = hsp_cur_u64(r), .started = hsp_cur_u8(r) != 0};
+    p.since = hsp_cur_u64(r);
     struct hsp_plan_info *i = &p.info;
     i->step_s = hsp_cur_f64(r);
     i->why = get_string(r);

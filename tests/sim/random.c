@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proto/base/arena.h"
+#include "proto/base/check.h"
 #include "proto/base/str.h"
 #include "tests/sim/sim.h"
 
@@ -217,8 +218,27 @@ static void report(struct sim *s)
             hsp_agent_dump(s->agent[i].core, &b);
         }
     }
+    for (uint32_t i = 0; i < SIM_EXECS; i++) {
+        const struct sim_exec *e = &s->exec[i];
+        if (e->alive && (e->cur.epoch != 0 || e->next.epoch != 0)) {
+            hsp_buf_printf(&b,
+                           "executor %u: job %u epoch %llu rank %u phase %d step %llu rows %u of "
+                           "%u, next %llu phase %d\n",
+                           i, e->cur.job, (unsigned long long)e->cur.epoch, e->cur.rank,
+                           (int)e->cur.phase, (unsigned long long)e->cur.step, e->cur.got,
+                           e->cur.need, (unsigned long long)e->next.epoch, (int)e->next.phase);
+        }
+    }
     printf("%s", hsp_buf_cstr(&b));
     hsp_buf_fini(&b);
+}
+
+static struct sim *current; /* an assertion has no other way to say which sequence it was */
+static void on_assert(const char *expr, const char *file, int line)
+{
+    (void)snprintf(current->why, sizeof(current->why), "assertion %s at %s:%d", expr, file, line);
+    report(current);
+    (void)fflush(stdout);
 }
 
 int main(int argc, char **argv)
@@ -243,6 +263,8 @@ int main(int argc, char **argv)
     if (s == NULL) {
         return 1;
     }
+    current = s;
+    hsp_assert_set_hook(on_assert);
     printf("# HSPMD_SEED=%llu\n1..1\n", (unsigned long long)seed);
     for (uint64_t i = 0; i < n && failures < 5; i++) {
         run(s, seed + i, verbose ? stdout : NULL);

@@ -350,6 +350,9 @@ static void start(struct sim *s, uint32_t x, uint64_t epoch, uint64_t step)
 static void commit(struct sim *s, const struct sim_run *r)
 {
     struct sim_job_truth *t = &s->job[r->job];
+    if (r->epoch < t->last_epoch && r->step <= t->committed && t->lineage[r->step] == r->lineage) {
+        return; /* the last of an epoch to pass its last vote */
+    }
     if (r->epoch < t->last_epoch) {
         sim_fail(s, "job %u: epoch %llu commits after epoch %llu", r->job,
                  (unsigned long long)r->epoch, (unsigned long long)t->last_epoch);
@@ -477,6 +480,10 @@ static void updated(struct sim *s, uint32_t x)
                              .plan = r->plan,
                              .version = r->step,
                              .lineage = r->lineage});
+    if (e->next.epoch == 0) { /* the new mesh broke meanwhile */
+        lost_peer(s, x, r, HSP_MSG_RANKS, false);
+        return;
+    }
     uint64_t version = r->step;
     e->prev = r->p;
     e->prev_epoch = r->epoch;
@@ -598,6 +605,7 @@ static void seal(struct sim *s, uint32_t x, uint32_t job, uint64_t upto)
         clear_run(s, x, &e->next, true);
     }
     e->closed[job] = upto > e->closed[job] ? upto : e->closed[job];
+    replay_early(s, x, upto, job); /* only forgets */
 }
 
 void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
@@ -609,6 +617,12 @@ void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
     case HSP_MSG_ARM:
         if (e->next.epoch == m->epoch && e->next.phase == SIM_READY) {
             e->next.armed = true;
+            if (e->cur.epoch == 0) { /* a joiner has no vote: it waits for what the others send */
+                e->cur = e->next;
+                memset(&e->next, 0, offsetof(struct sim_run, p));
+                begin_transfer(s, x, 0);
+                replay_early(s, x, m->epoch, e->cur.job);
+            }
         }
         break;
     case HSP_MSG_DROP:
@@ -629,7 +643,7 @@ void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
         break;
     case HSP_MSG_RELEASE:
         sim_x_discard(s, x, m->u.release.job, m->u.release.keep_plan);
-        if (e->cur.phase == SIM_SERVING && e->cur.job == m->u.release.job) {
+        if (e->cur.rank >= e->cur.n_ranks && e->cur.job == m->u.release.job) {
             clear_run(s, x, &e->cur, false);
         }
         reply(s, x, HSP_MSG_RELEASED, m->epoch, m->u.release.job);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/hash.h"
 #include "tests/sim/sim.h"
 
 struct sim_plan *sim_plan_get(struct sim *s, uint32_t job, uint64_t plan)
@@ -180,8 +181,10 @@ struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
             for (uint32_t k = 0; k < a->n_sources; k++) {
                 const struct hsp_prepare_source *q = &a->sources[k];
                 uint8_t has = q->holder == q->owner ? from->home[q->owner] : from->copy[q->owner];
-                if ((has >> c & 1) != 0 && (best < 0 || q->peer == r ||
-                                            (a->sources[best].peer != r && sim_below(s, 2) == 0))) {
+                if ((has >> c & 1) != 0 &&
+                    (best < 0 || q->peer == r ||
+                     (a->sources[best].peer != r &&
+                      (hsp_mix64(m->plan * 4096 + r * 256 + c * 16 + k) & 1) != 0))) {
                     best = (int)k;
                 }
             }

@@ -657,6 +657,7 @@ void sim_kill_daemon(struct sim *s, uint64_t restart_ms)
     s->d_gen++;
     for (uint32_t i = 0; i < SIM_PLANS; i++) {
         s->plans[i].used = s->plans[i].used && s->plans[i].durable;
+        s->plans[i].ticket = 0; /* tickets are of one process */
     }
     for (uint32_t i = 1; i <= s->n_conns; i++) {
         conn_close(s, i, false, !s->agent[s->conn_node[i]].cut);
@@ -958,6 +959,20 @@ static void of_exec(struct sim *s, const struct sim_ev *e)
     }
 }
 
+/* What was sent meanwhile is lost, so the connection is reset. */
+static void heal_cut(struct sim *s, uint32_t node)
+{
+    struct sim_agent *a = &s->agent[node];
+    a->cut = false;
+    if (a->conn != 0 && s->conn_open[a->conn]) {
+        conn_close(s, a->conn, true, true);
+    } else if (a->conn != 0 && a->alive) {
+        sim_push(
+            s, s->now + 1,
+            (struct sim_ev){.type = SIM_E_A_DOWN, .who = node, .gen = a->gen, .conn = a->conn});
+    }
+}
+
 static void dispatch(struct sim *s, const struct sim_ev *e)
 {
     if (stopped(s, e)) {
@@ -1004,7 +1019,7 @@ static void dispatch(struct sim *s, const struct sim_ev *e)
             resume(s);
         }
         break;
-    case SIM_E_HEAL_CUT: s->agent[e->who].cut = false; break;
+    case SIM_E_HEAL_CUT: heal_cut(s, e->who); break;
     case SIM_E_FAULT:
     case SIM_E_CALL:
         if (s->call != NULL) {

@@ -488,8 +488,8 @@ void hsp_agent_check(const struct hsp_agent *a)
         HSP_ASSERT(d->run.armed == 0 || d->run.armed == d->run.prepared);              /* I2 */
         HSP_ASSERT(!d->sealing || d->state == HSP_EXEC_UP);
         HSP_ASSERT(!d->killed || d->state != HSP_EXEC_DOWN);
-        HSP_ASSERT(d->run.running != 0 || d->run.prepared != 0 || d->run.job == 0 ||
-                   d->run.finished);
+        HSP_ASSERT(d->run.job == 0 || d->run.running != 0 || d->run.prepared != 0 ||
+                   d->preparing != 0);
     }
     HSP_ASSERT(!a->fencing || a->link == HSP_LINK_DOWN); /* I4 */
     HSP_ASSERT(a->link != HSP_LINK_UP || a->incarnation != 0);
