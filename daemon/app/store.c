@@ -216,12 +216,19 @@ static bool add_event(struct hsp_store *s, const struct hsp_store_event *e)
     return run(s, ST_EVENT) && ok;
 }
 
-enum hsp_status hsp_store_events_add(struct hsp_store *s, const struct hsp_store_event *e, size_t n,
-                                     struct hsp_err *err)
+static bool add_metric(struct hsp_store *s, const struct hsp_store_metric *m)
 {
-    if (n == 0) {
-        return HSP_OK;
-    }
+    sqlite3_stmt *q = s->st[ST_METRIC];
+    bool ok = sqlite3_bind_text(q, 1, m->job, -1, SQLITE_STATIC) == SQLITE_OK &&
+              sqlite3_bind_int64(q, 2, (sqlite3_int64)m->step) == SQLITE_OK &&
+              sqlite3_bind_text(q, 3, m->json, -1, SQLITE_STATIC) == SQLITE_OK;
+    return run(s, ST_METRIC) && ok;
+}
+
+enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_event *e, size_t n,
+                                   const struct hsp_store_metric *m, size_t n_metrics,
+                                   struct hsp_err *err)
+{
     sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
     enum hsp_status st = exec(s, "BEGIN IMMEDIATE", err);
     if (st == HSP_OK) {
@@ -229,7 +236,10 @@ enum hsp_status hsp_store_events_add(struct hsp_store *s, const struct hsp_store
         for (size_t i = 0; ok && i < n; i++) {
             ok = add_event(s, &e[i]);
         }
-        if (ok && e[n - 1].seq > HSP_STORE_EVENTS_MAX) {
+        for (size_t i = 0; ok && i < n_metrics; i++) {
+            ok = add_metric(s, &m[i]);
+        }
+        if (ok && n > 0 && e[n - 1].seq > HSP_STORE_EVENTS_MAX) {
             (void)sqlite3_bind_int64(s->st[ST_EVENT_TRIM], 1,
                                      (sqlite3_int64)(e[n - 1].seq - HSP_STORE_EVENTS_MAX));
             ok = run(s, ST_EVENT_TRIM);
@@ -248,20 +258,6 @@ uint64_t hsp_store_events_last(struct hsp_store *s)
     (void)sqlite3_reset(q); /* repeats the step's result */
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
     return last;
-}
-
-enum hsp_status hsp_store_metric_put(struct hsp_store *s, const char *job, uint64_t step,
-                                     const char *json, struct hsp_err *err)
-{
-    sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
-    sqlite3_stmt *q = s->st[ST_METRIC];
-    bool ok = sqlite3_bind_text(q, 1, job, -1, SQLITE_STATIC) == SQLITE_OK &&
-              sqlite3_bind_int64(q, 2, (sqlite3_int64)step) == SQLITE_OK &&
-              sqlite3_bind_text(q, 3, json, -1, SQLITE_STATIC) == SQLITE_OK;
-    enum hsp_status st =
-        run(s, ST_METRIC) && ok ? HSP_OK : db_error(s, err, "cannot write metrics");
-    sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
-    return st;
 }
 
 enum hsp_status hsp_store_metrics_drop(struct hsp_store *s, const char *job, struct hsp_err *err)

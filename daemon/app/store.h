@@ -43,15 +43,20 @@ typedef enum hsp_status hsp_store_row_fn(void *arg, const char *key, const void 
 enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *arg,
                                struct hsp_err *err);
 
-/* Appends events; may be lost by a power cut, never by a crash of the daemon. */
-enum hsp_status hsp_store_events_add(struct hsp_store *s, const struct hsp_store_event *e, size_t n,
-                                     struct hsp_err *err);
+struct hsp_store_metric {
+    const char *job;
+    uint64_t step;
+    const char *json;
+};
+
+/* Appends events (ascending) and puts metrics in one transaction; a step that is run again replaces
+ * its line. */
+enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_event *e, size_t n,
+                                   const struct hsp_store_metric *m, size_t n_metrics,
+                                   struct hsp_err *err);
 /* Highest sequence number, 0 when empty. */
 uint64_t hsp_store_events_last(struct hsp_store *s);
 
-/* Metrics of one step; a step that is run again replaces its line. */
-enum hsp_status hsp_store_metric_put(struct hsp_store *s, const char *job, uint64_t step,
-                                     const char *json, struct hsp_err *err);
 /* Forgets the job's metrics. */
 enum hsp_status hsp_store_metrics_drop(struct hsp_store *s, const char *job, struct hsp_err *err);
 

@@ -1,0 +1,347 @@
+/* Start, steps, time and end of the shell; see app.h. */
+#include "daemon/app/app.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "proto/base/vec.h"
+#include "proto/host/sdnotify.h"
+
+#define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
+#define MAX_ROWS (1u << 20)
+#define BEAT_MS  5000 /* status line when no watchdog asks for more */
+
+hsp_msec hsp_app_now(void)
+{
+    return uv_hrtime() / 1000000u;
+}
+
+int64_t hsp_app_unix_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t); /* cannot fail with this clock */
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- works ---- */
+
+static void on_run(uv_work_t *req)
+{
+    struct hsp_work *w = req->data;
+    w->run(w);
+}
+
+static void try_end(struct hsp_app *a);
+
+static void on_done(uv_work_t *req, int status)
+{
+    struct hsp_work *w = req->data;
+    struct hsp_app *a = w->app;
+    (void)status; /* works are never cancelled */
+    w->done(w);
+    a->n_works--;
+    try_end(a);
+}
+
+bool hsp_app_queue(struct hsp_app *a, struct hsp_work *w)
+{
+    w->app = a;
+    w->req.data = w;
+    if (uv_queue_work(a->loop, &w->req, on_run, on_done) != 0) {
+        return false;
+    }
+    a->n_works++;
+    return true;
+}
+
+/* ---- steps ---- */
+
+void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err)
+{
+    if (!a->failed) {
+        hsp_log(a->log, HSP_LOG_ERROR, "app",
+                "%s: %s; ending, the next start reloads what is stored", what, err->msg);
+    }
+    a->failed = true;
+    uv_stop(a->loop);
+}
+
+void hsp_app_step(struct hsp_app *a, struct hsp_event *ev)
+{
+    struct hsp_err err = {0};
+    struct hsp_actions acts = {0};
+    if (a->failed || a->closing) {
+        return;
+    }
+    ev->now_ms = hsp_app_now();
+    enum hsp_status st = hsp_cluster_step(a->cluster, ev, &acts, &err);
+    if (st == HSP_ENOMEM) {
+        hsp_app_fail(a, "coordinator", &err);
+        return;
+    }
+    if (st != HSP_OK) { /* the core refuses the event and is unchanged */
+        hsp_log(a->log, HSP_LOG_ERROR, "app", "event %d refused: %s", ev->type, err.msg);
+        return;
+    }
+    hsp_app_perform(a, &acts);
+    hsp_app_wait_check(a);
+    hsp_app_arm_tick(a);
+}
+
+static void on_tick(uv_timer_t *t)
+{
+    struct hsp_event ev = {.type = HSP_EV_TICK};
+    hsp_app_step(t->data, &ev);
+}
+
+void hsp_app_arm_tick(struct hsp_app *a)
+{
+    hsp_msec at = hsp_cluster_deadline(a->cluster), wait = hsp_app_wait_deadline(a);
+    hsp_msec now = hsp_app_now();
+    at = wait < at ? wait : at;
+    if (a->closing) {
+        return;
+    }
+    if (at == UINT64_MAX) {
+        (void)uv_timer_stop(&a->tick); /* cannot fail */
+        return;
+    }
+    uv_update_time(a->loop);
+    /* One millisecond later than due: the timer's clock may be behind ours by a fraction. */
+    (void)uv_timer_start(&a->tick, on_tick, at > now ? at - now + 1 : 1, 0); /* has a callback */
+}
+
+static void on_beat(uv_timer_t *t)
+{
+    char line[160];
+    hsp_app_status_line(t->data, line, sizeof line);
+    (void)hsp_sd_notify(NULL, "WATCHDOG=1\nSTATUS=%s", line); /* a lost one is followed by others */
+}
+
+void hsp_app_dump(struct hsp_app *a)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, 1u << 20);
+    hsp_cluster_dump(a->cluster, &b);
+    char *save = NULL, *text = b.len > 0 ? (char *)b.data : NULL;
+    (void)hsp_buf_cstr(&b); /* puts the NUL behind it */
+    for (char *l = text != NULL ? strtok_r(text, "\n", &save) : NULL; l != NULL;
+         l = strtok_r(NULL, "\n", &save)) {
+        hsp_log(a->log, HSP_LOG_NOTICE, "dump", "%s", l);
+    }
+    hsp_buf_fini(&b);
+}
+
+/* ---- start ---- */
+
+struct loading {
+    struct hsp_arena *arena;
+    struct hsp_cluster_row *rows;
+    size_t n, cap;
+};
+
+static enum hsp_status take_row(void *arg, const char *key, const void *value, size_t len)
+{
+    struct loading *l = arg;
+    if (!hsp_grow(&l->rows, &l->cap, l->n + 1, sizeof *l->rows, MAX_ROWS)) {
+        return HSP_ENOMEM;
+    }
+    struct hsp_cluster_row *r = &l->rows[l->n++];
+    *r = (struct hsp_cluster_row){hsp_arena_strdup(l->arena, key),
+                                  hsp_arena_memdup(l->arena, value != NULL ? value : "", len),
+                                  (uint32_t)len};
+    return r->key != NULL && r->value != NULL ? HSP_OK : HSP_ENOMEM;
+}
+
+static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
+{
+    struct loading l = {.arena = hsp_arena_new(ROWS_CAP)};
+    struct hsp_actions acts = {0};
+    enum hsp_status st = l.arena != NULL ? hsp_store_load(a->store, take_row, &l, err)
+                                         : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    if (st == HSP_OK) {
+        st = hsp_app_jobs_load(a, l.rows, (uint32_t)l.n, err);
+    }
+    if (st == HSP_OK) {
+        a->seq = a->flushed = hsp_store_events_last(a->store);
+        st = hsp_cluster_load(a->cluster, l.rows, (uint32_t)l.n, hsp_app_now(), &acts, err);
+    }
+    if (st == HSP_OK) {
+        hsp_app_jobs_recall(a);
+        hsp_app_perform(a, &acts);
+    } else {
+        (void)hsp_err_wrap(err, "%s", a->cfg->state_dir);
+    }
+    free(l.rows);
+    (void)hsp_arena_free(l.arena);
+    return st;
+}
+
+static enum hsp_status open_store(struct hsp_app *a, struct hsp_err *err)
+{
+    struct hsp_buf path;
+    hsp_buf_init(&path, 8192);
+    hsp_buf_printf(&path, "%s/state.db", a->cfg->state_dir);
+    enum hsp_status st;
+    if (mkdir(a->cfg->state_dir, 0700) != 0 && errno != EEXIST) {
+        int e = errno;
+        st = hsp_err_set(err, e == EACCES ? HSP_EPERM : HSP_EIO, e, "state_dir %s",
+                         a->cfg->state_dir);
+    } else {
+        st = hsp_store_open(hsp_buf_cstr(&path), &a->store, err);
+    }
+    hsp_buf_fini(&path);
+    return st;
+}
+
+static enum hsp_status open_core(struct hsp_app *a, struct hsp_err *err)
+{
+    struct hsp_cluster_config cc;
+    hsp_cluster_defaults((uint32_t)a->cfg->failure_detection_ms, &cc);
+    cc.heartbeat_ms = (uint32_t)a->cfg->heartbeat_ms;
+    cc.prepare_ms = (uint32_t)a->cfg->prepare_ms;
+    if (cc.suspect_ms < cc.heartbeat_ms + cc.heartbeat_ms / 2) {
+        cc.suspect_ms = cc.heartbeat_ms + cc.heartbeat_ms / 2;
+    }
+    a->cluster = hsp_cluster_new(&cc);
+    return a->cluster != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+}
+
+static enum hsp_status listen_all(struct hsp_app *a, struct hsp_err *err)
+{
+    const char *const addresses[] = {a->cfg->socket, a->cfg->listen};
+    enum hsp_status st = HSP_OK;
+    for (int i = 0; st == HSP_OK && i < 2; i++) {
+        uint32_t l;
+        if (addresses[i] == NULL || addresses[i][0] == '\0') {
+            continue;
+        }
+        st = hsp_net_listen(a->net, addresses[i], &l, err);
+        if (st == HSP_OK) {
+            hsp_log(a->log, HSP_LOG_NOTICE, "app", "listens on %s",
+                    hsp_net_listener_name(a->net, l));
+        }
+    }
+    return st;
+}
+
+static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *keys,
+                                struct hsp_err *err)
+{
+    struct hsp_net_config nc;
+    hsp_net_defaults(&nc);
+    /* Administrators and callers that are refused need places beside the agents. */
+    nc.max_conns = a->cfg->max_nodes + 128 < HSP_NET_MAX_CONNS ? a->cfg->max_nodes + 128
+                                                               : HSP_NET_MAX_CONNS;
+    nc.keys = *keys;
+    return hsp_net_new(a->loop, &nc, &hsp_app_net_calls, a, &a->net, err);
+}
+
+static void start_timers(struct hsp_app *a)
+{
+    uint64_t beat = hsp_sd_watchdog_ms();
+    (void)uv_timer_init(a->loop, &a->tick); /* cannot fail */
+    (void)uv_timer_init(a->loop, &a->beat);
+    a->tick.data = a->beat.data = a;
+    a->n_timers = 2;
+    beat = beat > 0 && beat < BEAT_MS ? beat : BEAT_MS;
+    (void)uv_timer_start(&a->beat, on_beat, beat, beat); /* has a callback */
+}
+
+enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cfg,
+                             const struct hsp_net_keys *keys, struct hsp_log *log,
+                             struct hsp_app **ret, struct hsp_err *err)
+{
+    struct hsp_app *a = calloc(1, sizeof *a);
+    if (a == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    }
+    a->loop = loop;
+    a->cfg = cfg;
+    a->log = log;
+    start_timers(a);
+    *ret = a; /* also on failure: to be closed */
+    enum hsp_status st = open_store(a, err);
+    if (st == HSP_OK) {
+        st = open_core(a, err);
+    }
+    if (st == HSP_OK) {
+        st = open_net(a, keys, err);
+    }
+    if (st == HSP_OK) {
+        st = load(a, err);
+    }
+    if (st == HSP_OK) {
+        st = listen_all(a, err);
+    }
+    if (st == HSP_OK) {
+        hsp_app_arm_tick(a);
+    }
+    return st;
+}
+
+/* ---- end ---- */
+
+static void try_end(struct hsp_app *a)
+{
+    if (a->closing && a->net_closed && a->n_works == 0 && a->n_timers == 0 &&
+        a->on_closed != NULL) {
+        void (*on_closed)(struct hsp_app *) = a->on_closed;
+        a->on_closed = NULL;
+        on_closed(a);
+    }
+}
+
+static void on_net_closed(void *ctx)
+{
+    struct hsp_app *a = ctx;
+    a->net = NULL;
+    a->net_closed = true;
+    try_end(a);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    struct hsp_app *a = h->data;
+    a->n_timers--;
+    try_end(a);
+}
+
+void hsp_app_close(struct hsp_app *a, void (*on_closed)(struct hsp_app *a))
+{
+    if (a->closing) {
+        return;
+    }
+    a->closing = true;
+    a->on_closed = on_closed;
+    hsp_app_plan_cancel_all(a);
+    hsp_app_flush(a);
+    uv_close((uv_handle_t *)&a->tick, on_timer_closed);
+    uv_close((uv_handle_t *)&a->beat, on_timer_closed);
+    if (a->net != NULL) {
+        hsp_net_close(a->net, on_net_closed);
+    } else {
+        a->net_closed = true;
+    }
+}
+
+struct hsp_app *hsp_app_free(struct hsp_app *a)
+{
+    if (a != NULL) {
+        hsp_app_batches_free(a);
+        hsp_app_follow_free(a);
+        hsp_app_feed_free(a);
+        while (a->pending != NULL) {
+            struct hsp_pending *p = hsp_app_pending_take(a, a->pending->number);
+            hsp_app_pending_free(p);
+        }
+        hsp_app_jobs_free(a);
+        (void)hsp_cluster_free(a->cluster);
+        (void)hsp_store_close(a->store);
+        free(a);
+    }
+    return NULL;
+}

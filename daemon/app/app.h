@@ -1,0 +1,220 @@
+/* The shell of hspmdd: what its parts share. Inside of daemon/app.
+ *
+ * Role:      feeds the cluster core with events and performs its actions (contract W1-W5 of
+ *            cluster.h). hspmdd.c starts and stops it; app.c steps the core; batch.c performs;
+ *            planning.c plans; feedlog.c writes events and metrics; request.c, query.c and follow.c
+ *            answer hspmdctl; statusdoc.c makes the status document.
+ * Purity:    shell (libuv, SQLite, clock).
+ * Threads:   everything on the loop thread but the `run` of a work, which touches only its own data.
+ * Ownership: the app owns all it lists. Works own themselves: `done` frees.
+ */
+#ifndef HSP_APP_H
+#define HSP_APP_H
+#include <uv.h>
+
+#include "daemon/app/daemon_config.h"
+#include "daemon/app/feed.h"
+#include "daemon/app/jobrec.h"
+#include "daemon/app/planwork.h"
+#include "daemon/app/store.h"
+#include "daemon/cluster/clusterstate.h"
+#include "proto/host/log.h"
+#include "proto/net/net.h"
+
+#define HSP_APP_EPOCHS  64   /* newest lines of a job's epochs table that status shows */
+#define HSP_APP_PLANS   4    /* planning runs at a time; the pool has threads left for the store */
+#define HSP_APP_CLIENTS HSP_NET_MAX_CONNS
+#define HSP_APP_LINES   4096 /* lines of events or metrics in one reply */
+
+struct hsp_app;
+
+/* Something done on a pool thread: run there, then done on the loop. */
+struct hsp_work {
+    uv_work_t req;
+    struct hsp_app *app;
+    void (*run)(struct hsp_work *w);
+    void (*done)(struct hsp_work *w); /* owns and frees the work */
+};
+
+struct hsp_app_plan {
+    uint64_t no;
+    struct hsp_plan_rec *rec; /* counted */
+};
+
+struct hsp_app_job {
+    uint32_t id;
+    struct hsp_job_rec *rec; /* counted */
+    size_t n_plans, cap_plans;
+    struct hsp_app_plan *plans;
+    uint64_t result_ticket; /* of the answer that may be kept */
+    struct hsp_plan_rec *result;
+    uint64_t key_epoch; /* whose key is below */
+    uint8_t key[HSP_KEY_BYTES];
+    size_t n_epochs, cap_epochs;
+    struct hsp_epoch_line *epochs; /* oldest first */
+    bool have_step;
+    struct hsp_m_step step; /* the newest; arrays not valid */
+};
+
+enum hsp_client_kind { HSP_CLIENT_NEW, HSP_CLIENT_AGENT, HSP_CLIENT_ADMIN };
+struct hsp_client {
+    uint32_t conn; /* 0: free */
+    enum hsp_client_kind kind;
+    bool may_join, may_command;
+    char name[96];
+};
+
+struct hsp_feed_row { /* an event or a metric on its way to the disk; heap */
+    struct hsp_feed_row *next;
+    uint64_t number; /* sequence or step */
+    bool metric;
+    char job[HSP_NAME_MAX + 1];
+    char line[]; /* JSON */
+};
+
+struct hsp_pending { /* a request that waits for the core's REPLY */
+    struct hsp_pending *next;
+    uint64_t number;
+    uint32_t conn;
+    uint64_t request;
+    struct hsp_job_rec *rec; /* submit: counted */
+    char *plan_json;         /* submit: prediction, NULL none; owned */
+};
+
+struct hsp_batch;
+struct hsp_follower;
+struct hsp_waiter;
+struct hsp_planning;
+
+struct hsp_app {
+    uv_loop_t *loop;                     /* borrowed */
+    const struct hsp_daemon_config *cfg; /* borrowed */
+    struct hsp_log *log;                 /* borrowed */
+    struct hsp_store *store;
+    struct hsp_cluster *cluster;
+    struct hsp_net *net;
+    uv_timer_t tick, beat;
+    bool closing, net_closed, failed;
+    void (*on_closed)(struct hsp_app *a);
+    uint32_t n_works, n_timers;
+    /* jobs, by no order */
+    size_t n_jobs, cap_jobs;
+    struct hsp_app_job *jobs;
+    /* actions that wait for the disk, oldest first */
+    struct hsp_batch *head, *tail;
+    bool writing, performing;
+    /* planning */
+    struct hsp_planning *plannings; /* running and waiting */
+    uint32_t n_planning;
+    /* feed */
+    uint64_t seq, flushed;
+    struct hsp_feed_row *feed_head, *feed_tail;
+    bool flushing;
+    struct hsp_follower *followers;
+    /* requests */
+    uint64_t next_request;
+    struct hsp_pending *pending;
+    struct hsp_waiter *waiters;
+    struct hsp_client clients[HSP_APP_CLIENTS];
+};
+
+/* ---- app.c ---- */
+
+/* Opens the store, loads the core, listens. @loop runs it. HSP_EIO, HSP_EPERM, HSP_EPARSE, ... with
+ * one line. *ret is set, and to be closed and freed, also on failure, unless it is NULL. */
+enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cfg,
+                             const struct hsp_net_keys *keys, struct hsp_log *log,
+                             struct hsp_app **ret, struct hsp_err *err);
+/* Stops cleanly: what is queued for the disk is written, connections are flushed. Then @on_closed,
+ * from the loop; after it hsp_app_free. Training goes on without us. */
+void hsp_app_close(struct hsp_app *a, void (*on_closed)(struct hsp_app *a));
+struct hsp_app *hsp_app_free(struct hsp_app *a); /* NULL allowed; returns NULL */
+
+/* Gives the core an event (its time is set here) and performs what follows. */
+void hsp_app_step(struct hsp_app *a, struct hsp_event *ev);
+/* An error after which memory and disk may differ: the process ends and the next start reloads. */
+void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err);
+hsp_msec hsp_app_now(void); /* monotonic */
+int64_t hsp_app_unix_ms(void);
+void hsp_app_arm_tick(struct hsp_app *a);
+/* False: no memory, nothing was queued. */
+bool hsp_app_queue(struct hsp_app *a, struct hsp_work *w);
+void hsp_app_dump(struct hsp_app *a); /* to the log */
+
+/* ---- jobtable.c ---- */
+struct hsp_app_job *hsp_app_job(struct hsp_app *a, uint32_t id); /* NULL: unknown */
+/* Takes over the caller's reference. NULL: no memory. */
+struct hsp_app_job *hsp_app_job_add(struct hsp_app *a, uint32_t id, struct hsp_job_rec *rec);
+void hsp_app_job_remove(struct hsp_app *a, uint32_t id);
+/* NULL: not kept. Borrowed. */
+struct hsp_plan_rec *hsp_app_plan(struct hsp_app_job *j, uint64_t no);
+bool hsp_app_plan_add(struct hsp_app_job *j, uint64_t no, struct hsp_plan_rec *rec); /* takes over */
+void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);
+void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l);
+const char *hsp_app_job_name(struct hsp_app *a, uint32_t id); /* "" unknown */
+/* Rows of this room among the stored ones. HSP_EPARSE names the row. */
+enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows,
+                                  uint32_t n, struct hsp_err *err);
+/* What the feed and the metrics tell of jobs that were there before. */
+void hsp_app_jobs_recall(struct hsp_app *a);
+void hsp_app_jobs_free(struct hsp_app *a);
+
+/* ---- batch.c ---- */
+/* Performs the actions of a step, in order, after what they need is on disk. */
+void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts);
+void hsp_app_batches_free(struct hsp_app *a);
+
+/* ---- planning.c ---- */
+void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r);
+void hsp_app_plan_cancel(struct hsp_app *a, uint32_t job, uint64_t ticket);
+void hsp_app_plan_cancel_all(struct hsp_app *a);
+
+/* ---- feedlog.c ---- */
+void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f);
+void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m);
+void hsp_app_flush(struct hsp_app *a); /* starts writing what is pending */
+void hsp_app_feed_free(struct hsp_app *a);
+
+/* ---- client.c ---- */
+extern const struct hsp_net_calls hsp_app_net_calls; /* ctx: struct hsp_app * */
+struct hsp_client *hsp_app_client(struct hsp_app *a, uint32_t conn); /* NULL: gone */
+/* Sends; a connection that does not take it is dropped. */
+void hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m);
+/* @blob: text of the answer, may be NULL. */
+void hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_status st,
+                   const char *message, const char *blob, size_t len, bool more);
+
+/* ---- request.c ---- */
+/* A request of hspmdctl. */
+void hsp_app_request(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m);
+/* The core's REPLY; NULL when the number is unknown. Taken off the list: free with _free. */
+struct hsp_pending *hsp_app_pending_take(struct hsp_app *a, uint64_t number);
+const struct hsp_pending *hsp_app_pending_find(const struct hsp_app *a, uint64_t number);
+void hsp_app_pending_free(struct hsp_pending *p);
+void hsp_app_pending_reply(struct hsp_app *a, uint64_t number, enum hsp_status st, uint32_t job,
+                           const char *text);
+/* Gives the core an admin event for @cl's request. Takes over @rec and @plan_json. */
+void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const char *actor,
+                   struct hsp_admin_event *ev, struct hsp_job_rec *rec, char *plan_json);
+
+/* ---- query.c ---- */
+/* SUBMIT, PLAN, PROGRAM, GRAPH, CKPT list: answered after work on a pool thread. */
+void hsp_app_query(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m);
+
+/* ---- follow.c ---- */
+/* EVENTS, LOGS, METRICS. */
+void hsp_app_follow(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m);
+void hsp_app_follow_wake(struct hsp_app *a); /* new events are on disk */
+void hsp_app_wait(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m);
+void hsp_app_wait_check(struct hsp_app *a);
+hsp_msec hsp_app_wait_deadline(const struct hsp_app *a);
+void hsp_app_client_gone(struct hsp_app *a, uint32_t conn);
+void hsp_app_follow_free(struct hsp_app *a);
+
+/* ---- statusdoc.c ---- */
+/* The status document; @name: one job, "" all. NULL without memory; cJSON_free. */
+char *hsp_app_status(struct hsp_app *a, const char *name);
+/* One line for the service manager. */
+void hsp_app_status_line(struct hsp_app *a, char *ret, size_t size);
+
+#endif

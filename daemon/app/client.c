@@ -1,0 +1,175 @@
+/* Connections: who may do what, frames to messages and back. The first message decides what a
+ * connection is: an agent says HELLO, everything else is an administrator. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/app/app.h"
+
+#define DECODE_CAP ((size_t)160 << 20) /* a submit with 64 files of 1 MiB, and their copies */
+
+struct hsp_client *hsp_app_client(struct hsp_app *a, uint32_t conn)
+{
+    struct hsp_client *c = &a->clients[conn % HSP_APP_CLIENTS];
+    return conn != 0 && c->conn == conn ? c : NULL;
+}
+
+void hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m)
+{
+    struct hsp_err err = {0};
+    struct hsp_buf body;
+    if (hsp_app_client(a, conn) == NULL) {
+        return; /* W4 */
+    }
+    hsp_buf_init(&body, HSP_MSG_BODY_MAX);
+    enum hsp_status st = hsp_msg_encode(m, &body, &err);
+    if (st == HSP_OK) {
+        const struct hsp_frame_header head = {
+            .type = m->type, .request = m->request, .epoch = m->epoch};
+        st = hsp_net_send(a->net, conn, &head, body.data, body.len, m->blob, m->blob_len, &err);
+    }
+    hsp_buf_fini(&body);
+    if (st != HSP_OK && st != HSP_ECLOSED) {
+        hsp_log(a->log, HSP_LOG_WARN, "net", "%s: %s cannot be sent: %s; the connection is dropped",
+                hsp_net_name(a->net, conn), hsp_msg_name(m->type), err.msg);
+        hsp_net_drop(a->net, conn, false, "a message could not be sent");
+    }
+}
+
+void hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_status st,
+                   const char *message, const char *blob, size_t len, bool more)
+{
+    char text[HSP_TEXT_MAX + 1];
+    (void)snprintf(text, sizeof text, "%s", message != NULL ? message : "");
+    struct hsp_msg m = {.type = HSP_MSG_REPLY,
+                        .request = request,
+                        .blob = (const uint8_t *)blob,
+                        .blob_len = blob != NULL ? (uint32_t)len : 0,
+                        .u.reply = {.status = st < 0 ? (uint32_t)-st : 0,
+                                    .message = text,
+                                    .more = more}};
+    if (len > HSP_MSG_BLOB_MAX) {
+        m.blob = NULL;
+        m.blob_len = 0;
+        m.u.reply.status = (uint32_t)-HSP_ELIMIT;
+        m.u.reply.message = "the answer is longer than a message may be";
+    }
+    hsp_app_send(a, conn, &m);
+}
+
+static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
+{
+    struct hsp_app *a = ctx;
+    struct hsp_client *c = &a->clients[conn % HSP_APP_CLIENTS];
+    bool trusted = peer->role == HSP_ROLE_OPEN ||
+                   (peer->role == HSP_ROLE_LOCAL && (peer->uid == 0 || peer->uid == getuid()));
+    *c = (struct hsp_client){.conn = conn,
+                             .may_join = trusted || peer->role == HSP_ROLE_WORKER,
+                             .may_command = trusted || peer->role == HSP_ROLE_ADMIN};
+    (void)snprintf(c->name, sizeof c->name, "%s", peer->name);
+    hsp_log(a->log, HSP_LOG_DEBUG, "net", "%s connects as %s", peer->name,
+            hsp_role_name(peer->role));
+}
+
+static void denied(struct hsp_app *a, struct hsp_client *c, const struct hsp_msg *m)
+{
+    char reason[160];
+    (void)snprintf(reason, sizeof reason, "%s may not send %s", c->name, hsp_msg_name(m->type));
+    struct hsp_fact f = {
+        .type = "auth.denied", .severity = HSP_SEV_WARN, .node = "", .reason = reason};
+    hsp_app_fact(a, &f);
+    if (m->type >= HSP_MSG_SUBMIT) {
+        hsp_app_reply(a, c->conn, m->request, HSP_EPERM,
+                      "not permitted: only root and the daemon's own user may use the socket, and "
+                      "over the network holders of the admin key",
+                      NULL, 0, false);
+    }
+    hsp_net_drop(a->net, c->conn, true, "not permitted");
+}
+
+static void agent_msg(struct hsp_app *a, struct hsp_client *c, const struct hsp_msg *m)
+{
+    struct hsp_event ev = {.conn = c->conn};
+    if (c->kind == HSP_CLIENT_NEW) {
+        char name[160];
+        c->kind = HSP_CLIENT_AGENT;
+        (void)snprintf(name, sizeof name, "agent %s @%s", m->u.hello.node, c->name);
+        hsp_net_set_name(a->net, c->conn, name);
+        ev.type = HSP_EV_CONN_OPENED;
+        hsp_app_step(a, &ev);
+    }
+    ev.type = HSP_EV_MSG;
+    ev.u.msg = m;
+    hsp_app_step(a, &ev);
+}
+
+static void dispatch(struct hsp_app *a, struct hsp_client *c, const struct hsp_msg *m)
+{
+    bool hello = m->type == HSP_MSG_HELLO, of_agent = m->type < HSP_MSG_SUBMIT;
+    if ((of_agent && !c->may_join) || (!of_agent && !c->may_command)) {
+        denied(a, c, m);
+    } else if (c->kind == HSP_CLIENT_AGENT || (c->kind == HSP_CLIENT_NEW && hello)) {
+        agent_msg(a, c, m);
+    } else if (!of_agent && m->type != HSP_MSG_REPLY) {
+        c->kind = HSP_CLIENT_ADMIN;
+        hsp_app_request(a, c, m);
+    } else {
+        hsp_net_drop(a->net, c->conn, true, "an agent says hello first");
+    }
+}
+
+static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
+{
+    struct hsp_app *a = ctx;
+    struct hsp_client *c = hsp_app_client(a, conn);
+    struct hsp_err err = {0};
+    struct hsp_msg m;
+    const struct hsp_msg head = {.type = f->head.type,
+                                 .request = f->head.request,
+                                 .epoch = f->head.epoch,
+                                 .blob = f->blob,
+                                 .blob_len = f->head.blob_len};
+    struct hsp_arena *arena = hsp_arena_new(DECODE_CAP);
+    if (c == NULL || arena == NULL || a->closing || a->failed) {
+        (void)hsp_arena_free(arena);
+        return;
+    }
+    if (hsp_msg_decode(&head, f->body, f->head.body_len, arena, &m, &err) != HSP_OK) {
+        hsp_log(a->log, HSP_LOG_WARN, "net", "%s: %s; the connection is closed",
+                hsp_net_name(a->net, conn), err.msg);
+        if (c->kind != HSP_CLIENT_AGENT && f->head.request != 0) {
+            hsp_app_reply(a, conn, f->head.request, err.code, err.msg, NULL, 0, false);
+        }
+        hsp_net_drop(a->net, conn, true, err.msg);
+    } else {
+        dispatch(a, c, &m);
+    }
+    (void)hsp_arena_free(arena);
+}
+
+static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
+{
+    struct hsp_app *a = ctx;
+    struct hsp_client *c = hsp_app_client(a, conn);
+    struct hsp_event ev = {.type = HSP_EV_CONN_CLOSED, .conn = conn};
+    if (c == NULL) {
+        return;
+    }
+    bool agent = c->kind == HSP_CLIENT_AGENT;
+    hsp_log(a->log, agent ? HSP_LOG_INFO : HSP_LOG_DEBUG, "net", "%s %s: connection closed: %s",
+            agent ? "agent" : "client", c->name, why->msg);
+    c->conn = 0;
+    hsp_app_client_gone(a, conn);
+    if (agent) {
+        hsp_app_step(a, &ev);
+    }
+}
+
+static void on_refuse(void *ctx, const char *name, const struct hsp_err *why)
+{
+    struct hsp_app *a = ctx;
+    hsp_log(a->log, HSP_LOG_WARN, "net", "%s was refused: %s", name, why->msg);
+}
+
+const struct hsp_net_calls hsp_app_net_calls = {
+    .on_open = on_open, .on_frame = on_frame, .on_close = on_close, .on_refuse = on_refuse};

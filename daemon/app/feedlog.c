@@ -1,0 +1,205 @@
+/* Facts and steps: into the log, the store and the tables of status. Lines are written in groups on
+ * a pool thread; followers are told when they are there. */
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/app/app.h"
+
+#define LINE_MAX_BYTES 65536u
+/* Lines written in one transaction. */
+#define GROUP_MAX 4096u
+
+static void add_row(struct hsp_app *a, bool metric, uint64_t number, const char *job,
+                    struct hsp_buf *line)
+{
+    struct hsp_feed_row *r = line->failed ? NULL : malloc(sizeof *r + line->len + 1);
+    if (r == NULL) {
+        hsp_log(a->log, HSP_LOG_ERROR, "feed", "out of memory: a line is lost");
+        return;
+    }
+    *r = (struct hsp_feed_row){.number = number, .metric = metric};
+    (void)snprintf(r->job, sizeof r->job, "%s", job);
+    memcpy(r->line, hsp_buf_cstr(line), line->len + 1);
+    if (a->feed_tail != NULL) {
+        a->feed_tail->next = r;
+    } else {
+        a->feed_head = r;
+    }
+    a->feed_tail = r;
+    hsp_app_flush(a);
+}
+
+static void to_log(struct hsp_app *a, const struct hsp_fact *f, const char *job)
+{
+    static const enum hsp_log_level levels[] = {HSP_LOG_INFO, HSP_LOG_NOTICE, HSP_LOG_WARN,
+                                                HSP_LOG_ERROR};
+    struct hsp_buf b;
+    hsp_buf_init(&b, LINE_MAX_BYTES);
+    hsp_buf_puts(&b, f->type);
+    if (job[0] != '\0') {
+        hsp_buf_printf(&b, " job %s", job);
+    }
+    if (f->node != NULL && f->node[0] != '\0') {
+        hsp_buf_printf(&b, " node %s", f->node);
+    }
+    if (f->reason != NULL && f->reason[0] != '\0') {
+        hsp_buf_printf(&b, ": %s", f->reason);
+    }
+    if (f->cause != NULL && f->cause[0] != '\0') {
+        hsp_buf_printf(&b, " (%s)", f->cause);
+    }
+    if (f->actor != NULL && f->actor[0] != '\0') {
+        hsp_buf_printf(&b, " by %s", f->actor);
+    }
+    hsp_log(a->log, levels[f->severity], "event", "%s", hsp_buf_cstr(&b));
+    hsp_buf_fini(&b);
+}
+
+void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
+{
+    struct hsp_err err = {0};
+    struct hsp_app_job *j = f->job != 0 ? hsp_app_job(a, f->job) : NULL;
+    const struct hsp_job *core = hsp_cluster_job(a->cluster, f->job);
+    struct hsp_plan_rec *plan =
+        j != NULL && core != NULL ? hsp_app_plan(j, core->cur.plan) : NULL;
+    struct hsp_feed_event e = {.seq = ++a->seq,
+                               .unix_ms = hsp_app_unix_ms(),
+                               .job = hsp_app_job_name(a, f->job),
+                               .plan = plan != NULL ? plan->summary : NULL,
+                               .fact = f};
+    if (f->trace != NULL && j != NULL) {
+        struct hsp_epoch_line l;
+        hsp_epoch_line_make(f, e.unix_ms, e.plan, &l);
+        hsp_app_epoch_add(j, &l);
+    }
+    to_log(a, f, e.job);
+    struct hsp_buf line;
+    hsp_buf_init(&line, LINE_MAX_BYTES);
+    if (hsp_feed_event_line(&e, &line, &err) != HSP_OK) {
+        hsp_log(a->log, HSP_LOG_ERROR, "feed", "%s", err.msg);
+    } else {
+        add_row(a, false, e.seq, e.job, &line);
+    }
+    hsp_buf_fini(&line);
+}
+
+void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
+{
+    struct hsp_err err = {0};
+    struct hsp_app_job *j = hsp_app_job(a, job);
+    if (j == NULL || m->u.step.final) { /* the last record trains nothing */
+        return;
+    }
+    j->have_step = true;
+    j->step = m->u.step;
+    j->step.compute_s = NULL;
+    j->step.n_compute = 0;
+    struct hsp_buf line;
+    hsp_buf_init(&line, LINE_MAX_BYTES);
+    if (hsp_feed_metric_line(m, &line, &err) != HSP_OK) {
+        hsp_log(a->log, HSP_LOG_ERROR, "feed", "%s", err.msg);
+    } else {
+        add_row(a, true, m->u.step.step, j->rec->spec->name, &line);
+    }
+    hsp_buf_fini(&line);
+}
+
+/* ---- to the disk ---- */
+
+struct flush {
+    struct hsp_work work;
+    struct hsp_feed_row *rows; /* owned */
+    size_t n;
+    struct hsp_store *store;
+    enum hsp_status status;
+    struct hsp_err err;
+};
+
+static void run_flush(struct hsp_work *w)
+{
+    struct flush *f = (struct flush *)w;
+    struct hsp_store_event *events = calloc(f->n, sizeof *events);
+    struct hsp_store_metric *metrics = calloc(f->n, sizeof *metrics);
+    size_t n_events = 0, n_metrics = 0;
+    if (events == NULL || metrics == NULL) {
+        f->status = hsp_err_set(&f->err, HSP_ENOMEM, 0, "out of memory");
+    }
+    for (struct hsp_feed_row *r = f->rows; f->status == HSP_OK && r != NULL; r = r->next) {
+        if (r->metric) {
+            metrics[n_metrics++] = (struct hsp_store_metric){r->job, r->number, r->line};
+        } else {
+            events[n_events++] = (struct hsp_store_event){r->number, r->job, r->line};
+        }
+    }
+    if (f->status == HSP_OK) {
+        f->status = hsp_store_feed_add(f->store, events, n_events, metrics, n_metrics, &f->err);
+    }
+    free(events);
+    free(metrics);
+}
+
+static void free_rows(struct hsp_feed_row *r)
+{
+    while (r != NULL) {
+        struct hsp_feed_row *next = r->next;
+        free(r);
+        r = next;
+    }
+}
+
+static void done_flush(struct hsp_work *w)
+{
+    struct flush *f = (struct flush *)w;
+    struct hsp_app *a = w->app;
+    if (f->status != HSP_OK) {
+        hsp_log(a->log, HSP_LOG_ERROR, "feed", "%zu lines are lost: %s", f->n, f->err.msg);
+    }
+    for (const struct hsp_feed_row *r = f->rows; r != NULL; r = r->next) {
+        if (!r->metric) {
+            a->flushed = r->number;
+        }
+    }
+    free_rows(f->rows);
+    free(f);
+    a->flushing = false;
+    hsp_app_flush(a);
+    if (!a->closing) {
+        hsp_app_follow_wake(a);
+    }
+}
+
+void hsp_app_flush(struct hsp_app *a)
+{
+    if (a->flushing || a->feed_head == NULL) {
+        return;
+    }
+    struct flush *f = calloc(1, sizeof *f);
+    if (f == NULL) {
+        return; /* the lines stay; the next one tries again */
+    }
+    f->work.run = run_flush;
+    f->work.done = done_flush;
+    f->store = a->store;
+    f->rows = a->feed_head;
+    struct hsp_feed_row *last = f->rows;
+    for (f->n = 1; last->next != NULL && f->n < GROUP_MAX; f->n++) {
+        last = last->next;
+    }
+    a->feed_head = last->next;
+    a->feed_tail = a->feed_head != NULL ? a->feed_tail : NULL;
+    last->next = NULL;
+    a->flushing = true;
+    if (!hsp_app_queue(a, &f->work)) {
+        hsp_log(a->log, HSP_LOG_ERROR, "feed", "%zu lines are lost: no thread", f->n);
+        a->flushing = false;
+        free_rows(f->rows);
+        free(f);
+    }
+}
+
+void hsp_app_feed_free(struct hsp_app *a)
+{
+    free_rows(a->feed_head);
+    a->feed_head = a->feed_tail = NULL;
+}

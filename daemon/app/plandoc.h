@@ -1,0 +1,12 @@
+/* A predicted plan as JSON: the same keys as `hspmdctl plan -o json` (kind plan-prediction).
+ *
+ * Purity: pure. */
+#ifndef HSP_PLANDOC_H
+#define HSP_PLANDOC_H
+#include "daemon/app/jobrec.h"
+
+/* One line of JSON; NULL without memory; cJSON_free. @source: "planner" or the annotation's name. */
+char *hsp_plan_doc(const struct hsp_job_rec *job, const struct hsp_cluster_desc *cluster,
+                   const struct hsp_planned *p, const char *source);
+
+#endif

@@ -1,0 +1,418 @@
+/* See planwork.h. */
+#include "daemon/app/planwork.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/planner/clusterfile.h"
+
+/* A change costs a switch: it must win at least this much. */
+#define WORTH 0.97
+/* Of a device that ran out of memory, this part at least is taken off. */
+#define MEMORY_STEP 16
+/* So many facts without a remedy of their own against one device, and it is left out. */
+#define PATIENCE 2
+
+static enum hsp_status no_memory(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for planning");
+}
+
+/* ---- the snapshot ---- */
+
+struct link_sum {
+    struct hsp_link_cost same, cross;
+};
+
+static void add_link(struct hsp_link_cost *l, double latency, double per_byte)
+{
+    l->latency_us = fmax(l->latency_us, latency);
+    l->us_per_byte = fmax(l->us_per_byte, per_byte);
+}
+
+/* Never measured: as a described cluster without links (clusterfile.c). */
+static void default_link(struct hsp_link_cost *l, double latency, double gbit)
+{
+    if (!(l->latency_us > 0)) {
+        l->latency_us = latency;
+    }
+    if (!(l->us_per_byte > 0)) {
+        l->us_per_byte = 8e-3 / gbit;
+    }
+}
+
+static void describe_device(const struct hsp_cluster *c, hsp_device_id id, double speed,
+                            struct hsp_device_desc *d)
+{
+    const struct hsp_node *n = &c->nodes[HSP_DEVICE_NODE(id)];
+    const struct hsp_m_device *p = &n->dev[HSP_DEVICE_INDEX(id)].profile;
+    char name[sizeof d->name];
+    (void)snprintf(name, sizeof name, "%s/%u", n->name, HSP_DEVICE_INDEX(id));
+    *d = hsp_device_default(name, HSP_DEVICE_NODE(id), p->speed > 0 ? p->speed : 1);
+    d->mem_bytes = p->mem_bytes < INT64_MAX ? (int64_t)p->mem_bytes : INT64_MAX;
+    const double measured[4] = {p->gemm_fp32_flops, p->gemm_fp64_flops, p->mem_bytes_per_s,
+                                p->op_us};
+    double *const to[4] = {&d->gemm_flops[0], &d->gemm_flops[1], &d->mem_bytes_per_s, &d->op_us};
+    for (int i = 0; i < 4; i++) {
+        if (measured[i] > 0) {
+            *to[i] = measured[i];
+        }
+    }
+    double s = speed > 0 ? speed : 1;
+    d->gemm_flops[0] *= s;
+    d->gemm_flops[1] *= s;
+    d->mem_bytes_per_s *= s;
+    d->op_us /= s;
+}
+
+struct named {
+    struct hsp_device_desc desc;
+    hsp_device_id id;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct named *x = a, *y = b;
+    return strverscmp(x->desc.name, y->desc.name);
+}
+
+enum hsp_status hsp_cluster_describe(const struct hsp_cluster *c, const hsp_device_id *devices,
+                                     const double *speed, uint32_t n, struct hsp_arena *arena,
+                                     struct hsp_cluster_desc *ret, hsp_device_id **ret_device,
+                                     struct hsp_err *err)
+{
+    struct named *list = hsp_arena_array(arena, n, sizeof *list);
+    struct hsp_device_desc *dev = hsp_arena_array(arena, n, sizeof *dev);
+    hsp_device_id *id = hsp_arena_array(arena, n, sizeof *id);
+    struct link_sum l = {0};
+    if (list == NULL || dev == NULL || id == NULL) {
+        return no_memory(err);
+    }
+    if (n > HSP_MAX_DEVICES) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "%u devices, at most %d can be planned", n,
+                           HSP_MAX_DEVICES);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hsp_node *node = &c->nodes[HSP_DEVICE_NODE(devices[i])];
+        list[i].id = devices[i];
+        describe_device(c, devices[i], speed != NULL ? speed[i] : 1, &list[i].desc);
+        add_link(&l.same, node->same_latency_us, node->same_us_per_byte);
+        add_link(&l.cross, node->cross_latency_us, node->cross_us_per_byte);
+    }
+    default_link(&l.same, 20, 40);
+    default_link(&l.cross, 60, 10);
+    qsort(list, n, sizeof *list, by_name);
+    for (uint32_t i = 0; i < n; i++) {
+        dev[i] = list[i].desc;
+        id[i] = list[i].id;
+    }
+    *ret = (struct hsp_cluster_desc){.n = n, .dev = dev, .same_node = l.same, .cross = l.cross};
+    *ret_device = id;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_plan_question_new(const struct hsp_cluster *c, struct hsp_job_rec *rec,
+                                      const struct hsp_plan_request *r, size_t mem_cap,
+                                      struct hsp_plan_question **ret, struct hsp_err *err)
+{
+    struct hsp_plan_question *q = calloc(1, sizeof *q);
+    if (q == NULL || (q->arena = hsp_arena_new(mem_cap)) == NULL) {
+        free(q);
+        return no_memory(err);
+    }
+    atomic_init(&q->cancel, false);
+    q->job = r->job;
+    q->ticket = r->ticket;
+    q->urgent = r->urgent;
+    q->current_usable = r->current_usable;
+    q->rec = rec != NULL ? hsp_job_rec_ref(rec) : NULL;
+    q->copies = rec != NULL ? rec->spec->copies : 1;
+    q->mem_cap = mem_cap;
+    q->excluded = hsp_arena_array(q->arena, r->n_devices, sizeof *q->excluded);
+    enum hsp_status st = q->excluded == NULL
+                             ? no_memory(err)
+                             : hsp_cluster_describe(c, r->devices, r->speed, r->n_devices,
+                                                    q->arena, &q->cluster, &q->device, err);
+    if (st != HSP_OK) {
+        (void)hsp_plan_question_free(q);
+        return st;
+    }
+    hsp_plan_facts(q, r->facts, r->n_facts);
+    *ret = q;
+    return HSP_OK;
+}
+
+struct hsp_plan_question *hsp_plan_question_free(struct hsp_plan_question *q)
+{
+    if (q != NULL) {
+        (void)hsp_plan_rec_unref(q->current);
+        (void)hsp_job_rec_unref(q->rec);
+        (void)hsp_arena_free(q->arena);
+        free(q);
+    }
+    return NULL;
+}
+
+/* ---- facts ---- */
+
+static uint32_t find_device(const struct hsp_plan_question *q, hsp_device_id d)
+{
+    uint32_t i = 0;
+    while (i < q->cluster.n && q->device[i] != d) {
+        i++;
+    }
+    return i;
+}
+
+static void less_memory(struct hsp_plan_question *q, uint32_t i, uint64_t missing)
+{
+    int64_t *mem = &q->cluster.dev[i].mem_bytes;
+    int64_t off = *mem / MEMORY_STEP;
+    if (missing < (uint64_t)INT64_MAX && (int64_t)missing > off) {
+        off = (int64_t)missing;
+    }
+    *mem = off < *mem ? *mem - off : 0;
+}
+
+/* Devices that cannot talk to each other: the one named most often goes, then look again; of equals
+ * the slower one. */
+static void break_pairs(struct hsp_plan_question *q, const struct hsp_plan_fact *facts, uint32_t n)
+{
+    for (;;) {
+        uint32_t worst = q->cluster.n, most = 0;
+        for (uint32_t i = 0; i < q->cluster.n; i++) {
+            uint32_t named = 0;
+            for (uint32_t k = 0; k < n && !q->excluded[i]; k++) {
+                uint32_t a = find_device(q, facts[k].device), b = find_device(q, facts[k].peer);
+                bool open = facts[k].kind == HSP_FACT_CANNOT_CONNECT && a < q->cluster.n &&
+                            b < q->cluster.n && a != b && !q->excluded[a] && !q->excluded[b];
+                named += open && (a == i || b == i);
+            }
+            double flops = q->cluster.dev[i].gemm_flops[0];
+            if (named > most || (named == most && named > 0 &&
+                                 flops < q->cluster.dev[worst].gemm_flops[0])) {
+                worst = i;
+                most = named;
+            }
+        }
+        if (most == 0) {
+            return;
+        }
+        q->excluded[worst] = true;
+    }
+}
+
+static void exclude_node(struct hsp_plan_question *q, uint32_t node)
+{
+    for (uint32_t i = 0; i < q->cluster.n; i++) {
+        q->excluded[i] = q->excluded[i] || HSP_DEVICE_NODE(q->device[i]) == node;
+    }
+}
+
+void hsp_plan_facts(struct hsp_plan_question *q, const struct hsp_plan_fact *facts, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = find_device(q, facts[k].device), same = 0;
+        if (i == q->cluster.n) {
+            continue;
+        }
+        switch (facts[k].kind) {
+        case HSP_FACT_OUT_OF_MEMORY: less_memory(q, i, facts[k].amount); break;
+        case HSP_FACT_NO_DATA:
+        case HSP_FACT_DATA_DIFFERS: exclude_node(q, HSP_DEVICE_NODE(facts[k].device)); break;
+        case HSP_FACT_CANNOT_CONNECT: break; /* below, all pairs together */
+        default:
+            for (uint32_t m = 0; m <= k; m++) {
+                same += facts[m].kind == facts[k].kind && facts[m].device == facts[k].device;
+            }
+            q->excluded[i] = q->excluded[i] || same >= PATIENCE;
+            break;
+        }
+    }
+    break_pairs(q, facts, n);
+}
+
+/* ---- choice ---- */
+
+struct choice {
+    struct hsp_planned planned;
+    const char *source;
+};
+
+static uint32_t n_usable(const struct hsp_plan_question *q)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < q->cluster.n; i++) {
+        n += !q->excluded[i];
+    }
+    return n;
+}
+
+/* HSP_ENOENT: none fits, the planner's turn. */
+static enum hsp_status choose_annotation(struct hsp_plan_question *q,
+                                         const struct hsp_plan_options *o, struct choice *ret,
+                                         struct hsp_err *err)
+{
+    const struct hsp_job_rec *j = q->rec;
+    const struct hsp_train_spec *train = &j->spec->train;
+    uint32_t first = 0;
+    while (first < j->n_plans) {
+        struct hsp_plan *plan;
+        uint32_t at;
+        enum hsp_status st = hsp_annotations_pick(j->n_plans - first, &j->plans[first], j->graph,
+                                                  train->data.global_batch, n_usable(q), q->arena,
+                                                  &plan, &at, err);
+        if (st == HSP_OK) {
+            st = hsp_plan_adopt(j->graph, train, &q->cluster, o, plan, q->arena, &ret->planned,
+                                err);
+            ret->source = j->plans[first + at].name;
+        }
+        if (st != HSP_EINFEASIBLE) {
+            return st;
+        }
+        first += at + 1; /* does not fit into memory: the next one may */
+    }
+    return HSP_ENOENT;
+}
+
+static enum hsp_status choose(struct hsp_plan_question *q, struct choice *ret, struct hsp_err *err)
+{
+    struct hsp_plan_options o = {.excluded = q->excluded,
+                                 .max_devices = q->max_devices,
+                                 .copies = q->copies,
+                                 .cancel = &q->cancel};
+    enum hsp_status st = choose_annotation(q, &o, ret, err);
+    if (st == HSP_ENOENT) {
+        ret->source = "planner";
+        st = hsp_plan_make(q->rec->graph, &q->rec->spec->train, &q->cluster, &o, q->arena,
+                           &ret->planned, err);
+    }
+    return st;
+}
+
+static bool same_structure(const struct hsp_plan *a, const struct hsp_plan *b)
+{
+    struct hsp_buf x, y;
+    hsp_buf_init(&x, 64u << 20);
+    hsp_buf_init(&y, 64u << 20);
+    bool same = hsp_plan_structure(a, &x, NULL) == HSP_OK &&
+                hsp_plan_structure(b, &y, NULL) == HSP_OK && x.len == y.len &&
+                memcmp(x.data, y.data, x.len) == 0;
+    hsp_buf_fini(&x);
+    hsp_buf_fini(&y);
+    return same;
+}
+
+/* Predicted step of the running plan with what is known now, in microseconds; 0: it cannot go on as
+ * it is. */
+static double price_current(struct hsp_plan_question *q, struct hsp_plan **ret_plan)
+{
+    const struct hsp_plan_rec *cur = q->current;
+    const struct hsp_train_spec *train = &q->rec->spec->train;
+    struct hsp_device_desc *dev = hsp_arena_array(q->arena, cur->n_ranks, sizeof *dev);
+    struct hsp_cluster_desc c = q->cluster;
+    struct hsp_plan_options o = {.copies = q->copies, .cancel = &q->cancel};
+    struct hsp_planned p;
+    for (uint32_t r = 0; dev != NULL && r < cur->n_ranks; r++) {
+        uint32_t i = find_device(q, cur->device[r]);
+        if (i == q->cluster.n || q->excluded[i]) {
+            return 0;
+        }
+        dev[r] = q->cluster.dev[i];
+    }
+    c.n = cur->n_ranks;
+    c.dev = dev;
+    if (dev == NULL ||
+        hsp_plan_parse(cur->text, strlen(cur->text), "plan", train->data.global_batch, q->arena,
+                       ret_plan, NULL) != HSP_OK ||
+        hsp_plan_adopt(q->rec->graph, train, &c, &o, *ret_plan, q->arena, &p, NULL) != HSP_OK) {
+        return 0;
+    }
+    return p.cost.step_us;
+}
+
+static bool same_devices(const struct hsp_plan_question *q, const struct choice *c)
+{
+    bool same = q->current->n_ranks == c->planned.plan->n_ranks;
+    for (uint32_t r = 0; same && r < q->current->n_ranks; r++) {
+        same = q->current->device[r] == q->device[c->planned.device[r]];
+    }
+    return same;
+}
+
+static bool keeps(struct hsp_plan_question *q, const struct choice *c, struct hsp_plan_answer *ret)
+{
+    struct hsp_plan *cur = NULL;
+    double now_us =
+        q->current != NULL && q->current_usable ? price_current(q, &cur) : 0;
+    double new_us = c->planned.cost.step_us;
+    if (!(now_us > 0)) {
+        return false;
+    }
+    bool same = same_devices(q, c) && same_structure(cur, c->planned.plan);
+    bool by_hand = strcmp(c->source, "planner") != 0;
+    if (same) {
+        (void)snprintf(ret->reason, sizeof ret->reason, "the same plan again");
+    } else if (!by_hand && new_us > WORTH * now_us) {
+        (void)snprintf(ret->reason, sizeof ret->reason,
+                       "the best other plan takes %.4g ms a step, the present one %.4g ms",
+                       new_us * 1e-3, now_us * 1e-3);
+    }
+    return same || (!by_hand && new_us > WORTH * now_us);
+}
+
+static enum hsp_status make_record(struct hsp_plan_question *q, const struct choice *c,
+                                   struct hsp_plan_rec **ret, struct hsp_err *err)
+{
+    uint32_t n = c->planned.plan->n_ranks;
+    hsp_device_id *device = hsp_arena_array(q->arena, n, sizeof *device);
+    double *compute = hsp_arena_array(q->arena, n, sizeof *compute);
+    const char **names = hsp_arena_array(q->arena, n, sizeof *names);
+    struct hsp_plan_rec *p = NULL;
+    if (device == NULL || compute == NULL || names == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        const struct hsp_rank_cost *k = &c->planned.cost.rank[r];
+        device[r] = q->device[c->planned.device[r]];
+        names[r] = q->cluster.dev[c->planned.device[r]].name;
+        compute[r] = (k->compute_us + k->update_us) * 1e-6;
+    }
+    enum hsp_status st = hsp_plan_rec_make(q->rec, c->planned.plan, device, compute, names,
+                                           c->source, &p, err);
+    const struct hsp_epoch_plan *built;
+    if (st == HSP_OK && atomic_load(&q->cancel)) {
+        st = hsp_err_set(err, HSP_ECANCELED, 0, "canceled");
+    }
+    if (st == HSP_OK) {
+        st = hsp_plan_rec_build(p, q->mem_cap, &built, err);
+    }
+    if (st != HSP_OK) {
+        (void)hsp_plan_rec_unref(p);
+        return st;
+    }
+    *ret = p;
+    return HSP_OK;
+}
+
+void hsp_plan_work(struct hsp_plan_question *q, bool compile, struct hsp_plan_answer *ret)
+{
+    struct hsp_err err = {0};
+    struct choice c = {0};
+    *ret = (struct hsp_plan_answer){0};
+    ret->status = choose(q, &c, &err);
+    if (ret->status == HSP_OK) {
+        ret->planned = c.planned;
+        ret->keep = compile && keeps(q, &c, ret);
+    }
+    if (ret->status == HSP_OK && compile && !ret->keep) {
+        ret->status = make_record(q, &c, &ret->plan, &err);
+    }
+    if (ret->status != HSP_OK) {
+        (void)snprintf(ret->reason, sizeof ret->reason, "%s", err.msg);
+    } else if (!ret->keep) {
+        (void)snprintf(ret->reason, sizeof ret->reason, "%s", c.source);
+    }
+}

@@ -1,0 +1,155 @@
+/* The status document (apiVersion hspmd/v1) and the line for the service manager. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/app/app.h"
+
+static void put(cJSON *o, const char *key, double v)
+{
+    (void)cJSON_AddNumberToObject(o, key, v); /* without memory the document is NULL in the end */
+}
+
+static void put_text(cJSON *o, const char *key, const char *v)
+{
+    (void)cJSON_AddStringToObject(o, key, v);
+}
+
+static cJSON *device_names(const struct hsp_cluster *c, const struct hsp_epoch *e)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (uint32_t r = 0; e->epoch != 0 && r < e->n_ranks; r++) {
+        char name[HSP_NAME_MAX + 16];
+        hsp_device_id d = e->peers[r].device;
+        (void)snprintf(name, sizeof name, "%s/%u", c->nodes[HSP_DEVICE_NODE(d)].name,
+                       HSP_DEVICE_INDEX(d));
+        (void)cJSON_AddItemToArray(list, cJSON_CreateString(name));
+    }
+    return list;
+}
+
+static void put_plan(struct hsp_app *a, cJSON *o, uint32_t job, uint64_t no)
+{
+    struct hsp_app_job *j = hsp_app_job(a, job);
+    const struct hsp_plan_rec *p = j != NULL ? hsp_app_plan(j, no) : NULL;
+    cJSON *x = p != NULL ? cJSON_AddObjectToObject(o, "plan") : NULL;
+    if (x != NULL) {
+        put_text(x, "summary", p->summary);
+        put_text(x, "source", p->source);
+        put_text(x, "why", p->why);
+        put(x, "ranks", p->n_ranks);
+        put(x, "step_seconds", p->step_s);
+    }
+}
+
+static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
+{
+    const struct hsp_app_job *j = hsp_app_job(a, core->id);
+    const struct hsp_epoch *e = core->cur.epoch != 0 ? &core->cur : &core->att;
+    cJSON *o = cJSON_CreateObject();
+    put(o, "id", core->id);
+    put_text(o, "name", core->name);
+    put_text(o, "state", hsp_job_state_name(core->state));
+    put_text(o, "reason", core->reason);
+    put(o, "priority", core->priority);
+    put(o, "min", core->min);
+    put(o, "max", core->max);
+    put(o, "copies", core->copies);
+    put(o, "step", (double)core->stable);
+    put(o, "steps", (double)core->steps);
+    put(o, "epoch", (double)core->cur.epoch);
+    if (core->att.epoch != 0) {
+        put(o, "next_epoch", (double)core->att.epoch);
+    }
+    if (j != NULL && j->have_step) {
+        put(o, "loss", j->step.loss);
+        put(o, "step_seconds", j->step.seconds);
+    }
+    if (core->has_ckpt) {
+        put(o, "checkpoint_step", (double)core->ckpt_step);
+    }
+    (void)cJSON_AddItemToObject(o, "devices", device_names(a->cluster, e));
+    put_plan(a, o, core->id, e->plan);
+    cJSON *epochs = cJSON_AddArrayToObject(o, "epochs");
+    for (size_t i = 0; j != NULL && i < j->n_epochs; i++) {
+        (void)cJSON_AddItemToArray(epochs, hsp_epoch_line_json(&j->epochs[i]));
+    }
+    return o;
+}
+
+static cJSON *node_doc(struct hsp_app *a, const struct hsp_node *n)
+{
+    cJSON *o = cJSON_CreateObject();
+    put_text(o, "name", n->name);
+    put_text(o, "state", n->draining ? "draining" : n->leaving ? "leaving"
+                                                               : hsp_node_state_name(n->state));
+    put_text(o, "reason", n->reason);
+    put_text(o, "address", n->address);
+    put(o, "incarnation", (double)n->incarnation);
+    cJSON *devices = cJSON_AddArrayToObject(o, "devices");
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        const struct hsp_node_device *v = &n->dev[d];
+        if (!v->present) {
+            continue;
+        }
+        cJSON *x = cJSON_CreateObject();
+        put(x, "index", d);
+        put_text(x, "kind", v->kind);
+        put_text(x, "address", v->address);
+        (void)cJSON_AddBoolToObject(x, "up", v->up);
+        put(x, "speed", v->profile.speed);
+        put(x, "observed_speed", v->speed);
+        put(x, "memory_bytes", (double)v->profile.mem_bytes);
+        put(x, "gemm_flops_per_second", v->profile.gemm_fp32_flops);
+        put_text(x, "job", hsp_app_job_name(a, v->job));
+        (void)cJSON_AddItemToArray(devices, x);
+    }
+    return o;
+}
+
+char *hsp_app_status(struct hsp_app *a, const char *name)
+{
+    const struct hsp_cluster *c = a->cluster;
+    const struct hsp_job *only = name[0] != '\0' ? hsp_cluster_job_by_name(c, name) : NULL;
+    char now[HSP_TIME_TEXT];
+    hsp_time_format(hsp_app_unix_ms(), now);
+    cJSON *o = cJSON_CreateObject();
+    put_text(o, "apiVersion", "hspmd/v1");
+    put_text(o, "kind", "status");
+    put_text(o, "ts", now);
+    put(o, "term", (double)c->term);
+    cJSON *jobs = cJSON_AddArrayToObject(o, "jobs");
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        if (name[0] == '\0' || c->jobs[i] == only) {
+            (void)cJSON_AddItemToArray(jobs, job_doc(a, c->jobs[i]));
+        }
+    }
+    cJSON *nodes = cJSON_AddArrayToObject(o, "nodes");
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        if (only == NULL && (name[0] == '\0' || strcmp(c->nodes[i].name, name) == 0)) {
+            (void)cJSON_AddItemToArray(nodes, node_doc(a, &c->nodes[i]));
+        }
+    }
+    char *text = cJSON_PrintUnformatted(o);
+    cJSON_Delete(o);
+    return text;
+}
+
+void hsp_app_status_line(struct hsp_app *a, char *ret, size_t size)
+{
+    const struct hsp_cluster *c = a->cluster;
+    const struct hsp_job *runs = NULL;
+    uint32_t live = 0, open = 0;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        live += c->nodes[i].state == HSP_NODE_LIVE || c->nodes[i].state == HSP_NODE_SUSPECT;
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        open += !hsp_job_terminal(c->jobs[i]->state);
+        runs = c->jobs[i]->cur.epoch != 0 ? c->jobs[i] : runs;
+    }
+    int n = snprintf(ret, size, "%" PRIu32 " nodes, %" PRIu32 " jobs", live, open);
+    if (runs != NULL && n > 0 && (size_t)n < size) {
+        (void)snprintf(ret + n, size - (size_t)n, "; %s is %s, epoch %" PRIu64 ", step %" PRIu64,
+                       runs->name, hsp_job_state_name(runs->state), runs->cur.epoch, runs->stable);
+    }
+}
