@@ -30,7 +30,7 @@ int64_t hsp_app_unix_ms(void)
 
 static void on_run(uv_work_t *req)
 {
-    struct hsp_work *w = req->data;
+    struct hsp_task *w = req->data;
     w->run(w);
 }
 
@@ -38,7 +38,7 @@ static void try_end(struct hsp_app *a);
 
 static void on_done(uv_work_t *req, int status)
 {
-    struct hsp_work *w = req->data;
+    struct hsp_task *w = req->data;
     struct hsp_app *a = w->app;
     (void)status; /* works are never cancelled */
     w->done(w);
@@ -46,7 +46,7 @@ static void on_done(uv_work_t *req, int status)
     try_end(a);
 }
 
-bool hsp_app_queue(struct hsp_app *a, struct hsp_work *w)
+bool hsp_app_queue(struct hsp_app *a, struct hsp_task *w)
 {
     w->app = a;
     w->req.data = w;
@@ -234,8 +234,8 @@ static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *ke
     struct hsp_net_config nc;
     hsp_net_defaults(&nc);
     /* Administrators and callers that are refused need places beside the agents. */
-    nc.max_conns = a->cfg->max_nodes + 128 < HSP_NET_MAX_CONNS ? a->cfg->max_nodes + 128
-                                                               : HSP_NET_MAX_CONNS;
+    nc.max_conns =
+        a->cfg->max_nodes + 128 < HSP_NET_MAX_CONNS ? a->cfg->max_nodes + 128 : HSP_NET_MAX_CONNS;
     nc.keys = *keys;
     return hsp_net_new(a->loop, &nc, &hsp_app_net_calls, a, &a->net, err);
 }

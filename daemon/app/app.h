@@ -5,8 +5,8 @@
  *            planning.c plans; feedlog.c writes events and metrics; request.c, query.c and follow.c
  *            answer hspmdctl; statusdoc.c makes the status document.
  * Purity:    shell (libuv, SQLite, clock).
- * Threads:   everything on the loop thread but the `run` of a work, which touches only its own data.
- * Ownership: the app owns all it lists. Works own themselves: `done` frees.
+ * Threads:   everything on the loop thread but the `run` of a work, which touches only its own
+ * data. Ownership: the app owns all it lists. Works own themselves: `done` frees.
  */
 #ifndef HSP_APP_H
 #define HSP_APP_H
@@ -21,19 +21,19 @@
 #include "proto/host/log.h"
 #include "proto/net/net.h"
 
-#define HSP_APP_EPOCHS  64   /* newest lines of a job's epochs table that status shows */
-#define HSP_APP_PLANS   4    /* planning runs at a time; the pool has threads left for the store */
+#define HSP_APP_EPOCHS  64 /* newest lines of a job's epochs table that status shows */
+#define HSP_APP_PLANS   4  /* planning runs at a time; the pool has threads left for the store */
 #define HSP_APP_CLIENTS HSP_NET_MAX_CONNS
 #define HSP_APP_LINES   4096 /* lines of events or metrics in one reply */
 
 struct hsp_app;
 
 /* Something done on a pool thread: run there, then done on the loop. */
-struct hsp_work {
+struct hsp_task {
     uv_work_t req;
     struct hsp_app *app;
-    void (*run)(struct hsp_work *w);
-    void (*done)(struct hsp_work *w); /* owns and frees the work */
+    void (*run)(struct hsp_task *w);
+    void (*done)(struct hsp_task *w); /* owns and frees the work */
 };
 
 struct hsp_app_plan {
@@ -56,10 +56,10 @@ struct hsp_app_job {
     struct hsp_m_step step; /* the newest; arrays not valid */
 };
 
-enum hsp_client_kind { HSP_CLIENT_NEW, HSP_CLIENT_AGENT, HSP_CLIENT_ADMIN };
-struct hsp_client {
+enum hsp_caller_kind { HSP_CALLER_NEW, HSP_CALLER_AGENT, HSP_CALLER_ADMIN };
+struct hsp_caller {
     uint32_t conn; /* 0: free */
-    enum hsp_client_kind kind;
+    enum hsp_caller_kind kind;
     bool may_join, may_command;
     char name[96];
 };
@@ -115,7 +115,7 @@ struct hsp_app {
     uint64_t next_request;
     struct hsp_pending *pending;
     struct hsp_waiter *waiters;
-    struct hsp_client clients[HSP_APP_CLIENTS];
+    struct hsp_caller clients[HSP_APP_CLIENTS];
 };
 
 /* ---- app.c ---- */
@@ -138,7 +138,7 @@ hsp_msec hsp_app_now(void); /* monotonic */
 int64_t hsp_app_unix_ms(void);
 void hsp_app_arm_tick(struct hsp_app *a);
 /* False: no memory, nothing was queued. */
-bool hsp_app_queue(struct hsp_app *a, struct hsp_work *w);
+bool hsp_app_queue(struct hsp_app *a, struct hsp_task *w);
 void hsp_app_dump(struct hsp_app *a); /* to the log */
 
 /* ---- jobtable.c ---- */
@@ -148,13 +148,14 @@ struct hsp_app_job *hsp_app_job_add(struct hsp_app *a, uint32_t id, struct hsp_j
 void hsp_app_job_remove(struct hsp_app *a, uint32_t id);
 /* NULL: not kept. Borrowed. */
 struct hsp_plan_rec *hsp_app_plan(struct hsp_app_job *j, uint64_t no);
-bool hsp_app_plan_add(struct hsp_app_job *j, uint64_t no, struct hsp_plan_rec *rec); /* takes over */
+bool hsp_app_plan_add(struct hsp_app_job *j, uint64_t no,
+                      struct hsp_plan_rec *rec); /* takes over */
 void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);
 void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l);
 const char *hsp_app_job_name(struct hsp_app *a, uint32_t id); /* "" unknown */
 /* Rows of this room among the stored ones. HSP_EPARSE names the row. */
-enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows,
-                                  uint32_t n, struct hsp_err *err);
+enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows, uint32_t n,
+                                  struct hsp_err *err);
 /* What the feed and the metrics tell of jobs that were there before. */
 void hsp_app_jobs_recall(struct hsp_app *a);
 void hsp_app_jobs_free(struct hsp_app *a);
@@ -176,8 +177,8 @@ void hsp_app_flush(struct hsp_app *a); /* starts writing what is pending */
 void hsp_app_feed_free(struct hsp_app *a);
 
 /* ---- client.c ---- */
-extern const struct hsp_net_calls hsp_app_net_calls; /* ctx: struct hsp_app * */
-struct hsp_client *hsp_app_client(struct hsp_app *a, uint32_t conn); /* NULL: gone */
+extern const struct hsp_net_calls hsp_app_net_calls;                 /* ctx: struct hsp_app * */
+struct hsp_caller *hsp_app_client(struct hsp_app *a, uint32_t conn); /* NULL: gone */
 /* Sends; a connection that does not take it is dropped. */
 void hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m);
 /* @blob: text of the answer, may be NULL. */
@@ -186,7 +187,7 @@ void hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_
 
 /* ---- request.c ---- */
 /* A request of hspmdctl. */
-void hsp_app_request(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m);
+void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 /* The core's REPLY; NULL when the number is unknown. Taken off the list: free with _free. */
 struct hsp_pending *hsp_app_pending_take(struct hsp_app *a, uint64_t number);
 const struct hsp_pending *hsp_app_pending_find(const struct hsp_app *a, uint64_t number);
@@ -199,13 +200,13 @@ void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const cha
 
 /* ---- query.c ---- */
 /* SUBMIT, PLAN, PROGRAM, GRAPH, CKPT list: answered after work on a pool thread. */
-void hsp_app_query(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m);
+void hsp_app_query(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 
 /* ---- follow.c ---- */
 /* EVENTS, LOGS, METRICS. */
-void hsp_app_follow(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m);
+void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 void hsp_app_follow_wake(struct hsp_app *a); /* new events are on disk */
-void hsp_app_wait(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m);
+void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 void hsp_app_wait_check(struct hsp_app *a);
 hsp_msec hsp_app_wait_deadline(const struct hsp_app *a);
 void hsp_app_client_gone(struct hsp_app *a, uint32_t conn);

@@ -187,7 +187,8 @@ static bool adopt_job(struct hsp_app *a, struct hsp_batch *b, const struct hsp_a
 static bool copy_peers(struct hsp_app *a, struct hsp_batch *b, struct prepare_group *g)
 {
     const struct hsp_prepare_action *s = g->source;
-    struct hsp_prepare_peer *peers = hsp_arena_memdup(b->arena, s->peers, s->n_peers * sizeof *peers);
+    struct hsp_prepare_peer *peers =
+        hsp_arena_memdup(b->arena, s->peers, s->n_peers * sizeof *peers);
     struct hsp_prepare_source *src =
         hsp_arena_memdup(b->arena, s->sources, s->n_sources * sizeof *src);
     g->names = hsp_arena_array(b->arena, s->n_peers, sizeof *g->names);
@@ -195,9 +196,8 @@ static bool copy_peers(struct hsp_app *a, struct hsp_batch *b, struct prepare_gr
     for (uint32_t i = 0; ok && i < s->n_peers; i++) {
         hsp_device_id d = peers[i].device;
         peers[i].address = hsp_arena_strdup(b->arena, peers[i].address);
-        g->names[i] =
-            hsp_arena_printf(b->arena, "%s/%u", a->cluster->nodes[HSP_DEVICE_NODE(d)].name,
-                             HSP_DEVICE_INDEX(d));
+        g->names[i] = hsp_arena_printf(
+            b->arena, "%s/%u", a->cluster->nodes[HSP_DEVICE_NODE(d)].name, HSP_DEVICE_INDEX(d));
         ok = peers[i].address != NULL && g->names[i] != NULL;
     }
     g->action = (struct hsp_prepare_action){s->n_peers, peers, s->n_sources, src};
@@ -293,7 +293,7 @@ static bool collect(struct hsp_app *a, struct hsp_batch *b, const struct hsp_act
 /* ---- on the pool thread ---- */
 
 struct writing {
-    struct hsp_work work;
+    struct hsp_task work;
     struct hsp_batch *first, *last; /* borrowed from the queue; the loop touches none of them */
     struct hsp_store *store;
     enum hsp_status status;
@@ -364,7 +364,7 @@ static void make_blob(struct deed *d)
     d->msg.blob_len = (uint32_t)d->blob.len;
 }
 
-static void run_writing(struct hsp_work *work)
+static void run_writing(struct hsp_task *work)
 {
     struct writing *w = (struct writing *)work;
     w->status = write_rows(w);
@@ -393,14 +393,14 @@ static void run_writing(struct hsp_work *work)
 static void refuse_prepare(struct hsp_app *a, const struct deed *d)
 {
     const struct hsp_m_prepare *p = &d->msg.u.prepare;
-    struct hsp_msg m = {.type = HSP_MSG_PREPARE_FAILED,
-                        .epoch = d->msg.epoch,
-                        .u.failed = {.job = p->job,
-                                     .device = p->device,
-                                     .fact = d->status == HSP_ENOENT ? HSP_FACT_NO_STATE
-                                                                     : HSP_FACT_BAD_PROGRAM,
-                                     .peer = p->rank,
-                                     .reason = d->err.msg}};
+    struct hsp_msg m = {
+        .type = HSP_MSG_PREPARE_FAILED,
+        .epoch = d->msg.epoch,
+        .u.failed = {.job = p->job,
+                     .device = p->device,
+                     .fact = d->status == HSP_ENOENT ? HSP_FACT_NO_STATE : HSP_FACT_BAD_PROGRAM,
+                     .peer = p->rank,
+                     .reason = d->err.msg}};
     struct hsp_event ev = {.type = HSP_EV_MSG, .conn = d->act.conn, .u.msg = &m};
     hsp_log(a->log, HSP_LOG_ERROR, "app", "job %s epoch %" PRIu64 ": package of rank %u: %s",
             p->job_name, d->msg.epoch, p->rank, d->err.msg);
@@ -451,7 +451,7 @@ static void perform_ready(struct hsp_app *a)
     write_on(a);
 }
 
-static void done_writing(struct hsp_work *work)
+static void done_writing(struct hsp_task *work)
 {
     struct writing *w = (struct writing *)work;
     struct hsp_app *a = work->app;

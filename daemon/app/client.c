@@ -8,9 +8,9 @@
 
 #define DECODE_CAP ((size_t)160 << 20) /* a submit with 64 files of 1 MiB, and their copies */
 
-struct hsp_client *hsp_app_client(struct hsp_app *a, uint32_t conn)
+struct hsp_caller *hsp_app_client(struct hsp_app *a, uint32_t conn)
 {
-    struct hsp_client *c = &a->clients[conn % HSP_APP_CLIENTS];
+    struct hsp_caller *c = &a->clients[conn % HSP_APP_CLIENTS];
     return conn != 0 && c->conn == conn ? c : NULL;
 }
 
@@ -41,13 +41,12 @@ void hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_
 {
     char text[HSP_TEXT_MAX + 1];
     (void)snprintf(text, sizeof text, "%s", message != NULL ? message : "");
-    struct hsp_msg m = {.type = HSP_MSG_REPLY,
-                        .request = request,
-                        .blob = (const uint8_t *)blob,
-                        .blob_len = blob != NULL ? (uint32_t)len : 0,
-                        .u.reply = {.status = st < 0 ? (uint32_t)-st : 0,
-                                    .message = text,
-                                    .more = more}};
+    struct hsp_msg m = {
+        .type = HSP_MSG_REPLY,
+        .request = request,
+        .blob = (const uint8_t *)blob,
+        .blob_len = blob != NULL ? (uint32_t)len : 0,
+        .u.reply = {.status = st < 0 ? (uint32_t)-st : 0, .message = text, .more = more}};
     if (len > HSP_MSG_BLOB_MAX) {
         m.blob = NULL;
         m.blob_len = 0;
@@ -60,10 +59,10 @@ void hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_
 static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
 {
     struct hsp_app *a = ctx;
-    struct hsp_client *c = &a->clients[conn % HSP_APP_CLIENTS];
+    struct hsp_caller *c = &a->clients[conn % HSP_APP_CLIENTS];
     bool trusted = peer->role == HSP_ROLE_OPEN ||
                    (peer->role == HSP_ROLE_LOCAL && (peer->uid == 0 || peer->uid == getuid()));
-    *c = (struct hsp_client){.conn = conn,
+    *c = (struct hsp_caller){.conn = conn,
                              .may_join = trusted || peer->role == HSP_ROLE_WORKER,
                              .may_command = trusted || peer->role == HSP_ROLE_ADMIN};
     (void)snprintf(c->name, sizeof c->name, "%s", peer->name);
@@ -71,7 +70,7 @@ static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
             hsp_role_name(peer->role));
 }
 
-static void denied(struct hsp_app *a, struct hsp_client *c, const struct hsp_msg *m)
+static void denied(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
     char reason[160];
     (void)snprintf(reason, sizeof reason, "%s may not send %s", c->name, hsp_msg_name(m->type));
@@ -87,12 +86,12 @@ static void denied(struct hsp_app *a, struct hsp_client *c, const struct hsp_msg
     hsp_net_drop(a->net, c->conn, true, "not permitted");
 }
 
-static void agent_msg(struct hsp_app *a, struct hsp_client *c, const struct hsp_msg *m)
+static void agent_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
     struct hsp_event ev = {.conn = c->conn};
-    if (c->kind == HSP_CLIENT_NEW) {
+    if (c->kind == HSP_CALLER_NEW) {
         char name[160];
-        c->kind = HSP_CLIENT_AGENT;
+        c->kind = HSP_CALLER_AGENT;
         (void)snprintf(name, sizeof name, "agent %s @%s", m->u.hello.node, c->name);
         hsp_net_set_name(a->net, c->conn, name);
         ev.type = HSP_EV_CONN_OPENED;
@@ -103,15 +102,15 @@ static void agent_msg(struct hsp_app *a, struct hsp_client *c, const struct hsp_
     hsp_app_step(a, &ev);
 }
 
-static void dispatch(struct hsp_app *a, struct hsp_client *c, const struct hsp_msg *m)
+static void dispatch(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
     bool hello = m->type == HSP_MSG_HELLO, of_agent = m->type < HSP_MSG_SUBMIT;
     if ((of_agent && !c->may_join) || (!of_agent && !c->may_command)) {
         denied(a, c, m);
-    } else if (c->kind == HSP_CLIENT_AGENT || (c->kind == HSP_CLIENT_NEW && hello)) {
+    } else if (c->kind == HSP_CALLER_AGENT || (c->kind == HSP_CALLER_NEW && hello)) {
         agent_msg(a, c, m);
     } else if (!of_agent && m->type != HSP_MSG_REPLY) {
-        c->kind = HSP_CLIENT_ADMIN;
+        c->kind = HSP_CALLER_ADMIN;
         hsp_app_request(a, c, m);
     } else {
         hsp_net_drop(a->net, c->conn, true, "an agent says hello first");
@@ -121,7 +120,7 @@ static void dispatch(struct hsp_app *a, struct hsp_client *c, const struct hsp_m
 static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
 {
     struct hsp_app *a = ctx;
-    struct hsp_client *c = hsp_app_client(a, conn);
+    struct hsp_caller *c = hsp_app_client(a, conn);
     struct hsp_err err = {0};
     struct hsp_msg m;
     const struct hsp_msg head = {.type = f->head.type,
@@ -137,7 +136,7 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
     if (hsp_msg_decode(&head, f->body, f->head.body_len, arena, &m, &err) != HSP_OK) {
         hsp_log(a->log, HSP_LOG_WARN, "net", "%s: %s; the connection is closed",
                 hsp_net_name(a->net, conn), err.msg);
-        if (c->kind != HSP_CLIENT_AGENT && f->head.request != 0) {
+        if (c->kind != HSP_CALLER_AGENT && f->head.request != 0) {
             hsp_app_reply(a, conn, f->head.request, err.code, err.msg, NULL, 0, false);
         }
         hsp_net_drop(a->net, conn, true, err.msg);
@@ -150,12 +149,12 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
 static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
 {
     struct hsp_app *a = ctx;
-    struct hsp_client *c = hsp_app_client(a, conn);
+    struct hsp_caller *c = hsp_app_client(a, conn);
     struct hsp_event ev = {.type = HSP_EV_CONN_CLOSED, .conn = conn};
     if (c == NULL) {
         return;
     }
-    bool agent = c->kind == HSP_CLIENT_AGENT;
+    bool agent = c->kind == HSP_CALLER_AGENT;
     hsp_log(a->log, agent ? HSP_LOG_INFO : HSP_LOG_DEBUG, "net", "%s %s: connection closed: %s",
             agent ? "agent" : "client", c->name, why->msg);
     c->conn = 0;

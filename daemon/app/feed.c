@@ -11,8 +11,8 @@ void hsp_time_format(int64_t unix_ms, char ret[HSP_TIME_TEXT])
 {
     time_t s = (time_t)(unix_ms / 1000);
     struct tm tm;
-    size_t n = gmtime_r(&s, &tm) != NULL ? strftime(ret, HSP_TIME_TEXT - 8, "%Y-%m-%dT%H:%M:%S", &tm)
-                                         : 0;
+    size_t n =
+        gmtime_r(&s, &tm) != NULL ? strftime(ret, HSP_TIME_TEXT - 8, "%Y-%m-%dT%H:%M:%S", &tm) : 0;
     (void)snprintf(ret + n, HSP_TIME_TEXT - n, ".%03dZ", (int)(unix_ms % 1000));
 }
 
@@ -26,16 +26,16 @@ void hsp_epoch_line_make(const struct hsp_fact *f, int64_t unix_ms, const char *
                          struct hsp_epoch_line *ret)
 {
     const struct hsp_epoch_trace *t = f->trace;
-    *ret = (struct hsp_epoch_line){.epoch = f->epoch,
-                                   .first_step = f->step,
-                                   .lost_steps = f->lost_steps,
-                                   .transfer_bytes = t->transfer_bytes,
-                                   .detect_s = between(t->detect_ms, t->sealed_ms),
-                                   .plan_s = between(t->sealed_ms != 0 ? t->sealed_ms : t->detect_ms,
-                                                     t->planned_ms),
-                                   .prepare_s = between(t->prepare_ms, t->ready_ms),
-                                   .transfer_s = t->transfer_ms * 1e-3,
-                                   .switch_s = between(t->detect_ms, t->first_step_ms)};
+    *ret = (struct hsp_epoch_line){
+        .epoch = f->epoch,
+        .first_step = f->step,
+        .lost_steps = f->lost_steps,
+        .transfer_bytes = t->transfer_bytes,
+        .detect_s = between(t->detect_ms, t->sealed_ms),
+        .plan_s = between(t->sealed_ms != 0 ? t->sealed_ms : t->detect_ms, t->planned_ms),
+        .prepare_s = between(t->prepare_ms, t->ready_ms),
+        .transfer_s = t->transfer_ms * 1e-3,
+        .switch_s = between(t->detect_ms, t->first_step_ms)};
     if (ret->plan_s < 0 && t->planned_ms != 0) {
         ret->plan_s = 0; /* was ready before the nodes had sealed */
     }

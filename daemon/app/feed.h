@@ -16,8 +16,8 @@ void hsp_time_format(int64_t unix_ms, char ret[HSP_TIME_TEXT]);
 struct hsp_feed_event {
     uint64_t seq;
     int64_t unix_ms;
-    const char *job;     /* name, "" none */
-    const char *plan;    /* switch.end: what the epoch runs, NULL none */
+    const char *job;  /* name, "" none */
+    const char *plan; /* switch.end: what the epoch runs, NULL none */
     const struct hsp_fact *fact;
 };
 /* {"ts","seq","type","severity","job","node","epoch","incarnation","reason","data":{...}}; absent

@@ -61,8 +61,7 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
     struct hsp_err err = {0};
     struct hsp_app_job *j = f->job != 0 ? hsp_app_job(a, f->job) : NULL;
     const struct hsp_job *core = hsp_cluster_job(a->cluster, f->job);
-    struct hsp_plan_rec *plan =
-        j != NULL && core != NULL ? hsp_app_plan(j, core->cur.plan) : NULL;
+    struct hsp_plan_rec *plan = j != NULL && core != NULL ? hsp_app_plan(j, core->cur.plan) : NULL;
     struct hsp_feed_event e = {.seq = ++a->seq,
                                .unix_ms = hsp_app_unix_ms(),
                                .job = hsp_app_job_name(a, f->job),
@@ -108,7 +107,7 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
 /* ---- to the disk ---- */
 
 struct flush {
-    struct hsp_work work;
+    struct hsp_task work;
     struct hsp_feed_row *rows; /* owned */
     size_t n;
     struct hsp_store *store;
@@ -116,7 +115,7 @@ struct flush {
     struct hsp_err err;
 };
 
-static void run_flush(struct hsp_work *w)
+static void run_flush(struct hsp_task *w)
 {
     struct flush *f = (struct flush *)w;
     struct hsp_store_event *events = calloc(f->n, sizeof *events);
@@ -148,7 +147,7 @@ static void free_rows(struct hsp_feed_row *r)
     }
 }
 
-static void done_flush(struct hsp_work *w)
+static void done_flush(struct hsp_task *w)
 {
     struct flush *f = (struct flush *)w;
     struct hsp_app *a = w->app;

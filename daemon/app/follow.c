@@ -9,13 +9,13 @@
 #include "proto/base/str.h"
 
 struct hsp_follower {
-    struct hsp_work work; /* one reading at a time */
+    struct hsp_task work; /* one reading at a time */
     struct hsp_follower *next;
     uint32_t conn; /* 0: gone, freed when the reading ends */
     uint64_t request;
     char job[HSP_NAME_MAX + 1];
     bool metrics, follow, reading;
-    uint64_t since; /* events: last number sent; metrics: next step */
+    uint64_t since;   /* events: last number sent; metrics: next step */
     uint64_t flushed; /* events on disk when the reading began */
     struct hsp_store *store;
     uint32_t n;
@@ -43,13 +43,13 @@ static void take_line(void *arg, uint64_t number, const char *json)
     f->n++;
 }
 
-static void run_reading(struct hsp_work *w)
+static void run_reading(struct hsp_task *w)
 {
     struct hsp_follower *f = (struct hsp_follower *)w;
-    f->status = f->metrics ? hsp_store_metrics(f->store, f->job, f->since, HSP_APP_LINES, take_line,
-                                               f, &f->err)
-                           : hsp_store_events(f->store, f->job, f->since, HSP_APP_LINES, take_line,
-                                              f, &f->err);
+    f->status =
+        f->metrics
+            ? hsp_store_metrics(f->store, f->job, f->since, HSP_APP_LINES, take_line, f, &f->err)
+            : hsp_store_events(f->store, f->job, f->since, HSP_APP_LINES, take_line, f, &f->err);
     if (f->status == HSP_OK && f->lines.failed) {
         f->status = hsp_err_set(&f->err, HSP_ENOMEM, 0, "out of memory");
     }
@@ -77,7 +77,7 @@ static bool read_on(struct hsp_app *a, struct hsp_follower *f)
     return f->reading;
 }
 
-static void done_reading(struct hsp_work *w)
+static void done_reading(struct hsp_task *w)
 {
     struct hsp_follower *f = (struct hsp_follower *)w;
     struct hsp_app *a = w->app;
@@ -107,7 +107,7 @@ void hsp_app_follow_wake(struct hsp_app *a)
     }
 }
 
-void hsp_app_follow(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m)
+void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     const struct hsp_m_query *q = &m->u.query;
     char text[160];
@@ -224,15 +224,17 @@ hsp_msec hsp_app_wait_deadline(const struct hsp_app *a)
     return best;
 }
 
-void hsp_app_wait(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m)
+void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     const struct hsp_m_query *q = &m->u.query;
     const struct hsp_job *j = hsp_cluster_job_by_name(a->cluster, q->name);
     struct hsp_waiter *w = j != NULL ? calloc(1, sizeof *w) : NULL;
     if (w == NULL || !parse_condition(q->what, w)) {
         char text[200];
-        (void)snprintf(text, sizeof text, j == NULL ? "no job %s" : "cannot wait for \"%s\": done, "
-                                                                    "running or step=N",
+        (void)snprintf(text, sizeof text,
+                       j == NULL ? "no job %s"
+                                 : "cannot wait for \"%s\": done, "
+                                   "running or step=N",
                        j == NULL ? q->name : q->what);
         hsp_app_reply(a, cl->conn, m->request, j == NULL ? HSP_ENOENT : HSP_EINVAL, text, NULL, 0,
                       false);

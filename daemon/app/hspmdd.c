@@ -11,11 +11,11 @@
 #include "proto/host/uvsignal.h"
 #include "proto/net/addr.h"
 
-#define DEFAULT_CONFIG  HSP_SYSCONFDIR "/hspmd/hspmdd.yaml"
-#define CONFIG_MAX      (1u << 20)
-#define POOL_THREADS    "8" /* planning runs, the store, requests: none may starve the others */
-#define EXIT_USAGE      2
-#define EXIT_CONFIG     6 /* LSB: not configured */
+#define DEFAULT_CONFIG HSP_SYSCONFDIR "/hspmd/hspmdd.yaml"
+#define CONFIG_MAX     (1u << 20)
+#define POOL_THREADS   "8" /* planning runs, the store, requests: none may starve the others */
+#define EXIT_USAGE     2
+#define EXIT_CONFIG    6 /* LSB: not configured */
 
 struct options {
     const char *config; /* NULL: the default, which may be missing */
@@ -34,27 +34,26 @@ struct program {
 
 static void usage(FILE *out)
 {
-    (void)fputs("Usage: hspmdd [--config FILE] [--check-config | --print-config]\n\n"
-                "The coordinator of hspmd: plans training jobs over the devices of all connected\n"
-                "workers and keeps them going when workers come and go.\n\n"
-                "  -c, --config FILE   configuration [" DEFAULT_CONFIG "]\n"
-                "      --check-config  check it and end: 0 good, 6 not\n"
-                "      --print-config  print it with every default and end\n"
-                "  -V, --version       print the version\n"
-                "  -h, --help          print this\n\n"
-                "SIGTERM and SIGINT end it; training goes on. SIGUSR1 writes its state to the log.\n",
-                out);
+    (void)fputs(
+        "Usage: hspmdd [--config FILE] [--check-config | --print-config]\n\n"
+        "The coordinator of hspmd: plans training jobs over the devices of all connected\n"
+        "workers and keeps them going when workers come and go.\n\n"
+        "  -c, --config FILE   configuration [" DEFAULT_CONFIG "]\n"
+        "      --check-config  check it and end: 0 good, 6 not\n"
+        "      --print-config  print it with every default and end\n"
+        "  -V, --version       print the version\n"
+        "  -h, --help          print this\n\n"
+        "SIGTERM and SIGINT end it; training goes on. SIGUSR1 writes its state to the log.\n",
+        out);
 }
 
 /* -1: go on; else the exit code. */
 static int parse_options(int argc, char **argv, struct options *ret)
 {
-    static const struct option longs[] = {{"config", required_argument, NULL, 'c'},
-                                          {"check-config", no_argument, NULL, 'k'},
-                                          {"print-config", no_argument, NULL, 'p'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {
+        {"config", required_argument, NULL, 'c'}, {"check-config", no_argument, NULL, 'k'},
+        {"print-config", no_argument, NULL, 'p'}, {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
     int opt;
     while ((opt = getopt_long(argc, argv, "c:Vh", longs, NULL)) != -1) {
         switch (opt) {
@@ -87,10 +86,11 @@ static enum hsp_status check_listen(const struct program *p, struct hsp_err *err
         return hsp_err_wrap(err, "listen");
     }
     if (!addr.local && !hsp_addr_is_loopback(&addr) && !p->keys.have_worker) {
-        return hsp_err_set(err, HSP_EPERM, 0,
-                           "listen: %s is beyond loopback and there is no worker_key; make one with "
-                           "openssl rand -hex 32",
-                           p->cfg.listen);
+        return hsp_err_set(
+            err, HSP_EPERM, 0,
+            "listen: %s is beyond loopback and there is no worker_key; make one with "
+            "openssl rand -hex 32",
+            p->cfg.listen);
     }
     return HSP_OK;
 }

@@ -62,7 +62,8 @@ static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, uint32
     struct hsp_arena_mark m = hsp_arena_mark(j->arena);
     struct hsp_plan *p;
     uint32_t batch = j->spec->train.data.global_batch;
-    enum hsp_status st = hsp_plan_parse(t->text, t->len, base_name(t->name), batch, j->arena, &p, err);
+    enum hsp_status st =
+        hsp_plan_parse(t->text, t->len, base_name(t->name), batch, j->arena, &p, err);
     if (st == HSP_OK) {
         st = hsp_plan_check(p, j->graph, batch, err);
         if (st != HSP_OK) {

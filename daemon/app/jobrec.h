@@ -48,10 +48,10 @@ struct hsp_plan_rec {
     atomic_uint refs;
     struct hsp_job_rec *job; /* counted */
     struct hsp_arena *arena;
-    const char *text;      /* plan file */
-    const char *source;    /* "planner", or the annotation's name */
-    const char *summary;   /* "2 streams: 10 seq on a/0+a/1 (3:1) > b/0; ..." */
-    const char *why;       /* one line */
+    const char *text;    /* plan file */
+    const char *source;  /* "planner", or the annotation's name */
+    const char *summary; /* "2 streams: 10 seq on a/0+a/1 (3:1) > b/0; ..." */
+    const char *why;     /* one line */
     uint32_t n_ranks, copies;
     hsp_device_id *device; /* [n_ranks] */
     double *compute_s;     /* [n_ranks] predicted */

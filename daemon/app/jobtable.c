@@ -106,7 +106,8 @@ void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l)
         j->n_epochs--;
     }
     if (hsp_grow(&j->epochs, &j->cap_epochs, j->n_epochs + 1, sizeof *j->epochs, HSP_APP_EPOCHS)) {
-        j->epochs[j->n_epochs++] = *l; /* without memory the table is shorter; nothing depends on it */
+        j->epochs[j->n_epochs++] =
+            *l; /* without memory the table is shorter; nothing depends on it */
     }
 }
 
@@ -147,8 +148,8 @@ static enum hsp_status load_plan(struct hsp_app *a, const struct hsp_cluster_row
     return st == HSP_OK ? st : hsp_err_wrap(err, "row %s", row->key);
 }
 
-enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows,
-                                  uint32_t n, struct hsp_err *err)
+enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows, uint32_t n,
+                                  struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
@@ -195,14 +196,13 @@ void hsp_app_jobs_recall(struct hsp_app *a)
         const struct hsp_job *core = hsp_cluster_job(a->cluster, j->id);
         uint64_t since = core != NULL && core->stable > 8 ? core->stable - 8 : 0;
         const char *name = j->rec->spec->name;
-        enum hsp_status st = hsp_store_events(a->store, name, 0, HSP_STORE_EVENTS_MAX,
-                                              recall_event, j, &err);
+        enum hsp_status st =
+            hsp_store_events(a->store, name, 0, HSP_STORE_EVENTS_MAX, recall_event, j, &err);
         if (st == HSP_OK) {
             st = hsp_store_metrics(a->store, name, since, 16, recall_metric, j, &err);
         }
         if (st != HSP_OK) {
-            hsp_log(a->log, HSP_LOG_WARN, "store", "history of %s is not shown: %s", name,
-                    err.msg);
+            hsp_log(a->log, HSP_LOG_WARN, "store", "history of %s is not shown: %s", name, err.msg);
         }
     }
 }

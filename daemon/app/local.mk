@@ -1,7 +1,28 @@
 noinst_LIBRARIES += daemon/app/libdaemonapp.a
 daemon_app_libdaemonapp_a_SOURCES = \
+  daemon/app/app.c daemon/app/app.h \
+  daemon/app/batch.c \
+  daemon/app/client.c \
   daemon/app/daemon_config.c daemon/app/daemon_config.h \
   daemon/app/epochplan.c daemon/app/epochplan.h \
   daemon/app/epochshards.c daemon/app/epochshards.h \
+  daemon/app/feed.c daemon/app/feed.h \
+  daemon/app/feedlog.c \
+  daemon/app/follow.c \
+  daemon/app/jobrec.c daemon/app/jobrec.h \
+  daemon/app/jobtable.c \
+  daemon/app/plandoc.c daemon/app/plandoc.h \
+  daemon/app/planning.c \
+  daemon/app/planwork.c daemon/app/planwork.h \
+  daemon/app/query.c \
+  daemon/app/request.c \
+  daemon/app/statusdoc.c \
   daemon/app/store.c daemon/app/store.h
-DAEMONAPP_LIBS = daemon/app/libdaemonapp.a $(SQLITE_LIBS) $(TEXT_LIBS)
+
+# What links libdaemonapp needs these behind it.
+DAEMONAPP_LIBS = daemon/app/libdaemonapp.a $(NET_LIBS) daemon/cluster/libcluster.a \
+  $(PLANNER_LIBS) $(WIRE_LIBS) $(SQLITE_LIBS)
+
+sbin_PROGRAMS += hspmdd
+hspmdd_SOURCES = daemon/app/hspmdd.c
+hspmdd_LDADD = $(DAEMONAPP_LIBS)

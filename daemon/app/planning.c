@@ -6,8 +6,8 @@
 #include "daemon/app/app.h"
 
 struct hsp_planning {
-    struct hsp_work work;
-    struct hsp_planning *next;  /* in the app's list */
+    struct hsp_task work;
+    struct hsp_planning *next;   /* in the app's list */
     struct hsp_plan_question *q; /* NULL: could not be asked, the answer says why */
     uint32_t job;
     uint64_t ticket;
@@ -15,7 +15,7 @@ struct hsp_planning {
     struct hsp_plan_answer answer;
 };
 
-static void run_planning(struct hsp_work *w)
+static void run_planning(struct hsp_task *w)
 {
     struct hsp_planning *p = (struct hsp_planning *)w;
     if (p->q != NULL) {
@@ -62,7 +62,7 @@ static void tell_core(struct hsp_app *a, struct hsp_planning *p)
     hsp_app_step(a, &ev);
 }
 
-static void done_planning(struct hsp_work *w)
+static void done_planning(struct hsp_task *w)
 {
     struct hsp_planning *p = (struct hsp_planning *)w;
     struct hsp_app *a = w->app;
@@ -105,10 +105,9 @@ void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r)
     p->job = r->job;
     p->ticket = r->ticket;
     p->urgent = r->urgent;
-    p->answer.status =
-        j == NULL ? hsp_err_set(&err, HSP_ENOENT, 0, "the job's files are not here")
-                  : hsp_plan_question_new(a->cluster, j->rec, r, a->cfg->planner_memory, &p->q,
-                                          &err);
+    p->answer.status = j == NULL ? hsp_err_set(&err, HSP_ENOENT, 0, "the job's files are not here")
+                                 : hsp_plan_question_new(a->cluster, j->rec, r,
+                                                         a->cfg->planner_memory, &p->q, &err);
     if (p->answer.status != HSP_OK) {
         (void)snprintf(p->answer.reason, sizeof p->answer.reason, "%s", err.msg);
     } else {

@@ -46,7 +46,7 @@ static void default_link(struct hsp_link_cost *l, double latency, double gbit)
 static void describe_device(const struct hsp_cluster *c, hsp_device_id id, double speed,
                             struct hsp_device_desc *d)
 {
-    const struct hsp_node *n = &c->nodes[HSP_DEVICE_NODE(id)];
+    const struct hsp_cluster_node *n = &c->nodes[HSP_DEVICE_NODE(id)];
     const struct hsp_m_device *p = &n->dev[HSP_DEVICE_INDEX(id)].profile;
     char name[sizeof d->name];
     (void)snprintf(name, sizeof name, "%s/%u", n->name, HSP_DEVICE_INDEX(id));
@@ -95,7 +95,7 @@ enum hsp_status hsp_cluster_describe(const struct hsp_cluster *c, const hsp_devi
                            HSP_MAX_DEVICES);
     }
     for (uint32_t i = 0; i < n; i++) {
-        const struct hsp_node *node = &c->nodes[HSP_DEVICE_NODE(devices[i])];
+        const struct hsp_cluster_node *node = &c->nodes[HSP_DEVICE_NODE(devices[i])];
         list[i].id = devices[i];
         describe_device(c, devices[i], speed != NULL ? speed[i] : 1, &list[i].desc);
         add_link(&l.same, node->same_latency_us, node->same_us_per_byte);
@@ -133,8 +133,8 @@ enum hsp_status hsp_plan_question_new(const struct hsp_cluster *c, struct hsp_jo
     q->excluded = hsp_arena_array(q->arena, r->n_devices, sizeof *q->excluded);
     enum hsp_status st = q->excluded == NULL
                              ? no_memory(err)
-                             : hsp_cluster_describe(c, r->devices, r->speed, r->n_devices,
-                                                    q->arena, &q->cluster, &q->device, err);
+                             : hsp_cluster_describe(c, r->devices, r->speed, r->n_devices, q->arena,
+                                                    &q->cluster, &q->device, err);
     if (st != HSP_OK) {
         (void)hsp_plan_question_free(q);
         return st;
@@ -191,8 +191,8 @@ static void break_pairs(struct hsp_plan_question *q, const struct hsp_plan_fact 
                 named += open && (a == i || b == i);
             }
             double flops = q->cluster.dev[i].gemm_flops[0];
-            if (named > most || (named == most && named > 0 &&
-                                 flops < q->cluster.dev[worst].gemm_flops[0])) {
+            if (named > most ||
+                (named == most && named > 0 && flops < q->cluster.dev[worst].gemm_flops[0])) {
                 worst = i;
                 most = named;
             }
@@ -261,12 +261,12 @@ static enum hsp_status choose_annotation(struct hsp_plan_question *q,
     while (first < j->n_plans) {
         struct hsp_plan *plan;
         uint32_t at;
-        enum hsp_status st = hsp_annotations_pick(j->n_plans - first, &j->plans[first], j->graph,
-                                                  train->data.global_batch, n_usable(q), q->arena,
-                                                  &plan, &at, err);
+        enum hsp_status st =
+            hsp_annotations_pick(j->n_plans - first, &j->plans[first], j->graph,
+                                 train->data.global_batch, n_usable(q), q->arena, &plan, &at, err);
         if (st == HSP_OK) {
-            st = hsp_plan_adopt(j->graph, train, &q->cluster, o, plan, q->arena, &ret->planned,
-                                err);
+            st =
+                hsp_plan_adopt(j->graph, train, &q->cluster, o, plan, q->arena, &ret->planned, err);
             ret->source = j->plans[first + at].name;
         }
         if (st != HSP_EINFEASIBLE) {
@@ -345,8 +345,7 @@ static bool same_devices(const struct hsp_plan_question *q, const struct choice 
 static bool keeps(struct hsp_plan_question *q, const struct choice *c, struct hsp_plan_answer *ret)
 {
     struct hsp_plan *cur = NULL;
-    double now_us =
-        q->current != NULL && q->current_usable ? price_current(q, &cur) : 0;
+    double now_us = q->current != NULL && q->current_usable ? price_current(q, &cur) : 0;
     double new_us = c->planned.cost.step_us;
     if (!(now_us > 0)) {
         return false;
@@ -380,8 +379,8 @@ static enum hsp_status make_record(struct hsp_plan_question *q, const struct cho
         names[r] = q->cluster.dev[c->planned.device[r]].name;
         compute[r] = (k->compute_us + k->update_us) * 1e-6;
     }
-    enum hsp_status st = hsp_plan_rec_make(q->rec, c->planned.plan, device, compute, names,
-                                           c->source, &p, err);
+    enum hsp_status st =
+        hsp_plan_rec_make(q->rec, c->planned.plan, device, compute, names, c->source, &p, err);
     const struct hsp_epoch_plan *built;
     if (st == HSP_OK && atomic_load(&q->cancel)) {
         st = hsp_err_set(err, HSP_ECANCELED, 0, "canceled");

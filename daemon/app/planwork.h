@@ -20,7 +20,7 @@ struct hsp_plan_question {
     struct hsp_job_rec *rec;      /* counted */
     struct hsp_plan_rec *current; /* counted, or NULL */
     uint32_t copies, max_devices; /* max_devices 0: all of the cluster */
-    size_t mem_cap; /* of planning and of compiling */
+    size_t mem_cap;               /* of planning and of compiling */
     struct hsp_cluster_desc cluster;
     hsp_device_id *device; /* by device of cluster */
     bool *excluded;        /* by device of cluster: facts forbid it */

@@ -13,7 +13,7 @@
 #define ANSWER   HSP_MSG_BLOB_MAX
 
 struct query {
-    struct hsp_work work;
+    struct hsp_task work;
     uint32_t conn;
     char actor[96];
     struct hsp_arena *arena; /* of the copy and of scratch */
@@ -50,8 +50,9 @@ static void predict(struct query *x, bool dry)
     struct hsp_plan_question *q = x->q;
     if (q->cluster.n == 0) {
         if (dry) {
-            x->status = hsp_err_set(&x->err, HSP_ENODEV, 0, "no worker is connected; start "
-                                                            "hspmd-worker on the nodes");
+            x->status = hsp_err_set(&x->err, HSP_ENODEV, 0,
+                                    "no worker is connected; start "
+                                    "hspmd-worker on the nodes");
         }
         return;
     }
@@ -116,7 +117,7 @@ static void take_ckpt(void *arg, uint64_t number, const char *json)
     }
 }
 
-static void run_query(struct hsp_work *w)
+static void run_query(struct hsp_task *w)
 {
     struct query *x = (struct query *)w;
     switch (x->msg.type) {
@@ -140,24 +141,23 @@ static void run_query(struct hsp_work *w)
 static void submit_to_core(struct hsp_app *a, struct query *x)
 {
     const struct hsp_job_spec *s = x->rec->spec;
-    struct hsp_admin_event ev = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {.name = s->name,
-                 .priority = (int32_t)s->priority,
-                 .min = s->min,
-                 .max = s->max,
-                 .copies = s->copies,
-                 .steps = s->train.hyper.steps,
-                 .checkpoint_every = s->ckpt_every_steps,
-                 .data_path = s->data_path,
-                 .checkpoint_path = s->ckpt_path,
-                 .checkpoint_shared = s->ckpt_shared}};
+    struct hsp_admin_event ev = {.verb = HSP_ADMIN_SUBMIT,
+                                 .spec = {.name = s->name,
+                                          .priority = (int32_t)s->priority,
+                                          .min = s->min,
+                                          .max = s->max,
+                                          .copies = s->copies,
+                                          .steps = s->train.hyper.steps,
+                                          .checkpoint_every = s->ckpt_every_steps,
+                                          .data_path = s->data_path,
+                                          .checkpoint_path = s->ckpt_path,
+                                          .checkpoint_shared = s->ckpt_shared}};
     char *plan = x->plan_json;
     x->plan_json = NULL;
     hsp_app_admin(a, x->conn, x->msg.request, x->actor, &ev, hsp_job_rec_ref(x->rec), plan);
 }
 
-static void done_query(struct hsp_work *w)
+static void done_query(struct hsp_task *w)
 {
     struct query *x = (struct query *)w;
     struct hsp_app *a = w->app;
@@ -176,13 +176,13 @@ static void done_query(struct hsp_work *w)
 static enum hsp_status snapshot(struct hsp_app *a, struct query *x)
 {
     uint32_t n = 0;
-    hsp_device_id *dev = hsp_arena_array(x->arena, (size_t)a->cluster->n_nodes * HSP_NODE_DEVICES,
-                                         sizeof *dev);
+    hsp_device_id *dev =
+        hsp_arena_array(x->arena, (size_t)a->cluster->n_nodes * HSP_NODE_DEVICES, sizeof *dev);
     if (dev == NULL) {
         return hsp_err_set(&x->err, HSP_ENOMEM, 0, "out of memory");
     }
     for (uint32_t i = 0; i < a->cluster->n_nodes; i++) {
-        const struct hsp_node *node = &a->cluster->nodes[i];
+        const struct hsp_cluster_node *node = &a->cluster->nodes[i];
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
             if (node->conn != 0 && !node->draining && !node->leaving && node->dev[d].present) {
                 dev[n++] = HSP_DEVICE(i, d);
@@ -214,7 +214,7 @@ static enum hsp_status find_job(struct hsp_app *a, struct query *x)
     return HSP_OK;
 }
 
-void hsp_app_query(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m)
+void hsp_app_query(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     struct query *x = calloc(1, sizeof *x);
     if (x == NULL || (x->arena = hsp_arena_new(COPY_CAP)) == NULL) {

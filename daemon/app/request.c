@@ -98,7 +98,7 @@ void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const cha
 
 /* ---- requests ---- */
 
-static void answer_status(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m)
+static void answer_status(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     const char *name = m->u.query.name;
     if (name[0] != '\0' && hsp_cluster_job_by_name(a->cluster, name) == NULL &&
@@ -115,7 +115,7 @@ static void answer_status(struct hsp_app *a, struct hsp_client *cl, const struct
 }
 
 /* Verbs on one job, by name. */
-static void job_verb(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m,
+static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m,
                      enum hsp_admin_verb verb, const char *name)
 {
     const struct hsp_job *j = hsp_cluster_job_by_name(a->cluster, name);
@@ -134,7 +134,7 @@ static void job_verb(struct hsp_app *a, struct hsp_client *cl, const struct hsp_
     hsp_app_admin(a, cl->conn, m->request, cl->name, &ev, NULL, NULL);
 }
 
-static void node_verb(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m,
+static void node_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m,
                       enum hsp_admin_verb verb)
 {
     struct hsp_admin_event ev = {
@@ -147,7 +147,7 @@ static void node_verb(struct hsp_app *a, struct hsp_client *cl, const struct hsp
     hsp_app_admin(a, cl->conn, m->request, cl->name, &ev, NULL, NULL);
 }
 
-static void ckpt(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m)
+static void ckpt(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     if (strcmp(m->u.query.what, "save") == 0) {
         job_verb(a, cl, m, HSP_ADMIN_CHECKPOINT, m->u.query.name);
@@ -159,7 +159,7 @@ static void ckpt(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg 
     }
 }
 
-void hsp_app_request(struct hsp_app *a, struct hsp_client *cl, const struct hsp_msg *m)
+void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     hsp_log(a->log, HSP_LOG_DEBUG, "admin", "%s: %s", cl->name, hsp_msg_name(m->type));
     switch (m->type) {
@@ -179,8 +179,7 @@ void hsp_app_request(struct hsp_app *a, struct hsp_client *cl, const struct hsp_
     case HSP_MSG_METRICS: hsp_app_follow(a, cl, m); break;
     case HSP_MSG_WAIT: hsp_app_wait(a, cl, m); break;
     default:
-        hsp_app_reply(a, cl->conn, m->request, HSP_EUNSUPPORTED, "no such request", NULL, 0,
-                      false);
+        hsp_app_reply(a, cl->conn, m->request, HSP_EUNSUPPORTED, "no such request", NULL, 0, false);
         break;
     }
 }

@@ -77,12 +77,14 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     return o;
 }
 
-static cJSON *node_doc(struct hsp_app *a, const struct hsp_node *n)
+static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
 {
     cJSON *o = cJSON_CreateObject();
     put_text(o, "name", n->name);
-    put_text(o, "state", n->draining ? "draining" : n->leaving ? "leaving"
-                                                               : hsp_node_state_name(n->state));
+    put_text(o, "state",
+             n->draining  ? "draining"
+             : n->leaving ? "leaving"
+                          : hsp_node_state_name(n->state));
     put_text(o, "reason", n->reason);
     put_text(o, "address", n->address);
     put(o, "incarnation", (double)n->incarnation);

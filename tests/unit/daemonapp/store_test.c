@@ -88,7 +88,7 @@ static void test_events_and_metrics_come_in_order(void **state)
     struct hsp_store *s = open_store();
     struct hsp_store_event e[] = {{1, "", "n"}, {2, "a", "x"}, {3, "b", "y"}, {4, "a", "z"}};
     assert_int_equal(hsp_store_events_last(s), 0);
-    assert_ok(hsp_store_events_add(s, e, 4, &err), &err);
+    assert_ok(hsp_store_feed_add(s, e, 4, NULL, 0, &err), &err);
     assert_int_equal(hsp_store_events_last(s), 4);
     struct collected c = {""};
     assert_ok(hsp_store_events(s, "a", 0, 100, collect_line, &c, &err), &err);
@@ -96,10 +96,10 @@ static void test_events_and_metrics_come_in_order(void **state)
     c.text[0] = '\0';
     assert_ok(hsp_store_events(s, "", 1, 2, collect_line, &c, &err), &err);
     assert_string_equal(c.text, "2:x;3:y;");
-    assert_ok(hsp_store_metric_put(s, "a", 1, "one", &err), &err);
-    assert_ok(hsp_store_metric_put(s, "a", 0, "zero", &err), &err);
-    assert_ok(hsp_store_metric_put(s, "a", 1, "again", &err), &err);
-    assert_ok(hsp_store_metric_put(s, "b", 7, "other", &err), &err);
+    const struct hsp_store_metric m[] = {{"a", 1, "one"}, {"a", 0, "zero"}, {"b", 7, "other"}};
+    const struct hsp_store_metric again = {"a", 1, "again"};
+    assert_ok(hsp_store_feed_add(s, NULL, 0, m, 3, &err), &err);
+    assert_ok(hsp_store_feed_add(s, NULL, 0, &again, 1, &err), &err);
     c.text[0] = '\0';
     assert_ok(hsp_store_metrics(s, "a", 0, 100, collect_line, &c, &err), &err);
     assert_string_equal(c.text, "0:zero;1:again;");
@@ -116,8 +116,8 @@ static void test_events_are_bounded(void **state)
     struct hsp_err err = {0};
     struct hsp_store *s = open_store();
     struct hsp_store_event old = {5, "", "old"}, new = {HSP_STORE_EVENTS_MAX + 5, "", "new"};
-    assert_ok(hsp_store_events_add(s, &old, 1, &err), &err);
-    assert_ok(hsp_store_events_add(s, &new, 1, &err), &err);
+    assert_ok(hsp_store_feed_add(s, &old, 1, NULL, 0, &err), &err);
+    assert_ok(hsp_store_feed_add(s, &new, 1, NULL, 0, &err), &err);
     struct collected c = {""};
     assert_ok(hsp_store_events(s, "", 0, 10, collect_line, &c, &err), &err);
     assert_string_equal(c.text, "100005:new;");
