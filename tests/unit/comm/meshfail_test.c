@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/base/str.h"
 #include "tests/unit/comm/mesh_world.h"
 
 static double now_s(void)
@@ -200,7 +201,12 @@ static void test_epochs_side_by_side(void **state)
 static int raw_connect(const char *address)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    sa.sin_port = htons((uint16_t)atoi(strchr(address, ':') + 1));
+    char port[8] = "";
+    int64_t v = 0;
+    (void)snprintf(port, sizeof port, "%.*s", (int)strcspn(strchr(address, ':') + 1, ","),
+                   strchr(address, ':') + 1);
+    assert_true(hsp_parse_i64(port, &v));
+    sa.sin_port = htons((uint16_t)v);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof sa), 0);
     return fd;
