@@ -1,1 +1,2 @@
-# tests/integ: nothing yet
+# Whole programs against each other, on loopback.
+TESTS += tests/integ/agent.py

@@ -13,9 +13,25 @@ worker_app_libworkerapp_a_SOURCES = \
 worker_app_libworkerapp_a_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 WORKERAPP_LIBS = worker/app/libworkerapp.a $(EXEC_LIBS) proto/host/libhost.a $(BASE_LIBS)
 
+# --config: the agent of a node. Its parts stand in the archive, the loop that needs them too.
+noinst_LIBRARIES += worker/app/libagentshell.a
+worker_app_libagentshell_a_SOURCES = \
+  worker/app/agentdisk.c \
+  worker/app/agentexec.c \
+  worker/app/agentloop.c \
+  worker/app/agentmain.c worker/app/agentmain.h \
+  worker/app/agentshell.h \
+  worker/app/agentwire.c \
+  worker/app/execargs.c worker/app/execargs.h \
+  worker/app/probe.c worker/app/probe.h \
+  worker/app/spawn.c worker/app/spawn.h
+AGENTSHELL_LIBS = worker/app/libagentshell.a worker/app/libexecutor.a worker/app/libworkerapp.a \
+  worker/agent/libagent.a $(EXEC_LIBS) worker/app/libworkerconfig.a proto/text/libtext.a \
+  $(YAML_LIBS) $(NET_LIBS)
+
 sbin_PROGRAMS += hspmd-worker
 hspmd_worker_SOURCES = worker/app/worker_main.c
-hspmd_worker_LDADD = $(WORKERAPP_LIBS)
+hspmd_worker_LDADD = $(AGENTSHELL_LIBS)
 EXTRA_DIST += worker/app/README.md
 
 worker_app_libexecutor_a_SOURCES = \

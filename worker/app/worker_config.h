@@ -23,8 +23,10 @@ struct hsp_worker_config {
     const char *node;              /* name; "" = host name */
     const char *listen;            /* address of the data plane, port chosen by the system */
     const char *advertise_address; /* what peers dial, "" = listen */
-    const char *state_dir;         /* state segments, on tmpfs */
+    const char *state_dir;         /* state segments in STATE_DIR/NODE, "" = /dev/shm/hspmd-UID */
     const char *key;               /* file of the worker's TLS-PSK key; absent: loopback only */
+    const char *audit_dir;         /* where executors note the samples of each step, "" = nowhere */
+    uint64_t leave_timeout_ms;     /* a planned leave takes at most this long */
     int log_level;
     const struct hsp_yaml *devices_node; /* as written; parsed into the two below */
     uint32_t n_devices;

@@ -5,14 +5,26 @@
 #include <string.h>
 
 #include "proto/base/str.h"
+#include "worker/app/agentmain.h"
+#include "worker/app/execargs.h"
 #include "worker/app/runfile.h"
 
-enum mode { MODE_NONE, MODE_RUN, MODE_VERIFY };
+enum mode { MODE_NONE, MODE_RUN, MODE_VERIFY, MODE_AGENT };
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
+struct options {
+    enum mode mode;
+    struct hsp_run_opts run;
+    const char *config;
+    enum hsp_agent_wish wish;
+};
+
 /* X(letter, name, argument or "", help) */
 #define OPTIONS(X)                                                                         \
+    X('c', "config", "FILE", "be the agent of this node, as FILE says")                    \
+    X('C', "check-config", "", "with --config: read FILE and end")                         \
+    X('P', "print-config", "", "print the configuration, with --config that of FILE")      \
     X('r', "run", "FILE", "train all ranks of a program file in this process")             \
     X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one") \
     X('s', "steps", "N", "stop after N steps (default: as the job says)")                  \
@@ -32,29 +44,43 @@ static const struct option LONG[] = {
 
 static void print_help(FILE *f)
 {
-    (void)fprintf(f, "usage: hspmd-worker --run FILE [OPTION]...\n"
+    (void)fprintf(f, "usage: hspmd-worker --config FILE [--check-config|--print-config]\n"
+                     "       hspmd-worker --run FILE [OPTION]...\n"
                      "       hspmd-worker --verify FILE [OPTION]...\n\n");
 #define X(letter, name, arg, help) (void)fprintf(f, "  --%-15s %-5s %s\n", name, arg, help);
     OPTIONS(X)
 #undef X
 }
 
-/* Reads the options. Returns an exit status to end with at once, or -1 to go on. */
-static int read_options(int argc, char **argv, enum mode *mode, struct hsp_run_opts *o)
+static bool choose(struct options *all, enum mode mode)
 {
+    if (all->mode != MODE_NONE) {
+        (void)fprintf(stderr, "hspmd-worker: one of --config, --run and --verify, once\n");
+        return false;
+    }
+    all->mode = mode;
+    return true;
+}
+
+/* Reads the options. Returns an exit status to end with at once, or -1 to go on. */
+static int read_options(int argc, char **argv, struct options *all)
+{
+    struct hsp_run_opts *o = &all->run;
     int c;
     uint64_t n;
     while ((c = getopt_long(argc, argv, "", LONG, NULL)) != -1) {
         switch (c) {
+        case 'c':
         case 'r':
         case 'v':
-            if (*mode != MODE_NONE) {
-                (void)fprintf(stderr, "hspmd-worker: one of --run and --verify, once\n");
+            if (!choose(all, c == 'c' ? MODE_AGENT : c == 'r' ? MODE_RUN : MODE_VERIFY)) {
                 return EXIT_USAGE;
             }
-            *mode = c == 'r' ? MODE_RUN : MODE_VERIFY;
+            all->config = c == 'c' ? optarg : NULL;
             o->file = optarg;
             break;
+        case 'C': all->wish = HSP_AGENT_CHECK_CONFIG; break;
+        case 'P': all->wish = HSP_AGENT_PRINT_CONFIG; break;
         case 's':
         case 't':
             if (!hsp_parse_u64(optarg, &n) || n == 0 || (c == 't' && n > 1024)) {
@@ -77,9 +103,14 @@ static int read_options(int argc, char **argv, enum mode *mode, struct hsp_run_o
         default: (void)fprintf(stderr, "try: hspmd-worker --help\n"); return EXIT_USAGE;
         }
     }
-    if (*mode == MODE_NONE || optind != argc) {
+    if (all->wish != HSP_AGENT_RUN && all->mode == MODE_NONE) {
+        all->mode = MODE_AGENT; /* the defaults, without a file */
+    }
+    if (all->mode == MODE_NONE || optind != argc ||
+        (all->wish != HSP_AGENT_RUN && all->mode != MODE_AGENT)) {
         (void)fprintf(stderr, "hspmd-worker: %s%s\ntry: hspmd-worker --help\n",
-                      optind != argc ? "unexpected argument " : "--run or --verify is missing",
+                      optind != argc ? "unexpected argument "
+                                     : "--config, --run or --verify is missing",
                       optind != argc ? argv[optind] : "");
         return EXIT_USAGE;
     }
@@ -88,15 +119,21 @@ static int read_options(int argc, char **argv, enum mode *mode, struct hsp_run_o
 
 int main(int argc, char **argv)
 {
-    struct hsp_run_opts o = {0};
-    enum mode mode = MODE_NONE;
+    struct options o = {.wish = HSP_AGENT_RUN};
     struct hsp_err err = {0};
+    if (argc > 1 && strcmp(argv[1], "--executor") == 0) {
+        return hsp_execargs_main(argc, argv);
+    }
     (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of a write, not a death */
-    int rc = read_options(argc, argv, &mode, &o);
+    int rc = read_options(argc, argv, &o);
     if (rc >= 0) {
         return rc;
     }
-    enum hsp_status st = mode == MODE_RUN ? hsp_run_file(&o, &err) : hsp_verify_file(&o, &err);
+    if (o.mode == MODE_AGENT) {
+        return hsp_agent_main(o.config, o.wish);
+    }
+    enum hsp_status st =
+        o.mode == MODE_RUN ? hsp_run_file(&o.run, &err) : hsp_verify_file(&o.run, &err);
     if (st != HSP_OK) {
         (void)fprintf(stderr, "hspmd-worker: %s\n", err.msg);
         return EXIT_FAILED;

@@ -13,3 +13,10 @@ check_PROGRAMS += $(workerapp_both)
 TESTS += $(workerapp_both)
 tests_unit_workerapp_executor_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a daemon/app/libdaemonapp.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
+
+# The agent of a node.
+agentshell_tests = tests/unit/workerapp/probe_test tests/unit/workerapp/spawn_test
+check_PROGRAMS += $(agentshell_tests)
+TESTS += $(agentshell_tests)
+tests_unit_workerapp_probe_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
+tests_unit_workerapp_spawn_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)

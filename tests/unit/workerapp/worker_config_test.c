@@ -42,6 +42,21 @@ static void test_without_devices_there_is_one(void **state)
     assert_int_equal(c.devices[0].mem_bytes, 1 << 30);
 }
 
+static void test_leaving_and_audit(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_worker_config c;
+    const char *text = "audit_dir: /var/audit\nleave_timeout: 1500ms\n";
+    assert_ok(hsp_worker_config_parse("", 0, "x", arena, &c, &err), &err);
+    assert_null(c.audit_dir);
+    assert_null(c.state_dir); /* the agent's own choice */
+    assert_int_equal(c.leave_timeout_ms, 90000);
+    assert_ok(hsp_worker_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
+    assert_string_equal(c.audit_dir, "/var/audit");
+    assert_int_equal(c.leave_timeout_ms, 1500);
+}
+
 static void test_wrong_files_say_where_and_what(void **state)
 {
     (void)state;
@@ -50,7 +65,7 @@ static void test_wrong_files_say_where_and_what(void **state)
     } cases[] = {
         {"devices: [{kind: tpu}]\n", "tpu"}, {"devices: []\n", "0 devices"},
         {"devices: [{sped: 1}]\n", "speed"}, {"devices: [{speed: 0}]\n", "speed"},
-        {"coordinater: x\n", "coordinator"},
+        {"coordinater: x\n", "coordinator"}, {"leave_timeout: 0s\n", "leave_timeout"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hsp_err err = {0};
@@ -67,6 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_devices_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_without_devices_there_is_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_leaving_and_audit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_files_say_where_and_what, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

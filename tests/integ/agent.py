@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+"""The agent of a node with real executors, against a coordinator played by this script.
+
+hello after a scan, executors up, an executor killed and restarted, SEAL answered, a frame that is wrong, a
+fence, a coordinator that goes away, a planned leave, kill -9 of the agent, two agents of one name."""
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ.get("HSPMD_BUILD", "build")
+WORKER = os.path.join(BUILD, "hspmd-worker")
+TYPES = {"hello": 1, "welcome": 2, "fenced": 3, "heartbeat": 4, "seal": 12, "sealed": 13, "executor-dead": 16,
+         "executor-up": 17, "leave": 26, "bye": 28}
+NAMES = {v: k for k, v in TYPES.items()}
+LIMIT = 20.0  # seconds until something must have happened
+
+
+def check(ok, what):
+    if not ok:
+        raise AssertionError(what)
+
+
+def until(what, test, limit=LIMIT):
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        r = test()
+        if r:
+            return r
+        time.sleep(0.02)
+    raise AssertionError("not within %g s: %s" % (limit, what))
+
+
+def alive(pid):
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def children(pid):
+    r = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(x) for x in r.stdout.split()]
+
+
+class Conn:
+    """One connection as hspmdd sees it; heartbeats are answered while waiting."""
+
+    def __init__(self, sock):
+        self.s, self.data = sock, b""
+
+    def send(self, name, body, epoch=0):
+        text = json.dumps(body).encode()
+        self.s.sendall(struct.pack("<IBBHQQII", 0x6D707368, 1, 0, TYPES[name], 0, epoch, len(text), 0) + text)
+
+    def frame(self, limit):
+        """(type, epoch, body), or None at the end of file."""
+        end = time.monotonic() + limit
+        while True:
+            if len(self.data) >= 32:
+                magic, _, _, kind, _, epoch, n, blob = struct.unpack("<IBBHQQII", self.data[:32])
+                check(magic == 0x6D707368 and blob == 0, "frame of an agent")
+                if len(self.data) >= 32 + n:
+                    body, self.data = self.data[32:32 + n], self.data[32 + n:]
+                    return NAMES.get(kind, kind), epoch, json.loads(body)
+            left = end - time.monotonic()
+            check(left > 0 and select.select([self.s], [], [], left)[0], "the agent is silent")
+            try:
+                got = self.s.recv(65536)
+            except ConnectionResetError:
+                got = b""
+            if not got:
+                return None
+            self.data += got
+
+    def expect(self, name, limit=LIMIT):
+        """The next message of that name (or the end: None); others on the way are passed over."""
+        end = time.monotonic() + limit
+        while True:
+            f = self.frame(max(0.01, end - time.monotonic()))
+            if f is None:
+                check(name is None, "closed instead of %s" % name)
+                return None
+            if f[0] == "heartbeat":
+                try:
+                    self.send("heartbeat", f[2])
+                except OSError:
+                    pass  # it has closed meanwhile: the next read tells
+            if f[0] == name:
+                return f
+
+    def welcome(self, incarnation, term=1):
+        hello = self.expect("hello")[2]
+        self.send("welcome", {"protocol": 1, "term": str(term), "incarnation": str(incarnation),
+                              "heartbeat_ms": 200, "dead_ms": 1500})
+        return hello
+
+
+class World:
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="hspmd-agent-")
+        self.started = []
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.path = os.path.join(self.dir, "d.sock")
+        self.listener.bind(self.path)
+        self.listener.listen(8)
+        self.listener.settimeout(LIMIT)
+        self.config = os.path.join(self.dir, "w.yaml")
+        with open(self.config, "w") as f:
+            f.write("node: alpha\ncoordinator: %s\nstate_dir: %s/state\nkey: %s/none\nlog_level: debug\n"
+                    "leave_timeout: 3s\ndevices: [{speed: 0.5, memory: 64MiB}, {speed: 1, memory: 32MiB}]\n"
+                    % (self.path, self.dir, self.dir))
+
+    def agent(self, log="log", **env):
+        with open(os.path.join(self.dir, log), "ab") as f:
+            p = subprocess.Popen([WORKER, "--config", self.config], stderr=f, stdin=subprocess.DEVNULL,
+                                 env=dict(os.environ, OPENBLAS_NUM_THREADS="1", **env))
+        self.started.append(p)
+        return p
+
+    def accept(self):
+        s, _ = self.listener.accept()
+        return Conn(s)
+
+    def close(self):
+        for p in self.started:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def both_up(conn, hello):
+    """Waits until both executors are known to be up; returns their addresses."""
+    up = {d["index"]: d["address"] for d in hello["devices"] if d["up"]}
+    while len(up) < 2:
+        m = conn.expect("executor-up")[2]
+        up[m["device"]] = m["address"]
+    return up
+
+
+def executor_of(agent, device):
+    for c in children(agent.pid):
+        with open("/proc/%d/cmdline" % c, "rb") as f:
+            args = f.read().split(b"\0")
+        if b"--executor" in args and args[args.index(b"--device") + 1] == str(device).encode():
+            return c
+    return None
+
+
+def test_hello(w):
+    a = w.agent()
+    c = w.accept()
+    h = c.welcome(7)
+    check(h["node"] == "alpha" and h["incarnation"] == "0" and h["holdings"] == [], "hello %r" % h)
+    check(len(h["devices"]) == 2 and h["same_latency_us"] > 0 and h["same_us_per_byte"] > 0, "profile")
+    d = h["devices"]
+    check(abs(d[1]["gemm_fp32_flops"] / d[0]["gemm_fp32_flops"] - 2) < 1e-6, "speed scales the profile")
+    check(int(d[0]["mem_bytes"]) == 64 << 20 and int(d[1]["mem_bytes"]) == 32 << 20, "memory")
+    up = both_up(c, h)
+    check(up[0] != up[1] and all(x.startswith("127.0.0.1:") for x in up.values()), "addresses %r" % up)
+    check(c.expect("heartbeat") is not None, "heartbeats")
+    return a, c
+
+
+def test_executor_killed(a, c):
+    old = executor_of(a, 1)
+    os.kill(old, signal.SIGKILL)
+    m = c.expect("executor-dead")[2]
+    check(m["device"] == 1 and m["reason"] == "signal 9", "why it died: %r" % m)
+    m = c.expect("executor-up")[2]
+    check(m["device"] == 1 and executor_of(a, 1) != old, "restarted")
+
+
+def test_executor_hangs(a, c):
+    """One that is stopped is silent, so it is killed and replaced."""
+    old = executor_of(a, 0)
+    os.kill(old, signal.SIGSTOP)
+    m = c.expect("executor-dead")[2]
+    check(m["device"] == 0 and m["reason"] == "signal 9", "silent: %r" % m)
+    check(c.expect("executor-up")[2]["device"] == 0, "replaced")
+
+
+def test_seal(c):
+    c.send("seal", {"job": 3}, epoch=5)
+    _, epoch, m = c.expect("sealed")
+    check(epoch == 5 and m["job"] == 3 and m["holdings"] == [], "sealed %r" % m)
+
+
+def test_coordinator_away(w, a, c):
+    """Executors live on, and the next hello says who it was."""
+    before = sorted(children(a.pid))
+    c.s.close()
+    c = w.accept()
+    h = c.welcome(7)
+    check(h["incarnation"] == "7" and h["term"] == "1", "the same one: %r" % h["incarnation"])
+    check(sorted(children(a.pid)) == before and all(d["up"] for d in h["devices"]), "executors go on")
+    return c
+
+
+def test_bad_frame(w, c):
+    c.s.sendall(b"GET / HTTP/1.1\r\nHost: nonsense, and enough of it for a header\r\n\r\n")
+    c.expect(None)
+    c = w.accept()
+    c.welcome(7)
+    return c
+
+
+def test_fenced(w, c):
+    c.send("fenced", {"reason": "you were dead"})
+    c.expect(None)
+    c = w.accept()
+    h = c.welcome(8)
+    check(h["incarnation"] == "0", "a fenced one begins anew")
+    both_up(c, h)
+    return c
+
+
+def test_second_agent(w):
+    b = w.agent("log2")
+    check(b.wait(LIMIT) == 1, "two agents of one node")
+    with open(os.path.join(w.dir, "log2")) as f:
+        check("another agent of node alpha" in f.read(), "it says why")
+
+
+def test_leave(a, c):
+    kids = children(a.pid)
+    check(len(kids) == 2, "two executors")
+    a.send_signal(signal.SIGTERM)
+    m = c.expect("leave")[2]
+    check(m["reason"] == "SIGTERM" and 0 < m["deadline_ms"] <= 3000, "leave %r" % m)
+    check(a.poll() is None, "it waits for BYE")
+    c.send("bye", {"reason": "go"})
+    check(a.wait(LIMIT) == 0, "exit status of a planned leave")
+    check(not any(alive(k) for k in kids), "executors are gone")
+
+
+def test_leave_deadline_and_haste(w):
+    """Nobody says BYE: the deadline ends it. A second signal ends it at once."""
+    a = w.agent()
+    c = w.accept()
+    both_up(c, c.welcome(9))
+    t = time.monotonic()
+    a.send_signal(signal.SIGINT)
+    c.expect("leave")
+    while a.poll() is None:
+        f = c.frame(LIMIT)
+        if f is None:
+            break
+        if f[0] == "heartbeat":
+            try:
+                c.send("heartbeat", f[2])
+            except OSError:
+                break
+    check(a.wait(LIMIT) == 0 and time.monotonic() - t > 2.5, "left at the deadline")
+    a = w.agent()
+    c = w.accept()
+    both_up(c, c.welcome(10))
+    kids = children(a.pid)
+    a.send_signal(signal.SIGTERM)
+    c.expect("leave")
+    a.send_signal(signal.SIGTERM)
+    check(a.wait(2) == 1 and not any(alive(k) for k in kids), "a second signal ends at once")
+
+
+def test_notices(w):
+    """What systemd is told: ready, status, watchdog, stopping."""
+    n = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    path = os.path.join(w.dir, "notify.sock")
+    n.bind(path)
+    n.settimeout(LIMIT)
+    a = w.agent(NOTIFY_SOCKET=path, WATCHDOG_USEC="100000")
+    c = w.accept()
+    both_up(c, c.welcome(12))
+    heard = set()
+
+    def hear(*want):
+        end = time.monotonic() + LIMIT
+        while not set(want) <= heard:
+            check(time.monotonic() < end, "notices: %r" % heard)
+            heard.add(n.recv(4096).decode())
+
+    hear("READY=1", "WATCHDOG=1", "STATUS=connected, 2 of 2 executors up, 0 at work")
+    a.send_signal(signal.SIGTERM)
+    hear("STOPPING=1")
+    c.expect("leave")
+    c.send("bye", {"reason": "go"})
+    check(a.wait(LIMIT) == 0, "left")
+
+
+def test_kill_agent(w):
+    a = w.agent()
+    c = w.accept()
+    both_up(c, c.welcome(11))
+    kids = children(a.pid)
+    a.kill()
+    c.expect(None)
+    until("executors die with their agent", lambda: not any(alive(k) for k in kids), 5)
+
+
+def main():
+    if not os.access(WORKER, os.X_OK):
+        print("%s is not built" % WORKER)
+        return 77
+    w = World()
+    try:
+        a, c = test_hello(w)
+        test_executor_killed(a, c)
+        test_executor_hangs(a, c)
+        test_seal(c)
+        c = test_coordinator_away(w, a, c)
+        c = test_bad_frame(w, c)
+        c = test_fenced(w, c)
+        test_second_agent(w)
+        test_leave(a, c)
+        test_leave_deadline_and_haste(w)
+        test_notices(w)
+        test_kill_agent(w)
+    except (AssertionError, OSError, subprocess.TimeoutExpired) as e:
+        print("failed: %r" % e)
+        with open(os.path.join(w.dir, "log")) as f:
+            print("".join(f.readlines()[-60:]))
+        import traceback
+        traceback.print_exc(file=sys.stdout)
+        return 1
+    finally:
+        w.close()
+    print("the agent behaves")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+/* What an agent measures at its start: figures of a sane size, scaled as speed says. */
+#include "tests/lib/testlib.h"
+#include "worker/app/probe.h"
+
+static void test_figures_are_of_this_world(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    for (int threads = 1; threads <= 2; threads++) {
+        struct hsp_probe p;
+        assert_ok(hsp_probe_cpu(threads, &p, &err), &err);
+        assert_true(p.gemm_fp32_flops > 1e6 && p.gemm_fp32_flops < 1e14);
+        assert_true(p.gemm_fp64_flops > 1e6 && p.gemm_fp64_flops < 1e14);
+        assert_true(p.mem_bytes_per_s > 1e6 && p.mem_bytes_per_s < 1e13);
+        assert_true(p.op_us > 1e-3 && p.op_us < 1e5);
+    }
+}
+
+static void test_speed_scales_rates_and_costs(void **state)
+{
+    (void)state;
+    struct hsp_probe p = {
+        .gemm_fp32_flops = 8e9, .gemm_fp64_flops = 4e9, .mem_bytes_per_s = 2e9, .op_us = 3};
+    struct hsp_probe q = hsp_probe_scale(&p, 0.25);
+    assert_near(q.gemm_fp32_flops, 2e9, 1);
+    assert_near(q.gemm_fp64_flops, 1e9, 1);
+    assert_near(q.mem_bytes_per_s, 0.5e9, 1);
+    assert_near(q.op_us, 12, 1e-9);
+}
+
+static void test_loopback(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_probe_link l;
+    assert_ok(hsp_probe_loopback(&l, &err), &err);
+    assert_true(l.latency_us > 0.1 && l.latency_us < 1e6);
+    assert_true(l.us_per_byte > 1e-7 && l.us_per_byte < 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_figures_are_of_this_world),
+                                       cmocka_unit_test(test_speed_scales_rates_and_costs),
+                                       cmocka_unit_test(test_loopback)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

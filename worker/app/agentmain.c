@@ -1,0 +1,240 @@
+/* What an agent does before its loop runs: configuration, keys, folders, measuring. */
+#include "worker/app/agentmain.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/str.h"
+#include "proto/host/fileio.h"
+#include "worker/app/agentshell.h"
+#include "worker/app/probe.h"
+
+#define CONFIG_MAX  ((size_t)1 << 20)
+#define ARENA_BYTES ((size_t)8 << 20)
+
+enum { EXIT_FAILED = 1, EXIT_CONFIG = 6 };
+
+struct setup {
+    struct hsp_arena *arena;
+    struct hsp_worker_config cfg;
+    struct hsp_net_keys keys;
+    const char *node, *dir;
+    int lock_fd; /* held while the agent lives */
+    struct hsp_m_device device[HSP_NODE_DEVICES];
+    struct hsp_agent_config machine;
+};
+
+static enum hsp_status read_config(struct setup *u, const char *path, struct hsp_err *err)
+{
+    uint8_t *text = NULL;
+    size_t len = 0;
+    enum hsp_status st = HSP_OK;
+    if (path != NULL) {
+        st = hsp_file_read(path, CONFIG_MAX, &text, &len, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_worker_config_parse(text != NULL ? (const char *)text : "", len,
+                                     path != NULL ? path : "defaults", u->arena, &u->cfg, err);
+    }
+    free(text);
+    return st;
+}
+
+/* The configured name, or the host's in small letters. */
+static enum hsp_status find_name(struct setup *u, struct hsp_err *err)
+{
+    static char host[HSP_NAME_MAX + 2];
+    const char *name = u->cfg.node;
+    if (name == NULL || name[0] == '\0') {
+        if (gethostname(host, sizeof host - 1) != 0) {
+            return hsp_err_set(err, HSP_EIO, errno, "host name");
+        }
+        for (char *c = host; *c != '\0'; c++) {
+            *c = (char)tolower((unsigned char)*c);
+        }
+        name = host;
+    }
+    u->node = hsp_arena_strdup(u->arena, name);
+    if (u->node == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    }
+    return hsp_name_valid(name)
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EINVAL, 0, "\"%s\" cannot be the name of a node: set `node`",
+                             name);
+}
+
+/* Makes one folder, for us only, or takes one that nobody else can change. */
+static enum hsp_status own_folder(const char *path, struct hsp_err *err)
+{
+    struct stat sb;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        return hsp_err_set(err, HSP_EIO, errno, "make folder %s", path);
+    }
+    if (lstat(path, &sb) != 0) {
+        return hsp_err_set(err, HSP_EIO, errno, "folder %s", path);
+    }
+    if (!S_ISDIR(sb.st_mode) || sb.st_uid != geteuid() || (sb.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return hsp_err_set(err, HSP_EPERM, 0, "%s is not a folder that only this user can change",
+                           path);
+    }
+    return HSP_OK;
+}
+
+/* STATE_DIR/NODE, held by one agent at a time. */
+static enum hsp_status open_folder(struct setup *u, struct hsp_err *err)
+{
+    const char *top = u->cfg.state_dir;
+    if (top == NULL || top[0] == '\0') {
+        top = hsp_arena_printf(u->arena, "/dev/shm/hspmd-%ld", (long)geteuid());
+    }
+    u->dir = top != NULL ? hsp_arena_printf(u->arena, "%s/%s", top, u->node) : NULL;
+    char *lock = u->dir != NULL ? hsp_arena_printf(u->arena, "%s/agent.lock", u->dir) : NULL;
+    if (lock == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    }
+    enum hsp_status st = own_folder(top, err);
+    if (st == HSP_OK) {
+        st = own_folder(u->dir, err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    u->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (u->lock_fd < 0) {
+        return hsp_err_set(err, HSP_EIO, errno, "%s", lock);
+    }
+    if (flock(u->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        return hsp_err_set(err, HSP_EEXIST, 0, "another agent of node %s runs here (%s is locked)",
+                           u->node, lock);
+    }
+    return HSP_OK;
+}
+
+static void log_profile(struct hsp_log *log, const struct hsp_m_device *d)
+{
+    hsp_log(log, HSP_LOG_INFO, "probe",
+            "device %" PRIu32 ": speed %g, %.1f GFLOP/s fp32, %.1f fp64, %.1f GB/s, %.2f us an "
+            "instruction, %" PRIu64 " MiB",
+            d->index, d->speed, d->gemm_fp32_flops * 1e-9, d->gemm_fp64_flops * 1e-9,
+            d->mem_bytes_per_s * 1e-9, d->op_us, d->mem_bytes >> 20);
+}
+
+/* One measurement for all devices with the same number of threads: they are cores of one machine.
+ */
+static enum hsp_status measure(struct setup *u, struct hsp_log *log, struct hsp_err *err)
+{
+    struct hsp_probe p[HSP_NODE_DEVICES];
+    struct hsp_probe_link link;
+    enum hsp_status st = hsp_probe_loopback(&link, err);
+    for (uint32_t i = 0; st == HSP_OK && i < u->cfg.n_devices; i++) {
+        const struct hsp_device_config *c = &u->cfg.devices[i];
+        uint32_t same = 0;
+        while (same < i && u->cfg.devices[same].threads != c->threads) {
+            same++;
+        }
+        if (same < i) {
+            p[i] = p[same];
+        } else {
+            st = hsp_probe_cpu((int)c->threads, &p[i], err);
+        }
+        if (st == HSP_OK) {
+            struct hsp_probe q = hsp_probe_scale(&p[i], c->speed);
+            u->device[i] = (struct hsp_m_device){.index = i,
+                                                 .kind = c->kind,
+                                                 .speed = c->speed,
+                                                 .mem_bytes = c->mem_bytes,
+                                                 .gemm_fp32_flops = q.gemm_fp32_flops,
+                                                 .gemm_fp64_flops = q.gemm_fp64_flops,
+                                                 .mem_bytes_per_s = q.mem_bytes_per_s,
+                                                 .op_us = q.op_us};
+            log_profile(log, &u->device[i]);
+        }
+    }
+    if (st == HSP_OK) {
+        hsp_log(log, HSP_LOG_INFO, "probe", "link: %.1f us, %.2f GB/s", link.latency_us,
+                1e-3 / link.us_per_byte);
+        /* Links to other nodes are not measured: those of this node are the best guess there is. */
+        u->machine.same_latency_us = u->machine.cross_latency_us = link.latency_us;
+        u->machine.same_us_per_byte = u->machine.cross_us_per_byte = link.us_per_byte;
+    }
+    return st;
+}
+
+static enum hsp_status prepare(struct setup *u, struct hsp_log *log, struct hsp_err *err)
+{
+    const struct hsp_worker_config *c = &u->cfg;
+    bool advertised = c->advertise_address != NULL && c->advertise_address[0] != '\0';
+    hsp_agent_defaults(&u->machine);
+    enum hsp_status st = hsp_net_keys_load(c->key, NULL, &u->keys, err);
+    if (st == HSP_OK) {
+        st = open_folder(u, err);
+    }
+    if (st == HSP_OK) {
+        st = measure(u, log, err);
+    }
+    u->machine.node = u->node;
+    u->machine.address = advertised ? c->advertise_address : c->listen;
+    u->machine.n_devices = c->n_devices;
+    u->machine.devices = u->device;
+    return st;
+}
+
+static int run(struct setup *u)
+{
+    struct hsp_err err = {0};
+    int rc = EXIT_FAILED;
+    struct hsp_log *log = hsp_log_new(STDERR_FILENO, (enum hsp_log_level)u->cfg.log_level);
+    if (prepare(u, log, &err) != HSP_OK) {
+        hsp_log(log, HSP_LOG_ERROR, "agent", "cannot start: %s", err.msg);
+    } else {
+        hsp_log(log, HSP_LOG_NOTICE, "agent", "node %s: %u devices, coordinator %s, state in %s",
+                u->node, u->cfg.n_devices, u->cfg.coordinator, u->dir);
+        rc = hsp_agent_run(&u->cfg, &u->machine, &u->keys, u->dir, log);
+    }
+    if (u->lock_fd >= 0) {
+        (void)close(u->lock_fd);
+    }
+    (void)hsp_log_free(log);
+    return rc;
+}
+
+static int print(const struct hsp_worker_config *c)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, CONFIG_MAX);
+    hsp_worker_config_print(c, true, &b);
+    bool ok = fputs(hsp_buf_cstr(&b), stdout) >= 0 && fflush(stdout) == 0 && !b.failed;
+    hsp_buf_fini(&b);
+    return ok ? 0 : EXIT_FAILED;
+}
+
+int hsp_agent_main(const char *config, enum hsp_agent_wish wish)
+{
+    struct hsp_err err = {0};
+    struct setup u = {.lock_fd = -1, .arena = hsp_arena_new(ARENA_BYTES)};
+    int rc;
+    if (u.arena == NULL || read_config(&u, config, &err) != HSP_OK ||
+        find_name(&u, &err) != HSP_OK) {
+        (void)fprintf(stderr, "hspmd-worker: %s\n", u.arena != NULL ? err.msg : "out of memory");
+        rc = EXIT_CONFIG;
+    } else if (wish == HSP_AGENT_PRINT_CONFIG) {
+        rc = print(&u.cfg);
+    } else if (wish == HSP_AGENT_CHECK_CONFIG) {
+        (void)printf("%s: good, node %s, %u devices\n", config != NULL ? config : "defaults",
+                     u.node, u.cfg.n_devices);
+        rc = 0;
+    } else {
+        rc = run(&u);
+    }
+    (void)hsp_arena_free(u.arena);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/* What a device can do, measured when the agent starts: the figures a plan is costed with.
+ *
+ * Role:    the agent says them in its HELLO.
+ * Purity:  shell (clocks, memory, loopback sockets, one helper thread).
+ * Threads: the caller's; the backend's pool for more than one thread.
+ * Bounds:  about half a second for a device, a tenth for the links; 64 MiB of memory.
+ *
+ * Nothing here is paced. A single compute thread is judged by its processor time, as pacing judges
+ * it, so that a busy machine does not look like a slow one. */
+#ifndef HSP_PROBE_H
+#define HSP_PROBE_H
+#include "proto/base/err.h"
+
+struct hsp_probe {
+    double gemm_fp32_flops, gemm_fp64_flops; /* FLOP/s of linear ops, mean over a few shapes */
+    double mem_bytes_per_s;                  /* read and written by element-wise ops */
+    double op_us; /* of an instruction that hardly computes, with what the engine adds */
+};
+
+struct hsp_probe_link {
+    double latency_us;  /* one way */
+    double us_per_byte; /* of a long message */
+};
+
+/* A cpu device of @threads threads with the whole core(s). Errors of the backend, HSP_ENOMEM. */
+enum hsp_status hsp_probe_cpu(int threads, struct hsp_probe *ret, struct hsp_err *err);
+
+/* The same for a device that may use @speed of each core. */
+struct hsp_probe hsp_probe_scale(const struct hsp_probe *p, double speed);
+
+/* A TCP connection over loopback between two threads. HSP_EIO. */
+enum hsp_status hsp_probe_loopback(struct hsp_probe_link *ret, struct hsp_err *err);
+
+#endif
