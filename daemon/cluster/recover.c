@@ -62,7 +62,7 @@ bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
 bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret)
 {
     for (uint32_t i = 0; i < p->info.n_ranks; i++) {
-        const struct hsp_node *n = hsp_ci_node(c, p->info.device[i]);
+        const struct hsp_cluster_node *n = hsp_ci_node(c, p->info.device[i]);
         if (n->conn != 0 && n->incarnation < p->since &&
             hsp_ci_device(c, p->info.device[i])->present) {
             *ret = p->info.device[i];
