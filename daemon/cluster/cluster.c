@@ -251,10 +251,11 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
                 "term %llu, %u nodes, %u jobs", (unsigned long long)c->term, c->n_nodes, c->n_jobs);
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
-        if (!hsp_job_terminal(j->state)) {
+        if (j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
+            j->state == HSP_JOB_FINISHING) {
             claim(c, j, &j->cur, j->cur.settled ? j->cur.n_ranks : j->cur.n_peers);
-            claim(c, j, &j->att, j->att.phase == HSP_ATT_GO ? j->att.n_peers : 0);
         }
+        claim(c, j, &j->att, j->att.phase == HSP_ATT_GO ? j->att.n_peers : 0);
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         resume_job(c, c->jobs[i]);

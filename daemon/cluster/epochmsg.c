@@ -310,11 +310,14 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
 
 static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_ckpt *k)
 {
+    if (k->complete && j->has_ckpt && k->step <= j->ckpt_step) {
+        return; /* known: agents say it again at each hello */
+    }
     hsp_ci_fact(c, k->complete ? "ckpt.complete" : "ckpt.failed",
                 k->complete ? HSP_SEV_INFO : HSP_SEV_WARN, j, NULL, "version %llu, %llu bytes%s%s",
                 (unsigned long long)k->step, (unsigned long long)k->bytes,
                 k->reason[0] != '\0' ? ": " : "", k->reason);
-    if (k->complete && (!j->has_ckpt || k->step > j->ckpt_step)) {
+    if (k->complete) {
         j->has_ckpt = true;
         j->ckpt_step = k->step;
         hsp_ci_store_job(c, j);

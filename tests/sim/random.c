@@ -156,7 +156,7 @@ static void judge(struct sim *s)
         const struct hsp_job *j = s->d->jobs[i];
         const struct sim_job_truth *t = &s->job[j->id];
         bool done = j->state == HSP_JOB_DONE && t->committed == j->steps;
-        bool lost = j->state == HSP_JOB_FAILED && t->excess && !t->has_ckpt;
+        bool lost = j->state == HSP_JOB_FAILED && t->excess && !j->has_ckpt;
         if (!done && !lost) {
             sim_fail(s, "job %u ends %s at version %llu of %llu: %s", j->id,
                      hsp_job_state_name(j->state), (unsigned long long)t->committed,

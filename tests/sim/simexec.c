@@ -331,7 +331,8 @@ static void start(struct sim *s, uint32_t x, uint64_t epoch, uint64_t step)
         return;
     }
     struct sim_job_truth *t = &s->job[e->next.job];
-    if (step < t->committed && !t->excess) {
+    if (step < t->committed && !t->excess && e->next.rank < e->next.n_ranks &&
+        epoch > t->last_epoch) {
         sim_fail(s, "job %u goes back to version %llu below the committed %llu", e->next.job,
                  (unsigned long long)step, (unsigned long long)t->committed);
     }

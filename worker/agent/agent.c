@@ -196,6 +196,17 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
     a->link = HSP_LINK_HELLO;
     a->heard_ms = a->now_ms;
     hsp_ai_tell(a, &m);
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        struct hsp_msg k = {.type = HSP_MSG_CHECKPOINTED,
+                            .epoch = a->ckpt[i].epoch,
+                            .u.ckpt = {.job = a->ckpt[i].job,
+                                       .step = a->ckpt[i].step,
+                                       .complete = true,
+                                       .reason = "said again"}};
+        if (k.u.ckpt.job != 0) {
+            hsp_ai_tell(a, &k);
+        }
+    }
     if (a->leaving) {
         hsp_ai_leave_notice(a);
     }

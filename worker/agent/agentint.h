@@ -32,6 +32,10 @@ struct hsp_agent {
         uint16_t type; /* what to answer with */
         uint64_t epoch, keep_plan;
     } stop[HSP_NODE_DEVICES];
+    struct {
+        uint32_t job; /* 0 none */
+        uint64_t epoch, step;
+    } ckpt[HSP_NODE_DEVICES]; /* newest complete checkpoint it reported: said again at each hello */
     struct hsp_arena *arena;
     size_t cap_actions;
     uint32_t n_actions;

@@ -415,6 +415,11 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
             break; /* said before a STOP or SEAL took effect */
         }
         note(d, m);
+        if (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete) {
+            a->ckpt[device].job = m->u.ckpt.job;
+            a->ckpt[device].epoch = m->epoch;
+            a->ckpt[device].step = m->u.ckpt.step;
+        }
         pass(a, device, m);
         break;
     default: hsp_ai_kill(a, device, "it sent what no executor sends"); break;
