@@ -436,6 +436,8 @@ static void test_drop_flushes(void **state)
         got += k > 0 ? (size_t)k : 0;
     }
     assert_int_equal(got, HSP_FRAME_HEADER + 2 + len);
+    run_ms(&s, 50);
+    assert_int_equal(s.n_close, 0); /* our end is awaited: no reset can overtake the data */
     close(fd);
     RUN_UNTIL(&s, s.n_close == 1);
     assert_err(&s.why, HSP_ECANCELED, "bye");
