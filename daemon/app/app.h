@@ -6,7 +6,8 @@
  *            answer hspmdctl; statusdoc.c makes the status document.
  * Purity:    shell (libuv, SQLite, clock).
  * Threads:   everything on the loop thread but the `run` of a work, which touches only its own
- * data. Ownership: the app owns all it lists. Works own themselves: `done` frees.
+ *            data.
+ * Ownership: the app owns all it lists. Works own themselves: `done` frees.
  */
 #ifndef HSP_APP_H
 #define HSP_APP_H

@@ -1,10 +1,13 @@
 /* The daemon's durable memory: one SQLite file.
  *
  * Role:      rows of the cluster core (key -> value), the event feed, the metrics of committed
- * steps. Purity:    shell (files). Threads:   one connection in serialized mode: any thread may
- * call. Applying rows waits for the disk, so the loop thread leaves it to a pool thread. Ownership:
- * the store copies what it is given; rows handed to a callback are borrowed for the call. Bounds:
- * HSP_STORE_EVENTS_MAX newest events are kept.
+ *            steps.
+ * Purity:    shell (files).
+ * Threads:   one connection in serialized mode: any thread may call. Applying rows waits for the
+ *            disk, so the loop thread leaves it to a pool thread.
+ * Ownership: the store copies what it is given; rows handed to a callback are borrowed for the
+ *            call.
+ * Bounds:    HSP_STORE_EVENTS_MAX newest events are kept.
  */
 #ifndef HSP_STORE_H
 #define HSP_STORE_H

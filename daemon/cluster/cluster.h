@@ -1,27 +1,34 @@
 /* The coordinator: membership, jobs, leases, epochs (architecture D8-D10). A pure machine.
  *
- * Role:        hspmdd's shell feeds it events and performs the actions it returns; tests/sim does
- * the same under virtual time. It never sees a socket, a plan's content or a program. Purity: pure:
- * time and everything else arrive in events. Threads:     confined to the loop thread. Ownership:
- * an event is borrowed for the call. Actions and all they point to are valid until the next call of
- * hsp_cluster_step. Bounds:      HSP_MAX_NODES nodes, HSP_MAX_JOBS jobs not yet forgotten,
- * HSP_MSG_RANKS ranks a job.
+ * Role:      hspmdd's shell feeds it events and performs the actions it returns; tests/sim does the
+ *            same under virtual time. It never sees a socket, a plan's content or a program.
+ * Purity:    pure: time and everything else arrive in events.
+ * Threads:   confined to the loop thread.
+ * Ownership: an event is borrowed for the call. Actions and all they point to are valid until the
+ *            next call of hsp_cluster_step.
+ * Bounds:    HSP_MAX_NODES nodes, HSP_MAX_JOBS jobs not yet forgotten, HSP_MSG_RANKS ranks a job.
  *
  * Contract of the shell:
- *  (W1) Actions are performed in order, and nothing behind a STORE, ERASE or KEEP_PLAN leaves the
- * process before that row is on disk. A write that fails ends the process: the next start reloads.
- *  (W2) A plan is computed on the snapshot of START_PLAN; PLAN_DONE names its ticket. Every ticket
- * is answered once, unless CANCEL_PLAN named it. (W3) KEEP_PLAN(job, plan, ticket) makes the result
- * of that ticket durable under (job, plan), until DROP_PLAN(job, plan) or the end of the job.
- * Results not kept may be forgotten. (W4) SEND on a connection that has closed is dropped silently.
- * CONN_CLOSED follows every CLOSE. (W5) The rows last stored are given to hsp_cluster_load before
- * the first event.
+ *  (W1) Actions are performed in order, and nothing behind a STORE, ERASE or KEEP_PLAN leaves
+ *       the process before that row is on disk. A write that fails ends the process: the next
+ *       start reloads.
+ *  (W2) A plan is computed on the snapshot of START_PLAN; PLAN_DONE names its ticket. Every
+ *       ticket is answered once, unless CANCEL_PLAN named it.
+ *  (W3) KEEP_PLAN(job, plan, ticket) makes the result of that ticket durable under (job,
+ *       plan), until DROP_PLAN(job, plan) or the end of the job. Results not kept may be
+ *       forgotten.
+ *  (W4) SEND on a connection that has closed is dropped silently. CONN_CLOSED follows every
+ *       CLOSE.
+ *  (W5) The rows last stored are given to hsp_cluster_load before the first event.
  *
- * Invariants (hsp_cluster_check): (I1) epochs of a job only grow and none is used twice. (I2) a
- * device is leased to at most one job, and every peer of a live epoch is leased to its job. (I3) a
- * connection belongs to at most one node. (I4) only a job in STARTING, SWITCHING or RECOVERING has
- * an attempt. (I5) no plan result of an old ticket is used. (I6) terminal jobs have no epoch and no
- * ticket.
+ * Invariants (hsp_cluster_check):
+ *  (I1) epochs of a job only grow and none is used twice.
+ *  (I2) a device is leased to at most one job, and every peer of a live epoch is leased to
+ *       its job.
+ *  (I3) a connection belongs to at most one node.
+ *  (I4) only a job in STARTING, SWITCHING or RECOVERING has an attempt.
+ *  (I5) no plan result of an old ticket is used.
+ *  (I6) terminal jobs have no epoch and no ticket.
  */
 #ifndef HSP_CLUSTER_H
 #define HSP_CLUSTER_H

@@ -1,9 +1,10 @@
 /* Commands of hspmdctl: one file and one row of the table (commands.c) each.
  *
- * Role:        what a command sees of the program: its arguments, the global options, where to
- * write. Purity:      shell. Output:      the answer goes to ctl->out, everything else to ctl->msg.
- * A failure is one line: what: why (hsp_ctl_fail). JSON carries "apiVersion": "hspmd/v1" and base
- * units with the unit in the key.
+ * Role:   what a command sees of the program: its arguments, the global options, where to write.
+ * Purity: shell.
+ * Output: the answer goes to ctl->out, everything else to ctl->msg. A failure is one line: what:
+ *         why (hsp_ctl_fail). JSON carries "apiVersion": "hspmd/v1" and base units with the unit in
+ *         the key.
  */
 #ifndef HSP_COMMAND_H
 #define HSP_COMMAND_H

@@ -2,8 +2,10 @@
  *
  * Role:      used by the families and autodiff only.
  * Failure:   sticky: after the first error (out of memory, too many, operands that do not fit)
- * every call returns HSP_NONE and changes nothing; the status is read once, at the end. Purity:
- * pure.  Ownership: everything goes into the graph's arena; names are copied. */
+ *            every call returns HSP_NONE and changes nothing; the status is read once, at the end.
+ * Purity:    pure.
+ * Ownership: everything goes into the graph's arena; names are copied.
+ */
 #ifndef HSP_BUILDER_H
 #define HSP_BUILDER_H
 #include "daemon/graph/graph.h"

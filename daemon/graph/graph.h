@@ -1,11 +1,13 @@
 /* The single-device graph: what the user's model computes, with no devices in it.
  *
- * Role:        made by a model family, differentiated once (autodiff.h), then read by planner and
- * spmd. Purity:      pure.  Ownership: everything lives in the graph's arena; index handles, no
- * pointers between nodes. Immutable after hsp_graph_autodiff. Invariants:  (G1) nodes are in
- * topological order: forward nodes first, then backward nodes. (G2) every tensor has one producer
- * node, or is an input, a parameter or the seed. (G3) backward nodes only read, never replace,
- * forward tensors.
+ * Role:       made by a model family, differentiated once (autodiff.h), then read by planner and
+ *             spmd.
+ * Purity:     pure.
+ * Ownership:  everything lives in the graph's arena; index handles, no pointers between nodes.
+ *             Immutable after hsp_graph_autodiff.
+ * Invariants: (G1) nodes are in topological order: forward nodes first, then backward nodes.
+ *             (G2) every tensor has one producer node, or is an input, a parameter or the seed.
+ *             (G3) backward nodes only read, never replace, forward tensors.
  */
 #ifndef HSP_GRAPH_H
 #define HSP_GRAPH_H

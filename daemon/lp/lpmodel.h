@@ -1,8 +1,10 @@
 /* Inside of struct hsp_lp: shared by lp.c (building, verifying) and solve.c (the solver).
  *
- * Purity:      pure data. Ownership: the arrays are the problem's, from hsp_grow.
- * Invariants:  (I1) coefficients of row r are coef[row[r].first .. row[r].first + row[r].n).
- *              (I2) every coef.var < n_vars, no variable twice in a row, every value finite. */
+ * Purity:     pure data.
+ * Ownership:  the arrays are the problem's, from hsp_grow.
+ * Invariants: (I1) coefficients of row r are coef[row[r].first .. row[r].first + row[r].n).
+ *             (I2) every coef.var < n_vars, no variable twice in a row, every value finite.
+ */
 #ifndef HSP_LPMODEL_H
 #define HSP_LPMODEL_H
 

@@ -12,7 +12,10 @@
  *     cross_node: {latency_us: 60, gbit_per_s: 10}
  *
  * speed scales all rates of a device, as in hspmd-worker.yaml.
- * Purity: pure. Ownership: everything lives in the arena given. */
+ *
+ * Purity:    pure.
+ * Ownership: everything lives in the arena given.
+ */
 #ifndef HSP_CLUSTERFILE_H
 #define HSP_CLUSTERFILE_H
 

@@ -1,8 +1,9 @@
 /* Prices: how long a step of a plan takes on given devices, and what memory each one needs.
  *
- * Role:        the one cost model; candidates of the planner, hand-written plans and the table of
- *              `hspmdctl plan` all use it.
- * Purity:      pure.  Units: microseconds and bytes.
+ * Role:   the one cost model; candidates of the planner, hand-written plans and the table of
+ *         `hspmdctl plan` all use it.
+ * Purity: pure.
+ * Units:  microseconds and bytes.
  *
  * Model. A rank computes a sequence in  flops / GEMM rate + other bytes / memory rate  and a
  * micro-batch in a further  instructions * op_us + accumulation bytes / memory rate.  Tensor groups

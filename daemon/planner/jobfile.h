@@ -1,10 +1,12 @@
 /* The job file: what a user asks for, checked and with defaults filled in.
  *
- * Role:        read by hspmdctl (compile, plan, submit) and by hspmdd from the submit message,
- * which carries the same text. JSON is a subset of YAML, so a JSON text is a job file too. Purity:
- * pure: texts in, no file is opened. `annotations` are names of plan files relative to the job
- * file; whoever has the files reads them and passes their texts on. Ownership:   everything lives
- * in the arena given; immutable. Bounds:      the ranges in the table of jobfile.c. */
+ * Role:      read by hspmdctl (compile, plan, submit) and by hspmdd from the submit message, which
+ *            carries the same text. JSON is a subset of YAML, so a JSON text is a job file too.
+ * Purity:    pure: texts in, no file is opened. `annotations` are names of plan files relative to
+ *            the job file; whoever has the files reads them and passes their texts on.
+ * Ownership: everything lives in the arena given; immutable.
+ * Bounds:    the ranges in the table of jobfile.c.
+ */
 #ifndef HSP_JOBFILE_H
 #define HSP_JOBFILE_H
 

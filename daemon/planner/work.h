@@ -1,8 +1,9 @@
 /* What a model costs, free of devices: work, memory and traffic of each pipeline unit.
  *
- * Role:        made once from the training graph, read by cost.h for every candidate plan.
- * Purity:      pure.  Ownership: in the arena given; immutable.
- * Units:       of one sequence unless a name says otherwise; bytes; floating-point operations.
+ * Role:      made once from the training graph, read by cost.h for every candidate plan.
+ * Purity:    pure.
+ * Ownership: in the arena given; immutable.
+ * Units:     of one sequence unless a name says otherwise; bytes; floating-point operations.
  *
  * Every figure comes twice where tensor parallelism matters: `cut` is divided over the group in
  * proportion to the shares, `whole` is done by every member. Which is which follows from the axes

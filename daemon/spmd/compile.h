@@ -3,7 +3,10 @@
  * Order of work: layouts of every use by deduction on covers (deduce.h), Reshards resolved into
  * moves (resolve.h), segments and pieces per stage (specialize.c), memory (memory.h), queues
  * (schedule.h), deadlock check (deadlock.h). The compiler adds no communication the plan does not
- * imply and is deterministic (D13). Purity: pure. */
+ * imply and is deterministic (D13).
+ *
+ * Purity: pure.
+ */
 #ifndef HSP_COMPILE_H
 #define HSP_COMPILE_H
 #include "daemon/spmd/plan.h"

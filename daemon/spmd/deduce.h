@@ -1,7 +1,8 @@
 /* Deduction: which layouts an op needs of its operands and gives to its results (architecture D2).
  *
- * Role:        the compiler asks once per node and stage; Reshards go where need differs from have.
- * Purity:      pure. Ownership: results live in the arena given; inputs are borrowed.
+ * Role:      the compiler asks once per node and stage; Reshards go where need differs from have.
+ * Purity:    pure.
+ * Ownership: results live in the arena given; inputs are borrowed.
  *
  * Works on axes, ranges and linear sets of the catalogue only; no rule names an op.
  *   1. an operand cut along a whole axis is gathered;

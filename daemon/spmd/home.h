@@ -1,6 +1,7 @@
 /* Where parameters are used and where they live under a plan.
  *
- * Purity: pure. Ownership: results live in the arena given; covers own their items.
+ * Purity:    pure.
+ * Ownership: results live in the arena given; covers own their items.
  *
  * Use: each stage that has a node reading the parameter uses it, cut along hsp_param.tp_dim by the
  * stage's shares at multiples of tp_grain; whole when tp_dim is -1 or the stage has one rank.

@@ -4,7 +4,10 @@
  * first fit among the tensors of its segment that are in use at the same instructions; Forward and
  * Backward above MICRO, Post and Eval above STEP (no micro-batch of training is in flight there).
  * Whatever lies on the same bytes is kept apart in time by the schedule's waits (schedule.h). All
- * offsets are multiples of 64. Purity: pure. */
+ * offsets are multiples of 64.
+ *
+ * Purity: pure.
+ */
 #ifndef HSP_MEMORY_H
 #define HSP_MEMORY_H
 #include "proto/program/program.h"

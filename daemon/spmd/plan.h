@@ -14,16 +14,16 @@
  *       micro_batches: 5
  *       schedule: 1f1b            # 1f1b | gpipe
  *       stages:
- *         - {layers: 3, ranks: [0, 1], tensor: [2, 1]}  # layers: transformer blocks (embedding
- * comes
- *         - {layers: 1, ranks: [2]}                      # with the first stage, the head with the
- * last)
+ *         - {layers: 3, ranks: [0, 1], tensor: [2, 1]}
+ *         - {layers: 1, ranks: [2]}   # layers: transformer blocks; the embedding comes with the
+ *                                     # first stage, the head with the last
  *     - {sequences: 6, micro_batches: 3, stages: [{layers: 4, ranks: [3]}]}
- *   parameters:                   # optional: home layout by name (* any text, ? any character),
- * annot.h form
+ *   parameters:                   # optional: home layout (annot.h) by name (* any text, ? any)
  *     - {name: "h.*.mlp.fc.weight", home: {split: 0, shares: [1, 1], of: [0, 3]}}
  *
- * Purity: pure. Ownership: everything in the arena given. */
+ * Purity:    pure.
+ * Ownership: everything in the arena given.
+ */
 #ifndef HSP_PLAN_H
 #define HSP_PLAN_H
 #include "daemon/graph/graph.h"

@@ -3,7 +3,10 @@
  * A linear order is laid out first (Pre; forwards and backwards by 1F1B or GPipe; Post) and dealt
  * to the queues. An entry waits for the last earlier entry of the other queue that writes bytes it
  * touches or reads bytes it writes; entries of one queue run in order. The step's statistics and
- * the outcome of the vote count as bytes. Purity: pure. */
+ * the outcome of the vote count as bytes.
+ *
+ * Purity: pure.
+ */
 #ifndef HSP_SCHEDULE_H
 #define HSP_SCHEDULE_H
 #include "daemon/spmd/plan.h"

@@ -2,7 +2,10 @@
  *
  * Tensors are numbered by first use in program order, symbols by first use in tensors and origins;
  * two extents are one symbol when they are the same global extent under the same cut, whatever the
- * shares, so templates of equal structure are equal. Purity: pure. */
+ * shares, so templates of equal structure are equal.
+ *
+ * Purity: pure.
+ */
 #ifndef HSP_SPECIALIZE_H
 #define HSP_SPECIALIZE_H
 #include "daemon/spmd/stagecode.h"

@@ -1,9 +1,10 @@
 /* The code of one stage before it is cut into ranks: values and steps shared by its members.
  *
- * Role:        filled by lower.c (forward, backward, eval) and parampart.c (Pre, Post); read by
- *              specialize.c, which makes one program per member.
- * Purity:      pure. Ownership: vectors are on the heap (hsp_stagecode_fini), the rest in the
- * arena. Bounds:      HSP_MAX_TENSORS values and HSP_MAX_INSTRS steps per stage.
+ * Role:      filled by lower.c (forward, backward, eval) and parampart.c (Pre, Post); read by
+ *            specialize.c, which makes one program per member.
+ * Purity:    pure.
+ * Ownership: vectors are on the heap (hsp_stagecode_fini), the rest in the arena.
+ * Bounds:    HSP_MAX_TENSORS values and HSP_MAX_INSTRS steps per stage.
  */
 #ifndef HSP_STAGECODE_H
 #define HSP_STAGECODE_H

@@ -1,12 +1,12 @@
 /* Growable byte buffer with a mandatory maximum, and a reader that trusts nothing.
  *
- * Role:      text and wire output; wire and file input.
- * Purity:    pure (heap only).
- * Ownership: the buffer owns data; a cursor borrows its bytes.
- * Bounds:    a buffer never holds more than max bytes; a cursor never reads past its end.
+ * Role:       text and wire output; wire and file input.
+ * Purity:     pure (heap only).
+ * Ownership:  the buffer owns data; a cursor borrows its bytes.
+ * Bounds:     a buffer never holds more than max bytes; a cursor never reads past its end.
  * Invariants: (I1) failed is sticky: once set nothing more is written or read, every read yields 0.
  *             (I2) in a cursor, a length is compared with the rest before any arithmetic on it.
- * All numbers are little endian; floating point travels as its IEEE 754 bits.
+ * Format:     all numbers are little endian; floating point travels as its IEEE 754 bits.
  */
 #ifndef HSP_BUF_H
 #define HSP_BUF_H

@@ -1,5 +1,8 @@
-/* Content hashes (XXH3) and an integer mixer. Purity: pure.
- * The values are part of formats (digests in plans, segments, checkpoints): they never change. */
+/* Content hashes (XXH3) and an integer mixer.
+ *
+ * Purity: pure. The values are part of formats (digests in plans, segments, checkpoints): they
+ *         never change.
+ */
 #ifndef HSP_HASH_H
 #define HSP_HASH_H
 

@@ -2,7 +2,10 @@
  *
  * One build runs on every x86-64 machine and uses wide vectors where there are some. Off under the
  * sanitizers, which cannot run the loader's resolvers, in debug builds, and with clang, whose
- * version 14 does not take the attribute on static functions. Purity: pure. */
+ * version 14 does not take the attribute on static functions.
+ *
+ * Purity: pure.
+ */
 #ifndef HSP_SIMD_H
 #define HSP_SIMD_H
 

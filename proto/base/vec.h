@@ -1,4 +1,6 @@
-/* Growth of arrays on the heap, by doubling, up to a mandatory maximum. Purity: pure (heap only).
+/* Growth of arrays on the heap, by doubling, up to a mandatory maximum.
+ *
+ * Purity: pure (heap only).
  */
 #ifndef HSP_VEC_H
 #define HSP_VEC_H

@@ -3,7 +3,9 @@
  * A cover lists, for each rank that holds something of a tensor, a box of global indices and the
  * addend it holds there. The value at an index is the sum over the *distinct* addends covering it;
  * equal addends are equal copies; an empty box contributes nothing.
- * Purity:  pure.  Ownership: covers own their item array (hsp_cover_fini).
+ *
+ * Purity:     pure.
+ * Ownership:  covers own their item array (hsp_cover_fini).
  * Invariants: (I1) after hsp_cover_normalise items are sorted by (rank, box, addend) and unique.
  *             (I2) lo <= hi in every dim.
  * Bounds:     HSP_MAX_COVER items.

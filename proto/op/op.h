@@ -10,6 +10,8 @@
  *              An axis that appears in no output is contracted: cut -> partial sum. The rule
  *              holds for each output alone: attention_bwd's s is free in dq, summed in dk and dv.
  *              "..." makes axes named '0', '1', ...
+ * Updates:     the learning rate and the factor of the gradient are no attributes: they come from
+ *              the vote of the step (struct hsp_update_scalars).
  * Dtypes:      ids and labels are i32; sum, count and sqsum give fp64, broadcast takes an fp64
  *              scalar; other results have the dtype of the (last) floating-point input.
  */
@@ -59,8 +61,7 @@
     X(UNFLATTEN, "unflatten", 1, 1, "b o s:0 -> b s e!", 1, 0) /* i[0] = e */                      \
     X(SQSUM, "sqsum", 1, 1, "... -> ", 0, 0)                   /* fp64 scalar */                   \
     X(ADAMW, "adamw", 4, 3, "..., ..., ..., ... -> ..., ..., ...", 0, 0)                           \
-    /* p, m, v, g -> p', m', v'; f = beta1, beta2, eps, weight decay; lr and the gradient's factor \
-       come from the vote (struct hsp_update_scalars) */                                           \
+    /* p, m, v, g -> p', m', v'; f = beta1, beta2, eps, weight decay; lr: by vote */               \
     X(SGDM, "sgdm", 3, 2, "..., ..., ... -> ..., ...", 0, 0)                                       \
     /* p, momentum, g -> p', momentum'; f = momentum, weight decay */
 

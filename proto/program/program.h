@@ -4,13 +4,13 @@
  *              content-addressed, free of shares, members and lengths;
  *   binding    (device, plan): values of symbols, slots and offsets of tensors, moves of Reshards
  *              with their boxes, the schedule of each queue, where the loss and the norm are
- * counted; step sheet what is read in each micro-batch of one step: sheet.h, computed by the
- * executor.
+ *              counted;
+ *   step sheet what is read in each micro-batch of one step: sheet.h, computed by the executor.
  *
- * Role:        made by daemon/spmd, carried by proto/wire as a blob, run by worker/exec.
- * Purity:      pure.  Ownership: everything hangs in the arena given to the decoder or the
- * compiler. Bounds:      the HSP_MAX_ constants below; a decoded program is fully checked
- * (hsp_program_check).
+ * Role:      made by daemon/spmd, carried by proto/wire as a blob, run by worker/exec.
+ * Purity:    pure.
+ * Ownership: everything hangs in the arena given to the decoder or the compiler.
+ * Bounds:    the HSP_MAX_ constants below; a decoded program is fully checked (hsp_program_check).
  */
 #ifndef HSP_PROGRAM_H
 #define HSP_PROGRAM_H

@@ -1,9 +1,10 @@
 /* One description of each field, walked in both directions: encoder and decoder cannot disagree.
  *
- * Role:      internal to proto/program.
- * Purity:    pure.
- * Threads:   confined.
- * Invariants: (I1) exactly one of out and in is set. (I2) once failed, every decoded value is 0.
+ * Role:       internal to proto/program.
+ * Purity:     pure.
+ * Threads:    confined.
+ * Invariants: (I1) exactly one of out and in is set.
+ *             (I2) once failed, every decoded value is 0.
  */
 #ifndef HSP_PROGRAM_IO_H
 #define HSP_PROGRAM_IO_H

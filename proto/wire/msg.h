@@ -7,9 +7,9 @@
  *            borrowed from the caller. An encoder borrows everything.
  * Bounds:    the HSP_MSG_ limits below; each is checked before anything is allocated for it.
  *
- * Numbers: u64 travel as decimal strings, digests and keys as hex strings, non-finite doubles as
- * "nan", "inf", "-inf". A message belongs to one epoch of its job: `epoch` stands in the frame header
- * (0 where a message has none), never in the body.
+ * Numbers:   u64 travel as decimal strings, digests and keys as hex strings, non-finite doubles as
+ *            "nan", "inf", "-inf". A message belongs to one epoch of its job: `epoch` stands in the
+ *            frame header (0 where a message has none), never in the body.
  */
 #ifndef HSP_MSG_H
 #define HSP_MSG_H
@@ -25,36 +25,36 @@
 /* Limits, and why. */
 #define HSP_MSG_BODY_MAX (4u << 20)  /* a HELLO with every holding below: under 2 MiB */
 #define HSP_MSG_BLOB_MAX (64u << 20) /* D16 */
-#define HSP_NODE_DEVICES 16u         /* devices of one node: more than any server has accelerators */
-#define HSP_NAME_MAX 63u             /* hsp_name_valid */
-#define HSP_ADDRESS_MAX 255u         /* host:port or unix:path */
-#define HSP_TEXT_MAX 1023u           /* reasons and messages people read */
-#define HSP_PATH_MAX 4095u
+#define HSP_NODE_DEVICES 16u   /* devices of one node: more than any server has accelerators */
+#define HSP_NAME_MAX     63u   /* hsp_name_valid */
+#define HSP_ADDRESS_MAX  255u  /* host:port or unix:path */
+#define HSP_TEXT_MAX     1023u /* reasons and messages people read */
+#define HSP_PATH_MAX     4095u
 #define HSP_MSG_HOLDINGS 8192u /* pieces of state one node offers */
-#define HSP_MSG_RUNS 64u       /* device x job entries of one node */
-#define HSP_MSG_RANKS 4096u    /* ranks of a job */
-#define HSP_MSG_FILES 64u      /* annotation files of a job */
+#define HSP_MSG_RUNS     64u   /* device x job entries of one node */
+#define HSP_MSG_RANKS    4096u /* ranks of a job */
+#define HSP_MSG_FILES    64u   /* annotation files of a job */
 #define HSP_MSG_FILE_MAX (1u << 20)
-#define HSP_KEY_BYTES 32
+#define HSP_KEY_BYTES    32
 
 /* X(NAME, number, struct and union member, name on the wire). Directions: A agent, D hspmdd, E executor,
  * C hspmdctl. Numbers are never reused. */
 #define HSP_MSG_MAP(X)                                     \
-    X(HELLO, 1, hello, "hello")             /* A>D */      \
-    X(WELCOME, 2, welcome, "welcome")       /* D>A */      \
-    X(FENCED, 3, text, "fenced")            /* D>A */      \
-    X(HEARTBEAT, 4, beat, "heartbeat")      /* A>D>A, E>A */ \
-    X(PREPARE, 5, prepare, "prepare")       /* D>A>E */    \
-    X(READY, 6, ready, "ready")             /* E>A>D */    \
+    X(HELLO, 1, hello, "hello")        /* A>D */           \
+    X(WELCOME, 2, welcome, "welcome")  /* D>A */           \
+    X(FENCED, 3, text, "fenced")       /* D>A */           \
+    X(HEARTBEAT, 4, beat, "heartbeat") /* A>D>A, E>A */    \
+    X(PREPARE, 5, prepare, "prepare")  /* D>A>E */         \
+    X(READY, 6, ready, "ready")        /* E>A>D */         \
     X(PREPARE_FAILED, 7, failed, "prepare-failed")         \
-    X(ARM, 8, devref, "arm")                /* D>A>E */    \
-    X(START, 9, start, "start")             /* D>A>E */    \
-    X(STARTED, 10, started, "started")      /* E>A>D */    \
-    X(DROP, 11, devref, "drop")             /* D>A>E */    \
-    X(SEAL, 12, jobref, "seal")             /* D>A>E */    \
-    X(SEALED, 13, sealed, "sealed")         /* E>A, A>D */ \
-    X(STEP, 14, step, "step")               /* E>A>D */    \
-    X(PEER_LOST, 15, lost, "peer-lost")     /* E>A>D */    \
+    X(ARM, 8, devref, "arm")            /* D>A>E */        \
+    X(START, 9, start, "start")         /* D>A>E */        \
+    X(STARTED, 10, started, "started")  /* E>A>D */        \
+    X(DROP, 11, devref, "drop")         /* D>A>E */        \
+    X(SEAL, 12, jobref, "seal")         /* D>A>E */        \
+    X(SEALED, 13, sealed, "sealed")     /* E>A, A>D */     \
+    X(STEP, 14, step, "step")           /* E>A>D */        \
+    X(PEER_LOST, 15, lost, "peer-lost") /* E>A>D */        \
     X(EXECUTOR_DEAD, 16, dead, "executor-dead")            \
     X(EXECUTOR_UP, 17, up, "executor-up")   /* E>A, A>D */ \
     X(STOP, 18, devref, "stop")             /* D>A>E */    \
@@ -63,12 +63,12 @@
     X(RELEASED, 21, devref, "released")     /* E>A, A>D */ \
     X(CHECKPOINT, 22, devref, "checkpoint") /* D>A>E */    \
     X(CHECKPOINTED, 23, ckpt, "checkpointed")              \
-    X(FINISHED, 24, finished, "finished")   /* E>A>D */    \
+    X(FINISHED, 24, finished, "finished") /* E>A>D */      \
     X(JOB_FAILED, 25, jobfail, "job-failed")               \
-    X(LEAVE, 26, leave, "leave")            /* A>D */      \
+    X(LEAVE, 26, leave, "leave") /* A>D */                 \
     X(DRAIN_NOTICE, 27, text, "drain-notice")              \
-    X(BYE, 28, text, "bye")                 /* D>A */      \
-    X(SUBMIT, 100, submit, "submit")        /* C>D ... */  \
+    X(BYE, 28, text, "bye")          /* D>A */             \
+    X(SUBMIT, 100, submit, "submit") /* C>D ... */         \
     X(PLAN, 101, submit, "plan")                           \
     X(STATUS, 102, query, "status")                        \
     X(CANCEL, 103, query, "cancel")                        \
@@ -83,7 +83,7 @@
     X(RESUME, 112, query, "resume")                        \
     X(PROGRAM, 113, query, "program")                      \
     X(GRAPH, 114, query, "graph")                          \
-    X(REPLY, 200, reply, "reply")           /* D>C */
+    X(REPLY, 200, reply, "reply") /* D>C */
 
 enum hsp_msg_type {
 #define HSP_MSG_ENUM(n, v, s, w) HSP_MSG_##n = (v),
@@ -100,31 +100,31 @@ enum hsp_epoch_mode {
 };
 
 enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
-    HSP_FACT_OUT_OF_MEMORY,   /* amount: bytes missing */
-    HSP_FACT_CANNOT_CONNECT,  /* peer: rank that cannot be reached */
-    HSP_FACT_NO_DATA,         /* data.path cannot be read */
-    HSP_FACT_DATA_DIFFERS,    /* found by hspmdd when digests of READY differ */
-    HSP_FACT_BAD_PROGRAM,     /* template or binding refused: digest or check */
-    HSP_FACT_NO_STATE,        /* offered state is gone or does not verify */
-    HSP_FACT_TIMEOUT,         /* found by hspmdd: no answer within prepare_ms */
-    HSP_FACT_OTHER
+                     HSP_FACT_OUT_OF_MEMORY,  /* amount: bytes missing */
+                     HSP_FACT_CANNOT_CONNECT, /* peer: rank that cannot be reached */
+                     HSP_FACT_NO_DATA,        /* data.path cannot be read */
+                     HSP_FACT_DATA_DIFFERS,   /* found by hspmdd when digests of READY differ */
+                     HSP_FACT_BAD_PROGRAM,    /* template or binding refused: digest or check */
+                     HSP_FACT_NO_STATE,       /* offered state is gone or does not verify */
+                     HSP_FACT_TIMEOUT,        /* found by hspmdd: no answer within prepare_ms */
+                     HSP_FACT_OTHER
 };
 
-struct hsp_m_device { /* one device, as probed */
-    uint32_t index;           /* in its node, below HSP_NODE_DEVICES */
-    const char *kind;         /* "cpu", "cuda" */
-    double speed;             /* fraction of a core emulated, 1 otherwise */
-    uint64_t mem_bytes;       /* offered to jobs */
+struct hsp_m_device {   /* one device, as probed */
+    uint32_t index;     /* in its node, below HSP_NODE_DEVICES */
+    const char *kind;   /* "cpu", "cuda" */
+    double speed;       /* fraction of a core emulated, 1 otherwise */
+    uint64_t mem_bytes; /* offered to jobs */
     double gemm_fp32_flops, gemm_fp64_flops;
     double mem_bytes_per_s;
     double op_us;
-    bool up;                  /* its executor is running and has said EXECUTOR_UP */
-    const char *address;      /* data plane address of the executor, "" while it is down */
+    bool up;             /* its executor is running and has said EXECUTOR_UP */
+    const char *address; /* data plane address of the executor, "" while it is down */
 };
 
-/* One piece of sealed state: version `version` of the boxes that rank `owner` of layout `plan` keeps at
- * home (owner == rank), or the parts of them promised to the holder as a copy (owner != rank). `rank` is
- * the holder's own rank in that layout. */
+/* One piece of sealed state: version `version` of the boxes that rank `owner` of layout `plan` keeps
+ * at home (owner == rank), or the parts of them promised to the holder as a copy (owner != rank).
+ * `rank` is the holder's own rank in that layout. */
 struct hsp_m_holding {
     uint32_t job, device;
     uint64_t plan;
@@ -143,7 +143,7 @@ struct hsp_m_run { /* what a device does for a job, as its agent knows */
 };
 
 struct hsp_m_hello {
-    uint32_t protocol;    /* HSP_PROTO_VERSION */
+    uint32_t protocol; /* HSP_PROTO_VERSION */
     const char *node;
     const char *address;  /* of the agent, for people and for same-host tests */
     uint64_t incarnation; /* the one it holds, 0: none (a new agent process, or fenced) */
@@ -170,16 +170,16 @@ struct hsp_m_beat {
 struct hsp_m_prepare {
     uint32_t job;
     const char *job_name;
-    uint32_t device;       /* to which device of the node */
-    uint32_t rank;         /* in the epoch's mesh; >= n_ranks: a source, it only serves state */
-    uint32_t n_ranks;      /* ranks of the plan */
-    uint32_t n_peers;      /* n_ranks + sources */
-    uint32_t mode;         /* enum hsp_epoch_mode */
-    uint64_t plan;         /* layout of this epoch; the name of its state segments */
-    uint64_t from_plan;    /* layout the state comes from; 0: fresh or restore */
-    uint64_t step;         /* version to begin with; switch: unknown, 0 */
-    uint64_t base_epoch;   /* switch: the running epoch it follows, else 0 */
-    uint64_t steps;        /* the job ends with this version */
+    uint32_t device;           /* to which device of the node */
+    uint32_t rank;             /* in the epoch's mesh; >= n_ranks: a source, it only serves state */
+    uint32_t n_ranks;          /* ranks of the plan */
+    uint32_t n_peers;          /* n_ranks + sources */
+    uint32_t mode;             /* enum hsp_epoch_mode */
+    uint64_t plan;             /* layout of this epoch; the name of its state segments */
+    uint64_t from_plan;        /* layout the state comes from; 0: fresh or restore */
+    uint64_t step;             /* version to begin with; switch: unknown, 0 */
+    uint64_t base_epoch;       /* switch: the running epoch it follows, else 0 */
+    uint64_t steps;            /* the job ends with this version */
     uint64_t checkpoint_every; /* 0: never. Executors do these on their own (also without hspmdd) */
     uint8_t key[HSP_KEY_BYTES]; /* epoch key */
     const char *data_path;      /* "" none */
@@ -195,21 +195,22 @@ struct hsp_m_ready {
 };
 struct hsp_m_failed {
     uint32_t job, device;
-    uint32_t fact;      /* enum hsp_fact_kind */
+    uint32_t fact; /* enum hsp_fact_kind */
     uint64_t amount;
-    uint32_t peer;      /* rank */
+    uint32_t peer; /* rank */
     const char *reason;
 };
 struct hsp_m_jobref { /* SEAL: every epoch up to `epoch`, on all devices of the node */
     uint32_t job;
 };
-struct hsp_m_start { /* begin the prepared epoch at version `step`; later versions of its layout are void */
+struct
+    hsp_m_start { /* begin the prepared epoch at version `step`; later versions of its layout are void */
     uint32_t job, device;
     uint64_t step;
 };
 struct hsp_m_started { /* state is in place and sealed; the first step begins */
     uint32_t job, device;
-    uint64_t step;       /* first step of the epoch */
+    uint64_t step; /* first step of the epoch */
     double transfer_ms;
     uint64_t transfer_bytes;
 };
@@ -223,19 +224,19 @@ struct hsp_m_sealed {
 /* By rank 0, when it passed the vote of `step`: version `step` is stable. */
 struct hsp_m_step {
     uint32_t job;
-    uint64_t step;        /* the step whose vote passed; stable version */
+    uint64_t step;         /* the step whose vote passed; stable version */
     double loss, val_loss; /* mean per token; val_loss nan when not validated */
     double grad_norm, lr;
     uint64_t tokens;
-    double seconds;       /* of the whole step */
-    bool final;           /* step == steps: nothing was trained, the last version is stable */
+    double seconds; /* of the whole step */
+    bool final;     /* step == steps: nothing was trained, the last version is stable */
     uint32_t n_compute;
-    double *compute_s;    /* compute seconds of each rank, from the vote records */
+    double *compute_s; /* compute seconds of each rank, from the vote records */
 };
 struct hsp_m_lost {
     uint32_t job, device;
-    uint32_t peer;       /* rank in the epoch's mesh that broke; HSP_MSG_RANKS: unknown */
-    bool before_start;   /* the epoch was only prepared: a running one goes on */
+    uint32_t peer;     /* rank in the epoch's mesh that broke; HSP_MSG_RANKS: unknown */
+    bool before_start; /* the epoch was only prepared: a running one goes on */
     const char *reason;
 };
 struct hsp_m_dead {
@@ -283,9 +284,9 @@ struct hsp_m_file {
     const char *name, *text;
 };
 struct hsp_m_submit { /* blob: the job file */
-    const char *file;   /* its name, for messages */
+    const char *file; /* its name, for messages */
     bool dry_run;
-    uint32_t n_files;   /* annotations it names */
+    uint32_t n_files; /* annotations it names */
     struct hsp_m_file *files;
 };
 struct hsp_m_query {
@@ -302,16 +303,16 @@ struct hsp_m_scale {
 struct hsp_m_drain {
     const char *name, *reason;
 };
-struct hsp_m_reply { /* blob: the answer, a JSON document or text */
+struct hsp_m_reply {     /* blob: the answer, a JSON document or text */
     uint32_t status;     /* 0, or minus the enum hsp_status */
     const char *message; /* one line when status is not 0 */
     bool more;           /* further replies follow under the same request id */
 };
 
 struct hsp_msg {
-    uint16_t type;      /* enum hsp_msg_type */
-    uint64_t request;   /* pairs a REPLY with its request; 0 elsewhere */
-    uint64_t epoch;     /* see the top */
+    uint16_t type;       /* enum hsp_msg_type */
+    uint64_t request;    /* pairs a REPLY with its request; 0 elsewhere */
+    uint64_t epoch;      /* see the top */
     const uint8_t *blob; /* borrowed */
     uint32_t blob_len;
     union {
@@ -348,7 +349,7 @@ struct hsp_msg {
 const char *hsp_msg_name(uint16_t type);
 
 /* Appends the JSON body of @m to @out (not the blob, not the header).
- * HSP_ELIMIT: a field, the body or the blob is over its limit, message and field named; HSP_ENOMEM. */
+ * HSP_ELIMIT: a field, the body or the blob is over its limit, message and field named. */
 enum hsp_status hsp_msg_encode(const struct hsp_msg *m, struct hsp_buf *out, struct hsp_err *err);
 
 /* Reads what a frame carried. @head gives type, request, epoch, blob and blob_len.

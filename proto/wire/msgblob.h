@@ -4,7 +4,8 @@
  * Role:      made by hspmdd per device, read by its executor.
  * Purity:    pure.
  * Ownership: a decoded package and its texts live in the arena given; template and binding stay
- * borrowed from the blob. Bounds:    HSP_PKG_ limits; the blob itself is at most HSP_MSG_BLOB_MAX.
+ *            borrowed from the blob.
+ * Bounds:    HSP_PKG_ limits; the blob itself is at most HSP_MSG_BLOB_MAX.
  *
  * Ranks are mesh ranks of the epoch: members 0..n_ranks-1, then sources. A box stands for all kinds
  * of state of its parameter. Tables hold the rows this rank takes part in; rank 0 gets the whole of

@@ -1,10 +1,12 @@
 /* The agent of a node: supervises one executor per device, stands between them and hspmdd. A pure
  * machine.
  *
- * Role:       hspmd-worker's shell feeds it events and performs the actions; tests/sim does the
- * same. Purity:     pure: time and everything else arrive in events. Threads:    confined to the
- * loop thread. Ownership:  an event is borrowed for the call; actions live until the next call.
- * Bounds:     HSP_NODE_DEVICES devices, one job at a time on each; one connection to hspmdd.
+ * Role:      hspmd-worker's shell feeds it events and performs the actions; tests/sim does the
+ *            same.
+ * Purity:    pure: time and everything else arrive in events.
+ * Threads:   confined to the loop thread.
+ * Ownership: an event is borrowed for the call; actions live until the next call.
+ * Bounds:    HSP_NODE_DEVICES devices, one job at a time on each; one connection to hspmdd.
  *
  * What it decides: when executors are started, restarted (with backoff) and killed (silent, or deaf
  * to SEAL); which messages pass; the answer to SEAL, also for executors that are dead; when its
@@ -14,17 +16,21 @@
  *
  * Contract of the shell:
  *  (W1) CONNECT is answered by CONN_UP, later CONN_DOWN, or by CONN_DOWN alone; DISCONNECT by
- * CONN_DOWN. After CONN_DOWN nothing of that connection arrives any more. (W2) SPAWN starts an
- * executor whose first message is EXECUTOR_UP; its end is EXEC_EXIT, always, once, and after every
- * message it sent. Messages to an executor that is gone are dropped. (W3) SCAN reads the headers of
- * all state segments of the node and answers SCANNED with its number. (W4) DISCARD deletes the
- * segments of (job, device) but for layout keep_plan (0: all).
+ *       CONN_DOWN. After CONN_DOWN nothing of that connection arrives any more.
+ *  (W2) SPAWN starts an executor whose first message is EXECUTOR_UP; its end is EXEC_EXIT,
+ *       always, once, and after every message it sent. Messages to an executor that is gone are
+ *       dropped.
+ *  (W3) SCAN reads the headers of all state segments of the node and answers SCANNED with its
+ *       number.
+ *  (W4) DISCARD deletes the segments of (job, device) but for layout keep_plan (0: all).
  *
  * What an executor must do (worker/app, worker/exec): worker/agent/README.md.
  *
- * Invariants (hsp_agent_check): (I1) a device without a running executor runs nothing. (I2) armed
- * implies prepared. (I3) HELLO is sent at most once per connection, and only after SCANNED. (I4)
- * while fencing no connection is asked for.
+ * Invariants (hsp_agent_check):
+ *  (I1) a device without a running executor runs nothing.
+ *  (I2) armed implies prepared.
+ *  (I3) HELLO is sent at most once per connection, and only after SCANNED.
+ *  (I4) while fencing no connection is asked for.
  */
 #ifndef HSP_AGENT_H
 #define HSP_AGENT_H

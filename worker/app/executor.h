@@ -1,8 +1,10 @@
 /* The executor: the process that owns one device and runs its programs.
  *
- * Role:      `hspmd-worker --executor FD ...`, started and supervised by the agent; never outlives
- * it. Threads:   the control thread (this file) reads the agent's messages and opens and closes
- * epochs; each epoch has threads of its own (epoch.h). */
+ * Role:    `hspmd-worker --executor FD ...`, started and supervised by the agent; never outlives
+ *          it.
+ * Threads: the control thread (this file) reads the agent's messages and opens and closes epochs;
+ *          each epoch has threads of its own (epoch.h).
+ */
 #ifndef HSP_EXECUTOR_H
 #define HSP_EXECUTOR_H
 #include <stdint.h>

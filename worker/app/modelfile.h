@@ -1,6 +1,8 @@
 /* Whole tensors put together from the parts of all ranks, and the model's files.
  *
- * Ownership: a set owns its arrays. Threads: adding is locked by the caller. */
+ * Ownership: a set owns its arrays.
+ * Threads:   adding is locked by the caller.
+ */
 #ifndef HSP_MODELFILE_H
 #define HSP_MODELFILE_H
 #include "worker/exec/stateinit.h"

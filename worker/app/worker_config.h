@@ -1,8 +1,10 @@
 /* hspmd-worker.yaml: what an administrator sets for one node.
  *
  * Role:      one table gives checks, defaults, messages and the commented example
- * conf/hspmd-worker.yaml. Purity:    pure: the text comes in a buffer. Ownership: texts live in the
- * arena given. */
+ *            conf/hspmd-worker.yaml.
+ * Purity:    pure: the text comes in a buffer.
+ * Ownership: texts live in the arena given.
+ */
 #ifndef HSP_WORKER_CONFIG_H
 #define HSP_WORKER_CONFIG_H
 #include "proto/base/arena.h"

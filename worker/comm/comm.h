@@ -1,17 +1,17 @@
 /* Communication among the ranks of one epoch.
  *
- * Role:      called by an executor's comm thread; loop/ (threads of one process, for tests and
- * --run) and mesh/ (TCP and Unix sockets) implement it. One conformance suite for all. Threads:
- * operations of one hsp_comm from one thread at a time; abort from any thread until close is
- * called. Contract:  an operation completes everywhere or returns HSP_EPEER (a peer died, *err
- * names its rank) or HSP_ECANCELED (aborted) on every rank that is in it; after that the hsp_comm
- *            is dead: close it. No timeouts. A sum is taken in ascending rank order, so all ranks
- *            get the same bits. A send never waits for the peer to receive. Messages match by
- *            (peer, channel) in order of sending; a receive of another size than was sent is
- *            HSP_EPROTO and kills the hsp_comm. Pieces may be uneven and of zero length. Counts are
- *            elements.
- * Bounds:    a message is at most HSP_COMM_MAX_MESSAGE bytes; bytes sent and not yet taken at most
- *            HSP_COMM_MAX_QUEUED per peer (then HSP_ELIMIT: a program that runs away).
+ * Role:     called by an executor's comm thread; loop/ (threads of one process, for tests and
+ *           --run) and mesh/ (TCP and Unix sockets) implement it. One conformance suite for all.
+ * Threads:  operations of one hsp_comm from one thread at a time; abort from any thread until close
+ *           is called.
+ * Contract: an operation completes everywhere or returns HSP_EPEER (a peer died, *err names its
+ *           rank) or HSP_ECANCELED (aborted) on every rank that is in it; after that the hsp_comm
+ *           is dead: close it. No timeouts. A sum is taken in ascending rank order, so all ranks
+ *           get the same bits. A send never waits for the peer to receive. Messages match by (peer,
+ *           channel) in order of sending; a receive of another size than was sent is HSP_EPROTO and
+ *           kills the hsp_comm. Pieces may be uneven and of zero length. Counts are elements.
+ * Bounds:   a message is at most HSP_COMM_MAX_MESSAGE bytes; bytes sent and not yet taken at most
+ *           HSP_COMM_MAX_QUEUED per peer (then HSP_ELIMIT: a program that runs away).
  */
 #ifndef HSP_COMM_H
 #define HSP_COMM_H

@@ -1,15 +1,18 @@
 /* The engine: runs the steps of one program on one device.
  *
- * Role:      a library under `hspmd-worker --run` (loop) and the executor process (mesh).
- * Threads:   hsp_engine_step runs the compute queue on the calling thread (one caller at a time)
- * and the communication queue on a thread of the engine's own. hsp_engine_abort may be called from
- * any thread at any time between open and close. Hooks run on either of the two threads, as said;
- * never both at once for one step's vote or seal. Ownership: program, backend, comm, text and the
- * memory of the two version slots are borrowed and must outlive the engine. The engine owns the
- * epoch's memory, pack buffers and its thread. Bounds:    those of the program; pack buffers grow
- * to the largest move. Invariants: (I1) step t reads version t in slot t mod 2 and writes version t
- * + 1 in the other one; the slot being read is never written. (I2) after a step returned an error
- * no thread of the engine touches the slots any more, and every later step fails: close it.
+ * Role:       a library under `hspmd-worker --run` (loop) and the executor process (mesh).
+ * Threads:    hsp_engine_step runs the compute queue on the calling thread (one caller at a time)
+ *             and the communication queue on a thread of the engine's own. hsp_engine_abort may be
+ *             called from any thread at any time between open and close. Hooks run on either of the
+ *             two threads, as said; never both at once for one step's vote or seal.
+ * Ownership:  program, backend, comm, text and the memory of the two version slots are borrowed and
+ *             must outlive the engine. The engine owns the epoch's memory, pack buffers and its
+ *             thread.
+ * Bounds:     those of the program; pack buffers grow to the largest move.
+ * Invariants: (I1) step t reads version t in slot t mod 2 and writes version t + 1 in the
+ *                  other one; the slot being read is never written.
+ *             (I2) after a step returned an error no thread of the engine touches the slots
+ *                  any more, and every later step fails: close it.
  */
 #ifndef HSP_ENGINE_H
 #define HSP_ENGINE_H

@@ -1,8 +1,9 @@
 /* The first version of a device's state: drawn, or read from a safetensors file.
  *
  * Role:      before the first step of a job, into slot 0. Any layout gives the same values: they
- * are functions of (seed, parameter, global index) (D5). Ownership: the slot is the caller's,
- * state_bytes long. */
+ *            are functions of (seed, parameter, global index) (D5).
+ * Ownership: the slot is the caller's, state_bytes long.
+ */
 #ifndef HSP_STATEINIT_H
 #define HSP_STATEINIT_H
 #include "proto/program/program.h"

@@ -5,7 +5,8 @@
  * and what one device sealed in one layout can be checked by another that holds it in parts of
  * another layout. It detects damage and mix-ups; it is not meant against an adversary.
  *
- * Role:    seals, transfers, checkpoints.  Purity: pure. The values are part of formats.
+ * Role:   seals, transfers, checkpoints.
+ * Purity: pure. The values are part of formats.
  */
 #ifndef HSP_BOXHASH_H
 #define HSP_BOXHASH_H

@@ -4,13 +4,14 @@
  *                       manifest.json
  *   DIR/step-0000000200.tmp/                                            being written; never read
  *
- * Role:       executors write their shard, one process commits; any layout reads any region back.
- * Purity:     shell (files). A step is visible when its directory has its final name; that happens
- * after all its bytes and the manifest are on disk. Threads:    each object is confined to one
- * thread. Bounds:     HSP_CKPT_MAX_PIECES in all, HSP_CKPT_MAX_RANKS files. The shards carry the
- * metadata that PyTorch's distributed checkpoint reader knows (DCP_SHARDING_INFO: offset of each
- * shard in the whole tensor), with PyTorch names; ours, with boxes and content hashes, is in the
- * key "hspmd".
+ * Role:    executors write their shard, one process commits; any layout reads any region back.
+ * Purity:  shell (files). A step is visible when its directory has its final name; that happens
+ *          after all its bytes and the manifest are on disk.
+ * Threads: each object is confined to one thread.
+ * Bounds:  HSP_CKPT_MAX_PIECES in all, HSP_CKPT_MAX_RANKS files. The shards carry the metadata that
+ *          PyTorch's distributed checkpoint reader knows (DCP_SHARDING_INFO: offset of each shard
+ *          in the whole tensor), with PyTorch names; ours, with boxes and content hashes, is in the
+ *          key "hspmd".
  */
 #ifndef HSP_CKPT_H
 #define HSP_CKPT_H

@@ -1,12 +1,12 @@
 /* Reading and writing safetensors files: the exchange format of weights and checkpoints.
  *
- * Role:        final models, checkpoint shards and `init_from`; shell (file I/O).
- * Threads:     one object, one thread.
- * Ownership:   reader and writer are heap objects of the caller; entries of a reader live as long
- * as it. Bounds:      header at most 100,000,000 bytes (the format's own limit), HSP_ST_MAX_TENSORS
- * tensors. Format:      u64 little-endian header length, JSON {"name": {"dtype", "shape",
- * "data_offsets"}, ...,
- *              "__metadata__": {string: string}}, data row-major little-endian without holes.
+ * Role:      final models, checkpoint shards and `init_from`; shell (file I/O).
+ * Threads:   one object, one thread.
+ * Ownership: reader and writer are heap objects of the caller; entries of a reader live as long as
+ *            it.
+ * Bounds:    header at most 100,000,000 bytes (the format's own limit), HSP_ST_MAX_TENSORS tensors.
+ * Format:    u64 little-endian header length, JSON {"name": {"dtype", "shape", "data_offsets"},
+ *            ..., "__metadata__": {string: string}}, data row-major little-endian without holes.
  */
 #ifndef HSP_SAFETENSORS_H
 #define HSP_SAFETENSORS_H

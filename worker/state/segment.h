@@ -1,15 +1,19 @@
 /* State segments: the training state of one device and version slot, in a file on tmpfs.
  *
  * Role:       the executor computes in them (mmap shared); they outlive executor and agent, who
- * offer them again after a restart. Also copies kept for another device (owner). Purity:     shell
- * (files under the state directory). Threads:    one writer; a sealed segment may be read by
- * anyone. No lock is shared between processes. Ownership:  hsp_segment_close unmaps; the file stays
- * until hsp_segment_remove or _sweep. Bounds:     HSP_SEGMENT_MAX_ROWS; file sizes are checked
- * against the table before any use. Invariants: (I1) rows lie inside the area, 64-aligned, without
- * overlap; boxes lie inside the tensors. (I2) sealed => every row's bytes have the row's hash and
- * belong to one version. (I3) an unsealed segment has no version: it is never a source. Format:
- * fixed head, seal record, table of rows, hashes of the rows, area; host byte order (tmpfs does not
- * leave the machine). The head and the table are covered by a hash, the seal by a check word.
+ *             offer them again after a restart. Also copies kept for another device (owner).
+ * Purity:     shell (files under the state directory).
+ * Threads:    one writer; a sealed segment may be read by anyone. No lock is shared between
+ *             processes.
+ * Ownership:  hsp_segment_close unmaps; the file stays until hsp_segment_remove or _sweep.
+ * Bounds:     HSP_SEGMENT_MAX_ROWS; file sizes are checked against the table before any use.
+ * Invariants: (I1) rows lie inside the area, 64-aligned, without overlap; boxes lie inside the
+ *                  tensors.
+ *             (I2) sealed => every row's bytes have the row's hash and belong to one version.
+ *             (I3) an unsealed segment has no version: it is never a source.
+ * Format:     fixed head, seal record, table of rows, hashes of the rows, area; host byte order
+ *             (tmpfs does not leave the machine). The head and the table are covered by a hash, the
+ *             seal by a check word.
  */
 #ifndef HSP_SEGMENT_H
 #define HSP_SEGMENT_H

@@ -1,8 +1,9 @@
 /* Local parts of a state transition: finding and copying regions among segments of this node.
  *
- * Role:    an executor preparing epoch e+1 fills its new segments from those of epoch e and from
- * copies it may read; what stays missing comes from peers, last from a checkpoint. Purity:  memory
- * only; segments are borrowed. Only segments sealed at the wanted version are sources.
+ * Role:   an executor preparing epoch e+1 fills its new segments from those of epoch e and from
+ *         copies it may read; what stays missing comes from peers, last from a checkpoint.
+ * Purity: memory only; segments are borrowed. Only segments sealed at the wanted version are
+ *         sources.
  */
 #ifndef HSP_SHARDS_H
 #define HSP_SHARDS_H

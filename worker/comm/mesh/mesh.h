@@ -17,7 +17,7 @@
 #define HSP_MESH_MAX_RANKS 1024 /* a full mesh: n - 1 sockets per rank */
 #define HSP_MESH_KEY_BYTES 32
 #define HSP_MESH_ADDRESS   256 /* bytes of an address with its NUL */
-#define HSP_MESH_BUFFER                                                   \
+#define HSP_MESH_BUFFER \
     ((size_t)64 << 20) /* arrived and not asked for, per peer; above, its \
                           connection is read only while a receive waits for it */
 

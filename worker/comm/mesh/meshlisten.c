@@ -23,7 +23,7 @@
 #include "proto/base/hash.h"
 #include "worker/comm/mesh/meshimpl.h"
 
-#define MAX_CONNS                                                                   \
+#define MAX_CONNS \
     HSP_MESH_MAX_RANKS /* half-open and parked: all peers of one epoch may be early \
                         */
 #define MAX_JOBS 64    /* jobs whose newest epoch is remembered; a node runs few */
