@@ -6,6 +6,7 @@ tests_sim_libsim_a_SOURCES = \
   tests/sim/simworld.c
 
 SIM_LIBS = tests/sim/libsim.a $(CLUSTER_LIBS) $(AGENT_LIBS)
-check_PROGRAMS += tests/sim/random
-TESTS += tests/sim/random
+check_PROGRAMS += tests/sim/random tests/sim/stories_test
+TESTS += tests/sim/random tests/sim/stories_test
 tests_sim_random_LDADD = $(SIM_LIBS)
+tests_sim_stories_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)

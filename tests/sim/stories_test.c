@@ -1,0 +1,406 @@
+/* Canonical stories: what is decided, why, and in which order, as the events feed tells it. */
+#include "tests/lib/testlib.h"
+
+#include "proto/base/arena.h"
+#include "tests/sim/sim.h"
+
+static struct sim *s;
+
+static int setup(void **state)
+{
+    (void)state;
+    s = calloc(1, sizeof(*s));
+    return s != NULL ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    sim_fini(s);
+    free(s->heap);
+    hsp_arena_free(s->arena);
+    free(s);
+    return 0;
+}
+
+/* @n nodes with one device each; the first ones in order, so that node K is nK. */
+static void world(uint32_t n)
+{
+    sim_init(s, 5, 0, 1);
+    s->n_nodes = n;
+    s->plan_all = true;
+    for (uint32_t i = 0; i < n; i++) {
+        sim_push(s, 10 * i, (struct sim_ev){.type = SIM_E_A_START, .who = i});
+    }
+    assert_true(sim_run(s, 500, NULL));
+}
+
+static const struct hsp_job *job(uint32_t id)
+{
+    return hsp_cluster_job(s->d, id);
+}
+
+static bool settled(struct sim *w)
+{
+    const struct hsp_job *j = hsp_cluster_job(w->d, 1);
+    if (!w->d_alive || j == NULL || j->state != HSP_JOB_RUNNING || !j->cur.settled ||
+        j->ticket != 0) {
+        return false;
+    }
+    for (uint32_t d = 0; d < w->d->n_nodes * HSP_NODE_DEVICES; d++) {
+        if (w->d->nodes[HSP_DEVICE_NODE(d)].dev[HSP_DEVICE_INDEX(d)].ask != HSP_ASK_NONE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool preparing(struct sim *w)
+{
+    return hsp_cluster_job(w->d, 1)->att.phase == HSP_ATT_PREPARING;
+}
+
+static bool armed(struct sim *w)
+{
+    return hsp_cluster_job(w->d, 1)->att.phase == HSP_ATT_GO;
+}
+
+static bool sealing(struct sim *w)
+{
+    return hsp_cluster_job(w->d, 1)->state == HSP_JOB_SEALING;
+}
+
+static bool ended(struct sim *w)
+{
+    const struct hsp_job *j = hsp_cluster_job(w->d, 1);
+    return j != NULL && hsp_job_terminal(j->state);
+}
+
+static void until(bool (*pred)(struct sim *), uint64_t ms)
+{
+    if (!sim_run(s, s->now + ms, pred)) {
+        struct hsp_buf b;
+        hsp_buf_init(&b, 1u << 20);
+        hsp_cluster_dump(s->d, &b);
+        print_error("%s\n%s%s", s->why, hsp_buf_cstr(&b), hsp_buf_cstr(&s->trace));
+        hsp_buf_fini(&b);
+        fail_msg("the story does not go on");
+    }
+}
+
+static void running(uint32_t nodes)
+{
+    world(nodes);
+    sim_submit(s, "story", 0, 1, 8, 1000, 0);
+    until(settled, 5000);
+    assert_true(sim_run(s, s->now + 300, NULL));
+}
+
+static void tell(void)
+{
+    hsp_buf_reset(&s->trace);
+    s->tracing = true;
+}
+
+static void told(const char *expected)
+{
+    s->tracing = false;
+    assert_string_equal(hsp_buf_cstr(&s->trace), expected);
+}
+
+/* Whatever happened: to the end, every version committed once, none left out. */
+static void to_the_end(void)
+{
+    until(ended, 200000);
+    assert_int_equal(job(1)->state, HSP_JOB_DONE);
+    assert_int_equal(s->job[1].committed, 1000);
+    assert_int_equal(s->job[1].commits, 1001);
+    assert_false(s->failed);
+}
+
+static void starts(void **state)
+{
+    (void)state;
+    world(2);
+    tell();
+    sim_submit(s, "story", 0, 1, 8, 1000, 0);
+    until(settled, 5000);
+    told("admin.submit job 1: story\n"
+         "job.starting job 1 <- submit\n"
+         "switch.begin job 1: epoch 1: 2 ranks, 0 sources <- submit\n"
+         "switch.phase job 1: epoch 1 starts\n"
+         "job.running job 1 <- submit\n"
+         "switch.end job 1: epoch 1 runs from step 0 <- submit\n");
+    to_the_end();
+}
+
+static void join(void **state)
+{
+    (void)state;
+    running(2);
+    tell();
+    s->n_nodes = 3;
+    sim_start_node(s, 2);
+    assert_true(sim_run(s, s->now + 200, NULL));
+    until(settled, 5000);
+    told("node.joined n2: incarnation 3, 1 devices\n"
+         "job.switching job 1 <- join of n2/0\n"
+         "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- join of n2/0\n"
+         "switch.phase job 1: epoch 2 armed\n"
+         "job.running job 1 <- join of n2/0\n"
+         "switch.end job 1: epoch 2 runs from step 18 <- join of n2/0\n");
+    assert_int_equal(job(1)->cur.n_ranks, 3);
+    to_the_end();
+}
+
+static void kill_executor(void **state)
+{
+    (void)state;
+    running(3);
+    uint64_t before = s->now;
+    tell();
+    sim_kill_exec(s, 1 * SIM_DEVS);
+    until(sealing, 1000);
+    until(settled, 5000);
+    told("node.executor_dead job 1 n1: n1/0: signal 9\n"
+         "job.sealing job 1 <- executor n1/0: signal 9\n"
+         "job.recovering job 1 <- executor n1/0: signal 9\n"
+         "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- executor n1/0: signal 9\n"
+         "switch.phase job 1: epoch 2 starts\n"
+         "job.running job 1 <- executor n1/0: signal 9\n"
+         "switch.end job 1: epoch 2 runs from step 11 <- executor n1/0: signal 9\n");
+    assert_true(s->now - before < 500);
+    assert_int_equal(job(1)->cur.plan, 1); /* the same plan under a new number */
+    to_the_end();
+}
+
+static void kill_agent(void **state)
+{
+    (void)state;
+    running(3);
+    uint64_t before = s->now;
+    tell();
+    sim_kill_agent(s, 1, 100000000);
+    until(sealing, 1000);
+    until(settled, 5000);
+    told("node.suspect n1: connection closed\n"
+         "job.sealing job 1 <- n2/0 lost peer 1 on n1: connection broke\n"
+         "node.dead n1: connection closed, and a peer lost it too\n"
+         "job.recovering job 1 <- n2/0 lost peer 1 on n1: connection broke\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- n2/0 lost peer 1 on n1: connection "
+         "broke\n"
+         "switch.phase job 1: epoch 2 starts\n"
+         "job.running job 1 <- n2/0 lost peer 1 on n1: connection broke\n"
+         "switch.end job 1: epoch 2 runs from step 11 <- n2/0 lost peer 1 on n1: connection "
+         "broke\n");
+    assert_true(s->now - before < 500); /* seen by peers: no bound to wait for */
+    assert_int_equal(job(1)->cur.n_ranks, 2);
+    to_the_end();
+}
+
+static void crash_node(void **state)
+{
+    (void)state;
+    running(3);
+    uint64_t before = s->now;
+    tell();
+    sim_crash_node(s, 1, 100000000);
+    until(sealing, 4000);
+    assert_true(s->now - before >= 2400 && s->now - before <= 3100); /* the bound */
+    until(settled, 5000);
+    told("node.suspect n1: a heartbeat is missing\n"
+         "node.dead n1: silent for 3000 ms\n"
+         "job.sealing job 1 <- node n1: silent for 3000 ms\n"
+         "job.recovering job 1 <- node n1: silent for 3000 ms\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- node n1: silent for 3000 ms\n"
+         "switch.phase job 1: epoch 2 starts\n"
+         "job.running job 1 <- node n1: silent for 3000 ms\n"
+         "switch.end job 1: epoch 2 runs from step 11 <- node n1: silent for 3000 ms\n");
+    to_the_end();
+}
+
+static void drain(void **state)
+{
+    (void)state;
+    running(3);
+    tell();
+    sim_admin(
+        s, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = "n1", .reason = "new disk"});
+    assert_true(sim_run(s, s->now + 50, NULL));
+    until(settled, 5000);
+    assert_true(sim_run(s, s->now + 50, NULL));
+    told("admin.drain n1: new disk\n"
+         "job.switching job 1 <- drain of n1/0\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 1 sources <- drain of n1/0\n"
+         "switch.phase job 1: epoch 2 armed\n"
+         "job.running job 1 <- drain of n1/0\n"
+         "switch.end job 1: epoch 2 runs from step 15 <- drain of n1/0\n"
+         "node.drained n1: new disk\n");
+    assert_int_equal(job(1)->cur.n_ranks, 2);
+    to_the_end();
+}
+
+static void leave(void **state)
+{
+    (void)state;
+    running(2);
+    tell();
+    sim_leave(s, 1);
+    assert_true(sim_run(s, s->now + 500, NULL));
+    until(settled, 5000);
+    told("node.preemption_notice n1: leaves: SIGTERM\n"
+         "job.switching job 1 <- planned leave of n1/0\n"
+         "switch.begin job 1: epoch 2: 1 ranks, 1 sources <- planned leave of n1/0\n"
+         "switch.phase job 1: epoch 2 armed\n"
+         "job.running job 1 <- planned leave of n1/0\n"
+         "switch.end job 1: epoch 2 runs from step 16 <- planned leave of n1/0\n"
+         "node.left n1: left as planned\n");
+    to_the_end();
+}
+
+static void daemon_restart(void **state)
+{
+    (void)state;
+    running(3);
+    uint64_t epoch = job(1)->cur.epoch, before = s->job[1].committed;
+    sim_kill_daemon(s, 2000);
+    assert_true(sim_run(s, s->now + 1900, NULL));
+    assert_true(s->job[1].committed > before + 30); /* training goes on */
+    tell();
+    assert_true(sim_run(s, s->now + 3000, NULL));
+    told("coordinator.started: term 2, 3 nodes, 1 jobs\n"
+         "node.adopted n0: incarnation 1, 1 devices\n"
+         "node.adopted n1: incarnation 2, 1 devices\n"
+         "node.adopted n2: incarnation 3, 1 devices\n");
+    assert_int_equal(job(1)->cur.epoch, epoch); /* untouched */
+    to_the_end();
+}
+
+static void loss_while_away(void **state)
+{
+    (void)state;
+    running(3);
+    sim_kill_daemon(s, 1000);
+    assert_true(sim_run(s, s->now + 200, NULL));
+    sim_kill_exec(s, 0);
+    assert_true(sim_run(s, s->now + 100, NULL));
+    uint64_t at = s->job[1].committed;
+    assert_true(sim_run(s, s->now + 600, NULL));
+    assert_int_equal(s->job[1].committed, at); /* sealed, waits */
+    tell();
+    assert_true(sim_run(s, s->now + 500, NULL));
+    until(settled, 10000);
+    told("coordinator.started: term 2, 3 nodes, 1 jobs\n"
+         "node.adopted n0: incarnation 1, 1 devices\n"
+         "job.sealing job 1 <- n0/0: it does not run the epoch any more\n"
+         "node.adopted n2: incarnation 3, 1 devices\n"
+         "node.adopted n1: incarnation 2, 1 devices\n"
+         "job.recovering job 1 <- n0/0: it does not run the epoch any more\n"
+         "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- n0/0: it does not run the epoch any "
+         "more\n"
+         "switch.phase job 1: epoch 2 starts\n"
+         "job.running job 1 <- n0/0: it does not run the epoch any more\n"
+         "switch.end job 1: epoch 2 runs from step 17 <- n0/0: it does not run the epoch any "
+         "more\n");
+    to_the_end();
+}
+
+static void stopped_agent(void **state)
+{
+    (void)state;
+    running(3);
+    tell();
+    sim_pause_agent(s, 1, 6000);
+    until(sealing, 4000);
+    until(settled, 5000);
+    assert_true(sim_run(s, s->now + 5000, NULL));
+    until(settled, 5000);
+    told("node.suspect n1: a heartbeat is missing\n"
+         "node.dead n1: silent for 3000 ms\n"
+         "job.sealing job 1 <- node n1: silent for 3000 ms\n"
+         "job.recovering job 1 <- node n1: silent for 3000 ms\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- node n1: silent for 3000 ms\n"
+         "switch.phase job 1: epoch 2 starts\n"
+         "job.running job 1 <- node n1: silent for 3000 ms\n"
+         "switch.end job 1: epoch 2 runs from step 105 <- node n1: silent for 3000 ms\n"
+         "node.joined n1: incarnation 4, 1 devices\n"
+         "job.switching job 1 <- join of n1/0\n"
+         "switch.begin job 1: epoch 3: 3 ranks, 0 sources <- join of n1/0\n"
+         "switch.phase job 1: epoch 3 armed\n"
+         "job.running job 1 <- join of n1/0\n"
+         "switch.end job 1: epoch 3 runs from step 240 <- join of n1/0\n");
+    assert_int_equal(job(1)->cur.n_ranks, 3); /* back, under a new incarnation */
+    to_the_end();
+}
+
+/* A join, and a loss in each phase of its switch. */
+static void loss_in(bool (*phase)(struct sim *), uint32_t exec)
+{
+    running(3);
+    sim_start_node(s, 3);
+    s->n_nodes = 4;
+    until(phase, 5000);
+    sim_kill_exec(s, exec * SIM_DEVS);
+    assert_true(sim_run(s, s->now + 1000, NULL));
+    until(settled, 20000);
+    assert_true(sim_run(s, s->now + 1000, NULL));
+    until(settled, 20000);
+    assert_int_equal(job(1)->cur.n_ranks, 4);
+    to_the_end();
+}
+
+static void loss_in_switch(void **state)
+{
+    (void)state;
+    bool (*const phases[])(struct sim *) = {preparing, armed};
+    for (uint32_t k = 0; k < 8; k++) {
+        loss_in(phases[k % 2], k / 2);
+        sim_fini(s);
+        s->d = NULL;
+    }
+    world(1); /* for the teardown */
+}
+
+static void loss_while_sealing(void **state)
+{
+    (void)state;
+    for (uint32_t k = 0; k < 3; k++) {
+        running(4);
+        sim_kill_exec(s, 0);
+        until(sealing, 1000);
+        sim_kill_agent(s, k, 300);
+        assert_true(sim_run(s, s->now + 4000, NULL));
+        until(settled, 20000);
+        to_the_end();
+        sim_fini(s);
+    }
+    world(1);
+}
+
+static void two_jobs(void **state)
+{
+    (void)state;
+    running(3);
+    sim_submit(s, "urgent", 5, 2, 2, 400, 0);
+    assert_true(sim_run(s, s->now + 3000, NULL));
+    assert_int_equal(job(2)->state, HSP_JOB_RUNNING);
+    assert_int_equal(job(1)->cur.n_ranks, 1); /* gave two back, keeps its min */
+    sim_submit(s, "greedy", 9, 3, 3, 100, 0);
+    assert_true(sim_run(s, s->now + 500, NULL));
+    assert_int_equal(job(3)->state, HSP_JOB_PENDING);
+    assert_string_equal(job(3)->reason, "needs 3 devices, 0 can be had");
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3});
+    to_the_end();
+    assert_int_equal(job(2)->state, HSP_JOB_DONE);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {T(starts),        T(join),           T(kill_executor),
+                                       T(kill_agent),    T(crash_node),     T(drain),
+                                       T(leave),         T(daemon_restart), T(loss_while_away),
+                                       T(stopped_agent), T(loss_in_switch), T(loss_while_sealing),
+                                       T(two_jobs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
