@@ -5,9 +5,10 @@
 
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/planpick.h"
+#include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 
-enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO }; /* rows of plan_options */
+enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO, O_LIVE }; /* rows of plan_options */
 
 struct view {
     struct hsp_ctl *ctl;
@@ -173,6 +174,12 @@ int hsp_cmd_plan(struct hsp_ctl *ctl)
                            .cluster_path = ctl->opt[O_CLUSTER],
                            .exclude = ctl->opt[O_EXCLUDE],
                            .no_zero = ctl->opt[O_NO_ZERO] != NULL};
+    if (ctl->opt[O_LIVE] != NULL) {
+        bool alone = how.plan_path == NULL && how.cluster_path == NULL && how.exclude == NULL &&
+                     !how.no_zero && ctl->format != HSP_FORMAT_YAML;
+        return alone ? hsp_plan_live(ctl)
+                     : hsp_ctl_usage(ctl, "--live stands alone, and writes table or json");
+    }
     if (how.exclude != NULL && how.cluster_path == NULL) {
         return hsp_ctl_usage(ctl, "--exclude needs --cluster");
     }

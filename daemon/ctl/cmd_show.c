@@ -1,9 +1,11 @@
-/* hspmdctl program show, graph show. */
+/* hspmdctl program show, graph show: of a file, or of a job that hspmdd knows. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/jobload.h"
+#include "daemon/ctl/remote.h"
 #include "proto/base/str.h"
 #include "proto/host/fileio.h"
 
@@ -47,8 +49,31 @@ static enum hsp_status show_programs(struct hsp_ctl *ctl, const struct hsp_progr
     return st;
 }
 
+/* A name without such a file. */
+static bool is_job(const char *word)
+{
+    return hsp_name_valid(word) && access(word, F_OK) != 0;
+}
+
+static int show_remote(struct hsp_ctl *ctl, uint16_t type, const char *what)
+{
+    struct hsp_err err = {0};
+    const char *text;
+    size_t len;
+    struct hsp_msg m = {.type = type, .u.query = {.name = ctl->pos[0], .what = what}};
+    enum hsp_status st = hsp_remote_ask(ctl, &m, &text, &len, &err);
+    if (st == HSP_OK && fwrite(text, 1, len, ctl->out) != len) {
+        st = hsp_err_set(&err, HSP_EIO, 0, "the answer could not be written");
+    }
+    return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
+}
+
 int hsp_cmd_program_show(struct hsp_ctl *ctl)
 {
+    const char *rank = ctl->opt[O_RANK];
+    if (is_job(ctl->pos[0]) && ctl->opt[O_UNSHARDED] == NULL) {
+        return show_remote(ctl, HSP_MSG_PROGRAM, rank != NULL ? rank : "");
+    }
     struct hsp_err err = {0};
     struct hsp_program_file f;
     uint8_t *data = NULL;
@@ -67,6 +92,9 @@ int hsp_cmd_program_show(struct hsp_ctl *ctl)
 
 int hsp_cmd_graph_show(struct hsp_ctl *ctl)
 {
+    if (is_job(ctl->pos[0])) {
+        return show_remote(ctl, HSP_MSG_GRAPH, "");
+    }
     struct hsp_err err = {0};
     struct hsp_loaded l;
     struct hsp_buf b;

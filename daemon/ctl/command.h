@@ -57,6 +57,7 @@ struct hsp_ctl {
     enum hsp_format format;
     bool headers;        /* of tables */
     const char *address; /* of hspmdd: HOST:PORT or a socket's path; NULL: the default */
+    const char *key;     /* file of the admin key; NULL: the default, if it is there */
     uint64_t timeout_ms; /* of network calls */
     /* arguments of the command */
     const char *opt[HSP_CTL_MAX_OPTIONS]; /* by row of its option table: NULL absent, "" a flag */
@@ -106,6 +107,19 @@ int hsp_cmd_compile(struct hsp_ctl *ctl);
 int hsp_cmd_plan(struct hsp_ctl *ctl);
 int hsp_cmd_program_show(struct hsp_ctl *ctl);
 int hsp_cmd_graph_show(struct hsp_ctl *ctl);
+int hsp_cmd_submit(struct hsp_ctl *ctl);
+int hsp_cmd_status(struct hsp_ctl *ctl);
+int hsp_cmd_cancel(struct hsp_ctl *ctl);
+int hsp_cmd_resume(struct hsp_ctl *ctl);
+int hsp_cmd_scale(struct hsp_ctl *ctl);
+int hsp_cmd_wait(struct hsp_ctl *ctl);
+int hsp_cmd_events(struct hsp_ctl *ctl);
+int hsp_cmd_logs(struct hsp_ctl *ctl);
+int hsp_cmd_metrics(struct hsp_ctl *ctl);
+int hsp_cmd_ckpt_list(struct hsp_ctl *ctl);
+int hsp_cmd_ckpt_save(struct hsp_ctl *ctl);
+int hsp_cmd_drain(struct hsp_ctl *ctl);
+int hsp_cmd_undrain(struct hsp_ctl *ctl);
 int hsp_cmd_version(struct hsp_ctl *ctl);
 int hsp_cmd_help(struct hsp_ctl *ctl);
 

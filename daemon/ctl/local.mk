@@ -2,17 +2,22 @@
 noinst_LIBRARIES += daemon/ctl/libctl.a
 daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/cmd_compile.c \
+  daemon/ctl/cmd_feed.c \
+  daemon/ctl/cmd_job.c \
   daemon/ctl/cmd_plan.c \
   daemon/ctl/cmd_show.c \
+  daemon/ctl/cmd_status.c \
+  daemon/ctl/cmd_submit.c \
   daemon/ctl/command.h \
   daemon/ctl/commands.c \
   daemon/ctl/ctl.c \
   daemon/ctl/jobload.c daemon/ctl/jobload.h \
   daemon/ctl/options.c \
   daemon/ctl/planpick.c daemon/ctl/planpick.h \
+  daemon/ctl/remote.c daemon/ctl/remote.h \
   daemon/ctl/table.c daemon/ctl/table.h
 
-CTL_LIBS = daemon/ctl/libctl.a $(PLANNER_LIBS) $(CJSON_LIBS) $(SMARTCOLS_LIBS) $(HOST_LIBS)
+CTL_LIBS = daemon/ctl/libctl.a $(NET_LIBS) $(PLANNER_LIBS) $(CJSON_LIBS) $(SMARTCOLS_LIBS)
 
 bin_PROGRAMS += hspmdctl
 hspmdctl_SOURCES = daemon/ctl/main.c

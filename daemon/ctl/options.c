@@ -5,11 +5,12 @@
 #include "daemon/ctl/command.h"
 #include "proto/base/str.h"
 
-enum { G_OUTPUT, G_ADDRESS, G_TIMEOUT, G_NO_HEADERS, G_HELP, G_VERSION, N_GLOBAL };
+enum { G_OUTPUT, G_ADDRESS, G_KEY, G_TIMEOUT, G_NO_HEADERS, G_HELP, G_VERSION, N_GLOBAL };
 
 const struct hsp_option hsp_global_options[] = {
     {"output", 'o', "FORMAT", "table, json, yaml, jsonl or csv; each command names its own"},
     {"address", 'a', "ADDR", "hspmdd: HOST:PORT, or the path of its socket ($HSPMD_ADDRESS)"},
+    {"key", 0, "FILE", "admin key for an address beyond this host"},
     {"timeout", 0, "TIME", "of network calls, e.g. 500ms, 10s, 2m (default 10s)"},
     {"no-headers", 0, NULL, "tables without their first line"},
     {"help", 'h', NULL, "this text"},
@@ -108,6 +109,7 @@ static enum hsp_status finish(struct parse *p)
 {
     struct hsp_ctl *ctl = p->ctl;
     ctl->address = p->global[G_ADDRESS];
+    ctl->key = p->global[G_KEY];
     ctl->headers = p->global[G_NO_HEADERS] == NULL;
     ctl->timeout_ms = 10000;
     if (p->global[G_TIMEOUT] != NULL && !hsp_parse_ms(p->global[G_TIMEOUT], &ctl->timeout_ms)) {

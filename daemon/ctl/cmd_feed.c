@@ -1,0 +1,146 @@
+/* hspmdctl events, logs, metrics: lines as hspmdd sends them. */
+#include <string.h>
+
+#include "daemon/ctl/remote.h"
+#include "proto/base/str.h"
+
+enum { O_SINCE, O_FOLLOW }; /* rows of the option tables of these commands */
+
+typedef void line_fn(struct hsp_ctl *ctl, const char *line, size_t len);
+
+/* "12:00:01.250 notice   switch.end job a: epoch 3 runs from step 40 (loss of w2/0)" */
+static void event_line(struct hsp_ctl *ctl, const char *line, size_t len)
+{
+    cJSON *o = cJSON_ParseWithLength(line, len);
+    const cJSON *data = cJSON_GetObjectItemCaseSensitive(o, "data");
+    const char *ts = hsp_doc_text(o, "ts"), *t = strchr(ts, 'T');
+    const char *job = hsp_doc_text(o, "job"), *node = hsp_doc_text(o, "node");
+    const char *cause = hsp_doc_text(data, "cause");
+    (void)fprintf(ctl->out, "%6.0f  %.12s  %-7s  %s%s%s%s%s: %s", hsp_doc_number(o, "seq"),
+                  t != NULL ? t + 1 : ts, hsp_doc_text(o, "severity"), hsp_doc_text(o, "type"),
+                  job[0] != '\0' ? " job " : "", job, node[0] != '\0' ? " node " : "", node,
+                  hsp_doc_text(o, "reason"));
+    if (hsp_doc_has(data, "switch_seconds")) {
+        (void)fprintf(ctl->out, ", %.0f steps lost, switch %.3g s",
+                      hsp_doc_number(data, "lost_steps"), hsp_doc_number(data, "switch_seconds"));
+    }
+    (void)fprintf(ctl->out, "%s%s%s\n", cause[0] != '\0' ? " (" : "", cause,
+                  cause[0] != '\0' ? ")" : "");
+    cJSON_Delete(o);
+}
+
+static void json_line(struct hsp_ctl *ctl, const char *line, size_t len)
+{
+    (void)fwrite(line, 1, len, ctl->out);
+    (void)fputc('\n', ctl->out);
+}
+
+static const char *const metric_keys[] = {"step",      "loss", "val_loss", "tokens",
+                                          "grad_norm", "lr",   "seconds",  "epoch"};
+#define N_KEYS (sizeof metric_keys / sizeof metric_keys[0])
+
+static void csv_line(struct hsp_ctl *ctl, const char *line, size_t len)
+{
+    cJSON *o = cJSON_ParseWithLength(line, len);
+    for (size_t i = 0; i < N_KEYS; i++) {
+        (void)fputs(i > 0 ? "," : "", ctl->out);
+        if (hsp_doc_text(o, metric_keys[i])[0] != '\0') {
+            (void)fputs(hsp_doc_text(o, metric_keys[i]), ctl->out); /* nan, inf */
+        } else if (hsp_doc_has(o, metric_keys[i])) {
+            (void)fprintf(ctl->out, "%.17g", hsp_doc_number(o, metric_keys[i]));
+        }
+    }
+    (void)fputc('\n', ctl->out);
+    cJSON_Delete(o);
+}
+
+static void metric_line(struct hsp_ctl *ctl, const char *line, size_t len)
+{
+    cJSON *o = cJSON_ParseWithLength(line, len);
+    (void)fprintf(ctl->out, "%7.0f  %12.6f  ", hsp_doc_number(o, "step"),
+                  hsp_doc_number(o, "loss"));
+    if (hsp_doc_has(o, "val_loss")) {
+        (void)fprintf(ctl->out, "%12.6f", hsp_doc_number(o, "val_loss"));
+    } else {
+        (void)fprintf(ctl->out, "%12s", "-");
+    }
+    (void)fprintf(ctl->out, "  %10.4g  %10.4g  %8.3f  %5.0f\n", hsp_doc_number(o, "grad_norm"),
+                  hsp_doc_number(o, "lr"), hsp_doc_number(o, "seconds"),
+                  hsp_doc_number(o, "epoch"));
+    cJSON_Delete(o);
+}
+
+static void each_line(struct hsp_ctl *ctl, const char *text, line_fn *fn)
+{
+    while (*text != '\0') {
+        size_t n = strcspn(text, "\n");
+        fn(ctl, text, n);
+        text += n + (text[n] != '\0');
+    }
+    (void)fflush(ctl->out); /* a follower's reader sees it at once; errors show in ferror */
+}
+
+static int stream(struct hsp_ctl *ctl, struct hsp_msg *m, line_fn *fn)
+{
+    struct hsp_err err = {0};
+    struct hsp_remote *r = NULL;
+    bool more = true;
+    enum hsp_status st = hsp_remote_open(ctl, &r, &err);
+    if (st == HSP_OK) {
+        st = hsp_remote_send(r, m, &err);
+    }
+    while (st == HSP_OK && more && ferror(ctl->out) == 0) {
+        const char *text;
+        size_t len;
+        struct hsp_arena_mark mark = hsp_arena_mark(ctl->arena);
+        st = hsp_remote_recv(r, m->u.query.follow ? UINT32_MAX : (uint32_t)ctl->timeout_ms, &text,
+                             &len, &more, &err);
+        if (st == HSP_OK) {
+            each_line(ctl, text, fn);
+        }
+        hsp_arena_rewind(ctl->arena, mark);
+    }
+    (void)hsp_remote_close(r);
+    return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
+}
+
+static int feed(struct hsp_ctl *ctl, uint16_t type, line_fn *fn)
+{
+    struct hsp_msg m = {
+        .type = type,
+        .u.query = {.name = ctl->n_pos > 0 ? ctl->pos[0] : "",
+                    .what = "",
+                    .follow = type != HSP_MSG_METRICS && ctl->opt[O_FOLLOW] != NULL}};
+    if (ctl->opt[O_SINCE] != NULL && !hsp_parse_u64(ctl->opt[O_SINCE], &m.u.query.since)) {
+        return hsp_ctl_usage(ctl, "--since %s is not a number", ctl->opt[O_SINCE]);
+    }
+    return stream(ctl, &m, fn);
+}
+
+int hsp_cmd_events(struct hsp_ctl *ctl)
+{
+    return feed(ctl, HSP_MSG_EVENTS, ctl->format == HSP_FORMAT_JSONL ? json_line : event_line);
+}
+
+int hsp_cmd_logs(struct hsp_ctl *ctl)
+{
+    return feed(ctl, HSP_MSG_LOGS, ctl->format == HSP_FORMAT_JSONL ? json_line : event_line);
+}
+
+int hsp_cmd_metrics(struct hsp_ctl *ctl)
+{
+    if (ctl->format == HSP_FORMAT_JSONL) {
+        return feed(ctl, HSP_MSG_METRICS, json_line);
+    }
+    if (ctl->format == HSP_FORMAT_CSV) {
+        for (size_t i = 0; ctl->headers && i < N_KEYS; i++) {
+            (void)fprintf(ctl->out, "%s%s", metric_keys[i], i + 1 < N_KEYS ? "," : "\n");
+        }
+        return feed(ctl, HSP_MSG_METRICS, csv_line);
+    }
+    if (ctl->headers) {
+        (void)fprintf(ctl->out, "%7s  %12s  %12s  %10s  %10s  %8s  %5s\n", "STEP", "LOSS",
+                      "VAL_LOSS", "GRAD_NORM", "LR", "SECONDS", "EPOCH");
+    }
+    return feed(ctl, HSP_MSG_METRICS, metric_line);
+}

@@ -1,0 +1,172 @@
+/* hspmdctl cancel, resume, scale, wait, ckpt; drain and undrain of nodes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/ctl/remote.h"
+#include "daemon/ctl/table.h"
+#include "daemon/planner/planner.h"
+#include "proto/base/size.h"
+#include "proto/base/str.h"
+
+enum { O_MIN, O_MAX };         /* rows of scale_options */
+enum { O_REASON };             /* rows of drain_options */
+enum { O_FOR, O_FOR_AT_MOST }; /* rows of wait_options */
+
+/* One request whose answer is yes or no; then one line. */
+static int verb(struct hsp_ctl *ctl, struct hsp_msg *m, const char *done)
+{
+    struct hsp_err err = {0};
+    const char *text;
+    size_t len;
+    if (hsp_remote_ask(ctl, m, &text, &len, &err) != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
+    return fprintf(ctl->out, "%s %s\n", ctl->pos[0], done) > 0 ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+}
+
+static struct hsp_msg query(const struct hsp_ctl *ctl, uint16_t type, const char *what)
+{
+    return (struct hsp_msg){.type = type, .u.query = {.name = ctl->pos[0], .what = what}};
+}
+
+int hsp_cmd_cancel(struct hsp_ctl *ctl)
+{
+    struct hsp_msg m = query(ctl, HSP_MSG_CANCEL, "");
+    return verb(ctl, &m, "is cancelled");
+}
+
+int hsp_cmd_resume(struct hsp_ctl *ctl)
+{
+    struct hsp_msg m = query(ctl, HSP_MSG_RESUME, "");
+    return verb(ctl, &m, "goes on from its newest checkpoint");
+}
+
+static bool take_count(const char *s, uint32_t *ret)
+{
+    uint64_t v;
+    if (s != NULL && (!hsp_parse_u64(s, &v) || v == 0 || v > HSP_MSG_RANKS)) {
+        return false;
+    }
+    *ret = s != NULL ? (uint32_t)v : 0;
+    return true;
+}
+
+int hsp_cmd_scale(struct hsp_ctl *ctl)
+{
+    struct hsp_msg m = {.type = HSP_MSG_SCALE, .u.scale = {.name = ctl->pos[0]}};
+    if (!take_count(ctl->opt[O_MIN], &m.u.scale.min) ||
+        !take_count(ctl->opt[O_MAX], &m.u.scale.max) ||
+        (m.u.scale.min == 0 && m.u.scale.max == 0)) {
+        return hsp_ctl_usage(ctl, "scale needs --min N, --max N or both, from 1 to %u",
+                             HSP_MSG_RANKS);
+    }
+    return verb(ctl, &m, "has new bounds");
+}
+
+int hsp_cmd_drain(struct hsp_ctl *ctl)
+{
+    const char *reason = ctl->opt[O_REASON];
+    struct hsp_msg m = {.type = HSP_MSG_DRAIN,
+                        .u.drain = {.name = ctl->pos[0], .reason = reason != NULL ? reason : ""}};
+    if (reason == NULL || reason[0] == '\0') {
+        return hsp_ctl_usage(ctl, "drain needs --reason TEXT");
+    }
+    return verb(ctl, &m, "is draining: jobs leave it and no new one comes");
+}
+
+int hsp_cmd_undrain(struct hsp_ctl *ctl)
+{
+    struct hsp_msg m = {.type = HSP_MSG_UNDRAIN, .u.drain = {.name = ctl->pos[0], .reason = ""}};
+    return verb(ctl, &m, "takes jobs again");
+}
+
+/* ---- wait ---- */
+
+static int judge(struct hsp_ctl *ctl, const char *job, const char *text)
+{
+    cJSON *doc = cJSON_Parse(text);
+    const char *state = hsp_doc_text(doc, "state");
+    bool failed = strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
+    int rc = failed ? HSP_EXIT_JOB_FAILED : HSP_EXIT_OK;
+    if (failed) {
+        (void)fprintf(ctl->msg, "hspmdctl: job %s %s%s: %s; see hspmdctl events %s\n", job,
+                      state[0] == 'c' ? "was " : "", state, hsp_doc_text(doc, "reason"), job);
+    } else if (ctl->format == HSP_FORMAT_JSON) {
+        (void)fprintf(ctl->out, "%s\n", text);
+    } else {
+        (void)fprintf(ctl->out, "job %s is %s at step %.0f\n", job, state,
+                      hsp_doc_number(doc, "step"));
+    }
+    cJSON_Delete(doc);
+    return rc;
+}
+
+int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_t timeout_ms)
+{
+    struct hsp_err err = {0};
+    struct hsp_remote *r = NULL;
+    const char *text = "";
+    size_t len;
+    bool more;
+    /* The daemon keeps the time; a little longer here, for its answer. */
+    uint32_t wait_ms =
+        timeout_ms != 0 && timeout_ms < UINT32_MAX / 2 ? timeout_ms + 10000 : UINT32_MAX;
+    struct hsp_msg m = {.type = HSP_MSG_WAIT,
+                        .u.query = {.name = job, .what = what, .timeout_ms = timeout_ms}};
+    enum hsp_status st = hsp_remote_open(ctl, &r, &err);
+    if (st == HSP_OK) {
+        st = hsp_remote_send(r, &m, &err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_remote_recv(r, wait_ms, &text, &len, &more, &err);
+    }
+    (void)hsp_remote_close(r);
+    return st == HSP_OK ? judge(ctl, job, text) : hsp_ctl_fail(ctl, &err);
+}
+
+int hsp_cmd_wait(struct hsp_ctl *ctl)
+{
+    const char *what = ctl->opt[O_FOR] != NULL ? ctl->opt[O_FOR] : "done";
+    const char *limit = ctl->opt[O_FOR_AT_MOST];
+    uint64_t ms = 0;
+    if (limit != NULL && (!hsp_parse_ms(limit, &ms) || ms == 0 || ms >= UINT32_MAX)) {
+        return hsp_ctl_usage(ctl, "timeout %s is not a time like 500ms, 10s, 2m", limit);
+    }
+    return hsp_wait_job(ctl, ctl->pos[0], what, (uint32_t)ms);
+}
+
+/* ---- ckpt ---- */
+
+int hsp_cmd_ckpt_save(struct hsp_ctl *ctl)
+{
+    struct hsp_msg m = query(ctl, HSP_MSG_CKPT, "save");
+    return verb(ctl, &m, "saves a checkpoint at the next step; hspmdctl ckpt list shows it");
+}
+
+int hsp_cmd_ckpt_list(struct hsp_ctl *ctl)
+{
+    static const struct hsp_column cols[] = {{"TIME", false}, {"RESULT", false}, {"WHAT", false}};
+    struct hsp_err err = {0};
+    struct hsp_msg m = query(ctl, HSP_MSG_CKPT, "list");
+    const char *text;
+    size_t len;
+    if (hsp_remote_ask(ctl, &m, &text, &len, &err) != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
+    if (ctl->format == HSP_FORMAT_JSONL) {
+        return fwrite(text, 1, len, ctl->out) == len ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+    }
+    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
+    while (*text != '\0') {
+        size_t n = strcspn(text, "\n");
+        cJSON *o = cJSON_ParseWithLength(text, n);
+        const char *type = hsp_doc_text(o, "type");
+        const char *cells[] = {hsp_doc_text(o, "ts"),
+                               strcmp(type, "ckpt.complete") == 0 ? "complete" : "failed",
+                               hsp_doc_text(o, "reason")};
+        hsp_table_row(t, cells);
+        cJSON_Delete(o);
+        text += n + (text[n] != '\0');
+    }
+    return hsp_table_print(t, ctl->out) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+}

@@ -1,0 +1,202 @@
+/* hspmdctl status. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/ctl/remote.h"
+#include "daemon/ctl/table.h"
+#include "daemon/planner/planner.h"
+#include "proto/base/size.h"
+
+enum { O_WATCH }; /* rows of status_options */
+
+#define WATCH_S 1
+
+static const char *step_text(struct hsp_arena *a, const cJSON *j)
+{
+    return hsp_arena_printf(a, "%.0f/%.0f", hsp_doc_number(j, "step"), hsp_doc_number(j, "steps"));
+}
+
+static const char *device_text(struct hsp_arena *a, const cJSON *j)
+{
+    int n = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(j, "devices"));
+    return hsp_arena_printf(a, "%d (%.0f-%.0f)", n, hsp_doc_number(j, "min"),
+                            hsp_doc_number(j, "max"));
+}
+
+static const char *number_text(struct hsp_arena *a, const cJSON *o, const char *key,
+                               const char *absent)
+{
+    return hsp_doc_has(o, key) ? hsp_arena_printf(a, "%.6g", hsp_doc_number(o, key)) : absent;
+}
+
+static const char *seconds_text(struct hsp_arena *a, const cJSON *o, const char *key)
+{
+    return hsp_doc_has(o, key) ? hsp_time_text(a, hsp_doc_number(o, key) * 1e6) : "-";
+}
+
+static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
+{
+    static const struct hsp_column cols[] = {{"JOB", false},    {"STATE", false}, {"STEP", true},
+                                             {"LOSS", true},    {"TIME", true},   {"EPOCH", true},
+                                             {"DEVICES", true}, {"REASON", false}};
+    struct hsp_arena *a = ctl->arena;
+    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
+    const cJSON *j;
+    cJSON_ArrayForEach(j, jobs)
+    {
+        const char *cells[] = {hsp_doc_text(j, "name"),
+                               hsp_doc_text(j, "state"),
+                               step_text(a, j),
+                               number_text(a, j, "loss", "-"),
+                               seconds_text(a, j, "step_seconds"),
+                               hsp_arena_printf(a, "%.0f", hsp_doc_number(j, "epoch")),
+                               device_text(a, j),
+                               hsp_doc_text(j, "reason")};
+        hsp_table_row(t, cells);
+    }
+    return hsp_table_print(t, ctl->out);
+}
+
+static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
+{
+    static const struct hsp_column cols[] = {{"NODE", false}, {"STATE", false}, {"DEVICE", false},
+                                             {"KIND", false}, {"SPEED", true},  {"MEMORY", true},
+                                             {"JOB", false},  {"REASON", false}};
+    struct hsp_arena *a = ctl->arena;
+    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
+    const cJSON *n, *d;
+    cJSON_ArrayForEach(n, nodes)
+    {
+        cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(n, "devices"))
+        {
+            bool up = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(d, "up"));
+            const char *cells[] = {
+                hsp_doc_text(n, "name"),
+                hsp_doc_text(n, "state"),
+                hsp_arena_printf(a, "%.0f%s", hsp_doc_number(d, "index"), up ? "" : " (down)"),
+                hsp_doc_text(d, "kind"),
+                hsp_arena_printf(a, "%.3g", hsp_doc_number(d, "speed")),
+                hsp_bytes_text(a, hsp_doc_number(d, "memory_bytes")),
+                hsp_doc_text(d, "job")[0] != '\0' ? hsp_doc_text(d, "job") : "-",
+                hsp_doc_text(n, "reason")};
+            hsp_table_row(t, cells);
+        }
+    }
+    return hsp_table_print(t, ctl->out);
+}
+
+static bool print_epochs(struct hsp_ctl *ctl, const cJSON *epochs)
+{
+    static const struct hsp_column cols[] = {
+        {"EPOCH", true},  {"FROM STEP", true}, {"LOST", true},     {"DETECT", true},
+        {"PLAN", true},   {"PREPARE", true},   {"TRANSFER", true}, {"SWITCH", true},
+        {"CAUSE", false}, {"PLAN", false}};
+    struct hsp_arena *a = ctl->arena;
+    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
+    const cJSON *e;
+    cJSON_ArrayForEach(e, epochs)
+    {
+        const char *cells[] = {hsp_arena_printf(a, "%.0f", hsp_doc_number(e, "epoch")),
+                               hsp_arena_printf(a, "%.0f", hsp_doc_number(e, "first_step")),
+                               hsp_arena_printf(a, "%.0f", hsp_doc_number(e, "lost_steps")),
+                               seconds_text(a, e, "detect_seconds"),
+                               seconds_text(a, e, "plan_seconds"),
+                               seconds_text(a, e, "prepare_seconds"),
+                               seconds_text(a, e, "transfer_seconds"),
+                               seconds_text(a, e, "switch_seconds"),
+                               hsp_doc_text(e, "cause"),
+                               hsp_doc_text(e, "plan")};
+        hsp_table_row(t, cells);
+    }
+    return hsp_table_print(t, ctl->out);
+}
+
+/* All there is about one job: the only one of @jobs. */
+static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
+{
+    FILE *out = ctl->out;
+    const cJSON *j = cJSON_GetArrayItem(jobs, 0);
+    const cJSON *plan = cJSON_GetObjectItemCaseSensitive(j, "plan"), *d;
+    const cJSON *epochs = cJSON_GetObjectItemCaseSensitive(j, "epochs");
+    bool ok = print_jobs(ctl, jobs);
+    (void)fprintf(out, "\npriority %.0f, %.0f copies", hsp_doc_number(j, "priority"),
+                  hsp_doc_number(j, "copies"));
+    if (hsp_doc_has(j, "checkpoint_step")) {
+        (void)fprintf(out, ", checkpoint of step %.0f", hsp_doc_number(j, "checkpoint_step"));
+    }
+    (void)fputs("\ndevices:", out);
+    cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(j, "devices"))
+    {
+        (void)fprintf(out, " %s", cJSON_GetStringValue(d));
+    }
+    (void)fputc('\n', out);
+    if (plan != NULL) {
+        (void)fprintf(out, "plan: %s (%s)\n      %s\n", hsp_doc_text(plan, "summary"),
+                      hsp_doc_text(plan, "source"), hsp_doc_text(plan, "why"));
+    }
+    if (cJSON_GetArraySize(epochs) > 0) {
+        (void)fputc('\n', out);
+        ok = print_epochs(ctl, epochs) && ok;
+    }
+    return ok;
+}
+
+static bool print_tables(struct hsp_ctl *ctl, const cJSON *doc)
+{
+    const cJSON *jobs = cJSON_GetObjectItemCaseSensitive(doc, "jobs");
+    const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(doc, "nodes");
+    bool ok = true;
+    if (ctl->n_pos == 1 && cJSON_GetArraySize(jobs) == 1) {
+        return print_job(ctl, jobs);
+    }
+    if (cJSON_GetArraySize(jobs) > 0) {
+        ok = print_jobs(ctl, jobs);
+    } else if (ctl->n_pos == 0) {
+        (void)fputs("no jobs\n", ctl->out);
+    }
+    if (cJSON_GetArraySize(nodes) > 0) {
+        (void)fputs(cJSON_GetArraySize(jobs) > 0 ? "\n" : "", ctl->out);
+        ok = print_nodes(ctl, nodes) && ok;
+    } else if (ctl->n_pos == 0) {
+        (void)fputs("no nodes\n", ctl->out);
+    }
+    return ok;
+}
+
+static int show(struct hsp_ctl *ctl)
+{
+    struct hsp_err err = {0};
+    const char *text = "";
+    cJSON *doc = NULL;
+    struct hsp_msg m = {.type = HSP_MSG_STATUS,
+                        .u.query = {.name = ctl->n_pos > 0 ? ctl->pos[0] : "", .what = ""}};
+    if (hsp_remote_ask_json(ctl, &m, &text, &doc, &err) != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
+    bool ok = ctl->format == HSP_FORMAT_JSON ? fprintf(ctl->out, "%s\n", text) > 0
+                                             : print_tables(ctl, doc);
+    cJSON_Delete(doc);
+    return ok ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+}
+
+int hsp_cmd_status(struct hsp_ctl *ctl)
+{
+    int rc;
+    bool watch = ctl->opt[O_WATCH] != NULL, clear = isatty(fileno(ctl->out)) == 1;
+    do {
+        struct hsp_arena_mark mark = hsp_arena_mark(ctl->arena);
+        if (watch && clear) {
+            (void)fputs("\033[H\033[J", ctl->out);
+        }
+        rc = show(ctl);
+        hsp_arena_rewind(ctl->arena, mark);
+        if (watch && rc == HSP_EXIT_OK && fflush(ctl->out) == 0) {
+            const struct timespec pause = {.tv_sec = WATCH_S};
+            (void)nanosleep(&pause, NULL); /* cut short by a signal: shown a little early */
+        }
+    } while (watch && rc == HSP_EXIT_OK && ferror(ctl->out) == 0);
+    return rc;
+}

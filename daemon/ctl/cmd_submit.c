@@ -1,0 +1,183 @@
+/* hspmdctl submit, and plan --live: a job file goes to hspmdd. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/ctl/jobload.h"
+#include "daemon/ctl/remote.h"
+#include "daemon/ctl/table.h"
+
+enum { O_DRY_RUN, O_WAIT }; /* rows of submit_options */
+
+static const struct hsp_column columns[] = {
+    {"RANK", true},   {"DEVICE", false},   {"STREAM", true}, {"BLOCKS", false},
+    {"PART", true},   {"SEQUENCES", true}, {"MICRO", true},  {"COMPUTE", true},
+    {"UPDATE", true}, {"SYNC", true},      {"MEMORY", true}, {"OFFERED", true},
+};
+
+static const char *blocks_text(struct hsp_arena *a, const cJSON *r)
+{
+    double first = hsp_doc_number(r, "first_block"), n = hsp_doc_number(r, "blocks");
+    return n <= 1 ? hsp_arena_printf(a, "%.0f", first)
+                  : hsp_arena_printf(a, "%.0f-%.0f", first, first + n - 1);
+}
+
+static void add_rank(struct hsp_ctl *ctl, struct hsp_table *t, const cJSON *r)
+{
+    struct hsp_arena *a = ctl->arena;
+    double compute = hsp_doc_number(r, "compute_seconds") + hsp_doc_number(r, "tensor_seconds");
+    const char *cells[] = {
+        hsp_arena_printf(a, "%.0f", hsp_doc_number(r, "rank")),
+        hsp_doc_text(r, "device"),
+        hsp_arena_printf(a, "%.0f", hsp_doc_number(r, "stream")),
+        blocks_text(a, r),
+        hsp_arena_printf(a, "%.0f%%", 100 * hsp_doc_number(r, "tensor_part")),
+        hsp_arena_printf(a, "%.0f", hsp_doc_number(r, "sequences")),
+        hsp_arena_printf(a, "%.0f", hsp_doc_number(r, "micro_batches")),
+        hsp_time_text(a, compute * 1e6),
+        hsp_time_text(a, hsp_doc_number(r, "update_seconds") * 1e6),
+        hsp_time_text(a, hsp_doc_number(r, "sync_seconds") * 1e6),
+        hsp_bytes_text(a, hsp_doc_number(r, "memory_bytes")),
+        hsp_bytes_text(a, hsp_doc_number(r, "offered_bytes")),
+    };
+    hsp_table_row(t, cells);
+}
+
+bool hsp_plan_view(struct hsp_ctl *ctl, const cJSON *doc)
+{
+    const cJSON *x;
+    FILE *out = ctl->out;
+    struct hsp_table *t = hsp_table_new(columns, sizeof columns / sizeof columns[0], ctl->headers);
+    cJSON_ArrayForEach(x, cJSON_GetObjectItemCaseSensitive(doc, "ranks"))
+    {
+        add_rank(ctl, t, x);
+    }
+    (void)fprintf(out, "%s: %s (%s)\n\n", hsp_doc_text(doc, "job"), hsp_doc_text(doc, "why"),
+                  hsp_doc_text(doc, "source"));
+    bool ok = hsp_table_print(t, out);
+    (void)fprintf(out, "\nstep %s\n",
+                  hsp_time_text(ctl->arena, hsp_doc_number(doc, "step_seconds") * 1e6));
+    bool first = true;
+    cJSON_ArrayForEach(x, cJSON_GetObjectItemCaseSensitive(doc, "rejected"))
+    {
+        (void)fprintf(out, "%s %s: %s\n", first ? "rejected:" : "         ",
+                      hsp_doc_text(x, "what"), hsp_doc_text(x, "why"));
+        first = false;
+    }
+    return ok;
+}
+
+/* The names of the annotations; whatever else is wrong with the file hspmdd says. */
+static enum hsp_status add_files(struct hsp_ctl *ctl, const struct hsp_job_spec *job,
+                                 const char *path, struct hsp_msg *ret, struct hsp_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    int dir = slash != NULL ? (int)(slash - path) + 1 : 0;
+    uint32_t n = (uint32_t)job->annotations.n;
+    struct hsp_m_file *files = hsp_arena_array(ctl->arena, n, sizeof *files);
+    for (uint32_t i = 0; files != NULL && i < n; i++) {
+        const char *name = job->annotations.items[i], *text;
+        size_t len;
+        const char *at =
+            name[0] == '/' ? name : hsp_arena_printf(ctl->arena, "%.*s%s", dir, path, name);
+        if (at == NULL) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        }
+        enum hsp_status st = hsp_load_text(ctl->arena, at, &text, &len, err);
+        if (st != HSP_OK) {
+            (void)hsp_err_wrap(err, "%s: annotations", path);
+            return st;
+        }
+        files[i] = (struct hsp_m_file){name, text};
+    }
+    ret->u.submit.n_files = n;
+    ret->u.submit.files = files;
+    return files != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+}
+
+enum hsp_status hsp_submit_msg(struct hsp_ctl *ctl, const char *path, uint16_t type, bool dry_run,
+                               struct hsp_msg *ret, struct hsp_err *err)
+{
+    const struct hsp_job_spec *job;
+    const char *text;
+    size_t len;
+    enum hsp_status st = hsp_load_text(ctl->arena, path, &text, &len, err);
+    if (st == HSP_OK) {
+        st = hsp_job_parse(text, len, path, ctl->arena, &job, err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    *ret = (struct hsp_msg){.type = type,
+                            .blob = (const uint8_t *)text,
+                            .blob_len = (uint32_t)len,
+                            .u.submit = {.file = path, .dry_run = dry_run}};
+    return add_files(ctl, job, path, ret, err);
+}
+
+static int print_doc(struct hsp_ctl *ctl, const char *text)
+{
+    return fprintf(ctl->out, "%s\n", text) > 0 ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+}
+
+int hsp_plan_live(struct hsp_ctl *ctl)
+{
+    struct hsp_err err = {0};
+    struct hsp_msg m;
+    cJSON *doc = NULL;
+    const char *text = "";
+    enum hsp_status st = hsp_submit_msg(ctl, ctl->pos[0], HSP_MSG_PLAN, true, &m, &err);
+    if (st == HSP_OK) {
+        st = hsp_remote_ask_json(ctl, &m, &text, &doc, &err);
+    }
+    int rc = st != HSP_OK                     ? hsp_ctl_fail(ctl, &err)
+             : ctl->format == HSP_FORMAT_JSON ? print_doc(ctl, text)
+             : hsp_plan_view(ctl, doc)        ? HSP_EXIT_OK
+                                              : HSP_EXIT_FAILED;
+    cJSON_Delete(doc);
+    return rc;
+}
+
+static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc)
+{
+    const char *job = hsp_doc_text(doc, "job");
+    const cJSON *plan = cJSON_GetObjectItemCaseSensitive(doc, "plan");
+    if (plan != NULL) {
+        (void)hsp_plan_view(ctl, plan); /* a failing write shows when the output is closed */
+        (void)fputc('\n', ctl->out);
+    }
+    (void)fprintf(ctl->out,
+                  "job %s was submitted%s\n\n"
+                  "  hspmdctl status %s --watch\n"
+                  "  hspmdctl events %s --follow\n"
+                  "  hspmdctl wait %s --for=done\n",
+                  job, plan == NULL ? "; it waits for devices" : "", job, job, job);
+}
+
+int hsp_cmd_submit(struct hsp_ctl *ctl)
+{
+    struct hsp_err err = {0};
+    struct hsp_msg m;
+    cJSON *doc = NULL;
+    const char *text = "";
+    if (ctl->opt[O_DRY_RUN] != NULL) {
+        return hsp_plan_live(ctl);
+    }
+    enum hsp_status st = hsp_submit_msg(ctl, ctl->pos[0], HSP_MSG_SUBMIT, false, &m, &err);
+    if (st == HSP_OK) {
+        st = hsp_remote_ask_json(ctl, &m, &text, &doc, &err);
+    }
+    int rc = HSP_EXIT_OK;
+    if (st != HSP_OK) {
+        rc = hsp_ctl_fail(ctl, &err);
+    } else if (ctl->format == HSP_FORMAT_JSON) {
+        rc = print_doc(ctl, text);
+    } else {
+        print_submitted(ctl, doc);
+    }
+    if (rc == HSP_EXIT_OK && ctl->opt[O_WAIT] != NULL) {
+        (void)fflush(ctl->out); /* shown while we wait; an error shows when it is closed */
+        rc = hsp_wait_job(ctl, hsp_doc_text(doc, "job"), "done", 0);
+    }
+    cJSON_Delete(doc);
+    return rc;
+}

@@ -1,0 +1,194 @@
+/* See remote.h. */
+#include "daemon/ctl/remote.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/net/addr.h"
+#include "proto/net/frameclient.h"
+
+struct hsp_remote {
+    struct hsp_ctl *ctl;
+    struct hsp_client *client;
+    const char *address;
+    uint64_t request;
+};
+
+static const char *address_of(const struct hsp_ctl *ctl)
+{
+    const char *env = getenv("HSPMD_ADDRESS");
+    return ctl->address != NULL            ? ctl->address
+           : env != NULL && env[0] != '\0' ? env
+                                           : HSP_DEFAULT_SOCKET;
+}
+
+/* The admin key: --key must exist, the default need not. Sockets need none. */
+static enum hsp_status load_key(const struct hsp_ctl *ctl, const struct hsp_addr *addr,
+                                struct hsp_net_keys *ret, struct hsp_err *err)
+{
+    memset(ret, 0, sizeof *ret);
+    if (addr->local) {
+        return HSP_OK;
+    }
+    if (ctl->key == NULL) {
+        return hsp_net_keys_load(NULL, HSP_DEFAULT_KEY, ret, err);
+    }
+    ret->have_admin = true;
+    return hsp_net_key_load(ctl->key, ret->admin, err);
+}
+
+enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, struct hsp_err *err)
+{
+    struct hsp_addr addr;
+    struct hsp_net_keys keys;
+    struct hsp_remote *r = hsp_arena_alloc(ctl->arena, sizeof *r);
+    if (r == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    }
+    *r = (struct hsp_remote){.ctl = ctl, .address = address_of(ctl)};
+    enum hsp_status st = hsp_addr_parse(r->address, HSP_PORT, &addr, err);
+    if (st == HSP_OK) {
+        st = load_key(ctl, &addr, &keys, err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    st = hsp_client_open(r->address, &keys, HSP_ROLE_ADMIN, (uint32_t)ctl->timeout_ms, &r->client,
+                         err);
+    if (st == HSP_EAUTH || st == HSP_EPERM || st == HSP_ENOMEM) {
+        return st;
+    }
+    if (st != HSP_OK) { /* whatever it was, hspmdd cannot be reached */
+        char why[sizeof err->msg];
+        (void)snprintf(why, sizeof why, "%s", err != NULL ? err->msg : "");
+        return hsp_err_set(err, HSP_ECLOSED, 0,
+                           "cannot reach hspmdd: %s; is it running? --address says where", why);
+    }
+    *ret = r;
+    return HSP_OK;
+}
+
+struct hsp_remote *hsp_remote_close(struct hsp_remote *r)
+{
+    if (r != NULL) {
+        hsp_client_close(r->client);
+        r->client = NULL;
+    }
+    return NULL;
+}
+
+enum hsp_status hsp_remote_send(struct hsp_remote *r, struct hsp_msg *m, struct hsp_err *err)
+{
+    struct hsp_buf body;
+    hsp_buf_init(&body, HSP_MSG_BODY_MAX);
+    m->request = ++r->request;
+    enum hsp_status st = hsp_msg_encode(m, &body, err);
+    if (st == HSP_OK) {
+        const struct hsp_frame_header head = {.type = m->type, .request = m->request};
+        st = hsp_client_send(r->client, &head, body.data, body.len, m->blob, m->blob_len,
+                             (uint32_t)r->ctl->timeout_ms, err);
+    }
+    hsp_buf_fini(&body);
+    return st;
+}
+
+static enum hsp_status take_reply(struct hsp_remote *r, const struct hsp_frame *f, const char **ret,
+                                  size_t *ret_len, bool *ret_more, struct hsp_err *err)
+{
+    struct hsp_arena *arena = r->ctl->arena;
+    struct hsp_msg m;
+    const struct hsp_msg head = {.type = f->head.type,
+                                 .request = f->head.request,
+                                 .blob = f->blob,
+                                 .blob_len = f->head.blob_len};
+    enum hsp_status st = hsp_msg_decode(&head, f->body, f->head.body_len, arena, &m, err);
+    if (st == HSP_OK && m.type != HSP_MSG_REPLY) {
+        st =
+            hsp_err_set(err, HSP_EPROTO, 0, "%s answers with %s", r->address, hsp_msg_name(m.type));
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    const char *text =
+        hsp_arena_strndup(arena, f->blob != NULL ? (const char *)f->blob : "", f->head.blob_len);
+    if (text == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    }
+    *ret = text;
+    *ret_len = f->head.blob_len;
+    *ret_more = m.u.reply.more;
+    if (m.u.reply.status != 0) {
+        int code = m.u.reply.status < 1000 ? -(int)m.u.reply.status : HSP_EPROTO;
+        return hsp_err_set(err, (enum hsp_status)code, 0, "%s", m.u.reply.message);
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_remote_recv(struct hsp_remote *r, uint32_t wait_ms, const char **ret,
+                                size_t *ret_len, bool *ret_more, struct hsp_err *err)
+{
+    struct hsp_frame f;
+    *ret = "";
+    *ret_len = 0;
+    *ret_more = false;
+    enum hsp_status st = hsp_client_recv(r->client, wait_ms == UINT32_MAX ? 0 : wait_ms, &f, err);
+    if (st == HSP_ETIMEDOUT) {
+        return hsp_err_set(err, HSP_ECLOSED, 0,
+                           "hspmdd at %s did not answer within %u ms; --timeout gives it longer",
+                           r->address, wait_ms);
+    }
+    if (st == HSP_ECLOSED || st == HSP_EIO) {
+        return hsp_err_set(err, HSP_ECLOSED, 0, "hspmdd at %s closed the connection", r->address);
+    }
+    if (st == HSP_OK) {
+        st = take_reply(r, &f, ret, ret_len, ret_more, err);
+        hsp_frame_fini(&f);
+    }
+    return st;
+}
+
+enum hsp_status hsp_remote_ask(struct hsp_ctl *ctl, struct hsp_msg *m, const char **ret,
+                               size_t *ret_len, struct hsp_err *err)
+{
+    struct hsp_remote *r = NULL;
+    bool more;
+    *ret = "";
+    enum hsp_status st = hsp_remote_open(ctl, &r, err);
+    if (st == HSP_OK) {
+        st = hsp_remote_send(r, m, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_remote_recv(r, (uint32_t)ctl->timeout_ms, ret, ret_len, &more, err);
+    }
+    (void)hsp_remote_close(r);
+    return st;
+}
+
+enum hsp_status hsp_remote_ask_json(struct hsp_ctl *ctl, struct hsp_msg *m, const char **ret_text,
+                                    cJSON **ret, struct hsp_err *err)
+{
+    size_t len = 0;
+    enum hsp_status st = hsp_remote_ask(ctl, m, ret_text, &len, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    *ret = cJSON_ParseWithLength(*ret_text, len);
+    return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_EPROTO, 0, "hspmdd's answer is not JSON");
+}
+
+const char *hsp_doc_text(const cJSON *o, const char *key)
+{
+    const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+    return s != NULL ? s : "";
+}
+
+double hsp_doc_number(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    return cJSON_IsNumber(v) ? v->valuedouble : 0;
+}
+
+bool hsp_doc_has(const cJSON *o, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(o, key) != NULL;
+}
