@@ -141,6 +141,15 @@ static void run_query(struct hsp_task *w)
 static void submit_to_core(struct hsp_app *a, struct query *x)
 {
     const struct hsp_job_spec *s = x->rec->spec;
+    const struct hsp_job *old = hsp_cluster_job_by_name(a->cluster, s->name);
+    if (old != NULL && !hsp_job_terminal(old->state)) {
+        char text[200];
+        (void)snprintf(text, sizeof text,
+                       "job %s is there and %s; cancel it or choose another name", s->name,
+                       hsp_job_state_name(old->state));
+        hsp_app_reply(a, x->conn, x->msg.request, HSP_ESTATE, text, NULL, 0, false);
+        return;
+    }
     struct hsp_admin_event ev = {.verb = HSP_ADMIN_SUBMIT,
                                  .spec = {.name = s->name,
                                           .priority = (int32_t)s->priority,

@@ -89,8 +89,8 @@ static int judge(struct hsp_ctl *ctl, const char *job, const char *text)
     bool failed = strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
     int rc = failed ? HSP_EXIT_JOB_FAILED : HSP_EXIT_OK;
     if (failed) {
-        (void)fprintf(ctl->msg, "hspmdctl: job %s %s%s: %s; see hspmdctl events %s\n", job,
-                      state[0] == 'c' ? "was " : "", state, hsp_doc_text(doc, "reason"), job);
+        (void)fprintf(ctl->msg, "hspmdctl: job %s is %s: %s; see hspmdctl events %s\n", job, state,
+                      hsp_doc_text(doc, "reason"), job);
     } else if (ctl->format == HSP_FORMAT_JSON) {
         (void)fprintf(ctl->out, "%s\n", text);
     } else {
@@ -155,6 +155,9 @@ int hsp_cmd_ckpt_list(struct hsp_ctl *ctl)
     }
     if (ctl->format == HSP_FORMAT_JSONL) {
         return fwrite(text, 1, len, ctl->out) == len ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+    }
+    if (len == 0) {
+        return fputs("no checkpoints\n", ctl->out) >= 0 ? HSP_EXIT_OK : HSP_EXIT_FAILED;
     }
     struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
     while (*text != '\0') {
