@@ -1,12 +1,12 @@
 /* The durable state as rows: "term", "node/INDEX", "job/ID", "plan/JOB/PLAN". Binary, little
  * endian, each begins with the version of its form. Leases stand in the job's row; what agents hold
  * is asked from them. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/cluster/clusterint.h"
 #include "proto/base/arena.h"
+#include "proto/base/str.h"
 #include "proto/base/vec.h"
 
 #define ROW_VERSION 1
@@ -175,9 +175,12 @@ static bool load_term(struct hsp_cluster *c, struct hsp_cursor *r)
 
 static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *key)
 {
-    unsigned at;
-    if (sscanf(key, "node/%u", &at) != 1 || at >= HSP_MAX_NODES ||
-        !hsp_grow(&c->nodes, &c->cap_nodes, (size_t)at + 1, sizeof(*c->nodes), HSP_MAX_NODES)) {
+    uint64_t index;
+    if (!hsp_parse_u64(key + strlen("node/"), &index) || index >= HSP_MAX_NODES) {
+        return false;
+    }
+    uint32_t at = (uint32_t)index;
+    if (!hsp_grow(&c->nodes, &c->cap_nodes, (size_t)at + 1, sizeof(*c->nodes), HSP_MAX_NODES)) {
         return false;
     }
     struct hsp_cluster_node n = {.last_ms = c->now_ms};

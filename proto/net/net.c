@@ -35,7 +35,7 @@ void hsp_net_defaults(struct hsp_net_config *ret)
     };
 }
 
-struct hsp_err net_uv_err(enum hsp_status code, int r, const char *what)
+struct hsp_err hsp_net_uv_err(enum hsp_status code, int r, const char *what)
 {
     struct hsp_err e;
     /* Codes of the resolver are no errno. */
@@ -56,7 +56,7 @@ static struct net_conn *find(const struct hsp_net *n, uint32_t conn)
     return c != NULL && c->id == conn ? c : NULL;
 }
 
-struct net_conn *net_conn_new(struct hsp_net *n, struct hsp_err *err)
+struct net_conn *hsp_net_conn_new(struct hsp_net *n, struct hsp_err *err)
 {
     if (n->n_conns >= n->cfg.max_conns || n->closing) {
         (void)hsp_err_set(err, HSP_ELIMIT, 0, "%u connections are the limit", n->cfg.max_conns);
@@ -128,7 +128,7 @@ static void maybe_end(struct hsp_net *n)
     }
 }
 
-void net_conn_finish(struct net_conn *c)
+void hsp_net_conn_finish(struct net_conn *c)
 {
     struct hsp_net *n = c->net;
     HSP_ASSERT(c->state == NET_CLOSING);
@@ -151,9 +151,9 @@ static void time_out(struct net_conn *c, const char *what, uint64_t ms)
     (void)hsp_err_set(&e, HSP_ETIMEDOUT, 0, "%s in %llu ms", what, (unsigned long long)ms);
     bool attempt = c->state == NET_RESOLVING || c->state == NET_CONNECTING || c->state == NET_TLS;
     if (c->dialled && attempt) {
-        net_dial_failed(c, &e);
+        hsp_net_dial_failed(c, &e);
     } else {
-        net_conn_fail(c, &e);
+        hsp_net_conn_fail(c, &e);
     }
 }
 
@@ -162,11 +162,11 @@ static void sweep_one(struct net_conn *c, uint64_t now)
     const struct hsp_net_config *cfg = &c->net->cfg;
     if (c->state == NET_CLOSING) {
         if (c->n_ops == 0) {
-            net_conn_finish(c);
+            hsp_net_conn_finish(c);
         }
         return;
     }
-    net_dial_tick(c, now);
+    hsp_net_dial_tick(c, now);
     if (now >= c->deadline) {
         uint64_t ms = c->dialled ? c->dial.attempt_ms : cfg->handshake_ms;
         time_out(c, c->opened ? "no frame" : "no handshake", ms); /* a flush keeps its own reason */
@@ -270,7 +270,7 @@ void hsp_net_close(struct hsp_net *n, void (*on_closed)(void *ctx))
 
 /* ---- listening ---- */
 
-bool net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err)
+bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err)
 {
     if (n->tls == NULL && !hsp_addr_is_loopback(a)) {
         (void)hsp_err_set(err, HSP_EPERM, 0,
@@ -324,7 +324,7 @@ static void on_connection(uv_stream_t *s, int status)
     if (status < 0 || n->closing) {
         return; /* out of descriptors: libuv has dropped one caller, it calls again */
     }
-    struct net_conn *c = net_conn_new(n, &e);
+    struct net_conn *c = hsp_net_conn_new(n, &e);
     if (c == NULL) {
         refuse_accepted(n, l, &e);
         return;
@@ -332,8 +332,8 @@ static void on_connection(uv_stream_t *s, int status)
     int r = l->local ? uv_pipe_init(n->loop, &c->h.pipe, 0) : uv_tcp_init(n->loop, &c->h.tcp);
     c->h.any.data = c;
     if (r != 0) {
-        e = net_uv_err(HSP_EIO, r, "cannot accept");
-        net_conn_fail(c, &e);
+        e = hsp_net_uv_err(HSP_EIO, r, "cannot accept");
+        hsp_net_conn_fail(c, &e);
         return;
     }
     c->handle_open = true;
@@ -348,11 +348,11 @@ static void on_connection(uv_stream_t *s, int status)
         name_tcp(c);
     }
     if (!named) {
-        e = net_uv_err(HSP_EIO, r != 0 ? r : -EPERM, "cannot accept");
-        net_conn_fail(c, &e);
+        e = hsp_net_uv_err(HSP_EIO, r != 0 ? r : -EPERM, "cannot accept");
+        hsp_net_conn_fail(c, &e);
         return;
     }
-    net_conn_start(c);
+    hsp_net_conn_start(c);
 }
 
 static void on_refused_closed(uv_handle_t *h)
@@ -454,7 +454,7 @@ enum hsp_status hsp_net_listen(struct hsp_net *n, const char *address, uint32_t 
     if (st != HSP_OK) {
         return st;
     }
-    if (!net_allowed(n, &a, err)) {
+    if (!hsp_net_allowed(n, &a, err)) {
         return HSP_EPERM;
     }
     while (i < HSP_NET_MAX_LISTENERS && n->listener[i].used) {
@@ -496,7 +496,7 @@ const char *hsp_net_listener_name(const struct hsp_net *n, uint32_t listener)
 enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint32_t *ret_conn,
                               struct hsp_err *err)
 {
-    struct net_conn *c = net_conn_new(n, err);
+    struct net_conn *c = hsp_net_conn_new(n, err);
     if (c == NULL) {
         return HSP_ELIMIT;
     }
@@ -510,12 +510,12 @@ enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint3
     c->n_ops++;
     r = uv_pipe_open(&c->h.pipe, fd);
     if (r == 0) {
-        r = net_conn_adopt(c, name);
+        r = hsp_net_conn_adopt(c, name);
     }
     if (r != 0) {
-        struct hsp_err e = net_uv_err(HSP_EIO, r, "cannot adopt a descriptor");
+        struct hsp_err e = hsp_net_uv_err(HSP_EIO, r, "cannot adopt a descriptor");
         c->told = false;
-        net_conn_fail(c, &e); /* the handle closes later; the descriptor is not in it */
+        hsp_net_conn_fail(c, &e); /* the handle closes later; the descriptor is not in it */
         return hsp_err_set(err, HSP_EIO, -r, "cannot adopt a descriptor");
     }
     *ret_conn = c->id;
@@ -564,7 +564,7 @@ enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_
     c->out_last = &o->next;
     c->out_bytes += len;
     c->out_frames++;
-    net_conn_pump(c);
+    hsp_net_conn_pump(c);
     return HSP_OK;
 }
 
@@ -587,9 +587,9 @@ void hsp_net_drop(struct hsp_net *n, uint32_t conn, bool flush, const char *why)
         c->state = NET_FLUSHING;
         c->frame_since = UINT64_MAX;
         c->deadline = uv_now(n->loop) + n->cfg.flush_ms;
-        net_conn_pump(c);
+        hsp_net_conn_pump(c);
     } else {
-        net_conn_fail(c, &e);
+        hsp_net_conn_fail(c, &e);
     }
 }
 

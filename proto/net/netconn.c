@@ -3,20 +3,20 @@
  * The happy path is: bytes arrive, TLS turns them into plain ones, the parser into frames, frames
  * go up; a queued frame goes out by one write at a time. Possible failure modes are: the peer
  * closes (between frames or within one), TLS refuses, a frame breaks a rule, a write fails. Each
- * ends in net_conn_fail, which closes the handle; on_close follows from the close callback. */
+ * ends in hsp_net_conn_fail, which closes the handle; on_close follows from the close callback. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/net/netimpl.h"
 
-void net_conn_release(struct net_conn *c)
+void hsp_net_conn_release(struct net_conn *c)
 {
     c->n_ops--;
     if (c->n_ops == 0 && c->state == NET_RETRYING) {
-        net_dial_closed(c);
+        hsp_net_dial_closed(c);
     } else if (c->n_ops == 0 && c->state == NET_CLOSING) {
-        net_conn_finish(c);
+        hsp_net_conn_finish(c);
     }
 }
 
@@ -24,17 +24,17 @@ static void on_handle_closed(uv_handle_t *h)
 {
     struct net_conn *c = h->data;
     c->handle_open = false;
-    net_conn_release(c);
+    hsp_net_conn_release(c);
 }
 
-void net_conn_close_handle(struct net_conn *c)
+void hsp_net_conn_close_handle(struct net_conn *c)
 {
     if (c->handle_open && !uv_is_closing(&c->h.any)) {
         uv_close(&c->h.any, on_handle_closed);
     }
 }
 
-void net_conn_fail(struct net_conn *c, const struct hsp_err *why)
+void hsp_net_conn_fail(struct net_conn *c, const struct hsp_err *why)
 {
     if (c->state == NET_CLOSING) {
         return;
@@ -46,14 +46,14 @@ void net_conn_fail(struct net_conn *c, const struct hsp_err *why)
         c->why = *why;
     }
     c->state = NET_CLOSING;
-    net_conn_close_handle(c);
+    hsp_net_conn_close_handle(c);
     /* Without an operation the sweep finishes it: never inside this call. */
 }
 
 static void fail_uv(struct net_conn *c, int r, const char *what)
 {
-    struct hsp_err e = net_uv_err(HSP_EIO, r, what);
-    net_conn_fail(c, &e);
+    struct hsp_err e = hsp_net_uv_err(HSP_EIO, r, what);
+    hsp_net_conn_fail(c, &e);
 }
 
 /* ---- out ---- */
@@ -86,7 +86,7 @@ static void on_written(uv_write_t *req, int status)
             free(o);
         }
     }
-    net_conn_pump(c);
+    hsp_net_conn_pump(c);
 }
 
 static void start_write(struct net_conn *c, const uv_buf_t *buf, unsigned n)
@@ -126,7 +126,7 @@ static bool write_cipher(struct net_conn *c)
     if (c->cipher == NULL) {
         struct hsp_err e;
         (void)hsp_err_set(&e, HSP_ENOMEM, 0, "no memory to write %zu bytes", n);
-        net_conn_fail(c, &e);
+        hsp_net_conn_fail(c, &e);
         return false;
     }
     n = hsp_tls_output(c->tls, c->cipher, n);
@@ -141,7 +141,7 @@ static void encrypt(struct net_conn *c, const uv_buf_t *buf, unsigned n)
     struct hsp_err e;
     for (unsigned i = 0; i < n; i++) {
         if (hsp_tls_write(c->tls, buf[i].base, buf[i].len, &e) != HSP_OK) {
-            net_conn_fail(c, &e);
+            hsp_net_conn_fail(c, &e);
             return;
         }
     }
@@ -175,7 +175,7 @@ static void end_flush(struct net_conn *c)
 }
 
 /* Starts the next write, or ends a flush. */
-void net_conn_pump(struct net_conn *c)
+void hsp_net_conn_pump(struct net_conn *c)
 {
     uv_buf_t buf[16];
     if (c->writing || (c->state != NET_TLS && c->state != NET_OPEN && c->state != NET_FLUSHING)) {
@@ -213,7 +213,7 @@ static void feed(struct net_conn *c, const uint8_t *data, size_t len, uint64_t n
             return;
         }
         if (st != HSP_OK) {
-            net_conn_fail(c, &e);
+            hsp_net_conn_fail(c, &e);
             return;
         }
         c->frame_since = UINT64_MAX;
@@ -249,7 +249,7 @@ static void on_cipher(struct net_conn *c, const uint8_t *data, size_t len, uint6
     enum hsp_status st = hsp_tls_input(c->tls, data, len, &e);
     if (st == HSP_OK && c->state == NET_TLS) {
         st = hsp_tls_handshake(c->tls, &e);
-        net_conn_pump(c); /* also the alert that tells the peer why */
+        hsp_net_conn_pump(c); /* also the alert that tells the peer why */
         if (st == HSP_OK && c->state == NET_TLS) {
             opened(c);
         }
@@ -264,13 +264,13 @@ static void on_cipher(struct net_conn *c, const uint8_t *data, size_t len, uint6
     }
     if (st != HSP_OK && st != HSP_AGAIN) {
         if (c->dialled && !c->opened) {
-            net_dial_failed(c, &e);
+            hsp_net_dial_failed(c, &e);
         } else {
-            net_conn_fail(c, &e);
+            hsp_net_conn_fail(c, &e);
         }
         return;
     }
-    net_conn_pump(c);
+    hsp_net_conn_pump(c);
 }
 
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
@@ -284,14 +284,14 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 {
     struct net_conn *c = s->data;
     if (n < 0 && c->state == NET_FLUSHING) {
-        net_conn_fail(c, &c->why); /* what we waited for */
+        hsp_net_conn_fail(c, &c->why); /* what we waited for */
         return;
     }
     if (n == 0 || (c->state != NET_TLS && c->state != NET_OPEN)) {
         return; /* input of a connection that ends is thrown away */
     }
     if (n < 0) {
-        struct hsp_err e = net_uv_err(HSP_EIO, (int)n, "cannot read");
+        struct hsp_err e = hsp_net_uv_err(HSP_EIO, (int)n, "cannot read");
         if (n == UV_EOF || n == UV_ECONNRESET) {
             bool within = c->frame_since != UINT64_MAX;
             (void)hsp_err_set(&e, within ? HSP_EPROTO : HSP_ECLOSED, 0, "closed by the peer%s",
@@ -300,9 +300,9 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
                                                     : "");
         }
         if (c->dialled && !c->opened) {
-            net_dial_failed(c, &e);
+            hsp_net_dial_failed(c, &e);
         } else {
-            net_conn_fail(c, &e);
+            hsp_net_conn_fail(c, &e);
         }
         return;
     }
@@ -315,7 +315,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
     }
 }
 
-int net_conn_adopt(struct net_conn *c, const char *name)
+int hsp_net_conn_adopt(struct net_conn *c, const char *name)
 {
     (void)snprintf(c->name, sizeof c->name, "%s", name);
     c->peer.role = HSP_ROLE_CHILD;
@@ -328,7 +328,7 @@ int net_conn_adopt(struct net_conn *c, const char *name)
     return uv_read_start(&c->h.stream, on_alloc, on_read);
 }
 
-void net_conn_start(struct net_conn *c)
+void hsp_net_conn_start(struct net_conn *c)
 {
     struct hsp_net *n = c->net;
     struct hsp_err e;
@@ -352,11 +352,11 @@ void net_conn_start(struct net_conn *c)
     }
     c->state = NET_TLS;
     if (hsp_tls_new(n->tls, !c->dialled, c->dial.role, &c->tls, &e) != HSP_OK) {
-        net_conn_fail(c, &e);
+        hsp_net_conn_fail(c, &e);
         return;
     }
     if (c->dialled) {
         (void)hsp_tls_handshake(c->tls, &e); /* the first flight; cannot be done yet */
-        net_conn_pump(c);
+        hsp_net_conn_pump(c);
     }
 }

@@ -12,11 +12,11 @@ static void attempt(struct net_conn *c);
 
 static void attempt_failed(struct net_conn *c, int r, const char *what)
 {
-    struct hsp_err e = net_uv_err(HSP_EIO, r, what);
-    net_dial_failed(c, &e);
+    struct hsp_err e = hsp_net_uv_err(HSP_EIO, r, what);
+    hsp_net_dial_failed(c, &e);
 }
 
-void net_dial_failed(struct net_conn *c, const struct hsp_err *why)
+void hsp_net_dial_failed(struct net_conn *c, const struct hsp_err *why)
 {
     struct net_dialing *d = &c->dial;
     uint64_t now = uv_now(c->net->loop);
@@ -24,7 +24,7 @@ void net_dial_failed(struct net_conn *c, const struct hsp_err *why)
     if (d->pause_ms == 0 || now + d->pause_ms >= d->give_up_at || why->code == HSP_EAUTH) {
         struct hsp_err e = *why;
         (void)hsp_err_wrap(&e, "%s", c->name);
-        net_conn_fail(c, &e);
+        hsp_net_conn_fail(c, &e);
         return;
     }
     c->why = *why;
@@ -33,13 +33,13 @@ void net_dial_failed(struct net_conn *c, const struct hsp_err *why)
     d->pause_ms = d->pause_ms * 2 < d->pause_max_ms ? d->pause_ms * 2 : d->pause_max_ms;
     c->deadline = UINT64_MAX;
     if (c->n_ops == 0) {
-        net_dial_closed(c);
+        hsp_net_dial_closed(c);
     } else {
-        net_conn_close_handle(c);
+        hsp_net_conn_close_handle(c);
     }
 }
 
-void net_dial_closed(struct net_conn *c)
+void hsp_net_dial_closed(struct net_conn *c)
 {
     c->state = NET_PAUSING;
     c->tls = hsp_tls_free(c->tls);
@@ -47,7 +47,7 @@ void net_dial_closed(struct net_conn *c)
     hsp_frame_parser_init(&c->parser, &c->net->cfg.limits);
 }
 
-void net_dial_tick(struct net_conn *c, uint64_t now)
+void hsp_net_dial_tick(struct net_conn *c, uint64_t now)
 {
     if (c->state == NET_PAUSING && now >= c->dial.retry_at) {
         attempt(c);
@@ -64,7 +64,7 @@ static void on_connected(uv_connect_t *req, int status)
         attempt_failed(c, status, "cannot connect");
         return;
     }
-    net_conn_start(c);
+    hsp_net_conn_start(c);
 }
 
 static void connect_to(struct net_conn *c, const struct sockaddr *sa)
@@ -104,7 +104,7 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *ai)
         attempt_failed(c, status, "no such host");
     }
     uv_freeaddrinfo(ai);
-    net_conn_release(c);
+    hsp_net_conn_release(c);
 }
 
 static void attempt(struct net_conn *c)
@@ -136,7 +136,7 @@ enum hsp_status hsp_net_dial(struct hsp_net *n, const struct hsp_net_dial *d, ui
     if (st != HSP_OK) {
         return st;
     }
-    if (!net_allowed(n, &a, err)) {
+    if (!hsp_net_allowed(n, &a, err)) {
         return HSP_EPERM;
     }
     bool have = d->role == HSP_ROLE_ADMIN    ? n->cfg.keys.have_admin
@@ -146,7 +146,7 @@ enum hsp_status hsp_net_dial(struct hsp_net *n, const struct hsp_net_dial *d, ui
         return hsp_err_set(err, HSP_EINVAL, 0, "no %s key to call %s", hsp_role_name(d->role),
                            d->address);
     }
-    struct net_conn *c = net_conn_new(n, err);
+    struct net_conn *c = hsp_net_conn_new(n, err);
     if (c == NULL) {
         return HSP_ELIMIT;
     }

@@ -121,20 +121,21 @@ struct hsp_net {
 };
 
 /* netconn.c */
-void net_conn_start(struct net_conn *c); /* the handle is connected: TLS or OPEN, reading */
-int net_conn_adopt(struct net_conn *c, const char *name); /* the same for a handed-over one */
-void net_conn_fail(struct net_conn *c, const struct hsp_err *why);
-void net_conn_pump(struct net_conn *c);
-void net_conn_close_handle(struct net_conn *c);
-void net_conn_release(struct net_conn *c); /* an operation has ended */
+void hsp_net_conn_start(struct net_conn *c); /* the handle is connected: TLS or OPEN, reading */
+int hsp_net_conn_adopt(struct net_conn *c, const char *name); /* the same for a handed-over one */
+void hsp_net_conn_fail(struct net_conn *c, const struct hsp_err *why);
+void hsp_net_conn_pump(struct net_conn *c);
+void hsp_net_conn_close_handle(struct net_conn *c);
+void hsp_net_conn_release(struct net_conn *c); /* an operation has ended */
 /* net.c */
-struct net_conn *net_conn_new(struct hsp_net *n, struct hsp_err *err); /* NULL: too many, memory */
-void net_conn_finish(struct net_conn *c); /* n_ops is 0 in CLOSING: on_close, free */
-bool net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err);
-struct hsp_err net_uv_err(enum hsp_status code, int r, const char *what);
+struct net_conn *hsp_net_conn_new(struct hsp_net *n,
+                                  struct hsp_err *err); /* NULL: too many, memory */
+void hsp_net_conn_finish(struct net_conn *c);           /* n_ops is 0 in CLOSING: on_close, free */
+bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err);
+struct hsp_err hsp_net_uv_err(enum hsp_status code, int r, const char *what);
 /* netdial.c */
-void net_dial_failed(struct net_conn *c, const struct hsp_err *why); /* retries or fails */
-void net_dial_tick(struct net_conn *c, uint64_t now);
-void net_dial_closed(struct net_conn *c); /* the handle of RETRYING is closed */
+void hsp_net_dial_failed(struct net_conn *c, const struct hsp_err *why); /* retries or fails */
+void hsp_net_dial_tick(struct net_conn *c, uint64_t now);
+void hsp_net_dial_closed(struct net_conn *c); /* the handle of RETRYING is closed */
 
 #endif

@@ -1,6 +1,7 @@
 #include "worker/exec/stateinit.h"
 
 #include <inttypes.h> /* PRId64 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,8 +91,8 @@ void hsp_state_init(const struct hsp_program *p, void *slot)
             }
             continue;
         }
-        char name[HSP_MAX_NAME + 1], stream[HSP_MAX_NAME + 8] = "init/";
-        strcat(stream, hsp_state_name(p, k, name)); /* fits: see the sizes */
+        char name[HSP_MAX_NAME + 1], stream[HSP_MAX_NAME + 8];
+        (void)snprintf(stream, sizeof(stream), "init/%s", hsp_state_name(p, k, name));
         struct draw d = {
             .v = v, .seed = p->bind.data.seed, .stream = hsp_hash_str(stream), .std = s->init_std};
         (void)hsp_box_runs(&v.box, &s->full, draw_run, &d, NULL); /* drawing cannot fail */

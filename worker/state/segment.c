@@ -468,9 +468,8 @@ static uint64_t hash_row(const struct hsp_state_segment *s, uint32_t i)
 void hsp_segment_unseal(struct hsp_state_segment *s)
 {
     HSP_ASSERT(s->writable);
-    /* The writes that follow may not move before this one, nor be seen before it. */
-    atomic_store_explicit(&s->seal->sealed, 0, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst);
+    /* An exchange, not a store: the writes that follow may not move before it. */
+    (void)atomic_exchange_explicit(&s->seal->sealed, 0, memory_order_seq_cst);
 }
 
 void hsp_segment_seal(struct hsp_state_segment *s, uint64_t version)

@@ -4,7 +4,8 @@ COMM_TEST_LIBS = $(TEST_LIBS) $(COMM_LIBS) $(BASE_LIBS)
 comm_tests = \
   tests/unit/comm/loopcomm_test \
   tests/unit/comm/mesh_test \
-  tests/unit/comm/meshfail_test
+  tests/unit/comm/meshfail_test \
+  tests/unit/comm/meshlocal_test
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests)
 
@@ -16,3 +17,6 @@ tests_unit_comm_mesh_test_LDADD = $(COMM_TEST_LIBS)
 tests_unit_comm_meshfail_test_SOURCES = tests/unit/comm/meshfail_test.c \
   tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
 tests_unit_comm_meshfail_test_LDADD = $(COMM_TEST_LIBS)
+tests_unit_comm_meshlocal_test_SOURCES = tests/unit/comm/meshlocal_test.c $(COMM_SUITE) \
+  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshlocal_test_LDADD = $(COMM_TEST_LIBS)

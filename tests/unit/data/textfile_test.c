@@ -6,8 +6,8 @@
 
 static char *write_file(const char *dir, const char *text, size_t n)
 {
-    char *path = malloc(strlen(dir) + 8);
-    sprintf(path, "%s/text", dir);
+    char *path;
+    assert_true(asprintf(&path, "%s/text", dir) > 0);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     assert_int_equal(fwrite(text, 1, n, f), n);

@@ -117,8 +117,8 @@ static char *make_damaged(const char *dir, const struct hsp_model_spec *m, const
     struct hsp_buf b;
     hsp_buf_init(&b, HSP_MAX_PROGRAM_FILE_BYTES);
     assert_int_equal(hsp_program_file_encode(&f, &b), HSP_OK);
-    char *path = malloc(strlen(dir) + 16);
-    sprintf(path, "%s/program", dir);
+    char *path;
+    assert_true(asprintf(&path, "%s/program", dir) > 0);
     assert_ok(hsp_file_write(path, b.data, b.len, 0600, &err), &err);
     hsp_buf_fini(&b);
     hsp_graph_free(g);
@@ -270,9 +270,9 @@ static void run(const char *dir, const char *plan, const char *sub, struct curve
     char out[256], metrics[300], grads[300];
     struct hsp_err err = {0};
     char *path = make_file(dir, &GPT, plan, 30, false);
-    sprintf(out, "%s/%s", dir, sub);
-    sprintf(metrics, "%s/metrics.jsonl", out);
-    sprintf(grads, "%s.grads", out);
+    (void)snprintf(out, sizeof(out), "%s/%s", dir, sub);
+    (void)snprintf(metrics, sizeof(metrics), "%s/metrics.jsonl", out);
+    (void)snprintf(grads, sizeof(grads), "%s.grads", out);
     struct hsp_run_opts o = {
         .file = path, .out = out, .gradients = grads, .threads = 1, .quiet = true};
     assert_ok(hsp_run_file(&o, &err), &err);
@@ -324,13 +324,13 @@ static void runs_have_one_curve(void **state)
         assert_int_equal(one.val[t] >= 0.0, t % 4 == 0 || t == 29);
     }
     assert_true(one.loss[29] < one.loss[0] - 0.1);
-    sprintf(a, "%s/one.grads", dir);
-    sprintf(b, "%s/many.grads", dir);
+    (void)snprintf(a, sizeof(a), "%s/one.grads", dir);
+    (void)snprintf(b, sizeof(b), "%s/many.grads", dir);
     assert_true(file_difference(a, b) < 1e-11);
-    sprintf(a, "%s/one/final/model.safetensors", dir);
-    sprintf(b, "%s/many/final/model.safetensors", dir);
+    (void)snprintf(a, sizeof(a), "%s/one/final/model.safetensors", dir);
+    (void)snprintf(b, sizeof(b), "%s/many/final/model.safetensors", dir);
     assert_true(file_difference(a, b) < 1e-9);
-    sprintf(a, "%s/one/final/config.json", dir);
+    (void)snprintf(a, sizeof(a), "%s/one/final/config.json", dir);
     assert_int_equal(access(a, R_OK), 0);
     hsp_test_rmdir(dir);
     free(dir);

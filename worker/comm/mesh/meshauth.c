@@ -28,12 +28,12 @@ static uint64_t get(const uint8_t *p, int n)
     return v;
 }
 
-bool mesh_nonce(uint8_t ret[MESH_NONCE])
+bool hsp_mesh_nonce(uint8_t ret[MESH_NONCE])
 {
     return getrandom(ret, MESH_NONCE, 0) == MESH_NONCE;
 }
 
-bool mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO])
+bool hsp_mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO])
 {
     put(ret, MESH_MAGIC, 4);
     put(ret + 4, MESH_VERSION, 4);
@@ -43,10 +43,10 @@ bool mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO])
     put(ret + 28, h->to, 4);
     put(ret + 32, h->n, 4);
     put(ret + 36, 0, 4);
-    return mesh_nonce(ret + 40);
+    return hsp_mesh_nonce(ret + 40);
 }
 
-bool mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret)
+bool hsp_mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret)
 {
     *ret = (struct mesh_hello){
         .job = get(raw + 8, 8),
@@ -59,8 +59,9 @@ bool mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret)
            ret->from < ret->to && ret->to < ret->n && ret->n <= HSP_MESH_MAX_RANKS;
 }
 
-bool mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server, const uint8_t hello[MESH_HELLO],
-                const uint8_t nonce[MESH_NONCE], uint8_t ret[MESH_PROOF])
+bool hsp_mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server,
+                    const uint8_t hello[MESH_HELLO], const uint8_t nonce[MESH_NONCE],
+                    uint8_t ret[MESH_PROOF])
 {
     uint8_t text[LABEL + MESH_HELLO + MESH_NONCE];
     unsigned len = 0;
@@ -71,7 +72,7 @@ bool mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server, const uint8_
            len == MESH_PROOF;
 }
 
-bool mesh_proof_equal(const uint8_t a[MESH_PROOF], const uint8_t b[MESH_PROOF])
+bool hsp_mesh_proof_equal(const uint8_t a[MESH_PROOF], const uint8_t b[MESH_PROOF])
 {
     return CRYPTO_memcmp(a, b, MESH_PROOF) == 0;
 }

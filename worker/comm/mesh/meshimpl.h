@@ -21,13 +21,14 @@ struct mesh_hello {
 };
 
 /* Writes a hello with a fresh nonce. False without randomness. */
-bool mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO]);
-bool mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret);
-bool mesh_nonce(uint8_t ret[MESH_NONCE]);
+bool hsp_mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO]);
+bool hsp_mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret);
+bool hsp_mesh_nonce(uint8_t ret[MESH_NONCE]);
 /* What the server (or the client) answers to this hello and this nonce of the server. */
-bool mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server, const uint8_t hello[MESH_HELLO],
-                const uint8_t nonce[MESH_NONCE], uint8_t ret[MESH_PROOF]);
-bool mesh_proof_equal(const uint8_t a[MESH_PROOF], const uint8_t b[MESH_PROOF]);
+bool hsp_mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server,
+                    const uint8_t hello[MESH_HELLO], const uint8_t nonce[MESH_NONCE],
+                    uint8_t ret[MESH_PROOF]);
+bool hsp_mesh_proof_equal(const uint8_t a[MESH_PROOF], const uint8_t b[MESH_PROOF]);
 
 /* ---- listener and the joins that wait for arrivals ---- */
 
@@ -48,17 +49,17 @@ struct mesh_join {
     struct mesh_arrival arrival[MESH_ARRIVALS];
 };
 
-enum hsp_status mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join *j,
-                               struct hsp_err *err);
+enum hsp_status hsp_mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join *j,
+                                   struct hsp_err *err);
 /* Takes one arrival; false: none. */
-bool mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mesh_arrival *ret);
-void mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
+bool hsp_mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mesh_arrival *ret);
+void hsp_mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
 
 /* Starts a connection to an address; @local: by its Unix socket, if it is on this host.
  * Returns a non-blocking descriptor (@ret_wait: connecting still), or -errno; -ENOENT when @local
  * and the address has none on this host. */
-int mesh_dial(const char *address, bool local, bool *ret_wait);
-uint64_t mesh_now_ms(void);
+int hsp_mesh_dial(const char *address, bool local, bool *ret_wait);
+uint64_t hsp_mesh_now_ms(void);
 
 /* ---- a standing mesh ---- */
 
@@ -140,19 +141,19 @@ struct hsp_mesh {
 
 /* Makes a mesh of connected sockets (@fd[n], -1 at rank) and starts its thread. Takes the
  * descriptors over, in every case. */
-enum hsp_status mesh_start(const struct hsp_mesh_params *p, const int *fd, struct hsp_comm **ret,
-                           struct hsp_err *err);
-void *mesh_io_main(void *mesh);
+enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const int *fd,
+                               struct hsp_comm **ret, struct hsp_err *err);
+void *hsp_mesh_io_main(void *mesh);
 /* Kills the mesh; locked. The first reason stays. */
-void mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
+void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
-                 uint64_t bytes, uint8_t ret[MESH_HEADER]);
+void hsp_mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
+                     uint64_t bytes, uint8_t ret[MESH_HEADER]);
 /* Sets what the I/O thread waits for on a link, if it changed; locked. */
-void mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out);
+void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out);
 /* Writes what the kernel takes of a message, about @most bytes. 1: it is through; 0: later; -errno.
  */
-int mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most);
-void mesh_wake(int fd);
+int hsp_mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most);
+void hsp_mesh_wake(int fd);
 
 #endif

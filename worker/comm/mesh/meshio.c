@@ -40,8 +40,8 @@ static uint64_t get(const uint8_t *p, int n)
 
 /* magic u32, version u8, kind u8, 0 u16, job u64, epoch u64, rank u32, channel u32, sequence u64,
  * length u64 */
-void mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
-                 uint64_t bytes, uint8_t ret[MESH_HEADER])
+void hsp_mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
+                     uint64_t bytes, uint8_t ret[MESH_HEADER])
 {
     put(ret, MESH_MAGIC, 4);
     ret[4] = MESH_VERSION;
@@ -55,7 +55,7 @@ void mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel
     put(ret + 40, bytes, 8);
 }
 
-void mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
+void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
 {
     va_list ap;
     if (m->dead.code != HSP_OK) {
@@ -68,10 +68,10 @@ void mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const ch
     (void)hsp_err_set(&m->dead, code, 0, "%s", text);
     m->lost = lost;
     pthread_cond_broadcast(&m->cond);
-    mesh_wake(m->wake_fd);
+    hsp_mesh_wake(m->wake_fd);
 }
 
-void mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out)
+void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out)
 {
     struct mesh_link *l = &m->link[peer];
     if (l->in_off == !in && l->out_armed == out) {
@@ -141,9 +141,9 @@ static bool begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t by
             continue;
         }
         if (r->bytes != bytes) {
-            mesh_kill(m, HSP_EPROTO, UINT32_MAX,
-                      "rank %u sent %zu bytes on channel %u, rank %u expected %zu", peer, bytes,
-                      channel, m->base.rank, r->bytes);
+            hsp_mesh_kill(m, HSP_EPROTO, UINT32_MAX,
+                          "rank %u sent %zu bytes on channel %u, rank %u expected %zu", peer, bytes,
+                          channel, m->base.rank, r->bytes);
             return false;
         }
         *p = r->next;
@@ -159,12 +159,13 @@ static bool begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t by
         l->held = true;
         l->held_channel = channel;
         l->held_bytes = bytes;
-        mesh_arm(m, peer, false, l->out_armed);
+        hsp_mesh_arm(m, peer, false, l->out_armed);
         return false;
     }
     struct mesh_in *e = malloc(sizeof *e + bytes); /* bytes <= HSP_COMM_MAX_MESSAGE */
     if (e == NULL) {
-        mesh_kill(m, HSP_ENOMEM, UINT32_MAX, "no memory for %zu bytes from rank %u", bytes, peer);
+        hsp_mesh_kill(m, HSP_ENOMEM, UINT32_MAX, "no memory for %zu bytes from rank %u", bytes,
+                      peer);
         return false;
     }
     *e = (struct mesh_in){.channel = channel, .bytes = bytes};
@@ -187,27 +188,27 @@ static bool on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t *h)
         get(h + 6, 2) != 0 || get(h + 8, 8) != m->job || get(h + 16, 8) != m->epoch ||
         get(h + 24, 4) != peer || bytes > HSP_COMM_MAX_MESSAGE ||
         (kind == MESH_DATA && seq != l->seq_in)) {
-        mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent what is no message of epoch %llu", peer,
-                  m->names[peer], (unsigned long long)m->epoch);
+        hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent what is no message of epoch %llu",
+                      peer, m->names[peer], (unsigned long long)m->epoch);
         return false;
     }
     if (kind == MESH_BYE) {
         l->closed = true;
         drop_out(m, l);
-        mesh_arm(m, peer, false, false);
+        hsp_mesh_arm(m, peer, false, false);
         return false;
     }
     if (kind == MESH_ABORT) {
         uint32_t lost = seq < m->base.n_ranks ? (uint32_t)seq : peer;
         if (channel == 1) {
-            mesh_kill(m, HSP_ECANCELED, UINT32_MAX, "aborted by rank %u (%s)", peer,
-                      m->names[peer]);
+            hsp_mesh_kill(m, HSP_ECANCELED, UINT32_MAX, "aborted by rank %u (%s)", peer,
+                          m->names[peer]);
         } else if (lost == m->base.rank) {
-            mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) lost its connection to this rank, %u", peer,
-                      m->names[peer], lost);
+            hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) lost its connection to this rank, %u",
+                          peer, m->names[peer], lost);
         } else {
-            mesh_kill(m, HSP_EPEER, lost, "lost rank %u (%s), told by rank %u", lost,
-                      m->names[lost], peer);
+            hsp_mesh_kill(m, HSP_EPEER, lost, "lost rank %u (%s), told by rank %u", lost,
+                          m->names[lost], peer);
         }
         return false;
     }
@@ -256,10 +257,10 @@ static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e)
     struct mesh_link *l = &m->link[peer];
     pthread_mutex_lock(&m->lock);
     if (l->closed) {
-        mesh_arm(m, peer, false, false);
+        hsp_mesh_arm(m, peer, false, false);
     } else {
-        mesh_kill(m, HSP_EPEER, peer, "lost rank %u (%s): %s", peer, m->names[peer],
-                  e == 0 ? "connection closed" : strerror(e));
+        hsp_mesh_kill(m, HSP_EPEER, peer, "lost rank %u (%s): %s", peer, m->names[peer],
+                      e == 0 ? "connection closed" : strerror(e));
     }
     pthread_mutex_unlock(&m->lock);
 }
@@ -308,7 +309,7 @@ static void resume(struct hsp_mesh *m, uint32_t peer)
         go = begin(m, peer, l->held_channel, l->held_bytes);
     }
     if (go) {
-        mesh_arm(m, peer, true, l->out_armed);
+        hsp_mesh_arm(m, peer, true, l->out_armed);
         if (l->dst_bytes == 0) {
             finish(m, l);
         }
@@ -321,7 +322,7 @@ static void resume(struct hsp_mesh *m, uint32_t peer)
 
 /* ---- sending ---- */
 
-int mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most)
+int hsp_mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most)
 {
     while (o->sent < MESH_HEADER + o->bytes) {
         if (most == 0) {
@@ -376,14 +377,14 @@ static void write_link(struct hsp_mesh *m, uint32_t peer)
     if (o == NULL) {
         return;
     }
-    int r = mesh_write_some(l, o, WRITE_TURN);
+    int r = hsp_mesh_write_some(l, o, WRITE_TURN);
     pthread_mutex_lock(&m->lock);
     if (r > 0) {
         out_done(m, l);
     }
     if (r < 0 || l->out == NULL) {
         /* On an error reading finds out what happened: a BYE may lie before the end. */
-        mesh_arm(m, peer, !l->in_off, false);
+        hsp_mesh_arm(m, peer, !l->in_off, false);
     }
     pthread_mutex_unlock(&m->lock);
 }
@@ -396,7 +397,7 @@ static void bury(struct hsp_mesh *m)
     uint8_t head[MESH_HEADER];
     pthread_mutex_lock(&m->lock);
     uint32_t lost = m->lost < m->base.n_ranks ? m->lost : m->base.rank;
-    mesh_header(m, MESH_ABORT, m->dead.code == HSP_ECANCELED ? 1 : 0, lost, 0, head);
+    hsp_mesh_header(m, MESH_ABORT, m->dead.code == HSP_ECANCELED ? 1 : 0, lost, 0, head);
     for (uint32_t i = 0; i < m->base.n_ranks; i++) {
         struct mesh_link *l = &m->link[i];
         if (l->fd < 0) {
@@ -447,7 +448,7 @@ static bool on_wake(struct hsp_mesh *m)
     return end;
 }
 
-void *mesh_io_main(void *mesh)
+void *hsp_mesh_io_main(void *mesh)
 {
     struct hsp_mesh *m = mesh;
     struct epoll_event ev[N_EVENTS];

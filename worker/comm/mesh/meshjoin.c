@@ -98,7 +98,7 @@ static void say_hello(struct making *m, uint32_t r, uint64_t now)
     h.from = m->p->rank;
     h.to = r;
     q->have = 0;
-    if (!mesh_hello_make(&h, q->hello) || !send_all(q->fd, q->hello, MESH_HELLO)) {
+    if (!hsp_mesh_hello_make(&h, q->hello) || !send_all(q->fd, q->hello, MESH_HELLO)) {
         pair_retry(q, errno, now);
         return;
     }
@@ -111,11 +111,11 @@ static void call(struct making *m, uint32_t r, uint64_t now)
     bool waits = false;
     int fd = -ENOENT;
     if (!m->p->tcp_only && !q->by_tcp) {
-        fd = mesh_dial(m->p->peers[r].address, true, &waits);
+        fd = hsp_mesh_dial(m->p->peers[r].address, true, &waits);
     }
     if (fd == -ENOENT) {
         q->by_tcp = true;
-        fd = mesh_dial(m->p->peers[r].address, false, &waits);
+        fd = hsp_mesh_dial(m->p->peers[r].address, false, &waits);
     }
     if (fd < 0) {
         pair_retry(q, -fd, now);
@@ -153,11 +153,11 @@ static enum hsp_status answer_challenge(struct making *m, uint32_t r, uint64_t n
 {
     struct pair *q = &m->pair[r];
     uint8_t want[MESH_PROOF], mine[MESH_PROOF];
-    if (!mesh_proof(m->p->key, true, q->hello, q->in, want) ||
-        !mesh_proof(m->p->key, false, q->hello, q->in, mine)) {
+    if (!hsp_mesh_proof(m->p->key, true, q->hello, q->in, want) ||
+        !hsp_mesh_proof(m->p->key, false, q->hello, q->in, mine)) {
         return hsp_err_set(err, HSP_EIO, 0, "cannot compute a proof");
     }
-    if (!mesh_proof_equal(want, q->in + MESH_NONCE)) {
+    if (!hsp_mesh_proof_equal(want, q->in + MESH_NONCE)) {
         return hsp_err_set(err, HSP_EAUTH, 0,
                            "rank %u (%s, %s) does not hold the key of epoch %llu", r, name_of(m, r),
                            m->p->peers[r].address, (unsigned long long)m->p->epoch);
@@ -223,15 +223,15 @@ static void drop_caller(struct making *m, uint32_t i)
 static void take_callers(struct making *m, uint64_t now)
 {
     struct mesh_arrival a;
-    while (mesh_join_take(m->l, &m->join, &a)) {
+    while (hsp_mesh_join_take(m->l, &m->join, &a)) {
         if (m->n_callers == m->cap_callers) {
             drop_caller(m, 0); /* none is proven; a true one calls again */
         }
         struct caller *c = &m->caller[m->n_callers++];
         *c = (struct caller){.a = a, .until_ms = now + PROOF_MS};
         uint8_t out[MESH_NONCE + MESH_PROOF];
-        bool ok = a.from < m->p->rank && mesh_nonce(c->nonce) &&
-                  mesh_proof(m->p->key, true, a.hello, c->nonce, out + MESH_NONCE);
+        bool ok = a.from < m->p->rank && hsp_mesh_nonce(c->nonce) &&
+                  hsp_mesh_proof(m->p->key, true, a.hello, c->nonce, out + MESH_NONCE);
         memcpy(out, c->nonce, MESH_NONCE);
         if (!ok || !send_all(a.fd, out, sizeof out)) {
             drop_caller(m, m->n_callers - 1);
@@ -248,8 +248,8 @@ static void serve_caller(struct making *m, uint32_t i, short events, uint64_t no
     if (k < 0 || now >= c->until_ms) {
         drop_caller(m, i);
     } else if (k > 0) {
-        bool ok = mesh_proof(m->p->key, false, c->a.hello, c->nonce, want) &&
-                  mesh_proof_equal(want, c->proof);
+        bool ok = hsp_mesh_proof(m->p->key, false, c->a.hello, c->nonce, want) &&
+                  hsp_mesh_proof_equal(want, c->proof);
         m->n_refused += !ok;
         if (ok && m->pair[c->a.from].stage != UP && send_all(c->a.fd, &ready, 1)) {
             pair_up(m, c->a.from, c->a.fd);
@@ -322,7 +322,7 @@ static enum hsp_status make(struct making *m, struct hsp_err *err)
 {
     const struct hsp_mesh_params *p = m->p;
     while (m->n_up < p->n - 1) {
-        uint64_t now = mesh_now_ms();
+        uint64_t now = hsp_mesh_now_ms();
         if (now >= m->deadline) {
             return too_late(m, err);
         }
@@ -335,7 +335,7 @@ static enum hsp_status make(struct making *m, struct hsp_err *err)
             return hsp_err_set(err, HSP_ECANCELED, 0, "preparing epoch %llu was given up",
                                (unsigned long long)p->epoch);
         }
-        now = mesh_now_ms();
+        now = hsp_mesh_now_ms();
         for (uint32_t i = n_callers; i-- > 0;) { /* backwards: see drop_caller */
             serve_caller(m, i, m->poll[2 + p->n + i].revents, now);
         }
@@ -367,7 +367,7 @@ enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_m
     struct making m = {.l = l,
                        .p = p,
                        .join.want = {.job = p->job, .epoch = p->epoch, .to = p->rank, .n = p->n},
-                       .deadline = mesh_now_ms() + p->timeout_ms,
+                       .deadline = hsp_mesh_now_ms() + p->timeout_ms,
                        .cap_callers = p->n + MESH_ARRIVALS};
     enum hsp_status st = check(p, err);
     if (st != HSP_OK) {
@@ -380,14 +380,14 @@ enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_m
     if (m.pair == NULL || m.caller == NULL || m.poll == NULL || fd == NULL) {
         st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a mesh of %u", p->n);
     } else {
-        st = mesh_join_open(l, &m.join, err);
+        st = hsp_mesh_join_open(l, &m.join, err);
     }
     if (st == HSP_OK) {
         for (uint32_t r = 0; r < p->n; r++) {
             m.pair[r] = (struct pair){.fd = -1, .pause_ms = PAUSE_MIN_MS};
         }
         st = make(&m, err);
-        mesh_join_close(l, &m.join);
+        hsp_mesh_join_close(l, &m.join);
         while (m.n_callers > 0) {
             drop_caller(&m, m.n_callers - 1);
         }
@@ -399,7 +399,7 @@ enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_m
         }
     }
     if (st == HSP_OK) {
-        st = mesh_start(p, fd, ret, err);
+        st = hsp_mesh_start(p, fd, ret, err);
     }
     free(m.pair);
     free(m.caller);

@@ -56,14 +56,14 @@ struct hsp_mesh_listener {
     struct pollfd poll[MAX_CONNS + 3];
 };
 
-uint64_t mesh_now_ms(void)
+uint64_t hsp_mesh_now_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-void mesh_wake(int fd)
+void hsp_mesh_wake(int fd)
 {
     uint64_t one = 1;
     ssize_t n = write(fd, &one, sizeof one);
@@ -158,7 +158,7 @@ static int dial_fd(int fd, const struct sockaddr *sa, socklen_t len, bool *ret_w
     return fd;
 }
 
-int mesh_dial(const char *address, bool local, bool *ret_wait)
+int hsp_mesh_dial(const char *address, bool local, bool *ret_wait)
 {
     if (local) {
         struct sockaddr_un sa;
@@ -208,8 +208,8 @@ static bool is_newer(const struct hsp_mesh_listener *l, uint64_t job, uint64_t e
     return true;
 }
 
-enum hsp_status mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join *j,
-                               struct hsp_err *err)
+enum hsp_status hsp_mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join *j,
+                                   struct hsp_err *err)
 {
     j->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     j->n_arrivals = 0;
@@ -221,11 +221,11 @@ enum hsp_status mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join *j,
     l->joins = j;
     note_epoch(l, j->want.job, j->want.epoch);
     pthread_mutex_unlock(&l->lock);
-    mesh_wake(l->wake_fd); /* parked connections may be ours */
+    hsp_mesh_wake(l->wake_fd); /* parked connections may be ours */
     return HSP_OK;
 }
 
-bool mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mesh_arrival *ret)
+bool hsp_mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mesh_arrival *ret)
 {
     pthread_mutex_lock(&l->lock);
     bool any = j->n_arrivals > 0;
@@ -240,7 +240,7 @@ bool mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mes
     return any;
 }
 
-void mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j)
+void hsp_mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j)
 {
     pthread_mutex_lock(&l->lock);
     for (struct mesh_join **p = &l->joins; *p != NULL; p = &(*p)->next) {
@@ -272,7 +272,7 @@ static bool place(struct hsp_mesh_listener *l, uint32_t i, uint64_t now)
     struct conn *c = &l->conn[i];
     struct mesh_hello h;
     bool keep = false;
-    if (mesh_hello_read(c->hello, &h)) {
+    if (hsp_mesh_hello_read(c->hello, &h)) {
         pthread_mutex_lock(&l->lock);
         struct mesh_join *j = l->joins;
         while (j != NULL && (j->want.job != h.job || j->want.epoch != h.epoch)) {
@@ -283,7 +283,7 @@ static bool place(struct hsp_mesh_listener *l, uint32_t i, uint64_t now)
             *a = (struct mesh_arrival){.fd = c->fd, .from = h.from};
             memcpy(a->hello, c->hello, MESH_HELLO);
             c->fd = -1;
-            mesh_wake(j->wake_fd);
+            hsp_mesh_wake(j->wake_fd);
         }
         keep = j == NULL && is_newer(l, h.job, h.epoch);
         pthread_mutex_unlock(&l->lock);
@@ -358,7 +358,7 @@ static void *listen_main(void *p)
         if (poll(l->poll, 3 + n, timeout) < 0 && errno != EINTR) {
             return NULL; /* cannot happen with valid descriptors; callers run into their deadline */
         }
-        uint64_t now = mesh_now_ms(), v;
+        uint64_t now = hsp_mesh_now_ms(), v;
         pthread_mutex_lock(&l->lock);
         bool stop = l->stop;
         pthread_mutex_unlock(&l->lock);
@@ -420,7 +420,7 @@ static int bind_unix(char name[64])
     struct sockaddr_un sa;
     uint8_t r[MESH_NONCE];
     uint64_t v;
-    if (!mesh_nonce(r)) {
+    if (!hsp_mesh_nonce(r)) {
         return -EIO;
     }
     memcpy(&v, r, sizeof v);
@@ -516,7 +516,7 @@ void hsp_mesh_listener_close(struct hsp_mesh_listener *l)
     pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_mutex_unlock(&l->lock);
-    mesh_wake(l->wake_fd);
+    hsp_mesh_wake(l->wake_fd);
     pthread_join(l->thread, NULL);
     listener_free(l);
 }

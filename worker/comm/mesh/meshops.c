@@ -65,13 +65,14 @@ static enum hsp_status enqueue(struct hsp_mesh *m, uint32_t peer, const struct m
 {
     struct mesh_link *l = &m->link[peer];
     if (o->bytes > HSP_COMM_MAX_QUEUED - l->out_bytes) {
-        mesh_kill(m, HSP_ELIMIT, UINT32_MAX, "more than %llu bytes wait for rank %u",
-                  (unsigned long long)HSP_COMM_MAX_QUEUED, peer);
+        hsp_mesh_kill(m, HSP_ELIMIT, UINT32_MAX, "more than %llu bytes wait for rank %u",
+                      (unsigned long long)HSP_COMM_MAX_QUEUED, peer);
         return fail_dead(m, err);
     }
     struct mesh_out *q = malloc(sizeof *q + (req == NULL ? o->bytes : 0));
     if (q == NULL) { /* part of the message may be out: the stream cannot go on */
-        mesh_kill(m, HSP_ENOMEM, UINT32_MAX, "no memory for %zu bytes to rank %u", o->bytes, peer);
+        hsp_mesh_kill(m, HSP_ENOMEM, UINT32_MAX, "no memory for %zu bytes to rank %u", o->bytes,
+                      peer);
         return fail_dead(m, err);
     }
     memcpy(q, o, sizeof *q);
@@ -85,7 +86,7 @@ static enum hsp_status enqueue(struct hsp_mesh *m, uint32_t peer, const struct m
     *l->out_last = q;
     l->out_last = &q->next;
     l->out_bytes += q->bytes;
-    mesh_arm(m, peer, !l->in_off, true);
+    hsp_mesh_arm(m, peer, !l->in_off, true);
     return HSP_OK;
 }
 
@@ -95,11 +96,11 @@ static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t cha
 {
     struct mesh_link *l = &m->link[peer];
     struct mesh_out o = {.data = buf, .bytes = bytes};
-    mesh_header(m, MESH_DATA, channel, l->seq_out++, bytes, o.head);
+    hsp_mesh_header(m, MESH_DATA, channel, l->seq_out++, bytes, o.head);
     if (l->out == NULL && req == NULL) {
         l->writing = true;
         pthread_mutex_unlock(&m->lock);
-        int r = mesh_write_some(l, &o, SIZE_MAX);
+        int r = hsp_mesh_write_some(l, &o, SIZE_MAX);
         pthread_mutex_lock(&m->lock);
         l->writing = false;
         if (r > 0) {
@@ -180,9 +181,9 @@ static enum hsp_status collect(struct hsp_mesh *m, struct mesh_in *e, struct hsp
 {
     struct mesh_link *l = &m->link[req->peer];
     if (e->bytes != req->bytes) {
-        mesh_kill(m, HSP_EPROTO, UINT32_MAX,
-                  "rank %u sent %zu bytes on channel %u, rank %u expected %zu", req->peer, e->bytes,
-                  e->channel, m->base.rank, req->bytes);
+        hsp_mesh_kill(m, HSP_EPROTO, UINT32_MAX,
+                      "rank %u sent %zu bytes on channel %u, rank %u expected %zu", req->peer,
+                      e->bytes, e->channel, m->base.rank, req->bytes);
         *l->early_last = e; /* the I/O thread may be filling it: the list's end frees it */
         l->early_last = &e->next;
         e->next = NULL;
@@ -222,7 +223,7 @@ static enum hsp_status mesh_irecv(struct hsp_comm *c, uint32_t peer, uint32_t ch
             *l->posted_last = req;
             l->posted_last = &req->next;
             if (l->held) {
-                mesh_wake(m->wake_fd);
+                hsp_mesh_wake(m->wake_fd);
             }
         }
     }
@@ -276,7 +277,8 @@ static void mesh_abort(struct hsp_comm *c)
 {
     struct hsp_mesh *m = mesh_of(c);
     pthread_mutex_lock(&m->lock);
-    mesh_kill(m, HSP_ECANCELED, UINT32_MAX, "aborted by rank %u (%s)", c->rank, m->names[c->rank]);
+    hsp_mesh_kill(m, HSP_ECANCELED, UINT32_MAX, "aborted by rank %u (%s)", c->rank,
+                  m->names[c->rank]);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -316,7 +318,7 @@ static void say_bye(struct hsp_mesh *m)
     for (uint32_t i = 0; i < m->base.n_ranks && m->dead.code == HSP_OK; i++) {
         if (m->link[i].fd >= 0 && !m->link[i].closed) {
             struct mesh_out o = {.bytes = 0};
-            mesh_header(m, MESH_BYE, 0, 0, 0, o.head);
+            hsp_mesh_header(m, MESH_BYE, 0, 0, 0, o.head);
             (void)enqueue(m, i, &o, NULL, NULL); /* a failure kills the mesh */
         }
     }
@@ -336,7 +338,7 @@ static void say_bye(struct hsp_mesh *m)
     }
     m->stop = true;
     pthread_mutex_unlock(&m->lock);
-    mesh_wake(m->wake_fd);
+    hsp_mesh_wake(m->wake_fd);
 }
 
 static void close_link(struct mesh_link *l)
@@ -460,8 +462,8 @@ static struct hsp_mesh *alloc_mesh(const struct hsp_mesh_params *p)
     return m;
 }
 
-enum hsp_status mesh_start(const struct hsp_mesh_params *p, const int *fd, struct hsp_comm **ret,
-                           struct hsp_err *err)
+enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const int *fd,
+                               struct hsp_comm **ret, struct hsp_err *err)
 {
     struct hsp_mesh *m = alloc_mesh(p);
     bool ok =
@@ -476,7 +478,7 @@ enum hsp_status mesh_start(const struct hsp_mesh_params *p, const int *fd, struc
     }
     struct epoll_event ev = {.events = EPOLLIN, .data.u32 = UINT32_MAX};
     ok = ok && epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, m->wake_fd, &ev) == 0 &&
-         pthread_create(&m->thread, NULL, mesh_io_main, m) == 0;
+         pthread_create(&m->thread, NULL, hsp_mesh_io_main, m) == 0;
     if (!ok) {
         if (m != NULL) {
             mesh_free(m);
