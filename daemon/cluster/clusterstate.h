@@ -86,8 +86,10 @@ struct hsp_epoch {
     uint64_t step; /* first step; a switch learns it from STARTED */
     uint32_t n_ranks, n_peers;
     struct hsp_epoch_peer *peers; /* owned: ranks of the plan, then sources */
-    bool settled;                 /* its first vote passed: older layouts are not needed */
-    hsp_msec deadline_ms;         /* of the phase, UINT64_MAX none */
+    uint32_t n_sources;
+    struct hsp_prepare_source *sources; /* owned: fixed with the epoch, all PREPAREs must agree */
+    bool settled;                       /* its first vote passed: older layouts are not needed */
+    hsp_msec deadline_ms;               /* of the phase, UINT64_MAX none */
     char cause[160];
     struct hsp_epoch_trace trace;
 };

@@ -404,6 +404,27 @@ static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
     return NULL;
 }
 
+/* A device still runs an epoch that is over. While nodes are being asked, or nothing new has begun, it is asked as
+ * well, for what it offered in its hello may still change; else it is only told to stop. */
+static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
+                      const struct hsp_m_run *r)
+{
+    struct hsp_node_device *d = &n->dev[r->device];
+    bool idle = (j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED) && !gone(j);
+    if ((idle || j->state == HSP_JOB_SEALING) && (d->job == 0 || d->job == j->id)) {
+        d->job = j->id;
+        j->seal_wait[n - c->nodes] = 1;
+    } else {
+        order(c, n, HSP_MSG_SEAL, j->id, r->device, r->running);
+        return;
+    }
+    if (idle) {
+        hsp_ci_job_loss(c, j,
+                        hsp_ci_printf(c, "%s/%u still ran epoch %llu", n->name, r->device,
+                                      (unsigned long long)r->running));
+    }
+}
+
 void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                       const struct hsp_m_hello *m)
 {
@@ -431,8 +452,8 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         }
         bool known = r->running == 0 || (running(j) && r->running == j->cur.epoch) ||
                      (gone(j) && r->running == j->att.epoch);
-        if (!known && j->state != HSP_JOB_SEALING) {
-            order(c, n, HSP_MSG_SEAL, j->id, r->device, r->running);
+        if (!known) {
+            straggler(c, j, n, r);
         }
     }
     if (finish && !over) {

@@ -15,6 +15,7 @@
 void hsp_ci_epoch_fini(struct hsp_epoch *e)
 {
     free(e->peers);
+    free(e->sources);
     *e = (struct hsp_epoch){0};
 }
 
@@ -72,6 +73,29 @@ static bool is_source(struct hsp_cluster *c, const struct hsp_job *j, const stru
     return false;
 }
 
+/* Where the state can be had: fixed here, whatever comes and goes until the last PREPARE is sent. */
+static bool fix_sources(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_epoch *e)
+{
+    e->sources = calloc((size_t)j->n_held + j->cur.n_ranks + 1, sizeof(*e->sources));
+    if (e->sources == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; e->mode == HSP_MODE_SWITCH && i < j->cur.n_ranks; i++) {
+        const struct hsp_epoch_peer *at = hsp_ci_peer(e, j->cur.peers[i].device);
+        e->sources[e->n_sources++] = (struct hsp_prepare_source){(uint32_t)(at - e->peers), i, i};
+    }
+    for (uint32_t i = 0; e->mode == HSP_MODE_RECOVER && i < j->n_held; i++) {
+        const struct hsp_state_piece *h = &j->held[i];
+        const struct hsp_epoch_peer *at = hsp_ci_peer(e, h->device);
+        if (at != NULL && h->plan == e->from_plan && h->version == e->step &&
+            hsp_ci_reachable(c, j, h)) {
+            e->sources[e->n_sources++] =
+                (struct hsp_prepare_source){(uint32_t)(at - e->peers), h->rank, h->owner};
+        }
+    }
+    return true;
+}
+
 void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
                     enum hsp_epoch_mode mode, uint64_t from_plan, uint64_t step)
 {
@@ -103,6 +127,11 @@ void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
         e.peers[i].incarnation = hsp_ci_node(c, e.peers[i].device)->incarnation;
         hsp_ci_device(c, e.peers[i].device)->job = j->id;
     }
+    if (!fix_sources(c, j, &e)) {
+        hsp_ci_epoch_fini(&e);
+        c->failed = true;
+        return;
+    }
     (void)snprintf(e.cause, sizeof(e.cause), "%s", j->cause);
     e.trace.detect_ms = j->detect_ms;
     e.trace.sealed_ms = j->sealed_ms;
@@ -131,8 +160,6 @@ static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, st
     const struct hsp_epoch *e = &j->att;
     struct hsp_prepare_action *p = hsp_ci_alloc(c, 1, sizeof(*p));
     struct hsp_prepare_peer *peers = hsp_ci_alloc(c, e->n_peers, sizeof(*peers));
-    struct hsp_prepare_source *src =
-        hsp_ci_alloc(c, (size_t)j->n_held + j->cur.n_ranks, sizeof(*src));
     if (c->failed) {
         return p;
     }
@@ -140,20 +167,7 @@ static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, st
         peers[i].device = e->peers[i].device;
         peers[i].address = hsp_ci_printf(c, "%s", hsp_ci_device(c, peers[i].device)->address);
     }
-    uint32_t n = 0;
-    for (uint32_t i = 0; e->mode == HSP_MODE_SWITCH && i < j->cur.n_ranks; i++) {
-        const struct hsp_epoch_peer *at = hsp_ci_peer(e, j->cur.peers[i].device);
-        src[n++] = (struct hsp_prepare_source){(uint32_t)(at - e->peers), i, i};
-    }
-    for (uint32_t i = 0; e->mode == HSP_MODE_RECOVER && i < j->n_held; i++) {
-        const struct hsp_state_piece *h = &j->held[i];
-        const struct hsp_epoch_peer *at = hsp_ci_peer(e, h->device);
-        if (at != NULL && h->plan == e->from_plan && h->version == e->step &&
-            hsp_ci_reachable(c, j, h)) {
-            src[n++] = (struct hsp_prepare_source){(uint32_t)(at - e->peers), h->rank, h->owner};
-        }
-    }
-    *p = (struct hsp_prepare_action){e->n_peers, peers, n, src};
+    *p = (struct hsp_prepare_action){e->n_peers, peers, e->n_sources, e->sources};
     return p;
 }
 
