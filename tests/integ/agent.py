@@ -3,107 +3,21 @@
 
 hello after a scan, executors up, an executor killed and restarted, SEAL answered, a frame that is wrong, a
 fence, a coordinator that goes away, a planned leave, kill -9 of the agent, two agents of one name."""
-import json
 import os
-import select
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from wire import LIMIT, Conn, alive, check, children, until
 
 BUILD = os.environ.get("HSPMD_BUILD", "build")
 WORKER = os.path.join(BUILD, "hspmd-worker")
-TYPES = {"hello": 1, "welcome": 2, "fenced": 3, "heartbeat": 4, "seal": 12, "sealed": 13, "executor-dead": 16,
-         "executor-up": 17, "leave": 26, "bye": 28}
-NAMES = {v: k for k, v in TYPES.items()}
-LIMIT = 20.0  # seconds until something must have happened
-
-
-def check(ok, what):
-    if not ok:
-        raise AssertionError(what)
-
-
-def until(what, test, limit=LIMIT):
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        r = test()
-        if r:
-            return r
-        time.sleep(0.02)
-    raise AssertionError("not within %g s: %s" % (limit, what))
-
-
-def alive(pid):
-    try:
-        with open("/proc/%d/stat" % pid) as f:
-            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def children(pid):
-    r = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
-    return [int(x) for x in r.stdout.split()]
-
-
-class Conn:
-    """One connection as hspmdd sees it; heartbeats are answered while waiting."""
-
-    def __init__(self, sock):
-        self.s, self.data = sock, b""
-
-    def send(self, name, body, epoch=0):
-        text = json.dumps(body).encode()
-        self.s.sendall(struct.pack("<IBBHQQII", 0x6D707368, 1, 0, TYPES[name], 0, epoch, len(text), 0) + text)
-
-    def frame(self, limit):
-        """(type, epoch, body), or None at the end of file."""
-        end = time.monotonic() + limit
-        while True:
-            if len(self.data) >= 32:
-                magic, _, _, kind, _, epoch, n, blob = struct.unpack("<IBBHQQII", self.data[:32])
-                check(magic == 0x6D707368 and blob == 0, "frame of an agent")
-                if len(self.data) >= 32 + n:
-                    body, self.data = self.data[32:32 + n], self.data[32 + n:]
-                    return NAMES.get(kind, kind), epoch, json.loads(body)
-            left = end - time.monotonic()
-            check(left > 0 and select.select([self.s], [], [], left)[0], "the agent is silent")
-            try:
-                got = self.s.recv(65536)
-            except ConnectionResetError:
-                got = b""
-            if not got:
-                return None
-            self.data += got
-
-    def expect(self, name, limit=LIMIT):
-        """The next message of that name (or the end: None); others on the way are passed over."""
-        end = time.monotonic() + limit
-        while True:
-            f = self.frame(max(0.01, end - time.monotonic()))
-            if f is None:
-                check(name is None, "closed instead of %s" % name)
-                return None
-            if f[0] == "heartbeat":
-                try:
-                    self.send("heartbeat", f[2])
-                except OSError:
-                    pass  # it has closed meanwhile: the next read tells
-            if f[0] == name:
-                return f
-
-    def welcome(self, incarnation, term=1):
-        hello = self.expect("hello")[2]
-        self.send("welcome", {"protocol": 1, "term": str(term), "incarnation": str(incarnation),
-                              "heartbeat_ms": 200, "dead_ms": 1500})
-        return hello
-
-
 class World:
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="hspmd-agent-")
@@ -328,7 +242,6 @@ def main():
         print("failed: %r" % e)
         with open(os.path.join(w.dir, "log")) as f:
             print("".join(f.readlines()[-60:]))
-        import traceback
         traceback.print_exc(file=sys.stdout)
         return 1
     finally:

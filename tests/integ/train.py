@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""A job on two agents, first undisturbed, then with an executor killed, an agent leaving, one joining and hspmdd
+killed: every step is done, the end is the same, and no state is left behind."""
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from join import BUILD, QUERY, World
+from wire import LIMIT, ask, check, children, until
+
+STEPS = 250
+JOB = {"apiVersion": "hspmd/v1", "name": "small", "data": {"validation_fraction": 0.05},
+       "model": {"family": "gpt", "layers": 2, "hidden": 64, "heads": 2, "vocab": 256, "sequence": 32,
+                 "tied_head": True},
+       "train": {"steps": STEPS, "global_batch": 16, "dtype": "fp64", "seed": 1, "clip_norm": 1.0,
+                 "optimizer": {"name": "adamw", "lr": 3e-3},
+                 "schedule": {"name": "constant", "warmup_steps": 10}},
+       "resources": {"min": 1, "max": 4}, "checkpoint": {"every_steps": 0}}
+
+
+class Training:
+    def __init__(self, w, name):
+        self.w, self.name = w, name
+        job = json.loads(json.dumps(JOB))
+        job["name"] = name
+        job["data"]["path"] = w.path("text.txt")
+        job["checkpoint"]["path"] = w.path("out")
+        ask(w.sock, "submit", {"file": "job.yaml", "dry_run": False, "files": []}, json.dumps(job).encode())
+
+    def status(self):
+        s = ask(self.w.sock, "status", QUERY)
+        return next(j for j in s["jobs"] if j["name"] == self.name)
+
+    def reach(self, step):
+        return until("step %d" % step, lambda: self.status()["step"] >= step, 60)
+
+    def on(self, device):
+        """Waits until the job runs on @device too."""
+        return until("it runs on " + device, lambda: (lambda j: j["state"] == "running" and "next_epoch" not in j and
+                                                      device in j["devices"] and len(j["devices"]) > 1)
+                     (self.status()))
+
+    def end(self):
+        s = until("the job ends", lambda: (lambda j: j if j["state"] in ("done", "failed", "cancelled") else None)
+                  (self.status()), 60)
+        check(s["state"] == "done" and s["step"] == STEPS, "job %s: %s, %s" % (s["name"], s["state"], s["reason"]))
+        return s
+
+
+def left_over(w):
+    found = []
+    for at, _, files in os.walk(w.path("segments")):
+        found += [os.path.join(at, f) for f in files if f != "agent.lock"]
+    return found
+
+
+def run(w):
+    w.write("text.txt", "".join("the quick brown fox %d jumps over the lazy dog.\n" % i for i in range(20000)))
+    d = w.daemon()
+    a, b = w.agent("alpha"), w.agent("beta")
+    until("both are up", lambda: w.up("alpha") and w.up("beta"))
+
+    calm = Training(w, "calm").end()["loss"]
+    until("no state is left", lambda: not left_over(w))
+
+    t = Training(w, "stormy")
+    t.reach(20)
+    os.kill(children(b.pid)[0], 9)  # its segments stay; it comes back with them
+    t.reach(40)
+    d.kill()
+    d.wait()
+    time.sleep(0.2)
+    d = w.daemon()
+    t.reach(60)
+    c = w.agent("gamma")
+    t.on("gamma/0")
+    b.terminate()  # hands its state over
+    check(b.wait(LIMIT) == 0, "planned leave of beta")
+    check("beta/0" not in t.status()["devices"], "beta is out of the plan")
+    t.on("gamma/0")  # the state is on two nodes
+    a.kill()
+    a.wait()
+    stormy = t.end()
+    check(abs(stormy["loss"] / calm - 1) < 1e-6, "loss %.15g, undisturbed %.15g" % (stormy["loss"], calm))
+    check(len(stormy["epochs"]) >= 3, "epochs %r" % stormy["epochs"])
+    until("gamma keeps no state", lambda: not [f for f in left_over(w) if "/gamma/" in f])
+    c.terminate()
+    check(c.wait(LIMIT) == 0, "planned leave of gamma")
+
+
+def main():
+    for p in ("hspmdd", "hspmd-worker"):
+        if not os.access(os.path.join(BUILD, p), os.X_OK):
+            print("%s is not built" % p)
+            return 77
+    w = World()
+    try:
+        run(w)
+    except (AssertionError, OSError, subprocess.TimeoutExpired) as e:
+        print("failed: %r" % e)
+        print("\n".join(w.log().splitlines()[-100:]))
+        traceback.print_exc(file=sys.stdout)
+        return 1
+    finally:
+        w.close()
+    print("training goes on through all of it")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
