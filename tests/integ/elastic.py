@@ -1,0 +1,43 @@
+#!/usr/bin/python3
+"""The whole system, small: hspmdd, three agents, a job that is hit by a kill, a join, a drain and a restart of
+the daemon; its losses must be those of one undisturbed device, and nothing may be left behind."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
+from harness import *  # noqa: E402,F403
+
+
+def body(claim):
+    text = make_text(claim)
+    job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
+    job["model"].update(hidden=32, sequence=32)
+    job["train"].update(steps=150, global_batch=8)
+    steps = job["train"]["steps"]
+    single = write_job(claim, job, "one", text)
+    path = write_job(claim, job, "small", text)
+    reference, _ = run_offline(claim, single, "one")
+    with Cluster(claim) as c:
+        c.start_workers([1.0, 0.6, 0.3])
+        c.submit(path)
+        c.wait_step("small", 10, 60)
+        c.kill_executor("w1")
+        c.wait_step("small", 40, 60)
+        c.start_worker("joiner", wait=False)
+        c.wait_step("small", 60, 60)
+        c.kill_daemon()
+        c.start_daemon()
+        c.wait_step("small", 80, 60)
+        c.drain("w0")
+        c.wait_done("small", 120)
+        distance = loss_distance(reference, c.metrics("small"), steps)
+        final = os.path.join(claim.dir, "out", "small", "final")
+        for f in ("model.safetensors", "config.json", "metrics.jsonl"):
+            if not os.path.exists(os.path.join(final, f)):
+                raise Failed("%s is not in %s" % (f, final))
+        wait_for("the state to be released", lambda: not [
+            f for _, _, files in os.walk(c.state) for f in files if f.endswith(".seg")], 10)
+    return distance <= 1e-9, {"loss": distance}
+
+
+Claim("elastic").run(body)
