@@ -299,9 +299,21 @@ class Cluster:
         r = self.ctl("status", "-o", "json", check=False)
         return json.loads(r.stdout) if r.returncode == 0 else None
 
-    def node_state(self, name):
+    def nodes(self):
+        """name -> node of the status; state "ready": live with all its devices up."""
         s = self.status()
-        return next((n["state"] for n in s["nodes"] if n["name"] == name), None) if s else None
+        out = {}
+        for n in s["nodes"] if s else []:
+            if n["state"] == "live" and n["devices"] and all(d["up"] for d in n["devices"]):
+                n["state"] = "ready"
+            out[n["name"]] = n
+        return out
+
+    def node_state(self, name):
+        return self.nodes().get(name, {}).get("state")
+
+    def ready_nodes(self):
+        return sorted(n for n, v in self.nodes().items() if v["state"] == "ready")
 
     def job(self, name):
         s = self.status()
