@@ -39,11 +39,10 @@ static void poke(int event_fd)
 }
 
 /* On a mesh's I/O thread: a peer broke. The control thread acts. */
-static void on_peer_lost(void *ctx, uint32_t rank, const char *why)
+static void note_lost(struct hsp_epoch *e, uint32_t rank, const char *why, bool only_moving)
 {
-    struct hsp_epoch *e = ctx;
     (void)pthread_mutex_lock(&e->lock);
-    if (!e->lost) {
+    if (!e->lost && (!only_moving || e->phase <= HSP_EPOCH_MOVING)) {
         e->lost = true;
         e->lost_peer = rank;
         (void)snprintf(e->lost_why, sizeof e->lost_why, "%s: %s",
@@ -51,6 +50,17 @@ static void on_peer_lost(void *ctx, uint32_t rank, const char *why)
     }
     (void)pthread_mutex_unlock(&e->lock);
     poke(e->env->wake_fd);
+}
+
+static void on_peer_lost(void *ctx, uint32_t rank, const char *why)
+{
+    note_lost(ctx, rank, why, false);
+}
+
+/* The mesh of the move has served once the state is here: a source may go then. */
+static void on_mover_lost(void *ctx, uint32_t rank, const char *why)
+{
+    note_lost(ctx, rank, why, true);
 }
 
 static void send_msg(struct hsp_epoch *e, struct hsp_msg *m)
@@ -137,32 +147,33 @@ static enum hsp_status open_text(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
-static enum hsp_status connect_mesh(struct hsp_epoch *e, bool state, struct hsp_err *err)
+static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh which,
+                                    struct hsp_err *err)
 {
     struct hsp_mesh_peer *peers = calloc(e->pkg.n_peers, sizeof *peers);
-    uint32_t n = state ? e->pkg.n_peers : e->p->n_ranks;
+    uint32_t n = which == HSP_MESH_MOVE ? e->pkg.n_peers : e->p->n_ranks;
     if (peers == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u peers", n);
     }
     for (uint32_t i = 0; i < n; i++) {
         peers[i] = (struct hsp_mesh_peer){e->pkg.peers[i].name, e->pkg.peers[i].address};
     }
-    /* Two meshes per epoch, so that copies never stand between a step and its gradients. */
     struct hsp_mesh_params params = {.job = e->p->job,
-                                     .epoch = 2 * e->number + (state ? 1 : 0),
+                                     .epoch = HSP_EPOCH_MESHES * e->number + which,
                                      .rank = e->p->rank,
                                      .n = n,
                                      .peers = peers,
                                      .timeout_ms = e->env->connect_ms,
                                      .cancel_fd = e->cancel_fd,
-                                     .on_peer_lost = on_peer_lost,
+                                     .on_peer_lost =
+                                         which == HSP_MESH_MOVE ? on_mover_lost : on_peer_lost,
                                      .ctx = e};
     memcpy(params.key, e->p->key, sizeof params.key);
     struct hsp_comm *comm = NULL;
     enum hsp_status st = hsp_mesh_connect(e->env->listener, &params, &comm, err);
     free(peers);
     (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
-    *(state ? &e->state : &e->data) = comm;
+    e->mesh[which] = comm;
     (void)pthread_mutex_unlock(&e->lock);
     return st;
 }
@@ -178,11 +189,15 @@ static enum hsp_status build(struct hsp_epoch *e, struct failure *f, struct hsp_
         f->fact = HSP_FACT_NO_DATA;
         st = open_text(e, err);
     }
-    if (st == HSP_OK) {
-        f->fact = HSP_FACT_CANNOT_CONNECT;
-        st = e->source ? HSP_OK : connect_mesh(e, false, err);
+    f->fact = st == HSP_OK ? HSP_FACT_CANNOT_CONNECT : f->fact;
+    if (st == HSP_OK && !e->source) {
+        st = connect_mesh(e, HSP_MESH_DATA, err);
     }
-    return st == HSP_OK ? connect_mesh(e, true, err) : st;
+    if (st == HSP_OK && !e->source) {
+        st = connect_mesh(e, HSP_MESH_STATE, err);
+    }
+    bool moves = e->p->mode == HSP_MODE_SWITCH || e->p->mode == HSP_MODE_RECOVER;
+    return st == HSP_OK && moves ? connect_mesh(e, HSP_MESH_MOVE, err) : st;
 }
 
 static void tell_failure(struct hsp_epoch *e, const struct failure *f, const struct hsp_err *err)
@@ -446,14 +461,15 @@ void hsp_epoch_go(struct hsp_epoch *e, uint64_t version)
 void hsp_epoch_abort(struct hsp_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
-    struct hsp_comm *comm[2] = {e->data, e->state};
+    struct hsp_comm *comm[HSP_EPOCH_MESHES];
+    memcpy(comm, e->mesh, sizeof comm);
     struct hsp_engine *engine = e->engine;
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
     if (engine != NULL) {
         hsp_engine_abort(engine);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
         if (comm[i] != NULL) {
             comm[i]->ops->abort(comm[i]);
         }
@@ -484,10 +500,9 @@ struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e)
         (void)pthread_join(e->keeper, NULL);
     }
     e->engine = hsp_engine_close(e->engine);
-    for (int i = 0; i < 2; i++) {
-        struct hsp_comm *c = i == 0 ? e->data : e->state;
-        if (c != NULL) {
-            c->ops->close(c);
+    for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
+        if (e->mesh[i] != NULL) {
+            e->mesh[i]->ops->close(e->mesh[i]);
         }
     }
     hsp_epoch_close_segments(e);

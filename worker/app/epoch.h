@@ -47,6 +47,15 @@ enum hsp_epoch_phase {
     HSP_EPOCH_FAILED   /* building failed, or broken: sealed */
 };
 
+/* The meshes of an epoch. A copy never stands between a step and its gradients, and a source that has
+ * served may go without breaking the members, so each purpose has its own. */
+enum hsp_epoch_mesh {
+    HSP_MESH_DATA,  /* members: the engine's */
+    HSP_MESH_STATE, /* members: copies, checkpoints, restore; the keeper's */
+    HSP_MESH_MOVE,  /* members and sources: state at the start of the epoch */
+    HSP_EPOCH_MESHES
+};
+
 /* A second copy kept here for another rank. */
 struct hsp_epoch_copy {
     uint32_t owner;
@@ -77,7 +86,7 @@ struct hsp_epoch {
     bool has_text;
     struct hsp_digest data_digest; /* of the text */
     uint64_t mem_bytes;            /* taken */
-    struct hsp_comm *data, *state;
+    struct hsp_comm *mesh[HSP_EPOCH_MESHES];
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
     uint32_t n_copies;                /* ranks that copy to me */
     struct hsp_epoch_copy *copies;

@@ -157,10 +157,12 @@ static enum hsp_status fetch_row(struct hsp_epoch *e, const struct sources *s,
     if (r->from == me) {
         st = read_row(e, s, r, msg, err);
         if (st == HSP_OK && r->to != me) {
-            return e->state->ops->send(e->state, r->to, CHANNEL_FETCH, msg, n, err);
+            return e->mesh[HSP_MESH_MOVE]->ops->send(e->mesh[HSP_MESH_MOVE], r->to, CHANNEL_FETCH,
+                                                     msg, n, err);
         }
     } else if (r->to == me) {
-        st = e->state->ops->recv(e->state, r->from, CHANNEL_FETCH, msg, n, err);
+        st = e->mesh[HSP_MESH_MOVE]->ops->recv(e->mesh[HSP_MESH_MOVE], r->from, CHANNEL_FETCH, msg,
+                                               n, err);
         if (st == HSP_OK) {
             st = check_row(e, r, s->shards.version, msg, err);
         }
@@ -216,13 +218,14 @@ enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version, 
         return hsp_err_set(err, HSP_EPROTO, 0, "nobody of this switch knows the version");
     }
     if (!e->pkg.peers[e->p->rank].voted) {
-        return e->state->ops->recv(e->state, teller, CHANNEL_VERSION, version, sizeof *version,
-                                   err);
+        return e->mesh[HSP_MESH_MOVE]->ops->recv(e->mesh[HSP_MESH_MOVE], teller, CHANNEL_VERSION,
+                                                 version, sizeof *version, err);
     }
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; e->p->rank == teller && st == HSP_OK && i < e->pkg.n_peers; i++) {
         if (!e->pkg.peers[i].voted) {
-            st = e->state->ops->send(e->state, i, CHANNEL_VERSION, version, sizeof *version, err);
+            st = e->mesh[HSP_MESH_MOVE]->ops->send(e->mesh[HSP_MESH_MOVE], i, CHANNEL_VERSION,
+                                                   version, sizeof *version, err);
         }
     }
     return st;
@@ -242,8 +245,9 @@ static enum hsp_status send_copies(struct hsp_epoch *e, uint64_t version, uint8_
         if (r->from == e->p->rank) {
             st = read_row(e, &s, r, msg, err);
             if (st == HSP_OK) {
-                st = e->state->ops->send(e->state, r->to, CHANNEL_COPY, msg,
-                                         ROW_HEAD + kind_bytes(e, r) * e->pkg.n_kinds, err);
+                st = e->mesh[HSP_MESH_STATE]->ops->send(
+                    e->mesh[HSP_MESH_STATE], r->to, CHANNEL_COPY, msg,
+                    ROW_HEAD + kind_bytes(e, r) * e->pkg.n_kinds, err);
             }
         }
     }
@@ -262,15 +266,16 @@ static enum hsp_status receive_copy(struct hsp_epoch *e, const struct hsp_epoch_
         if (r->from != c->owner || r->to != e->p->rank) {
             continue;
         }
-        st = e->state->ops->recv(e->state, r->from, CHANNEL_COPY, msg,
-                                 ROW_HEAD + kind_bytes(e, r) * e->pkg.n_kinds, err);
+        st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], r->from, CHANNEL_COPY, msg,
+                                                ROW_HEAD + kind_bytes(e, r) * e->pkg.n_kinds, err);
         if (st == HSP_OK && (st = check_row(e, r, version, msg, err)) == HSP_OK) {
             write_row(e, r, msg + ROW_HEAD, seg);
         }
     }
     if (st == HSP_OK) {
         hsp_segment_seal(seg, version);
-        st = e->state->ops->send(e->state, c->owner, CHANNEL_ACK, &version, sizeof version, err);
+        st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], c->owner, CHANNEL_ACK,
+                                                &version, sizeof version, err);
     }
     return st;
 }
@@ -286,7 +291,8 @@ static enum hsp_status await_acks(struct hsp_epoch *e, uint64_t version, struct 
             keeps |= e->pkg.copies.row[i].from == e->p->rank && e->pkg.copies.row[i].to == peer;
         }
         if (keeps) {
-            st = e->state->ops->recv(e->state, peer, CHANNEL_ACK, &got, sizeof got, err);
+            st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], peer, CHANNEL_ACK,
+                                                    &got, sizeof got, err);
             if (st == HSP_OK && got != version) {
                 st = hsp_err_set(err, HSP_EPROTO, 0, "%s confirms version %" PRIu64 " for %" PRIu64,
                                  e->pkg.peers[peer].name, got, version);

@@ -194,7 +194,7 @@ enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_err *err)
     char dir[PATH_MAX / 2], tmp[PATH_MAX], path[PATH_MAX];
     struct model_file f = {.e = e};
     struct hsp_buf metrics;
-    struct gather g = {.comm = e->data,
+    struct gather g = {.comm = e->mesh[HSP_MESH_DATA],
                        .writer = 0,
                        .version = e->p->steps,
                        .n_kinds = 1,
@@ -310,14 +310,15 @@ static enum hsp_status collect(struct hsp_epoch *e, const bool *writes, enum hsp
     enum hsp_status st = HSP_OK;
     if (e->p->rank != 0) {
         return writes[e->p->rank]
-                   ? e->state->ops->send(e->state, 0, CHANNEL_WRITTEN, &code, sizeof code, err)
+                   ? e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], 0, CHANNEL_WRITTEN,
+                                                        &code, sizeof code, err)
                    : HSP_OK;
     }
     enum hsp_status worst = mine;
     for (uint32_t r = 1; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (writes[r] &&
-            (st = e->state->ops->recv(e->state, r, CHANNEL_WRITTEN, &code, sizeof code, &link)) ==
-                HSP_OK &&
+            (st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], r, CHANNEL_WRITTEN,
+                                                     &code, sizeof code, &link)) == HSP_OK &&
             code != HSP_OK && worst == HSP_OK) {
             worst =
                 hsp_err_set(err, HSP_EIO, 0, "%s could not write its part", e->pkg.peers[r].name);
@@ -399,7 +400,7 @@ static enum hsp_status write_private(struct hsp_epoch *e, uint64_t version, uint
     pick_writers(e, writes);
     for (uint32_t w = 0; st == HSP_OK && w < e->p->n_ranks; w++) {
         struct pieces s = {0};
-        struct gather g = {.comm = e->state,
+        struct gather g = {.comm = e->mesh[HSP_MESH_STATE],
                            .writer = w,
                            .version = version,
                            .n_kinds = e->pkg.n_kinds,
@@ -462,7 +463,8 @@ static enum hsp_status answer(struct hsp_epoch *e, const struct hsp_ckpt *c, uin
     for (;;) {
         struct ask a;
         struct hsp_box box = {0};
-        enum hsp_status st = e->state->ops->recv(e->state, peer, CHANNEL_ASK, &a, sizeof a, err);
+        enum hsp_status st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], peer,
+                                                                CHANNEL_ASK, &a, sizeof a, err);
         if (st != HSP_OK || a.more == 0) {
             return st;
         }
@@ -482,7 +484,8 @@ static enum hsp_status answer(struct hsp_epoch *e, const struct hsp_ckpt *c, uin
         st = buf != NULL ? read_part(e, c, a.param, (uint8_t)a.kind, &box, buf, err)
                          : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
         if (st == HSP_OK) {
-            st = e->state->ops->send(e->state, peer, CHANNEL_ANSWER, buf, box_bytes(e, &box), err);
+            st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], peer, CHANNEL_ANSWER,
+                                                    buf, box_bytes(e, &box), err);
         }
         free(buf);
         if (st != HSP_OK) {
@@ -511,15 +514,17 @@ static enum hsp_status fill_home(struct hsp_epoch *e, uint64_t version, const st
         }
         memcpy(a.lo, row->box.lo, sizeof a.lo);
         memcpy(a.hi, row->box.hi, sizeof a.hi);
-        st = e->state->ops->send(e->state, server, CHANNEL_ASK, &a, sizeof a, err);
+        st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], server, CHANNEL_ASK, &a,
+                                                sizeof a, err);
         if (st == HSP_OK) {
-            st = e->state->ops->recv(e->state, server, CHANNEL_ANSWER, dst, box_bytes(e, &row->box),
-                                     err);
+            st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], server, CHANNEL_ANSWER,
+                                                    dst, box_bytes(e, &row->box), err);
         }
     }
     if (st == HSP_OK && c == NULL) {
         struct ask end = {0};
-        st = e->state->ops->send(e->state, server, CHANNEL_ASK, &end, sizeof end, err);
+        st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], server, CHANNEL_ASK, &end,
+                                                sizeof end, err);
     }
     if (st == HSP_OK) {
         hsp_segment_seal(s, version);
@@ -534,12 +539,14 @@ static enum hsp_status exchange_have(struct hsp_epoch *e, uint8_t *have, struct 
     enum hsp_status st = HSP_OK;
     for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (r != me) {
-            st = e->state->ops->send(e->state, r, CHANNEL_HAVE, &have[me], 1, err);
+            st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], r, CHANNEL_HAVE,
+                                                    &have[me], 1, err);
         }
     }
     for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (r != me) {
-            st = e->state->ops->recv(e->state, r, CHANNEL_HAVE, &have[r], 1, err);
+            st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], r, CHANNEL_HAVE,
+                                                    &have[r], 1, err);
         }
     }
     return st;

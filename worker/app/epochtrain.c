@@ -130,7 +130,7 @@ static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
 {
     struct hsp_engine_opts o = {.program = &e->prog,
                                 .backend = e->env->backend,
-                                .comm = e->data,
+                                .comm = e->mesh[HSP_MESH_DATA],
                                 .text = &e->text,
                                 .slot = {hsp_segment_area(e->seg[0]), hsp_segment_area(e->seg[1])},
                                 .speed = e->env->speed,
@@ -159,12 +159,14 @@ static enum hsp_status finish(struct hsp_epoch *e, struct hsp_err *err)
     enum hsp_status st = await_confirmed(e, e->p->steps, err);
     for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (r != e->p->rank) {
-            st = e->data->ops->send(e->data, r, CHANNEL_FINAL, &mine, 1, err);
+            st = e->mesh[HSP_MESH_DATA]->ops->send(e->mesh[HSP_MESH_DATA], r, CHANNEL_FINAL, &mine,
+                                                   1, err);
         }
     }
     for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (r != e->p->rank) {
-            st = e->data->ops->recv(e->data, r, CHANNEL_FINAL, &mine, 1, err);
+            st = e->mesh[HSP_MESH_DATA]->ops->recv(e->mesh[HSP_MESH_DATA], r, CHANNEL_FINAL, &mine,
+                                                   1, err);
         }
     }
     (void)pthread_mutex_lock(&e->lock);

@@ -113,7 +113,8 @@ static enum hsp_status receive(struct hsp_epoch *e, uint32_t r, struct hsp_buf *
                                struct hsp_err *err)
 {
     uint64_t n = 0;
-    enum hsp_status st = e->data->ops->recv(e->data, r, CHANNEL_METRICS, &n, sizeof n, err);
+    enum hsp_status st = e->mesh[HSP_MESH_DATA]->ops->recv(e->mesh[HSP_MESH_DATA], r,
+                                                           CHANNEL_METRICS, &n, sizeof n, err);
     if (st != HSP_OK) {
         return st;
     }
@@ -121,7 +122,8 @@ static enum hsp_status receive(struct hsp_epoch *e, uint32_t r, struct hsp_buf *
     if (text == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the metrics of rank %u", r);
     }
-    st = e->data->ops->recv(e->data, r, CHANNEL_METRICS, text, (size_t)n, err);
+    st = e->mesh[HSP_MESH_DATA]->ops->recv(e->mesh[HSP_MESH_DATA], r, CHANNEL_METRICS, text,
+                                           (size_t)n, err);
     if (st == HSP_OK) {
         hsp_buf_append(all, text, (size_t)n);
     }
@@ -144,9 +146,11 @@ enum hsp_status hsp_metrics_merge(struct hsp_epoch *e, struct hsp_buf *out, stru
     hsp_buf_append(&all, mine, len);
     if (st == HSP_OK && e->p->rank != 0) {
         uint64_t n = len;
-        st = e->data->ops->send(e->data, 0, CHANNEL_METRICS, &n, sizeof n, err);
+        st = e->mesh[HSP_MESH_DATA]->ops->send(e->mesh[HSP_MESH_DATA], 0, CHANNEL_METRICS, &n,
+                                               sizeof n, err);
         if (st == HSP_OK) {
-            st = e->data->ops->send(e->data, 0, CHANNEL_METRICS, mine, len, err);
+            st = e->mesh[HSP_MESH_DATA]->ops->send(e->mesh[HSP_MESH_DATA], 0, CHANNEL_METRICS, mine,
+                                                   len, err);
         }
     }
     for (uint32_t r = 1; st == HSP_OK && e->p->rank == 0 && r < e->p->n_ranks; r++) {

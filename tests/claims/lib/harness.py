@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -209,6 +210,12 @@ def wait_for(what, cond, timeout, poll=0.02):
         time.sleep(poll)
 
 
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
 class Cluster:
     """hspmdd and agents as real processes on loopback, everything under one folder."""
 
@@ -217,7 +224,7 @@ class Cluster:
         self.dir = os.path.join(claim.dir, name)
         os.makedirs(self.dir)
         self.socket = os.path.join(self.dir, "d.sock")
-        self.port = claim.random.randrange(20000, 30000)
+        self.port = free_port()
         self.state = tempfile.mkdtemp(prefix="hspmd-claim-", dir="/dev/shm")
         self.detection, self.heartbeat = detection, heartbeat
         self.audit = os.path.join(self.dir, "audit") if audit else None
@@ -228,7 +235,11 @@ class Cluster:
         self.logs = {}
 
     def __enter__(self):
-        self.start_daemon()
+        try:
+            self.start_daemon()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
         return self
 
     def __exit__(self, *exc):
