@@ -68,6 +68,7 @@ struct hsp_caller {
 struct hsp_feed_row { /* an event or a metric on its way to the disk; heap */
     struct hsp_feed_row *next;
     uint64_t number; /* sequence or step */
+    uint64_t epoch;  /* of a metric */
     bool metric;
     char job[HSP_NAME_MAX + 1];
     char line[]; /* JSON */

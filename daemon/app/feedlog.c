@@ -10,15 +10,16 @@
 /* Lines written in one transaction. */
 #define GROUP_MAX 4096u
 
-static void add_row(struct hsp_app *a, bool metric, uint64_t number, const char *job,
-                    struct hsp_buf *line)
+/* @epoch: 0 for events. */
+static void add_row(struct hsp_app *a, bool metric, uint64_t number, uint64_t epoch,
+                    const char *job, struct hsp_buf *line)
 {
     struct hsp_feed_row *r = line->failed ? NULL : malloc(sizeof *r + line->len + 1);
     if (r == NULL) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "out of memory: a line is lost");
         return;
     }
-    *r = (struct hsp_feed_row){.number = number, .metric = metric};
+    *r = (struct hsp_feed_row){.number = number, .epoch = epoch, .metric = metric};
     (void)snprintf(r->job, sizeof r->job, "%s", job);
     memcpy(r->line, hsp_buf_cstr(line), line->len + 1);
     if (a->feed_tail != NULL) {
@@ -78,7 +79,7 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
     if (hsp_feed_event_line(&e, &line, &err) != HSP_OK) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "%s", err.msg);
     } else {
-        add_row(a, false, e.seq, e.job, &line);
+        add_row(a, false, e.seq, 0, e.job, &line);
     }
     hsp_buf_fini(&line);
 }
@@ -90,16 +91,18 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
     if (j == NULL || m->u.step.final) { /* the last record trains nothing */
         return;
     }
-    j->have_step = true;
-    j->step = m->u.step;
-    j->step.compute_s = NULL;
-    j->step.n_compute = 0;
+    if (!j->have_step || m->u.step.step >= j->step.step) { /* else said again after a reconnect */
+        j->have_step = true;
+        j->step = m->u.step;
+        j->step.compute_s = NULL;
+        j->step.n_compute = 0;
+    }
     struct hsp_buf line;
     hsp_buf_init(&line, LINE_MAX_BYTES);
     if (hsp_feed_metric_line(m, &line, &err) != HSP_OK) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "%s", err.msg);
     } else {
-        add_row(a, true, m->u.step.step, j->rec->spec->name, &line);
+        add_row(a, true, m->u.step.step, m->epoch, j->rec->spec->name, &line);
     }
     hsp_buf_fini(&line);
 }
@@ -126,7 +129,7 @@ static void run_flush(struct hsp_task *w)
     }
     for (struct hsp_feed_row *r = f->rows; f->status == HSP_OK && r != NULL; r = r->next) {
         if (r->metric) {
-            metrics[n_metrics++] = (struct hsp_store_metric){r->job, r->number, r->line};
+            metrics[n_metrics++] = (struct hsp_store_metric){r->job, r->number, r->epoch, r->line};
         } else {
             events[n_events++] = (struct hsp_store_event){r->number, r->job, r->line};
         }

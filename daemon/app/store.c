@@ -31,7 +31,10 @@ static const char *const texts[N_STATEMENTS] = {
     [ST_EVENT_LAST] = "SELECT COALESCE(MAX(seq), 0) FROM events",
     [ST_EVENTS] = "SELECT seq, json FROM events WHERE seq > ?2 AND (?1 = '' OR job = ?1) "
                   "ORDER BY seq LIMIT ?3",
-    [ST_METRIC] = "INSERT OR REPLACE INTO metrics(job, step, json) VALUES(?1, ?2, ?3)",
+    [ST_METRIC] =
+        "INSERT INTO metrics(job, step, json, epoch) VALUES(?1, ?2, ?3, ?4) "
+        "ON CONFLICT(job, step) DO UPDATE SET json = excluded.json, epoch = excluded.epoch "
+        "WHERE excluded.epoch >= metrics.epoch",
     [ST_METRIC_DROP] = "DELETE FROM metrics WHERE job = ?1",
     [ST_METRICS] =
         "SELECT step, json FROM metrics WHERE job = ?1 AND step >= ?2 ORDER BY step LIMIT ?3",
@@ -87,6 +90,7 @@ static enum hsp_status set_up(struct hsp_store *s, struct hsp_err *err)
         "NOT NULL)",
         "CREATE INDEX IF NOT EXISTS events_job ON events(job, seq)",
         "CREATE TABLE IF NOT EXISTS metrics(job TEXT, step INTEGER, json TEXT NOT NULL, "
+        "epoch INTEGER NOT NULL, "
         "PRIMARY KEY(job, step)) WITHOUT ROWID",
         "PRAGMA user_version=1",
     };
@@ -221,7 +225,8 @@ static bool add_metric(struct hsp_store *s, const struct hsp_store_metric *m)
     sqlite3_stmt *q = s->st[ST_METRIC];
     bool ok = sqlite3_bind_text(q, 1, m->job, -1, SQLITE_STATIC) == SQLITE_OK &&
               sqlite3_bind_int64(q, 2, (sqlite3_int64)m->step) == SQLITE_OK &&
-              sqlite3_bind_text(q, 3, m->json, -1, SQLITE_STATIC) == SQLITE_OK;
+              sqlite3_bind_text(q, 3, m->json, -1, SQLITE_STATIC) == SQLITE_OK &&
+              sqlite3_bind_int64(q, 4, (sqlite3_int64)m->epoch) == SQLITE_OK;
     return run(s, ST_METRIC) && ok;
 }
 

@@ -48,12 +48,12 @@ enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *
 
 struct hsp_store_metric {
     const char *job;
-    uint64_t step;
+    uint64_t step, epoch;
     const char *json;
 };
 
 /* Appends events (ascending) and puts metrics in one transaction; a step that is run again replaces
- * its line. */
+ * its line, a late report of an older epoch does not. */
 enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_event *e, size_t n,
                                    const struct hsp_store_metric *m, size_t n_metrics,
                                    struct hsp_err *err);

@@ -121,6 +121,21 @@ static void watch_speed(struct hsp_cluster *c, struct hsp_job *j, const struct h
     memset(j->slow, 0, n * sizeof(*j->slow));
 }
 
+/* Its line of the metrics; also of an epoch that is over: agents say again after a reconnect what may
+ * have been lost on the way. */
+static bool record_step(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_msg *m)
+{
+    struct hsp_msg *copy = hsp_ci_alloc(c, 1, sizeof(*copy));
+    if (copy == NULL || hsp_msg_clone(m, c->arena, copy, NULL) != HSP_OK) {
+        c->failed = true;
+        return false;
+    }
+    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_METRIC);
+    a->job = j->id;
+    a->msg = copy;
+    return true;
+}
+
 static void step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg *m)
 {
     const struct hsp_m_step *s = &m->u.step;
@@ -130,7 +145,8 @@ static void step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg 
         }
         hsp_ci_promote(c, j); /* a vote passed: all have started, whatever was lost on the way */
     }
-    if (m->epoch != j->cur.epoch || !running(j)) {
+    if (m->epoch > j->cur.epoch || !record_step(c, j, m) || m->epoch != j->cur.epoch ||
+        !running(j)) {
         return;
     }
     if (!j->cur.settled) {
@@ -139,14 +155,6 @@ static void step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg 
     j->failures = s->step > j->stable ? 0 : j->failures;
     j->stable = s->step > j->stable ? s->step : j->stable;
     watch_speed(c, j, s);
-    struct hsp_msg *copy = hsp_ci_alloc(c, 1, sizeof(*copy));
-    if (copy == NULL || hsp_msg_clone(m, c->arena, copy, NULL) != HSP_OK) {
-        c->failed = true;
-        return;
-    }
-    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_METRIC);
-    a->job = j->id;
-    a->msg = copy;
     if (s->final && j->state == HSP_JOB_RUNNING) {
         hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
         hsp_ci_store_job(c, j);

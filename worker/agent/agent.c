@@ -23,7 +23,7 @@
 
 /* A HELLO with all its holdings is under 1 MiB; a step sends one at most. */
 #define STEP_ARENA       (32u << 20)
-#define STEP_ACTIONS     4096u
+#define STEP_ACTIONS     (HSP_AGENT_STEPS + 4096u)
 #define RECONNECT_MAX_MS 2000u
 #define RESTART_MAX_MS   5000u
 #define STABLE_MS        10000u /* an executor that lived this long restarts at once */
@@ -59,13 +59,15 @@ struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg)
         (void)snprintf(d->kind, sizeof(d->kind), "%s", cfg->devices[i].kind);
     }
     a->arena = hsp_arena_new(STEP_ARENA);
-    return a->arena != NULL ? a : hsp_agent_free(a);
+    a->steps = calloc(HSP_AGENT_STEPS, sizeof(*a->steps));
+    return a->arena != NULL && a->steps != NULL ? a : hsp_agent_free(a);
 }
 
 struct hsp_agent *hsp_agent_free(struct hsp_agent *a)
 {
     if (a != NULL) {
         free(a->actions);
+        free(a->steps);
         hsp_arena_free(a->arena);
         free(a);
     }
@@ -242,6 +244,7 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     a->beat_ms = a->now_ms + a->heartbeat_ms;
     hsp_ai_log(a, 5, "welcome: term %llu incarnation %llu", (unsigned long long)w->term,
                (unsigned long long)w->incarnation);
+    hsp_ai_steps_again(a);
 }
 
 static void link_down(struct hsp_agent *a, const char *why)

@@ -6,6 +6,9 @@
 /* Jobs that can have a device of this node, or state on one. */
 #define HSP_AGENT_SEALS (2 * HSP_NODE_DEVICES)
 
+/* Steps said again after a reconnect: half a minute of the fastest jobs. */
+#define HSP_AGENT_STEPS 4096u
+
 struct hsp_agent {
     struct hsp_agent_config cfg;
     char node[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
@@ -36,6 +39,13 @@ struct hsp_agent {
         uint32_t job; /* 0 none */
         uint64_t epoch, step;
     } ckpt[HSP_NODE_DEVICES]; /* newest complete checkpoint it reported: said again at each hello */
+    /* The last steps reported by executors here, oldest first from next_step; a connection that breaks
+     * may have lost some, and those of an absence were never sent. */
+    struct hsp_agent_step {
+        uint64_t epoch;
+        struct hsp_m_step step; /* without compute_s */
+    } * steps;
+    uint32_t n_steps, next_step;
     struct hsp_arena *arena;
     size_t cap_actions;
     uint32_t n_actions;
@@ -62,5 +72,6 @@ void hsp_ai_seal_tick(struct hsp_agent *a); /* kills those that do not answer */
 uint64_t hsp_ai_seal_deadline(const struct hsp_agent *a);
 void hsp_ai_stop_answer(struct hsp_agent *a, uint32_t device); /* the executor died meanwhile */
 void hsp_ai_leave_notice(struct hsp_agent *a);
+void hsp_ai_steps_again(struct hsp_agent *a); /* after a WELCOME */
 
 #endif

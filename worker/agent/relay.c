@@ -347,6 +347,27 @@ static void note(struct hsp_agent_device *d, const struct hsp_msg *m)
     }
 }
 
+static void keep_step(struct hsp_agent *a, const struct hsp_msg *m)
+{
+    struct hsp_agent_step *s = &a->steps[a->next_step];
+    s->epoch = m->epoch;
+    s->step = m->u.step;
+    s->step.n_compute = 0;
+    s->step.compute_s = NULL;
+    a->next_step = (a->next_step + 1) % HSP_AGENT_STEPS;
+    a->n_steps += a->n_steps < HSP_AGENT_STEPS;
+}
+
+void hsp_ai_steps_again(struct hsp_agent *a)
+{
+    uint32_t first = a->next_step + HSP_AGENT_STEPS - a->n_steps;
+    for (uint32_t i = 0; i < a->n_steps; i++) {
+        const struct hsp_agent_step *s = &a->steps[(first + i) % HSP_AGENT_STEPS];
+        struct hsp_msg m = {.type = HSP_MSG_STEP, .epoch = s->epoch, .u.step = s->step};
+        hsp_ai_tell(a, &m);
+    }
+}
+
 static void exec_sealed(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     struct hsp_agent_device *d = &a->dev[device];
@@ -415,6 +436,9 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
             break; /* said before a STOP or SEAL took effect */
         }
         note(d, m);
+        if (m->type == HSP_MSG_STEP) {
+            keep_step(a, m);
+        }
         if (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete) {
             a->ckpt[device].job = m->u.ckpt.job;
             a->ckpt[device].epoch = m->epoch;

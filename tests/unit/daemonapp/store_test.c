@@ -96,10 +96,12 @@ static void test_events_and_metrics_come_in_order(void **state)
     c.text[0] = '\0';
     assert_ok(hsp_store_events(s, "", 1, 2, collect_line, &c, &err), &err);
     assert_string_equal(c.text, "2:x;3:y;");
-    const struct hsp_store_metric m[] = {{"a", 1, "one"}, {"a", 0, "zero"}, {"b", 7, "other"}};
-    const struct hsp_store_metric again = {"a", 1, "again"};
+    const struct hsp_store_metric m[] = {
+        {"a", 1, 5, "one"}, {"a", 0, 5, "zero"}, {"b", 7, 5, "other"}};
+    const struct hsp_store_metric again = {"a", 1, 6, "again"}, late = {"a", 1, 4, "late"};
     assert_ok(hsp_store_feed_add(s, NULL, 0, m, 3, &err), &err);
     assert_ok(hsp_store_feed_add(s, NULL, 0, &again, 1, &err), &err);
+    assert_ok(hsp_store_feed_add(s, NULL, 0, &late, 1, &err), &err);
     c.text[0] = '\0';
     assert_ok(hsp_store_metrics(s, "a", 0, 100, collect_line, &c, &err), &err);
     assert_string_equal(c.text, "0:zero;1:again;");
