@@ -1,7 +1,20 @@
 daemonapp_tests = \
   tests/unit/daemonapp/daemon_config_test \
+  tests/unit/daemonapp/epochplan_test \
+  tests/unit/daemonapp/feed_test \
+  tests/unit/daemonapp/jobrec_test \
+  tests/unit/daemonapp/planwork_test \
   tests/unit/daemonapp/store_test
 check_PROGRAMS += $(daemonapp_tests)
 TESTS += $(daemonapp_tests)
-tests_unit_daemonapp_daemon_config_test_LDADD = $(TEST_LIBS) $(DAEMONAPP_LIBS)
-tests_unit_daemonapp_store_test_LDADD = $(TEST_LIBS) $(DAEMONAPP_LIBS)
+APPLIB = tests/unit/daemonapp/applib.c tests/unit/daemonapp/applib.h
+DAEMONAPP_TEST_LIBS = $(TEST_LIBS) $(DAEMONAPP_LIBS)
+tests_unit_daemonapp_daemon_config_test_LDADD = $(DAEMONAPP_TEST_LIBS)
+tests_unit_daemonapp_epochplan_test_SOURCES = tests/unit/daemonapp/epochplan_test.c $(APPLIB)
+tests_unit_daemonapp_epochplan_test_LDADD = $(DAEMONAPP_TEST_LIBS)
+tests_unit_daemonapp_feed_test_LDADD = $(DAEMONAPP_TEST_LIBS)
+tests_unit_daemonapp_jobrec_test_SOURCES = tests/unit/daemonapp/jobrec_test.c $(APPLIB)
+tests_unit_daemonapp_jobrec_test_LDADD = $(DAEMONAPP_TEST_LIBS)
+tests_unit_daemonapp_planwork_test_SOURCES = tests/unit/daemonapp/planwork_test.c $(APPLIB)
+tests_unit_daemonapp_planwork_test_LDADD = $(DAEMONAPP_TEST_LIBS)
+tests_unit_daemonapp_store_test_LDADD = $(DAEMONAPP_TEST_LIBS)

@@ -1,0 +1,119 @@
+/* Lines of the feed and of the metrics. */
+#include "daemon/app/feed.h"
+
+#include <math.h>
+
+#include "tests/lib/testlib.h"
+
+static void test_times_are_utc(void **state)
+{
+    (void)state;
+    char t[HSP_TIME_TEXT];
+    hsp_time_format(1772366400123, t);
+    assert_string_equal(t, "2026-03-01T12:00:00.123Z");
+}
+
+static void test_an_event_line(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    const struct hsp_fact f = {.type = "admin.drain",
+                               .severity = HSP_SEV_NOTICE,
+                               .node = "w1",
+                               .incarnation = 7,
+                               .reason = "a \"quoted\" reason",
+                               .cause = "",
+                               .actor = "uid 0 pid 1"};
+    const struct hsp_feed_event e = {.seq = 12, .unix_ms = 0, .job = "", .fact = &f};
+    hsp_buf_init(&b, 65536);
+    assert_ok(hsp_feed_event_line(&e, &b, &err), &err);
+    assert_string_equal(hsp_buf_cstr(&b),
+                        "{\"ts\":\"1970-01-01T00:00:00.000Z\",\"seq\":12,\"type\":\"admin.drain\","
+                        "\"severity\":\"notice\",\"node\":\"w1\",\"incarnation\":7,"
+                        "\"reason\":\"a \\\"quoted\\\" reason\","
+                        "\"data\":{\"actor\":\"uid 0 pid 1\"}}");
+    struct hsp_epoch_line l;
+    assert_false(hsp_epoch_line_read(hsp_buf_cstr(&b), &l));
+    hsp_buf_fini(&b);
+}
+
+static void test_a_switch_is_read_back(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    const struct hsp_epoch_trace t = {.detect_ms = 1000,
+                                      .sealed_ms = 1250,
+                                      .planned_ms = 1100, /* while the nodes sealed */
+                                      .prepare_ms = 1260,
+                                      .ready_ms = 1300,
+                                      .first_step_ms = 1900,
+                                      .transfer_ms = 62.5,
+                                      .transfer_bytes = 4096};
+    const struct hsp_fact f = {.type = "switch.end",
+                               .epoch = 3,
+                               .job = 1,
+                               .node = "",
+                               .reason = "x",
+                               .cause = "loss of w2/0",
+                               .actor = "",
+                               .step = 40,
+                               .lost_steps = 1,
+                               .trace = &t};
+    const struct hsp_feed_event e = {
+        .seq = 1, .unix_ms = 5, .job = "tiny", .plan = "2 ranks", .fact = &f};
+    hsp_buf_init(&b, 65536);
+    assert_ok(hsp_feed_event_line(&e, &b, &err), &err);
+    struct hsp_epoch_line l;
+    assert_true(hsp_epoch_line_read(hsp_buf_cstr(&b), &l));
+    assert_int_equal(l.epoch, 3);
+    assert_int_equal(l.first_step, 40);
+    assert_int_equal(l.lost_steps, 1);
+    assert_int_equal(l.transfer_bytes, 4096);
+    assert_string_equal(l.cause, "loss of w2/0");
+    assert_string_equal(l.plan, "2 ranks");
+    assert_near(l.detect_s, 0.25, 1e-12);
+    assert_near(l.plan_s, 0, 1e-12);
+    assert_near(l.prepare_s, 0.04, 1e-12);
+    assert_near(l.transfer_s, 0.0625, 1e-12);
+    assert_near(l.switch_s, 0.9, 1e-12);
+    hsp_buf_fini(&b);
+}
+
+static void test_metrics_have_all_digits(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    struct hsp_msg m = {.type = HSP_MSG_STEP,
+                        .epoch = 4,
+                        .u.step = {.step = 17,
+                                   .loss = 0.1,
+                                   .val_loss = (double)NAN,
+                                   .grad_norm = (double)INFINITY,
+                                   .lr = 1e-3,
+                                   .tokens = 1024,
+                                   .seconds = 0.5}};
+    hsp_buf_init(&b, 65536);
+    assert_ok(hsp_feed_metric_line(&m, &b, &err), &err);
+    assert_string_equal(hsp_buf_cstr(&b),
+                        "{\"step\":17,\"loss\":0.10000000000000001,\"tokens\":1024,"
+                        "\"grad_norm\":\"inf\",\"lr\":0.001,\"seconds\":0.5,\"epoch\":4}");
+    m.u.step.val_loss = 2;
+    hsp_buf_reset(&b);
+    assert_ok(hsp_feed_metric_line(&m, &b, &err), &err);
+    assert_non_null(strstr(hsp_buf_cstr(&b), "\"val_loss\":2,"));
+    hsp_buf_fini(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_times_are_utc),
+        cmocka_unit_test(test_an_event_line),
+        cmocka_unit_test(test_a_switch_is_read_back),
+        cmocka_unit_test(test_metrics_have_all_digits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

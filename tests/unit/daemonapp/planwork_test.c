@@ -1,0 +1,222 @@
+/* Planning for a START_PLAN: devices and facts, the choice of the plan, what is kept. */
+#include "daemon/app/planwork.h"
+
+#include "tests/lib/testlib.h"
+#include "tests/unit/daemonapp/applib.h"
+
+#define GIB ((uint64_t)1 << 30)
+
+/* Joined in an order that is not that of their names; w10 comes after w2. */
+static const struct app_node nodes[] = {
+    {"w10", 1.0, GIB}, {"w2", 0.5, GIB}, {"w1", 0.25, GIB}, {"w3", 1.0, GIB}};
+enum { W10 = 0, W2 = 16, W1 = 32, W3 = 48 };
+static hsp_device_id all[] = {W10, W2, W1, W3};
+
+static struct hsp_plan_question *ask(struct hsp_cluster *c, struct hsp_job_rec *j,
+                                     struct hsp_plan_request *r)
+{
+    struct hsp_err err = {0};
+    struct hsp_plan_question *q = NULL;
+    if (r->devices == NULL) {
+        r->devices = all;
+        r->n_devices = 4;
+    }
+    assert_ok(hsp_plan_question_new(c, j, r, (size_t)256 << 20, &q, &err), &err);
+    return q;
+}
+
+static void test_devices_stand_by_name_with_their_speed(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    double speed[] = {1, 0.5, 1, 2};
+    struct hsp_plan_request r = {.speed = speed};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    assert_int_equal(q->cluster.n, 4);
+    static const char *const names[] = {"w1/0", "w2/0", "w3/0", "w10/0"};
+    static const hsp_device_id ids[] = {W1, W2, W3, W10};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_string_equal(q->cluster.dev[i].name, names[i]);
+        assert_int_equal(q->device[i], ids[i]);
+        assert_int_equal(q->cluster.dev[i].node, HSP_DEVICE_NODE(ids[i]));
+    }
+    assert_near(q->cluster.dev[1].gemm_flops[0], 0.5 * 0.5 * 1e10, 1); /* observed half of 0.5 */
+    assert_near(q->cluster.dev[1].op_us, 3 / 0.5 / 0.5, 1e-9);
+    assert_near(q->cluster.dev[2].gemm_flops[1], 2 * 5e9, 1);
+    assert_true(q->cluster.cross.latency_us > 0 && q->cluster.same_node.us_per_byte > 0);
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static void test_facts_exclude_or_shrink(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_fact facts[] = {
+        {HSP_FACT_OUT_OF_MEMORY, W1, W1, GIB / 2},
+        {HSP_FACT_OUT_OF_MEMORY, W2, W2, 1},
+        {HSP_FACT_CANNOT_CONNECT, W10, W3, 0},
+        {HSP_FACT_CANNOT_CONNECT, W2, W3, 0},
+        {HSP_FACT_TIMEOUT, W2, W2, 0},
+    };
+    struct hsp_plan_request r = {.facts = facts, .n_facts = 5};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    assert_int_equal(q->cluster.dev[0].mem_bytes, GIB / 2);
+    assert_int_equal(q->cluster.dev[1].mem_bytes, GIB - GIB / 16); /* a part at least */
+    assert_false(q->excluded[0] || q->excluded[1] || q->excluded[3]);
+    assert_true(q->excluded[2]); /* w3, named by two */
+    const struct hsp_plan_fact more[] = {{HSP_FACT_TIMEOUT, W2, W2, 0},
+                                         {HSP_FACT_TIMEOUT, W2, W2, 0},
+                                         {HSP_FACT_NO_DATA, W10, W10, 0}};
+    hsp_plan_facts(q, more, 3);
+    assert_true(q->excluded[1] && q->excluded[3] && !q->excluded[0]);
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static void test_planner_uses_what_facts_leave(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_fact facts[] = {{HSP_FACT_NO_DATA, W3, W3, 0}, {HSP_FACT_NO_DATA, W10, W10, 0}};
+    struct hsp_plan_request r = {.facts = facts, .n_facts = 2};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    struct hsp_plan_answer a;
+    hsp_plan_work(q, true, &a);
+    assert_int_equal(a.status, HSP_OK);
+    assert_false(a.keep);
+    assert_non_null(a.plan);
+    for (uint32_t i = 0; i < a.plan->n_ranks; i++) {
+        assert_true(a.plan->device[i] == W1 || a.plan->device[i] == W2);
+        assert_true(a.plan->compute_s[i] > 0);
+    }
+    assert_true(a.plan->built->info.compute_s[0] == a.plan->compute_s[0]);
+    (void)hsp_plan_rec_unref(a.plan);
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static void test_the_first_hand_written_plan_that_fits_wins(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file files[] = {{"three.yaml", app_zero3}, {"tp.yaml", app_tp2}};
+    struct hsp_job_rec *j = app_job("annotations: [three.yaml, tp.yaml]\n", 2, files);
+    struct hsp_plan_answer a;
+    static const struct {
+        uint32_t n;
+        const char *source;
+    } cases[] = {{4, "three.yaml"}, {3, "three.yaml"}, {2, "tp.yaml"}, {1, "planner"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hsp_plan_request r = {.devices = all, .n_devices = cases[i].n};
+        struct hsp_plan_question *q = ask(c, j, &r);
+        hsp_plan_work(q, true, &a);
+        assert_int_equal(a.status, HSP_OK);
+        assert_string_equal(a.plan->source, cases[i].source);
+        if (cases[i].n == 3) { /* rank r on the r-th by name: w1, w2, w10 */
+            assert_int_equal(a.plan->device[0], W1);
+            assert_int_equal(a.plan->device[1], W2);
+            assert_int_equal(a.plan->device[2], W10);
+        }
+        (void)hsp_plan_rec_unref(a.plan);
+        (void)hsp_plan_question_free(q);
+    }
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static void test_a_plan_as_good_is_kept(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_request r = {0};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    struct hsp_plan_answer a, b;
+    hsp_plan_work(q, true, &a);
+    assert_int_equal(a.status, HSP_OK);
+    (void)hsp_plan_question_free(q);
+    r.current_usable = true;
+    q = ask(c, j, &r);
+    q->current = hsp_plan_rec_ref(a.plan);
+    hsp_plan_work(q, true, &b);
+    assert_int_equal(b.status, HSP_OK);
+    assert_true(b.keep);
+    assert_null(b.plan);
+    (void)hsp_plan_question_free(q);
+    /* a member is gone: it cannot be kept */
+    r.devices = all + 1;
+    r.n_devices = 3;
+    hsp_device_id gone = W10;
+    bool member = false;
+    for (uint32_t i = 0; i < a.plan->n_ranks; i++) {
+        member = member || a.plan->device[i] == gone;
+    }
+    assert_true(member);
+    q = ask(c, j, &r);
+    q->current = hsp_plan_rec_ref(a.plan);
+    hsp_plan_work(q, true, &b);
+    assert_int_equal(b.status, HSP_OK);
+    assert_false(b.keep);
+    (void)hsp_plan_rec_unref(b.plan);
+    (void)hsp_plan_question_free(q);
+    /* the same devices, one a tenth as fast as thought: worth a switch */
+    double speed[] = {0.1, 1, 1, 1};
+    r = (struct hsp_plan_request){.speed = speed, .current_usable = true};
+    q = ask(c, j, &r);
+    q->current = hsp_plan_rec_ref(a.plan);
+    hsp_plan_work(q, true, &b);
+    assert_int_equal(b.status, HSP_OK);
+    assert_false(b.keep);
+    (void)hsp_plan_rec_unref(b.plan);
+    (void)hsp_plan_rec_unref(a.plan);
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static void test_impossible_and_cancelled(void **state)
+{
+    (void)state;
+    static const struct app_node small[] = {{"a", 1, 4096}};
+    struct hsp_cluster *c = app_cluster(small, 1);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    hsp_device_id one[] = {0};
+    struct hsp_plan_request r = {.devices = one, .n_devices = 1};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    struct hsp_plan_answer a;
+    hsp_plan_work(q, true, &a);
+    assert_int_equal(a.status, HSP_EINFEASIBLE);
+    assert_null(a.plan);
+    assert_non_null(strstr(a.reason, "largest worker offers 4.0 KiB"));
+    (void)hsp_plan_question_free(q);
+    app_cluster_free(c);
+    c = app_cluster(nodes, 4);
+    r = (struct hsp_plan_request){0};
+    q = ask(c, j, &r);
+    atomic_store(&q->cancel, true);
+    hsp_plan_work(q, true, &a);
+    assert_int_equal(a.status, HSP_ECANCELED);
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_devices_stand_by_name_with_their_speed),
+        cmocka_unit_test(test_facts_exclude_or_shrink),
+        cmocka_unit_test(test_planner_uses_what_facts_leave),
+        cmocka_unit_test(test_the_first_hand_written_plan_that_fits_wins),
+        cmocka_unit_test(test_a_plan_as_good_is_kept),
+        cmocka_unit_test(test_impossible_and_cancelled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
