@@ -1,6 +1,6 @@
 /* Jobs, plans and clusters for the tests of daemon/app. */
-#ifndef HSP_TEST_APPLIB_H
-#define HSP_TEST_APPLIB_H
+#ifndef HSP_APPLIB_H
+#define HSP_APPLIB_H
 #include "daemon/app/jobrec.h"
 #include "daemon/cluster/clusterstate.h"
 

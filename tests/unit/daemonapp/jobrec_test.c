@@ -71,6 +71,8 @@ static void test_a_job_row_brings_the_job_back(void **state)
         assert_int_not_equal(hsp_job_rec_decode(row.data, cut, &back, &err), HSP_OK);
         assert_null(back);
     }
+    hsp_buf_u8(&row, 0); /* nor is one that goes on behind its end */
+    assert_status(hsp_job_rec_decode(row.data, row.len, &back, &err), HSP_EPARSE);
     hsp_buf_fini(&row);
     hsp_buf_fini(&again);
     (void)hsp_job_rec_unref(j);

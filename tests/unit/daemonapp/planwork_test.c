@@ -74,6 +74,11 @@ static void test_facts_exclude_or_shrink(void **state)
     hsp_plan_facts(q, more, 3);
     assert_true(q->excluded[1] && q->excluded[3] && !q->excluded[0]);
     (void)hsp_plan_question_free(q);
+    struct hsp_plan_fact pair[] = {{HSP_FACT_CANNOT_CONNECT, W2, W10, 0}};
+    r = (struct hsp_plan_request){.facts = pair, .n_facts = 1};
+    q = ask(c, j, &r);
+    assert_true(q->excluded[1] && !q->excluded[3]); /* of two named as often the slower one */
+    (void)hsp_plan_question_free(q);
     (void)hsp_job_rec_unref(j);
     app_cluster_free(c);
 }
