@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""hspmdd and hspmdctl without any worker: configurations that are refused, notices to systemd, every command against
+an empty daemon with its exit code, jobs that wait and are there again after an end and after kill -9, who may command."""
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from wire import LIMIT, check, until
+
+BUILD = os.environ.get("HSPMD_BUILD", "build")
+JOB = """apiVersion: hspmd/v1
+name: small
+model: {family: gpt, layers: 2, hidden: 32, heads: 4, sequence: 16}
+data: {path: /srv/text}
+train: {steps: 10, global_batch: 8, optimizer: {name: adamw, lr: 1e-3}}
+resources: {min: 2, max: 4}
+checkpoint: {path: /srv/ckpt, every_steps: 0}
+annotations: [plans/one.yaml]
+"""
+PLAN = """apiVersion: hspmd/v1
+kind: plan
+ranks: 1
+streams: [{sequences: 8, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}]
+"""
+
+
+class World:
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="hspmd-ctl-")
+        self.sock = self.path("d.sock")
+        self.started = []
+        for k in ("worker.key", "admin.key", "wrong.key"):
+            self.write(k, secrets.token_hex(32))
+            os.chmod(self.path(k), 0o600)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def write(self, name, text):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return self.path(name)
+
+    def config(self, name="d.yaml", **more):
+        keys = {"listen": "127.0.0.1:0", "socket": self.sock, "state_dir": self.path("state"),
+                "worker_key": self.path("none"), "admin_key": self.path("none")}
+        keys.update(more)
+        return self.write(name, "".join("%s: %s\n" % kv for kv in keys.items()))
+
+    def hspmdd(self, *args):
+        """Runs it to its end."""
+        return subprocess.run([os.path.join(BUILD, "hspmdd")] + list(args), capture_output=True, text=True,
+                              timeout=LIMIT)
+
+    def start(self, config, **env):
+        with open(self.path("log"), "ab") as f:
+            p = subprocess.Popen([os.path.join(BUILD, "hspmdd"), "--config", config], stderr=f,
+                                 stdin=subprocess.DEVNULL, env=dict(os.environ, **env))
+        self.started.append(p)
+        until("hspmdd answers", lambda: p.poll() is not None or self.ctl("status").returncode == 0)
+        check(p.poll() is None, "hspmdd runs")
+        return p
+
+    def ctl(self, *args, address=None, **kw):
+        env = dict(os.environ, HSPMD_ADDRESS=address or self.sock)
+        return subprocess.run([os.path.join(BUILD, "hspmdctl")] + list(args), capture_output=True, text=True,
+                              timeout=LIMIT, env=env, **kw)
+
+    def expect(self, code, text, *args, **kw):
+        r = self.ctl(*args, **kw)
+        out = r.stdout if code == 0 else r.stderr
+        check(r.returncode == code and text in out, "hspmdctl %s: %d %r %r, wanted %d %r"
+              % (" ".join(args), r.returncode, r.stdout, r.stderr, code, text))
+        if code != 0:
+            check(r.stderr.startswith("hspmdctl: ") and r.stderr.count("\n") == 1, "one line: %r" % r.stderr)
+        return r.stdout
+
+    def port(self):
+        with open(self.path("log")) as f:
+            return [x for x in f if "listens on 127.0.0.1:" in x][-1].rsplit(":", 1)[1].strip()
+
+    def close(self):
+        for p in self.started:
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+        shutil.rmtree(self.dir)
+
+
+def refusals(w):
+    """Everything that keeps hspmdd from starting, with its exit code and one line."""
+    for code, text, args in [
+            (2, "unexpected argument", ["x"]), (2, "unrecognized option", ["--nonsense"]),
+            (6, "No such file", ["--config", w.path("missing.yaml")]),
+            (6, 'unknown key "lisen", did you mean "listen"?', ["--config", w.write("a.yaml", "lisen: 1\n")]),
+            (6, "at least three heartbeats", ["-c", w.write("b.yaml", "heartbeat: 2s\n")]),
+            (6, "beyond loopback", ["--check-config", "-c", w.config("c.yaml", listen="0.0.0.0:7071")]),
+            (6, "worker.key", ["-c", w.config("e.yaml", worker_key=w.write("bad/worker.key", "short"))]),
+            (1, "state_dir", ["-c", w.config("f.yaml", state_dir=w.write("file", "") + "/x")])]:
+        r = w.hspmdd(*args)
+        check(r.returncode == code and text in r.stderr, "%s: %d %r" % (args, r.returncode, r.stderr))
+    for args, text in [(["--version"], "hspmdd "), (["--help"], "--check-config"),
+                       (["--print-config", "-c", w.config("g.yaml", heartbeat="250ms")], "heartbeat: 250ms"),
+                       (["--check-config", "-c", w.config("h.yaml", listen='""')], "")]:
+        r = w.hspmdd(*args)
+        check(r.returncode == 0 and text in r.stdout and r.stderr == "", "%s: %r" % (args, r))
+    printed = w.write("again.yaml", w.hspmdd("--print-config", "-c", w.config("g.yaml")).stdout)
+    check(w.hspmdd("--check-config", "-c", printed).returncode == 0, "what is printed can be read")
+
+
+def notices(w):
+    """READY when it serves, WATCHDOG meanwhile, STOPPING at the end; a second one does not take its socket away."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(w.path("notify"))
+        s.settimeout(LIMIT)
+        d = w.start(w.config(), NOTIFY_SOCKET=w.path("notify"), WATCHDOG_USEC="200000")
+        seen = ""
+        while not ("READY=1" in seen and "WATCHDOG=1" in seen and "STATUS=0 nodes, 0 jobs" in seen):
+            seen += s.recv(4096).decode() + "\n"
+        check(seen.index("READY=1") < seen.index("WATCHDOG=1"), "ready first: %r" % seen)
+        r = w.hspmdd("-c", w.config("second.yaml", state_dir=w.path("second")))
+        check(r.returncode == 1 and w.sock in r.stderr, "second daemon: %r" % r)
+        w.expect(0, "no jobs", "status")
+        d.send_signal(signal.SIGINT)
+        while "STOPPING=1" not in seen:
+            seen += s.recv(4096).decode() + "\n"
+        check(d.wait(LIMIT) == 0, "ends in order")
+        check(not os.path.exists(w.sock), "its socket is gone")
+
+
+def commands(w):
+    """Every command while there are no workers."""
+    w.write("plans/one.yaml", PLAN)
+    job = w.write("job.yaml", JOB)
+    w.expect(5, "cannot reach hspmdd", "status", address=w.path("nothing"))
+    w.expect(3, "no job or node x", "status", "x")
+    w.expect(0, "coordinator.started", "events")
+    w.expect(6, 'did you mean "layers"', "submit", w.write("bad.yaml", JOB.replace("layers", "layerz")))
+    w.expect(6, "workers need the absolute path", "submit", w.write("rel.yaml", JOB.replace("/srv/text", "text")))
+    w.expect(6, "two.yaml", "submit", w.write("ann.yaml", JOB.replace("one.yaml", "two.yaml")))
+    w.write("plans/misfit.yaml", PLAN.replace("layers: 2", "layers: 3"))
+    w.expect(6, "misfit.yaml", "submit", w.write("fit.yaml", JOB.replace("one.yaml", "misfit.yaml")))
+    w.expect(7, "no worker is connected", "submit", "--dry-run", job)
+    w.expect(7, "no worker is connected", "plan", "--live", job)
+    check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"] == [], "nothing was submitted")
+    w.expect(0, "job small was submitted; it waits for devices", "submit", job)
+    w.expect(7, "choose another name", "submit", job)
+    doc = json.loads(w.expect(0, "", "status", "small", "-o", "json"))["jobs"][0]
+    check((doc["state"], doc["min"], doc["max"], doc["steps"]) == ("pending", 2, 4, 10) and
+          doc["reason"] == "needs 2 devices, 0 can be had", doc)
+    w.expect(0, "pending", "status")
+    w.expect(124, "small is pending at step 0", "wait", "small", "--for=running", "--timeout", "200ms")
+    w.expect(1, "cannot wait for", "wait", "small", "--for=ever")
+    w.expect(3, "no job x", "wait", "x")
+    w.expect(2, "scale needs", "scale", "small")
+    w.expect(0, "new bounds", "scale", "small", "--min", "3")
+    w.expect(1, "devices from 5 to 4", "scale", "small", "--min", "5")
+    w.expect(2, "--reason", "drain", "w1")
+    w.expect(3, "no such node", "drain", "w1", "--reason", "disk")
+    w.expect(3, "no such node", "undrain", "w1")
+    w.expect(7, "pending", "ckpt", "save", "small")
+    w.expect(0, "no checkpoints", "ckpt", "list", "small")
+    w.expect(7, "has no plan", "program", "show", "small")
+    w.expect(0, "wte.weight", "graph", "show", "small")
+    w.expect(0, "step,loss,val_loss", "metrics", "small", "-o", "csv")
+    w.expect(3, "no job x", "metrics", "x")
+    events = [json.loads(x) for x in w.expect(0, "", "logs", "small", "-o", "jsonl").splitlines()]
+    seq = [e["seq"] for e in events]
+    check(seq == sorted(set(seq)) and all(e["job"] == "small" for e in events), events)
+    check({"admin.submit", "admin.scale", "job.blocked"} <= {e["type"] for e in events}, events)
+    check(all(e["data"]["actor"].startswith("uid ") for e in events if e["type"].startswith("admin.")), events)
+    after = w.expect(0, "", "events", "--since", str(seq[-1] - 1), "-o", "jsonl").splitlines()
+    check(json.loads(after[0])["seq"] == seq[-1], after)
+
+
+def follow(w):
+    """A follower sees what comes after what was there."""
+    p = subprocess.Popen([os.path.join(BUILD, "hspmdctl"), "-a", w.sock, "events", "small", "--follow", "-o", "jsonl"],
+                         stdout=subprocess.PIPE, text=True)
+    w.started.append(p)
+    check(json.loads(p.stdout.readline())["type"] == "admin.submit", "first event")
+    w.expect(0, "cancelled", "cancel", "small")
+    while json.loads(p.stdout.readline())["type"] != "job.cancelled":
+        pass
+    p.kill()
+    p.wait()
+    p.stdout.close()
+
+
+def restarts(w, d):
+    """Jobs are there again after an end in order, and after kill -9."""
+    w.expect(8, "is cancelled", "wait", "small")
+    w.expect(7, "cancelled", "cancel", "small")
+    w.expect(0, "newest checkpoint", "resume", "small")
+    for i in range(2):
+        d.send_signal(signal.SIGTERM if i == 0 else signal.SIGKILL)
+        check(d.wait(LIMIT) == (0 if i == 0 else -signal.SIGKILL), "end %d" % i)
+        d = w.start(w.config())
+        doc = json.loads(w.expect(0, "", "status", "-o", "json"))
+        j = doc["jobs"][0]
+        check((j["name"], j["state"], j["min"]) == ("small", "pending", 3), j)
+        w.expect(0, "wte.weight", "graph", "show", "small")  # its files are there too
+    check(doc["term"] == 4, "a term each: %r" % doc["term"])
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
+
+
+def rights(w):
+    """The admin key commands, other keys do not; on the socket root and the daemon's user do, others do not."""
+    d = w.start(w.config(worker_key=w.path("worker.key"), admin_key=w.path("admin.key")))
+    tcp = "127.0.0.1:" + w.port()
+    w.expect(0, "small", "status", "--key", w.path("admin.key"), address=tcp)
+    for key in ("wrong.key", "worker.key"):
+        w.expect(4, "", "status", "--key", w.path(key), address=tcp)
+    if os.getuid() == 0:
+        os.chmod(w.dir, 0o755)
+        os.chmod(w.sock, 0o666)
+        r = w.ctl("cancel", "small", user=65534)
+        check(r.returncode == 4 and "not permitted" in r.stderr, r)
+        until("the denial is an event", lambda: "auth.denied" in w.ctl("events").stdout)
+        w.expect(0, "pending", "status", "small")
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
+
+
+def run(w):
+    refusals(w)
+    notices(w)
+    d = w.start(w.config())
+    commands(w)
+    follow(w)
+    restarts(w, d)
+    rights(w)
+
+
+def main():
+    for p in ("hspmdd", "hspmdctl"):
+        if not os.access(os.path.join(BUILD, p), os.X_OK):
+            print("%s is not built" % p)
+            return 77
+    w = World()
+    try:
+        run(w)
+    except (AssertionError, OSError, subprocess.TimeoutExpired) as e:
+        print("failed: %r" % e)
+        if os.path.exists(w.path("log")):
+            with open(w.path("log")) as f:
+                print("".join(f.readlines()[-40:]))
+        traceback.print_exc(file=sys.stdout)
+        return 1
+    finally:
+        w.close()
+    print("hspmdd and hspmdctl understand each other")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
