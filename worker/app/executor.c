@@ -368,7 +368,9 @@ static int serve(struct executor *x)
         if (n > 0 && p[0].revents != 0) {
             enum hsp_status st = receive(x, &err);
             if (st == HSP_ECLOSED) {
-                return 0;
+                /* The agent is gone: to the peers this must look like the loss it is, not like an abort
+                 * that any of them might have begun; so no tidy hang-up. */
+                _exit(0);
             }
             if (st != HSP_OK) {
                 hsp_log(x->env.log, HSP_LOG_ERROR, "executor", "message of the agent: %s", err.msg);
