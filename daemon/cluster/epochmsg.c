@@ -412,7 +412,7 @@ static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
     return NULL;
 }
 
-/* A device still runs an epoch that is over. While nodes are being asked, or nothing new has begun, it is asked as
+/* A device still runs, or is armed for, an epoch that is over. While nodes are being asked, or nothing new has begun, it is asked as
  * well, for what it offered in its hello may still change; else it is only told to stop. */
 static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                       const struct hsp_m_run *r)
@@ -423,7 +423,8 @@ static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         d->job = j->id;
         j->seal_wait[n - c->nodes] = 1;
     } else {
-        order(c, n, HSP_MSG_SEAL, j->id, r->device, r->running);
+        order(c, n, HSP_MSG_SEAL, j->id, r->device,
+              r->running > r->prepared ? r->running : r->prepared);
         return;
     }
     if (idle) {
@@ -455,12 +456,13 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
             }
             continue;
         }
-        if (r->prepared != 0 && r->prepared != j->att.epoch) {
+        bool stale = r->prepared != 0 && r->prepared != j->att.epoch;
+        if (stale && r->armed == 0) {
             order(c, n, HSP_MSG_DROP, j->id, r->device, r->prepared);
         }
         bool known = r->running == 0 || (running(j) && r->running == j->cur.epoch) ||
                      (gone(j) && r->running == j->att.epoch);
-        if (!known) {
+        if (!known || (stale && r->armed != 0)) { /* armed: it may have moved there already */
             straggler(c, j, n, r);
         }
     }

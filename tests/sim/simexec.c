@@ -381,7 +381,7 @@ static void commit(struct sim *s, const struct sim_run *r)
     t->commits += !again;
     t->lineage[r->step] = r->lineage;
     t->committed = r->step > t->committed || t->excess ? r->step : t->committed;
-    t->excess = false;
+    t->excess = (uint32_t)__builtin_popcount(t->lost) > t->tolerance;
     t->last_epoch = r->epoch;
 }
 
