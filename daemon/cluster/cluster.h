@@ -15,8 +15,8 @@
  *  (W2) A plan is computed on the snapshot of START_PLAN; PLAN_DONE names its ticket. Every
  *       ticket is answered once, unless CANCEL_PLAN named it.
  *  (W3) KEEP_PLAN(job, plan, ticket) makes the result of that ticket durable under (job,
- *       plan), until DROP_PLAN(job, plan) or the end of the job. Results not kept may be
- *       forgotten.
+ *       plan), replacing what stood there, until DROP_PLAN(job, plan) or the end of the job.
+ *       Results not kept may be forgotten.
  *  (W4) SEND on a connection that has closed is dropped silently. CONN_CLOSED follows every
  *       CLOSE.
  *  (W5) The rows last stored are given to hsp_cluster_load before the first event.

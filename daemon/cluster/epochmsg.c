@@ -349,8 +349,8 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
         let_go(c, j, n, m);
         return;
     }
-    if (hsp_job_terminal(j->state)) {
-        return; /* said before the STOP arrived */
+    if (hsp_job_terminal(j->state) || m->epoch == 0) {
+        return; /* said before the STOP arrived; or of no epoch, which nobody honest says */
     }
     switch (m->type) {
     case HSP_MSG_READY: ready(c, j, n, m); break;

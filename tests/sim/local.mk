@@ -5,6 +5,8 @@ tests_sim_libsim_a_SOURCES = \
   tests/sim/simplan.c \
   tests/sim/simworld.c
 
+EXTRA_DIST += tests/sim/README.md
+
 SIM_LIBS = tests/sim/libsim.a $(CLUSTER_LIBS) $(AGENT_LIBS)
 check_PROGRAMS += tests/sim/random tests/sim/stories_test
 TESTS += tests/sim/random tests/sim/stories_test

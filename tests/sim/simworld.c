@@ -419,6 +419,10 @@ static void d_store(struct sim *s, const struct hsp_action *a)
 
 static void keep_plan(struct sim *s, const struct hsp_action *a)
 {
+    struct sim_plan *old = sim_plan_get(s, a->job, a->plan_no);
+    if (old != NULL) {
+        old->used = false; /* kept by a process that died before its row was on disk */
+    }
     for (uint32_t i = 0; i < SIM_PLANS; i++) {
         struct sim_plan *p = &s->plans[i];
         if (p->used && p->ticket == a->ticket) {

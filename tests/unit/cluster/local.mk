@@ -1,1 +1,3 @@
-# tests of cluster: none yet
+check_PROGRAMS += tests/unit/cluster/cluster_test
+TESTS += tests/unit/cluster/cluster_test
+tests_unit_cluster_cluster_test_LDADD = $(TEST_LIBS) $(CLUSTER_LIBS)

@@ -1,0 +1,680 @@
+/* The coordinator's machine, event by event. Whole stories and random faults are in tests/sim. */
+#include "tests/lib/testlib.h"
+
+#include <stdio.h>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/clusterstate.h"
+#include "proto/base/size.h"
+
+struct row {
+    char key[64];
+    void *value;
+    uint32_t len;
+};
+struct world {
+    struct hsp_cluster *c;
+    hsp_msec now;
+    struct hsp_actions a; /* of the last step */
+    struct row rows[256];
+    uint32_t n_rows;
+    uint64_t ticket; /* of the last START_PLAN */
+    uint32_t n_asked, n_facts;
+    hsp_device_id asked[64];
+    double speed[64];
+    struct hsp_plan_fact facts[8];
+};
+
+static void keep_row(struct world *w, const struct hsp_action *a)
+{
+    uint32_t i = 0;
+    while (i < w->n_rows && strcmp(w->rows[i].key, a->key) != 0) {
+        i++;
+    }
+    if (a->type == HSP_ACT_ERASE) {
+        if (i < w->n_rows) {
+            free(w->rows[i].value);
+            w->rows[i] = w->rows[--w->n_rows];
+        }
+        return;
+    }
+    if (i == w->n_rows) {
+        assert_true(w->n_rows < HSP_ARRAY_LEN(w->rows));
+        w->rows[w->n_rows++].value = NULL;
+    }
+    free(w->rows[i].value);
+    (void)snprintf(w->rows[i].key, sizeof(w->rows[i].key), "%s", a->key);
+    w->rows[i].value = malloc(a->len);
+    memcpy(w->rows[i].value, a->value, a->len);
+    w->rows[i].len = a->len;
+}
+
+static void look(struct world *w)
+{
+    hsp_cluster_check(w->c);
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        const struct hsp_action *a = &w->a.item[i];
+        if (a->type == HSP_ACT_STORE || a->type == HSP_ACT_ERASE) {
+            keep_row(w, a);
+        } else if (a->type == HSP_ACT_START_PLAN) {
+            const struct hsp_plan_request *r = a->u.plan;
+            w->ticket = r->ticket;
+            w->n_asked = r->n_devices;
+            w->n_facts = r->n_facts;
+            memcpy(w->asked, r->devices, r->n_devices * sizeof(w->asked[0]));
+            memcpy(w->speed, r->speed, r->n_devices * sizeof(w->speed[0]));
+            memcpy(w->facts, r->facts, r->n_facts * sizeof(w->facts[0]));
+        }
+    }
+}
+
+static void step(struct world *w, struct hsp_event ev)
+{
+    struct hsp_err err = {0};
+    ev.now_ms = w->now;
+    assert_ok(hsp_cluster_step(w->c, &ev, &w->a, &err), &err);
+    look(w);
+}
+
+static void msg(struct world *w, uint32_t conn, struct hsp_msg m)
+{
+    step(w, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .u.msg = &m});
+}
+
+static void hello(struct world *w, uint32_t conn, const char *node, uint64_t incarnation,
+                  uint32_t n_dev)
+{
+    struct hsp_m_device dev[HSP_NODE_DEVICES];
+    for (uint32_t i = 0; i < n_dev; i++) {
+        dev[i] = (struct hsp_m_device){
+            .index = i, .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    }
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = node,
+                                    .address = node,
+                                    .incarnation = incarnation,
+                                    .n_devices = n_dev,
+                                    .devices = dev}};
+    msg(w, conn, m);
+}
+
+static void begin(struct world *w, uint32_t n_nodes, uint32_t n_dev)
+{
+    struct hsp_cluster_config cfg;
+    struct hsp_err err = {0};
+    *w = (struct world){.now = 1000};
+    hsp_cluster_defaults(3000, &cfg);
+    w->c = hsp_cluster_new(&cfg);
+    assert_non_null(w->c);
+    assert_ok(hsp_cluster_load(w->c, NULL, 0, w->now, &w->a, &err), &err);
+    look(w);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        hello(w, i + 1, name, 0, n_dev);
+    }
+}
+
+static void end(struct world *w)
+{
+    hsp_cluster_free(w->c);
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        free(w->rows[i].value);
+    }
+}
+
+static const struct hsp_action *find(const struct world *w, enum hsp_action_type type)
+{
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        if (w->a.item[i].type == type) {
+            return &w->a.item[i];
+        }
+    }
+    return NULL;
+}
+
+static uint32_t count_sent(const struct world *w, uint16_t type)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        bool sends = w->a.item[i].type == HSP_ACT_SEND || w->a.item[i].type == HSP_ACT_PREPARE;
+        n += sends && w->a.item[i].msg->type == type;
+    }
+    return n;
+}
+
+static const char *fact(const struct world *w, const char *type)
+{
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        if (w->a.item[i].type == HSP_ACT_FACT && strcmp(w->a.item[i].u.fact->type, type) == 0) {
+            return w->a.item[i].u.fact->reason;
+        }
+    }
+    return NULL;
+}
+
+static enum hsp_status admin(struct world *w, struct hsp_admin_event a)
+{
+    step(w, (struct hsp_event){.type = HSP_EV_ADMIN, .u.admin = a});
+    const struct hsp_action *r = find(w, HSP_ACT_REPLY);
+    assert_non_null(r);
+    return r->status;
+}
+
+static enum hsp_status submit(struct world *w, const char *name, int32_t prio, uint32_t min,
+                              uint32_t max)
+{
+    return admin(w, (struct hsp_admin_event){.verb = HSP_ADMIN_SUBMIT,
+                                             .spec = {.name = name,
+                                                      .priority = prio,
+                                                      .min = min,
+                                                      .max = max,
+                                                      .copies = 2,
+                                                      .steps = 100,
+                                                      .data_path = "/d.txt"}});
+}
+
+/* Data parallel over all that was offered; every rank holds all, so one shard. */
+static void plan(struct world *w, uint32_t job)
+{
+    uint64_t mem[64] = {0};
+    double compute[64];
+    uint32_t first[2] = {0, w->n_asked};
+    struct hsp_shard_piece pieces[64];
+    for (uint32_t i = 0; i < w->n_asked; i++) {
+        compute[i] = 1;
+        pieces[i] = (struct hsp_shard_piece){i, i};
+    }
+    struct hsp_plan_info info = {.n_ranks = w->n_asked,
+                                 .device = w->asked,
+                                 .mem_bytes = mem,
+                                 .compute_s = compute,
+                                 .n_shards = 1,
+                                 .shard_first = first,
+                                 .pieces = pieces};
+    step(w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                               .u.plan = {.job = job, .ticket = w->ticket, .info = &info}});
+}
+
+static const struct hsp_job *job(const struct world *w, uint32_t id)
+{
+    return hsp_cluster_job(w->c, id);
+}
+
+/* One device per node, node k on connection k + 1. */
+static void ready(struct world *w, uint32_t id, uint32_t node, uint64_t digest)
+{
+    msg(w, node + 1,
+        (struct hsp_msg){.type = HSP_MSG_READY,
+                         .epoch = job(w, id)->att.epoch,
+                         .u.ready = {.job = id, .data_bytes = 7, .data_digest = {digest, 1}}});
+}
+
+static void pass(struct world *w, uint32_t id, uint64_t n, const double *compute,
+                 uint32_t n_compute)
+{
+    double copy[8];
+    memcpy(copy, compute, n_compute * sizeof(copy[0]));
+    msg(w, 1,
+        (struct hsp_msg){
+            .type = HSP_MSG_STEP,
+            .epoch = job(w, id)->att.epoch != 0 ? job(w, id)->att.epoch : job(w, id)->cur.epoch,
+            .u.step = {.job = id, .step = n, .n_compute = n_compute, .compute_s = copy}});
+}
+
+static void let_go(struct world *w, uint32_t id, uint32_t n_nodes)
+{
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_RELEASED, .u.devref = {.job = id}});
+    }
+}
+
+static const double even[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+
+static void run_job(struct world *w, uint32_t n_nodes)
+{
+    assert_int_equal(submit(w, "j", 0, 1, 8), HSP_OK);
+    plan(w, 1);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        ready(w, 1, i, 5);
+    }
+    pass(w, 1, 0, even, n_nodes);
+    let_go(w, 1, n_nodes);
+    assert_int_equal(job(w, 1)->state, HSP_JOB_RUNNING);
+    assert_true(job(w, 1)->cur.settled);
+}
+
+/* hsp_recover_version against the definition, on random layouts. */
+static void recover_version(void **state)
+{
+    (void)state;
+    uint64_t k = 0;
+    for (uint32_t round = 0; round < 20000; round++) {
+        uint32_t n_ranks = 1 + (uint32_t)(hsp_test_rand("r", k++) % 5);
+        uint32_t n_shards = 1 + (uint32_t)(hsp_test_rand("r", k++) % 4);
+        struct hsp_shard_piece pieces[40];
+        uint32_t first[5] = {0}, n = 0;
+        for (uint32_t s = 0; s < n_shards; s++) {
+            uint64_t c = 1 + hsp_test_rand("r", k++) % 3;
+            for (uint64_t i = 0; i < c; i++) {
+                pieces[n++] =
+                    (struct hsp_shard_piece){(uint32_t)(hsp_test_rand("r", k++) % n_ranks),
+                                             (uint32_t)(hsp_test_rand("r", k++) % n_ranks)};
+            }
+            first[s + 1] = n;
+        }
+        struct hsp_plan_info info = {
+            .n_ranks = n_ranks, .n_shards = n_shards, .shard_first = first, .pieces = pieces};
+        struct hsp_state_piece held[12];
+        uint32_t n_held = (uint32_t)(hsp_test_rand("r", k++) % 13);
+        for (uint32_t i = 0; i < n_held; i++) {
+            held[i] =
+                (struct hsp_state_piece){.version = hsp_test_rand("r", k++) % 3,
+                                         .rank = (uint32_t)(hsp_test_rand("r", k++) % n_ranks),
+                                         .owner = (uint32_t)(hsp_test_rand("r", k++) % n_ranks)};
+        }
+        int want = -1;
+        for (int v = 0; v < 3; v++) {
+            uint32_t covered = 0;
+            for (uint32_t s = 0; s < n_shards; s++) {
+                bool any = false;
+                for (uint32_t p = first[s]; p < first[s + 1]; p++) {
+                    for (uint32_t i = 0; i < n_held; i++) {
+                        any = any ||
+                              (held[i].version == (uint64_t)v && held[i].rank == pieces[p].holder &&
+                               held[i].owner == pieces[p].owner);
+                    }
+                }
+                covered += any;
+            }
+            want = covered == n_shards ? v : want;
+        }
+        uint64_t got = 99;
+        assert_int_equal(hsp_recover_version(&info, held, n_held, &got), want >= 0);
+        assert_true(want < 0 || got == (uint64_t)want);
+    }
+}
+
+static void hello_refused(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 1, 1);
+    msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    assert_string_equal(find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = 7, .node = "a", .address = ""}};
+    msg(&w, 10, m);
+    assert_string_equal(find(&w, HSP_ACT_CLOSE)->text, "protocol 1 here, 7 there");
+    m.u.hello.protocol = HSP_PROTO_VERSION;
+    m.u.hello.term = 5;
+    msg(&w, 11, m);
+    assert_string_equal(find(&w, HSP_ACT_CLOSE)->text, "the agent has seen a newer coordinator");
+    m.u.hello.term = 1;
+    m.u.hello.node = "No Name";
+    msg(&w, 12, m);
+    assert_string_equal(find(&w, HSP_ACT_CLOSE)->text, "not a node name");
+    /* silent for the bound: fenced, for ever */
+    w.now += 3000;
+    step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_string_equal(fact(&w, "node.dead"), "silent for 3000 ms");
+    hello(&w, 13, "n0", 1, 1);
+    assert_int_equal(count_sent(&w, HSP_MSG_FENCED), 1);
+    hello(&w, 14, "n0", 0, 1);
+    assert_int_equal(count_sent(&w, HSP_MSG_WELCOME), 1);
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->incarnation, 2);
+    end(&w);
+}
+
+static void one_lost_beat(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 2, 1);
+    run_job(&w, 2);
+    w.now += 1400;
+    msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat.seq = 3});
+    assert_int_equal(count_sent(&w, HSP_MSG_HEARTBEAT), 1);
+    assert_string_equal(fact(&w, "node.suspect"), "a heartbeat is missing"); /* n1 */
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
+    msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    assert_string_equal(fact(&w, "node.live"), "heard again");
+    assert_null(find(&w, HSP_ACT_START_PLAN));
+    end(&w);
+}
+
+static void stores_before_sends(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 2, 1);
+    (void)submit(&w, "j", 0, 1, 8);
+    plan(&w, 1);
+    bool stored = false;
+    for (uint32_t i = 0; i < w.a.n; i++) {
+        stored =
+            stored || (w.a.item[i].type == HSP_ACT_STORE && strcmp(w.a.item[i].key, "job/1") == 0);
+        assert_true(w.a.item[i].type != HSP_ACT_PREPARE || stored);
+    }
+    assert_int_equal(count_sent(&w, HSP_MSG_PREPARE), 2);
+    ready(&w, 1, 0, 5);
+    assert_int_equal(count_sent(&w, HSP_MSG_START), 0);
+    ready(&w, 1, 1, 5);
+    assert_int_equal(count_sent(&w, HSP_MSG_START), 2);
+    stored = false;
+    for (uint32_t i = 0; i < w.a.n; i++) {
+        stored = stored || w.a.item[i].type == HSP_ACT_STORE;
+        assert_true(w.a.item[i].type != HSP_ACT_SEND || stored);
+    }
+    end(&w);
+}
+
+static void data_differs(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 2, 1);
+    (void)submit(&w, "j", 0, 1, 8);
+    plan(&w, 1);
+    ready(&w, 1, 0, 5);
+    ready(&w, 1, 1, 6);
+    assert_string_equal(fact(&w, "switch.aborted"),
+                        "epoch 1: node n1: /d.txt is 7 bytes 00000000000000060000000000000001, "
+                        "elsewhere 7 bytes 00000000000000050000000000000001");
+    assert_int_equal(count_sent(&w, HSP_MSG_DROP), 2);
+    assert_int_equal(w.n_asked, 1); /* the next question is without it */
+    assert_int_equal(w.asked[0], HSP_DEVICE(0, 0));
+    assert_int_equal(job(&w, 1)->next_epoch, 2); /* the number is burned */
+    end(&w);
+}
+
+static void facts_reach_the_planner(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 2, 1);
+    (void)submit(&w, "j", 0, 1, 8);
+    uint64_t old = w.ticket;
+    plan(&w, 1);
+    msg(&w, 2,
+        (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                         .epoch = 1,
+                         .u.failed = {.job = 1,
+                                      .fact = HSP_FACT_OUT_OF_MEMORY,
+                                      .amount = 4096,
+                                      .peer = HSP_MSG_RANKS,
+                                      .reason = "out of memory by 4096 bytes"}});
+    assert_true(w.ticket > old);
+    assert_int_equal(w.n_facts, 1);
+    assert_int_equal(w.facts[0].kind, HSP_FACT_OUT_OF_MEMORY);
+    assert_int_equal(w.facts[0].device, HSP_DEVICE(1, 0));
+    assert_int_equal(w.facts[0].amount, 4096);
+    uint64_t now = w.ticket;
+    w.ticket = old; /* an answer to the old question is not used */
+    plan(&w, 1);
+    assert_int_equal(job(&w, 1)->att.epoch, 0);
+    w.ticket = now;
+    plan(&w, 1);
+    assert_int_equal(job(&w, 1)->att.epoch, 2);
+    end(&w);
+}
+
+static void slow_device(void **state)
+{
+    (void)state;
+    static const double slow[2] = {1, 2};
+    struct world w;
+    begin(&w, 2, 1);
+    run_job(&w, 2);
+    uint64_t ticket = w.ticket, at = 1;
+    for (uint32_t i = 0; i < 19; i++, at++) {
+        pass(&w, 1, at, slow, 2);
+    }
+    pass(&w, 1, at++, even, 2); /* one good step starts the count again */
+    for (uint32_t i = 0; i < 19; i++, at++) {
+        pass(&w, 1, at, slow, 2);
+    }
+    assert_int_equal(w.ticket, ticket);
+    pass(&w, 1, at++, slow, 2);
+    assert_true(w.ticket > ticket);
+    assert_string_equal(fact(&w, "node.slow"), "slow: n1/0 takes 0.67 of the time, 0.50 planned");
+    assert_near(w.speed[0] / w.speed[1], 2, 1e-12);
+    plan(&w, 1);
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_SWITCHING);
+    ready(&w, 1, 0, 5);
+    ready(&w, 1, 1, 5);
+    assert_int_equal(count_sent(&w, HSP_MSG_ARM), 2);
+    pass(&w, 1, at++, even, 2);
+    let_go(&w, 1, 2);
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
+    ticket = w.ticket;
+    for (uint32_t i = 0; i < 40; i++, at++) {
+        pass(&w, 1, at, slow, 2);
+    }
+    assert_int_equal(w.ticket, ticket); /* at most once a minute */
+    w.now += 2000;
+    for (uint32_t i = 0; i < 32; i++, at++, w.now += 1900) {
+        msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        pass(&w, 1, at, slow, 2);
+    }
+    assert_true(w.ticket > ticket);
+    end(&w);
+}
+
+static void allocation(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 4, 1);
+    assert_int_equal(submit(&w, "low", 0, 1, 8), HSP_OK);
+    assert_int_equal(w.n_asked, 4);
+    assert_int_equal(submit(&w, "high", 5, 2, 2), HSP_OK);
+    assert_int_equal(w.n_asked, 2);
+    plan(&w, 2);
+    assert_int_equal(job(&w, 2)->state, HSP_JOB_STARTING);
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_PENDING); /* its question was asked anew */
+    assert_true(job(&w, 1)->ticket != 0);
+    assert_int_equal(job(&w, 1)->n_asked, 2);
+    assert_int_equal(submit(&w, "big", 9, 5, 5), HSP_OK);
+    assert_string_equal(job(&w, 3)->reason, "needs 5 devices, 0 can be had");
+    assert_int_equal(submit(&w, "big", 0, 1, 1), HSP_EINVAL);
+    assert_int_equal(submit(&w, "bad", 0, 3, 2), HSP_EINVAL);
+    assert_int_equal(submit(&w, "Bad Name", 0, 1, 2), HSP_EINVAL);
+    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 77}),
+                     HSP_ENOENT);
+    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 3}),
+                     HSP_ESTATE);
+    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3}),
+                     HSP_OK);
+    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3}),
+                     HSP_ESTATE);
+    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 3}),
+                     HSP_OK);
+    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = "none"}),
+                     HSP_ENOENT);
+    end(&w);
+}
+
+static void cancel_gives_back(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 2, 1);
+    run_job(&w, 2);
+    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1}),
+                     HSP_OK);
+    assert_int_equal(count_sent(&w, HSP_MSG_STOP), 2);
+    assert_int_equal(submit(&w, "next", 0, 2, 2), HSP_OK);
+    assert_string_equal(job(&w, 2)->reason, "needs 2 devices, 0 can be had");
+    for (uint32_t i = 0; i < 2; i++) {
+        msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
+    }
+    assert_true(job(&w, 2)->ticket != 0);
+    end(&w);
+}
+
+static void text_of(const struct hsp_cluster *c, struct hsp_buf *b)
+{
+    hsp_buf_init(b, 1u << 20);
+    hsp_cluster_dump(c, b);
+}
+
+static void reload(void **state)
+{
+    (void)state;
+    struct world w;
+    struct hsp_err err = {0};
+    struct hsp_cluster_config cfg;
+    begin(&w, 3, 1);
+    run_job(&w, 3);
+    assert_int_equal(submit(&w, "second", 3, 1, 1), HSP_OK);
+    struct hsp_cluster_row rows[256];
+    for (uint32_t i = 0; i < w.n_rows; i++) {
+        rows[w.n_rows - 1 - i] =
+            (struct hsp_cluster_row){w.rows[i].key, w.rows[i].value, w.rows[i].len};
+    }
+    hsp_cluster_defaults(3000, &cfg);
+    struct hsp_cluster *c = hsp_cluster_new(&cfg);
+    struct hsp_actions acts;
+    assert_ok(hsp_cluster_load(c, rows, w.n_rows, 5, &acts, &err), &err);
+    hsp_cluster_check(c);
+    assert_int_equal(c->term, 2);
+    assert_int_equal(hsp_cluster_job(c, 1)->state, HSP_JOB_RUNNING);
+    assert_int_equal(hsp_cluster_job(c, 1)->cur.epoch, 1);
+    assert_int_equal(hsp_cluster_job(c, 1)->cur.n_ranks, 3);
+    assert_int_equal(hsp_cluster_job(c, 1)->n_plans, 1);
+    assert_int_equal(hsp_cluster_job(c, 2)->priority, 3);
+    assert_int_equal(c->nodes[2].state, HSP_NODE_AWAY);
+    assert_int_equal(c->nodes[2].dev[0].job, 1);
+    hsp_cluster_free(c);
+    /* any change of any row is refused or loads; nothing else */
+    for (uint32_t k = 0; k < 4000; k++) {
+        uint32_t i = (uint32_t)(hsp_test_rand("row", 4 * k) % w.n_rows);
+        uint8_t *copy = malloc(rows[i].len);
+        struct hsp_cluster_row keep = rows[i];
+        memcpy(copy, rows[i].value, rows[i].len);
+        rows[i].value = copy;
+        if (k % 3 == 0) {
+            rows[i].len = (uint32_t)(hsp_test_rand("row", 4 * k + 1) % rows[i].len);
+        } else {
+            copy[hsp_test_rand("row", 4 * k + 2) % rows[i].len] ^= 1;
+        }
+        c = hsp_cluster_new(&cfg);
+        enum hsp_status st = HSP_EPARSE;
+        if (k % 3 == 0) { /* a cut row never passes; a changed bit may be another valid state */
+            st = hsp_cluster_load(c, rows, w.n_rows, 5, &acts, &err);
+            assert_int_equal(st, HSP_EPARSE);
+        }
+        hsp_cluster_free(c);
+        free(copy);
+        rows[i] = keep;
+    }
+    end(&w);
+}
+
+/* Agents that say anything at any time: the invariants hold, nothing is asserted. */
+static uint32_t below(uint64_t *k, uint64_t n)
+{
+    return (uint32_t)(hsp_test_rand("any", (*k)++) % n);
+}
+
+#define R(n) below(k, n)
+static struct hsp_msg random_msg(uint64_t *k, double *compute, struct hsp_m_holding *h)
+{
+    static const uint16_t types[] = {
+        HSP_MSG_READY,        HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,    HSP_MSG_SEALED,
+        HSP_MSG_STEP,         HSP_MSG_PEER_LOST,      HSP_MSG_STOPPED,    HSP_MSG_RELEASED,
+        HSP_MSG_CHECKPOINTED, HSP_MSG_FINISHED,       HSP_MSG_JOB_FAILED, HSP_MSG_EXECUTOR_DEAD,
+        HSP_MSG_EXECUTOR_UP,  HSP_MSG_LEAVE};
+    struct hsp_msg m = {.type = types[R(HSP_ARRAY_LEN(types))], .epoch = R(6)};
+    uint32_t j = 1 + R(3), d = R(2);
+    switch ((enum hsp_msg_type)m.type) {
+    case HSP_MSG_READY: m.u.ready = (struct hsp_m_ready){.job = j, .device = d}; break;
+    case HSP_MSG_PREPARE_FAILED:
+        m.u.failed = (struct hsp_m_failed){
+            .job = j, .device = d, .fact = R(8), .peer = R(6), .reason = "no"};
+        break;
+    case HSP_MSG_STARTED:
+        m.u.started = (struct hsp_m_started){.job = j, .device = d, .step = R(9)};
+        break;
+    case HSP_MSG_SEALED:
+        for (uint32_t i = 0; i < 4; i++) {
+            h[i] = (struct hsp_m_holding){j, R(2), R(4), R(5), R(5), R(9)};
+        }
+        m.u.sealed = (struct hsp_m_sealed){.job = j, .n_holdings = R(5), .holdings = h};
+        break;
+    case HSP_MSG_STEP:
+        m.u.step = (struct hsp_m_step){
+            .job = j, .step = R(30), .final = R(40) == 0, .n_compute = R(5), .compute_s = compute};
+        break;
+    case HSP_MSG_PEER_LOST:
+        m.u.lost = (struct hsp_m_lost){
+            .job = j, .device = d, .peer = R(6), .before_start = R(2) == 0, .reason = "broke"};
+        break;
+    case HSP_MSG_CHECKPOINTED:
+        m.u.ckpt = (struct hsp_m_ckpt){.job = j, .step = R(30), .complete = true, .reason = ""};
+        break;
+    case HSP_MSG_FINISHED: m.u.finished.job = R(50) == 0 ? j : 9; break;
+    case HSP_MSG_JOB_FAILED:
+        m.u.jobfail = (struct hsp_m_jobfail){R(50) == 0 ? j : 9, d, "bad"};
+        break;
+    case HSP_MSG_EXECUTOR_DEAD: m.u.dead = (struct hsp_m_dead){d, R(300), "exit 1"}; break;
+    case HSP_MSG_EXECUTOR_UP: m.u.up = (struct hsp_m_up){d, "y"}; break;
+    case HSP_MSG_LEAVE: m.u.leave = (struct hsp_m_leave){"notice", 0}; break;
+    default: m.u.devref = (struct hsp_m_devref){j, d}; break;
+    }
+    return m;
+}
+#undef R
+
+static void anything(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 40; round++) {
+        struct world w;
+        uint64_t k = 100000ull * round;
+        uint32_t conn[3] = {1, 2, 3}, next = 4;
+        double compute[5] = {1, 2, 0, -1, 5};
+        struct hsp_m_holding h[4];
+        begin(&w, 3, 2);
+        (void)submit(&w, "a", 0, 1, 4);
+        (void)submit(&w, "b", 1, 1, 3);
+        for (uint32_t i = 0; i < 1500; i++) {
+            uint32_t who = below(&k, 3), what = below(&k, 20);
+            char name[8];
+            (void)snprintf(name, sizeof(name), "n%u", who);
+            w.now += below(&k, 8) == 0 ? below(&k, 900) : 0;
+            if (what < 3 && w.ticket != 0) {
+                plan(&w, 1 + below(&k, 2));
+            } else if (what == 3) {
+                step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = conn[who]});
+            } else if (what == 4) {
+                conn[who] = next++;
+                hello(&w, conn[who], name, below(&k, 2) * w.c->nodes[who].incarnation, 2);
+            } else if (what == 5) {
+                step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+            } else {
+                msg(&w, conn[who], random_msg(&k, compute, h));
+            }
+        }
+        struct hsp_buf b;
+        text_of(w.c, &b);
+        assert_true(b.len > 0 && !b.failed);
+        hsp_buf_fini(&b);
+        end(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recover_version),   cmocka_unit_test(hello_refused),
+        cmocka_unit_test(one_lost_beat),     cmocka_unit_test(stores_before_sends),
+        cmocka_unit_test(data_differs),      cmocka_unit_test(facts_reach_the_planner),
+        cmocka_unit_test(slow_device),       cmocka_unit_test(allocation),
+        cmocka_unit_test(cancel_gives_back), cmocka_unit_test(reload),
+        cmocka_unit_test(anything)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
