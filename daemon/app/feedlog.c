@@ -1,7 +1,8 @@
 /* Facts and steps: into the log, the store and the tables of status. Lines are written in groups on
  * a pool thread; followers are told when they are there. */
-#include <stdlib.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/app/app.h"
@@ -84,10 +85,35 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
     hsp_buf_fini(&line);
 }
 
+/* All lines of a finished job, as its workers have them: fills the gaps of the time when we were not
+ * there. What is no line of JSON with a step in front is passed over. */
+static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *m)
+{
+    const char *text = (const char *)m->blob, *end = text + m->blob_len;
+    while (text < end) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        size_t len = (size_t)((stop != NULL ? stop : end) - text);
+        struct hsp_buf line;
+        uint64_t step;
+        hsp_buf_init(&line, LINE_MAX_BYTES);
+        hsp_buf_append(&line, text, len);
+        if (!line.failed && sscanf(hsp_buf_cstr(&line), "{\"step\":%" SCNu64 ",", &step) == 1 &&
+            len > 0 && text[len - 1] == '}') {
+            add_row(a, true, step, job, &line);
+        }
+        hsp_buf_fini(&line);
+        text += len + 1;
+    }
+}
+
 void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
 {
     struct hsp_err err = {0};
     struct hsp_app_job *j = hsp_app_job(a, job);
+    if (j != NULL && m->type == HSP_MSG_FINISHED) {
+        add_lines(a, j->rec->spec->name, m);
+        return;
+    }
     if (j == NULL || m->u.step.final) { /* the last record trains nothing */
         return;
     }

@@ -189,7 +189,9 @@ enum hsp_action_type {
     HSP_ACT_DROP_PLAN,   /* job, plan_no */
     HSP_ACT_REPLY,       /* request, status, job, text */
     HSP_ACT_FACT,        /* fact: one line of the events feed */
-    HSP_ACT_METRIC /* msg (STEP): the record of a step; a later one for the same step replaces it */
+    /* msg (STEP): the record of a step, (FINISHED, in its blob): those of all steps; a later one for
+     * the same step replaces it */
+    HSP_ACT_METRIC
 };
 
 struct hsp_prepare_peer {

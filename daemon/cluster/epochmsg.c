@@ -167,13 +167,17 @@ static void step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg 
     }
 }
 
-static void finished(struct hsp_cluster *c, struct hsp_job *j, uint64_t epoch)
+static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg *m)
 {
+    uint64_t epoch = m->epoch;
     if (gone(j) && epoch == j->att.epoch) {
         hsp_ci_promote(c, j);
     }
     if (epoch == j->cur.epoch) { /* outputs are written: done, whatever broke meanwhile */
         j->stable = j->steps;
+        if (m->blob_len > 0) {
+            (void)record_step(c, j, m);
+        }
         hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
     }
 }
@@ -360,7 +364,7 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_STEP: step(c, j, m); break;
     case HSP_MSG_PEER_LOST: peer_lost(c, j, n, m); break;
     case HSP_MSG_CHECKPOINTED: checkpointed(c, j, &m->u.ckpt); break;
-    case HSP_MSG_FINISHED: finished(c, j, m->epoch); break;
+    case HSP_MSG_FINISHED: finished(c, j, m); break;
     case HSP_MSG_JOB_FAILED:
         if (running(j) && m->epoch == j->cur.epoch) {
             hsp_ci_job_end(c, j, HSP_JOB_FAILED, m->u.jobfail.reason);

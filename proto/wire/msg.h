@@ -23,19 +23,20 @@
 #define HSP_PROTO_VERSION 1
 
 /* Limits, and why. */
-#define HSP_MSG_BODY_MAX (4u << 20)  /* a HELLO with every holding below: under 2 MiB */
-#define HSP_MSG_BLOB_MAX (64u << 20) /* D16 */
-#define HSP_NODE_DEVICES 16u   /* devices of one node: more than any server has accelerators */
-#define HSP_NAME_MAX     63u   /* hsp_name_valid */
-#define HSP_ADDRESS_MAX  255u  /* host:port or unix:path */
-#define HSP_TEXT_MAX     1023u /* reasons and messages people read */
-#define HSP_PATH_MAX     4095u
-#define HSP_MSG_HOLDINGS 8192u /* pieces of state one node offers */
-#define HSP_MSG_RUNS     64u   /* device x job entries of one node */
-#define HSP_MSG_RANKS    4096u /* ranks of a job */
-#define HSP_MSG_FILES    64u   /* annotation files of a job */
-#define HSP_MSG_FILE_MAX (1u << 20)
-#define HSP_KEY_BYTES    32
+#define HSP_MSG_BODY_MAX    (4u << 20)  /* a HELLO with every holding below: under 2 MiB */
+#define HSP_MSG_BLOB_MAX    (64u << 20) /* D16 */
+#define HSP_MSG_METRICS_MAX (4u << 20)
+#define HSP_NODE_DEVICES    16u   /* devices of one node: more than any server has accelerators */
+#define HSP_NAME_MAX        63u   /* hsp_name_valid */
+#define HSP_ADDRESS_MAX     255u  /* host:port or unix:path */
+#define HSP_TEXT_MAX        1023u /* reasons and messages people read */
+#define HSP_PATH_MAX        4095u
+#define HSP_MSG_HOLDINGS    8192u /* pieces of state one node offers */
+#define HSP_MSG_RUNS        64u   /* device x job entries of one node */
+#define HSP_MSG_RANKS       4096u /* ranks of a job */
+#define HSP_MSG_FILES       64u   /* annotation files of a job */
+#define HSP_MSG_FILE_MAX    (1u << 20)
+#define HSP_KEY_BYTES       32
 
 /* X(NAME, number, struct and union member, name on the wire). Directions: A agent, D hspmdd, E executor,
  * C hspmdctl. Numbers are never reused. */
@@ -266,7 +267,9 @@ struct hsp_m_ckpt { /* by rank 0 when the manifest is in place, or the attempt f
     double seconds;
     const char *reason; /* "" or why not */
 };
-struct hsp_m_finished { /* by rank 0: outputs are written */
+/* By rank 0: outputs are written. The blob holds the lines of metrics.jsonl, those of the last steps
+ * when all are more than HSP_MSG_METRICS_MAX bytes; hspmdd was not there for every step. */
+struct hsp_m_finished {
     uint32_t job;
     uint64_t step;
 };

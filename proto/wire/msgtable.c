@@ -180,7 +180,7 @@ uint32_t hsp_msg_blob_max(uint16_t type)
 {
     bool bulk = type == HSP_MSG_PREPARE || type == HSP_MSG_SUBMIT || type == HSP_MSG_PLAN ||
                 type == HSP_MSG_REPLY;
-    return bulk ? HSP_MSG_BLOB_MAX : 0;
+    return bulk ? HSP_MSG_BLOB_MAX : type == HSP_MSG_FINISHED ? HSP_MSG_METRICS_MAX : 0;
 }
 
 const struct hsp_msg_desc *hsp_msg_desc(uint16_t type)

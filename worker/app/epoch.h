@@ -150,7 +150,9 @@ enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, st
 /* epochkeep.c: copies and checkpoints, on the keeper thread. */
 void *hsp_epoch_keeper(void *arg);
 /* epochout.c: gathering, final model, checkpoints, restore. */
-enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_err *err);
+/* @metrics: gets the lines of metrics.jsonl on rank 0. */
+enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
+                                      struct hsp_err *err);
 enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
                                      struct hsp_err *err);
 enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);

@@ -188,12 +188,12 @@ static enum hsp_status write_texts(struct hsp_epoch *e, const char *dir,
     return st;
 }
 
-enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_err *err)
+enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
+                                      struct hsp_err *err)
 {
     static const uint8_t params_only[] = {HSP_STATE_PARAM};
     char dir[PATH_MAX / 2], tmp[PATH_MAX], path[PATH_MAX];
     struct model_file f = {.e = e};
-    struct hsp_buf metrics;
     struct gather g = {.comm = e->mesh[HSP_MESH_DATA],
                        .writer = 0,
                        .version = e->p->steps,
@@ -205,7 +205,6 @@ enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_err *err)
     (void)snprintf(dir, sizeof dir, "%s/%s/final", e->p->checkpoint_path, e->p->job_name);
     (void)snprintf(tmp, sizeof tmp, "%s/model.safetensors.tmp", dir);
     (void)snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    hsp_buf_init(&metrics, (size_t)1 << 31);
     if (e->p->rank == 0 && (st = make_dirs(dir, err)) == HSP_OK) {
         st = open_model(e, tmp, &f.w, err);
     }
@@ -214,12 +213,11 @@ enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_err *err)
     }
     st = close_model(f.w, st, tmp, path, err);
     if (st == HSP_OK) {
-        st = hsp_metrics_merge(e, &metrics, err);
+        st = hsp_metrics_merge(e, metrics, err);
     }
     if (st == HSP_OK && e->p->rank == 0) {
-        st = write_texts(e, dir, &metrics, err);
+        st = write_texts(e, dir, metrics, err);
     }
-    hsp_buf_fini(&metrics);
     return st;
 }
 

@@ -16,6 +16,7 @@
 
 #define FLAG_CHECKPOINT 1u /* of rank 0's vote record: write the version of this vote */
 #define CHANNEL_FINAL   0x7ffffff0u
+#define METRICS_MAX     ((size_t)1 << 31)
 
 /* Waits until the keeper has had @version confirmed. */
 static enum hsp_status await_confirmed(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
@@ -187,6 +188,17 @@ static void tell(struct hsp_epoch *e, struct hsp_msg *m)
     }
 }
 
+/* The newest whole lines that fit into FINISHED. */
+static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
+{
+    size_t from = metrics->len > HSP_MSG_METRICS_MAX ? metrics->len - HSP_MSG_METRICS_MAX : 0;
+    while (from > 0 && from < metrics->len && metrics->data[from - 1] != '\n') {
+        from++;
+    }
+    m->blob = metrics->data + from;
+    m->blob_len = (uint32_t)(metrics->len - from);
+}
+
 static enum hsp_status write_outputs(struct hsp_epoch *e, struct hsp_err *err)
 {
     struct hsp_msg last = {.type = HSP_MSG_STEP,
@@ -202,10 +214,14 @@ static enum hsp_status write_outputs(struct hsp_epoch *e, struct hsp_err *err)
     if (e->p->rank == 0) {
         tell(e, &last);
     }
-    enum hsp_status st = hsp_epoch_write_final(e, err);
+    struct hsp_buf metrics;
+    hsp_buf_init(&metrics, METRICS_MAX);
+    enum hsp_status st = hsp_epoch_write_final(e, &metrics, err);
     if (st == HSP_OK && e->p->rank == 0) {
+        attach_metrics(&metrics, &done);
         tell(e, &done);
     }
+    hsp_buf_fini(&metrics);
     return st;
 }
 

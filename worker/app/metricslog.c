@@ -32,9 +32,10 @@ enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vot
     int n = snprintf(
         line, sizeof line,
         "%" PRIu64 " %" PRIu64 " {\"step\":%" PRIu64
-        ",\"loss\":%.17g,\"tokens\":%.17g,\"grad_norm\":%.17g,\"lr\":%.17g%s,\"seconds\":%.6f}\n",
+        ",\"loss\":%.17g,\"tokens\":%.17g,\"grad_norm\":%.17g,\"lr\":%.17g%s,\"seconds\":%.6f"
+        ",\"epoch\":%" PRIu64 "}\n",
         e->number, v->step, v->step, isfinite(v->loss) ? v->loss : 0, v->tokens,
-        isfinite(v->norm) ? v->norm : 0, v->lr, val, seconds);
+        isfinite(v->norm) ? v->norm : 0, v->lr, val, seconds, e->number);
     notes_path(e->env, e->p->job, path);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0) {
