@@ -86,7 +86,7 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
 }
 
 /* All lines of a finished job, as its workers have them: fills the gaps of the time when we were not
- * there. What is no line of JSON with a step in front is passed over. */
+ * there. What is no line of JSON with a step in front and an epoch behind is passed over. */
 static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *m)
 {
     const char *text = (const char *)m->blob, *end = text + m->blob_len;
@@ -94,12 +94,13 @@ static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         size_t len = (size_t)((stop != NULL ? stop : end) - text);
         struct hsp_buf line;
-        uint64_t step;
+        uint64_t step, epoch;
         hsp_buf_init(&line, LINE_MAX_BYTES);
         hsp_buf_append(&line, text, len);
-        if (!line.failed && sscanf(hsp_buf_cstr(&line), "{\"step\":%" SCNu64 ",", &step) == 1 &&
-            len > 0 && text[len - 1] == '}') {
-            add_row(a, true, step, job, &line);
+        const char *s = line.failed ? "" : hsp_buf_cstr(&line), *tail = strstr(s, ",\"epoch\":");
+        if (tail != NULL && sscanf(s, "{\"step\":%" SCNu64 ",", &step) == 1 &&
+            sscanf(tail, ",\"epoch\":%" SCNu64 "}", &epoch) == 1 && text[len - 1] == '}') {
+            add_row(a, true, step, epoch, job, &line);
         }
         hsp_buf_fini(&line);
         text += len + 1;
