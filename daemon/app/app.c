@@ -2,10 +2,13 @@
 #include "daemon/app/app.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "proto/base/vec.h"
 #include "proto/host/sdnotify.h"
@@ -180,6 +183,26 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
     return st;
 }
 
+/* Two coordinators on one state would each believe in their own term: the second one is refused
+ * before it reads or writes anything. The kernel drops the lock with the process. */
+static enum hsp_status lock_state(struct hsp_app *a, struct hsp_err *err)
+{
+    struct hsp_buf path;
+    enum hsp_status st = HSP_OK;
+    hsp_buf_init(&path, 8192);
+    hsp_buf_printf(&path, "%s/lock", a->cfg->state_dir);
+    a->lock_fd = open(hsp_buf_cstr(&path), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (a->lock_fd < 0) {
+        st = hsp_err_set(err, errno == EACCES ? HSP_EPERM : HSP_EIO, errno, "%s",
+                         hsp_buf_cstr(&path));
+    } else if (flock(a->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        st = hsp_err_set(err, HSP_EEXIST, 0, "state_dir %s: another hspmdd uses it",
+                         a->cfg->state_dir);
+    }
+    hsp_buf_fini(&path);
+    return st;
+}
+
 static enum hsp_status open_store(struct hsp_app *a, struct hsp_err *err)
 {
     struct hsp_buf path;
@@ -190,7 +213,7 @@ static enum hsp_status open_store(struct hsp_app *a, struct hsp_err *err)
         int e = errno;
         st = hsp_err_set(err, e == EACCES ? HSP_EPERM : HSP_EIO, e, "state_dir %s",
                          a->cfg->state_dir);
-    } else {
+    } else if ((st = lock_state(a, err)) == HSP_OK) {
         st = hsp_store_open(hsp_buf_cstr(&path), &a->store, err);
     }
     hsp_buf_fini(&path);
@@ -262,6 +285,7 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
     a->loop = loop;
     a->cfg = cfg;
     a->log = log;
+    a->lock_fd = -1;
     start_timers(a);
     *ret = a; /* also on failure: to be closed */
     enum hsp_status st = open_store(a, err);
@@ -341,6 +365,9 @@ struct hsp_app *hsp_app_free(struct hsp_app *a)
         hsp_app_jobs_free(a);
         (void)hsp_cluster_free(a->cluster);
         (void)hsp_store_close(a->store);
+        if (a->lock_fd >= 0) {
+            (void)close(a->lock_fd); /* nothing was written to it */
+        }
         free(a);
     }
     return NULL;

@@ -92,6 +92,7 @@ struct hsp_app {
     uv_loop_t *loop;                     /* borrowed */
     const struct hsp_daemon_config *cfg; /* borrowed */
     struct hsp_log *log;                 /* borrowed */
+    int lock_fd;                         /* owned: lock of the state folder, -1 none */
     struct hsp_store *store;
     struct hsp_cluster *cluster;
     struct hsp_net *net;

@@ -7,6 +7,7 @@ import secrets
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -129,6 +130,8 @@ def notices(w):
         check(seen.index("READY=1") < seen.index("WATCHDOG=1"), "ready first: %r" % seen)
         r = w.hspmdd("-c", w.config("second.yaml", state_dir=w.path("second")))
         check(r.returncode == 1 and w.sock in r.stderr, "second daemon: %r" % r)
+        r = w.hspmdd("-c", w.config("third.yaml", socket=w.path("other.sock")))
+        check(r.returncode == 1 and "another hspmdd uses it" in r.stderr, "second daemon on one state: %r" % r)
         w.expect(0, "no jobs", "status")
         d.send_signal(signal.SIGINT)
         while "STOPPING=1" not in seen:
@@ -214,6 +217,21 @@ def restarts(w, d):
     check(d.wait(LIMIT) == 0, "ends in order")
 
 
+def full_disk(w):
+    """A write that fails ends hspmdd: what it has promised is on disk, or it is not promised."""
+    d = w.start(w.config())
+    db = sqlite3.connect(w.path("state/state.db"), isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")  # the daemon waits two seconds for the lock, then the write fails
+    w.expect(5, "closed the connection", "scale", "small", "--min", "2")
+    check(d.wait(LIMIT) == 1, "it ends")
+    db.execute("ROLLBACK")
+    db.close()
+    d = w.start(w.config())
+    check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"][0]["min"] == 3, "nothing was changed")
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
+
+
 def rights(w):
     """The admin key commands, other keys do not; on the socket root and the daemon's user do, others do not."""
     d = w.start(w.config(worker_key=w.path("worker.key"), admin_key=w.path("admin.key")))
@@ -239,6 +257,7 @@ def run(w):
     commands(w)
     follow(w)
     restarts(w, d)
+    full_disk(w)
     rights(w)
 
 
