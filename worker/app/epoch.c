@@ -262,28 +262,17 @@ static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
-static enum hsp_status get_state(struct hsp_epoch *e, uint64_t *version, uint64_t *bytes,
+static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, uint64_t *bytes,
                                  struct hsp_err *err)
 {
-    enum hsp_status st = HSP_OK;
-    if (e->p->mode == HSP_MODE_SWITCH) {
-        st = hsp_epoch_learn_version(e, version, err);
-    }
-    if (st == HSP_OK) {
-        set_phase(e, HSP_EPOCH_MOVING);
-        poke(e->env->wake_fd); /* from here on this is the running epoch */
-    }
-    if (st == HSP_OK && !e->source) {
-        void_above(e, *version);
-    }
-    if (st != HSP_OK) {
-        return st;
+    if (!e->source) {
+        void_above(e, version);
     }
     switch ((enum hsp_epoch_mode)e->p->mode) {
     case HSP_MODE_FRESH: return e->source ? HSP_OK : make_fresh(e, err);
-    case HSP_MODE_RESTORE: return e->source ? HSP_OK : hsp_epoch_restore(e, *version, err);
+    case HSP_MODE_RESTORE: return e->source ? HSP_OK : hsp_epoch_restore(e, version, err);
     case HSP_MODE_SWITCH:
-    case HSP_MODE_RECOVER: return hsp_epoch_fetch(e, *version, bytes, err);
+    case HSP_MODE_RECOVER: return hsp_epoch_fetch(e, version, bytes, err);
     }
     return hsp_err_set(err, HSP_EPROTO, 0, "unknown mode %u of an epoch", e->p->mode);
 }
@@ -313,9 +302,15 @@ static double now_ms(void)
 static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_err *err)
 {
     uint64_t bytes = 0;
-    /* A joiner's clock starts with the version it is told; before that it has only waited. */
+    enum hsp_status st =
+        e->p->mode == HSP_MODE_SWITCH ? hsp_epoch_learn_version(e, version, err) : HSP_OK;
+    /* The clock starts with the version: before that a joiner has only waited. */
     double t0 = now_ms();
-    enum hsp_status st = get_state(e, version, &bytes, err);
+    if (st == HSP_OK) {
+        set_phase(e, HSP_EPOCH_MOVING);
+        poke(e->env->wake_fd); /* from here on this is the running epoch */
+        st = get_state(e, *version, &bytes, err);
+    }
     if (st == HSP_OK) {
         struct hsp_msg m = {.type = HSP_MSG_STARTED,
                             .u.started = {.job = e->p->job,
