@@ -7,11 +7,13 @@
 #include "daemon/ctl/planpick.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
+#include "daemon/spmd/complete.h"
 
 enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO, O_LIVE }; /* rows of plan_options */
 
 struct view {
     struct hsp_ctl *ctl;
+    const struct hsp_loaded *l;
     const struct hsp_job_spec *job;
     const struct hsp_cluster_desc *cluster;
     const struct hsp_planned *p;
@@ -148,11 +150,20 @@ static int print_json(const struct view *v)
     return HSP_EXIT_OK;
 }
 
+/* The total plan: what will be compiled, nothing implied. */
 static int print_yaml(const struct view *v)
 {
     struct hsp_buf b;
+    struct hsp_plan total;
+    struct hsp_err err = {0};
+    enum hsp_status st =
+        hsp_plan_complete(v->l->g, v->p->plan, &v->job->train, v->ctl->arena, &total, &err);
+    if (st != HSP_OK) {
+        (void)hsp_err_wrap(&err, "%s", v->source);
+        return hsp_ctl_fail(v->ctl, &err);
+    }
     hsp_buf_init(&b, (size_t)64 << 20);
-    hsp_plan_dump(v->p->plan, &b);
+    hsp_plan_dump(&total, &b);
     (void)fprintf(v->ctl->out, "# %s: %s\n", v->job->name, v->p->plan->why);
     for (uint32_t r = 0; r < v->p->plan->n_ranks; r++) {
         (void)fprintf(v->ctl->out, "# rank %u: %s\n", r, v->cluster->dev[v->p->device[r]].name);
@@ -169,7 +180,7 @@ int hsp_cmd_plan(struct hsp_ctl *ctl)
     struct hsp_loaded l;
     struct hsp_cluster_desc cluster;
     struct hsp_planned planned;
-    struct view v = {.ctl = ctl, .cluster = &cluster, .p = &planned};
+    struct view v = {.ctl = ctl, .l = &l, .cluster = &cluster, .p = &planned};
     struct hsp_pick how = {.plan_path = ctl->opt[O_PLAN],
                            .cluster_path = ctl->opt[O_CLUSTER],
                            .exclude = ctl->opt[O_EXCLUDE],

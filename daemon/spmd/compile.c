@@ -1,99 +1,19 @@
 #include "daemon/spmd/compile.h"
 
-#include <stdlib.h>
-
+#include "daemon/spmd/complete.h"
 #include "daemon/spmd/deadlock.h"
-#include "daemon/spmd/home.h"
 #include "daemon/spmd/memory.h"
 #include "daemon/spmd/schedule.h"
 #include "daemon/spmd/specialize.h"
 #include "daemon/spmd/stagecode.h"
-#include "daemon/spmd/switch.h"
 
-#define PLAN_TEXT_MAX ((size_t)16 << 20)
+/* A total plan of 1024 ranks with sharded state is some 10 MiB of text. */
+#define PLAN_TEXT_MAX     ((size_t)128 << 20)
+#define TOTAL_ARENA_BYTES ((size_t)1 << 30)
 
 static enum hsp_status no_memory(struct hsp_err *err)
 {
     return hsp_err_set(err, HSP_ENOMEM, 0, "compilation does not fit its arena");
-}
-
-static enum hsp_status check_spec(const struct hsp_graph *g, const struct hsp_train_spec *t,
-                                  struct hsp_err *err)
-{
-    if (t->data.global_batch == 0 || (int64_t)t->data.sequence != g->spec.sequence) {
-        return hsp_err_set(err, HSP_EINVAL, 0,
-                           "global batch %u of sequences of %u: the model has sequences of %lld",
-                           t->data.global_batch, t->data.sequence, (long long)g->spec.sequence);
-    }
-    if (g->seed == HSP_NONE) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "the graph has no backward part");
-    }
-    return HSP_OK;
-}
-
-static enum hsp_status init_stages(struct hsp_compiler *c, struct hsp_err *err)
-{
-    for (uint32_t i = 0; i < c->p->n_streams; i++) {
-        c->n_stages += c->p->streams[i].n_stages;
-    }
-    c->stage = hsp_arena_array(c->arena, c->n_stages, sizeof *c->stage);
-    c->first_stage = hsp_arena_array(c->arena, c->p->n_streams, sizeof *c->first_stage);
-    if (c->stage == NULL || c->first_stage == NULL) {
-        c->n_stages = 0;
-        return no_memory(err);
-    }
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < c->p->n_streams; i++) {
-        const struct hsp_stream *s = &c->p->streams[i];
-        c->first_stage[i] = n;
-        for (uint32_t j = 0; j < s->n_stages; j++, n++) {
-            struct hsp_stagecode *code = &c->stage[n];
-            code->stream = i;
-            code->stage = j;
-            code->group = &s->stages[j];
-            code->bound = (s->sequences + s->micro_batches - 1) / s->micro_batches;
-            enum hsp_status rc = hsp_stagecode_init(c, code, err);
-            if (rc != HSP_OK) {
-                return rc;
-            }
-        }
-    }
-    return HSP_OK;
-}
-
-static enum hsp_status init_tables(struct hsp_compiler *c, struct hsp_err *err)
-{
-    c->load = hsp_arena_array(c->arena, c->p->n_ranks, sizeof *c->load);
-    c->grad_of = hsp_arena_array(c->arena, c->g->n_tensors, sizeof *c->grad_of);
-    c->home = hsp_arena_array(c->arena, c->g->n_params, sizeof *c->home);
-    if (c->load == NULL || c->grad_of == NULL || c->home == NULL) {
-        return no_memory(err);
-    }
-    for (uint32_t i = 0; i < c->g->n_tensors; i++) {
-        c->grad_of[i] = HSP_NONE;
-    }
-    for (uint32_t i = 0; i < c->g->n_params; i++) {
-        for (uint32_t k = 0; k < c->g->params[i].n_grads; k++) {
-            c->grad_of[c->g->params[i].grad[k]] = i;
-        }
-    }
-    enum hsp_status rc = hsp_param_units(c->g, c->arena, &c->units, err);
-    if (rc == HSP_OK) {
-        rc = hsp_plan_homes(c->g, c->p, c->home, err);
-        c->n_homes = rc == HSP_OK ? c->g->n_params : 0;
-    }
-    return rc == HSP_OK ? init_stages(c, err) : rc;
-}
-
-static void compiler_fini(struct hsp_compiler *c)
-{
-    for (uint32_t i = 0; i < c->n_homes; i++) {
-        hsp_cover_fini(&c->home[i]);
-    }
-    for (uint32_t i = 0; i < c->n_stages; i++) {
-        hsp_stagecode_fini(&c->stage[i]);
-    }
-    free(c->reshard);
 }
 
 /* Where the stream of @s sits in the lists of training and validation samples. */
@@ -157,27 +77,41 @@ static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
     return rc;
 }
 
-static enum hsp_status plan_digest(const struct hsp_plan *p, struct hsp_digest *ret,
+/* Digest of what the plan means: its total form, without the explanation. */
+static enum hsp_status plan_digest(const struct hsp_compiler *c, struct hsp_digest *ret,
                                    struct hsp_err *err)
 {
+    struct hsp_arena *scratch = hsp_arena_new(TOTAL_ARENA_BYTES);
+    struct hsp_plan total;
     struct hsp_buf b;
+    if (scratch == NULL) {
+        return no_memory(err);
+    }
     hsp_buf_init(&b, PLAN_TEXT_MAX);
-    hsp_plan_dump(p, &b);
-    bool ok = !b.failed;
-    *ret = hsp_hash128(b.data, b.len);
+    enum hsp_status rc = hsp_complete_layouts(c, scratch, &total, err);
+    if (rc == HSP_OK) {
+        total.predicted_step_us = 0;
+        total.memory_bytes = NULL;
+        total.why = NULL;
+        hsp_plan_dump(&total, &b);
+        *ret = hsp_hash128(b.data, b.len);
+        rc = b.failed
+                 ? hsp_err_set(err, HSP_ELIMIT, 0, "plan of more than %zu bytes", PLAN_TEXT_MAX)
+                 : HSP_OK;
+    }
     hsp_buf_fini(&b);
-    return ok ? HSP_OK
-              : hsp_err_set(err, HSP_ELIMIT, 0, "plan of more than %zu bytes", PLAN_TEXT_MAX);
+    scratch = hsp_arena_free(scratch);
+    return rc;
 }
 
 static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_file *f,
                                      struct hsp_err *err)
 {
     struct hsp_digest digest;
-    enum hsp_status rc = plan_digest(c->p, &digest, err);
+    enum hsp_status rc = plan_digest(c, &digest, err);
     f->n = c->p->n_ranks;
     f->programs = hsp_arena_array(c->arena, f->n, sizeof *f->programs);
-    if (f->programs == NULL) {
+    if (rc == HSP_OK && f->programs == NULL) {
         return no_memory(err);
     }
     for (uint32_t i = 0; rc == HSP_OK && i < f->n; i++) {
@@ -196,29 +130,13 @@ enum hsp_status hsp_compile(const struct hsp_graph *g, const struct hsp_plan *p,
     struct hsp_compiler c = {.g = g, .p = p, .t = t, .arena = arena};
     struct hsp_program_file f = {
         .data_path = "", .out_dir = "", .init_from = "", .config_json = ""};
-    c.eval = t->data.validation_every > 0 && t->data.eval_seqs > 0;
-    enum hsp_status rc = check_spec(g, t, err);
-    if (rc == HSP_OK) {
-        rc = hsp_plan_check(p, g, t->data.global_batch, err);
-    }
-    if (rc == HSP_OK) {
-        rc = init_tables(&c, err);
-    }
-    if (rc == HSP_OK) {
-        rc = hsp_param_pre(&c, err);
-    }
-    for (uint32_t i = 0; rc == HSP_OK && i < p->n_streams; i++) {
-        rc = hsp_lower_stream(&c, i, err);
-    }
-    if (rc == HSP_OK) {
-        rc = hsp_param_post(&c, err);
-    }
+    enum hsp_status rc = hsp_layouts_make(&c, err);
     if (rc == HSP_OK) {
         rc = make_programs(&c, &f, err);
     }
     if (rc == HSP_OK) {
         *ret = f;
     }
-    compiler_fini(&c);
+    hsp_layouts_fini(&c);
     return rc;
 }

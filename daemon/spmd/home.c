@@ -3,6 +3,7 @@
 #include <stdlib.h> /* qsort */
 
 #include "daemon/spmd/compile.h"
+#include "daemon/spmd/names.h"
 #include "daemon/spmd/switch.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
@@ -194,8 +195,15 @@ static enum hsp_status cut_home(const struct hsp_box *whole, struct user *u, uin
     return HSP_OK;
 }
 
-static const struct hsp_home_rule *find_rule(const struct hsp_plan *p, const char *name)
+/* A stated home of a total plan; else the first rule that fits. */
+const struct hsp_home_rule *hsp_home_rule_of(const struct hsp_plan *p, const char *name)
 {
+    struct hsp_range r;
+    for (uint32_t i = 0; i < p->n_homes; i++) {
+        if (hsp_range_parse(p->homes[i].pattern, &r) && hsp_range_has(&r, name)) {
+            return &p->homes[i];
+        }
+    }
     for (uint32_t i = 0; i < p->n_rules; i++) {
         if (hsp_plan_name_fits(p->rules[i].pattern, name)) {
             return &p->rules[i];
@@ -239,7 +247,7 @@ enum hsp_status hsp_param_home(const struct hsp_graph *g, const struct hsp_plan 
     int64_t ext[HSP_MAX_RANK];
     hsp_tensor_extents(g, tensor, 1, ext);
     struct hsp_box whole = hsp_box_whole(g->tensors[tensor].rank, ext);
-    const struct hsp_home_rule *rule = find_rule(p, name);
+    const struct hsp_home_rule *rule = hsp_home_rule_of(p, name);
     if (rule != NULL) {
         return home_by_rule(p, rule, name, &whole, ret, err);
     }

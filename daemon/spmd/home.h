@@ -5,9 +5,9 @@
  *
  * Use: each stage that has a node reading the parameter uses it, cut along hsp_param.tp_dim by the
  * stage's shares at multiples of tp_grain; whole when tp_dim is -1 or the stage has one rank.
- * Home (master, m, v): an explicit rule of the plan; else zero 0: the use box of every using rank;
- * zero 1: rows of the longest cuttable dim spread evenly over the using ranks, small tensors on
- * one.
+ * Home (master, m, v): stated by a total plan; else an explicit rule of the plan; else zero 0: the
+ * use box of every using rank; zero 1: rows of the longest cuttable dim spread evenly over the
+ * using ranks, small tensors on one.
  */
 #ifndef HSP_HOME_H
 #define HSP_HOME_H
@@ -33,6 +33,9 @@ bool hsp_stage_uses(const struct hsp_graph *g, const bool *units, const struct h
 /* Layout in which the members of @s use the parameter. */
 enum hsp_status hsp_param_use(const struct hsp_graph *g, const struct hsp_stage *s, uint32_t param,
                               struct hsp_arena *arena, struct hsp_layout *ret, struct hsp_err *err);
+
+/* What the plan says of the home of parameter @name; NULL: nothing. */
+const struct hsp_home_rule *hsp_home_rule_of(const struct hsp_plan *p, const char *name);
 
 /* Home cover of @param; initialised here, to be finished by the caller on success. */
 enum hsp_status hsp_param_home(const struct hsp_graph *g, const struct hsp_plan *p,

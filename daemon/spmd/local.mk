@@ -1,14 +1,21 @@
 noinst_LIBRARIES += daemon/spmd/libspmd.a
 daemon_spmd_libspmd_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
 daemon_spmd_libspmd_a_SOURCES = \
+  daemon/spmd/agree.c \
   daemon/spmd/compile.c daemon/spmd/compile.h \
+  daemon/spmd/complete.c daemon/spmd/complete.h \
+  daemon/spmd/coverannot.c daemon/spmd/coverannot.h \
   daemon/spmd/deadlock.c daemon/spmd/deadlock.h \
   daemon/spmd/deduce.c daemon/spmd/deduce.h \
   daemon/spmd/home.c daemon/spmd/home.h \
+  daemon/spmd/layoutplan.c \
+  daemon/spmd/listreshards.c daemon/spmd/listreshards.h \
   daemon/spmd/lower.c \
   daemon/spmd/memory.c daemon/spmd/memory.h \
+  daemon/spmd/names.c daemon/spmd/names.h \
   daemon/spmd/parampart.c \
   daemon/spmd/plan.c daemon/spmd/planfile.c daemon/spmd/plan.h \
+  daemon/spmd/plantotal.c daemon/spmd/plantotal.h \
   daemon/spmd/regions.c \
   daemon/spmd/resolve.c daemon/spmd/resolve.h \
   daemon/spmd/schedule.c daemon/spmd/schedule.h \

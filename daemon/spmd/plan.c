@@ -3,6 +3,9 @@
 
 #include <inttypes.h>
 
+#include "daemon/spmd/names.h"
+#include "proto/program/sheet.h"
+
 bool hsp_plan_name_fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *retry = NULL; /* the last star, and where its text may end */
@@ -66,6 +69,20 @@ static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32
     return HSP_OK;
 }
 
+/* Stated sizes of micro-batches are those the executors use. */
+static enum hsp_status check_sizes(const struct hsp_stream *s, uint32_t si, struct hsp_err *err)
+{
+    for (uint32_t i = 0; s->sizes != NULL && i < s->micro_batches; i++) {
+        uint32_t n = hsp_micro_size(s->sequences, s->micro_batches, i);
+        if (s->sizes[i] != n) {
+            return hsp_err_set(err, HSP_EINVAL, 0,
+                               "stream %u micro-batch %u has %u sequences, must have %u", si, i,
+                               s->sizes[i], n);
+        }
+    }
+    return HSP_OK;
+}
+
 static enum hsp_status check_stream(const struct hsp_plan *p, uint32_t si, int64_t blocks,
                                     bool *used, struct hsp_err *err)
 {
@@ -99,6 +116,37 @@ static enum hsp_status check_stream(const struct hsp_plan *p, uint32_t si, int64
         return hsp_err_set(err, HSP_EINVAL, 0,
                            "stream %u has %" PRId64 " layers, the model has %" PRId64, si, layers,
                            blocks);
+    }
+    return check_sizes(s, si, err);
+}
+
+/* Stated homes name parameters, each at most once. */
+static enum hsp_status check_homes(const struct hsp_plan *p, const struct hsp_graph *g,
+                                   struct hsp_err *err)
+{
+    struct hsp_range r;
+    for (uint32_t i = 0; i < p->n_homes; i++) {
+        uint32_t here = 0;
+        if (!hsp_range_parse(p->homes[i].pattern, &r)) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "homes: %s is not a name", p->homes[i].pattern);
+        }
+        for (uint32_t k = 0; k < g->n_params; k++) {
+            here += hsp_range_has(&r, g->tensors[g->params[k].tensor].name) ? 1 : 0;
+        }
+        if (here != r.n) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "homes: %u of the %u parameters of %s exist",
+                               here, r.n, p->homes[i].pattern);
+        }
+    }
+    for (uint32_t k = 0; p->n_homes > 0 && k < g->n_params; k++) {
+        const char *name = g->tensors[g->params[k].tensor].name;
+        uint32_t times = 0;
+        for (uint32_t i = 0; i < p->n_homes; i++) {
+            times += hsp_range_parse(p->homes[i].pattern, &r) && hsp_range_has(&r, name) ? 1 : 0;
+        }
+        if (times > 1) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "homes: %s has %u homes", name, times);
+        }
     }
     return HSP_OK;
 }
@@ -152,5 +200,6 @@ enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph 
             return hsp_err_set(err, HSP_EINVAL, 0, "rank %u is in no stage", r);
         }
     }
-    return check_rules(p, g, err);
+    enum hsp_status rc = check_rules(p, g, err);
+    return rc == HSP_OK ? check_homes(p, g, err) : rc;
 }

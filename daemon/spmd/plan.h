@@ -1,25 +1,45 @@
 /* Plans: how one job is spread over its ranks (architecture D6).
  *
- * Streams, stages, shares, zero and overrides are what a person or the planner decides; home
- * layouts, Reshards and their methods follow from them by fixed rules (home.h, deduce.h,
- * resolve.h). YAML (files of `annotations:`, output of `hspmdctl plan -o yaml`; unknown keys are
- * errors):
+ * Compact form: streams, stages, shares, zero and home rules, what a person or the planner decides.
+ * Total form: the compact one with its open points filled (complete.h): sizes of micro-batches,
+ * what is saved, homes, the layout of every use, every Reshard with its moves. Each of these
+ * sections may be left out; one that is there must say what the compiler derives, or the plan is
+ * refused by name of the place. Homes are obeyed: the rest follows from them. YAML (files of
+ * `annotations:`, output of `hspmdctl plan -o yaml`; unknown keys are errors):
  *
  *   apiVersion: hspmd/v1
  *   kind: plan
- *   ranks: 4                      # devices, numbered 0..3; which devices is the epoch's business
- *   zero: 1                       # 0 | 1: master, m, v cut over all holders of a parameter
+ *   ranks: 4                    # devices, numbered 0..3; which devices is the epoch's business
+ *   zero: 1                     # 0 | 1: master, m, v cut over all holders of a parameter
  *   streams:
- *     - sequences: 10             # of the global batch (weights if they do not add up to it)
+ *     - sequences: 10           # of the global batch (weights if they do not add up to it)
  *       micro_batches: 5
- *       schedule: 1f1b            # 1f1b | gpipe
- *       stages:
- *         - {layers: 3, ranks: [0, 1], tensor: [2, 1]}
- *         - {layers: 1, ranks: [2]}   # layers: transformer blocks; the embedding comes with the
- *                                     # first stage, the head with the last
+ *       sizes: [2, 2, 2, 2, 2]  # total form: sequences of each micro-batch
+ *       schedule: 1f1b          # 1f1b | gpipe
+ *       stages:                 # layers: transformer blocks (the first stage has the embedding,
+ *                               # the last the head)
+ *         - {layers: 3, ranks: [0, 1], tensor: [2, 1], saved: keep}
+ *         - {layers: 1, ranks: [2], saved: keep}
  *     - {sequences: 6, micro_batches: 3, stages: [{layers: 4, ranks: [3]}]}
- *   parameters:                   # optional: home layout (annot.h) by name (* any text, ? any)
+ *   parameters:                 # compact form: homes by name (* any text, ? any character), the
+ *                               # first rule that fits; annot.h form
  *     - {name: "h.*.mlp.fc.weight", home: {split: 0, shares: [1, 1], of: [0, 3]}}
+ *   homes:                      # total form: one per parameter; [0-2] is each of these numbers
+ *     - {name: "h.[0-2].attn.q.weight", home: {split: 0, cuts: [0, 32, 64], of: [0, 3]}}
+ *   uses:                       # total form: ops with an operand or result that is not whole
+ *     - stream: 0
+ *       stage: 0
+ *       layouts:
+ *         L1: {split: 0, cuts: [0, 43, 64], of: [0, 1]}
+ *         L2: {split: 2, cuts: [0, 43, 64], of: [0, 1]}
+ *       ops:                    # makes: the op's first result; cut: its axes that are cut
+ *         - {op: linear, makes: "h.[0-2].attn.q.product", cut: "n", in: [whole, L1], out: [L2]}
+ *   reshards:                   # total form: gives, gets: bytes of each rank, or one number for
+ *                               # all; Forward and Backward: of the largest micro-batch, Eval
+ *                               # repeats Forward
+ *     - {phase: forward, stream: 0, stage: 0, makes: "h.[0-2].attn.proj.product#sum",
+ *        before: "h.[0-2].attn.proj", moves: [{kind: all_reduce, ranks: [0, 1], gives: 512,
+ *        gets: 512}]}
  *
  * Purity:    pure.
  * Ownership: everything in the arena given.
@@ -34,26 +54,76 @@
 #define HSP_MAX_MICRO   4096       /* micro-batches of one stream */
 #define HSP_MAX_RULES   4096       /* home rules */
 #define HSP_MAX_SHARE   1000000000 /* weight of a share: sums stay far below 2^63 */
+#define HSP_MAX_ENTRIES (1u << 17) /* entries of one section of the total form */
 
 enum hsp_schedule { HSP_SCHED_1F1B, HSP_SCHED_GPIPE };
+
+/* What becomes of tensors that backward reads again; kept is all the compiler knows. */
+enum hsp_saved { HSP_SAVED_OPEN, HSP_SAVED_KEEP };
 
 struct hsp_stage {
     uint32_t layers; /* blocks of this stage */
     uint32_t n;      /* ranks, >= 1: its tensor-parallel group, in order */
     uint32_t *ranks;
     int64_t *shares; /* n integer weights of the tensor split */
+    uint8_t saved;
 };
 struct hsp_stream {
     uint32_t sequences; /* of the global batch, >= 1 */
     uint32_t micro_batches;
+    uint32_t *sizes; /* sequences per micro-batch; NULL: open */
     uint8_t schedule;
     uint32_t n_stages;
     struct hsp_stage *stages;
 };
 struct hsp_home_rule {
-    const char *pattern;
+    const char *pattern; /* homes: a name with an optional range (names.h) */
     struct hsp_annot *home;
 };
+
+/* ---- total form ---- */
+
+struct hsp_named_layout {
+    const char *name;
+    struct hsp_annot *at; /* over the ranks of the stage */
+};
+struct hsp_op_use {
+    uint8_t op;        /* enum hsp_op */
+    const char *makes; /* first result (names.h) */
+    const char *cut;   /* letters of the axes that are cut (op.h); "" when only sums pass through */
+    uint8_t n_in, n_out;
+    uint32_t in[HSP_MAX_IN], out[HSP_MAX_OUT]; /* 0: whole on all members; else 1 + layout */
+};
+struct hsp_stage_uses {
+    uint32_t stream, stage;
+    uint32_t n_layouts;
+    struct hsp_named_layout *layout;
+    uint32_t n_ops;
+    struct hsp_op_use *op;
+};
+
+enum hsp_phase { HSP_PHASE_PRE, HSP_PHASE_FORWARD, HSP_PHASE_BACKWARD, HSP_PHASE_POST };
+
+/* Copies of all ranks are one entry, point-to-point sends another; a collective is one per group.
+ */
+struct hsp_plan_move {
+    uint8_t kind; /* enum hsp_move_kind */
+    bool of_sums; /* of the result of an earlier move */
+    uint32_t n;
+    uint32_t *ranks;       /* n, ascending */
+    int64_t *gives, *gets; /* n each: bytes the rank puts in, bytes it takes out */
+};
+struct hsp_plan_reshard {
+    uint8_t phase;                /* enum hsp_phase */
+    uint32_t stream, stage, from; /* where it is made and from which stage; HSP_NONE in Pre, Post */
+    const char *makes;            /* the version it makes (names.h) */
+    const char *before;           /* the step that needs it first; NULL in Pre, Post */
+    uint32_t n_moves;
+    struct hsp_plan_move *move;
+    uint32_t n_zero;
+    uint32_t *zero; /* ranks that receive what nobody holds, as zeros */
+};
+
 struct hsp_plan {
     uint32_t n_ranks;
     uint8_t zero;
@@ -61,6 +131,13 @@ struct hsp_plan {
     struct hsp_stream *streams;
     uint32_t n_rules;
     struct hsp_home_rule *rules;
+    uint32_t n_homes; /* 0: open */
+    struct hsp_home_rule *homes;
+    bool states_uses, states_reshards; /* false: open */
+    uint32_t n_uses;
+    struct hsp_stage_uses *uses;
+    uint32_t n_reshards;
+    struct hsp_plan_reshard *reshards;
     /* explanation (architecture D14), 0 and NULL when not planned by us */
     double predicted_step_us;
     int64_t *memory_bytes; /* n_ranks: predicted per device, or NULL */
@@ -74,8 +151,8 @@ enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
                                struct hsp_plan **ret, struct hsp_err *err);
 void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out);
 /* Every rule a plan must keep for this model: layers add up, each rank used once, sequences add up
- * to the global batch, micro-batches not above sequences, shares not all zero. Messages name the
- * rule. */
+ * to the global batch, micro-batches not above sequences, shares not all zero; stated sizes are
+ * those of the executor, stated homes name parameters, each once. Messages name the rule. */
 enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph *g,
                                uint32_t global_batch, struct hsp_err *err);
 

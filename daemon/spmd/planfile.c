@@ -3,6 +3,7 @@
 #include <string.h>   /* strcmp */
 
 #include "daemon/spmd/plan.h"
+#include "daemon/spmd/plantotal.h"
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
 
@@ -74,8 +75,9 @@ static enum hsp_status read_shares(const struct hsp_yaml *y, struct hsp_arena *a
 static enum hsp_status read_stage(const struct hsp_yaml *y, struct hsp_arena *arena,
                                   struct hsp_stage *s, struct hsp_err *err)
 {
-    static const char *const keys[] = {"layers", "ranks", "tensor"};
-    const struct hsp_yaml *ranks = NULL;
+    static const char *const keys[] = {"layers", "ranks", "tensor", "saved"};
+    static const char *const saved[] = {"keep"};
+    const struct hsp_yaml *ranks = NULL, *kept = hsp_yaml_get(y, "saved");
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
     if (rc == HSP_OK) {
         rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
@@ -85,6 +87,11 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, struct hsp_arena *ar
     }
     if (rc == HSP_OK) {
         rc = want(y, "ranks", HSP_YAML_SEQ, HSP_MAX_RANKS, &ranks, err);
+    }
+    if (rc == HSP_OK && kept != NULL) {
+        size_t i = 0;
+        rc = hsp_yaml_choice(kept, saved, HSP_ARRAY_LEN(saved), &i, err);
+        s->saved = HSP_SAVED_KEEP;
     }
     if (rc != HSP_OK) {
         return rc;
@@ -102,10 +109,29 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, struct hsp_arena *ar
     return rc == HSP_OK ? read_shares(y, arena, s, err) : rc;
 }
 
+static enum hsp_status read_sizes(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                  struct hsp_stream *s, struct hsp_err *err)
+{
+    enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_SEQ, err);
+    if (rc == HSP_OK && y->n != s->micro_batches) {
+        rc = hsp_yaml_error(y, err, "%zu sizes of %u micro-batches", y->n, s->micro_batches);
+    }
+    s->sizes = hsp_arena_array(arena, s->micro_batches, sizeof *s->sizes);
+    if (rc == HSP_OK && s->sizes == NULL) {
+        return out_of_memory(err);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < s->micro_batches; i++) {
+        uint64_t v = 0;
+        rc = hsp_yaml_u64(&y->items[i], 1, UINT32_MAX, &v, err);
+        s->sizes[i] = (uint32_t)v;
+    }
+    return rc;
+}
+
 static enum hsp_status read_stream(const struct hsp_yaml *y, struct hsp_arena *arena,
                                    struct hsp_stream *s, struct hsp_err *err)
 {
-    static const char *const keys[] = {"sequences", "micro_batches", "schedule", "stages"};
+    static const char *const keys[] = {"sequences", "micro_batches", "sizes", "schedule", "stages"};
     static const uint32_t one = 1;
     const struct hsp_yaml *stages = NULL;
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
@@ -118,7 +144,10 @@ static enum hsp_status read_stream(const struct hsp_yaml *y, struct hsp_arena *a
     if (rc == HSP_OK) {
         rc = read_u32(y, "micro_batches", 1, HSP_MAX_MICRO, &one, &s->micro_batches, err);
     }
-    const struct hsp_yaml *kind = hsp_yaml_get(y, "schedule");
+    const struct hsp_yaml *kind = hsp_yaml_get(y, "schedule"), *sizes = hsp_yaml_get(y, "sizes");
+    if (rc == HSP_OK && sizes != NULL) {
+        rc = read_sizes(sizes, arena, s, err);
+    }
     if (rc == HSP_OK && kind != NULL) {
         size_t i = 0;
         rc = hsp_yaml_choice(kind, schedules, HSP_ARRAY_LEN(schedules), &i, err);
@@ -240,9 +269,9 @@ static enum hsp_status scale_sequences(struct hsp_plan *p, uint32_t global_batch
 
 static enum hsp_status read_head(const struct hsp_yaml *y, struct hsp_err *err)
 {
-    static const char *const keys[] = {"apiVersion",  "kind",       "ranks", "zero",
-                                       "streams",     "parameters", "why",   "predicted_step_us",
-                                       "memory_bytes"};
+    static const char *const keys[] = {"apiVersion",   "kind",       "ranks", "zero",
+                                       "streams",      "parameters", "why",   "predicted_step_us",
+                                       "memory_bytes", "homes",      "uses",  "reshards"};
     static const char *const versions[] = {"hspmd/v1"}, *const kinds[] = {"plan"};
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
     if (rc == HSP_OK) {
@@ -299,6 +328,9 @@ enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
         rc = read_rules(hsp_yaml_get(y, "parameters"), arena, p, err);
     }
     if (rc == HSP_OK) {
+        rc = hsp_plan_read_total(y, arena, p, err);
+    }
+    if (rc == HSP_OK) {
         rc = read_explain(y, arena, p, err);
     }
     if (rc == HSP_OK) {
@@ -336,7 +368,15 @@ static void dump_stage(const struct hsp_stage *s, struct hsp_buf *out)
         }
         hsp_buf_puts(out, "]");
     }
-    hsp_buf_puts(out, "}\n");
+    hsp_buf_puts(out, s->saved == HSP_SAVED_KEEP ? ", saved: keep}\n" : "}\n");
+}
+
+static void dump_sizes(const struct hsp_stream *s, struct hsp_buf *out)
+{
+    for (uint32_t i = 0; s->sizes != NULL && i < s->micro_batches; i++) {
+        hsp_buf_printf(out, "%s%u", i > 0 ? ", " : "    sizes: [", s->sizes[i]);
+    }
+    hsp_buf_puts(out, s->sizes != NULL ? "]\n" : "");
 }
 
 static void dump_explain(const struct hsp_plan *p, struct hsp_buf *out)
@@ -366,10 +406,10 @@ void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out)
                    p->n_ranks, p->zero);
     for (uint32_t i = 0; i < p->n_streams; i++) {
         const struct hsp_stream *s = &p->streams[i];
-        hsp_buf_printf(out,
-                       "  - sequences: %u\n    micro_batches: %u\n    schedule: %s\n"
-                       "    stages:\n",
-                       s->sequences, s->micro_batches, schedules[s->schedule]);
+        hsp_buf_printf(out, "  - sequences: %u\n    micro_batches: %u\n", s->sequences,
+                       s->micro_batches);
+        dump_sizes(s, out);
+        hsp_buf_printf(out, "    schedule: %s\n    stages:\n", schedules[s->schedule]);
         for (uint32_t j = 0; j < s->n_stages; j++) {
             dump_stage(&s->stages[j], out);
         }
@@ -381,5 +421,6 @@ void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out)
         hsp_annot_dump(p->rules[i].home, out);
         hsp_buf_puts(out, "}\n");
     }
+    hsp_plan_dump_total(p, out);
     dump_explain(p, out);
 }

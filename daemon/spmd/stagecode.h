@@ -15,6 +15,11 @@
 /* Segments of a stage in program order. */
 enum hsp_part { HSP_PART_PRE, HSP_PART_FORWARD, HSP_PART_BACKWARD, HSP_PART_POST, HSP_PART_EVAL };
 #define HSP_N_PARTS 5
+_Static_assert((int)HSP_PART_PRE == (int)HSP_PHASE_PRE &&
+                   (int)HSP_PART_FORWARD == (int)HSP_PHASE_FORWARD &&
+                   (int)HSP_PART_BACKWARD == (int)HSP_PHASE_BACKWARD &&
+                   (int)HSP_PART_POST == (int)HSP_PHASE_POST,
+               "a plan's phases are the first parts");
 
 /* Names of cuts (hsp_layout.cut): a parameter's use is cut as tp_family + 1; homes and owned parts
  * have names of their own, so that their extents become symbols of their own. */
@@ -74,6 +79,8 @@ struct hsp_reshard {
     struct hsp_moves moves;
 };
 
+/* The compiler's middle: every layout and every Reshard of a plan. Read by complete.c, which lists
+ * them, and by specialize.c, which cuts them into ranks. */
 struct hsp_compiler {
     const struct hsp_graph *g;
     const struct hsp_plan *p;
@@ -92,6 +99,11 @@ struct hsp_compiler {
     uint32_t channel; /* next free one */
     int64_t *load;    /* [rank]: elements sent so far */
 };
+
+/* layoutplan.c: fills @c, of which g, p, t and arena are set; hsp_layouts_fini also after a
+ * failure. HSP_EINVAL: the plan does not fit the model. */
+enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err);
+void hsp_layouts_fini(struct hsp_compiler *c);
 
 enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode *s,
                                    struct hsp_err *err);

@@ -9,6 +9,7 @@
 #include "tests/lib/naive_graph.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/machine.h"
+#include "tests/unit/spmd/plancases.h"
 
 #define ARENA_BYTES ((size_t)1 << 30)
 enum { BATCH = 7, EVAL_SEQS = 5, STEPS = 2 };
@@ -285,45 +286,11 @@ static void run_plan(const char *text, const struct model *m, uint64_t seed)
 
 /* ---- cases ---- */
 
-#define HEAD "apiVersion: hspmd/v1\nkind: plan\n"
-
-static const char *const plans[] = {
-    HEAD "ranks: 1\nstreams: [{sequences: 7, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}]",
-    HEAD "ranks: 1\nstreams: [{sequences: 7, micro_batches: 3, stages: [{layers: 2, ranks: [0]}]}]",
-    HEAD "ranks: 3\nstreams:\n"
-         "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}\n"
-         "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
-         "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n",
-    HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 2, "
-         "stages: [{layers: 2, ranks: [0, 1], tensor: [2, 1]}]}]",
-    HEAD "ranks: 3\nstreams: [{sequences: 7, micro_batches: 2, "
-         "stages: [{layers: 2, ranks: [2, 0, 1], tensor: [1, 0, 2]}]}]",
-    HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 3, "
-         "stages: [{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}]}]",
-    HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 3, schedule: gpipe, "
-         "stages: [{layers: 1, ranks: [1]}, {layers: 1, ranks: [0]}]}]",
-    HEAD "ranks: 4\nstreams: [{sequences: 7, micro_batches: 5, stages: [{layers: 0, ranks: [0]}, "
-         "{layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}, {layers: 0, ranks: [3]}]}]",
-    HEAD "ranks: 6\nstreams:\n"
-         "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, ranks: [0, 1], tensor: [2, 1]},"
-         " {layers: 1, ranks: [2]}]}\n"
-         "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3, 4, 5]}]}\n",
-    HEAD "ranks: 3\nzero: 1\nstreams:\n"
-         "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}\n"
-         "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
-         "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n",
-    HEAD "ranks: 6\nzero: 1\nstreams:\n"
-         "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, ranks: [0, 1], tensor: [2, 1]},"
-         " {layers: 1, ranks: [2]}]}\n"
-         "  - {sequences: 3, micro_batches: 2, stages: [{layers: 1, ranks: [3, 4], tensor: [1, 2]},"
-         " {layers: 1, ranks: [5]}]}\n",
-};
-
 static void run_table(const char *family, bool tied, uint8_t optimizer)
 {
     struct model m = make_model(family, tied, 2, optimizer);
-    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
-        run_plan(plans[i], &m, i);
+    for (size_t i = 0; i < hsp_n_plan_cases; i++) {
+        run_plan(hsp_plan_cases[i], &m, i);
     }
     hsp_graph_free(m.g);
 }
@@ -357,11 +324,11 @@ static void test_homes(void **state)
 {
     (void)state;
     static const char form[] =
-        HEAD "ranks: 4\nstreams:\n"
-             "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1]},"
-             " {layers: 1, ranks: [2]}]}\n"
-             "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3]}]}\n"
-             "parameters: [%s]\n";
+        HSP_PLAN_HEAD "ranks: 4\nstreams:\n"
+                      "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1]},"
+                      " {layers: 1, ranks: [2]}]}\n"
+                      "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3]}]}\n"
+                      "parameters: [%s]\n";
     static const char *const rules[] = {
         "{name: \"h.0.mlp.fc.weight\", home: 2}",
         "{name: \"h.0.mlp.*\", home: {split: 0, shares: [2, 1, 3], of: [3, 2, 0]}}",
@@ -395,8 +362,8 @@ static void test_vocabulary_cut(void **state)
                 m.g->params[p].tp_family = 77;
             }
         }
-        for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
-            run_plan(plans[i], &m, i);
+        for (size_t i = 0; i < hsp_n_plan_cases; i++) {
+            run_plan(hsp_plan_cases[i], &m, i);
         }
         hsp_graph_free(m.g);
     }
@@ -404,74 +371,18 @@ static void test_vocabulary_cut(void **state)
 
 /* ---- random plans ---- */
 
-static uint64_t draw;
-
-static uint32_t pick(uint32_t lo, uint32_t hi)
-{
-    return (uint32_t)hsp_test_range("plan", draw++, lo, hi);
-}
-
-static void random_stage(struct hsp_buf *b, uint32_t layers, uint32_t n, const uint32_t *ranks)
-{
-    uint32_t sure = pick(0, n - 1);
-    hsp_buf_printf(b, "{layers: %u, ranks: [", layers);
-    for (uint32_t i = 0; i < n; i++) {
-        hsp_buf_printf(b, "%s%u", i > 0 ? ", " : "", ranks[i]);
-    }
-    hsp_buf_puts(b, "], tensor: [");
-    for (uint32_t i = 0; i < n; i++) {
-        hsp_buf_printf(b, "%s%u", i > 0 ? ", " : "", pick(i == sure ? 1 : 0, 3));
-    }
-    hsp_buf_puts(b, "]}");
-}
-
-static void random_plan(struct hsp_buf *b, uint32_t layers)
-{
-    uint32_t tp[3][3], stages[3], ranks[32], n = 0, at = 0, left = BATCH;
-    uint32_t streams = pick(1, 3);
-    for (uint32_t i = 0; i < streams; i++) {
-        stages[i] = pick(1, layers < 3 ? layers : 3);
-        for (uint32_t j = 0; j < stages[i]; j++) {
-            tp[i][j] = pick(1, 3);
-            n += tp[i][j];
-        }
-    }
-    for (uint32_t i = 0; i < n; i++) { /* a random permutation */
-        uint32_t k = pick(0, i);
-        ranks[i] = ranks[k];
-        ranks[k] = i;
-    }
-    hsp_buf_printf(b, HEAD "ranks: %u\nzero: %u\nstreams:\n", n, pick(0, 1));
-    for (uint32_t i = 0; i < streams; i++) {
-        uint32_t seqs = i + 1 == streams ? left : pick(1, left - (streams - 1 - i));
-        uint32_t blocks = layers;
-        left -= seqs;
-        hsp_buf_printf(b, "  - {sequences: %u, micro_batches: %u, schedule: %s, stages: [", seqs,
-                       pick(1, seqs), pick(0, 3) == 0 ? "gpipe" : "1f1b");
-        for (uint32_t j = 0; j < stages[i]; j++) {
-            uint32_t rest = stages[i] - 1 - j;
-            uint32_t take = rest == 0 ? blocks : pick(1, blocks - rest);
-            blocks -= take;
-            hsp_buf_puts(b, j > 0 ? ", " : "");
-            random_stage(b, take, tp[i][j], &ranks[at]);
-            at += tp[i][j];
-        }
-        hsp_buf_puts(b, "]}\n");
-    }
-}
-
 static void test_random(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < 300; i++) {
-        draw = i << 16;
-        bool gpt = pick(0, 2) > 0;
-        uint32_t layers = pick(1, 4);
-        struct model m = make_model(gpt ? "gpt" : "mlp", pick(0, 1) == 1, layers,
-                                    pick(0, 1) == 0 ? HSP_OPT_ADAMW : HSP_OPT_SGD);
+        uint64_t draw = i << 16;
+        bool gpt = hsp_plan_pick(&draw, 0, 2) > 0;
+        uint32_t layers = hsp_plan_pick(&draw, 1, 4);
+        struct model m = make_model(gpt ? "gpt" : "mlp", hsp_plan_pick(&draw, 0, 1) == 1, layers,
+                                    hsp_plan_pick(&draw, 0, 1) == 0 ? HSP_OPT_ADAMW : HSP_OPT_SGD);
         struct hsp_buf b;
         hsp_buf_init(&b, 1 << 16);
-        random_plan(&b, layers);
+        hsp_random_plan(&draw, layers, BATCH, &b);
         run_plan(hsp_buf_cstr(&b), &m, i);
         hsp_buf_fini(&b);
         hsp_graph_free(m.g);
@@ -491,7 +402,7 @@ static void compile(const char *text, const struct model *m, struct hsp_arena *a
 static void test_templates(void **state)
 {
     (void)state;
-    static const char form[] = HEAD
+    static const char form[] = HSP_PLAN_HEAD
         "ranks: 5\nzero: %d\nstreams:\n"
         "  - {sequences: %d, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1], tensor: "
         "[%d, %d]}, {layers: 1, ranks: [2]}]}\n"
@@ -528,7 +439,7 @@ static void test_deterministic(void **state)
     for (int i = 0; i < 2; i++) {
         struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
         struct hsp_program_file f;
-        compile(plans[10], &m, arena, &f);
+        compile(hsp_plan_cases[10], &m, arena, &f);
         hsp_buf_init(&out[i], (size_t)64 << 20);
         assert_int_equal(hsp_program_file_encode(&f, &out[i]), HSP_OK);
         hsp_arena_free(arena);

@@ -1,0 +1,261 @@
+/* Does a plan say what the compiler derives? Both sides are spelled out, a line per name, sorted
+ * and compared, so that the order of lines and the way names are grouped do not matter. */
+#include <stdlib.h> /* qsort */
+#include <string.h>
+
+#include "daemon/spmd/complete.h"
+#include "daemon/spmd/names.h"
+#include "daemon/spmd/plantotal.h"
+
+#define SCRATCH_BYTES ((size_t)1 << 30)
+#define LINE_BYTES    ((size_t)16 << 20)
+
+struct item {
+    const char *key;        /* "Reshard of h.0.attn.proj#sum, forward of stream 0 stage 1" */
+    struct hsp_digest rest; /* of everything else */
+    uint32_t entry, stage;  /* of the section; uses: entry of a stage's list */
+    uint32_t index;         /* number in the entry's range */
+};
+
+struct side {
+    const struct hsp_plan *p;
+    struct item *item;
+    uint32_t n;
+};
+
+struct checker {
+    struct hsp_arena *tmp;
+    struct hsp_buf text;
+    struct hsp_err *err;
+    void (*put_rest)(const struct hsp_plan *p, const struct item *it, struct hsp_buf *out);
+};
+
+static enum hsp_status no_memory(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "comparison of plans");
+}
+
+static uint32_t range_count(const char *name)
+{
+    struct hsp_range r;
+    return hsp_range_parse(name, &r) ? r.n : 1;
+}
+
+static void put_name(const char *name, uint32_t i, struct hsp_buf *out)
+{
+    struct hsp_range r;
+    if (hsp_range_parse(name, &r)) {
+        hsp_range_put(&r, r.n > 1 ? i : 0, out);
+    }
+}
+
+/* ---- what lines say ---- */
+
+static void put_reshard_key(const struct hsp_plan_reshard *r, uint32_t i, struct hsp_buf *out)
+{
+    hsp_buf_puts(out, "Reshard that makes ");
+    put_name(r->makes, i, out);
+    hsp_buf_printf(out, " in %s", hsp_phase_name(r->phase));
+    if (r->stage != HSP_NONE) {
+        hsp_buf_printf(out, " of stream %u stage %u", r->stream, r->stage);
+    }
+}
+
+static void put_reshard(const struct hsp_plan *p, const struct item *it, struct hsp_buf *out)
+{
+    const struct hsp_plan_reshard *r = &p->reshards[it->entry];
+    if (r->from != r->stage) {
+        hsp_buf_printf(out, "from stage %u, ", r->from);
+    }
+    if (r->before != NULL) {
+        hsp_buf_puts(out, "before ");
+        put_name(r->before, it->index, out);
+        hsp_buf_puts(out, ", ");
+    }
+    hsp_plan_put_moves(r, out);
+}
+
+static void put_use_key(const struct hsp_stage_uses *s, const struct hsp_op_use *u, uint32_t i,
+                        struct hsp_buf *out)
+{
+    hsp_buf_printf(out, "use of stream %u stage %u, %s that makes ", s->stream, s->stage,
+                   hsp_op_name((enum hsp_op)u->op));
+    put_name(u->makes, i, out);
+}
+
+static void put_operands(const struct hsp_stage_uses *s, const uint32_t *v, uint8_t n,
+                         struct hsp_buf *out)
+{
+    for (uint8_t i = 0; i < n; i++) {
+        hsp_buf_puts(out, i > 0 ? ", " : "[");
+        if (v[i] == 0) {
+            hsp_buf_puts(out, "whole");
+        } else {
+            hsp_annot_dump(s->layout[v[i] - 1].at, out);
+        }
+    }
+    hsp_buf_puts(out, "]");
+}
+
+static void put_use(const struct hsp_plan *p, const struct item *it, struct hsp_buf *out)
+{
+    const struct hsp_stage_uses *s = &p->uses[it->stage];
+    const struct hsp_op_use *u = &s->op[it->entry];
+    hsp_buf_printf(out, "cut %s, in ", u->cut[0] != '\0' ? u->cut : "none");
+    put_operands(s, u->in, u->n_in, out);
+    hsp_buf_puts(out, ", out ");
+    put_operands(s, u->out, u->n_out, out);
+}
+
+/* ---- spelling out ---- */
+
+static enum hsp_status new_side(struct checker *x, const struct hsp_plan *p, uint64_t n,
+                                struct side *ret)
+{
+    *ret = (struct side){.p = p};
+    if (n > (uint64_t)HSP_MAX_ENTRIES * 16) {
+        return hsp_err_set(x->err, HSP_ELIMIT, 0, "a plan of more than %u lines",
+                           HSP_MAX_ENTRIES * 16);
+    }
+    ret->item = hsp_arena_array(x->tmp, n, sizeof *ret->item);
+    return ret->item != NULL ? HSP_OK : no_memory(x->err);
+}
+
+/* @it with its key in x->text. */
+static enum hsp_status add_item(struct checker *x, struct side *s, struct item it)
+{
+    it.key = hsp_arena_strdup(x->tmp, hsp_buf_cstr(&x->text));
+    hsp_buf_reset(&x->text);
+    x->put_rest(s->p, &it, &x->text);
+    it.rest = hsp_hash128(x->text.data, x->text.len);
+    if (it.key == NULL || x->text.failed) {
+        return no_memory(x->err);
+    }
+    s->item[s->n++] = it;
+    return HSP_OK;
+}
+
+static enum hsp_status spell_reshards(struct checker *x, const struct hsp_plan *p, struct side *ret)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < p->n_reshards; i++) {
+        n += range_count(p->reshards[i].makes);
+    }
+    enum hsp_status rc = new_side(x, p, n, ret);
+    for (uint32_t i = 0; rc == HSP_OK && i < p->n_reshards; i++) {
+        uint32_t len = range_count(p->reshards[i].makes);
+        for (uint32_t k = 0; rc == HSP_OK && k < len; k++) {
+            hsp_buf_reset(&x->text);
+            put_reshard_key(&p->reshards[i], k, &x->text);
+            rc = add_item(x, ret, (struct item){.entry = i, .index = k});
+        }
+    }
+    return rc;
+}
+
+static enum hsp_status spell_uses(struct checker *x, const struct hsp_plan *p, struct side *ret)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < p->n_uses; i++) {
+        for (uint32_t k = 0; k < p->uses[i].n_ops; k++) {
+            n += range_count(p->uses[i].op[k].makes);
+        }
+    }
+    enum hsp_status rc = new_side(x, p, n, ret);
+    for (uint32_t s = 0; rc == HSP_OK && s < p->n_uses; s++) {
+        for (uint32_t i = 0; rc == HSP_OK && i < p->uses[s].n_ops; i++) {
+            uint32_t len = range_count(p->uses[s].op[i].makes);
+            for (uint32_t k = 0; rc == HSP_OK && k < len; k++) {
+                hsp_buf_reset(&x->text);
+                put_use_key(&p->uses[s], &p->uses[s].op[i], k, &x->text);
+                rc = add_item(x, ret, (struct item){.entry = i, .stage = s, .index = k});
+            }
+        }
+    }
+    return rc;
+}
+
+/* ---- comparison ---- */
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const struct item *)a)->key, ((const struct item *)b)->key);
+}
+
+static int by_key_and_rest(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    int k = by_key(a, b);
+    if (k != 0) {
+        return k;
+    }
+    if (x->rest.hi != y->rest.hi) {
+        return x->rest.hi < y->rest.hi ? -1 : 1;
+    }
+    return x->rest.lo < y->rest.lo ? -1 : x->rest.lo > y->rest.lo;
+}
+
+static enum hsp_status differ(struct checker *x, const struct side *stated,
+                              const struct side *total, uint32_t i)
+{
+    const struct item *a = i < stated->n ? &stated->item[i] : NULL;
+    const struct item *b = i < total->n ? &total->item[i] : NULL;
+    int order = a == NULL ? 1 : b == NULL ? -1 : by_key(a, b);
+    hsp_buf_reset(&x->text);
+    if (order < 0) {
+        return hsp_err_set(x->err, HSP_EINVAL, 0, "%s: the plan states one that nothing needs",
+                           a->key);
+    }
+    if (order > 0) {
+        x->put_rest(total->p, b, &x->text);
+        return hsp_err_set(x->err, HSP_EINVAL, 0, "%s: the plan does not state it: %s", b->key,
+                           hsp_buf_cstr(&x->text));
+    }
+    x->put_rest(stated->p, a, &x->text);
+    hsp_buf_puts(&x->text, "; from its streams and homes follows: ");
+    x->put_rest(total->p, b, &x->text);
+    return hsp_err_set(x->err, HSP_EINVAL, 0, "%s: the plan states: %s", a->key,
+                       hsp_buf_cstr(&x->text));
+}
+
+static enum hsp_status compare(struct checker *x, struct side *stated, struct side *total)
+{
+    qsort(stated->item, stated->n, sizeof *stated->item, by_key_and_rest);
+    qsort(total->item, total->n, sizeof *total->item, by_key_and_rest);
+    for (uint32_t i = 0; i < stated->n || i < total->n; i++) {
+        if (i >= stated->n || i >= total->n ||
+            by_key_and_rest(&stated->item[i], &total->item[i]) != 0) {
+            return differ(x, stated, total, i);
+        }
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_plan_agrees(const struct hsp_plan *stated, const struct hsp_plan *total,
+                                struct hsp_err *err)
+{
+    struct side a, b;
+    enum hsp_status rc = HSP_OK;
+    if (!stated->states_uses && !stated->states_reshards) {
+        return HSP_OK;
+    }
+    struct checker x = {.tmp = hsp_arena_new(SCRATCH_BYTES), .err = err, .put_rest = put_use};
+    if (x.tmp == NULL) {
+        return no_memory(err);
+    }
+    hsp_buf_init(&x.text, LINE_BYTES);
+    if (stated->states_uses) {
+        rc = spell_uses(&x, stated, &a);
+        rc = rc == HSP_OK ? spell_uses(&x, total, &b) : rc;
+        rc = rc == HSP_OK ? compare(&x, &a, &b) : rc;
+    }
+    x.put_rest = put_reshard;
+    if (rc == HSP_OK && stated->states_reshards) {
+        rc = spell_reshards(&x, stated, &a);
+        rc = rc == HSP_OK ? spell_reshards(&x, total, &b) : rc;
+        rc = rc == HSP_OK ? compare(&x, &a, &b) : rc;
+    }
+    hsp_buf_fini(&x.text);
+    x.tmp = hsp_arena_free(x.tmp);
+    return rc;
+}

@@ -1,0 +1,110 @@
+/* The compiler's middle: from graph and plan to the layout of every use and every Reshard, stage by
+ * stage, before anything is cut into ranks. complete.c and specialize.c read it. */
+#include <stdlib.h>
+
+#include "daemon/spmd/home.h"
+#include "daemon/spmd/stagecode.h"
+#include "daemon/spmd/switch.h"
+
+static enum hsp_status no_memory(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "compilation does not fit its arena");
+}
+
+static enum hsp_status check_spec(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                                  struct hsp_err *err)
+{
+    if (t->data.global_batch == 0 || (int64_t)t->data.sequence != g->spec.sequence) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "global batch %u of sequences of %u: the model has sequences of %lld",
+                           t->data.global_batch, t->data.sequence, (long long)g->spec.sequence);
+    }
+    if (g->seed == HSP_NONE) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "the graph has no backward part");
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status init_stages(struct hsp_compiler *c, struct hsp_err *err)
+{
+    for (uint32_t i = 0; i < c->p->n_streams; i++) {
+        c->n_stages += c->p->streams[i].n_stages;
+    }
+    c->stage = hsp_arena_array(c->arena, c->n_stages, sizeof *c->stage);
+    c->first_stage = hsp_arena_array(c->arena, c->p->n_streams, sizeof *c->first_stage);
+    if (c->stage == NULL || c->first_stage == NULL) {
+        c->n_stages = 0;
+        return no_memory(err);
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->p->n_streams; i++) {
+        const struct hsp_stream *s = &c->p->streams[i];
+        c->first_stage[i] = n;
+        for (uint32_t j = 0; j < s->n_stages; j++, n++) {
+            struct hsp_stagecode *code = &c->stage[n];
+            code->stream = i;
+            code->stage = j;
+            code->group = &s->stages[j];
+            code->bound = (s->sequences + s->micro_batches - 1) / s->micro_batches;
+            enum hsp_status rc = hsp_stagecode_init(c, code, err);
+            if (rc != HSP_OK) {
+                return rc;
+            }
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status init_tables(struct hsp_compiler *c, struct hsp_err *err)
+{
+    c->load = hsp_arena_array(c->arena, c->p->n_ranks, sizeof *c->load);
+    c->grad_of = hsp_arena_array(c->arena, c->g->n_tensors, sizeof *c->grad_of);
+    c->home = hsp_arena_array(c->arena, c->g->n_params, sizeof *c->home);
+    if (c->load == NULL || c->grad_of == NULL || c->home == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; i < c->g->n_tensors; i++) {
+        c->grad_of[i] = HSP_NONE;
+    }
+    for (uint32_t i = 0; i < c->g->n_params; i++) {
+        for (uint32_t k = 0; k < c->g->params[i].n_grads; k++) {
+            c->grad_of[c->g->params[i].grad[k]] = i;
+        }
+    }
+    enum hsp_status rc = hsp_param_units(c->g, c->arena, &c->units, err);
+    if (rc == HSP_OK) {
+        rc = hsp_plan_homes(c->g, c->p, c->home, err);
+        c->n_homes = rc == HSP_OK ? c->g->n_params : 0;
+    }
+    return rc == HSP_OK ? init_stages(c, err) : rc;
+}
+
+void hsp_layouts_fini(struct hsp_compiler *c)
+{
+    for (uint32_t i = 0; i < c->n_homes; i++) {
+        hsp_cover_fini(&c->home[i]);
+    }
+    for (uint32_t i = 0; i < c->n_stages; i++) {
+        hsp_stagecode_fini(&c->stage[i]);
+    }
+    free(c->reshard);
+}
+
+enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err)
+{
+    c->eval = c->t->data.validation_every > 0 && c->t->data.eval_seqs > 0;
+    enum hsp_status rc = check_spec(c->g, c->t, err);
+    if (rc == HSP_OK) {
+        rc = hsp_plan_check(c->p, c->g, c->t->data.global_batch, err);
+    }
+    if (rc == HSP_OK) {
+        rc = init_tables(c, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_param_pre(c, err);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < c->p->n_streams; i++) {
+        rc = hsp_lower_stream(c, i, err);
+    }
+    return rc == HSP_OK ? hsp_param_post(c, err) : rc;
+}

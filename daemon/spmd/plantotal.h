@@ -1,0 +1,18 @@
+/* The sections of a total plan as YAML; a part of planfile.c. Purity: pure. */
+#ifndef HSP_PLANTOTAL_H
+#define HSP_PLANTOTAL_H
+#include "daemon/spmd/plan.h"
+#include "proto/text/yaml.h"
+
+/* homes, uses and reshards of the plan map @y, each optional. HSP_EPARSE with the place. */
+enum hsp_status hsp_plan_read_total(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                    struct hsp_plan *p, struct hsp_err *err);
+void hsp_plan_dump_total(const struct hsp_plan *p, struct hsp_buf *out);
+
+/* "[{kind: all_reduce, ranks: [0, 1], gives: 8, gets: 8}]", and zero ranks behind it. */
+void hsp_plan_put_moves(const struct hsp_plan_reshard *r, struct hsp_buf *out);
+/* "[a, b]"; one number where all are equal and @short_form. */
+void hsp_plan_put_numbers(const int64_t *v, uint32_t n, bool short_form, struct hsp_buf *out);
+const char *hsp_phase_name(uint8_t phase);
+
+#endif

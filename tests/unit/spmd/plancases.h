@@ -1,0 +1,19 @@
+/* Plans for models of 2 layers and a global batch of 7, and random ones. */
+#ifndef HSP_TEST_PLANCASES_H
+#define HSP_TEST_PLANCASES_H
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/buf.h"
+
+#define HSP_PLAN_HEAD "apiVersion: hspmd/v1\nkind: plan\n"
+
+extern const char *const hsp_plan_cases[];
+extern const size_t hsp_n_plan_cases;
+
+/* Draws from the seeded stream at *draw. */
+uint32_t hsp_plan_pick(uint64_t *draw, uint32_t lo, uint32_t hi);
+/* 1 to 3 streams of 1 to 3 stages of 1 to 3 ranks. */
+void hsp_random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, struct hsp_buf *b);
+
+#endif
