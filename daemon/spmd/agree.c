@@ -15,6 +15,8 @@ struct item {
     struct hsp_digest rest; /* of everything else */
     uint32_t entry, stage;  /* of the section; uses: entry of a stage's list */
     uint32_t index;         /* number in the entry's range */
+    uint32_t order;         /* of the spelled out list */
+    bool alone;             /* the other side does not say the same */
 };
 
 struct side {
@@ -131,6 +133,7 @@ static enum hsp_status add_item(struct checker *x, struct side *s, struct item i
     if (it.key == NULL || x->text.failed) {
         return no_memory(x->err);
     }
+    it.order = s->n;
     s->item[s->n++] = it;
     return HSP_OK;
 }
@@ -195,18 +198,57 @@ static int by_key_and_rest(const void *a, const void *b)
     return x->rest.lo < y->rest.lo ? -1 : x->rest.lo > y->rest.lo;
 }
 
-static enum hsp_status differ(struct checker *x, const struct side *stated,
-                              const struct side *total, uint32_t i)
+/* Marks what only one side says. */
+static void match(struct side *a, struct side *b)
 {
-    const struct item *a = i < stated->n ? &stated->item[i] : NULL;
-    const struct item *b = i < total->n ? &total->item[i] : NULL;
-    int order = a == NULL ? 1 : b == NULL ? -1 : by_key(a, b);
+    uint32_t i = 0, k = 0;
+    qsort(a->item, a->n, sizeof *a->item, by_key_and_rest);
+    qsort(b->item, b->n, sizeof *b->item, by_key_and_rest);
+    while (i < a->n || k < b->n) {
+        int c = i == a->n ? 1 : k == b->n ? -1 : by_key_and_rest(&a->item[i], &b->item[k]);
+        if (c < 0) {
+            a->item[i].alone = true;
+        } else if (c > 0) {
+            b->item[k].alone = true;
+        }
+        i += c <= 0 ? 1 : 0;
+        k += c >= 0 ? 1 : 0;
+    }
+}
+
+/* The first such line in the order of the plan, or the one with the key @key. NULL: none. */
+static const struct item *first_alone(const struct side *s, const char *key)
+{
+    const struct item *first = NULL;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct item *it = &s->item[i];
+        if (it->alone && (key == NULL || strcmp(it->key, key) == 0) &&
+            (first == NULL || it->order < first->order)) {
+            first = it;
+        }
+    }
+    return first;
+}
+
+/* The earliest difference: what follows from it may differ too. */
+static enum hsp_status compare(struct checker *x, struct side *stated, struct side *total)
+{
+    match(stated, total);
+    const struct item *a = first_alone(stated, NULL), *b = first_alone(total, NULL);
+    if (a == NULL && b == NULL) {
+        return HSP_OK;
+    }
+    if (b == NULL || (a != NULL && a->order <= b->order)) {
+        b = first_alone(total, a->key);
+    } else {
+        a = first_alone(stated, b->key);
+    }
     hsp_buf_reset(&x->text);
-    if (order < 0) {
+    if (b == NULL) {
         return hsp_err_set(x->err, HSP_EINVAL, 0, "%s: the plan states one that nothing needs",
                            a->key);
     }
-    if (order > 0) {
+    if (a == NULL) {
         x->put_rest(total->p, b, &x->text);
         return hsp_err_set(x->err, HSP_EINVAL, 0, "%s: the plan does not state it: %s", b->key,
                            hsp_buf_cstr(&x->text));
@@ -216,19 +258,6 @@ static enum hsp_status differ(struct checker *x, const struct side *stated,
     x->put_rest(total->p, b, &x->text);
     return hsp_err_set(x->err, HSP_EINVAL, 0, "%s: the plan states: %s", a->key,
                        hsp_buf_cstr(&x->text));
-}
-
-static enum hsp_status compare(struct checker *x, struct side *stated, struct side *total)
-{
-    qsort(stated->item, stated->n, sizeof *stated->item, by_key_and_rest);
-    qsort(total->item, total->n, sizeof *total->item, by_key_and_rest);
-    for (uint32_t i = 0; i < stated->n || i < total->n; i++) {
-        if (i >= stated->n || i >= total->n ||
-            by_key_and_rest(&stated->item[i], &total->item[i]) != 0) {
-            return differ(x, stated, total, i);
-        }
-    }
-    return HSP_OK;
 }
 
 enum hsp_status hsp_plan_agrees(const struct hsp_plan *stated, const struct hsp_plan *total,

@@ -19,7 +19,8 @@ struct hsp_train_spec { /* train: and data: of the job file, as the compiler nee
 };
 
 /* Compiles for all ranks into @arena: ret->programs[rank]. HSP_EINVAL: the plan does not fit the
- * model (message names stream, stage, op). */
+ * model (message names stream, stage, op), or states something else than what follows from it
+ * (complete.h). */
 enum hsp_status hsp_compile(const struct hsp_graph *g, const struct hsp_plan *p,
                             const struct hsp_train_spec *t, struct hsp_arena *arena,
                             struct hsp_program_file *ret, struct hsp_err *err);

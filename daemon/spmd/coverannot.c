@@ -167,6 +167,27 @@ static uint32_t next_link(const struct hsp_held *it, const bool *used, uint32_t 
     return best;
 }
 
+/* A cut of @p along @d made of unused items, each beginning where the last one ended. */
+static struct hsp_annot *take_way(struct builder *b, const struct hsp_box *p,
+                                  const struct hsp_held *it, bool *used, uint32_t n, uint8_t d)
+{
+    struct hsp_annot *s = new_tier(b, HSP_TIER_SPLIT, n);
+    int64_t pos = p->lo[d];
+    for (uint32_t k; s != NULL && (k = next_link(it, used, n, p, d, pos)) < n;) {
+        used[k] = true;
+        pos = it[k].box.hi[d];
+        s->cuts[s->n + 1] = pos - p->lo[d];
+        if ((s->of[s->n++] = leaf(b, it[k].rank)) == NULL) {
+            return NULL;
+        }
+    }
+    if (s == NULL || pos != p->hi[d] || s->n == 0) {
+        return NULL;
+    }
+    s->dim = d;
+    return s;
+}
+
 /* Copies of cuts along one dim each: every position is left as often as it is reached, so any way
  * from the first to the last position that takes what comes next leaves such ways behind. */
 static struct hsp_annot *try_copies(struct builder *b, const struct hsp_box *p, struct hsp_held *it,
@@ -193,22 +214,13 @@ static struct hsp_annot *try_copies(struct builder *b, const struct hsp_box *p, 
             }
             continue;
         }
-        struct hsp_annot *s = new_tier(b, HSP_TIER_SPLIT, n);
-        int64_t pos = p->lo[d];
-        uint32_t k;
-        while (s != NULL && (k = next_link(it, used, n, p, d, pos)) < n) {
-            used[k] = true;
-            pos = it[k].box.hi[d];
-            s->cuts[s->n + 1] = pos - p->lo[d];
-            if ((s->of[s->n++] = leaf(b, it[k].rank)) == NULL) {
+        while (!used[i]) { /* ways that others begin may come first */
+            struct hsp_annot *s = take_way(b, p, it, used, n, d);
+            if (s == NULL) {
                 return NULL;
             }
+            a->of[a->n++] = s;
         }
-        if (s == NULL || pos != p->hi[d] || !used[i]) {
-            return NULL;
-        }
-        s->dim = d;
-        a->of[a->n++] = s;
     }
     return only_child(a);
 }

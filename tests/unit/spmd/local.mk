@@ -1,5 +1,6 @@
 spmd_tests = \
   tests/unit/spmd/compile_test \
+  tests/unit/spmd/complete_test \
   tests/unit/spmd/deduce_test \
   tests/unit/spmd/plan_test \
   tests/unit/spmd/resolve_test \
@@ -10,7 +11,11 @@ TESTS += $(spmd_tests)
 spmd_libs = $(TEST_LIBS) $(SPMD_LIBS)
 tests_unit_spmd_compile_test_SOURCES = tests/unit/spmd/compile_test.c \
   tests/unit/spmd/machine.c tests/unit/spmd/machine.h \
-  tests/unit/spmd/machinestate.c tests/unit/spmd/machineimpl.h
+  tests/unit/spmd/machinestate.c tests/unit/spmd/machineimpl.h \
+  tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
+tests_unit_spmd_complete_test_SOURCES = tests/unit/spmd/complete_test.c \
+  tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
+tests_unit_spmd_complete_test_LDADD = $(spmd_libs)
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)
 tests_unit_spmd_plan_test_LDADD = $(spmd_libs)
 tests_unit_spmd_resolve_test_LDADD = $(spmd_libs)
