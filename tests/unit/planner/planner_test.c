@@ -145,10 +145,13 @@ static double brute(struct scene *s, uint32_t mask, uint32_t *share, uint32_t at
         if (mask >> d & 1) {
             ranks[m] = m;
             device[m] = d;
-            stages[m] = (struct hsp_stage){s->g->n_layers - 2, 1, &ranks[m], &one};
+            stages[m] = (struct hsp_stage){
+                .layers = s->g->n_layers - 2, .n = 1, .ranks = &ranks[m], .shares = &one};
             streams[m] =
-                (struct hsp_stream){share[d], (share[d] + HSP_MICRO_CAP - 1) / HSP_MICRO_CAP,
-                                    HSP_SCHED_1F1B, 1, &stages[m]};
+                (struct hsp_stream){.sequences = share[d],
+                                    .micro_batches = (share[d] + HSP_MICRO_CAP - 1) / HSP_MICRO_CAP,
+                                    .n_stages = 1,
+                                    .stages = &stages[m]};
             m++;
         }
     }
@@ -336,9 +339,11 @@ static void a_price_is_the_sum_of_its_parts(void **state)
     int64_t one = 1;
     scene_make(&s, 2, speed, 1, 2, 8);
     assert_ok(hsp_work_make(s.g, s.arena, &w, &err), &err);
-    struct hsp_stage stages[2] = {{2, 1, &ranks[0], &one}, {2, 1, &ranks[1], &one}};
-    struct hsp_stream streams[2] = {{4, 1, HSP_SCHED_1F1B, 1, &stages[0]},
-                                    {4, 1, HSP_SCHED_1F1B, 1, &stages[1]}};
+    struct hsp_stage stages[2] = {{.layers = 2, .n = 1, .ranks = &ranks[0], .shares = &one},
+                                  {.layers = 2, .n = 1, .ranks = &ranks[1], .shares = &one}};
+    struct hsp_stream streams[2] = {
+        {.sequences = 4, .micro_batches = 1, .n_stages = 1, .stages = &stages[0]},
+        {.sequences = 4, .micro_batches = 1, .n_stages = 1, .stages = &stages[1]}};
     struct hsp_plan plan = {.n_ranks = 2, .n_streams = 2, .streams = streams};
     struct hsp_price_in in = {&w, &s.c, &s.t, 1};
     assert_ok(hsp_price(&in, &plan, device, s.arena, &c, &err), &err);
@@ -354,8 +359,9 @@ static void a_price_is_the_sum_of_its_parts(void **state)
     }
     assert_near(c.sync_us, bytes * 4e-4 + 2 * 1.25 * 40 * w.n_params, 1e-6);
     /* a pipeline: fill with both stages, then the slowest */
-    struct hsp_stage halves[2] = {{1, 1, &ranks[0], &one}, {1, 1, &ranks[1], &one}};
-    struct hsp_stream line = {8, 4, HSP_SCHED_1F1B, 2, halves};
+    struct hsp_stage halves[2] = {{.layers = 1, .n = 1, .ranks = &ranks[0], .shares = &one},
+                                  {.layers = 1, .n = 1, .ranks = &ranks[1], .shares = &one}};
+    struct hsp_stream line = {.sequences = 8, .micro_batches = 4, .n_stages = 2, .stages = halves};
     struct hsp_plan pipe = {.n_ranks = 2, .n_streams = 1, .streams = &line};
     assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
     double fast = c.rank[0].compute_us, slow = c.rank[1].compute_us, hop = c.rank[0].transfer_us;
@@ -374,8 +380,9 @@ static void given_plans_are_priced_and_refused(void **state)
     uint32_t ranks[2] = {0, 1};
     int64_t shares[2] = {2, 2};
     scene_make(&s, 2, speed, 2, 2, 8);
-    struct hsp_stage stage = {2, 2, ranks, shares};
-    struct hsp_stream stream = {8, 2, HSP_SCHED_1F1B, 1, &stage};
+    struct hsp_stage stage = {.layers = 2, .n = 2, .ranks = ranks, .shares = shares};
+    struct hsp_stream stream = {
+        .sequences = 8, .micro_batches = 2, .n_stages = 1, .stages = &stage};
     struct hsp_plan plan = {.n_ranks = 2, .n_streams = 1, .streams = &stream};
     assert_ok(hsp_plan_adopt(s.g, &s.t, &s.c, NULL, &plan, s.arena, &p, &err), &err);
     check_plan(&s, &p);
