@@ -68,6 +68,8 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     if (core->has_ckpt) {
         put(o, "checkpoint_step", (double)core->ckpt_step);
     }
+    put_text(o, "checkpoint_path", core->checkpoint_path);
+    (void)cJSON_AddBoolToObject(o, "checkpoint_shared", core->checkpoint_shared);
     (void)cJSON_AddItemToObject(o, "devices", device_names(a->cluster, e));
     put_plan(a, o, core->id, e->plan);
     cJSON *epochs = cJSON_AddArrayToObject(o, "epochs");

@@ -1,9 +1,8 @@
-/* hspmdctl cancel, resume, scale, wait, ckpt; drain and undrain of nodes. */
+/* hspmdctl cancel, resume, scale, wait; drain and undrain of nodes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/ctl/remote.h"
-#include "daemon/ctl/table.h"
 #include "daemon/planner/planner.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
@@ -133,43 +132,4 @@ int hsp_cmd_wait(struct hsp_ctl *ctl)
         return hsp_ctl_usage(ctl, "timeout %s is not a time like 500ms, 10s, 2m", limit);
     }
     return hsp_wait_job(ctl, ctl->pos[0], what, (uint32_t)ms);
-}
-
-/* ---- ckpt ---- */
-
-int hsp_cmd_ckpt_save(struct hsp_ctl *ctl)
-{
-    struct hsp_msg m = query(ctl, HSP_MSG_CKPT, "save");
-    return verb(ctl, &m, "saves a checkpoint at the next step; hspmdctl ckpt list shows it");
-}
-
-int hsp_cmd_ckpt_list(struct hsp_ctl *ctl)
-{
-    static const struct hsp_column cols[] = {{"TIME", false}, {"RESULT", false}, {"WHAT", false}};
-    struct hsp_err err = {0};
-    struct hsp_msg m = query(ctl, HSP_MSG_CKPT, "list");
-    const char *text;
-    size_t len;
-    if (hsp_remote_ask(ctl, &m, &text, &len, &err) != HSP_OK) {
-        return hsp_ctl_fail(ctl, &err);
-    }
-    if (ctl->format == HSP_FORMAT_JSONL) {
-        return fwrite(text, 1, len, ctl->out) == len ? HSP_EXIT_OK : HSP_EXIT_FAILED;
-    }
-    if (len == 0) {
-        return fputs("no checkpoints\n", ctl->out) >= 0 ? HSP_EXIT_OK : HSP_EXIT_FAILED;
-    }
-    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
-    while (*text != '\0') {
-        size_t n = strcspn(text, "\n");
-        cJSON *o = cJSON_ParseWithLength(text, n);
-        const char *type = hsp_doc_text(o, "type");
-        const char *cells[] = {hsp_doc_text(o, "ts"),
-                               strcmp(type, "ckpt.complete") == 0 ? "complete" : "failed",
-                               hsp_doc_text(o, "reason")};
-        hsp_table_row(t, cells);
-        cJSON_Delete(o);
-        text += n + (text[n] != '\0');
-    }
-    return hsp_table_print(t, ctl->out) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
 }

@@ -118,6 +118,7 @@ int hsp_cmd_logs(struct hsp_ctl *ctl);
 int hsp_cmd_metrics(struct hsp_ctl *ctl);
 int hsp_cmd_ckpt_list(struct hsp_ctl *ctl);
 int hsp_cmd_ckpt_save(struct hsp_ctl *ctl);
+int hsp_cmd_ckpt_verify(struct hsp_ctl *ctl);
 int hsp_cmd_drain(struct hsp_ctl *ctl);
 int hsp_cmd_undrain(struct hsp_ctl *ctl);
 int hsp_cmd_version(struct hsp_ctl *ctl);

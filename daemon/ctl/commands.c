@@ -164,6 +164,16 @@ const struct hsp_command hsp_commands[] = {
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_ckpt_save},
+    {.name = "ckpt verify",
+     .operands = "JOB|DIR",
+     .summary = "read a job's checkpoints whole and compare all hashes",
+     .help =
+         "Starts hspmd-worker --verify-checkpoint on this machine, so it is asked on a worker of\n"
+         "the job, or wherever the shared folder is. A word with a / is a folder: that of a job,\n"
+         "which is checkpoint.path/JOB. Exit code 1 when something is damaged.",
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_ckpt_verify},
     {.name = "drain",
      .operands = "NODE",
      .summary = "move jobs off a node before it is taken away",

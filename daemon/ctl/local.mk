@@ -1,6 +1,7 @@
 # hspmdctl without its main, so that tests can run commands.
 noinst_LIBRARIES += daemon/ctl/libctl.a
 daemon_ctl_libctl_a_SOURCES = \
+  daemon/ctl/cmd_ckpt.c \
   daemon/ctl/cmd_compile.c \
   daemon/ctl/cmd_feed.c \
   daemon/ctl/cmd_job.c \
@@ -15,7 +16,8 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/options.c \
   daemon/ctl/planpick.c daemon/ctl/planpick.h \
   daemon/ctl/remote.c daemon/ctl/remote.h \
-  daemon/ctl/table.c daemon/ctl/table.h
+  daemon/ctl/table.c daemon/ctl/table.h \
+  daemon/ctl/workercall.c daemon/ctl/workercall.h
 
 CTL_LIBS = daemon/ctl/libctl.a $(NET_LIBS) $(PLANNER_LIBS) $(CJSON_LIBS) $(SMARTCOLS_LIBS)
 

@@ -172,6 +172,10 @@ def commands(w):
     w.expect(3, "no such node", "undrain", "w1")
     w.expect(7, "pending", "ckpt", "save", "small")
     w.expect(0, "no checkpoints", "ckpt", "list", "small")
+    check((doc["checkpoint_path"], doc["checkpoint_shared"]) == ("/srv/ckpt", False), doc)
+    w.expect(3, "/srv/ckpt/small is not here (No such file or directory); run it on a worker of the job", "ckpt",
+             "verify", "small")
+    w.expect(3, "no job or node x", "ckpt", "verify", "x")
     w.expect(7, "has no plan", "program", "show", "small")
     w.expect(0, "wte.weight", "graph", "show", "small")
     w.expect(0, "step,loss,val_loss", "metrics", "small", "-o", "csv")

@@ -8,11 +8,33 @@ sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "clai
 from harness import *  # noqa: E402,F403
 
 
+def verify(claim, c):
+    """hspmdctl ckpt verify: the job's checkpoint is good; one flipped byte is found and named."""
+    r = c.ctl("ckpt", "verify", "small")
+    if "good" not in r.stdout:
+        raise Failed("ckpt verify: %r" % r.stdout)
+    out = os.path.join(claim.dir, "out", "small")
+    shards = [os.path.join(at, f) for at, _, files in os.walk(out) for f in files if f.startswith("shard-")]
+    with open(shards[0], "r+b") as f:
+        f.seek(-5, os.SEEK_END)
+        byte = f.read(1)[0]
+        f.seek(-5, os.SEEK_END)
+        f.write(bytes([byte ^ 16]))
+    for what in ("small", out):
+        r = c.ctl("ckpt", "verify", what, check=False)
+        if r.returncode != 1 or os.path.basename(shards[0]) not in r.stdout or "is damaged" not in r.stdout:
+            raise Failed("damaged: %d %r %r" % (r.returncode, r.stdout, r.stderr))
+    r = c.ctl("ckpt", "verify", out + "/nothing", check=False)
+    if r.returncode != 3 or "is not here" not in r.stderr:
+        raise Failed("no folder: %d %r" % (r.returncode, r.stderr))
+
+
 def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
     job["model"].update(hidden=32, sequence=32)
     job["train"].update(steps=150, global_batch=8)
+    job["checkpoint"] = dict(job.get("checkpoint") or {}, every_steps=50)
     steps = job["train"]["steps"]
     single = write_job(claim, job, "one", text)
     path = write_job(claim, job, "small", text)
@@ -35,6 +57,7 @@ def body(claim):
         for f in ("model.safetensors", "config.json", "metrics.jsonl"):
             if not os.path.exists(os.path.join(final, f)):
                 raise Failed("%s is not in %s" % (f, final))
+        verify(claim, c)
         wait_for("the state to be released", lambda: not [
             f for _, _, files in os.walk(c.state) for f in files if f.endswith(".seg")], 10)
     return distance <= 1e-9, {"loss": distance}

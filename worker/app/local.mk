@@ -6,6 +6,7 @@ WORKERCONFIG_LIBS = worker/app/libworkerconfig.a $(TEXT_LIBS)
 # --run and --verify: everything of hspmd-worker but its main.
 noinst_LIBRARIES += worker/app/libworkerapp.a
 worker_app_libworkerapp_a_SOURCES = \
+  worker/app/ckptcheck.c worker/app/ckptcheck.h \
   worker/app/localrun.c worker/app/localrun.h \
   worker/app/modelfile.c worker/app/modelfile.h \
   worker/app/runfile.c worker/app/runfile.h \

@@ -6,10 +6,11 @@
 
 #include "proto/base/str.h"
 #include "worker/app/agentmain.h"
+#include "worker/app/ckptcheck.h"
 #include "worker/app/execargs.h"
 #include "worker/app/runfile.h"
 
-enum mode { MODE_NONE, MODE_RUN, MODE_VERIFY, MODE_AGENT };
+enum mode { MODE_NONE, MODE_RUN, MODE_VERIFY, MODE_CHECKPOINT, MODE_AGENT };
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -21,19 +22,20 @@ struct options {
 };
 
 /* X(letter, name, argument or "", help) */
-#define OPTIONS(X)                                                                         \
-    X('c', "config", "FILE", "be the agent of this node, as FILE says")                    \
-    X('C', "check-config", "", "with --config: read FILE and end")                         \
-    X('P', "print-config", "", "print the configuration, with --config that of FILE")      \
-    X('r', "run", "FILE", "train all ranks of a program file in this process")             \
-    X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one") \
-    X('s', "steps", "N", "stop after N steps (default: as the job says)")                  \
-    X('o', "out", "DIR", "write DIR/final and DIR/metrics.jsonl")                          \
-    X('m', "metrics", "FILE", "write one line of JSON per step")                           \
-    X('g', "dump-gradients", "FILE", "write the mean gradients of step 0 (safetensors)")   \
-    X('t', "threads", "N", "compute threads of each rank (default: processors / ranks)")   \
-    X('q', "quiet", "", "no line per step on standard output")                             \
-    X('h', "help", "", "print this text")                                                  \
+#define OPTIONS(X)                                                                             \
+    X('c', "config", "FILE", "be the agent of this node, as FILE says")                        \
+    X('C', "check-config", "", "with --config: read FILE and end")                             \
+    X('P', "print-config", "", "print the configuration, with --config that of FILE")          \
+    X('r', "run", "FILE", "train all ranks of a program file in this process")                 \
+    X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one")     \
+    X('k', "verify-checkpoint", "DIR", "read the checkpoints of a job and compare all hashes") \
+    X('s', "steps", "N", "stop after N steps (default: as the job says)")                      \
+    X('o', "out", "DIR", "write DIR/final and DIR/metrics.jsonl")                              \
+    X('m', "metrics", "FILE", "write one line of JSON per step")                               \
+    X('g', "dump-gradients", "FILE", "write the mean gradients of step 0 (safetensors)")       \
+    X('t', "threads", "N", "compute threads of each rank (default: processors / ranks)")       \
+    X('q', "quiet", "", "no line per step on standard output")                                 \
+    X('h', "help", "", "print this text")                                                      \
     X('V', "version", "", "print the version")
 
 static const struct option LONG[] = {
@@ -46,8 +48,9 @@ static void print_help(FILE *f)
 {
     (void)fprintf(f, "usage: hspmd-worker --config FILE [--check-config|--print-config]\n"
                      "       hspmd-worker --run FILE [OPTION]...\n"
-                     "       hspmd-worker --verify FILE [OPTION]...\n\n");
-#define X(letter, name, arg, help) (void)fprintf(f, "  --%-15s %-5s %s\n", name, arg, help);
+                     "       hspmd-worker --verify FILE [OPTION]...\n"
+                     "       hspmd-worker --verify-checkpoint DIR\n\n");
+#define X(letter, name, arg, help) (void)fprintf(f, "  --%-17s %-5s %s\n", name, arg, help);
     OPTIONS(X)
 #undef X
 }
@@ -55,7 +58,9 @@ static void print_help(FILE *f)
 static bool choose(struct options *all, enum mode mode)
 {
     if (all->mode != MODE_NONE) {
-        (void)fprintf(stderr, "hspmd-worker: one of --config, --run and --verify, once\n");
+        (void)fprintf(
+            stderr,
+            "hspmd-worker: one of --config, --run, --verify and --verify-checkpoint, once\n");
         return false;
     }
     all->mode = mode;
@@ -73,7 +78,11 @@ static int read_options(int argc, char **argv, struct options *all)
         case 'c':
         case 'r':
         case 'v':
-            if (!choose(all, c == 'c' ? MODE_AGENT : c == 'r' ? MODE_RUN : MODE_VERIFY)) {
+        case 'k':
+            if (!choose(all, c == 'c'   ? MODE_AGENT
+                             : c == 'r' ? MODE_RUN
+                             : c == 'v' ? MODE_VERIFY
+                                        : MODE_CHECKPOINT)) {
                 return EXIT_USAGE;
             }
             all->config = c == 'c' ? optarg : NULL;
@@ -109,8 +118,9 @@ static int read_options(int argc, char **argv, struct options *all)
     if (all->mode == MODE_NONE || optind != argc ||
         (all->wish != HSP_AGENT_RUN && all->mode != MODE_AGENT)) {
         (void)fprintf(stderr, "hspmd-worker: %s%s\ntry: hspmd-worker --help\n",
-                      optind != argc ? "unexpected argument "
-                                     : "--config, --run or --verify is missing",
+                      optind != argc
+                          ? "unexpected argument "
+                          : "--config, --run, --verify or --verify-checkpoint is missing",
                       optind != argc ? argv[optind] : "");
         return EXIT_USAGE;
     }
@@ -132,8 +142,9 @@ int main(int argc, char **argv)
     if (o.mode == MODE_AGENT) {
         return hsp_agent_main(o.config, o.wish);
     }
-    enum hsp_status st =
-        o.mode == MODE_RUN ? hsp_run_file(&o.run, &err) : hsp_verify_file(&o.run, &err);
+    enum hsp_status st = o.mode == MODE_RUN      ? hsp_run_file(&o.run, &err)
+                         : o.mode == MODE_VERIFY ? hsp_verify_file(&o.run, &err)
+                                                 : hsp_ckpt_check(o.run.file, stdout, &err);
     if (st != HSP_OK) {
         (void)fprintf(stderr, "hspmd-worker: %s\n", err.msg);
         return EXIT_FAILED;

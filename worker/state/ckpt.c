@@ -576,6 +576,19 @@ static enum hsp_status verify_slab(void *ctx, const struct hsp_box *slab, void *
     return st;
 }
 
+/* Names the file below the job's folder and the tensor as the file calls it. */
+static enum hsp_status damaged(const struct hsp_ckpt *c, uint32_t shard,
+                               const struct hsp_ckpt_entry *e, struct hsp_err *err)
+{
+    char dir[HSP_CKPT_PATH], file[HSP_CKPT_PATH];
+    enum hsp_status st = hsp_ckpt_step_dir(".", c->info.step, false, dir, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_shard_path(dir + strlen("./"), shard, file, err);
+    }
+    return st != HSP_OK ? st
+                        : hsp_err_set(err, HSP_EDIGEST, 0, "%s: %s is damaged", file, e->st->name);
+}
+
 enum hsp_status hsp_ckpt_verify(const struct hsp_ckpt *c, struct hsp_err *err)
 {
     for (uint32_t s = 0; s < c->n_shards; s++) {
@@ -588,9 +601,7 @@ enum hsp_status hsp_ckpt_verify(const struct hsp_ckpt *c, struct hsp_err *err)
                 return st;
             }
             if (v.sum != e->hash) {
-                return hsp_err_set(err, HSP_EDIGEST, 0,
-                                   "step %" PRIu64 " shard %u: %s kind %u is damaged", c->info.step,
-                                   s + 1, e->t.name, e->t.kind);
+                return damaged(c, s, e, err);
             }
         }
     }

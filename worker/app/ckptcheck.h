@@ -1,0 +1,15 @@
+/* hspmd-worker --verify-checkpoint DIR.
+ *
+ * Role:   reads every complete step of a job's checkpoints whole and compares all hashes; one line
+ *         each on @out. */
+#ifndef HSP_CKPTCHECK_H
+#define HSP_CKPTCHECK_H
+#include <stdio.h>
+
+#include "proto/base/err.h"
+
+/* HSP_EDIGEST: some step is damaged, the lines say which file and tensor; HSP_ENOENT: @dir is not
+ * there or has no complete step; else what keeps it from being read. */
+enum hsp_status hsp_ckpt_check(const char *dir, FILE *out, struct hsp_err *err);
+
+#endif
