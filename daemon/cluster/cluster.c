@@ -178,24 +178,37 @@ static void claim(struct hsp_cluster *c, const struct hsp_job *j, const struct h
     }
 }
 
+/* A node's death may be on disk without the loss it meant: the process ended between the two rows. */
+static bool member_gone(const struct hsp_cluster *c, const struct hsp_epoch *e, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hsp_cluster_node *node = hsp_ci_node(c, e->peers[i].device);
+        if (hsp_ci_node_gone(node) || node->incarnation != e->peers[i].incarnation) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What was under way when the last process ended. Attempts that had not gone burn their number;
  * what had gone is waited for; everything else is sealed and asked again. */
 static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool gone = j->att.epoch != 0 && j->att.phase == HSP_ATT_GO;
-    if (hsp_job_terminal(j->state)) {
-        return;
-    }
     if (j->att.epoch != 0 && !gone) {
         hsp_ci_epoch_fini(&j->att);
     }
-    for (uint32_t i = j->n_plans;
-         i-- > 0;) { /* of attempts that never went; its number is burned too */
+    for (uint32_t i = j->n_plans; i-- > 0;) { /* not needed, only not yet erased; numbers burn */
         uint64_t plan = j->plans[i].plan;
         j->next_plan = plan >= j->next_plan ? plan + 1 : j->next_plan;
-        if (!j->plans[i].started && plan != j->cur.plan && plan != j->att.plan) {
+        bool used = plan == j->cur.plan || plan == j->att.plan;
+        bool left = j->cur.epoch != 0 && j->cur.settled && plan < j->cur.plan;
+        if (hsp_job_terminal(j->state) || left || (!j->plans[i].started && !used)) {
             hsp_ci_drop_plan(c, j, plan);
         }
+    }
+    if (hsp_job_terminal(j->state)) {
+        return;
     }
     switch (j->state) {
     case HSP_JOB_RUNNING:
@@ -221,6 +234,12 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
     case HSP_JOB_DONE:
     case HSP_JOB_FAILED:
     case HSP_JOB_CANCELLED: break;
+    }
+    bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
+                j->state == HSP_JOB_FINISHING;
+    if ((runs && member_gone(c, &j->cur, j->cur.settled ? j->cur.n_ranks : j->cur.n_peers)) ||
+        (gone && member_gone(c, &j->att, j->att.n_peers))) {
+        hsp_ci_job_loss(c, j, "a member was lost as the coordinator ended");
     }
     hsp_ci_free_leases(c, j);
 }

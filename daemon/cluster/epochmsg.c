@@ -53,9 +53,6 @@ static void settle(struct hsp_cluster *c, struct hsp_job *j)
 {
     j->cur.settled = true;
     j->cur.trace.first_step_ms = c->now_ms;
-    while (j->n_plans > 0 && j->plans[0].plan < j->cur.plan) {
-        hsp_ci_drop_plan(c, j, j->plans[0].plan);
-    }
     for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
         struct hsp_node_device *v = hsp_ci_device(c, d);
         if (v->job == j->id && v->ask == HSP_ASK_NONE) {
@@ -77,6 +74,9 @@ static void settle(struct hsp_cluster *c, struct hsp_job *j)
     j->cause[0] = '\0';
     j->detect_ms = j->sealed_ms = j->planned_ms = 0;
     hsp_ci_store_job(c, j);
+    while (j->n_plans > 0 && j->plans[0].plan < j->cur.plan) {
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
 }
 
 /* A device whose share of the compute time stays far above the plan's: ask again with what was

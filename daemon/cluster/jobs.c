@@ -142,13 +142,13 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     }
     hsp_ci_epoch_fini(&j->cur);
     hsp_ci_epoch_fini(&j->att);
-    while (j->n_plans > 0) {
-        hsp_ci_drop_plan(c, j, j->plans[0].plan);
-    }
     j->n_held = 0;
     j->state_deadline_ms = 0;
     memset(j->seal_wait, 0, sizeof(j->seal_wait));
     hsp_ci_store_job(c, j);
+    while (j->n_plans > 0) { /* behind the row that needs them no more */
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
 }
 
 void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j)
@@ -285,13 +285,13 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
 
 static void back_to_origin(struct hsp_cluster *c, struct hsp_job *j)
 {
-    while (j->n_plans > 0) {
-        hsp_ci_drop_plan(c, j, j->plans[0].plan);
-    }
     hsp_ci_epoch_fini(&j->cur);
     j->n_held = 0;
     j->state_deadline_ms = 0;
     hsp_ci_store_job(c, j);
+    while (j->n_plans > 0) {
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
 }
 
 /* Nothing whole can be reached. True: begin at the origin. */

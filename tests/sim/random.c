@@ -112,6 +112,11 @@ static void fault(struct sim *s)
 
 static void call(struct sim *s, uint64_t num)
 {
+    if (s->chaos && num == 3) {
+        note(s, "kill coordinator while it writes", 0, 0);
+        sim_kill_daemon(s, 1 + sim_below(s, 300));
+        return;
+    }
     if (s->chaos || num == 1) {
         if (num == 1) {
             sim_submit(s, "second", 1, 1 + (uint32_t)sim_below(s, 2), 4, 40 + sim_below(s, 200),

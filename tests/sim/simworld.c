@@ -413,7 +413,12 @@ static void d_store(struct sim *s, const struct hsp_action *a)
     }
     p->value = a->len != 0 ? hsp_arena_memdup(s->arena, a->value, a->len) : NULL;
     p->len = a->len;
-    s->store_at = (s->store_at > s->now ? s->store_at : s->now) + (sim_below(s, 3) == 0);
+    uint64_t takes = sim_below(s, 3) != 0 ? 0 : 1 + sim_below(s, s->chaos ? 6 : 1);
+    s->store_at = (s->store_at > s->now ? s->store_at : s->now) + takes;
+    if (s->chaos && s->permille != 0 && sim_below(s, 4000) < s->permille) {
+        sim_push(s, s->now + sim_below(s, takes + 3),
+                 (struct sim_ev){.type = SIM_E_CALL, .num = 3});
+    }
     sim_push(s, s->store_at, (struct sim_ev){.type = SIM_E_D_STORED, .gen = s->d_gen, .ptr = p});
 }
 
@@ -942,7 +947,12 @@ static void of_exec(struct sim *s, const struct sim_ev *e)
     switch (e->type) {
     case SIM_E_X_START: sim_x_start(s, e->who); break;
     case SIM_E_X_MSG:
-        if (x->up) {
+        if (((const struct hsp_msg *)e->ptr)->type == HSP_MSG_SEAL && e->num == 0 &&
+            sim_below(s, 2) == 0) { /* threads and streams take their time to stop */
+            struct sim_ev later = *e;
+            later.num = 1;
+            sim_push(s, s->now + 1 + sim_below(s, 10), later);
+        } else if (x->up) {
             sim_x_msg(s, e->who, e->ptr);
         }
         break;

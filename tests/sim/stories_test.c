@@ -148,7 +148,7 @@ static void join(void **state)
          "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- join of n2/0\n"
          "switch.phase job 1: epoch 2 armed\n"
          "job.running job 1 <- join of n2/0\n"
-         "switch.end job 1: epoch 2 runs from step 18 <- join of n2/0\n");
+         "switch.end job 1: epoch 2 runs from step 15 <- join of n2/0\n");
     assert_int_equal(job(1)->cur.n_ranks, 3);
     to_the_end();
 }
@@ -184,14 +184,14 @@ static void kill_agent(void **state)
     until(sealing, 1000);
     until(settled, 5000);
     told("node.suspect n1: connection closed\n"
-         "job.sealing job 1 <- n2/0 lost peer 1 on n1: connection broke\n"
+         "job.sealing job 1 <- n0/0 lost peer 1 on n1: connection broke\n"
          "node.dead n1: connection closed, and a peer lost it too\n"
-         "job.recovering job 1 <- n2/0 lost peer 1 on n1: connection broke\n"
-         "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- n2/0 lost peer 1 on n1: connection "
+         "job.recovering job 1 <- n0/0 lost peer 1 on n1: connection broke\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- n0/0 lost peer 1 on n1: connection "
          "broke\n"
          "switch.phase job 1: epoch 2 starts\n"
-         "job.running job 1 <- n2/0 lost peer 1 on n1: connection broke\n"
-         "switch.end job 1: epoch 2 runs from step 11 <- n2/0 lost peer 1 on n1: connection "
+         "job.running job 1 <- n0/0 lost peer 1 on n1: connection broke\n"
+         "switch.end job 1: epoch 2 runs from step 11 <- n0/0 lost peer 1 on n1: connection "
          "broke\n");
     assert_true(s->now - before < 500); /* seen by peers: no bound to wait for */
     assert_int_equal(job(1)->cur.n_ranks, 2);
@@ -215,7 +215,7 @@ static void crash_node(void **state)
          "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- node n1: silent for 3000 ms\n"
          "switch.phase job 1: epoch 2 starts\n"
          "job.running job 1 <- node n1: silent for 3000 ms\n"
-         "switch.end job 1: epoch 2 runs from step 11 <- node n1: silent for 3000 ms\n");
+         "switch.end job 1: epoch 2 runs from step 12 <- node n1: silent for 3000 ms\n");
     to_the_end();
 }
 
@@ -234,7 +234,7 @@ static void drain(void **state)
          "switch.begin job 1: epoch 2: 2 ranks, 1 sources <- drain of n1/0\n"
          "switch.phase job 1: epoch 2 armed\n"
          "job.running job 1 <- drain of n1/0\n"
-         "switch.end job 1: epoch 2 runs from step 15 <- drain of n1/0\n"
+         "switch.end job 1: epoch 2 runs from step 16 <- drain of n1/0\n"
          "node.drained n1: new disk\n");
     assert_int_equal(job(1)->cur.n_ranks, 2);
     to_the_end();
@@ -269,9 +269,9 @@ static void daemon_restart(void **state)
     tell();
     assert_true(sim_run(s, s->now + 3000, NULL));
     told("coordinator.started: term 2, 3 nodes, 1 jobs\n"
-         "node.adopted n0: incarnation 1, 1 devices\n"
+         "node.adopted n2: incarnation 3, 1 devices\n"
          "node.adopted n1: incarnation 2, 1 devices\n"
-         "node.adopted n2: incarnation 3, 1 devices\n");
+         "node.adopted n0: incarnation 1, 1 devices\n");
     assert_int_equal(job(1)->cur.epoch, epoch); /* untouched */
     to_the_end();
 }
