@@ -290,18 +290,18 @@ static void loss_while_away(void **state)
     tell();
     assert_true(sim_run(s, s->now + 500, NULL));
     until(settled, 10000);
-    told("coordinator.started: term 2, 3 nodes, 1 jobs\n"
-         "node.adopted n0: incarnation 1, 1 devices\n"
-         "job.sealing job 1 <- n0/0: it does not run the epoch any more\n"
-         "node.adopted n2: incarnation 3, 1 devices\n"
-         "node.adopted n1: incarnation 2, 1 devices\n"
-         "job.recovering job 1 <- n0/0: it does not run the epoch any more\n"
-         "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- n0/0: it does not run the epoch any "
-         "more\n"
-         "switch.phase job 1: epoch 2 starts\n"
-         "job.running job 1 <- n0/0: it does not run the epoch any more\n"
-         "switch.end job 1: epoch 2 runs from step 17 <- n0/0: it does not run the epoch any "
-         "more\n");
+    told(
+        "coordinator.started: term 2, 3 nodes, 1 jobs\n"
+        "node.adopted n2: incarnation 3, 1 devices\n"
+        "job.sealing job 1 <- n2/0: its epoch broke while it was away\n"
+        "node.adopted n1: incarnation 2, 1 devices\n"
+        "node.adopted n0: incarnation 1, 1 devices\n"
+        "job.recovering job 1 <- n2/0: its epoch broke while it was away\n"
+        "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- n2/0: its epoch broke while it was "
+        "away\n"
+        "switch.phase job 1: epoch 2 starts\n"
+        "job.running job 1 <- n2/0: its epoch broke while it was away\n"
+        "switch.end job 1: epoch 2 runs from step 18 <- n2/0: its epoch broke while it was away\n");
     to_the_end();
 }
 
@@ -322,7 +322,7 @@ static void stopped_agent(void **state)
          "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- node n1: silent for 3000 ms\n"
          "switch.phase job 1: epoch 2 starts\n"
          "job.running job 1 <- node n1: silent for 3000 ms\n"
-         "switch.end job 1: epoch 2 runs from step 105 <- node n1: silent for 3000 ms\n"
+         "switch.end job 1: epoch 2 runs from step 103 <- node n1: silent for 3000 ms\n"
          "node.joined n1: incarnation 4, 1 devices\n"
          "job.switching job 1 <- join of n1/0\n"
          "switch.begin job 1: epoch 3: 3 ranks, 0 sources <- join of n1/0\n"
