@@ -55,7 +55,7 @@ static enum hsp_status compile(struct hsp_ctl *ctl, const struct hsp_loaded *l, 
     enum hsp_status st = hsp_pick_plan(ctl->arena, l, &how, &cluster, &planned, &source, err);
     if (st == HSP_OK) {
         st = hsp_compile(l->g, planned.plan, &l->job->train, ctl->arena, &f, err);
-        st = st == HSP_OK ? st : hsp_err_wrap(err, "%s", source);
+        st = hsp_pick_blame(st, source, err);
     }
     if (st == HSP_OK && ctl->opt[O_VERIFY] != NULL) {
         st = compile_unsharded(ctl->arena, l, &f, err);

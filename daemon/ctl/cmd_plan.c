@@ -158,8 +158,7 @@ static int print_yaml(const struct view *v)
     struct hsp_err err = {0};
     enum hsp_status st =
         hsp_plan_complete(v->l->g, v->p->plan, &v->job->train, v->ctl->arena, &total, &err);
-    if (st != HSP_OK) {
-        (void)hsp_err_wrap(&err, "%s", v->source);
+    if (hsp_pick_blame(st, v->source, &err) != HSP_OK) {
         return hsp_ctl_fail(v->ctl, &err);
     }
     hsp_buf_init(&b, (size_t)64 << 20);

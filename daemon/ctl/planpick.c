@@ -6,6 +6,20 @@
 
 #include "daemon/planner/clusterfile.h"
 
+static const char planner[] = "planner"; /* the source of plans that come from no file */
+
+enum hsp_status hsp_pick_blame(enum hsp_status st, const char *source, struct hsp_err *err)
+{
+    if (st == HSP_OK) {
+        return st;
+    }
+    (void)hsp_err_wrap(err, "%s", source);
+    if (st == HSP_EINVAL && source != planner && err != NULL) {
+        err->code = HSP_EPARSE;
+    }
+    return err != NULL ? err->code : st;
+}
+
 /* @n default cores on one node. */
 static enum hsp_status default_cluster(struct hsp_arena *arena, uint32_t n,
                                        struct hsp_cluster_desc *ret, struct hsp_err *err)
@@ -100,7 +114,7 @@ enum hsp_status hsp_pick_plan(struct hsp_arena *arena, const struct hsp_loaded *
     uint32_t n =
         how->cluster_path != NULL && st == HSP_OK ? usable(ret_cluster, o.excluded) : HSP_MAX_RANKS;
     n = n < job->max ? n : job->max;
-    *ret_source = "planner";
+    *ret_source = planner;
     if (st == HSP_OK) {
         st = given(arena, l, how, n, &plan, ret_source, err);
     }

@@ -20,4 +20,8 @@ enum hsp_status hsp_pick_plan(struct hsp_arena *arena, const struct hsp_loaded *
                               struct hsp_planned *ret, const char **ret_source,
                               struct hsp_err *err);
 
+/* A status of using the plan from @source, with @source in the message; a plan file that does not
+ * fit is a bad file (HSP_EPARSE). */
+enum hsp_status hsp_pick_blame(enum hsp_status st, const char *source, struct hsp_err *err);
+
 #endif

@@ -9,6 +9,7 @@
 
 #define SCRATCH_BYTES ((size_t)1 << 30)
 #define LINE_BYTES    ((size_t)16 << 20)
+#define SIDE_BYTES    60 /* of each side in a message */
 
 struct item {
     const char *key;        /* "Reshard of h.0.attn.proj#sum, forward of stream 0 stage 1" */
@@ -230,6 +231,28 @@ static const struct item *first_alone(const struct side *s, const char *key)
     return first;
 }
 
+/* The two sides from where they part, as much as a message holds. */
+static enum hsp_status say_both(struct checker *x, const struct side *stated,
+                                const struct side *total, const struct item *a,
+                                const struct item *b)
+{
+    x->put_rest(stated->p, a, &x->text);
+    const char *left = hsp_arena_strdup(x->tmp, hsp_buf_cstr(&x->text));
+    hsp_buf_reset(&x->text);
+    x->put_rest(total->p, b, &x->text);
+    const char *right = hsp_buf_cstr(&x->text);
+    size_t from = 0;
+    if (left == NULL) {
+        return no_memory(x->err);
+    }
+    for (size_t i = 0; left[i] != '\0' && left[i] == right[i]; i++) {
+        from = left[i] == ' ' ? i + 1 : from;
+    }
+    const char *dots = from > 0 ? ".." : "";
+    return hsp_err_set(x->err, HSP_EINVAL, 0, "%s: the plan states %s%.*s, it must be %s%.*s",
+                       a->key, dots, SIDE_BYTES, left + from, dots, SIDE_BYTES, right + from);
+}
+
 /* The earliest difference: what follows from it may differ too. */
 static enum hsp_status compare(struct checker *x, struct side *stated, struct side *total)
 {
@@ -253,11 +276,7 @@ static enum hsp_status compare(struct checker *x, struct side *stated, struct si
         return hsp_err_set(x->err, HSP_EINVAL, 0, "%s: the plan does not state it: %s", b->key,
                            hsp_buf_cstr(&x->text));
     }
-    x->put_rest(stated->p, a, &x->text);
-    hsp_buf_puts(&x->text, "; from its streams and homes follows: ");
-    x->put_rest(total->p, b, &x->text);
-    return hsp_err_set(x->err, HSP_EINVAL, 0, "%s: the plan states: %s", a->key,
-                       hsp_buf_cstr(&x->text));
+    return say_both(x, stated, total, a, b);
 }
 
 enum hsp_status hsp_plan_agrees(const struct hsp_plan *stated, const struct hsp_plan *total,

@@ -304,12 +304,12 @@ static void test_changes(void **state)
     change(total, "makes: \"h.0.attn.proj.product#sum\", before: \"h.0.attn.proj\"",
            "makes: \"h.0.attn.proj.product#sum\", before: \"h.0.attn\"", &m,
            "Reshard that makes h.0.attn.proj.product#sum in forward of stream 0 stage 0: the plan "
-           "states: before h.0.attn, [");
+           "states ..h.0.attn, ");
     change(total, "kind: all_reduce", "kind: all_gather", &m, "h.0.attn.proj.product#sum");
     change(total, "stage: 1, from: 0", "stage: 1", &m, "in forward of stream 0 stage 1");
     change(total, "op: bias_add, makes: \"h.0.attn.q\", cut: \"n\"",
            "op: bias_add, makes: \"h.0.attn.q\", cut: \"b\"", &m,
-           "use of stream 0 stage 0, bias_add that makes h.0.attn.q: the plan states: cut b, in ");
+           "use of stream 0 stage 0, bias_add that makes h.0.attn.q: the plan states ..b, in ");
     change(total, "L1: {split: 0, cuts: [0, 4, 6]", "L1: {split: 0, cuts: [0, 2, 6]", &m,
            "use of stream 0 stage 0, linear that makes h.0.attn.q.product: ");
     change(total, "{phase: post, makes: \"wpe.weight#grad\"",
