@@ -197,8 +197,6 @@ static void test_rules(void **state)
     hsp_graph_free(m.g);
 }
 
-/* ---- one word changed ---- */
-
 /* A stage of tensor parallelism, one alone, a second stream, sharded state: every kind of line. */
 static const char rich[] = HSP_PLAN_HEAD
     "ranks: 4\nzero: 1\nstreams:\n"
@@ -217,6 +215,53 @@ static char *edit(const char *text, size_t at, size_t len, const char *by)
     memcpy(s + at + k, text + at + len, n - at - len);
     return s;
 }
+
+/* Lines worked out by hand: rows of 6 doubles are 48 bytes, a micro-batch has 2 x 4 of them. Ranks 0
+ * and 1 hold rows 0 to 4 and 4 to 6 of q, rank 3 all; homes are rows 0-2 on 0, 2-4 on 3, 4-6 on 1.
+ */
+static void test_lines(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "sizes: [2, 1]\n",
+        "- {layers: 1, ranks: [0, 1], tensor: [2, 1], saved: keep}\n",
+        "{name: \"h.0.attn.q.weight\", home: {split: 0, cuts: [0, 2, 4, 6], of: [0, 3, 1]}}\n",
+        "{op: linear, makes: \"h.0.attn.q.product\", cut: \"n\", in: [whole, L1], out: [L2]}\n",
+        "{op: linear, makes: \"h.0.attn.proj.product\", cut: \"k\", in: [L2, L4], out: [L5]}\n",
+        "L1: {split: 0, cuts: [0, 4, 6], of: [0, 1]}\n",
+        "L2: {split: 2, cuts: [0, 4, 6], of: [0, 1]}\n",
+        "L5: {partial: [0, 1]}\n",
+        "{phase: pre, makes: \"h.0.attn.q.weight#use\", moves: [{kind: copy, ranks: [1], gives: "
+        "96, "
+        "gets: 96}, {kind: all_gather, ranks: [0, 3], gives: 96, gets: 96}, {kind: p2p, ranks: [1, "
+        "3], gives: [96, 0], gets: [0, 96]}]}\n",
+        "{phase: forward, stream: 0, stage: 0, makes: \"h.0.attn.proj.product#sum\", before: "
+        "\"h.0.attn.proj\", moves: [{kind: all_reduce, ranks: [0, 1], gives: 384, gets: 384}]}\n",
+        "{phase: backward, stream: 0, stage: 0, from: 1, makes: \"h.0.grad.2\", before: "
+        "\"h.0.mlp.proj.bias.grad\", moves: [{kind: p2p, ranks: [0, 1, 2], gives: [0, 0, 768], "
+        "gets: [384, 384, 0]}]}\n",
+        "{phase: post, makes: \"h.0.attn.q.weight#grad\", moves: [{kind: reduce_scatter, ranks: "
+        "[0, 3], gives: 192, gets: 96}, {kind: reduce_scatter, ranks: [1, 3], gives: 96, gets: "
+        "[96, 0]}]}\n",
+    };
+    struct model m = make_model("gpt", true, 2);
+    char *total = complete(rich, &m);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        if (strstr(total, lines[i]) == NULL) {
+            fail_msg("no %s in\n%s", lines[i], total);
+        }
+    }
+    free(total);
+    /* copies of a sum that only some ranks made */
+    char *text = edit(rich, (size_t)(strstr(rich, "zero: 1") - rich), 7, "zero: 0");
+    total = complete(text, &m);
+    assert_non_null(strstr(total, "], of_sums: true}"));
+    free(total);
+    free(text);
+    hsp_graph_free(m.g);
+}
+
+/* ---- one word changed ---- */
 
 /* The edited plan is refused with a message that contains @names. */
 static void refused(char *text, const struct model *m, const char *names)
@@ -565,12 +610,13 @@ static void test_trees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),       cmocka_unit_test(test_random),
-        cmocka_unit_test(test_rules),       cmocka_unit_test(test_every_line),
-        cmocka_unit_test(test_changes),     cmocka_unit_test(test_every_home),
-        cmocka_unit_test(test_homes_alone), cmocka_unit_test(test_digest),
-        cmocka_unit_test(test_bad_text),    cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_groups),      cmocka_unit_test(test_trees),
+        cmocka_unit_test(test_table),      cmocka_unit_test(test_random),
+        cmocka_unit_test(test_rules),      cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_every_line), cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_every_home), cmocka_unit_test(test_homes_alone),
+        cmocka_unit_test(test_digest),     cmocka_unit_test(test_bad_text),
+        cmocka_unit_test(test_ranges),     cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
