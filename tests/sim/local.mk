@@ -1,7 +1,9 @@
 check_LIBRARIES += tests/sim/libsim.a
 tests_sim_libsim_a_SOURCES = \
   tests/sim/sim.h \
+  tests/sim/simdaemon.c \
   tests/sim/simexec.c \
+  tests/sim/simfault.c \
   tests/sim/simplan.c \
   tests/sim/simworld.c
 

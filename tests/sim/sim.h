@@ -232,6 +232,22 @@ void sim_reset_data(struct sim *s, uint32_t a, uint32_t b);
 void sim_cut(struct sim *s, uint32_t node, uint64_t ms);
 void sim_leave(struct sim *s, uint32_t node);
 
+struct sim_store { /* of an action, until it is durable */
+    enum hsp_action_type type;
+    char key[64];
+    void *value;
+    uint32_t len, job;
+    uint64_t plan;
+};
+
+/* simworld.c and simdaemon.c, for each other and for simfault.c */
+const struct hsp_msg *sim_clone(struct sim *s, const struct hsp_msg *m);
+void sim_d_start(struct sim *s);
+uint64_t sim_latency(struct sim *s);
+void sim_conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a);
+void sim_exec_gone(struct sim *s, uint32_t x);
+void sim_store_done(struct sim *s, const struct sim_store *p);
+void sim_a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev);
 /* simexec.c */
 void sim_x_start(struct sim *s, uint32_t x);
 void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m);

@@ -102,7 +102,7 @@ static struct sim_ev pop(struct sim *s)
     return top;
 }
 
-static const struct hsp_msg *clone(struct sim *s, const struct hsp_msg *m)
+const struct hsp_msg *sim_clone(struct sim *s, const struct hsp_msg *m)
 {
     struct hsp_msg *c = hsp_arena_alloc(s->arena, sizeof(*c));
     struct hsp_msg bare = *m;
@@ -117,7 +117,7 @@ static const struct hsp_msg *clone(struct sim *s, const struct hsp_msg *m)
     return c;
 }
 
-static uint64_t latency(struct sim *s)
+uint64_t sim_latency(struct sim *s)
 {
     return s->chaos && sim_below(s, 20) == 0 ? 1 + sim_below(s, 60) : 1 + sim_below(s, 3);
 }
@@ -125,7 +125,7 @@ static uint64_t latency(struct sim *s)
 /* Arrival on a connection that keeps order. */
 static uint64_t arrive(struct sim *s, uint64_t *last, uint64_t from)
 {
-    uint64_t at = from + latency(s);
+    uint64_t at = from + sim_latency(s);
     at = at < *last ? *last : at;
     *last = at;
     return at;
@@ -133,7 +133,7 @@ static uint64_t arrive(struct sim *s, uint64_t *last, uint64_t from)
 
 /* ---- control connections ---- */
 
-static void conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a)
+void sim_conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a)
 {
     uint32_t node = s->conn_node[conn];
     if (!s->conn_open[conn]) {
@@ -141,7 +141,7 @@ static void conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a)
     }
     s->conn_open[conn] = false;
     if (tell_d && s->d_alive) {
-        sim_push(s, s->now + latency(s),
+        sim_push(s, s->now + sim_latency(s),
                  (struct sim_ev){.type = SIM_E_D_CLOSED, .conn = conn, .gen = s->d_gen});
     }
     struct sim_agent *a = &s->agent[node];
@@ -149,7 +149,7 @@ static void conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a)
         a->conn = 0;
         if (tell_a && a->alive) {
             sim_push(
-                s, s->now + latency(s),
+                s, s->now + sim_latency(s),
                 (struct sim_ev){.type = SIM_E_A_DOWN, .who = node, .gen = a->gen, .conn = conn});
         }
     }
@@ -180,9 +180,9 @@ static void to_daemon(struct sim *s, uint32_t node, const struct hsp_msg *m)
     if (a->conn == 0 || !s->conn_open[a->conn]) {
         return;
     }
-    sim_push(
-        s, arrive(s, &s->conn_last[a->conn][0], s->now),
-        (struct sim_ev){.type = SIM_E_D_MSG, .conn = a->conn, .gen = s->d_gen, .ptr = clone(s, m)});
+    sim_push(s, arrive(s, &s->conn_last[a->conn][0], s->now),
+             (struct sim_ev){
+                 .type = SIM_E_D_MSG, .conn = a->conn, .gen = s->d_gen, .ptr = sim_clone(s, m)});
 }
 
 /* ---- executors ---- */
@@ -197,7 +197,7 @@ void sim_to_agent(struct sim *s, uint32_t x, const struct hsp_msg *m)
                              .who = x,
                              .gen = s->agent[x / SIM_DEVS].gen,
                              .num = s->exec[x].gen,
-                             .ptr = clone(s, m)});
+                             .ptr = sim_clone(s, m)});
 }
 
 void sim_to_exec(struct sim *s, uint32_t x, struct sim_data d)
@@ -206,7 +206,7 @@ void sim_to_exec(struct sim *s, uint32_t x, struct sim_data d)
              (struct sim_ev){.type = SIM_E_X_DATA, .who = d.to, .gen = d.to_gen, .data = d});
 }
 
-static void a_exec_gone(struct sim *s, uint32_t x)
+void sim_exec_gone(struct sim *s, uint32_t x)
 {
     uint64_t at = s->now + 1 < s->pipe_last[x][0] ? s->pipe_last[x][0] : s->now + 1;
     sim_push(s, at,
@@ -214,8 +214,6 @@ static void a_exec_gone(struct sim *s, uint32_t x)
 }
 
 /* ---- agents ---- */
-
-static void a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev);
 
 static void a_scan(struct sim *s, uint32_t node, uint64_t scan)
 {
@@ -229,7 +227,7 @@ static void a_scan(struct sim *s, uint32_t node, uint64_t scan)
         }
     }
     struct hsp_agent_event ev = {.type = HSP_AEV_SCANNED, .scan = scan, .n = n, .holdings = h};
-    a_step(s, node, ev);
+    sim_a_step(s, node, ev);
 }
 
 static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actions *acts)
@@ -242,7 +240,7 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
         case HSP_AACT_CONNECT: a_connect(s, node); break;
         case HSP_AACT_DISCONNECT:
             if (a->conn != 0) {
-                conn_close(s, a->conn, !a->cut, true);
+                sim_conn_close(s, a->conn, !a->cut, true);
             } else {
                 sim_push(s, s->now,
                          (struct sim_ev){.type = SIM_E_A_DOWN, .who = node, .gen = a->gen});
@@ -257,7 +255,7 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
                      (struct sim_ev){.type = SIM_E_X_MSG,
                                      .who = id,
                                      .gen = s->exec[id].gen,
-                                     .ptr = clone(s, x->msg)});
+                                     .ptr = sim_clone(s, x->msg)});
             break;
         }
         case HSP_AACT_SPAWN:
@@ -272,7 +270,7 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
         case HSP_AACT_KILL:
             if (s->exec[id].alive) {
                 sim_x_die(s, id, false);
-                a_exec_gone(s, id);
+                sim_exec_gone(s, id);
             }
             break;
         case HSP_AACT_SCAN:
@@ -287,7 +285,7 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
             a->alive = false;
             a->gen++;
             if (a->conn != 0) {
-                conn_close(s, a->conn, true, false);
+                sim_conn_close(s, a->conn, true, false);
             }
             sim_push(s, s->now + 2000 + sim_below(s, 3000),
                      (struct sim_ev){.type = SIM_E_A_START, .who = node, .gen = a->gen});
@@ -296,7 +294,7 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
     }
 }
 
-static void a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev)
+void sim_a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev)
 {
     struct sim_agent *a = &s->agent[node];
     struct hsp_agent_actions acts;
@@ -341,431 +339,7 @@ void sim_start_node(struct sim *s, uint32_t node)
     a->leaving = false;
     a->conn = 0;
     a->timer = 0;
-    a_step(s, node, (struct hsp_agent_event){.type = HSP_AEV_START});
-}
-
-/* ---- coordinator ---- */
-
-static void row_put(struct sim *s, const char *key, const void *value, uint32_t len)
-{
-    uint32_t i = 0;
-    while (i < s->n_rows && strcmp(s->rows[i].key, key) != 0) {
-        i++;
-    }
-    if (i == s->n_rows) {
-        s->n_rows++;
-        (void)snprintf(s->rows[i].key, sizeof(s->rows[i].key), "%s", key);
-        s->rows[i].value = NULL;
-    }
-    free(s->rows[i].value);
-    s->rows[i].value = malloc(len + 1);
-    memcpy(s->rows[i].value, value, len);
-    s->rows[i].len = len;
-}
-
-static void row_erase(struct sim *s, const char *key)
-{
-    for (uint32_t i = 0; i < s->n_rows; i++) {
-        if (strcmp(s->rows[i].key, key) == 0) {
-            free(s->rows[i].value);
-            s->rows[i] = s->rows[--s->n_rows];
-            return;
-        }
-    }
-}
-
-struct pending_store { /* of an action, until it is durable */
-    enum hsp_action_type type;
-    char key[64];
-    void *value;
-    uint32_t len, job;
-    uint64_t plan;
-};
-
-static void store_done(struct sim *s, const struct pending_store *p)
-{
-    struct sim_plan *plan = sim_plan_get(s, p->job, p->plan);
-    switch (p->type) {
-    case HSP_ACT_STORE: row_put(s, p->key, p->value, p->len); break;
-    case HSP_ACT_ERASE: row_erase(s, p->key); break;
-    case HSP_ACT_KEEP_PLAN:
-        if (plan != NULL) {
-            plan->durable = true;
-        }
-        break;
-    case HSP_ACT_DROP_PLAN:
-        if (plan != NULL) {
-            plan->used = false;
-        }
-        break;
-    default: break;
-    }
-}
-
-static void d_store(struct sim *s, const struct hsp_action *a)
-{
-    struct pending_store *p = hsp_arena_alloc(s->arena, sizeof(*p));
-    p->type = a->type;
-    p->job = a->job;
-    p->plan = a->plan_no;
-    if (a->key != NULL) {
-        (void)snprintf(p->key, sizeof(p->key), "%s", a->key);
-    }
-    p->value = a->len != 0 ? hsp_arena_memdup(s->arena, a->value, a->len) : NULL;
-    p->len = a->len;
-    uint64_t takes = sim_below(s, 3) != 0 ? 0 : 1 + sim_below(s, s->chaos ? 6 : 1);
-    s->store_at = (s->store_at > s->now ? s->store_at : s->now) + takes;
-    if (s->chaos && s->permille != 0 && sim_below(s, 4000) < s->permille) {
-        sim_push(s, s->now + sim_below(s, takes + 3),
-                 (struct sim_ev){.type = SIM_E_CALL, .num = 3});
-    }
-    sim_push(s, s->store_at, (struct sim_ev){.type = SIM_E_D_STORED, .gen = s->d_gen, .ptr = p});
-}
-
-static void keep_plan(struct sim *s, const struct hsp_action *a)
-{
-    struct sim_plan *old = sim_plan_get(s, a->job, a->plan_no);
-    if (old != NULL) {
-        old->used = false; /* kept by a process that died before its row was on disk */
-    }
-    for (uint32_t i = 0; i < SIM_PLANS; i++) {
-        struct sim_plan *p = &s->plans[i];
-        if (p->used && p->ticket == a->ticket) {
-            if (a->ticket != s->job[a->job].ticket) {
-                sim_fail(s, "job %u: the plan of an old question is used", a->job); /* S7 */
-            }
-            p->plan = a->plan_no;
-            return;
-        }
-    }
-    sim_fail(s, "job %u: a plan that was never made is kept", a->job);
-}
-
-static void forget_ticket(struct sim *s, uint64_t ticket)
-{
-    for (uint32_t i = 0; i < SIM_PLANS; i++) {
-        if (s->plans[i].used && s->plans[i].ticket == ticket && s->plans[i].plan == 0) {
-            s->plans[i].used = false;
-        }
-    }
-}
-
-static void trace_fact(struct sim *s, const struct hsp_fact *f)
-{
-    sim_log(s, "%s job %u node %s epoch %llu: %s%s%s", f->type, f->job, f->node,
-            (unsigned long long)f->epoch, f->reason, f->cause[0] != '\0' ? ", cause: " : "",
-            f->cause);
-    if (!s->tracing || strncmp(f->type, "plan.", 5) == 0 || strcmp(f->type, "node.live") == 0) {
-        return;
-    }
-    hsp_buf_printf(&s->trace, "%s", f->type);
-    if (f->job != 0) {
-        hsp_buf_printf(&s->trace, " job %u", f->job);
-    }
-    if (f->node[0] != '\0') {
-        hsp_buf_printf(&s->trace, " %s", f->node);
-    }
-    hsp_buf_printf(&s->trace, "%s%s%s%s\n", f->reason[0] != '\0' ? ": " : "", f->reason,
-                   f->cause[0] != '\0' ? " <- " : "", f->cause);
-}
-
-static void maybe_fault(struct sim *s)
-{
-    if (s->chaos && s->permille != 0 && sim_below(s, 1000) < s->permille) {
-        sim_push(s, s->now + sim_below(s, 25), (struct sim_ev){.type = SIM_E_FAULT});
-    }
-}
-
-static void d_send(struct sim *s, const struct hsp_action *a)
-{
-    struct hsp_msg m = *a->msg;
-    if (a->type == HSP_ACT_PREPARE) {
-        m.blob = (const uint8_t *)sim_prep_make(s, &m.u.prepare, a->u.prepare);
-        m.blob_len = sizeof(struct sim_prep);
-    }
-    if (m.type == HSP_MSG_PREPARE || m.type == HSP_MSG_ARM || m.type == HSP_MSG_START ||
-        m.type == HSP_MSG_SEAL || m.type == HSP_MSG_RELEASE) {
-        maybe_fault(s);
-    }
-    if (a->conn == 0 || a->conn > s->n_conns) {
-        sim_fail(s, "an action names connection %u, which never was", a->conn); /* S5 */
-        return;
-    }
-    /* leaves when every row before it is durable */
-    uint64_t at = s->store_at > s->now ? s->store_at : s->now;
-    sim_push(s, at,
-             (struct sim_ev){
-                 .type = SIM_E_D_SEND, .conn = a->conn, .gen = s->d_gen, .ptr = clone(s, &m)});
-}
-
-static void d_actions(struct sim *s, const struct hsp_actions *acts)
-{
-    if (acts->n > 4000) {
-        sim_fail(s, "%u actions in one step", acts->n); /* S6 */
-    }
-    for (uint32_t i = 0; i < acts->n; i++) {
-        const struct hsp_action *a = &acts->item[i];
-        switch (a->type) {
-        case HSP_ACT_SEND:
-        case HSP_ACT_PREPARE: d_send(s, a); break;
-        case HSP_ACT_CLOSE:
-            sim_push(s, s->store_at > s->now ? s->store_at : s->now,
-                     (struct sim_ev){.type = SIM_E_D_CLOSE, .conn = a->conn, .gen = s->d_gen});
-            break;
-        case HSP_ACT_KEEP_PLAN:
-            keep_plan(s, a);
-            d_store(s, a);
-            break;
-        case HSP_ACT_STORE:
-        case HSP_ACT_ERASE:
-        case HSP_ACT_DROP_PLAN: d_store(s, a); break;
-        case HSP_ACT_START_PLAN:
-            s->job[a->job].ticket = a->ticket;
-            sim_plan_make(s, a->u.plan);
-            sim_push(s, s->now + 1 + sim_below(s, a->u.plan->urgent ? 10 : 100),
-                     (struct sim_ev){
-                         .type = SIM_E_D_PLAN, .gen = s->d_gen, .num = a->ticket, .who = a->job});
-            break;
-        case HSP_ACT_CANCEL_PLAN: forget_ticket(s, a->ticket); break;
-        case HSP_ACT_REPLY:
-            sim_log(s, "reply %d %s", (int)a->status, a->text);
-            s->job[a->job <= SIM_JOBS ? a->job : 0].known = true;
-            break;
-        case HSP_ACT_FACT: trace_fact(s, a->u.fact); break;
-        case HSP_ACT_METRIC: break;
-        }
-    }
-}
-
-static void d_timer(struct sim *s)
-{
-    uint64_t t = hsp_cluster_deadline(s->d);
-    if (t != UINT64_MAX && (s->d_timer <= s->now || t < s->d_timer)) {
-        s->d_timer = t > s->now ? t : s->now + 1;
-        sim_push(s, s->d_timer, (struct sim_ev){.type = SIM_E_D_TICK, .gen = s->d_gen});
-    }
-}
-
-void sim_d_step(struct sim *s, const struct hsp_event *ev)
-{
-    struct hsp_actions acts;
-    struct hsp_err err = {0};
-    if (hsp_cluster_step(s->d, ev, &acts, &err) != HSP_OK) {
-        sim_fail(s, "coordinator: %s", err.msg);
-        return;
-    }
-    hsp_cluster_check(s->d);
-    d_actions(s, &acts);
-    d_timer(s);
-}
-
-static void d_start(struct sim *s)
-{
-    struct hsp_cluster_row rows[1024];
-    struct hsp_actions acts;
-    struct hsp_err err = {0};
-    for (uint32_t i = 0; i < s->n_rows; i++) {
-        rows[i] = (struct hsp_cluster_row){s->rows[i].key, s->rows[i].value, s->rows[i].len};
-    }
-    hsp_cluster_free(s->d);
-    s->d = hsp_cluster_new(&s->cfg);
-    s->d_alive = true;
-    s->d_timer = 0;
-    s->store_at = s->now;
-    if (hsp_cluster_load(s->d, rows, s->n_rows, s->now, &acts, &err) != HSP_OK) {
-        sim_fail(s, "load: %s", err.msg);
-        return;
-    }
-    hsp_cluster_check(s->d);
-    d_actions(s, &acts);
-    d_timer(s);
-}
-
-/* ---- faults ---- */
-
-void sim_kill_exec(struct sim *s, uint32_t x)
-{
-    sim_log(s, "! kill executor %u", x);
-    if (s->exec[x].alive) {
-        sim_x_die(s, x, false);
-        a_exec_gone(s, x);
-    }
-}
-
-static void drop_inbox(struct sim *s, uint32_t node)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->n_inbox; i++) {
-        const struct sim_ev *e = &s->inbox[i];
-        bool of_exec = e->type == SIM_E_X_MSG || e->type == SIM_E_X_DATA ||
-                       e->type == SIM_E_X_TIMER || e->type == SIM_E_X_BEAT ||
-                       e->type == SIM_E_A_EXEC || e->type == SIM_E_A_EXIT;
-        if ((of_exec ? e->who / SIM_DEVS : e->who) != node) {
-            s->inbox[n++] = *e;
-        }
-    }
-    s->n_inbox = (uint32_t)n;
-}
-
-static void agent_gone(struct sim *s, uint32_t node, uint64_t restart_ms, bool silent)
-{
-    struct sim_agent *a = &s->agent[node];
-    if (!a->alive) {
-        return;
-    }
-    for (uint32_t d = 0; d < s->n_devs; d++) {
-        sim_x_die(s, node * SIM_DEVS + d, silent);
-    }
-    a->alive = false;
-    a->paused = false;
-    a->gen++;
-    drop_inbox(s, node);
-    if (a->conn != 0) {
-        conn_close(s, a->conn, !silent && !a->cut, false);
-    }
-    sim_push(s, s->now + restart_ms,
-             (struct sim_ev){.type = SIM_E_A_START, .who = node, .gen = a->gen});
-}
-
-void sim_kill_agent(struct sim *s, uint32_t node, uint64_t restart_ms)
-{
-    sim_log(s, "! kill agent n%u", node);
-    agent_gone(s, node, restart_ms, false);
-}
-
-void sim_crash_node(struct sim *s, uint32_t node, uint64_t restart_ms)
-{
-    sim_log(s, "! crash node n%u", node);
-    agent_gone(s, node, restart_ms, true);
-    sim_node_lost(s, node);
-}
-
-void sim_kill_daemon(struct sim *s, uint64_t restart_ms)
-{
-    sim_log(s, "! kill the coordinator");
-    if (!s->d_alive) {
-        return;
-    }
-    s->d_alive = false;
-    /* of the rows being written a prefix is durable */
-    struct sim_ev *pending[512];
-    uint32_t n = 0;
-    for (size_t i = 0; i < s->n_heap; i++) {
-        if (s->heap[i].type == SIM_E_D_STORED && s->heap[i].gen == s->d_gen && n < 512) {
-            uint32_t at = n++;
-            for (; at > 0 && s->heap[i].seq < pending[at - 1]->seq; at--) {
-                pending[at] = pending[at - 1];
-            }
-            pending[at] = &s->heap[i];
-        }
-    }
-    uint64_t keep = sim_below(s, n + 1);
-    for (uint64_t i = 0; i < keep; i++) {
-        store_done(s, pending[i]->ptr);
-    }
-    s->d_gen++;
-    for (uint32_t i = 0; i < SIM_PLANS; i++) {
-        s->plans[i].used = s->plans[i].used && s->plans[i].durable;
-        s->plans[i].ticket = 0; /* tickets are of one process */
-    }
-    for (uint32_t i = 1; i <= s->n_conns; i++) {
-        conn_close(s, i, false, !s->agent[s->conn_node[i]].cut);
-    }
-    sim_push(s, s->now + restart_ms, (struct sim_ev){.type = SIM_E_D_START, .gen = s->d_gen});
-}
-
-void sim_pause_agent(struct sim *s, uint32_t node, uint64_t ms)
-{
-    sim_log(s, "! stop agent n%u for %llu ms", node, (unsigned long long)ms);
-    if (s->agent[node].alive && !s->agent[node].paused) {
-        s->agent[node].paused = true;
-        sim_push(s, s->now + ms,
-                 (struct sim_ev){.type = SIM_E_RESUME_A, .who = node, .gen = s->agent[node].gen});
-    }
-}
-
-void sim_pause_exec(struct sim *s, uint32_t x, uint64_t ms)
-{
-    sim_log(s, "! stop executor %u for %llu ms", x, (unsigned long long)ms);
-    if (s->exec[x].alive && !s->exec[x].paused) {
-        s->exec[x].paused = true;
-        sim_push(s, s->now + ms,
-                 (struct sim_ev){.type = SIM_E_RESUME_X, .who = x, .gen = s->exec[x].gen});
-    }
-}
-
-void sim_reset_control(struct sim *s, uint32_t node)
-{
-    sim_log(s, "! reset control connection of n%u", node);
-    if (s->agent[node].conn != 0) {
-        conn_close(s, s->agent[node].conn, true, true);
-    }
-}
-
-void sim_reset_data(struct sim *s, uint32_t a, uint32_t b)
-{
-    sim_log(s, "! reset data connection %u-%u", a, b);
-    uint32_t pair[2] = {a, b};
-    for (int i = 0; i < 2; i++) {
-        struct sim_exec *e = &s->exec[pair[i]];
-        const struct sim_run *runs[2] = {&e->cur, &e->next};
-        for (int k = 0; e->alive && k < 2; k++) {
-            for (uint32_t p = 0; runs[k]->epoch != 0 && p < runs[k]->p.n_peers; p++) {
-                if (runs[k]->p.exec[p] == pair[1 - i] && pair[0] != pair[1]) {
-                    struct sim_data d = {.kind = SIM_D_BREAK,
-                                         .to = pair[i],
-                                         .to_gen = e->gen,
-                                         .rank = p,
-                                         .job = runs[k]->job,
-                                         .epoch = runs[k]->epoch};
-                    sim_push(s, s->now + latency(s),
-                             (struct sim_ev){
-                                 .type = SIM_E_X_DATA, .who = pair[i], .gen = e->gen, .data = d});
-                }
-            }
-        }
-    }
-}
-
-void sim_cut(struct sim *s, uint32_t node, uint64_t ms)
-{
-    sim_log(s, "! cut control network of n%u for %llu ms", node, (unsigned long long)ms);
-    if (!s->agent[node].cut) {
-        s->agent[node].cut = true;
-        sim_push(s, s->now + ms, (struct sim_ev){.type = SIM_E_HEAL_CUT, .who = node});
-    }
-}
-
-void sim_leave(struct sim *s, uint32_t node)
-{
-    struct sim_agent *a = &s->agent[node];
-    sim_log(s, "! SIGTERM to n%u", node);
-    if (a->alive && !a->paused && !a->leaving) {
-        a->leaving = true;
-        a_step(s, node, (struct hsp_agent_event){.type = HSP_AEV_LEAVE, .text = "SIGTERM"});
-    }
-}
-
-void sim_admin(struct sim *s, struct hsp_admin_event a)
-{
-    a.actor = "test";
-    if (s->d_alive) {
-        struct hsp_event ev = {.now_ms = s->now, .type = HSP_EV_ADMIN, .u.admin = a};
-        sim_d_step(s, &ev);
-    }
-}
-
-void sim_submit(struct sim *s, const char *name, int32_t prio, uint32_t min, uint32_t max,
-                uint64_t steps, uint64_t ckpt_every)
-{
-    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_SUBMIT,
-                                          .spec = {.name = name,
-                                                   .priority = prio,
-                                                   .min = min,
-                                                   .max = max,
-                                                   .copies = 2,
-                                                   .steps = steps,
-                                                   .checkpoint_every = ckpt_every}});
+    sim_a_step(s, node, (struct hsp_agent_event){.type = HSP_AEV_START});
 }
 
 /* ---- the loop ---- */
@@ -823,7 +397,7 @@ static void of_daemon(struct sim *s, const struct sim_ev *e)
         return;
     }
     switch (e->type) {
-    case SIM_E_D_START: d_start(s); return;
+    case SIM_E_D_START: sim_d_start(s); return;
     case SIM_E_D_TICK:
         ev.type = HSP_EV_TICK;
         s->d_timer = 0;
@@ -836,7 +410,7 @@ static void of_daemon(struct sim *s, const struct sim_ev *e)
         }
         ev.type = HSP_EV_CONN_OPENED;
         break;
-    case SIM_E_D_STORED: store_done(s, e->ptr); return;
+    case SIM_E_D_STORED: sim_store_done(s, e->ptr); return;
     case SIM_E_D_PLAN: sim_plan_answer(s, e->num, e->who); return;
     case SIM_E_D_SEND:
         if (s->conn_open[e->conn]) {
@@ -919,7 +493,7 @@ static void of_agent(struct sim *s, const struct sim_ev *e)
     case SIM_E_A_SCANNED: a_scan(s, node, e->num); return;
     default: return;
     }
-    a_step(s, node, ev);
+    sim_a_step(s, node, ev);
 }
 
 static void of_exec(struct sim *s, const struct sim_ev *e)
@@ -934,7 +508,7 @@ static void of_exec(struct sim *s, const struct sim_ev *e)
                 if (from->next.p.exec[i] == e->who && s->agent[e->who / SIM_DEVS].alive) {
                     struct sim_data d = {
                         .kind = SIM_D_BREAK, .rank = i, .job = e->data.job, .epoch = e->data.epoch};
-                    sim_push(s, s->now + latency(s),
+                    sim_push(s, s->now + sim_latency(s),
                              (struct sim_ev){.type = SIM_E_X_DATA,
                                              .who = e->data.from,
                                              .gen = from->gen,
@@ -979,7 +553,7 @@ static void heal_cut(struct sim *s, uint32_t node)
     struct sim_agent *a = &s->agent[node];
     a->cut = false;
     if (a->conn != 0 && s->conn_open[a->conn]) {
-        conn_close(s, a->conn, true, true);
+        sim_conn_close(s, a->conn, true, true);
     } else if (a->conn != 0 && a->alive) {
         sim_push(
             s, s->now + 1,
@@ -1079,7 +653,7 @@ void sim_init(struct sim *s, uint64_t seed, uint32_t n_nodes, uint32_t n_devs)
     s->cfg.state_wait_ms = 30000;
     s->cfg.max_failures = 200;
     hsp_buf_init(&s->trace, 1u << 20);
-    d_start(s);
+    sim_d_start(s);
     for (uint32_t i = 0; i < n_nodes; i++) {
         sim_push(s, sim_below(s, 50), (struct sim_ev){.type = SIM_E_A_START, .who = i});
     }

@@ -1,0 +1,233 @@
+/* The shell of the coordinator: rows that become durable one after the other, sends behind them, plans. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/arena.h"
+#include "tests/sim/sim.h"
+
+static void row_put(struct sim *s, const char *key, const void *value, uint32_t len)
+{
+    uint32_t i = 0;
+    while (i < s->n_rows && strcmp(s->rows[i].key, key) != 0) {
+        i++;
+    }
+    if (i == s->n_rows) {
+        s->n_rows++;
+        (void)snprintf(s->rows[i].key, sizeof(s->rows[i].key), "%s", key);
+        s->rows[i].value = NULL;
+    }
+    free(s->rows[i].value);
+    s->rows[i].value = malloc(len + 1);
+    memcpy(s->rows[i].value, value, len);
+    s->rows[i].len = len;
+}
+
+static void row_erase(struct sim *s, const char *key)
+{
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        if (strcmp(s->rows[i].key, key) == 0) {
+            free(s->rows[i].value);
+            s->rows[i] = s->rows[--s->n_rows];
+            return;
+        }
+    }
+}
+
+void sim_store_done(struct sim *s, const struct sim_store *p)
+{
+    struct sim_plan *plan = sim_plan_get(s, p->job, p->plan);
+    switch (p->type) {
+    case HSP_ACT_STORE: row_put(s, p->key, p->value, p->len); break;
+    case HSP_ACT_ERASE: row_erase(s, p->key); break;
+    case HSP_ACT_KEEP_PLAN:
+        if (plan != NULL) {
+            plan->durable = true;
+        }
+        break;
+    case HSP_ACT_DROP_PLAN:
+        if (plan != NULL) {
+            plan->used = false;
+        }
+        break;
+    default: break;
+    }
+}
+
+static void d_store(struct sim *s, const struct hsp_action *a)
+{
+    struct sim_store *p = hsp_arena_alloc(s->arena, sizeof(*p));
+    p->type = a->type;
+    p->job = a->job;
+    p->plan = a->plan_no;
+    if (a->key != NULL) {
+        (void)snprintf(p->key, sizeof(p->key), "%s", a->key);
+    }
+    p->value = a->len != 0 ? hsp_arena_memdup(s->arena, a->value, a->len) : NULL;
+    p->len = a->len;
+    uint64_t takes = sim_below(s, 3) != 0 ? 0 : 1 + sim_below(s, s->chaos ? 6 : 1);
+    s->store_at = (s->store_at > s->now ? s->store_at : s->now) + takes;
+    if (s->chaos && s->permille != 0 && sim_below(s, 4000) < s->permille) {
+        sim_push(s, s->now + sim_below(s, takes + 3),
+                 (struct sim_ev){.type = SIM_E_CALL, .num = 3});
+    }
+    sim_push(s, s->store_at, (struct sim_ev){.type = SIM_E_D_STORED, .gen = s->d_gen, .ptr = p});
+}
+
+static void keep_plan(struct sim *s, const struct hsp_action *a)
+{
+    struct sim_plan *old = sim_plan_get(s, a->job, a->plan_no);
+    if (old != NULL) {
+        old->used = false; /* kept by a process that died before its row was on disk */
+    }
+    for (uint32_t i = 0; i < SIM_PLANS; i++) {
+        struct sim_plan *p = &s->plans[i];
+        if (p->used && p->ticket == a->ticket) {
+            if (a->ticket != s->job[a->job].ticket) {
+                sim_fail(s, "job %u: the plan of an old question is used", a->job); /* S7 */
+            }
+            p->plan = a->plan_no;
+            return;
+        }
+    }
+    sim_fail(s, "job %u: a plan that was never made is kept", a->job);
+}
+
+static void forget_ticket(struct sim *s, uint64_t ticket)
+{
+    for (uint32_t i = 0; i < SIM_PLANS; i++) {
+        if (s->plans[i].used && s->plans[i].ticket == ticket && s->plans[i].plan == 0) {
+            s->plans[i].used = false;
+        }
+    }
+}
+
+static void trace_fact(struct sim *s, const struct hsp_fact *f)
+{
+    sim_log(s, "%s job %u node %s epoch %llu: %s%s%s", f->type, f->job, f->node,
+            (unsigned long long)f->epoch, f->reason, f->cause[0] != '\0' ? ", cause: " : "",
+            f->cause);
+    if (!s->tracing || strncmp(f->type, "plan.", 5) == 0 || strcmp(f->type, "node.live") == 0) {
+        return;
+    }
+    hsp_buf_printf(&s->trace, "%s", f->type);
+    if (f->job != 0) {
+        hsp_buf_printf(&s->trace, " job %u", f->job);
+    }
+    if (f->node[0] != '\0') {
+        hsp_buf_printf(&s->trace, " %s", f->node);
+    }
+    hsp_buf_printf(&s->trace, "%s%s%s%s\n", f->reason[0] != '\0' ? ": " : "", f->reason,
+                   f->cause[0] != '\0' ? " <- " : "", f->cause);
+}
+
+static void maybe_fault(struct sim *s)
+{
+    if (s->chaos && s->permille != 0 && sim_below(s, 1000) < s->permille) {
+        sim_push(s, s->now + sim_below(s, 25), (struct sim_ev){.type = SIM_E_FAULT});
+    }
+}
+
+static void d_send(struct sim *s, const struct hsp_action *a)
+{
+    struct hsp_msg m = *a->msg;
+    if (a->type == HSP_ACT_PREPARE) {
+        m.blob = (const uint8_t *)sim_prep_make(s, &m.u.prepare, a->u.prepare);
+        m.blob_len = sizeof(struct sim_prep);
+    }
+    if (m.type == HSP_MSG_PREPARE || m.type == HSP_MSG_ARM || m.type == HSP_MSG_START ||
+        m.type == HSP_MSG_SEAL || m.type == HSP_MSG_RELEASE) {
+        maybe_fault(s);
+    }
+    if (a->conn == 0 || a->conn > s->n_conns) {
+        sim_fail(s, "an action names connection %u, which never was", a->conn); /* S5 */
+        return;
+    }
+    /* leaves when every row before it is durable */
+    uint64_t at = s->store_at > s->now ? s->store_at : s->now;
+    sim_push(s, at,
+             (struct sim_ev){
+                 .type = SIM_E_D_SEND, .conn = a->conn, .gen = s->d_gen, .ptr = sim_clone(s, &m)});
+}
+
+static void d_actions(struct sim *s, const struct hsp_actions *acts)
+{
+    if (acts->n > 4000) {
+        sim_fail(s, "%u actions in one step", acts->n); /* S6 */
+    }
+    for (uint32_t i = 0; i < acts->n; i++) {
+        const struct hsp_action *a = &acts->item[i];
+        switch (a->type) {
+        case HSP_ACT_SEND:
+        case HSP_ACT_PREPARE: d_send(s, a); break;
+        case HSP_ACT_CLOSE:
+            sim_push(s, s->store_at > s->now ? s->store_at : s->now,
+                     (struct sim_ev){.type = SIM_E_D_CLOSE, .conn = a->conn, .gen = s->d_gen});
+            break;
+        case HSP_ACT_KEEP_PLAN:
+            keep_plan(s, a);
+            d_store(s, a);
+            break;
+        case HSP_ACT_STORE:
+        case HSP_ACT_ERASE:
+        case HSP_ACT_DROP_PLAN: d_store(s, a); break;
+        case HSP_ACT_START_PLAN:
+            s->job[a->job].ticket = a->ticket;
+            sim_plan_make(s, a->u.plan);
+            sim_push(s, s->now + 1 + sim_below(s, a->u.plan->urgent ? 10 : 100),
+                     (struct sim_ev){
+                         .type = SIM_E_D_PLAN, .gen = s->d_gen, .num = a->ticket, .who = a->job});
+            break;
+        case HSP_ACT_CANCEL_PLAN: forget_ticket(s, a->ticket); break;
+        case HSP_ACT_REPLY:
+            sim_log(s, "reply %d %s", (int)a->status, a->text);
+            s->job[a->job <= SIM_JOBS ? a->job : 0].known = true;
+            break;
+        case HSP_ACT_FACT: trace_fact(s, a->u.fact); break;
+        case HSP_ACT_METRIC: break;
+        }
+    }
+}
+
+static void d_timer(struct sim *s)
+{
+    uint64_t t = hsp_cluster_deadline(s->d);
+    if (t != UINT64_MAX && (s->d_timer <= s->now || t < s->d_timer)) {
+        s->d_timer = t > s->now ? t : s->now + 1;
+        sim_push(s, s->d_timer, (struct sim_ev){.type = SIM_E_D_TICK, .gen = s->d_gen});
+    }
+}
+
+void sim_d_step(struct sim *s, const struct hsp_event *ev)
+{
+    struct hsp_actions acts;
+    struct hsp_err err = {0};
+    if (hsp_cluster_step(s->d, ev, &acts, &err) != HSP_OK) {
+        sim_fail(s, "coordinator: %s", err.msg);
+        return;
+    }
+    hsp_cluster_check(s->d);
+    d_actions(s, &acts);
+    d_timer(s);
+}
+
+void sim_d_start(struct sim *s)
+{
+    struct hsp_cluster_row rows[1024];
+    struct hsp_actions acts;
+    struct hsp_err err = {0};
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        rows[i] = (struct hsp_cluster_row){s->rows[i].key, s->rows[i].value, s->rows[i].len};
+    }
+    hsp_cluster_free(s->d);
+    s->d = hsp_cluster_new(&s->cfg);
+    s->d_alive = true;
+    s->d_timer = 0;
+    s->store_at = s->now;
+    if (hsp_cluster_load(s->d, rows, s->n_rows, s->now, &acts, &err) != HSP_OK) {
+        sim_fail(s, "load: %s", err.msg);
+        return;
+    }
+    hsp_cluster_check(s->d);
+    d_actions(s, &acts);
+    d_timer(s);
+}
