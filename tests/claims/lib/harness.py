@@ -333,21 +333,18 @@ class Cluster:
     def submit(self, path):
         self.ctl("submit", path)
 
+    def wait(self, job, condition, timeout):
+        """Blocks in hspmdctl wait: polling would take time from the workers that share the machine."""
+        r = self.ctl("wait", job, "--for=" + condition, "--timeout", "%dms" % max(1000, timeout * 1000), check=False)
+        if r.returncode != 0:
+            raise Failed("waiting for %s of %s: exit %d: %s" % (condition, job, r.returncode,
+                                                                (r.stderr or r.stdout).strip()[-200:]))
+
     def wait_step(self, job, step, timeout=120):
-        def reached():
-            j = self.job(job)
-            if j and j["state"] in ("failed", "cancelled"):
-                raise Failed("job %s is %s: %s" % (job, j["state"], j.get("reason")))
-            return j and j["step"] >= step
-        wait_for("step %d of %s" % (step, job), reached, timeout)
+        self.wait(job, "step=%d" % step, timeout)
 
     def wait_done(self, job, timeout):
-        def done():
-            j = self.job(job)
-            if j and j["state"] in ("failed", "cancelled"):
-                raise Failed("job %s is %s: %s" % (job, j["state"], j.get("reason")))
-            return j and j["state"] == "done"
-        wait_for("job %s to be done" % job, done, timeout, poll=0.05)
+        self.wait(job, "done", timeout)
 
     def metrics(self, job):
         return [json.loads(l) for l in self.ctl("metrics", job, "-o", "jsonl").stdout.splitlines()]
