@@ -80,6 +80,9 @@ static void run_fill(struct hsp_engine *e, const struct hsp_instr *i, uint32_t m
 {
     struct hsp_view v = hsp_operand(e, i->out[0], micro, true);
     int64_t n = hsp_box_count(&v.box);
+    if (n == 0) { /* an empty box may have no memory */
+        return;
+    }
     if (i->kind == HSP_I_ZERO) {
         memset(v.data, 0, (size_t)n * hsp_dtype_size(v.dtype));
         return;

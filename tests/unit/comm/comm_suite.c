@@ -66,6 +66,12 @@ static void run_ranks(uint32_t n, rank_fn fn, void *arg)
     }
 }
 
+#ifdef HSP_SANITIZE
+enum { SLOW = 1 }; /* fewer large cases */
+#else
+enum { SLOW = 0 };
+#endif
+
 static double now_s(void)
 {
     struct timespec t;
@@ -299,7 +305,7 @@ static void test_all_reduce(void **state)
     for (size_t a = 0; a < sizeof ns / sizeof ns[0]; a++) {
         for (size_t b = 0; b < sizeof counts / sizeof counts[0]; b++) {
             struct reduce_case rc = {.t = (a + b) % 2 ? HSP_F32 : HSP_F64, .count = counts[b]};
-            if (ns[a] > 3 && counts[b] > 100000) {
+            if (counts[b] > 100000 && (ns[a] > 3 || (SLOW && ns[a] != 2))) {
                 continue;
             }
             run_ranks(ns[a], all_reduce_rank, &rc);
@@ -492,7 +498,7 @@ static void abort_rank(struct world *w, uint32_t rank)
     EXPECT(w, st == HSP_ECANCELED || st == HSP_EPEER);
     EXPECT(w, rank != 0 || st == HSP_ECANCELED);
     EXPECT(w, err.code == st && err.msg[0] != 0);
-    EXPECT(w, now_s() - t0 < 5.0);
+    EXPECT(w, now_s() - t0 < 15.0);
     /* dead for good */
     st = c->ops->send(c, (rank + 1) % w->n, 1, buf, 4, &err);
     EXPECT(w, st == HSP_ECANCELED || st == HSP_EPEER);

@@ -1,6 +1,6 @@
 /* Plans for models of 2 layers and a global batch of 7, and random ones. */
-#ifndef HSP_TEST_PLANCASES_H
-#define HSP_TEST_PLANCASES_H
+#ifndef HSP_PLANCASES_H
+#define HSP_PLANCASES_H
 #include <stddef.h>
 #include <stdint.h>
 
