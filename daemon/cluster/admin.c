@@ -184,7 +184,12 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     j->n_facts = 0;
     j->asked_valid = false;
     j->reason[0] = '\0';
-    memset(j->excluded, 0, sizeof(j->excluded));
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        hsp_ci_data_forget(j, i);
+    }
+    j->data_known = j->data_known && j->has_ckpt; /* begun anew, it may have another text */
+    j->data_retry_ms = 0;
+    j->data_tries = 0;
     (void)snprintf(j->cause, sizeof(j->cause), "resume");
     j->detect_ms = c->now_ms;
     hsp_ci_job_move(c, j, HSP_JOB_PENDING);

@@ -410,6 +410,9 @@ hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c)
         if (j->att.epoch != 0) {
             earlier(&best, j->att.deadline_ms);
         }
+        if (j->data_retry_ms != 0) {
+            earlier(&best, j->data_retry_ms);
+        }
         if (j->retry_ms > c->now_ms) {
             earlier(&best, j->retry_ms);
         }

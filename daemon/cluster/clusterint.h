@@ -79,6 +79,8 @@ void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
 void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j);
 /* Only before GO. The state of the job goes back to where it was. */
 void hsp_ci_attempt_fail(struct hsp_cluster *c, struct hsp_job *j, const char *why);
+/* The same for a cause that was taken away by refusing a node: counts as no failure. */
+void hsp_ci_attempt_refused(struct hsp_cluster *c, struct hsp_job *j, const char *why);
 void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j);
 
 /* epochmsg.c */
@@ -86,6 +88,18 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
 void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                       const struct hsp_m_hello *m);
 void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j);
+
+/* jobdata.c */
+/* @kind: HSP_FACT_NO_DATA or HSP_FACT_DATA_DIFFERS. Nothing when the node is refused already. */
+void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, uint32_t kind,
+                        const char *why);
+void hsp_ci_data_forget(struct hsp_job *j, uint32_t node);
+void hsp_ci_data_advance(struct hsp_cluster *c, struct hsp_job *j);
+/* ": why; and N more", or "". */
+const char *hsp_ci_data_why(struct hsp_cluster *c, const struct hsp_job *j);
+/* All ranks of the attempt are ready: have they one text? False: those that differ are refused and
+ * the attempt is over. */
+bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j);
 
 /* jobs.c */
 struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id);
@@ -96,7 +110,8 @@ void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fm
 void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause);
 void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
                     const char *why);
-void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j); /* counts, sets the pause */
+/* Counts, sets the pause. @why: for people, when the job ends here. */
+void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why);
 void hsp_ci_advance(struct hsp_cluster *c);
 void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a);
 void hsp_ci_job_free(struct hsp_job *j);

@@ -77,6 +77,8 @@ struct hsp_epoch_peer {
     hsp_device_id device;
     uint64_t incarnation; /* of its node */
     bool prepare_sent, ready, go_sent, started;
+    uint64_t data_bytes; /* as its READY says; of ranks */
+    struct hsp_digest data_digest;
 };
 struct hsp_epoch {
     uint64_t epoch; /* 0: none */
@@ -116,14 +118,14 @@ struct hsp_job {
     char *data_path, *checkpoint_path; /* owned */
     bool checkpoint_shared;
     enum hsp_job_state state;
-    char reason[240];               /* why it does not run, or how it ended; "" while it runs */
+    char reason[480];               /* why it does not run, or how it ended; "" while it runs */
     uint64_t next_epoch, next_plan; /* to be used next */
     enum hsp_epoch_mode origin;     /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;
     bool has_ckpt;
     uint64_t ckpt_step;
     uint64_t stable; /* greatest version known to be stable */
-    bool data_known;
+    bool data_known; /* an epoch began with this text */
     uint64_t data_bytes;
     struct hsp_digest data_digest;
     struct hsp_epoch cur, att; /* runs (or ran last, when sealing); in the making */
@@ -155,9 +157,11 @@ struct hsp_job {
     hsp_msec detect_ms, sealed_ms, planned_ms;
     uint32_t n_facts;
     struct hsp_plan_fact facts[HSP_CLUSTER_FACTS];
-    uint8_t excluded[HSP_MAX_NODES]; /* this node cannot take part (data differs) */
-    uint32_t failures;               /* attempts without progress */
-    hsp_msec retry_ms;               /* no attempt and no planning before */
+    char *refused[HSP_MAX_NODES]; /* owned: why the node's text keeps it out; NULL: it does not */
+    hsp_msec data_retry_ms;       /* when refusals are forgotten; 0: there are none */
+    uint32_t data_tries;          /* pauses so far */
+    uint32_t failures;            /* attempts without progress */
+    hsp_msec retry_ms;            /* no attempt and no planning before */
     /* slow devices */
     hsp_msec retuned_ms;
     uint32_t n_slow;

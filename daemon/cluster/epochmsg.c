@@ -191,25 +191,8 @@ static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_n
     if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING || p == NULL) {
         return;
     }
-    bool rank = (uint32_t)(p - j->att.peers) < j->att.n_ranks;
-    if (rank && !j->data_known) {
-        j->data_known = true;
-        j->data_bytes = r->data_bytes;
-        j->data_digest = r->data_digest;
-    } else if (rank && (r->data_bytes != j->data_bytes ||
-                        !hsp_digest_equal(r->data_digest, j->data_digest))) {
-        char here[HSP_DIGEST_HEX], there[HSP_DIGEST_HEX];
-        hsp_digest_hex(j->data_digest, here);
-        hsp_digest_hex(r->data_digest, there);
-        learn(j, HSP_FACT_DATA_DIFFERS, d, d, 0);
-        j->excluded[n - c->nodes] = 1;
-        hsp_ci_attempt_fail(c, j,
-                            hsp_ci_printf(c,
-                                          "node %s: %s is %llu bytes %s, elsewhere %llu bytes %s",
-                                          n->name, j->data_path, (unsigned long long)r->data_bytes,
-                                          there, (unsigned long long)j->data_bytes, here));
-        return;
-    }
+    p->data_bytes = r->data_bytes;
+    p->data_digest = r->data_digest;
     p->ready = true;
 }
 
@@ -218,15 +201,21 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
 {
     const struct hsp_m_failed *f = &m->u.failed;
     hsp_device_id d = HSP_DEVICE((uint32_t)(n - c->nodes), f->device);
+    const char *why = hsp_ci_printf(c, "%s: %s", hsp_ci_device_name(c, d), f->reason);
+    bool data = f->fact == HSP_FACT_NO_DATA && m->epoch < j->next_epoch;
+    if (data) { /* also when another node has ended the attempt: one that has no text has none */
+        hsp_ci_data_refuse(c, j, d, f->fact, why);
+    }
     if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING ||
         hsp_ci_peer(&j->att, d) == NULL) {
         return;
     }
-    learn(j, f->fact, d, f->peer < j->att.n_peers ? j->att.peers[f->peer].device : d, f->amount);
-    if (f->fact == HSP_FACT_NO_DATA) {
-        j->excluded[n - c->nodes] = 1;
+    if (data) {
+        hsp_ci_attempt_refused(c, j, why);
+        return;
     }
-    hsp_ci_attempt_fail(c, j, hsp_ci_printf(c, "%s: %s", hsp_ci_device_name(c, d), f->reason));
+    learn(j, f->fact, d, f->peer < j->att.n_peers ? j->att.peers[f->peer].device : d, f->amount);
+    hsp_ci_attempt_fail(c, j, why);
 }
 
 static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,

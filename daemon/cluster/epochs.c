@@ -288,7 +288,7 @@ void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)
             }
             ready = ready && p->ready;
         }
-        if (ready) {
+        if (ready && hsp_ci_data_agrees(c, j)) {
             e->trace.ready_ms = c->now_ms;
             go(c, j);
         }
@@ -308,7 +308,7 @@ void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-void hsp_ci_attempt_fail(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *why, bool counts)
 {
     struct hsp_epoch *e = &j->att;
     uint64_t plan = e->plan;
@@ -339,9 +339,21 @@ void hsp_ci_attempt_fail(struct hsp_cluster *c, struct hsp_job *j, const char *w
     } else if (j->state == HSP_JOB_STARTING) {
         hsp_ci_job_move(c, j, HSP_JOB_PENDING);
     }
-    hsp_ci_job_failure(c, j);
+    if (counts) {
+        hsp_ci_job_failure(c, j, why);
+    }
     if (!hsp_job_terminal(j->state)) {
         hsp_ci_job_blocked(c, j, "%s", why);
         hsp_ci_store_job(c, j);
     }
+}
+
+void hsp_ci_attempt_fail(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+{
+    attempt_over(c, j, why, true);
+}
+
+void hsp_ci_attempt_refused(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+{
+    attempt_over(c, j, why, false);
 }

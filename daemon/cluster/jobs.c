@@ -88,6 +88,9 @@ void hsp_ci_job_free(struct hsp_job *j)
     free(j->held);
     free(j->asked);
     free(j->slow);
+    for (uint32_t i = 0; i < HSP_MAX_NODES; i++) {
+        free(j->refused[i]);
+    }
     free(j->data_path);
     free(j->checkpoint_path);
     free(j);
@@ -151,13 +154,13 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     }
 }
 
-void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j)
+void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
     j->failures++;
     if (j->failures > c->cfg.max_failures) {
-        hsp_ci_job_end(c, j, HSP_JOB_FAILED,
-                       hsp_ci_printf(c, "%u attempts without progress, the last: %s",
-                                     j->failures - 1, j->cause[0] != '\0' ? j->cause : j->reason));
+        hsp_ci_job_end(
+            c, j, HSP_JOB_FAILED,
+            hsp_ci_printf(c, "%u attempts without progress, the last: %s", j->failures - 1, why));
     } else if (j->failures > 2) {
         uint64_t pause = (uint64_t)c->cfg.backoff_ms
                          << (j->failures - 3 < 10 ? j->failures - 3 : 10);
@@ -204,7 +207,7 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
         hsp_ci_job_move(c, j, HSP_JOB_SEALING);
     }
     hsp_ci_store_job(c, j);
-    hsp_ci_job_failure(c, j);
+    hsp_ci_job_failure(c, j, cause);
 }
 
 static bool same_plan(const struct hsp_job *j, const hsp_device_id *dev, uint32_t n)
@@ -380,7 +383,8 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     uint32_t n = hsp_ci_available(c, j, &dev);
     if (n < j->min || n == 0) {
         hsp_ci_cancel_plan(c, j);
-        hsp_ci_job_blocked(c, j, "needs %u devices, %u can be had", j->min, n);
+        hsp_ci_job_blocked(c, j, "needs %u devices, %u can be had%s", j->min, n,
+                           hsp_ci_data_why(c, j));
         return;
     }
     if (j->have_result && !all_available(dev, n, j->result.device, j->result.n_ranks)) {
@@ -510,6 +514,7 @@ void hsp_ci_advance(struct hsp_cluster *c)
         changed = false;
         for (uint32_t i = 0; i < c->n_jobs; i++) {
             struct hsp_job *j = c->jobs[i];
+            hsp_ci_data_advance(c, j);
             enum hsp_job_state state = j->state;
             uint64_t epoch = j->att.epoch, ticket = j->ticket;
             enum hsp_attempt_phase phase = j->att.phase;

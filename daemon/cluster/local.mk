@@ -8,7 +8,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/clusterstate.h \
   daemon/cluster/epochmsg.c \
   daemon/cluster/epochs.c \
-  daemon/cluster/jobs.c \
+  daemon/cluster/jobdata.c daemon/cluster/jobs.c \
   daemon/cluster/membership.c \
   daemon/cluster/plans.c \
   daemon/cluster/recover.c \

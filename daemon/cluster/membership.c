@@ -309,7 +309,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         hsp_ci_held_drop_node(c, j, at);
         j->blamed[at] = 0;
         if (anew) {
-            j->excluded[at] = 0;
+            hsp_ci_data_forget(j, at);
             uint32_t k = 0;
             for (uint32_t f = 0; f < j->n_facts; f++) {
                 if (HSP_DEVICE_NODE(j->facts[f].device) != at) {

@@ -95,8 +95,10 @@ void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j)
         a->job = j->id;
         a->ticket = j->ticket;
         j->ticket = 0;
+        j->asked_valid = false; /* what was asked about has not been declined */
     }
     if (j->have_result) {
+        j->asked_valid = false;
         hsp_ci_info_fini(&j->result);
         j->have_result = false;
     }

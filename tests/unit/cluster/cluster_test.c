@@ -371,22 +371,121 @@ static void stores_before_sends(void **state)
     end(&w);
 }
 
+static void no_text(struct world *w, uint64_t epoch, uint32_t node)
+{
+    msg(w, node + 1,
+        (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                         .epoch = epoch,
+                         .u.failed = {.job = 1,
+                                      .fact = HSP_FACT_NO_DATA,
+                                      .peer = HSP_MSG_RANKS,
+                                      .reason = "cannot open /d.txt: No such file"}});
+}
+
+/* Time passes, the nodes beat. */
+static void beats(struct world *w, uint32_t n_nodes, hsp_msec until)
+{
+    while (w->now < until) {
+        w->now = w->now + 500 < until ? w->now + 500 : until;
+        for (uint32_t i = 0; i < n_nodes; i++) {
+            msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        }
+    }
+}
+
 static void data_differs(void **state)
 {
     (void)state;
     struct world w;
-    begin(&w, 2, 1);
-    (void)submit(&w, "j", 0, 1, 8);
+    /* digests of three nodes, and who is refused: the majority is right, else the first name */
+    static const struct {
+        uint64_t digest[3];
+        uint32_t n, wrong;
+    } cases[] = {{{5, 6}, 2, 1}, {{6, 5, 5}, 3, 0}, {{5, 5, 6}, 3, 2}, {{5, 6, 5}, 3, 1}};
+    for (size_t k = 0; k < HSP_ARRAY_LEN(cases); k++) {
+        char want[256];
+        begin(&w, cases[k].n, 1);
+        (void)submit(&w, "j", 0, 1, 8);
+        plan(&w, 1);
+        for (uint32_t i = 0; i < cases[k].n; i++) {
+            assert_int_equal(job(&w, 1)->att.epoch, 1);
+            ready(&w, 1, i, cases[k].digest[i]);
+        }
+        (void)snprintf(want, sizeof(want),
+                       "n%u: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
+                       "others have 7 bytes, digest 00000000000000050000000000000001",
+                       cases[k].wrong);
+        assert_string_equal(fact(&w, "data.refused"), want);
+        assert_int_equal(count_sent(&w, HSP_MSG_START), 0);
+        assert_int_equal(count_sent(&w, HSP_MSG_DROP), cases[k].n);
+        assert_int_equal(w.n_asked, cases[k].n - 1); /* the next question is without it */
+        assert_false(hsp_ci_contains(w.asked, w.n_asked, HSP_DEVICE(cases[k].wrong, 0)));
+        assert_int_equal(job(&w, 1)->next_epoch, 2); /* the number is burned */
+        assert_int_equal(job(&w, 1)->failures, 0);
+        plan(&w, 1);
+        for (uint32_t i = 0; i < cases[k].n; i++) {
+            if (i != cases[k].wrong) {
+                ready(&w, 1, i, 5);
+            }
+        }
+        assert_int_equal(count_sent(&w, HSP_MSG_START), cases[k].n - 1);
+        end(&w);
+    }
+}
+
+/* A text that was begun with stays the right one, whatever others have. */
+static void data_stays(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 1, 1);
+    run_job(&w, 1);
+    hello(&w, 2, "a", 0, 1); /* its name is before n0 */
     plan(&w, 1);
     ready(&w, 1, 0, 5);
     ready(&w, 1, 1, 6);
-    assert_string_equal(fact(&w, "switch.aborted"),
-                        "epoch 1: node n1: /d.txt is 7 bytes 00000000000000060000000000000001, "
-                        "elsewhere 7 bytes 00000000000000050000000000000001");
-    assert_int_equal(count_sent(&w, HSP_MSG_DROP), 2);
-    assert_int_equal(w.n_asked, 1); /* the next question is without it */
-    assert_int_equal(w.asked[0], HSP_DEVICE(0, 0));
-    assert_int_equal(job(&w, 1)->next_epoch, 2); /* the number is burned */
+    assert_string_equal(fact(&w, "data.refused"),
+                        "a: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
+                        "the job began with 7 bytes, digest 00000000000000050000000000000001");
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
+    end(&w);
+}
+
+static void data_missing(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 3, 1);
+    (void)submit(&w, "j", 0, 2, 8);
+    plan(&w, 1);
+    no_text(&w, 1, 0);
+    assert_int_equal(w.n_asked, 2); /* the others are enough */
+    no_text(&w, 1, 1);              /* said later, of the attempt that is over: counts too */
+    assert_string_equal(job(&w, 1)->reason,
+                        "needs 2 devices, 0 can be had: n0/0: cannot open /d.txt: No such file; "
+                        "and 1 more");
+    assert_int_equal(job(&w, 1)->n_facts, 2);
+    assert_int_equal(job(&w, 1)->failures, 0);
+    /* forgotten after 30 s, then after 60 */
+    hsp_msec first = w.now + 30000;
+    uint64_t asked = w.ticket;
+    beats(&w, 3, first - 1);
+    assert_int_equal(w.ticket, asked);
+    assert_true(hsp_cluster_deadline(w.c) <= first);
+    beats(&w, 3, first);
+    assert_true(w.ticket > asked);
+    assert_int_equal(w.n_asked, 3);
+    assert_int_equal(w.n_facts, 0);
+    plan(&w, 1);
+    no_text(&w, 2, 0);
+    no_text(&w, 2, 1);
+    asked = w.ticket;
+    beats(&w, 3, w.now + 59999);
+    assert_int_equal(w.ticket, asked);
+    /* a node that joins anew is asked at once */
+    hello(&w, 4, "n1", 0, 1);
+    assert_true(w.ticket > asked);
+    assert_int_equal(w.n_asked, 2);
     end(&w);
 }
 
@@ -672,7 +771,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recover_version),   cmocka_unit_test(hello_refused),
         cmocka_unit_test(one_lost_beat),     cmocka_unit_test(stores_before_sends),
-        cmocka_unit_test(data_differs),      cmocka_unit_test(facts_reach_the_planner),
+        cmocka_unit_test(data_differs),      cmocka_unit_test(data_stays),
+        cmocka_unit_test(data_missing),      cmocka_unit_test(facts_reach_the_planner),
         cmocka_unit_test(slow_device),       cmocka_unit_test(allocation),
         cmocka_unit_test(cancel_gives_back), cmocka_unit_test(reload),
         cmocka_unit_test(anything)};

@@ -1,0 +1,73 @@
+#!/usr/bin/python3
+"""The text of a job: one that is nowhere, one that comes later, one that differs on one node."""
+import os
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
+from harness import *  # noqa: E402,F403
+
+
+class Places(Cluster):
+    """Each worker in a folder of its own: /proc/self/cwd/text.txt is another file for each."""
+
+    def folder(self, name):
+        path = os.path.join(self.dir, "at-" + name)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def put(self, name, text):
+        with open(os.path.join(self.folder(name), "text.txt"), "w") as f:
+            f.write(text)
+
+    def spawn(self, name, args):
+        before = os.getcwd()
+        os.chdir(self.folder(name))
+        try:
+            return super().spawn(name, args)
+        finally:
+            os.chdir(before)
+
+
+def blocked(c, job, *texts):
+    """The reason says why; so do the events."""
+    wait_for("%s to be blocked by %s" % (job, texts[0]), lambda: all(t in c.job(job)["reason"] for t in texts), 20)
+    if c.job(job)["state"] != "pending":
+        raise Failed("job %s is %s" % (job, c.job(job)["state"]))
+    if not any(texts[0] in e["reason"] for e in c.events(job) if e["type"] == "data.refused"):
+        raise Failed("no event says %s" % texts[0])
+
+
+def body(claim):
+    text = "".join("%d bottles of beer on the wall\n" % i for i in range(9000))
+    job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
+    job["model"].update(layers=2, hidden=32, heads=2)
+    job["train"].update(steps=60, global_batch=8)
+    nowhere = write_job(claim, job, "nowhere", "/nonexistent/text")
+    job["resources"] = {"min": 2, "max": 8}
+    small = write_job(claim, job, "small", "/proc/self/cwd/text.txt")
+    with Places(claim) as c:
+        c.start_workers([0.5, 0.5])
+        c.submit(nowhere)
+        blocked(c, "nowhere", "/nonexistent/text: No such file or directory", "needs 1 devices, 0 can be had: w")
+        c.ctl("cancel", "nowhere")
+        c.submit(small)
+        blocked(c, "small", "/proc/self/cwd/text.txt: No such file or directory")
+        for n in ("w0", "w1"):
+            c.put(n, text if n == "w0" else text + "x\n")
+        for n in ("w0", "w1"):  # a node that comes anew is asked again at once
+            c.kill_agent(n)
+            c.start_worker(n, [{"speed": 0.5}], wait=False)
+        blocked(c, "small", "w1: /proc/self/cwd/text.txt differs: %d bytes, digest " % (len(text) + 2),
+                "others have %d bytes, digest " % len(text))
+        c.put("w2", text)
+        c.start_worker("w2", [{"speed": 0.5}])  # the one that differs is not needed any more
+        c.wait_step("small", 1, 60)
+        devices = c.job("small")["devices"]
+        c.wait_done("small", 60)
+        if sorted(devices) != ["w0/0", "w2/0"]:
+            raise Failed("it ran on %s" % devices)
+    return True, {}
+
+
+Claim("data").run(body)
