@@ -543,8 +543,3 @@ uint64_t hsp_agent_incarnation(const struct hsp_agent *a)
 {
     return a->incarnation;
 }
-
-uint64_t hsp_agent_term(const struct hsp_agent *a)
-{
-    return a->term;
-}

@@ -138,7 +138,6 @@ void hsp_epoch_go(struct hsp_epoch *e, uint64_t version);
 /* ---- shared by the files of the epoch (epoch*.c) ---- */
 
 /* epochstate.c: segments. */
-char *hsp_epoch_job_key(uint32_t job, char buf[64]);
 enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err);
 void hsp_epoch_close_segments(struct hsp_epoch *e);
 /* epochmove.c: rows over the state mesh. */

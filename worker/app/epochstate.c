@@ -3,18 +3,10 @@
  * A segment is named by (job number, device/rank, owner's rank, layout, slot). The layout is the
  * plan's number, not the epoch's: the same plan under a new epoch number goes on in the same files.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "worker/app/epoch.h"
 #include "worker/app/segname.h"
-
-char *hsp_epoch_job_key(uint32_t job, char buf[64])
-{
-    (void)snprintf(buf, 64, "job-%" PRIu32, job);
-    return buf;
-}
 
 /* Opens the segment, or makes it when there is none. */
 static enum hsp_status open_or_create(struct hsp_epoch *e, uint32_t owner, uint32_t slot,
