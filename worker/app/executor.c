@@ -174,6 +174,12 @@ static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
     }
 }
 
+/* Epochs are numbered per job. */
+static bool is_epoch(const struct hsp_epoch *e, uint32_t job, uint64_t number)
+{
+    return e != NULL && e->p->job == job && e->number == number;
+}
+
 static void repeat_ready(struct executor *x, const struct hsp_epoch *e)
 {
     struct hsp_msg m = {.type = HSP_MSG_READY,
@@ -190,14 +196,15 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
 {
     const struct hsp_m_prepare *p = &m->u.prepare;
     struct hsp_err err = {0};
-    if (x->job != p->job) {
+    if (x->job != p->job) { /* one job at a time: what is left of the other one is over */
+        close_up_to(x, x->job, UINT64_MAX);
         x->job = p->job;
         x->floor = 0;
     }
     if (m->epoch <= x->floor || (x->running != NULL && x->running->number >= m->epoch)) {
         return; /* over, or begun already */
     }
-    if (x->next != NULL && x->next->number == m->epoch) {
+    if (is_epoch(x->next, p->job, m->epoch)) {
         if (phase_of(x->next) == HSP_EPOCH_READY) {
             repeat_ready(x, x->next);
         }
@@ -216,7 +223,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
 
 static void on_start(struct executor *x, const struct hsp_msg *m)
 {
-    if (x->next == NULL || x->next->number != m->epoch) {
+    if (!is_epoch(x->next, m->u.start.job, m->epoch)) {
         return; /* dropped meanwhile */
     }
     x->running = hsp_epoch_close(x->running);
@@ -228,8 +235,7 @@ static void on_start(struct executor *x, const struct hsp_msg *m)
 
 static void on_arm(struct executor *x, const struct hsp_msg *m)
 {
-    if (x->next == NULL || x->next->number != m->epoch || x->running == NULL ||
-        x->running->source) {
+    if (!is_epoch(x->next, m->u.jobref.job, m->epoch) || x->running == NULL || x->running->source) {
         return;
     }
     (void)pthread_mutex_lock(&x->running->lock);
