@@ -42,6 +42,41 @@ static void put_plan(struct hsp_app *a, cJSON *o, uint32_t job, uint64_t no)
     }
 }
 
+/* What the loss of one node would cost. */
+static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *j)
+{
+    struct hsp_spread s;
+    char text[320], since[64], more[48] = "";
+    if (!hsp_cluster_spread(a->cluster, j, &s)) {
+        return;
+    }
+    put(o, "nodes_per_shard_min", s.min_nodes);
+    (void)snprintf(since, sizeof since, "every step: there is no checkpoint");
+    if (j->has_ckpt) {
+        (void)snprintf(since, sizeof since, "the steps since checkpoint %" PRIu64, j->ckpt_step);
+    }
+    if (s.n_sole > 1) {
+        (void)snprintf(more, sizeof more, " or of any of %" PRIu32 " others", s.n_sole - 1);
+    }
+    if (!j->cur.settled) {
+        (void)snprintf(text, sizeof text,
+                       "copies %" PRIu32 ": the state of epoch %" PRIu64
+                       " is being brought into place",
+                       j->copies, j->cur.epoch);
+    } else if (s.min_nodes == 0) {
+        (void)snprintf(text, sizeof text, "a part of the state is on no node that is here");
+    } else if (s.min_nodes == 1) {
+        (void)snprintf(text, sizeof text, "a loss of node %s%s would cost %s",
+                       a->cluster->nodes[s.node].name, more, since);
+    } else {
+        (void)snprintf(text, sizeof text,
+                       "copies %" PRIu32 ": every part of the state is on at least %" PRIu32
+                       " nodes",
+                       j->copies, s.min_nodes);
+    }
+    put_text(o, "durability", text);
+}
+
 static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
 {
     const struct hsp_app_job *j = hsp_app_job(a, core->id);
@@ -68,6 +103,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     if (core->has_ckpt) {
         put(o, "checkpoint_step", (double)core->ckpt_step);
     }
+    put_spread(a, o, core);
     put_text(o, "checkpoint_path", core->checkpoint_path);
     (void)cJSON_AddBoolToObject(o, "checkpoint_shared", core->checkpoint_shared);
     (void)cJSON_AddItemToObject(o, "devices", device_names(a->cluster, e));

@@ -198,4 +198,13 @@ const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const
 const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
                                                         const char *name);
 
+struct hsp_spread {
+    uint32_t min_nodes; /* every part of the state is on at least so many nodes that are there */
+    uint32_t n_sole;    /* nodes that are the only one with some part */
+    uint32_t node;      /* the first of them; meaningless when there is none */
+};
+/* Of the layout that runs, or ran last. False: there is none. */
+bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
+                        struct hsp_spread *ret);
+
 #endif

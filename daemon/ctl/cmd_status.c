@@ -26,6 +26,15 @@ static const char *device_text(struct hsp_arena *a, const cJSON *j)
                             hsp_doc_number(j, "max"));
 }
 
+/* Nodes that have each part of the state, of those wanted. */
+static const char *copies_text(struct hsp_arena *a, const cJSON *j)
+{
+    return hsp_doc_has(j, "nodes_per_shard_min")
+               ? hsp_arena_printf(a, "%.0f/%.0f", hsp_doc_number(j, "nodes_per_shard_min"),
+                                  hsp_doc_number(j, "copies"))
+               : "-";
+}
+
 static const char *number_text(struct hsp_arena *a, const cJSON *o, const char *key,
                                const char *absent)
 {
@@ -39,9 +48,9 @@ static const char *seconds_text(struct hsp_arena *a, const cJSON *o, const char 
 
 static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
 {
-    static const struct hsp_column cols[] = {{"JOB", false},    {"STATE", false}, {"STEP", true},
-                                             {"LOSS", true},    {"TIME", true},   {"EPOCH", true},
-                                             {"DEVICES", true}, {"REASON", false}};
+    static const struct hsp_column cols[] = {
+        {"JOB", false},  {"STATE", false},  {"STEP", true},   {"LOSS", true},   {"TIME", true},
+        {"EPOCH", true}, {"DEVICES", true}, {"COPIES", true}, {"REASON", false}};
     struct hsp_arena *a = ctl->arena;
     struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
     const cJSON *j;
@@ -54,6 +63,7 @@ static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
                                seconds_text(a, j, "step_seconds"),
                                hsp_arena_printf(a, "%.0f", hsp_doc_number(j, "epoch")),
                                device_text(a, j),
+                               copies_text(a, j),
                                hsp_doc_text(j, "reason")};
         hsp_table_row(t, cells);
     }
@@ -126,6 +136,9 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
                   hsp_doc_number(j, "copies"));
     if (hsp_doc_has(j, "checkpoint_step")) {
         (void)fprintf(out, ", checkpoint of step %.0f", hsp_doc_number(j, "checkpoint_step"));
+    }
+    if (hsp_doc_has(j, "durability")) {
+        (void)fprintf(out, "\nstate: %s", hsp_doc_text(j, "durability"));
     }
     (void)fputs("\ndevices:", out);
     cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(j, "devices"))

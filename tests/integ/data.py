@@ -46,6 +46,9 @@ def body(claim):
     nowhere = write_job(claim, job, "nowhere", "/nonexistent/text")
     job["resources"] = {"min": 2, "max": 8}
     small = write_job(claim, job, "small", "/proc/self/cwd/text.txt")
+    job["resources"] = {"min": 1, "max": 1}
+    job["checkpoint"] = {"every_steps": 20}
+    alone = write_job(claim, job, "alone", "/proc/self/cwd/text.txt")
     with Places(claim) as c:
         c.start_workers([0.5, 0.5])
         c.submit(nowhere)
@@ -63,10 +66,22 @@ def body(claim):
         c.put("w2", text)
         c.start_worker("w2", [{"speed": 0.5}])  # the one that differs is not needed any more
         c.wait_step("small", 1, 60)
-        devices = c.job("small")["devices"]
+        j = c.job("small")
+        devices = j["devices"]
+        said = "copies 2: every part of the state is on at least 2 nodes"
+        if j["nodes_per_shard_min"] != 2 or j["durability"] != said or said not in c.ctl("status", "small").stdout:
+            raise Failed("copies: %r %r" % (j["nodes_per_shard_min"], j["durability"]))
         c.wait_done("small", 60)
         if sorted(devices) != ["w0/0", "w2/0"]:
             raise Failed("it ran on %s" % devices)
+        c.submit(alone)
+        for cost in ("every step: there is no checkpoint", "the steps since checkpoint "):
+            said = wait_for("what a loss would cost: " + cost, lambda: (
+                lambda t: t if t.endswith(cost) or (cost in t and t[-1].isdigit()) else None)
+                (c.job("alone").get("durability", "")), 30, poll=0.01)
+            if not re.match("a loss of node w[0-2] would cost ", said):
+                raise Failed(said)
+        c.wait_done("alone", 60)
     return True, {}
 
 

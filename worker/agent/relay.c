@@ -411,6 +411,13 @@ static void exec_stopped(struct hsp_agent *a, uint32_t device, const struct hsp_
     }
 }
 
+static uint32_t job_of(const struct hsp_msg *m)
+{
+    uint32_t id; /* all that executors say of epochs begins with it */
+    memcpy(&id, &m->u, sizeof id);
+    return id;
+}
+
 void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     struct hsp_agent_device *d = &a->dev[device];
@@ -432,8 +439,8 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
     case HSP_MSG_CHECKPOINTED:
     case HSP_MSG_FINISHED:
     case HSP_MSG_JOB_FAILED:
-        if (d->run.job == 0) {
-            break; /* said before a STOP or SEAL took effect */
+        if (d->run.job == 0 || job_of(m) != d->run.job) {
+            break; /* said before a STOP, SEAL or DROP took effect */
         }
         note(d, m);
         if (m->type == HSP_MSG_STEP) {

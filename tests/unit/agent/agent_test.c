@@ -348,6 +348,23 @@ static void stop_and_release(void **state)
     hsp_agent_free(w.a);
 }
 
+/* Epochs are numbered per job: what the executor still says of the job before is not of this one. */
+static void jobs_do_not_mix(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w);
+    link_up(&w, 1, 3);
+    prepare(&w, 0, 7, 1);
+    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_DROP, .epoch = 1, .u.devref = {7, 0}});
+    prepare(&w, 0, 8, 1);
+    from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready.job = 7});
+    assert_null(sent(&w, HSP_AACT_SEND, HSP_MSG_READY));
+    from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready.job = 8});
+    assert_non_null(sent(&w, HSP_AACT_SEND, HSP_MSG_READY));
+    hsp_agent_free(w.a);
+}
+
 static void leaves(void **state)
 {
     (void)state;
@@ -447,9 +464,10 @@ static void anything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hello_says_all), cmocka_unit_test(executors_restart),
-        cmocka_unit_test(seal_waits),     cmocka_unit_test(fenced),
-        cmocka_unit_test(daemon_away),    cmocka_unit_test(stop_and_release),
-        cmocka_unit_test(leaves),         cmocka_unit_test(anything)};
+        cmocka_unit_test(hello_says_all),  cmocka_unit_test(executors_restart),
+        cmocka_unit_test(seal_waits),      cmocka_unit_test(fenced),
+        cmocka_unit_test(daemon_away),     cmocka_unit_test(stop_and_release),
+        cmocka_unit_test(jobs_do_not_mix), cmocka_unit_test(leaves),
+        cmocka_unit_test(anything)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

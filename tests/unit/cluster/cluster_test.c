@@ -489,6 +489,45 @@ static void data_missing(void **state)
     end(&w);
 }
 
+static void spread(void **state)
+{
+    (void)state;
+    struct world w;
+    struct hsp_spread got;
+    begin(&w, 2, 1);
+    assert_int_equal(submit(&w, "j", 0, 1, 8), HSP_OK);
+    assert_false(hsp_cluster_spread(w.c, job(&w, 1), &got));
+    plan(&w, 1);
+    ready(&w, 1, 0, 5);
+    ready(&w, 1, 1, 5);
+    pass(&w, 1, 0, even, 2);
+    assert_true(hsp_cluster_spread(w.c, job(&w, 1), &got));
+    assert_int_equal(got.min_nodes, 2);
+    assert_int_equal(got.n_sole, 0);
+    /* shards: 0 has its own and 1's copy of it; 1 has the second alone; the third is on 0, twice */
+    struct hsp_plan_info *p = &((struct hsp_job_plan *)hsp_ci_plan(job(&w, 1), 1))->info;
+    uint32_t first[4] = {0, 2, 3, 5};
+    struct hsp_shard_piece pieces[5] = {{0, 0}, {1, 0}, {1, 1}, {0, 0}, {0, 1}};
+    struct hsp_plan_info kept = *p;
+    p->n_shards = 3;
+    p->shard_first = first;
+    p->pieces = pieces;
+    assert_true(hsp_cluster_spread(w.c, job(&w, 1), &got));
+    assert_int_equal(got.min_nodes, 1);
+    assert_int_equal(got.n_sole, 2);
+    assert_int_equal(got.node, 0);
+    p->n_shards = 2;
+    assert_true(hsp_cluster_spread(w.c, job(&w, 1), &got));
+    assert_int_equal(got.n_sole, 1);
+    assert_int_equal(got.node, 1);
+    w.c->nodes[1].state = HSP_NODE_DEAD;
+    assert_true(hsp_cluster_spread(w.c, job(&w, 1), &got));
+    assert_int_equal(got.min_nodes, 0);
+    w.c->nodes[1].state = HSP_NODE_LIVE;
+    *p = kept;
+    end(&w);
+}
+
 static void facts_reach_the_planner(void **state)
 {
     (void)state;
@@ -768,13 +807,19 @@ static void anything(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recover_version),   cmocka_unit_test(hello_refused),
-        cmocka_unit_test(one_lost_beat),     cmocka_unit_test(stores_before_sends),
-        cmocka_unit_test(data_differs),      cmocka_unit_test(data_stays),
-        cmocka_unit_test(data_missing),      cmocka_unit_test(facts_reach_the_planner),
-        cmocka_unit_test(slow_device),       cmocka_unit_test(allocation),
-        cmocka_unit_test(cancel_gives_back), cmocka_unit_test(reload),
-        cmocka_unit_test(anything)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(recover_version),
+                                       cmocka_unit_test(hello_refused),
+                                       cmocka_unit_test(one_lost_beat),
+                                       cmocka_unit_test(stores_before_sends),
+                                       cmocka_unit_test(data_differs),
+                                       cmocka_unit_test(data_stays),
+                                       cmocka_unit_test(data_missing),
+                                       cmocka_unit_test(spread),
+                                       cmocka_unit_test(facts_reach_the_planner),
+                                       cmocka_unit_test(slow_device),
+                                       cmocka_unit_test(allocation),
+                                       cmocka_unit_test(cancel_gives_back),
+                                       cmocka_unit_test(reload),
+                                       cmocka_unit_test(anything)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,40 @@
+/* Over how many nodes the state of a job is spread: what the loss of one node would cost. */
+#include "daemon/cluster/clusterint.h"
+
+/* The nodes of one shard that are there. *ret_node: one of them. */
+static uint32_t nodes_of(const struct hsp_cluster *c, const struct hsp_plan_info *p, uint32_t shard,
+                         uint32_t stamp[HSP_MAX_NODES], uint32_t *ret_node)
+{
+    uint32_t n = 0;
+    for (uint32_t k = p->shard_first[shard]; k < p->shard_first[shard + 1]; k++) {
+        uint32_t at = HSP_DEVICE_NODE(p->device[p->pieces[k].holder]);
+        if (stamp[at] != shard + 1 && !hsp_ci_node_gone(&c->nodes[at])) {
+            stamp[at] = shard + 1;
+            *ret_node = at;
+            n++;
+        }
+    }
+    return n;
+}
+
+bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
+                        struct hsp_spread *ret)
+{
+    uint32_t stamp[HSP_MAX_NODES] = {0};
+    uint8_t sole[HSP_MAX_NODES] = {0};
+    const struct hsp_job_plan *p = j->cur.epoch != 0 ? hsp_ci_plan(j, j->cur.plan) : NULL;
+    if (p == NULL || p->info.n_shards == 0) {
+        return false;
+    }
+    *ret = (struct hsp_spread){.min_nodes = UINT32_MAX};
+    for (uint32_t s = 0; s < p->info.n_shards; s++) {
+        uint32_t at = 0, n = nodes_of(c, &p->info, s, stamp, &at);
+        ret->min_nodes = n < ret->min_nodes ? n : ret->min_nodes;
+        if (n == 1 && sole[at] == 0) {
+            sole[at] = 1;
+            ret->node = ret->n_sole == 0 || at < ret->node ? at : ret->node;
+            ret->n_sole++;
+        }
+    }
+    return true;
+}
