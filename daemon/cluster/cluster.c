@@ -360,6 +360,7 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
                            "event before load, after a failure or from the past");
     }
     begin(c, ev->now_ms);
+    hsp_ci_forgive_stall(c);
     switch (ev->type) {
     case HSP_EV_CONN_OPENED: break; /* nothing is known of it before its hello */
     case HSP_EV_MSG: agent_msg(c, ev->conn, ev->u.msg); break;

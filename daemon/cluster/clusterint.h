@@ -28,6 +28,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn);
 void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why);
 void hsp_ci_nodes_tick(struct hsp_cluster *c);
+void hsp_ci_forgive_stall(struct hsp_cluster *c); /* before an event is looked at */
 void hsp_ci_nodes_advance(struct hsp_cluster *c); /* releases, stops, bye, drained */
 void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
                           const struct hsp_m_dead *m);

@@ -356,6 +356,29 @@ void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
     }
 }
 
+/* A tick is due when a node has been silent for a while. One that comes much later says that this
+ * process was stopped or starved (a suspended machine, a paused virtual one): what the nodes sent
+ * meanwhile is still unread, and their silence is ours. Nobody is dead for the time we were away. */
+void hsp_ci_forgive_stall(struct hsp_cluster *c)
+{
+    hsp_msec due = HSP_NEVER, now = c->now_ms;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct hsp_cluster_node *n = &c->nodes[i];
+        bool live = n->state == HSP_NODE_LIVE, suspect = n->state == HSP_NODE_SUSPECT;
+        hsp_msec t = n->last_ms + (live ? c->cfg.suspect_ms : c->cfg.dead_ms);
+        due = (live || suspect) && t < due ? t : due;
+    }
+    if (due == HSP_NEVER || now <= due + c->cfg.suspect_ms) {
+        return;
+    }
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        c->nodes[i].last_ms += now - due;
+    }
+    hsp_ci_fact(c, "coordinator.stalled", HSP_SEV_WARN, NULL, NULL,
+                "did not run for %llu ms; silence of nodes in that time does not count",
+                (unsigned long long)(now - due));
+}
+
 void hsp_ci_nodes_tick(struct hsp_cluster *c)
 {
     for (uint32_t i = 0; i < c->n_nodes; i++) {

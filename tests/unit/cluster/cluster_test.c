@@ -317,7 +317,9 @@ static void hello_refused(void **state)
     msg(&w, 12, m);
     assert_string_equal(find(&w, HSP_ACT_CLOSE)->text, "not a node name");
     /* silent for the bound: fenced, for ever */
-    w.now += 3000;
+    w.now += 1500;
+    step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    w.now += 1500;
     step(&w, (struct hsp_event){.type = HSP_EV_TICK});
     assert_string_equal(fact(&w, "node.dead"), "silent for 3000 ms");
     hello(&w, 13, "n0", 1, 1);
@@ -342,6 +344,32 @@ static void one_lost_beat(void **state)
     msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     assert_string_equal(fact(&w, "node.live"), "heard again");
     assert_null(find(&w, HSP_ACT_START_PLAN));
+    end(&w);
+}
+
+/* A minute without any event: not the nodes were silent, hspmdd was stopped. */
+static void own_stall_kills_nobody(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 2, 1);
+    run_job(&w, 2);
+    w.now += 60000;
+    step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_non_null(fact(&w, "coordinator.stalled"));
+    assert_null(fact(&w, "node.dead"));
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
+    msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT}); /* was waiting to be read */
+    hsp_msec at = hsp_cluster_deadline(w.c);
+    assert_true(at > w.now && at <= w.now + 3000);
+    while (w.now < at + 3000) { /* the other one is gone indeed */
+        w.now += 100;
+        msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        if (job(&w, 1)->state != HSP_JOB_RUNNING) {
+            break;
+        }
+    }
+    assert_int_not_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
     end(&w);
 }
 
@@ -810,6 +838,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(recover_version),
                                        cmocka_unit_test(hello_refused),
                                        cmocka_unit_test(one_lost_beat),
+                                       cmocka_unit_test(own_stall_kills_nobody),
                                        cmocka_unit_test(stores_before_sends),
                                        cmocka_unit_test(data_differs),
                                        cmocka_unit_test(data_stays),
