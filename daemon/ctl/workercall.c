@@ -70,8 +70,8 @@ static enum hsp_status start(const char *const *args, pid_t *ret_pid, int *ret_f
 enum hsp_status hsp_worker_call(struct hsp_ctl *ctl, const char *const *args, int *ret_code,
                                 struct hsp_err *err)
 {
-    pid_t pid;
-    int fd, status = 0;
+    pid_t pid = 0;
+    int fd = -1, status = 0;
     char chunk[4096];
     ssize_t n;
     bool written = true;

@@ -100,7 +100,7 @@ def run(w):
     check(len(n["devices"]) == 1 and n["devices"][0]["speed"] == 0.5, "profile %r" % n)
 
     stranger = w.agent("gamma", "wrong.key")
-    time.sleep(1)
+    until("hspmdd refuses the stranger", lambda: "was refused: TLS refused" in w.log())
     check("gamma" not in w.nodes() and stranger.poll() is None, "without the key nobody joins")
     stranger.terminate()
     check(stranger.wait(LIMIT) == 0, "an unknown agent may go")

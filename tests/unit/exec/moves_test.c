@@ -109,7 +109,10 @@ static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool ev
     (void)eval;
     (void)err;
     if (instr == 0) {
-        memset(out.data, 0x77, hsp_cell_bytes(&out.box, out.dtype));
+        size_t bytes = hsp_cell_bytes(&out.box, out.dtype);
+        if (bytes > 0) { /* an empty view has no memory */
+            memset(out.data, 0x77, bytes);
+        }
         fill(d, &in, micro);
     } else {
         check(d, &out, micro);

@@ -310,7 +310,7 @@ static void test_every_line(void **state)
         refused(edit(total, (size_t)(line - total), (size_t)(eol + 1 - line), ""), &m, name);
         lines++;
         for (const char *w = line; w < eol; w++) {
-            bool byte = memcmp(w, "gives: ", 7) == 0 || memcmp(w, "gets: ", 6) == 0;
+            bool byte = strncmp(w, "gives: ", 7) == 0 || strncmp(w, "gets: ", 6) == 0;
             bool layout = *w == 'L' && w[1] >= '0' && w[1] <= '9';
             const char *v = layout ? w : byte ? w + (w[2] == 'v' ? 7 : 6) : NULL;
             if (v == NULL || *v == '[') {
@@ -384,7 +384,7 @@ static void test_every_home(void **state)
             continue;
         }
         home += 6;
-        bool at_two = memcmp(home, "2}", 2) == 0;
+        bool at_two = strncmp(home, "2}", 2) == 0;
         refused(edit(total, (size_t)(home - total), (size_t)(eol - 1 - home), at_two ? "3" : "2"),
                 &m, name);
         lines++;
