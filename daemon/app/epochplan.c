@@ -10,7 +10,7 @@ static enum hsp_status no_memory(struct hsp_err *err)
     return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the plan of an epoch");
 }
 
-/* A deep copy of the plan by way of its text, which is total. */
+/* A deep copy of the plan by way of its text: nothing is borrowed from the caller. */
 static enum hsp_status copy_plan(struct hsp_epoch_plan *p, const struct hsp_plan *plan,
                                  uint32_t batch, struct hsp_err *err)
 {
@@ -103,10 +103,14 @@ enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp
     }
     *p = (struct hsp_epoch_plan){.arena = arena, .graph = g};
     struct hsp_cover *homes = hsp_arena_array(arena, g->n_params, sizeof *homes);
+    struct hsp_plan total;
     enum hsp_status st =
         homes != NULL ? copy_plan(p, plan, train->data.global_batch, err) : no_memory(err);
     if (st == HSP_OK) {
-        st = hsp_compile(g, p->plan, train, arena, &p->programs, err);
+        st = hsp_compile_total(g, p->plan, train, arena, &p->programs, &total, err);
+    }
+    if (st == HSP_OK) {
+        *p->plan = total;
     }
     if (st == HSP_OK) {
         st = hsp_plan_homes(g, p->plan, homes, err);

@@ -18,7 +18,7 @@
 struct hsp_epoch_plan {
     struct hsp_arena *arena;       /* owned */
     const struct hsp_graph *graph; /* borrowed */
-    struct hsp_plan *plan;
+    struct hsp_plan *plan;         /* total (complete.h): what runs, nothing left open */
     struct hsp_program_file programs;
     struct hsp_cover *homes;       /* [graph->n_params] */
     struct hsp_state_table copies; /* from owner to buddy */
@@ -27,7 +27,7 @@ struct hsp_epoch_plan {
     hsp_device_id *device;     /* [plan->n_ranks] */
 };
 
-/* Compiles @plan (copied) for the devices @device[rank].
+/* Compiles @plan (copied and completed) for the devices @device[rank].
  * @copies_wanted: nodes that shall hold each piece of state; 1: no second copies.
  * HSP_EINVAL: the plan does not fit the model; HSP_ENOMEM. */
 enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp_train_spec *train,

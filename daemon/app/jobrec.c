@@ -242,13 +242,42 @@ static struct hsp_plan_rec *new_plan(struct hsp_job_rec *job, uint32_t n)
                                                                          : hsp_plan_rec_unref(p);
 }
 
+/* Compiles @plan for the record's devices into p->built. */
+static enum hsp_status build_plan(struct hsp_plan_rec *p, const struct hsp_plan *plan,
+                                  size_t mem_cap, struct hsp_err *err)
+{
+    const struct hsp_job_spec *spec = p->job->spec;
+    enum hsp_status st = hsp_epoch_plan_build(p->job->graph, &spec->train, plan, p->device,
+                                              p->copies, mem_cap, &p->built, err);
+    if (st == HSP_OK) {
+        memcpy(p->built->info.compute_s, p->compute_s, p->n_ranks * sizeof *p->compute_s);
+        p->built->info.step_s = p->step_s;
+        p->built->info.why = p->why;
+    }
+    return st;
+}
+
+/* The text of the total plan, and what people read first. */
+static enum hsp_status put_texts(struct hsp_plan_rec *p, const char *const *names,
+                                 struct hsp_err *err)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, PLAN_TEXT);
+    hsp_plan_dump(p->built->plan, &b);
+    p->text = b.failed ? NULL : hsp_arena_strdup(p->arena, hsp_buf_cstr(&b));
+    hsp_buf_reset(&b);
+    summary_text(p->built->plan, names, &b);
+    p->summary = b.failed ? NULL : hsp_arena_strdup(p->arena, hsp_buf_cstr(&b));
+    hsp_buf_fini(&b);
+    return p->text != NULL && p->summary != NULL ? HSP_OK : no_memory(err);
+}
+
 enum hsp_status hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
                                   const hsp_device_id *device, const double *compute_s,
-                                  const char *const *names, const char *source,
+                                  const char *const *names, const char *source, size_t mem_cap,
                                   struct hsp_plan_rec **ret, struct hsp_err *err)
 {
     struct hsp_plan_rec *p = new_plan(job, plan->n_ranks);
-    struct hsp_buf b;
     if (p == NULL) {
         return no_memory(err);
     }
@@ -257,16 +286,14 @@ enum hsp_status hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan
     p->step_s = plan->predicted_step_us * 1e-6;
     p->source = hsp_arena_strdup(p->arena, source);
     p->why = hsp_arena_strdup(p->arena, plan->why != NULL ? plan->why : "");
-    hsp_buf_init(&b, PLAN_TEXT);
-    hsp_plan_dump(plan, &b);
-    p->text = b.failed ? NULL : hsp_arena_strdup(p->arena, hsp_buf_cstr(&b));
-    hsp_buf_reset(&b);
-    summary_text(plan, names, &b);
-    p->summary = b.failed ? NULL : hsp_arena_strdup(p->arena, hsp_buf_cstr(&b));
-    hsp_buf_fini(&b);
-    if (p->source == NULL || p->why == NULL || p->text == NULL || p->summary == NULL) {
+    enum hsp_status st =
+        p->source != NULL && p->why != NULL ? build_plan(p, plan, mem_cap, err) : no_memory(err);
+    if (st == HSP_OK) {
+        st = put_texts(p, names, err);
+    }
+    if (st != HSP_OK) {
         (void)hsp_plan_rec_unref(p);
-        return no_memory(err);
+        return st;
     }
     *ret = p;
     return HSP_OK;
@@ -293,24 +320,17 @@ struct hsp_plan_rec *hsp_plan_rec_unref(struct hsp_plan_rec *p)
 static enum hsp_status build(struct hsp_plan_rec *p, size_t mem_cap, struct hsp_err *err)
 {
     struct hsp_arena *a = hsp_arena_new(mem_cap);
-    const struct hsp_job_spec *spec = p->job->spec;
     struct hsp_plan *plan;
     if (a == NULL) {
         return no_memory(err);
     }
     enum hsp_status st = hsp_plan_parse(p->text, strlen(p->text), "plan",
-                                        spec->train.data.global_batch, a, &plan, err);
+                                        p->job->spec->train.data.global_batch, a, &plan, err);
     if (st == HSP_OK && plan->n_ranks != p->n_ranks) {
         st = hsp_err_set(err, HSP_EPARSE, 0, "a stored plan has another number of ranks");
     }
     if (st == HSP_OK) {
-        st = hsp_epoch_plan_build(p->job->graph, &spec->train, plan, p->device, p->copies, mem_cap,
-                                  &p->built, err);
-    }
-    if (st == HSP_OK) {
-        memcpy(p->built->info.compute_s, p->compute_s, p->n_ranks * sizeof *p->compute_s);
-        p->built->info.step_s = p->step_s;
-        p->built->info.why = p->why;
+        st = build_plan(p, plan, mem_cap, err);
     }
     (void)hsp_arena_free(a);
     return st;
@@ -383,15 +403,4 @@ enum hsp_status hsp_plan_rec_decode(const void *data, size_t len, struct hsp_job
     }
     *ret = p;
     return HSP_OK;
-}
-
-enum hsp_status hsp_plan_structure(const struct hsp_plan *plan, struct hsp_buf *out,
-                                   struct hsp_err *err)
-{
-    struct hsp_plan bare = *plan;
-    bare.predicted_step_us = 0;
-    bare.memory_bytes = NULL;
-    bare.why = NULL;
-    hsp_plan_dump(&bare, out);
-    return out->failed ? no_memory(err) : HSP_OK;
 }

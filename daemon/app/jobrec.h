@@ -48,7 +48,7 @@ struct hsp_plan_rec {
     atomic_uint refs;
     struct hsp_job_rec *job; /* counted */
     struct hsp_arena *arena;
-    const char *text;    /* plan file */
+    const char *text;    /* plan file, total: what runs */
     const char *source;  /* "planner", or the annotation's name */
     const char *summary; /* "2 streams: 10 seq on a/0+a/1 (3:1) > b/0; ..." */
     const char *why;     /* one line */
@@ -60,25 +60,22 @@ struct hsp_plan_rec {
     struct hsp_epoch_plan *built; /* under lock; made by hsp_plan_rec_build */
 };
 
-/* @names[rank]: NODE/INDEX, for the summary. The plan is copied as its text. */
+/* Compiles @plan and keeps the total plan of what was compiled as its text. Takes long.
+ * @names[rank]: NODE/INDEX, for the summary. */
 enum hsp_status hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
                                   const hsp_device_id *device, const double *compute_s,
-                                  const char *const *names, const char *source,
+                                  const char *const *names, const char *source, size_t mem_cap,
                                   struct hsp_plan_rec **ret, struct hsp_err *err);
 struct hsp_plan_rec *hsp_plan_rec_ref(struct hsp_plan_rec *p);
 struct hsp_plan_rec *hsp_plan_rec_unref(struct hsp_plan_rec *p); /* NULL allowed; returns NULL */
 
-/* The compiled plan, made at the first call; takes long, not for the loop thread. It lives as long
- * as the record. */
+/* The compiled plan; of a decoded record made at the first call, which takes long and is not for the
+ * loop thread. It lives as long as the record. */
 enum hsp_status hsp_plan_rec_build(struct hsp_plan_rec *p, size_t mem_cap,
                                    const struct hsp_epoch_plan **ret, struct hsp_err *err);
 
 void hsp_plan_rec_encode(const struct hsp_plan_rec *p, struct hsp_buf *out);
 enum hsp_status hsp_plan_rec_decode(const void *data, size_t len, struct hsp_job_rec *job,
                                     struct hsp_plan_rec **ret, struct hsp_err *err);
-
-/* The plan without its prediction, for comparison: two plans with one text are the same plan. */
-enum hsp_status hsp_plan_structure(const struct hsp_plan *plan, struct hsp_buf *out,
-                                   struct hsp_err *err);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/planner/clusterfile.h"
+#include "daemon/spmd/complete.h"
 
 /* A change costs a switch: it must win at least this much. */
 #define WORTH 0.97
@@ -292,25 +293,11 @@ static enum hsp_status choose(struct hsp_plan_question *q, struct choice *ret, s
     return st;
 }
 
-static bool same_structure(const struct hsp_plan *a, const struct hsp_plan *b)
-{
-    struct hsp_buf x, y;
-    hsp_buf_init(&x, 64u << 20);
-    hsp_buf_init(&y, 64u << 20);
-    bool same = hsp_plan_structure(a, &x, NULL) == HSP_OK &&
-                hsp_plan_structure(b, &y, NULL) == HSP_OK && x.len == y.len &&
-                memcmp(x.data, y.data, x.len) == 0;
-    hsp_buf_fini(&x);
-    hsp_buf_fini(&y);
-    return same;
-}
-
 /* Predicted step of the running plan with what is known now, in microseconds; 0: it cannot go on as
  * it is. */
-static double price_current(struct hsp_plan_question *q, struct hsp_plan **ret_plan)
+static double price_current(struct hsp_plan_question *q, const struct hsp_epoch_plan **ret)
 {
     const struct hsp_plan_rec *cur = q->current;
-    const struct hsp_train_spec *train = &q->rec->spec->train;
     struct hsp_device_desc *dev = hsp_arena_array(q->arena, cur->n_ranks, sizeof *dev);
     struct hsp_cluster_desc c = q->cluster;
     struct hsp_plan_options o = {.copies = q->copies, .cancel = &q->cancel};
@@ -324,13 +311,24 @@ static double price_current(struct hsp_plan_question *q, struct hsp_plan **ret_p
     }
     c.n = cur->n_ranks;
     c.dev = dev;
-    if (dev == NULL ||
-        hsp_plan_parse(cur->text, strlen(cur->text), "plan", train->data.global_batch, q->arena,
-                       ret_plan, NULL) != HSP_OK ||
-        hsp_plan_adopt(q->rec->graph, train, &c, &o, *ret_plan, q->arena, &p, NULL) != HSP_OK) {
+    if (dev == NULL || hsp_plan_rec_build(q->current, q->mem_cap, ret, NULL) != HSP_OK) {
         return 0;
     }
-    return p.cost.step_us;
+    struct hsp_plan plan = *(*ret)->plan; /* the prediction is written into the copy */
+    return hsp_plan_adopt(q->rec->graph, &q->rec->spec->train, &c, &o, &plan, q->arena, &p, NULL) ==
+                   HSP_OK
+               ? p.cost.step_us
+               : 0;
+}
+
+/* Whether both mean the same: a plan fresh from the planner leaves open what a running one says. */
+static bool same_plan(const struct hsp_plan_question *q, const struct hsp_epoch_plan *running,
+                      const struct hsp_plan *fresh)
+{
+    struct hsp_digest d;
+    const struct hsp_digest *now = &running->programs.programs[0].bind.plan_digest;
+    return hsp_plan_digest(q->rec->graph, fresh, &q->rec->spec->train, &d, NULL) == HSP_OK &&
+           d.hi == now->hi && d.lo == now->lo;
 }
 
 static bool same_devices(const struct hsp_plan_question *q, const struct choice *c)
@@ -344,13 +342,13 @@ static bool same_devices(const struct hsp_plan_question *q, const struct choice 
 
 static bool keeps(struct hsp_plan_question *q, const struct choice *c, struct hsp_plan_answer *ret)
 {
-    struct hsp_plan *cur = NULL;
+    const struct hsp_epoch_plan *cur = NULL;
     double now_us = q->current != NULL && q->current_usable ? price_current(q, &cur) : 0;
     double new_us = c->planned.cost.step_us;
     if (!(now_us > 0)) {
         return false;
     }
-    bool same = same_devices(q, c) && same_structure(cur, c->planned.plan);
+    bool same = same_devices(q, c) && same_plan(q, cur, c->planned.plan);
     bool by_hand = strcmp(c->source, "planner") != 0;
     if (same) {
         (void)snprintf(ret->reason, sizeof ret->reason, "the same plan again");
@@ -369,7 +367,6 @@ static enum hsp_status make_record(struct hsp_plan_question *q, const struct cho
     hsp_device_id *device = hsp_arena_array(q->arena, n, sizeof *device);
     double *compute = hsp_arena_array(q->arena, n, sizeof *compute);
     const char **names = hsp_arena_array(q->arena, n, sizeof *names);
-    struct hsp_plan_rec *p = NULL;
     if (device == NULL || compute == NULL || names == NULL) {
         return no_memory(err);
     }
@@ -379,21 +376,11 @@ static enum hsp_status make_record(struct hsp_plan_question *q, const struct cho
         names[r] = q->cluster.dev[c->planned.device[r]].name;
         compute[r] = (k->compute_us + k->update_us) * 1e-6;
     }
-    enum hsp_status st =
-        hsp_plan_rec_make(q->rec, c->planned.plan, device, compute, names, c->source, &p, err);
-    const struct hsp_epoch_plan *built;
-    if (st == HSP_OK && atomic_load(&q->cancel)) {
-        st = hsp_err_set(err, HSP_ECANCELED, 0, "canceled");
+    if (atomic_load(&q->cancel)) {
+        return hsp_err_set(err, HSP_ECANCELED, 0, "canceled");
     }
-    if (st == HSP_OK) {
-        st = hsp_plan_rec_build(p, q->mem_cap, &built, err);
-    }
-    if (st != HSP_OK) {
-        (void)hsp_plan_rec_unref(p);
-        return st;
-    }
-    *ret = p;
-    return HSP_OK;
+    return hsp_plan_rec_make(q->rec, c->planned.plan, device, compute, names, c->source, q->mem_cap,
+                             ret, err);
 }
 
 void hsp_plan_work(struct hsp_plan_question *q, bool compile, struct hsp_plan_answer *ret)

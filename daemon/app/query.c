@@ -89,6 +89,10 @@ static void do_program(struct query *x)
     const struct hsp_epoch_plan *p;
     const char *what = x->msg.u.query.what;
     uint64_t first = 0, end;
+    if (strcmp(what, "plan") == 0) {
+        hsp_buf_puts(&x->answer, x->plan->text);
+        return;
+    }
     x->status = hsp_plan_rec_build(x->plan, x->mem_cap, &p, &x->err);
     if (x->status != HSP_OK) {
         return;

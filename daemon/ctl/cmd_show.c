@@ -1,4 +1,4 @@
-/* hspmdctl program show, graph show: of a file, or of a job that hspmdd knows. */
+/* hspmdctl program show, graph show, plan show: of a file, or of a job that hspmdd knows. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,6 +88,11 @@ int hsp_cmd_program_show(struct hsp_ctl *ctl)
     }
     free(data);
     return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
+}
+
+int hsp_cmd_plan_show(struct hsp_ctl *ctl)
+{
+    return show_remote(ctl, HSP_MSG_PROGRAM, "plan");
 }
 
 int hsp_cmd_graph_show(struct hsp_ctl *ctl)

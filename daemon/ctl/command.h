@@ -106,6 +106,7 @@ extern const struct hsp_option hsp_global_options[];
 int hsp_cmd_compile(struct hsp_ctl *ctl);
 int hsp_cmd_plan(struct hsp_ctl *ctl);
 int hsp_cmd_program_show(struct hsp_ctl *ctl);
+int hsp_cmd_plan_show(struct hsp_ctl *ctl);
 int hsp_cmd_graph_show(struct hsp_ctl *ctl);
 int hsp_cmd_submit(struct hsp_ctl *ctl);
 int hsp_cmd_status(struct hsp_ctl *ctl);

@@ -202,6 +202,16 @@ const struct hsp_command hsp_commands[] = {
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSON) | AS(YAML),
      .run = hsp_cmd_plan},
+    {.name = "plan show",
+     .operands = "JOB",
+     .summary = "print the total plan that a job at hspmdd runs",
+     .help =
+         "Everything is said in it: uses, Reshards, homes. compile --plan makes the same programs\n"
+         "of it. While a job waits for its first devices it has none.",
+     .min_pos = 1,
+     .max_pos = 1,
+     .formats = AS(TABLE) | AS(YAML),
+     .run = hsp_cmd_plan_show},
     {.name = "compile",
      .operands = "JOB",
      .summary = "compile a job into a program file for hspmd-worker --run",

@@ -7,10 +7,6 @@
 #include "daemon/spmd/specialize.h"
 #include "daemon/spmd/stagecode.h"
 
-/* A total plan of 1024 ranks with sharded state is some 10 MiB of text. */
-#define PLAN_TEXT_MAX     ((size_t)128 << 20)
-#define TOTAL_ARENA_BYTES ((size_t)1 << 30)
-
 static enum hsp_status no_memory(struct hsp_err *err)
 {
     return hsp_err_set(err, HSP_ENOMEM, 0, "compilation does not fit its arena");
@@ -77,38 +73,14 @@ static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
     return rc;
 }
 
-/* Digest of what the plan means: its total form, without the explanation. */
-static enum hsp_status plan_digest(const struct hsp_compiler *c, struct hsp_digest *ret,
-                                   struct hsp_err *err)
-{
-    struct hsp_arena *scratch = hsp_arena_new(TOTAL_ARENA_BYTES);
-    struct hsp_plan total;
-    struct hsp_buf b;
-    if (scratch == NULL) {
-        return no_memory(err);
-    }
-    hsp_buf_init(&b, PLAN_TEXT_MAX);
-    enum hsp_status rc = hsp_complete_layouts(c, scratch, &total, err);
-    if (rc == HSP_OK) {
-        total.predicted_step_us = 0;
-        total.memory_bytes = NULL;
-        total.why = NULL;
-        hsp_plan_dump(&total, &b);
-        *ret = hsp_hash128(b.data, b.len);
-        rc = b.failed
-                 ? hsp_err_set(err, HSP_ELIMIT, 0, "plan of more than %zu bytes", PLAN_TEXT_MAX)
-                 : HSP_OK;
-    }
-    hsp_buf_fini(&b);
-    scratch = hsp_arena_free(scratch);
-    return rc;
-}
-
 static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_file *f,
-                                     struct hsp_err *err)
+                                     struct hsp_plan *total, struct hsp_err *err)
 {
     struct hsp_digest digest;
-    enum hsp_status rc = plan_digest(c, &digest, err);
+    enum hsp_status rc = hsp_complete_layouts(c, c->arena, total, err);
+    if (rc == HSP_OK) {
+        rc = hsp_total_digest(total, &digest, err);
+    }
     f->n = c->p->n_ranks;
     f->programs = hsp_arena_array(c->arena, f->n, sizeof *f->programs);
     if (rc == HSP_OK && f->programs == NULL) {
@@ -123,20 +95,31 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
     return rc == HSP_OK ? hsp_deadlock_check(f->programs, f->n, true, err) : rc;
 }
 
-enum hsp_status hsp_compile(const struct hsp_graph *g, const struct hsp_plan *p,
-                            const struct hsp_train_spec *t, struct hsp_arena *arena,
-                            struct hsp_program_file *ret, struct hsp_err *err)
+enum hsp_status hsp_compile_total(const struct hsp_graph *g, const struct hsp_plan *p,
+                                  const struct hsp_train_spec *t, struct hsp_arena *arena,
+                                  struct hsp_program_file *ret, struct hsp_plan *ret_total,
+                                  struct hsp_err *err)
 {
     struct hsp_compiler c = {.g = g, .p = p, .t = t, .arena = arena};
     struct hsp_program_file f = {
         .data_path = "", .out_dir = "", .init_from = "", .config_json = ""};
+    struct hsp_plan total;
     enum hsp_status rc = hsp_layouts_make(&c, err);
     if (rc == HSP_OK) {
-        rc = make_programs(&c, &f, err);
+        rc = make_programs(&c, &f, &total, err);
     }
     if (rc == HSP_OK) {
         *ret = f;
+        *ret_total = total;
     }
     hsp_layouts_fini(&c);
     return rc;
+}
+
+enum hsp_status hsp_compile(const struct hsp_graph *g, const struct hsp_plan *p,
+                            const struct hsp_train_spec *t, struct hsp_arena *arena,
+                            struct hsp_program_file *ret, struct hsp_err *err)
+{
+    struct hsp_plan total;
+    return hsp_compile_total(g, p, t, arena, ret, &total, err);
 }

@@ -25,6 +25,13 @@ enum hsp_status hsp_compile(const struct hsp_graph *g, const struct hsp_plan *p,
                             const struct hsp_train_spec *t, struct hsp_arena *arena,
                             struct hsp_program_file *ret, struct hsp_err *err);
 
+/* The same, and the total plan of what was compiled (complete.h), which lives in @arena and borrows
+ * ranks, shares and explanation of @p. */
+enum hsp_status hsp_compile_total(const struct hsp_graph *g, const struct hsp_plan *p,
+                                  const struct hsp_train_spec *t, struct hsp_arena *arena,
+                                  struct hsp_program_file *ret, struct hsp_plan *ret_total,
+                                  struct hsp_err *err);
+
 /* Home cover of parameter @param under a plan (state transfer, checkpoints). */
 enum hsp_status hsp_plan_home(const struct hsp_graph *g, const struct hsp_plan *p, uint32_t param,
                               struct hsp_cover *ret, struct hsp_err *err);

@@ -12,6 +12,8 @@
 
 #define SCRATCH_BYTES ((size_t)1 << 30)
 #define LINE_BYTES    ((size_t)16 << 20)
+/* A total plan of 1024 ranks with sharded state is some 10 MiB of text. */
+#define PLAN_TEXT_MAX ((size_t)128 << 20)
 
 struct completer {
     const struct hsp_compiler *c;
@@ -369,5 +371,40 @@ enum hsp_status hsp_plan_complete(const struct hsp_graph *g, const struct hsp_pl
     }
     hsp_layouts_fini(&c);
     work = hsp_arena_free(work);
+    return rc;
+}
+
+enum hsp_status hsp_total_digest(const struct hsp_plan *total, struct hsp_digest *ret,
+                                 struct hsp_err *err)
+{
+    struct hsp_plan bare = *total;
+    struct hsp_buf b;
+    bare.predicted_step_us = 0;
+    bare.memory_bytes = NULL;
+    bare.why = NULL;
+    hsp_buf_init(&b, PLAN_TEXT_MAX);
+    hsp_plan_dump(&bare, &b);
+    *ret = hsp_hash128(b.data, b.len);
+    enum hsp_status rc =
+        b.failed ? hsp_err_set(err, HSP_ELIMIT, 0, "plan of more than %zu bytes", PLAN_TEXT_MAX)
+                 : HSP_OK;
+    hsp_buf_fini(&b);
+    return rc;
+}
+
+enum hsp_status hsp_plan_digest(const struct hsp_graph *g, const struct hsp_plan *p,
+                                const struct hsp_train_spec *t, struct hsp_digest *ret,
+                                struct hsp_err *err)
+{
+    struct hsp_arena *arena = hsp_arena_new(SCRATCH_BYTES);
+    struct hsp_plan total;
+    if (arena == NULL) {
+        return no_memory(err);
+    }
+    enum hsp_status rc = hsp_plan_complete(g, p, t, arena, &total, err);
+    if (rc == HSP_OK) {
+        rc = hsp_total_digest(&total, ret, err);
+    }
+    arena = hsp_arena_free(arena);
     return rc;
 }

@@ -16,7 +16,16 @@ enum hsp_status hsp_plan_complete(const struct hsp_graph *g, const struct hsp_pl
                                   const struct hsp_train_spec *t, struct hsp_arena *arena,
                                   struct hsp_plan *ret, struct hsp_err *err);
 
-/* The same from layouts that are there already. */
+/* Digest of what @p means: of its total form without the explanation. Equal digests: the same plan,
+ * however it is written. It is the plan_digest of every binding. */
+enum hsp_status hsp_plan_digest(const struct hsp_graph *g, const struct hsp_plan *p,
+                                const struct hsp_train_spec *t, struct hsp_digest *ret,
+                                struct hsp_err *err);
+/* Of a plan that is total already. */
+enum hsp_status hsp_total_digest(const struct hsp_plan *total, struct hsp_digest *ret,
+                                 struct hsp_err *err);
+
+/* Completing from layouts that are there already. */
 struct hsp_compiler;
 enum hsp_status hsp_complete_layouts(const struct hsp_compiler *c, struct hsp_arena *arena,
                                      struct hsp_plan *ret, struct hsp_err *err);

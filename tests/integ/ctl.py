@@ -177,6 +177,7 @@ def commands(w):
              "verify", "small")
     w.expect(3, "no job or node x", "ckpt", "verify", "x")
     w.expect(7, "has no plan", "program", "show", "small")
+    w.expect(7, "has no plan", "plan", "show", "small")
     w.expect(0, "wte.weight", "graph", "show", "small")
     w.expect(0, "step,loss,val_loss", "metrics", "small", "-o", "csv")
     w.expect(3, "no job x", "metrics", "x")

@@ -22,14 +22,32 @@ JOB = {"apiVersion": "hspmd/v1", "name": "small", "data": {"validation_fraction"
        "resources": {"min": 1, "max": 4}, "checkpoint": {"every_steps": 0}}
 
 
+def ctl(w, *args):
+    r = subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", w.sock] + list(args), capture_output=True, text=True,
+                       timeout=LIMIT)
+    check(r.returncode == 0, "hspmdctl %s: %r" % (" ".join(args), r))
+    return r.stdout
+
+
 class Training:
     def __init__(self, w, name):
         self.w, self.name = w, name
-        job = json.loads(json.dumps(JOB))
-        job["name"] = name
-        job["data"]["path"] = w.path("text.txt")
-        job["checkpoint"]["path"] = w.path("out")
-        ask(w.sock, "submit", {"file": "job.yaml", "dry_run": False, "files": []}, json.dumps(job).encode())
+        self.job = json.loads(json.dumps(JOB))
+        self.job["name"] = name
+        self.job["data"]["path"] = w.path("text.txt")
+        self.job["checkpoint"]["path"] = w.path("out")
+        ask(w.sock, "submit", {"file": "job.yaml", "dry_run": False, "files": []}, json.dumps(self.job).encode())
+
+    def shows_what_runs(self):
+        """The plan shown leaves nothing open, and compiled by hand gives the very programs that run."""
+        plan, runs = ctl(self.w, "plan", "show", self.name), ctl(self.w, "program", "show", self.name)
+        for section in ("sizes: [", "homes:", "uses:", "reshards:"):
+            check(section in plan, "%s in %s" % (section, plan))
+        self.w.write("shown.yaml", plan)
+        self.w.write("job.json", json.dumps(self.job))
+        shown = self.w.path("shown.prog")
+        ctl(self.w, "compile", self.w.path("job.json"), "--plan", self.w.path("shown.yaml"), "-o", shown)
+        check(ctl(self.w, "program", "show", shown) == runs, "the plan shown is what runs")
 
     def status(self):
         s = ask(self.w.sock, "status", QUERY)
@@ -69,6 +87,7 @@ def run(w):
 
     t = Training(w, "stormy")
     t.reach(20)
+    t.shows_what_runs()
     os.kill(children(b.pid)[0], 9)  # its segments stay; it comes back with them
     t.reach(40)
     d.kill()

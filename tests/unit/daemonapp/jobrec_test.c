@@ -83,7 +83,7 @@ static void test_a_plan_row_rebuilds_the_same_plan(void **state)
     (void)state;
     struct hsp_err err = {0};
     struct hsp_job_rec *j = app_job("", 0, NULL);
-    struct hsp_arena *a = hsp_arena_new(1u << 20);
+    struct hsp_arena *a = hsp_arena_new(64u << 20);
     const hsp_device_id device[] = {HSP_DEVICE(4, 1), HSP_DEVICE(2, 0)};
     const double compute[] = {0.25, 0.5};
     const char *names[] = {"e/1", "c/0"};
@@ -92,11 +92,13 @@ static void test_a_plan_row_rebuilds_the_same_plan(void **state)
     struct hsp_buf row;
     hsp_buf_init(&row, 1u << 20);
     struct hsp_plan *plan = app_plan(j, app_tp2, a);
-    assert_ok(hsp_plan_rec_make(j, plan, device, compute, names, "planner", &p, &err), &err);
+    assert_ok(hsp_plan_rec_make(j, plan, device, compute, names, "planner", 64u << 20, &p, &err),
+              &err);
     assert_string_equal(p->summary,
                         "2 ranks, 1 stream; 8 sequences in 2: 2 blocks on e/1+c/0 (3:1)");
     hsp_plan_rec_encode(p, &row);
     assert_ok(hsp_plan_rec_decode(row.data, row.len, j, &back, &err), &err);
+    assert_string_equal(back->text, p->text);
     assert_ok(hsp_plan_rec_build(p, 64u << 20, &x, &err), &err);
     assert_ok(hsp_plan_rec_build(back, 64u << 20, &y, &err), &err);
     assert_int_equal(y->info.n_ranks, 2);
@@ -111,6 +113,20 @@ static void test_a_plan_row_rebuilds_the_same_plan(void **state)
     hsp_program_dump(&x->programs.programs[1], &one);
     hsp_program_dump(&y->programs.programs[1], &two);
     assert_string_equal(hsp_buf_cstr(&one), hsp_buf_cstr(&two));
+    /* what is kept says all: nothing is open, and it compiles to the digests of what runs */
+    struct hsp_plan *kept = app_plan(j, p->text, a);
+    struct hsp_program_file f;
+    assert_null(strstr(p->text, "parameters:"));
+    assert_true(kept->n_homes > 0 && kept->states_uses && kept->states_reshards &&
+                kept->streams[0].sizes != NULL && kept->n_reshards > 0);
+    assert_ok(hsp_compile(j->graph, kept, &j->spec->train, a, &f, &err), &err);
+    for (uint32_t r = 0; r < 2; r++) {
+        const struct hsp_binding *runs = &x->programs.programs[r].bind;
+        assert_memory_equal(&f.programs[r].bind.plan_digest, &runs->plan_digest,
+                            sizeof runs->plan_digest);
+        assert_memory_equal(&f.programs[r].bind.template_digest, &runs->template_digest,
+                            sizeof runs->template_digest);
+    }
     (void)hsp_plan_rec_unref(back);
     back = NULL;
     assert_status(hsp_plan_rec_decode(row.data, row.len - 1, j, &back, &err), HSP_EPARSE);

@@ -154,6 +154,7 @@ static void test_a_plan_as_good_is_kept(void **state)
     assert_int_equal(b.status, HSP_OK);
     assert_true(b.keep);
     assert_null(b.plan);
+    assert_string_equal(b.reason, "the same plan again"); /* one total, the other fresh */
     (void)hsp_plan_question_free(q);
     /* a member is gone: it cannot be kept */
     r.devices = all + 1;
