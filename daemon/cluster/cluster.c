@@ -277,6 +277,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
         claim(c, j, &j->att, j->att.phase == HSP_ATT_GO ? j->att.n_peers : 0);
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
+        hsp_ci_watch_restore(c, c->jobs[i]);
         resume_job(c, c->jobs[i]);
     }
     hsp_ci_advance(c);

@@ -84,6 +84,7 @@ struct hsp_plan_info {
     hsp_device_id *device; /* [n_ranks], distinct, all out of the snapshot */
     uint64_t *mem_bytes;   /* [n_ranks] predicted */
     double *compute_s;     /* [n_ranks] predicted compute seconds of a step; 0: unknown */
+    double *speed;         /* [n_ranks] of hsp_plan_request, as asked; the core fills it in */
     double step_s;         /* predicted, for people */
     uint32_t n_shards;
     uint32_t *shard_first; /* [n_shards + 1] into pieces */

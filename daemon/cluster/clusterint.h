@@ -90,6 +90,12 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
                       const struct hsp_m_hello *m);
 void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j);
 
+/* slow.c */
+void hsp_ci_watch_begin(struct hsp_cluster *c, struct hsp_job *j); /* of the epoch that runs now */
+void hsp_ci_watch_step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_step *s);
+/* After a restart: what its plan was made with is what is known of its devices. */
+void hsp_ci_watch_restore(struct hsp_cluster *c, const struct hsp_job *j);
+
 /* jobdata.c */
 /* @kind: HSP_FACT_NO_DATA or HSP_FACT_DATA_DIFFERS. Nothing when the node is refused already. */
 void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, uint32_t kind,

@@ -26,7 +26,7 @@ struct hsp_node_device {
     uint32_t job;                /* lease, 0: free */
     enum hsp_device_ask ask;     /* what the lease still has to answer */
     bool asked;                  /* and it was told, on this connection */
-    double speed;                /* observed over profile */
+    double speed;                /* observed over profile; the fastest of a job has 1 */
     hsp_msec restart_ms;         /* down: when its agent starts it again */
 };
 
@@ -109,6 +109,11 @@ struct hsp_state_piece { /* holding reported by an agent */
     uint32_t rank, owner;
 };
 
+struct hsp_watch {
+    uint32_t above; /* steps in a row above the ratio */
+    double share;   /* of the compute time, summed over the steps watched */
+};
+
 struct hsp_job {
     uint32_t id;
     char name[HSP_NAME_MAX + 1];
@@ -162,11 +167,11 @@ struct hsp_job {
     uint32_t data_tries;          /* pauses so far */
     uint32_t failures;            /* attempts without progress */
     hsp_msec retry_ms;            /* no attempt and no planning before */
-    /* slow devices */
-    hsp_msec retuned_ms;
-    uint32_t n_slow;
-    size_t cap_slow;
-    uint32_t *slow; /* per rank of cur: steps in a row above the ratio */
+    /* slow devices (slow.c) */
+    hsp_msec retuned_ms;       /* asked again because of one; 0: never */
+    uint32_t n_watch, watched; /* ranks; steps in a row in which any was above the ratio */
+    size_t cap_watch;
+    struct hsp_watch *watch; /* owned, per rank of cur */
 };
 
 struct hsp_cluster {

@@ -35,12 +35,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     j->cur.settled = false;
     j->cur.trace.started_ms = c->now_ms;
     j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;
-    if (!hsp_grow(&j->slow, &j->cap_slow, j->cur.n_ranks, sizeof(*j->slow), HSP_MSG_RANKS)) {
-        c->failed = true;
-        return;
-    }
-    memset(j->slow, 0, j->cap_slow * sizeof(*j->slow));
-    j->n_slow = j->cur.n_ranks;
+    hsp_ci_watch_begin(c, j);
     j->n_held = 0; /* what it was is spent; SEALED says what there is next time */
     j->reason[0] = '\0';
     hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
@@ -79,48 +74,6 @@ static void settle(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* A device whose share of the compute time stays far above the plan's: ask again with what was
- * observed. */
-static void watch_speed(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_step *s)
-{
-    const struct hsp_job_plan *p = hsp_ci_plan(j, j->cur.plan);
-    double sum = 0, plan = 0;
-    uint32_t n = p != NULL ? p->info.n_ranks : 0;
-    for (uint32_t i = 0; i < n && i < s->n_compute; i++) {
-        if (!(s->compute_s[i] > 0) || !(p->info.compute_s[i] > 0)) {
-            return;
-        }
-        sum += s->compute_s[i];
-        plan += p->info.compute_s[i];
-    }
-    if (n < 2 || s->n_compute != n || n != j->n_slow) {
-        return;
-    }
-    uint32_t worst = n;
-    for (uint32_t i = 0; i < n; i++) {
-        double ratio = (s->compute_s[i] / sum) / (p->info.compute_s[i] / plan);
-        j->slow[i] = ratio > c->cfg.slow_ratio ? j->slow[i] + 1 : 0;
-        worst = j->slow[i] >= c->cfg.slow_steps && worst == n ? i : worst;
-    }
-    bool pause = j->retuned_ms != 0 && c->now_ms < j->retuned_ms + c->cfg.retune_ms;
-    if (worst == n || pause || j->state != HSP_JOB_RUNNING) {
-        return;
-    }
-    j->retuned_ms = c->now_ms;
-    j->retune = true;
-    (void)snprintf(j->cause, sizeof(j->cause), "slow: %s takes %.2f of the time, %.2f planned",
-                   hsp_ci_device_name(c, p->info.device[worst]), s->compute_s[worst] / sum,
-                   p->info.compute_s[worst] / plan);
-    hsp_ci_fact(c, "node.slow", HSP_SEV_WARN, j, hsp_ci_node(c, p->info.device[worst]), "%s",
-                j->cause);
-    for (uint32_t i = 0; i < n; i++) {
-        struct hsp_node_device *d = hsp_ci_device(c, p->info.device[i]);
-        double f = d->speed * (p->info.compute_s[i] / plan) / (s->compute_s[i] / sum);
-        d->speed = f < 0.02 ? 0.02 : f > 50 ? 50 : f;
-    }
-    memset(j->slow, 0, n * sizeof(*j->slow));
-}
-
 /* Its line of the metrics; also of an epoch that is over: agents say again after a reconnect what may
  * have been lost on the way. */
 static bool record_step(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_msg *m)
@@ -154,7 +107,7 @@ static void step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg 
     }
     j->failures = s->step > j->stable ? 0 : j->failures;
     j->stable = s->step > j->stable ? s->step : j->stable;
-    watch_speed(c, j, s);
+    hsp_ci_watch_step(c, j, s);
     if (s->final && j->state == HSP_JOB_RUNNING) {
         hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
         hsp_ci_store_job(c, j);

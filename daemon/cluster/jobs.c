@@ -87,7 +87,7 @@ void hsp_ci_job_free(struct hsp_job *j)
     free(j->plans);
     free(j->held);
     free(j->asked);
-    free(j->slow);
+    free(j->watch);
     for (uint32_t i = 0; i < HSP_MAX_NODES; i++) {
         free(j->refused[i]);
     }

@@ -11,9 +11,10 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/jobdata.c daemon/cluster/jobs.c \
   daemon/cluster/membership.c \
   daemon/cluster/plans.c \
-  daemon/cluster/spread.c \
   daemon/cluster/recover.c \
-  daemon/cluster/rows.c
+  daemon/cluster/rows.c \
+  daemon/cluster/slow.c \
+  daemon/cluster/spread.c
 daemon_cluster_libcluster_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
 
 # What links libcluster needs these behind it.

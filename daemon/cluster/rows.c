@@ -9,7 +9,7 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
-#define ROW_VERSION 1
+#define ROW_VERSION 2
 
 static void store(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
 {
@@ -130,6 +130,7 @@ void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j, const str
         hsp_buf_u32(&b, i->device[r]);
         hsp_buf_u64(&b, i->mem_bytes[r]);
         hsp_buf_f64(&b, i->compute_s[r]);
+        hsp_buf_f64(&b, i->speed[r]);
     }
     hsp_buf_u32(&b, i->n_shards);
     for (uint32_t s = 0; s < i->n_shards; s++) {
@@ -282,8 +283,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r)
             hsp_ci_device(c, d)->ask = (enum hsp_device_ask)ask;
         }
     }
-    j->slow = j->cur.n_ranks != 0 ? calloc(j->cur.n_ranks, sizeof(*j->slow)) : NULL;
-    j->cap_slow = j->n_slow = j->slow != NULL ? j->cur.n_ranks : 0;
+    hsp_ci_watch_begin(c, j);
     return ok;
 }
 
@@ -299,15 +299,18 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r)
     struct hsp_plan_info *i = &p.info;
     i->step_s = hsp_cur_f64(r);
     i->why = get_string(r);
-    i->n_ranks = hsp_cur_count(r, HSP_MSG_RANKS, 20);
+    i->n_ranks = hsp_cur_count(r, HSP_MSG_RANKS, 28);
     i->device = calloc((size_t)i->n_ranks + 1, sizeof(*i->device));
     i->mem_bytes = calloc((size_t)i->n_ranks + 1, sizeof(*i->mem_bytes));
     i->compute_s = calloc((size_t)i->n_ranks + 1, sizeof(*i->compute_s));
-    bool ok = i->device != NULL && i->mem_bytes != NULL && i->compute_s != NULL && i->why != NULL;
+    i->speed = calloc((size_t)i->n_ranks + 1, sizeof(*i->speed));
+    bool ok = i->device != NULL && i->mem_bytes != NULL && i->compute_s != NULL &&
+              i->speed != NULL && i->why != NULL;
     for (uint32_t k = 0; ok && k < i->n_ranks; k++) {
         i->device[k] = hsp_cur_u32(r);
         i->mem_bytes[k] = hsp_cur_u64(r);
         i->compute_s[k] = hsp_cur_f64(r);
+        i->speed[k] = hsp_cur_f64(r);
     }
     i->n_shards = hsp_cur_count(r, 65536, 4);
     i->shard_first = calloc((size_t)i->n_shards + 1, sizeof(*i->shard_first));

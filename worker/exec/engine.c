@@ -159,6 +159,8 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
     int64_t from = hsp_clock_ns();
     e->step = step;
     e->voted = false;
+    e->late_ns = e->compute_ns - e->voted_ns;
+    e->voted_ns = 0;
     e->compute_ns = e->wait_ns = e->comm_ns = 0;
     e->comm_bytes = 0;
     memset(e->stat, 0, sizeof(e->stat));

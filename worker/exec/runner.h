@@ -36,6 +36,8 @@ struct hsp_engine {
 
     struct hsp_pace pace;
     _Atomic int64_t compute_ns, wait_ns, comm_ns; /* of the step */
+    int64_t voted_ns;                             /* compute_ns when this step voted */
+    int64_t late_ns; /* what the step before it still computed after its vote: the update */
     uint64_t comm_bytes;
 
     pthread_t comm_thread;

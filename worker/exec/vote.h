@@ -17,7 +17,8 @@ struct hsp_vote_record {
     uint64_t step;
     double stat[HSP_N_STATS]; /* this rank's sums */
     uint64_t armed;           /* epoch this rank is ready to switch to; 0 none */
-    double compute_s, wait_s; /* of the step so far */
+    double compute_s;         /* since the vote before: the update of the last step is in it */
+    double wait_s;            /* of the step so far */
 };
 
 /* What the records of one step say. */

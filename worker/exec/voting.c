@@ -54,9 +54,10 @@ static enum hsp_status decide(struct hsp_engine *e, const struct hsp_vote_record
 
 enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
 {
+    e->voted_ns = e->compute_ns;
     struct hsp_vote_record mine = {.rank = e->b->rank,
                                    .step = e->step,
-                                   .compute_s = (double)e->compute_ns * 1e-9,
+                                   .compute_s = (double)(e->late_ns + e->voted_ns) * 1e-9,
                                    .wait_s = (double)e->wait_ns * 1e-9};
     for (int k = 0; k < HSP_N_STATS; k++) {
         mine.stat[k] = e->stat[HSP_QUEUE_COMPUTE][k] + e->stat[HSP_QUEUE_COMM][k];

@@ -82,9 +82,11 @@ static void msg(struct world *w, uint32_t conn, struct hsp_msg m)
     step(w, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .u.msg = &m});
 }
 
-static void hello(struct world *w, uint32_t conn, const char *node, uint64_t incarnation,
-                  uint32_t n_dev)
+/* @runs: epoch of job 1 that its device 0 runs, 0: none. */
+static void hello_running(struct world *w, uint32_t conn, const char *node, uint64_t incarnation,
+                          uint32_t n_dev, uint64_t runs)
 {
+    struct hsp_m_run run = {.job = 1, .running = runs};
     struct hsp_m_device dev[HSP_NODE_DEVICES];
     for (uint32_t i = 0; i < n_dev; i++) {
         dev[i] = (struct hsp_m_device){
@@ -96,8 +98,16 @@ static void hello(struct world *w, uint32_t conn, const char *node, uint64_t inc
                                     .address = node,
                                     .incarnation = incarnation,
                                     .n_devices = n_dev,
+                                    .n_runs = runs != 0,
+                                    .runs = &run,
                                     .devices = dev}};
     msg(w, conn, m);
+}
+
+static void hello(struct world *w, uint32_t conn, const char *node, uint64_t incarnation,
+                  uint32_t n_dev)
+{
+    hello_running(w, conn, node, incarnation, n_dev, 0);
 }
 
 static void begin(struct world *w, uint32_t n_nodes, uint32_t n_dev)
@@ -606,7 +616,8 @@ static void slow_device(void **state)
     pass(&w, 1, at++, slow, 2);
     assert_true(w.ticket > ticket);
     assert_string_equal(fact(&w, "node.slow"), "slow: n1/0 takes 0.67 of the time, 0.50 planned");
-    assert_near(w.speed[0] / w.speed[1], 2, 1e-12);
+    assert_near(w.speed[0], 1, 1e-12); /* the fastest keeps its profile */
+    assert_near(w.speed[1], 0.5, 1e-12);
     plan(&w, 1);
     assert_int_equal(job(&w, 1)->state, HSP_JOB_SWITCHING);
     ready(&w, 1, 0, 5);
@@ -626,6 +637,75 @@ static void slow_device(void **state)
         pass(&w, 1, at, slow, 2);
     }
     assert_true(w.ticket > ticket);
+    end(&w);
+}
+
+static void beat(struct world *w, uint32_t n_nodes)
+{
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    }
+}
+
+/* What was observed is averaged over the window, does not count twice when the plan is kept, survives a
+ * restart, and is forgotten when the device is fast again. */
+static void slow_device_again(void **state)
+{
+    (void)state;
+    static const double one[2] = {1, 2}, two[2] = {1, 4};
+    struct world w;
+    struct hsp_err err = {0};
+    uint64_t at = 1;
+    begin(&w, 2, 1);
+    run_job(&w, 2);
+    for (uint32_t minute = 0; minute < 3; minute++) {
+        uint64_t ticket = w.ticket;
+        for (uint32_t i = 0; i < 20; i++) {
+            assert_int_equal(w.ticket, ticket);
+            pass(&w, 1, at++, i % 2 == 0 ? one : two, 2);
+        }
+        assert_true(w.ticket > ticket);
+        /* 0.2667 : 0.7333 on average */
+        assert_near(w.speed[0], 1, 1e-12);
+        assert_near(w.speed[1], (1.0 / 3 + 0.2) / (2.0 / 3 + 0.8), 1e-12);
+        step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                                    .u.plan = {.job = 1, .ticket = w.ticket, .keep = true}});
+        for (uint32_t i = 0; i < 61; i++) {
+            w.now += 1000;
+            beat(&w, 2);
+        }
+    }
+    /* planned anew with it; hspmdd restarts */
+    for (uint32_t i = 0; i < 20; i++) {
+        pass(&w, 1, at++, one, 2);
+    }
+    assert_near(w.speed[1], 0.5, 1e-12);
+    plan(&w, 1);
+    ready(&w, 1, 0, 5);
+    ready(&w, 1, 1, 5);
+    pass(&w, 1, at++, even, 2);
+    let_go(&w, 1, 2);
+    struct hsp_cluster_row rows[64];
+    for (uint32_t i = 0; i < w.n_rows; i++) {
+        rows[i] = (struct hsp_cluster_row){w.rows[i].key, w.rows[i].value, w.rows[i].len};
+    }
+    struct hsp_cluster_config cfg = w.c->cfg;
+    hsp_cluster_free(w.c);
+    w.c = hsp_cluster_new(&cfg);
+    assert_ok(hsp_cluster_load(w.c, rows, w.n_rows, w.now, &w.a, &err), &err);
+    look(&w);
+    assert_near(hsp_ci_device(w.c, HSP_DEVICE(1, 0))->speed, 0.5, 1e-12);
+    assert_near(hsp_ci_device(w.c, HSP_DEVICE(0, 0))->speed, 1, 1e-12);
+    hello_running(&w, 1, "n0", 1, 1, 2);
+    hello_running(&w, 2, "n1", 2, 1, 2);
+    let_go(&w, 1, 2);
+    /* twice as fast as thought: it is the other one that is slow */
+    for (uint32_t i = 0; i < 20; i++) {
+        pass(&w, 1, at++, (const double[2]){2, 1}, 2);
+    }
+    assert_string_equal(fact(&w, "node.slow"), "slow: n0/0 takes 0.67 of the time, 0.50 planned");
+    assert_near(w.speed[0], 1, 1e-12);
+    assert_near(w.speed[1], 1, 1e-12);
     end(&w);
 }
 
@@ -846,6 +926,7 @@ int main(void)
                                        cmocka_unit_test(spread),
                                        cmocka_unit_test(facts_reach_the_planner),
                                        cmocka_unit_test(slow_device),
+                                       cmocka_unit_test(slow_device_again),
                                        cmocka_unit_test(allocation),
                                        cmocka_unit_test(cancel_gives_back),
                                        cmocka_unit_test(reload),
