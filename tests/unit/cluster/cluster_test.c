@@ -269,9 +269,8 @@ static void recover_version(void **state)
         for (uint32_t s = 0; s < n_shards; s++) {
             uint64_t c = 1 + hsp_test_rand("r", k++) % 3;
             for (uint64_t i = 0; i < c; i++) {
-                pieces[n++] =
-                    (struct hsp_shard_piece){(uint32_t)(hsp_test_rand("r", k++) % n_ranks),
-                                             (uint32_t)(hsp_test_rand("r", k++) % n_ranks)};
+                pieces[n].holder = (uint32_t)(hsp_test_rand("r", k++) % n_ranks);
+                pieces[n++].owner = (uint32_t)(hsp_test_rand("r", k++) % n_ranks);
             }
             first[s + 1] = n;
         }
@@ -280,10 +279,9 @@ static void recover_version(void **state)
         struct hsp_state_piece held[12];
         uint32_t n_held = (uint32_t)(hsp_test_rand("r", k++) % 13);
         for (uint32_t i = 0; i < n_held; i++) {
-            held[i] =
-                (struct hsp_state_piece){.version = hsp_test_rand("r", k++) % 3,
-                                         .rank = (uint32_t)(hsp_test_rand("r", k++) % n_ranks),
-                                         .owner = (uint32_t)(hsp_test_rand("r", k++) % n_ranks)};
+            held[i] = (struct hsp_state_piece){.version = hsp_test_rand("r", k++) % 3};
+            held[i].rank = (uint32_t)(hsp_test_rand("r", k++) % n_ranks);
+            held[i].owner = (uint32_t)(hsp_test_rand("r", k++) % n_ranks);
         }
         int want = -1;
         for (int v = 0; v < 3; v++) {
