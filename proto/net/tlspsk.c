@@ -13,6 +13,8 @@
 #define KEY_FILE_MAX 256 /* 64 digits and some white space */
 #define ID_WORKER    "hspmd-worker"
 #define ID_ADMIN     "hspmd-admin"
+#define REKEY_BYTES  (UINT64_C(1) << 36) /* 2^22 full records */
+#define RECORD_MIN   256 /* a short record counts as this: its blocks are bounded too */
 
 struct hsp_tls_ctx {
     SSL_CTX *server, *client;
@@ -23,7 +25,10 @@ struct hsp_tls {
     SSL *ssl;
     BIO *in, *out; /* owned by ssl */
     const struct hsp_net_keys *keys;
-    enum hsp_net_role role; /* client: whose key is used; server: whose was named */
+    enum hsp_net_role role;          /* client: whose key is used; server: whose was named */
+    char identity[HSP_TLS_IDENTITY]; /* "": the keys of the context are used, else */
+    uint8_t psk[HSP_NET_KEY];
+    uint64_t rekey_bytes, written; /* since the sending key is new */
 };
 
 const char *hsp_role_name(enum hsp_net_role r)
@@ -147,6 +152,11 @@ static int on_find_psk(SSL *ssl, const unsigned char *id, size_t len, SSL_SESSIO
 {
     struct hsp_tls *t = SSL_get_app_data(ssl);
     enum hsp_net_role r = HSP_ROLE_NONE;
+    if (t->identity[0] != 0) {
+        bool known = len == strlen(t->identity) && memcmp(id, t->identity, len) == 0;
+        *ret = known ? psk_session(ssl, t->psk) : NULL;
+        return !known || *ret != NULL;
+    }
     if (len == strlen(ID_WORKER) && memcmp(id, ID_WORKER, len) == 0) {
         r = HSP_ROLE_WORKER;
     } else if (len == strlen(ID_ADMIN) && memcmp(id, ID_ADMIN, len) == 0) {
@@ -167,10 +177,11 @@ static int on_use_psk(SSL *ssl, const EVP_MD *md, const unsigned char **id, size
 {
     struct hsp_tls *t = SSL_get_app_data(ssl);
     (void)md; /* the only suite offered has the key's hash */
-    const char *name = t->role == HSP_ROLE_ADMIN ? ID_ADMIN : ID_WORKER;
+    bool own = t->identity[0] != 0;
+    const char *name = own ? t->identity : t->role == HSP_ROLE_ADMIN ? ID_ADMIN : ID_WORKER;
     *id = (const unsigned char *)name;
     *id_len = strlen(name);
-    *ret = psk_session(ssl, key_of(t->keys, t->role));
+    *ret = psk_session(ssl, own ? t->psk : key_of(t->keys, t->role));
     return *ret != NULL;
 }
 
@@ -224,18 +235,15 @@ struct hsp_tls_ctx *hsp_tls_ctx_free(struct hsp_tls_ctx *c)
     return NULL;
 }
 
-enum hsp_status hsp_tls_new(struct hsp_tls_ctx *c, bool server, enum hsp_net_role role,
-                            struct hsp_tls **ret, struct hsp_err *err)
+static enum hsp_status session_new(struct hsp_tls_ctx *c, bool server, struct hsp_tls **ret,
+                                   struct hsp_err *err)
 {
-    if (!server && key_of(&c->keys, role) == NULL) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "no %s key", hsp_role_name(role));
-    }
     struct hsp_tls *t = calloc(1, sizeof *t);
     if (t == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for TLS");
     }
     t->keys = &c->keys;
-    t->role = server ? HSP_ROLE_NONE : role;
+    t->rekey_bytes = REKEY_BYTES;
     t->ssl = SSL_new(server ? c->server : c->client);
     t->in = BIO_new(BIO_s_mem());
     t->out = BIO_new(BIO_s_mem());
@@ -257,10 +265,47 @@ enum hsp_status hsp_tls_new(struct hsp_tls_ctx *c, bool server, enum hsp_net_rol
     return HSP_OK;
 }
 
+enum hsp_status hsp_tls_new(struct hsp_tls_ctx *c, bool server, enum hsp_net_role role,
+                            struct hsp_tls **ret, struct hsp_err *err)
+{
+    if (!server && key_of(&c->keys, role) == NULL) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "no %s key", hsp_role_name(role));
+    }
+    enum hsp_status st = session_new(c, server, ret, err);
+    if (st == HSP_OK) {
+        (*ret)->role = server ? HSP_ROLE_NONE : role;
+    }
+    return st;
+}
+
+enum hsp_status hsp_tls_new_psk(struct hsp_tls_ctx *c, bool server, const char *identity,
+                                const uint8_t key[HSP_NET_KEY], struct hsp_tls **ret,
+                                struct hsp_err *err)
+{
+    size_t n = strlen(identity);
+    if (n == 0 || n >= HSP_TLS_IDENTITY) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "TLS identity of %zu bytes, want 1 to %d", n,
+                           HSP_TLS_IDENTITY - 1);
+    }
+    enum hsp_status st = session_new(c, server, ret, err);
+    if (st == HSP_OK) {
+        memcpy((*ret)->identity, identity, n);
+        memcpy((*ret)->psk, key, HSP_NET_KEY);
+    }
+    return st;
+}
+
+void hsp_tls_rekey_after(struct hsp_tls *t, uint64_t bytes)
+{
+    HSP_ASSERT(bytes > 0);
+    t->rekey_bytes = bytes;
+}
+
 struct hsp_tls *hsp_tls_free(struct hsp_tls *t)
 {
     if (t != NULL) {
         SSL_free(t->ssl);
+        OPENSSL_cleanse(t, sizeof *t);
         free(t);
     }
     return NULL;
@@ -330,12 +375,19 @@ enum hsp_status hsp_tls_write(struct hsp_tls *t, const void *data, size_t len, s
     while (len > 0) {
         int n = len < (1 << 20) ? (int)len : 1 << 20;
         ERR_clear_error();
+        if (t->written >= t->rekey_bytes) { /* goes out in front of what is written next */
+            if (SSL_key_update(t->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
+                return hsp_err_set(err, HSP_EPROTO, 0, "TLS key update (%s)", tls_reason());
+            }
+            t->written = 0;
+        }
         int r = SSL_write(t->ssl, p, n);
         if (r <= 0) { /* a memory BIO never blocks */
             return hsp_err_set(err, HSP_EPROTO, 0, "TLS broken (%s)", tls_reason());
         }
         p += r;
         len -= (size_t)r;
+        t->written += (uint64_t)r + RECORD_MIN;
     }
     return HSP_OK;
 }

@@ -16,7 +16,8 @@
 
 #include "proto/base/err.h"
 
-#define HSP_NET_KEY 32 /* bytes: the strength of the hash */
+#define HSP_NET_KEY      32 /* bytes: the strength of the hash */
+#define HSP_TLS_IDENTITY 96 /* bytes of a session's own identity with its NUL */
 
 /* Who is at the other end, as far as the connection proves it. */
 enum hsp_net_role {
@@ -52,6 +53,14 @@ struct hsp_tls;
  * role: @role is ignored. */
 enum hsp_status hsp_tls_new(struct hsp_tls_ctx *c, bool server, enum hsp_net_role role,
                             struct hsp_tls **ret, struct hsp_err *err);
+/* A session with a key of its own, copied, under a name both ends know: below HSP_TLS_IDENTITY bytes.
+ * The keys of the context are not used; the role stays NONE. */
+enum hsp_status hsp_tls_new_psk(struct hsp_tls_ctx *c, bool server, const char *identity,
+                                const uint8_t key[HSP_NET_KEY], struct hsp_tls **ret,
+                                struct hsp_err *err);
+/* Changes the sending key after every @bytes written (default 2^36: AES-GCM is good for 2^24.5 full
+ * records under one key, RFC 8446 section 5.5). Not 0. */
+void hsp_tls_rekey_after(struct hsp_tls *t, uint64_t bytes);
 struct hsp_tls *hsp_tls_free(struct hsp_tls *t); /* NULL allowed; returns NULL */
 
 /* Takes received bytes. HSP_ENOMEM. */

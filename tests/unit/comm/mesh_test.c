@@ -5,8 +5,8 @@ static struct mesh_world world;
 
 static void open_tcp(uint32_t n, struct hsp_comm **ret)
 {
-    world_open(&world, n);
-    world_connect(&world, 1, true, ret);
+    world_open(&world, n, WORLD_TCP);
+    world_connect(&world, 1, ret);
 }
 
 static void done(void)

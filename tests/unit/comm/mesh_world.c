@@ -5,12 +5,14 @@
 static const char *const names[WORLD_MAX] = {"a/0", "a/1", "b/0", "b/1",
                                              "c/0", "c/1", "d/0", "d/1"};
 
-void world_open(struct mesh_world *w, uint32_t n)
+void world_open(struct mesh_world *w, uint32_t n, enum world_kind kind)
 {
     struct hsp_err err;
-    *w = (struct mesh_world){.n = n};
+    *w = (struct mesh_world){.n = n, .kind = kind};
     for (uint32_t i = 0; i < n; i++) {
-        assert_ok(hsp_mesh_listener_open("127.0.0.1", NULL, &w->listener[i], &err), &err);
+        assert_ok(
+            hsp_mesh_listener_open("127.0.0.1", NULL, kind == WORLD_UNIX, &w->listener[i], &err),
+            &err);
         w->peer[i] = (struct hsp_mesh_peer){.name = names[i],
                                             .address = hsp_mesh_listener_address(w->listener[i])};
     }
@@ -31,7 +33,8 @@ struct hsp_mesh_params world_params(const struct mesh_world *w, uint32_t r, uint
                                 .n = w->n,
                                 .peers = w->peer,
                                 .timeout_ms = 20000,
-                                .cancel_fd = -1};
+                                .cancel_fd = -1,
+                                .tls = w->kind == WORLD_TLS};
     memset(p.key, 0x11, sizeof p.key);
     return p;
 }
@@ -66,16 +69,19 @@ void world_try(struct mesh_world *w, const struct hsp_mesh_params *p, struct hsp
     }
 }
 
-void world_connect(struct mesh_world *w, uint64_t epoch, bool tcp_only, struct hsp_comm **ret)
+void world_connect(struct mesh_world *w, uint64_t epoch, struct hsp_comm **ret)
 {
     struct hsp_mesh_params p[WORLD_MAX];
     struct hsp_err err[WORLD_MAX];
     for (uint32_t i = 0; i < w->n; i++) {
         p[i] = world_params(w, i, epoch);
-        p[i].tcp_only = tcp_only;
     }
     world_try(w, p, ret, err);
     for (uint32_t i = 0; i < w->n; i++) {
         assert_ok(err[i].code, &err[i]);
+        struct hsp_mesh_links l = hsp_mesh_count_links(ret[i]);
+        assert_int_equal(l.local, w->kind == WORLD_UNIX ? w->n - 1 : 0);
+        assert_int_equal(l.clear, w->kind == WORLD_TCP ? w->n - 1 : 0);
+        assert_int_equal(l.tls, w->kind == WORLD_TLS ? w->n - 1 : 0);
     }
 }

@@ -63,14 +63,13 @@ static void connect_fails(struct hsp_mesh_listener *l, struct hsp_mesh_params p,
     fail_msg("\"%s\" does not say \"%s\"", err.msg, text);
 }
 
-static void test_wrong_key(void **state)
+static void wrong_key(enum world_kind kind)
 {
-    (void)state;
     struct mesh_world w;
     struct hsp_mesh_params p[2];
     struct hsp_comm *c[2];
     struct hsp_err err[2];
-    world_open(&w, 2);
+    world_open(&w, 2, kind);
     for (uint32_t i = 0; i < 2; i++) {
         p[i] = world_params(&w, i, 1);
         p[i].timeout_ms = 3000;
@@ -82,6 +81,40 @@ static void test_wrong_key(void **state)
     assert_non_null(strstr(err[0].msg, "rank 1 (a/1, "));
     assert_int_equal(err[1].code, HSP_EPEER);
     assert_non_null(strstr(err[1].msg, "did not reach rank 1 (a/1)"));
+    if (kind == WORLD_TLS) { /* here the server is the first to see it */
+        assert_non_null(strstr(err[1].msg, "callers were refused"));
+    }
+    world_close(&w);
+}
+
+static void test_wrong_key(void **state)
+{
+    (void)state;
+    for (int k = 0; k < WORLD_KINDS; k++) {
+        wrong_key((enum world_kind)k);
+    }
+}
+
+/* Ranks that do not agree on TLS do not meet, whichever of them wants it. */
+static void test_no_downgrade(void **state)
+{
+    (void)state;
+    struct mesh_world w;
+    struct hsp_mesh_params p[2];
+    struct hsp_comm *c[2];
+    struct hsp_err err[2];
+    world_open(&w, 2, WORLD_TCP);
+    for (uint32_t with = 0; with < 2; with++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            p[i] = world_params(&w, i, 1 + with);
+            p[i].timeout_ms = 1500;
+            p[i].tls = i == with;
+        }
+        world_try(&w, p, c, err);
+        assert_int_equal(err[0].code, HSP_EPEER);
+        assert_int_equal(err[1].code, HSP_EPEER);
+        assert_non_null(strstr(err[1].msg, "with another data_plane"));
+    }
     world_close(&w);
 }
 
@@ -89,7 +122,7 @@ static void test_unreachable(void **state)
 {
     (void)state;
     struct mesh_world w;
-    world_open(&w, 2);
+    world_open(&w, 2, WORLD_TCP);
     char address[HSP_MESH_ADDRESS];
     (void)snprintf(address, sizeof address, "%.*s", (int)strcspn(w.peer[1].address, ","),
                    w.peer[1].address);
@@ -112,7 +145,7 @@ static void test_not_prepared(void **state)
     struct mesh_world w;
     struct hsp_comm *c = NULL;
     struct hsp_err err;
-    world_open(&w, 3);
+    world_open(&w, 3, WORLD_TCP);
     struct hsp_mesh_params p = world_params(&w, 1, 1);
     p.timeout_ms = 200;
     assert_status(hsp_mesh_connect(w.listener[1], &p, &c, &err), HSP_EPEER);
@@ -141,7 +174,7 @@ static void test_cancel(void **state)
     struct hsp_err err;
     pthread_t th;
     int fd = eventfd(0, EFD_CLOEXEC);
-    world_open(&w, 2);
+    world_open(&w, 2, WORLD_TCP);
     struct hsp_mesh_params p = world_params(&w, 1, 4);
     p.cancel_fd = fd;
     assert_int_equal(pthread_create(&th, NULL, cancel_main, &fd), 0);
@@ -169,13 +202,12 @@ static void *later_main(void *arg)
 }
 
 /* An early peer is kept until its epoch is prepared here; both epochs then run side by side. */
-static void test_epochs_side_by_side(void **state)
+static void epochs_side_by_side(enum world_kind kind)
 {
-    (void)state;
     struct mesh_world w;
     struct hsp_comm *old[2];
-    world_open(&w, 2);
-    world_connect(&w, 5, true, old);
+    world_open(&w, 2, kind);
+    world_connect(&w, 5, old);
     struct later a = {.w = &w, .p = world_params(&w, 0, 6)};
     pthread_t th;
     assert_int_equal(pthread_create(&th, NULL, later_main, &a), 0);
@@ -205,6 +237,14 @@ static void test_epochs_side_by_side(void **state)
     world_close(&w);
 }
 
+static void test_epochs_side_by_side(void **state)
+{
+    (void)state;
+    for (int k = 0; k < WORLD_KINDS; k++) {
+        epochs_side_by_side((enum world_kind)k);
+    }
+}
+
 static int raw_connect(const char *address)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -226,7 +266,7 @@ static void test_noise_at_listener(void **state)
     (void)state;
     struct mesh_world w;
     struct hsp_comm *c[2];
-    world_open(&w, 2);
+    world_open(&w, 2, WORLD_TCP);
     int fd[3];
     for (int i = 0; i < 3; i++) {
         fd[i] = raw_connect(w.peer[1].address);
@@ -240,7 +280,7 @@ static void test_noise_at_listener(void **state)
     hello[28] = 1; /* to */
     hello[32] = 2; /* n */
     assert_int_equal(send(fd[2], hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
-    world_connect(&w, 9, true, c);
+    world_connect(&w, 9, c);
     ping(c[0], c[1], 3);
     /* the noise was dropped, the one without the key was challenged and got no further */
     assert_true(recv(fd[0], junk, sizeof junk, 0) <= 0);
@@ -256,11 +296,15 @@ static void test_listener_errors(void **state)
     (void)state;
     struct hsp_mesh_listener *l = NULL;
     struct hsp_err err;
-    assert_status(hsp_mesh_listener_open("0.0.0.0", NULL, &l, &err), HSP_EINVAL);
+    assert_status(hsp_mesh_listener_open("0.0.0.0", NULL, true, &l, &err), HSP_EINVAL);
     assert_non_null(strstr(err.msg, "needs an address to advertise"));
-    assert_status(hsp_mesh_listener_open("not an address", NULL, &l, &err), HSP_EINVAL);
-    assert_ok(hsp_mesh_listener_open("0.0.0.0", "node7", &l, &err), &err);
+    assert_status(hsp_mesh_listener_open("not an address", NULL, true, &l, &err), HSP_EINVAL);
+    assert_ok(hsp_mesh_listener_open("0.0.0.0", "node7", true, &l, &err), &err);
     assert_int_equal(strncmp(hsp_mesh_listener_address(l), "node7:", 6), 0);
+    assert_non_null(strstr(hsp_mesh_listener_address(l), ",unix:hspmd-mesh."));
+    hsp_mesh_listener_close(l);
+    assert_ok(hsp_mesh_listener_open("127.0.0.1", NULL, false, &l, &err), &err);
+    assert_null(strchr(hsp_mesh_listener_address(l), ','));
     hsp_mesh_listener_close(l);
 }
 
@@ -277,9 +321,9 @@ static void test_held_back(void **state)
     struct hsp_err err;
     size_t bytes = 10u << 20;
     uint8_t *buf = malloc(bytes);
-    for (int tcp = 0; tcp < 2; tcp++) {
-        world_open(&w, 2);
-        world_connect(&w, 1, tcp == 1, c);
+    for (int k = 0; k < WORLD_KINDS; k++) {
+        world_open(&w, 2, (enum world_kind)k);
+        world_connect(&w, 1, c);
         for (int i = 0; i < N; i++) {
             memset(buf, i + 1, bytes);
             assert_ok(c[0]->ops->send(c[0], 1, (uint32_t)i, buf, bytes, &err), &err);
@@ -344,7 +388,7 @@ static void write_exact(int fd, const void *p, size_t n)
 
 /* Joins the mesh, reports, then runs all-reduces for ever (rank 2 without: it only waits for rank
  * 0). */
-static void child_main(uint32_t rank, uint32_t n, bool tcp, int in, int out)
+static void child_main(uint32_t rank, uint32_t n, enum world_kind kind, int in, int out)
 {
     char address[WORLD_MAX][HSP_MESH_ADDRESS] = {{0}};
     struct hsp_mesh_peer peer[WORLD_MAX];
@@ -353,7 +397,7 @@ static void child_main(uint32_t rank, uint32_t n, bool tcp, int in, int out)
     struct lost lost = {.rank = UINT32_MAX};
     struct verdict v = {.status = 0};
     struct hsp_err err = {.code = HSP_OK};
-    if (hsp_mesh_listener_open("127.0.0.1", NULL, &l, &err) != HSP_OK) {
+    if (hsp_mesh_listener_open("127.0.0.1", NULL, kind == WORLD_UNIX, &l, &err) != HSP_OK) {
         _exit(92);
     }
     (void)snprintf(address[rank], HSP_MESH_ADDRESS, "%s", hsp_mesh_listener_address(l));
@@ -369,7 +413,7 @@ static void child_main(uint32_t rank, uint32_t n, bool tcp, int in, int out)
                                 .peers = peer,
                                 .timeout_ms = 20000,
                                 .cancel_fd = -1,
-                                .tcp_only = tcp,
+                                .tls = kind == WORLD_TLS,
                                 .on_peer_lost = on_lost,
                                 .ctx = &lost};
     if (hsp_mesh_connect(l, &p, &c, &err) != HSP_OK) {
@@ -397,7 +441,7 @@ static void child_main(uint32_t rank, uint32_t n, bool tcp, int in, int out)
     _exit(0);
 }
 
-static void spawn(struct child *ch, uint32_t rank, uint32_t n, bool tcp)
+static void spawn(struct child *ch, uint32_t rank, uint32_t n, enum world_kind kind)
 {
     int down[2], up[2];
     assert_int_equal(pipe(down), 0);
@@ -407,7 +451,7 @@ static void spawn(struct child *ch, uint32_t rank, uint32_t n, bool tcp)
     if (ch->pid == 0) {
         close(down[1]);
         close(up[0]);
-        child_main(rank, n, tcp, down[0], up[1]);
+        child_main(rank, n, kind, down[0], up[1]);
     }
     close(down[0]);
     close(up[1]);
@@ -416,13 +460,13 @@ static void spawn(struct child *ch, uint32_t rank, uint32_t n, bool tcp)
 }
 
 /* A rank is killed in the middle of a collective: all others end at once and name it. */
-static void kill_one(uint32_t victim, bool tcp)
+static void kill_one(uint32_t victim, enum world_kind kind)
 {
     enum { N = 4 }; /* rank 3 is in no collective with the victim */
     struct child ch[N];
     char address[N][HSP_MESH_ADDRESS], c;
     for (uint32_t i = 0; i < N; i++) {
-        spawn(&ch[i], i, N, tcp);
+        spawn(&ch[i], i, N, kind);
         read_exact(ch[i].from, address[i], sizeof address[i]);
     }
     for (uint32_t i = 0; i < N; i++) {
@@ -458,22 +502,22 @@ static void test_killed_peer(void **state)
 {
     (void)state;
     for (uint32_t victim = 0; victim < 3; victim++) {
-        kill_one(victim, true);
-        kill_one(victim, false);
+        for (int k = 0; k < WORLD_KINDS; k++) {
+            kill_one(victim, (enum world_kind)k);
+        }
     }
 }
 
 /* Bytes that are no continuation of the stream kill the mesh, they are not guessed at. */
-static void test_wait_after_death(void **state)
+static void wait_after_death(enum world_kind kind)
 {
-    (void)state;
     struct mesh_world w;
     struct hsp_comm *c[2];
     struct hsp_err err;
     struct hsp_comm_req req[3];
     uint8_t buf[64], *big = calloc(1, 20u << 20);
-    world_open(&w, 2);
-    world_connect(&w, 1, true, c);
+    world_open(&w, 2, kind);
+    world_connect(&w, 1, c);
     /* requests under way when the mesh dies: a receive, a partly sent message, a queued one */
     assert_ok(c[0]->ops->irecv(c[0], 1, 5, buf, sizeof buf, &req[0], &err), &err);
     assert_ok(c[0]->ops->isend(c[0], 1, 6, big, 20u << 20, &req[1], &err), &err);
@@ -490,6 +534,14 @@ static void test_wait_after_death(void **state)
     free(big);
 }
 
+static void test_wait_after_death(void **state)
+{
+    (void)state;
+    for (int k = 0; k < WORLD_KINDS; k++) {
+        wait_after_death((enum world_kind)k);
+    }
+}
+
 int main(void)
 {
     (void)signal(SIGPIPE, SIG_DFL); /* the mesh itself must not raise it */
@@ -499,7 +551,7 @@ int main(void)
         cmocka_unit_test(test_not_prepared),        cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_epochs_side_by_side), cmocka_unit_test(test_noise_at_listener),
         cmocka_unit_test(test_listener_errors),     cmocka_unit_test(test_held_back),
-        cmocka_unit_test(test_wait_after_death),
+        cmocka_unit_test(test_wait_after_death),    cmocka_unit_test(test_no_downgrade),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,6 +124,62 @@ static void test_tampering(void **state)
     hsp_tls_ctx_free(x);
 }
 
+static bool own_pair(const char *id_c, const char *id_s, uint8_t key_s, uint64_t rekey)
+{
+    static const struct hsp_net_keys none;
+    struct hsp_tls_ctx *x;
+    struct hsp_tls *c, *s;
+    struct hsp_err err;
+    enum hsp_status sc, ss;
+    uint8_t key[HSP_NET_KEY] = {7}, other[HSP_NET_KEY] = {key_s}, buf[9000], got[9000];
+    size_t n = 0;
+    assert_ok(hsp_tls_ctx_new(&none, &x, &err), &err);
+    assert_ok(hsp_tls_new_psk(x, false, id_c, key, &c, &err), &err);
+    assert_ok(hsp_tls_new_psk(x, true, id_s, other, &s, &err), &err);
+    shake(c, s, &sc, &ss);
+    assert_int_equal(sc, ss);
+    for (uint8_t i = 0; sc == HSP_OK && i < 100; i++) {
+        if (rekey != 0) {
+            hsp_tls_rekey_after(c, rekey);
+        }
+        memset(buf, i, 100);
+        assert_ok(hsp_tls_write(c, buf, 100, &err), &err);
+        size_t k = hsp_tls_output(c, buf, sizeof buf);
+        /* a record with the new key in it goes before */
+        assert_int_equal(k, 100 + 22 + (rekey != 0 && i > 0 ? 5 + 22 : 0));
+        assert_ok(hsp_tls_input(s, buf, k, &err), &err);
+        assert_ok(hsp_tls_read(s, got, sizeof got, &n, &err), &err);
+        assert_int_equal(n, 100);
+        assert_int_equal(got[99], i);
+    }
+    assert_int_equal(hsp_tls_role(s), HSP_ROLE_NONE);
+    hsp_tls_free(c);
+    hsp_tls_free(s);
+    hsp_tls_ctx_free(x);
+    return sc == HSP_OK;
+}
+
+/* Sessions with keys of their own: the name and the key must be the same; keys change under way. */
+static void test_own_keys(void **state)
+{
+    (void)state;
+    struct hsp_tls_ctx *x;
+    struct hsp_tls *t = NULL;
+    struct hsp_err err;
+    static const struct hsp_net_keys none;
+    char longer[HSP_TLS_IDENTITY + 1];
+    assert_true(own_pair("mesh/1", "mesh/1", 7, 0));
+    assert_true(own_pair("mesh/1", "mesh/1", 7, 100));
+    assert_false(own_pair("mesh/1", "mesh/2", 7, 0));
+    assert_false(own_pair("mesh/1", "mesh/1", 8, 0));
+    memset(longer, 'x', sizeof longer);
+    longer[HSP_TLS_IDENTITY] = 0;
+    assert_ok(hsp_tls_ctx_new(&none, &x, &err), &err);
+    assert_status(hsp_tls_new_psk(x, true, longer, (const uint8_t *)longer, &t, &err), HSP_EINVAL);
+    assert_status(hsp_tls_new_psk(x, true, "", (const uint8_t *)longer, &t, &err), HSP_EINVAL);
+    hsp_tls_ctx_free(x);
+}
+
 static void test_key_files(void **state)
 {
     (void)state;
@@ -158,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_decide),
         cmocka_unit_test(test_tampering),
+        cmocka_unit_test(test_own_keys),
         cmocka_unit_test(test_key_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,8 +5,10 @@
  * Threads:   a listener has one thread of its own (it only takes connections), a mesh one I/O
  *            thread. hsp_mesh_connect blocks its caller. The result is a struct hsp_comm.
  * Ownership: a listener outlives the calls of hsp_mesh_connect on it, not the meshes.
- * Trust:     both ends of a connection prove that they hold the epoch key (HMAC-SHA256 over both
- *            nonces and the hello). Bytes then travel in clear: loopback or a trusted network.
+ * Trust:     both ends of a connection prove that they hold the epoch key. With `tls` every TCP
+ *            connection is TLS 1.3 under a key derived from it and from the hello; Unix sockets, which
+ *            only processes of one host can join, and everything without `tls`, are proven by
+ *            HMAC-SHA256 over both nonces and the hello and then carry clear bytes.
  * Bounds:    HSP_MESH_ constants.
  */
 #ifndef HSP_MESH_H
@@ -23,10 +25,11 @@
 
 struct hsp_mesh_listener;
 
-/* Listens on @host (a name or number; port chosen by the kernel) and on an abstract Unix socket.
+/* Listens on @host (a name or number; port chosen by the kernel) and, with @local, on an abstract Unix
+ * socket; without it no pair of this process uses one, whoever calls.
  * @advertise: the host others reach us by; NULL: @host, which must not be a wildcard then.
  * HSP_EINVAL: no such address; HSP_EIO; HSP_ENOMEM. */
-enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise,
+enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise, bool local,
                                        struct hsp_mesh_listener **ret, struct hsp_err *err);
 /* What peers get as our address: "10.0.0.2:40123,unix:NAME". Valid until close. */
 const char *hsp_mesh_listener_address(const struct hsp_mesh_listener *l);
@@ -47,7 +50,7 @@ struct hsp_mesh_params {
     const struct hsp_mesh_peer *peers; /* n, borrowed for the call */
     uint64_t timeout_ms;               /* for the whole mesh to stand */
     int cancel_fd;                     /* an eventfd; readable: give up. -1: none */
-    bool tcp_only;                     /* do not use the Unix socket on one host */
+    bool tls;                          /* what goes by TCP is encrypted; all ranks say the same */
     /* A peer broke: called once, from the I/O thread, at about the time the operations fail; NULL:
      * not called. It may not call into the mesh. close waits for it. */
     void (*on_peer_lost)(void *ctx, uint32_t rank, const char *why);
@@ -57,9 +60,16 @@ struct hsp_mesh_params {
 /* Connects to all peers: the lower rank calls the higher. Connections of peers that are early were
  * kept by the listener; those of this or older epochs that come late are dropped.
  * HSP_EPEER: a pair cannot connect until the time is up, or broke before all stood; the message
- * names it. HSP_EAUTH: a peer does not hold the key. HSP_ECANCELED. HSP_EINVAL, HSP_ENOMEM,
+ * names it. HSP_EAUTH: a peer does not hold the key (the lower rank
+ * says so, the higher counts refused callers). HSP_ECANCELED. HSP_EINVAL, HSP_ENOMEM,
  * HSP_EIO. Nothing is left open on failure. */
 enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_mesh_params *p,
                                  struct hsp_comm **ret, struct hsp_err *err);
+
+struct hsp_mesh_links {         /* of one rank to its peers */
+    uint32_t local, clear, tls; /* over Unix sockets; over TCP as it is; over TCP with TLS */
+};
+/* @c is a mesh. */
+struct hsp_mesh_links hsp_mesh_count_links(const struct hsp_comm *c);
 
 #endif

@@ -1,7 +1,10 @@
 /* Proofs of the handshake: HMAC-SHA256 under the epoch key over the side's label, the whole hello
  * (job, epoch, both ranks, the client's nonce) and the server's nonce. Both nonces are fresh, so a
  * recorded handshake proves nothing; the labels keep one side's proof from serving as the other's.
- */
+ *
+ * The secret of a TLS connection is the same under a third label and the hello alone (one block of
+ * HKDF-Expand, RFC 5869): another epoch, pair, number of ranks or wish for TLS is another secret, so
+ * nobody can change the hello on its way. TLS 1.3 adds fresh keys of both sides. */
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -42,7 +45,7 @@ bool hsp_mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO])
     put(ret + 24, h->from, 4);
     put(ret + 28, h->to, 4);
     put(ret + 32, h->n, 4);
-    put(ret + 36, 0, 4);
+    put(ret + 36, h->tls, 4);
     return hsp_mesh_nonce(ret + 40);
 }
 
@@ -54,8 +57,9 @@ bool hsp_mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret)
         .from = (uint32_t)get(raw + 24, 4),
         .to = (uint32_t)get(raw + 28, 4),
         .n = (uint32_t)get(raw + 32, 4),
+        .tls = get(raw + 36, 4) == 1,
     };
-    return get(raw, 4) == MESH_MAGIC && get(raw + 4, 4) == MESH_VERSION && get(raw + 36, 4) == 0 &&
+    return get(raw, 4) == MESH_MAGIC && get(raw + 4, 4) == MESH_VERSION && get(raw + 36, 4) <= 1 &&
            ret->from < ret->to && ret->to < ret->n && ret->n <= HSP_MESH_MAX_RANKS;
 }
 
@@ -68,6 +72,17 @@ bool hsp_mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server,
     memcpy(text, server ? "hspm srv" : "hspm cli", LABEL);
     memcpy(text + LABEL, hello, MESH_HELLO);
     memcpy(text + LABEL + MESH_HELLO, nonce, MESH_NONCE);
+    return HMAC(EVP_sha256(), key, HSP_MESH_KEY_BYTES, text, sizeof text, ret, &len) != NULL &&
+           len == MESH_PROOF;
+}
+
+bool hsp_mesh_secret(const uint8_t key[HSP_MESH_KEY_BYTES], const uint8_t hello[MESH_HELLO],
+                     uint8_t ret[MESH_PROOF])
+{
+    uint8_t text[LABEL + MESH_HELLO];
+    unsigned len = 0;
+    memcpy(text, "hspm tls", LABEL);
+    memcpy(text + LABEL, hello, MESH_HELLO);
     return HMAC(EVP_sha256(), key, HSP_MESH_KEY_BYTES, text, sizeof text, ret, &len) != NULL &&
            len == MESH_PROOF;
 }

@@ -1,7 +1,7 @@
 /* Inside of the mesh: what its files share. Not included outside this folder.
  *
- * meshauth.c hello and proofs; meshlisten.c the listener; meshjoin.c the handshake; meshio.c the
- * I/O thread; meshops.c the operations. */
+ * meshauth.c hello and proofs; meshtls.c encrypted links; meshlisten.c the listener; meshjoin.c the
+ * handshake; meshio.c the I/O thread; meshops.c the operations. */
 #ifndef HSP_MESHIMPL_H
 #define HSP_MESHIMPL_H
 
@@ -11,13 +11,14 @@
 
 /* ---- handshake ---- */
 
-#define MESH_HELLO 72 /* magic, version, job, epoch, from, to, n, 0, nonce */
+#define MESH_HELLO 72 /* magic, version, job, epoch, from, to, n, tls, nonce */
 #define MESH_NONCE 32
 #define MESH_PROOF 32
 
 struct mesh_hello {
     uint64_t job, epoch;
     uint32_t from, to, n;
+    bool tls; /* TLS follows, else a challenge */
 };
 
 /* Writes a hello with a fresh nonce. False without randomness. */
@@ -28,6 +29,9 @@ bool hsp_mesh_nonce(uint8_t ret[MESH_NONCE]);
 bool hsp_mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server,
                     const uint8_t hello[MESH_HELLO], const uint8_t nonce[MESH_NONCE],
                     uint8_t ret[MESH_PROOF]);
+/* The secret of a TLS connection that begins with this hello. */
+bool hsp_mesh_secret(const uint8_t key[HSP_MESH_KEY_BYTES], const uint8_t hello[MESH_HELLO],
+                     uint8_t ret[MESH_PROOF]);
 bool hsp_mesh_proof_equal(const uint8_t a[MESH_PROOF], const uint8_t b[MESH_PROOF]);
 
 /* ---- listener and the joins that wait for arrivals ---- */
@@ -36,9 +40,12 @@ bool hsp_mesh_proof_equal(const uint8_t a[MESH_PROOF], const uint8_t b[MESH_PROO
 
 struct mesh_arrival {
     int fd;
+    bool local; /* by the Unix socket */
     uint8_t hello[MESH_HELLO];
     uint32_t from;
 };
+
+bool hsp_mesh_is_local(const struct hsp_mesh_listener *l); /* it has a Unix socket */
 
 /* One hsp_mesh_connect under way; the caller's storage. */
 struct mesh_join {
@@ -60,6 +67,33 @@ void hsp_mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
  * and the address has none on this host. */
 int hsp_mesh_dial(const char *address, bool local, bool *ret_wait);
 uint64_t hsp_mesh_now_ms(void);
+
+/* ---- TLS of one connection ----
+ *
+ * Locks itself: one thread may read while another writes; of each kind one at a time. Bytes that came
+ * and were not read yet stay in it, unseen by poll. */
+
+struct hsp_tls_ctx;
+struct mesh_out;
+struct mesh_tls;
+/* @key: the epoch's. Both ends give the hello of the connection. */
+enum hsp_status hsp_mesh_tls_new(struct hsp_tls_ctx *ctx, bool server,
+                                 const uint8_t key[HSP_MESH_KEY_BYTES],
+                                 const uint8_t hello[MESH_HELLO], struct mesh_tls **ret,
+                                 struct hsp_err *err);
+struct mesh_tls *hsp_mesh_tls_free(struct mesh_tls *t); /* NULL allowed; returns NULL */
+/* Goes on with the handshake. HSP_OK: both hold the key; HSP_AGAIN: waits for the peer; HSP_EAUTH;
+ * HSP_EIO: the socket did not take the answer. */
+enum hsp_status hsp_mesh_tls_shake(struct mesh_tls *t, int fd, struct hsp_err *err);
+/* Takes in what the socket has. > 0: bytes; 0: its end; -errno. */
+ssize_t hsp_mesh_tls_fill(struct mesh_tls *t, int fd);
+/* Decrypts up to @cap bytes of what was taken in. HSP_AGAIN: no more; else the stream is broken. */
+enum hsp_status hsp_mesh_tls_read(struct mesh_tls *t, void *buf, size_t cap, size_t *ret_n,
+                                  struct hsp_err *err);
+/* As hsp_mesh_write_some. */
+int hsp_mesh_tls_write_some(struct mesh_tls *t, int fd, struct mesh_out *o, size_t most);
+/* A few bytes, at once or not at all. */
+bool hsp_mesh_tls_say(struct mesh_tls *t, int fd, const void *p, size_t n);
 
 /* ---- a standing mesh ---- */
 
@@ -94,7 +128,8 @@ struct mesh_in {
 };
 
 struct mesh_link {
-    int fd; /* -1: this rank itself */
+    int fd;               /* -1: this rank itself */
+    struct mesh_tls *tls; /* NULL: clear */
     bool tcp;
     bool closed;      /* said BYE, or is gone after it: nothing more comes */
     bool out_armed;   /* EPOLLOUT is on */
@@ -126,7 +161,8 @@ struct hsp_mesh {
     uint64_t job, epoch;
     void (*on_peer_lost)(void *ctx, uint32_t rank, const char *why);
     void *ctx;
-    char (*names)[80]; /* of peers, for messages */
+    char (*names)[80];       /* of peers, for messages */
+    struct hsp_tls_ctx *tls_ctx; /* of the links' TLS, NULL: all are clear */
     int epoll_fd, wake_fd;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -139,10 +175,14 @@ struct hsp_mesh {
     bool ended;          /* the I/O thread will not touch any buffer again */
 };
 
-/* Makes a mesh of connected sockets (@fd[n], -1 at rank) and starts its thread. Takes the
- * descriptors over, in every case. */
-enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const int *fd,
-                               struct hsp_comm **ret, struct hsp_err *err);
+struct mesh_wire {
+    int fd;               /* -1: none */
+    struct mesh_tls *tls; /* NULL: clear */
+};
+/* Makes a mesh of connected sockets (@wire[n], none at rank) and starts its thread. Takes them over,
+ * and the context of their TLS (NULL allowed), in every case. */
+enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const struct mesh_wire *wire,
+                               struct hsp_tls_ctx *ctx, struct hsp_comm **ret, struct hsp_err *err);
 void *hsp_mesh_io_main(void *mesh);
 /* Kills the mesh; locked. The first reason stays. */
 void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)

@@ -252,7 +252,8 @@ static bool digest(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e)
+/* @broken: what TLS says, else NULL. */
+static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e, const char *broken)
 {
     struct mesh_link *l = &m->link[peer];
     pthread_mutex_lock(&m->lock);
@@ -260,9 +261,73 @@ static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e)
         hsp_mesh_arm(m, peer, false, false);
     } else {
         hsp_mesh_kill(m, HSP_EPEER, peer, "lost rank %u (%s): %s", peer, m->names[peer],
-                      e == 0 ? "connection closed" : strerror(e));
+                      broken != NULL ? broken
+                      : e == 0       ? "connection closed"
+                                     : strerror(e));
     }
     pthread_mutex_unlock(&m->lock);
+}
+
+static void compact(struct mesh_link *l)
+{
+    if (l->in_pos > 0) {
+        memmove(l->input, l->input + l->in_pos, l->in_have - l->in_pos);
+        l->in_have -= l->in_pos;
+        l->in_pos = 0;
+    }
+}
+
+/* Uses all that has been taken in, until the link has to stop. */
+static void digest_tls(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    struct hsp_err err;
+    while (digest(m, peer)) { /* when it says stop, the link is disarmed or the mesh dead */
+        size_t n = 0;
+        compact(l);
+        bool direct = l->dst != NULL;
+        uint8_t *to = direct ? l->dst + l->dst_have : l->input + l->in_have;
+        size_t room = direct ? l->dst_bytes - l->dst_have : MESH_INPUT - l->in_have;
+        enum hsp_status st = hsp_mesh_tls_read(l->tls, to, room, &n, &err);
+        if (st == HSP_AGAIN) {
+            return;
+        }
+        if (st != HSP_OK) {
+            peer_gone(m, peer, 0, err.msg);
+            return;
+        }
+        l->dst_have += direct ? n : 0;
+        l->in_have += direct ? 0 : n;
+    }
+}
+
+/* What lies in the buffers is used; as above. */
+static void go_on(struct hsp_mesh *m, uint32_t peer)
+{
+    if (m->link[peer].tls != NULL) {
+        digest_tls(m, peer);
+    } else {
+        (void)digest(m, peer);
+    }
+}
+
+/* Bytes read; 0: the end; -errno. */
+static ssize_t read_clear(struct mesh_link *l)
+{
+    compact(l);
+    /* The rest of a message goes straight to its place, what follows to the input buffer. */
+    struct iovec iov[2] = {{.iov_len = 0}, {l->input + l->in_have, MESH_INPUT - l->in_have}};
+    if (l->dst != NULL) {
+        iov[0] = (struct iovec){l->dst + l->dst_have, l->dst_bytes - l->dst_have};
+    }
+    ssize_t n = readv(l->fd, iov, 2);
+    if (n < 0) {
+        return -errno;
+    }
+    size_t direct = (size_t)n < iov[0].iov_len ? (size_t)n : iov[0].iov_len;
+    l->dst_have += direct;
+    l->in_have += (size_t)n - direct;
+    return n;
 }
 
 static void read_link(struct hsp_mesh *m, uint32_t peer)
@@ -274,28 +339,12 @@ static void read_link(struct hsp_mesh *m, uint32_t peer)
     if (off) {
         return; /* an error while it is held: found when reading goes on */
     }
-    if (l->in_pos > 0) {
-        memmove(l->input, l->input + l->in_pos, l->in_have - l->in_pos);
-        l->in_have -= l->in_pos;
-        l->in_pos = 0;
+    ssize_t n = l->tls != NULL ? hsp_mesh_tls_fill(l->tls, l->fd) : read_clear(l);
+    if (n > 0) {
+        go_on(m, peer);
+    } else if (n != -EAGAIN && n != -EINTR) {
+        peer_gone(m, peer, (int)-n, NULL);
     }
-    /* The rest of a message goes straight to its place, what follows to the input buffer. */
-    struct iovec iov[2] = {{.iov_len = 0}, {l->input + l->in_have, MESH_INPUT - l->in_have}};
-    if (l->dst != NULL) {
-        iov[0] = (struct iovec){l->dst + l->dst_have, l->dst_bytes - l->dst_have};
-    }
-    ssize_t n = readv(l->fd, iov, 2);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return;
-    }
-    if (n <= 0) {
-        peer_gone(m, peer, n == 0 ? 0 : errno);
-        return;
-    }
-    size_t direct = (size_t)n < iov[0].iov_len ? (size_t)n : iov[0].iov_len;
-    l->dst_have += direct;
-    l->in_have += (size_t)n - direct;
-    (void)digest(m, peer); /* when it says stop, the link is disarmed or the mesh dead */
 }
 
 /* A receive waits for a held link: its message is taken now, wherever it goes. */
@@ -316,7 +365,7 @@ static void resume(struct hsp_mesh *m, uint32_t peer)
     }
     pthread_mutex_unlock(&m->lock);
     if (go) {
-        (void)digest(m, peer); /* as above */
+        go_on(m, peer);
     }
 }
 
@@ -324,6 +373,9 @@ static void resume(struct hsp_mesh *m, uint32_t peer)
 
 int hsp_mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most)
 {
+    if (l->tls != NULL) {
+        return hsp_mesh_tls_write_some(l->tls, l->fd, o, most);
+    }
     while (o->sent < MESH_HEADER + o->bytes) {
         if (most == 0) {
             return 0;
@@ -391,6 +443,20 @@ static void write_link(struct hsp_mesh *m, uint32_t peer)
 
 /* ---- the end ---- */
 
+/* The last word to a peer. If it does not fit, the end of the connection says enough. */
+static void say_abort(struct mesh_link *l, const uint8_t head[MESH_HEADER])
+{
+    if (l->closed || l->writing || (l->out != NULL && l->out->sent != 0)) {
+        return;
+    }
+    if (l->tls != NULL) {
+        (void)hsp_mesh_tls_say(l->tls, l->fd, head, MESH_HEADER);
+    } else {
+        ssize_t n = send(l->fd, head, MESH_HEADER, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)n;
+    }
+}
+
 /* Tells the others, shuts everything down, gives all buffers back. */
 static void bury(struct hsp_mesh *m)
 {
@@ -403,11 +469,7 @@ static void bury(struct hsp_mesh *m)
         if (l->fd < 0) {
             continue;
         }
-        if (!l->closed && !l->writing && (l->out == NULL || l->out->sent == 0)) {
-            /* If it does not fit, the end of the connection says enough. */
-            ssize_t n = send(l->fd, head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT);
-            (void)n;
-        }
+        say_abort(l, head);
         (void)shutdown(l->fd, SHUT_RDWR);
         (void)epoll_ctl(m->epoll_fd, EPOLL_CTL_DEL, l->fd, NULL);
         drop_out(m, l);
@@ -452,6 +514,11 @@ void *hsp_mesh_io_main(void *mesh)
 {
     struct hsp_mesh *m = mesh;
     struct epoll_event ev[N_EVENTS];
+    for (uint32_t i = 0; i < m->base.n_ranks; i++) {
+        if (m->link[i].tls != NULL) {
+            digest_tls(m, i); /* what came behind the handshake */
+        }
+    }
     for (bool end = false; !end;) {
         int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, -1);
         for (int i = 0; i < n; i++) {

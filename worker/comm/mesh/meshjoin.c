@@ -5,6 +5,10 @@
  *   client -> proof
  *   server -> ready       one byte; both ends stand
  *
+ * By TCP with TLS: client -> hello, then a TLS 1.3 handshake under the secret of that hello, which
+ * proves the key to both, then ready inside TLS. A server takes what its own parameters say and
+ * refuses the other kind: nobody on the way can talk two ranks out of TLS.
+ *
  * Everything runs in the caller's thread over one poll. Possible failure: a peer cannot be reached,
  * or closes half way (called again with growing pauses until the time is up; it may be restarting,
  * or not have the epoch yet), a server with another key (final), a client with another key (dropped
@@ -17,6 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/net/tlspsk.h"
 #include "worker/comm/mesh/meshimpl.h"
 
 #define PAUSE_MIN_MS 10
@@ -34,7 +39,8 @@ enum stage {
 
 struct pair {
     enum stage stage;
-    int fd; /* -1: none */
+    int fd;               /* -1: none */
+    struct mesh_tls *tls; /* NULL: clear */
     uint64_t pause_until, pause_ms;
     bool by_tcp; /* the local socket did not work */
     bool failed; /* an attempt has */
@@ -47,6 +53,7 @@ struct pair {
 /* A caller that has been challenged. */
 struct caller {
     struct mesh_arrival a;
+    struct mesh_tls *tls; /* NULL: clear */
     uint8_t nonce[MESH_NONCE], proof[MESH_PROOF];
     size_t have;
     uint64_t until_ms;
@@ -56,6 +63,7 @@ struct making {
     struct hsp_mesh_listener *l;
     const struct hsp_mesh_params *p;
     struct mesh_join join;
+    struct hsp_tls_ctx *ctx; /* NULL: without TLS */
     uint64_t deadline;
     struct pair *pair; /* n */
     uint32_t n_up;
@@ -70,9 +78,10 @@ static bool send_all(int fd, const void *p, size_t n)
     return send(fd, p, n, MSG_NOSIGNAL) == (ssize_t)n;
 }
 
-static void pair_up(struct making *m, uint32_t r, int fd)
+static void pair_up(struct making *m, uint32_t r, int fd, struct mesh_tls *tls)
 {
     m->pair[r].fd = fd;
+    m->pair[r].tls = tls;
     m->pair[r].stage = UP;
     m->n_up++;
 }
@@ -83,6 +92,7 @@ static void pair_retry(struct pair *q, int why, uint64_t now)
         close(q->fd);
     }
     q->fd = -1;
+    q->tls = hsp_mesh_tls_free(q->tls);
     q->stage = IDLE;
     q->failed = true;
     q->why = why;
@@ -91,18 +101,23 @@ static void pair_retry(struct pair *q, int why, uint64_t now)
     q->pause_ms = q->pause_ms * 2 < PAUSE_MAX_MS ? q->pause_ms * 2 : PAUSE_MAX_MS;
 }
 
-static void say_hello(struct making *m, uint32_t r, uint64_t now)
+static void say_hello(struct making *m, uint32_t r, bool tls, uint64_t now)
 {
     struct pair *q = &m->pair[r];
     struct mesh_hello h = m->join.want;
+    struct hsp_err err;
     h.from = m->p->rank;
     h.to = r;
+    h.tls = tls;
     q->have = 0;
+    q->stage = CALLED;
     if (!hsp_mesh_hello_make(&h, q->hello) || !send_all(q->fd, q->hello, MESH_HELLO)) {
         pair_retry(q, errno, now);
-        return;
+    } else if (tls &&
+               (hsp_mesh_tls_new(m->ctx, false, m->p->key, q->hello, &q->tls, &err) != HSP_OK ||
+                hsp_mesh_tls_shake(q->tls, q->fd, &err) != HSP_AGAIN)) {
+        pair_retry(q, ENOBUFS, now);
     }
-    q->stage = CALLED;
 }
 
 static void call(struct making *m, uint32_t r, uint64_t now)
@@ -110,7 +125,7 @@ static void call(struct making *m, uint32_t r, uint64_t now)
     struct pair *q = &m->pair[r];
     bool waits = false;
     int fd = -ENOENT;
-    if (!m->p->tcp_only && !q->by_tcp) {
+    if (hsp_mesh_is_local(m->l) && !q->by_tcp) {
         fd = hsp_mesh_dial(m->p->peers[r].address, true, &waits);
     }
     if (fd == -ENOENT) {
@@ -124,7 +139,7 @@ static void call(struct making *m, uint32_t r, uint64_t now)
     q->fd = fd;
     q->stage = CONNECTING;
     if (!waits) {
-        say_hello(m, r, now);
+        say_hello(m, r, m->p->tls && q->by_tcp, now);
     }
 }
 
@@ -148,6 +163,12 @@ static int read_more(int fd, uint8_t *buf, size_t *have, size_t want)
     return *have == want;
 }
 
+static enum hsp_status no_key(const struct making *m, uint32_t r, struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_EAUTH, 0, "rank %u (%s, %s) does not hold the key of epoch %llu", r,
+                       name_of(m, r), m->p->peers[r].address, (unsigned long long)m->p->epoch);
+}
+
 static enum hsp_status answer_challenge(struct making *m, uint32_t r, uint64_t now,
                                         struct hsp_err *err)
 {
@@ -158,14 +179,42 @@ static enum hsp_status answer_challenge(struct making *m, uint32_t r, uint64_t n
         return hsp_err_set(err, HSP_EIO, 0, "cannot compute a proof");
     }
     if (!hsp_mesh_proof_equal(want, q->in + MESH_NONCE)) {
-        return hsp_err_set(err, HSP_EAUTH, 0,
-                           "rank %u (%s, %s) does not hold the key of epoch %llu", r, name_of(m, r),
-                           m->p->peers[r].address, (unsigned long long)m->p->epoch);
+        return no_key(m, r, err);
     }
     q->have = 0;
     q->stage = PROVING;
     if (!send_all(q->fd, mine, MESH_PROOF)) {
         pair_retry(q, errno, now);
+    }
+    return HSP_OK;
+}
+
+/* The client's side of TLS: the handshake, then the byte that says ready. */
+static enum hsp_status serve_tls(struct making *m, uint32_t r, uint64_t now, struct hsp_err *err)
+{
+    struct pair *q = &m->pair[r];
+    ssize_t n = hsp_mesh_tls_fill(q->tls, q->fd);
+    if (n == -EAGAIN || n == -EINTR) {
+        return HSP_OK;
+    }
+    if (n <= 0) {
+        pair_retry(q, (int)-n, now);
+        return HSP_OK;
+    }
+    enum hsp_status st = hsp_mesh_tls_shake(q->tls, q->fd, err);
+    if (st == HSP_EAUTH) {
+        return no_key(m, r, err);
+    }
+    size_t k = 0;
+    uint8_t ready = 0;
+    if (st == HSP_OK) {
+        q->stage = PROVING;
+        st = hsp_mesh_tls_read(q->tls, &ready, 1, &k, err);
+    }
+    if (st == HSP_OK && ready == READY) {
+        pair_up(m, r, q->fd, q->tls);
+    } else if (st != HSP_AGAIN) {
+        pair_retry(q, EPROTO, now);
     }
     return HSP_OK;
 }
@@ -194,9 +243,12 @@ static enum hsp_status serve_pair(struct making *m, uint32_t r, short events, ui
         if (getsockopt(q->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0 || e != 0) {
             pair_retry(q, e, now);
         } else {
-            say_hello(m, r, now);
+            say_hello(m, r, m->p->tls && q->by_tcp, now);
         }
         return HSP_OK;
+    }
+    if (q->tls != NULL) {
+        return serve_tls(m, r, now, err);
     }
     size_t want = q->stage == CALLED ? MESH_NONCE + MESH_PROOF : 1;
     int k = read_more(q->fd, q->in, &q->have, want);
@@ -205,7 +257,7 @@ static enum hsp_status serve_pair(struct making *m, uint32_t r, short events, ui
     } else if (k > 0 && q->stage == CALLED) {
         return answer_challenge(m, r, now, err);
     } else if (k > 0) {
-        pair_up(m, r, q->fd);
+        pair_up(m, r, q->fd, NULL);
     }
     return HSP_OK;
 }
@@ -217,7 +269,31 @@ static void drop_caller(struct making *m, uint32_t i)
     if (m->caller[i].a.fd >= 0) {
         close(m->caller[i].a.fd);
     }
+    (void)hsp_mesh_tls_free(m->caller[i].tls);
     m->caller[i] = m->caller[--m->n_callers];
+}
+
+/* Answers a hello. False: no use. */
+static bool greet(struct making *m, struct caller *c)
+{
+    struct mesh_hello h;
+    struct hsp_err err;
+    bool tls = m->p->tls && !c->a.local;
+    if (c->a.from >= m->p->rank || !hsp_mesh_hello_read(c->a.hello, &h)) {
+        return false;
+    }
+    if (h.tls != tls) {
+        m->n_refused++;
+        return false;
+    }
+    if (tls) {
+        return hsp_mesh_tls_new(m->ctx, true, m->p->key, c->a.hello, &c->tls, &err) == HSP_OK;
+    }
+    uint8_t out[MESH_NONCE + MESH_PROOF];
+    bool ok = hsp_mesh_nonce(c->nonce) &&
+              hsp_mesh_proof(m->p->key, true, c->a.hello, c->nonce, out + MESH_NONCE);
+    memcpy(out, c->nonce, MESH_NONCE);
+    return ok && send_all(c->a.fd, out, sizeof out);
 }
 
 static void take_callers(struct making *m, uint64_t now)
@@ -227,36 +303,56 @@ static void take_callers(struct making *m, uint64_t now)
         if (m->n_callers == m->cap_callers) {
             drop_caller(m, 0); /* none is proven; a true one calls again */
         }
-        struct caller *c = &m->caller[m->n_callers++];
-        *c = (struct caller){.a = a, .until_ms = now + PROOF_MS};
-        uint8_t out[MESH_NONCE + MESH_PROOF];
-        bool ok = a.from < m->p->rank && hsp_mesh_nonce(c->nonce) &&
-                  hsp_mesh_proof(m->p->key, true, a.hello, c->nonce, out + MESH_NONCE);
-        memcpy(out, c->nonce, MESH_NONCE);
-        if (!ok || !send_all(a.fd, out, sizeof out)) {
+        m->caller[m->n_callers++] = (struct caller){.a = a, .until_ms = now + PROOF_MS};
+        if (!greet(m, &m->caller[m->n_callers - 1])) {
             drop_caller(m, m->n_callers - 1);
         }
     }
 }
 
+/* The server's side of a proof. HSP_OK: proven; HSP_AGAIN: not yet; HSP_EAUTH: has another key;
+ * else gone. */
+static enum hsp_status hear_proof(struct making *m, struct caller *c)
+{
+    uint8_t want[MESH_PROOF];
+    if (c->tls != NULL) {
+        struct hsp_err err;
+        ssize_t n = hsp_mesh_tls_fill(c->tls, c->a.fd);
+        return n > 0                         ? hsp_mesh_tls_shake(c->tls, c->a.fd, &err)
+               : n == -EAGAIN || n == -EINTR ? HSP_AGAIN
+                                             : HSP_ECLOSED;
+    }
+    int k = read_more(c->a.fd, c->proof, &c->have, MESH_PROOF);
+    if (k <= 0) {
+        return k < 0 ? HSP_ECLOSED : HSP_AGAIN;
+    }
+    return hsp_mesh_proof(m->p->key, false, c->a.hello, c->nonce, want) &&
+                   hsp_mesh_proof_equal(want, c->proof)
+               ? HSP_OK
+               : HSP_EAUTH;
+}
+
+static bool say_ready(const struct caller *c)
+{
+    const uint8_t ready = READY;
+    return c->tls != NULL ? hsp_mesh_tls_say(c->tls, c->a.fd, &ready, 1)
+                          : send_all(c->a.fd, &ready, 1);
+}
+
 static void serve_caller(struct making *m, uint32_t i, short events, uint64_t now)
 {
     struct caller *c = &m->caller[i];
-    uint8_t want[MESH_PROOF];
-    const uint8_t ready = READY;
-    int k = events != 0 ? read_more(c->a.fd, c->proof, &c->have, MESH_PROOF) : 0;
-    if (k < 0 || now >= c->until_ms) {
-        drop_caller(m, i);
-    } else if (k > 0) {
-        bool ok = hsp_mesh_proof(m->p->key, false, c->a.hello, c->nonce, want) &&
-                  hsp_mesh_proof_equal(want, c->proof);
-        m->n_refused += !ok;
-        if (ok && m->pair[c->a.from].stage != UP && send_all(c->a.fd, &ready, 1)) {
-            pair_up(m, c->a.from, c->a.fd);
-            c->a.fd = -1;
-        }
-        drop_caller(m, i);
+    enum hsp_status st = events != 0 ? hear_proof(m, c) : HSP_AGAIN;
+    if (st == HSP_AGAIN && now < c->until_ms) {
+        return;
     }
+    m->n_refused += st == HSP_EAUTH;
+    if (st == HSP_OK && m->pair[c->a.from].stage != UP && say_ready(c)) {
+        pair_up(m, c->a.from, c->a.fd, c->tls);
+        c->a.fd = -1;
+        c->tls = NULL;
+    }
+    drop_caller(m, i);
 }
 
 /* ---- the loop ---- */
@@ -286,9 +382,10 @@ static enum hsp_status too_late(const struct making *m, struct hsp_err *err)
                            p->rank, name_of(m, p->rank), r, name_of(m, r), host,
                            p->peers[r].address, more, why);
     }
-    char refused[64] = "";
+    char refused[96] = "";
     if (m->n_refused > 0) {
-        (void)snprintf(refused, sizeof refused, "; %u callers without the key were refused",
+        (void)snprintf(refused, sizeof refused,
+                       "; %u callers were refused: without the key, or with another data_plane",
                        m->n_refused);
     }
     return hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s, %.*s) did not reach rank %u (%s)%s%s", r,
@@ -361,49 +458,65 @@ static enum hsp_status check(const struct hsp_mesh_params *p, struct hsp_err *er
     return HSP_OK;
 }
 
+/* The join is open: makes the mesh, gives the connections to @wire. */
+static enum hsp_status join(struct making *m, struct mesh_wire *wire, struct hsp_err *err)
+{
+    for (uint32_t r = 0; r < m->p->n; r++) {
+        m->pair[r] = (struct pair){.fd = -1, .pause_ms = PAUSE_MIN_MS};
+    }
+    enum hsp_status st = make(m, err);
+    hsp_mesh_join_close(m->l, &m->join);
+    while (m->n_callers > 0) {
+        drop_caller(m, m->n_callers - 1);
+    }
+    for (uint32_t r = 0; r < m->p->n; r++) {
+        wire[r] = (struct mesh_wire){m->pair[r].fd, m->pair[r].tls};
+        if (st != HSP_OK) {
+            if (wire[r].fd >= 0) {
+                close(wire[r].fd);
+            }
+            (void)hsp_mesh_tls_free(wire[r].tls);
+        }
+    }
+    return st;
+}
+
 enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_mesh_params *p,
                                  struct hsp_comm **ret, struct hsp_err *err)
 {
+    static const struct hsp_net_keys none; /* the epoch's key is all there is */
     struct making m = {.l = l,
                        .p = p,
                        .join.want = {.job = p->job, .epoch = p->epoch, .to = p->rank, .n = p->n},
                        .deadline = hsp_mesh_now_ms() + p->timeout_ms,
                        .cap_callers = p->n + MESH_ARRIVALS};
     enum hsp_status st = check(p, err);
+    if (st == HSP_OK && p->tls) {
+        st = hsp_tls_ctx_new(&none, &m.ctx, err);
+    }
     if (st != HSP_OK) {
         return st;
     }
     m.pair = calloc(p->n, sizeof *m.pair);
     m.caller = calloc(m.cap_callers, sizeof *m.caller);
     m.poll = calloc(2 + p->n + m.cap_callers, sizeof *m.poll);
-    int *fd = calloc(p->n, sizeof *fd);
-    if (m.pair == NULL || m.caller == NULL || m.poll == NULL || fd == NULL) {
+    struct mesh_wire *wire = calloc(p->n, sizeof *wire);
+    if (m.pair == NULL || m.caller == NULL || m.poll == NULL || wire == NULL) {
         st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a mesh of %u", p->n);
     } else {
         st = hsp_mesh_join_open(l, &m.join, err);
     }
     if (st == HSP_OK) {
-        for (uint32_t r = 0; r < p->n; r++) {
-            m.pair[r] = (struct pair){.fd = -1, .pause_ms = PAUSE_MIN_MS};
-        }
-        st = make(&m, err);
-        hsp_mesh_join_close(l, &m.join);
-        while (m.n_callers > 0) {
-            drop_caller(&m, m.n_callers - 1);
-        }
-        for (uint32_t r = 0; r < p->n; r++) {
-            fd[r] = m.pair[r].fd;
-            if (st != HSP_OK && fd[r] >= 0) {
-                close(fd[r]);
-            }
-        }
+        st = join(&m, wire, err);
     }
     if (st == HSP_OK) {
-        st = hsp_mesh_start(p, fd, ret, err);
+        st = hsp_mesh_start(p, wire, m.ctx, ret, err);
+    } else {
+        (void)hsp_tls_ctx_free(m.ctx);
     }
     free(m.pair);
     free(m.caller);
     free(m.poll);
-    free(fd);
+    free(wire);
     return st;
 }

@@ -34,7 +34,7 @@ struct conn {
     int fd;
     uint64_t until_ms;
     size_t have;
-    bool parked;
+    bool parked, local;
     uint8_t hello[MESH_HELLO];
 };
 
@@ -55,6 +55,11 @@ struct hsp_mesh_listener {
     struct conn conn[MAX_CONNS];
     struct pollfd poll[MAX_CONNS + 3];
 };
+
+bool hsp_mesh_is_local(const struct hsp_mesh_listener *l)
+{
+    return l->unix_fd >= 0;
+}
 
 uint64_t hsp_mesh_now_ms(void)
 {
@@ -280,7 +285,7 @@ static bool place(struct hsp_mesh_listener *l, uint32_t i, uint64_t now)
         }
         if (j != NULL && j->want.to == h.to && j->want.n == h.n && j->n_arrivals < MESH_ARRIVALS) {
             struct mesh_arrival *a = &j->arrival[j->n_arrivals++];
-            *a = (struct mesh_arrival){.fd = c->fd, .from = h.from};
+            *a = (struct mesh_arrival){.fd = c->fd, .local = c->local, .from = h.from};
             memcpy(a->hello, c->hello, MESH_HELLO);
             c->fd = -1;
             hsp_mesh_wake(j->wake_fd);
@@ -301,12 +306,13 @@ static bool place(struct hsp_mesh_listener *l, uint32_t i, uint64_t now)
 
 static void accept_all(struct hsp_mesh_listener *l, int listen_fd, uint64_t now)
 {
-    while (l->n_conns < MAX_CONNS) {
+    while (listen_fd >= 0 && l->n_conns < MAX_CONNS) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             return; /* none left, or no descriptor: the backlog keeps it */
         }
-        l->conn[l->n_conns++] = (struct conn){.fd = fd, .until_ms = now + HELLO_MS};
+        l->conn[l->n_conns++] =
+            (struct conn){.fd = fd, .local = listen_fd == l->unix_fd, .until_ms = now + HELLO_MS};
     }
 }
 
@@ -439,11 +445,11 @@ static int bind_unix(char name[64])
 }
 
 static enum hsp_status bind_both(struct hsp_mesh_listener *l, const char *host,
-                                 const char *advertise, struct hsp_err *err)
+                                 const char *advertise, bool local, struct hsp_err *err)
 {
     uint16_t port = 0;
     bool wildcard = false, v6 = false;
-    char name[64];
+    char name[64] = "";
     l->tcp_fd = bind_tcp(host, &port, &wildcard, &v6);
     if (l->tcp_fd < 0) {
         return hsp_err_set(err, l->tcp_fd == -EADDRNOTAVAIL ? HSP_EINVAL : HSP_EIO, -l->tcp_fd,
@@ -452,15 +458,15 @@ static enum hsp_status bind_both(struct hsp_mesh_listener *l, const char *host,
     if (wildcard && advertise == NULL) {
         return hsp_err_set(err, HSP_EINVAL, 0, "%s needs an address to advertise", host);
     }
-    l->unix_fd = bind_unix(name);
+    l->unix_fd = local ? bind_unix(name) : -1;
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (l->unix_fd < 0 || l->wake_fd < 0) {
+    if ((local && l->unix_fd < 0) || l->wake_fd < 0) {
         return hsp_err_set(err, HSP_EIO, errno, "cannot listen on a local socket");
     }
     const char *shown = advertise != NULL ? advertise : host;
     bool colons = strchr(shown, ':') != NULL;
-    int n = snprintf(l->address, sizeof l->address, "%s%s%s:%u,unix:%s", colons ? "[" : "", shown,
-                     colons ? "]" : "", port, name);
+    int n = snprintf(l->address, sizeof l->address, "%s%s%s:%u%s%s", colons ? "[" : "", shown,
+                     colons ? "]" : "", port, local ? ",unix:" : "", name);
     return n > 0 && (size_t)n < sizeof l->address
                ? HSP_OK
                : hsp_err_set(err, HSP_EINVAL, 0, "address %s is too long", shown);
@@ -481,7 +487,7 @@ static void listener_free(struct hsp_mesh_listener *l)
     free(l);
 }
 
-enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise,
+enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise, bool local,
                                        struct hsp_mesh_listener **ret, struct hsp_err *err)
 {
     struct hsp_mesh_listener *l = calloc(1, sizeof *l);
@@ -490,7 +496,7 @@ enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise,
     }
     l->tcp_fd = l->unix_fd = l->wake_fd = -1;
     pthread_mutex_init(&l->lock, NULL);
-    enum hsp_status st = bind_both(l, host, advertise, err);
+    enum hsp_status st = bind_both(l, host, advertise, local, err);
     if (st == HSP_OK) {
         int r = pthread_create(&l->thread, NULL, listen_main, l);
         st = r == 0 ? HSP_OK : hsp_err_set(err, HSP_EIO, r, "cannot start a thread");

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/net/tlspsk.h"
 #include "worker/comm/mesh/meshimpl.h"
 
 #define DIRECT_MAX    ((size_t)64 << 10) /* isend: above, the caller has better things to do */
@@ -356,6 +357,7 @@ static void close_link(struct mesh_link *l)
     if (l->fd >= 0) {
         close(l->fd);
     }
+    (void)hsp_mesh_tls_free(l->tls);
     free(l->input);
 }
 
@@ -372,6 +374,7 @@ static void mesh_free(struct hsp_mesh *m)
     }
     pthread_cond_destroy(&m->cond);
     pthread_mutex_destroy(&m->lock);
+    (void)hsp_tls_ctx_free(m->tls_ctx);
     free(m->link);
     free(m->names);
     free(m->base.scratch);
@@ -421,20 +424,21 @@ static void tune(struct mesh_link *l)
     (void)setsockopt(l->fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
 }
 
-static bool init_link(struct hsp_mesh *m, uint32_t i, int fd)
+static bool init_link(struct hsp_mesh *m, uint32_t i, const struct mesh_wire *w)
 {
     struct mesh_link *l = &m->link[i];
-    l->fd = fd;
+    l->fd = w->fd;
+    l->tls = w->tls;
     l->out_last = &l->out;
     l->posted_last = &l->posted;
     l->early_last = &l->early;
-    if (fd < 0) {
+    if (l->fd < 0) {
         return true;
     }
     tune(l);
     l->input = malloc(MESH_INPUT);
     struct epoll_event ev = {.events = EPOLLIN, .data.u32 = i};
-    return l->input != NULL && epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
+    return l->input != NULL && epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, l->fd, &ev) == 0;
 }
 
 static struct hsp_mesh *alloc_mesh(const struct hsp_mesh_params *p)
@@ -462,8 +466,8 @@ static struct hsp_mesh *alloc_mesh(const struct hsp_mesh_params *p)
     return m;
 }
 
-enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const int *fd,
-                               struct hsp_comm **ret, struct hsp_err *err)
+enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const struct mesh_wire *wire,
+                               struct hsp_tls_ctx *ctx, struct hsp_comm **ret, struct hsp_err *err)
 {
     struct hsp_mesh *m = alloc_mesh(p);
     bool ok =
@@ -471,10 +475,16 @@ enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const int *fd,
     for (uint32_t i = 0; i < p->n; i++) {
         if (m != NULL && m->link != NULL && m->names != NULL) {
             (void)snprintf(m->names[i], sizeof m->names[i], "%s", p->peers[i].name);
-            ok = init_link(m, i, fd[i]) && ok;
-        } else if (fd[i] >= 0) {
-            close(fd[i]);
+            ok = init_link(m, i, &wire[i]) && ok;
+        } else if (wire[i].fd >= 0) {
+            close(wire[i].fd);
+            (void)hsp_mesh_tls_free(wire[i].tls);
         }
+    }
+    if (m != NULL) {
+        m->tls_ctx = ctx;
+    } else {
+        (void)hsp_tls_ctx_free(ctx); /* its sessions are gone */
     }
     struct epoll_event ev = {.events = EPOLLIN, .data.u32 = UINT32_MAX};
     ok = ok && epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, m->wake_fd, &ev) == 0 &&
@@ -487,4 +497,19 @@ enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const int *fd,
     }
     *ret = &m->base;
     return HSP_OK;
+}
+
+struct hsp_mesh_links hsp_mesh_count_links(const struct hsp_comm *c)
+{
+    const struct hsp_mesh *m = (const struct hsp_mesh *)c;
+    struct hsp_mesh_links n = {0};
+    for (uint32_t i = 0; i < c->n_ranks; i++) {
+        const struct mesh_link *l = &m->link[i];
+        if (l->fd >= 0) {
+            n.local += !l->tcp;
+            n.tls += l->tls != NULL;
+            n.clear += l->tcp && l->tls == NULL;
+        }
+    }
+    return n;
 }
