@@ -307,8 +307,7 @@ static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg
     case HSP_MSG_LEAVE:
         n->leaving = true;
         (void)snprintf(n->reason, sizeof(n->reason), "%s", m->u.leave.reason);
-        hsp_ci_fact(c, "node.preemption_notice", HSP_SEV_NOTICE, NULL, n, "leaves: %s",
-                    m->u.leave.reason);
+        hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
         break;
     case HSP_MSG_READY:
     case HSP_MSG_PREPARE_FAILED:

@@ -82,6 +82,8 @@ void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j);
 void hsp_ci_attempt_fail(struct hsp_cluster *c, struct hsp_job *j, const char *why);
 /* The same for a cause that was taken away by refusing a node: counts as no failure. */
 void hsp_ci_attempt_refused(struct hsp_cluster *c, struct hsp_job *j, const char *why);
+/* The same when what it was for is done: nothing failed. The caller stores the job. */
+void hsp_ci_attempt_drop(struct hsp_cluster *c, struct hsp_job *j, const char *why);
 void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j);
 
 /* epochmsg.c */

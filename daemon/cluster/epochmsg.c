@@ -112,11 +112,9 @@ static void step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg 
         hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
         hsp_ci_store_job(c, j);
     } else if (s->final && j->state == HSP_JOB_SWITCHING && !gone(j)) {
-        hsp_ci_attempt_fail(c, j, "the last step is done");
-        if (!hsp_job_terminal(j->state)) {
-            hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
-            hsp_ci_store_job(c, j);
-        }
+        hsp_ci_attempt_drop(c, j, "the last step is done");
+        hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
+        hsp_ci_store_job(c, j);
     }
 }
 

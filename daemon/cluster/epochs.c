@@ -308,7 +308,9 @@ void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *why, bool counts)
+enum over { FAILED, REFUSED, NOT_NEEDED };
+
+static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *why, enum over how)
 {
     struct hsp_epoch *e = &j->att;
     uint64_t plan = e->plan;
@@ -320,8 +322,9 @@ static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *w
             hsp_ci_send(c, hsp_ci_node(c, e->peers[i].device)->conn, &m);
         }
     }
-    struct hsp_fact *f = hsp_ci_fact(c, "switch.aborted", HSP_SEV_WARN, j, NULL, "epoch %llu: %s",
-                                     (unsigned long long)e->epoch, why);
+    struct hsp_fact *f =
+        hsp_ci_fact(c, "switch.aborted", how == NOT_NEEDED ? HSP_SEV_INFO : HSP_SEV_WARN, j, NULL,
+                    "epoch %llu: %s", (unsigned long long)e->epoch, why);
     if (f != NULL) {
         f->epoch = e->epoch;
     }
@@ -339,10 +342,10 @@ static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *w
     } else if (j->state == HSP_JOB_STARTING) {
         hsp_ci_job_move(c, j, HSP_JOB_PENDING);
     }
-    if (counts) {
+    if (how == FAILED) {
         hsp_ci_job_failure(c, j, why);
     }
-    if (!hsp_job_terminal(j->state)) {
+    if (!hsp_job_terminal(j->state) && how != NOT_NEEDED) {
         hsp_ci_job_blocked(c, j, "%s", why);
         hsp_ci_store_job(c, j);
     }
@@ -350,10 +353,15 @@ static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *w
 
 void hsp_ci_attempt_fail(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
-    attempt_over(c, j, why, true);
+    attempt_over(c, j, why, FAILED);
 }
 
 void hsp_ci_attempt_refused(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
-    attempt_over(c, j, why, false);
+    attempt_over(c, j, why, REFUSED);
+}
+
+void hsp_ci_attempt_drop(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+{
+    attempt_over(c, j, why, NOT_NEEDED);
 }

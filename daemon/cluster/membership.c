@@ -407,6 +407,9 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
     }
     d->up = false;
     d->restart_ms = c->now_ms + m->restart_ms;
+    if (n->bye_sent) {
+        return; /* it has been told to go: so it goes */
+    }
     hsp_ci_fact(c, "node.executor_dead", HSP_SEV_WARN, hsp_ci_job(c, d->job), n, "%s/%u: %s",
                 n->name, m->device, m->reason);
     device_lost(c, HSP_DEVICE(at, m->device),

@@ -2,6 +2,7 @@
 """hspmdd and its agents, over TLS: agents join and are seen, one is killed and noticed, one without the key is
 turned away, one leaves as planned, hspmdd is restarted and its agents come back."""
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -121,11 +122,13 @@ def run(w):
     until("alpha comes back", lambda: w.up("alpha"))
     until("beta comes back", lambda: w.up("beta"))
 
-    kids = children(a.pid)
+    kids, quiet = children(a.pid), len(w.log())
     a.terminate()
     check(a.wait(LIMIT) == 0, "planned leave")
     check(not any(alive(k) for k in kids), "its executor is gone")
     until("alpha has left", lambda: not w.up("alpha"))
+    alarms = [l for l in w.log()[quiet:].splitlines() if re.search(r"^\S+ (warn|error) ", l) and "gamma" not in l]
+    check(not alarms, "a planned leave is no failure: %r" % alarms)
     check(w.up("beta"), "beta stays")
     d.terminate()
     check(d.wait(LIMIT) == 0, "hspmdd ends in order")

@@ -248,7 +248,7 @@ static void leave(void **state)
     sim_leave(s, 1);
     assert_true(sim_run(s, s->now + 500, NULL));
     until(settled, 5000);
-    told("node.preemption_notice n1: leaves: SIGTERM\n"
+    told("node.leaving n1: SIGTERM\n"
          "job.switching job 1 <- planned leave of n1/0\n"
          "switch.begin job 1: epoch 2: 1 ranks, 1 sources <- planned leave of n1/0\n"
          "switch.phase job 1: epoch 2 armed\n"

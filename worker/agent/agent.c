@@ -274,13 +274,17 @@ static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
 
 /* ---- executors ---- */
 
+static void kill_exec(struct hsp_agent *a, uint32_t device)
+{
+    hsp_ai_emit(a, HSP_AACT_KILL, device);
+    a->dev[device].killed = true;
+}
+
 void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why)
 {
-    struct hsp_agent_device *d = &a->dev[device];
-    if (d->state != HSP_EXEC_DOWN && !d->killed) {
+    if (a->dev[device].state != HSP_EXEC_DOWN && !a->dev[device].killed) {
         hsp_ai_log(a, 4, "executor %u is killed: %s", device, why);
-        hsp_ai_emit(a, HSP_AACT_KILL, device);
-        d->killed = true;
+        kill_exec(a, device);
     }
 }
 
@@ -314,8 +318,12 @@ static void exec_exit(struct hsp_agent *a, uint32_t device, const char *why)
                         .u.dead = {.device = device,
                                    .restart_ms = (uint32_t)pause,
                                    .reason = why != NULL ? why : "gone"}};
-    hsp_ai_log(a, 4, "executor %u: %s", device, m.u.dead.reason);
-    hsp_ai_tell(a, &m);
+    if (a->ending && a->bye) { /* nothing was left here: no death, and nobody waits for it */
+        hsp_ai_log(a, 6, "executor %u has ended", device);
+    } else {
+        hsp_ai_log(a, 4, "executor %u: %s", device, m.u.dead.reason);
+        hsp_ai_tell(a, &m);
+    }
     hsp_ai_stop_answer(a, device);
     if (d->sealing) {
         d->sealing = false;
@@ -346,7 +354,11 @@ static void leave_advance(struct hsp_agent *a)
         hsp_ai_log(a, late && !a->bye ? 4 : 5,
                    a->bye ? "leaving: nothing is left here" : "leaving: the deadline has come");
         for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
-            hsp_ai_kill(a, i, "leaving");
+            if (!a->bye) {
+                hsp_ai_kill(a, i, "leaving");
+            } else if (a->dev[i].state != HSP_EXEC_DOWN && !a->dev[i].killed) {
+                kill_exec(a, i); /* it has no state and no work: nothing to say */
+            }
         }
     }
     if (a->ending && !busy(a)) {

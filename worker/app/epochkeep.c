@@ -100,8 +100,11 @@ void *hsp_epoch_keeper(void *arg)
         }
     }
     if (st != HSP_OK) {
-        hsp_log(e->env->log, HSP_LOG_INFO, "executor", "copies of epoch %" PRIu64 " end: %s",
-                e->number, err.msg);
+        (void)pthread_mutex_lock(&e->lock);
+        bool planned = e->cancelled || e->phase == HSP_EPOCH_LEFT;
+        (void)pthread_mutex_unlock(&e->lock);
+        hsp_log(e->env->log, planned ? HSP_LOG_DEBUG : HSP_LOG_INFO, "executor",
+                "copies of epoch %" PRIu64 " end: %s", e->number, err.msg);
         hsp_epoch_abort(e); /* the steps must not go on without their copies */
     }
     return NULL;

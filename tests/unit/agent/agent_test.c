@@ -365,6 +365,18 @@ static void jobs_do_not_mix(void **state)
     hsp_agent_free(w.a);
 }
 
+/* A line of the log that is more urgent than @severity, as syslog counts. */
+static const char *log_above(const struct world *w, int severity)
+{
+    for (uint32_t i = 0; i < w->acts.n; i++) {
+        const struct hsp_agent_action *x = &w->acts.item[i];
+        if (x->type == HSP_AACT_LOG && x->severity < severity) {
+            return x->text;
+        }
+    }
+    return NULL;
+}
+
 static void leaves(void **state)
 {
     (void)state;
@@ -377,7 +389,10 @@ static void leaves(void **state)
     from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_BYE, .u.text.reason = ""});
     assert_int_equal(count(&w, HSP_AACT_KILL), 2);
     assert_null(find(&w, HSP_AACT_EXIT));
+    assert_null(log_above(&w, 5)); /* nothing failed, and nothing says so */
     exit_of(&w, 0);
+    assert_null(log_above(&w, 5));
+    assert_null(sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD));
     exit_of(&w, 1);
     assert_string_equal(find(&w, HSP_AACT_EXIT)->text, "left as planned");
     hsp_agent_free(w.a);
@@ -390,6 +405,9 @@ static void leaves(void **state)
     w.now += 1000;
     tick(&w);
     assert_int_equal(count(&w, HSP_AACT_KILL), 2);
+    assert_non_null(log_above(&w, 5)); /* with work and state on it: that is a loss */
+    exit_of(&w, 0);
+    assert_non_null(sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD));
     hsp_agent_free(w.a);
 }
 

@@ -707,6 +707,53 @@ static void slow_device_again(void **state)
     end(&w);
 }
 
+static void nothing_alarms(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        if (w->a.item[i].type == HSP_ACT_FACT) {
+            assert_true(w->a.item[i].u.fact->severity <= HSP_SEV_NOTICE);
+        }
+    }
+}
+
+/* What ends as it was asked to is no failure: not in the events, and not counted. */
+static void planned_ends(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 3, 1);
+    run_job(&w, 3);
+    /* n2 goes; before the switch is ready the last step is done */
+    msg(&w, 3, (struct hsp_msg){.type = HSP_MSG_LEAVE, .u.leave.reason = "SIGTERM"});
+    assert_string_equal(fact(&w, "node.leaving"), "SIGTERM");
+    plan(&w, 1);
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_SWITCHING);
+    struct hsp_msg last = {.type = HSP_MSG_STEP,
+                           .epoch = job(&w, 1)->cur.epoch,
+                           .u.step = {.job = 1, .step = 100, .final = true}};
+    msg(&w, 1, last);
+    nothing_alarms(&w);
+    assert_string_equal(fact(&w, "switch.aborted"), "epoch 2: the last step is done");
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_FINISHING);
+    assert_int_equal(job(&w, 1)->failures, 0);
+    assert_string_equal(job(&w, 1)->reason, "");
+    msg(&w, 1,
+        (struct hsp_msg){
+            .type = HSP_MSG_FINISHED, .epoch = 1, .u.finished = {.job = 1, .step = 100}});
+    nothing_alarms(&w);
+    for (uint32_t i = 0; i < 3; i++) {
+        msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
+        nothing_alarms(&w);
+    }
+    assert_int_equal(count_sent(&w, HSP_MSG_BYE), 1);
+    msg(&w, 3, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD, .u.dead.reason = "signal 9"});
+    assert_null(fact(&w, "node.executor_dead"));
+    step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
+    nothing_alarms(&w);
+    assert_string_equal(fact(&w, "node.left"), "left as planned");
+    end(&w);
+}
+
 static void allocation(void **state)
 {
     (void)state;
@@ -925,6 +972,7 @@ int main(void)
                                        cmocka_unit_test(facts_reach_the_planner),
                                        cmocka_unit_test(slow_device),
                                        cmocka_unit_test(slow_device_again),
+                                       cmocka_unit_test(planned_ends),
                                        cmocka_unit_test(allocation),
                                        cmocka_unit_test(cancel_gives_back),
                                        cmocka_unit_test(reload),
