@@ -13,7 +13,7 @@ worker_exec_libexec_a_SOURCES = \
 EXTRA_DIST += worker/exec/README.md
 
 # What links libexec needs these behind it.
-EXEC_LIBS = worker/exec/libexec.a worker/state/libstate.a worker/comm/libcomm.a \
+EXEC_LIBS = worker/exec/libexec.a worker/state/libstate.a $(COMM_LIBS) \
   worker/data/libdata.a worker/backend/libbackend.a proto/program/libprogram.a \
   proto/layout/liblayout.a proto/op/libop.a $(OPENBLAS_LIBS) $(CJSON_LIBS) $(CRYPTO_LIBS) \
   $(BASE_LIBS)
