@@ -101,7 +101,8 @@ int hsp_cmd_ckpt_verify(struct hsp_ctl *ctl)
                           shared ? " or where the folder is mounted" : "");
         return hsp_ctl_fail(ctl, &err);
     }
-    const char *const args[] = {"--verify-checkpoint", dir, NULL};
+    const char *const args[] = {"--verify-checkpoint", dir,
+                                ctl->format == HSP_FORMAT_JSON ? "--json" : NULL, NULL};
     int rc;
     if (hsp_worker_call(ctl, args, &rc, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);

@@ -173,6 +173,7 @@ const struct hsp_command hsp_commands[] = {
          "which is checkpoint.path/JOB. Exit code 1 when something is damaged.",
      .min_pos = 1,
      .max_pos = 1,
+     .formats = AS(TABLE) | AS(JSON),
      .run = hsp_cmd_ckpt_verify},
     {.name = "drain",
      .operands = "NODE",

@@ -1,6 +1,7 @@
 /* See ckptcheck.h. */
 #include "worker/app/ckptcheck.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,49 +21,101 @@ static uint64_t content_bytes(const struct hsp_ckpt *c)
     return bytes;
 }
 
-static enum hsp_status check_step(const char *dir, uint64_t step, FILE *out)
+/* What one step is found to be. */
+struct verdict {
+    uint64_t step;
+    enum hsp_status status;
+    size_t tensors;
+    uint64_t bytes;
+    uint32_t files;
+    struct hsp_err why;
+};
+
+static void check_step(const char *dir, uint64_t step, struct verdict *ret)
 {
     struct hsp_ckpt *c = NULL;
-    struct hsp_err why = {0};
-    enum hsp_status st = hsp_ckpt_open(dir, step, &c, &why);
-    if (st == HSP_OK) {
-        st = hsp_ckpt_verify(c, &why);
-    }
-    if (st == HSP_OK) {
-        (void)fprintf(out, "step %" PRIu64 ": good, %zu tensors, %" PRIu64 " bytes, %u files\n",
-                      step, hsp_ckpt_count(c), content_bytes(c), hsp_ckpt_about(c)->n_ranks);
-    } else {
-        (void)fprintf(out, "step %" PRIu64 ": %s: %s\n", step,
-                      st == HSP_EDIGEST || st == HSP_ENOENT ? "damaged" : "cannot be read",
-                      why.msg);
+    *ret = (struct verdict){.step = step};
+    ret->status = hsp_ckpt_open(dir, step, &c, &ret->why);
+    if (ret->status == HSP_OK) {
+        ret->tensors = hsp_ckpt_count(c);
+        ret->bytes = content_bytes(c);
+        ret->files = hsp_ckpt_about(c)->n_ranks;
+        ret->status = hsp_ckpt_verify(c, &ret->why);
     }
     (void)hsp_ckpt_close(c);
-    return st;
 }
 
-enum hsp_status hsp_ckpt_check(const char *dir, FILE *out, struct hsp_err *err)
+static void put_line(const struct verdict *v, FILE *out)
+{
+    if (v->status == HSP_OK) {
+        (void)fprintf(out, "step %" PRIu64 ": good, %zu tensors, %" PRIu64 " bytes, %u files\n",
+                      v->step, v->tensors, v->bytes, v->files);
+    } else {
+        bool damaged = v->status == HSP_EDIGEST || v->status == HSP_ENOENT;
+        (void)fprintf(out, "step %" PRIu64 ": %s: %s\n", v->step,
+                      damaged ? "damaged" : "cannot be read", v->why.msg);
+    }
+}
+
+static void put_json(const struct verdict *v, cJSON *list)
+{
+    cJSON *o = cJSON_CreateObject();
+    (void)cJSON_AddNumberToObject(o, "step", (double)v->step);
+    (void)cJSON_AddBoolToObject(o, "good", v->status == HSP_OK);
+    (void)cJSON_AddNumberToObject(o, "tensors", (double)v->tensors);
+    (void)cJSON_AddNumberToObject(o, "bytes", (double)v->bytes);
+    (void)cJSON_AddNumberToObject(o, "files", v->files);
+    (void)cJSON_AddStringToObject(o, "reason", v->status == HSP_OK ? "" : v->why.msg);
+    (void)cJSON_AddItemToArray(list, o);
+}
+
+/* Checks all steps; *ret_worst says how the worst is. */
+static size_t check_steps(const char *dir, const uint64_t *step, size_t n, cJSON *list, FILE *out,
+                          enum hsp_status *ret_worst)
+{
+    size_t bad = 0;
+    *ret_worst = HSP_OK;
+    for (size_t i = 0; i < n; i++) {
+        struct verdict v;
+        check_step(dir, step[i], &v);
+        bad += v.status != HSP_OK;
+        *ret_worst = v.status == HSP_OK || *ret_worst == HSP_EDIGEST ? *ret_worst : v.status;
+        if (list != NULL) {
+            put_json(&v, list);
+        } else {
+            put_line(&v, out);
+        }
+    }
+    return bad;
+}
+
+enum hsp_status hsp_ckpt_check(const char *dir, bool json, FILE *out, struct hsp_err *err)
 {
     uint64_t *step = NULL;
-    size_t n = 0, bad = 0;
+    size_t n = 0;
     struct stat s;
     if (stat(dir, &s) != 0) {
         return hsp_err_set(err, errno == ENOENT ? HSP_ENOENT : HSP_EIO, errno, "%s", dir);
     }
-    enum hsp_status st = hsp_ckpt_list(dir, &step, &n, err), worst = HSP_OK;
-    for (size_t i = 0; st == HSP_OK && i < n; i++) {
-        enum hsp_status one = check_step(dir, step[i], out);
-        bad += one != HSP_OK;
-        worst = one == HSP_OK || worst == HSP_EDIGEST ? worst : one;
-    }
-    free(step);
+    enum hsp_status st = hsp_ckpt_list(dir, &step, &n, err), worst;
     if (st != HSP_OK) {
         return st;
     }
-    if (n == 0) {
-        return hsp_err_set(err, HSP_ENOENT, 0, "%s: no complete checkpoint", dir);
+    cJSON *doc = json ? cJSON_CreateObject() : NULL;
+    (void)cJSON_AddStringToObject(doc, "folder", dir);
+    size_t bad = check_steps(dir, step, n, cJSON_AddArrayToObject(doc, "checkpoints"), out, &worst);
+    char *text = cJSON_PrintUnformatted(doc);
+    if (text != NULL) {
+        (void)fprintf(out, "%s\n", text);
     }
+    cJSON_free(text);
+    cJSON_Delete(doc);
+    free(step);
     if (fflush(out) != 0) {
         return hsp_err_set(err, HSP_EIO, errno, "the answer could not be written");
+    }
+    if (n == 0) {
+        return hsp_err_set(err, HSP_ENOENT, 0, "%s: no complete checkpoint", dir);
     }
     return bad == 0
                ? HSP_OK

@@ -148,10 +148,33 @@ enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version,
 enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
 /* epochkeep.c: copies and checkpoints, on the keeper thread. */
 void *hsp_epoch_keeper(void *arg);
-/* epochout.c: gathering, final model, checkpoints, restore. */
+/* epochout.c: gathering of what the gather table names at one rank, final model. */
+#define HSP_GATHER_BYTES   ((size_t)4 << 20) /* of a slab, at most; or one row where that is longer */
+#define HSP_CHANNEL_GATHER 16                /* the next ones are epochckpt.c's */
+struct hsp_gather {
+    struct hsp_comm *comm;
+    uint32_t writer;
+    uint64_t version;
+    uint8_t n_kinds;
+    const uint8_t *kinds;
+    /* Takes a slab of row @row of the gather table, kind @kind of kinds, dense, at the writer. */
+    enum hsp_status (*sink)(void *ctx, uint32_t row, uint8_t kind, const struct hsp_box *slab,
+                            const void *data, struct hsp_err *err);
+    void *ctx;
+};
+enum hsp_status hsp_epoch_gather(struct hsp_epoch *e, const struct hsp_gather *g,
+                                 struct hsp_err *err);
+size_t hsp_epoch_box_bytes(const struct hsp_epoch *e, const struct hsp_box *b);
+/* The row of my home that has all of @box, and where its data are. HSP_EPROTO. */
+enum hsp_status hsp_epoch_home_row(const struct hsp_epoch *e, uint64_t version, uint32_t param,
+                                   uint8_t kind, const struct hsp_box *box,
+                                   const struct hsp_segment_row **ret, const void **ret_data,
+                                   struct hsp_err *err);
+enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err);
 /* @metrics: gets the lines of metrics.jsonl on rank 0. */
 enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
                                       struct hsp_err *err);
+/* epochckpt.c: checkpoints, restore. */
 enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
                                      struct hsp_err *err);
 enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);

@@ -41,6 +41,7 @@ worker_app_libexecutor_a_SOURCES = \
   worker/app/epoch.c worker/app/epoch.h \
   worker/app/epochkeep.c \
   worker/app/epochmove.c \
+  worker/app/epochckpt.c \
   worker/app/epochout.c \
   worker/app/epochstate.c \
   worker/app/epochtrain.c \

@@ -19,6 +19,7 @@ struct options {
     struct hsp_run_opts run;
     const char *config;
     enum hsp_agent_wish wish;
+    bool json;
 };
 
 /* X(letter, name, argument or "", help) */
@@ -29,6 +30,7 @@ struct options {
     X('r', "run", "FILE", "train all ranks of a program file in this process")                 \
     X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one")     \
     X('k', "verify-checkpoint", "DIR", "read the checkpoints of a job and compare all hashes") \
+    X('j', "json", "", "with --verify-checkpoint: one JSON object")                            \
     X('s', "steps", "N", "stop after N steps (default: as the job says)")                      \
     X('o', "out", "DIR", "write DIR/final and DIR/metrics.jsonl")                              \
     X('m', "metrics", "FILE", "write one line of JSON per step")                               \
@@ -49,7 +51,7 @@ static void print_help(FILE *f)
     (void)fprintf(f, "usage: hspmd-worker --config FILE [--check-config|--print-config]\n"
                      "       hspmd-worker --run FILE [OPTION]...\n"
                      "       hspmd-worker --verify FILE [OPTION]...\n"
-                     "       hspmd-worker --verify-checkpoint DIR\n\n");
+                     "       hspmd-worker --verify-checkpoint DIR [--json]\n\n");
 #define X(letter, name, arg, help) (void)fprintf(f, "  --%-17s %-5s %s\n", name, arg, help);
     OPTIONS(X)
 #undef X
@@ -107,6 +109,7 @@ static int read_options(int argc, char **argv, struct options *all)
         case 'm': o->metrics = optarg; break;
         case 'g': o->gradients = optarg; break;
         case 'q': o->quiet = true; break;
+        case 'j': all->json = true; break;
         case 'h': print_help(stdout); return 0;
         case 'V': (void)printf("hspmd-worker %s\n", PACKAGE_VERSION); return 0;
         default: (void)fprintf(stderr, "try: hspmd-worker --help\n"); return EXIT_USAGE;
@@ -144,7 +147,7 @@ int main(int argc, char **argv)
     }
     enum hsp_status st = o.mode == MODE_RUN      ? hsp_run_file(&o.run, &err)
                          : o.mode == MODE_VERIFY ? hsp_verify_file(&o.run, &err)
-                                                 : hsp_ckpt_check(o.run.file, stdout, &err);
+                                                 : hsp_ckpt_check(o.run.file, o.json, stdout, &err);
     if (st != HSP_OK) {
         (void)fprintf(stderr, "hspmd-worker: %s\n", err.msg);
         return EXIT_FAILED;

@@ -534,24 +534,15 @@ typedef enum hsp_status (*slab_fn)(void *ctx, const struct hsp_box *slab, void *
 static enum hsp_status each_slab(const struct hsp_box *box, size_t elem, slab_fn fn, void *ctx,
                                  struct hsp_err *err)
 {
-    if (hsp_box_empty(box)) {
-        return HSP_OK;
-    }
-    int64_t n0 = box->rank > 0 ? box->hi[0] - box->lo[0] : 1;
-    size_t row = (size_t)(hsp_box_count(box) / n0) * elem;
-    int64_t step = (int64_t)(SLAB_BYTES / row);
-    step = step < 1 ? 1 : step > n0 ? n0 : step;
-    void *buf = malloc(row * (size_t)step);
+    struct hsp_slabs s;
+    struct hsp_box slab;
+    hsp_slabs_init(&s, box, elem, SLAB_BYTES);
+    void *buf = malloc(s.bytes + 1);
     if (buf == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a slab of a checkpoint");
     }
     enum hsp_status st = HSP_OK;
-    for (int64_t r = 0; st == HSP_OK && r < n0; r += step) {
-        struct hsp_box slab = *box;
-        if (box->rank > 0) {
-            slab.lo[0] = box->lo[0] + r;
-            slab.hi[0] = r + step < n0 ? slab.lo[0] + step : box->hi[0];
-        }
+    while (st == HSP_OK && hsp_slabs_next(&s, &slab)) {
         st = fn(ctx, &slab, buf, err);
     }
     free(buf);

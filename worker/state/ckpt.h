@@ -40,6 +40,7 @@ struct hsp_ckpt_piece {
     struct hsp_box box;  /* what is written; empty ones are skipped */
     struct hsp_box held; /* what @data holds, dense */
     const void *data;    /* constant during the call */
+    uint64_t hash;       /* of the box (boxhash.h); only of pieces that are streamed */
 };
 
 /* Writes and syncs the shard of @rank (0-based) into the step's temporary directory, replacing a
@@ -48,6 +49,22 @@ struct hsp_ckpt_piece {
 enum hsp_status hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
                                      uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
                                      uint64_t *ret_bytes, struct hsp_err *err);
+
+/* The same for a writer that has not got the data at hand: hashes come first (they stand in the
+ * file's head), then the data in parts of any size and order, each once. Names, extents and @p stay
+ * until the end. */
+struct hsp_ckpt_stream; /* opaque */
+enum hsp_status hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
+                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                     struct hsp_ckpt_stream **ret, struct hsp_err *err);
+/* @data: dense, of @part, which lies inside the box of piece @i. */
+enum hsp_status hsp_ckpt_stream_put(struct hsp_ckpt_stream *s, size_t i, const struct hsp_box *part,
+                                    const void *data, struct hsp_err *err);
+/* Syncs and closes. HSP_EDIGEST: a piece is not what its hash said; nothing of the shard is left.
+ * The stream is gone also after an error. */
+enum hsp_status hsp_ckpt_stream_close(struct hsp_ckpt_stream *s, uint64_t *ret_bytes,
+                                      struct hsp_err *err);
+struct hsp_ckpt_stream *hsp_ckpt_stream_discard(struct hsp_ckpt_stream *s); /* NULL allowed */
 
 /* After all ranks have written: checks that the shards belong together and cover every tensor
  * exactly once, writes the manifest and gives the directory its name. @config_json: the model's

@@ -34,6 +34,7 @@ struct shard_plan {
     const struct hsp_ckpt_piece **p; /* not empty */
     struct hsp_st_entry *e;
     char (*name)[NAME_BYTES];
+    uint64_t *hash;        /* by entry */
     char *sharding, *meta; /* JSON */
 };
 
@@ -42,6 +43,7 @@ static void plan_fini(struct shard_plan *w)
     free(w->p);
     free(w->e);
     free(w->name);
+    free(w->hash);
     cJSON_free(w->sharding);
     cJSON_free(w->meta);
 }
@@ -71,7 +73,8 @@ static enum hsp_status plan_entries(struct shard_plan *w, const struct hsp_ckpt_
     w->p = calloc(n + 1, sizeof(*w->p));
     w->e = calloc(n + 1, sizeof(*w->e));
     w->name = calloc(n + 1, sizeof(*w->name));
-    if (w->p == NULL || w->e == NULL || w->name == NULL) {
+    w->hash = calloc(n + 1, sizeof(*w->hash));
+    if (w->p == NULL || w->e == NULL || w->name == NULL || w->hash == NULL) {
         return no_memory(err);
     }
     hsp_map_init(&seen, HSP_CKPT_MAX_PIECES);
@@ -95,6 +98,9 @@ static enum hsp_status plan_entries(struct shard_plan *w, const struct hsp_ckpt_
         for (uint8_t d = 0; d < e->rank; d++) {
             e->ext[d] = p[i].box.hi[d] - p[i].box.lo[d];
         }
+        struct hsp_box_id id = {p[i].tensor, p[i].kind, p[i].dtype, p[i].full};
+        w->hash[w->n] =
+            p[i].data != NULL ? hsp_box_hash(&id, &p[i].box, &p[i].held, p[i].data) : p[i].hash;
         w->p[w->n++] = &p[i];
     }
     hsp_map_fini(&seen);
@@ -114,9 +120,8 @@ static bool add_ints(cJSON *o, const char *key, const int64_t *v, uint8_t n)
     return a != NULL;
 }
 
-static bool add_piece(cJSON *pieces, const char *key, const struct hsp_ckpt_piece *p)
+static bool add_piece(cJSON *pieces, const char *key, const struct hsp_ckpt_piece *p, uint64_t hash)
 {
-    struct hsp_box_id id = {p->tensor, p->kind, p->dtype, p->full};
     cJSON *o = cJSON_CreateObject();
     if (!cJSON_AddItemToArray(pieces, o)) {
         cJSON_Delete(o);
@@ -127,7 +132,7 @@ static bool add_piece(cJSON *pieces, const char *key, const struct hsp_ckpt_piec
            cJSON_AddNumberToObject(o, "tensor", p->tensor) != NULL &&
            cJSON_AddNumberToObject(o, "kind", p->kind) != NULL &&
            add_ints(o, "full", p->full, p->box.rank) && add_ints(o, "lo", p->box.lo, p->box.rank) &&
-           hsp_json_add_u64(o, "hash", hsp_box_hash(&id, &p->box, &p->held, p->data));
+           hsp_json_add_u64(o, "hash", hash);
 }
 
 static enum hsp_status plan_meta(struct shard_plan *w, const struct hsp_ckpt_info *info,
@@ -147,7 +152,7 @@ static enum hsp_status plan_meta(struct shard_plan *w, const struct hsp_ckpt_inf
     for (size_t i = 0; ok && i < w->n; i++) {
         cJSON *o = cJSON_AddObjectToObject(sharding, w->name[i]);
         ok = o != NULL && add_ints(o, "saved_offsets", w->p[i]->box.lo, w->p[i]->box.rank) &&
-             add_piece(pieces, w->name[i], w->p[i]);
+             add_piece(pieces, w->name[i], w->p[i], w->hash[i]);
     }
     if (ok) {
         w->meta = cJSON_PrintUnformatted(meta);
@@ -188,36 +193,13 @@ static enum hsp_status write_piece(struct hsp_st_writer *st, size_t i,
     return rc == HSP_OK ? hsp_st_write(st, i, at, buf, fill, err) : rc;
 }
 
-static enum hsp_status write_file(const char *path, struct shard_plan *w, struct hsp_err *err)
-{
-    struct hsp_st_meta meta[] = {{"format", "pt"},
-                                 {"DCP_VERSION", "1.0"},
-                                 {"DCP_SHARDING_INFO", w->sharding},
-                                 {"hspmd", w->meta}};
-    struct hsp_st_writer *st = NULL;
-    uint8_t *buf = malloc(IO_BYTES);
-    if (buf == NULL) {
-        return no_memory(err);
-    }
-    enum hsp_status rc = hsp_st_create(path, w->e, w->n, meta, HSP_ARRAY_LEN(meta), &st, err);
-    for (size_t i = 0; rc == HSP_OK && i < w->n; i++) {
-        rc = write_piece(st, i, w->p[i], buf, err);
-    }
-    free(buf);
-    if (rc == HSP_OK) {
-        rc = hsp_st_finish(st, err);
-    } else if (st != NULL) {
-        hsp_st_discard(st);
-    }
-    return rc;
-}
-
-enum hsp_status hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
-                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
-                                     uint64_t *ret_bytes, struct hsp_err *err)
+/* Entries, metadata and the temporary folder of a shard; its file with the head. */
+static enum hsp_status create_shard(const char *dir, const struct hsp_ckpt_info *info,
+                                    uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                    struct shard_plan *w, struct hsp_st_writer **ret,
+                                    struct hsp_err *err)
 {
     char tmp[HSP_CKPT_PATH], path[HSP_CKPT_PATH];
-    struct shard_plan w = {0};
     if (rank >= info->n_ranks || info->n_ranks > HSP_CKPT_MAX_RANKS || n > HSP_ST_MAX_TENSORS) {
         return hsp_err_set(err, HSP_EINVAL, 0, "shard %u of %u with %zu pieces", rank,
                            info->n_ranks, n);
@@ -227,22 +209,160 @@ enum hsp_status hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info
         st = hsp_ckpt_shard_path(tmp, rank, path, err);
     }
     if (st == HSP_OK) {
-        st = plan_entries(&w, p, n, err);
+        st = plan_entries(w, p, n, err);
     }
     if (st == HSP_OK) {
-        st = plan_meta(&w, info, rank, err);
+        st = plan_meta(w, info, rank, err);
     }
     if (st == HSP_OK) {
         st = hsp_ckpt_make_dir(tmp, err);
     }
     if (st == HSP_OK) {
-        st = write_file(path, &w, err);
+        struct hsp_st_meta meta[] = {{"format", "pt"},
+                                     {"DCP_VERSION", "1.0"},
+                                     {"DCP_SHARDING_INFO", w->sharding},
+                                     {"hspmd", w->meta}};
+        st = hsp_st_create(path, w->e, w->n, meta, HSP_ARRAY_LEN(meta), ret, err);
+    }
+    return st;
+}
+
+static uint64_t shard_bytes(const struct shard_plan *w)
+{
+    return w->n > 0 ? w->e[w->n - 1].end : 0;
+}
+
+enum hsp_status hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
+                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                     uint64_t *ret_bytes, struct hsp_err *err)
+{
+    struct shard_plan w = {0};
+    struct hsp_st_writer *file = NULL;
+    uint8_t *buf = malloc(IO_BYTES);
+    enum hsp_status st =
+        buf != NULL ? create_shard(dir, info, rank, p, n, &w, &file, err) : no_memory(err);
+    for (size_t i = 0; st == HSP_OK && i < w.n; i++) {
+        st = write_piece(file, i, w.p[i], buf, err);
+    }
+    free(buf);
+    if (st == HSP_OK) {
+        st = hsp_st_finish(file, err);
+    } else {
+        (void)hsp_st_discard(file);
     }
     if (st == HSP_OK && ret_bytes != NULL) {
-        *ret_bytes = w.n > 0 ? w.e[w.n - 1].end : 0;
+        *ret_bytes = shard_bytes(&w);
     }
     plan_fini(&w);
     return st;
+}
+
+/* ---- streaming ---- */
+
+struct hsp_ckpt_stream {
+    struct shard_plan w;
+    const struct hsp_ckpt_piece *p;
+    size_t n;
+    uint32_t *entry;   /* [n]: of a piece, UINT32_MAX: empty */
+    uint64_t *sum;     /* by entry: hashes of what came */
+    int64_t *elements; /* by entry: how many came */
+    struct hsp_st_writer *file;
+};
+
+enum hsp_status hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
+                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                     struct hsp_ckpt_stream **ret, struct hsp_err *err)
+{
+    struct hsp_ckpt_stream *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return no_memory(err);
+    }
+    *s = (struct hsp_ckpt_stream){.p = p,
+                                  .n = n,
+                                  .entry = calloc(n + 1, sizeof *s->entry),
+                                  .sum = calloc(n + 1, sizeof *s->sum),
+                                  .elements = calloc(n + 1, sizeof *s->elements)};
+    enum hsp_status st = s->entry != NULL && s->sum != NULL && s->elements != NULL
+                             ? create_shard(dir, info, rank, p, n, &s->w, &s->file, err)
+                             : no_memory(err);
+    if (st != HSP_OK) {
+        (void)hsp_ckpt_stream_discard(s);
+        return st;
+    }
+    for (size_t i = 0; i < n; i++) {
+        s->entry[i] = UINT32_MAX;
+    }
+    for (size_t k = 0; k < s->w.n; k++) {
+        s->entry[s->w.p[k] - p] = (uint32_t)k;
+    }
+    *ret = s;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_stream_put(struct hsp_ckpt_stream *s, size_t i, const struct hsp_box *part,
+                                    const void *data, struct hsp_err *err)
+{
+    if (i >= s->n || s->entry[i] == UINT32_MAX || !hsp_box_inside(part, &s->p[i].box)) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "a part outside of piece %zu of a checkpoint", i);
+    }
+    const struct hsp_ckpt_piece *p = &s->p[i];
+    uint32_t k = s->entry[i];
+    struct hsp_box_id id = {p->tensor, p->kind, p->dtype, p->full};
+    size_t elem = hsp_dtype_size(p->dtype);
+    struct hsp_walk w;
+    int64_t from, to;
+    enum hsp_status st = HSP_OK;
+    hsp_walk_init(&w, part, part, &p->box);
+    while (st == HSP_OK && hsp_walk_next(&w, &from, &to)) {
+        st = hsp_st_write(s->file, k, (uint64_t)to * elem,
+                          (const uint8_t *)data + (size_t)from * elem, (size_t)w.run * elem, err);
+    }
+    s->sum[k] += hsp_box_hash(&id, part, part, data);
+    s->elements[k] += hsp_box_count(part);
+    return st;
+}
+
+static enum hsp_status check_stream(const struct hsp_ckpt_stream *s, struct hsp_err *err)
+{
+    for (size_t k = 0; k < s->w.n; k++) {
+        int64_t want = hsp_box_count(&s->w.p[k]->box);
+        if (s->elements[k] != want || s->sum[k] != s->w.hash[k]) {
+            return hsp_err_set(err, HSP_EDIGEST, 0,
+                               "%s of a checkpoint is not what its owner has: %" PRId64
+                               " of %" PRId64 " elements came%s",
+                               s->w.name[k], s->elements[k], want,
+                               s->elements[k] == want ? ", with another hash" : "");
+        }
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_stream_close(struct hsp_ckpt_stream *s, uint64_t *ret_bytes,
+                                      struct hsp_err *err)
+{
+    enum hsp_status st = check_stream(s, err);
+    if (st == HSP_OK) {
+        st = hsp_st_finish(s->file, err);
+        s->file = NULL;
+    }
+    if (st == HSP_OK && ret_bytes != NULL) {
+        *ret_bytes = shard_bytes(&s->w);
+    }
+    (void)hsp_ckpt_stream_discard(s);
+    return st;
+}
+
+struct hsp_ckpt_stream *hsp_ckpt_stream_discard(struct hsp_ckpt_stream *s)
+{
+    if (s != NULL) {
+        (void)hsp_st_discard(s->file);
+        plan_fini(&s->w);
+        free(s->entry);
+        free(s->sum);
+        free(s->elements);
+        free(s);
+    }
+    return NULL;
 }
 
 /* ---- opening ---- */

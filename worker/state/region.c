@@ -99,6 +99,34 @@ uint32_t hsp_box_minus(const struct hsp_box *a, const struct hsp_box *b,
     return n;
 }
 
+void hsp_slabs_init(struct hsp_slabs *s, const struct hsp_box *box, size_t elem, size_t max)
+{
+    int64_t rows = box->rank > 0 ? box->hi[0] - box->lo[0] : 1;
+    *s = (struct hsp_slabs){.box = *box, .more = !hsp_box_empty(box)};
+    if (s->more) {
+        size_t row = (size_t)(hsp_box_count(box) / rows) * elem;
+        int64_t step = (int64_t)(max / row);
+        s->step = step < 1 ? 1 : step > rows ? rows : step;
+        s->bytes = row * (size_t)s->step;
+    }
+}
+
+bool hsp_slabs_next(struct hsp_slabs *s, struct hsp_box *ret)
+{
+    if (!s->more) {
+        return false;
+    }
+    *ret = s->box;
+    s->more = false;
+    if (s->box.rank > 0) {
+        ret->lo[0] = s->box.lo[0] + s->at;
+        s->at += s->step;
+        s->more = s->box.lo[0] + s->at < s->box.hi[0];
+        ret->hi[0] = s->more ? s->box.lo[0] + s->at : s->box.hi[0];
+    }
+    return true;
+}
+
 bool hsp_boxes_add(struct hsp_boxes *l, const struct hsp_box *b)
 {
     if (!hsp_grow(&l->b, &l->cap, l->n + 1, sizeof(*l->b), HSP_MAX_BOXES)) {

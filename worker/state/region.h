@@ -30,6 +30,19 @@ bool hsp_walk_next(struct hsp_walk *w, int64_t *ret_a, int64_t *ret_b);
 void hsp_region_copy(size_t elem, const struct hsp_box *region, const struct hsp_box *src_box,
                      const void *src, const struct hsp_box *dst_box, void *dst);
 
+/* Cuts a box into slabs, ranges of dim 0 with all of the other dims, so that large tensors pass
+ * through a small buffer. A slab is dense wherever the box is stored dense. */
+struct hsp_slabs {
+    struct hsp_box box;
+    int64_t at, step; /* rows */
+    bool more;
+    size_t bytes; /* of the largest slab */
+};
+
+/* Slabs of at most @max bytes, or of one row where a row is longer. An empty box has none. */
+void hsp_slabs_init(struct hsp_slabs *s, const struct hsp_box *box, size_t elem, size_t max);
+bool hsp_slabs_next(struct hsp_slabs *s, struct hsp_box *ret);
+
 /* @a without @b as disjoint boxes in @ret; returns their number. A box of rank 0 has one element.
  */
 #define HSP_MAX_REST (2 * HSP_MAX_RANK)

@@ -1,8 +1,10 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/unit/state/statelib.h"
+#include "worker/state/boxhash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/safetensors.h"
 
@@ -45,8 +47,8 @@ static void layout_init(struct layout *l, uint64_t seed, uint32_t n_ranks, uint6
                 assert_non_null(data);
                 fill_box(HSP_F32, t, kind, version, tensors[t].full, &held, data);
                 l->rank[l->n] = (uint32_t)(hsp_test_rand("deal", seed * 999 + l->n) % n_ranks);
-                l->piece[l->n++] = (struct hsp_ckpt_piece){tensors[t].name, t,       kind, HSP_F32,
-                                                           tensors[t].full, part[i], held, data};
+                l->piece[l->n++] = (struct hsp_ckpt_piece){
+                    tensors[t].name, t, kind, HSP_F32, tensors[t].full, part[i], held, data, 0};
             }
         }
     }
@@ -105,6 +107,44 @@ static int64_t wrong_tensors(const struct hsp_ckpt *c, uint64_t version)
         wrong += wrong_in_box(HSP_F32, t->tensor, t->kind, version, t->full, &whole, &whole, x);
     }
     return wrong;
+}
+
+/* Rank @rank's pieces of @l as a stream: hashes first, then slabs of at most @max bytes, the pieces
+ * from the last to the first. @harm: 1 flips a bit on the way, 2 loses a slab. */
+static enum hsp_status stream_rank(const char *dir, const struct hsp_ckpt_info *info,
+                                   const struct layout *l, uint32_t rank, size_t max, int harm,
+                                   struct hsp_err *err)
+{
+    struct hsp_ckpt_piece mine[MAX_PIECES] = {0};
+    const struct hsp_ckpt_piece *from[MAX_PIECES] = {0};
+    struct hsp_ckpt_stream *s = NULL;
+    size_t n = 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        if (l->rank[i] == rank) {
+            struct hsp_ckpt_piece *p = &mine[n];
+            from[n++] = &l->piece[i];
+            *p = l->piece[i];
+            struct hsp_box_id id = {p->tensor, p->kind, p->dtype, p->full};
+            p->hash = hsp_box_hash(&id, &p->box, &p->held, p->data);
+            p->data = NULL;
+        }
+    }
+    enum hsp_status st = hsp_ckpt_stream_open(dir, info, rank, mine, n, &s, err);
+    for (size_t i = n; st == HSP_OK && i-- > 0;) {
+        struct hsp_slabs slabs;
+        struct hsp_box slab;
+        float buf[23 * 8];
+        hsp_slabs_init(&slabs, &mine[i].box, sizeof(float), max);
+        while (st == HSP_OK && hsp_slabs_next(&slabs, &slab)) {
+            assert_true(slabs.bytes <= sizeof buf);
+            hsp_region_copy(sizeof(float), &slab, &mine[i].held, from[i]->data, &slab, buf);
+            ((unsigned char *)buf)[1] ^= harm == 1 ? 4 : 0;
+            st = harm == 2 ? HSP_OK : hsp_ckpt_stream_put(s, i, &slab, buf, err);
+            harm = 0;
+        }
+    }
+    return st == HSP_OK ? hsp_ckpt_stream_close(s, &bytes, err) : st;
 }
 
 static int setup(void **state)
@@ -314,7 +354,8 @@ static void no_parameter_or_kind_may_be_missing(void **state)
                                                  full,
                                                  whole,
                                                  whole,
-                                                 x};
+                                                 x,
+                                                 0};
             }
         }
         assert_ok(hsp_ckpt_write_shard(*state, &info, 0, p, n, NULL, &err), &err);
@@ -443,11 +484,65 @@ static void export_gives_whole_tensors(void **state)
     hsp_ckpt_close(c);
 }
 
+static void file_bytes(const char *dir, uint64_t step, uint32_t rank, char **ret, size_t *ret_n)
+{
+    char path[600];
+    (void)snprintf(path, sizeof path,
+                   "%s/step-%010" PRIu64 ".tmp/shard-%05u-model-%05u-of-00001.safetensors", dir,
+                   step, rank + 1, 1U);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    *ret = calloc(1, 1U << 20);
+    *ret_n = fread(*ret, 1, 1U << 20, f);
+    fclose(f);
+}
+
+/* Whatever the slabs, a streamed shard has the bytes of one written at once; and what is damaged
+ * or lost on the way never becomes a shard. */
+static void streamed_shards_are_the_same(void **state)
+{
+    const char *dir = *state;
+    struct hsp_err err = {0};
+    static const size_t slab[] = {1, 40, 100, 4096};
+    struct hsp_ckpt_info info = info_of(50, 3);
+    struct layout l;
+    layout_init(&l, 9, 3, 50);
+    for (size_t k = 0; k < sizeof slab / sizeof slab[0]; k++) {
+        for (uint32_t r = 0; r < 3; r++) {
+            char *a, *b;
+            size_t n, m;
+            assert_ok(write_rank(dir, &info, &l, r, &err), &err);
+            file_bytes(dir, 50, r, &a, &n);
+            assert_ok(stream_rank(dir, &info, &l, r, slab[k], 0, &err), &err);
+            file_bytes(dir, 50, r, &b, &m);
+            assert_int_equal(n, m);
+            assert_memory_equal(a, b, n);
+            free(a);
+            free(b);
+        }
+    }
+    for (int harm = 1; harm <= 2; harm++) {
+        assert_ok(stream_rank(dir, &info, &l, 1, 64, 0, &err), &err);
+        assert_status(stream_rank(dir, &info, &l, 1, 64, harm, &err), HSP_EDIGEST);
+        assert_non_null(strstr(err.msg, "not what its owner has"));
+        assert_status(hsp_ckpt_commit(dir, &info, CONFIG, &err), HSP_EDIGEST);
+    }
+    assert_ok(stream_rank(dir, &info, &l, 1, 64, 0, &err), &err);
+    assert_ok(hsp_ckpt_commit(dir, &info, CONFIG, &err), &err);
+    struct hsp_ckpt *c;
+    assert_ok(hsp_ckpt_open(dir, 50, &c, &err), &err);
+    assert_ok(hsp_ckpt_verify(c, &err), &err);
+    assert_int_equal(wrong_tensors(c, 50), 0);
+    (void)hsp_ckpt_close(c);
+    layout_fini(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_region_comes_back_from_any_layout, setup, teardown),
         cmocka_unit_test_setup_teardown(commit_refuses_what_is_not_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(streamed_shards_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_never_reads_as_state, setup, teardown),
         cmocka_unit_test_setup_teardown(shards_of_two_steps_do_not_mix, setup, teardown),
         cmocka_unit_test_setup_teardown(no_parameter_or_kind_may_be_missing, setup, teardown),
