@@ -262,6 +262,8 @@ uint32_t hsp_build_op(struct hsp_builder *b, enum hsp_op op, const struct hsp_at
     if (op == HSP_OP_LAYERNORM) {
         names[1] = hsp_build_name(b, "%s.mean", name);
         names[2] = hsp_build_name(b, "%s.rstd", name);
+    } else if (op == HSP_OP_RMSNORM) {
+        names[1] = hsp_build_name(b, "%s.rstd", name);
     } else if (op == HSP_OP_ATTENTION || op == HSP_OP_XENT) {
         names[1] = hsp_build_name(b, "%s.lse", name);
     }

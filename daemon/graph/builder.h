@@ -43,7 +43,7 @@ uint32_t hsp_build_node(struct hsp_builder *b, enum hsp_op op, const struct hsp_
                         const uint32_t *in, const char *const *names);
 
 /* The same for ops whose first output is the one that matters; further outputs get @name with
- * ".mean" and ".rstd" (layernorm) or ".lse" (attention, xent) behind it. Returns that output. */
+ * ".mean", ".rstd" (norms) or ".lse" (attention, xent) behind it. Returns that output. */
 uint32_t hsp_build_op(struct hsp_builder *b, enum hsp_op op, const struct hsp_attrs *at,
                       const uint32_t *in, const char *name);
 
@@ -62,6 +62,7 @@ const char *hsp_build_name(struct hsp_builder *b, const char *fmt, ...)
 
 /* The families. */
 void hsp_build_gpt(struct hsp_builder *b);
+void hsp_build_llama(struct hsp_builder *b);
 void hsp_build_mlp(struct hsp_builder *b);
 
 #endif

@@ -37,7 +37,7 @@ static uint32_t block(struct hsp_builder *b, uint32_t x, uint32_t l)
     int64_t e = m->hidden, d = m->hidden / m->heads;
     double residual = 0.02 / sqrt(2 * (double)m->layers);
     static const char *const parts[3] = {"q", "k", "v"};
-    struct hsp_attrs at = {.i = {d, 1}, .f = {1 / sqrt((double)d)}};
+    struct hsp_attrs at = {.i = {d, 1, 1}, .f = {1 / sqrt((double)d)}};
     struct hsp_param_def column = matrix(e, e, 0.02, 0, d, FAMILY_HEADS),
                          row = matrix(e, e, residual, 1, d, FAMILY_HEADS),
                          up = matrix(4 * e, e, 0.02, 0, 1, FAMILY_FFN),

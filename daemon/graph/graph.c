@@ -11,6 +11,7 @@ enum {
     ARENA_BYTES = 256 << 20, /* above what HSP_MAX_GRAPH_NODES and _TENSORS need */
     MAX_LAYERS = 512,
     MAX_HIDDEN = 1 << 16,
+    MAX_INTERMEDIATE = 1 << 20,
     MAX_VOCAB = 1 << 24,
     MAX_SEQUENCE = 1 << 20
 };
@@ -20,7 +21,7 @@ enum {
 static const struct {
     const char *name;
     void (*build)(struct hsp_builder *b);
-} families[] = {{"gpt", hsp_build_gpt}, {"mlp", hsp_build_mlp}};
+} families[] = {{"gpt", hsp_build_gpt}, {"llama", hsp_build_llama}, {"mlp", hsp_build_mlp}};
 
 static enum hsp_status check_range(const char *what, int64_t v, int64_t min, int64_t max,
                                    struct hsp_err *err)
@@ -32,19 +33,45 @@ static enum hsp_status check_range(const char *what, int64_t v, int64_t min, int
     return HSP_OK;
 }
 
+/* What a family with attention asks for beyond the common numbers. */
+static enum hsp_status check_heads(const struct hsp_model_spec *m, struct hsp_err *err)
+{
+    bool llama = strcmp(m->family, "llama") == 0;
+    if (!llama && strcmp(m->family, "gpt") != 0) {
+        return HSP_OK;
+    }
+    enum hsp_status st = check_range("heads", m->heads, 1, m->hidden, err);
+    if (st == HSP_OK && m->hidden % m->heads != 0) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "model: heads %lld do not divide hidden %lld",
+                         (long long)m->heads, (long long)m->hidden);
+    }
+    if (st != HSP_OK || !llama) {
+        return st;
+    }
+    st = check_range("kv_heads", m->kv_heads, 1, m->heads, err);
+    st = st == HSP_OK ? check_range("intermediate", m->intermediate, 1, MAX_INTERMEDIATE, err) : st;
+    if (st == HSP_OK && m->heads % m->kv_heads != 0) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "model: kv_heads %lld do not divide heads %lld",
+                         (long long)m->kv_heads, (long long)m->heads);
+    }
+    if (st == HSP_OK && m->hidden / m->heads % 2 != 0) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "model: heads of %lld: rotary positions take pairs",
+                         (long long)(m->hidden / m->heads));
+    }
+    if (st == HSP_OK && !(m->rope_theta >= 1 && m->rms_norm_eps > 0)) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "model: rope_theta %g or rms_norm_eps %g out of range",
+                         m->rope_theta, m->rms_norm_eps);
+    }
+    return st;
+}
+
 static enum hsp_status check_spec(const struct hsp_model_spec *m, struct hsp_err *err)
 {
     enum hsp_status st = check_range("layers", m->layers, 1, MAX_LAYERS, err);
     st = st == HSP_OK ? check_range("hidden", m->hidden, 1, MAX_HIDDEN, err) : st;
     st = st == HSP_OK ? check_range("vocab", m->vocab, 2, MAX_VOCAB, err) : st;
     st = st == HSP_OK ? check_range("sequence", m->sequence, 1, MAX_SEQUENCE, err) : st;
-    if (st == HSP_OK && strcmp(m->family, "gpt") == 0) {
-        st = check_range("heads", m->heads, 1, m->hidden, err);
-        if (st == HSP_OK && m->hidden % m->heads != 0) {
-            st = hsp_err_set(err, HSP_EINVAL, 0, "model: heads %lld do not divide hidden %lld",
-                             (long long)m->heads, (long long)m->hidden);
-        }
-    }
+    st = st == HSP_OK ? check_heads(m, err) : st;
     if (st == HSP_OK && !(m->dropout <= 0 && m->dropout >= 0)) {
         st = hsp_err_set(err, HSP_EINVAL, 0, "model: dropout %g: only 0 is supported", m->dropout);
     }
@@ -64,7 +91,7 @@ static enum hsp_status find_family(const char *name, size_t *ret, struct hsp_err
             return HSP_OK;
         }
     }
-    return hsp_err_set(err, HSP_EINVAL, 0, "model: unknown family \"%s\" (gpt, mlp)", name);
+    return hsp_err_set(err, HSP_EINVAL, 0, "model: unknown family \"%s\" (gpt, llama, mlp)", name);
 }
 
 enum hsp_status hsp_graph_build(const struct hsp_model_spec *spec, struct hsp_graph **ret,
@@ -305,6 +332,11 @@ void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out)
                    "model %s: layers %lld, hidden %lld, heads %lld, vocab %lld, sequence %lld, ",
                    m->family, (long long)m->layers, (long long)m->hidden, (long long)m->heads,
                    (long long)m->vocab, (long long)m->sequence);
+    if (m->kv_heads > 0) {
+        hsp_buf_printf(out, "kv_heads %lld, intermediate %lld, rope_theta %g, rms_norm_eps %g, ",
+                       (long long)m->kv_heads, (long long)m->intermediate, m->rope_theta,
+                       m->rms_norm_eps);
+    }
     hsp_buf_printf(out, "%s head, %s, %lld parameters\n", m->tied_head ? "tied" : "own",
                    hsp_dtype_name(m->dtype), (long long)n_params);
     hsp_buf_puts(out, "parameters:\n");

@@ -76,6 +76,10 @@ struct hsp_model_spec { /* model: of the job file */
     bool tied_head;
     double dropout;
     enum hsp_dtype dtype;
+    /* llama; others leave them 0 */
+    int64_t kv_heads;     /* key and value heads; divides heads */
+    int64_t intermediate; /* width of the feed-forward layers */
+    double rope_theta, rms_norm_eps;
 };
 
 struct hsp_graph {
@@ -90,7 +94,7 @@ struct hsp_graph {
     uint32_t seed;              /* the gradient of loss_sum, HSP_NONE before autodiff */
 };
 
-/* Builds forward and backward of a family ("gpt", "mlp"). Names of parameters are PyTorch module
+/* Builds forward and backward of a family ("gpt", "llama", "mlp"). Names of parameters are PyTorch module
  * paths, shapes those of torch.nn (Linear: [out, in]). HSP_EINVAL: unknown family, heads that do
  * not divide hidden, dropout != 0 (says so), sizes out of range. *ret is freed by hsp_graph_free.
  */

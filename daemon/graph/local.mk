@@ -3,5 +3,6 @@ daemon_graph_libgraph_a_SOURCES = \
   daemon/graph/autodiff.c daemon/graph/autodiff.h \
   daemon/graph/builder.c daemon/graph/builder.h \
   daemon/graph/family_gpt.c \
+  daemon/graph/family_llama.c \
   daemon/graph/family_mlp.c \
   daemon/graph/graph.c daemon/graph/graph.h

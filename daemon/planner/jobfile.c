@@ -8,13 +8,16 @@
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
-enum { FAMILY_GPT, FAMILY_MLP };
+enum { FAMILY_GPT, FAMILY_LLAMA, FAMILY_MLP };
+
+#define FFN_MULTIPLE 32 /* default widths of feed-forward layers are multiples of it */
 
 /* What the table fills, one member for each key. */
 struct raw {
     const char *api_version, *name;
     int family;
-    int64_t layers, hidden, heads, vocab, sequence;
+    int64_t layers, hidden, heads, kv_heads, intermediate, vocab, sequence;
+    double rope_theta, rms_norm_eps;
     bool tied_head;
     double dropout;
     const char *data_path;
@@ -41,7 +44,7 @@ struct raw {
 };
 
 static const char *const api_versions[] = {"hspmd/v1"};
-static const char *const families[] = {"gpt", "mlp", NULL};
+static const char *const families[] = {"gpt", "llama", "mlp", NULL};
 static const char *const formats[] = {"text", NULL};
 static const char *const tokenizers[] = {"byte", NULL};
 static const char *const dtypes[] = {"fp32", "fp64", NULL};
@@ -58,19 +61,27 @@ static const struct hsp_field table[] = {
     F("apiVersion", STR, api_version, .required = true, .help = "hspmd/v1"),
     F("name", STR, name, .required = true, .help = "name of the job: a-z 0-9 - ."),
     F("model.family", CHOICE, family, .required = true, .choices = families,
-      .help = "gpt: language model; mlp: next-byte classifier"),
+      .help = "gpt, llama: language models; mlp: next-byte classifier"),
     F("model.layers", I64, layers, .required = true, .min = 1, .max = 1024,
-      .help = "transformer blocks (gpt) or hidden layers (mlp)"),
+      .help = "transformer blocks, or hidden layers (mlp)"),
     F("model.hidden", I64, hidden, .required = true, .min = 1, .max = 65536,
       .help = "width of the model"),
     F("model.heads", I64, heads, .dflt = "0", .min = 0, .max = 1024,
-      .help = "attention heads (gpt only); divides hidden"),
+      .help = "attention heads (gpt, llama); divides hidden"),
+    F("model.kv_heads", I64, kv_heads, .dflt = "0", .min = 0, .max = 1024,
+      .help = "key and value heads (llama: num_key_value_heads); divides heads; 0: heads"),
+    F("model.intermediate", I64, intermediate, .dflt = "0", .min = 0, .max = 1048576,
+      .help = "width of the MLP (llama: intermediate_size); 0: 8/3 hidden, rounded up to 32"),
+    F("model.rope_theta", F64, rope_theta, .dflt = "10000", .min = 1, .max = 1e12,
+      .help = "base of the rotary positions (llama)"),
+    F("model.rms_norm_eps", F64, rms_norm_eps, .dflt = "1e-5", .min = 1e-30, .max = 1,
+      .help = "added to the mean square in RMSNorm (llama)"),
     F("model.vocab", I64, vocab, .dflt = "256", .min = 256, .max = 1048576,
       .help = "size of the vocabulary; bytes are ids 0 to 255"),
     F("model.sequence", I64, sequence, .required = true, .min = 1, .max = 65536,
       .help = "tokens in a sequence"),
     F("model.tied_head", BOOL, tied_head, .dflt = "false",
-      .help = "the head shares the token embedding (gpt only)"),
+      .help = "the head shares the token embedding"),
     F("model.dropout", F64, dropout, .dflt = "0", .min = 0, .max = 1,
       .help = "must be 0 in this version"),
     F("data.path", STR, data_path, .required = true, .help = "text file, present on every worker"),
@@ -171,13 +182,21 @@ static enum hsp_status check_rules(const struct rule *rules, size_t n, const str
 static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, struct hsp_err *err)
 {
 #define GIVEN(path) (hsp_yaml_find(root, path) != NULL)
-    bool gpt = r->family == FAMILY_GPT, adamw = r->optimizer == HSP_OPT_ADAMW;
+    bool llama = r->family == FAMILY_LLAMA, heads = r->family != FAMILY_MLP;
+    bool adamw = r->optimizer == HSP_OPT_ADAMW;
     const struct rule rules[] = {
         {"apiVersion", "must be hspmd/v1", strcmp(r->api_version, api_versions[0]) != 0},
         {"name", "must be 1 to 63 of a-z 0-9 - . with alphanumeric ends", !hsp_name_valid(r->name)},
-        {"model.heads", "must be given for gpt", gpt && r->heads == 0},
-        {"model.heads", "must divide hidden", gpt && r->heads > 0 && r->hidden % r->heads != 0},
-        {"model.heads", "mlp has none", !gpt && GIVEN("model.heads")},
+        {"model.heads", "must be given for gpt and llama", heads && r->heads == 0},
+        {"model.heads", "must divide hidden", r->heads > 0 && r->hidden % r->heads != 0},
+        {"model.heads", "mlp has none", !heads && GIVEN("model.heads")},
+        {"model.heads", "heads of an odd width have no rotary positions",
+         llama && r->heads > 0 && r->hidden / r->heads % 2 != 0},
+        {"model.kv_heads", "must divide heads", r->kv_heads > 0 && r->heads % r->kv_heads != 0},
+        {"model.kv_heads", "only for llama", !llama && GIVEN("model.kv_heads")},
+        {"model.intermediate", "only for llama", !llama && GIVEN("model.intermediate")},
+        {"model.rope_theta", "only for llama", !llama && GIVEN("model.rope_theta")},
+        {"model.rms_norm_eps", "only for llama", !llama && GIVEN("model.rms_norm_eps")},
         {"model.dropout", "must be 0 in this version", r->dropout > 0},
         {"data.path", "must not be empty", r->data_path[0] == '\0'},
         {"data.validation_fraction", "must be above 0, or validation_every 0",
@@ -229,18 +248,34 @@ static struct hsp_train_spec train_of(const struct raw *r)
     };
 }
 
+static struct hsp_model_spec model_of(const struct raw *r)
+{
+    struct hsp_model_spec m = {.layers = r->layers,
+                               .hidden = r->hidden,
+                               .heads = r->heads,
+                               .vocab = r->vocab,
+                               .sequence = r->sequence,
+                               .tied_head = r->tied_head,
+                               .dropout = r->dropout,
+                               .dtype = r->dtype == 0 ? HSP_F32 : HSP_F64};
+    (void)snprintf(m.family, sizeof m.family, "%s", families[r->family]);
+    if (r->family == FAMILY_LLAMA) {
+        int64_t wide = (8 * r->hidden + 2) / 3;
+        m.kv_heads = r->kv_heads > 0 ? r->kv_heads : r->heads;
+        m.intermediate = r->intermediate > 0
+                             ? r->intermediate
+                             : (wide + FFN_MULTIPLE - 1) / FFN_MULTIPLE * FFN_MULTIPLE;
+        m.rope_theta = r->rope_theta;
+        m.rms_norm_eps = r->rms_norm_eps;
+    }
+    return m;
+}
+
 static void spec_of(const struct raw *r, struct hsp_job_spec *ret)
 {
     *ret = (struct hsp_job_spec){
         .name = r->name,
-        .model = {.layers = r->layers,
-                  .hidden = r->hidden,
-                  .heads = r->heads,
-                  .vocab = r->vocab,
-                  .sequence = r->sequence,
-                  .tied_head = r->tied_head,
-                  .dropout = r->dropout,
-                  .dtype = r->dtype == 0 ? HSP_F32 : HSP_F64},
+        .model = model_of(r),
         .train = train_of(r),
         .data_path = r->data_path,
         .min = r->min,
@@ -255,7 +290,6 @@ static void spec_of(const struct raw *r, struct hsp_job_spec *ret)
         .init_from = r->init_from != NULL ? r->init_from : "",
         .fields = r,
     };
-    (void)snprintf(ret->model.family, sizeof(ret->model.family), "%s", families[r->family]);
 }
 
 enum hsp_status hsp_job_parse(const char *text, size_t len, const char *file,
@@ -285,6 +319,12 @@ enum hsp_status hsp_job_parse(const char *text, size_t len, const char *file,
     return HSP_OK;
 }
 
+static bool llama_only(size_t at)
+{
+    return at == offsetof(struct raw, kv_heads) || at == offsetof(struct raw, intermediate) ||
+           at == offsetof(struct raw, rope_theta) || at == offsetof(struct raw, rms_norm_eps);
+}
+
 /* Keys that another choice forbids are left out, so that the text parses again. */
 void hsp_job_dump(const struct hsp_job_spec *job, bool help, struct hsp_buf *out)
 {
@@ -297,7 +337,8 @@ void hsp_job_dump(const struct hsp_job_spec *job, bool help, struct hsp_buf *out
         bool skip = (moments && raw->optimizer != HSP_OPT_ADAMW) ||
                     (at == offsetof(struct raw, momentum) && raw->optimizer == HSP_OPT_ADAMW) ||
                     (at == offsetof(struct raw, min_lr) && raw->schedule == HSP_LR_CONSTANT) ||
-                    (at == offsetof(struct raw, heads) && raw->family != FAMILY_GPT) ||
+                    (at == offsetof(struct raw, heads) && raw->family == FAMILY_MLP) ||
+                    (llama_only(at) && raw->family != FAMILY_LLAMA) ||
                     (at == offsetof(struct raw, annotations) && raw->annotations.n == 0);
         if (!skip) {
             shown[n++] = table[i];
@@ -306,9 +347,36 @@ void hsp_job_dump(const struct hsp_job_spec *job, bool help, struct hsp_buf *out
     hsp_fields_print(shown, n, raw, NULL, help, out);
 }
 
+/* config.json of a Hugging Face LlamaForCausalLM. */
+static void llama_json(const struct hsp_model_spec *m, struct hsp_buf *out)
+{
+    hsp_buf_printf(out,
+                   "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\","
+                   "\"hidden_size\":%" PRId64 ",\"intermediate_size\":%" PRId64,
+                   m->hidden, m->intermediate);
+    hsp_buf_printf(out,
+                   ",\"num_hidden_layers\":%" PRId64 ",\"num_attention_heads\":%" PRId64
+                   ",\"num_key_value_heads\":%" PRId64 ",\"head_dim\":%" PRId64,
+                   m->layers, m->heads, m->kv_heads, m->hidden / m->heads);
+    hsp_buf_printf(out, ",\"vocab_size\":%" PRId64 ",\"max_position_embeddings\":%" PRId64,
+                   m->vocab, m->sequence);
+    hsp_buf_puts(out, ",\"rms_norm_eps\":");
+    hsp_yaml_put_f64(out, m->rms_norm_eps);
+    hsp_buf_puts(out, ",\"rope_theta\":");
+    hsp_yaml_put_f64(out, m->rope_theta);
+    hsp_buf_printf(out,
+                   ",\"hidden_act\":\"silu\",\"attention_bias\":false,\"mlp_bias\":false,"
+                   "\"tie_word_embeddings\":%s,\"torch_dtype\":\"%s\"}\n",
+                   m->tied_head ? "true" : "false", m->dtype == HSP_F32 ? "float32" : "float64");
+}
+
 void hsp_job_model_json(const struct hsp_job_spec *job, struct hsp_buf *out)
 {
     const struct hsp_model_spec *m = &job->model;
+    if (strcmp(m->family, "llama") == 0) {
+        llama_json(m, out);
+        return;
+    }
     hsp_buf_puts(out, "{\"family\":");
     hsp_yaml_put_json_str(out, m->family);
     hsp_buf_printf(out, ",\"layers\":%" PRId64 ",\"hidden\":%" PRId64, m->layers, m->hidden);

@@ -70,7 +70,8 @@ static void add_dim(struct hsp_operand_use *u, int8_t axis)
     u->rank++;
 }
 
-/* One dim such as "v?^" or "h:0". Returns the first character after it; NULL: the unit is <= 0. */
+/* One dim such as "v?^" or "h:02". Returns the first character after it; NULL: a factor of the
+ * unit is <= 0, or their product too large. */
 static const char *read_dim(const char *p, const struct hsp_attrs *at, struct hsp_axes *ax,
                             struct hsp_operand_use *u, struct axis_marks *marks)
 {
@@ -85,11 +86,12 @@ static const char *read_dim(const char *p, const struct hsp_attrs *at, struct hs
         } else if (*p == '^') {
             d->origin = true;
         } else if (*p == ':') {
-            p++;
-            HSP_ASSERT(*p == '0' || *p == '1');
-            d->unit = at->i[*p - '0'];
-            if (d->unit <= 0) {
-                return NULL;
+            for (; p[1] >= '0' && p[1] < '0' + HSP_N_ATTR_I; p++) {
+                int64_t factor = at->i[p[1] - '0'];
+                if (factor <= 0 || !hsp_mul_i64(d->unit, factor, &d->unit)) {
+                    d->unit = factor;
+                    return NULL;
+                }
             }
         } else {
             return p;
@@ -139,8 +141,8 @@ enum hsp_status hsp_op_axes(enum hsp_op op, const struct hsp_attrs *at, uint8_t 
         } else {
             p = read_dim(p, at, &ax, u, marks);
             if (p == NULL) {
-                return hsp_err_set(err, HSP_EINVAL, 0, "%s: unit %lld below 1", ops[op].name,
-                                   (long long)u->dim[u->rank - 1].unit);
+                return hsp_err_set(err, HSP_EINVAL, 0, "%s: unit %lld below 1 or too large",
+                                   ops[op].name, (long long)u->dim[u->rank - 1].unit);
             }
         }
         for (uint8_t d = first; ax.n_out > 0 && d < u->rank; d++) {
@@ -215,7 +217,8 @@ static double axes_count(const int64_t *axis, const struct hsp_axes *ax)
     return n;
 }
 
-/* Operations per element of input 0 (embed: of the output); transcendental functions count 10. */
+/* Operations per element of the input that hsp_op_flops measures; transcendental functions count
+ * 10. */
 static double element_work(enum hsp_op op)
 {
     switch (op) {
@@ -229,6 +232,13 @@ static double element_work(enum hsp_op op)
     case HSP_OP_LAYERNORM: return 8;
     case HSP_OP_LAYERNORM_DX: return 11;
     case HSP_OP_LAYERNORM_DW: return 5;
+    case HSP_OP_RMSNORM: return 5;
+    case HSP_OP_RMSNORM_DX: return 9;
+    case HSP_OP_RMSNORM_DW: return 3;
+    case HSP_OP_ROPE:
+    case HSP_OP_ROPE_DX: return 6;
+    case HSP_OP_SWIGLU: return 14;
+    case HSP_OP_SWIGLU_DX: return 20;
     case HSP_OP_GELU: return 14;
     case HSP_OP_GELU_DX: return 28;
     case HSP_OP_XENT: return 12;
@@ -252,7 +262,7 @@ static double element_work(enum hsp_op op)
 static double attention_pairs(const struct hsp_attrs *at, const int64_t *axis,
                               const struct hsp_axes *ax)
 {
-    double pairs = 1;
+    double pairs = (double)at->i[2];
     for (uint8_t a = 0; a < ax->n_axes; a++) {
         double n = (double)axis[a];
         pairs *= ax->axis[a].name == 't' && at->i[1] != 0 ? (n + 1) / 2 : n;
@@ -272,7 +282,9 @@ double hsp_op_flops(enum hsp_op op, const struct hsp_attrs *at, const int64_t ax
     if (op == HSP_OP_ATTENTION_BWD) { /* q k^T again, do v^T, dq, dk, dv */
         return attention_pairs(at, axis, ax) * (10 * (double)at->i[0] + 14);
     }
-    uint8_t measured = op == HSP_OP_EMBED_DW || op == HSP_OP_XENT_DX ? 1 : 0;
+    bool second =
+        op == HSP_OP_EMBED_DW || op == HSP_OP_XENT_DX || op == HSP_OP_ROPE || op == HSP_OP_ROPE_DX;
+    uint8_t measured = second ? 1 : 0;
     return element_work(op) * operand_count(&ax->in[measured], axis);
 }
 

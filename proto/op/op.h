@@ -6,7 +6,8 @@
  *              x!    whole: never cut (norm and softmax axes);
  *              x?    lookup: cut means out-of-range ids give 0, the result is a partial sum;
  *              x^    origin: the kernel reads the global coordinate of this axis;
- *              x:i   one unit of the axis is attr.i[i] elements (the grain: heads of head_dim).
+ *              x:i   one unit of the axis is attr.i[i] elements (the grain: heads of head_dim);
+ *              x:ij  attr.i[i] * attr.i[j] elements (query heads that share a key head).
  *              An axis that appears in no output is contracted: cut -> partial sum. The rule
  *              holds for each output alone: attention_bwd's s is free in dq, summed in dk and dv.
  *              "..." makes axes named '0', '1', ...
@@ -25,44 +26,58 @@
 #define HSP_MAX_IN   8
 #define HSP_MAX_OUT  3
 #define HSP_MAX_AXES 8
+#define HSP_N_ATTR_I 3 /* integer attributes of a node */
 
 /* id, name, n_in, n_out, axes, linear sets (bit masks of inputs, 0 ends the list) */
-#define HSP_OP_MAP(X)                                                                              \
-    X(LINEAR, "linear", 2, 1, "b s k, n k -> b s n", 1, 2)       /* x, w -> y = x w^T */           \
-    X(LINEAR_DX, "linear_dx", 2, 1, "b s n, n k -> b s k", 1, 2) /* dy, w -> dx */                 \
-    X(LINEAR_DW, "linear_dw", 2, 1, "b s n, b s k -> n k", 1, 2) /* dy, x -> dw */                 \
-    X(BIAS_ADD, "bias_add", 2, 1, "b s n, n -> b s n", 3, 0)     /* y, bias */                     \
-    X(BIAS_DB, "bias_db", 1, 1, "b s n -> n", 1, 0)              /* dy -> db */                    \
-    X(EMBED, "embed", 2, 1, "b s, v?^ e -> b s e", 2, 0)         /* ids, table */                  \
-    X(EMBED_DW, "embed_dw", 2, 1, "b s, b s e -> v^ e", 2, 0)    /* ids, dy; i[0] = v */           \
-    X(ADD, "add", 2, 1, "..., ... -> ...", 3, 0)                                                   \
-    X(LAYERNORM, "layernorm", 3, 3, "b s e!, e!, e! -> b s e!, b s, b s", 0, 0)                    \
-    /* x, gamma, beta -> y, mean, rstd; f[0] = eps */                                              \
-    X(LAYERNORM_DX, "layernorm_dx", 5, 1, "b s e!, b s e!, e!, b s, b s -> b s e!", 1, 0)          \
-    /* dy, x, gamma, mean, rstd */                                                                 \
-    X(LAYERNORM_DW, "layernorm_dw", 4, 2, "b s e, b s e, b s, b s -> e, e", 1, 0)                  \
-    /* dy, x, mean, rstd -> dgamma, dbeta */                                                       \
-    X(GELU, "gelu", 1, 1, "... -> ...", 0, 0)            /* exact: x Phi(x) */                     \
-    X(GELU_DX, "gelu_dx", 2, 1, "..., ... -> ...", 1, 0) /* dy, x */                               \
-    X(ATTENTION, "attention", 3, 2, "b s^ h:0, b t! h:0, b t! h:0 -> b s h:0, b s h", 0, 0)        \
-    /* q, k, v -> o, lse; i[0] = head_dim, i[1] = causal, f[0] = scale */                          \
-    X(ATTENTION_BWD, "attention_bwd", 6, 3,                                                        \
-      "b s^ h:0, b s h:0, b t! h:0, b t! h:0, b s h:0, b s h -> b s h:0, b t! h:0, b t! h:0", 1,   \
-      0)                                                                                           \
-    /* do, q, k, v, o, lse -> dq, dk, dv */                                                        \
-    X(XENT, "xent", 2, 2, "b s v!, b s -> b s, b s", 0, 0)                                         \
-    /* logits, labels -> loss, lse; label -1 gives loss 0 */                                       \
-    X(XENT_DX, "xent_dx", 4, 1, "b s, b s v!, b s, b s -> b s v!", 1, 0)                           \
-    /* dloss, logits, labels, lse */                                                               \
-    X(SUM, "sum", 1, 1, "... -> ", 1, 0)                                                           \
-    X(COUNT, "count", 1, 1, "... -> ", 0, 0)                   /* labels -> number of them >= 0 */ \
-    X(BROADCAST, "broadcast", 2, 1, ", ... -> ...", 1, 0)      /* scalar, like */                  \
-    X(FLATTEN, "flatten", 1, 1, "b s e! -> b o s:0", 1, 0)     /* i[0] = e; o has extent 1 */      \
-    X(UNFLATTEN, "unflatten", 1, 1, "b o s:0 -> b s e!", 1, 0) /* i[0] = e */                      \
-    X(SQSUM, "sqsum", 1, 1, "... -> ", 0, 0)                   /* fp64 scalar */                   \
-    X(ADAMW, "adamw", 4, 3, "..., ..., ..., ... -> ..., ..., ...", 0, 0)                           \
-    /* p, m, v, g -> p', m', v'; f = beta1, beta2, eps, weight decay; lr: by vote */               \
-    X(SGDM, "sgdm", 3, 2, "..., ..., ... -> ..., ...", 0, 0)                                       \
+#define HSP_OP_MAP(X)                                                                                \
+    X(LINEAR, "linear", 2, 1, "b s k, n k -> b s n", 1, 2)       /* x, w -> y = x w^T */             \
+    X(LINEAR_DX, "linear_dx", 2, 1, "b s n, n k -> b s k", 1, 2) /* dy, w -> dx */                   \
+    X(LINEAR_DW, "linear_dw", 2, 1, "b s n, b s k -> n k", 1, 2) /* dy, x -> dw */                   \
+    X(BIAS_ADD, "bias_add", 2, 1, "b s n, n -> b s n", 3, 0)     /* y, bias */                       \
+    X(BIAS_DB, "bias_db", 1, 1, "b s n -> n", 1, 0)              /* dy -> db */                      \
+    X(EMBED, "embed", 2, 1, "b s, v?^ e -> b s e", 2, 0)         /* ids, table */                    \
+    X(EMBED_DW, "embed_dw", 2, 1, "b s, b s e -> v^ e", 2, 0)    /* ids, dy; i[0] = v */             \
+    X(ADD, "add", 2, 1, "..., ... -> ...", 3, 0)                                                     \
+    X(LAYERNORM, "layernorm", 3, 3, "b s e!, e!, e! -> b s e!, b s, b s", 0, 0)                      \
+    /* x, gamma, beta -> y, mean, rstd; f[0] = eps */                                                \
+    X(LAYERNORM_DX, "layernorm_dx", 5, 1, "b s e!, b s e!, e!, b s, b s -> b s e!", 1, 0)            \
+    /* dy, x, gamma, mean, rstd */                                                                   \
+    X(LAYERNORM_DW, "layernorm_dw", 4, 2, "b s e, b s e, b s, b s -> e, e", 1, 0)                    \
+    /* dy, x, mean, rstd -> dgamma, dbeta */                                                         \
+    X(GELU, "gelu", 1, 1, "... -> ...", 0, 0)            /* exact: x Phi(x) */                       \
+    X(GELU_DX, "gelu_dx", 2, 1, "..., ... -> ...", 1, 0) /* dy, x */                                 \
+    X(RMSNORM, "rmsnorm", 2, 2, "b s e!, e! -> b s e!, b s", 0, 0)                                   \
+    /* x, gamma -> y, rstd; f[0] = eps */                                                            \
+    X(RMSNORM_DX, "rmsnorm_dx", 4, 1, "b s e!, b s e!, e!, b s -> b s e!", 1, 0)                     \
+    /* dy, x, gamma, rstd */                                                                         \
+    X(RMSNORM_DW, "rmsnorm_dw", 3, 1, "b s e, b s e, b s -> e", 1, 0) /* dy, x, rstd -> dgamma */    \
+    X(ROPE, "rope", 2, 1, "b s, b s h:0 -> b s h:0", 2, 0)                                           \
+    /* positions, x; i[0] = head_dim (even), f[0] = theta; element i turns with i + head_dim / 2 */  \
+    X(ROPE_DX, "rope_dx", 2, 1, "b s, b s h:0 -> b s h:0", 2, 0) /* positions, dy: turned back */    \
+    X(SWIGLU, "swiglu", 2, 1, "..., ... -> ...", 2, 0) /* gate, up -> gate sigmoid(gate) up */       \
+    X(SWIGLU_DX, "swiglu_dx", 3, 2, "..., ..., ... -> ..., ...", 1, 0)                               \
+    /* dy, gate, up -> dgate, dup */                                                                 \
+    X(ATTENTION, "attention", 3, 2, "b s^ h:02, b t! h:0, b t! h:0 -> b s h:02, b s h:2", 0, 0)      \
+    /* q, k, v -> o, lse; i[0] = head_dim, i[1] = causal, i[2] = query heads for each key head,    \
+     * f[0] = scale. Axis h counts key heads. */ \
+    X(ATTENTION_BWD, "attention_bwd", 6, 3,                                                          \
+      "b s^ h:02, b s h:02, b t! h:0, b t! h:0, b s h:02, b s h:2 -> b s h:02, b t! h:0, b t! "      \
+      "h:0",                                                                                         \
+      1, 0)                                                                                          \
+    /* do, q, k, v, o, lse -> dq, dk, dv */                                                          \
+    X(XENT, "xent", 2, 2, "b s v!, b s -> b s, b s", 0, 0)                                           \
+    /* logits, labels -> loss, lse; label -1 gives loss 0 */                                         \
+    X(XENT_DX, "xent_dx", 4, 1, "b s, b s v!, b s, b s -> b s v!", 1, 0)                             \
+    /* dloss, logits, labels, lse */                                                                 \
+    X(SUM, "sum", 1, 1, "... -> ", 1, 0)                                                             \
+    X(COUNT, "count", 1, 1, "... -> ", 0, 0)                   /* labels -> number of them >= 0 */   \
+    X(BROADCAST, "broadcast", 2, 1, ", ... -> ...", 1, 0)      /* scalar, like */                    \
+    X(FLATTEN, "flatten", 1, 1, "b s e! -> b o s:0", 1, 0)     /* i[0] = e; o has extent 1 */        \
+    X(UNFLATTEN, "unflatten", 1, 1, "b o s:0 -> b s e!", 1, 0) /* i[0] = e */                        \
+    X(SQSUM, "sqsum", 1, 1, "... -> ", 0, 0)                   /* fp64 scalar */                     \
+    X(ADAMW, "adamw", 4, 3, "..., ..., ..., ... -> ..., ..., ...", 0, 0)                             \
+    /* p, m, v, g -> p', m', v'; f = beta1, beta2, eps, weight decay; lr: by vote */                 \
+    X(SGDM, "sgdm", 3, 2, "..., ..., ... -> ..., ...", 0, 0)                                         \
     /* p, momentum, g -> p', momentum'; f = momentum, weight decay */
 
 enum hsp_op {
@@ -76,7 +91,7 @@ enum { HSP_N_OPS = 0 HSP_OP_MAP(X) };
 
 /* Attributes of one node; the meaning of each is in the catalogue above. */
 struct hsp_attrs {
-    int64_t i[2];
+    int64_t i[HSP_N_ATTR_I];
     double f[4];
 };
 

@@ -2,7 +2,7 @@
 #include "proto/program/program_io.h"
 
 #define TEMPLATE_MAGIC   0x54505348u /* "HSPT" */
-#define TEMPLATE_VERSION 1u
+#define TEMPLATE_VERSION 2u
 
 /* Least encoded bytes of one element: bounds the arrays a short input can ask for. */
 enum { MIN_SYMBOL = 4, MIN_TENSOR = 8, MIN_INSTR = 69, MIN_PIECE = 9, MIN_SEGMENT = 13 };
@@ -42,7 +42,7 @@ static void io_instr(struct hsp_pio *io, struct hsp_instr *i)
     }
     hsp_pio_u32(io, &i->arg);
     hsp_pio_u32(io, &i->node);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < HSP_N_ATTR_I; k++) {
         hsp_pio_i64(io, &i->at.i[k]);
     }
     for (int k = 0; k < 4; k++) {

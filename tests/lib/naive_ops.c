@@ -257,11 +257,94 @@ static void gelu_dx(const struct hsp_call *c)
     }
 }
 
+static void rmsnorm(const struct hsp_call *c)
+{
+    const struct hsp_array *x = &c->in[0];
+    int64_t e = x->ext[2];
+    for (int64_t r = 0; r < rows_of(x); r++) {
+        double square = 0;
+        for (int64_t i = 0; i < e; i++) {
+            square += pow(at2(x, e, r, i), 2) / (double)e;
+        }
+        double rstd = 1 / sqrt(square + c->at->f[0]);
+        for (int64_t i = 0; i < e; i++) {
+            hsp_naive_put(&c->out[0], r * e + i,
+                          at2(x, e, r, i) * rstd * hsp_naive_get(&c->in[1], i));
+        }
+        hsp_naive_put(&c->out[1], r, rstd);
+    }
+}
+
+static void rmsnorm_dx(const struct hsp_call *c)
+{
+    const struct hsp_array *dy = &c->in[0], *x = &c->in[1], *gamma = &c->in[2];
+    int64_t e = x->ext[2];
+    for (int64_t r = 0; r < rows_of(x); r++) {
+        double rstd = hsp_naive_get(&c->in[3], r), dot = 0;
+        for (int64_t i = 0; i < e; i++) {
+            dot += at2(dy, e, r, i) * hsp_naive_get(gamma, i) * at2(x, e, r, i) / (double)e;
+        }
+        for (int64_t i = 0; i < e; i++) {
+            double d = at2(dy, e, r, i) * hsp_naive_get(gamma, i);
+            hsp_naive_put(&c->out[0], r * e + i, rstd * d - pow(rstd, 3) * at2(x, e, r, i) * dot);
+        }
+    }
+}
+
+static void rmsnorm_dw(const struct hsp_call *c)
+{
+    const struct hsp_array *dy = &c->in[0], *x = &c->in[1];
+    int64_t e = x->ext[2];
+    clear(&c->out[0]);
+    for (int64_t r = 0; r < rows_of(x); r++) {
+        for (int64_t i = 0; i < e; i++) {
+            add_to(&c->out[0], i, at2(dy, e, r, i) * at2(x, e, r, i) * hsp_naive_get(&c->in[2], r));
+        }
+    }
+}
+
+/* Pair i of a head is a complex number, turned by position * theta^(-2 i / d); _dx turns it back. */
+static void rope(const struct hsp_call *c)
+{
+    const struct hsp_array *x = &c->in[1];
+    int64_t d = c->at->i[0], n = x->ext[2];
+    assert_int_equal(rows_of(&c->in[0]), rows_of(x));
+    assert_int_equal(n % d, 0);
+    for (int64_t k = 0; k < hsp_naive_count(x); k++) {
+        int64_t i = k % d, half = d / 2, other = i < half ? k + half : k - half;
+        double angle = hsp_naive_get(&c->in[0], k / n) *
+                       exp(-2 * (double)(i % half) / (double)d * log(c->at->f[0]));
+        double side = (i < half ? -1 : 1) * (c->op == HSP_OP_ROPE ? 1 : -1);
+        hsp_naive_put(&c->out[0], k,
+                      hsp_naive_get(x, k) * cos(angle) +
+                          side * hsp_naive_get(x, other) * sin(angle));
+    }
+}
+
+static void swiglu(const struct hsp_call *c)
+{
+    for (int64_t i = 0; i < hsp_naive_count(&c->in[0]); i++) {
+        double gate = hsp_naive_get(&c->in[0], i);
+        hsp_naive_put(&c->out[0], i, gate / (1 + exp(-gate)) * hsp_naive_get(&c->in[1], i));
+    }
+}
+
+static void swiglu_dx(const struct hsp_call *c)
+{
+    for (int64_t i = 0; i < hsp_naive_count(&c->in[0]); i++) {
+        double dy = hsp_naive_get(&c->in[0], i), gate = hsp_naive_get(&c->in[1], i);
+        double s = 1 / (1 + exp(-gate));
+        hsp_naive_put(&c->out[0], i, dy * hsp_naive_get(&c->in[2], i) * (s + gate * s * (1 - s)));
+        hsp_naive_put(&c->out[1], i, dy * gate * s);
+    }
+}
+
 /* Coordinates of attention: one query of one head, and its keys. */
 struct head {
     const struct hsp_call *c;
     int64_t b, s, h;          /* batch, query, head */
     int64_t S, T, H, D, keys; /* extents, head dim, visible keys */
+    int64_t group;            /* query heads for each key head */
 };
 
 static int64_t query_at(const struct head *p, int64_t i)
@@ -271,7 +354,7 @@ static int64_t query_at(const struct head *p, int64_t i)
 
 static int64_t key_at(const struct head *p, int64_t t, int64_t i)
 {
-    return ((p->b * p->T + t) * p->H + p->h) * p->D + i;
+    return ((p->b * p->T + t) * (p->H / p->group) + p->h / p->group) * p->D + i;
 }
 
 static double score(const struct head *p, const struct hsp_array *q, const struct hsp_array *k,
@@ -287,9 +370,10 @@ static double score(const struct head *p, const struct hsp_array *q, const struc
 static void for_each_head(const struct hsp_call *c, const struct hsp_array *q,
                           const struct hsp_array *k, void (*fn)(const struct head *))
 {
-    struct head p = {.c = c, .S = q->ext[1], .T = k->ext[1], .D = c->at->i[0]};
+    struct head p = {
+        .c = c, .S = q->ext[1], .T = k->ext[1], .D = c->at->i[0], .group = c->at->i[2]};
     assert_int_equal(q->ext[2] % p.D, 0);
-    assert_int_equal(q->ext[2], k->ext[2]);
+    assert_int_equal(q->ext[2], k->ext[2] * p.group);
     p.H = q->ext[2] / p.D;
     for (p.b = 0; p.b < q->ext[0]; p.b++) {
         for (p.s = 0; p.s < p.S; p.s++) {
@@ -468,6 +552,13 @@ void hsp_naive_op(const struct hsp_call *c)
     case HSP_OP_LAYERNORM: layernorm(c); break;
     case HSP_OP_LAYERNORM_DX: layernorm_dx(c); break;
     case HSP_OP_LAYERNORM_DW: layernorm_dw(c); break;
+    case HSP_OP_RMSNORM: rmsnorm(c); break;
+    case HSP_OP_RMSNORM_DX: rmsnorm_dx(c); break;
+    case HSP_OP_RMSNORM_DW: rmsnorm_dw(c); break;
+    case HSP_OP_ROPE:
+    case HSP_OP_ROPE_DX: rope(c); break;
+    case HSP_OP_SWIGLU: swiglu(c); break;
+    case HSP_OP_SWIGLU_DX: swiglu_dx(c); break;
     case HSP_OP_GELU: gelu(c); break;
     case HSP_OP_GELU_DX: gelu_dx(c); break;
     case HSP_OP_ATTENTION: attention(c); break;

@@ -11,7 +11,7 @@
 #include "proto/base/err.h"
 #include "proto/op/op.h"
 
-#define HSP_BACKEND_ABI 1
+#define HSP_BACKEND_ABI 2
 
 struct hsp_array {
     void *data;

@@ -16,6 +16,7 @@ EXTRA_DIST += \
   worker/backend/cpu/embed.inc \
   worker/backend/cpu/kmath.inc \
   worker/backend/cpu/linear.inc \
+  worker/backend/cpu/llama.inc \
   worker/backend/cpu/map.inc \
   worker/backend/cpu/norm.inc \
   worker/backend/cpu/real_f32.h \

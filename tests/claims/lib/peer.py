@@ -164,6 +164,72 @@ def torch_model(spec):
             x = self.ln_f(x)
             return F.linear(x, self.wte.weight) if tied else self.lm_head(x)
 
+    class RmsNorm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(hidden))
+
+        def forward(self, x):
+            return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + spec.get("rms_norm_eps", 1e-5)))
+
+    def rotated(x):
+        """Rotary positions as transformers' modeling_llama: rotate_half."""
+        d = x.shape[-1]
+        freq = spec.get("rope_theta", 10000.0) ** (-torch.arange(0, d, 2).to(x.dtype) / d)
+        angle = torch.arange(x.shape[2]).to(x.dtype)[:, None] * freq[None, :]
+        angle = torch.cat((angle, angle), -1)
+        half = torch.cat((-x[..., d // 2:], x[..., :d // 2]), -1)
+        return x * angle.cos() + half * angle.sin()
+
+    class GroupedAttention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.d, self.kv = hidden // spec["heads"], spec.get("kv_heads") or spec["heads"]
+            self.q_proj, self.o_proj = (nn.Linear(hidden, hidden, bias=False) for _ in range(2))
+            self.k_proj, self.v_proj = (nn.Linear(hidden, self.kv * self.d, bias=False) for _ in range(2))
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = (m(x).view(b, t, -1, self.d).transpose(1, 2) for m in (self.q_proj, self.k_proj, self.v_proj))
+            group = spec["heads"] // self.kv
+            q, k = rotated(q), rotated(k).repeat_interleave(group, 1)
+            score = q @ k.transpose(2, 3) / math.sqrt(self.d)
+            later = torch.ones(t, t, dtype=torch.bool).triu(1)
+            y = score.masked_fill(later, float("-inf")).softmax(-1) @ v.repeat_interleave(group, 1)
+            return self.o_proj(y.transpose(1, 2).reshape(b, t, hidden))
+
+    class LlamaBlock(nn.Module):
+        def __init__(self):
+            super().__init__()
+            wide = spec.get("intermediate") or -(-(-(-8 * hidden // 3)) // 32) * 32
+            self.input_layernorm, self.post_attention_layernorm = RmsNorm(), RmsNorm()
+            self.self_attn = GroupedAttention()
+            self.mlp = nn.ModuleDict({"gate_proj": nn.Linear(hidden, wide, bias=False),
+                                      "up_proj": nn.Linear(hidden, wide, bias=False),
+                                      "down_proj": nn.Linear(wide, hidden, bias=False)})
+
+        def forward(self, x):
+            x = x + self.self_attn(self.input_layernorm(x))
+            y = self.post_attention_layernorm(x)
+            return x + self.mlp["down_proj"](F.silu(self.mlp["gate_proj"](y)) * self.mlp["up_proj"](y))
+
+    class Llama(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = nn.Module()
+            self.model.embed_tokens = nn.Embedding(vocab, hidden)
+            self.model.layers = nn.ModuleList(LlamaBlock() for _ in range(spec["layers"]))
+            self.model.norm = RmsNorm()
+            if not tied:
+                self.lm_head = nn.Linear(hidden, vocab, bias=False)
+
+        def forward(self, ids):
+            x = self.model.embed_tokens(ids)
+            for block in self.model.layers:
+                x = block(x)
+            x = self.model.norm(x)
+            return F.linear(x, self.model.embed_tokens.weight) if tied else self.lm_head(x)
+
     class TiedHead(nn.Module):
         def __init__(self):
             super().__init__()
@@ -183,7 +249,7 @@ def torch_model(spec):
                 x = F.gelu(layer(x))
             return F.linear(x, self.embed.weight, self.head.bias) if tied else self.head(x)
 
-    return Gpt() if spec["family"] == "gpt" else Mlp()
+    return {"gpt": Gpt, "llama": Llama, "mlp": Mlp}[spec["family"]]()
 
 
 def torch_state(tensors):
@@ -193,12 +259,12 @@ def torch_state(tensors):
 
 
 def torch_loss(model, spec, windows):
-    """Mean loss in nats: gpt predicts every next byte of a window, mlp the last one."""
+    """Mean loss in nats: gpt and llama predict every next byte of a window, mlp the last one."""
     import torch
     from torch.nn import functional as F
     w = torch.tensor([list(x) for x in windows])
     out = model(w[:, :-1])
-    return F.cross_entropy(out.flatten(0, -2), (w[:, 1:] if spec["family"] == "gpt" else w[:, -1]).flatten())
+    return F.cross_entropy(out.flatten(0, -2), (w[:, -1] if spec["family"] == "mlp" else w[:, 1:]).flatten())
 
 
 def learning_rate(train, step):

@@ -17,8 +17,10 @@ static const struct op_case {
     enum hsp_op op;
     int ids;
     double tol32, tol64;
-    bool same_bits;    /* whatever the number of threads */
-    const char *shape; /* inputs:outputs, dims by letter; H = h * d, S = s * e */
+    bool same_bits; /* whatever the number of threads */
+    const char
+        *shape; /* inputs:outputs, dims by letter; H = h * d, Q = 3 * H, q = 3 * h, P = 2 * H,
+                        * S = s * e */
 } ops[] = {
     {HSP_OP_LINEAR, -1, 2e-6, 4e-15, false, "bsk,nk:bsn"},
     {HSP_OP_LINEAR_DX, -1, 2e-6, 4e-15, false, "bsn,nk:bsk"},
@@ -33,8 +35,17 @@ static const struct op_case {
     {HSP_OP_LAYERNORM_DW, -1, 1e-6, 4e-15, true, "bse,bse,bs,bs:e,e"},
     {HSP_OP_GELU, -1, 3e-7, 1e-15, true, "bsn:bsn"},
     {HSP_OP_GELU_DX, -1, 5e-7, 1e-15, true, "bsn,bsn:bsn"},
+    {HSP_OP_RMSNORM, -1, 1e-5, 4e-14, true, "bse,e:bse,bs"},
+    {HSP_OP_RMSNORM_DX, -1, 2e-6, 4e-15, true, "bse,bse,e,bs:bse"},
+    {HSP_OP_RMSNORM_DW, -1, 1e-6, 4e-15, true, "bse,bse,bs:e"},
+    {HSP_OP_ROPE, 0, 2e-7, 4e-13, true, "bs,bsP:bsP"},
+    {HSP_OP_ROPE_DX, 0, 2e-7, 4e-13, true, "bs,bsP:bsP"},
+    {HSP_OP_SWIGLU, -1, 3e-7, 1e-15, true, "bsn,bsn:bsn"},
+    {HSP_OP_SWIGLU_DX, -1, 5e-7, 2e-15, true, "bsn,bsn,bsn:bsn,bsn"},
     {HSP_OP_ATTENTION, -1, 2e-6, 4e-15, false, "bsH,btH,btH:bsH,bsh"},
+    {HSP_OP_ATTENTION, -1, 2e-6, 4e-15, false, "bsQ,btH,btH:bsQ,bsq"},
     {HSP_OP_ATTENTION_BWD, -1, 2e-5, 4e-14, false, "bsH,bsH,btH,btH,bsH,bsh:bsH,btH,btH"},
+    {HSP_OP_ATTENTION_BWD, -1, 2e-5, 4e-14, false, "bsQ,bsQ,btH,btH,bsQ,bsq:bsQ,btH,btH"},
     {HSP_OP_XENT, 1, 1e-6, 2e-15, true, "bsv,bs:bs,bs"},
     {HSP_OP_XENT_DX, 2, 1e-6, 2e-15, true, "bs,bsv,bs,bs:bsv"},
     {HSP_OP_SUM, -1, 1e-11, 1e-11, true, "bsn:"},
@@ -64,6 +75,9 @@ static int64_t extent(const struct dims *m, char c)
     case 'v': return m->v;
     case 'h': return m->h;
     case 'H': return m->h * m->d;
+    case 'Q': return 3 * m->h * m->d;
+    case 'q': return 3 * m->h;
+    case 'P': return 2 * m->h * m->d;
     case 'S': return m->s * m->e;
     case 'o': return 1;
     default: fail_msg("dim %c", c); return 0;
@@ -137,7 +151,8 @@ static void fill(struct problem *p, const struct op_case *oc, const struct dims 
             int64_t hi = lo == -1 ? m->v - 1 : m->origin + m->v + 1;
             x = (double)hsp_test_range(name, (uint64_t)j, lo, hi);
         } else if ((oc->op == HSP_OP_ADAMW && i == 2) ||
-                   (oc->op == HSP_OP_LAYERNORM_DX && i == 4)) {
+                   (oc->op == HSP_OP_LAYERNORM_DX && i == 4) ||
+                   (oc->op == HSP_OP_RMSNORM_DX && i == 3)) {
             x = fabs(x) + 0.1; /* v, rstd */
         }
         set_value(a, j, x);
@@ -203,9 +218,12 @@ static void problem_init(struct problem *p, const struct op_case *oc, const stru
             p->a[n].ext[p->a[n].rank++] = extent(m, *c);
         }
     }
-    p->at = (struct hsp_attrs){{m->d, m->causal}, {1e-5, 0, 0, 0}};
+    p->at = (struct hsp_attrs){{m->d, m->causal, 1}, {1e-5, 0, 0, 0}};
     if (oc->op == HSP_OP_ATTENTION || oc->op == HSP_OP_ATTENTION_BWD) {
+        p->at.i[2] = strchr(oc->shape, 'Q') != NULL ? 3 : 1;
         p->at.f[0] = 1 / sqrt((double)m->d);
+    } else if (oc->op == HSP_OP_ROPE || oc->op == HSP_OP_ROPE_DX) {
+        p->at = (struct hsp_attrs){{2 * m->d}, {500, 0, 0, 0}};
     } else if (oc->op == HSP_OP_EMBED_DW) {
         p->at.i[0] = m->v + m->origin + 3; /* the whole table is longer than the slice */
     } else if (oc->op == HSP_OP_FLATTEN || oc->op == HSP_OP_UNFLATTEN) {
@@ -316,6 +334,17 @@ static void random_dims(struct dims *m, uint64_t i, int64_t lo)
     m->causal = hsp_test_rand("causal", i) % 2 == 0;
 }
 
+static void every_op_is_in_the_table(void)
+{
+    for (int op = 0; op < HSP_N_OPS; op++) {
+        bool found = false;
+        for (size_t o = 0; o < HSP_ARRAY_LEN(ops); o++) {
+            found = found || ops[o].op == (enum hsp_op)op;
+        }
+        assert_true(found);
+    }
+}
+
 static void every_op_matches_the_reference(void **state)
 {
     (void)state;
@@ -323,7 +352,7 @@ static void every_op_matches_the_reference(void **state)
     struct hsp_err err = {0};
     assert_ok(hsp_backend_cpu_open(1, &one, &err), &err);
     assert_ok(hsp_backend_cpu_open(3, &many, &err), &err);
-    assert_int_equal(HSP_ARRAY_LEN(ops), HSP_N_OPS);
+    every_op_is_in_the_table();
     for (size_t o = 0; o < HSP_ARRAY_LEN(ops); o++) {
         for (uint64_t i = 0; i < 24; i++) {
             struct dims m;
@@ -475,7 +504,7 @@ static void wrong_calls_are_refused(void **state)
     assert_ok(hsp_backend_cpu_open(1, &b, &err), &err);
     float x[12] = {0}, w[12] = {0}, y[12];
     int32_t label[3] = {0, 1, 4};
-    struct hsp_attrs at = {{5, 1}, {0}};
+    struct hsp_attrs at = {{5, 1, 1}, {0}};
     struct hsp_array in[4] = {{x, HSP_F32, 3, {1, 3, 4}}, {w, HSP_F32, 2, {3, 4}}};
     struct hsp_array out[3] = {{y, HSP_F32, 3, {1, 3, 4}}};
     struct hsp_call c = {

@@ -233,18 +233,78 @@ static void gelu(void **state)
     finish(&f);
 }
 
-static void check_attention(struct hsp_backend *b, int64_t s, int64_t t, int64_t origin,
-                            bool causal)
+static void rmsnorm(void **state)
 {
+    struct hsp_backend *b = *state;
+    struct forward f = {.op = HSP_OP_RMSNORM,
+                        .at = {{0}, {1e-5}},
+                        .n_in = 2,
+                        .n_out = 2,
+                        .in = {REAL3(2, 3, 37), REAL1(37)},
+                        .out = {REAL3(2, 3, 37), REAL2(2, 3)}};
+    start(b, &f);
+    struct hsp_array dx = REAL3(2, 3, 37), dw = REAL1(37);
+    run(b, HSP_OP_RMSNORM_DX, &f.at, 4, (struct hsp_array[]){f.dy, f.in[0], f.in[1], f.out[1]}, 1,
+        &dx, 0);
+    run(b, HSP_OP_RMSNORM_DW, &f.at, 3, (struct hsp_array[]){f.dy, f.in[0], f.out[1]}, 1, &dw, 0);
+    check(b, &f, 0, &dx);
+    check(b, &f, 1, &dw);
+    free(dx.data);
+    free(dw.data);
+    finish(&f);
+}
+
+static void rope(void **state)
+{
+    struct hsp_backend *b = *state;
+    struct forward f = {.op = HSP_OP_ROPE,
+                        .at = {{6}, {100}},
+                        .n_in = 2,
+                        .n_out = 1,
+                        .in = {array(HSP_I32, 2, (int64_t[]){2, 5}), REAL3(2, 5, 18)},
+                        .out = {REAL3(2, 5, 18)}};
+    for (int i = 0; i < 10; i++) {
+        ((int32_t *)f.in[0].data)[i] = i * 7;
+    }
+    start(b, &f);
+    struct hsp_array dx = REAL3(2, 5, 18);
+    run(b, HSP_OP_ROPE_DX, &f.at, 2, (struct hsp_array[]){f.in[0], f.dy}, 1, &dx, 0);
+    check(b, &f, 1, &dx);
+    free(dx.data);
+    finish(&f);
+}
+
+static void swiglu(void **state)
+{
+    struct hsp_backend *b = *state;
+    struct forward f = {.op = HSP_OP_SWIGLU,
+                        .n_in = 2,
+                        .n_out = 1,
+                        .in = {REAL1(50), REAL1(50)},
+                        .out = {REAL1(50)}};
+    start(b, &f);
+    struct hsp_array d[2] = {REAL1(50), REAL1(50)};
+    run(b, HSP_OP_SWIGLU_DX, &f.at, 3, (struct hsp_array[]){f.dy, f.in[0], f.in[1]}, 2, d, 0);
+    for (int i = 0; i < 2; i++) {
+        check(b, &f, i, &d[i]);
+        free(d[i].data);
+    }
+    finish(&f);
+}
+
+static void check_attention(struct hsp_backend *b, int64_t s, int64_t t, int64_t origin,
+                            bool causal, int64_t group)
+{
+    int64_t e = 12 * group, h = 3 * group;
     struct forward f = {.op = HSP_OP_ATTENTION,
-                        .at = {{4, causal}, {0.5}},
+                        .at = {{4, causal, group}, {0.5}},
                         .n_in = 3,
                         .n_out = 2,
-                        .in = {REAL3(2, s, 12), REAL3(2, t, 12), REAL3(2, t, 12)},
-                        .out = {REAL3(2, s, 12), REAL3(2, s, 3)},
+                        .in = {REAL3(2, s, e), REAL3(2, t, 12), REAL3(2, t, 12)},
+                        .out = {REAL3(2, s, e), REAL3(2, s, h)},
                         .origin = origin};
     start(b, &f);
-    struct hsp_array d[3] = {REAL3(2, s, 12), REAL3(2, t, 12), REAL3(2, t, 12)};
+    struct hsp_array d[3] = {REAL3(2, s, e), REAL3(2, t, 12), REAL3(2, t, 12)};
     run(b, HSP_OP_ATTENTION_BWD, &f.at, 6,
         (struct hsp_array[]){f.dy, f.in[0], f.in[1], f.in[2], f.out[0], f.out[1]}, 3, d, origin);
     for (int i = 0; i < 3; i++) {
@@ -256,9 +316,11 @@ static void check_attention(struct hsp_backend *b, int64_t s, int64_t t, int64_t
 
 static void attention(void **state)
 {
-    check_attention(*state, 9, 9, 0, true);
-    check_attention(*state, 5, 9, 4, true); /* a slice of the queries */
-    check_attention(*state, 6, 11, 0, false);
+    check_attention(*state, 9, 9, 0, true, 1);
+    check_attention(*state, 5, 9, 4, true, 1); /* a slice of the queries */
+    check_attention(*state, 6, 11, 0, false, 1);
+    check_attention(*state, 5, 9, 4, true, 3); /* three query heads for each key head */
+    check_attention(*state, 6, 11, 0, false, 2);
 }
 
 static void xent(void **state)
@@ -287,6 +349,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(linear_and_bias, setup, teardown),
         cmocka_unit_test_setup_teardown(embed, setup, teardown),
         cmocka_unit_test_setup_teardown(layernorm, setup, teardown),
+        cmocka_unit_test_setup_teardown(rmsnorm, setup, teardown),
+        cmocka_unit_test_setup_teardown(rope, setup, teardown),
+        cmocka_unit_test_setup_teardown(swiglu, setup, teardown),
         cmocka_unit_test_setup_teardown(gelu, setup, teardown),
         cmocka_unit_test_setup_teardown(attention, setup, teardown),
         cmocka_unit_test_setup_teardown(xent, setup, teardown),

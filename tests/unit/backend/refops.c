@@ -171,6 +171,75 @@ static void ref_gelu(const struct hsp_call *c)
     }
 }
 
+static void ref_rmsnorm(const struct hsp_call *c)
+{
+    int64_t e = c->in[0].ext[2];
+    for (int64_t r = 0; r < rows_of(&c->in[0]); r++) {
+        double s = 0;
+        for (int64_t j = 0; j < e; j++) {
+            s += IN(0)[r * e + j] * IN(0)[r * e + j];
+        }
+        OUT(1)[r] = 1 / sqrt(s / (double)e + c->at->f[0]);
+        for (int64_t j = 0; j < e; j++) {
+            OUT(0)[r * e + j] = IN(0)[r * e + j] * OUT(1)[r] * IN(1)[j];
+        }
+    }
+}
+
+static void ref_rmsnorm_dx(const struct hsp_call *c)
+{
+    int64_t e = c->in[0].ext[2];
+    for (int64_t r = 0; r < rows_of(&c->in[0]); r++) {
+        double s = 0, rstd = IN(3)[r];
+        for (int64_t j = 0; j < e; j++) {
+            s += IN(0)[r * e + j] * IN(2)[j] * IN(1)[r * e + j] * rstd;
+        }
+        for (int64_t j = 0; j < e; j++) {
+            OUT(0)
+            [r * e + j] =
+                rstd * (IN(0)[r * e + j] * IN(2)[j] - IN(1)[r * e + j] * rstd * s / (double)e);
+        }
+    }
+}
+
+static void ref_rmsnorm_dw(const struct hsp_call *c)
+{
+    int64_t e = c->in[0].ext[2];
+    for (int64_t j = 0; j < e; j++) {
+        OUT(0)[j] = 0;
+        for (int64_t r = 0; r < rows_of(&c->in[0]); r++) {
+            OUT(0)[j] += IN(0)[r * e + j] * IN(1)[r * e + j] * IN(2)[r];
+        }
+    }
+}
+
+static void ref_rope(const struct hsp_call *c)
+{
+    int64_t d = c->at->i[0], n = c->in[1].ext[2];
+    const int32_t *pos = c->in[0].data;
+    for (int64_t k = 0; k < count(&c->in[1]); k++) {
+        int64_t i = k % d % (d / 2);
+        double angle = pos[k / n] / pow(c->at->f[0], 2 * (double)i / (double)d);
+        angle = c->op == HSP_OP_ROPE ? angle : -angle;
+        OUT(0)
+        [k] = k % d < d / 2 ? IN(1)[k] * cos(angle) - IN(1)[k + d / 2] * sin(angle)
+                            : IN(1)[k] * cos(angle) + IN(1)[k - d / 2] * sin(angle);
+    }
+}
+
+static void ref_swiglu(const struct hsp_call *c)
+{
+    for (int64_t i = 0; i < count(&c->in[0]); i++) {
+        double g = IN(c->op == HSP_OP_SWIGLU ? 0 : 1)[i], s = 1 / (1 + exp(-g));
+        if (c->op == HSP_OP_SWIGLU) {
+            OUT(0)[i] = g * s * IN(1)[i];
+        } else {
+            OUT(0)[i] = IN(0)[i] * IN(2)[i] * (s + g * s * (1 - s));
+            OUT(1)[i] = IN(0)[i] * g * s;
+        }
+    }
+}
+
 /* Weight of key j for query i, from scores alone (forward) or from a given lse. */
 static double score(const struct hsp_call *c, int q, int k, int64_t iq, int64_t ik, int64_t d)
 {
@@ -184,7 +253,7 @@ static double score(const struct hsp_call *c, int q, int k, int64_t iq, int64_t 
 static void ref_attention(const struct hsp_call *c)
 {
     int64_t s = c->in[0].ext[1], t = c->in[1].ext[1], ld = c->in[0].ext[2], d = c->at->i[0];
-    int64_t h = ld / d;
+    int64_t h = ld / d, group = c->at->i[2], ldk = ld / group;
     for (int64_t row = 0; row < c->in[0].ext[0] * s * h; row++) {
         int64_t head = row % h, i = row / h % s, b = row / h / s;
         int64_t iq = (b * s + i) * ld + head * d;
@@ -192,17 +261,17 @@ static void ref_attention(const struct hsp_call *c)
         keys = keys > t ? t : keys;
         double max = (double)-INFINITY, sum = 0;
         for (int64_t j = 0; j < keys; j++) {
-            max = fmax(max, score(c, 0, 1, iq, (b * t + j) * ld + head * d, d));
+            max = fmax(max, score(c, 0, 1, iq, (b * t + j) * ldk + head / group * d, d));
         }
         for (int64_t j = 0; j < keys; j++) {
-            sum += exp(score(c, 0, 1, iq, (b * t + j) * ld + head * d, d) - max);
+            sum += exp(score(c, 0, 1, iq, (b * t + j) * ldk + head / group * d, d) - max);
         }
         OUT(1)[row] = max + log(sum);
         for (int64_t l = 0; l < d; l++) {
             OUT(0)[iq + l] = 0;
         }
         for (int64_t j = 0; j < keys; j++) {
-            int64_t ik = (b * t + j) * ld + head * d;
+            int64_t ik = (b * t + j) * ldk + head / group * d;
             double p = exp(score(c, 0, 1, iq, ik, d) - OUT(1)[row]);
             for (int64_t l = 0; l < d; l++) {
                 OUT(0)[iq + l] += p * IN(2)[ik + l];
@@ -214,7 +283,7 @@ static void ref_attention(const struct hsp_call *c)
 static void ref_attention_bwd(const struct hsp_call *c)
 {
     int64_t s = c->in[1].ext[1], t = c->in[2].ext[1], ld = c->in[1].ext[2], d = c->at->i[0];
-    int64_t h = ld / d;
+    int64_t h = ld / d, group = c->at->i[2], ldk = ld / group;
     for (int o = 0; o < 3; o++) {
         for (int64_t i = 0; i < count(&c->out[o]); i++) {
             OUT(o)[i] = 0;
@@ -230,7 +299,7 @@ static void ref_attention_bwd(const struct hsp_call *c)
             delta += IN(0)[iq + l] * IN(4)[iq + l];
         }
         for (int64_t j = 0; j < keys; j++) {
-            int64_t ik = (b * t + j) * ld + head * d;
+            int64_t ik = (b * t + j) * ldk + head / group * d;
             double p = exp(score(c, 1, 2, iq, ik, d) - IN(5)[row]), dp = 0;
             for (int64_t l = 0; l < d; l++) {
                 dp += IN(0)[iq + l] * IN(3)[ik + l];
@@ -318,6 +387,13 @@ void ref_run(const struct hsp_call *c)
     case HSP_OP_LAYERNORM: ref_layernorm(c); break;
     case HSP_OP_LAYERNORM_DX: ref_layernorm_dx(c); break;
     case HSP_OP_LAYERNORM_DW: ref_layernorm_dw(c); break;
+    case HSP_OP_RMSNORM: ref_rmsnorm(c); break;
+    case HSP_OP_RMSNORM_DX: ref_rmsnorm_dx(c); break;
+    case HSP_OP_RMSNORM_DW: ref_rmsnorm_dw(c); break;
+    case HSP_OP_ROPE:
+    case HSP_OP_ROPE_DX: ref_rope(c); break;
+    case HSP_OP_SWIGLU:
+    case HSP_OP_SWIGLU_DX: ref_swiglu(c); break;
     case HSP_OP_GELU:
     case HSP_OP_GELU_DX: ref_gelu(c); break;
     case HSP_OP_ATTENTION: ref_attention(c); break;

@@ -91,6 +91,21 @@ static void gpt_gradients(void **state)
     }
 }
 
+static void llama_gradients(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        struct hsp_model_spec m = spec_of("llama", 2, k % 2 != 0);
+        m.hidden = 8;
+        m.heads = 4;
+        m.kv_heads = k < 2 ? 2 : 1;
+        m.intermediate = 5;
+        m.rope_theta = 50;
+        m.rms_norm_eps = 1e-5;
+        gradients_match(&m);
+    }
+}
+
 static void mlp_gradients(void **state)
 {
     (void)state;
@@ -232,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt_gradients),
+        cmocka_unit_test(llama_gradients),
         cmocka_unit_test(mlp_gradients),
         cmocka_unit_test(gradients_of_odd_uses),
         cmocka_unit_test(gradients_add_up_over_the_batch),

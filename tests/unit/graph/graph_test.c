@@ -133,6 +133,46 @@ static void gpt_parameters(void **state)
     hsp_graph_free(g);
 }
 
+static struct hsp_model_spec llama(int64_t layers, bool tied)
+{
+    struct hsp_model_spec m = gpt(layers, tied);
+    (void)snprintf(m.family, sizeof m.family, "%s", "llama");
+    m.hidden = 24;
+    m.heads = 6;
+    m.kv_heads = 2;
+    m.intermediate = 20;
+    m.rope_theta = 100;
+    m.rms_norm_eps = 1e-5;
+    return m;
+}
+
+static void llama_parameters(void **state)
+{
+    (void)state;
+    struct hsp_model_spec m = llama(2, false);
+    struct hsp_graph *g = build(&m);
+    int64_t ext[HSP_MAX_RANK];
+    assert_int_equal(g->n_params, 2 * 9 + 3);
+    assert_cut(g, "model.layers.1.self_attn.q_proj.weight", 0, 12, 0); /* 3 heads of 4 */
+    assert_cut(g, "model.layers.0.self_attn.k_proj.weight", 0, 4, 0);
+    assert_cut(g, "model.layers.0.self_attn.v_proj.weight", 0, 4, 0);
+    assert_cut(g, "model.layers.0.self_attn.o_proj.weight", 1, 12, 0);
+    assert_cut(g, "model.layers.0.mlp.gate_proj.weight", 0, 1, 1);
+    assert_cut(g, "model.layers.0.mlp.up_proj.weight", 0, 1, 1);
+    assert_cut(g, "model.layers.0.mlp.down_proj.weight", 1, 1, 1);
+    assert_cut(g, "model.layers.0.input_layernorm.weight", -1, 1, HSP_NONE);
+    assert_int_equal(param(g, "model.norm.weight")->init, HSP_INIT_ONE);
+    assert_int_equal(param(g, "model.embed_tokens.weight")->n_grads, 1);
+    hsp_tensor_extents(g, param(g, "model.layers.0.self_attn.k_proj.weight")->tensor, 7, ext);
+    assert_int_equal(ext[0], 8);
+    assert_int_equal(ext[1], 24);
+    hsp_graph_free(g);
+    m.tied_head = true;
+    g = build(&m);
+    assert_int_equal(param(g, "model.embed_tokens.weight")->n_grads, 2);
+    hsp_graph_free(g);
+}
+
 static void saved_tensors_are_what_backward_reads(void **state)
 {
     (void)state;
@@ -191,9 +231,10 @@ static void backward_stays_in_its_unit(void **state)
 static void every_node_serves_the_result(void **state)
 {
     (void)state;
-    for (int k = 0; k < 4; k++) {
-        struct hsp_model_spec m = gpt(2, k % 2 != 0);
-        (void)snprintf(m.family, sizeof m.family, "%s", k < 2 ? "gpt" : "mlp");
+    static const char *const families[] = {"gpt", "mlp", "llama"};
+    for (int k = 0; k < 6; k++) {
+        struct hsp_model_spec m = llama(2, k % 2 != 0);
+        (void)snprintf(m.family, sizeof m.family, "%s", families[k / 2]);
         struct hsp_graph *g = build(&m);
         bool *used = calloc(g->n_tensors, sizeof *used);
         assert_non_null(used);
@@ -222,14 +263,16 @@ static void every_node_serves_the_result(void **state)
 static void names_are_unique(void **state)
 {
     (void)state;
-    struct hsp_model_spec m = gpt(2, true);
-    struct hsp_graph *g = build(&m);
-    for (uint32_t i = 0; i < g->n_tensors; i++) {
-        for (uint32_t j = 0; j < i; j++) {
-            assert_string_not_equal(g->tensors[i].name, g->tensors[j].name);
+    struct hsp_model_spec models[] = {gpt(2, true), llama(2, false)};
+    for (int k = 0; k < 2; k++) {
+        struct hsp_graph *g = build(&models[k]);
+        for (uint32_t i = 0; i < g->n_tensors; i++) {
+            for (uint32_t j = 0; j < i; j++) {
+                assert_string_not_equal(g->tensors[i].name, g->tensors[j].name);
+            }
         }
+        hsp_graph_free(g);
     }
-    hsp_graph_free(g);
 }
 
 static void mlp_alternates_its_cuts(void **state)
@@ -286,7 +329,21 @@ static void impossible_models_are_refused(void **state)
     assert_refused(m, "model: layers 0 is outside 1 to 512");
     m = gpt(2, true);
     (void)snprintf(m.family, sizeof m.family, "%s", "bert");
-    assert_refused(m, "model: unknown family \"bert\" (gpt, mlp)");
+    assert_refused(m, "model: unknown family \"bert\" (gpt, llama, mlp)");
+    m = llama(2, true);
+    m.kv_heads = 4;
+    assert_refused(m, "model: kv_heads 4 do not divide heads 6");
+    m.kv_heads = 0;
+    assert_refused(m, "model: kv_heads 0 is outside 1 to 6");
+    m = llama(2, true);
+    m.heads = m.kv_heads = 8;
+    assert_refused(m, "model: heads of 3: rotary positions take pairs");
+    m = llama(2, true);
+    m.intermediate = 0;
+    assert_refused(m, "model: intermediate 0 is outside 1 to 1048576");
+    m = llama(2, true);
+    m.rms_norm_eps = 0;
+    assert_refused(m, "model: rope_theta 100 or rms_norm_eps 0 out of range");
     m = gpt(2, true);
     m.dtype = HSP_I32;
     assert_refused(m, "model: dtype is neither fp32 nor fp64");
@@ -361,6 +418,7 @@ int main(void)
         cmocka_unit_test(gpt_has_the_nodes_of_gpt),
         cmocka_unit_test(tied_weights_have_two_gradients),
         cmocka_unit_test(gpt_parameters),
+        cmocka_unit_test(llama_parameters),
         cmocka_unit_test(saved_tensors_are_what_backward_reads),
         cmocka_unit_test(backward_stays_in_its_unit),
         cmocka_unit_test(every_node_serves_the_result),

@@ -29,6 +29,7 @@ static const struct hsp_update_scalars update = {
 static bool is_integer(enum hsp_op op, uint8_t input)
 {
     return ((op == HSP_OP_EMBED || op == HSP_OP_EMBED_DW) && input == 0) ||
+           ((op == HSP_OP_ROPE || op == HSP_OP_ROPE_DX) && input == 0) ||
            (op == HSP_OP_XENT && input == 1) || (op == HSP_OP_XENT_DX && input == 2) ||
            op == HSP_OP_COUNT;
 }
@@ -82,7 +83,8 @@ static struct whole *new_whole(enum hsp_op op, uint8_t rank)
     struct hsp_err err = {0};
     assert_non_null(w);
     w->op = op;
-    w->at = (struct hsp_attrs){.i = {2, 1}, .f = {0.9, 0.99, 0.01, 0.1}};
+    /* heads of 2, causal, 3 query heads for each key head */
+    w->at = (struct hsp_attrs){.i = {2, 1, 3}, .f = {0.9, 0.99, 0.01, 0.1}};
     if (op == HSP_OP_FLATTEN || op == HSP_OP_UNFLATTEN) {
         w->at.i[0] = 4; /* e */
     }
@@ -285,8 +287,9 @@ static double additivity(enum hsp_op op, uint32_t mask)
  * broadcast's second input only the shape counts. */
 static bool not_offered(enum hsp_op op, uint32_t mask)
 {
-    return (op == HSP_OP_LAYERNORM_DX && mask == 4) || (op == HSP_OP_SGDM && mask == 7) ||
-           (op == HSP_OP_BROADCAST && mask == 3);
+    return (op == HSP_OP_LAYERNORM_DX && mask == 4) || (op == HSP_OP_RMSNORM_DX && mask == 4) ||
+           (op == HSP_OP_RMSNORM_DW && (mask == 2 || mask == 4)) ||
+           (op == HSP_OP_SGDM && mask == 7) || (op == HSP_OP_BROADCAST && mask == 3);
 }
 
 /* Every linear set is linear, and no set of floating-point inputs is missing. */
@@ -297,7 +300,7 @@ static void linear_sets_are_exactly_these(void **state)
         enum hsp_op op = (enum hsp_op)i;
         struct hsp_axes ax;
         struct hsp_err err = {0};
-        struct hsp_attrs at = {.i = {2, 1}};
+        struct hsp_attrs at = {.i = {2, 1, 3}};
         assert_ok(hsp_op_axes(op, &at, 2, &ax, &err), &err);
         uint32_t integers = 0;
         for (uint8_t k = 0; k < ax.n_in; k++) {

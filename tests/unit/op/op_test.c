@@ -16,7 +16,7 @@ static void every_op_has_a_name_and_axes(void **state)
         enum hsp_op op = (enum hsp_op)i, found;
         assert_true(hsp_op_find(hsp_op_name(op), &found));
         assert_int_equal(found, op);
-        struct hsp_axes ax = axes_of(op, (struct hsp_attrs){.i = {2, 1}}, 2);
+        struct hsp_axes ax = axes_of(op, (struct hsp_attrs){.i = {2, 1, 3}}, 2);
         assert_int_equal(ax.n_in, hsp_op_n_in(op));
         assert_int_equal(ax.n_out, hsp_op_n_out(op));
         for (int l = 0; l < 2; l++) {
@@ -47,12 +47,13 @@ static void axes_of_linear(void **state)
 static void axes_of_attention(void **state)
 {
     (void)state;
-    struct hsp_axes ax = axes_of(HSP_OP_ATTENTION, (struct hsp_attrs){.i = {16, 1}}, 0);
+    struct hsp_axes ax = axes_of(HSP_OP_ATTENTION, (struct hsp_attrs){.i = {16, 1, 3}}, 0);
     assert_int_equal(ax.n_axes, 4); /* b s h t */
     assert_true(ax.in[0].dim[1].origin);
     assert_false(ax.in[1].dim[1].origin);
-    assert_int_equal(ax.in[0].dim[2].unit, 16);
-    assert_int_equal(ax.out[1].dim[2].unit, 1);
+    assert_int_equal(ax.in[0].dim[2].unit, 48);
+    assert_int_equal(ax.in[1].dim[2].unit, 16);
+    assert_int_equal(ax.out[1].dim[2].unit, 3);
     assert_int_equal(ax.axis[ax.in[1].dim[1].axis].cls, HSP_AXIS_WHOLE);
     assert_int_equal(ax.axis[ax.in[0].dim[2].axis].cls, HSP_AXIS_FREE);
 }
@@ -81,9 +82,9 @@ static void bad_attributes_are_refused(void **state)
     (void)state;
     struct hsp_err err = {0};
     struct hsp_axes ax;
-    struct hsp_attrs at = {.i = {0, 1}};
+    struct hsp_attrs at = {.i = {0, 1, 1}};
     assert_status(hsp_op_axes(HSP_OP_ATTENTION, &at, 0, &ax, &err), HSP_EINVAL);
-    assert_err(&err, HSP_EINVAL, "attention: unit 0 below 1");
+    assert_err(&err, HSP_EINVAL, "attention: unit 0 below 1 or too large");
     assert_status(hsp_op_axes(HSP_OP_ADD, &at, 5, &ax, &err), HSP_EINVAL);
     assert_err(&err, HSP_EINVAL, "add: rank 5 above limit 4");
     assert_status(hsp_op_axes((enum hsp_op)99, &at, 0, &ax, &err), HSP_EINVAL);
@@ -94,7 +95,7 @@ static void extents_agree_or_are_refused(void **state)
 {
     (void)state;
     struct hsp_err err = {0};
-    struct hsp_attrs at = {.i = {4, 1}};
+    struct hsp_attrs at = {.i = {4, 1, 1}};
     struct hsp_axes ax = axes_of(HSP_OP_ATTENTION, at, 0);
     int64_t ext[HSP_MAX_AXES];
     int64_t good[3][HSP_MAX_RANK] = {{2, 3, 12}, {2, 5, 12}, {2, 5, 12}};
@@ -129,7 +130,7 @@ static void output_only_axes_come_from_attributes(void **state)
 static void costs(void **state)
 {
     (void)state;
-    struct hsp_attrs at = {.i = {4, 0}};
+    struct hsp_attrs at = {.i = {4, 0, 1}};
     struct hsp_axes ax = axes_of(HSP_OP_LINEAR, at, 0);
     int64_t ext[HSP_MAX_AXES] = {2, 3, 5, 7}; /* b s k n */
     assert_near(hsp_op_flops(HSP_OP_LINEAR, &at, ext, &ax), 2. * 2 * 3 * 5 * 7, 0);
@@ -143,7 +144,7 @@ static void costs(void **state)
     int64_t table[HSP_MAX_AXES] = {2, 3, 1000, 5}; /* b s v e: 6 rows read, not 1000 */
     assert_near(hsp_op_bytes(&ax, table, 4), 4. * (6 + 30 + 30), 0);
     for (int i = 0; i < HSP_N_OPS; i++) {
-        ax = axes_of((enum hsp_op)i, (struct hsp_attrs){.i = {2, 1}}, 2);
+        ax = axes_of((enum hsp_op)i, (struct hsp_attrs){.i = {2, 1, 3}}, 2);
         int64_t zero[HSP_MAX_AXES] = {0};
         assert_near(hsp_op_flops((enum hsp_op)i, &at, zero, &ax), 0, 0);
     }

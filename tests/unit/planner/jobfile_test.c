@@ -76,7 +76,7 @@ static void messages_name_place_and_reason(void **state)
         {"name: kjv-gpt", "name: Kjv",
          "job.yaml:2:7: name: must be 1 to 63 of a-z 0-9 - . with alphanumeric ends"},
         {"heads: 4", "heads: 3", "job.yaml:3:53: heads: must divide hidden"},
-        {"heads: 4, ", "", "job.yaml:3:8: model: heads: must be given for gpt"},
+        {"heads: 4, ", "", "job.yaml:3:8: model: heads: must be given for gpt and llama"},
         {"dropout: 0.0", "dropout: 0.1", "job.yaml:3:109: dropout: must be 0 in this version"},
         {"warmup_steps: 20", "warmup_steps: 201",
          "job.yaml:7:48: warmup_steps: must not be above train.steps"},
@@ -110,7 +110,12 @@ static void ranges_are_kept(void **state)
         {"lr: 1e-3", "lr: -1"},
         {"copies: 2", "copies: 0"},
         {"keep: 2", "keep: 0"},
-        {"family: gpt", "family: llama"},
+        {"family: gpt", "family: lama"},
+        {"family: gpt", "family: llama, kv_heads: 3"},
+        {"family: gpt", "family: llama, rope_theta: 0"},
+        {"family: gpt", "family: llama, rms_norm_eps: 0"},
+        {"heads: 4", "heads: 4, kv_heads: 2"},
+        {"heads: 4", "heads: 4, intermediate: 2"},
         {"fraction: 0.05", "fraction: 0.95"},
         {"steps: 200, ", ""},
         {"path: /srv/kjv.txt, ", ""},
@@ -186,12 +191,43 @@ static void model_keys_as_json(void **state)
     hsp_buf_fini(&b);
 }
 
+static void llama_has_keys_of_its_own(void **state)
+{
+    struct hsp_err err = {0};
+    const struct hsp_job_spec *j = NULL, *again = NULL;
+    struct hsp_buf b;
+    hsp_buf_init(&b, 1 << 16);
+    assert_ok(parse(edited(*state, "family: gpt", "family: llama"), *state, &j, &err), &err);
+    assert_int_equal(j->model.kv_heads, 4);       /* as many as heads */
+    assert_int_equal(j->model.intermediate, 704); /* 8/3 of 256 is 682.7 */
+    assert_near(j->model.rope_theta, 10000, 0);
+    assert_near(j->model.rms_norm_eps, 1e-5, 0);
+    const char *own = "family: llama, kv_heads: 2, intermediate: 300, rope_theta: 5e5, "
+                      "rms_norm_eps: 1e-6";
+    assert_ok(parse(edited(*state, "family: gpt", own), *state, &j, &err), &err);
+    hsp_job_dump(j, false, &b);
+    assert_ok(parse(hsp_buf_cstr(&b), *state, &again, &err), &err);
+    assert_memory_equal(&j->model, &again->model, sizeof(j->model));
+    hsp_buf_fini(&b);
+    hsp_buf_init(&b, 4096);
+    hsp_job_model_json(j, &b);
+    assert_string_equal(
+        hsp_buf_cstr(&b),
+        "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_size\":256,"
+        "\"intermediate_size\":300,\"num_hidden_layers\":4,\"num_attention_heads\":4,"
+        "\"num_key_value_heads\":2,\"head_dim\":64,\"vocab_size\":256,"
+        "\"max_position_embeddings\":128,\"rms_norm_eps\":1e-06,\"rope_theta\":500000,"
+        "\"hidden_act\":\"silu\",\"attention_bias\":false,\"mlp_bias\":false,"
+        "\"tie_word_embeddings\":true,\"torch_dtype\":\"float64\"}\n");
+    hsp_buf_fini(&b);
+}
+
 /* The examples in conf/jobs are job files. */
 static void examples_parse(void **state)
 {
-    static const char *const names[] = {"kjv-gpt", "tiny-gpt", "tiny-mlp"};
+    static const char *const names[] = {"kjv-gpt", "tiny-gpt", "tiny-llama", "tiny-mlp"};
     const char *src = getenv("HSPMD_SRC");
-    for (size_t i = 0; src != NULL && i < 3; i++) {
+    for (size_t i = 0; src != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
         char *path = hsp_arena_printf(*state, "%s/conf/jobs/%s.yaml", src, names[i]);
         char text[8192];
         FILE *f = fopen(path, "r");
@@ -226,6 +262,7 @@ int main(void)
         cmocka_unit_test(json_is_a_job_file_and_defaults_hold),
         cmocka_unit_test(dump_parses_to_the_same_job),
         cmocka_unit_test(model_keys_as_json),
+        cmocka_unit_test(llama_has_keys_of_its_own),
         cmocka_unit_test(examples_parse),
     };
     return cmocka_run_group_tests_name("jobfile", tests, setup, teardown);

@@ -56,7 +56,7 @@ static struct hsp_deduced deduce(enum hsp_op op, const struct hsp_layout *in,
 {
     struct hsp_deduced d;
     struct hsp_err err = {0};
-    struct hsp_attrs at = {.i = {2, 1}};
+    struct hsp_attrs at = {.i = {2, 1, 1}};
     assert_ok(hsp_deduce(op, &at, hsp_op_n_in(op), hsp_op_n_out(op), in, want, arena, &d, &err),
               &err);
     return d;

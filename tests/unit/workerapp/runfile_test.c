@@ -19,6 +19,17 @@ static const struct hsp_model_spec GPT = {.family = "gpt",
                                           .sequence = 8,
                                           .tied_head = true,
                                           .dtype = HSP_F64};
+static const struct hsp_model_spec LLAMA = {.family = "llama",
+                                            .layers = 4,
+                                            .hidden = 32,
+                                            .heads = 8,
+                                            .kv_heads = 4,
+                                            .intermediate = 20,
+                                            .vocab = 32,
+                                            .sequence = 8,
+                                            .rope_theta = 1000,
+                                            .rms_norm_eps = 1e-5,
+                                            .dtype = HSP_F64};
 static const struct hsp_model_spec MLP = {
     .family = "mlp", .layers = 4, .hidden = 12, .vocab = 32, .sequence = 6, .dtype = HSP_F64};
 
@@ -155,6 +166,16 @@ static void gpt_equals_one_device(void **state)
     struct hsp_model_spec untied = GPT;
     untied.tied_head = false;
     verify(&untied, true);
+}
+
+static void llama_equals_one_device(void **state)
+{
+    (void)state;
+    verify(&LLAMA, false);
+    struct hsp_model_spec tied = LLAMA;
+    tied.tied_head = true;
+    tied.kv_heads = 8;
+    verify(&tied, true);
 }
 
 static void mlp_equals_one_device(void **state)
@@ -340,9 +361,9 @@ static void runs_have_one_curve(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt_equals_one_device), cmocka_unit_test(mlp_equals_one_device),
-        cmocka_unit_test(single_precision_too),  cmocka_unit_test(differences_are_named),
-        cmocka_unit_test(runs_have_one_curve),
+        cmocka_unit_test(gpt_equals_one_device), cmocka_unit_test(llama_equals_one_device),
+        cmocka_unit_test(mlp_equals_one_device), cmocka_unit_test(single_precision_too),
+        cmocka_unit_test(differences_are_named), cmocka_unit_test(runs_have_one_curve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
