@@ -89,6 +89,9 @@ void hsp_app_step(struct hsp_app *a, struct hsp_event *ev)
         hsp_log(a->log, HSP_LOG_ERROR, "app", "event %d refused: %s", ev->type, err.msg);
         return;
     }
+    if (acts.n > 0) { /* without an action no job has changed */
+        hsp_app_count_time(a);
+    }
     hsp_app_perform(a, &acts);
     hsp_app_wait_check(a);
     hsp_app_arm_tick(a);
@@ -251,6 +254,21 @@ static enum hsp_status listen_all(struct hsp_app *a, struct hsp_err *err)
     return st;
 }
 
+/* Watching is not worth the coordinator: without its port it runs all the same. */
+static void listen_http(struct hsp_app *a)
+{
+    struct hsp_err err = {0};
+    if (a->cfg->metrics_listen == NULL || a->cfg->metrics_listen[0] == '\0') {
+        return;
+    }
+    if (hsp_httpd_open(a->loop, a->cfg->metrics_listen, &hsp_app_http_calls, a, &a->http, &err) !=
+        HSP_OK) {
+        hsp_log(a->log, HSP_LOG_WARN, "app", "no metrics: metrics_listen: %s", err.msg);
+        return;
+    }
+    hsp_log(a->log, HSP_LOG_NOTICE, "app", "metrics on http://%s/metrics", hsp_httpd_name(a->http));
+}
+
 static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *keys,
                                 struct hsp_err *err)
 {
@@ -286,6 +304,8 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
     a->cfg = cfg;
     a->log = log;
     a->lock_fd = -1;
+    a->metrics.reload_ok = true;
+    a->start_s = hsp_app_unix_ms() / 1000;
     start_timers(a);
     *ret = a; /* also on failure: to be closed */
     enum hsp_status st = open_store(a, err);
@@ -302,6 +322,7 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
         st = listen_all(a, err);
     }
     if (st == HSP_OK) {
+        listen_http(a);
         hsp_app_arm_tick(a);
     }
     return st;
@@ -311,7 +332,7 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
 
 static void try_end(struct hsp_app *a)
 {
-    if (a->closing && a->net_closed && a->n_works == 0 && a->n_timers == 0 &&
+    if (a->closing && a->net_closed && a->http_closed && a->n_works == 0 && a->n_timers == 0 &&
         a->on_closed != NULL) {
         void (*on_closed)(struct hsp_app *) = a->on_closed;
         a->on_closed = NULL;
@@ -324,6 +345,14 @@ static void on_net_closed(void *ctx)
     struct hsp_app *a = ctx;
     a->net = NULL;
     a->net_closed = true;
+    try_end(a);
+}
+
+static void on_http_closed(void *ctx)
+{
+    struct hsp_app *a = ctx;
+    a->http = NULL;
+    a->http_closed = true;
     try_end(a);
 }
 
@@ -345,6 +374,8 @@ void hsp_app_close(struct hsp_app *a, void (*on_closed)(struct hsp_app *a))
     hsp_app_flush(a);
     uv_close((uv_handle_t *)&a->tick, on_timer_closed);
     uv_close((uv_handle_t *)&a->beat, on_timer_closed);
+    a->http_closed = a->http == NULL;
+    hsp_httpd_close(a->http, on_http_closed);
     if (a->net != NULL) {
         hsp_net_close(a->net, on_net_closed);
     } else {

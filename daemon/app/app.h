@@ -15,7 +15,9 @@
 
 #include "daemon/app/daemon_config.h"
 #include "daemon/app/feed.h"
+#include "daemon/app/httpd.h"
 #include "daemon/app/jobrec.h"
+#include "daemon/app/metrics.h"
 #include "daemon/app/planwork.h"
 #include "daemon/app/store.h"
 #include "daemon/cluster/clusterstate.h"
@@ -55,6 +57,7 @@ struct hsp_app_job {
     struct hsp_epoch_line *epochs; /* oldest first */
     bool have_step;
     struct hsp_m_step step; /* the newest; arrays not valid */
+    struct hsp_job_metrics metrics;
 };
 
 enum hsp_caller_kind { HSP_CALLER_NEW, HSP_CALLER_AGENT, HSP_CALLER_ADMIN };
@@ -70,6 +73,7 @@ struct hsp_feed_row { /* an event or a metric on its way to the disk; heap */
     uint64_t number; /* sequence or step */
     uint64_t epoch;  /* of a metric */
     bool metric;
+    struct hsp_buf events; /* TensorBoard records of a metric, may be empty; owned */
     char job[HSP_NAME_MAX + 1];
     char line[]; /* JSON */
 };
@@ -96,8 +100,10 @@ struct hsp_app {
     struct hsp_store *store;
     struct hsp_cluster *cluster;
     struct hsp_net *net;
+    struct hsp_httpd *http; /* NULL: off */
+    struct hsp_metrics metrics;
     uv_timer_t tick, beat;
-    bool closing, net_closed, failed;
+    bool closing, net_closed, http_closed, failed;
     void (*on_closed)(struct hsp_app *a);
     uint32_t n_works, n_timers;
     /* jobs, by no order */
@@ -112,7 +118,8 @@ struct hsp_app {
     /* feed */
     uint64_t seq, flushed;
     struct hsp_feed_row *feed_head, *feed_tail;
-    bool flushing;
+    bool flushing, no_events; /* no_events: the last event file could not be written */
+    int64_t start_s;          /* Unix time of the start */
     struct hsp_follower *followers;
     /* requests */
     uint64_t next_request;
@@ -178,6 +185,12 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f);
 void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m);
 void hsp_app_flush(struct hsp_app *a); /* starts writing what is pending */
 void hsp_app_feed_free(struct hsp_app *a);
+
+/* ---- gather.c ---- */
+extern const struct hsp_httpd_calls hsp_app_http_calls; /* ctx: struct hsp_app * */
+void hsp_app_count_fact(struct hsp_app *a, struct hsp_app_job *j, const struct hsp_fact *f);
+/* Charges the time since the last call to what each job was doing. */
+void hsp_app_count_time(struct hsp_app *a);
 
 /* ---- client.c ---- */
 extern const struct hsp_net_calls hsp_app_net_calls;                 /* ctx: struct hsp_app * */

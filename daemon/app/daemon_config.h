@@ -13,6 +13,8 @@ struct hsp_daemon_config {
     const char *listen;                 /* host:port of agents and remote admin; "" off */
     const char *socket;                 /* path of the local admin socket */
     const char *advertise_address;      /* what agents are told to dial, "" = listen */
+    const char *metrics_listen;         /* host:port of /metrics and /healthz; "" off */
+    bool tensorboard;                   /* event files under state_dir/jobs */
     const char *state_dir;              /* state.db and jobs */
     const char *worker_key, *admin_key; /* files of TLS-PSK keys; absent: loopback only */
     uint64_t heartbeat_ms;              /* agents beat at this rate */

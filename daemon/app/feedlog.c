@@ -6,21 +6,24 @@
 #include <string.h>
 
 #include "daemon/app/app.h"
+#include "daemon/app/tbevent.h"
+#include "daemon/app/tbfile.h"
 
 #define LINE_MAX_BYTES 65536u
 /* Lines written in one transaction. */
 #define GROUP_MAX 4096u
 
-/* @epoch: 0 for events. */
-static void add_row(struct hsp_app *a, bool metric, uint64_t number, uint64_t epoch,
-                    const char *job, struct hsp_buf *line)
+/* @epoch: 0 for events. The row, owned by the queue; NULL: no memory. */
+static struct hsp_feed_row *add_row(struct hsp_app *a, bool metric, uint64_t number, uint64_t epoch,
+                                    const char *job, struct hsp_buf *line)
 {
     struct hsp_feed_row *r = line->failed ? NULL : malloc(sizeof *r + line->len + 1);
     if (r == NULL) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "out of memory: a line is lost");
-        return;
+        return NULL;
     }
     *r = (struct hsp_feed_row){.number = number, .epoch = epoch, .metric = metric};
+    hsp_buf_init(&r->events, LINE_MAX_BYTES);
     (void)snprintf(r->job, sizeof r->job, "%s", job);
     memcpy(r->line, hsp_buf_cstr(line), line->len + 1);
     if (a->feed_tail != NULL) {
@@ -29,7 +32,7 @@ static void add_row(struct hsp_app *a, bool metric, uint64_t number, uint64_t ep
         a->feed_head = r;
     }
     a->feed_tail = r;
-    hsp_app_flush(a);
+    return r;
 }
 
 static void to_log(struct hsp_app *a, const struct hsp_fact *f, const char *job)
@@ -74,15 +77,17 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
         hsp_epoch_line_make(f, e.unix_ms, e.plan, &l);
         hsp_app_epoch_add(j, &l);
     }
+    hsp_app_count_fact(a, j, f);
     to_log(a, f, e.job);
     struct hsp_buf line;
     hsp_buf_init(&line, LINE_MAX_BYTES);
     if (hsp_feed_event_line(&e, &line, &err) != HSP_OK) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "%s", err.msg);
     } else {
-        add_row(a, false, e.seq, 0, e.job, &line);
+        (void)add_row(a, false, e.seq, 0, e.job, &line);
     }
     hsp_buf_fini(&line);
+    hsp_app_flush(a);
 }
 
 /* All lines of a finished job, as its workers have them: fills the gaps of the time when we were not
@@ -100,7 +105,7 @@ static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *
         const char *s = line.failed ? "" : hsp_buf_cstr(&line), *tail = strstr(s, ",\"epoch\":");
         if (tail != NULL && sscanf(s, "{\"step\":%" SCNu64 ",", &step) == 1 &&
             sscanf(tail, ",\"epoch\":%" SCNu64 "}", &epoch) == 1 && text[len - 1] == '}') {
-            add_row(a, true, step, epoch, job, &line);
+            (void)add_row(a, true, step, epoch, job, &line);
         }
         hsp_buf_fini(&line);
         text += len + 1;
@@ -113,12 +118,15 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
     struct hsp_app_job *j = hsp_app_job(a, job);
     if (j != NULL && m->type == HSP_MSG_FINISHED) {
         add_lines(a, j->rec->spec->name, m);
+        hsp_app_flush(a);
         return;
     }
     if (j == NULL || m->u.step.final) { /* the last record trains nothing */
         return;
     }
     if (!j->have_step || m->u.step.step >= j->step.step) { /* else said again after a reconnect */
+        hsp_hist_add(&j->metrics.step_s, m->u.step.seconds > 0 ? m->u.step.seconds : -1);
+        j->metrics.tokens += m->u.step.tokens;
         j->have_step = true;
         j->step = m->u.step;
         j->step.compute_s = NULL;
@@ -129,9 +137,14 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
     if (hsp_feed_metric_line(m, &line, &err) != HSP_OK) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "%s", err.msg);
     } else {
-        add_row(a, true, m->u.step.step, m->epoch, j->rec->spec->name, &line);
+        struct hsp_feed_row *r =
+            add_row(a, true, m->u.step.step, m->epoch, j->rec->spec->name, &line);
+        if (r != NULL && a->cfg->tensorboard) {
+            hsp_tb_put_step(&r->events, (double)hsp_app_unix_ms() * 1e-3, &m->u.step, m->epoch);
+        }
     }
     hsp_buf_fini(&line);
+    hsp_app_flush(a);
 }
 
 /* ---- to the disk ---- */
@@ -141,9 +154,35 @@ struct flush {
     struct hsp_feed_row *rows; /* owned */
     size_t n;
     struct hsp_store *store;
-    enum hsp_status status;
-    struct hsp_err err;
+    const char *state_dir;
+    int64_t start_s;
+    bool events_tried;
+    enum hsp_status status, events_status;
+    struct hsp_err err, events_err;
 };
+
+/* The records of the rows, those of one job that follow each other at once. The first failure stays.
+ */
+static void write_events(struct flush *f)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, (size_t)GROUP_MAX * LINE_MAX_BYTES);
+    for (struct hsp_feed_row *r = f->rows; r != NULL; r = r->next) {
+        if (!r->metric || r->events.failed || r->events.len == 0) {
+            continue;
+        }
+        hsp_buf_append(&b, r->events.data, r->events.len);
+        bool last = r->next == NULL || strcmp(r->next->job, r->job) != 0 || !r->next->metric;
+        if (last && !b.failed && f->events_status == HSP_OK) {
+            f->events_tried = true;
+            f->events_status = hsp_tb_append(f->state_dir, r->job, f->start_s, &b, &f->events_err);
+        }
+        if (last) {
+            hsp_buf_reset(&b);
+        }
+    }
+    hsp_buf_fini(&b);
+}
 
 static void run_flush(struct hsp_task *w)
 {
@@ -166,12 +205,14 @@ static void run_flush(struct hsp_task *w)
     }
     free(events);
     free(metrics);
+    write_events(f);
 }
 
 static void free_rows(struct hsp_feed_row *r)
 {
     while (r != NULL) {
         struct hsp_feed_row *next = r->next;
+        hsp_buf_fini(&r->events);
         free(r);
         r = next;
     }
@@ -184,6 +225,10 @@ static void done_flush(struct hsp_task *w)
     if (f->status != HSP_OK) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "%zu lines are lost: %s", f->n, f->err.msg);
     }
+    if (f->events_status != HSP_OK && !a->no_events) { /* said once, until it works again */
+        hsp_log(a->log, HSP_LOG_WARN, "feed", "no TensorBoard events: %s", f->events_err.msg);
+    }
+    a->no_events = f->events_tried ? f->events_status != HSP_OK : a->no_events;
     for (const struct hsp_feed_row *r = f->rows; r != NULL; r = r->next) {
         if (!r->metric) {
             a->flushed = r->number;
@@ -210,6 +255,8 @@ void hsp_app_flush(struct hsp_app *a)
     f->work.run = run_flush;
     f->work.done = done_flush;
     f->store = a->store;
+    f->state_dir = a->cfg->state_dir;
+    f->start_s = a->start_s;
     f->rows = a->feed_head;
     struct hsp_feed_row *last = f->rows;
     for (f->n = 1; last->next != NULL && f->n < GROUP_MAX; f->n++) {

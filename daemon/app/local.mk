@@ -9,19 +9,24 @@ daemon_app_libdaemonapp_a_SOURCES = \
   daemon/app/feed.c daemon/app/feed.h \
   daemon/app/feedlog.c \
   daemon/app/follow.c \
+  daemon/app/gather.c \
+  daemon/app/httpd.c daemon/app/httpd.h \
   daemon/app/jobrec.c daemon/app/jobrec.h \
   daemon/app/jobtable.c \
+  daemon/app/metrics.c daemon/app/metrics.h \
   daemon/app/plandoc.c daemon/app/plandoc.h \
   daemon/app/planning.c \
   daemon/app/planwork.c daemon/app/planwork.h \
   daemon/app/query.c \
   daemon/app/request.c \
   daemon/app/statusdoc.c \
-  daemon/app/store.c daemon/app/store.h
+  daemon/app/store.c daemon/app/store.h \
+  daemon/app/tbevent.c daemon/app/tbevent.h \
+  daemon/app/tbfile.c daemon/app/tbfile.h
 
 # What links libdaemonapp needs these behind it.
 DAEMONAPP_LIBS = daemon/app/libdaemonapp.a $(NET_LIBS) daemon/cluster/libcluster.a \
-  $(PLANNER_LIBS) $(WIRE_LIBS) $(SQLITE_LIBS)
+  $(PLANNER_LIBS) $(WIRE_LIBS) $(SQLITE_LIBS) $(MICROHTTPD_LIBS)
 
 sbin_PROGRAMS += hspmdd
 hspmdd_SOURCES = daemon/app/hspmdd.c

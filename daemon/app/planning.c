@@ -12,6 +12,7 @@ struct hsp_planning {
     uint32_t job;
     uint64_t ticket;
     bool urgent, running, cancelled;
+    double solve_s;
     struct hsp_plan_answer answer;
 };
 
@@ -19,7 +20,9 @@ static void run_planning(struct hsp_task *w)
 {
     struct hsp_planning *p = (struct hsp_planning *)w;
     if (p->q != NULL) {
+        uint64_t begin = uv_hrtime();
         hsp_plan_work(p->q, true, &p->answer);
+        p->solve_s = (double)(uv_hrtime() - begin) * 1e-9;
     }
 }
 
@@ -69,6 +72,7 @@ static void done_planning(struct hsp_task *w)
     a->n_planning--;
     unlink_planning(a, p);
     if (!p->cancelled && !a->closing && !a->failed) {
+        hsp_hist_add(&a->metrics.plan_solve_s, p->solve_s);
         tell_core(a, p);
     }
     planning_free(p);

@@ -3,8 +3,10 @@ daemonapp_tests = \
   tests/unit/daemonapp/epochplan_test \
   tests/unit/daemonapp/feed_test \
   tests/unit/daemonapp/jobrec_test \
+  tests/unit/daemonapp/metrics_test \
   tests/unit/daemonapp/planwork_test \
-  tests/unit/daemonapp/store_test
+  tests/unit/daemonapp/store_test \
+  tests/unit/daemonapp/tbevent_test
 check_PROGRAMS += $(daemonapp_tests)
 TESTS += $(daemonapp_tests)
 APPLIB = tests/unit/daemonapp/applib.c tests/unit/daemonapp/applib.h
@@ -18,3 +20,5 @@ tests_unit_daemonapp_jobrec_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_planwork_test_SOURCES = tests/unit/daemonapp/planwork_test.c $(APPLIB)
 tests_unit_daemonapp_planwork_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_store_test_LDADD = $(DAEMONAPP_TEST_LIBS)
+tests_unit_daemonapp_metrics_test_LDADD = $(DAEMONAPP_TEST_LIBS)
+tests_unit_daemonapp_tbevent_test_LDADD = $(DAEMONAPP_TEST_LIBS)

@@ -1,0 +1,210 @@
+/* /metrics is a function of a snapshot: names, labels, histograms, escapes, numbers. */
+#include "daemon/app/metrics.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "tests/lib/testlib.h"
+
+static const char *const node_states[] = {"live", "dead", NULL};
+static const char *const job_states[] = {"pending", "running", NULL};
+
+static void assert_has(const char *text, const char *line)
+{
+    const char *at = strstr(text, line);
+    while (at != NULL && at != text && at[-1] != '\n') {
+        at = strstr(at + 1, line);
+    }
+    if (at == NULL) {
+        fail_msg("no line \"%s\" in\n%s", line, text);
+    }
+}
+
+static struct hsp_fact fact(const char *type)
+{
+    return (struct hsp_fact){.type = type, .node = "", .reason = "", .cause = "", .actor = ""};
+}
+
+static void test_a_snapshot_becomes_text(void **state)
+{
+    (void)state;
+    static struct hsp_metrics m;
+    struct hsp_job_metrics jm = {.tokens = 4096, .lost_steps = 3, .ckpt_unix_s = 1000};
+    struct hsp_buf b;
+    const struct hsp_view_node nodes[] = {{"w1", "live", 0.25, 0}, {"w\"2\\\n", "dead", -1, 7}};
+    const struct hsp_view_device devices[] = {{"w1", "cpu", "gpt", 0, true, true, 0.5},
+                                              {"w1", "cpu", "", 1, true, true, 1},
+                                              {"w2", "cuda", "", 0, true, false, 1}};
+    const struct hsp_view_job jobs[] = {{.name = "gpt",
+                                         .state = "running",
+                                         .step = 12,
+                                         .steps = 100,
+                                         .epoch = 2,
+                                         .have_loss = true,
+                                         .loss = NAN,
+                                         .predicted_s = 0.125,
+                                         .m = &jm}};
+    m.reload_ok = true;
+    hsp_hist_add(&jm.step_s, 0.003);
+    hsp_hist_add(&jm.step_s, 0.02);
+    hsp_hist_add(&jm.step_s, 1000);
+    hsp_hist_add(&jm.step_s, -1); /* not known */
+    hsp_hist_add(&jm.step_s, NAN);
+    const struct hsp_view v = {.version = "0.1.0",
+                               .term = 3,
+                               .unix_s = 1010,
+                               .m = &m,
+                               .n_agents = 2,
+                               .n_nodes = 2,
+                               .n_devices = 3,
+                               .n_jobs = 1,
+                               .nodes = nodes,
+                               .devices = devices,
+                               .jobs = jobs,
+                               .node_states = node_states,
+                               .job_states = job_states};
+    hsp_buf_init(&b, 1u << 20);
+    hsp_metrics_render(&v, &b);
+    assert_false(b.failed);
+    const char *t = hsp_buf_cstr(&b);
+    assert_has(t, "hspmd_build_info{version=\"0.1.0\"} 1\n");
+    assert_has(t, "# TYPE hspmd_nodes gauge\nhspmd_nodes{state=\"live\"} 1\n");
+    assert_has(t, "hspmd_jobs{state=\"pending\"} 0\n");
+    assert_has(t, "hspmd_heartbeat_age_seconds{node=\"w1\"} 0.25\n");
+    assert_null(strstr(t, "hspmd_heartbeat_age_seconds{node=\"w\\"));
+    assert_has(t, "hspmd_node_suspect_total{node=\"w\\\"2\\\\\\n\"} 7\n");
+    assert_has(t, "hspmd_gpus{model=\"cpu\",state=\"busy\"} 1\n");
+    assert_has(t, "hspmd_gpus{model=\"cpu\",state=\"idle\"} 1\n");
+    assert_has(t, "hspmd_gpus{model=\"cuda\",state=\"away\"} 1\n");
+    assert_has(t, "hspmd_gpu_info{node=\"w1\",index=\"0\",model=\"cpu\",job=\"gpt\"} 1\n");
+    assert_has(t, "hspmd_device_relative_speed_ratio{node=\"w1\",index=\"0\"} 0.5\n");
+    assert_has(t, "hspmd_plan_epoch{job=\"gpt\"} 2\n");
+    assert_has(t, "hspmd_job_loss{job=\"gpt\"} NaN\n");
+    assert_has(t, "hspmd_job_tokens_total{job=\"gpt\"} 4096\n");
+    assert_has(t, "hspmd_plan_predicted_step_seconds{job=\"gpt\"} 0.125\n");
+    assert_has(t, "hspmd_checkpoint_age_seconds{job=\"gpt\"} 10\n");
+    assert_has(t, "hspmd_job_step_seconds_bucket{job=\"gpt\",le=\"0.005\"} 1\n");
+    assert_has(t, "hspmd_job_step_seconds_bucket{job=\"gpt\",le=\"0.01\"} 1\n");
+    assert_has(t, "hspmd_job_step_seconds_bucket{job=\"gpt\",le=\"0.025\"} 2\n");
+    assert_has(t, "hspmd_job_step_seconds_bucket{job=\"gpt\",le=\"300\"} 2\n");
+    assert_has(t, "hspmd_job_step_seconds_bucket{job=\"gpt\",le=\"+Inf\"} 3\n");
+    assert_has(t, "hspmd_job_step_seconds_sum{job=\"gpt\"} 1000.023\n");
+    assert_has(t, "hspmd_job_step_seconds_count{job=\"gpt\"} 3\n");
+    assert_has(t, "hspmd_plan_solve_seconds_bucket{le=\"+Inf\"} 0\n");
+    assert_has(t, "hspmd_plan_solve_seconds_count 0\n");
+    assert_has(t, "hspmd_config_last_reload_successful 1\n");
+    assert_has(t, "process_max_fds 0\n");
+    assert_int_equal(t[b.len - 1], '\n');
+    hsp_buf_fini(&b);
+}
+
+/* Every family has HELP and TYPE once, in front of its samples, and its samples stand together. */
+static void test_families_stand_together(void **state)
+{
+    (void)state;
+    static struct hsp_metrics m;
+    struct hsp_job_metrics jm = {0};
+    const struct hsp_view_job jobs[] = {{.name = "a", .state = "running", .m = &jm},
+                                        {.name = "b", .state = "pending", .m = &jm}};
+    const struct hsp_view v = {.version = "x",
+                               .m = &m,
+                               .n_jobs = 2,
+                               .jobs = jobs,
+                               .node_states = node_states,
+                               .job_states = job_states};
+    struct hsp_buf b;
+    hsp_buf_init(&b, 1u << 20);
+    hsp_metrics_render(&v, &b);
+    char seen[128][80] = {{0}};
+    int n = 0;
+    (void)hsp_buf_cstr(&b);
+    char *save = NULL;
+    for (char *l = strtok_r((char *)b.data, "\n", &save); l != NULL;
+         l = strtok_r(NULL, "\n", &save)) {
+        char name[80];
+        if (strncmp(l, "# HELP ", 7) == 0) {
+            assert_true(n < 128);
+            assert_int_equal(sscanf(l, "# HELP %79s", seen[n]), 1);
+            for (int i = 0; i < n; i++) {
+                assert_string_not_equal(seen[i], seen[n]);
+            }
+            n++;
+        } else {
+            assert_int_equal(sscanf(l, l[0] == '#' ? "# TYPE %79s" : "%79[a-z_]", name), 1);
+            assert_true(n > 0);
+            assert_memory_equal(name, seen[n - 1], strlen(seen[n - 1]));
+        }
+    }
+    assert_true(n > 30);
+    hsp_buf_fini(&b);
+}
+
+static void test_facts_are_counted(void **state)
+{
+    (void)state;
+    static struct hsp_metrics m;
+    struct hsp_job_metrics j = {0};
+    struct hsp_fact f = fact("node.joined");
+    hsp_metrics_fact(&m, NULL, 0, &f, 1);
+    hsp_metrics_fact(&m, NULL, 1, &f, 1);
+    f = fact("node.dead");
+    hsp_metrics_fact(&m, NULL, 1, &f, 1);
+    f = fact("node.suspect");
+    hsp_metrics_fact(&m, NULL, 1, &f, 1);
+    hsp_metrics_fact(&m, NULL, HSP_MAX_NODES, &f, 1);
+    f = fact("ckpt.complete");
+    hsp_metrics_fact(&m, &j, HSP_MAX_NODES, &f, 77);
+    assert_int_equal(m.changes[HSP_CHANGE_JOIN], 2);
+    assert_int_equal(m.changes[HSP_CHANGE_DEATH], 1);
+    assert_int_equal(m.suspects[1], 1);
+    assert_int_equal(m.suspects[0], 0);
+    assert_int_equal(j.checkpoints, 1);
+    assert_true(j.ckpt_unix_s == 77);
+
+    const struct hsp_epoch_trace t = {.detect_ms = 1000,
+                                      .sealed_ms = 1250,
+                                      .planned_ms = 1350,
+                                      .prepare_ms = 1360,
+                                      .ready_ms = 1400,
+                                      .started_ms = 1500,
+                                      .first_step_ms = 1900,
+                                      .transfer_ms = 62.5,
+                                      .transfer_bytes = 4096};
+    f = fact("switch.end");
+    f.trace = &t;
+    f.lost_steps = 2;
+    hsp_metrics_fact(&m, &j, HSP_MAX_NODES, &f, 1);
+    assert_float_equal(m.phase_s[HSP_PHASE_DRAIN].sum, 0.25, 1e-9);
+    assert_float_equal(m.phase_s[HSP_PHASE_PLAN].sum, 0.1, 1e-9);
+    assert_float_equal(m.phase_s[HSP_PHASE_APPLY].sum, 0.04, 1e-9);
+    assert_float_equal(m.phase_s[HSP_PHASE_TRANSFER].sum, 0.0625, 1e-9);
+    assert_float_equal(m.phase_s[HSP_PHASE_FIRST_STEP].sum, 0.4, 1e-9);
+    assert_float_equal(m.phase_s[HSP_PHASE_TOTAL].sum, 0.9, 1e-9);
+    assert_int_equal(j.transfer_bytes, 4096);
+    assert_int_equal(j.lost_steps, 2);
+}
+
+static void test_time_goes_to_what_was_done(void **state)
+{
+    (void)state;
+    struct hsp_job_metrics j = {0};
+    hsp_metrics_time(&j, HSP_TIME_STARTUP, 1000); /* nothing is known before */
+    hsp_metrics_time(&j, HSP_TIME_PRODUCTIVE, 3000);
+    hsp_metrics_time(&j, HSP_TIME_PRODUCTIVE, 7000);
+    hsp_metrics_time(&j, HSP_TIME_RECOVERING, 8500);
+    hsp_metrics_time(&j, HSP_TIME_PRODUCTIVE, 9000);
+    assert_float_equal(j.time_s[HSP_TIME_STARTUP], 2, 1e-9);
+    assert_float_equal(j.time_s[HSP_TIME_PRODUCTIVE], 5.5, 1e-9);
+    assert_float_equal(j.time_s[HSP_TIME_RECOVERING], 0.5, 1e-9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_snapshot_becomes_text),
+        cmocka_unit_test(test_families_stand_together),
+        cmocka_unit_test(test_facts_are_counted),
+        cmocka_unit_test(test_time_goes_to_what_was_done),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
