@@ -283,6 +283,32 @@ static uint32_t job_of(const struct hsp_msg *m)
     return id;
 }
 
+/* May @n say this of an epoch that runs or is begun? Of older ones it may have been a member; what those
+ * say is only recorded. */
+static bool may_say(const struct hsp_cluster *c, const struct hsp_job *j,
+                    const struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    const struct hsp_epoch *e = m->epoch == j->att.epoch ? &j->att : &j->cur;
+    uint32_t at = (uint32_t)(n - c->nodes);
+    bool lost = m->type == HSP_MSG_PEER_LOST, failed = m->type == HSP_MSG_JOB_FAILED;
+    if (m->epoch != e->epoch) {
+        return m->epoch < j->cur.epoch || j->cur.epoch == 0;
+    }
+    if (e == &j->att && !gone(j) && !lost) {
+        return false; /* it is only prepared */
+    }
+    if (lost || failed) {
+        return hsp_ci_peer(e, HSP_DEVICE(at, lost ? m->u.lost.device : m->u.jobfail.device)) !=
+               NULL;
+    }
+    for (uint32_t i = 0; i < e->n_ranks; i++) {
+        if (HSP_DEVICE_NODE(e->peers[i].device) == at) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
     struct hsp_job *j = hsp_ci_job(c, job_of(m));
@@ -293,8 +319,13 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
         let_go(c, j, n, m);
         return;
     }
-    if (hsp_job_terminal(j->state) || m->epoch == 0) {
-        return; /* said before the STOP arrived; or of no epoch, which nobody honest says */
+    if (hsp_job_terminal(j->state) || m->epoch == 0 || m->epoch >= j->next_epoch) {
+        return; /* said before the STOP arrived; or of an epoch that was never given */
+    }
+    bool checked = m->type == HSP_MSG_READY || m->type == HSP_MSG_PREPARE_FAILED ||
+                   m->type == HSP_MSG_STARTED || m->type == HSP_MSG_SEALED;
+    if (!checked && !may_say(c, j, n, m)) {
+        return;
     }
     switch (m->type) {
     case HSP_MSG_READY: ready(c, j, n, m); break;

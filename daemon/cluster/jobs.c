@@ -254,7 +254,8 @@ static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
     }
     hsp_device_id *dev;
     uint32_t n = hsp_ci_available(c, j, &dev);
-    if (j->ticket == 0 && !j->have_result && n >= j->min && !same_plan(j, dev, n)) {
+    if (j->ticket == 0 && !j->have_result && c->now_ms >= j->retry_ms && n >= j->min &&
+        !same_plan(j, dev, n)) {
         hsp_ci_start_plan(c, j, dev, n, true); /* while the nodes seal */
     }
 }
@@ -330,17 +331,27 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
     return true;
 }
 
-static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
+/* A node with devices of the job that is not connected and not dead: it comes back or dies, soon. */
+static const struct hsp_cluster_node *silent_node(const struct hsp_cluster *c,
+                                                  const struct hsp_job *j)
 {
     for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
         const struct hsp_cluster_node *n = hsp_ci_node(c, d);
         if (hsp_ci_device(c, d)->job == j->id && n->conn == 0 && !hsp_ci_node_gone(n)) {
-            (void)snprintf(j->reason, sizeof(j->reason), "waiting for node %s: connection closed",
-                           n->name);
-            return true;
+            return n;
         }
     }
-    return false;
+    return NULL;
+}
+
+static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const struct hsp_cluster_node *n = silent_node(c, j);
+    if (n != NULL) {
+        (void)snprintf(j->reason, sizeof(j->reason), "waiting for node %s: connection closed",
+                       n->name);
+    }
+    return n != NULL;
 }
 
 /* Every device of @want is in @have. */
@@ -459,6 +470,9 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
     hsp_device_id *dev;
     if (!j->cur.settled || j->ticket != 0 || c->now_ms < j->retry_ms || releasing(c, j)) {
         return;
+    }
+    if (silent_node(c, j) != NULL) {
+        return; /* a closed connection alone changes no plan, nor does a restart of hspmdd */
     }
     uint32_t n = hsp_ci_available(c, j, &dev);
     if (j->have_result) {

@@ -157,6 +157,16 @@ void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
     }
 }
 
+/* It runs, and on nothing but what was asked about. */
+static bool can_keep(const struct hsp_job *j)
+{
+    bool can = j->state == HSP_JOB_RUNNING;
+    for (uint32_t i = 0; can && i < j->cur.n_ranks; i++) {
+        can = hsp_ci_contains(j->asked, j->n_asked, j->cur.peers[i].device);
+    }
+    return can;
+}
+
 void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
 {
     struct hsp_job *j = hsp_ci_job(c, ev->job);
@@ -166,13 +176,15 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
     j->ticket = 0;
     j->planned_ms = c->now_ms;
     const char *fault = NULL;
-    if (ev->status == HSP_OK && ev->keep) {
+    if (ev->status == HSP_OK && ev->keep && can_keep(j)) {
         hsp_ci_fact(c, "plan.kept", HSP_SEV_INFO, j, NULL, "%s",
                     ev->reason != NULL ? ev->reason : "");
         return;
     }
     if (ev->status == HSP_OK) {
-        fault = ev->info == NULL ? "empty" : hsp_ci_info_fault(ev->info);
+        fault = ev->keep           ? "what runs cannot be kept"
+                : ev->info == NULL ? "empty"
+                                   : hsp_ci_info_fault(ev->info);
         for (uint32_t i = 0; fault == NULL && i < ev->info->n_ranks; i++) {
             if (!hsp_ci_contains(j->asked, j->n_asked, ev->info->device[i])) {
                 fault = "a device that was not offered";

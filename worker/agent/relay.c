@@ -211,6 +211,9 @@ static void prepare(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
         hsp_ai_tell(a, &f);
         return;
     }
+    if (m->epoch <= d->run.running || m->epoch < d->run.prepared) {
+        return; /* of the past: the executor would not answer */
+    }
     d->run.job = m->u.prepare.job;
     d->run.device = device;
     if (d->run.prepared != m->epoch) {

@@ -1,169 +1,28 @@
-/* The agent's machine, event by event. Together with the coordinator it runs in tests/sim. */
-#include "tests/lib/testlib.h"
+/* The agent's machine, event by event. Every pair of state and event is in agentpairs_test.c; together with
+ * the coordinator it runs in tests/sim. */
+#include "tests/unit/agent/agentworld.h"
 
 #include <stdio.h>
 
 #include "proto/base/size.h"
-#include "worker/agent/agent.h"
-
-struct world {
-    struct hsp_agent *a;
-    uint64_t now;
-    struct hsp_agent_actions acts; /* of the last step */
-};
-
-static void step(struct world *w, struct hsp_agent_event ev)
-{
-    struct hsp_err err = {0};
-    ev.now_ms = w->now;
-    assert_ok(hsp_agent_step(w->a, &ev, &w->acts, &err), &err);
-    hsp_agent_check(w->a);
-}
-
-static const struct hsp_agent_action *find(const struct world *w, enum hsp_agent_action_type type)
-{
-    for (uint32_t i = 0; i < w->acts.n; i++) {
-        if (w->acts.item[i].type == type) {
-            return &w->acts.item[i];
-        }
-    }
-    return NULL;
-}
-
-static uint32_t count(const struct world *w, enum hsp_agent_action_type type)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < w->acts.n; i++) {
-        n += w->acts.item[i].type == type;
-    }
-    return n;
-}
-
-static const struct hsp_msg *sent(const struct world *w, enum hsp_agent_action_type to,
-                                  uint16_t type)
-{
-    for (uint32_t i = 0; i < w->acts.n; i++) {
-        const struct hsp_agent_action *x = &w->acts.item[i];
-        if (x->type == to && x->msg->type == type) {
-            return x->msg;
-        }
-    }
-    return NULL;
-}
-
-static void tick(struct world *w)
-{
-    step(w, (struct hsp_agent_event){.type = HSP_AEV_TICK});
-}
-
-static void from_daemon(struct world *w, struct hsp_msg m)
-{
-    step(w, (struct hsp_agent_event){.type = HSP_AEV_DAEMON_MSG, .msg = &m});
-}
-
-static void from_exec(struct world *w, uint32_t device, struct hsp_msg m)
-{
-    step(w, (struct hsp_agent_event){.type = HSP_AEV_EXEC_MSG, .device = device, .msg = &m});
-}
-
-static void exit_of(struct world *w, uint32_t device)
-{
-    step(w,
-         (struct hsp_agent_event){.type = HSP_AEV_EXEC_EXIT, .device = device, .text = "signal 9"});
-}
-
-static void scanned(struct world *w, const struct hsp_m_holding *h, uint32_t n)
-{
-    const struct hsp_agent_action *x = find(w, HSP_AACT_SCAN);
-    assert_non_null(x);
-    step(w,
-         (struct hsp_agent_event){.type = HSP_AEV_SCANNED, .scan = x->scan, .n = n, .holdings = h});
-}
-
-static void beats(struct world *w)
-{
-    for (uint32_t i = 0; i < 2; i++) {
-        from_exec(w, i, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-    }
-}
-
-static void link_up(struct world *w, uint64_t term, uint64_t incarnation)
-{
-    step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
-    scanned(w, NULL, 0);
-    assert_non_null(sent(w, HSP_AACT_SEND, HSP_MSG_HELLO));
-    from_daemon(w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
-                                    .u.welcome = {.protocol = HSP_PROTO_VERSION,
-                                                  .term = term,
-                                                  .incarnation = incarnation,
-                                                  .heartbeat_ms = 500,
-                                                  .dead_ms = 3000}});
-}
-
-static void begin(struct world *w)
-{
-    struct hsp_agent_config cfg;
-    struct hsp_m_device dev[2] = {{.kind = "cpu", .mem_bytes = 9, .address = ""},
-                                  {.kind = "cpu", .address = ""}};
-    hsp_agent_defaults(&cfg);
-    cfg.node = "n1";
-    cfg.devices = dev;
-    cfg.n_devices = 2;
-    *w = (struct world){.a = hsp_agent_new(&cfg), .now = 100};
-    assert_non_null(w->a);
-    step(w, (struct hsp_agent_event){.type = HSP_AEV_START});
-    assert_int_equal(count(w, HSP_AACT_SPAWN), 2);
-    assert_int_equal(count(w, HSP_AACT_CONNECT), 1);
-    for (uint32_t i = 0; i < 2; i++) {
-        from_exec(w, i, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "a:1"}});
-    }
-}
-
-static void prepare(struct world *w, uint32_t device, uint32_t job, uint64_t epoch)
-{
-    from_daemon(w, (struct hsp_msg){.type = HSP_MSG_PREPARE,
-                                    .epoch = epoch,
-                                    .u.prepare = {.job = job,
-                                                  .device = device,
-                                                  .n_ranks = 2,
-                                                  .rank = device,
-                                                  .n_peers = 2,
-                                                  .plan = 1}});
-}
-
-static void run_job(struct world *w, uint32_t device, uint32_t job, uint64_t epoch)
-{
-    prepare(w, device, job, epoch);
-    assert_non_null(sent(w, HSP_AACT_SEND_EXEC, HSP_MSG_PREPARE));
-    from_exec(w, device,
-              (struct hsp_msg){.type = HSP_MSG_READY, .epoch = epoch, .u.ready.job = job});
-    assert_int_equal(sent(w, HSP_AACT_SEND, HSP_MSG_READY)->u.ready.device, device);
-    from_daemon(w, (struct hsp_msg){.type = HSP_MSG_START,
-                                    .epoch = epoch,
-                                    .u.start = {.job = job, .device = device}});
-    assert_non_null(sent(w, HSP_AACT_SEND_EXEC, HSP_MSG_START));
-    from_exec(w, device,
-              (struct hsp_msg){.type = HSP_MSG_STARTED, .epoch = epoch, .u.started.job = job});
-    assert_int_equal(hsp_agent_device(w->a, device)->run.running, epoch);
-}
 
 static void hello_says_all(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w);
-    link_up(&w, 3, 7);
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 3, 7);
     assert_int_equal(hsp_agent_link(w.a), HSP_LINK_UP);
-    run_job(&w, 0, 4, 2);
+    aw_run_job(&w, 0, 4, 2);
     w.now += 10;
-    step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
     w.now += 50;
-    tick(&w);
-    assert_non_null(find(&w, HSP_AACT_CONNECT));
-    step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_tick(&w);
+    assert_non_null(aw_find(&w, HSP_AACT_CONNECT));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
     struct hsp_m_holding h = {.job = 4, .plan = 1, .version = 6};
-    scanned(&w, &h, 1);
-    const struct hsp_m_hello *m = &sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
+    aw_scanned(&w, &h, 1);
+    const struct hsp_m_hello *m = &aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
     assert_string_equal(m->node, "n1");
     assert_int_equal(m->incarnation, 7);
     assert_int_equal(m->term, 3);
@@ -176,13 +35,13 @@ static void hello_says_all(void **state)
     assert_int_equal(m->n_runs, 1);
     assert_int_equal(m->runs[0].running, 2);
     /* a coordinator of an older term is left */
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
-                                     .u.welcome = {.protocol = HSP_PROTO_VERSION,
-                                                   .term = 2,
-                                                   .incarnation = 8,
-                                                   .heartbeat_ms = 1,
-                                                   .dead_ms = 1}});
-    assert_non_null(find(&w, HSP_AACT_DISCONNECT));
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                        .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                      .term = 2,
+                                                      .incarnation = 8,
+                                                      .heartbeat_ms = 1,
+                                                      .dead_ms = 1}});
+    assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
     assert_int_equal(hsp_agent_incarnation(w.a), 7);
     hsp_agent_free(w.a);
 }
@@ -191,100 +50,101 @@ static void executors_restart(void **state)
 {
     (void)state;
     static const uint32_t pauses[] = {0, 0, 50, 100, 200, 400};
-    struct world w;
-    begin(&w);
-    link_up(&w, 1, 1);
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
     for (uint32_t i = 0; i < HSP_ARRAY_LEN(pauses); i++) {
-        exit_of(&w, 1);
-        const struct hsp_msg *m = sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD);
+        aw_exit_of(&w, 1);
+        const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD);
         assert_int_equal(m->u.dead.device, 1);
         assert_int_equal(m->u.dead.restart_ms, pauses[i]);
         assert_string_equal(m->u.dead.reason, "signal 9");
         if (pauses[i] != 0) {
-            assert_null(find(&w, HSP_AACT_SPAWN));
+            assert_null(aw_find(&w, HSP_AACT_SPAWN));
             w.now += pauses[i];
-            beats(&w);
-            tick(&w);
+            aw_beats(&w);
+            aw_tick(&w);
         }
         assert_int_equal(hsp_agent_device(w.a, 1)->state, HSP_EXEC_STARTING);
-        from_exec(&w, 1, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "b"}});
-        assert_non_null(sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_UP));
+        aw_from_exec(&w, 1,
+                     (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "b"}});
+        assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_UP));
     }
     /* one that is silent is killed */
-    beats(&w);
+    aw_beats(&w);
     for (uint32_t i = 0; i < 6; i++) {
-        assert_null(find(&w, HSP_AACT_KILL));
+        assert_null(aw_find(&w, HSP_AACT_KILL));
         w.now += 500;
-        from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     }
-    assert_int_equal(find(&w, HSP_AACT_KILL)->device, 1);
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 1);
     /* and one that says what none says */
-    from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_WELCOME});
-    assert_int_equal(find(&w, HSP_AACT_KILL)->device, 0);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_WELCOME});
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 0);
     hsp_agent_free(w.a);
 }
 
 static void seal_waits(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w);
-    link_up(&w, 1, 1);
-    run_job(&w, 0, 4, 2);
-    run_job(&w, 1, 4, 2);
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 3, .u.jobref = {4}});
-    assert_int_equal(count(&w, HSP_AACT_SEND_EXEC), 2);
-    assert_null(find(&w, HSP_AACT_SCAN));
-    from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_SEALED, .epoch = 3, .u.sealed.job = 4});
-    assert_null(find(&w, HSP_AACT_SCAN)); /* the other may still write */
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_run_job(&w, 0, 4, 2);
+    aw_run_job(&w, 1, 4, 2);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 3, .u.jobref = {4}});
+    assert_int_equal(aw_count(&w, HSP_AACT_SEND_EXEC), 2);
+    assert_null(aw_find(&w, HSP_AACT_SCAN));
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_SEALED, .epoch = 3, .u.sealed.job = 4});
+    assert_null(aw_find(&w, HSP_AACT_SCAN)); /* the other may still write */
     w.now += 999;
-    beats(&w);
-    assert_null(find(&w, HSP_AACT_KILL));
+    aw_beats(&w);
+    assert_null(aw_find(&w, HSP_AACT_KILL));
     w.now += 1;
-    tick(&w);
-    assert_int_equal(find(&w, HSP_AACT_KILL)->device, 1);
-    assert_null(find(&w, HSP_AACT_SCAN)); /* killed is not gone */
-    exit_of(&w, 1);
+    aw_tick(&w);
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 1);
+    assert_null(aw_find(&w, HSP_AACT_SCAN)); /* killed is not gone */
+    aw_exit_of(&w, 1);
     struct hsp_m_holding h[3] = {{.job = 4, .version = 1}, {.job = 5}, {.job = 4, .version = 2}};
-    scanned(&w, h, 3);
-    const struct hsp_msg *m = sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED);
+    aw_scanned(&w, h, 3);
+    const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED);
     assert_int_equal(m->epoch, 3);
     assert_int_equal(m->u.sealed.n_holdings, 2); /* of this job */
     assert_int_equal(m->u.sealed.holdings[1].version, 2);
     /* two jobs at once, with nothing that runs */
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 4, .u.jobref = {4}});
-    uint64_t first = find(&w, HSP_AACT_SCAN)->scan;
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 9, .u.jobref = {5}});
-    scanned(&w, h, 3);
-    assert_int_equal(sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED)->u.sealed.job, 5);
-    step(&w,
-         (struct hsp_agent_event){.type = HSP_AEV_SCANNED, .scan = first, .n = 3, .holdings = h});
-    assert_int_equal(sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED)->u.sealed.job, 4);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 4, .u.jobref = {4}});
+    uint64_t first = aw_find(&w, HSP_AACT_SCAN)->scan;
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 9, .u.jobref = {5}});
+    aw_scanned(&w, h, 3);
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED)->u.sealed.job, 5);
+    aw_step(&w, (struct hsp_agent_event){
+                    .type = HSP_AEV_SCANNED, .scan = first, .n = 3, .holdings = h});
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED)->u.sealed.job, 4);
     hsp_agent_free(w.a);
 }
 
 static void fenced(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w);
-    link_up(&w, 1, 1);
-    run_job(&w, 0, 4, 2);
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = "dead"});
-    assert_int_equal(count(&w, HSP_AACT_KILL), 1);
-    assert_int_equal(find(&w, HSP_AACT_KILL)->device, 0);
-    assert_non_null(find(&w, HSP_AACT_DISCONNECT));
-    step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN});
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_run_job(&w, 0, 4, 2);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = "dead"});
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 1);
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 0);
+    assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN});
     w.now += 1000;
-    beats(&w);
-    tick(&w);
-    assert_null(find(&w, HSP_AACT_CONNECT)); /* not before the last of them is gone */
-    exit_of(&w, 0);
-    tick(&w);
+    aw_beats(&w);
+    aw_tick(&w);
+    assert_null(aw_find(&w, HSP_AACT_CONNECT)); /* not before the last of them is gone */
+    aw_exit_of(&w, 0);
+    aw_tick(&w);
     assert_int_equal(hsp_agent_link(w.a), HSP_LINK_CONNECTING);
-    step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
-    scanned(&w, NULL, 0);
-    const struct hsp_m_hello *m = &sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_scanned(&w, NULL, 0);
+    const struct hsp_m_hello *m = &aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
     assert_int_equal(m->incarnation, 0);
     assert_int_equal(m->n_runs, 0);
     hsp_agent_free(w.a);
@@ -293,30 +153,30 @@ static void fenced(void **state)
 static void daemon_away(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w);
-    link_up(&w, 1, 1);
-    run_job(&w, 0, 4, 2);
-    prepare(&w, 0, 4, 3);
-    from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 3, .u.ready.job = 4});
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_ARM, .epoch = 3, .u.devref = {4, 0}});
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_run_job(&w, 0, 4, 2);
+    aw_prepare(&w, 0, 4, 3);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 3, .u.ready.job = 4});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_ARM, .epoch = 3, .u.devref = {4, 0}});
     for (uint32_t i = 0; i < 6; i++) {
-        assert_null(find(&w, HSP_AACT_DISCONNECT));
-        beats(&w);
+        assert_null(aw_find(&w, HSP_AACT_DISCONNECT));
+        aw_beats(&w);
         w.now += 500;
-        tick(&w);
+        aw_tick(&w);
     }
-    assert_non_null(find(&w, HSP_AACT_DISCONNECT)); /* silent for the bound */
-    assert_null(find(&w, HSP_AACT_KILL));
-    step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN});
+    assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT)); /* silent for the bound */
+    assert_null(aw_find(&w, HSP_AACT_KILL));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN});
     assert_int_equal(hsp_agent_device(w.a, 0)->run.armed, 3);
-    from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STARTED, .epoch = 3, .u.started.job = 4});
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STARTED, .epoch = 3, .u.started.job = 4});
     const struct hsp_m_run *r = &hsp_agent_device(w.a, 0)->run;
     assert_true(r->running == 3 && r->prepared == 0 && r->armed == 0); /* the switch went on */
-    from_exec(&w, 0,
-              (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
-                               .epoch = 3,
-                               .u.lost = {.job = 4, .peer = 1, .reason = "broke"}});
+    aw_from_exec(&w, 0,
+                 (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                                  .epoch = 3,
+                                  .u.lost = {.job = 4, .peer = 1, .reason = "broke"}});
     assert_true(hsp_agent_device(w.a, 0)->run.broken); /* the next hello says so */
     hsp_agent_free(w.a);
 }
@@ -324,26 +184,26 @@ static void daemon_away(void **state)
 static void stop_and_release(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w);
-    link_up(&w, 1, 1);
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
     /* nothing runs there: the agent deletes */
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_RELEASE, .u.release = {9, 1, 5}});
-    const struct hsp_agent_action *x = find(&w, HSP_AACT_DISCARD);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_RELEASE, .u.release = {9, 1, 5}});
+    const struct hsp_agent_action *x = aw_find(&w, HSP_AACT_DISCARD);
     assert_true(x->device == 1 && x->job == 9 && x->keep_plan == 5);
-    assert_int_equal(sent(&w, HSP_AACT_SEND, HSP_MSG_RELEASED)->u.devref.job, 9);
-    run_job(&w, 0, 4, 2);
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 2, .u.devref = {4, 0}});
-    assert_non_null(sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_STOP));
-    assert_null(find(&w, HSP_AACT_DISCARD));
-    assert_null(sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
-    exit_of(&w, 0); /* it died over it */
-    assert_int_equal(find(&w, HSP_AACT_DISCARD)->job, 4);
-    assert_non_null(sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_RELEASED)->u.devref.job, 9);
+    aw_run_job(&w, 0, 4, 2);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 2, .u.devref = {4, 0}});
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_STOP));
+    assert_null(aw_find(&w, HSP_AACT_DISCARD));
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
+    aw_exit_of(&w, 0); /* it died over it */
+    assert_int_equal(aw_find(&w, HSP_AACT_DISCARD)->job, 4);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
     /* one job at a time on a device */
-    run_job(&w, 1, 4, 3);
-    prepare(&w, 1, 5, 1);
-    assert_string_equal(sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED)->u.failed.reason,
+    aw_run_job(&w, 1, 4, 3);
+    aw_prepare(&w, 1, 5, 1);
+    assert_string_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED)->u.failed.reason,
                         "the device works for another job");
     hsp_agent_free(w.a);
 }
@@ -352,21 +212,21 @@ static void stop_and_release(void **state)
 static void jobs_do_not_mix(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w);
-    link_up(&w, 1, 3);
-    prepare(&w, 0, 7, 1);
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_DROP, .epoch = 1, .u.devref = {7, 0}});
-    prepare(&w, 0, 8, 1);
-    from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready.job = 7});
-    assert_null(sent(&w, HSP_AACT_SEND, HSP_MSG_READY));
-    from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready.job = 8});
-    assert_non_null(sent(&w, HSP_AACT_SEND, HSP_MSG_READY));
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 3);
+    aw_prepare(&w, 0, 7, 1);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_DROP, .epoch = 1, .u.devref = {7, 0}});
+    aw_prepare(&w, 0, 8, 1);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready.job = 7});
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_READY));
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready.job = 8});
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_READY));
     hsp_agent_free(w.a);
 }
 
 /* A line of the log that is more urgent than @severity, as syslog counts. */
-static const char *log_above(const struct world *w, int severity)
+static const char *log_above(const struct aw_world *w, int severity)
 {
     for (uint32_t i = 0; i < w->acts.n; i++) {
         const struct hsp_agent_action *x = &w->acts.item[i];
@@ -380,34 +240,34 @@ static const char *log_above(const struct world *w, int severity)
 static void leaves(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w);
-    link_up(&w, 1, 1);
-    step(&w,
-         (struct hsp_agent_event){.type = HSP_AEV_LEAVE, .text = "SIGTERM", .deadline_ms = 5000});
-    assert_int_equal(sent(&w, HSP_AACT_SEND, HSP_MSG_LEAVE)->u.leave.deadline_ms, 5000);
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_BYE, .u.text.reason = ""});
-    assert_int_equal(count(&w, HSP_AACT_KILL), 2);
-    assert_null(find(&w, HSP_AACT_EXIT));
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_step(&w, (struct hsp_agent_event){
+                    .type = HSP_AEV_LEAVE, .text = "SIGTERM", .deadline_ms = 5000});
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_LEAVE)->u.leave.deadline_ms, 5000);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_BYE, .u.text.reason = ""});
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 2);
+    assert_null(aw_find(&w, HSP_AACT_EXIT));
     assert_null(log_above(&w, 5)); /* nothing failed, and nothing says so */
-    exit_of(&w, 0);
+    aw_exit_of(&w, 0);
     assert_null(log_above(&w, 5));
-    assert_null(sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD));
-    exit_of(&w, 1);
-    assert_string_equal(find(&w, HSP_AACT_EXIT)->text, "left as planned");
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD));
+    aw_exit_of(&w, 1);
+    assert_string_equal(aw_find(&w, HSP_AACT_EXIT)->text, "left as planned");
     hsp_agent_free(w.a);
-    begin(&w); /* nobody answers: at the deadline */
-    link_up(&w, 1, 1);
-    run_job(&w, 0, 4, 2);
-    step(&w,
-         (struct hsp_agent_event){.type = HSP_AEV_LEAVE, .text = "notice", .deadline_ms = 1000});
-    assert_null(find(&w, HSP_AACT_KILL));
+    aw_begin(&w); /* nobody answers: at the deadline */
+    aw_link_up(&w, 1, 1);
+    aw_run_job(&w, 0, 4, 2);
+    aw_step(&w,
+            (struct hsp_agent_event){.type = HSP_AEV_LEAVE, .text = "notice", .deadline_ms = 1000});
+    assert_null(aw_find(&w, HSP_AACT_KILL));
     w.now += 1000;
-    tick(&w);
-    assert_int_equal(count(&w, HSP_AACT_KILL), 2);
+    aw_tick(&w);
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 2);
     assert_non_null(log_above(&w, 5)); /* with work and state on it: that is a loss */
-    exit_of(&w, 0);
-    assert_non_null(sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD));
+    aw_exit_of(&w, 0);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD));
     hsp_agent_free(w.a);
 }
 
@@ -428,9 +288,9 @@ static void anything(void **state)
         HSP_MSG_PEER_LOST,   HSP_MSG_STOPPED,     HSP_MSG_RELEASED,      HSP_MSG_CHECKPOINTED,
         HSP_MSG_EXECUTOR_UP, HSP_MSG_EXECUTOR_UP, HSP_MSG_PREPARE_FAILED};
     for (uint64_t round = 0; round < 60; round++) {
-        struct world w;
+        struct aw_world w;
         uint64_t k = round * 100000;
-        begin(&w);
+        aw_begin(&w);
         for (uint32_t i = 0; i < 2000; i++) {
             struct hsp_msg m = {.type = types[below(&k, HSP_ARRAY_LEN(types))],
                                 .epoch = below(&k, 5)};
@@ -452,21 +312,22 @@ static void anything(void **state)
             }
             w.now += below(&k, 6) == 0 ? below(&k, 700) : 0;
             switch (below(&k, 12)) {
-            case 0: step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP}); break;
-            case 1: step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN}); break;
+            case 0: aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP}); break;
+            case 1: aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN}); break;
             case 2:
-                step(&w, (struct hsp_agent_event){.type = HSP_AEV_SCANNED, .scan = below(&k, 40)});
+                aw_step(&w,
+                        (struct hsp_agent_event){.type = HSP_AEV_SCANNED, .scan = below(&k, 40)});
                 break;
             case 3:
                 if (mine) {
-                    exit_of(&w, device);
+                    aw_exit_of(&w, device);
                 }
                 break;
-            case 4: tick(&w); break;
+            case 4: aw_tick(&w); break;
             case 5:
             case 6:
-            case 7: from_daemon(&w, m); break;
-            default: from_exec(&w, device, m); break;
+            case 7: aw_from_daemon(&w, m); break;
+            default: aw_from_exec(&w, device, m); break;
             }
             assert_true(hsp_agent_deadline(w.a) > 0);
         }

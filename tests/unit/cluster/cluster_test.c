@@ -1,260 +1,11 @@
-/* The coordinator's machine, event by event. Whole stories and random faults are in tests/sim. */
-#include "tests/lib/testlib.h"
+/* The coordinator's machine, event by event. Every pair of state and event is in clusterpairs_test.c; whole
+ * stories and random faults are in tests/sim. */
+#include "tests/unit/cluster/clusterworld.h"
 
 #include <stdio.h>
 
-#include "daemon/cluster/cluster.h"
 #include "daemon/cluster/clusterint.h"
-#include "daemon/cluster/clusterstate.h"
 #include "proto/base/size.h"
-
-struct row {
-    char key[64];
-    void *value;
-    uint32_t len;
-};
-struct world {
-    struct hsp_cluster *c;
-    hsp_msec now;
-    struct hsp_actions a; /* of the last step */
-    struct row rows[256];
-    uint32_t n_rows;
-    uint64_t ticket; /* of the last START_PLAN */
-    uint32_t n_asked, n_facts;
-    hsp_device_id asked[64];
-    double speed[64];
-    struct hsp_plan_fact facts[8];
-};
-
-static void keep_row(struct world *w, const struct hsp_action *a)
-{
-    uint32_t i = 0;
-    while (i < w->n_rows && strcmp(w->rows[i].key, a->key) != 0) {
-        i++;
-    }
-    if (a->type == HSP_ACT_ERASE) {
-        if (i < w->n_rows) {
-            free(w->rows[i].value);
-            w->rows[i] = w->rows[--w->n_rows];
-        }
-        return;
-    }
-    if (i == w->n_rows) {
-        assert_true(w->n_rows < HSP_ARRAY_LEN(w->rows));
-        w->rows[w->n_rows++].value = NULL;
-    }
-    free(w->rows[i].value);
-    (void)snprintf(w->rows[i].key, sizeof(w->rows[i].key), "%s", a->key);
-    w->rows[i].value = malloc(a->len);
-    memcpy(w->rows[i].value, a->value, a->len);
-    w->rows[i].len = a->len;
-}
-
-static void look(struct world *w)
-{
-    hsp_cluster_check(w->c);
-    for (uint32_t i = 0; i < w->a.n; i++) {
-        const struct hsp_action *a = &w->a.item[i];
-        if (a->type == HSP_ACT_STORE || a->type == HSP_ACT_ERASE) {
-            keep_row(w, a);
-        } else if (a->type == HSP_ACT_START_PLAN) {
-            const struct hsp_plan_request *r = a->u.plan;
-            w->ticket = r->ticket;
-            w->n_asked = r->n_devices;
-            w->n_facts = r->n_facts;
-            memcpy(w->asked, r->devices, r->n_devices * sizeof(w->asked[0]));
-            memcpy(w->speed, r->speed, r->n_devices * sizeof(w->speed[0]));
-            memcpy(w->facts, r->facts, r->n_facts * sizeof(w->facts[0]));
-        }
-    }
-}
-
-static void step(struct world *w, struct hsp_event ev)
-{
-    struct hsp_err err = {0};
-    ev.now_ms = w->now;
-    assert_ok(hsp_cluster_step(w->c, &ev, &w->a, &err), &err);
-    look(w);
-}
-
-static void msg(struct world *w, uint32_t conn, struct hsp_msg m)
-{
-    step(w, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .u.msg = &m});
-}
-
-/* @runs: epoch of job 1 that its device 0 runs, 0: none. */
-static void hello_running(struct world *w, uint32_t conn, const char *node, uint64_t incarnation,
-                          uint32_t n_dev, uint64_t runs)
-{
-    struct hsp_m_run run = {.job = 1, .running = runs};
-    struct hsp_m_device dev[HSP_NODE_DEVICES];
-    for (uint32_t i = 0; i < n_dev; i++) {
-        dev[i] = (struct hsp_m_device){
-            .index = i, .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
-    }
-    struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                    .node = node,
-                                    .address = node,
-                                    .incarnation = incarnation,
-                                    .n_devices = n_dev,
-                                    .n_runs = runs != 0,
-                                    .runs = &run,
-                                    .devices = dev}};
-    msg(w, conn, m);
-}
-
-static void hello(struct world *w, uint32_t conn, const char *node, uint64_t incarnation,
-                  uint32_t n_dev)
-{
-    hello_running(w, conn, node, incarnation, n_dev, 0);
-}
-
-static void begin(struct world *w, uint32_t n_nodes, uint32_t n_dev)
-{
-    struct hsp_cluster_config cfg;
-    struct hsp_err err = {0};
-    *w = (struct world){.now = 1000};
-    hsp_cluster_defaults(3000, &cfg);
-    w->c = hsp_cluster_new(&cfg);
-    assert_non_null(w->c);
-    assert_ok(hsp_cluster_load(w->c, NULL, 0, w->now, &w->a, &err), &err);
-    look(w);
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        char name[8];
-        (void)snprintf(name, sizeof(name), "n%u", i);
-        hello(w, i + 1, name, 0, n_dev);
-    }
-}
-
-static void end(struct world *w)
-{
-    hsp_cluster_free(w->c);
-    for (uint32_t i = 0; i < w->n_rows; i++) {
-        free(w->rows[i].value);
-    }
-}
-
-static const struct hsp_action *find(const struct world *w, enum hsp_action_type type)
-{
-    for (uint32_t i = 0; i < w->a.n; i++) {
-        if (w->a.item[i].type == type) {
-            return &w->a.item[i];
-        }
-    }
-    return NULL;
-}
-
-static uint32_t count_sent(const struct world *w, uint16_t type)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < w->a.n; i++) {
-        bool sends = w->a.item[i].type == HSP_ACT_SEND || w->a.item[i].type == HSP_ACT_PREPARE;
-        n += sends && w->a.item[i].msg->type == type;
-    }
-    return n;
-}
-
-static const char *fact(const struct world *w, const char *type)
-{
-    for (uint32_t i = 0; i < w->a.n; i++) {
-        if (w->a.item[i].type == HSP_ACT_FACT && strcmp(w->a.item[i].u.fact->type, type) == 0) {
-            return w->a.item[i].u.fact->reason;
-        }
-    }
-    return NULL;
-}
-
-static enum hsp_status admin(struct world *w, struct hsp_admin_event a)
-{
-    step(w, (struct hsp_event){.type = HSP_EV_ADMIN, .u.admin = a});
-    const struct hsp_action *r = find(w, HSP_ACT_REPLY);
-    assert_non_null(r);
-    return r->status;
-}
-
-static enum hsp_status submit(struct world *w, const char *name, int32_t prio, uint32_t min,
-                              uint32_t max)
-{
-    return admin(w, (struct hsp_admin_event){.verb = HSP_ADMIN_SUBMIT,
-                                             .spec = {.name = name,
-                                                      .priority = prio,
-                                                      .min = min,
-                                                      .max = max,
-                                                      .copies = 2,
-                                                      .steps = 100,
-                                                      .data_path = "/d.txt"}});
-}
-
-/* Data parallel over all that was offered; every rank holds all, so one shard. */
-static void plan(struct world *w, uint32_t job)
-{
-    uint64_t mem[64] = {0};
-    double compute[64];
-    uint32_t first[2] = {0, w->n_asked};
-    struct hsp_shard_piece pieces[64];
-    for (uint32_t i = 0; i < w->n_asked; i++) {
-        compute[i] = 1;
-        pieces[i] = (struct hsp_shard_piece){i, i};
-    }
-    struct hsp_plan_info info = {.n_ranks = w->n_asked,
-                                 .device = w->asked,
-                                 .mem_bytes = mem,
-                                 .compute_s = compute,
-                                 .n_shards = 1,
-                                 .shard_first = first,
-                                 .pieces = pieces};
-    step(w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
-                               .u.plan = {.job = job, .ticket = w->ticket, .info = &info}});
-}
-
-static const struct hsp_job *job(const struct world *w, uint32_t id)
-{
-    return hsp_cluster_job(w->c, id);
-}
-
-/* One device per node, node k on connection k + 1. */
-static void ready(struct world *w, uint32_t id, uint32_t node, uint64_t digest)
-{
-    msg(w, node + 1,
-        (struct hsp_msg){.type = HSP_MSG_READY,
-                         .epoch = job(w, id)->att.epoch,
-                         .u.ready = {.job = id, .data_bytes = 7, .data_digest = {digest, 1}}});
-}
-
-static void pass(struct world *w, uint32_t id, uint64_t n, const double *compute,
-                 uint32_t n_compute)
-{
-    double copy[8];
-    memcpy(copy, compute, n_compute * sizeof(copy[0]));
-    msg(w, 1,
-        (struct hsp_msg){
-            .type = HSP_MSG_STEP,
-            .epoch = job(w, id)->att.epoch != 0 ? job(w, id)->att.epoch : job(w, id)->cur.epoch,
-            .u.step = {.job = id, .step = n, .n_compute = n_compute, .compute_s = copy}});
-}
-
-static void let_go(struct world *w, uint32_t id, uint32_t n_nodes)
-{
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_RELEASED, .u.devref = {.job = id}});
-    }
-}
-
-static const double even[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-
-static void run_job(struct world *w, uint32_t n_nodes)
-{
-    assert_int_equal(submit(w, "j", 0, 1, 8), HSP_OK);
-    plan(w, 1);
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        ready(w, 1, i, 5);
-    }
-    pass(w, 1, 0, even, n_nodes);
-    let_go(w, 1, n_nodes);
-    assert_int_equal(job(w, 1)->state, HSP_JOB_RUNNING);
-    assert_true(job(w, 1)->cur.settled);
-}
 
 /* hsp_recover_version against the definition, on random layouts. */
 static void recover_version(void **state)
@@ -308,123 +59,123 @@ static void recover_version(void **state)
 static void hello_refused(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w, 1, 1);
-    msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-    assert_string_equal(find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
     struct hsp_msg m = {.type = HSP_MSG_HELLO,
                         .u.hello = {.protocol = 7, .node = "a", .address = ""}};
-    msg(&w, 10, m);
-    assert_string_equal(find(&w, HSP_ACT_CLOSE)->text, "protocol 1 here, 7 there");
+    cw_msg(&w, 10, m);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "protocol 1 here, 7 there");
     m.u.hello.protocol = HSP_PROTO_VERSION;
     m.u.hello.term = 5;
-    msg(&w, 11, m);
-    assert_string_equal(find(&w, HSP_ACT_CLOSE)->text, "the agent has seen a newer coordinator");
+    cw_msg(&w, 11, m);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "the agent has seen a newer coordinator");
     m.u.hello.term = 1;
     m.u.hello.node = "No Name";
-    msg(&w, 12, m);
-    assert_string_equal(find(&w, HSP_ACT_CLOSE)->text, "not a node name");
+    cw_msg(&w, 12, m);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "not a node name");
     /* silent for the bound: fenced, for ever */
     w.now += 1500;
-    step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
     w.now += 1500;
-    step(&w, (struct hsp_event){.type = HSP_EV_TICK});
-    assert_string_equal(fact(&w, "node.dead"), "silent for 3000 ms");
-    hello(&w, 13, "n0", 1, 1);
-    assert_int_equal(count_sent(&w, HSP_MSG_FENCED), 1);
-    hello(&w, 14, "n0", 0, 1);
-    assert_int_equal(count_sent(&w, HSP_MSG_WELCOME), 1);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_string_equal(cw_fact(&w, "node.dead"), "silent for 3000 ms");
+    cw_hello(&w, 13, "n0", 1, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_FENCED), 1);
+    cw_hello(&w, 14, "n0", 0, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->incarnation, 2);
-    end(&w);
+    cw_end(&w);
 }
 
 static void one_lost_beat(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w, 2, 1);
-    run_job(&w, 2);
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
     w.now += 1400;
-    msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat.seq = 3});
-    assert_int_equal(count_sent(&w, HSP_MSG_HEARTBEAT), 1);
-    assert_string_equal(fact(&w, "node.suspect"), "a heartbeat is missing"); /* n1 */
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
-    msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-    assert_string_equal(fact(&w, "node.live"), "heard again");
-    assert_null(find(&w, HSP_ACT_START_PLAN));
-    end(&w);
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat.seq = 3});
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_HEARTBEAT), 1);
+    assert_string_equal(cw_fact(&w, "node.suspect"), "a heartbeat is missing"); /* n1 */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    assert_string_equal(cw_fact(&w, "node.live"), "heard again");
+    assert_null(cw_find(&w, HSP_ACT_START_PLAN));
+    cw_end(&w);
 }
 
 /* A minute without any event: not the nodes were silent, hspmdd was stopped. */
 static void own_stall_kills_nobody(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w, 2, 1);
-    run_job(&w, 2);
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
     w.now += 60000;
-    step(&w, (struct hsp_event){.type = HSP_EV_TICK});
-    assert_non_null(fact(&w, "coordinator.stalled"));
-    assert_null(fact(&w, "node.dead"));
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
-    msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT}); /* was waiting to be read */
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_non_null(cw_fact(&w, "coordinator.stalled"));
+    assert_null(cw_fact(&w, "node.dead"));
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT}); /* was waiting to be read */
     hsp_msec at = hsp_cluster_deadline(w.c);
     assert_true(at > w.now && at <= w.now + 3000);
     while (w.now < at + 3000) { /* the other one is gone indeed */
         w.now += 100;
-        msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-        if (job(&w, 1)->state != HSP_JOB_RUNNING) {
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        if (cw_job(&w, 1)->state != HSP_JOB_RUNNING) {
             break;
         }
     }
-    assert_int_not_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
-    end(&w);
+    assert_int_not_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
 }
 
 static void stores_before_sends(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w, 2, 1);
-    (void)submit(&w, "j", 0, 1, 8);
-    plan(&w, 1);
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    (void)cw_submit(&w, "j", 0, 1, 8);
+    cw_plan(&w, 1);
     bool stored = false;
     for (uint32_t i = 0; i < w.a.n; i++) {
         stored =
             stored || (w.a.item[i].type == HSP_ACT_STORE && strcmp(w.a.item[i].key, "job/1") == 0);
         assert_true(w.a.item[i].type != HSP_ACT_PREPARE || stored);
     }
-    assert_int_equal(count_sent(&w, HSP_MSG_PREPARE), 2);
-    ready(&w, 1, 0, 5);
-    assert_int_equal(count_sent(&w, HSP_MSG_START), 0);
-    ready(&w, 1, 1, 5);
-    assert_int_equal(count_sent(&w, HSP_MSG_START), 2);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_PREPARE), 2);
+    cw_ready(&w, 1, 0, 5);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_START), 0);
+    cw_ready(&w, 1, 1, 5);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_START), 2);
     stored = false;
     for (uint32_t i = 0; i < w.a.n; i++) {
         stored = stored || w.a.item[i].type == HSP_ACT_STORE;
         assert_true(w.a.item[i].type != HSP_ACT_SEND || stored);
     }
-    end(&w);
+    cw_end(&w);
 }
 
-static void no_text(struct world *w, uint64_t epoch, uint32_t node)
+static void no_text(struct cw_world *w, uint64_t epoch, uint32_t node)
 {
-    msg(w, node + 1,
-        (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
-                         .epoch = epoch,
-                         .u.failed = {.job = 1,
-                                      .fact = HSP_FACT_NO_DATA,
-                                      .peer = HSP_MSG_RANKS,
-                                      .reason = "cannot open /d.txt: No such file"}});
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                            .epoch = epoch,
+                            .u.failed = {.job = 1,
+                                         .fact = HSP_FACT_NO_DATA,
+                                         .peer = HSP_MSG_RANKS,
+                                         .reason = "cannot open /d.txt: No such file"}});
 }
 
 /* Time passes, the nodes beat. */
-static void beats(struct world *w, uint32_t n_nodes, hsp_msec until)
+static void beats(struct cw_world *w, uint32_t n_nodes, hsp_msec until)
 {
     while (w->now < until) {
         w->now = w->now + 500 < until ? w->now + 500 : until;
         for (uint32_t i = 0; i < n_nodes; i++) {
-            msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            cw_msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
         }
     }
 }
@@ -432,7 +183,7 @@ static void beats(struct world *w, uint32_t n_nodes, hsp_msec until)
 static void data_differs(void **state)
 {
     (void)state;
-    struct world w;
+    struct cw_world w;
     /* digests of three nodes, and who is refused: the majority is right, else the first name */
     static const struct {
         uint64_t digest[3];
@@ -440,32 +191,32 @@ static void data_differs(void **state)
     } cases[] = {{{5, 6}, 2, 1}, {{6, 5, 5}, 3, 0}, {{5, 5, 6}, 3, 2}, {{5, 6, 5}, 3, 1}};
     for (size_t k = 0; k < HSP_ARRAY_LEN(cases); k++) {
         char want[256];
-        begin(&w, cases[k].n, 1);
-        (void)submit(&w, "j", 0, 1, 8);
-        plan(&w, 1);
+        cw_begin(&w, cases[k].n, 1);
+        (void)cw_submit(&w, "j", 0, 1, 8);
+        cw_plan(&w, 1);
         for (uint32_t i = 0; i < cases[k].n; i++) {
-            assert_int_equal(job(&w, 1)->att.epoch, 1);
-            ready(&w, 1, i, cases[k].digest[i]);
+            assert_int_equal(cw_job(&w, 1)->att.epoch, 1);
+            cw_ready(&w, 1, i, cases[k].digest[i]);
         }
         (void)snprintf(want, sizeof(want),
                        "n%u: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
                        "others have 7 bytes, digest 00000000000000050000000000000001",
                        cases[k].wrong);
-        assert_string_equal(fact(&w, "data.refused"), want);
-        assert_int_equal(count_sent(&w, HSP_MSG_START), 0);
-        assert_int_equal(count_sent(&w, HSP_MSG_DROP), cases[k].n);
+        assert_string_equal(cw_fact(&w, "data.refused"), want);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_START), 0);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_DROP), cases[k].n);
         assert_int_equal(w.n_asked, cases[k].n - 1); /* the next question is without it */
         assert_false(hsp_ci_contains(w.asked, w.n_asked, HSP_DEVICE(cases[k].wrong, 0)));
-        assert_int_equal(job(&w, 1)->next_epoch, 2); /* the number is burned */
-        assert_int_equal(job(&w, 1)->failures, 0);
-        plan(&w, 1);
+        assert_int_equal(cw_job(&w, 1)->next_epoch, 2); /* the number is burned */
+        assert_int_equal(cw_job(&w, 1)->failures, 0);
+        cw_plan(&w, 1);
         for (uint32_t i = 0; i < cases[k].n; i++) {
             if (i != cases[k].wrong) {
-                ready(&w, 1, i, 5);
+                cw_ready(&w, 1, i, 5);
             }
         }
-        assert_int_equal(count_sent(&w, HSP_MSG_START), cases[k].n - 1);
-        end(&w);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_START), cases[k].n - 1);
+        cw_end(&w);
     }
 }
 
@@ -473,35 +224,35 @@ static void data_differs(void **state)
 static void data_stays(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w, 1, 1);
-    run_job(&w, 1);
-    hello(&w, 2, "a", 0, 1); /* its name is before n0 */
-    plan(&w, 1);
-    ready(&w, 1, 0, 5);
-    ready(&w, 1, 1, 6);
-    assert_string_equal(fact(&w, "data.refused"),
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cw_run_job(&w, 1);
+    cw_hello(&w, 2, "a", 0, 1); /* its name is before n0 */
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 6);
+    assert_string_equal(cw_fact(&w, "data.refused"),
                         "a: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
                         "the job began with 7 bytes, digest 00000000000000050000000000000001");
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
-    end(&w);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
 }
 
 static void data_missing(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w, 3, 1);
-    (void)submit(&w, "j", 0, 2, 8);
-    plan(&w, 1);
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    (void)cw_submit(&w, "j", 0, 2, 8);
+    cw_plan(&w, 1);
     no_text(&w, 1, 0);
     assert_int_equal(w.n_asked, 2); /* the others are enough */
     no_text(&w, 1, 1);              /* said later, of the attempt that is over: counts too */
-    assert_string_equal(job(&w, 1)->reason,
+    assert_string_equal(cw_job(&w, 1)->reason,
                         "needs 2 devices, 0 can be had: n0/0: cannot open /d.txt: No such file; "
                         "and 1 more");
-    assert_int_equal(job(&w, 1)->n_facts, 2);
-    assert_int_equal(job(&w, 1)->failures, 0);
+    assert_int_equal(cw_job(&w, 1)->n_facts, 2);
+    assert_int_equal(cw_job(&w, 1)->failures, 0);
     /* forgotten after 30 s, then after 60 */
     hsp_msec first = w.now + 30000;
     uint64_t asked = w.ticket;
@@ -512,74 +263,74 @@ static void data_missing(void **state)
     assert_true(w.ticket > asked);
     assert_int_equal(w.n_asked, 3);
     assert_int_equal(w.n_facts, 0);
-    plan(&w, 1);
+    cw_plan(&w, 1);
     no_text(&w, 2, 0);
     no_text(&w, 2, 1);
     asked = w.ticket;
     beats(&w, 3, w.now + 59999);
     assert_int_equal(w.ticket, asked);
     /* a node that joins anew is asked at once */
-    hello(&w, 4, "n1", 0, 1);
+    cw_hello(&w, 4, "n1", 0, 1);
     assert_true(w.ticket > asked);
     assert_int_equal(w.n_asked, 2);
-    end(&w);
+    cw_end(&w);
 }
 
 static void spread(void **state)
 {
     (void)state;
-    struct world w;
+    struct cw_world w;
     struct hsp_spread got;
-    begin(&w, 2, 1);
-    assert_int_equal(submit(&w, "j", 0, 1, 8), HSP_OK);
-    assert_false(hsp_cluster_spread(w.c, job(&w, 1), &got));
-    plan(&w, 1);
-    ready(&w, 1, 0, 5);
-    ready(&w, 1, 1, 5);
-    pass(&w, 1, 0, even, 2);
-    assert_true(hsp_cluster_spread(w.c, job(&w, 1), &got));
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+    assert_false(hsp_cluster_spread(w.c, cw_job(&w, 1), &got));
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 0, cw_even, 2);
+    assert_true(hsp_cluster_spread(w.c, cw_job(&w, 1), &got));
     assert_int_equal(got.min_nodes, 2);
     assert_int_equal(got.n_sole, 0);
     /* shards: 0 has its own and 1's copy of it; 1 has the second alone; the third is on 0, twice */
-    struct hsp_plan_info *p = &((struct hsp_job_plan *)hsp_ci_plan(job(&w, 1), 1))->info;
+    struct hsp_plan_info *p = &((struct hsp_job_plan *)hsp_ci_plan(cw_job(&w, 1), 1))->info;
     uint32_t first[4] = {0, 2, 3, 5};
     struct hsp_shard_piece pieces[5] = {{0, 0}, {1, 0}, {1, 1}, {0, 0}, {0, 1}};
     struct hsp_plan_info kept = *p;
     p->n_shards = 3;
     p->shard_first = first;
     p->pieces = pieces;
-    assert_true(hsp_cluster_spread(w.c, job(&w, 1), &got));
+    assert_true(hsp_cluster_spread(w.c, cw_job(&w, 1), &got));
     assert_int_equal(got.min_nodes, 1);
     assert_int_equal(got.n_sole, 2);
     assert_int_equal(got.node, 0);
     p->n_shards = 2;
-    assert_true(hsp_cluster_spread(w.c, job(&w, 1), &got));
+    assert_true(hsp_cluster_spread(w.c, cw_job(&w, 1), &got));
     assert_int_equal(got.n_sole, 1);
     assert_int_equal(got.node, 1);
     w.c->nodes[1].state = HSP_NODE_DEAD;
-    assert_true(hsp_cluster_spread(w.c, job(&w, 1), &got));
+    assert_true(hsp_cluster_spread(w.c, cw_job(&w, 1), &got));
     assert_int_equal(got.min_nodes, 0);
     w.c->nodes[1].state = HSP_NODE_LIVE;
     *p = kept;
-    end(&w);
+    cw_end(&w);
 }
 
 static void facts_reach_the_planner(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w, 2, 1);
-    (void)submit(&w, "j", 0, 1, 8);
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    (void)cw_submit(&w, "j", 0, 1, 8);
     uint64_t old = w.ticket;
-    plan(&w, 1);
-    msg(&w, 2,
-        (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
-                         .epoch = 1,
-                         .u.failed = {.job = 1,
-                                      .fact = HSP_FACT_OUT_OF_MEMORY,
-                                      .amount = 4096,
-                                      .peer = HSP_MSG_RANKS,
-                                      .reason = "out of memory by 4096 bytes"}});
+    cw_plan(&w, 1);
+    cw_msg(&w, 2,
+           (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                            .epoch = 1,
+                            .u.failed = {.job = 1,
+                                         .fact = HSP_FACT_OUT_OF_MEMORY,
+                                         .amount = 4096,
+                                         .peer = HSP_MSG_RANKS,
+                                         .reason = "out of memory by 4096 bytes"}});
     assert_true(w.ticket > old);
     assert_int_equal(w.n_facts, 1);
     assert_int_equal(w.facts[0].kind, HSP_FACT_OUT_OF_MEMORY);
@@ -587,61 +338,62 @@ static void facts_reach_the_planner(void **state)
     assert_int_equal(w.facts[0].amount, 4096);
     uint64_t now = w.ticket;
     w.ticket = old; /* an answer to the old question is not used */
-    plan(&w, 1);
-    assert_int_equal(job(&w, 1)->att.epoch, 0);
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->att.epoch, 0);
     w.ticket = now;
-    plan(&w, 1);
-    assert_int_equal(job(&w, 1)->att.epoch, 2);
-    end(&w);
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->att.epoch, 2);
+    cw_end(&w);
 }
 
 static void slow_device(void **state)
 {
     (void)state;
     static const double slow[2] = {1, 2};
-    struct world w;
-    begin(&w, 2, 1);
-    run_job(&w, 2);
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
     uint64_t ticket = w.ticket, at = 1;
     for (uint32_t i = 0; i < 19; i++, at++) {
-        pass(&w, 1, at, slow, 2);
+        cw_pass(&w, 1, at, slow, 2);
     }
-    pass(&w, 1, at++, even, 2); /* one good step starts the count again */
+    cw_pass(&w, 1, at++, cw_even, 2); /* one good step starts the count again */
     for (uint32_t i = 0; i < 19; i++, at++) {
-        pass(&w, 1, at, slow, 2);
+        cw_pass(&w, 1, at, slow, 2);
     }
     assert_int_equal(w.ticket, ticket);
-    pass(&w, 1, at++, slow, 2);
+    cw_pass(&w, 1, at++, slow, 2);
     assert_true(w.ticket > ticket);
-    assert_string_equal(fact(&w, "node.slow"), "slow: n1/0 takes 0.67 of the time, 0.50 planned");
+    assert_string_equal(cw_fact(&w, "node.slow"),
+                        "slow: n1/0 takes 0.67 of the time, 0.50 planned");
     assert_near(w.speed[0], 1, 1e-12); /* the fastest keeps its profile */
     assert_near(w.speed[1], 0.5, 1e-12);
-    plan(&w, 1);
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_SWITCHING);
-    ready(&w, 1, 0, 5);
-    ready(&w, 1, 1, 5);
-    assert_int_equal(count_sent(&w, HSP_MSG_ARM), 2);
-    pass(&w, 1, at++, even, 2);
-    let_go(&w, 1, 2);
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_ARM), 2);
+    cw_pass(&w, 1, at++, cw_even, 2);
+    cw_let_go(&w, 1, 2);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     ticket = w.ticket;
     for (uint32_t i = 0; i < 40; i++, at++) {
-        pass(&w, 1, at, slow, 2);
+        cw_pass(&w, 1, at, slow, 2);
     }
     assert_int_equal(w.ticket, ticket); /* at most once a minute */
     w.now += 2000;
     for (uint32_t i = 0; i < 32; i++, at++, w.now += 1900) {
-        msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-        pass(&w, 1, at, slow, 2);
+        cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_pass(&w, 1, at, slow, 2);
     }
     assert_true(w.ticket > ticket);
-    end(&w);
+    cw_end(&w);
 }
 
-static void beat(struct world *w, uint32_t n_nodes)
+static void beat(struct cw_world *w, uint32_t n_nodes)
 {
     for (uint32_t i = 0; i < n_nodes; i++) {
-        msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     }
 }
 
@@ -651,23 +403,23 @@ static void slow_device_again(void **state)
 {
     (void)state;
     static const double one[2] = {1, 2}, two[2] = {1, 4};
-    struct world w;
+    struct cw_world w;
     struct hsp_err err = {0};
     uint64_t at = 1;
-    begin(&w, 2, 1);
-    run_job(&w, 2);
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
     for (uint32_t minute = 0; minute < 3; minute++) {
         uint64_t ticket = w.ticket;
         for (uint32_t i = 0; i < 20; i++) {
             assert_int_equal(w.ticket, ticket);
-            pass(&w, 1, at++, i % 2 == 0 ? one : two, 2);
+            cw_pass(&w, 1, at++, i % 2 == 0 ? one : two, 2);
         }
         assert_true(w.ticket > ticket);
         /* 0.2667 : 0.7333 on average */
         assert_near(w.speed[0], 1, 1e-12);
         assert_near(w.speed[1], (1.0 / 3 + 0.2) / (2.0 / 3 + 0.8), 1e-12);
-        step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
-                                    .u.plan = {.job = 1, .ticket = w.ticket, .keep = true}});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                                       .u.plan = {.job = 1, .ticket = w.ticket, .keep = true}});
         for (uint32_t i = 0; i < 61; i++) {
             w.now += 1000;
             beat(&w, 2);
@@ -675,14 +427,14 @@ static void slow_device_again(void **state)
     }
     /* planned anew with it; hspmdd restarts */
     for (uint32_t i = 0; i < 20; i++) {
-        pass(&w, 1, at++, one, 2);
+        cw_pass(&w, 1, at++, one, 2);
     }
     assert_near(w.speed[1], 0.5, 1e-12);
-    plan(&w, 1);
-    ready(&w, 1, 0, 5);
-    ready(&w, 1, 1, 5);
-    pass(&w, 1, at++, even, 2);
-    let_go(&w, 1, 2);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, at++, cw_even, 2);
+    cw_let_go(&w, 1, 2);
     struct hsp_cluster_row rows[64];
     for (uint32_t i = 0; i < w.n_rows; i++) {
         rows[i] = (struct hsp_cluster_row){w.rows[i].key, w.rows[i].value, w.rows[i].len};
@@ -691,23 +443,24 @@ static void slow_device_again(void **state)
     hsp_cluster_free(w.c);
     w.c = hsp_cluster_new(&cfg);
     assert_ok(hsp_cluster_load(w.c, rows, w.n_rows, w.now, &w.a, &err), &err);
-    look(&w);
+    cw_look(&w);
     assert_near(hsp_ci_device(w.c, HSP_DEVICE(1, 0))->speed, 0.5, 1e-12);
     assert_near(hsp_ci_device(w.c, HSP_DEVICE(0, 0))->speed, 1, 1e-12);
-    hello_running(&w, 1, "n0", 1, 1, 2);
-    hello_running(&w, 2, "n1", 2, 1, 2);
-    let_go(&w, 1, 2);
+    cw_hello_running(&w, 1, "n0", 1, 1, 2);
+    cw_hello_running(&w, 2, "n1", 2, 1, 2);
+    cw_let_go(&w, 1, 2);
     /* twice as fast as thought: it is the other one that is slow */
     for (uint32_t i = 0; i < 20; i++) {
-        pass(&w, 1, at++, (const double[2]){2, 1}, 2);
+        cw_pass(&w, 1, at++, (const double[2]){2, 1}, 2);
     }
-    assert_string_equal(fact(&w, "node.slow"), "slow: n0/0 takes 0.67 of the time, 0.50 planned");
+    assert_string_equal(cw_fact(&w, "node.slow"),
+                        "slow: n0/0 takes 0.67 of the time, 0.50 planned");
     assert_near(w.speed[0], 1, 1e-12);
     assert_near(w.speed[1], 1, 1e-12);
-    end(&w);
+    cw_end(&w);
 }
 
-static void nothing_alarms(const struct world *w)
+static void nothing_alarms(const struct cw_world *w)
 {
     for (uint32_t i = 0; i < w->a.n; i++) {
         if (w->a.item[i].type == HSP_ACT_FACT) {
@@ -720,90 +473,91 @@ static void nothing_alarms(const struct world *w)
 static void planned_ends(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w, 3, 1);
-    run_job(&w, 3);
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    cw_run_job(&w, 3);
     /* n2 goes; before the switch is ready the last step is done */
-    msg(&w, 3, (struct hsp_msg){.type = HSP_MSG_LEAVE, .u.leave.reason = "SIGTERM"});
-    assert_string_equal(fact(&w, "node.leaving"), "SIGTERM");
-    plan(&w, 1);
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_SWITCHING);
+    cw_msg(&w, 3, (struct hsp_msg){.type = HSP_MSG_LEAVE, .u.leave.reason = "SIGTERM"});
+    assert_string_equal(cw_fact(&w, "node.leaving"), "SIGTERM");
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
     struct hsp_msg last = {.type = HSP_MSG_STEP,
-                           .epoch = job(&w, 1)->cur.epoch,
+                           .epoch = cw_job(&w, 1)->cur.epoch,
                            .u.step = {.job = 1, .step = 100, .final = true}};
-    msg(&w, 1, last);
+    cw_msg(&w, 1, last);
     nothing_alarms(&w);
-    assert_string_equal(fact(&w, "switch.aborted"), "epoch 2: the last step is done");
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_FINISHING);
-    assert_int_equal(job(&w, 1)->failures, 0);
-    assert_string_equal(job(&w, 1)->reason, "");
-    msg(&w, 1,
-        (struct hsp_msg){
-            .type = HSP_MSG_FINISHED, .epoch = 1, .u.finished = {.job = 1, .step = 100}});
+    assert_string_equal(cw_fact(&w, "switch.aborted"), "epoch 2: the last step is done");
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FINISHING);
+    assert_int_equal(cw_job(&w, 1)->failures, 0);
+    assert_string_equal(cw_job(&w, 1)->reason, "");
+    cw_msg(&w, 1,
+           (struct hsp_msg){
+               .type = HSP_MSG_FINISHED, .epoch = 1, .u.finished = {.job = 1, .step = 100}});
     nothing_alarms(&w);
     for (uint32_t i = 0; i < 3; i++) {
-        msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
+        cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
         nothing_alarms(&w);
     }
-    assert_int_equal(count_sent(&w, HSP_MSG_BYE), 1);
-    msg(&w, 3, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD, .u.dead.reason = "signal 9"});
-    assert_null(fact(&w, "node.executor_dead"));
-    step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_BYE), 1);
+    cw_msg(&w, 3, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD, .u.dead.reason = "signal 9"});
+    assert_null(cw_fact(&w, "node.executor_dead"));
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
     nothing_alarms(&w);
-    assert_string_equal(fact(&w, "node.left"), "left as planned");
-    end(&w);
+    assert_string_equal(cw_fact(&w, "node.left"), "left as planned");
+    cw_end(&w);
 }
 
 static void allocation(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w, 4, 1);
-    assert_int_equal(submit(&w, "low", 0, 1, 8), HSP_OK);
+    struct cw_world w;
+    cw_begin(&w, 4, 1);
+    assert_int_equal(cw_submit(&w, "low", 0, 1, 8), HSP_OK);
     assert_int_equal(w.n_asked, 4);
-    assert_int_equal(submit(&w, "high", 5, 2, 2), HSP_OK);
+    assert_int_equal(cw_submit(&w, "high", 5, 2, 2), HSP_OK);
     assert_int_equal(w.n_asked, 2);
-    plan(&w, 2);
-    assert_int_equal(job(&w, 2)->state, HSP_JOB_STARTING);
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_PENDING); /* its question was asked anew */
-    assert_true(job(&w, 1)->ticket != 0);
-    assert_int_equal(job(&w, 1)->n_asked, 2);
-    assert_int_equal(submit(&w, "big", 9, 5, 5), HSP_OK);
-    assert_string_equal(job(&w, 3)->reason, "needs 5 devices, 0 can be had");
-    assert_int_equal(submit(&w, "big", 0, 1, 1), HSP_EINVAL);
-    assert_int_equal(submit(&w, "bad", 0, 3, 2), HSP_EINVAL);
-    assert_int_equal(submit(&w, "Bad Name", 0, 1, 2), HSP_EINVAL);
-    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 77}),
+    cw_plan(&w, 2);
+    assert_int_equal(cw_job(&w, 2)->state, HSP_JOB_STARTING);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PENDING); /* its question was asked anew */
+    assert_true(cw_job(&w, 1)->ticket != 0);
+    assert_int_equal(cw_job(&w, 1)->n_asked, 2);
+    assert_int_equal(cw_submit(&w, "big", 9, 5, 5), HSP_OK);
+    assert_string_equal(cw_job(&w, 3)->reason, "needs 5 devices, 0 can be had");
+    assert_int_equal(cw_submit(&w, "big", 0, 1, 1), HSP_EINVAL);
+    assert_int_equal(cw_submit(&w, "bad", 0, 3, 2), HSP_EINVAL);
+    assert_int_equal(cw_submit(&w, "Bad Name", 0, 1, 2), HSP_EINVAL);
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 77}),
                      HSP_ENOENT);
-    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 3}),
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 3}),
                      HSP_ESTATE);
-    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3}),
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3}),
                      HSP_OK);
-    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3}),
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3}),
                      HSP_ESTATE);
-    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 3}),
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 3}),
                      HSP_OK);
-    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = "none"}),
-                     HSP_ENOENT);
-    end(&w);
+    assert_int_equal(
+        cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = "none"}),
+        HSP_ENOENT);
+    cw_end(&w);
 }
 
 static void cancel_gives_back(void **state)
 {
     (void)state;
-    struct world w;
-    begin(&w, 2, 1);
-    run_job(&w, 2);
-    assert_int_equal(admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1}),
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1}),
                      HSP_OK);
-    assert_int_equal(count_sent(&w, HSP_MSG_STOP), 2);
-    assert_int_equal(submit(&w, "next", 0, 2, 2), HSP_OK);
-    assert_string_equal(job(&w, 2)->reason, "needs 2 devices, 0 can be had");
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
+    assert_int_equal(cw_submit(&w, "next", 0, 2, 2), HSP_OK);
+    assert_string_equal(cw_job(&w, 2)->reason, "needs 2 devices, 0 can be had");
     for (uint32_t i = 0; i < 2; i++) {
-        msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
+        cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
     }
-    assert_true(job(&w, 2)->ticket != 0);
-    end(&w);
+    assert_true(cw_job(&w, 2)->ticket != 0);
+    cw_end(&w);
 }
 
 static void text_of(const struct hsp_cluster *c, struct hsp_buf *b)
@@ -815,12 +569,12 @@ static void text_of(const struct hsp_cluster *c, struct hsp_buf *b)
 static void reload(void **state)
 {
     (void)state;
-    struct world w;
+    struct cw_world w;
     struct hsp_err err = {0};
     struct hsp_cluster_config cfg;
-    begin(&w, 3, 1);
-    run_job(&w, 3);
-    assert_int_equal(submit(&w, "second", 3, 1, 1), HSP_OK);
+    cw_begin(&w, 3, 1);
+    cw_run_job(&w, 3);
+    assert_int_equal(cw_submit(&w, "second", 3, 1, 1), HSP_OK);
     struct hsp_cluster_row rows[256];
     for (uint32_t i = 0; i < w.n_rows; i++) {
         rows[w.n_rows - 1 - i] =
@@ -862,7 +616,7 @@ static void reload(void **state)
         free(copy);
         rows[i] = keep;
     }
-    end(&w);
+    cw_end(&w);
 }
 
 /* Agents that say anything at any time: the invariants hold, nothing is asserted. */
@@ -924,37 +678,37 @@ static void anything(void **state)
 {
     (void)state;
     for (uint32_t round = 0; round < 40; round++) {
-        struct world w;
+        struct cw_world w;
         uint64_t k = 100000ull * round;
         uint32_t conn[3] = {1, 2, 3}, next = 4;
         double compute[5] = {1, 2, 0, -1, 5};
         struct hsp_m_holding h[4];
-        begin(&w, 3, 2);
-        (void)submit(&w, "a", 0, 1, 4);
-        (void)submit(&w, "b", 1, 1, 3);
+        cw_begin(&w, 3, 2);
+        (void)cw_submit(&w, "a", 0, 1, 4);
+        (void)cw_submit(&w, "b", 1, 1, 3);
         for (uint32_t i = 0; i < 1500; i++) {
             uint32_t who = below(&k, 3), what = below(&k, 20);
             char name[8];
             (void)snprintf(name, sizeof(name), "n%u", who);
             w.now += below(&k, 8) == 0 ? below(&k, 900) : 0;
             if (what < 3 && w.ticket != 0) {
-                plan(&w, 1 + below(&k, 2));
+                cw_plan(&w, 1 + below(&k, 2));
             } else if (what == 3) {
-                step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = conn[who]});
+                cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = conn[who]});
             } else if (what == 4) {
                 conn[who] = next++;
-                hello(&w, conn[who], name, below(&k, 2) * w.c->nodes[who].incarnation, 2);
+                cw_hello(&w, conn[who], name, below(&k, 2) * w.c->nodes[who].incarnation, 2);
             } else if (what == 5) {
-                step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+                cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
             } else {
-                msg(&w, conn[who], random_msg(&k, compute, h));
+                cw_msg(&w, conn[who], random_msg(&k, compute, h));
             }
         }
         struct hsp_buf b;
         text_of(w.c, &b);
         assert_true(b.len > 0 && !b.failed);
         hsp_buf_fini(&b);
-        end(&w);
+        cw_end(&w);
     }
 }
 

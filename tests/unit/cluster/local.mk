@@ -1,3 +1,8 @@
-check_PROGRAMS += tests/unit/cluster/cluster_test
-TESTS += tests/unit/cluster/cluster_test
+check_PROGRAMS += tests/unit/cluster/cluster_test tests/unit/cluster/clusterpairs_test
+TESTS += tests/unit/cluster/cluster_test tests/unit/cluster/clusterpairs_test
+tests_unit_cluster_cluster_test_SOURCES = tests/unit/cluster/cluster_test.c \
+  tests/unit/cluster/clusterworld.c tests/unit/cluster/clusterworld.h
 tests_unit_cluster_cluster_test_LDADD = $(TEST_LIBS) $(CLUSTER_LIBS)
+tests_unit_cluster_clusterpairs_test_SOURCES = tests/unit/cluster/clusterpairs_test.c \
+  tests/unit/cluster/clusterworld.c tests/unit/cluster/clusterworld.h
+tests_unit_cluster_clusterpairs_test_LDADD = $(TEST_LIBS) $(CLUSTER_LIBS)
