@@ -31,6 +31,7 @@ static const struct rule rules[] = {
     {HSP_OP_RMSNORM, HSP_OP_RMSNORM_DX, {DY, 0, 1, OUT(1)}, {0}},
     {HSP_OP_RMSNORM, HSP_OP_RMSNORM_DW, {DY, 0, OUT(1)}, {1}},
     {HSP_OP_ROPE, HSP_OP_ROPE_DX, {0, DY}, {1}},
+    {HSP_OP_DROPOUT, HSP_OP_DROPOUT, {0, DY}, {1}},
     {HSP_OP_SWIGLU, HSP_OP_SWIGLU_DX, {DY, 0, 1}, {0, 1}},
     {HSP_OP_GELU, HSP_OP_GELU_DX, {DY, 0}, {0}},
     {HSP_OP_ATTENTION, HSP_OP_ATTENTION_BWD, {DY, 0, 1, 2, OUT(0), OUT(1)}, {0, 1, 2}},

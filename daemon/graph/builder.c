@@ -5,6 +5,7 @@
 #include <string.h> /* memcpy */
 
 #include "proto/base/check.h"
+#include "proto/base/hash.h"
 
 struct hsp_builder hsp_builder_of(struct hsp_graph *g, struct hsp_err *err)
 {
@@ -13,6 +14,7 @@ struct hsp_builder hsp_builder_of(struct hsp_graph *g, struct hsp_err *err)
                                 .cap_nodes = g->n_nodes,
                                 .cap_params = g->n_params,
                                 .forward_of = HSP_NONE,
+                                .keys = HSP_NONE,
                                 .err = err};
 }
 
@@ -285,6 +287,22 @@ uint32_t hsp_build_linear(struct hsp_builder *b, uint32_t x, const char *name,
                               hsp_build_name(b, "%s.product", name));
     uint32_t v = hsp_build_param(b, hsp_build_name(b, "%s.bias", name), &bias);
     return hsp_build_op(b, HSP_OP_BIAS_ADD, NULL, (uint32_t[]){y, v}, name);
+}
+
+/* The name is part of the key: every tensor has a mask of its own (architecture D5). */
+uint32_t hsp_build_dropout(struct hsp_builder *b, uint32_t x, const char *name)
+{
+    double p = b->g->spec.dropout;
+    if (!(p > 0)) {
+        return x;
+    }
+    if (b->keys == HSP_NONE) {
+        b->keys =
+            hsp_build_input(b, "sample_keys", HSP_LOAD_KEYS, (struct hsp_extent){HSP_EXT_BATCH, 1},
+                            (struct hsp_extent){HSP_EXT_CONST, 2});
+    }
+    struct hsp_attrs at = {.i = {(int64_t)hsp_hash_str(name)}, .f = {p}};
+    return hsp_build_op(b, HSP_OP_DROPOUT, &at, (uint32_t[]){b->keys, x}, name);
 }
 
 void hsp_build_loss(struct hsp_builder *b, uint32_t logits, struct hsp_extent width)

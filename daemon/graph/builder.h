@@ -15,6 +15,7 @@ struct hsp_builder {
     uint32_t cap_tensors, cap_nodes, cap_params;
     uint32_t layer;      /* of the nodes to come */
     uint32_t forward_of; /* of the nodes to come; HSP_NONE: they are forward nodes */
+    uint32_t keys;       /* the input dropout draws from, HSP_NONE until it is needed */
     enum hsp_status st;
     struct hsp_err *err;
 };
@@ -51,6 +52,9 @@ uint32_t hsp_build_op(struct hsp_builder *b, enum hsp_op op, const struct hsp_at
  * given for the weight: rows cut (tp_dim 0) cut the bias too. */
 uint32_t hsp_build_linear(struct hsp_builder *b, uint32_t x, const char *name,
                           const struct hsp_param_def *weight);
+
+/* Dropout of @x [b, s, e] with the model's probability; @x itself when that is 0. */
+uint32_t hsp_build_dropout(struct hsp_builder *b, uint32_t x, const char *name);
 
 /* Loss on @logits: cross-entropy against the input `labels` of width @width, summed; counts them.
  */

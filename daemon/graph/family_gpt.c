@@ -48,11 +48,13 @@ static uint32_t block(struct hsp_builder *b, uint32_t x, uint32_t l)
     }
     a = hsp_build_op(b, HSP_OP_ATTENTION, &at, qkv, hsp_build_name(b, "h.%u.attn.heads", l));
     a = hsp_build_linear(b, a, hsp_build_name(b, "h.%u.attn.proj", l), &row);
+    a = hsp_build_dropout(b, a, hsp_build_name(b, "h.%u.attn.drop", l));
     x = hsp_build_op(b, HSP_OP_ADD, NULL, (uint32_t[]){x, a}, hsp_build_name(b, "h.%u.attn", l));
     a = layernorm(b, x, hsp_build_name(b, "h.%u.ln_2", l));
     a = hsp_build_linear(b, a, hsp_build_name(b, "h.%u.mlp.fc", l), &up);
     a = hsp_build_op(b, HSP_OP_GELU, NULL, &a, hsp_build_name(b, "h.%u.mlp.act", l));
     a = hsp_build_linear(b, a, hsp_build_name(b, "h.%u.mlp.proj", l), &down);
+    a = hsp_build_dropout(b, a, hsp_build_name(b, "h.%u.mlp.drop", l));
     return hsp_build_op(b, HSP_OP_ADD, NULL, (uint32_t[]){x, a}, hsp_build_name(b, "h.%u", l));
 }
 
@@ -71,6 +73,7 @@ void hsp_build_gpt(struct hsp_builder *b)
     uint32_t t = hsp_build_op(b, HSP_OP_EMBED, NULL, (uint32_t[]){ids, wte}, "wte");
     uint32_t p = hsp_build_op(b, HSP_OP_EMBED, NULL, (uint32_t[]){positions, wpe}, "wpe");
     uint32_t x = hsp_build_op(b, HSP_OP_ADD, NULL, (uint32_t[]){t, p}, "embed");
+    x = hsp_build_dropout(b, x, "embed.drop");
     for (uint32_t l = 0; l < layers && b->st == HSP_OK; l++) {
         b->layer = l + 1;
         x = block(b, x, l);

@@ -69,6 +69,7 @@ static uint32_t block(struct hsp_builder *b, uint32_t x, uint32_t positions, uin
                          down = matrix(e, f, 0.02 / sqrt(2 * (double)m->layers), 1, 1, FAMILY_FFN);
     uint32_t a = rmsnorm(b, x, hsp_build_name(b, "%s.input_layernorm", at));
     a = attention(b, a, positions, hsp_build_name(b, "%s.self_attn", at));
+    a = hsp_build_dropout(b, a, hsp_build_name(b, "%s.self_attn.drop", at));
     x = hsp_build_op(b, HSP_OP_ADD, NULL, (uint32_t[]){x, a},
                      hsp_build_name(b, "%s.self_attn", at));
     a = rmsnorm(b, x, hsp_build_name(b, "%s.post_attention_layernorm", at));
@@ -76,6 +77,7 @@ static uint32_t block(struct hsp_builder *b, uint32_t x, uint32_t positions, uin
                         product(b, a, hsp_build_name(b, "%s.mlp.up_proj", at), &up)};
     a = hsp_build_op(b, HSP_OP_SWIGLU, NULL, gate, hsp_build_name(b, "%s.mlp.act", at));
     a = product(b, a, hsp_build_name(b, "%s.mlp.down_proj", at), &down);
+    a = hsp_build_dropout(b, a, hsp_build_name(b, "%s.mlp.drop", at));
     return hsp_build_op(b, HSP_OP_ADD, NULL, (uint32_t[]){x, a}, at);
 }
 
@@ -91,6 +93,7 @@ void hsp_build_llama(struct hsp_builder *b)
     uint32_t table = hsp_build_param(b, "model.embed_tokens.weight", &token);
     uint32_t x =
         hsp_build_op(b, HSP_OP_EMBED, NULL, (uint32_t[]){ids, table}, "model.embed_tokens");
+    x = hsp_build_dropout(b, x, "model.embed_tokens.drop");
     for (uint32_t l = 0; l < layers && b->st == HSP_OK; l++) {
         b->layer = l + 1;
         x = block(b, x, positions, l);

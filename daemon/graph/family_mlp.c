@@ -58,6 +58,7 @@ void hsp_build_mlp(struct hsp_builder *b)
         b->layer = l + 1;
         x = hsp_build_linear(b, x, hsp_build_name(b, "layers.%u", l), &w);
         x = hsp_build_op(b, HSP_OP_GELU, NULL, &x, hsp_build_name(b, "layers.%u.act", l));
+        x = hsp_build_dropout(b, x, hsp_build_name(b, "layers.%u.drop", l));
     }
     b->layer = layers + 1;
     x = head(b, x, embed);

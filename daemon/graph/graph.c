@@ -72,8 +72,8 @@ static enum hsp_status check_spec(const struct hsp_model_spec *m, struct hsp_err
     st = st == HSP_OK ? check_range("vocab", m->vocab, 2, MAX_VOCAB, err) : st;
     st = st == HSP_OK ? check_range("sequence", m->sequence, 1, MAX_SEQUENCE, err) : st;
     st = st == HSP_OK ? check_heads(m, err) : st;
-    if (st == HSP_OK && !(m->dropout <= 0 && m->dropout >= 0)) {
-        st = hsp_err_set(err, HSP_EINVAL, 0, "model: dropout %g: only 0 is supported", m->dropout);
+    if (st == HSP_OK && !(m->dropout >= 0 && m->dropout < 1)) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "model: dropout %g is not in [0, 1)", m->dropout);
     }
     if (st == HSP_OK && m->dtype != HSP_F32 && m->dtype != HSP_F64) {
         st = hsp_err_set(err, HSP_EINVAL, 0, "model: dtype is neither fp32 nor fp64");

@@ -96,7 +96,7 @@ struct hsp_graph {
 
 /* Builds forward and backward of a family ("gpt", "llama", "mlp"). Names of parameters are PyTorch module
  * paths, shapes those of torch.nn (Linear: [out, in]). HSP_EINVAL: unknown family, heads that do
- * not divide hidden, dropout != 0 (says so), sizes out of range. *ret is freed by hsp_graph_free.
+ * not divide hidden, numbers out of range. *ret is freed by hsp_graph_free.
  */
 enum hsp_status hsp_graph_build(const struct hsp_model_spec *spec, struct hsp_graph **ret,
                                 struct hsp_err *err);

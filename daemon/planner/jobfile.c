@@ -83,7 +83,8 @@ static const struct hsp_field table[] = {
     F("model.tied_head", BOOL, tied_head, .dflt = "false",
       .help = "the head shares the token embedding"),
     F("model.dropout", F64, dropout, .dflt = "0", .min = 0, .max = 1,
-      .help = "must be 0 in this version"),
+      .help = "after the embedding and each residual branch (mlp: each hidden layer); not in "
+              "validation"),
     F("data.path", STR, data_path, .required = true, .help = "text file, present on every worker"),
     F("data.format", CHOICE, data_format, .dflt = "text", .choices = formats, .help = "text"),
     F("data.tokenizer", CHOICE, tokenizer, .dflt = "byte", .choices = tokenizers, .help = "byte"),
@@ -197,7 +198,7 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
         {"model.intermediate", "only for llama", !llama && GIVEN("model.intermediate")},
         {"model.rope_theta", "only for llama", !llama && GIVEN("model.rope_theta")},
         {"model.rms_norm_eps", "only for llama", !llama && GIVEN("model.rms_norm_eps")},
-        {"model.dropout", "must be 0 in this version", r->dropout > 0},
+        {"model.dropout", "must be below 1", !(r->dropout < 1)},
         {"data.path", "must not be empty", r->data_path[0] == '\0'},
         {"data.validation_fraction", "must be above 0, or validation_every 0",
          r->validation_every > 0 && !(r->validation_fraction > 0)},

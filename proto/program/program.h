@@ -60,18 +60,19 @@ struct hsp_ptensor {
 };
 
 enum hsp_instr_kind {
-    HSP_I_OP,      /* an op of the catalogue */
-    HSP_I_LOAD,    /* out[0] <- ids | labels | positions of the micro-batch (src = enum hsp_load) */
-    HSP_I_ZERO,    /* out[0] <- 0 */
-    HSP_I_ONE,     /* out[0] <- 1 (the seed of backward) */
-    HSP_I_ACC,     /* out[0] += in[0] */
+    HSP_I_OP,   /* an op of the catalogue */
+    HSP_I_LOAD, /* out[0] <- ids | labels | positions | random keys of the micro-batch (arg = enum
+                      hsp_load) */
+    HSP_I_ZERO, /* out[0] <- 0 */
+    HSP_I_ONE,  /* out[0] <- 1 (the seed of backward) */
+    HSP_I_ACC,  /* out[0] += in[0] */
     HSP_I_RESHARD, /* out[0] <- in[0] moved as the binding's reshard[arg] says; several inputs = a
                       sum */
     HSP_I_STAT,    /* scalar in[0] is added to the step's statistic arg (enum hsp_stat) */
     HSP_I_VOTE,    /* all-gather of vote records; passing it makes the update's scalars known */
     HSP_I_SEAL     /* the new version of every state tensor is whole: hash and seal */
 };
-enum hsp_load { HSP_LOAD_IDS, HSP_LOAD_LABELS, HSP_LOAD_POSITIONS };
+enum hsp_load { HSP_LOAD_IDS, HSP_LOAD_LABELS, HSP_LOAD_POSITIONS, HSP_LOAD_KEYS };
 enum hsp_stat {
     HSP_STAT_LOSS,
     HSP_STAT_TOKENS,

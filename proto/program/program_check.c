@@ -39,7 +39,7 @@ static bool operand_counts(const struct hsp_template *t, const struct hsp_instr 
         return i->op < HSP_N_OPS && i->n_in == hsp_op_n_in((enum hsp_op)i->op) &&
                i->n_out == hsp_op_n_out((enum hsp_op)i->op);
     case HSP_I_LOAD:
-        return i->n_in == 0 && i->n_out == 1 && i->arg <= HSP_LOAD_POSITIONS &&
+        return i->n_in == 0 && i->n_out == 1 && i->arg <= HSP_LOAD_KEYS &&
                t->tensors[i->out[0]].dtype == HSP_I32 && t->tensors[i->out[0]].rank == 2;
     case HSP_I_ZERO:
     case HSP_I_ONE: return i->n_in == 0 && i->n_out == 1;

@@ -121,6 +121,13 @@ enum hsp_status hsp_sheet_eval(const struct hsp_binding *b, const struct hsp_cor
     return st;
 }
 
+void hsp_sample_keys(const struct hsp_data_bind *d, uint64_t step, uint64_t sample, int32_t ret[2])
+{
+    uint64_t r = hsp_rng_u64(d->seed, hsp_hash_str("dropout"), step, sample);
+    ret[0] = (int32_t)(r & 0x7fffffff);
+    ret[1] = (int32_t)(r >> 32 & 0x7fffffff);
+}
+
 bool hsp_step_has_eval(const struct hsp_binding *b, uint64_t step)
 {
     return b->data.validation_every > 0 && b->data.eval_seqs > 0 &&

@@ -36,6 +36,9 @@ enum hsp_status hsp_sheet_train(const struct hsp_binding *b, const struct hsp_co
                                 uint64_t step, struct hsp_arena *arena, struct hsp_sheet *ret);
 enum hsp_status hsp_sheet_eval(const struct hsp_binding *b, const struct hsp_corpus *c,
                                struct hsp_arena *arena, struct hsp_sheet *ret);
+/* The random keys of sample @sample in step @step, from which dropout draws: 31 bits each, so that a
+ * key below 0 is free to say "draw nothing" (evaluation). */
+void hsp_sample_keys(const struct hsp_data_bind *d, uint64_t step, uint64_t sample, int32_t ret[2]);
 /* Whether step @t (0-based) validates: t % validation_every == 0 or the last step. */
 bool hsp_step_has_eval(const struct hsp_binding *b, uint64_t step);
 /* Learning rate of step @t (0-based): linear warm-up, then constant or cosine to min_lr. */

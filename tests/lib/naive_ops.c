@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "proto/base/rng.h"
 #include "tests/lib/testlib.h"
 
 int64_t hsp_naive_count(const struct hsp_array *a)
@@ -321,6 +322,28 @@ static void rope(const struct hsp_call *c)
     }
 }
 
+static void dropout(const struct hsp_call *c)
+{
+    const struct hsp_array *x = &c->in[1];
+    int64_t s = x->ext[1], n = x->ext[2];
+    uint64_t name = (uint64_t)c->at->i[0];
+    assert_int_equal(c->in[0].ext[1], 2);
+    for (int64_t i = 0; i < hsp_naive_count(x); i++) {
+        int64_t row = i / n, e = i % n + c->origin[1];
+        double k0 = hsp_naive_get(&c->in[0], row / s * 2), y = hsp_naive_get(x, i);
+        if (k0 >= 0) {
+            uint32_t ctr[4] = {(uint32_t)(e / 4), (uint32_t)(row % s + c->origin[0]), (uint32_t)k0,
+                               (uint32_t)(int32_t)hsp_naive_get(&c->in[0], row / s * 2 + 1)};
+            uint32_t key[2] = {(uint32_t)name, (uint32_t)(name >> 32)}, word[4];
+            hsp_philox(ctr, key, word);
+            y = (double)word[e % 4] < (double)(uint32_t)(c->at->f[0] * 0x1p32)
+                    ? 0
+                    : y / (1 - c->at->f[0]);
+        }
+        hsp_naive_put(&c->out[0], i, y);
+    }
+}
+
 static void swiglu(const struct hsp_call *c)
 {
     for (int64_t i = 0; i < hsp_naive_count(&c->in[0]); i++) {
@@ -557,6 +580,7 @@ void hsp_naive_op(const struct hsp_call *c)
     case HSP_OP_RMSNORM_DW: rmsnorm_dw(c); break;
     case HSP_OP_ROPE:
     case HSP_OP_ROPE_DX: rope(c); break;
+    case HSP_OP_DROPOUT: dropout(c); break;
     case HSP_OP_SWIGLU: swiglu(c); break;
     case HSP_OP_SWIGLU_DX: swiglu_dx(c); break;
     case HSP_OP_GELU: gelu(c); break;

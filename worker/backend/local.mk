@@ -13,6 +13,7 @@ worker_backend_libbackend_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapp
 EXTRA_DIST += \
   worker/backend/README.md \
   worker/backend/cpu/attention.inc \
+  worker/backend/cpu/dropout.inc \
   worker/backend/cpu/embed.inc \
   worker/backend/cpu/kmath.inc \
   worker/backend/cpu/linear.inc \

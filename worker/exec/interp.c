@@ -61,12 +61,30 @@ static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, u
     return e->o.backend->run(e->o.backend, &c, err);
 }
 
+/* Random keys of the sequences, [n_seq, 2]; evaluation draws nothing. */
+static void load_keys(const struct hsp_engine *e, const struct hsp_micro *m, int32_t *dst)
+{
+    for (uint32_t i = 0; i < m->n_seq; i++, dst += 2) {
+        dst[0] = dst[1] = -1;
+        if (!e->eval) {
+            hsp_sample_keys(&e->b->data, e->step, m->sample[i], dst);
+        }
+    }
+}
+
 static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
                                 struct hsp_err *err)
 {
     struct hsp_view v = hsp_operand(e, i->out[0], micro, true);
     if (micro >= e->sheet.n_micro) {
         return hsp_err_set(err, HSP_EINVAL, 0, "micro-batch %u of %u", micro, e->sheet.n_micro);
+    }
+    if (i->arg == HSP_LOAD_KEYS) {
+        if (v.box.lo[1] != 0 || v.box.hi[1] != 2) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "a part of the random keys");
+        }
+        load_keys(e, &e->sheet.micro[micro], v.data);
+        return HSP_OK;
     }
     struct hsp_load_spec s = {.what = (enum hsp_load)i->arg,
                               .data = &e->b->data,

@@ -102,6 +102,16 @@ class Batches:
             if x < self.n_train:
                 return x
 
+    def keys(self, step):
+        """The random keys of each sequence of a step, from which dropout draws."""
+        key = _mix((self.seed + 0x9E3779B97F4A7C15) & MASK) ^ _mix(~_xxh3(b"dropout") & MASK)
+        out = []
+        for k in range(self.batch):
+            i = self.sample(step * self.batch + k)
+            w = _philox((step & 0xffffffff, step >> 32, i & 0xffffffff, i >> 32), (key & 0xffffffff, key >> 32))
+            out.append((w[0] & 0x7fffffff, w[1] & 0x7fffffff))
+        return out
+
     def window(self, offset):
         return self.text[offset:offset + self.seq + 1]
 
@@ -114,6 +124,14 @@ class Batches:
         return [self.window(self.train_bytes + w * self.seq) for w in at]
 
 
+def kept(name, key, positions, width, p):
+    """Rows of 0 and 1: which elements of tensor @name dropout keeps in the sequence with random keys @key."""
+    h, below = _xxh3(name.encode()), int(p * 2**32)
+    return [[0.0 if w < below else 1.0
+             for c in range((width + 3) // 4) for w in _philox((c, s) + key, (h & 0xffffffff, h >> 32))][:width]
+            for s in range(positions)]
+
+
 # ---- PyTorch -------------------------------------------------------------------------------------
 
 def torch_model(spec):
@@ -122,7 +140,13 @@ def torch_model(spec):
     from torch import nn
     from torch.nn import functional as F
     hidden, vocab, seq = spec["hidden"], spec["vocab"], spec["sequence"]
-    tied = spec.get("tied_head", False)
+    tied, p = spec.get("tied_head", False), spec.get("dropout", 0.0)
+    keys = []  # of the sequences of the running step; empty: nothing is dropped
+
+    def drop(x, name):
+        if not keys or not p:
+            return x
+        return x * torch.tensor([kept(name, k, x.shape[-2], x.shape[-1], p) for k in keys]).to(x.dtype) / (1 - p)
 
     class Attention(nn.Module):
         def __init__(self):
@@ -144,9 +168,9 @@ def torch_model(spec):
             self.ln_1, self.ln_2, self.attn = nn.LayerNorm(hidden), nn.LayerNorm(hidden), Attention()
             self.mlp = nn.ModuleDict({"fc": nn.Linear(hidden, 4 * hidden), "proj": nn.Linear(4 * hidden, hidden)})
 
-        def forward(self, x):
-            x = x + self.attn(self.ln_1(x))
-            return x + self.mlp["proj"](F.gelu(self.mlp["fc"](self.ln_2(x))))
+        def forward(self, x, l):
+            x = x + drop(self.attn(self.ln_1(x)), "h.%d.attn.drop" % l)
+            return x + drop(self.mlp["proj"](F.gelu(self.mlp["fc"](self.ln_2(x)))), "h.%d.mlp.drop" % l)
 
     class Gpt(nn.Module):
         def __init__(self):
@@ -158,9 +182,9 @@ def torch_model(spec):
                 self.lm_head = nn.Linear(hidden, vocab, bias=False)
 
         def forward(self, ids):
-            x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))
-            for block in self.h:
-                x = block(x)
+            x = drop(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])), "embed.drop")
+            for l, block in enumerate(self.h):
+                x = block(x, l)
             x = self.ln_f(x)
             return F.linear(x, self.wte.weight) if tied else self.lm_head(x)
 
@@ -208,10 +232,11 @@ def torch_model(spec):
                                       "up_proj": nn.Linear(hidden, wide, bias=False),
                                       "down_proj": nn.Linear(wide, hidden, bias=False)})
 
-        def forward(self, x):
-            x = x + self.self_attn(self.input_layernorm(x))
+        def forward(self, x, at):
+            x = x + drop(self.self_attn(self.input_layernorm(x)), at + ".self_attn.drop")
             y = self.post_attention_layernorm(x)
-            return x + self.mlp["down_proj"](F.silu(self.mlp["gate_proj"](y)) * self.mlp["up_proj"](y))
+            y = self.mlp["down_proj"](F.silu(self.mlp["gate_proj"](y)) * self.mlp["up_proj"](y))
+            return x + drop(y, at + ".mlp.drop")
 
     class Llama(nn.Module):
         def __init__(self):
@@ -224,9 +249,9 @@ def torch_model(spec):
                 self.lm_head = nn.Linear(hidden, vocab, bias=False)
 
         def forward(self, ids):
-            x = self.model.embed_tokens(ids)
-            for block in self.model.layers:
-                x = block(x)
+            x = drop(self.model.embed_tokens(ids), "model.embed_tokens.drop")
+            for l, block in enumerate(self.model.layers):
+                x = block(x, "model.layers.%d" % l)
             x = self.model.norm(x)
             return F.linear(x, self.model.embed_tokens.weight) if tied else self.lm_head(x)
 
@@ -245,11 +270,13 @@ def torch_model(spec):
 
         def forward(self, ids):
             x = self.embed(ids).flatten(1)
-            for layer in self.layers:
-                x = F.gelu(layer(x))
+            for l, layer in enumerate(self.layers):
+                x = drop(F.gelu(layer(x)).unsqueeze(1), "layers.%d.drop" % l).squeeze(1)
             return F.linear(x, self.embed.weight, self.head.bias) if tied else self.head(x)
 
-    return {"gpt": Gpt, "llama": Llama, "mlp": Mlp}[spec["family"]]()
+    model = {"gpt": Gpt, "llama": Llama, "mlp": Mlp}[spec["family"]]()
+    model.drop_keys = keys
+    return model
 
 
 def torch_state(tensors):
@@ -291,7 +318,9 @@ def torch_train(model, job, batches, steps):
         opt = torch.optim.SGD(groups, lr=o["lr"], momentum=o.get("momentum", 0.9))
     losses = []
     for t in range(steps):
+        model.drop_keys[:] = batches.keys(t)
         loss = torch_loss(model, job["model"], batches.train(t))
+        model.drop_keys.clear()
         opt.zero_grad()
         loss.backward()
         losses.append(loss.item())

@@ -40,6 +40,7 @@ static const struct op_case {
     {HSP_OP_RMSNORM_DW, -1, 1e-6, 4e-15, true, "bse,bse,bs:e"},
     {HSP_OP_ROPE, 0, 2e-7, 4e-13, true, "bs,bsP:bsP"},
     {HSP_OP_ROPE_DX, 0, 2e-7, 4e-13, true, "bs,bsP:bsP"},
+    {HSP_OP_DROPOUT, 0, 2e-7, 4e-16, true, "b2,bse:bse"},
     {HSP_OP_SWIGLU, -1, 3e-7, 1e-15, true, "bsn,bsn:bsn"},
     {HSP_OP_SWIGLU_DX, -1, 5e-7, 2e-15, true, "bsn,bsn,bsn:bsn,bsn"},
     {HSP_OP_ATTENTION, -1, 2e-6, 4e-15, false, "bsH,btH,btH:bsH,bsh"},
@@ -78,6 +79,7 @@ static int64_t extent(const struct dims *m, char c)
     case 'Q': return 3 * m->h * m->d;
     case 'q': return 3 * m->h;
     case 'P': return 2 * m->h * m->d;
+    case '2': return 2;
     case 'S': return m->s * m->e;
     case 'o': return 1;
     default: fail_msg("dim %c", c); return 0;
@@ -224,6 +226,8 @@ static void problem_init(struct problem *p, const struct op_case *oc, const stru
         p->at.f[0] = 1 / sqrt((double)m->d);
     } else if (oc->op == HSP_OP_ROPE || oc->op == HSP_OP_ROPE_DX) {
         p->at = (struct hsp_attrs){{2 * m->d}, {500, 0, 0, 0}};
+    } else if (oc->op == HSP_OP_DROPOUT) {
+        p->at = (struct hsp_attrs){{INT64_C(0x123456789abcdef)}, {0.3, 0, 0, 0}};
     } else if (oc->op == HSP_OP_EMBED_DW) {
         p->at.i[0] = m->v + m->origin + 3; /* the whole table is longer than the slice */
     } else if (oc->op == HSP_OP_FLATTEN || oc->op == HSP_OP_UNFLATTEN) {
@@ -253,7 +257,7 @@ static void problem_init(struct problem *p, const struct op_case *oc, const stru
                                 .n_out = p->n_out,
                                 .in = p->a,
                                 .out = p->a + p->n_in,
-                                .origin = {m->origin},
+                                .origin = {m->origin, m->origin + 2},
                                 .update = &p->update};
     p->ref = p->call;
     p->ref.in = p->r;

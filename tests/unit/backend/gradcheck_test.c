@@ -274,6 +274,34 @@ static void rope(void **state)
     finish(&f);
 }
 
+static void dropout(void **state)
+{
+    struct hsp_backend *b = *state;
+    struct forward f = {.op = HSP_OP_DROPOUT,
+                        .at = {{77}, {0.25}},
+                        .n_in = 2,
+                        .n_out = 1,
+                        .in = {array(HSP_I32, 2, (int64_t[]){3, 2}), REAL3(3, 5, 19)},
+                        .out = {REAL3(3, 5, 19)}};
+    int32_t *key = f.in[0].data;
+    key[0] = 5;
+    key[2] = -1; /* the second sequence is not thinned out */
+    key[4] = 6;
+    start(b, &f);
+    struct hsp_array dx = REAL3(3, 5, 19);
+    run(b, HSP_OP_DROPOUT, &f.at, 2, (struct hsp_array[]){f.in[0], f.dy}, 1, &dx, 0);
+    check(b, &f, 1, &dx);
+    int zeros[3] = {0};
+    for (int i = 0; i < 3 * 5 * 19; i++) {
+        zeros[i / (5 * 19)] += vals(&f.out[0])[i] > 0 || vals(&f.out[0])[i] < 0 ? 0 : 1;
+    }
+    assert_in_range(zeros[0], 8, 48); /* 23.75 expected, 4.2 deviation */
+    assert_int_equal(zeros[1], 0);
+    assert_in_range(zeros[2], 8, 48);
+    free(dx.data);
+    finish(&f);
+}
+
 static void swiglu(void **state)
 {
     struct hsp_backend *b = *state;
@@ -351,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(layernorm, setup, teardown),
         cmocka_unit_test_setup_teardown(rmsnorm, setup, teardown),
         cmocka_unit_test_setup_teardown(rope, setup, teardown),
+        cmocka_unit_test_setup_teardown(dropout, setup, teardown),
         cmocka_unit_test_setup_teardown(swiglu, setup, teardown),
         cmocka_unit_test_setup_teardown(gelu, setup, teardown),
         cmocka_unit_test_setup_teardown(attention, setup, teardown),

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "proto/base/rng.h"
 #include "tests/lib/testlib.h"
 
 #define IN(i)  ((const double *)c->in[i].data)
@@ -227,6 +228,23 @@ static void ref_rope(const struct hsp_call *c)
     }
 }
 
+static void ref_dropout(const struct hsp_call *c)
+{
+    int64_t s = c->in[1].ext[1], n = c->in[1].ext[2];
+    const int32_t *keys = c->in[0].data;
+    for (int64_t i = 0; i < count(&c->in[1]); i++) {
+        const int32_t *k = keys + i / n / s * 2;
+        uint32_t e = (uint32_t)(i % n + c->origin[1]), word[4];
+        uint32_t ctr[4] = {e / 4, (uint32_t)(i / n % s + c->origin[0]), (uint32_t)k[0],
+                           (uint32_t)k[1]};
+        uint32_t key[2] = {(uint32_t)(uint64_t)c->at->i[0],
+                           (uint32_t)((uint64_t)c->at->i[0] >> 32)};
+        hsp_philox(ctr, key, word);
+        bool falls = k[0] >= 0 && word[e % 4] / 0x1p32 < c->at->f[0];
+        OUT(0)[i] = k[0] < 0 ? IN(1)[i] : falls ? 0 : IN(1)[i] / (1 - c->at->f[0]);
+    }
+}
+
 static void ref_swiglu(const struct hsp_call *c)
 {
     for (int64_t i = 0; i < count(&c->in[0]); i++) {
@@ -392,6 +410,7 @@ void ref_run(const struct hsp_call *c)
     case HSP_OP_RMSNORM_DW: ref_rmsnorm_dw(c); break;
     case HSP_OP_ROPE:
     case HSP_OP_ROPE_DX: ref_rope(c); break;
+    case HSP_OP_DROPOUT: ref_dropout(c); break;
     case HSP_OP_SWIGLU:
     case HSP_OP_SWIGLU_DX: ref_swiglu(c); break;
     case HSP_OP_GELU:

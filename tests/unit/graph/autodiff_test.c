@@ -87,6 +87,7 @@ static void gpt_gradients(void **state)
     (void)state;
     for (int tied = 0; tied < 2; tied++) {
         struct hsp_model_spec m = spec_of("gpt", 2, tied != 0);
+        m.dropout = tied != 0 ? 0.25 : 0;
         gradients_match(&m);
     }
 }
@@ -102,6 +103,7 @@ static void llama_gradients(void **state)
         m.intermediate = 5;
         m.rope_theta = 50;
         m.rms_norm_eps = 1e-5;
+        m.dropout = k == 1 ? 0.1 : 0;
         gradients_match(&m);
     }
 }

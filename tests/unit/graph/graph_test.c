@@ -173,6 +173,28 @@ static void llama_parameters(void **state)
     hsp_graph_free(g);
 }
 
+static void every_dropout_has_a_mask_of_its_own(void **state)
+{
+    (void)state;
+    static const char *const families[] = {"gpt", "llama", "mlp"};
+    for (int f = 0; f < 3; f++) {
+        struct hsp_model_spec m = llama(2, true);
+        (void)snprintf(m.family, sizeof m.family, "%s", families[f]);
+        m.dropout = 0.1;
+        struct hsp_graph *g = build(&m);
+        assert_int_equal(count_op(g, HSP_OP_DROPOUT, false), f < 2 ? 5 : 2);
+        for (uint32_t i = 0; i < g->n_nodes; i++) {
+            for (uint32_t j = 0; j < i && g->nodes[i].op == HSP_OP_DROPOUT; j++) {
+                const struct hsp_node *a = &g->nodes[i], *b = &g->nodes[j];
+                bool own = a->backward && a->forward_of == j;
+                assert_true(b->op != HSP_OP_DROPOUT || own == (a->at.i[0] == b->at.i[0]) ||
+                            (a->backward && b->backward));
+            }
+        }
+        hsp_graph_free(g);
+    }
+}
+
 static void saved_tensors_are_what_backward_reads(void **state)
 {
     (void)state;
@@ -321,10 +343,10 @@ static void impossible_models_are_refused(void **state)
     m.heads = 5;
     assert_refused(m, "model: heads 5 do not divide hidden 12");
     m = gpt(2, true);
-    m.dropout = 0.1;
-    assert_refused(m, "model: dropout 0.1: only 0 is supported");
+    m.dropout = 1;
+    assert_refused(m, "model: dropout 1 is not in [0, 1)");
     m.dropout = NAN;
-    assert_refused(m, "model: dropout nan: only 0 is supported");
+    assert_refused(m, "model: dropout nan is not in [0, 1)");
     m = gpt(0, true);
     assert_refused(m, "model: layers 0 is outside 1 to 512");
     m = gpt(2, true);
@@ -419,6 +441,7 @@ int main(void)
         cmocka_unit_test(tied_weights_have_two_gradients),
         cmocka_unit_test(gpt_parameters),
         cmocka_unit_test(llama_parameters),
+        cmocka_unit_test(every_dropout_has_a_mask_of_its_own),
         cmocka_unit_test(saved_tensors_are_what_backward_reads),
         cmocka_unit_test(backward_stays_in_its_unit),
         cmocka_unit_test(every_node_serves_the_result),

@@ -29,7 +29,7 @@ static const struct hsp_update_scalars update = {
 static bool is_integer(enum hsp_op op, uint8_t input)
 {
     return ((op == HSP_OP_EMBED || op == HSP_OP_EMBED_DW) && input == 0) ||
-           ((op == HSP_OP_ROPE || op == HSP_OP_ROPE_DX) && input == 0) ||
+           ((op == HSP_OP_ROPE || op == HSP_OP_ROPE_DX || op == HSP_OP_DROPOUT) && input == 0) ||
            (op == HSP_OP_XENT && input == 1) || (op == HSP_OP_XENT_DX && input == 2) ||
            op == HSP_OP_COUNT;
 }
@@ -67,6 +67,7 @@ static int64_t extent_of(const struct whole *w, char name)
     case 'n': return 3;
     case 'e': return 4;
     case 'o': return 1;
+    case 'u': return 2;
     default: return 3 + name % 2;
     }
 }
@@ -83,7 +84,7 @@ static struct whole *new_whole(enum hsp_op op, uint8_t rank)
     struct hsp_err err = {0};
     assert_non_null(w);
     w->op = op;
-    /* heads of 2, causal, 3 query heads for each key head */
+    /* of dropout: 0.9; heads of 2, causal, 3 query heads for each key head */
     w->at = (struct hsp_attrs){.i = {2, 1, 3}, .f = {0.9, 0.99, 0.01, 0.1}};
     if (op == HSP_OP_FLATTEN || op == HSP_OP_UNFLATTEN) {
         w->at.i[0] = 4; /* e */

@@ -77,7 +77,7 @@ static void messages_name_place_and_reason(void **state)
          "job.yaml:2:7: name: must be 1 to 63 of a-z 0-9 - . with alphanumeric ends"},
         {"heads: 4", "heads: 3", "job.yaml:3:53: heads: must divide hidden"},
         {"heads: 4, ", "", "job.yaml:3:8: model: heads: must be given for gpt and llama"},
-        {"dropout: 0.0", "dropout: 0.1", "job.yaml:3:109: dropout: must be 0 in this version"},
+        {"dropout: 0.0", "dropout: 1.0", "job.yaml:3:109: dropout: must be below 1"},
         {"warmup_steps: 20", "warmup_steps: 201",
          "job.yaml:7:48: warmup_steps: must not be above train.steps"},
         {"min_lr: 1e-4", "min_lr: 1e-2", "job.yaml:7:60: min_lr: must not be above the peak rate"},

@@ -156,13 +156,35 @@ static void validation_steps(void **state)
     assert_false(hsp_step_has_eval(&b, 9));
 }
 
+static void keys_depend_on_seed_step_and_sample(void **state)
+{
+    (void)state;
+    struct hsp_data_bind d = {.seed = 7};
+    int32_t a[2], b[2];
+    hsp_sample_keys(&d, 3, 100, a);
+    assert_true(a[0] >= 0 && a[1] >= 0);
+    hsp_sample_keys(&d, 3, 100, b);
+    assert_memory_equal(a, b, sizeof a);
+    hsp_sample_keys(&d, 4, 100, b);
+    assert_memory_not_equal(a, b, sizeof a);
+    hsp_sample_keys(&d, 3, 101, b);
+    assert_memory_not_equal(a, b, sizeof a);
+    d.seed = 8;
+    hsp_sample_keys(&d, 3, 100, b);
+    assert_memory_not_equal(a, b, sizeof a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_are_permutations), cmocka_unit_test(passes_and_seeds_differ),
-        cmocka_unit_test(micro_sizes_are_even),     cmocka_unit_test(parts_make_the_global_batch),
-        cmocka_unit_test(short_texts_are_refused),  cmocka_unit_test(learning_rates),
+        cmocka_unit_test(samples_are_permutations),
+        cmocka_unit_test(passes_and_seeds_differ),
+        cmocka_unit_test(micro_sizes_are_even),
+        cmocka_unit_test(parts_make_the_global_batch),
+        cmocka_unit_test(short_texts_are_refused),
+        cmocka_unit_test(learning_rates),
         cmocka_unit_test(validation_steps),
+        cmocka_unit_test(keys_depend_on_seed_step_and_sample),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,6 +165,7 @@ static void gpt_equals_one_device(void **state)
     verify(&GPT, false);
     struct hsp_model_spec untied = GPT;
     untied.tied_head = false;
+    untied.dropout = 0.1;
     verify(&untied, true);
 }
 
@@ -175,6 +176,7 @@ static void llama_equals_one_device(void **state)
     struct hsp_model_spec tied = LLAMA;
     tied.tied_head = true;
     tied.kv_heads = 8;
+    tied.dropout = 0.2;
     verify(&tied, true);
 }
 
@@ -182,6 +184,9 @@ static void mlp_equals_one_device(void **state)
 {
     (void)state;
     verify(&MLP, false);
+    struct hsp_model_spec drop = MLP; /* its hidden layers are cut: masks by global coordinate */
+    drop.dropout = 0.3;
+    verify(&drop, false);
 }
 
 static void single_precision_too(void **state)

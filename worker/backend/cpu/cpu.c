@@ -25,6 +25,7 @@ static const char *const types_of[HSP_N_OPS] = {
     [HSP_OP_RMSNORM_DW] = "ttt:t",
     [HSP_OP_ROPE] = "it:t",
     [HSP_OP_ROPE_DX] = "it:t",
+    [HSP_OP_DROPOUT] = "it:t",
     [HSP_OP_SWIGLU] = "tt:t",
     [HSP_OP_SWIGLU_DX] = "ttt:tt",
     [HSP_OP_GELU] = "t:t",

@@ -15,6 +15,7 @@
 #include "worker/backend/cpu/reduce.inc"
 #include "worker/backend/cpu/norm.inc"
 #include "worker/backend/cpu/llama.inc"
+#include "worker/backend/cpu/dropout.inc"
 #include "worker/backend/cpu/embed.inc"
 #include "worker/backend/cpu/xent.inc"
 #include "worker/backend/cpu/attention.inc"
