@@ -1,11 +1,11 @@
 /* See daemon_config.h. */
 #include "daemon/app/daemon_config.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "proto/base/size.h"
-#include "proto/text/field.h"
 
 #define AT(member) offsetof(struct hsp_daemon_config, member)
 
@@ -27,6 +27,7 @@ static const struct hsp_field fields[] = {
     {.path = "advertise_address",
      .type = HSP_FIELD_STR,
      .offset = AT(advertise_address),
+     .example = "head.example.org:7071",
      .help = "host:port under which others reach this daemon, when it is not the one of listen"},
     {.path = "metrics_listen",
      .type = HSP_FIELD_STR,
@@ -55,6 +56,7 @@ static const struct hsp_field fields[] = {
      .dflt = "/etc/hspmd/admin.key",
      .help = "pre-shared key of remote administrators"},
     {.path = "heartbeat",
+     .live = true,
      .type = HSP_FIELD_MS,
      .offset = AT(heartbeat_ms),
      .dflt = "500ms",
@@ -62,6 +64,7 @@ static const struct hsp_field fields[] = {
      .max = 60000,
      .help = "how often an agent reports; one missed beat makes it suspect, never more"},
     {.path = "failure_detection",
+     .live = true,
      .type = HSP_FIELD_MS,
      .offset = AT(failure_detection_ms),
      .dflt = "3s",
@@ -69,6 +72,7 @@ static const struct hsp_field fields[] = {
      .max = 600000,
      .help = "an agent silent for so long is dead; a closed connection is noticed at once"},
     {.path = "prepare_timeout",
+     .live = true,
      .type = HSP_FIELD_MS,
      .offset = AT(prepare_ms),
      .dflt = "30s",
@@ -83,6 +87,7 @@ static const struct hsp_field fields[] = {
      .max = 16384,
      .help = "agents at most; the daemon reserves their memory at start"},
     {.path = "planner_memory",
+     .live = true,
      .type = HSP_FIELD_BYTES,
      .offset = AT(planner_memory),
      .dflt = "1GiB",
@@ -90,6 +95,7 @@ static const struct hsp_field fields[] = {
      .max = 1099511627776.0,
      .help = "memory of one planning run at most"},
     {.path = "log_level",
+     .live = true,
      .type = HSP_FIELD_CHOICE,
      .offset = AT(log_level),
      .dflt = "info",
@@ -97,22 +103,20 @@ static const struct hsp_field fields[] = {
      .help = "error, warn, notice, info, debug or trace"},
 };
 
-enum hsp_status hsp_daemon_config_parse(const char *text, size_t len, const char *name,
-                                        struct hsp_arena *arena, struct hsp_daemon_config *ret,
-                                        struct hsp_err *err)
+static_assert(HSP_ARRAY_LEN(fields) == HSP_DAEMON_KEYS, "an origin for each key");
+
+enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
+                                       struct hsp_daemon_config *ret, struct hsp_err *err)
 {
-    const struct hsp_yaml *y;
     struct hsp_daemon_config c;
-    enum hsp_status st = hsp_yaml_parse(name, text, len, arena, &y, err);
-    if (st == HSP_OK) {
-        memset(&c, 0, sizeof c);
-        st = hsp_fields_load(fields, HSP_ARRAY_LEN(fields), y, arena, &c, NULL, err);
-    }
+    memset(&c, 0, sizeof c);
+    enum hsp_status st =
+        hsp_layers_load(l, fields, HSP_ARRAY_LEN(fields), arena, &c, c.origin, err);
     if (st == HSP_OK && c.heartbeat_ms * 3 > c.failure_detection_ms) {
         return hsp_err_set(
             err, HSP_EPARSE, 0,
             "%s: failure_detection must be at least three heartbeats, or one lost beat kills",
-            name);
+            l->name);
     }
     if (st == HSP_OK) {
         *ret = c;
@@ -120,7 +124,31 @@ enum hsp_status hsp_daemon_config_parse(const char *text, size_t len, const char
     return st;
 }
 
-void hsp_daemon_config_print(const struct hsp_daemon_config *c, bool help, struct hsp_buf *out)
+enum hsp_status hsp_daemon_config_parse(const char *text, size_t len, const char *name,
+                                        struct hsp_arena *arena, struct hsp_daemon_config *ret,
+                                        struct hsp_err *err)
 {
-    hsp_fields_print(fields, HSP_ARRAY_LEN(fields), c, NULL, help, out);
+    const struct hsp_layers l = {.name = name, .text = text, .len = len};
+    return hsp_daemon_config_load(&l, arena, ret, err);
+}
+
+void hsp_daemon_config_print(const struct hsp_daemon_config *c, struct hsp_buf *out)
+{
+    hsp_layers_print(fields, HSP_ARRAY_LEN(fields), c, c->origin, out);
+}
+
+void hsp_daemon_config_example(struct hsp_buf *out)
+{
+    hsp_layers_example(
+        fields, HSP_ARRAY_LEN(fields),
+        "Configuration of hspmdd, the coordinator. Every key is optional; the "
+        "values shown are the\n# defaults. Each can also be given as --set KEY=VALUE "
+        "or in the environment as HSPMDD_KEY.",
+        out);
+}
+
+const struct hsp_field *hsp_daemon_config_fields(size_t *ret_n)
+{
+    *ret_n = HSP_ARRAY_LEN(fields);
+    return fields;
 }

@@ -8,6 +8,9 @@
 #include "proto/base/arena.h"
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
+#include "proto/text/layers.h"
+
+#define HSP_DAEMON_KEYS 14
 
 struct hsp_daemon_config {
     const char *listen;                 /* host:port of agents and remote admin; "" off */
@@ -21,16 +24,24 @@ struct hsp_daemon_config {
     uint64_t failure_detection_ms;      /* a silent agent is dead after this */
     uint64_t prepare_ms;                /* a switch that is not ready by then has failed */
     uint32_t max_nodes;
-    uint64_t planner_memory; /* cap of one planning run */
-    int log_level;           /* enum hsp_log_level */
+    uint64_t planner_memory;             /* cap of one planning run */
+    int log_level;                       /* enum hsp_log_level */
+    const char *origin[HSP_DAEMON_KEYS]; /* of each key: "default", "FILE:LINE", ... */
 };
 
-/* Parses; @name stands in messages. HSP_EPARSE "file:line:column: ...", also for heartbeat above a
- * third of failure_detection. An empty text gives the defaults. */
+/* Loads the layers. HSP_EPARSE "file:line:column: ...", also for heartbeat above a third of
+ * failure_detection. */
+enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
+                                       struct hsp_daemon_config *ret, struct hsp_err *err);
+/* A file alone; @name stands in messages. An empty text gives the defaults. */
 enum hsp_status hsp_daemon_config_parse(const char *text, size_t len, const char *name,
                                         struct hsp_arena *arena, struct hsp_daemon_config *ret,
                                         struct hsp_err *err);
-/* As YAML; @help: each key with its explanation. */
-void hsp_daemon_config_print(const struct hsp_daemon_config *c, bool help, struct hsp_buf *out);
+/* As YAML: the effective values, each with its origin. */
+void hsp_daemon_config_print(const struct hsp_daemon_config *c, struct hsp_buf *out);
+/* conf/hspmdd.yaml. */
+void hsp_daemon_config_example(struct hsp_buf *out);
+/* The table, for what a reload changes and for documentation. */
+const struct hsp_field *hsp_daemon_config_fields(size_t *ret_n);
 
 #endif

@@ -17,12 +17,17 @@
 #define EXIT_USAGE     2
 #define EXIT_CONFIG    6 /* LSB: not configured */
 
+enum wish { WISH_SERVE, WISH_CHECK, WISH_PRINT, WISH_EXAMPLE };
+
 struct options {
     const char *config; /* NULL: the default, which may be missing */
-    bool check, print;
+    enum wish wish;
+    size_t n_set; /* of --set, borrowed from argv */
+    const char *set[HSP_LAYERS_SETTINGS];
 };
 
 struct program {
+    const struct options *options;
     struct hsp_arena *arena;
     struct hsp_log *log;
     struct hsp_daemon_config cfg;
@@ -32,34 +37,56 @@ struct program {
     struct hsp_app *app;
 };
 
+/* X(letter, name, argument or "", help) */
+#define OPTIONS(X)                                                                         \
+    X('c', "config", "FILE", "configuration [" DEFAULT_CONFIG "]")                         \
+    X('s', "set", "KEY=VALUE", "a key of the configuration, over file and environment")    \
+    X('k', "check-config", "", "check the configuration and end: 0 good, 6 not")           \
+    X('p', "print-config", "", "print every key with its value and where it comes from")   \
+    X('e', "print-example", "", "print a commented file with all defaults, to begin with") \
+    X('V', "version", "", "print the version")                                             \
+    X('h', "help", "", "print this text")
+
 static void usage(FILE *out)
 {
+    (void)fputs("Usage: hspmdd [OPTION]...\n\n"
+                "The coordinator of hspmd: plans training jobs over the devices of all connected\n"
+                "workers and keeps them going when workers come and go.\n\n",
+                out);
+#define X(letter, name, arg, help) \
+    (void)fprintf(out, "  -%c, --%-13s %-9s  %s\n", letter, name, arg, help);
+    OPTIONS(X)
+#undef X
     (void)fputs(
-        "Usage: hspmdd [--config FILE] [--check-config | --print-config]\n\n"
-        "The coordinator of hspmd: plans training jobs over the devices of all connected\n"
-        "workers and keeps them going when workers come and go.\n\n"
-        "  -c, --config FILE   configuration [" DEFAULT_CONFIG "]\n"
-        "      --check-config  check it and end: 0 good, 6 not\n"
-        "      --print-config  print it with every default and end\n"
-        "  -V, --version       print the version\n"
-        "  -h, --help          print this\n\n"
-        "SIGTERM and SIGINT end it; training goes on. SIGUSR1 writes its state to the log.\n",
+        "\nEnvironment: HSPMDD_KEY sets a key of the configuration, over the file.\n"
+        "SIGTERM and SIGINT end it; training goes on. SIGHUP reads the configuration again.\n"
+        "SIGUSR1 writes its state to the log. See hspmdd(8), hspmdd.yaml(5).\n",
         out);
 }
+
+static const struct option longs[] = {
+#define X(letter, name, arg, help) {name, (arg)[0] ? required_argument : no_argument, NULL, letter},
+    OPTIONS(X)
+#undef X
+        {NULL, 0, NULL, 0}};
 
 /* -1: go on; else the exit code. */
 static int parse_options(int argc, char **argv, struct options *ret)
 {
-    static const struct option longs[] = {
-        {"config", required_argument, NULL, 'c'}, {"check-config", no_argument, NULL, 'k'},
-        {"print-config", no_argument, NULL, 'p'}, {"version", no_argument, NULL, 'V'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
     int opt;
-    while ((opt = getopt_long(argc, argv, "c:Vh", longs, NULL)) != -1) {
+    while ((opt = getopt_long(argc, argv, "c:s:kpeVh", longs, NULL)) != -1) {
         switch (opt) {
         case 'c': ret->config = optarg; break;
-        case 'k': ret->check = true; break;
-        case 'p': ret->print = true; break;
+        case 's':
+            if (ret->n_set == HSP_LAYERS_SETTINGS) {
+                (void)fputs("hspmdd: too many --set; use a file\n", stderr);
+                return EXIT_USAGE;
+            }
+            ret->set[ret->n_set++] = optarg;
+            break;
+        case 'k': ret->wish = WISH_CHECK; break;
+        case 'p': ret->wish = WISH_PRINT; break;
+        case 'e': ret->wish = WISH_EXAMPLE; break;
         case 'V': (void)puts("hspmdd " PACKAGE_VERSION); return EXIT_SUCCESS;
         case 'h': usage(stdout); return EXIT_SUCCESS;
         default: (void)fputs("hspmdd: see hspmdd --help\n", stderr); return EXIT_USAGE;
@@ -75,56 +102,68 @@ static int parse_options(int argc, char **argv, struct options *ret)
 
 /* Beyond loopback a key is needed; said here and not only when the listener is made, so that
  * --check-config finds it. */
-static enum hsp_status check_listen(const struct program *p, struct hsp_err *err)
+static enum hsp_status check_listen(const struct hsp_daemon_config *c, const struct hsp_net_keys *k,
+                                    struct hsp_err *err)
 {
     struct hsp_addr addr;
-    if (p->cfg.listen == NULL || p->cfg.listen[0] == '\0') {
+    if (c->listen == NULL || c->listen[0] == '\0') {
         return HSP_OK;
     }
-    enum hsp_status st = hsp_addr_parse(p->cfg.listen, HSP_PORT, &addr, err);
+    enum hsp_status st = hsp_addr_parse(c->listen, HSP_PORT, &addr, err);
     if (st != HSP_OK) {
         return hsp_err_wrap(err, "listen");
     }
-    if (!addr.local && !hsp_addr_is_loopback(&addr) && !p->keys.have_worker) {
+    if (!addr.local && !hsp_addr_is_loopback(&addr) && !k->have_worker) {
         return hsp_err_set(
             err, HSP_EPERM, 0,
             "listen: %s is beyond loopback and there is no worker_key; make one with "
             "openssl rand -hex 32",
-            p->cfg.listen);
+            c->listen);
     }
     return HSP_OK;
 }
 
-static enum hsp_status load_config(struct program *p, const struct options *o, struct hsp_err *err)
+/* File, environment and command line, checked as a whole. Texts of *ret live in @arena. */
+static enum hsp_status load_config(const struct options *o, struct hsp_arena *arena,
+                                   struct hsp_daemon_config *ret, struct hsp_net_keys *ret_keys,
+                                   struct hsp_err *err)
 {
     uint8_t *text = NULL;
-    size_t len = 0;
-    const char *path = o->config != NULL ? o->config : DEFAULT_CONFIG;
-    enum hsp_status st = hsp_file_read(path, CONFIG_MAX, &text, &len, err);
+    struct hsp_layers l = {.name = o->config != NULL ? o->config : DEFAULT_CONFIG};
+    enum hsp_status st = hsp_file_read(l.name, CONFIG_MAX, &text, &l.len, err);
     if (st == HSP_ENOENT && o->config == NULL) {
         st = HSP_OK; /* defaults */
     }
+    l.text = text != NULL ? (const char *)text : "";
     if (st == HSP_OK) {
-        st = hsp_daemon_config_parse(text != NULL ? (const char *)text : "", len, path, p->arena,
-                                     &p->cfg, err);
+        st = hsp_layers_env(&l, "HSPMDD_", environ, arena, err);
+    }
+    for (size_t i = 0; st == HSP_OK && i < o->n_set; i++) {
+        st = hsp_layers_arg(&l, o->set[i], arena, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_daemon_config_load(&l, arena, ret, err);
     }
     free(text);
     if (st == HSP_OK) {
-        st = hsp_net_keys_load(p->cfg.worker_key, p->cfg.admin_key, &p->keys, err);
+        st = hsp_net_keys_load(ret->worker_key, ret->admin_key, ret_keys, err);
     }
-    if (st == HSP_OK) {
-        st = check_listen(p, err);
-    }
-    return st;
+    return st == HSP_OK ? check_listen(ret, ret_keys, err) : st;
 }
 
-static void print_config(const struct program *p)
+/* @c NULL: the example. */
+static int print_config(const struct hsp_daemon_config *c)
 {
     struct hsp_buf b;
     hsp_buf_init(&b, CONFIG_MAX);
-    hsp_daemon_config_print(&p->cfg, true, &b);
-    (void)fputs(hsp_buf_cstr(&b), stdout);
+    if (c != NULL) {
+        hsp_daemon_config_print(c, &b);
+    } else {
+        hsp_daemon_config_example(&b);
+    }
+    bool ok = fputs(hsp_buf_cstr(&b), stdout) >= 0 && fflush(stdout) == 0 && !b.failed;
     hsp_buf_fini(&b);
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* ---- running ---- */
@@ -216,18 +255,19 @@ int main(int argc, char **argv)
     if (rc >= 0) {
         return rc;
     }
-    struct program p = {.arena = hsp_arena_new((size_t)64 << 20)};
+    struct program p = {.options = &o, .arena = hsp_arena_new((size_t)64 << 20)};
     if (p.arena == NULL) {
         (void)fputs("hspmdd: out of memory\n", stderr);
         return EXIT_FAILURE;
     }
-    if (load_config(&p, &o, &err) != HSP_OK) {
+    if (o.wish == WISH_EXAMPLE) {
+        rc = print_config(NULL);
+    } else if (load_config(&o, p.arena, &p.cfg, &p.keys, &err) != HSP_OK) {
         (void)fprintf(stderr, "hspmdd: %s\n", err.msg);
         rc = EXIT_CONFIG;
-    } else if (o.print) {
-        print_config(&p);
-        rc = EXIT_SUCCESS;
-    } else if (o.check) {
+    } else if (o.wish == WISH_PRINT) {
+        rc = print_config(&p.cfg);
+    } else if (o.wish == WISH_CHECK) {
         rc = EXIT_SUCCESS;
     } else {
         (void)setenv("UV_THREADPOOL_SIZE", POOL_THREADS, 0); /* no thread runs yet */

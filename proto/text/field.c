@@ -373,3 +373,34 @@ void hsp_fields_print(const struct hsp_field *fields, size_t n, const void *src,
         hsp_buf_puts(b, set != NULL && !set[i] ? "  # default\n" : "\n");
     }
 }
+
+void hsp_field_put(const struct hsp_field *f, const void *src, struct hsp_buf *b)
+{
+    print_value(f, (const char *)src + f->offset, b);
+}
+
+bool hsp_field_absent(const struct hsp_field *f, const void *src)
+{
+    return is_absent(f, (const char *)src + f->offset);
+}
+
+bool hsp_field_same(const struct hsp_field *f, const void *a, const void *b)
+{
+    struct hsp_buf x, y;
+    if (hsp_field_absent(f, a) || hsp_field_absent(f, b)) {
+        return hsp_field_absent(f, a) && hsp_field_absent(f, b);
+    }
+    hsp_buf_init(&x, HSP_YAML_MAX_BYTES);
+    hsp_buf_init(&y, HSP_YAML_MAX_BYTES);
+    hsp_field_put(f, a, &x);
+    hsp_field_put(f, b, &y);
+    bool same = !x.failed && !y.failed && strcmp(hsp_buf_cstr(&x), hsp_buf_cstr(&y)) == 0;
+    hsp_buf_fini(&x);
+    hsp_buf_fini(&y);
+    return same;
+}
+
+void hsp_field_copy(const struct hsp_field *f, void *dst, const void *src)
+{
+    memcpy((char *)dst + f->offset, (const char *)src + f->offset, member_size(f));
+}

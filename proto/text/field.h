@@ -49,6 +49,8 @@ struct hsp_field {
     const char *help;           /* one line; unit and meaning */
     unsigned count;             /* I64, F64: array of this length; 0 or 1: a single value */
     bool required;
+    bool live;           /* a reload applies it; else it is of the start only */
+    const char *example; /* for the example file, where the default says nothing */
 };
 
 enum { HSP_FIELD_MAX_DEPTH = 8, HSP_FIELD_MAX = 128 /* fields in a table */ };
@@ -65,5 +67,13 @@ enum hsp_status hsp_fields_load(const struct hsp_field *fields, size_t n,
  * @help: write each help line as a comment. Absent texts and nodes are left out. */
 void hsp_fields_print(const struct hsp_field *fields, size_t n, const void *src, const bool *set,
                       bool help, struct hsp_buf *b);
+
+/* The value of one field as it would stand in a file; and whether it is an absent text or node. */
+void hsp_field_put(const struct hsp_field *f, const void *src, struct hsp_buf *b);
+bool hsp_field_absent(const struct hsp_field *f, const void *src);
+/* Takes the value over; what it points to stays where it is. */
+void hsp_field_copy(const struct hsp_field *f, void *dst, const void *src);
+/* Whether two structs of one table have the same value there. False also without memory. */
+bool hsp_field_same(const struct hsp_field *f, const void *a, const void *b);
 
 #endif

@@ -1,6 +1,7 @@
 noinst_LIBRARIES += proto/text/libtext.a
 proto_text_libtext_a_SOURCES = \
   proto/text/field.c proto/text/field.h \
+  proto/text/layers.c proto/text/layers.h \
   proto/text/yaml.h \
   proto/text/yamlparse.c \
   proto/text/yamlread.c \

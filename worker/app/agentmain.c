@@ -32,24 +32,32 @@ struct setup {
     struct hsp_agent_config machine;
 };
 
-static enum hsp_status read_config(struct setup *u, const char *path, struct hsp_err *err)
+/* File, environment (HSPMD_WORKER_KEY) and command line. Texts of *ret live in @arena. */
+static enum hsp_status read_config(const struct hsp_agent_request *r, struct hsp_arena *arena,
+                                   struct hsp_worker_config *ret, struct hsp_err *err)
 {
     uint8_t *text = NULL;
-    size_t len = 0;
+    struct hsp_layers l = {.name = r->config != NULL ? r->config : "defaults"};
     enum hsp_status st = HSP_OK;
-    if (path != NULL) {
-        st = hsp_file_read(path, CONFIG_MAX, &text, &len, err);
+    if (r->config != NULL) {
+        st = hsp_file_read(r->config, CONFIG_MAX, &text, &l.len, err);
+    }
+    l.text = text != NULL ? (const char *)text : "";
+    if (st == HSP_OK) {
+        st = hsp_layers_env(&l, "HSPMD_WORKER_", environ, arena, err);
+    }
+    for (size_t i = 0; st == HSP_OK && i < r->n_set; i++) {
+        st = hsp_layers_arg(&l, r->set[i], arena, err);
     }
     if (st == HSP_OK) {
-        st = hsp_worker_config_parse(text != NULL ? (const char *)text : "", len,
-                                     path != NULL ? path : "defaults", u->arena, &u->cfg, err);
+        st = hsp_worker_config_load(&l, arena, ret, err);
     }
     free(text);
     return st;
 }
 
-/* The configured name, or the host's in small letters. */
-static enum hsp_status find_name(struct setup *u, struct hsp_err *err)
+/* What the file may leave open: the name (the host's in small letters) and the folder. */
+static enum hsp_status fill_in(struct setup *u, struct hsp_err *err)
 {
     static char host[HSP_NAME_MAX + 2];
     const char *name = u->cfg.node;
@@ -62,8 +70,11 @@ static enum hsp_status find_name(struct setup *u, struct hsp_err *err)
         }
         name = host;
     }
-    u->node = hsp_arena_strdup(u->arena, name);
-    if (u->node == NULL) {
+    u->cfg.node = u->node = hsp_arena_strdup(u->arena, name);
+    if (u->cfg.state_dir == NULL || u->cfg.state_dir[0] == '\0') {
+        u->cfg.state_dir = hsp_arena_printf(u->arena, "/dev/shm/hspmd-%ld", (long)geteuid());
+    }
+    if (u->node == NULL || u->cfg.state_dir == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
     }
     return hsp_name_valid(name)
@@ -93,10 +104,7 @@ static enum hsp_status own_folder(const char *path, struct hsp_err *err)
 static enum hsp_status open_folder(struct setup *u, struct hsp_err *err)
 {
     const char *top = u->cfg.state_dir;
-    if (top == NULL || top[0] == '\0') {
-        top = hsp_arena_printf(u->arena, "/dev/shm/hspmd-%ld", (long)geteuid());
-    }
-    u->dir = top != NULL ? hsp_arena_printf(u->arena, "%s/%s", top, u->node) : NULL;
+    u->dir = hsp_arena_printf(u->arena, "%s/%s", top, u->node);
     char *lock = u->dir != NULL ? hsp_arena_printf(u->arena, "%s/agent.lock", u->dir) : NULL;
     if (lock == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
@@ -207,29 +215,36 @@ static int run(struct setup *u)
     return rc;
 }
 
+/* @c NULL: the example. */
 static int print(const struct hsp_worker_config *c)
 {
     struct hsp_buf b;
     hsp_buf_init(&b, CONFIG_MAX);
-    hsp_worker_config_print(c, true, &b);
+    if (c != NULL) {
+        hsp_worker_config_print(c, &b);
+    } else {
+        hsp_worker_config_example(&b);
+    }
     bool ok = fputs(hsp_buf_cstr(&b), stdout) >= 0 && fflush(stdout) == 0 && !b.failed;
     hsp_buf_fini(&b);
     return ok ? 0 : EXIT_FAILED;
 }
 
-int hsp_agent_main(const char *config, enum hsp_agent_wish wish)
+int hsp_agent_main(const struct hsp_agent_request *r)
 {
     struct hsp_err err = {0};
     struct setup u = {.lock_fd = -1, .arena = hsp_arena_new(ARENA_BYTES)};
     int rc;
-    if (u.arena == NULL || read_config(&u, config, &err) != HSP_OK ||
-        find_name(&u, &err) != HSP_OK) {
+    if (r->wish == HSP_AGENT_PRINT_EXAMPLE) {
+        rc = print(NULL);
+    } else if (u.arena == NULL || read_config(r, u.arena, &u.cfg, &err) != HSP_OK ||
+               fill_in(&u, &err) != HSP_OK) {
         (void)fprintf(stderr, "hspmd-worker: %s\n", u.arena != NULL ? err.msg : "out of memory");
         rc = EXIT_CONFIG;
-    } else if (wish == HSP_AGENT_PRINT_CONFIG) {
+    } else if (r->wish == HSP_AGENT_PRINT_CONFIG) {
         rc = print(&u.cfg);
-    } else if (wish == HSP_AGENT_CHECK_CONFIG) {
-        (void)printf("%s: good, node %s, %u devices\n", config != NULL ? config : "defaults",
+    } else if (r->wish == HSP_AGENT_CHECK_CONFIG) {
+        (void)printf("%s: good, node %s, %u devices\n", r->config != NULL ? r->config : "defaults",
                      u.node, u.cfg.n_devices);
         rc = 0;
     } else {

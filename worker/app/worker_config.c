@@ -1,11 +1,11 @@
 /* See worker_config.h. */
 #include "worker/app/worker_config.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "proto/base/size.h"
-#include "proto/text/field.h"
 
 #define AT(member)     offsetof(struct hsp_worker_config, member)
 #define DEV_AT(member) offsetof(struct hsp_device_config, member)
@@ -22,6 +22,7 @@ static const struct hsp_field fields[] = {
     {.path = "node",
      .type = HSP_FIELD_STR,
      .offset = AT(node),
+     .example = "gpu-17",
      .help = "name of this node, unique in the cluster; default the host name"},
     {.path = "listen",
      .type = HSP_FIELD_STR,
@@ -31,10 +32,12 @@ static const struct hsp_field fields[] = {
     {.path = "advertise_address",
      .type = HSP_FIELD_STR,
      .offset = AT(advertise_address),
+     .example = "10.0.0.17",
      .help = "address under which peers reach this node, when it is not the one of listen"},
     {.path = "state_dir",
      .type = HSP_FIELD_STR,
      .offset = AT(state_dir),
+     .example = "/dev/shm/hspmd-997",
      .help = "folder of the training state, on tmpfs; default /dev/shm/hspmd-UID"},
     {.path = "key",
      .type = HSP_FIELD_STR,
@@ -44,8 +47,10 @@ static const struct hsp_field fields[] = {
     {.path = "audit_dir",
      .type = HSP_FIELD_STR,
      .offset = AT(audit_dir),
+     .example = "/var/lib/hspmd-worker/audit",
      .help = "folder in which each device notes the samples of every step; default none"},
     {.path = "leave_timeout",
+     .live = true,
      .type = HSP_FIELD_MS,
      .offset = AT(leave_timeout_ms),
      .dflt = "90s",
@@ -53,15 +58,20 @@ static const struct hsp_field fields[] = {
      .max = 86400000,
      .help = "after SIGTERM: how long the state of this node may take to move elsewhere"},
     {.path = "log_level",
+     .live = true,
      .type = HSP_FIELD_CHOICE,
      .offset = AT(log_level),
      .dflt = "info",
      .choices = levels,
      .help = "error, warn, notice, info, debug or trace"},
     {.path = "devices",
+     .live = true,
      .type = HSP_FIELD_NODE,
      .offset = AT(devices_node),
-     .help = "one entry per device: kind, speed (fraction of a core), memory, threads"},
+     .example = "[{kind: cpu, speed: 1, memory: 1GiB, threads: 1}]",
+     .help =
+         "one entry per device: kind (cpu), speed (fraction of a core it may use), memory (offered "
+         "to jobs),\n# threads (of its compute pool)"},
 };
 
 static const struct hsp_field device_fields[] = {
@@ -122,17 +132,15 @@ static enum hsp_status load_devices(struct hsp_worker_config *c, struct hsp_aren
     return st;
 }
 
-enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char *name,
-                                        struct hsp_arena *arena, struct hsp_worker_config *ret,
-                                        struct hsp_err *err)
+static_assert(HSP_ARRAY_LEN(fields) == HSP_WORKER_KEYS, "an origin for each key");
+
+enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
+                                       struct hsp_worker_config *ret, struct hsp_err *err)
 {
-    const struct hsp_yaml *y;
     struct hsp_worker_config c;
     memset(&c, 0, sizeof c);
-    enum hsp_status st = hsp_yaml_parse(name, text, len, arena, &y, err);
-    if (st == HSP_OK) {
-        st = hsp_fields_load(fields, HSP_ARRAY_LEN(fields), y, arena, &c, NULL, err);
-    }
+    enum hsp_status st =
+        hsp_layers_load(l, fields, HSP_ARRAY_LEN(fields), arena, &c, c.origin, err);
     if (st == HSP_OK) {
         st = load_devices(&c, arena, err);
     }
@@ -142,7 +150,45 @@ enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char
     return st;
 }
 
-void hsp_worker_config_print(const struct hsp_worker_config *c, bool help, struct hsp_buf *out)
+enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char *name,
+                                        struct hsp_arena *arena, struct hsp_worker_config *ret,
+                                        struct hsp_err *err)
 {
-    hsp_fields_print(fields, HSP_ARRAY_LEN(fields), c, NULL, help, out);
+    const struct hsp_layers l = {.name = name, .text = text, .len = len};
+    return hsp_worker_config_load(&l, arena, ret, err);
+}
+
+static void print_device(const struct hsp_device_config *d, struct hsp_buf *out)
+{
+    for (size_t i = 0; i < HSP_ARRAY_LEN(device_fields); i++) {
+        hsp_buf_printf(out, "%s%s: ", i == 0 ? "  - {" : ", ", device_fields[i].path);
+        hsp_field_put(&device_fields[i], d, out);
+    }
+    hsp_buf_puts(out, "}\n");
+}
+
+void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out)
+{
+    hsp_layers_print(fields, HSP_ARRAY_LEN(fields), c, c->origin, out);
+    hsp_buf_printf(out, "devices:  # %s\n", c->origin[HSP_WORKER_KEYS - 1]); /* the last row */
+    for (uint32_t i = 0; i < c->n_devices; i++) {
+        print_device(&c->devices[i], out);
+    }
+}
+
+void hsp_worker_config_example(struct hsp_buf *out)
+{
+    hsp_layers_example(
+        fields, HSP_ARRAY_LEN(fields),
+        "Configuration of hspmd-worker, the agent of one node. Every key is optional; the values "
+        "shown are\n# the defaults. Each can also be given as --set KEY=VALUE or in the "
+        "environment "
+        "as HSPMD_WORKER_KEY.",
+        out);
+}
+
+const struct hsp_field *hsp_worker_config_fields(size_t *ret_n)
+{
+    *ret_n = HSP_ARRAY_LEN(fields);
+    return fields;
 }

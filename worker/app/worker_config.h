@@ -10,6 +10,9 @@
 #include "proto/base/arena.h"
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
+#include "proto/text/layers.h"
+
+#define HSP_WORKER_KEYS 10
 
 #define HSP_WORKER_DEVICES 16 /* of one node; the wire's HSP_NODE_DEVICES */
 
@@ -33,14 +36,22 @@ struct hsp_worker_config {
     const struct hsp_yaml *devices_node; /* as written; parsed into the two below */
     uint32_t n_devices;
     struct hsp_device_config devices[HSP_WORKER_DEVICES];
+    const char *origin[HSP_WORKER_KEYS]; /* of each key: "default", "FILE:LINE", ... */
 };
 
-/* Parses; @name stands in messages. HSP_EPARSE "file:line:column: ...". Without `devices` the node
- * has one unpaced cpu device of 1 GiB. */
+/* Loads the layers. HSP_EPARSE "file:line:column: ...". Without `devices` the node has one unpaced
+ * cpu device of 1 GiB. */
+enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
+                                       struct hsp_worker_config *ret, struct hsp_err *err);
+/* A file alone; @name stands in messages. */
 enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char *name,
                                         struct hsp_arena *arena, struct hsp_worker_config *ret,
                                         struct hsp_err *err);
-/* As YAML; @help: each key with its explanation. */
-void hsp_worker_config_print(const struct hsp_worker_config *c, bool help, struct hsp_buf *out);
+/* As YAML: the effective values, each with its origin. */
+void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out);
+/* conf/hspmd-worker.yaml. */
+void hsp_worker_config_example(struct hsp_buf *out);
+/* The table, for what a reload changes and for documentation. */
+const struct hsp_field *hsp_worker_config_fields(size_t *ret_n);
 
 #endif

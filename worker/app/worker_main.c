@@ -17,8 +17,7 @@ enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 struct options {
     enum mode mode;
     struct hsp_run_opts run;
-    const char *config;
-    enum hsp_agent_wish wish;
+    struct hsp_agent_request agent;
     bool json;
 };
 
@@ -26,7 +25,9 @@ struct options {
 #define OPTIONS(X)                                                                             \
     X('c', "config", "FILE", "be the agent of this node, as FILE says")                        \
     X('C', "check-config", "", "with --config: read FILE and end")                             \
-    X('P', "print-config", "", "print the configuration, with --config that of FILE")          \
+    X('P', "print-config", "", "print every key with its value and where it comes from")       \
+    X('E', "print-example", "", "print a commented file with all defaults, to begin with")     \
+    X('S', "set", "KEY=VALUE", "a key of the configuration, over file and environment")        \
     X('r', "run", "FILE", "train all ranks of a program file in this process")                 \
     X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one")     \
     X('k', "verify-checkpoint", "DIR", "read the checkpoints of a job and compare all hashes") \
@@ -48,13 +49,20 @@ static const struct option LONG[] = {
 
 static void print_help(FILE *f)
 {
-    (void)fprintf(f, "usage: hspmd-worker --config FILE [--check-config|--print-config]\n"
+    (void)fprintf(f, "usage: hspmd-worker --config FILE [--set KEY=VALUE]... "
+                     "[--check-config|--print-config]\n"
                      "       hspmd-worker --run FILE [OPTION]...\n"
                      "       hspmd-worker --verify FILE [OPTION]...\n"
                      "       hspmd-worker --verify-checkpoint DIR [--json]\n\n");
-#define X(letter, name, arg, help) (void)fprintf(f, "  --%-17s %-5s %s\n", name, arg, help);
+#define X(letter, name, arg, help) (void)fprintf(f, "  --%-17s %-9s %s\n", name, arg, help);
     OPTIONS(X)
 #undef X
+    (void)fputs(
+        "\nEnvironment: HSPMD_WORKER_KEY sets a key of the configuration, over the file.\n"
+        "Signals to the agent: SIGTERM leaves as planned, a second one ends at once; SIGHUP\n"
+        "reads the configuration again; SIGUSR1 writes its state to the log.\n"
+        "See hspmd-worker(8), hspmd-worker.yaml(5).\n",
+        f);
 }
 
 static bool choose(struct options *all, enum mode mode)
@@ -87,11 +95,19 @@ static int read_options(int argc, char **argv, struct options *all)
                                         : MODE_CHECKPOINT)) {
                 return EXIT_USAGE;
             }
-            all->config = c == 'c' ? optarg : NULL;
+            all->agent.config = c == 'c' ? optarg : NULL;
             o->file = optarg;
             break;
-        case 'C': all->wish = HSP_AGENT_CHECK_CONFIG; break;
-        case 'P': all->wish = HSP_AGENT_PRINT_CONFIG; break;
+        case 'C': all->agent.wish = HSP_AGENT_CHECK_CONFIG; break;
+        case 'P': all->agent.wish = HSP_AGENT_PRINT_CONFIG; break;
+        case 'E': all->agent.wish = HSP_AGENT_PRINT_EXAMPLE; break;
+        case 'S':
+            if (all->agent.n_set == HSP_AGENT_SETS) {
+                (void)fprintf(stderr, "hspmd-worker: too many --set; use a file\n");
+                return EXIT_USAGE;
+            }
+            all->agent.set[all->agent.n_set++] = optarg;
+            break;
         case 's':
         case 't':
             if (!hsp_parse_u64(optarg, &n) || n == 0 || (c == 't' && n > 1024)) {
@@ -115,11 +131,11 @@ static int read_options(int argc, char **argv, struct options *all)
         default: (void)fprintf(stderr, "try: hspmd-worker --help\n"); return EXIT_USAGE;
         }
     }
-    if (all->wish != HSP_AGENT_RUN && all->mode == MODE_NONE) {
+    if (all->agent.wish != HSP_AGENT_RUN && all->mode == MODE_NONE) {
         all->mode = MODE_AGENT; /* the defaults, without a file */
     }
     if (all->mode == MODE_NONE || optind != argc ||
-        (all->wish != HSP_AGENT_RUN && all->mode != MODE_AGENT)) {
+        (all->agent.wish != HSP_AGENT_RUN && all->mode != MODE_AGENT)) {
         (void)fprintf(stderr, "hspmd-worker: %s%s\ntry: hspmd-worker --help\n",
                       optind != argc
                           ? "unexpected argument "
@@ -132,7 +148,7 @@ static int read_options(int argc, char **argv, struct options *all)
 
 int main(int argc, char **argv)
 {
-    struct options o = {.wish = HSP_AGENT_RUN};
+    struct options o = {.agent = {.wish = HSP_AGENT_RUN}};
     struct hsp_err err = {0};
     if (argc > 1 && strcmp(argv[1], "--executor") == 0) {
         return hsp_execargs_main(argc, argv);
@@ -143,7 +159,7 @@ int main(int argc, char **argv)
         return rc;
     }
     if (o.mode == MODE_AGENT) {
-        return hsp_agent_main(o.config, o.wish);
+        return hsp_agent_main(&o.agent);
     }
     enum hsp_status st = o.mode == MODE_RUN      ? hsp_run_file(&o.run, &err)
                          : o.mode == MODE_VERIFY ? hsp_verify_file(&o.run, &err)

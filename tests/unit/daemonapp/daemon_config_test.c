@@ -75,6 +75,92 @@ static void test_wrong_files_say_where_and_what(void **state)
     }
 }
 
+static void test_the_shipped_file_is_the_generated_one(void **state)
+{
+    (void)state;
+    char path[4200], text[16384];
+    const char *src = getenv("HSPMD_SRC");
+    struct hsp_buf b;
+    snprintf(path, sizeof path, "%s/conf/hspmdd.yaml", src != NULL ? src : ".");
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    hsp_buf_init(&b, 1 << 20);
+    hsp_daemon_config_example(&b);
+    assert_string_equal(text, hsp_buf_cstr(&b)); /* else: hspmdd --print-example */
+    hsp_buf_fini(&b);
+}
+
+static void test_layers_win_in_their_order_and_say_so(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_daemon_config c;
+    struct hsp_buf b;
+    static char level[] = "HSPMDD_LOG_LEVEL=debug", other[] = "OTHER=1";
+    static char listen[] = "HSPMDD_LISTEN=127.0.0.1:9";
+    char *env[] = {level, other, listen, NULL};
+    const char *text = "log_level: warn\n\nheartbeat: 250ms\n";
+    struct hsp_layers l = {.name = "f.yaml", .text = text, .len = strlen(text)};
+    assert_ok(hsp_layers_env(&l, "HSPMDD_", env, arena, &err), &err);
+    assert_ok(hsp_layers_arg(&l, "listen=127.0.0.1:8", arena, &err), &err);
+    assert_ok(hsp_daemon_config_load(&l, arena, &c, &err), &err);
+    hsp_buf_init(&b, 1 << 20);
+    hsp_daemon_config_print(&c, &b);
+    const char *out = hsp_buf_cstr(&b);
+    assert_non_null(strstr(out, "listen: 127.0.0.1:8  # command line\n"));
+    assert_non_null(strstr(out, "log_level: debug  # environment HSPMDD_LOG_LEVEL\n"));
+    assert_non_null(strstr(out, "heartbeat: 250ms  # f.yaml:3\n"));
+    assert_non_null(strstr(out, "max_nodes: 256  # default\n"));
+    assert_ok(hsp_daemon_config_parse(out, strlen(out), "again", arena, &c, &err), &err);
+    hsp_buf_fini(&b);
+}
+
+static void test_wrong_settings_say_which(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set, *want;
+    } cases[] = {{"lisen=a:1", "did you mean \"listen\""},
+                 {"log_level=loud", "command line:1:1: log_level"},
+                 {"heartbeat=[", "command line"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hsp_err err = {0};
+        struct hsp_daemon_config c;
+        struct hsp_layers l = {.name = "f", .text = ""};
+        assert_ok(hsp_layers_arg(&l, cases[i].set, arena, &err), &err);
+        assert_status(hsp_daemon_config_load(&l, arena, &c, &err), HSP_EPARSE);
+        assert_err(&err, HSP_EPARSE, cases[i].want);
+    }
+    struct hsp_err err = {0};
+    struct hsp_layers l = {.name = "f", .text = ""};
+    assert_status(hsp_layers_arg(&l, "listen", arena, &err), HSP_EINVAL);
+}
+
+static void test_a_reload_takes_what_may_change_and_lists_the_rest(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_daemon_config c, d;
+    struct hsp_buf live, rest;
+    const char *text = "log_level: debug\nlisten: 127.0.0.1:99\nheartbeat: 250ms\n";
+    size_t n;
+    const struct hsp_field *fields = hsp_daemon_config_fields(&n);
+    assert_ok(hsp_daemon_config_parse("", 0, "a", arena, &c, &err), &err);
+    assert_ok(hsp_daemon_config_parse(text, strlen(text), "b", arena, &d, &err), &err);
+    hsp_buf_init(&live, 4096);
+    hsp_buf_init(&rest, 4096);
+    hsp_layers_apply(fields, n, &c, &d, &live, &rest);
+    assert_string_equal(hsp_buf_cstr(&live), "heartbeat 500ms -> 250ms, log_level info -> debug");
+    assert_string_equal(hsp_buf_cstr(&rest), "listen");
+    assert_int_equal(c.log_level, 4);
+    assert_string_not_equal(c.listen, d.listen);
+    hsp_buf_fini(&live);
+    hsp_buf_fini(&rest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -82,6 +168,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_example_is_accepted_with_every_line_enabled, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_wrong_files_say_where_and_what, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_shipped_file_is_the_generated_one, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_layers_win_in_their_order_and_say_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wrong_settings_say_which, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_reload_takes_what_may_change_and_lists_the_rest,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

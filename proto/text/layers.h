@@ -1,0 +1,68 @@
+/* A configuration in layers: defaults, a file, the environment, the command line.
+ *
+ * Role:      what hspmdd and hspmd-worker read at start and at reload; the same table prints the
+ *            effective values with their origin (--print-config), the commented example in conf/
+ *            and what a reload changed.
+ * Purity:    pure: file text, environment and command line are arguments.
+ * Ownership: results live in the arena given.
+ * Bounds:    HSP_LAYERS_SETTINGS values from outside the file. Tables of such files are flat: a key
+ *            is one word.
+ */
+#ifndef HSP_LAYERS_H
+#define HSP_LAYERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/text/field.h"
+
+#define HSP_LAYERS_SETTINGS 128u /* twice the keys of any table: each from both places */
+
+struct hsp_arena;
+
+/* One value that does not stand in the file. */
+struct hsp_setting {
+    const char *key, *text; /* text as it would stand in the file; "" is an empty text */
+    const char *where;      /* "command line", "environment HSPMDD_LISTEN": for messages */
+};
+
+struct hsp_layers {
+    const char *name; /* of the file, for messages and origins */
+    const char *text; /* its content */
+    size_t len;
+    size_t n; /* settings, a later one wins over an earlier one and over the file */
+    struct hsp_setting setting[HSP_LAYERS_SETTINGS];
+};
+
+/* Takes every variable of @env (NULL-terminated "NAME=value") whose name begins with @prefix: the
+ * rest of the name in small letters is the key. Call before the command line's. HSP_ELIMIT,
+ * HSP_ENOMEM. */
+enum hsp_status hsp_layers_env(struct hsp_layers *l, const char *prefix, char *const *env,
+                               struct hsp_arena *arena, struct hsp_err *err);
+
+/* Takes "KEY=VALUE" of the command line. HSP_EINVAL without "="; HSP_ELIMIT, HSP_ENOMEM. */
+enum hsp_status hsp_layers_arg(struct hsp_layers *l, const char *text, struct hsp_arena *arena,
+                               struct hsp_err *err);
+
+/* Fills @dst as hsp_fields_load does. @ret_origin (may be NULL): const char *[n], "default",
+ * "FILE:LINE" or `where` of a setting. Messages begin with "FILE:LINE:COLUMN:" or with `where`. */
+enum hsp_status hsp_layers_load(const struct hsp_layers *l, const struct hsp_field *fields,
+                                size_t n, struct hsp_arena *arena, void *dst,
+                                const char **ret_origin, struct hsp_err *err);
+
+/* "key: value  # origin" of every field but nodes; what has no value stands as a comment. The text
+ * reads back as the same configuration. */
+void hsp_layers_print(const struct hsp_field *fields, size_t n, const void *src,
+                      const char *const *origin, struct hsp_buf *out);
+
+/* A reload: takes over into @dst what differs in @src and may change while the program runs (numbers
+ * and choices; nodes are the caller's to take), and lists it ("heartbeat 500ms -> 1s, devices"); the
+ * rest stays as it is and is listed apart. Live fields hold no pointers but nodes. */
+void hsp_layers_apply(const struct hsp_field *fields, size_t n, void *dst, const void *src,
+                      struct hsp_buf *ret_applied, struct hsp_buf *ret_restart);
+
+/* The example file: @intro, then each key with its help, commented out, with its default. */
+void hsp_layers_example(const struct hsp_field *fields, size_t n, const char *intro,
+                        struct hsp_buf *out);
+
+#endif
