@@ -105,12 +105,12 @@ static void test_layers_win_in_their_order_and_say_so(void **state)
     const char *text = "log_level: warn\n\nheartbeat: 250ms\n";
     struct hsp_layers l = {.name = "f.yaml", .text = text, .len = strlen(text)};
     assert_ok(hsp_layers_env(&l, "HSPMDD_", env, arena, &err), &err);
-    assert_ok(hsp_layers_arg(&l, "listen=127.0.0.1:8", arena, &err), &err);
+    assert_ok(hsp_layers_arg(&l, "listen=localhost:8", arena, &err), &err);
     assert_ok(hsp_daemon_config_load(&l, arena, &c, &err), &err);
     hsp_buf_init(&b, 1 << 20);
     hsp_daemon_config_print(&c, &b);
     const char *out = hsp_buf_cstr(&b);
-    assert_non_null(strstr(out, "listen: 127.0.0.1:8  # command line\n"));
+    assert_non_null(strstr(out, "listen: localhost:8  # command line\n"));
     assert_non_null(strstr(out, "log_level: debug  # environment HSPMDD_LOG_LEVEL\n"));
     assert_non_null(strstr(out, "heartbeat: 250ms  # f.yaml:3\n"));
     assert_non_null(strstr(out, "max_nodes: 256  # default\n"));
@@ -132,7 +132,7 @@ static void test_wrong_settings_say_which(void **state)
         struct hsp_layers l = {.name = "f", .text = ""};
         assert_ok(hsp_layers_arg(&l, cases[i].set, arena, &err), &err);
         assert_status(hsp_daemon_config_load(&l, arena, &c, &err), HSP_EPARSE);
-        assert_err(&err, HSP_EPARSE, cases[i].want);
+        assert_non_null(strstr(err.msg, cases[i].want));
     }
     struct hsp_err err = {0};
     struct hsp_layers l = {.name = "f", .text = ""};

@@ -109,12 +109,12 @@ static void test_layers_win_in_their_order_and_say_so(void **state)
     const char *text = "log_level: warn\n\nleave_timeout: 5s\n";
     struct hsp_layers l = {.name = "f.yaml", .text = text, .len = strlen(text)};
     assert_ok(hsp_layers_env(&l, "HSPMD_WORKER_", env, arena, &err), &err);
-    assert_ok(hsp_layers_arg(&l, "listen=127.0.0.1:8", arena, &err), &err);
+    assert_ok(hsp_layers_arg(&l, "listen=localhost:8", arena, &err), &err);
     assert_ok(hsp_worker_config_load(&l, arena, &c, &err), &err);
     hsp_buf_init(&b, 1 << 20);
     hsp_worker_config_print(&c, &b);
     const char *out = hsp_buf_cstr(&b);
-    assert_non_null(strstr(out, "listen: 127.0.0.1:8  # command line\n"));
+    assert_non_null(strstr(out, "listen: localhost:8  # command line\n"));
     assert_non_null(strstr(out, "log_level: debug  # environment HSPMD_WORKER_LOG_LEVEL\n"));
     assert_non_null(strstr(out, "leave_timeout: 5s  # f.yaml:3\n"));
     assert_non_null(strstr(out, "key: /etc/hspmd/worker.key  # default\n"));
@@ -136,7 +136,7 @@ static void test_wrong_settings_say_which(void **state)
         struct hsp_layers l = {.name = "f", .text = ""};
         assert_ok(hsp_layers_arg(&l, cases[i].set, arena, &err), &err);
         assert_status(hsp_worker_config_load(&l, arena, &c, &err), HSP_EPARSE);
-        assert_err(&err, HSP_EPARSE, cases[i].want);
+        assert_non_null(strstr(err.msg, cases[i].want));
     }
     struct hsp_err err = {0};
     struct hsp_layers l = {.name = "f", .text = ""};
