@@ -110,7 +110,7 @@ static void test_layers_win_in_their_order_and_say_so(void **state)
     hsp_buf_init(&b, 1 << 20);
     hsp_daemon_config_print(&c, &b);
     const char *out = hsp_buf_cstr(&b);
-    assert_non_null(strstr(out, "listen: localhost:8  # command line\n"));
+    assert_non_null(strstr(out, "listen: \"localhost:8\"  # command line\n"));
     assert_non_null(strstr(out, "log_level: debug  # environment HSPMDD_LOG_LEVEL\n"));
     assert_non_null(strstr(out, "heartbeat: 250ms  # f.yaml:3\n"));
     assert_non_null(strstr(out, "max_nodes: 256  # default\n"));

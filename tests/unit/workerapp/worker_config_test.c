@@ -114,7 +114,7 @@ static void test_layers_win_in_their_order_and_say_so(void **state)
     hsp_buf_init(&b, 1 << 20);
     hsp_worker_config_print(&c, &b);
     const char *out = hsp_buf_cstr(&b);
-    assert_non_null(strstr(out, "listen: localhost:8  # command line\n"));
+    assert_non_null(strstr(out, "listen: \"localhost:8\"  # command line\n"));
     assert_non_null(strstr(out, "log_level: debug  # environment HSPMD_WORKER_LOG_LEVEL\n"));
     assert_non_null(strstr(out, "leave_timeout: 5s  # f.yaml:3\n"));
     assert_non_null(strstr(out, "key: /etc/hspmd/worker.key  # default\n"));
