@@ -10,11 +10,18 @@ worker_backend_libbackend_a_SOURCES = \
 # Loops become vector code; no contraction, so that results do not depend on the instruction set.
 worker_backend_libbackend_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
   -ffp-contract=off
+# Products are sums of fused multiply-adds on every machine that runs these kernels.
+noinst_LIBRARIES += worker/backend/libgemm.a
+worker_backend_libgemm_a_SOURCES = \
+  worker/backend/cpu/gemm.c worker/backend/cpu/gemm.h worker/backend/cpu/gemmtile.h
+worker_backend_libgemm_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
+  -ffp-contract=fast
 EXTRA_DIST += \
   worker/backend/README.md \
   worker/backend/cpu/attention.inc \
   worker/backend/cpu/dropout.inc \
   worker/backend/cpu/embed.inc \
+  worker/backend/cpu/gemm.inc \
   worker/backend/cpu/kmath.inc \
   worker/backend/cpu/linear.inc \
   worker/backend/cpu/llama.inc \
@@ -26,4 +33,4 @@ EXTRA_DIST += \
   worker/backend/cpu/table.inc \
   worker/backend/cpu/xent.inc
 # What a program that computes links, before $(BASE_LIBS).
-BACKEND_LIBS = worker/backend/libbackend.a proto/op/libop.a $(OPENBLAS_LIBS)
+BACKEND_LIBS = worker/backend/libbackend.a worker/backend/libgemm.a proto/op/libop.a $(OPENBLAS_LIBS)

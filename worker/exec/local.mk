@@ -14,6 +14,7 @@ EXTRA_DIST += worker/exec/README.md
 
 # What links libexec needs these behind it.
 EXEC_LIBS = worker/exec/libexec.a worker/state/libstate.a $(COMM_LIBS) \
-  worker/data/libdata.a worker/backend/libbackend.a proto/program/libprogram.a \
+  worker/data/libdata.a worker/backend/libbackend.a worker/backend/libgemm.a \
+  proto/program/libprogram.a \
   proto/layout/liblayout.a proto/op/libop.a $(OPENBLAS_LIBS) $(CJSON_LIBS) $(CRYPTO_LIBS) \
   $(BASE_LIBS)

@@ -1,5 +1,6 @@
 backend_tests = \
   tests/unit/backend/conformance_test \
+  tests/unit/backend/gemm_test \
   tests/unit/backend/gradcheck_test
 check_PROGRAMS += $(backend_tests)
 TESTS += $(backend_tests)
@@ -7,3 +8,4 @@ tests_unit_backend_conformance_test_SOURCES = \
   tests/unit/backend/conformance_test.c tests/unit/backend/refops.c tests/unit/backend/refops.h
 tests_unit_backend_conformance_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gradcheck_test_LDADD = $(BACKEND_LIBS) $(LDADD)
+tests_unit_backend_gemm_test_LDADD = $(BACKEND_LIBS) $(LDADD)

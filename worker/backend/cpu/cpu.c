@@ -195,6 +195,7 @@ static void cpu_close(struct hsp_backend *b)
     if (cpu != NULL) {
         hsp_workpool_free(cpu->pool);
         free(cpu->scratch);
+        free(cpu->pack);
         free(cpu);
     }
 }
@@ -210,6 +211,14 @@ enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, stru
     enum hsp_status st = hsp_workpool_new(threads, &cpu->pool, err);
     if (st == HSP_OK) {
         st = hsp_cpu_reserve(cpu, 0, err);
+    }
+    cpu->gemm = hsp_gemm_kernel(0);
+    if (st == HSP_OK && cpu->gemm != NULL) {
+        /* threads is at most HSP_WORKPOOL_MAX now */
+        cpu->pack = aligned_alloc(64, (size_t)threads * HSP_GEMM_SCRATCH_BYTES);
+        if (cpu->pack == NULL) {
+            st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a backend");
+        }
     }
     if (st != HSP_OK) {
         cpu_close(&cpu->base);

@@ -9,6 +9,7 @@
 #define HSP_CPU_H
 #include "proto/base/simd.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/cpu/gemm.h"
 #include "worker/backend/cpu/workpool.h"
 
 /* Loops over the terms of a series must vanish for the loop around them to become vector code. */
@@ -26,6 +27,8 @@ struct hsp_cpu {
     struct hsp_workpool *pool;
     uint8_t *scratch; /* owned, 64-aligned; scratch_bytes for each worker */
     size_t scratch_bytes;
+    const struct hsp_gemm_kernel *gemm; /* NULL: OpenBLAS */
+    uint8_t *pack; /* owned, 64-aligned; HSP_GEMM_SCRATCH_BYTES for each worker, with gemm */
 };
 
 typedef enum hsp_status (*hsp_cpu_kernel)(struct hsp_cpu *cpu, const struct hsp_call *c,

@@ -16,4 +16,5 @@
 #define REAL_SQRT      sqrtf
 #define FN(name)       name##_f32
 #define GEMM           cblas_sgemm
+#define OWN_GEMM       f32
 #endif

@@ -16,4 +16,5 @@
 #define REAL_SQRT      sqrt
 #define FN(name)       name##_f64
 #define GEMM           cblas_dgemm
+#define OWN_GEMM       f64
 #endif

@@ -1,0 +1,57 @@
+#include "worker/backend/cpu/gemm.h"
+
+#include <string.h>
+
+#include "proto/base/size.h"
+#include "worker/backend/cpu/cpu.h"
+
+#if defined(__x86_64__)
+
+#define GEMM_CAT_(a, b) a##_##b
+#define GEMM_CAT(a, b)  GEMM_CAT_(a, b)
+
+/* 32 registers of 64 bytes: 12 rows of 2 vectors are summed in 24 of them. */
+#define ISA       avx512
+#define TARGET    __attribute__((target("avx512f,fma")))
+#define VEC_BYTES 64
+#define TILE_ROWS 12
+#include "worker/backend/cpu/gemmtile.h"
+#undef ISA
+#undef TARGET
+#undef VEC_BYTES
+#undef TILE_ROWS
+
+/* 16 registers of 32 bytes. */
+#define ISA       avx2
+#define TARGET    __attribute__((target("avx2,fma")))
+#define VEC_BYTES 32
+#define TILE_ROWS 6
+#include "worker/backend/cpu/gemmtile.h"
+#undef ISA
+#undef TARGET
+#undef VEC_BYTES
+#undef TILE_ROWS
+
+const struct hsp_gemm_kernel *hsp_gemm_kernel(unsigned i)
+{
+    static const struct hsp_gemm_kernel avx512 = {"avx512", gemm_f32_avx512, gemm_f64_avx512};
+    static const struct hsp_gemm_kernel avx2 = {"avx2", gemm_f32_avx2, gemm_f64_avx2};
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+        return NULL;
+    }
+    if (!__builtin_cpu_supports("avx512f")) {
+        i++;
+    }
+    return i == 0 ? &avx512 : i == 1 ? &avx2 : NULL;
+}
+
+#else
+
+const struct hsp_gemm_kernel *hsp_gemm_kernel(unsigned i)
+{
+    (void)i;
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* Matrix products by our own kernels.
+ *
+ * Role:        C = alpha op(A) op(B) + beta C on one thread; the pool cuts C into ranges.
+ * Threads:     any number of calls at once, each with its own scratch.
+ * Determinism: an element of C is summed over k in ascending order, in blocks of HSP_GEMM_KC, by
+ *              fused multiply-adds. The order does not depend on m, n or the position in C, so any
+ *              cut of C by rows or columns gives the same bits; only kernels without fused
+ *              multiply-add would differ, and those are not ours (hsp_gemm_kernel gives NULL).
+ * Blocks:      Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008.
+ */
+#ifndef HSP_GEMM_H
+#define HSP_GEMM_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HSP_GEMM_KC            256 /* terms of a sum between two stores of C */
+#define HSP_GEMM_MC            96  /* rows of A that are packed together; a multiple of all tiles */
+#define HSP_GEMM_NC            512 /* columns of B likewise */
+#define HSP_GEMM_TILE_ROWS     12  /* ranges of C at multiples of these waste nothing */
+#define HSP_GEMM_TILE_COLS     32
+#define HSP_GEMM_SCRATCH_BYTES ((size_t)(HSP_GEMM_MC + HSP_GEMM_NC) * (HSP_GEMM_KC + 16) * 8)
+
+/* All matrices are row-major. op(A) is m x k: A itself, or with ta the transpose of the stored one.
+ */
+struct hsp_gemm {
+    bool ta, tb;
+    int64_t m, n, k;
+    const void *a, *b;
+    int64_t lda, ldb, ldc;
+    void *c;
+    double alpha;  /* rounded to the element type */
+    bool add;      /* beta = 1, else 0 (C need not be initialised) */
+    void *scratch; /* HSP_GEMM_SCRATCH_BYTES, aligned to 64 */
+};
+
+struct hsp_gemm_kernel {
+    const char *name;
+    void (*f32)(const struct hsp_gemm *g);
+    void (*f64)(const struct hsp_gemm *g);
+};
+
+/* The kernels that run on this processor, the fastest is number 0; NULL beyond the last one. */
+const struct hsp_gemm_kernel *hsp_gemm_kernel(unsigned i);
+
+#endif
