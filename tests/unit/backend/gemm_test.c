@@ -1,4 +1,5 @@
-/* Matrix products: right for all shapes and storage orders, and the same bits for every cut. */
+/* Matrix products: right for all shapes and storage orders, the same bits for every cut and on
+ * every processor. */
 #include <math.h>
 #include "tests/lib/testlib.h"
 #include "worker/backend/cpu/gemm.h"
@@ -177,11 +178,27 @@ static void every_cut_gives_the_same_bits(void **state)
     }
 }
 
+static void all_kernels_give_the_same_bits(void **state)
+{
+    struct mats *m = *state;
+    for (int s = 0; hsp_gemm_kernel(1) != NULL && s < N_SHAPES; s++) {
+        bool f64 = s % 2;
+        size_t bytes = MAX_ELEMS * (f64 ? sizeof(double) : sizeof(float));
+        struct hsp_gemm g = random_call(m, f64), other = g;
+        other.c = f64 ? (void *)m->d64 : m->d32;
+        memcpy(other.c, g.c, bytes);
+        run(hsp_gemm_kernel(0), &g, f64);
+        run(hsp_gemm_kernel(1), &other, f64);
+        assert_memory_equal(other.c, g.c, bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(products_are_right, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_cut_gives_the_same_bits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_kernels_give_the_same_bits, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
