@@ -309,7 +309,17 @@ void hsp_build_loss(struct hsp_builder *b, uint32_t logits, struct hsp_extent wi
 {
     struct hsp_extent batch = {HSP_EXT_BATCH, 1};
     uint32_t labels = hsp_build_input(b, "labels", HSP_LOAD_LABELS, batch, width);
-    uint32_t loss = hsp_build_op(b, HSP_OP_XENT, NULL, (uint32_t[]){logits, labels}, "loss");
+    int64_t chunks = b->g->spec.vocab_chunks;
+    uint32_t loss;
+    if (chunks == 0) {
+        loss = hsp_build_op(b, HSP_OP_XENT, NULL, (uint32_t[]){logits, labels}, "loss");
+    } else { /* architecture D2: local ops; what must be exchanged is small */
+        struct hsp_attrs at = {.i = {b->g->spec.vocab / chunks}};
+        uint32_t lse = hsp_build_op(b, HSP_OP_LSE_PARTS, &at, &logits, "loss.parts");
+        lse = hsp_build_op(b, HSP_OP_LSE_MERGE, NULL, &lse, "loss.lse");
+        at.i[0] = b->g->spec.vocab;
+        loss = hsp_build_op(b, HSP_OP_XENT_PART, &at, (uint32_t[]){logits, labels, lse}, "loss");
+    }
     b->g->loss_sum = hsp_build_op(b, HSP_OP_SUM, NULL, &loss, "loss_sum");
     b->g->n_valid = hsp_build_op(b, HSP_OP_COUNT, NULL, &labels, "n_valid");
 }

@@ -5,7 +5,7 @@
 
 #include <math.h> /* sqrt */
 
-enum { FAMILY_HEADS, FAMILY_FFN };
+enum { FAMILY_HEADS, FAMILY_FFN, FAMILY_VOCAB };
 
 static uint32_t layernorm(struct hsp_builder *b, uint32_t x, const char *name)
 {
@@ -62,7 +62,9 @@ void hsp_build_gpt(struct hsp_builder *b)
 {
     const struct hsp_model_spec *m = &b->g->spec;
     struct hsp_extent batch = {HSP_EXT_BATCH, 1}, seq = {HSP_EXT_SEQ, 1};
-    struct hsp_param_def token = matrix(m->vocab, m->hidden, 0.02, -1, 1, 0),
+    bool cut = m->vocab_chunks > 0;
+    struct hsp_param_def token = matrix(m->vocab, m->hidden, 0.02, cut ? 0 : -1,
+                                        cut ? m->vocab / m->vocab_chunks : 1, FAMILY_VOCAB),
                          place = matrix(m->sequence, m->hidden, 0.02, -1, 1, 0);
     uint32_t layers = (uint32_t)m->layers;
     b->layer = 0;

@@ -72,6 +72,11 @@ static enum hsp_status check_spec(const struct hsp_model_spec *m, struct hsp_err
     st = st == HSP_OK ? check_range("vocab", m->vocab, 2, MAX_VOCAB, err) : st;
     st = st == HSP_OK ? check_range("sequence", m->sequence, 1, MAX_SEQUENCE, err) : st;
     st = st == HSP_OK ? check_heads(m, err) : st;
+    if (st == HSP_OK && m->vocab_chunks != 0 &&
+        (m->vocab_chunks < 0 || m->vocab % m->vocab_chunks != 0 || strcmp(m->family, "mlp") == 0)) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "model: %s cannot cut vocab %lld in %lld chunks",
+                         m->family, (long long)m->vocab, (long long)m->vocab_chunks);
+    }
     if (st == HSP_OK && !(m->dropout >= 0 && m->dropout < 1)) {
         st = hsp_err_set(err, HSP_EINVAL, 0, "model: dropout %g is not in [0, 1)", m->dropout);
     }
@@ -336,6 +341,9 @@ void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out)
         hsp_buf_printf(out, "kv_heads %lld, intermediate %lld, rope_theta %g, rms_norm_eps %g, ",
                        (long long)m->kv_heads, (long long)m->intermediate, m->rope_theta,
                        m->rms_norm_eps);
+    }
+    if (m->vocab_chunks > 0) {
+        hsp_buf_printf(out, "vocabulary in %lld chunks, ", (long long)m->vocab_chunks);
     }
     hsp_buf_printf(out, "%s head, %s, %lld parameters\n", m->tied_head ? "tied" : "own",
                    hsp_dtype_name(m->dtype), (long long)n_params);

@@ -80,6 +80,9 @@ struct hsp_model_spec { /* model: of the job file */
     int64_t kv_heads;     /* key and value heads; divides heads */
     int64_t intermediate; /* width of the feed-forward layers */
     double rope_theta, rms_norm_eps;
+    /* gpt, llama: tensor parallelism cuts the vocabulary between chunks of equal size, and the
+     * cross-entropy is in parts; 0: the vocabulary is whole */
+    int64_t vocab_chunks;
 };
 
 struct hsp_graph {

@@ -10,7 +10,10 @@
 
 enum { FAMILY_GPT, FAMILY_LLAMA, FAMILY_MLP };
 
-#define FFN_MULTIPLE 32 /* default widths of feed-forward layers are multiples of it */
+enum { VOCAB_AUTO, VOCAB_ON, VOCAB_OFF };
+
+#define VOCAB_LARGE  16384 /* auto: from here on a whole head costs more than its exchange */
+#define FFN_MULTIPLE 32    /* default widths of feed-forward layers are multiples of it */
 
 /* What the table fills, one member for each key. */
 struct raw {
@@ -18,6 +21,7 @@ struct raw {
     int family;
     int64_t layers, hidden, heads, kv_heads, intermediate, vocab, sequence;
     double rope_theta, rms_norm_eps;
+    int vocab_parallel;
     bool tied_head;
     double dropout;
     const char *data_path;
@@ -45,6 +49,7 @@ struct raw {
 
 static const char *const api_versions[] = {"hspmd/v1"};
 static const char *const families[] = {"gpt", "llama", "mlp", NULL};
+static const char *const switches[] = {"auto", "on", "off", NULL};
 static const char *const formats[] = {"text", NULL};
 static const char *const tokenizers[] = {"byte", NULL};
 static const char *const dtypes[] = {"fp32", "fp64", NULL};
@@ -78,6 +83,8 @@ static const struct hsp_field table[] = {
       .help = "added to the mean square in RMSNorm (llama)"),
     F("model.vocab", I64, vocab, .dflt = "256", .min = 256, .max = 1048576,
       .help = "size of the vocabulary; bytes are ids 0 to 255"),
+    F("model.vocab_parallel", CHOICE, vocab_parallel, .dflt = "auto", .choices = switches,
+      .help = "tensor groups cut embedding and head by vocabulary (gpt, llama); auto: from 16384"),
     F("model.sequence", I64, sequence, .required = true, .min = 1, .max = 65536,
       .help = "tokens in a sequence"),
     F("model.tied_head", BOOL, tied_head, .dflt = "false",
@@ -180,6 +187,16 @@ static enum hsp_status check_rules(const struct rule *rules, size_t n, const str
     return HSP_OK;
 }
 
+/* Chunks between which a vocabulary may be cut: enough for uneven shares, few to exchange. */
+static int64_t vocab_chunks(int64_t vocab)
+{
+    int64_t n = 64;
+    while (n >= 8 && vocab % n != 0) {
+        n--;
+    }
+    return n >= 8 ? n : 0;
+}
+
 static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, struct hsp_err *err)
 {
 #define GIVEN(path) (hsp_yaml_find(root, path) != NULL)
@@ -193,6 +210,10 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
         {"model.heads", "mlp has none", !heads && GIVEN("model.heads")},
         {"model.heads", "heads of an odd width have no rotary positions",
          llama && r->heads > 0 && r->hidden / r->heads % 2 != 0},
+        {"model.vocab_parallel", "only for gpt and llama",
+         !heads && GIVEN("model.vocab_parallel") && r->vocab_parallel == VOCAB_ON},
+        {"model.vocab_parallel", "vocab has no divisor from 8 to 64",
+         r->vocab_parallel == VOCAB_ON && vocab_chunks(r->vocab) == 0},
         {"model.kv_heads", "must divide heads", r->kv_heads > 0 && r->heads % r->kv_heads != 0},
         {"model.kv_heads", "only for llama", !llama && GIVEN("model.kv_heads")},
         {"model.intermediate", "only for llama", !llama && GIVEN("model.intermediate")},
@@ -260,6 +281,10 @@ static struct hsp_model_spec model_of(const struct raw *r)
                                .dropout = r->dropout,
                                .dtype = r->dtype == 0 ? HSP_F32 : HSP_F64};
     (void)snprintf(m.family, sizeof m.family, "%s", families[r->family]);
+    bool large = r->vocab_parallel == VOCAB_AUTO && r->vocab >= VOCAB_LARGE;
+    if (r->family != FAMILY_MLP && (large || r->vocab_parallel == VOCAB_ON)) {
+        m.vocab_chunks = vocab_chunks(r->vocab);
+    }
     if (r->family == FAMILY_LLAMA) {
         int64_t wide = (8 * r->hidden + 2) / 3;
         m.kv_heads = r->kv_heads > 0 ? r->kv_heads : r->heads;

@@ -242,10 +242,14 @@ static double element_work(enum hsp_op op)
     case HSP_OP_SWIGLU_DX: return 20;
     case HSP_OP_GELU: return 14;
     case HSP_OP_GELU_DX: return 28;
+    case HSP_OP_LSE_PARTS:
+    case HSP_OP_LSE_MERGE:
     case HSP_OP_XENT: return 12;
+    case HSP_OP_XENT_PART_DX:
     case HSP_OP_XENT_DX: return 13;
     case HSP_OP_ADAMW: return 16;
     case HSP_OP_SGDM: return 6;
+    case HSP_OP_XENT_PART:
     case HSP_OP_EMBED:
     case HSP_OP_BROADCAST:
     case HSP_OP_FLATTEN:
@@ -283,8 +287,8 @@ double hsp_op_flops(enum hsp_op op, const struct hsp_attrs *at, const int64_t ax
     if (op == HSP_OP_ATTENTION_BWD) { /* q k^T again, do v^T, dq, dk, dv */
         return attention_pairs(at, axis, ax) * (10 * (double)at->i[0] + 14);
     }
-    bool second = op == HSP_OP_EMBED_DW || op == HSP_OP_XENT_DX || op == HSP_OP_ROPE ||
-                  op == HSP_OP_ROPE_DX || op == HSP_OP_DROPOUT;
+    bool second = op == HSP_OP_EMBED_DW || op == HSP_OP_XENT_DX || op == HSP_OP_XENT_PART_DX ||
+                  op == HSP_OP_ROPE || op == HSP_OP_ROPE_DX || op == HSP_OP_DROPOUT;
     uint8_t measured = second ? 1 : 0;
     return element_work(op) * operand_count(&ax->in[measured], axis);
 }

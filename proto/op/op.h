@@ -29,60 +29,69 @@
 #define HSP_N_ATTR_I 3 /* integer attributes of a node */
 
 /* id, name, n_in, n_out, axes, linear sets (bit masks of inputs, 0 ends the list) */
-#define HSP_OP_MAP(X)                                                                                \
-    X(LINEAR, "linear", 2, 1, "b s k, n k -> b s n", 1, 2)       /* x, w -> y = x w^T */             \
-    X(LINEAR_DX, "linear_dx", 2, 1, "b s n, n k -> b s k", 1, 2) /* dy, w -> dx */                   \
-    X(LINEAR_DW, "linear_dw", 2, 1, "b s n, b s k -> n k", 1, 2) /* dy, x -> dw */                   \
-    X(BIAS_ADD, "bias_add", 2, 1, "b s n, n -> b s n", 3, 0)     /* y, bias */                       \
-    X(BIAS_DB, "bias_db", 1, 1, "b s n -> n", 1, 0)              /* dy -> db */                      \
-    X(EMBED, "embed", 2, 1, "b s, v?^ e -> b s e", 2, 0)         /* ids, table */                    \
-    X(EMBED_DW, "embed_dw", 2, 1, "b s, b s e -> v^ e", 2, 0)    /* ids, dy; i[0] = v */             \
-    X(ADD, "add", 2, 1, "..., ... -> ...", 3, 0)                                                     \
-    X(LAYERNORM, "layernorm", 3, 3, "b s e!, e!, e! -> b s e!, b s, b s", 0, 0)                      \
-    /* x, gamma, beta -> y, mean, rstd; f[0] = eps */                                                \
-    X(LAYERNORM_DX, "layernorm_dx", 5, 1, "b s e!, b s e!, e!, b s, b s -> b s e!", 1, 0)            \
-    /* dy, x, gamma, mean, rstd */                                                                   \
-    X(LAYERNORM_DW, "layernorm_dw", 4, 2, "b s e, b s e, b s, b s -> e, e", 1, 0)                    \
-    /* dy, x, mean, rstd -> dgamma, dbeta */                                                         \
-    X(GELU, "gelu", 1, 1, "... -> ...", 0, 0)            /* exact: x Phi(x) */                       \
-    X(GELU_DX, "gelu_dx", 2, 1, "..., ... -> ...", 1, 0) /* dy, x */                                 \
-    X(RMSNORM, "rmsnorm", 2, 2, "b s e!, e! -> b s e!, b s", 0, 0)                                   \
-    /* x, gamma -> y, rstd; f[0] = eps */                                                            \
-    X(RMSNORM_DX, "rmsnorm_dx", 4, 1, "b s e!, b s e!, e!, b s -> b s e!", 1, 0)                     \
-    /* dy, x, gamma, rstd */                                                                         \
-    X(RMSNORM_DW, "rmsnorm_dw", 3, 1, "b s e, b s e, b s -> e", 1, 0) /* dy, x, rstd -> dgamma */    \
-    X(ROPE, "rope", 2, 1, "b s, b s h:0 -> b s h:0", 2, 0)                                           \
-    /* positions, x; i[0] = head_dim (even), f[0] = theta; element i turns with i + head_dim / 2 */  \
-    X(ROPE_DX, "rope_dx", 2, 1, "b s, b s h:0 -> b s h:0", 2, 0) /* positions, dy: turned back */    \
-    X(SWIGLU, "swiglu", 2, 1, "..., ... -> ...", 2, 0) /* gate, up -> gate sigmoid(gate) up */       \
-    X(SWIGLU_DX, "swiglu_dx", 3, 2, "..., ..., ... -> ..., ...", 1, 0)                               \
-    /* dy, gate, up -> dgate, dup */                                                                 \
-    X(DROPOUT, "dropout", 2, 1, "b u!, b s^ e^ -> b s e", 2, 0)                                      \
+#define HSP_OP_MAP(X)                                                                                 \
+    X(LINEAR, "linear", 2, 1, "b s k, n k -> b s n", 1, 2)       /* x, w -> y = x w^T */              \
+    X(LINEAR_DX, "linear_dx", 2, 1, "b s n, n k -> b s k", 1, 2) /* dy, w -> dx */                    \
+    X(LINEAR_DW, "linear_dw", 2, 1, "b s n, b s k -> n k", 1, 2) /* dy, x -> dw */                    \
+    X(BIAS_ADD, "bias_add", 2, 1, "b s n, n -> b s n", 3, 0)     /* y, bias */                        \
+    X(BIAS_DB, "bias_db", 1, 1, "b s n -> n", 1, 0)              /* dy -> db */                       \
+    X(EMBED, "embed", 2, 1, "b s, v?^ e -> b s e", 2, 0)         /* ids, table */                     \
+    X(EMBED_DW, "embed_dw", 2, 1, "b s, b s e -> v^ e", 2, 0)    /* ids, dy; i[0] = v */              \
+    X(ADD, "add", 2, 1, "..., ... -> ...", 3, 0)                                                      \
+    X(LAYERNORM, "layernorm", 3, 3, "b s e!, e!, e! -> b s e!, b s, b s", 0, 0)                       \
+    /* x, gamma, beta -> y, mean, rstd; f[0] = eps */                                                 \
+    X(LAYERNORM_DX, "layernorm_dx", 5, 1, "b s e!, b s e!, e!, b s, b s -> b s e!", 1, 0)             \
+    /* dy, x, gamma, mean, rstd */                                                                    \
+    X(LAYERNORM_DW, "layernorm_dw", 4, 2, "b s e, b s e, b s, b s -> e, e", 1, 0)                     \
+    /* dy, x, mean, rstd -> dgamma, dbeta */                                                          \
+    X(GELU, "gelu", 1, 1, "... -> ...", 0, 0)            /* exact: x Phi(x) */                        \
+    X(GELU_DX, "gelu_dx", 2, 1, "..., ... -> ...", 1, 0) /* dy, x */                                  \
+    X(RMSNORM, "rmsnorm", 2, 2, "b s e!, e! -> b s e!, b s", 0, 0)                                    \
+    /* x, gamma -> y, rstd; f[0] = eps */                                                             \
+    X(RMSNORM_DX, "rmsnorm_dx", 4, 1, "b s e!, b s e!, e!, b s -> b s e!", 1, 0)                      \
+    /* dy, x, gamma, rstd */                                                                          \
+    X(RMSNORM_DW, "rmsnorm_dw", 3, 1, "b s e, b s e, b s -> e", 1, 0) /* dy, x, rstd -> dgamma */     \
+    X(ROPE, "rope", 2, 1, "b s, b s h:0 -> b s h:0", 2, 0)                                            \
+    /* positions, x; i[0] = head_dim (even), f[0] = theta; element i turns with i + head_dim / 2 */   \
+    X(ROPE_DX, "rope_dx", 2, 1, "b s, b s h:0 -> b s h:0", 2, 0) /* positions, dy: turned back */     \
+    X(SWIGLU, "swiglu", 2, 1, "..., ... -> ...", 2, 0) /* gate, up -> gate sigmoid(gate) up */        \
+    X(SWIGLU_DX, "swiglu_dx", 3, 2, "..., ..., ... -> ..., ...", 1, 0)                                \
+    /* dy, gate, up -> dgate, dup */                                                                  \
+    X(DROPOUT, "dropout", 2, 1, "b u!, b s^ e^ -> b s e", 2, 0)                                       \
     /* keys, x; i[0] = hash of the tensor's name, f[0] = probability. Element (s, e), in global    \
      * coordinates, falls when word e % 4 of Philox(counter e / 4, s, keys; key i[0]) is below     \
      * 2^32 f[0]; others grow by 1 / (1 - f[0]). A first key below 0 (evaluation): y = x.          \
-     * Its own derivative in x. */ \
-    X(ATTENTION, "attention", 3, 2, "b s^ h:02, b t! h:0, b t! h:0 -> b s h:02, b s h:2", 0, 0)      \
+     * Its own derivative in x. */  \
+    X(ATTENTION, "attention", 3, 2, "b s^ h:02, b t! h:0, b t! h:0 -> b s h:02, b s h:2", 0, 0)       \
     /* q, k, v -> o, lse; i[0] = head_dim, i[1] = causal, i[2] = query heads for each key head,    \
-     * f[0] = scale. Axis h counts key heads. */ \
-    X(ATTENTION_BWD, "attention_bwd", 6, 3,                                                          \
-      "b s^ h:02, b s h:02, b t! h:0, b t! h:0, b s h:02, b s h:2 -> b s h:02, b t! h:0, b t! "      \
-      "h:0",                                                                                         \
-      1, 0)                                                                                          \
-    /* do, q, k, v, o, lse -> dq, dk, dv */                                                          \
-    X(XENT, "xent", 2, 2, "b s v!, b s -> b s, b s", 0, 0)                                           \
-    /* logits, labels -> loss, lse; label -1 gives loss 0 */                                         \
-    X(XENT_DX, "xent_dx", 4, 1, "b s, b s v!, b s, b s -> b s v!", 1, 0)                             \
-    /* dloss, logits, labels, lse */                                                                 \
-    X(SUM, "sum", 1, 1, "... -> ", 1, 0)                                                             \
-    X(COUNT, "count", 1, 1, "... -> ", 0, 0)                   /* labels -> number of them >= 0 */   \
-    X(BROADCAST, "broadcast", 2, 1, ", ... -> ...", 1, 0)      /* scalar, like */                    \
-    X(FLATTEN, "flatten", 1, 1, "b s e! -> b o s:0", 1, 0)     /* i[0] = e; o has extent 1 */        \
-    X(UNFLATTEN, "unflatten", 1, 1, "b o s:0 -> b s e!", 1, 0) /* i[0] = e */                        \
-    X(SQSUM, "sqsum", 1, 1, "... -> ", 0, 0)                   /* fp64 scalar */                     \
-    X(ADAMW, "adamw", 4, 3, "..., ..., ..., ... -> ..., ..., ...", 0, 0)                             \
-    /* p, m, v, g -> p', m', v'; f = beta1, beta2, eps, weight decay; lr: by vote */                 \
-    X(SGDM, "sgdm", 3, 2, "..., ..., ... -> ..., ...", 0, 0)                                         \
+     * f[0] = scale. Axis h counts key heads. */  \
+    X(ATTENTION_BWD, "attention_bwd", 6, 3,                                                           \
+      "b s^ h:02, b s h:02, b t! h:0, b t! h:0, b s h:02, b s h:2 -> b s h:02, b t! h:0, b t! "       \
+      "h:0",                                                                                          \
+      1, 0)                                                                                           \
+    /* do, q, k, v, o, lse -> dq, dk, dv */                                                           \
+    X(XENT, "xent", 2, 2, "b s v!, b s -> b s, b s", 0, 0)                                            \
+    /* logits, labels -> loss, lse; label -1 gives loss 0 */                                          \
+    X(XENT_DX, "xent_dx", 4, 1, "b s, b s v!, b s, b s -> b s v!", 1, 0)                              \
+    /* dloss, logits, labels, lse */                                                                  \
+    /* The same in parts, for a vocabulary that may be cut between chunks of i[0] classes: the      \
+     * log-sum-exp of each chunk, of all chunks, and the loss whose label lies elsewhere as 0. */ \
+    X(LSE_PARTS, "lse_parts", 1, 1, "b s v:0 -> b s v", 0, 0) /* logits -> lse of chunks */           \
+    X(LSE_MERGE, "lse_merge", 1, 1, "b s v! -> b s", 0, 0)    /* lse of chunks -> lse */              \
+    X(XENT_PART, "xent_part", 3, 1, "b s v?^, b s, b s -> b s", 5, 0)                                 \
+    /* logits, labels, lse of all -> loss; i[0] = classes in all. Its derivative in the logits     \
+     * contains the way through lse. */  \
+    X(XENT_PART_DX, "xent_part_dx", 4, 1, "b s, b s v^, b s, b s -> b s v", 1, 0)                     \
+    /* dloss, logits, labels, lse */                                                                  \
+    X(SUM, "sum", 1, 1, "... -> ", 1, 0)                                                              \
+    X(COUNT, "count", 1, 1, "... -> ", 0, 0)                   /* labels -> number of them >= 0 */    \
+    X(BROADCAST, "broadcast", 2, 1, ", ... -> ...", 1, 0)      /* scalar, like */                     \
+    X(FLATTEN, "flatten", 1, 1, "b s e! -> b o s:0", 1, 0)     /* i[0] = e; o has extent 1 */         \
+    X(UNFLATTEN, "unflatten", 1, 1, "b o s:0 -> b s e!", 1, 0) /* i[0] = e */                         \
+    X(SQSUM, "sqsum", 1, 1, "... -> ", 0, 0)                   /* fp64 scalar */                      \
+    X(ADAMW, "adamw", 4, 3, "..., ..., ..., ... -> ..., ..., ...", 0, 0)                              \
+    /* p, m, v, g -> p', m', v'; f = beta1, beta2, eps, weight decay; lr: by vote */                  \
+    X(SGDM, "sgdm", 3, 2, "..., ..., ... -> ..., ...", 0, 0)                                          \
     /* p, momentum, g -> p', momentum'; f = momentum, weight decay */
 
 enum hsp_op {

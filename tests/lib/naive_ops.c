@@ -499,6 +499,46 @@ static void xent_dx(const struct hsp_call *c)
     }
 }
 
+/* Log-sum-exp of runs of @n values. */
+static void lse_rows(const struct hsp_call *c, int64_t n)
+{
+    for (int64_t r = 0; r < hsp_naive_count(&c->out[0]); r++) {
+        double top = -HUGE_VAL, sum = 0;
+        for (int64_t i = 0; i < n; i++) {
+            top = fmax(top, at2(&c->in[0], n, r, i));
+        }
+        for (int64_t i = 0; i < n; i++) {
+            sum += exp(at2(&c->in[0], n, r, i) - top);
+        }
+        hsp_naive_put(&c->out[0], r, top + log(sum));
+    }
+}
+
+/* A label outside of the slice counts elsewhere. */
+static void xent_part(const struct hsp_call *c)
+{
+    int64_t v = c->in[0].ext[2];
+    for (int64_t r = 0; r < rows_of(&c->in[0]); r++) {
+        int64_t label = (int64_t)hsp_naive_get(&c->in[1], r), at = label - c->origin[0];
+        bool here = label >= 0 && at >= 0 && at < v;
+        hsp_naive_put(&c->out[0], r,
+                      here ? hsp_naive_get(&c->in[2], r) - at2(&c->in[0], v, r, at) : 0);
+    }
+}
+
+static void xent_part_dx(const struct hsp_call *c)
+{
+    int64_t v = c->in[1].ext[2];
+    for (int64_t r = 0; r < rows_of(&c->in[1]); r++) {
+        double dloss = hsp_naive_get(&c->in[0], r), lse = hsp_naive_get(&c->in[3], r);
+        int64_t label = (int64_t)hsp_naive_get(&c->in[2], r);
+        for (int64_t i = 0; i < v; i++) {
+            double p = exp(at2(&c->in[1], v, r, i) - lse) - (i + c->origin[0] == label);
+            hsp_naive_put(&c->out[0], r * v + i, label >= 0 ? dloss * p : 0);
+        }
+    }
+}
+
 static void reduce(const struct hsp_call *c)
 {
     double sum = 0;
@@ -589,6 +629,10 @@ void hsp_naive_op(const struct hsp_call *c)
     case HSP_OP_ATTENTION_BWD: attention_bwd(c); break;
     case HSP_OP_XENT: xent(c); break;
     case HSP_OP_XENT_DX: xent_dx(c); break;
+    case HSP_OP_LSE_PARTS: lse_rows(c, c->at->i[0]); break;
+    case HSP_OP_LSE_MERGE: lse_rows(c, c->in[0].ext[2]); break;
+    case HSP_OP_XENT_PART: xent_part(c); break;
+    case HSP_OP_XENT_PART_DX: xent_part_dx(c); break;
     case HSP_OP_SUM:
     case HSP_OP_COUNT:
     case HSP_OP_SQSUM: reduce(c); break;

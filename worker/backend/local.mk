@@ -31,6 +31,7 @@ EXTRA_DIST += \
   worker/backend/cpu/real_f64.h \
   worker/backend/cpu/reduce.inc \
   worker/backend/cpu/table.inc \
-  worker/backend/cpu/xent.inc
+  worker/backend/cpu/xent.inc \
+  worker/backend/cpu/xentpart.inc
 # What a program that computes links, before $(BASE_LIBS).
 BACKEND_LIBS = worker/backend/libbackend.a worker/backend/libgemm.a proto/op/libop.a $(OPENBLAS_LIBS)

@@ -49,6 +49,10 @@ static const struct op_case {
     {HSP_OP_ATTENTION_BWD, -1, 2e-5, 4e-14, false, "bsQ,bsQ,btH,btH,bsQ,bsq:bsQ,btH,btH"},
     {HSP_OP_XENT, 1, 1e-6, 2e-15, true, "bsv,bs:bs,bs"},
     {HSP_OP_XENT_DX, 2, 1e-6, 2e-15, true, "bs,bsv,bs,bs:bsv"},
+    {HSP_OP_LSE_PARTS, -1, 1e-6, 2e-15, true, "bsH:bsh"},
+    {HSP_OP_LSE_MERGE, -1, 1e-6, 2e-15, true, "bse:bs"},
+    {HSP_OP_XENT_PART, 1, 1e-6, 2e-15, true, "bsv,bs,bs:bs"},
+    {HSP_OP_XENT_PART_DX, 2, 1e-6, 2e-15, true, "bs,bsv,bs,bs:bsv"},
     {HSP_OP_SUM, -1, 1e-11, 1e-11, true, "bsn:"},
     {HSP_OP_COUNT, 0, 0, 0, true, "bs:"},
     {HSP_OP_BROADCAST, -1, 1e-7, 0, true, ",bs:bs"},
@@ -226,6 +230,8 @@ static void problem_init(struct problem *p, const struct op_case *oc, const stru
         p->at.f[0] = 1 / sqrt((double)m->d);
     } else if (oc->op == HSP_OP_ROPE || oc->op == HSP_OP_ROPE_DX) {
         p->at = (struct hsp_attrs){{2 * m->d}, {500, 0, 0, 0}};
+    } else if (oc->op == HSP_OP_XENT_PART || oc->op == HSP_OP_XENT_PART_DX) {
+        p->at.i[0] = m->v + m->origin + 2; /* classes in all: some labels are on neither side */
     } else if (oc->op == HSP_OP_DROPOUT) {
         p->at = (struct hsp_attrs){{INT64_C(0x123456789abcdef)}, {0.3, 0, 0, 0}};
     } else if (oc->op == HSP_OP_EMBED_DW) {

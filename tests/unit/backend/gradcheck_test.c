@@ -371,6 +371,39 @@ static void xent(void **state)
     finish(&f);
 }
 
+/* The loss in parts against the loss whose log-sum-exp moves along. */
+static void xent_in_parts(void **state)
+{
+    struct hsp_backend *b = *state;
+    struct forward f = {.op = HSP_OP_XENT,
+                        .n_in = 2,
+                        .n_out = 2,
+                        .in = {REAL3(2, 4, 21), array(HSP_I32, 2, (int64_t[]){2, 4})},
+                        .out = {REAL2(2, 4), REAL2(2, 4)}};
+    for (int i = 0; i < 8; i++) {
+        ((int32_t *)f.in[1].data)[i] = i == 3 ? -1 : i * 2;
+    }
+    start(b, &f);
+    struct hsp_array dx = REAL3(2, 4, 21), parts = REAL3(2, 4, 3), lse = REAL2(2, 4),
+                     loss = REAL2(2, 4);
+    struct hsp_attrs chunk = {{7}, {0}}, all = {{21}, {0}};
+    run(b, HSP_OP_LSE_PARTS, &chunk, 1, &f.in[0], 1, &parts, 0);
+    run(b, HSP_OP_LSE_MERGE, &f.at, 1, &parts, 1, &lse, 0);
+    run(b, HSP_OP_XENT_PART, &all, 3, (struct hsp_array[]){f.in[0], f.in[1], lse}, 1, &loss, 0);
+    for (int i = 0; i < 8; i++) {
+        assert_near(vals(&lse)[i], vals(&f.out[1])[i], 1e-14);
+        assert_near(vals(&loss)[i], vals(&f.out[0])[i], 1e-14);
+    }
+    run(b, HSP_OP_XENT_PART_DX, &all, 4, (struct hsp_array[]){f.dy, f.in[0], f.in[1], lse}, 1, &dx,
+        0);
+    check(b, &f, 0, &dx);
+    free(dx.data);
+    free(parts.data);
+    free(lse.data);
+    free(loss.data);
+    finish(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +417,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gelu, setup, teardown),
         cmocka_unit_test_setup_teardown(attention, setup, teardown),
         cmocka_unit_test_setup_teardown(xent, setup, teardown),
+        cmocka_unit_test_setup_teardown(xent_in_parts, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -360,6 +360,38 @@ static void ref_xent_dx(const struct hsp_call *c)
     }
 }
 
+static void ref_xent_part(const struct hsp_call *c)
+{
+    bool forward = c->op == HSP_OP_XENT_PART;
+    int64_t v = c->in[forward ? 0 : 1].ext[2];
+    const int32_t *label = c->in[forward ? 1 : 2].data;
+    for (int64_t i = 0; i < count(&c->out[0]); i++) {
+        int64_t r = forward ? i : i / v;
+        int64_t at = (int64_t)label[r] - c->origin[0];
+        if (forward) {
+            OUT(0)[i] = label[r] < 0 || at < 0 || at >= v ? 0 : IN(2)[r] - IN(0)[r * v + at];
+        } else {
+            double p = exp(IN(1)[i] - IN(3)[r]) - (i % v == at ? 1 : 0);
+            OUT(0)[i] = label[r] < 0 ? 0 : IN(0)[r] * p;
+        }
+    }
+}
+
+static void ref_lse(const struct hsp_call *c)
+{
+    int64_t n = c->op == HSP_OP_LSE_PARTS ? c->at->i[0] : c->in[0].ext[2];
+    for (int64_t r = 0; r < count(&c->out[0]); r++) {
+        double max = (double)-INFINITY, sum = 0;
+        for (int64_t j = 0; j < n; j++) {
+            max = fmax(max, IN(0)[r * n + j]);
+        }
+        for (int64_t j = 0; j < n; j++) {
+            sum += exp(IN(0)[r * n + j] - max);
+        }
+        OUT(0)[r] = max + log(sum);
+    }
+}
+
 static void ref_scalars(const struct hsp_call *c)
 {
     long double s = 0; /* the terms cancel: a double would be no better than what it judges */
@@ -419,6 +451,10 @@ void ref_run(const struct hsp_call *c)
     case HSP_OP_ATTENTION_BWD: ref_attention_bwd(c); break;
     case HSP_OP_XENT: ref_xent(c); break;
     case HSP_OP_XENT_DX: ref_xent_dx(c); break;
+    case HSP_OP_LSE_PARTS:
+    case HSP_OP_LSE_MERGE: ref_lse(c); break;
+    case HSP_OP_XENT_PART:
+    case HSP_OP_XENT_PART_DX: ref_xent_part(c); break;
     case HSP_OP_SUM:
     case HSP_OP_COUNT:
     case HSP_OP_SQSUM: ref_scalars(c); break;

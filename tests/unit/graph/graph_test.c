@@ -168,8 +168,10 @@ static void llama_parameters(void **state)
     assert_int_equal(ext[1], 24);
     hsp_graph_free(g);
     m.tied_head = true;
+    m.vocab_chunks = 4;
     g = build(&m);
     assert_int_equal(param(g, "model.embed_tokens.weight")->n_grads, 2);
+    assert_cut(g, "model.embed_tokens.weight", 0, 5, 2);
     hsp_graph_free(g);
 }
 
@@ -352,6 +354,9 @@ static void impossible_models_are_refused(void **state)
     m = gpt(2, true);
     (void)snprintf(m.family, sizeof m.family, "%s", "bert");
     assert_refused(m, "model: unknown family \"bert\" (gpt, llama, mlp)");
+    m = llama(2, true);
+    m.vocab_chunks = 3;
+    assert_refused(m, "model: llama cannot cut vocab 20 in 3 chunks");
     m = llama(2, true);
     m.kv_heads = 4;
     assert_refused(m, "model: kv_heads 4 do not divide heads 6");

@@ -30,7 +30,8 @@ static bool is_integer(enum hsp_op op, uint8_t input)
 {
     return ((op == HSP_OP_EMBED || op == HSP_OP_EMBED_DW) && input == 0) ||
            ((op == HSP_OP_ROPE || op == HSP_OP_ROPE_DX || op == HSP_OP_DROPOUT) && input == 0) ||
-           (op == HSP_OP_XENT && input == 1) || (op == HSP_OP_XENT_DX && input == 2) ||
+           ((op == HSP_OP_XENT || op == HSP_OP_XENT_PART) && input == 1) ||
+           (op == HSP_OP_XENT_PART_DX && input == 2) || (op == HSP_OP_XENT_DX && input == 2) ||
            op == HSP_OP_COUNT;
 }
 

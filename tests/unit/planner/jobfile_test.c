@@ -115,6 +115,8 @@ static void ranges_are_kept(void **state)
         {"family: gpt", "family: llama, rope_theta: 0"},
         {"family: gpt", "family: llama, rms_norm_eps: 0"},
         {"heads: 4", "heads: 4, kv_heads: 2"},
+        {"vocab: 256", "vocab: 257, vocab_parallel: on"},
+        {"vocab: 256", "vocab_parallel: yes"},
         {"heads: 4", "heads: 4, intermediate: 2"},
         {"fraction: 0.05", "fraction: 0.95"},
         {"steps: 200, ", ""},
@@ -191,6 +193,25 @@ static void model_keys_as_json(void **state)
     hsp_buf_fini(&b);
 }
 
+static void large_vocabularies_are_cut(void **state)
+{
+    static const struct {
+        const char *to;
+        int64_t chunks;
+    } cases[] = {{"vocab: 256", 0},
+                 {"vocab: 256, vocab_parallel: on", 64},
+                 {"vocab: 50257", 29}, /* 29 * 1733 */
+                 {"vocab: 50257, vocab_parallel: off", 0},
+                 {"vocab: 32003", 0}, /* prime */
+                 {"vocab: 32000", 64}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hsp_err err = {0};
+        const struct hsp_job_spec *j = NULL;
+        assert_ok(parse(edited(*state, "vocab: 256", cases[i].to), *state, &j, &err), &err);
+        assert_int_equal(j->model.vocab_chunks, cases[i].chunks);
+    }
+}
+
 static void llama_has_keys_of_its_own(void **state)
 {
     struct hsp_err err = {0};
@@ -263,6 +284,7 @@ int main(void)
         cmocka_unit_test(dump_parses_to_the_same_job),
         cmocka_unit_test(model_keys_as_json),
         cmocka_unit_test(llama_has_keys_of_its_own),
+        cmocka_unit_test(large_vocabularies_are_cut),
         cmocka_unit_test(examples_parse),
     };
     return cmocka_run_group_tests_name("jobfile", tests, setup, teardown);

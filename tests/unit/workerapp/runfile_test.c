@@ -167,12 +167,18 @@ static void gpt_equals_one_device(void **state)
     untied.tied_head = false;
     untied.dropout = 0.1;
     verify(&untied, true);
+    struct hsp_model_spec cut = GPT; /* one table cut for both its uses */
+    cut.vocab_chunks = 4;
+    verify(&cut, false);
 }
 
 static void llama_equals_one_device(void **state)
 {
     (void)state;
     verify(&LLAMA, false);
+    struct hsp_model_spec cut = LLAMA; /* the vocabulary too */
+    cut.vocab_chunks = 8;
+    verify(&cut, false);
     struct hsp_model_spec tied = LLAMA;
     tied.tied_head = true;
     tied.kv_heads = 8;
