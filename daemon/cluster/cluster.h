@@ -62,7 +62,7 @@ struct hsp_cluster_config {
     uint32_t
         state_wait_ms; /* state unreachable: how long to wait for its nodes before the checkpoint */
     uint32_t retune_ms;    /* least time between re-plans for slow devices */
-    uint32_t slow_steps;   /* steps in a row above slow_ratio */
+    uint32_t slow_steps;   /* steps above slow_ratio, see slow.c */
     double slow_ratio;     /* measured compute share over the plan's */
     uint32_t max_failures; /* attempts without progress before the job fails */
     uint32_t backoff_ms;   /* after the second failed attempt, doubled up to 5 s */

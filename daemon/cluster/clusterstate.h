@@ -110,7 +110,7 @@ struct hsp_state_piece { /* holding reported by an agent */
 };
 
 struct hsp_watch {
-    uint32_t above; /* steps in a row above the ratio */
+    uint32_t above; /* steps above the ratio, less those that forgive them */
     double share;   /* of the compute time, summed over the steps watched */
 };
 
@@ -169,7 +169,7 @@ struct hsp_job {
     hsp_msec retry_ms;            /* no attempt and no planning before */
     /* slow devices (slow.c) */
     hsp_msec retuned_ms;       /* asked again because of one; 0: never */
-    uint32_t n_watch, watched; /* ranks; steps in a row in which any was above the ratio */
+    uint32_t n_watch, watched; /* ranks; steps since a count began */
     size_t cap_watch;
     struct hsp_watch *watch; /* owned, per rank of cur */
 };

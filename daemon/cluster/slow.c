@@ -12,6 +12,9 @@
 
 /* Observed speeds are kept within this of the profile: slower is as good as not there. */
 #define MIN_SPEED 0.02
+/* A step that is as planned takes so many of those that were not away: one in which the others were held up
+ * does not begin the count again, a device that is slow in half of the steps never reaches it. */
+#define FORGIVEN 2u
 
 void hsp_ci_watch_begin(struct hsp_cluster *c, struct hsp_job *j)
 {
@@ -64,10 +67,12 @@ static uint32_t watch(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     bool any = false;
     for (uint32_t i = 0; i < p->n_ranks; i++) {
         double share = s->compute_s[i] / measured, ratio = share / (p->compute_s[i] / planned);
-        j->watch[i].above = ratio > c->cfg.slow_ratio ? j->watch[i].above + 1 : 0;
+        uint32_t above = j->watch[i].above;
+        above = ratio > c->cfg.slow_ratio ? above + 1 : above > FORGIVEN ? above - FORGIVEN : 0;
+        j->watch[i].above = above;
         j->watch[i].share += share;
-        any = any || j->watch[i].above > 0;
-        found = found == p->n_ranks && j->watch[i].above >= c->cfg.slow_steps ? i : found;
+        any = any || above > 0;
+        found = found == p->n_ranks && above >= c->cfg.slow_steps ? i : found;
     }
     j->watched++;
     if (!any) {

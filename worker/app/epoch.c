@@ -330,7 +330,7 @@ static enum hsp_status serve_or_train(struct hsp_epoch *e, uint64_t version, str
         return HSP_OK;
     }
     (void)pthread_mutex_lock(&e->lock);
-    e->sealed = e->stable = version;
+    e->written = e->sealed = e->stable = version;
     e->phase = e->cancelled ? HSP_EPOCH_FAILED : HSP_EPOCH_RUNNING;
     (void)pthread_mutex_unlock(&e->lock);
     if (pthread_create(&e->keeper, NULL, hsp_epoch_keeper, e) != 0) {

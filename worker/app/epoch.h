@@ -2,7 +2,8 @@
  *
  * Role:      made and closed by the executor's control thread (executor.c). Its *run thread* builds
  * the program and the meshes, waits for the word to go, fetches the state, and trains; its *keeper
- *            thread* makes the promised copies of every sealed version and the checkpoints.
+ *            thread* seals what the updates write, makes the promised copies of every sealed version and the
+ *            checkpoints.
  * Threads:   fields under `lock` are shared by the three threads and signalled by `cond`;
  * everything else belongs to the run thread until it has ended. The data mesh is used by the run
  * thread (the engine), the state mesh by the run thread until `started`, then by the keeper.
@@ -112,7 +113,9 @@ struct hsp_epoch {
     uint32_t n_noop;        /* no-op steps in a row before the first step here; set before go */
     uint64_t armed;         /* epoch to put into vote records, 0 none */
     bool want_checkpoint;   /* rank 0: in the next vote record */
+    uint64_t written;       /* newest version whose update is done */
     uint64_t sealed;        /* newest sealed version */
+    bool sealing;           /* a thread is at it */
     uint64_t confirmed;     /* newest version whose copies are confirmed; HSP_NO_VERSION: none */
     uint64_t stable;        /* newest version known to be stable */
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
@@ -146,8 +149,10 @@ enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, uint64_t 
 enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version,
                                         struct hsp_err *err);
 enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
-/* epochkeep.c: copies and checkpoints, on the keeper thread. */
+/* epochkeep.c: seals, copies and checkpoints, on the keeper thread. */
 void *hsp_epoch_keeper(void *arg);
+/* On return the newest written version is sealed, by this thread or another. */
+void hsp_epoch_seal_written(struct hsp_epoch *e);
 /* epochout.c: gathering of what the gather table names at one rank, final model. */
 #define HSP_GATHER_BYTES   ((size_t)4 << 20) /* of a slab, at most; or one row where that is longer */
 #define HSP_CHANNEL_GATHER 16                /* the next ones are epochckpt.c's */

@@ -1,4 +1,4 @@
-/* The keeper thread: second copies of every version, and checkpoints. See epoch.h.
+/* The keeper thread: seals and second copies of every version, and checkpoints. See epoch.h.
  *
  * On every rank the order is the same: checkpoint of version t (its vote has passed), then copies
  * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
@@ -8,7 +8,7 @@
 
 #include "worker/app/epoch.h"
 
-enum work { WORK_COPY, WORK_CHECKPOINT, WORK_END };
+enum work { WORK_SEAL, WORK_COPY, WORK_CHECKPOINT, WORK_END };
 
 /* What to do next, and with which version. */
 static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *ret_version,
@@ -18,6 +18,10 @@ static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *re
     (void)pthread_mutex_lock(&e->lock);
     for (;;) {
         if (e->cancelled || e->lost || e->phase == HSP_EPOCH_FAILED) {
+            break;
+        }
+        if (e->written > e->sealed && e->phase != HSP_EPOCH_LEFT) {
+            w = WORK_SEAL;
             break;
         }
         if (e->checkpoint_at != HSP_NO_VERSION) {
@@ -39,6 +43,27 @@ static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *re
     }
     (void)pthread_mutex_unlock(&e->lock);
     return w;
+}
+
+void hsp_epoch_seal_written(struct hsp_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    while (e->sealing) {
+        (void)pthread_cond_wait(&e->cond, &e->lock);
+    }
+    uint64_t version = e->written;
+    bool todo = version > e->sealed;
+    e->sealing = todo;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (!todo) {
+        return;
+    }
+    hsp_segment_seal(e->seg[version % 2], version);
+    (void)pthread_mutex_lock(&e->lock);
+    e->sealed = version;
+    e->sealing = false;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
 }
 
 static void confirm(struct hsp_epoch *e, uint64_t version)
@@ -91,6 +116,10 @@ void *hsp_epoch_keeper(void *arg)
     while (st == HSP_OK && (w = next_work(e, next_copy, &version, &asked)) != WORK_END) {
         if (w == WORK_CHECKPOINT) {
             st = checkpoint(e, version, &err);
+            continue;
+        }
+        if (w == WORK_SEAL) {
+            hsp_epoch_seal_written(e);
             continue;
         }
         st = hsp_epoch_copy_version(e, version, &err);

@@ -1,7 +1,7 @@
 /* The steps of an epoch and what happens around them: sealing, votes, reports, the hand-over. See
  * epoch.h.
  *
- * Version t is sealed by the update of step t - 1, copied by the keeper, and becomes stable when
+ * Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes stable when
  * vote t has passed; only then is the slot of version t - 1 opened for writing (architecture D9).
  */
 #include <inttypes.h>
@@ -105,13 +105,14 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     return st == HSP_OK ? hsp_audit_step(e, v->step, err) : st;
 }
 
+/* The keeper seals it, a pass over all of the state, beside the next step; the next vote waits for that. */
 static enum hsp_status sealed(void *ctx, uint64_t version, unsigned slot, struct hsp_err *err)
 {
     struct hsp_epoch *e = ctx;
     (void)err;
-    hsp_segment_seal(e->seg[slot], version);
+    (void)slot;
     (void)pthread_mutex_lock(&e->lock);
-    e->sealed = version;
+    e->written = version;
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
     return HSP_OK;
@@ -228,6 +229,7 @@ static enum hsp_status write_outputs(struct hsp_epoch *e, struct hsp_err *err)
 /* All are armed for @epoch: hand over at @version. False: it is not ours (dropped meanwhile). */
 static bool hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version, uint32_t n_noop)
 {
+    hsp_epoch_seal_written(e); /* the next epoch begins with it, or we go back to it */
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_epoch *next = e->next;
     bool ok = next != NULL && next->number == epoch;
