@@ -1,33 +1,14 @@
 /* hspmdctl compile: job + plan -> program file. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/planpick.h"
+#include "daemon/spmd/small.h"
+#include "proto/base/size.h"
 #include "proto/host/fileio.h"
 
 enum { O_OUTPUT, O_PLAN, O_CLUSTER, O_VERIFY, O_OUT }; /* rows of compile_options */
-
-/* The same job on one device, in micro-batches of at most HSP_MICRO_CAP sequences. */
-static enum hsp_status compile_unsharded(struct hsp_arena *arena, const struct hsp_loaded *l,
-                                         struct hsp_program_file *f, struct hsp_err *err)
-{
-    uint32_t batch = l->job->train.data.global_batch, rank = 0;
-    int64_t share = 1;
-    struct hsp_stage stage = {
-        .layers = l->g->n_layers - 2, .n = 1, .ranks = &rank, .shares = &share};
-    struct hsp_stream stream = {.sequences = batch,
-                                .micro_batches = (batch + HSP_MICRO_CAP - 1) / HSP_MICRO_CAP,
-                                .n_stages = 1,
-                                .stages = &stage};
-    struct hsp_plan plan = {.n_ranks = 1, .n_streams = 1, .streams = &stream};
-    struct hsp_program_file one = {0};
-    enum hsp_status st = hsp_compile(l->g, &plan, &l->job->train, arena, &one, err);
-    if (st == HSP_OK) {
-        f->n_ref = 1;
-        f->ref = one.programs;
-    }
-    return st;
-}
 
 static enum hsp_status write_file(const struct hsp_program_file *f, const char *path,
                                   struct hsp_err *err)
@@ -44,6 +25,28 @@ static enum hsp_status write_file(const struct hsp_program_file *f, const char *
     return st;
 }
 
+/* What --verify made of the sizes. */
+static void print_small(struct hsp_ctl *ctl, const struct hsp_loaded *l, const struct hsp_small *s)
+{
+    const struct hsp_model_spec *a = &l->job->model, *b = &s->model;
+    const struct {
+        const char *what;
+        int64_t from, to;
+    } size[] = {{"hidden", a->hidden, b->hidden},
+                {"heads", a->heads, b->heads},
+                {"vocab", a->vocab, b->vocab},
+                {"sequence", a->sequence, b->sequence},
+                {"global batch", l->job->train.data.global_batch, s->global_batch}};
+    (void)fputs("for hspmd-worker --verify, the same templates at small extents:", ctl->msg);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(size); i++) {
+        if (size[i].from > 0) {
+            (void)fprintf(ctl->msg, "%s %s %" PRId64 " of %" PRId64, i > 0 ? "," : "", size[i].what,
+                          size[i].to, size[i].from);
+        }
+    }
+    (void)fputs("\n", ctl->msg);
+}
+
 static enum hsp_status compile(struct hsp_ctl *ctl, const struct hsp_loaded *l, struct hsp_err *err)
 {
     struct hsp_pick how = {.plan_path = ctl->opt[O_PLAN], .cluster_path = ctl->opt[O_CLUSTER]};
@@ -52,28 +55,32 @@ static enum hsp_status compile(struct hsp_ctl *ctl, const struct hsp_loaded *l, 
     struct hsp_program_file f = {0};
     struct hsp_buf json;
     const char *source = NULL;
+    bool verify = ctl->opt[O_VERIFY] != NULL;
+    struct hsp_small small = {0};
     enum hsp_status st = hsp_pick_plan(ctl->arena, l, &how, &cluster, &planned, &source, err);
     if (st == HSP_OK) {
-        st = hsp_compile(l->g, planned.plan, &l->job->train, ctl->arena, &f, err);
+        st = verify ? hsp_compile_small(l->g, planned.plan, &l->job->train, ctl->arena, &f, &small,
+                                        err)
+                    : hsp_compile(l->g, planned.plan, &l->job->train, ctl->arena, &f, err);
         st = hsp_pick_blame(st, source, err);
-    }
-    if (st == HSP_OK && ctl->opt[O_VERIFY] != NULL) {
-        st = compile_unsharded(ctl->arena, l, &f, err);
     }
     if (st != HSP_OK) {
         return st;
     }
     hsp_buf_init(&json, 65536);
     hsp_job_model_json(l->job, &json);
-    f.data_path = l->job->data_path;
+    f.data_path = verify ? "" : l->job->data_path;
     f.out_dir = ctl->opt[O_OUT] != NULL ? ctl->opt[O_OUT] : "";
-    f.init_from = l->job->init_from;
+    f.init_from = verify ? "" : l->job->init_from;
     f.config_json = hsp_buf_cstr(&json);
     st = write_file(&f, ctl->opt[O_OUTPUT], err);
     hsp_buf_fini(&json);
     if (st == HSP_OK) {
         (void)fprintf(ctl->msg, "%s: %u program%s of %s, plan from %s\n", ctl->opt[O_OUTPUT], f.n,
                       f.n == 1 ? "" : "s", l->job->name, source);
+    }
+    if (st == HSP_OK && verify) {
+        print_small(ctl, l, &small);
     }
     return st;
 }

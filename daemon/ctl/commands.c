@@ -13,7 +13,7 @@ static const struct hsp_option compile_options[] = {
     {"output", 'o', "FILE", "the program file to write (required)"},
     {"plan", 'p', "PLAN", "use this plan file instead of the job's annotations and the planner"},
     {"cluster", 'c', "FILE", "plan for this described cluster"},
-    {"verify", 0, NULL, "store the unsharded program beside it, for hspmd-worker --verify"},
+    {"verify", 0, NULL, "the same templates at small extents, for hspmd-worker --verify"},
     {"out", 0, "DIR", "where hspmd-worker --run leaves the trained model and metrics"},
     END,
 };

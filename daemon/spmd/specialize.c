@@ -11,8 +11,9 @@
 struct sym_key {
     int64_t extent; /* global */
     uint32_t cut;
-    bool origin; /* first coordinate rather than length */
+    uint8_t what; /* enum sym_what */
 };
+enum sym_what { SYM_LENGTH, SYM_ORIGIN, SYM_UNIT };
 
 struct maker {
     struct hsp_compiler *c;
@@ -53,7 +54,7 @@ static enum hsp_status get_symbol(struct maker *m, const char *name, uint8_t dim
 {
     for (uint32_t i = 1; i < m->t.n_symbols; i++) {
         const struct sym_key *k = &m->key[i];
-        if (k->extent == key.extent && k->cut == key.cut && k->origin == key.origin) {
+        if (k->extent == key.extent && k->cut == key.cut && k->what == key.what) {
             *ret = i;
             return HSP_OK;
         }
@@ -64,9 +65,9 @@ static enum hsp_status get_symbol(struct maker *m, const char *name, uint8_t dim
         !hsp_grow(&m->sym_value, &m->cap_sym_value, n + 1, sizeof *m->sym_value, HSP_MAX_SYMBOLS)) {
         return too_many(m, "symbols");
     }
-    m->sym[n].name = n == HSP_SYM_BATCH ? "batch"
-                                        : hsp_arena_printf(m->c->arena, "%s%s%u", name,
-                                                           key.origin ? "@" : "/", dim);
+    m->sym[n].name = n == HSP_SYM_BATCH
+                         ? "batch"
+                         : hsp_arena_printf(m->c->arena, "%s%c%u", name, "/@:"[key.what], dim);
     if (m->sym[n].name == NULL) {
         return no_memory(m);
     }
@@ -176,7 +177,7 @@ static enum hsp_status add_origins(struct maker *m, const struct hsp_step *st, s
         }
         const struct hsp_value *v = &m->s->value[st->origin_value[k]];
         uint8_t d = st->origin_dim[k];
-        struct sym_key key = {.extent = v->at.extent[d], .cut = v->at.cut[d], .origin = true};
+        struct sym_key key = {.extent = v->at.extent[d], .cut = v->at.cut[d], .what = SYM_ORIGIN};
         if (key.cut == 0) {
             continue; /* whole: starts at 0 */
         }
@@ -187,6 +188,17 @@ static enum hsp_status add_origins(struct maker *m, const struct hsp_step *st, s
         }
     }
     return HSP_OK;
+}
+
+/* An attribute that is an extent is no part of the template: another model size, the same code. */
+static enum hsp_status add_unit(struct maker *m, const struct hsp_step *st, struct hsp_instr *i)
+{
+    if (st->kind != HSP_I_OP || st->at.i[0] == 0) {
+        return HSP_OK;
+    }
+    struct sym_key key = {.extent = st->at.i[0], .what = SYM_UNIT};
+    i->at.i[0] = 0;
+    return get_symbol(m, m->s->value[st->out[0]].name, 0, key, st->at.i[0], &i->unit_sym);
 }
 
 static enum hsp_status add_instr(struct maker *m, const struct hsp_step *from)
@@ -213,6 +225,9 @@ static enum hsp_status add_instr(struct maker *m, const struct hsp_step *from)
     }
     for (uint8_t k = 0; rc == HSP_OK && k < st.n_out; k++) {
         rc = get_tensor(m, st.out[k], &i.out[k]);
+    }
+    if (rc == HSP_OK) {
+        rc = add_unit(m, &st, &i);
     }
     if (rc == HSP_OK) {
         rc = add_origins(m, &st, &i);

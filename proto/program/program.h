@@ -92,8 +92,9 @@ struct hsp_instr {
     uint8_t n_in, n_out;
     uint32_t in[HSP_MAX_IN], out[HSP_MAX_OUT]; /* tensors */
     uint32_t arg;                              /* see the kinds */
-    uint32_t node; /* node of the single-device graph, for messages; UINT32_MAX none */
-    struct hsp_attrs at;
+    uint32_t node;          /* node of the single-device graph, for messages; UINT32_MAX none */
+    struct hsp_attrs at;    /* i[0], always an extent, is 0: unit_sym stands for it */
+    uint32_t unit_sym;      /* bound symbol; 0: the op has no i[0] */
     uint32_t origin_sym[2]; /* bound symbols: first global coordinate of the op's first and second
                                origin dim; UINT32_MAX: 0 */
 };
@@ -128,6 +129,16 @@ struct hsp_template {
     struct hsp_segment *segments;
     struct hsp_digest digest; /* of the encoded form */
 };
+
+/* The attributes of @i under a binding's symbols. */
+static inline struct hsp_attrs hsp_instr_attrs(const struct hsp_instr *i, const int64_t *symbol)
+{
+    struct hsp_attrs at = i->at;
+    if (i->unit_sym != 0) {
+        at.i[0] = symbol[i->unit_sym];
+    }
+    return at;
+}
 
 /* Digest of the encoded form, for ret_template->digest. HSP_ENOMEM. */
 enum hsp_status hsp_template_digest(const struct hsp_template *t, struct hsp_digest *ret);
@@ -271,8 +282,8 @@ enum hsp_status hsp_program_check(const struct hsp_program *p, struct hsp_err *e
 /* Text for `hspmdctl program show`. */
 void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out);
 
-/* A program file: all programs of one plan (`hspmdctl compile`), templates shared. With @verify a
- * second, one-device set is stored beside it. Layout in proto/program/README.md. */
+/* A program file: all programs of one plan (`hspmdctl compile`), templates shared. With
+ * --verify bindings are small and the unsharded program is stored beside them. Layout in proto/program/README.md. */
 struct hsp_program_file {
     uint32_t n;                   /* devices */
     struct hsp_program *programs; /* by rank */

@@ -86,6 +86,10 @@ static enum hsp_status check_instrs(const struct hsp_template *t, struct hsp_err
                                "instruction %u (kind %u): operands do not fit the instruction", k,
                                i->kind);
         }
+        if (i->unit_sym >= t->n_symbols) {
+            return hsp_err_set(err, HSP_EPARSE, 0, "instruction %u: unit symbol %u of %u", k,
+                               i->unit_sym, t->n_symbols);
+        }
         for (int o = 0; o < 2; o++) {
             if (i->origin_sym[o] != UINT32_MAX && i->origin_sym[o] >= t->n_symbols) {
                 return hsp_err_set(err, HSP_EPARSE, 0, "instruction %u: origin symbol %u of %u", k,
@@ -346,14 +350,15 @@ static enum hsp_status check_op(const struct hsp_template *t, const struct hsp_b
         }
     }
     struct hsp_axes ax;
-    enum hsp_status st = hsp_op_axes((enum hsp_op)i->op, &i->at, rank, &ax, err);
+    struct hsp_attrs at = hsp_instr_attrs(i, b->symbol);
+    enum hsp_status st = hsp_op_axes((enum hsp_op)i->op, &at, rank, &ax, err);
     for (uint8_t k = 0; k < i->n_in && st == HSP_OK; k++) {
         if (ax.in[k].rank != t->tensors[i->in[k]].rank) {
             st = hsp_err_set(err, HSP_EPARSE, 0, "input %u has the wrong rank", k);
         }
     }
     if (st == HSP_OK) {
-        st = hsp_op_extents((enum hsp_op)i->op, &i->at, &ax, in, axis, err);
+        st = hsp_op_extents((enum hsp_op)i->op, &at, &ax, in, axis, err);
     }
     for (uint8_t k = 0; k < i->n_out && st == HSP_OK; k++) {
         const struct hsp_ptensor *p = &t->tensors[i->out[k]];

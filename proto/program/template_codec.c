@@ -5,7 +5,7 @@
 #define TEMPLATE_VERSION 2u
 
 /* Least encoded bytes of one element: bounds the arrays a short input can ask for. */
-enum { MIN_SYMBOL = 4, MIN_TENSOR = 8, MIN_INSTR = 69, MIN_PIECE = 9, MIN_SEGMENT = 13 };
+enum { MIN_SYMBOL = 4, MIN_TENSOR = 8, MIN_INSTR = 73, MIN_PIECE = 9, MIN_SEGMENT = 13 };
 
 static void io_tensor(struct hsp_pio *io, struct hsp_ptensor *t)
 {
@@ -48,6 +48,7 @@ static void io_instr(struct hsp_pio *io, struct hsp_instr *i)
     for (int k = 0; k < 4; k++) {
         hsp_pio_f64(io, &i->at.f[k]);
     }
+    hsp_pio_u32(io, &i->unit_sym);
     hsp_pio_u32(io, &i->origin_sym[0]);
     hsp_pio_u32(io, &i->origin_sym[1]);
 }

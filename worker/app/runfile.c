@@ -149,6 +149,10 @@ static enum hsp_status load(struct run *r, struct hsp_err *err)
     st = r->arena ? hsp_program_file_decode(data, len, r->arena, &r->file, err)
                   : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for programs");
     free(data);
+    if (st == HSP_OK && r->file.n_ref > 0) {
+        st = hsp_err_set(err, HSP_EINVAL, 0,
+                         "compiled with --verify: its extents are small; compile it without");
+    }
     if (st != HSP_OK) {
         (void)hsp_err_wrap(err, "%s", r->o->file);
         return st;

@@ -18,7 +18,7 @@ struct hsp_run_opts {
 };
 
 /* Writes metrics, OUT/final/model.safetensors and OUT/final/config.json; lines of text to stdout.
- */
+ * HSP_EINVAL: a file for --verify. */
 enum hsp_status hsp_run_file(const struct hsp_run_opts *o, struct hsp_err *err);
 
 /* Prints what was compared; HSP_EDIGEST when something differs (says step, rank and op). */

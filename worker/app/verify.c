@@ -1,11 +1,16 @@
-/* hspmd-worker --verify: the sharded programs of a file against the unsharded one beside them.
+/* hspmd-worker --verify: the sharded programs of a file against the unsharded one beside them, which
+ * takes one sequence at a time.
  *
- * Step by step: the reference runs and its batch tensors are kept by row of the global batch; then
- * the sharded programs run, and each value a rank produces is compared where it is produced:
+ * Step by step: the unsharded program runs and its values are kept by sequence; then the sharded
+ * programs run, and each value a rank produces is compared where it is produced, in Pre, training
+ * and validation alike:
  *   after an op or load   the output, unless it is a partial sum (an axis that is summed over is
- * cut); after a Reshard       the cells that were written, wherever they came from; at the vote the
- * reduced gradients; after the step every state tensor. The difference earliest in the
- * single-device graph is the one reported. */
+ *                         cut); without a batch dim it is the sum over the micro-batch's sequences
+ *   after a Reshard       the cells that were written, wherever they came from
+ *   after an accumulation the sum over the sequences of the stream so far
+ *   at the vote           the reduced gradients, loss, norm, tokens, validation loss
+ *   after the step        every state tensor.
+ * The difference earliest in the single-device graph is the one reported. */
 #include <inttypes.h> /* PRIu64 */
 #include <math.h>
 #include <pthread.h>
@@ -16,22 +21,10 @@
 #include "proto/host/fileio.h"
 #include "worker/app/localrun.h"
 #include "worker/app/runfile.h"
+#include "worker/app/verifyint.h"
 
 #define VERIFY_STEPS 3
 #define FILE_ARENA   ((size_t)1 << 30)
-
-/* A value kept from the reference run, as doubles, with its extents. */
-struct kept {
-    double *data; /* owned; NULL: not kept */
-    struct hsp_box box;
-    double scale; /* largest magnitude */
-};
-
-/* What one rank's tensor means in the reference. */
-struct match {
-    uint32_t ref; /* tensor of the reference program; UINT32_MAX: none */
-    bool partial; /* this rank's value is an addend */
-};
 
 struct difference {
     bool found;
@@ -45,9 +38,12 @@ struct verify {
     struct hsp_text text;
     struct hsp_arena *arena;
     struct hsp_local *one, *many;
-    struct kept *tensor;  /* by tensor of the reference */
-    struct kept *grad;    /* by state tensor number of the reference: gradient of that parameter */
-    struct match **match; /* [rank][tensor] */
+    struct hsp_kept *tensor;  /* by tensor of the reference */
+    struct hsp_kept *grad;    /* by state number of the reference: gradient of that parameter */
+    uint8_t *classes;         /* by tensor of the reference, enum hsp_verify_how */
+    struct hsp_match **match; /* [rank][tensor] */
+    double sum_floor;         /* scale below which weight gradients are noise */
+    struct hsp_vote vote;     /* of the reference */
     struct vrank {
         struct verify *v;
         uint32_t rank;
@@ -57,105 +53,6 @@ struct verify {
     uint64_t n_compared;
     uint64_t step;
 };
-
-/* ---- tensors of the two sides ---- */
-
-static double value_at(const struct hsp_view *v, int64_t k)
-{
-    switch (v->dtype) {
-    case HSP_F32: return (double)((const float *)v->data)[k];
-    case HSP_F64: return ((const double *)v->data)[k];
-    case HSP_I32: return (double)((const int32_t *)v->data)[k];
-    }
-    return 0.0;
-}
-
-/* Calls for each element of @cell: index in the view, index in the kept array (rows moved by
- * @row0). */
-struct walk {
-    const struct hsp_view *view;
-    const struct kept *kept;
-    int64_t row0;
-};
-
-static bool next_element(const struct hsp_box *cell, int64_t *at)
-{
-    for (int d = (int)cell->rank - 1; d >= 0; d--) {
-        if (++at[d] < cell->hi[d]) {
-            return true;
-        }
-        at[d] = cell->lo[d];
-    }
-    return false;
-}
-
-static void indices(const struct walk *w, const int64_t *at, int64_t *ret_view, int64_t *ret_kept)
-{
-    int64_t a = 0, b = 0;
-    for (uint8_t d = 0; d < w->view->box.rank; d++) {
-        const struct hsp_box *v = &w->view->box, *k = &w->kept->box;
-        a = a * (v->hi[d] - v->lo[d]) + at[d] - v->lo[d];
-        b = b * (k->hi[d] - k->lo[d]) + at[d] - k->lo[d] + (d == 0 ? w->row0 : 0);
-    }
-    *ret_view = a;
-    *ret_kept = b;
-}
-
-static enum hsp_status keep(struct kept *k, const struct hsp_view *v, const struct hsp_box *full,
-                            int64_t row0, struct hsp_err *err)
-{
-    if (!k->data) {
-        k->box = *full;
-        k->scale = 0.0;
-        k->data = calloc((size_t)hsp_box_count(full) + 1, sizeof(double));
-        if (!k->data) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to keep the reference's values");
-        }
-    }
-    struct walk w = {.view = v, .kept = k, .row0 = row0};
-    int64_t at[HSP_MAX_RANK], from, to;
-    memcpy(at, v->box.lo, sizeof(at));
-    if (hsp_box_empty(&v->box)) {
-        return HSP_OK;
-    }
-    do {
-        indices(&w, at, &from, &to);
-        k->data[to] = value_at(v, from);
-        if (isfinite(k->data[to])) {
-            k->scale = fmax(k->scale, fabs(k->data[to]));
-        }
-    } while (next_element(&v->box, at));
-    return HSP_OK;
-}
-
-/* Largest |difference| over the tolerance, on a cell: above 1 they differ. */
-static double distance(const struct kept *k, const struct hsp_view *v, const struct hsp_box *cell,
-                       int64_t row0, double tol)
-{
-    struct walk w = {.view = v, .kept = k, .row0 = row0};
-    int64_t at[HSP_MAX_RANK], a, b;
-    double worst = 0.0, allowed = tol * (k->scale + 1e-30);
-    memcpy(at, cell->lo, sizeof(at));
-    if (hsp_box_empty(cell)) {
-        return 0.0;
-    }
-    do {
-        indices(&w, at, &a, &b);
-        double x = value_at(v, a), y = k->data[b];
-        bool same = (isnan(x) && isnan(y)) || (isinf(x) && isinf(y) && (x > 0) == (y > 0));
-        double d = same                         ? 0.0
-                   : isfinite(x) && isfinite(y) ? fabs(x - y) / allowed
-                                                : (double)INFINITY;
-        worst = d > worst ? d : worst;
-    } while (next_element(cell, at));
-    return worst;
-}
-
-/* fp64: far above rounding, far below any mistake. fp32 loses about half its digits on the way. */
-static double tolerance(enum hsp_dtype t)
-{
-    return t == HSP_F64 ? 1e-8 : t == HSP_F32 ? 2e-3 : 0.0;
-}
 
 static void report(struct verify *v, uint32_t node, const char *what, const char *name,
                    uint32_t rank, double by)
@@ -171,6 +68,14 @@ static void report(struct verify *v, uint32_t node, const char *what, const char
     (void)pthread_mutex_unlock(&v->lock);
 }
 
+/* Sums of the loss are fp64 in fp32 jobs too, of values that are not. */
+static double tolerance(const struct verify *v, enum hsp_dtype t)
+{
+    uint32_t any = v->ref->bind.state[0].tensor;
+    enum hsp_dtype job = (enum hsp_dtype)v->ref->tpl.tensors[any].dtype;
+    return hsp_verify_tolerance(t == HSP_F64 ? job : t);
+}
+
 static void count_compared(struct verify *v)
 {
     (void)pthread_mutex_lock(&v->lock);
@@ -178,173 +83,144 @@ static void count_compared(struct verify *v)
     (void)pthread_mutex_unlock(&v->lock);
 }
 
-/* ---- which tensor is which ---- */
-
-static uint32_t find_tensor(const struct hsp_program *p, const char *name, size_t len)
-{
-    for (uint32_t t = 0; t < p->tpl.n_tensors; t++) {
-        const char *x = p->tpl.tensors[t].name;
-        if (strncmp(x, name, len) == 0 && x[len] == '\0' &&
-            p->tpl.tensors[t].cls != HSP_CLASS_STATE) {
-            return t;
-        }
-    }
-    return UINT32_MAX;
-}
-
-/* The reference's tensor of the same name, or of the name without the program's suffix. */
-static uint32_t counterpart(const struct verify *v, const struct hsp_program *p, uint32_t t)
-{
-    const char *name = p->tpl.tensors[t].name;
-    if (p->tpl.tensors[t].rank == 0 || !p->bind.tensor[t].batch_dim0) {
-        return UINT32_MAX; /* rows of the batch are what two micro-batchings have in common */
-    }
-    uint32_t r = find_tensor(v->ref, name, strlen(name));
-    if (r == UINT32_MAX) {
-        r = find_tensor(v->ref, name, strcspn(name, "#"));
-    }
-    bool same = r != UINT32_MAX && v->ref->bind.tensor[r].batch_dim0 &&
-                v->ref->tpl.tensors[r].rank == p->tpl.tensors[t].rank;
-    return same ? r : UINT32_MAX;
-}
-
-static bool op_extents(const struct hsp_program *p, const struct hsp_instr *i,
-                       struct hsp_axes *ret_ax, int64_t ret[HSP_MAX_AXES])
-{
-    int64_t in[HSP_MAX_IN][HSP_MAX_RANK] = {{0}};
-    uint8_t rank = 0;
-    for (uint8_t k = 0; k < i->n_in; k++) {
-        const struct hsp_ptensor *t = &p->tpl.tensors[i->in[k]];
-        rank = t->rank > rank ? t->rank : rank;
-        for (uint8_t d = 0; d < t->rank; d++) {
-            in[k][d] = p->bind.symbol[t->sym[d]];
-        }
-    }
-    return hsp_op_axes((enum hsp_op)i->op, &i->at, rank, ret_ax, NULL) == HSP_OK &&
-           hsp_op_extents((enum hsp_op)i->op, &i->at, ret_ax, in, ret, NULL) == HSP_OK;
-}
-
-/* Whether this op of a rank sums over an axis of which the rank has only a part. */
-static bool cut_sum(const struct verify *v, const struct hsp_program *p, const struct hsp_instr *i)
-{
-    struct hsp_axes ax, full;
-    int64_t have[HSP_MAX_AXES] = {0}, want[HSP_MAX_AXES] = {0};
-    for (uint32_t k = 0; k < v->ref->tpl.n_instrs; k++) {
-        const struct hsp_instr *r = &v->ref->tpl.instrs[k];
-        if (r->kind != HSP_I_OP || r->node != i->node || r->op != i->op) {
-            continue;
-        }
-        if (!op_extents(p, i, &ax, have) || !op_extents(v->ref, r, &full, want)) {
-            return false;
-        }
-        for (uint8_t a = 0; a < ax.n_axes; a++) {
-            bool sums = ax.axis[a].cls == HSP_AXIS_CONTRACTED || ax.axis[a].cls == HSP_AXIS_LOOKUP;
-            if (sums && ax.axis[a].name != 'b' && have[a] != want[a]) {
-                return true;
-            }
-        }
-        return false;
-    }
-    return false;
-}
-
-static bool reduces(const struct hsp_reshard_bind *r)
-{
-    for (uint32_t k = 0; k < r->n_moves; k++) {
-        if (r->moves[k].kind == HSP_MOVE_ALL_REDUCE ||
-            r->moves[k].kind == HSP_MOVE_REDUCE_SCATTER) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Whether addends may go through this instruction: an op must be linear in exactly those inputs. An
- * addend that enters another op is a mistake, and the op's output is judged as a complete value. */
-static bool passes(const struct hsp_program *p, const struct hsp_instr *i, uint32_t partial_inputs)
-{
-    struct hsp_axes ax;
-    if (i->kind == HSP_I_RESHARD) {
-        return !reduces(&p->bind.reshard[i->arg]);
-    }
-    if (i->kind != HSP_I_OP) {
-        return true;
-    }
-    return hsp_op_axes((enum hsp_op)i->op, &i->at, p->tpl.tensors[i->out[0]].rank, &ax, NULL) ==
-               HSP_OK &&
-           (partial_inputs == ax.linear[0] || partial_inputs == ax.linear[1]);
-}
-
-/* Partial sums arise at cut sums and end at Reshards that reduce. */
-static void match_rank(struct verify *v, uint32_t rank)
-{
-    const struct hsp_program *p = &v->file.programs[rank];
-    struct match *m = v->match[rank];
-    for (uint32_t t = 0; t < p->tpl.n_tensors; t++) {
-        m[t].ref = counterpart(v, p, t);
-    }
-    for (uint32_t k = 0; k < p->tpl.n_instrs; k++) {
-        const struct hsp_instr *i = &p->tpl.instrs[k];
-        uint32_t partial_inputs = 0;
-        for (uint8_t o = 0; o < i->n_in; o++) {
-            partial_inputs |= (m[i->in[o]].partial ? 1u : 0u) << o;
-        }
-        bool partial = (partial_inputs != 0 && passes(p, i, partial_inputs)) ||
-                       (i->kind == HSP_I_OP && cut_sum(v, p, i));
-        for (uint8_t o = 0; o < i->n_out; o++) {
-            m[i->out[o]].partial = partial;
-        }
-    }
-}
-
-/* ---- while the programs run ---- */
+/* ---- the unsharded run ---- */
 
 static enum hsp_status ref_traced(void *ctx, uint32_t instr, uint32_t micro, bool eval,
                                   struct hsp_err *err)
 {
     struct verify *v = ((struct vrank *)ctx)->v;
     const struct hsp_instr *i = &v->ref->tpl.instrs[instr];
+    const struct hsp_data_bind *d = &v->ref->bind.data;
+    const struct hsp_engine *e = hsp_local_engine(v->one, 0);
+    uint32_t rows = eval ? d->eval_seqs : d->global_batch, row;
     enum hsp_status st = HSP_OK;
-    for (uint8_t o = 0; o < i->n_out && !eval && st == HSP_OK; o++) {
-        uint32_t t = i->out[o], first;
-        if (!v->ref->bind.tensor[t].batch_dim0) {
+    (void)hsp_engine_micro(e, micro, &row);
+    for (uint8_t o = 0; o < i->n_out && st == HSP_OK; o++) {
+        uint32_t t = i->out[o];
+        struct hsp_view w = hsp_engine_view(e, t, micro, 0);
+        struct hsp_box full = v->ref->bind.tensor[t].box;
+        if (v->ref->tpl.tensors[t].cls == HSP_CLASS_STATE) {
             continue;
         }
-        (void)hsp_engine_micro(hsp_local_engine(v->one, 0), micro, &first);
-        struct hsp_view w = hsp_engine_view(hsp_local_engine(v->one, 0), t, micro, 0);
-        struct hsp_box full = v->ref->bind.tensor[t].box;
-        full.hi[0] = v->ref->bind.data.global_batch;
-        st = keep(&v->tensor[t], &w, &full, first, err);
+        switch (v->classes[t]) {
+        case HSP_VERIFY_ROWS:
+            full.hi[0] = rows;
+            st = hsp_kept_put(&v->tensor[t], &w, &full, row, err);
+            break;
+        case HSP_VERIFY_SUM: st = hsp_kept_put_row(&v->tensor[t], &w, row, rows, err); break;
+        case HSP_VERIFY_SAME: st = hsp_kept_put(&v->tensor[t], &w, &full, 0, err); break;
+        default: break;
+        }
     }
     return st;
 }
 
-/* Cells of a Reshard this rank wrote, compared one by one; for everything else the whole box. */
-static double written_distance(const struct vrank *c, const struct hsp_instr *i,
-                               const struct kept *k, const struct hsp_view *w, int64_t row0)
+/* ---- the sharded run ---- */
+
+/* What a rank holds after an instruction, against what it should. */
+struct expected {
+    const struct hsp_kept *value;
+    struct hsp_kept own; /* value points here when it was made for this comparison */
+    int64_t row0;        /* of the batch dim */
+    bool sum, param;
+};
+
+/* A parameter as it was before the step, from the unsharded state. */
+static enum hsp_status expect_param(struct verify *v, uint32_t state, struct expected *x,
+                                    struct hsp_err *err)
 {
-    const struct hsp_program *p = &c->v->file.programs[c->rank];
-    double tol = tolerance(w->dtype), worst = 0.0;
-    if (i->kind != HSP_I_RESHARD) {
-        return distance(k, w, &w->box, row0, tol);
-    }
-    const struct hsp_reshard_bind *r = &p->bind.reshard[i->arg];
-    for (uint32_t j = 0; j < r->n_moves; j++) {
-        const struct hsp_move *m = &r->moves[j];
-        for (uint32_t q = 0; q < m->n_cells; q++) {
-            bool gets =
-                (m->kind != HSP_MOVE_P2P || m->ranks[m->cells[q].peer] == c->rank) &&
-                (m->kind != HSP_MOVE_REDUCE_SCATTER || m->ranks[m->cells[q].root] == c->rank);
-            struct hsp_box cell = m->cells[q].box;
-            if (cell.rank > 0 && cell.hi[0] == HSP_TO_END) {
-                cell.hi[0] = w->box.hi[0];
-            }
-            if (gets) {
-                worst = fmax(worst, distance(k, w, &cell, row0, tol));
-            }
+    unsigned slot = (unsigned)(v->step & 1);
+    struct hsp_view w = hsp_state_view(v->ref, state, hsp_local_slot(v->one, 0, slot));
+    x->value = &x->own;
+    x->param = true;
+    return hsp_kept_put(&x->own, &w, &v->ref->bind.state[state].full, 0, err);
+}
+
+/* Whether the unsharded program accumulates @tensor in @acc. */
+static bool accumulates(const struct hsp_program *ref, uint32_t tensor, uint32_t acc)
+{
+    for (uint32_t k = 0; k < ref->tpl.n_instrs; k++) {
+        const struct hsp_instr *i = &ref->tpl.instrs[k];
+        if (i->kind == HSP_I_ACC && i->in[0] == tensor && i->out[0] == acc) {
+            return true;
         }
     }
-    return worst;
+    return false;
+}
+
+/* After the last accumulation of a micro-batch: of the contributions that belong here those that
+ * this rank's program has, of the stream's sequences so far. HSP_ENOENT: cannot be told. */
+static enum hsp_status expect_acc(const struct vrank *c, uint32_t instr, uint32_t end,
+                                  struct expected *x, struct hsp_err *err)
+{
+    struct verify *v = c->v;
+    const struct hsp_program *p = &v->file.programs[c->rank];
+    uint32_t acc = p->tpl.instrs[instr].out[0], ref = v->match[c->rank][acc].ref;
+    if (ref == UINT32_MAX) {
+        return HSP_ENOENT;
+    }
+    enum hsp_status st = hsp_kept_zero(&x->own, &v->ref->bind.tensor[ref].box, err);
+    for (uint32_t k = 0; st == HSP_OK && k < p->tpl.n_instrs; k++) {
+        const struct hsp_instr *i = &p->tpl.instrs[k];
+        if (i->kind != HSP_I_ACC || i->out[0] != acc) {
+            continue;
+        }
+        const struct hsp_match *m = &v->match[c->rank][i->in[0]];
+        if (k > instr || m->partial || m->how != HSP_VERIFY_SUM || !v->tensor[m->ref].data) {
+            return HSP_ENOENT;
+        }
+        if (accumulates(v->ref, m->ref, ref)) {
+            hsp_kept_add(&v->tensor[m->ref], p->bind.stream.first_seq, end, &x->own);
+        }
+    }
+    x->value = &x->own;
+    x->sum = true;
+    return st;
+}
+
+/* HSP_ENOENT: nothing to compare output @o of the instruction with. */
+static enum hsp_status expect(const struct vrank *c, uint32_t instr, uint8_t o, uint32_t micro,
+                              struct expected *x, struct hsp_err *err)
+{
+    struct verify *v = c->v;
+    const struct hsp_instr *i = &v->file.programs[c->rank].tpl.instrs[instr];
+    const struct hsp_match *m = &v->match[c->rank][i->out[o]];
+    bool sends = i->kind == HSP_I_RESHARD && i->n_in > 0 && i->in[0] == i->out[o];
+    uint32_t first, n = hsp_engine_micro(hsp_local_engine(v->many, c->rank), micro, &first);
+    if (m->partial || sends) {
+        return HSP_ENOENT;
+    }
+    if (i->kind == HSP_I_ACC) {
+        return expect_acc(c, instr, first + n, x, err);
+    }
+    if (m->how == HSP_VERIFY_PARAM) {
+        return expect_param(v, m->ref, x, err);
+    }
+    if (m->how == HSP_VERIFY_NONE || i->kind == HSP_I_ZERO || !v->tensor[m->ref].data) {
+        return HSP_ENOENT;
+    }
+    x->value = &v->tensor[m->ref];
+    x->row0 = m->how == HSP_VERIFY_ROWS ? first : 0;
+    if (m->how == HSP_VERIFY_SUM) {
+        x->value = &x->own;
+        x->sum = true;
+        enum hsp_status st = hsp_kept_zero(&x->own, &v->tensor[m->ref].box, err);
+        if (st == HSP_OK) {
+            hsp_kept_add(&v->tensor[m->ref], first, first + n, &x->own);
+        }
+        return st;
+    }
+    return HSP_OK;
+}
+
+static const char *what_made(const struct hsp_instr *i)
+{
+    switch (i->kind) {
+    case HSP_I_OP: return hsp_op_name((enum hsp_op)i->op);
+    case HSP_I_RESHARD: return "reshard";
+    case HSP_I_ACC: return "sum over micro-batches";
+    default: return "load";
+    }
 }
 
 static enum hsp_status many_traced(void *ctx, uint32_t instr, uint32_t micro, bool eval,
@@ -354,27 +230,34 @@ static enum hsp_status many_traced(void *ctx, uint32_t instr, uint32_t micro, bo
     struct verify *v = c->v;
     const struct hsp_program *p = &v->file.programs[c->rank];
     const struct hsp_instr *i = &p->tpl.instrs[instr];
-    (void)err; /* differences are collected, not errors of the run */
-    for (uint8_t o = 0; o < i->n_out && !eval; o++) {
-        const struct match *m = &v->match[c->rank][i->out[o]];
-        if (m->ref == UINT32_MAX || m->partial || !v->tensor[m->ref].data) {
-            continue;
+    enum hsp_status st = HSP_OK;
+    for (uint8_t o = 0; o < i->n_out && st == HSP_OK; o++) {
+        struct expected x = {0};
+        st = expect(c, instr, o, micro, &x, err);
+        if (st == HSP_OK) {
+            struct hsp_view w =
+                hsp_engine_view(hsp_local_engine(v->many, c->rank), i->out[o], micro, 0);
+            struct hsp_kept k = *x.value;
+            double tol = tolerance(v, w.dtype);
+            if (x.sum && w.box.rank > 0) { /* one that is 0 in truth is noise */
+                k.scale = fmax(k.scale, v->sum_floor);
+            }
+            if (x.param && v->step > 0) { /* as compare_states; version 0 is the same on all */
+                tol *= 100.0;
+                k.scale += v->ref->bind.hyper.lr;
+            }
+            double by = hsp_kept_distance(&k, &w, &w.box, x.row0, tol);
+            count_compared(v);
+            if (by > 1.0) {
+                report(v, x.param ? 0 : i->node, what_made(i), p->tpl.tensors[i->out[o]].name,
+                       c->rank, by);
+            }
         }
-        const struct hsp_engine *e = hsp_local_engine(v->many, c->rank);
-        uint32_t first;
-        (void)hsp_engine_micro(e, micro, &first);
-        struct hsp_view w = hsp_engine_view(e, i->out[o], micro, 0);
-        double by = written_distance(c, i, &v->tensor[m->ref], &w, first);
-        count_compared(v);
-        if (by > 1.0) {
-            report(v, i->node,
-                   i->kind == HSP_I_OP        ? hsp_op_name((enum hsp_op)i->op)
-                   : i->kind == HSP_I_RESHARD ? "reshard"
-                                              : "load",
-                   p->tpl.tensors[i->out[o]].name, c->rank, by);
-        }
+        hsp_kept_drop(&x.own);
+        st = st == HSP_ENOENT ? HSP_OK : st;
     }
-    return HSP_OK;
+    (void)eval; /* its tensors have names and sequences of their own */
+    return st;
 }
 
 /* State tensor of @p that is template tensor @t; UINT32_MAX. */
@@ -383,19 +266,6 @@ static uint32_t state_of(const struct hsp_program *p, uint32_t t)
     for (uint32_t k = 0; k < p->bind.n_state; k++) {
         if (p->bind.state[k].tensor == t) {
             return k;
-        }
-    }
-    return UINT32_MAX;
-}
-
-/* State tensor of the reference with the same parameter and kind. */
-static uint32_t ref_state(const struct verify *v, const struct hsp_program *p, uint32_t k)
-{
-    for (uint32_t j = 0; j < v->ref->bind.n_state; j++) {
-        if (v->ref->bind.state[j].tensor_id == p->bind.state[k].tensor_id &&
-            v->ref->tpl.tensors[v->ref->bind.state[j].tensor].state_kind ==
-                p->tpl.tensors[p->bind.state[k].tensor].state_kind) {
-            return j;
         }
     }
     return UINT32_MAX;
@@ -426,20 +296,20 @@ static enum hsp_status each_gradient(const struct vrank *c, const struct hsp_pro
 static enum hsp_status keep_gradient(const struct vrank *c, uint32_t s, const struct hsp_view *g,
                                      struct hsp_err *err)
 {
-    return keep(&c->v->grad[s], g, &c->v->ref->bind.state[s].full, 0, err);
+    return hsp_kept_put(&c->v->grad[s], g, &c->v->ref->bind.state[s].full, 0, err);
 }
 
 static enum hsp_status compare_gradient(const struct vrank *c, uint32_t s, const struct hsp_view *g,
                                         struct hsp_err *err)
 {
     const struct hsp_program *p = &c->v->file.programs[c->rank];
-    uint32_t r = ref_state(c->v, p, s);
+    uint32_t r = hsp_verify_state(c->v->ref, p, s);
     char name[HSP_MAX_NAME + 1];
     (void)err; /* differences are collected */
     if (r == UINT32_MAX || !c->v->grad[r].data) {
         return HSP_OK;
     }
-    double by = distance(&c->v->grad[r], g, &g->box, 0, tolerance(g->dtype));
+    double by = hsp_kept_distance(&c->v->grad[r], g, &g->box, 0, hsp_verify_tolerance(g->dtype));
     count_compared(c->v);
     if (by > 1.0) {
         report(c->v, UINT32_MAX, "gradient of", hsp_state_name(p, s, name), c->rank, by);
@@ -452,10 +322,34 @@ static enum hsp_status ref_passed(void *ctx, const struct hsp_vote *vote,
                                   struct hsp_err *err)
 {
     const struct vrank *c = ctx;
-    (void)vote;
     (void)all;
     (void)n;
+    c->v->vote = *vote;
     return each_gradient(c, c->v->ref, hsp_local_engine(c->v->one, 0), keep_gradient, err);
+}
+
+/* What the records say together: every number of a step that is not a tensor. */
+static void compare_votes(const struct vrank *c, const struct hsp_vote *x)
+{
+    struct verify *v = c->v;
+    const struct hsp_vote *r = &v->vote;
+    double tol = tolerance(v, HSP_F64);
+    const struct {
+        const char *name;
+        double have, want, tol;
+    } number[] = {{"loss", x->loss, r->loss, tol},
+                  {"tokens", x->tokens, r->tokens, 0},
+                  {"norm", x->norm, r->norm, tol},
+                  {"loss of validation", x->eval_loss, r->eval_loss, tol},
+                  {"tokens of validation", x->eval_tokens, r->eval_tokens, 0}};
+    for (size_t i = 0; i < sizeof number / sizeof number[0]; i++) {
+        double by =
+            fabs(number[i].have - number[i].want) / (number[i].tol * fabs(number[i].want) + 1e-300);
+        count_compared(v);
+        if (by > 1.0) {
+            report(v, UINT32_MAX, "vote:", number[i].name, c->rank, by);
+        }
+    }
 }
 
 static enum hsp_status many_passed(void *ctx, const struct hsp_vote *vote,
@@ -463,9 +357,9 @@ static enum hsp_status many_passed(void *ctx, const struct hsp_vote *vote,
                                    struct hsp_err *err)
 {
     const struct vrank *c = ctx;
-    (void)vote;
     (void)all;
     (void)n;
+    compare_votes(c, vote);
     return each_gradient(c, &c->v->file.programs[c->rank], hsp_local_engine(c->v->many, c->rank),
                          compare_gradient, err);
 }
@@ -492,22 +386,22 @@ static enum hsp_status compare_states(struct verify *v, unsigned slot, struct hs
         const struct hsp_program *p = &v->file.programs[rank];
         for (uint32_t k = 0; k < p->bind.n_state; k++) {
             char name[HSP_MAX_NAME + 1];
-            uint32_t r = ref_state(v, p, k);
+            uint32_t r = hsp_verify_state(v->ref, p, k);
             if (r == UINT32_MAX) {
                 return hsp_err_set(err, HSP_EINVAL, 0, "no %s in the unsharded program",
                                    hsp_state_name(p, k, name));
             }
-            struct kept kept = {0};
+            struct hsp_kept kept = {0};
             struct hsp_view w = hsp_state_view(v->ref, r, hsp_local_slot(v->one, 0, slot));
-            enum hsp_status st = keep(&kept, &w, &v->ref->bind.state[r].full, 0, err);
+            enum hsp_status st = hsp_kept_put(&kept, &w, &v->ref->bind.state[r].full, 0, err);
             if (st != HSP_OK) {
                 return st;
             }
             struct hsp_view x = hsp_state_view(p, k, hsp_local_slot(v->many, rank, slot));
-            double tol = 100.0 * tolerance(x.dtype);
+            double tol = 100.0 * hsp_verify_tolerance(x.dtype);
             kept.scale += v->ref->bind.hyper.lr;
-            double by = distance(&kept, &x, &x.box, 0, tol);
-            free(kept.data);
+            double by = hsp_kept_distance(&kept, &x, &x.box, 0, tol);
+            hsp_kept_drop(&kept);
             v->n_compared++;
             if (by > 1.0) {
                 report(v, UINT32_MAX, "state of", hsp_state_name(p, k, name), rank, by);
@@ -540,6 +434,11 @@ static enum hsp_status load(struct verify *v, const char *path, struct hsp_err *
         return st;
     }
     v->ref = &v->file.ref[0];
+    const struct hsp_stream_bind *s = &v->ref->bind.stream;
+    if (s->n_micro != v->ref->bind.data.global_batch || s->eval_n_micro != s->eval_n_seq) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "%s: the unsharded program does not take one sequence at a time", path);
+    }
     v->file.data_path = ""; /* made-up text: the verdict does not depend on a file */
     return hsp_local_text(&v->file, &v->text, err);
 }
@@ -551,14 +450,18 @@ static enum hsp_status prepare(struct verify *v, int threads, struct hsp_err *er
     v->grad = hsp_arena_array(v->arena, v->ref->bind.n_state, sizeof(*v->grad));
     v->match = hsp_arena_array(v->arena, n, sizeof(*v->match));
     v->rank = hsp_arena_array(v->arena, n, sizeof(*v->rank));
-    bool ok = v->tensor && v->grad && v->match && v->rank;
+    v->classes = hsp_arena_alloc(v->arena, v->ref->tpl.n_tensors + 1);
+    bool ok = v->tensor && v->grad && v->match && v->rank && v->classes;
+    if (ok) {
+        hsp_verify_classes(v->ref, v->classes);
+    }
     for (uint32_t k = 0; k < n && ok; k++) {
         v->rank[k] = (struct vrank){.v = v, .rank = k};
         v->match[k] =
             hsp_arena_array(v->arena, v->file.programs[k].tpl.n_tensors, sizeof(**v->match));
         ok = v->match[k] != NULL;
         if (ok) {
-            match_rank(v, k);
+            hsp_verify_match(v->ref, v->classes, &v->file.programs[k], v->match[k]);
         }
     }
     if (!ok) {
@@ -581,12 +484,10 @@ static enum hsp_status prepare(struct verify *v, int threads, struct hsp_err *er
 static void drop_kept(struct verify *v)
 {
     for (uint32_t k = 0; v->tensor && k < v->ref->tpl.n_tensors; k++) {
-        free(v->tensor[k].data);
-        v->tensor[k].data = NULL;
+        hsp_kept_drop(&v->tensor[k]);
     }
     for (uint32_t k = 0; v->grad && k < v->ref->bind.n_state; k++) {
-        free(v->grad[k].data);
-        v->grad[k].data = NULL;
+        hsp_kept_drop(&v->grad[k]);
     }
 }
 
@@ -600,6 +501,7 @@ static void level_gradients(struct verify *v)
     for (uint32_t k = 0; k < v->ref->bind.n_state; k++) {
         v->grad[k].scale = scale;
     }
+    v->sum_floor = scale * 1e-2; /* of one sequence or one micro-batch: less */
 }
 
 static enum hsp_status verify_step(struct verify *v, uint64_t step, struct hsp_err *err)

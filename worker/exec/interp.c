@@ -48,8 +48,9 @@ static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, u
         struct hsp_view v = hsp_operand(e, i->out[k], micro, true);
         out[k] = array_of(&v);
     }
+    struct hsp_attrs at = hsp_instr_attrs(i, e->b->symbol);
     struct hsp_call c = {.op = (enum hsp_op)i->op,
-                         .at = &i->at,
+                         .at = &at,
                          .n_in = i->n_in,
                          .n_out = i->n_out,
                          .in = in,

@@ -196,6 +196,7 @@ static void compile_writes_programs_that_show_prints(void **state)
     RUN(r, "compile", "@job.yaml", "-o", "@f", "--plan", "@two.yaml", "--verify", "--out", "x");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     assert_non_null(strstr(r->msg, "2 programs of tiny"));
+    assert_non_null(strstr(r->msg, "the same templates at small extents: hidden "));
     RUN(r, "program", "show", "@f");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     assert_non_null(strstr(r->out, "program rank 0 of 2"));

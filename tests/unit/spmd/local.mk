@@ -5,6 +5,7 @@ spmd_tests = \
   tests/unit/spmd/plan_test \
   tests/unit/spmd/resolve_test \
   tests/unit/spmd/schedule_test \
+  tests/unit/spmd/small_test \
   tests/unit/spmd/switch_test
 check_PROGRAMS += $(spmd_tests)
 TESTS += $(spmd_tests)
@@ -22,3 +23,6 @@ tests_unit_spmd_resolve_test_LDADD = $(spmd_libs)
 tests_unit_spmd_switch_test_LDADD = $(spmd_libs)
 tests_unit_spmd_schedule_test_LDADD = $(spmd_libs)
 tests_unit_spmd_deduce_test_LDADD = $(spmd_libs)
+tests_unit_spmd_small_test_SOURCES = tests/unit/spmd/small_test.c \
+  tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
+tests_unit_spmd_small_test_LDADD = $(spmd_libs)

@@ -355,8 +355,9 @@ static void run_op(struct hsp_machine *m, struct machine_rank *r, const struct h
                    uint32_t micro)
 {
     struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
+    struct hsp_attrs at = hsp_instr_attrs(i, r->p->bind.symbol);
     struct hsp_call c = {.op = (enum hsp_op)i->op,
-                         .at = &i->at,
+                         .at = &at,
                          .n_in = i->n_in,
                          .n_out = i->n_out,
                          .in = in,

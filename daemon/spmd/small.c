@@ -1,0 +1,368 @@
+#include "daemon/spmd/small.h"
+
+#include <string.h>
+
+#include "daemon/spmd/complete.h"
+#include "daemon/spmd/home.h"
+#include "daemon/spmd/smallhome.h"
+
+#define WORK_BYTES   ((size_t)2 << 30)
+#define MAX_TRIES    24 /* candidates compiled, of each strictness */
+#define MAX_EXTENTS  32 /* different extents of a model family */
+#define NEAR_EXTENTS 16 /* lengths tried above the least one, to keep extents apart */
+
+struct shrinker {
+    const struct hsp_graph *g; /* of the job */
+    struct hsp_graph *few;     /* the same with a few layers; owned */
+    const struct hsp_train_spec *t;
+    struct hsp_plan total;
+    struct hsp_program_file full;
+    const bool *units;      /* hsp_param_units of g */
+    struct hsp_arena *work; /* of the whole search */
+    struct hsp_err *err;
+    bool strict;
+    int tries;
+};
+
+static enum hsp_status no_memory(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "small extents do not fit their arena");
+}
+
+/* ---- extents that stay apart ---- */
+
+struct extent_map {
+    uint32_t n;
+    int64_t full[MAX_EXTENTS], small[MAX_EXTENTS];
+};
+
+/* False: @full has another counterpart already, or @small belongs to another one. */
+static bool pair(struct extent_map *m, int64_t full, int64_t small)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (m->full[i] == full || m->small[i] == small) {
+            return m->full[i] == full && m->small[i] == small;
+        }
+    }
+    if (m->n == MAX_EXTENTS) {
+        return false;
+    }
+    m->full[m->n] = full;
+    m->small[m->n++] = small;
+    return true;
+}
+
+static int64_t extent_of(const struct hsp_graph *g, const struct hsp_extent *e)
+{
+    return e->sym == HSP_EXT_SEQ ? e->k * g->spec.sequence : e->k;
+}
+
+/* Rule 1, for two graphs of one structure; lengths and units are symbols of different kinds. */
+static bool extents_apart(const struct hsp_graph *a, const struct hsp_graph *b)
+{
+    struct extent_map length = {0}, unit = {0};
+    if (a->n_tensors != b->n_tensors || a->n_nodes != b->n_nodes || a->n_params != b->n_params) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->n_tensors; i++) {
+        const struct hsp_tensor *x = &a->tensors[i], *y = &b->tensors[i];
+        for (uint8_t d = 0; d < x->rank; d++) {
+            if (x->ext[d].sym != HSP_EXT_BATCH &&
+                !pair(&length, extent_of(a, &x->ext[d]), extent_of(b, &y->ext[d]))) {
+                return false;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < a->n_nodes; i++) {
+        const struct hsp_node *x = &a->nodes[i], *y = &b->nodes[i];
+        if (x->op != y->op || !pair(&unit, x->at.i[0], y->at.i[0])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A model with a few layers: all layers are alike. NULL: such a model cannot be. */
+static struct hsp_graph *few_layers(const struct hsp_model_spec *m)
+{
+    struct hsp_model_spec few = *m;
+    struct hsp_graph *g = NULL;
+    few.layers = m->layers < 3 ? m->layers : 3;
+    return hsp_graph_build(&few, &g, NULL) == HSP_OK ? g : NULL;
+}
+
+static bool model_apart(const struct hsp_graph *few, const struct hsp_model_spec *small)
+{
+    struct hsp_graph *g = few_layers(small);
+    bool apart = few != NULL && g != NULL && extents_apart(few, g);
+    g = hsp_graph_free(g);
+    return apart;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The k-th length to try for an extent of at least @low: what lies above, then other extents of the
+ * model, for those that are equal in the job. */
+static int64_t length_to_try(const struct hsp_model_spec *m, int64_t low, int64_t full, int k)
+{
+    const int64_t like[] = {m->hidden, 4 * m->hidden, m->heads,
+                            m->heads > 0 ? m->hidden / m->heads : 0, m->sequence};
+    int64_t v = k < NEAR_EXTENTS ? low + k : like[k - NEAR_EXTENTS];
+    return v > 0 && v <= full ? v : 0;
+}
+enum { N_LENGTHS = NEAR_EXTENTS + 5 };
+
+/* Sequence and vocabulary for the hidden sizes of @m. */
+static bool fit_lengths(const struct shrinker *x, struct hsp_model_spec *m)
+{
+    const struct hsp_model_spec *full = &x->g->spec;
+    int64_t ranks = x->total.n_ranks;
+    int64_t low_s = least(full->sequence, ranks > 3 ? 2 * ranks : 6);
+    int64_t low_v = least(full->vocab, ranks > 3 ? 4 * ranks : 12);
+    for (int i = 0; i < N_LENGTHS; i++) {
+        for (int k = 0; k < N_LENGTHS; k++) {
+            m->sequence = length_to_try(m, low_s, full->sequence, i);
+            m->vocab = length_to_try(m, low_v, full->vocab, k);
+            if (m->sequence > 0 && m->vocab > 1 && model_apart(x->few, m)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- cuts of tensor parallelism ---- */
+
+/* Rule 2 for one parameter on one stage. */
+static bool cuts_alike(const struct shrinker *x, const struct hsp_graph *b,
+                       const struct hsp_stage *s, uint32_t param)
+{
+    struct hsp_arena_mark m = hsp_arena_mark(x->work);
+    struct hsp_layout u, v;
+    bool alike = hsp_param_use(x->g, s, param, x->work, &u, NULL) == HSP_OK &&
+                 hsp_param_use(b, s, param, x->work, &v, NULL) == HSP_OK;
+    uint8_t d = (uint8_t)x->g->params[param].tp_dim;
+    for (uint32_t i = 0; alike && i < s->n; i++) {
+        int64_t p = u.box[i].hi[d] - u.box[i].lo[d], q = v.box[i].hi[d] - v.box[i].lo[d];
+        alike = (p == 0) == (q == 0);
+        for (uint32_t k = 0; x->strict && alike && k < i; k++) {
+            int64_t r = u.box[k].hi[d] - u.box[k].lo[d], t = v.box[k].hi[d] - v.box[k].lo[d];
+            alike = (p < r) == (q < t) && (p > r) == (q > t);
+        }
+    }
+    hsp_arena_rewind(x->work, m);
+    return alike;
+}
+
+static bool plan_alike(const struct shrinker *x, const struct hsp_graph *b)
+{
+    for (uint32_t i = 0; i < x->total.n_streams; i++) {
+        for (uint32_t j = 0; j < x->total.streams[i].n_stages; j++) {
+            const struct hsp_stage *s = &x->total.streams[i].stages[j];
+            for (uint32_t p = 0; s->n > 1 && p < x->g->n_params; p++) {
+                if (x->g->params[p].tp_dim >= 0 && !cuts_alike(x, b, s, p)) {
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- the batch ---- */
+
+/* Enough micro-batches for warm-up, steady state and the end of 1F1B, of two sequences, and uneven
+ * where the job's are. */
+static void shrink_stream(const struct hsp_stream *from, struct hsp_stream *to)
+{
+    uint32_t m = from->micro_batches, each = from->sequences / m, rest = from->sequences % m;
+    *to = *from;
+    to->sizes = NULL;
+    to->micro_batches = m < from->n_stages + 2 ? m : from->n_stages + 2;
+    each = each < 2 ? each : 2;
+    rest = rest < to->micro_batches ? rest : to->micro_batches - 1;
+    to->sequences = each * to->micro_batches + rest;
+}
+
+static enum hsp_status shrink_batch(const struct shrinker *x, struct hsp_arena *arena,
+                                    struct hsp_plan *p, struct hsp_train_spec *t)
+{
+    struct hsp_stream *to = hsp_arena_array(arena, p->n_streams, sizeof *to);
+    if (to == NULL) {
+        return no_memory(x->err);
+    }
+    *t = *x->t;
+    t->data.global_batch = 0;
+    for (uint32_t i = 0; i < p->n_streams; i++) {
+        shrink_stream(&p->streams[i], &to[i]);
+        t->data.global_batch += to[i].sequences;
+    }
+    p->streams = to;
+    if (t->data.eval_seqs > t->data.global_batch) {
+        t->data.eval_seqs = t->data.global_batch;
+    }
+    t->data.validation_every = t->data.validation_every > 0 ? 2 : 0;
+    return HSP_OK;
+}
+
+/* ---- candidates ---- */
+
+/* Rule 4. */
+static void copy_numbers(const struct hsp_graph *from, struct hsp_graph *to)
+{
+    for (uint32_t i = 0; i < to->n_nodes; i++) {
+        memcpy(to->nodes[i].at.f, from->nodes[i].at.f, sizeof to->nodes[i].at.f);
+    }
+}
+
+static bool same_templates(const struct shrinker *x, const struct hsp_program_file *f)
+{
+    for (uint32_t r = 0; r < f->n; r++) {
+        if (!hsp_digest_equal(x->full.programs[r].tpl.digest, f->programs[r].tpl.digest)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The unsharded program: one sequence at a time, so that what is summed over the batch can be
+ * compared whatever micro-batches the plan has. */
+static enum hsp_status compile_unsharded(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                                         struct hsp_arena *arena, struct hsp_program_file *f,
+                                         struct hsp_err *err)
+{
+    uint32_t rank = 0, batch = t->data.global_batch;
+    int64_t share = 1;
+    struct hsp_stage stage = {.layers = g->n_layers - 2, .n = 1, .ranks = &rank, .shares = &share};
+    struct hsp_stream stream = {
+        .sequences = batch, .micro_batches = batch, .n_stages = 1, .stages = &stage};
+    struct hsp_plan plan = {.n_ranks = 1, .n_streams = 1, .streams = &stream};
+    struct hsp_program_file one;
+    enum hsp_status rc = hsp_compile(g, &plan, t, arena, &one, err);
+    if (rc == HSP_OK) {
+        f->n_ref = 1;
+        f->ref = one.programs;
+    }
+    return rc;
+}
+
+/* Compiles the plan for the small graph @g; HSP_ENOENT: it is not the job's code at these extents. */
+static enum hsp_status try_graph(struct shrinker *x, struct hsp_graph *g, struct hsp_arena *arena,
+                                 struct hsp_program_file *ret, struct hsp_small *ret_small)
+{
+    struct hsp_plan p = x->total;
+    struct hsp_train_spec t;
+    struct hsp_program_file f;
+    struct hsp_arena_mark m = hsp_arena_mark(arena);
+    copy_numbers(x->g, g);
+    p.states_uses = p.states_reshards = false;
+    p.memory_bytes = NULL;
+    enum hsp_status rc = hsp_small_homes(x->g, &x->total, x->units, g, arena, &p, x->err);
+    if (rc == HSP_OK) {
+        rc = shrink_batch(x, arena, &p, &t);
+    }
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    t.data.sequence = (uint32_t)g->spec.sequence;
+    t.data.vocab = (uint32_t)g->spec.vocab;
+    rc = hsp_compile(g, &p, &t, arena, &f, x->err);
+    if (rc == HSP_EINVAL || (rc == HSP_OK && !same_templates(x, &f))) {
+        rc = HSP_ENOENT;
+    }
+    if (rc == HSP_OK) {
+        rc = compile_unsharded(g, &t, arena, &f, x->err);
+    }
+    if (rc != HSP_OK) {
+        hsp_arena_rewind(arena, m);
+        return rc;
+    }
+    *ret = f;
+    *ret_small = (struct hsp_small){.model = g->spec, .global_batch = t.data.global_batch};
+    return HSP_OK;
+}
+
+static enum hsp_status try_model(struct shrinker *x, const struct hsp_model_spec *m,
+                                 struct hsp_arena *arena, struct hsp_program_file *ret,
+                                 struct hsp_small *ret_small)
+{
+    struct hsp_graph *g = NULL;
+    enum hsp_status rc = hsp_graph_build(m, &g, x->err);
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    rc = HSP_ENOENT;
+    if (extents_apart(x->g, g) && plan_alike(x, g)) {
+        x->tries++;
+        rc = try_graph(x, g, arena, ret, ret_small);
+    }
+    g = hsp_graph_free(g);
+    return rc;
+}
+
+/* Heads (hidden sizes of models without) from few to many, each with growing heads. */
+static enum hsp_status search(struct shrinker *x, struct hsp_arena *arena,
+                              struct hsp_program_file *ret, struct hsp_small *ret_small)
+{
+    const struct hsp_model_spec *full = &x->g->spec;
+    int64_t heads = full->heads > 0 ? full->heads : full->hidden;
+    int64_t unit = full->heads > 0 ? full->hidden / full->heads : 1;
+    x->tries = 0;
+    for (int64_t n = full->heads > 0 ? 1 : 2; n < heads && x->tries < MAX_TRIES; n += n / 16 + 1) {
+        for (int64_t d = least(unit, 4); d <= unit && d <= 16; d *= 2) {
+            struct hsp_model_spec m = *full;
+            m.hidden = n * d;
+            m.heads = full->heads > 0 ? n : full->heads;
+            if (!fit_lengths(x, &m)) {
+                continue;
+            }
+            enum hsp_status rc = try_model(x, &m, arena, ret, ret_small);
+            if (rc != HSP_ENOENT) {
+                return rc;
+            }
+        }
+    }
+    return HSP_ENOENT;
+}
+
+static enum hsp_status shrink(struct shrinker *x, struct hsp_arena *arena,
+                              struct hsp_program_file *ret, struct hsp_small *ret_small)
+{
+    enum hsp_status rc = HSP_ENOENT;
+    for (int pass = 0; rc == HSP_ENOENT && pass < 2; pass++) {
+        x->strict = pass == 0;
+        rc = search(x, arena, ret, ret_small);
+    }
+    if (rc == HSP_ENOENT) {
+        rc = try_model(x, &x->g->spec, arena, ret, ret_small);
+    }
+    return rc == HSP_ENOENT ? hsp_err_set(x->err, HSP_EUNSUPPORTED, 0,
+                                          "no small extents have the templates of this plan")
+                            : rc;
+}
+
+enum hsp_status hsp_compile_small(const struct hsp_graph *g, const struct hsp_plan *p,
+                                  const struct hsp_train_spec *t, struct hsp_arena *arena,
+                                  struct hsp_program_file *ret, struct hsp_small *ret_small,
+                                  struct hsp_err *err)
+{
+    struct shrinker x = {.g = g, .t = t, .err = err};
+    x.work = hsp_arena_new(WORK_BYTES);
+    x.few = few_layers(&g->spec);
+    if (x.work == NULL) {
+        return no_memory(err);
+    }
+    enum hsp_status rc = hsp_compile_total(g, p, t, x.work, &x.full, &x.total, err);
+    if (rc == HSP_OK) {
+        rc = hsp_param_units(g, x.work, &x.units, err);
+    }
+    if (rc == HSP_OK) {
+        rc = shrink(&x, arena, ret, ret_small);
+    }
+    x.few = hsp_graph_free(x.few);
+    x.work = hsp_arena_free(x.work);
+    return rc;
+}
