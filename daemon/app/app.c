@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -223,17 +224,52 @@ static enum hsp_status open_store(struct hsp_app *a, struct hsp_err *err)
     return st;
 }
 
-static enum hsp_status open_core(struct hsp_app *a, struct hsp_err *err)
+static struct hsp_cluster_config core_config(const struct hsp_daemon_config *c)
 {
     struct hsp_cluster_config cc;
-    hsp_cluster_defaults((uint32_t)a->cfg->failure_detection_ms, &cc);
-    cc.heartbeat_ms = (uint32_t)a->cfg->heartbeat_ms;
-    cc.prepare_ms = (uint32_t)a->cfg->prepare_ms;
+    hsp_cluster_defaults((uint32_t)c->failure_detection_ms, &cc);
+    cc.heartbeat_ms = (uint32_t)c->heartbeat_ms;
+    cc.prepare_ms = (uint32_t)c->prepare_ms;
     if (cc.suspect_ms < cc.heartbeat_ms + cc.heartbeat_ms / 2) {
         cc.suspect_ms = cc.heartbeat_ms + cc.heartbeat_ms / 2;
     }
+    return cc;
+}
+
+static enum hsp_status open_core(struct hsp_app *a, struct hsp_err *err)
+{
+    struct hsp_cluster_config cc = core_config(a->cfg);
     a->cluster = hsp_cluster_new(&cc);
     return a->cluster != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+}
+
+static void config_fact(struct hsp_app *a, bool good, const char *reason)
+{
+    struct hsp_fact f = {.type = good ? "config.reloaded" : "config.refused",
+                         .severity = good ? HSP_SEV_NOTICE : HSP_SEV_ERROR,
+                         .node = "",
+                         .reason = reason,
+                         .actor = "SIGHUP"};
+    hsp_app_fact(a, &f);
+}
+
+void hsp_app_reconfigure(struct hsp_app *a, const char *applied, const char *restart)
+{
+    struct hsp_cluster_config cc = core_config(a->cfg);
+    struct hsp_event ev = {.type = HSP_EV_CONFIG, .u.config = &cc};
+    char text[HSP_TEXT_MAX];
+    (void)snprintf(text, sizeof text, "%s%s%s", applied[0] != '\0' ? applied : "nothing to apply",
+                   restart[0] != '\0' ? "; needs a restart: " : "", restart); /* cut on purpose */
+    config_fact(a, true, text);
+    hsp_log_set_level(a->log, (enum hsp_log_level)a->cfg->log_level);
+    hsp_app_step(a, &ev);
+}
+
+void hsp_app_reconfigure_failed(struct hsp_app *a, const struct hsp_err *why)
+{
+    char text[HSP_TEXT_MAX];
+    (void)snprintf(text, sizeof text, "%s; the old configuration stays", why->msg);
+    config_fact(a, false, text);
 }
 
 static enum hsp_status listen_all(struct hsp_app *a, struct hsp_err *err)

@@ -140,6 +140,11 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
 void hsp_app_close(struct hsp_app *a, void (*on_closed)(struct hsp_app *a));
 struct hsp_app *hsp_app_free(struct hsp_app *a); /* NULL allowed; returns NULL */
 
+/* The configuration behind a->cfg has changed: what that means for the core, the log and the feed. The
+ * texts say what changed and what needs a restart, "" nothing. */
+void hsp_app_reconfigure(struct hsp_app *a, const char *applied, const char *restart);
+/* A new one was refused. */
+void hsp_app_reconfigure_failed(struct hsp_app *a, const struct hsp_err *why);
 /* Gives the core an event (its time is set here) and performs what follows. */
 void hsp_app_step(struct hsp_app *a, struct hsp_event *ev);
 /* An error after which memory and disk may differ: the process ends and the next start reloads. */

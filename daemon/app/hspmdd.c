@@ -1,5 +1,6 @@
 /* hspmdd: the training coordinator. Options, configuration, signals; the work is in app.c. */
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +174,37 @@ static void on_app_closed(struct hsp_app *a)
     uv_stop(a->loop);
 }
 
+/* All of the new configuration is checked before any of it is applied. */
+static void reload(struct program *p)
+{
+    struct hsp_err err = {0};
+    struct hsp_daemon_config fresh;
+    struct hsp_net_keys keys;
+    struct hsp_buf applied, restart;
+    struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
+    (void)hsp_sd_notify(NULL, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uv_hrtime() / 1000);
+    hsp_buf_init(&applied, CONFIG_MAX);
+    hsp_buf_init(&restart, CONFIG_MAX);
+    enum hsp_status st = arena == NULL ? hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory")
+                                       : load_config(p->options, arena, &fresh, &keys, &err);
+    if (st == HSP_OK) {
+        size_t n;
+        const struct hsp_field *fields = hsp_daemon_config_fields(&n);
+        hsp_layers_apply(fields, n, &p->cfg, &fresh, &applied, &restart);
+        if (memcmp(&keys, &p->keys, sizeof keys) != 0) {
+            hsp_buf_printf(&restart, "%scontent of the keys", restart.len > 0 ? ", " : "");
+        }
+        hsp_app_reconfigure(p->app, hsp_buf_cstr(&applied), hsp_buf_cstr(&restart));
+    } else {
+        hsp_app_reconfigure_failed(p->app, &err);
+    }
+    hsp_buf_fini(&applied);
+    hsp_buf_fini(&restart);
+    (void)hsp_arena_free(arena);
+    (void)hsp_sd_notify(NULL, "READY=1\nSTATUS=%s%s",
+                        st == HSP_OK ? "configuration reloaded" : "reload refused: ", err.msg);
+}
+
 static void on_signal(void *ctx, int signum)
 {
     struct program *p = ctx;
@@ -184,11 +216,7 @@ static void on_signal(void *ctx, int signum)
         hsp_app_close(p->app, on_app_closed);
         break;
     case SIGUSR1: hsp_app_dump(p->app); break;
-    default:
-        hsp_log(p->log, HSP_LOG_NOTICE, "app",
-                "the configuration is read at the start only: restart to apply changes; training "
-                "goes on meanwhile");
-        break;
+    default: reload(p); break;
     }
 }
 

@@ -368,6 +368,7 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
     case HSP_EV_TICK: break;
     case HSP_EV_ADMIN: hsp_ci_admin(c, &ev->u.admin); break;
     case HSP_EV_PLAN_DONE: hsp_ci_plan_done(c, &ev->u.plan); break;
+    case HSP_EV_CONFIG: hsp_ci_reconfigure(c, ev->u.config); break;
     }
     hsp_ci_nodes_tick(c);
     hsp_ci_advance(c);

@@ -123,7 +123,8 @@ enum hsp_event_type {
     HSP_EV_CONN_CLOSED, /* conn */
     HSP_EV_TICK,        /* time passed */
     HSP_EV_ADMIN,       /* admin */
-    HSP_EV_PLAN_DONE    /* plan */
+    HSP_EV_PLAN_DONE,   /* plan */
+    HSP_EV_CONFIG       /* config: other times and limits from now on */
 };
 
 enum hsp_admin_verb {
@@ -173,6 +174,7 @@ struct hsp_event {
         const struct hsp_msg *msg;
         struct hsp_admin_event admin;
         struct hsp_plan_event plan;
+        const struct hsp_cluster_config *config; /* checked by the caller */
     } u;
 };
 

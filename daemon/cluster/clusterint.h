@@ -27,6 +27,8 @@ bool hsp_ci_node_gone(const struct hsp_cluster_node *n); /* dead, left or not kn
 void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m);
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn);
 void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why);
+/* New times; agents that are here are told by another WELCOME. */
+void hsp_ci_reconfigure(struct hsp_cluster *c, const struct hsp_cluster_config *cfg);
 void hsp_ci_nodes_tick(struct hsp_cluster *c);
 void hsp_ci_forgive_stall(struct hsp_cluster *c); /* before an event is looked at */
 void hsp_ci_nodes_advance(struct hsp_cluster *c); /* releases, stops, bye, drained */

@@ -153,6 +153,20 @@ static void refuse(struct hsp_cluster *c, uint32_t conn, const char *why)
     hsp_ci_close(c, conn, why);
 }
 
+/* Its agent was told other figures: plans made with the old ones are asked for again. */
+static void profile_changed(struct hsp_cluster *c, hsp_device_id d)
+{
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        struct hsp_job *j = c->jobs[i];
+        if (!hsp_job_terminal(j->state) && j->id == hsp_ci_device(c, d)->job) {
+            j->retune = true;
+            (void)snprintf(j->cause, sizeof(j->cause), "new figures of %s",
+                           hsp_ci_device_name(c, d));
+        }
+        j->asked_valid = false;
+    }
+}
+
 static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
                          const struct hsp_m_hello *m)
 {
@@ -165,6 +179,10 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
         if (d->present && d->up && (!p->up || strcmp(d->address, p->address) != 0)) {
             device_lost(c, HSP_DEVICE(at, p->index),
                         hsp_ci_printf(c, "executor %s/%u: another one since", n->name, p->index));
+        }
+        if (d->present && (d->profile.speed != p->speed || d->profile.mem_bytes != p->mem_bytes)) {
+            profile_changed(c, HSP_DEVICE(at, p->index));
+            d->speed = 1;
         }
         d->profile = *p;
         d->profile.kind = NULL;
@@ -237,6 +255,17 @@ static void welcome(struct hsp_cluster *c, struct hsp_cluster_node *n)
     if (n->draining) {
         struct hsp_msg d = {.type = HSP_MSG_DRAIN_NOTICE, .u.text.reason = n->reason};
         hsp_ci_send(c, n->conn, &d);
+    }
+}
+
+void hsp_ci_reconfigure(struct hsp_cluster *c, const struct hsp_cluster_config *cfg)
+{
+    bool told = cfg->heartbeat_ms != c->cfg.heartbeat_ms || cfg->dead_ms != c->cfg.dead_ms;
+    c->cfg = *cfg;
+    for (uint32_t i = 0; told && i < c->n_nodes; i++) {
+        if (c->nodes[i].conn != 0) {
+            welcome(c, &c->nodes[i]);
+        }
     }
 }
 

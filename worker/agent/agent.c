@@ -247,6 +247,42 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     hsp_ai_steps_again(a);
 }
 
+/* hspmdd was told other times. False: nothing new, or of another connection. */
+static bool rates(struct hsp_agent *a, const struct hsp_m_welcome *w)
+{
+    bool news = w->heartbeat_ms != a->heartbeat_ms || w->dead_ms != a->dead_ms;
+    if (!news || w->term != a->term || w->incarnation != a->incarnation || w->heartbeat_ms == 0 ||
+        w->dead_ms == 0) {
+        return false;
+    }
+    a->heartbeat_ms = w->heartbeat_ms;
+    a->dead_ms = w->dead_ms;
+    a->beat_ms = a->now_ms;
+    return true;
+}
+
+/* Other figures of the devices: said in a new HELLO. An executor whose device changed begins anew
+ * with them; its job goes on from the state in memory. */
+static void profile(struct hsp_agent *a, const struct hsp_agent_event *ev)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < ev->n && i < a->cfg.n_devices; i++) {
+        struct hsp_m_device *p = &a->dev[i].profile;
+        const struct hsp_m_device *q = &ev->devices[i];
+        if (p->speed != q->speed || p->mem_bytes != q->mem_bytes) {
+            changed = true;
+            *p = *q;
+            p->kind = a->dev[i].kind;
+            p->address = a->dev[i].address;
+            hsp_ai_kill(a, i, "its device has other figures now");
+        }
+    }
+    if (changed && a->link != HSP_LINK_DOWN) {
+        hang_up(a, "other devices");
+        a->pause_ms = 0;
+    }
+}
+
 static void link_down(struct hsp_agent *a, const char *why)
 {
     if (!a->closing) {
@@ -267,7 +303,7 @@ static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         welcome(a, &m->u.welcome);
     } else if (m->type == HSP_MSG_FENCED) {
         fence(a, m->u.text.reason);
-    } else if (a->link == HSP_LINK_UP) {
+    } else if (a->link == HSP_LINK_UP && !(m->type == HSP_MSG_WELCOME && rates(a, &m->u.welcome))) {
         hsp_ai_daemon_msg(a, m);
     }
 }
@@ -459,6 +495,7 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
         }
         break;
     case HSP_AEV_LEAVE: leave(a, ev); break;
+    case HSP_AEV_PROFILE: profile(a, ev); break;
     case HSP_AEV_TICK: break;
     }
     tick(a);

@@ -61,6 +61,7 @@ enum hsp_agent_event_type {
     HSP_AEV_EXEC_EXIT,  /* device, text: "exit 1", "signal 9" */
     HSP_AEV_SCANNED,    /* scan, n, holdings */
     HSP_AEV_LEAVE,      /* SIGTERM or notice: text, deadline_ms from now (0: none) */
+    HSP_AEV_PROFILE,    /* n, devices: all devices, speed and memory changed by the administrator */
     HSP_AEV_TICK
 };
 struct hsp_agent_event {
@@ -73,6 +74,7 @@ struct hsp_agent_event {
     uint64_t scan;
     uint32_t n;
     const struct hsp_m_holding *holdings;
+    const struct hsp_m_device *devices;
 };
 
 enum hsp_agent_action_type {

@@ -184,13 +184,40 @@ static void dump(struct hsp_agent_shell *s)
     hsp_buf_fini(&b);
 }
 
+static void reload(struct hsp_agent_shell *s)
+{
+    struct hsp_err err = {0};
+    struct hsp_buf applied, restart;
+    const struct hsp_m_device *devices = NULL;
+    (void)hsp_sd_notify(NULL, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uv_hrtime() / 1000);
+    hsp_buf_init(&applied, 1 << 16);
+    hsp_buf_init(&restart, 1 << 16);
+    if (hsp_agent_reload(s->setup, &applied, &restart, &devices, &err) != HSP_OK) {
+        hsp_log(s->log, HSP_LOG_ERROR, "agent", "reload refused: %s; the old configuration stays",
+                err.msg);
+    } else {
+        hsp_log_set_level(s->log, (enum hsp_log_level)s->cfg->log_level);
+        hsp_log(s->log, HSP_LOG_NOTICE, "agent", "configuration reloaded: %s%s%s",
+                applied.len > 0 ? hsp_buf_cstr(&applied) : "nothing to apply",
+                restart.len > 0 ? "; needs a restart: " : "", hsp_buf_cstr(&restart));
+    }
+    hsp_buf_fini(&applied);
+    hsp_buf_fini(&restart);
+    if (devices != NULL) {
+        struct hsp_agent_event ev = {
+            .type = HSP_AEV_PROFILE, .n = s->cfg->n_devices, .devices = devices};
+        hsp_agent_feed(s, &ev);
+    }
+    (void)hsp_sd_notify(NULL, "READY=1");
+}
+
 static void on_signal(void *ctx, int signum)
 {
     struct hsp_agent_shell *s = ctx;
     if (signum == SIGUSR1) {
         dump(s);
     } else if (signum == SIGHUP) {
-        hsp_log(s->log, HSP_LOG_WARN, "agent", "the configuration is read at start only");
+        reload(s);
     } else if (s->leaving) {
         hsp_log(s->log, HSP_LOG_WARN, "agent", "second signal: ends at once");
         stop(s, 1);
@@ -263,7 +290,8 @@ static void close_all(struct hsp_agent_shell *s)
 }
 
 int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_config *machine,
-                  const struct hsp_net_keys *keys, const char *dir, struct hsp_log *log)
+                  const struct hsp_net_keys *keys, const char *dir, struct hsp_agent_setup *setup,
+                  struct hsp_log *log)
 {
     struct hsp_err err = {0};
     struct hsp_agent_shell *s = calloc(1, sizeof *s);
@@ -273,6 +301,7 @@ int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_co
         return 1;
     }
     s->cfg = cfg;
+    s->setup = setup;
     s->log = log;
     s->node = machine->node;
     s->dir = dir;

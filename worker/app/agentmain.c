@@ -22,12 +22,14 @@
 
 enum { EXIT_FAILED = 1, EXIT_CONFIG = 6 };
 
-struct setup {
+struct hsp_agent_setup {
+    const struct hsp_agent_request *request;
     struct hsp_arena *arena;
     struct hsp_worker_config cfg;
     struct hsp_net_keys keys;
     const char *node, *dir;
-    int lock_fd; /* held while the agent lives */
+    int lock_fd;                              /* held while the agent lives */
+    struct hsp_probe probe[HSP_NODE_DEVICES]; /* of the whole cores, as measured at start */
     struct hsp_m_device device[HSP_NODE_DEVICES];
     struct hsp_agent_config machine;
 };
@@ -57,7 +59,7 @@ static enum hsp_status read_config(const struct hsp_agent_request *r, struct hsp
 }
 
 /* What the file may leave open: the name (the host's in small letters) and the folder. */
-static enum hsp_status fill_in(struct setup *u, struct hsp_err *err)
+static enum hsp_status fill_in(struct hsp_agent_setup *u, struct hsp_err *err)
 {
     static char host[HSP_NAME_MAX + 2];
     const char *name = u->cfg.node;
@@ -101,7 +103,7 @@ static enum hsp_status own_folder(const char *path, struct hsp_err *err)
 }
 
 /* STATE_DIR/NODE, held by one agent at a time. */
-static enum hsp_status open_folder(struct setup *u, struct hsp_err *err)
+static enum hsp_status open_folder(struct hsp_agent_setup *u, struct hsp_err *err)
 {
     const char *top = u->cfg.state_dir;
     u->dir = hsp_arena_printf(u->arena, "%s/%s", top, u->node);
@@ -136,11 +138,26 @@ static void log_profile(struct hsp_log *log, const struct hsp_m_device *d)
             d->mem_bytes_per_s * 1e-9, d->op_us, d->mem_bytes >> 20);
 }
 
+/* What the device offers: the measured figures at its configured speed. */
+static void set_profile(struct hsp_agent_setup *u, uint32_t i)
+{
+    const struct hsp_device_config *c = &u->cfg.devices[i];
+    struct hsp_probe q = hsp_probe_scale(&u->probe[i], c->speed);
+    u->device[i] = (struct hsp_m_device){.index = i,
+                                         .kind = c->kind,
+                                         .speed = c->speed,
+                                         .mem_bytes = c->mem_bytes,
+                                         .gemm_fp32_flops = q.gemm_fp32_flops,
+                                         .gemm_fp64_flops = q.gemm_fp64_flops,
+                                         .mem_bytes_per_s = q.mem_bytes_per_s,
+                                         .op_us = q.op_us};
+}
+
 /* One measurement for all devices with the same number of threads: they are cores of one machine.
  */
-static enum hsp_status measure(struct setup *u, struct hsp_log *log, struct hsp_err *err)
+static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_log *log, struct hsp_err *err)
 {
-    struct hsp_probe p[HSP_NODE_DEVICES];
+    struct hsp_probe *p = u->probe;
     struct hsp_probe_link link;
     enum hsp_status st = hsp_probe_loopback(&link, err);
     for (uint32_t i = 0; st == HSP_OK && i < u->cfg.n_devices; i++) {
@@ -155,15 +172,7 @@ static enum hsp_status measure(struct setup *u, struct hsp_log *log, struct hsp_
             st = hsp_probe_cpu((int)c->threads, &p[i], err);
         }
         if (st == HSP_OK) {
-            struct hsp_probe q = hsp_probe_scale(&p[i], c->speed);
-            u->device[i] = (struct hsp_m_device){.index = i,
-                                                 .kind = c->kind,
-                                                 .speed = c->speed,
-                                                 .mem_bytes = c->mem_bytes,
-                                                 .gemm_fp32_flops = q.gemm_fp32_flops,
-                                                 .gemm_fp64_flops = q.gemm_fp64_flops,
-                                                 .mem_bytes_per_s = q.mem_bytes_per_s,
-                                                 .op_us = q.op_us};
+            set_profile(u, i);
             log_profile(log, &u->device[i]);
         }
     }
@@ -177,7 +186,7 @@ static enum hsp_status measure(struct setup *u, struct hsp_log *log, struct hsp_
     return st;
 }
 
-static enum hsp_status prepare(struct setup *u, struct hsp_log *log, struct hsp_err *err)
+static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_log *log, struct hsp_err *err)
 {
     const struct hsp_worker_config *c = &u->cfg;
     bool advertised = c->advertise_address != NULL && c->advertise_address[0] != '\0';
@@ -196,7 +205,65 @@ static enum hsp_status prepare(struct setup *u, struct hsp_log *log, struct hsp_
     return st;
 }
 
-static int run(struct setup *u)
+/* Speed and memory may change; how many devices there are, their kind and threads only at a start. */
+static bool take_devices(struct hsp_agent_setup *u, const struct hsp_worker_config *fresh,
+                         struct hsp_buf *applied, struct hsp_buf *restart)
+{
+    bool same = fresh->n_devices == u->cfg.n_devices, changed = false;
+    for (uint32_t i = 0; same && i < fresh->n_devices; i++) {
+        same = fresh->devices[i].threads == u->cfg.devices[i].threads;
+    }
+    if (!same) {
+        hsp_buf_printf(restart, "%sdevices", restart->len > 0 ? ", " : "");
+        return false;
+    }
+    for (uint32_t i = 0; i < fresh->n_devices; i++) {
+        struct hsp_device_config *old = &u->cfg.devices[i];
+        const struct hsp_device_config *d = &fresh->devices[i];
+        if (old->speed == d->speed && old->mem_bytes == d->mem_bytes) {
+            continue;
+        }
+        hsp_buf_printf(applied, "%sdevice %u speed %g -> %g, memory %" PRIu64 " -> %" PRIu64 " MiB",
+                       applied->len > 0 ? ", " : "", i, old->speed, d->speed, old->mem_bytes >> 20,
+                       d->mem_bytes >> 20);
+        old->speed = d->speed;
+        old->mem_bytes = d->mem_bytes;
+        set_profile(u, i);
+        changed = true;
+    }
+    return changed;
+}
+
+enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_applied,
+                                 struct hsp_buf *ret_restart,
+                                 const struct hsp_m_device **ret_devices, struct hsp_err *err)
+{
+    struct hsp_agent_setup fresh = {.arena = hsp_arena_new(ARENA_BYTES)};
+    enum hsp_status st = fresh.arena != NULL ? read_config(u->request, fresh.arena, &fresh.cfg, err)
+                                             : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    if (st == HSP_OK) {
+        st = fill_in(&fresh, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_net_keys_load(fresh.cfg.key, NULL, &fresh.keys, err);
+    }
+    *ret_devices = NULL;
+    if (st == HSP_OK) {
+        size_t n;
+        const struct hsp_field *fields = hsp_worker_config_fields(&n);
+        hsp_layers_apply(fields, n - 1, &u->cfg, &fresh.cfg, ret_applied, ret_restart);
+        if (take_devices(u, &fresh.cfg, ret_applied, ret_restart)) {
+            *ret_devices = u->device;
+        }
+        if (memcmp(&fresh.keys, &u->keys, sizeof u->keys) != 0) {
+            hsp_buf_printf(ret_restart, "%scontent of the key", ret_restart->len > 0 ? ", " : "");
+        }
+    }
+    (void)hsp_arena_free(fresh.arena);
+    return st;
+}
+
+static int run(struct hsp_agent_setup *u)
 {
     struct hsp_err err = {0};
     int rc = EXIT_FAILED;
@@ -206,7 +273,7 @@ static int run(struct setup *u)
     } else {
         hsp_log(log, HSP_LOG_NOTICE, "agent", "node %s: %u devices, coordinator %s, state in %s",
                 u->node, u->cfg.n_devices, u->cfg.coordinator, u->dir);
-        rc = hsp_agent_run(&u->cfg, &u->machine, &u->keys, u->dir, log);
+        rc = hsp_agent_run(&u->cfg, &u->machine, &u->keys, u->dir, u, log);
     }
     if (u->lock_fd >= 0) {
         (void)close(u->lock_fd);
@@ -233,7 +300,7 @@ static int print(const struct hsp_worker_config *c)
 int hsp_agent_main(const struct hsp_agent_request *r)
 {
     struct hsp_err err = {0};
-    struct setup u = {.lock_fd = -1, .arena = hsp_arena_new(ARENA_BYTES)};
+    struct hsp_agent_setup u = {.request = r, .lock_fd = -1, .arena = hsp_arena_new(ARENA_BYTES)};
     int rc;
     if (r->wish == HSP_AGENT_PRINT_EXAMPLE) {
         rc = print(NULL);

@@ -22,6 +22,7 @@
 #include "worker/app/worker_config.h"
 
 struct hsp_agent_shell;
+struct hsp_agent_setup; /* of agentmain.c */
 
 struct hsp_agent_exec { /* the executor of one device */
     struct hsp_agent_shell *shell;
@@ -38,6 +39,7 @@ struct hsp_agent_task; /* SCAN or DISCARD, waiting or under way */
 struct hsp_agent_shell {
     uv_loop_t loop;
     const struct hsp_worker_config *cfg;
+    struct hsp_agent_setup *setup; /* borrowed: reads the configuration again */
     struct hsp_log *log;
     struct hsp_agent *agent;
     const char *node, *dir; /* name; folder of its segments */
@@ -57,12 +59,22 @@ struct hsp_agent_shell {
     char status[160]; /* last told to the service manager */
 };
 
+/* ---- agentmain.c ---- */
+
+/* Reads the configuration again, checks all of it and takes over what may change while the agent
+ * runs; *ret_devices (of all devices, borrowed) when their figures are others now, else NULL. The
+ * texts list what was taken and what needs a restart. On failure nothing has changed. */
+enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_applied,
+                                 struct hsp_buf *ret_restart,
+                                 const struct hsp_m_device **ret_devices, struct hsp_err *err);
+
 /* ---- agentloop.c ---- */
 
 /* Runs an agent to its end. @node, @dir as above; @profile has cfg->n_devices entries. Returns the
  * exit status. */
 int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_config *machine,
-                  const struct hsp_net_keys *keys, const char *dir, struct hsp_log *log);
+                  const struct hsp_net_keys *keys, const char *dir, struct hsp_agent_setup *setup,
+                  struct hsp_log *log);
 
 /* Feeds one event, now, and all that follows from it. Not to be called from inside an action. */
 void hsp_agent_feed(struct hsp_agent_shell *s, struct hsp_agent_event *ev);

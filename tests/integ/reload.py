@@ -1,0 +1,80 @@
+#!/usr/bin/python3
+"""SIGHUP: what may change while a job runs is applied, the rest is named, and a wrong file changes nothing. A device that
+is given another speed is said anew to hspmdd, and the job goes on with the losses of an undisturbed device."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
+from harness import *  # noqa: E402,F403
+
+
+def rewrite(path, **keys):
+    with open(path) as f:
+        conf = json.load(f)
+    conf.update(keys)
+    with open(path, "w") as f:
+        json.dump(conf, f)
+
+
+def last_event(c, kind):
+    found = [e for e in c.events() if e["type"] == kind]
+    return found[-1] if found else None
+
+
+def daemon_reload(c):
+    conf = os.path.join(c.dir, "hspmdd.yaml")
+    rewrite(conf, log_level="debug", heartbeat="150ms", max_nodes=99)
+    c.daemon.send_signal(signal.SIGHUP)
+    e = wait_for("the reload", lambda: last_event(c, "config.reloaded"), 10)
+    if e["reason"] != "heartbeat 200ms -> 150ms, log_level info -> debug; needs a restart: max_nodes":
+        raise Failed("reload said %r" % e)
+    if e["data"]["actor"] != "SIGHUP":
+        raise Failed("no actor: %r" % e)
+    with open(conf, "a") as f:
+        f.write("\nlisten: [")
+    c.daemon.send_signal(signal.SIGHUP)
+    e = wait_for("the refusal", lambda: last_event(c, "config.refused"), 10)
+    if "hspmdd.yaml:" not in e["reason"] or "the old configuration stays" not in e["reason"]:
+        raise Failed("refusal said %r" % e)
+
+
+def worker_log(c, name):
+    with open(c.logs[name]) as f:
+        return f.read()
+
+
+def worker_reload(c, name):
+    conf = os.path.join(c.dir, name + ".yaml")
+    rewrite(conf, devices=[{"kind": "cpu", "speed": 0.4, "memory": "768MiB"}], leave_timeout="7s", listen="127.0.0.2")
+    c.workers[name].send_signal(signal.SIGHUP)
+    wait_for("the agent's reload", lambda: "configuration reloaded: leave_timeout 90s -> 7s, device 0 speed 1 -> 0.4, "
+             "memory 1024 -> 768 MiB; needs a restart: listen" in worker_log(c, name), 10)
+    d = wait_for("the new figures", lambda: [d for d in c.nodes()[name].get("devices", [])
+                                             if d["speed"] == 0.4 and d["up"]], 20)
+    if d[0]["memory_bytes"] != 768 << 20:
+        raise Failed("device %r" % d)
+    rewrite(conf, devices=[{"kind": "cpu", "speed": 4}])
+    c.workers[name].send_signal(signal.SIGHUP)
+    wait_for("the agent's refusal", lambda: "reload refused: " in worker_log(c, name), 10)
+
+
+def body(claim):
+    text = make_text(claim)
+    job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
+    job["model"].update(hidden=32, sequence=32)
+    job["train"].update(steps=120, global_batch=8)
+    single = write_job(claim, job, "one", text)
+    path = write_job(claim, job, "small", text)
+    reference, _ = run_offline(claim, single, "one")
+    with Cluster(claim) as c:
+        c.start_workers([1.0, 1.0])
+        c.submit(path)
+        c.wait_step("small", 10, 60)
+        daemon_reload(c)
+        worker_reload(c, "w1")
+        c.wait_done("small", 120)
+        distance = loss_distance(reference, c.metrics("small"), 120)
+    return distance <= 1e-9, {"loss": distance}
+
+
+Claim("reload").run(body)
