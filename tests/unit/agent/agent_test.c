@@ -343,28 +343,28 @@ static void anything(void **state)
 static void told_other_times_and_other_devices(void **state)
 {
     (void)state;
-    struct world w;
+    struct aw_world w;
     struct hsp_m_device dev[2] = {{.kind = "cpu", .mem_bytes = 9, .address = ""},
                                   {.kind = "cpu", .speed = 0.5, .address = ""}};
-    begin(&w);
-    link_up(&w, 1, 7);
-    from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
-                                     .u.welcome = {.protocol = HSP_PROTO_VERSION,
-                                                   .term = 1,
-                                                   .incarnation = 7,
-                                                   .heartbeat_ms = 50,
-                                                   .dead_ms = 300}});
+    aw_begin(&w);
+    aw_link_up(&w, 1, 7);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                        .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                      .term = 1,
+                                                      .incarnation = 7,
+                                                      .heartbeat_ms = 50,
+                                                      .dead_ms = 300}});
     assert_int_equal(hsp_agent_link(w.a), HSP_LINK_UP);
     w.now += 50;
-    tick(&w);
-    assert_non_null(sent(&w, HSP_AACT_SEND, HSP_MSG_HEARTBEAT));
-    step(&w, (struct hsp_agent_event){.type = HSP_AEV_PROFILE, .n = 2, .devices = dev});
-    assert_int_equal(count(&w, HSP_AACT_KILL), 1); /* only the one that has other figures */
-    assert_int_equal(find(&w, HSP_AACT_KILL)->device, 1);
-    assert_int_equal(count(&w, HSP_AACT_DISCONNECT), 1);
+    aw_tick(&w);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HEARTBEAT));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_PROFILE, .n = 2, .devices = dev});
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 1); /* only the one that has other figures */
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 1);
+    assert_int_equal(aw_count(&w, HSP_AACT_DISCONNECT), 1);
     assert_true(hsp_agent_device(w.a, 1)->profile.speed > 0.4);
-    step(&w, (struct hsp_agent_event){.type = HSP_AEV_PROFILE, .n = 2, .devices = dev});
-    assert_int_equal(count(&w, HSP_AACT_KILL), 0); /* the same again is nothing new */
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_PROFILE, .n = 2, .devices = dev});
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 0); /* the same again is nothing new */
     hsp_agent_free(w.a);
 }
 
