@@ -4,52 +4,34 @@
 hello after a scan, executors up, an executor killed and restarted, SEAL answered, a frame that is wrong, a
 fence, a coordinator that goes away, a planned leave, kill -9 of the agent, two agents of one name."""
 import os
-import shutil
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
 import time
-import traceback
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from wire import LIMIT, Conn, alive, check, children, until
+from world import Folder, main
 
-BUILD = os.environ.get("HSPMD_BUILD", "build")
-WORKER = os.path.join(BUILD, "hspmd-worker")
-class World:
+
+class World(Folder):
     def __init__(self):
-        self.dir = tempfile.mkdtemp(prefix="hspmd-agent-")
-        self.started = []
+        super().__init__()
         self.listener = socket.socket(socket.AF_UNIX)
-        self.path = os.path.join(self.dir, "d.sock")
-        self.listener.bind(self.path)
+        self.listener.bind(self.path("d.sock"))
         self.listener.listen(8)
         self.listener.settimeout(LIMIT)
-        self.config = os.path.join(self.dir, "w.yaml")
-        with open(self.config, "w") as f:
-            f.write("node: alpha\ncoordinator: %s\nstate_dir: %s/state\nkey: %s/none\nlog_level: debug\n"
-                    "leave_timeout: 3s\ndevices: [{speed: 0.5, memory: 64MiB}, {speed: 1, memory: 32MiB}]\n"
-                    % (self.path, self.dir, self.dir))
+        self.config = self.write(
+            "w.yaml", "node: alpha\ncoordinator: %s\nstate_dir: %s/state\nkey: %s/none\nlog_level: debug\n"
+            "leave_timeout: 3s\ndevices: [{speed: 0.5, memory: 64MiB}, {speed: 1, memory: 32MiB}]\n"
+            % (self.path("d.sock"), self.dir, self.dir))
 
     def agent(self, log="log", **env):
-        with open(os.path.join(self.dir, log), "ab") as f:
-            p = subprocess.Popen([WORKER, "--config", self.config], stderr=f, stdin=subprocess.DEVNULL,
-                                 env=dict(os.environ, OPENBLAS_NUM_THREADS="1", **env))
-        self.started.append(p)
-        return p
+        return self.spawn("hspmd-worker", "w.yaml", log, **env)
 
     def accept(self):
         s, _ = self.listener.accept()
         return Conn(s)
-
-    def close(self):
-        for p in self.started:
-            if p.poll() is None:
-                p.kill()
-            p.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 def both_up(conn, hello):
@@ -220,35 +202,20 @@ def test_kill_agent(w):
     until("executors die with their agent", lambda: not any(alive(k) for k in kids), 5)
 
 
-def main():
-    if not os.access(WORKER, os.X_OK):
-        print("%s is not built" % WORKER)
-        return 77
-    w = World()
-    try:
-        a, c = test_hello(w)
-        test_executor_killed(a, c)
-        test_executor_hangs(a, c)
-        test_seal(c)
-        c = test_coordinator_away(w, a, c)
-        c = test_bad_frame(w, c)
-        c = test_fenced(w, c)
-        test_second_agent(w)
-        test_leave(a, c)
-        test_leave_deadline_and_haste(w)
-        test_notices(w)
-        test_kill_agent(w)
-    except (AssertionError, OSError, subprocess.TimeoutExpired) as e:
-        print("failed: %r" % e)
-        with open(os.path.join(w.dir, "log")) as f:
-            print("".join(f.readlines()[-60:]))
-        traceback.print_exc(file=sys.stdout)
-        return 1
-    finally:
-        w.close()
-    print("the agent behaves")
-    return 0
+def run(w):
+    a, c = test_hello(w)
+    test_executor_killed(a, c)
+    test_executor_hangs(a, c)
+    test_seal(c)
+    c = test_coordinator_away(w, a, c)
+    c = test_bad_frame(w, c)
+    c = test_fenced(w, c)
+    test_second_agent(w)
+    test_leave(a, c)
+    test_leave_deadline_and_haste(w)
+    test_notices(w)
+    test_kill_agent(w)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(World, run, ["hspmd-worker"], "the agent behaves"))

@@ -3,20 +3,17 @@
 an empty daemon with its exit code, jobs that wait and are there again after an end and after kill -9, who may command."""
 import json
 import os
-import secrets
 import shutil
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
-import traceback
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from wire import LIMIT, check, until
+from world import BUILD, Folder, main
 
-BUILD = os.environ.get("HSPMD_BUILD", "build")
 JOB = """apiVersion: hspmd/v1
 name: small
 model: {family: gpt, layers: 2, hidden: 32, heads: 4, sequence: 16}
@@ -33,23 +30,11 @@ streams: [{sequences: 8, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}]
 """
 
 
-class World:
+class World(Folder):
     def __init__(self):
-        self.dir = tempfile.mkdtemp(prefix="hspmd-ctl-")
+        super().__init__()
         self.sock = self.path("d.sock")
-        self.started = []
-        for k in ("worker.key", "admin.key", "wrong.key"):
-            self.write(k, secrets.token_hex(32))
-            os.chmod(self.path(k), 0o600)
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
-    def write(self, name, text):
-        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
-        with open(self.path(name), "w") as f:
-            f.write(text)
-        return self.path(name)
+        self.keys("worker.key", "admin.key", "wrong.key")
 
     def config(self, name="d.yaml", **more):
         keys = {"listen": "127.0.0.1:0", "socket": self.sock, "state_dir": self.path("state"),
@@ -63,10 +48,7 @@ class World:
                               timeout=LIMIT)
 
     def start(self, config, **env):
-        with open(self.path("log"), "ab") as f:
-            p = subprocess.Popen([os.path.join(BUILD, "hspmdd"), "--config", config], stderr=f,
-                                 stdin=subprocess.DEVNULL, env=dict(os.environ, **env))
-        self.started.append(p)
+        p = self.spawn("hspmdd", config, **env)
         until("hspmdd answers", lambda: p.poll() is not None or self.ctl("status").returncode == 0)
         check(p.poll() is None, "hspmdd runs")
         return p
@@ -86,15 +68,7 @@ class World:
         return r.stdout
 
     def port(self):
-        with open(self.path("log")) as f:
-            return [x for x in f if "listens on 127.0.0.1:" in x][-1].rsplit(":", 1)[1].strip()
-
-    def close(self):
-        for p in self.started:
-            if p.poll() is None:
-                p.kill()
-                p.wait()
-        shutil.rmtree(self.dir)
+        return [x for x in self.log().splitlines() if "listens on 127.0.0.1:" in x][-1].rsplit(":", 1)[1].strip()
 
 
 def refusals(w):
@@ -267,26 +241,5 @@ def run(w):
     rights(w)
 
 
-def main():
-    for p in ("hspmdd", "hspmdctl"):
-        if not os.access(os.path.join(BUILD, p), os.X_OK):
-            print("%s is not built" % p)
-            return 77
-    w = World()
-    try:
-        run(w)
-    except (AssertionError, OSError, subprocess.TimeoutExpired) as e:
-        print("failed: %r" % e)
-        if os.path.exists(w.path("log")):
-            with open(w.path("log")) as f:
-                print("".join(f.readlines()[-40:]))
-        traceback.print_exc(file=sys.stdout)
-        return 1
-    finally:
-        w.close()
-    print("hspmdd and hspmdctl understand each other")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(World, run, ["hspmdd", "hspmdctl"], "hspmdd and hspmdctl understand each other"))

@@ -1,46 +1,22 @@
 #!/usr/bin/env python3
 """hspmdd and its agents, over TLS: agents join and are seen, one is killed and noticed, one without the key is
 turned away, one leaves as planned, hspmdd is restarted and its agents come back."""
-import os
 import re
-import secrets
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
-import traceback
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from wire import LIMIT, alive, ask, check, children, until
+from world import Folder, main
 
-BUILD = os.environ.get("HSPMD_BUILD", "build")
 
-
-class World:
+class World(Folder):
     def __init__(self):
-        self.dir = tempfile.mkdtemp(prefix="hspmd-join-")
-        self.started = []
+        super().__init__()
         self.sock = self.path("d.sock")
         self.tcp = None
-        for k in ("worker.key", "admin.key", "wrong.key"):
-            self.write(k, secrets.token_hex(32))
-            os.chmod(self.path(k), 0o600)
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
-    def write(self, name, text):
-        with open(self.path(name), "w") as f:
-            f.write(text)
-
-    def spawn(self, program, config):
-        with open(self.path("log"), "ab") as f:
-            p = subprocess.Popen([os.path.join(BUILD, program), "--config", self.path(config)], stderr=f, stdout=f,
-                                 stdin=subprocess.DEVNULL, env=dict(os.environ, OPENBLAS_NUM_THREADS="1"))
-        self.started.append(p)
-        return p
+        self.keys("worker.key", "admin.key", "wrong.key")
 
     def daemon(self):
         """On a port the system chooses the first time, kept when it is started again."""
@@ -58,10 +34,6 @@ class World:
             if "listens on 127.0.0.1:" in line:
                 return line.rsplit(":", 1)[1].strip()
         return None
-
-    def log(self):
-        with open(self.path("log"), errors="replace") as f:
-            return f.read()
 
     def answers(self):
         try:
@@ -81,13 +53,6 @@ class World:
     def up(self, node):
         n = self.nodes().get(node)
         return n if n and n["state"] == "live" and all(d["up"] for d in n["devices"]) else None
-
-    def close(self):
-        for p in self.started:
-            if p.poll() is None:
-                p.kill()
-            p.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 QUERY = {"name": "", "what": "", "since": "0", "timeout_ms": 0, "follow": False}
@@ -134,24 +99,5 @@ def run(w):
     check(d.wait(LIMIT) == 0, "hspmdd ends in order")
 
 
-def main():
-    for p in ("hspmdd", "hspmd-worker"):
-        if not os.access(os.path.join(BUILD, p), os.X_OK):
-            print("%s is not built" % p)
-            return 77
-    w = World()
-    try:
-        run(w)
-    except (AssertionError, OSError, subprocess.TimeoutExpired) as e:
-        print("failed: %r" % e)
-        print("\n".join(w.log().splitlines()[-60:]))
-        traceback.print_exc(file=sys.stdout)
-        return 1
-    finally:
-        w.close()
-    print("agents join and leave")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(World, run, ["hspmdd", "hspmd-worker"], "agents join and leave"))

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import time
-import traceback
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from join import BUILD, QUERY, World
+from join import QUERY, World
 from wire import LIMIT, ask, check, children, until
+from world import BUILD, main
 
 STEPS = 250
 JOB = {"apiVersion": "hspmd/v1", "name": "small", "data": {"validation_fraction": 0.05},
@@ -111,24 +111,5 @@ def run(w):
     check(c.wait(LIMIT) == 0, "planned leave of gamma")
 
 
-def main():
-    for p in ("hspmdd", "hspmd-worker"):
-        if not os.access(os.path.join(BUILD, p), os.X_OK):
-            print("%s is not built" % p)
-            return 77
-    w = World()
-    try:
-        run(w)
-    except (AssertionError, OSError, subprocess.TimeoutExpired) as e:
-        print("failed: %r" % e)
-        print("\n".join(w.log().splitlines()[-100:]))
-        traceback.print_exc(file=sys.stdout)
-        return 1
-    finally:
-        w.close()
-    print("training goes on through all of it")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(World, run, ["hspmdd", "hspmd-worker"], "training goes on through all of it"))

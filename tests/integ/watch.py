@@ -10,19 +10,19 @@ import socket
 import struct
 import subprocess
 import sys
-import traceback
 import urllib.error
 import urllib.request
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from join import BUILD, World
+from join import World
 from train import STEPS, Training
 from wire import LIMIT, check, until
+from world import BUILD, main
 
 
 class Watched(World):
     def write(self, name, text):
-        World.write(self, name, text + ("metrics_listen: 127.0.0.1:0\n" if name == "d.yaml" else ""))
+        return World.write(self, name, text + ("metrics_listen: 127.0.0.1:0\n" if name == "d.yaml" else ""))
 
     def base(self):
         found = re.findall(r"metrics on (http://\S+)/metrics", self.log())
@@ -197,22 +197,5 @@ def metric_lines(w):
     return [json.loads(l) for l in r.stdout.splitlines()]
 
 
-def main():
-    for p in ("hspmdd", "hspmd-worker", "hspmdctl"):
-        if not os.access(os.path.join(BUILD, p), os.X_OK):
-            print("%s is not built" % p)
-            return 77
-    w = Watched()
-    try:
-        run(w)
-    except Exception:
-        traceback.print_exc()
-        print(w.log()[-3000:])
-        return 1
-    finally:
-        w.close()
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Watched, run, ["hspmdd", "hspmd-worker", "hspmdctl"], "what others watch is what happens"))

@@ -1,0 +1,76 @@
+"""A private folder with processes in it, and how a test of whole programs begins and ends.
+
+join.py adds hspmdd with agents, ctl.py the commands, agent.py a coordinator of its own."""
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+
+BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", "build"))
+
+
+class Folder:
+    """Everything below one folder; what was started is ended, and the folder goes."""
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="hspmd-integ-")
+        self.started = []
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def write(self, name, text):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return self.path(name)
+
+    def keys(self, *names):
+        for k in names:
+            os.chmod(self.write(k, secrets.token_hex(32)), 0o600)
+
+    def spawn(self, program, config, log="log", **env):
+        """Starts a program of the build with a configuration; its words go to a file here."""
+        with open(self.path(log), "ab") as f:
+            p = subprocess.Popen([os.path.join(BUILD, program), "--config", os.path.join(self.dir, config)],
+                                 stderr=f, stdout=f, stdin=subprocess.DEVNULL,
+                                 env=dict(os.environ, OPENBLAS_NUM_THREADS="1", **env))
+        self.started.append(p)
+        return p
+
+    def log(self, name="log"):
+        try:
+            with open(self.path(name), errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
+
+    def close(self):
+        for p in self.started:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def main(make, run, programs, passed, lines=100):
+    """run(make()); returns the exit status: 77 where a program is not built, 1 with the end of the log on failure."""
+    for p in programs:
+        if not os.access(os.path.join(BUILD, p), os.X_OK):
+            print("%s is not built" % p)
+            return 77
+    w = make()
+    try:
+        run(w)
+    except (AssertionError, OSError, subprocess.TimeoutExpired) as e:
+        print("failed: %r" % e)
+        print("\n".join(w.log().splitlines()[-lines:]))
+        traceback.print_exc(file=sys.stdout)
+        return 1
+    finally:
+        w.close()
+    print(passed)
+    return 0
