@@ -68,6 +68,9 @@ void hsp_metrics_fact(struct hsp_metrics *m, struct hsp_job_metrics *j, uint32_t
     m->plans_infeasible += strcmp(f->type, "plan.infeasible") == 0;
     m->switches_aborted += strcmp(f->type, "switch.aborted") == 0;
     m->auth_denied += strcmp(f->type, "auth.denied") == 0;
+    if (strncmp(f->type, "config.", 7) == 0) {
+        m->reload_ok = strcmp(f->type, "config.reloaded") == 0;
+    }
     if (node < HSP_MAX_NODES && strcmp(f->type, "node.suspect") == 0) {
         m->suspects[node]++;
     }

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -146,7 +147,7 @@ def promtool(w):
 
 def run(w):
     w.write("text.txt", "".join("the quick brown fox %d jumps over the lazy dog.\n" % i for i in range(20000)))
-    w.daemon()
+    d = w.daemon()
     until("metrics are offered", w.base)
     check(w.metrics()['hspmd_nodes{state="live"}'] == 0, "no nodes yet")
     w.agent("alpha")
@@ -157,6 +158,12 @@ def run(w):
     check(m['hspmd_membership_changes_total{cause="join"}'] == 2 and m['hspmd_connections{kind="agent"}'] == 2, "joined")
     check(m["process_open_fds"] > 5 and m["process_resident_memory_bytes"] > 1e6, "process %r" % m)
     wrong_requests(w)
+    with open(w.path("d.yaml")) as f:
+        good = f.read()
+    for text, want in ((good + "lisen: x\n", 0), (good, 1)):
+        World.write(w, "d.yaml", text)
+        d.send_signal(signal.SIGHUP)
+        until("a reload that is %d" % want, lambda: w.metrics()["hspmd_config_last_reload_successful"] == want)
 
     job = Training(w, "small")
     job.on("beta/0")

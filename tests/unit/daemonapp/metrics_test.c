@@ -152,6 +152,13 @@ static void test_facts_are_counted(void **state)
     f = fact("node.suspect");
     hsp_metrics_fact(&m, NULL, 1, &f, 1);
     hsp_metrics_fact(&m, NULL, HSP_MAX_NODES, &f, 1);
+    m.reload_ok = true;
+    f = fact("config.refused");
+    hsp_metrics_fact(&m, NULL, HSP_MAX_NODES, &f, 1);
+    assert_false(m.reload_ok);
+    f = fact("config.reloaded");
+    hsp_metrics_fact(&m, NULL, HSP_MAX_NODES, &f, 1);
+    assert_true(m.reload_ok);
     f = fact("ckpt.complete");
     hsp_metrics_fact(&m, &j, HSP_MAX_NODES, &f, 77);
     assert_int_equal(m.changes[HSP_CHANGE_JOIN], 2);
