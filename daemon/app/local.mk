@@ -31,3 +31,4 @@ DAEMONAPP_LIBS = daemon/app/libdaemonapp.a $(NET_LIBS) daemon/cluster/libcluster
 sbin_PROGRAMS += hspmdd
 hspmdd_SOURCES = daemon/app/hspmdd.c
 hspmdd_LDADD = $(DAEMONAPP_LIBS)
+dist_man_MANS += daemon/app/hspmdd.8 daemon/app/hspmdd.yaml.5

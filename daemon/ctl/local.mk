@@ -24,3 +24,6 @@ CTL_LIBS = daemon/ctl/libctl.a $(NET_LIBS) $(PLANNER_LIBS) $(CJSON_LIBS) $(SMART
 bin_PROGRAMS += hspmdctl
 hspmdctl_SOURCES = daemon/ctl/main.c
 hspmdctl_LDADD = $(CTL_LIBS)
+dist_man_MANS += daemon/ctl/hspmdctl.1 daemon/ctl/hspmd-job.5
+bashcompletiondir = $(datadir)/bash-completion/completions
+dist_bashcompletion_DATA = daemon/ctl/completion/hspmdctl

@@ -48,3 +48,4 @@ worker_app_libexecutor_a_SOURCES = \
   worker/app/executor.c worker/app/executor.h \
   worker/app/metricslog.c worker/app/metricslog.h \
   worker/app/segname.c worker/app/segname.h
+dist_man_MANS += worker/app/hspmd-worker.8 worker/app/hspmd-worker.yaml.5
