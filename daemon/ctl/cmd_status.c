@@ -1,4 +1,4 @@
-/* hspmdctl status. */
+/* hspmdctl status, node list, node show. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -212,4 +212,42 @@ int hsp_cmd_status(struct hsp_ctl *ctl)
         }
     } while (watch && rc == HSP_EXIT_OK && ferror(ctl->out) == 0);
     return rc;
+}
+
+/* The nodes of the status alone; with a name the one that is called so. */
+int hsp_cmd_node(struct hsp_ctl *ctl)
+{
+    struct hsp_err err = {0};
+    const char *text = "", *want = ctl->n_pos > 0 ? ctl->pos[0] : NULL;
+    cJSON *doc = NULL, *n, *next;
+    struct hsp_msg m = {.type = HSP_MSG_STATUS, .u.query = {.name = "", .what = ""}};
+    if (hsp_remote_ask_json(ctl, &m, &text, &doc, &err) != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
+    cJSON *nodes = cJSON_DetachItemFromObjectCaseSensitive(doc, "nodes");
+    cJSON_Delete(doc);
+    for (n = nodes != NULL ? nodes->child : NULL; want != NULL && n != NULL; n = next) {
+        next = n->next;
+        if (strcmp(hsp_doc_text(n, "name"), want) != 0) {
+            cJSON_Delete(cJSON_DetachItemViaPointer(nodes, n));
+        }
+    }
+    bool ok;
+    if (want != NULL && cJSON_GetArraySize(nodes) == 0) {
+        cJSON_Delete(nodes);
+        (void)hsp_err_set(&err, HSP_ENOENT, 0, "no node %s; hspmdctl node list shows all", want);
+        return hsp_ctl_fail(ctl, &err);
+    }
+    if (ctl->format == HSP_FORMAT_JSON) {
+        char *out = cJSON_PrintUnformatted(nodes);
+        ok = out != NULL &&
+             fprintf(ctl->out, "{\"apiVersion\":\"hspmd/v1\",\"nodes\":%s}\n", out) > 0;
+        cJSON_free(out);
+    } else if (cJSON_GetArraySize(nodes) == 0) {
+        ok = fputs("no nodes\n", ctl->out) >= 0;
+    } else {
+        ok = print_nodes(ctl, nodes);
+    }
+    cJSON_Delete(nodes);
+    return ok ? HSP_EXIT_OK : HSP_EXIT_FAILED;
 }

@@ -53,6 +53,11 @@ def worker_reload(c, name):
                                              if d["speed"] == 0.4 and d["up"]], 20)
     if d[0]["memory_bytes"] != 768 << 20:
         raise Failed("device %r" % d)
+    shown = json.loads(c.ctl("node", "show", name, "-o", "json").stdout)["nodes"]
+    if [n["name"] for n in shown] != [name] or shown[0]["devices"][0]["speed"] != 0.4:
+        raise Failed("node show: %r" % shown)
+    if c.ctl("--no-headers", "node", "list").stdout.count("live") != 2:
+        raise Failed("node list")
     rewrite(conf, devices=[{"kind": "cpu", "speed": 4}])
     c.workers[name].send_signal(signal.SIGHUP)
     wait_for("the agent's refusal", lambda: "reload refused: " in worker_log(c, name), 10)
