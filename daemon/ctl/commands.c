@@ -67,6 +67,11 @@ static const struct hsp_option feed_options[] = {
     END,
 };
 
+static const struct hsp_option bundle_options[] = {
+    {"file", 'f', "FILE", "the tar file to write (default: hspmd-bundle.tar)"},
+    END,
+};
+
 static const struct hsp_option metrics_options[] = {
     {"since", 0, "STEP", "from this step on"},
     END,
@@ -258,6 +263,12 @@ const struct hsp_command hsp_commands[] = {
      .max_pos = 1,
      .formats = AS(TABLE),
      .run = hsp_cmd_graph_show},
+    {.name = "debug bundle",
+     .operands = "",
+     .summary = "one tar with status, events, plans and configuration, to report a problem",
+     .help = "Configuration files are those of this machine; values of keys are cut out.",
+     .options = bundle_options,
+     .run = hsp_cmd_debug_bundle},
     {.name = "version",
      .operands = "",
      .summary = "print the version",

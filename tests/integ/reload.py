@@ -3,6 +3,7 @@
 is given another speed is said anew to hspmdd, and the job goes on with the losses of an undisturbed device."""
 import os
 import sys
+import tarfile
 
 sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
 from harness import *  # noqa: E402,F403
@@ -63,6 +64,23 @@ def worker_reload(c, name):
     wait_for("the agent's refusal", lambda: "reload refused: " in worker_log(c, name), 10)
 
 
+def bundle(claim, c):
+    """hspmdctl debug bundle: one tar that others can read."""
+    path = os.path.join(claim.dir, "b.tar")
+    c.ctl("debug", "bundle", "--file", path)
+    with tarfile.open(path) as t:
+        names = t.getnames()
+        for want in ("version.txt", "status.json", "events.jsonl", "jobs/small/plan.yaml", "config/hspmdd.yaml"):
+            if "hspmd-bundle/" + want not in names:
+                raise Failed("%s is not in the bundle: %r" % (want, names))
+        if json.loads(t.extractfile("hspmd-bundle/status.json").read())["jobs"][0]["name"] != "small":
+            raise Failed("status in the bundle")
+        if b'"type":"config.reloaded"' not in t.extractfile("hspmd-bundle/events.jsonl").read():
+            raise Failed("events in the bundle")
+        if b"ranks:" not in t.extractfile("hspmd-bundle/jobs/small/plan.yaml").read():
+            raise Failed("plan in the bundle")
+
+
 def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
@@ -77,6 +95,7 @@ def body(claim):
         c.wait_step("small", 10, 60)
         daemon_reload(c)
         worker_reload(c, "w1")
+        bundle(claim, c)
         c.wait_done("small", 120)
         distance = loss_distance(reference, c.metrics("small"), 120)
     return distance <= 1e-9, {"loss": distance}
