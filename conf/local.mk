@@ -1,3 +1,3 @@
 dist_doc_DATA = README.md COPYING
 hspmdconfdir = $(docdir)/examples
-dist_hspmdconf_DATA = conf/hspmdd.yaml conf/hspmd-worker.yaml
+dist_hspmdconf_DATA = conf/hspmdd.yaml conf/hspmd-worker.yaml conf/events.schema.json

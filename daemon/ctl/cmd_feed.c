@@ -24,8 +24,9 @@ static void event_line(struct hsp_ctl *ctl, const char *line, size_t len)
         (void)fprintf(ctl->out, ", %.0f steps lost, switch %.3g s",
                       hsp_doc_number(data, "lost_steps"), hsp_doc_number(data, "switch_seconds"));
     }
-    (void)fprintf(ctl->out, "%s%s%s\n", cause[0] != '\0' ? " (" : "", cause,
-                  cause[0] != '\0' ? ")" : "");
+    const char *actor = hsp_doc_text(data, "actor");
+    (void)fprintf(ctl->out, "%s%s%s%s%s\n", cause[0] != '\0' ? " (" : "", cause,
+                  cause[0] != '\0' ? ")" : "", actor[0] != '\0' ? " by " : "", actor);
     cJSON_Delete(o);
 }
 

@@ -81,6 +81,36 @@ def bundle(claim, c):
             raise Failed("plan in the bundle")
 
 
+def fits(schema, value, where):
+    """The part of JSON Schema that conf/events.schema.json uses."""
+    types = {"object": dict, "string": str, "integer": int, "number": (int, float)}
+    if "type" in schema and not isinstance(value, types[schema["type"]]):
+        raise Failed("%s: %r is no %s" % (where, value, schema["type"]))
+    if "enum" in schema and value not in schema["enum"]:
+        raise Failed("%s: %r" % (where, value))
+    if "minimum" in schema and value < schema["minimum"]:
+        raise Failed("%s: %r" % (where, value))
+    if "pattern" in schema and not re.search(schema["pattern"], value):
+        raise Failed("%s: %r" % (where, value))
+    if isinstance(value, dict):
+        for k in schema.get("required", []):
+            if k not in value:
+                raise Failed("%s: no %s in %r" % (where, k, value))
+        for k, v in value.items():
+            if k not in schema["properties"]:
+                raise Failed("%s.%s is not in the schema: %r" % (where, k, value))
+            fits(schema["properties"][k], v, where + "." + k)
+
+
+def events_fit(c):
+    with open(os.path.join(ROOT, "conf/events.schema.json")) as f:
+        schema = json.load(f)
+    for e in c.events():
+        fits(schema, e, "event")
+    if " by SIGHUP" not in c.ctl("events").stdout:
+        raise Failed("the table of events names no actor")
+
+
 def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
@@ -97,6 +127,7 @@ def body(claim):
         worker_reload(c, "w1")
         bundle(claim, c)
         c.wait_done("small", 120)
+        events_fit(c)
         distance = loss_distance(reference, c.metrics("small"), 120)
     return distance <= 1e-9, {"loss": distance}
 
