@@ -109,6 +109,7 @@ static enum hsp_status draft_stage(struct hsp_search *s, struct draft *d, struct
                                    uint32_t layers, const struct hsp_super *x)
 {
     g->layers = layers;
+    g->saved = s->in.work->recompute ? HSP_SAVED_RECOMPUTE : HSP_SAVED_OPEN;
     g->n = x->n;
     g->ranks = hsp_arena_array(s->arena, x->n, sizeof(*g->ranks));
     g->shares = x->shares;

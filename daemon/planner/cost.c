@@ -31,6 +31,21 @@ static void amount_max(struct hsp_amount *a, const struct hsp_amount *b)
     }
 }
 
+/* Forward is a third of forward and backward; it is done twice, with its all-reduces (half of them).
+ * One unit at a time has its activations, in scratch. */
+static void recompute(struct hsp_range *r)
+{
+    r->w.flops.cut *= 4.0 / 3;
+    r->w.flops.whole *= 4.0 / 3;
+    r->w.bytes.cut *= 4.0 / 3;
+    r->w.bytes.whole *= 4.0 / 3;
+    r->w.n_instr *= 4.0 / 3;
+    r->w.n_reduce *= 1.5;
+    r->w.reduce_bytes *= 1.5;
+    r->w.saved = (struct hsp_amount){.whole = r->inner};
+    amount_sum(&r->w.scratch, &r->most_saved);
+}
+
 void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, struct hsp_range *ret)
 {
     *ret = (struct hsp_range){.first = first, .end = end};
@@ -45,9 +60,14 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
         ret->w.n_instr += from->n_instr;
         ret->w.n_reduce += from->n_reduce;
         ret->w.reduce_bytes += from->reduce_bytes;
+        amount_max(&ret->most_saved, &from->saved);
+        ret->inner += l + 1 < end ? from->leaving : 0;
         ret->w.leaving = from->leaving;
     }
     ret->entering = first > 0 ? w->layer[first - 1].leaving : 0;
+    if (w->recompute) {
+        recompute(ret);
+    }
     for (uint32_t p = 0; p < w->n_params; p++) {
         const struct hsp_param_work *pw = &w->param[p];
         bool used =

@@ -33,7 +33,10 @@ struct hsp_range {
     double largest_param;
     uint32_t n_params;
     double entering;
+    struct hsp_amount most_saved; /* of one unit */
+    double inner;                 /* what units hand to each other inside of the range */
 };
+/* With @w->recompute: as a stage that computes its activations again. */
 void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, struct hsp_range *ret);
 
 /* The units of blocks [first, end) of a model of @n_blocks: the embedding goes with the first

@@ -202,6 +202,20 @@ static enum hsp_status set_up(const struct hsp_graph *g, const struct hsp_train_
     return st;
 }
 
+/* The structure whose best plan fits and scores lowest; HSP_N_STRUCTS: nothing fits. */
+static uint32_t best_structure(const struct hsp_search *s)
+{
+    uint32_t winner = HSP_N_STRUCTS;
+    for (uint32_t i = 0; i < HSP_N_STRUCTS; i++) {
+        const struct hsp_candidate *x = &s->best[i];
+        if (x->tried && x->fits && (winner == HSP_N_STRUCTS || x->score < s->best[winner].score)) {
+            winner = i;
+        }
+    }
+    return winner;
+}
+
+/* Recomputation costs a third more and is tried only when nothing fits without it. */
 enum hsp_status hsp_plan_make(const struct hsp_graph *g, const struct hsp_train_spec *t,
                               const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
                               struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err)
@@ -209,30 +223,36 @@ enum hsp_status hsp_plan_make(const struct hsp_graph *g, const struct hsp_train_
     const struct hsp_plan_options none = {0};
     struct setup s;
     struct hsp_planned out = {0};
-    enum hsp_status st = set_up(g, t, c, opts != NULL ? opts : &none, arena, &s, err);
-    if (st == HSP_OK) {
-        st = hsp_search_run(&s.search);
-    }
-    if (st != HSP_OK) {
-        return st;
-    }
     uint32_t winner = HSP_N_STRUCTS;
-    for (uint32_t i = 0; i < HSP_N_STRUCTS; i++) {
-        const struct hsp_candidate *x = &s.search.best[i];
-        if (x->tried && x->fits &&
-            (winner == HSP_N_STRUCTS || x->score < s.search.best[winner].score)) {
-            winner = i;
+    for (int again = 0; again < 2 && winner == HSP_N_STRUCTS; again++) {
+        enum hsp_status rc = set_up(g, t, c, opts != NULL ? opts : &none, arena, &s, err);
+        s.work.recompute = again == 1;
+        if (rc == HSP_OK) {
+            rc = hsp_search_run(&s.search);
         }
+        if (rc != HSP_OK) {
+            return rc;
+        }
+        winner = best_structure(&s.search);
     }
     if (winner == HSP_N_STRUCTS) {
         return infeasible(&s.search, err);
+    }
+    enum hsp_status st = HSP_OK;
+    const char *what = s.search.best[winner].what;
+    if (s.work.recompute) {
+        what =
+            hsp_arena_printf(arena, "%s; activations are recomputed, kept they do not fit", what);
+        if (what == NULL) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "plan");
+        }
     }
     out.plan = s.search.best[winner].plan;
     out.device = s.search.best[winner].device;
     out.cost = s.search.best[winner].cost;
     st = explain(&s.search, winner, &out, err);
     if (st == HSP_OK) {
-        st = complete(&s.usable, s.search.best[winner].what, arena, &out, err);
+        st = complete(&s.usable, what, arena, &out, err);
     }
     if (st == HSP_OK) {
         *ret = out;

@@ -112,7 +112,9 @@ static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi
     struct hsp_range range;
     struct stage_time t = {0};
     double total = 0, m = s->micro_batches;
-    hsp_range_of_blocks(p->in->work, first_block, first_block + g->layers, &range);
+    struct hsp_work work = *p->in->work;
+    work.recompute = g->saved == HSP_SAVED_RECOMPUTE;
+    hsp_range_of_blocks(&work, first_block, first_block + g->layers, &range);
     double tensor = m * hsp_tensor_us(&range, g->n, s->sequences / m, link);
     if (gi + 1 < s->n_stages) {
         uint32_t ends[2] = {g->ranks[0], s->stages[gi + 1].ranks[0]};
@@ -165,7 +167,9 @@ static double bound_us(const struct hsp_price_in *in)
 {
     struct hsp_range all;
     double rate = 0;
-    hsp_range_make(in->work, 0, in->work->n_layers, &all);
+    struct hsp_work work = *in->work;
+    work.recompute = false;
+    hsp_range_make(&work, 0, work.n_layers, &all);
     for (uint32_t i = 0; i < in->cluster->n; i++) {
         const struct hsp_device_desc *d = &in->cluster->dev[i];
         double us = 1e6 * ((all.w.flops.cut + all.w.flops.whole) /

@@ -46,6 +46,7 @@ struct hsp_work {
     struct hsp_param_work *param;
     uint32_t elem; /* bytes of an element */
     uint8_t dtype;
+    bool recompute;   /* stages keep only what enters each unit, and compute it twice */
     int64_t tp_units; /* smallest number of grains of any cut family: most members of a group; 0
                          when nothing can be cut */
 };

@@ -48,7 +48,9 @@ static enum hsp_status fill_streams(const struct completer *x, struct hsp_plan *
             to[i].sizes[k] = hsp_micro_size(from->sequences, from->micro_batches, k);
         }
         for (uint32_t k = 0; k < from->n_stages; k++) {
-            to[i].stages[k].saved = HSP_SAVED_KEEP;
+            if (to[i].stages[k].saved == HSP_SAVED_OPEN) {
+                to[i].stages[k].saved = HSP_SAVED_KEEP;
+            }
         }
     }
     p->streams = to;

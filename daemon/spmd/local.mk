@@ -16,6 +16,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/parampart.c \
   daemon/spmd/plan.c daemon/spmd/planfile.c daemon/spmd/plan.h \
   daemon/spmd/plantotal.c daemon/spmd/plantotal.h \
+  daemon/spmd/recompute.c \
   daemon/spmd/regions.c \
   daemon/spmd/resolve.c daemon/spmd/resolve.h \
   daemon/spmd/schedule.c daemon/spmd/schedule.h \

@@ -457,6 +457,11 @@ enum hsp_status hsp_lower_stream(struct hsp_compiler *c, uint32_t stream, struct
     if (rc == HSP_OK) {
         rc = count_scalar(c, stream, c->g->n_valid, HSP_STAT_TOKENS, err);
     }
+    for (uint32_t j = 0; rc == HSP_OK && j < c->p->streams[stream].n_stages; j++) {
+        if (c->p->streams[stream].stages[j].saved == HSP_SAVED_RECOMPUTE) {
+            rc = hsp_recompute_stage(c, &c->stage[c->first_stage[stream] + j], err);
+        }
+    }
     if (rc != HSP_OK || !c->eval) {
         return rc;
     }

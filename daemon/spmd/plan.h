@@ -19,7 +19,7 @@
  *       stages:                 # layers: transformer blocks (the first stage has the embedding,
  *                               # the last the head)
  *         - {layers: 3, ranks: [0, 1], tensor: [2, 1], saved: keep}
- *         - {layers: 1, ranks: [2], saved: keep}
+ *         - {layers: 1, ranks: [2], saved: recompute}  # keep | recompute, also in compact form
  *     - {sequences: 6, micro_batches: 3, stages: [{layers: 4, ranks: [3]}]}
  *   parameters:                 # compact form: homes by name (* any text, ? any character), the
  *                               # first rule that fits; annot.h form
@@ -58,8 +58,9 @@
 
 enum hsp_schedule { HSP_SCHED_1F1B, HSP_SCHED_GPIPE };
 
-/* What becomes of tensors that backward reads again; kept is all the compiler knows. */
-enum hsp_saved { HSP_SAVED_OPEN, HSP_SAVED_KEEP };
+/* What becomes of tensors that backward reads again: they stay, or each unit of the stage computes
+ * its own again from what entered it. Open means keep. */
+enum hsp_saved { HSP_SAVED_OPEN, HSP_SAVED_KEEP, HSP_SAVED_RECOMPUTE };
 
 struct hsp_stage {
     uint32_t layers; /* blocks of this stage */

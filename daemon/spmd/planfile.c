@@ -76,7 +76,7 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, struct hsp_arena *ar
                                   struct hsp_stage *s, struct hsp_err *err)
 {
     static const char *const keys[] = {"layers", "ranks", "tensor", "saved"};
-    static const char *const saved[] = {"keep"};
+    static const char *const saved[] = {"keep", "recompute"};
     const struct hsp_yaml *ranks = NULL, *kept = hsp_yaml_get(y, "saved");
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
     if (rc == HSP_OK) {
@@ -91,7 +91,7 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, struct hsp_arena *ar
     if (rc == HSP_OK && kept != NULL) {
         size_t i = 0;
         rc = hsp_yaml_choice(kept, saved, HSP_ARRAY_LEN(saved), &i, err);
-        s->saved = HSP_SAVED_KEEP;
+        s->saved = i == 0 ? HSP_SAVED_KEEP : HSP_SAVED_RECOMPUTE;
     }
     if (rc != HSP_OK) {
         return rc;
@@ -368,7 +368,8 @@ static void dump_stage(const struct hsp_stage *s, struct hsp_buf *out)
         }
         hsp_buf_puts(out, "]");
     }
-    hsp_buf_puts(out, s->saved == HSP_SAVED_KEEP ? ", saved: keep}\n" : "}\n");
+    static const char *const saved[] = {"}\n", ", saved: keep}\n", ", saved: recompute}\n"};
+    hsp_buf_puts(out, saved[s->saved]);
 }
 
 static void dump_sizes(const struct hsp_stream *s, struct hsp_buf *out)

@@ -138,6 +138,9 @@ enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint
 
 /* lower.c: forward and backward nodes of one stream; then the statistics and Eval. */
 enum hsp_status hsp_lower_stream(struct hsp_compiler *c, uint32_t stream, struct hsp_err *err);
+/* recompute.c: Backward computes again what it reads, instead of keeping it; after lowering. */
+enum hsp_status hsp_recompute_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                    struct hsp_err *err);
 /* parampart.c: state tensors, uses and Pre of all stages; before lowering. */
 enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err);
 /* Post of all stages; after lowering. */

@@ -38,6 +38,13 @@ static const struct example examples[] = {
     {"pipeline, untied", "gpt", false, 16,
      "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 8, "
      "stages: [{layers: 2, ranks: [0]}, {layers: 4, ranks: [1]}]}]}"},
+    {"recomputation", "gpt", true, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, micro_batches: 2, "
+     "stages: [{layers: 6, ranks: [0], saved: recompute}]}]}"},
+    {"recomputation, tensor group and pipeline", "gpt", false, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 8, "
+     "stages: [{layers: 4, ranks: [0, 1], tensor: [1, 1], saved: recompute}, {layers: 2, ranks: "
+     "[2], saved: recompute}]}]}"},
     {"two depths", "gpt", true, 16,
      "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 10, micro_batches: 5, "
      "stages: [{layers: 4, ranks: [0, 1], tensor: [1, 1]}, {layers: 2, ranks: [2]}]}, {sequences: "
@@ -111,6 +118,47 @@ static void prediction_bounds_the_compiled_memory(void **state)
     }
 }
 
+/* With less and less memory: activations are kept, then recomputed, then nothing fits. */
+static void little_memory_means_recomputation(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_graph *g = NULL;
+    struct hsp_model_spec spec = {.family = "gpt",
+                                  .layers = 6,
+                                  .hidden = 128,
+                                  .heads = 4,
+                                  .vocab = 256,
+                                  .sequence = 512,
+                                  .tied_head = true,
+                                  .dtype = HSP_F32};
+    struct hsp_train_spec t = {.hyper = {.steps = 1, .optimizer = HSP_OPT_ADAMW},
+                               .data = {.global_batch = 4, .sequence = 512}};
+    assert_ok(hsp_graph_build(&spec, &g, &err), &err);
+    int phase = 0, seen[2] = {0};
+    for (int64_t mib = 160; mib > 0 && phase < 2; mib -= 4) {
+        struct hsp_arena *arena = hsp_arena_new(512 << 20);
+        struct hsp_device_desc dev = hsp_device_default("a/0", 0, 1);
+        dev.mem_bytes = mib << 20;
+        struct hsp_cluster_desc c = {.n = 1, .dev = &dev};
+        struct hsp_planned p;
+        if (hsp_plan_make(g, &t, &c, NULL, arena, &p, &err) != HSP_OK) {
+            phase = 2;
+        } else {
+            bool again = p.plan->streams[0].stages[0].saved == HSP_SAVED_RECOMPUTE;
+            assert_true(again || phase == 0);
+            phase = again ? 1 : 0;
+            seen[phase]++;
+            assert_true((strstr(p.plan->why, "recomputed") != NULL) == again);
+            assert_true(p.plan->memory_bytes[0] <= dev.mem_bytes);
+        }
+        hsp_arena_free(arena);
+    }
+    assert_int_equal(phase, 2);
+    assert_true(seen[0] > 0 && seen[1] > 0);
+    hsp_graph_free(g);
+}
+
 /* The plan the planner writes is a plan file that says the same again. */
 static void planned_plans_are_plan_files(void **state)
 {
@@ -167,6 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prediction_bounds_the_compiled_memory),
+        cmocka_unit_test(little_memory_means_recomputation),
         cmocka_unit_test(planned_plans_are_plan_files),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);

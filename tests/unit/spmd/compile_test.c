@@ -431,6 +431,39 @@ static void test_templates(void **state)
     hsp_graph_free(m.g);
 }
 
+/* Recomputation: Backward repeats the attention of each block, and micro-batches in flight keep only
+ * what enters the blocks. */
+static void test_recompute(void **state)
+{
+    (void)state;
+    static const char form[] = HSP_PLAN_HEAD
+        "ranks: 2\nzero: 0\nstreams:\n"
+        "  - {sequences: 7, micro_batches: 7, schedule: gpipe, stages: [{layers: 4, ranks: [0, 1], "
+        "tensor: [1, 1]%s}]}\n";
+    struct model m = make_model("gpt", false, 4, HSP_OPT_ADAMW);
+    struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
+    int64_t micro[2] = {0}, attention[2] = {0};
+    for (int again = 0; again < 2; again++) {
+        struct hsp_program_file f;
+        char text[1024];
+        snprintf(text, sizeof text, form, again == 1 ? ", saved: recompute" : "");
+        compile(text, &m, arena, &f);
+        const struct hsp_program *p = &f.programs[0];
+        for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
+            bool kept = p->tpl.tensors[i].cls == HSP_CLASS_MICRO;
+            micro[again] += kept ? p->bind.tensor[i].slot_bytes : 0;
+        }
+        for (uint32_t i = 0; i < p->tpl.n_instrs; i++) {
+            attention[again] +=
+                p->tpl.instrs[i].kind == HSP_I_OP && p->tpl.instrs[i].op == HSP_OP_ATTENTION;
+        }
+    }
+    assert_int_equal(attention[1] - attention[0], 4);
+    assert_true(micro[1] * 4 < micro[0]);
+    hsp_arena_free(arena);
+    hsp_graph_free(m.g);
+}
+
 /* The same input gives the same bytes. */
 static void test_deterministic(void **state)
 {
@@ -459,7 +492,7 @@ int main(void)
         cmocka_unit_test(test_mlp),           cmocka_unit_test(test_mlp_tied),
         cmocka_unit_test(test_homes),         cmocka_unit_test(test_vocabulary_cut),
         cmocka_unit_test(test_random),        cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_deterministic), cmocka_unit_test(test_recompute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static void random_stage(uint64_t *draw, struct hsp_buf *b, uint32_t layers, uin
     for (uint32_t i = 0; i < n; i++) {
         hsp_buf_printf(b, "%s%u", i > 0 ? ", " : "", hsp_plan_pick(draw, i == sure ? 1 : 0, 3));
     }
-    hsp_buf_puts(b, "]}");
+    hsp_buf_puts(b, hsp_plan_pick(draw, 0, 2) == 0 ? "], saved: recompute}" : "]}");
 }
 
 void hsp_random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, struct hsp_buf *b)

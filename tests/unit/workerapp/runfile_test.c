@@ -65,6 +65,15 @@ static const struct {
              "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}\n"
              "  - {sequences: 4, micro_batches: 2, stages: [{layers: 4, ranks: [1]}]}\n"
              "  - {sequences: 3, micro_batches: 1, stages: [{layers: 4, ranks: [2]}]}\n"},
+    {"recomputation, tensor and pipeline",
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\nstreams:\n"
+     "  - {sequences: 12, micro_batches: 3, stages: [{layers: 2, ranks: [0, 1], tensor: [1, 1], "
+     "saved: recompute}, {layers: 2, ranks: [2, 3], tensor: [1, 3], saved: recompute}]}\n"},
+    {"recomputation in one of two streams",
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 1\nstreams:\n"
+     "  - {sequences: 7, micro_batches: 3, stages: [{layers: 4, ranks: [0, 1], saved: "
+     "recompute}]}\n"
+     "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [2]}]}\n"},
     {"two streams of different depth and degree",
      "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\nstreams:\n"
      "  - {sequences: 8, micro_batches: 4, stages: [{layers: 3, ranks: [0, 1], tensor: [2, 1]}, "
