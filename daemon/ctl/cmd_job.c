@@ -1,13 +1,17 @@
-/* hspmdctl cancel, resume, scale, wait; drain and undrain of nodes. */
+/* hspmdctl cancel, suspend, resume, scale, wait; drain and undrain of nodes. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/ctl/remote.h"
 #include "daemon/planner/planner.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
-enum { O_MIN, O_MAX };         /* rows of scale_options */
+enum { O_MIN, O_MAX }; /* rows of scale_options */
+#define POLL_MS 100
+
+enum { O_WITHIN };             /* rows of suspend_options */
 enum { O_REASON };             /* rows of drain_options */
 enum { O_FOR, O_FOR_AT_MOST }; /* rows of wait_options */
 
@@ -38,6 +42,71 @@ int hsp_cmd_resume(struct hsp_ctl *ctl)
 {
     struct hsp_msg m = query(ctl, HSP_MSG_RESUME, "");
     return verb(ctl, &m, "goes on from its newest checkpoint");
+}
+
+/* The version of the job's newest checkpoint, -1 without one. */
+static enum hsp_status checkpoint_step(struct hsp_ctl *ctl, double *ret, struct hsp_err *err)
+{
+    const char *text;
+    cJSON *doc = NULL;
+    struct hsp_msg m = query(ctl, HSP_MSG_STATUS, "");
+    enum hsp_status st = hsp_remote_ask_json(ctl, &m, &text, &doc, err);
+    const cJSON *j = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(doc, "jobs"),
+                                        0); /* NULL goes through */
+    if (st == HSP_OK && j == NULL) {
+        st = hsp_err_set(err, HSP_ENOENT, 0, "no job %s", ctl->pos[0]);
+    } else if (st == HSP_OK) {
+        *ret = hsp_doc_has(j, "checkpoint_step") ? hsp_doc_number(j, "checkpoint_step") : -1;
+    }
+    cJSON_Delete(doc);
+    return st;
+}
+
+/* A checkpoint at a step boundary, and when it is complete the end of the job: its devices are free
+ * and `resume` goes on from there. Steps made between the two are made again, with the same result.
+ * Whatever fails before the end leaves the job running. */
+int hsp_cmd_suspend(struct hsp_ctl *ctl)
+{
+    struct hsp_err err = {0};
+    uint64_t limit_ms = 60000;
+    const char *text;
+    size_t len;
+    double before = -1, now = -1;
+    if (ctl->opt[O_WITHIN] != NULL && !hsp_parse_ms(ctl->opt[O_WITHIN], &limit_ms)) {
+        return hsp_ctl_usage(ctl, "--within %s is not a time like 30s, 2m", ctl->opt[O_WITHIN]);
+    }
+    struct hsp_msg save = query(ctl, HSP_MSG_CKPT, "save");
+    struct hsp_msg cancel = query(ctl, HSP_MSG_CANCEL, "");
+    enum hsp_status st = checkpoint_step(ctl, &before, &err);
+    if (st == HSP_OK) {
+        st = hsp_remote_ask(ctl, &save, &text, &len, &err);
+    }
+    now = before;
+    for (uint64_t waited = 0; st == HSP_OK && now <= before; waited += POLL_MS) {
+        const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
+        struct hsp_arena_mark mark = hsp_arena_mark(ctl->arena);
+        if (waited >= limit_ms) {
+            st = hsp_err_set(&err, HSP_ETIMEDOUT, 0,
+                             "%s goes on: no checkpoint was complete in time; hspmdctl events %s "
+                             "says why, --within gives it longer",
+                             ctl->pos[0], ctl->pos[0]);
+            break;
+        }
+        (void)nanosleep(&pause, NULL); /* cut short by a signal: asked a little early */
+        st = checkpoint_step(ctl, &now, &err);
+        hsp_arena_rewind(ctl->arena, mark);
+    }
+    if (st == HSP_OK) {
+        st = hsp_remote_ask(ctl, &cancel, &text, &len, &err);
+    }
+    if (st != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
+    return fprintf(ctl->out,
+                   "%s is suspended with version %.0f; hspmdctl resume %s lets it go on\n",
+                   ctl->pos[0], now, ctl->pos[0]) > 0
+               ? HSP_EXIT_OK
+               : HSP_EXIT_FAILED;
 }
 
 static bool take_count(const char *s, uint32_t *ret)

@@ -113,6 +113,7 @@ int hsp_cmd_status(struct hsp_ctl *ctl);
 int hsp_cmd_node(struct hsp_ctl *ctl);
 int hsp_cmd_debug_bundle(struct hsp_ctl *ctl);
 int hsp_cmd_cancel(struct hsp_ctl *ctl);
+int hsp_cmd_suspend(struct hsp_ctl *ctl);
 int hsp_cmd_resume(struct hsp_ctl *ctl);
 int hsp_cmd_scale(struct hsp_ctl *ctl);
 int hsp_cmd_wait(struct hsp_ctl *ctl);

@@ -50,6 +50,11 @@ static const struct hsp_option scale_options[] = {
     END,
 };
 
+static const struct hsp_option suspend_options[] = {
+    {"within", 0, "TIME", "how long its checkpoint may take (default 60s), else it goes on"},
+    END,
+};
+
 static const struct hsp_option drain_options[] = {
     {"reason", 0, "TEXT", "why, for everybody who asks (required)"},
     END,
@@ -147,6 +152,14 @@ const struct hsp_command hsp_commands[] = {
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_cancel},
+    {.name = "suspend",
+     .operands = "JOB",
+     .summary = "write a checkpoint and give the devices back, to resume later",
+     .help = "Resume continues with the losses of a run that was never suspended.",
+     .options = suspend_options,
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_suspend},
     {.name = "resume",
      .operands = "JOB",
      .summary = "let a failed or cancelled job go on from its newest checkpoint",

@@ -82,7 +82,7 @@ def complete(*words):
 
 
 def completion():
-    check(complete("su") == ["submit"], "submit: %r" % complete("su"))
+    check(complete("su") == ["submit", "suspend"], "su: %r" % complete("su"))
     check(complete("ckpt", "") == ["list", "save", "verify"], "ckpt: %r" % complete("ckpt", ""))
     check(complete("status", "--wa") == ["--watch"], "an option of one command")
     check("--address" in complete("scale", "--"), "the options of all commands")

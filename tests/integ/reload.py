@@ -81,6 +81,19 @@ def bundle(claim, c):
             raise Failed("plan in the bundle")
 
 
+def suspend(c):
+    """The job's devices are free, and it goes on as if nothing had been."""
+    out = c.ctl("suspend", "small").stdout
+    if "is suspended with version" not in out:
+        raise Failed("suspend: %r" % out)
+    wait_for("the devices to be free", lambda: not [d for n in c.nodes().values() for d in n["devices"]
+                                                    if d.get("job")], 20)
+    again = c.ctl("suspend", "small", check=False)
+    if again.returncode != 7:
+        raise Failed("suspended twice: %r" % again)
+    c.ctl("resume", "small")
+
+
 def fits(schema, value, where):
     """The part of JSON Schema that conf/events.schema.json uses."""
     types = {"object": dict, "string": str, "integer": int, "number": (int, float)}
@@ -115,7 +128,7 @@ def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
     job["model"].update(hidden=32, sequence=32)
-    job["train"].update(steps=120, global_batch=8)
+    job["train"].update(steps=300, global_batch=8)
     single = write_job(claim, job, "one", text)
     path = write_job(claim, job, "small", text)
     reference, _ = run_offline(claim, single, "one")
@@ -126,9 +139,10 @@ def body(claim):
         daemon_reload(c)
         worker_reload(c, "w1")
         bundle(claim, c)
+        suspend(c)
         c.wait_done("small", 120)
         events_fit(c)
-        distance = loss_distance(reference, c.metrics("small"), 120)
+        distance = loss_distance(reference, c.metrics("small"), 300)
     return distance <= 1e-9, {"loss": distance}
 
 
