@@ -1,11 +1,16 @@
 #include "worker/backend/cpu/workpool.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+
+/* Looks at a condition before sleeping on it: some tens of microseconds, about what a wake-up costs
+ * and longer than the gap between two ops of a step. */
+#define SPINS 1000
 
 struct pool_thread {
     struct hsp_workpool *pool;
@@ -20,9 +25,10 @@ struct hsp_workpool {
     unsigned n_live; /* threads started */
     pthread_mutex_t lock;
     pthread_cond_t start, done;
-    uint64_t round;
-    unsigned left; /* threads that have not finished this round */
-    bool stop;
+    /* Written under the lock; read without it only to guess whether to sleep. */
+    _Atomic uint64_t round;
+    _Atomic unsigned left; /* threads that have not finished this round */
+    _Atomic bool stop;
     hsp_range_fn fn;
     const void *ctx;
     int64_t items, chunk;
@@ -39,13 +45,23 @@ static void run_share(hsp_range_fn fn, const void *ctx, unsigned worker, int64_t
     }
 }
 
+static inline void spin(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 static void *thread_main(void *arg)
 {
     struct pool_thread *t = arg;
     struct hsp_workpool *p = t->pool;
     uint64_t seen = 0;
-    pthread_mutex_lock(&p->lock);
     for (;;) {
+        for (int i = 0; i < SPINS && p->round == seen && !p->stop; i++) {
+            spin();
+        }
+        pthread_mutex_lock(&p->lock);
         while (!p->stop && p->round == seen) {
             pthread_cond_wait(&p->start, &p->lock);
         }
@@ -62,6 +78,7 @@ static void *thread_main(void *arg)
         if (--p->left == 0) {
             pthread_cond_signal(&p->done);
         }
+        pthread_mutex_unlock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -146,6 +163,9 @@ void hsp_workpool_for(struct hsp_workpool *p, int64_t n, int64_t grain, hsp_rang
     pthread_cond_broadcast(&p->start);
     pthread_mutex_unlock(&p->lock);
     run_share(fn, ctx, 0, n, chunk);
+    for (int i = 0; i < SPINS && p->left > 0; i++) {
+        spin();
+    }
     pthread_mutex_lock(&p->lock);
     while (p->left > 0) {
         pthread_cond_wait(&p->done, &p->lock);
