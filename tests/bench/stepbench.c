@@ -15,13 +15,15 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/size.h"
+#include "proto/base/str.h"
 #include "proto/host/fileio.h"
 #include "tests/bench/limits.h"
 #include "worker/app/localrun.h"
 
-#define FILE_ARENA ((size_t)1 << 30)
-#define WARM_UP    2 /* steps that are not counted */
-#define MAX_STEPS  1000
+#define FILE_ARENA  ((size_t)1 << 30)
+#define WARM_UP     2 /* steps that are not counted */
+#define MAX_STEPS   1000
+#define MAX_THREADS 1024
 
 struct bench {
     struct hsp_program_file file;
@@ -214,8 +216,9 @@ int main(int argc, char **argv)
 {
     struct bench b = {0};
     struct hsp_err err = {0};
-    int threads = argc == 4 ? atoi(argv[2]) : 0, steps = argc == 4 ? atoi(argv[3]) : 0;
-    if (threads < 1 || steps <= WARM_UP || steps > MAX_STEPS) {
+    int64_t threads = 0, steps = 0;
+    if (argc != 4 || !hsp_parse_i64(argv[2], &threads) || !hsp_parse_i64(argv[3], &steps) ||
+        threads < 1 || threads > MAX_THREADS || steps <= WARM_UP || steps > MAX_STEPS) {
         fprintf(stderr, "usage: stepbench FILE THREADS STEPS, steps %d to %d\n", WARM_UP + 1,
                 MAX_STEPS);
         return 2;
@@ -225,14 +228,14 @@ int main(int argc, char **argv)
     enum hsp_status st = a ? load(&b, argv[1], a, &err)
                            : hsp_err_set(&err, HSP_ENOMEM, 0, "no memory for a program");
     if (st == HSP_OK) {
-        st = measure(&b, threads, &err);
+        st = measure(&b, (int)threads, &err);
     }
     if (st != HSP_OK) {
         fprintf(stderr, "stepbench: %s\n", err.msg);
         return 1;
     }
     unsigned counted = b.n_steps - WARM_UP;
-    printf("{\"threads\":%d,\"steps\":%u,", threads, counted);
+    printf("{\"threads\":%d,\"steps\":%u,", (int)threads, counted);
     print_rows(&b);
     double mid = median(b.step + WARM_UP, counted);
     printf(",\"step_s\":{\"median\":%.6f,\"min\":%.6f,\"max\":%.6f},", mid, b.step[WARM_UP],

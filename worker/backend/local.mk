@@ -13,7 +13,7 @@ worker_backend_libbackend_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapp
 # Products are sums of fused multiply-adds on every machine that runs these kernels.
 noinst_LIBRARIES += worker/backend/libgemm.a
 worker_backend_libgemm_a_SOURCES = \
-  worker/backend/cpu/gemm.c worker/backend/cpu/gemm.h worker/backend/cpu/gemmtile.h
+  worker/backend/cpu/gemm.c worker/backend/cpu/gemm.h worker/backend/cpu/gemmtile.inc
 worker_backend_libgemm_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
   -ffp-contract=fast
 EXTRA_DIST += \

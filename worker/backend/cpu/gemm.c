@@ -15,7 +15,7 @@
 #define TARGET    __attribute__((target("avx512f,fma")))
 #define VEC_BYTES 64
 #define TILE_ROWS 12
-#include "worker/backend/cpu/gemmtile.h"
+#include "worker/backend/cpu/gemmtile.inc"
 #undef ISA
 #undef TARGET
 #undef VEC_BYTES
@@ -26,7 +26,7 @@
 #define TARGET    __attribute__((target("avx2,fma")))
 #define VEC_BYTES 32
 #define TILE_ROWS 6
-#include "worker/backend/cpu/gemmtile.h"
+#include "worker/backend/cpu/gemmtile.inc"
 #undef ISA
 #undef TARGET
 #undef VEC_BYTES

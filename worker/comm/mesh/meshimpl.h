@@ -161,7 +161,7 @@ struct hsp_mesh {
     uint64_t job, epoch;
     void (*on_peer_lost)(void *ctx, uint32_t rank, const char *why);
     void *ctx;
-    char (*names)[80];       /* of peers, for messages */
+    char (*names)[80];           /* of peers, for messages */
     struct hsp_tls_ctx *tls_ctx; /* of the links' TLS, NULL: all are clear */
     int epoll_fd, wake_fd;
     pthread_t thread;
