@@ -301,7 +301,7 @@ uint32_t hsp_build_dropout(struct hsp_builder *b, uint32_t x, const char *name)
             hsp_build_input(b, "sample_keys", HSP_LOAD_KEYS, (struct hsp_extent){HSP_EXT_BATCH, 1},
                             (struct hsp_extent){HSP_EXT_CONST, 2});
     }
-    struct hsp_attrs at = {.i = {(int64_t)hsp_hash_str(name)}, .f = {p}};
+    struct hsp_attrs at = {.i = {0, (int64_t)hsp_hash_str(name)}, .f = {p}};
     return hsp_build_op(b, HSP_OP_DROPOUT, &at, (uint32_t[]){b->keys, x}, name);
 }
 

@@ -58,8 +58,8 @@
     X(SWIGLU_DX, "swiglu_dx", 3, 2, "..., ..., ... -> ..., ...", 1, 0)                                \
     /* dy, gate, up -> dgate, dup */                                                                  \
     X(DROPOUT, "dropout", 2, 1, "b u!, b s^ e^ -> b s e", 2, 0)                                       \
-    /* keys, x; i[0] = hash of the tensor's name, f[0] = probability. Element (s, e), in global    \
-     * coordinates, falls when word e % 4 of Philox(counter e / 4, s, keys; key i[0]) is below     \
+    /* keys, x; i[1] = hash of the tensor's name, f[0] = probability. Element (s, e), in global    \
+     * coordinates, falls when word e % 4 of Philox(counter e / 4, s, keys; key i[1]) is below     \
      * 2^32 f[0]; others grow by 1 / (1 - f[0]). A first key below 0 (evaluation): y = x.          \
      * Its own derivative in x. */  \
     X(ATTENTION, "attention", 3, 2, "b s^ h:02, b t! h:0, b t! h:0 -> b s h:02, b s h:2", 0, 0)       \

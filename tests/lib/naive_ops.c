@@ -326,7 +326,7 @@ static void dropout(const struct hsp_call *c)
 {
     const struct hsp_array *x = &c->in[1];
     int64_t s = x->ext[1], n = x->ext[2];
-    uint64_t name = (uint64_t)c->at->i[0];
+    uint64_t name = (uint64_t)c->at->i[1];
     assert_int_equal(c->in[0].ext[1], 2);
     for (int64_t i = 0; i < hsp_naive_count(x); i++) {
         int64_t row = i / n, e = i % n + c->origin[1];

@@ -233,7 +233,7 @@ static void problem_init(struct problem *p, const struct op_case *oc, const stru
     } else if (oc->op == HSP_OP_XENT_PART || oc->op == HSP_OP_XENT_PART_DX) {
         p->at.i[0] = m->v + m->origin + 2; /* classes in all: some labels are on neither side */
     } else if (oc->op == HSP_OP_DROPOUT) {
-        p->at = (struct hsp_attrs){{INT64_C(0x123456789abcdef)}, {0.3, 0, 0, 0}};
+        p->at = (struct hsp_attrs){{0, INT64_C(0x123456789abcdef)}, {0.3, 0, 0, 0}};
     } else if (oc->op == HSP_OP_EMBED_DW) {
         p->at.i[0] = m->v + m->origin + 3; /* the whole table is longer than the slice */
     } else if (oc->op == HSP_OP_FLATTEN || oc->op == HSP_OP_UNFLATTEN) {

@@ -278,7 +278,7 @@ static void dropout(void **state)
 {
     struct hsp_backend *b = *state;
     struct forward f = {.op = HSP_OP_DROPOUT,
-                        .at = {{77}, {0.25}},
+                        .at = {{0, 77}, {0.25}},
                         .n_in = 2,
                         .n_out = 1,
                         .in = {array(HSP_I32, 2, (int64_t[]){3, 2}), REAL3(3, 5, 19)},

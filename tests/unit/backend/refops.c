@@ -237,8 +237,8 @@ static void ref_dropout(const struct hsp_call *c)
         uint32_t e = (uint32_t)(i % n + c->origin[1]), word[4];
         uint32_t ctr[4] = {e / 4, (uint32_t)(i / n % s + c->origin[0]), (uint32_t)k[0],
                            (uint32_t)k[1]};
-        uint32_t key[2] = {(uint32_t)(uint64_t)c->at->i[0],
-                           (uint32_t)((uint64_t)c->at->i[0] >> 32)};
+        uint32_t key[2] = {(uint32_t)(uint64_t)c->at->i[1],
+                           (uint32_t)((uint64_t)c->at->i[1] >> 32)};
         hsp_philox(ctr, key, word);
         bool falls = k[0] >= 0 && word[e % 4] / 0x1p32 < c->at->f[0];
         OUT(0)[i] = k[0] < 0 ? IN(1)[i] : falls ? 0 : IN(1)[i] / (1 - c->at->f[0]);

@@ -189,7 +189,7 @@ static void every_dropout_has_a_mask_of_its_own(void **state)
             for (uint32_t j = 0; j < i && g->nodes[i].op == HSP_OP_DROPOUT; j++) {
                 const struct hsp_node *a = &g->nodes[i], *b = &g->nodes[j];
                 bool own = a->backward && a->forward_of == j;
-                assert_true(b->op != HSP_OP_DROPOUT || own == (a->at.i[0] == b->at.i[0]) ||
+                assert_true(b->op != HSP_OP_DROPOUT || own == (a->at.i[1] == b->at.i[1]) ||
                             (a->backward && b->backward));
             }
         }
