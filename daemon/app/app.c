@@ -230,6 +230,8 @@ static struct hsp_cluster_config core_config(const struct hsp_daemon_config *c)
     hsp_cluster_defaults((uint32_t)c->failure_detection_ms, &cc);
     cc.heartbeat_ms = (uint32_t)c->heartbeat_ms;
     cc.prepare_ms = (uint32_t)c->prepare_ms;
+    cc.data_tls = c->data_plane != HSP_DATA_CLEAR;
+    cc.address = c->advertise_address;
     if (cc.suspect_ms < cc.heartbeat_ms + cc.heartbeat_ms / 2) {
         cc.suspect_ms = cc.heartbeat_ms + cc.heartbeat_ms / 2;
     }
@@ -283,10 +285,12 @@ static enum hsp_status listen_all(struct hsp_app *a, struct hsp_err *err)
         }
         st = hsp_net_listen(a->net, addresses[i], &l, err);
         if (st == HSP_OK) {
-            hsp_log(a->log, HSP_LOG_NOTICE, "app", "listens on %s",
-                    hsp_net_listener_name(a->net, l));
+            a->address = hsp_net_listener_name(a->net, l);
+            hsp_log(a->log, HSP_LOG_NOTICE, "app", "listens on %s", a->address);
         }
     }
+    const char *told = a->cfg->advertise_address;
+    a->address = told != NULL && told[0] != '\0' ? told : a->address;
     return st;
 }
 
@@ -342,6 +346,7 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
     a->lock_fd = -1;
     a->metrics.reload_ok = true;
     a->start_s = hsp_app_unix_ms() / 1000;
+    a->address = "";
     start_timers(a);
     *ret = a; /* also on failure: to be closed */
     enum hsp_status st = open_store(a, err);

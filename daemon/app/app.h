@@ -97,6 +97,7 @@ struct hsp_app {
     const struct hsp_daemon_config *cfg; /* borrowed */
     struct hsp_log *log;                 /* borrowed */
     int lock_fd;                         /* owned: lock of the state folder, -1 none */
+    const char *address;                 /* where to reach us: advertised, else as we listen */
     struct hsp_store *store;
     struct hsp_cluster *cluster;
     struct hsp_net *net;

@@ -6,11 +6,16 @@
 #include <string.h>
 
 #include "proto/base/size.h"
+#include "proto/net/addr.h"
+#include "proto/wire/msg.h"
 
 #define AT(member) offsetof(struct hsp_daemon_config, member)
 
 /* In the order of enum hsp_log_level. */
 static const char *const levels[] = {"error", "warn", "notice", "info", "debug", "trace", NULL};
+
+/* In the order of enum hsp_data_plane. */
+static const char *const planes[] = {"tls", "clear", NULL};
 
 static const struct hsp_field fields[] = {
     {.path = "listen",
@@ -28,7 +33,8 @@ static const struct hsp_field fields[] = {
      .type = HSP_FIELD_STR,
      .offset = AT(advertise_address),
      .example = "head.example.org:7071",
-     .help = "host:port under which others reach this daemon, when it is not the one of listen"},
+     .help = "host:port under which others reach this daemon, when it is not the one of listen; "
+             "agents try it too when they have lost their connection"},
     {.path = "metrics_listen",
      .type = HSP_FIELD_STR,
      .offset = AT(metrics_listen),
@@ -55,6 +61,13 @@ static const struct hsp_field fields[] = {
      .offset = AT(admin_key),
      .dflt = "/etc/hspmd/admin.key",
      .help = "pre-shared key of remote administrators"},
+    {.path = "data_plane",
+     .type = HSP_FIELD_CHOICE,
+     .offset = AT(data_plane),
+     .dflt = "tls",
+     .choices = planes,
+     .help = "tls or clear: what devices of different hosts say to each other; clear only on a "
+             "trusted network"},
     {.path = "heartbeat",
      .live = true,
      .type = HSP_FIELD_MS,
@@ -105,6 +118,29 @@ static const struct hsp_field fields[] = {
 
 static_assert(HSP_ARRAY_LEN(fields) == HSP_DAEMON_KEYS, "an origin for each key");
 
+/* Others are to dial it: a host and a port, not a path, not "any". */
+static enum hsp_status check_advertise(const struct hsp_daemon_config *c, const char *name,
+                                       struct hsp_err *err)
+{
+    struct hsp_addr a;
+    struct hsp_err why = {0};
+    const char *s = c->advertise_address;
+    if (s == NULL || s[0] == '\0') {
+        return HSP_OK;
+    }
+    if (c->listen == NULL || c->listen[0] == '\0') {
+        (void)hsp_err_set(&why, HSP_EPARSE, 0, "%s: nothing listens, see `listen`", s);
+    } else if (strlen(s) > HSP_ADDRESS_MAX) {
+        (void)hsp_err_set(&why, HSP_EPARSE, 0, "%zu bytes, at most %d", strlen(s), HSP_ADDRESS_MAX);
+    } else if (hsp_addr_parse(s, HSP_PORT, &a, &why) == HSP_OK &&
+               (a.local || a.port == 0 || hsp_addr_is_any(&a) || !hsp_addr_is_plain(&a))) {
+        (void)hsp_err_set(&why, HSP_EPARSE, 0, "%s is not a host:port that others can dial", s);
+    }
+    return why.code == HSP_OK
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EPARSE, 0, "%s: advertise_address: %s", name, why.msg);
+}
+
 enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
                                        struct hsp_daemon_config *ret, struct hsp_err *err)
 {
@@ -117,6 +153,9 @@ enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_ar
             err, HSP_EPARSE, 0,
             "%s: failure_detection must be at least three heartbeats, or one lost beat kills",
             l->name);
+    }
+    if (st == HSP_OK) {
+        st = check_advertise(&c, l->name, err);
     }
     if (st == HSP_OK) {
         *ret = c;

@@ -10,12 +10,15 @@
 #include "proto/base/err.h"
 #include "proto/text/layers.h"
 
-#define HSP_DAEMON_KEYS 14
+#define HSP_DAEMON_KEYS 15
+
+/* How executors of different hosts talk to each other. */
+enum hsp_data_plane { HSP_DATA_TLS, HSP_DATA_CLEAR };
 
 struct hsp_daemon_config {
     const char *listen;                 /* host:port of agents and remote admin; "" off */
     const char *socket;                 /* path of the local admin socket */
-    const char *advertise_address;      /* what agents are told to dial, "" = listen */
+    const char *advertise_address;      /* host:port others reach it by, "" = listen */
     const char *metrics_listen;         /* host:port of /metrics and /healthz; "" off */
     bool tensorboard;                   /* event files under state_dir/jobs */
     const char *state_dir;              /* state.db and jobs */
@@ -23,6 +26,7 @@ struct hsp_daemon_config {
     uint64_t heartbeat_ms;              /* agents beat at this rate */
     uint64_t failure_detection_ms;      /* a silent agent is dead after this */
     uint64_t prepare_ms;                /* a switch that is not ready by then has failed */
+    int data_plane;                     /* enum hsp_data_plane */
     uint32_t max_nodes;
     uint64_t planner_memory;             /* cap of one planning run */
     int log_level;                       /* enum hsp_log_level */
@@ -30,7 +34,7 @@ struct hsp_daemon_config {
 };
 
 /* Loads the layers. HSP_EPARSE "file:line:column: ...", also for heartbeat above a third of
- * failure_detection. */
+ * failure_detection and an advertise_address nobody could dial. */
 enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
                                        struct hsp_daemon_config *ret, struct hsp_err *err);
 /* A file alone; @name stands in messages. An empty text gives the defaults. */

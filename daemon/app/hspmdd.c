@@ -124,6 +124,37 @@ static enum hsp_status check_listen(const struct hsp_daemon_config *c, const str
     return HSP_OK;
 }
 
+/* What agents are told to dial must be what they may dial: without keys they stay on loopback. */
+static enum hsp_status check_advertise(const struct hsp_daemon_config *c,
+                                       const struct hsp_net_keys *k, struct hsp_err *err)
+{
+    struct hsp_addr told, listen;
+    const char *s = c->advertise_address;
+    if (s == NULL || s[0] == '\0') {
+        return HSP_OK;
+    }
+    enum hsp_status st = hsp_addr_parse(c->listen, HSP_PORT, &listen, err);
+    if (st == HSP_OK) {
+        st = hsp_addr_parse(s, HSP_PORT, &told, err);
+    }
+    if (st != HSP_OK) {
+        return hsp_err_wrap(err, "advertise_address");
+    }
+    bool here = hsp_addr_is_loopback(&told);
+    if (!here && !k->have_worker) {
+        return hsp_err_set(err, HSP_EPERM, 0,
+                           "advertise_address: %s is beyond loopback and there is no worker_key; "
+                           "make one with openssl rand -hex 32",
+                           s);
+    }
+    if (here && !hsp_addr_is_loopback(&listen)) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "advertise_address: %s is each host itself, and listen %s is for others",
+                           s, c->listen);
+    }
+    return HSP_OK;
+}
+
 /* File, environment and command line, checked as a whole. Texts of *ret live in @arena. */
 static enum hsp_status load_config(const struct options *o, struct hsp_arena *arena,
                                    struct hsp_daemon_config *ret, struct hsp_net_keys *ret_keys,
@@ -149,7 +180,10 @@ static enum hsp_status load_config(const struct options *o, struct hsp_arena *ar
     if (st == HSP_OK) {
         st = hsp_net_keys_load(ret->worker_key, ret->admin_key, ret_keys, err);
     }
-    return st == HSP_OK ? check_listen(ret, ret_keys, err) : st;
+    if (st == HSP_OK) {
+        st = check_listen(ret, ret_keys, err);
+    }
+    return st == HSP_OK ? check_advertise(ret, ret_keys, err) : st;
 }
 
 /* @c NULL: the example. */
@@ -249,8 +283,10 @@ static int serve(struct program *p)
         hsp_signals_close(&p->signals, NULL);
         return give_up(p);
     }
-    hsp_log(p->log, HSP_LOG_NOTICE, "app", "hspmdd " PACKAGE_VERSION " is ready, state in %s",
-            p->cfg.state_dir);
+    hsp_log(
+        p->log, HSP_LOG_NOTICE, "app",
+        "hspmdd " PACKAGE_VERSION " is ready, agents reach it at %s, data plane %s, state in %s",
+        p->app->address, p->cfg.data_plane == HSP_DATA_CLEAR ? "clear" : "tls", p->cfg.state_dir);
     (void)hsp_sd_notify(NULL, "READY=1\nSTATUS=ready"); /* without a listener nobody waits for it */
     (void)uv_run(&p->loop, UV_RUN_DEFAULT);
     hsp_signals_close(&p->signals, NULL);

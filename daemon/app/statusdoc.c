@@ -93,6 +93,9 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     put(o, "step", (double)core->stable);
     put(o, "steps", (double)core->steps);
     put(o, "epoch", (double)core->cur.epoch);
+    if (e->epoch != 0) {
+        put_text(o, "data_plane", e->data_tls ? "tls" : "clear");
+    }
     if (core->att.epoch != 0) {
         put(o, "next_epoch", (double)core->att.epoch);
     }
@@ -158,6 +161,8 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     put_text(o, "kind", "status");
     put_text(o, "ts", now);
     put(o, "term", (double)c->term);
+    put_text(o, "address", a->address);
+    put_text(o, "data_plane", c->cfg.data_tls ? "tls" : "clear");
     cJSON *jobs = cJSON_AddArrayToObject(o, "jobs");
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         if (name[0] == '\0' || c->jobs[i] == only) {

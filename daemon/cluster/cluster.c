@@ -34,7 +34,8 @@ void hsp_cluster_defaults(uint32_t detect_ms, struct hsp_cluster_config *ret)
                                        .slow_steps = 20,
                                        .slow_ratio = 1.3,
                                        .max_failures = 30,
-                                       .backoff_ms = 100};
+                                       .backoff_ms = 100,
+                                       .data_tls = true};
 }
 
 struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg)

@@ -66,6 +66,8 @@ struct hsp_cluster_config {
     double slow_ratio;     /* measured compute share over the plan's */
     uint32_t max_failures; /* attempts without progress before the job fails */
     uint32_t backoff_ms;   /* after the second failed attempt, doubled up to 5 s */
+    bool data_tls;         /* epochs begun from now on encrypt what goes by TCP */
+    const char *address;   /* told to agents as another way to here, NULL none; borrowed */
 };
 /* heartbeat = detect / 6, suspect = 1.5 beats, seal = 2 x detect, ... */
 void hsp_cluster_defaults(uint32_t failure_detection_ms, struct hsp_cluster_config *ret);

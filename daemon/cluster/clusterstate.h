@@ -90,6 +90,7 @@ struct hsp_epoch {
     struct hsp_epoch_peer *peers; /* owned: ranks of the plan, then sources */
     uint32_t n_sources;
     struct hsp_prepare_source *sources; /* owned: fixed with the epoch, all PREPAREs must agree */
+    bool data_tls;                      /* its executors encrypt what goes by TCP */
     bool settled;                       /* its first vote passed: older layouts are not needed */
     hsp_msec deadline_ms;               /* of the phase, UINT64_MAX none */
     char cause[160];

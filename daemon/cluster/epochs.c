@@ -109,6 +109,7 @@ void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
                           .phase = HSP_ATT_WAIT_UP,
                           .step = step,
                           .n_ranks = info->n_ranks,
+                          .data_tls = c->cfg.data_tls,
                           .deadline_ms = c->now_ms + c->cfg.up_ms,
                           .peers = calloc((size_t)info->n_ranks + n_dev, sizeof(*e.peers))};
     if (e.peers == NULL) {
@@ -192,7 +193,8 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .checkpoint_every = j->checkpoint_every,
                                       .data_path = j->data_path,
                                       .checkpoint_path = j->checkpoint_path,
-                                      .checkpoint_shared = j->checkpoint_shared}};
+                                      .checkpoint_shared = j->checkpoint_shared,
+                                      .data_tls = e->data_tls}};
     hsp_ci_send(c, hsp_ci_node(c, e->peers[rank].device)->conn, &m);
     if (c->failed) {
         return;

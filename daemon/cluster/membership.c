@@ -250,7 +250,8 @@ static void welcome(struct hsp_cluster *c, struct hsp_cluster_node *n)
                                       .term = c->term,
                                       .incarnation = n->incarnation,
                                       .heartbeat_ms = c->cfg.heartbeat_ms,
-                                      .dead_ms = c->cfg.dead_ms}};
+                                      .dead_ms = c->cfg.dead_ms,
+                                      .address = c->cfg.address != NULL ? c->cfg.address : ""}};
     hsp_ci_send(c, n->conn, &m);
     if (n->draining) {
         struct hsp_msg d = {.type = HSP_MSG_DRAIN_NOTICE, .u.text.reason = n->reason};

@@ -9,7 +9,7 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
-#define ROW_VERSION 2
+#define ROW_VERSION 3
 
 static void store(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
 {
@@ -59,6 +59,7 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_epoch *e)
     hsp_buf_u8(b, (uint8_t)e->phase);
     hsp_buf_u64(b, e->step);
     hsp_buf_u32(b, e->n_ranks);
+    hsp_buf_u8(b, e->data_tls);
     hsp_buf_u8(b, e->settled);
     hsp_buf_str(b, e->cause);
     hsp_buf_u32(b, e->n_peers);
@@ -217,6 +218,7 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_ep
     e.phase = phase <= HSP_ATT_GO ? (enum hsp_attempt_phase)phase : HSP_ATT_NONE;
     e.step = hsp_cur_u64(r);
     e.n_ranks = hsp_cur_u32(r);
+    e.data_tls = hsp_cur_u8(r) != 0;
     e.settled = hsp_cur_u8(r) != 0;
     e.deadline_ms = HSP_NEVER;
     get_text(r, e.cause, sizeof(e.cause));

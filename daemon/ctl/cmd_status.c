@@ -137,6 +137,9 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     if (hsp_doc_has(j, "checkpoint_step")) {
         (void)fprintf(out, ", checkpoint of step %.0f", hsp_doc_number(j, "checkpoint_step"));
     }
+    if (hsp_doc_has(j, "data_plane")) {
+        (void)fprintf(out, ", data plane %s", hsp_doc_text(j, "data_plane"));
+    }
     if (hsp_doc_has(j, "durability")) {
         (void)fprintf(out, "\nstate: %s", hsp_doc_text(j, "durability"));
     }
@@ -157,6 +160,26 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     return ok;
 }
 
+/* Where hspmdd is, and who could read the training on its way. */
+static void print_head(struct hsp_ctl *ctl, const cJSON *doc, const cJSON *jobs)
+{
+    const char *plane = hsp_doc_text(doc, "data_plane");
+    bool clear = strcmp(plane, "clear") == 0;
+    const cJSON *j;
+    (void)fprintf(ctl->out, "hspmdd: %s\n", hsp_doc_text(doc, "address"));
+    (void)fprintf(ctl->out, "data plane: %s %s\n", plane,
+                  clear ? "(chosen in hspmdd.yaml)" : "between hosts");
+    cJSON_ArrayForEach(j, jobs)
+    {
+        const char *of = hsp_doc_text(j, "data_plane");
+        if (of[0] != '\0' && strcmp(of, plane) != 0) {
+            (void)fprintf(ctl->out, "            %s: %s until its next epoch\n",
+                          hsp_doc_text(j, "name"), of);
+        }
+    }
+    (void)fputc('\n', ctl->out);
+}
+
 static bool print_tables(struct hsp_ctl *ctl, const cJSON *doc)
 {
     const cJSON *jobs = cJSON_GetObjectItemCaseSensitive(doc, "jobs");
@@ -164,6 +187,9 @@ static bool print_tables(struct hsp_ctl *ctl, const cJSON *doc)
     bool ok = true;
     if (ctl->n_pos == 1 && cJSON_GetArraySize(jobs) == 1) {
         return print_job(ctl, jobs);
+    }
+    if (ctl->n_pos == 0 && ctl->headers) {
+        print_head(ctl, doc, jobs);
     }
     if (cJSON_GetArraySize(jobs) > 0) {
         ok = print_jobs(ctl, jobs);

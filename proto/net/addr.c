@@ -67,3 +67,21 @@ bool hsp_addr_is_loopback(const struct hsp_addr *a)
     }
     return inet_pton(AF_INET6, a->host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
+
+bool hsp_addr_is_any(const struct hsp_addr *a)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (a->local) {
+        return false;
+    }
+    return (inet_pton(AF_INET, a->host, &v4) == 1 && v4.s_addr == 0) ||
+           (inet_pton(AF_INET6, a->host, &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6));
+}
+
+bool hsp_addr_is_plain(const struct hsp_addr *a)
+{
+    static const char good[] = "abcdefghijklmnopqrstuvwxyz"
+                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:%";
+    return !a->local && strspn(a->host, good) == strlen(a->host);
+}

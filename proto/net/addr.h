@@ -26,4 +26,10 @@ enum hsp_status hsp_addr_parse(const char *s, uint16_t port, struct hsp_addr *re
 /* Whether the host is this machine whatever a resolver says: 127.0.0.0/8, ::1, "localhost". */
 bool hsp_addr_is_loopback(const struct hsp_addr *a);
 
+/* "0.0.0.0", "::": good for listening only. */
+bool hsp_addr_is_any(const struct hsp_addr *a);
+
+/* Whether the host is written as names and numbers are: letters, digits and ".-_:%". */
+bool hsp_addr_is_plain(const struct hsp_addr *a);
+
 #endif

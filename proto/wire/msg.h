@@ -20,7 +20,7 @@
 #include "proto/base/err.h"
 #include "proto/base/hash.h"
 
-#define HSP_PROTO_VERSION 1
+#define HSP_PROTO_VERSION 2
 
 /* Limits, and why. */
 #define HSP_MSG_BODY_MAX    (4u << 20)  /* a HELLO with every holding below: under 2 MiB */
@@ -160,6 +160,7 @@ struct hsp_m_welcome {
     uint32_t protocol;
     uint64_t term, incarnation;
     uint32_t heartbeat_ms, dead_ms;
+    const char *address; /* another way to this hspmdd, for reconnecting; "" none */
 };
 struct hsp_m_text {
     const char *reason;
@@ -186,6 +187,8 @@ struct hsp_m_prepare {
     const char *data_path;      /* "" none */
     const char *checkpoint_path;
     bool checkpoint_shared;
+    bool
+        data_tls; /* what members say to each other by TCP is encrypted; the same for all of an epoch */
 };
 struct hsp_m_ready {
     uint32_t job, device;

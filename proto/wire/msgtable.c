@@ -93,9 +93,9 @@ static const struct hsp_field f_hello[] = {
     LIST(hello, devices, n_devices, device, HSP_NODE_DEVICES),
     LIST(hello, holdings, n_holdings, holding, HSP_MSG_HOLDINGS),
     LIST(hello, runs, n_runs, run, HSP_MSG_RUNS)};
-static const struct hsp_field f_welcome[] = {U32(welcome, protocol), U64(welcome, term),
-                                             U64(welcome, incarnation), U32(welcome, heartbeat_ms),
-                                             U32(welcome, dead_ms)};
+static const struct hsp_field f_welcome[] = {
+    U32(welcome, protocol),     U64(welcome, term),    U64(welcome, incarnation),
+    U32(welcome, heartbeat_ms), U32(welcome, dead_ms), STR(welcome, address, HSP_ADDRESS_MAX)};
 static const struct hsp_field f_text[] = {STR(text, reason, HSP_TEXT_MAX)};
 static const struct hsp_field f_beat[] = {U64(beat, seq)};
 static const struct hsp_field f_prepare[] = {U32(prepare, job),
@@ -114,7 +114,8 @@ static const struct hsp_field f_prepare[] = {U32(prepare, job),
                                              KEY(prepare, key),
                                              STR(prepare, data_path, HSP_PATH_MAX),
                                              STR(prepare, checkpoint_path, HSP_PATH_MAX),
-                                             BOOL(prepare, checkpoint_shared)};
+                                             BOOL(prepare, checkpoint_shared),
+                                             BOOL(prepare, data_tls)};
 static const struct hsp_field f_ready[] = {U32(ready, job),
                                            U32MAX(ready, device, HSP_NODE_DEVICES - 1),
                                            U64(ready, mem_bytes),

@@ -79,6 +79,11 @@ def refusals(w):
             (6, 'unknown key "lisen", did you mean "listen"?', ["--config", w.write("a.yaml", "lisen: 1\n")]),
             (6, "at least three heartbeats", ["-c", w.write("b.yaml", "heartbeat: 2s\n")]),
             (6, "beyond loopback", ["--check-config", "-c", w.config("c.yaml", listen="0.0.0.0:7071")]),
+            (6, "not a host:port", ["--check-config", "-c", w.config("i.yaml", advertise_address="/run/x")]),
+            (6, "there is no worker_key", ["-c", w.config("j.yaml", advertise_address="head.example.org:7071")]),
+            (6, "is each host itself", ["-c", w.config("k.yaml", listen="0.0.0.0:0", worker_key=w.path("worker.key"),
+                                                       advertise_address="127.0.0.1:7071")]),
+            (6, "data_plane", ["-c", w.config("l.yaml", data_plane="plain")]),
             (6, "worker.key", ["-c", w.config("e.yaml", worker_key=w.write("bad/worker.key", "short"))]),
             (1, "state_dir", ["-c", w.config("f.yaml", state_dir=w.write("file", "") + "/x")])]:
         r = w.hspmdd(*args)

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """hspmdd and its agents, over TLS: agents join and are seen, one is killed and noticed, one without the key is
 turned away, one leaves as planned, hspmdd is restarted and its agents come back."""
+import os
 import re
 import signal
+import socket
+import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from wire import LIMIT, alive, ask, check, children, until
-from world import Folder, main
+from world import BUILD, Folder, main
 
 
 class World(Folder):
@@ -18,11 +21,12 @@ class World(Folder):
         self.tcp = None
         self.keys("worker.key", "admin.key", "wrong.key")
 
-    def daemon(self):
+    def daemon(self, more=""):
         """On a port the system chooses the first time, kept when it is started again."""
         self.write("d.yaml", "listen: 127.0.0.1:%d\nsocket: %s\nstate_dir: %s\nworker_key: %s\nadmin_key: %s\n"
-                   "heartbeat: 200ms\nfailure_detection: 1500ms\n"
-                   % (self.tcp or 0, self.sock, self.path("state"), self.path("worker.key"), self.path("admin.key")))
+                   "heartbeat: 200ms\nfailure_detection: 1500ms\n%s"
+                   % (self.tcp or 0, self.sock, self.path("state"), self.path("worker.key"), self.path("admin.key"),
+                      more))
         p = self.spawn("hspmdd", "d.yaml")
         if self.tcp is None:
             self.tcp = int(until("hspmdd listens", self.port))
@@ -41,10 +45,16 @@ class World(Folder):
         except (OSError, AssertionError):
             return None
 
-    def agent(self, node, key="worker.key"):
+    def ctl(self, *args):
+        r = subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", self.sock] + list(args), capture_output=True,
+                           text=True, timeout=LIMIT)
+        check(r.returncode == 0, "hspmdctl %s: %r" % (" ".join(args), r))
+        return r.stdout
+
+    def agent(self, node, key="worker.key", more=""):
         self.write(node + ".yaml", "node: %s\ncoordinator: 127.0.0.1:%d\nstate_dir: %s\nkey: %s\n"
-                   "devices: [{speed: 0.5, memory: 64MiB}]\n"
-                   % (node, self.tcp, self.path("segments"), self.path(key)))
+                   "devices: [{speed: 0.5, memory: 64MiB}]\n%s"
+                   % (node, self.tcp, self.path("segments"), self.path(key), more))
         return self.spawn("hspmd-worker", node + ".yaml")
 
     def nodes(self):
@@ -56,6 +66,24 @@ class World(Folder):
 
 
 QUERY = {"name": "", "what": "", "since": "0", "timeout_ms": 0, "follow": False}
+
+
+def moves(w, d):
+    """hspmdd says where else it can be reached; there its agents find it when it is gone from where they know it."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        other = s.getsockname()[1]
+    first = w.tcp
+    for listen in (first, other, first):
+        d.kill()
+        d.wait()
+        w.tcp = listen
+        d = w.daemon("advertise_address: 127.0.0.1:%d\n" % other)
+        until("alpha finds it at %d" % listen, lambda: w.up("alpha"))
+        until("beta finds it at %d" % listen, lambda: w.up("beta"))
+        check("hspmdd: 127.0.0.1:%d\n" % other in w.ctl("status"), "status says where it is: %r" % w.ctl("status"))
+        check("agents reach it at 127.0.0.1:%d" % other in w.log(), "so does the log")
+    return d
 
 
 def run(w):
@@ -87,6 +115,8 @@ def run(w):
     until("alpha comes back", lambda: w.up("alpha"))
     until("beta comes back", lambda: w.up("beta"))
 
+    d = moves(w, d)
+
     kids, quiet = children(a.pid), len(w.log())
     a.terminate()
     check(a.wait(LIMIT) == 0, "planned leave")
@@ -100,4 +130,4 @@ def run(w):
 
 
 if __name__ == "__main__":
-    sys.exit(main(World, run, ["hspmdd", "hspmd-worker"], "agents join and leave"))
+    sys.exit(main(World, run, ["hspmdd", "hspmd-worker", "hspmdctl"], "agents join and leave"))

@@ -3,14 +3,13 @@
 killed: every step is done, the end is the same, and no state is left behind."""
 import json
 import os
-import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from join import QUERY, World
 from wire import LIMIT, ask, check, children, until
-from world import BUILD, main
+from world import main
 
 STEPS = 250
 JOB = {"apiVersion": "hspmd/v1", "name": "small", "data": {"validation_fraction": 0.05},
@@ -22,32 +21,25 @@ JOB = {"apiVersion": "hspmd/v1", "name": "small", "data": {"validation_fraction"
        "resources": {"min": 1, "max": 4}, "checkpoint": {"every_steps": 0}}
 
 
-def ctl(w, *args):
-    r = subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", w.sock] + list(args), capture_output=True, text=True,
-                       timeout=LIMIT)
-    check(r.returncode == 0, "hspmdctl %s: %r" % (" ".join(args), r))
-    return r.stdout
-
-
 class Training:
-    def __init__(self, w, name):
-        self.w, self.name = w, name
+    def __init__(self, w, name, steps=STEPS):
+        self.w, self.name, self.steps = w, name, steps
         self.job = json.loads(json.dumps(JOB))
-        self.job["name"] = name
+        self.job["name"], self.job["train"]["steps"] = name, steps
         self.job["data"]["path"] = w.path("text.txt")
         self.job["checkpoint"]["path"] = w.path("out")
         ask(w.sock, "submit", {"file": "job.yaml", "dry_run": False, "files": []}, json.dumps(self.job).encode())
 
     def shows_what_runs(self):
         """The plan shown leaves nothing open, and compiled by hand gives the very programs that run."""
-        plan, runs = ctl(self.w, "plan", "show", self.name), ctl(self.w, "program", "show", self.name)
+        plan, runs = self.w.ctl("plan", "show", self.name), self.w.ctl("program", "show", self.name)
         for section in ("sizes: [", "homes:", "uses:", "reshards:"):
             check(section in plan, "%s in %s" % (section, plan))
         self.w.write("shown.yaml", plan)
         self.w.write("job.json", json.dumps(self.job))
         shown = self.w.path("shown.prog")
-        ctl(self.w, "compile", self.w.path("job.json"), "--plan", self.w.path("shown.yaml"), "-o", shown)
-        check(ctl(self.w, "program", "show", shown) == runs, "the plan shown is what runs")
+        self.w.ctl("compile", self.w.path("job.json"), "--plan", self.w.path("shown.yaml"), "-o", shown)
+        check(self.w.ctl("program", "show", shown) == runs, "the plan shown is what runs")
 
     def status(self):
         s = ask(self.w.sock, "status", QUERY)
@@ -65,7 +57,7 @@ class Training:
     def end(self):
         s = until("the job ends", lambda: (lambda j: j if j["state"] in ("done", "failed", "cancelled") else None)
                   (self.status()), 60)
-        check(s["state"] == "done" and s["step"] == STEPS, "job %s: %s, %s" % (s["name"], s["state"], s["reason"]))
+        check(s["state"] == "done" and s["step"] == self.steps, "job %s: %s, %s" % (s["name"], s["state"], s["reason"]))
         return s
 
 

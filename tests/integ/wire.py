@@ -88,10 +88,10 @@ class Conn:
             if f[0] == name:
                 return f
 
-    def welcome(self, incarnation, term=1):
+    def welcome(self, incarnation, term=1, address=""):
         hello = self.expect("hello")[2]
-        self.send("welcome", {"protocol": 1, "term": str(term), "incarnation": str(incarnation),
-                              "heartbeat_ms": 200, "dead_ms": 1500})
+        self.send("welcome", {"protocol": 2, "term": str(term), "incarnation": str(incarnation),
+                              "heartbeat_ms": 200, "dead_ms": 1500, "address": address})
         return hello
 
 

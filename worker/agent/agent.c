@@ -239,6 +239,8 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     a->incarnation = w->incarnation;
     a->heartbeat_ms = w->heartbeat_ms;
     a->dead_ms = w->dead_ms;
+    (void)snprintf(a->other, sizeof(a->other), "%s", w->address != NULL ? w->address : "");
+    a->try_other = false;
     a->link = HSP_LINK_UP;
     a->pause_ms = 0;
     a->beat_ms = a->now_ms + a->heartbeat_ms;
@@ -421,14 +423,26 @@ static void executors_tick(struct hsp_agent *a)
     a->fencing = a->fencing && !fenced_done;
 }
 
+/* By the configured address and the one we were told, in turn. */
+static void dial(struct hsp_agent *a)
+{
+    bool other = a->try_other && a->other[0] != '\0';
+    struct hsp_agent_action *x = hsp_ai_emit(a, HSP_AACT_CONNECT, 0);
+    a->link = HSP_LINK_CONNECTING;
+    a->try_other = !a->try_other;
+    if (other) {
+        x->text = hsp_arena_strdup(a->arena, a->other);
+        a->failed = a->failed || x->text == NULL;
+    }
+}
+
 static void tick(struct hsp_agent *a)
 {
     executors_tick(a);
     hsp_ai_seal_tick(a);
     if (a->link == HSP_LINK_DOWN && !a->closing && !a->fencing && !a->ending &&
         a->now_ms >= a->connect_ms) {
-        a->link = HSP_LINK_CONNECTING;
-        hsp_ai_emit(a, HSP_AACT_CONNECT, 0);
+        dial(a);
     }
     if ((a->link == HSP_LINK_UP || a->link == HSP_LINK_HELLO) &&
         a->now_ms >= a->heard_ms + a->dead_ms) {

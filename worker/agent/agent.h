@@ -78,7 +78,7 @@ struct hsp_agent_event {
 };
 
 enum hsp_agent_action_type {
-    HSP_AACT_CONNECT,
+    HSP_AACT_CONNECT, /* text: the address hspmdd told us, NULL: the one of the configuration */
     HSP_AACT_DISCONNECT,
     HSP_AACT_SEND,      /* msg: to hspmdd */
     HSP_AACT_SEND_EXEC, /* device, msg */

@@ -13,7 +13,9 @@ struct hsp_agent {
     struct hsp_agent_config cfg;
     char node[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
     uint64_t now_ms;
-    uint64_t term, incarnation; /* of the last WELCOME; incarnation 0: none, or fenced */
+    char other[HSP_ADDRESS_MAX + 1]; /* of hspmdd, as the last WELCOME says, "" none */
+    bool try_other;                  /* next time */
+    uint64_t term, incarnation;      /* of the last WELCOME; incarnation 0: none, or fenced */
     enum hsp_agent_link link;
     bool closing; /* DISCONNECT asked, CONN_DOWN due */
     uint32_t heartbeat_ms, dead_ms, pause_ms;

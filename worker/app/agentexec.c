@@ -46,6 +46,7 @@ static enum hsp_status start(struct hsp_agent_exec *x, struct hsp_err *err)
                                .state_dir = s->dir,
                                .listen = s->cfg->listen,
                                .advertise = s->cfg->advertise_address,
+                               .tcp_only = s->cfg->local_transport == HSP_LOCAL_TCP,
                                .speed = dev->speed,
                                .mem_bytes = dev->mem_bytes,
                                .threads = dev->threads,

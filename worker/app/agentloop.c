@@ -48,7 +48,7 @@ static void say(struct hsp_agent_shell *s, const struct hsp_agent_action *x)
 static void perform(struct hsp_agent_shell *s, const struct hsp_agent_action *x)
 {
     switch (x->type) {
-    case HSP_AACT_CONNECT: hsp_agent_connect(s); break;
+    case HSP_AACT_CONNECT: hsp_agent_connect(s, x->text); break;
     case HSP_AACT_DISCONNECT: hsp_agent_disconnect(s); break;
     case HSP_AACT_SEND: hsp_agent_send(s, x->msg); break;
     case HSP_AACT_SEND_EXEC: hsp_agent_order(s, x->device, x->msg); break;

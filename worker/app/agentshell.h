@@ -100,7 +100,8 @@ void hsp_agent_drop_tasks(struct hsp_agent_shell *s); /* all but the one under w
 
 enum hsp_status hsp_agent_net_open(struct hsp_agent_shell *s, const struct hsp_net_keys *keys,
                                    struct hsp_err *err);
-void hsp_agent_connect(struct hsp_agent_shell *s);
+/* @address: NULL: as configured. */
+void hsp_agent_connect(struct hsp_agent_shell *s, const char *address);
 void hsp_agent_disconnect(struct hsp_agent_shell *s);
 void hsp_agent_send(struct hsp_agent_shell *s, const struct hsp_msg *m);
 /* One message over any connection. HSP_AGAIN: the other side does not read; errors of

@@ -82,11 +82,12 @@ enum hsp_status hsp_agent_net_open(struct hsp_agent_shell *s, const struct hsp_n
     return hsp_net_new(&s->loop, &cfg, &calls, s, &s->net, err);
 }
 
-void hsp_agent_connect(struct hsp_agent_shell *s)
+void hsp_agent_connect(struct hsp_agent_shell *s, const char *address)
 {
     struct hsp_err err = {0};
-    struct hsp_net_dial d = {
-        .address = s->cfg->coordinator, .role = HSP_ROLE_WORKER, .attempt_ms = ATTEMPT_MS};
+    struct hsp_net_dial d = {.address = address != NULL ? address : s->cfg->coordinator,
+                             .role = HSP_ROLE_WORKER,
+                             .attempt_ms = ATTEMPT_MS};
     if (hsp_net_dial(s->net, &d, &s->daemon, &err) != HSP_OK) {
         s->daemon = 0;
         (void)snprintf(s->down_why, sizeof s->down_why, "%s", err.msg);

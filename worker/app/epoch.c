@@ -147,6 +147,16 @@ static enum hsp_status open_text(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
+static void log_links(const struct hsp_epoch *e, enum hsp_epoch_mesh which,
+                      const struct hsp_comm *comm)
+{
+    static const char *const names[HSP_EPOCH_MESHES] = {"data", "state", "move"};
+    struct hsp_mesh_links n = hsp_mesh_count_links(comm);
+    hsp_log(e->env->log, HSP_LOG_INFO, "executor",
+            "epoch %" PRIu64 " of job %u, %s: %u peers on this host, %u by TLS, %u in clear",
+            e->number, e->p->job, names[which], n.local, n.tls, n.clear);
+}
+
 static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh which,
                                     struct hsp_err *err)
 {
@@ -165,6 +175,7 @@ static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh whi
                                      .peers = peers,
                                      .timeout_ms = e->env->connect_ms,
                                      .cancel_fd = e->cancel_fd,
+                                     .tls = e->p->data_tls,
                                      .on_peer_lost =
                                          which == HSP_MESH_MOVE ? on_mover_lost : on_peer_lost,
                                      .ctx = e};
@@ -172,6 +183,9 @@ static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh whi
     struct hsp_comm *comm = NULL;
     enum hsp_status st = hsp_mesh_connect(e->env->listener, &params, &comm, err);
     free(peers);
+    if (st == HSP_OK) {
+        log_links(e, which, comm);
+    }
     (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
     e->mesh[which] = comm;
     (void)pthread_mutex_unlock(&e->lock);

@@ -5,13 +5,28 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
-enum { FD, DEVICE, NODE, STATE_DIR, LISTEN, ADVERTISE, SPEED, MEMORY, THREADS, BEAT, AUDIT, LEVEL };
+enum {
+    FD,
+    DEVICE,
+    NODE,
+    STATE_DIR,
+    LISTEN,
+    ADVERTISE,
+    SPEED,
+    MEMORY,
+    THREADS,
+    BEAT,
+    AUDIT,
+    LOCAL,
+    LEVEL
+};
 
 static const struct option OPTIONS[] = {{"executor", required_argument, NULL, FD},
                                         {"device", required_argument, NULL, DEVICE},
@@ -24,9 +39,10 @@ static const struct option OPTIONS[] = {{"executor", required_argument, NULL, FD
                                         {"threads", required_argument, NULL, THREADS},
                                         {"heartbeat-ms", required_argument, NULL, BEAT},
                                         {"audit", required_argument, NULL, AUDIT},
+                                        {"local-transport", required_argument, NULL, LOCAL},
                                         {"log-level", required_argument, NULL, LEVEL},
                                         {NULL, 0, NULL, 0}};
-#define OPTIONAL ((1u << ADVERTISE) | (1u << AUDIT))
+#define OPTIONAL ((1u << ADVERTISE) | (1u << AUDIT) | (1u << LOCAL))
 
 static bool number(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
 {
@@ -65,6 +81,7 @@ static bool take(int which, const char *s, struct hsp_executor_opts *o, enum hsp
         o->heartbeat_ms = (uint32_t)n;
         break;
     case AUDIT: o->audit_dir = s; break;
+    case LOCAL: ok = o->tcp_only = strcmp(s, "tcp") == 0; break;
     default: ok = hsp_log_parse_level(s, level); break;
     }
     return ok;

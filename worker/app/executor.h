@@ -7,6 +7,7 @@
  */
 #ifndef HSP_EXECUTOR_H
 #define HSP_EXECUTOR_H
+#include <stdbool.h>
 #include <stdint.h>
 #include "proto/host/log.h"
 
@@ -15,6 +16,7 @@ struct hsp_executor_opts {
     uint32_t device;
     const char *node, *state_dir;
     const char *listen, *advertise; /* data plane; advertise NULL: as listen */
+    bool tcp_only;                  /* no Unix socket, also to devices of this host */
     double speed;                   /* of a core; 1: not paced */
     uint64_t mem_bytes;
     uint32_t threads;

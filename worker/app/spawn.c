@@ -47,6 +47,9 @@ static void build(const struct hsp_spawn_opts *o, int fd, struct arguments *a)
     if (o->advertise != NULL && o->advertise[0] != '\0') {
         add(a, "--advertise", o->advertise);
     }
+    if (o->tcp_only) {
+        add(a, "--local-transport", "tcp");
+    }
     add(a, "--speed", a->number[2]);
     add(a, "--memory", a->number[3]);
     add(a, "--threads", a->number[4]);

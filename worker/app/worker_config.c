@@ -13,6 +13,9 @@
 /* In the order of enum hsp_log_level. */
 static const char *const levels[] = {"error", "warn", "notice", "info", "debug", "trace", NULL};
 
+/* In the order of enum hsp_local_transport. */
+static const char *const transports[] = {"unix", "tcp", NULL};
+
 static const struct hsp_field fields[] = {
     {.path = "coordinator",
      .type = HSP_FIELD_STR,
@@ -34,6 +37,12 @@ static const struct hsp_field fields[] = {
      .offset = AT(advertise_address),
      .example = "10.0.0.17",
      .help = "address under which peers reach this node, when it is not the one of listen"},
+    {.path = "local_transport",
+     .type = HSP_FIELD_CHOICE,
+     .offset = AT(local_transport),
+     .dflt = "unix",
+     .choices = transports,
+     .help = "unix, or tcp as between hosts: how devices of this host exchange data among them"},
     {.path = "state_dir",
      .type = HSP_FIELD_STR,
      .offset = AT(state_dir),

@@ -12,7 +12,7 @@
 #include "proto/base/err.h"
 #include "proto/text/layers.h"
 
-#define HSP_WORKER_KEYS 10
+#define HSP_WORKER_KEYS 11
 
 #define HSP_WORKER_DEVICES 16 /* of one node; the wire's HSP_NODE_DEVICES */
 
@@ -23,11 +23,15 @@ struct hsp_device_config {
     uint32_t threads;   /* of its compute pool */
 };
 
+/* How devices of one host talk to each other. */
+enum hsp_local_transport { HSP_LOCAL_UNIX, HSP_LOCAL_TCP };
+
 struct hsp_worker_config {
     const char *coordinator;       /* host:port, or the path of the daemon's Unix socket */
     const char *node;              /* name; "" = host name */
     const char *listen;            /* address of the data plane, port chosen by the system */
     const char *advertise_address; /* what peers dial, "" = listen */
+    int local_transport;           /* enum hsp_local_transport */
     const char *state_dir;         /* state segments in STATE_DIR/NODE, "" = /dev/shm/hspmd-UID */
     const char *key;               /* file of the worker's TLS-PSK key; absent: loopback only */
     const char *audit_dir;         /* where executors note the samples of each step, "" = nowhere */

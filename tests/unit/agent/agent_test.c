@@ -46,6 +46,51 @@ static void hello_says_all(void **state)
     hsp_agent_free(w.a);
 }
 
+static const char *next_dial(struct aw_world *w)
+{
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "refused"});
+    w->now += 5000;
+    aw_tick(w);
+    assert_int_equal(aw_count(w, HSP_AACT_CONNECT), 1);
+    return aw_find(w, HSP_AACT_CONNECT)->text;
+}
+
+static void told(struct aw_world *w, uint64_t term, const char *address)
+{
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_scanned(w, NULL, 0);
+    aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                       .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                     .term = term,
+                                                     .incarnation = 1,
+                                                     .heartbeat_ms = 500,
+                                                     .dead_ms = 3000,
+                                                     .address = address}});
+}
+
+/* The configured address and the one hspmdd told, in turn; what an old hspmdd tells does not count. */
+static void another_address(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    told(&w, 5, "head:7071");
+    assert_null(next_dial(&w));
+    assert_string_equal(next_dial(&w), "head:7071");
+    assert_null(next_dial(&w));
+    assert_string_equal(next_dial(&w), "head:7071");
+    told(&w, 5, "head2:7071"); /* over the second way; the first is the first again */
+    assert_null(next_dial(&w));
+    assert_string_equal(next_dial(&w), "head2:7071");
+    told(&w, 4, "liar:1");
+    assert_null(next_dial(&w));
+    assert_string_equal(next_dial(&w), "head2:7071");
+    told(&w, 6, "");
+    assert_null(next_dial(&w));
+    assert_null(next_dial(&w));
+    hsp_agent_free(w.a);
+}
+
 static void executors_restart(void **state)
 {
     (void)state;
@@ -300,7 +345,8 @@ static void anything(void **state)
             m.u.devref.job = job;
             m.u.devref.device = device;
             if (m.type == HSP_MSG_WELCOME) {
-                m.u.welcome = (struct hsp_m_welcome){1, below(&k, 3), below(&k, 3), 500, 3000};
+                m.u.welcome = (struct hsp_m_welcome){
+                    HSP_PROTO_VERSION, below(&k, 3), below(&k, 3), 500, 3000, ""};
             } else if (m.type == HSP_MSG_EXECUTOR_UP) {
                 m.u.up = (struct hsp_m_up){device, "z"};
             } else if (m.type == HSP_MSG_FENCED || m.type == HSP_MSG_BYE) {
@@ -371,6 +417,7 @@ static void told_other_times_and_other_devices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(hello_says_all),
+                                       cmocka_unit_test(another_address),
                                        cmocka_unit_test(executors_restart),
                                        cmocka_unit_test(seal_waits),
                                        cmocka_unit_test(fenced),

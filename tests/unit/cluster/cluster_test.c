@@ -66,7 +66,7 @@ static void hello_refused(void **state)
     struct hsp_msg m = {.type = HSP_MSG_HELLO,
                         .u.hello = {.protocol = 7, .node = "a", .address = ""}};
     cw_msg(&w, 10, m);
-    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "protocol 1 here, 7 there");
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "protocol 2 here, 7 there");
     m.u.hello.protocol = HSP_PROTO_VERSION;
     m.u.hello.term = 5;
     cw_msg(&w, 11, m);
@@ -714,6 +714,65 @@ static void anything(void **state)
     }
 }
 
+static const struct hsp_msg *sent_msg(const struct cw_world *w, uint16_t type)
+{
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        if (w->a.item[i].type == HSP_ACT_SEND && w->a.item[i].msg->type == type) {
+            return w->a.item[i].msg;
+        }
+    }
+    fail_msg("nothing of type %u was sent", type);
+    return NULL;
+}
+
+static void all_prepared_with(const struct cw_world *w, uint32_t n, bool tls)
+{
+    assert_int_equal(cw_count_sent(w, HSP_MSG_PREPARE), n);
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        if (w->a.item[i].type == HSP_ACT_PREPARE) {
+            assert_int_equal(w->a.item[i].msg->u.prepare.data_tls, tls);
+        }
+    }
+}
+
+/* An epoch keeps what it was begun with, whatever hspmdd is restarted with; the next one has the new. */
+static void data_plane(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_err err = {0};
+    struct hsp_cluster_row rows[64];
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+    cw_plan(&w, 1);
+    all_prepared_with(&w, 2, true);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 0, cw_even, 2);
+    cw_let_go(&w, 1, 2);
+    for (uint32_t i = 0; i < w.n_rows; i++) {
+        rows[i] = (struct hsp_cluster_row){w.rows[i].key, w.rows[i].value, w.rows[i].len};
+    }
+    struct hsp_cluster_config cfg = w.c->cfg;
+    cfg.data_tls = false;
+    cfg.address = "head:7071";
+    hsp_cluster_free(w.c);
+    w.c = hsp_cluster_new(&cfg);
+    assert_ok(hsp_cluster_load(w.c, rows, w.n_rows, w.now, &w.a, &err), &err);
+    cw_look(&w);
+    assert_true(cw_job(&w, 1)->cur.data_tls);
+    cw_hello_running(&w, 1, "n0", 1, 1, 1);
+    assert_string_equal(sent_msg(&w, HSP_MSG_WELCOME)->u.welcome.address, "head:7071");
+    cw_hello_running(&w, 2, "n1", 2, 1, 1);
+    cw_let_go(&w, 1, 2);
+    cw_hello(&w, 3, "n2", 0, 1);
+    cw_plan(&w, 1);
+    all_prepared_with(&w, 3, false);
+    assert_true(cw_job(&w, 1)->cur.data_tls);
+    assert_false(cw_job(&w, 1)->att.data_tls);
+    cw_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(recover_version),
@@ -732,6 +791,7 @@ int main(void)
                                        cmocka_unit_test(allocation),
                                        cmocka_unit_test(cancel_gives_back),
                                        cmocka_unit_test(reload),
+                                       cmocka_unit_test(data_plane),
                                        cmocka_unit_test(anything)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

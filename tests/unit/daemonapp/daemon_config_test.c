@@ -51,6 +51,7 @@ static void test_the_example_is_accepted_with_every_line_enabled(void **state)
     assert_ok(hsp_daemon_config_parse(out, m, path, arena, &c, &err), &err);
     assert_string_equal(c.state_dir, "/var/lib/hspmd");
     assert_string_equal(c.advertise_address, "head.example.org:7071");
+    assert_int_equal(c.data_plane, HSP_DATA_TLS);
 }
 
 static void test_wrong_files_say_where_and_what(void **state)
@@ -63,6 +64,15 @@ static void test_wrong_files_say_where_and_what(void **state)
         {"heartbeat: 2s\n", "three heartbeats"},
         {"max_nodes: 0\n", "max_nodes"},
         {"log_level: loud\n", "log_level"},
+        {"data_plane: plain\n", "data_plane"},
+        {"advertise_address: /run/x\n", "advertise_address: /run/x is not a host:port"},
+        {"advertise_address: '0.0.0.0:7071'\n", "not a host:port that others can dial"},
+        {"advertise_address: '[::]:7071'\n", "not a host:port that others can dial"},
+        {"advertise_address: 'head:0'\n", "not a host:port that others can dial"},
+        {"advertise_address: 'head:99999'\n", "port is not 0 to 65535"},
+        {"advertise_address: 'two heads:7071'\n", "not a host:port that others can dial"},
+        {"advertise_address: ':7071'\n", "no host"},
+        {"listen: ''\nadvertise_address: head\n", "nothing listens"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hsp_err err = {0};
@@ -161,12 +171,42 @@ static void test_a_reload_takes_what_may_change_and_lists_the_rest(void **state)
     hsp_buf_fini(&rest);
 }
 
+static void test_the_data_plane_is_chosen(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_daemon_config c;
+    static const char text[] = "data_plane: clear\n";
+    assert_ok(hsp_daemon_config_parse("", 0, "x", arena, &c, &err), &err);
+    assert_int_equal(c.data_plane, HSP_DATA_TLS);
+    assert_ok(hsp_daemon_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
+    assert_int_equal(c.data_plane, HSP_DATA_CLEAR);
+}
+
+static void test_a_long_address_is_refused(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_daemon_config c;
+    char text[400];
+    memset(text, 'h', sizeof text);
+    memcpy(text, "advertise_address: ", 19);
+    for (size_t n = 255; n <= 256; n++) {
+        memcpy(text + 19 + n - 5, ":7071", 5);
+        assert_int_equal(hsp_daemon_config_parse(text, 19 + n, "x", arena, &c, &err),
+                         n == 255 ? HSP_OK : HSP_EPARSE);
+    }
+    assert_non_null(strstr(err.msg, "256 bytes, at most 255"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_an_empty_file_gives_the_defaults, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_example_is_accepted_with_every_line_enabled, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_the_data_plane_is_chosen, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_long_address_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_files_say_where_and_what, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_shipped_file_is_the_generated_one, setup,
                                         teardown),

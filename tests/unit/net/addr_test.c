@@ -44,8 +44,29 @@ static void test_forms(void **state)
     bad("unix:", "socket path of 0 bytes, want 1 to 107");
 }
 
+static void test_what_can_be_dialled(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool any, plain;
+    } c[] = {{"0.0.0.0", true, true},     {"[::]:1", true, true},
+             {"0.0.0.1", false, true},    {"[fe80::1%eth0]:2", false, true},
+             {"head-1.x_y", false, true}, {"a b", false, false},
+             {"a,b", false, false},       {"a\nb", false, false},
+             {"/run/x", false, false}};
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct hsp_addr a;
+        struct hsp_err err;
+        assert_ok(hsp_addr_parse(c[i].text, HSP_PORT, &a, &err), &err);
+        assert_int_equal(hsp_addr_is_any(&a), c[i].any);
+        assert_int_equal(hsp_addr_is_plain(&a), c[i].plain);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms),
+                                       cmocka_unit_test(test_what_can_be_dialled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
