@@ -370,13 +370,13 @@ static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
     }
     if (att != NULL) {
         bool holds = r != NULL && (r->prepared == j->att.epoch || r->running == j->att.epoch);
-        att->ready = att->ready || holds;
-        att->prepare_sent = holds && j->att.phase != HSP_ATT_WAIT_UP;
+        /* A READY that was lost on the way told of the data: PREPARE again, and it is said again. */
+        att->ready = att->ready && holds;
+        att->prepare_sent = att->ready && j->att.phase != HSP_ATT_WAIT_UP;
         att->go_sent = r != NULL && (r->armed == j->att.epoch || r->running == j->att.epoch);
         if (gone(j) && !holds) {
             return "it does not hold the epoch that was begun";
         }
-        att->ready = holds;
         if (gone(j) && r->running == j->att.epoch) {
             return NULL;
         }

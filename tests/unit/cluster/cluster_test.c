@@ -462,6 +462,36 @@ static void slow_device_again(void **state)
     cw_end(&w);
 }
 
+/* READY tells of the data: one that was lost on the way is said again, a HELLO does not stand for it. */
+static void lost_ready(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    struct hsp_m_device dev = {.kind = "cpu", .mem_bytes = 1, .up = true, .address = "x"};
+    struct hsp_m_run run = {.job = 1, .prepared = 1};
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = "n1",
+                                    .address = "n1",
+                                    .incarnation = 2,
+                                    .n_devices = 1,
+                                    .devices = &dev,
+                                    .n_runs = 1,
+                                    .runs = &run}};
+    cw_msg(&w, 2, m);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_PREPARE), 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_START), 0);
+    cw_ready(&w, 1, 1, 5);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_START), 2);
+    assert_int_equal(cw_job(&w, 1)->data_bytes, 7);
+    cw_end(&w);
+}
+
 static void nothing_alarms(const struct cw_world *w)
 {
     for (uint32_t i = 0; i < w->a.n; i++) {
@@ -788,6 +818,7 @@ int main(void)
                                        cmocka_unit_test(slow_device),
                                        cmocka_unit_test(slow_device_again),
                                        cmocka_unit_test(planned_ends),
+                                       cmocka_unit_test(lost_ready),
                                        cmocka_unit_test(allocation),
                                        cmocka_unit_test(cancel_gives_back),
                                        cmocka_unit_test(reload),
