@@ -5,6 +5,7 @@ proto_base_libbase_a_SOURCES = \
   proto/base/check.c proto/base/check.h \
   proto/base/err.c proto/base/err.h \
   proto/base/hash.c proto/base/hash.h \
+  proto/base/le.h \
   proto/base/map.c proto/base/map.h \
   proto/base/rng.c proto/base/rng.h proto/base/simd.h \
   proto/base/size.h \

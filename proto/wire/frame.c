@@ -4,34 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/le.h"
+
 #define FIRST_ALLOC 4096 /* most bodies fit; growth doubles from here */
-
-static void put(uint8_t *p, uint64_t v, int n)
-{
-    for (int i = 0; i < n; i++) {
-        p[i] = (uint8_t)(v >> (8 * i));
-    }
-}
-
-static uint64_t get(const uint8_t *p, int n)
-{
-    uint64_t v = 0;
-    for (int i = n; i-- > 0;) {
-        v = v << 8 | p[i];
-    }
-    return v;
-}
 
 void hsp_frame_header_encode(const struct hsp_frame_header *h, uint8_t ret[HSP_FRAME_HEADER])
 {
-    put(ret, HSP_FRAME_MAGIC, 4);
+    hsp_le_put(ret, HSP_FRAME_MAGIC, 4);
     ret[4] = h->version;
     ret[5] = h->flags;
-    put(ret + 6, h->type, 2);
-    put(ret + 8, h->request, 8);
-    put(ret + 16, h->epoch, 8);
-    put(ret + 24, h->body_len, 4);
-    put(ret + 28, h->blob_len, 4);
+    hsp_le_put(ret + 6, h->type, 2);
+    hsp_le_put(ret + 8, h->request, 8);
+    hsp_le_put(ret + 16, h->epoch, 8);
+    hsp_le_put(ret + 24, h->body_len, 4);
+    hsp_le_put(ret + 28, h->blob_len, 4);
 }
 
 enum hsp_status hsp_frame_header_decode(const uint8_t raw[HSP_FRAME_HEADER],
@@ -41,13 +27,13 @@ enum hsp_status hsp_frame_header_decode(const uint8_t raw[HSP_FRAME_HEADER],
     struct hsp_frame_header h = {
         .version = raw[4],
         .flags = raw[5],
-        .type = (uint16_t)get(raw + 6, 2),
-        .request = get(raw + 8, 8),
-        .epoch = get(raw + 16, 8),
-        .body_len = (uint32_t)get(raw + 24, 4),
-        .blob_len = (uint32_t)get(raw + 28, 4),
+        .type = (uint16_t)hsp_le_get(raw + 6, 2),
+        .request = hsp_le_get(raw + 8, 8),
+        .epoch = hsp_le_get(raw + 16, 8),
+        .body_len = (uint32_t)hsp_le_get(raw + 24, 4),
+        .blob_len = (uint32_t)hsp_le_get(raw + 28, 4),
     };
-    uint32_t magic = (uint32_t)get(raw, 4);
+    uint32_t magic = (uint32_t)hsp_le_get(raw, 4);
     if (magic != HSP_FRAME_MAGIC) {
         return hsp_err_set(err, HSP_EPROTO, 0, "frame magic 0x%08x, want 0x%08x", magic,
                            HSP_FRAME_MAGIC);

@@ -19,6 +19,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+#include "proto/host/fileio.h"
 #include "proto/program/program.h"
 #include "worker/state/boxhash.h"
 #include "worker/state/ckpt_files.h"
@@ -84,16 +85,18 @@ static char *manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ck
 static enum hsp_status manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
                                      struct hsp_err *err)
 {
-    char path[HSP_CKPT_PATH], *text = NULL;
+    char path[HSP_CKPT_PATH];
+    uint8_t *text = NULL;
+    size_t len = 0;
     uint64_t digest = 0;
     enum hsp_status st = hsp_ckpt_join(step_dir, HSP_CKPT_MANIFEST, path, err);
     if (st == HSP_OK) {
-        st = hsp_ckpt_read_text(path, MANIFEST_MAX, &text, err);
+        st = hsp_file_read(path, MANIFEST_MAX, &text, &len, err);
     }
     if (st != HSP_OK) {
         return st;
     }
-    cJSON *m = cJSON_Parse(text);
+    cJSON *m = cJSON_ParseWithLength((const char *)text, len);
     free(text);
     const cJSON *format = cJSON_GetObjectItemCaseSensitive(m, "format");
     if (cJSON_IsNumber(format) && format->valueint != HSP_CKPT_FORMAT) {
@@ -178,7 +181,7 @@ static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_inf
     }
     if (st == HSP_OK) {
         char *text = manifest_text(info, s, config);
-        st = text != NULL ? hsp_ckpt_write_text(path, text, err)
+        st = text != NULL ? hsp_file_write(path, text, strlen(text), 0644, err)
                           : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
         cJSON_free(text);
     }
@@ -676,7 +679,7 @@ enum hsp_status hsp_ckpt_export(const struct hsp_ckpt *c, const char *out, struc
         st = hsp_ckpt_join(out, "config.json", path, err);
     }
     if (st == HSP_OK) {
-        st = hsp_ckpt_write_text(path, c->config, err);
+        st = hsp_file_write(path, c->config, strlen(c->config), 0644, err);
     }
     return st == HSP_OK ? hsp_ckpt_sync_dir(out, err) : st;
 }

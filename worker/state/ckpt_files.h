@@ -22,10 +22,6 @@ enum hsp_status hsp_ckpt_io_error(struct hsp_err *err, const char *what, const c
 /* mkdir -p */
 enum hsp_status hsp_ckpt_make_dir(const char *path, struct hsp_err *err);
 enum hsp_status hsp_ckpt_sync_dir(const char *path, struct hsp_err *err);
-/* Writes PATH.part, syncs, renames. */
-enum hsp_status hsp_ckpt_write_text(const char *path, const char *text, struct hsp_err *err);
-/* *ret is NUL-terminated, free(). HSP_ELIMIT above @max bytes. */
-enum hsp_status hsp_ckpt_read_text(const char *path, size_t max, char **ret, struct hsp_err *err);
 /* Deletes a step's directory, its manifest first, so that a half deleted one is not complete. */
 enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err);
 

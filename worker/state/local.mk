@@ -15,4 +15,4 @@ worker_state_libstate_a_CFLAGS = $(AM_CFLAGS) -O3
 EXTRA_DIST += worker/state/README.md
 
 # What links libstate needs these behind it.
-STATE_LIBS = worker/state/libstate.a proto/layout/liblayout.a proto/op/libop.a $(CJSON_LIBS) $(BASE_LIBS)
+STATE_LIBS = worker/state/libstate.a proto/host/libhost.a proto/layout/liblayout.a proto/op/libop.a $(CJSON_LIBS) $(BASE_LIBS)

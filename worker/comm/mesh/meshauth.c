@@ -11,25 +11,10 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "proto/base/le.h"
 #include "worker/comm/mesh/meshimpl.h"
 
 #define LABEL 8
-
-static void put(uint8_t *p, uint64_t v, int n)
-{
-    for (int i = 0; i < n; i++) {
-        p[i] = (uint8_t)(v >> (8 * i));
-    }
-}
-
-static uint64_t get(const uint8_t *p, int n)
-{
-    uint64_t v = 0;
-    for (int i = n; i-- > 0;) {
-        v = v << 8 | p[i];
-    }
-    return v;
-}
 
 bool hsp_mesh_nonce(uint8_t ret[MESH_NONCE])
 {
@@ -38,29 +23,30 @@ bool hsp_mesh_nonce(uint8_t ret[MESH_NONCE])
 
 bool hsp_mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO])
 {
-    put(ret, MESH_MAGIC, 4);
-    put(ret + 4, MESH_VERSION, 4);
-    put(ret + 8, h->job, 8);
-    put(ret + 16, h->epoch, 8);
-    put(ret + 24, h->from, 4);
-    put(ret + 28, h->to, 4);
-    put(ret + 32, h->n, 4);
-    put(ret + 36, h->tls, 4);
+    hsp_le_put(ret, MESH_MAGIC, 4);
+    hsp_le_put(ret + 4, MESH_VERSION, 4);
+    hsp_le_put(ret + 8, h->job, 8);
+    hsp_le_put(ret + 16, h->epoch, 8);
+    hsp_le_put(ret + 24, h->from, 4);
+    hsp_le_put(ret + 28, h->to, 4);
+    hsp_le_put(ret + 32, h->n, 4);
+    hsp_le_put(ret + 36, h->tls, 4);
     return hsp_mesh_nonce(ret + 40);
 }
 
 bool hsp_mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret)
 {
     *ret = (struct mesh_hello){
-        .job = get(raw + 8, 8),
-        .epoch = get(raw + 16, 8),
-        .from = (uint32_t)get(raw + 24, 4),
-        .to = (uint32_t)get(raw + 28, 4),
-        .n = (uint32_t)get(raw + 32, 4),
-        .tls = get(raw + 36, 4) == 1,
+        .job = hsp_le_get(raw + 8, 8),
+        .epoch = hsp_le_get(raw + 16, 8),
+        .from = (uint32_t)hsp_le_get(raw + 24, 4),
+        .to = (uint32_t)hsp_le_get(raw + 28, 4),
+        .n = (uint32_t)hsp_le_get(raw + 32, 4),
+        .tls = hsp_le_get(raw + 36, 4) == 1,
     };
-    return get(raw, 4) == MESH_MAGIC && get(raw + 4, 4) == MESH_VERSION && get(raw + 36, 4) <= 1 &&
-           ret->from < ret->to && ret->to < ret->n && ret->n <= HSP_MESH_MAX_RANKS;
+    return hsp_le_get(raw, 4) == MESH_MAGIC && hsp_le_get(raw + 4, 4) == MESH_VERSION &&
+           hsp_le_get(raw + 36, 4) <= 1 && ret->from < ret->to && ret->to < ret->n &&
+           ret->n <= HSP_MESH_MAX_RANKS;
 }
 
 bool hsp_mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server,

@@ -16,43 +16,28 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "proto/base/le.h"
 #include "worker/comm/mesh/meshimpl.h"
 
 #define N_EVENTS   64
 #define WAKE       UINT32_MAX        /* epoll tag of wake_fd */
 #define WRITE_TURN ((size_t)1 << 20) /* bytes to one peer before others have their turn */
 
-static void put(uint8_t *p, uint64_t v, int n)
-{
-    for (int i = 0; i < n; i++) {
-        p[i] = (uint8_t)(v >> (8 * i));
-    }
-}
-
-static uint64_t get(const uint8_t *p, int n)
-{
-    uint64_t v = 0;
-    for (int i = n; i-- > 0;) {
-        v = v << 8 | p[i];
-    }
-    return v;
-}
-
 /* magic u32, version u8, kind u8, 0 u16, job u64, epoch u64, rank u32, channel u32, sequence u64,
  * length u64 */
 void hsp_mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
                      uint64_t bytes, uint8_t ret[MESH_HEADER])
 {
-    put(ret, MESH_MAGIC, 4);
+    hsp_le_put(ret, MESH_MAGIC, 4);
     ret[4] = MESH_VERSION;
     ret[5] = (uint8_t)kind;
-    put(ret + 6, 0, 2);
-    put(ret + 8, m->job, 8);
-    put(ret + 16, m->epoch, 8);
-    put(ret + 24, m->base.rank, 4);
-    put(ret + 28, channel, 4);
-    put(ret + 32, seq, 8);
-    put(ret + 40, bytes, 8);
+    hsp_le_put(ret + 6, 0, 2);
+    hsp_le_put(ret + 8, m->job, 8);
+    hsp_le_put(ret + 16, m->epoch, 8);
+    hsp_le_put(ret + 24, m->base.rank, 4);
+    hsp_le_put(ret + 28, channel, 4);
+    hsp_le_put(ret + 32, seq, 8);
+    hsp_le_put(ret + 40, bytes, 8);
 }
 
 void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
@@ -182,12 +167,12 @@ static bool on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t *h)
 {
     struct mesh_link *l = &m->link[peer];
     uint8_t kind = h[5];
-    uint32_t channel = (uint32_t)get(h + 28, 4);
-    uint64_t seq = get(h + 32, 8), bytes = get(h + 40, 8);
-    if (get(h, 4) != MESH_MAGIC || h[4] != MESH_VERSION || kind > MESH_ABORT ||
-        get(h + 6, 2) != 0 || get(h + 8, 8) != m->job || get(h + 16, 8) != m->epoch ||
-        get(h + 24, 4) != peer || bytes > HSP_COMM_MAX_MESSAGE ||
-        (kind == MESH_DATA && seq != l->seq_in)) {
+    uint32_t channel = (uint32_t)hsp_le_get(h + 28, 4);
+    uint64_t seq = hsp_le_get(h + 32, 8), bytes = hsp_le_get(h + 40, 8);
+    if (hsp_le_get(h, 4) != MESH_MAGIC || h[4] != MESH_VERSION || kind > MESH_ABORT ||
+        hsp_le_get(h + 6, 2) != 0 || hsp_le_get(h + 8, 8) != m->job ||
+        hsp_le_get(h + 16, 8) != m->epoch || hsp_le_get(h + 24, 4) != peer ||
+        bytes > HSP_COMM_MAX_MESSAGE || (kind == MESH_DATA && seq != l->seq_in)) {
         hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent what is no message of epoch %llu",
                       peer, m->names[peer], (unsigned long long)m->epoch);
         return false;
