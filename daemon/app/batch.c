@@ -143,6 +143,21 @@ static bool keep_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_a
     return end_text(b, t, key) && hsp_app_plan_add(j, act->plan_no, rec);
 }
 
+/* The same plan under another number, its devices included. */
+static bool copy_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
+{
+    struct hsp_app_job *j = hsp_app_job(a, act->job);
+    struct hsp_plan_rec *from = j != NULL ? hsp_app_plan(j, act->from_plan) : NULL;
+    char key[64];
+    if (from == NULL) {
+        return false;
+    }
+    (void)snprintf(key, sizeof key, "app/plan/%" PRIu32 "/%" PRIu64, act->job, act->plan_no);
+    struct hsp_buf *t = add_text(b);
+    hsp_plan_rec_encode(from, t);
+    return end_text(b, t, key) && hsp_app_plan_add(j, act->plan_no, hsp_plan_rec_ref(from));
+}
+
 static bool drop_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
     struct hsp_app_job *j = hsp_app_job(a, act->job);
@@ -200,7 +215,7 @@ static bool copy_peers(struct hsp_app *a, struct hsp_batch *b, struct prepare_gr
             b->arena, "%s/%u", a->cluster->nodes[HSP_DEVICE_NODE(d)].name, HSP_DEVICE_INDEX(d));
         ok = peers[i].address != NULL && g->names[i] != NULL;
     }
-    g->action = (struct hsp_prepare_action){s->n_peers, peers, s->n_sources, src};
+    g->action = (struct hsp_prepare_action){s->n_peers, peers, s->n_sources, src, s->n_keepers};
     return ok;
 }
 
@@ -283,6 +298,7 @@ static bool collect(struct hsp_app *a, struct hsp_batch *b, const struct hsp_act
     case HSP_ACT_START_PLAN: hsp_app_plan_start(a, act->u.plan); return true;
     case HSP_ACT_CANCEL_PLAN: hsp_app_plan_cancel(a, act->job, act->ticket); return true;
     case HSP_ACT_KEEP_PLAN: return keep_plan(a, b, act);
+    case HSP_ACT_COPY_PLAN: return copy_plan(a, b, act);
     case HSP_ACT_DROP_PLAN: return drop_plan(a, b, act);
     case HSP_ACT_FACT: hsp_app_fact(a, act->u.fact); return true;
     case HSP_ACT_METRIC: hsp_app_metric(a, act->job, act->msg); return true;

@@ -51,7 +51,12 @@ static enum hsp_status make_copies(struct hsp_epoch_plan *p, uint32_t wanted, st
     if (node == NULL) {
         return no_memory(err);
     }
-    return hsp_copy_table(p->graph, p->homes, node, p->plan->n_ranks, p->arena, &p->copies, err);
+    p->n_spare = hsp_spare_ranks(node, p->plan->n_ranks, wanted);
+    if (p->n_spare > HSP_MAX_KEEPERS) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%u copies are too many", wanted);
+    }
+    return hsp_copy_table(p->graph, p->homes, node, p->plan->n_ranks, wanted, p->arena, &p->copies,
+                          err);
 }
 
 /* The kinds of state every parameter has, read off the first rank's program. */
@@ -71,6 +76,17 @@ static void find_kinds(struct hsp_epoch_plan *p)
     }
 }
 
+/* One version of all state. */
+static uint64_t state_bytes(const struct hsp_epoch_plan *p)
+{
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < p->graph->n_params; i++) {
+        struct hsp_box whole = hsp_box_whole(p->homes[i].rank, p->homes[i].extent);
+        elements += (uint64_t)hsp_box_count(&whole);
+    }
+    return elements * p->n_kinds * hsp_dtype_size((enum hsp_dtype)p->graph->spec.dtype);
+}
+
 static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
 {
     uint32_t n = p->plan->n_ranks;
@@ -85,6 +101,8 @@ static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
         const struct hsp_binding *b = &p->programs.programs[r].bind;
         p->info.mem_bytes[r] = (uint64_t)(b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
     }
+    p->info.n_spare = p->n_spare;
+    p->info.keep_bytes = p->n_spare > 0 ? 2 * state_bytes(p) : 0;
     p->info.step_s = p->plan->predicted_step_us * 1e-6;
     p->info.why = p->plan->why != NULL ? p->plan->why : "as written by hand";
     return hsp_epoch_shards(p->graph, p->homes, &p->copies, p->arena, &p->info, err);
@@ -143,9 +161,9 @@ struct hsp_epoch_plan *hsp_epoch_plan_free(struct hsp_epoch_plan *p)
 
 /* The live pieces of the old layout, in the form daemon/spmd wants. */
 struct live {
-    uint32_t n_old;
+    uint32_t n_old, n_hold;        /* members; with the keepers */
     uint32_t *home;                /* old rank -> peer that has its home, HSP_NONE */
-    uint32_t *any;                 /* old rank -> its peer, whatever it has */
+    uint32_t *any;                 /* old rank or keeper -> its peer, whatever it has */
     struct hsp_state_table copies; /* rows whose copy is live */
 };
 
@@ -164,18 +182,22 @@ static enum hsp_status find_live(const struct hsp_epoch_plan *from,
                                  struct live *l, struct hsp_err *err)
 {
     l->n_old = from->plan->n_ranks;
+    l->n_hold = l->n_old + from->n_spare;
     l->home = hsp_arena_array(arena, l->n_old, sizeof *l->home);
-    l->any = hsp_arena_array(arena, l->n_old, sizeof *l->any);
+    l->any = hsp_arena_array(arena, l->n_hold, sizeof *l->any);
     l->copies.row = hsp_arena_array(arena, from->copies.n, sizeof *l->copies.row);
     if (l->home == NULL || l->any == NULL || l->copies.row == NULL) {
         return no_memory(err);
     }
     for (uint32_t r = 0; r < l->n_old; r++) {
-        l->home[r] = l->any[r] = HSP_NONE;
+        l->home[r] = HSP_NONE;
+    }
+    for (uint32_t r = 0; r < l->n_hold; r++) {
+        l->any[r] = HSP_NONE;
     }
     for (uint32_t i = 0; i < a->n_sources; i++) {
         const struct hsp_prepare_source *s = &a->sources[i];
-        if (s->holder >= l->n_old || s->owner >= l->n_old || s->peer >= a->n_peers) {
+        if (s->holder >= l->n_hold || s->owner >= l->n_old || s->peer >= a->n_peers) {
             return hsp_err_set(err, HSP_EINVAL, 0, "source %u is outside the old layout", i);
         }
         l->any[s->holder] = s->peer;
@@ -197,7 +219,7 @@ static enum hsp_status have_all(const struct hsp_epoch_plan *from, const struct 
     for (uint32_t i = 0; i < from->graph->n_params; i++) {
         enum hsp_status st = hsp_have_home(&from->homes[i], l->home, l->n_old, &have[i], err);
         if (st == HSP_OK) {
-            st = hsp_have_copies(&l->copies, i, l->any, l->n_old, &have[i], err);
+            st = hsp_have_copies(&l->copies, i, l->any, l->n_hold, &have[i], err);
         }
         if (st != HSP_OK) {
             return st;
@@ -304,14 +326,19 @@ enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
 
 /* ---- packages ---- */
 
-/* The rows @peer takes part in, or all of them. */
+/* Does @peer take part in a row (or is it to have all), and is its receiver below @n_peers? */
+static bool row_is_for(const struct hsp_state_row *r, uint32_t peer, bool all, uint32_t n_peers)
+{
+    return r->to < n_peers && (all || r->from == peer || r->to == peer);
+}
+
 static enum hsp_status rows_for(const struct hsp_state_table *t, uint32_t peer, bool all,
-                                struct hsp_arena *arena, struct hsp_pkg_table *ret,
-                                struct hsp_err *err)
+                                uint32_t n_peers, struct hsp_arena *arena,
+                                struct hsp_pkg_table *ret, struct hsp_err *err)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->n; i++) {
-        n += all || t->row[i].from == peer || t->row[i].to == peer;
+        n += row_is_for(&t->row[i], peer, all, n_peers);
     }
     struct hsp_pkg_row *row = hsp_arena_array(arena, n, sizeof *row);
     if (row == NULL) {
@@ -321,7 +348,7 @@ static enum hsp_status rows_for(const struct hsp_state_table *t, uint32_t peer, 
     ret->n = 0;
     for (uint32_t i = 0; i < t->n; i++) {
         const struct hsp_state_row *r = &t->row[i];
-        if (all || r->from == peer || r->to == peer) {
+        if (row_is_for(r, peer, all, n_peers)) {
             row[ret->n++] = (struct hsp_pkg_row){r->from, r->to, r->param, r->box};
         }
     }
@@ -371,6 +398,7 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
                                   struct hsp_err *err)
 {
     bool member = peer < p->plan->n_ranks;
+    uint32_t lasting = p->plan->n_ranks + a->n_keepers; /* who keeps copies */
     struct hsp_package pkg = {.dtype = (uint8_t)p->graph->spec.dtype,
                               .n_kinds = p->n_kinds,
                               .n_peers = a->n_peers,
@@ -392,13 +420,15 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
     hsp_buf_init(&binding, HSP_MSG_BLOB_MAX);
     enum hsp_status st = fill_params(p->graph, arena, &pkg, err);
     if (st == HSP_OK) {
-        st = rows_for(&t->transfer, peer, false, arena, &pkg.transfer, err);
+        st = rows_for(&t->transfer, peer, false, a->n_peers, arena, &pkg.transfer, err);
     }
     if (st == HSP_OK) {
-        st = rows_for(member ? &p->copies : &none, peer, false, arena, &pkg.copies, err);
+        st = rows_for(peer < lasting ? &p->copies : &none, peer, false, lasting, arena, &pkg.copies,
+                      err);
     }
     if (st == HSP_OK) {
-        st = rows_for(member ? &t->gather : &none, peer, member, arena, &pkg.gather, err);
+        st = rows_for(member ? &t->gather : &none, peer, member, a->n_peers, arena, &pkg.gather,
+                      err);
     }
     if (st == HSP_OK && member) {
         st = encode_program(&p->programs.programs[peer], &tpl, &binding, &pkg, err);

@@ -21,14 +21,16 @@ struct hsp_epoch_plan {
     struct hsp_plan *plan;         /* total (complete.h): what runs, nothing left open */
     struct hsp_program_file programs;
     struct hsp_cover *homes;       /* [graph->n_params] */
-    struct hsp_state_table copies; /* from owner to buddy */
+    struct hsp_state_table copies; /* from owner to buddy, or to a keeper */
+    uint32_t n_spare;              /* keepers: ranks from plan->n_ranks on, whoever they are */
     uint8_t n_kinds, kinds[HSP_N_STATE_KINDS];
     struct hsp_plan_info info; /* for the core: devices, memory, shards */
     hsp_device_id *device;     /* [plan->n_ranks] */
 };
 
 /* Compiles @plan (copied and completed) for the devices @device[rank].
- * @copies_wanted: nodes that shall hold each piece of state; 1: no second copies.
+ * @copies_wanted: nodes that shall hold each piece of state; 1: no second copies. At most
+ * HSP_MAX_KEEPERS more than the members have.
  * HSP_EINVAL: the plan does not fit the model; HSP_ENOMEM. */
 enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp_train_spec *train,
                                      const struct hsp_plan *plan, const hsp_device_id *device,

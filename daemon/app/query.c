@@ -197,7 +197,8 @@ static enum hsp_status snapshot(struct hsp_app *a, struct query *x)
     for (uint32_t i = 0; i < a->cluster->n_nodes; i++) {
         const struct hsp_cluster_node *node = &a->cluster->nodes[i];
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-            if (node->conn != 0 && !node->draining && !node->leaving && node->dev[d].present) {
+            if (node->conn != 0 && !node->draining && !node->leaving && node->dev[d].present &&
+                !node->dev[d].keeper) {
                 dev[n++] = HSP_DEVICE(i, d);
             }
         }

@@ -15,10 +15,12 @@ static void put_text(cJSON *o, const char *key, const char *v)
     (void)cJSON_AddStringToObject(o, key, v);
 }
 
-static cJSON *device_names(const struct hsp_cluster *c, const struct hsp_epoch *e)
+/* Of the peers @from to @to of an epoch. */
+static cJSON *device_names(const struct hsp_cluster *c, const struct hsp_epoch *e, uint32_t from,
+                           uint32_t to)
 {
     cJSON *list = cJSON_CreateArray();
-    for (uint32_t r = 0; e->epoch != 0 && r < e->n_ranks; r++) {
+    for (uint32_t r = from; e->epoch != 0 && r < to; r++) {
         char name[HSP_NAME_MAX + 16];
         hsp_device_id d = e->peers[r].device;
         (void)snprintf(name, sizeof name, "%s/%u", c->nodes[HSP_DEVICE_NODE(d)].name,
@@ -109,7 +111,9 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     put_spread(a, o, core);
     put_text(o, "checkpoint_path", core->checkpoint_path);
     (void)cJSON_AddBoolToObject(o, "checkpoint_shared", core->checkpoint_shared);
-    (void)cJSON_AddItemToObject(o, "devices", device_names(a->cluster, e));
+    (void)cJSON_AddItemToObject(o, "devices", device_names(a->cluster, e, 0, e->n_ranks));
+    (void)cJSON_AddItemToObject(o, "keepers",
+                                device_names(a->cluster, e, e->n_ranks, e->n_ranks + e->n_keepers));
     put_plan(a, o, core->id, e->plan);
     cJSON *epochs = cJSON_AddArrayToObject(o, "epochs");
     for (size_t i = 0; j != NULL && i < j->n_epochs; i++) {
@@ -130,6 +134,7 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
     put_text(o, "address", n->address);
     put(o, "incarnation", (double)n->incarnation);
     cJSON *devices = cJSON_AddArrayToObject(o, "devices");
+    cJSON *keepers = cJSON_AddArrayToObject(o, "keepers");
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         const struct hsp_node_device *v = &n->dev[d];
         if (!v->present) {
@@ -137,14 +142,18 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
         }
         cJSON *x = cJSON_CreateObject();
         put(x, "index", d);
+        (void)cJSON_AddBoolToObject(x, "up", v->up);
+        put_text(x, "job", hsp_app_job_name(a, v->job));
+        if (v->keeper) {
+            (void)cJSON_AddItemToArray(keepers, x);
+            continue;
+        }
         put_text(x, "kind", v->kind);
         put_text(x, "address", v->address);
-        (void)cJSON_AddBoolToObject(x, "up", v->up);
         put(x, "speed", v->profile.speed);
         put(x, "observed_speed", v->speed);
         put(x, "memory_bytes", (double)v->profile.mem_bytes);
         put(x, "gemm_flops_per_second", v->profile.gemm_fp32_flops);
-        put_text(x, "job", hsp_app_job_name(a, v->job));
         (void)cJSON_AddItemToArray(devices, x);
     }
     return o;

@@ -21,7 +21,7 @@ bool hsp_ci_usable(const struct hsp_cluster *c, const struct hsp_job *j, hsp_dev
 {
     const struct hsp_cluster_node *n = hsp_ci_node(c, d);
     const struct hsp_node_device *v = hsp_ci_device(c, d);
-    if (n->conn == 0 || n->draining || n->leaving || !v->present ||
+    if (n->conn == 0 || n->draining || n->leaving || !v->present || v->keeper ||
         j->refused[HSP_DEVICE_NODE(d)] != NULL) {
         return false;
     }

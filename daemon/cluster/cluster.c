@@ -238,7 +238,8 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
     }
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
                 j->state == HSP_JOB_FINISHING;
-    if ((runs && member_gone(c, &j->cur, j->cur.settled ? j->cur.n_ranks : j->cur.n_peers)) ||
+    if ((runs &&
+         member_gone(c, &j->cur, j->cur.settled ? hsp_ci_lasting(&j->cur) : j->cur.n_peers)) ||
         (gone && member_gone(c, &j->att, j->att.n_peers))) {
         hsp_ci_job_loss(c, j, "a member was lost as the coordinator ended");
     }
@@ -273,7 +274,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
         struct hsp_job *j = c->jobs[i];
         if (j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
             j->state == HSP_JOB_FINISHING) {
-            claim(c, j, &j->cur, j->cur.settled ? j->cur.n_ranks : j->cur.n_peers);
+            claim(c, j, &j->cur, j->cur.settled ? hsp_ci_lasting(&j->cur) : j->cur.n_peers);
         }
         claim(c, j, &j->att, j->att.phase == HSP_ATT_GO ? j->att.n_peers : 0);
     }
@@ -415,6 +416,9 @@ hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c)
         }
         if (j->data_retry_ms != 0) {
             earlier(&best, j->data_retry_ms);
+        }
+        if (j->keep_retry_ms != 0) {
+            earlier(&best, j->keep_retry_ms);
         }
         if (j->retry_ms > c->now_ms) {
             earlier(&best, j->retry_ms);

@@ -9,14 +9,15 @@
  * Bounds:    HSP_MAX_NODES nodes, HSP_MAX_JOBS jobs not yet forgotten, HSP_MSG_RANKS ranks a job.
  *
  * Contract of the shell:
- *  (W1) Actions are performed in order, and nothing behind a STORE, ERASE or KEEP_PLAN leaves
+ *  (W1) Actions are performed in order, and nothing behind a STORE, ERASE, KEEP_PLAN or COPY_PLAN leaves
  *       the process before that row is on disk. A write that fails ends the process: the next
  *       start reloads.
  *  (W2) A plan is computed on the snapshot of START_PLAN; PLAN_DONE names its ticket. Every
  *       ticket is answered once, unless CANCEL_PLAN named it.
  *  (W3) KEEP_PLAN(job, plan, ticket) makes the result of that ticket durable under (job,
  *       plan), replacing what stood there, until DROP_PLAN(job, plan) or the end of the job.
- *       Results not kept may be forgotten.
+ *       Results not kept may be forgotten. COPY_PLAN(job, plan, from) does the same with what is
+ *       kept under (job, from).
  *  (W4) SEND on a connection that has closed is dropped silently. CONN_CLOSED follows every
  *       CLOSE.
  *  (W5) The rows last stored are given to hsp_cluster_load before the first event.
@@ -40,6 +41,10 @@
 #define HSP_MAX_JOBS        1024u
 #define HSP_CLUSTER_FACTS   64u /* learnt facts of a job that planning sees */
 #define HSP_CLUSTER_ROW_MAX (16u << 20)
+
+/* Keepers of a layout: recovery.copies is at most 8, and one node is a member's. */
+#define HSP_MAX_KEEPERS 7u
+#define HSP_NO_DEVICE   UINT32_MAX
 
 typedef uint64_t hsp_msec;
 
@@ -75,7 +80,7 @@ void hsp_cluster_defaults(uint32_t failure_detection_ms, struct hsp_cluster_conf
 /* ---- what planning returns ---- */
 
 /* Rank `holder` has the part of the state that belongs to rank `owner`: its own home (holder ==
- * owner) or the copy promised to it. */
+ * owner) or the copy promised to it. Holders from n_ranks on are keepers. */
 struct hsp_shard_piece {
     uint32_t holder, owner;
 };
@@ -92,6 +97,14 @@ struct hsp_plan_info {
     uint32_t *shard_first; /* [n_shards + 1] into pieces */
     struct hsp_shard_piece *pieces;
     const char *why; /* one line */
+    /* Where the members stand on fewer nodes than the job's copies, each version also goes to
+     * *keepers*: devices of other nodes that compute nothing, as mesh ranks n_ranks... Planning says
+     * for how many there is room (each holds the whole state) and what one takes; the core says
+     * which they are. */
+    uint32_t n_spare;    /* at most HSP_MAX_KEEPERS; pieces name holders below n_ranks + n_spare */
+    uint64_t keep_bytes; /* both slots of one keeper, in the state folder of its node */
+    uint32_t n_keepers;  /* chosen, <= n_spare; 0 in what planning returns */
+    hsp_device_id keeper[HSP_MAX_KEEPERS];
 };
 
 /* A fact learnt by an attempt that failed. Forgotten when the device's node joins anew. */
@@ -191,6 +204,7 @@ enum hsp_action_type {
     HSP_ACT_START_PLAN, /* plan */
     HSP_ACT_CANCEL_PLAN, /* job, ticket: no PLAN_DONE is needed any more */
     HSP_ACT_KEEP_PLAN,   /* job, plan_no, ticket */
+    HSP_ACT_COPY_PLAN,   /* job, plan_no, from_plan */
     HSP_ACT_DROP_PLAN,   /* job, plan_no */
     HSP_ACT_REPLY,       /* request, status, job, text */
     HSP_ACT_FACT,        /* fact: one line of the events feed */
@@ -210,10 +224,11 @@ struct hsp_prepare_source {
     uint32_t holder, owner; /* ranks in from_plan */
 };
 struct hsp_prepare_action { /* the same for all devices of one epoch */
-    uint32_t n_peers;       /* members of the plan, then sources */
+    uint32_t n_peers;       /* members of the plan, then keepers, then sources */
     struct hsp_prepare_peer *peers;
     uint32_t n_sources; /* RECOVER and SWITCH: where the state can be had */
     struct hsp_prepare_source *sources;
+    uint32_t n_keepers;
 };
 
 enum hsp_severity { HSP_SEV_INFO, HSP_SEV_NOTICE, HSP_SEV_WARN, HSP_SEV_ERROR };
@@ -247,7 +262,7 @@ struct hsp_action {
     const void *value;
     uint32_t len;
     uint32_t job;
-    uint64_t ticket, plan_no, request;
+    uint64_t ticket, plan_no, from_plan, request;
     enum hsp_status status;
     union {
         const struct hsp_plan_request *plan;

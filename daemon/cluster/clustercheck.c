@@ -10,19 +10,21 @@ static void check_epoch(const struct hsp_cluster *c, const struct hsp_job *j,
     HSP_ASSERT(e->epoch < j->next_epoch); /* I1 */
     HSP_ASSERT(e->n_ranks > 0 && e->n_ranks <= e->n_peers);
     HSP_ASSERT(hsp_ci_plan(j, e->plan) != NULL);
-    HSP_ASSERT(hsp_ci_plan(j, e->plan)->info.n_ranks == e->n_ranks);
+    const struct hsp_plan_info *p = &hsp_ci_plan(j, e->plan)->info;
+    HSP_ASSERT(p->n_ranks == e->n_ranks && p->n_keepers == e->n_keepers);
+    HSP_ASSERT(hsp_ci_lasting(e) <= e->n_peers);
     for (uint32_t i = 0; i < e->n_peers; i++) {
         HSP_ASSERT(e->peers[i].device < c->n_nodes * HSP_NODE_DEVICES);
-        HSP_ASSERT(i >= e->n_ranks ||
-                   e->peers[i].device == hsp_ci_plan(j, e->plan)->info.device[i]);
+        HSP_ASSERT(i >= hsp_ci_lasting(e) || e->peers[i].device == hsp_ci_holder(p, i));
+        HSP_ASSERT(i >= e->n_ranks || !hsp_ci_device(c, e->peers[i].device)->keeper);
     }
 }
 
 /* I2: every peer that matters is leased to its job, unless its node is gone. */
 static void check_leases(const struct hsp_cluster *c, const struct hsp_job *j,
-                         const struct hsp_epoch *e, bool ranks_only)
+                         const struct hsp_epoch *e, bool lasting_only)
 {
-    for (uint32_t i = 0; i < (ranks_only ? e->n_ranks : e->n_peers); i++) {
+    for (uint32_t i = 0; i < (lasting_only ? hsp_ci_lasting(e) : e->n_peers); i++) {
         HSP_ASSERT(hsp_ci_device(c, e->peers[i].device)->job == j->id);
     }
 }
@@ -94,7 +96,8 @@ static void dump_epoch(const struct hsp_epoch *e, const char *what, struct hsp_b
                    e->settled ? " settled" : "", e->cause);
     for (uint32_t i = 0; i < e->n_peers; i++) {
         const struct hsp_epoch_peer *p = &e->peers[i];
-        hsp_buf_printf(out, " %s%u/%u%s%s%s%s", i == e->n_ranks ? "| " : "",
+        hsp_buf_printf(out, " %s%s%u/%u%s%s%s%s", i == e->n_ranks ? "| " : "",
+                       i >= e->n_ranks && i < hsp_ci_lasting(e) ? "keeper " : "",
                        HSP_DEVICE_NODE(p->device), HSP_DEVICE_INDEX(p->device),
                        p->prepare_sent ? "p" : "", p->ready ? "r" : "", p->go_sent ? "g" : "",
                        p->started ? "s" : "");

@@ -62,6 +62,36 @@ bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
 void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
 void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_state_piece *p);
 
+/* keepers.c */
+/* A node that may keep a copy: what the choice is made by. */
+struct hsp_keeper_node {
+    uint32_t node;
+    hsp_device_id device;
+    bool mine;     /* the job keeps there already */
+    bool up;       /* at once */
+    uint64_t kept; /* bytes it keeps for all jobs */
+    uint64_t room; /* bytes it has left, UINT64_MAX not known */
+};
+/* The best @want of @n nodes for a keeper of @bytes: those that keep for the job already, then those
+ * that can begin at once, then the fewest kept bytes, then the number of the node. @list is put into
+ * that order, those without room behind; returns how many of the first may be taken. */
+uint32_t hsp_keepers_order(struct hsp_keeper_node *list, uint32_t n, uint32_t want, uint64_t bytes);
+/* Mesh ranks of @e that take part in every step: members and keepers. */
+uint32_t hsp_ci_lasting(const struct hsp_epoch *e);
+/* The device of a holder in the layout, HSP_NO_DEVICE: a keeper that was not to be had. */
+hsp_device_id hsp_ci_holder(const struct hsp_plan_info *p, uint32_t rank);
+/* Chooses the keepers of a layout that has not been used yet. */
+void hsp_ci_set_keepers(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_plan_info *p);
+/* Layout @plan with the keepers there are now: its own number when they are the same, else the number
+ * of a copy of it. 0: no memory. */
+uint64_t hsp_ci_with_keepers(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan);
+/* Should the running layout have other keepers? Names the cause. */
+bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j);
+/* Device @d of the attempt is one of its keepers: it is not asked again for a while. */
+bool hsp_ci_refuse_keeper(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d,
+                          const char *why);
+void hsp_ci_keepers_advance(struct hsp_cluster *c, struct hsp_job *j);
+
 /* plans.c */
 struct hsp_job_plan *hsp_ci_plan(const struct hsp_job *j, uint64_t plan);
 bool hsp_ci_info_copy(const struct hsp_plan_info *from, struct hsp_plan_info *ret);
@@ -72,6 +102,9 @@ void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
 void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j);
 void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev);
 uint64_t hsp_ci_adopt_result(struct hsp_cluster *c, struct hsp_job *j); /* its plan number */
+/* A new number for what layout @plan is, with @keeper. 0: no memory. */
+uint64_t hsp_ci_copy_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
+                          const hsp_device_id *keeper, uint32_t n_keepers);
 void hsp_ci_drop_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan);
 
 /* epochs.c */

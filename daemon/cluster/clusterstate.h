@@ -21,6 +21,7 @@ enum hsp_device_ask { HSP_ASK_NONE, HSP_ASK_RELEASE, HSP_ASK_STOP };
 
 struct hsp_node_device {
     bool present, up;
+    bool keeper; /* keeps copies and computes nothing: planning never sees it */
     char kind[16], address[HSP_ADDRESS_MAX + 1];
     struct hsp_m_device profile; /* strings not valid here: use kind and address */
     uint32_t job;                /* lease, 0: free */
@@ -86,8 +87,8 @@ struct hsp_epoch {
     enum hsp_epoch_mode mode;
     enum hsp_attempt_phase phase;
     uint64_t step; /* first step; a switch learns it from STARTED */
-    uint32_t n_ranks, n_peers;
-    struct hsp_epoch_peer *peers; /* owned: ranks of the plan, then sources */
+    uint32_t n_ranks, n_keepers, n_peers;
+    struct hsp_epoch_peer *peers; /* owned: ranks of the plan, then keepers, then sources */
     uint32_t n_sources;
     struct hsp_prepare_source *sources; /* owned: fixed with the epoch, all PREPAREs must agree */
     bool data_tls;                      /* its executors encrypt what goes by TCP */
@@ -166,8 +167,11 @@ struct hsp_job {
     char *refused[HSP_MAX_NODES]; /* owned: why the node's text keeps it out; NULL: it does not */
     hsp_msec data_retry_ms;       /* when refusals are forgotten; 0: there are none */
     uint32_t data_tries;          /* pauses so far */
-    uint32_t failures;            /* attempts without progress */
-    hsp_msec retry_ms;            /* no attempt and no planning before */
+    uint8_t keep_refused[HSP_MAX_NODES]; /* could not keep a copy: no room, no connection */
+    hsp_msec keep_retry_ms;              /* when that is forgotten; 0: nothing refused */
+    uint32_t keep_tries;                 /* pauses so far */
+    uint32_t failures;                   /* attempts without progress */
+    hsp_msec retry_ms;                   /* no attempt and no planning before */
     /* slow devices (slow.c) */
     hsp_msec retuned_ms;       /* asked again because of one; 0: never */
     uint32_t n_watch, watched; /* ranks; steps since a count began */

@@ -165,7 +165,12 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
         hsp_ci_attempt_refused(c, j, why);
         return;
     }
-    learn(j, f->fact, d, f->peer < j->att.n_peers ? j->att.peers[f->peer].device : d, f->amount);
+    hsp_device_id peer = f->peer < j->att.n_peers ? j->att.peers[f->peer].device : d;
+    if (hsp_ci_refuse_keeper(c, j, d, why) || hsp_ci_refuse_keeper(c, j, peer, why)) {
+        hsp_ci_attempt_refused(c, j, why); /* the job can do without */
+        return;
+    }
+    learn(j, f->fact, d, peer, f->amount);
     hsp_ci_attempt_fail(c, j, why);
 }
 
@@ -255,7 +260,8 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
     }
     v->ask = HSP_ASK_NONE;
     const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, d);
-    if (ask == HSP_ASK_STOP || p == NULL || (uint32_t)(p - j->cur.peers) >= j->cur.n_ranks) {
+    if (ask == HSP_ASK_STOP || p == NULL ||
+        (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur)) {
         v->job = 0;
     }
 }
@@ -364,7 +370,7 @@ static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
                              struct hsp_epoch_peer *att, const struct hsp_m_run *r)
 {
     bool in_cur = cur != NULL && running(j) &&
-                  ((uint32_t)(cur - j->cur.peers) < j->cur.n_ranks || !j->cur.settled);
+                  ((uint32_t)(cur - j->cur.peers) < hsp_ci_lasting(&j->cur) || !j->cur.settled);
     if (r != NULL && r->broken) {
         return "its epoch broke while it was away";
     }
@@ -376,6 +382,10 @@ static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
         att->go_sent = r != NULL && (r->armed == j->att.epoch || r->running == j->att.epoch);
         if (gone(j) && !holds) {
             return "it does not hold the epoch that was begun";
+        }
+        if ((uint32_t)(att - j->att.peers) >= j->att.n_ranks && holds &&
+            r->running == j->att.epoch) {
+            att->started = true; /* it said so when nobody listened; ranks say the step too */
         }
         if (gone(j) && r->running == j->att.epoch) {
             return NULL;

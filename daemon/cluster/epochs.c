@@ -48,12 +48,13 @@ void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* Devices outside the new plan that have state it comes from. */
+/* Devices outside the new plan that have state it comes from. The keepers of a running epoch are among
+ * them although nothing is read from them: they learn so that it is over. */
 static bool is_source(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_epoch *e,
                       hsp_device_id d)
 {
     if (e->mode == HSP_MODE_SWITCH) {
-        for (uint32_t i = 0; i < j->cur.n_ranks; i++) {
+        for (uint32_t i = 0; i < hsp_ci_lasting(&j->cur); i++) {
             if (j->cur.peers[i].device == d) {
                 return true;
             }
@@ -101,26 +102,28 @@ void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
 {
     const struct hsp_plan_info *info = &hsp_ci_plan(j, plan)->info;
     uint32_t n_dev = c->n_nodes * HSP_NODE_DEVICES;
-    struct hsp_epoch e = {.epoch = j->next_epoch++,
-                          .plan = plan,
-                          .from_plan = from_plan,
-                          .base_epoch = mode == HSP_MODE_SWITCH ? j->cur.epoch : 0,
-                          .mode = mode,
-                          .phase = HSP_ATT_WAIT_UP,
-                          .step = step,
-                          .n_ranks = info->n_ranks,
-                          .data_tls = c->cfg.data_tls,
-                          .deadline_ms = c->now_ms + c->cfg.up_ms,
-                          .peers = calloc((size_t)info->n_ranks + n_dev, sizeof(*e.peers))};
+    struct hsp_epoch e = {
+        .epoch = j->next_epoch++,
+        .plan = plan,
+        .from_plan = from_plan,
+        .base_epoch = mode == HSP_MODE_SWITCH ? j->cur.epoch : 0,
+        .mode = mode,
+        .phase = HSP_ATT_WAIT_UP,
+        .step = step,
+        .n_ranks = info->n_ranks,
+        .n_keepers = info->n_keepers,
+        .data_tls = c->cfg.data_tls,
+        .deadline_ms = c->now_ms + c->cfg.up_ms,
+        .peers = calloc((size_t)info->n_ranks + info->n_keepers + n_dev, sizeof(*e.peers))};
     if (e.peers == NULL) {
         c->failed = true;
         return;
     }
-    for (uint32_t i = 0; i < info->n_ranks; i++) {
-        e.peers[e.n_peers++].device = info->device[i];
+    for (uint32_t i = 0; i < info->n_ranks + info->n_keepers; i++) {
+        e.peers[e.n_peers++].device = hsp_ci_holder(info, i);
     }
     for (uint32_t d = 0; d < n_dev; d++) {
-        if (!hsp_ci_contains(info->device, info->n_ranks, d) && is_source(c, j, &e, d)) {
+        if (hsp_ci_peer(&e, d) == NULL && is_source(c, j, &e, d)) {
             e.peers[e.n_peers++].device = d;
         }
     }
@@ -148,8 +151,10 @@ void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
     j->reason[0] = '\0';
     hsp_ci_store_job(c, j);
     struct hsp_fact *f =
-        hsp_ci_fact(c, "switch.begin", HSP_SEV_NOTICE, j, NULL, "epoch %llu: %u ranks, %u sources",
-                    (unsigned long long)e.epoch, e.n_ranks, e.n_peers - e.n_ranks);
+        hsp_ci_fact(c, "switch.begin", HSP_SEV_NOTICE, j, NULL,
+                    "epoch %llu: %u ranks, %s%u sources", (unsigned long long)e.epoch, e.n_ranks,
+                    e.n_keepers != 0 ? hsp_ci_printf(c, "%u keepers, ", e.n_keepers) : "",
+                    e.n_peers - hsp_ci_lasting(&e));
     if (f != NULL) {
         f->epoch = e.epoch;
         f->cause = hsp_ci_printf(c, "%s", e.cause);
@@ -168,7 +173,7 @@ static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, st
         peers[i].device = e->peers[i].device;
         peers[i].address = hsp_ci_printf(c, "%s", hsp_ci_device(c, peers[i].device)->address);
     }
-    *p = (struct hsp_prepare_action){e->n_peers, peers, e->n_sources, e->sources};
+    *p = (struct hsp_prepare_action){e->n_peers, peers, e->n_sources, e->sources, e->n_keepers};
     return p;
 }
 
@@ -183,6 +188,7 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .device = HSP_DEVICE_INDEX(e->peers[rank].device),
                                       .rank = rank,
                                       .n_ranks = e->n_ranks,
+                                      .n_keepers = e->n_keepers,
                                       .n_peers = e->n_peers,
                                       .mode = e->mode,
                                       .plan = e->plan,
@@ -240,6 +246,16 @@ static void send_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_epoch_p
     p->go_sent = true;
 }
 
+/* Peer @d keeps the attempt from going on. */
+static void missed(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, const char *why)
+{
+    if (hsp_ci_refuse_keeper(c, j, d, why)) {
+        hsp_ci_attempt_refused(c, j, why); /* the job can do without */
+    } else {
+        hsp_ci_attempt_fail(c, j, why);
+    }
+}
+
 static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_epoch *e = &j->att;
@@ -247,9 +263,9 @@ static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
         const struct hsp_cluster_node *n = hsp_ci_node(c, e->peers[i].device);
         if (n->conn == 0 || !hsp_ci_device(c, e->peers[i].device)->up) {
             if (c->now_ms >= e->deadline_ms) {
-                hsp_ci_attempt_fail(c, j,
-                                    hsp_ci_printf(c, "%s did not come up",
-                                                  hsp_ci_device_name(c, e->peers[i].device)));
+                missed(c, j, e->peers[i].device,
+                       hsp_ci_printf(c, "%s did not come up",
+                                     hsp_ci_device_name(c, e->peers[i].device)));
             }
             return;
         }
@@ -261,12 +277,12 @@ static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
 
 static void timed_out(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)
 {
-    if (j->n_facts < HSP_CLUSTER_FACTS) {
+    if (j->n_facts < HSP_CLUSTER_FACTS && !hsp_ci_device(c, d)->keeper) {
         j->facts[j->n_facts++] = (struct hsp_plan_fact){HSP_FACT_TIMEOUT, d, d, 0};
     }
-    hsp_ci_attempt_fail(c, j,
-                        hsp_ci_printf(c, "%s did not get ready within %u ms",
-                                      hsp_ci_device_name(c, d), c->cfg.prepare_ms));
+    missed(c, j, d,
+           hsp_ci_printf(c, "%s did not get ready within %u ms", hsp_ci_device_name(c, d),
+                         c->cfg.prepare_ms));
 }
 
 void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)

@@ -406,7 +406,10 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     }
     if (same_plan(j, dev, n)) {
         hsp_ci_cancel_plan(c, j);
-        hsp_ci_attempt(c, j, j->cur.plan, mode, from, version);
+        uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);
+        if (!c->failed) {
+            hsp_ci_attempt(c, j, plan, mode, from, version);
+        }
     } else if (j->have_result) {
         hsp_ci_attempt(c, j, hsp_ci_adopt_result(c, j), mode, from, version);
     } else if (j->ticket == 0) {
@@ -485,6 +488,13 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
     }
     if (!wants_plan(c, j, dev, n)) {
         j->reason[0] = '\0';
+        if (hsp_ci_wants_keepers(c, j)) {
+            j->detect_ms = j->planned_ms = c->now_ms;
+            uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);
+            if (!c->failed) {
+                hsp_ci_attempt(c, j, plan, HSP_MODE_SWITCH, j->cur.plan, 0);
+            }
+        }
         return;
     }
     if (n < j->min || n == 0) {
@@ -529,6 +539,7 @@ void hsp_ci_advance(struct hsp_cluster *c)
         for (uint32_t i = 0; i < c->n_jobs; i++) {
             struct hsp_job *j = c->jobs[i];
             hsp_ci_data_advance(c, j);
+            hsp_ci_keepers_advance(c, j);
             enum hsp_job_state state = j->state;
             uint64_t epoch = j->att.epoch, ticket = j->ticket;
             enum hsp_attempt_phase phase = j->att.phase;

@@ -7,6 +7,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/clusterint.h \
   daemon/cluster/clusterstate.h \
   daemon/cluster/epochmsg.c \
+  daemon/cluster/keepers.c \
   daemon/cluster/epochs.c \
   daemon/cluster/jobdata.c daemon/cluster/jobs.c \
   daemon/cluster/membership.c \

@@ -68,7 +68,7 @@ static bool plays_a_part(const struct hsp_job *j, const struct hsp_epoch *e, hsp
 {
     for (uint32_t i = 0; i < e->n_peers; i++) {
         if (e->peers[i].device == d) {
-            return e != &j->cur || i < e->n_ranks || !e->settled;
+            return e != &j->cur || i < hsp_ci_lasting(e) || !e->settled;
         }
     }
     return false;
@@ -188,6 +188,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
         d->profile.kind = NULL;
         d->profile.address = NULL;
         (void)snprintf(d->kind, sizeof(d->kind), "%s", p->kind);
+        d->keeper = strcmp(p->kind, HSP_KIND_KEEPER) == 0;
         (void)snprintf(d->address, sizeof(d->address), "%s", p->address);
         d->present = true;
         d->up = p->up;
@@ -270,6 +271,15 @@ void hsp_ci_reconfigure(struct hsp_cluster *c, const struct hsp_cluster_config *
     }
 }
 
+static uint32_t n_computing(const struct hsp_cluster_node *n)
+{
+    uint32_t k = 0;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        k += n->dev[d].present && !n->dev[d].keeper;
+    }
+    return k;
+}
+
 /* NULL: refused and told. */
 static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
                                          const struct hsp_m_hello *m)
@@ -340,6 +350,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         j->blamed[at] = 0;
         if (anew) {
             hsp_ci_data_forget(j, at);
+            j->keep_refused[at] = 0;
             uint32_t k = 0;
             for (uint32_t f = 0; f < j->n_facts; f++) {
                 if (HSP_DEVICE_NODE(j->facts[f].device) != at) {
@@ -353,7 +364,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     }
     welcome(c, n);
     hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", HSP_SEV_NOTICE, NULL, n,
-                "incarnation %llu, %u devices", (unsigned long long)n->incarnation, m->n_devices);
+                "incarnation %llu, %u devices", (unsigned long long)n->incarnation, n_computing(n));
     for (uint32_t i = 0; i < m->n_holdings; i++) {
         take_piece(c, n, &m->holdings[i]);
     }
@@ -471,7 +482,7 @@ static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t devi
     }
     const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, HSP_DEVICE(index_of(c, n), device));
     if (d->ask == HSP_ASK_RELEASE && p != NULL && !p->started &&
-        (uint32_t)(p - j->cur.peers) >= j->cur.n_ranks) {
+        (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur)) {
         return; /* a source that has not yet left the epoch before: STARTED comes */
     }
     d->asked = true;

@@ -68,6 +68,9 @@ const char *hsp_ci_info_fault(const struct hsp_plan_info *p)
     if (p->n_ranks == 0 || p->n_ranks > HSP_MSG_RANKS || p->device == NULL) {
         return "number of ranks";
     }
+    if (p->n_spare > HSP_MAX_KEEPERS || p->n_keepers > p->n_spare) {
+        return "number of keepers";
+    }
     if (p->n_shards == 0 || p->n_shards > MAX_SHARDS || p->shard_first == NULL ||
         p->shard_first[0] != 0 || p->shard_first[p->n_shards] > MAX_PIECES) {
         return "number of shards";
@@ -82,7 +85,8 @@ const char *hsp_ci_info_fault(const struct hsp_plan_info *p)
             return "a shard nobody holds";
         }
         for (uint32_t k = p->shard_first[s]; k < p->shard_first[s + 1]; k++) {
-            if (p->pieces[k].holder >= p->n_ranks || p->pieces[k].owner >= p->n_ranks) {
+            if (p->pieces[k].holder >= p->n_ranks + p->n_spare ||
+                p->pieces[k].owner >= p->n_ranks) {
                 return "rank of a piece";
             }
         }
@@ -185,6 +189,7 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
         fault = ev->keep           ? "what runs cannot be kept"
                 : ev->info == NULL ? "empty"
                                    : hsp_ci_info_fault(ev->info);
+        fault = fault == NULL && ev->info->n_keepers != 0 ? "number of keepers" : fault;
         for (uint32_t i = 0; fault == NULL && i < ev->info->n_ranks; i++) {
             if (!hsp_ci_contains(j->asked, j->n_asked, ev->info->device[i])) {
                 fault = "a device that was not offered";
@@ -216,20 +221,56 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
     }
 }
 
-uint64_t hsp_ci_adopt_result(struct hsp_cluster *c, struct hsp_job *j)
+/* A new layout, which owns @info from here on. */
+static struct hsp_job_plan *add_plan(struct hsp_cluster *c, struct hsp_job *j,
+                                     struct hsp_plan_info *info)
 {
     if (!hsp_grow(&j->plans, &j->cap_plans, (size_t)j->n_plans + 1, sizeof(*j->plans), 65536)) {
+        hsp_ci_info_fini(info);
         c->failed = true;
-        return 0;
+        return NULL;
     }
     struct hsp_job_plan *p = &j->plans[j->n_plans++];
-    *p = (struct hsp_job_plan){.plan = j->next_plan++, .info = j->result};
+    *p = (struct hsp_job_plan){.plan = j->next_plan++, .info = *info};
+    return p;
+}
+
+uint64_t hsp_ci_adopt_result(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_plan_info info = j->result;
     j->result = (struct hsp_plan_info){0};
     j->have_result = false;
+    hsp_ci_set_keepers(c, j, &info);
+    struct hsp_job_plan *p = add_plan(c, j, &info);
+    if (p == NULL) {
+        return 0;
+    }
     struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_KEEP_PLAN);
     a->job = j->id;
     a->plan_no = p->plan;
     a->ticket = j->result_ticket;
+    hsp_ci_store_plan(c, j, p);
+    return p->plan;
+}
+
+uint64_t hsp_ci_copy_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
+                          const hsp_device_id *keeper, uint32_t n_keepers)
+{
+    struct hsp_plan_info info;
+    if (!hsp_ci_info_copy(&hsp_ci_plan(j, plan)->info, &info)) {
+        c->failed = true;
+        return 0;
+    }
+    info.n_keepers = n_keepers;
+    memcpy(info.keeper, keeper, n_keepers * sizeof(*keeper));
+    struct hsp_job_plan *p = add_plan(c, j, &info);
+    if (p == NULL) {
+        return 0;
+    }
+    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_COPY_PLAN);
+    a->job = j->id;
+    a->plan_no = p->plan;
+    a->from_plan = plan;
     hsp_ci_store_plan(c, j, p);
     return p->plan;
 }

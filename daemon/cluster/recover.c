@@ -61,11 +61,11 @@ bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
 
 bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret)
 {
-    for (uint32_t i = 0; i < p->info.n_ranks; i++) {
-        const struct hsp_cluster_node *n = hsp_ci_node(c, p->info.device[i]);
-        if (n->conn != 0 && n->incarnation < p->since &&
-            hsp_ci_device(c, p->info.device[i])->present) {
-            *ret = p->info.device[i];
+    for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_keepers; i++) {
+        hsp_device_id d = hsp_ci_holder(&p->info, i);
+        const struct hsp_cluster_node *n = hsp_ci_node(c, d);
+        if (n->conn != 0 && n->incarnation < p->since && hsp_ci_device(c, d)->present) {
+            *ret = d;
             return true;
         }
     }
@@ -95,8 +95,8 @@ static bool layout_whole(struct hsp_cluster *c, const struct hsp_job *j,
     uint32_t n = 0;
     for (uint32_t i = 0; held != NULL && i < j->n_held; i++) {
         const struct hsp_state_piece *h = &j->held[i];
-        if (h->plan == p->plan && h->rank < p->info.n_ranks &&
-            p->info.device[h->rank] == h->device && hsp_ci_reachable(c, j, h)) {
+        if (h->plan == p->plan && hsp_ci_holder(&p->info, h->rank) == h->device &&
+            hsp_ci_reachable(c, j, h)) {
             held[n++] = *h;
         }
     }

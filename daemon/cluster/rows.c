@@ -9,7 +9,7 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
-#define ROW_VERSION 3
+#define ROW_VERSION 4
 
 static void store(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
 {
@@ -59,6 +59,7 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_epoch *e)
     hsp_buf_u8(b, (uint8_t)e->phase);
     hsp_buf_u64(b, e->step);
     hsp_buf_u32(b, e->n_ranks);
+    hsp_buf_u32(b, e->n_keepers);
     hsp_buf_u8(b, e->data_tls);
     hsp_buf_u8(b, e->settled);
     hsp_buf_str(b, e->cause);
@@ -141,6 +142,12 @@ void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j, const str
         hsp_buf_u32(&b, i->pieces[k].holder);
         hsp_buf_u32(&b, i->pieces[k].owner);
     }
+    hsp_buf_u32(&b, i->n_spare);
+    hsp_buf_u64(&b, i->keep_bytes);
+    hsp_buf_u32(&b, i->n_keepers);
+    for (uint32_t k = 0; k < i->n_keepers; k++) {
+        hsp_buf_u32(&b, i->keeper[k]);
+    }
     store(c, hsp_ci_printf(c, "plan/%u/%llu", j->id, (unsigned long long)p->plan), &b);
 }
 
@@ -218,6 +225,7 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_ep
     e.phase = phase <= HSP_ATT_GO ? (enum hsp_attempt_phase)phase : HSP_ATT_NONE;
     e.step = hsp_cur_u64(r);
     e.n_ranks = hsp_cur_u32(r);
+    e.n_keepers = hsp_cur_u32(r);
     e.data_tls = hsp_cur_u8(r) != 0;
     e.settled = hsp_cur_u8(r) != 0;
     e.deadline_ms = HSP_NEVER;
@@ -227,7 +235,8 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_ep
     if (e.peers == NULL) {
         return false;
     }
-    bool ok = e.n_ranks <= e.n_peers;
+    bool ok =
+        e.n_keepers <= HSP_MAX_KEEPERS && e.n_ranks <= e.n_peers && hsp_ci_lasting(&e) <= e.n_peers;
     for (uint32_t i = 0; i < e.n_peers; i++) {
         e.peers[i].device = hsp_cur_u32(r);
         e.peers[i].incarnation = hsp_cur_u64(r);
@@ -289,6 +298,19 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r)
     return ok;
 }
 
+static bool get_keepers(const struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_plan_info *i)
+{
+    i->n_spare = hsp_cur_u32(r);
+    i->keep_bytes = hsp_cur_u64(r);
+    i->n_keepers = hsp_cur_count(r, HSP_MAX_KEEPERS, 4);
+    bool ok = true;
+    for (uint32_t k = 0; k < i->n_keepers; k++) {
+        i->keeper[k] = hsp_cur_u32(r);
+        ok = ok && i->keeper[k] < c->n_nodes * HSP_NODE_DEVICES;
+    }
+    return ok;
+}
+
 static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r)
 {
     struct hsp_job *j = hsp_ci_job(c, hsp_cur_u32(r));
@@ -329,6 +351,7 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r)
         i->pieces[k].holder = hsp_cur_u32(r);
         i->pieces[k].owner = hsp_cur_u32(r);
     }
+    ok = ok && get_keepers(c, r, i);
     if (!ok || hsp_ci_info_fault(i) != NULL) {
         hsp_ci_info_fini(i);
         return false;

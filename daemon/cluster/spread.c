@@ -7,8 +7,9 @@ static uint32_t nodes_of(const struct hsp_cluster *c, const struct hsp_plan_info
 {
     uint32_t n = 0;
     for (uint32_t k = p->shard_first[shard]; k < p->shard_first[shard + 1]; k++) {
-        uint32_t at = HSP_DEVICE_NODE(p->device[p->pieces[k].holder]);
-        if (stamp[at] != shard + 1 && !hsp_ci_node_gone(&c->nodes[at])) {
+        hsp_device_id d = hsp_ci_holder(p, p->pieces[k].holder);
+        uint32_t at = HSP_DEVICE_NODE(d);
+        if (d != HSP_NO_DEVICE && stamp[at] != shard + 1 && !hsp_ci_node_gone(&c->nodes[at])) {
             stamp[at] = shard + 1;
             *ret_node = at;
             n++;

@@ -124,12 +124,22 @@ static bool print_epochs(struct hsp_ctl *ctl, const cJSON *epochs)
     return hsp_table_print(t, ctl->out);
 }
 
+static void print_names(FILE *out, const char *what, const cJSON *names)
+{
+    const cJSON *d;
+    (void)fputs(what, out);
+    cJSON_ArrayForEach(d, names)
+    {
+        (void)fprintf(out, " %s", cJSON_GetStringValue(d));
+    }
+}
+
 /* All there is about one job: the only one of @jobs. */
 static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
 {
     FILE *out = ctl->out;
     const cJSON *j = cJSON_GetArrayItem(jobs, 0);
-    const cJSON *plan = cJSON_GetObjectItemCaseSensitive(j, "plan"), *d;
+    const cJSON *plan = cJSON_GetObjectItemCaseSensitive(j, "plan");
     const cJSON *epochs = cJSON_GetObjectItemCaseSensitive(j, "epochs");
     bool ok = print_jobs(ctl, jobs);
     (void)fprintf(out, "\npriority %.0f, %.0f copies", hsp_doc_number(j, "priority"),
@@ -143,10 +153,9 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     if (hsp_doc_has(j, "durability")) {
         (void)fprintf(out, "\nstate: %s", hsp_doc_text(j, "durability"));
     }
-    (void)fputs("\ndevices:", out);
-    cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(j, "devices"))
-    {
-        (void)fprintf(out, " %s", cJSON_GetStringValue(d));
+    print_names(out, "\ndevices:", cJSON_GetObjectItemCaseSensitive(j, "devices"));
+    if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(j, "keepers")) > 0) {
+        print_names(out, "\nkeepers:", cJSON_GetObjectItemCaseSensitive(j, "keepers"));
     }
     (void)fputc('\n', out);
     if (plan != NULL) {

@@ -54,7 +54,7 @@ struct table {
     const struct hsp_cover *src, *dst; /* of the running parameter */
     uint32_t param;
     const uint32_t *node;
-    uint32_t n_mesh;
+    uint32_t n_mesh, copies;
     int64_t *load;             /* elements sent per rank; owned */
     struct hsp_state_row *row; /* owned */
     size_t n, cap;
@@ -215,54 +215,102 @@ enum hsp_status hsp_transfer_table(const struct hsp_graph *g, const struct hsp_c
 
 /* ---- second copies ---- */
 
-uint32_t hsp_buddy(const uint32_t *node, uint32_t n_ranks, uint32_t rank)
+/* The node after @at in the ring of nodes; @at itself when there is no other. */
+static uint32_t next_node(const uint32_t *node, uint32_t n_ranks, uint32_t at)
 {
-    uint32_t next = HSP_NONE, first = HSP_NONE, index = 0, count = 0;
+    uint32_t next = HSP_NONE, first = at;
     for (uint32_t i = 0; i < n_ranks; i++) {
-        if (node[i] > node[rank] && (next == HSP_NONE || node[i] < next)) {
+        if (node[i] > at && (next == HSP_NONE || node[i] < next)) {
             next = node[i];
         }
-        if (first == HSP_NONE || node[i] < first) {
-            first = node[i];
-        }
+        first = node[i] < first ? node[i] : first;
+    }
+    return next == HSP_NONE ? first : next;
+}
+
+/* The rank that has on node @at the place that @rank has on its own. */
+static uint32_t same_place(const uint32_t *node, uint32_t n_ranks, uint32_t rank, uint32_t at)
+{
+    uint32_t index = 0, count = 0;
+    for (uint32_t i = 0; i < n_ranks; i++) {
         index += i < rank && node[i] == node[rank] ? 1 : 0;
+        count += node[i] == at ? 1 : 0;
     }
-    next = next == HSP_NONE ? first : next;
-    if (next == node[rank]) {
-        return HSP_NONE;
-    }
+    index %= count; /* @at is the node of some rank */
     for (uint32_t i = 0; i < n_ranks; i++) {
-        count += node[i] == next ? 1 : 0;
-    }
-    index %= count; /* the same place on the next node */
-    for (uint32_t i = 0; i < n_ranks; i++) {
-        if (node[i] == next && index-- == 0) {
+        if (node[i] == at && index-- == 0) {
             return i;
         }
     }
     return HSP_NONE;
 }
 
+uint32_t hsp_buddy(const uint32_t *node, uint32_t n_ranks, uint32_t rank)
+{
+    uint32_t next = next_node(node, n_ranks, node[rank]);
+    return next == node[rank] ? HSP_NONE : same_place(node, n_ranks, rank, next);
+}
+
+uint32_t hsp_spare_ranks(const uint32_t *node, uint32_t n_ranks, uint32_t copies)
+{
+    uint32_t nodes = 0;
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        uint32_t k = 0;
+        while (node[k] != node[i]) {
+            k++;
+        }
+        nodes += k == i ? 1 : 0;
+    }
+    return copies > nodes ? copies - nodes : 0;
+}
+
+static bool has_it(const struct table *t, const struct hsp_region *r, uint32_t node)
+{
+    for (uint32_t i = 0; i < r->n_src; i++) {
+        if (t->node[t->src->items[r->src[i]].rank] == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum hsp_status copy_cell(void *ctx, const struct hsp_region *r, struct hsp_err *err)
 {
     struct table *t = ctx;
-    uint32_t owner = HSP_NONE;
+    enum hsp_status st = HSP_OK;
+    uint32_t owner = HSP_NONE, have = 0;
     for (uint32_t i = 0; i < r->n_src; i++) {
         uint32_t rank = t->src->items[r->src[i]].rank;
-        if (t->node[rank] != t->node[t->src->items[r->src[0]].rank]) {
-            return HSP_OK; /* two nodes have it */
-        }
         owner = rank < owner ? rank : owner;
     }
-    uint32_t buddy = r->n_src > 0 ? hsp_buddy(t->node, t->n_mesh, owner) : HSP_NONE;
-    return buddy == HSP_NONE ? HSP_OK : add_row(t, owner, buddy, &r->box, err);
+    if (owner == HSP_NONE) {
+        return HSP_OK;
+    }
+    uint32_t at = t->node[owner];
+    do {
+        have += has_it(t, r, at) ? 1 : 0;
+        at = next_node(t->node, t->n_mesh, at);
+    } while (at != t->node[owner]);
+    at = next_node(t->node, t->n_mesh, at);
+    for (; st == HSP_OK && have < t->copies && at != t->node[owner];
+         at = next_node(t->node, t->n_mesh, at)) {
+        if (!has_it(t, r, at)) {
+            st = add_row(t, owner, same_place(t->node, t->n_mesh, owner, at), &r->box, err);
+            have++;
+        }
+    }
+    for (uint32_t k = 0; st == HSP_OK && have + k < t->copies; k++) {
+        st = add_row(t, owner, t->n_mesh + k, &r->box, err);
+    }
+    return st;
 }
 
 enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover *home,
-                               const uint32_t *node, uint32_t n_ranks, struct hsp_arena *arena,
-                               struct hsp_state_table *ret, struct hsp_err *err)
+                               const uint32_t *node, uint32_t n_ranks, uint32_t copies,
+                               struct hsp_arena *arena, struct hsp_state_table *ret,
+                               struct hsp_err *err)
 {
-    struct table t = {.g = g, .node = node, .n_mesh = n_ranks};
+    struct table t = {.g = g, .node = node, .n_mesh = n_ranks, .copies = copies};
     return make_table(&t, home, NULL, copy_cell, arena, ret, err);
 }
 

@@ -47,12 +47,16 @@ enum hsp_status hsp_transfer_table(const struct hsp_graph *g, const struct hsp_c
                                    uint32_t n_mesh, struct hsp_arena *arena,
                                    struct hsp_state_table *ret, struct hsp_err *err);
 
-/* Second copies: for each part of a home that only ranks of one node hold, a row from the smallest
- * of them to its buddy, a rank of the next node of the ring (nodes in ascending order). With one
- * node the table is empty. @node[rank] has @n_ranks entries. */
+/* Keepers that a layout lacks to have @copies of everything on different nodes: its members stand on
+ * too few. They are the mesh ranks from n_ranks on. */
+uint32_t hsp_spare_ranks(const uint32_t *node, uint32_t n_ranks, uint32_t copies);
+/* Second copies: for each part of a home that fewer than @copies nodes hold, rows from the smallest
+ * rank that has it to its buddies, ranks of the next nodes of the ring (nodes in ascending order)
+ * that lack it; where the nodes do not suffice, to the keepers. @node[rank] has @n_ranks entries. */
 enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover *home,
-                               const uint32_t *node, uint32_t n_ranks, struct hsp_arena *arena,
-                               struct hsp_state_table *ret, struct hsp_err *err);
+                               const uint32_t *node, uint32_t n_ranks, uint32_t copies,
+                               struct hsp_arena *arena, struct hsp_state_table *ret,
+                               struct hsp_err *err);
 /* The buddy of @rank, HSP_NONE with one node. */
 uint32_t hsp_buddy(const uint32_t *node, uint32_t n_ranks, uint32_t rank);
 

@@ -20,7 +20,7 @@
 #include "proto/base/err.h"
 #include "proto/base/hash.h"
 
-#define HSP_PROTO_VERSION 2
+#define HSP_PROTO_VERSION 3
 
 /* Limits, and why. */
 #define HSP_MSG_BODY_MAX    (4u << 20)  /* a HELLO with every holding below: under 2 MiB */
@@ -111,9 +111,13 @@ enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
                      HSP_FACT_OTHER
 };
 
+/* A device of this kind keeps copies of state for others and computes nothing; its memory is what
+ * the state folder of the node had free. */
+#define HSP_KIND_KEEPER "keeper"
+
 struct hsp_m_device {   /* one device, as probed */
     uint32_t index;     /* in its node, below HSP_NODE_DEVICES */
-    const char *kind;   /* "cpu", "cuda" */
+    const char *kind;   /* "cpu", "cuda", HSP_KIND_KEEPER */
     double speed;       /* fraction of a core emulated, 1 otherwise */
     uint64_t mem_bytes; /* offered to jobs */
     double gemm_fp32_flops, gemm_fp64_flops;
@@ -173,9 +177,10 @@ struct hsp_m_prepare {
     uint32_t job;
     const char *job_name;
     uint32_t device;           /* to which device of the node */
-    uint32_t rank;             /* in the epoch's mesh; >= n_ranks: a source, it only serves state */
-    uint32_t n_ranks;          /* ranks of the plan */
-    uint32_t n_peers;          /* n_ranks + sources */
+    uint32_t rank;             /* in the epoch's mesh: members, keepers, sources */
+    uint32_t n_ranks;          /* members: ranks of the plan */
+    uint32_t n_keepers;        /* take every version and confirm it, compute nothing */
+    uint32_t n_peers;          /* with the sources, which only serve state at the start */
     uint32_t mode;             /* enum hsp_epoch_mode */
     uint64_t plan;             /* layout of this epoch; the name of its state segments */
     uint64_t from_plan;        /* layout the state comes from; 0: fresh or restore */

@@ -23,7 +23,7 @@ class World(Folder):
         self.listener.settimeout(LIMIT)
         self.config = self.write(
             "w.yaml", "node: alpha\ncoordinator: %s\nstate_dir: %s/state\nkey: %s/none\nlog_level: debug\n"
-            "leave_timeout: 3s\ndevices: [{speed: 0.5, memory: 64MiB}, {speed: 1, memory: 32MiB}]\n"
+            "leave_timeout: 3s\nkeepers: 1\ndevices: [{speed: 0.5, memory: 64MiB}, {speed: 1, memory: 32MiB}]\n"
             % (self.path("d.sock"), self.dir, self.dir))
 
     def agent(self, log="log", **env):
@@ -34,10 +34,10 @@ class World(Folder):
         return Conn(s)
 
 
-def both_up(conn, hello):
-    """Waits until both executors are known to be up; returns their addresses."""
+def all_up(conn, hello):
+    """Waits until all three executors are known to be up; returns their addresses."""
     up = {d["index"]: d["address"] for d in hello["devices"] if d["up"]}
-    while len(up) < 2:
+    while len(up) < 3:
         m = conn.expect("executor-up")[2]
         up[m["device"]] = m["address"]
     return up
@@ -57,11 +57,12 @@ def test_hello(w):
     c = w.accept()
     h = c.welcome(7)
     check(h["node"] == "alpha" and h["incarnation"] == "0" and h["holdings"] == [], "hello %r" % h)
-    check(len(h["devices"]) == 2 and h["same_latency_us"] > 0 and h["same_us_per_byte"] > 0, "profile")
+    check([d["kind"] for d in h["devices"]] == ["cpu", "cpu", "keeper"], "devices %r" % h["devices"])
+    check(h["same_latency_us"] > 0 and h["same_us_per_byte"] > 0, "profile")
     d = h["devices"]
     check(abs(d[1]["gemm_fp32_flops"] / d[0]["gemm_fp32_flops"] - 2) < 1e-6, "speed scales the profile")
     check(int(d[0]["mem_bytes"]) == 64 << 20 and int(d[1]["mem_bytes"]) == 32 << 20, "memory")
-    up = both_up(c, h)
+    up = all_up(c, h)
     check(up[0] != up[1] and all(x.startswith("127.0.0.1:") for x in up.values()), "addresses %r" % up)
     check(c.expect("heartbeat") is not None, "heartbeats")
     return a, c
@@ -116,7 +117,7 @@ def test_fenced(w, c):
     c = w.accept()
     h = c.welcome(8)
     check(h["incarnation"] == "0", "a fenced one begins anew")
-    both_up(c, h)
+    all_up(c, h)
     return c
 
 
@@ -129,7 +130,7 @@ def test_second_agent(w):
 
 def test_leave(a, c):
     kids = children(a.pid)
-    check(len(kids) == 2, "two executors")
+    check(len(kids) == 3, "three executors")
     a.send_signal(signal.SIGTERM)
     m = c.expect("leave")[2]
     check(m["reason"] == "SIGTERM" and 0 < m["deadline_ms"] <= 3000, "leave %r" % m)
@@ -143,7 +144,7 @@ def test_leave_deadline_and_haste(w):
     """Nobody says BYE: the deadline ends it. A second signal ends it at once."""
     a = w.agent()
     c = w.accept()
-    both_up(c, c.welcome(9))
+    all_up(c, c.welcome(9))
     t = time.monotonic()
     a.send_signal(signal.SIGINT)
     c.expect("leave")
@@ -159,7 +160,7 @@ def test_leave_deadline_and_haste(w):
     check(a.wait(LIMIT) == 0 and time.monotonic() - t > 2.5, "left at the deadline")
     a = w.agent()
     c = w.accept()
-    both_up(c, c.welcome(10))
+    all_up(c, c.welcome(10))
     kids = children(a.pid)
     a.send_signal(signal.SIGTERM)
     c.expect("leave")
@@ -175,7 +176,7 @@ def test_notices(w):
     n.settimeout(LIMIT)
     a = w.agent(NOTIFY_SOCKET=path, WATCHDOG_USEC="100000")
     c = w.accept()
-    both_up(c, c.welcome(12))
+    all_up(c, c.welcome(12))
     heard = set()
 
     def hear(*want):
@@ -184,7 +185,7 @@ def test_notices(w):
             check(time.monotonic() < end, "notices: %r" % heard)
             heard.add(n.recv(4096).decode())
 
-    hear("READY=1", "WATCHDOG=1", "STATUS=connected, 2 of 2 executors up, 0 at work")
+    hear("READY=1", "WATCHDOG=1", "STATUS=connected, 3 of 3 executors up, 0 at work")
     a.send_signal(signal.SIGTERM)
     hear("STOPPING=1")
     c.expect("leave")
@@ -195,7 +196,7 @@ def test_notices(w):
 def test_kill_agent(w):
     a = w.agent()
     c = w.accept()
-    both_up(c, c.welcome(11))
+    all_up(c, c.welcome(11))
     kids = children(a.pid)
     a.kill()
     c.expect(None)

@@ -50,6 +50,7 @@ def body(claim):
     job["checkpoint"] = {"every_steps": 20}
     alone = write_job(claim, job, "alone", "/proc/self/cwd/text.txt")
     with Places(claim) as c:
+        c.worker_config = {"keepers": 0}
         c.start_workers([0.5, 0.5])
         c.submit(nowhere)
         blocked(c, "nowhere", "/nonexistent/text: No such file or directory", "needs 1 devices, 0 can be had: w")

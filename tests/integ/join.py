@@ -110,7 +110,7 @@ def run(w):
     d.send_signal(signal.SIGKILL)
     d.wait()
     time.sleep(0.5)
-    check(a.poll() is None and len(children(a.pid)) == 1, "agents live on without hspmdd")
+    check(a.poll() is None and len(children(a.pid)) == 3, "agents live on without hspmdd")
     d = w.daemon()
     until("alpha comes back", lambda: w.up("alpha"))
     until("beta comes back", lambda: w.up("beta"))

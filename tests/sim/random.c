@@ -9,6 +9,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
 #include "proto/base/str.h"
+#include "daemon/cluster/clusterint.h"
 #include "tests/sim/sim.h"
 
 static void fault(struct sim *s);
@@ -22,7 +23,7 @@ static void note(struct sim *s, const char *what, uint64_t a, uint64_t b)
 
 static uint32_t device(struct sim *s)
 {
-    return (uint32_t)(sim_below(s, s->n_nodes) * SIM_DEVS + sim_below(s, s->n_devs));
+    return (uint32_t)(sim_below(s, s->n_nodes) * SIM_DEVS + sim_below(s, s->n_devs + s->n_keep));
 }
 
 static void admin_fault(struct sim *s, uint32_t node)
@@ -127,8 +128,48 @@ static void call(struct sim *s, uint64_t num)
     }
 }
 
+/* When nothing has changed for a while and nobody was refused, the state of a running job is on as
+ * many nodes as were promised, or on all there are. */
+static void check_calm(struct sim *s, const struct hsp_job *j)
+{
+    struct sim_job_truth *t = &s->job[j->id];
+    bool calm = j->state == HSP_JOB_RUNNING && j->cur.settled && j->att.epoch == 0 &&
+                j->ticket == 0 && !j->have_result && j->keep_retry_ms == 0 && s->n_keep == 1;
+    uint32_t live = 0, free = 0;
+    for (uint32_t i = 0; i < s->d->n_nodes; i++) {
+        const struct hsp_cluster_node *n = &s->d->nodes[i];
+        bool here = n->state == HSP_NODE_LIVE && !n->draining && !n->leaving;
+        live += here;
+        const struct hsp_node_device *k = &n->dev[s->n_devs];
+        free += here && k->up && (k->job == 0 || k->job == j->id);
+        calm = calm && (here || hsp_ci_node_gone(n));
+    }
+    t->calm_ms = !calm ? 0 : t->calm_ms == 0 ? s->now : t->calm_ms;
+    struct hsp_spread spread;
+    if (!calm || s->now < t->calm_ms + 1500 || free < live ||
+        !hsp_cluster_spread(s->d, j, &spread)) {
+        return;
+    }
+    t->was_calm = true;
+    uint32_t want = j->copies < live ? j->copies : live;
+    if (spread.min_nodes < want) {
+        sim_fail(s, "job %u: its state is on %u nodes, %u are live and %u copies promised", j->id,
+                 spread.min_nodes, live, j->copies);
+    }
+}
+
+/* Never the end; looks on. */
+static bool watch(struct sim *s)
+{
+    for (uint32_t i = 0; s->d_alive && i < s->d->n_jobs; i++) {
+        check_calm(s, s->d->jobs[i]);
+    }
+    return false;
+}
+
 static bool all_over(struct sim *s)
 {
+    (void)watch(s);
     if (!s->d_alive || s->d->n_jobs < 2) {
         return false;
     }
@@ -175,7 +216,9 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
     sim_init(s, seed, 0, 0);
     s->log = log;
     s->n_nodes = 3 + (uint32_t)sim_below(s, 3);
-    s->n_devs = 1 + (uint32_t)sim_below(s, SIM_DEVS);
+    s->n_devs = 1 + (uint32_t)sim_below(s, SIM_DEVS - 1);
+    s->n_keep = sim_below(s, 8) != 0;
+    s->copies = sim_below(s, 4) == 0 ? 3 : 2;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         sim_push(s, sim_below(s, i == 0 ? 10 : 3000),
                  (struct sim_ev){.type = SIM_E_A_START, .who = i});
@@ -190,9 +233,9 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
     for (uint64_t i = 0; i < n; i++) {
         sim_push(s, sim_below(s, until), (struct sim_ev){.type = SIM_E_CALL, .num = 2});
     }
-    sim_run(s, until, NULL);
+    sim_run(s, until, watch);
     s->chaos = false;
-    sim_run(s, until + 8000, NULL); /* the stopped go on, the killed come back */
+    sim_run(s, until + 8000, watch); /* the stopped go on, the killed come back */
     if (!s->failed && s->d_alive && s->d->n_jobs < 2) {
         sim_submit(s, "late", 0, 1, 2, 20, 0); /* the submission met a dead coordinator */
         if (s->d->n_jobs < 2) {
@@ -248,7 +291,7 @@ static void on_assert(const char *expr, const char *file, int line)
 
 int main(int argc, char **argv)
 {
-    uint64_t n = 300, seed = 1, failures = 0, events = 0, commits = 0;
+    uint64_t n = 300, seed = 1, failures = 0, events = 0, commits = 0, calm = 0;
     const char *env = getenv("HSPMD_SEED");
     bool verbose = false;
     if (env != NULL) {
@@ -276,6 +319,7 @@ int main(int argc, char **argv)
         events += s->events;
         for (uint32_t j = 1; j <= SIM_JOBS; j++) {
             commits += s->job[j].commits;
+            calm += s->job[j].was_calm;
         }
         if (s->failed) {
             failures++;
@@ -286,8 +330,9 @@ int main(int argc, char **argv)
     free(s->heap);
     hsp_arena_free(s->arena);
     free(s);
-    printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures\n",
+    printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
+           "%llu jobs seen at rest\n",
            failures == 0 ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)events,
-           (unsigned long long)commits, (unsigned long long)failures);
+           (unsigned long long)commits, (unsigned long long)failures, (unsigned long long)calm);
     return failures == 0 ? 0 : 1;
 }

@@ -18,7 +18,7 @@
 #include "worker/agent/agent.h"
 
 #define SIM_NODES 6u
-#define SIM_DEVS  2u
+#define SIM_DEVS  3u /* of a node, its keeper included */
 #define SIM_EXECS (SIM_NODES * SIM_DEVS)
 #define SIM_CELLS 8u
 #define SIM_JOBS  4u
@@ -31,6 +31,9 @@ struct sim_seg {
     uint32_t job, rank, owner;
     uint64_t plan, version, lineage;
 };
+struct sim_copy {
+    uint8_t from, to, cells; /* to >= n_ranks: a keeper */
+};
 struct sim_plan {
     bool used, durable;
     uint32_t job;
@@ -38,8 +41,9 @@ struct sim_plan {
     uint32_t n_ranks, n_nodes;
     hsp_device_id device[SIM_EXECS];
     uint8_t home[SIM_EXECS]; /* cells */
-    int buddy[SIM_EXECS];    /* rank that keeps the copy, -1: none needed */
-    uint8_t copy[SIM_EXECS]; /* cells promised to the buddy */
+    uint32_t n_spare;        /* keepers it has room for, ranks n_ranks... */
+    uint32_t n_copies;
+    struct sim_copy copy[SIM_EXECS * SIM_NODES];
 };
 struct sim_row {
     uint8_t from, to, cell,
@@ -47,8 +51,9 @@ struct sim_row {
 };
 struct sim_prep { /* stands for the blob */
     struct sim_plan plan, from;
-    uint32_t n_peers;
+    uint32_t n_keepers, n_peers;
     uint32_t exec[SIM_EXECS], gen[SIM_EXECS], wipes[SIM_EXECS];
+    bool voted[SIM_EXECS]; /* has a vote in the epoch before, so it knows the version */
     uint32_t n_rows;
     struct sim_row row[SIM_EXECS * SIM_CELLS];
     uint64_t lineage; /* fresh, restore */
@@ -64,6 +69,7 @@ enum sim_phase {
     SIM_VOTING,
     SIM_UPDATE,
     SIM_FINAL,
+    SIM_KEEPING,
     SIM_SERVING,
     SIM_BROKEN
 };
@@ -72,7 +78,9 @@ struct sim_run {
     uint64_t epoch, plan, from_plan, step, steps, ckpt_every, lineage;
     enum hsp_epoch_mode mode;
     enum sim_phase phase;
-    uint32_t rank, n_ranks;
+    uint32_t rank, n_ranks, n_keepers;
+    uint32_t acks;   /* still to come */
+    uint32_t broken; /* a keeper lost peer broken - 1 while a switch was prepared */
     bool armed, voted_once, decisive;
     uint32_t conn;      /* peers connected */
     uint32_t need, got; /* rows */
@@ -81,7 +89,15 @@ struct sim_run {
     uint32_t votes[2];
     struct sim_prep p;
 };
-enum sim_data_kind { SIM_D_CONN, SIM_D_BREAK, SIM_D_ROW, SIM_D_COPY, SIM_D_ACK, SIM_D_VOTE };
+enum sim_data_kind {
+    SIM_D_CONN,
+    SIM_D_BREAK,
+    SIM_D_TOLD, /* the version, to who has no vote */
+    SIM_D_ROW,
+    SIM_D_COPY,
+    SIM_D_ACK,
+    SIM_D_VOTE
+};
 struct sim_data {
     enum sim_data_kind kind;
     uint32_t from, to, to_gen, rank, job;
@@ -162,6 +178,8 @@ struct sim_job_truth {
     uint32_t tolerance; /* nodes the current layout can lose */
     uint64_t ticket;
     uint64_t commits;
+    uint64_t calm_ms; /* nothing changes since, 0 something does */
+    bool was_calm;
 };
 
 struct sim {
@@ -171,7 +189,8 @@ struct sim {
     struct sim_ev *heap;
     size_t n_heap, cap_heap;
     struct hsp_cluster_config cfg;
-    uint32_t n_nodes, n_devs;
+    uint32_t n_nodes, n_devs; /* devices that compute */
+    uint32_t n_keep;          /* and keepers of a node: 0 or 1 */
     /* coordinator */
     struct hsp_cluster *d;
     uint32_t d_gen;
@@ -195,6 +214,7 @@ struct sim {
     /* chaos */
     bool chaos;
     uint32_t permille; /* chance of a fault at each message of a switch */
+    uint32_t copies;   /* of jobs submitted, 0: 2 */
     bool plan_all;     /* planner uses all devices, all cells on each rank */
     void (*call)(struct sim *s, uint64_t num);
     /* outcome */
@@ -266,5 +286,7 @@ struct sim_plan *sim_plan_get(struct sim *s, uint32_t job, uint64_t plan);
 struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
                                const struct hsp_prepare_action *p);
 void sim_node_lost(struct sim *s, uint32_t node);
+/* On how many nodes each cell is at least, by the layout. */
+uint32_t sim_plan_spread(const struct sim_prep *p);
 
 #endif

@@ -40,6 +40,7 @@ void sim_store_done(struct sim *s, const struct sim_store *p)
     case HSP_ACT_STORE: row_put(s, p->key, p->value, p->len); break;
     case HSP_ACT_ERASE: row_erase(s, p->key); break;
     case HSP_ACT_KEEP_PLAN:
+    case HSP_ACT_COPY_PLAN:
         if (plan != NULL) {
             plan->durable = true;
         }
@@ -90,6 +91,31 @@ static void keep_plan(struct sim *s, const struct hsp_action *a)
         }
     }
     sim_fail(s, "job %u: a plan that was never made is kept", a->job);
+}
+
+static void copy_plan(struct sim *s, const struct hsp_action *a)
+{
+    const struct sim_plan *from = sim_plan_get(s, a->job, a->from_plan);
+    struct sim_plan *old = sim_plan_get(s, a->job, a->plan_no);
+    if (from == NULL) {
+        sim_fail(s, "job %u: a copy of plan %llu, which is not kept", a->job,
+                 (unsigned long long)a->from_plan);
+        return;
+    }
+    struct sim_plan p = *from;
+    if (old != NULL) {
+        old->used = false;
+    }
+    p.plan = a->plan_no;
+    p.ticket = 0;
+    p.durable = false;
+    for (uint32_t i = 0; i < SIM_PLANS; i++) {
+        if (!s->plans[i].used) {
+            s->plans[i] = p;
+            return;
+        }
+    }
+    sim_fail(s, "plans are never dropped");
 }
 
 static void forget_ticket(struct sim *s, uint64_t ticket)
@@ -165,6 +191,10 @@ static void d_actions(struct sim *s, const struct hsp_actions *acts)
             break;
         case HSP_ACT_KEEP_PLAN:
             keep_plan(s, a);
+            d_store(s, a);
+            break;
+        case HSP_ACT_COPY_PLAN:
+            copy_plan(s, a);
             d_store(s, a);
             break;
         case HSP_ACT_STORE:

@@ -157,6 +157,7 @@ static void prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
                                .phase = SIM_PREPARING,
                                .rank = p->rank,
                                .n_ranks = p->n_ranks,
+                               .n_keepers = p->n_keepers,
                                .conn = 1u << p->rank};
     memcpy(&e->next.p, m->blob, sizeof(e->next.p));
     for (uint32_t i = 0; i < e->next.p.n_rows; i++) {
@@ -213,19 +214,25 @@ static void begin_compute(struct sim *s, uint32_t x)
 static void begin_copies(struct sim *s, uint32_t x)
 {
     struct sim_run *r = &s->exec[x].cur;
-    int buddy = r->p.plan.buddy[r->rank];
     r->phase = SIM_COPYING;
-    if (buddy < 0) {
-        begin_compute(s, x);
-        return;
+    r->acks = 0;
+    for (uint32_t i = 0; i < r->p.plan.n_copies; i++) {
+        const struct sim_copy *k = &r->p.plan.copy[i];
+        if (k->from != r->rank || k->to >= r->n_ranks + r->n_keepers) {
+            continue;
+        }
+        r->acks++;
+        data_to(s, x, &r->p, k->to,
+                (struct sim_data){.kind = SIM_D_COPY,
+                                  .epoch = r->epoch,
+                                  .job = r->job,
+                                  .rank = r->rank,
+                                  .step = r->step,
+                                  .lineage = r->lineage});
     }
-    data_to(s, x, &r->p, (uint32_t)buddy,
-            (struct sim_data){.kind = SIM_D_COPY,
-                              .epoch = r->epoch,
-                              .job = r->job,
-                              .rank = r->rank,
-                              .step = r->step,
-                              .lineage = r->lineage});
+    if (r->acks == 0) {
+        begin_compute(s, x);
+    }
 }
 
 static void begin_step(struct sim *s, uint32_t x)
@@ -274,6 +281,27 @@ static void take_row(struct sim *s, struct sim_run *r, uint64_t version, uint64_
     r->got++;
 }
 
+/* A switch: the first of those that know the version tells it to those that have no rows to learn it
+ * from. */
+static void tell_version(struct sim *s, uint32_t x, uint64_t version)
+{
+    const struct sim_run *r = &s->exec[x].cur;
+    uint32_t teller = 0;
+    while (teller < r->p.n_peers && !r->p.voted[teller]) {
+        teller++;
+    }
+    for (uint32_t i = r->n_ranks; teller == r->rank && i < r->p.n_peers; i++) {
+        if (!r->p.voted[i]) {
+            data_to(s, x, &r->p, i,
+                    (struct sim_data){.kind = SIM_D_TOLD,
+                                      .epoch = r->epoch,
+                                      .job = r->job,
+                                      .rank = r->rank,
+                                      .step = version});
+        }
+    }
+}
+
 /* The state of @version moves into the layout of cur. */
 static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
 {
@@ -286,6 +314,9 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
     e->last_epoch[r->job] = r->epoch;
     r->phase = SIM_TRANSFER;
     bool holds = r->mode == HSP_MODE_SWITCH || r->mode == HSP_MODE_RECOVER;
+    if (r->mode == HSP_MODE_SWITCH) {
+        tell_version(s, x, version);
+    }
     for (uint32_t i = 0; holds && i < r->p.n_rows; i++) {
         const struct sim_row *w = &r->p.row[i];
         if (w->from != r->rank) {
@@ -317,7 +348,7 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
     }
     if (r->rank >= r->n_ranks) {
         r->step = version;
-        r->phase = SIM_SERVING;
+        r->phase = r->rank < r->n_ranks + r->n_keepers ? SIM_KEEPING : SIM_SERVING;
         send_started(s, x);
         return;
     }
@@ -348,6 +379,33 @@ static void start(struct sim *s, uint32_t x, uint64_t epoch, uint64_t step)
     replay_early(s, x, epoch, e->cur.job);
 }
 
+/* What is committed is sealed on as many nodes as promised, but for those whose memory is gone. */
+static void check_copies(struct sim *s, const struct sim_run *r)
+{
+    const struct sim_plan *p = &r->p.plan;
+    const struct sim_job_truth *t = &s->job[r->job];
+    for (uint32_t c = 0; c < SIM_CELLS; c++) {
+        uint32_t nodes = t->lost;
+        for (uint32_t i = 0; i < r->n_ranks + r->n_keepers; i++) {
+            struct sim_exec *e = &s->exec[r->p.exec[i]];
+            for (uint32_t o = 0; o < r->n_ranks; o++) {
+                uint8_t has = i == o ? p->home[o] : 0;
+                for (uint32_t k = 0; k < p->n_copies; k++) {
+                    has |= p->copy[k].from == o && p->copy[k].to == i ? p->copy[k].cells : 0;
+                }
+                const struct sim_seg *g = seg_find(e, r->job, r->plan, o, r->step);
+                if ((has >> c & 1) != 0 && g != NULL && g->lineage == r->lineage) {
+                    nodes |= 1u << (r->p.exec[i] / SIM_DEVS);
+                }
+            }
+        }
+        if ((uint32_t)__builtin_popcount(nodes) < t->tolerance + 1) {
+            sim_fail(s, "job %u: cell %u of version %llu is committed and not on %u nodes", r->job,
+                     c, (unsigned long long)r->step, t->tolerance + 1);
+        }
+    }
+}
+
 static void commit(struct sim *s, const struct sim_run *r)
 {
     struct sim_job_truth *t = &s->job[r->job];
@@ -368,12 +426,15 @@ static void commit(struct sim *s, const struct sim_run *r)
                  (unsigned long long)r->step, (unsigned long long)t->committed);
     }
     t->lost = 0;
-    t->tolerance = r->p.plan.n_nodes > 1 ? 1 : 0;
-    for (uint32_t i = 0; i < r->n_ranks;
+    t->tolerance = sim_plan_spread(&r->p) - 1;
+    for (uint32_t i = 0; i < r->n_ranks + r->n_keepers;
          i++) { /* what a member lost since it prepared is still lost */
         if (s->exec[r->p.exec[i]].wipes != r->p.wipes[i]) {
             t->lost |= 1u << (r->p.exec[i] / SIM_DEVS);
         }
+    }
+    if (!again) {
+        check_copies(s, r);
     }
     if (t->excess) {
         memset(&t->lineage[r->step], 0, (SIM_STEPS - r->step) * sizeof(t->lineage[0]));
@@ -520,7 +581,13 @@ static void on_break(struct sim *s, uint32_t x, const struct sim_data *d)
     struct sim_exec *e = &s->exec[x];
     if (e->cur.epoch == d->epoch && e->cur.job == d->job && e->cur.phase != SIM_BROKEN) {
         /* a source matters only while something is still to come from it */
-        if (d->rank >= e->cur.n_ranks && e->cur.phase != SIM_TRANSFER) {
+        if (d->rank >= e->cur.n_ranks + e->cur.n_keepers && e->cur.phase != SIM_TRANSFER) {
+            return;
+        }
+        /* a keeper cannot tell a loss from the end of its epoch */
+        if (e->cur.phase == SIM_KEEPING && e->next.phase == SIM_READY &&
+            e->next.mode == HSP_MODE_SWITCH) {
+            e->cur.broken = d->rank + 1;
             return;
         }
         if (e->cur.phase == SIM_FINAL && e->cur.rank != 0) {
@@ -563,11 +630,31 @@ static void in_epoch(struct sim *s, uint32_t x, const struct sim_data *d)
                                   .rank = r->rank,
                                   .step = d->step});
     } else if (d->kind == SIM_D_ACK && r->phase == SIM_COPYING && d->step == r->step) {
-        begin_compute(s, x);
+        if (--r->acks == 0) {
+            begin_compute(s, x);
+        }
     } else if (d->kind == SIM_D_ROW) {
         take_row(s, r, d->step, d->lineage);
         check_rows(s, x);
     }
+}
+
+/* The members have left the epoch before, or there was none. */
+static void told(struct sim *s, uint32_t x, uint64_t version)
+{
+    struct sim_exec *e = &s->exec[x];
+    if (e->next.phase != SIM_READY) {
+        sim_fail(s, "device %u is told the version of an epoch it is not ready for", x);
+        return;
+    }
+    if (e->cur.epoch != 0) {
+        e->prev = e->cur.p;
+        e->prev_epoch = e->cur.epoch;
+    }
+    e->cur = e->next;
+    memset(&e->next, 0, offsetof(struct sim_run, p));
+    begin_transfer(s, x, version);
+    replay_early(s, x, e->cur.epoch, e->cur.job);
 }
 
 void sim_x_data(struct sim *s, uint32_t x, const struct sim_data *d)
@@ -583,6 +670,8 @@ void sim_x_data(struct sim *s, uint32_t x, const struct sim_data *d)
     if (e->next.epoch == d->epoch && e->next.job == d->job && d->kind == SIM_D_CONN) {
         e->next.conn |= 1u << d->rank;
         check_ready(s, x);
+    } else if (e->next.epoch == d->epoch && e->next.job == d->job && d->kind == SIM_D_TOLD) {
+        told(s, x, d->step);
     } else if (e->cur.epoch == d->epoch && e->cur.job == d->job) {
         in_epoch(s, x, d);
     } else if (d->job != e->cur.job || d->epoch > e->cur.epoch) {
@@ -618,7 +707,9 @@ void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
     case HSP_MSG_ARM:
         if (e->next.epoch == m->epoch && e->next.phase == SIM_READY) {
             e->next.armed = true;
-            if (e->cur.epoch == 0) { /* a joiner has no vote: it waits for what the others send */
+            if (e->cur.epoch == 0 &&
+                e->next.rank <
+                    e->next.n_ranks) { /* a joiner has no vote: it waits for what the others send */
                 e->cur = e->next;
                 memset(&e->next, 0, offsetof(struct sim_run, p));
                 begin_transfer(s, x, 0);
@@ -629,6 +720,9 @@ void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
     case HSP_MSG_DROP:
         if (e->next.epoch == m->epoch && e->next.job == m->u.devref.job) {
             clear_run(s, x, &e->next, true);
+            if (e->cur.phase == SIM_KEEPING && e->cur.broken != 0) {
+                lost_peer(s, x, &e->cur, e->cur.broken - 1, false);
+            }
         }
         break;
     case HSP_MSG_SEAL:
@@ -644,7 +738,10 @@ void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
         break;
     case HSP_MSG_RELEASE:
         sim_x_discard(s, x, m->u.release.job, m->u.release.keep_plan);
-        if (e->cur.rank >= e->cur.n_ranks && e->cur.job == m->u.release.job) {
+        if (e->cur.epoch != 0 && e->cur.rank >= e->cur.n_ranks) {
+            e->prev_epoch = 0;
+        }
+        if (e->cur.rank >= e->cur.n_ranks + e->cur.n_keepers && e->cur.job == m->u.release.job) {
             clear_run(s, x, &e->cur, false);
         }
         reply(s, x, HSP_MSG_RELEASED, m->epoch, m->u.release.job);

@@ -33,7 +33,7 @@ static void agent_gone(struct sim *s, uint32_t node, uint64_t restart_ms, bool s
     if (!a->alive) {
         return;
     }
-    for (uint32_t d = 0; d < s->n_devs; d++) {
+    for (uint32_t d = 0; d < s->n_devs + s->n_keep; d++) {
         sim_x_die(s, node * SIM_DEVS + d, silent);
     }
     a->alive = false;
@@ -183,7 +183,7 @@ void sim_submit(struct sim *s, const char *name, int32_t prio, uint32_t min, uin
                                                    .priority = prio,
                                                    .min = min,
                                                    .max = max,
-                                                   .copies = 2,
+                                                   .copies = s->copies != 0 ? s->copies : 2,
                                                    .steps = steps,
                                                    .checkpoint_every = ckpt_every}});
 }

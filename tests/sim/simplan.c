@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/clusterint.h"
 #include "proto/base/hash.h"
 #include "tests/sim/sim.h"
 
@@ -26,35 +27,96 @@ static struct sim_plan *by_ticket(struct sim *s, uint64_t ticket)
     return NULL;
 }
 
-/* Second copies as daemon/spmd/switch.h makes them: of what only one node holds, on a rank of the
- * next. */
-static void add_copies(struct sim_plan *p)
+static void add_copy(struct sim_plan *p, uint32_t from, uint32_t to, uint32_t cell)
+{
+    uint32_t i = 0;
+    while (i < p->n_copies && (p->copy[i].from != from || p->copy[i].to != to)) {
+        i++;
+    }
+    if (i == p->n_copies) {
+        p->copy[p->n_copies++] = (struct sim_copy){(uint8_t)from, (uint8_t)to, 0};
+    }
+    p->copy[i].cells |= (uint8_t)(1u << cell);
+}
+
+static uint32_t nodes_of(const struct sim_plan *p, uint32_t cell)
+{
+    uint32_t nodes = 0;
+    for (uint32_t r = 0; r < p->n_ranks; r++) {
+        nodes |= (p->home[r] >> cell & 1u) << HSP_DEVICE_NODE(p->device[r]);
+    }
+    return nodes;
+}
+
+/* Second copies as daemon/spmd/switch.h makes them: of what too few nodes hold, from the first rank
+ * that has it to ranks of the next nodes, then to keepers. */
+static void add_copies(struct sim_plan *p, uint32_t copies)
 {
     uint32_t nodes = 0;
     for (uint32_t r = 0; r < p->n_ranks; r++) {
         nodes |= 1u << HSP_DEVICE_NODE(p->device[r]);
     }
     p->n_nodes = (uint32_t)__builtin_popcount(nodes);
-    for (uint32_t r = 0; r < p->n_ranks; r++) {
-        uint32_t me = HSP_DEVICE_NODE(p->device[r]);
-        p->buddy[r] = -1;
-        p->copy[r] = 0;
-        if (p->n_nodes < 2) {
+    p->n_spare = copies > p->n_nodes && copies > 1 ? copies - p->n_nodes : 0;
+    for (uint32_t c = 0; copies > 1 && c < SIM_CELLS; c++) {
+        uint32_t have = nodes_of(p, c), owner = 0;
+        while (owner < p->n_ranks && (p->home[owner] >> c & 1) == 0) {
+            owner++;
+        }
+        if (owner == p->n_ranks) {
             continue;
         }
-        uint8_t elsewhere = 0;
-        for (uint32_t q = 0; q < p->n_ranks; q++) {
-            if (HSP_DEVICE_NODE(p->device[q]) != me) {
-                elsewhere |= p->home[q];
+        for (uint32_t k = 1; k < SIM_NODES; k++) {
+            uint32_t at = (HSP_DEVICE_NODE(p->device[owner]) + k) % SIM_NODES, q = 0;
+            while (q < p->n_ranks && HSP_DEVICE_NODE(p->device[q]) != at) {
+                q++;
+            }
+            if (q < p->n_ranks && (have >> at & 1) == 0 &&
+                (uint32_t)__builtin_popcount(have) < copies) {
+                have |= 1u << at;
+                add_copy(p, owner, q, c);
             }
         }
-        p->copy[r] = (uint8_t)(p->home[r] & ~elsewhere);
-        for (uint32_t k = 1; p->copy[r] != 0 && p->buddy[r] < 0 && k < SIM_NODES; k++) {
-            for (uint32_t q = 0; q < p->n_ranks && p->buddy[r] < 0; q++) {
-                p->buddy[r] = HSP_DEVICE_NODE(p->device[q]) == (me + k) % SIM_NODES ? (int)q : -1;
-            }
+        for (uint32_t k = 0; k < p->n_spare; k++) {
+            add_copy(p, owner, p->n_ranks + k, c);
         }
     }
+}
+
+uint32_t sim_plan_spread(const struct sim_prep *p)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t c = 0; c < SIM_CELLS; c++) {
+        uint32_t nodes = 0; /* numbers of the simulation, not of the coordinator */
+        for (uint32_t r = 0; r < p->plan.n_ranks; r++) {
+            nodes |= (p->plan.home[r] >> c & 1u) << (p->exec[r] / SIM_DEVS);
+        }
+        if (nodes == 0) {
+            continue;
+        }
+        for (uint32_t i = 0; i < p->plan.n_copies; i++) {
+            const struct sim_copy *k = &p->plan.copy[i];
+            if ((k->cells >> c & 1) != 0 && k->to < p->plan.n_ranks + p->n_keepers) {
+                nodes |= 1u << (p->exec[k->to] / SIM_DEVS);
+            }
+        }
+        uint32_t n = (uint32_t)__builtin_popcount(nodes);
+        least = n < least ? n : least;
+    }
+    return least;
+}
+
+static uint8_t cells_of(const struct sim_plan *p, uint32_t holder, uint32_t owner)
+{
+    if (holder == owner) {
+        return p->home[owner];
+    }
+    for (uint32_t i = 0; i < p->n_copies; i++) {
+        if (p->copy[i].from == owner && p->copy[i].to == holder) {
+            return p->copy[i].cells;
+        }
+    }
+    return 0;
 }
 
 void sim_plan_make(struct sim *s, const struct hsp_plan_request *r)
@@ -85,7 +147,7 @@ void sim_plan_make(struct sim *s, const struct hsp_plan_request *r)
     for (uint32_t k = 0; k < p.n_ranks; k++) {
         p.home[k] |= (uint8_t)(p.home[k] == 0); /* nobody is without state */
     }
-    add_copies(&p);
+    add_copies(&p, j->copies);
     for (uint32_t i = 0; i < SIM_PLANS; i++) {
         if (!s->plans[i].used) {
             s->plans[i] = p;
@@ -114,8 +176,10 @@ void sim_plan_answer(struct sim *s, uint64_t ticket, uint32_t job)
             if ((p->home[r] >> c & 1) != 0) {
                 pieces[n++] = (struct hsp_shard_piece){r, r};
             }
-            if ((p->copy[r] >> c & 1) != 0) {
-                pieces[n++] = (struct hsp_shard_piece){(uint32_t)p->buddy[r], r};
+        }
+        for (uint32_t i = 0; i < p->n_copies; i++) {
+            if ((p->copy[i].cells >> c & 1) != 0) {
+                pieces[n++] = (struct hsp_shard_piece){p->copy[i].to, p->copy[i].from};
             }
         }
     }
@@ -128,6 +192,8 @@ void sim_plan_answer(struct sim *s, uint64_t ticket, uint32_t job)
                                  .n_shards = SIM_CELLS,
                                  .shard_first = first,
                                  .pieces = pieces,
+                                 .n_spare = p->n_spare,
+                                 .keep_bytes = 1000,
                                  .why = "simulated"};
     struct hsp_event ev = {.now_ms = s->now,
                            .type = HSP_EV_PLAN_DONE,
@@ -156,6 +222,7 @@ struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
         return p;
     }
     p->plan = *to;
+    p->n_keepers = a->n_keepers;
     p->n_peers = a->n_peers;
     for (uint32_t i = 0; i < a->n_peers; i++) {
         unsigned x = 0, gen = 0;
@@ -166,6 +233,8 @@ struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
         p->exec[i] = x;
         p->gen[i] = gen;
         p->wipes[i] = s->exec[x].wipes;
+        p->voted[i] =
+            from != NULL && hsp_ci_contains(from->device, from->n_ranks, a->peers[i].device);
     }
     p->lineage = m->mode == HSP_MODE_RESTORE ? s->job[m->job].ckpt_lineage : 12345;
     if (!holds) {
@@ -180,8 +249,7 @@ struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
             int best = -1;
             for (uint32_t k = 0; k < a->n_sources; k++) {
                 const struct hsp_prepare_source *q = &a->sources[k];
-                uint8_t has = q->holder == q->owner ? from->home[q->owner] : from->copy[q->owner];
-                if ((has >> c & 1) != 0 &&
+                if ((cells_of(from, q->holder, q->owner) >> c & 1) != 0 &&
                     (best < 0 || q->peer == r ||
                      (a->sources[best].peer != r &&
                       (hsp_mix64(m->plan * 4096 + r * 256 + c * 16 + k) & 1) != 0))) {

@@ -219,7 +219,7 @@ static void a_scan(struct sim *s, uint32_t node, uint64_t scan)
 {
     struct hsp_m_holding h[SIM_DEVS * SIM_SEGS];
     uint32_t n = 0;
-    for (uint32_t d = 0; d < s->n_devs; d++) {
+    for (uint32_t d = 0; d < s->n_devs + s->n_keep; d++) {
         const struct sim_exec *e = &s->exec[node * SIM_DEVS + d];
         for (uint32_t i = 0; i < e->n_seg; i++) {
             const struct sim_seg *g = &e->seg[i];
@@ -324,14 +324,17 @@ void sim_start_node(struct sim *s, uint32_t node)
     char name[16];
     (void)snprintf(name, sizeof(name), "n%u", node);
     hsp_agent_defaults(&cfg);
-    for (uint32_t i = 0; i < s->n_devs; i++) {
-        dev[i] = (struct hsp_m_device){
-            .index = i, .kind = "cpu", .speed = 1, .mem_bytes = 1u << 30, .address = ""};
+    for (uint32_t i = 0; i < s->n_devs + s->n_keep; i++) {
+        dev[i] = (struct hsp_m_device){.index = i,
+                                       .kind = i < s->n_devs ? "cpu" : HSP_KIND_KEEPER,
+                                       .speed = 1,
+                                       .mem_bytes = 1u << 30,
+                                       .address = ""};
     }
     cfg.node = name;
     cfg.address = name;
     cfg.devices = dev;
-    cfg.n_devices = s->n_devs;
+    cfg.n_devices = s->n_devs + s->n_keep;
     hsp_agent_free(a->core);
     a->core = hsp_agent_new(&cfg);
     a->alive = true;

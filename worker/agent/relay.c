@@ -220,7 +220,7 @@ static void prepare(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
         d->preparing = m->epoch;
         d->run.prepared = d->run.armed = 0;
     }
-    d->next_source = m->u.prepare.rank >= m->u.prepare.n_ranks;
+    d->next_source = m->u.prepare.rank >= m->u.prepare.n_ranks + m->u.prepare.n_keepers;
     hsp_ai_order(a, device, m);
 }
 

@@ -36,7 +36,10 @@ void hsp_agent_exec_closed(struct hsp_agent_exec *x, const struct hsp_err *why)
 static enum hsp_status start(struct hsp_agent_exec *x, struct hsp_err *err)
 {
     struct hsp_agent_shell *s = x->shell;
-    const struct hsp_device_config *dev = &s->cfg->devices[x->device];
+    const struct hsp_device_config keeper = {
+        .kind = HSP_KIND_KEEPER, .speed = 1, .mem_bytes = UINT64_MAX, .threads = 1};
+    const struct hsp_device_config *dev =
+        x->device < s->cfg->n_devices ? &s->cfg->devices[x->device] : &keeper;
     struct hsp_child child;
     char name[32];
     struct hsp_spawn_opts o = {.exe = "/proc/self/exe",
@@ -104,7 +107,7 @@ void hsp_agent_order(struct hsp_agent_shell *s, uint32_t device, const struct hs
 
 static void poll_all(struct hsp_agent_shell *s)
 {
-    for (uint32_t i = 0; i < s->cfg->n_devices; i++) {
+    for (uint32_t i = 0; i < s->n_execs; i++) {
         struct hsp_agent_exec *x = &s->exec[i];
         char text[HSP_EXIT_TEXT];
         if (x->pid != 0 && !x->ended && hsp_spawn_ended(x->pid, text)) {
@@ -128,7 +131,7 @@ void hsp_agent_reap(struct hsp_agent_shell *s)
 
 void hsp_agent_end_all(struct hsp_agent_shell *s)
 {
-    for (uint32_t i = 0; i < s->cfg->n_devices; i++) {
+    for (uint32_t i = 0; i < s->n_execs; i++) {
         struct hsp_agent_exec *x = &s->exec[i];
         hsp_agent_kill(s, i);
         if (x->pid != 0 && !x->ended) {

@@ -94,7 +94,7 @@ static bool feed_due(struct hsp_agent_shell *s)
         step(s, &ev);
         return true;
     }
-    for (uint32_t i = 0; i < s->cfg->n_devices; i++) {
+    for (uint32_t i = 0; i < s->n_execs; i++) {
         struct hsp_agent_exec *x = &s->exec[i];
         if (x->due) {
             memcpy(text, x->text, sizeof text);
@@ -118,14 +118,14 @@ static void tell_status(struct hsp_agent_shell *s)
                                        "connected"};
     char text[sizeof s->status];
     uint32_t up = 0, busy = 0;
-    for (uint32_t i = 0; i < s->cfg->n_devices; i++) {
+    for (uint32_t i = 0; i < s->n_execs; i++) {
         const struct hsp_agent_device *d = hsp_agent_device(s->agent, i);
         up += d->state == HSP_EXEC_UP;
         busy += d->run.job != 0;
     }
     (void)snprintf(
         text, sizeof text, "%s%s, %" PRIu32 " of %" PRIu32 " executors up, %" PRIu32 " at work",
-        s->leaving ? "leaving, " : "", link[hsp_agent_link(s->agent)], up, s->cfg->n_devices, busy);
+        s->leaving ? "leaving, " : "", link[hsp_agent_link(s->agent)], up, s->n_execs, busy);
     if (strcmp(text, s->status) != 0) {
         memcpy(s->status, text, sizeof text);
         (void)hsp_sd_notify(NULL, "STATUS=%s", text); /* nobody to tell that it was not told */
@@ -247,7 +247,7 @@ static enum hsp_status open_all(struct hsp_agent_shell *s, const struct hsp_agen
     open_timer(s, &s->watchdog);
     (void)uv_signal_init(&s->loop, &s->sigchld); /* the watchers below need the same: told there */
     s->sigchld.data = s;
-    for (uint32_t i = 0; i < s->cfg->n_devices; i++) {
+    for (uint32_t i = 0; i < s->n_execs; i++) {
         s->exec[i] = (struct hsp_agent_exec){.shell = s, .device = i};
     }
     enum hsp_status st = hsp_signals_open(&s->signals, &s->loop, on_signal, s, err);
@@ -306,6 +306,7 @@ int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_co
     s->node = machine->node;
     s->dir = dir;
     s->heartbeat_ms = machine->heartbeat_ms;
+    s->n_execs = machine->n_devices;
     if (open_all(s, machine, keys, &err) != HSP_OK) {
         hsp_agent_fail(s, &err);
     } else {

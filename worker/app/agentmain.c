@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "proto/base/str.h"
@@ -186,6 +187,23 @@ static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_log *log, s
     return st;
 }
 
+/* Keepers come behind the devices. What they can offer is the room in the state folder. */
+static enum hsp_status add_keepers(struct hsp_agent_setup *u, struct hsp_err *err)
+{
+    struct statvfs fs;
+    if (statvfs(u->dir, &fs) != 0) {
+        return hsp_err_set(err, HSP_EIO, errno, "room in %s", u->dir);
+    }
+    for (uint32_t i = 0; i < u->cfg.n_keepers; i++) {
+        uint32_t at = u->cfg.n_devices + i;
+        u->device[at] = (struct hsp_m_device){.index = at,
+                                              .kind = HSP_KIND_KEEPER,
+                                              .speed = 1,
+                                              .mem_bytes = (uint64_t)fs.f_bavail * fs.f_frsize};
+    }
+    return HSP_OK;
+}
+
 static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_log *log, struct hsp_err *err)
 {
     const struct hsp_worker_config *c = &u->cfg;
@@ -196,11 +214,14 @@ static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_log *log, s
         st = open_folder(u, err);
     }
     if (st == HSP_OK) {
+        st = add_keepers(u, err);
+    }
+    if (st == HSP_OK) {
         st = measure(u, log, err);
     }
     u->machine.node = u->node;
     u->machine.address = advertised ? c->advertise_address : c->listen;
-    u->machine.n_devices = c->n_devices;
+    u->machine.n_devices = c->n_devices + c->n_keepers;
     u->machine.devices = u->device;
     return st;
 }

@@ -44,6 +44,7 @@ struct hsp_agent_shell {
     struct hsp_agent *agent;
     const char *node, *dir; /* name; folder of its segments */
     uint32_t heartbeat_ms;
+    uint32_t n_execs; /* of the devices, then of the keepers */
     struct hsp_agent_exec exec[HSP_NODE_DEVICES];
     struct hsp_net *net;     /* connections to hspmdd and to the executors */
     struct hsp_arena *arena; /* of the message received last */
@@ -70,8 +71,8 @@ enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_
 
 /* ---- agentloop.c ---- */
 
-/* Runs an agent to its end. @node, @dir as above; @profile has cfg->n_devices entries. Returns the
- * exit status. */
+/* Runs an agent to its end. @dir as above; @machine has the profiles of the devices, then of the
+ * keepers. Returns the exit status. */
 int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_config *machine,
                   const struct hsp_net_keys *keys, const char *dir, struct hsp_agent_setup *setup,
                   struct hsp_log *log);

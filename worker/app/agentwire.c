@@ -12,7 +12,7 @@
 
 static struct hsp_agent_exec *exec_of(struct hsp_agent_shell *s, uint32_t conn)
 {
-    for (uint32_t i = 0; i < s->cfg->n_devices; i++) {
+    for (uint32_t i = 0; i < s->n_execs; i++) {
         if (s->exec[i].conn == conn) {
             return &s->exec[i];
         }

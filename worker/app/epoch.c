@@ -1,8 +1,8 @@
 /* Life of an epoch: build, wait for the word, fetch, train. See epoch.h.
  *
  *   BUILDING --READY sent--> READY --START or hand-over--> MOVING --STARTED sent--> RUNNING
- *   RUNNING --all steps done--> SERVING     RUNNING --switched--> LEFT      MOVING (source) -->
- * SERVING any of them --error or cancel--> FAILED
+ *   RUNNING --all steps done--> SERVING     RUNNING --switched--> LEFT
+ *   MOVING (source) --> SERVING             any of them --error or cancel--> FAILED
  *
  * In FAILED no thread but the run thread on its way out is left, and that writes nothing any more.
  */
@@ -87,7 +87,10 @@ static enum hsp_status decode(struct hsp_epoch *e, struct hsp_err *err)
     if (st == HSP_OK && (e->pkg.n_peers != e->p->n_peers || e->p->rank >= e->p->n_peers)) {
         st = hsp_err_set(err, HSP_EPROTO, 0, "PREPARE and its package disagree about the peers");
     }
-    if (st != HSP_OK || e->source) {
+    if (st == HSP_OK && e->p->n_ranks + e->p->n_keepers > e->p->n_peers) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "more members and keepers than peers");
+    }
+    if (st != HSP_OK || !e->member) {
         return st;
     }
     st = hsp_template_decode(e->pkg.tpl, e->pkg.tpl_len, e->arena, &e->prog.tpl, err);
@@ -125,7 +128,7 @@ static enum hsp_status take_memory(struct hsp_epoch *e, struct failure *f, struc
         return st;
     }
     uint64_t need = e->mem_bytes = memory_needed(e);
-    if (need > e->env->mem_bytes) {
+    if (e->member && need > e->env->mem_bytes) { /* a keeper takes room in the folder only */
         f->amount = need - e->env->mem_bytes;
         return hsp_err_set(err, HSP_ENOMEM, 0,
                            "needs %" PRIu64 " bytes, the device offers %" PRIu64, need,
@@ -136,7 +139,7 @@ static enum hsp_status take_memory(struct hsp_epoch *e, struct failure *f, struc
 
 static enum hsp_status open_text(struct hsp_epoch *e, struct hsp_err *err)
 {
-    if (e->source || e->p->data_path[0] == '\0') {
+    if (!e->member || e->p->data_path[0] == '\0') {
         return HSP_OK;
     }
     enum hsp_status st = hsp_text_open(e->p->data_path, &e->text, err);
@@ -161,7 +164,9 @@ static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh whi
                                     struct hsp_err *err)
 {
     struct hsp_mesh_peer *peers = calloc(e->pkg.n_peers, sizeof *peers);
-    uint32_t n = which == HSP_MESH_MOVE ? e->pkg.n_peers : e->p->n_ranks;
+    uint32_t n = which == HSP_MESH_MOVE    ? e->pkg.n_peers
+                 : which == HSP_MESH_STATE ? e->p->n_ranks + e->p->n_keepers
+                                           : e->p->n_ranks;
     if (peers == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u peers", n);
     }
@@ -196,7 +201,7 @@ static enum hsp_status build(struct hsp_epoch *e, struct failure *f, struct hsp_
 {
     f->fact = HSP_FACT_BAD_PROGRAM;
     enum hsp_status st = decode(e, err);
-    if (st == HSP_OK && !e->source) {
+    if (st == HSP_OK && (e->member || e->keeps)) {
         st = take_memory(e, f, err);
     }
     if (st == HSP_OK) {
@@ -204,10 +209,10 @@ static enum hsp_status build(struct hsp_epoch *e, struct failure *f, struct hsp_
         st = open_text(e, err);
     }
     f->fact = st == HSP_OK ? HSP_FACT_CANNOT_CONNECT : f->fact;
-    if (st == HSP_OK && !e->source) {
+    if (st == HSP_OK && e->member) {
         st = connect_mesh(e, HSP_MESH_DATA, err);
     }
-    if (st == HSP_OK && !e->source) {
+    if (st == HSP_OK && (e->member || e->keeps)) {
         st = connect_mesh(e, HSP_MESH_STATE, err);
     }
     bool moves = e->p->mode == HSP_MODE_SWITCH || e->p->mode == HSP_MODE_RECOVER;
@@ -243,7 +248,7 @@ static void tell_ready(struct hsp_epoch *e)
 static void void_above(struct hsp_epoch *e, uint64_t version)
 {
     for (int slot = 0; slot < 2; slot++) {
-        if (hsp_segment_version(e->seg[slot]) != HSP_NO_VERSION &&
+        if (e->member && hsp_segment_version(e->seg[slot]) != HSP_NO_VERSION &&
             hsp_segment_version(e->seg[slot]) > version) {
             hsp_segment_unseal(e->seg[slot]);
         }
@@ -279,12 +284,12 @@ static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
 static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, uint64_t *bytes,
                                  struct hsp_err *err)
 {
-    if (!e->source) {
+    if (e->member || e->keeps) {
         void_above(e, version);
     }
     switch ((enum hsp_epoch_mode)e->p->mode) {
-    case HSP_MODE_FRESH: return e->source ? HSP_OK : make_fresh(e, err);
-    case HSP_MODE_RESTORE: return e->source ? HSP_OK : hsp_epoch_restore(e, version, err);
+    case HSP_MODE_FRESH: return e->member ? make_fresh(e, err) : HSP_OK;
+    case HSP_MODE_RESTORE: return !e->member ? HSP_OK : hsp_epoch_restore(e, version, err);
     case HSP_MODE_SWITCH:
     case HSP_MODE_RECOVER: return hsp_epoch_fetch(e, version, bytes, err);
     }
@@ -339,7 +344,7 @@ static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_
 
 static enum hsp_status serve_or_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
-    if (e->source) {
+    if (!e->member && !e->keeps) {
         set_phase(e, HSP_EPOCH_SERVING);
         return HSP_OK;
     }
@@ -347,6 +352,9 @@ static enum hsp_status serve_or_train(struct hsp_epoch *e, uint64_t version, str
     e->written = e->sealed = e->stable = version;
     e->phase = e->cancelled ? HSP_EPOCH_FAILED : HSP_EPOCH_RUNNING;
     (void)pthread_mutex_unlock(&e->lock);
+    if (e->keeps) {
+        return hsp_epoch_keep(e, version, err);
+    }
     if (pthread_create(&e->keeper, NULL, hsp_epoch_keeper, e) != 0) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "cannot start a thread");
     }
@@ -381,14 +389,33 @@ static void report_break(struct hsp_epoch *e, enum hsp_status st, const struct h
     send_msg(e, hopeless ? &fail : &lost);
 }
 
+/* A keeper has lost the epoch it took versions of. That may be its end by a switch: the control
+ * thread, which knows what is prepared, says it or does not. Which peer broke, the mesh will say. */
+static void keeper_failed(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    if (!e->lost && !e->cancelled && st != HSP_EPEER) {
+        e->lost = true;
+        e->lost_peer = HSP_MSG_RANKS;
+        (void)snprintf(e->lost_why, sizeof e->lost_why, "%s", err->msg);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    poke(e->env->wake_fd);
+}
+
 static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
     bool before_start = e->phase == HSP_EPOCH_READY;
+    bool kept = e->keeps && (e->phase == HSP_EPOCH_RUNNING || e->phase == HSP_EPOCH_LEFT);
     e->phase = HSP_EPOCH_FAILED;
     (void)pthread_mutex_unlock(&e->lock);
     hsp_epoch_abort(e);
-    report_break(e, st, err, before_start);
+    if (kept) {
+        keeper_failed(e, st, err);
+    } else {
+        report_break(e, st, err, before_start);
+    }
 }
 
 static void *run_thread(void *arg)
@@ -445,7 +472,8 @@ enum hsp_status hsp_epoch_open(const struct hsp_exec_env *env, const struct hsp_
     }
     if (st == HSP_OK) {
         e->p = &e->msg.u.prepare;
-        e->source = e->p->rank >= e->p->n_ranks;
+        e->member = e->p->rank < e->p->n_ranks;
+        e->keeps = !e->member && e->p->rank - e->p->n_ranks < e->p->n_keepers;
         e->has_run = pthread_create(&e->run, NULL, run_thread, e) == 0;
         st = e->has_run ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "cannot start a thread");
     }

@@ -42,18 +42,18 @@ enum hsp_epoch_phase {
     HSP_EPOCH_BUILDING, /* PREPARE is being answered */
     HSP_EPOCH_READY,    /* READY sent; waits for the word to go */
     HSP_EPOCH_MOVING,   /* fetching the state */
-    HSP_EPOCH_RUNNING,
-    HSP_EPOCH_SERVING, /* a source that has sent its rows; or all steps are done */
-    HSP_EPOCH_LEFT,    /* switched to the next one; kept until that has voted once */
-    HSP_EPOCH_FAILED   /* building failed, or broken: sealed */
+    HSP_EPOCH_RUNNING,  /* a keeper too: it takes the versions */
+    HSP_EPOCH_SERVING,  /* a source that has sent its rows; or all steps are done */
+    HSP_EPOCH_LEFT,     /* switched to the next one; kept until that has voted once */
+    HSP_EPOCH_FAILED    /* building failed, or broken: sealed */
 };
 
 /* The meshes of an epoch. A copy never stands between a step and its gradients, and a source that has
  * served may go without breaking the members, so each purpose has its own. */
 enum hsp_epoch_mesh {
     HSP_MESH_DATA,  /* members: the engine's */
-    HSP_MESH_STATE, /* members: copies, checkpoints, restore; the keeper's */
-    HSP_MESH_MOVE,  /* members and sources: state at the start of the epoch */
+    HSP_MESH_STATE, /* members and keepers: copies; of members also checkpoints, restore */
+    HSP_MESH_MOVE,  /* all: state at the start of the epoch */
     HSP_EPOCH_MESHES
 };
 
@@ -82,7 +82,8 @@ struct hsp_epoch {
     uint64_t number;
     struct hsp_package pkg;
     struct hsp_program prog; /* members */
-    bool source;
+    bool member;             /* has a program; else it keeps copies, or is a source */
+    bool keeps;              /* one of the keepers: takes every version, computes nothing */
     struct hsp_text text;
     bool has_text;
     struct hsp_digest data_digest; /* of the text */
@@ -120,7 +121,7 @@ struct hsp_epoch {
     uint64_t stable;        /* newest version known to be stable */
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
     bool checkpoint_asked;  /* by a vote record, not by the calendar */
-    bool voted;             /* a vote of this epoch has passed */
+    bool voted;             /* a vote of this epoch has passed, as far as is known here */
     bool no_more_versions;  /* the keeper may end */
 };
 
@@ -149,10 +150,13 @@ enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, uint64_t 
 enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version,
                                         struct hsp_err *err);
 enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
-/* epochkeep.c: seals, copies and checkpoints, on the keeper thread. */
+/* epochkeep.c: seals, copies and checkpoints, on the keeper thread of a member. */
 void *hsp_epoch_keeper(void *arg);
 /* On return the newest written version is sealed, by this thread or another. */
 void hsp_epoch_seal_written(struct hsp_epoch *e);
+/* The same file, all that a keeper does: takes and confirms the copies of @version and of all that
+ * follow, on its run thread. HSP_OK: the last version is there, or the epoch was left. */
+enum hsp_status hsp_epoch_keep(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
 /* epochout.c: gathering of what the gather table names at one rank, final model. */
 #define HSP_GATHER_BYTES   ((size_t)4 << 20) /* of a slab, at most; or one row where that is longer */
 #define HSP_CHANNEL_GATHER 16                /* the next ones are epochckpt.c's */

@@ -1,4 +1,5 @@
-/* The keeper thread: seals and second copies of every version, and checkpoints. See epoch.h.
+/* The keeper thread of a member: seals and second copies of every version, and checkpoints. A keeper
+ * has no other work, so its run thread does it. See epoch.h.
  *
  * On every rank the order is the same: checkpoint of version t (its vote has passed), then copies
  * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
@@ -137,4 +138,26 @@ void *hsp_epoch_keeper(void *arg)
         hsp_epoch_abort(e); /* the steps must not go on without their copies */
     }
     return NULL;
+}
+
+enum hsp_status hsp_epoch_keep(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    bool stop = false;
+    for (uint64_t t = version; st == HSP_OK && !stop && t <= e->p->steps; t++) {
+        st = hsp_epoch_copy_version(e, t, err);
+        (void)pthread_mutex_lock(&e->lock);
+        e->sealed = st == HSP_OK ? t : e->sealed;
+        e->voted = e->voted || (st == HSP_OK && t > version); /* nobody sends t before vote t - 1 */
+        stop = e->cancelled || e->phase == HSP_EPOCH_LEFT;
+        (void)pthread_mutex_unlock(&e->lock);
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    if (stop) {
+        st = HSP_OK; /* what broke has no more to say */
+    } else if (st == HSP_OK) {
+        e->phase = HSP_EPOCH_SERVING;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
 }

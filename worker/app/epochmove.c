@@ -178,7 +178,7 @@ enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, uint64_t 
                                 struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.transfer;
-    struct hsp_state_segment *to = e->source ? NULL : e->seg[version % 2];
+    struct hsp_state_segment *to = e->seg[version % 2]; /* NULL: it is no member */
     bool there = to != NULL && hsp_segment_version(to) == version;
     struct sources *s = calloc(1, sizeof *s);
     uint8_t *msg = malloc(largest_row(e, t));
@@ -260,7 +260,11 @@ static enum hsp_status receive_copy(struct hsp_epoch *e, const struct hsp_epoch_
     const struct hsp_pkg_table *t = &e->pkg.copies;
     struct hsp_state_segment *seg = c->seg[version % 2];
     enum hsp_status st = HSP_OK;
-    hsp_segment_unseal(seg);
+    /* After a loss the owner sends again what is here: it stays whole meanwhile. */
+    bool there = hsp_segment_version(seg) == version;
+    if (!there) {
+        hsp_segment_unseal(seg);
+    }
     for (uint32_t i = 0; st == HSP_OK && i < t->n; i++) {
         const struct hsp_pkg_row *r = &t->row[i];
         if (r->from != c->owner || r->to != e->p->rank) {
@@ -268,12 +272,14 @@ static enum hsp_status receive_copy(struct hsp_epoch *e, const struct hsp_epoch_
         }
         st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], r->from, CHANNEL_COPY, msg,
                                                 ROW_HEAD + kind_bytes(e, r) * e->pkg.n_kinds, err);
-        if (st == HSP_OK && (st = check_row(e, r, version, msg, err)) == HSP_OK) {
+        if (st == HSP_OK && (st = check_row(e, r, version, msg, err)) == HSP_OK && !there) {
             write_row(e, r, msg + ROW_HEAD, seg);
         }
     }
-    if (st == HSP_OK) {
+    if (st == HSP_OK && !there) {
         hsp_segment_seal(seg, version);
+    }
+    if (st == HSP_OK) {
         st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], c->owner, CHANNEL_ACK,
                                                 &version, sizeof version, err);
     }
@@ -284,7 +290,8 @@ static enum hsp_status receive_copy(struct hsp_epoch *e, const struct hsp_epoch_
 static enum hsp_status await_acks(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
-    for (uint32_t peer = 0; st == HSP_OK && peer < e->p->n_ranks; peer++) {
+    uint32_t n = e->p->n_ranks + e->p->n_keepers;
+    for (uint32_t peer = 0; st == HSP_OK && peer < n; peer++) {
         bool keeps = false;
         uint64_t got = 0;
         for (uint32_t i = 0; i < e->pkg.copies.n; i++) {

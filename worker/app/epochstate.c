@@ -125,7 +125,7 @@ static bool copies_to_me(const struct hsp_epoch *e, uint32_t owner)
 
 enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err)
 {
-    enum hsp_status st = open_home(e, err);
+    enum hsp_status st = e->member ? open_home(e, err) : HSP_OK;
     e->copies = hsp_arena_array(e->arena, e->p->n_ranks, sizeof *e->copies);
     if (st == HSP_OK && e->copies == NULL) {
         st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for copies");

@@ -78,6 +78,9 @@ static void promote(struct executor *x)
     if (x->running != NULL) {
         x->left = hsp_epoch_close(x->left);
         x->left = x->running;
+        (void)pthread_mutex_lock(&x->left->lock); /* a keeper does not hand over by itself */
+        x->left->phase = x->left->phase == HSP_EPOCH_RUNNING ? HSP_EPOCH_LEFT : x->left->phase;
+        (void)pthread_mutex_unlock(&x->left->lock);
     }
     x->running = x->next;
     x->next = NULL;
@@ -97,15 +100,28 @@ static void reap_left(struct executor *x)
     }
 }
 
+/* A switch is prepared. A keeper has no vote: it learns late that the members have left the running
+ * epoch, and until then cannot tell that from a loss. The members can. */
+static bool switching(const struct executor *x)
+{
+    return x->next != NULL && x->next->p->mode == HSP_MODE_SWITCH &&
+           phase_of(x->next) >= HSP_EPOCH_READY && phase_of(x->next) != HSP_EPOCH_FAILED;
+}
+
 /* Aborts an epoch whose peer has broken, and says so. */
 static void check_lost(struct executor *x, struct hsp_epoch *e)
 {
     if (e == NULL) {
         return;
     }
+    if (e == x->running && e->keeps && switching(x)) {
+        return;
+    }
     (void)pthread_mutex_lock(&e->lock);
     bool alive = e->phase == HSP_EPOCH_READY || e->phase == HSP_EPOCH_MOVING ||
-                 e->phase == HSP_EPOCH_RUNNING;
+                 e->phase == HSP_EPOCH_RUNNING ||
+                 (e == x->running && e->keeps &&
+                  e->phase == HSP_EPOCH_FAILED); /* its thread has left the word to us */
     bool act = e->lost && !e->told && !e->cancelled && alive;
     bool before_start = e->phase == HSP_EPOCH_READY && !e->go;
     if (act) {
@@ -235,7 +251,8 @@ static void on_start(struct executor *x, const struct hsp_msg *m)
 
 static void on_arm(struct executor *x, const struct hsp_msg *m)
 {
-    if (!is_epoch(x->next, m->u.jobref.job, m->epoch) || x->running == NULL || x->running->source) {
+    if (!is_epoch(x->next, m->u.jobref.job, m->epoch) || x->running == NULL ||
+        !x->running->member) {
         return;
     }
     (void)pthread_mutex_lock(&x->running->lock);
@@ -290,7 +307,8 @@ static void on_release(struct executor *x, const struct hsp_msg *m)
                              .u.devref = {.job = r->job, .device = x->env.device}};
     promote(x);
     x->left = hsp_epoch_close(x->left);
-    if (x->running != NULL && x->running->p->job == r->job && x->running->source) {
+    if (x->running != NULL && x->running->p->job == r->job && !x->running->member &&
+        !x->running->keeps) {
         x->running = hsp_epoch_close(x->running);
     }
     discard(x, r->job, r->keep_plan);

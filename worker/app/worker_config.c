@@ -73,6 +73,13 @@ static const struct hsp_field fields[] = {
      .dflt = "info",
      .choices = levels,
      .help = "error, warn, notice, info, debug or trace"},
+    {.path = "keepers",
+     .type = HSP_FIELD_U32,
+     .offset = AT(n_keepers),
+     .dflt = "2",
+     .min = 0,
+     .max = HSP_WORKER_DEVICES,
+     .help = "of so many jobs that run elsewhere a copy of the state is kept here, in state_dir"},
     {.path = "devices",
      .live = true,
      .type = HSP_FIELD_NODE,
@@ -154,6 +161,8 @@ enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_ar
         st = load_devices(&c, arena, err);
     }
     if (st == HSP_OK) {
+        uint32_t left = HSP_WORKER_DEVICES - c.n_devices;
+        c.n_keepers = c.n_keepers < left ? c.n_keepers : left;
         *ret = c;
     }
     return st;

@@ -12,7 +12,7 @@
 #include "proto/base/err.h"
 #include "proto/text/layers.h"
 
-#define HSP_WORKER_KEYS 11
+#define HSP_WORKER_KEYS 12
 
 #define HSP_WORKER_DEVICES 16 /* of one node; the wire's HSP_NODE_DEVICES */
 
@@ -38,6 +38,8 @@ struct hsp_worker_config {
     uint64_t leave_timeout_ms;     /* a planned leave takes at most this long */
     int log_level;
     const struct hsp_yaml *devices_node; /* as written; parsed into the two below */
+    uint32_t
+        n_keepers; /* executors that keep copies for other nodes; with the devices at most 16 */
     uint32_t n_devices;
     struct hsp_device_config devices[HSP_WORKER_DEVICES];
     const char *origin[HSP_WORKER_KEYS]; /* of each key: "default", "FILE:LINE", ... */

@@ -232,6 +232,7 @@ class Cluster:
             os.makedirs(self.audit)
         self.daemon = None
         self.workers = {}
+        self.worker_config = {}
         self.logs = {}
 
     def __enter__(self):
@@ -282,13 +283,14 @@ class Cluster:
         self.daemon.wait()
 
     def start_worker(self, name, devices=({},), wait=True):
-        """@devices: dicts of kind, speed, memory."""
+        """@devices: dicts of kind, speed, memory. self.worker_config: more keys for all workers."""
         conf = os.path.join(self.dir, name + ".yaml")
         config = {"coordinator": "127.0.0.1:%d" % self.port, "node": name,
                   "state_dir": os.path.join(self.state, name),
                   "devices": [dict({"kind": "cpu", "speed": 1, "memory": "1GiB"}, **d) for d in devices]}
         if self.audit:
             config["audit_dir"] = self.audit
+        config.update(self.worker_config)
         with open(conf, "w") as f:
             json.dump(config, f)
         self.workers[name] = self.spawn(name, [prog("hspmd-worker"), "--config", conf])
@@ -356,7 +358,7 @@ class Cluster:
     # ---- processes and what happens to them ----
 
     def executors(self, name=None):
-        """Process ids of executors, all or of one node."""
+        """Process ids of executors, all or of one node; those of devices before those that keep copies."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -369,8 +371,8 @@ class Cluster:
             if b"--executor" in args and state != "Z" and any(a.startswith(self.state.encode()) for a in args):
                 node = args[args.index(b"--node") + 1].decode() if b"--node" in args else None
                 if name is None or node == name:
-                    found.append(int(pid))
-        return found
+                    found.append((int(args[args.index(b"--device") + 1]), int(pid)))
+        return [pid for _, pid in sorted(found)]
 
     def kill_executor(self, name):
         for pid in self.executors(name)[:1]:

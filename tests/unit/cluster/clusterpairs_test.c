@@ -513,6 +513,7 @@ static void put_action(const struct cw_world *w, const struct hsp_action *a, str
     case HSP_ACT_START_PLAN: hsp_buf_puts(out, " ask-plan"); break;
     case HSP_ACT_CANCEL_PLAN: hsp_buf_puts(out, " cancel-plan"); break;
     case HSP_ACT_KEEP_PLAN: hsp_buf_puts(out, " keep-plan"); break;
+    case HSP_ACT_COPY_PLAN: hsp_buf_puts(out, " copy-plan"); break;
     case HSP_ACT_DROP_PLAN: hsp_buf_puts(out, " drop-plan"); break;
     case HSP_ACT_REPLY: hsp_buf_printf(out, " reply=%s", hsp_status_name(a->status)); break;
     case HSP_ACT_FACT:

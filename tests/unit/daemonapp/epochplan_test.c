@@ -64,11 +64,27 @@ static void test_stages_are_copied_to_a_buddy(void **state)
         assert_false(has_piece(&e->info, s, 1, 0)); /* no copies wanted */
     }
     (void)hsp_epoch_plan_free(e);
-    /* one node: there is no other to copy to */
+    /* one node: keepers elsewhere have all of it; more copies than nodes: the rest is theirs */
     const hsp_device_id near[] = {HSP_DEVICE(0, 0), HSP_DEVICE(0, 1)};
-    e = app_epoch(j, app_pipe2, near, 2);
-    assert_int_equal(e->copies.n, 0);
-    (void)hsp_epoch_plan_free(e);
+    for (uint32_t copies = 2; copies < 5; copies++) {
+        e = app_epoch(j, app_pipe2, copies < 4 ? near : far, copies);
+        uint32_t spare = copies < 4 ? copies - 1 : 2;
+        assert_int_equal(e->n_spare, spare);
+        assert_int_equal(e->info.n_spare, spare);
+        uint64_t bytes = 0;
+        for (uint32_t p = 0; p < e->graph->n_params; p++) {
+            struct hsp_box whole = hsp_box_whole(e->homes[p].rank, e->homes[p].extent);
+            bytes += (uint64_t)hsp_box_count(&whole) * 2 * 3 *
+                     hsp_dtype_size((enum hsp_dtype)e->graph->spec.dtype);
+        }
+        assert_int_equal(e->info.keep_bytes, bytes); /* param, m, v in two slots */
+        for (uint32_t s = 0; s < e->info.n_shards; s++) {
+            for (uint32_t k = 0; k < spare; k++) {
+                assert_true(has_piece(&e->info, s, 2 + k, 0) || has_piece(&e->info, s, 2 + k, 1));
+            }
+        }
+        (void)hsp_epoch_plan_free(e);
+    }
     (void)hsp_job_rec_unref(j);
 }
 
@@ -141,7 +157,7 @@ static void run_case(const struct switch_case *c)
         peers[i] = (struct hsp_prepare_peer){c->peer[i], "127.0.0.1:1"};
     }
     memcpy(source, c->source, sizeof source);
-    struct hsp_prepare_action act = {c->n_peers, peers, c->n_sources, source};
+    struct hsp_prepare_action act = {c->n_peers, peers, c->n_sources, source, 0};
     struct hsp_epoch_tables t;
     assert_status(hsp_epoch_tables_make(to, from, &act, a, &t, &err), c->want);
     if (c->want == HSP_OK) {
@@ -180,6 +196,9 @@ static void test_state_moves_between_any_layouts(void **state)
         {app_pipe2, app_one, 1, {16}, 2, {{0, 1, 1}, {0, 1, 0}}, HSP_OK},
         /* ranks of replicas: any one has everything */
         {app_dp2, app_tp2, 2, {16, 32}, 1, {{0, 1, 1}}, HSP_OK},
+        /* its node is dead: the keeper, rank 1 of the old layout, has everything */
+        {app_one, app_one, 3, {16, 32, 33}, 1, {{2, 1, 0}}, HSP_OK},
+        {app_one, app_one, 2, {16, 32}, 0, {{0, 0, 0}}, HSP_ENOENT},
         /* a rank that the old layout does not have */
         {app_dp2, app_one, 1, {0}, 1, {{0, 7, 7}}, HSP_EINVAL},
     };
@@ -197,7 +216,7 @@ static void make_package(const struct hsp_epoch_plan *to, const struct hsp_epoch
     struct hsp_arena *a = hsp_arena_new(16u << 20);
     struct hsp_prepare_peer peers[] = {{0, "127.0.0.1:1"}, {32, "127.0.0.1:2"}, {16, "unix:/x"}};
     struct hsp_prepare_source source[] = {{0, 0, 0}, {2, 1, 1}};
-    struct hsp_prepare_action act = {3, peers, 2, source};
+    struct hsp_prepare_action act = {3, peers, 2, source, 0};
     const char *names[] = {"a/0", "c/0", "b/0"};
     const struct hsp_package_job job = {
         .init_from = "", .config_json = "{\"family\":\"gpt\"}", .ckpt_keep = 2};
@@ -258,6 +277,47 @@ static void test_packages_decode_and_are_deterministic(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
+/* A keeper's package: its rows and no program. A spare rank that nobody takes is in no package. */
+static void test_packages_of_keepers(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_epoch_plan *e = app_epoch(j, app_one, far, 3);
+    struct hsp_prepare_peer peers[] = {{0, "127.0.0.1:1"}, {17, "127.0.0.1:2"}, {32, "unix:/x"}};
+    struct hsp_prepare_action act = {3, peers, 0, NULL, 1};
+    const char *names[] = {"a/0", "b/1", "c/0"};
+    const struct hsp_package_job job = {.init_from = "", .config_json = "{}", .ckpt_keep = 2};
+    struct hsp_arena *a = hsp_arena_new(16u << 20);
+    struct hsp_epoch_tables t;
+    assert_int_equal(e->n_spare, 2);
+    assert_ok(hsp_epoch_tables_make(e, NULL, &act, a, &t, &err), &err);
+    for (uint32_t peer = 0; peer < 3; peer++) {
+        struct hsp_buf b;
+        struct hsp_package p;
+        int64_t n = 0, all = 0;
+        hsp_buf_init(&b, 16u << 20);
+        assert_ok(hsp_epoch_package(e, &t, &job, &act, names, peer, a, &b, &err), &err);
+        assert_ok(hsp_package_decode(b.data, b.len, a, &p, &err), &err);
+        assert_int_equal(p.tpl_len == 0, peer != 0);
+        assert_int_equal(p.gather.n == 0, peer != 0);
+        for (uint32_t i = 0; i < p.copies.n; i++) {
+            assert_int_equal(p.copies.row[i].from, 0);
+            assert_int_equal(p.copies.row[i].to, 1);
+            n += hsp_box_count(&p.copies.row[i].box);
+        }
+        for (uint32_t i = 0; i < p.n_params; i++) {
+            struct hsp_box w = hsp_box_whole(p.params[i].rank, p.params[i].ext);
+            all += hsp_box_count(&w);
+        }
+        assert_int_equal(n, peer < 2 ? all : 0);
+        hsp_buf_fini(&b);
+    }
+    (void)hsp_arena_free(a);
+    (void)hsp_epoch_plan_free(e);
+    (void)hsp_job_rec_unref(j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_stages_are_copied_to_a_buddy),
         cmocka_unit_test(test_state_moves_between_any_layouts),
         cmocka_unit_test(test_packages_decode_and_are_deterministic),
+        cmocka_unit_test(test_packages_of_keepers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

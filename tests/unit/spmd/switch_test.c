@@ -243,7 +243,7 @@ static void lose_node(const char *text, const uint32_t *node, bool *ret_needed)
     struct hsp_state_table copies = {0}, t = {0};
     assert_non_null(have);
     homes(text, arena, &home, &n);
-    assert_ok(hsp_copy_table(g, home, node, n, arena, &copies, &err), &err);
+    assert_ok(hsp_copy_table(g, home, node, n, 2, arena, &copies, &err), &err);
     for (uint32_t i = 0; i < copies.n; i++) {
         const struct hsp_state_row *r = &copies.row[i];
         assert_true(node[r->from] != node[r->to]);
@@ -291,6 +291,74 @@ static void test_copies(void **state)
     assert_true(needed);
 }
 
+/* Any number of copies: every element is on as many nodes, keepers among them, never twice on one. */
+static void test_many_copies(void **state)
+{
+    (void)state;
+    const uint32_t nodes[][5] = {{0, 1, 2, 3, 4}, {0, 0, 1, 1, 1}, {3, 3, 3, 3, 3}};
+    for (uint32_t a = 0; a < N_PLANS; a++) {
+        for (size_t k = 0; k < sizeof nodes / sizeof nodes[0]; k++) {
+            for (uint32_t want = 2; want < 5; want++) {
+                struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
+                struct hsp_cover *home;
+                struct hsp_state_table t = {0};
+                struct hsp_err err = {0};
+                uint32_t n, node[MAX_MESH + 4], distinct = 0;
+                homes(plans[a], arena, &home, &n);
+                for (uint32_t i = 0; i < n + 4; i++) {
+                    node[i] =
+                        i < n ? nodes[k][i] : 100 + i; /* each keeper is on a node of its own */
+                    bool seen = false;
+                    for (uint32_t m = 0; m < i; m++) {
+                        seen = seen || node[m] == node[i];
+                    }
+                    distinct += i < n && !seen;
+                }
+                uint32_t spare = want > distinct ? want - distinct : 0;
+                assert_int_equal(hsp_spare_ranks(node, n, want), spare);
+                assert_ok(hsp_copy_table(g, home, node, n, want, arena, &t, &err), &err);
+                for (uint32_t p = 0; p < g->n_params; p++) {
+                    int64_t on_node[128] = {0}, all = 0;
+                    struct hsp_box whole = hsp_box_whole(home[p].rank, home[p].extent);
+                    for (uint32_t i = 0; i < t.n; i++) {
+                        const struct hsp_state_row *r = &t.row[i];
+                        if (r->param != p) {
+                            continue;
+                        }
+                        assert_true(holds(&home[p], r->from, &r->box));
+                        assert_true(r->to < n + spare);
+                        on_node[node[r->to]] += hsp_box_count(&r->box);
+                        for (uint32_t m = 0; m < home[p].n; m++) { /* where none of it was */
+                            struct hsp_box cut;
+                            assert_false(node[home[p].items[m].rank] == node[r->to] &&
+                                         hsp_box_cut(&home[p].items[m].box, &r->box, &cut));
+                        }
+                    }
+                    for (uint32_t m = 0; m < spare; m++) { /* a keeper has all */
+                        assert_int_equal(on_node[node[n + m]], hsp_box_count(&whole));
+                    }
+                    for (uint32_t m = 0; m < 128; m++) { /* with what is at home there */
+                        int64_t home_here = 0, most = 0;
+                        for (uint32_t i = 0; i < home[p].n; i++) {
+                            int64_t c = hsp_box_count(&home[p].items[i].box);
+                            bool here = node[home[p].items[i].rank] == m;
+                            most = here && c > most ? c : most;
+                            home_here += here ? c : 0;
+                        }
+                        assert_true(on_node[m] <= hsp_box_count(&whole) - most);
+                        all +=
+                            on_node[m] +
+                            (home_here < hsp_box_count(&whole) ? home_here : hsp_box_count(&whole));
+                    }
+                    assert_true(all >= hsp_box_count(&whole) * (int64_t)want);
+                }
+                drop(home);
+                hsp_arena_free(arena);
+            }
+        }
+    }
+}
+
 /* ---- owners ---- */
 
 static void test_owned(void **state)
@@ -328,9 +396,9 @@ static void test_owned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transfer), cmocka_unit_test(test_balance),
-        cmocka_unit_test(test_buddy),    cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_owned),
+        cmocka_unit_test(test_transfer),    cmocka_unit_test(test_balance),
+        cmocka_unit_test(test_buddy),       cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_many_copies), cmocka_unit_test(test_owned),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

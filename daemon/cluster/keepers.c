@@ -1,0 +1,197 @@
+/* Keepers: where a job's members stand on fewer nodes than its copies, devices of other nodes keep
+ * every sealed version (architecture D9, D10). They belong to the layout: other keepers are another
+ * layout, a copy of it under a new number, so that a piece found later is never taken for one of a
+ * history it did not see. A job never waits for a keeper and never fails by one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/clusterint.h"
+
+#define RETRY_MS     30000u
+#define MAX_DOUBLING 4u /* 8 minutes */
+
+uint32_t hsp_ci_lasting(const struct hsp_epoch *e)
+{
+    return e->n_ranks + e->n_keepers;
+}
+
+hsp_device_id hsp_ci_holder(const struct hsp_plan_info *p, uint32_t rank)
+{
+    if (rank < p->n_ranks) {
+        return p->device[rank];
+    }
+    return rank - p->n_ranks < p->n_keepers ? p->keeper[rank - p->n_ranks] : HSP_NO_DEVICE;
+}
+
+/* ---- the choice ---- */
+
+static int better_first(const void *a, const void *b)
+{
+    const struct hsp_keeper_node *x = a, *y = b;
+    if (x->mine != y->mine) {
+        return x->mine ? -1 : 1;
+    }
+    if (x->up != y->up) {
+        return x->up ? -1 : 1;
+    }
+    if (x->kept != y->kept) {
+        return x->kept < y->kept ? -1 : 1;
+    }
+    return x->node < y->node ? -1 : x->node > y->node;
+}
+
+uint32_t hsp_keepers_order(struct hsp_keeper_node *list, uint32_t n, uint32_t want, uint64_t bytes)
+{
+    uint32_t fit = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i].mine || list[i].room >= bytes) { /* who keeps already has taken its room */
+            struct hsp_keeper_node k = list[i];
+            list[i] = list[fit];
+            list[fit++] = k;
+        }
+    }
+    if (fit > 1) {
+        qsort(list, fit, sizeof(*list), better_first);
+    }
+    return fit < want ? fit : want;
+}
+
+static uint64_t keep_bytes(const struct hsp_cluster *c, uint32_t job)
+{
+    const struct hsp_job *j = hsp_ci_job(c, job);
+    const struct hsp_job_plan *p =
+        j != NULL ? hsp_ci_plan(j, j->att.epoch != 0 ? j->att.plan : j->cur.plan) : NULL;
+    return p != NULL ? p->info.keep_bytes : 0;
+}
+
+/* Its lowest device that could keep for @j: one that does so already, else a free one. False: none. */
+static bool candidate(const struct hsp_cluster *c, const struct hsp_job *j, uint32_t node,
+                      struct hsp_keeper_node *ret)
+{
+    const struct hsp_cluster_node *n = &c->nodes[node];
+    bool found = false;
+    *ret = (struct hsp_keeper_node){.node = node, .room = UINT64_MAX};
+    if (n->conn == 0 || n->draining || n->leaving || j->keep_refused[node] != 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < HSP_NODE_DEVICES; i++) {
+        const struct hsp_node_device *v = &n->dev[i];
+        bool mine = v->job == j->id;
+        if (!v->present || !v->keeper) {
+            continue;
+        }
+        ret->kept += v->job != 0 ? keep_bytes(c, v->job) : 0;
+        ret->room = v->profile.mem_bytes != 0 ? v->profile.mem_bytes : UINT64_MAX;
+        bool soon = v->up || c->now_ms < v->restart_ms + c->cfg.up_ms;
+        if (soon && ((v->job == 0 && !found) || (mine && !ret->mine && v->ask != HSP_ASK_STOP))) {
+            found = true;
+            ret->device = HSP_DEVICE(node, i);
+            ret->mine = mine;
+            ret->up = v->up;
+        }
+    }
+    if (ret->room != UINT64_MAX) {
+        ret->room = ret->room > ret->kept ? ret->room - ret->kept : 0;
+    }
+    return found;
+}
+
+static bool is_member(const struct hsp_plan_info *p, uint32_t node)
+{
+    for (uint32_t i = 0; i < p->n_ranks; i++) {
+        if (HSP_DEVICE_NODE(p->device[i]) == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t choose(struct hsp_cluster *c, const struct hsp_job *j,
+                       const struct hsp_plan_info *p, hsp_device_id ret[HSP_MAX_KEEPERS])
+{
+    struct hsp_keeper_node *list = hsp_ci_alloc(c, c->n_nodes, sizeof(*list));
+    uint32_t n = 0;
+    for (uint32_t i = 0; list != NULL && p->n_spare > 0 && i < c->n_nodes; i++) {
+        n += !is_member(p, i) && candidate(c, j, i, &list[n]);
+    }
+    n = n > 0 ? hsp_keepers_order(list, n, p->n_spare, p->keep_bytes) : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        ret[i] = list[i].device;
+    }
+    return n;
+}
+
+void hsp_ci_set_keepers(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_plan_info *p)
+{
+    p->n_keepers = choose(c, j, p, p->keeper);
+}
+
+/* ---- when it changes ---- */
+
+uint64_t hsp_ci_with_keepers(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan)
+{
+    const struct hsp_plan_info *p = &hsp_ci_plan(j, plan)->info;
+    hsp_device_id now[HSP_MAX_KEEPERS];
+    uint32_t n = choose(c, j, p, now), same = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        same += hsp_ci_contains(p->keeper, p->n_keepers, now[i]);
+    }
+    return n == p->n_keepers && same == n ? plan : hsp_ci_copy_plan(c, j, plan, now, n);
+}
+
+bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const struct hsp_plan_info *p = &hsp_ci_plan(j, j->cur.plan)->info;
+    hsp_device_id now[HSP_MAX_KEEPERS];
+    for (uint32_t i = 0; i < p->n_keepers; i++) {
+        const struct hsp_cluster_node *n = hsp_ci_node(c, p->keeper[i]);
+        if (n->conn != 0 && (n->draining || n->leaving)) {
+            (void)snprintf(j->cause, sizeof(j->cause), "%s %s, which keeps a copy",
+                           n->draining ? "drain of" : "planned leave of",
+                           hsp_ci_device_name(c, p->keeper[i]));
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < p->n_keepers; i++) {
+        const struct hsp_cluster_node *n = hsp_ci_node(c, p->keeper[i]);
+        if (n->conn == 0 || !hsp_ci_device(c, p->keeper[i])->up) {
+            return false; /* silent or restarting: whether it is lost will be known soon */
+        }
+    }
+    uint32_t n = p->n_keepers < p->n_spare ? choose(c, j, p, now) : 0;
+    for (uint32_t i = 0; n > p->n_keepers && i < n; i++) {
+        if (!hsp_ci_contains(p->keeper, p->n_keepers, now[i])) {
+            (void)snprintf(j->cause, sizeof(j->cause), "%s can keep a copy",
+                           hsp_ci_device_name(c, now[i]));
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hsp_ci_refuse_keeper(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d,
+                          const char *why)
+{
+    const struct hsp_epoch_peer *p = hsp_ci_peer(&j->att, d);
+    uint32_t at = p != NULL ? (uint32_t)(p - j->att.peers) : 0, node = HSP_DEVICE_NODE(d);
+    if (p == NULL || at < j->att.n_ranks || at >= hsp_ci_lasting(&j->att)) {
+        return false;
+    }
+    j->keep_refused[node] = 1;
+    if (j->keep_retry_ms == 0) {
+        uint32_t k = j->keep_tries < MAX_DOUBLING ? j->keep_tries : MAX_DOUBLING;
+        j->keep_retry_ms = c->now_ms + ((hsp_msec)RETRY_MS << k);
+    }
+    hsp_ci_fact(c, "keeper.refused", HSP_SEV_WARN, j, &c->nodes[node], "%s", why);
+    return true;
+}
+
+void hsp_ci_keepers_advance(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (j->keep_retry_ms != 0 && c->now_ms >= j->keep_retry_ms) {
+        memset(j->keep_refused, 0, sizeof(j->keep_refused));
+        j->keep_retry_ms = 0;
+        j->keep_tries++;
+    }
+}

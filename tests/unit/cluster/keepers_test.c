@@ -1,0 +1,500 @@
+/* Keepers: which nodes keep the state of a job that stands on too few, and what happens when they
+ * come, go and refuse. Node k has device 0 and keepers behind it, on connection k + 1. */
+#include "tests/lib/testlib.h"
+
+#include <stdio.h>
+
+#include "daemon/cluster/clusterint.h"
+#include "proto/base/size.h"
+
+#define BYTES 1000u
+
+struct row {
+    char key[64];
+    void *value;
+    uint32_t len;
+};
+struct world {
+    struct hsp_cluster *c;
+    hsp_msec now;
+    struct hsp_actions a; /* of the last step */
+    struct row rows[64];
+    uint32_t n_rows;
+    uint64_t ticket; /* of the last START_PLAN */
+    uint32_t asked_job, n_copied;
+    hsp_device_id first; /* of the devices it offered */
+};
+
+static void keep_row(struct world *w, const struct hsp_action *a)
+{
+    uint32_t i = 0;
+    while (i < w->n_rows && strcmp(w->rows[i].key, a->key) != 0) {
+        i++;
+    }
+    if (i < w->n_rows) {
+        free(w->rows[i].value);
+        w->rows[i] = w->rows[--w->n_rows];
+    }
+    if (a->type == HSP_ACT_STORE) {
+        assert_true(w->n_rows < HSP_ARRAY_LEN(w->rows));
+        struct row *r = &w->rows[w->n_rows++];
+        (void)snprintf(r->key, sizeof(r->key), "%s", a->key);
+        r->value = malloc(a->len);
+        memcpy(r->value, a->value, a->len);
+        r->len = a->len;
+    }
+}
+
+static void look(struct world *w)
+{
+    hsp_cluster_check(w->c);
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        const struct hsp_action *a = &w->a.item[i];
+        if (a->type == HSP_ACT_STORE || a->type == HSP_ACT_ERASE) {
+            keep_row(w, a);
+        } else if (a->type == HSP_ACT_START_PLAN) {
+            w->ticket = a->ticket;
+            w->asked_job = a->job;
+            w->first = a->u.plan->devices[0];
+        }
+        w->n_copied += a->type == HSP_ACT_COPY_PLAN;
+    }
+}
+
+static void step(struct world *w, struct hsp_event ev)
+{
+    struct hsp_err err = {0};
+    ev.now_ms = w->now;
+    assert_ok(hsp_cluster_step(w->c, &ev, &w->a, &err), &err);
+    look(w);
+}
+
+static void msg(struct world *w, uint32_t node, struct hsp_msg m)
+{
+    step(w, (struct hsp_event){.type = HSP_EV_MSG, .conn = node + 1, .u.msg = &m});
+}
+
+static void hello(struct world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
+{
+    struct hsp_m_device dev[4];
+    char name[8];
+    (void)snprintf(name, sizeof(name), "n%u", node);
+    for (uint32_t i = 0; i <= n_keepers; i++) {
+        dev[i] = (struct hsp_m_device){.index = i,
+                                       .kind = i == 0 ? "cpu" : HSP_KIND_KEEPER,
+                                       .speed = 1,
+                                       .mem_bytes = i == 0 ? 1 : room,
+                                       .up = true,
+                                       .address = "x"};
+    }
+    msg(w, node,
+        (struct hsp_msg){.type = HSP_MSG_HELLO,
+                         .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                     .node = name,
+                                     .address = name,
+                                     .n_devices = n_keepers + 1,
+                                     .devices = dev}});
+}
+
+static void begin(struct world *w, uint32_t n_nodes, uint32_t n_keepers)
+{
+    struct hsp_cluster_config cfg;
+    struct hsp_err err = {0};
+    *w = (struct world){.now = 1000};
+    hsp_cluster_defaults(3000, &cfg);
+    w->c = hsp_cluster_new(&cfg);
+    assert_non_null(w->c);
+    assert_ok(hsp_cluster_load(w->c, NULL, 0, w->now, &w->a, &err), &err);
+    look(w);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        hello(w, i, n_keepers, 0);
+    }
+}
+
+static void end(struct world *w)
+{
+    hsp_cluster_free(w->c);
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        free(w->rows[i].value);
+    }
+}
+
+static const struct hsp_job *job(const struct world *w, uint32_t id)
+{
+    return hsp_cluster_job(w->c, id);
+}
+
+/* Answers the last question: one rank on the first device offered, and the keepers @copies needs. */
+static void plan(struct world *w, uint32_t copies)
+{
+    uint64_t mem = 0;
+    double compute = 1;
+    uint32_t first[2] = {0, copies};
+    struct hsp_shard_piece pieces[8] = {{0, 0}};
+    for (uint32_t i = 1; i < copies; i++) {
+        pieces[i] = (struct hsp_shard_piece){i, 0};
+    }
+    struct hsp_plan_info info = {.n_ranks = 1,
+                                 .device = &w->first,
+                                 .mem_bytes = &mem,
+                                 .compute_s = &compute,
+                                 .n_shards = 1,
+                                 .shard_first = first,
+                                 .pieces = pieces,
+                                 .n_spare = copies - 1,
+                                 .keep_bytes = BYTES};
+    step(w,
+         (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                            .u.plan = {.job = w->asked_job, .ticket = w->ticket, .info = &info}});
+}
+
+/* All peers of the attempt are ready, then its first vote passes, then what is asked is given back. */
+static void run(struct world *w, uint32_t id, uint64_t version)
+{
+    const struct hsp_job *j = job(w, id);
+    uint64_t epoch = j->att.epoch;
+    for (uint32_t i = 0; i < j->att.n_peers && j->att.phase != HSP_ATT_GO; i++) {
+        hsp_device_id d = j->att.peers[i].device;
+        msg(w, HSP_DEVICE_NODE(d),
+            (struct hsp_msg){.type = HSP_MSG_READY,
+                             .epoch = epoch,
+                             .u.ready = {.job = id, .device = HSP_DEVICE_INDEX(d)}});
+    }
+    assert_int_equal(j->att.phase, HSP_ATT_GO);
+    for (uint32_t i = j->att.n_ranks; i < j->att.n_peers; i++) { /* who has no vote says so */
+        hsp_device_id d = j->att.peers[i].device;
+        msg(w, HSP_DEVICE_NODE(d),
+            (struct hsp_msg){
+                .type = HSP_MSG_STARTED,
+                .epoch = epoch,
+                .u.started = {.job = id, .device = HSP_DEVICE_INDEX(d), .step = version}});
+    }
+    double compute = 1;
+    msg(w, HSP_DEVICE_NODE(j->att.peers[0].device),
+        (struct hsp_msg){
+            .type = HSP_MSG_STEP,
+            .epoch = epoch,
+            .u.step = {.job = id, .step = version, .n_compute = 1, .compute_s = &compute}});
+    assert_int_equal(j->cur.epoch, epoch);
+    for (uint32_t d = 0; d < w->c->n_nodes * HSP_NODE_DEVICES; d++) {
+        if (hsp_ci_device(w->c, d)->job == id && hsp_ci_device(w->c, d)->ask != HSP_ASK_NONE) {
+            msg(w, HSP_DEVICE_NODE(d),
+                (struct hsp_msg){.type = HSP_MSG_RELEASED,
+                                 .u.devref = {.job = id, .device = HSP_DEVICE_INDEX(d)}});
+        }
+    }
+}
+
+static void submit(struct world *w, const char *name, uint32_t copies)
+{
+    step(w, (struct hsp_event){
+                .type = HSP_EV_ADMIN,
+                .u.admin = {
+                    .verb = HSP_ADMIN_SUBMIT,
+                    .spec = {.name = name, .min = 1, .max = 1, .copies = copies, .steps = 100}}});
+    plan(w, copies);
+}
+
+/* The keepers of what runs: n of them, the first on device @d. */
+static void assert_keeps(const struct world *w, uint32_t id, uint32_t n, hsp_device_id d)
+{
+    const struct hsp_epoch *e = &job(w, id)->cur;
+    assert_int_equal(e->n_keepers, n);
+    assert_true(n == 0 || e->peers[1].device == d);
+    assert_int_equal(e->n_peers >= 1 + n, 1);
+}
+
+static void assert_nodes(const struct world *w, uint32_t id, uint32_t n)
+{
+    struct hsp_spread s;
+    assert_true(hsp_cluster_spread(w->c, job(w, id), &s));
+    assert_int_equal(s.min_nodes, n);
+}
+
+/* The order against its definition, on random lists. */
+static void choice(void **state)
+{
+    (void)state;
+    uint64_t k = 0;
+    for (uint32_t round = 0; round < 5000; round++) {
+        struct hsp_keeper_node a[6], b[6];
+        uint32_t n = (uint32_t)(hsp_test_rand("c", k++) % 7), want = 1 + round % 3;
+        for (uint32_t i = 0; i < n; i++) {
+            a[i] = (struct hsp_keeper_node){.node = i,
+                                            .mine = hsp_test_rand("c", k++) % 4 == 0,
+                                            .up = hsp_test_rand("c", k++) % 3 != 0,
+                                            .kept = hsp_test_rand("c", k++) % 3,
+                                            .room = hsp_test_rand("c", k++) % 3};
+            b[n - 1 - i] = a[i]; /* the order they come in does not matter */
+        }
+        uint32_t got = hsp_keepers_order(a, n, want, 1), fit = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            fit += a[i].mine || a[i].room >= 1;
+        }
+        assert_int_equal(got, fit < want ? fit : want);
+        assert_int_equal(hsp_keepers_order(b, n, want, 1), got);
+        for (uint32_t i = 0; i < got; i++) {
+            assert_int_equal(a[i].node, b[i].node);
+            assert_true(a[i].mine || a[i].room >= 1);
+        }
+        for (uint32_t i = 0; i < got; i++) { /* nobody behind is better */
+            for (uint32_t j = i + 1; j < fit; j++) {
+                uint64_t x = (uint64_t)!a[i].mine << 40 | (uint64_t)!a[i].up << 32 |
+                             a[i].kept << 16 | a[i].node;
+                uint64_t y = (uint64_t)!a[j].mine << 40 | (uint64_t)!a[j].up << 32 |
+                             a[j].kept << 16 | a[j].node;
+                assert_true(x < y);
+            }
+        }
+    }
+}
+
+static void beside_other_jobs(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 3, 2);
+    submit(&w, "a", 2);
+    const struct hsp_epoch *e = &job(&w, 1)->att;
+    assert_int_equal(e->n_ranks, 1);
+    assert_int_equal(e->n_keepers, 1);
+    assert_int_equal(e->peers[1].device, HSP_DEVICE(1, 1));
+    uint32_t prepares = 0;
+    for (uint32_t i = 0; i < w.a.n; i++) {
+        if (w.a.item[i].type == HSP_ACT_PREPARE) {
+            assert_int_equal(w.a.item[i].msg->u.prepare.n_keepers, 1);
+            assert_int_equal(w.a.item[i].u.prepare->n_keepers, 1);
+            prepares++;
+        }
+    }
+    assert_int_equal(prepares, 2);
+    run(&w, 1, 0);
+    assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
+    assert_nodes(&w, 1, 2);
+    /* the node that keeps is free for another job; that one is kept where the least is kept */
+    assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 0))->job, 0);
+    submit(&w, "b", 3);
+    assert_int_equal(w.first, HSP_DEVICE(1, 0));
+    run(&w, 2, 0);
+    assert_keeps(&w, 2, 2, HSP_DEVICE(0, 1));
+    assert_int_equal(job(&w, 2)->cur.peers[2].device, HSP_DEVICE(2, 1));
+    assert_nodes(&w, 2, 3);
+    submit(&w, "c", 2);
+    assert_int_equal(w.first, HSP_DEVICE(2, 0));
+    run(&w, 3, 0);
+    assert_keeps(&w, 3, 1, HSP_DEVICE(0, 2));
+    assert_int_equal(job(&w, 1)->cur.epoch, 1); /* nobody was disturbed */
+    end(&w);
+}
+
+static void room_and_refusal(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 2, 1);
+    hello(&w, 2, 1, BYTES - 1); /* too small */
+    submit(&w, "a", 2);
+    assert_int_equal(job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
+    /* the only one that fits cannot: the job begins without, and nothing counts as a failure */
+    msg(&w, 1,
+        (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                         .epoch = 1,
+                         .u.failed = {.job = 1,
+                                      .device = 1,
+                                      .fact = HSP_FACT_OUT_OF_MEMORY,
+                                      .peer = HSP_MSG_RANKS,
+                                      .reason = "no space"}});
+    plan(&w, 2);
+    assert_int_equal(job(&w, 1)->failures, 0);
+    assert_int_equal(job(&w, 1)->n_facts, 0);
+    assert_int_equal(job(&w, 1)->att.n_keepers, 0);
+    run(&w, 1, 0);
+    assert_nodes(&w, 1, 1);
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
+    /* a while later it is asked again */
+    assert_true(hsp_cluster_deadline(w.c) <= 31000);
+    hsp_msec until = w.now + 30000;
+    while (w.now < until) {
+        w.now += 1000;
+        for (uint32_t i = 0; i < 3; i++) {
+            msg(&w, i, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        }
+    }
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_SWITCHING);
+    assert_int_equal(job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
+    run(&w, 1, 7);
+    assert_nodes(&w, 1, 2);
+    end(&w);
+}
+
+static void comes_and_is_drained(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 1, 1);
+    submit(&w, "a", 2);
+    run(&w, 1, 0);
+    assert_keeps(&w, 1, 0, 0);
+    assert_nodes(&w, 1, 1);
+    hello(&w, 1, 1, 0);
+    const struct hsp_job *j = job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_SWITCHING);
+    assert_int_equal(w.n_copied, 1);
+    assert_int_equal(j->att.mode, HSP_MODE_SWITCH);
+    assert_int_equal(j->att.from_plan, 1);
+    assert_int_equal(j->att.plan, 2);
+    assert_int_equal(j->att.n_keepers, 1);
+    run(&w, 1, 5);
+    assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
+    assert_nodes(&w, 1, 2);
+    assert_int_equal(j->n_plans, 1);
+    /* one more than needed changes nothing */
+    hello(&w, 2, 1, 0);
+    assert_int_equal(j->state, HSP_JOB_RUNNING);
+    /* drained: another takes over, and the old one is told so as a source without rows */
+    step(&w, (struct hsp_event){
+                 .type = HSP_EV_ADMIN,
+                 .u.admin = {.verb = HSP_ADMIN_DRAIN, .node = "n1", .reason = "maintenance"}});
+    assert_int_equal(j->state, HSP_JOB_SWITCHING);
+    assert_int_equal(j->att.n_peers, 3);
+    assert_int_equal(j->att.peers[1].device, HSP_DEVICE(2, 1));
+    assert_int_equal(j->att.peers[2].device, HSP_DEVICE(1, 1));
+    assert_int_equal(j->att.n_sources, 1);
+    run(&w, 1, 9);
+    assert_keeps(&w, 1, 1, HSP_DEVICE(2, 1));
+    assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
+    end(&w);
+}
+
+static void sealed(struct world *w, uint32_t node, struct hsp_m_holding *h, uint32_t n)
+{
+    msg(w, node,
+        (struct hsp_msg){.type = HSP_MSG_SEALED,
+                         .epoch = job(w, 1)->seal_upto,
+                         .u.sealed = {.job = 1, .n_holdings = n, .holdings = h}});
+}
+
+static void a_keeper_dies(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 3, 1);
+    submit(&w, "a", 2);
+    run(&w, 1, 0);
+    msg(&w, 1,
+        (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD,
+                         .u.dead = {.device = 1, .restart_ms = 0, .reason = "signal 9"}});
+    assert_int_equal(job(&w, 1)->state, HSP_JOB_SEALING);
+    struct hsp_m_holding own = {1, 0, 1, 0, 0, 4}, kept = {1, 1, 1, 1, 0, 4};
+    sealed(&w, 0, &own, 1);
+    sealed(&w, 1, &kept, 1);
+    /* it comes back soon: the same layout goes on with it */
+    assert_int_equal(job(&w, 1)->att.plan, 1);
+    assert_int_equal(job(&w, 1)->att.step, 4);
+    assert_int_equal(job(&w, 1)->att.n_sources, 2);
+    msg(&w, 1,
+        (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.device = 1, .address = "y"}});
+    run(&w, 1, 4);
+    /* now with its node: another layout, from the old one, with another keeper */
+    msg(&w, 0,
+        (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                         .epoch = job(&w, 1)->cur.epoch,
+                         .u.lost = {.job = 1, .peer = 1, .reason = "closed"}});
+    step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    own.version = 6;
+    sealed(&w, 0, &own, 1);
+    assert_int_equal(job(&w, 1)->att.from_plan, 1);
+    assert_true(job(&w, 1)->att.plan > 1);
+    assert_int_equal(job(&w, 1)->att.step, 6);
+    assert_int_equal(job(&w, 1)->att.peers[1].device, HSP_DEVICE(2, 1));
+    run(&w, 1, 6);
+    assert_nodes(&w, 1, 2);
+    end(&w);
+}
+
+static void the_trainer_dies(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 3, 1);
+    submit(&w, "a", 2);
+    run(&w, 1, 0);
+    msg(&w, 1,
+        (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                         .epoch = 1,
+                         .u.lost = {.job = 1, .device = 1, .peer = 0, .reason = "closed"}});
+    step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->state, HSP_NODE_DEAD);
+    plan(&w, 2); /* asked while the nodes seal */
+    struct hsp_m_holding kept[2] = {{1, 1, 1, 1, 0, 7}, {1, 1, 1, 1, 0, 6}};
+    sealed(&w, 1, kept, 2);
+    const struct hsp_epoch *e = &job(&w, 1)->att;
+    assert_int_equal(e->mode, HSP_MODE_RECOVER);
+    assert_int_equal(e->step, 7);
+    assert_int_equal(e->from_plan, 1);
+    assert_int_equal(e->peers[0].device, HSP_DEVICE(1, 0));
+    assert_int_equal(e->n_keepers, 1);
+    assert_int_equal(e->peers[1].device, HSP_DEVICE(2, 1));
+    assert_int_equal(e->peers[2].device, HSP_DEVICE(1, 1)); /* whose copy it is */
+    assert_int_equal(e->n_sources, 1);
+    assert_int_equal(e->sources[0].peer, 2);
+    assert_int_equal(e->sources[0].holder, 1);
+    assert_int_equal(e->sources[0].owner, 0);
+    run(&w, 1, 7);
+    assert_nodes(&w, 1, 2);
+    /* what it kept is released */
+    assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
+    end(&w);
+}
+
+static void text_of(const struct hsp_cluster *c, struct hsp_buf *b)
+{
+    hsp_buf_init(b, 1u << 20);
+    hsp_cluster_dump(c, b);
+}
+
+static void survives_a_restart(void **state)
+{
+    (void)state;
+    struct world w;
+    struct hsp_err err = {0};
+    struct hsp_cluster_row rows[64];
+    struct hsp_cluster_config cfg;
+    begin(&w, 3, 1);
+    submit(&w, "a", 3);
+    run(&w, 1, 0);
+    for (uint32_t i = 0; i < w.n_rows; i++) {
+        rows[i] = (struct hsp_cluster_row){w.rows[i].key, w.rows[i].value, w.rows[i].len};
+    }
+    hsp_cluster_defaults(3000, &cfg);
+    struct hsp_cluster *c = hsp_cluster_new(&cfg);
+    struct hsp_actions a;
+    assert_ok(hsp_cluster_load(c, rows, w.n_rows, w.now, &a, &err), &err);
+    hsp_cluster_check(c);
+    const struct hsp_job *j = hsp_cluster_job(c, 1);
+    assert_int_equal(j->state, HSP_JOB_RUNNING);
+    assert_int_equal(j->cur.n_keepers, 2);
+    assert_int_equal(j->cur.peers[2].device, HSP_DEVICE(2, 1));
+    assert_int_equal(j->plans[0].info.n_spare, 2);
+    assert_int_equal(j->plans[0].info.keep_bytes, BYTES);
+    assert_int_equal(j->plans[0].info.keeper[1], HSP_DEVICE(2, 1));
+    assert_int_equal(hsp_ci_device(c, HSP_DEVICE(1, 1))->job, 1);
+    struct hsp_buf b;
+    text_of(c, &b);
+    assert_non_null(strstr(hsp_buf_cstr(&b), "keeper 1/1"));
+    hsp_buf_fini(&b);
+    hsp_cluster_free(c);
+    end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(choice),
+                                       cmocka_unit_test(beside_other_jobs),
+                                       cmocka_unit_test(room_and_refusal),
+                                       cmocka_unit_test(comes_and_is_drained),
+                                       cmocka_unit_test(a_keeper_dies),
+                                       cmocka_unit_test(the_trainer_dies),
+                                       cmocka_unit_test(survives_a_restart)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
