@@ -20,7 +20,8 @@ struct relay {
     char address[32];
     pthread_t th;
     size_t change_at[2]; /* by direction (0: to the server): flip a bit of this byte; 0: none */
-    size_t n[2];         /* bytes seen of the last connection */
+    unsigned hold_ms; /* what the server says after its first words comes so much later, at once */
+    size_t n[2];      /* bytes seen of the last connection */
     uint8_t *seen[2];
 };
 
@@ -39,6 +40,9 @@ static int listen_any(uint16_t *ret_port)
 static bool carry(struct relay *r, int dir, int from, int to)
 {
     uint8_t buf[16384];
+    if (dir == 1 && r->n[1] > 0) {
+        (void)usleep(1000 * r->hold_ms);
+    }
     ssize_t n = recv(from, buf, sizeof buf, 0);
     if (n <= 0) {
         return false;
@@ -238,6 +242,56 @@ static void test_changed_hello(void **state)
     }
 }
 
+struct early {
+    struct mesh_world *w;
+    struct hsp_comm *c;
+    struct hsp_err err;
+};
+
+static void *early_main(void *arg)
+{
+    struct early *e = arg;
+    struct hsp_mesh_params p = world_params(e->w, 1, 1);
+    static const char text[64] = "early";
+    enum hsp_status st = hsp_mesh_connect(e->w->listener[1], &p, &e->c, &e->err);
+    return st == HSP_OK && e->c->ops->send(e->c, 0, 5, text, sizeof text, &e->err) == HSP_OK ? e
+                                                                                             : NULL;
+}
+
+/* The last word of the handshake and the first message arrive together: nothing more will come that
+ * could wake the reader. */
+static void test_first_message_with_the_handshake(void **state)
+{
+    (void)state;
+    struct mesh_world w;
+    struct relay r;
+    struct hsp_comm *c = NULL;
+    struct hsp_err err;
+    pthread_t th;
+    void *sent = NULL;
+    char got[64] = "";
+    world_open(&w, 2, WORLD_TLS);
+    relay_open(&r, w.peer[1].address);
+    r.hold_ms = 300;
+    w.peer[1].address = r.address;
+    relay_start(&r);
+    struct early e = {.w = &w};
+    struct hsp_mesh_params p = world_params(&w, 0, 1);
+    assert_int_equal(pthread_create(&th, NULL, early_main, &e), 0);
+    assert_ok(hsp_mesh_connect(w.listener[0], &p, &c, &err), &err);
+    pthread_join(th, &sent);
+    assert_non_null(sent);
+    (void)alarm(30); /* it would wait for ever */
+    assert_ok(c->ops->recv(c, 1, 5, got, sizeof got, &err), &err);
+    (void)alarm(0);
+    assert_string_equal(got, "early");
+    c->ops->close(c);
+    e.c->ops->close(e.c);
+    relay_stop(&r);
+    relay_free(&r);
+    world_close(&w);
+}
+
 int main(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -245,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_listening),
         cmocka_unit_test(test_changing),
         cmocka_unit_test(test_changed_hello),
+        cmocka_unit_test(test_first_message_with_the_handshake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
