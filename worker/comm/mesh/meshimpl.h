@@ -6,6 +6,7 @@
 #define HSP_MESHIMPL_H
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "worker/comm/mesh/mesh.h"
 
