@@ -142,9 +142,13 @@ static void check_calm(struct sim *s, const struct hsp_job *j)
         live += here;
         const struct hsp_node_device *k = &n->dev[s->n_devs];
         free += here && k->up && (k->job == 0 || k->job == j->id);
+        for (uint32_t d = 0; d < SIM_DEVS; d++) { /* it still gives something back */
+            calm = calm && (n->dev[d].job != j->id || n->dev[d].ask == HSP_ASK_NONE);
+        }
         calm = calm && (here || hsp_ci_node_gone(n));
     }
-    t->calm_ms = !calm ? 0 : t->calm_ms == 0 ? s->now : t->calm_ms;
+    t->calm_ms = !calm ? 0 : t->calm_ms == 0 || free != t->calm_free ? s->now : t->calm_ms;
+    t->calm_free = free;
     struct hsp_spread spread;
     if (!calm || s->now < t->calm_ms + 1500 || free < live ||
         !hsp_cluster_spread(s->d, j, &spread)) {

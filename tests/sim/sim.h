@@ -178,7 +178,8 @@ struct sim_job_truth {
     uint32_t tolerance; /* nodes the current layout can lose */
     uint64_t ticket;
     uint64_t commits;
-    uint64_t calm_ms; /* nothing changes since, 0 something does */
+    uint64_t calm_ms;   /* nothing changes since, 0 something does */
+    uint32_t calm_free; /* keepers it could have had then */
     bool was_calm;
 };
 
