@@ -65,6 +65,7 @@ struct hsp_caller {
     uint32_t conn; /* 0: free */
     enum hsp_caller_kind kind;
     bool may_join, may_command;
+    uint32_t echoes; /* answered */
     char name[96];
 };
 

@@ -86,6 +86,27 @@ static void denied(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg
     hsp_net_drop(a->net, c->conn, true, "not permitted");
 }
 
+/* A node measures its link (W6): the answer does not wait for the disk. */
+static void echo(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m_echo *m)
+{
+    static const uint8_t piece[HSP_ECHO_CHUNK];
+    struct hsp_msg r = {.type = HSP_MSG_ECHO, .blob = piece, .u.echo.seq = m->seq};
+    uint32_t left = m->back;
+    if (m->more || !hsp_cluster_measures(a->cluster, c->conn)) {
+        return;
+    }
+    if (c->echoes++ >= HSP_CLUSTER_ECHOES) {
+        hsp_net_drop(a->net, c->conn, false, "measures its link without end");
+        return;
+    }
+    do {
+        r.blob_len = left < HSP_ECHO_CHUNK ? left : HSP_ECHO_CHUNK;
+        left -= r.blob_len;
+        r.u.echo.more = left != 0;
+        hsp_app_send(a, c->conn, &r);
+    } while (left != 0);
+}
+
 static void agent_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
     struct hsp_event ev = {.conn = c->conn};
@@ -96,6 +117,9 @@ static void agent_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_
         hsp_net_set_name(a->net, c->conn, name);
         ev.type = HSP_EV_CONN_OPENED;
         hsp_app_step(a, &ev);
+    }
+    if (m->type == HSP_MSG_ECHO) {
+        echo(a, c, &m->u.echo);
     }
     ev.type = HSP_EV_MSG;
     ev.u.msg = m;

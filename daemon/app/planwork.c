@@ -44,6 +44,73 @@ static void default_link(struct hsp_link_cost *l, double latency, double gbit)
     }
 }
 
+/* Where the executors of this node listen: "HOST:PORT", and ",unix:NAME.HOST.NUMBER" behind it where
+ * those of one host need no network (worker/comm). NULL: none has said it. */
+static const char *listener_of(const struct hsp_cluster_node *n)
+{
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        if (n->dev[d].present && n->dev[d].address[0] != '\0') {
+            return n->dev[d].address;
+        }
+    }
+    return NULL;
+}
+
+/* @a and @b are the same up to the last @end. */
+static bool same_until(const char *a, const char *b, char end)
+{
+    const char *x = a != NULL ? strrchr(a, end) : NULL, *y = b != NULL ? strrchr(b, end) : NULL;
+    return x != NULL && y != NULL && x - a == y - b && memcmp(a, b, (size_t)(x - a)) == 0;
+}
+
+static bool one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b)
+{
+    const char *x = listener_of(a), *y = listener_of(b);
+    if (x == NULL || y == NULL) {
+        return false;
+    }
+    char tcp[2][HSP_ADDRESS_MAX + 1];
+    (void)snprintf(tcp[0], sizeof tcp[0], "%.*s", (int)strcspn(x, ","), x);
+    (void)snprintf(tcp[1], sizeof tcp[1], "%.*s", (int)strcspn(y, ","), y);
+    return same_until(tcp[0], tcp[1], ':') ||
+           same_until(strstr(x, ",unix:"), strstr(y, ",unix:"), '.');
+}
+
+/* Two nodes meet where hspmdd is, as far as anybody has measured: half of the way of each, as fast
+ * as the slower one; never better than @least, the links within nodes, and just that on one host. */
+static void pair_link(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b,
+                      const struct hsp_link_cost *least, struct hsp_link_cost *worst)
+{
+    if (a->measured && b->measured && !one_host(a, b)) {
+        double slower = fmin(a->uplink.bytes_per_s, b->uplink.bytes_per_s);
+        double latency_us = 1e6 * (a->uplink.latency_s + b->uplink.latency_s) / 2;
+        add_link(worst, fmax(latency_us, least->latency_us),
+                 fmax(1e6 / slower, least->us_per_byte));
+    }
+}
+
+/* A description has one figure for all pairs of nodes: that of the worst one. */
+static struct hsp_link_cost cross_link(const struct hsp_cluster *c, const hsp_device_id *devices,
+                                       uint32_t n, const struct hsp_link_cost *least)
+{
+    uint32_t node[HSP_MAX_NODES], n_nodes = 0;
+    bool seen[HSP_MAX_NODES] = {false};
+    struct hsp_link_cost worst = *least;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = HSP_DEVICE_NODE(devices[i]);
+        if (!seen[at]) {
+            seen[at] = true;
+            node[n_nodes++] = at;
+        }
+    }
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        for (uint32_t k = 0; k < i; k++) {
+            pair_link(&c->nodes[node[i]], &c->nodes[node[k]], least, &worst);
+        }
+    }
+    return worst;
+}
+
 static void describe_device(const struct hsp_cluster *c, hsp_device_id id, double speed,
                             struct hsp_device_desc *d)
 {
@@ -104,6 +171,7 @@ enum hsp_status hsp_cluster_describe(const struct hsp_cluster *c, const hsp_devi
     }
     default_link(&l.same, 20, 40);
     default_link(&l.cross, 60, 10);
+    l.cross = cross_link(c, devices, n, &l.cross);
     qsort(list, n, sizeof *list, by_name);
     for (uint32_t i = 0; i < n; i++) {
         dev[i] = list[i].desc;

@@ -133,6 +133,11 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
     put_text(o, "reason", n->reason);
     put_text(o, "address", n->address);
     put(o, "incarnation", (double)n->incarnation);
+    cJSON *link = n->measured ? cJSON_AddObjectToObject(o, "uplink") : NULL;
+    if (link != NULL) {
+        put(link, "latency_seconds", n->uplink.latency_s);
+        put(link, "bytes_per_second", n->uplink.bytes_per_s);
+    }
     cJSON *devices = cJSON_AddArrayToObject(o, "devices");
     cJSON *keepers = cJSON_AddArrayToObject(o, "keepers");
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {

@@ -35,6 +35,8 @@ void hsp_cluster_defaults(uint32_t detect_ms, struct hsp_cluster_config *ret)
                                        .slow_ratio = 1.3,
                                        .max_failures = 30,
                                        .backoff_ms = 100,
+                                       .measures = 4,
+                                       .measure_ms = 10000,
                                        .data_tls = true};
 }
 
@@ -304,6 +306,8 @@ static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg
     }
     switch ((enum hsp_msg_type)m->type) {
     case HSP_MSG_HEARTBEAT: hsp_ci_send(c, conn, m); break; /* the same number back */
+    case HSP_MSG_ECHO: break;                               /* W6 */
+    case HSP_MSG_UPLINK: hsp_ci_uplink(c, n, &m->u.uplink); break;
     case HSP_MSG_EXECUTOR_DEAD: hsp_ci_executor_dead(c, n, &m->u.dead); break;
     case HSP_MSG_EXECUTOR_UP: hsp_ci_executor_up(c, n, &m->u.up); break;
     case HSP_MSG_LEAVE:
@@ -335,6 +339,7 @@ static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg
     case HSP_MSG_CHECKPOINT:
     case HSP_MSG_DRAIN_NOTICE:
     case HSP_MSG_BYE:
+    case HSP_MSG_MEASURE:
     case HSP_MSG_SUBMIT:
     case HSP_MSG_PLAN:
     case HSP_MSG_STATUS:
@@ -395,6 +400,9 @@ hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c)
             earlier(&best, n->last_ms + c->cfg.dead_ms);
         } else if (n->state == HSP_NODE_AWAY) {
             earlier(&best, c->grace_ms);
+        }
+        if (n->measure == HSP_MEASURE_TURN) {
+            earlier(&best, n->measure_ms);
         }
         for (uint32_t d = 0; n->conn != 0 && d < HSP_NODE_DEVICES; d++) {
             if (n->dev[d].present && !n->dev[d].up &&

@@ -21,6 +21,8 @@
  *  (W4) SEND on a connection that has closed is dropped silently. CONN_CLOSED follows every
  *       CLOSE.
  *  (W5) The rows last stored are given to hsp_cluster_load before the first event.
+ *  (W6) ECHO is answered by the shell, at once, while hsp_cluster_measures says that the node may
+ *       ask, HSP_CLUSTER_ECHOES times; then it is fed like every message: the node is heard.
  *
  * Invariants (hsp_cluster_check):
  *  (I1) epochs of a job only grow and none is used twice.
@@ -41,6 +43,7 @@
 #define HSP_MAX_JOBS        1024u
 #define HSP_CLUSTER_FACTS   64u /* learnt facts of a job that planning sees */
 #define HSP_CLUSTER_ROW_MAX (16u << 20)
+#define HSP_CLUSTER_ECHOES  16u /* questions of one measurement */
 
 /* Keepers of a layout: recovery.copies is at most 8, and one node is a member's. */
 #define HSP_MAX_KEEPERS 7u
@@ -71,6 +74,8 @@ struct hsp_cluster_config {
     double slow_ratio;     /* measured compute share over the plan's */
     uint32_t max_failures; /* attempts without progress before the job fails */
     uint32_t backoff_ms;   /* after the second failed attempt, doubled up to 5 s */
+    uint32_t measures;     /* nodes that measure their links at a time, 0: none does */
+    uint32_t measure_ms;   /* then it is another one's turn */
     bool data_tls;         /* epochs begun from now on encrypt what goes by TCP */
     const char *address;   /* told to agents as another way to here, NULL none; borrowed */
 };

@@ -37,6 +37,11 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
 void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n,
                         const struct hsp_m_up *m);
 
+/* measure.c */
+void hsp_ci_measure_hello(struct hsp_cluster_node *n, bool anew);
+void hsp_ci_measure_advance(struct hsp_cluster *c); /* whose turn it is */
+void hsp_ci_uplink(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_uplink *m);
+
 /* allocate.c: the devices job @j may use now, ascending, in the arena of the step. Pure function of
  * jobs by priority and submit order, min and max, and devices. */
 uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id **ret);

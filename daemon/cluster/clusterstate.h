@@ -17,6 +17,8 @@ enum hsp_node_state {
     HSP_NODE_LEFT     /* went as planned */
 };
 
+enum hsp_measure { HSP_MEASURE_NONE, HSP_MEASURE_WAITS, HSP_MEASURE_TURN };
+
 enum hsp_device_ask { HSP_ASK_NONE, HSP_ASK_RELEASE, HSP_ASK_STOP };
 
 struct hsp_node_device {
@@ -41,6 +43,10 @@ struct hsp_cluster_node {
     bool bye_sent, drained_told;
     char reason[160]; /* of the drain, or of the death */
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
+    bool measured; /* uplink is known */
+    struct hsp_m_uplink uplink;
+    enum hsp_measure measure;
+    hsp_msec measure_ms; /* end of its turn */
     struct hsp_node_device dev[HSP_NODE_DEVICES];
 };
 
@@ -207,6 +213,9 @@ const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id);
 const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name);
 const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
                                                         const char *name);
+
+/* It is the turn of the node of this connection to measure its link. */
+bool hsp_cluster_measures(const struct hsp_cluster *c, uint32_t conn);
 
 struct hsp_spread {
     uint32_t min_nodes; /* every part of the state is on at least so many nodes that are there */

@@ -10,6 +10,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/keepers.c \
   daemon/cluster/epochs.c \
   daemon/cluster/jobdata.c daemon/cluster/jobs.c \
+  daemon/cluster/measure.c \
   daemon/cluster/membership.c \
   daemon/cluster/plans.c \
   daemon/cluster/recover.c \

@@ -335,6 +335,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     n->same_us_per_byte = m->same_us_per_byte;
     n->cross_latency_us = m->cross_latency_us;
     n->cross_us_per_byte = m->cross_us_per_byte;
+    hsp_ci_measure_hello(n, anew);
     if (anew) {
         n->incarnation = c->next_incarnation++;
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
@@ -501,6 +502,7 @@ static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t devi
 
 void hsp_ci_nodes_advance(struct hsp_cluster *c)
 {
+    hsp_ci_measure_advance(c);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         struct hsp_cluster_node *n = &c->nodes[i];
         bool busy = false;

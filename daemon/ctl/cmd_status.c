@@ -249,6 +249,17 @@ int hsp_cmd_status(struct hsp_ctl *ctl)
     return rc;
 }
 
+/* What its link to hspmdd can do. */
+static bool print_uplink(struct hsp_ctl *ctl, const cJSON *node)
+{
+    const cJSON *u = cJSON_GetObjectItemCaseSensitive(node, "uplink");
+    struct hsp_arena *a = ctl->arena;
+    return u == NULL ? fputs("\nuplink: not measured\n", ctl->out) >= 0
+                     : fprintf(ctl->out, "\nuplink: %s one way, %s/s\n",
+                               seconds_text(a, u, "latency_seconds"),
+                               hsp_bytes_text(a, hsp_doc_number(u, "bytes_per_second"))) > 0;
+}
+
 /* The nodes of the status alone; with a name the one that is called so. */
 int hsp_cmd_node(struct hsp_ctl *ctl)
 {
@@ -281,7 +292,7 @@ int hsp_cmd_node(struct hsp_ctl *ctl)
     } else if (cJSON_GetArraySize(nodes) == 0) {
         ok = fputs("no nodes\n", ctl->out) >= 0;
     } else {
-        ok = print_nodes(ctl, nodes);
+        ok = print_nodes(ctl, nodes) && (want == NULL || print_uplink(ctl, nodes->child));
     }
     cJSON_Delete(nodes);
     return ok ? HSP_EXIT_OK : HSP_EXIT_FAILED;

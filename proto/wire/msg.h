@@ -37,6 +37,8 @@
 #define HSP_MSG_FILES       64u   /* annotation files of a job */
 #define HSP_MSG_FILE_MAX    (1u << 20)
 #define HSP_KEY_BYTES       32
+#define HSP_ECHO_CHUNK      (32u << 10) /* blob of an echo: a slow link is heard between two */
+#define HSP_ECHO_MAX        (1u << 20)  /* bytes that a measurement moves one way in one go */
 
 /* X(NAME, number, struct and union member, name on the wire). Directions: A agent, D hspmdd, E executor,
  * C hspmdctl. Numbers are never reused. */
@@ -68,8 +70,11 @@
     X(JOB_FAILED, 25, jobfail, "job-failed")               \
     X(LEAVE, 26, leave, "leave") /* A>D */                 \
     X(DRAIN_NOTICE, 27, text, "drain-notice")              \
-    X(BYE, 28, text, "bye")          /* D>A */             \
-    X(SUBMIT, 100, submit, "submit") /* C>D ... */         \
+    X(BYE, 28, text, "bye")            /* D>A */           \
+    X(MEASURE, 29, measure, "measure") /* D>A */           \
+    X(ECHO, 30, echo, "echo")          /* A>D>A */         \
+    X(UPLINK, 31, uplink, "uplink")    /* A>D */           \
+    X(SUBMIT, 100, submit, "submit")   /* C>D ... */       \
     X(PLAN, 101, submit, "plan")                           \
     X(STATUS, 102, query, "status")                        \
     X(CANCEL, 103, query, "cancel")                        \
@@ -171,6 +176,21 @@ struct hsp_m_text {
 };
 struct hsp_m_beat {
     uint64_t seq; /* hspmdd answers with the same */
+};
+struct hsp_m_measure {
+    uint32_t echoes; /* as many questions may be asked, ECHO with `more` not counted */
+};
+/* A measurement of the link between agent and hspmdd. The agent sends pieces of at most
+ * HSP_ECHO_CHUNK bytes in the blob, all with one seq, `more` on all but the last; hspmdd answers the
+ * last one with the same seq and `back` bytes, cut in the same way. */
+struct hsp_m_echo {
+    uint32_t seq;
+    uint32_t back; /* bytes wanted in the answer; 0 in an answer */
+    bool more;
+};
+struct hsp_m_uplink {   /* what the node's link to hspmdd can do */
+    double latency_s;   /* one way */
+    double bytes_per_s; /* of the slower direction */
 };
 /* One per device. The blob (msgblob.h) holds peers, template, binding, transfer and copy tables. */
 struct hsp_m_prepare {
@@ -331,6 +351,9 @@ struct hsp_msg {
         struct hsp_m_welcome welcome;
         struct hsp_m_text text;
         struct hsp_m_beat beat;
+        struct hsp_m_measure measure;
+        struct hsp_m_echo echo;
+        struct hsp_m_uplink uplink;
         struct hsp_m_prepare prepare;
         struct hsp_m_ready ready;
         struct hsp_m_failed failed;

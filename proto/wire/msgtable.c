@@ -98,6 +98,10 @@ static const struct hsp_field f_welcome[] = {
     U32(welcome, heartbeat_ms), U32(welcome, dead_ms), STR(welcome, address, HSP_ADDRESS_MAX)};
 static const struct hsp_field f_text[] = {STR(text, reason, HSP_TEXT_MAX)};
 static const struct hsp_field f_beat[] = {U64(beat, seq)};
+static const struct hsp_field f_measure[] = {U32MAX(measure, echoes, 64)};
+static const struct hsp_field f_echo[] = {U32(echo, seq), U32MAX(echo, back, HSP_ECHO_MAX),
+                                          BOOL(echo, more)};
+static const struct hsp_field f_uplink[] = {F64(uplink, latency_s), F64(uplink, bytes_per_s)};
 static const struct hsp_field f_prepare[] = {U32(prepare, job),
                                              STR(prepare, job_name, HSP_NAME_MAX),
                                              U32MAX(prepare, device, HSP_NODE_DEVICES - 1),
@@ -182,7 +186,10 @@ uint32_t hsp_msg_blob_max(uint16_t type)
 {
     bool bulk = type == HSP_MSG_PREPARE || type == HSP_MSG_SUBMIT || type == HSP_MSG_PLAN ||
                 type == HSP_MSG_REPLY;
-    return bulk ? HSP_MSG_BLOB_MAX : type == HSP_MSG_FINISHED ? HSP_MSG_METRICS_MAX : 0;
+    return bulk                       ? HSP_MSG_BLOB_MAX
+           : type == HSP_MSG_FINISHED ? HSP_MSG_METRICS_MAX
+           : type == HSP_MSG_ECHO     ? HSP_ECHO_CHUNK
+                                      : 0;
 }
 
 const struct hsp_msg_desc *hsp_msg_desc(uint16_t type)

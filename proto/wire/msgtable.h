@@ -37,7 +37,7 @@ struct hsp_msg_desc {
 /* NULL for an unknown type. */
 const struct hsp_msg_desc *hsp_msg_desc(uint16_t type);
 
-/* Most bytes of a blob: only PREPARE, SUBMIT, PLAN and REPLY carry one; 0 elsewhere. */
+/* Most bytes of a blob: PREPARE, FINISHED, ECHO, SUBMIT, PLAN and REPLY carry one; 0 elsewhere. */
 uint32_t hsp_msg_blob_max(uint16_t type);
 
 #endif

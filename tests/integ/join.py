@@ -68,6 +68,10 @@ class World(Folder):
 QUERY = {"name": "", "what": "", "since": "0", "timeout_ms": 0, "follow": False}
 
 
+def measured(w, node):
+    return until("the uplink of %s is measured" % node, lambda: w.nodes()[node].get("uplink"))
+
+
 def moves(w, d):
     """hspmdd says where else it can be reached; there its agents find it when it is gone from where they know it."""
     with socket.socket() as s:
@@ -93,6 +97,12 @@ def run(w):
     until("beta is up", lambda: w.up("beta"))
     check(len(n["devices"]) == 1 and n["devices"][0]["speed"] == 0.5, "profile %r" % n)
 
+    link = measured(w, "alpha")
+    check(0 < link["latency_seconds"] < 1 and 1e4 < link["bytes_per_second"] < 1e12, "uplink %r" % link)
+    measured(w, "beta")
+    shown = w.ctl("node", "show", "alpha")
+    check(re.search(r"^uplink: \S+ ?\S* one way, \S+ ?\S*/s$", shown, re.M), "node show says it: %r" % shown)
+
     stranger = w.agent("gamma", "wrong.key")
     until("hspmdd refuses the stranger", lambda: "was refused: TLS refused" in w.log())
     check("gamma" not in w.nodes() and stranger.poll() is None, "without the key nobody joins")
@@ -114,6 +124,7 @@ def run(w):
     d = w.daemon()
     until("alpha comes back", lambda: w.up("alpha"))
     until("beta comes back", lambda: w.up("beta"))
+    check(measured(w, "alpha") == link, "its uplink is what it measured when it joined")
 
     d = moves(w, d)
 

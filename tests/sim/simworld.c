@@ -47,7 +47,7 @@ void sim_log(struct sim *s, const char *fmt, ...)
 
 static void log_msg(struct sim *s, const char *what, uint32_t who, const struct hsp_msg *m)
 {
-    if (s->log == NULL || m->type == HSP_MSG_HEARTBEAT) {
+    if (s->log == NULL || m->type == HSP_MSG_HEARTBEAT || m->type == HSP_MSG_ECHO) {
         return;
     }
     struct hsp_buf b;
@@ -383,12 +383,35 @@ static void resume(struct sim *s)
     free(all);
 }
 
+/* Contract W6 of cluster.h. */
+static void d_echo(struct sim *s, uint32_t conn, const struct hsp_m_echo *m)
+{
+    static const uint8_t piece[HSP_ECHO_CHUNK];
+    struct hsp_msg r = {.type = HSP_MSG_ECHO, .blob = piece, .u.echo.seq = m->seq};
+    uint32_t left = m->back, node = s->conn_node[conn];
+    do {
+        r.blob_len = left < HSP_ECHO_CHUNK ? left : HSP_ECHO_CHUNK;
+        left -= r.blob_len;
+        r.u.echo.more = left != 0;
+        sim_push(s, arrive(s, &s->conn_last[conn][1], s->now),
+                 (struct sim_ev){.type = SIM_E_A_MSG,
+                                 .who = node,
+                                 .gen = s->agent[node].gen,
+                                 .conn = conn,
+                                 .ptr = sim_clone(s, &r)});
+    } while (left != 0);
+}
+
 static void d_msg(struct sim *s, const struct sim_ev *e)
 {
     if (!s->conn_open[e->conn] || s->agent[s->conn_node[e->conn]].cut) {
         return;
     }
-    log_msg(s, "daemon <- conn", e->conn, e->ptr);
+    const struct hsp_msg *m = e->ptr;
+    log_msg(s, "daemon <- conn", e->conn, m);
+    if (m->type == HSP_MSG_ECHO && !m->u.echo.more && hsp_cluster_measures(s->d, e->conn)) {
+        d_echo(s, e->conn, &m->u.echo);
+    }
     struct hsp_event ev = {.now_ms = s->now, .type = HSP_EV_MSG, .conn = e->conn, .u.msg = e->ptr};
     sim_d_step(s, &ev);
 }

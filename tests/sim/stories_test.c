@@ -29,6 +29,7 @@ static void world(uint32_t n)
     sim_init(s, 5, 0, 1);
     s->n_nodes = n;
     s->plan_all = true;
+    s->cfg.measures = s->d->cfg.measures = 0; /* of no story: sim/random has it */
     for (uint32_t i = 0; i < n; i++) {
         sim_push(s, 10 * i, (struct sim_ev){.type = SIM_E_A_START, .who = i});
     }

@@ -152,6 +152,7 @@ static void hang_up(struct hsp_agent *a, const char *why)
         hsp_ai_emit(a, HSP_AACT_DISCONNECT, 0);
     }
     connect_later(a);
+    hsp_ai_uplink_stop(a);
     a->closing = true;
 }
 
@@ -219,6 +220,7 @@ static void fence(struct hsp_agent *a, const char *why)
     hsp_ai_log(a, 4, "fenced: %s", why);
     a->incarnation = 0;
     a->fencing = true;
+    hsp_ai_uplink_forget(a);
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
         if (a->dev[i].run.job != 0 || a->dev[i].preparing != 0) {
             hsp_ai_kill(a, i, "fenced");
@@ -292,6 +294,7 @@ static void link_down(struct hsp_agent *a, const char *why)
         connect_later(a);
     }
     a->closing = false;
+    hsp_ai_uplink_stop(a);
     hsp_ai_seal_abandon(a);
 }
 
@@ -440,6 +443,7 @@ static void tick(struct hsp_agent *a)
 {
     executors_tick(a);
     hsp_ai_seal_tick(a);
+    hsp_ai_uplink_tick(a);
     if (a->link == HSP_LINK_DOWN && !a->closing && !a->fencing && !a->ending &&
         a->now_ms >= a->connect_ms) {
         dial(a);
@@ -486,6 +490,7 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
         }
     }
     a->now_ms = ev->now_ms;
+    a->now_us = ev->now_us != 0 ? ev->now_us : ev->now_ms * 1000;
     a->n_actions = 0;
     hsp_arena_reset(a->arena);
     switch (ev->type) {
@@ -551,6 +556,7 @@ uint64_t hsp_agent_deadline(const struct hsp_agent *a)
     if (a->link == HSP_LINK_UP) {
         earlier(&best, a->beat_ms);
     }
+    earlier(&best, hsp_ai_uplink_deadline(a));
     if (a->leaving && !a->ending && a->leave_deadline_ms != 0) {
         earlier(&best, a->leave_deadline_ms);
     }
@@ -570,6 +576,7 @@ void hsp_agent_check(const struct hsp_agent *a)
     }
     HSP_ASSERT(!a->fencing || a->link == HSP_LINK_DOWN); /* I4 */
     HSP_ASSERT(a->link != HSP_LINK_UP || a->incarnation != 0);
+    HSP_ASSERT(!a->uplink.active || (a->link == HSP_LINK_UP && !a->uplink.known));
 }
 
 void hsp_agent_dump(const struct hsp_agent *a, struct hsp_buf *out)

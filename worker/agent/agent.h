@@ -66,6 +66,7 @@ enum hsp_agent_event_type {
 };
 struct hsp_agent_event {
     uint64_t now_ms; /* never decreases */
+    uint64_t now_us; /* of the same clock, for what is measured; 0: only now_ms is known */
     enum hsp_agent_event_type type;
     uint32_t device;
     const struct hsp_msg *msg;

@@ -9,10 +9,27 @@
 /* Steps said again after a reconnect: half a minute of the fastest jobs. */
 #define HSP_AGENT_STEPS 4096u
 
+enum { HSP_UPLINK_OUT, HSP_UPLINK_BACK }; /* to hspmdd, from it */
+
+struct hsp_agent_uplink { /* uplink.c */
+    bool known;           /* the figures below are of this incarnation */
+    struct hsp_m_uplink figures;
+    bool active;
+    uint64_t deadline_ms;
+    uint32_t seq, echoes;  /* of the question that waits for its answer; questions left */
+    uint32_t pings;        /* answered */
+    uint32_t way, bytes;   /* under way, when all pings are; bytes 0: pings */
+    uint32_t tries;        /* of this way, begun */
+    uint64_t sent_us;      /* when the question was asked */
+    uint64_t rtt_us;       /* the shortest */
+    double bytes_per_s[2]; /* the best of each way, 0: not yet */
+};
+
 struct hsp_agent {
     struct hsp_agent_config cfg;
     char node[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
-    uint64_t now_ms;
+    uint64_t now_ms, now_us;
+    struct hsp_agent_uplink uplink;
     char other[HSP_ADDRESS_MAX + 1]; /* of hspmdd, as the last WELCOME says, "" none */
     bool try_other;                  /* next time */
     uint64_t term, incarnation;      /* of the last WELCOME; incarnation 0: none, or fenced */
@@ -63,6 +80,14 @@ void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
 void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m); /* hspmdd, if there is a link */
 void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
+
+/* uplink.c */
+void hsp_ai_uplink_begin(struct hsp_agent *a, const struct hsp_m_measure *m);
+void hsp_ai_uplink_answer(struct hsp_agent *a, const struct hsp_m_echo *m);
+void hsp_ai_uplink_tick(struct hsp_agent *a);   /* reports what there is when it takes too long */
+void hsp_ai_uplink_stop(struct hsp_agent *a);   /* the connection is gone */
+void hsp_ai_uplink_forget(struct hsp_agent *a); /* the incarnation is */
+uint64_t hsp_ai_uplink_deadline(const struct hsp_agent *a);
 
 /* relay.c */
 void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m);

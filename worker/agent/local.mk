@@ -2,7 +2,8 @@ noinst_LIBRARIES += worker/agent/libagent.a
 worker_agent_libagent_a_SOURCES = \
   worker/agent/agent.c worker/agent/agent.h \
   worker/agent/agentint.h \
-  worker/agent/relay.c
+  worker/agent/relay.c \
+  worker/agent/uplink.c
 
 # What links libagent needs these behind it.
 AGENT_LIBS = worker/agent/libagent.a $(WIRE_LIBS)

@@ -239,6 +239,14 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
     if (m->type == HSP_MSG_HEARTBEAT) {
         return;
     }
+    if (m->type == HSP_MSG_MEASURE) {
+        hsp_ai_uplink_begin(a, &m->u.measure);
+        return;
+    }
+    if (m->type == HSP_MSG_ECHO) {
+        hsp_ai_uplink_answer(a, &m->u.echo);
+        return;
+    }
     if (m->type == HSP_MSG_SEAL) {
         seal(a, m);
         return;

@@ -72,7 +72,8 @@ static void step(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
     struct hsp_err err = {0};
     HSP_ASSERT(!s->stepping);
     s->stepping = true;
-    ev->now_ms = now_ms();
+    ev->now_us = uv_hrtime() / 1000;
+    ev->now_ms = ev->now_us / 1000;
     if (hsp_agent_step(s->agent, ev, &acts, &err) != HSP_OK) {
         hsp_agent_fail(s, &err);
     }

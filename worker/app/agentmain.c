@@ -180,7 +180,7 @@ static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_log *log, s
     if (st == HSP_OK) {
         hsp_log(log, HSP_LOG_INFO, "probe", "link: %.1f us, %.2f GB/s", link.latency_us,
                 1e-3 / link.us_per_byte);
-        /* Links to other nodes are not measured: those of this node are the best guess there is. */
+        /* Links to other nodes are not better than this; how much worse the uplink tells, once measured. */
         u->machine.same_latency_us = u->machine.cross_latency_us = link.latency_us;
         u->machine.same_us_per_byte = u->machine.cross_us_per_byte = link.us_per_byte;
     }

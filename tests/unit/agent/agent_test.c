@@ -414,6 +414,179 @@ static void told_other_times_and_other_devices(void **state)
     hsp_agent_free(w.a);
 }
 
+/* ---- the link to hspmdd ---- */
+
+#define KIB 1024u
+
+struct asked {
+    uint32_t n, seq, out, back;
+};
+
+/* The question of the last step: its pieces and what it wants back. */
+static struct asked question(const struct aw_world *w)
+{
+    struct asked q = {0};
+    for (uint32_t i = 0; i < w->acts.n; i++) {
+        const struct hsp_agent_action *x = &w->acts.item[i];
+        if (x->type == HSP_AACT_SEND && x->msg->type == HSP_MSG_ECHO) {
+            assert_true(q.n == 0 || x->msg->u.echo.seq == q.seq);
+            assert_true(x->msg->blob_len <= HSP_ECHO_CHUNK);
+            q.n++;
+            q.seq = x->msg->u.echo.seq;
+            q.out += x->msg->blob_len;
+            q.back = x->msg->u.echo.back;
+            assert_true(x->msg->u.echo.more || i + 1 == w->acts.n);
+        }
+    }
+    return q;
+}
+
+/* hspmdd answers after @us. */
+static void echo_after(struct aw_world *w, struct asked q, uint64_t us, uint64_t *now_us)
+{
+    struct hsp_msg m = {.type = HSP_MSG_ECHO, .u.echo = {.seq = q.seq, .more = true}};
+    *now_us += us;
+    w->now = *now_us / 1000;
+    struct hsp_agent_event ev = {.type = HSP_AEV_DAEMON_MSG, .msg = &m, .now_us = *now_us};
+    if (q.back != 0) {
+        aw_step(w, ev); /* all but the last piece */
+        assert_int_equal(question(w).n, 0);
+    }
+    m.u.echo.more = false;
+    m.u.echo.seq--;
+    aw_step(w, ev); /* an old one */
+    assert_int_equal(question(w).n, 0);
+    m.u.echo.seq++;
+    aw_step(w, ev);
+}
+
+static void your_turn(struct aw_world *w, uint64_t *now_us)
+{
+    struct hsp_msg m = {.type = HSP_MSG_MEASURE, .u.measure.echoes = 16};
+    *now_us = w->now * 1000;
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_DAEMON_MSG, .msg = &m, .now_us = *now_us});
+}
+
+static const struct hsp_m_uplink *reported(const struct aw_world *w)
+{
+    const struct hsp_msg *m = aw_sent(w, HSP_AACT_SEND, HSP_MSG_UPLINK);
+    return m != NULL ? &m->u.uplink : NULL;
+}
+
+static void pings(struct aw_world *w, uint64_t *now_us)
+{
+    static const uint64_t us[] = {900, 450, 300, 400, 2000};
+    for (uint32_t i = 0; i < 5; i++) {
+        struct asked q = question(w);
+        assert_true(q.n == 1 && q.out == 0 && q.back == 0);
+        echo_after(w, q, us[i], now_us);
+    }
+}
+
+static void measures_its_link(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    uint64_t us;
+    aw_begin(&w);
+    aw_link_up(&w, 2, 7);
+    assert_int_equal(question(&w).n, 0); /* not before its turn */
+    your_turn(&w, &us);
+    pings(&w, &us); /* 300 us there and back */
+    struct asked q = question(&w);
+    assert_true(q.n == 8 && q.out == 256 * KIB && q.back == 0);
+    echo_after(&w, q, 4999, &us); /* fast: more of it */
+    q = question(&w);
+    assert_true(q.n == 32 && q.out == 1024 * KIB && q.back == 0);
+    echo_after(&w, q, 10300, &us); /* 104.86 MB/s */
+    q = question(&w);
+    assert_true(q.n == 1 && q.out == 0 && q.back == 256 * KIB);
+    static const uint64_t slow[] = {5300, 7000, 5000, 6000}; /* the best of four: 55.78 MB/s */
+    for (uint32_t i = 0; i < 4; i++) {
+        q = question(&w);
+        assert_true(q.n == 1 && q.out == 0 && q.back == 256 * KIB);
+        echo_after(&w, q, slow[i], &us);
+    }
+    assert_int_equal(question(&w).n, 0);
+    assert_non_null(reported(&w));
+    assert_near(reported(&w)->latency_s, 150e-6, 1e-12);
+    assert_near(reported(&w)->bytes_per_s, 256 * KIB / 4700e-6, 1);
+
+    your_turn(&w, &us); /* hspmdd was restarted: the same again, nothing is measured */
+    assert_int_equal(question(&w).n, 0);
+    assert_near(reported(&w)->latency_s, 150e-6, 1e-12);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w.now = hsp_agent_deadline(w.a);
+    aw_tick(&w);
+    aw_link_up(&w, 3, 7);
+    assert_null(reported(&w)); /* nobody asked */
+    your_turn(&w, &us);
+    assert_non_null(reported(&w));
+
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = "silent"});
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "fenced"});
+    w.now = hsp_agent_deadline(w.a);
+    aw_tick(&w);
+    aw_link_up(&w, 3, 8);
+    your_turn(&w, &us);
+    assert_null(reported(&w)); /* another incarnation: measured anew */
+    assert_int_equal(question(&w).n, 1);
+    hsp_agent_free(w.a);
+}
+
+/* The connection breaks: forgotten. Too slow: as far as it came; not one answer: nothing. */
+static void measures_a_bad_link(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    uint64_t us;
+    aw_begin(&w);
+    aw_link_up(&w, 2, 7);
+    your_turn(&w, &us);
+    struct asked q = question(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w.now = hsp_agent_deadline(w.a);
+    aw_tick(&w);
+    aw_link_up(&w, 2, 7);
+    us = w.now * 1000;
+    echo_after(&w, q, 10, &us);
+    assert_int_equal(question(&w).n, 0);
+    your_turn(&w, &us);
+    pings(&w, &us);
+    assert_int_equal(question(&w).out, 256 * KIB);
+    uint32_t n = 0;
+    for (w.now += 900, aw_tick(&w); reported(&w) == NULL && n < 6; w.now += 900, aw_tick(&w)) {
+        aw_beats(&w); /* heard, but no answer */
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        n++;
+    }
+    assert_non_null(reported(&w));
+    assert_true(reported(&w)->bytes_per_s > 256 * KIB / 5.5 &&
+                reported(&w)->bytes_per_s < 256 * KIB / 4.5);
+    hsp_agent_free(w.a);
+
+    aw_begin(&w);
+    aw_link_up(&w, 2, 7);
+    your_turn(&w, &us);
+    for (uint32_t i = 0; i < 7; i++) {
+        w.now += 900;
+        aw_beats(&w);
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        assert_null(reported(&w));
+    }
+    us = w.now * 1000;
+    echo_after(&w, (struct asked){.seq = 1}, 10, &us);
+    assert_int_equal(question(&w).n, 0);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_MEASURE, .u.measure.echoes = 2});
+    q = question(&w);
+    us = w.now * 1000;
+    echo_after(&w, q, 10, &us);
+    echo_after(&w, question(&w), 10, &us);
+    assert_int_equal(question(&w).n, 0); /* no more than it may */
+    assert_null(reported(&w));
+    hsp_agent_free(w.a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(hello_says_all),
@@ -425,6 +598,8 @@ int main(void)
                                        cmocka_unit_test(stop_and_release),
                                        cmocka_unit_test(jobs_do_not_mix),
                                        cmocka_unit_test(leaves),
+                                       cmocka_unit_test(measures_its_link),
+                                       cmocka_unit_test(measures_a_bad_link),
                                        cmocka_unit_test(told_other_times_and_other_devices),
                                        cmocka_unit_test(anything)};
     return cmocka_run_group_tests(tests, NULL, NULL);

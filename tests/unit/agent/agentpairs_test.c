@@ -52,6 +52,12 @@ static void idle(struct aw_world *w)
     aw_link_up(w, 2, 7);
 }
 
+static void measuring(struct aw_world *w)
+{
+    idle(w);
+    aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_MEASURE, .u.measure.echoes = 16});
+}
+
 static void preparing(struct aw_world *w)
 {
     idle(w);
@@ -190,6 +196,7 @@ static const struct story {
     {"scanning for hello", scanning, HSP_LINK_SCANNING, HSP_EXEC_UP, 0, 0},
     {"hello said", said_hello, HSP_LINK_HELLO, HSP_EXEC_UP, 0, 0},
     {"idle", idle, HSP_LINK_UP, HSP_EXEC_UP, 0, 0},
+    {"measuring its link", measuring, HSP_LINK_UP, HSP_EXEC_UP, 0, 0},
     {"preparing", preparing, HSP_LINK_UP, HSP_EXEC_UP, 0, 0},
     {"prepared", prepared, HSP_LINK_UP, HSP_EXEC_UP, 0, 2},
     {"joiner, armed", joiner_armed, HSP_LINK_UP, HSP_EXEC_UP, 0, 2},
@@ -277,6 +284,9 @@ static const char *const others[] = {
     "drain-notice",
     "bye",
     "submit, which hspmdd does not send",
+    "measure",
+    "echo",
+    "echo, not the last piece",
     "executor-up",
     "heartbeat of an executor",
     "hello, which no executor says",
@@ -318,23 +328,32 @@ static void other_event(struct aw_world *w, uint32_t k)
         aw_from_daemon(w, m);
         return;
     case 7:
-        m = (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up.address = "b:2"};
-        aw_from_exec(w, 0, m);
+        m = (struct hsp_msg){.type = HSP_MSG_MEASURE, .u.measure.echoes = 16};
+        aw_from_daemon(w, m);
         return;
     case 8:
     case 9:
-        m = (struct hsp_msg){.type = k == 8 ? HSP_MSG_HEARTBEAT : HSP_MSG_HELLO};
+        m = (struct hsp_msg){.type = HSP_MSG_ECHO, .u.echo = {.seq = 1, .more = k == 9}};
+        aw_from_daemon(w, m);
+        return;
+    case 10:
+        m = (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up.address = "b:2"};
         aw_from_exec(w, 0, m);
         return;
-    case 10: aw_exit_of(w, 0); return;
-    case 11: ev.type = HSP_AEV_CONN_UP; break;
-    case 12: ev.type = HSP_AEV_CONN_DOWN; break;
-    case 13:
-    case 14:
+    case 11:
+    case 12:
+        m = (struct hsp_msg){.type = k == 11 ? HSP_MSG_HEARTBEAT : HSP_MSG_HELLO};
+        aw_from_exec(w, 0, m);
+        return;
+    case 13: aw_exit_of(w, 0); return;
+    case 14: ev.type = HSP_AEV_CONN_UP; break;
+    case 15: ev.type = HSP_AEV_CONN_DOWN; break;
+    case 16:
+    case 17:
         ev.type = HSP_AEV_SCANNED;
-        ev.scan = k == 14 ? 999 : w->scan;
+        ev.scan = k == 17 ? 999 : w->scan;
         break;
-    case 15:
+    case 18:
         ev.type = HSP_AEV_LEAVE;
         ev.text = "SIGTERM";
         ev.deadline_ms = 1000;

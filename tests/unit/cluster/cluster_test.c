@@ -2,6 +2,7 @@
  * stories and random faults are in tests/sim. */
 #include "tests/unit/cluster/clusterworld.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "daemon/cluster/clusterint.h"
@@ -86,6 +87,78 @@ static void hello_refused(void **state)
     cw_hello(&w, 14, "n0", 0, 1);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->incarnation, 2);
+    cw_end(&w);
+}
+
+/* Few at a time; each once, whatever it says; known after a restart without measuring again. */
+static void links_are_measured_in_turn(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    w.c->cfg.measures = 2;
+    for (uint32_t i = 2; i < 6; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        cw_hello(&w, i + 1, name, 0, 1);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), i < 4);
+        assert_int_equal(hsp_cluster_measures(w.c, i + 1), i < 4);
+    }
+    assert_false(hsp_cluster_measures(w.c, 1) || hsp_cluster_measures(w.c, 99));
+    cw_uplink(&w, 3, 2e-3, 5e6); /* done: the next one's turn */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 1);
+    assert_true(hsp_cluster_measures(w.c, 5) && !hsp_cluster_measures(w.c, 3));
+    assert_true(w.c->nodes[2].measured && w.c->nodes[2].uplink.bytes_per_s == 5e6);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 4}); /* gone: the last one */
+    assert_true(hsp_cluster_measures(w.c, 6) && !hsp_cluster_measures(w.c, 4));
+    cw_hello(&w, 9, "n3", w.c->nodes[3].incarnation, 1); /* back, to the end of the line */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 0);
+    cw_uplink(&w, 6, 0, 5e6);
+    assert_false(w.c->nodes[5].measured);
+    assert_non_null(cw_fact(&w, "node.unmeasured"));
+    assert_true(hsp_cluster_measures(w.c, 9));
+    cw_hello(&w, 6, "n5", w.c->nodes[5].incarnation, 1);
+    assert_false(hsp_cluster_measures(w.c, 6));
+    w.c->cfg.measure_ms = 20; /* of turns from now on */
+    cw_uplink(&w, 5, 1e-4, 1e8);
+    assert_true(hsp_cluster_measures(w.c, 6));
+    assert_true(hsp_cluster_deadline(w.c) <= w.now + 20);
+    w.now += 20;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_non_null(cw_fact(&w, "node.unmeasured"));
+    assert_false(hsp_cluster_measures(w.c, 6));
+    const double wrong[][2] = {
+        {(double)NAN, 1e6}, {(double)INFINITY, 1e6},  {-1, 1e6},           {61, 1e6},
+        {1e-3, 0.5},        {1e-3, (double)INFINITY}, {1e-3, (double)NAN}, {1e-3, -1}};
+    for (size_t i = 0; i < HSP_ARRAY_LEN(wrong); i++) {
+        cw_uplink(&w, 3, wrong[i][0], wrong[i][1]);
+        assert_true(w.c->nodes[2].uplink.latency_s == 2e-3 &&
+                    w.c->nodes[2].uplink.bytes_per_s == 5e6);
+    }
+    cw_hello(&w, 3, "n2", w.c->nodes[2].incarnation, 1); /* a mere reconnect */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 0);
+    assert_true(w.c->nodes[2].measured);
+    cw_hello(&w, 3, "n2", 0, 1); /* another agent: perhaps another link */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 1);
+    assert_false(w.c->nodes[2].measured);
+    cw_end(&w);
+}
+
+/* What was planned before stands. */
+static void new_figures_ask_for_no_plan(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_uplink(&w, i + 1, 1, 1e3);
+        assert_true(w.c->nodes[i].uplink.latency_s == 1);
+        assert_null(cw_find(&w, HSP_ACT_START_PLAN));
+    }
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_null(cw_find(&w, HSP_ACT_START_PLAN));
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     cw_end(&w);
 }
 
@@ -807,6 +880,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(recover_version),
                                        cmocka_unit_test(hello_refused),
+                                       cmocka_unit_test(links_are_measured_in_turn),
+                                       cmocka_unit_test(new_figures_ask_for_no_plan),
                                        cmocka_unit_test(one_lost_beat),
                                        cmocka_unit_test(own_stall_kills_nobody),
                                        cmocka_unit_test(stores_before_sends),

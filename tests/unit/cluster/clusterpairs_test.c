@@ -6,6 +6,7 @@
  * ended is changed by `resume` only. What is said twice moves a job at most once. */
 #include "tests/unit/cluster/clusterworld.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "daemon/cluster/clusterint.h"
@@ -236,6 +237,13 @@ static void restarted(struct cw_world *w)
     cw_hello(w, 3, "n2", w->c->nodes[2].incarnation, 1);
 }
 
+static void measuring(struct cw_world *w)
+{
+    no_job(w);
+    cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    cw_hello(w, 2, "n1", 0, 1);
+}
+
 #define NO_JOB (-1)
 static const struct story {
     const char *name;
@@ -245,6 +253,7 @@ static const struct story {
     bool asks; /* the planner is at it */
 } stories[] = {
     {"no job", no_job, NO_JOB, HSP_ATT_NONE, false},
+    {"no job, n1 measures its link", measuring, NO_JOB, HSP_ATT_NONE, false},
     {"pending: too few devices", pending, HSP_JOB_PENDING, HSP_ATT_NONE, false},
     {"pending: planning", planning, HSP_JOB_PENDING, HSP_ATT_NONE, true},
     {"starting: prepares", preparing, HSP_JOB_STARTING, HSP_ATT_PREPARING, false},
@@ -433,13 +442,17 @@ static void other_event(struct cw_world *w, uint32_t k)
         a.verb = HSP_ADMIN_DRAIN;
         a.node = "n9";
         break;
-    case 27: cw_plan(w, 1); return;
+    case 27: cw_uplink(w, 2, 1e-3, 1e7); return;
+    case 28: cw_uplink(w, 2, (double)NAN, 1e7); return;
+    case 29: cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_ECHO}); return;
+    case 30: cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_MEASURE}); return;
+    case 31: cw_plan(w, 1); return;
     default: {
         struct hsp_event ev = {.type = HSP_EV_PLAN_DONE,
                                .u.plan = {.job = 1, .ticket = w->ticket, .reason = "test"}};
-        ev.u.plan.keep = k == 28;
-        ev.u.plan.status = k == 29 ? HSP_EINFEASIBLE : HSP_OK; /* 30: no plan at all */
-        ev.u.plan.ticket += k == 31;
+        ev.u.plan.keep = k == 32;
+        ev.u.plan.status = k == 33 ? HSP_EINFEASIBLE : HSP_OK; /* 34: no plan at all */
+        ev.u.plan.ticket += k == 35;
         cw_step(w, ev);
         return;
     }
@@ -475,6 +488,10 @@ static const char *const others[] = {
     "admin resume",
     "admin cancel, no job",
     "admin drain, no node",
+    "uplink",
+    "uplink, no number",
+    "echo",
+    "measure, which no agent says",
     "plan done",
     "plan done: keep",
     "plan done: infeasible",
@@ -651,7 +668,7 @@ static void every_pair(void **state)
             }
         }
         for (uint32_t e = 0; e < HSP_ARRAY_LEN(others); e++) {
-            bool no_plan = k.story->state == NO_JOB && e == 27;
+            bool no_plan = k.story->state == NO_JOB && e == 31;
             if (!no_plan) {
                 arrive(&k);
                 other_event(&k.w, e);

@@ -88,6 +88,11 @@ void cw_hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t inca
     cw_hello_running(w, conn, node, incarnation, n_dev, 0);
 }
 
+void cw_uplink(struct cw_world *w, uint32_t conn, double latency_s, double bytes_per_s)
+{
+    cw_msg(w, conn, (struct hsp_msg){.type = HSP_MSG_UPLINK, .u.uplink = {latency_s, bytes_per_s}});
+}
+
 void cw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_dev)
 {
     struct hsp_cluster_config cfg;
@@ -102,6 +107,7 @@ void cw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_dev)
         char name[8];
         (void)snprintf(name, sizeof(name), "n%u", i);
         cw_hello(w, i + 1, name, 0, n_dev);
+        cw_uplink(w, i + 1, 1e-4, 1e8);
     }
 }
 

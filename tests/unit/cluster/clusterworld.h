@@ -34,6 +34,7 @@ void cw_hello_running(struct cw_world *w, uint32_t conn, const char *node, uint6
                       uint32_t n_dev, uint64_t runs);
 void cw_hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
               uint32_t n_dev);
+void cw_uplink(struct cw_world *w, uint32_t conn, double latency_s, double bytes_per_s);
 void cw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_dev);
 void cw_end(struct cw_world *w);
 const struct hsp_action *cw_find(const struct cw_world *w, enum hsp_action_type type);

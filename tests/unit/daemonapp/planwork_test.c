@@ -1,6 +1,8 @@
 /* Planning for a START_PLAN: devices and facts, the choice of the plan, what is kept. */
 #include "daemon/app/planwork.h"
 
+#include <stdio.h>
+
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemonapp/applib.h"
 
@@ -47,6 +49,68 @@ static void test_devices_stand_by_name_with_their_speed(void **state)
     assert_true(q->cluster.cross.latency_us > 0 && q->cluster.same_node.us_per_byte > 0);
     (void)hsp_plan_question_free(q);
     (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static struct hsp_cluster_desc described(const struct hsp_cluster *c, hsp_device_id *devices,
+                                         uint32_t n, struct hsp_arena *arena)
+{
+    struct hsp_err err = {0};
+    struct hsp_cluster_desc d;
+    hsp_device_id *id;
+    assert_ok(hsp_cluster_describe(c, devices, NULL, n, arena, &d, &id, &err), &err);
+    return d;
+}
+
+/* Loopback figures of 4 us and 2 GB/s; w10, w2 and w1 have measured. */
+static void test_links_between_nodes_are_those_measured(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_arena *arena = hsp_arena_new((size_t)1 << 20);
+    for (uint32_t i = 0; i < 4; i++) {
+        c->nodes[i].same_latency_us = c->nodes[i].cross_latency_us = 4;
+        c->nodes[i].same_us_per_byte = c->nodes[i].cross_us_per_byte = 5e-4;
+    }
+    hsp_device_id pair[] = {W10, W2}, unknown[] = {W10, W3};
+    struct hsp_cluster_desc d = described(c, pair, 2, arena);
+    assert_near(d.cross.latency_us, 4, 1e-12); /* nobody has measured */
+    assert_near(d.cross.us_per_byte, 5e-4, 1e-15);
+    c->nodes[0].measured = c->nodes[1].measured = c->nodes[2].measured = true;
+    c->nodes[0].uplink = (struct hsp_m_uplink){100e-6, 1e8};
+    c->nodes[1].uplink = (struct hsp_m_uplink){300e-6, 1e7};
+    c->nodes[2].uplink = (struct hsp_m_uplink){1e-6, 1e10}; /* better than loopback */
+    d = described(c, pair, 2, arena);
+    assert_near(d.cross.latency_us, 200, 1e-9);
+    assert_near(d.cross.us_per_byte, 0.1, 1e-12);
+    assert_near(d.same_node.latency_us, 4, 1e-12);
+    assert_near(d.same_node.us_per_byte, 5e-4, 1e-15);
+    char *first = c->nodes[0].dev[0].address, *second = c->nodes[1].dev[0].address;
+    const size_t size = sizeof c->nodes[0].dev[0].address;
+    (void)snprintf(first, size, "127.0.0.1:4,unix:hspmd-mesh.00ab.17"); /* one host: no network */
+    (void)snprintf(second, size, "10.0.0.2:5,unix:hspmd-mesh.00ab.35");
+    assert_near(described(c, pair, 2, arena).cross.latency_us, 4, 1e-12);
+    (void)snprintf(second, size, "10.0.0.2:5,unix:hspmd-mesh.00ac.35");
+    assert_near(described(c, pair, 2, arena).cross.latency_us, 200, 1e-9);
+    (void)snprintf(second, size, "127.0.0.1:5"); /* by TCP, but on one host all the same */
+    assert_near(described(c, pair, 2, arena).cross.latency_us, 4, 1e-12);
+    (void)snprintf(second, size, "127.0.0.11:4");
+    assert_near(described(c, pair, 2, arena).cross.latency_us, 200, 1e-9);
+    d = described(c, unknown, 2, arena);
+    assert_near(d.cross.latency_us, 4, 1e-12);
+    d = described(c, all, 4, arena); /* the worst pair */
+    assert_near(d.cross.latency_us, 200, 1e-9);
+    assert_near(d.cross.us_per_byte, 0.1, 1e-12);
+    c->nodes[0].uplink = c->nodes[2].uplink;
+    hsp_device_id fast[] = {W10, W1};
+    d = described(c, fast, 2, arena);
+    assert_near(d.cross.latency_us, 4, 1e-12);
+    assert_near(d.cross.us_per_byte, 5e-4, 1e-15);
+    hsp_device_id one[] = {W2, W2 + 1};
+    c->nodes[1].dev[1] = c->nodes[1].dev[0];
+    d = described(c, one, 2, arena);
+    assert_near(d.cross.latency_us, 4, 1e-12); /* no pair of nodes */
+    (void)hsp_arena_free(arena);
     app_cluster_free(c);
 }
 
@@ -218,6 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices_stand_by_name_with_their_speed),
+        cmocka_unit_test(test_links_between_nodes_are_those_measured),
         cmocka_unit_test(test_facts_exclude_or_shrink),
         cmocka_unit_test(test_planner_uses_what_facts_leave),
         cmocka_unit_test(test_the_first_hand_written_plan_that_fits_wins),

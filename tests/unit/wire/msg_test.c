@@ -179,6 +179,9 @@ static void refused(void **state)
          "heartbeat.seq: not an unsigned integer"},
         {HSP_MSG_SEALED, "{\"job\":1,\"holdings\":[{\"job\":1}]}", "sealed.device: missing"},
         {HSP_MSG_SEALED, "{\"job\":1,\"holdings\":{}}", "sealed.holdings: not an array"},
+        {HSP_MSG_ECHO, "{\"seq\":1,\"back\":1048577,\"more\":false}", "echo.back: above its limit"},
+        {HSP_MSG_MEASURE, "{\"echoes\":65}", "measure.echoes: above its limit"},
+        {HSP_MSG_UPLINK, "{\"latency_s\":0.1}", "uplink.bytes_per_s: missing"},
         {HSP_MSG_DRAIN,
          "{\"name\":"
          "\"0123456789012345678901234567890123456789012345678901234567890123\","
@@ -199,6 +202,12 @@ static void refused(void **state)
     hsp_buf_init(&b, 100);
     head.type = HSP_MSG_STOPPED;
     head.blob_len = 0;
+    struct hsp_msg echo = {.type = HSP_MSG_ECHO, .blob = (const uint8_t *)"", .blob_len = 32769};
+    assert_status(hsp_msg_decode(&echo, "{\"seq\":1,\"back\":0,\"more\":true}", 30, a, &m, &err),
+                  HSP_EPROTO);
+    echo.blob_len--;
+    assert_status(hsp_msg_decode(&echo, "{\"seq\":1,\"back\":0,\"more\":true}", 30, a, &m, &err),
+                  HSP_OK);
     head.u.devref.device = 16;
     assert_status(hsp_msg_encode(&head, &b, &err), HSP_ELIMIT);
     assert_err(&err, HSP_ELIMIT, "stopped.device: 16 above limit 15");
