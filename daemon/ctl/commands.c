@@ -18,6 +18,12 @@ static const struct hsp_option compile_options[] = {
     END,
 };
 
+static const struct hsp_option verify_options[] = {
+    {"plan", 'p', "PLAN", "use this plan file instead of the job's annotations and the planner"},
+    {"cluster", 'c', "FILE", "plan for this described cluster"},
+    END,
+};
+
 static const struct hsp_option plan_options[] = {
     {"cluster", 'c', "FILE", "a described cluster; without it one CPU core is assumed"},
     {"plan", 'p', "PLAN", "price this plan file instead of planning"},
@@ -256,6 +262,18 @@ const struct hsp_command hsp_commands[] = {
      .max_pos = 1,
      .formats = 0,
      .run = hsp_cmd_compile},
+    {.name = "verify",
+     .operands = "JOB",
+     .summary = "compile a job and check on this machine that it computes what one device does",
+     .help =
+         "The job's own templates at small extents run beside the program of one device; every\n"
+         "tensor, gradient and parameter is compared. The plan is chosen as by compile. Exit\n"
+         "code 1: they differ, and the first op and rank that do are named.",
+     .options = verify_options,
+     .min_pos = 1,
+     .max_pos = 1,
+     .formats = 0,
+     .run = hsp_cmd_verify},
     {.name = "program show",
      .operands = "FILE|JOB",
      .summary = "print the programs of a program file, or of a running job",

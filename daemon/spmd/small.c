@@ -5,6 +5,7 @@
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/home.h"
 #include "daemon/spmd/smallhome.h"
+#include "proto/base/size.h"
 
 #define WORK_BYTES   ((size_t)2 << 30)
 #define MAX_TRIES    24 /* candidates compiled, of each strictness */
@@ -87,7 +88,7 @@ static struct hsp_graph *few_layers(const struct hsp_model_spec *m)
 {
     struct hsp_model_spec few = *m;
     struct hsp_graph *g = NULL;
-    few.layers = m->layers < 3 ? m->layers : 3;
+    few.layers = m->layers < 2 ? m->layers : 2;
     return hsp_graph_build(&few, &g, NULL) == HSP_OK ? g : NULL;
 }
 
@@ -108,27 +109,78 @@ static int64_t least(int64_t a, int64_t b)
  * model, for those that are equal in the job. */
 static int64_t length_to_try(const struct hsp_model_spec *m, int64_t low, int64_t full, int k)
 {
-    const int64_t like[] = {m->hidden, 4 * m->hidden, m->heads,
-                            m->heads > 0 ? m->hidden / m->heads : 0, m->sequence};
+    const int64_t like[] = {
+        m->hidden,   4 * m->hidden, m->heads,       m->heads > 0 ? m->hidden / m->heads : 0,
+        m->sequence, m->kv_heads,   m->intermediate};
     int64_t v = k < NEAR_EXTENTS ? low + k : like[k - NEAR_EXTENTS];
     return v > 0 && v <= full ? v : 0;
 }
-enum { N_LENGTHS = NEAR_EXTENTS + 5 };
+enum { N_LENGTHS = NEAR_EXTENTS + 7 };
 
-/* Sequence and vocabulary for the hidden sizes of @m. */
+static bool differ(const int64_t *v, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (v[i] == v[k] && v[i] > 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* False: the sizes of heads fall together, whatever lengths are tried with them. (Said by the job's
+ * own lengths, when these are extents of their own.) */
+static bool heads_apart(const struct shrinker *x, const struct hsp_model_spec *m)
+{
+    const struct hsp_model_spec *full = &x->g->spec;
+    int64_t d = full->heads > 0 ? full->hidden / full->heads : 0;
+    const int64_t all[] = {full->hidden,
+                           full->heads,
+                           d,
+                           full->sequence,
+                           full->vocab,
+                           full->kv_heads == full->heads ? 0 : full->kv_heads,
+                           full->kv_heads == full->heads ? 0 : full->kv_heads * d,
+                           full->intermediate};
+    struct hsp_model_spec own = *m;
+    own.sequence = full->sequence;
+    own.vocab = full->vocab;
+    own.intermediate = full->intermediate;
+    return !differ(all, HSP_ARRAY_LEN(all)) || model_apart(x->few, &own);
+}
+
+/* Sequence and vocabulary for the other sizes of @m. The vocabulary keeps its number of chunks. */
 static bool fit_lengths(const struct shrinker *x, struct hsp_model_spec *m)
 {
     const struct hsp_model_spec *full = &x->g->spec;
-    int64_t ranks = x->total.n_ranks;
+    int64_t ranks = x->total.n_ranks, chunks = full->vocab_chunks > 0 ? full->vocab_chunks : 1;
     int64_t low_s = least(full->sequence, ranks > 3 ? 2 * ranks : 6);
-    int64_t low_v = least(full->vocab, ranks > 3 ? 4 * ranks : 12);
+    int64_t low_v = (least(full->vocab, ranks > 3 ? 4 * ranks : 12) + chunks - 1) / chunks;
     for (int i = 0; i < N_LENGTHS; i++) {
         for (int k = 0; k < N_LENGTHS; k++) {
             m->sequence = length_to_try(m, low_s, full->sequence, i);
-            m->vocab = length_to_try(m, low_v, full->vocab, k);
+            m->vocab = chunks * length_to_try(m, low_v, full->vocab / chunks, k);
             if (m->sequence > 0 && m->vocab > 1 && model_apart(x->few, m)) {
                 return true;
             }
+        }
+    }
+    return false;
+}
+
+/* The same with the width of the feed-forward layers, for families that state it. */
+static bool fit_widths(const struct shrinker *x, struct hsp_model_spec *m)
+{
+    int64_t full = x->g->spec.intermediate, low = least(full, 3 * (int64_t)x->total.n_ranks);
+    if (full == 0) {
+        return fit_lengths(x, m);
+    }
+    for (int k = 0; k < N_LENGTHS; k++) {
+        m->intermediate = 0; /* not one of the extents to be like */
+        m->intermediate = length_to_try(m, low, full, k);
+        if (m->intermediate > 0 && fit_lengths(x, m)) {
+            return true;
         }
     }
     return false;
@@ -310,13 +362,18 @@ static enum hsp_status search(struct shrinker *x, struct hsp_arena *arena,
     const struct hsp_model_spec *full = &x->g->spec;
     int64_t heads = full->heads > 0 ? full->heads : full->hidden;
     int64_t unit = full->heads > 0 ? full->hidden / full->heads : 1;
+    int64_t group = full->kv_heads > 0 ? full->heads / full->kv_heads : 1;
     x->tries = 0;
     for (int64_t n = full->heads > 0 ? 1 : 2; n < heads && x->tries < MAX_TRIES; n += n / 16 + 1) {
+        if (n % group != 0) {
+            continue;
+        }
         for (int64_t d = least(unit, 4); d <= unit && d <= 16; d *= 2) {
             struct hsp_model_spec m = *full;
             m.hidden = n * d;
             m.heads = full->heads > 0 ? n : full->heads;
-            if (!fit_lengths(x, &m)) {
+            m.kv_heads = full->kv_heads > 0 ? n / group : full->kv_heads;
+            if (!heads_apart(x, &m) || !fit_widths(x, &m)) {
                 continue;
             }
             enum hsp_status rc = try_model(x, &m, arena, ret, ret_small);

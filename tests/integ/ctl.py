@@ -158,6 +158,8 @@ def commands(w):
     w.expect(3, "/srv/ckpt/small is not here (No such file or directory); run it on a worker of the job", "ckpt",
              "verify", "small")
     w.expect(3, "no job or node x", "ckpt", "verify", "x")
+    w.expect(0, "1 ranks equal one device", "verify", w.path("job.yaml"))
+    check(not [f for f in os.listdir(w.dir) if f.startswith("hspmd-verify")], "verify leaves its file")
     w.expect(7, "has no plan", "program", "show", "small")
     w.expect(7, "has no plan", "plan", "show", "small")
     w.expect(0, "wte.weight", "graph", "show", "small")

@@ -131,6 +131,38 @@ static void test_a_large_model(void **state)
     done(&x);
 }
 
+/* Groups of query heads, the width of the feed-forward layers and the chunks of the vocabulary. */
+static void test_a_llama(void **state)
+{
+    (void)state;
+    static const char plan[] = HSP_PLAN_HEAD
+        "ranks: 3\nzero: 1\nstreams:\n"
+        "  - {sequences: 10, micro_batches: 5, stages: [{layers: 4, ranks: [0, 1], tensor: [2, "
+        "1]}]}\n  - {sequences: 6, micro_batches: 3, stages: [{layers: 4, ranks: [2]}]}\n";
+    struct hsp_model_spec m = {.family = "llama",
+                               .layers = 4,
+                               .hidden = 512,
+                               .heads = 16,
+                               .kv_heads = 4,
+                               .intermediate = 1376,
+                               .vocab = 4096,
+                               .sequence = 256,
+                               .rope_theta = 10000,
+                               .rms_norm_eps = 1e-5,
+                               .dtype = HSP_F32};
+    for (int chunks = 0; chunks <= 8; chunks += 8) {
+        struct made x;
+        m.vocab_chunks = chunks;
+        make(&x, &m, 16, plan);
+        check(&x, plan);
+        const struct hsp_model_spec *s = &x.size.model;
+        assert_true(s->hidden <= 128 && s->intermediate <= 128 && s->vocab <= 256);
+        assert_int_equal(s->heads, 4 * s->kv_heads);
+        assert_int_equal(s->vocab_chunks, chunks);
+        done(&x);
+    }
+}
+
 /* A total plan, as printed and read again, too: its homes are cuts. */
 static void test_a_total_plan(void **state)
 {
@@ -231,9 +263,9 @@ static void test_homes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_large_model), cmocka_unit_test(test_a_total_plan),
-        cmocka_unit_test(test_equal_extents), cmocka_unit_test(test_random),
-        cmocka_unit_test(test_homes),
+        cmocka_unit_test(test_a_large_model), cmocka_unit_test(test_a_llama),
+        cmocka_unit_test(test_a_total_plan),  cmocka_unit_test(test_equal_extents),
+        cmocka_unit_test(test_random),        cmocka_unit_test(test_homes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
