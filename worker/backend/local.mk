@@ -15,7 +15,7 @@ noinst_LIBRARIES += worker/backend/libgemm.a
 worker_backend_libgemm_a_SOURCES = \
   worker/backend/cpu/gemm.c worker/backend/cpu/gemm.h worker/backend/cpu/gemmtile.inc
 worker_backend_libgemm_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
-  -ffp-contract=fast
+  -ffp-contract=off
 EXTRA_DIST += \
   worker/backend/README.md \
   worker/backend/cpu/attention.inc \

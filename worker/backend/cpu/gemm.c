@@ -7,30 +7,40 @@
 
 #if defined(__x86_64__)
 
+#include <immintrin.h>
+
 #define GEMM_CAT_(a, b) a##_##b
 #define GEMM_CAT(a, b)  GEMM_CAT_(a, b)
 
 /* 32 registers of 64 bytes: 12 rows of 2 vectors are summed in 24 of them. */
-#define ISA       avx512
-#define TARGET    __attribute__((target("avx512f,fma")))
-#define VEC_BYTES 64
-#define TILE_ROWS 12
+#define ISA              avx512
+#define TARGET           __attribute__((target("avx512f,fma")))
+#define VEC_BYTES        64
+#define TILE_ROWS        12
+#define FMA_F32(a, b, c) _mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
+#define FMA_F64(a, b, c) _mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c))
 #include "worker/backend/cpu/gemmtile.inc"
 #undef ISA
 #undef TARGET
 #undef VEC_BYTES
 #undef TILE_ROWS
+#undef FMA_F32
+#undef FMA_F64
 
 /* 16 registers of 32 bytes. */
-#define ISA       avx2
-#define TARGET    __attribute__((target("avx2,fma")))
-#define VEC_BYTES 32
-#define TILE_ROWS 6
+#define ISA              avx2
+#define TARGET           __attribute__((target("avx2,fma")))
+#define VEC_BYTES        32
+#define TILE_ROWS        6
+#define FMA_F32(a, b, c) _mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
+#define FMA_F64(a, b, c) _mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c))
 #include "worker/backend/cpu/gemmtile.inc"
 #undef ISA
 #undef TARGET
 #undef VEC_BYTES
 #undef TILE_ROWS
+#undef FMA_F32
+#undef FMA_F64
 
 const struct hsp_gemm_kernel *hsp_gemm_kernel(unsigned i)
 {
