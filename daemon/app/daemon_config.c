@@ -97,8 +97,8 @@ static const struct hsp_field fields[] = {
      .offset = AT(max_nodes),
      .dflt = "256",
      .min = 1,
-     .max = 16384,
-     .help = "agents at most; the daemon reserves their memory at start"},
+     .max = 3968,
+     .help = "agents at most, of 4096 connections in all; their memory is reserved at start"},
     {.path = "planner_memory",
      .live = true,
      .type = HSP_FIELD_BYTES,
@@ -178,12 +178,12 @@ void hsp_daemon_config_print(const struct hsp_daemon_config *c, struct hsp_buf *
 
 void hsp_daemon_config_example(struct hsp_buf *out)
 {
-    hsp_layers_example(
-        fields, HSP_ARRAY_LEN(fields),
-        "Configuration of hspmdd, the coordinator. Every key is optional; the "
-        "values shown are the\n# defaults. Each can also be given as --set KEY=VALUE "
-        "or in the environment as HSPMDD_KEY.",
-        out);
+    hsp_layers_example(fields, HSP_ARRAY_LEN(fields),
+                       "Configuration of hspmdd, the coordinator. Every key is optional; the "
+                       "values shown are the\n# defaults, or examples where a key has none. Each "
+                       "can also be given as --set KEY=VALUE "
+                       "or in the environment as HSPMDD_KEY.",
+                       out);
 }
 
 const struct hsp_field *hsp_daemon_config_fields(size_t *ret_n)

@@ -39,13 +39,13 @@ struct program {
 };
 
 /* X(letter, name, argument or "", help) */
-#define OPTIONS(X)                                                                         \
-    X('c', "config", "FILE", "configuration [" DEFAULT_CONFIG "]")                         \
-    X('s', "set", "KEY=VALUE", "a key of the configuration, over file and environment")    \
-    X('k', "check-config", "", "check the configuration and end: 0 good, 6 not")           \
-    X('p', "print-config", "", "print every key with its value and where it comes from")   \
-    X('e', "print-example", "", "print a commented file with all defaults, to begin with") \
-    X('V', "version", "", "print the version")                                             \
+#define OPTIONS(X)                                                                       \
+    X('c', "config", "FILE", "configuration [" DEFAULT_CONFIG "]")                       \
+    X('s', "set", "KEY=VALUE", "a key of the configuration, over file and environment")  \
+    X('k', "check-config", "", "check the configuration and end: 0 good, 6 not")         \
+    X('p', "print-config", "", "print every key with its value and where it comes from") \
+    X('e', "print-example", "", "print a commented file with every key, to begin with")  \
+    X('V', "version", "", "print the version")                                           \
     X('h', "help", "", "print this text")
 
 static void usage(FILE *out)

@@ -41,7 +41,7 @@ int hsp_cmd_cancel(struct hsp_ctl *ctl)
 int hsp_cmd_resume(struct hsp_ctl *ctl)
 {
     struct hsp_msg m = query(ctl, HSP_MSG_RESUME, "");
-    return verb(ctl, &m, "goes on from its newest checkpoint");
+    return verb(ctl, &m, "goes on from its newest checkpoint, or from step 0 without one");
 }
 
 /* The version of the job's newest checkpoint, -1 without one. */

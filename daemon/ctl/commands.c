@@ -161,15 +161,18 @@ const struct hsp_command hsp_commands[] = {
     {.name = "suspend",
      .operands = "JOB",
      .summary = "write a checkpoint and give the devices back, to resume later",
-     .help = "Resume continues with the losses of a run that was never suspended.",
+     .help =
+         "Resume continues with the losses of a run that was never suspended. Until then the\n"
+         "state is cancelled, and wait ends with exit code 8; steps made between the checkpoint\n"
+         "and the end are made again.",
      .options = suspend_options,
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_suspend},
     {.name = "resume",
      .operands = "JOB",
-     .summary = "let a failed or cancelled job go on from its newest checkpoint",
-     .help = "",
+     .summary = "let a suspended, failed or cancelled job go on from its newest checkpoint",
+     .help = "Without a checkpoint it begins anew, at step 0.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_resume},

@@ -103,7 +103,7 @@ static const struct hsp_field table[] = {
     F("train.global_batch", U32, global_batch, .required = true, .min = 1,
       .max = HSP_MAX_GLOBAL_BATCH, .help = "sequences in a step, over all devices"),
     F("train.dtype", CHOICE, dtype, .dflt = "fp32", .choices = dtypes, .help = "fp32 or fp64"),
-    F("train.seed", U64, seed, .dflt = "1", .help = "of initial weights and sample order"),
+    F("train.seed", U64, seed, .dflt = "1", .help = "of initial weights, sample order and dropout"),
     F("train.clip_norm", F64, clip_norm, .dflt = "0", .min = 0, .max = 1e30,
       .help = "bound of the global gradient norm; 0: off"),
     F("train.optimizer.name", CHOICE, optimizer, .required = true, .choices = optimizers,

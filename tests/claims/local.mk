@@ -1,1 +1,1 @@
-# tests/claims: nothing yet
+# tests/claims: run by `make claims` (top Makefile.am); nothing is built here.

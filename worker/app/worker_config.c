@@ -199,7 +199,8 @@ void hsp_worker_config_example(struct hsp_buf *out)
     hsp_layers_example(
         fields, HSP_ARRAY_LEN(fields),
         "Configuration of hspmd-worker, the agent of one node. Every key is optional; the values "
-        "shown are\n# the defaults. Each can also be given as --set KEY=VALUE or in the "
+        "shown are\n# the defaults, or examples where a key has none. Each can also be given as "
+        "--set KEY=VALUE or in the "
         "environment "
         "as HSPMD_WORKER_KEY.",
         out);

@@ -26,7 +26,7 @@ struct options {
     X('c', "config", "FILE", "be the agent of this node, as FILE says")                        \
     X('C', "check-config", "", "with --config: read FILE and end")                             \
     X('P', "print-config", "", "print every key with its value and where it comes from")       \
-    X('E', "print-example", "", "print a commented file with all defaults, to begin with")     \
+    X('E', "print-example", "", "print a commented file with every key, to begin with")        \
     X('S', "set", "KEY=VALUE", "a key of the configuration, over file and environment")        \
     X('r', "run", "FILE", "train all ranks of a program file in this process")                 \
     X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one")     \
