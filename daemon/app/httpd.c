@@ -138,11 +138,11 @@ static enum hsp_status start(struct hsp_httpd *h, const char *address, struct hs
     }
     unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
     flags |= at.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0u;
-    h->mhd = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, quiet, NULL,
-        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at, MHD_OPTION_CONNECTION_LIMIT, MAX_CALLERS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, MAX_REQUEST, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
-        MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+    h->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER,
+                              quiet, NULL, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at,
+                              MHD_OPTION_CONNECTION_LIMIT, MAX_CALLERS,
+                              MHD_OPTION_CONNECTION_MEMORY_LIMIT, MAX_REQUEST,
+                              MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
     if (h->mhd == NULL) {
         return hsp_err_set(err, HSP_EIO, errno, "%s", h->name);
     }

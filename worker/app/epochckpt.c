@@ -89,11 +89,9 @@ static enum hsp_status commit(const struct hsp_epoch *e, const char *dir,
                               const struct hsp_ckpt_info *info, struct hsp_err *err)
 {
     enum hsp_status st = hsp_ckpt_commit(dir, info, e->pkg.config_json, err);
-    if (st == HSP_EEXIST) {
-        st = HSP_OK; /* the same version of the same job was written before a roll-back */
-    }
-    return st == HSP_OK ? hsp_ckpt_prune(dir, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, err)
-                        : st;
+    return st == HSP_OK
+               ? hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, err)
+               : st;
 }
 
 /* Rank 0 collects how the writers fared; everybody returns its own link's fate, rank 0 the worst.
@@ -370,7 +368,9 @@ static enum hsp_status read_part(const struct hsp_epoch *e, const struct hsp_ckp
                                  struct hsp_err *err)
 {
     const struct hsp_ckpt_tensor *t = hsp_ckpt_find(c, e->pkg.params[param].name, kind);
-    if (t == NULL || t->dtype != e->pkg.dtype) {
+    const struct hsp_pkg_param *p = &e->pkg.params[param];
+    if (t == NULL || t->dtype != e->pkg.dtype || t->rank != p->rank ||
+        memcmp(t->full, p->ext, p->rank * sizeof p->ext[0]) != 0) {
         return hsp_err_set(err, HSP_ENOENT, 0, "the checkpoint has no fitting %s",
                            e->pkg.params[param].name);
     }
@@ -403,8 +403,9 @@ static enum hsp_status answer(struct hsp_epoch *e, const struct hsp_ckpt *c, uin
         memcpy(box.lo, a.lo, sizeof box.lo);
         memcpy(box.hi, a.hi, sizeof box.hi);
         struct hsp_box whole = hsp_box_whole(box.rank, e->pkg.params[a.param].ext);
-        if (!hsp_box_inside(&box, &whole) || (hsp_epoch_box_bytes(e, &box) > HSP_GATHER_BYTES &&
-                                              box.rank > 0 && box.hi[0] - box.lo[0] > 1)) {
+        if (hsp_box_empty(&box) || !hsp_box_inside(&box, &whole) ||
+            (hsp_epoch_box_bytes(e, &box) > HSP_GATHER_BYTES && box.rank > 0 &&
+             box.hi[0] - box.lo[0] > 1)) {
             return hsp_err_set(err, HSP_EPROTO, 0, "%s asks for what is not there",
                                e->pkg.peers[peer].name);
         }

@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,6 +191,23 @@ static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_inf
     return st;
 }
 
+/* Gives @tmp the name @to; what had it is gone afterwards, and not before where the file system can
+ * exchange names. */
+static enum hsp_status take_name(const char *tmp, const char *to, struct hsp_err *err)
+{
+    if (access(to, F_OK) != 0) {
+        return rename(tmp, to) == 0 ? HSP_OK : hsp_ckpt_io_error(err, "cannot rename to", to);
+    }
+    if (renameat2(AT_FDCWD, tmp, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
+        return hsp_ckpt_remove_dir(tmp, err);
+    }
+    enum hsp_status st = hsp_ckpt_remove_dir(to, err);
+    if (st == HSP_OK && rename(tmp, to) != 0) {
+        st = hsp_ckpt_io_error(err, "cannot rename to", to);
+    }
+    return st;
+}
+
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
                                 const char *config_json, struct hsp_err *err)
 {
@@ -201,18 +219,14 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
     if (st == HSP_OK) {
         st = hsp_ckpt_step_dir(dir, info->step, false, to, err);
     }
-    if (st == HSP_OK && access(to, F_OK) == 0) {
-        (void)hsp_ckpt_remove_dir(tmp, NULL); /* what is left goes with the next prune */
-        return hsp_err_set(err, HSP_EEXIST, 0, "%s is complete already", to);
-    }
     if (st == HSP_OK) {
         st = write_manifest(tmp, info, config_json, err);
     }
     if (st == HSP_OK) {
         st = hsp_ckpt_sync_dir(tmp, err);
     }
-    if (st == HSP_OK && rename(tmp, to) != 0) {
-        st = hsp_ckpt_io_error(err, "cannot rename to", to);
+    if (st == HSP_OK) {
+        st = take_name(tmp, to, err);
     }
     return st == HSP_OK ? hsp_ckpt_sync_dir(dir, err) : st;
 }
@@ -315,7 +329,7 @@ enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, st
     return HSP_OK;
 }
 
-enum hsp_status hsp_ckpt_prune(const char *dir, size_t keep, struct hsp_err *err)
+enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep, struct hsp_err *err)
 {
     struct step_name *all;
     size_t n, seen = 0;
@@ -325,6 +339,9 @@ enum hsp_status hsp_ckpt_prune(const char *dir, size_t keep, struct hsp_err *err
     }
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         char path[HSP_CKPT_PATH];
+        if (all[i].step > upto) {
+            continue;
+        }
         bool old = all[i].tmp ? seen > 0 : seen >= (keep > 0 ? keep : 1);
         seen += !all[i].tmp;
         if (old) {

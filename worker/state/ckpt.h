@@ -68,8 +68,8 @@ struct hsp_ckpt_stream *hsp_ckpt_stream_discard(struct hsp_ckpt_stream *s); /* N
 
 /* After all ranks have written: checks that the shards belong together and cover every tensor
  * exactly once, writes the manifest and gives the directory its name. @config_json: the model's
- * keys, kept for the export. HSP_EEXIST: the step is there already (the attempt is deleted);
- * HSP_EDIGEST: a shard is missing, damaged or of another attempt. */
+ * keys, kept for the export. A step that is there already is replaced: it is of a history that is
+ * over, before a roll-back or of an earlier job of this name. HSP_EDIGEST: a shard is missing, damaged or of another attempt. */
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
                                 const char *config_json, struct hsp_err *err);
 /* Deletes the step's temporary directory; no error when it is not there. */
@@ -78,9 +78,9 @@ enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err 
 /* Steps that have their final name, newest first; free(). A directory that is not there has none.
  */
 enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, struct hsp_err *err);
-/* Deletes complete steps beyond the newest @keep (>= 1), and temporary ones older than the newest.
- */
-enum hsp_status hsp_ckpt_prune(const char *dir, size_t keep, struct hsp_err *err);
+/* Of the steps up to @upto, deletes the complete ones beyond the newest @keep (>= 1) and temporary
+ * ones older than the newest. Steps above are of another history: not counted, not deleted. */
+enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep, struct hsp_err *err);
 
 struct hsp_ckpt; /* opened checkpoint, opaque */
 

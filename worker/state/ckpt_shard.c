@@ -416,7 +416,11 @@ static bool read_piece(const cJSON *o, const struct hsp_st_reader *st, struct hs
     e->t.kind = (uint8_t)kind;
     e->t.dtype = e->st->dtype;
     e->box.rank = rank;
+    int64_t bytes = (int64_t)hsp_dtype_size(e->t.dtype);
     for (uint8_t d = 0; d < rank; d++) {
+        if (!hsp_mul_i64(bytes, e->t.full[d], &bytes)) {
+            return false;
+        }
         e->box.hi[d] = e->box.lo[d] + e->st->ext[d];
         if (e->st->ext[d] > e->t.full[d] || e->box.hi[d] > e->t.full[d]) {
             return false;
@@ -533,6 +537,8 @@ static enum hsp_status cover_tensor(const struct hsp_ckpt_entry *const *e, size_
             return hsp_err_set(err, HSP_EDIGEST, 0, "the shards disagree about tensor %u (%s)",
                                e[0]->t.tensor, e[0]->t.name);
         }
+    }
+    for (size_t i = 0; i < n; i++) {
         sum += hsp_box_count(&e[i]->box);
         for (size_t j = i + 1; j < n; j++) {
             if (e[0]->t.rank > 0 && e[j]->box.lo[0] >= e[i]->box.hi[0]) {

@@ -232,10 +232,13 @@ static void commit_refuses_what_is_not_whole(void **state)
     assert_status(hsp_ckpt_open(*state, 5, &c, &err), HSP_ENOENT);
     assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k, NULL, &err), &err);
     assert_ok(hsp_ckpt_commit(*state, &info, CONFIG, &err), &err);
-    for (uint32_t r = 0; r < 3; r++) {
-        assert_ok(write_rank(*state, &info, &l, r, &err), &err);
+    for (uint32_t r = 0; r < 3; r++) { /* the step again, of a later history */
+        assert_ok(write_rank(*state, &other, &l, r, &err), &err);
     }
-    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err), HSP_EEXIST);
+    assert_ok(hsp_ckpt_commit(*state, &other, CONFIG, &err), &err);
+    assert_ok(hsp_ckpt_open(*state, 5, &c, &err), &err);
+    assert_int_equal(hsp_ckpt_about(c)->epoch, 6);
+    hsp_ckpt_close(c);
     assert_status(hsp_ckpt_write_shard(*state, &info, 3, mine, k, NULL, &err), HSP_EINVAL);
     mine[0].kind = 9;
     assert_status(hsp_ckpt_write_shard(*state, &info, 2, mine, k, NULL, &err), HSP_EINVAL);
@@ -435,10 +438,15 @@ static void newest_and_prune(void **state)
     assert_ok(hsp_ckpt_open_newest(*state, &c, &err), &err);
     assert_int_equal(hsp_ckpt_about(c)->step, 40);
     hsp_ckpt_close(c);
-    assert_ok(hsp_ckpt_prune(*state, 3, &err), &err);
+    assert_ok(hsp_ckpt_prune(*state, 50, 3, &err), &err);
     assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
     assert_int_equal(n, 3);
     assert_true(steps[0] == 50 && steps[1] == 40 && steps[2] == 30);
+    free(steps);
+    assert_ok(hsp_ckpt_prune(*state, 40, 1, &err), &err); /* 50 is of another history */
+    assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
+    assert_int_equal(n, 2);
+    assert_true(steps[0] == 50 && steps[1] == 40);
     free(steps);
     (void)snprintf(path, sizeof(path), "%s/step-0000000060.tmp", (char *)*state);
     assert_int_equal(access(path, F_OK), 0); /* perhaps being written */

@@ -43,6 +43,7 @@ struct pair {
     struct mesh_tls *tls; /* NULL: clear */
     uint64_t pause_until, pause_ms;
     bool by_tcp; /* the local socket did not work */
+    bool ended;  /* UP: it has closed; its last words are read when the mesh stands */
     bool failed; /* an attempt has */
     int why;     /* its errno; 0: closed by the peer */
     uint8_t hello[MESH_HELLO];
@@ -232,7 +233,8 @@ static enum hsp_status serve_pair(struct making *m, uint32_t r, short events, ui
     }
     if (q->stage == UP) { /* POLLRDHUP: gone, unless its bytes are still to be read */
         uint8_t b;
-        return recv(q->fd, &b, 1, MSG_PEEK) > 0
+        q->ended = recv(q->fd, &b, 1, MSG_PEEK) > 0;
+        return q->ended
                    ? HSP_OK
                    : hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s) left while the mesh was made", r,
                                  name_of(m, r));
@@ -402,7 +404,7 @@ static int fill_poll(struct making *m, uint64_t now)
     for (uint32_t r = 0; r < p->n; r++) {
         const struct pair *q = &m->pair[r];
         short events = q->stage == CONNECTING ? POLLOUT : q->stage == UP ? POLLRDHUP : POLLIN;
-        m->poll[2 + r] = (struct pollfd){.fd = q->fd, .events = events};
+        m->poll[2 + r] = (struct pollfd){.fd = q->ended ? -1 : q->fd, .events = events};
         if (q->stage == IDLE && r > p->rank && q->pause_until < until) {
             until = q->pause_until;
         }

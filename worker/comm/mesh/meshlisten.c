@@ -306,10 +306,16 @@ static bool place(struct hsp_mesh_listener *l, uint32_t i, uint64_t now)
 
 static void accept_all(struct hsp_mesh_listener *l, int listen_fd, uint64_t now)
 {
-    while (listen_fd >= 0 && l->n_conns < MAX_CONNS) {
+    for (int k = 0; listen_fd >= 0 && k < MAX_CONNS; k++) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
-            return; /* none left, or no descriptor: the backlog keeps it */
+            if ((errno == EMFILE || errno == ENFILE) && l->n_conns > 0) {
+                drop_conn(l, 0);
+            }
+            return;
+        }
+        if (l->n_conns == MAX_CONNS) {
+            drop_conn(l, 0); /* full of those that only wait; a true one calls again */
         }
         l->conn[l->n_conns++] =
             (struct conn){.fd = fd, .local = listen_fd == l->unix_fd, .until_ms = now + HELLO_MS};
@@ -344,10 +350,9 @@ static bool serve(struct hsp_mesh_listener *l, uint32_t i, short events, uint64_
 
 static int fill_poll(struct hsp_mesh_listener *l)
 {
-    short more = l->n_conns < MAX_CONNS ? POLLIN : 0;
     l->poll[0] = (struct pollfd){.fd = l->wake_fd, .events = POLLIN};
-    l->poll[1] = (struct pollfd){.fd = l->tcp_fd, .events = more};
-    l->poll[2] = (struct pollfd){.fd = l->unix_fd, .events = more};
+    l->poll[1] = (struct pollfd){.fd = l->tcp_fd, .events = POLLIN};
+    l->poll[2] = (struct pollfd){.fd = l->unix_fd, .events = POLLIN};
     for (uint32_t i = 0; i < l->n_conns; i++) {
         l->poll[3 + i] =
             (struct pollfd){.fd = l->conn[i].fd, .events = l->conn[i].parked ? POLLRDHUP : POLLIN};
