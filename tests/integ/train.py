@@ -46,7 +46,7 @@ class Training:
         return next(j for j in s["jobs"] if j["name"] == self.name)
 
     def reach(self, step):
-        return until("step %d" % step, lambda: self.status()["step"] >= step, 60)
+        return until("step %d" % step, lambda: self.status()["step"] >= step, 180)
 
     def on(self, device):
         """Waits until the job runs on @device too."""
@@ -56,7 +56,7 @@ class Training:
 
     def end(self):
         s = until("the job ends", lambda: (lambda j: j if j["state"] in ("done", "failed", "cancelled") else None)
-                  (self.status()), 60)
+                  (self.status()), 300)  # sanitizers and one slow device
         check(s["state"] == "done" and s["step"] == self.steps, "job %s: %s, %s" % (s["name"], s["state"], s["reason"]))
         return s
 
