@@ -102,6 +102,18 @@ uint32_t hsp_build_seed(struct hsp_builder *b, const char *name)
     return add_tensor(b, name, HSP_TENSOR_SEED, HSP_F64, 0, NULL);
 }
 
+struct hsp_param_def hsp_build_matrix(int64_t out, int64_t in, double std, int8_t tp_dim,
+                                      int64_t grain, uint32_t family)
+{
+    return (struct hsp_param_def){.rank = 2,
+                                  .d = {out, in},
+                                  .init = HSP_INIT_NORMAL,
+                                  .std = std,
+                                  .tp_dim = tp_dim,
+                                  .tp_grain = grain,
+                                  .tp_family = family};
+}
+
 uint32_t hsp_build_param(struct hsp_builder *b, const char *name, const struct hsp_param_def *def)
 {
     struct hsp_graph *g = b->g;

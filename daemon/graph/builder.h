@@ -31,6 +31,10 @@ struct hsp_param_def {
     uint32_t tp_family;
 };
 
+/* A weight [out, in] of normal values. */
+struct hsp_param_def hsp_build_matrix(int64_t out, int64_t in, double std, int8_t tp_dim,
+                                      int64_t grain, uint32_t family);
+
 /* Room for a builder that goes on with @g. */
 struct hsp_builder hsp_builder_of(struct hsp_graph *g, struct hsp_err *err);
 

@@ -18,18 +18,6 @@ static uint32_t layernorm(struct hsp_builder *b, uint32_t x, const char *name)
     return hsp_build_op(b, HSP_OP_LAYERNORM, &at, (uint32_t[]){x, gamma, beta}, name);
 }
 
-static struct hsp_param_def matrix(int64_t out, int64_t in, double std, int8_t tp_dim,
-                                   int64_t grain, uint32_t family)
-{
-    return (struct hsp_param_def){.rank = 2,
-                                  .d = {out, in},
-                                  .init = HSP_INIT_NORMAL,
-                                  .std = std,
-                                  .tp_dim = tp_dim,
-                                  .tp_grain = grain,
-                                  .tp_family = family};
-}
-
 /* One block after layer.l's input @x: attention and MLP, each with its residual. */
 static uint32_t block(struct hsp_builder *b, uint32_t x, uint32_t l)
 {
@@ -38,10 +26,10 @@ static uint32_t block(struct hsp_builder *b, uint32_t x, uint32_t l)
     double residual = 0.02 / sqrt(2 * (double)m->layers);
     static const char *const parts[3] = {"q", "k", "v"};
     struct hsp_attrs at = {.i = {d, 1, 1}, .f = {1 / sqrt((double)d)}};
-    struct hsp_param_def column = matrix(e, e, 0.02, 0, d, FAMILY_HEADS),
-                         row = matrix(e, e, residual, 1, d, FAMILY_HEADS),
-                         up = matrix(4 * e, e, 0.02, 0, 1, FAMILY_FFN),
-                         down = matrix(e, 4 * e, residual, 1, 1, FAMILY_FFN);
+    struct hsp_param_def column = hsp_build_matrix(e, e, 0.02, 0, d, FAMILY_HEADS),
+                         row = hsp_build_matrix(e, e, residual, 1, d, FAMILY_HEADS),
+                         up = hsp_build_matrix(4 * e, e, 0.02, 0, 1, FAMILY_FFN),
+                         down = hsp_build_matrix(e, 4 * e, residual, 1, 1, FAMILY_FFN);
     uint32_t qkv[3], a = layernorm(b, x, hsp_build_name(b, "h.%u.ln_1", l));
     for (int i = 0; i < 3; i++) {
         qkv[i] = hsp_build_linear(b, a, hsp_build_name(b, "h.%u.attn.%s", l, parts[i]), &column);
@@ -63,9 +51,10 @@ void hsp_build_gpt(struct hsp_builder *b)
     const struct hsp_model_spec *m = &b->g->spec;
     struct hsp_extent batch = {HSP_EXT_BATCH, 1}, seq = {HSP_EXT_SEQ, 1};
     bool cut = m->vocab_chunks > 0;
-    struct hsp_param_def token = matrix(m->vocab, m->hidden, 0.02, cut ? 0 : -1,
-                                        cut ? m->vocab / m->vocab_chunks : 1, FAMILY_VOCAB),
-                         place = matrix(m->sequence, m->hidden, 0.02, -1, 1, 0);
+    struct hsp_param_def token =
+                             hsp_build_matrix(m->vocab, m->hidden, 0.02, cut ? 0 : -1,
+                                              cut ? m->vocab / m->vocab_chunks : 1, FAMILY_VOCAB),
+                         place = hsp_build_matrix(m->sequence, m->hidden, 0.02, -1, 1, 0);
     uint32_t layers = (uint32_t)m->layers;
     b->layer = 0;
     uint32_t ids = hsp_build_input(b, "ids", HSP_LOAD_IDS, batch, seq);

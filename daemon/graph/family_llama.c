@@ -17,18 +17,6 @@ static uint32_t rmsnorm(struct hsp_builder *b, uint32_t x, const char *name)
     return hsp_build_op(b, HSP_OP_RMSNORM, &at, (uint32_t[]){x, gamma}, name);
 }
 
-static struct hsp_param_def matrix(int64_t out, int64_t in, double std, int8_t tp_dim,
-                                   int64_t grain, uint32_t family)
-{
-    return (struct hsp_param_def){.rank = 2,
-                                  .d = {out, in},
-                                  .init = HSP_INIT_NORMAL,
-                                  .std = std,
-                                  .tp_dim = tp_dim,
-                                  .tp_grain = grain,
-                                  .tp_family = family};
-}
-
 /* y = x w^T with weight @name.weight. */
 static uint32_t product(struct hsp_builder *b, uint32_t x, const char *name,
                         const struct hsp_param_def *weight)
@@ -45,9 +33,9 @@ static uint32_t attention(struct hsp_builder *b, uint32_t x, uint32_t positions,
     double residual = 0.02 / sqrt(2 * (double)m->layers);
     struct hsp_attrs turn = {.i = {d}, .f = {m->rope_theta}};
     struct hsp_attrs at = {.i = {d, 1, group}, .f = {1 / sqrt((double)d)}};
-    struct hsp_param_def query = matrix(e, e, 0.02, 0, group * d, FAMILY_HEADS),
-                         key = matrix(m->kv_heads * d, e, 0.02, 0, d, FAMILY_HEADS),
-                         row = matrix(e, e, residual, 1, group * d, FAMILY_HEADS);
+    struct hsp_param_def query = hsp_build_matrix(e, e, 0.02, 0, group * d, FAMILY_HEADS),
+                         key = hsp_build_matrix(m->kv_heads * d, e, 0.02, 0, d, FAMILY_HEADS),
+                         row = hsp_build_matrix(e, e, residual, 1, group * d, FAMILY_HEADS);
     uint32_t qkv[3] = {product(b, x, hsp_build_name(b, "%s.q_proj", name), &query),
                        product(b, x, hsp_build_name(b, "%s.k_proj", name), &key),
                        product(b, x, hsp_build_name(b, "%s.v_proj", name), &key)};
@@ -65,8 +53,9 @@ static uint32_t block(struct hsp_builder *b, uint32_t x, uint32_t positions, uin
     const struct hsp_model_spec *m = &b->g->spec;
     int64_t e = m->hidden, f = m->intermediate;
     const char *at = hsp_build_name(b, "model.layers.%u", l);
-    struct hsp_param_def up = matrix(f, e, 0.02, 0, 1, FAMILY_FFN),
-                         down = matrix(e, f, 0.02 / sqrt(2 * (double)m->layers), 1, 1, FAMILY_FFN);
+    struct hsp_param_def up = hsp_build_matrix(f, e, 0.02, 0, 1, FAMILY_FFN),
+                         down = hsp_build_matrix(e, f, 0.02 / sqrt(2 * (double)m->layers), 1, 1,
+                                                 FAMILY_FFN);
     uint32_t a = rmsnorm(b, x, hsp_build_name(b, "%s.input_layernorm", at));
     a = attention(b, a, positions, hsp_build_name(b, "%s.self_attn", at));
     a = hsp_build_dropout(b, a, hsp_build_name(b, "%s.self_attn.drop", at));
@@ -86,8 +75,9 @@ void hsp_build_llama(struct hsp_builder *b)
     const struct hsp_model_spec *m = &b->g->spec;
     struct hsp_extent batch = {HSP_EXT_BATCH, 1}, seq = {HSP_EXT_SEQ, 1};
     bool cut = m->vocab_chunks > 0;
-    struct hsp_param_def token = matrix(m->vocab, m->hidden, 0.02, cut ? 0 : -1,
-                                        cut ? m->vocab / m->vocab_chunks : 1, FAMILY_VOCAB);
+    struct hsp_param_def token =
+        hsp_build_matrix(m->vocab, m->hidden, 0.02, cut ? 0 : -1,
+                         cut ? m->vocab / m->vocab_chunks : 1, FAMILY_VOCAB);
     uint32_t layers = (uint32_t)m->layers;
     b->layer = 0;
     uint32_t ids = hsp_build_input(b, "ids", HSP_LOAD_IDS, batch, seq);

@@ -9,3 +9,13 @@ tests_unit_cluster_clusterpairs_test_LDADD = $(TEST_LIBS) $(CLUSTER_LIBS)
 check_PROGRAMS += tests/unit/cluster/keepers_test
 TESTS += tests/unit/cluster/keepers_test
 tests_unit_cluster_keepers_test_LDADD = $(TEST_LIBS) $(CLUSTER_LIBS)
+check_PROGRAMS += tests/unit/cluster/clusterdata_test
+TESTS += tests/unit/cluster/clusterdata_test
+tests_unit_cluster_clusterdata_test_SOURCES = tests/unit/cluster/clusterdata_test.c \
+  tests/unit/cluster/clusterworld.c tests/unit/cluster/clusterworld.h
+tests_unit_cluster_clusterdata_test_LDADD = $(TEST_LIBS) $(CLUSTER_LIBS)
+check_PROGRAMS += tests/unit/cluster/slow_test
+TESTS += tests/unit/cluster/slow_test
+tests_unit_cluster_slow_test_SOURCES = tests/unit/cluster/slow_test.c \
+  tests/unit/cluster/clusterworld.c tests/unit/cluster/clusterworld.h
+tests_unit_cluster_slow_test_LDADD = $(TEST_LIBS) $(CLUSTER_LIBS)

@@ -370,16 +370,9 @@ static void assert_same(const double *a, const double *b)
     }
 }
 
-static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
+/* Epoch 11: data parallel on executors 0 and 1, until step 15. */
+static void begin_on_two(struct world *w, struct hsp_epoch_plan *dp)
 {
-    struct world *w = *state;
-    double loss[STEPS], val[STEPS];
-    struct hsp_m_holding *held = NULL;
-    uint32_t n_held = 0;
-    struct hsp_err err = {0};
-    reference(w, loss, val);
-
-    struct hsp_epoch_plan *dp = make_plan(w, plan_dp), *pp = make_plan(w, plan_pp);
     for (int i = 0; i < 3; i++) {
         start_executor(w, i);
     }
@@ -389,7 +382,13 @@ static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
     send_start(w, 0, 11, 0);
     send_start(w, 1, 11, 0);
     await_step(w, 0, 15);
+}
 
+/* Epoch 12: a planned switch to a pipeline on all three, five steps of it, and what was before is
+ * released. */
+static void switch_to_three(struct world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *pp)
+{
+    struct hsp_err err = {0};
     struct epoch_def second = {.epoch = 12,
                                .plan_no = 2,
                                .from_no = 1,
@@ -414,14 +413,22 @@ static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
         assert_ok(hsp_chan_send(&w->ex[i].chan, &m, &err), &err);
         await(w, i, HSP_MSG_RELEASED);
     }
+}
 
+/* Executor 1 is killed, the others seal. Returns the greatest version of which all three have their
+ * own part in memory. */
+static uint64_t lose_one(struct world *w)
+{
+    struct hsp_m_holding *held = NULL;
+    uint32_t n_held = 0;
+    struct hsp_err err = {0};
+    uint64_t version = UINT64_MAX;
     end(&w->ex[1]);
     await(w, 0, HSP_MSG_PEER_LOST);
     send_ref(w, 0, HSP_MSG_SEAL, 13);
     send_ref(w, 2, HSP_MSG_SEAL, 13);
     await(w, 0, HSP_MSG_SEALED);
     await(w, 2, HSP_MSG_SEALED);
-    uint64_t version = UINT64_MAX;
     for (int i = 0; i < 3; i++) {
         uint64_t best = 0;
         assert_ok(hsp_segname_scan(w->ex[i].state_dir, &held, &n_held, &err), &err);
@@ -435,6 +442,12 @@ static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
         version = best < version ? best : version;
     }
     assert_true(version >= w->stable);
+    return version;
+}
+
+/* Epoch 14: the pipeline goes on at @version with a new process of executor 1, to the end. */
+static void recover_and_end(struct world *w, struct hsp_epoch_plan *pp, uint64_t version)
+{
     start_executor(w, 1);
     struct epoch_def third = {.epoch = 14,
                               .plan_no = 2,
@@ -451,6 +464,22 @@ static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
         send_start(w, i, 14, version);
     }
     await_end(w, 0);
+}
+
+static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
+{
+    struct world *w = *state;
+    double loss[STEPS], val[STEPS];
+    struct hsp_m_holding *held = NULL;
+    uint32_t n_held = 0;
+    struct hsp_err err = {0};
+    reference(w, loss, val);
+
+    struct hsp_epoch_plan *dp = make_plan(w, plan_dp), *pp = make_plan(w, plan_pp);
+    begin_on_two(w, dp);
+    switch_to_three(w, dp, pp);
+    recover_and_end(w, pp, lose_one(w));
+
     assert_same(loss, w->loss);
     assert_same(val, w->val);
     assert_true(w->n_ckpt >= 1); /* the one at 25 may have been cut short by the kill */
