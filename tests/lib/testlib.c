@@ -36,6 +36,11 @@ int64_t hsp_test_range(const char *stream, uint64_t i, int64_t lo, int64_t hi)
                      hsp_rng_below(span, hsp_test_seed(), hsp_hash_str(stream), i, 0));
 }
 
+uint32_t hsp_test_rounds(uint32_t n)
+{
+    return getenv("HSPMD_VALGRIND") == NULL || n < 10 ? n : n / 10;
+}
+
 char *hsp_test_tmpdir(void)
 {
     const char *base = getenv("TMPDIR");

@@ -375,7 +375,7 @@ static void test_vocabulary_cut(void **state)
 static void test_random(void **state)
 {
     (void)state;
-    for (uint64_t i = 0; i < 300; i++) {
+    for (uint64_t i = 0; i < hsp_test_rounds(300); i++) {
         uint64_t draw = i << 16;
         bool gpt = hsp_plan_pick(&draw, 0, 2) > 0;
         uint32_t layers = hsp_plan_pick(&draw, 1, 4);

@@ -154,7 +154,7 @@ static void test_table(void **state)
 static void test_random(void **state)
 {
     (void)state;
-    for (uint64_t i = 0; i < 150; i++) {
+    for (uint64_t i = 0; i < hsp_test_rounds(150); i++) {
         uint64_t draw = i << 16;
         bool gpt = hsp_plan_pick(&draw, 0, 2) > 0;
         uint32_t layers = hsp_plan_pick(&draw, 1, 4);

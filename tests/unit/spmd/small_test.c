@@ -213,7 +213,7 @@ static void test_random(void **state)
 {
     (void)state;
     uint64_t draw = 0;
-    for (int i = 0; i < 40; i++) {
+    for (uint32_t i = 0; i < hsp_test_rounds(40); i++) {
         struct hsp_model_spec m = GPT;
         struct hsp_buf b;
         struct made x;
