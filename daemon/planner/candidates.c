@@ -133,7 +133,7 @@ static uint32_t parts(uint32_t sequences, uint32_t size)
 /* Largest micro-batch (a power of two up to the cap) whose activations fit every member; 0: none.
  */
 static uint32_t micro_fit(const struct hsp_search *s, const struct hsp_super *x, uint32_t holders,
-                          uint8_t zero, bool copied, struct hsp_share_dev *ret)
+                          uint8_t zero, uint32_t held, struct hsp_share_dev *ret)
 {
     double total = 0, compute = 0, micro_us = 0, update = 0;
     uint32_t size = s->micro_cap;
@@ -143,8 +143,7 @@ static uint32_t micro_fit(const struct hsp_search *s, const struct hsp_super *x,
     for (uint32_t i = 0; i < x->n; i++) {
         struct hsp_member m;
         const struct hsp_device_desc *d = &s->in.cluster->dev[x->dev[i]];
-        hsp_member_price(&s->in, &s->all, d, (double)x->shares[i] / total, holders, zero, copied,
-                         &m);
+        hsp_member_price(&s->in, &s->all, d, (double)x->shares[i] / total, holders, zero, held, &m);
         while (size > 0 && hsp_member_bytes(&m, size, 1) > (double)d->mem_bytes) {
             size /= 2;
         }
@@ -164,14 +163,16 @@ static uint32_t micro_fit(const struct hsp_search *s, const struct hsp_super *x,
     return size;
 }
 
-static bool spans_nodes(const struct hsp_search *s, const struct hsp_super *x, uint32_t n)
+/* Nodes among @n groups that hold each piece of a state without replicas, counted up to the copies;
+ * @member: which groups, NULL: the first ones. 0: no memory. */
+static uint32_t nodes_of(struct hsp_search *s, const struct hsp_super *x, const uint32_t *member,
+                         uint32_t n)
 {
-    for (uint32_t i = 1; i < n; i++) {
-        if (s->in.cluster->dev[x[i].dev[0]].node != s->in.cluster->dev[x[0].dev[0]].node) {
-            return true;
-        }
+    uint32_t *first = hsp_arena_array(s->arena, n, sizeof(*first));
+    for (uint32_t i = 0; first != NULL && i < n; i++) {
+        first[i] = x[member != NULL ? member[i] : i].dev[0];
     }
-    return false;
+    return first == NULL ? 0 : hsp_count_nodes(s->in.cluster, first, n, s->in.copies);
 }
 
 /* Streams over the @k fastest groups. One that does not fit is offered with micro-batches of 1, so
@@ -187,9 +188,12 @@ static enum hsp_status try_streams(struct hsp_search *s, const struct hsp_super 
     if (dev == NULL || share == NULL || st != HSP_OK) {
         return no_memory(s);
     }
-    bool copied = zero > 0 || !spans_nodes(s, x, k);
+    uint32_t held = zero > 0 ? nodes_of(s, x, NULL, k) : 1; /* else replicas, or keepers */
+    if (held == 0) {
+        return no_memory(s);
+    }
     for (uint32_t i = 0; i < k; i++) {
-        (void)micro_fit(s, &x[i], k, zero, copied && spans_nodes(s, x, n), &dev[i]);
+        (void)micro_fit(s, &x[i], k, zero, held, &dev[i]);
     }
     st = hsp_shares_minmax(k, dev, s->global_batch, share, &us, s->err);
     for (uint32_t i = 0; i < k && st == HSP_OK; i++) {
@@ -252,6 +256,8 @@ struct cell {
 struct pipe_ctx {
     struct hsp_search *s;
     uint32_t size, n_micro; /* sequences in a micro-batch, micro-batches */
+    uint32_t holders, held; /* streams; nodes that hold each piece of the state */
+    uint8_t zero;
     double mem[HSP_PIPE_MAX_KINDS];
     struct cell *cells; /* [kind][first][end - 1] */
 };
@@ -265,10 +271,10 @@ static double stage_us(void *arg, uint32_t kind, uint32_t first, uint32_t end, u
     return hsp_member_bytes(&x->m, c->size, flight) <= c->mem[kind] ? x->us : -1;
 }
 
-static void fill_cell(const struct hsp_search *s, const struct hsp_super *x,
-                      const struct hsp_range *r, uint32_t size, uint32_t holders, uint8_t zero,
-                      struct cell *ret)
+static void fill_cell(const struct pipe_ctx *c, const struct hsp_super *x,
+                      const struct hsp_range *r, struct cell *ret)
 {
+    const struct hsp_search *s = c->s;
     double total = 0;
     *ret = (struct cell){0};
     for (uint32_t i = 0; i < x->n; i++) {
@@ -277,8 +283,8 @@ static void fill_cell(const struct hsp_search *s, const struct hsp_super *x,
     for (uint32_t i = 0; i < x->n; i++) {
         struct hsp_member m;
         hsp_member_price(&s->in, r, &s->in.cluster->dev[x->dev[i]], (double)x->shares[i] / total,
-                         holders, zero, zero > 0 || holders == 1, &m);
-        ret->us = fmax(ret->us, size * m.seq_us + m.micro_us);
+                         c->holders, c->zero, c->held, &m);
+        ret->us = fmax(ret->us, c->size * m.seq_us + m.micro_us);
         ret->m.base_bytes = fmax(ret->m.base_bytes, m.base_bytes);
         ret->m.bytes_per_flight = fmax(ret->m.bytes_per_flight, m.bytes_per_flight);
         ret->m.scratch_bytes = fmax(ret->m.scratch_bytes, m.scratch_bytes);
@@ -286,8 +292,8 @@ static void fill_cell(const struct hsp_search *s, const struct hsp_super *x,
         ret->m.post_bytes = fmax(ret->m.post_bytes, m.post_bytes);
     }
     const struct hsp_link_cost *cross = &s->in.cluster->cross;
-    ret->us += hsp_tensor_us(r, x->n, size, &s->in.cluster->same_node) +
-               2 * (cross->latency_us + size * r->w.leaving * cross->us_per_byte);
+    ret->us += hsp_tensor_us(r, x->n, c->size, &s->in.cluster->same_node) +
+               2 * (cross->latency_us + c->size * r->w.leaving * cross->us_per_byte);
 }
 
 /* Groups of about equal speed and memory are one kind; the tolerance doubles until the pipeline's
@@ -338,10 +344,10 @@ struct line {
 };
 
 /* Slowest member and smallest memory stand for a kind, so that every choice of members fits. */
-static enum hsp_status fill_table(struct hsp_search *s, const struct hsp_super *x,
-                                  const struct line *l, const uint32_t *kind_of, uint32_t n_kinds,
-                                  uint32_t holders, uint8_t zero, struct pipe_ctx *ctx)
+static enum hsp_status fill_table(struct pipe_ctx *ctx, const struct hsp_super *x,
+                                  const struct line *l, const uint32_t *kind_of, uint32_t n_kinds)
 {
+    struct hsp_search *s = ctx->s;
     uint32_t nb = s->n_blocks;
     ctx->cells = hsp_arena_array(s->arena, (size_t)n_kinds * nb * nb, sizeof(*ctx->cells));
     if (ctx->cells == NULL) {
@@ -360,7 +366,7 @@ static enum hsp_status fill_table(struct hsp_search *s, const struct hsp_super *
         for (uint32_t first = 0; first < nb; first++) {
             for (uint32_t end = first + 1; end <= nb; end++) {
                 size_t at = (size_t)first * nb + end - 1;
-                fill_cell(s, &x[l->member[worst]], &s->ranges[at], ctx->size, holders, zero,
+                fill_cell(ctx, &x[l->member[worst]], &s->ranges[at],
                           &ctx->cells[(size_t)k * nb * nb + at]);
             }
         }
@@ -369,10 +375,10 @@ static enum hsp_status fill_table(struct hsp_search *s, const struct hsp_super *
 }
 
 static enum hsp_status solve_line(struct hsp_search *s, const struct hsp_super *x, struct line *l,
-                                  uint32_t size, uint32_t holders, uint8_t zero)
+                                  struct pipe_ctx *ctx)
 {
-    struct hsp_pipe p = {.n_micro = l->n_micro, .max_stages = HSP_MAX_STAGES, .stage_us = stage_us};
-    struct pipe_ctx ctx = {.s = s, .size = size, .n_micro = l->n_micro};
+    struct hsp_pipe p = {
+        .n_micro = l->n_micro, .max_stages = HSP_MAX_STAGES, .stage_us = stage_us, .ctx = ctx};
     uint32_t leader[HSP_PIPE_MAX_KINDS], taken[HSP_PIPE_MAX_KINDS] = {0};
     uint32_t *kind_of = hsp_arena_array(s->arena, l->n, sizeof(*kind_of));
     struct hsp_super *mine = hsp_arena_array(s->arena, l->n, sizeof(*mine));
@@ -384,8 +390,8 @@ static enum hsp_status solve_line(struct hsp_search *s, const struct hsp_super *
         mine[i] = x[l->member[i]];
     }
     make_kinds(mine, l->n, s->n_blocks, &p, kind_of, leader);
-    enum hsp_status st = fill_table(s, x, l, kind_of, p.n_kinds, holders, zero, &ctx);
-    p.ctx = &ctx;
+    ctx->n_micro = l->n_micro;
+    enum hsp_status st = fill_table(ctx, x, l, kind_of, p.n_kinds);
     if (st == HSP_OK) {
         st = hsp_pipe_solve(&p, s->arena, &l->r, s->err);
     }
@@ -503,12 +509,14 @@ static enum hsp_status try_lines(struct hsp_search *s, const struct hsp_super *x
 {
     struct draft d;
     uint32_t n = p->n_single + p->n_lines, deepest = 0;
+    uint32_t held = zero > 0 || n == 1 ? nodes_of(s, x, p->member, p->n) : 1;
+    struct pipe_ctx ctx = {.s = s, .size = size, .holders = n, .held = held, .zero = zero};
     struct line *lines = hsp_arena_array(s->arena, n, sizeof(*lines));
-    enum hsp_status st = lines == NULL ? no_memory(s) : deal(s, p, lines);
+    enum hsp_status st = lines == NULL || held == 0 ? no_memory(s) : deal(s, p, lines);
     for (uint32_t i = 0; i < n && st == HSP_OK; i++) {
         lines[i].n_micro = parts(guess_sequences(s, x, lines, n, i), size);
         if (i == 0 || !alike(x, &lines[i - 1], &lines[i])) {
-            st = solve_line(s, x, &lines[i], size, n, zero);
+            st = solve_line(s, x, &lines[i], &ctx);
         }
         deepest = st == HSP_OK && lines[i].r.n_stages > deepest ? lines[i].r.n_stages : deepest;
     }
@@ -561,7 +569,7 @@ static uint32_t singles_first(const struct hsp_search *s, const struct hsp_super
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < n; i++) {
             struct hsp_share_dev unused;
-            bool alone = micro_fit(s, &x[i], n, 0, false, &unused) > 0;
+            bool alone = micro_fit(s, &x[i], n, 0, 1, &unused) > 0;
             if (alone == (pass == 0)) {
                 member[at++] = i;
                 n_single += alone ? 1 : 0;
@@ -576,6 +584,41 @@ static uint32_t next_lines(uint32_t n)
 {
     bool power = (n & (n - 1)) == 0;
     return n < 3 ? n + 1 : power ? n + n / 2 : n + n / 3;
+}
+
+static bool any_fits(const struct hsp_search *s)
+{
+    for (uint32_t i = 0; i < HSP_N_STRUCTS; i++) {
+        if (s->best[i].tried && s->best[i].fits) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A pipeline within one node, for each node: its copies are kept elsewhere, so it may fit where one
+ * over several nodes does not. */
+static enum hsp_status try_node_lines(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+                                      struct pool *p)
+{
+    const struct hsp_device_desc *dev = s->in.cluster->dev;
+    enum hsp_status st = HSP_OK;
+    p->n_single = 0;
+    p->n_lines = 1;
+    for (uint32_t i = 0; i < n && st == HSP_OK; i++) {
+        bool seen = false;
+        p->n = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            if (dev[x[k].dev[0]].node == dev[x[i].dev[0]].node) {
+                seen = seen || k < i;
+                p->member[p->n++] = k;
+            }
+        }
+        if (!seen && p->n > 1 && p->n < n) {
+            st = try_pool(s, x, p);
+        }
+    }
+    return st;
 }
 
 static enum hsp_status try_all_lines(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
@@ -610,7 +653,7 @@ static enum hsp_status try_all_lines(struct hsp_search *s, const struct hsp_supe
             return st;
         }
     }
-    return HSP_OK;
+    return s->in.copies > 1 && !any_fits(s) ? try_node_lines(s, x, n, &p) : HSP_OK;
 }
 
 static enum hsp_status make_ranges(struct hsp_search *s)

@@ -95,7 +95,7 @@ double hsp_comm_bytes(const struct hsp_range *r, uint32_t holders)
 
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                       const struct hsp_device_desc *dev, double part, uint32_t holders,
-                      uint8_t zero, bool copied, struct hsp_member *ret)
+                      uint8_t zero, uint32_t held, struct hsp_member *ret)
 {
     bool adamw = in->train->hyper.optimizer == HSP_OPT_ADAMW;
     double gemm = dev->gemm_flops[in->work->dtype == HSP_F64 ? 1 : 0];
@@ -105,7 +105,6 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     if (zero > 0 && holders > 1) {
         grads += used; /* the gathered parameters */
     }
-    uint32_t held = copied && in->copies > 1 ? in->copies : 1;
     *ret = (struct hsp_member){
         .seq_us = 1e6 * (amount(&r->w.flops, part) / gemm +
                          amount(&r->w.bytes, part) / dev->mem_bytes_per_s),
@@ -121,6 +120,22 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
             1e6 * words * in->work->elem / dev->mem_bytes_per_s + 3.0 * r->n_params * dev->op_us,
         .sync_bytes = used,
     };
+}
+
+uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
+                         uint32_t most)
+{
+    uint32_t seen[HSP_COPIES_MAX], count = 0;
+    for (uint32_t i = 0; i < n && count < most; i++) {
+        uint32_t node = c->dev[device[i]].node, k = 0;
+        while (k < count && seen[k] != node) {
+            k++;
+        }
+        if (k == count) {
+            seen[count++] = node;
+        }
+    }
+    return count;
 }
 
 /* Scratch of the micro-batches and the reduced gradients of Post use the same place. */

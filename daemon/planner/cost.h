@@ -18,11 +18,13 @@
 #include "daemon/spmd/compile.h"
 #include "proto/layout/cluster_desc.h"
 
+#define HSP_COPIES_MAX 8 /* a transfer for each, in every step */
+
 struct hsp_price_in {
     const struct hsp_work *work;
     const struct hsp_cluster_desc *cluster;
     const struct hsp_train_spec *train;
-    uint32_t copies; /* nodes that shall hold each piece of state, >= 1 */
+    uint32_t copies; /* nodes that shall hold each piece of state, 1 to HSP_COPIES_MAX */
 };
 
 /* Sums over pipeline units [first, end). */
@@ -55,10 +57,13 @@ struct hsp_member {
     double sync_bytes; /* used parameters: what gradients carry */
 };
 /* @holders: streams that share each parameter (its gradient is added up over them); @zero as in
- * plans; @copied: state has no replica on another node, so copies of it go to one. */
+ * plans; @held: nodes of the plan that hold each piece of its state, 1 without copies. */
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                       const struct hsp_device_desc *dev, double part, uint32_t holders,
-                      uint8_t zero, bool copied, struct hsp_member *ret);
+                      uint8_t zero, uint32_t held, struct hsp_member *ret);
+/* Different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
+uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
+                         uint32_t most);
 /* Buffers of the transport, part of the fixed memory. */
 double hsp_comm_bytes(const struct hsp_range *r, uint32_t holders);
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/planner/cost.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
@@ -130,7 +131,7 @@ static const struct hsp_field table[] = {
       .help = "devices the job may use"),
     F("resources.priority", I64, priority, .dflt = "0", .min = -1000000, .max = 1000000,
       .help = "higher is served first"),
-    F("recovery.copies", U32, copies, .dflt = "2", .min = 1, .max = 8,
+    F("recovery.copies", U32, copies, .dflt = "2", .min = 1, .max = HSP_COPIES_MAX,
       .help = "nodes that hold each piece of the training state"),
     F("checkpoint.path", STR, ckpt_path, .dflt = "/var/lib/hspmd-worker/ckpt",
       .help = "folder for checkpoints and the trained model"),

@@ -81,11 +81,11 @@ static enum hsp_status infeasible(const struct hsp_search *s, struct hsp_err *er
         double largest = 0;
         offer = fmax(offer, (double)c->dev[d].mem_bytes);
         hsp_range_make(s->in.work, 0, s->in.work->n_layers, &r);
-        hsp_member_price(&s->in, &r, &c->dev[d], 1, 1, 0, false, &m);
+        hsp_member_price(&s->in, &r, &c->dev[d], 1, 1, 0, 1, &m);
         whole = fmin(whole, hsp_member_bytes(&m, 1, 1));
         for (uint32_t b = 0; b < s->n_blocks; b++) {
             hsp_range_of_blocks(s->in.work, b, b + 1, &r);
-            hsp_member_price(&s->in, &r, &c->dev[d], 1, 1, 0, false, &m);
+            hsp_member_price(&s->in, &r, &c->dev[d], 1, 1, 0, 1, &m);
             largest = fmax(largest, hsp_member_bytes(&m, 1, 1));
         }
         block = d == 0 ? largest : fmin(block, largest);

@@ -9,6 +9,7 @@ struct pricing {
     const struct hsp_plan *plan;
     const uint32_t *device;
     struct hsp_cost *cost;
+    uint32_t held;    /* nodes of the plan that hold each piece of the state; keepers count apart */
     double *cycle_us; /* by rank: update + its stream */
 };
 
@@ -85,10 +86,8 @@ static void price_rank(struct pricing *p, const struct hsp_range *range, const s
     struct hsp_member m;
     uint32_t holders = p->plan->n_streams;
     uint32_t micro = (s->sequences + s->micro_batches - 1) / s->micro_batches;
-    uint32_t held = needs_copies(p) ? p->in->copies : 1;
     double states = p->in->train->hyper.optimizer == HSP_OPT_ADAMW ? 6 : 4; /* in two slots */
-    hsp_member_price(p->in, range, dev_of(p, rank), rc->part, holders, p->plan->zero,
-                     needs_copies(p), &m);
+    hsp_member_price(p->in, range, dev_of(p, rank), rc->part, holders, p->plan->zero, p->held, &m);
     rc->device = p->device[rank];
     rc->sequences = s->sequences;
     rc->micro_batches = s->micro_batches;
@@ -98,7 +97,7 @@ static void price_rank(struct pricing *p, const struct hsp_range *range, const s
                           one_node(p) ? &p->in->cluster->same_node : &p->in->cluster->cross);
     rc->total_bytes = (int64_t)ceil(hsp_member_bytes(&m, micro, flight));
     rc->act_bytes = (int64_t)ceil(micro * (m.bytes_per_flight * flight + m.scratch_bytes));
-    rc->state_bytes = (int64_t)ceil(states * m.home_bytes * held);
+    rc->state_bytes = (int64_t)ceil(states * m.home_bytes * p->held);
     rc->comm_bytes = (int64_t)ceil(hsp_comm_bytes(range, holders));
     rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
 }
@@ -189,7 +188,7 @@ static double copy_us(const struct pricing *p)
         return 0;
     }
     for (uint32_t r = 0; r < p->plan->n_ranks; r++) {
-        double slot = (double)p->cost->rank[r].state_bytes / 2 / p->in->copies;
+        double slot = (double)p->cost->rank[r].state_bytes / 2 / p->held;
         worst = fmax(worst, slot * (p->in->copies - 1));
     }
     return worst * p->in->cluster->cross.us_per_byte / 4;
@@ -225,6 +224,7 @@ enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *
     if (cost.rank == NULL || p.cycle_us == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "price of a plan of %u ranks", plan->n_ranks);
     }
+    p.held = needs_copies(&p) ? hsp_count_nodes(in->cluster, device, plan->n_ranks, in->copies) : 1;
     for (uint32_t s = 0; s < plan->n_streams; s++) {
         price_stream(&p, s);
     }

@@ -398,6 +398,86 @@ static void given_plans_are_priced_and_refused(void **state)
     scene_free(&s);
 }
 
+/* State of the ranks of a pipeline of one block a rank, both slots, with the copies they hold. */
+static double state_of_pipeline(struct scene *s, uint32_t copies)
+{
+    struct hsp_planned p;
+    struct hsp_err err = {0};
+    uint32_t ranks[2] = {0, 1};
+    int64_t one = 1;
+    struct hsp_stage halves[2] = {{.layers = 1, .n = 1, .ranks = &ranks[0], .shares = &one},
+                                  {.layers = 1, .n = 1, .ranks = &ranks[1], .shares = &one}};
+    struct hsp_stream line = {.sequences = 8, .micro_batches = 4, .n_stages = 2, .stages = halves};
+    struct hsp_plan pipe = {.n_ranks = 2, .n_streams = 1, .streams = &line};
+    struct hsp_plan_options o = {.copies = copies};
+    assert_ok(hsp_plan_adopt(s->g, &s->t, &s->c, &o, &pipe, s->arena, &p, &err), &err);
+    assert_true(copies < 2 || p.cost.copy_us > 0);
+    return (double)(p.cost.rank[0].state_bytes + p.cost.rank[1].state_bytes);
+}
+
+/* Ranks hold copies for each other on the nodes of the plan; the others are with keepers. */
+static void copies_count_on_the_nodes_of_the_plan(void **state)
+{
+    (void)state;
+    struct scene s;
+    const double speed[3] = {1, 1, 1};
+    scene_make(&s, 3, speed, 1, 2, 8);
+    double once = state_of_pipeline(&s, 1);
+    assert_near(state_of_pipeline(&s, 2) / once, 2, 1e-6);
+    assert_near(state_of_pipeline(&s, 3) / once, 2, 1e-6);
+    s.dev[1].node = s.dev[0].node;
+    assert_near(state_of_pipeline(&s, 2) / once, 1, 1e-6);
+    scene_free(&s);
+}
+
+/* What @n devices need for the model as the planner plans it there without copies. */
+static int64_t alone_needs(uint32_t n, uint32_t layers)
+{
+    struct scene s;
+    struct hsp_planned p;
+    const double speed[2] = {1, 1};
+    scene_make(&s, n, speed, 2, layers, 8);
+    for (uint32_t i = 0; i < n; i++) {
+        s.dev[i].mem_bytes = n > 1 ? 40 * MIB : 1024 * MIB;
+    }
+    s.c.same_node.us_per_byte = 1e-2; /* no tensor groups */
+    make(&s, &(struct hsp_plan_options){.no_zero = true, .micro_cap = 1}, &p);
+    int64_t most = 0;
+    for (uint32_t r = 0; r < p.plan->n_ranks; r++) {
+        most = p.plan->memory_bytes[r] > most ? p.plan->memory_bytes[r] : most;
+    }
+    assert_int_equal(p.plan->n_ranks, n);
+    scene_free(&s);
+    return most;
+}
+
+/* With just the memory for one copy on one node, and a node that can only keep: one device, and a
+ * pipeline of two. */
+static void a_plan_on_one_node_needs_no_room_for_copies(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= 2; n++) {
+        struct scene s;
+        struct hsp_planned p;
+        const double speed[3] = {1, 1, 1};
+        int64_t need = alone_needs(n, 8);
+        scene_make(&s, n + 1, speed, n, 8, 8);
+        for (uint32_t i = 0; i < n; i++) {
+            s.dev[i].mem_bytes = need;
+        }
+        s.dev[n].mem_bytes = MIB;
+        s.c.same_node.us_per_byte = 1e-2;
+        make(&s, &(struct hsp_plan_options){.copies = 2, .no_zero = true, .micro_cap = 1}, &p);
+        assert_int_equal(p.plan->n_ranks, n);
+        assert_true(strstr(p.plan->why, "recomputed") == NULL);
+        assert_int_equal(p.plan->streams[0].n_stages, n);
+        for (uint32_t r = 0; r < n; r++) {
+            assert_int_equal(s.dev[p.device[r]].node, 0);
+        }
+        scene_free(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -412,6 +492,8 @@ int main(void)
         cmocka_unit_test(random_clusters_get_valid_equal_plans),
         cmocka_unit_test(a_price_is_the_sum_of_its_parts),
         cmocka_unit_test(given_plans_are_priced_and_refused),
+        cmocka_unit_test(copies_count_on_the_nodes_of_the_plan),
+        cmocka_unit_test(a_plan_on_one_node_needs_no_room_for_copies),
     };
     return cmocka_run_group_tests_name("planner", tests, NULL, NULL);
 }
