@@ -1,5 +1,5 @@
-/* The lines of the events feed and of the metrics (operations.md 2.7 in short: one vocabulary for
- * the log, `hspmdctl events` and audit; a number that only grows; JSON lines).
+/* The lines of the events feed (conf/events.schema.json: one vocabulary for the log, `hspmdctl events` and
+ * audit; a number that only grows; JSON lines) and of the metrics.
  *
  * Role:   makes texts of the core's facts and steps, reads back what status shows.
  * Purity: pure. */

@@ -2,7 +2,7 @@
  *
  * Role:      a job record is made from the submitted texts (and again from its stored row); a plan
  *            record is made by planning (and again from its row). Both rows hold texts only:
- *            everything else follows from them deterministically (architecture D13).
+ *            everything else follows from them deterministically (decision D13).
  * Purity:    pure.
  * Threads:   counted references; immutable but for the compiled plan, which is made once under the
  *            record's lock. Any thread may hold and use one.

@@ -1,4 +1,4 @@
-/* The coordinator: membership, jobs, leases, epochs (architecture D8-D10). A pure machine.
+/* The coordinator: membership, jobs, leases, epochs (decisions D8-D10). A pure machine.
  *
  * Role:      hspmdd's shell feeds it events and performs the actions it returns; tests/sim does the
  *            same under virtual time. It never sees a socket, a plan's content or a program.
@@ -246,7 +246,7 @@ struct hsp_epoch_trace {
     uint64_t transfer_bytes; /* all devices */
 };
 
-struct hsp_fact {     /* vocabulary: operations.md 2.7 */
+struct hsp_fact {     /* words of types: conf/events.schema.json */
     const char *type; /* "node.dead", "switch.end" */
     enum hsp_severity severity;
     uint32_t job;     /* 0 none */

@@ -53,7 +53,7 @@ bool hsp_ci_usable(const struct hsp_cluster *c, const struct hsp_job *j, hsp_dev
  * (holder, owner, version). False: none. */
 bool hsp_recover_version(const struct hsp_plan_info *info, const struct hsp_state_piece *held,
                          uint32_t n, uint64_t *ret_version);
-/* Newest started layout of @j that is whole somewhere among reachable devices (architecture D9).
+/* Newest started layout of @j that is whole somewhere among reachable devices (decision D9).
  * HSP_OK; HSP_AGAIN: found, but a newer layout may have gone further and nobody here can tell:
  * better wait for its nodes; HSP_ENOENT: nothing is whole. */
 enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,

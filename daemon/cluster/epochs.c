@@ -1,4 +1,4 @@
-/* Attempts: the next epoch of a job, from its number to GO (architecture D8).
+/* Attempts: the next epoch of a job, from its number to GO (decision D8).
  *
  *   WAIT_UP --all executors up--> PREPARING --all READY--> GO --all STARTED, or its first vote-->
  * current

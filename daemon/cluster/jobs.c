@@ -1,4 +1,4 @@
-/* Jobs: what each does next, given the facts (architecture D8, D9). The diagram is in
+/* Jobs: what each does next, given the facts (decisions D8, D9). The diagram is in
  * clusterstate.h. */
 #include <stdarg.h>
 #include <stdio.h>

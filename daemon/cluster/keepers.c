@@ -1,5 +1,5 @@
 /* Keepers: where a job's members stand on fewer nodes than its copies, devices of other nodes keep
- * every sealed version (architecture D9, D10). They belong to the layout: other keepers are another
+ * every sealed version (decisions D9, D10). They belong to the layout: other keepers are another
  * layout, a copy of it under a new number, so that a piece found later is never taken for one of a
  * history it did not see. A job never waits for a keeper and never fails by one. */
 #include <stdio.h>

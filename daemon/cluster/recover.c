@@ -1,4 +1,4 @@
-/* Which version a job can go on from (architecture D9).
+/* Which version a job can go on from (decision D9).
  *
  * A version of a layout is whole when every shard has a sealed piece that can be reached. Layouts
  * are tried from the newest started one backwards, not by version: a newer layout may have

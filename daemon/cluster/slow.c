@@ -1,4 +1,4 @@
-/* Devices that are slower than planned (architecture D8).
+/* Devices that are slower than planned (decision D8).
  *
  * Each vote record carries the compute time of its rank. Shares are compared, not seconds: an error of the
  * cost model that is common to all devices is none of theirs. What is observed is averaged over the whole

@@ -1,5 +1,5 @@
 /* Starting hspmd-worker on this machine: hspmdctl itself never links what computes or what reads
- * state (architecture: no program holds both halves).
+ * state (proto/README.md: daemon and worker never link each other).
  *
  * Purity: shell (processes). The program is the one beside hspmdctl, else that of the installation
  *         (sbindir), else the first in PATH. */

@@ -301,7 +301,7 @@ uint32_t hsp_build_linear(struct hsp_builder *b, uint32_t x, const char *name,
     return hsp_build_op(b, HSP_OP_BIAS_ADD, NULL, (uint32_t[]){y, v}, name);
 }
 
-/* The name is part of the key: every tensor has a mask of its own (architecture D5). */
+/* The name is part of the key: every tensor has a mask of its own (decision D5). */
 uint32_t hsp_build_dropout(struct hsp_builder *b, uint32_t x, const char *name)
 {
     double p = b->g->spec.dropout;
@@ -325,7 +325,7 @@ void hsp_build_loss(struct hsp_builder *b, uint32_t logits, struct hsp_extent wi
     uint32_t loss;
     if (chunks == 0) {
         loss = hsp_build_op(b, HSP_OP_XENT, NULL, (uint32_t[]){logits, labels}, "loss");
-    } else { /* architecture D2: local ops; what must be exchanged is small */
+    } else { /* decision D2: local ops; what must be exchanged is small */
         struct hsp_attrs at = {.i = {b->g->spec.vocab / chunks}};
         uint32_t lse = hsp_build_op(b, HSP_OP_LSE_PARTS, &at, &logits, "loss.parts");
         lse = hsp_build_op(b, HSP_OP_LSE_MERGE, NULL, &lse, "loss.lse");

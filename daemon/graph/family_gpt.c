@@ -1,6 +1,6 @@
 /* GPT-2 (Radford et al., 2019): learned positions, pre-LayerNorm blocks, exact GELU. The one
  * change: q, k and v are separate tensors, so the meaning of a weight does not depend on the number
- * of devices (architecture D3). */
+ * of devices (decision D3). */
 #include "daemon/graph/builder.h"
 
 #include <math.h> /* sqrt */

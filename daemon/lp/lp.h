@@ -1,7 +1,7 @@
 /* Small linear and mixed-integer programs: minimise or maximise c x, rows and variables bounded.
  *
  * Role:        the planner's general case and the oracle of its exact algorithms in tests
- *              (architecture D11). Only solve.c knows which solver is behind it.
+ *              (decision D11). Only solve.c knows which solver is behind it.
  * Purity:      deterministic, no I/O, no clock: limits are counted in iterations and nodes.
  * Threads:     a problem is confined to one thread; only *cancel may be set from another one.
  * Ownership:   the problem owns its arrays; values of a result are the caller's array.

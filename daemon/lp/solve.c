@@ -1,4 +1,4 @@
-/* The one file that includes glpk.h (architecture D11).
+/* The one file that includes glpk.h (decision D11).
  *
  * GLPK aborts the process on an internal error. glp_error_hook turns that into a longjmp back to
  * run_guarded; after it the library's environment is in an unknown state and may only be released

@@ -1,7 +1,7 @@
 /* The planner: spreads a job over unequal devices.
  *
  * Role:        hspmdd calls it at every change of members, hspmdctl for dry runs.
- * Purity:      pure and deterministic (architecture D13): equal input gives an equal plan, byte for
+ * Purity:      pure and deterministic (decision D13): equal input gives an equal plan, byte for
  *              byte. Ties go to the structure named first in candidates.c.
  * Ownership:   the result lives in the arena given.
  * Bounds:      a bounded list of structures is tried: data parallel over the fastest k devices,

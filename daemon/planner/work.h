@@ -7,7 +7,7 @@
  *
  * Every figure comes twice where tensor parallelism matters: `cut` is divided over the group in
  * proportion to the shares, `whole` is done by every member. Which is which follows from the axes
- * of the ops (architecture D2): the dims that hsp_param.tp_dim cuts are carried through the graph,
+ * of the ops (decision D2): the dims that hsp_param.tp_dim cuts are carried through the graph,
  * and where a cut axis is contracted the result is a partial sum that must be added up over the
  * group.
  */

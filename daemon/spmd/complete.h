@@ -1,4 +1,4 @@
-/* Total plans: what the compiler fills in is said, not implied (architecture D6).
+/* Total plans: what the compiler fills in is said, not implied (decision D6).
  *
  * Role:        between the layouts of a plan (hsp_layouts_make) and its programs.
  * Purity:      pure and deterministic (D13).

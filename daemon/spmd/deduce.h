@@ -1,4 +1,4 @@
-/* Deduction: which layouts an op needs of its operands and gives to its results (architecture D2).
+/* Deduction: which layouts an op needs of its operands and gives to its results (decision D2).
  *
  * Role:      the compiler asks once per node and stage; Reshards go where need differs from have.
  * Purity:    pure.

@@ -2,7 +2,7 @@
  *
  * A Reshard that communicates stands right behind the step that makes its source, so that other
  * work may run beside it; a local slice stands before its use. A tensor used on another stage than
- * its own is completed there and sent whole (architecture D1: no Reshard here leaves the stream).
+ * its own is completed there and sent whole (decision D1: no Reshard here leaves the stream).
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Plans: how one job is spread over its ranks (architecture D6).
+/* Plans: how one job is spread over its ranks (decision D6).
  *
  * Compact form: streams, stages, shares, zero and home rules, what a person or the planner decides.
  * Total form: the compact one with its open points filled (complete.h): sizes of micro-batches,
@@ -139,7 +139,7 @@ struct hsp_plan {
     struct hsp_stage_uses *uses;
     uint32_t n_reshards;
     struct hsp_plan_reshard *reshards;
-    /* explanation (architecture D14), 0 and NULL when not planned by us */
+    /* explanation (decision D14), 0 and NULL when not planned by us */
     double predicted_step_us;
     int64_t *memory_bytes; /* n_ranks: predicted per device, or NULL */
     const char *why;       /* one line a human reads */

@@ -1,4 +1,4 @@
-/* The same programs at small extents, for verification (architecture D7).
+/* The same programs at small extents, for verification (decision D7).
  *
  * What is proven at small extents holds for the job only as far as the programs are the job's: the
  * templates must be equal by digest, rank by rank. So the model is rebuilt with fewer heads, a

@@ -1,6 +1,6 @@
 /* State between two epochs: who sends which box to whom, and where second copies live.
  *
- * Role:        used by daemon/cluster for PREPARE (architecture D8-D10).
+ * Role:        used by daemon/cluster for PREPARE (decisions D8-D10).
  * Purity:      pure and deterministic.
  * Ownership:   covers made here own their items (hsp_cover_fini); tables live in the arena given.
  *

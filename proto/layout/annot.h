@@ -1,13 +1,15 @@
-/* Annotations: a tree of tiers that says where a tensor lives (architecture D1; HSPMD's DG/DS union
- * is the two-tier case).
+/* Annotations: a tree of tiers that says where a tensor lives (decision D1).
  *
- * YAML form: a rank is a number; a tier is a map {split: DIM, cuts: [c0, .., cn] | shares: [w1,
- * .., wn], of: [child, ..]}   uneven cuts allowed {dup: [child, ..]}          every child holds
- * the same {partial: [child, ..]}      the value is the sum over the children The k-th addend of
- * one child of dup equals the k-th addend of each other child, so all children of dup need the
- * same partial structure everywhere. cuts are elements of the parent's box (0 first, its extent
- * last); shares are integer weights, turned into cuts on multiples of the grain. At most
- * HSP_MAX_TIERS deep.
+ * YAML form: a rank is a number; a tier is one of
+ *
+ *   {split: DIM, cuts: [c0, .., cn] | shares: [w1, .., wn], of: [child, ..]}   uneven cuts allowed
+ *   {dup: [child, ..]}                                       every child holds the same
+ *   {partial: [child, ..]}                                   the value is the sum over the children
+ *
+ * The k-th addend of one child of dup equals the k-th addend of each other child, so all children
+ * of dup need the same partial structure everywhere. cuts are elements of the parent's box (0
+ * first, its extent last); shares are integer weights, turned into cuts on multiples of the grain.
+ * At most HSP_MAX_TIERS deep.
  *
  * Purity:    pure.
  * Ownership: nodes live in the arena they were made in.

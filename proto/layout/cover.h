@@ -1,4 +1,4 @@
-/* Boxes and covers: the one meaning of "layout" (architecture D1).
+/* Boxes and covers: the one meaning of "layout" (decision D1).
  *
  * A cover lists, for each rank that holds something of a tensor, a box of global indices and the
  * addend it holds there. The value at an index is the sum over the *distinct* addends covering it;

@@ -1,4 +1,4 @@
-/* Programs: what one device runs, in three parts (architecture D7).
+/* Programs: what one device runs, in three parts (decision D7).
  *
  *   template   tensors and instructions; every extent a symbol, every peer a logical rank's slot;
  *              content-addressed, free of shares, members and lengths;

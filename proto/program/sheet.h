@@ -1,4 +1,4 @@
-/* Step sheets: which samples a stream reads in each micro-batch (architecture D5, D7).
+/* Step sheets: which samples a stream reads in each micro-batch (decisions D5, D7).
  *
  * A pure function of (data binding, stream binding, size of the text, step). The global batch of
  * step t is the list of sample indices at positions t*G .. t*G+G-1 of an endless sequence of

@@ -1,4 +1,4 @@
-/* Frames of the control plane: a 32-byte header, a body, a blob (architecture D16; README.md).
+/* Frames of the control plane: a 32-byte header, a body, a blob (decision D16; README.md).
  *
  * Role:      proto/net feeds received bytes, and puts hsp_frame_header_encode before what it sends.
  * Purity:    pure (heap only).

@@ -1,4 +1,4 @@
-/* The messages of the control plane: one C struct and one field table per type (architecture D16).
+/* The messages of the control plane: one C struct and one field table per type (decision D16).
  *
  * Role:      hspmdd <-> agent <-> executor and hspmdctl <-> hspmdd. The tables of msgtable.c drive
  *            encode, decode and dump, so the three cannot disagree; README.md is the normative list.

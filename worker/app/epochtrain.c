@@ -2,7 +2,7 @@
  * epoch.h.
  *
  * Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes stable when
- * vote t has passed; only then is the slot of version t - 1 opened for writing (architecture D9).
+ * vote t has passed; only then is the slot of version t - 1 opened for writing (decision D9).
  */
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Votes: the small record every rank sends before the update of a step, and what follows from all
- * of them (architecture D4, D9). All numbers are summed in rank order in fp64, so every rank gets
+ * of them (decisions D4, D9). All numbers are summed in rank order in fp64, so every rank gets
  * the same bits.
  *
  * Purity: pure. */

@@ -25,7 +25,7 @@ enum hsp_status hsp_ckpt_sync_dir(const char *path, struct hsp_err *err);
 /* Deletes a step's directory, its manifest first, so that a half deleted one is not complete. */
 enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err);
 
-/* Numbers beyond 2^53 travel as strings (architecture D16). */
+/* Numbers beyond 2^53 travel as strings (decision D16). */
 bool hsp_json_add_u64(cJSON *o, const char *key, uint64_t v);
 bool hsp_json_u64(const cJSON *o, const char *key, uint64_t *ret);
 
