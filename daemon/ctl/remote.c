@@ -140,10 +140,11 @@ enum hsp_status hsp_remote_recv(struct hsp_remote *r, uint32_t wait_ms, const ch
     if (st == HSP_ECLOSED || st == HSP_EIO) {
         return hsp_err_set(err, HSP_ECLOSED, 0, "hspmdd at %s closed the connection", r->address);
     }
-    if (st == HSP_OK) {
-        st = take_reply(r, &f, ret, ret_len, ret_more, err);
-        hsp_frame_fini(&f);
+    if (st != HSP_OK) {
+        return hsp_err_wrap(err, "hspmdd at %s", r->address);
     }
+    st = take_reply(r, &f, ret, ret_len, ret_more, err);
+    hsp_frame_fini(&f);
     return st;
 }
 

@@ -209,3 +209,35 @@ bool hsp_name_valid(const char *s)
     }
     return true;
 }
+
+/* Bytes of the sequence that begins with @c, and its bits in *@ret; 0: no such beginning. */
+static size_t utf8_lead(uint8_t c, uint32_t *ret)
+{
+    size_t n = c < 0x80 ? 1 : c >> 5 == 6 ? 2 : c >> 4 == 14 ? 3 : c >> 3 == 30 ? 4 : 0;
+    static const uint8_t mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    *ret = c & mask[n];
+    return n;
+}
+
+bool hsp_utf8_valid(const uint8_t *s, size_t len)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    for (size_t i = 0; i < len;) {
+        uint32_t v;
+        size_t n = utf8_lead(s[i], &v);
+        if (n == 0 || n > len - i) {
+            return false;
+        }
+        for (size_t k = 1; k < n; k++) {
+            if (s[i + k] >> 6 != 2) {
+                return false;
+            }
+            v = v << 6 | (s[i + k] & 0x3f);
+        }
+        if (v < least[n] || v > 0x10ffff || v >> 11 == 0x1b) {
+            return false;
+        }
+        i += n;
+    }
+    return true;
+}

@@ -35,4 +35,7 @@ bool hsp_parse_ms(const char *s, uint64_t *ret);
 /* Names of jobs, nodes, devices: 1 to 63 of a-z 0-9 - . with alphanumeric ends. */
 bool hsp_name_valid(const char *s);
 
+/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
+bool hsp_utf8_valid(const uint8_t *s, size_t len);
+
 #endif

@@ -199,6 +199,20 @@ void hsp_net_conn_pump(struct net_conn *c)
 
 /* ---- in ---- */
 
+/* Who called learns of the other version from the header of a frame without content: that much is
+ * the same in all versions. Who dialled is told by the answer. */
+static void end_version(struct net_conn *c, const struct hsp_err *why)
+{
+    const struct hsp_frame_header h = {.type = 0};
+    struct hsp_err e;
+    if (!c->dialled && hsp_net_send(c->net, c->id, &h, NULL, 0, NULL, 0, &e) == HSP_OK) {
+        hsp_net_drop(c->net, c->id, true, why->msg);
+        c->why = *why;
+    } else {
+        hsp_net_conn_fail(c, why);
+    }
+}
+
 static void feed(struct net_conn *c, const uint8_t *data, size_t len, uint64_t now)
 {
     while (len > 0 && c->state == NET_OPEN) {
@@ -210,6 +224,10 @@ static void feed(struct net_conn *c, const uint8_t *data, size_t len, uint64_t n
         len -= used;
         if (st == HSP_AGAIN) {
             c->frame_since = c->frame_since == UINT64_MAX ? now : c->frame_since;
+            return;
+        }
+        if (st == HSP_EVERSION) {
+            end_version(c, &e);
             return;
         }
         if (st != HSP_OK) {

@@ -39,8 +39,10 @@ enum hsp_status hsp_frame_header_decode(const uint8_t raw[HSP_FRAME_HEADER],
                            HSP_FRAME_MAGIC);
     }
     if (h.version != HSP_FRAME_VERSION) {
-        return hsp_err_set(err, HSP_EVERSION, 0, "frame version %u, want %d", h.version,
-                           HSP_FRAME_VERSION);
+        return hsp_err_set(err, HSP_EVERSION, 0,
+                           "the peer speaks protocol %u, this program protocol %d: upgrade the "
+                           "older of the two",
+                           h.version, HSP_FRAME_VERSION);
     }
     if (h.flags != 0) {
         return hsp_err_set(err, HSP_EPROTO, 0, "frame flags 0x%02x are not defined", h.flags);

@@ -432,6 +432,9 @@ enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, siz
         return hsp_err_set(err, HSP_EPROTO, 0, "%s: body of %zu and blob of %u bytes above limit",
                            desc->name, len, head->blob_len);
     }
+    if (!hsp_utf8_valid(body, len)) {
+        return hsp_err_set(err, HSP_EPROTO, 0, "%s: not UTF-8", desc->name);
+    }
     const char *end = NULL;
     cJSON *o = cJSON_ParseWithLengthOpts(body, len, &end, 0);
     if (o == NULL) {

@@ -18,9 +18,10 @@
 #include "proto/base/arena.h"
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
+#include "proto/wire/frame.h"
 #include "proto/base/hash.h"
 
-#define HSP_PROTO_VERSION 3
+#define HSP_PROTO_VERSION HSP_FRAME_VERSION
 
 /* Limits, and why. */
 #define HSP_MSG_BODY_MAX    (4u << 20)  /* a HELLO with every holding below: under 2 MiB */

@@ -136,6 +136,30 @@ static void names(void **state)
     }
 }
 
+static void utf8(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "", "a\nb", "\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf"};
+    for (size_t k = 0; k < HSP_ARRAY_LEN(good); k++) {
+        assert_true(hsp_utf8_valid((const uint8_t *)good[k], strlen(good[k])));
+    }
+    static const char *const bad[] = {
+        "\x80",             /* continues nothing */
+        "a\xc2",            /* ends too early */
+        "\xc2\x41",         /* continued by a letter */
+        "\xc1\xbf",         /* overlong */
+        "\xe0\x9f\xbf",     /* overlong */
+        "\xf0\x8f\xbf\xbf", /* overlong */
+        "\xed\xa0\x80",     /* surrogate */
+        "\xf4\x90\x80\x80", /* above U+10FFFF */
+        "\xff",
+    };
+    for (size_t k = 0; k < HSP_ARRAY_LEN(bad); k++) {
+        assert_false(hsp_utf8_valid((const uint8_t *)bad[k], strlen(bad[k])));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +170,7 @@ int main(void)
         cmocka_unit_test(sizes),
         cmocka_unit_test(durations),
         cmocka_unit_test(names),
+        cmocka_unit_test(utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ static const struct hsp_frame_limits normal = {HSP_FRAME_BODY_MAX, HSP_FRAME_BLO
 /* The bytes of one frame, as README.md gives them. A change needs a new version. */
 static const uint8_t golden[] = {
     'h',  's',  'p',  'm',                          /* magic */
-    0x01,                                           /* version */
+    0x03,                                           /* version */
     0x00,                                           /* flags */
     0x05, 0x00,                                     /* type 5 */
     0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* request 0x0102030405060708 */
@@ -61,7 +61,7 @@ static void test_any_pieces(void **state)
     for (uint32_t i = 0; i < N; i++) {
         body[i] = i % 5 == 0 ? 0 : (uint32_t)hsp_test_range("body", i, 0, 9000);
         blob[i] = i % 3 == 0 ? (uint32_t)hsp_test_range("blob", i, 0, 60000) : 0;
-        struct hsp_frame_header h = {.version = 1,
+        struct hsp_frame_header h = {.version = HSP_FRAME_VERSION,
                                      .type = (uint16_t)i,
                                      .request = i,
                                      .body_len = body[i],
@@ -129,7 +129,8 @@ static void test_refuses(void **state)
 {
     (void)state;
     refuse(0, 'G', HSP_EPROTO, "frame magic 0x6d707347, want 0x6d707368");
-    refuse(4, 2, HSP_EVERSION, "frame version 2, want 1");
+    refuse(4, 2, HSP_EVERSION,
+           "the peer speaks protocol 2, this program protocol 3: upgrade the older of the two");
     refuse(5, 1, HSP_EPROTO, "frame flags 0x01 are not defined");
     refuse(24, 101, HSP_ELIMIT, "frame body 101 bytes above limit 100");
     refuse(31, 0x80, HSP_ELIMIT, "frame blob 2147483651 bytes above limit 200");
@@ -139,7 +140,8 @@ static void test_refuses(void **state)
 static void test_memory_follows_bytes(void **state)
 {
     (void)state;
-    struct hsp_frame_header h = {.version = 1, .body_len = 10, .blob_len = HSP_FRAME_BLOB_MAX};
+    struct hsp_frame_header h = {
+        .version = HSP_FRAME_VERSION, .body_len = 10, .blob_len = HSP_FRAME_BLOB_MAX};
     struct hsp_frame_parser p;
     struct hsp_frame f;
     struct hsp_err err;

@@ -163,6 +163,7 @@ static void refused(void **state)
         {999, "{}", "unknown message type 999"},
         {HSP_MSG_SEAL, "{\"job\":1}x", "seal: 1 bytes behind the body"},
         {HSP_MSG_SEAL, "{\"job\":1", "seal: malformed JSON"},
+        {HSP_MSG_SEAL, "{\"job\xff\":1}", "seal: not UTF-8"},
         {HSP_MSG_SEAL, "[]", "seal.: not an object"},
         {HSP_MSG_SEAL, "{}", "seal.job: missing"},
         {HSP_MSG_SEAL, "{\"job\":1,\"job\":1}", "seal.job: given twice"},
