@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,7 +17,9 @@
 
 #define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
 #define MAX_ROWS (1u << 20)
-#define BEAT_MS  5000 /* status line when no watchdog asks for more */
+/* Descriptors for all but connections: libuv, the store, event files, 64 of /metrics and some spare. */
+#define OWN_FILES 112u
+#define BEAT_MS   5000 /* status line when no watchdog asks for more */
 
 hsp_msec hsp_app_now(void)
 {
@@ -80,7 +83,7 @@ void hsp_app_step(struct hsp_app *a, struct hsp_event *ev)
     if (a->failed || a->closing) {
         return;
     }
-    ev->now_ms = hsp_app_now();
+    ev->now_ms = hsp_app_core_now(a);
     enum hsp_status st = hsp_cluster_step(a->cluster, ev, &acts, &err);
     if (st == HSP_ENOMEM) {
         hsp_app_fail(a, "coordinator", &err);
@@ -106,7 +109,8 @@ static void on_tick(uv_timer_t *t)
 
 void hsp_app_arm_tick(struct hsp_app *a)
 {
-    hsp_msec at = hsp_cluster_deadline(a->cluster), wait = hsp_app_wait_deadline(a);
+    hsp_msec at = hsp_app_core_due(a, hsp_cluster_deadline(a->cluster));
+    hsp_msec wait = hsp_app_wait_deadline(a);
     hsp_msec now = hsp_app_now();
     at = wait < at ? wait : at;
     if (a->closing) {
@@ -174,7 +178,7 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
     }
     if (st == HSP_OK) {
         a->seq = a->flushed = hsp_store_events_last(a->store);
-        st = hsp_cluster_load(a->cluster, l.rows, (uint32_t)l.n, hsp_app_now(), &acts, err);
+        st = hsp_cluster_load(a->cluster, l.rows, (uint32_t)l.n, hsp_app_core_now(a), &acts, err);
     }
     if (st == HSP_OK) {
         hsp_app_jobs_recall(a);
@@ -309,14 +313,35 @@ static void listen_http(struct hsp_app *a)
     hsp_log(a->log, HSP_LOG_NOTICE, "app", "metrics on http://%s/metrics", hsp_httpd_name(a->http));
 }
 
+/* Descriptors are asked for; with fewer, as many connections less: a caller too many is told so, while the
+ * store, the log and the pool have what they need. */
+static uint32_t connections(struct hsp_app *a)
+{
+    struct rlimit r;
+    /* Administrators and callers that are refused need places beside the agents. */
+    uint32_t want =
+        a->cfg->max_nodes + 128 < HSP_NET_MAX_CONNS ? a->cfg->max_nodes + 128 : HSP_NET_MAX_CONNS;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < want + OWN_FILES) {
+        r.rlim_cur = r.rlim_max < want + OWN_FILES ? r.rlim_max : want + OWN_FILES;
+        (void)setrlimit(RLIMIT_NOFILE, &r); /* below the hard limit: may be done */
+    }
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want + OWN_FILES) {
+        return want;
+    }
+    uint32_t have = r.rlim_cur > OWN_FILES ? (uint32_t)(r.rlim_cur - OWN_FILES) : 1;
+    hsp_log(a->log, HSP_LOG_WARN, "app",
+            "%llu open files are allowed, so %u connections instead of %u; raise LimitNOFILE= or "
+            "ulimit -n",
+            (unsigned long long)r.rlim_cur, have, want);
+    return have;
+}
+
 static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *keys,
                                 struct hsp_err *err)
 {
     struct hsp_net_config nc;
     hsp_net_defaults(&nc);
-    /* Administrators and callers that are refused need places beside the agents. */
-    nc.max_conns =
-        a->cfg->max_nodes + 128 < HSP_NET_MAX_CONNS ? a->cfg->max_nodes + 128 : HSP_NET_MAX_CONNS;
+    nc.max_conns = connections(a);
     nc.keys = *keys;
     return hsp_net_new(a->loop, &nc, &hsp_app_net_calls, a, &a->net, err);
 }
@@ -326,8 +351,9 @@ static void start_timers(struct hsp_app *a)
     uint64_t beat = hsp_sd_watchdog_ms();
     (void)uv_timer_init(a->loop, &a->tick); /* cannot fail */
     (void)uv_timer_init(a->loop, &a->beat);
-    a->tick.data = a->beat.data = a;
-    a->n_timers = 2;
+    (void)uv_timer_init(a->loop, &a->retry);
+    a->tick.data = a->beat.data = a->retry.data = a;
+    a->n_timers = 3;
     beat = beat > 0 && beat < BEAT_MS ? beat : BEAT_MS;
     (void)uv_timer_start(&a->beat, on_beat, beat, beat); /* has a callback */
 }
@@ -415,6 +441,7 @@ void hsp_app_close(struct hsp_app *a, void (*on_closed)(struct hsp_app *a))
     hsp_app_flush(a);
     uv_close((uv_handle_t *)&a->tick, on_timer_closed);
     uv_close((uv_handle_t *)&a->beat, on_timer_closed);
+    uv_close((uv_handle_t *)&a->retry, on_timer_closed);
     a->http_closed = a->http == NULL;
     hsp_httpd_close(a->http, on_http_closed);
     if (a->net != NULL) {

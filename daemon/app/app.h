@@ -104,7 +104,7 @@ struct hsp_app {
     struct hsp_net *net;
     struct hsp_httpd *http; /* NULL: off */
     struct hsp_metrics metrics;
-    uv_timer_t tick, beat;
+    uv_timer_t tick, beat, retry;
     bool closing, net_closed, http_closed, failed;
     void (*on_closed)(struct hsp_app *a);
     uint32_t n_works, n_timers;
@@ -113,14 +113,21 @@ struct hsp_app {
     struct hsp_app_job *jobs;
     /* actions that wait for the disk, oldest first */
     struct hsp_batch *head, *tail;
+    uint32_t n_batches;
     bool writing, performing;
+    /* the disk does not take the state: stuck.c */
+    bool stuck;
+    char stuck_why[HSP_TEXT_MAX];
+    hsp_msec stuck_at, stood; /* core time when it began; what earlier ones took */
     /* planning */
     struct hsp_planning *plannings; /* running and waiting */
     uint32_t n_planning;
     /* feed */
     uint64_t seq, flushed;
     struct hsp_feed_row *feed_head, *feed_tail;
+    uint32_t n_feed;
     bool flushing, no_events; /* no_events: the last event file could not be written */
+    bool feed_stuck;          /* lines wait for a disk that takes them */
     int64_t start_s;          /* Unix time of the start */
     struct hsp_follower *followers;
     /* requests */
@@ -128,6 +135,9 @@ struct hsp_app {
     struct hsp_pending *pending;
     struct hsp_waiter *waiters;
     struct hsp_caller clients[HSP_APP_CLIENTS];
+    /* lines about strangers */
+    hsp_msec complained;
+    uint32_t complaints, untold;
 };
 
 /* ---- app.c ---- */
@@ -182,6 +192,22 @@ void hsp_app_jobs_free(struct hsp_app *a);
 void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts);
 void hsp_app_batches_free(struct hsp_app *a);
 
+void hsp_app_write_on(struct hsp_app *a); /* starts writing what waits, unless a thread is at it */
+
+/* ---- stuck.c ---- */
+/* The disk did not take the state: from now on nothing is promised, and writing is tried each second.
+ * Who waits for an answer gets one. */
+void hsp_app_stuck(struct hsp_app *a, const struct hsp_err *why);
+void hsp_app_unstuck(struct hsp_app *a); /* it takes it again; also when it always did */
+void hsp_app_retry_later(struct hsp_app *a);
+/* The core's clock: monotonic, and standing while the state cannot be written, for what would run out
+ * meanwhile cannot be answered. */
+hsp_msec hsp_app_core_now(const struct hsp_app *a);
+/* When the monotonic clock shows what the core's clock will show; UINT64_MAX: never, or it stands. */
+hsp_msec hsp_app_core_due(const struct hsp_app *a, hsp_msec at);
+/* Answers to heartbeats promise nothing and go past what waits for the disk. False: there is more. */
+bool hsp_app_send_beats(struct hsp_app *a, const struct hsp_actions *acts);
+
 /* ---- planning.c ---- */
 void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r);
 void hsp_app_plan_cancel(struct hsp_app *a, uint32_t job, uint64_t ticket);
@@ -217,6 +243,8 @@ const struct hsp_pending *hsp_app_pending_find(const struct hsp_app *a, uint64_t
 void hsp_app_pending_free(struct hsp_pending *p);
 void hsp_app_pending_reply(struct hsp_app *a, uint64_t number, enum hsp_status st, uint32_t job,
                            const char *text);
+/* Answers all that wait. */
+void hsp_app_pending_end(struct hsp_app *a, enum hsp_status st, const char *text);
 /* Gives the core an admin event for @cl's request. Takes over @rec and @plan_json. */
 void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const char *actor,
                    struct hsp_admin_event *ev, struct hsp_job_rec *rec, char *plan_json);

@@ -16,6 +16,8 @@
 /* What one step may send: a SEAL or DROP to every device, or PREPAREs whose blobs are elsewhere. */
 #define BATCH_ARENA ((size_t)512 << 20)
 #define ROW_BYTES   HSP_CLUSTER_ROW_MAX
+/* Steps that may wait for a disk that takes nothing; each costs some kilobytes. */
+#define WAITING_MAX 16384u
 
 /* The PREPAREs of one epoch share their tables. */
 struct prepare_group {
@@ -388,6 +390,11 @@ static void run_writing(struct hsp_task *work)
         if (b->drop_metrics != NULL) {
             w->status = hsp_store_metrics_drop(w->store, b->drop_metrics, &w->err);
         }
+        if (b == w->last) {
+            break;
+        }
+    }
+    for (struct hsp_batch *b = w->first; w->status == HSP_OK; b = b->next) {
         for (struct prepare_group *g = b->groups; g != NULL; g = g->next) {
             make_tables(g);
         }
@@ -444,8 +451,6 @@ static void perform(struct hsp_app *a, struct deed *d)
     }
 }
 
-static void write_on(struct hsp_app *a);
-
 /* Performs the batches at the front that are on disk. Performing may step the core again: its batch
  * goes to the end, and this loop comes to it. */
 static void perform_ready(struct hsp_app *a)
@@ -461,10 +466,11 @@ static void perform_ready(struct hsp_app *a)
         }
         a->head = b->next;
         a->tail = a->head != NULL ? a->tail : NULL;
+        a->n_batches--;
         (void)batch_free(b);
     }
     a->performing = false;
-    write_on(a);
+    hsp_app_write_on(a);
 }
 
 static void done_writing(struct hsp_task *work)
@@ -472,9 +478,12 @@ static void done_writing(struct hsp_task *work)
     struct writing *w = (struct writing *)work;
     struct hsp_app *a = work->app;
     a->writing = false;
-    if (w->status != HSP_OK) {
+    if (w->status == HSP_ENOMEM || (w->status != HSP_OK && a->n_batches > WAITING_MAX)) {
         hsp_app_fail(a, "the state cannot be written", &w->err);
+    } else if (w->status != HSP_OK) {
+        hsp_app_stuck(a, &w->err);
     } else {
+        hsp_app_unstuck(a);
         for (struct hsp_batch *b = w->first;; b = b->next) {
             b->on_disk = true;
             if (b == w->last) {
@@ -482,13 +491,18 @@ static void done_writing(struct hsp_task *work)
             }
         }
     }
+    bool stuck = w->status != HSP_OK;
     free(w);
-    perform_ready(a);
+    if (!stuck) {
+        perform_ready(a);
+    }
 }
 
-/* Starts writing what waits, unless a thread is at it. */
-static void write_on(struct hsp_app *a)
+void hsp_app_write_on(struct hsp_app *a)
 {
+    if (uv_is_active((uv_handle_t *)&a->retry) && a->stuck) {
+        return; /* soon */
+    }
     struct hsp_batch *first = a->head;
     while (first != NULL && first->on_disk) {
         first = first->next;
@@ -516,7 +530,7 @@ static void write_on(struct hsp_app *a)
 void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts)
 {
     struct hsp_err err = {0};
-    if (acts->n == 0) {
+    if (acts->n == 0 || (a->stuck && hsp_app_send_beats(a, acts))) {
         return;
     }
     struct hsp_batch *b = batch_new(acts->n);
@@ -535,7 +549,12 @@ void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts)
         hsp_app_fail(a, "the actions of a step cannot be kept", &err);
         return;
     }
+    if (b->n_rows == 0 && b->n_deeds == 0) {
+        (void)batch_free(b); /* all was done at once */
+        return;
+    }
     b->on_disk = b->n_rows == 0 && b->groups == NULL;
+    a->n_batches++;
     if (a->tail != NULL) {
         a->tail->next = b;
     } else {

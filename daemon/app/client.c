@@ -1,5 +1,6 @@
 /* Connections: who may do what, frames to messages and back. The first message decides what a
  * connection is: an agent says HELLO, everything else is an administrator. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +8,31 @@
 #include "daemon/app/app.h"
 
 #define DECODE_CAP ((size_t)160 << 20) /* a submit with 64 files of 1 MiB, and their copies */
+
+/* Strangers can say much that is wrong: a burst of lines, then one each second. */
+#define COMPLAINTS 20u
+
+/* A line about somebody who may be anybody. */
+static void complain(struct hsp_app *a, const char *who, const char *name, const char *why)
+{
+    hsp_msec now = hsp_app_now();
+    uint64_t fresh = (now - a->complained) / 1000;
+    if (fresh > 0) {
+        a->complaints -= fresh < a->complaints ? (uint32_t)fresh : a->complaints;
+        a->complained = now;
+    }
+    if (a->complaints >= COMPLAINTS) {
+        a->untold++;
+        return;
+    }
+    a->complaints++;
+    if (a->untold > 0) {
+        hsp_log(a->log, HSP_LOG_WARN, "net", "%" PRIu32 " more lines like these were left out",
+                a->untold);
+        a->untold = 0;
+    }
+    hsp_log(a->log, HSP_LOG_WARN, "net", "%s%s%s", who, name, why);
+}
 
 struct hsp_caller *hsp_app_client(struct hsp_app *a, uint32_t conn)
 {
@@ -158,8 +184,9 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
         return;
     }
     if (hsp_msg_decode(&head, f->body, f->head.body_len, arena, &m, &err) != HSP_OK) {
-        hsp_log(a->log, HSP_LOG_WARN, "net", "%s: %s; the connection is closed",
-                hsp_net_name(a->net, conn), err.msg);
+        char text[sizeof err.msg + 32];
+        (void)snprintf(text, sizeof text, ": %s; the connection is closed", err.msg);
+        complain(a, "", hsp_net_name(a->net, conn), text);
         if (c->kind != HSP_CALLER_AGENT && f->head.request != 0) {
             hsp_app_reply(a, conn, f->head.request, err.code, err.msg, NULL, 0, false);
         }
@@ -179,8 +206,16 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
         return;
     }
     bool agent = c->kind == HSP_CALLER_AGENT;
-    hsp_log(a->log, agent ? HSP_LOG_INFO : HSP_LOG_DEBUG, "net", "%s %s: connection closed: %s",
-            agent ? "agent" : "client", c->name, why->msg);
+    bool wrong = why->code == HSP_EPROTO || why->code == HSP_ELIMIT || why->code == HSP_EVERSION ||
+                 (why->code == HSP_ETIMEDOUT && !agent);
+    if (wrong) {
+        char text[sizeof why->msg + 32];
+        (void)snprintf(text, sizeof text, ": connection closed: %s", why->msg);
+        complain(a, agent ? "agent " : "client ", c->name, text);
+    } else {
+        hsp_log(a->log, agent ? HSP_LOG_INFO : HSP_LOG_DEBUG, "net", "%s %s: connection closed: %s",
+                agent ? "agent" : "client", c->name, why->msg);
+    }
     c->conn = 0;
     hsp_app_client_gone(a, conn);
     if (agent) {
@@ -190,8 +225,9 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
 
 static void on_refuse(void *ctx, const char *name, const struct hsp_err *why)
 {
-    struct hsp_app *a = ctx;
-    hsp_log(a->log, HSP_LOG_WARN, "net", "%s was refused: %s", name, why->msg);
+    char text[sizeof why->msg + 32];
+    (void)snprintf(text, sizeof text, " was refused: %s", why->msg);
+    complain(ctx, "", name, text);
 }
 
 const struct hsp_net_calls hsp_app_net_calls = {

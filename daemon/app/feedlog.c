@@ -12,6 +12,8 @@
 #define LINE_MAX_BYTES 65536u
 /* Lines written in one transaction. */
 #define GROUP_MAX 4096u
+/* Lines that wait for a disk that takes nothing, at most: some tens of megabytes. */
+#define KEPT_MAX 65536u
 
 /* @epoch: 0 for events. The row, owned by the queue; NULL: no memory. */
 static struct hsp_feed_row *add_row(struct hsp_app *a, bool metric, uint64_t number, uint64_t epoch,
@@ -32,6 +34,7 @@ static struct hsp_feed_row *add_row(struct hsp_app *a, bool metric, uint64_t num
         a->feed_head = r;
     }
     a->feed_tail = r;
+    a->n_feed++;
     return r;
 }
 
@@ -205,7 +208,9 @@ static void run_flush(struct hsp_task *w)
     }
     free(events);
     free(metrics);
-    write_events(f);
+    if (f->status == HSP_OK) { /* else both are tried again */
+        write_events(f);
+    }
 }
 
 static void free_rows(struct hsp_feed_row *r)
@@ -218,10 +223,34 @@ static void free_rows(struct hsp_feed_row *r)
     }
 }
 
+/* The disk does not take them: they come first when it does. */
+static void keep_rows(struct hsp_app *a, struct flush *f)
+{
+    struct hsp_feed_row *last = f->rows;
+    while (last->next != NULL) {
+        last = last->next;
+    }
+    last->next = a->feed_head;
+    a->feed_tail = a->feed_head != NULL ? a->feed_tail : last;
+    a->feed_head = f->rows;
+    a->n_feed += (uint32_t)f->n;
+    a->feed_stuck = true;
+    hsp_app_retry_later(a);
+}
+
 static void done_flush(struct hsp_task *w)
 {
     struct flush *f = (struct flush *)w;
     struct hsp_app *a = w->app;
+    a->flushing = false;
+    if (f->status != HSP_OK && f->status != HSP_ENOMEM && !a->closing && a->n_feed < KEPT_MAX) {
+        if (!a->stuck) {
+            hsp_log(a->log, HSP_LOG_WARN, "feed", "%zu lines wait: %s", f->n, f->err.msg);
+        }
+        keep_rows(a, f);
+        free(f);
+        return;
+    }
     if (f->status != HSP_OK) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "%zu lines are lost: %s", f->n, f->err.msg);
     }
@@ -236,7 +265,6 @@ static void done_flush(struct hsp_task *w)
     }
     free_rows(f->rows);
     free(f);
-    a->flushing = false;
     hsp_app_flush(a);
     if (!a->closing) {
         hsp_app_follow_wake(a);
@@ -245,7 +273,7 @@ static void done_flush(struct hsp_task *w)
 
 void hsp_app_flush(struct hsp_app *a)
 {
-    if (a->flushing || a->feed_head == NULL) {
+    if (a->flushing || a->feed_head == NULL || (a->feed_stuck && !a->closing)) {
         return;
     }
     struct flush *f = calloc(1, sizeof *f);
@@ -264,6 +292,7 @@ void hsp_app_flush(struct hsp_app *a)
     }
     a->feed_head = last->next;
     a->feed_tail = a->feed_head != NULL ? a->feed_tail : NULL;
+    a->n_feed -= (uint32_t)f->n;
     last->next = NULL;
     a->flushing = true;
     if (!hsp_app_queue(a, &f->work)) {

@@ -104,7 +104,7 @@ struct snapshot {
 static void take_node(struct hsp_app *a, struct snapshot *s, uint32_t at)
 {
     const struct hsp_cluster_node *n = &a->cluster->nodes[at];
-    hsp_msec now = hsp_app_now();
+    hsp_msec now = hsp_app_core_now(a);
     bool here = n->conn != 0;
     s->nodes[s->v.n_nodes++] = (struct hsp_view_node){
         .name = n->name,
@@ -192,7 +192,7 @@ static void put_metrics(void *ctx, struct hsp_buf *out)
 static const char *health(void *ctx)
 {
     const struct hsp_app *a = ctx;
-    return a->failed ? "the state cannot be written" : a->closing ? "ending" : NULL;
+    return a->failed || a->stuck ? "the state cannot be written" : a->closing ? "ending" : NULL;
 }
 
 const struct hsp_httpd_calls hsp_app_http_calls = {put_metrics, health};

@@ -2,6 +2,7 @@ noinst_LIBRARIES += daemon/app/libdaemonapp.a
 daemon_app_libdaemonapp_a_SOURCES = \
   daemon/app/app.c daemon/app/app.h \
   daemon/app/batch.c \
+  daemon/app/stuck.c \
   daemon/app/client.c \
   daemon/app/daemon_config.c daemon/app/daemon_config.h \
   daemon/app/epochplan.c daemon/app/epochplan.h \

@@ -68,6 +68,15 @@ void hsp_app_pending_reply(struct hsp_app *a, uint64_t number, enum hsp_status s
     hsp_app_pending_free(p);
 }
 
+void hsp_app_pending_end(struct hsp_app *a, enum hsp_status st, const char *text)
+{
+    while (a->pending != NULL) {
+        struct hsp_pending *p = hsp_app_pending_take(a, a->pending->number);
+        hsp_app_reply(a, p->conn, p->request, st, text, NULL, 0, false);
+        hsp_app_pending_free(p);
+    }
+}
+
 void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const char *actor,
                    struct hsp_admin_event *ev, struct hsp_job_rec *rec, char *plan_json)
 {
@@ -75,10 +84,11 @@ void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const cha
     for (const struct hsp_pending *q = a->pending; q != NULL; q = q->next) {
         n++;
     }
-    struct hsp_pending *p = n < MAX_PENDING ? calloc(1, sizeof *p) : NULL;
+    struct hsp_pending *p = n < MAX_PENDING && !a->stuck ? calloc(1, sizeof *p) : NULL;
     if (p == NULL) {
-        hsp_app_reply(a, conn, request, HSP_ELIMIT, "too many requests at a time; try again", NULL,
-                      0, false);
+        hsp_app_reply(a, conn, request, a->stuck ? HSP_ENOSPC : HSP_ELIMIT,
+                      a->stuck ? a->stuck_why : "too many requests at a time; try again", NULL, 0,
+                      false);
         (void)hsp_job_rec_unref(rec);
         cJSON_free(plan_json);
         return;

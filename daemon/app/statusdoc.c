@@ -177,6 +177,9 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     put(o, "term", (double)c->term);
     put_text(o, "address", a->address);
     put_text(o, "data_plane", c->cfg.data_tls ? "tls" : "clear");
+    if (a->stuck) {
+        put_text(o, "problem", a->stuck_why);
+    }
     cJSON *jobs = cJSON_AddArrayToObject(o, "jobs");
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         if (name[0] == '\0' || c->jobs[i] == only) {
@@ -199,6 +202,10 @@ void hsp_app_status_line(struct hsp_app *a, char *ret, size_t size)
     const struct hsp_cluster *c = a->cluster;
     const struct hsp_job *runs = NULL;
     uint32_t live = 0, open = 0;
+    if (a->stuck) {
+        (void)snprintf(ret, size, "cannot write %s", a->stuck_why); /* cut on purpose */
+        return;
+    }
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         live += c->nodes[i].state == HSP_NODE_LIVE || c->nodes[i].state == HSP_NODE_SUSPECT;
     }

@@ -57,8 +57,9 @@ static enum hsp_status db_error(struct hsp_store *s, struct hsp_err *err, const 
 
 static enum hsp_status exec(struct hsp_store *s, const char *sql, struct hsp_err *err)
 {
-    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? HSP_OK
-                                                                   : db_error(s, err, "state");
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
+               ? HSP_OK
+               : db_error(s, err, "cannot write the state");
 }
 
 static enum hsp_status check_schema(struct hsp_store *s, struct hsp_err *err)

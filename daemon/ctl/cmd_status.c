@@ -186,6 +186,9 @@ static void print_head(struct hsp_ctl *ctl, const cJSON *doc, const cJSON *jobs)
                           hsp_doc_text(j, "name"), of);
         }
     }
+    if (hsp_doc_has(doc, "problem")) {
+        (void)fprintf(ctl->out, "problem: %s\n", hsp_doc_text(doc, "problem"));
+    }
     (void)fputc('\n', ctl->out);
 }
 

@@ -102,7 +102,7 @@ def notices(w):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.bind(w.path("notify"))
         s.settimeout(LIMIT)
-        d = w.start(w.config(), NOTIFY_SOCKET=w.path("notify"), WATCHDOG_USEC="200000")
+        d = w.start(w.config(), NOTIFY_SOCKET=w.path("notify"), WATCHDOG_USEC="2000000")
         seen = ""
         while not ("READY=1" in seen and "WATCHDOG=1" in seen and "STATUS=0 nodes, 0 jobs" in seen):
             seen += s.recv(4096).decode() + "\n"
@@ -206,19 +206,35 @@ def restarts(w, d):
     check(d.wait(LIMIT) == 0, "ends in order")
 
 
+def least(w):
+    return json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"][0]["min"]
+
+
 def full_disk(w):
-    """A write that fails ends hspmdd: what it has promised is on disk, or it is not promised."""
-    d = w.start(w.config())
-    db = sqlite3.connect(w.path("state/state.db"), isolation_level=None)
-    db.execute("BEGIN IMMEDIATE")  # the daemon waits two seconds for the lock, then the write fails
-    w.expect(5, "closed the connection", "scale", "small", "--min", "2")
-    check(d.wait(LIMIT) == 1, "it ends")
-    db.execute("ROLLBACK")
-    db.close()
-    d = w.start(w.config())
-    check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"][0]["min"] == 3, "nothing was changed")
-    d.terminate()
-    check(d.wait(LIMIT) == 0, "ends in order")
+    """A disk that does not take the state: hspmdd says so, refuses what it could not keep, and goes on when it does."""
+    for cut in (True, False):
+        d = w.start(w.config())
+        db = sqlite3.connect(w.path("state/state.db"), isolation_level=None)
+        db.execute("BEGIN IMMEDIATE")  # the daemon waits two seconds for the lock, then the write fails
+        w.expect(1, "state.db: cannot write the state: database is locked; training goes on", "scale", "small",
+                 "--min", "2")
+        w.expect(1, "nothing can be changed until it can be written", "cancel", "small")
+        w.expect(0, "problem: %s/state.db" % w.path("state"), "status")
+        if cut:  # what was not on disk was not promised
+            d.kill()
+            d.wait()
+        db.execute("ROLLBACK")
+        db.close()
+        if cut:
+            d = w.start(w.config())
+            check(least(w) == 3, "nothing was changed")
+        else:
+            until("the state is written", lambda: "problem" not in w.ctl("status").stdout)
+            check(least(w) == 2, "what was kept counts")
+            until("events tell", lambda: "store.written" in w.ctl("events").stdout)
+            check("store.stuck" in w.ctl("events").stdout, "both")
+        d.terminate()
+        check(d.wait(LIMIT) == 0, "ends in order")
 
 
 def rights(w):

@@ -32,11 +32,11 @@ class Folder:
         for k in names:
             os.chmod(self.write(k, secrets.token_hex(32)), 0o600)
 
-    def spawn(self, program, config, log="log", **env):
-        """Starts a program of the build with a configuration; its words go to a file here."""
+    def spawn(self, program, config, log="log", preexec=None, **env):
+        """Starts a program of the build with a configuration; its words go to a file here. @preexec runs before it."""
         with open(self.path(log), "ab") as f:
             p = subprocess.Popen([os.path.join(BUILD, program), "--config", os.path.join(self.dir, config)],
-                                 stderr=f, stdout=f, stdin=subprocess.DEVNULL,
+                                 stderr=f, stdout=f, stdin=subprocess.DEVNULL, preexec_fn=preexec,
                                  env=dict(os.environ, OPENBLAS_NUM_THREADS="1", **env))
         self.started.append(p)
         return p
