@@ -129,15 +129,16 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
         if (a->node == NULL || strcmp(n->name, a->node) != 0) {
             continue;
         }
+        const char *reason = a->reason != NULL ? a->reason : "";
         n->draining = on;
         n->drained_told = false;
-        (void)snprintf(n->reason, sizeof(n->reason), "%s", a->reason != NULL ? a->reason : "");
+        (void)snprintf(n->reason, sizeof(n->reason), "%s", on ? reason : "");
         hsp_ci_store_node(c, n);
         if (on) {
             struct hsp_msg m = {.type = HSP_MSG_DRAIN_NOTICE, .u.text.reason = n->reason};
             hsp_ci_send(c, n->conn, &m);
         }
-        told(c, a, on ? "admin.drain" : "admin.undrain", NULL, n, n->reason);
+        told(c, a, on ? "admin.drain" : "admin.undrain", NULL, n, reason);
         reply(c, a, HSP_OK, 0, "");
         return;
     }

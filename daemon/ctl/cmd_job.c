@@ -12,7 +12,7 @@ enum { O_MIN, O_MAX }; /* rows of scale_options */
 #define POLL_MS 100
 
 enum { O_WITHIN };             /* rows of suspend_options */
-enum { O_REASON };             /* rows of drain_options */
+enum { O_REASON };             /* rows of drain_options, undrain_options */
 enum { O_FOR, O_FOR_AT_MOST }; /* rows of wait_options */
 
 /* One request whose answer is yes or no; then one line. */
@@ -144,7 +144,9 @@ int hsp_cmd_drain(struct hsp_ctl *ctl)
 
 int hsp_cmd_undrain(struct hsp_ctl *ctl)
 {
-    struct hsp_msg m = {.type = HSP_MSG_UNDRAIN, .u.drain = {.name = ctl->pos[0], .reason = ""}};
+    const char *reason = ctl->opt[O_REASON];
+    struct hsp_msg m = {.type = HSP_MSG_UNDRAIN,
+                        .u.drain = {.name = ctl->pos[0], .reason = reason != NULL ? reason : ""}};
     return verb(ctl, &m, "takes jobs again");
 }
 

@@ -66,6 +66,11 @@ static const struct hsp_option drain_options[] = {
     END,
 };
 
+static const struct hsp_option undrain_options[] = {
+    {"reason", 0, "TEXT", "why, for the events"},
+    END,
+};
+
 static const struct hsp_option wait_options[] = {
     {"for", 0, "WHAT", "done (default), running or step=N"},
     {"timeout", 0, "TIME", "give up after this, e.g. 10m: exit code 124 (default: never)"},
@@ -228,6 +233,7 @@ const struct hsp_command hsp_commands[] = {
      .operands = "NODE",
      .summary = "let a node take jobs again",
      .help = "",
+     .options = undrain_options,
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_undrain},

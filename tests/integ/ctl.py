@@ -152,6 +152,7 @@ def commands(w):
     w.expect(2, "--reason", "drain", "w1")
     w.expect(3, "no such node", "drain", "w1", "--reason", "disk")
     w.expect(3, "no such node", "undrain", "w1")
+    w.expect(3, "no such node", "undrain", "w1", "--reason", "disk changed")
     w.expect(7, "pending", "ckpt", "save", "small")
     w.expect(0, "no checkpoints", "ckpt", "list", "small")
     check((doc["checkpoint_path"], doc["checkpoint_shared"]) == ("/srv/ckpt", False), doc)

@@ -413,6 +413,24 @@ static void allocation(void **state)
     cw_end(&w);
 }
 
+/* A drain says why until it is over; why it is over stands in the events. */
+static void reasons_of_drains_are_told(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "new disk"};
+    cw_begin(&w, 1, 1);
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.drain"), "new disk");
+    assert_string_equal(w.c->nodes[0].reason, "new disk");
+    a.verb = HSP_ADMIN_UNDRAIN;
+    a.reason = "disk is in";
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.undrain"), "disk is in");
+    assert_string_equal(w.c->nodes[0].reason, "");
+    cw_end(&w);
+}
+
 static void cancel_gives_back(void **state)
 {
     (void)state;
@@ -656,6 +674,7 @@ int main(void)
                                        cmocka_unit_test(planned_ends),
                                        cmocka_unit_test(lost_ready),
                                        cmocka_unit_test(allocation),
+                                       cmocka_unit_test(reasons_of_drains_are_told),
                                        cmocka_unit_test(cancel_gives_back),
                                        cmocka_unit_test(reload),
                                        cmocka_unit_test(data_plane),
