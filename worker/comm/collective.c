@@ -1,8 +1,8 @@
 /* Collectives by direct exchange, written once over the operations of a transport.
  *
  * All-reduce = reduce-scatter + all-gather over one even cut of the buffer. Member i sums piece i
- * of all members in ascending rank order and sends the sum to all. Both halves run in chunks: while
- * chunk k is summed, chunk k + 1 lands in the other scratch slot and sums of earlier chunks travel.
+ * of all members in ascending rank order and sends the sum to all. Both halves run in chunks, side by
+ * side: while chunk k is summed, chunk k + 1 lands in the other scratch slot and the sum of k - 1 travels.
  * A buffer below SMALL_BYTES goes to everybody whole: one message time instead of two.
  *
  * Why this cannot deadlock: a send never waits for a receive, and all members post the same
@@ -14,11 +14,13 @@
 
 #include "worker/comm/comm.h"
 
-#define WINDOW       2                  /* scratch slots per peer */
-#define SMALL_BYTES  ((size_t)16 << 10) /* measured: below, latency is all */
-#define CHUNK_MAX    ((size_t)1 << 20)  /* stays in a second-level cache */
-#define CHUNK_MIN    ((size_t)64 << 10) /* below, the cost per message shows */
-#define SCRATCH_GOAL ((size_t)16 << 20) /* chunks shrink for big groups to stay near this */
+#define WINDOW       2                   /* scratch slots per peer */
+#define SMALL_BYTES  ((size_t)16 << 10)  /* measured: below, latency is all */
+#define PIPELINE     4                   /* chunks of a piece: the fewest that overlap well */
+#define CHUNK_MAX    ((size_t)256 << 10) /* a few of them stay in a second-level cache */
+#define CHUNK_MIN    ((size_t)64 << 10)  /* below, the cost per message shows */
+#define SCRATCH_GOAL ((size_t)16 << 20)  /* chunks shrink for big groups to stay near this */
+#define SUM_BLOCK    ((size_t)4 << 10) /* summed at once over all members, in a first-level cache */
 
 struct piece {
     size_t off, bytes;
@@ -94,8 +96,13 @@ static enum hsp_status batch_init(struct batch *b, struct hsp_comm *c, uint32_t 
 {
     *b = (struct batch){.c = c, .channel = channel, .cap = cap};
     b->req = calloc(cap > 0 ? cap : 1, sizeof *b->req);
-    return b->req != NULL ? HSP_OK
-                          : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu requests", cap);
+    if (b->req == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu requests", cap);
+    }
+    if (c->ops->attend != NULL) {
+        c->ops->attend(c, true);
+    }
+    return HSP_OK;
 }
 
 static enum hsp_status batch_send(struct batch *b, uint32_t peer, const void *buf, size_t bytes,
@@ -135,6 +142,9 @@ static enum hsp_status batch_finish(struct batch *b, enum hsp_status st, struct 
     for (size_t i = 0; i < b->n; i++) {
         enum hsp_status s = b->c->ops->wait(b->c, &b->req[i], st == HSP_OK ? err : NULL);
         st = st == HSP_OK ? s : st;
+    }
+    if (b->c->ops->attend != NULL) {
+        b->c->ops->attend(b->c, false);
     }
     free(b->req);
     return st;
@@ -242,6 +252,9 @@ enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *
 
 /* ---- sums ---- */
 
+/* Between every two members travels one sequence of messages, the same at both ends: at step q the sum
+ * of the sender's chunk q - WINDOW (all-reduce only), then the sender's part of the receiver's chunk q.
+ * So parts and sums flow together, and what was just summed is sent while it is in the cache. */
 struct reduce {
     const struct hsp_group *g;
     enum hsp_dtype t;
@@ -253,9 +266,10 @@ struct reduce {
     uint8_t *slots; /* WINDOW chunks per member */
     struct batch b;
     struct peer {
-        size_t posted;                     /* receives posted so far */
+        size_t parts, sums;                /* receives posted so far */
         struct hsp_comm_req *ring[WINDOW]; /* parts of my piece under way, by chunk mod WINDOW */
     } * peer;
+    const uint8_t **part; /* of the chunk that is summed, by member */
 };
 
 static size_t n_chunks(const struct reduce *r, uint32_t i)
@@ -274,71 +288,81 @@ static uint8_t *slot(const struct reduce *r, uint32_t i, size_t k)
     return r->slots + ((size_t)i * WINDOW + k % WINDOW) * r->chunk;
 }
 
-/* Posts receives from member @i: parts of my piece up to chunk @until, then, behind the last of
- * them, all chunks of its sum. */
-static enum hsp_status post_ahead(struct reduce *r, uint32_t i, size_t until, struct hsp_err *err)
+/* Posts the receive of member @i's part of my chunk @k, if there is one. */
+static enum hsp_status post_part(struct reduce *r, uint32_t i, size_t k, struct hsp_err *err)
 {
-    const struct hsp_group *g = r->g;
     struct peer *p = &r->peer[i];
-    size_t mine = n_chunks(r, g->me);
-    size_t theirs = r->gather != NULL ? n_chunks(r, i) : 0;
-    enum hsp_status st = HSP_OK;
-    for (; p->posted < mine && p->posted < until && st == HSP_OK; p->posted++) {
-        size_t k = p->posted;
-        p->ring[k % WINDOW] = &r->b.req[r->b.n];
-        st = batch_recv(&r->b, g->ranks[i], slot(r, i, k), chunk_bytes(r, g->me, k), err);
+    if (k >= n_chunks(r, r->g->me)) {
+        return HSP_OK;
     }
-    for (; p->posted >= mine && p->posted < mine + theirs && st == HSP_OK; p->posted++) {
-        size_t k = p->posted - mine;
-        st = batch_recv(&r->b, g->ranks[i], r->gather + r->piece[i].off + k * r->chunk,
-                        chunk_bytes(r, i, k), err);
+    p->ring[k % WINDOW] = &r->b.req[r->b.n];
+    p->parts++;
+    return batch_recv(&r->b, r->g->ranks[i], slot(r, i, k), chunk_bytes(r, r->g->me, k), err);
+}
+
+/* Posts the sums of member @i that come before the next part from it. */
+static enum hsp_status post_sums(struct reduce *r, uint32_t i, struct hsp_err *err)
+{
+    struct peer *p = &r->peer[i];
+    size_t mine = n_chunks(r, r->g->me), theirs = r->gather != NULL ? n_chunks(r, i) : 0;
+    enum hsp_status st = HSP_OK;
+    for (; p->sums < theirs && st == HSP_OK; p->sums++) {
+        if (p->parts < mine && p->parts < p->sums + WINDOW) {
+            break;
+        }
+        st = batch_recv(&r->b, r->g->ranks[i], r->gather + r->piece[i].off + p->sums * r->chunk,
+                        chunk_bytes(r, i, p->sums), err);
     }
     return st;
 }
 
-/* out = part 0 + part 1 + ... in ascending rank order, for chunk @k of my piece. */
+/* out = part 0 + part 1 + ... in ascending rank order, block by block: partial sums stay in the first
+ * cache. @out may be one of the parts: a block of it is written last. */
+static void sum_parts(enum hsp_dtype t, uint8_t *out, const uint8_t *const *part, uint32_t n,
+                      size_t bytes)
+{
+    _Alignas(64) uint8_t acc[SUM_BLOCK];
+    for (size_t at = 0; at < bytes; at += SUM_BLOCK) {
+        size_t k = bytes - at < SUM_BLOCK ? bytes - at : SUM_BLOCK;
+        const uint8_t *sum = part[0] + at;
+        for (uint32_t i = 1; i < n; i++) {
+            uint8_t *to = i == n - 1 ? out + at : acc;
+            add(t, to, sum, part[i] + at, k);
+            sum = to;
+        }
+    }
+}
+
+/* Waits for all parts of chunk @k of my piece and sums them. */
 static enum hsp_status sum_chunk(struct reduce *r, size_t k, struct hsp_err *err)
 {
     const struct hsp_group *g = r->g;
-    size_t bytes = chunk_bytes(r, g->me, k);
-    const uint8_t *mine = r->in + r->piece[g->me].off + k * r->chunk;
-    uint8_t *out = r->out + k * r->chunk;
-    const uint8_t *acc = g->me == 0 ? mine : slot(r, 0, k);
     for (uint32_t i = 0; i < g->n; i++) {
-        const uint8_t *part = mine;
+        r->part[i] = r->in + r->piece[g->me].off + k * r->chunk;
         if (i != g->me) {
             enum hsp_status st = r->b.c->ops->wait(r->b.c, r->peer[i].ring[k % WINDOW], err);
             if (st != HSP_OK) {
                 return st;
             }
-            part = slot(r, i, k);
-        }
-        if (i > 0) {
-            /* @out may be where @mine lies: it is written from my own turn on only. */
-            uint8_t *to = i < g->me ? slot(r, 0, k) : out;
-            add(r->t, to, acc, part, bytes);
-            acc = to;
+            r->part[i] = slot(r, i, k);
         }
     }
+    sum_parts(r->t, r->out + k * r->chunk, r->part, g->n, chunk_bytes(r, g->me, k));
     return HSP_OK;
 }
 
-static enum hsp_status send_parts(struct reduce *r, struct hsp_err *err)
+/* What goes to member @i at step @q. */
+static enum hsp_status send_step(struct reduce *r, uint32_t i, size_t q, struct hsp_err *err)
 {
     const struct hsp_group *g = r->g;
     enum hsp_status st = HSP_OK;
-    for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
-        if (i != g->me) {
-            st = post_ahead(r, i, WINDOW, err);
-        }
+    if (r->gather != NULL && q >= WINDOW && q - WINDOW < n_chunks(r, g->me)) {
+        size_t k = q - WINDOW;
+        st = batch_send(&r->b, g->ranks[i], r->out + k * r->chunk, chunk_bytes(r, g->me, k), err);
     }
-    /* Member me + 1 first: not everybody to the same one. */
-    for (uint32_t d = 1; d < g->n; d++) {
-        uint32_t i = (g->me + d) % g->n;
-        for (size_t k = 0; k < n_chunks(r, i) && st == HSP_OK; k++) {
-            st = batch_send(&r->b, g->ranks[i], r->in + r->piece[i].off + k * r->chunk,
-                            chunk_bytes(r, i, k), err);
-        }
+    if (st == HSP_OK && q < n_chunks(r, i)) {
+        st = batch_send(&r->b, g->ranks[i], r->in + r->piece[i].off + q * r->chunk,
+                        chunk_bytes(r, i, q), err);
     }
     return st;
 }
@@ -346,28 +370,33 @@ static enum hsp_status send_parts(struct reduce *r, struct hsp_err *err)
 static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
 {
     const struct hsp_group *g = r->g;
-    enum hsp_status st = send_parts(r, err);
-    for (size_t k = 0; k < n_chunks(r, g->me) && st == HSP_OK; k++) {
-        st = sum_chunk(r, k, err);
+    enum hsp_status st = HSP_OK;
+    size_t most = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        most = n_chunks(r, i) > most ? n_chunks(r, i) : most;
+    }
+    for (size_t q = 0; q < most + WINDOW && st == HSP_OK; q++) {
+        if (q >= WINDOW && q - WINDOW < n_chunks(r, g->me)) {
+            st = sum_chunk(r, q - WINDOW, err);
+        }
+        /* Member me + 1 first: not everybody to the same one. */
         for (uint32_t d = 1; d < g->n && st == HSP_OK; d++) {
             uint32_t i = (g->me + d) % g->n;
-            if (r->gather != NULL) {
-                st = batch_send(&r->b, g->ranks[i], r->out + k * r->chunk, chunk_bytes(r, g->me, k),
-                                err);
-            }
-            if (st == HSP_OK) {
-                st = post_ahead(r, i, k + 1 + WINDOW, err);
+            if ((st = post_part(r, i, q, err)) == HSP_OK && (st = post_sums(r, i, err)) == HSP_OK) {
+                st = send_step(r, i, q, err);
             }
         }
     }
     return st;
 }
 
-static size_t chunk_for(uint32_t n)
+/* The same for all members: it depends on what all know. */
+static size_t chunk_for(uint32_t n, size_t longest)
 {
-    size_t fit = SCRATCH_GOAL / ((size_t)n * WINDOW);
-    fit = fit < CHUNK_MIN ? CHUNK_MIN : fit > CHUNK_MAX ? CHUNK_MAX : fit;
-    return fit / 64 * 64;
+    size_t most = SCRATCH_GOAL / ((size_t)n * WINDOW), k = longest / PIPELINE;
+    most = most < CHUNK_MIN ? CHUNK_MIN : most > CHUNK_MAX ? CHUNK_MAX : most;
+    k = k < CHUNK_MIN ? CHUNK_MIN : k > most ? most : k;
+    return (k + 63) / 64 * 64;
 }
 
 /* Runs @r; its g, t, in, piece, out and gather are set. */
@@ -375,25 +404,27 @@ static enum hsp_status reduce_run(struct reduce *r, struct hsp_comm *c, uint32_t
                                   struct hsp_err *err)
 {
     const struct hsp_group *g = r->g;
-    r->chunk = chunk_for(g->n);
     size_t longest = 0, cap = 0;
     for (uint32_t i = 0; i < g->n; i++) {
         longest = r->piece[i].bytes > longest ? r->piece[i].bytes : longest;
+    }
+    r->chunk = chunk_for(g->n, longest);
+    for (uint32_t i = 0; i < g->n; i++) {
         cap += 2 * n_chunks(r, i); /* a part to it and a sum from it */
     }
     cap += 2 * (size_t)g->n * n_chunks(r, g->me);
-    if (longest < r->chunk) {
-        r->chunk = (longest + 63) / 64 * 64 + 64;
-    }
     enum hsp_status st = scratch_get(c, (size_t)g->n * WINDOW * r->chunk, &r->slots, err);
     if (st != HSP_OK || (st = batch_init(&r->b, c, channel, cap, err)) != HSP_OK) {
         return st;
     }
     r->peer = calloc(g->n, sizeof *r->peer);
-    st = r->peer != NULL ? reduce_chunks(r, err)
-                         : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
+    r->part = calloc(g->n, sizeof *r->part);
+    st = r->peer != NULL && r->part != NULL
+             ? reduce_chunks(r, err)
+             : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
     st = batch_finish(&r->b, st, err);
     free(r->peer);
+    free(r->part);
     return st;
 }
 

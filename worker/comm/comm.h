@@ -67,6 +67,10 @@ struct hsp_comm_ops {
     enum hsp_status (*irecv)(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
                              size_t bytes, struct hsp_comm_req *req, struct hsp_err *err);
     enum hsp_status (*wait)(struct hsp_comm *c, struct hsp_comm_req *req, struct hsp_err *err);
+    /* Between attend(true) and attend(false) the caller waits again soon after each operation, and
+     * has waited for all of its requests at the end; so the transport may leave to that thread what
+     * another would do meanwhile. NULL: of no use here. */
+    void (*attend)(struct hsp_comm *c, bool on);
     /* Sets the hang-up: every present and later operation fails, peers are told. Any thread. */
     void (*abort)(struct hsp_comm *c);
     /* Frees; closes connections. What was sent is delivered first, unless the hsp_comm is dead. A

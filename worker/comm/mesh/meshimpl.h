@@ -167,9 +167,16 @@ struct hsp_mesh {
     int epoll_fd, wake_fd;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t cond;
+    pthread_cond_t cond;    /* for the user thread */
+    pthread_cond_t io_cond; /* for the I/O thread while the user thread leads */
     struct mesh_link *link; /* n */
     /* locked */
+    bool led;        /* the user thread runs the links while it waits; the I/O thread is parked */
+    bool wants;      /* it waits, and would */
+    bool pumping;    /* it is in hsp_mesh_turn */
+    bool deep;       /* the I/O thread waits for it to come out */
+    bool attending;  /* inside a collective: it will wait again at once */
+    uint64_t n_pump; /* times it was */
     struct hsp_err dead; /* code HSP_OK while alive */
     uint32_t lost;       /* the rank whose loss killed it, UINT32_MAX: none */
     bool stop;           /* close: the I/O thread ends */
@@ -185,6 +192,9 @@ struct mesh_wire {
 enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const struct mesh_wire *wire,
                                struct hsp_tls_ctx *ctx, struct hsp_comm **ret, struct hsp_err *err);
 void *hsp_mesh_io_main(void *mesh);
+/* Waits for the links and serves those that are ready. By the I/O thread, or the user thread while it
+ * leads. False: there is an end to come to. */
+bool hsp_mesh_turn(struct hsp_mesh *m);
 /* Kills the mesh; locked. The first reason stays. */
 void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

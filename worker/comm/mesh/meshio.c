@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/le.h"
@@ -22,6 +23,7 @@
 #define N_EVENTS   64
 #define WAKE       UINT32_MAX        /* epoll tag of wake_fd */
 #define WRITE_TURN ((size_t)1 << 20) /* bytes to one peer before others have their turn */
+#define LEAD_MS    2                 /* a user thread that is away for longer gives up its lead */
 
 /* magic u32, version u8, kind u8, 0 u16, job u64, epoch u64, rank u32, channel u32, sequence u64,
  * length u64 */
@@ -53,6 +55,7 @@ void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, cons
     (void)hsp_err_set(&m->dead, code, 0, "%s", text);
     m->lost = lost;
     pthread_cond_broadcast(&m->cond);
+    pthread_cond_signal(&m->io_cond);
     hsp_mesh_wake(m->wake_fd);
 }
 
@@ -478,7 +481,7 @@ static void bury(struct hsp_mesh *m)
     }
 }
 
-/* After a wake: true when the thread must end. */
+/* After a wake: false when there is an end to come to. */
 static bool on_wake(struct hsp_mesh *m)
 {
     uint64_t v;
@@ -490,37 +493,80 @@ static bool on_wake(struct hsp_mesh *m)
         }
     }
     pthread_mutex_lock(&m->lock);
-    bool end = m->stop || m->dead.code != HSP_OK;
+    bool go = !m->stop && m->dead.code == HSP_OK;
     pthread_mutex_unlock(&m->lock);
-    return end;
+    return go;
+}
+
+bool hsp_mesh_turn(struct hsp_mesh *m)
+{
+    struct epoll_event ev[N_EVENTS];
+    bool go = true;
+    int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, -1);
+    for (int i = 0; i < n; i++) {
+        uint32_t peer = ev[i].data.u32;
+        if (peer == WAKE) {
+            go = on_wake(m);
+            continue;
+        }
+        if ((ev[i].events & EPOLLOUT) != 0) {
+            write_link(m, peer);
+        }
+        if ((ev[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) {
+            read_link(m, peer);
+        }
+    }
+    return go;
+}
+
+/* Lets the user thread lead if it wants to, and sleeps until it gives the links back, stays away for
+ * LEAD_MS, or the mesh ends. Locked. */
+static void park(struct hsp_mesh *m)
+{
+    m->led = m->led || m->wants;
+    m->wants = false;
+    if (m->led) {
+        pthread_cond_broadcast(&m->cond);
+    }
+    while (m->led && !m->stop && m->dead.code == HSP_OK) {
+        struct timespec until;
+        if (m->pumping) { /* for long, maybe: it says when it leaves */
+            m->deep = true;
+            pthread_cond_wait(&m->io_cond, &m->lock);
+            m->deep = false;
+            continue;
+        }
+        uint64_t before = m->n_pump;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += LEAD_MS * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_cond_timedwait(&m->io_cond, &m->lock, &until) == ETIMEDOUT && !m->pumping &&
+            m->n_pump == before) {
+            m->led = false;
+        }
+    }
 }
 
 void *hsp_mesh_io_main(void *mesh)
 {
     struct hsp_mesh *m = mesh;
-    struct epoll_event ev[N_EVENTS];
     for (uint32_t i = 0; i < m->base.n_ranks; i++) {
         if (m->link[i].tls != NULL) {
             digest_tls(m, i); /* what came behind the handshake */
         }
     }
-    for (bool end = false; !end;) {
-        int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, -1);
-        for (int i = 0; i < n; i++) {
-            uint32_t peer = ev[i].data.u32;
-            if (peer == WAKE) {
-                end = on_wake(m);
-                continue;
-            }
-            if ((ev[i].events & EPOLLOUT) != 0) {
-                write_link(m, peer);
-            }
-            if ((ev[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) {
-                read_link(m, peer);
-            }
-        }
+    bool go = true;
+    while (go && hsp_mesh_turn(m)) {
+        pthread_mutex_lock(&m->lock);
+        park(m);
+        go = !m->stop && m->dead.code == HSP_OK;
+        pthread_mutex_unlock(&m->lock);
     }
     pthread_mutex_lock(&m->lock);
+    while (m->pumping) {
+        pthread_cond_wait(&m->io_cond, &m->lock);
+    }
     bool dead = m->dead.code != HSP_OK;
     m->ended = !dead;
     pthread_mutex_unlock(&m->lock);

@@ -1,8 +1,10 @@
 /* The operations of a mesh, and its beginning and end.
  *
  * send writes by itself what the kernel takes, when nothing is queued before it: one thread change
- * less. The rest, and what isend posts, goes by the I/O thread: the caller has better things to do,
- * and one thread both sends from and receives into a buffer that a collective works on in place. */
+ * less. The rest goes by who runs the links: the user thread while it waits (it leads), else the I/O
+ * thread. The lead changes hands late: a wait gets it when the I/O thread has had its next event, and
+ * keeps it until it leaves bytes to be written, or stays away for some time. So a collective, which waits
+ * again and again, changes threads once. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -20,9 +22,8 @@
 #include "proto/net/tlspsk.h"
 #include "worker/comm/mesh/meshimpl.h"
 
-#define DIRECT_MAX    ((size_t)64 << 10) /* isend: above, the caller has better things to do */
-#define SOCKET_BUFFER (4 << 20)          /* the kernel's usual maximum; keeps both ends busy */
-#define FLUSH_S       10 /* close: a peer that does not read for that long is given up */
+#define SOCKET_BUFFER (4 << 20) /* the kernel's usual maximum; keeps both ends busy */
+#define FLUSH_S       10        /* close: a peer that does not read for that long is given up */
 
 static struct hsp_mesh *mesh_of(struct hsp_comm *c)
 {
@@ -98,13 +99,16 @@ static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t cha
     struct mesh_link *l = &m->link[peer];
     struct mesh_out o = {.data = buf, .bytes = bytes};
     hsp_mesh_header(m, MESH_DATA, channel, l->seq_out++, bytes, o.head);
-    if (l->out == NULL && req == NULL) {
+    if (l->out == NULL && (req == NULL || m->led)) {
         l->writing = true;
         pthread_mutex_unlock(&m->lock);
         int r = hsp_mesh_write_some(l, &o, SIZE_MAX);
         pthread_mutex_lock(&m->lock);
         l->writing = false;
         if (r > 0) {
+            if (req != NULL) {
+                req->state = HSP_REQ_DONE;
+            }
             return HSP_OK;
         }
         if (m->dead.code != HSP_OK) {
@@ -119,6 +123,57 @@ static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t cha
         return fail_dead(m, err);
     }
     return enqueue(m, peer, &o, req, err);
+}
+
+static bool flushed(const struct hsp_mesh *m)
+{
+    for (uint32_t i = 0; i < m->base.n_ranks; i++) {
+        if (m->link[i].out != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The user thread goes to do something else. What is still to be written is the I/O thread's at once;
+ * what may come, after a while. Locked. */
+static void leave(struct hsp_mesh *m)
+{
+    m->wants = false;
+    if (m->led && !m->attending && !flushed(m)) {
+        m->led = false;
+    }
+    if (!m->led || m->deep) {
+        pthread_cond_signal(&m->io_cond);
+    }
+}
+
+/* Waits for something to happen: runs the links if the I/O thread lets us. Locked; dropped. */
+static void await(struct hsp_mesh *m)
+{
+    if (!m->led || m->dead.code != HSP_OK) {
+        m->wants = true;
+        pthread_cond_wait(&m->cond, &m->lock);
+        return;
+    }
+    m->pumping = true;
+    pthread_mutex_unlock(&m->lock);
+    (void)hsp_mesh_turn(m); /* an end is seen below, and by the I/O thread */
+    pthread_mutex_lock(&m->lock);
+    m->pumping = false;
+    m->n_pump++;
+    if (m->dead.code != HSP_OK) {
+        pthread_cond_signal(&m->io_cond);
+    }
+}
+
+static void mesh_attend(struct hsp_comm *c, bool on)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    pthread_mutex_lock(&m->lock);
+    m->attending = on;
+    leave(m);
+    pthread_mutex_unlock(&m->lock);
 }
 
 static enum hsp_status mesh_isend(struct hsp_comm *c, uint32_t peer, uint32_t channel,
@@ -155,6 +210,7 @@ static enum hsp_status mesh_send(struct hsp_comm *c, uint32_t peer, uint32_t cha
     if (st == HSP_OK) {
         st = post_send(m, peer, channel, buf, bytes, NULL, err);
     }
+    leave(m);
     pthread_mutex_unlock(&m->lock);
     return st;
 }
@@ -253,7 +309,7 @@ static enum hsp_status mesh_wait(struct hsp_comm *c, struct hsp_comm_req *req, s
     struct mesh_link *l = req->state != HSP_REQ_IDLE ? &m->link[req->peer] : NULL;
     while (req->state == HSP_REQ_BUSY ||
            (req->state == HSP_REQ_POSTED && m->dead.code == HSP_OK && !l->closed)) {
-        pthread_cond_wait(&m->cond, &m->lock);
+        await(m);
     }
     if (req->state == HSP_REQ_POSTED) {
         if (!req->is_send) {
@@ -262,6 +318,7 @@ static enum hsp_status mesh_wait(struct hsp_comm *c, struct hsp_comm_req *req, s
         st = m->dead.code != HSP_OK ? fail_dead(m, err) : fail_closed(m, req->peer, err);
     }
     req->state = HSP_REQ_IDLE;
+    leave(m);
     pthread_mutex_unlock(&m->lock);
     return st;
 }
@@ -284,16 +341,6 @@ static void mesh_abort(struct hsp_comm *c)
 }
 
 /* ---- close ---- */
-
-static bool flushed(const struct hsp_mesh *m)
-{
-    for (uint32_t i = 0; i < m->base.n_ranks; i++) {
-        if (m->link[i].out != NULL) {
-            return false;
-        }
-    }
-    return true;
-}
 
 /* Whether the peers' kernels have everything. Closing a TCP socket with unread input resets it, and
  * a reset throws away what is still on its way. */
@@ -323,6 +370,8 @@ static void say_bye(struct hsp_mesh *m)
             (void)enqueue(m, i, &o, NULL, NULL); /* a failure kills the mesh */
         }
     }
+    m->attending = false;
+    leave(m);
     int r = 0;
     while (m->dead.code == HSP_OK && !flushed(m) && r == 0) {
         r = pthread_cond_timedwait(&m->cond, &m->lock, &until);
@@ -338,6 +387,7 @@ static void say_bye(struct hsp_mesh *m)
         r = now.tv_sec > until.tv_sec ? ETIMEDOUT : 0;
     }
     m->stop = true;
+    pthread_cond_signal(&m->io_cond);
     pthread_mutex_unlock(&m->lock);
     hsp_mesh_wake(m->wake_fd);
 }
@@ -373,6 +423,7 @@ static void mesh_free(struct hsp_mesh *m)
         close(m->wake_fd);
     }
     pthread_cond_destroy(&m->cond);
+    pthread_cond_destroy(&m->io_cond);
     pthread_mutex_destroy(&m->lock);
     (void)hsp_tls_ctx_free(m->tls_ctx);
     free(m->link);
@@ -396,6 +447,7 @@ static const struct hsp_comm_ops mesh_ops = {
     .isend = mesh_isend,
     .irecv = mesh_irecv,
     .wait = mesh_wait,
+    .attend = mesh_attend,
     .abort = mesh_abort,
     .close = mesh_close,
 };
@@ -458,6 +510,7 @@ static struct hsp_mesh *alloc_mesh(const struct hsp_mesh_params *p)
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&m->cond, &attr);
+    pthread_cond_init(&m->io_cond, &attr);
     pthread_condattr_destroy(&attr);
     m->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     m->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
