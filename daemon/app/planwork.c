@@ -76,39 +76,34 @@ static bool one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_
            same_until(strstr(x, ",unix:"), strstr(y, ",unix:"), '.');
 }
 
-/* Two nodes meet where hspmdd is, as far as anybody has measured: half of the way of each, as fast
- * as the slower one; never better than @least, the links within nodes, and just that on one host. */
-static void pair_link(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b,
-                      const struct hsp_link_cost *least, struct hsp_link_cost *worst)
+/* Which host each node of @devices is on, by the number of its first node there; how many there are. */
+static uint32_t find_hosts(const struct hsp_cluster *c, const hsp_device_id *devices, uint32_t n,
+                           uint32_t host[HSP_MAX_NODES])
 {
-    if (a->measured && b->measured && !one_host(a, b)) {
-        double slower = fmin(a->uplink.bytes_per_s, b->uplink.bytes_per_s);
-        double latency_us = 1e6 * (a->uplink.latency_s + b->uplink.latency_s) / 2;
-        add_link(worst, fmax(latency_us, least->latency_us),
-                 fmax(1e6 / slower, least->us_per_byte));
+    uint32_t node[HSP_MAX_NODES], n_nodes = 0, n_hosts = 0;
+    bool seen[HSP_MAX_NODES] = {false};
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = HSP_DEVICE_NODE(devices[i]), k = 0;
+        if (seen[at]) {
+            continue;
+        }
+        while (k < n_nodes && !one_host(&c->nodes[node[k]], &c->nodes[at])) {
+            k++;
+        }
+        host[at] = k < n_nodes ? host[node[k]] : at;
+        n_hosts += k < n_nodes ? 0 : 1;
+        seen[at] = true;
+        node[n_nodes++] = at;
     }
+    return n_hosts;
 }
 
-/* A description has one figure for all pairs of nodes: that of the worst one. */
-static struct hsp_link_cost cross_link(const struct hsp_cluster *c, const hsp_device_id *devices,
-                                       uint32_t n, const struct hsp_link_cost *least)
+/* Its figures as measured by its agent: nodes meet where hspmdd is, as far as anybody knows. */
+static struct hsp_link_cost uplink_of(const struct hsp_cluster_node *n)
 {
-    uint32_t node[HSP_MAX_NODES], n_nodes = 0;
-    bool seen[HSP_MAX_NODES] = {false};
-    struct hsp_link_cost worst = *least;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = HSP_DEVICE_NODE(devices[i]);
-        if (!seen[at]) {
-            seen[at] = true;
-            node[n_nodes++] = at;
-        }
-    }
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        for (uint32_t k = 0; k < i; k++) {
-            pair_link(&c->nodes[node[i]], &c->nodes[node[k]], least, &worst);
-        }
-    }
-    return worst;
+    return n->measured ? (struct hsp_link_cost){.latency_us = 1e6 * n->uplink.latency_s,
+                                                .us_per_byte = 1e6 / n->uplink.bytes_per_s}
+                       : (struct hsp_link_cost){0};
 }
 
 static void describe_device(const struct hsp_cluster *c, hsp_device_id id, double speed,
@@ -155,6 +150,7 @@ enum hsp_status hsp_cluster_describe(const struct hsp_cluster *c, const hsp_devi
     struct hsp_device_desc *dev = hsp_arena_array(arena, n, sizeof *dev);
     hsp_device_id *id = hsp_arena_array(arena, n, sizeof *id);
     struct link_sum l = {0};
+    uint32_t host[HSP_MAX_NODES];
     if (list == NULL || dev == NULL || id == NULL) {
         return no_memory(err);
     }
@@ -171,10 +167,14 @@ enum hsp_status hsp_cluster_describe(const struct hsp_cluster *c, const hsp_devi
     }
     default_link(&l.same, 20, 40);
     default_link(&l.cross, 60, 10);
-    l.cross = cross_link(c, devices, n, &l.cross);
+    bool network = find_hosts(c, devices, n, host) > 1;
     qsort(list, n, sizeof *list, by_name);
     for (uint32_t i = 0; i < n; i++) {
         dev[i] = list[i].desc;
+        dev[i].host = host[dev[i].node];
+        if (network) {
+            dev[i].uplink = uplink_of(&c->nodes[dev[i].node]);
+        }
         id[i] = list[i].id;
     }
     *ret = (struct hsp_cluster_desc){.n = n, .dev = dev, .same_node = l.same, .cross = l.cross};

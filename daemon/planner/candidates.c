@@ -7,9 +7,10 @@
 #include "daemon/planner/pipeline.h"
 #include "daemon/planner/shares.h"
 
-#define MAX_PREFIXES 32    /* numbers of streams tried */
-#define TOLERANCE    0.03  /* devices this close are one kind to the pipeline's program */
-#define MAX_STATES   20000 /* of one pipeline's program: some milliseconds */
+#define MAX_PREFIXES     32    /* numbers of streams tried */
+#define TOLERANCE        0.03  /* devices this close are one kind to the pipeline's program */
+#define MAX_LINK_CLASSES 4     /* the search is done for each */
+#define MAX_STATES       20000 /* of one pipeline's program: some milliseconds */
 
 /* What a structure pays, as a part of its step. Computing is predicted better than communication,
  * replicas make a loss cheap, and simple plans switch faster: the others must be clearly faster. */
@@ -177,8 +178,8 @@ static uint32_t nodes_of(struct hsp_search *s, const struct hsp_super *x, const 
 
 /* Streams over the @k fastest groups. One that does not fit is offered with micro-batches of 1, so
  * that the explanation has its numbers. */
-static enum hsp_status try_streams(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
-                                   uint32_t k, uint8_t zero, uint32_t degree)
+static enum hsp_status try_streams(struct hsp_search *s, const struct hsp_super *x, uint32_t k,
+                                   uint8_t zero, uint32_t degree)
 {
     struct draft d;
     double us = 0;
@@ -208,7 +209,7 @@ static enum hsp_status try_streams(struct hsp_search *s, const struct hsp_super 
     if (st != HSP_OK) {
         return st;
     }
-    bool all = k == n;
+    bool all = k == s->n_groups;
     enum hsp_structure kind = degree > 1 ? HSP_STRUCT_TENSOR
                               : zero > 0 ? HSP_STRUCT_DP_ZERO
                               : all      ? HSP_STRUCT_DP
@@ -231,7 +232,7 @@ static enum hsp_status try_all_streams(struct hsp_search *s, const struct hsp_su
             struct attempt a;
             enum hsp_status st = attempt_begin(s, &a);
             if (st == HSP_OK) {
-                st = try_streams(s, x, n, k, zero, degree);
+                st = try_streams(s, x, k, zero, degree);
             }
             if (st != HSP_OK) {
                 return st;
@@ -291,12 +292,11 @@ static void fill_cell(const struct pipe_ctx *c, const struct hsp_super *x,
         ret->m.micro_bytes = fmax(ret->m.micro_bytes, m.micro_bytes);
         ret->m.post_bytes = fmax(ret->m.post_bytes, m.post_bytes);
     }
-    const struct hsp_link_cost *cross = &s->in.cluster->cross;
     ret->us += hsp_tensor_us(r, x->n, c->size, &s->in.cluster->same_node) +
-               2 * (cross->latency_us + c->size * r->w.leaving * cross->us_per_byte);
+               2 * (x->out.latency_us + c->size * r->w.leaving * x->out.us_per_byte);
 }
 
-/* Groups of about equal speed and memory are one kind; the tolerance doubles until the pipeline's
+/* Groups of about equal speed, memory and links are one kind; the tolerance doubles until the pipeline's
  * program has few enough states. kind_of[i]: of super i. */
 static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks, struct hsp_pipe *p,
                        uint32_t *kind_of, uint32_t *leader)
@@ -310,7 +310,8 @@ static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks,
             for (; k < p->n_kinds; k++) {
                 const struct hsp_super *l = &x[leader[k]];
                 if (fabs(x[i].seq_us - l->seq_us) <= tol * l->seq_us &&
-                    fabs(x[i].mem_bytes - l->mem_bytes) <= tol * l->mem_bytes) {
+                    fabs(x[i].mem_bytes - l->mem_bytes) <= tol * l->mem_bytes &&
+                    fabs(x[i].out.us_per_byte - l->out.us_per_byte) <= tol * l->out.us_per_byte) {
                     break;
                 }
             }
@@ -495,7 +496,9 @@ static bool alike(const struct hsp_super *x, const struct line *from, struct lin
         const struct hsp_super *a = &x[from->member[i]], *b = &x[to->member[i]];
         if (a->n != b->n || memcmp(a->shares, b->shares, a->n * sizeof(*a->shares)) != 0 ||
             fabs(a->seq_us - b->seq_us) > 1e-9 * a->seq_us ||
-            fabs(a->mem_bytes - b->mem_bytes) > 0) {
+            fabs(a->mem_bytes - b->mem_bytes) > 0 ||
+            fabs(a->out.us_per_byte - b->out.us_per_byte) > 0 ||
+            fabs(a->out.latency_us - b->out.latency_us) > 0) {
             return false;
         }
     }
@@ -672,6 +675,60 @@ static enum hsp_status make_ranges(struct hsp_search *s)
     return HSP_OK;
 }
 
+static enum hsp_status try_groups(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+                                  uint32_t degree)
+{
+    enum hsp_status st = try_all_streams(s, x, n, degree);
+    return st == HSP_OK ? try_all_lines(s, x, n, degree) : st;
+}
+
+/* Classes of links out of nodes, slowest first, each bound faster than the one before by more than the
+ * tolerance, which doubles until there are few. */
+static uint32_t link_classes(const struct hsp_super *x, uint32_t n, double bound[MAX_LINK_CLASSES])
+{
+    for (double tol = TOLERANCE;; tol *= 2) {
+        uint32_t count = 0;
+        double at = (double)INFINITY, next;
+        do {
+            next = -1;
+            for (uint32_t i = 0; i < n; i++) {
+                double us = x[i].out.us_per_byte;
+                next = us * (1 + tol) < at ? fmax(next, us) : next;
+            }
+            if (next >= 0 && count < MAX_LINK_CLASSES) {
+                bound[count] = next;
+            }
+            count += next >= 0 ? 1 : 0;
+            at = next;
+        } while (next >= 0);
+        if (count <= MAX_LINK_CLASSES) {
+            return count;
+        }
+    }
+}
+
+/* All groups, then without those behind the slowest links: one of them makes the gradients of all
+ * late, however fast it computes. */
+static enum hsp_status try_by_links(struct hsp_search *s, struct hsp_super *x, uint32_t n,
+                                    uint32_t degree)
+{
+    double bound[MAX_LINK_CLASSES];
+    uint32_t classes = link_classes(x, n, bound);
+    enum hsp_status st = HSP_OK;
+    s->n_groups = n;
+    for (uint32_t k = 0; k < classes && st == HSP_OK; k++) {
+        uint32_t near = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            if (x[i].out.us_per_byte <= bound[k]) {
+                x[near++] = x[i];
+            }
+        }
+        n = near;
+        st = try_groups(s, x, n, degree);
+    }
+    return st;
+}
+
 enum hsp_status hsp_search_run(struct hsp_search *s)
 {
     enum hsp_status ranges = make_ranges(s);
@@ -687,10 +744,7 @@ enum hsp_status hsp_search_run(struct hsp_search *s)
         }
         enum hsp_status st = hsp_supers_make(s, degree, &x, &n);
         if (st == HSP_OK && n > 0) {
-            st = try_all_streams(s, x, n, degree);
-        }
-        if (st == HSP_OK && n > 0) {
-            st = try_all_lines(s, x, n, degree);
+            st = try_by_links(s, x, n, degree);
         }
         if (st != HSP_OK) {
             return st;

@@ -35,6 +35,7 @@ struct hsp_search {
     const struct hsp_graph *g;
     const struct hsp_plan_options *opts;
     uint32_t n_blocks, global_batch, micro_cap;
+    uint32_t n_groups; /* of the degree that is tried */
     struct hsp_arena *arena;
     struct hsp_candidate best[HSP_N_STRUCTS]; /* by structure */
     struct hsp_err *err;
@@ -45,8 +46,9 @@ struct hsp_super {
     uint32_t n;
     uint32_t *dev;
     int64_t *shares;
-    double seq_us;    /* whole model, for ordering */
-    double mem_bytes; /* of its smallest member */
+    double seq_us;            /* whole model, for ordering */
+    double mem_bytes;         /* of its smallest member */
+    struct hsp_link_cost out; /* from its node to others */
 };
 
 /* Tries everything; fills s->best. HSP_ENOMEM, HSP_ECANCELED. */

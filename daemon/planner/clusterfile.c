@@ -23,6 +23,7 @@ struct device_raw {
 
 struct node_raw {
     const char *name;
+    double latency_us, gbit;
     const struct hsp_yaml *devices;
 };
 
@@ -57,6 +58,10 @@ static const struct hsp_field device_table[] = {
 
 static const struct hsp_field node_table[] = {
     F(node_raw, "name", STR, name, .required = true, .help = "name of the node"),
+    F(node_raw, "uplink.latency_us", F64, latency_us, .dflt = "0", .min = 0, .max = 1e9,
+      .help = "half a round trip to where nodes meet"),
+    F(node_raw, "uplink.gbit_per_s", F64, gbit, .dflt = "1e6", .min = 1e-6, .max = 1e6,
+      .help = "its link to other nodes; links.cross_node is the best there is"),
     F(node_raw, "devices", NODE, devices, .required = true, .help = "list of devices"),
 };
 
@@ -79,6 +84,7 @@ static struct hsp_device_desc device_of(const struct device_raw *r, const char *
 {
     struct hsp_device_desc d = {
         .node = node,
+        .host = node,
         .mem_bytes = (int64_t)r->memory,
         .gemm_flops = {r->gflops * 1e9 * r->speed, r->gflops64 * 1e9 * r->speed},
         .mem_bytes_per_s = r->gb_per_s * 1e9 * r->speed,
@@ -156,9 +162,13 @@ static enum hsp_status read_nodes(const struct hsp_yaml *list, struct hsp_arena 
                                       r.name);
             }
         }
+        uint32_t first = *n;
         st = read_devices(r.devices, r.name, (uint32_t)i, arena, dev, n, err);
         if (st != HSP_OK) {
             return st;
+        }
+        for (uint32_t k = first; dev != NULL && k < *n; k++) {
+            dev[k].uplink = (struct hsp_link_cost){r.latency_us, 1 / (r.gbit * 125)};
         }
     }
     return *n > 0 ? HSP_OK : hsp_yaml_error(list, err, "no device");

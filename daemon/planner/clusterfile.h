@@ -4,6 +4,7 @@
  *   kind: cluster
  *   nodes:
  *     - name: a
+ *       uplink: {latency_us: 200, gbit_per_s: 1}  # optional: slower than cross_node
  *       devices:
  *         - {speed: 0.6, memory: 1GiB}            # the other figures have defaults (one CPU core)
  *         - {count: 2, gemm_gflops: 120, gemm_gflops_fp64: 60, memory_gb_per_s: 20, op_us: 3}

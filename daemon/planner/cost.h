@@ -10,6 +10,8 @@
  * add their all-reduces, stages their transfers. A stream of m micro-batches takes
  * sum of stages + (m - 1) * slowest stage. Between two gradient synchronisations a rank updates and
  * computes, so a step is  max over ranks (update + stream) + synchronisation + vote.
+ * Links are those of the devices that talk (links.h): stage to stage, tensor group, and for
+ * synchronisation and vote the slowest pair of the plan.
  */
 #ifndef HSP_COST_H
 #define HSP_COST_H

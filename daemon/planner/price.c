@@ -3,11 +3,14 @@
 #include <string.h>
 
 #include "daemon/planner/cost.h"
+#include "daemon/planner/links.h"
 
 struct pricing {
     const struct hsp_price_in *in;
     const struct hsp_plan *plan;
     const uint32_t *device;
+    struct hsp_link_cost all; /* among all ranks */
+    uint32_t *group;          /* [n_ranks] scratch of link_of */
     struct hsp_cost *cost;
     uint32_t held;    /* nodes of the plan that hold each piece of the state; keepers count apart */
     double *cycle_us; /* by rank: update + its stream */
@@ -18,16 +21,12 @@ static const struct hsp_device_desc *dev_of(const struct pricing *p, uint32_t ra
     return &p->in->cluster->dev[p->device[rank]];
 }
 
-/* The slower kind of link unless all ranks stand on one node. */
-static const struct hsp_link_cost *link_of(const struct pricing *p, uint32_t n,
-                                           const uint32_t *ranks)
+static struct hsp_link_cost link_of(const struct pricing *p, uint32_t n, const uint32_t *ranks)
 {
-    for (uint32_t i = 1; i < n; i++) {
-        if (dev_of(p, ranks[i])->node != dev_of(p, ranks[0])->node) {
-            return &p->in->cluster->cross;
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        p->group[i] = p->device[ranks[i]];
     }
-    return &p->in->cluster->same_node;
+    return hsp_link_group(p->in->cluster, p->group, n);
 }
 
 static bool one_node(const struct pricing *p)
@@ -93,8 +92,7 @@ static void price_rank(struct pricing *p, const struct hsp_range *range, const s
     rc->micro_batches = s->micro_batches;
     rc->compute_us = s->sequences * m.seq_us + s->micro_batches * m.micro_us;
     rc->update_us = m.update_us;
-    rc->sync_us = sync_us(range, m.sync_bytes, holders,
-                          one_node(p) ? &p->in->cluster->same_node : &p->in->cluster->cross);
+    rc->sync_us = sync_us(range, m.sync_bytes, holders, &p->all);
     rc->total_bytes = (int64_t)ceil(hsp_member_bytes(&m, micro, flight));
     rc->act_bytes = (int64_t)ceil(micro * (m.bytes_per_flight * flight + m.scratch_bytes));
     rc->state_bytes = (int64_t)ceil(states * m.home_bytes * p->held);
@@ -107,18 +105,18 @@ static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi
 {
     const struct hsp_stream *s = &p->plan->streams[si];
     const struct hsp_stage *g = &s->stages[gi];
-    const struct hsp_link_cost *link = link_of(p, g->n, g->ranks);
+    struct hsp_link_cost link = link_of(p, g->n, g->ranks);
     struct hsp_range range;
     struct stage_time t = {0};
     double total = 0, m = s->micro_batches;
     struct hsp_work work = *p->in->work;
     work.recompute = g->saved == HSP_SAVED_RECOMPUTE;
     hsp_range_of_blocks(&work, first_block, first_block + g->layers, &range);
-    double tensor = m * hsp_tensor_us(&range, g->n, s->sequences / m, link);
+    double tensor = m * hsp_tensor_us(&range, g->n, s->sequences / m, &link);
     if (gi + 1 < s->n_stages) {
-        uint32_t ends[2] = {g->ranks[0], s->stages[gi + 1].ranks[0]};
-        const struct hsp_link_cost *hop = link_of(p, 2, ends);
-        t.transfer = 2 * (m * hop->latency_us + s->sequences * range.w.leaving * hop->us_per_byte);
+        struct hsp_link_cost hop = hsp_link_pair(p->in->cluster, p->device[g->ranks[0]],
+                                                 p->device[s->stages[gi + 1].ranks[0]]);
+        t.transfer = 2 * (m * hop.latency_us + s->sequences * range.w.leaving * hop.us_per_byte);
     }
     for (uint32_t i = 0; i < g->n; i++) {
         total += (double)g->shares[i];
@@ -189,9 +187,10 @@ static double copy_us(const struct pricing *p)
     }
     for (uint32_t r = 0; r < p->plan->n_ranks; r++) {
         double slot = (double)p->cost->rank[r].state_bytes / 2 / p->held;
-        worst = fmax(worst, slot * (p->in->copies - 1));
+        struct hsp_link_cost out = hsp_link_out(p->in->cluster, p->device[r]);
+        worst = fmax(worst, slot * (p->in->copies - 1) * out.us_per_byte);
     }
-    return worst * p->in->cluster->cross.us_per_byte / 4;
+    return worst / 4;
 }
 
 static void finish(struct pricing *p)
@@ -204,9 +203,7 @@ static void finish(struct pricing *p)
         c->sync_us = fmax(c->sync_us, c->rank[r].sync_us);
         least = fmin(least, busy);
     }
-    const struct hsp_link_cost *link =
-        one_node(p) ? &p->in->cluster->same_node : &p->in->cluster->cross;
-    c->vote_us = c->n > 1 ? link->latency_us * (1 + log2(c->n)) : 0;
+    c->vote_us = c->n > 1 ? p->all.latency_us * (1 + log2(c->n)) : 0;
     c->copy_us = copy_us(p);
     c->step_us = c->stream_us + c->sync_us + c->vote_us + c->copy_us;
     c->idle_us = c->step_us - least;
@@ -221,9 +218,11 @@ enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *
     struct pricing p = {.in = in, .plan = plan, .device = device, .cost = &cost};
     cost.rank = hsp_arena_array(arena, plan->n_ranks, sizeof(*cost.rank));
     p.cycle_us = hsp_arena_array(arena, plan->n_ranks, sizeof(*p.cycle_us));
-    if (cost.rank == NULL || p.cycle_us == NULL) {
+    p.group = hsp_arena_array(arena, plan->n_ranks, sizeof(*p.group));
+    if (cost.rank == NULL || p.cycle_us == NULL || p.group == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "price of a plan of %u ranks", plan->n_ranks);
     }
+    p.all = hsp_link_group(in->cluster, device, plan->n_ranks);
     p.held = needs_copies(&p) ? hsp_count_nodes(in->cluster, device, plan->n_ranks, in->copies) : 1;
     for (uint32_t s = 0; s < plan->n_streams; s++) {
         price_stream(&p, s);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/planner/candidates.h"
+#include "daemon/planner/links.h"
 #include "daemon/planner/shares.h"
 
 static const struct hsp_device_desc *dev_of(const struct hsp_search *s, uint32_t d)
@@ -152,6 +153,7 @@ static enum hsp_status form(struct hsp_search *s, const struct hsp_range *all,
         }
     }
     order_key(s, all, x);
+    x->out = hsp_link_out(s->in.cluster, x->dev[0]);
     return HSP_OK;
 }
 

@@ -14,9 +14,12 @@ struct hsp_link_cost {
 };
 
 struct hsp_device_desc {
-    char name[80];     /* NODE/INDEX */
-    uint32_t node;     /* devices of one node share a number */
-    int64_t mem_bytes; /* offered to jobs */
+    char name[80]; /* NODE/INDEX */
+    uint32_t node; /* devices of one node share a number */
+    uint32_t host; /* nodes on one host share a number: between them there is no network */
+    struct hsp_link_cost uplink; /* of its node: half a round trip to where nodes meet, and the way
+                                    there; 0: not known, as the cluster's cross */
+    int64_t mem_bytes;           /* offered to jobs */
     double
         gemm_flops[2]; /* measured FLOP/s of GEMM, by dtype: [0] fp32, [1] fp64; pacing included */
     double mem_bytes_per_s; /* element-wise traffic, read + written */
@@ -26,7 +29,7 @@ struct hsp_device_desc {
 struct hsp_cluster_desc {
     uint32_t n;
     struct hsp_device_desc *dev;           /* borrowed or owned by the maker's arena */
-    struct hsp_link_cost same_node, cross; /* between devices of one node; of two nodes */
+    struct hsp_link_cost same_node, cross; /* between devices of one node; of two nodes at best */
 };
 
 #endif

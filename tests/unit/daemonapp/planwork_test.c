@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "daemon/planner/links.h"
+#include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemonapp/applib.h"
 
@@ -52,15 +54,26 @@ static void test_devices_stand_by_name_with_their_speed(void **state)
     app_cluster_free(c);
 }
 
-static struct hsp_cluster_desc described(const struct hsp_cluster *c, hsp_device_id *devices,
-                                         uint32_t n, struct hsp_arena *arena)
+/* The link among @devices as planning sees it. */
+static struct hsp_link_cost link_among(const struct hsp_cluster *c, const hsp_device_id *devices,
+                                       uint32_t n, struct hsp_arena *arena)
 {
     struct hsp_err err = {0};
     struct hsp_cluster_desc d;
     hsp_device_id *id;
+    const uint32_t index[] = {0, 1, 2, 3};
     assert_ok(hsp_cluster_describe(c, devices, NULL, n, arena, &d, &id, &err), &err);
-    return d;
+    assert_near(d.same_node.latency_us, 4, 1e-12);
+    assert_near(d.same_node.us_per_byte, 5e-4, 1e-15);
+    return hsp_link_group(&d, index, n);
 }
+
+#define assert_link(devices, latency, per_byte)                                            \
+    do {                                                                                   \
+        struct hsp_link_cost l_ = link_among(c, (devices), HSP_ARRAY_LEN(devices), arena); \
+        assert_near(l_.latency_us, (latency), 1e-9);                                       \
+        assert_near(l_.us_per_byte, (per_byte), 1e-12);                                    \
+    } while (0)
 
 /* Loopback figures of 4 us and 2 GB/s; w10, w2 and w1 have measured. */
 static void test_links_between_nodes_are_those_measured(void **state)
@@ -72,44 +85,33 @@ static void test_links_between_nodes_are_those_measured(void **state)
         c->nodes[i].same_latency_us = c->nodes[i].cross_latency_us = 4;
         c->nodes[i].same_us_per_byte = c->nodes[i].cross_us_per_byte = 5e-4;
     }
-    hsp_device_id pair[] = {W10, W2}, unknown[] = {W10, W3};
-    struct hsp_cluster_desc d = described(c, pair, 2, arena);
-    assert_near(d.cross.latency_us, 4, 1e-12); /* nobody has measured */
-    assert_near(d.cross.us_per_byte, 5e-4, 1e-15);
+    const hsp_device_id pair[] = {W10, W2}, unknown[] = {W10, W3}, fast[] = {W10, W1};
+    const hsp_device_id one[] = {W2, W2 + 1};
+    assert_link(pair, 4, 5e-4); /* nobody has measured */
     c->nodes[0].measured = c->nodes[1].measured = c->nodes[2].measured = true;
     c->nodes[0].uplink = (struct hsp_m_uplink){100e-6, 1e8};
     c->nodes[1].uplink = (struct hsp_m_uplink){300e-6, 1e7};
     c->nodes[2].uplink = (struct hsp_m_uplink){1e-6, 1e10}; /* better than loopback */
-    d = described(c, pair, 2, arena);
-    assert_near(d.cross.latency_us, 200, 1e-9);
-    assert_near(d.cross.us_per_byte, 0.1, 1e-12);
-    assert_near(d.same_node.latency_us, 4, 1e-12);
-    assert_near(d.same_node.us_per_byte, 5e-4, 1e-15);
+    assert_link(pair, 200, 0.1);
+    assert_link(unknown, 50, 1e-2); /* what is known of one end */
+    assert_link(fast, 50.5, 1e-2);  /* each pair has its own */
+    assert_link(all, 200, 0.1);     /* the worst pair */
     char *first = c->nodes[0].dev[0].address, *second = c->nodes[1].dev[0].address;
     const size_t size = sizeof c->nodes[0].dev[0].address;
     (void)snprintf(first, size, "127.0.0.1:4,unix:hspmd-mesh.00ab.17"); /* one host: no network */
     (void)snprintf(second, size, "10.0.0.2:5,unix:hspmd-mesh.00ab.35");
-    assert_near(described(c, pair, 2, arena).cross.latency_us, 4, 1e-12);
+    assert_link(pair, 4, 5e-4);
     (void)snprintf(second, size, "10.0.0.2:5,unix:hspmd-mesh.00ac.35");
-    assert_near(described(c, pair, 2, arena).cross.latency_us, 200, 1e-9);
+    assert_link(pair, 200, 0.1);
     (void)snprintf(second, size, "127.0.0.1:5"); /* by TCP, but on one host all the same */
-    assert_near(described(c, pair, 2, arena).cross.latency_us, 4, 1e-12);
+    assert_link(pair, 4, 5e-4);
+    assert_link(all, 150.5, 0.1); /* w2 to those elsewhere */
     (void)snprintf(second, size, "127.0.0.11:4");
-    assert_near(described(c, pair, 2, arena).cross.latency_us, 200, 1e-9);
-    d = described(c, unknown, 2, arena);
-    assert_near(d.cross.latency_us, 4, 1e-12);
-    d = described(c, all, 4, arena); /* the worst pair */
-    assert_near(d.cross.latency_us, 200, 1e-9);
-    assert_near(d.cross.us_per_byte, 0.1, 1e-12);
+    assert_link(pair, 200, 0.1);
     c->nodes[0].uplink = c->nodes[2].uplink;
-    hsp_device_id fast[] = {W10, W1};
-    d = described(c, fast, 2, arena);
-    assert_near(d.cross.latency_us, 4, 1e-12);
-    assert_near(d.cross.us_per_byte, 5e-4, 1e-15);
-    hsp_device_id one[] = {W2, W2 + 1};
+    assert_link(fast, 4, 5e-4);
     c->nodes[1].dev[1] = c->nodes[1].dev[0];
-    d = described(c, one, 2, arena);
-    assert_near(d.cross.latency_us, 4, 1e-12); /* no pair of nodes */
+    assert_link(one, 4, 5e-4); /* no pair of nodes */
     (void)hsp_arena_free(arena);
     app_cluster_free(c);
 }

@@ -166,7 +166,7 @@ static double brute(struct scene *s, uint32_t mask, uint32_t *share, uint32_t at
 static void data_parallel_matches_brute_force(void **state)
 {
     (void)state;
-    for (uint64_t round = 0; round < 6; round++) {
+    for (uint64_t round = 0; round < 12; round++) {
         struct scene s;
         struct hsp_planned p;
         double speed[3], best = (double)INFINITY;
@@ -175,7 +175,10 @@ static void data_parallel_matches_brute_force(void **state)
             speed[i] = (double)hsp_test_range("speed", round * 4 + i, 1, 100) / 100;
         }
         uint32_t batch = (uint32_t)hsp_test_range("batch", round, 3, 12);
-        scene_make(&s, 3, speed, 1, 1, batch); /* one block: no pipelines */
+        scene_make(&s, 3, speed, 1, 1, batch);               /* one block: no pipelines */
+        for (uint64_t i = 0; i < 3 && round % 2 == 1; i++) { /* links of their own */
+            s.dev[i].uplink.us_per_byte = (double)hsp_test_range("up", round * 4 + i, 1, 40) * 1e-3;
+        }
         for (uint32_t mask = 1; mask < 8; mask++) {
             best = fmin(best, brute(&s, mask, share, 0, batch));
         }
@@ -184,6 +187,62 @@ static void data_parallel_matches_brute_force(void **state)
         assert_true(p.cost.step_us >= best * (1 - 1e-9) && p.cost.step_us <= best * 1.0101);
         scene_free(&s);
     }
+}
+
+/* Three equal devices, one of them behind a slow link: the others go on without it, as fast as if it
+ * were not there. */
+static void a_device_behind_a_slow_link_is_left_out(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned three, two, p;
+    const double speed[3] = {1, 1, 1};
+    scene_make(&s, 3, speed, 1, 2, 24);
+    make(&s, NULL, &three);
+    assert_int_equal(three.plan->n_ranks, 3);
+    s.c.n = 2;
+    make(&s, NULL, &two);
+    assert_int_equal(two.plan->n_ranks, 2);
+    s.c.n = 3;
+    s.dev[0].uplink = (struct hsp_link_cost){500, 1};
+    make(&s, NULL, &p);
+    assert_int_equal(p.plan->n_ranks, 2);
+    assert_true(p.device[0] != 0 && p.device[1] != 0);
+    assert_near(p.cost.step_us, two.cost.step_us, 1e-6);
+    scene_free(&s);
+}
+
+/* Stages pay the link between them, a pair on one host none of its uplinks. */
+static void stages_pay_the_link_between_them(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_err err = {0};
+    struct hsp_work w;
+    struct hsp_cost c;
+    const double speed[3] = {1, 1, 1};
+    uint32_t ranks[3] = {0, 1, 2}, device[3] = {0, 1, 2};
+    int64_t one = 1;
+    scene_make(&s, 3, speed, 1, 3, 8);
+    assert_ok(hsp_work_make(s.g, s.arena, &w, &err), &err);
+    struct hsp_stage stages[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        stages[i] = (struct hsp_stage){.layers = 1, .n = 1, .ranks = &ranks[i], .shares = &one};
+    }
+    struct hsp_stream line = {.sequences = 8, .micro_batches = 4, .n_stages = 3, .stages = stages};
+    struct hsp_plan pipe = {.n_ranks = 3, .n_streams = 1, .streams = &line};
+    struct hsp_price_in in = {&w, &s.c, &s.t, 1};
+    double bytes = 2 * 8 * w.layer[1].leaving;
+    s.dev[1].uplink = (struct hsp_link_cost){100, 1e-3};
+    s.dev[2].uplink = (struct hsp_link_cost){300, 1e-2};
+    assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
+    assert_near(c.rank[0].transfer_us, 2 * 4 * 50 + bytes * 1e-3, 1e-6);
+    assert_near(c.rank[1].transfer_us, 2 * 4 * 200 + bytes * 1e-2, 1e-6);
+    assert_near(c.vote_us, 200 * (1 + log2(3)), 1e-6);
+    s.dev[2].host = s.dev[1].host;
+    assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
+    assert_near(c.rank[1].transfer_us, 2 * 4 * 40 + bytes * 4e-4, 1e-6);
+    scene_free(&s);
 }
 
 static void a_useless_device_is_left_out(void **state)
@@ -483,6 +542,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unequal_cores_get_unequal_shares),
         cmocka_unit_test(data_parallel_matches_brute_force),
+        cmocka_unit_test(a_device_behind_a_slow_link_is_left_out),
+        cmocka_unit_test(stages_pay_the_link_between_them),
         cmocka_unit_test(a_useless_device_is_left_out),
         cmocka_unit_test(a_model_too_large_becomes_an_uneven_pipeline),
         cmocka_unit_test(small_devices_form_a_pipeline_beside_large_ones),
