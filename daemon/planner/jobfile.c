@@ -26,7 +26,8 @@ struct raw {
     bool tied_head;
     double dropout;
     const char *data_path;
-    int data_format, tokenizer;
+    int data_format; /* enum hsp_data_format */
+    int tokenizer;
     double validation_fraction;
     uint32_t validation_every;
     uint32_t steps, global_batch;
@@ -51,7 +52,7 @@ struct raw {
 static const char *const api_versions[] = {"hspmd/v1"};
 static const char *const families[] = {"gpt", "llama", "mlp", NULL};
 static const char *const switches[] = {"auto", "on", "off", NULL};
-static const char *const formats[] = {"text", NULL};
+static const char *const formats[] = {"text", "llm.c", "nanogpt", "megatron", NULL};
 static const char *const tokenizers[] = {"byte", NULL};
 static const char *const dtypes[] = {"fp32", "fp64", NULL};
 static const char *const optimizers[] = {"adamw", "sgd", NULL};
@@ -67,7 +68,7 @@ static const struct hsp_field table[] = {
     F("apiVersion", STR, api_version, .required = true, .help = "hspmd/v1"),
     F("name", STR, name, .required = true, .help = "name of the job: a-z 0-9 - ."),
     F("model.family", CHOICE, family, .required = true, .choices = families,
-      .help = "gpt, llama: language models; mlp: next-byte classifier"),
+      .help = "gpt, llama: language models; mlp: next-token classifier"),
     F("model.layers", I64, layers, .required = true, .min = 1, .max = 1024,
       .help = "transformer blocks, or hidden layers (mlp)"),
     F("model.hidden", I64, hidden, .required = true, .min = 1, .max = 65536,
@@ -82,8 +83,8 @@ static const struct hsp_field table[] = {
       .help = "base of the rotary positions (llama)"),
     F("model.rms_norm_eps", F64, rms_norm_eps, .dflt = "1e-5", .min = 1e-30, .max = 1,
       .help = "added to the mean square in RMSNorm (llama)"),
-    F("model.vocab", I64, vocab, .dflt = "256", .min = 256, .max = 1048576,
-      .help = "size of the vocabulary; bytes are ids 0 to 255"),
+    F("model.vocab", I64, vocab, .dflt = "256", .min = 2, .max = 1048576,
+      .help = "size of the vocabulary; at least 256 for text, whose tokens are bytes"),
     F("model.vocab_parallel", CHOICE, vocab_parallel, .dflt = "auto", .choices = switches,
       .help = "tensor groups cut embedding and head by vocabulary (gpt, llama); auto: from 16384"),
     F("model.sequence", I64, sequence, .required = true, .min = 1, .max = 65536,
@@ -93,11 +94,16 @@ static const struct hsp_field table[] = {
     F("model.dropout", F64, dropout, .dflt = "0", .min = 0, .max = 1,
       .help = "after the embedding and each residual branch (mlp: each hidden layer); not in "
               "validation"),
-    F("data.path", STR, data_path, .required = true, .help = "text file, present on every worker"),
-    F("data.format", CHOICE, data_format, .dflt = "text", .choices = formats, .help = "text"),
-    F("data.tokenizer", CHOICE, tokenizer, .dflt = "byte", .choices = tokenizers, .help = "byte"),
+    F("data.path", STR, data_path, .required = true,
+      .help = "data file, present on every worker, or a pattern like /data/part-*.bin: all files "
+              "it matches, in the order of their names; megatron: .bin with .idx beside it"),
+    F("data.format", CHOICE, data_format, .dflt = "text", .choices = formats,
+      .help = "text: tokens are bytes; llm.c: .bin with header (GPT-2, Llama 3); nanogpt: .bin of "
+              "uint16; megatron: .idx and .bin"),
+    F("data.tokenizer", CHOICE, tokenizer, .dflt = "byte", .choices = tokenizers,
+      .help = "byte (text only; other formats hold tokens)"),
     F("data.validation_fraction", F64, validation_fraction, .dflt = "0.05", .min = 0, .max = 0.9,
-      .help = "part of the text kept for validation"),
+      .help = "part of the data kept for validation"),
     F("data.validation_every", U32, validation_every, .dflt = "20", .min = 0, .max = 1e9,
       .help = "steps between validations; 0: never"),
     F("train.steps", U32, steps, .required = true, .min = 1, .max = 1e9, .help = "optimizer steps"),
@@ -202,7 +208,7 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
 {
 #define GIVEN(path) (hsp_yaml_find(root, path) != NULL)
     bool llama = r->family == FAMILY_LLAMA, heads = r->family != FAMILY_MLP;
-    bool adamw = r->optimizer == HSP_OPT_ADAMW;
+    bool text = r->data_format == HSP_DATA_TEXT, adamw = r->optimizer == HSP_OPT_ADAMW;
     const struct rule rules[] = {
         {"apiVersion", "must be hspmd/v1", strcmp(r->api_version, api_versions[0]) != 0},
         {"name", "must be 1 to 63 of a-z 0-9 - . with alphanumeric ends", !hsp_name_valid(r->name)},
@@ -221,6 +227,10 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
         {"model.rope_theta", "only for llama", !llama && GIVEN("model.rope_theta")},
         {"model.rms_norm_eps", "only for llama", !llama && GIVEN("model.rms_norm_eps")},
         {"model.dropout", "must be below 1", !(r->dropout < 1)},
+        {"model.vocab", "must be at least 256: tokens of text are bytes", text && r->vocab < 256},
+        {"model.vocab", "must be given: only text has a default", !text && !GIVEN("model.vocab")},
+        {"data.tokenizer", "only for text: other formats hold tokens",
+         !text && GIVEN("data.tokenizer")},
         {"data.path", "must not be empty", r->data_path[0] == '\0'},
         {"data.validation_fraction", "must be above 0, or validation_every 0",
          r->validation_every > 0 && !(r->validation_fraction > 0)},
@@ -264,7 +274,8 @@ static struct hsp_train_spec train_of(const struct raw *r)
                  .validation_every = r->validation_every,
                  .validation_fraction = r->validation_fraction,
                  .next_token_only = r->family == FAMILY_MLP,
-                 .vocab = (uint32_t)r->vocab},
+                 .vocab = (uint32_t)r->vocab,
+                 .format = (uint8_t)r->data_format},
         .eps = r->eps,
         .weight_decay = r->weight_decay,
         .momentum = r->momentum,
@@ -364,6 +375,7 @@ void hsp_job_dump(const struct hsp_job_spec *job, bool help, struct hsp_buf *out
         bool skip = (moments && raw->optimizer != HSP_OPT_ADAMW) ||
                     (at == offsetof(struct raw, momentum) && raw->optimizer == HSP_OPT_ADAMW) ||
                     (at == offsetof(struct raw, min_lr) && raw->schedule == HSP_LR_CONSTANT) ||
+                    (at == offsetof(struct raw, tokenizer) && raw->data_format != HSP_DATA_TEXT) ||
                     (at == offsetof(struct raw, heads) && raw->family == FAMILY_MLP) ||
                     (llama_only(at) && raw->family != FAMILY_LLAMA) ||
                     (at == offsetof(struct raw, annotations) && raw->annotations.n == 0);
@@ -416,5 +428,6 @@ void hsp_job_model_json(const struct hsp_job_spec *job, struct hsp_buf *out)
     hsp_yaml_put_f64(out, m->dropout);
     hsp_buf_puts(out, ",\"dtype\":");
     hsp_yaml_put_json_str(out, hsp_dtype_name(m->dtype));
-    hsp_buf_puts(out, ",\"tokenizer\":\"byte\"}\n");
+    bool bytes = job->train.data.format == HSP_DATA_TEXT;
+    hsp_buf_puts(out, bytes ? ",\"tokenizer\":\"byte\"}\n" : "}\n");
 }

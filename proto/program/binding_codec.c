@@ -2,7 +2,7 @@
 #include "proto/program/program_io.h"
 
 #define BINDING_MAGIC   0x42505348u /* "HSPB" */
-#define BINDING_VERSION 1u
+#define BINDING_VERSION 2u
 
 /* Least encoded bytes of one element. */
 enum { MIN_BIND_TENSOR = 22, MIN_MOVE = 14, MIN_CELL = 9, MIN_ENTRY = 12, MIN_STATE = 18 };
@@ -80,6 +80,7 @@ static void io_hyper(struct hsp_pio *io, struct hsp_binding *b)
     hsp_pio_f64(io, &d->validation_fraction);
     hsp_pio_bool(io, &d->next_token_only);
     hsp_pio_u32(io, &d->vocab);
+    hsp_pio_u8(io, &d->format);
     struct hsp_train_bind *h = &b->hyper;
     hsp_pio_u32(io, &h->steps);
     hsp_pio_f64(io, &h->lr);

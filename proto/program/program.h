@@ -212,13 +212,21 @@ struct hsp_stream_bind {
     uint32_t eval_n_micro;
 };
 
+enum hsp_data_format {                /* of the files: worker/data/formats.h */
+                       HSP_DATA_TEXT, /* tokens are bytes */
+                       HSP_DATA_LLMC,
+                       HSP_DATA_NANOGPT,
+                       HSP_DATA_MEGATRON
+};
+
 struct hsp_data_bind { /* what a step sheet is computed from; equal on all devices */
     uint64_t seed;
     uint32_t global_batch, sequence, eval_seqs;
     uint32_t validation_every; /* 0: never */
     double validation_fraction;
-    bool next_token_only; /* mlp: one label, the byte after the sequence */
+    bool next_token_only; /* mlp: one label, the token after the sequence */
     uint32_t vocab;
+    uint8_t format; /* enum hsp_data_format */
 };
 
 struct hsp_train_bind { /* equal on all devices */
@@ -289,7 +297,7 @@ struct hsp_program_file {
     struct hsp_program *programs; /* by rank */
     uint32_t n_ref;               /* 0, or 1: the unsharded program */
     struct hsp_program *ref;
-    const char *data_path;   /* text the programs read; "" when synthetic */
+    const char *data_path;   /* data the programs read; "" when synthetic */
     const char *out_dir;     /* where --run leaves final/, "" for nowhere */
     const char *init_from;   /* safetensors, "" none */
     const char *config_json; /* the model's keys, for config.json */

@@ -420,6 +420,7 @@ static enum hsp_status check_hyper(const struct hsp_binding *b, struct hsp_err *
                            ebound, b->symbol[HSP_SYM_BATCH]);
     }
     if (d->global_batch == 0 || d->sequence == 0 || d->vocab == 0 ||
+        d->format > HSP_DATA_MEGATRON ||
         !(d->validation_fraction >= 0.0 && d->validation_fraction < 1.0)) {
         return hsp_err_set(err, HSP_EPARSE, 0, "binding: malformed data part");
     }

@@ -5,27 +5,27 @@
 
 #include "proto/base/rng.h"
 
-enum hsp_status hsp_corpus_init(const struct hsp_data_bind *d, uint64_t n_bytes,
+enum hsp_status hsp_corpus_init(const struct hsp_data_bind *d, uint64_t n_tokens,
                                 struct hsp_corpus *ret, struct hsp_err *err)
 {
-    uint64_t held = (uint64_t)((double)n_bytes * d->validation_fraction);
+    uint64_t held = (uint64_t)((double)n_tokens * d->validation_fraction);
     bool validates = d->validation_every > 0 && d->eval_seqs > 0;
     uint64_t window = (uint64_t)d->sequence + 1;
-    struct hsp_corpus c = {.n_bytes = n_bytes, .train_bytes = n_bytes - held};
-    if (c.train_bytes < window) {
+    struct hsp_corpus c = {.n_tokens = n_tokens, .train_tokens = n_tokens - held};
+    if (c.train_tokens < window) {
         return hsp_err_set(err, HSP_EINVAL, 0,
-                           "text has %" PRIu64 " bytes, %" PRIu64
+                           "data of %" PRIu64 " tokens, %" PRIu64
                            " of them for training; one window needs %" PRIu64,
-                           n_bytes, c.train_bytes, window);
+                           n_tokens, c.train_tokens, window);
     }
     if (validates && held < window) {
         return hsp_err_set(err, HSP_EINVAL, 0,
-                           "text has %" PRIu64 " bytes, %" PRIu64
+                           "data of %" PRIu64 " tokens, %" PRIu64
                            " of them for validation; one window needs %" PRIu64,
-                           n_bytes, held, window);
+                           n_tokens, held, window);
     }
-    /* neighbours share one byte: the label of the last position is the next window's first token */
-    c.n_train = (c.train_bytes - 1) / d->sequence;
+    /* neighbours share one token: the label of the last position is the next window's first token */
+    c.n_train = (c.train_tokens - 1) / d->sequence;
     c.n_eval = held >= window ? (held - 1) / d->sequence : 0;
     *ret = c;
     return HSP_OK;
@@ -113,10 +113,10 @@ enum hsp_status hsp_sheet_eval(const struct hsp_binding *b, const struct hsp_cor
     enum hsp_status st = sheet_alloc(s->eval_n_seq, s->eval_n_micro, arena, ret, &offset, &sample);
     for (uint32_t k = 0; k < s->eval_n_seq && st == HSP_OK; k++) {
         uint64_t at = (uint64_t)s->eval_first + k;
-        /* spread evenly over the validation text; a short one is read again */
+        /* spread evenly over the validation part; a short one is read again */
         uint64_t w = c->n_eval == 0 ? 0 : all <= c->n_eval ? at * c->n_eval / all : at % c->n_eval;
         sample[k] = c->n_train + w;
-        offset[k] = c->train_bytes + w * b->data.sequence;
+        offset[k] = c->train_tokens + w * b->data.sequence;
     }
     return st;
 }

@@ -1,6 +1,6 @@
 /* Step sheets: which samples a stream reads in each micro-batch (decisions D5, D7).
  *
- * A pure function of (data binding, stream binding, size of the text, step). The global batch of
+ * A pure function of (data binding, stream binding, number of tokens, step). The global batch of
  * step t is the list of sample indices at positions t*G .. t*G+G-1 of an endless sequence of
  * permutations of the training windows (one keyed permutation per pass over the data). */
 #ifndef HSP_SHEET_H
@@ -8,14 +8,14 @@
 #include "proto/program/program.h"
 
 struct hsp_corpus {
-    uint64_t n_bytes;         /* of the text */
-    uint64_t train_bytes;     /* [0, train_bytes) trains, the rest validates */
+    uint64_t n_tokens;        /* of the data set */
+    uint64_t train_tokens;    /* [0, train_tokens) trains, the rest validates */
     uint64_t n_train, n_eval; /* windows */
 };
 
 struct hsp_micro {
     uint32_t n_seq;
-    const uint64_t *offset; /* byte offset in the text of each sequence's first token */
+    const uint64_t *offset; /* number of each sequence's first token */
     const uint64_t *sample; /* global sample index of each sequence */
 };
 struct hsp_sheet {
@@ -23,10 +23,10 @@ struct hsp_sheet {
     struct hsp_micro *micro;
 };
 
-/* Windows of a text. A window is sequence + 1 bytes; training windows do not overlap except in that
- * one byte. HSP_EINVAL: text too short for one window of either split (says how long it must be).
+/* Windows of a data set. A window is sequence + 1 tokens; training windows do not overlap except in
+ * that one token. HSP_EINVAL: too short for one window of either split (says how long it must be).
  */
-enum hsp_status hsp_corpus_init(const struct hsp_data_bind *d, uint64_t n_bytes,
+enum hsp_status hsp_corpus_init(const struct hsp_data_bind *d, uint64_t n_tokens,
                                 struct hsp_corpus *ret, struct hsp_err *err);
 /* Sample index at position @i of the endless sequence. */
 uint64_t hsp_sample_at(uint64_t seed, uint64_t n_train, uint64_t i);

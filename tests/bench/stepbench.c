@@ -183,7 +183,7 @@ static enum hsp_status load(struct bench *b, const char *path, struct hsp_arena 
 
 static enum hsp_status measure(struct bench *b, int threads, struct hsp_err *err)
 {
-    struct hsp_text text = {0};
+    struct hsp_dataset dataset = {0};
     struct hsp_local *l = NULL;
     size_t n = b->file.programs[0].tpl.n_instrs;
     b->instr = calloc(n * b->n_steps, sizeof(double));
@@ -191,13 +191,13 @@ static enum hsp_status measure(struct bench *b, int threads, struct hsp_err *err
     if (!b->instr || !b->step) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the times of %u steps", b->n_steps);
     }
-    enum hsp_status st = hsp_local_text(&b->file, &text, err);
+    enum hsp_status st = hsp_local_dataset(&b->file, &dataset, err);
     if (st != HSP_OK) {
         return st;
     }
     struct hsp_local_opts o = {.n = 1,
                                .programs = b->file.programs,
-                               .text = &text,
+                               .dataset = &dataset,
                                .threads = threads,
                                .ctx = b,
                                .hooks = hooks,
@@ -208,7 +208,7 @@ static enum hsp_status measure(struct bench *b, int threads, struct hsp_err *err
         st = hsp_local_run(l, 0, b->n_steps, err);
     }
     hsp_local_close(l);
-    hsp_text_close(&text);
+    hsp_dataset_close(&dataset);
     return st;
 }
 

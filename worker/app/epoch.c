@@ -137,15 +137,17 @@ static enum hsp_status take_memory(struct hsp_epoch *e, struct failure *f, struc
     return HSP_OK;
 }
 
-static enum hsp_status open_text(struct hsp_epoch *e, struct hsp_err *err)
+static enum hsp_status open_dataset(struct hsp_epoch *e, struct hsp_err *err)
 {
     if (!e->member || e->p->data_path[0] == '\0') {
         return HSP_OK;
     }
-    enum hsp_status st = hsp_text_open(e->p->data_path, &e->text, err);
-    if (st == HSP_OK) {
-        e->has_text = true;
-        e->data_digest = hsp_text_digest(&e->text);
+    enum hsp_status st = hsp_dataset_open(
+        e->p->data_path, (enum hsp_data_format)e->prog.bind.data.format, &e->dataset, err);
+    e->has_dataset = st == HSP_OK;
+    st = st == HSP_OK ? hsp_dataset_check(&e->dataset, e->prog.bind.data.vocab, err) : st;
+    if (st == HSP_OK && hsp_dataset_digest(&e->dataset, &e->data_digest) != HSP_OK) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the digest of %s", e->p->data_path);
     }
     return st;
 }
@@ -206,7 +208,7 @@ static enum hsp_status build(struct hsp_epoch *e, struct failure *f, struct hsp_
     }
     if (st == HSP_OK) {
         f->fact = HSP_FACT_NO_DATA;
-        st = open_text(e, err);
+        st = open_dataset(e, err);
     }
     f->fact = st == HSP_OK ? HSP_FACT_CANNOT_CONNECT : f->fact;
     if (st == HSP_OK && e->member) {
@@ -237,7 +239,7 @@ static void tell_ready(struct hsp_epoch *e)
                         .u.ready = {.job = e->p->job,
                                     .device = e->env->device,
                                     .mem_bytes = e->mem_bytes,
-                                    .data_bytes = e->has_text ? e->text.n_bytes : 0,
+                                    .data_bytes = e->has_dataset ? e->dataset.n_bytes : 0,
                                     .data_digest = e->data_digest}};
     send_msg(e, &m);
 }
@@ -543,8 +545,8 @@ struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e)
         }
     }
     hsp_epoch_close_segments(e);
-    if (e->has_text) {
-        hsp_text_close(&e->text);
+    if (e->has_dataset) {
+        hsp_dataset_close(&e->dataset);
     }
     if (e->cancel_fd >= 0) {
         (void)close(e->cancel_fd);

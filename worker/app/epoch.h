@@ -84,9 +84,9 @@ struct hsp_epoch {
     struct hsp_program prog; /* members */
     bool member;             /* has a program; else it keeps copies, or is a source */
     bool keeps;              /* one of the keepers: takes every version, computes nothing */
-    struct hsp_text text;
-    bool has_text;
-    struct hsp_digest data_digest; /* of the text */
+    struct hsp_dataset dataset;
+    bool has_dataset;
+    struct hsp_digest data_digest; /* of the data set */
     uint64_t mem_bytes;            /* taken */
     struct hsp_comm *mesh[HSP_EPOCH_MESHES];
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */

@@ -133,7 +133,7 @@ static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
     struct hsp_engine_opts o = {.program = &e->prog,
                                 .backend = e->env->backend,
                                 .comm = e->mesh[HSP_MESH_DATA],
-                                .text = &e->text,
+                                .dataset = &e->dataset,
                                 .slot = {hsp_segment_area(e->seg[0]), hsp_segment_area(e->seg[1])},
                                 .speed = e->env->speed,
                                 .n_noop = e->n_noop,

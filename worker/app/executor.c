@@ -203,7 +203,7 @@ static void repeat_ready(struct executor *x, const struct hsp_epoch *e)
                         .u.ready = {.job = e->p->job,
                                     .device = x->env.device,
                                     .mem_bytes = e->mem_bytes,
-                                    .data_bytes = e->has_text ? e->text.n_bytes : 0,
+                                    .data_bytes = e->has_dataset ? e->dataset.n_bytes : 0,
                                     .data_digest = e->data_digest}};
     tell(x, &m);
 }

@@ -44,7 +44,7 @@ static enum hsp_status rank_open(struct rank *r, struct hsp_err *err)
         struct hsp_engine_opts e = {.program = p,
                                     .backend = r->backend,
                                     .comm = r->comm,
-                                    .text = o->text,
+                                    .dataset = o->dataset,
                                     .slot = {r->slot[0], r->slot[1]}};
         if (o->hooks) {
             e.hooks = o->hooks(o->ctx, r->k);
@@ -185,17 +185,22 @@ const struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t ra
     return l->rank[rank].engine;
 }
 
-enum hsp_status hsp_local_text(const struct hsp_program_file *f, struct hsp_text *ret,
-                               struct hsp_err *err)
+enum hsp_status hsp_local_dataset(const struct hsp_program_file *f, struct hsp_dataset *ret,
+                                  struct hsp_err *err)
 {
-    if (f->data_path[0] != '\0') {
-        return hsp_text_open(f->data_path, ret, err);
-    }
     const struct hsp_data_bind *d = &f->programs[0].bind.data;
+    if (f->data_path[0] != '\0') {
+        enum hsp_status st =
+            hsp_dataset_open(f->data_path, (enum hsp_data_format)d->format, ret, err);
+        if (st == HSP_OK && (st = hsp_dataset_check(ret, d->vocab, err)) != HSP_OK) {
+            hsp_dataset_close(ret);
+        }
+        return st;
+    }
     uint64_t window = (uint64_t)d->sequence + 1;
     uint64_t n = 8 * window * ((uint64_t)d->global_batch + d->eval_seqs + 8);
     if (d->validation_fraction > 0.0) {
         n += (uint64_t)(2.0 * (double)window / d->validation_fraction);
     }
-    return hsp_text_synthetic(d->seed, d->vocab, n, ret, err);
+    return hsp_dataset_synthetic(d->seed, d->vocab, n, ret, err);
 }

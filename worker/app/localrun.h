@@ -2,7 +2,7 @@
  *
  * Role:      under --run and --verify.
  * Threads:   hsp_local_run blocks; hooks and on_step run on threads of the ranks.
- * Ownership: programs and text are borrowed; state memory, engines and backends are owned.
+ * Ownership: programs and data set are borrowed; state memory, engines and backends are owned.
  */
 #ifndef HSP_LOCALRUN_H
 #define HSP_LOCALRUN_H
@@ -12,7 +12,7 @@
 struct hsp_local_opts {
     uint32_t n;
     const struct hsp_program *programs; /* by rank */
-    const struct hsp_text *text;
+    const struct hsp_dataset *dataset;
     const struct hsp_st_reader *init; /* parameters to begin with; NULL: drawn */
     int threads;                      /* of each rank's backend */
     void *ctx;                        /* of the two below; both may be NULL */
@@ -35,8 +35,8 @@ void *hsp_local_slot(const struct hsp_local *l, uint32_t rank, unsigned slot);
 /* For hooks: valid once the run began. */
 const struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank);
 
-/* Text of a program file: its data path, or made-up text when that is empty. */
-enum hsp_status hsp_local_text(const struct hsp_program_file *f, struct hsp_text *ret,
-                               struct hsp_err *err);
+/* Data set of a program file: its data path, or a made-up one when that is empty. */
+enum hsp_status hsp_local_dataset(const struct hsp_program_file *f, struct hsp_dataset *ret,
+                                  struct hsp_err *err);
 
 #endif

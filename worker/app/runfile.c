@@ -21,7 +21,7 @@ struct run {
     const char *out; /* NULL: nowhere */
     struct hsp_program_file file;
     struct hsp_arena *arena;
-    struct hsp_text text;
+    struct hsp_dataset dataset;
     struct hsp_st_reader *init;
     struct hsp_local *local;
     FILE *metrics;
@@ -161,7 +161,7 @@ static enum hsp_status load(struct run *r, struct hsp_err *err)
     if (r->file.init_from[0] != '\0') {
         st = hsp_st_open(r->file.init_from, &r->init, err);
     }
-    return st == HSP_OK ? hsp_local_text(&r->file, &r->text, err) : st;
+    return st == HSP_OK ? hsp_local_dataset(&r->file, &r->dataset, err) : st;
 }
 
 static enum hsp_status open_outputs(struct run *r, struct hsp_err *err)
@@ -226,7 +226,7 @@ static enum hsp_status train(struct run *r, struct hsp_err *err)
 {
     struct hsp_local_opts l = {.n = r->file.n,
                                .programs = r->file.programs,
-                               .text = &r->text,
+                               .dataset = &r->dataset,
                                .init = r->init,
                                .threads = threads_per_rank(r->o, r->file.n),
                                .ctx = r,
@@ -272,8 +272,8 @@ enum hsp_status hsp_run_file(const struct hsp_run_opts *o, struct hsp_err *err)
     }
     hsp_whole_fini(&r.gradients);
     free(r.rank);
-    if (r.text.data) {
-        hsp_text_close(&r.text);
+    if (r.dataset.n_files > 0) {
+        hsp_dataset_close(&r.dataset);
     }
     (void)hsp_st_close(r.init);
     hsp_arena_free(r.arena);

@@ -35,7 +35,7 @@ struct difference {
 struct verify {
     struct hsp_program_file file;
     const struct hsp_program *ref;
-    struct hsp_text text;
+    struct hsp_dataset dataset;
     struct hsp_arena *arena;
     struct hsp_local *one, *many;
     struct hsp_kept *tensor;  /* by tensor of the reference */
@@ -439,8 +439,8 @@ static enum hsp_status load(struct verify *v, const char *path, struct hsp_err *
         return hsp_err_set(err, HSP_EINVAL, 0,
                            "%s: the unsharded program does not take one sequence at a time", path);
     }
-    v->file.data_path = ""; /* made-up text: the verdict does not depend on a file */
-    return hsp_local_text(&v->file, &v->text, err);
+    v->file.data_path = ""; /* made-up data: the verdict does not depend on a file */
+    return hsp_local_dataset(&v->file, &v->dataset, err);
 }
 
 static enum hsp_status prepare(struct verify *v, int threads, struct hsp_err *err)
@@ -469,7 +469,7 @@ static enum hsp_status prepare(struct verify *v, int threads, struct hsp_err *er
     }
     struct hsp_local_opts one = {.n = 1,
                                  .programs = v->ref,
-                                 .text = &v->text,
+                                 .dataset = &v->dataset,
                                  .threads = threads > 0 ? threads : 1,
                                  .ctx = v,
                                  .hooks = ref_hooks};
@@ -541,8 +541,8 @@ enum hsp_status hsp_verify_file(const struct hsp_run_opts *o, struct hsp_err *er
     drop_kept(&v);
     hsp_local_close(v.many);
     hsp_local_close(v.one);
-    if (v.text.data) {
-        hsp_text_close(&v.text);
+    if (v.dataset.n_files > 0) {
+        hsp_dataset_close(&v.dataset);
     }
     hsp_arena_free(v.arena);
     return st;

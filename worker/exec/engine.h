@@ -5,7 +5,7 @@
  *             and the communication queue on a thread of the engine's own. hsp_engine_abort may be
  *             called from any thread at any time between open and close. Hooks run on either of the
  *             two threads, as said; never both at once for one step's vote or seal.
- * Ownership:  program, backend, comm, text and the memory of the two version slots are borrowed and
+ * Ownership:  program, backend, comm, data set and the memory of the two version slots are borrowed and
  *             must outlive the engine. The engine owns the epoch's memory, pack buffers and its
  *             thread.
  * Bounds:     those of the program; pack buffers grow to the largest move.
@@ -18,7 +18,7 @@
 #define HSP_ENGINE_H
 #include "worker/backend/backend.h"
 #include "worker/comm/comm.h"
-#include "worker/data/textfile.h"
+#include "worker/data/dataset.h"
 #include "worker/exec/cells.h"
 #include "worker/exec/vote.h"
 
@@ -48,7 +48,7 @@ struct hsp_engine_opts {
     const struct hsp_program *program; /* checked */
     struct hsp_backend *backend;       /* one thread when paced */
     struct hsp_comm *comm;
-    const struct hsp_text *text;
+    const struct hsp_dataset *dataset;
     void *slot[2];   /* state_bytes each, aligned to 64 */
     double speed;    /* of a core, see pace.h; 0: not paced */
     uint32_t n_noop; /* no-op steps in a row before the first step here */
@@ -65,7 +65,7 @@ struct hsp_step_result {
     uint64_t comm_bytes; /* packed for sending or summing */
 };
 
-/* HSP_EINVAL: the text does not fit (corpus), comm of another rank; HSP_ENOMEM says how many bytes.
+/* HSP_EINVAL: the data do not fit (corpus), comm of another rank; HSP_ENOMEM says how many bytes.
  */
 enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engine **ret,
                                 struct hsp_err *err);
@@ -73,7 +73,7 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
 struct hsp_engine *hsp_engine_close(struct hsp_engine *e);
 
 /* Runs step @step: validation when it is due, then training, vote, update, seal.
- * HSP_EPEER, HSP_ECANCELED (aborted), HSP_ESTATE (diverged, or failed before), errors of ops, text
+ * HSP_EPEER, HSP_ECANCELED (aborted), HSP_ESTATE (diverged, or failed before), errors of ops, data
  * and hooks: I2. @ret is written on success only. */
 enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_step_result *ret,
                                 struct hsp_err *err);

@@ -92,7 +92,7 @@ static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i,
                               .micro = &e->sheet.micro[micro],
                               .first_col = v.box.lo[1],
                               .n_cols = v.box.hi[1] - v.box.lo[1]};
-    return hsp_text_load(e->o.text, &s, v.data, err);
+    return hsp_dataset_load(e->o.dataset, &s, v.data, err);
 }
 
 static void run_fill(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro)

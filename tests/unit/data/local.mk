@@ -1,4 +1,5 @@
-data_tests = tests/unit/data/textfile_test
+data_tests = tests/unit/data/dataset_test tests/unit/data/formats_test
 check_PROGRAMS += $(data_tests)
 TESTS += $(data_tests)
-tests_unit_data_textfile_test_LDADD = $(TEST_LIBS) $(DATA_LIBS)
+tests_unit_data_dataset_test_LDADD = $(TEST_LIBS) $(DATA_LIBS)
+tests_unit_data_formats_test_LDADD = $(TEST_LIBS) $(DATA_LIBS)

@@ -27,7 +27,7 @@ struct device {
     struct hsp_program *program;
     struct hsp_comm *comm;
     struct hsp_engine *engine;
-    const struct hsp_text *text;
+    const struct hsp_dataset *text;
     struct hsp_backend *backend;
     void *slot[2];
     pthread_t thread;
@@ -43,7 +43,7 @@ struct device {
 
 struct world {
     struct hsp_arena *arena;
-    struct hsp_text text;
+    struct hsp_dataset text;
     uint32_t n;
     struct device d[MAX_N];
 };
@@ -93,7 +93,7 @@ static void *device_main(void *arg)
     return NULL;
 }
 
-static void device_open(struct device *d, const struct hsp_text *text, uint32_t steps)
+static void device_open(struct device *d, const struct hsp_dataset *text, uint32_t steps)
 {
     struct hsp_err err = {0};
     d->steps = steps;
@@ -109,7 +109,7 @@ static void device_open(struct device *d, const struct hsp_text *text, uint32_t 
     struct hsp_engine_opts o = {.program = d->program,
                                 .backend = d->backend,
                                 .comm = d->comm,
-                                .text = text,
+                                .dataset = text,
                                 .slot = {d->slot[0], d->slot[1]},
                                 .hooks = d->hooks};
     assert_ok(hsp_engine_open(&o, &d->engine, &err), &err);
@@ -122,7 +122,7 @@ static struct world *world_new(const struct tiny_spec *s, uint32_t steps)
     struct hsp_err err = {0};
     w->arena = hsp_arena_new((size_t)64 << 20);
     w->n = s->n_ranks;
-    assert_ok(hsp_text_synthetic(3, s->vocab, 20000, &w->text, &err), &err);
+    assert_ok(hsp_dataset_synthetic(3, s->vocab, 20000, &w->text, &err), &err);
     assert_ok(hsp_loop_open(s->n_ranks, comm, &err), &err);
     struct hsp_program *p = tiny_programs(s, w->arena);
     for (uint32_t k = 0; k < w->n; k++) {
@@ -157,7 +157,7 @@ static void world_free(struct world *w)
         free(w->d[k].slot[0]);
         free(w->d[k].slot[1]);
     }
-    hsp_text_close(&w->text);
+    hsp_dataset_close(&w->text);
     hsp_arena_free(w->arena);
     free(w);
 }

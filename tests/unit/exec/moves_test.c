@@ -28,7 +28,7 @@ struct device {
     struct hsp_engine *e;
     struct hsp_comm *comm;
     struct hsp_backend *backend;
-    struct hsp_text *text;
+    struct hsp_dataset *text;
     pthread_t thread;
     enum hsp_status st;
     struct hsp_err err;
@@ -250,7 +250,7 @@ static void random_trial(struct trial *t, uint64_t *n)
 }
 
 /* Runs one trial; false when the compiler would have resolved it in two steps. */
-static bool execute(struct trial *t, struct hsp_text *text, uint32_t kinds[5], uint32_t *zeroed)
+static bool execute(struct trial *t, struct hsp_dataset *text, uint32_t kinds[5], uint32_t *zeroed)
 {
     struct hsp_arena *a = hsp_arena_new(1 << 22);
     struct hsp_moves m;
@@ -272,7 +272,7 @@ static bool execute(struct trial *t, struct hsp_text *text, uint32_t kinds[5], u
         struct hsp_engine_opts o = {.program = &d[r].p,
                                     .backend = d[r].backend,
                                     .comm = comm[r],
-                                    .text = text,
+                                    .dataset = text,
                                     .hooks = {.ctx = &d[r], .traced = traced}};
         assert_ok(hsp_engine_open(&o, &d[r].e, &err), &err);
         const struct hsp_reshard_bind *b = &d[r].p.bind.reshard[0];
@@ -300,11 +300,11 @@ static bool execute(struct trial *t, struct hsp_text *text, uint32_t kinds[5], u
 static void reshards_do_what_covers_mean(void **state)
 {
     (void)state;
-    struct hsp_text text;
+    struct hsp_dataset text;
     struct hsp_err err = {0};
     uint32_t kinds[5] = {0}, zeroed = 0, ran = 0;
     uint64_t n = 0;
-    assert_ok(hsp_text_synthetic(1, 256, 64, &text, &err), &err);
+    assert_ok(hsp_dataset_synthetic(1, 256, 64, &text, &err), &err);
     for (int k = 0; k < 400; k++) {
         struct trial t;
         random_trial(&t, &n);
@@ -312,7 +312,7 @@ static void reshards_do_what_covers_mean(void **state)
         hsp_cover_fini(&t.from);
         hsp_cover_fini(&t.to);
     }
-    hsp_text_close(&text);
+    hsp_dataset_close(&text);
     fprintf(stderr, "# %u reshards: copy %u, p2p %u, all-reduce %u, reduce-scatter %u, gather %u\n",
             ran, kinds[0], kinds[1], kinds[2], kinds[3], kinds[4]);
     assert_true(ran > 100 && zeroed > 20);

@@ -85,6 +85,12 @@ static void messages_name_place_and_reason(void **state)
         {"min: 1", "min: 9", "job.yaml:8:18: min: must not be above resources.max"},
         {"name: adamw", "name: sgd", "job.yaml:6:49: betas: only for adamw"},
         {"betas: [0.9, 0.95]", "betas: [0.9, 1]", "job.yaml:6:51: betas: must be below 1"},
+        {"format: text", "format: llmc",
+         "job.yaml:4:36: format: wanted text, llm.c, nanogpt or megatron, found \"llmc\""},
+        {"format: text", "format: llm.c",
+         "job.yaml:4:54: tokenizer: only for text: other formats hold tokens"},
+        {"vocab: 256", "vocab: 255",
+         "job.yaml:3:63: vocab: must be at least 256: tokens of text are bytes"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hsp_err err = {0};
@@ -102,6 +108,7 @@ static void ranges_are_kept(void **state)
     static const char *const cases[][2] = {
         {"layers: 4", "layers: 0"},
         {"vocab: 256", "vocab: 255"},
+        {"vocab: 256", "vocab: 1"},
         {"steps: 200", "steps: 0"},
         {"global_batch: 16", "global_batch: 65537"},
         {"steps: 200", "steps: 1.5"},

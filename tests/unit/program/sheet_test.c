@@ -82,7 +82,7 @@ static void parts_make_the_global_batch(void **state)
     struct hsp_corpus c;
     struct hsp_err err = {0};
     assert_ok(hsp_corpus_init(&whole.data, 4000, &c, &err), &err);
-    assert_int_equal(c.train_bytes, 3000);
+    assert_int_equal(c.train_tokens, 3000);
     assert_int_equal(c.n_train, 187); /* 187 * 16 + 1 = 2993 <= 3000 */
     assert_int_equal(c.n_eval, 62);
     for (uint64_t step = 0; step < 40; step++) {
@@ -96,7 +96,7 @@ static void parts_make_the_global_batch(void **state)
                 for (uint32_t k = 0; k < p[s].micro[m].n_seq; k++, at++) {
                     assert_int_equal(p[s].micro[m].sample[k], w.micro[0].sample[at]);
                     assert_int_equal(p[s].micro[m].offset[k], w.micro[0].offset[at]);
-                    assert_true(w.micro[0].offset[at] + 17 <= c.train_bytes);
+                    assert_true(w.micro[0].offset[at] + 17 <= c.train_tokens);
                 }
             }
         }
@@ -105,8 +105,8 @@ static void parts_make_the_global_batch(void **state)
     struct hsp_sheet v;
     assert_int_equal(hsp_sheet_eval(&whole, &c, arena, &v), HSP_OK);
     for (uint32_t k = 0; k < 12; k++) {
-        assert_true(v.micro[0].offset[k] >= c.train_bytes);
-        assert_true(v.micro[0].offset[k] + 17 <= c.n_bytes);
+        assert_true(v.micro[0].offset[k] >= c.train_tokens);
+        assert_true(v.micro[0].offset[k] + 17 <= c.n_tokens);
         assert_true(k == 0 || v.micro[0].offset[k] > v.micro[0].offset[k - 1]);
     }
     hsp_arena_free(arena);
@@ -119,10 +119,10 @@ static void short_texts_are_refused(void **state)
     struct hsp_corpus c;
     struct hsp_err err = {0};
     assert_int_equal(hsp_corpus_init(&b.data, 16, &c, &err), HSP_EINVAL);
-    assert_err(&err, HSP_EINVAL, "text has 16 bytes, 12 of them for training; one window needs 17");
+    assert_err(&err, HSP_EINVAL, "data of 16 tokens, 12 of them for training; one window needs 17");
     assert_int_equal(hsp_corpus_init(&b.data, 60, &c, &err), HSP_EINVAL);
     assert_err(&err, HSP_EINVAL,
-               "text has 60 bytes, 15 of them for validation; one window needs 17");
+               "data of 60 tokens, 15 of them for validation; one window needs 17");
     b.data.validation_every = 0;
     assert_ok(hsp_corpus_init(&b.data, 60, &c, &err), &err);
 }

@@ -1,0 +1,323 @@
+#include "tests/lib/testlib.h"
+
+#include <stdio.h>
+
+#include "proto/base/le.h"
+#include "worker/data/dataset.h"
+
+static char *write_named(const char *dir, const char *name, const void *data, size_t n)
+{
+    char *path;
+    assert_true(asprintf(&path, "%s/%s", dir, name) > 0);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static char *write_file(const char *dir, const char *text, size_t n)
+{
+    return write_named(dir, "text", text, n);
+}
+
+/* The tokens of @t from @at on. */
+static void assert_tokens(const struct hsp_dataset *t, uint64_t at, const int32_t *want, int64_t n)
+{
+    int32_t got[16];
+    struct hsp_err err = {0};
+    struct hsp_data_bind data = {.sequence = (uint32_t)n, .vocab = 1 << 20};
+    struct hsp_micro m = {.n_seq = 1, .offset = &at};
+    struct hsp_load_spec s = {.what = HSP_LOAD_IDS, .data = &data, .micro = &m, .n_cols = n};
+    assert_true(n <= 16);
+    assert_ok(hsp_dataset_load(t, &s, got, &err), &err);
+    assert_memory_equal(got, want, (size_t)n * sizeof(*want));
+}
+
+static void ids_labels_positions(void **state)
+{
+    (void)state;
+    struct hsp_dataset t = {0};
+    struct hsp_err err = {0};
+    char *dir = hsp_test_tmpdir(), *path = write_file(dir, "abcdefghij", 10);
+    assert_ok(hsp_dataset_open(path, HSP_DATA_TEXT, &t, &err), &err);
+    assert_int_equal(t.n_bytes, 10);
+    struct hsp_digest d;
+    assert_status(hsp_dataset_digest(&t, &d), HSP_OK);
+    assert_true(hsp_digest_equal(d, hsp_hash128("abcdefghij", 10)));
+    struct hsp_data_bind data = {.sequence = 4, .vocab = 256};
+    const uint64_t offset[2] = {5, 0};
+    struct hsp_micro m = {.n_seq = 2, .offset = offset};
+    struct hsp_load_spec s = {.what = HSP_LOAD_IDS, .data = &data, .micro = &m, .n_cols = 4};
+    int32_t got[8];
+    assert_ok(hsp_dataset_load(&t, &s, got, &err), &err);
+    const int32_t ids[8] = {'f', 'g', 'h', 'i', 'a', 'b', 'c', 'd'};
+    assert_memory_equal(got, ids, sizeof(ids));
+    s.what = HSP_LOAD_LABELS;
+    assert_ok(hsp_dataset_load(&t, &s, got, &err), &err);
+    const int32_t labels[8] = {'g', 'h', 'i', 'j', 'b', 'c', 'd', 'e'};
+    assert_memory_equal(got, labels, sizeof(labels));
+    s.what = HSP_LOAD_POSITIONS;
+    s.first_col = 1;
+    s.n_cols = 2; /* a part of the sequence */
+    assert_ok(hsp_dataset_load(&t, &s, got, &err), &err);
+    const int32_t positions[4] = {1, 2, 1, 2};
+    assert_memory_equal(got, positions, sizeof(positions));
+    s = (struct hsp_load_spec){.what = HSP_LOAD_LABELS, .data = &data, .micro = &m, .n_cols = 1};
+    data.next_token_only = true;
+    assert_ok(hsp_dataset_load(&t, &s, got, &err), &err);
+    const int32_t next[2] = {'j', 'e'};
+    assert_memory_equal(got, next, sizeof(next));
+    hsp_dataset_close(&t);
+    hsp_test_rmdir(dir);
+    free(path);
+    free(dir);
+}
+
+static void bad_bytes_and_windows_are_named(void **state)
+{
+    (void)state;
+    struct hsp_dataset t = {0};
+    struct hsp_err err = {0};
+    assert_ok(hsp_dataset_synthetic(1, 200, 40, &t, &err), &err);
+    struct hsp_data_bind data = {.sequence = 4, .vocab = 1};
+    const uint64_t offset[1] = {38};
+    struct hsp_micro m = {.n_seq = 1, .offset = offset};
+    struct hsp_load_spec s = {.what = HSP_LOAD_LABELS, .data = &data, .micro = &m, .n_cols = 4};
+    int32_t got[4];
+    assert_status(hsp_dataset_load(&t, &s, got, &err), HSP_EINVAL);
+    assert_non_null(strstr(err.msg, "made-up text: token "));
+    assert_non_null(
+        strstr(err.msg, " at position 39 is outside the vocabulary of 1 (model.vocab)"));
+    data.vocab = 256;
+    assert_status(hsp_dataset_load(&t, &s, got, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "token 40 is outside the data of 40 tokens");
+    hsp_dataset_close(&t);
+}
+
+static void files_that_are_none(void **state)
+{
+    (void)state;
+    struct hsp_dataset t = {0};
+    struct hsp_err err = {0};
+    char *dir = hsp_test_tmpdir(), *path = write_file(dir, "", 0);
+    assert_status(hsp_dataset_open(path, HSP_DATA_TEXT, &t, &err), HSP_EINVAL);
+    assert_status(hsp_dataset_open(dir, HSP_DATA_TEXT, &t, &err), HSP_EINVAL);
+    assert_status(hsp_dataset_open("/nonexistent/text", HSP_DATA_TEXT, &t, &err), HSP_ENOENT);
+    hsp_test_rmdir(dir);
+    free(path);
+    free(dir);
+}
+
+static void synthetic_text_keeps_the_vocabulary(void **state)
+{
+    (void)state;
+    struct hsp_dataset a, b;
+    assert_int_equal(hsp_dataset_synthetic(7, 32, 5000, &a, NULL), HSP_OK);
+    assert_int_equal(hsp_dataset_synthetic(7, 32, 5000, &b, NULL), HSP_OK);
+    const uint8_t *p = a.file[0].all.data;
+    assert_memory_equal(p, b.file[0].all.data, 5000);
+    bool seen[32] = {false};
+    for (size_t k = 0; k < 5000; k++) {
+        assert_true(p[k] < 32);
+        seen[p[k]] = true;
+    }
+    for (int k = 0; k < 32; k++) {
+        assert_true(seen[k]);
+    }
+    hsp_dataset_close(&a);
+    hsp_dataset_close(&b);
+}
+
+/* A GPT-2 file of llm.c. */
+static char *write_llmc(const char *dir, const char *name, const uint16_t *token, uint32_t n)
+{
+    uint8_t file[HSP_LLMC_HEADER_BYTES + 64] = {0};
+    hsp_le_put(file, 20240520, 4);
+    hsp_le_put(file + 4, 1, 4);
+    hsp_le_put(file + 8, n, 4);
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_le_put(file + HSP_LLMC_HEADER_BYTES + 2 * i, token[i], 2);
+    }
+    return write_named(dir, name, file, HSP_LLMC_HEADER_BYTES + 2 * (size_t)n);
+}
+
+/* Windows cross the ends of files; order is that of names, not of making. */
+static void shards_are_one_stream(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir(), *pattern;
+    struct hsp_dataset t = {0};
+    struct hsp_err err = {0};
+    struct hsp_digest all, other;
+    char *files[] = {write_llmc(dir, "b_2.bin", (const uint16_t[]){7}, 1),
+                     write_llmc(dir, "b_1.bin", (const uint16_t[]){4, 5, 50256}, 3),
+                     write_llmc(dir, "b_10.bin", (const uint16_t[]){8, 9}, 2),
+                     write_llmc(dir, "a.txt", (const uint16_t[]){1}, 1)};
+    assert_true(asprintf(&pattern, "%s/b_*.bin", dir) > 0);
+    assert_ok(hsp_dataset_open(pattern, HSP_DATA_LLMC, &t, &err), &err);
+    assert_int_equal(t.n_files, 3);
+    assert_int_equal(t.n_tokens, 6);
+    assert_int_equal(t.n_bytes, 3 * HSP_LLMC_HEADER_BYTES + 12);
+    assert_tokens(&t, 0, (const int32_t[]){4, 5, 50256, 8, 9, 7}, 6);
+    assert_tokens(&t, 3, (const int32_t[]){8, 9, 7}, 3);
+    assert_status(hsp_dataset_digest(&t, &all), HSP_OK);
+    hsp_dataset_close(&t);
+    free(write_llmc(dir, "b_2.bin", (const uint16_t[]){6}, 1)); /* one token of the last file */
+    assert_ok(hsp_dataset_open(pattern, HSP_DATA_LLMC, &t, &err), &err);
+    assert_status(hsp_dataset_digest(&t, &other), HSP_OK);
+    assert_false(hsp_digest_equal(all, other));
+    hsp_dataset_close(&t);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        free(files[i]);
+    }
+    hsp_test_rmdir(dir);
+    free(pattern);
+    free(dir);
+}
+
+/* The files cut elsewhere are other files, though the bytes of all are the same. */
+static void the_digest_knows_where_files_end(void **state)
+{
+    (void)state;
+    struct hsp_digest d[2];
+    for (int i = 0; i < 2; i++) {
+        char *dir = hsp_test_tmpdir(), *pattern;
+        struct hsp_dataset t = {0};
+        struct hsp_err err = {0};
+        free(write_named(dir, "1.txt", "abcd", i == 0 ? 1 : 3));
+        free(write_named(dir, "2.txt", i == 0 ? "bcd" : "d", i == 0 ? 3 : 1));
+        assert_true(asprintf(&pattern, "%s/?.txt", dir) > 0);
+        assert_ok(hsp_dataset_open(pattern, HSP_DATA_TEXT, &t, &err), &err);
+        assert_tokens(&t, 0, (const int32_t[]){'a', 'b', 'c', 'd'}, 4);
+        assert_status(hsp_dataset_digest(&t, &d[i]), HSP_OK);
+        hsp_dataset_close(&t);
+        hsp_test_rmdir(dir);
+        free(pattern);
+        free(dir);
+    }
+    assert_false(hsp_digest_equal(d[0], d[1]));
+}
+
+/* An index for one document of @n tokens of four bytes. */
+static char *write_index(const char *dir, const char *name, uint32_t n)
+{
+    uint8_t x[34 + 12 + 16] = "MMIDIDX";
+    hsp_le_put(x + 9, 1, 8);
+    x[17] = 4;
+    hsp_le_put(x + 18, 1, 8);
+    hsp_le_put(x + 26, 2, 8);
+    hsp_le_put(x + 34, n, 4);
+    hsp_le_put(x + 54, 1, 8);
+    return write_named(dir, name, x, sizeof(x));
+}
+
+static void megatron_is_two_files(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"p_1_document", "p_1_document.bin", "p_1_document.idx",
+                                        "p_?_document", "p_*.bin"};
+    const int32_t token[3] = {70000, 2, 3};
+    char *dir = hsp_test_tmpdir(), *path;
+    struct hsp_err err = {0};
+    free(write_named(dir, "p_1_document.bin", token, sizeof(token)));
+    free(write_index(dir, "p_1_document.idx", 3));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct hsp_dataset t = {0};
+        assert_true(asprintf(&path, "%s/%s", dir, names[i]) > 0);
+        assert_ok(hsp_dataset_open(path, HSP_DATA_MEGATRON, &t, &err), &err);
+        assert_int_equal(t.n_bytes, sizeof(token) + 62);
+        assert_tokens(&t, 0, token, 3);
+        hsp_dataset_close(&t);
+        free(path);
+    }
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+/* Opening @name in @dir fails with "@dir/@file@msg". */
+static void assert_refused(const char *dir, const char *name, enum hsp_data_format format,
+                           enum hsp_status want, const char *before, const char *msg)
+{
+    char *path, *text;
+    struct hsp_err err = {0};
+    struct hsp_dataset t = {0};
+    assert_true(asprintf(&path, "%s/%s", dir, name) > 0);
+    assert_true(asprintf(&text, "%s%s/%s", before, dir, msg) > 0);
+    assert_status(hsp_dataset_open(path, format, &t, &err), want);
+    assert_err(&err, want, text);
+    assert_null(t.file);
+    free(path);
+    free(text);
+}
+
+static void errors_name_the_file(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir();
+    free(write_named(dir, "a.bin", "xyz", 3));
+    free(write_named(dir, "m.bin", "xyzw", 4));
+    free(write_index(dir, "m.idx", 2));
+    assert_refused(dir, "*.bin", HSP_DATA_LLMC, HSP_EPARSE, "",
+                   "a.bin: no llm.c data: 3 bytes, its header alone has 1024");
+    assert_refused(dir, "a.bin", HSP_DATA_NANOGPT, HSP_EPARSE, "",
+                   "a.bin: 3 bytes are no uint16 tokens");
+    assert_refused(dir, "m", HSP_DATA_MEGATRON, HSP_EPARSE, "",
+                   "m.bin: index: sequence 0 ends behind the 4 bytes of the tokens");
+    assert_refused(dir, "a.bin", HSP_DATA_MEGATRON, HSP_ENOENT, "cannot read ",
+                   "a.idx: No such file or directory");
+    assert_refused(dir, "c*", HSP_DATA_MEGATRON, HSP_ENOENT, "no file matches ", "c*.idx");
+    assert_refused(dir, "c*", HSP_DATA_TEXT, HSP_ENOENT, "no file matches ", "c*");
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+static void tokens_outside_the_vocabulary(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir(), *want;
+    struct hsp_dataset t = {0};
+    struct hsp_err err = {0};
+    free(write_llmc(dir, "a.bin", (const uint16_t[]){0, 1, 2}, 3));
+    char *path = write_llmc(dir, "b.bin", (const uint16_t[]){3, 50257}, 2), *pattern;
+    assert_true(asprintf(&pattern, "%s/*.bin", dir) > 0);
+    assert_ok(hsp_dataset_open(pattern, HSP_DATA_LLMC, &t, &err), &err);
+    struct hsp_data_bind data = {.sequence = 4, .vocab = 50257};
+    struct hsp_micro m = {.n_seq = 1, .offset = &(const uint64_t){0}};
+    struct hsp_load_spec s = {.what = HSP_LOAD_LABELS, .data = &data, .micro = &m, .n_cols = 4};
+    int32_t got[4];
+    assert_status(hsp_dataset_load(&t, &s, got, &err), HSP_EINVAL);
+    assert_true(asprintf(&want,
+                         "%s: token 50257 at position 1 is outside the vocabulary of 50257 "
+                         "(model.vocab)",
+                         path) > 0);
+    assert_err(&err, HSP_EINVAL, want);
+    assert_status(hsp_dataset_check(&t, 50257, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, want);
+    assert_ok(hsp_dataset_check(&t, 50258, &err), &err);
+    data.vocab = 50258;
+    assert_ok(hsp_dataset_load(&t, &s, got, &err), &err);
+    assert_int_equal(got[3], 50257);
+    hsp_dataset_close(&t);
+    hsp_test_rmdir(dir);
+    free(want);
+    free(pattern);
+    free(path);
+    free(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_labels_positions),
+        cmocka_unit_test(bad_bytes_and_windows_are_named),
+        cmocka_unit_test(files_that_are_none),
+        cmocka_unit_test(synthetic_text_keeps_the_vocabulary),
+        cmocka_unit_test(shards_are_one_stream),
+        cmocka_unit_test(the_digest_knows_where_files_end),
+        cmocka_unit_test(megatron_is_two_files),
+        cmocka_unit_test(errors_name_the_file),
+        cmocka_unit_test(tokens_outside_the_vocabulary),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

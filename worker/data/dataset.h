@@ -1,0 +1,67 @@
+/* A data set as a device reads it: mapped files that make one stream of tokens, or a made-up one.
+ *
+ * Role:      read by the interpreter for HSP_I_LOAD; its digest is compared between workers.
+ * Purity:    shell (maps files). What headers say is checked by formats.h.
+ * Threads:   immutable after open.
+ * Ownership: the data set owns its files. They must not shrink while they are mapped (SIGBUS).
+ * Bounds:    HSP_DATASET_MAX_FILES, HSP_MAX_DATA_BYTES each.
+ */
+#ifndef HSP_DATASET_H
+#define HSP_DATASET_H
+#include "proto/base/hash.h"
+#include "proto/program/sheet.h"
+#include "worker/data/formats.h"
+
+#define HSP_DATASET_MAX_FILES 65536u
+
+struct hsp_data_bytes { /* a whole file */
+    const uint8_t *data;
+    size_t n;
+};
+struct hsp_data_file {
+    char *name;                     /* owned; for messages */
+    struct hsp_data_bytes all, idx; /* idx: Megatron */
+    struct hsp_token_span tokens;
+    struct hsp_megatron_index index; /* of idx */
+    uint64_t begin;                  /* number of its first token in the stream */
+};
+struct hsp_dataset {
+    struct hsp_data_file *file;
+    uint32_t n_files;
+    bool mapped; /* else one file on the heap */
+    uint64_t n_tokens, n_bytes;
+};
+
+/* @path: a file, or a pattern of glob(7) whose files follow each other in the order of strcmp; for
+ * Megatron of the .bin or without ending, the .idx beside each. HSP_ENOENT, HSP_EPERM, HSP_EIO,
+ * HSP_EINVAL (not a regular file, empty), HSP_EPARSE name the file. */
+enum hsp_status hsp_dataset_open(const char *path, enum hsp_data_format format,
+                                 struct hsp_dataset *ret, struct hsp_err *err);
+/* @n_tokens made from @seed with letters below @vocab; learnable: each letter narrows the next. */
+enum hsp_status hsp_dataset_synthetic(uint64_t seed, uint32_t vocab, uint64_t n_tokens,
+                                      struct hsp_dataset *ret, struct hsp_err *err);
+void hsp_dataset_close(struct hsp_dataset *d);
+
+/* XXH3-128 of all bytes of all files, the size of each before it but for the first; reads
+ * everything. HSP_ENOMEM. */
+enum hsp_status hsp_dataset_digest(const struct hsp_dataset *d, struct hsp_digest *ret);
+
+/* HSP_EINVAL: a token is not below @vocab; names the first with its file. Reads everything. */
+enum hsp_status hsp_dataset_check(const struct hsp_dataset *d, uint32_t vocab, struct hsp_err *err);
+
+/* What to load: rows are the sequences of the micro-batch, columns global positions
+ * first_col .. first_col + n_cols - 1 of each. */
+struct hsp_load_spec {
+    enum hsp_load what;
+    const struct hsp_data_bind *data;
+    const struct hsp_micro *micro;
+    int64_t first_col, n_cols;
+};
+
+/* Fills @dst[n_seq * n_cols]. Labels are the following tokens; with next_token_only the one label
+ * is the token after the sequence. HSP_EINVAL: a token outside the vocabulary (says which and
+ * where), a window outside the data. */
+enum hsp_status hsp_dataset_load(const struct hsp_dataset *d, const struct hsp_load_spec *s,
+                                 int32_t *dst, struct hsp_err *err);
+
+#endif
