@@ -9,7 +9,7 @@
 #include "daemon/ctl/table.h"
 #include "daemon/spmd/complete.h"
 
-enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO, O_LIVE }; /* rows of plan_options */
+enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO, O_LIVE, O_EXIT_CODE }; /* rows of plan_options */
 
 struct view {
     struct hsp_ctl *ctl;
@@ -187,8 +187,11 @@ int hsp_cmd_plan(struct hsp_ctl *ctl)
     if (ctl->opt[O_LIVE] != NULL) {
         bool alone = how.plan_path == NULL && how.cluster_path == NULL && how.exclude == NULL &&
                      !how.no_zero && ctl->format != HSP_FORMAT_YAML;
-        return alone ? hsp_plan_live(ctl)
+        return alone ? hsp_plan_live(ctl, ctl->opt[O_EXIT_CODE] != NULL)
                      : hsp_ctl_usage(ctl, "--live stands alone, and writes table or json");
+    }
+    if (ctl->opt[O_EXIT_CODE] != NULL) {
+        return hsp_ctl_usage(ctl, "--exit-code needs --live");
     }
     if (how.exclude != NULL && how.cluster_path == NULL) {
         return hsp_ctl_usage(ctl, "--exclude needs --cluster");

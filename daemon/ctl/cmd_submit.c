@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/ctl/jobload.h"
+#include "daemon/ctl/planchange.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 
@@ -119,7 +120,49 @@ static int print_doc(struct hsp_ctl *ctl, const char *text)
     return fprintf(ctl->out, "%s\n", text) > 0 ? HSP_EXIT_OK : HSP_EXIT_FAILED;
 }
 
-int hsp_plan_live(struct hsp_ctl *ctl)
+/* Sequences in a step: those of each stream once. */
+static uint32_t batch_of(const cJSON *planned)
+{
+    const cJSON *r;
+    double sum = 0;
+    cJSON_ArrayForEach(r, cJSON_GetObjectItemCaseSensitive(planned, "ranks"))
+    {
+        bool first = hsp_doc_number(r, "stage") < 0.5;
+        sum += first ? hsp_doc_number(r, "sequences") * hsp_doc_number(r, "tensor_part") : 0;
+    }
+    return sum >= 0.5 && sum < HSP_MAX_GLOBAL_BATCH ? (uint32_t)(sum + 0.5) : 1;
+}
+
+/* HSP_EXIT_OK: the job of this name runs @planned. */
+static int compare(struct hsp_ctl *ctl, const cJSON *planned)
+{
+    struct hsp_err err = {0};
+    struct hsp_plan *plan;
+    const char *name = hsp_doc_text(planned, "job"), *text = "";
+    size_t len = 0;
+    cJSON *doc = NULL;
+    struct hsp_msg ask = {.type = HSP_MSG_PROGRAM, .u.query = {.name = name, .what = "plan"}};
+    struct hsp_msg status = {.type = HSP_MSG_STATUS, .u.query = {.name = name, .what = ""}};
+    enum hsp_status st = hsp_remote_ask(ctl, &ask, &text, &len, &err);
+    if (st == HSP_ENOENT || st == HSP_ESTATE) { /* no such job, or one without a plan */
+        return HSP_EXIT_WOULD_CHANGE;
+    }
+    if (st == HSP_OK) {
+        st = hsp_plan_parse(text, len, name, batch_of(planned), ctl->arena, &plan, &err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_remote_ask_json(ctl, &status, &text, &doc, &err);
+    }
+    if (st != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
+    const cJSON *job = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(doc, "jobs"), 0);
+    bool same = hsp_plan_unchanged(planned, plan, cJSON_GetObjectItemCaseSensitive(job, "devices"));
+    cJSON_Delete(doc);
+    return same ? HSP_EXIT_OK : HSP_EXIT_WOULD_CHANGE;
+}
+
+int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code)
 {
     struct hsp_err err = {0};
     struct hsp_msg m;
@@ -133,6 +176,9 @@ int hsp_plan_live(struct hsp_ctl *ctl)
              : ctl->format == HSP_FORMAT_JSON ? print_doc(ctl, text)
              : hsp_plan_view(ctl, doc)        ? HSP_EXIT_OK
                                               : HSP_EXIT_FAILED;
+    if (rc == HSP_EXIT_OK && exit_code) {
+        rc = compare(ctl, doc);
+    }
     cJSON_Delete(doc);
     return rc;
 }
@@ -160,7 +206,7 @@ int hsp_cmd_submit(struct hsp_ctl *ctl)
     cJSON *doc = NULL;
     const char *text = "";
     if (ctl->opt[O_DRY_RUN] != NULL) {
-        return hsp_plan_live(ctl);
+        return hsp_plan_live(ctl, false);
     }
     enum hsp_status st = hsp_submit_msg(ctl, ctl->pos[0], HSP_MSG_SUBMIT, false, &m, &err);
     if (st == HSP_OK) {

@@ -30,6 +30,7 @@ static const struct hsp_option plan_options[] = {
     {"exclude", 'x', "DEVICE,..", "leave these devices (NODE/INDEX) out"},
     {"no-zero", 0, NULL, "never cut the optimizer state over the streams"},
     {"live", 'l', NULL, "ask hspmdd: on the devices that are connected to it"},
+    {"exit-code", 0, NULL, "with --live: exit code 10 when the job does not run just this plan"},
     END,
 };
 

@@ -15,6 +15,7 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/ctl.c \
   daemon/ctl/jobload.c daemon/ctl/jobload.h \
   daemon/ctl/options.c \
+  daemon/ctl/planchange.c daemon/ctl/planchange.h \
   daemon/ctl/planpick.c daemon/ctl/planpick.h \
   daemon/ctl/remote.c daemon/ctl/remote.h \
   daemon/ctl/table.c daemon/ctl/table.h \

@@ -46,8 +46,8 @@ enum hsp_status hsp_submit_msg(struct hsp_ctl *ctl, const char *path, uint16_t t
                                struct hsp_msg *ret, struct hsp_err *err);
 
 /* Shared by commands: plan --live and submit --dry-run; wait and submit --wait (0: no limit). Both
- * give the exit code. */
-int hsp_plan_live(struct hsp_ctl *ctl);
+ * give the exit code; @exit_code: HSP_EXIT_WOULD_CHANGE when the job does not run just this plan. */
+int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code);
 int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_t timeout_ms);
 
 #endif

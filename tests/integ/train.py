@@ -3,13 +3,14 @@
 killed: every step is done, the end is the same, and no state is left behind."""
 import json
 import os
+import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from join import QUERY, World
 from wire import LIMIT, ask, check, children, until
-from world import main
+from world import BUILD, main
 
 STEPS = 250
 JOB = {"apiVersion": "hspmd/v1", "name": "small", "data": {"validation_fraction": 0.05},
@@ -61,6 +62,15 @@ class Training:
         return s
 
 
+def plan_of_today(w, t, other):
+    """plan --exit-code: 0 while a job runs what would be planned now, 10 when there is no such job."""
+    for job, code in ((t.job, 0), (dict(t.job, name=other), 10)):
+        w.write("today.json", json.dumps(job))
+        r = subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", w.sock, "plan", "--live", "--exit-code",
+                            w.path("today.json")], capture_output=True, text=True, timeout=LIMIT)
+        check(r.returncode == code and "RANK" in r.stdout, "plan --exit-code: %r, wanted %d" % (r, code))
+
+
 def left_over(w):
     found = []
     for at, _, files in os.walk(w.path("segments")):
@@ -78,6 +88,8 @@ def run(w):
     until("no state is left", lambda: not left_over(w))
 
     t = Training(w, "stormy")
+    t.reach(1)
+    plan_of_today(w, t, "unknown")
     t.reach(20)
     t.shows_what_runs()
     os.kill(children(b.pid)[0], 9)  # its segments stay; it comes back with them

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/ctl/command.h"
+#include "daemon/ctl/planchange.h"
 
 struct room {
     char *dir;
@@ -125,6 +126,8 @@ static void wrong_lines_are_usage_errors(void **state)
         {{"plan", "-ca", "-cb", "c", NULL},
          "hspmdctl: option --cluster stands twice (FILE); see hspmdctl help\n"},
         {{"compile", "a", NULL}, "hspmdctl: compile needs -o FILE; see hspmdctl help\n"},
+        {{"plan", "a", "--exit-code", NULL},
+         "hspmdctl: --exit-code needs --live; see hspmdctl help\n"},
         {{"version", "--timeout", "3", NULL},
          "hspmdctl: timeout 3 is not a time like 500ms, 10s, 2m; see hspmdctl help\n"},
     };
@@ -168,6 +171,53 @@ static void plan_prints_who_gets_what(void **state)
     assert_int_equal(r->rc, HSP_EXIT_NO_OBJECT);
     RUN(r, "plan", "@job.yaml");
     assert_non_null(strstr(r->out, "local/0"));
+}
+
+/* A document with one number of its first rank changed is another plan. */
+static bool still_same(const cJSON *doc, const char *key, const struct hsp_plan *plan,
+                       const cJSON *devices)
+{
+    cJSON *other = cJSON_Duplicate(doc, true);
+    cJSON *rank = cJSON_GetArrayItem(cJSON_GetObjectItem(other, "ranks"), 0);
+    cJSON_SetNumberValue(cJSON_GetObjectItem(rank, key), 77);
+    bool same = hsp_plan_unchanged(other, plan, devices);
+    cJSON_Delete(other);
+    return same;
+}
+
+static void a_plan_is_the_one_that_runs_or_another(void **state)
+{
+    struct room *r = *state;
+    struct hsp_err err = {0};
+    struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
+    struct hsp_plan *plan = NULL;
+    cJSON *devices = cJSON_CreateArray();
+    const cJSON *rank;
+    put(r, "job.yaml", job);
+    put(r, "c.yaml", cluster);
+    RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-o", "yaml");
+    assert_ok(hsp_plan_parse(r->out, r->n_out, "p", 12, arena, &plan, &err), &err);
+    RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-o", "json");
+    cJSON *doc = cJSON_Parse(r->out);
+    cJSON_ArrayForEach(rank, cJSON_GetObjectItem(doc, "ranks"))
+    {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(rank, "device"));
+        cJSON_AddItemToArray(devices, cJSON_CreateString(name));
+    }
+    assert_true(plan->n_ranks > 1);
+    assert_true(hsp_plan_unchanged(doc, plan, devices));
+    static const char *const keys[] = {"stream",      "stage",     "first_block",  "blocks",
+                                       "tensor_part", "sequences", "micro_batches"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        assert_false(still_same(doc, keys[i], plan, devices));
+    }
+    cJSON_AddItemToArray(devices, cJSON_DetachItemFromArray(devices, 0)); /* others' places */
+    assert_false(hsp_plan_unchanged(doc, plan, devices));
+    cJSON_DeleteItemFromArray(devices, 0);
+    assert_false(hsp_plan_unchanged(doc, plan, devices));
+    cJSON_Delete(devices);
+    cJSON_Delete(doc);
+    (void)hsp_arena_free(arena);
 }
 
 static void yaml_output_is_an_annotation(void **state)
@@ -248,6 +298,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(help_comes_from_the_table, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(plan_prints_who_gets_what, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_plan_is_the_one_that_runs_or_another, setup, teardown),
         cmocka_unit_test_setup_teardown(yaml_output_is_an_annotation, setup, teardown),
         cmocka_unit_test_setup_teardown(compile_writes_programs_that_show_prints, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_files_are_configuration_errors, setup, teardown),

@@ -1,0 +1,14 @@
+/* Whether a plan is the one a job runs.
+ *
+ * Purity: pure. */
+#ifndef HSP_PLANCHANGE_H
+#define HSP_PLANCHANGE_H
+#include <cjson/cJSON.h>
+
+#include "daemon/spmd/plan.h"
+
+/* @planned: a plan-prediction document. @plan runs with rank r on the r-th name of @devices (array of
+ * strings). The same: the same devices, in the same places, with the same work. */
+bool hsp_plan_unchanged(const cJSON *planned, const struct hsp_plan *plan, const cJSON *devices);
+
+#endif
