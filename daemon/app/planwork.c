@@ -76,7 +76,8 @@ static bool one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_
            same_until(strstr(x, ",unix:"), strstr(y, ",unix:"), '.');
 }
 
-/* Which host each node of @devices is on, by the number of its first node there; how many there are. */
+/* Which host each node of @devices is on, by the number of its first node there; how many there are,
+ * of nodes that have measured. One that has just come may not have said yet where it listens. */
 static uint32_t find_hosts(const struct hsp_cluster *c, const hsp_device_id *devices, uint32_t n,
                            uint32_t host[HSP_MAX_NODES])
 {
@@ -87,12 +88,16 @@ static uint32_t find_hosts(const struct hsp_cluster *c, const hsp_device_id *dev
         if (seen[at]) {
             continue;
         }
+        seen[at] = true;
+        host[at] = at;
+        if (!c->nodes[at].measured) {
+            continue;
+        }
         while (k < n_nodes && !one_host(&c->nodes[node[k]], &c->nodes[at])) {
             k++;
         }
         host[at] = k < n_nodes ? host[node[k]] : at;
         n_hosts += k < n_nodes ? 0 : 1;
-        seen[at] = true;
         node[n_nodes++] = at;
     }
     return n_hosts;

@@ -3,33 +3,55 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
+
+static bool known(const struct hsp_device_desc *d)
+{
+    return d->uplink.us_per_byte > 0;
+}
+
+/* Devices whose uplinks are known; hosts: of the first one, and whether there is another. */
+struct uplinks {
+    const struct hsp_device_desc *top; /* of the longest way; NULL: none is known */
+    bool hosts;
+    double us_per_byte;
+};
+
+static struct uplinks look(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n)
+{
+    struct uplinks u = {0};
+    const struct hsp_device_desc *first = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hsp_device_desc *d = &c->dev[device[i]];
+        if (known(d)) {
+            first = first == NULL ? d : first;
+            u.hosts = u.hosts || d->host != first->host;
+            u.us_per_byte = fmax(u.us_per_byte, d->uplink.us_per_byte);
+            u.top = u.top == NULL || d->uplink.latency_us > u.top->uplink.latency_us ? d : u.top;
+        }
+    }
+    return u;
+}
 
 struct hsp_link_cost hsp_link_group(const struct hsp_cluster_desc *c, const uint32_t *device,
                                     uint32_t n)
 {
-    const struct hsp_device_desc *top = &c->dev[device[0]];
-    bool nodes = false, hosts = false;
-    double us_per_byte = 0, second = 0;
+    struct uplinks u = look(c, device, n);
+    bool nodes = false;
+    double second = 0; /* the longest way of those on other hosts than the top one's */
     for (uint32_t i = 0; i < n; i++) {
         const struct hsp_device_desc *d = &c->dev[device[i]];
         nodes = nodes || d->node != c->dev[device[0]].node;
-        hosts = hosts || d->host != c->dev[device[0]].host;
-        us_per_byte = fmax(us_per_byte, d->uplink.us_per_byte);
-        top = d->uplink.latency_us > top->uplink.latency_us ? d : top;
+        if (u.hosts && d->host != u.top->host) {
+            second = fmax(second, d->uplink.latency_us);
+        }
     }
-    if (!nodes) {
-        return c->same_node;
-    }
-    if (!hosts) {
-        return c->cross;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const struct hsp_device_desc *d = &c->dev[device[i]];
-        second = d->host != top->host ? fmax(second, d->uplink.latency_us) : second;
+    if (!nodes || !u.hosts) {
+        return nodes ? c->cross : c->same_node;
     }
     return (struct hsp_link_cost){
-        .latency_us = fmax(c->cross.latency_us, (top->uplink.latency_us + second) / 2),
-        .us_per_byte = fmax(c->cross.us_per_byte, us_per_byte)};
+        .latency_us = fmax(c->cross.latency_us, (u.top->uplink.latency_us + second) / 2),
+        .us_per_byte = fmax(c->cross.us_per_byte, u.us_per_byte)};
 }
 
 struct hsp_link_cost hsp_link_pair(const struct hsp_cluster_desc *c, uint32_t a, uint32_t b)

@@ -1,8 +1,8 @@
 /* Links between devices of a described cluster.
  *
  * Model:  devices of one node have the cluster's link within nodes. Devices of two nodes have its link
- *         across nodes at best; when the nodes are on two hosts their uplinks count too: half of the way
- *         of each, as fast as the slower one. A group is as slow as its slowest pair, since everybody
+ *         across nodes at best; when the nodes are on two hosts and both uplinks are known, these count
+ *         too: half of the way of each, as fast as the slower one. A group is as slow as its slowest pair, since everybody
  *         sends to everybody (or to the next one in a ring).
  * Purity: pure. */
 #ifndef HSP_LINKS_H

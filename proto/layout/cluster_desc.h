@@ -18,7 +18,7 @@ struct hsp_device_desc {
     uint32_t node; /* devices of one node share a number */
     uint32_t host; /* nodes on one host share a number: between them there is no network */
     struct hsp_link_cost uplink; /* of its node: half a round trip to where nodes meet, and the way
-                                    there; 0: not known, as the cluster's cross */
+                                    there; us_per_byte 0: not known */
     int64_t mem_bytes;           /* offered to jobs */
     double
         gemm_flops[2]; /* measured FLOP/s of GEMM, by dtype: [0] fp32, [1] fp64; pacing included */

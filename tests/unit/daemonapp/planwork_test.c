@@ -85,7 +85,8 @@ static void test_links_between_nodes_are_those_measured(void **state)
         c->nodes[i].same_latency_us = c->nodes[i].cross_latency_us = 4;
         c->nodes[i].same_us_per_byte = c->nodes[i].cross_us_per_byte = 5e-4;
     }
-    const hsp_device_id pair[] = {W10, W2}, unknown[] = {W10, W3}, fast[] = {W10, W1};
+    const hsp_device_id pair[] = {W10, W2}, unknown[] = {W10, W3}, joined[] = {W10, W2, W3},
+                        fast[] = {W10, W1};
     const hsp_device_id one[] = {W2, W2 + 1};
     assert_link(pair, 4, 5e-4); /* nobody has measured */
     c->nodes[0].measured = c->nodes[1].measured = c->nodes[2].measured = true;
@@ -93,14 +94,15 @@ static void test_links_between_nodes_are_those_measured(void **state)
     c->nodes[1].uplink = (struct hsp_m_uplink){300e-6, 1e7};
     c->nodes[2].uplink = (struct hsp_m_uplink){1e-6, 1e10}; /* better than loopback */
     assert_link(pair, 200, 0.1);
-    assert_link(unknown, 50, 1e-2); /* what is known of one end */
-    assert_link(fast, 50.5, 1e-2);  /* each pair has its own */
-    assert_link(all, 200, 0.1);     /* the worst pair */
+    assert_link(unknown, 4, 5e-4); /* both ends must be known */
+    assert_link(fast, 50.5, 1e-2); /* each pair has its own */
+    assert_link(all, 200, 0.1);    /* the worst pair */
     char *first = c->nodes[0].dev[0].address, *second = c->nodes[1].dev[0].address;
     const size_t size = sizeof c->nodes[0].dev[0].address;
     (void)snprintf(first, size, "127.0.0.1:4,unix:hspmd-mesh.00ab.17"); /* one host: no network */
     (void)snprintf(second, size, "10.0.0.2:5,unix:hspmd-mesh.00ab.35");
     assert_link(pair, 4, 5e-4);
+    assert_link(joined, 4, 5e-4); /* w3 has just come: nobody knows where it is */
     (void)snprintf(second, size, "10.0.0.2:5,unix:hspmd-mesh.00ac.35");
     assert_link(pair, 200, 0.1);
     (void)snprintf(second, size, "127.0.0.1:5"); /* by TCP, but on one host all the same */

@@ -205,6 +205,7 @@ static void a_device_behind_a_slow_link_is_left_out(void **state)
     assert_int_equal(two.plan->n_ranks, 2);
     s.c.n = 3;
     s.dev[0].uplink = (struct hsp_link_cost){500, 1};
+    s.dev[1].uplink = s.dev[2].uplink = (struct hsp_link_cost){1, 1e-6};
     make(&s, NULL, &p);
     assert_int_equal(p.plan->n_ranks, 2);
     assert_true(p.device[0] != 0 && p.device[1] != 0);
@@ -233,12 +234,17 @@ static void stages_pay_the_link_between_them(void **state)
     struct hsp_plan pipe = {.n_ranks = 3, .n_streams = 1, .streams = &line};
     struct hsp_price_in in = {&w, &s.c, &s.t, 1};
     double bytes = 2 * 8 * w.layer[1].leaving;
+    s.dev[0].uplink = (struct hsp_link_cost){2, 1e-9};
     s.dev[1].uplink = (struct hsp_link_cost){100, 1e-3};
     s.dev[2].uplink = (struct hsp_link_cost){300, 1e-2};
     assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
-    assert_near(c.rank[0].transfer_us, 2 * 4 * 50 + bytes * 1e-3, 1e-6);
+    assert_near(c.rank[0].transfer_us, 2 * 4 * 51 + bytes * 1e-3, 1e-6);
     assert_near(c.rank[1].transfer_us, 2 * 4 * 200 + bytes * 1e-2, 1e-6);
     assert_near(c.vote_us, 200 * (1 + log2(3)), 1e-6);
+    s.dev[1].uplink.us_per_byte = 0; /* not known: as the others */
+    assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
+    assert_near(c.rank[1].transfer_us, 2 * 4 * 40 + bytes * 4e-4, 1e-6);
+    s.dev[1].uplink.us_per_byte = 1e-3;
     s.dev[2].host = s.dev[1].host;
     assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
     assert_near(c.rank[1].transfer_us, 2 * 4 * 40 + bytes * 4e-4, 1e-6);
