@@ -5,6 +5,9 @@
 #define HSP_CANDIDATES_H
 
 #include "daemon/planner/planner.h"
+#include "daemon/planner/shares.h"
+
+#define HSP_ALIKE 0.03 /* devices or links this close are of one kind */
 
 /* The kinds of structure; the best candidate of each is kept. Equal scores go to the first. */
 enum hsp_structure {
@@ -62,5 +65,39 @@ enum hsp_status hsp_supers_make(struct hsp_search *s, uint32_t degree, struct hs
 /* Prices a plan and keeps it when it is the best of its structure. */
 enum hsp_status hsp_search_offer(struct hsp_search *s, enum hsp_structure kind,
                                  struct hsp_plan *plan, uint32_t *device, const char *what);
+enum hsp_status hsp_search_no_memory(struct hsp_search *s);
+
+/* One attempt's memory is given back unless its plan was kept. HSP_ECANCELED. */
+struct hsp_attempt {
+    struct hsp_arena_mark mark;
+    struct hsp_candidate before[HSP_N_STRUCTS];
+};
+enum hsp_status hsp_attempt_begin(struct hsp_search *s, struct hsp_attempt *a);
+void hsp_attempt_end(struct hsp_search *s, const struct hsp_attempt *a);
+
+/* A plan in the making: ranks are numbered as stages are added. */
+struct hsp_draft {
+    struct hsp_plan *plan;
+    uint32_t *device; /* by rank */
+};
+enum hsp_status hsp_draft_make(struct hsp_search *s, uint32_t n_streams, uint8_t zero,
+                               struct hsp_draft *ret);
+enum hsp_status hsp_draft_stage(struct hsp_search *s, struct hsp_draft *d, struct hsp_stage *g,
+                                uint32_t layers, const struct hsp_super *x);
+
+/* Micro-batches of at most @size. */
+uint32_t hsp_parts(uint32_t sequences, uint32_t size);
+/* Largest micro-batch (a power of two up to the cap) whose activations fit every member of @x with the
+ * whole model; 0: none. */
+uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, uint32_t holders,
+                       uint8_t zero, uint32_t held, struct hsp_share_dev *ret);
+/* Nodes among @n groups that hold each piece of a state without replicas, counted up to the copies;
+ * @member: which groups, NULL: the first ones. 0: no memory. */
+uint32_t hsp_nodes_of(const struct hsp_search *s, const struct hsp_super *x, const uint32_t *member,
+                      uint32_t n);
+
+/* All pipelines over @n groups of @degree (lines.c). */
+enum hsp_status hsp_try_lines(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+                              uint32_t degree);
 
 #endif
