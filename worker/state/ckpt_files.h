@@ -59,4 +59,20 @@ enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
                                   const struct hsp_ckpt_entry ***ret, size_t *ret_n,
                                   struct hsp_err *err);
 
+struct hsp_ckpt {
+    struct hsp_ckpt_info info;
+    char *config;
+    uint32_t n_shards;
+    struct hsp_ckpt_shard *shard;
+    const struct hsp_ckpt_entry **e; /* sorted by (tensor, kind) */
+    size_t n_e;
+    struct hsp_ckpt_tensor *t;
+    size_t *first; /* of each tensor in e; one more at the end */
+    size_t n_t;
+};
+/* @part of the piece @e into @dst, which holds @dst_box. */
+enum hsp_status hsp_ckpt_read_piece(const struct hsp_ckpt *c, const struct hsp_ckpt_entry *e,
+                                    const struct hsp_box *part, const struct hsp_box *dst_box,
+                                    void *dst, struct hsp_err *err);
+
 #endif

@@ -2,6 +2,7 @@ noinst_LIBRARIES += worker/state/libstate.a
 worker_state_libstate_a_SOURCES = \
   worker/state/boxhash.c worker/state/boxhash.h \
   worker/state/ckpt.c worker/state/ckpt.h \
+  worker/state/ckpt_export.c \
   worker/state/ckpt_files.c worker/state/ckpt_files.h \
   worker/state/ckpt_shard.c \
   worker/state/region.c worker/state/region.h \
