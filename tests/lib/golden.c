@@ -4,22 +4,7 @@
 
 #include "tests/lib/testlib.h"
 
-#define GOLDEN_MAX (4u << 20)
-#define SHOWN      12 /* lines that differ */
-
-static char *read_all(const char *path)
-{
-    char *text = calloc(1, GOLDEN_MAX + 1);
-    FILE *f = fopen(path, "r");
-    if (text == NULL || f == NULL) {
-        fail_msg("cannot read %s", path);
-        return NULL;
-    }
-    size_t n = fread(text, 1, GOLDEN_MAX, f);
-    text[n] = '\0';
-    (void)fclose(f);
-    return text;
-}
+#define SHOWN 12 /* lines that differ */
 
 static void write_all(const char *path, const char *text)
 {
@@ -50,15 +35,16 @@ static unsigned compare(const char *want, const char *got)
 void hsp_golden_check(const char *name, struct hsp_buf *text)
 {
     const char *src = getenv("HSPMD_SRC"), *how = getenv("HSPMD_GOLDEN");
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%s/tests/golden/%s", src != NULL ? src : ".", name);
+    char file[256], path[4096];
+    (void)snprintf(file, sizeof file, "tests/golden/%s", name);
+    (void)snprintf(path, sizeof path, "%s/%s", src != NULL ? src : ".", file);
     const char *got = hsp_buf_cstr(text);
     assert_false(text->failed);
     if (how != NULL && strcmp(how, "write") == 0) {
         write_all(path, got);
         return;
     }
-    char *want = read_all(path);
+    char *want = hsp_test_source(file);
     unsigned n = compare(want, got);
     free(want);
     if (n != 0) {

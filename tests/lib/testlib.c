@@ -41,6 +41,25 @@ uint32_t hsp_test_rounds(uint32_t n)
     return getenv("HSPMD_VALGRIND") == NULL || n < 10 ? n : n / 10;
 }
 
+char *hsp_test_source(const char *file)
+{
+    enum { MOST = 4 << 20 };
+    char path[4096];
+    const char *src = getenv("HSPMD_SRC");
+    (void)snprintf(path, sizeof path, "%s/%s", src != NULL ? src : ".", file);
+    char *text = calloc(1, MOST + 1);
+    FILE *f = fopen(path, "r");
+    if (text == NULL || f == NULL) {
+        free(text);
+        fail_msg("cannot read %s", path);
+        return NULL;
+    }
+    size_t n = fread(text, 1, MOST, f);
+    text[n] = '\0';
+    (void)fclose(f);
+    return text;
+}
+
 char *hsp_test_tmpdir(void)
 {
     const char *base = getenv("TMPDIR");

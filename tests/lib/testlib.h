@@ -32,6 +32,9 @@ uint32_t hsp_test_rounds(uint32_t n);
 char *hsp_test_tmpdir(void); /* free() it */
 void hsp_test_rmdir(const char *path);
 
+/* The text of a file of the source tree ($HSPMD_SRC). Fails the test when it cannot be read. */
+char *hsp_test_source(const char *file); /* free() it */
+
 #define assert_status(expr, want) \
     hsp_test_assert_status((expr), (want), NULL, #expr, __FILE__, __LINE__)
 

@@ -1,6 +1,4 @@
 /* hspmdd.yaml: defaults, the shipped example, and the messages of wrong files. */
-#include <stdio.h>
-
 #include "daemon/app/daemon_config.h"
 #include "tests/lib/testlib.h"
 
@@ -35,20 +33,16 @@ static void test_the_example_is_accepted_with_every_line_enabled(void **state)
     (void)state;
     struct hsp_err err = {0};
     struct hsp_daemon_config c;
-    char path[4200], text[8192], out[8192];
-    const char *src = getenv("HSPMD_SRC");
-    snprintf(path, sizeof path, "%s/conf/hspmdd.yaml", src != NULL ? src : ".");
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    size_t n = fread(text, 1, sizeof text - 1, f), m = 0;
-    fclose(f);
-    for (size_t i = 0; i < n; i++) {
+    char *text = hsp_test_source("conf/hspmdd.yaml");
+    size_t n = strlen(text), m = 0;
+    for (size_t i = 0; i < n; i++) { /* in place: m <= i */
         bool comment = text[i] == '#' && (i == 0 || text[i - 1] == '\n') && text[i + 1] != ' ';
         if (!comment) {
-            out[m++] = text[i];
+            text[m++] = text[i];
         }
     }
-    assert_ok(hsp_daemon_config_parse(out, m, path, arena, &c, &err), &err);
+    assert_ok(hsp_daemon_config_parse(text, m, "hspmdd.yaml", arena, &c, &err), &err);
+    free(text);
     assert_string_equal(c.state_dir, "/var/lib/hspmd");
     assert_string_equal(c.advertise_address, "head.example.org:7071");
     assert_int_equal(c.data_plane, HSP_DATA_TLS);
@@ -88,19 +82,13 @@ static void test_wrong_files_say_where_and_what(void **state)
 static void test_the_shipped_file_is_the_generated_one(void **state)
 {
     (void)state;
-    char path[4200], text[16384];
-    const char *src = getenv("HSPMD_SRC");
+    char *text = hsp_test_source("conf/hspmdd.yaml");
     struct hsp_buf b;
-    snprintf(path, sizeof path, "%s/conf/hspmdd.yaml", src != NULL ? src : ".");
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = '\0';
     hsp_buf_init(&b, 1 << 20);
     hsp_daemon_config_example(&b);
     assert_string_equal(text, hsp_buf_cstr(&b)); /* else: hspmdd --print-example */
     hsp_buf_fini(&b);
+    free(text);
 }
 
 static void test_layers_win_in_their_order_and_say_so(void **state)

@@ -254,18 +254,13 @@ static void llama_has_keys_of_its_own(void **state)
 static void examples_parse(void **state)
 {
     static const char *const names[] = {"kjv-gpt", "tiny-gpt", "tiny-llama", "tiny-mlp"};
-    const char *src = getenv("HSPMD_SRC");
-    for (size_t i = 0; src != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
-        char *path = hsp_arena_printf(*state, "%s/conf/jobs/%s.yaml", src, names[i]);
-        char text[8192];
-        FILE *f = fopen(path, "r");
-        assert_non_null(f);
-        size_t n = fread(text, 1, sizeof(text), f);
-        (void)fclose(f);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char *text = hsp_test_source(hsp_arena_printf(*state, "conf/jobs/%s.yaml", names[i]));
         struct hsp_err err = {0};
         const struct hsp_job_spec *j = NULL;
-        assert_ok(hsp_job_parse(text, n, names[i], *state, &j, &err), &err);
+        assert_ok(hsp_job_parse(text, strlen(text), names[i], *state, &j, &err), &err);
         assert_string_equal(j->name, names[i]);
+        free(text);
     }
 }
 

@@ -1,6 +1,4 @@
 /* hspmd-worker.yaml: devices, defaults, messages. */
-#include <stdio.h>
-
 #include "tests/lib/testlib.h"
 #include "worker/app/worker_config.h"
 
@@ -84,19 +82,13 @@ static void test_wrong_files_say_where_and_what(void **state)
 static void test_the_shipped_file_is_the_generated_one(void **state)
 {
     (void)state;
-    char path[4200], text[16384];
-    const char *src = getenv("HSPMD_SRC");
+    char *text = hsp_test_source("conf/hspmd-worker.yaml");
     struct hsp_buf b;
-    snprintf(path, sizeof path, "%s/conf/hspmd-worker.yaml", src != NULL ? src : ".");
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = '\0';
     hsp_buf_init(&b, 1 << 20);
     hsp_worker_config_example(&b);
     assert_string_equal(text, hsp_buf_cstr(&b)); /* else: hspmd-worker --print-example */
     hsp_buf_fini(&b);
+    free(text);
 }
 
 static void test_layers_win_in_their_order_and_say_so(void **state)
