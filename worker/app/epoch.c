@@ -376,7 +376,7 @@ static void report_break(struct hsp_epoch *e, enum hsp_status st, const struct h
     if (!tell) {
         return;
     }
-    bool hopeless = st == HSP_ESTATE || st == HSP_ENOSPC;
+    bool hopeless = st == HSP_ESTATE; /* a full disk may have room when it is tried again */
     struct hsp_msg lost = {.type = HSP_MSG_PEER_LOST,
                            .u.lost = {.job = e->p->job,
                                       .device = e->env->device,

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "worker/app/epoch.h"
-#include "worker/app/metricslog.h"
 #include "worker/app/segname.h"
 #include "worker/exec/pace.h"
 
@@ -295,7 +294,6 @@ static void on_stop(struct executor *x, const struct hsp_msg *m)
                              .u.devref = {.job = job, .device = x->env.device}};
     close_up_to(x, job, m->epoch);
     discard(x, job, 0);
-    hsp_metrics_drop(&x->env, job);
     tell(x, &answer);
 }
 

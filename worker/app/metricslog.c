@@ -12,15 +12,10 @@
 #include <unistd.h>
 
 #include "proto/host/fileio.h"
+#include "worker/app/segname.h"
 
 #define NOTES_MAX       ((size_t)1 << 30) /* ten million steps */
 #define CHANNEL_METRICS 0x7ffffff1u
-
-static void notes_path(const struct hsp_exec_env *env, uint32_t job, char out[PATH_MAX])
-{
-    (void)snprintf(out, PATH_MAX, "%s/job-%" PRIu32 "-%" PRIu32 ".metrics", env->state_dir, job,
-                   env->device);
-}
 
 enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vote *v,
                                  double seconds, struct hsp_err *err)
@@ -36,7 +31,7 @@ enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vot
         ",\"epoch\":%" PRIu64 "}\n",
         e->number, v->step, v->step, isfinite(v->loss) ? v->loss : 0, v->tokens,
         isfinite(v->norm) ? v->norm : 0, v->lr, val, seconds, e->number);
-    notes_path(e->env, e->p->job, path);
+    hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0) {
         return hsp_err_set(err, HSP_EIO, errno, "cannot open %s", path);
@@ -46,13 +41,6 @@ enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vot
         k == n ? HSP_OK : hsp_err_set(err, HSP_EIO, errno, "cannot write %s", path);
     (void)close(fd); /* one write: an error would have shown there */
     return st;
-}
-
-void hsp_metrics_drop(const struct hsp_exec_env *env, uint32_t job)
-{
-    char path[PATH_MAX];
-    notes_path(env, job, path);
-    (void)unlink(path); /* may not be there */
 }
 
 struct note {
@@ -138,7 +126,7 @@ enum hsp_status hsp_metrics_merge(struct hsp_epoch *e, struct hsp_buf *out, stru
     uint8_t *mine = NULL;
     size_t len = 0;
     struct hsp_buf all;
-    notes_path(e->env, e->p->job, path);
+    hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
     enum hsp_status st = hsp_file_read(path, NOTES_MAX, &mine, &len, err);
     if (st == HSP_ENOENT) {
         st = HSP_OK; /* this device joined after the last step */

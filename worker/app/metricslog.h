@@ -13,7 +13,4 @@ enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vot
 /* All ranks together, over the data mesh: rank 0 gets the lines of all, one per step (the newest
  * epoch's), in order of steps, into @out. */
 enum hsp_status hsp_metrics_merge(struct hsp_epoch *e, struct hsp_buf *out, struct hsp_err *err);
-/* Deletes the notes of a job on this device. */
-void hsp_metrics_drop(const struct hsp_exec_env *env, uint32_t job);
-
 #endif

@@ -1,10 +1,12 @@
 /* See segname.h. */
 #include "worker/app/segname.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/str.h"
 
@@ -92,22 +94,37 @@ enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, ui
     return st;
 }
 
+void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/job-%" PRIu32 "-%" PRIu32 ".metrics", dir, job, device);
+}
+
 enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
                                     uint64_t keep_plan, struct hsp_err *err)
 {
     struct hsp_segment_info *info = NULL;
-    size_t n = 0;
+    char notes[PATH_MAX];
+    size_t n = 0, kept = 0;
     enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
     if (st == HSP_ENOENT) {
         return HSP_OK;
     }
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         struct hsp_segname name;
-        if (info[i].status == HSP_OK && hsp_segname_parse(&info[i].key, &name) && name.job == job &&
-            name.device == device && (keep_plan == 0 || name.plan != keep_plan)) {
+        if (info[i].status != HSP_OK || !hsp_segname_parse(&info[i].key, &name) ||
+            name.job != job || name.device != device) {
+            continue;
+        }
+        if (keep_plan != 0 && name.plan == keep_plan) {
+            kept++;
+        } else {
             st = hsp_segment_remove(dir, &info[i].key, err);
         }
     }
     free(info);
+    hsp_segname_notes(dir, job, device, notes);
+    if (st == HSP_OK && kept == 0 && unlink(notes) != 0 && errno != ENOENT) {
+        st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes);
+    }
     return st;
 }

@@ -4,6 +4,8 @@
  * Purity:  hsp_segname_scan and _discard read the state directory; the rest is pure. */
 #ifndef HSP_SEGNAME_H
 #define HSP_SEGNAME_H
+#include <limits.h>
+
 #include "proto/wire/msg.h"
 #include "worker/state/segment.h"
 
@@ -22,7 +24,10 @@ bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *re
  * Damaged files are passed over: they are no source. HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
                                  struct hsp_err *err);
-/* Deletes the segments of (job, device) but those of layout @keep_plan (0: all). HSP_EIO. */
+/* The file in which a device notes the metrics of a job's steps (metricslog.h). */
+void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);
+/* Deletes the segments of (job, device) but those of layout @keep_plan (0: all); when none is left, its
+ * notes too: it has no part in the job any more. HSP_EIO. */
 enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
                                     uint64_t keep_plan, struct hsp_err *err);
 

@@ -355,7 +355,12 @@ static void reference(struct world *w, double loss[STEPS], double val[STEPS])
     w->n_ckpt = 0;
     (void)hsp_epoch_plan_free(p);
     struct hsp_err err = {0};
+    char notes[PATH_MAX];
+    hsp_segname_notes(w->ex[0].state_dir, 1, 0, notes);
+    assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 1, &err), &err);
+    assert_int_equal(access(notes, F_OK), 0); /* layout 1 is kept, and with it the notes */
     assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 0, &err), &err);
+    assert_int_equal(access(notes, F_OK), -1);
 }
 
 static void assert_same(const double *a, const double *b)
