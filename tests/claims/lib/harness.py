@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -150,6 +151,48 @@ def run_offline(claim, job, name, plan=None, steps=None, gradients=False):
     return read_jsonl(metrics), grads
 
 
+class Offline:
+    """The same beside what follows: `with` starts it, losses() waits for its end."""
+
+    def __init__(self, claim, job, name):
+        self.claim, self.metrics = claim, os.path.join(claim.dir, name + ".jsonl")
+        self.program = os.path.join(claim.dir, name + ".prog")
+        call(prog("hspmdctl"), "compile", job, "-o", self.program)
+
+    def __enter__(self):
+        self.process = subprocess.Popen([prog("hspmd-worker"), "--run", self.program, "--metrics", self.metrics, "--quiet"],
+                                        env=dict(os.environ, OPENBLAS_NUM_THREADS="1"), stdout=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *exc):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def losses(self):
+        try:
+            rc = self.process.wait(max(10, self.claim.left()))
+        except subprocess.TimeoutExpired:
+            raise Failed("the undisturbed run takes too long")
+        if rc != 0:
+            raise Failed("the undisturbed run ended with status %d" % rc)
+        return read_jsonl(self.metrics)
+
+
+def processor_seconds(claim, job, name):
+    """Processor time of one step of @job alone; that of the clock would be other people's too."""
+    def cpu():
+        r = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return r.ru_utime + r.ru_stime
+
+    at = []
+    for n in (2, 22):
+        began = cpu()
+        run_offline(claim, job, name, steps=n)
+        at.append(cpu() - began)
+    return max(1e-4, (at[1] - at[0]) / 20)
+
+
 def read_jsonl(path):
     with open(path) as f:
         return [json.loads(l) for l in f if l.strip()]
@@ -266,12 +309,15 @@ class Cluster:
         return subprocess.Popen(args, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                 env=dict(os.environ, OPENBLAS_NUM_THREADS="1"))
 
+    def daemon_config(self):
+        return {"listen": "127.0.0.1:%d" % self.port, "socket": self.socket,
+                "state_dir": os.path.join(self.dir, "daemon"), "heartbeat": self.heartbeat,
+                "failure_detection": self.detection}
+
     def start_daemon(self):
         conf = os.path.join(self.dir, "hspmdd.yaml")
         with open(conf, "w") as f:
-            json.dump({"listen": "127.0.0.1:%d" % self.port, "socket": self.socket,
-                       "state_dir": os.path.join(self.dir, "daemon"), "heartbeat": self.heartbeat,
-                       "failure_detection": self.detection}, f)
+            json.dump(self.daemon_config(), f)
         self.daemon = self.spawn("hspmdd", [prog("hspmdd"), "--config", conf])
         wait_for("hspmdd to answer", lambda: self.daemon.poll() is not None or
                  self.ctl("status", "-o", "json", check=False).returncode == 0, 20)
@@ -282,15 +328,15 @@ class Cluster:
         self.daemon.kill()
         self.daemon.wait()
 
-    def start_worker(self, name, devices=({},), wait=True):
-        """@devices: dicts of kind, speed, memory. self.worker_config: more keys for all workers."""
+    def start_worker(self, name, devices=({},), wait=True, **more):
+        """@devices: dicts of kind, speed, memory. self.worker_config: more keys for all workers, @more: for this one."""
         conf = os.path.join(self.dir, name + ".yaml")
         config = {"coordinator": "127.0.0.1:%d" % self.port, "node": name,
                   "state_dir": os.path.join(self.state, name),
                   "devices": [dict({"kind": "cpu", "speed": 1, "memory": "1GiB"}, **d) for d in devices]}
         if self.audit:
             config["audit_dir"] = self.audit
-        config.update(self.worker_config)
+        config.update(self.worker_config, **more)
         with open(conf, "w") as f:
             json.dump(config, f)
         self.workers[name] = self.spawn(name, [prog("hspmd-worker"), "--config", conf])
