@@ -1,6 +1,7 @@
 /* hspmdd: the training coordinator. Options, configuration, signals; the work is in app.c. */
 #include <getopt.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #define DEFAULT_CONFIG HSP_SYSCONFDIR "/hspmd/hspmdd.yaml"
 #define CONFIG_MAX     (1u << 20)
 #define POOL_THREADS   "8" /* planning runs, the store, requests: none may starve the others */
+#define HEAP_PIECE     (128 * 1024)
 #define EXIT_USAGE     2
 #define EXIT_CONFIG    6 /* LSB: not configured */
 
@@ -271,6 +273,15 @@ static int give_up(struct program *p)
     return EXIT_FAILURE;
 }
 
+/* Planning allocates on whatever thread it runs. One heap for all, that gives large pieces back, is half
+ * the memory of one for each, and does not grow with the number of plans. */
+static void frugal_heap(void)
+{
+    (void)mallopt(M_ARENA_MAX, 1); /* only wishes */
+    (void)mallopt(M_MMAP_THRESHOLD, HEAP_PIECE);
+    (void)mallopt(M_TRIM_THRESHOLD, HEAP_PIECE);
+}
+
 static int serve(struct program *p)
 {
     struct hsp_err err = {0};
@@ -334,6 +345,7 @@ int main(int argc, char **argv)
     } else if (o.wish == WISH_CHECK) {
         rc = EXIT_SUCCESS;
     } else {
+        frugal_heap();
         (void)setenv("UV_THREADPOOL_SIZE", POOL_THREADS, 0); /* no thread runs yet */
         p.log = hsp_log_new(STDERR_FILENO, (enum hsp_log_level)p.cfg.log_level);
         rc = p.log != NULL ? run(&p) : EXIT_FAILURE;

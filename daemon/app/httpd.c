@@ -1,6 +1,7 @@
 /* The happy path: the descriptor of libmicrohttpd's epoll set is readable, MHD_run answers. Possible
  * failure modes: the address is taken (hsp_httpd_open says so), a caller that says nothing (its
- * timeout, checked by the timer), too many callers (they wait in the backlog). */
+ * timeout, checked by the timer), one that says it byte by byte (sweep), too many callers (they wait
+ * in the backlog). */
 #include "daemon/app/httpd.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "proto/net/addr.h"
 
@@ -16,6 +18,12 @@
 #define MAX_CALLERS 64u
 #define MAX_REQUEST ((size_t)16 << 10)
 #define IDLE_S      10u
+#define REQUEST_MS  30000u /* a request is whole after this, however slow its bytes come */
+
+struct caller {
+    int fd; /* MHD's; -1: free */
+    uint64_t since_ms;
+};
 
 struct hsp_httpd {
     const struct hsp_httpd_calls *calls;
@@ -25,6 +33,7 @@ struct hsp_httpd {
     uv_timer_t timer;
     int n_handles;
     char name[320];
+    struct caller callers[MAX_CALLERS];
     void (*closed)(void *ctx);
 };
 
@@ -81,11 +90,54 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     return done;
 }
 
+static void on_connection(void *arg, struct MHD_Connection *c, void **mine,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct hsp_httpd *h = arg;
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    for (uint32_t i = 0; code == MHD_CONNECTION_NOTIFY_STARTED && i < MAX_CALLERS; i++) {
+        if (h->callers[i].fd < 0 && fd != NULL) {
+            h->callers[i] = (struct caller){fd->connect_fd, uv_now(h->timer.loop)};
+            *mine = &h->callers[i];
+            break;
+        }
+    }
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED && *mine != NULL) {
+        ((struct caller *)*mine)->fd = -1;
+    }
+}
+
+/* The next request on the same connection has its own time. */
+static void on_completed(void *arg, struct MHD_Connection *c, void **request,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct hsp_httpd *h = arg;
+    const union MHD_ConnectionInfo *mine =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    (void)request, (void)code;
+    if (mine != NULL && mine->socket_context != NULL) {
+        ((struct caller *)mine->socket_context)->since_ms = uv_now(h->timer.loop);
+    }
+}
+
+/* MHD's timeout begins anew with each byte; ours does not. Each byte comes by here. */
+static void sweep(struct hsp_httpd *h)
+{
+    uint64_t now = uv_now(h->timer.loop);
+    for (uint32_t i = 0; i < MAX_CALLERS; i++) {
+        if (h->callers[i].fd >= 0 && now - h->callers[i].since_ms > REQUEST_MS) {
+            (void)shutdown(h->callers[i].fd, SHUT_RDWR); /* MHD reads the end and closes */
+        }
+    }
+}
+
 static void on_timer(uv_timer_t *t);
 
 static void work(struct hsp_httpd *h)
 {
     MHD_UNSIGNED_LONG_LONG ms;
+    sweep(h);
     (void)MHD_run(h->mhd); /* what can fail in it closes the connection it failed for */
     if (MHD_get_timeout(h->mhd, &ms) == MHD_YES) {
         (void)uv_timer_start(&h->timer, on_timer, ms, 0); /* has a callback */
@@ -138,11 +190,12 @@ static enum hsp_status start(struct hsp_httpd *h, const char *address, struct hs
     }
     unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
     flags |= at.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0u;
-    h->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER,
-                              quiet, NULL, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at,
-                              MHD_OPTION_CONNECTION_LIMIT, MAX_CALLERS,
-                              MHD_OPTION_CONNECTION_MEMORY_LIMIT, MAX_REQUEST,
-                              MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_END);
+    h->mhd = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, quiet, NULL,
+        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at, MHD_OPTION_CONNECTION_LIMIT, MAX_CALLERS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, MAX_REQUEST, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        h, MHD_OPTION_END);
     if (h->mhd == NULL) {
         return hsp_err_set(err, HSP_EIO, errno, "%s", h->name);
     }
@@ -172,6 +225,9 @@ enum hsp_status hsp_httpd_open(uv_loop_t *loop, const char *address,
     }
     h->calls = calls;
     h->ctx = ctx;
+    for (uint32_t i = 0; i < MAX_CALLERS; i++) {
+        h->callers[i].fd = -1;
+    }
     (void)uv_timer_init(loop, &h->timer); /* cannot fail */
     h->timer.data = h;
     h->n_handles = 1;

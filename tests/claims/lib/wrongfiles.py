@@ -12,7 +12,7 @@ ABSURD = [
     ("model", "layers", 0, "layers: 0 is outside"), ("model", "layers", -1, "layers: -1 is outside"),
     ("model", "layers", HUGE, "layers: wanted an integer"), ("model", "layers", None, "layers: wanted an integer"),
     ("model", "hidden", 0, "hidden: 0 is outside"), ("model", "hidden", 10**9, "hidden: 1000000000 is outside"),
-    ("model", "heads", 7, "heads: must divide hidden"), ("model", "vocab", 10, "vocab: 10 is outside"),
+    ("model", "heads", 7, "heads: must divide hidden"), ("model", "vocab", 10, "vocab: must be at least 256"),
     ("model", "vocab", 10**12, "vocab: 1000000000000 is outside"), ("model", "sequence", 0, "sequence: 0 is outside"),
     ("model", "family", "resnet", "family: wanted gpt, llama or mlp"), ("model", "dropout", 2, "dropout: 2 is outside"),
     ("model", "dropout", float("nan"), "dropout: wanted a number"), ("model", "hiden", 8, 'did you mean "hidden"'),
