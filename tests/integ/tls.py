@@ -11,8 +11,9 @@ from train import Training
 from wire import check, until
 from world import main
 
-LINE = re.compile(r"epoch (\d+) of job (\d+), (\w+): (\d+) peers on this host, (\d+) by TLS, (\d+) in clear")
-TCP = "local_transport: tcp\n"
+LINE = re.compile(r"epoch (\d+) of job (\d+), (\w+): (\d+) peers by shared memory, (\d+) by Unix sockets, "
+                  r"(\d+) by TLS, (\d+) in clear")
+TCP = "transport: tcp\n"
 
 
 def links(w, job):
@@ -20,7 +21,7 @@ def links(w, job):
     seen = set()
     for m in LINE.finditer(w.log()):
         if int(m[2]) == job:
-            seen |= {(m[3], kind) for kind, n in zip(("local", "tls", "clear"), m.groups()[3:]) if int(n) > 0}
+            seen |= {(m[3], kind) for kind, n in zip(("shm", "unix", "tls", "clear"), m.groups()[3:]) if int(n) > 0}
     return seen
 
 
@@ -42,7 +43,7 @@ def run(w):
     agents = [w.agent("alpha"), w.agent("beta")]
     until("both are up", lambda: w.up("alpha") and w.up("beta"))
     one_host = Training(w, "one-host", 120).end()["loss"]
-    check(links(w, 1) == {("data", "local"), ("state", "local")}, "one host: %r" % links(w, 1))
+    check(links(w, 1) == {("data", "shm"), ("state", "shm")}, "one host: %r" % links(w, 1))
     leave(*agents)
 
     agents = [w.agent("alpha", more=TCP), w.agent("beta", more=TCP)]

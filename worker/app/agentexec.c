@@ -49,7 +49,7 @@ static enum hsp_status start(struct hsp_agent_exec *x, struct hsp_err *err)
                                .state_dir = s->dir,
                                .listen = s->cfg->listen,
                                .advertise = s->cfg->advertise_address,
-                               .tcp_only = s->cfg->local_transport == HSP_LOCAL_TCP,
+                               .transport = hsp_worker_transport(s->cfg),
                                .speed = dev->speed,
                                .mem_bytes = dev->mem_bytes,
                                .threads = dev->threads,

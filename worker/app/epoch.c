@@ -158,8 +158,9 @@ static void log_links(const struct hsp_epoch *e, enum hsp_epoch_mesh which,
     static const char *const names[HSP_EPOCH_MESHES] = {"data", "state", "move"};
     struct hsp_mesh_links n = hsp_mesh_count_links(comm);
     hsp_log(e->env->log, HSP_LOG_INFO, "executor",
-            "epoch %" PRIu64 " of job %u, %s: %u peers on this host, %u by TLS, %u in clear",
-            e->number, e->p->job, names[which], n.local, n.tls, n.clear);
+            "epoch %" PRIu64
+            " of job %u, %s: %u peers by shared memory, %u by Unix sockets, %u by TLS, %u in clear",
+            e->number, e->p->job, names[which], n.shm, n.local, n.tls, n.clear);
 }
 
 static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh which,

@@ -24,7 +24,7 @@ enum {
     THREADS,
     BEAT,
     AUDIT,
-    LOCAL,
+    TRANSPORT,
     LEVEL
 };
 
@@ -39,10 +39,18 @@ static const struct option OPTIONS[] = {{"executor", required_argument, NULL, FD
                                         {"threads", required_argument, NULL, THREADS},
                                         {"heartbeat-ms", required_argument, NULL, BEAT},
                                         {"audit", required_argument, NULL, AUDIT},
-                                        {"local-transport", required_argument, NULL, LOCAL},
+                                        {"transport", required_argument, NULL, TRANSPORT},
                                         {"log-level", required_argument, NULL, LEVEL},
                                         {NULL, 0, NULL, 0}};
-#define OPTIONAL ((1u << ADVERTISE) | (1u << AUDIT) | (1u << LOCAL))
+#define OPTIONAL ((1u << ADVERTISE) | (1u << AUDIT) | (1u << TRANSPORT))
+
+static bool transport(const char *s, enum hsp_mesh_transport *ret)
+{
+    *ret = strcmp(s, "tcp") == 0   ? HSP_MESH_TCP
+           : strcmp(s, "shm") == 0 ? HSP_MESH_SHM
+                                   : HSP_MESH_AUTO;
+    return *ret != HSP_MESH_AUTO || strcmp(s, "auto") == 0;
+}
 
 static bool number(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
 {
@@ -81,7 +89,7 @@ static bool take(int which, const char *s, struct hsp_executor_opts *o, enum hsp
         o->heartbeat_ms = (uint32_t)n;
         break;
     case AUDIT: o->audit_dir = s; break;
-    case LOCAL: ok = o->tcp_only = strcmp(s, "tcp") == 0; break;
+    case TRANSPORT: ok = transport(s, &o->transport); break;
     default: ok = hsp_log_parse_level(s, level); break;
     }
     return ok;

@@ -426,7 +426,7 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
     }
     st = hsp_backend_cpu_open((int)o->threads, &x->env.backend, err);
     if (st == HSP_OK) {
-        st = hsp_mesh_listener_open(o->listen, o->advertise, !o->tcp_only, &x->env.listener, err);
+        st = hsp_mesh_listener_open(o->listen, o->advertise, o->transport, &x->env.listener, err);
     }
     return st;
 }

@@ -10,14 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "proto/host/log.h"
+#include "worker/comm/mesh/mesh.h"
 
 struct hsp_executor_opts {
     int fd; /* socketpair to the agent */
     uint32_t device;
     const char *node, *state_dir;
-    const char *listen, *advertise; /* data plane; advertise NULL: as listen */
-    bool tcp_only;                  /* no Unix socket, also to devices of this host */
-    double speed;                   /* of a core; 1: not paced */
+    const char *listen, *advertise;    /* data plane; advertise NULL: as listen */
+    enum hsp_mesh_transport transport; /* to devices of this host */
+    double speed;                      /* of a core; 1: not paced */
     uint64_t mem_bytes;
     uint32_t threads;
     uint32_t heartbeat_ms;

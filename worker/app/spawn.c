@@ -47,8 +47,8 @@ static void build(const struct hsp_spawn_opts *o, int fd, struct arguments *a)
     if (o->advertise != NULL && o->advertise[0] != '\0') {
         add(a, "--advertise", o->advertise);
     }
-    if (o->tcp_only) {
-        add(a, "--local-transport", "tcp");
+    if (o->transport != NULL) {
+        add(a, "--transport", o->transport);
     }
     add(a, "--speed", a->number[2]);
     add(a, "--memory", a->number[3]);

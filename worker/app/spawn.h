@@ -20,7 +20,7 @@ struct hsp_spawn_opts { /* what an executor is told; texts are borrowed */
     uint32_t device;
     const char *node, *state_dir;
     const char *listen, *advertise; /* advertise NULL or "": as listen */
-    bool tcp_only;                  /* devices of one host talk by TCP too */
+    const char *transport;          /* auto, shm, tcp; NULL: auto */
     double speed;                   /* fraction of a core, 1: not paced */
     uint64_t mem_bytes;
     uint32_t threads, heartbeat_ms;

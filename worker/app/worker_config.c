@@ -13,8 +13,8 @@
 /* In the order of enum hsp_log_level. */
 static const char *const levels[] = {"error", "warn", "notice", "info", "debug", "trace", NULL};
 
-/* In the order of enum hsp_local_transport. */
-static const char *const transports[] = {"unix", "tcp", NULL};
+/* In the order of enum hsp_mesh_transport. */
+static const char *const transports[] = {"auto", "shm", "tcp", NULL};
 
 static const struct hsp_field fields[] = {
     {.path = "coordinator",
@@ -37,12 +37,13 @@ static const struct hsp_field fields[] = {
      .offset = AT(advertise_address),
      .example = "10.0.0.17",
      .help = "address under which peers reach this node, when it is not the one of listen"},
-    {.path = "local_transport",
+    {.path = "transport",
      .type = HSP_FIELD_CHOICE,
-     .offset = AT(local_transport),
-     .dflt = "unix",
+     .offset = AT(transport),
+     .dflt = "auto",
      .choices = transports,
-     .help = "unix, or tcp as between hosts: how devices of this host exchange data among them"},
+     .help = "between devices of this host: auto (shared memory, else Unix sockets), shm, or "
+             "tcp as to other hosts"},
     {.path = "state_dir",
      .type = HSP_FIELD_STR,
      .offset = AT(state_dir),
@@ -210,4 +211,9 @@ const struct hsp_field *hsp_worker_config_fields(size_t *ret_n)
 {
     *ret_n = HSP_ARRAY_LEN(fields);
     return fields;
+}
+
+const char *hsp_worker_transport(const struct hsp_worker_config *c)
+{
+    return transports[c->transport];
 }

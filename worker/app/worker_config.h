@@ -23,15 +23,12 @@ struct hsp_device_config {
     uint32_t threads;   /* of its compute pool */
 };
 
-/* How devices of one host talk to each other. */
-enum hsp_local_transport { HSP_LOCAL_UNIX, HSP_LOCAL_TCP };
-
 struct hsp_worker_config {
     const char *coordinator;       /* host:port, or the path of the daemon's Unix socket */
     const char *node;              /* name; "" = host name */
     const char *listen;            /* address of the data plane, port chosen by the system */
     const char *advertise_address; /* what peers dial, "" = listen */
-    int local_transport;           /* enum hsp_local_transport */
+    int transport;                 /* enum hsp_mesh_transport, but for UNIX */
     const char *state_dir;         /* state segments in STATE_DIR/NODE, "" = /dev/shm/hspmd-UID */
     const char *key;               /* file of the worker's TLS-PSK key; absent: loopback only */
     const char *audit_dir;         /* where executors note the samples of each step, "" = nowhere */
@@ -57,6 +54,8 @@ enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char
 void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out);
 /* conf/hspmd-worker.yaml. */
 void hsp_worker_config_example(struct hsp_buf *out);
+/* The name of the chosen transport. */
+const char *hsp_worker_transport(const struct hsp_worker_config *c);
 /* The table, for what a reload changes and for documentation. */
 const struct hsp_field *hsp_worker_config_fields(size_t *ret_n);
 

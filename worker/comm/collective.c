@@ -18,7 +18,7 @@
 #define SMALL_BYTES  ((size_t)16 << 10)  /* measured: below, latency is all */
 #define PIPELINE     4                   /* chunks of a piece: the fewest that overlap well */
 #define CHUNK_MAX    ((size_t)256 << 10) /* a few of them stay in a second-level cache */
-#define CHUNK_MIN    ((size_t)64 << 10)  /* below, the cost per message shows */
+#define CHUNK_MIN    ((size_t)128 << 10) /* below, the cost per message shows */
 #define SCRATCH_GOAL ((size_t)16 << 20)  /* chunks shrink for big groups to stay near this */
 #define SUM_BLOCK    ((size_t)4 << 10) /* summed at once over all members, in a first-level cache */
 
@@ -266,7 +266,9 @@ struct reduce {
     uint8_t *slots; /* WINDOW chunks per member */
     struct batch b;
     struct peer {
-        size_t parts, sums;                /* receives posted so far */
+        bool lends;                        /* parts from it are summed where they lie */
+        bool lent;                         /* one is */
+        size_t parts, sums;                /* receives posted (parts: or lent) so far */
         struct hsp_comm_req *ring[WINDOW]; /* parts of my piece under way, by chunk mod WINDOW */
     } * peer;
     const uint8_t **part; /* of the chunk that is summed, by member */
@@ -292,7 +294,7 @@ static uint8_t *slot(const struct reduce *r, uint32_t i, size_t k)
 static enum hsp_status post_part(struct reduce *r, uint32_t i, size_t k, struct hsp_err *err)
 {
     struct peer *p = &r->peer[i];
-    if (k >= n_chunks(r, r->g->me)) {
+    if (k >= n_chunks(r, r->g->me) || p->lends) {
         return HSP_OK;
     }
     p->ring[k % WINDOW] = &r->b.req[r->b.n];
@@ -333,22 +335,47 @@ static void sum_parts(enum hsp_dtype t, uint8_t *out, const uint8_t *const *part
     }
 }
 
+/* Waits for member @i's part of chunk @k of my piece. */
+static enum hsp_status get_part(struct reduce *r, uint32_t i, size_t k, struct hsp_err *err)
+{
+    struct hsp_comm *c = r->b.c;
+    struct peer *p = &r->peer[i];
+    size_t bytes = chunk_bytes(r, r->g->me, k);
+    const void *lies = NULL;
+    enum hsp_status st = HSP_OK;
+    r->part[i] = slot(r, i, k);
+    if (!p->lends) {
+        return c->ops->wait(c, p->ring[k % WINDOW], err);
+    }
+    p->parts++;
+    st = c->ops->lend(c, r->g->ranks[i], r->b.channel, bytes, &lies, err);
+    if (st == HSP_AGAIN) {
+        return c->ops->recv(c, r->g->ranks[i], r->b.channel, slot(r, i, k), bytes, err);
+    }
+    p->lent = st == HSP_OK;
+    r->part[i] = lies;
+    return st;
+}
+
 /* Waits for all parts of chunk @k of my piece and sums them. */
 static enum hsp_status sum_chunk(struct reduce *r, size_t k, struct hsp_err *err)
 {
     const struct hsp_group *g = r->g;
+    enum hsp_status st = HSP_OK;
+    r->part[g->me] = r->in + r->piece[g->me].off + k * r->chunk;
+    for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
+        st = i != g->me ? get_part(r, i, k, err) : HSP_OK;
+    }
+    if (st == HSP_OK) {
+        sum_parts(r->t, r->out + k * r->chunk, r->part, g->n, chunk_bytes(r, g->me, k));
+    }
     for (uint32_t i = 0; i < g->n; i++) {
-        r->part[i] = r->in + r->piece[g->me].off + k * r->chunk;
-        if (i != g->me) {
-            enum hsp_status st = r->b.c->ops->wait(r->b.c, r->peer[i].ring[k % WINDOW], err);
-            if (st != HSP_OK) {
-                return st;
-            }
-            r->part[i] = slot(r, i, k);
+        if (r->peer[i].lent) {
+            r->b.c->ops->unlend(r->b.c, g->ranks[i]);
+            r->peer[i].lent = false;
         }
     }
-    sum_parts(r->t, r->out + k * r->chunk, r->part, g->n, chunk_bytes(r, g->me, k));
-    return HSP_OK;
+    return st;
 }
 
 /* What goes to member @i at step @q. */
@@ -374,6 +401,10 @@ static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
     size_t most = 0;
     for (uint32_t i = 0; i < g->n; i++) {
         most = n_chunks(r, i) > most ? n_chunks(r, i) : most;
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        r->peer[i].lends = i != g->me && r->b.c->ops->lends != NULL &&
+                           r->b.c->ops->lends(r->b.c, g->ranks[i], r->chunk);
     }
     for (size_t q = 0; q < most + WINDOW && st == HSP_OK; q++) {
         if (q >= WINDOW && q - WINDOW < n_chunks(r, g->me)) {

@@ -67,6 +67,15 @@ struct hsp_comm_ops {
     enum hsp_status (*irecv)(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
                              size_t bytes, struct hsp_comm_req *req, struct hsp_err *err);
     enum hsp_status (*wait)(struct hsp_comm *c, struct hsp_comm_req *req, struct hsp_err *err);
+    /* Receiving without a copy, where the transport can; NULL: never. lends says whether a message of
+     * that size from that peer may be lent. lend waits for the next message of the channel and lends
+     * its bytes where they lie, until unlend; one per peer at a time, and nothing else comes from that
+     * peer meanwhile. HSP_AGAIN: receive this one. The peer could still write to those bytes: wrong
+     * numbers are all that comes of it. */
+    bool (*lends)(struct hsp_comm *c, uint32_t peer, size_t bytes);
+    enum hsp_status (*lend)(struct hsp_comm *c, uint32_t peer, uint32_t channel, size_t bytes,
+                            const void **ret, struct hsp_err *err);
+    void (*unlend)(struct hsp_comm *c, uint32_t peer);
     /* Between attend(true) and attend(false) the caller waits again soon after each operation, and
      * has waited for all of its requests at the end; so the transport may leave to that thread what
      * another would do meanwhile. NULL: of no use here. */

@@ -5,13 +5,18 @@
 static const char *const names[WORLD_MAX] = {"a/0", "a/1", "b/0", "b/1",
                                              "c/0", "c/1", "d/0", "d/1"};
 
+enum hsp_mesh_transport world_transport(enum world_kind kind)
+{
+    return kind == WORLD_SHM ? HSP_MESH_SHM : kind == WORLD_UNIX ? HSP_MESH_UNIX : HSP_MESH_TCP;
+}
+
 void world_open(struct mesh_world *w, uint32_t n, enum world_kind kind)
 {
     struct hsp_err err;
     *w = (struct mesh_world){.n = n, .kind = kind};
     for (uint32_t i = 0; i < n; i++) {
         assert_ok(
-            hsp_mesh_listener_open("127.0.0.1", NULL, kind == WORLD_UNIX, &w->listener[i], &err),
+            hsp_mesh_listener_open("127.0.0.1", NULL, world_transport(kind), &w->listener[i], &err),
             &err);
         w->peer[i] = (struct hsp_mesh_peer){.name = names[i],
                                             .address = hsp_mesh_listener_address(w->listener[i])};
@@ -80,6 +85,7 @@ void world_connect(struct mesh_world *w, uint64_t epoch, struct hsp_comm **ret)
     for (uint32_t i = 0; i < w->n; i++) {
         assert_ok(err[i].code, &err[i]);
         struct hsp_mesh_links l = hsp_mesh_count_links(ret[i]);
+        assert_int_equal(l.shm, w->kind == WORLD_SHM ? w->n - 1 : 0);
         assert_int_equal(l.local, w->kind == WORLD_UNIX ? w->n - 1 : 0);
         assert_int_equal(l.clear, w->kind == WORLD_TCP ? w->n - 1 : 0);
         assert_int_equal(l.tls, w->kind == WORLD_TLS ? w->n - 1 : 0);

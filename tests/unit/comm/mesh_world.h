@@ -6,7 +6,8 @@
 
 #define WORLD_MAX 8
 
-enum world_kind { WORLD_UNIX, WORLD_TCP, WORLD_TLS, WORLD_KINDS };
+enum world_kind { WORLD_SHM, WORLD_UNIX, WORLD_TCP, WORLD_TLS, WORLD_KINDS };
+enum hsp_mesh_transport world_transport(enum world_kind kind);
 
 struct mesh_world {
     uint32_t n;

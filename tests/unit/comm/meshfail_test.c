@@ -302,14 +302,15 @@ static void test_listener_errors(void **state)
     (void)state;
     struct hsp_mesh_listener *l = NULL;
     struct hsp_err err;
-    assert_status(hsp_mesh_listener_open("0.0.0.0", NULL, true, &l, &err), HSP_EINVAL);
+    assert_status(hsp_mesh_listener_open("0.0.0.0", NULL, HSP_MESH_AUTO, &l, &err), HSP_EINVAL);
     assert_non_null(strstr(err.msg, "needs an address to advertise"));
-    assert_status(hsp_mesh_listener_open("not an address", NULL, true, &l, &err), HSP_EINVAL);
-    assert_ok(hsp_mesh_listener_open("0.0.0.0", "node7", true, &l, &err), &err);
+    assert_status(hsp_mesh_listener_open("not an address", NULL, HSP_MESH_AUTO, &l, &err),
+                  HSP_EINVAL);
+    assert_ok(hsp_mesh_listener_open("0.0.0.0", "node7", HSP_MESH_AUTO, &l, &err), &err);
     assert_int_equal(strncmp(hsp_mesh_listener_address(l), "node7:", 6), 0);
     assert_non_null(strstr(hsp_mesh_listener_address(l), ",unix:hspmd-mesh."));
     hsp_mesh_listener_close(l);
-    assert_ok(hsp_mesh_listener_open("127.0.0.1", NULL, false, &l, &err), &err);
+    assert_ok(hsp_mesh_listener_open("127.0.0.1", NULL, HSP_MESH_TCP, &l, &err), &err);
     assert_null(strchr(hsp_mesh_listener_address(l), ','));
     hsp_mesh_listener_close(l);
 }
@@ -403,7 +404,7 @@ static void child_main(uint32_t rank, uint32_t n, enum world_kind kind, int in, 
     struct lost lost = {.rank = UINT32_MAX};
     struct verdict v = {.status = 0};
     struct hsp_err err = {.code = HSP_OK};
-    if (hsp_mesh_listener_open("127.0.0.1", NULL, kind == WORLD_UNIX, &l, &err) != HSP_OK) {
+    if (hsp_mesh_listener_open("127.0.0.1", NULL, world_transport(kind), &l, &err) != HSP_OK) {
         _exit(92);
     }
     (void)snprintf(address[rank], HSP_MESH_ADDRESS, "%s", hsp_mesh_listener_address(l));

@@ -63,7 +63,7 @@ static int fake(int argc, char **argv)
         snprintf(text, sizeof text, "%u %s %s %s %g %llu %u %u %d %s %s %d|%d %d %d %d %d",
                  o.device, o.node, o.state_dir, o.listen, o.speed, (unsigned long long)o.mem_bytes,
                  o.threads, o.heartbeat_ms, (int)level, o.advertise == NULL ? "-" : o.advertise,
-                 o.audit_dir == NULL ? "-" : o.audit_dir, o.tcp_only, death, open_fds,
+                 o.audit_dir == NULL ? "-" : o.audit_dir, (int)o.transport, death, open_fds,
                  getpgrp() == getpid(), sigismember(&mask, SIGTERM),
                  signal(SIGUSR2, SIG_DFL) == SIG_DFL && signal(SIGTERM, SIG_DFL) == SIG_DFL);
     return write(o.fd, text, (size_t)n) == n ? 0 : 98;
@@ -158,7 +158,7 @@ static void test_what_it_is_given(void **state)
     (void)signal(SIGUSR2, SIG_IGN);
     o.advertise = "10.0.0.9";
     o.audit_dir = "/tmp/audit";
-    o.tcp_only = true;
+    o.transport = "tcp";
     assert_ok(hsp_spawn_executor(&o, &c, &err), &err);
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     (void)signal(SIGUSR2, SIG_DFL);
@@ -168,7 +168,7 @@ static void test_what_it_is_given(void **state)
     wait_end(c.pid, text);
     assert_string_equal(text, "exit 0");
     (void)snprintf(want, sizeof want,
-                   "3 tells /tmp/a b 127.0.0.1 0.15 %llu 2 500 %d 10.0.0.9 /tmp/audit 1|%d 0 1 0 1",
+                   "3 tells /tmp/a b 127.0.0.1 0.15 %llu 2 500 %d 10.0.0.9 /tmp/audit 2|%d 0 1 0 1",
                    (unsigned long long)o.mem_bytes, (int)HSP_LOG_WARN, SIGKILL);
     assert_string_equal(buf, want);
     (void)close(c.fd);

@@ -1,6 +1,7 @@
 /* hspmd-worker.yaml: devices, defaults, messages. */
 #include "tests/lib/testlib.h"
 #include "worker/app/worker_config.h"
+#include "worker/comm/mesh/mesh.h"
 
 static struct hsp_arena *arena;
 
@@ -47,16 +48,18 @@ static void test_leaving_and_audit(void **state)
     (void)state;
     struct hsp_err err = {0};
     struct hsp_worker_config c;
-    const char *text = "audit_dir: /var/audit\nleave_timeout: 1500ms\nlocal_transport: tcp\n";
+    const char *text = "audit_dir: /var/audit\nleave_timeout: 1500ms\ntransport: tcp\n";
     assert_ok(hsp_worker_config_parse("", 0, "x", arena, &c, &err), &err);
     assert_null(c.audit_dir);
     assert_null(c.state_dir); /* the agent's own choice */
     assert_int_equal(c.leave_timeout_ms, 90000);
-    assert_int_equal(c.local_transport, HSP_LOCAL_UNIX);
+    assert_int_equal(c.transport, HSP_MESH_AUTO);
+    assert_string_equal(hsp_worker_transport(&c), "auto");
     assert_ok(hsp_worker_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
     assert_string_equal(c.audit_dir, "/var/audit");
     assert_int_equal(c.leave_timeout_ms, 1500);
-    assert_int_equal(c.local_transport, HSP_LOCAL_TCP);
+    assert_int_equal(c.transport, HSP_MESH_TCP);
+    assert_string_equal(hsp_worker_transport(&c), "tcp");
 }
 
 static void test_wrong_files_say_where_and_what(void **state)

@@ -30,7 +30,7 @@ bool hsp_mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO])
     hsp_le_put(ret + 24, h->from, 4);
     hsp_le_put(ret + 28, h->to, 4);
     hsp_le_put(ret + 32, h->n, 4);
-    hsp_le_put(ret + 36, h->tls, 4);
+    hsp_le_put(ret + 36, h->tls ? 1 : h->shares ? 2 : 0, 4);
     return hsp_mesh_nonce(ret + 40);
 }
 
@@ -43,9 +43,10 @@ bool hsp_mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret)
         .to = (uint32_t)hsp_le_get(raw + 28, 4),
         .n = (uint32_t)hsp_le_get(raw + 32, 4),
         .tls = hsp_le_get(raw + 36, 4) == 1,
+        .shares = hsp_le_get(raw + 36, 4) == 2,
     };
     return hsp_le_get(raw, 4) == MESH_MAGIC && hsp_le_get(raw + 4, 4) == MESH_VERSION &&
-           hsp_le_get(raw + 36, 4) <= 1 && ret->from < ret->to && ret->to < ret->n &&
+           hsp_le_get(raw + 36, 4) <= 2 && ret->from < ret->to && ret->to < ret->n &&
            ret->n <= HSP_MESH_MAX_RANKS;
 }
 

@@ -1,7 +1,8 @@
 /* Inside of the mesh: what its files share. Not included outside this folder.
  *
  * meshauth.c hello and proofs; meshtls.c encrypted links; meshlisten.c the listener; meshjoin.c the
- * handshake; meshio.c the I/O thread; meshops.c the operations. */
+ * handshake; meshmatch.c messages and their receives; meshio.c sockets and the I/O thread; meshseg.c
+ * segments; meshshm.c links by shared memory; meshops.c the operations. */
 #ifndef HSP_MESHIMPL_H
 #define HSP_MESHIMPL_H
 
@@ -9,6 +10,7 @@
 #include <sys/types.h>
 
 #include "worker/comm/mesh/mesh.h"
+#include "worker/comm/mesh/meshseg.h"
 
 /* ---- handshake ---- */
 
@@ -19,7 +21,8 @@
 struct mesh_hello {
     uint64_t job, epoch;
     uint32_t from, to, n;
-    bool tls; /* TLS follows, else a challenge */
+    bool tls;    /* TLS follows, else a challenge */
+    bool shares; /* the sender has a segment, and would take one; not with tls */
 };
 
 /* Writes a hello with a fresh nonce. False without randomness. */
@@ -46,7 +49,7 @@ struct mesh_arrival {
     uint32_t from;
 };
 
-bool hsp_mesh_is_local(const struct hsp_mesh_listener *l); /* it has a Unix socket */
+enum hsp_mesh_transport hsp_mesh_transport(const struct hsp_mesh_listener *l);
 
 /* One hsp_mesh_connect under way; the caller's storage. */
 struct mesh_join {
@@ -68,6 +71,7 @@ void hsp_mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
  * and the address has none on this host. */
 int hsp_mesh_dial(const char *address, bool local, bool *ret_wait);
 uint64_t hsp_mesh_now_ms(void);
+uint64_t hsp_mesh_now_ns(void);
 
 /* ---- TLS of one connection ----
  *
@@ -107,6 +111,7 @@ enum mesh_kind {
     MESH_DATA,  /* channel, sequence, length */
     MESH_BYE,   /* the sender closes in order: what it sent before counts */
     MESH_ABORT, /* channel: status; sequence: the rank that was lost */
+    MESH_RING,  /* shared memory: look at your lanes */
 };
 
 /* A message to send. */
@@ -131,6 +136,7 @@ struct mesh_in {
 struct mesh_link {
     int fd;               /* -1: this rank itself */
     struct mesh_tls *tls; /* NULL: clear */
+    struct mesh_shm *shm; /* NULL: bytes go by the socket */
     bool tcp;
     bool closed;      /* said BYE, or is gone after it: nothing more comes */
     bool out_armed;   /* EPOLLOUT is on */
@@ -141,7 +147,7 @@ struct mesh_link {
     /* sending */
     struct mesh_out *out, **out_last;
     size_t out_bytes;
-    /* receiving; the I/O thread's own */
+    /* receiving; of who runs the links */
     uint8_t *input; /* MESH_INPUT */
     size_t in_pos, in_have;
     uint8_t *dst; /* the message under way; NULL: between messages */
@@ -170,6 +176,8 @@ struct hsp_mesh {
     pthread_cond_t cond;    /* for the user thread */
     pthread_cond_t io_cond; /* for the I/O thread while the user thread leads */
     struct mesh_link *link; /* n */
+    struct seg seg;         /* own; head NULL: no link by shared memory */
+    uint32_t n_shm;         /* links by it. With any of them the user thread never leads */
     /* locked */
     bool led;        /* the user thread runs the links while it waits; the I/O thread is parked */
     bool wants;      /* it waits, and would */
@@ -186,25 +194,72 @@ struct hsp_mesh {
 struct mesh_wire {
     int fd;               /* -1: none */
     struct mesh_tls *tls; /* NULL: clear */
+    struct mesh_shm *shm; /* NULL: bytes go by the socket */
 };
 /* Makes a mesh of connected sockets (@wire[n], none at rank) and starts its thread. Takes them over,
- * and the context of their TLS (NULL allowed), in every case. */
+ * and the context of their TLS (NULL allowed) and the segment of their shared memory (head NULL: none),
+ * in every case. */
 enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const struct mesh_wire *wire,
-                               struct hsp_tls_ctx *ctx, struct hsp_comm **ret, struct hsp_err *err);
+                               struct hsp_tls_ctx *ctx, struct seg *seg, struct hsp_comm **ret,
+                               struct hsp_err *err);
 void *hsp_mesh_io_main(void *mesh);
-/* Waits for the links and serves those that are ready. By the I/O thread, or the user thread while it
- * leads. False: there is an end to come to. */
-bool hsp_mesh_turn(struct hsp_mesh *m);
+/* Waits for the links, the first @spin_ns awake, and serves those that are ready. By the I/O thread, or
+ * the user thread while it leads. False: there is an end to come to. */
+bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns);
 /* Kills the mesh; locked. The first reason stays. */
 void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void hsp_mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
                      uint64_t bytes, uint8_t ret[MESH_HEADER]);
+/* The rest of this section is locked. Wakes the user thread, wherever it waits. */
+void hsp_mesh_notify(struct hsp_mesh *m);
+/* Whether a header continues the stream of that peer. */
+bool hsp_mesh_header_ok(const struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER]);
+/* Acts on a header. False: stop reading this link. */
+bool hsp_mesh_on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER]);
+/* Finds room for the message whose header was read. False: dead, or held. */
+bool hsp_mesh_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes);
+void hsp_mesh_finish(struct hsp_mesh *m, struct mesh_link *l); /* a message is whole */
+/* Kills the mesh as another rank did, for the same reason. */
+void hsp_mesh_told(struct hsp_mesh *m, uint32_t by, bool canceled, uint32_t lost);
+void hsp_mesh_out_done(struct hsp_mesh *m,
+                       struct mesh_link *l); /* the first message to send is out */
+void hsp_mesh_drop_out(struct hsp_mesh *m, struct mesh_link *l);
 /* Sets what the I/O thread waits for on a link, if it changed; locked. */
 void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out);
 /* Writes what the kernel takes of a message, about @most bytes. 1: it is through; 0: later; -errno.
  */
 int hsp_mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most);
 void hsp_mesh_wake(int fd);
+
+/* ---- links by shared memory: meshshm.c. Locked, but for new and free. ---- */
+
+/* Our half of a link to @peer: its memory is there then. HSP_EIO, HSP_ENOMEM. */
+enum hsp_status hsp_shm_new(const struct seg *own, uint32_t peer, struct mesh_shm **ret,
+                            struct hsp_err *err);
+/* The other half: the peer's segment is @fd (stays the caller's). HSP_EPROTO, HSP_EIO. */
+enum hsp_status hsp_shm_attach(struct mesh_shm *s, int fd, uint32_t n, uint32_t me,
+                               struct hsp_err *err);
+struct mesh_shm *hsp_shm_free(struct mesh_shm *s); /* NULL allowed; returns NULL */
+/* Writes what fits of a message; true: it is out. */
+bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o);
+/* Moves what can be moved. Messages nobody asked for stay in the lane, but for those of @awaited, or with
+ * @spill. True: something happened. */
+bool hsp_shm_progress(struct hsp_mesh *m, uint32_t awaited, bool spill);
+/* The user thread comes, and goes. */
+void hsp_shm_enter(struct hsp_mesh *m);
+void hsp_shm_leave(struct hsp_mesh *m);
+/* Waits until something happens; @awaited: the peer whose message is waited for, UINT32_MAX: none. */
+void hsp_shm_await(struct hsp_mesh *m, uint32_t awaited);
+void hsp_shm_notify(struct hsp_mesh *m);    /* wakes our user thread */
+void hsp_shm_abort_all(struct hsp_mesh *m); /* sets the abort word of all peers */
+void hsp_shm_rung(struct hsp_mesh *m);      /* the I/O thread: a peer needs us */
+void hsp_shm_said_bye(struct hsp_mesh *m, uint32_t peer);
+bool hsp_shm_has_said_bye(const struct mesh_shm *s);
+/* Lending: begin, await until lent is not NULL (or the mesh is dead, or the link closed), end. */
+bool hsp_shm_lends(const struct hsp_mesh *m, uint32_t peer, size_t bytes);
+void hsp_shm_lend_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes);
+const void *hsp_shm_lent(struct hsp_mesh *m, uint32_t peer);
+void hsp_shm_lend_end(struct hsp_mesh *m, uint32_t peer);
 
 #endif

@@ -4,10 +4,10 @@
  * that does not continue the stream, no memory: the mesh is killed, peers are told by ABORT, all
  * sockets are shut down (their descriptors stay until close: the user thread may be writing).
  *
- * Invariant (M1): a request in state BUSY is touched by this thread; after `ended` there is none.
- * Invariant (M2): dst and its fields belong to this thread; matching lists are locked. */
+ * Invariant (M2): dst and its fields belong to who runs the links: this thread, or the user thread while
+ * it leads (of links by shared memory: to who has the lock); matching lists are locked. */
 #include <errno.h>
-#include <stdarg.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,41 +23,8 @@
 #define N_EVENTS   64
 #define WAKE       UINT32_MAX        /* epoll tag of wake_fd */
 #define WRITE_TURN ((size_t)1 << 20) /* bytes to one peer before others have their turn */
+#define READ_TURN  16                /* reads from one peer likewise */
 #define LEAD_MS    2                 /* a user thread that is away for longer gives up its lead */
-
-/* magic u32, version u8, kind u8, 0 u16, job u64, epoch u64, rank u32, channel u32, sequence u64,
- * length u64 */
-void hsp_mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
-                     uint64_t bytes, uint8_t ret[MESH_HEADER])
-{
-    hsp_le_put(ret, MESH_MAGIC, 4);
-    ret[4] = MESH_VERSION;
-    ret[5] = (uint8_t)kind;
-    hsp_le_put(ret + 6, 0, 2);
-    hsp_le_put(ret + 8, m->job, 8);
-    hsp_le_put(ret + 16, m->epoch, 8);
-    hsp_le_put(ret + 24, m->base.rank, 4);
-    hsp_le_put(ret + 28, channel, 4);
-    hsp_le_put(ret + 32, seq, 8);
-    hsp_le_put(ret + 40, bytes, 8);
-}
-
-void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
-{
-    va_list ap;
-    if (m->dead.code != HSP_OK) {
-        return;
-    }
-    char text[sizeof m->dead.msg];
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    (void)hsp_err_set(&m->dead, code, 0, "%s", text);
-    m->lost = lost;
-    pthread_cond_broadcast(&m->cond);
-    pthread_cond_signal(&m->io_cond);
-    hsp_mesh_wake(m->wake_fd);
-}
 
 void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out)
 {
@@ -76,133 +43,7 @@ void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out)
     (void)epoll_ctl(m->epoll_fd, op, l->fd, &ev);
 }
 
-/* Sends to a peer that has closed are not errors of the mesh: who waits for them is told. */
-static void drop_out(struct hsp_mesh *m, struct mesh_link *l)
-{
-    while (l->out != NULL) {
-        struct mesh_out *o = l->out;
-        l->out = o->next;
-        if (o->req != NULL) {
-            o->req->state = HSP_REQ_POSTED;
-        }
-        free(o);
-    }
-    l->out_last = &l->out;
-    l->out_bytes = 0;
-    pthread_cond_broadcast(&m->cond);
-}
-
 /* ---- receiving ---- */
-
-/* A message is whole. Locked. */
-static void finish(struct hsp_mesh *m, struct mesh_link *l)
-{
-    struct mesh_in *e = l->dst_msg;
-    if (l->dst_req != NULL) {
-        l->dst_req->state = HSP_REQ_DONE;
-        pthread_cond_broadcast(&m->cond);
-    } else if (e != NULL) {
-        e->have = e->bytes;
-        if (e->req != NULL) { /* its receive came meanwhile: the message left the list then */
-            if (e->bytes > 0) {
-                memcpy(e->req->buf, e->data, e->bytes);
-            }
-            e->req->state = HSP_REQ_DONE;
-            free(e);
-            pthread_cond_broadcast(&m->cond);
-        }
-    }
-    l->dst = NULL;
-    l->dst_req = NULL;
-    l->dst_msg = NULL;
-}
-
-/* Finds room for the message whose header was read. False: dead, or held. Locked. */
-static bool begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes)
-{
-    struct mesh_link *l = &m->link[peer];
-    l->dst_have = 0;
-    l->dst_bytes = bytes;
-    for (struct hsp_comm_req **p = &l->posted; *p != NULL; p = &(*p)->next) {
-        struct hsp_comm_req *r = *p;
-        if (r->channel != channel) {
-            continue;
-        }
-        if (r->bytes != bytes) {
-            hsp_mesh_kill(m, HSP_EPROTO, UINT32_MAX,
-                          "rank %u sent %zu bytes on channel %u, rank %u expected %zu", peer, bytes,
-                          channel, m->base.rank, r->bytes);
-            return false;
-        }
-        *p = r->next;
-        if (r->next == NULL) {
-            l->posted_last = p;
-        }
-        r->state = HSP_REQ_BUSY;
-        l->dst_req = r;
-        l->dst = r->buf;
-        return true;
-    }
-    if (l->early_bytes + bytes > HSP_MESH_BUFFER && l->early != NULL && l->posted == NULL) {
-        l->held = true;
-        l->held_channel = channel;
-        l->held_bytes = bytes;
-        hsp_mesh_arm(m, peer, false, l->out_armed);
-        return false;
-    }
-    struct mesh_in *e = malloc(sizeof *e + bytes); /* bytes <= HSP_COMM_MAX_MESSAGE */
-    if (e == NULL) {
-        hsp_mesh_kill(m, HSP_ENOMEM, UINT32_MAX, "no memory for %zu bytes from rank %u", bytes,
-                      peer);
-        return false;
-    }
-    *e = (struct mesh_in){.channel = channel, .bytes = bytes};
-    *l->early_last = e;
-    l->early_last = &e->next;
-    l->early_bytes += bytes;
-    l->dst_msg = e;
-    l->dst = e->data;
-    return true;
-}
-
-/* Acts on a header. False: stop reading this link. Locked. */
-static bool on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t *h)
-{
-    struct mesh_link *l = &m->link[peer];
-    uint8_t kind = h[5];
-    uint32_t channel = (uint32_t)hsp_le_get(h + 28, 4);
-    uint64_t seq = hsp_le_get(h + 32, 8), bytes = hsp_le_get(h + 40, 8);
-    if (hsp_le_get(h, 4) != MESH_MAGIC || h[4] != MESH_VERSION || kind > MESH_ABORT ||
-        hsp_le_get(h + 6, 2) != 0 || hsp_le_get(h + 8, 8) != m->job ||
-        hsp_le_get(h + 16, 8) != m->epoch || hsp_le_get(h + 24, 4) != peer ||
-        bytes > HSP_COMM_MAX_MESSAGE || (kind == MESH_DATA && seq != l->seq_in)) {
-        hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent what is no message of epoch %llu",
-                      peer, m->names[peer], (unsigned long long)m->epoch);
-        return false;
-    }
-    if (kind == MESH_BYE) {
-        l->closed = true;
-        drop_out(m, l);
-        hsp_mesh_arm(m, peer, false, false);
-        return false;
-    }
-    if (kind == MESH_ABORT) {
-        uint32_t lost = seq < m->base.n_ranks ? (uint32_t)seq : peer;
-        if (channel == 1) {
-            hsp_mesh_kill(m, HSP_ECANCELED, UINT32_MAX, "aborted by rank %u (%s)", peer,
-                          m->names[peer]);
-        } else if (lost == m->base.rank) {
-            hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) lost its connection to this rank, %u",
-                          peer, m->names[peer], lost);
-        } else {
-            hsp_mesh_kill(m, HSP_EPEER, lost, "lost rank %u (%s), told by rank %u", lost,
-                          m->names[lost], peer);
-        }
-        return false;
-    }
-    l->seq_in++;
-    return begin(m, peer, channel, (size_t)bytes);
-}
 
 /* Uses what lies in the input buffer. False: stop reading this link. */
 static bool digest(struct hsp_mesh *m, uint32_t peer)
@@ -221,17 +62,17 @@ static bool digest(struct hsp_mesh *m, uint32_t peer)
                 return true;
             }
             pthread_mutex_lock(&m->lock);
-            finish(m, l);
+            hsp_mesh_finish(m, l);
             pthread_mutex_unlock(&m->lock);
         }
         if (l->in_have - l->in_pos < MESH_HEADER) {
             return true;
         }
         pthread_mutex_lock(&m->lock);
-        bool go = on_header(m, peer, l->input + l->in_pos);
+        bool go = hsp_mesh_on_header(m, peer, l->input + l->in_pos);
         l->in_pos += MESH_HEADER;
         if (go && l->dst_bytes == 0) {
-            finish(m, l);
+            hsp_mesh_finish(m, l);
         }
         pthread_mutex_unlock(&m->lock);
         if (!go) {
@@ -245,7 +86,7 @@ static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e, const char *brok
 {
     struct mesh_link *l = &m->link[peer];
     pthread_mutex_lock(&m->lock);
-    if (l->closed) {
+    if (l->closed || (l->shm != NULL && hsp_shm_has_said_bye(l->shm))) {
         hsp_mesh_arm(m, peer, false, false);
     } else {
         hsp_mesh_kill(m, HSP_EPEER, peer, "lost rank %u (%s): %s", peer, m->names[peer],
@@ -289,23 +130,47 @@ static void digest_tls(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
+/* The socket of a link by shared memory: short words only. */
+static void hear(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    pthread_mutex_lock(&m->lock);
+    bool go = true, rung = false;
+    for (; go && l->in_have - l->in_pos >= MESH_HEADER; l->in_pos += MESH_HEADER) {
+        const uint8_t *h = l->input + l->in_pos;
+        if (h[5] == MESH_DATA) {
+            hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent data beside its shared memory",
+                          peer, m->names[peer]);
+            break;
+        }
+        rung = rung || h[5] == MESH_RING;
+        go = hsp_mesh_on_header(m, peer, h);
+    }
+    if (rung) {
+        hsp_shm_rung(m);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
 /* What lies in the buffers is used; as above. */
 static void go_on(struct hsp_mesh *m, uint32_t peer)
 {
-    if (m->link[peer].tls != NULL) {
+    if (m->link[peer].shm != NULL) {
+        hear(m, peer);
+    } else if (m->link[peer].tls != NULL) {
         digest_tls(m, peer);
     } else {
         (void)digest(m, peer);
     }
 }
 
-/* Bytes read; 0: the end; -errno. */
-static ssize_t read_clear(struct mesh_link *l)
+/* Bytes read; 0: the end; -errno. *ret_more: there may be more. */
+static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
 {
     compact(l);
     /* The rest of a message goes straight to its place, what follows to the input buffer. */
     struct iovec iov[2] = {{.iov_len = 0}, {l->input + l->in_have, MESH_INPUT - l->in_have}};
-    if (l->dst != NULL) {
+    if (l->dst != NULL && l->shm == NULL) {
         iov[0] = (struct iovec){l->dst + l->dst_have, l->dst_bytes - l->dst_have};
     }
     ssize_t n = readv(l->fd, iov, 2);
@@ -315,23 +180,33 @@ static ssize_t read_clear(struct mesh_link *l)
     size_t direct = (size_t)n < iov[0].iov_len ? (size_t)n : iov[0].iov_len;
     l->dst_have += direct;
     l->in_have += (size_t)n - direct;
+    *ret_more = (size_t)n == iov[0].iov_len + iov[1].iov_len;
     return n;
 }
 
-static void read_link(struct hsp_mesh *m, uint32_t peer)
+/* True: there may be more. */
+static bool read_once(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
+    bool more = false;
     pthread_mutex_lock(&m->lock);
     bool off = l->in_off;
     pthread_mutex_unlock(&m->lock);
     if (off) {
-        return; /* an error while it is held: found when reading goes on */
+        return false; /* an error while it is held: found when reading goes on */
     }
-    ssize_t n = l->tls != NULL ? hsp_mesh_tls_fill(l->tls, l->fd) : read_clear(l);
+    ssize_t n = l->tls != NULL ? hsp_mesh_tls_fill(l->tls, l->fd) : read_clear(l, &more);
     if (n > 0) {
         go_on(m, peer);
     } else if (n != -EAGAIN && n != -EINTR) {
         peer_gone(m, peer, (int)-n, NULL);
+    }
+    return more;
+}
+
+static void read_link(struct hsp_mesh *m, uint32_t peer)
+{
+    for (int i = 0; i < READ_TURN && read_once(m, peer); i++) {
     }
 }
 
@@ -340,15 +215,15 @@ static void resume(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
     pthread_mutex_lock(&m->lock);
-    bool go = l->held && l->posted != NULL;
+    bool go = l->held && l->posted != NULL && l->shm == NULL;
     if (go) {
         l->held = false;
-        go = begin(m, peer, l->held_channel, l->held_bytes);
+        go = hsp_mesh_begin(m, peer, l->held_channel, l->held_bytes);
     }
     if (go) {
         hsp_mesh_arm(m, peer, true, l->out_armed);
         if (l->dst_bytes == 0) {
-            finish(m, l);
+            hsp_mesh_finish(m, l);
         }
     }
     pthread_mutex_unlock(&m->lock);
@@ -391,23 +266,6 @@ int hsp_mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most)
     return 1;
 }
 
-static void out_done(struct hsp_mesh *m, struct mesh_link *l)
-{
-    struct mesh_out *o = l->out;
-    l->out = o->next;
-    if (l->out == NULL) {
-        l->out_last = &l->out;
-    }
-    l->out_bytes -= o->bytes;
-    if (o->req != NULL) {
-        o->req->state = HSP_REQ_DONE;
-    }
-    if (o->req != NULL || l->out == NULL) {
-        pthread_cond_broadcast(&m->cond);
-    }
-    free(o);
-}
-
 static void write_link(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -420,7 +278,7 @@ static void write_link(struct hsp_mesh *m, uint32_t peer)
     int r = hsp_mesh_write_some(l, o, WRITE_TURN);
     pthread_mutex_lock(&m->lock);
     if (r > 0) {
-        out_done(m, l);
+        hsp_mesh_out_done(m, l);
     }
     if (r < 0 || l->out == NULL) {
         /* On an error reading finds out what happened: a BYE may lie before the end. */
@@ -434,7 +292,7 @@ static void write_link(struct hsp_mesh *m, uint32_t peer)
 /* The last word to a peer. If it does not fit, the end of the connection says enough. */
 static void say_abort(struct mesh_link *l, const uint8_t head[MESH_HEADER])
 {
-    if (l->closed || l->writing || (l->out != NULL && l->out->sent != 0)) {
+    if (l->closed || (l->shm == NULL && (l->writing || (l->out != NULL && l->out->sent != 0)))) {
         return;
     }
     if (l->tls != NULL) {
@@ -460,7 +318,7 @@ static void bury(struct hsp_mesh *m)
         say_abort(l, head);
         (void)shutdown(l->fd, SHUT_RDWR);
         (void)epoll_ctl(m->epoll_fd, EPOLL_CTL_DEL, l->fd, NULL);
-        drop_out(m, l);
+        hsp_mesh_drop_out(m, l);
         if (l->dst_req != NULL) {
             l->dst_req->state = HSP_REQ_POSTED;
             l->dst_req = NULL;
@@ -473,7 +331,7 @@ static void bury(struct hsp_mesh *m)
         l->dst = NULL;
     }
     m->ended = true;
-    pthread_cond_broadcast(&m->cond);
+    hsp_mesh_notify(m);
     bool tell = m->dead.code == HSP_EPEER && m->lost < m->base.n_ranks && m->on_peer_lost != NULL;
     pthread_mutex_unlock(&m->lock);
     if (tell) {
@@ -498,11 +356,15 @@ static bool on_wake(struct hsp_mesh *m)
     return go;
 }
 
-bool hsp_mesh_turn(struct hsp_mesh *m)
+bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns)
 {
     struct epoll_event ev[N_EVENTS];
     bool go = true;
-    int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, -1);
+    int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, spin_ns > 0 ? 0 : -1);
+    for (uint64_t until = hsp_mesh_now_ns() + spin_ns; n == 0;) {
+        (void)sched_yield(); /* to a rank that has something to send */
+        n = epoll_wait(m->epoll_fd, ev, N_EVENTS, hsp_mesh_now_ns() < until ? 0 : -1);
+    }
     for (int i = 0; i < n; i++) {
         uint32_t peer = ev[i].data.u32;
         if (peer == WAKE) {
@@ -526,11 +388,11 @@ static void park(struct hsp_mesh *m)
     m->led = m->led || m->wants;
     m->wants = false;
     if (m->led) {
-        pthread_cond_broadcast(&m->cond);
+        hsp_mesh_notify(m);
     }
     while (m->led && !m->stop && m->dead.code == HSP_OK) {
         struct timespec until;
-        if (m->pumping) { /* for long, maybe: it says when it leaves */
+        if (m->pumping || m->attending) { /* for long, maybe: it says when it leaves */
             m->deep = true;
             pthread_cond_wait(&m->io_cond, &m->lock);
             m->deep = false;
@@ -557,7 +419,7 @@ void *hsp_mesh_io_main(void *mesh)
         }
     }
     bool go = true;
-    while (go && hsp_mesh_turn(m)) {
+    while (go && hsp_mesh_turn(m, 0)) {
         pthread_mutex_lock(&m->lock);
         park(m);
         go = !m->stop && m->dead.code == HSP_OK;

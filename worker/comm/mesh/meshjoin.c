@@ -5,6 +5,9 @@
  *   client -> proof
  *   server -> ready       one byte; both ends stand
  *
+ * On one host, when both have a segment: the hello says so, ready comes with the server's segment and is
+ * answered by the client's. Then both stand.
+ *
  * By TCP with TLS: client -> hello, then a TLS 1.3 handshake under the secret of that hello, which
  * proves the key to both, then ready inside TLS. A server takes what its own parameters say and
  * refuses the other kind: nobody on the way can talk two ranks out of TLS.
@@ -28,6 +31,7 @@
 #define PAUSE_MAX_MS 500
 #define PROOF_MS     5000 /* a client that has been challenged answers within that */
 #define READY        0x6b
+#define READY_SHARE  0x6c /* with a segment, both ways */
 
 enum stage {
     IDLE,       /* client: to be called (again) at pause_until */
@@ -41,11 +45,14 @@ struct pair {
     enum stage stage;
     int fd;               /* -1: none */
     struct mesh_tls *tls; /* NULL: clear */
+    struct mesh_shm *shm; /* UP: NULL: bytes go by the socket */
     uint64_t pause_until, pause_ms;
-    bool by_tcp; /* the local socket did not work */
-    bool ended;  /* UP: it has closed; its last words are read when the mesh stands */
-    bool failed; /* an attempt has */
-    int why;     /* its errno; 0: closed by the peer */
+    bool by_tcp;   /* the local socket did not work */
+    bool local;    /* UP: by it */
+    bool no_share; /* there was no memory for it */
+    bool ended;    /* UP: it has closed; its last words are read when the mesh stands */
+    bool failed;   /* an attempt has */
+    int why;       /* its errno; 0: closed by the peer */
     uint8_t hello[MESH_HELLO];
     size_t have;
     uint8_t in[MESH_NONCE + MESH_PROOF];
@@ -55,6 +62,7 @@ struct pair {
 struct caller {
     struct mesh_arrival a;
     struct mesh_tls *tls; /* NULL: clear */
+    struct mesh_shm *shm; /* not NULL: it is proven, its segment is to come */
     uint8_t nonce[MESH_NONCE], proof[MESH_PROOF];
     size_t have;
     uint64_t until_ms;
@@ -65,6 +73,7 @@ struct making {
     const struct hsp_mesh_params *p;
     struct mesh_join join;
     struct hsp_tls_ctx *ctx; /* NULL: without TLS */
+    struct seg seg;          /* head NULL: none */
     uint64_t deadline;
     struct pair *pair; /* n */
     uint32_t n_up;
@@ -79,10 +88,13 @@ static bool send_all(int fd, const void *p, size_t n)
     return send(fd, p, n, MSG_NOSIGNAL) == (ssize_t)n;
 }
 
-static void pair_up(struct making *m, uint32_t r, int fd, struct mesh_tls *tls)
+static void pair_up(struct making *m, uint32_t r, int fd, bool local, struct mesh_tls *tls,
+                    struct mesh_shm *shm)
 {
     m->pair[r].fd = fd;
+    m->pair[r].local = local;
     m->pair[r].tls = tls;
+    m->pair[r].shm = shm;
     m->pair[r].stage = UP;
     m->n_up++;
 }
@@ -110,6 +122,7 @@ static void say_hello(struct making *m, uint32_t r, bool tls, uint64_t now)
     h.from = m->p->rank;
     h.to = r;
     h.tls = tls;
+    h.shares = !q->by_tcp && m->seg.head != NULL && !q->no_share;
     q->have = 0;
     q->stage = CALLED;
     if (!hsp_mesh_hello_make(&h, q->hello) || !send_all(q->fd, q->hello, MESH_HELLO)) {
@@ -126,7 +139,7 @@ static void call(struct making *m, uint32_t r, uint64_t now)
     struct pair *q = &m->pair[r];
     bool waits = false;
     int fd = -ENOENT;
-    if (hsp_mesh_is_local(m->l) && !q->by_tcp) {
+    if (hsp_mesh_transport(m->l) != HSP_MESH_TCP && !q->by_tcp) {
         fd = hsp_mesh_dial(m->p->peers[r].address, true, &waits);
     }
     if (fd == -ENOENT) {
@@ -213,9 +226,57 @@ static enum hsp_status serve_tls(struct making *m, uint32_t r, uint64_t now, str
         st = hsp_mesh_tls_read(q->tls, &ready, 1, &k, err);
     }
     if (st == HSP_OK && ready == READY) {
-        pair_up(m, r, q->fd, q->tls);
+        pair_up(m, r, q->fd, false, q->tls, NULL);
     } else if (st != HSP_AGAIN) {
         pair_retry(q, EPROTO, now);
+    }
+    return HSP_OK;
+}
+
+/* The client's half and the segment that came from rank @r. */
+static enum hsp_status share(struct making *m, uint32_t r, int fd, struct mesh_shm **ret,
+                             struct hsp_err *err)
+{
+    struct mesh_shm *shm = NULL;
+    enum hsp_status st = fd >= 0 && m->seg.head != NULL
+                             ? hsp_shm_new(&m->seg, r, &shm, err)
+                             : hsp_err_set(err, HSP_EPROTO, 0, "no segment came");
+    if (st == HSP_OK) {
+        st = hsp_shm_attach(shm, fd, m->p->n, m->p->rank, err);
+    }
+    if (st != HSP_OK) {
+        (void)hsp_shm_free(shm);
+        hsp_err_wrap(err, "shared memory with rank %u (%s)", r, name_of(m, r));
+        return st;
+    }
+    *ret = shm;
+    return HSP_OK;
+}
+
+/* The client's side of the end: ready, maybe with a segment. */
+static enum hsp_status hear_ready(struct making *m, uint32_t r, uint64_t now, struct hsp_err *err)
+{
+    struct pair *q = &m->pair[r];
+    struct mesh_shm *shm = NULL;
+    uint8_t byte = 0;
+    int fd = -1, k = hsp_seg_recv(q->fd, &byte, &fd);
+    enum hsp_status st = k > 0 && byte == READY_SHARE ? share(m, r, fd, &shm, err) : HSP_OK;
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (st != HSP_OK && hsp_mesh_transport(m->l) == HSP_MESH_SHM) {
+        return st;
+    }
+    if (st != HSP_OK) { /* AUTO: once more, without */
+        q->no_share = true;
+        pair_retry(q, ENOMEM, now);
+        q->by_tcp = false;
+    } else if (k < 0 || (k > 0 && byte != READY && byte != READY_SHARE) ||
+               (shm != NULL && !hsp_seg_send(q->fd, READY_SHARE, m->seg.fd))) {
+        (void)hsp_shm_free(shm);
+        pair_retry(q, k < 0 ? errno : EPROTO, now);
+    } else if (k > 0) {
+        pair_up(m, r, q->fd, !q->by_tcp, NULL, shm);
     }
     return HSP_OK;
 }
@@ -252,14 +313,14 @@ static enum hsp_status serve_pair(struct making *m, uint32_t r, short events, ui
     if (q->tls != NULL) {
         return serve_tls(m, r, now, err);
     }
-    size_t want = q->stage == CALLED ? MESH_NONCE + MESH_PROOF : 1;
-    int k = read_more(q->fd, q->in, &q->have, want);
+    if (q->stage == PROVING) {
+        return hear_ready(m, r, now, err);
+    }
+    int k = read_more(q->fd, q->in, &q->have, MESH_NONCE + MESH_PROOF);
     if (k < 0) {
         pair_retry(q, errno, now);
-    } else if (k > 0 && q->stage == CALLED) {
-        return answer_challenge(m, r, now, err);
     } else if (k > 0) {
-        pair_up(m, r, q->fd, NULL);
+        return answer_challenge(m, r, now, err);
     }
     return HSP_OK;
 }
@@ -272,6 +333,7 @@ static void drop_caller(struct making *m, uint32_t i)
         close(m->caller[i].a.fd);
     }
     (void)hsp_mesh_tls_free(m->caller[i].tls);
+    (void)hsp_shm_free(m->caller[i].shm);
     m->caller[i] = m->caller[--m->n_callers];
 }
 
@@ -334,27 +396,67 @@ static enum hsp_status hear_proof(struct making *m, struct caller *c)
                : HSP_EAUTH;
 }
 
-static bool say_ready(const struct caller *c)
+/* Whether both would share, and there is memory for it on our side: then it is the caller's. */
+static bool will_share(struct making *m, struct caller *c)
 {
-    const uint8_t ready = READY;
-    return c->tls != NULL ? hsp_mesh_tls_say(c->tls, c->a.fd, &ready, 1)
-                          : send_all(c->a.fd, &ready, 1);
+    struct mesh_hello h;
+    return c->a.local && m->seg.head != NULL && hsp_mesh_hello_read(c->a.hello, &h) && h.shares &&
+           hsp_shm_new(&m->seg, c->a.from, &c->shm, NULL) == HSP_OK;
 }
 
-static void serve_caller(struct making *m, uint32_t i, short events, uint64_t now)
+static bool say_ready(struct making *m, struct caller *c)
+{
+    const uint8_t ready = READY;
+    return c->tls != NULL     ? hsp_mesh_tls_say(c->tls, c->a.fd, &ready, 1)
+           : will_share(m, c) ? hsp_seg_send(c->a.fd, READY_SHARE, m->seg.fd)
+                              : hsp_seg_send(c->a.fd, READY, -1);
+}
+
+/* The client's segment comes. HSP_ECLOSED: the connection is no good. */
+static enum hsp_status hear_segment(struct making *m, struct caller *c, struct hsp_err *err)
+{
+    uint8_t byte = 0;
+    int fd = -1, k = hsp_seg_recv(c->a.fd, &byte, &fd);
+    enum hsp_status st = k == 0            ? HSP_AGAIN
+                         : k < 0 || fd < 0 ? HSP_ECLOSED
+                                           : hsp_shm_attach(c->shm, fd, m->p->n, m->p->rank, err);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (st == HSP_EPROTO || st == HSP_EIO) {
+        hsp_err_wrap(err, "shared memory with rank %u (%s)", c->a.from, name_of(m, c->a.from));
+    }
+    return st;
+}
+
+static void caller_up(struct making *m, struct caller *c)
+{
+    pair_up(m, c->a.from, c->a.fd, c->a.local, c->tls, c->shm);
+    c->a.fd = -1;
+    c->tls = NULL;
+    c->shm = NULL;
+}
+
+static enum hsp_status serve_caller(struct making *m, uint32_t i, short events, uint64_t now,
+                                    struct hsp_err *err)
 {
     struct caller *c = &m->caller[i];
-    enum hsp_status st = events != 0 ? hear_proof(m, c) : HSP_AGAIN;
+    bool sharing = c->shm != NULL; /* it is proven; its segment is to come */
+    enum hsp_status st = events == 0 ? HSP_AGAIN
+                         : sharing   ? hear_segment(m, c, err)
+                                     : hear_proof(m, c);
     if (st == HSP_AGAIN && now < c->until_ms) {
-        return;
+        return HSP_OK;
     }
     m->n_refused += st == HSP_EAUTH;
-    if (st == HSP_OK && m->pair[c->a.from].stage != UP && say_ready(c)) {
-        pair_up(m, c->a.from, c->a.fd, c->tls);
-        c->a.fd = -1;
-        c->tls = NULL;
+    if (st == HSP_OK && m->pair[c->a.from].stage != UP && (sharing || say_ready(m, c))) {
+        if (!sharing && c->shm != NULL) {
+            return HSP_OK;
+        }
+        caller_up(m, c);
     }
     drop_caller(m, i);
+    return sharing && (st == HSP_EPROTO || st == HSP_EIO) ? st : HSP_OK;
 }
 
 /* ---- the loop ---- */
@@ -377,9 +479,9 @@ static enum hsp_status too_late(const struct making *m, struct hsp_err *err)
         const struct pair *q = &m->pair[r];
         const char *why = q->stage == CALLED || q->stage == PROVING
                               ? "it has not prepared the epoch"
-                          : !q->failed  ? "no answer"
-                          : q->why != 0 ? strerror(q->why)
-                                        : "it closes the connection";
+                          : !q->failed                          ? "no answer"
+                          : q->why != 0 && q->why != ECONNRESET ? strerror(q->why)
+                                                                : "it closes the connection";
         return hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s) cannot reach rank %u (%s, %.*s)%s: %s",
                            p->rank, name_of(m, p->rank), r, name_of(m, r), host,
                            p->peers[r].address, more, why);
@@ -436,7 +538,10 @@ static enum hsp_status make(struct making *m, struct hsp_err *err)
         }
         now = hsp_mesh_now_ms();
         for (uint32_t i = n_callers; i-- > 0;) { /* backwards: see drop_caller */
-            serve_caller(m, i, m->poll[2 + p->n + i].revents, now);
+            enum hsp_status st = serve_caller(m, i, m->poll[2 + p->n + i].revents, now, err);
+            if (st != HSP_OK) {
+                return st;
+            }
         }
         for (uint32_t r = 0; r < p->n; r++) {
             enum hsp_status st = serve_pair(m, r, m->poll[2 + r].revents, now, err);
@@ -460,6 +565,21 @@ static enum hsp_status check(const struct hsp_mesh_params *p, struct hsp_err *er
     return HSP_OK;
 }
 
+/* What was asked for is what came of it. */
+static enum hsp_status check_shared(const struct making *m, struct hsp_err *err)
+{
+    for (uint32_t r = 0; r < m->p->n && hsp_mesh_transport(m->l) == HSP_MESH_SHM; r++) {
+        if (m->pair[r].local && m->pair[r].shm == NULL) {
+            return hsp_err_set(
+                err, HSP_EPEER, 0,
+                "rank %u (%s) is on this host and shares no memory, which transport: "
+                "shm asks for",
+                r, name_of(m, r));
+        }
+    }
+    return HSP_OK;
+}
+
 /* The join is open: makes the mesh, gives the connections to @wire. */
 static enum hsp_status join(struct making *m, struct mesh_wire *wire, struct hsp_err *err)
 {
@@ -467,20 +587,35 @@ static enum hsp_status join(struct making *m, struct mesh_wire *wire, struct hsp
         m->pair[r] = (struct pair){.fd = -1, .pause_ms = PAUSE_MIN_MS};
     }
     enum hsp_status st = make(m, err);
+    if (st == HSP_OK) {
+        st = check_shared(m, err);
+    }
     hsp_mesh_join_close(m->l, &m->join);
     while (m->n_callers > 0) {
         drop_caller(m, m->n_callers - 1);
     }
     for (uint32_t r = 0; r < m->p->n; r++) {
-        wire[r] = (struct mesh_wire){m->pair[r].fd, m->pair[r].tls};
+        wire[r] = (struct mesh_wire){m->pair[r].fd, m->pair[r].tls, m->pair[r].shm};
         if (st != HSP_OK) {
             if (wire[r].fd >= 0) {
                 close(wire[r].fd);
             }
             (void)hsp_mesh_tls_free(wire[r].tls);
+            (void)hsp_shm_free(wire[r].shm);
         }
     }
     return st;
+}
+
+/* Our segment, as the transport asks. */
+static enum hsp_status make_segment(struct making *m, struct hsp_err *err)
+{
+    enum hsp_mesh_transport t = hsp_mesh_transport(m->l);
+    if (m->p->n == 1 || (t != HSP_MESH_AUTO && t != HSP_MESH_SHM)) {
+        return HSP_OK;
+    }
+    enum hsp_status st = hsp_seg_new(m->p->n, &m->seg, t == HSP_MESH_SHM ? err : NULL);
+    return t == HSP_MESH_SHM ? st : HSP_OK; /* AUTO goes without */
 }
 
 enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_mesh_params *p,
@@ -489,6 +624,7 @@ enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_m
     static const struct hsp_net_keys none; /* the epoch's key is all there is */
     struct making m = {.l = l,
                        .p = p,
+                       .seg.fd = -1,
                        .join.want = {.job = p->job, .epoch = p->epoch, .to = p->rank, .n = p->n},
                        .deadline = hsp_mesh_now_ms() + p->timeout_ms,
                        .cap_callers = p->n + MESH_ARRIVALS};
@@ -496,7 +632,11 @@ enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_m
     if (st == HSP_OK && p->tls) {
         st = hsp_tls_ctx_new(&none, &m.ctx, err);
     }
+    if (st == HSP_OK) {
+        st = make_segment(&m, err);
+    }
     if (st != HSP_OK) {
+        (void)hsp_tls_ctx_free(m.ctx);
         return st;
     }
     m.pair = calloc(p->n, sizeof *m.pair);
@@ -512,8 +652,10 @@ enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_m
         st = join(&m, wire, err);
     }
     if (st == HSP_OK) {
-        st = hsp_mesh_start(p, wire, m.ctx, ret, err);
+        hsp_seg_close_fd(&m.seg);
+        st = hsp_mesh_start(p, wire, m.ctx, &m.seg, ret, err);
     } else {
+        hsp_seg_free(&m.seg);
         (void)hsp_tls_ctx_free(m.ctx);
     }
     free(m.pair);

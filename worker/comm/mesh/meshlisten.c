@@ -39,6 +39,7 @@ struct conn {
 };
 
 struct hsp_mesh_listener {
+    enum hsp_mesh_transport transport;
     int tcp_fd, unix_fd, wake_fd;
     char address[HSP_MESH_ADDRESS];
     pthread_t thread;
@@ -56,16 +57,21 @@ struct hsp_mesh_listener {
     struct pollfd poll[MAX_CONNS + 3];
 };
 
-bool hsp_mesh_is_local(const struct hsp_mesh_listener *l)
+enum hsp_mesh_transport hsp_mesh_transport(const struct hsp_mesh_listener *l)
 {
-    return l->unix_fd >= 0;
+    return l->transport;
+}
+
+uint64_t hsp_mesh_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 uint64_t hsp_mesh_now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    return hsp_mesh_now_ns() / 1000000;
 }
 
 void hsp_mesh_wake(int fd)
@@ -492,16 +498,18 @@ static void listener_free(struct hsp_mesh_listener *l)
     free(l);
 }
 
-enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise, bool local,
+enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise,
+                                       enum hsp_mesh_transport transport,
                                        struct hsp_mesh_listener **ret, struct hsp_err *err)
 {
     struct hsp_mesh_listener *l = calloc(1, sizeof *l);
     if (l == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a listener");
     }
+    l->transport = transport;
     l->tcp_fd = l->unix_fd = l->wake_fd = -1;
     pthread_mutex_init(&l->lock, NULL);
-    enum hsp_status st = bind_both(l, host, advertise, local, err);
+    enum hsp_status st = bind_both(l, host, advertise, transport != HSP_MESH_TCP, err);
     if (st == HSP_OK) {
         int r = pthread_create(&l->thread, NULL, listen_main, l);
         st = r == 0 ? HSP_OK : hsp_err_set(err, HSP_EIO, r, "cannot start a thread");

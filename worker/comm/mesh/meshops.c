@@ -23,6 +23,7 @@
 #include "worker/comm/mesh/meshimpl.h"
 
 #define SOCKET_BUFFER (4 << 20) /* the kernel's usual maximum; keeps both ends busy */
+#define SPIN_NS       100000    /* awake that long: what falling asleep and waking costs twice */
 #define FLUSH_S       10        /* close: a peer that does not read for that long is given up */
 
 static struct hsp_mesh *mesh_of(struct hsp_comm *c)
@@ -88,7 +89,9 @@ static enum hsp_status enqueue(struct hsp_mesh *m, uint32_t peer, const struct m
     *l->out_last = q;
     l->out_last = &q->next;
     l->out_bytes += q->bytes;
-    hsp_mesh_arm(m, peer, !l->in_off, true);
+    if (l->shm == NULL) {
+        hsp_mesh_arm(m, peer, !l->in_off, true);
+    }
     return HSP_OK;
 }
 
@@ -99,7 +102,14 @@ static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t cha
     struct mesh_link *l = &m->link[peer];
     struct mesh_out o = {.data = buf, .bytes = bytes};
     hsp_mesh_header(m, MESH_DATA, channel, l->seq_out++, bytes, o.head);
-    if (l->out == NULL && (req == NULL || m->led)) {
+    if (l->shm != NULL) {
+        if (l->out == NULL && hsp_shm_put(m, peer, &o)) {
+            if (req != NULL) {
+                req->state = HSP_REQ_DONE;
+            }
+            return HSP_OK;
+        }
+    } else if (l->out == NULL && (req == NULL || m->led)) {
         l->writing = true;
         pthread_mutex_unlock(&m->lock);
         int r = hsp_mesh_write_some(l, &o, SIZE_MAX);
@@ -139,18 +149,31 @@ static bool flushed(const struct hsp_mesh *m)
  * what may come, after a while. Locked. */
 static void leave(struct hsp_mesh *m)
 {
-    m->wants = false;
-    if (m->led && !m->attending && !flushed(m)) {
-        m->led = false;
+    if (m->n_shm > 0) {
+        if (!m->attending) {
+            hsp_shm_leave(m);
+        }
+        return;
     }
+    m->wants = false;
+    if (m->attending) {
+        return;
+    }
+    m->led = m->led && flushed(m);
     if (!m->led || m->deep) {
         pthread_cond_signal(&m->io_cond);
     }
 }
 
-/* Waits for something to happen: runs the links if the I/O thread lets us. Locked; dropped. */
-static void await(struct hsp_mesh *m)
+/* Waits for something to happen: runs the links if the I/O thread lets us. @peer: whose message is
+ * waited for, UINT32_MAX: nobody's. Locked; dropped. */
+static void await(struct hsp_mesh *m, uint32_t peer)
 {
+    if (m->n_shm > 0) {
+        hsp_shm_enter(m);
+        hsp_shm_await(m, peer);
+        return;
+    }
     if (!m->led || m->dead.code != HSP_OK) {
         m->wants = true;
         pthread_cond_wait(&m->cond, &m->lock);
@@ -158,7 +181,7 @@ static void await(struct hsp_mesh *m)
     }
     m->pumping = true;
     pthread_mutex_unlock(&m->lock);
-    (void)hsp_mesh_turn(m); /* an end is seen below, and by the I/O thread */
+    (void)hsp_mesh_turn(m, SPIN_NS); /* an end is seen below, and by the I/O thread */
     pthread_mutex_lock(&m->lock);
     m->pumping = false;
     m->n_pump++;
@@ -172,6 +195,9 @@ static void mesh_attend(struct hsp_comm *c, bool on)
     struct hsp_mesh *m = mesh_of(c);
     pthread_mutex_lock(&m->lock);
     m->attending = on;
+    if (on && m->n_shm > 0) {
+        hsp_shm_enter(m);
+    }
     leave(m);
     pthread_mutex_unlock(&m->lock);
 }
@@ -279,7 +305,7 @@ static enum hsp_status mesh_irecv(struct hsp_comm *c, uint32_t peer, uint32_t ch
             req->state = HSP_REQ_POSTED;
             *l->posted_last = req;
             l->posted_last = &req->next;
-            if (l->held) {
+            if (l->held && l->shm == NULL) {
                 hsp_mesh_wake(m->wake_fd);
             }
         }
@@ -309,7 +335,7 @@ static enum hsp_status mesh_wait(struct hsp_comm *c, struct hsp_comm_req *req, s
     struct mesh_link *l = req->state != HSP_REQ_IDLE ? &m->link[req->peer] : NULL;
     while (req->state == HSP_REQ_BUSY ||
            (req->state == HSP_REQ_POSTED && m->dead.code == HSP_OK && !l->closed)) {
-        await(m);
+        await(m, req->is_send ? UINT32_MAX : req->peer);
     }
     if (req->state == HSP_REQ_POSTED) {
         if (!req->is_send) {
@@ -329,6 +355,57 @@ static enum hsp_status mesh_recv(struct hsp_comm *c, uint32_t peer, uint32_t cha
     struct hsp_comm_req req;
     enum hsp_status st = mesh_irecv(c, peer, channel, buf, bytes, &req, err);
     return st == HSP_OK ? mesh_wait(c, &req, err) : st;
+}
+
+static bool mesh_lends(struct hsp_comm *c, uint32_t peer, size_t bytes)
+{
+    return hsp_shm_lends(mesh_of(c), peer, bytes);
+}
+
+static bool is_early(const struct mesh_link *l, uint32_t channel)
+{
+    for (const struct mesh_in *e = l->early; e != NULL; e = e->next) {
+        if (e->channel == channel) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum hsp_status mesh_lend(struct hsp_comm *c, uint32_t peer, uint32_t channel, size_t bytes,
+                                 const void **ret, struct hsp_err *err)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    struct mesh_link *l = &m->link[peer];
+    pthread_mutex_lock(&m->lock);
+    enum hsp_status st = check(m, peer, bytes, err);
+    if (st == HSP_OK && (!hsp_shm_lends(m, peer, bytes) || is_early(l, channel))) {
+        st = HSP_AGAIN;
+    }
+    if (st == HSP_OK) {
+        const void *p = NULL;
+        hsp_shm_lend_begin(m, peer, channel, bytes);
+        while ((p = hsp_shm_lent(m, peer)) == NULL && m->dead.code == HSP_OK && !l->closed) {
+            await(m, peer);
+        }
+        if (p == NULL) {
+            hsp_shm_lend_end(m, peer);
+            st = m->dead.code != HSP_OK ? fail_dead(m, err) : fail_closed(m, peer, err);
+        } else {
+            *ret = p;
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    return st;
+}
+
+static void mesh_unlend(struct hsp_comm *c, uint32_t peer)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    pthread_mutex_lock(&m->lock);
+    hsp_shm_lend_end(m, peer);
+    leave(m);
+    pthread_mutex_unlock(&m->lock);
 }
 
 static void mesh_abort(struct hsp_comm *c)
@@ -408,6 +485,7 @@ static void close_link(struct mesh_link *l)
         close(l->fd);
     }
     (void)hsp_mesh_tls_free(l->tls);
+    (void)hsp_shm_free(l->shm);
     free(l->input);
 }
 
@@ -426,6 +504,7 @@ static void mesh_free(struct hsp_mesh *m)
     pthread_cond_destroy(&m->io_cond);
     pthread_mutex_destroy(&m->lock);
     (void)hsp_tls_ctx_free(m->tls_ctx);
+    hsp_seg_free(&m->seg);
     free(m->link);
     free(m->names);
     free(m->base.scratch);
@@ -447,6 +526,9 @@ static const struct hsp_comm_ops mesh_ops = {
     .isend = mesh_isend,
     .irecv = mesh_irecv,
     .wait = mesh_wait,
+    .lends = mesh_lends,
+    .lend = mesh_lend,
+    .unlend = mesh_unlend,
     .attend = mesh_attend,
     .abort = mesh_abort,
     .close = mesh_close,
@@ -481,6 +563,8 @@ static bool init_link(struct hsp_mesh *m, uint32_t i, const struct mesh_wire *w)
     struct mesh_link *l = &m->link[i];
     l->fd = w->fd;
     l->tls = w->tls;
+    l->shm = w->shm;
+    m->n_shm += l->shm != NULL;
     l->out_last = &l->out;
     l->posted_last = &l->posted;
     l->early_last = &l->early;
@@ -500,7 +584,8 @@ static struct hsp_mesh *alloc_mesh(const struct hsp_mesh_params *p)
     if (m == NULL) {
         return NULL;
     }
-    *m = (struct hsp_mesh){.base = {.ops = &mesh_ops, .rank = p->rank, .n_ranks = p->n},
+    *m = (struct hsp_mesh){.seg.fd = -1,
+                           .base = {.ops = &mesh_ops, .rank = p->rank, .n_ranks = p->n},
                            .job = p->job,
                            .epoch = p->epoch,
                            .on_peer_lost = p->on_peer_lost,
@@ -520,7 +605,8 @@ static struct hsp_mesh *alloc_mesh(const struct hsp_mesh_params *p)
 }
 
 enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const struct mesh_wire *wire,
-                               struct hsp_tls_ctx *ctx, struct hsp_comm **ret, struct hsp_err *err)
+                               struct hsp_tls_ctx *ctx, struct seg *seg, struct hsp_comm **ret,
+                               struct hsp_err *err)
 {
     struct hsp_mesh *m = alloc_mesh(p);
     bool ok =
@@ -532,12 +618,15 @@ enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const struct mes
         } else if (wire[i].fd >= 0) {
             close(wire[i].fd);
             (void)hsp_mesh_tls_free(wire[i].tls);
+            (void)hsp_shm_free(wire[i].shm);
         }
     }
     if (m != NULL) {
         m->tls_ctx = ctx;
+        m->seg = *seg;
     } else {
         (void)hsp_tls_ctx_free(ctx); /* its sessions are gone */
+        hsp_seg_free(seg);
     }
     struct epoll_event ev = {.events = EPOLLIN, .data.u32 = UINT32_MAX};
     ok = ok && epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, m->wake_fd, &ev) == 0 &&
@@ -559,7 +648,8 @@ struct hsp_mesh_links hsp_mesh_count_links(const struct hsp_comm *c)
     for (uint32_t i = 0; i < c->n_ranks; i++) {
         const struct mesh_link *l = &m->link[i];
         if (l->fd >= 0) {
-            n.local += !l->tcp;
+            n.shm += l->shm != NULL;
+            n.local += !l->tcp && l->shm == NULL;
             n.tls += l->tls != NULL;
             n.clear += l->tcp && l->tls == NULL;
         }
