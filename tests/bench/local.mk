@@ -5,8 +5,20 @@ tests_bench_stepbench_SOURCES = \
 tests_bench_stepbench_CFLAGS = $(AM_CFLAGS) -O3 -ffp-contract=fast
 tests_bench_stepbench_LDADD = $(WORKERAPP_LIBS)
 CLEANFILES += tests/bench/stepbench$(EXEEXT)
-EXTRA_DIST += tests/bench/README.md tests/bench/cpu_step.py
+EXTRA_DIST += tests/bench/README.md tests/bench/cpu_step.py tests/bench/mesh.py
 
-bench: all tests/bench/stepbench$(EXEEXT)
+# All-reduces of our mesh, and (where configure found it) of Open MPI: the claim mesh-bandwidth runs both.
+check_PROGRAMS += tests/bench/meshbench
+tests_bench_meshbench_SOURCES = tests/bench/meshbench.c
+tests_bench_meshbench_LDADD = $(COMM_LIBS) $(BASE_LIBS)
+if HAVE_MPI
+check_PROGRAMS += tests/bench/mpibench
+endif
+tests_bench_mpibench_SOURCES = tests/bench/mpibench.c
+tests_bench_mpibench_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+tests_bench_mpibench_LDADD = $(MPI_LIBS)
+
+bench: all tests/bench/stepbench$(EXEEXT) $(check_PROGRAMS)
 	@HSPMD_BUILD='$(abs_top_builddir)' $(srcdir)/tests/bench/cpu_step.py
+	@HSPMD_BUILD='$(abs_top_builddir)' $(srcdir)/tests/bench/mesh.py
 .PHONY: bench

@@ -1,0 +1,44 @@
+#!/usr/bin/python3
+"""make bench: all-reduces of the mesh among processes of this machine, as one line of JSON a path, size and number of
+ranks; beside Open MPI where it is installed. of_limit: bytes a rank sends per second over those of memcpy (shm) or of
+one stream through loopback (unix, tcp), measured in the same run."""
+import os
+import statistics
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../claims/lib"))
+from harness import *  # noqa: E402,F403
+from meshspeed import MB, bench, missing, moved, open_mpi  # noqa: E402
+
+RUNS = 5
+
+
+def measure(transport, ranks, size):
+    peer = missing() is None and transport != "unix"
+    ours, theirs, limit = [], [], []
+    for _ in range(RUNS):
+        ours.append(bench(transport, ranks, size))
+        theirs += [open_mpi(transport, ranks, size)] if peer else []
+        limit.append(bench("copy" if transport == "shm" else "stream", 1, size))
+    a = statistics.median(ours)
+    out = {"bench": "all-reduce", "transport": transport, "ranks": ranks, "bytes": size, "ms": round(a * 1e3, 3),
+           "best_ms": round(min(ours) * 1e3, 3),
+           "of_limit": round(moved(ranks, size) / a / (size / statistics.median(limit)), 3)}
+    if peer:
+        out["open_mpi_ms"] = round(statistics.median(theirs) * 1e3, 3)
+    return out
+
+
+def main():
+    try:
+        for transport in ("shm", "unix", "tcp"):
+            for size in (MB, 64 * MB):
+                for ranks in (2, 4):
+                    say(json.dumps(measure(transport, ranks, size)))
+    except Failed as e:
+        say("bench failed:", e)
+        return 1
+    return 0
+
+
+sys.exit(main())
