@@ -124,7 +124,7 @@ enum hsp_status hsp_job_rec_make(const char *file, const char *text, size_t len,
     j->arena = hsp_arena_new(TEXT_CAP);
     if (j->arena != NULL) {
         j->file = hsp_arena_strdup(j->arena, base_name(file));
-        j->text = hsp_arena_strndup(j->arena, text, len);
+        j->text = hsp_arena_memdup(j->arena, text, len); /* it may contain a NUL, to be refused */
         j->len = len;
     }
     enum hsp_status st = j->arena != NULL && j->file != NULL && j->text != NULL

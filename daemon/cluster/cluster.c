@@ -291,6 +291,10 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
 static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)
 {
     struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
+    if (m->type == HSP_MSG_HELLO && n != NULL && strcmp(m->u.hello.node, n->name) != 0) { /* I3 */
+        hsp_ci_close(c, conn, "it said hello as another node");
+        return;
+    }
     if (m->type == HSP_MSG_HELLO) {
         hsp_ci_hello(c, conn, &m->u.hello);
         return;

@@ -9,6 +9,26 @@
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define ARENA_GUARDED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define ARENA_GUARDED 1
+#endif
+
+/* Under the address sanitizer every allocation is as long as it was asked for and has a red zone
+ * behind it, and what was rewound may not be touched. */
+#ifdef ARENA_GUARDED
+#include <sanitizer/asan_interface.h>
+enum { ARENA_GUARD = 16 };
+#else
+enum { ARENA_GUARD = 0 };
+#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
 enum {
     ARENA_ALIGN = 16,
     CHUNK_MIN = 4096,    /* a request arena is often a few hundred bytes */
@@ -61,6 +81,13 @@ struct hsp_arena *hsp_arena_free(struct hsp_arena *a)
     return NULL;
 }
 
+/* Nothing from @used on may be touched. */
+static void close_rest(struct chunk *c, size_t used)
+{
+    c->used = used;
+    ASAN_POISON_MEMORY_REGION(c->data + used, c->cap - used);
+}
+
 static struct chunk *push_chunk(struct hsp_arena *a, size_t need)
 {
     size_t cap = need > a->next_chunk ? need : a->next_chunk;
@@ -74,7 +101,7 @@ static struct chunk *push_chunk(struct hsp_arena *a, size_t need)
     }
     c->older = a->top;
     c->cap = cap;
-    c->used = 0;
+    close_rest(c, 0);
     a->top = c;
     if (a->next_chunk < CHUNK_MAX) {
         a->next_chunk *= 2;
@@ -85,11 +112,11 @@ static struct chunk *push_chunk(struct hsp_arena *a, size_t need)
 void *hsp_arena_alloc(struct hsp_arena *a, size_t n)
 {
     size_t need;
-    if (!hsp_add_size(n == 0 ? 1 : n, ARENA_ALIGN - 1, &need)) {
+    if (!hsp_add_size(n == 0 ? 1 : n, ARENA_ALIGN - 1 + ARENA_GUARD, &need)) {
         return NULL;
     }
-    need &= ~(size_t)(ARENA_ALIGN - 1);
-    if (need > a->cap - a->used) {
+    need &= ~(size_t)(ARENA_ALIGN - 1); /* with the guard, which does not count */
+    if (need - ARENA_GUARD > a->cap - a->used) {
         return NULL;
     }
     struct chunk *c = a->top;
@@ -101,8 +128,9 @@ void *hsp_arena_alloc(struct hsp_arena *a, size_t n)
     }
     void *p = c->data + c->used;
     c->used += need;
-    a->used += need;
-    return memset(p, 0, need);
+    a->used += need - ARENA_GUARD;
+    ASAN_UNPOISON_MEMORY_REGION(p, n);
+    return memset(p, 0, n);
 }
 
 void *hsp_arena_array(struct hsp_arena *a, size_t n, size_t elem)
@@ -165,7 +193,7 @@ void hsp_arena_rewind(struct hsp_arena *a, struct hsp_arena_mark m)
     drop_until(a, m.chunk);
     if (a->top != NULL) {
         HSP_ASSERT(m.chunk_used <= a->top->used);
-        a->top->used = m.chunk_used;
+        close_rest(a->top, m.chunk_used);
     }
     a->used = m.used;
 }
@@ -177,7 +205,7 @@ void hsp_arena_reset(struct hsp_arena *a)
         a->top = keep->older;
         drop_until(a, NULL);
         keep->older = NULL;
-        keep->used = 0;
+        close_rest(keep, 0);
         a->top = keep;
     }
     a->used = 0;

@@ -1,6 +1,7 @@
 #include "proto/base/err.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,15 @@ static void format_into(char *dst, size_t cap, const char *fmt, va_list ap)
 {
     if (vsnprintf(dst, cap, fmt, ap) < 0) {
         dst[0] = '\0';
+    }
+}
+
+/* A message quotes what came from outside: it stays one line, and moves no cursor. */
+static void keep_text(struct hsp_err *err, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n && (i == 0 || text[i - 1] != '\0'); i++) {
+        bool control = text[i] == 0x7f || (text[i] > 0 && text[i] < 0x20);
+        err->msg[i] = control ? '?' : text[i];
     }
 }
 
@@ -35,7 +45,7 @@ enum hsp_status hsp_err_set(struct hsp_err *err, enum hsp_status code, int sys, 
     }
     err->code = code;
     err->sys = sys;
-    memcpy(err->msg, text, sizeof(text));
+    keep_text(err, text, sizeof(text));
     return code;
 }
 
@@ -51,7 +61,7 @@ enum hsp_status hsp_err_wrap(struct hsp_err *err, const char *fmt, ...)
     va_end(ap);
     size_t n = strlen(text);
     (void)snprintf(text + n, sizeof(text) - n, ": %s", err->msg); /* cut at the end on purpose */
-    memcpy(err->msg, text, sizeof(text));
+    keep_text(err, text, sizeof(text));
     return err->code;
 }
 

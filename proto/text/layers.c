@@ -7,6 +7,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/buf.h"
+#include "proto/base/str.h"
 
 static enum hsp_status out_of_memory(struct hsp_err *err)
 {
@@ -17,6 +18,10 @@ static enum hsp_status add(struct hsp_layers *l, struct hsp_setting s, struct hs
 {
     if (s.key == NULL || s.text == NULL || s.where == NULL) {
         return out_of_memory(err);
+    }
+    if (!hsp_utf8_valid((const uint8_t *)s.text, strlen(s.text))) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%s: %.60s: the value is not UTF-8 text", s.where,
+                           s.key);
     }
     if (l->n == HSP_LAYERS_SETTINGS) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "%s: more than %u settings beside the file", s.where,

@@ -40,7 +40,8 @@ struct hsp_layers {
 enum hsp_status hsp_layers_env(struct hsp_layers *l, const char *prefix, char *const *env,
                                struct hsp_arena *arena, struct hsp_err *err);
 
-/* Takes "KEY=VALUE" of the command line. HSP_EINVAL without "="; HSP_ELIMIT, HSP_ENOMEM. */
+/* Takes "KEY=VALUE" of the command line. HSP_EINVAL without "=", and of both when a value is not
+ * UTF-8 text, as in a file; HSP_ELIMIT, HSP_ENOMEM. */
 enum hsp_status hsp_layers_arg(struct hsp_layers *l, const char *text, struct hsp_arena *arena,
                                struct hsp_err *err);
 

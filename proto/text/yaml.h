@@ -22,6 +22,7 @@ enum {
     HSP_YAML_MAX_BYTES = 16 << 20,
     HSP_YAML_MAX_DEPTH = 32,
     HSP_YAML_MAX_NODES = 1 << 20,
+    HSP_YAML_MAX_KEY = 128, /* bytes; with every one escaped still a simple key of YAML (1024) */
 };
 
 enum hsp_yaml_kind {

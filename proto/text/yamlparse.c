@@ -93,6 +93,10 @@ static enum hsp_status load_key(struct loader *l, struct hsp_map *seen, yaml_eve
     item->key = key.text != NULL ? key.text : "";
     item->key_line = (uint32_t)ev->start_mark.line + 1;
     item->key_column = (uint32_t)ev->start_mark.column + 1;
+    if (strlen(item->key) > HSP_YAML_MAX_KEY) {
+        return hsp_err_set(l->err, HSP_ELIMIT, 0, "%s:%u:%u: a key of more than %d bytes", l->name,
+                           item->key_line, item->key_column, HSP_YAML_MAX_KEY);
+    }
     if (hsp_map_get(seen, item->key, NULL)) {
         return hsp_err_set(l->err, HSP_EPARSE, 0, "%s:%u:%u: key \"%.60s\" appears twice", l->name,
                            item->key_line, item->key_column, item->key);

@@ -8,11 +8,31 @@
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
+/* The character at @p, of 2 or 3 bytes, when a YAML reader would refuse it as it is or take it for
+ * a line break; else 0. */
+static unsigned odd_character(const unsigned char *p)
+{
+    unsigned c = 0;
+    if (p[0] == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f) {
+        return p[1]; /* U+0080 to U+009F */
+    }
+    if ((p[0] == 0xe2 || p[0] == 0xef) && p[1] >= 0x80 && p[2] >= 0x80) {
+        c = (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+    }
+    return c == 0x2028 || c == 0x2029 || c == 0xfeff || c >= 0xfffe ? c : 0;
+}
+
 void hsp_yaml_put_json_str(struct hsp_buf *b, const char *text)
 {
     hsp_buf_u8(b, '"');
     for (const char *p = text; *p != '\0'; p++) {
         unsigned char c = (unsigned char)*p;
+        unsigned odd = odd_character((const unsigned char *)p);
+        if (odd != 0) {
+            hsp_buf_printf(b, "\\u%04x", odd);
+            p += odd < 0x800 ? 1 : 2;
+            continue;
+        }
         if (c == '"' || c == '\\') {
             hsp_buf_u8(b, '\\');
             hsp_buf_u8(b, c);
@@ -95,6 +115,17 @@ void hsp_yaml_put_ms(struct hsp_buf *b, uint64_t v)
     }
 }
 
+/* Numbers, sizes, booleans, words: what is plain in a file and may stay so in flow text. */
+static bool reads_back_plain(const char *s)
+{
+    static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/";
+    const char *p = s + (*s == '-' || *s == '+'); /* a sign or a point stands before a digit */
+    p += *p == '.';
+    bool begins = p > s ? *p >= '0' && *p <= '9' : *p != '\0' && strchr(first, *p) != NULL;
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/.+-");
+    return begins && s[n] == '\0';
+}
+
 void hsp_yaml_put_flow(struct hsp_buf *b, const struct hsp_yaml *node)
 {
     if (node->kind == HSP_YAML_NULL) {
@@ -102,9 +133,7 @@ void hsp_yaml_put_flow(struct hsp_buf *b, const struct hsp_yaml *node)
         return;
     }
     if (node->kind == HSP_YAML_SCALAR) {
-        /* A plain scalar stays plain (numbers, booleans) unless flow text would break it. */
-        bool keep = !node->quoted && node->text[strcspn(node->text, ",[]{}:#\"'\\\n")] == '\0';
-        if (keep) {
+        if (!node->quoted && reads_back_plain(node->text)) {
             hsp_buf_puts(b, node->text);
         } else {
             hsp_yaml_put_json_str(b, node->text);

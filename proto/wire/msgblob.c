@@ -105,7 +105,11 @@ static enum hsp_status get_peers(struct hsp_cursor *c, struct hsp_arena *arena,
     for (uint32_t i = 0; i < p->n_peers; i++) {
         p->peers[i].name = hsp_cur_str(c, TEXT_MAX, arena);
         p->peers[i].address = hsp_cur_str(c, TEXT_MAX, arena);
-        p->peers[i].voted = hsp_cur_u8(c) != 0;
+        uint8_t voted = hsp_cur_u8(c);
+        p->peers[i].voted = voted == 1;
+        if (voted > 1) {
+            return bad(err, "peers");
+        }
     }
     return c->failed ? bad(err, "peers") : HSP_OK;
 }

@@ -47,6 +47,16 @@ static void set_may_quote_its_own_message(void **state)
     assert_err(&err, HSP_EINVAL, "outer (inner)");
 }
 
+static void a_quoted_text_cannot_break_the_line(void **state)
+{
+    (void)state;
+    struct hsp_err e;
+    hsp_err_set(&e, HSP_EPARSE, 0, "key \"%s\"", "a\nb\x1b[2J\x7f\xc3\xa4");
+    assert_string_equal(e.msg, "key \"a?b?[2J?\xc3\xa4\"");
+    hsp_err_wrap(&e, "file %s", "x\r\n");
+    assert_string_equal(e.msg, "file x??: key \"a?b?[2J?\xc3\xa4\"");
+}
+
 static void long_texts_are_cut_not_overrun(void **state)
 {
     (void)state;
@@ -130,6 +140,7 @@ int main(void)
         cmocka_unit_test(errno_text_is_appended),
         cmocka_unit_test(wrap_puts_context_in_front),
         cmocka_unit_test(set_may_quote_its_own_message),
+        cmocka_unit_test(a_quoted_text_cannot_break_the_line),
         cmocka_unit_test(long_texts_are_cut_not_overrun),
         cmocka_unit_test(every_status_has_name_and_text),
         cmocka_unit_test(failing_assertion_calls_the_hook_then_aborts),
