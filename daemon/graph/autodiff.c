@@ -35,6 +35,10 @@ static const struct rule rules[] = {
     {HSP_OP_SWIGLU, HSP_OP_SWIGLU_DX, {DY, 0, 1}, {0, 1}},
     {HSP_OP_GELU, HSP_OP_GELU_DX, {DY, 0}, {0}},
     {HSP_OP_ATTENTION, HSP_OP_ATTENTION_BWD, {DY, 0, 1, 2, OUT(0), OUT(1)}, {0, 1, 2}},
+    {HSP_OP_PACKED_ATTENTION,
+     HSP_OP_PACKED_ATTENTION_BWD,
+     {DY, 0, 1, 2, OUT(0), OUT(1), 3},
+     {0, 1, 2}},
     {HSP_OP_XENT, HSP_OP_XENT_DX, {DY, 0, 1, OUT(1)}, {0}},
     /* lse is a function of the same logits: no gradient goes through it a second time */
     {HSP_OP_XENT_PART, HSP_OP_XENT_PART_DX, {DY, 0, 1, 2}, {0}},

@@ -15,6 +15,7 @@ struct hsp_builder hsp_builder_of(struct hsp_graph *g, struct hsp_err *err)
                                 .cap_params = g->n_params,
                                 .forward_of = HSP_NONE,
                                 .keys = HSP_NONE,
+                                .starts = HSP_NONE,
                                 .err = err};
 }
 
@@ -278,7 +279,7 @@ uint32_t hsp_build_op(struct hsp_builder *b, enum hsp_op op, const struct hsp_at
         names[2] = hsp_build_name(b, "%s.rstd", name);
     } else if (op == HSP_OP_RMSNORM) {
         names[1] = hsp_build_name(b, "%s.rstd", name);
-    } else if (op == HSP_OP_ATTENTION || op == HSP_OP_XENT) {
+    } else if (op == HSP_OP_ATTENTION || op == HSP_OP_PACKED_ATTENTION || op == HSP_OP_XENT) {
         names[1] = hsp_build_name(b, "%s.lse", name);
     }
     uint32_t n = hsp_build_node(b, op, at != NULL ? at : &none, in, names);
@@ -299,6 +300,21 @@ uint32_t hsp_build_linear(struct hsp_builder *b, uint32_t x, const char *name,
                               hsp_build_name(b, "%s.product", name));
     uint32_t v = hsp_build_param(b, hsp_build_name(b, "%s.bias", name), &bias);
     return hsp_build_op(b, HSP_OP_BIAS_ADD, NULL, (uint32_t[]){y, v}, name);
+}
+
+uint32_t hsp_build_attention(struct hsp_builder *b, const struct hsp_attrs *at,
+                             const uint32_t qkv[3], const char *name)
+{
+    if (!b->g->spec.packed) {
+        return hsp_build_op(b, HSP_OP_ATTENTION, at, qkv, name);
+    }
+    if (b->starts == HSP_NONE) {
+        b->starts = hsp_build_input(b, "document_starts", HSP_LOAD_STARTS,
+                                    (struct hsp_extent){HSP_EXT_BATCH, 1},
+                                    (struct hsp_extent){HSP_EXT_SEQ, 1});
+    }
+    return hsp_build_op(b, HSP_OP_PACKED_ATTENTION, at,
+                        (uint32_t[]){qkv[0], qkv[1], qkv[2], b->starts}, name);
 }
 
 /* The name is part of the key: every tensor has a mask of its own (decision D5). */

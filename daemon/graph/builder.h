@@ -16,6 +16,7 @@ struct hsp_builder {
     uint32_t layer;      /* of the nodes to come */
     uint32_t forward_of; /* of the nodes to come; HSP_NONE: they are forward nodes */
     uint32_t keys;       /* the input dropout draws from, HSP_NONE until it is needed */
+    uint32_t starts;     /* where the document of each position begins, the same */
     enum hsp_status st;
     struct hsp_err *err;
 };
@@ -56,6 +57,10 @@ uint32_t hsp_build_op(struct hsp_builder *b, enum hsp_op op, const struct hsp_at
  * given for the weight: rows cut (tp_dim 0) cut the bias too. */
 uint32_t hsp_build_linear(struct hsp_builder *b, uint32_t x, const char *name,
                           const struct hsp_param_def *weight);
+
+/* Causal attention, within documents where the model is packed. */
+uint32_t hsp_build_attention(struct hsp_builder *b, const struct hsp_attrs *at,
+                             const uint32_t qkv[3], const char *name);
 
 /* Dropout of @x [b, s, e] with the model's probability; @x itself when that is 0. */
 uint32_t hsp_build_dropout(struct hsp_builder *b, uint32_t x, const char *name);

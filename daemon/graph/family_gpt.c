@@ -34,7 +34,7 @@ static uint32_t block(struct hsp_builder *b, uint32_t x, uint32_t l)
     for (int i = 0; i < 3; i++) {
         qkv[i] = hsp_build_linear(b, a, hsp_build_name(b, "h.%u.attn.%s", l, parts[i]), &column);
     }
-    a = hsp_build_op(b, HSP_OP_ATTENTION, &at, qkv, hsp_build_name(b, "h.%u.attn.heads", l));
+    a = hsp_build_attention(b, &at, qkv, hsp_build_name(b, "h.%u.attn.heads", l));
     a = hsp_build_linear(b, a, hsp_build_name(b, "h.%u.attn.proj", l), &row);
     a = hsp_build_dropout(b, a, hsp_build_name(b, "h.%u.attn.drop", l));
     x = hsp_build_op(b, HSP_OP_ADD, NULL, (uint32_t[]){x, a}, hsp_build_name(b, "h.%u.attn", l));

@@ -43,7 +43,7 @@ static uint32_t attention(struct hsp_builder *b, uint32_t x, uint32_t positions,
         qkv[i] = hsp_build_op(b, HSP_OP_ROPE, &turn, (uint32_t[]){positions, qkv[i]},
                               hsp_build_name(b, "%s.%c_rope", name, "qk"[i]));
     }
-    uint32_t a = hsp_build_op(b, HSP_OP_ATTENTION, &at, qkv, hsp_build_name(b, "%s.heads", name));
+    uint32_t a = hsp_build_attention(b, &at, qkv, hsp_build_name(b, "%s.heads", name));
     return product(b, a, hsp_build_name(b, "%s.o_proj", name), &row);
 }
 

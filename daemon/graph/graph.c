@@ -345,6 +345,7 @@ void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out)
     if (m->vocab_chunks > 0) {
         hsp_buf_printf(out, "vocabulary in %lld chunks, ", (long long)m->vocab_chunks);
     }
+    hsp_buf_puts(out, m->packed ? "packed documents, " : "");
     hsp_buf_printf(out, "%s head, %s, %lld parameters\n", m->tied_head ? "tied" : "own",
                    hsp_dtype_name(m->dtype), (long long)n_params);
     hsp_buf_puts(out, "parameters:\n");

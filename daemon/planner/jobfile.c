@@ -11,6 +11,8 @@
 
 enum { FAMILY_GPT, FAMILY_LLAMA, FAMILY_MLP };
 
+enum { PACKING_NONE, PACKING_DOCUMENTS };
+
 enum { VOCAB_AUTO, VOCAB_ON, VOCAB_OFF };
 
 #define VOCAB_LARGE  16384 /* auto: from here on a whole head costs more than its exchange */
@@ -27,7 +29,8 @@ struct raw {
     double dropout;
     const char *data_path;
     int data_format; /* enum hsp_data_format */
-    int tokenizer;
+    int tokenizer, packing;
+    int64_t document_start, document_end; /* tokens, -1: none */
     double validation_fraction;
     uint32_t validation_every;
     uint32_t steps, global_batch;
@@ -53,6 +56,7 @@ static const char *const api_versions[] = {"hspmd/v1"};
 static const char *const families[] = {"gpt", "llama", "mlp", NULL};
 static const char *const switches[] = {"auto", "on", "off", NULL};
 static const char *const formats[] = {"text", "llm.c", "nanogpt", "megatron", NULL};
+static const char *const packings[] = {"none", "documents", NULL};
 static const char *const tokenizers[] = {"byte", NULL};
 static const char *const dtypes[] = {"fp32", "fp64", NULL};
 static const char *const optimizers[] = {"adamw", "sgd", NULL};
@@ -102,6 +106,15 @@ static const struct hsp_field table[] = {
               "uint16; megatron: .idx and .bin"),
     F("data.tokenizer", CHOICE, tokenizer, .dflt = "byte", .choices = tokenizers,
       .help = "byte (text only; other formats hold tokens)"),
+    F("data.packing", CHOICE, packing, .dflt = "none", .choices = packings,
+      .help =
+          "none: sequences run on over the ends of documents; documents: attention stays within a "
+          "document, positions count from its start, its last token has no target (gpt, llama)"),
+    F("data.document_start", I64, document_start, .dflt = "-1", .min = -1, .max = 1048575,
+      .help = "packing: token that begins a document (llm.c: 50256, 128000); -1: none"),
+    F("data.document_end", I64, document_end, .dflt = "-1", .min = -1, .max = 1048575,
+      .help = "packing: token that ends a document (nanoGPT: 50256; lines of text: 10); -1: none. "
+              "megatron needs neither: the .idx knows"),
     F("data.validation_fraction", F64, validation_fraction, .dflt = "0.05", .min = 0, .max = 0.9,
       .help = "part of the data kept for validation"),
     F("data.validation_every", U32, validation_every, .dflt = "20", .min = 0, .max = 1e9,
@@ -209,6 +222,8 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
 #define GIVEN(path) (hsp_yaml_find(root, path) != NULL)
     bool llama = r->family == FAMILY_LLAMA, heads = r->family != FAMILY_MLP;
     bool text = r->data_format == HSP_DATA_TEXT, adamw = r->optimizer == HSP_OPT_ADAMW;
+    bool apart = r->packing == PACKING_DOCUMENTS;
+    bool start = r->document_start >= 0, end = r->document_end >= 0;
     const struct rule rules[] = {
         {"apiVersion", "must be hspmd/v1", strcmp(r->api_version, api_versions[0]) != 0},
         {"name", "must be 1 to 63 of a-z 0-9 - . with alphanumeric ends", !hsp_name_valid(r->name)},
@@ -231,6 +246,16 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
         {"model.vocab", "must be given: only text has a default", !text && !GIVEN("model.vocab")},
         {"data.tokenizer", "only for text: other formats hold tokens",
          !text && GIVEN("data.tokenizer")},
+        {"data.packing", "documents only for gpt and llama", apart && !heads},
+        {"data.packing", "documents: give document_start or document_end, the token there",
+         apart && r->data_format != HSP_DATA_MEGATRON && start == end},
+        {start ? "data.document_start" : "data.document_end",
+         "the .idx of megatron says where documents begin",
+         r->data_format == HSP_DATA_MEGATRON && (start || end)},
+        {start ? "data.document_start" : "data.document_end", "only with packing: documents",
+         !apart && (start || end)},
+        {"data.document_start", "must be below model.vocab", r->document_start >= r->vocab},
+        {"data.document_end", "must be below model.vocab", r->document_end >= r->vocab},
         {"data.path", "must not be empty", r->data_path[0] == '\0'},
         {"data.validation_fraction", "must be above 0, or validation_every 0",
          r->validation_every > 0 && !(r->validation_fraction > 0)},
@@ -254,6 +279,14 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
     return check_rules(rules, HSP_ARRAY_LEN(rules), root, err);
 }
 
+static enum hsp_packing packing_of(const struct raw *r)
+{
+    return r->packing == PACKING_NONE            ? HSP_PACKING_NONE
+           : r->data_format == HSP_DATA_MEGATRON ? HSP_PACKING_INDEX
+           : r->document_start >= 0              ? HSP_PACKING_START
+                                                 : HSP_PACKING_END;
+}
+
 static struct hsp_train_spec train_of(const struct raw *r)
 {
     return (struct hsp_train_spec){
@@ -275,7 +308,11 @@ static struct hsp_train_spec train_of(const struct raw *r)
                  .validation_fraction = r->validation_fraction,
                  .next_token_only = r->family == FAMILY_MLP,
                  .vocab = (uint32_t)r->vocab,
-                 .format = (uint8_t)r->data_format},
+                 .format = (uint8_t)r->data_format,
+                 .packing = (uint8_t)packing_of(r),
+                 .separator = r->document_start >= 0 ? (uint32_t)r->document_start
+                              : r->document_end >= 0 ? (uint32_t)r->document_end
+                                                     : 0},
         .eps = r->eps,
         .weight_decay = r->weight_decay,
         .momentum = r->momentum,
@@ -291,6 +328,7 @@ static struct hsp_model_spec model_of(const struct raw *r)
                                .sequence = r->sequence,
                                .tied_head = r->tied_head,
                                .dropout = r->dropout,
+                               .packed = r->packing == PACKING_DOCUMENTS,
                                .dtype = r->dtype == 0 ? HSP_F32 : HSP_F64};
     (void)snprintf(m.family, sizeof m.family, "%s", families[r->family]);
     bool large = r->vocab_parallel == VOCAB_AUTO && r->vocab >= VOCAB_LARGE;

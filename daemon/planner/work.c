@@ -36,7 +36,8 @@ static void amount_max(struct hsp_amount *a, const struct hsp_amount *b)
 static bool is_gemm(uint8_t op)
 {
     return op == HSP_OP_LINEAR || op == HSP_OP_LINEAR_DX || op == HSP_OP_LINEAR_DW ||
-           op == HSP_OP_ATTENTION || op == HSP_OP_ATTENTION_BWD;
+           op == HSP_OP_ATTENTION || op == HSP_OP_ATTENTION_BWD || op == HSP_OP_PACKED_ATTENTION ||
+           op == HSP_OP_PACKED_ATTENTION_BWD;
 }
 
 /* Dims that "..." stands for: those of the operand that has it. */

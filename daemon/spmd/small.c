@@ -321,6 +321,7 @@ static enum hsp_status try_graph(struct shrinker *x, struct hsp_graph *g, struct
     }
     t.data.sequence = (uint32_t)g->spec.sequence;
     t.data.vocab = (uint32_t)g->spec.vocab;
+    t.data.separator = t.data.separator < t.data.vocab ? t.data.separator : t.data.vocab - 1;
     rc = hsp_compile(g, &p, &t, arena, &f, x->err);
     if (rc == HSP_EINVAL || (rc == HSP_OK && !same_templates(x, &f))) {
         rc = HSP_ENOENT;

@@ -258,12 +258,15 @@ static double element_work(enum hsp_op op)
     case HSP_OP_LINEAR_DX:
     case HSP_OP_LINEAR_DW:
     case HSP_OP_ATTENTION:
-    case HSP_OP_ATTENTION_BWD: return 0;
+    case HSP_OP_ATTENTION_BWD:
+    case HSP_OP_PACKED_ATTENTION:
+    case HSP_OP_PACKED_ATTENTION_BWD: return 0;
     }
     return 0;
 }
 
-/* Query-key pairs of all heads; a causal query at an unknown place sees (t + 1) / 2 keys. */
+/* Query-key pairs of all heads; a causal query at an unknown place sees (t + 1) / 2 keys, and
+ * documents are as long as they can be. */
 static double attention_pairs(const struct hsp_attrs *at, const int64_t *axis,
                               const struct hsp_axes *ax)
 {
@@ -281,10 +284,11 @@ double hsp_op_flops(enum hsp_op op, const struct hsp_attrs *at, const int64_t ax
     if (op == HSP_OP_LINEAR || op == HSP_OP_LINEAR_DX || op == HSP_OP_LINEAR_DW) {
         return 2 * axes_count(axis, ax);
     }
-    if (op == HSP_OP_ATTENTION) { /* q k^T and p v, the softmax */
+    if (op == HSP_OP_ATTENTION || op == HSP_OP_PACKED_ATTENTION) { /* q k^T and p v, the softmax */
         return attention_pairs(at, axis, ax) * (4 * (double)at->i[0] + 12);
     }
-    if (op == HSP_OP_ATTENTION_BWD) { /* q k^T again, do v^T, dq, dk, dv */
+    if (op == HSP_OP_ATTENTION_BWD ||
+        op == HSP_OP_PACKED_ATTENTION_BWD) { /* q k^T again, do v^T, dq, dk, dv */
         return attention_pairs(at, axis, ax) * (10 * (double)at->i[0] + 14);
     }
     bool second = op == HSP_OP_EMBED_DW || op == HSP_OP_XENT_DX || op == HSP_OP_XENT_PART_DX ||

@@ -70,6 +70,15 @@
       "h:0",                                                                                          \
       1, 0)                                                                                           \
     /* do, q, k, v, o, lse -> dq, dk, dv */                                                           \
+    X(PACKED_ATTENTION, "packed_attention", 4, 2,                                                     \
+      "b s^ h:02, b t! h:0, b t! h:0, b s -> b s h:02, b s h:2", 0, 0)                                \
+    /* q, k, v, starts -> o, lse: causal attention within documents; query s sees the keys          \
+     * starts[b, s] .. s, both global coordinates. Attributes as of attention, i[1] = 1. */ \
+    X(PACKED_ATTENTION_BWD, "packed_attention_bwd", 7, 3,                                             \
+      "b s^ h:02, b s h:02, b t! h:0, b t! h:0, b s h:02, b s h:2, b s -> b s h:02, b t! h:0, b "     \
+      "t! h:0",                                                                                       \
+      1, 0)                                                                                           \
+    /* do, q, k, v, o, lse, starts -> dq, dk, dv */                                                   \
     X(XENT, "xent", 2, 2, "b s v!, b s -> b s, b s", 0, 0)                                            \
     /* logits, labels -> loss, lse; label -1 gives loss 0 */                                          \
     X(XENT_DX, "xent_dx", 4, 1, "b s, b s v!, b s, b s -> b s v!", 1, 0)                              \

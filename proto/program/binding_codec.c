@@ -81,6 +81,8 @@ static void io_hyper(struct hsp_pio *io, struct hsp_binding *b)
     hsp_pio_bool(io, &d->next_token_only);
     hsp_pio_u32(io, &d->vocab);
     hsp_pio_u8(io, &d->format);
+    hsp_pio_u8(io, &d->packing);
+    hsp_pio_u32(io, &d->separator);
     struct hsp_train_bind *h = &b->hyper;
     hsp_pio_u32(io, &h->steps);
     hsp_pio_f64(io, &h->lr);

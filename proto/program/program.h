@@ -60,19 +60,19 @@ struct hsp_ptensor {
 };
 
 enum hsp_instr_kind {
-    HSP_I_OP,   /* an op of the catalogue */
-    HSP_I_LOAD, /* out[0] <- ids | labels | positions | random keys of the micro-batch (arg = enum
-                      hsp_load) */
-    HSP_I_ZERO, /* out[0] <- 0 */
-    HSP_I_ONE,  /* out[0] <- 1 (the seed of backward) */
-    HSP_I_ACC,  /* out[0] += in[0] */
+    HSP_I_OP,      /* an op of the catalogue */
+    HSP_I_LOAD,    /* out[0] <- ids | labels | positions | random keys | document starts of the
+                      micro-batch (arg = enum hsp_load) */
+    HSP_I_ZERO,    /* out[0] <- 0 */
+    HSP_I_ONE,     /* out[0] <- 1 (the seed of backward) */
+    HSP_I_ACC,     /* out[0] += in[0] */
     HSP_I_RESHARD, /* out[0] <- in[0] moved as the binding's reshard[arg] says; several inputs = a
                       sum */
     HSP_I_STAT,    /* scalar in[0] is added to the step's statistic arg (enum hsp_stat) */
     HSP_I_VOTE,    /* all-gather of vote records; passing it makes the update's scalars known */
     HSP_I_SEAL     /* the new version of every state tensor is whole: hash and seal */
 };
-enum hsp_load { HSP_LOAD_IDS, HSP_LOAD_LABELS, HSP_LOAD_POSITIONS, HSP_LOAD_KEYS };
+enum hsp_load { HSP_LOAD_IDS, HSP_LOAD_LABELS, HSP_LOAD_POSITIONS, HSP_LOAD_KEYS, HSP_LOAD_STARTS };
 enum hsp_stat {
     HSP_STAT_LOSS,
     HSP_STAT_TOKENS,
@@ -219,6 +219,15 @@ enum hsp_data_format {                /* of the files: worker/data/formats.h */
                        HSP_DATA_MEGATRON
 };
 
+/* How the documents of a sequence are kept apart: attention within one, positions from its start,
+ * no label for its last token. */
+enum hsp_packing {
+    HSP_PACKING_NONE,  /* not at all: one stream of tokens */
+    HSP_PACKING_START, /* the separator is the first token of a document */
+    HSP_PACKING_END,   /* ... the last */
+    HSP_PACKING_INDEX  /* the files say where documents begin */
+};
+
 struct hsp_data_bind { /* what a step sheet is computed from; equal on all devices */
     uint64_t seed;
     uint32_t global_batch, sequence, eval_seqs;
@@ -226,7 +235,9 @@ struct hsp_data_bind { /* what a step sheet is computed from; equal on all devic
     double validation_fraction;
     bool next_token_only; /* mlp: one label, the token after the sequence */
     uint32_t vocab;
-    uint8_t format; /* enum hsp_data_format */
+    uint8_t format;     /* enum hsp_data_format */
+    uint8_t packing;    /* enum hsp_packing */
+    uint32_t separator; /* a token; 0 with the other packings */
 };
 
 struct hsp_train_bind { /* equal on all devices */

@@ -39,7 +39,7 @@ static bool operand_counts(const struct hsp_template *t, const struct hsp_instr 
         return i->op < HSP_N_OPS && i->n_in == hsp_op_n_in((enum hsp_op)i->op) &&
                i->n_out == hsp_op_n_out((enum hsp_op)i->op);
     case HSP_I_LOAD:
-        return i->n_in == 0 && i->n_out == 1 && i->arg <= HSP_LOAD_KEYS &&
+        return i->n_in == 0 && i->n_out == 1 && i->arg <= HSP_LOAD_STARTS &&
                t->tensors[i->out[0]].dtype == HSP_I32 && t->tensors[i->out[0]].rank == 2;
     case HSP_I_ZERO:
     case HSP_I_ONE: return i->n_in == 0 && i->n_out == 1;
@@ -420,7 +420,8 @@ static enum hsp_status check_hyper(const struct hsp_binding *b, struct hsp_err *
                            ebound, b->symbol[HSP_SYM_BATCH]);
     }
     if (d->global_batch == 0 || d->sequence == 0 || d->vocab == 0 ||
-        d->format > HSP_DATA_MEGATRON ||
+        d->format > HSP_DATA_MEGATRON || d->packing > HSP_PACKING_INDEX ||
+        (d->packing == HSP_PACKING_INDEX && d->format != HSP_DATA_MEGATRON) ||
         !(d->validation_fraction >= 0.0 && d->validation_fraction < 1.0)) {
         return hsp_err_set(err, HSP_EPARSE, 0, "binding: malformed data part");
     }

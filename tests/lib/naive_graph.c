@@ -38,6 +38,8 @@ static void fill_input(struct hsp_naive_values *x, uint64_t seed, uint32_t t)
         int64_t v = (int64_t)hsp_rng_below((uint64_t)m->vocab, seed, t, (uint64_t)i, 1);
         if (x->g->tensors[t].load == HSP_LOAD_POSITIONS) {
             v = i % a->ext[1];
+        } else if (x->g->tensors[t].load == HSP_LOAD_STARTS) {
+            v = i % a->ext[1] / 2 * 2; /* documents of two tokens */
         } else if (x->g->tensors[t].load == HSP_LOAD_LABELS && i % 5 == 3) {
             v = -1;
         }

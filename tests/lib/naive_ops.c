@@ -368,6 +368,7 @@ struct head {
     int64_t b, s, h;          /* batch, query, head */
     int64_t S, T, H, D, keys; /* extents, head dim, visible keys */
     int64_t group;            /* query heads for each key head */
+    int64_t first;            /* visible key before which none is */
 };
 
 static int64_t query_at(const struct head *p, int64_t i)
@@ -390,8 +391,10 @@ static double score(const struct head *p, const struct hsp_array *q, const struc
     return sum * p->c->at->f[0];
 }
 
+/* @starts: first visible key of each query; NULL: 0. */
 static void for_each_head(const struct hsp_call *c, const struct hsp_array *q,
-                          const struct hsp_array *k, void (*fn)(const struct head *))
+                          const struct hsp_array *k, const struct hsp_array *starts,
+                          void (*fn)(const struct head *))
 {
     struct head p = {
         .c = c, .S = q->ext[1], .T = k->ext[1], .D = c->at->i[0], .group = c->at->i[2]};
@@ -403,6 +406,8 @@ static void for_each_head(const struct hsp_call *c, const struct hsp_array *q,
             for (p.h = 0; p.h < p.H; p.h++) {
                 int64_t causal = c->origin[0] + p.s + 1;
                 p.keys = c->at->i[1] != 0 && causal < p.T ? causal : p.T;
+                p.first = starts ? (int64_t)hsp_naive_get(starts, p.b * p.S + p.s) : 0;
+                p.first = p.first < 0 ? 0 : p.first;
                 fn(&p);
             }
         }
@@ -413,16 +418,16 @@ static void attention_head(const struct head *p)
 {
     const struct hsp_array *q = &p->c->in[0], *k = &p->c->in[1], *v = &p->c->in[2];
     double top = -HUGE_VAL, sum = 0;
-    for (int64_t t = 0; t < p->keys; t++) {
+    for (int64_t t = p->first; t < p->keys; t++) {
         top = fmax(top, score(p, q, k, t));
     }
-    for (int64_t t = 0; t < p->keys; t++) {
+    for (int64_t t = p->first; t < p->keys; t++) {
         sum += exp(score(p, q, k, t) - top);
     }
     double lse = top + log(sum);
     for (int64_t i = 0; i < p->D; i++) {
         double o = 0;
-        for (int64_t t = 0; t < p->keys; t++) {
+        for (int64_t t = p->first; t < p->keys; t++) {
             o += exp(score(p, q, k, t) - lse) * hsp_naive_get(v, key_at(p, t, i));
         }
         hsp_naive_put(&p->c->out[0], query_at(p, i), o);
@@ -438,7 +443,7 @@ static void attention_bwd_head(const struct head *p)
     for (int64_t i = 0; i < p->D; i++) {
         dot += hsp_naive_get(d_o, query_at(p, i)) * hsp_naive_get(o, query_at(p, i));
     }
-    for (int64_t t = 0; t < p->keys; t++) {
+    for (int64_t t = p->first; t < p->keys; t++) {
         double prob = exp(score(p, q, k, t) - lse), dp = 0;
         for (int64_t i = 0; i < p->D; i++) {
             dp += hsp_naive_get(d_o, query_at(p, i)) * hsp_naive_get(v, key_at(p, t, i));
@@ -454,7 +459,8 @@ static void attention_bwd_head(const struct head *p)
 
 static void attention(const struct hsp_call *c)
 {
-    for_each_head(c, &c->in[0], &c->in[1], attention_head);
+    const struct hsp_array *starts = c->op == HSP_OP_PACKED_ATTENTION ? &c->in[3] : NULL;
+    for_each_head(c, &c->in[0], &c->in[1], starts, attention_head);
 }
 
 static void attention_bwd(const struct hsp_call *c)
@@ -462,7 +468,8 @@ static void attention_bwd(const struct hsp_call *c)
     for (int i = 0; i < 3; i++) {
         clear(&c->out[i]);
     }
-    for_each_head(c, &c->in[1], &c->in[2], attention_bwd_head);
+    const struct hsp_array *starts = c->op == HSP_OP_PACKED_ATTENTION_BWD ? &c->in[6] : NULL;
+    for_each_head(c, &c->in[1], &c->in[2], starts, attention_bwd_head);
 }
 
 static void xent(const struct hsp_call *c)
@@ -625,8 +632,10 @@ void hsp_naive_op(const struct hsp_call *c)
     case HSP_OP_SWIGLU_DX: swiglu_dx(c); break;
     case HSP_OP_GELU: gelu(c); break;
     case HSP_OP_GELU_DX: gelu_dx(c); break;
-    case HSP_OP_ATTENTION: attention(c); break;
-    case HSP_OP_ATTENTION_BWD: attention_bwd(c); break;
+    case HSP_OP_ATTENTION:
+    case HSP_OP_PACKED_ATTENTION: attention(c); break;
+    case HSP_OP_ATTENTION_BWD:
+    case HSP_OP_PACKED_ATTENTION_BWD: attention_bwd(c); break;
     case HSP_OP_XENT: xent(c); break;
     case HSP_OP_XENT_DX: xent_dx(c); break;
     case HSP_OP_LSE_PARTS: lse_rows(c, c->at->i[0]); break;

@@ -202,5 +202,5 @@ enum hsp_status hsp_local_dataset(const struct hsp_program_file *f, struct hsp_d
     if (d->validation_fraction > 0.0) {
         n += (uint64_t)(2.0 * (double)window / d->validation_fraction);
     }
-    return hsp_dataset_synthetic(d->seed, d->vocab, n, ret, err);
+    return hsp_dataset_synthetic(d, n, ret, err);
 }

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "proto/base/le.h"
-#include "proto/base/rng.h"
 
 /* ---- one file ---- */
 
@@ -174,33 +173,6 @@ enum hsp_status hsp_dataset_open(const char *path, enum hsp_data_format format,
     return st;
 }
 
-enum hsp_status hsp_dataset_synthetic(uint64_t seed, uint32_t vocab, uint64_t n_tokens,
-                                      struct hsp_dataset *ret, struct hsp_err *err)
-{
-    if (n_tokens == 0 || n_tokens > HSP_MAX_DATA_BYTES || vocab == 0) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "made-up text of %" PRIu64 " bytes", n_tokens);
-    }
-    uint8_t *p = malloc((size_t)n_tokens);
-    struct hsp_data_file *f = calloc(1, sizeof(*f));
-    char *name = strdup("made-up text");
-    if (p == NULL || f == NULL || name == NULL) {
-        free(p);
-        free(f);
-        free(name);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %" PRIu64 " bytes of text", n_tokens);
-    }
-    uint64_t letters = vocab < 256 ? vocab : 256, stream = hsp_hash_str("text"), c = 0;
-    for (uint64_t i = 0; i < n_tokens; i++) {
-        c = (5 * c + 3 + hsp_rng_below(4, seed, stream, i, 0)) % letters;
-        p[i] = (uint8_t)c;
-    }
-    *f = (struct hsp_data_file){.name = name,
-                                .all = {p, (size_t)n_tokens},
-                                .tokens = {.type = HSP_TOKEN_U8, .n = n_tokens}};
-    *ret = (struct hsp_dataset){.file = f, .n_files = 1, .n_tokens = n_tokens, .n_bytes = n_tokens};
-    return HSP_OK;
-}
-
 void hsp_dataset_close(struct hsp_dataset *d)
 {
     for (uint32_t i = 0; i < d->n_files; i++) {
@@ -210,6 +182,7 @@ void hsp_dataset_close(struct hsp_dataset *d)
             unmap(&f->idx);
         } else {
             free((void *)(uintptr_t)f->all.data);
+            free((void *)(uintptr_t)f->idx.data);
         }
         free(f->name);
     }

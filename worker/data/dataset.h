@@ -37,8 +37,8 @@ struct hsp_dataset {
  * HSP_EINVAL (not a regular file, empty), HSP_EPARSE name the file. */
 enum hsp_status hsp_dataset_open(const char *path, enum hsp_data_format format,
                                  struct hsp_dataset *ret, struct hsp_err *err);
-/* @n_tokens made from @seed with letters below @vocab; learnable: each letter narrows the next. */
-enum hsp_status hsp_dataset_synthetic(uint64_t seed, uint32_t vocab, uint64_t n_tokens,
+/* @n_tokens made from seed, vocabulary and packing of @d; learnable: each letter narrows the next. */
+enum hsp_status hsp_dataset_synthetic(const struct hsp_data_bind *d, uint64_t n_tokens,
                                       struct hsp_dataset *ret, struct hsp_err *err);
 void hsp_dataset_close(struct hsp_dataset *d);
 
@@ -59,7 +59,9 @@ struct hsp_load_spec {
 };
 
 /* Fills @dst[n_seq * n_cols]. Labels are the following tokens; with next_token_only the one label
- * is the token after the sequence. HSP_EINVAL: a token outside the vocabulary (says which and
+ * is the token after the sequence. Starts are columns. With packing, positions count from the start
+ * of the document (or of the sequence, when it began before), and a label that would be in the next
+ * document is -1. HSP_EINVAL: a token outside the vocabulary (says which and
  * where), a window outside the data. */
 enum hsp_status hsp_dataset_load(const struct hsp_dataset *d, const struct hsp_load_spec *s,
                                  int32_t *dst, struct hsp_err *err);

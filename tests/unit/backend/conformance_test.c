@@ -47,6 +47,8 @@ static const struct op_case {
     {HSP_OP_ATTENTION, -1, 2e-6, 4e-15, false, "bsQ,btH,btH:bsQ,bsq"},
     {HSP_OP_ATTENTION_BWD, -1, 2e-5, 4e-14, false, "bsH,bsH,btH,btH,bsH,bsh:bsH,btH,btH"},
     {HSP_OP_ATTENTION_BWD, -1, 2e-5, 4e-14, false, "bsQ,bsQ,btH,btH,bsQ,bsq:bsQ,btH,btH"},
+    {HSP_OP_PACKED_ATTENTION, 3, 2e-6, 4e-15, false, "bsQ,btH,btH,bs:bsQ,bsq"},
+    {HSP_OP_PACKED_ATTENTION_BWD, 6, 2e-5, 4e-14, false, "bsQ,bsQ,btH,btH,bsQ,bsq,bs:bsQ,btH,btH"},
     {HSP_OP_XENT, 1, 1e-6, 2e-15, true, "bsv,bs:bs,bs"},
     {HSP_OP_XENT_DX, 2, 1e-6, 2e-15, true, "bs,bsv,bs,bs:bsv"},
     {HSP_OP_LSE_PARTS, -1, 1e-6, 2e-15, true, "bsH:bsh"},
@@ -155,6 +157,10 @@ static void fill(struct problem *p, const struct op_case *oc, const struct dims 
         if (a->dtype == HSP_I32) { /* also out of range: ids on both sides, labels -1 only */
             int64_t lo = oc->op == HSP_OP_EMBED || oc->op == HSP_OP_EMBED_DW ? m->origin - 2 : -1;
             int64_t hi = lo == -1 ? m->v - 1 : m->origin + m->v + 1;
+            if (oc->op == HSP_OP_PACKED_ATTENTION || oc->op == HSP_OP_PACKED_ATTENTION_BWD) {
+                lo = -1; /* in any order; some behind the query itself, which then sees no key */
+                hi = m->origin + j % m->s + (j % 11 == 0 ? 2 : 0);
+            }
             x = (double)hsp_test_range(name, (uint64_t)j, lo, hi);
         } else if ((oc->op == HSP_OP_ADAMW && i == 2) ||
                    (oc->op == HSP_OP_LAYERNORM_DX && i == 4) ||
@@ -170,11 +176,11 @@ static void fill_lse(struct problem *p, enum hsp_op op)
 {
     struct hsp_call c = p->ref;
     double *junk;
-    if (op == HSP_OP_ATTENTION_BWD) {
+    if (op == HSP_OP_ATTENTION_BWD || op == HSP_OP_PACKED_ATTENTION_BWD) {
         junk = aligned((size_t)(count(&p->r[4]) + 1) * 8);
-        struct hsp_array in[3] = {p->r[1], p->r[2], p->r[3]}, out[2] = {p->r[4], p->r[5]};
+        struct hsp_array in[4] = {p->r[1], p->r[2], p->r[3], p->r[6]}, out[2] = {p->r[4], p->r[5]};
         (void)junk;
-        c.op = HSP_OP_ATTENTION;
+        c.op = op == HSP_OP_ATTENTION_BWD ? HSP_OP_ATTENTION : HSP_OP_PACKED_ATTENTION;
         c.in = in;
         c.out = out;
         ref_run(&c);
@@ -225,7 +231,9 @@ static void problem_init(struct problem *p, const struct op_case *oc, const stru
         }
     }
     p->at = (struct hsp_attrs){{m->d, m->causal, 1}, {1e-5, 0, 0, 0}};
-    if (oc->op == HSP_OP_ATTENTION || oc->op == HSP_OP_ATTENTION_BWD) {
+    bool packed = oc->op == HSP_OP_PACKED_ATTENTION || oc->op == HSP_OP_PACKED_ATTENTION_BWD;
+    if (oc->op == HSP_OP_ATTENTION || oc->op == HSP_OP_ATTENTION_BWD || packed) {
+        p->at.i[1] = p->at.i[1] != 0 || packed;
         p->at.i[2] = strchr(oc->shape, 'Q') != NULL ? 3 : 1;
         p->at.f[0] = 1 / sqrt((double)m->d);
     } else if (oc->op == HSP_OP_ROPE || oc->op == HSP_OP_ROPE_DX) {

@@ -351,6 +351,41 @@ static void attention(void **state)
     check_attention(*state, 6, 11, 0, false, 2);
 }
 
+/* Documents of 1, 3, 2 and 3 tokens; @origin: of the slice of the queries. */
+static void check_packed_attention(struct hsp_backend *b, int64_t s, int64_t origin, int64_t group)
+{
+    static const int32_t starts[9] = {0, 1, 1, 1, 4, 4, 6, 6, 6};
+    int64_t e = 12 * group, h = 3 * group;
+    struct forward f = {.op = HSP_OP_PACKED_ATTENTION,
+                        .at = {{4, 1, group}, {0.5}},
+                        .n_in = 4,
+                        .n_out = 2,
+                        .in = {REAL3(2, s, e), REAL3(2, 9, 12), REAL3(2, 9, 12),
+                               array(HSP_I32, 2, (int64_t[]){2, s})},
+                        .out = {REAL3(2, s, e), REAL3(2, s, h)},
+                        .origin = origin};
+    for (int64_t i = 0; i < 2 * s; i++) {
+        ((int32_t *)f.in[3].data)[i] =
+            i < s ? starts[origin + i] : 0; /* the second: one document */
+    }
+    start(b, &f);
+    struct hsp_array d[3] = {REAL3(2, s, e), REAL3(2, 9, 12), REAL3(2, 9, 12)};
+    run(b, HSP_OP_PACKED_ATTENTION_BWD, &f.at, 7,
+        (struct hsp_array[]){f.dy, f.in[0], f.in[1], f.in[2], f.out[0], f.out[1], f.in[3]}, 3, d,
+        origin);
+    for (int i = 0; i < 3; i++) {
+        check(b, &f, i, &d[i]);
+        free(d[i].data);
+    }
+    finish(&f);
+}
+
+static void packed_attention(void **state)
+{
+    check_packed_attention(*state, 9, 0, 1);
+    check_packed_attention(*state, 5, 4, 3);
+}
+
 static void xent(void **state)
 {
     struct hsp_backend *b = *state;
@@ -416,6 +451,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(swiglu, setup, teardown),
         cmocka_unit_test_setup_teardown(gelu, setup, teardown),
         cmocka_unit_test_setup_teardown(attention, setup, teardown),
+        cmocka_unit_test_setup_teardown(packed_attention, setup, teardown),
         cmocka_unit_test_setup_teardown(xent, setup, teardown),
         cmocka_unit_test_setup_teardown(xent_in_parts, setup, teardown),
     };

@@ -268,6 +268,14 @@ static double score(const struct hsp_call *c, int q, int k, int64_t iq, int64_t 
     return s * c->at->f[0];
 }
 
+/* The first key that the query at @row of starts (input @in; none unless packed) sees. */
+static int64_t ref_first(const struct hsp_call *c, int in, int64_t row)
+{
+    bool packed = c->op == HSP_OP_PACKED_ATTENTION || c->op == HSP_OP_PACKED_ATTENTION_BWD;
+    int32_t start = packed ? ((const int32_t *)c->in[in].data)[row] : 0;
+    return start > 0 ? start : 0;
+}
+
 static void ref_attention(const struct hsp_call *c)
 {
     int64_t s = c->in[0].ext[1], t = c->in[1].ext[1], ld = c->in[0].ext[2], d = c->at->i[0];
@@ -277,18 +285,19 @@ static void ref_attention(const struct hsp_call *c)
         int64_t iq = (b * s + i) * ld + head * d;
         int64_t keys = c->at->i[1] ? c->origin[0] + i + 1 : t;
         keys = keys > t ? t : keys;
+        int64_t first = ref_first(c, 3, b * s + i);
         double max = (double)-INFINITY, sum = 0;
-        for (int64_t j = 0; j < keys; j++) {
+        for (int64_t j = first; j < keys; j++) {
             max = fmax(max, score(c, 0, 1, iq, (b * t + j) * ldk + head / group * d, d));
         }
-        for (int64_t j = 0; j < keys; j++) {
+        for (int64_t j = first; j < keys; j++) {
             sum += exp(score(c, 0, 1, iq, (b * t + j) * ldk + head / group * d, d) - max);
         }
         OUT(1)[row] = max + log(sum);
         for (int64_t l = 0; l < d; l++) {
             OUT(0)[iq + l] = 0;
         }
-        for (int64_t j = 0; j < keys; j++) {
+        for (int64_t j = first; j < keys; j++) {
             int64_t ik = (b * t + j) * ldk + head / group * d;
             double p = exp(score(c, 0, 1, iq, ik, d) - OUT(1)[row]);
             for (int64_t l = 0; l < d; l++) {
@@ -312,11 +321,12 @@ static void ref_attention_bwd(const struct hsp_call *c)
         int64_t iq = (b * s + i) * ld + head * d;
         int64_t keys = c->at->i[1] ? c->origin[0] + i + 1 : t;
         keys = keys > t ? t : keys;
+        int64_t first = ref_first(c, 6, b * s + i);
         double delta = 0;
         for (int64_t l = 0; l < d; l++) {
             delta += IN(0)[iq + l] * IN(4)[iq + l];
         }
-        for (int64_t j = 0; j < keys; j++) {
+        for (int64_t j = first; j < keys; j++) {
             int64_t ik = (b * t + j) * ldk + head / group * d;
             double p = exp(score(c, 1, 2, iq, ik, d) - IN(5)[row]), dp = 0;
             for (int64_t l = 0; l < d; l++) {
@@ -447,8 +457,10 @@ void ref_run(const struct hsp_call *c)
     case HSP_OP_SWIGLU_DX: ref_swiglu(c); break;
     case HSP_OP_GELU:
     case HSP_OP_GELU_DX: ref_gelu(c); break;
-    case HSP_OP_ATTENTION: ref_attention(c); break;
-    case HSP_OP_ATTENTION_BWD: ref_attention_bwd(c); break;
+    case HSP_OP_ATTENTION:
+    case HSP_OP_PACKED_ATTENTION: ref_attention(c); break;
+    case HSP_OP_ATTENTION_BWD:
+    case HSP_OP_PACKED_ATTENTION_BWD: ref_attention_bwd(c); break;
     case HSP_OP_XENT: ref_xent(c); break;
     case HSP_OP_XENT_DX: ref_xent_dx(c); break;
     case HSP_OP_LSE_PARTS:

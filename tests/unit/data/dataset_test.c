@@ -79,14 +79,15 @@ static void bad_bytes_and_windows_are_named(void **state)
     (void)state;
     struct hsp_dataset t = {0};
     struct hsp_err err = {0};
-    assert_ok(hsp_dataset_synthetic(1, 200, 40, &t, &err), &err);
+    assert_ok(hsp_dataset_synthetic(&(struct hsp_data_bind){.seed = 1, .vocab = 200}, 40, &t, &err),
+              &err);
     struct hsp_data_bind data = {.sequence = 4, .vocab = 1};
     const uint64_t offset[1] = {38};
     struct hsp_micro m = {.n_seq = 1, .offset = offset};
     struct hsp_load_spec s = {.what = HSP_LOAD_LABELS, .data = &data, .micro = &m, .n_cols = 4};
     int32_t got[4];
     assert_status(hsp_dataset_load(&t, &s, got, &err), HSP_EINVAL);
-    assert_non_null(strstr(err.msg, "made-up text: token "));
+    assert_non_null(strstr(err.msg, "made-up data: token "));
     assert_non_null(
         strstr(err.msg, " at position 39 is outside the vocabulary of 1 (model.vocab)"));
     data.vocab = 256;
@@ -113,13 +114,14 @@ static void synthetic_text_keeps_the_vocabulary(void **state)
 {
     (void)state;
     struct hsp_dataset a, b;
-    assert_int_equal(hsp_dataset_synthetic(7, 32, 5000, &a, NULL), HSP_OK);
-    assert_int_equal(hsp_dataset_synthetic(7, 32, 5000, &b, NULL), HSP_OK);
-    const uint8_t *p = a.file[0].all.data;
-    assert_memory_equal(p, b.file[0].all.data, 5000);
+    const struct hsp_data_bind data = {.seed = 7, .vocab = 32};
+    assert_int_equal(hsp_dataset_synthetic(&data, 5000, &a, NULL), HSP_OK);
+    assert_int_equal(hsp_dataset_synthetic(&data, 5000, &b, NULL), HSP_OK);
+    const int32_t *p = (const int32_t *)(const void *)a.file[0].all.data;
+    assert_memory_equal(p, b.file[0].all.data, sizeof(*p) * 5000);
     bool seen[32] = {false};
     for (size_t k = 0; k < 5000; k++) {
-        assert_true(p[k] < 32);
+        assert_in_range(p[k], 0, 31);
         seen[p[k]] = true;
     }
     for (int k = 0; k < 32; k++) {
@@ -306,6 +308,104 @@ static void tokens_outside_the_vocabulary(void **state)
     free(dir);
 }
 
+/* What is loaded of the window of @n tokens at @at, and of its right half alone. */
+static void load_window(const struct hsp_dataset *t, const struct hsp_data_bind *data,
+                        enum hsp_load what, uint64_t at, int32_t *ret)
+{
+    struct hsp_err err = {0};
+    int32_t half[8];
+    int64_t n = data->sequence;
+    struct hsp_micro m = {.n_seq = 1, .offset = &at};
+    struct hsp_load_spec s = {.what = what, .data = data, .micro = &m, .n_cols = n};
+    assert_true(n <= 16 && n % 2 == 0);
+    assert_ok(hsp_dataset_load(t, &s, ret, &err), &err);
+    s.first_col = s.n_cols = n / 2;
+    assert_ok(hsp_dataset_load(t, &s, half, &err), &err);
+    assert_memory_equal(half, ret + n / 2, (size_t)n / 2 * sizeof(*half));
+}
+
+/* Two windows of ten: where documents begin, positions in them, and which labels are none. */
+static void assert_documents(const struct hsp_dataset *t, const struct hsp_data_bind *data,
+                             const char *const begins)
+{
+    int32_t ids[10], starts[10], positions[10], labels[10];
+    for (uint64_t at = 0; at < 20; at += 10) {
+        load_window(t, data, HSP_LOAD_IDS, at, ids);
+        load_window(t, data, HSP_LOAD_STARTS, at, starts);
+        load_window(t, data, HSP_LOAD_POSITIONS, at, positions);
+        load_window(t, data, HSP_LOAD_LABELS, at, labels);
+        int32_t start = 0, next[1];
+        for (int32_t j = 0; j < 10; j++) {
+            start = begins[at + (uint64_t)j] == '|' ? j : start;
+            assert_int_equal(starts[j], start);
+            assert_int_equal(positions[j], j - start);
+            struct hsp_data_bind plain = {.sequence = 2, .vocab = data->vocab};
+            int32_t two[2];
+            load_window(t, &plain, HSP_LOAD_IDS, at + (uint64_t)j, two);
+            next[0] = begins[at + (uint64_t)j + 1] == '|' ? -1 : two[1];
+            assert_int_equal(labels[j], next[0]);
+        }
+    }
+}
+
+static void documents_are_kept_apart(void **state)
+{
+    (void)state;
+    static const char text[] = "abc.de.f.ghijklm.nop.q";
+    char *dir = hsp_test_tmpdir(), *pattern;
+    struct hsp_err err = {0};
+    struct hsp_dataset t = {0};
+    struct hsp_data_bind data = {
+        .sequence = 10, .vocab = 256, .packing = HSP_PACKING_END, .separator = '.'};
+    char *path = write_file(dir, text, sizeof(text) - 1);
+    assert_ok(hsp_dataset_open(path, HSP_DATA_TEXT, &t, &err), &err);
+    assert_documents(&t, &data, "|   |  | |       |   |");
+    data.packing = HSP_PACKING_START;
+    assert_documents(&t, &data, "|  |  | |       |   | ");
+    data.packing = HSP_PACKING_NONE;
+    assert_documents(&t, &data, "                      ");
+    hsp_dataset_close(&t);
+    free(write_named(dir, "1", text, 5)); /* a file begins a document too */
+    free(write_named(dir, "2", text + 5, sizeof(text) - 6));
+    assert_true(asprintf(&pattern, "%s/[12]", dir) > 0);
+    assert_ok(hsp_dataset_open(pattern, HSP_DATA_TEXT, &t, &err), &err);
+    data.packing = HSP_PACKING_END;
+    assert_documents(&t, &data, "|   || | |       |   |");
+    hsp_dataset_close(&t);
+    hsp_test_rmdir(dir);
+    free(pattern);
+    free(path);
+    free(dir);
+}
+
+/* Made-up data, documents by separator or by index: each token of a document names its start. */
+static void made_up_documents(void **state)
+{
+    (void)state;
+    for (uint8_t packing = HSP_PACKING_START; packing <= HSP_PACKING_INDEX; packing++) {
+        struct hsp_err err = {0};
+        struct hsp_dataset t = {0};
+        struct hsp_data_bind data = {
+            .seed = 3, .sequence = 10, .vocab = 50257, .packing = packing, .separator = 50256};
+        assert_ok(hsp_dataset_synthetic(&data, 400, &t, &err), &err);
+        int n = 0;
+        for (uint64_t at = 0; at + 11 <= 400; at += 10) {
+            int32_t starts[10], ids[10];
+            load_window(&t, &data, HSP_LOAD_STARTS, at, starts);
+            load_window(&t, &data, HSP_LOAD_IDS, at, ids);
+            for (int j = 1; j < 10; j++) {
+                bool begins = packing == HSP_PACKING_INDEX   ? (at + (uint64_t)j) % 13 == 0
+                              : packing == HSP_PACKING_START ? ids[j] == 50256
+                                                             : ids[j - 1] == 50256;
+                assert_int_equal(starts[j], begins ? j : starts[j - 1]);
+                n += begins;
+            }
+        }
+        assert_in_range(n, 8, 60);
+        hsp_dataset_close(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +418,8 @@ int main(void)
         cmocka_unit_test(megatron_is_two_files),
         cmocka_unit_test(errors_name_the_file),
         cmocka_unit_test(tokens_outside_the_vocabulary),
+        cmocka_unit_test(documents_are_kept_apart),
+        cmocka_unit_test(made_up_documents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

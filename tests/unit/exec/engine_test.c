@@ -122,7 +122,9 @@ static struct world *world_new(const struct tiny_spec *s, uint32_t steps)
     struct hsp_err err = {0};
     w->arena = hsp_arena_new((size_t)64 << 20);
     w->n = s->n_ranks;
-    assert_ok(hsp_dataset_synthetic(3, s->vocab, 20000, &w->text, &err), &err);
+    assert_ok(hsp_dataset_synthetic(&(struct hsp_data_bind){.seed = 3, .vocab = s->vocab}, 20000,
+                                    &w->text, &err),
+              &err);
     assert_ok(hsp_loop_open(s->n_ranks, comm, &err), &err);
     struct hsp_program *p = tiny_programs(s, w->arena);
     for (uint32_t k = 0; k < w->n; k++) {

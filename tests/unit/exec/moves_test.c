@@ -304,7 +304,9 @@ static void reshards_do_what_covers_mean(void **state)
     struct hsp_err err = {0};
     uint32_t kinds[5] = {0}, zeroed = 0, ran = 0;
     uint64_t n = 0;
-    assert_ok(hsp_dataset_synthetic(1, 256, 64, &text, &err), &err);
+    assert_ok(
+        hsp_dataset_synthetic(&(struct hsp_data_bind){.seed = 1, .vocab = 256}, 64, &text, &err),
+        &err);
     for (int k = 0; k < 400; k++) {
         struct trial t;
         random_trial(&t, &n);

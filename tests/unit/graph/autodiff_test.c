@@ -104,6 +104,7 @@ static void gpt_gradients(void **state)
     for (int tied = 0; tied < 2; tied++) {
         struct hsp_model_spec m = spec_of("gpt", 2, tied != 0);
         m.dropout = tied != 0 ? 0.25 : 0;
+        m.packed = tied == 0;
         gradients_match(&m);
     }
 }
@@ -121,6 +122,7 @@ static void llama_gradients(void **state)
         m.rms_norm_eps = 1e-5;
         m.dropout = k == 1 ? 0.1 : 0;
         m.vocab_chunks = k < 2 ? 0 : m.vocab;
+        m.packed = k % 2 == 0;
         gradients_match(&m);
     }
 }

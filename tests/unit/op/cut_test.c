@@ -32,7 +32,8 @@ static bool is_integer(enum hsp_op op, uint8_t input)
            ((op == HSP_OP_ROPE || op == HSP_OP_ROPE_DX || op == HSP_OP_DROPOUT) && input == 0) ||
            ((op == HSP_OP_XENT || op == HSP_OP_XENT_PART) && input == 1) ||
            (op == HSP_OP_XENT_PART_DX && input == 2) || (op == HSP_OP_XENT_DX && input == 2) ||
-           op == HSP_OP_COUNT;
+           (op == HSP_OP_PACKED_ATTENTION && input == 3) ||
+           (op == HSP_OP_PACKED_ATTENTION_BWD && input == 6) || op == HSP_OP_COUNT;
 }
 
 static const struct hsp_operand_use *use_of(const struct hsp_axes *ax, int k)
@@ -98,7 +99,9 @@ static struct whole *new_whole(enum hsp_op op, uint8_t rank)
         shape(w, o, w->axis);
         for (int64_t i = 0; o < w->ax.n_in && i < hsp_naive_count(&w->o[o].a); i++) {
             w->o[o].f[i] = op == HSP_OP_ADAMW && o == 2 ? fabs(draw(&k)) : draw(&k);
-            w->o[o].i[i] = (int32_t)hsp_test_range("ids", k++, -1, extent_of(w, 'v') - 1);
+            bool packed = op == HSP_OP_PACKED_ATTENTION || op == HSP_OP_PACKED_ATTENTION_BWD;
+            int64_t last = packed ? i % extent_of(w, 's') : extent_of(w, 'v') - 1;
+            w->o[o].i[i] = (int32_t)hsp_test_range("ids", k++, -1, last);
         }
     }
     return w;

@@ -85,6 +85,14 @@ static void messages_name_place_and_reason(void **state)
         {"min: 1", "min: 9", "job.yaml:8:18: min: must not be above resources.max"},
         {"name: adamw", "name: sgd", "job.yaml:6:49: betas: only for adamw"},
         {"betas: [0.9, 0.95]", "betas: [0.9, 1]", "job.yaml:6:51: betas: must be below 1"},
+        {"format: text", "format: text, packing: documents",
+         "job.yaml:4:51: packing: documents: give document_start or document_end, the token there"},
+        {"format: text", "document_end: 10",
+         "job.yaml:4:42: document_end: only with packing: documents"},
+        {"format: text", "packing: documents, document_start: 256",
+         "job.yaml:4:64: document_start: must be below model.vocab"},
+        {"format: text, tokenizer: byte", "format: megatron, packing: documents, document_end: 0",
+         "job.yaml:4:80: document_end: the .idx of megatron says where documents begin"},
         {"format: text", "format: llmc",
          "job.yaml:4:36: format: wanted text, llm.c, nanogpt or megatron, found \"llmc\""},
         {"format: text", "format: llm.c",
@@ -109,6 +117,8 @@ static void ranges_are_kept(void **state)
         {"layers: 4", "layers: 0"},
         {"vocab: 256", "vocab: 255"},
         {"vocab: 256", "vocab: 1"},
+        {"format: text", "packing: document, document_end: 0"},
+        {"format: text", "packing: documents, document_end: 0, document_start: 0"},
         {"steps: 200", "steps: 0"},
         {"global_batch: 16", "global_batch: 65537"},
         {"steps: 200", "steps: 1.5"},
@@ -219,6 +229,38 @@ static void large_vocabularies_are_cut(void **state)
     }
 }
 
+static void documents_are_packed(void **state)
+{
+    static const struct {
+        const char *to;
+        uint8_t format, packing;
+        uint32_t separator;
+    } cases[] = {
+        {"packing: none", HSP_DATA_TEXT, HSP_PACKING_NONE, 0},
+        {"packing: documents, document_end: 10", HSP_DATA_TEXT, HSP_PACKING_END, 10},
+        {"format: nanogpt, packing: documents, document_start: 0", HSP_DATA_NANOGPT,
+         HSP_PACKING_START, 0},
+        {"format: megatron, packing: documents", HSP_DATA_MEGATRON, HSP_PACKING_INDEX, 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hsp_err err = {0};
+        struct hsp_buf b;
+        const struct hsp_job_spec *j = NULL, *again = NULL;
+        assert_ok(
+            parse(edited(*state, "format: text, tokenizer: byte", cases[i].to), *state, &j, &err),
+            &err);
+        const struct hsp_data_bind *d = &j->train.data;
+        assert_true(d->format == cases[i].format && d->packing == cases[i].packing);
+        assert_int_equal(d->separator, cases[i].separator);
+        assert_true(j->model.packed == (d->packing != HSP_PACKING_NONE));
+        hsp_buf_init(&b, 1 << 16);
+        hsp_job_dump(j, false, &b);
+        assert_ok(parse(hsp_buf_cstr(&b), *state, &again, &err), &err);
+        assert_memory_equal(&j->train, &again->train, sizeof(j->train));
+        hsp_buf_fini(&b);
+    }
+}
+
 static void llama_has_keys_of_its_own(void **state)
 {
     struct hsp_err err = {0};
@@ -253,7 +295,8 @@ static void llama_has_keys_of_its_own(void **state)
 /* The examples in conf/jobs are job files. */
 static void examples_parse(void **state)
 {
-    static const char *const names[] = {"kjv-gpt", "tiny-gpt", "tiny-llama", "tiny-mlp"};
+    static const char *const names[] = {"kjv-gpt", "packed-llama", "tiny-gpt", "tiny-llama",
+                                        "tiny-mlp"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char *text = hsp_test_source(hsp_arena_printf(*state, "conf/jobs/%s.yaml", names[i]));
         struct hsp_err err = {0};
@@ -285,6 +328,7 @@ int main(void)
         cmocka_unit_test(json_is_a_job_file_and_defaults_hold),
         cmocka_unit_test(dump_parses_to_the_same_job),
         cmocka_unit_test(model_keys_as_json),
+        cmocka_unit_test(documents_are_packed),
         cmocka_unit_test(llama_has_keys_of_its_own),
         cmocka_unit_test(large_vocabularies_are_cut),
         cmocka_unit_test(examples_parse),
