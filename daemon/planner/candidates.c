@@ -158,6 +158,15 @@ uint32_t hsp_nodes_of(const struct hsp_search *s, const struct hsp_super *x, con
     return first == NULL ? 0 : hsp_count_nodes(s->in.cluster, first, n, s->in.copies);
 }
 
+static bool any_grouped(const struct hsp_super *x, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && x[i].n == 1) {
+        i++;
+    }
+    return i < n;
+}
+
 /* Streams over the @k fastest groups. One that does not fit is offered with micro-batches of 1, so
  * that the explanation has its numbers. */
 static enum hsp_status try_streams(struct hsp_search *s, const struct hsp_super *x, uint32_t k,
@@ -165,6 +174,9 @@ static enum hsp_status try_streams(struct hsp_search *s, const struct hsp_super 
 {
     struct hsp_draft d;
     double us = 0;
+    if (degree > 1 && !any_grouped(x, k)) { /* tried as single devices */
+        return HSP_OK;
+    }
     struct hsp_share_dev *dev = hsp_arena_array(s->arena, k, sizeof(*dev));
     uint32_t *share = hsp_arena_array(s->arena, k, sizeof(*share));
     enum hsp_status st = hsp_draft_make(s, k, zero, &d);

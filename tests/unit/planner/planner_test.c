@@ -251,6 +251,27 @@ static void stages_pay_the_link_between_them(void **state)
     scene_free(&s);
 }
 
+/* The two fast devices of one node are no tensor group because four others could form one: such a plan
+ * would escape what ZeRO-1 has to win. */
+static void single_devices_are_no_tensor_group(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    const double speed[6] = {0.3, 0.3, 0.3, 0.3, 1, 1};
+    scene_make(&s, 6, speed, 4, 3, 16);
+    s.c.cross = (struct hsp_link_cost){200, 4e-3};
+    make(&s, &(struct hsp_plan_options){.copies = 2}, &p);
+    bool grouped = false;
+    for (uint32_t i = 0; i < p.plan->n_streams; i++) {
+        for (uint32_t g = 0; g < p.plan->streams[i].n_stages; g++) {
+            grouped = grouped || p.plan->streams[i].stages[g].n > 1;
+        }
+    }
+    assert_int_equal(strstr(p.plan->why, "tensor groups") != NULL, grouped);
+    scene_free(&s);
+}
+
 static void a_useless_device_is_left_out(void **state)
 {
     (void)state;
@@ -550,6 +571,7 @@ int main(void)
         cmocka_unit_test(data_parallel_matches_brute_force),
         cmocka_unit_test(a_device_behind_a_slow_link_is_left_out),
         cmocka_unit_test(stages_pay_the_link_between_them),
+        cmocka_unit_test(single_devices_are_no_tensor_group),
         cmocka_unit_test(a_useless_device_is_left_out),
         cmocka_unit_test(a_model_too_large_becomes_an_uneven_pipeline),
         cmocka_unit_test(small_devices_form_a_pipeline_beside_large_ones),
