@@ -14,7 +14,9 @@
 
 #include "worker/comm/comm.h"
 
-#define WINDOW       2                   /* scratch slots per peer */
+#define WINDOW       2                   /* a sum follows its parts by that many steps */
+#define AHEAD        2                   /* receives are posted that many steps early */
+#define SLOTS        (WINDOW + AHEAD)    /* scratch per peer, in chunks */
 #define SMALL_BYTES  ((size_t)16 << 10)  /* measured: below, latency is all */
 #define PIPELINE     4                   /* chunks of a piece: the fewest that overlap well */
 #define CHUNK_MAX    ((size_t)256 << 10) /* a few of them stay in a second-level cache */
@@ -263,13 +265,13 @@ struct reduce {
     uint8_t *out;    /* where piece me of the sum goes */
     uint8_t *gather; /* all-reduce: base of the result; NULL: reduce-scatter */
     size_t chunk;
-    uint8_t *slots; /* WINDOW chunks per member */
+    uint8_t *slots; /* SLOTS chunks per member */
     struct batch b;
     struct peer {
-        bool lends;                        /* parts from it are summed where they lie */
-        bool lent;                         /* one is */
-        size_t parts, sums;                /* receives posted (parts: or lent) so far */
-        struct hsp_comm_req *ring[WINDOW]; /* parts of my piece under way, by chunk mod WINDOW */
+        bool lends;                       /* parts from it are summed where they lie */
+        bool lent;                        /* one is */
+        size_t parts, sums;               /* receives posted (parts: or lent) so far */
+        struct hsp_comm_req *ring[SLOTS]; /* parts of my piece under way, by chunk mod SLOTS */
     } * peer;
     const uint8_t **part; /* of the chunk that is summed, by member */
 };
@@ -287,7 +289,7 @@ static size_t chunk_bytes(const struct reduce *r, uint32_t i, size_t k)
 
 static uint8_t *slot(const struct reduce *r, uint32_t i, size_t k)
 {
-    return r->slots + ((size_t)i * WINDOW + k % WINDOW) * r->chunk;
+    return r->slots + ((size_t)i * SLOTS + k % SLOTS) * r->chunk;
 }
 
 /* Posts the receive of member @i's part of my chunk @k, if there is one. */
@@ -297,7 +299,7 @@ static enum hsp_status post_part(struct reduce *r, uint32_t i, size_t k, struct 
     if (k >= n_chunks(r, r->g->me) || p->lends) {
         return HSP_OK;
     }
-    p->ring[k % WINDOW] = &r->b.req[r->b.n];
+    p->ring[k % SLOTS] = &r->b.req[r->b.n];
     p->parts++;
     return batch_recv(&r->b, r->g->ranks[i], slot(r, i, k), chunk_bytes(r, r->g->me, k), err);
 }
@@ -314,6 +316,18 @@ static enum hsp_status post_sums(struct reduce *r, uint32_t i, struct hsp_err *e
         }
         st = batch_recv(&r->b, r->g->ranks[i], r->gather + r->piece[i].off + p->sums * r->chunk,
                         chunk_bytes(r, i, p->sums), err);
+    }
+    return st;
+}
+
+/* What is received from member @i at step @q, posted AHEAD steps early: in the order of its coming. */
+static enum hsp_status post_step(struct reduce *r, uint32_t i, size_t q, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (size_t k = q == 0 ? 0 : q + AHEAD; k <= q + AHEAD && st == HSP_OK; k++) {
+        if ((st = post_part(r, i, k, err)) == HSP_OK) {
+            st = post_sums(r, i, err);
+        }
     }
     return st;
 }
@@ -345,7 +359,7 @@ static enum hsp_status get_part(struct reduce *r, uint32_t i, size_t k, struct h
     enum hsp_status st = HSP_OK;
     r->part[i] = slot(r, i, k);
     if (!p->lends) {
-        return c->ops->wait(c, p->ring[k % WINDOW], err);
+        return c->ops->wait(c, p->ring[k % SLOTS], err);
     }
     p->parts++;
     st = c->ops->lend(c, r->g->ranks[i], r->b.channel, bytes, &lies, err);
@@ -413,7 +427,7 @@ static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
         /* Member me + 1 first: not everybody to the same one. */
         for (uint32_t d = 1; d < g->n && st == HSP_OK; d++) {
             uint32_t i = (g->me + d) % g->n;
-            if ((st = post_part(r, i, q, err)) == HSP_OK && (st = post_sums(r, i, err)) == HSP_OK) {
+            if ((st = post_step(r, i, q, err)) == HSP_OK) {
                 st = send_step(r, i, q, err);
             }
         }
@@ -424,7 +438,7 @@ static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
 /* The same for all members: it depends on what all know. */
 static size_t chunk_for(uint32_t n, size_t longest)
 {
-    size_t most = SCRATCH_GOAL / ((size_t)n * WINDOW), k = longest / PIPELINE;
+    size_t most = SCRATCH_GOAL / ((size_t)n * SLOTS), k = longest / PIPELINE;
     most = most < CHUNK_MIN ? CHUNK_MIN : most > CHUNK_MAX ? CHUNK_MAX : most;
     k = k < CHUNK_MIN ? CHUNK_MIN : k > most ? most : k;
     return (k + 63) / 64 * 64;
@@ -444,7 +458,7 @@ static enum hsp_status reduce_run(struct reduce *r, struct hsp_comm *c, uint32_t
         cap += 2 * n_chunks(r, i); /* a part to it and a sum from it */
     }
     cap += 2 * (size_t)g->n * n_chunks(r, g->me);
-    enum hsp_status st = scratch_get(c, (size_t)g->n * WINDOW * r->chunk, &r->slots, err);
+    enum hsp_status st = scratch_get(c, (size_t)g->n * SLOTS * r->chunk, &r->slots, err);
     if (st != HSP_OK || (st = batch_init(&r->b, c, channel, cap, err)) != HSP_OK) {
         return st;
     }

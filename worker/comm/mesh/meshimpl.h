@@ -182,7 +182,6 @@ struct hsp_mesh {
     bool led;        /* the user thread runs the links while it waits; the I/O thread is parked */
     bool wants;      /* it waits, and would */
     bool pumping;    /* it is in hsp_mesh_turn */
-    bool deep;       /* the I/O thread waits for it to come out */
     bool attending;  /* inside a collective: it will wait again at once */
     uint64_t n_pump; /* times it was */
     struct hsp_err dead; /* code HSP_OK while alive */

@@ -25,6 +25,7 @@
 #define WRITE_TURN ((size_t)1 << 20) /* bytes to one peer before others have their turn */
 #define READ_TURN  16                /* reads from one peer likewise */
 #define LEAD_MS    2                 /* a user thread that is away for longer gives up its lead */
+#define LONG_MS    10                /* looked at that often while it waits itself */
 
 void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out)
 {
@@ -392,19 +393,13 @@ static void park(struct hsp_mesh *m)
     }
     while (m->led && !m->stop && m->dead.code == HSP_OK) {
         struct timespec until;
-        if (m->pumping || m->attending) { /* for long, maybe: it says when it leaves */
-            m->deep = true;
-            pthread_cond_wait(&m->io_cond, &m->lock);
-            m->deep = false;
-            continue;
-        }
         uint64_t before = m->n_pump;
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LEAD_MS * 1000000;
+        until.tv_nsec += (m->pumping || m->attending ? LONG_MS : LEAD_MS) * 1000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         if (pthread_cond_timedwait(&m->io_cond, &m->lock, &until) == ETIMEDOUT && !m->pumping &&
-            m->n_pump == before) {
+            !m->attending && m->n_pump == before) {
             m->led = false;
         }
     }

@@ -159,8 +159,8 @@ static void leave(struct hsp_mesh *m)
     if (m->attending) {
         return;
     }
-    m->led = m->led && flushed(m);
-    if (!m->led || m->deep) {
+    if (m->led && !flushed(m)) {
+        m->led = false;
         pthread_cond_signal(&m->io_cond);
     }
 }

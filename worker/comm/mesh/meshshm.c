@@ -31,7 +31,7 @@
 #include "worker/comm/mesh/meshimpl.h"
 
 #define TURN    ((size_t)64 << 10) /* published at once: the reader copies while more is written */
-#define SPIN_NS 30000   /* looked around for that long: what falling asleep and waking costs */
+#define SPIN_NS 100000             /* awake that long: what falling asleep and waking costs twice */
 #define NAP_NS  2000000 /* after that, messages nobody asked for yet are taken out of full lanes */
 
 struct mesh_shm {
@@ -428,7 +428,7 @@ void hsp_shm_await(struct hsp_mesh *m, uint32_t awaited)
 bool hsp_shm_lends(const struct hsp_mesh *m, uint32_t peer, size_t bytes)
 {
     const struct mesh_shm *s = m->link[peer].shm;
-    return s != NULL && bytes > 0 && SEG_ALIGN + padded(bytes) <= s->in.bytes / 2;
+    return s != NULL && bytes > 0 && SEG_ALIGN + padded(bytes) <= s->in.bytes;
 }
 
 void hsp_shm_lend_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes)
