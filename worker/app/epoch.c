@@ -264,6 +264,26 @@ static void void_above(struct hsp_epoch *e, uint64_t version)
     }
 }
 
+/* A file that is not the weights of this model is the same on every try and every device: HSP_ESTATE. */
+static enum hsp_status take_weights(struct hsp_epoch *e, void *area, struct hsp_err *err)
+{
+    struct hsp_st_reader *r = NULL;
+    enum hsp_status st = hsp_st_open(e->pkg.init_from, &r, err);
+    bool wrong = st == HSP_EPARSE;
+    if (st == HSP_OK) {
+        st = hsp_state_import(&e->prog, r, area, err);
+        wrong = st == HSP_EPARSE || st == HSP_EINVAL || st == HSP_ENOENT;
+        if (st != HSP_OK) {
+            (void)hsp_err_wrap(err, "%s", e->pkg.init_from);
+        }
+    }
+    (void)hsp_st_close(r);
+    if (st != HSP_OK) {
+        (void)hsp_err_wrap(err, "init_from");
+    }
+    return wrong ? HSP_ESTATE : st;
+}
+
 static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
 {
     struct hsp_state_segment *s = e->seg[0];
@@ -271,12 +291,7 @@ static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
     hsp_segment_unseal(s);
     hsp_state_init(&e->prog, hsp_segment_area(s));
     if (e->pkg.init_from[0] != '\0') {
-        struct hsp_st_reader *r = NULL;
-        st = hsp_st_open(e->pkg.init_from, &r, err);
-        if (st == HSP_OK) {
-            st = hsp_state_import(&e->prog, r, hsp_segment_area(s), err);
-        }
-        (void)hsp_st_close(r);
+        st = take_weights(e, hsp_segment_area(s), err);
     }
     if (st == HSP_OK) {
         hsp_segment_seal(s, 0);

@@ -422,7 +422,10 @@ class Cluster:
 
     def kill_executor(self, name):
         for pid in self.executors(name)[:1]:
-            os.kill(pid, signal.SIGKILL)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it has just ended by itself
 
     def kill_agent(self, name):
         """The agent with its executors, as when the machine goes."""
