@@ -343,7 +343,9 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_CHECKPOINTED: checkpointed(c, j, &m->u.ckpt); break;
     case HSP_MSG_FINISHED: finished(c, j, m); break;
     case HSP_MSG_JOB_FAILED:
-        if (running(j) && m->epoch == j->cur.epoch) {
+        /* Also the first attempt, when what it begins with is wrong: it is so on every try. */
+        if ((running(j) && m->epoch == j->cur.epoch) ||
+            (gone(j) && m->epoch == j->att.epoch && j->att.mode == HSP_MODE_FRESH)) {
             hsp_ci_job_end(c, j, HSP_JOB_FAILED, m->u.jobfail.reason);
         }
         break;
