@@ -2,6 +2,7 @@
 noinst_LIBRARIES += proto/host/libhost.a
 proto_host_libhost_a_SOURCES = \
   proto/host/fileio.c proto/host/fileio.h \
+  proto/host/nofile.c proto/host/nofile.h \
   proto/host/log.c proto/host/log.h \
   proto/host/sdnotify.c proto/host/sdnotify.h \
   proto/host/uvsignal.c proto/host/uvsignal.h

@@ -4,8 +4,8 @@
  * modes are: no slot left (accepted and closed at once, on_refuse), a deadline (handshake, frame,
  * idle, flush), no descriptors (the backlog keeps the caller).
  *
- * One timer sweeps all connections each NET_TICK_MS instead of a timer each: with a thousand
- * connections that is a few microseconds per tick. */
+ * One timer sweeps NET_SWEEP connections each NET_TICK_MS instead of a timer each: that is a few
+ * microseconds per tick, whatever the number of connections. */
 #include "proto/net/net.h"
 
 #include <arpa/inet.h>
@@ -49,9 +49,14 @@ struct hsp_err hsp_net_uv_err(enum hsp_status code, int r, const char *what)
 
 /* ---- connections ---- */
 
+uint32_t hsp_net_slot(uint32_t conn)
+{
+    return conn & ((1u << NET_SLOT_BITS) - 1);
+}
+
 static struct net_conn *find(const struct hsp_net *n, uint32_t conn)
 {
-    uint32_t i = conn & ((1u << NET_SLOT_BITS) - 1);
+    uint32_t i = hsp_net_slot(conn);
     struct net_conn *c = i < n->cfg.max_conns ? n->slot[i] : NULL;
     return c != NULL && c->id == conn ? c : NULL;
 }
@@ -98,7 +103,7 @@ static void conn_free(struct net_conn *c)
     free(c->cipher);
     hsp_tls_free(c->tls);
     hsp_frame_parser_fini(&c->parser);
-    n->slot[c->id & ((1u << NET_SLOT_BITS) - 1)] = NULL;
+    n->slot[hsp_net_slot(c->id)] = NULL;
     n->n_conns--;
     free(c);
 }
@@ -181,9 +186,12 @@ static void on_tick(uv_timer_t *t)
 {
     struct hsp_net *n = t->data;
     uint64_t now = uv_now(n->loop);
-    for (uint32_t i = 0; i < n->cfg.max_conns; i++) {
-        if (n->slot[i] != NULL) {
-            sweep_one(n->slot[i], now);
+    uint32_t some = n->cfg.max_conns < NET_SWEEP ? n->cfg.max_conns : NET_SWEEP;
+    for (uint32_t k = 0; k < some; k++) {
+        struct net_conn *c = n->slot[n->sweep_at];
+        n->sweep_at = (n->sweep_at + 1) % n->cfg.max_conns;
+        if (c != NULL) {
+            sweep_one(c, now);
         }
     }
     maybe_end(n);
@@ -522,6 +530,32 @@ enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint3
     return HSP_OK;
 }
 
+static void lay_out(const struct hsp_frame_header *head, const void *body, size_t body_len,
+                    const void *blob, size_t blob_len, uint8_t *ret)
+{
+    struct hsp_frame_header h = *head;
+    h.version = HSP_FRAME_VERSION;
+    h.flags = 0;
+    h.body_len = (uint32_t)body_len;
+    h.blob_len = (uint32_t)blob_len;
+    hsp_frame_header_encode(&h, ret);
+    if (body_len > 0) {
+        memcpy(ret + HSP_FRAME_HEADER, body, body_len);
+    }
+    if (blob_len > 0) {
+        memcpy(ret + HSP_FRAME_HEADER + body_len, blob, blob_len);
+    }
+}
+
+/* A short frame goes to the kernel at once when nothing waits. Returns how much of it has gone; an error
+ * is left to the write that follows. */
+static size_t send_directly(struct net_conn *c, uint8_t *frame, size_t len)
+{
+    uv_buf_t b = uv_buf_init((char *)frame, (unsigned)len);
+    int r = uv_try_write(&c->h.stream, &b, 1);
+    return r > 0 ? (size_t)r : 0;
+}
+
 enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_frame_header *head,
                              const void *body, size_t body_len, const void *blob, size_t blob_len,
                              struct hsp_err *err)
@@ -541,28 +575,26 @@ enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_
                           c->out_bytes, c->out_frames);
         return HSP_AGAIN;
     }
+    size_t sent = 0;
+    if (len <= NET_DIRECT && c->tls == NULL && c->out == NULL && !c->writing) {
+        uint8_t frame[NET_DIRECT];
+        lay_out(head, body, body_len, blob, blob_len, frame);
+        sent = send_directly(c, frame, len);
+        if (sent == len) {
+            return HSP_OK;
+        }
+    }
     struct net_out *o = malloc(sizeof *o + len);
     if (o == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a frame of %zu bytes", len);
     }
-    struct hsp_frame_header h = *head;
-    h.version = HSP_FRAME_VERSION;
-    h.flags = 0;
-    h.body_len = (uint32_t)body_len;
-    h.blob_len = (uint32_t)blob_len;
     o->next = NULL;
     o->len = len;
-    o->sent = 0;
-    hsp_frame_header_encode(&h, o->data);
-    if (body_len > 0) {
-        memcpy(o->data + HSP_FRAME_HEADER, body, body_len);
-    }
-    if (blob_len > 0) {
-        memcpy(o->data + HSP_FRAME_HEADER + body_len, blob, blob_len);
-    }
+    o->sent = sent;
+    lay_out(head, body, body_len, blob, blob_len, o->data);
     *c->out_last = o;
     c->out_last = &o->next;
-    c->out_bytes += len;
+    c->out_bytes += len - sent;
     c->out_frames++;
     hsp_net_conn_pump(c);
     return HSP_OK;

@@ -5,7 +5,7 @@
  * Purity:    shell (libuv, TLS).
  * Threads:   the loop thread only.
  * Ownership: hsp_net owns all its connections and handles. A connection is a number: never 0, not
- *            used again before 2^20 others had its slot.
+ *            used again before 2^17 others had its slot.
  * Bounds:    connections, write queue (bytes and frames), frame sizes, times: struct
  * hsp_net_config.
  *
@@ -28,7 +28,7 @@
 #include "proto/net/tlspsk.h"
 #include "proto/wire/frame.h"
 
-#define HSP_NET_MAX_CONNS     4096 /* slot bits of a connection number: 12 */
+#define HSP_NET_MAX_CONNS     32768 /* slot bits of a connection number: 15 */
 #define HSP_NET_MAX_LISTENERS 8
 
 struct hsp_net;
@@ -111,6 +111,8 @@ enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint3
 enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_frame_header *head,
                              const void *body, size_t body_len, const void *blob, size_t blob_len,
                              struct hsp_err *err);
+/* The place of a connection in a table of max_conns. */
+uint32_t hsp_net_slot(uint32_t conn);
 /* Bytes queued; 0 for an unknown connection. */
 size_t hsp_net_queued(const struct hsp_net *n, uint32_t conn);
 

@@ -20,9 +20,11 @@
 
 #define NET_READ      ((size_t)64 << 10)  /* per loop: one read is used up before the next */
 #define NET_WRITE     ((size_t)256 << 10) /* plain bytes per write; TLS makes a little more of it */
-#define NET_SLOT_BITS 12
+#define NET_SLOT_BITS 15
 #define NET_NAME      96
-#define NET_TICK_MS   25 /* how late a deadline may be seen */
+#define NET_TICK_MS   25   /* how late a deadline may be seen with NET_SWEEP connections */
+#define NET_SWEEP     1024 /* connections one tick looks at */
+#define NET_DIRECT    512  /* frames so short go out at once, without a copy, when nothing waits */
 
 enum net_state {
     NET_FREE,
@@ -110,6 +112,7 @@ struct hsp_net {
     struct net_conn **slot; /* max_conns; NULL: free */
     uint32_t *generation;   /* of each slot */
     uint32_t next_slot;     /* where to look first: slots are used in turn */
+    uint32_t sweep_at;      /* where the next tick goes on */
     uint32_t n_conns;
     struct net_listener listener[HSP_NET_MAX_LISTENERS];
     unsigned n_listeners; /* open handles */

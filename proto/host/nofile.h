@@ -1,0 +1,12 @@
+/* How many files and connections this process may have open.
+ *
+ * Purity: shell (one limit of the process).
+ */
+#ifndef HSP_NOFILE_H
+#define HSP_NOFILE_H
+#include <stdint.h>
+
+/* Raises the soft limit to the hard one. Returns what the limit is then, UINT64_MAX: there is none. */
+uint64_t hsp_nofile_raise(void);
+
+#endif
