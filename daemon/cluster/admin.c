@@ -48,11 +48,7 @@ static bool make_room(struct hsp_cluster *c)
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
-        bool leased = false;
-        for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-            leased = leased || hsp_ci_device(c, d)->job == j->id;
-        }
-        if (hsp_job_terminal(j->state) && !leased) {
+        if (hsp_job_terminal(j->state) && j->n_leases == 0) {
             hsp_ci_emit(c, HSP_ACT_ERASE)->key = hsp_ci_printf(c, "job/%u", j->id);
             hsp_ci_job_free(j);
             memmove(&c->jobs[i], &c->jobs[i + 1], (c->n_jobs - i - 1) * sizeof(c->jobs[0]));
@@ -124,25 +120,24 @@ static void scale(struct hsp_cluster *c, const struct hsp_admin_event *a, struct
 static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     bool on = a->verb == HSP_ADMIN_DRAIN;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        struct hsp_cluster_node *n = &c->nodes[i];
-        if (a->node == NULL || strcmp(n->name, a->node) != 0) {
-            continue;
-        }
-        const char *reason = a->reason != NULL ? a->reason : "";
-        n->draining = on;
-        n->drained_told = false;
-        (void)snprintf(n->reason, sizeof(n->reason), "%s", on ? reason : "");
-        hsp_ci_store_node(c, n);
-        if (on) {
-            struct hsp_msg m = {.type = HSP_MSG_DRAIN_NOTICE, .u.text.reason = n->reason};
-            hsp_ci_send(c, n->conn, &m);
-        }
-        told(c, a, on ? "admin.drain" : "admin.undrain", NULL, n, reason);
-        reply(c, a, HSP_OK, 0, "");
+    uint32_t at;
+    if (a->node == NULL || !hsp_map_get(&c->by_name, a->node, &at)) {
+        reply(c, a, HSP_ENOENT, 0, "no such node");
         return;
     }
-    reply(c, a, HSP_ENOENT, 0, "no such node");
+    struct hsp_cluster_node *n = &c->nodes[at];
+    const char *reason = a->reason != NULL ? a->reason : "";
+    n->draining = on;
+    n->drained_told = false;
+    (void)snprintf(n->reason, sizeof(n->reason), "%s", on ? reason : "");
+    hsp_ci_store_node(c, n);
+    hsp_ci_look_node(c, n);
+    if (on) {
+        struct hsp_msg m = {.type = HSP_MSG_DRAIN_NOTICE, .u.text.reason = n->reason};
+        hsp_ci_send(c, n->conn, &m);
+    }
+    told(c, a, on ? "admin.drain" : "admin.undrain", NULL, n, reason);
+    reply(c, a, HSP_OK, 0, "");
 }
 
 static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
@@ -165,15 +160,11 @@ static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, s
 static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     const struct hsp_job *other = hsp_cluster_job_by_name(c, j->name);
-    bool leased = false;
-    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-        leased = leased || hsp_ci_device(c, d)->job == j->id;
-    }
     if ((j->state != HSP_JOB_FAILED && j->state != HSP_JOB_CANCELLED) || other != j) {
         reply(c, a, HSP_ESTATE, j->id, hsp_ci_printf(c, "job is %s", hsp_job_state_name(j->state)));
         return;
     }
-    if (leased) {
+    if (j->n_leases != 0) {
         reply(c, a, HSP_ESTATE, j->id, "job is still stopping");
         return;
     }
@@ -185,8 +176,8 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     j->n_facts = 0;
     j->asked_valid = false;
     j->reason[0] = '\0';
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        hsp_ci_data_forget(j, i);
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        hsp_ci_data_forget(j, j->marks[i].node);
     }
     j->data_known = j->data_known && j->has_ckpt; /* begun anew, it may have another text */
     j->data_retry_ms = 0;

@@ -17,57 +17,82 @@ bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d)
     return false;
 }
 
-bool hsp_ci_usable(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d)
-{
-    const struct hsp_cluster_node *n = hsp_ci_node(c, d);
-    const struct hsp_node_device *v = hsp_ci_device(c, d);
-    if (n->conn == 0 || n->draining || n->leaving || !v->present || v->keeper ||
-        j->refused[HSP_DEVICE_NODE(d)] != NULL) {
-        return false;
-    }
-    if (!v->up && c->now_ms >= v->restart_ms + c->cfg.up_ms) {
-        return false;
-    }
-    return v->job != j->id || v->ask != HSP_ASK_STOP;
-}
-
 static bool has_state(const struct hsp_job *j)
 {
     return j->cur.epoch != 0 || j->n_held != 0 || j->state == HSP_JOB_SEALING ||
            j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED;
 }
 
-/* 0 best: own, then free, then held by another job. */
-static int rank_of(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d)
-{
-    const struct hsp_node_device *v = hsp_ci_device(c, d);
-    if (v->job == j->id) {
-        return 0;
-    }
-    if (v->job == 0) {
-        return 1;
-    }
-    const struct hsp_job *o = hsp_ci_job(c, v->job);
-    return o == NULL || hsp_job_terminal(o->state) ? 3 : 2;
-}
+struct cand {
+    hsp_device_id device;
+    uint32_t holder; /* job of its lease, 0 none */
+    uint32_t target; /* job that gets it, 0 none yet */
+    bool ending;     /* its lease is of a job that is over */
+};
 
 struct alloc {
     const struct hsp_cluster *c;
-    uint32_t *target; /* [n] job id, 0 free */
     uint32_t n;
+    struct cand *cand; /* by device, ascending: all that anybody may use */
 };
 
-static bool declined(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d)
+static bool up_soon(const struct hsp_cluster *c, hsp_device_id d)
+{
+    return c->now_ms < hsp_ci_device(c, d)->restart_ms + c->cfg.up_ms;
+}
+
+/* From the briefs and the holders alone, which lie close together: there may be ten thousand nodes. */
+static bool gather(struct hsp_cluster *c, struct alloc *a)
+{
+    size_t n = 0;
+    hsp_ci_refresh(c);
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        n += (size_t)__builtin_popcount(c->briefs[i].offer);
+    }
+    *a = (struct alloc){.c = c, .cand = hsp_ci_alloc(c, n, sizeof(*a->cand))};
+    for (uint32_t i = 0; a->cand != NULL && i < c->n_nodes; i++) {
+        for (unsigned left = c->briefs[i].offer; left != 0; left &= left - 1) {
+            uint32_t k = (uint32_t)__builtin_ctz(left);
+            hsp_device_id d = HSP_DEVICE(i, k);
+            if ((c->briefs[i].down >> k & 1) == 0 || up_soon(c, d)) {
+                const struct hsp_job *o = hsp_ci_job(c, c->holders[d]);
+                bool ending = c->holders[d] != 0 && (o == NULL || hsp_job_terminal(o->state));
+                a->cand[a->n++] = (struct cand){d, c->holders[d], 0, ending};
+            }
+        }
+    }
+    return a->cand != NULL;
+}
+
+static bool usable(const struct alloc *a, const struct hsp_job *j, const struct cand *k)
+{
+    if (j->n_refused > 0) {
+        const struct hsp_job_mark *m = hsp_ci_marked(j, HSP_DEVICE_NODE(k->device));
+        if (m != NULL && m->refused != NULL) {
+            return false;
+        }
+    }
+    return k->holder != j->id || hsp_ci_device(a->c, k->device)->ask != HSP_ASK_STOP;
+}
+
+/* 0 best: own, then free, then held by another job. */
+static int rank_of(const struct hsp_job *j, const struct cand *k)
+{
+    return k->holder == j->id ? 0 : k->holder == 0 ? 1 : k->ending ? 3 : 2;
+}
+
+static bool declined(const struct hsp_job *j, const struct cand *k)
 {
     bool settled = j->asked_valid && j->ticket == 0 && !j->have_result && j->att.epoch == 0;
-    return settled && hsp_ci_contains(j->asked, j->n_asked, d) && hsp_ci_device(c, d)->job != j->id;
+    return settled && k->holder != j->id && hsp_ci_has(j->asked, j->n_asked, k->device);
 }
 
 static uint32_t count(const struct alloc *a, const struct hsp_job *j)
 {
     uint32_t n = 0;
-    for (uint32_t d = 0; d < a->n; d++) {
-        n += a->target[d] == 0 && hsp_ci_usable(a->c, j, d) && rank_of(a->c, j, d) < 3;
+    for (uint32_t i = 0; i < a->n; i++) {
+        const struct cand *k = &a->cand[i];
+        n += k->target == 0 && rank_of(j, k) < 3 && usable(a, j, k);
     }
     return n;
 }
@@ -76,10 +101,11 @@ static uint32_t take(struct alloc *a, const struct hsp_job *j, uint32_t want, in
 {
     uint32_t got = 0;
     for (int r = 0; r <= worst; r++) {
-        for (uint32_t d = 0; d < a->n && got < want; d++) {
-            if (a->target[d] == 0 && hsp_ci_usable(a->c, j, d) && rank_of(a->c, j, d) == r &&
-                !(fresh && declined(a->c, j, d))) {
-                a->target[d] = j->id;
+        for (uint32_t i = 0; i < a->n && got < want; i++) {
+            struct cand *k = &a->cand[i];
+            if (k->target == 0 && rank_of(j, k) == r && usable(a, j, k) &&
+                !(fresh && declined(j, k))) {
+                k->target = j->id;
                 got++;
             }
         }
@@ -105,43 +131,50 @@ static uint32_t ordered(const struct hsp_cluster *c, const struct hsp_job **ret)
     return n;
 }
 
+/* The four passes. */
+static void share_out(struct alloc *a, const struct hsp_job **order, uint32_t n, uint32_t *got)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (order[i]->state == HSP_JOB_FINISHING) {
+            got[i] = take(a, order[i], UINT32_MAX, 0, false);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (has_state(order[i]) && order[i]->state != HSP_JOB_FINISHING) {
+            got[i] = take(a, order[i], order[i]->min, 1, false);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!has_state(order[i]) && count(a, order[i]) >= order[i]->min) {
+            got[i] = take(a, order[i], order[i]->min, 2, false);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hsp_job *o = order[i];
+        if (got[i] != 0 && o->state != HSP_JOB_FINISHING && got[i] < o->max) {
+            got[i] += take(a, o, o->max - got[i], 2, true);
+        }
+    }
+}
+
 uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id **ret)
 {
-    uint32_t n_dev = c->n_nodes * HSP_NODE_DEVICES;
-    struct alloc a = {c, hsp_ci_alloc(c, n_dev, sizeof(uint32_t)), n_dev};
+    struct alloc a;
     const struct hsp_job **order = hsp_ci_alloc(c, c->n_jobs, sizeof(*order));
     uint32_t *got = hsp_ci_alloc(c, c->n_jobs, sizeof(*got));
-    *ret = hsp_ci_alloc(c, n_dev, sizeof(**ret));
+    if (c->failed || !gather(c, &a)) {
+        return 0;
+    }
+    *ret = hsp_ci_alloc(c, a.n, sizeof(**ret));
     if (c->failed) {
         return 0;
     }
-    uint32_t n_jobs = ordered(c, order);
-    for (uint32_t i = 0; i < n_jobs; i++) {
-        if (order[i]->state == HSP_JOB_FINISHING) {
-            got[i] = take(&a, order[i], UINT32_MAX, 0, false);
-        }
-    }
-    for (uint32_t i = 0; i < n_jobs; i++) {
-        if (has_state(order[i]) && order[i]->state != HSP_JOB_FINISHING) {
-            got[i] = take(&a, order[i], order[i]->min, 1, false);
-        }
-    }
-    for (uint32_t i = 0; i < n_jobs; i++) {
-        if (!has_state(order[i]) && count(&a, order[i]) >= order[i]->min) {
-            got[i] = take(&a, order[i], order[i]->min, 2, false);
-        }
-    }
-    for (uint32_t i = 0; i < n_jobs; i++) {
-        const struct hsp_job *o = order[i];
-        if (got[i] != 0 && o->state != HSP_JOB_FINISHING && got[i] < o->max) {
-            got[i] += take(&a, o, o->max - got[i], 2, true);
-        }
-    }
+    share_out(&a, order, ordered(c, order), got);
     uint32_t n = 0;
-    for (uint32_t d = 0; d < n_dev; d++) {
-        uint32_t holder = hsp_ci_device(c, d)->job;
-        if (a.target[d] == j->id && (holder == 0 || holder == j->id)) {
-            (*ret)[n++] = d;
+    for (uint32_t i = 0; i < a.n; i++) {
+        const struct cand *k = &a.cand[i];
+        if (k->target == j->id && (k->holder == 0 || k->holder == j->id)) {
+            (*ret)[n++] = k->device;
         }
     }
     return n;

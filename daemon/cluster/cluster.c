@@ -50,6 +50,7 @@ struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg)
     c->next_job = 1;
     c->next_incarnation = 1;
     c->next_ticket = 1;
+    hsp_ci_index_init(c);
     c->arena = hsp_arena_new(STEP_ARENA);
     return c->arena != NULL ? c : hsp_cluster_free(c);
 }
@@ -62,6 +63,7 @@ struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c)
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         hsp_ci_job_free(c->jobs[i]);
     }
+    hsp_ci_index_fini(c);
     free(c->nodes);
     free(c->actions);
     hsp_arena_free(c->arena);
@@ -156,15 +158,72 @@ static void begin(struct hsp_cluster *c, hsp_msec now)
     hsp_arena_reset(c->arena);
 }
 
+/* Nothing was left undone because it was not looked at. */
+static bool all_done(struct hsp_cluster *c)
+{
+    uint32_t n = c->n_actions;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        hsp_ci_look_node(c, &c->nodes[i]);
+    }
+    hsp_ci_look_jobs(c);
+    hsp_ci_advance(c);
+    return c->n_actions == n;
+}
+
 static enum hsp_status finish(struct hsp_cluster *c, struct hsp_actions *ret, struct hsp_err *err)
 {
     if (c->failed) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "coordinator is out of memory");
     }
     HSP_DASSERT((hsp_cluster_check(c), true));
+    HSP_DASSERT(all_done(c));
     ret->n = c->n_actions;
     ret->item = c->actions;
     return HSP_OK;
+}
+
+/* What was due before now has just been looked at: that it has passed makes no difference any more. */
+static void earlier(struct hsp_cluster *c, hsp_msec t)
+{
+    if (t > c->now_ms && t < c->due_ms) {
+        c->due_ms = t;
+    }
+}
+
+static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    if (hsp_job_terminal(j->state)) {
+        return;
+    }
+    if (j->state == HSP_JOB_SEALING) {
+        earlier(c, j->seal_deadline_ms);
+    }
+    if (j->att.epoch != 0) {
+        earlier(c, j->att.deadline_ms);
+    }
+    earlier(c, j->retry_ms);
+    earlier(c, j->data_retry_ms);
+    earlier(c, j->keep_retry_ms);
+    earlier(c, j->state_deadline_ms);
+}
+
+/* Does what the facts allow, and finds out when time allows more. Most messages change nothing that
+ * this would look at: then it costs nothing. */
+static void look_around(struct hsp_cluster *c)
+{
+    if (c->now_ms >= c->due_ms) {
+        hsp_ci_look_jobs(c);
+    }
+    if (!c->stir) {
+        return;
+    }
+    hsp_ci_advance(c);
+    c->due_ms = c->n_away > 0 ? c->grace_ms : HSP_NEVER;
+    earlier(c, hsp_ci_measure_due(c));
+    earlier(c, hsp_ci_await_due(c));
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        earlier_of_job(c, c->jobs[i]);
+    }
 }
 
 /* A row says which devices its job held when it was written; what the epochs of live jobs use is
@@ -175,7 +234,7 @@ static void claim(struct hsp_cluster *c, const struct hsp_job *j, const struct h
     for (uint32_t i = 0; i < n; i++) {
         struct hsp_node_device *d = hsp_ci_device(c, e->peers[i].device);
         if (d->job != j->id && !hsp_ci_node_gone(hsp_ci_node(c, e->peers[i].device))) {
-            d->job = j->id;
+            hsp_ci_lease(c, e->peers[i].device, j->id);
             d->ask = HSP_ASK_NONE;
         }
     }
@@ -284,7 +343,8 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
         hsp_ci_watch_restore(c, c->jobs[i]);
         resume_job(c, c->jobs[i]);
     }
-    hsp_ci_advance(c);
+    hsp_ci_look_jobs(c);
+    look_around(c);
     return finish(c, ret, err);
 }
 
@@ -303,10 +363,11 @@ static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg
         hsp_ci_close(c, conn, "a message before hello");
         return;
     }
-    n->last_ms = c->now_ms;
-    if (n->state == HSP_NODE_SUSPECT) {
-        n->state = HSP_NODE_LIVE;
+    bool again = n->state == HSP_NODE_SUSPECT;
+    hsp_ci_node_heard(c, n);
+    if (again) {
         hsp_ci_fact(c, "node.live", HSP_SEV_INFO, NULL, n, "heard again");
+        hsp_ci_look_node(c, n);
     }
     switch ((enum hsp_msg_type)m->type) {
     case HSP_MSG_HEARTBEAT: hsp_ci_send(c, conn, m); break; /* the same number back */
@@ -316,6 +377,8 @@ static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg
     case HSP_MSG_EXECUTOR_UP: hsp_ci_executor_up(c, n, &m->u.up); break;
     case HSP_MSG_LEAVE:
         n->leaving = true;
+        hsp_ci_look_node(c, n);
+        hsp_ci_look_jobs(c);
         (void)snprintf(n->reason, sizeof(n->reason), "%s", m->u.leave.reason);
         hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
         break;
@@ -376,66 +439,20 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
     case HSP_EV_CONN_OPENED: break; /* nothing is known of it before its hello */
     case HSP_EV_MSG: agent_msg(c, ev->conn, ev->u.msg); break;
     case HSP_EV_CONN_CLOSED: hsp_ci_conn_closed(c, ev->conn); break;
-    case HSP_EV_TICK: break;
+    case HSP_EV_TICK: hsp_ci_nodes_tick(c); break; /* W7: only now is silence silence */
     case HSP_EV_ADMIN: hsp_ci_admin(c, &ev->u.admin); break;
     case HSP_EV_PLAN_DONE: hsp_ci_plan_done(c, &ev->u.plan); break;
     case HSP_EV_CONFIG: hsp_ci_reconfigure(c, ev->u.config); break;
     }
-    hsp_ci_nodes_tick(c);
-    hsp_ci_advance(c);
-    return finish(c, ret, err);
-}
-
-static void earlier(hsp_msec *best, hsp_msec t)
-{
-    if (t != 0 && t < *best) {
-        *best = t;
+    if (ev->type >= HSP_EV_ADMIN) { /* rare, and may touch anything */
+        hsp_ci_look_jobs(c);
     }
+    look_around(c);
+    return finish(c, ret, err);
 }
 
 hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c)
 {
-    hsp_msec best = HSP_NEVER;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        const struct hsp_cluster_node *n = &c->nodes[i];
-        if (n->state == HSP_NODE_LIVE) {
-            earlier(&best, n->last_ms + c->cfg.suspect_ms);
-        } else if (n->state == HSP_NODE_SUSPECT) {
-            earlier(&best, n->last_ms + c->cfg.dead_ms);
-        } else if (n->state == HSP_NODE_AWAY) {
-            earlier(&best, c->grace_ms);
-        }
-        if (n->measure == HSP_MEASURE_TURN) {
-            earlier(&best, n->measure_ms);
-        }
-        for (uint32_t d = 0; n->conn != 0 && d < HSP_NODE_DEVICES; d++) {
-            if (n->dev[d].present && !n->dev[d].up &&
-                n->dev[d].restart_ms + c->cfg.up_ms > c->now_ms) {
-                earlier(&best, n->dev[d].restart_ms + c->cfg.up_ms);
-            }
-        }
-    }
-    for (uint32_t i = 0; i < c->n_jobs; i++) {
-        const struct hsp_job *j = c->jobs[i];
-        if (hsp_job_terminal(j->state)) {
-            continue;
-        }
-        if (j->state == HSP_JOB_SEALING) {
-            earlier(&best, j->seal_deadline_ms);
-        }
-        if (j->att.epoch != 0) {
-            earlier(&best, j->att.deadline_ms);
-        }
-        if (j->data_retry_ms != 0) {
-            earlier(&best, j->data_retry_ms);
-        }
-        if (j->keep_retry_ms != 0) {
-            earlier(&best, j->keep_retry_ms);
-        }
-        if (j->retry_ms > c->now_ms) {
-            earlier(&best, j->retry_ms);
-        }
-        earlier(&best, j->state_deadline_ms);
-    }
-    return best;
+    hsp_msec silence = hsp_ci_silence_due(c);
+    return silence < c->due_ms ? silence : c->due_ms;
 }

@@ -24,6 +24,7 @@
  *  (W5) The rows last stored are given to hsp_cluster_load before the first event.
  *  (W6) ECHO is answered by the shell, at once, while hsp_cluster_measures says that the node may
  *       ask, HSP_CLUSTER_ECHOES times; then it is fed like every message: the node is heard.
+ *  (W7) TICK comes behind the messages that have arrived by then: nodes are found silent by it alone.
  *
  * Invariants (hsp_cluster_check):
  *  (I1) epochs of a job only grow and none is used twice.
@@ -40,7 +41,7 @@
 #include "proto/base/err.h"
 #include "proto/wire/msg.h"
 
-#define HSP_MAX_NODES       512u
+#define HSP_MAX_NODES       16384u
 #define HSP_MAX_JOBS        1024u
 #define HSP_CLUSTER_FACTS   64u /* learnt facts of a job that planning sees */
 #define HSP_CLUSTER_ROW_MAX (16u << 20)
@@ -142,7 +143,7 @@ enum hsp_event_type {
     HSP_EV_CONN_OPENED, /* an agent connected: conn */
     HSP_EV_MSG,         /* conn, msg: from an agent */
     HSP_EV_CONN_CLOSED, /* conn */
-    HSP_EV_TICK,        /* time passed */
+    HSP_EV_TICK,        /* time passed (W7) */
     HSP_EV_ADMIN,       /* admin */
     HSP_EV_PLAN_DONE,   /* plan */
     HSP_EV_CONFIG       /* config: other times and limits from now on */

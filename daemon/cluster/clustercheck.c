@@ -61,16 +61,51 @@ static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
     HSP_ASSERT(j->ticket < c->next_ticket);
 }
 
+/* index.c: what it keeps is what the rest says. */
+static void check_index(const struct hsp_cluster *c)
+{
+    uint32_t away = 0, conns = 0, listed = 0, live = HSP_NO_NODE;
+    size_t leases = 0, held = 0;
+    hsp_msec last = 0;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct hsp_cluster_node *n = &c->nodes[i];
+        bool heard = n->state == HSP_NODE_LIVE || n->state == HSP_NODE_SUSPECT;
+        away += n->state == HSP_NODE_AWAY;
+        conns += n->conn != 0;
+        listed += heard;
+        HSP_ASSERT(n->listed == heard);
+        HSP_ASSERT(n->name[0] == '\0' || hsp_cluster_node_by_name(c, n->name) == n);
+        for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+            HSP_ASSERT(c->holders[HSP_DEVICE(i, d)] == n->dev[d].job);
+            leases += n->dev[d].job != 0;
+        }
+    }
+    for (uint32_t i = c->oldest; i != HSP_NO_NODE; i = c->nodes[i].newer) {
+        HSP_ASSERT(c->nodes[i].last_ms >= last && listed-- > 0);
+        last = c->nodes[i].last_ms;
+        live = live == HSP_NO_NODE && c->nodes[i].state == HSP_NODE_LIVE ? i : live;
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        const struct hsp_job *j = c->jobs[i];
+        held += j->n_leases;
+        for (uint32_t k = 0; k < j->n_leases; k++) {
+            HSP_ASSERT(k == 0 || j->leases[k - 1] < j->leases[k]);
+            HSP_ASSERT(hsp_ci_device(c, j->leases[k])->job == j->id);
+        }
+    }
+    HSP_ASSERT(away == c->n_away && conns == hsp_map_len(&c->by_conn) && listed == 0);
+    HSP_ASSERT(live == c->first_live && leases == held);
+}
+
 void hsp_cluster_check(const struct hsp_cluster *c)
 {
+    check_index(c);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
         HSP_ASSERT(n->incarnation < c->next_incarnation);
         HSP_ASSERT(n->state != HSP_NODE_LIVE || n->conn != 0);
         HSP_ASSERT(!hsp_ci_node_gone(n) || n->conn == 0);
-        for (uint32_t k = 0; k < i; k++) { /* I3 */
-            HSP_ASSERT(n->conn == 0 || c->nodes[k].conn != n->conn);
-        }
+        HSP_ASSERT(n->conn == 0 || hsp_ci_node_of_conn(c, n->conn) == n); /* I3 */
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
             HSP_ASSERT(n->dev[d].job == 0 || hsp_ci_job(c, n->dev[d].job) != NULL);
             HSP_ASSERT(n->dev[d].ask == HSP_ASK_NONE || n->dev[d].job != 0);

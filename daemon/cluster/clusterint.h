@@ -18,11 +18,44 @@ struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_s
                              const struct hsp_job *j, const struct hsp_cluster_node *n,
                              const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
+/* index.c */
+void hsp_ci_index_init(struct hsp_cluster *c);
+void hsp_ci_index_fini(struct hsp_cluster *c);
+uint32_t hsp_ci_index_of(const struct hsp_cluster *c, const struct hsp_cluster_node *n);
+/* Node @at, made with all before it, without names and dead, when it is not there. NULL: too many, or no memory. */
+struct hsp_cluster_node *hsp_ci_node_add(struct hsp_cluster *c, uint32_t at);
+bool hsp_ci_node_named(struct hsp_cluster *c, const struct hsp_cluster_node *n); /* false: memory */
+struct hsp_cluster_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn);
+void hsp_ci_node_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t conn);
+/* Any state but to LIVE: that is hsp_ci_node_heard, now. */
+void hsp_ci_node_state(struct hsp_cluster *c, struct hsp_cluster_node *n, enum hsp_node_state to);
+void hsp_ci_node_heard(struct hsp_cluster *c, struct hsp_cluster_node *n);
+/* When the next node is suspect or dead if none is heard. */
+hsp_msec hsp_ci_silence_due(const struct hsp_cluster *c);
+/* Is @d in an ascending list? */
+bool hsp_ci_has(const hsp_device_id *list, uint32_t n, hsp_device_id d);
+void hsp_ci_lease(struct hsp_cluster *c, hsp_device_id d, uint32_t job); /* 0: to nobody */
+void hsp_ci_ask(struct hsp_cluster *c, hsp_device_id d, enum hsp_device_ask ask);
+/* What has changed is looked at when the event has been taken in: a node that may be told something or may be
+ * offered, one job, all jobs because devices have come, gone or changed hands. */
+void hsp_ci_look_node(struct hsp_cluster *c, struct hsp_cluster_node *n);
+void hsp_ci_look_job(struct hsp_cluster *c, struct hsp_job *j);
+void hsp_ci_look_jobs(struct hsp_cluster *c);
+void hsp_ci_refresh(struct hsp_cluster *c); /* makes briefs true */
+/* The nodes to be looked at, ascending, in the arena of the step; then there are none. */
+uint32_t hsp_ci_take_look(struct hsp_cluster *c, uint32_t **ret);
+void hsp_ci_await(struct hsp_cluster *c, hsp_device_id d); /* its executor is down */
+hsp_msec hsp_ci_await_due(struct hsp_cluster *c);
+
+/* marks.c */
+struct hsp_job_mark *hsp_ci_marked(const struct hsp_job *j, uint32_t node); /* NULL: nothing */
+struct hsp_job_mark *hsp_ci_mark(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
+void hsp_ci_marks_free(struct hsp_job *j);
+
 /* membership.c */
 struct hsp_cluster_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d);
 struct hsp_node_device *hsp_ci_device(const struct hsp_cluster *c, hsp_device_id d);
 const char *hsp_ci_device_name(struct hsp_cluster *c, hsp_device_id d);
-struct hsp_cluster_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn);
 bool hsp_ci_node_gone(const struct hsp_cluster_node *n); /* dead, left or not known to live */
 void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m);
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn);
@@ -38,15 +71,15 @@ void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n,
                         const struct hsp_m_up *m);
 
 /* measure.c */
-void hsp_ci_measure_hello(struct hsp_cluster_node *n, bool anew);
+void hsp_ci_measure_hello(struct hsp_cluster *c, struct hsp_cluster_node *n, bool anew);
 void hsp_ci_measure_advance(struct hsp_cluster *c); /* whose turn it is */
+hsp_msec hsp_ci_measure_due(const struct hsp_cluster *c);
 void hsp_ci_uplink(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_uplink *m);
 
 /* allocate.c: the devices job @j may use now, ascending, in the arena of the step. Pure function of
  * jobs by priority and submit order, min and max, and devices. */
 uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id **ret);
 bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d);
-bool hsp_ci_usable(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d);
 
 /* recover.c */
 /* The greatest version of layout @info of which every shard has a piece in @held, a list of
@@ -114,6 +147,7 @@ void hsp_ci_drop_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan);
 
 /* epochs.c */
 void hsp_ci_epoch_fini(struct hsp_epoch *e);
+bool hsp_ci_epoch_index(struct hsp_epoch *e); /* its peers are complete; false: no memory */
 struct hsp_epoch_peer *hsp_ci_peer(const struct hsp_epoch *e, hsp_device_id d);
 void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
                     enum hsp_epoch_mode mode, uint64_t from_plan, uint64_t step);

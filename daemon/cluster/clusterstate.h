@@ -5,6 +5,7 @@
 #ifndef HSP_CLUSTERSTATE_H
 #define HSP_CLUSTERSTATE_H
 #include "daemon/cluster/cluster.h"
+#include "proto/base/map.h"
 
 /*      (no row) --hello--> LIVE <--> SUSPECT --bound--> DEAD --hello, new incarnation--> LIVE
  *      daemon restart: stored and not fenced -> AWAY --hello--> LIVE, --bound--> DEAD
@@ -46,7 +47,11 @@ struct hsp_cluster_node {
     bool measured; /* uplink is known */
     struct hsp_m_uplink uplink;
     enum hsp_measure measure;
+    bool queued;         /* stands in the queue, whether it still waits or not */
     hsp_msec measure_ms; /* end of its turn */
+    /* index.c */
+    bool listed, looked;   /* stands among the heard ones; is to be looked at */
+    uint32_t older, newer; /* neighbours among the heard ones, HSP_NO_NODE none */
     struct hsp_node_device dev[HSP_NODE_DEVICES];
 };
 
@@ -95,6 +100,7 @@ struct hsp_epoch {
     uint64_t step; /* first step; a switch learns it from STARTED */
     uint32_t n_ranks, n_keepers, n_peers;
     struct hsp_epoch_peer *peers; /* owned: ranks of the plan, then keepers, then sources */
+    uint32_t *by_device;          /* owned: [n_peers] indices of peers, their devices ascending */
     uint32_t n_sources;
     struct hsp_prepare_source *sources; /* owned: fixed with the epoch, all PREPAREs must agree */
     bool data_tls;                      /* its executors encrypt what goes by TCP */
@@ -115,6 +121,15 @@ struct hsp_state_piece { /* holding reported by an agent */
     hsp_device_id device;
     uint64_t plan, version;
     uint32_t rank, owner;
+};
+
+/* What a job remembers of a node. */
+struct hsp_job_mark {
+    uint32_t node;
+    uint8_t seal;      /* 0 no, 1 to be asked, 2 asked */
+    bool blamed;       /* a peer saw this node's connection break */
+    bool keep_refused; /* could not keep a copy: no room, no connection */
+    char *refused;     /* owned: why the node's text keeps it out; NULL: it does not */
 };
 
 struct hsp_watch {
@@ -150,8 +165,6 @@ struct hsp_job {
     struct hsp_state_piece *held; /* as reported; fresh only after SEALED */
     /* sealing */
     uint64_t seal_upto;
-    uint8_t seal_wait[HSP_MAX_NODES]; /* 0 no, 1 to be asked, 2 asked */
-    uint8_t blamed[HSP_MAX_NODES];    /* a peer saw this node's connection break */
     hsp_msec seal_deadline_ms;
     uint64_t lost_from;         /* version stable or running when the loss came, for lost_steps */
     hsp_msec state_deadline_ms; /* state unreachable: give up waiting; 0 not waiting */
@@ -170,19 +183,36 @@ struct hsp_job {
     hsp_msec detect_ms, sealed_ms, planned_ms;
     uint32_t n_facts;
     struct hsp_plan_fact facts[HSP_CLUSTER_FACTS];
-    char *refused[HSP_MAX_NODES]; /* owned: why the node's text keeps it out; NULL: it does not */
-    hsp_msec data_retry_ms;       /* when refusals are forgotten; 0: there are none */
-    uint32_t data_tries;          /* pauses so far */
-    uint8_t keep_refused[HSP_MAX_NODES]; /* could not keep a copy: no room, no connection */
-    hsp_msec keep_retry_ms;              /* when that is forgotten; 0: nothing refused */
-    uint32_t keep_tries;                 /* pauses so far */
-    uint32_t failures;                   /* attempts without progress */
-    hsp_msec retry_ms;                   /* no attempt and no planning before */
+    hsp_msec
+        data_retry_ms;   /* when nodes refused for their text are tried again; 0: there are none */
+    uint32_t data_tries; /* pauses so far */
+    hsp_msec keep_retry_ms; /* the same for nodes that could not keep; 0: there are none */
+    uint32_t keep_tries;    /* pauses so far */
+    uint32_t failures;      /* attempts without progress */
+    hsp_msec retry_ms;      /* no attempt and no planning before */
+    /* index.c */
+    bool look; /* something of it has changed since it was last looked at */
+    uint32_t n_leases;
+    size_t cap_leases;
+    hsp_device_id *leases; /* ascending: the devices leased to it */
+    uint32_t n_marks;
+    size_t cap_marks;
+    struct hsp_job_mark *marks; /* by node, ascending */
+    uint32_t n_refused;         /* of them, for their text */
     /* slow devices (slow.c) */
     hsp_msec retuned_ms;       /* asked again because of one; 0: never */
     uint32_t n_watch, watched; /* ranks; steps since a count began */
     size_t cap_watch;
     struct hsp_watch *watch; /* owned, per rank of cur */
+};
+
+#define HSP_NO_NODE UINT32_MAX
+
+/* What the choice of devices needs of a node, close together: bits are devices. */
+struct hsp_node_brief {
+    uint16_t offer; /* of a node that is here and stays: present, computes */
+    uint16_t keep;  /* the same of those that keep copies */
+    uint16_t down;  /* of both, those whose executor is down */
 };
 
 struct hsp_cluster {
@@ -194,6 +224,29 @@ struct hsp_cluster {
     uint32_t n_nodes;
     size_t cap_nodes;
     struct hsp_cluster_node *nodes; /* an index is for ever */
+    /* index.c: so that what happens all the time costs the same with any number of nodes */
+    struct hsp_map by_name, by_conn; /* indices of nodes */
+    struct hsp_node_brief *briefs;   /* [n_nodes] */
+    uint32_t *holders;               /* [n_nodes * HSP_NODE_DEVICES]: job of the lease, 0 free */
+    size_t cap_briefs, cap_holders;
+    uint32_t oldest, newest; /* live and suspect nodes, by when they were heard; HSP_NO_NODE none */
+    uint32_t first_live;     /* the first of them that is live */
+    uint32_t n_away;
+    uint32_t n_look;
+    size_t cap_look;
+    uint32_t *look; /* nodes that have changed since they were last looked at */
+    bool look_jobs; /* all jobs: what they may use has changed */
+    bool stir;      /* anything is to be looked at */
+    uint32_t n_down;
+    size_t cap_down;
+    hsp_device_id *down; /* whose executor is awaited, and some that have come */
+    hsp_msec due_ms;     /* of all but the silence of nodes: when to look at everything */
+    uint32_t n_queue, queue_at;
+    size_t cap_queue;
+    uint32_t *queue; /* nodes that wait for their turn to measure; from queue_at on */
+    uint32_t n_turns;
+    size_t cap_turns;
+    uint32_t *turns; /* nodes that measure */
     uint32_t n_jobs;
     struct hsp_job *jobs[HSP_MAX_JOBS]; /* by id; owned. Terminal ones stay until forgotten */
     /* actions of this step */
@@ -202,7 +255,8 @@ struct hsp_cluster {
     uint32_t n_actions;
     struct hsp_action *actions;
     struct hsp_action spare; /* written when actions cannot grow */
-    bool failed;             /* out of memory: only to be freed */
+    struct hsp_job_mark spare_mark;
+    bool failed; /* out of memory: only to be freed */
 };
 
 const char *hsp_node_state_name(enum hsp_node_state s);

@@ -40,6 +40,9 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     j->reason[0] = '\0';
     hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
     hsp_ci_store_job(c, j);
+    for (uint32_t i = 0; i < j->n_leases; i++) { /* one that was a source may be none now */
+        hsp_ci_look_node(c, hsp_ci_node(c, j->leases[i]));
+    }
 }
 
 /* Its first vote passed: the state is whole and copied in the layout of this epoch, older ones may
@@ -48,11 +51,10 @@ static void settle(struct hsp_cluster *c, struct hsp_job *j)
 {
     j->cur.settled = true;
     j->cur.trace.first_step_ms = c->now_ms;
-    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-        struct hsp_node_device *v = hsp_ci_device(c, d);
-        if (v->job == j->id && v->ask == HSP_ASK_NONE) {
-            v->ask = HSP_ASK_RELEASE;
-            v->asked = false;
+    hsp_ci_look_job(c, j);
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        if (hsp_ci_device(c, j->leases[i])->ask == HSP_ASK_NONE) {
+            hsp_ci_ask(c, j->leases[i], HSP_ASK_RELEASE);
         }
     }
     struct hsp_epoch_trace *t = hsp_ci_alloc(c, 1, sizeof(*t));
@@ -96,6 +98,7 @@ static void step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg 
         if (j->att.mode == HSP_MODE_SWITCH && j->att.step == 0) {
             j->att.step = s->step;
         }
+        hsp_ci_look_job(c, j);
         hsp_ci_promote(c, j); /* a vote passed: all have started, whatever was lost on the way */
     }
     if (m->epoch > j->cur.epoch || !record_step(c, j, m) || m->epoch != j->cur.epoch ||
@@ -108,6 +111,9 @@ static void step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg 
     j->failures = s->step > j->stable ? 0 : j->failures;
     j->stable = s->step > j->stable ? s->step : j->stable;
     hsp_ci_watch_step(c, j, s);
+    if (s->final || j->retune) {
+        hsp_ci_look_job(c, j);
+    }
     if (s->final && j->state == HSP_JOB_RUNNING) {
         hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
         hsp_ci_store_job(c, j);
@@ -137,7 +143,7 @@ static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_n
                   const struct hsp_msg *m)
 {
     const struct hsp_m_ready *r = &m->u.ready;
-    hsp_device_id d = HSP_DEVICE((uint32_t)(n - c->nodes), r->device);
+    hsp_device_id d = HSP_DEVICE(hsp_ci_index_of(c, n), r->device);
     struct hsp_epoch_peer *p = hsp_ci_peer(&j->att, d);
     if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING || p == NULL) {
         return;
@@ -151,7 +157,7 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
                            const struct hsp_msg *m)
 {
     const struct hsp_m_failed *f = &m->u.failed;
-    hsp_device_id d = HSP_DEVICE((uint32_t)(n - c->nodes), f->device);
+    hsp_device_id d = HSP_DEVICE(hsp_ci_index_of(c, n), f->device);
     const char *why = hsp_ci_printf(c, "%s: %s", hsp_ci_device_name(c, d), f->reason);
     bool data = f->fact == HSP_FACT_NO_DATA && m->epoch < j->next_epoch;
     if (data) { /* also when another node has ended the attempt: one that has no text has none */
@@ -178,10 +184,9 @@ static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster
                     const struct hsp_msg *m)
 {
     const struct hsp_m_started *s = &m->u.started;
-    struct hsp_epoch_peer *p =
-        hsp_ci_peer(&j->att, HSP_DEVICE((uint32_t)(n - c->nodes), s->device));
+    struct hsp_epoch_peer *p = hsp_ci_peer(&j->att, HSP_DEVICE(hsp_ci_index_of(c, n), s->device));
     struct hsp_epoch_peer *late =
-        hsp_ci_peer(&j->cur, HSP_DEVICE((uint32_t)(n - c->nodes), s->device));
+        hsp_ci_peer(&j->cur, HSP_DEVICE(hsp_ci_index_of(c, n), s->device));
     if (running(j) && m->epoch == j->cur.epoch && late != NULL) {
         late->started = true; /* a source: ranks have, the first vote says so */
     } else if (gone(j) && m->epoch == j->att.epoch && p != NULL) {
@@ -223,7 +228,7 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     if (blamed == NULL || hsp_ci_node_gone(blamed) || (att && l->before_start)) {
         return;
     }
-    j->blamed[blamed - c->nodes] = 1;
+    hsp_ci_mark(c, j, hsp_ci_index_of(c, blamed))->blamed = true;
     if (blamed->conn == 0 && blamed->state == HSP_NODE_SUSPECT) {
         hsp_ci_node_dead(c, blamed, "connection closed, and a peer lost it too");
     }
@@ -232,11 +237,12 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
 static void sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                    const struct hsp_msg *m)
 {
-    uint32_t at = (uint32_t)(n - c->nodes);
-    if (j->state != HSP_JOB_SEALING || m->epoch != j->seal_upto || j->seal_wait[at] == 0) {
+    uint32_t at = hsp_ci_index_of(c, n);
+    struct hsp_job_mark *k = hsp_ci_marked(j, at);
+    if (j->state != HSP_JOB_SEALING || m->epoch != j->seal_upto || k == NULL || k->seal == 0) {
         return;
     }
-    j->seal_wait[at] = 0;
+    k->seal = 0;
     hsp_ci_held_drop_node(c, j, at);
     for (uint32_t i = 0; i < m->u.sealed.n_holdings; i++) {
         const struct hsp_m_holding *h = &m->u.sealed.holdings[i];
@@ -253,7 +259,7 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
                    const struct hsp_msg *m)
 {
     struct hsp_node_device *v = &n->dev[m->u.devref.device];
-    hsp_device_id d = HSP_DEVICE((uint32_t)(n - c->nodes), m->u.devref.device);
+    hsp_device_id d = HSP_DEVICE(hsp_ci_index_of(c, n), m->u.devref.device);
     enum hsp_device_ask ask = m->type == HSP_MSG_STOPPED ? HSP_ASK_STOP : HSP_ASK_RELEASE;
     if (v->job != j->id || v->ask != ask || !v->asked) {
         return;
@@ -262,8 +268,10 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
     const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, d);
     if (ask == HSP_ASK_STOP || p == NULL ||
         (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur)) {
-        v->job = 0;
+        hsp_ci_lease(c, d, 0);
     }
+    hsp_ci_look_node(c, n);
+    hsp_ci_look_jobs(c);
 }
 
 static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_ckpt *k)
@@ -295,7 +303,7 @@ static bool may_say(const struct hsp_cluster *c, const struct hsp_job *j,
                     const struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
     const struct hsp_epoch *e = m->epoch == j->att.epoch ? &j->att : &j->cur;
-    uint32_t at = (uint32_t)(n - c->nodes);
+    uint32_t at = hsp_ci_index_of(c, n);
     bool lost = m->type == HSP_MSG_PEER_LOST, failed = m->type == HSP_MSG_JOB_FAILED;
     if (m->epoch != e->epoch) {
         return m->epoch < j->cur.epoch || j->cur.epoch == 0;
@@ -332,6 +340,10 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
                    m->type == HSP_MSG_STARTED || m->type == HSP_MSG_SEALED;
     if (!checked && !may_say(c, j, n, m)) {
         return;
+    }
+    if (m->type != HSP_MSG_STEP) { /* it looks itself: mostly nothing has changed */
+        hsp_ci_look_job(c, j);
+        hsp_ci_look_node(c, n);
     }
     switch (m->type) {
     case HSP_MSG_READY: ready(c, j, n, m); break;
@@ -407,8 +419,8 @@ static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     struct hsp_node_device *d = &n->dev[r->device];
     bool idle = (j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED) && !gone(j);
     if ((idle || j->state == HSP_JOB_SEALING) && (d->job == 0 || d->job == j->id)) {
-        d->job = j->id;
-        j->seal_wait[n - c->nodes] = 1;
+        hsp_ci_lease(c, HSP_DEVICE(hsp_ci_index_of(c, n), r->device), j->id);
+        hsp_ci_mark(c, j, hsp_ci_index_of(c, n))->seal = 1;
     } else {
         order(c, n, HSP_MSG_SEAL, j->id, r->device,
               r->running > r->prepared ? r->running : r->prepared);
@@ -424,7 +436,7 @@ static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
 void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                       const struct hsp_m_hello *m)
 {
-    uint32_t at = (uint32_t)(n - c->nodes);
+    uint32_t at = hsp_ci_index_of(c, n);
     const struct hsp_m_run *run[HSP_NODE_DEVICES] = {NULL};
     bool over = hsp_job_terminal(j->state);
     bool finish = false;

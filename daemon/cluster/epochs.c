@@ -15,25 +15,60 @@
 void hsp_ci_epoch_fini(struct hsp_epoch *e)
 {
     free(e->peers);
+    free(e->by_device);
     free(e->sources);
     *e = (struct hsp_epoch){0};
 }
 
+static int by_device(const void *a, const void *b)
+{
+    const struct hsp_epoch_peer *const *x = a, *const *y = b;
+    return (*x)->device < (*y)->device ? -1 : (*x)->device > (*y)->device;
+}
+
+bool hsp_ci_epoch_index(struct hsp_epoch *e)
+{
+    size_t n = (size_t)e->n_peers + 1;
+    const struct hsp_epoch_peer **sorted = calloc(n, sizeof(*sorted));
+    uint32_t *order = calloc(n, sizeof(*order));
+    if (sorted == NULL || order == NULL) {
+        free(sorted);
+        free(order);
+        return false;
+    }
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        sorted[i] = &e->peers[i];
+    }
+    qsort(sorted, e->n_peers, sizeof(*sorted), by_device);
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        order[i] = (uint32_t)(sorted[i] - e->peers);
+    }
+    free(sorted);
+    free(e->by_device);
+    e->by_device = order;
+    return true;
+}
+
 struct hsp_epoch_peer *hsp_ci_peer(const struct hsp_epoch *e, hsp_device_id d)
 {
-    for (uint32_t i = 0; i < e->n_peers; i++) {
-        if (e->peers[i].device == d) {
-            return &e->peers[i];
+    uint32_t lo = 0, hi = e->n_peers;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (e->peers[e->by_device[mid]].device < d) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
         }
     }
-    return NULL;
+    struct hsp_epoch_peer *p = lo < e->n_peers ? &e->peers[e->by_device[lo]] : NULL;
+    return p != NULL && p->device == d ? p : NULL;
 }
 
 void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j)
 {
-    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-        struct hsp_node_device *v = hsp_ci_device(c, d);
-        if (v->job != j->id || v->ask != HSP_ASK_NONE) {
+    for (uint32_t k = j->n_leases; k-- > 0;) { /* backwards: what is let go leaves the list */
+        hsp_device_id d = j->leases[k];
+        if (hsp_ci_device(c, d)->ask != HSP_ASK_NONE) {
             continue;
         }
         bool needed = hsp_ci_peer(&j->att, d) != NULL ||
@@ -43,35 +78,45 @@ void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j)
             needed = j->held[i].device == d && p != NULL && p->started;
         }
         if (!needed) {
-            v->job = 0;
+            hsp_ci_lease(c, d, 0);
         }
     }
 }
 
-/* Devices outside the new plan that have state it comes from. The keepers of a running epoch are among
- * them although nothing is read from them: they learn so that it is over. */
-static bool is_source(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_epoch *e,
-                      hsp_device_id d)
+/* Is @h part of what epoch @e goes on from? */
+static bool is_source(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_epoch *e, const struct hsp_state_piece *h)
 {
-    if (e->mode == HSP_MODE_SWITCH) {
-        for (uint32_t i = 0; i < hsp_ci_lasting(&j->cur); i++) {
-            if (j->cur.peers[i].device == d) {
-                return true;
-            }
+    return h->plan == e->from_plan && h->version == e->step && hsp_ci_reachable(c, j, h);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    hsp_device_id x = *(const hsp_device_id *)a, y = *(const hsp_device_id *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Devices outside the new plan that have state it comes from, ascending, some more than once. The
+ * keepers of a running epoch are among them although nothing is read from them: they learn so that it
+ * is over. */
+static uint32_t source_devices(struct hsp_cluster *c, const struct hsp_job *j,
+                               const struct hsp_epoch *e, hsp_device_id **ret)
+{
+    uint32_t n = 0, lasting = e->mode == HSP_MODE_SWITCH ? hsp_ci_lasting(&j->cur) : 0;
+    uint32_t held = e->mode == HSP_MODE_RECOVER ? j->n_held : 0;
+    *ret = hsp_ci_alloc(c, (size_t)lasting + held, sizeof(**ret));
+    for (uint32_t i = 0; *ret != NULL && i < lasting; i++) {
+        (*ret)[n++] = j->cur.peers[i].device;
+    }
+    for (uint32_t i = 0; *ret != NULL && i < held; i++) {
+        if (is_source(c, j, e, &j->held[i])) {
+            (*ret)[n++] = j->held[i].device;
         }
-        return false;
     }
-    if (e->mode != HSP_MODE_RECOVER) {
-        return false;
+    if (n > 1) {
+        qsort(*ret, n, sizeof(**ret), ascending);
     }
-    for (uint32_t i = 0; i < j->n_held; i++) {
-        const struct hsp_state_piece *h = &j->held[i];
-        if (h->device == d && h->plan == e->from_plan && h->version == e->step &&
-            hsp_ci_reachable(c, j, h)) {
-            return true;
-        }
-    }
-    return false;
+    return n;
 }
 
 /* Where the state can be had: fixed here, whatever comes and goes until the last PREPARE is sent. */
@@ -88,8 +133,7 @@ static bool fix_sources(struct hsp_cluster *c, const struct hsp_job *j, struct h
     for (uint32_t i = 0; e->mode == HSP_MODE_RECOVER && i < j->n_held; i++) {
         const struct hsp_state_piece *h = &j->held[i];
         const struct hsp_epoch_peer *at = hsp_ci_peer(e, h->device);
-        if (at != NULL && h->plan == e->from_plan && h->version == e->step &&
-            hsp_ci_reachable(c, j, h)) {
+        if (at != NULL && is_source(c, j, e, h)) {
             e->sources[e->n_sources++] =
                 (struct hsp_prepare_source){(uint32_t)(at - e->peers), h->rank, h->owner};
         }
@@ -97,41 +141,51 @@ static bool fix_sources(struct hsp_cluster *c, const struct hsp_job *j, struct h
     return true;
 }
 
+/* Members, keepers and sources of @e; all of them are the job's from now on. */
+static bool take_peers(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_plan_info *info,
+                       struct hsp_epoch *e)
+{
+    hsp_device_id *src;
+    uint32_t n_src = source_devices(c, j, e, &src), n = info->n_ranks + info->n_keepers;
+    e->peers = calloc((size_t)n + n_src + 1, sizeof(*e->peers));
+    if (c->failed || e->peers == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        e->peers[e->n_peers++].device = hsp_ci_holder(info, i);
+    }
+    if (!hsp_ci_epoch_index(e)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n_src; i++) {
+        if ((i == 0 || src[i] != src[i - 1]) && hsp_ci_peer(e, src[i]) == NULL) {
+            e->peers[n++].device = src[i];
+        }
+    }
+    e->n_peers = n;
+    for (uint32_t i = 0; i < n; i++) {
+        e->peers[i].incarnation = hsp_ci_node(c, e->peers[i].device)->incarnation;
+        hsp_ci_lease(c, e->peers[i].device, j->id);
+    }
+    return hsp_ci_epoch_index(e);
+}
+
 void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
                     enum hsp_epoch_mode mode, uint64_t from_plan, uint64_t step)
 {
     const struct hsp_plan_info *info = &hsp_ci_plan(j, plan)->info;
-    uint32_t n_dev = c->n_nodes * HSP_NODE_DEVICES;
-    struct hsp_epoch e = {
-        .epoch = j->next_epoch++,
-        .plan = plan,
-        .from_plan = from_plan,
-        .base_epoch = mode == HSP_MODE_SWITCH ? j->cur.epoch : 0,
-        .mode = mode,
-        .phase = HSP_ATT_WAIT_UP,
-        .step = step,
-        .n_ranks = info->n_ranks,
-        .n_keepers = info->n_keepers,
-        .data_tls = c->cfg.data_tls,
-        .deadline_ms = c->now_ms + c->cfg.up_ms,
-        .peers = calloc((size_t)info->n_ranks + info->n_keepers + n_dev, sizeof(*e.peers))};
-    if (e.peers == NULL) {
-        c->failed = true;
-        return;
-    }
-    for (uint32_t i = 0; i < info->n_ranks + info->n_keepers; i++) {
-        e.peers[e.n_peers++].device = hsp_ci_holder(info, i);
-    }
-    for (uint32_t d = 0; d < n_dev; d++) {
-        if (hsp_ci_peer(&e, d) == NULL && is_source(c, j, &e, d)) {
-            e.peers[e.n_peers++].device = d;
-        }
-    }
-    for (uint32_t i = 0; i < e.n_peers; i++) {
-        e.peers[i].incarnation = hsp_ci_node(c, e.peers[i].device)->incarnation;
-        hsp_ci_device(c, e.peers[i].device)->job = j->id;
-    }
-    if (!fix_sources(c, j, &e)) {
+    struct hsp_epoch e = {.epoch = j->next_epoch++,
+                          .plan = plan,
+                          .from_plan = from_plan,
+                          .base_epoch = mode == HSP_MODE_SWITCH ? j->cur.epoch : 0,
+                          .mode = mode,
+                          .phase = HSP_ATT_WAIT_UP,
+                          .step = step,
+                          .n_ranks = info->n_ranks,
+                          .n_keepers = info->n_keepers,
+                          .data_tls = c->cfg.data_tls,
+                          .deadline_ms = c->now_ms + c->cfg.up_ms};
+    if (!take_peers(c, j, info, &e) || !fix_sources(c, j, &e)) {
         hsp_ci_epoch_fini(&e);
         c->failed = true;
         return;

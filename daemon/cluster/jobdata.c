@@ -22,14 +22,17 @@ void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id 
                         const char *why)
 {
     uint32_t at = HSP_DEVICE_NODE(d);
-    if (j->refused[at] != NULL) {
+    struct hsp_job_mark *mark = hsp_ci_mark(c, j, at);
+    if (c->failed || mark->refused != NULL) {
         return;
     }
-    j->refused[at] = strndup(why, WHY_MAX);
-    if (j->refused[at] == NULL) {
+    mark->refused = strndup(why, WHY_MAX);
+    if (mark->refused == NULL) {
         c->failed = true;
         return;
     }
+    j->n_refused++;
+    hsp_ci_look_jobs(c);
     if (j->n_facts < HSP_CLUSTER_FACTS) {
         j->facts[j->n_facts++] = (struct hsp_plan_fact){kind, d, d, 0};
     }
@@ -42,9 +45,13 @@ void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id 
 
 void hsp_ci_data_forget(struct hsp_job *j, uint32_t node)
 {
+    struct hsp_job_mark *mark = hsp_ci_marked(j, node);
     uint32_t k = 0;
-    free(j->refused[node]);
-    j->refused[node] = NULL;
+    if (mark != NULL) {
+        j->n_refused -= mark->refused != NULL;
+        free(mark->refused);
+        mark->refused = NULL;
+    }
     for (uint32_t f = 0; f < j->n_facts; f++) {
         bool data =
             j->facts[f].kind == HSP_FACT_NO_DATA || j->facts[f].kind == HSP_FACT_DATA_DIFFERS;
@@ -62,9 +69,10 @@ void hsp_ci_data_advance(struct hsp_cluster *c, struct hsp_job *j)
     }
     j->data_retry_ms = 0;
     j->data_tries++;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        if (j->refused[i] != NULL) {
-            hsp_ci_data_forget(j, i);
+    hsp_ci_look_jobs(c);
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        if (j->marks[i].refused != NULL) {
+            hsp_ci_data_forget(j, j->marks[i].node);
         }
     }
 }
@@ -72,10 +80,9 @@ void hsp_ci_data_advance(struct hsp_cluster *c, struct hsp_job *j)
 const char *hsp_ci_data_why(struct hsp_cluster *c, const struct hsp_job *j)
 {
     const char *first = NULL;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        n += j->refused[i] != NULL;
-        first = first == NULL ? j->refused[i] : first;
+    uint32_t n = j->n_refused;
+    for (uint32_t i = 0; i < j->n_marks && first == NULL; i++) {
+        first = j->marks[i].refused;
     }
     return n == 0   ? ""
            : n == 1 ? hsp_ci_printf(c, ": %s", first)
@@ -140,7 +147,8 @@ bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j)
     for (uint32_t i = 0; i < e->n_ranks && !c->failed; i++) {
         const struct hsp_epoch_peer *p = &e->peers[i];
         const struct hsp_cluster_node *n = hsp_ci_node(c, p->device);
-        if (same(p, bytes, digest) || j->refused[HSP_DEVICE_NODE(p->device)] != NULL) {
+        const struct hsp_job_mark *mark = hsp_ci_marked(j, HSP_DEVICE_NODE(p->device));
+        if (same(p, bytes, digest) || (mark != NULL && mark->refused != NULL)) {
             continue;
         }
         hsp_digest_hex(p->data_digest, wrong);

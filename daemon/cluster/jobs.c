@@ -88,9 +88,8 @@ void hsp_ci_job_free(struct hsp_job *j)
     free(j->held);
     free(j->asked);
     free(j->watch);
-    for (uint32_t i = 0; i < HSP_MAX_NODES; i++) {
-        free(j->refused[i]);
-    }
+    free(j->leases);
+    hsp_ci_marks_free(j);
     free(j->data_path);
     free(j->checkpoint_path);
     free(j);
@@ -103,6 +102,7 @@ void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_stat
     }
     HSP_ASSERT((job_states[j->state].next >> to & 1) != 0);
     j->state = to;
+    hsp_ci_look_jobs(c); /* shares depend on it */
     const char *type = hsp_ci_printf(c, "job.%s", job_states[to].name);
     struct hsp_fact *f = hsp_ci_fact(c, type, to == HSP_JOB_FAILED ? HSP_SEV_ERROR : HSP_SEV_NOTICE,
                                      j, NULL, "%s", j->reason);
@@ -136,18 +136,16 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     hsp_ci_cancel_plan(c, j);
     (void)snprintf(j->reason, sizeof(j->reason), "%s", why);
     hsp_ci_job_move(c, j, to);
-    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-        struct hsp_node_device *v = hsp_ci_device(c, d);
-        if (v->job == j->id) {
-            v->ask = HSP_ASK_STOP;
-            v->asked = false;
-        }
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        hsp_ci_ask(c, j->leases[i], HSP_ASK_STOP);
     }
     hsp_ci_epoch_fini(&j->cur);
     hsp_ci_epoch_fini(&j->att);
     j->n_held = 0;
     j->state_deadline_ms = 0;
-    memset(j->seal_wait, 0, sizeof(j->seal_wait));
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        j->marks[i].seal = 0;
+    }
     hsp_ci_store_job(c, j);
     while (j->n_plans > 0) { /* behind the row that needs them no more */
         hsp_ci_drop_plan(c, j, j->plans[0].plan);
@@ -190,16 +188,15 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     j->seal_upto = j->next_epoch - 1;
     j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
     j->reason[0] = '\0';
-    memset(j->blamed, 0, sizeof(j->blamed));
-    memset(j->seal_wait, 0, sizeof(j->seal_wait));
-    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-        struct hsp_node_device *v = hsp_ci_device(c, d);
-        if (v->job != j->id) {
-            continue;
-        }
-        v->ask = HSP_ASK_NONE; /* the next epoch releases what is then not needed */
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        j->marks[i].blamed = false;
+        j->marks[i].seal = 0;
+    }
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        hsp_device_id d = j->leases[i];
+        hsp_ci_ask(c, d, HSP_ASK_NONE); /* the next epoch releases what is then not needed */
         if (!hsp_ci_node_gone(hsp_ci_node(c, d))) {
-            j->seal_wait[HSP_DEVICE_NODE(d)] = 1;
+            hsp_ci_mark(c, j, HSP_DEVICE_NODE(d))->seal = 1;
             hsp_ci_held_drop_node(c, j, HSP_DEVICE_NODE(d));
         }
     }
@@ -224,7 +221,7 @@ static bool same_plan(const struct hsp_job *j, const hsp_device_id *dev, uint32_
         }
     }
     for (uint32_t i = 0; i < p->info.n_ranks; i++) {
-        if (!hsp_ci_contains(dev, n, p->info.device[i])) {
+        if (!hsp_ci_has(dev, n, p->info.device[i])) {
             return false;
         }
     }
@@ -234,18 +231,19 @@ static bool same_plan(const struct hsp_job *j, const hsp_device_id *dev, uint32_
 static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool open = false;
-    for (uint32_t i = 0; i < c->n_nodes && j->state == HSP_JOB_SEALING; i++) {
-        struct hsp_cluster_node *n = &c->nodes[i];
-        if (j->seal_wait[i] == 2 && n->conn != 0 && c->now_ms >= j->seal_deadline_ms) {
-            hsp_ci_node_dead(c, n, "did not answer SEAL");
+    for (uint32_t i = 0; i < j->n_marks && j->state == HSP_JOB_SEALING; i++) {
+        struct hsp_job_mark *k = &j->marks[i];
+        struct hsp_cluster_node *n = &c->nodes[k->node];
+        if (k->seal == 2 && n->conn != 0 && c->now_ms >= j->seal_deadline_ms) {
+            hsp_ci_node_dead(c, n, "did not answer SEAL"); /* makes no marks */
         }
-        if (j->seal_wait[i] == 1 && n->conn != 0) {
+        if (k->seal == 1 && n->conn != 0) {
             struct hsp_msg m = {.type = HSP_MSG_SEAL, .epoch = j->seal_upto, .u.jobref.job = j->id};
             hsp_ci_send(c, n->conn, &m);
-            j->seal_wait[i] = 2;
+            k->seal = 2;
             j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
         }
-        open = open || j->seal_wait[i] != 0;
+        open = open || k->seal != 0;
     }
     if (!open) {
         j->sealed_ms = c->now_ms;
@@ -335,9 +333,9 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
 static const struct hsp_cluster_node *silent_node(const struct hsp_cluster *c,
                                                   const struct hsp_job *j)
 {
-    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-        const struct hsp_cluster_node *n = hsp_ci_node(c, d);
-        if (hsp_ci_device(c, d)->job == j->id && n->conn == 0 && !hsp_ci_node_gone(n)) {
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        const struct hsp_cluster_node *n = hsp_ci_node(c, j->leases[i]);
+        if (n->conn == 0 && !hsp_ci_node_gone(n)) {
             return n;
         }
     }
@@ -354,12 +352,12 @@ static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
     return n != NULL;
 }
 
-/* Every device of @want is in @have. */
+/* Every device of @want is in @have, which is ascending. */
 static bool all_available(const hsp_device_id *have, uint32_t n_have, const hsp_device_id *want,
                           uint32_t n_want)
 {
     for (uint32_t i = 0; i < n_want; i++) {
-        if (!hsp_ci_contains(have, n_have, want[i])) {
+        if (!hsp_ci_has(have, n_have, want[i])) {
             return false;
         }
     }
@@ -425,9 +423,8 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
 
 static bool releasing(const struct hsp_cluster *c, const struct hsp_job *j)
 {
-    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-        const struct hsp_node_device *v = hsp_ci_device(c, d);
-        if (v->job == j->id && v->ask != HSP_ASK_NONE) {
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        if (hsp_ci_device(c, j->leases[i])->ask != HSP_ASK_NONE) {
             return true;
         }
     }
@@ -446,7 +443,7 @@ static bool wants_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
     for (uint32_t i = 0; i < j->cur.n_ranks; i++) {
         hsp_device_id d = j->cur.peers[i].device;
         const struct hsp_cluster_node *node = hsp_ci_node(c, d);
-        if (hsp_ci_contains(dev, n, d) || node->conn == 0 || !hsp_ci_device(c, d)->up) {
+        if (hsp_ci_has(dev, n, d) || node->conn == 0 || !hsp_ci_device(c, d)->up) {
             continue; /* silent or restarting is not leaving */
         }
         name_cause(c, j,
@@ -457,10 +454,11 @@ static bool wants_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
         return true;
     }
     for (uint32_t i = 0; i < n; i++) {
-        bool asked = j->asked_valid && hsp_ci_contains(j->asked, j->n_asked, dev[i]);
+        if (j->asked_valid && hsp_ci_has(j->asked, j->n_asked, dev[i])) {
+            continue;
+        }
         const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, dev[i]);
-        bool member = p != NULL && (uint32_t)(p - j->cur.peers) < j->cur.n_ranks;
-        if (!asked && !member) {
+        if (p == NULL || (uint32_t)(p - j->cur.peers) >= j->cur.n_ranks) {
             name_cause(c, j, "join of", dev[i]);
             return true;
         }
@@ -533,19 +531,25 @@ void hsp_ci_advance(struct hsp_cluster *c)
 {
     /* A job goes through at most a few states without outside help, and what it gives back may let
      * another go. The bound ends a cycle that would be an error of ours; the next event goes on. */
-    bool changed = true;
-    for (uint32_t pass = 0; changed && pass < 16 && !c->failed; pass++) {
-        changed = false;
+    for (uint32_t pass = 0; c->stir && pass < 16 && !c->failed; pass++) {
+        bool all = c->look_jobs;
+        c->stir = c->look_jobs = false;
         for (uint32_t i = 0; i < c->n_jobs; i++) {
             struct hsp_job *j = c->jobs[i];
+            if (!all && !j->look) {
+                continue;
+            }
+            j->look = false;
             hsp_ci_data_advance(c, j);
             hsp_ci_keepers_advance(c, j);
             enum hsp_job_state state = j->state;
             uint64_t epoch = j->att.epoch, ticket = j->ticket;
             enum hsp_attempt_phase phase = j->att.phase;
             advance_job(c, j);
-            changed = changed || state != j->state || epoch != j->att.epoch ||
-                      phase != j->att.phase || ticket != j->ticket;
+            if (state != j->state || epoch != j->att.epoch || phase != j->att.phase ||
+                ticket != j->ticket) {
+                hsp_ci_look_jobs(c);
+            }
         }
         hsp_ci_nodes_advance(c);
     }

@@ -72,7 +72,8 @@ static bool candidate(const struct hsp_cluster *c, const struct hsp_job *j, uint
     const struct hsp_cluster_node *n = &c->nodes[node];
     bool found = false;
     *ret = (struct hsp_keeper_node){.node = node, .room = UINT64_MAX};
-    if (n->conn == 0 || n->draining || n->leaving || j->keep_refused[node] != 0) {
+    const struct hsp_job_mark *mark = hsp_ci_marked(j, node);
+    if (c->briefs[node].keep == 0 || (mark != NULL && mark->keep_refused)) {
         return false;
     }
     for (uint32_t i = 0; i < HSP_NODE_DEVICES; i++) {
@@ -112,8 +113,9 @@ static uint32_t choose(struct hsp_cluster *c, const struct hsp_job *j,
 {
     struct hsp_keeper_node *list = hsp_ci_alloc(c, c->n_nodes, sizeof(*list));
     uint32_t n = 0;
+    hsp_ci_refresh(c);
     for (uint32_t i = 0; list != NULL && p->n_spare > 0 && i < c->n_nodes; i++) {
-        n += !is_member(p, i) && candidate(c, j, i, &list[n]);
+        n += candidate(c, j, i, &list[n]) && !is_member(p, i);
     }
     n = n > 0 ? hsp_keepers_order(list, n, p->n_spare, p->keep_bytes) : 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -178,7 +180,7 @@ bool hsp_ci_refuse_keeper(struct hsp_cluster *c, struct hsp_job *j, hsp_device_i
     if (p == NULL || at < j->att.n_ranks || at >= hsp_ci_lasting(&j->att)) {
         return false;
     }
-    j->keep_refused[node] = 1;
+    hsp_ci_mark(c, j, node)->keep_refused = true;
     if (j->keep_retry_ms == 0) {
         uint32_t k = j->keep_tries < MAX_DOUBLING ? j->keep_tries : MAX_DOUBLING;
         j->keep_retry_ms = c->now_ms + ((hsp_msec)RETRY_MS << k);
@@ -190,7 +192,9 @@ bool hsp_ci_refuse_keeper(struct hsp_cluster *c, struct hsp_job *j, hsp_device_i
 void hsp_ci_keepers_advance(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->keep_retry_ms != 0 && c->now_ms >= j->keep_retry_ms) {
-        memset(j->keep_refused, 0, sizeof(j->keep_refused));
+        for (uint32_t i = 0; i < j->n_marks; i++) {
+            j->marks[i].keep_refused = false;
+        }
         j->keep_retry_ms = 0;
         j->keep_tries++;
     }

@@ -9,7 +9,9 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/epochmsg.c \
   daemon/cluster/keepers.c \
   daemon/cluster/epochs.c \
+  daemon/cluster/index.c \
   daemon/cluster/jobdata.c daemon/cluster/jobs.c \
+  daemon/cluster/marks.c \
   daemon/cluster/measure.c \
   daemon/cluster/membership.c \
   daemon/cluster/plans.c \

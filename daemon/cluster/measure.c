@@ -5,43 +5,91 @@
  * hello begins in WAITS when nothing is known of this incarnation's link: so after a restart of the
  * coordinator the agent is asked too, and says again what it has measured. */
 #include <math.h>
+#include <string.h>
 
 #include "daemon/cluster/clusterint.h"
+#include "proto/base/vec.h"
 
 /* Figures beyond these are no link's; what planning makes of those within is finite. */
 #define MOST_LATENCY_S   60.0
 #define MOST_BYTES_PER_S 1e13
 
-void hsp_ci_measure_hello(struct hsp_cluster_node *n, bool anew)
+static void add(struct hsp_cluster *c, uint32_t **list, size_t *cap, uint32_t *n, uint32_t node)
+{
+    if (!hsp_grow(list, cap, (size_t)*n + 1, sizeof(**list), HSP_MAX_NODES)) {
+        c->failed = true;
+        return;
+    }
+    (*list)[(*n)++] = node;
+}
+
+/* Puts node @at at the end of those that wait. */
+static void enqueue(struct hsp_cluster *c, uint32_t at)
+{
+    if (c->queue_at > c->n_queue / 2) { /* half of it is spent */
+        c->n_queue -= c->queue_at;
+        memmove(c->queue, c->queue + c->queue_at, c->n_queue * sizeof(*c->queue));
+        c->queue_at = 0;
+    }
+    add(c, &c->queue, &c->cap_queue, &c->n_queue, at);
+}
+
+void hsp_ci_measure_hello(struct hsp_cluster *c, struct hsp_cluster_node *n, bool anew)
 {
     n->measured = n->measured && !anew;
     n->measure = n->measured ? HSP_MEASURE_NONE : HSP_MEASURE_WAITS;
+    if (!n->measured && !n->queued) {
+        enqueue(c, hsp_ci_index_of(c, n));
+        n->queued = true;
+    }
 }
 
-void hsp_ci_measure_advance(struct hsp_cluster *c)
+static void end_turns(struct hsp_cluster *c)
 {
-    uint32_t turns = 0;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        struct hsp_cluster_node *n = &c->nodes[i];
-        if (n->conn == 0) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < c->n_turns; i++) {
+        struct hsp_cluster_node *n = &c->nodes[c->turns[i]];
+        if (n->measure == HSP_MEASURE_TURN && n->conn == 0) {
             n->measure = HSP_MEASURE_NONE; /* its next hello begins again */
         } else if (n->measure == HSP_MEASURE_TURN && c->now_ms >= n->measure_ms) {
             n->measure = HSP_MEASURE_NONE;
             hsp_ci_fact(c, "node.unmeasured", HSP_SEV_WARN, NULL, n,
                         "its link: no figures in %u ms", c->cfg.measure_ms);
         }
-        turns += n->measure == HSP_MEASURE_TURN;
+        if (n->measure == HSP_MEASURE_TURN) {
+            c->turns[left++] = c->turns[i];
+        }
     }
-    for (uint32_t i = 0; i < c->n_nodes && turns < c->cfg.measures; i++) {
-        struct hsp_cluster_node *n = &c->nodes[i];
-        if (n->measure == HSP_MEASURE_WAITS) {
-            struct hsp_msg m = {.type = HSP_MSG_MEASURE, .u.measure.echoes = HSP_CLUSTER_ECHOES};
+    c->n_turns = left;
+}
+
+void hsp_ci_measure_advance(struct hsp_cluster *c)
+{
+    end_turns(c);
+    while (c->queue_at < c->n_queue && c->n_turns < c->cfg.measures) {
+        uint32_t at = c->queue[c->queue_at++];
+        struct hsp_cluster_node *n = &c->nodes[at];
+        struct hsp_msg m = {.type = HSP_MSG_MEASURE, .u.measure.echoes = HSP_CLUSTER_ECHOES};
+        n->queued = false;
+        if (n->measure == HSP_MEASURE_WAITS && n->conn == 0) {
+            n->measure = HSP_MEASURE_NONE;
+        } else if (n->measure == HSP_MEASURE_WAITS) {
             hsp_ci_send(c, n->conn, &m);
             n->measure = HSP_MEASURE_TURN;
             n->measure_ms = c->now_ms + c->cfg.measure_ms;
-            turns++;
+            add(c, &c->turns, &c->cap_turns, &c->n_turns, at);
         }
     }
+}
+
+hsp_msec hsp_ci_measure_due(const struct hsp_cluster *c)
+{
+    hsp_msec best = HSP_NEVER;
+    for (uint32_t i = 0; i < c->n_turns; i++) {
+        hsp_msec t = c->nodes[c->turns[i]].measure_ms;
+        best = t < best ? t : best;
+    }
+    return best;
 }
 
 static bool within(double v, double least, double most)
@@ -53,6 +101,7 @@ static bool within(double v, double least, double most)
 void hsp_ci_uplink(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_uplink *m)
 {
     n->measure = HSP_MEASURE_NONE;
+    c->stir = true; /* the next one's turn */
     if (!within(m->latency_s, 1e-9, MOST_LATENCY_S) ||
         !within(m->bytes_per_s, 1, MOST_BYTES_PER_S)) {
         hsp_ci_fact(c, "node.unmeasured", HSP_SEV_WARN, NULL, n,

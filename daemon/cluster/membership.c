@@ -33,45 +33,16 @@ const char *hsp_ci_device_name(struct hsp_cluster *c, hsp_device_id d)
     return hsp_ci_printf(c, "%s/%u", hsp_ci_node(c, d)->name, HSP_DEVICE_INDEX(d));
 }
 
-struct hsp_cluster_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn)
-{
-    for (uint32_t i = 0; conn != 0 && i < c->n_nodes; i++) {
-        if (c->nodes[i].conn == conn) {
-            return &c->nodes[i];
-        }
-    }
-    return NULL;
-}
-
-const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
-                                                        const char *name)
-{
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        if (strcmp(c->nodes[i].name, name) == 0) {
-            return &c->nodes[i];
-        }
-    }
-    return NULL;
-}
-
 bool hsp_ci_node_gone(const struct hsp_cluster_node *n)
 {
     return n->state == HSP_NODE_DEAD || n->state == HSP_NODE_LEFT;
 }
 
-static uint32_t index_of(const struct hsp_cluster *c, const struct hsp_cluster_node *n)
-{
-    return (uint32_t)(n - c->nodes);
-}
-
 static bool plays_a_part(const struct hsp_job *j, const struct hsp_epoch *e, hsp_device_id d)
 {
-    for (uint32_t i = 0; i < e->n_peers; i++) {
-        if (e->peers[i].device == d) {
-            return e != &j->cur || i < hsp_ci_lasting(e) || !e->settled;
-        }
-    }
-    return false;
+    const struct hsp_epoch_peer *p = hsp_ci_peer(e, d);
+    return p != NULL &&
+           (e != &j->cur || (uint32_t)(p - e->peers) < hsp_ci_lasting(e) || !e->settled);
 }
 
 /* The device cannot go on with what it did. */
@@ -95,13 +66,13 @@ static void device_lost(struct hsp_cluster *c, hsp_device_id d, const char *caus
 
 void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why)
 {
-    uint32_t at = index_of(c, n);
+    uint32_t at = hsp_ci_index_of(c, n);
     bool planned = n->state == HSP_NODE_LEFT;
     if (n->conn != 0) {
         hsp_ci_close(c, n->conn, why);
-        n->conn = 0;
     }
-    n->state = planned ? HSP_NODE_LEFT : HSP_NODE_DEAD;
+    hsp_ci_node_conn(c, n, 0);
+    hsp_ci_node_state(c, n, planned ? HSP_NODE_LEFT : HSP_NODE_DEAD);
     (void)snprintf(n->reason, sizeof(n->reason), "%s", why);
     n->leaving = false;
     n->bye_sent = false;
@@ -113,37 +84,36 @@ void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const c
         n->dev[d].present = false;
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
+        struct hsp_job_mark *k = hsp_ci_marked(c->jobs[i], at);
         hsp_ci_held_drop_node(c, c->jobs[i], at);
-        c->jobs[i]->seal_wait[at] = 0;
+        if (k != NULL) {
+            k->seal = 0;
+        }
         c->jobs[i]->asked_valid = c->jobs[i]->asked_valid && c->jobs[i]->cur.epoch != 0;
     }
     const char *cause = hsp_ci_printf(c, "node %s: %s", n->name, why);
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         device_lost(c, HSP_DEVICE(at, d), cause);
-        n->dev[d].job = 0;
+        hsp_ci_lease(c, HSP_DEVICE(at, d), 0);
         n->dev[d].ask = HSP_ASK_NONE;
     }
 }
 
 static struct hsp_cluster_node *node_for(struct hsp_cluster *c, const char *name)
 {
-    struct hsp_cluster_node *n = NULL;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        if (strcmp(c->nodes[i].name, name) == 0) {
-            n = &c->nodes[i];
-        }
+    uint32_t at;
+    if (hsp_map_get(&c->by_name, name, &at)) {
+        return &c->nodes[at];
     }
-    if (n == NULL && c->n_nodes < HSP_MAX_NODES) {
-        if (!hsp_grow(&c->nodes, &c->cap_nodes, (size_t)c->n_nodes + 1, sizeof(*c->nodes),
-                      HSP_MAX_NODES)) {
-            c->failed = true;
-            return NULL;
-        }
-        n = &c->nodes[c->n_nodes++];
+    if (c->n_nodes == HSP_MAX_NODES) {
+        return NULL;
+    }
+    struct hsp_cluster_node *n = hsp_ci_node_add(c, c->n_nodes);
+    if (n != NULL) {
         (void)snprintf(n->name, sizeof(n->name), "%s", name);
-        n->state = HSP_NODE_DEAD;
     }
-    return n;
+    c->failed = c->failed || n == NULL || !hsp_ci_node_named(c, n);
+    return c->failed ? NULL : n;
 }
 
 static void refuse(struct hsp_cluster *c, uint32_t conn, const char *why)
@@ -170,7 +140,7 @@ static void profile_changed(struct hsp_cluster *c, hsp_device_id d)
 static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
                          const struct hsp_m_hello *m)
 {
-    uint32_t at = index_of(c, n);
+    uint32_t at = hsp_ci_index_of(c, n);
     bool seen[HSP_NODE_DEVICES] = {false};
     for (uint32_t i = 0; i < m->n_devices; i++) {
         const struct hsp_m_device *p = &m->devices[i];
@@ -193,6 +163,9 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
         d->present = true;
         d->up = p->up;
         d->restart_ms = p->up ? 0 : c->now_ms;
+        if (!p->up) {
+            hsp_ci_await(c, HSP_DEVICE(at, p->index));
+        }
         d->asked = false;
         d->speed = d->speed > 0 ? d->speed : 1;
     }
@@ -202,7 +175,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
             n->dev[d].up = false;
             device_lost(c, HSP_DEVICE(at, d),
                         hsp_ci_printf(c, "%s/%u: device is gone", n->name, d));
-            n->dev[d].job = 0;
+            hsp_ci_lease(c, HSP_DEVICE(at, d), 0);
             n->dev[d].ask = HSP_ASK_NONE;
         }
     }
@@ -217,7 +190,7 @@ static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
     bool ended = j == NULL || hsp_job_terminal(j->state);
     struct hsp_msg m = {.u.release = {.job = h->job, .device = h->device, .keep_plan = UINT64_MAX}};
     if (!ended && hsp_ci_plan(j, h->plan) != NULL) {
-        struct hsp_state_piece p = {.device = HSP_DEVICE(index_of(c, n), h->device),
+        struct hsp_state_piece p = {.device = HSP_DEVICE(hsp_ci_index_of(c, n), h->device),
                                     .plan = h->plan,
                                     .version = h->version,
                                     .rank = h->rank,
@@ -226,7 +199,7 @@ static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
         bool needs = !j->cur.settled || j->state == HSP_JOB_SEALING ||
                      j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED;
         if (d->present && d->job == 0 && needs && j->state != HSP_JOB_PENDING) {
-            d->job = j->id;
+            hsp_ci_lease(c, p.device, j->id);
         }
         return;
     }
@@ -311,13 +284,36 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
     return n;
 }
 
+/* What @j remembers of a node that says hello. */
+static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
+{
+    struct hsp_job_mark *k = hsp_ci_marked(j, node);
+    uint32_t left = 0;
+    if (k != NULL) {
+        k->blamed = false;
+        k->keep_refused = k->keep_refused && !anew;
+        k->seal =
+            !anew && k->seal != 0 ? 1 : k->seal; /* ask again: the answer may have been lost */
+    }
+    if (!anew) {
+        return;
+    }
+    hsp_ci_data_forget(j, node);
+    for (uint32_t f = 0; f < j->n_facts; f++) {
+        if (HSP_DEVICE_NODE(j->facts[f].device) != node) {
+            j->facts[left++] = j->facts[f];
+        }
+    }
+    j->n_facts = left;
+}
+
 void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m)
 {
     struct hsp_cluster_node *n = identify(c, conn, m);
     if (n == NULL) {
         return;
     }
-    uint32_t at = index_of(c, n);
+    uint32_t at = hsp_ci_index_of(c, n);
     bool anew = m->incarnation == 0;
     if (anew && !hsp_ci_node_gone(n)) {
         hsp_ci_node_dead(c, n, "a new agent took its place");
@@ -325,9 +321,8 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     if (n->conn != 0 && n->conn != conn) {
         hsp_ci_close(c, n->conn, "the agent connected again");
     }
-    n->conn = conn;
-    n->last_ms = c->now_ms;
-    n->state = HSP_NODE_LIVE;
+    hsp_ci_node_conn(c, n, conn);
+    hsp_ci_node_heard(c, n);
     n->leaving = false; /* it says so again */
     n->bye_sent = false;
     (void)snprintf(n->address, sizeof(n->address), "%s", m->address);
@@ -335,7 +330,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     n->same_us_per_byte = m->same_us_per_byte;
     n->cross_latency_us = m->cross_latency_us;
     n->cross_us_per_byte = m->cross_us_per_byte;
-    hsp_ci_measure_hello(n, anew);
+    hsp_ci_measure_hello(c, n, anew);
     if (anew) {
         n->incarnation = c->next_incarnation++;
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
@@ -348,20 +343,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
         hsp_ci_held_drop_node(c, j, at);
-        j->blamed[at] = 0;
-        if (anew) {
-            hsp_ci_data_forget(j, at);
-            j->keep_refused[at] = 0;
-            uint32_t k = 0;
-            for (uint32_t f = 0; f < j->n_facts; f++) {
-                if (HSP_DEVICE_NODE(j->facts[f].device) != at) {
-                    j->facts[k++] = j->facts[f];
-                }
-            }
-            j->n_facts = k;
-        } else if (j->seal_wait[at] != 0) {
-            j->seal_wait[at] = 1; /* ask again: the answer may have been lost */
-        }
+        marks_hello(j, at, anew);
     }
     welcome(c, n);
     hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", HSP_SEV_NOTICE, NULL, n,
@@ -380,18 +362,19 @@ void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
     if (n == NULL) {
         return;
     }
-    n->conn = 0;
+    hsp_ci_node_conn(c, n, 0);
     if (n->bye_sent) {
-        n->state = HSP_NODE_LEFT;
+        hsp_ci_node_state(c, n, HSP_NODE_LEFT);
         hsp_ci_node_dead(c, n, "left as planned");
         return;
     }
     if (n->state == HSP_NODE_LIVE) {
-        n->state = HSP_NODE_SUSPECT;
+        hsp_ci_node_state(c, n, HSP_NODE_SUSPECT);
         hsp_ci_fact(c, "node.suspect", HSP_SEV_INFO, NULL, n, "connection closed");
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
-        if (c->jobs[i]->blamed[index_of(c, n)] != 0) {
+        const struct hsp_job_mark *k = hsp_ci_marked(c->jobs[i], hsp_ci_index_of(c, n));
+        if (k != NULL && k->blamed) {
             hsp_ci_node_dead(c, n, "connection closed, and a peer lost it too");
             return;
         }
@@ -403,18 +386,13 @@ void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
  * meanwhile is still unread, and their silence is ours. Nobody is dead for the time we were away. */
 void hsp_ci_forgive_stall(struct hsp_cluster *c)
 {
-    hsp_msec due = HSP_NEVER, now = c->now_ms;
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        const struct hsp_cluster_node *n = &c->nodes[i];
-        bool live = n->state == HSP_NODE_LIVE, suspect = n->state == HSP_NODE_SUSPECT;
-        hsp_msec t = n->last_ms + (live ? c->cfg.suspect_ms : c->cfg.dead_ms);
-        due = (live || suspect) && t < due ? t : due;
-    }
+    hsp_msec due = hsp_ci_silence_due(c), now = c->now_ms;
     if (due == HSP_NEVER || now <= due + c->cfg.suspect_ms) {
         return;
     }
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        c->nodes[i].last_ms += now - due;
+        hsp_msec t = c->nodes[i].last_ms + (now - due);
+        c->nodes[i].last_ms = t < now ? t : now;
     }
     hsp_ci_fact(c, "coordinator.stalled", HSP_SEV_WARN, NULL, NULL,
                 "did not run for %llu ms; silence of nodes in that time does not count",
@@ -423,32 +401,39 @@ void hsp_ci_forgive_stall(struct hsp_cluster *c)
 
 void hsp_ci_nodes_tick(struct hsp_cluster *c)
 {
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        struct hsp_cluster_node *n = &c->nodes[i];
-        if (n->state == HSP_NODE_AWAY && c->now_ms >= c->grace_ms) {
-            hsp_ci_node_dead(c, n, "did not come back after the coordinator restarted");
-        } else if (n->state == HSP_NODE_LIVE && c->now_ms >= n->last_ms + c->cfg.suspect_ms) {
-            n->state = HSP_NODE_SUSPECT;
-            hsp_ci_fact(c, "node.suspect", HSP_SEV_INFO, NULL, n, "a heartbeat is missing");
+    for (uint32_t i = 0; c->n_away > 0 && c->now_ms >= c->grace_ms && i < c->n_nodes; i++) {
+        if (c->nodes[i].state == HSP_NODE_AWAY) {
+            hsp_ci_node_dead(c, &c->nodes[i], "did not come back after the coordinator restarted");
         }
-        if (n->state == HSP_NODE_SUSPECT && c->now_ms >= n->last_ms + c->cfg.dead_ms) {
-            hsp_ci_node_dead(c, n,
-                             hsp_ci_printf(c, "silent for %llu ms",
-                                           (unsigned long long)(c->now_ms - n->last_ms)));
-        }
+    }
+    while (c->first_live != HSP_NO_NODE &&
+           c->now_ms >= c->nodes[c->first_live].last_ms + c->cfg.suspect_ms) {
+        struct hsp_cluster_node *n = &c->nodes[c->first_live];
+        hsp_ci_node_state(c, n, HSP_NODE_SUSPECT);
+        hsp_ci_fact(c, "node.suspect", HSP_SEV_INFO, NULL, n, "a heartbeat is missing");
+    }
+    while (c->oldest != HSP_NO_NODE && c->nodes[c->oldest].state == HSP_NODE_SUSPECT &&
+           c->now_ms >= c->nodes[c->oldest].last_ms + c->cfg.dead_ms) {
+        struct hsp_cluster_node *n = &c->nodes[c->oldest];
+        hsp_ci_node_dead(
+            c, n,
+            hsp_ci_printf(c, "silent for %llu ms", (unsigned long long)(c->now_ms - n->last_ms)));
     }
 }
 
 void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
                           const struct hsp_m_dead *m)
 {
-    uint32_t at = index_of(c, n);
+    uint32_t at = hsp_ci_index_of(c, n);
     struct hsp_node_device *d = &n->dev[m->device];
+    hsp_ci_look_node(c, n);
+    hsp_ci_look_jobs(c);
     if (!d->present) {
         return;
     }
     d->up = false;
     d->restart_ms = c->now_ms + m->restart_ms;
+    hsp_ci_await(c, HSP_DEVICE(at, m->device));
     if (n->bye_sent) {
         return; /* it has been told to go: so it goes */
     }
@@ -465,8 +450,9 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
 
 void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_up *m)
 {
-    (void)c;
     struct hsp_node_device *d = &n->dev[m->device];
+    hsp_ci_look_node(c, n);
+    hsp_ci_look_jobs(c);
     if (d->present) {
         d->up = true;
         (void)snprintf(d->address, sizeof(d->address), "%s", m->address);
@@ -481,7 +467,8 @@ static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t devi
     if (d->ask == HSP_ASK_NONE || d->asked || n->conn == 0 || j == NULL) {
         return;
     }
-    const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, HSP_DEVICE(index_of(c, n), device));
+    const struct hsp_epoch_peer *p =
+        hsp_ci_peer(&j->cur, HSP_DEVICE(hsp_ci_index_of(c, n), device));
     if (d->ask == HSP_ASK_RELEASE && p != NULL && !p->started &&
         (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur)) {
         return; /* a source that has not yet left the epoch before: STARTED comes */
@@ -502,9 +489,10 @@ static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t devi
 
 void hsp_ci_nodes_advance(struct hsp_cluster *c)
 {
+    uint32_t *look, n_look = hsp_ci_take_look(c, &look);
     hsp_ci_measure_advance(c);
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        struct hsp_cluster_node *n = &c->nodes[i];
+    for (uint32_t i = 0; i < n_look; i++) {
+        struct hsp_cluster_node *n = &c->nodes[look[i]];
         bool busy = false;
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
             ask(c, n, d);

@@ -148,7 +148,7 @@ void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
     }
     const struct hsp_job_plan *cur = hsp_ci_plan(j, j->cur.plan);
     for (uint32_t i = 0; cur != NULL && i < cur->info.n_ranks; i++) {
-        r->current_usable = r->current_usable && hsp_ci_contains(dev, n, cur->info.device[i]);
+        r->current_usable = r->current_usable && hsp_ci_has(dev, n, cur->info.device[i]);
     }
     struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_START_PLAN);
     a->job = j->id;
@@ -166,7 +166,7 @@ static bool can_keep(const struct hsp_job *j)
 {
     bool can = j->state == HSP_JOB_RUNNING;
     for (uint32_t i = 0; can && i < j->cur.n_ranks; i++) {
-        can = hsp_ci_contains(j->asked, j->n_asked, j->cur.peers[i].device);
+        can = hsp_ci_has(j->asked, j->n_asked, j->cur.peers[i].device);
     }
     return can;
 }
@@ -191,7 +191,7 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
                                    : hsp_ci_info_fault(ev->info);
         fault = fault == NULL && ev->info->n_keepers != 0 ? "number of keepers" : fault;
         for (uint32_t i = 0; fault == NULL && i < ev->info->n_ranks; i++) {
-            if (!hsp_ci_contains(j->asked, j->n_asked, ev->info->device[i])) {
+            if (!hsp_ci_has(j->asked, j->n_asked, ev->info->device[i])) {
                 fault = "a device that was not offered";
             }
         }

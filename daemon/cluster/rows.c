@@ -101,16 +101,10 @@ void hsp_ci_store_job(struct hsp_cluster *c, const struct hsp_job *j)
     hsp_buf_u64(&b, j->data_digest.lo);
     put_epoch(&b, &j->cur);
     put_epoch(&b, &j->att);
-    uint32_t leases = 0;
-    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-        leases += hsp_ci_device(c, d)->job == j->id;
-    }
-    hsp_buf_u32(&b, leases);
-    for (uint32_t d = 0; d < c->n_nodes * HSP_NODE_DEVICES; d++) {
-        if (hsp_ci_device(c, d)->job == j->id) {
-            hsp_buf_u32(&b, d);
-            hsp_buf_u8(&b, (uint8_t)hsp_ci_device(c, d)->ask);
-        }
+    hsp_buf_u32(&b, j->n_leases);
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        hsp_buf_u32(&b, j->leases[i]);
+        hsp_buf_u8(&b, (uint8_t)hsp_ci_device(c, j->leases[i])->ask);
     }
     store(c, hsp_ci_printf(c, "job/%u", j->id), &b);
 }
@@ -188,27 +182,25 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
     if (!hsp_parse_u64(key + strlen("node/"), &index) || index >= HSP_MAX_NODES) {
         return false;
     }
-    uint32_t at = (uint32_t)index;
-    if (!hsp_grow(&c->nodes, &c->cap_nodes, (size_t)at + 1, sizeof(*c->nodes), HSP_MAX_NODES)) {
+    /* rows may come in any order; a gap is a node without a name, dead for ever */
+    struct hsp_cluster_node *n = hsp_ci_node_add(c, (uint32_t)index);
+    if (n == NULL) {
         return false;
     }
-    struct hsp_cluster_node n = {.last_ms = c->now_ms};
-    get_text(r, n.name, sizeof(n.name));
-    n.incarnation = hsp_cur_u64(r);
+    n->last_ms = c->now_ms;
+    get_text(r, n->name, sizeof(n->name));
+    n->incarnation = hsp_cur_u64(r);
     uint8_t state = hsp_cur_u8(r);
-    n.state = state == 1 ? HSP_NODE_DEAD : state == 2 ? HSP_NODE_LEFT : HSP_NODE_AWAY;
-    n.draining = hsp_cur_u8(r) != 0;
-    get_text(r, n.reason, sizeof(n.reason));
+    hsp_ci_node_state(c, n,
+                      state == 1   ? HSP_NODE_DEAD
+                      : state == 2 ? HSP_NODE_LEFT
+                                   : HSP_NODE_AWAY);
+    n->draining = hsp_cur_u8(r) != 0;
+    get_text(r, n->reason, sizeof(n->reason));
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        n.dev[d].speed = 1;
+        n->dev[d].speed = 1;
     }
-    /* rows may come in any order; a gap is a node without a name, dead for ever */
-    for (uint32_t i = c->n_nodes; i < at; i++) {
-        c->nodes[i] = (struct hsp_cluster_node){.state = HSP_NODE_DEAD};
-    }
-    c->n_nodes = at + 1 > c->n_nodes ? at + 1 : c->n_nodes;
-    c->nodes[at] = n;
-    return true;
+    return hsp_ci_node_named(c, n);
 }
 
 static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_epoch *ret)
@@ -245,7 +237,7 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_ep
         ok = ok && e.peers[i].device < c->n_nodes * HSP_NODE_DEVICES;
     }
     *ret = e;
-    return ok;
+    return ok && hsp_ci_epoch_index(ret);
 }
 
 static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r)
@@ -290,8 +282,8 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r)
             return false;
         }
         if (!hsp_ci_node_gone(hsp_ci_node(c, d))) {
-            hsp_ci_device(c, d)->job = j->id;
-            hsp_ci_device(c, d)->ask = (enum hsp_device_ask)ask;
+            hsp_ci_lease(c, d, j->id);
+            hsp_ci_ask(c, d, (enum hsp_device_ask)ask);
         }
     }
     hsp_ci_watch_begin(c, j);

@@ -1,9 +1,11 @@
 /* Over how many nodes the state of a job is spread: what the loss of one node would cost. */
+#include <stdlib.h>
+
 #include "daemon/cluster/clusterint.h"
 
 /* The nodes of one shard that are there. *ret_node: one of them. */
 static uint32_t nodes_of(const struct hsp_cluster *c, const struct hsp_plan_info *p, uint32_t shard,
-                         uint32_t stamp[HSP_MAX_NODES], uint32_t *ret_node)
+                         uint32_t *stamp, uint32_t *ret_node)
 {
     uint32_t n = 0;
     for (uint32_t k = p->shard_first[shard]; k < p->shard_first[shard + 1]; k++) {
@@ -21,21 +23,28 @@ static uint32_t nodes_of(const struct hsp_cluster *c, const struct hsp_plan_info
 bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
                         struct hsp_spread *ret)
 {
-    uint32_t stamp[HSP_MAX_NODES] = {0};
-    uint8_t sole[HSP_MAX_NODES] = {0};
     const struct hsp_job_plan *p = j->cur.epoch != 0 ? hsp_ci_plan(j, j->cur.plan) : NULL;
     if (p == NULL || p->info.n_shards == 0) {
+        return false;
+    }
+    uint32_t *stamp = calloc((size_t)c->n_nodes + 1, sizeof(*stamp));
+    bool *sole = calloc((size_t)c->n_nodes + 1, sizeof(*sole));
+    if (stamp == NULL || sole == NULL) {
+        free(stamp);
+        free(sole);
         return false;
     }
     *ret = (struct hsp_spread){.min_nodes = UINT32_MAX};
     for (uint32_t s = 0; s < p->info.n_shards; s++) {
         uint32_t at = 0, n = nodes_of(c, &p->info, s, stamp, &at);
         ret->min_nodes = n < ret->min_nodes ? n : ret->min_nodes;
-        if (n == 1 && sole[at] == 0) {
-            sole[at] = 1;
+        if (n == 1 && !sole[at]) {
+            sole[at] = true;
             ret->node = ret->n_sole == 0 || at < ret->node ? at : ret->node;
             ret->n_sole++;
         }
     }
+    free(stamp);
+    free(sole);
     return true;
 }

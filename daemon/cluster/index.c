@@ -1,0 +1,341 @@
+/* What makes the cost of frequent events independent of the number of nodes: nodes by name and by
+ * connection, live nodes in the order they were heard, the leases of a job, and what has changed
+ * since it was last looked at. All of it follows from the rest of the state; hsp_cluster_check
+ * compares the two. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/clusterint.h"
+#include "proto/base/check.h"
+#include "proto/base/vec.h"
+
+#define MAX_DEVICES ((size_t)HSP_MAX_NODES * HSP_NODE_DEVICES)
+
+uint32_t hsp_ci_index_of(const struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    return (uint32_t)(n - c->nodes);
+}
+
+void hsp_ci_index_init(struct hsp_cluster *c)
+{
+    hsp_map_init(&c->by_name, HSP_MAX_NODES);
+    hsp_map_init(&c->by_conn, HSP_MAX_NODES);
+    c->oldest = c->newest = c->first_live = HSP_NO_NODE;
+    c->due_ms = HSP_NEVER;
+}
+
+void hsp_ci_index_fini(struct hsp_cluster *c)
+{
+    hsp_map_fini(&c->by_name);
+    hsp_map_fini(&c->by_conn);
+    free(c->briefs);
+    free(c->holders);
+    free(c->look);
+    free(c->down);
+    free(c->queue);
+    free(c->turns);
+}
+
+/* ---- nodes ---- */
+
+struct hsp_cluster_node *hsp_ci_node_add(struct hsp_cluster *c, uint32_t at)
+{
+    size_t n = (size_t)at + 1;
+    if (!hsp_grow(&c->nodes, &c->cap_nodes, n, sizeof(*c->nodes), HSP_MAX_NODES) ||
+        !hsp_grow(&c->briefs, &c->cap_briefs, n, sizeof(*c->briefs), HSP_MAX_NODES) ||
+        !hsp_grow(&c->holders, &c->cap_holders, n * HSP_NODE_DEVICES, sizeof(*c->holders),
+                  MAX_DEVICES)) {
+        return NULL;
+    }
+    for (; c->n_nodes < n; c->n_nodes++) {
+        c->nodes[c->n_nodes] = (struct hsp_cluster_node){
+            .state = HSP_NODE_DEAD, .older = HSP_NO_NODE, .newer = HSP_NO_NODE};
+    }
+    return &c->nodes[at];
+}
+
+bool hsp_ci_node_named(struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    return hsp_map_put(&c->by_name, n->name, hsp_ci_index_of(c, n)) == HSP_OK;
+}
+
+const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
+                                                        const char *name)
+{
+    uint32_t at;
+    return hsp_map_get(&c->by_name, name, &at) ? &c->nodes[at] : NULL;
+}
+
+struct hsp_cluster_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn)
+{
+    uint32_t at;
+    return conn != 0 && hsp_map_get_u64(&c->by_conn, conn, &at) ? &c->nodes[at] : NULL;
+}
+
+void hsp_ci_node_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t conn)
+{
+    if (n->conn != 0) {
+        (void)hsp_map_remove_u64(&c->by_conn, n->conn); /* it is there */
+    }
+    n->conn = conn;
+    if (conn != 0 && hsp_map_put_u64(&c->by_conn, conn, hsp_ci_index_of(c, n)) != HSP_OK) {
+        c->failed = true;
+    }
+    hsp_ci_look_node(c, n);
+    c->look_jobs = true;
+}
+
+/* ---- who was heard when ---- */
+
+/* The first live node behind @at. Behind the front of live nodes the list only ever loses live ones to
+ * its end, so each node is passed once for each time it is heard. */
+static uint32_t live_behind(const struct hsp_cluster *c, uint32_t at)
+{
+    do {
+        at = c->nodes[at].newer;
+    } while (at != HSP_NO_NODE && c->nodes[at].state != HSP_NODE_LIVE);
+    return at;
+}
+
+static void unlist(struct hsp_cluster *c, struct hsp_cluster_node *n)
+{
+    uint32_t *from = n->older != HSP_NO_NODE ? &c->nodes[n->older].newer : &c->oldest;
+    uint32_t *to = n->newer != HSP_NO_NODE ? &c->nodes[n->newer].older : &c->newest;
+    *from = n->newer;
+    *to = n->older;
+    n->older = n->newer = HSP_NO_NODE;
+    n->listed = false;
+}
+
+static void list(struct hsp_cluster *c, struct hsp_cluster_node *n)
+{
+    uint32_t at = hsp_ci_index_of(c, n);
+    n->older = c->newest;
+    n->newer = HSP_NO_NODE;
+    *(c->newest != HSP_NO_NODE ? &c->nodes[c->newest].newer : &c->oldest) = at;
+    c->newest = at;
+    n->listed = true;
+}
+
+void hsp_ci_node_state(struct hsp_cluster *c, struct hsp_cluster_node *n, enum hsp_node_state to)
+{
+    uint32_t at = hsp_ci_index_of(c, n);
+    c->n_away -= n->state == HSP_NODE_AWAY;
+    c->n_away += to == HSP_NODE_AWAY;
+    if (c->first_live == at && to != HSP_NODE_LIVE) {
+        c->first_live = live_behind(c, at);
+    }
+    n->state = to;
+    if (n->listed && to != HSP_NODE_LIVE && to != HSP_NODE_SUSPECT) {
+        unlist(c, n);
+    }
+}
+
+void hsp_ci_node_heard(struct hsp_cluster *c, struct hsp_cluster_node *n)
+{
+    uint32_t at = hsp_ci_index_of(c, n);
+    c->n_away -= n->state == HSP_NODE_AWAY;
+    if (c->first_live == at) {
+        c->first_live = live_behind(c, at);
+    }
+    if (n->listed) {
+        unlist(c, n);
+    }
+    n->last_ms = c->now_ms;
+    n->state = HSP_NODE_LIVE;
+    list(c, n);
+    c->first_live = c->first_live == HSP_NO_NODE ? at : c->first_live;
+}
+
+hsp_msec hsp_ci_silence_due(const struct hsp_cluster *c)
+{
+    hsp_msec due = HSP_NEVER;
+    if (c->first_live != HSP_NO_NODE) {
+        due = c->nodes[c->first_live].last_ms + c->cfg.suspect_ms;
+    }
+    if (c->oldest != HSP_NO_NODE && c->nodes[c->oldest].state == HSP_NODE_SUSPECT) {
+        hsp_msec dead = c->nodes[c->oldest].last_ms + c->cfg.dead_ms;
+        due = dead < due ? dead : due;
+    }
+    return due;
+}
+
+/* ---- leases ---- */
+
+/* Where @d stands in an ascending list, or would. */
+static uint32_t place_of(const hsp_device_id *list, uint32_t n, hsp_device_id d)
+{
+    uint32_t lo = 0, hi = n;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (list[mid] < d) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
+bool hsp_ci_has(const hsp_device_id *list, uint32_t n, hsp_device_id d)
+{
+    uint32_t at = place_of(list, n, d);
+    return at < n && list[at] == d;
+}
+
+static void drop_lease(struct hsp_job *j, hsp_device_id d)
+{
+    uint32_t at = place_of(j->leases, j->n_leases, d);
+    HSP_ASSERT(at < j->n_leases && j->leases[at] == d);
+    j->n_leases--;
+    memmove(&j->leases[at], &j->leases[at + 1], (j->n_leases - at) * sizeof(*j->leases));
+}
+
+static void add_lease(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)
+{
+    uint32_t at = place_of(j->leases, j->n_leases, d);
+    if (!hsp_grow(&j->leases, &j->cap_leases, (size_t)j->n_leases + 1, sizeof(*j->leases),
+                  MAX_DEVICES)) {
+        c->failed = true;
+        return;
+    }
+    memmove(&j->leases[at + 1], &j->leases[at], (j->n_leases - at) * sizeof(*j->leases));
+    j->leases[at] = d;
+    j->n_leases++;
+}
+
+void hsp_ci_lease(struct hsp_cluster *c, hsp_device_id d, uint32_t job)
+{
+    struct hsp_node_device *v = hsp_ci_device(c, d);
+    if (v->job == job) {
+        return;
+    }
+    struct hsp_job *from = hsp_ci_job(c, v->job), *to = hsp_ci_job(c, job);
+    if (from != NULL) {
+        drop_lease(from, d);
+    }
+    v->job = job;
+    c->holders[d] = job;
+    if (to != NULL) {
+        add_lease(c, to, d);
+    }
+    hsp_ci_look_node(c, hsp_ci_node(c, d));
+    c->look_jobs = true;
+}
+
+void hsp_ci_ask(struct hsp_cluster *c, hsp_device_id d, enum hsp_device_ask ask)
+{
+    struct hsp_node_device *v = hsp_ci_device(c, d);
+    v->ask = ask;
+    v->asked = false;
+    hsp_ci_look_node(c, hsp_ci_node(c, d));
+    c->look_jobs = true;
+}
+
+/* ---- what is to be looked at ---- */
+
+void hsp_ci_look_node(struct hsp_cluster *c, struct hsp_cluster_node *n)
+{
+    c->stir = true;
+    if (n->looked) {
+        return;
+    }
+    if (!hsp_grow(&c->look, &c->cap_look, (size_t)c->n_look + 1, sizeof(*c->look), HSP_MAX_NODES)) {
+        c->failed = true;
+        return;
+    }
+    c->look[c->n_look++] = hsp_ci_index_of(c, n);
+    n->looked = true;
+}
+
+void hsp_ci_look_job(struct hsp_cluster *c, struct hsp_job *j)
+{
+    j->look = true;
+    c->stir = true;
+}
+
+void hsp_ci_look_jobs(struct hsp_cluster *c)
+{
+    c->look_jobs = true;
+    c->stir = true;
+}
+
+static struct hsp_node_brief brief_of(const struct hsp_cluster_node *n)
+{
+    struct hsp_node_brief b = {0};
+    if (n->conn == 0 || n->draining || n->leaving) {
+        return b;
+    }
+    for (uint32_t i = 0; i < HSP_NODE_DEVICES; i++) {
+        const struct hsp_node_device *v = &n->dev[i];
+        uint16_t bit = (uint16_t)(1u << i);
+        if (v->present) {
+            b.offer |= v->keeper ? 0 : bit;
+            b.keep |= v->keeper ? bit : 0;
+            b.down |= v->up ? 0 : bit;
+        }
+    }
+    return b;
+}
+
+void hsp_ci_refresh(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_look; i++) {
+        c->briefs[c->look[i]] = brief_of(&c->nodes[c->look[i]]);
+    }
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+uint32_t hsp_ci_take_look(struct hsp_cluster *c, uint32_t **ret)
+{
+    uint32_t n = c->n_look;
+    *ret = hsp_ci_alloc(c, n, sizeof(**ret));
+    if (*ret == NULL || n == 0) {
+        return 0;
+    }
+    hsp_ci_refresh(c);
+    memcpy(*ret, c->look, n * sizeof(**ret));
+    qsort(*ret, n, sizeof(**ret), ascending);
+    for (uint32_t i = 0; i < n; i++) {
+        c->nodes[(*ret)[i]].looked = false;
+    }
+    c->n_look = 0;
+    return n;
+}
+
+/* ---- executors that are awaited ---- */
+
+void hsp_ci_await(struct hsp_cluster *c, hsp_device_id d)
+{
+    for (uint32_t i = 0; i < c->n_down; i++) {
+        if (c->down[i] == d) {
+            return;
+        }
+    }
+    if (!hsp_grow(&c->down, &c->cap_down, (size_t)c->n_down + 1, sizeof(*c->down), MAX_DEVICES)) {
+        c->failed = true;
+        return;
+    }
+    c->down[c->n_down++] = d;
+}
+
+hsp_msec hsp_ci_await_due(struct hsp_cluster *c)
+{
+    hsp_msec best = HSP_NEVER;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n_down; i++) {
+        const struct hsp_node_device *v = hsp_ci_device(c, c->down[i]);
+        hsp_msec t = v->restart_ms + c->cfg.up_ms;
+        if (v->present && !v->up && t > c->now_ms) {
+            c->down[n++] = c->down[i];
+            best = t < best && hsp_ci_node(c, c->down[i])->conn != 0 ? t : best;
+        }
+    }
+    c->n_down = n;
+    return best;
+}

@@ -1,0 +1,54 @@
+/* What a job remembers of single nodes: most jobs of most nodes nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/clusterint.h"
+#include "proto/base/vec.h"
+
+static uint32_t place_of(const struct hsp_job *j, uint32_t node)
+{
+    uint32_t lo = 0, hi = j->n_marks;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (j->marks[mid].node < node) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
+struct hsp_job_mark *hsp_ci_marked(const struct hsp_job *j, uint32_t node)
+{
+    uint32_t at = place_of(j, node);
+    return at < j->n_marks && j->marks[at].node == node ? &j->marks[at] : NULL;
+}
+
+struct hsp_job_mark *hsp_ci_mark(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)
+{
+    uint32_t at = place_of(j, node);
+    if (at < j->n_marks && j->marks[at].node == node) {
+        return &j->marks[at];
+    }
+    if (!hsp_grow(&j->marks, &j->cap_marks, (size_t)j->n_marks + 1, sizeof(*j->marks),
+                  HSP_MAX_NODES)) {
+        c->failed = true;
+        return &c->spare_mark;
+    }
+    memmove(&j->marks[at + 1], &j->marks[at], (j->n_marks - at) * sizeof(*j->marks));
+    j->n_marks++;
+    j->marks[at] = (struct hsp_job_mark){.node = node};
+    return &j->marks[at];
+}
+
+void hsp_ci_marks_free(struct hsp_job *j)
+{
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        free(j->marks[i].refused);
+    }
+    free(j->marks);
+    j->marks = NULL;
+    j->n_marks = 0;
+    j->cap_marks = 0;
+}
