@@ -18,8 +18,9 @@
 #define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
 #define MAX_ROWS (1u << 20)
 /* Descriptors for all but connections: libuv, the store, event files, 64 of /metrics and some spare. */
-#define OWN_FILES 112u
-#define BEAT_MS   5000 /* status line when no watchdog asks for more */
+#define OWN_FILES  112u
+#define BEAT_MS    5000                /* status line when no watchdog asks for more */
+#define DECODE_CAP ((size_t)160 << 20) /* a submit with 64 files of 1 MiB, and their copies */
 
 hsp_msec hsp_app_now(void)
 {
@@ -76,6 +77,16 @@ void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err
     uv_stop(a->loop);
 }
 
+/* A message that is only answered: no job has changed. Most are heartbeats. */
+static bool only_answered(const struct hsp_event *ev, const struct hsp_actions *acts)
+{
+    bool only = ev->type == HSP_EV_MSG;
+    for (uint32_t i = 0; only && i < acts->n; i++) {
+        only = acts->item[i].type == HSP_ACT_SEND;
+    }
+    return only;
+}
+
 void hsp_app_step(struct hsp_app *a, struct hsp_event *ev)
 {
     struct hsp_err err = {0};
@@ -93,33 +104,51 @@ void hsp_app_step(struct hsp_app *a, struct hsp_event *ev)
         hsp_log(a->log, HSP_LOG_ERROR, "app", "event %d refused: %s", ev->type, err.msg);
         return;
     }
-    if (acts.n > 0) { /* without an action no job has changed */
+    bool only = only_answered(ev, &acts);
+    if (acts.n > 0 && !only) { /* without an action no job has changed */
         hsp_app_count_time(a);
     }
     hsp_app_perform(a, &acts);
-    hsp_app_wait_check(a);
+    if (!only) {
+        hsp_app_wait_check(a);
+    }
     hsp_app_arm_tick(a);
 }
 
-static void on_tick(uv_timer_t *t)
+static void on_after_poll(uv_check_t *h)
 {
     struct hsp_event ev = {.type = HSP_EV_TICK};
-    hsp_app_step(t->data, &ev);
+    struct hsp_app *a = h->data;
+    (void)uv_idle_stop(&a->no_wait); /* neither can fail */
+    (void)uv_check_stop(&a->after_poll);
+    hsp_app_step(a, &ev);
+}
+
+static void on_idle(uv_idle_t *h)
+{
+    (void)h;
+}
+
+/* The loop serves timers before connections. When this process was starved, beats that have arrived are still
+ * unread: they are read first (W7). */
+static void on_tick(uv_timer_t *t)
+{
+    struct hsp_app *a = t->data;
+    a->tick_at = UINT64_MAX;
+    (void)uv_idle_start(&a->no_wait, on_idle); /* have callbacks */
+    (void)uv_check_start(&a->after_poll, on_after_poll);
 }
 
 void hsp_app_arm_tick(struct hsp_app *a)
 {
     hsp_msec at = hsp_app_core_due(a, hsp_cluster_deadline(a->cluster));
     hsp_msec wait = hsp_app_wait_deadline(a);
-    hsp_msec now = hsp_app_now();
     at = wait < at ? wait : at;
-    if (a->closing) {
-        return;
+    if (a->closing || at >= a->tick_at) {
+        return; /* one that comes too early finds nothing due */
     }
-    if (at == UINT64_MAX) {
-        (void)uv_timer_stop(&a->tick); /* cannot fail */
-        return;
-    }
+    hsp_msec now = hsp_app_now();
+    a->tick_at = at;
     uv_update_time(a->loop);
     /* One millisecond later than due: the timer's clock may be behind ours by a fraction. */
     (void)uv_timer_start(&a->tick, on_tick, at > now ? at - now + 1 : 1, 0); /* has a callback */
@@ -343,17 +372,28 @@ static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *ke
     hsp_net_defaults(&nc);
     nc.max_conns = connections(a);
     nc.keys = *keys;
+    a->n_clients = nc.max_conns;
+    a->clients = calloc(a->n_clients, sizeof *a->clients);
+    a->decoding = hsp_arena_new(DECODE_CAP);
+    if (a->clients == NULL || a->decoding == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    }
     return hsp_net_new(a->loop, &nc, &hsp_app_net_calls, a, &a->net, err);
 }
 
-static void start_timers(struct hsp_app *a)
+static void start_handles(struct hsp_app *a)
 {
     uint64_t beat = hsp_sd_watchdog_ms();
     (void)uv_timer_init(a->loop, &a->tick); /* cannot fail */
     (void)uv_timer_init(a->loop, &a->beat);
     (void)uv_timer_init(a->loop, &a->retry);
-    a->tick.data = a->beat.data = a->retry.data = a;
-    a->n_timers = 3;
+    (void)uv_timer_init(a->loop, &a->rest);
+    (void)uv_idle_init(a->loop, &a->no_wait);
+    (void)uv_check_init(a->loop, &a->after_poll);
+    a->tick.data = a->beat.data = a->retry.data = a->rest.data = a;
+    a->no_wait.data = a->after_poll.data = a;
+    a->n_handles = 6;
+    a->tick_at = UINT64_MAX;
     beat = beat > 0 && beat < BEAT_MS ? beat : BEAT_MS;
     (void)uv_timer_start(&a->beat, on_beat, beat, beat); /* has a callback */
 }
@@ -373,7 +413,8 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
     a->metrics.reload_ok = true;
     a->start_s = hsp_app_unix_ms() / 1000;
     a->address = "";
-    start_timers(a);
+    hsp_buf_init(&a->encoding, HSP_MSG_BODY_MAX);
+    start_handles(a);
     *ret = a; /* also on failure: to be closed */
     enum hsp_status st = open_store(a, err);
     if (st == HSP_OK) {
@@ -399,7 +440,7 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
 
 static void try_end(struct hsp_app *a)
 {
-    if (a->closing && a->net_closed && a->http_closed && a->n_works == 0 && a->n_timers == 0 &&
+    if (a->closing && a->net_closed && a->http_closed && a->n_works == 0 && a->n_handles == 0 &&
         a->on_closed != NULL) {
         void (*on_closed)(struct hsp_app *) = a->on_closed;
         a->on_closed = NULL;
@@ -423,10 +464,10 @@ static void on_http_closed(void *ctx)
     try_end(a);
 }
 
-static void on_timer_closed(uv_handle_t *h)
+static void on_handle_closed(uv_handle_t *h)
 {
     struct hsp_app *a = h->data;
-    a->n_timers--;
+    a->n_handles--;
     try_end(a);
 }
 
@@ -438,10 +479,14 @@ void hsp_app_close(struct hsp_app *a, void (*on_closed)(struct hsp_app *a))
     a->closing = true;
     a->on_closed = on_closed;
     hsp_app_plan_cancel_all(a);
+    hsp_app_perform_rest(a);
     hsp_app_flush(a);
-    uv_close((uv_handle_t *)&a->tick, on_timer_closed);
-    uv_close((uv_handle_t *)&a->beat, on_timer_closed);
-    uv_close((uv_handle_t *)&a->retry, on_timer_closed);
+    uv_close((uv_handle_t *)&a->tick, on_handle_closed);
+    uv_close((uv_handle_t *)&a->beat, on_handle_closed);
+    uv_close((uv_handle_t *)&a->retry, on_handle_closed);
+    uv_close((uv_handle_t *)&a->rest, on_handle_closed);
+    uv_close((uv_handle_t *)&a->no_wait, on_handle_closed);
+    uv_close((uv_handle_t *)&a->after_poll, on_handle_closed);
     a->http_closed = a->http == NULL;
     hsp_httpd_close(a->http, on_http_closed);
     if (a->net != NULL) {
@@ -463,6 +508,9 @@ struct hsp_app *hsp_app_free(struct hsp_app *a)
         }
         hsp_app_jobs_free(a);
         (void)hsp_cluster_free(a->cluster);
+        (void)hsp_arena_free(a->decoding);
+        hsp_buf_fini(&a->encoding);
+        free(a->clients);
         (void)hsp_store_close(a->store);
         if (a->lock_fd >= 0) {
             (void)close(a->lock_fd); /* nothing was written to it */

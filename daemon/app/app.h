@@ -24,10 +24,9 @@
 #include "proto/host/log.h"
 #include "proto/net/net.h"
 
-#define HSP_APP_EPOCHS  64 /* newest lines of a job's epochs table that status shows */
-#define HSP_APP_PLANS   4  /* planning runs at a time; the pool has threads left for the store */
-#define HSP_APP_CLIENTS HSP_NET_MAX_CONNS
-#define HSP_APP_LINES   4096 /* lines of events or metrics in one reply */
+#define HSP_APP_EPOCHS 64   /* newest lines of a job's epochs table that status shows */
+#define HSP_APP_PLANS  4    /* planning runs at a time; the pool has threads left for the store */
+#define HSP_APP_LINES  4096 /* lines of events or metrics in one reply */
 
 struct hsp_app;
 
@@ -104,10 +103,13 @@ struct hsp_app {
     struct hsp_net *net;
     struct hsp_httpd *http; /* NULL: off */
     struct hsp_metrics metrics;
-    uv_timer_t tick, beat, retry;
+    uv_timer_t tick, beat, retry, rest;
+    uv_idle_t no_wait; /* active with after_poll: the loop polls without waiting */
+    uv_check_t after_poll;
+    hsp_msec tick_at; /* when tick fires, UINT64_MAX: not */
     bool closing, net_closed, http_closed, failed;
     void (*on_closed)(struct hsp_app *a);
-    uint32_t n_works, n_timers;
+    uint32_t n_works, n_handles;
     /* jobs, by no order */
     size_t n_jobs, cap_jobs;
     struct hsp_app_job *jobs;
@@ -134,10 +136,13 @@ struct hsp_app {
     uint64_t next_request;
     struct hsp_pending *pending;
     struct hsp_waiter *waiters;
-    struct hsp_caller clients[HSP_APP_CLIENTS];
     /* lines about strangers */
     hsp_msec complained;
     uint32_t complaints, untold;
+    uint32_t n_clients;
+    struct hsp_caller *clients; /* owned, by slot of the connection */
+    struct hsp_arena *decoding; /* one message at a time */
+    struct hsp_buf encoding;    /* the same */
 };
 
 /* ---- app.c ---- */
@@ -190,6 +195,8 @@ void hsp_app_jobs_free(struct hsp_app *a);
 /* ---- batch.c ---- */
 /* Performs the actions of a step, in order, after what they need is on disk. */
 void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts);
+/* Performs what is on disk and was put off so that the loop could look after others. */
+void hsp_app_perform_rest(struct hsp_app *a);
 void hsp_app_batches_free(struct hsp_app *a);
 
 void hsp_app_write_on(struct hsp_app *a); /* starts writing what waits, unless a thread is at it */

@@ -18,6 +18,7 @@
 #define ROW_BYTES   HSP_CLUSTER_ROW_MAX
 /* Steps that may wait for a disk that takes nothing; each costs some kilobytes. */
 #define WAITING_MAX 16384u
+#define SLICE_NS    5000000u /* performing goes on for so long before others get the loop */
 
 /* The PREPAREs of one epoch share their tables. */
 struct prepare_group {
@@ -47,7 +48,7 @@ struct deed { /* an action that waits */
 struct hsp_batch {
     struct hsp_batch *next;
     struct hsp_arena *arena;
-    size_t n_deeds, n_rows;
+    size_t n_deeds, n_rows, next_deed;
     struct deed *deeds;
     struct hsp_store_row *rows;
     struct hsp_buf *row_texts; /* our own rows; [n_texts] */
@@ -451,18 +452,30 @@ static void perform(struct hsp_app *a, struct deed *d)
     }
 }
 
+static void on_rest(uv_timer_t *t)
+{
+    hsp_app_perform_rest(t->data);
+}
+
 /* Performs the batches at the front that are on disk. Performing may step the core again: its batch
- * goes to the end, and this loop comes to it. */
-static void perform_ready(struct hsp_app *a)
+ * goes to the end, and this loop comes to it. The packages of a large job take longer than SLICE_NS: then
+ * the loop looks after its connections before it goes on. */
+void hsp_app_perform_rest(struct hsp_app *a)
 {
     if (a->performing) {
         return;
     }
+    uint64_t begin = uv_hrtime();
+    bool late = false;
     a->performing = true;
-    while (a->head != NULL && a->head->on_disk) {
+    while (a->head != NULL && a->head->on_disk && !late) {
         struct hsp_batch *b = a->head;
-        for (size_t i = 0; i < b->n_deeds && !a->failed; i++) {
-            perform(a, &b->deeds[i]);
+        while (b->next_deed < b->n_deeds && !a->failed && !late) {
+            perform(a, &b->deeds[b->next_deed++]);
+            late = !a->closing && uv_hrtime() - begin > SLICE_NS;
+        }
+        if (b->next_deed < b->n_deeds && !a->failed) {
+            break;
         }
         a->head = b->next;
         a->tail = a->head != NULL ? a->tail : NULL;
@@ -470,7 +483,19 @@ static void perform_ready(struct hsp_app *a)
         (void)batch_free(b);
     }
     a->performing = false;
+    if (late) {
+        (void)uv_timer_start(&a->rest, on_rest, 0, 0); /* has a callback */
+    }
     hsp_app_write_on(a);
+}
+
+static bool only_messages(const struct hsp_actions *acts)
+{
+    bool only = true;
+    for (uint32_t i = 0; only && i < acts->n; i++) {
+        only = acts->item[i].type == HSP_ACT_SEND;
+    }
+    return only;
 }
 
 static void done_writing(struct hsp_task *work)
@@ -494,7 +519,7 @@ static void done_writing(struct hsp_task *work)
     bool stuck = w->status != HSP_OK;
     free(w);
     if (!stuck) {
-        perform_ready(a);
+        hsp_app_perform_rest(a);
     }
 }
 
@@ -533,6 +558,12 @@ void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts)
     if (acts->n == 0 || (a->stuck && hsp_app_send_beats(a, acts))) {
         return;
     }
+    if (a->head == NULL && only_messages(acts)) { /* nothing to wait for, nothing to keep */
+        for (uint32_t i = 0; i < acts->n; i++) {
+            hsp_app_send(a, acts->item[i].conn, acts->item[i].msg);
+        }
+        return;
+    }
     struct hsp_batch *b = batch_new(acts->n);
     bool ok = b != NULL;
     for (uint32_t i = 0; ok && i < acts->n; i++) {
@@ -561,5 +592,5 @@ void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts)
         a->head = b;
     }
     a->tail = b;
-    perform_ready(a);
+    hsp_app_perform_rest(a);
 }

@@ -7,8 +7,6 @@
 
 #include "daemon/app/app.h"
 
-#define DECODE_CAP ((size_t)160 << 20) /* a submit with 64 files of 1 MiB, and their copies */
-
 /* Strangers can say much that is wrong: a burst of lines, then one each second. */
 #define COMPLAINTS 20u
 
@@ -36,25 +34,24 @@ static void complain(struct hsp_app *a, const char *who, const char *name, const
 
 struct hsp_caller *hsp_app_client(struct hsp_app *a, uint32_t conn)
 {
-    struct hsp_caller *c = &a->clients[conn % HSP_APP_CLIENTS];
+    struct hsp_caller *c = &a->clients[hsp_net_slot(conn)];
     return conn != 0 && c->conn == conn ? c : NULL;
 }
 
 void hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m)
 {
     struct hsp_err err = {0};
-    struct hsp_buf body;
+    struct hsp_buf *body = &a->encoding;
     if (hsp_app_client(a, conn) == NULL) {
         return; /* W4 */
     }
-    hsp_buf_init(&body, HSP_MSG_BODY_MAX);
-    enum hsp_status st = hsp_msg_encode(m, &body, &err);
+    hsp_buf_reset(body);
+    enum hsp_status st = hsp_msg_encode(m, body, &err);
     if (st == HSP_OK) {
         const struct hsp_frame_header head = {
             .type = m->type, .request = m->request, .epoch = m->epoch};
-        st = hsp_net_send(a->net, conn, &head, body.data, body.len, m->blob, m->blob_len, &err);
+        st = hsp_net_send(a->net, conn, &head, body->data, body->len, m->blob, m->blob_len, &err);
     }
-    hsp_buf_fini(&body);
     if (st != HSP_OK && st != HSP_ECLOSED) {
         hsp_log(a->log, HSP_LOG_WARN, "net", "%s: %s cannot be sent: %s; the connection is dropped",
                 hsp_net_name(a->net, conn), hsp_msg_name(m->type), err.msg);
@@ -85,7 +82,7 @@ void hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_
 static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
 {
     struct hsp_app *a = ctx;
-    struct hsp_caller *c = &a->clients[conn % HSP_APP_CLIENTS];
+    struct hsp_caller *c = &a->clients[hsp_net_slot(conn)];
     bool trusted = peer->role == HSP_ROLE_OPEN ||
                    (peer->role == HSP_ROLE_LOCAL && (peer->uid == 0 || peer->uid == getuid()));
     *c = (struct hsp_caller){.conn = conn,
@@ -178,12 +175,11 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
                                  .epoch = f->head.epoch,
                                  .blob = f->blob,
                                  .blob_len = f->head.blob_len};
-    struct hsp_arena *arena = hsp_arena_new(DECODE_CAP);
-    if (c == NULL || arena == NULL || a->closing || a->failed) {
-        (void)hsp_arena_free(arena);
+    if (c == NULL || a->closing || a->failed) {
         return;
     }
-    if (hsp_msg_decode(&head, f->body, f->head.body_len, arena, &m, &err) != HSP_OK) {
+    hsp_arena_reset(a->decoding);
+    if (hsp_msg_decode(&head, f->body, f->head.body_len, a->decoding, &m, &err) != HSP_OK) {
         char text[sizeof err.msg + 32];
         (void)snprintf(text, sizeof text, ": %s; the connection is closed", err.msg);
         complain(a, "", hsp_net_name(a->net, conn), text);
@@ -194,7 +190,6 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
     } else {
         dispatch(a, c, &m);
     }
-    (void)hsp_arena_free(arena);
 }
 
 static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)

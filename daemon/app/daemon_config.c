@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "daemon/cluster/cluster.h"
 #include "proto/base/size.h"
 #include "proto/net/addr.h"
 #include "proto/wire/msg.h"
@@ -97,8 +98,8 @@ static const struct hsp_field fields[] = {
      .offset = AT(max_nodes),
      .dflt = "256",
      .min = 1,
-     .max = 3968,
-     .help = "agents at most, of 4096 connections in all; their memory is reserved at start"},
+     .max = HSP_MAX_NODES,
+     .help = "agents at most; each needs a file descriptor"},
     {.path = "planner_memory",
      .live = true,
      .type = HSP_FIELD_BYTES,
@@ -148,10 +149,10 @@ enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_ar
     memset(&c, 0, sizeof c);
     enum hsp_status st =
         hsp_layers_load(l, fields, HSP_ARRAY_LEN(fields), arena, &c, c.origin, err);
-    if (st == HSP_OK && c.heartbeat_ms * 3 > c.failure_detection_ms) {
+    if (st == HSP_OK && c.heartbeat_ms * 5 > c.failure_detection_ms * 2) {
         return hsp_err_set(
             err, HSP_EPARSE, 0,
-            "%s: failure_detection must be at least three heartbeats, or one lost beat kills",
+            "%s: failure_detection must be at least 2.5 heartbeats, or one lost beat kills",
             l->name);
     }
     if (st == HSP_OK) {

@@ -148,7 +148,7 @@ static void take_job(struct hsp_app *a, struct snapshot *s, const struct hsp_job
 
 static void count_callers(const struct hsp_app *a, struct hsp_view *v)
 {
-    for (uint32_t i = 0; i < HSP_APP_CLIENTS; i++) {
+    for (uint32_t i = 0; i < a->n_clients; i++) {
         v->n_agents += a->clients[i].conn != 0 && a->clients[i].kind == HSP_CALLER_AGENT;
         v->n_admins += a->clients[i].conn != 0 && a->clients[i].kind == HSP_CALLER_ADMIN;
     }

@@ -77,7 +77,7 @@ def refusals(w):
             (2, "unexpected argument", ["x"]), (2, "unrecognized option", ["--nonsense"]),
             (6, "No such file", ["--config", w.path("missing.yaml")]),
             (6, 'unknown key "lisen", did you mean "listen"?', ["--config", w.write("a.yaml", "lisen: 1\n")]),
-            (6, "at least three heartbeats", ["-c", w.write("b.yaml", "heartbeat: 2s\n")]),
+            (6, "at least 2.5 heartbeats", ["-c", w.write("b.yaml", "heartbeat: 2s\n")]),
             (6, "beyond loopback", ["--check-config", "-c", w.config("c.yaml", listen="0.0.0.0:7071")]),
             (6, "not a host:port", ["--check-config", "-c", w.config("i.yaml", advertise_address="/run/x")]),
             (6, "there is no worker_key", ["-c", w.config("j.yaml", advertise_address="head.example.org:7071")]),

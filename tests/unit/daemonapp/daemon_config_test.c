@@ -55,7 +55,7 @@ static void test_wrong_files_say_where_and_what(void **state)
         const char *text, *want;
     } cases[] = {
         {"lisen: a:1\n", "listen"},
-        {"heartbeat: 2s\n", "three heartbeats"},
+        {"heartbeat: 2s\n", "2.5 heartbeats"},
         {"max_nodes: 0\n", "max_nodes"},
         {"log_level: loud\n", "log_level"},
         {"data_plane: plain\n", "data_plane"},
