@@ -22,3 +22,7 @@ bench: all tests/bench/stepbench$(EXEEXT) $(check_PROGRAMS)
 	@HSPMD_BUILD='$(abs_top_builddir)' $(srcdir)/tests/bench/cpu_step.py
 	@HSPMD_BUILD='$(abs_top_builddir)' $(srcdir)/tests/bench/mesh.py
 .PHONY: bench
+
+# Plays agents for tests/claims/ten-thousand-agents.
+check_PROGRAMS += tests/bench/agents
+tests_bench_agents_LDADD = $(NET_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
