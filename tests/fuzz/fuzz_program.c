@@ -46,8 +46,9 @@ static void run(const struct hsp_program *p)
     static struct hsp_dataset dataset;
     struct hsp_err err = {0};
     struct hsp_local *l = NULL;
+    static const struct hsp_data_bind letters = {.seed = 1, .vocab = 16};
     if (dataset.file == NULL) {
-        HSP_ASSERT(hsp_dataset_synthetic(1, 16, 4096, &dataset, NULL) == HSP_OK);
+        HSP_ASSERT(hsp_dataset_synthetic(&letters, 4096, &dataset, NULL) == HSP_OK);
     }
     struct hsp_local_opts o = {.n = 1, .programs = p, .dataset = &dataset, .threads = 1};
     enum hsp_status st = hsp_local_open(&o, &l, &err);
