@@ -54,14 +54,14 @@ static void rewind_gives_back_what_came_after(void **state)
     char *keep = hsp_arena_strdup(a, "keep");
     struct hsp_arena_mark m = hsp_arena_mark(a);
     size_t used = hsp_arena_used(a);
+    char *first = hsp_arena_alloc(a, 8);
     for (int i = 0; i < 100; i++) {
         assert_non_null(hsp_arena_alloc(a, 5000)); /* several chunks */
     }
     hsp_arena_rewind(a, m);
     assert_int_equal(hsp_arena_used(a), used);
     assert_string_equal(keep, "keep");
-    char *next = hsp_arena_alloc(a, 8);
-    assert_ptr_equal(next, keep + 16);
+    assert_ptr_equal(hsp_arena_alloc(a, 8), first);
     hsp_arena_rewind(a, empty);
     assert_int_equal(hsp_arena_used(a), 0);
     hsp_arena_free(a);
