@@ -320,6 +320,21 @@ static enum hsp_status check_reshards(const struct hsp_template *t, const struct
     return HSP_OK;
 }
 
+/* The queues never wait for each other in a circle: both come to their end. */
+static bool sched_ends(const struct hsp_sched *s)
+{
+    uint32_t done[HSP_N_QUEUES] = {0}, before;
+    do {
+        before = done[0] + done[1];
+        for (int q = 0; q < HSP_N_QUEUES; q++) {
+            while (done[q] < s->n[q] && s->e[q][done[q]].wait <= done[1 - q]) {
+                done[q]++;
+            }
+        }
+    } while (done[0] + done[1] > before);
+    return done[0] == s->n[0] && done[1] == s->n[1];
+}
+
 static enum hsp_status check_sched(const struct hsp_template *t, const struct hsp_sched *s,
                                    uint32_t n_micro, struct hsp_err *err)
 {
@@ -333,7 +348,8 @@ static enum hsp_status check_sched(const struct hsp_template *t, const struct hs
             }
         }
     }
-    return HSP_OK;
+    return sched_ends(s) ? HSP_OK
+                         : hsp_err_set(err, HSP_EPARSE, 0, "schedule: queues wait in a circle");
 }
 
 /* Extents of an op's operands against the catalogue: a backend relies on them. */

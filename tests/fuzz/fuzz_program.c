@@ -15,6 +15,7 @@ enum {
     CODE_MAX = 16 << 20,
     DIGEST_AT = 16,       /* in a binding: behind magic, version, rank, number of ranks */
     RUN_MEMORY = 1 << 16, /* bytes of a program that is run */
+    RUN_COMM = 1 << 20,   /* bytes of its pack buffers */
     RUN_LENGTH = 256      /* instructions, entries */
 };
 
@@ -35,7 +36,7 @@ static bool is_small(const struct hsp_program *p)
         }
     }
     return b->n_ranks == 1 && b->memory_bytes <= RUN_MEMORY && b->state_bytes <= RUN_MEMORY &&
-           b->comm_bytes <= RUN_MEMORY && n <= RUN_LENGTH && cells <= RUN_LENGTH &&
+           b->comm_bytes <= RUN_COMM && n <= RUN_LENGTH && cells <= RUN_LENGTH &&
            p->tpl.n_instrs <= RUN_LENGTH && b->data.global_batch <= RUN_LENGTH &&
            b->data.eval_seqs <= RUN_LENGTH;
 }

@@ -170,6 +170,11 @@ static void checks_name_what_is_wrong(void **state)
     b->train.e[0][1].piece = 4; /* a comm piece in the compute queue */
     expect(f, "schedule");
     b->train.e[0][1].piece = 1;
+    uint32_t waits[2] = {b->train.e[0][0].wait, b->train.e[1][0].wait};
+    b->train.e[0][0].wait = b->train.e[1][0].wait = 1; /* each for the other */
+    expect(f, "wait in a circle");
+    b->train.e[0][0].wait = waits[0];
+    b->train.e[1][0].wait = waits[1];
     b->stream.n_seq = 7;
     expect(f, "global batch");
     b->stream.n_seq = 3;
