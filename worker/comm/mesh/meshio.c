@@ -169,9 +169,10 @@ static void go_on(struct hsp_mesh *m, uint32_t peer)
 static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
 {
     compact(l);
-    /* The rest of a message goes straight to its place, what follows to the input buffer. */
+    /* The rest of a message goes straight to its place, what follows to the input buffer. By shared
+     * memory the place is not ours: another thread may be filling it. */
     struct iovec iov[2] = {{.iov_len = 0}, {l->input + l->in_have, MESH_INPUT - l->in_have}};
-    if (l->dst != NULL && l->shm == NULL) {
+    if (l->shm == NULL && l->dst != NULL) {
         iov[0] = (struct iovec){l->dst + l->dst_have, l->dst_bytes - l->dst_have};
     }
     ssize_t n = readv(l->fd, iov, 2);
@@ -179,7 +180,9 @@ static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
         return -errno;
     }
     size_t direct = (size_t)n < iov[0].iov_len ? (size_t)n : iov[0].iov_len;
-    l->dst_have += direct;
+    if (direct > 0) {
+        l->dst_have += direct;
+    }
     l->in_have += (size_t)n - direct;
     *ret_more = (size_t)n == iov[0].iov_len + iov[1].iov_len;
     return n;
