@@ -26,7 +26,7 @@ _Noreturn void hsp_assert_fail(const char *expr, const char *file, int line);
 #ifdef HSP_DEBUG
 #define HSP_DASSERT(x) HSP_ASSERT(x)
 #else
-#define HSP_DASSERT(x) ((void)sizeof(!(x))) /* checked by the compiler, not evaluated */
+#define HSP_DASSERT(x) ((void)(0 && (x))) /* checked by the compiler, not evaluated */
 #endif
 
 #endif
