@@ -219,12 +219,12 @@ static void choice(void **state)
     for (uint32_t round = 0; round < 5000; round++) {
         struct hsp_keeper_node a[6], b[6];
         uint32_t n = (uint32_t)(hsp_test_rand("c", k++) % 7), want = 1 + round % 3;
-        for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t i = 0; i < n; i++, k += 4) {
             a[i] = (struct hsp_keeper_node){.node = i,
-                                            .mine = hsp_test_rand("c", k++) % 4 == 0,
-                                            .up = hsp_test_rand("c", k++) % 3 != 0,
-                                            .kept = hsp_test_rand("c", k++) % 3,
-                                            .room = hsp_test_rand("c", k++) % 3};
+                                            .mine = hsp_test_rand("c", k) % 4 == 0,
+                                            .up = hsp_test_rand("c", k + 1) % 3 != 0,
+                                            .kept = hsp_test_rand("c", k + 2) % 3,
+                                            .room = hsp_test_rand("c", k + 3) % 3};
             b[n - 1 - i] = a[i]; /* the order they come in does not matter */
         }
         uint32_t got = hsp_keepers_order(a, n, want, 1), fit = 0;
