@@ -170,27 +170,32 @@ static void json_is_a_job_file_and_defaults_hold(void **state)
     assert_string_equal(j->init_from, "");
 }
 
+/* Every key has its line in a dump, so two jobs with one dump are the same. */
+static void assert_same_dump(const struct hsp_job_spec *j, struct hsp_buf *want)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, 1 << 16);
+    hsp_job_dump(j, false, &b);
+    assert_string_equal(hsp_buf_cstr(&b), hsp_buf_cstr(want));
+    hsp_buf_fini(&b);
+}
+
 static void dump_parses_to_the_same_job(void **state)
 {
     const char *texts[] = {full, small_mlp};
     for (size_t i = 0; i < 2; i++) {
         struct hsp_err err = {0};
         const struct hsp_job_spec *a = NULL, *b = NULL;
-        struct hsp_buf first, second, help;
+        struct hsp_buf first, help;
         hsp_buf_init(&first, 1 << 16);
-        hsp_buf_init(&second, 1 << 16);
         hsp_buf_init(&help, 1 << 16);
         assert_ok(parse(texts[i], *state, &a, &err), &err);
         hsp_job_dump(a, false, &first);
         assert_ok(parse(hsp_buf_cstr(&first), *state, &b, &err), &err);
-        hsp_job_dump(b, false, &second);
-        assert_string_equal(hsp_buf_cstr(&first), hsp_buf_cstr(&second));
-        assert_memory_equal(&a->train, &b->train, sizeof(a->train));
-        assert_memory_equal(&a->model, &b->model, sizeof(a->model));
+        assert_same_dump(b, &first);
         hsp_job_dump(a, true, &help);
         assert_ok(parse(hsp_buf_cstr(&help), *state, &b, &err), &err);
         hsp_buf_fini(&first);
-        hsp_buf_fini(&second);
         hsp_buf_fini(&help);
     }
 }
@@ -256,7 +261,7 @@ static void documents_are_packed(void **state)
         hsp_buf_init(&b, 1 << 16);
         hsp_job_dump(j, false, &b);
         assert_ok(parse(hsp_buf_cstr(&b), *state, &again, &err), &err);
-        assert_memory_equal(&j->train, &again->train, sizeof(j->train));
+        assert_same_dump(again, &b);
         hsp_buf_fini(&b);
     }
 }
@@ -277,7 +282,7 @@ static void llama_has_keys_of_its_own(void **state)
     assert_ok(parse(edited(*state, "family: gpt", own), *state, &j, &err), &err);
     hsp_job_dump(j, false, &b);
     assert_ok(parse(hsp_buf_cstr(&b), *state, &again, &err), &err);
-    assert_memory_equal(&j->model, &again->model, sizeof(j->model));
+    assert_same_dump(again, &b);
     hsp_buf_fini(&b);
     hsp_buf_init(&b, 4096);
     hsp_job_model_json(j, &b);
