@@ -104,7 +104,7 @@ static void test_plain_tcp(void **state)
     (void)state;
     struct shell s;
     struct hsp_net_config c = config();
-    c.handshake_ms = TALK_MS; /* a first frame of 30 MiB is no greeting */
+    c.handshake_ms = c.frame_ms = c.idle_ms = TALK_MS; /* 30 MiB take a while under valgrind */
     shell_open(&s, &c);
     shell_listen(&s, "127.0.0.1:0");
     talk_over(&s, NULL, HSP_ROLE_NONE);
@@ -118,7 +118,7 @@ static void test_tls(void **state)
     (void)state;
     struct shell s;
     struct hsp_net_config c = config_keys();
-    c.handshake_ms = TALK_MS; /* a first frame of 30 MiB is no greeting */
+    c.handshake_ms = c.frame_ms = c.idle_ms = TALK_MS; /* 30 MiB take a while under valgrind */
     shell_open(&s, &c);
     shell_listen(&s, "127.0.0.1:0");
     talk_over(&s, &c.keys, HSP_ROLE_WORKER);
