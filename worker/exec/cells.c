@@ -79,7 +79,7 @@ static void walk(const struct hsp_view *dst, const struct hsp_view *src, const s
         if (add) {
             add_run(dst->dtype, to, from, run);
         } else {
-            memcpy(to, from, (size_t)run * elem);
+            memmove(to, from, (size_t)run * elem);
         }
         int d = outer - 1;
         while (d >= 0 && ++at[d] == cell->hi[d] - cell->lo[d]) {

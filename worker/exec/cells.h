@@ -1,7 +1,9 @@
 /* Strided copies between tensors and pack buffers. A view is a dense row-major array that holds a
  * box of global coordinates; a pack buffer is the view whose box is the cell itself.
  *
- * Purity: pure. */
+ * Purity: pure.
+ * Bounds: what a program got wrong stays inside its memory: tensors that it laid over each other are moved
+ *         byte by byte as memmove does, their values mean nothing then. */
 #ifndef HSP_CELLS_H
 #define HSP_CELLS_H
 #include <stddef.h>

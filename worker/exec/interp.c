@@ -24,7 +24,7 @@ static enum hsp_status copy_update(struct hsp_engine *e, const struct hsp_instr 
     for (uint8_t k = 0; k < i->n_out; k++) {
         struct hsp_view to = hsp_operand(e, i->out[k], micro, true);
         struct hsp_view from = hsp_operand(e, i->in[k], micro, false);
-        memcpy(to.data, from.data, hsp_cell_bytes(&to.box, to.dtype));
+        memmove(to.data, from.data, hsp_cell_bytes(&to.box, to.dtype));
     }
     return HSP_OK;
 }

@@ -88,7 +88,7 @@ static void copy_elements(const struct hsp_call *c)
 {
     size_t bytes = (size_t)hsp_array_count(&c->out[0]) * hsp_dtype_size(c->out[0].dtype);
     if (bytes > 0) {
-        memcpy(c->out[0].data, c->in[0].data, bytes);
+        memmove(c->out[0].data, c->in[0].data, bytes);
     }
 }
 
