@@ -85,6 +85,7 @@ struct hsp_pending { /* a request that waits for the core's REPLY */
     uint64_t request;
     struct hsp_job_rec *rec; /* submit: counted */
     char *plan_json;         /* submit: prediction, NULL none; owned */
+    bool check;              /* of nodes: ends with the connection */
 };
 
 struct hsp_batch;
@@ -135,6 +136,8 @@ struct hsp_app {
     /* requests */
     uint64_t next_request;
     struct hsp_pending *pending;
+    uint32_t check_number; /* whose key is below */
+    uint8_t check_key[HSP_KEY_BYTES];
     struct hsp_waiter *waiters;
     /* lines about strangers */
     hsp_msec complained;
@@ -244,6 +247,8 @@ void hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_
 /* ---- request.c ---- */
 /* A request of hspmdctl. */
 void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
+/* Whoever waited on this connection for a check of nodes waits no more. */
+void hsp_app_checks_gone(struct hsp_app *a, uint32_t conn);
 /* The core's REPLY; NULL when the number is unknown. Taken off the list: free with _free. */
 struct hsp_pending *hsp_app_pending_take(struct hsp_app *a, uint64_t number);
 const struct hsp_pending *hsp_app_pending_find(const struct hsp_app *a, uint64_t number);

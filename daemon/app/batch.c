@@ -249,23 +249,34 @@ static struct prepare_group *group_of(struct hsp_app *a, struct hsp_batch *b,
     return copy_peers(a, b, g) ? g : NULL;
 }
 
-/* One random key for each epoch; PREPAREs of an epoch that are sent later get the same. */
-static bool epoch_key(struct hsp_app *a, struct hsp_app_job *j, uint64_t epoch)
+static bool random_key(struct hsp_app *a, uint8_t key[HSP_KEY_BYTES])
 {
     size_t done = 0;
-    if (j->key_epoch == epoch) {
-        return true;
-    }
     while (done < HSP_KEY_BYTES) {
-        ssize_t n = getrandom(j->key + done, HSP_KEY_BYTES - done, 0);
+        ssize_t n = getrandom(key + done, HSP_KEY_BYTES - done, 0);
         if (n < 0 && errno != EINTR) {
             hsp_log(a->log, HSP_LOG_ERROR, "app", "no random numbers: %s", strerror(errno));
             return false;
         }
         done += n > 0 ? (size_t)n : 0;
     }
-    j->key_epoch = epoch;
     return true;
+}
+
+/* One random key for each epoch; PREPAREs of an epoch that are sent later get the same. */
+static bool epoch_key(struct hsp_app *a, struct hsp_app_job *j, uint64_t epoch)
+{
+    bool ok = j->key_epoch == epoch || random_key(a, j->key);
+    j->key_epoch = ok ? epoch : j->key_epoch;
+    return ok;
+}
+
+/* And one for each check of nodes. */
+static bool check_key(struct hsp_app *a, uint32_t number)
+{
+    bool ok = a->check_number == number || random_key(a, a->check_key);
+    a->check_number = ok ? number : a->check_number;
+    return ok;
 }
 
 static bool add_deed(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
@@ -286,6 +297,10 @@ static bool add_deed(struct hsp_app *a, struct hsp_batch *b, const struct hsp_ac
             memcpy(d->msg.u.prepare.key, j->key, HSP_KEY_BYTES);
         }
     }
+    if (ok && act->type == HSP_ACT_CHECK) {
+        ok = check_key(a, act->msg->u.check.check);
+        memcpy(d->msg.u.check.key, a->check_key, HSP_KEY_BYTES);
+    }
     return ok && d->act.text != NULL;
 }
 
@@ -294,6 +309,7 @@ static bool collect(struct hsp_app *a, struct hsp_batch *b, const struct hsp_act
     switch (act->type) {
     case HSP_ACT_SEND:
     case HSP_ACT_PREPARE:
+    case HSP_ACT_CHECK:
     case HSP_ACT_CLOSE:
     case HSP_ACT_REPLY: return add_deed(a, b, act);
     case HSP_ACT_STORE: return add_row(b, act->key, act->value, act->len, false);
@@ -436,7 +452,8 @@ static void refuse_prepare(struct hsp_app *a, const struct deed *d)
 static void perform(struct hsp_app *a, struct deed *d)
 {
     switch (d->act.type) {
-    case HSP_ACT_SEND: hsp_app_send(a, d->act.conn, &d->msg); break;
+    case HSP_ACT_SEND:
+    case HSP_ACT_CHECK: hsp_app_send(a, d->act.conn, &d->msg); break;
     case HSP_ACT_PREPARE:
         if (d->status == HSP_OK) {
             hsp_app_send(a, d->act.conn, &d->msg);

@@ -213,6 +213,7 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
     }
     c->conn = 0;
     hsp_app_client_gone(a, conn);
+    hsp_app_checks_gone(a, conn);
     if (agent) {
         hsp_app_step(a, &ev);
     }

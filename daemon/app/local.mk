@@ -3,6 +3,7 @@ daemon_app_libdaemonapp_a_SOURCES = \
   daemon/app/app.c daemon/app/app.h \
   daemon/app/batch.c \
   daemon/app/stuck.c \
+  daemon/app/checkdoc.c daemon/app/checkdoc.h \
   daemon/app/client.c \
   daemon/app/daemon_config.c daemon/app/daemon_config.h \
   daemon/app/epochplan.c daemon/app/epochplan.h \

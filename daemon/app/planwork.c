@@ -44,38 +44,6 @@ static void default_link(struct hsp_link_cost *l, double latency, double gbit)
     }
 }
 
-/* Where the executors of this node listen: "HOST:PORT", and ",unix:NAME.HOST.NUMBER" behind it where
- * those of one host need no network (worker/comm). NULL: none has said it. */
-static const char *listener_of(const struct hsp_cluster_node *n)
-{
-    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        if (n->dev[d].present && n->dev[d].address[0] != '\0') {
-            return n->dev[d].address;
-        }
-    }
-    return NULL;
-}
-
-/* @a and @b are the same up to the last @end. */
-static bool same_until(const char *a, const char *b, char end)
-{
-    const char *x = a != NULL ? strrchr(a, end) : NULL, *y = b != NULL ? strrchr(b, end) : NULL;
-    return x != NULL && y != NULL && x - a == y - b && memcmp(a, b, (size_t)(x - a)) == 0;
-}
-
-static bool one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b)
-{
-    const char *x = listener_of(a), *y = listener_of(b);
-    if (x == NULL || y == NULL) {
-        return false;
-    }
-    char tcp[2][HSP_ADDRESS_MAX + 1];
-    (void)snprintf(tcp[0], sizeof tcp[0], "%.*s", (int)strcspn(x, ","), x);
-    (void)snprintf(tcp[1], sizeof tcp[1], "%.*s", (int)strcspn(y, ","), y);
-    return same_until(tcp[0], tcp[1], ':') ||
-           same_until(strstr(x, ",unix:"), strstr(y, ",unix:"), '.');
-}
-
 /* Which host each node of @devices is on, by the number of its first node there; how many there are,
  * of nodes that have measured. One that has just come may not have said yet where it listens. */
 static uint32_t find_hosts(const struct hsp_cluster *c, const hsp_device_id *devices, uint32_t n,
@@ -93,7 +61,7 @@ static uint32_t find_hosts(const struct hsp_cluster *c, const hsp_device_id *dev
         if (!c->nodes[at].measured) {
             continue;
         }
-        while (k < n_nodes && !one_host(&c->nodes[node[k]], &c->nodes[at])) {
+        while (k < n_nodes && !hsp_cluster_one_host(&c->nodes[node[k]], &c->nodes[at])) {
             k++;
         }
         host[at] = k < n_nodes ? host[node[k]] : at;

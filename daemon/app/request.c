@@ -1,9 +1,11 @@
 /* Requests of hspmdctl: those the core decides wait in a list for its REPLY. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/app/app.h"
+#include "daemon/app/checkdoc.h"
 
 #define MAX_PENDING 4096 /* requests under way; more are refused */
 
@@ -55,6 +57,26 @@ static char *submitted(const struct hsp_pending *p, uint32_t job)
     return text;
 }
 
+/* What a check has found; and a line of events. */
+static char *checked(struct hsp_app *a)
+{
+    struct hsp_check_sum s;
+    char *doc = hsp_check_doc(a->cluster, &s), reason[400];
+    (void)snprintf(reason, sizeof reason,
+                   "%" PRIu32 " nodes and %" PRIu32 " pairs measured, %" PRIu32 " skipped, %" PRIu32
+                   " worse than %g of what is on record%s%s",
+                   s.nodes, s.pairs, s.skipped, s.worse, a->cluster->check.terms.threshold,
+                   s.worse > 0 ? ", the first: " : "", s.first);
+    struct hsp_fact f = {.type = "check.end",
+                         .severity = s.worse > 0 ? HSP_SEV_WARN : HSP_SEV_NOTICE,
+                         .node = "",
+                         .reason = reason,
+                         .cause = "",
+                         .actor = a->cluster->check.actor};
+    hsp_app_fact(a, &f);
+    return doc;
+}
+
 void hsp_app_pending_reply(struct hsp_app *a, uint64_t number, enum hsp_status st, uint32_t job,
                            const char *text)
 {
@@ -62,7 +84,9 @@ void hsp_app_pending_reply(struct hsp_app *a, uint64_t number, enum hsp_status s
     if (p == NULL) {
         return;
     }
-    char *blob = st == HSP_OK && p->rec != NULL ? submitted(p, job) : NULL;
+    char *blob = st != HSP_OK || (p->rec == NULL && !p->check) ? NULL
+                 : p->check                                    ? checked(a)
+                                                               : submitted(p, job);
     hsp_app_reply(a, p->conn, p->request, st, text, blob, blob != NULL ? strlen(blob) : 0, false);
     cJSON_free(blob);
     hsp_app_pending_free(p);
@@ -98,7 +122,8 @@ void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const cha
                               .conn = conn,
                               .request = request,
                               .rec = rec,
-                              .plan_json = plan_json};
+                              .plan_json = plan_json,
+                              .check = ev->verb == HSP_ADMIN_CHECK};
     a->pending = p;
     ev->request = p->number;
     ev->actor = actor;
@@ -157,6 +182,46 @@ static void node_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp
     hsp_app_admin(a, cl->conn, m->request, cl->name, &ev, NULL, NULL);
 }
 
+static void node_check(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *msg)
+{
+    const struct hsp_m_nodecheck *m = &msg->u.nodecheck;
+    const char *name[HSP_CHECK_NODES];
+    struct hsp_admin_event ev = {
+        .verb = HSP_ADMIN_CHECK,
+        .check = {.threshold = m->threshold, .busy = m->busy, .n_nodes = m->n_nodes, .node = name}};
+    for (uint32_t i = 0; i < m->n_nodes; i++) {
+        name[i] = m->nodes[i].name;
+    }
+    const struct hsp_pending *p = a->pending;
+    while (p != NULL && !p->check) {
+        p = p->next;
+    }
+    if (p != NULL) { /* its answer may wait for the disk, and is made of what the core has found */
+        hsp_app_reply(a, cl->conn, msg->request, HSP_ESTATE,
+                      "another check is under way; try again when it has ended", NULL, 0, false);
+        return;
+    }
+    if (!(m->threshold > 0 && m->threshold <= 1)) {
+        hsp_app_reply(a, cl->conn, msg->request, HSP_EINVAL, "the threshold is above 0, at most 1",
+                      NULL, 0, false);
+        return;
+    }
+    hsp_app_admin(a, cl->conn, msg->request, cl->name, &ev, NULL, NULL);
+}
+
+void hsp_app_checks_gone(struct hsp_app *a, uint32_t conn)
+{
+    struct hsp_pending *p = a->pending;
+    while (p != NULL && (p->conn != conn || !p->check)) {
+        p = p->next;
+    }
+    if (p != NULL) {
+        struct hsp_event e = {.type = HSP_EV_ADMIN,
+                              .u.admin = {.verb = HSP_ADMIN_CHECK_STOP, .request = p->number}};
+        hsp_app_step(a, &e);
+    }
+}
+
 static void ckpt(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     if (strcmp(m->u.query.what, "save") == 0) {
@@ -183,6 +248,7 @@ void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
     case HSP_MSG_SCALE: job_verb(a, cl, m, HSP_ADMIN_SCALE, m->u.scale.name); break;
     case HSP_MSG_DRAIN: node_verb(a, cl, m, HSP_ADMIN_DRAIN); break;
     case HSP_MSG_UNDRAIN: node_verb(a, cl, m, HSP_ADMIN_UNDRAIN); break;
+    case HSP_MSG_NODE_CHECK: node_check(a, cl, m); break;
     case HSP_MSG_CKPT: ckpt(a, cl, m); break;
     case HSP_MSG_LOGS:
     case HSP_MSG_EVENTS:

@@ -217,5 +217,7 @@ void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
     case HSP_ADMIN_UNDRAIN: drain(c, a); break;
     case HSP_ADMIN_CHECKPOINT: checkpoint(c, a, j); break;
     case HSP_ADMIN_RESUME: resume(c, a, j); break;
+    case HSP_ADMIN_CHECK: hsp_ci_check_begin(c, a); break;
+    case HSP_ADMIN_CHECK_STOP: hsp_ci_check_stop(c, a->request); break;
     }
 }

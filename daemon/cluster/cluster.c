@@ -64,6 +64,7 @@ struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c)
         hsp_ci_job_free(c->jobs[i]);
     }
     hsp_ci_index_fini(c);
+    hsp_ci_check_fini(c);
     free(c->nodes);
     free(c->actions);
     hsp_arena_free(c->arena);
@@ -220,6 +221,7 @@ static void look_around(struct hsp_cluster *c)
     hsp_ci_advance(c);
     c->due_ms = c->n_away > 0 ? c->grace_ms : HSP_NEVER;
     earlier(c, hsp_ci_measure_due(c));
+    earlier(c, hsp_ci_check_due(c));
     earlier(c, hsp_ci_await_due(c));
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         earlier_of_job(c, c->jobs[i]);
@@ -373,6 +375,7 @@ static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg
     case HSP_MSG_HEARTBEAT: hsp_ci_send(c, conn, m); break; /* the same number back */
     case HSP_MSG_ECHO: break;                               /* W6 */
     case HSP_MSG_UPLINK: hsp_ci_uplink(c, n, &m->u.uplink); break;
+    case HSP_MSG_CHECKED: hsp_ci_checked(c, n, &m->u.checked); break;
     case HSP_MSG_EXECUTOR_DEAD: hsp_ci_executor_dead(c, n, &m->u.dead); break;
     case HSP_MSG_EXECUTOR_UP: hsp_ci_executor_up(c, n, &m->u.up); break;
     case HSP_MSG_LEAVE:
@@ -407,6 +410,7 @@ static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg
     case HSP_MSG_DRAIN_NOTICE:
     case HSP_MSG_BYE:
     case HSP_MSG_MEASURE:
+    case HSP_MSG_CHECK:
     case HSP_MSG_SUBMIT:
     case HSP_MSG_PLAN:
     case HSP_MSG_STATUS:
@@ -422,6 +426,7 @@ static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg
     case HSP_MSG_RESUME:
     case HSP_MSG_PROGRAM:
     case HSP_MSG_GRAPH:
+    case HSP_MSG_NODE_CHECK:
     case HSP_MSG_REPLY: hsp_ci_close(c, conn, "a message no agent sends"); break;
     }
 }

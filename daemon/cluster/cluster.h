@@ -156,7 +156,9 @@ enum hsp_admin_verb {
     HSP_ADMIN_DRAIN,      /* node, reason */
     HSP_ADMIN_UNDRAIN,    /* node */
     HSP_ADMIN_CHECKPOINT, /* one now */
-    HSP_ADMIN_RESUME      /* a failed or cancelled job, from its newest checkpoint */
+    HSP_ADMIN_RESUME,     /* a failed or cancelled job, from its newest checkpoint */
+    HSP_ADMIN_CHECK,      /* check: its REPLY comes when all is measured */
+    HSP_ADMIN_CHECK_STOP  /* who asked for the check `request` has gone */
 };
 
 struct hsp_job_terms { /* the parts of the job file the core decides with */
@@ -170,12 +172,20 @@ struct hsp_job_terms { /* the parts of the job file the core decides with */
     bool checkpoint_shared;
 };
 
+struct hsp_check_terms {
+    double threshold;  /* for the shell, which judges */
+    bool busy;         /* nodes that execute a job, too */
+    uint32_t n_nodes;  /* at most HSP_CHECK_NODES; 0: all that are connected */
+    const char **node; /* their names */
+};
+
 struct hsp_admin_event {
     enum hsp_admin_verb verb;
     uint64_t request;          /* comes back in REPLY */
     const char *actor;         /* for the events feed */
     struct hsp_job_terms spec; /* submit */
-    uint32_t job;              /* cancel, scale, checkpoint, resume */
+    struct hsp_check_terms check;
+    uint32_t job; /* cancel, scale, checkpoint, resume */
     uint32_t min, max;
     const char *node, *reason;
 };
@@ -203,12 +213,13 @@ struct hsp_event {
 /* ---- actions ---- */
 
 enum hsp_action_type {
-    HSP_ACT_SEND,       /* conn, msg */
-    HSP_ACT_PREPARE,    /* conn, msg (PREPARE without key and blob), prepare: the shell adds both */
-    HSP_ACT_CLOSE,      /* conn, text */
-    HSP_ACT_STORE,      /* key, value, len: replaces the row */
-    HSP_ACT_ERASE,      /* key */
-    HSP_ACT_START_PLAN, /* plan */
+    HSP_ACT_SEND,    /* conn, msg */
+    HSP_ACT_PREPARE, /* conn, msg (PREPARE without key and blob), prepare: the shell adds both */
+    HSP_ACT_CHECK, /* conn, msg (CHECK without key): the shell adds one, the same for all of a check */
+    HSP_ACT_CLOSE,       /* conn, text */
+    HSP_ACT_STORE,       /* key, value, len: replaces the row */
+    HSP_ACT_ERASE,       /* key */
+    HSP_ACT_START_PLAN,  /* plan */
     HSP_ACT_CANCEL_PLAN, /* job, ticket: no PLAN_DONE is needed any more */
     HSP_ACT_KEEP_PLAN,   /* job, plan_no, ticket */
     HSP_ACT_COPY_PLAN,   /* job, plan_no, from_plan */

@@ -97,9 +97,28 @@ static void check_index(const struct hsp_cluster *c)
     HSP_ASSERT(live == c->first_live && leases == held);
 }
 
+/* nodecheck.c: an order belongs to a node that measures, or to a pair that does. */
+static void check_orders(const struct hsp_cluster *c)
+{
+    const struct hsp_check *k = &c->check;
+    for (uint32_t i = 0; i < k->n_nodes; i++) {
+        const struct hsp_check_node *n = &k->nodes[i];
+        bool own = n->state == HSP_CHECK_RUNS;
+        HSP_ASSERT(!own || n->seq != 0 || !k->active);
+        for (uint32_t p = 0; n->seq != 0 && p < k->n_pairs; p++) {
+            const struct hsp_check_pair *x = &k->pairs[p];
+            own =
+                own || (x->seq == n->seq && x->state == HSP_CHECK_RUNS && (x->a == i || x->b == i));
+        }
+        HSP_ASSERT(n->seq == 0 || (k->active && own));
+        HSP_ASSERT(n->seq < k->next_seq);
+    }
+}
+
 void hsp_cluster_check(const struct hsp_cluster *c)
 {
     check_index(c);
+    check_orders(c);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
         HSP_ASSERT(n->incarnation < c->next_incarnation);

@@ -76,6 +76,17 @@ void hsp_ci_measure_advance(struct hsp_cluster *c); /* whose turn it is */
 hsp_msec hsp_ci_measure_due(const struct hsp_cluster *c);
 void hsp_ci_uplink(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_uplink *m);
 
+/* nodecheck.c */
+/* Replies at once when nothing can be asked, else when all has been. */
+void hsp_ci_check_begin(struct hsp_cluster *c, const struct hsp_admin_event *a);
+void hsp_ci_check_stop(struct hsp_cluster *c, uint64_t request);
+void hsp_ci_checked(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                    const struct hsp_m_checked *m);
+/* Orders that are over, those that can begin, the end. */
+void hsp_ci_check_advance(struct hsp_cluster *c);
+hsp_msec hsp_ci_check_due(const struct hsp_cluster *c);
+void hsp_ci_check_fini(struct hsp_cluster *c);
+
 /* allocate.c: the devices job @j may use now, ascending, in the arena of the step. Pure function of
  * jobs by priority and submit order, min and max, and devices. */
 uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id **ret);

@@ -206,6 +206,49 @@ struct hsp_job {
     struct hsp_watch *watch; /* owned, per rank of cur */
 };
 
+/* WAITS -> RUNS -> DONE | FAILED; WAITS -> SKIPPED | FAILED */
+enum hsp_check_state {
+    HSP_CHECK_WAITS,
+    HSP_CHECK_RUNS,
+    HSP_CHECK_DONE,
+    HSP_CHECK_SKIPPED, /* executes a job */
+    HSP_CHECK_FAILED
+};
+struct hsp_check_node {
+    uint32_t node;
+    uint64_t incarnation; /* that was asked */
+    enum hsp_check_state state;
+    uint32_t seq; /* of the order under way, its own or that of a pair; 0 none */
+    char why[160];
+    char address[HSP_ADDRESS_MAX + 1]; /* where it listens */
+    uint32_t n_devices;
+    struct hsp_m_figures devices[HSP_NODE_DEVICES];
+};
+struct hsp_check_end { /* from one node of a pair to the other */
+    bool said;
+    double latency_s, bytes_per_s;
+};
+struct hsp_check_pair {
+    uint32_t a, b; /* indices in nodes of the check */
+    enum hsp_check_state state;
+    uint32_t seq;
+    hsp_msec deadline_ms;
+    char why[160], transport[16];
+    struct hsp_check_end end[2]; /* from a to b, from b to a */
+};
+/* The check of nodes that is under way, or was the last one: its figures stay until the next. */
+struct hsp_check {
+    uint32_t number; /* 0: there never was one */
+    bool active;
+    uint64_t request;
+    struct hsp_check_terms terms; /* node: not valid */
+    char actor[96];
+    uint32_t next_seq, n_nodes, n_pairs, first_pair; /* all pairs before first_pair are over */
+    hsp_msec deadline_ms[HSP_CHECK_NODES];           /* of the orders of the nodes themselves */
+    struct hsp_check_node *nodes;                    /* owned */
+    struct hsp_check_pair *pairs;                    /* owned */
+};
+
 #define HSP_NO_NODE UINT32_MAX
 
 /* What the choice of devices needs of a node, close together: bits are devices. */
@@ -247,6 +290,7 @@ struct hsp_cluster {
     uint32_t n_turns;
     size_t cap_turns;
     uint32_t *turns; /* nodes that measure */
+    struct hsp_check check;
     uint32_t n_jobs;
     struct hsp_job *jobs[HSP_MAX_JOBS]; /* by id; owned. Terminal ones stay until forgotten */
     /* actions of this step */
@@ -267,6 +311,10 @@ const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id);
 const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name);
 const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
                                                         const char *name);
+
+/* Both are on one host, as far as their executors say where they listen: between them there is no
+ * network. */
+bool hsp_cluster_one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b);
 
 /* It is the turn of the node of this connection to measure its link. */
 bool hsp_cluster_measures(const struct hsp_cluster *c, uint32_t conn);

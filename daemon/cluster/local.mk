@@ -14,6 +14,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/marks.c \
   daemon/cluster/measure.c \
   daemon/cluster/membership.c \
+  daemon/cluster/nodecheck.c \
   daemon/cluster/plans.c \
   daemon/cluster/recover.c \
   daemon/cluster/rows.c \

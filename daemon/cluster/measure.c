@@ -5,6 +5,7 @@
  * hello begins in WAITS when nothing is known of this incarnation's link: so after a restart of the
  * coordinator the agent is asked too, and says again what it has measured. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/cluster/clusterint.h"
@@ -118,4 +119,38 @@ bool hsp_cluster_measures(const struct hsp_cluster *c, uint32_t conn)
 {
     const struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
     return n != NULL && n->measure == HSP_MEASURE_TURN;
+}
+
+/* ---- hosts ---- */
+
+/* Where the executors of this node listen: "HOST:PORT", and ",unix:NAME.HOST.NUMBER" behind it where
+ * those of one host need no network (worker/comm). NULL: none has said it. */
+static const char *listener_of(const struct hsp_cluster_node *n)
+{
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        if (n->dev[d].present && n->dev[d].address[0] != '\0') {
+            return n->dev[d].address;
+        }
+    }
+    return NULL;
+}
+
+/* @a and @b are the same up to the last @end. */
+static bool same_until(const char *a, const char *b, char end)
+{
+    const char *x = a != NULL ? strrchr(a, end) : NULL, *y = b != NULL ? strrchr(b, end) : NULL;
+    return x != NULL && y != NULL && x - a == y - b && memcmp(a, b, (size_t)(x - a)) == 0;
+}
+
+bool hsp_cluster_one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b)
+{
+    const char *x = listener_of(a), *y = listener_of(b);
+    if (x == NULL || y == NULL) {
+        return false;
+    }
+    char tcp[2][HSP_ADDRESS_MAX + 1];
+    (void)snprintf(tcp[0], sizeof tcp[0], "%.*s", (int)strcspn(x, ","), x);
+    (void)snprintf(tcp[1], sizeof tcp[1], "%.*s", (int)strcspn(y, ","), y);
+    return same_until(tcp[0], tcp[1], ':') ||
+           same_until(strstr(x, ",unix:"), strstr(y, ",unix:"), '.');
 }

@@ -491,6 +491,7 @@ void hsp_ci_nodes_advance(struct hsp_cluster *c)
 {
     uint32_t *look, n_look = hsp_ci_take_look(c, &look);
     hsp_ci_measure_advance(c);
+    hsp_ci_check_advance(c);
     for (uint32_t i = 0; i < n_look; i++) {
         struct hsp_cluster_node *n = &c->nodes[look[i]];
         bool busy = false;

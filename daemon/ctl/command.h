@@ -112,6 +112,7 @@ int hsp_cmd_graph_show(struct hsp_ctl *ctl);
 int hsp_cmd_submit(struct hsp_ctl *ctl);
 int hsp_cmd_status(struct hsp_ctl *ctl);
 int hsp_cmd_node(struct hsp_ctl *ctl);
+int hsp_cmd_node_check(struct hsp_ctl *ctl);
 int hsp_cmd_debug_bundle(struct hsp_ctl *ctl);
 int hsp_cmd_cancel(struct hsp_ctl *ctl);
 int hsp_cmd_suspend(struct hsp_ctl *ctl);

@@ -62,6 +62,12 @@ static const struct hsp_option suspend_options[] = {
     END,
 };
 
+static const struct hsp_option check_options[] = {
+    {"threshold", 0, "PART", "too slow is less than this part of what is on record (default 0.7)"},
+    {"busy", 0, NULL, "measure nodes that execute a job, too, which slows it down meanwhile"},
+    END,
+};
+
 static const struct hsp_option drain_options[] = {
     {"reason", 0, "TEXT", "why, for everybody who asks (required)"},
     END,
@@ -222,6 +228,24 @@ const struct hsp_command hsp_commands[] = {
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSON),
      .run = hsp_cmd_node},
+    {.name = "node check",
+     .operands = "[NODE...]",
+     .summary = "measure nodes and the links between them again, and compare",
+     .help =
+         "All connected nodes, at most 64, or those named: each measures its devices again, then\n"
+         "each pair the link between them, both ways, as executors would use it. RECORD is what\n"
+         "planning goes by: the devices as measured when their agent started, the links as far as\n"
+         "uplinks tell. RATIO is the worst rate over that on record, SHARE the part of the time\n"
+         "that a device got its core. Less than the threshold is slow, or crowded. A latency is\n"
+         "slow when it is more than 1/threshold of the record and 0.1 ms longer. Nodes that\n"
+         "execute a job are left out. Nothing is changed; interrupted, it stops on the nodes, "
+         "too.\n"
+         "Exit code 1 when anything is slow, crowded or cannot be reached, 7 when nothing could\n"
+         "be measured.",
+     .options = check_options,
+     .max_pos = 64,
+     .formats = AS(TABLE) | AS(JSON),
+     .run = hsp_cmd_node_check},
     {.name = "drain",
      .operands = "NODE",
      .summary = "move jobs off a node before it is taken away",

@@ -2,6 +2,7 @@
 noinst_LIBRARIES += daemon/ctl/libctl.a
 daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/cmd_bundle.c \
+  daemon/ctl/cmd_check.c \
   daemon/ctl/cmd_ckpt.c \
   daemon/ctl/cmd_compile.c \
   daemon/ctl/cmd_feed.c \

@@ -41,6 +41,8 @@ double hsp_doc_number(const cJSON *o, const char *key);
 bool hsp_doc_has(const cJSON *o, const char *key);
 /* A plan-prediction document as the table of `hspmdctl plan`. False: could not be written. */
 bool hsp_plan_view(struct hsp_ctl *ctl, const cJSON *doc);
+/* The document of a check of nodes, as tables unless JSON is wanted, and remarks; the exit code. */
+int hsp_check_view(struct hsp_ctl *ctl, const cJSON *doc);
 /* The job file and the annotations it names, as a SUBMIT or PLAN message. */
 enum hsp_status hsp_submit_msg(struct hsp_ctl *ctl, const char *path, uint16_t type, bool dry_run,
                                struct hsp_msg *ret, struct hsp_err *err);

@@ -38,6 +38,7 @@
 #define HSP_MSG_FILES       64u   /* annotation files of a job */
 #define HSP_MSG_FILE_MAX    (1u << 20)
 #define HSP_KEY_BYTES       32
+#define HSP_CHECK_NODES     64u         /* nodes of one check: 2016 pairs */
 #define HSP_ECHO_CHUNK      (32u << 10) /* blob of an echo: a slow link is heard between two */
 #define HSP_ECHO_MAX        (1u << 20)  /* bytes that a measurement moves one way in one go */
 
@@ -75,6 +76,8 @@
     X(MEASURE, 29, measure, "measure") /* D>A */           \
     X(ECHO, 30, echo, "echo")          /* A>D>A */         \
     X(UPLINK, 31, uplink, "uplink")    /* A>D */           \
+    X(CHECK, 32, check, "check")       /* D>A */           \
+    X(CHECKED, 33, checked, "checked") /* A>D */           \
     X(SUBMIT, 100, submit, "submit")   /* C>D ... */       \
     X(PLAN, 101, submit, "plan")                           \
     X(STATUS, 102, query, "status")                        \
@@ -90,6 +93,7 @@
     X(RESUME, 112, query, "resume")                        \
     X(PROGRAM, 113, query, "program")                      \
     X(GRAPH, 114, query, "graph")                          \
+    X(NODE_CHECK, 115, nodecheck, "node-check")            \
     X(REPLY, 200, reply, "reply") /* D>C */
 
 enum hsp_msg_type {
@@ -115,6 +119,14 @@ enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
                      HSP_FACT_NO_STATE,       /* offered state is gone or does not verify */
                      HSP_FACT_TIMEOUT,        /* found by hspmdd: no answer within prepare_ms */
                      HSP_FACT_OTHER
+};
+
+enum hsp_check_what {                    /* of an order within a check of nodes */
+                      HSP_CHECK_OPEN,    /* listen for LINK until END */
+                      HSP_CHECK_COMPUTE, /* the same, and measure the devices */
+                      HSP_CHECK_LINK,    /* measure the link to a peer, which has the other rank */
+                      HSP_CHECK_STOP,    /* give up the order under way */
+                      HSP_CHECK_END      /* and listen no more */
 };
 
 /* A device of this kind keeps copies of state for others and computes nothing; its memory is what
@@ -192,6 +204,36 @@ struct hsp_m_echo {
 struct hsp_m_uplink {   /* what the node's link to hspmdd can do */
     double latency_s;   /* one way */
     double bytes_per_s; /* of the slower direction */
+};
+/* A check of nodes, asked for by an administrator: one order at a time for each node. */
+struct hsp_m_check {
+    uint32_t check;             /* number of the check */
+    uint32_t seq;               /* of the order; grows, the same for both ends of a link */
+    uint32_t what;              /* enum hsp_check_what */
+    uint32_t rank;              /* LINK: 0 or 1 */
+    const char *peer;           /* LINK: name of the other node, else "" */
+    const char *peer_address;   /* LINK: where it listens */
+    uint32_t within_ms;         /* LINK: for the connection to stand */
+    bool tls;                   /* LINK: as epochs do, encrypt what goes by TCP */
+    uint8_t key[HSP_KEY_BYTES]; /* LINK: both ends prove that they have it */
+};
+struct hsp_m_figures { /* of one device, at its configured speed, as in hsp_m_device */
+    uint32_t device;
+    double gemm_fp32_flops, gemm_fp64_flops;
+    double mem_bytes_per_s;
+    double op_us;
+    double share; /* of the time, that it got its core */
+};
+/* The answer to every order but STOP and END. */
+struct hsp_m_checked {
+    uint32_t check, seq;
+    const char *fault;     /* "" or why there are no figures */
+    const char *address;   /* OPEN, COMPUTE: where it listens; else "" */
+    const char *transport; /* LINK: "shm", "unix", "tcp" or "tls"; else "" */
+    double latency_s;      /* LINK: one way */
+    double bytes_per_s;    /* LINK: from here to the peer */
+    uint32_t n_devices;    /* COMPUTE */
+    struct hsp_m_figures *devices;
 };
 /* One per device. The blob (msgblob.h) holds peers, template, binding, transfer and copy tables. */
 struct hsp_m_prepare {
@@ -328,6 +370,15 @@ struct hsp_m_query {
     uint32_t timeout_ms; /* wait, 0 none */
     bool follow;         /* keep sending REPLY with `more` */
 };
+struct hsp_m_nodename {
+    const char *name;
+};
+struct hsp_m_nodecheck {
+    double threshold; /* less than this part of what is on record is too slow */
+    bool busy;        /* measure nodes that execute a job, too */
+    uint32_t n_nodes; /* 0: all that are connected */
+    struct hsp_m_nodename *nodes;
+};
 struct hsp_m_scale {
     const char *name;
     uint32_t min, max;
@@ -355,6 +406,8 @@ struct hsp_msg {
         struct hsp_m_measure measure;
         struct hsp_m_echo echo;
         struct hsp_m_uplink uplink;
+        struct hsp_m_check check;
+        struct hsp_m_checked checked;
         struct hsp_m_prepare prepare;
         struct hsp_m_ready ready;
         struct hsp_m_failed failed;
@@ -374,6 +427,7 @@ struct hsp_msg {
         struct hsp_m_leave leave;
         struct hsp_m_submit submit;
         struct hsp_m_query query;
+        struct hsp_m_nodecheck nodecheck;
         struct hsp_m_scale scale;
         struct hsp_m_drain drain;
         struct hsp_m_reply reply;

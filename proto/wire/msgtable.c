@@ -58,6 +58,7 @@ static const char *const mode_names[] = {"fresh", "switch", "recover", "restore"
 static const char *const fact_names[] = {"out-of-memory", "cannot-connect", "no-data",
                                          "data-differs",  "bad-program",    "no-state",
                                          "timeout",       "other"};
+static const char *const what_names[] = {"open", "compute", "link", "stop", "end"};
 
 static const struct hsp_field f_device[] = {U32MAX(device, index, HSP_NODE_DEVICES - 1),
                                             STR(device, kind, 15),
@@ -102,6 +103,30 @@ static const struct hsp_field f_measure[] = {U32MAX(measure, echoes, 64)};
 static const struct hsp_field f_echo[] = {U32(echo, seq), U32MAX(echo, back, HSP_ECHO_MAX),
                                           BOOL(echo, more)};
 static const struct hsp_field f_uplink[] = {F64(uplink, latency_s), F64(uplink, bytes_per_s)};
+static const struct hsp_field f_check[] = {U32(check, check),
+                                           U32(check, seq),
+                                           ENUM(check, what, what_names),
+                                           U32MAX(check, rank, 1),
+                                           STR(check, peer, HSP_NAME_MAX),
+                                           STR(check, peer_address, HSP_ADDRESS_MAX),
+                                           U32(check, within_ms),
+                                           BOOL(check, tls),
+                                           KEY(check, key)};
+static const struct hsp_field f_figures[] = {U32MAX(figures, device, HSP_NODE_DEVICES - 1),
+                                             F64(figures, gemm_fp32_flops),
+                                             F64(figures, gemm_fp64_flops),
+                                             F64(figures, mem_bytes_per_s),
+                                             F64(figures, op_us),
+                                             F64(figures, share)};
+static const struct hsp_field f_checked[] = {
+    U32(checked, check),
+    U32(checked, seq),
+    STR(checked, fault, HSP_TEXT_MAX),
+    STR(checked, address, HSP_ADDRESS_MAX),
+    STR(checked, transport, 15),
+    F64(checked, latency_s),
+    F64(checked, bytes_per_s),
+    LIST(checked, devices, n_devices, figures, HSP_NODE_DEVICES)};
 static const struct hsp_field f_prepare[] = {U32(prepare, job),
                                              STR(prepare, job_name, HSP_NAME_MAX),
                                              U32MAX(prepare, device, HSP_NODE_DEVICES - 1),
@@ -175,6 +200,10 @@ static const struct hsp_field f_submit[] = {STR(submit, file, HSP_PATH_MAX), BOO
 static const struct hsp_field f_query[] = {STR(query, name, HSP_NAME_MAX),
                                            STR(query, what, HSP_TEXT_MAX), U64(query, since),
                                            U32(query, timeout_ms), BOOL(query, follow)};
+static const struct hsp_field f_nodename[] = {STR(nodename, name, HSP_NAME_MAX)};
+static const struct hsp_field f_nodecheck[] = {
+    F64(nodecheck, threshold), BOOL(nodecheck, busy),
+    LIST(nodecheck, nodes, n_nodes, nodename, HSP_CHECK_NODES)};
 static const struct hsp_field f_scale[] = {STR(scale, name, HSP_NAME_MAX), U32(scale, min),
                                            U32(scale, max)};
 static const struct hsp_field f_drain[] = {STR(drain, name, HSP_NAME_MAX),

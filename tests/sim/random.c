@@ -30,7 +30,15 @@ static void admin_fault(struct sim *s, uint32_t node)
 {
     static char names[SIM_NODES][8];
     (void)snprintf(names[node], sizeof(names[node]), "n%u", node);
-    switch (sim_below(s, 5)) {
+    switch (sim_below(s, 7)) {
+    case 5:
+        note(s, "check of nodes, busy ones", s->now % 2, 0);
+        sim_admin(s, (struct hsp_admin_event){
+                         .verb = HSP_ADMIN_CHECK, .request = 77, .check = {.busy = s->now % 2}});
+        break;
+    case 6:
+        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CHECK_STOP, .request = 77});
+        break;
     case 0:
         note(s, "drain n", node, 0);
         sim_admin(s, (struct hsp_admin_event){
@@ -174,7 +182,7 @@ static bool watch(struct sim *s)
 static bool all_over(struct sim *s)
 {
     (void)watch(s);
-    if (!s->d_alive || s->d->n_jobs < 2) {
+    if (!s->d_alive || s->d->n_jobs < 2 || s->d->check.active) {
         return false;
     }
     for (uint32_t i = 0; i < s->d->n_jobs; i++) {
@@ -248,8 +256,8 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
     }
     heal(s);
     if (!sim_run(s, until + 300000, all_over) && !s->failed) {
-        sim_fail(
-            s, "a job neither runs to its end nor fails within 5 minutes after the network healed");
+        sim_fail(s, "a job neither runs to its end nor fails, or a check does not end, within 5 "
+                    "minutes after the network healed");
     }
     if (!s->failed) {
         judge(s);

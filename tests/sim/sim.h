@@ -123,6 +123,7 @@ struct sim_agent {
     struct hsp_agent *core;
     uint64_t timer; /* of the TICK in the queue */
     bool leaving;
+    uint32_t check_seq; /* order of a check under way, 0 none */
 };
 
 enum sim_ev_type {
@@ -143,6 +144,7 @@ enum sim_ev_type {
     SIM_E_A_EXEC,
     SIM_E_A_EXIT,
     SIM_E_A_SCANNED,
+    SIM_E_A_CHECKED,
     SIM_E_X_START,
     SIM_E_X_MSG,
     SIM_E_X_DATA,

@@ -184,6 +184,7 @@ static void d_actions(struct sim *s, const struct hsp_actions *acts)
         const struct hsp_action *a = &acts->item[i];
         switch (a->type) {
         case HSP_ACT_SEND:
+        case HSP_ACT_CHECK:
         case HSP_ACT_PREPARE: d_send(s, a); break;
         case HSP_ACT_CLOSE:
             sim_push(s, s->store_at > s->now ? s->store_at : s->now,

@@ -230,6 +230,36 @@ static void a_scan(struct sim *s, uint32_t node, uint64_t scan)
     sim_a_step(s, node, ev);
 }
 
+/* Contract W5 of agent.h: after a while, with or without figures; some never. */
+static void a_check(struct sim *s, uint32_t node, const struct hsp_m_check *m)
+{
+    struct sim_agent *a = &s->agent[node];
+    if (m->what == HSP_CHECK_STOP || m->what == HSP_CHECK_END) {
+        a->check_seq = 0;
+        return;
+    }
+    if (a->check_seq != 0) {
+        sim_fail(s, "agent n%u: two orders of a check at once", node);
+    }
+    struct hsp_msg r = {.type = HSP_MSG_CHECKED,
+                        .u.checked = {.check = m->check,
+                                      .seq = m->seq,
+                                      .fault = sim_below(s, 8) == 0 ? "it cannot" : "",
+                                      .address = "x",
+                                      .transport = "shm",
+                                      .latency_s = 1e-5,
+                                      .bytes_per_s = 1e9}};
+    a->check_seq = m->seq;
+    if (sim_below(s, 20) != 0) {
+        sim_push(s, s->now + 1 + sim_below(s, 800),
+                 (struct sim_ev){.type = SIM_E_A_CHECKED,
+                                 .who = node,
+                                 .gen = a->gen,
+                                 .num = m->seq,
+                                 .ptr = sim_clone(s, &r)});
+    }
+}
+
 static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actions *acts)
 {
     struct sim_agent *a = &s->agent[node];
@@ -279,6 +309,8 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
                          .type = SIM_E_A_SCANNED, .who = node, .gen = a->gen, .num = x->scan});
             break;
         case HSP_AACT_DISCARD: sim_x_discard(s, id, x->job, x->keep_plan); break;
+        case HSP_AACT_CHECK: a_check(s, node, &x->msg->u.check); break;
+        case HSP_AACT_CHECK_STOP: a->check_seq = 0; break;
         case HSP_AACT_LOG: sim_log(s, "  n%u: %s", node, x->text); break;
         case HSP_AACT_EXIT:
             sim_log(s, "  n%u exits: %s", node, x->text);
@@ -342,6 +374,7 @@ void sim_start_node(struct sim *s, uint32_t node)
     a->leaving = false;
     a->conn = 0;
     a->timer = 0;
+    a->check_seq = 0;
     sim_a_step(s, node, (struct hsp_agent_event){.type = HSP_AEV_START});
 }
 
@@ -355,6 +388,7 @@ static bool stopped(struct sim *s, const struct sim_ev *e)
     case SIM_E_A_MSG:
     case SIM_E_A_UP:
     case SIM_E_A_DOWN:
+    case SIM_E_A_CHECKED:
     case SIM_E_A_SCANNED: a = &s->agent[e->who]; break;
     case SIM_E_A_EXEC:
     case SIM_E_A_EXIT: a = &s->agent[e->who / SIM_DEVS]; break;
@@ -517,6 +551,13 @@ static void of_agent(struct sim *s, const struct sim_ev *e)
         ev.text = "signal 9";
         break;
     case SIM_E_A_SCANNED: a_scan(s, node, e->num); return;
+    case SIM_E_A_CHECKED:
+        if (a->check_seq != e->num) {
+            return; /* given up */
+        }
+        a->check_seq = 0;
+        ev.type = HSP_AEV_CHECKED;
+        break;
     default: return;
     }
     sim_a_step(s, node, ev);
@@ -615,6 +656,7 @@ static void dispatch(struct sim *s, const struct sim_ev *e)
     case SIM_E_A_START:
     case SIM_E_A_EXEC:
     case SIM_E_A_EXIT:
+    case SIM_E_A_CHECKED:
     case SIM_E_A_SCANNED: of_agent(s, e); break;
     case SIM_E_X_START:
     case SIM_E_X_MSG:

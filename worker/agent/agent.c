@@ -134,6 +134,12 @@ void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
     hsp_ai_emit(a, HSP_AACT_SEND_EXEC, device)->msg = copy_of(a, m);
 }
 
+void hsp_ai_check(struct hsp_agent *a, const struct hsp_msg *m)
+{
+    a->checking = m->u.check.what != HSP_CHECK_END;
+    hsp_ai_emit(a, HSP_AACT_CHECK, 0)->msg = copy_of(a, m);
+}
+
 /* ---- link ---- */
 
 static void connect_later(struct hsp_agent *a)
@@ -294,6 +300,10 @@ static void link_down(struct hsp_agent *a, const char *why)
         connect_later(a);
     }
     a->closing = false;
+    if (a->checking) {
+        a->checking = false;
+        hsp_ai_emit(a, HSP_AACT_CHECK_STOP, 0);
+    }
     hsp_ai_uplink_stop(a);
     hsp_ai_seal_abandon(a);
 }
@@ -514,6 +524,11 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
         }
         break;
     case HSP_AEV_LEAVE: leave(a, ev); break;
+    case HSP_AEV_CHECKED:
+        if (a->checking && a->link == HSP_LINK_UP) {
+            hsp_ai_tell(a, ev->msg);
+        }
+        break;
     case HSP_AEV_PROFILE: profile(a, ev); break;
     case HSP_AEV_TICK: break;
     }

@@ -23,6 +23,9 @@
  *  (W3) SCAN reads the headers of all state segments of the node and answers SCANNED with its
  *       number.
  *  (W4) DISCARD deletes the segments of (job, device) but for layout keep_plan (0: all).
+ *  (W5) CHECK carries out an order of a check of nodes and answers it by CHECKED, with a message to
+ *       be passed on; the next order waits for the end of the one before. STOP, END and CHECK_STOP
+ *       make the one under way fail soon; END and CHECK_STOP also end the listening.
  *
  * What an executor must do (worker/app, worker/exec): worker/agent/README.md.
  *
@@ -61,6 +64,7 @@ enum hsp_agent_event_type {
     HSP_AEV_EXEC_EXIT,  /* device, text: "exit 1", "signal 9" */
     HSP_AEV_SCANNED,    /* scan, n, holdings */
     HSP_AEV_LEAVE,      /* SIGTERM or notice: text, deadline_ms from now (0: none) */
+    HSP_AEV_CHECKED,    /* msg */
     HSP_AEV_PROFILE,    /* n, devices: all devices, speed and memory changed by the administrator */
     HSP_AEV_TICK
 };
@@ -87,8 +91,10 @@ enum hsp_agent_action_type {
     HSP_AACT_KILL,      /* device: SIGKILL */
     HSP_AACT_SCAN,      /* scan */
     HSP_AACT_DISCARD,   /* job, device, keep_plan */
-    HSP_AACT_LOG,       /* severity as syslog: 3 error, 4 warning, 5 notice, 6 info; text */
-    HSP_AACT_EXIT       /* text: the process may end, executors are gone */
+    HSP_AACT_CHECK,     /* msg */
+    HSP_AACT_CHECK_STOP,
+    HSP_AACT_LOG, /* severity as syslog: 3 error, 4 warning, 5 notice, 6 info; text */
+    HSP_AACT_EXIT /* text: the process may end, executors are gone */
 };
 struct hsp_agent_action {
     enum hsp_agent_action_type type;

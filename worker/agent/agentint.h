@@ -45,6 +45,7 @@ struct hsp_agent {
         uint64_t epoch, deadline_ms;
         uint64_t scan;       /* its SCAN, 0 not yet asked */
     } seal[HSP_AGENT_SEALS]; /* SEALs being answered, one per job */
+    bool checking;           /* orders of a check have come, and no end */
     bool leaving, bye, ending, exited;
     char leave_reason[160];
     uint64_t leave_deadline_ms;
@@ -79,6 +80,7 @@ void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m); /* hspmdd, if there is a link */
 void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
+void hsp_ai_check(struct hsp_agent *a, const struct hsp_msg *m); /* an order, to the shell */
 void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
 
 /* uplink.c */

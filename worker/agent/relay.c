@@ -247,6 +247,10 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         hsp_ai_uplink_answer(a, &m->u.echo);
         return;
     }
+    if (m->type == HSP_MSG_CHECK) {
+        hsp_ai_check(a, m);
+        return;
+    }
     if (m->type == HSP_MSG_SEAL) {
         seal(a, m);
         return;

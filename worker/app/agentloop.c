@@ -56,6 +56,8 @@ static void perform(struct hsp_agent_shell *s, const struct hsp_agent_action *x)
     case HSP_AACT_KILL: hsp_agent_kill(s, x->device); break;
     case HSP_AACT_SCAN: hsp_agent_scan(s, x->scan); break;
     case HSP_AACT_DISCARD: hsp_agent_discard(s, x->job, x->device, x->keep_plan); break;
+    case HSP_AACT_CHECK: hsp_agent_check_order(s, &x->msg->u.check); break;
+    case HSP_AACT_CHECK_STOP: hsp_agent_check_stop(s); break;
     case HSP_AACT_LOG: say(s, x); break;
     case HSP_AACT_EXIT:
         hsp_log(s->log, HSP_LOG_NOTICE, "agent", "%s", x->text);
@@ -273,6 +275,7 @@ static void close_all(struct hsp_agent_shell *s)
     s->ending = true;
     hsp_agent_end_all(s);
     hsp_agent_drop_tasks(s);
+    hsp_agent_check_stop(s);
     if (s->net != NULL) {
         hsp_agent_disconnect(s);
         hsp_net_close(s->net, NULL);
@@ -286,6 +289,7 @@ static void close_all(struct hsp_agent_shell *s)
     while (uv_run(&s->loop, UV_RUN_DEFAULT) != 0) { /* again when it was stopped before it ran */
     }
     HSP_ASSERT(uv_loop_close(&s->loop) == 0);
+    hsp_agent_check_free(s);
     s->arena = hsp_arena_free(s->arena);
     s->agent = hsp_agent_free(s->agent);
 }

@@ -1,5 +1,5 @@
 /* The shell of the agent: what its files share (agentmain.c, agentloop.c, agentexec.c, agentwire.c,
- * agentdisk.c).
+ * agentdisk.c, agentcheck.c).
  *
  * Role:      carries the events of sockets, processes, signals and clocks into the pure machine
  *            (worker/agent/agent.h) and performs its actions, keeping its contract W1 to W4.
@@ -34,7 +34,8 @@ struct hsp_agent_exec { /* the executor of one device */
     char text[160];
 };
 
-struct hsp_agent_task; /* SCAN or DISCARD, waiting or under way */
+struct hsp_agent_task;  /* SCAN or DISCARD, waiting or under way */
+struct hsp_agent_check; /* of agentcheck.c */
 
 struct hsp_agent_shell {
     uv_loop_t loop;
@@ -52,6 +53,7 @@ struct hsp_agent_shell {
     bool down_due;           /* CONN_DOWN is to be fed */
     char down_why[160];
     struct hsp_agent_task *task, *last_task; /* the first one is under way */
+    struct hsp_agent_check *check;           /* NULL until the first order */
     uv_timer_t timer, watchdog;
     uv_signal_t sigchld;
     struct hsp_signals signals;
@@ -96,6 +98,12 @@ void hsp_agent_scan(struct hsp_agent_shell *s, uint64_t scan);
 void hsp_agent_discard(struct hsp_agent_shell *s, uint32_t job, uint32_t device,
                        uint64_t keep_plan);
 void hsp_agent_drop_tasks(struct hsp_agent_shell *s); /* all but the one under way */
+
+/* ---- agentcheck.c: CHECK, CHECK_STOP ---- */
+
+void hsp_agent_check_order(struct hsp_agent_shell *s, const struct hsp_m_check *m);
+void hsp_agent_check_stop(struct hsp_agent_shell *s);
+void hsp_agent_check_free(struct hsp_agent_shell *s); /* when the loop has ended */
 
 /* ---- agentwire.c: CONNECT, DISCONNECT, SEND; frames of both sides ---- */
 

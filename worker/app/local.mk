@@ -17,6 +17,7 @@ WORKERAPP_LIBS = worker/app/libworkerapp.a $(EXEC_LIBS) proto/host/libhost.a $(B
 # --config: the agent of a node. Its parts stand in the archive, the loop that needs them too.
 noinst_LIBRARIES += worker/app/libagentshell.a
 worker_app_libagentshell_a_SOURCES = \
+  worker/app/agentcheck.c \
   worker/app/agentdisk.c \
   worker/app/agentexec.c \
   worker/app/agentloop.c \
@@ -24,6 +25,7 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/agentshell.h \
   worker/app/agentwire.c \
   worker/app/execargs.c worker/app/execargs.h \
+  worker/app/linktest.c worker/app/linktest.h \
   worker/app/probe.c worker/app/probe.h \
   worker/app/spawn.c worker/app/spawn.h
 AGENTSHELL_LIBS = worker/app/libagentshell.a worker/app/libexecutor.a worker/app/libworkerapp.a \

@@ -152,6 +152,7 @@ enum hsp_status hsp_probe_cpu(int threads, struct hsp_probe *ret, struct hsp_err
     if (mem == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to measure a device");
     }
+    double cpu = seconds(CLOCK_THREAD_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);
     memset(mem, 0, bytes); /* also brings the pages in; zeros take as long as other numbers */
     enum hsp_status st = hsp_backend_cpu_open(threads, &b.be, err);
     if (st != HSP_OK) {
@@ -169,6 +170,9 @@ enum hsp_status hsp_probe_cpu(int threads, struct hsp_probe *ret, struct hsp_err
     if (st == HSP_OK) {
         st = tiny(&b, mem, &p.op_us, err);
     }
+    cpu = seconds(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    wall = seconds(CLOCK_MONOTONIC) - wall;
+    p.share = threads == 1 && wall > cpu ? cpu / wall : 1;
     b.be->close(b.be);
     free(mem);
     if (st == HSP_OK) {
@@ -182,7 +186,8 @@ struct hsp_probe hsp_probe_scale(const struct hsp_probe *p, double speed)
     return (struct hsp_probe){.gemm_fp32_flops = p->gemm_fp32_flops * speed,
                               .gemm_fp64_flops = p->gemm_fp64_flops * speed,
                               .mem_bytes_per_s = p->mem_bytes_per_s * speed,
-                              .op_us = p->op_us / speed};
+                              .op_us = p->op_us / speed,
+                              .share = p->share};
 }
 
 /* ---- links ---- */

@@ -587,6 +587,36 @@ static void measures_a_bad_link(void **state)
     hsp_agent_free(w.a);
 }
 
+/* Orders pass to the shell, answers to hspmdd; without the connection that asked there is no check. */
+static void checks_end_with_the_connection(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_msg order = {
+        .type = HSP_MSG_CHECK,
+        .u.check = {
+            .check = 3, .seq = 4, .what = HSP_CHECK_LINK, .peer = "b", .peer_address = "b:1"}};
+    struct hsp_msg said = {
+        .type = HSP_MSG_CHECKED,
+        .u.checked = {.check = 3, .seq = 4, .fault = "", .address = "", .transport = "shm"}};
+    struct hsp_agent_event ev = {.type = HSP_AEV_CHECKED, .msg = &said};
+    aw_begin(&w);
+    aw_link_up(&w, 2, 7);
+    aw_step(&w, ev); /* nobody has asked */
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_CHECKED));
+    aw_from_daemon(&w, order);
+    assert_string_equal(aw_find(&w, HSP_AACT_CHECK)->msg->u.check.peer_address, "b:1");
+    aw_step(&w, ev);
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_CHECKED)->u.checked.seq, 4);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    assert_int_equal(aw_count(&w, HSP_AACT_CHECK_STOP), 1);
+    aw_step(&w, ev);
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_CHECKED));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    assert_int_equal(aw_count(&w, HSP_AACT_CHECK_STOP), 0);
+    hsp_agent_free(w.a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(hello_says_all),
@@ -601,6 +631,7 @@ int main(void)
                                        cmocka_unit_test(measures_its_link),
                                        cmocka_unit_test(measures_a_bad_link),
                                        cmocka_unit_test(told_other_times_and_other_devices),
+                                       cmocka_unit_test(checks_end_with_the_connection),
                                        cmocka_unit_test(anything)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

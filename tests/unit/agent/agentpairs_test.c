@@ -296,6 +296,9 @@ static const char *const others[] = {
     "scanned",
     "scanned, old",
     "leave",
+    "check: an order",
+    "check: the end",
+    "checked",
     "tick",
 };
 
@@ -357,6 +360,18 @@ static void other_event(struct aw_world *w, uint32_t k)
         ev.type = HSP_AEV_LEAVE;
         ev.text = "SIGTERM";
         ev.deadline_ms = 1000;
+        break;
+    case 19:
+    case 20:
+        m = (struct hsp_msg){.type = HSP_MSG_CHECK, .u.check = {.peer = "", .peer_address = ""}};
+        m.u.check.what = k == 19 ? HSP_CHECK_COMPUTE : HSP_CHECK_END;
+        aw_from_daemon(w, m);
+        return;
+    case 21:
+        m = (struct hsp_msg){.type = HSP_MSG_CHECKED,
+                             .u.checked = {.fault = "", .address = "", .transport = ""}};
+        ev.type = HSP_AEV_CHECKED;
+        ev.msg = &m;
         break;
     default: ev.type = HSP_AEV_TICK; break;
     }
@@ -420,6 +435,8 @@ static bool reaction(const struct aw_world *w, const struct before *b, struct hs
         case HSP_AACT_KILL: hsp_buf_printf(out, " kill %u", x->device); break;
         case HSP_AACT_SCAN: hsp_buf_puts(out, " scan"); break;
         case HSP_AACT_DISCARD: hsp_buf_printf(out, " discard %u", x->device); break;
+        case HSP_AACT_CHECK: hsp_buf_puts(out, " check"); break;
+        case HSP_AACT_CHECK_STOP: hsp_buf_puts(out, " check-stop"); break;
         case HSP_AACT_LOG:
             if (x->severity <= 4) {
                 hsp_buf_puts(out, " (warns)");

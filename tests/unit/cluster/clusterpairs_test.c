@@ -447,6 +447,17 @@ static void other_event(struct cw_world *w, uint32_t k)
     case 29: cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_ECHO}); return;
     case 30: cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_MEASURE}); return;
     case 31: cw_plan(w, 1); return;
+    case 36:
+    case 37:
+        cw_step(w, (struct hsp_event){
+                       .type = HSP_EV_ADMIN,
+                       .u.admin = {.verb = k == 36 ? HSP_ADMIN_CHECK : HSP_ADMIN_CHECK_STOP}});
+        return;
+    case 38:
+        cw_msg(w, 2,
+               (struct hsp_msg){.type = HSP_MSG_CHECKED,
+                                .u.checked = {.check = 1, .seq = 2, .fault = "", .address = ""}});
+        return;
     default: {
         struct hsp_event ev = {.type = HSP_EV_PLAN_DONE,
                                .u.plan = {.job = 1, .ticket = w->ticket, .reason = "test"}};
@@ -497,6 +508,9 @@ static const char *const others[] = {
     "plan done: infeasible",
     "plan done: empty",
     "plan done: old ticket",
+    "admin check",
+    "admin check, stop: none is under way",
+    "checked: nobody asked",
 };
 
 /* ---- the reaction, in words ---- */
@@ -522,6 +536,7 @@ static void put_action(const struct cw_world *w, const struct hsp_action *a, str
     switch (a->type) {
     case HSP_ACT_SEND:
     case HSP_ACT_PREPARE:
+    case HSP_ACT_CHECK:
         hsp_buf_printf(out, " %s>%s", hsp_msg_name(a->msg->type), n != NULL ? n->name : "-");
         break;
     case HSP_ACT_CLOSE: hsp_buf_puts(out, " close"); break;

@@ -7,6 +7,8 @@
 
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/planchange.h"
+#include "daemon/ctl/remote.h"
+#include "tests/lib/golden.h"
 
 struct room {
     char *dir;
@@ -128,6 +130,8 @@ static void wrong_lines_are_usage_errors(void **state)
         {{"compile", "a", NULL}, "hspmdctl: compile needs -o FILE; see hspmdctl help\n"},
         {{"plan", "a", "--exit-code", NULL},
          "hspmdctl: --exit-code needs --live; see hspmdctl help\n"},
+        {{"node", "check", "--threshold", "2", NULL},
+         "hspmdctl: --threshold 2 is not a part like 0.7; see hspmdctl help\n"},
         {{"version", "--timeout", "3", NULL},
          "hspmdctl: timeout 3 is not a time like 500ms, 10s, 2m; see hspmdctl help\n"},
     };
@@ -171,6 +175,38 @@ static void plan_prints_who_gets_what(void **state)
     assert_int_equal(r->rc, HSP_EXIT_NO_OBJECT);
     RUN(r, "plan", "@job.yaml");
     assert_non_null(strstr(r->out, "local/0"));
+}
+
+/* The document that daemon/app makes, as a person sees it. */
+static void a_check_is_shown_as_tables(void **state)
+{
+    (void)state;
+    char *text = hsp_test_source("tests/golden/nodecheck/doc.json"), *out = NULL, *msg = NULL;
+    size_t n_out, n_msg;
+    struct hsp_ctl ctl = {.out = open_memstream(&out, &n_out),
+                          .msg = open_memstream(&msg, &n_msg),
+                          .arena = hsp_arena_new((size_t)1 << 20),
+                          .headers = true};
+    cJSON *doc = cJSON_Parse(text);
+    assert_non_null(doc);
+    assert_int_equal(hsp_check_view(&ctl, doc), HSP_EXIT_FAILED);
+    cJSON_SetNumberValue(cJSON_GetObjectItem(doc, "worse"), 0);
+    ctl.format = HSP_FORMAT_JSON;
+    assert_int_equal(hsp_check_view(&ctl, doc), HSP_EXIT_OK);
+    cJSON_SetNumberValue(cJSON_GetObjectItem(doc, "measured"), 0);
+    assert_int_equal(hsp_check_view(&ctl, doc), HSP_EXIT_IMPOSSIBLE);
+    (void)fclose(ctl.out);
+    (void)fclose(ctl.msg);
+    struct hsp_buf all;
+    hsp_buf_init(&all, 1 << 20);
+    hsp_buf_printf(&all, "%s\n%s", out, msg);
+    hsp_golden_check("nodecheck/table.txt", &all);
+    hsp_buf_fini(&all);
+    cJSON_Delete(doc);
+    (void)hsp_arena_free(ctl.arena);
+    free(text);
+    free(out);
+    free(msg);
 }
 
 /* A document with one number of its first rank changed is another plan. */
@@ -295,6 +331,7 @@ static void bad_files_are_configuration_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_check_is_shown_as_tables),
         cmocka_unit_test_setup_teardown(help_comes_from_the_table, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(plan_prints_who_gets_what, setup, teardown),

@@ -1,4 +1,5 @@
 daemonapp_tests = \
+  tests/unit/daemonapp/checkdoc_test \
   tests/unit/daemonapp/daemon_config_test \
   tests/unit/daemonapp/epochplan_test \
   tests/unit/daemonapp/feed_test \
@@ -11,6 +12,8 @@ check_PROGRAMS += $(daemonapp_tests)
 TESTS += $(daemonapp_tests)
 APPLIB = tests/unit/daemonapp/applib.c tests/unit/daemonapp/applib.h
 DAEMONAPP_TEST_LIBS = $(TEST_LIBS) $(DAEMONAPP_LIBS)
+tests_unit_daemonapp_checkdoc_test_SOURCES = tests/unit/daemonapp/checkdoc_test.c $(APPLIB)
+tests_unit_daemonapp_checkdoc_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_daemon_config_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_epochplan_test_SOURCES = tests/unit/daemonapp/epochplan_test.c $(APPLIB)
 tests_unit_daemonapp_epochplan_test_LDADD = $(DAEMONAPP_TEST_LIBS)

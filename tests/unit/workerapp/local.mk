@@ -18,8 +18,9 @@ tests_unit_workerapp_executor_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 
 # The agent of a node.
-agentshell_tests = tests/unit/workerapp/probe_test tests/unit/workerapp/spawn_test
+agentshell_tests = tests/unit/workerapp/linktest_test tests/unit/workerapp/probe_test tests/unit/workerapp/spawn_test
 check_PROGRAMS += $(agentshell_tests)
 TESTS += $(agentshell_tests)
+tests_unit_workerapp_linktest_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_probe_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_spawn_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
