@@ -6,7 +6,8 @@
  * A buffer below SMALL_BYTES goes to everybody whole: one message time instead of two.
  *
  * Why this cannot deadlock: a send never waits for a receive, and all members post the same
- * messages per pair in the same order. Why receiving sums into @buf is safe while pieces of it are
+ * messages per pair in the same order. A turn (take_turn) waits for what its sender sends before it
+ * waits itself, in the same turn or an earlier one. Why receiving sums into @buf is safe while pieces of it are
  * still being sent: member j sends the sum of a chunk only after it has received my part of that
  * chunk, so those bytes have left. */
 #include <stdlib.h>
@@ -14,13 +15,14 @@
 
 #include "worker/comm/comm.h"
 
-#define WINDOW       2                   /* a sum follows its parts by that many steps */
+#define WINDOW       1                   /* a sum follows its parts by that many steps */
 #define AHEAD        2                   /* receives are posted that many steps early */
 #define SLOTS        (WINDOW + AHEAD)    /* scratch per peer, in chunks */
 #define SMALL_BYTES  ((size_t)16 << 10)  /* measured: below, latency is all */
-#define PIPELINE     4                   /* chunks of a piece: the fewest that overlap well */
 #define CHUNK_MAX    ((size_t)256 << 10) /* a few of them stay in a second-level cache */
-#define CHUNK_MIN    ((size_t)128 << 10) /* below, the cost per message shows */
+#define CHUNK_LEAST  ((size_t)128 << 10) /* by sockets; below, the cost per message shows */
+#define NEAR_CHUNKS  8                   /* of a piece, by memory: the fewest that overlap well, */
+#define NEAR_LEAST   ((size_t)64 << 10)  /* but for this */
 #define SCRATCH_GOAL ((size_t)16 << 20)  /* chunks shrink for big groups to stay near this */
 #define SUM_BLOCK    ((size_t)4 << 10) /* summed at once over all members, in a first-level cache */
 
@@ -272,8 +274,10 @@ struct reduce {
         bool lent;                        /* one is */
         size_t parts, sums;               /* receives posted (parts: or lent) so far */
         struct hsp_comm_req *ring[SLOTS]; /* parts of my piece under way, by chunk mod SLOTS */
+        struct hsp_comm_req **sum;        /* receives of sums, by chunk */
     } * peer;
-    const uint8_t **part; /* of the chunk that is summed, by member */
+    const uint8_t **part;      /* of the chunk that is summed, by member */
+    struct hsp_comm_req **sum; /* storage of peer[i].sum */
 };
 
 static size_t n_chunks(const struct reduce *r, uint32_t i)
@@ -314,6 +318,7 @@ static enum hsp_status post_sums(struct reduce *r, uint32_t i, struct hsp_err *e
         if (p->parts < mine && p->parts < p->sums + WINDOW) {
             break;
         }
+        p->sum[p->sums] = &r->b.req[r->b.n];
         st = batch_recv(&r->b, r->g->ranks[i], r->gather + r->piece[i].off + p->sums * r->chunk,
                         chunk_bytes(r, i, p->sums), err);
     }
@@ -408,6 +413,42 @@ static enum hsp_status send_step(struct reduce *r, uint32_t i, size_t q, struct 
     return st;
 }
 
+/* By sockets the members take turns: who has sent to member me + d goes on when it has what member me - d
+ * sent at that time. All do the same, so nobody waits for long, and little is under way at once: it stays in
+ * the caches. */
+static enum hsp_status take_turn(struct reduce *r, uint32_t from, size_t q, struct hsp_err *err)
+{
+    const struct peer *p = &r->peer[from];
+    struct hsp_comm *c = r->b.c;
+    enum hsp_status st = HSP_OK;
+    if (c->near || r->g->n == 2 || p->lends) {
+        return HSP_OK;
+    }
+    if (r->gather != NULL && q >= WINDOW && q - WINDOW < n_chunks(r, from)) {
+        st = c->ops->wait(c, p->sum[q - WINDOW], err);
+    }
+    if (st == HSP_OK && q < n_chunks(r, r->g->me)) {
+        st = c->ops->wait(c, p->ring[q % SLOTS], err);
+    }
+    return st;
+}
+
+/* Step @q with all other members, member me + 1 first: not everybody to the same one. */
+static enum hsp_status exchange_step(struct reduce *r, size_t q, struct hsp_err *err)
+{
+    uint32_t n = r->g->n, me = r->g->me;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t d = 1; d < n && st == HSP_OK; d++) {
+        st = post_step(r, (me + n - d) % n, q, err);
+    }
+    for (uint32_t d = 1; d < n && st == HSP_OK; d++) {
+        if ((st = send_step(r, (me + d) % n, q, err)) == HSP_OK) {
+            st = take_turn(r, (me + n - d) % n, q, err);
+        }
+    }
+    return st;
+}
+
 static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
 {
     const struct hsp_group *g = r->g;
@@ -424,24 +465,37 @@ static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
         if (q >= WINDOW && q - WINDOW < n_chunks(r, g->me)) {
             st = sum_chunk(r, q - WINDOW, err);
         }
-        /* Member me + 1 first: not everybody to the same one. */
-        for (uint32_t d = 1; d < g->n && st == HSP_OK; d++) {
-            uint32_t i = (g->me + d) % g->n;
-            if ((st = post_step(r, i, q, err)) == HSP_OK) {
-                st = send_step(r, i, q, err);
-            }
+        if (st == HSP_OK) {
+            st = exchange_step(r, q, err);
         }
     }
     return st;
 }
 
 /* The same for all members: it depends on what all know. */
-static size_t chunk_for(uint32_t n, size_t longest)
+static size_t chunk_for(bool near, uint32_t n, size_t longest)
 {
-    size_t most = SCRATCH_GOAL / ((size_t)n * SLOTS), k = longest / PIPELINE;
-    most = most < CHUNK_MIN ? CHUNK_MIN : most > CHUNK_MAX ? CHUNK_MAX : most;
-    k = k < CHUNK_MIN ? CHUNK_MIN : k > most ? most : k;
+    size_t least = near ? NEAR_LEAST : CHUNK_LEAST;
+    size_t most = SCRATCH_GOAL / ((size_t)n * SLOTS), k = near ? longest / NEAR_CHUNKS : longest;
+    most = most < least ? least : most > CHUNK_MAX ? CHUNK_MAX : most;
+    k = k < least ? least : k > most ? most : k;
     return (k + 63) / 64 * 64;
+}
+
+/* What a run keeps for each member. */
+static enum hsp_status reduce_alloc(struct reduce *r, size_t chunks, struct hsp_err *err)
+{
+    uint32_t n = r->g->n;
+    r->peer = calloc(n, sizeof *r->peer);
+    r->part = calloc(n, sizeof *r->part);
+    r->sum = calloc(chunks, sizeof *r->sum);
+    if (r->peer == NULL || r->part == NULL || r->sum == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
+    }
+    for (size_t i = 0, at = 0; i < n; at += n_chunks(r, (uint32_t)i), i++) {
+        r->peer[i].sum = r->sum + at;
+    }
+    return HSP_OK;
 }
 
 /* Runs @r; its g, t, in, piece, out and gather are set. */
@@ -449,27 +503,25 @@ static enum hsp_status reduce_run(struct reduce *r, struct hsp_comm *c, uint32_t
                                   struct hsp_err *err)
 {
     const struct hsp_group *g = r->g;
-    size_t longest = 0, cap = 0;
+    size_t longest = 0, chunks = 0;
     for (uint32_t i = 0; i < g->n; i++) {
         longest = r->piece[i].bytes > longest ? r->piece[i].bytes : longest;
     }
-    r->chunk = chunk_for(g->n, longest);
+    r->chunk = chunk_for(c->near, g->n, longest);
     for (uint32_t i = 0; i < g->n; i++) {
-        cap += 2 * n_chunks(r, i); /* a part to it and a sum from it */
+        chunks += n_chunks(r, i);
     }
-    cap += 2 * (size_t)g->n * n_chunks(r, g->me);
+    /* A part to each member and a sum from it; the other way round for every member. */
+    size_t cap = 2 * chunks + 2 * (size_t)g->n * n_chunks(r, g->me);
     enum hsp_status st = scratch_get(c, (size_t)g->n * SLOTS * r->chunk, &r->slots, err);
     if (st != HSP_OK || (st = batch_init(&r->b, c, channel, cap, err)) != HSP_OK) {
         return st;
     }
-    r->peer = calloc(g->n, sizeof *r->peer);
-    r->part = calloc(g->n, sizeof *r->part);
-    st = r->peer != NULL && r->part != NULL
-             ? reduce_chunks(r, err)
-             : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
-    st = batch_finish(&r->b, st, err);
+    st = reduce_alloc(r, chunks, err);
+    st = batch_finish(&r->b, st == HSP_OK ? reduce_chunks(r, err) : st, err);
     free(r->peer);
     free(r->part);
+    free(r->sum);
     return st;
 }
 

@@ -89,6 +89,7 @@ struct hsp_comm_ops {
 struct hsp_comm {
     const struct hsp_comm_ops *ops;
     uint32_t rank, n_ranks;
+    bool near;     /* all ranks are on one host, and all of them say so: a message costs little */
     void *scratch; /* owned: reduce buffers, grown to what is needed */
     size_t scratch_bytes;
 };

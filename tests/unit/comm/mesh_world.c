@@ -5,8 +5,11 @@
 static const char *const names[WORLD_MAX] = {"a/0", "a/1", "b/0", "b/1",
                                              "c/0", "c/1", "d/0", "d/1"};
 
-enum hsp_mesh_transport world_transport(enum world_kind kind)
+enum hsp_mesh_transport world_transport(enum world_kind kind, uint32_t rank)
 {
+    if (kind == WORLD_MIXED) {
+        return rank % 2 == 0 ? HSP_MESH_AUTO : HSP_MESH_TCP;
+    }
     return kind == WORLD_SHM ? HSP_MESH_SHM : kind == WORLD_UNIX ? HSP_MESH_UNIX : HSP_MESH_TCP;
 }
 
@@ -15,9 +18,9 @@ void world_open(struct mesh_world *w, uint32_t n, enum world_kind kind)
     struct hsp_err err;
     *w = (struct mesh_world){.n = n, .kind = kind};
     for (uint32_t i = 0; i < n; i++) {
-        assert_ok(
-            hsp_mesh_listener_open("127.0.0.1", NULL, world_transport(kind), &w->listener[i], &err),
-            &err);
+        assert_ok(hsp_mesh_listener_open("127.0.0.1", NULL, world_transport(kind, i),
+                                         &w->listener[i], &err),
+                  &err);
         w->peer[i] = (struct hsp_mesh_peer){.name = names[i],
                                             .address = hsp_mesh_listener_address(w->listener[i])};
     }
@@ -85,9 +88,12 @@ void world_connect(struct mesh_world *w, uint64_t epoch, struct hsp_comm **ret)
     for (uint32_t i = 0; i < w->n; i++) {
         assert_ok(err[i].code, &err[i]);
         struct hsp_mesh_links l = hsp_mesh_count_links(ret[i]);
-        assert_int_equal(l.shm, w->kind == WORLD_SHM ? w->n - 1 : 0);
+        uint32_t even = w->kind == WORLD_MIXED && i % 2 == 0 ? (w->n - 1) / 2 : 0;
+        assert_int_equal(l.shm, w->kind == WORLD_SHM ? w->n - 1 : even);
         assert_int_equal(l.local, w->kind == WORLD_UNIX ? w->n - 1 : 0);
-        assert_int_equal(l.clear, w->kind == WORLD_TCP ? w->n - 1 : 0);
+        assert_int_equal(l.clear, w->kind == WORLD_TCP     ? w->n - 1
+                                  : w->kind == WORLD_MIXED ? w->n - 1 - even
+                                                           : 0);
         assert_int_equal(l.tls, w->kind == WORLD_TLS ? w->n - 1 : 0);
     }
 }

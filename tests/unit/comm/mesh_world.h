@@ -6,8 +6,15 @@
 
 #define WORLD_MAX 8
 
-enum world_kind { WORLD_SHM, WORLD_UNIX, WORLD_TCP, WORLD_TLS, WORLD_KINDS };
-enum hsp_mesh_transport world_transport(enum world_kind kind);
+enum world_kind {
+    WORLD_SHM,
+    WORLD_UNIX,
+    WORLD_TCP,
+    WORLD_TLS,
+    WORLD_KINDS,
+    WORLD_MIXED = WORLD_KINDS, /* even ranks share memory; odd ones have TCP only */
+};
+enum hsp_mesh_transport world_transport(enum world_kind kind, uint32_t rank);
 
 struct mesh_world {
     uint32_t n;

@@ -404,7 +404,8 @@ static void child_main(uint32_t rank, uint32_t n, enum world_kind kind, int in, 
     struct lost lost = {.rank = UINT32_MAX};
     struct verdict v = {.status = 0};
     struct hsp_err err = {.code = HSP_OK};
-    if (hsp_mesh_listener_open("127.0.0.1", NULL, world_transport(kind), &l, &err) != HSP_OK) {
+    if (hsp_mesh_listener_open("127.0.0.1", NULL, world_transport(kind, rank), &l, &err) !=
+        HSP_OK) {
         _exit(92);
     }
     (void)snprintf(address[rank], HSP_MESH_ADDRESS, "%s", hsp_mesh_listener_address(l));
@@ -549,6 +550,50 @@ static void test_wait_after_death(void **state)
     }
 }
 
+static void *close_main(void *comm)
+{
+    struct hsp_comm *c = comm;
+    c->ops->close(c);
+    return NULL;
+}
+
+/* Rank 0 is long in closing: rank 2 has not taken what it sent. Rank 1 is gone by then, without a word to a
+ * rank that is closed to it. Nobody has lost anything. */
+static void slow_close(enum world_kind kind)
+{
+    const size_t bytes = HSP_MESH_BUFFER + (1u << 20);
+    struct mesh_world w;
+    struct hsp_comm *c[3];
+    struct hsp_err err;
+    uint8_t word, *big = malloc(bytes);
+    pthread_t th;
+    assert_non_null(big);
+    memset(big, 7, bytes);
+    world_open(&w, 3, kind);
+    world_connect(&w, 1, c);
+    assert_ok(c[0]->ops->send(c[0], 2, 1, big, bytes, &err), &err);
+    assert_int_equal(pthread_create(&th, NULL, close_main, c[0]), 0);
+    assert_status(c[1]->ops->recv(c[1], 0, 1, &word, sizeof word, &err), HSP_EPEER);
+    assert_non_null(strstr(err.msg, "has closed"));
+    c[1]->ops->close(c[1]);
+    nap_ms(50); /* rank 0 sees that rank 1 is gone */
+    memset(big, 0, bytes);
+    assert_ok(c[2]->ops->recv(c[2], 0, 1, big, bytes, &err), &err);
+    assert_true(big[0] == 7 && big[bytes / 2] == 7 && big[bytes - 1] == 7);
+    assert_int_equal(pthread_join(th, NULL), 0);
+    c[2]->ops->close(c[2]);
+    world_close(&w);
+    free(big);
+}
+
+static void test_slow_close(void **state)
+{
+    (void)state;
+    for (int k = 0; k < WORLD_KINDS; k++) {
+        slow_close((enum world_kind)k);
+    }
+}
+
 int main(void)
 {
     (void)signal(SIGPIPE, SIG_DFL); /* the mesh itself must not raise it */
@@ -559,6 +604,7 @@ int main(void)
         cmocka_unit_test(test_epochs_side_by_side), cmocka_unit_test(test_noise_at_listener),
         cmocka_unit_test(test_listener_errors),     cmocka_unit_test(test_held_back),
         cmocka_unit_test(test_wait_after_death),    cmocka_unit_test(test_no_downgrade),
+        cmocka_unit_test(test_slow_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

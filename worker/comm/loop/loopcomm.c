@@ -396,7 +396,8 @@ enum hsp_status hsp_loop_open(uint32_t n, struct hsp_comm **ret, struct hsp_err 
     pthread_mutex_init(&h->lock, NULL);
     for (uint32_t i = 0; i < n; i++) {
         struct loop *l = &h->ranks[i];
-        *l = (struct loop){.base = {.ops = &loop_ops, .rank = i, .n_ranks = n}, .hub = h};
+        *l = (struct loop){.base = {.ops = &loop_ops, .rank = i, .n_ranks = n, .near = true},
+                           .hub = h};
         pthread_cond_init(&l->cond, NULL);
         l->from = calloc(n, sizeof *l->from);
         if (l->from == NULL) {

@@ -70,6 +70,8 @@ void hsp_mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
  * Returns a non-blocking descriptor (@ret_wait: connecting still), or -errno; -ENOENT when @local
  * and the address has none on this host. */
 int hsp_mesh_dial(const char *address, bool local, bool *ret_wait);
+/* Whether all addresses name local sockets of one host: the same answer at every rank. */
+bool hsp_mesh_one_host(const struct hsp_mesh_peer *peers, uint32_t n);
 uint64_t hsp_mesh_now_ms(void);
 uint64_t hsp_mesh_now_ns(void);
 
@@ -186,6 +188,7 @@ struct hsp_mesh {
     uint64_t n_pump; /* times it was */
     struct hsp_err dead; /* code HSP_OK while alive */
     uint32_t lost;       /* the rank whose loss killed it, UINT32_MAX: none */
+    bool closing;        /* close has begun: a peer that goes is no loss */
     bool stop;           /* close: the I/O thread ends */
     bool ended;          /* the I/O thread will not touch any buffer again */
 };

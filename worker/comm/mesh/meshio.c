@@ -23,6 +23,7 @@
 #define N_EVENTS   64
 #define WAKE       UINT32_MAX        /* epoll tag of wake_fd */
 #define WRITE_TURN ((size_t)1 << 20) /* bytes to one peer before others have their turn */
+#define BEHIND     ((size_t)2 << 10) /* read at most behind the end of a message: it is copied */
 #define READ_TURN  16                /* reads from one peer likewise */
 #define LEAD_MS    2                 /* a user thread that is away for longer gives up its lead */
 #define LONG_MS    10                /* looked at that often while it waits itself */
@@ -82,13 +83,18 @@ static bool digest(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* @broken: what TLS says, else NULL. */
+/* The end of a connection. It is a death, unless the peer has said BYE; nor need it say so to a rank that
+ * closes, too, and wants nothing more. @broken: what TLS says, else NULL. */
 static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e, const char *broken)
 {
     struct mesh_link *l = &m->link[peer];
     pthread_mutex_lock(&m->lock);
     if (l->closed || (l->shm != NULL && hsp_shm_has_said_bye(l->shm))) {
         hsp_mesh_arm(m, peer, false, false);
+    } else if (m->closing) {
+        hsp_mesh_arm(m, peer, false, false);
+        l->closed = true;
+        hsp_mesh_drop_out(m, l);
     } else {
         hsp_mesh_kill(m, HSP_EPEER, peer, "lost rank %u (%s): %s", peer, m->names[peer],
                       broken != NULL ? broken
@@ -174,6 +180,7 @@ static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
     struct iovec iov[2] = {{.iov_len = 0}, {l->input + l->in_have, MESH_INPUT - l->in_have}};
     if (l->shm == NULL && l->dst != NULL) {
         iov[0] = (struct iovec){l->dst + l->dst_have, l->dst_bytes - l->dst_have};
+        iov[1].iov_len = iov[1].iov_len < BEHIND ? iov[1].iov_len : BEHIND;
     }
     ssize_t n = readv(l->fd, iov, 2);
     if (n < 0) {

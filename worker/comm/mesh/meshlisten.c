@@ -121,6 +121,19 @@ static const char *local_part(const char *address)
     return s != NULL && strncmp(s + 6, prefix, strlen(prefix)) == 0 ? s + 6 : NULL;
 }
 
+bool hsp_mesh_one_host(const struct hsp_mesh_peer *peers, uint32_t n)
+{
+    const size_t prefix = strlen(",unix:hspmd-mesh.") + 16;
+    const char *first = strstr(peers[0].address, ",unix:hspmd-mesh.");
+    for (uint32_t i = 0; i < n; i++) {
+        const char *s = strstr(peers[i].address, ",unix:hspmd-mesh.");
+        if (s == NULL || strncmp(s, first, prefix) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Splits "host:port[,unix:...]" or "[v6]:port". */
 static bool tcp_part(const char *address, char host[HSP_MESH_ADDRESS], char port[8])
 {

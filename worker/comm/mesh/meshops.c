@@ -440,6 +440,7 @@ static void say_bye(struct hsp_mesh *m)
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += FLUSH_S;
     pthread_mutex_lock(&m->lock);
+    m->closing = true;
     for (uint32_t i = 0; i < m->base.n_ranks && m->dead.code == HSP_OK; i++) {
         if (m->link[i].fd >= 0 && !m->link[i].closed) {
             struct mesh_out o = {.bytes = 0};
@@ -585,7 +586,10 @@ static struct hsp_mesh *alloc_mesh(const struct hsp_mesh_params *p)
         return NULL;
     }
     *m = (struct hsp_mesh){.seg.fd = -1,
-                           .base = {.ops = &mesh_ops, .rank = p->rank, .n_ranks = p->n},
+                           .base = {.ops = &mesh_ops,
+                                    .rank = p->rank,
+                                    .n_ranks = p->n,
+                                    .near = hsp_mesh_one_host(p->peers, p->n)},
                            .job = p->job,
                            .epoch = p->epoch,
                            .on_peer_lost = p->on_peer_lost,

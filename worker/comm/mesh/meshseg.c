@@ -13,7 +13,7 @@
 #include "worker/comm/mesh/meshseg.h"
 
 #define PAGE       ((size_t)4096) /* one for the head, one for the counters of each lane */
-#define LANE_MAX   ((size_t)512 << 10)
+#define LANE_MAX   ((size_t)1 << 20)
 #define LANE_MIN   ((size_t)128 << 10)
 #define LANES_GOAL ((size_t)8 << 20) /* of a rank whose peers are all on this host */
 #define SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)

@@ -62,8 +62,9 @@ static void futex_wake(_Atomic uint32_t *word)
 /* Wakes the user thread of that head if it sleeps. */
 static void ring(struct seg_head *h)
 {
-    uint32_t asleep = SEG_ASLEEP;
-    if (atomic_compare_exchange_strong(&h->where, &asleep, SEG_IN)) {
+    uint32_t asleep = SEG_ASLEEP; /* looked at first: an exchange takes the line from its owner */
+    if (atomic_load(&h->where) == SEG_ASLEEP &&
+        atomic_compare_exchange_strong(&h->where, &asleep, SEG_IN)) {
         atomic_fetch_add(&h->bell, 1);
         futex_wake(&h->bell);
     }
