@@ -6,6 +6,7 @@
 
 #include "proto/net/addr.h"
 #include "proto/net/frameclient.h"
+#include "proto/wire/msgframe.h"
 
 struct hsp_remote {
     struct hsp_ctl *ctl;
@@ -84,7 +85,7 @@ enum hsp_status hsp_remote_send(struct hsp_remote *r, struct hsp_msg *m, struct 
     m->request = ++r->request;
     enum hsp_status st = hsp_msg_encode(m, &body, err);
     if (st == HSP_OK) {
-        const struct hsp_frame_header head = {.type = m->type, .request = m->request};
+        const struct hsp_frame_header head = hsp_msg_head(m, body.len);
         st = hsp_client_send(r->client, &head, body.data, body.len, m->blob, m->blob_len,
                              (uint32_t)r->ctl->timeout_ms, err);
     }
@@ -97,11 +98,7 @@ static enum hsp_status take_reply(struct hsp_remote *r, const struct hsp_frame *
 {
     struct hsp_arena *arena = r->ctl->arena;
     struct hsp_msg m;
-    const struct hsp_msg head = {.type = f->head.type,
-                                 .request = f->head.request,
-                                 .blob = f->blob,
-                                 .blob_len = f->head.blob_len};
-    enum hsp_status st = hsp_msg_decode(&head, f->body, f->head.body_len, arena, &m, err);
+    enum hsp_status st = hsp_msg_read(f, arena, &m, err);
     if (st == HSP_OK && m.type != HSP_MSG_REPLY) {
         st =
             hsp_err_set(err, HSP_EPROTO, 0, "%s answers with %s", r->address, hsp_msg_name(m.type));

@@ -1,5 +1,5 @@
-/* Encode, decode, clone and dump of messages, all driven by msgtable.c. A decoder error names the
- * message and the field: "prepare.device: missing". */
+/* Decode, clone and dump of messages, driven by msgtable.c as the encoder is (msgencode.c). A decoder error
+ * names the message and the field: "prepare.device: missing". */
 #include "proto/wire/msg.h"
 
 #include <limits.h>
@@ -20,55 +20,10 @@ const char *hsp_msg_name(uint16_t type)
     return d != NULL ? d->name : NULL;
 }
 
-/* Fields are read and written by memcpy: the tables give bytes, and no alignment is assumed. */
-static uint32_t get_u32(const void *base, uint32_t off)
-{
-    uint32_t v;
-    memcpy(&v, (const char *)base + off, sizeof(v));
-    return v;
-}
-
-static uint64_t get_u64(const void *base, uint32_t off)
-{
-    uint64_t v;
-    memcpy(&v, (const char *)base + off, sizeof(v));
-    return v;
-}
-
-static double get_f64(const void *base, uint32_t off)
-{
-    double v;
-    memcpy(&v, (const char *)base + off, sizeof(v));
-    return v;
-}
-
-static bool get_bool(const void *base, uint32_t off)
-{
-    bool v;
-    memcpy(&v, (const char *)base + off, sizeof(v));
-    return v;
-}
-
-static void *get_ptr(const void *base, uint32_t off)
-{
-    void *v;
-    memcpy(&v, (const char *)base + off, sizeof(v));
-    return v;
-}
-
+/* See msgtable.h on memcpy. */
 static void put(void *base, uint32_t off, const void *v, size_t n)
 {
     memcpy((char *)base + off, v, n);
-}
-
-static void hex_write(const uint8_t *in, size_t n, char *out)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < n; i++) {
-        out[2 * i] = digits[in[i] >> 4];
-        out[2 * i + 1] = digits[in[i] & 15];
-    }
-    out[2 * n] = '\0';
 }
 
 static int hex_digit(char c)
@@ -92,137 +47,6 @@ static bool hex_read(const char *s, uint8_t *out, size_t n)
         out[i] = (uint8_t)(hi << 4 | lo);
     }
     return true;
-}
-
-/* ---- encode ---- */
-
-struct enc {
-    const char *msg;
-    struct hsp_err *err;
-};
-
-static cJSON *encode_object(const struct enc *e, const struct hsp_field *f, uint32_t n,
-                            const void *base, enum hsp_status *st);
-
-static cJSON *encode_f64(double v)
-{
-    if (isfinite(v)) {
-        return cJSON_CreateNumber(v);
-    }
-    return cJSON_CreateString(isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
-}
-
-static cJSON *too_long(const struct enc *e, const struct hsp_field *f, size_t have,
-                       enum hsp_status *st)
-{
-    *st = hsp_err_set(e->err, HSP_ELIMIT, 0, "%s.%s: %zu above limit %u", e->msg, f->name, have,
-                      f->limit);
-    return NULL;
-}
-
-static cJSON *encode_array(const struct enc *e, const struct hsp_field *f, const void *base,
-                           enum hsp_status *st)
-{
-    uint32_t n = get_u32(base, f->count_offset);
-    const char *items = get_ptr(base, f->offset);
-    if (n > f->limit) {
-        return too_long(e, f, n, st);
-    }
-    cJSON *a = cJSON_CreateArray();
-    for (uint32_t i = 0; a != NULL && i < n; i++) {
-        cJSON *v = f->type == HSP_F_F64S
-                       ? encode_f64(get_f64(items, i * (uint32_t)sizeof(double)))
-                       : encode_object(e, f->sub, f->n_sub, items + (size_t)i * f->sub_size, st);
-        if (v == NULL || !cJSON_AddItemToArray(a, v)) {
-            cJSON_Delete(v);
-            cJSON_Delete(a);
-            return NULL;
-        }
-    }
-    return a;
-}
-
-static cJSON *encode_field(const struct enc *e, const struct hsp_field *f, const void *base,
-                           enum hsp_status *st)
-{
-    char text[2 * HSP_KEY_BYTES + 1];
-    switch (f->type) {
-    case HSP_F_U32: {
-        uint32_t v = get_u32(base, f->offset);
-        return f->limit != 0 && v > f->limit ? too_long(e, f, v, st)
-                                             : cJSON_CreateNumber((double)v);
-    }
-    case HSP_F_U64:
-        snprintf(text, sizeof(text), "%llu", (unsigned long long)get_u64(base, f->offset));
-        return cJSON_CreateString(text);
-    case HSP_F_F64: return encode_f64(get_f64(base, f->offset));
-    case HSP_F_BOOL: return cJSON_CreateBool(get_bool(base, f->offset));
-    case HSP_F_STR: {
-        const char *s = get_ptr(base, f->offset);
-        s = s != NULL ? s : "";
-        return strlen(s) > f->limit ? too_long(e, f, strlen(s), st) : cJSON_CreateString(s);
-    }
-    case HSP_F_ENUM: {
-        uint32_t v = get_u32(base, f->offset);
-        return v >= f->limit ? too_long(e, f, v, st) : cJSON_CreateString(f->names[v]);
-    }
-    case HSP_F_DIGEST: {
-        struct hsp_digest d;
-        memcpy(&d, (const char *)base + f->offset, sizeof(d));
-        hsp_digest_hex(d, text);
-        return cJSON_CreateString(text);
-    }
-    case HSP_F_KEY:
-        hex_write((const uint8_t *)base + f->offset, HSP_KEY_BYTES, text);
-        return cJSON_CreateString(text);
-    case HSP_F_LIST:
-    case HSP_F_F64S: return encode_array(e, f, base, st);
-    }
-    return NULL;
-}
-
-static cJSON *encode_object(const struct enc *e, const struct hsp_field *f, uint32_t n,
-                            const void *base, enum hsp_status *st)
-{
-    cJSON *o = cJSON_CreateObject();
-    for (uint32_t i = 0; o != NULL && i < n; i++) {
-        cJSON *v = encode_field(e, &f[i], base, st);
-        if (v == NULL || !cJSON_AddItemToObject(o, f[i].name, v)) {
-            cJSON_Delete(v);
-            cJSON_Delete(o);
-            return NULL;
-        }
-    }
-    return o;
-}
-
-enum hsp_status hsp_msg_encode(const struct hsp_msg *m, struct hsp_buf *out, struct hsp_err *err)
-{
-    const struct hsp_msg_desc *d = hsp_msg_desc(m->type);
-    HSP_ASSERT(d != NULL); /* a message we make ourselves */
-    if (m->blob_len > hsp_msg_blob_max(m->type)) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "%s: blob of %u bytes above limit %u", d->name,
-                           m->blob_len, hsp_msg_blob_max(m->type));
-    }
-    struct enc e = {d->name, err};
-    enum hsp_status st = HSP_OK;
-    cJSON *o = encode_object(&e, d->fields, d->n_fields, &m->u, &st);
-    char *text = o != NULL ? cJSON_PrintUnformatted(o) : NULL;
-    cJSON_Delete(o);
-    if (text == NULL) {
-        return st != HSP_OK ? st : hsp_err_set(err, HSP_ENOMEM, 0, "%s: no memory", d->name);
-    }
-    size_t len = strlen(text);
-    if (len > HSP_MSG_BODY_MAX) {
-        st = hsp_err_set(err, HSP_ELIMIT, 0, "%s: body of %zu bytes above limit %u", d->name, len,
-                         HSP_MSG_BODY_MAX);
-    } else {
-        hsp_buf_append(out, text, len);
-        st = out->failed ? hsp_err_set(err, HSP_ELIMIT, 0, "%s: output buffer is full", d->name)
-                         : HSP_OK;
-    }
-    cJSON_free(text);
-    return st;
 }
 
 /* ---- decode ---- */
@@ -463,7 +287,7 @@ static bool clone_fields(const struct hsp_field *f, uint32_t n, void *base, stru
 {
     for (uint32_t i = 0; i < n; i++) {
         if (f[i].type == HSP_F_STR) {
-            const char *s = get_ptr(base, f[i].offset);
+            const char *s = hsp_field_ptr(base, f[i].offset);
             char *copy = hsp_arena_strdup(a, s != NULL ? s : "");
             if (copy == NULL) {
                 return false;
@@ -471,8 +295,8 @@ static bool clone_fields(const struct hsp_field *f, uint32_t n, void *base, stru
             put(base, f[i].offset, &copy, sizeof(copy));
         } else if (f[i].type == HSP_F_LIST || f[i].type == HSP_F_F64S) {
             size_t size = f[i].type == HSP_F_F64S ? sizeof(double) : f[i].sub_size;
-            uint32_t count = get_u32(base, f[i].count_offset);
-            const void *from = get_ptr(base, f[i].offset);
+            uint32_t count = hsp_field_u32(base, f[i].count_offset);
+            const void *from = hsp_field_ptr(base, f[i].offset);
             char *items = hsp_arena_array(a, count, size);
             if (items == NULL) {
                 return false;
@@ -529,15 +353,15 @@ static void dump_fields(const struct hsp_field *f, uint32_t n, const void *base,
         }
         hsp_buf_printf(out, " %s ", f[i].name);
         switch (f[i].type) {
-        case HSP_F_U32: hsp_buf_printf(out, "%u", get_u32(base, f[i].offset)); break;
+        case HSP_F_U32: hsp_buf_printf(out, "%u", hsp_field_u32(base, f[i].offset)); break;
         case HSP_F_U64:
-            hsp_buf_printf(out, "%llu", (unsigned long long)get_u64(base, f[i].offset));
+            hsp_buf_printf(out, "%llu", (unsigned long long)hsp_field_u64(base, f[i].offset));
             break;
-        case HSP_F_F64: hsp_buf_printf(out, "%.6g", get_f64(base, f[i].offset)); break;
-        case HSP_F_BOOL: hsp_buf_puts(out, get_bool(base, f[i].offset) ? "yes" : "no"); break;
-        case HSP_F_STR: dump_text(out, get_ptr(base, f[i].offset)); break;
+        case HSP_F_F64: hsp_buf_printf(out, "%.6g", hsp_field_f64(base, f[i].offset)); break;
+        case HSP_F_BOOL: hsp_buf_puts(out, hsp_field_bool(base, f[i].offset) ? "yes" : "no"); break;
+        case HSP_F_STR: dump_text(out, hsp_field_ptr(base, f[i].offset)); break;
         case HSP_F_ENUM: {
-            uint32_t v = get_u32(base, f[i].offset);
+            uint32_t v = hsp_field_u32(base, f[i].offset);
             hsp_buf_puts(out, v < f[i].limit ? f[i].names[v] : "?");
             break;
         }
@@ -551,7 +375,7 @@ static void dump_fields(const struct hsp_field *f, uint32_t n, const void *base,
         }
         case HSP_F_KEY:
         case HSP_F_LIST:
-        case HSP_F_F64S: hsp_buf_printf(out, "[%u]", get_u32(base, f[i].count_offset)); break;
+        case HSP_F_F64S: hsp_buf_printf(out, "[%u]", hsp_field_u32(base, f[i].count_offset)); break;
         }
     }
 }

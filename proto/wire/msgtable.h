@@ -2,6 +2,8 @@
  * Purity: pure data. */
 #ifndef HSP_MSGTABLE_H
 #define HSP_MSGTABLE_H
+#include <string.h>
+
 #include "proto/wire/msg.h"
 
 enum hsp_field_type {
@@ -39,5 +41,41 @@ const struct hsp_msg_desc *hsp_msg_desc(uint16_t type);
 
 /* Most bytes of a blob: PREPARE, FINISHED, ECHO, SUBMIT, PLAN and REPLY carry one; 0 elsewhere. */
 uint32_t hsp_msg_blob_max(uint16_t type);
+
+/* Fields are read and written by memcpy: the tables give bytes, and no alignment is assumed. */
+static inline uint32_t hsp_field_u32(const void *base, uint32_t off)
+{
+    uint32_t v;
+    memcpy(&v, (const char *)base + off, sizeof(v));
+    return v;
+}
+
+static inline uint64_t hsp_field_u64(const void *base, uint32_t off)
+{
+    uint64_t v;
+    memcpy(&v, (const char *)base + off, sizeof(v));
+    return v;
+}
+
+static inline double hsp_field_f64(const void *base, uint32_t off)
+{
+    double v;
+    memcpy(&v, (const char *)base + off, sizeof(v));
+    return v;
+}
+
+static inline bool hsp_field_bool(const void *base, uint32_t off)
+{
+    bool v;
+    memcpy(&v, (const char *)base + off, sizeof(v));
+    return v;
+}
+
+static inline void *hsp_field_ptr(const void *base, uint32_t off)
+{
+    void *v;
+    memcpy(&v, (const char *)base + off, sizeof(v));
+    return v;
+}
 
 #endif

@@ -7,6 +7,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "proto/wire/msgframe.h"
+
 void hsp_chan_init(struct hsp_chan *c, int fd)
 {
     const struct hsp_frame_limits lim = {HSP_MSG_BODY_MAX, HSP_MSG_BLOB_MAX};
@@ -61,12 +63,7 @@ enum hsp_status hsp_chan_send(struct hsp_chan *c, const struct hsp_msg *m, struc
     hsp_buf_init(&body, HSP_MSG_BODY_MAX);
     enum hsp_status st = hsp_msg_encode(m, &body, err);
     if (st == HSP_OK) {
-        struct hsp_frame_header h = {.version = HSP_FRAME_VERSION,
-                                     .type = m->type,
-                                     .request = m->request,
-                                     .epoch = m->epoch,
-                                     .body_len = (uint32_t)body.len,
-                                     .blob_len = m->blob_len};
+        const struct hsp_frame_header h = hsp_msg_head(m, body.len);
         struct iovec v[3] = {
             {head, sizeof head},
             {body.data, body.len},
@@ -109,13 +106,7 @@ enum hsp_status hsp_chan_recv(struct hsp_chan *c, struct hsp_arena *arena,
             c->at += used;
         }
         if (st == HSP_OK) {
-            const struct hsp_frame_header *h = &ret_frame->head;
-            struct hsp_msg head = {.type = h->type,
-                                   .request = h->request,
-                                   .epoch = h->epoch,
-                                   .blob = ret_frame->blob,
-                                   .blob_len = h->blob_len};
-            st = hsp_msg_decode(&head, ret_frame->body, h->body_len, arena, ret, err);
+            st = hsp_msg_read(ret_frame, arena, ret, err);
             if (st != HSP_OK) {
                 hsp_frame_fini(ret_frame);
             }

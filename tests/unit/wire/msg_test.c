@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "proto/base/size.h"
-#include "proto/wire/msg.h"
+#include "proto/wire/msgframe.h"
 #include "proto/wire/msgtable.h"
 
 static const uint16_t all_types[] = {
@@ -265,6 +265,79 @@ static void field_text(const struct hsp_field *f, uint32_t n, struct hsp_buf *b)
     }
 }
 
+static void text_of_any_character(void **state)
+{
+    (void)state;
+    struct hsp_msg m = {.type = HSP_MSG_DRAIN,
+                        .u.drain = {"n", "a\"b\\c\b\f\n\r\t\x01\x1f/\x7f\xc3\xa9"}};
+    struct hsp_buf b;
+    hsp_buf_init(&b, 1000);
+    assert_status(hsp_msg_encode(&m, &b, NULL), HSP_OK);
+    assert_string_equal(hsp_buf_cstr(&b),
+                        "{\"name\":\"n\",\"reason\":\"a\\\"b\\\\c\\b\\f\\n\\r\\t\\u0001\\u001f/"
+                        "\x7f\xc3\xa9\"}");
+    hsp_buf_fini(&b);
+}
+
+static void numbers_arrive_exactly(void **state)
+{
+    (void)state;
+    static const double v[] = {0.1, 0.1 + 0.2, 1e300, 5e-324, -1.0 / 3, 4294967296.0, 1e15, 0.0};
+    struct hsp_arena *a = hsp_arena_new(1u << 20);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(v); i++) {
+        struct hsp_msg m = {.type = HSP_MSG_UPLINK, .u.uplink = {v[i], 1}}, back;
+        struct hsp_buf b;
+        hsp_buf_init(&b, 1000);
+        assert_status(hsp_msg_encode(&m, &b, NULL), HSP_OK);
+        assert_status(hsp_msg_decode(&m, b.data, b.len, a, &back, NULL), HSP_OK);
+        assert_true(back.u.uplink.latency_s == v[i]);
+        hsp_buf_fini(&b);
+    }
+    hsp_arena_free(a);
+}
+
+/* What does not fit leaves the buffer as it was. */
+static void too_long_for_its_buffer(void **state)
+{
+    (void)state;
+    struct hsp_msg m = {.type = HSP_MSG_HEARTBEAT, .u.beat.seq = 123456};
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    hsp_buf_init(&b, 16);
+    hsp_buf_puts(&b, "ab");
+    assert_status(hsp_msg_encode(&m, &b, &err), HSP_ELIMIT);
+    assert_err(&err, HSP_ELIMIT, "heartbeat: the body does not fit into 16 bytes");
+    assert_int_equal(b.len, 2);
+    hsp_buf_fini(&b);
+}
+
+/* What a sender puts into the header a receiver finds in the message. */
+static void framed(void **state)
+{
+    (void)state;
+    static uint8_t blob[] = {7, 8, 9};
+    struct hsp_arena *a = hsp_arena_new(1u << 20);
+    struct hsp_msg m = random_msg(HSP_MSG_PREPARE, a), back;
+    struct hsp_buf body;
+    struct hsp_err err = {0};
+    m.blob = blob;
+    m.blob_len = sizeof(blob);
+    hsp_buf_init(&body, HSP_MSG_BODY_MAX);
+    assert_ok(hsp_msg_encode(&m, &body, &err), &err);
+    struct hsp_frame f = {.head = hsp_msg_head(&m, body.len), .body = body.data, .blob = blob};
+    assert_int_equal(f.head.version, HSP_FRAME_VERSION);
+    assert_int_equal(f.head.body_len, body.len);
+    assert_ok(hsp_msg_read(&f, a, &back, &err), &err);
+    assert_int_equal(back.type, HSP_MSG_PREPARE);
+    assert_true(back.epoch == m.epoch && back.request == m.request);
+    assert_true(back.blob == blob && back.blob_len == sizeof(blob));
+    assert_int_equal(back.u.prepare.plan, m.u.prepare.plan);
+    f.head.type = HSP_MSG_SEAL; /* has another body and no blob */
+    assert_status(hsp_msg_read(&f, a, &back, &err), HSP_EPROTO);
+    hsp_buf_fini(&body);
+    hsp_arena_free(a);
+}
+
 /* The normative list in proto/wire/README.md has a line for each message, made from its table. */
 static void documented(void **state)
 {
@@ -288,8 +361,14 @@ static void documented(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(damaged),
-                                       cmocka_unit_test(refused), cmocka_unit_test(golden),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip),
+                                       cmocka_unit_test(damaged),
+                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(golden),
+                                       cmocka_unit_test(framed),
+                                       cmocka_unit_test(text_of_any_character),
+                                       cmocka_unit_test(numbers_arrive_exactly),
+                                       cmocka_unit_test(too_long_for_its_buffer),
                                        cmocka_unit_test(documented)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
