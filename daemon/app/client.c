@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/app/app.h"
+#include "proto/wire/msgframe.h"
 
 /* Strangers can say much that is wrong: a burst of lines, then one each second. */
 #define COMPLAINTS 20u
@@ -41,17 +42,10 @@ struct hsp_caller *hsp_app_client(struct hsp_app *a, uint32_t conn)
 void hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m)
 {
     struct hsp_err err = {0};
-    struct hsp_buf *body = &a->encoding;
     if (hsp_app_client(a, conn) == NULL) {
         return; /* W4 */
     }
-    hsp_buf_reset(body);
-    enum hsp_status st = hsp_msg_encode(m, body, &err);
-    if (st == HSP_OK) {
-        const struct hsp_frame_header head = {
-            .type = m->type, .request = m->request, .epoch = m->epoch};
-        st = hsp_net_send(a->net, conn, &head, body->data, body->len, m->blob, m->blob_len, &err);
-    }
+    enum hsp_status st = hsp_net_send_msg(a->net, conn, m, &a->encoding, &err);
     if (st != HSP_OK && st != HSP_ECLOSED) {
         hsp_log(a->log, HSP_LOG_WARN, "net", "%s: %s cannot be sent: %s; the connection is dropped",
                 hsp_net_name(a->net, conn), hsp_msg_name(m->type), err.msg);
@@ -170,16 +164,11 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
     struct hsp_caller *c = hsp_app_client(a, conn);
     struct hsp_err err = {0};
     struct hsp_msg m;
-    const struct hsp_msg head = {.type = f->head.type,
-                                 .request = f->head.request,
-                                 .epoch = f->head.epoch,
-                                 .blob = f->blob,
-                                 .blob_len = f->head.blob_len};
     if (c == NULL || a->closing || a->failed) {
         return;
     }
     hsp_arena_reset(a->decoding);
-    if (hsp_msg_decode(&head, f->body, f->head.body_len, a->decoding, &m, &err) != HSP_OK) {
+    if (hsp_msg_read(f, a->decoding, &m, &err) != HSP_OK) {
         char text[sizeof err.msg + 32];
         (void)snprintf(text, sizeof text, ": %s; the connection is closed", err.msg);
         complain(a, "", hsp_net_name(a->net, conn), text);

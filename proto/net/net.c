@@ -21,6 +21,9 @@
 
 #include "proto/base/check.h"
 #include "proto/net/netimpl.h"
+#include "proto/wire/msgframe.h"
+
+enum { N_PARTS = 3 }; /* of a frame: header, body, blob */
 
 void hsp_net_defaults(struct hsp_net_config *ret)
 {
@@ -530,29 +533,24 @@ enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint3
     return HSP_OK;
 }
 
-static void lay_out(const struct hsp_frame_header *head, const void *body, size_t body_len,
-                    const void *blob, size_t blob_len, uint8_t *ret)
+/* Copies what is behind the first @skip bytes of the parts. */
+static void lay_out(const uv_buf_t *part, size_t skip, uint8_t *ret)
 {
-    struct hsp_frame_header h = *head;
-    h.version = HSP_FRAME_VERSION;
-    h.flags = 0;
-    h.body_len = (uint32_t)body_len;
-    h.blob_len = (uint32_t)blob_len;
-    hsp_frame_header_encode(&h, ret);
-    if (body_len > 0) {
-        memcpy(ret + HSP_FRAME_HEADER, body, body_len);
-    }
-    if (blob_len > 0) {
-        memcpy(ret + HSP_FRAME_HEADER + body_len, blob, blob_len);
+    for (int i = 0; i < N_PARTS; i++) {
+        size_t from = skip < part[i].len ? skip : part[i].len;
+        if (part[i].len > from) {
+            memcpy(ret, part[i].base + from, part[i].len - from);
+            ret += part[i].len - from;
+        }
+        skip -= from;
     }
 }
 
-/* A short frame goes to the kernel at once when nothing waits. Returns how much of it has gone; an error
- * is left to the write that follows. */
-static size_t send_directly(struct net_conn *c, uint8_t *frame, size_t len)
+/* What the kernel takes of a long frame at once needs no copy. Returns how much that is; an error is left
+ * to the write that follows. */
+static size_t send_long(struct net_conn *c, const uv_buf_t *part)
 {
-    uv_buf_t b = uv_buf_init((char *)frame, (unsigned)len);
-    int r = uv_try_write(&c->h.stream, &b, 1);
+    int r = uv_try_write(&c->h.stream, part, N_PARTS);
     return r > 0 ? (size_t)r : 0;
 }
 
@@ -575,29 +573,57 @@ enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_
                           c->out_bytes, c->out_frames);
         return HSP_AGAIN;
     }
+    uint8_t raw[HSP_FRAME_HEADER];
+    struct hsp_frame_header h = *head;
+    h.version = HSP_FRAME_VERSION;
+    h.flags = 0;
+    h.body_len = (uint32_t)body_len;
+    h.blob_len = (uint32_t)blob_len;
+    hsp_frame_header_encode(&h, raw);
+    const uv_buf_t part[N_PARTS] = {/* nobody writes into them */
+                                    {(char *)raw, sizeof raw},
+                                    {(char *)(uintptr_t)body, body_len},
+                                    {(char *)(uintptr_t)blob, blob_len}};
     size_t sent = 0;
-    if (len <= NET_DIRECT && c->tls == NULL && c->out == NULL && !c->writing) {
+    if (len <= NET_DIRECT && c->out == NULL && !c->writing) {
         uint8_t frame[NET_DIRECT];
-        lay_out(head, body, body_len, blob, blob_len, frame);
-        sent = send_directly(c, frame, len);
+        lay_out(part, 0, frame);
+        sent = hsp_net_conn_direct(c, frame, len);
+        if (sent == len) {
+            return HSP_OK;
+        }
+    } else if (c->tls == NULL && c->out == NULL && !c->writing) {
+        sent = send_long(c, part);
         if (sent == len) {
             return HSP_OK;
         }
     }
-    struct net_out *o = malloc(sizeof *o + len);
+    struct net_out *o = malloc(sizeof *o + len - sent);
     if (o == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a frame of %zu bytes", len);
     }
     o->next = NULL;
-    o->len = len;
-    o->sent = sent;
-    lay_out(head, body, body_len, blob, blob_len, o->data);
+    o->len = len - sent;
+    o->sent = 0;
+    lay_out(part, sent, o->data);
     *c->out_last = o;
     c->out_last = &o->next;
     c->out_bytes += len - sent;
     c->out_frames++;
     hsp_net_conn_pump(c);
     return HSP_OK;
+}
+
+enum hsp_status hsp_net_send_msg(struct hsp_net *n, uint32_t conn, const struct hsp_msg *m,
+                                 struct hsp_buf *body, struct hsp_err *err)
+{
+    hsp_buf_reset(body);
+    enum hsp_status st = hsp_msg_encode(m, body, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    const struct hsp_frame_header head = hsp_msg_head(m, body->len);
+    return hsp_net_send(n, conn, &head, body->data, body->len, m->blob, m->blob_len, err);
 }
 
 size_t hsp_net_queued(const struct hsp_net *n, uint32_t conn)

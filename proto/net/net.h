@@ -26,7 +26,7 @@
 #include <uv.h>
 
 #include "proto/net/tlspsk.h"
-#include "proto/wire/frame.h"
+#include "proto/wire/msg.h"
 
 #define HSP_NET_MAX_CONNS     32768 /* slot bits of a connection number: 15 */
 #define HSP_NET_MAX_LISTENERS 8
@@ -111,6 +111,9 @@ enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint3
 enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_frame_header *head,
                              const void *body, size_t body_len, const void *blob, size_t blob_len,
                              struct hsp_err *err);
+/* The same with a message; @body is room for its text, emptied first. Also the errors of hsp_msg_encode. */
+enum hsp_status hsp_net_send_msg(struct hsp_net *n, uint32_t conn, const struct hsp_msg *m,
+                                 struct hsp_buf *body, struct hsp_err *err);
 /* The place of a connection in a table of max_conns. */
 uint32_t hsp_net_slot(uint32_t conn);
 /* Bytes queued; 0 for an unknown connection. */

@@ -148,6 +148,56 @@ static void encrypt(struct net_conn *c, const uv_buf_t *buf, unsigned n)
     (void)write_cipher(c);
 }
 
+/* At most @len bytes for the kernel. An error is left to the write that follows. */
+static size_t try_write(struct net_conn *c, uint8_t *data, size_t len)
+{
+    uv_buf_t b = uv_buf_init((char *)data, (unsigned)len);
+    int r = uv_try_write(&c->h.stream, &b, 1);
+    return r > 0 ? (size_t)r : 0;
+}
+
+/* What the kernel did not take of an encrypted frame is written when it has room. */
+static void write_later(struct net_conn *c, const uint8_t *data, size_t len)
+{
+    struct hsp_err e;
+    c->cipher = malloc(len);
+    if (c->cipher == NULL) {
+        (void)hsp_err_set(&e, HSP_ENOMEM, 0, "no memory to write %zu bytes", len);
+        hsp_net_conn_fail(c, &e);
+        return;
+    }
+    memcpy(c->cipher, data, len);
+    uv_buf_t b = uv_buf_init((char *)c->cipher, (unsigned)len);
+    start_write(c, &b, 1);
+}
+
+size_t hsp_net_conn_direct(struct net_conn *c, uint8_t *frame, size_t len)
+{
+    uint8_t record[NET_DIRECT + NET_RECORD];
+    struct hsp_err e;
+    if (c->tls == NULL) {
+        return try_write(c, frame, len);
+    }
+    if (hsp_tls_pending(c->tls) > 0) {
+        return 0; /* it has something to say first */
+    }
+    if (hsp_tls_write(c->tls, frame, len, &e) != HSP_OK) {
+        hsp_net_conn_fail(c, &e);
+        return len; /* on_close tells */
+    }
+    size_t n = hsp_tls_pending(c->tls);
+    if (n > sizeof record) { /* with a new key */
+        (void)write_cipher(c);
+        return len;
+    }
+    n = hsp_tls_output(c->tls, record, sizeof record);
+    size_t sent = try_write(c, record, n);
+    if (sent < n) {
+        write_later(c, record + sent, n - sent);
+    }
+    return len;
+}
+
 static void on_shut(uv_shutdown_t *req, int status)
 {
     (void)req;
@@ -273,7 +323,7 @@ static void on_cipher(struct net_conn *c, const uint8_t *data, size_t len, uint6
         }
         st = st == HSP_AGAIN ? HSP_OK : st;
     }
-    while (st == HSP_OK && c->state == NET_OPEN) {
+    while (st == HSP_OK && c->state == NET_OPEN && hsp_tls_more(c->tls)) {
         size_t n = 0;
         st = hsp_tls_read(c->tls, c->net->plain_buf, NET_READ, &n, &e);
         if (st == HSP_OK) {

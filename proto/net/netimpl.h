@@ -25,6 +25,7 @@
 #define NET_TICK_MS   25   /* how late a deadline may be seen with NET_SWEEP connections */
 #define NET_SWEEP     1024 /* connections one tick looks at */
 #define NET_DIRECT    512  /* frames so short go out at once, without a copy, when nothing waits */
+#define NET_RECORD    64   /* TLS makes no more of a short frame than this longer */
 
 enum net_state {
     NET_FREE,
@@ -128,6 +129,8 @@ void hsp_net_conn_start(struct net_conn *c); /* the handle is connected: TLS or 
 int hsp_net_conn_adopt(struct net_conn *c, const char *name); /* the same for a handed-over one */
 void hsp_net_conn_fail(struct net_conn *c, const struct hsp_err *why);
 void hsp_net_conn_pump(struct net_conn *c);
+/* Sends a short frame at once; nothing waits. Returns how much of it is done with. */
+size_t hsp_net_conn_direct(struct net_conn *c, uint8_t *frame, size_t len);
 void hsp_net_conn_close_handle(struct net_conn *c);
 void hsp_net_conn_release(struct net_conn *c); /* an operation has ended */
 /* net.c */

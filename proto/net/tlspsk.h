@@ -69,6 +69,8 @@ enum hsp_status hsp_tls_input(struct hsp_tls *t, const void *data, size_t len, s
  * be output in each case. */
 enum hsp_status hsp_tls_handshake(struct hsp_tls *t, struct hsp_err *err);
 enum hsp_net_role hsp_tls_role(const struct hsp_tls *t); /* NONE before the handshake is done */
+/* Bytes have come that hsp_tls_read has not looked at. */
+bool hsp_tls_more(const struct hsp_tls *t);
 /* Decrypts up to @cap bytes. HSP_AGAIN: more input is needed; HSP_ECLOSED: the peer ends in order;
  * HSP_EPROTO: broken. */
 enum hsp_status hsp_tls_read(struct hsp_tls *t, void *buf, size_t cap, size_t *ret_n,

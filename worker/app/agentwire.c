@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/base/buf.h"
+#include "proto/wire/msgframe.h"
 #include "worker/app/agentshell.h"
 
 #define ARENA_BYTES \
@@ -35,14 +36,10 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
 {
     struct hsp_agent_shell *s = ctx;
     struct hsp_err err = {0};
-    struct hsp_msg m, head = {.type = f->head.type,
-                              .request = f->head.request,
-                              .epoch = f->head.epoch,
-                              .blob = f->blob,
-                              .blob_len = f->head.blob_len};
+    struct hsp_msg m;
     struct hsp_agent_exec *x = exec_of(s, conn);
     hsp_arena_reset(s->arena);
-    if (hsp_msg_decode(&head, f->body, f->head.body_len, s->arena, &m, &err) != HSP_OK) {
+    if (hsp_msg_read(f, s->arena, &m, &err) != HSP_OK) {
         hsp_log(s->log, HSP_LOG_ERROR, "agent", "%s: %s", hsp_net_name(s->net, conn), err.msg);
         hsp_net_drop(s->net, conn, false, err.msg); /* on_close does the rest */
     } else if (x != NULL) {
@@ -106,12 +103,8 @@ enum hsp_status hsp_agent_put(struct hsp_agent_shell *s, uint32_t conn, const st
                               struct hsp_err *err)
 {
     struct hsp_buf body;
-    struct hsp_frame_header head = {.type = m->type, .request = m->request, .epoch = m->epoch};
-    hsp_buf_init(&body, HSP_MSG_BODY_MAX + 1);
-    enum hsp_status st = hsp_msg_encode(m, &body, err);
-    if (st == HSP_OK) {
-        st = hsp_net_send(s->net, conn, &head, body.data, body.len, m->blob, m->blob_len, err);
-    }
+    hsp_buf_init(&body, HSP_MSG_BODY_MAX);
+    enum hsp_status st = hsp_net_send_msg(s->net, conn, m, &body, err);
     hsp_buf_fini(&body);
     return st == HSP_ECLOSED ? HSP_OK : st; /* its end is told by on_close */
 }
