@@ -3,16 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "proto/base/vec.h"
+#include "proto/host/nofile.h"
 #include "proto/host/sdnotify.h"
 
 #define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
@@ -346,22 +347,18 @@ static void listen_http(struct hsp_app *a)
  * store, the log and the pool have what they need. */
 static uint32_t connections(struct hsp_app *a)
 {
-    struct rlimit r;
     /* Administrators and callers that are refused need places beside the agents. */
     uint32_t want =
         a->cfg->max_nodes + 128 < HSP_NET_MAX_CONNS ? a->cfg->max_nodes + 128 : HSP_NET_MAX_CONNS;
-    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < want + OWN_FILES) {
-        r.rlim_cur = r.rlim_max < want + OWN_FILES ? r.rlim_max : want + OWN_FILES;
-        (void)setrlimit(RLIMIT_NOFILE, &r); /* below the hard limit: may be done */
-    }
-    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want + OWN_FILES) {
+    uint64_t files = hsp_nofile_raise((uint64_t)want + OWN_FILES);
+    if (files >= (uint64_t)want + OWN_FILES) {
         return want;
     }
-    uint32_t have = r.rlim_cur > OWN_FILES ? (uint32_t)(r.rlim_cur - OWN_FILES) : 1;
+    uint32_t have = files > OWN_FILES ? (uint32_t)(files - OWN_FILES) : 1;
     hsp_log(a->log, HSP_LOG_WARN, "app",
-            "%llu open files are allowed, so %u connections instead of %u; raise LimitNOFILE= or "
-            "ulimit -n",
-            (unsigned long long)r.rlim_cur, have, want);
+            "%" PRIu64 " open files are allowed, so %u connections instead of %u; raise "
+            "LimitNOFILE= or ulimit -n",
+            files, have, want);
     return have;
 }
 

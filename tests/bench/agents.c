@@ -1,18 +1,21 @@
 /* Plays many agents against one hspmdd, from one process: joins, heartbeats each second with jitter,
  * silence, lost connections, and the answers of executors that are always ready.
  *
- *   agents ADDRESS NODES [--seed S] [--silent K] [--lose K]
+ *   agents ADDRESS NODES [--seed S] [--silent K] [--lose K] [--key FILE]
  *
  * Lines of JSON go to standard output: "joined" when all are, "prepared" when every PREPARE of an epoch was
- * answered by READY, "silenced" when the silent ones are dead, "report" at the end.
- * SIGUSR1: the last K nodes send nothing more. SIGUSR2: the first K nodes close their connections and
- * come back. SIGTERM: report and end.
+ * answered by READY, "silence" when it begins (beats until then) and "silent" for each node that is (its
+ * last beat by the clock of the day), "silenced" when all of them are dead, "report" at the end.
+ * SIGUSR1: K nodes, drawn from the seed, send nothing more. SIGUSR2: the first K nodes close their
+ * connections and come back. SIGTERM: report and end.
  * Exit 77: this process may not have so many connections. */
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "proto/base/arena.h"
 #include "proto/base/buf.h"
@@ -20,7 +23,7 @@
 #include "proto/base/str.h"
 #include "proto/host/nofile.h"
 #include "proto/net/net.h"
-#include "proto/wire/msg.h"
+#include "proto/wire/msgframe.h"
 
 #define BEAT_MS   1000u
 #define JITTER_MS 200u
@@ -41,7 +44,7 @@ struct load {
     uv_timer_t tick;
     uv_signal_t signal[3];
     struct hsp_net *net;
-    const char *address;
+    const char *address, *key; /* @key: file of the worker key, NULL none */
     uint64_t seed;
     uint32_t n, n_silent, n_lose;
     struct agent *agent;
@@ -49,7 +52,7 @@ struct load {
     uint32_t wheel[WHEEL];
     uint64_t place, start_ms; /* ticks done */
     uint32_t next_dial, n_joined, n_dead_silent;
-    bool told_joined, ending;
+    bool told_joined, silenced, ending;
     struct hsp_arena *arena;
     struct hsp_buf body;
     /* figures */
@@ -63,6 +66,13 @@ static uint64_t now_ms(void)
     return uv_hrtime() / 1000000u;
 }
 
+static uint64_t unix_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t); /* cannot fail with this clock */
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 static uint32_t index_of(const struct load *l, const struct agent *a)
 {
     return (uint32_t)(a - l->agent);
@@ -71,12 +81,7 @@ static uint32_t index_of(const struct load *l, const struct agent *a)
 static void put(struct load *l, struct agent *a, const struct hsp_msg *m)
 {
     struct hsp_err err;
-    const struct hsp_frame_header head = {
-        .type = m->type, .request = m->request, .epoch = m->epoch};
-    hsp_buf_reset(&l->body);
-    if (hsp_msg_encode(m, &l->body, &err) == HSP_OK) {
-        (void)hsp_net_send(l->net, a->conn, &head, l->body.data, l->body.len, NULL, 0, &err);
-    }
+    (void)hsp_net_send_msg(l->net, a->conn, m, &l->body, &err); /* on_close tells of what is lost */
 }
 
 /* ---- beats ---- */
@@ -280,14 +285,8 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
     struct agent *a = of_conn(l, conn);
     struct hsp_err err;
     struct hsp_msg m;
-    const struct hsp_msg head = {.type = f->head.type,
-                                 .request = f->head.request,
-                                 .epoch = f->head.epoch,
-                                 .blob = f->blob,
-                                 .blob_len = f->head.blob_len};
     hsp_arena_reset(l->arena);
-    if (a != NULL &&
-        hsp_msg_decode(&head, f->body, f->head.body_len, l->arena, &m, &err) == HSP_OK) {
+    if (a != NULL && hsp_msg_read(f, l->arena, &m, &err) == HSP_OK) {
         answer(l, a, &m);
     }
 }
@@ -328,6 +327,24 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
 
 /* ---- orders and the end ---- */
 
+/* Draws the silent ones among those that are not yet. */
+static void silence(struct load *l)
+{
+    printf("{\"event\": \"silence\", \"beats\": %" PRIu64 "}\n", l->beats);
+    for (uint32_t i = 0, draw = 0; i < l->n_silent; draw++) {
+        struct agent *a = &l->agent[hsp_rng_below(l->n, l->seed, 1, i, draw)];
+        if (a->silent) {
+            continue;
+        }
+        a->silent = true;
+        i++;
+        printf("{\"event\": \"silent\", \"node\": \"a%05" PRIu32 "\", \"beat_unix_ms\": %" PRIu64
+               "}\n",
+               index_of(l, a), unix_ms() - (now_ms() - a->beat_ms));
+    }
+    (void)fflush(stdout);
+}
+
 static void report(struct load *l)
 {
     struct rusage u;
@@ -357,8 +374,9 @@ static void on_signal(uv_signal_t *s, int signum)
         (void)uv_timer_stop(&l->tick); /* cannot fail */
         hsp_net_close(l->net, on_net_closed);
     }
-    for (uint32_t i = 0; signum == SIGUSR1 && i < l->n_silent; i++) {
-        l->agent[l->n - 1 - i].silent = true;
+    if (signum == SIGUSR1 && l->n_silent > 0 && !l->silenced) {
+        l->silenced = true;
+        silence(l);
     }
     for (uint32_t i = 0; signum == SIGUSR2 && i < l->n_lose; i++) {
         hsp_net_drop(l->net, l->agent[i].conn, false, "to be lost");
@@ -375,6 +393,10 @@ static bool parse(struct load *l, int argc, char **argv)
     l->address = argv[1];
     l->n = (uint32_t)n;
     for (int i = 3; i < argc; i += 2) {
+        if (strcmp(argv[i], "--key") == 0) {
+            l->key = argv[i + 1];
+            continue;
+        }
         if (!hsp_parse_u64(argv[i + 1], &v) || (strcmp(argv[i], "--seed") != 0 && v > n)) {
             return false;
         }
@@ -405,6 +427,7 @@ static bool start(struct load *l)
     l->by_slot = malloc(HSP_NET_MAX_CONNS * sizeof *l->by_slot);
     l->arena = hsp_arena_new((size_t)64 << 20);
     if (l->agent == NULL || l->by_slot == NULL || l->arena == NULL ||
+        hsp_net_keys_load(l->key, NULL, &cfg.keys, &err) != HSP_OK ||
         hsp_net_new(&l->loop, &cfg, &calls, l, &l->net, &err) != HSP_OK) {
         (void)fprintf(stderr, "agents: cannot start: %s\n", err.msg);
         return false;
@@ -432,10 +455,14 @@ int main(int argc, char **argv)
 {
     static struct load l;
     if (!parse(&l, argc, argv)) {
-        (void)fputs("agents ADDRESS NODES [--seed S] [--silent K] [--lose K]\n", stderr);
+        (void)fputs("agents ADDRESS NODES [--seed S] [--silent K] [--lose K] [--key FILE]\n",
+                    stderr);
         return 2;
     }
-    uint64_t files = hsp_nofile_raise();
+    /* Packages come and go by the thousand: memory that is given back at once costs more than they do. */
+    (void)mallopt(M_MMAP_THRESHOLD, 64 << 20); /* only wishes */
+    (void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    uint64_t files = hsp_nofile_raise((uint64_t)l.n + 100);
     if (files < (uint64_t)l.n + 100) {
         printf("%" PRIu32 " connections need RLIMIT_NOFILE >= %" PRIu32 ", it is %" PRIu64 "\n",
                l.n, l.n + 100, files);
