@@ -350,15 +350,89 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     return finish(c, ret, err);
 }
 
+/* ---- what agents say ---- */
+
+typedef void agent_call(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m);
+
+static void beat(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_send(c, n->conn, m); /* the same number back */
+}
+
+static void echo(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    (void)c; /* W6: answered outside */
+    (void)n;
+    (void)m;
+}
+
+static void uplink(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_uplink(c, n, &m->u.uplink);
+}
+
+static void checked(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_checked(c, n, &m->u.checked);
+}
+
+static void executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                          const struct hsp_msg *m)
+{
+    hsp_ci_executor_dead(c, n, &m->u.dead);
+}
+
+static void executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_executor_up(c, n, &m->u.up);
+}
+
+static void leave(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    n->leaving = true;
+    hsp_ci_look_node(c, n);
+    hsp_ci_look_jobs(c);
+    (void)snprintf(n->reason, sizeof(n->reason), "%s", m->u.leave.reason);
+    hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
+}
+
+/* By type; what has no place here no agent sends. */
+static agent_call *const agent_calls[] = {
+    [HSP_MSG_HEARTBEAT] = beat,
+    [HSP_MSG_READY] = hsp_ci_job_msg,
+    [HSP_MSG_PREPARE_FAILED] = hsp_ci_job_msg,
+    [HSP_MSG_STARTED] = hsp_ci_job_msg,
+    [HSP_MSG_SEALED] = hsp_ci_job_msg,
+    [HSP_MSG_STEP] = hsp_ci_job_msg,
+    [HSP_MSG_PEER_LOST] = hsp_ci_job_msg,
+    [HSP_MSG_EXECUTOR_DEAD] = executor_dead,
+    [HSP_MSG_EXECUTOR_UP] = executor_up,
+    [HSP_MSG_STOPPED] = hsp_ci_job_msg,
+    [HSP_MSG_RELEASED] = hsp_ci_job_msg,
+    [HSP_MSG_CHECKPOINTED] = hsp_ci_job_msg,
+    [HSP_MSG_FINISHED] = hsp_ci_job_msg,
+    [HSP_MSG_JOB_FAILED] = hsp_ci_job_msg,
+    [HSP_MSG_LEAVE] = leave,
+    [HSP_MSG_ECHO] = echo,
+    [HSP_MSG_UPLINK] = uplink,
+    [HSP_MSG_CHECKED] = checked,
+};
+
+static void agent_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_cluster_node *n,
+                        const struct hsp_m_hello *m)
+{
+    if (n != NULL && strcmp(m->node, n->name) != 0) { /* I3 */
+        hsp_ci_close(c, conn, "it said hello as another node");
+    } else {
+        hsp_ci_hello(c, conn, m);
+    }
+}
+
 static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)
 {
     struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
-    if (m->type == HSP_MSG_HELLO && n != NULL && strcmp(m->u.hello.node, n->name) != 0) { /* I3 */
-        hsp_ci_close(c, conn, "it said hello as another node");
-        return;
-    }
     if (m->type == HSP_MSG_HELLO) {
-        hsp_ci_hello(c, conn, &m->u.hello);
+        agent_hello(c, conn, n, &m->u.hello);
         return;
     }
     if (n == NULL) {
@@ -371,63 +445,10 @@ static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg
         hsp_ci_fact(c, "node.live", HSP_SEV_INFO, NULL, n, "heard again");
         hsp_ci_look_node(c, n);
     }
-    switch ((enum hsp_msg_type)m->type) {
-    case HSP_MSG_HEARTBEAT: hsp_ci_send(c, conn, m); break; /* the same number back */
-    case HSP_MSG_ECHO: break;                               /* W6 */
-    case HSP_MSG_UPLINK: hsp_ci_uplink(c, n, &m->u.uplink); break;
-    case HSP_MSG_CHECKED: hsp_ci_checked(c, n, &m->u.checked); break;
-    case HSP_MSG_EXECUTOR_DEAD: hsp_ci_executor_dead(c, n, &m->u.dead); break;
-    case HSP_MSG_EXECUTOR_UP: hsp_ci_executor_up(c, n, &m->u.up); break;
-    case HSP_MSG_LEAVE:
-        n->leaving = true;
-        hsp_ci_look_node(c, n);
-        hsp_ci_look_jobs(c);
-        (void)snprintf(n->reason, sizeof(n->reason), "%s", m->u.leave.reason);
-        hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
-        break;
-    case HSP_MSG_READY:
-    case HSP_MSG_PREPARE_FAILED:
-    case HSP_MSG_STARTED:
-    case HSP_MSG_SEALED:
-    case HSP_MSG_STEP:
-    case HSP_MSG_PEER_LOST:
-    case HSP_MSG_STOPPED:
-    case HSP_MSG_RELEASED:
-    case HSP_MSG_CHECKPOINTED:
-    case HSP_MSG_FINISHED:
-    case HSP_MSG_JOB_FAILED: hsp_ci_job_msg(c, n, m); break;
-    case HSP_MSG_HELLO:
-    case HSP_MSG_WELCOME:
-    case HSP_MSG_FENCED:
-    case HSP_MSG_PREPARE:
-    case HSP_MSG_ARM:
-    case HSP_MSG_START:
-    case HSP_MSG_DROP:
-    case HSP_MSG_SEAL:
-    case HSP_MSG_STOP:
-    case HSP_MSG_RELEASE:
-    case HSP_MSG_CHECKPOINT:
-    case HSP_MSG_DRAIN_NOTICE:
-    case HSP_MSG_BYE:
-    case HSP_MSG_MEASURE:
-    case HSP_MSG_CHECK:
-    case HSP_MSG_SUBMIT:
-    case HSP_MSG_PLAN:
-    case HSP_MSG_STATUS:
-    case HSP_MSG_CANCEL:
-    case HSP_MSG_LOGS:
-    case HSP_MSG_EVENTS:
-    case HSP_MSG_WAIT:
-    case HSP_MSG_SCALE:
-    case HSP_MSG_DRAIN:
-    case HSP_MSG_UNDRAIN:
-    case HSP_MSG_METRICS:
-    case HSP_MSG_CKPT:
-    case HSP_MSG_RESUME:
-    case HSP_MSG_PROGRAM:
-    case HSP_MSG_GRAPH:
-    case HSP_MSG_NODE_CHECK:
-    case HSP_MSG_REPLY: hsp_ci_close(c, conn, "a message no agent sends"); break;
+    if (m->type < sizeof(agent_calls) / sizeof(agent_calls[0]) && agent_calls[m->type] != NULL) {
+        agent_calls[m->type](c, n, m);
+    } else {
+        hsp_ci_close(c, conn, "a message no agent sends");
     }
 }
 
