@@ -85,46 +85,16 @@ void hsp_buf_printf(struct hsp_buf *b, const char *fmt, ...)
     }
 }
 
-/* The n low bytes of v, least significant first. */
-static void put_le(struct hsp_buf *b, uint64_t v, size_t n)
+bool hsp_buf_grow(struct hsp_buf *b, size_t n)
 {
-    uint8_t tmp[8];
-    for (size_t i = 0; i < n; i++) {
-        tmp[i] = (uint8_t)(v >> (8 * i));
-    }
-    hsp_buf_append(b, tmp, n);
-}
-
-void hsp_buf_u8(struct hsp_buf *b, uint8_t v)
-{
-    put_le(b, v, 1);
-}
-
-void hsp_buf_u16(struct hsp_buf *b, uint16_t v)
-{
-    put_le(b, v, 2);
-}
-
-void hsp_buf_u32(struct hsp_buf *b, uint32_t v)
-{
-    put_le(b, v, 4);
-}
-
-void hsp_buf_u64(struct hsp_buf *b, uint64_t v)
-{
-    put_le(b, v, 8);
-}
-
-void hsp_buf_i64(struct hsp_buf *b, int64_t v)
-{
-    put_le(b, (uint64_t)v, 8);
+    return reserve(b, n);
 }
 
 void hsp_buf_f64(struct hsp_buf *b, double v)
 {
     uint64_t bits;
     memcpy(&bits, &v, sizeof(bits));
-    put_le(b, bits, 8);
+    hsp_buf_le(b, bits, 8);
 }
 
 void hsp_buf_blob(struct hsp_buf *b, const void *p, size_t n)

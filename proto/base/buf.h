@@ -35,11 +35,47 @@ void hsp_buf_reset(struct hsp_buf *b);
 void hsp_buf_append(struct hsp_buf *b, const void *p, size_t n);
 void hsp_buf_printf(struct hsp_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void hsp_buf_puts(struct hsp_buf *b, const char *s); /* text without its NUL */
-void hsp_buf_u8(struct hsp_buf *b, uint8_t v);
-void hsp_buf_u16(struct hsp_buf *b, uint16_t v);
-void hsp_buf_u32(struct hsp_buf *b, uint32_t v);
-void hsp_buf_u64(struct hsp_buf *b, uint64_t v);
-void hsp_buf_i64(struct hsp_buf *b, int64_t v);
+
+/* Room for @n more bytes; false: failed. */
+bool hsp_buf_grow(struct hsp_buf *b, size_t n);
+
+/* The n low bytes of v, least significant first. Programs are millions of these: here to be inlined. */
+static inline void hsp_buf_le(struct hsp_buf *b, uint64_t v, size_t n)
+{
+    bool room = !b->failed && n <= b->max - b->len && n < b->cap - b->len;
+    if (room || hsp_buf_grow(b, n)) {
+        for (size_t i = 0; i < n; i++) {
+            b->data[b->len + i] = (uint8_t)(v >> (8 * i));
+        }
+        b->len += n;
+    }
+}
+
+static inline void hsp_buf_u8(struct hsp_buf *b, uint8_t v)
+{
+    hsp_buf_le(b, v, 1);
+}
+
+static inline void hsp_buf_u16(struct hsp_buf *b, uint16_t v)
+{
+    hsp_buf_le(b, v, 2);
+}
+
+static inline void hsp_buf_u32(struct hsp_buf *b, uint32_t v)
+{
+    hsp_buf_le(b, v, 4);
+}
+
+static inline void hsp_buf_u64(struct hsp_buf *b, uint64_t v)
+{
+    hsp_buf_le(b, v, 8);
+}
+
+static inline void hsp_buf_i64(struct hsp_buf *b, int64_t v)
+{
+    hsp_buf_le(b, (uint64_t)v, 8);
+}
+
 void hsp_buf_f64(struct hsp_buf *b, double v);
 
 /* u32 length, then the bytes. */

@@ -10,20 +10,6 @@ void hsp_pio_fail(struct hsp_pio *io, const char *what)
     }
 }
 
-bool hsp_pio_ok(const struct hsp_pio *io)
-{
-    return !io->what && (io->in ? !io->in->failed : !io->out->failed);
-}
-
-void hsp_pio_u8(struct hsp_pio *io, uint8_t *v)
-{
-    if (io->out) {
-        hsp_buf_u8(io->out, *v);
-    } else {
-        *v = hsp_cur_u8(io->in);
-    }
-}
-
 void hsp_pio_bool(struct hsp_pio *io, bool *v)
 {
     uint8_t b = io->out && *v ? 1 : 0;
@@ -34,33 +20,6 @@ void hsp_pio_bool(struct hsp_pio *io, bool *v)
     }
     if (io->in) {
         *v = b == 1;
-    }
-}
-
-void hsp_pio_u32(struct hsp_pio *io, uint32_t *v)
-{
-    if (io->out) {
-        hsp_buf_u32(io->out, *v);
-    } else {
-        *v = hsp_cur_u32(io->in);
-    }
-}
-
-void hsp_pio_u64(struct hsp_pio *io, uint64_t *v)
-{
-    if (io->out) {
-        hsp_buf_u64(io->out, *v);
-    } else {
-        *v = hsp_cur_u64(io->in);
-    }
-}
-
-void hsp_pio_i64(struct hsp_pio *io, int64_t *v)
-{
-    if (io->out) {
-        hsp_buf_i64(io->out, *v);
-    } else {
-        *v = hsp_cur_i64(io->in);
     }
 }
 

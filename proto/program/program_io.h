@@ -18,11 +18,49 @@ struct hsp_pio {
     bool nomem;              /* ... for want of memory */
 };
 
-void hsp_pio_u8(struct hsp_pio *io, uint8_t *v);
+/* Here to be inlined: programs are millions of these. */
+static inline bool hsp_pio_ok(const struct hsp_pio *io)
+{
+    return !io->what && (io->in ? !io->in->failed : !io->out->failed);
+}
+
+static inline void hsp_pio_u8(struct hsp_pio *io, uint8_t *v)
+{
+    if (io->out) {
+        hsp_buf_u8(io->out, *v);
+    } else {
+        *v = hsp_cur_u8(io->in);
+    }
+}
+
+static inline void hsp_pio_u32(struct hsp_pio *io, uint32_t *v)
+{
+    if (io->out) {
+        hsp_buf_u32(io->out, *v);
+    } else {
+        *v = hsp_cur_u32(io->in);
+    }
+}
+
+static inline void hsp_pio_u64(struct hsp_pio *io, uint64_t *v)
+{
+    if (io->out) {
+        hsp_buf_u64(io->out, *v);
+    } else {
+        *v = hsp_cur_u64(io->in);
+    }
+}
+
+static inline void hsp_pio_i64(struct hsp_pio *io, int64_t *v)
+{
+    if (io->out) {
+        hsp_buf_i64(io->out, *v);
+    } else {
+        *v = hsp_cur_i64(io->in);
+    }
+}
+
 void hsp_pio_bool(struct hsp_pio *io, bool *v);
-void hsp_pio_u32(struct hsp_pio *io, uint32_t *v);
-void hsp_pio_u64(struct hsp_pio *io, uint64_t *v);
-void hsp_pio_i64(struct hsp_pio *io, int64_t *v);
 void hsp_pio_f64(struct hsp_pio *io, double *v);
 void hsp_pio_digest(struct hsp_pio *io, struct hsp_digest *d);
 void hsp_pio_box(struct hsp_pio *io, struct hsp_box *b);
@@ -36,7 +74,6 @@ void *hsp_pio_array(struct hsp_pio *io, uint32_t *n, void *array, size_t elem, u
 
 /* Marks the first failure. */
 void hsp_pio_fail(struct hsp_pio *io, const char *what);
-bool hsp_pio_ok(const struct hsp_pio *io);
 
 /* Magic and version. */
 void hsp_pio_header(struct hsp_pio *io, uint32_t magic, uint32_t version, const char *what);
