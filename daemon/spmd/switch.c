@@ -49,11 +49,13 @@ enum hsp_status hsp_have_copies(const struct hsp_state_table *copies, uint32_t p
 
 /* ---- tables ---- */
 
+struct ring;
 struct table {
     const struct hsp_graph *g;
     const struct hsp_cover *src, *dst; /* of the running parameter */
     uint32_t param;
     const uint32_t *node;
+    struct ring *ring; /* of copies */
     uint32_t n_mesh, copies;
     int64_t *load;             /* elements sent per rank; owned */
     struct hsp_state_row *row; /* owned */
@@ -215,46 +217,94 @@ enum hsp_status hsp_transfer_table(const struct hsp_graph *g, const struct hsp_c
 
 /* ---- second copies ---- */
 
-/* The node after @at in the ring of nodes; @at itself when there is no other. */
-static uint32_t next_node(const uint32_t *node, uint32_t n_ranks, uint32_t at)
+/* The nodes in ascending order, with their ranks. */
+struct ring {
+    uint32_t n;      /* nodes */
+    uint32_t *order; /* [ranks] by node, then by rank */
+    uint32_t *first; /* [n + 1] into order */
+    uint32_t *at;    /* [ranks] number of the rank's node in the ring */
+    uint32_t *place; /* [ranks] among those of its node */
+    uint64_t *mark;  /* [n] round in which the node was marked */
+    uint64_t round;
+};
+
+struct placed {
+    uint32_t node, rank;
+};
+
+static int by_node(const void *a, const void *b)
 {
-    uint32_t next = HSP_NONE, first = at;
-    for (uint32_t i = 0; i < n_ranks; i++) {
-        if (node[i] > at && (next == HSP_NONE || node[i] < next)) {
-            next = node[i];
-        }
-        first = node[i] < first ? node[i] : first;
+    const struct placed *x = a, *y = b;
+    if (x->node != y->node) {
+        return x->node < y->node ? -1 : 1;
     }
-    return next == HSP_NONE ? first : next;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* The rank that has on node @at the place that @rank has on its own. */
-static uint32_t same_place(const uint32_t *node, uint32_t n_ranks, uint32_t rank, uint32_t at)
+static void ring_fini(struct ring *r)
 {
-    uint32_t index = 0, count = 0;
-    for (uint32_t i = 0; i < n_ranks; i++) {
-        index += i < rank && node[i] == node[rank] ? 1 : 0;
-        count += node[i] == at ? 1 : 0;
+    free(r->order);
+    free(r->first);
+    free(r->at);
+    free(r->place);
+    free(r->mark);
+}
+
+/* False without memory; to be released in any case. */
+static bool ring_init(struct ring *r, const uint32_t *node, uint32_t n_ranks)
+{
+    size_t n = (size_t)n_ranks + 1;
+    struct placed *all = calloc(n, sizeof *all);
+    *r = (struct ring){.order = calloc(n, sizeof *r->order),
+                       .first = calloc(n, sizeof *r->first),
+                       .at = calloc(n, sizeof *r->at),
+                       .place = calloc(n, sizeof *r->place),
+                       .mark = calloc(n, sizeof *r->mark)};
+    bool ok = all != NULL && r->order != NULL && r->first != NULL && r->at != NULL &&
+              r->place != NULL && r->mark != NULL;
+    for (uint32_t i = 0; ok && i < n_ranks; i++) {
+        all[i] = (struct placed){node[i], i};
     }
-    index %= count; /* @at is the node of some rank */
-    for (uint32_t i = 0; i < n_ranks; i++) {
-        if (node[i] == at && index-- == 0) {
-            return i;
+    if (ok) {
+        qsort(all, n_ranks, sizeof *all, by_node);
+    }
+    for (uint32_t i = 0; ok && i < n_ranks; i++) {
+        if (i == 0 || all[i].node != all[i - 1].node) {
+            r->first[r->n++] = i;
         }
+        r->order[i] = all[i].rank;
+        r->at[all[i].rank] = r->n - 1;
+        r->place[all[i].rank] = i - r->first[r->n - 1];
     }
-    return HSP_NONE;
+    if (ok) {
+        r->first[r->n] = n_ranks;
+    }
+    free(all);
+    return ok;
+}
+
+/* The rank that has on node @at of the ring the place that @rank has on its own. */
+static uint32_t same_place(const struct ring *r, uint32_t rank, uint32_t at)
+{
+    uint32_t count = r->first[at + 1] - r->first[at];
+    return r->order[r->first[at] + r->place[rank] % count];
 }
 
 uint32_t hsp_buddy(const uint32_t *node, uint32_t n_ranks, uint32_t rank)
 {
-    uint32_t next = next_node(node, n_ranks, node[rank]);
-    return next == node[rank] ? HSP_NONE : same_place(node, n_ranks, rank, next);
+    struct ring r;
+    uint32_t ret = HSP_NONE;
+    if (ring_init(&r, node, n_ranks) && r.n > 1) {
+        ret = same_place(&r, rank, (r.at[rank] + 1) % r.n);
+    }
+    ring_fini(&r);
+    return ret;
 }
 
 uint32_t hsp_spare_ranks(const uint32_t *node, uint32_t n_ranks, uint32_t copies)
 {
     uint32_t nodes = 0;
-    for (uint32_t i = 0; i < n_ranks; i++) {
+    for (uint32_t i = 0; i < n_ranks && nodes < copies; i++) {
         uint32_t k = 0;
         while (node[k] != node[i]) {
             k++;
@@ -264,21 +314,25 @@ uint32_t hsp_spare_ranks(const uint32_t *node, uint32_t n_ranks, uint32_t copies
     return copies > nodes ? copies - nodes : 0;
 }
 
-static bool has_it(const struct table *t, const struct hsp_region *r, uint32_t node)
+/* Marks the nodes that have the region. Returns how many. */
+static uint32_t mark_nodes(const struct table *t, const struct hsp_region *r)
 {
+    struct ring *ring = t->ring;
+    uint32_t n = 0;
+    ring->round++;
     for (uint32_t i = 0; i < r->n_src; i++) {
-        if (t->node[t->src->items[r->src[i]].rank] == node) {
-            return true;
-        }
+        uint64_t *mark = &ring->mark[ring->at[t->src->items[r->src[i]].rank]];
+        n += *mark != ring->round;
+        *mark = ring->round;
     }
-    return false;
+    return n;
 }
 
 static enum hsp_status copy_cell(void *ctx, const struct hsp_region *r, struct hsp_err *err)
 {
     struct table *t = ctx;
     enum hsp_status st = HSP_OK;
-    uint32_t owner = HSP_NONE, have = 0;
+    uint32_t owner = HSP_NONE, have = mark_nodes(t, r);
     for (uint32_t i = 0; i < r->n_src; i++) {
         uint32_t rank = t->src->items[r->src[i]].rank;
         owner = rank < owner ? rank : owner;
@@ -286,16 +340,11 @@ static enum hsp_status copy_cell(void *ctx, const struct hsp_region *r, struct h
     if (owner == HSP_NONE) {
         return HSP_OK;
     }
-    uint32_t at = t->node[owner];
-    do {
-        have += has_it(t, r, at) ? 1 : 0;
-        at = next_node(t->node, t->n_mesh, at);
-    } while (at != t->node[owner]);
-    at = next_node(t->node, t->n_mesh, at);
-    for (; st == HSP_OK && have < t->copies && at != t->node[owner];
-         at = next_node(t->node, t->n_mesh, at)) {
-        if (!has_it(t, r, at)) {
-            st = add_row(t, owner, same_place(t->node, t->n_mesh, owner, at), &r->box, err);
+    uint32_t home = t->ring->at[owner];
+    for (uint32_t at = (home + 1) % t->ring->n; st == HSP_OK && have < t->copies && at != home;
+         at = (at + 1) % t->ring->n) {
+        if (t->ring->mark[at] != t->ring->round) {
+            st = add_row(t, owner, same_place(t->ring, owner, at), &r->box, err);
             have++;
         }
     }
@@ -310,17 +359,23 @@ enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover
                                struct hsp_arena *arena, struct hsp_state_table *ret,
                                struct hsp_err *err)
 {
-    struct table t = {.g = g, .node = node, .n_mesh = n_ranks, .copies = copies};
-    return make_table(&t, home, NULL, copy_cell, arena, ret, err);
+    struct ring ring;
+    struct table t = {.g = g, .node = node, .ring = &ring, .n_mesh = n_ranks, .copies = copies};
+    enum hsp_status st = ring_init(&ring, node, n_ranks)
+                             ? make_table(&t, home, NULL, copy_cell, arena, ret, err)
+                             : hsp_err_set(err, HSP_ENOMEM, 0, "copies of state");
+    ring_fini(&ring);
+    return st;
 }
 
 /* ---- owners ---- */
 
 struct owned {
     const struct hsp_cover *home;
-    uint32_t rank;
-    struct hsp_box *box; /* owned */
-    size_t n, cap;
+    uint32_t rank;       /* HSP_NONE: all */
+    struct hsp_box *box; /* owned; [n], in the order of the sweep */
+    uint32_t *owner;     /* owned; of each box */
+    size_t n, cap_box, cap_owner;
 };
 
 static enum hsp_status owned_cell(void *ctx, const struct hsp_region *r, struct hsp_err *err)
@@ -331,12 +386,14 @@ static enum hsp_status owned_cell(void *ctx, const struct hsp_region *r, struct 
         uint32_t rank = o->home->items[r->src[i]].rank;
         owner = rank < owner ? rank : owner;
     }
-    if (owner != o->rank) {
+    if (owner == HSP_NONE || (o->rank != HSP_NONE && owner != o->rank)) {
         return HSP_OK;
     }
-    if (!hsp_grow(&o->box, &o->cap, o->n + 1, sizeof *o->box, MAX_ROWS)) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "an owner of more than %zu boxes", MAX_ROWS);
+    if (!hsp_grow(&o->box, &o->cap_box, o->n + 1, sizeof *o->box, MAX_ROWS) ||
+        !hsp_grow(&o->owner, &o->cap_owner, o->n + 1, sizeof *o->owner, MAX_ROWS)) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "owners of more than %zu boxes", MAX_ROWS);
     }
+    o->owner[o->n] = owner;
     o->box[o->n++] = r->box;
     return HSP_OK;
 }
@@ -362,38 +419,80 @@ static bool join(struct hsp_box *a, const struct hsp_box *b)
     return false;
 }
 
-static void join_all(struct owned *o)
+/* Joins boxes as long as any two can be. Returns how many are left. */
+static uint32_t join_all(struct hsp_box *box, uint32_t n)
 {
     for (bool again = true; again;) {
         again = false;
-        for (size_t i = 0; i < o->n; i++) {
-            for (size_t k = i + 1; k < o->n; k++) {
-                if (join(&o->box[i], &o->box[k])) {
-                    memmove(&o->box[k], &o->box[k + 1], (o->n - k - 1) * sizeof *o->box);
-                    o->n--;
+        for (uint32_t i = 0; i < n; i++) {
+            for (uint32_t k = i + 1; k < n; k++) {
+                if (join(&box[i], &box[k])) {
+                    memmove(&box[k], &box[k + 1], (n - k - 1) * sizeof *box);
+                    n--;
                     k--;
                     again = true;
                 }
             }
         }
     }
+    return n;
+}
+
+static enum hsp_status sweep_owned(struct owned *o, struct hsp_arena *arena, struct hsp_box **ret,
+                                   struct hsp_err *err)
+{
+    enum hsp_status rc = hsp_regions(o->home, NULL, owned_cell, o, err);
+    *ret = rc == HSP_OK ? hsp_arena_array(arena, o->n, sizeof **ret) : NULL;
+    return rc == HSP_OK && *ret == NULL ? hsp_err_set(err, HSP_ENOMEM, 0, "boxes of an owner") : rc;
+}
+
+static void owned_fini(struct owned *o)
+{
+    free(o->box);
+    free(o->owner);
 }
 
 enum hsp_status hsp_home_owned(const struct hsp_cover *home, uint32_t rank, struct hsp_arena *arena,
                                struct hsp_box **ret, uint32_t *ret_n, struct hsp_err *err)
 {
     struct owned o = {.home = home, .rank = rank};
-    enum hsp_status rc = hsp_regions(home, NULL, owned_cell, &o, err);
+    struct hsp_box *box;
+    enum hsp_status rc = sweep_owned(&o, arena, &box, err);
     if (rc == HSP_OK) {
-        join_all(&o);
-        struct hsp_box *box = hsp_arena_memdup(arena, o.box, o.n * sizeof *box);
-        if (box == NULL) {
-            rc = hsp_err_set(err, HSP_ENOMEM, 0, "boxes of an owner");
-        } else {
-            *ret = box;
-            *ret_n = (uint32_t)o.n;
+        if (o.n > 0) {
+            memcpy(box, o.box, o.n * sizeof *box);
         }
+        *ret = box;
+        *ret_n = join_all(box, (uint32_t)o.n);
     }
-    free(o.box);
+    owned_fini(&o);
+    return rc;
+}
+
+enum hsp_status hsp_home_owners(const struct hsp_cover *home, uint32_t n_ranks,
+                                struct hsp_arena *arena, struct hsp_owned *ret, struct hsp_err *err)
+{
+    struct owned o = {.home = home, .rank = HSP_NONE};
+    struct hsp_box *box;
+    enum hsp_status rc = sweep_owned(&o, arena, &box, err);
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        ret[r] = (struct hsp_owned){NULL, 0};
+    }
+    for (size_t i = 0; rc == HSP_OK && i < o.n; i++) {
+        ret[o.owner[i]].n++;
+    }
+    for (uint32_t r = 0; rc == HSP_OK && r < n_ranks; r++) {
+        ret[r].box = box;
+        box += ret[r].n;
+        ret[r].n = 0;
+    }
+    for (size_t i = 0; rc == HSP_OK && i < o.n; i++) {
+        struct hsp_owned *to = &ret[o.owner[i]];
+        to->box[to->n++] = o.box[i];
+    }
+    for (uint32_t r = 0; rc == HSP_OK && r < n_ranks; r++) {
+        ret[r].n = join_all(ret[r].box, ret[r].n);
+    }
+    owned_fini(&o);
     return rc;
 }

@@ -64,5 +64,14 @@ uint32_t hsp_buddy(const uint32_t *node, uint32_t n_ranks, uint32_t rank);
  * boxes. Each element of a parameter has one owner: norms and checkpoints count it once. */
 enum hsp_status hsp_home_owned(const struct hsp_cover *home, uint32_t rank, struct hsp_arena *arena,
                                struct hsp_box **ret, uint32_t *ret_n, struct hsp_err *err);
+/* The same of all ranks in one go: ret[rank], [n_ranks]. Ranks of @home are below @n_ranks.
+ * HSP_ELIMIT, HSP_ENOMEM. */
+struct hsp_owned {
+    struct hsp_box *box; /* in the arena */
+    uint32_t n;
+};
+enum hsp_status hsp_home_owners(const struct hsp_cover *home, uint32_t n_ranks,
+                                struct hsp_arena *arena, struct hsp_owned *ret,
+                                struct hsp_err *err);
 
 #endif

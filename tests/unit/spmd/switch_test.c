@@ -393,12 +393,41 @@ static void test_owned(void **state)
     hsp_arena_free(arena);
 }
 
+/* All ranks at once own what each owns by itself. */
+static void test_owners(void **state)
+{
+    (void)state;
+    struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
+    struct hsp_err err = {0};
+    for (uint32_t a = 0; a < N_PLANS; a++) {
+        struct hsp_cover *home;
+        uint32_t n;
+        homes(plans[a], arena, &home, &n);
+        struct hsp_owned *all = hsp_arena_array(arena, n + 1, sizeof *all); /* one owns nothing */
+        for (uint32_t p = 0; p < g->n_params; p++) {
+            assert_ok(hsp_home_owners(&home[p], n + 1, arena, all, &err), &err);
+            for (uint32_t r = 0; r <= n; r++) {
+                struct hsp_box *box = NULL;
+                uint32_t k = 0;
+                assert_ok(hsp_home_owned(&home[p], r, arena, &box, &k, &err), &err);
+                assert_int_equal(all[r].n, k);
+                for (uint32_t i = 0; i < k; i++) {
+                    assert_true(hsp_box_equal(&all[r].box[i], &box[i]));
+                }
+            }
+        }
+        drop(home);
+    }
+    hsp_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transfer),    cmocka_unit_test(test_balance),
         cmocka_unit_test(test_buddy),       cmocka_unit_test(test_copies),
         cmocka_unit_test(test_many_copies), cmocka_unit_test(test_owned),
+        cmocka_unit_test(test_owners),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
