@@ -198,10 +198,11 @@ void hsp_app_jobs_free(struct hsp_app *a);
 /* ---- batch.c ---- */
 /* Performs the actions of a step, in order, after what they need is on disk. */
 void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts);
-/* Performs what is on disk and was put off so that the loop could look after others. */
+/* Performs what is ready and was put off so that the loop could look after others. */
 void hsp_app_perform_rest(struct hsp_app *a);
 void hsp_app_batches_free(struct hsp_app *a);
 
+/* ---- writing.c ---- */
 void hsp_app_write_on(struct hsp_app *a); /* starts writing what waits, unless a thread is at it */
 
 /* ---- stuck.c ---- */

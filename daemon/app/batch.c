@@ -2,8 +2,8 @@
  *
  * The actions of one step are one batch. What stays inside the process (planning, the feed, the
  * table of kept plans) is done at once. What leaves it (messages, closes, replies) is copied and
- * waits until the rows of its batch, and all batches before, are on disk. All batches that wait are
- * written in one transaction; the packages of their PREPAREs are made by the same pool thread. */
+ * waits until the rows of its batch, and all batches before, are on disk, and its package is made:
+ * writing.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,52 +11,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/app/app.h"
+#include "daemon/app/batchint.h"
 
 /* What one step may send: a SEAL or DROP to every device, or PREPAREs whose blobs are elsewhere. */
 #define BATCH_ARENA ((size_t)512 << 20)
 #define ROW_BYTES   HSP_CLUSTER_ROW_MAX
-/* Steps that may wait for a disk that takes nothing; each costs some kilobytes. */
-#define WAITING_MAX 16384u
 #define SLICE_NS    5000000u /* performing goes on for so long before others get the loop */
-
-/* The PREPAREs of one epoch share their tables. */
-struct prepare_group {
-    struct prepare_group *next;
-    const struct hsp_prepare_action *source; /* the core's: identity only */
-    struct hsp_prepare_action action;        /* copy in the batch's arena */
-    const char **names;
-    struct hsp_plan_rec *plan, *from; /* counted; from NULL: fresh or restored */
-    size_t mem_cap;
-    /* made on the pool thread */
-    struct hsp_arena *arena;
-    const struct hsp_epoch_plan *built;
-    struct hsp_epoch_tables tables;
-    enum hsp_status status;
-    struct hsp_err err;
-};
-
-struct deed { /* an action that waits */
-    struct hsp_action act;
-    struct hsp_msg msg;
-    struct prepare_group *group; /* PREPARE */
-    struct hsp_buf blob;
-    enum hsp_status status; /* of making the blob */
-    struct hsp_err err;
-};
-
-struct hsp_batch {
-    struct hsp_batch *next;
-    struct hsp_arena *arena;
-    size_t n_deeds, n_rows, next_deed;
-    struct deed *deeds;
-    struct hsp_store_row *rows;
-    struct hsp_buf *row_texts; /* our own rows; [n_texts] */
-    size_t n_texts;
-    struct prepare_group *groups;
-    const char *drop_metrics; /* of an older job of this name, NULL none */
-    bool on_disk;
-};
 
 static struct hsp_batch *batch_free(struct hsp_batch *b)
 {
@@ -325,107 +285,6 @@ static bool collect(struct hsp_app *a, struct hsp_batch *b, const struct hsp_act
     return false;
 }
 
-/* ---- on the pool thread ---- */
-
-struct writing {
-    struct hsp_task work;
-    struct hsp_batch *first, *last; /* borrowed from the queue; the loop touches none of them */
-    struct hsp_store *store;
-    enum hsp_status status;
-    struct hsp_err err;
-};
-
-static enum hsp_status write_rows(struct writing *w)
-{
-    size_t n = 0;
-    for (struct hsp_batch *b = w->first;; b = b->next) {
-        n += b->n_rows;
-        if (b == w->last) {
-            break;
-        }
-    }
-    struct hsp_store_row *rows = calloc(n > 0 ? n : 1, sizeof *rows);
-    if (rows == NULL) {
-        return hsp_err_set(&w->err, HSP_ENOMEM, 0, "out of memory");
-    }
-    n = 0;
-    for (struct hsp_batch *b = w->first;; b = b->next) {
-        if (b->n_rows > 0) {
-            memcpy(rows + n, b->rows, b->n_rows * sizeof *rows);
-            n += b->n_rows;
-        }
-        if (b == w->last) {
-            break;
-        }
-    }
-    enum hsp_status st = n > 0 ? hsp_store_apply(w->store, rows, n, &w->err) : HSP_OK;
-    free(rows);
-    return st;
-}
-
-static void make_tables(struct prepare_group *g)
-{
-    const struct hsp_epoch_plan *from = NULL;
-    g->arena = hsp_arena_new(g->mem_cap);
-    if (g->arena == NULL) {
-        g->status = hsp_err_set(&g->err, HSP_ENOMEM, 0, "out of memory");
-    }
-    if (g->status == HSP_OK) {
-        g->status = hsp_plan_rec_build(g->plan, g->mem_cap, &g->built, &g->err);
-    }
-    if (g->status == HSP_OK && g->from != NULL) {
-        g->status = hsp_plan_rec_build(g->from, g->mem_cap, &from, &g->err);
-    }
-    if (g->status == HSP_OK) {
-        g->status =
-            hsp_epoch_tables_make(g->built, from, &g->action, g->arena, &g->tables, &g->err);
-    }
-}
-
-static void make_blob(struct deed *d)
-{
-    struct prepare_group *g = d->group;
-    d->status = g->status;
-    d->err = g->err;
-    if (d->status == HSP_OK) {
-        const struct hsp_job_rec *rec = g->plan->job;
-        const struct hsp_package_job job = {.init_from = rec->spec->init_from,
-                                            .config_json = rec->config_json,
-                                            .ckpt_keep = rec->spec->ckpt_keep};
-        d->status = hsp_epoch_package(g->built, &g->tables, &job, &g->action, g->names,
-                                      d->msg.u.prepare.rank, g->arena, &d->blob, &d->err);
-    }
-    d->msg.blob = d->blob.data;
-    d->msg.blob_len = (uint32_t)d->blob.len;
-}
-
-static void run_writing(struct hsp_task *work)
-{
-    struct writing *w = (struct writing *)work;
-    w->status = write_rows(w);
-    for (struct hsp_batch *b = w->first; w->status == HSP_OK; b = b->next) {
-        if (b->drop_metrics != NULL) {
-            w->status = hsp_store_metrics_drop(w->store, b->drop_metrics, &w->err);
-        }
-        if (b == w->last) {
-            break;
-        }
-    }
-    for (struct hsp_batch *b = w->first; w->status == HSP_OK; b = b->next) {
-        for (struct prepare_group *g = b->groups; g != NULL; g = g->next) {
-            make_tables(g);
-        }
-        for (size_t i = 0; i < b->n_deeds; i++) {
-            if (b->deeds[i].act.type == HSP_ACT_PREPARE) {
-                make_blob(&b->deeds[i]);
-            }
-        }
-        if (b == w->last) {
-            break;
-        }
-    }
-}
-
 /* ---- performing ---- */
 
 /* The package of a device could not be made: the core hears it as the device's refusal, at once
@@ -460,6 +319,7 @@ static void perform(struct hsp_app *a, struct deed *d)
         } else {
             refuse_prepare(a, d);
         }
+        hsp_buf_fini(&d->blob); /* a thousand of them are much */
         break;
     case HSP_ACT_CLOSE: hsp_net_drop(a->net, d->act.conn, true, d->act.text); break;
     case HSP_ACT_REPLY:
@@ -474,7 +334,7 @@ static void on_rest(uv_timer_t *t)
     hsp_app_perform_rest(t->data);
 }
 
-/* Performs the batches at the front that are on disk. Performing may step the core again: its batch
+/* Performs what is ready of the batches at the front. Performing may step the core again: its batch
  * goes to the end, and this loop comes to it. The packages of a large job take longer than SLICE_NS: then
  * the loop looks after its connections before it goes on. */
 void hsp_app_perform_rest(struct hsp_app *a)
@@ -487,7 +347,7 @@ void hsp_app_perform_rest(struct hsp_app *a)
     a->performing = true;
     while (a->head != NULL && a->head->on_disk && !late) {
         struct hsp_batch *b = a->head;
-        while (b->next_deed < b->n_deeds && !a->failed && !late) {
+        while (b->next_deed < b->n_ready && !a->failed && !late) {
             perform(a, &b->deeds[b->next_deed++]);
             late = !a->closing && uv_hrtime() - begin > SLICE_NS;
         }
@@ -515,64 +375,10 @@ static bool only_messages(const struct hsp_actions *acts)
     return only;
 }
 
-static void done_writing(struct hsp_task *work)
-{
-    struct writing *w = (struct writing *)work;
-    struct hsp_app *a = work->app;
-    a->writing = false;
-    if (w->status == HSP_ENOMEM || (w->status != HSP_OK && a->n_batches > WAITING_MAX)) {
-        hsp_app_fail(a, "the state cannot be written", &w->err);
-    } else if (w->status != HSP_OK) {
-        hsp_app_stuck(a, &w->err);
-    } else {
-        hsp_app_unstuck(a);
-        for (struct hsp_batch *b = w->first;; b = b->next) {
-            b->on_disk = true;
-            if (b == w->last) {
-                break;
-            }
-        }
-    }
-    bool stuck = w->status != HSP_OK;
-    free(w);
-    if (!stuck) {
-        hsp_app_perform_rest(a);
-    }
-}
-
-void hsp_app_write_on(struct hsp_app *a)
-{
-    if (uv_is_active((uv_handle_t *)&a->retry) && a->stuck) {
-        return; /* soon */
-    }
-    struct hsp_batch *first = a->head;
-    while (first != NULL && first->on_disk) {
-        first = first->next;
-    }
-    if (first == NULL || a->writing || a->failed) {
-        return;
-    }
-    struct writing *w = calloc(1, sizeof *w);
-    struct hsp_err err = {0};
-    if (w != NULL) {
-        w->work.run = run_writing;
-        w->work.done = done_writing;
-        w->first = first;
-        w->last = a->tail;
-        w->store = a->store;
-    }
-    a->writing = w != NULL && hsp_app_queue(a, &w->work);
-    if (!a->writing) {
-        free(w);
-        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory");
-        hsp_app_fail(a, "the state cannot be written", &err);
-    }
-}
-
 void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts)
 {
     struct hsp_err err = {0};
-    if (acts->n == 0 || (a->stuck && hsp_app_send_beats(a, acts))) {
+    if (acts->n == 0 || hsp_app_send_beats(a, acts)) {
         return;
     }
     if (a->head == NULL && only_messages(acts)) { /* nothing to wait for, nothing to keep */
@@ -602,6 +408,7 @@ void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts)
         return;
     }
     b->on_disk = b->n_rows == 0 && b->groups == NULL;
+    b->n_ready = b->on_disk ? b->n_deeds : 0;
     a->n_batches++;
     if (a->tail != NULL) {
         a->tail->next = b;

@@ -260,36 +260,105 @@ static enum hsp_status make_transfer(const struct hsp_epoch_plan *p,
 static enum hsp_status make_gather(const struct hsp_epoch_plan *p, struct hsp_arena *arena,
                                    struct hsp_state_table *ret, struct hsp_err *err)
 {
-    uint32_t cap = 0;
-    struct hsp_state_table t = {0};
-    for (int pass = 0; pass < 2; pass++) { /* count, then fill */
-        t.n = 0;
-        for (uint32_t i = 0; i < p->graph->n_params; i++) {
-            for (uint32_t r = 0; r < p->plan->n_ranks; r++) {
-                struct hsp_box *box;
-                uint32_t n;
-                enum hsp_status st = hsp_home_owned(&p->homes[i], r, arena, &box, &n, err);
-                if (st != HSP_OK) {
-                    return st;
-                }
-                for (uint32_t k = 0; k < n; k++, t.n++) {
-                    if (pass == 1) {
-                        t.row[t.n] =
-                            (struct hsp_state_row){.from = r, .to = 0, .param = i, .box = box[k]};
-                    }
-                }
-            }
+    uint32_t n_ranks = p->plan->n_ranks, n = 0;
+    struct hsp_owned *owned =
+        hsp_arena_array(arena, (size_t)p->graph->n_params * n_ranks, sizeof *owned);
+    if (owned == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; i < p->graph->n_params; i++) {
+        struct hsp_owned *of = owned + (size_t)i * n_ranks;
+        enum hsp_status st = hsp_home_owners(&p->homes[i], n_ranks, arena, of, err);
+        if (st != HSP_OK) {
+            return st;
         }
-        if (pass == 0) {
-            cap = t.n;
-            t.row = hsp_arena_array(arena, cap, sizeof *t.row);
-            if (t.row == NULL) {
-                return no_memory(err);
-            }
+        for (uint32_t r = 0; r < n_ranks; r++) {
+            n += of[r].n;
+        }
+    }
+    struct hsp_state_table t = {.row = hsp_arena_array(arena, n, sizeof *t.row)};
+    if (t.row == NULL) {
+        return no_memory(err);
+    }
+    for (size_t k = 0; k < (size_t)p->graph->n_params * n_ranks; k++) {
+        for (uint32_t b = 0; b < owned[k].n; b++) {
+            t.row[t.n++] = (struct hsp_state_row){.from = (uint32_t)(k % n_ranks),
+                                                  .to = 0,
+                                                  .param = (uint32_t)(k / n_ranks),
+                                                  .box = owned[k].box[b]};
         }
     }
     *ret = t;
     return HSP_OK;
+}
+
+/* The rows of @all by peer, each with its sender and with its receiver, in the order of the table. A
+ * row whose receiver is not below @n_peers is in no list. */
+static enum hsp_status list_rows(const struct hsp_state_table *all, uint32_t n_peers,
+                                 struct hsp_arena *arena, struct hsp_row_lists *ret,
+                                 struct hsp_err *err)
+{
+    uint32_t *first = hsp_arena_array(arena, (size_t)n_peers + 2, sizeof *first);
+    uint32_t *row = hsp_arena_array(arena, 2 * (size_t)all->n, sizeof *row);
+    if (first == NULL || row == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; i < all->n; i++) { /* counted two places on: filling moves them back */
+        const struct hsp_state_row *r = &all->row[i];
+        if (r->to < n_peers) {
+            first[r->to + 2]++;
+            first[r->from + 2] += r->from != r->to;
+        }
+    }
+    for (uint32_t k = 2; k < n_peers + 2; k++) {
+        first[k] += first[k - 1];
+    }
+    for (uint32_t i = 0; i < all->n; i++) {
+        const struct hsp_state_row *r = &all->row[i];
+        if (r->to < n_peers) {
+            row[first[r->to + 1]++] = i;
+            if (r->from != r->to) {
+                row[first[r->from + 1]++] = i;
+            }
+        }
+    }
+    *ret = (struct hsp_row_lists){all, first, row};
+    return HSP_OK;
+}
+
+/* Most ranks have the template of another one: it is encoded once. */
+static enum hsp_status encode_templates(const struct hsp_epoch_plan *p, struct hsp_arena *arena,
+                                        struct hsp_encoded **ret, struct hsp_err *err)
+{
+    uint32_t n = p->plan->n_ranks, n_kinds = 0;
+    struct hsp_encoded *tpl = hsp_arena_array(arena, n, sizeof *tpl);
+    uint32_t *kind = hsp_arena_array(arena, n, sizeof *kind); /* ranks whose template is new */
+    enum hsp_status st = tpl != NULL && kind != NULL ? HSP_OK : no_memory(err);
+    for (uint32_t r = 0; st == HSP_OK && r < n; r++) {
+        const struct hsp_template *t = &p->programs.programs[r].tpl;
+        uint32_t k = 0;
+        while (k < n_kinds &&
+               !hsp_digest_equal(p->programs.programs[kind[k]].tpl.digest, t->digest)) {
+            k++;
+        }
+        if (k < n_kinds) {
+            tpl[r] = tpl[kind[k]];
+            continue;
+        }
+        struct hsp_buf b;
+        hsp_buf_init(&b, HSP_MSG_BLOB_MAX);
+        st = hsp_template_encode(t, &b);
+        tpl[r] = (struct hsp_encoded){hsp_arena_memdup(arena, b.data, b.len), b.len};
+        hsp_buf_fini(&b);
+        if (st != HSP_OK) {
+            st = hsp_err_set(err, st, 0, "the program of rank %u is too large", r);
+        } else if (tpl[r].data == NULL) {
+            st = no_memory(err);
+        }
+        kind[n_kinds++] = r;
+    }
+    *ret = tpl;
+    return st;
 }
 
 static bool is_rank_of(const struct hsp_epoch_plan *p, hsp_device_id device)
@@ -307,51 +376,49 @@ enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
                                       const struct hsp_prepare_action *a, struct hsp_arena *arena,
                                       struct hsp_epoch_tables *ret, struct hsp_err *err)
 {
-    struct hsp_epoch_tables t = {.voted = hsp_arena_array(arena, a->n_peers, sizeof *t.voted)};
-    if (t.voted == NULL) {
+    uint32_t lasting = p->plan->n_ranks + a->n_keepers; /* who keeps copies */
+    struct hsp_epoch_tables *t = ret;
+    *t = (struct hsp_epoch_tables){.voted = hsp_arena_array(arena, a->n_peers, sizeof *t->voted)};
+    if (t->voted == NULL) {
         return no_memory(err);
     }
     for (uint32_t i = 0; from != NULL && i < a->n_peers; i++) {
-        t.voted[i] = is_rank_of(from, a->peers[i].device);
+        t->voted[i] = is_rank_of(from, a->peers[i].device);
     }
-    enum hsp_status st = make_gather(p, arena, &t.gather, err);
+    enum hsp_status st = make_gather(p, arena, &t->gather, err);
     if (st == HSP_OK && from != NULL) {
-        st = make_transfer(p, from, a, arena, &t.transfer, err);
+        st = make_transfer(p, from, a, arena, &t->transfer, err);
     }
     if (st == HSP_OK) {
-        *ret = t;
+        st = list_rows(&t->gather, a->n_peers, arena, &t->gather_of, err);
     }
-    return st;
+    if (st == HSP_OK) {
+        st = list_rows(&t->transfer, a->n_peers, arena, &t->transfer_of, err);
+    }
+    if (st == HSP_OK) {
+        st = list_rows(&p->copies, lasting, arena, &t->copies_of, err);
+    }
+    return st == HSP_OK ? encode_templates(p, arena, &t->tpl, err) : st;
 }
 
 /* ---- packages ---- */
 
-/* Does @peer take part in a row (or is it to have all), and is its receiver below @n_peers? */
-static bool row_is_for(const struct hsp_state_row *r, uint32_t peer, bool all, uint32_t n_peers)
+/* @ret: the rows of @peer, or all of them. */
+static enum hsp_status rows_for(const struct hsp_row_lists *l, uint32_t peer, bool whole,
+                                struct hsp_arena *arena, struct hsp_pkg_table *ret,
+                                struct hsp_err *err)
 {
-    return r->to < n_peers && (all || r->from == peer || r->to == peer);
-}
-
-static enum hsp_status rows_for(const struct hsp_state_table *t, uint32_t peer, bool all,
-                                uint32_t n_peers, struct hsp_arena *arena,
-                                struct hsp_pkg_table *ret, struct hsp_err *err)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < t->n; i++) {
-        n += row_is_for(&t->row[i], peer, all, n_peers);
-    }
+    const uint32_t *list = l->row + (whole ? 0 : l->first[peer]);
+    uint32_t n = whole ? l->all->n : l->first[peer + 1] - l->first[peer];
     struct hsp_pkg_row *row = hsp_arena_array(arena, n, sizeof *row);
     if (row == NULL) {
         return no_memory(err);
     }
-    ret->row = row;
-    ret->n = 0;
-    for (uint32_t i = 0; i < t->n; i++) {
-        const struct hsp_state_row *r = &t->row[i];
-        if (row_is_for(r, peer, all, n_peers)) {
-            row[ret->n++] = (struct hsp_pkg_row){r->from, r->to, r->param, r->box};
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hsp_state_row *r = &l->all->row[whole ? i : list[i]];
+        row[i] = (struct hsp_pkg_row){r->from, r->to, r->param, r->box};
     }
+    *ret = (struct hsp_pkg_table){n, row};
     return HSP_OK;
 }
 
@@ -372,23 +439,18 @@ static enum hsp_status fill_params(const struct hsp_graph *g, struct hsp_arena *
     return HSP_OK;
 }
 
-/* Encodes the program of a member into @tpl and @binding. */
-static enum hsp_status encode_program(const struct hsp_program *prog, struct hsp_buf *tpl,
-                                      struct hsp_buf *binding, struct hsp_package *pkg,
-                                      struct hsp_err *err)
+/* The package with the binding of @prog behind it; NULL: of one that has no program. */
+static enum hsp_status encode(const struct hsp_package *pkg, const struct hsp_program *prog,
+                              struct hsp_buf *out, struct hsp_err *err)
 {
-    enum hsp_status st = hsp_template_encode(&prog->tpl, tpl);
-    if (st == HSP_OK) {
-        st = hsp_binding_encode(&prog->tpl, &prog->bind, binding);
+    size_t mark;
+    enum hsp_status st = hsp_package_open(pkg, out, &mark, err);
+    if (st == HSP_OK && prog != NULL &&
+        hsp_binding_encode(&prog->tpl, &prog->bind, out) != HSP_OK) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "the program of rank %u is too large",
+                           prog->bind.rank);
     }
-    if (st != HSP_OK) {
-        return hsp_err_set(err, st, 0, "the program of rank %u is too large", prog->bind.rank);
-    }
-    pkg->tpl = tpl->data;
-    pkg->tpl_len = tpl->len;
-    pkg->binding = binding->data;
-    pkg->binding_len = binding->len;
-    return HSP_OK;
+    return st == HSP_OK ? hsp_package_close(out, mark, err) : st;
 }
 
 enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct hsp_epoch_tables *t,
@@ -406,8 +468,6 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
                               .config_json = job->config_json,
                               .ckpt_keep = job->ckpt_keep,
                               .term = job->term};
-    struct hsp_state_table none = {0};
-    struct hsp_buf tpl, binding;
     memcpy(pkg.kinds, p->kinds, sizeof pkg.kinds);
     pkg.peers = hsp_arena_array(arena, a->n_peers, sizeof *pkg.peers);
     if (pkg.peers == NULL) {
@@ -416,27 +476,23 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
     for (uint32_t i = 0; i < a->n_peers; i++) {
         pkg.peers[i] = (struct hsp_pkg_peer){names[i], a->peers[i].address, t->voted[i]};
     }
-    hsp_buf_init(&tpl, HSP_MSG_BLOB_MAX);
-    hsp_buf_init(&binding, HSP_MSG_BLOB_MAX);
+    bool writer = peer == 0 || peer == hsp_package_writer(pkg.peers, p->plan->n_ranks);
     enum hsp_status st = fill_params(p->graph, arena, &pkg, err);
     if (st == HSP_OK) {
-        st = rows_for(&t->transfer, peer, false, a->n_peers, arena, &pkg.transfer, err);
+        st = rows_for(&t->transfer_of, peer, false, arena, &pkg.transfer, err);
     }
-    if (st == HSP_OK) {
-        st = rows_for(peer < lasting ? &p->copies : &none, peer, false, lasting, arena, &pkg.copies,
-                      err);
-    }
-    if (st == HSP_OK) {
-        st = rows_for(member ? &t->gather : &none, peer, member, a->n_peers, arena, &pkg.gather,
-                      err);
+    if (st == HSP_OK && peer < lasting) {
+        st = rows_for(&t->copies_of, peer, false, arena, &pkg.copies, err);
     }
     if (st == HSP_OK && member) {
-        st = encode_program(&p->programs.programs[peer], &tpl, &binding, &pkg, err);
+        st = rows_for(&t->gather_of, peer, writer, arena, &pkg.gather, err);
+    }
+    if (member) {
+        pkg.tpl = t->tpl[peer].data;
+        pkg.tpl_len = t->tpl[peer].len;
     }
     if (st == HSP_OK) {
-        st = hsp_package_encode(&pkg, out, err);
+        st = encode(&pkg, member ? &p->programs.programs[peer] : NULL, out, err);
     }
-    hsp_buf_fini(&tpl);
-    hsp_buf_fini(&binding);
     return st;
 }

@@ -46,10 +46,23 @@ struct hsp_package_job {
     uint64_t term;
 };
 
-/* The tables of one epoch, shared by its packages. */
+/* The rows of a table that a peer takes part in: row[first[peer]] to row[first[peer + 1]]. */
+struct hsp_row_lists {
+    const struct hsp_state_table *all; /* borrowed */
+    const uint32_t *first, *row;
+};
+
+struct hsp_encoded {
+    const uint8_t *data;
+    size_t len;
+};
+
+/* What the packages of one epoch share; to be left where it was made, for it points into itself. */
 struct hsp_epoch_tables {
     struct hsp_state_table transfer, gather;
-    bool *voted; /* [peers] members of the layout the state comes from */
+    struct hsp_row_lists transfer_of, gather_of, copies_of;
+    bool *voted;             /* [peers] members of the layout the state comes from */
+    struct hsp_encoded *tpl; /* [ranks] template of the rank's program */
 };
 
 /* Where every box of the new homes comes from, over the live pieces of @from (NULL: fresh or

@@ -72,7 +72,7 @@ static bool piece_add(struct work *w, uint32_t holder, uint32_t owner)
 }
 
 /* Appends the pieces of one cell; takes them back when the same list is there already. */
-static bool add_cell(struct work *w, uint32_t param, const struct hsp_cover *home,
+static bool add_cell(struct work *w, const struct hsp_cover *home,
                      const struct hsp_state_table *copies, const struct hsp_box *cell)
 {
     size_t start = w->n_pieces;
@@ -87,7 +87,7 @@ static bool add_cell(struct work *w, uint32_t param, const struct hsp_cover *hom
     }
     for (uint32_t i = 0; ok && i < copies->n; i++) {
         const struct hsp_state_row *r = &copies->row[i];
-        if (r->param == param && hsp_box_inside(cell, &r->box)) {
+        if (hsp_box_inside(cell, &r->box)) {
             ok = piece_add(w, r->to, r->from);
             hsp_buf_printf(&key, "%u:%u;", r->to, r->from);
         }
@@ -108,7 +108,7 @@ static bool add_cell(struct work *w, uint32_t param, const struct hsp_cover *hom
 }
 
 /* Visits the cells of a grid, the last dim fastest. */
-static bool each_cell(struct work *w, uint32_t param, const struct hsp_cover *home,
+static bool each_cell(struct work *w, const struct hsp_cover *home,
                       const struct hsp_state_table *copies)
 {
     size_t at[HSP_MAX_RANK] = {0};
@@ -118,7 +118,7 @@ static bool each_cell(struct work *w, uint32_t param, const struct hsp_cover *ho
             cell.lo[d] = w->cuts[d].at[at[d]];
             cell.hi[d] = w->cuts[d].at[at[d] + 1];
         }
-        if (!add_cell(w, param, home, copies, &cell)) {
+        if (!add_cell(w, home, copies, &cell)) {
             return false;
         }
         int d = home->rank - 1;
@@ -131,7 +131,8 @@ static bool each_cell(struct work *w, uint32_t param, const struct hsp_cover *ho
     }
 }
 
-static bool add_param(struct work *w, uint32_t param, const struct hsp_cover *home,
+/* @copies: of this parameter. */
+static bool add_param(struct work *w, const struct hsp_cover *home,
                       const struct hsp_state_table *copies)
 {
     struct hsp_box whole = hsp_box_whole(home->rank, home->extent);
@@ -147,12 +148,12 @@ static bool add_param(struct work *w, uint32_t param, const struct hsp_cover *ho
         ok = cut_box(w, &home->items[i].box);
     }
     for (uint32_t i = 0; ok && i < copies->n; i++) {
-        ok = copies->row[i].param != param || cut_box(w, &copies->row[i].box);
+        ok = cut_box(w, &copies->row[i].box);
     }
     for (uint8_t d = 0; ok && d < home->rank; d++) {
         cut_sort(&w->cuts[d]);
     }
-    return ok && each_cell(w, param, home, copies);
+    return ok && each_cell(w, home, copies);
 }
 
 static void work_fini(struct work *w)
@@ -165,15 +166,28 @@ static void work_fini(struct work *w)
     }
 }
 
+/* The rows of @param: tables are in the order of parameters. */
+static struct hsp_state_table rows_of(const struct hsp_state_table *t, uint32_t param, uint32_t *at)
+{
+    struct hsp_state_table own = {.row = t->row + *at};
+    while (*at < t->n && t->row[*at].param == param) {
+        ++*at;
+        own.n++;
+    }
+    return own;
+}
+
 enum hsp_status hsp_epoch_shards(const struct hsp_graph *g, const struct hsp_cover *homes,
                                  const struct hsp_state_table *copies, struct hsp_arena *arena,
                                  struct hsp_plan_info *info, struct hsp_err *err)
 {
     struct work w = {0};
     bool ok = true;
+    uint32_t at = 0;
     hsp_map_init(&w.seen, MAX_PIECES);
     for (uint32_t i = 0; ok && i < g->n_params; i++) {
-        ok = add_param(&w, i, &homes[i], copies);
+        const struct hsp_state_table own = rows_of(copies, i, &at);
+        ok = add_param(&w, &homes[i], &own);
     }
     if (ok) {
         info->n_shards = (uint32_t)w.n_first;

@@ -1,7 +1,7 @@
 noinst_LIBRARIES += daemon/app/libdaemonapp.a
 daemon_app_libdaemonapp_a_SOURCES = \
   daemon/app/app.c daemon/app/app.h \
-  daemon/app/batch.c \
+  daemon/app/batch.c daemon/app/batchint.h daemon/app/writing.c \
   daemon/app/stuck.c \
   daemon/app/checkdoc.c daemon/app/checkdoc.h \
   daemon/app/client.c \

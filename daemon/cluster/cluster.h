@@ -10,9 +10,9 @@
  *
  * Contract of the shell:
  *  (W1) Actions are performed in order, and nothing behind a STORE, ERASE, KEEP_PLAN or COPY_PLAN leaves
- *       the process before that row is on disk. A write that fails is tried again: until it
- *       succeeds, or the process ends and the next start reloads, nothing leaves but answers to
- *       heartbeats, and the clock of the events stands.
+ *       the process before that row is on disk; only answers to heartbeats may always leave. A write
+ *       that fails is tried again: until it succeeds, or the process ends and the next start reloads,
+ *       the clock of the events stands.
  *  (W2) A plan is computed on the snapshot of START_PLAN; PLAN_DONE names its ticket. Every
  *       ticket is answered once, unless CANCEL_PLAN named it.
  *  (W3) KEEP_PLAN(job, plan, ticket) makes the result of that ticket durable under (job,

@@ -1,11 +1,31 @@
 /* See msgblob.h. Layout: README.md, "The blob of PREPARE". */
 #include "proto/wire/msgblob.h"
 
+#include <string.h>
+
+#include "proto/base/le.h"
 #include "proto/op/dtype.h"
 
 #define MAGIC    0x314b5048u /* "HPK1" */
 #define TEXT_MAX 4095u
 #define N_KINDS  4 /* enum hsp_state_kind */
+
+/* The node's part of NODE/INDEX. */
+static bool same_node(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "/");
+    return n == strcspn(b, "/") && strncmp(a, b, n) == 0;
+}
+
+uint32_t hsp_package_writer(const struct hsp_pkg_peer *peers, uint32_t n_ranks)
+{
+    for (uint32_t r = 1; r < n_ranks; r++) {
+        if (!same_node(peers[0].name, peers[r].name)) {
+            return r;
+        }
+    }
+    return 0;
+}
 
 static void put_table(struct hsp_buf *b, const struct hsp_pkg_table *t)
 {
@@ -35,8 +55,15 @@ static void put_params(struct hsp_buf *b, const struct hsp_package *p)
     }
 }
 
-enum hsp_status hsp_package_encode(const struct hsp_package *p, struct hsp_buf *out,
-                                   struct hsp_err *err)
+static enum hsp_status over(const struct hsp_buf *out, struct hsp_err *err)
+{
+    return out->failed
+               ? hsp_err_set(err, HSP_ELIMIT, 0, "the epoch's package is over %zu bytes", out->max)
+               : HSP_OK;
+}
+
+enum hsp_status hsp_package_open(const struct hsp_package *p, struct hsp_buf *out, size_t *ret_mark,
+                                 struct hsp_err *err)
 {
     if (p->n_peers > HSP_PKG_PEERS || p->n_params > HSP_PKG_PARAMS ||
         p->transfer.n > HSP_PKG_ROWS || p->copies.n > HSP_PKG_ROWS || p->gather.n > HSP_PKG_ROWS) {
@@ -64,10 +91,29 @@ enum hsp_status hsp_package_encode(const struct hsp_package *p, struct hsp_buf *
     hsp_buf_u32(out, p->ckpt_keep);
     hsp_buf_u64(out, p->term);
     hsp_buf_blob(out, p->tpl, p->tpl_len);
-    hsp_buf_blob(out, p->binding, p->binding_len);
-    return out->failed
-               ? hsp_err_set(err, HSP_ELIMIT, 0, "the epoch's package is over %zu bytes", out->max)
-               : HSP_OK;
+    *ret_mark = out->len;
+    hsp_buf_u32(out, 0); /* the binding's length, see close */
+    return over(out, err);
+}
+
+enum hsp_status hsp_package_close(struct hsp_buf *out, size_t mark, struct hsp_err *err)
+{
+    if (!out->failed) {
+        hsp_le_put(out->data + mark, out->len - mark - 4, 4);
+    }
+    return over(out, err);
+}
+
+enum hsp_status hsp_package_encode(const struct hsp_package *p, struct hsp_buf *out,
+                                   struct hsp_err *err)
+{
+    size_t mark;
+    enum hsp_status st = hsp_package_open(p, out, &mark, err);
+    if (st == HSP_OK) {
+        hsp_buf_append(out, p->binding, p->binding_len);
+        st = hsp_package_close(out, mark, err);
+    }
+    return st;
 }
 
 static enum hsp_status bad(struct hsp_err *err, const char *part)

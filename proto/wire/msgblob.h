@@ -8,8 +8,8 @@
  * Bounds:    HSP_PKG_ limits; the blob itself is at most HSP_MSG_BLOB_MAX.
  *
  * Ranks are mesh ranks of the epoch: members 0..n_ranks-1, then sources. A box stands for all kinds
- * of state of its parameter. Tables hold the rows this rank takes part in; rank 0 gets the whole of
- * gather.
+ * of state of its parameter. Tables hold the rows this rank takes part in; those that write whole
+ * checkpoints get the whole of gather: rank 0 and hsp_package_writer.
  */
 #ifndef HSP_MSGBLOB_H
 #define HSP_MSGBLOB_H
@@ -65,9 +65,18 @@ struct hsp_package {
     uint64_t term; /* of the daemon that made this epoch; stands in manifests */
 };
 
+/* Who besides rank 0 writes whole checkpoints where the path is not shared, so that any one node may go:
+ * the first of the @n_ranks members that is on another node. 0: none is. */
+uint32_t hsp_package_writer(const struct hsp_pkg_peer *peers, uint32_t n_ranks);
+
 /* HSP_ELIMIT: over a limit or the buffer's maximum. */
 enum hsp_status hsp_package_encode(const struct hsp_package *p, struct hsp_buf *out,
                                    struct hsp_err *err);
+/* The same up to the binding, for who appends it to @out without a copy and then calls close with what
+ * open returned in @ret_mark; binding and binding_len of @p are not looked at. */
+enum hsp_status hsp_package_open(const struct hsp_package *p, struct hsp_buf *out, size_t *ret_mark,
+                                 struct hsp_err *err);
+enum hsp_status hsp_package_close(struct hsp_buf *out, size_t mark, struct hsp_err *err);
 /* HSP_EPROTO names the part that is malformed: ranks beyond n_peers, boxes outside their parameter,
  * kinds not ascending, bytes left over. HSP_ENOMEM. *ret untouched. */
 enum hsp_status hsp_package_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,

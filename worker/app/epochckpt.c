@@ -23,7 +23,8 @@ enum channel {
     CHANNEL_HASH
 };
 
-/* The pieces of a checkpoint: (row of the gather table, kind) in that order. */
+/* The pieces of a checkpoint: (row of the gather table, kind) in that order; all of them at a writer, at
+ * the others their own. */
 struct pieces {
     size_t n;
     struct hsp_ckpt_piece *p;
@@ -147,25 +148,6 @@ static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, uint6
     memset(writes, 1, e->p->n_ranks);
     st = collect(e, writes, st, err);
     return st == HSP_OK && e->p->rank == 0 ? commit(e, dir, &info, err) : st;
-}
-
-/* The node's part of NODE/INDEX. */
-static bool same_node(const char *a, const char *b)
-{
-    size_t n = strcspn(a, "/");
-    return n == strcspn(b, "/") && strncmp(a, b, n) == 0;
-}
-
-/* Rank 0 and the first rank of another node. */
-static void pick_writers(const struct hsp_epoch *e, bool *writes)
-{
-    writes[0] = true;
-    for (uint32_t r = 1; r < e->p->n_ranks; r++) {
-        if (!same_node(e->pkg.peers[0].name, e->pkg.peers[r].name)) {
-            writes[r] = true;
-            return;
-        }
-    }
 }
 
 /* ---- one whole checkpoint, streamed ---- */
@@ -334,7 +316,8 @@ static enum hsp_status write_private(struct hsp_epoch *e, uint64_t version, uint
 {
     struct pieces s;
     enum hsp_status mine = HSP_OK, st = pieces_init(e, &s, err);
-    pick_writers(e, writes);
+    writes[0] = true;
+    writes[hsp_package_writer(e->pkg.peers, e->p->n_ranks)] = true;
     if (st == HSP_OK) {
         st = own_hashes(e, &s, version, err);
     }

@@ -277,6 +277,53 @@ static void test_packages_decode_and_are_deterministic(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
+/* Who writes whole checkpoints gets the whole table of what is gathered, the others what they give. */
+static void test_packages_gather_at_the_writers(void **state)
+{
+    (void)state;
+    static const char plan[] =
+        "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\nstreams:\n"
+        "- {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}\n"
+        "- {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
+        "- {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n"
+        "- {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [3]}]}\n";
+    struct hsp_err err = {0};
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    const hsp_device_id devices[] = {0, 1, 16, 17}; /* two on each of two nodes */
+    struct hsp_epoch_plan *e = app_epoch(j, plan, devices, 2);
+    struct hsp_prepare_peer peers[4];
+    const char *names[] = {"a/0", "a/1", "b/0", "b/1"};
+    struct hsp_prepare_action act = {4, peers, 0, NULL, 0};
+    const struct hsp_package_job job = {.init_from = "", .config_json = "{}", .ckpt_keep = 2};
+    struct hsp_arena *a = hsp_arena_new(16u << 20);
+    struct hsp_epoch_tables t;
+    for (uint32_t i = 0; i < 4; i++) {
+        peers[i] = (struct hsp_prepare_peer){devices[i], "127.0.0.1:1"};
+    }
+    assert_ok(hsp_epoch_tables_make(e, NULL, &act, a, &t, &err), &err);
+    for (uint32_t peer = 0; peer < 4; peer++) {
+        struct hsp_buf b;
+        struct hsp_package p;
+        uint32_t own = 0;
+        hsp_buf_init(&b, 16u << 20);
+        assert_ok(hsp_epoch_package(e, &t, &job, &act, names, peer, a, &b, &err), &err);
+        assert_ok(hsp_package_decode(b.data, b.len, a, &p, &err), &err);
+        for (uint32_t i = 0; i < t.gather.n; i++) {
+            own += t.gather.row[i].from == peer;
+        }
+        assert_true(own > 0);
+        assert_int_equal(hsp_package_writer(p.peers, 4), 2);
+        assert_int_equal(p.gather.n, peer % 2 == 0 ? t.gather.n : own);
+        for (uint32_t i = 0; i < p.gather.n; i++) {
+            assert_true(peer % 2 == 0 || p.gather.row[i].from == peer);
+        }
+        hsp_buf_fini(&b);
+    }
+    (void)hsp_arena_free(a);
+    (void)hsp_epoch_plan_free(e);
+    (void)hsp_job_rec_unref(j);
+}
+
 /* A keeper's package: its rows and no program. A spare rank that nobody takes is in no package. */
 static void test_packages_of_keepers(void **state)
 {
@@ -325,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_stages_are_copied_to_a_buddy),
         cmocka_unit_test(test_state_moves_between_any_layouts),
         cmocka_unit_test(test_packages_decode_and_are_deterministic),
+        cmocka_unit_test(test_packages_gather_at_the_writers),
         cmocka_unit_test(test_packages_of_keepers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
