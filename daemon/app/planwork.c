@@ -8,6 +8,7 @@
 
 #include "daemon/planner/clusterfile.h"
 #include "daemon/spmd/complete.h"
+#include "proto/base/map.h"
 
 /* A change costs a switch: it must win at least this much. */
 #define WORTH 0.97
@@ -44,31 +45,73 @@ static void default_link(struct hsp_link_cost *l, double latency, double gbit)
     }
 }
 
+/* The part of @text up to its last @end, behind a letter for the kind of address. False: there is none. */
+static bool host_key(char kind, const char *text, size_t len, char end,
+                     char ret[HSP_ADDRESS_MAX + 2])
+{
+    while (len > 0 && text[len - 1] != end) {
+        len--;
+    }
+    (void)snprintf(ret, HSP_ADDRESS_MAX + 2, "%c%.*s", kind, (int)len,
+                   text); /* an address at most */
+    return len > 0;
+}
+
+/* The number of the first node whose address has this key, which is @at if none had. */
+static bool first_of(struct hsp_map *seen, const char *key, uint32_t at, uint32_t *ret)
+{
+    uint32_t k = at;
+    bool ok = hsp_map_get(seen, key, &k) || hsp_map_put(seen, key, at) == HSP_OK;
+    *ret = k < *ret ? k : *ret;
+    return ok;
+}
+
+/* The number of the first node on the host of @node, whose own is @at: *ret is @at or less. False without
+ * memory. */
+static bool find_host(const struct hsp_cluster_node *node, uint32_t at, struct hsp_map *seen,
+                      uint32_t *ret)
+{
+    char key[HSP_ADDRESS_MAX + 2];
+    const char *x = hsp_cluster_listener(node), *local = x != NULL ? strstr(x, ",unix:") : NULL;
+    bool ok = true;
+    *ret = at;
+    if (x != NULL && host_key('t', x, strcspn(x, ","), ':', key)) {
+        ok = first_of(seen, key, at, ret);
+    }
+    if (ok && local != NULL && host_key('u', local, strlen(local), '.', key)) {
+        ok = first_of(seen, key, at, ret);
+    }
+    return ok;
+}
+
 /* Which host each node of @devices is on, by the number of its first node there; how many there are,
  * of nodes that have measured. One that has just come may not have said yet where it listens. */
-static uint32_t find_hosts(const struct hsp_cluster *c, const hsp_device_id *devices, uint32_t n,
-                           uint32_t host[HSP_MAX_NODES])
+static enum hsp_status find_hosts(const struct hsp_cluster *c, const hsp_device_id *devices,
+                                  uint32_t n, uint32_t host[HSP_MAX_NODES], uint32_t *ret_n,
+                                  struct hsp_err *err)
 {
     uint32_t node[HSP_MAX_NODES], n_nodes = 0, n_hosts = 0;
-    bool seen[HSP_MAX_NODES] = {false};
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = HSP_DEVICE_NODE(devices[i]), k = 0;
-        if (seen[at]) {
+    bool known[HSP_MAX_NODES] = {false}, ok = true;
+    struct hsp_map seen; /* key of an address -> number in node of the first that has it */
+    hsp_map_init(&seen, 2 * (size_t)HSP_MAX_NODES);
+    for (uint32_t i = 0; i < n && ok; i++) {
+        uint32_t at = HSP_DEVICE_NODE(devices[i]), k;
+        if (known[at]) {
             continue;
         }
-        seen[at] = true;
+        known[at] = true;
         host[at] = at;
         if (!c->nodes[at].measured) {
             continue;
         }
-        while (k < n_nodes && !hsp_cluster_one_host(&c->nodes[node[k]], &c->nodes[at])) {
-            k++;
-        }
+        ok = find_host(&c->nodes[at], n_nodes, &seen, &k);
         host[at] = k < n_nodes ? host[node[k]] : at;
         n_hosts += k < n_nodes ? 0 : 1;
         node[n_nodes++] = at;
     }
-    return n_hosts;
+    hsp_map_fini(&seen);
+    *ret_n = n_hosts;
+    return ok ? HSP_OK : no_memory(err);
 }
 
 /* Its figures as measured by its agent: nodes meet where hspmdd is, as far as anybody knows. */
@@ -140,12 +183,16 @@ enum hsp_status hsp_cluster_describe(const struct hsp_cluster *c, const hsp_devi
     }
     default_link(&l.same, 20, 40);
     default_link(&l.cross, 60, 10);
-    bool network = find_hosts(c, devices, n, host) > 1;
+    uint32_t n_hosts = 0;
+    enum hsp_status st = find_hosts(c, devices, n, host, &n_hosts, err);
+    if (st != HSP_OK) {
+        return st;
+    }
     qsort(list, n, sizeof *list, by_name);
     for (uint32_t i = 0; i < n; i++) {
         dev[i] = list[i].desc;
         dev[i].host = host[dev[i].node];
-        if (network) {
+        if (n_hosts > 1) {
             dev[i].uplink = uplink_of(&c->nodes[dev[i].node]);
         }
         id[i] = list[i].id;

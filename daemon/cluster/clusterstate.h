@@ -312,6 +312,9 @@ const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const
 const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
                                                         const char *name);
 
+/* Where the executors of this node listen: "HOST:PORT", and ",unix:NAME.HOST.NUMBER" behind it where
+ * those of one host need no network (worker/comm). NULL: none has said it. */
+const char *hsp_cluster_listener(const struct hsp_cluster_node *n);
 /* Both are on one host, as far as their executors say where they listen: between them there is no
  * network. */
 bool hsp_cluster_one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b);

@@ -123,9 +123,7 @@ bool hsp_cluster_measures(const struct hsp_cluster *c, uint32_t conn)
 
 /* ---- hosts ---- */
 
-/* Where the executors of this node listen: "HOST:PORT", and ",unix:NAME.HOST.NUMBER" behind it where
- * those of one host need no network (worker/comm). NULL: none has said it. */
-static const char *listener_of(const struct hsp_cluster_node *n)
+const char *hsp_cluster_listener(const struct hsp_cluster_node *n)
 {
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         if (n->dev[d].present && n->dev[d].address[0] != '\0') {
@@ -144,7 +142,7 @@ static bool same_until(const char *a, const char *b, char end)
 
 bool hsp_cluster_one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b)
 {
-    const char *x = listener_of(a), *y = listener_of(b);
+    const char *x = hsp_cluster_listener(a), *y = hsp_cluster_listener(b);
     if (x == NULL || y == NULL) {
         return false;
     }
