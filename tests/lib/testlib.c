@@ -38,7 +38,12 @@ int64_t hsp_test_range(const char *stream, uint64_t i, int64_t lo, int64_t hi)
 
 uint32_t hsp_test_rounds(uint32_t n)
 {
-    return getenv("HSPMD_VALGRIND") == NULL || n < 10 ? n : n / 10;
+#ifdef HSP_SANITIZE
+    const uint32_t slower = 3;
+#else
+    const uint32_t slower = getenv("HSPMD_VALGRIND") != NULL ? 10 : 1;
+#endif
+    return n < slower ? n : n / slower;
 }
 
 char *hsp_test_source(const char *file)

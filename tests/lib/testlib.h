@@ -25,7 +25,8 @@ uint64_t hsp_test_rand(const char *stream, uint64_t i);
 /* Uniform integer in [lo, hi]. */
 int64_t hsp_test_range(const char *stream, uint64_t i, int64_t lo, int64_t hi);
 
-/* How many of n random cases to try: all, or a tenth (at least one) under valgrind, which is slow. */
+/* How many of n random cases to try: all, or a third with sanitizers, a tenth under valgrind (at least one): those
+ * are slow. */
 uint32_t hsp_test_rounds(uint32_t n);
 
 /* A new private folder under $TMPDIR; removed with hsp_test_rmdir. Fails the test on error. */

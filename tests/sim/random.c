@@ -2,7 +2,7 @@
  * and killed processes, coordinator restarts. After the faults everything heals, and every job must
  * end.
  *
- *   random [N] [--seed S] [--verbose]    N sequences from seed S (default 300 from 1) */
+ *   random [N] [--seed S] [--verbose]    N sequences from seed S (default 300 from 1; 100 with sanitizers) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,7 +303,12 @@ static void on_assert(const char *expr, const char *file, int line)
 
 int main(int argc, char **argv)
 {
-    uint64_t n = 300, seed = 1, failures = 0, events = 0, commits = 0, calm = 0;
+#ifdef HSP_SANITIZE
+    uint64_t n = 100; /* slower */
+#else
+    uint64_t n = 300;
+#endif
+    uint64_t seed = 1, failures = 0, events = 0, commits = 0, calm = 0;
     const char *env = getenv("HSPMD_SEED");
     bool verbose = false;
     if (env != NULL) {
