@@ -128,7 +128,7 @@ static struct hsp_group whole(const struct world *w, uint32_t rank)
 static void channels_rank(struct world *w, uint32_t rank)
 {
     enum { N_CH = 5, N_MSG = 4 };
-    static const size_t size[N_CH] = {0, 1, 1000, 70000, 3000000};
+    static const size_t size[N_CH] = {0, 1, 1000, 70000, 1300000};
     struct hsp_comm *c = w->comm[rank];
     struct hsp_err err;
     uint8_t *buf = malloc(size[N_CH - 1]);
@@ -168,7 +168,7 @@ static void test_channels(void **state)
 /* Two big sends that cross: nobody may wait for the other to receive. */
 static void crossing_rank(struct world *w, uint32_t rank)
 {
-    size_t bytes = 48u << 20;
+    size_t bytes = (SLOW ? 12u : 48u) << 20;
     struct hsp_comm *c = w->comm[rank];
     struct hsp_err err;
     uint8_t *buf = malloc(bytes);
@@ -305,7 +305,7 @@ static void test_all_reduce(void **state)
     for (size_t a = 0; a < sizeof ns / sizeof ns[0]; a++) {
         for (size_t b = 0; b < sizeof counts / sizeof counts[0]; b++) {
             struct reduce_case rc = {.t = (a + b) % 2 ? HSP_F32 : HSP_F64, .count = counts[b]};
-            if (counts[b] > 100000 && (ns[a] > 3 || (SLOW && ns[a] != 2))) {
+            if (counts[b] > (SLOW ? 50000 : 100000) && (ns[a] > 3 || (SLOW && ns[a] != 2))) {
                 continue;
             }
             run_ranks(ns[a], all_reduce_rank, &rc);
@@ -322,7 +322,7 @@ static void subset_rank(struct world *w, uint32_t rank)
         const uint32_t *ranks;
     } group[] = {{3, even}, {2, low}, {2, high}, {5, all_ranks}};
     static const struct reduce_case rc[] = {{HSP_F32, 100}, {HSP_F64, 50001}};
-    for (uint32_t round = 0; round < 6; round++) {
+    for (uint32_t round = 0; round < (SLOW ? 2 : 6); round++) {
         for (uint32_t k = 0; k < 4; k++) {
             for (uint32_t i = 0; i < group[k].n; i++) {
                 if (group[k].ranks[i] == rank) {
@@ -438,7 +438,7 @@ static void test_broadcast_all_to_all(void **state)
 /* A seeded mix of operations of random groups and sizes: the same list on all ranks. */
 static void random_rank(struct world *w, uint32_t rank)
 {
-    for (uint64_t k = 0; k < 60; k++) {
+    for (uint64_t k = 0; k < hsp_test_rounds(60); k++) {
         uint32_t ranks[MAX_RANKS], n = 0, me = UINT32_MAX;
         int64_t set = hsp_test_range("set", k, 1, (1 << w->n) - 1);
         for (uint32_t i = 0; i < w->n; i++) {
