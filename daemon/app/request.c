@@ -245,6 +245,7 @@ void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
     case HSP_MSG_STATUS: answer_status(a, cl, m); break;
     case HSP_MSG_CANCEL: job_verb(a, cl, m, HSP_ADMIN_CANCEL, m->u.query.name); break;
     case HSP_MSG_RESUME: job_verb(a, cl, m, HSP_ADMIN_RESUME, m->u.query.name); break;
+    case HSP_MSG_SUSPEND: job_verb(a, cl, m, HSP_ADMIN_SUSPEND, m->u.query.name); break;
     case HSP_MSG_SCALE: job_verb(a, cl, m, HSP_ADMIN_SCALE, m->u.scale.name); break;
     case HSP_MSG_DRAIN: node_verb(a, cl, m, HSP_ADMIN_DRAIN); break;
     case HSP_MSG_UNDRAIN: node_verb(a, cl, m, HSP_ADMIN_UNDRAIN); break;

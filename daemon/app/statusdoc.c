@@ -88,6 +88,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     put_text(o, "name", core->name);
     put_text(o, "state", hsp_job_state_name(core->state));
     put_text(o, "reason", core->reason);
+    (void)cJSON_AddBoolToObject(o, "suspending", core->suspending);
     put(o, "priority", core->priority);
     put(o, "min", core->min);
     put(o, "max", core->max);

@@ -160,7 +160,16 @@ static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, s
 static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     const struct hsp_job *other = hsp_cluster_job_by_name(c, j->name);
-    if ((j->state != HSP_JOB_FAILED && j->state != HSP_JOB_CANCELLED) || other != j) {
+    if (j->suspending) {
+        j->suspending = false;
+        hsp_ci_store_job(c, j);
+        told(c, a, "admin.resume", j, NULL, "it was being suspended and goes on");
+        reply(c, a, HSP_OK, j->id, "");
+        return;
+    }
+    if ((j->state != HSP_JOB_FAILED && j->state != HSP_JOB_CANCELLED &&
+         j->state != HSP_JOB_SUSPENDED) ||
+        other != j) {
         reply(c, a, HSP_ESTATE, j->id, hsp_ci_printf(c, "job is %s", hsp_job_state_name(j->state)));
         return;
     }
@@ -168,9 +177,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
         reply(c, a, HSP_ESTATE, j->id, "job is still stopping");
         return;
     }
-    j->origin = j->has_ckpt ? HSP_MODE_RESTORE : HSP_MODE_FRESH;
-    j->origin_step = j->has_ckpt ? j->ckpt_step : 0;
-    j->stable = j->origin_step;
+    hsp_ci_suspend_origin(j);
     j->failures = 0;
     j->retry_ms = 0;
     j->n_facts = 0;
@@ -195,7 +202,8 @@ void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     struct hsp_job *j = hsp_ci_job(c, a->job);
     bool of_job = a->verb == HSP_ADMIN_CANCEL || a->verb == HSP_ADMIN_SCALE ||
-                  a->verb == HSP_ADMIN_CHECKPOINT || a->verb == HSP_ADMIN_RESUME;
+                  a->verb == HSP_ADMIN_CHECKPOINT || a->verb == HSP_ADMIN_RESUME ||
+                  a->verb == HSP_ADMIN_SUSPEND;
     if (of_job && j == NULL) {
         reply(c, a, HSP_ENOENT, 0, "no such job");
         return;
@@ -217,6 +225,7 @@ void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
     case HSP_ADMIN_UNDRAIN: drain(c, a); break;
     case HSP_ADMIN_CHECKPOINT: checkpoint(c, a, j); break;
     case HSP_ADMIN_RESUME: resume(c, a, j); break;
+    case HSP_ADMIN_SUSPEND: hsp_ci_suspend(c, a, j); break;
     case HSP_ADMIN_CHECK: hsp_ci_check_begin(c, a); break;
     case HSP_ADMIN_CHECK_STOP: hsp_ci_check_stop(c, a->request); break;
     }

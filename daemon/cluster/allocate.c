@@ -56,7 +56,7 @@ static bool gather(struct hsp_cluster *c, struct alloc *a)
             hsp_device_id d = HSP_DEVICE(i, k);
             if ((c->briefs[i].down >> k & 1) == 0 || up_soon(c, d)) {
                 const struct hsp_job *o = hsp_ci_job(c, c->holders[d]);
-                bool ending = c->holders[d] != 0 && (o == NULL || hsp_job_terminal(o->state));
+                bool ending = c->holders[d] != 0 && (o == NULL || hsp_ci_at_rest(o));
                 a->cand[a->n++] = (struct cand){d, c->holders[d], 0, ending};
             }
         }
@@ -118,7 +118,7 @@ static uint32_t ordered(const struct hsp_cluster *c, const struct hsp_job **ret)
     uint32_t n = 0;
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         const struct hsp_job *j = c->jobs[i];
-        if (hsp_job_terminal(j->state)) {
+        if (hsp_ci_at_rest(j)) {
             continue;
         }
         uint32_t at = n++;

@@ -297,7 +297,8 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
     case HSP_JOB_PENDING:
     case HSP_JOB_DONE:
     case HSP_JOB_FAILED:
-    case HSP_JOB_CANCELLED: break;
+    case HSP_JOB_CANCELLED:
+    case HSP_JOB_SUSPENDED: break;
     }
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
                 j->state == HSP_JOB_FINISHING;

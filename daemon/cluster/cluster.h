@@ -33,7 +33,7 @@
  *  (I3) a connection belongs to at most one node.
  *  (I4) only a job in STARTING, SWITCHING or RECOVERING has an attempt.
  *  (I5) no plan result of an old ticket is used.
- *  (I6) terminal jobs have no epoch and no ticket.
+ *  (I6) terminal and suspended jobs have no epoch and no ticket.
  */
 #ifndef HSP_CLUSTER_H
 #define HSP_CLUSTER_H
@@ -156,9 +156,11 @@ enum hsp_admin_verb {
     HSP_ADMIN_DRAIN,      /* node, reason */
     HSP_ADMIN_UNDRAIN,    /* node */
     HSP_ADMIN_CHECKPOINT, /* one now */
-    HSP_ADMIN_RESUME,     /* a failed or cancelled job, from its newest checkpoint */
-    HSP_ADMIN_CHECK,      /* check: its REPLY comes when all is measured */
-    HSP_ADMIN_CHECK_STOP  /* who asked for the check `request` has gone */
+    HSP_ADMIN_RESUME,     /* a suspended, failed or cancelled job, from its newest checkpoint; one
+                             that is being suspended goes on */
+    HSP_ADMIN_SUSPEND, /* when a checkpoint made from now on is complete; at once before the start */
+    HSP_ADMIN_CHECK,   /* check: its REPLY comes when all is measured */
+    HSP_ADMIN_CHECK_STOP /* who asked for the check `request` has gone */
 };
 
 struct hsp_job_terms { /* the parts of the job file the core decides with */

@@ -38,7 +38,8 @@ static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
     HSP_ASSERT(j->att.epoch == 0 || attempt); /* I4 */
     HSP_ASSERT(j->state != HSP_JOB_SWITCHING || j->att.epoch != 0);
     HSP_ASSERT(!runs || j->cur.epoch != 0);
-    if (hsp_job_terminal(j->state)) { /* I6 */
+    HSP_ASSERT(!j->suspending || !hsp_ci_at_rest(j));
+    if (hsp_ci_at_rest(j)) { /* I6 */
         HSP_ASSERT(j->cur.epoch == 0 && j->att.epoch == 0 && j->ticket == 0);
         HSP_ASSERT(j->n_plans == 0);
         return;

@@ -76,6 +76,15 @@ void hsp_ci_measure_advance(struct hsp_cluster *c); /* whose turn it is */
 hsp_msec hsp_ci_measure_due(const struct hsp_cluster *c);
 void hsp_ci_uplink(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_uplink *m);
 
+/* suspend.c */
+void hsp_ci_suspend(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j);
+/* Where @j begins when nothing of its state is held any more: its newest checkpoint, or the start. */
+void hsp_ci_suspend_origin(struct hsp_job *j);
+void hsp_ci_suspend_advance(struct hsp_cluster *c, struct hsp_job *j); /* asks for the checkpoint */
+/* A checkpoint is complete, or has failed. */
+void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j,
+                                 const struct hsp_m_ckpt *k);
+
 /* nodecheck.c */
 /* Replies at once when nothing can be asked, else when all has been. */
 void hsp_ci_check_begin(struct hsp_cluster *c, const struct hsp_admin_event *a);
@@ -197,6 +206,8 @@ bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j);
 
 /* jobs.c */
 struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id);
+bool hsp_ci_at_rest(
+    const struct hsp_job *j); /* over or suspended: it has nothing and wants nothing */
 void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to);
 /* Says why @j does not run; told only when it changes. */
 void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fmt, ...)

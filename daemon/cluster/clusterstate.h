@@ -63,7 +63,9 @@ struct hsp_cluster_node {
  *                 v
  *             RECOVERING <-> PAUSED
  *                 |
- *                 +--> RUNNING        (or STARTING, when nothing was ever stable)          */
+ *                 +--> RUNNING        (or STARTING, when nothing was ever stable)
+ *
+ *  PENDING | STARTING | RUNNING | SWITCHING --suspend--> SUSPENDED --resume--> PENDING        */
 enum hsp_job_state {
     HSP_JOB_PENDING,  /* no epoch: waits for devices or a plan; reason says which */
     HSP_JOB_STARTING, /* its first epoch (or the first from a checkpoint) is being prepared */
@@ -75,7 +77,8 @@ enum hsp_job_state {
     HSP_JOB_FINISHING,  /* last version stable, outputs are written */
     HSP_JOB_DONE,
     HSP_JOB_FAILED,
-    HSP_JOB_CANCELLED
+    HSP_JOB_CANCELLED,
+    HSP_JOB_SUSPENDED /* by an admin: its state is in the checkpoint, its devices are free */
 };
 
 enum hsp_attempt_phase {
@@ -152,8 +155,11 @@ struct hsp_job {
     uint64_t origin_step;
     bool has_ckpt;
     uint64_t ckpt_step;
-    uint64_t stable; /* greatest version known to be stable */
-    bool data_known; /* an epoch began with this text */
+    uint64_t stable;        /* greatest version known to be stable */
+    bool suspending;        /* by a checkpoint of suspend_from or later */
+    uint64_t suspend_from;  /* stable when that was asked */
+    uint64_t suspend_epoch; /* whose rank 0 was asked for the checkpoint, 0 none yet */
+    bool data_known;        /* an epoch began with this text */
     uint64_t data_bytes;
     struct hsp_digest data_digest;
     struct hsp_epoch cur, att; /* runs (or ran last, when sealing); in the making */

@@ -288,6 +288,7 @@ static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct 
         j->ckpt_step = k->step;
         hsp_ci_store_job(c, j);
     }
+    hsp_ci_suspend_checkpointed(c, j, k);
 }
 
 static uint32_t job_of(const struct hsp_msg *m)
@@ -333,7 +334,7 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
         let_go(c, j, n, m);
         return;
     }
-    if (hsp_job_terminal(j->state) || m->epoch == 0 || m->epoch >= j->next_epoch) {
+    if (hsp_ci_at_rest(j) || m->epoch == 0 || m->epoch >= j->next_epoch) {
         return; /* said before the STOP arrived; or of an epoch that was never given */
     }
     bool checked = m->type == HSP_MSG_READY || m->type == HSP_MSG_PREPARE_FAILED ||
@@ -438,7 +439,7 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
 {
     uint32_t at = hsp_ci_index_of(c, n);
     const struct hsp_m_run *run[HSP_NODE_DEVICES] = {NULL};
-    bool over = hsp_job_terminal(j->state);
+    bool over = hsp_ci_at_rest(j);
     bool finish = false;
     for (uint32_t i = 0; i < m->n_runs; i++) {
         const struct hsp_m_run *r = &m->runs[i];

@@ -14,13 +14,13 @@ static const struct {
     const char *name;
     uint32_t next; /* states that may follow */
 } job_states[] = {
-    [HSP_JOB_PENDING] = {"pending", BIT(STARTING) | BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_PENDING] = {"pending", BIT(STARTING) | BIT(CANCELLED) | BIT(FAILED) | BIT(SUSPENDED)},
     [HSP_JOB_STARTING] = {"starting", BIT(PENDING) | BIT(RUNNING) | BIT(SEALING) | BIT(DONE) |
-                                          BIT(CANCELLED) | BIT(FAILED)},
+                                          BIT(CANCELLED) | BIT(FAILED) | BIT(SUSPENDED)},
     [HSP_JOB_RUNNING] = {"running", BIT(SWITCHING) | BIT(SEALING) | BIT(FINISHING) | BIT(DONE) |
-                                        BIT(CANCELLED) | BIT(FAILED)},
+                                        BIT(CANCELLED) | BIT(FAILED) | BIT(SUSPENDED)},
     [HSP_JOB_SWITCHING] = {"switching", BIT(RUNNING) | BIT(SEALING) | BIT(FINISHING) | BIT(DONE) |
-                                            BIT(CANCELLED) | BIT(FAILED)},
+                                            BIT(CANCELLED) | BIT(FAILED) | BIT(SUSPENDED)},
     [HSP_JOB_SEALING] = {"sealing", BIT(RECOVERING) | BIT(DONE) | BIT(CANCELLED) | BIT(FAILED)},
     [HSP_JOB_RECOVERING] = {"recovering", BIT(RUNNING) | BIT(SEALING) | BIT(PAUSED) | BIT(DONE) |
                                               BIT(CANCELLED) | BIT(FAILED)},
@@ -30,8 +30,9 @@ static const struct {
     [HSP_JOB_DONE] = {"done", 0},
     [HSP_JOB_FAILED] = {"failed", BIT(PENDING)}, /* resume */
     [HSP_JOB_CANCELLED] = {"cancelled", BIT(PENDING)},
+    [HSP_JOB_SUSPENDED] = {"suspended", BIT(PENDING) | BIT(CANCELLED)},
 };
-_Static_assert(HSP_ARRAY_LEN(job_states) == HSP_JOB_CANCELLED + 1, "a row per state");
+_Static_assert(HSP_ARRAY_LEN(job_states) == HSP_JOB_SUSPENDED + 1, "a row per state");
 
 const char *hsp_job_state_name(enum hsp_job_state s)
 {
@@ -41,6 +42,11 @@ const char *hsp_job_state_name(enum hsp_job_state s)
 bool hsp_job_terminal(enum hsp_job_state s)
 {
     return s == HSP_JOB_DONE || s == HSP_JOB_FAILED || s == HSP_JOB_CANCELLED;
+}
+
+bool hsp_ci_at_rest(const struct hsp_job *j)
+{
+    return hsp_job_terminal(j->state) || j->state == HSP_JOB_SUSPENDED;
 }
 
 struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id)
@@ -142,6 +148,7 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     hsp_ci_epoch_fini(&j->cur);
     hsp_ci_epoch_fini(&j->att);
     j->n_held = 0;
+    j->suspending = false;
     j->state_deadline_ms = 0;
     for (uint32_t i = 0; i < j->n_marks; i++) {
         j->marks[i].seal = 0;
@@ -170,7 +177,7 @@ void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *wh
 
 void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause)
 {
-    if (hsp_job_terminal(j->state) || j->state == HSP_JOB_PENDING) {
+    if (hsp_ci_at_rest(j) || j->state == HSP_JOB_PENDING) {
         return;
     }
     uint64_t plan = j->att.epoch != 0 ? j->att.plan : 0;
@@ -469,7 +476,8 @@ static bool wants_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
 static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
 {
     hsp_device_id *dev;
-    if (!j->cur.settled || j->ticket != 0 || c->now_ms < j->retry_ms || releasing(c, j)) {
+    if (j->suspending || !j->cur.settled || j->ticket != 0 || c->now_ms < j->retry_ms ||
+        releasing(c, j)) {
         return;
     }
     if (silent_node(c, j) != NULL) {
@@ -523,8 +531,10 @@ static void advance_job(struct hsp_cluster *c, struct hsp_job *j)
     case HSP_JOB_FINISHING: /* nothing but a loss or FINISHED changes it */
     case HSP_JOB_DONE:
     case HSP_JOB_FAILED:
-    case HSP_JOB_CANCELLED: break;
+    case HSP_JOB_CANCELLED:
+    case HSP_JOB_SUSPENDED: break;
     }
+    hsp_ci_suspend_advance(c, j);
 }
 
 void hsp_ci_advance(struct hsp_cluster *c)

@@ -19,7 +19,8 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/recover.c \
   daemon/cluster/rows.c \
   daemon/cluster/slow.c \
-  daemon/cluster/spread.c
+  daemon/cluster/spread.c \
+  daemon/cluster/suspend.c
 daemon_cluster_libcluster_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
 
 # What links libcluster needs these behind it.

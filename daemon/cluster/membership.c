@@ -187,7 +187,7 @@ static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
 {
     struct hsp_job *j = hsp_ci_job(c, h->job);
     struct hsp_node_device *d = &n->dev[h->device];
-    bool ended = j == NULL || hsp_job_terminal(j->state);
+    bool ended = j == NULL || hsp_ci_at_rest(j);
     struct hsp_msg m = {.u.release = {.job = h->job, .device = h->device, .keep_plan = UINT64_MAX}};
     if (!ended && hsp_ci_plan(j, h->plan) != NULL) {
         struct hsp_state_piece p = {.device = HSP_DEVICE(hsp_ci_index_of(c, n), h->device),
@@ -344,6 +344,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         struct hsp_job *j = c->jobs[i];
         hsp_ci_held_drop_node(c, j, at);
         marks_hello(j, at, anew);
+        j->suspend_epoch = 0; /* what was sent may be lost; a second checkpoint does no harm */
     }
     welcome(c, n);
     hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", HSP_SEV_NOTICE, NULL, n,

@@ -9,7 +9,8 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
-#define ROW_VERSION 4
+#define ROW_VERSION 5
+#define ROW_OLDEST  4 /* without suspending */
 
 static void store(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
 {
@@ -99,6 +100,8 @@ void hsp_ci_store_job(struct hsp_cluster *c, const struct hsp_job *j)
     hsp_buf_u64(&b, j->data_bytes);
     hsp_buf_u64(&b, j->data_digest.hi);
     hsp_buf_u64(&b, j->data_digest.lo);
+    hsp_buf_u8(&b, j->suspending);
+    hsp_buf_u64(&b, j->suspend_from);
     put_epoch(&b, &j->cur);
     put_epoch(&b, &j->att);
     hsp_buf_u32(&b, j->n_leases);
@@ -240,7 +243,7 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_ep
     return ok && hsp_ci_epoch_index(ret);
 }
 
-static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r)
+static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version)
 {
     struct hsp_job *j = c->n_jobs < HSP_MAX_JOBS ? calloc(1, sizeof(*j)) : NULL;
     if (j == NULL) {
@@ -259,7 +262,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r)
     j->data_path = get_string(r);
     j->checkpoint_path = get_string(r);
     uint8_t state = hsp_cur_u8(r);
-    j->state = (enum hsp_job_state)(state <= HSP_JOB_CANCELLED ? state : HSP_JOB_FAILED);
+    j->state = (enum hsp_job_state)(state <= HSP_JOB_SUSPENDED ? state : HSP_JOB_FAILED);
     get_text(r, j->reason, sizeof(j->reason));
     j->next_epoch = hsp_cur_u64(r);
     j->next_plan = hsp_cur_u64(r);
@@ -272,7 +275,11 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r)
     j->data_bytes = hsp_cur_u64(r);
     j->data_digest.hi = hsp_cur_u64(r);
     j->data_digest.lo = hsp_cur_u64(r);
-    bool ok = j->data_path != NULL && j->checkpoint_path != NULL && state <= HSP_JOB_CANCELLED &&
+    if (version > ROW_OLDEST) {
+        j->suspending = hsp_cur_u8(r) != 0;
+        j->suspend_from = hsp_cur_u64(r);
+    }
+    bool ok = j->data_path != NULL && j->checkpoint_path != NULL && state <= HSP_JOB_SUSPENDED &&
               get_epoch(c, r, &j->cur) && get_epoch(c, r, &j->att);
     uint32_t leases = ok ? hsp_cur_count(r, HSP_MAX_NODES * HSP_NODE_DEVICES, 5) : 0;
     for (uint32_t i = 0; i < leases; i++) {
@@ -361,13 +368,14 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
 {
     struct hsp_cursor r;
     hsp_cur_init(&r, row->value, row->len);
-    bool ok = hsp_cur_u8(&r) == ROW_VERSION;
+    uint8_t version = hsp_cur_u8(&r);
+    bool ok = version >= ROW_OLDEST && version <= ROW_VERSION;
     if (ok && strcmp(row->key, "term") == 0) {
         ok = load_term(c, &r);
     } else if (ok && strncmp(row->key, "node/", 5) == 0) {
         ok = load_node(c, &r, row->key);
     } else if (ok && strncmp(row->key, "job/", 4) == 0) {
-        ok = load_job(c, &r);
+        ok = load_job(c, &r, version);
     } else if (ok) {
         ok = load_plan(c, &r);
     }

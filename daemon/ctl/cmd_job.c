@@ -44,48 +44,64 @@ int hsp_cmd_resume(struct hsp_ctl *ctl)
     return verb(ctl, &m, "goes on from its newest checkpoint, or from step 0 without one");
 }
 
-/* The version of the job's newest checkpoint, -1 without one. */
-static enum hsp_status checkpoint_step(struct hsp_ctl *ctl, double *ret, struct hsp_err *err)
+/* The job as status shows it: a copy of its object. cJSON_Delete. */
+static enum hsp_status job_now(struct hsp_ctl *ctl, cJSON **ret, struct hsp_err *err)
 {
     const char *text;
     cJSON *doc = NULL;
     struct hsp_msg m = query(ctl, HSP_MSG_STATUS, "");
     enum hsp_status st = hsp_remote_ask_json(ctl, &m, &text, &doc, err);
-    const cJSON *j = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(doc, "jobs"),
-                                        0); /* NULL goes through */
-    if (st == HSP_OK && j == NULL) {
-        st = hsp_err_set(err, HSP_ENOENT, 0, "no job %s", ctl->pos[0]);
-    } else if (st == HSP_OK) {
-        *ret = hsp_doc_has(j, "checkpoint_step") ? hsp_doc_number(j, "checkpoint_step") : -1;
+    if (st == HSP_OK) {
+        cJSON *jobs = cJSON_GetObjectItemCaseSensitive(doc, "jobs");
+        *ret = cJSON_DetachItemFromArray(jobs, 0);
+        st = *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOENT, 0, "no job %s", ctl->pos[0]);
     }
     cJSON_Delete(doc);
     return st;
 }
 
-/* A checkpoint at a step boundary, and when it is complete the end of the job: its devices are free
- * and `resume` goes on from there. Steps made between the two are made again, with the same result.
- * Whatever fails before the end leaves the job running. */
+/* HSP_OK: it is suspended, its reason is printed; HSP_AGAIN: not yet. */
+static enum hsp_status look_suspended(struct hsp_ctl *ctl, struct hsp_err *err)
+{
+    cJSON *j = NULL;
+    enum hsp_status st = job_now(ctl, &j, err);
+    if (st == HSP_OK && strcmp(hsp_doc_text(j, "state"), "suspended") == 0) {
+        bool ok =
+            fprintf(ctl->out, "%s is suspended %s\n", ctl->pos[0], hsp_doc_text(j, "reason")) > 0;
+        st = ok ? HSP_OK : hsp_err_set(err, HSP_EIO, 0, "the answer could not be written");
+    } else if (st == HSP_OK && !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "suspending"))) {
+        st = hsp_err_set(err, HSP_ESTATE, 0, "%s is %s: %s; hspmdctl events %s says more",
+                         ctl->pos[0], hsp_doc_text(j, "state"), hsp_doc_text(j, "reason"),
+                         ctl->pos[0]);
+    } else if (st == HSP_OK) {
+        st = HSP_AGAIN;
+    }
+    cJSON_Delete(j);
+    return st;
+}
+
+/* hspmdd suspends the job when its checkpoint is complete; here that is waited for. Who waits no longer
+ * takes the wish back. */
 int hsp_cmd_suspend(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
     uint64_t limit_ms = 60000;
     const char *text;
     size_t len;
-    double before = -1, now = -1;
     if (ctl->opt[O_WITHIN] != NULL && !hsp_parse_ms(ctl->opt[O_WITHIN], &limit_ms)) {
         return hsp_ctl_usage(ctl, "--within %s is not a time like 30s, 2m", ctl->opt[O_WITHIN]);
     }
-    struct hsp_msg save = query(ctl, HSP_MSG_CKPT, "save");
-    struct hsp_msg cancel = query(ctl, HSP_MSG_CANCEL, "");
-    enum hsp_status st = checkpoint_step(ctl, &before, &err);
-    if (st == HSP_OK) {
-        st = hsp_remote_ask(ctl, &save, &text, &len, &err);
-    }
-    now = before;
-    for (uint64_t waited = 0; st == HSP_OK && now <= before; waited += POLL_MS) {
+    struct hsp_msg begin = query(ctl, HSP_MSG_SUSPEND, ""), back = query(ctl, HSP_MSG_RESUME, "");
+    enum hsp_status st = hsp_remote_ask(ctl, &begin, &text, &len, &err);
+    for (uint64_t waited = 0; st == HSP_OK; waited += POLL_MS) {
         const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
         struct hsp_arena_mark mark = hsp_arena_mark(ctl->arena);
+        st = look_suspended(ctl, &err);
+        if (st != HSP_AGAIN) {
+            break;
+        }
         if (waited >= limit_ms) {
+            (void)hsp_remote_ask(ctl, &back, &text, &len, &err); /* as the next line says */
             st = hsp_err_set(&err, HSP_ETIMEDOUT, 0,
                              "%s goes on: no checkpoint was complete in time; hspmdctl events %s "
                              "says why, --within gives it longer",
@@ -93,20 +109,10 @@ int hsp_cmd_suspend(struct hsp_ctl *ctl)
             break;
         }
         (void)nanosleep(&pause, NULL); /* cut short by a signal: asked a little early */
-        st = checkpoint_step(ctl, &now, &err);
         hsp_arena_rewind(ctl->arena, mark);
+        st = HSP_OK;
     }
-    if (st == HSP_OK) {
-        st = hsp_remote_ask(ctl, &cancel, &text, &len, &err);
-    }
-    if (st != HSP_OK) {
-        return hsp_ctl_fail(ctl, &err);
-    }
-    return fprintf(ctl->out,
-                   "%s is suspended with version %.0f; hspmdctl resume %s lets it go on\n",
-                   ctl->pos[0], now, ctl->pos[0]) > 0
-               ? HSP_EXIT_OK
-               : HSP_EXIT_FAILED;
+    return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
 }
 
 static bool take_count(const char *s, uint32_t *ret)

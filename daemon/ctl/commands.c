@@ -174,9 +174,11 @@ const struct hsp_command hsp_commands[] = {
      .operands = "JOB",
      .summary = "write a checkpoint and give the devices back, to resume later",
      .help =
-         "Resume continues with the losses of a run that was never suspended. Until then the\n"
-         "state is cancelled, and wait ends with exit code 8; steps made between the checkpoint\n"
-         "and the end are made again.",
+         "The job is then `suspended`, also over restarts of hspmdd, until it is resumed on the\n"
+         "nodes there are then, or cancelled; wait waits on. Resume continues with the losses of\n"
+         "a run that was never suspended: steps made while the checkpoint was written are made\n"
+         "again. A job that has not begun is suspended at once. A job that is being mended is\n"
+         "suspended when it runs again; resume takes the wish back.",
      .options = suspend_options,
      .min_pos = 1,
      .max_pos = 1,

@@ -94,6 +94,7 @@
     X(PROGRAM, 113, query, "program")                      \
     X(GRAPH, 114, query, "graph")                          \
     X(NODE_CHECK, 115, nodecheck, "node-check")            \
+    X(SUSPEND, 116, query, "suspend")                      \
     X(REPLY, 200, reply, "reply") /* D>C */
 
 enum hsp_msg_type {

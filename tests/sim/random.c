@@ -26,11 +26,32 @@ static uint32_t device(struct sim *s)
     return (uint32_t)(sim_below(s, s->n_nodes) * SIM_DEVS + sim_below(s, s->n_devs + s->n_keep));
 }
 
+/* Only what was suspended: a job that is over stays so. */
+static void resume_job(struct sim *s, const struct hsp_job *j)
+{
+    bool suspended = j != NULL && j->state == HSP_JOB_SUSPENDED && j->n_leases == 0;
+    if (s->d_alive && j != NULL && (suspended || j->suspending)) {
+        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = j->id});
+    }
+}
+
 static void admin_fault(struct sim *s, uint32_t node)
 {
     static char names[SIM_NODES][8];
     (void)snprintf(names[node], sizeof(names[node]), "n%u", node);
-    switch (sim_below(s, 7)) {
+    switch (sim_below(s, 9)) {
+    case 7: {
+        uint32_t job = 1 + (uint32_t)sim_below(s, 2);
+        note(s, "suspend job", job, 0);
+        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_SUSPEND, .job = job});
+        break;
+    }
+    case 8: {
+        uint32_t job = 1 + (uint32_t)sim_below(s, 2);
+        note(s, "resume job", job, 0);
+        resume_job(s, s->d_alive ? hsp_cluster_job(s->d, job) : NULL);
+        break;
+    }
     case 5:
         note(s, "check of nodes, busy ones", s->now % 2, 0);
         sim_admin(s, (struct hsp_admin_event){
@@ -187,6 +208,7 @@ static bool all_over(struct sim *s)
     }
     for (uint32_t i = 0; i < s->d->n_jobs; i++) {
         if (!hsp_job_terminal(s->d->jobs[i]->state)) {
+            resume_job(s, s->d->jobs[i]);
             return false;
         }
     }

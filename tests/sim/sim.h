@@ -82,6 +82,7 @@ struct sim_run {
     uint32_t acks;   /* still to come */
     uint32_t broken; /* a keeper lost peer broken - 1 while a switch was prepared */
     bool armed, voted_once, decisive;
+    bool save;          /* CHECKPOINT has come */
     uint32_t conn;      /* peers connected */
     uint32_t need, got; /* rows */
     uint64_t got_lineage;

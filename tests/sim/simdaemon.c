@@ -132,6 +132,10 @@ static void trace_fact(struct sim *s, const struct hsp_fact *f)
     sim_log(s, "%s job %u node %s epoch %llu: %s%s%s", f->type, f->job, f->node,
             (unsigned long long)f->epoch, f->reason, f->cause[0] != '\0' ? ", cause: " : "",
             f->cause);
+    if (strcmp(f->type, "admin.resume") == 0 && strncmp(f->reason, "from version", 12) == 0) {
+        s->job[f->job].excess =
+            true; /* goes on from its checkpoint: what came after is made again */
+    }
     if (!s->tracing || strncmp(f->type, "plan.", 5) == 0 || strcmp(f->type, "node.live") == 0) {
         return;
     }

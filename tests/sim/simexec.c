@@ -446,7 +446,7 @@ static void commit(struct sim *s, const struct sim_run *r)
     t->last_epoch = r->epoch;
 }
 
-static void tell_step(struct sim *s, uint32_t x, const struct sim_run *r)
+static void tell_step(struct sim *s, uint32_t x, struct sim_run *r)
 {
     double compute[SIM_EXECS];
     for (uint32_t i = 0; i < r->n_ranks; i++) {
@@ -460,7 +460,8 @@ static void tell_step(struct sim *s, uint32_t x, const struct sim_run *r)
                                    .n_compute = r->n_ranks,
                                    .compute_s = compute}};
     sim_to_agent(s, x, &m);
-    if (r->ckpt_every != 0 && r->step % r->ckpt_every == 0) {
+    if (r->save || (r->ckpt_every != 0 && r->step % r->ckpt_every == 0)) {
+        r->save = false;
         struct sim_job_truth *t = &s->job[r->job];
         t->has_ckpt = true;
         t->ckpt = r->step;
@@ -730,6 +731,9 @@ void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
         struct hsp_msg r = {.type = HSP_MSG_SEALED, .epoch = m->epoch};
         r.u.sealed.job = m->u.jobref.job;
         sim_to_agent(s, x, &r);
+        break;
+    case HSP_MSG_CHECKPOINT:
+        e->cur.save = e->cur.save || (e->cur.epoch == m->epoch && e->cur.job == m->u.devref.job);
         break;
     case HSP_MSG_STOP:
         seal(s, x, m->u.devref.job, m->epoch);

@@ -185,5 +185,6 @@ void sim_submit(struct sim *s, const char *name, int32_t prio, uint32_t min, uin
                                                    .max = max,
                                                    .copies = s->copies != 0 ? s->copies : 2,
                                                    .steps = steps,
+                                                   .checkpoint_path = "/c",
                                                    .checkpoint_every = ckpt_every}});
 }

@@ -189,6 +189,12 @@ static void failed(struct cw_world *w)
     stopped(w);
 }
 
+static void suspended(struct cw_world *w)
+{
+    planning(w);
+    (void)cw_admin(w, (struct hsp_admin_event){.verb = HSP_ADMIN_SUSPEND, .job = 1});
+}
+
 static void cancelled(struct cw_world *w)
 {
     running(w);
@@ -272,6 +278,7 @@ static const struct story {
     {"done: stopping", done, HSP_JOB_DONE, HSP_ATT_NONE, false},
     {"done", done_stopped, HSP_JOB_DONE, HSP_ATT_NONE, false},
     {"failed", failed, HSP_JOB_FAILED, HSP_ATT_NONE, false},
+    {"suspended", suspended, HSP_JOB_SUSPENDED, HSP_ATT_NONE, false},
     {"cancelled: stopping", cancelled, HSP_JOB_CANCELLED, HSP_ATT_NONE, false},
     {"running, n1 suspect", suspect, HSP_JOB_RUNNING, HSP_ATT_NONE, false},
     {"running, n2 leaves", leaving, HSP_JOB_RUNNING, HSP_ATT_NONE, false},
@@ -447,13 +454,14 @@ static void other_event(struct cw_world *w, uint32_t k)
     case 29: cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_ECHO}); return;
     case 30: cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_MEASURE}); return;
     case 31: cw_plan(w, 1); return;
-    case 36:
+    case 36: a.verb = HSP_ADMIN_SUSPEND; break;
     case 37:
+    case 38:
         cw_step(w, (struct hsp_event){
                        .type = HSP_EV_ADMIN,
-                       .u.admin = {.verb = k == 36 ? HSP_ADMIN_CHECK : HSP_ADMIN_CHECK_STOP}});
+                       .u.admin = {.verb = k == 37 ? HSP_ADMIN_CHECK : HSP_ADMIN_CHECK_STOP}});
         return;
-    case 38:
+    case 39:
         cw_msg(w, 2,
                (struct hsp_msg){.type = HSP_MSG_CHECKED,
                                 .u.checked = {.check = 1, .seq = 2, .fault = "", .address = ""}});
@@ -508,6 +516,7 @@ static const char *const others[] = {
     "plan done: infeasible",
     "plan done: empty",
     "plan done: old ticket",
+    "admin suspend",
     "admin check",
     "admin check, stop: none is under way",
     "checked: nobody asked",

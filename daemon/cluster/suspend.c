@@ -1,0 +1,114 @@
+/* Suspending a job: its devices are given back when its state is in a checkpoint that was asked for
+ * here. Until then it runs as it did; a loss meanwhile is mended, and the checkpoint asked for again.
+ * What was not begun is suspended at once. Steps made while the checkpoint is written are made again,
+ * from the same version, by the same rules. */
+#include "daemon/cluster/clusterint.h"
+
+#include <stdio.h>
+
+static void answer(struct hsp_cluster *c, const struct hsp_admin_event *a, const struct hsp_job *j,
+                   enum hsp_status st, const char *text)
+{
+    struct hsp_action *r = hsp_ci_emit(c, HSP_ACT_REPLY);
+    r->request = a->request;
+    r->status = st;
+    r->job = j->id;
+    r->text = hsp_ci_printf(c, "%s", text);
+}
+
+void hsp_ci_suspend_origin(struct hsp_job *j)
+{
+    j->origin = j->has_ckpt ? HSP_MODE_RESTORE : HSP_MODE_FRESH;
+    j->origin_step = j->has_ckpt ? j->ckpt_step : 0;
+    j->stable = j->origin_step;
+}
+
+/* Nothing of its state is anywhere but at its origin. */
+static bool not_begun(const struct hsp_job *j)
+{
+    return j->state == HSP_JOB_PENDING ||
+           (j->state == HSP_JOB_STARTING && j->att.phase != HSP_ATT_GO);
+}
+
+static void suspended(struct hsp_cluster *c, struct hsp_job *j)
+{
+    hsp_ci_suspend_origin(j);
+    hsp_ci_job_end(c, j, HSP_JOB_SUSPENDED,
+                   j->has_ckpt ? hsp_ci_printf(c, "with version %llu; resume lets it go on",
+                                               (unsigned long long)j->origin_step)
+                               : "before its first step; resume lets it begin");
+}
+
+/* Why not, or NULL. */
+static const char *refusal(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    if (j->state == HSP_JOB_SUSPENDED) {
+        return hsp_ci_printf(c, "job %s is suspended already", j->name);
+    }
+    if (j->suspending) {
+        return hsp_ci_printf(c, "job %s is being suspended already", j->name);
+    }
+    if (hsp_job_terminal(j->state) || j->state == HSP_JOB_FINISHING) {
+        return hsp_ci_printf(c, "job %s is %s: there is nothing to suspend", j->name,
+                             hsp_job_state_name(j->state));
+    }
+    return !not_begun(j) && j->checkpoint_path[0] == '\0'
+               ? hsp_ci_printf(c, "job %s has no checkpoint.path to keep its state in", j->name)
+               : NULL;
+}
+
+void hsp_ci_suspend(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
+{
+    const char *no = refusal(c, j);
+    if (no != NULL) {
+        answer(c, a, j, HSP_ESTATE, no);
+        return;
+    }
+    struct hsp_fact *f = hsp_ci_fact(c, "admin.suspend", HSP_SEV_NOTICE, j, NULL, "%s", j->name);
+    if (f != NULL && a->actor != NULL) {
+        f->actor = hsp_ci_printf(c, "%s", a->actor);
+    }
+    if (not_begun(j)) {
+        suspended(c, j);
+    } else {
+        j->suspending = true;
+        j->suspend_from = j->stable;
+        j->suspend_epoch = 0;
+        hsp_ci_store_job(c, j);
+    }
+    answer(c, a, j, HSP_OK, "");
+}
+
+void hsp_ci_suspend_advance(struct hsp_cluster *c, struct hsp_job *j)
+{
+    bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
+    if (!j->suspending || !runs || j->suspend_epoch == j->cur.epoch) {
+        return;
+    }
+    hsp_device_id first = j->cur.peers[0].device;
+    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINT,
+                        .epoch = j->cur.epoch,
+                        .u.devref = {j->id, HSP_DEVICE_INDEX(first)}};
+    if (hsp_ci_node(c, first)->conn != 0) {
+        hsp_ci_send(c, hsp_ci_node(c, first)->conn, &m);
+        j->suspend_epoch = j->cur.epoch;
+    }
+}
+
+void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j,
+                                 const struct hsp_m_ckpt *k)
+{
+    bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
+    if (!j->suspending || !runs || (k->complete && k->step < j->suspend_from)) {
+        return; /* one that was begun before */
+    }
+    if (k->complete) {
+        suspended(c, j);
+        return;
+    }
+    j->suspending = false;
+    (void)snprintf(j->reason, sizeof(j->reason), "not suspended, its checkpoint failed: %s",
+                   k->reason);
+    hsp_ci_fact(c, "job.unsuspended", HSP_SEV_WARN, j, NULL, "it goes on: %s", j->reason);
+    hsp_ci_store_job(c, j);
+}

@@ -1,0 +1,200 @@
+/* Suspending jobs: what is kept, what is given back, and what is answered. */
+#include "tests/unit/cluster/clusterworld.h"
+
+static enum hsp_status admin(struct cw_world *w, enum hsp_admin_verb verb)
+{
+    return cw_admin(w, (struct hsp_admin_event){.verb = verb, .job = 1, .actor = "me"});
+}
+
+static const char *said(const struct cw_world *w)
+{
+    return cw_find(w, HSP_ACT_REPLY)->text;
+}
+
+static void submit(struct cw_world *w, uint32_t min, const char *path)
+{
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = min, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = path}};
+    assert_int_equal(cw_admin(w, a), HSP_OK);
+}
+
+static void run_from(struct cw_world *w, uint32_t n_nodes, uint64_t step)
+{
+    cw_plan(w, 1);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        cw_ready(w, 1, i, 5);
+    }
+    cw_pass(w, 1, step, cw_even, n_nodes);
+    cw_let_go(w, 1, n_nodes);
+    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
+}
+
+static void saved(struct cw_world *w, uint64_t step, bool complete)
+{
+    cw_msg(w, 1,
+           (struct hsp_msg){.type = HSP_MSG_CHECKPOINTED,
+                            .epoch = cw_job(w, 1)->cur.epoch,
+                            .u.ckpt = {.job = 1,
+                                       .step = step,
+                                       .complete = complete,
+                                       .reason = complete ? "" : "no space"}});
+}
+
+static void stopped(struct cw_world *w, uint32_t n_nodes)
+{
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        cw_msg(w, i + 1,
+               (struct hsp_msg){.type = HSP_MSG_STOPPED,
+                                .epoch = cw_job(w, 1)->next_epoch - 1,
+                                .u.devref.job = 1});
+    }
+    assert_int_equal(cw_job(w, 1)->n_leases, 0);
+}
+
+/* A new process with the rows of the old one; its nodes come back with what they had. */
+static void restart(struct cw_world *w, uint32_t n_nodes)
+{
+    struct hsp_cluster_config cfg = w->c->cfg;
+    struct hsp_cluster_row rows[256];
+    uint64_t incarnation[4];
+    struct hsp_err err = {0};
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        incarnation[i] = w->c->nodes[i].incarnation;
+    }
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        rows[i] = (struct hsp_cluster_row){w->rows[i].key, w->rows[i].value, w->rows[i].len};
+    }
+    hsp_cluster_free(w->c);
+    w->c = hsp_cluster_new(&cfg);
+    assert_ok(hsp_cluster_load(w->c, rows, w->n_rows, w->now, &w->a, &err), &err);
+    cw_look(w);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        const char name[3] = {'n', (char)('0' + i), '\0'};
+        uint64_t runs = cw_job(w, 1)->cur.epoch;
+        cw_hello_running(w, i + 1, name, incarnation[i], 1, runs);
+    }
+}
+
+static void a_running_job_is_suspended_by_a_checkpoint(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 1, "/c");
+    run_from(&w, 2, 7);
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.suspend"), "j");
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_CHECKPOINT), 1);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_ESTATE);
+    assert_string_equal(said(&w), "job j is being suspended already");
+    saved(&w, 6, true); /* begun before */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    saved(&w, 9, true);
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_SUSPENDED);
+    assert_string_equal(j->reason, "with version 9; resume lets it go on");
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
+    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_ESTATE);
+    assert_string_equal(said(&w), "job is still stopping");
+    stopped(&w, 2);
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_ESTATE);
+    assert_string_equal(said(&w), "job j is suspended already");
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 1), HSP_EINVAL); /* its name is taken */
+    assert_int_equal(cw_submit(&w, "k", 0, 1, 8), HSP_OK);     /* its devices are not */
+    assert_int_equal(w.n_asked, 2);
+    restart(&w, 2);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
+    assert_true(cw_job(&w, 1)->has_ckpt && cw_job(&w, 1)->ckpt_step == 9);
+    cw_end(&w);
+}
+
+static void it_resumes_with_the_nodes_there_are(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 1, "/c");
+    run_from(&w, 2, 7);
+    (void)admin(&w, HSP_ADMIN_SUSPEND);
+    saved(&w, 9, true);
+    stopped(&w, 2);
+    cw_hello(&w, 3, "n2", 0, 1);
+    assert_int_equal(cw_job(&w, 1)->ticket, 0); /* it wants nothing */
+    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.resume"), "from version 9");
+    assert_int_equal(w.n_asked, 3);
+    run_from(&w, 3, 9);
+    assert_int_equal(cw_job(&w, 1)->cur.mode, HSP_MODE_RESTORE);
+    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_ESTATE);
+    assert_string_equal(said(&w), "job is running");
+    cw_end(&w);
+}
+
+static void before_the_start_it_is_at_once(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 5, ""); /* waits for devices */
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
+    assert_string_equal(cw_job(&w, 1)->reason, "before its first step; resume lets it begin");
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_CANCELLED);
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_ESTATE);
+    assert_string_equal(said(&w), "job j is cancelled: there is nothing to suspend");
+    cw_end(&w);
+    cw_begin(&w, 2, 1);
+    submit(&w, 1, "");
+    cw_plan(&w, 1); /* is being prepared */
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
+    stopped(&w, 2);
+    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
+    run_from(&w, 2, 3);
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_ESTATE);
+    assert_string_equal(said(&w), "job j has no checkpoint.path to keep its state in");
+    cw_end(&w);
+}
+
+/* The wish outlives a restart of the coordinator; a checkpoint that fails ends it, and so does resume. */
+static void the_wish(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 1, "/c");
+    run_from(&w, 2, 7);
+    (void)admin(&w, HSP_ADMIN_SUSPEND);
+    cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, cw_job(&w, 1)->cur.epoch);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_CHECKPOINT), 1); /* the first may be lost */
+    restart(&w, 2);
+    assert_true(cw_job(&w, 1)->suspending && cw_job(&w, 1)->suspend_from == 7);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    assert_true(cw_job(&w, 1)->suspend_epoch == cw_job(&w, 1)->cur.epoch); /* asked again */
+    saved(&w, 8, false);
+    assert_false(cw_job(&w, 1)->suspending);
+    assert_string_equal(cw_fact(&w, "job.unsuspended"),
+                        "it goes on: not suspended, its checkpoint failed: no space");
+    (void)admin(&w, HSP_ADMIN_SUSPEND);
+    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.resume"), "it was being suspended and goes on");
+    saved(&w, 9, true);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_running_job_is_suspended_by_a_checkpoint),
+        cmocka_unit_test(it_resumes_with_the_nodes_there_are),
+        cmocka_unit_test(before_the_start_it_is_at_once),
+        cmocka_unit_test(the_wish),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
