@@ -24,6 +24,12 @@ void hsp_buf_reset(struct hsp_buf *b)
 {
     b->len = 0;
     b->failed = false;
+    b->nomem = false;
+}
+
+enum hsp_status hsp_buf_status(const struct hsp_buf *b)
+{
+    return !b->failed ? HSP_OK : b->nomem ? HSP_ENOMEM : HSP_ELIMIT;
 }
 
 /* Room for n more bytes and one NUL behind them (not counted against max). */
@@ -47,6 +53,7 @@ static bool reserve(struct hsp_buf *b, size_t n)
     uint8_t *p = realloc(b->data, cap);
     if (p == NULL) {
         b->failed = true;
+        b->nomem = true;
         return false;
     }
     b->data = p;
@@ -222,6 +229,7 @@ const char *hsp_cur_str(struct hsp_cursor *c, size_t max, struct hsp_arena *aren
     char *s = hsp_arena_strndup(arena, (const char *)p, n);
     if (s == NULL) {
         c->failed = true;
+        c->nomem = true;
         return "";
     }
     return s;

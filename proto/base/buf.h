@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/base/err.h"
+
 struct hsp_arena;
 
 struct hsp_buf {
@@ -23,13 +25,17 @@ struct hsp_buf {
     size_t cap;    /* bytes allocated */
     size_t max;    /* len never exceeds it */
     bool failed;   /* the maximum was hit or memory ran out */
+    bool nomem;    /* ... the latter */
 };
 
 void hsp_buf_init(struct hsp_buf *b, size_t max);
 void hsp_buf_fini(struct hsp_buf *b);
 
-/* Empties the buffer and clears failed; keeps the memory. */
+/* Empties the buffer and clears failed and nomem; keeps the memory. */
 void hsp_buf_reset(struct hsp_buf *b);
+
+/* HSP_OK; of a buffer that failed: HSP_ENOMEM for want of memory, else HSP_ELIMIT. */
+enum hsp_status hsp_buf_status(const struct hsp_buf *b);
 
 /* Appends; on failure the buffer keeps what it had and failed is set. */
 void hsp_buf_append(struct hsp_buf *b, const void *p, size_t n);
@@ -91,6 +97,7 @@ struct hsp_cursor {
     size_t len;
     size_t pos;  /* <= len */
     bool failed; /* sticky */
+    bool nomem;  /* failed for want of memory: nothing is wrong with the input */
 };
 
 void hsp_cur_init(struct hsp_cursor *c, const void *data, size_t len);
