@@ -384,20 +384,32 @@ bool hsp_field_absent(const struct hsp_field *f, const void *src)
     return is_absent(f, (const char *)src + f->offset);
 }
 
+static bool same_strs(const struct hsp_strs *a, const struct hsp_strs *b)
+{
+    bool same = a->n == b->n;
+    for (size_t i = 0; same && i < a->n; i++) {
+        same = strcmp(a->items[i], b->items[i]) == 0;
+    }
+    return same;
+}
+
 bool hsp_field_same(const struct hsp_field *f, const void *a, const void *b)
 {
-    struct hsp_buf x, y;
     if (hsp_field_absent(f, a) || hsp_field_absent(f, b)) {
         return hsp_field_absent(f, a) && hsp_field_absent(f, b);
     }
-    hsp_buf_init(&x, HSP_YAML_MAX_BYTES);
-    hsp_buf_init(&y, HSP_YAML_MAX_BYTES);
-    hsp_field_put(f, a, &x);
-    hsp_field_put(f, b, &y);
-    bool same = !x.failed && !y.failed && strcmp(hsp_buf_cstr(&x), hsp_buf_cstr(&y)) == 0;
-    hsp_buf_fini(&x);
-    hsp_buf_fini(&y);
-    return same;
+    const void *x = (const char *)a + f->offset, *y = (const char *)b + f->offset;
+    if (f->type == HSP_FIELD_STR) {
+        return strcmp(*(const char *const *)x, *(const char *const *)y) == 0;
+    }
+    if (f->type == HSP_FIELD_STRS) {
+        return same_strs(x, y);
+    }
+    if (f->type == HSP_FIELD_NODE) {
+        return hsp_yaml_equal(*(const struct hsp_yaml *const *)x,
+                              *(const struct hsp_yaml *const *)y);
+    }
+    return memcmp(x, y, member_size(f)) == 0;
 }
 
 void hsp_field_copy(const struct hsp_field *f, void *dst, const void *src)

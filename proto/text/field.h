@@ -73,7 +73,7 @@ void hsp_field_put(const struct hsp_field *f, const void *src, struct hsp_buf *b
 bool hsp_field_absent(const struct hsp_field *f, const void *src);
 /* Takes the value over; what it points to stays where it is. */
 void hsp_field_copy(const struct hsp_field *f, void *dst, const void *src);
-/* Whether two structs of one table have the same value there. False also without memory. */
+/* Whether two structs of one table have the same value there. */
 bool hsp_field_same(const struct hsp_field *f, const void *a, const void *b);
 
 #endif
