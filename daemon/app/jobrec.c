@@ -189,7 +189,8 @@ enum hsp_status hsp_job_rec_decode(const void *data, size_t len, struct hsp_job_
     enum hsp_status st =
         hsp_cur_done(&c) && version == ROW_VERSION
             ? hsp_job_rec_make(file, (const char *)text, text_len, n, files, ret, err)
-            : hsp_err_set(err, HSP_EPARSE, 0, "a stored job is not readable");
+        : c.nomem ? no_memory(err)
+                  : hsp_err_set(err, HSP_EPARSE, 0, "a stored job is not readable");
     (void)hsp_arena_free(a);
     return st;
 }
@@ -382,7 +383,7 @@ enum hsp_status hsp_plan_rec_decode(const void *data, size_t len, struct hsp_job
         p->device[r] = hsp_cur_u32(&c);
         p->compute_s[r] = hsp_cur_f64(&c);
     }
-    enum hsp_status st = p == NULL ? no_memory(err) : HSP_OK;
+    enum hsp_status st = p == NULL || c.nomem ? no_memory(err) : HSP_OK;
     if (st == HSP_OK && (!hsp_cur_done(&c) || version != ROW_VERSION || n == 0)) {
         st = hsp_err_set(err, HSP_EPARSE, 0, "a stored plan is not readable");
     }

@@ -286,7 +286,7 @@ struct hsp_program {
 };
 
 /* Binary forms (versioned header, little endian). Decoders check every index and bound and leave
- * nothing half-built: HSP_EPARSE names the field; HSP_ELIMIT the limit. */
+ * nothing half-built: HSP_EPARSE names the field; HSP_ELIMIT the limit; HSP_ENOMEM. */
 enum hsp_status hsp_template_encode(const struct hsp_template *t, struct hsp_buf *out);
 enum hsp_status hsp_template_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,
                                     struct hsp_template *ret, struct hsp_err *err);

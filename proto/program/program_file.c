@@ -73,7 +73,7 @@ enum hsp_status hsp_program_file_encode(const struct hsp_program_file *f, struct
     hsp_buf_str(out, f->init_from ? f->init_from : "");
     hsp_buf_str(out, f->config_json ? f->config_json : "");
     free(s.t);
-    return st != HSP_OK ? st : out->failed ? HSP_ELIMIT : HSP_OK;
+    return st != HSP_OK ? st : hsp_buf_status(out);
 }
 
 /* Reader of a file: the decoded templates and where we are. */
@@ -164,6 +164,9 @@ enum hsp_status hsp_program_file_decode(const uint8_t *data, size_t len, struct 
     f.out_dir = hsp_cur_str(&in, MAX_PATH_BYTES, arena);
     f.init_from = hsp_cur_str(&in, MAX_PATH_BYTES, arena);
     f.config_json = hsp_cur_str(&in, MAX_CONFIG_BYTES, arena);
+    if (in.nomem) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "program file: out of memory");
+    }
     if (!hsp_cur_done(&in)) {
         return hsp_err_set(err, HSP_EPARSE, 0, "program file: malformed end at byte %zu of %zu",
                            in.pos, in.len);

@@ -59,6 +59,7 @@ void hsp_pio_str(struct hsp_pio *io, const char **s, size_t max, const char *wha
     }
     *s = hsp_cur_str(io->in, max, io->arena);
     if (io->in->failed) {
+        io->nomem = io->nomem || io->in->nomem;
         hsp_pio_fail(io, what);
     }
 }
@@ -109,6 +110,9 @@ enum hsp_status hsp_pio_end(struct hsp_pio *io, const char *what, struct hsp_err
     if (io->out) {
         if (io->what) {
             return hsp_err_set(err, HSP_ELIMIT, 0, "%s: too large at the %s", what, io->what);
+        }
+        if (io->out->nomem) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "%s: out of memory", what);
         }
         return io->out->failed ? hsp_err_set(err, HSP_ELIMIT, 0, "%s: longer than %zu bytes", what,
                                              io->out->max)

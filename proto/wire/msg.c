@@ -2,6 +2,7 @@
  * names the message and the field: "prepare.device: missing". */
 #include "proto/wire/msg.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -260,7 +261,11 @@ enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, siz
         return hsp_err_set(err, HSP_EPROTO, 0, "%s: not UTF-8", desc->name);
     }
     const char *end = NULL;
+    errno = 0; /* cJSON does not say why it gave up; malloc does */
     cJSON *o = cJSON_ParseWithLengthOpts(body, len, &end, 0);
+    if (o == NULL && errno == ENOMEM) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "%s: no memory", desc->name);
+    }
     if (o == NULL) {
         return hsp_err_set(err, HSP_EPROTO, 0, "%s: malformed JSON", desc->name);
     }

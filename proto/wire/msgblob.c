@@ -57,6 +57,9 @@ static void put_params(struct hsp_buf *b, const struct hsp_package *p)
 
 static enum hsp_status over(const struct hsp_buf *out, struct hsp_err *err)
 {
+    if (out->nomem) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the epoch's package");
+    }
     return out->failed
                ? hsp_err_set(err, HSP_ELIMIT, 0, "the epoch's package is over %zu bytes", out->max)
                : HSP_OK;
@@ -116,8 +119,11 @@ enum hsp_status hsp_package_encode(const struct hsp_package *p, struct hsp_buf *
     return st;
 }
 
-static enum hsp_status bad(struct hsp_err *err, const char *part)
+static enum hsp_status bad(const struct hsp_cursor *c, struct hsp_err *err, const char *part)
 {
+    if (c->nomem) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "package of an epoch: out of memory for %s", part);
+    }
     return hsp_err_set(err, HSP_EPROTO, 0, "package of an epoch: malformed %s", part);
 }
 
@@ -126,15 +132,15 @@ static enum hsp_status get_kinds(struct hsp_cursor *c, struct hsp_package *p, st
     p->dtype = hsp_cur_u8(c);
     p->n_kinds = hsp_cur_u8(c);
     if (c->failed || (p->dtype != HSP_F32 && p->dtype != HSP_F64)) {
-        return bad(err, "dtype");
+        return bad(c, err, "dtype");
     }
     if (p->n_kinds > N_KINDS) {
-        return bad(err, "state kinds");
+        return bad(c, err, "state kinds");
     }
     for (uint8_t i = 0; i < p->n_kinds; i++) {
         p->kinds[i] = hsp_cur_u8(c);
         if (p->kinds[i] >= N_KINDS || (i > 0 && p->kinds[i] <= p->kinds[i - 1])) {
-            return bad(err, "state kinds");
+            return bad(c, err, "state kinds");
         }
     }
     return HSP_OK;
@@ -154,10 +160,10 @@ static enum hsp_status get_peers(struct hsp_cursor *c, struct hsp_arena *arena,
         uint8_t voted = hsp_cur_u8(c);
         p->peers[i].voted = voted == 1;
         if (voted > 1) {
-            return bad(err, "peers");
+            return bad(c, err, "peers");
         }
     }
-    return c->failed ? bad(err, "peers") : HSP_OK;
+    return c->failed ? bad(c, err, "peers") : HSP_OK;
 }
 
 static enum hsp_status get_params(struct hsp_cursor *c, struct hsp_arena *arena,
@@ -173,16 +179,16 @@ static enum hsp_status get_params(struct hsp_cursor *c, struct hsp_arena *arena,
         q->name = hsp_cur_str(c, TEXT_MAX, arena);
         q->rank = hsp_cur_u8(c);
         if (c->failed || q->rank > HSP_MAX_RANK) {
-            return bad(err, "parameters");
+            return bad(c, err, "parameters");
         }
         for (uint8_t d = 0; d < q->rank; d++) {
             q->ext[d] = hsp_cur_i64(c);
             if (q->ext[d] < 0 || q->ext[d] > (INT64_C(1) << 40)) {
-                return bad(err, "extent of a parameter");
+                return bad(c, err, "extent of a parameter");
             }
         }
     }
-    return c->failed ? bad(err, "parameters") : HSP_OK;
+    return c->failed ? bad(c, err, "parameters") : HSP_OK;
 }
 
 static bool get_row(struct hsp_cursor *c, const struct hsp_package *p, struct hsp_pkg_row *r)
@@ -217,10 +223,10 @@ static enum hsp_status get_table(struct hsp_cursor *c, struct hsp_arena *arena,
     }
     for (uint32_t i = 0; i < t->n; i++) {
         if (!get_row(c, p, &t->row[i])) {
-            return bad(err, what);
+            return bad(c, err, what);
         }
     }
-    return c->failed ? bad(err, what) : HSP_OK;
+    return c->failed ? bad(c, err, what) : HSP_OK;
 }
 
 enum hsp_status hsp_package_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,
@@ -231,7 +237,7 @@ enum hsp_status hsp_package_decode(const uint8_t *data, size_t len, struct hsp_a
     enum hsp_status st;
     hsp_cur_init(&c, data, len);
     if (hsp_cur_u32(&c) != MAGIC) {
-        return bad(err, "head");
+        return bad(&c, err, "head");
     }
     if ((st = get_kinds(&c, &p, err)) != HSP_OK || (st = get_peers(&c, arena, &p, err)) != HSP_OK ||
         (st = get_params(&c, arena, &p, err)) != HSP_OK ||
@@ -247,7 +253,7 @@ enum hsp_status hsp_package_decode(const uint8_t *data, size_t len, struct hsp_a
     p.tpl = hsp_cur_blob(&c, len, &p.tpl_len);
     p.binding = hsp_cur_blob(&c, len, &p.binding_len);
     if (!hsp_cur_done(&c)) {
-        return bad(err, "end");
+        return bad(&c, err, "end");
     }
     *ret = p;
     return HSP_OK;

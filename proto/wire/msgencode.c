@@ -194,6 +194,9 @@ enum hsp_status hsp_msg_encode(const struct hsp_msg *m, struct hsp_buf *out, str
     const struct enc e = {d->name, out, err};
     size_t before = out->len;
     enum hsp_status st = encode_object(&e, d->fields, d->n_fields, &m->u);
+    if (st == HSP_OK && out->nomem) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "%s: no memory", d->name);
+    }
     if (st == HSP_OK && (out->failed || out->len - before > HSP_MSG_BODY_MAX)) {
         st = hsp_err_set(err, HSP_ELIMIT, 0, "%s: the body does not fit into %zu bytes", d->name,
                          out->max < HSP_MSG_BODY_MAX ? out->max : (size_t)HSP_MSG_BODY_MAX);

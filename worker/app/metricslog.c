@@ -93,6 +93,9 @@ static enum hsp_status merge(char *text, struct hsp_buf *out, struct hsp_err *er
         }
     }
     free(notes);
+    if (out->nomem) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for metrics");
+    }
     return out->failed ? hsp_err_set(err, HSP_ELIMIT, 0, "metrics are over %zu bytes", out->max)
                        : HSP_OK;
 }
