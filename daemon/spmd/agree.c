@@ -127,7 +127,7 @@ static enum hsp_status new_side(struct checker *x, const struct hsp_plan *p, uin
 /* @it with its key in x->text. */
 static enum hsp_status add_item(struct checker *x, struct side *s, struct item it)
 {
-    it.key = hsp_arena_strdup(x->tmp, hsp_buf_cstr(&x->text));
+    it.key = x->text.failed ? NULL : hsp_arena_strdup(x->tmp, hsp_buf_cstr(&x->text));
     hsp_buf_reset(&x->text);
     x->put_rest(s->p, &it, &x->text);
     it.rest = hsp_hash128(x->text.data, x->text.len);

@@ -387,9 +387,13 @@ enum hsp_status hsp_total_digest(const struct hsp_plan *total, struct hsp_digest
     hsp_buf_init(&b, PLAN_TEXT_MAX);
     hsp_plan_dump(&bare, &b);
     *ret = hsp_hash128(b.data, b.len);
-    enum hsp_status rc =
-        b.failed ? hsp_err_set(err, HSP_ELIMIT, 0, "plan of more than %zu bytes", PLAN_TEXT_MAX)
-                 : HSP_OK;
+    enum hsp_status rc = hsp_buf_status(&b);
+    if (rc != HSP_OK) {
+        (void)hsp_err_set(err, rc, 0,
+                          rc == HSP_ENOMEM ? "no memory for a plan of up to %zu bytes"
+                                           : "plan of more than %zu bytes",
+                          PLAN_TEXT_MAX);
+    }
     hsp_buf_fini(&b);
     return rc;
 }

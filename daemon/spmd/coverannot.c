@@ -249,20 +249,21 @@ static struct hsp_annot *build(struct builder *b, const struct hsp_box *p, struc
     return a == NULL && !b->no_memory ? try_copies(b, p, it, n) : a;
 }
 
-/* Whether the cover of @a is @c. */
-static bool is_tree_of(const struct hsp_annot *a, const struct hsp_cover *c)
+/* Whether the cover of @a is @c. HSP_ENOMEM. */
+static enum hsp_status is_tree_of(const struct hsp_annot *a, const struct hsp_cover *c, bool *ret)
 {
     struct hsp_cover tree, copy;
-    bool ok = hsp_annot_cover(a, c->rank, c->extent, NULL, &tree, NULL) == HSP_OK;
+    enum hsp_status st = hsp_annot_cover(a, c->rank, c->extent, NULL, &tree, NULL);
+    bool valid = st == HSP_OK;
     hsp_cover_init(&copy, c->rank, c->extent);
-    for (uint32_t i = 0; ok && i < c->n; i++) {
-        ok = hsp_cover_add(&copy, c->items[i].rank, c->items[i].addend, &c->items[i].box) == HSP_OK;
+    for (uint32_t i = 0; st == HSP_OK && i < c->n; i++) {
+        st = hsp_cover_add(&copy, c->items[i].rank, c->items[i].addend, &c->items[i].box);
     }
     hsp_cover_normalise(&copy);
-    ok = ok && hsp_cover_equal(&tree, &copy);
+    *ret = valid && st == HSP_OK && hsp_cover_equal(&tree, &copy);
     hsp_cover_fini(&tree);
     hsp_cover_fini(&copy);
-    return ok;
+    return st == HSP_ENOMEM ? st : HSP_OK;
 }
 
 enum hsp_status hsp_annot_of_cover(const struct hsp_cover *c, struct hsp_arena *arena,
@@ -281,9 +282,11 @@ enum hsp_status hsp_annot_of_cover(const struct hsp_cover *c, struct hsp_arena *
         *ret = build(&b, &whole, it, c->n, 0);
     }
     free(it);
-    if (*ret != NULL && !is_tree_of(*ret, c)) {
-        *ret = NULL;
+    bool same = true;
+    if (*ret != NULL && is_tree_of(*ret, c, &same) != HSP_OK) {
+        b.no_memory = true;
     }
+    *ret = same && !b.no_memory ? *ret : NULL;
     return b.no_memory ? hsp_err_set(err, HSP_ENOMEM, 0, "tree of a cover") : HSP_OK;
 }
 

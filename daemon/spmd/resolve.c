@@ -67,7 +67,7 @@ static enum hsp_status add_cell(struct resolver *r, uint8_t kind, uint8_t src,
     }
     if (i == r->n) {
         if (!hsp_grow(&r->d, &r->cap, r->n + 1, sizeof *r->d, MAX_MOVES)) {
-            return hsp_err_set(err, HSP_ELIMIT, 0, "a reshard of more than %zu moves", MAX_MOVES);
+            return hsp_grow_error(r->n + 1, MAX_MOVES, "moves of a reshard", err);
         }
         struct draft *d = &r->d[r->n];
         *d = (struct draft){.kind = kind, .src = src, .n_ranks = n_ranks};
@@ -82,7 +82,7 @@ static enum hsp_status add_cell(struct resolver *r, uint8_t kind, uint8_t src,
     }
     struct draft *d = &r->d[i];
     if (!hsp_grow(&d->cell, &d->cap, d->n + 1, sizeof *d->cell, MAX_CELLS)) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "a move of more than %zu cells", MAX_CELLS);
+        return hsp_grow_error(d->n + 1, MAX_CELLS, "cells of a move", err);
     }
     d->cell[d->n++] = (struct hsp_cell){.box = *box, .root = root, .peer = peer};
     return HSP_OK;

@@ -23,6 +23,7 @@ struct shrinker {
     struct hsp_err *err;
     bool strict;
     int tries;
+    bool *no_memory; /* an attempt ended for want of memory: what was not found may be there */
 };
 
 static enum hsp_status no_memory(struct hsp_err *err)
@@ -83,19 +84,21 @@ static bool extents_apart(const struct hsp_graph *a, const struct hsp_graph *b)
     return true;
 }
 
-/* A model with a few layers: all layers are alike. NULL: such a model cannot be. */
-static struct hsp_graph *few_layers(const struct hsp_model_spec *m)
+/* A model with a few layers: all layers are alike. NULL: such a model cannot be, or no memory. */
+static struct hsp_graph *few_layers(const struct hsp_model_spec *m, bool *no_memory)
 {
     struct hsp_model_spec few = *m;
     struct hsp_graph *g = NULL;
     few.layers = m->layers < 2 ? m->layers : 2;
-    return hsp_graph_build(&few, &g, NULL) == HSP_OK ? g : NULL;
+    enum hsp_status st = hsp_graph_build(&few, &g, NULL);
+    *no_memory = *no_memory || st == HSP_ENOMEM;
+    return st == HSP_OK ? g : NULL;
 }
 
-static bool model_apart(const struct hsp_graph *few, const struct hsp_model_spec *small)
+static bool model_apart(const struct shrinker *x, const struct hsp_model_spec *small)
 {
-    struct hsp_graph *g = few_layers(small);
-    bool apart = few != NULL && g != NULL && extents_apart(few, g);
+    struct hsp_graph *g = few_layers(small, x->no_memory);
+    bool apart = x->few != NULL && g != NULL && extents_apart(x->few, g);
     g = hsp_graph_free(g);
     return apart;
 }
@@ -147,7 +150,7 @@ static bool heads_apart(const struct shrinker *x, const struct hsp_model_spec *m
     own.sequence = full->sequence;
     own.vocab = full->vocab;
     own.intermediate = full->intermediate;
-    return !differ(all, HSP_ARRAY_LEN(all)) || model_apart(x->few, &own);
+    return !differ(all, HSP_ARRAY_LEN(all)) || model_apart(x, &own);
 }
 
 /* Sequence and vocabulary for the other sizes of @m. The vocabulary keeps its number of chunks. */
@@ -161,7 +164,7 @@ static bool fit_lengths(const struct shrinker *x, struct hsp_model_spec *m)
         for (int k = 0; k < N_LENGTHS; k++) {
             m->sequence = length_to_try(m, low_s, full->sequence, i);
             m->vocab = chunks * length_to_try(m, low_v, full->vocab / chunks, k);
-            if (m->sequence > 0 && m->vocab > 1 && model_apart(x->few, m)) {
+            if (m->sequence > 0 && m->vocab > 1 && model_apart(x, m)) {
                 return true;
             }
         }
@@ -194,8 +197,10 @@ static bool cuts_alike(const struct shrinker *x, const struct hsp_graph *b,
 {
     struct hsp_arena_mark m = hsp_arena_mark(x->work);
     struct hsp_layout u, v;
-    bool alike = hsp_param_use(x->g, s, param, x->work, &u, NULL) == HSP_OK &&
-                 hsp_param_use(b, s, param, x->work, &v, NULL) == HSP_OK;
+    enum hsp_status st = hsp_param_use(x->g, s, param, x->work, &u, NULL);
+    st = st == HSP_OK ? hsp_param_use(b, s, param, x->work, &v, NULL) : st;
+    *x->no_memory = *x->no_memory || st == HSP_ENOMEM;
+    bool alike = st == HSP_OK;
     uint8_t d = (uint8_t)x->g->params[param].tp_dim;
     for (uint32_t i = 0; alike && i < s->n; i++) {
         int64_t p = u.box[i].hi[d] - u.box[i].lo[d], q = v.box[i].hi[d] - v.box[i].lo[d];
@@ -348,7 +353,10 @@ static enum hsp_status try_model(struct shrinker *x, const struct hsp_model_spec
         return rc;
     }
     rc = HSP_ENOENT;
-    if (extents_apart(x->g, g) && plan_alike(x, g)) {
+    bool alike = extents_apart(x->g, g) && plan_alike(x, g);
+    if (*x->no_memory) {
+        rc = no_memory(x->err);
+    } else if (alike) {
         x->tries++;
         rc = try_graph(x, g, arena, ret, ret_small);
     }
@@ -374,7 +382,11 @@ static enum hsp_status search(struct shrinker *x, struct hsp_arena *arena,
             m.hidden = n * d;
             m.heads = full->heads > 0 ? n : full->heads;
             m.kv_heads = full->kv_heads > 0 ? n / group : full->kv_heads;
-            if (!heads_apart(x, &m) || !fit_widths(x, &m)) {
+            bool fits = heads_apart(x, &m) && fit_widths(x, &m);
+            if (*x->no_memory) {
+                return no_memory(x->err);
+            }
+            if (!fits) {
                 continue;
             }
             enum hsp_status rc = try_model(x, &m, arena, ret, ret_small);
@@ -407,13 +419,14 @@ enum hsp_status hsp_compile_small(const struct hsp_graph *g, const struct hsp_pl
                                   struct hsp_program_file *ret, struct hsp_small *ret_small,
                                   struct hsp_err *err)
 {
-    struct shrinker x = {.g = g, .t = t, .err = err};
+    bool lacking = false;
+    struct shrinker x = {.g = g, .t = t, .err = err, .no_memory = &lacking};
     x.work = hsp_arena_new(WORK_BYTES);
-    x.few = few_layers(&g->spec);
-    if (x.work == NULL) {
-        return no_memory(err);
+    x.few = few_layers(&g->spec, &lacking);
+    enum hsp_status rc = x.work == NULL || lacking ? no_memory(err) : HSP_OK;
+    if (rc == HSP_OK) {
+        rc = hsp_compile_total(g, p, t, x.work, &x.full, &x.total, err);
     }
-    enum hsp_status rc = hsp_compile_total(g, p, t, x.work, &x.full, &x.total, err);
     if (rc == HSP_OK) {
         rc = hsp_param_units(g, x.work, &x.units, err);
     }

@@ -44,9 +44,10 @@ static enum hsp_status no_memory(const struct maker *m)
     return hsp_err_set(m->err, HSP_ENOMEM, 0, "program of rank %u", m->rank);
 }
 
-static enum hsp_status too_many(const struct maker *m, const char *what)
+static enum hsp_status too_many(const struct maker *m, size_t need, size_t max, const char *what)
 {
-    return hsp_err_set(m->err, HSP_ELIMIT, 0, "program of rank %u has too many %s", m->rank, what);
+    (void)hsp_grow_error(need, max, what, m->err);
+    return hsp_err_wrap(m->err, "program of rank %u", m->rank);
 }
 
 static enum hsp_status get_symbol(struct maker *m, const char *name, uint8_t dim,
@@ -63,7 +64,7 @@ static enum hsp_status get_symbol(struct maker *m, const char *name, uint8_t dim
     if (!hsp_grow(&m->sym, &m->cap_sym, n + 1, sizeof *m->sym, HSP_MAX_SYMBOLS) ||
         !hsp_grow(&m->key, &m->cap_key, n + 1, sizeof *m->key, HSP_MAX_SYMBOLS) ||
         !hsp_grow(&m->sym_value, &m->cap_sym_value, n + 1, sizeof *m->sym_value, HSP_MAX_SYMBOLS)) {
-        return too_many(m, "symbols");
+        return too_many(m, n + 1, HSP_MAX_SYMBOLS, "symbols");
     }
     m->sym[n].name = n == HSP_SYM_BATCH
                          ? "batch"
@@ -91,7 +92,7 @@ static enum hsp_status get_tensor(struct maker *m, uint32_t value, uint32_t *ret
     size_t n = m->t.n_tensors;
     if (!hsp_grow(&m->tensor, &m->cap_tensor, n + 1, sizeof *m->tensor, HSP_MAX_TENSORS) ||
         !hsp_grow(&m->value_of, &m->cap_value_of, n + 1, sizeof *m->value_of, HSP_MAX_TENSORS)) {
-        return too_many(m, "tensors");
+        return too_many(m, n + 1, HSP_MAX_TENSORS, "tensors");
     }
     struct hsp_ptensor t = {.name = v->name,
                             .dtype = v->dtype,
@@ -158,7 +159,7 @@ static enum hsp_status add_reshard(struct maker *m, const struct hsp_step *st, s
     const struct hsp_reshard *r = &m->c->reshard[st->arg];
     size_t n = m->t.n_reshards;
     if (!hsp_grow(&m->reshard, &m->cap_reshard, n + 1, sizeof *m->reshard, HSP_MAX_INSTRS)) {
-        return too_many(m, "reshards");
+        return too_many(m, n + 1, HSP_MAX_INSTRS, "reshards");
     }
     i->arg = m->t.n_reshards++;
     if (i->n_out == 0) { /* it only sends: the output is never written */
@@ -209,7 +210,7 @@ static enum hsp_status add_instr(struct maker *m, const struct hsp_step *from)
         return HSP_OK;
     }
     if (!hsp_grow(&m->instr, &m->cap_instr, n + 1, sizeof *m->instr, HSP_MAX_INSTRS)) {
-        return too_many(m, "instructions");
+        return too_many(m, n + 1, HSP_MAX_INSTRS, "instructions");
     }
     struct hsp_instr i = {.kind = st.kind,
                           .op = st.op,
@@ -262,7 +263,7 @@ static enum hsp_status add_segment(struct maker *m, enum hsp_part part)
             continue;
         }
         if (!hsp_grow(&m->piece, &m->cap_piece, n + 1, sizeof *m->piece, HSP_MAX_INSTRS)) {
-            return too_many(m, "pieces");
+            return too_many(m, n + 1, HSP_MAX_INSTRS, "pieces");
         }
         m->piece[n] = (struct hsp_piece){.first = i, .n = 1, .queue = m->instr[i].queue};
         m->t.n_pieces++;
@@ -288,9 +289,6 @@ static enum hsp_status move_template(struct maker *m, struct hsp_template *ret)
     struct hsp_buf b;
     hsp_buf_init(&b, HSP_MAX_TEMPLATE_BYTES);
     enum hsp_status rc = hsp_template_encode(&t, &b);
-    if (rc == HSP_OK && b.failed) {
-        rc = HSP_ENOMEM;
-    }
     t.digest = hsp_hash128(b.data, b.len);
     hsp_buf_fini(&b);
     *ret = t;

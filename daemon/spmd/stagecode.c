@@ -43,8 +43,8 @@ enum hsp_status hsp_value_add(struct hsp_stagecode *s, const struct hsp_value *v
                               struct hsp_err *err)
 {
     if (!hsp_grow(&s->value, &s->cap_values, s->n_values + 1, sizeof *s->value, HSP_MAX_TENSORS)) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "stream %u stage %u: more than %d tensors",
-                           s->stream, s->stage, HSP_MAX_TENSORS);
+        (void)hsp_grow_error(s->n_values + 1, HSP_MAX_TENSORS, "tensors", err);
+        return hsp_err_wrap(err, "stream %u stage %u", s->stream, s->stage);
     }
     s->value[s->n_values] = *v;
     *ret = (uint32_t)s->n_values++;
@@ -101,8 +101,8 @@ enum hsp_status hsp_step_add(struct hsp_stagecode *s, enum hsp_part part, size_t
 {
     struct hsp_code *p = &s->part[part];
     if (!hsp_grow(&p->step, &p->cap, p->n + 1, sizeof *p->step, HSP_MAX_INSTRS)) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "stream %u stage %u: more than %d instructions",
-                           s->stream, s->stage, HSP_MAX_INSTRS);
+        (void)hsp_grow_error(p->n + 1, HSP_MAX_INSTRS, "instructions", err);
+        return hsp_err_wrap(err, "stream %u stage %u", s->stream, s->stage);
     }
     at = at > p->n ? p->n : at;
     memmove(&p->step[at + 1], &p->step[at], (p->n - at) * sizeof *p->step);
@@ -152,7 +152,7 @@ static enum hsp_status new_reshard(struct hsp_compiler *c, const struct hsp_resh
 {
     if (!hsp_grow(&c->reshard, &c->cap_reshards, c->n_reshards + 1, sizeof *c->reshard,
                   MAX_RESHARDS)) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "more than %zu reshards", MAX_RESHARDS);
+        return hsp_grow_error(c->n_reshards + 1, MAX_RESHARDS, "reshards", err);
     }
     c->reshard[c->n_reshards] = *r;
     *ret = (uint32_t)c->n_reshards++;

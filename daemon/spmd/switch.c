@@ -66,7 +66,7 @@ static enum hsp_status add_row(struct table *t, uint32_t from, uint32_t to,
                                const struct hsp_box *box, struct hsp_err *err)
 {
     if (!hsp_grow(&t->row, &t->cap, t->n + 1, sizeof *t->row, MAX_ROWS)) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "transfer of more than %zu rows", MAX_ROWS);
+        return hsp_grow_error(t->n + 1, MAX_ROWS, "rows of a transfer", err);
     }
     t->row[t->n++] = (struct hsp_state_row){.from = from, .to = to, .param = t->param, .box = *box};
     if (from != to) {
@@ -391,7 +391,7 @@ static enum hsp_status owned_cell(void *ctx, const struct hsp_region *r, struct 
     }
     if (!hsp_grow(&o->box, &o->cap_box, o->n + 1, sizeof *o->box, MAX_ROWS) ||
         !hsp_grow(&o->owner, &o->cap_owner, o->n + 1, sizeof *o->owner, MAX_ROWS)) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "owners of more than %zu boxes", MAX_ROWS);
+        return hsp_grow_error(o->n + 1, MAX_ROWS, "boxes of owners", err);
     }
     o->owner[o->n] = owner;
     o->box[o->n++] = r->box;
