@@ -58,7 +58,8 @@ uint32_t hsp_lp_n_rows(const struct hsp_lp *lp);
 /* Solves; ret_x[n_vars] gets the values, integers exactly whole. The answer has passed
  * hsp_lp_verify. @limits may be NULL.
  * HSP_EINFEASIBLE: no solution. HSP_EINVAL: unbounded. HSP_ELIMIT: a limit was hit before any
- * solution was found. HSP_ECANCELED. HSP_ESTATE: the solver failed or its answer did not pass. */
+ * solution was found. HSP_ECANCELED. HSP_ENOMEM. HSP_ESTATE: the solver failed or its answer did not
+ * pass. */
 enum hsp_status hsp_lp_solve(const struct hsp_lp *lp, const struct hsp_lp_limits *limits,
                              double *ret_x, struct hsp_lp_result *ret, struct hsp_err *err);
 

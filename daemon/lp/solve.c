@@ -13,6 +13,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/lp/lp.h"
 #include "daemon/lp/lpmodel.h"
@@ -30,12 +31,20 @@ struct run {
     int *index; /* 1-based scratch row for the loader */
     double *value;
     glp_prob *prob;
-    bool optimal, canceled;
+    bool optimal, canceled, nomem;
     uint32_t nodes;
     enum hsp_status status;
     struct hsp_err *err;
     jmp_buf jump;
 };
+
+/* Takes whatever GLPK would print; of an error that is all it says about the cause. */
+static int on_text(void *info, const char *text)
+{
+    struct run *run = info;
+    run->nomem = run->nomem || strstr(text, "memory") != NULL;
+    return 1;
+}
 
 static void on_fatal(void *info)
 {
@@ -188,12 +197,18 @@ static void solve(struct run *run)
 
 static void run_guarded(struct run *run)
 {
+    if (glp_init_env() > 1) { /* the calls below would make it themselves, or abort */
+        (void)fail(run, HSP_ENOMEM, "out of memory for the solver");
+        return;
+    }
     if (setjmp(run->jump) == 0) {
         glp_error_hook(on_fatal, run);
-        glp_term_out(GLP_OFF);
+        glp_term_hook(on_text, run);
         solve(run);
         glp_delete_prob(run->prob);
         glp_error_hook(NULL, NULL);
+    } else if (run->nomem) {
+        (void)fail(run, HSP_ENOMEM, "the solver ran out of memory");
     } else {
         (void)fail(run, HSP_ESTATE, "the solver gave up with an internal error");
     }
