@@ -43,8 +43,8 @@ enum hsp_status hsp_search_offer(struct hsp_search *s, enum hsp_structure kind,
         double need = (double)c.cost.rank[rank].total_bytes;
         c.short_bytes = need - (double)d->mem_bytes;
         c.trouble = hsp_arena_printf(s->arena, "needs %s on %s, which offers %s",
-                                     hsp_bytes_text(s->arena, need), d->name,
-                                     hsp_bytes_text(s->arena, (double)d->mem_bytes));
+                                     hsp_bytes_figure(need).text, d->name,
+                                     hsp_bytes_figure((double)d->mem_bytes).text);
         if (c.trouble == NULL) {
             return hsp_search_no_memory(s);
         }

@@ -2,27 +2,46 @@
 #include "daemon/planner/planner.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/planner/candidates.h"
 
-const char *hsp_bytes_text(struct hsp_arena *arena, double bytes)
+struct hsp_figure hsp_bytes_figure(double bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    struct hsp_figure f;
     uint32_t u = 0;
     while (u < 5 && bytes >= 1024) {
         bytes /= 1024;
         u++;
     }
-    const char *text = hsp_arena_printf(arena, u == 0 ? "%.0f %s" : "%.1f %s", bytes, units[u]);
+    (void)snprintf(f.text, sizeof f.text, u == 0 ? "%.0f %s" : "%.1f %s", bytes, units[u]);
+    return f;
+}
+
+struct hsp_figure hsp_time_figure(double us)
+{
+    struct hsp_figure f;
+    if (us >= 1e6) {
+        (void)snprintf(f.text, sizeof f.text, "%.2f s", us / 1e6);
+    } else if (us >= 1e3) {
+        (void)snprintf(f.text, sizeof f.text, "%.1f ms", us / 1e3);
+    } else {
+        (void)snprintf(f.text, sizeof f.text, "%.0f us", us);
+    }
+    return f;
+}
+
+const char *hsp_bytes_text(struct hsp_arena *arena, double bytes)
+{
+    const char *text = hsp_arena_strdup(arena, hsp_bytes_figure(bytes).text);
     return text != NULL ? text : "?";
 }
 
 const char *hsp_time_text(struct hsp_arena *arena, double us)
 {
-    const char *text = us >= 1e6   ? hsp_arena_printf(arena, "%.2f s", us / 1e6)
-                       : us >= 1e3 ? hsp_arena_printf(arena, "%.1f ms", us / 1e3)
-                                   : hsp_arena_printf(arena, "%.0f us", us);
+    const char *text = hsp_arena_strdup(arena, hsp_time_figure(us).text);
     return text != NULL ? text : "?";
 }
 
@@ -90,16 +109,15 @@ static enum hsp_status infeasible(const struct hsp_search *s, struct hsp_err *er
         }
         block = d == 0 ? largest : fmin(block, largest);
     }
-    const char *need = hsp_bytes_text(s->arena, whole);
+    struct hsp_figure need = hsp_bytes_figure(whole);
     if (s->n_blocks < 2 || c->n < 2) {
-        return hsp_err_set(err, HSP_EINFEASIBLE, 0, "needs %s, largest worker offers %s", need,
-                           hsp_bytes_text(s->arena, offer));
+        return hsp_err_set(err, HSP_EINFEASIBLE, 0, "needs %s, largest worker offers %s", need.text,
+                           hsp_bytes_figure(offer).text);
     }
     return hsp_err_set(err, HSP_EINFEASIBLE, 0,
                        "needs %s, largest worker offers %s; one stage of a pipeline needs %s or "
                        "more, and no division over %u devices fits",
-                       need, hsp_bytes_text(s->arena, offer), hsp_bytes_text(s->arena, block),
-                       c->n);
+                       need.text, hsp_bytes_figure(offer).text, hsp_bytes_figure(block).text, c->n);
 }
 
 /* Structures that lost, nearest first; those that do not fit come last. */
@@ -132,9 +150,9 @@ static enum hsp_status explain(const struct hsp_search *s, uint32_t winner, stru
             !c->fits ? c->trouble
             : more < 0.05
                 ? hsp_arena_printf(s->arena, "%.1f %% faster (%s), too little for what it risks",
-                                   fmax(0, -more), hsp_time_text(s->arena, c->cost.step_us))
+                                   fmax(0, -more), hsp_time_figure(c->cost.step_us).text)
                 : hsp_arena_printf(s->arena, "%.1f %% slower: %s", more,
-                                   hsp_time_text(s->arena, c->cost.step_us));
+                                   hsp_time_figure(c->cost.step_us).text);
         if (why == NULL) {
             return hsp_err_set(err, HSP_ENOMEM, 0, "explanation of a plan");
         }
@@ -153,8 +171,8 @@ static enum hsp_status complete(const struct usable *u, const char *what, struct
     p->predicted_step_us = ret->cost.step_us;
     p->memory_bytes = hsp_arena_array(arena, p->n_ranks, sizeof(*p->memory_bytes));
     p->why = hsp_arena_printf(arena, "%s: %s a step, %.0f %% above the bound of %s", what,
-                              hsp_time_text(arena, ret->cost.step_us), gap,
-                              hsp_time_text(arena, ret->cost.bound_us));
+                              hsp_time_figure(ret->cost.step_us).text, gap,
+                              hsp_time_figure(ret->cost.bound_us).text);
     uint32_t *device = hsp_arena_array(arena, p->n_ranks, sizeof(*device));
     if (p->memory_bytes == NULL || p->why == NULL || device == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "plan of %u ranks", p->n_ranks);
@@ -289,8 +307,8 @@ enum hsp_status hsp_plan_adopt(const struct hsp_graph *g, const struct hsp_train
     if (st == HSP_OK && !hsp_cost_fits(&s.search.in, &out.cost, &rank)) {
         const struct hsp_device_desc *d = &s.usable.cluster.dev[rank];
         st = hsp_err_set(err, HSP_EINFEASIBLE, 0, "rank %u needs %s, %s offers %s", rank,
-                         hsp_bytes_text(arena, (double)out.cost.rank[rank].total_bytes), d->name,
-                         hsp_bytes_text(arena, (double)d->mem_bytes));
+                         hsp_bytes_figure((double)out.cost.rank[rank].total_bytes).text, d->name,
+                         hsp_bytes_figure((double)d->mem_bytes).text);
     }
     if (st == HSP_OK) {
         st = complete(&s.usable, "given plan", arena, &out, err);

@@ -73,7 +73,13 @@ enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *tex
                                      struct hsp_plan **ret, uint32_t *ret_index,
                                      struct hsp_err *err);
 
-/* "1.5 GiB", for messages and tables. */
+/* "1.5 GiB", "12.0 ms", for messages. */
+struct hsp_figure {
+    char text[32];
+};
+struct hsp_figure hsp_bytes_figure(double bytes);
+struct hsp_figure hsp_time_figure(double us);
+/* The same, for tables; "?" without memory. */
 const char *hsp_bytes_text(struct hsp_arena *arena, double bytes);
 const char *hsp_time_text(struct hsp_arena *arena, double us);
 
