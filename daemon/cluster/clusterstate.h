@@ -333,7 +333,7 @@ struct hsp_spread {
     uint32_t n_sole;    /* nodes that are the only one with some part */
     uint32_t node;      /* the first of them; meaningless when there is none */
 };
-/* Of the layout that runs, or ran last. False: there is none. */
+/* Of the layout that runs, or ran last. False: there is none, or no memory. */
 bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
                         struct hsp_spread *ret);
 

@@ -173,6 +173,9 @@ static bool take_peers(struct hsp_cluster *c, struct hsp_job *j, const struct hs
 void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
                     enum hsp_epoch_mode mode, uint64_t from_plan, uint64_t step)
 {
+    if (c->failed) {
+        return; /* the plan may not be there */
+    }
     const struct hsp_plan_info *info = &hsp_ci_plan(j, plan)->info;
     struct hsp_epoch e = {.epoch = j->next_epoch++,
                           .plan = plan,

@@ -411,10 +411,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     }
     if (same_plan(j, dev, n)) {
         hsp_ci_cancel_plan(c, j);
-        uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);
-        if (!c->failed) {
-            hsp_ci_attempt(c, j, plan, mode, from, version);
-        }
+        hsp_ci_attempt(c, j, hsp_ci_with_keepers(c, j, j->cur.plan), mode, from, version);
     } else if (j->have_result) {
         hsp_ci_attempt(c, j, hsp_ci_adopt_result(c, j), mode, from, version);
     } else if (j->ticket == 0) {
@@ -497,9 +494,7 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
         if (hsp_ci_wants_keepers(c, j)) {
             j->detect_ms = j->planned_ms = c->now_ms;
             uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);
-            if (!c->failed) {
-                hsp_ci_attempt(c, j, plan, HSP_MODE_SWITCH, j->cur.plan, 0);
-            }
+            hsp_ci_attempt(c, j, plan, HSP_MODE_SWITCH, j->cur.plan, 0);
         }
         return;
     }

@@ -9,6 +9,7 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
+#define MAX_PLANS   65536u /* of a job */
 #define ROW_VERSION 5
 #define ROW_OLDEST  4 /* without suspending */
 
@@ -160,11 +161,19 @@ static void get_text(struct hsp_cursor *r, char *out, size_t cap)
     }
 }
 
-static char *get_string(struct hsp_cursor *r)
+/* @n + 1 zeroed elements that outlive the step; NULL sets c->failed. */
+static void *lasting(struct hsp_cluster *c, size_t n, size_t size)
+{
+    void *p = calloc(n + 1, size);
+    c->failed = c->failed || p == NULL;
+    return p;
+}
+
+static char *get_string(struct hsp_cluster *c, struct hsp_cursor *r)
 {
     size_t n = 0;
     const uint8_t *p = hsp_cur_blob(r, HSP_PATH_MAX, &n);
-    char *s = calloc(n + 1, 1);
+    char *s = lasting(c, n, 1);
     if (s != NULL && p != NULL) {
         memcpy(s, p, n);
     }
@@ -188,6 +197,7 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
     /* rows may come in any order; a gap is a node without a name, dead for ever */
     struct hsp_cluster_node *n = hsp_ci_node_add(c, (uint32_t)index);
     if (n == NULL) {
+        c->failed = true; /* there are not too many */
         return false;
     }
     n->last_ms = c->now_ms;
@@ -203,7 +213,9 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         n->dev[d].speed = 1;
     }
-    return hsp_ci_node_named(c, n);
+    bool named = hsp_ci_node_named(c, n);
+    c->failed = c->failed || !named;
+    return named;
 }
 
 static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_epoch *ret)
@@ -226,7 +238,7 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_ep
     e.deadline_ms = HSP_NEVER;
     get_text(r, e.cause, sizeof(e.cause));
     e.n_peers = hsp_cur_count(r, HSP_MSG_RANKS, 12);
-    e.peers = calloc((size_t)e.n_peers + 1, sizeof(*e.peers));
+    e.peers = lasting(c, e.n_peers, sizeof(*e.peers));
     if (e.peers == NULL) {
         return false;
     }
@@ -240,12 +252,14 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_ep
         ok = ok && e.peers[i].device < c->n_nodes * HSP_NODE_DEVICES;
     }
     *ret = e;
-    return ok && hsp_ci_epoch_index(ret);
+    bool indexed = hsp_ci_epoch_index(ret);
+    c->failed = c->failed || !indexed;
+    return ok && indexed;
 }
 
 static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version)
 {
-    struct hsp_job *j = c->n_jobs < HSP_MAX_JOBS ? calloc(1, sizeof(*j)) : NULL;
+    struct hsp_job *j = c->n_jobs < HSP_MAX_JOBS ? lasting(c, 0, sizeof(*j)) : NULL;
     if (j == NULL) {
         return false;
     }
@@ -259,8 +273,8 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     j->steps = hsp_cur_u64(r);
     j->checkpoint_every = hsp_cur_u64(r);
     j->checkpoint_shared = hsp_cur_u8(r) != 0;
-    j->data_path = get_string(r);
-    j->checkpoint_path = get_string(r);
+    j->data_path = get_string(c, r);
+    j->checkpoint_path = get_string(c, r);
     uint8_t state = hsp_cur_u8(r);
     j->state = (enum hsp_job_state)(state <= HSP_JOB_SUSPENDED ? state : HSP_JOB_FAILED);
     get_text(r, j->reason, sizeof(j->reason));
@@ -313,20 +327,23 @@ static bool get_keepers(const struct hsp_cluster *c, struct hsp_cursor *r, struc
 static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r)
 {
     struct hsp_job *j = hsp_ci_job(c, hsp_cur_u32(r));
-    if (j == NULL ||
-        !hsp_grow(&j->plans, &j->cap_plans, (size_t)j->n_plans + 1, sizeof(*j->plans), 65536)) {
+    if (j == NULL) {
+        return false;
+    }
+    if (!hsp_grow(&j->plans, &j->cap_plans, (size_t)j->n_plans + 1, sizeof(*j->plans), MAX_PLANS)) {
+        c->failed = c->failed || j->n_plans < MAX_PLANS;
         return false;
     }
     struct hsp_job_plan p = {.plan = hsp_cur_u64(r), .started = hsp_cur_u8(r) != 0};
     p.since = hsp_cur_u64(r);
     struct hsp_plan_info *i = &p.info;
     i->step_s = hsp_cur_f64(r);
-    i->why = get_string(r);
+    i->why = get_string(c, r);
     i->n_ranks = hsp_cur_count(r, HSP_MSG_RANKS, 28);
-    i->device = calloc((size_t)i->n_ranks + 1, sizeof(*i->device));
-    i->mem_bytes = calloc((size_t)i->n_ranks + 1, sizeof(*i->mem_bytes));
-    i->compute_s = calloc((size_t)i->n_ranks + 1, sizeof(*i->compute_s));
-    i->speed = calloc((size_t)i->n_ranks + 1, sizeof(*i->speed));
+    i->device = lasting(c, i->n_ranks, sizeof(*i->device));
+    i->mem_bytes = lasting(c, i->n_ranks, sizeof(*i->mem_bytes));
+    i->compute_s = lasting(c, i->n_ranks, sizeof(*i->compute_s));
+    i->speed = lasting(c, i->n_ranks, sizeof(*i->speed));
     bool ok = i->device != NULL && i->mem_bytes != NULL && i->compute_s != NULL &&
               i->speed != NULL && i->why != NULL;
     for (uint32_t k = 0; ok && k < i->n_ranks; k++) {
@@ -336,7 +353,7 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r)
         i->speed[k] = hsp_cur_f64(r);
     }
     i->n_shards = hsp_cur_count(r, 65536, 4);
-    i->shard_first = calloc((size_t)i->n_shards + 1, sizeof(*i->shard_first));
+    i->shard_first = lasting(c, i->n_shards, sizeof(*i->shard_first));
     ok = ok && i->shard_first != NULL;
     uint64_t n = 0;
     for (uint32_t s = 0; ok && s < i->n_shards; s++) {
@@ -344,7 +361,7 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r)
         ok = n <= hsp_cur_left(r);
         i->shard_first[s + 1] = (uint32_t)n;
     }
-    i->pieces = ok ? calloc(n + 1, sizeof(*i->pieces)) : NULL;
+    i->pieces = ok ? lasting(c, n, sizeof(*i->pieces)) : NULL;
     ok = ok && i->pieces != NULL;
     for (uint64_t k = 0; ok && k < n; k++) {
         i->pieces[k].holder = hsp_cur_u32(r);
@@ -378,6 +395,9 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
         ok = load_job(c, &r, version);
     } else if (ok) {
         ok = load_plan(c, &r);
+    }
+    if (c->failed) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the stored row %.100s", row->key);
     }
     if (!ok || !hsp_cur_done(&r)) {
         return hsp_err_set(err, HSP_EPARSE, 0, "stored row %.100s does not decode", row->key);
