@@ -4,3 +4,11 @@ tests_lib_libtest_a_SOURCES = \
   tests/lib/naive_graph.c tests/lib/naive_graph.h \
   tests/lib/naive_ops.c tests/lib/naive_ops.h \
   tests/lib/testlib.c tests/lib/testlib.h
+
+# Its malloc replaces the C library's: only for programs of tests/unit/oom.
+check_LIBRARIES += tests/lib/liboom.a
+tests_lib_liboom_a_SOURCES = tests/lib/oom.c tests/lib/oom.h
+HSP_OOM_LINK = $(AM_LDFLAGS) \
+  -Wl,--wrap=hsp_arena_alloc,--wrap=hsp_arena_array,--wrap=hsp_arena_strdup \
+  -Wl,--wrap=hsp_arena_strndup,--wrap=hsp_arena_memdup,--wrap=hsp_arena_printf
+HSP_OOM_LIBS = tests/lib/liboom.a $(TEST_LIBS)

@@ -1,0 +1,68 @@
+/* Allocations that fail on purpose: the n-th one, for every n, under a test's own body.
+ *
+ * Role:    a program that links liboom.a (and HSP_OOM_LDFLAGS) has this malloc instead of the C
+ *          library's, so that allocations inside of libraries (cJSON, libyaml, GLPK) fail too, and
+ *          wrappers around the arena, whose chunks hide most of them.
+ * Threads: one.
+ * Evidence: the stacks at the failures are written to $HSPMD_BUILD/PROGRAM.stacks, by which
+ *          scripts/check-alloc.py knows which functions were under the loop. Not with sanitizers
+ *          or valgrind.
+ */
+#ifndef HSP_OOM_H
+#define HSP_OOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/buf.h"
+#include "proto/base/err.h"
+
+/* From now on the @nth allocation of this thread fails (0: none); with @on, all behind it too. */
+void hsp_oom_arm(uint64_t nth, bool on);
+
+/* Ends it. Returns whether an allocation was made to fail. */
+bool hsp_oom_disarm(void);
+
+/* Allocations since hsp_oom_arm, failed ones included. */
+uint64_t hsp_oom_count(void);
+
+/* Blocks of the heap made and not released since the program began: for differences. */
+int64_t hsp_oom_live(void);
+
+/* What is put under the loop. Makes what it needs, writes its result to @out (which fails as any
+ * buffer does: the body then returns HSP_ENOMEM), releases everything. @err as any function has it. */
+typedef enum hsp_status (*hsp_oom_body)(void *ctx, struct hsp_buf *out, struct hsp_err *err);
+
+/* Runs @body undisturbed, then with its first, second, ... allocation failing, alone and with all
+ * behind it, until none fails. Of more than @most allocations, one for each way through the code (the
+ * innermost calls) that has not failed before in this program; where stacks are not looked at
+ * (Evidence), @most at random. Under each failure the body must return HSP_ENOMEM with a message, or succeed with the undisturbed
+ * result; nothing may stay allocated; and it gives the undisturbed result when it is run again. */
+void hsp_oom_loop(const char *name, hsp_oom_body body, void *ctx, uint32_t most);
+
+/* The same for what returns no message: err->code need not be set. */
+void hsp_oom_loop_mute(const char *name, hsp_oom_body body, void *ctx, uint32_t most);
+
+/* For machines, whose state is only good to be released after a failure: @body uses what is there
+ * and releases it, and does so in a child process for each allocation that fails, so that the
+ * caller goes on with it. The choice of allocations is that of hsp_oom_loop. */
+void hsp_oom_fork(const char *name, hsp_oom_body body, void *ctx, uint32_t most);
+
+/* For a call that says "unchanged" on failure and is tried again on the same object:
+ *     for (struct hsp_oom_try t = {0}; hsp_oom_again(&t);) { t.st = ...; hsp_oom_end(&t); ... }
+ * The loop ends behind the first try in which nothing failed; t.failed says what this one was.
+ * hsp_oom_end checks that a failed try gave HSP_ENOMEM, and that the last gave HSP_OK. */
+struct hsp_oom_try {
+    uint64_t n;
+    bool failed, done;
+    enum hsp_status st;
+};
+bool hsp_oom_again(struct hsp_oom_try *t);
+void hsp_oom_end(struct hsp_oom_try *t);
+
+/* For what writes to a buffer: an empty one whose first growth fails, and the check that it did:
+ *     hsp_oom_empty(&b); hsp_yaml_put_str(&b, "x"); hsp_oom_nothing(&b); */
+void hsp_oom_empty(struct hsp_buf *b);
+void hsp_oom_nothing(struct hsp_buf *b);
+
+#endif

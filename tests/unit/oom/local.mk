@@ -1,0 +1,56 @@
+oom_tests = \
+  tests/unit/oom/oom_agent_test \
+  tests/unit/oom/oom_base_test \
+  tests/unit/oom/oom_cluster_test \
+  tests/unit/oom/oom_clusterdata_test \
+  tests/unit/oom/oom_keepers_test \
+  tests/unit/oom/oom_planner_test \
+  tests/unit/oom/oom_program_test \
+  tests/unit/oom/oom_slow_test \
+  tests/unit/oom/oom_spmd_test \
+  tests/unit/oom/oom_text_test \
+  tests/unit/oom/oom_wire_test
+check_PROGRAMS += $(oom_tests)
+TESTS += $(oom_tests)
+CLEANFILES += $(oom_tests:=.stacks)
+tests_unit_oom_oom_base_test_LDFLAGS = $(HSP_OOM_LINK)
+tests_unit_oom_oom_base_test_LDADD = $(HSP_OOM_LIBS) $(BASE_LIBS)
+tests_unit_oom_oom_text_test_LDFLAGS = $(HSP_OOM_LINK)
+tests_unit_oom_oom_text_test_LDADD = $(HSP_OOM_LIBS) $(TEXT_LIBS)
+tests_unit_oom_oom_program_test_SOURCES = tests/unit/oom/oom_program_test.c \
+  tests/unit/exec/tinyprog.c tests/unit/exec/tinyprog.h
+tests_unit_oom_oom_program_test_LDFLAGS = $(HSP_OOM_LINK)
+tests_unit_oom_oom_program_test_LDADD = $(HSP_OOM_LIBS) $(PROGRAM_LIBS) $(TEXT_LIBS)
+tests_unit_oom_oom_wire_test_LDFLAGS = $(HSP_OOM_LINK)
+tests_unit_oom_oom_wire_test_LDADD = $(HSP_OOM_LIBS) $(WIRE_LIBS)
+tests_unit_oom_oom_spmd_test_SOURCES = tests/unit/oom/oom_spmd_test.c \
+  tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
+tests_unit_oom_oom_spmd_test_LDFLAGS = $(HSP_OOM_LINK)
+tests_unit_oom_oom_spmd_test_LDADD = $(HSP_OOM_LIBS) $(SPMD_LIBS)
+tests_unit_oom_oom_planner_test_LDFLAGS = $(HSP_OOM_LINK)
+tests_unit_oom_oom_planner_test_LDADD = $(HSP_OOM_LIBS) $(PLANNER_LIBS)
+
+# The stories of tests/unit/cluster and tests/unit/agent, told once more without memory.
+oom_cluster_wraps = -Wl,--wrap=hsp_cluster_new,--wrap=hsp_cluster_load \
+  -Wl,--wrap=hsp_cluster_step,--wrap=hsp_cluster_spread
+oom_cluster_world = tests/unit/oom/oomcluster.c \
+  tests/unit/cluster/clusterworld.c tests/unit/cluster/clusterworld.h
+tests_unit_oom_oom_cluster_test_SOURCES = tests/unit/cluster/cluster_test.c $(oom_cluster_world)
+tests_unit_oom_oom_cluster_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
+tests_unit_oom_oom_cluster_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
+tests_unit_oom_oom_clusterdata_test_SOURCES = tests/unit/cluster/clusterdata_test.c \
+  $(oom_cluster_world)
+tests_unit_oom_oom_clusterdata_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
+tests_unit_oom_oom_clusterdata_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
+tests_unit_oom_oom_agent_test_SOURCES = tests/unit/agent/agent_test.c tests/unit/oom/oomagent.c \
+  tests/unit/agent/agentworld.c tests/unit/agent/agentworld.h
+tests_unit_oom_oom_agent_test_LDFLAGS = $(HSP_OOM_LINK) \
+  -Wl,--wrap=hsp_agent_new,--wrap=hsp_agent_step
+tests_unit_oom_oom_agent_test_LDADD = $(HSP_OOM_LIBS) $(AGENT_LIBS)
+tests_unit_oom_oom_slow_test_SOURCES = tests/unit/cluster/slow_test.c $(oom_cluster_world)
+tests_unit_oom_oom_slow_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
+tests_unit_oom_oom_slow_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
+tests_unit_oom_oom_keepers_test_SOURCES = tests/unit/cluster/keepers_test.c \
+  tests/unit/oom/oomcluster.c
+tests_unit_oom_oom_keepers_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
+tests_unit_oom_oom_keepers_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)

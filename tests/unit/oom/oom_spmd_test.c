@@ -1,0 +1,329 @@
+/* daemon/graph and daemon/spmd: from the model to programs of ranks, and from one plan to another. */
+#include "tests/lib/testlib.h"
+
+#include <stdio.h>
+
+#include "daemon/graph/autodiff.h"
+#include "daemon/spmd/complete.h"
+#include "daemon/spmd/coverannot.h"
+#include "daemon/spmd/deadlock.h"
+#include "daemon/spmd/home.h"
+#include "daemon/spmd/names.h"
+#include "daemon/spmd/resolve.h"
+#include "daemon/spmd/small.h"
+#include "daemon/spmd/switch.h"
+#include "tests/lib/oom.h"
+#include "tests/unit/spmd/plancases.h"
+
+enum { BATCH = 7 };
+#define ARENA ((size_t)512 << 20)
+
+static struct hsp_model_spec spec_of(const char *family)
+{
+    struct hsp_model_spec s = {.layers = 2,
+                               .hidden = 6,
+                               .heads = 3,
+                               .kv_heads = 3,
+                               .intermediate = 12,
+                               .rope_theta = 10000,
+                               .rms_norm_eps = 1e-5,
+                               .vocab = 12,
+                               .sequence = 4,
+                               .dtype = HSP_F64};
+    bool mlp = strcmp(family, "mlp") == 0, llama = strcmp(family, "llama") == 0;
+    (void)snprintf(s.family, sizeof s.family, "%s", family);
+    s.kv_heads = llama ? s.kv_heads : 0;
+    s.intermediate = llama ? s.intermediate : 0;
+    s.rope_theta = llama ? s.rope_theta : 0;
+    s.rms_norm_eps = llama ? s.rms_norm_eps : 0;
+    s.heads = mlp ? 1 : s.heads;
+    s.tied_head = strcmp(family, "gpt") == 0;
+    s.dropout = s.tied_head ? 0.1 : 0;
+    s.packed = s.tied_head;
+    s.vocab_chunks = llama ? 3 : 0;
+    return s;
+}
+
+static enum hsp_status use_graph(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct hsp_graph *g = NULL;
+    enum hsp_status st = hsp_graph_build(ctx, &g, err);
+    if (st == HSP_OK) {
+        hsp_graph_dump(g, out);
+    }
+    hsp_graph_free(g);
+    return st;
+}
+
+static void graphs_of_all_families_are_built_whole_or_not(void **state)
+{
+    (void)state;
+    static const char *const families[] = {"gpt", "llama", "mlp"};
+    for (int i = 0; i < 3; i++) {
+        struct hsp_model_spec s = spec_of(families[i]);
+        hsp_oom_loop(families[i], use_graph, &s, 500);
+    }
+}
+
+struct work {
+    const struct hsp_graph *g;
+    struct hsp_train_spec t;
+    const char *text;
+};
+
+static struct work work_of(const struct hsp_graph *g, const char *text)
+{
+    struct work w = {.g = g, .text = text};
+    w.t = (struct hsp_train_spec){.hyper = {.steps = 2,
+                                            .optimizer = HSP_OPT_ADAMW,
+                                            .lr = 0.01,
+                                            .beta1 = 0.9,
+                                            .beta2 = 0.95,
+                                            .clip_norm = 1},
+                                  .data = {.global_batch = BATCH,
+                                           .sequence = 4,
+                                           .eval_seqs = 5,
+                                           .validation_every = 1,
+                                           .validation_fraction = 0.1,
+                                           .vocab = 12},
+                                  .eps = 1e-3};
+    return w;
+}
+
+static enum hsp_status parse(const struct work *w, struct hsp_arena *a, struct hsp_plan **ret,
+                             struct hsp_err *err)
+{
+    enum hsp_status st = hsp_plan_parse(w->text, strlen(w->text), "p", BATCH, a, ret, err);
+    return st != HSP_OK ? st : hsp_plan_check(*ret, w->g, BATCH, err);
+}
+
+static enum hsp_status start(struct hsp_arena **ret, struct hsp_err *err)
+{
+    *ret = hsp_arena_new(ARENA);
+    return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no arena");
+}
+
+/* Reads a plan, compiles it, reads its total form and compiles that. */
+static enum hsp_status use_compiler(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct work *w = ctx;
+    struct hsp_arena *a = NULL;
+    struct hsp_plan *p = NULL, total = {0};
+    struct hsp_program_file f = {0};
+    struct hsp_buf b;
+    hsp_buf_init(&b, (size_t)16 << 20);
+    enum hsp_status st = start(&a, err);
+    st = st != HSP_OK ? st : parse(w, a, &p, err);
+    st = st != HSP_OK ? st : hsp_compile_total(w->g, p, &w->t, a, &f, &total, err);
+    if (st == HSP_OK) {
+        hsp_plan_dump(&total, &b);
+        struct work again = *w;
+        again.text = hsp_buf_cstr(&b);
+        st = b.failed ? hsp_err_set(err, HSP_ENOMEM, 0, "plan text") : parse(&again, a, &p, err);
+    }
+    st = st != HSP_OK ? st : hsp_compile(w->g, p, &w->t, a, &f, err);
+    st = st != HSP_OK ? st : hsp_deadlock_check(f.programs, f.n, false, err);
+    if (st == HSP_OK) {
+        f.config_json = "{}";
+        st = hsp_program_file_encode(&f, out);
+        st = st != HSP_OK ? hsp_err_set(err, st, 0, "encoding") : HSP_OK;
+        hsp_buf_append(out, b.data, b.len);
+    }
+    hsp_buf_fini(&b);
+    hsp_arena_free(a);
+    return st;
+}
+
+/* What a plan means, by itself and at small extents. */
+static enum hsp_status use_digests(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct work *w = ctx;
+    struct hsp_arena *a = NULL;
+    struct hsp_plan *p = NULL, total = {0};
+    struct hsp_digest d = {0}, e = {0};
+    struct hsp_program_file f = {0};
+    struct hsp_small small;
+    enum hsp_status st = start(&a, err);
+    st = st != HSP_OK ? st : parse(w, a, &p, err);
+    st = st != HSP_OK ? st : hsp_plan_complete(w->g, p, &w->t, a, &total, err);
+    st = st != HSP_OK ? st : hsp_total_digest(&total, &d, err);
+    st = st != HSP_OK ? st : hsp_plan_digest(w->g, p, &w->t, &e, err);
+    assert_true(st != HSP_OK || hsp_digest_equal(d, e));
+    st = st != HSP_OK ? st : hsp_compile_small(w->g, p, &w->t, a, &f, &small, err);
+    for (uint32_t i = 0; st == HSP_OK && i < f.n; i++) {
+        hsp_program_dump(&f.programs[i], out);
+    }
+    hsp_arena_free(a);
+    return st;
+}
+
+static void plans_are_compiled_whole_or_not(void **state)
+{
+    (void)state;
+    struct hsp_model_spec s = spec_of("gpt");
+    struct hsp_graph *g = NULL;
+    struct hsp_err err = {0};
+    assert_ok(hsp_graph_build(&s, &g, &err), &err);
+    static const char recompute[] =
+        HSP_PLAN_HEAD "ranks: 3\nzero: 1\nstreams:\n"
+                      "  - {sequences: 5, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], "
+                      "tensor: [2, 1], saved: recompute}]}\n"
+                      "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";
+    const char *const texts[] = {hsp_plan_cases[3], hsp_plan_cases[10], recompute};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct work w = work_of(g, texts[i]);
+        hsp_oom_loop("compiler", use_compiler, &w, 50);
+        hsp_oom_loop("digests", use_digests, &w, 25);
+    }
+    hsp_graph_free(g);
+}
+
+static void put_table(struct hsp_buf *out, const struct hsp_state_table *t)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        const struct hsp_state_row *r = &t->row[i];
+        hsp_buf_printf(out, "%u>%u %u %d-%d;", r->from, r->to, r->param, (int)r->box.lo[0],
+                       (int)r->box.hi[0]);
+    }
+}
+
+enum { PARAMS_MAX = 64 };
+
+static void fini(struct hsp_cover *c, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_cover_fini(&c[i]);
+    }
+}
+
+/* From the homes of one plan to those of another, with copies. */
+static enum hsp_status switch_plans(const struct hsp_graph *g, const struct hsp_cover *old,
+                                    const struct hsp_cover *home, struct hsp_arena *a,
+                                    struct hsp_buf *out, struct hsp_err *err)
+{
+    static const uint32_t mesh[] = {0, 1, HSP_NONE, 3, 4, 5}, node[] = {0, 0, 1, 2, 2, 3};
+    struct hsp_cover have[PARAMS_MAX] = {0};
+    struct hsp_state_table copies = {0}, t = {0};
+    enum hsp_status st = hsp_copy_table(g, old, node, 6, 2, a, &copies, err);
+    for (uint32_t p = 0; st == HSP_OK && p < g->n_params; p++) {
+        struct hsp_box *box = NULL;
+        uint32_t n = 0;
+        st = hsp_have_home(&old[p], mesh, 6, &have[p], err);
+        st = st != HSP_OK ? st : hsp_have_copies(&copies, p, mesh, 6, &have[p], err);
+        st = st != HSP_OK ? st : hsp_home_owned(&home[p], 0, a, &box, &n, err);
+    }
+    st = st != HSP_OK ? st : hsp_transfer_table(g, have, home, node, 6, a, &t, err);
+    put_table(out, &copies);
+    put_table(out, &t);
+    fini(have, g->n_params);
+    return st;
+}
+
+static enum hsp_status use_switch(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct work *w = ctx;
+    struct work to = *w;
+    struct hsp_arena *a = NULL;
+    struct hsp_plan *p = NULL, *q = NULL;
+    struct hsp_cover old[PARAMS_MAX], home[PARAMS_MAX], one;
+    to.text = hsp_plan_cases[9];
+    enum hsp_status st = start(&a, err);
+    st = st != HSP_OK ? st : parse(w, a, &p, err);
+    st = st != HSP_OK ? st : parse(&to, a, &q, err);
+    st = st != HSP_OK ? st : hsp_plan_homes(w->g, p, old, err);
+    if (st == HSP_OK) {
+        st = hsp_plan_homes(w->g, q, home, err);
+        if (st == HSP_OK) {
+            st = switch_plans(w->g, old, home, a, out, err);
+            fini(home, w->g->n_params);
+        }
+        fini(old, w->g->n_params);
+    }
+    st = st != HSP_OK ? st : hsp_plan_home(w->g, p, 1, &one, err);
+    if (st == HSP_OK) {
+        struct hsp_annot *tree = NULL, *cuts = NULL;
+        st = hsp_annot_of_cover(&one, a, &tree, err);
+        st = st != HSP_OK || tree == NULL
+                 ? st
+                 : hsp_annot_with_cuts(tree, one.rank, one.extent, a, &cuts, err);
+        if (cuts != NULL) {
+            hsp_annot_dump(cuts, out);
+        }
+        hsp_cover_fini(&one);
+    }
+    hsp_arena_free(a);
+    return st;
+}
+
+static void a_switch_is_worked_out_whole_or_not(void **state)
+{
+    (void)state;
+    struct hsp_model_spec s = spec_of("gpt");
+    struct hsp_graph *g = NULL;
+    struct hsp_err err = {0};
+    assert_ok(hsp_graph_build(&s, &g, &err), &err);
+    assert_true(g->n_params <= PARAMS_MAX);
+    struct work w = work_of(g, hsp_plan_cases[10]);
+    hsp_oom_loop("switch", use_switch, &w, 300);
+    hsp_graph_free(g);
+}
+
+/* Lines of numbered names become runs. */
+static enum hsp_status use_lines(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    (void)ctx;
+    static const struct hsp_line line[] = {{{"h.0.w", NULL}, {1, 1}},    {{"h.1.w", NULL}, {1, 1}},
+                                           {{"h.2.w", "h.1.b"}, {1, 1}}, {{"h.3.w", NULL}, {2, 1}},
+                                           {{"h.2.w", NULL}, {1, 1}},    {{"wte", NULL}, {1, 1}}};
+    struct hsp_arena *a = NULL;
+    struct hsp_run *run = NULL;
+    uint32_t n = 0;
+    enum hsp_status st = start(&a, err);
+    st = st != HSP_OK ? st : hsp_lines_group(line, sizeof line / sizeof line[0], a, &run, &n, err);
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        struct hsp_range r;
+        hsp_buf_puts(out, run[i].name[0]);
+        assert_true(hsp_range_parse(run[i].name[0], &r));
+        hsp_range_put(&r, 0, out);
+    }
+    hsp_arena_free(a);
+    return st;
+}
+
+static void lines_are_grouped_whole_or_not(void **state)
+{
+    (void)state;
+    hsp_oom_loop("lines", use_lines, NULL, 1000);
+    struct hsp_buf b;
+    struct hsp_range r;
+    assert_true(hsp_range_parse("h.[0-3].w", &r));
+    hsp_oom_empty(&b);
+    hsp_range_put(&r, 1, &b);
+    hsp_oom_nothing(&b);
+}
+
+static void moves_are_written_or_there_was_no_memory(void **state)
+{
+    (void)state;
+    struct hsp_cell cell = {.box = {.rank = 1, .hi = {4}}, .peer = 1};
+    uint32_t ranks[] = {0, 1};
+    struct hsp_move move = {
+        .kind = HSP_MOVE_P2P, .n_ranks = 2, .ranks = ranks, .n_cells = 1, .cells = &cell};
+    const struct hsp_moves m = {.n = 1, .move = &move};
+    struct hsp_buf b;
+    hsp_oom_empty(&b);
+    hsp_moves_dump(&m, &b);
+    hsp_oom_nothing(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graphs_of_all_families_are_built_whole_or_not),
+        cmocka_unit_test(plans_are_compiled_whole_or_not),
+        cmocka_unit_test(a_switch_is_worked_out_whole_or_not),
+        cmocka_unit_test(lines_are_grouped_whole_or_not),
+        cmocka_unit_test(moves_are_written_or_there_was_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
