@@ -292,13 +292,25 @@ static uint32_t same_place(const struct ring *r, uint32_t rank, uint32_t at)
 
 uint32_t hsp_buddy(const uint32_t *node, uint32_t n_ranks, uint32_t rank)
 {
-    struct ring r;
-    uint32_t ret = HSP_NONE;
-    if (ring_init(&r, node, n_ranks) && r.n > 1) {
-        ret = same_place(&r, rank, (r.at[rank] + 1) % r.n);
+    uint32_t least = rank, next = HSP_NONE, place = 0, size = 0;
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        least = node[i] < node[least] ? i : least;
+        next = node[i] > node[rank] && (next == HSP_NONE || node[i] < node[next]) ? i : next;
+        place += i < rank && node[i] == node[rank] ? 1 : 0;
     }
-    ring_fini(&r);
-    return ret;
+    next = next == HSP_NONE ? least : next;
+    if (node[next] == node[rank]) {
+        return HSP_NONE;
+    }
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        size += node[i] == node[next] ? 1 : 0;
+    }
+    uint32_t skip = place % size, at = 0;
+    while (node[at] != node[next] || skip > 0) {
+        skip -= node[at] == node[next] ? 1 : 0;
+        at++;
+    }
+    return at;
 }
 
 uint32_t hsp_spare_ranks(const uint32_t *node, uint32_t n_ranks, uint32_t copies)

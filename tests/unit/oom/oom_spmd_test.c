@@ -210,7 +210,9 @@ static enum hsp_status switch_plans(const struct hsp_graph *g, const struct hsp_
         uint32_t n = 0;
         st = hsp_have_home(&old[p], mesh, 6, &have[p], err);
         st = st != HSP_OK ? st : hsp_have_copies(&copies, p, mesh, 6, &have[p], err);
+        struct hsp_owned owned[6] = {0};
         st = st != HSP_OK ? st : hsp_home_owned(&home[p], 0, a, &box, &n, err);
+        st = st != HSP_OK ? st : hsp_home_owners(&home[p], 6, a, owned, err);
     }
     st = st != HSP_OK ? st : hsp_transfer_table(g, have, home, node, 6, a, &t, err);
     put_table(out, &copies);

@@ -7,6 +7,7 @@
 #include "proto/base/size.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/msgblob.h"
+#include "proto/wire/msgframe.h"
 #include "proto/wire/msgtable.h"
 #include "tests/lib/oom.h"
 
@@ -59,7 +60,10 @@ static enum hsp_status use_msg(void *ctx, struct hsp_buf *out, struct hsp_err *e
     struct hsp_buf body;
     hsp_buf_init(&body, HSP_MSG_BODY_MAX);
     enum hsp_status st = hsp_msg_encode(m, &body, err);
-    st = st != HSP_OK ? st : hsp_msg_decode(m, body.data, body.len, a, &back, err);
+    const struct hsp_frame f = {.head = hsp_msg_head(m, body.len),
+                                .body = body.data,
+                                .blob = (uint8_t *)(uintptr_t)m->blob};
+    st = st != HSP_OK ? st : hsp_msg_read(&f, a, &back, err);
     st = st != HSP_OK ? st : hsp_msg_clone(&back, a, &copy, err);
     st = st != HSP_OK ? st : hsp_msg_encode(&copy, out, err);
     if (st == HSP_OK) {
