@@ -218,13 +218,16 @@ void free(void *p)
     real(p);
 }
 
-#else
+#endif
+
+/* Sanitizers have an allocator of their own, and valgrind puts its own in the place of any. */
 __attribute__((constructor)) static void skip_all(void)
 {
-    (void)puts("1..0 # SKIP a sanitizer has its own allocator");
-    exit(0);
+    if (SANITIZED || getenv("HSPMD_VALGRIND") != NULL) {
+        (void)puts("1..0 # SKIP the allocator cannot be replaced here");
+        exit(0);
+    }
 }
-#endif
 
 /* ---- the arena (-Wl,--wrap) ---- */
 
