@@ -15,6 +15,16 @@
 
 /* ---- one file ---- */
 
+static struct hsp_file_id file_id(const struct stat *sb)
+{
+    return (struct hsp_file_id){
+        .dev = (uint64_t)sb->st_dev,
+        .ino = (uint64_t)sb->st_ino,
+        .bytes = (uint64_t)sb->st_size,
+        .mtime_ns = (int64_t)sb->st_mtim.tv_sec * 1000000000 + sb->st_mtim.tv_nsec,
+        .ctime_ns = (int64_t)sb->st_ctim.tv_sec * 1000000000 + sb->st_ctim.tv_nsec};
+}
+
 static enum hsp_status map_fd(int fd, const char *path, struct hsp_data_bytes *ret,
                               struct hsp_err *err)
 {
@@ -30,7 +40,7 @@ static enum hsp_status map_fd(int fd, const char *path, struct hsp_data_bytes *r
     if (p == MAP_FAILED) {
         return hsp_err_set(err, HSP_EIO, errno, "cannot map %s", path);
     }
-    *ret = (struct hsp_data_bytes){p, (size_t)sb.st_size};
+    *ret = (struct hsp_data_bytes){p, (size_t)sb.st_size, file_id(&sb)};
     return HSP_OK;
 }
 
@@ -77,24 +87,38 @@ static enum hsp_status read_format(enum hsp_data_format format, struct hsp_data_
     return st;
 }
 
+/* What the file of tokens is called and, for Megatron (else NULL), its index; free() both. False:
+ * no memory. */
+static bool file_names(const char *path, enum hsp_data_format format, char **ret_all,
+                       char **ret_idx)
+{
+    bool megatron = format == HSP_DATA_MEGATRON;
+    int len = (int)(megatron ? stem(path) : strlen(path));
+    *ret_idx = NULL;
+    if (asprintf(ret_all, "%.*s%s", len, path, megatron ? ".bin" : "") < 0) {
+        *ret_all = NULL;
+        return false;
+    }
+    if (megatron && asprintf(ret_idx, "%.*s.idx", len, path) < 0) {
+        *ret_idx = NULL;
+        return false;
+    }
+    return true;
+}
+
 /* @ret is fit for closing also after an error. */
 static enum hsp_status open_file(const char *path, enum hsp_data_format format,
                                  struct hsp_data_file *ret, struct hsp_err *err)
 {
-    bool megatron = format == HSP_DATA_MEGATRON;
-    int len = (int)(megatron ? stem(path) : strlen(path));
     char *idx = NULL;
-    if (asprintf(&ret->name, "%.*s%s", len, path, megatron ? ".bin" : "") < 0) {
-        ret->name = NULL;
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the name of %s", path);
+    enum hsp_status st =
+        file_names(path, format, &ret->name, &idx)
+            ? map_file(ret->name, &ret->all, err)
+            : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the name of %s", path);
+    if (st == HSP_OK && idx != NULL) {
+        st = map_file(idx, &ret->idx, err);
     }
-    enum hsp_status st = map_file(ret->name, &ret->all, err);
-    if (st == HSP_OK && megatron) {
-        st = asprintf(&idx, "%.*s.idx", len, path) < 0
-                 ? hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the name of %s", path)
-                 : map_file(idx, &ret->idx, err);
-        free(idx);
-    }
+    free(idx);
     if (st == HSP_OK && (st = read_format(format, ret, err)) != HSP_OK) {
         (void)hsp_err_wrap(err, "%s", ret->name);
     }
@@ -158,10 +182,15 @@ static enum hsp_status open_list(char *const *path, size_t n, enum hsp_data_form
     return st;
 }
 
+static bool is_pattern(const char *path)
+{
+    return strpbrk(path, "*?[") != NULL;
+}
+
 enum hsp_status hsp_dataset_open(const char *path, enum hsp_data_format format,
                                  struct hsp_dataset *ret, struct hsp_err *err)
 {
-    if (strpbrk(path, "*?[") == NULL) {
+    if (!is_pattern(path)) {
         return open_list(&(char *){(char *)(uintptr_t)path}, 1, format, ret, err);
     }
     glob_t names;
@@ -171,6 +200,46 @@ enum hsp_status hsp_dataset_open(const char *path, enum hsp_data_format format,
         globfree(&names);
     }
     return st;
+}
+
+static bool same_bytes(const char *path, const struct hsp_data_bytes *b)
+{
+    struct stat sb;
+    if (stat(path, &sb) != 0) {
+        return false;
+    }
+    struct hsp_file_id now = file_id(&sb);
+    return now.dev == b->id.dev && now.ino == b->id.ino && now.bytes == b->id.bytes &&
+           now.mtime_ns == b->id.mtime_ns && now.ctime_ns == b->id.ctime_ns;
+}
+
+static bool same_list(const struct hsp_dataset *d, char *const *path, size_t n,
+                      enum hsp_data_format format)
+{
+    bool same = d->mapped && d->n_files == n;
+    for (size_t i = 0; i < n && same; i++) {
+        char *all = NULL, *idx = NULL;
+        same = file_names(path[i], format, &all, &idx) && strcmp(all, d->file[i].name) == 0 &&
+               same_bytes(all, &d->file[i].all) && (idx != NULL) == (d->file[i].idx.n > 0) &&
+               (idx == NULL || same_bytes(idx, &d->file[i].idx));
+        free(all);
+        free(idx);
+    }
+    return same;
+}
+
+bool hsp_dataset_is(const struct hsp_dataset *d, const char *path, enum hsp_data_format format)
+{
+    if (!is_pattern(path)) {
+        return same_list(d, &(char *){(char *)(uintptr_t)path}, 1, format);
+    }
+    glob_t names;
+    if (list_files(path, format, &names, NULL) != HSP_OK) {
+        return false;
+    }
+    bool same = same_list(d, names.gl_pathv, names.gl_pathc, format);
+    globfree(&names);
+    return same;
 }
 
 void hsp_dataset_close(struct hsp_dataset *d)

@@ -14,9 +14,16 @@
 
 #define HSP_DATASET_MAX_FILES 65536u
 
+/* Which file it was and how it was when it was mapped: a file whose contents have changed since has
+ * another one. */
+struct hsp_file_id {
+    uint64_t dev, ino, bytes;
+    int64_t mtime_ns, ctime_ns;
+};
 struct hsp_data_bytes { /* a whole file */
     const uint8_t *data;
     size_t n;
+    struct hsp_file_id id; /* of mapped ones */
 };
 struct hsp_data_file {
     char *name;                     /* owned; for messages */
@@ -41,6 +48,9 @@ enum hsp_status hsp_dataset_open(const char *path, enum hsp_data_format format,
 enum hsp_status hsp_dataset_synthetic(const struct hsp_data_bind *d, uint64_t n_tokens,
                                       struct hsp_dataset *ret, struct hsp_err *err);
 void hsp_dataset_close(struct hsp_dataset *d);
+/* Whether opening @path again would map the same bytes as @d has, as far as names, sizes and times
+ * of the files tell. Reads none of them. */
+bool hsp_dataset_is(const struct hsp_dataset *d, const char *path, enum hsp_data_format format);
 
 /* XXH3-128 of all bytes of all files, the size of each before it but for the first; reads
  * everything. HSP_ENOMEM. */

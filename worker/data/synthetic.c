@@ -67,8 +67,8 @@ enum hsp_status hsp_dataset_synthetic(const struct hsp_data_bind *d, uint64_t n_
     }
     fill(d, n_tokens, p);
     *f = (struct hsp_data_file){.name = name,
-                                .all = {p, bytes},
-                                .idx = {idx, idx_bytes},
+                                .all = {.data = p, .n = bytes},
+                                .idx = {.data = idx, .n = idx_bytes},
                                 .tokens = {.type = HSP_TOKEN_I32, .n = n_tokens}};
     *ret = (struct hsp_dataset){
         .file = f, .n_files = 1, .n_tokens = n_tokens, .n_bytes = bytes + idx_bytes};
