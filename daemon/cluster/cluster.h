@@ -307,7 +307,7 @@ struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg);
 struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c); /* NULL allowed; returns NULL */
 
 /* Begins a term: restores what is stored (nothing at the first start), raises the term. The actions
- * store it. HSP_EPARSE: a row does not decode, named; the machine is then only good to be freed.
+ * store it. HSP_EPARSE: a row does not decode, HSP_EVERSION: it is of another hspmdd; named; the machine is then only good to be freed.
  * HSP_ENOMEM. */
 enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
                                  uint32_t n, hsp_msec now_ms, struct hsp_actions *ret,

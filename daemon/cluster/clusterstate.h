@@ -92,7 +92,7 @@ struct hsp_epoch_peer {
     hsp_device_id device;
     uint64_t incarnation; /* of its node */
     bool prepare_sent, ready, go_sent, started;
-    uint64_t data_bytes; /* as its READY says; of ranks */
+    uint64_t data_bytes, data_tokens; /* as its READY says; of ranks */
     struct hsp_digest data_digest;
 };
 struct hsp_epoch {
@@ -160,7 +160,7 @@ struct hsp_job {
     uint64_t suspend_from;  /* stable when that was asked */
     uint64_t suspend_epoch; /* whose rank 0 was asked for the checkpoint, 0 none yet */
     bool data_known;        /* an epoch began with this text */
-    uint64_t data_bytes;
+    uint64_t data_bytes, data_tokens;
     struct hsp_digest data_digest;
     struct hsp_epoch cur, att; /* runs (or ran last, when sealing); in the making */
     uint32_t n_plans;

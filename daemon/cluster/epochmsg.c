@@ -149,6 +149,7 @@ static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_n
         return;
     }
     p->data_bytes = r->data_bytes;
+    p->data_tokens = r->data_tokens;
     p->data_digest = r->data_digest;
     p->ready = true;
 }
@@ -358,7 +359,8 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_JOB_FAILED:
         /* Also the first attempt, when what it begins with is wrong: it is so on every try. */
         if ((running(j) && m->epoch == j->cur.epoch) ||
-            (gone(j) && m->epoch == j->att.epoch && j->att.mode == HSP_MODE_FRESH)) {
+            (gone(j) && m->epoch == j->att.epoch &&
+             (j->att.mode == HSP_MODE_FRESH || j->att.mode == HSP_MODE_RESTORE))) {
             hsp_ci_job_end(c, j, HSP_JOB_FAILED, m->u.jobfail.reason);
         }
         break;

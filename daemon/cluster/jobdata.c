@@ -133,6 +133,7 @@ bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j)
     if (all) {
         j->data_known = true;
         j->data_bytes = bytes;
+        j->data_tokens = e->peers[0].data_tokens;
         j->data_digest = digest;
         return true;
     }
@@ -153,9 +154,11 @@ bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j)
         }
         hsp_digest_hex(p->data_digest, wrong);
         const char *one = hsp_ci_printf(
-            c, "%s: %s differs: %llu bytes, digest %s, %s %llu bytes, digest %s", n->name,
+            c, "%s: %s differs: %llu bytes, digest %s, %s %llu bytes, digest %s; %s", n->name,
             j->data_path, (unsigned long long)p->data_bytes, wrong,
-            begun ? "the job began with" : "others have", (unsigned long long)bytes, right);
+            begun ? "the job began with" : "others have", (unsigned long long)bytes, right,
+            begun ? "bring those back, or cancel the job and submit it again to begin anew"
+                  : "give all workers the same");
         hsp_ci_data_refuse(c, j, p->device, HSP_FACT_DATA_DIFFERS, one);
         why = why[0] == '\0' ? one : why;
     }

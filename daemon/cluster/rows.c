@@ -9,9 +9,11 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
-#define MAX_PLANS   65536u /* of a job */
-#define ROW_VERSION 5
-#define ROW_OLDEST  4 /* without suspending */
+#define MAX_PLANS      65536u /* of a job */
+#define ROW_VERSION    6
+#define ROW_TOKENS     6 /* tokens of the data */
+#define ROW_SUSPENDING 5
+#define ROW_OLDEST     4
 
 static void store(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
 {
@@ -99,6 +101,7 @@ void hsp_ci_store_job(struct hsp_cluster *c, const struct hsp_job *j)
     hsp_buf_u64(&b, j->stable);
     hsp_buf_u8(&b, j->data_known);
     hsp_buf_u64(&b, j->data_bytes);
+    hsp_buf_u64(&b, j->data_tokens);
     hsp_buf_u64(&b, j->data_digest.hi);
     hsp_buf_u64(&b, j->data_digest.lo);
     hsp_buf_u8(&b, j->suspending);
@@ -287,9 +290,10 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     j->stable = hsp_cur_u64(r);
     j->data_known = hsp_cur_u8(r) != 0;
     j->data_bytes = hsp_cur_u64(r);
+    j->data_tokens = version >= ROW_TOKENS ? hsp_cur_u64(r) : 0; /* the next READY tells them */
     j->data_digest.hi = hsp_cur_u64(r);
     j->data_digest.lo = hsp_cur_u64(r);
-    if (version > ROW_OLDEST) {
+    if (version >= ROW_SUSPENDING) {
         j->suspending = hsp_cur_u8(r) != 0;
         j->suspend_from = hsp_cur_u64(r);
     }
@@ -386,7 +390,14 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
     struct hsp_cursor r;
     hsp_cur_init(&r, row->value, row->len);
     uint8_t version = hsp_cur_u8(&r);
-    bool ok = version >= ROW_OLDEST && version <= ROW_VERSION;
+    bool ok = row->len > 0;
+    if (ok && (version < ROW_OLDEST || version > ROW_VERSION)) {
+        return hsp_err_set(
+            err, HSP_EVERSION, 0,
+            "stored row %.100s has form %u, this hspmdd reads %d to %d: finish its jobs with "
+            "the hspmdd that wrote it, or begin with an empty state_dir",
+            row->key, version, ROW_OLDEST, ROW_VERSION);
+    }
     if (ok && strcmp(row->key, "term") == 0) {
         ok = load_term(c, &r);
     } else if (ok && strncmp(row->key, "node/", 5) == 0) {

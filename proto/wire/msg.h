@@ -262,7 +262,8 @@ struct hsp_m_prepare {
 struct hsp_m_ready {
     uint32_t job, device;
     uint64_t mem_bytes;  /* taken by this epoch */
-    uint64_t data_bytes; /* of data.path, 0 none */
+    uint64_t data_bytes; /* of the files of data.path, 0 none */
+    uint64_t data_tokens;
     struct hsp_digest data_digest;
     double connect_ms, build_ms;
 };

@@ -48,7 +48,8 @@ static void data_differs(void **state)
         }
         (void)snprintf(want, sizeof(want),
                        "n%u: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
-                       "others have 7 bytes, digest 00000000000000050000000000000001",
+                       "others have 7 bytes, digest 00000000000000050000000000000001; "
+                       "give all workers the same",
                        cases[k].wrong);
         assert_string_equal(cw_fact(&w, "data.refused"), want);
         assert_int_equal(cw_count_sent(&w, HSP_MSG_START), 0);
@@ -79,10 +80,77 @@ static void data_stays(void **state)
     cw_plan(&w, 1);
     cw_ready(&w, 1, 0, 5);
     cw_ready(&w, 1, 1, 6);
-    assert_string_equal(cw_fact(&w, "data.refused"),
-                        "a: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
-                        "the job began with 7 bytes, digest 00000000000000050000000000000001");
+    assert_string_equal(
+        cw_fact(&w, "data.refused"),
+        "a: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
+        "the job began with 7 bytes, digest 00000000000000050000000000000001; bring "
+        "those back, or cancel the job and submit it again to begin anew");
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
+/* What begins with a checkpoint that is not of these data is not tried again and again. */
+static void a_checkpoint_of_other_data_ends_the_job(void **state)
+{
+    (void)state;
+    static const struct hsp_admin_event cancel = {.verb = HSP_ADMIN_CANCEL, .job = 1},
+                                        resume = {.verb = HSP_ADMIN_RESUME, .job = 1};
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cw_run_job(&w, 1);
+    cw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_CHECKPOINTED,
+                            .epoch = 1,
+                            .u.ckpt = {.job = 1, .step = 20, .complete = true, .reason = ""}});
+    assert_int_equal(cw_admin(&w, cancel), HSP_OK);
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
+    assert_int_equal(cw_admin(&w, resume), HSP_OK);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RESTORE);
+    cw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_JOB_FAILED,
+                            .epoch = cw_job(&w, 1)->att.epoch,
+                            .u.jobfail = {.job = 1, .reason = "checkpoint 20: other data"}});
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+    assert_string_equal(cw_job(&w, 1)->reason, "checkpoint 20: other data");
+    cw_end(&w);
+}
+
+/* What the data are is on disk with the job; a row of another form is refused with its name. */
+static void the_data_survive_a_restart(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_cluster_row row[256];
+    struct hsp_actions a;
+    struct hsp_err err = {0};
+    cw_begin(&w, 1, 1);
+    cw_run_job(&w, 1);
+    for (uint32_t i = 0; i < w.n_rows; i++) {
+        row[i] = (struct hsp_cluster_row){w.rows[i].key, w.rows[i].value, w.rows[i].len};
+    }
+    for (int other = 0; other < 2; other++) {
+        struct hsp_cluster *c = hsp_cluster_new(&w.c->cfg);
+        for (uint32_t i = 0; i < w.n_rows; i++) {
+            uint8_t *job = w.rows[i].value;
+            job[0] =
+                strncmp(row[i].key, "job/", 4) == 0 ? (uint8_t)(other == 0 ? job[0] : 3) : job[0];
+        }
+        if (other == 0) {
+            assert_ok(hsp_cluster_load(c, row, w.n_rows, w.now, &a, &err), &err);
+            const struct hsp_job *j = hsp_cluster_job(c, 1);
+            assert_true(j->data_known && j->data_bytes == 7 && j->data_tokens == 3);
+            assert_true(j->data_digest.hi == 5 && j->data_digest.lo == 1);
+        } else {
+            assert_status(hsp_cluster_load(c, row, w.n_rows, w.now, &a, &err), HSP_EVERSION);
+            assert_err(
+                &err, HSP_EVERSION,
+                "stored row job/1 has form 3, this hspmdd reads 4 to 6: finish its jobs with the "
+                "hspmdd that wrote it, or begin with an empty state_dir");
+        }
+        (void)hsp_cluster_free(c);
+    }
     cw_end(&w);
 }
 
@@ -127,6 +195,8 @@ static void data_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(data_differs), cmocka_unit_test(data_stays),
+                                       cmocka_unit_test(a_checkpoint_of_other_data_ends_the_job),
+                                       cmocka_unit_test(the_data_survive_a_restart),
                                        cmocka_unit_test(data_missing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,10 +200,12 @@ const struct hsp_job *cw_job(const struct cw_world *w, uint32_t id)
 /* One device per node, node k on connection k + 1. */
 void cw_ready(struct cw_world *w, uint32_t id, uint32_t node, uint64_t digest)
 {
-    cw_msg(w, node + 1,
-           (struct hsp_msg){.type = HSP_MSG_READY,
-                            .epoch = cw_job(w, id)->att.epoch,
-                            .u.ready = {.job = id, .data_bytes = 7, .data_digest = {digest, 1}}});
+    cw_msg(
+        w, node + 1,
+        (struct hsp_msg){
+            .type = HSP_MSG_READY,
+            .epoch = cw_job(w, id)->att.epoch,
+            .u.ready = {.job = id, .data_bytes = 7, .data_tokens = 3, .data_digest = {digest, 1}}});
 }
 
 void cw_pass(struct cw_world *w, uint32_t id, uint64_t n, const double *compute, uint32_t n_compute)
