@@ -49,9 +49,10 @@ struct hsp_engine_opts {
     struct hsp_backend *backend;       /* one thread when paced */
     struct hsp_comm *comm;
     const struct hsp_dataset *dataset;
-    void *slot[2];   /* state_bytes each, aligned to 64 */
-    double speed;    /* of a core, see pace.h; 0: not paced */
-    uint32_t n_noop; /* no-op steps in a row before the first step here */
+    struct hsp_digest data_digest; /* of it; votes compare it. Zero: not computed, on all ranks */
+    void *slot[2];                 /* state_bytes each, aligned to 64 */
+    double speed;                  /* of a core, see pace.h; 0: not paced */
+    uint32_t n_noop;               /* no-op steps in a row before the first step here */
     struct hsp_engine_hooks hooks;
 };
 

@@ -31,6 +31,7 @@ void hsp_vote_encode(const struct hsp_vote_record *r, uint8_t out[HSP_VOTE_BYTES
     put(out, &at, r->armed, 8);
     put_f64(out, &at, r->compute_s);
     put_f64(out, &at, r->wait_s);
+    put(out, &at, r->data, 8);
 }
 
 void hsp_vote_decode(const uint8_t in[HSP_VOTE_BYTES], struct hsp_vote_record *ret)
@@ -46,6 +47,7 @@ void hsp_vote_decode(const uint8_t in[HSP_VOTE_BYTES], struct hsp_vote_record *r
     ret->armed = hsp_cur_u64(&c);
     ret->compute_s = hsp_cur_f64(&c);
     ret->wait_s = hsp_cur_f64(&c);
+    ret->data = hsp_cur_u64(&c);
 }
 
 enum hsp_status hsp_vote_count(const struct hsp_vote_record *all, uint32_t n, uint64_t step,
@@ -59,6 +61,12 @@ enum hsp_status hsp_vote_count(const struct hsp_vote_record *all, uint32_t n, ui
             return hsp_err_set(err, HSP_EPROTO, 0,
                                "vote of rank %u, step %" PRIu64 " says rank %u, step %" PRIu64, i,
                                step, all[i].rank, all[i].step);
+        }
+        if (all[i].data != all[0].data) {
+            return hsp_err_set(err, HSP_EPROTO, 0,
+                               "at step %" PRIu64 " rank %u is at another place in the data, or in "
+                               "other data, than rank 0",
+                               step, i);
         }
         for (int k = 0; k < HSP_N_STATS; k++) {
             sum[k] += all[i].stat[k];

@@ -19,6 +19,7 @@ struct hsp_vote_record {
     uint64_t armed;           /* epoch this rank is ready to switch to; 0 none */
     double compute_s;         /* since the vote before: the update of the last step is in it */
     double wait_s;            /* of the step so far */
+    uint64_t data; /* hsp_data_cursor_mark of version `step`: all ranks stand at one place */
 };
 
 /* What the records of one step say. */
@@ -36,11 +37,12 @@ struct hsp_vote {
 };
 
 /* 96 bytes, little endian: u32 rank, flags, u64 step, f64 stat[5], u64 armed, f64 compute, wait,
- * 16 zero bytes. */
+ * u64 data, 8 zero bytes. */
 void hsp_vote_encode(const struct hsp_vote_record *r, uint8_t out[HSP_VOTE_BYTES]);
 void hsp_vote_decode(const uint8_t in[HSP_VOTE_BYTES], struct hsp_vote_record *ret);
 
-/* HSP_EPROTO: record @i is not of rank @i and this step. */
+/* HSP_EPROTO: record @i is not of rank @i and this step, or its rank is elsewhere in the data: such a
+ * version is never committed. */
 enum hsp_status hsp_vote_count(const struct hsp_vote_record *all, uint32_t n, uint64_t step,
                                const struct hsp_train_bind *h, struct hsp_vote *ret,
                                struct hsp_err *err);

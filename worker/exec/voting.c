@@ -2,6 +2,7 @@
 #include <inttypes.h> /* PRIu64 */
 #include <stdlib.h>
 
+#include "proto/program/datacursor.h"
 #include "worker/exec/runner.h"
 
 static enum hsp_status exchange(struct hsp_engine *e, const struct hsp_vote_record *mine,
@@ -52,6 +53,19 @@ static enum hsp_status decide(struct hsp_engine *e, const struct hsp_vote_record
                              : HSP_OK;
 }
 
+/* Where version @step, which this vote commits, is in the data. */
+static enum hsp_status place(const struct hsp_engine *e, uint64_t *ret, struct hsp_err *err)
+{
+    const struct hsp_dataset *d = e->o.dataset;
+    struct hsp_data_cursor c;
+    enum hsp_status st = hsp_data_cursor_init(&e->b->data, e->o.data_digest, d->n_bytes,
+                                              d->n_tokens, e->step, &c, err);
+    if (st == HSP_OK) {
+        *ret = hsp_data_cursor_mark(&c);
+    }
+    return st;
+}
+
 enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
 {
     e->voted_ns = e->compute_ns;
@@ -62,8 +76,8 @@ enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
     for (int k = 0; k < HSP_N_STATS; k++) {
         mine.stat[k] = e->stat[HSP_QUEUE_COMPUTE][k] + e->stat[HSP_QUEUE_COMM][k];
     }
-    enum hsp_status st = HSP_OK;
-    if (e->o.hooks.before_vote) {
+    enum hsp_status st = place(e, &mine.data, err);
+    if (st == HSP_OK && e->o.hooks.before_vote) {
         st = e->o.hooks.before_vote(e->o.hooks.ctx, &mine, err);
     }
     struct hsp_vote_record *all = calloc(e->b->n_ranks, sizeof(*all));

@@ -16,7 +16,8 @@ static void records_round_trip(void **state)
                                 .stat = {1, 2, 3, 4, NAN},
                                 .armed = 9,
                                 .compute_s = 0.25,
-                                .wait_s = 0.5},
+                                .wait_s = 0.5,
+                                .data = UINT64_MAX - 3},
                            q;
     uint8_t bytes[HSP_VOTE_BYTES];
     hsp_vote_encode(&r, bytes);
@@ -28,7 +29,8 @@ static void records_round_trip(void **state)
     assert_true(isnan(q.stat[4]));
     assert_int_equal(q.armed, 9);
     assert_near(q.wait_s, 0.5, 0.0);
-    for (size_t k = 80; k < HSP_VOTE_BYTES; k++) {
+    assert_true(q.data == UINT64_MAX - 3);
+    for (size_t k = 88; k < HSP_VOTE_BYTES; k++) {
         assert_int_equal(bytes[k], 0);
     }
 }
@@ -83,6 +85,20 @@ static void strangers_are_refused(void **state)
     assert_err(&err, HSP_EPROTO, "vote of rank 1, step 4 says rank 1, step 5");
 }
 
+static void ranks_at_different_places_commit_nothing(void **state)
+{
+    (void)state;
+    struct hsp_vote_record r[3] = {{.rank = 0, .step = 4, .data = 77},
+                                   {.rank = 1, .step = 4, .data = 77},
+                                   {.rank = 2, .step = 4, .data = 78}};
+    struct hsp_vote v;
+    struct hsp_err err = {0};
+    assert_status(hsp_vote_count(r, 2, 4, &HYPER, &v, &err), HSP_OK);
+    assert_status(hsp_vote_count(r, 3, 4, &HYPER, &v, &err), HSP_EPROTO);
+    assert_err(&err, HSP_EPROTO,
+               "at step 4 rank 2 is at another place in the data, or in other data, than rank 0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +106,7 @@ int main(void)
         cmocka_unit_test(sums_clip_and_scale),
         cmocka_unit_test(not_finite_is_a_noop),
         cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(ranks_at_different_places_commit_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
