@@ -19,6 +19,7 @@ enum { FILE_MAX = 1 << 20, TENSOR_MAX = 4096 };
 #define SHARD "shard-00001-model-00001-of-00001.safetensors"
 
 static const struct hsp_ckpt_info info = {"gpt", 1, 2, 7, 1, 2};
+static const struct hsp_data_cursor place = {.pass_samples = 5, .samples = 12, .sequence = 8};
 static char dir[64], whole[128], tmp[128]; /* "" before setup */
 
 static void say(enum hsp_status st, const struct hsp_err *err)
@@ -92,6 +93,7 @@ static void read_all(const struct hsp_ckpt *c)
         }
         HSP_ASSERT(hsp_ckpt_find(c, t->name, t->kind) != NULL);
     }
+    HSP_ASSERT(hsp_data_cursor_sample(hsp_ckpt_data(c)) < hsp_ckpt_data(c)->pass_samples);
     enum hsp_status st = hsp_ckpt_verify(c, &err);
     HSP_ASSERT(st == HSP_OK || st == HSP_EDIGEST);
 }
@@ -115,7 +117,7 @@ static void try_manifest(const uint8_t *data, size_t len)
 {
     struct hsp_err err = {0};
     write_shard();
-    say(hsp_ckpt_commit(dir, &info, "{}", &err), &err);
+    say(hsp_ckpt_commit(dir, &info, &place, "{}", &err), &err);
     cJSON *o = cJSON_ParseWithLength((const char *)data, len);
     if (cJSON_IsObject(o)) {
         char digits[24];
@@ -140,7 +142,7 @@ static void try_shard(const uint8_t *data, size_t len)
     struct hsp_err err = {0};
     HSP_ASSERT(mkdir(tmp, 0700) == 0);
     put(tmp, SHARD, data, len);
-    enum hsp_status st = hsp_ckpt_commit(dir, &info, "{}", &err);
+    enum hsp_status st = hsp_ckpt_commit(dir, &info, &place, "{}", &err);
     if (st == HSP_OK) {
         open_step(true);
     } else {
@@ -165,7 +167,7 @@ static bool seed(size_t i, struct hsp_buf *out)
     struct hsp_err err = {0};
     setup();
     write_shard();
-    say(hsp_ckpt_commit(dir, &info, "{}", &err), &err);
+    say(hsp_ckpt_commit(dir, &info, &place, "{}", &err), &err);
     hsp_buf_u8(out, (uint8_t)i);
     get(whole, i == 0 ? HSP_CKPT_MANIFEST : SHARD, out);
     HSP_ASSERT(hsp_ckpt_remove_dir(whole, NULL) == HSP_OK);

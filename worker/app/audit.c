@@ -69,7 +69,7 @@ enum hsp_status hsp_audit_step(const struct hsp_epoch *e, uint64_t step, struct 
     enum hsp_status st = arena != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
     hsp_buf_init(&line, LINE_MAX_BYTES);
     if (st == HSP_OK) {
-        st = hsp_corpus_init(&e->prog.bind.data, e->dataset.n_tokens, &corpus, err);
+        st = hsp_corpus_init(&e->prog.bind.data, e->data->set.n_tokens, &corpus, err);
     }
     if (st == HSP_OK &&
         (st = hsp_sheet_train(&e->prog.bind, &corpus, step, arena, &sheet)) != HSP_OK) {

@@ -28,6 +28,7 @@ struct verdict {
     size_t tensors;
     uint64_t bytes;
     uint32_t files;
+    struct hsp_data_cursor data;
     struct hsp_err why;
 };
 
@@ -40,6 +41,7 @@ static void check_step(const char *dir, uint64_t step, struct verdict *ret)
         ret->tensors = hsp_ckpt_count(c);
         ret->bytes = content_bytes(c);
         ret->files = hsp_ckpt_about(c)->n_ranks;
+        ret->data = *hsp_ckpt_data(c);
         ret->status = hsp_ckpt_verify(c, &ret->why);
     }
     (void)hsp_ckpt_close(c);
@@ -48,13 +50,30 @@ static void check_step(const char *dir, uint64_t step, struct verdict *ret)
 static void put_line(const struct verdict *v, FILE *out)
 {
     if (v->status == HSP_OK) {
-        (void)fprintf(out, "step %" PRIu64 ": good, %zu tensors, %" PRIu64 " bytes, %u files\n",
-                      v->step, v->tensors, v->bytes, v->files);
+        (void)fprintf(out,
+                      "step %" PRIu64 ": good, %zu tensors, %" PRIu64
+                      " bytes, %u files; data: pass %" PRIu64 ", sample %" PRIu64 " of %" PRIu64
+                      "\n",
+                      v->step, v->tensors, v->bytes, v->files, hsp_data_cursor_pass(&v->data) + 1,
+                      hsp_data_cursor_sample(&v->data), v->data.pass_samples);
     } else {
         bool damaged = v->status == HSP_EDIGEST || v->status == HSP_ENOENT;
         (void)fprintf(out, "step %" PRIu64 ": %s: %s\n", v->step,
                       damaged ? "damaged" : "cannot be read", v->why.msg);
     }
+}
+
+static void put_data(const struct hsp_data_cursor *c, cJSON *o)
+{
+    char digest[HSP_DIGEST_HEX];
+    cJSON *x = cJSON_AddObjectToObject(o, "data");
+    hsp_digest_hex(c->digest, digest);
+    (void)cJSON_AddNumberToObject(x, "bytes", (double)c->bytes);
+    (void)cJSON_AddStringToObject(x, "digest", digest);
+    (void)cJSON_AddNumberToObject(x, "pass", (double)hsp_data_cursor_pass(c));
+    (void)cJSON_AddNumberToObject(x, "sample", (double)hsp_data_cursor_sample(c));
+    (void)cJSON_AddNumberToObject(x, "pass_samples", (double)c->pass_samples);
+    (void)cJSON_AddNumberToObject(x, "tokens_read", (double)hsp_data_cursor_tokens(c));
 }
 
 static void put_json(const struct verdict *v, cJSON *list)
@@ -66,6 +85,9 @@ static void put_json(const struct verdict *v, cJSON *list)
     (void)cJSON_AddNumberToObject(o, "bytes", (double)v->bytes);
     (void)cJSON_AddNumberToObject(o, "files", v->files);
     (void)cJSON_AddStringToObject(o, "reason", v->status == HSP_OK ? "" : v->why.msg);
+    if (v->data.pass_samples > 0) { /* its manifest could be read */
+        put_data(&v->data, o);
+    }
     (void)cJSON_AddItemToArray(list, o);
 }
 

@@ -139,17 +139,18 @@ static enum hsp_status take_memory(struct hsp_epoch *e, struct failure *f, struc
 
 static enum hsp_status open_dataset(struct hsp_epoch *e, struct hsp_err *err)
 {
-    if (!e->member || e->p->data_path[0] == '\0') {
-        return HSP_OK;
-    }
-    enum hsp_status st = hsp_dataset_open(
-        e->p->data_path, (enum hsp_data_format)e->prog.bind.data.format, &e->dataset, err);
-    e->has_dataset = st == HSP_OK;
-    st = st == HSP_OK ? hsp_dataset_check(&e->dataset, e->prog.bind.data.vocab, err) : st;
-    if (st == HSP_OK && hsp_dataset_digest(&e->dataset, &e->data_digest) != HSP_OK) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the digest of %s", e->p->data_path);
-    }
-    return st;
+    const struct hsp_data_bind *d = &e->prog.bind.data;
+    return e->member ? hsp_data_cache_get(e->env->data, e->p->data_path,
+                                          (enum hsp_data_format)d->format, d->vocab, &e->data, err)
+                     : HSP_OK;
+}
+
+enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
+                                 struct hsp_data_cursor *ret, struct hsp_err *err)
+{
+    const struct hsp_dataset *d = &e->data->set;
+    return hsp_data_cursor_init(&e->prog.bind.data, e->data->digest, d->n_bytes, d->n_tokens,
+                                version, ret, err);
 }
 
 static void log_links(const struct hsp_epoch *e, enum hsp_epoch_mesh which,
@@ -234,14 +235,16 @@ static void tell_failure(struct hsp_epoch *e, const struct failure *f, const str
     send_msg(e, &m);
 }
 
-static void tell_ready(struct hsp_epoch *e)
+void hsp_epoch_tell_ready(struct hsp_epoch *e)
 {
-    struct hsp_msg m = {.type = HSP_MSG_READY,
-                        .u.ready = {.job = e->p->job,
-                                    .device = e->env->device,
-                                    .mem_bytes = e->mem_bytes,
-                                    .data_bytes = e->has_dataset ? e->dataset.n_bytes : 0,
-                                    .data_digest = e->data_digest}};
+    struct hsp_msg m = {
+        .type = HSP_MSG_READY,
+        .u.ready = {.job = e->p->job, .device = e->env->device, .mem_bytes = e->mem_bytes}};
+    if (e->data != NULL) {
+        m.u.ready.data_bytes = e->data->set.n_bytes;
+        m.u.ready.data_tokens = e->data->set.n_tokens;
+        m.u.ready.data_digest = e->data->digest;
+    }
     send_msg(e, &m);
 }
 
@@ -451,7 +454,7 @@ static void *run_thread(void *arg)
         return NULL;
     }
     set_phase(e, HSP_EPOCH_READY);
-    tell_ready(e);
+    hsp_epoch_tell_ready(e);
     if (!await_go(e, &version)) {
         set_phase(e, HSP_EPOCH_FAILED);
         return NULL;
@@ -561,9 +564,7 @@ struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e)
         }
     }
     hsp_epoch_close_segments(e);
-    if (e->has_dataset) {
-        hsp_dataset_close(&e->dataset);
-    }
+    e->data = hsp_data_cache_put(e->env->data, e->data);
     if (e->cancel_fd >= 0) {
         (void)close(e->cancel_fd);
     }

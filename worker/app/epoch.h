@@ -15,10 +15,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "proto/host/log.h"
+#include "proto/program/datacursor.h"
 #include "proto/wire/msg.h"
 #include "proto/wire/msgblob.h"
 #include "worker/app/chan.h"
 #include "worker/comm/mesh/mesh.h"
+#include "worker/data/datacache.h"
 #include "worker/exec/engine.h"
 #include "worker/exec/pace.h"
 #include "worker/state/segment.h"
@@ -32,6 +34,7 @@ struct hsp_exec_env {
     uint64_t connect_ms;   /* for a mesh to stand */
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
     struct hsp_backend *backend;
+    struct hsp_data_cache *data;
     struct hsp_mesh_listener *listener;
     struct hsp_chan *chan;
     struct hsp_log *log;
@@ -84,10 +87,8 @@ struct hsp_epoch {
     struct hsp_program prog; /* members */
     bool member;             /* has a program; else it keeps copies, or is a source */
     bool keeps;              /* one of the keepers: takes every version, computes nothing */
-    struct hsp_dataset dataset;
-    bool has_dataset;
-    struct hsp_digest data_digest; /* of the data set */
-    uint64_t mem_bytes;            /* taken */
+    const struct hsp_held_data *data; /* held in env's cache; members */
+    uint64_t mem_bytes;               /* taken */
     struct hsp_comm *mesh[HSP_EPOCH_MESHES];
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
     uint32_t n_copies;                /* ranks that copy to me */
@@ -183,6 +184,10 @@ enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err);
 /* @metrics: gets the lines of metrics.jsonl on rank 0. */
 enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
                                       struct hsp_err *err);
+/* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as hsp_corpus_init. */
+void hsp_epoch_tell_ready(struct hsp_epoch *e);
+enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
+                                 struct hsp_data_cursor *ret, struct hsp_err *err);
 /* epochckpt.c: checkpoints, restore. */
 enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
                                      struct hsp_err *err);

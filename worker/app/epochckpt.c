@@ -89,7 +89,11 @@ static void ckpt_dir(const struct hsp_epoch *e, char out[PATH_MAX])
 static enum hsp_status commit(const struct hsp_epoch *e, const char *dir,
                               const struct hsp_ckpt_info *info, struct hsp_err *err)
 {
-    enum hsp_status st = hsp_ckpt_commit(dir, info, e->pkg.config_json, err);
+    struct hsp_data_cursor data;
+    enum hsp_status st = hsp_epoch_cursor(e, info->step, &data, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_commit(dir, info, &data, e->pkg.config_json, err);
+    }
     return st == HSP_OK
                ? hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, err)
                : st;
@@ -456,54 +460,96 @@ static enum hsp_status fill_home(struct hsp_epoch *e, uint64_t version, const st
     return st;
 }
 
-/* Who has the checkpoint: have[rank]. */
-static enum hsp_status exchange_have(struct hsp_epoch *e, uint8_t *have, struct hsp_err *err)
+/* What a rank says of the checkpoint in its folder. */
+struct offer {
+    int32_t status; /* HSP_OK: it can be read, and is of this job's data; HSP_ESTATE: it is not */
+    char why[256];  /* the reason, "" none */
+};
+
+/* Opens my checkpoint of @version when it goes on where this job is in its data. */
+static enum hsp_status open_mine(const struct hsp_epoch *e, uint64_t version, struct hsp_ckpt **ret,
+                                 struct hsp_err *err)
 {
+    char dir[PATH_MAX];
+    struct hsp_data_cursor here;
+    struct hsp_ckpt *c = NULL;
+    ckpt_dir(e, dir);
+    enum hsp_status st = hsp_ckpt_open(dir, version, &c, err);
+    if (st == HSP_OK && (st = hsp_epoch_cursor(e, version, &here, err)) == HSP_OK &&
+        (st = hsp_data_cursor_match(hsp_ckpt_data(c), &here, err)) != HSP_OK) {
+        (void)hsp_err_wrap(err, "checkpoint %" PRIu64, version);
+    }
+    if (st != HSP_OK) {
+        (void)hsp_ckpt_close(c);
+        return st == HSP_EVERSION ? HSP_ESTATE : st; /* no restart mends it */
+    }
+    *ret = c;
+    return HSP_OK;
+}
+
+/* Tells all what is in my folder: offers[rank]. */
+static enum hsp_status exchange_offers(struct hsp_epoch *e, struct offer *offers,
+                                       struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
     uint32_t me = e->p->rank;
     enum hsp_status st = HSP_OK;
     for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (r != me) {
-            st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], r, CHANNEL_HAVE,
-                                                    &have[me], 1, err);
+            st = comm->ops->send(comm, r, CHANNEL_HAVE, &offers[me], sizeof offers[me], err);
         }
     }
     for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (r != me) {
-            st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], r, CHANNEL_HAVE,
-                                                    &have[r], 1, err);
+            st = comm->ops->recv(comm, r, CHANNEL_HAVE, &offers[r], sizeof offers[r], err);
+            offers[r].why[sizeof offers[r].why - 1] = '\0';
         }
     }
     return st;
 }
 
+/* The first rank whose checkpoint is to be had. Without one all say the same: HSP_ESTATE when one was
+ * found that must not be used, with its reason; else HSP_ENOENT. */
+static enum hsp_status choose_server(const struct hsp_epoch *e, const struct offer *offers,
+                                     uint32_t *ret, struct hsp_err *err)
+{
+    const struct offer *refused = NULL;
+    for (uint32_t r = 0; r < e->p->n_ranks; r++) {
+        if (offers[r].status == HSP_OK) {
+            *ret = r;
+            return HSP_OK;
+        }
+        refused = refused == NULL && offers[r].status == HSP_ESTATE ? &offers[r] : refused;
+    }
+    return refused != NULL ? hsp_err_set(err, HSP_ESTATE, 0, "%s", refused->why)
+                           : hsp_err_set(err, HSP_ENOENT, 0, "no member has the checkpoint: %s",
+                                         offers[e->p->rank].why);
+}
+
 enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
-    char dir[PATH_MAX];
     struct hsp_ckpt *c = NULL;
     struct hsp_err why = {0};
-    uint32_t server = 0;
-    uint8_t *have = calloc(e->p->n_ranks, 1);
-    if (have == NULL) {
+    uint32_t server = 0, me = e->p->rank;
+    struct offer *offers = calloc(e->p->n_ranks, sizeof *offers);
+    if (offers == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
     }
-    ckpt_dir(e, dir);
-    have[e->p->rank] = hsp_ckpt_open(dir, version, &c, &why) == HSP_OK;
-    enum hsp_status st = exchange_have(e, have, err);
-    while (server < e->p->n_ranks && !have[server]) {
-        server++;
+    offers[me].status = open_mine(e, version, &c, &why);
+    (void)snprintf(offers[me].why, sizeof offers[me].why, "%s", why.msg);
+    enum hsp_status st = exchange_offers(e, offers, err);
+    if (st == HSP_OK) {
+        st = choose_server(e, offers, &server, err);
     }
-    if (st == HSP_OK && server == e->p->n_ranks) {
-        st = hsp_err_set(err, HSP_ENOENT, 0, "no member has the checkpoint: %s", why.msg);
-    }
-    if (st == HSP_OK && (c != NULL || server != e->p->rank)) {
+    if (st == HSP_OK && (c != NULL || server != me)) {
         st = fill_home(e, version, c, server, err);
     }
-    for (uint32_t r = 0; st == HSP_OK && e->p->rank == server && r < e->p->n_ranks; r++) {
-        if (!have[r]) {
+    for (uint32_t r = 0; st == HSP_OK && me == server && r < e->p->n_ranks; r++) {
+        if (offers[r].status != HSP_OK) {
             st = answer(e, c, r, err);
         }
     }
     (void)hsp_ckpt_close(c);
-    free(have);
+    free(offers);
     return st;
 }

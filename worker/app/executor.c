@@ -195,18 +195,6 @@ static bool is_epoch(const struct hsp_epoch *e, uint32_t job, uint64_t number)
     return e != NULL && e->p->job == job && e->number == number;
 }
 
-static void repeat_ready(struct executor *x, const struct hsp_epoch *e)
-{
-    struct hsp_msg m = {.type = HSP_MSG_READY,
-                        .epoch = e->number,
-                        .u.ready = {.job = e->p->job,
-                                    .device = x->env.device,
-                                    .mem_bytes = e->mem_bytes,
-                                    .data_bytes = e->has_dataset ? e->dataset.n_bytes : 0,
-                                    .data_digest = e->data_digest}};
-    tell(x, &m);
-}
-
 static void on_prepare(struct executor *x, const struct hsp_msg *m)
 {
     const struct hsp_m_prepare *p = &m->u.prepare;
@@ -221,7 +209,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
     }
     if (is_epoch(x->next, p->job, m->epoch)) {
         if (phase_of(x->next) == HSP_EPOCH_READY) {
-            repeat_ready(x, x->next);
+            hsp_epoch_tell_ready(x->next);
         }
         return;
     }
@@ -417,11 +405,12 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
                                    .connect_ms = CONNECT_MS,
                                    .audit_dir = o->audit_dir,
                                    .chan = &x->chan,
+                                   .data = hsp_data_cache_new(),
                                    .log = o->log,
                                    .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     x->heartbeat_ms = o->heartbeat_ms;
     x->arena = hsp_arena_new(MESSAGE_MAX);
-    if (x->env.wake_fd < 0 || x->arena == NULL) {
+    if (x->env.wake_fd < 0 || x->arena == NULL || x->env.data == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, errno, "cannot start");
     }
     st = hsp_backend_cpu_open((int)o->threads, &x->env.backend, err);
@@ -436,6 +425,7 @@ static void close_all(struct executor *x)
     x->next = hsp_epoch_close(x->next);
     x->running = hsp_epoch_close(x->running);
     x->left = hsp_epoch_close(x->left);
+    x->env.data = hsp_data_cache_free(x->env.data);
     hsp_mesh_listener_close(x->env.listener);
     if (x->env.backend != NULL) {
         x->env.backend->close(x->env.backend);

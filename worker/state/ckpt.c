@@ -23,98 +23,7 @@
 #include "proto/host/fileio.h"
 #include "worker/state/ckpt_files.h"
 
-#define MANIFEST_MAX (64U << 20)
-#define MAX_STEPS    1048576
-
-/* ---- manifest ---- */
-
-static uint64_t text_digest(const cJSON *o)
-{
-    char *text = cJSON_PrintUnformatted(o);
-    uint64_t h = text != NULL ? hsp_hash64(text, strlen(text), HSP_CKPT_FORMAT) : 0;
-    cJSON_free(text);
-    return h;
-}
-
-static char *manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ckpt_shard *s,
-                           const char *config)
-{
-    cJSON *m = cJSON_CreateObject();
-    cJSON *shards = cJSON_AddArrayToObject(m, "shards");
-    uint64_t content = 0;
-    bool ok = shards != NULL && cJSON_AddNumberToObject(m, "format", HSP_CKPT_FORMAT) != NULL &&
-              cJSON_AddStringToObject(m, "job", info->job) != NULL &&
-              hsp_json_add_u64(m, "step", info->step) && hsp_json_add_u64(m, "term", info->term) &&
-              hsp_json_add_u64(m, "epoch", info->epoch) &&
-              cJSON_AddNumberToObject(m, "ranks", info->n_ranks) != NULL &&
-              cJSON_AddNumberToObject(m, "params", info->n_params) != NULL &&
-              cJSON_AddStringToObject(m, "config", config) != NULL;
-    for (uint32_t i = 0; ok && i < info->n_ranks; i++) {
-        cJSON *o = cJSON_CreateObject();
-        ok = cJSON_AddItemToArray(shards, o);
-        if (!ok) {
-            cJSON_Delete(o);
-            break;
-        }
-        ok = hsp_json_add_u64(o, "metadata", s[i].meta_hash) &&
-             hsp_json_add_u64(o, "content", s[i].content);
-        content += s[i].content;
-    }
-    ok = ok && hsp_json_add_u64(m, "content", content);
-    ok = ok && hsp_json_add_u64(m, "digest", text_digest(m));
-    char *text = ok ? cJSON_Print(m) : NULL;
-    cJSON_Delete(m);
-    return text;
-}
-
-/* Reads DIR/manifest.json into @c and *ret; HSP_EDIGEST, HSP_EVERSION. */
-static enum hsp_status manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
-                                     struct hsp_err *err)
-{
-    char path[HSP_CKPT_PATH];
-    uint8_t *text = NULL;
-    size_t len = 0;
-    uint64_t digest = 0;
-    enum hsp_status st = hsp_ckpt_join(step_dir, HSP_CKPT_MANIFEST, path, err);
-    if (st == HSP_OK) {
-        st = hsp_file_read(path, MANIFEST_MAX, &text, &len, err);
-    }
-    if (st != HSP_OK) {
-        return st;
-    }
-    cJSON *m = cJSON_ParseWithLength((const char *)text, len);
-    free(text);
-    const cJSON *format = cJSON_GetObjectItemCaseSensitive(m, "format");
-    if (cJSON_IsNumber(format) && format->valueint != HSP_CKPT_FORMAT) {
-        st = hsp_err_set(err, HSP_EVERSION, 0, "%s: format %d, we read %d", path, format->valueint,
-                         HSP_CKPT_FORMAT);
-        cJSON_Delete(m);
-        return st;
-    }
-    bool ok = cJSON_IsNumber(format) && hsp_json_u64(m, "digest", &digest);
-    cJSON_DeleteItemFromObjectCaseSensitive(m, "digest");
-    ok = ok && digest == text_digest(m);
-    const cJSON *job = cJSON_GetObjectItemCaseSensitive(m, "job");
-    const cJSON *config = cJSON_GetObjectItemCaseSensitive(m, "config");
-    const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(m, "ranks");
-    const cJSON *params = cJSON_GetObjectItemCaseSensitive(m, "params");
-    const cJSON *shards = cJSON_GetObjectItemCaseSensitive(m, "shards");
-    ok = ok && cJSON_IsNumber(params) && params->valueint >= 0 && cJSON_IsString(job) &&
-         strlen(job->valuestring) < sizeof(c->info.job) && cJSON_IsString(config) &&
-         cJSON_IsNumber(ranks) && ranks->valueint >= 1 && ranks->valueint <= HSP_CKPT_MAX_RANKS &&
-         cJSON_GetArraySize(shards) == ranks->valueint && hsp_json_u64(m, "step", &c->info.step) &&
-         hsp_json_u64(m, "term", &c->info.term) && hsp_json_u64(m, "epoch", &c->info.epoch);
-    if (!ok) {
-        cJSON_Delete(m);
-        return hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path);
-    }
-    (void)snprintf(c->info.job, sizeof(c->info.job), "%s", job->valuestring);
-    c->info.n_ranks = (uint32_t)ranks->valueint;
-    c->info.n_params = (uint32_t)params->valueint;
-    c->config = strdup(config->valuestring);
-    *ret = m;
-    return c->config != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
-}
+#define MAX_STEPS 1048576
 
 /* ---- commit ---- */
 
@@ -149,7 +58,8 @@ static void close_shards(struct hsp_ckpt_shard *s, uint32_t n)
 }
 
 static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_info *info,
-                                      const char *config, struct hsp_err *err)
+                                      const struct hsp_data_cursor *data, const char *config,
+                                      struct hsp_err *err)
 {
     char path[HSP_CKPT_PATH];
     const struct hsp_ckpt_entry **e = NULL;
@@ -166,7 +76,7 @@ static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_inf
         st = hsp_ckpt_join(tmp, HSP_CKPT_MANIFEST, path, err);
     }
     if (st == HSP_OK) {
-        char *text = manifest_text(info, s, config);
+        char *text = hsp_ckpt_manifest_text(info, s, data, config);
         st = text != NULL ? hsp_file_write(path, text, strlen(text), 0644, err)
                           : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
         cJSON_free(text);
@@ -194,7 +104,8 @@ static enum hsp_status take_name(const char *tmp, const char *to, struct hsp_err
 }
 
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
-                                const char *config_json, struct hsp_err *err)
+                                const struct hsp_data_cursor *data, const char *config_json,
+                                struct hsp_err *err)
 {
     char tmp[HSP_CKPT_PATH], to[HSP_CKPT_PATH];
     if (info->n_ranks == 0 || info->n_ranks > HSP_CKPT_MAX_RANKS) {
@@ -205,7 +116,7 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
         st = hsp_ckpt_step_dir(dir, info->step, false, to, err);
     }
     if (st == HSP_OK) {
-        st = write_manifest(tmp, info, config_json, err);
+        st = write_manifest(tmp, info, data, config_json, err);
     }
     if (st == HSP_OK) {
         st = hsp_ckpt_sync_dir(tmp, err);
@@ -389,7 +300,7 @@ enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **
     }
     enum hsp_status st = hsp_ckpt_step_dir(dir, step, false, path, err);
     if (st == HSP_OK) {
-        st = manifest_read(path, c, &m, err);
+        st = hsp_ckpt_manifest_read(path, c, &m, err);
     }
     if (st == HSP_OK && c->info.step != step) {
         st = hsp_err_set(err, HSP_EDIGEST, 0, "%s holds step %" PRIu64, path, c->info.step);
@@ -458,6 +369,11 @@ struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c)
 const struct hsp_ckpt_info *hsp_ckpt_about(const struct hsp_ckpt *c)
 {
     return &c->info;
+}
+
+const struct hsp_data_cursor *hsp_ckpt_data(const struct hsp_ckpt *c)
+{
+    return &c->data;
 }
 
 const char *hsp_ckpt_config(const struct hsp_ckpt *c)

@@ -16,6 +16,7 @@
 #ifndef HSP_CKPT_H
 #define HSP_CKPT_H
 #include "proto/layout/cover.h"
+#include "proto/program/datacursor.h"
 #include "worker/state/region.h"
 
 #define HSP_CKPT_MAX_PIECES 1048576
@@ -67,11 +68,12 @@ enum hsp_status hsp_ckpt_stream_close(struct hsp_ckpt_stream *s, uint64_t *ret_b
 struct hsp_ckpt_stream *hsp_ckpt_stream_discard(struct hsp_ckpt_stream *s); /* NULL allowed */
 
 /* After all ranks have written: checks that the shards belong together and cover every tensor
- * exactly once, writes the manifest and gives the directory its name. @config_json: the model's
- * keys, kept for the export. A step that is there already is replaced: it is of a history that is
+ * exactly once, writes the manifest and gives the directory its name. @data: where the job is in its
+ * data at this step. @config_json: the model's keys, kept for the export. A step that is there already is replaced: it is of a history that is
  * over, before a roll-back or of an earlier job of this name. HSP_EDIGEST: a shard is missing, damaged or of another attempt. */
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
-                                const char *config_json, struct hsp_err *err);
+                                const struct hsp_data_cursor *data, const char *config_json,
+                                struct hsp_err *err);
 /* Deletes the step's temporary directory; no error when it is not there. */
 enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err *err);
 
@@ -94,7 +96,8 @@ struct hsp_ckpt_tensor {
 };
 
 /* Opens a complete step after checking manifest, all headers and coverage; contents are checked by
- * hsp_ckpt_verify. HSP_ENOENT, HSP_EDIGEST (damaged: says what), HSP_EVERSION, HSP_EIO, HSP_ENOMEM.
+ * hsp_ckpt_verify. HSP_ENOENT, HSP_EDIGEST (damaged: says what), HSP_EVERSION (of another program
+ * version: says what to do), HSP_EIO, HSP_ENOMEM.
  */
 enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **ret,
                               struct hsp_err *err);
@@ -104,6 +107,7 @@ enum hsp_status hsp_ckpt_open_newest(const char *dir, struct hsp_ckpt **ret, str
 struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c); /* NULL allowed; returns NULL */
 
 const struct hsp_ckpt_info *hsp_ckpt_about(const struct hsp_ckpt *c);
+const struct hsp_data_cursor *hsp_ckpt_data(const struct hsp_ckpt *c);
 const char *hsp_ckpt_config(const struct hsp_ckpt *c);
 /* Whole tensors, sorted by (tensor, kind). */
 size_t hsp_ckpt_count(const struct hsp_ckpt *c);

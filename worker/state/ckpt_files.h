@@ -7,7 +7,7 @@
 #include "worker/state/safetensors.h"
 
 #define HSP_CKPT_PATH     4096
-#define HSP_CKPT_FORMAT   1
+#define HSP_CKPT_FORMAT   2 /* 1 did not say where the job was in its data */
 #define HSP_CKPT_MANIFEST "manifest.json"
 
 /* DIR/step-N, DIR/step-N.tmp, and a shard's file name. HSP_ELIMIT: path too long. */
@@ -61,6 +61,7 @@ enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
 
 struct hsp_ckpt {
     struct hsp_ckpt_info info;
+    struct hsp_data_cursor data;
     char *config;
     uint32_t n_shards;
     struct hsp_ckpt_shard *shard;
@@ -70,6 +71,17 @@ struct hsp_ckpt {
     size_t *first; /* of each tensor in e; one more at the end */
     size_t n_t;
 };
+
+/* ckpt_manifest.c: the text of a manifest, cJSON_free(); NULL without memory. */
+char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ckpt_shard *s,
+                             const struct hsp_data_cursor *data, const char *config);
+/* Reads that of a step's directory into info, data and config of @c, and *ret (cJSON_Delete).
+ * HSP_EDIGEST, HSP_EVERSION; errors of reading a file. */
+enum hsp_status hsp_ckpt_manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
+                                       struct hsp_err *err);
+/* Of a file of another format: says which program can read it. Returns HSP_EVERSION. */
+enum hsp_status hsp_ckpt_other_format(const char *path, uint32_t format, struct hsp_err *err);
+
 /* @part of the piece @e into @dst, which holds @dst_box. */
 enum hsp_status hsp_ckpt_read_piece(const struct hsp_ckpt *c, const struct hsp_ckpt_entry *e,
                                     const struct hsp_box *part, const struct hsp_box *dst_box,

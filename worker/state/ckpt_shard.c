@@ -480,8 +480,7 @@ enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret
     if (s.meta == NULL || !read_meta(&s, &format)) {
         st = hsp_err_set(err, HSP_EDIGEST, 0, "%s: header and metadata do not agree", path);
     } else if (format != HSP_CKPT_FORMAT) {
-        st = hsp_err_set(err, HSP_EVERSION, 0, "%s: format %u, we read %d", path, format,
-                         HSP_CKPT_FORMAT);
+        st = hsp_ckpt_other_format(path, format, err);
     }
     if (st != HSP_OK) {
         hsp_ckpt_shard_close(&s);

@@ -4,6 +4,7 @@ worker_state_libstate_a_SOURCES = \
   worker/state/ckpt.c worker/state/ckpt.h \
   worker/state/ckpt_export.c \
   worker/state/ckpt_files.c worker/state/ckpt_files.h \
+  worker/state/ckpt_manifest.c \
   worker/state/ckpt_shard.c \
   worker/state/region.c worker/state/region.h \
   worker/state/safetensors.c worker/state/safetensors.h \
@@ -16,4 +17,4 @@ worker_state_libstate_a_CFLAGS = $(AM_CFLAGS) -O3
 EXTRA_DIST += worker/state/README.md
 
 # What links libstate needs these behind it.
-STATE_LIBS = worker/state/libstate.a proto/host/libhost.a proto/layout/liblayout.a proto/op/libop.a $(CJSON_LIBS) $(BASE_LIBS)
+STATE_LIBS = worker/state/libstate.a proto/host/libhost.a proto/program/libprogram.a proto/layout/liblayout.a proto/op/libop.a $(CJSON_LIBS) $(BASE_LIBS)

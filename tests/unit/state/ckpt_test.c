@@ -82,6 +82,28 @@ static struct hsp_ckpt_info info_of(uint64_t step, uint32_t n_ranks)
 
 #define CONFIG "{\"family\":\"gpt\"}"
 
+/* Of a job with batches of 12 whose passes end inside of one. */
+static struct hsp_data_cursor data_of(uint64_t step)
+{
+    return (struct hsp_data_cursor){.digest = {0x123456789abcdef0, UINT64_MAX},
+                                    .bytes = UINT64_MAX - 5,
+                                    .n_tokens = (UINT64_C(1) << 60) + 1,
+                                    .seed = UINT64_MAX,
+                                    .pass_samples = 17,
+                                    .samples = step * 12,
+                                    .sequence = UINT32_MAX,
+                                    .separator = 50256,
+                                    .format = HSP_DATA_LLMC,
+                                    .packing = HSP_PACKING_START};
+}
+
+static enum hsp_status commit(const char *dir, const struct hsp_ckpt_info *info,
+                              struct hsp_err *err)
+{
+    struct hsp_data_cursor data = data_of(info->step);
+    return hsp_ckpt_commit(dir, info, &data, CONFIG, err);
+}
+
 static void write_step(const char *dir, uint64_t step, uint32_t n_ranks, uint64_t seed)
 {
     struct hsp_ckpt_info info = info_of(step, n_ranks);
@@ -91,7 +113,7 @@ static void write_step(const char *dir, uint64_t step, uint32_t n_ranks, uint64_
     for (uint32_t r = 0; r < n_ranks; r++) {
         assert_ok(write_rank(dir, &info, &l, r, &err), &err);
     }
-    assert_ok(hsp_ckpt_commit(dir, &info, CONFIG, &err), &err);
+    assert_ok(commit(dir, &info, &err), &err);
     layout_fini(&l);
 }
 
@@ -207,12 +229,10 @@ static void commit_refuses_what_is_not_whole(void **state)
     layout_init(&l, 1, 3, 5);
     assert_ok(write_rank(*state, &info, &l, 0, &err), &err);
     assert_ok(write_rank(*state, &info, &l, 1, &err), &err);
-    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err),
-                  HSP_EDIGEST); /* rank 2 is missing */
+    assert_status(commit(*state, &info, &err), HSP_EDIGEST); /* rank 2 is missing */
     other.epoch = 6;
     assert_ok(write_rank(*state, &other, &l, 2, &err), &err);
-    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err),
-                  HSP_EDIGEST); /* of another attempt */
+    assert_status(commit(*state, &info, &err), HSP_EDIGEST); /* of another attempt */
     struct hsp_ckpt_piece mine[MAX_PIECES];
     size_t k = 0;
     for (size_t i = 0; i < l.n; i++) {
@@ -222,20 +242,20 @@ static void commit_refuses_what_is_not_whole(void **state)
     }
     assert_true(k > 2);
     assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k - 1, NULL, &err), &err); /* a hole */
-    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err), HSP_EDIGEST);
+    assert_status(commit(*state, &info, &err), HSP_EDIGEST);
     mine[k] = mine[0];
     assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k + 1, NULL, &err), &err); /* twice */
-    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err), HSP_EDIGEST);
+    assert_status(commit(*state, &info, &err), HSP_EDIGEST);
     assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
     assert_int_equal(n, 0);
     free(steps);
     assert_status(hsp_ckpt_open(*state, 5, &c, &err), HSP_ENOENT);
     assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k, NULL, &err), &err);
-    assert_ok(hsp_ckpt_commit(*state, &info, CONFIG, &err), &err);
+    assert_ok(commit(*state, &info, &err), &err);
     for (uint32_t r = 0; r < 3; r++) { /* the step again, of a later history */
         assert_ok(write_rank(*state, &other, &l, r, &err), &err);
     }
-    assert_ok(hsp_ckpt_commit(*state, &other, CONFIG, &err), &err);
+    assert_ok(commit(*state, &other, &err), &err);
     assert_ok(hsp_ckpt_open(*state, 5, &c, &err), &err);
     assert_int_equal(hsp_ckpt_about(c)->epoch, 6);
     hsp_ckpt_close(c);
@@ -333,7 +353,7 @@ static void write_halves(const char *dir, const int64_t lo[2], uint64_t version,
                                    .box = {.rank = 1, .lo = {lo[r]}, .hi = {lo[r] + 4}}};
         assert_ok(hsp_ckpt_write_shard(dir, &info, r, &p, 1, NULL, err), err);
     }
-    (void)hsp_ckpt_commit(dir, &info, CONFIG, err);
+    (void)commit(dir, &info, err);
 }
 
 static void no_parameter_or_kind_may_be_missing(void **state)
@@ -362,14 +382,13 @@ static void no_parameter_or_kind_may_be_missing(void **state)
             }
         }
         assert_ok(hsp_ckpt_write_shard(*state, &info, 0, p, n, NULL, &err), &err);
-        assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err),
-                      skip < 6 ? HSP_EDIGEST : HSP_OK);
+        assert_status(commit(*state, &info, &err), skip < 6 ? HSP_EDIGEST : HSP_OK);
     }
     info.step = 2;
     assert_ok(hsp_ckpt_write_shard(*state, &info, 0, p, 4, NULL, &err), &err); /* c is missing */
-    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err), HSP_EDIGEST);
+    assert_status(commit(*state, &info, &err), HSP_EDIGEST);
     assert_ok(hsp_ckpt_write_shard(*state, &info, 0, p + 2, 4, NULL, &err), &err); /* a */
-    assert_status(hsp_ckpt_commit(*state, &info, CONFIG, &err), HSP_EDIGEST);
+    assert_status(commit(*state, &info, &err), HSP_EDIGEST);
 }
 
 static void two_halves_must_be_different(void **state)
@@ -416,6 +435,39 @@ static void every_word_of_the_manifest_counts(void **state)
         }
     }
     assert_int_equal(noticed(*state, 1), 0);
+}
+
+static void the_place_in_the_data_comes_back(void **state)
+{
+    for (uint64_t step = 0; step < 8; step++) {
+        struct hsp_err err = {0};
+        struct hsp_ckpt *c;
+        struct hsp_data_cursor want = data_of(step);
+        write_step(*state, step, 2, step);
+        assert_ok(hsp_ckpt_open(*state, step, &c, &err), &err);
+        assert_ok(hsp_data_cursor_match(&want, hsp_ckpt_data(c), &err), &err);
+        (void)hsp_ckpt_close(c);
+    }
+}
+
+/* Of a program that did not record the place in the data. */
+static void an_older_format_is_refused(void **state)
+{
+    static const char text[] = "{\"format\":1,\"shards\":[],\"digest\":\"1\"}";
+    struct hsp_err err = {0};
+    struct hsp_ckpt *c;
+    char path[4096];
+    write_step(*state, 3, 1, 3);
+    (void)snprintf(path, sizeof(path), "%s/step-0000000003/manifest.json", (char *)*state);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    assert_status(hsp_ckpt_open(*state, 3, &c, &err), HSP_EVERSION);
+    assert_non_null(strstr(err.msg,
+                           "checkpoint of format 1, this program reads 2 (older ones do not say "
+                           "where in its data the job was): use the hspmd that wrote it, or submit "
+                           "the job again: "));
 }
 
 static void newest_and_prune(void **state)
@@ -533,10 +585,10 @@ static void streamed_shards_are_the_same(void **state)
         assert_ok(stream_rank(dir, &info, &l, 1, 64, 0, &err), &err);
         assert_status(stream_rank(dir, &info, &l, 1, 64, harm, &err), HSP_EDIGEST);
         assert_non_null(strstr(err.msg, "not what its owner has"));
-        assert_status(hsp_ckpt_commit(dir, &info, CONFIG, &err), HSP_EDIGEST);
+        assert_status(commit(dir, &info, &err), HSP_EDIGEST);
     }
     assert_ok(stream_rank(dir, &info, &l, 1, 64, 0, &err), &err);
-    assert_ok(hsp_ckpt_commit(dir, &info, CONFIG, &err), &err);
+    assert_ok(commit(dir, &info, &err), &err);
     struct hsp_ckpt *c;
     assert_ok(hsp_ckpt_open(dir, 50, &c, &err), &err);
     assert_ok(hsp_ckpt_verify(c, &err), &err);
@@ -557,6 +609,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(two_halves_must_be_different, setup, teardown),
         cmocka_unit_test_setup_teardown(a_shard_of_another_attempt_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(every_word_of_the_manifest_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_place_in_the_data_comes_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_older_format_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(newest_and_prune, setup, teardown),
         cmocka_unit_test_setup_teardown(export_gives_whole_tensors, setup, teardown),
     };

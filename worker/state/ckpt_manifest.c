@@ -1,0 +1,178 @@
+/* The manifest of a checkpoint: what makes the shards of a step a checkpoint, and where in its data
+ * the job was. Its last member is a digest of the others. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/hash.h"
+#include "proto/host/fileio.h"
+#include "worker/state/ckpt_files.h"
+
+#define MANIFEST_MAX (64U << 20)
+
+static uint64_t text_digest(const cJSON *o)
+{
+    char *text = cJSON_PrintUnformatted(o);
+    uint64_t h = text != NULL ? hsp_hash64(text, strlen(text), HSP_CKPT_FORMAT) : 0;
+    cJSON_free(text);
+    return h;
+}
+
+/* ---- the place in the data ---- */
+
+static bool add_data(cJSON *m, const struct hsp_data_cursor *c)
+{
+    char digest[HSP_DIGEST_HEX];
+    const char *format = hsp_data_format_name(c->format), *packing = hsp_packing_name(c->packing);
+    cJSON *o = cJSON_AddObjectToObject(m, "data");
+    hsp_digest_hex(c->digest, digest);
+    return o != NULL && format != NULL && packing != NULL && c->pass_samples > 0 &&
+           cJSON_AddStringToObject(o, "digest", digest) != NULL &&
+           hsp_json_add_u64(o, "bytes", c->bytes) && hsp_json_add_u64(o, "tokens", c->n_tokens) &&
+           cJSON_AddStringToObject(o, "format", format) != NULL &&
+           cJSON_AddStringToObject(o, "packing", packing) != NULL &&
+           hsp_json_add_u64(o, "separator", c->separator) &&
+           hsp_json_add_u64(o, "sequence", c->sequence) && hsp_json_add_u64(o, "seed", c->seed) &&
+           hsp_json_add_u64(o, "pass_samples", c->pass_samples) &&
+           hsp_json_add_u64(o, "pass", hsp_data_cursor_pass(c)) &&
+           hsp_json_add_u64(o, "sample", hsp_data_cursor_sample(c)) &&
+           hsp_json_add_u64(o, "tokens_read", hsp_data_cursor_tokens(c));
+}
+
+/* The number of a name; false: there is none of it. */
+static bool read_name(const cJSON *o, const char *key, const char *(*name)(unsigned), uint8_t *ret)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key)), *one;
+    for (uint8_t i = 0; text != NULL && (one = name(i)) != NULL; i++) {
+        if (strcmp(text, one) == 0) {
+            *ret = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_data(const cJSON *m, struct hsp_data_cursor *ret)
+{
+    const cJSON *o = cJSON_GetObjectItemCaseSensitive(m, "data");
+    const char *digest = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "digest"));
+    uint64_t separator, sequence, pass, sample, tokens;
+    struct hsp_data_cursor c = {0};
+    if (digest == NULL || !hsp_digest_parse(digest, &c.digest) ||
+        !hsp_json_u64(o, "bytes", &c.bytes) || !hsp_json_u64(o, "tokens", &c.n_tokens) ||
+        !read_name(o, "format", hsp_data_format_name, &c.format) ||
+        !read_name(o, "packing", hsp_packing_name, &c.packing) ||
+        !hsp_json_u64(o, "separator", &separator) || separator > UINT32_MAX ||
+        !hsp_json_u64(o, "sequence", &sequence) || sequence > UINT32_MAX ||
+        !hsp_json_u64(o, "seed", &c.seed) || !hsp_json_u64(o, "pass_samples", &c.pass_samples) ||
+        !hsp_json_u64(o, "pass", &pass) || !hsp_json_u64(o, "sample", &sample) ||
+        !hsp_json_u64(o, "tokens_read", &tokens) || sample >= c.pass_samples ||
+        pass > (UINT64_MAX - sample) / c.pass_samples) {
+        return false;
+    }
+    c.separator = (uint32_t)separator;
+    c.sequence = (uint32_t)sequence;
+    c.samples = pass * c.pass_samples + sample;
+    *ret = c;
+    return hsp_data_cursor_tokens(&c) == tokens;
+}
+
+/* ---- all of it ---- */
+
+char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ckpt_shard *s,
+                             const struct hsp_data_cursor *data, const char *config)
+{
+    cJSON *m = cJSON_CreateObject();
+    cJSON *shards = cJSON_AddArrayToObject(m, "shards");
+    uint64_t content = 0;
+    bool ok = shards != NULL && cJSON_AddNumberToObject(m, "format", HSP_CKPT_FORMAT) != NULL &&
+              cJSON_AddStringToObject(m, "job", info->job) != NULL &&
+              hsp_json_add_u64(m, "step", info->step) && hsp_json_add_u64(m, "term", info->term) &&
+              hsp_json_add_u64(m, "epoch", info->epoch) &&
+              cJSON_AddNumberToObject(m, "ranks", info->n_ranks) != NULL &&
+              cJSON_AddNumberToObject(m, "params", info->n_params) != NULL && add_data(m, data) &&
+              cJSON_AddStringToObject(m, "config", config) != NULL;
+    for (uint32_t i = 0; ok && i < info->n_ranks; i++) {
+        cJSON *o = cJSON_CreateObject();
+        ok = cJSON_AddItemToArray(shards, o);
+        if (!ok) {
+            cJSON_Delete(o);
+            break;
+        }
+        ok = hsp_json_add_u64(o, "metadata", s[i].meta_hash) &&
+             hsp_json_add_u64(o, "content", s[i].content);
+        content += s[i].content;
+    }
+    ok = ok && hsp_json_add_u64(m, "content", content);
+    ok = ok && hsp_json_add_u64(m, "digest", text_digest(m));
+    char *text = ok ? cJSON_Print(m) : NULL;
+    cJSON_Delete(m);
+    return text;
+}
+
+enum hsp_status hsp_ckpt_other_format(const char *path, uint32_t format, struct hsp_err *err)
+{
+    return hsp_err_set(
+        err, HSP_EVERSION, 0,
+        "checkpoint of format %u, this program reads %d%s: use the hspmd that wrote "
+        "it, or submit the job again: %s",
+        format, HSP_CKPT_FORMAT,
+        format < HSP_CKPT_FORMAT ? " (older ones do not say where in its data the job was)" : "",
+        path);
+}
+
+/* All but the digest, which is right. False: something is missing or wrong. */
+static bool read_members(const cJSON *m, struct hsp_ckpt *c)
+{
+    const cJSON *job = cJSON_GetObjectItemCaseSensitive(m, "job");
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(m, "config");
+    const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(m, "ranks");
+    const cJSON *params = cJSON_GetObjectItemCaseSensitive(m, "params");
+    const cJSON *shards = cJSON_GetObjectItemCaseSensitive(m, "shards");
+    if (!cJSON_IsNumber(params) || params->valueint < 0 || !cJSON_IsString(job) ||
+        strlen(job->valuestring) >= sizeof(c->info.job) || !cJSON_IsString(config) ||
+        !cJSON_IsNumber(ranks) || ranks->valueint < 1 || ranks->valueint > HSP_CKPT_MAX_RANKS ||
+        cJSON_GetArraySize(shards) != ranks->valueint || !hsp_json_u64(m, "step", &c->info.step) ||
+        !hsp_json_u64(m, "term", &c->info.term) || !hsp_json_u64(m, "epoch", &c->info.epoch) ||
+        !read_data(m, &c->data)) {
+        return false;
+    }
+    (void)snprintf(c->info.job, sizeof(c->info.job), "%s", job->valuestring);
+    c->info.n_ranks = (uint32_t)ranks->valueint;
+    c->info.n_params = (uint32_t)params->valueint;
+    return true;
+}
+
+enum hsp_status hsp_ckpt_manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
+                                       struct hsp_err *err)
+{
+    char path[HSP_CKPT_PATH];
+    uint8_t *text = NULL;
+    size_t len = 0;
+    uint64_t digest = 0;
+    enum hsp_status st = hsp_ckpt_join(step_dir, HSP_CKPT_MANIFEST, path, err);
+    if (st == HSP_OK) {
+        st = hsp_file_read(path, MANIFEST_MAX, &text, &len, err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    cJSON *m = cJSON_ParseWithLength((const char *)text, len);
+    free(text);
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(m, "format");
+    if (cJSON_IsNumber(format) && format->valueint != HSP_CKPT_FORMAT) {
+        st = hsp_ckpt_other_format(path, (uint32_t)format->valueint, err);
+        cJSON_Delete(m);
+        return st;
+    }
+    bool ok = cJSON_IsNumber(format) && hsp_json_u64(m, "digest", &digest);
+    cJSON_DeleteItemFromObjectCaseSensitive(m, "digest");
+    if (!ok || digest != text_digest(m) || !read_members(m, c)) {
+        cJSON_Delete(m);
+        return hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path);
+    }
+    c->config = strdup(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "config")));
+    *ret = m;
+    return c->config != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
+}
