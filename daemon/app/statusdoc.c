@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/app/app.h"
+#include "proto/program/datacursor.h"
 
 static void put(cJSON *o, const char *key, double v)
 {
@@ -79,6 +80,28 @@ static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *
     put_text(o, "durability", text);
 }
 
+/* Where the newest committed version is in the data. */
+static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_job *j)
+{
+    struct hsp_data_cursor c;
+    char digest[HSP_DIGEST_HEX];
+    if (!core->data_known || j == NULL ||
+        hsp_data_cursor_init(&j->rec->spec->train.data, core->data_digest, core->data_bytes,
+                             core->data_tokens, core->stable, &c, NULL) != HSP_OK) {
+        return;
+    }
+    cJSON *x = cJSON_AddObjectToObject(o, "data");
+    hsp_digest_hex(c.digest, digest);
+    put_text(x, "path", core->data_path);
+    put(x, "bytes", (double)c.bytes);
+    put(x, "tokens", (double)c.n_tokens);
+    put_text(x, "digest", digest);
+    put(x, "pass", (double)hsp_data_cursor_pass(&c));
+    put(x, "sample", (double)hsp_data_cursor_sample(&c));
+    put(x, "pass_samples", (double)c.pass_samples);
+    put(x, "tokens_read", (double)hsp_data_cursor_tokens(&c));
+}
+
 static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
 {
     const struct hsp_app_job *j = hsp_app_job(a, core->id);
@@ -109,6 +132,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     if (core->has_ckpt) {
         put(o, "checkpoint_step", (double)core->ckpt_step);
     }
+    put_data(o, core, j);
     put_spread(a, o, core);
     put_text(o, "checkpoint_path", core->checkpoint_path);
     (void)cJSON_AddBoolToObject(o, "checkpoint_shared", core->checkpoint_shared);

@@ -134,6 +134,20 @@ static void print_names(FILE *out, const char *what, const cJSON *names)
     }
 }
 
+/* Where its newest committed version is in the data. */
+static void print_data(FILE *out, const cJSON *d)
+{
+    if (d != NULL) {
+        (void)fprintf(out,
+                      "\ndata: pass %.0f, sample %.0f of %.0f, %.0f tokens read; %s: %.0f bytes, "
+                      "digest %s",
+                      hsp_doc_number(d, "pass") + 1, hsp_doc_number(d, "sample"),
+                      hsp_doc_number(d, "pass_samples"), hsp_doc_number(d, "tokens_read"),
+                      hsp_doc_text(d, "path"), hsp_doc_number(d, "bytes"),
+                      hsp_doc_text(d, "digest"));
+    }
+}
+
 /* All there is about one job: the only one of @jobs. */
 static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
 {
@@ -153,6 +167,7 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     if (hsp_doc_has(j, "durability")) {
         (void)fprintf(out, "\nstate: %s", hsp_doc_text(j, "durability"));
     }
+    print_data(out, cJSON_GetObjectItemCaseSensitive(j, "data"));
     print_names(out, "\ndevices:", cJSON_GetObjectItemCaseSensitive(j, "devices"));
     if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(j, "keepers")) > 0) {
         print_names(out, "\nkeepers:", cJSON_GetObjectItemCaseSensitive(j, "keepers"));

@@ -115,7 +115,8 @@ const struct hsp_command hsp_commands[] = {
     {.name = "status",
      .operands = "[JOB|NODE]",
      .summary = "show jobs and nodes, or all about one",
-     .help = "",
+     .help = "Of a job also where it is in its data: the pass over them, the samples of that pass\n"
+             "which are used up, and all tokens read, as of its newest committed step.",
      .options = status_options,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSON),
@@ -186,7 +187,8 @@ const struct hsp_command hsp_commands[] = {
     {.name = "resume",
      .operands = "JOB",
      .summary = "let a suspended, failed or cancelled job go on from its newest checkpoint",
-     .help = "Without a checkpoint it begins anew, at step 0.",
+     .help = "Without a checkpoint it begins anew, at step 0. With one it goes on with the next\n"
+             "sample of its data, so the files of data.path must be those it was trained on.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_resume},
