@@ -1,0 +1,150 @@
+#!/usr/bin/python3
+"""The place in the data: hspmdd and all agents are killed, and the job goes on from its checkpoint with precisely the next
+sample, in another layout, with packed documents, through passes that end inside of a global batch. Other data are refused."""
+import os
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
+from harness import *  # noqa: E402,F403
+from peer import Batches  # noqa: E402
+
+STEPS, EVERY, BATCH, SEQUENCE = 90, 10, 9, 32
+
+
+def read_audit(c):
+    """step -> epoch -> samples."""
+    steps = {}
+    for f in os.listdir(c.audit):
+        for line in read_jsonl(os.path.join(c.audit, f)) if f.endswith(".jsonl") else []:
+            steps.setdefault(line["step"], {}).setdefault(int(line["epoch"]), []).extend(line["samples"])
+    return steps
+
+
+def check_place(what, place, batches, step):
+    """The place of version @step as a document tells it."""
+    used = step * BATCH
+    want = {"pass": used // batches.n_train, "sample": used % batches.n_train, "pass_samples": batches.n_train,
+            "tokens_read": used * SEQUENCE, "bytes": len(batches.text)}
+    if {k: place.get(k) for k in want} != want:
+        raise Failed("%s: at step %d %r, not %r" % (what, step, place, want))
+
+
+def kill_all(c):
+    c.kill_daemon()
+    for name in list(c.workers):
+        c.kill_agent(name)
+
+
+def cold_start(c, names, devices):
+    c.start_daemon()
+    for n in names:
+        c.start_worker(n, [{}] * devices)
+
+
+def first_after(c, job, n_epochs):
+    """First step of the first epoch after @n_epochs of them."""
+    return wait_for("the job to run again", lambda: [e["first_step"] for e in c.job(job)["epochs"][n_epochs:]], 60)[0]
+
+
+def other_data(c, text, names):
+    """With another file the job waits and says why; with the old one it goes on."""
+    with open(text, "rb") as f:
+        good = f.read()
+    with open(text, "r+b") as f:
+        f.write(b"A")
+    cold_start(c, names, 1)
+    said = wait_for("the reason", lambda: (lambda r: r if "differs" in r else None)(c.job("place")["reason"]), 60)
+    want = (r"w[01]: \S+/text.txt differs: %d bytes, digest \w{32}, the job began with %d bytes, digest \w{32}; bring those back, "
+            r"or cancel the job and submit it again to begin anew" % (len(good), len(good)))
+    if not re.search(want, said) or "\n" in said:
+        raise Failed("refused with %r" % said)
+    newest = c.job("place")["checkpoint_step"]
+    kill_all(c)
+    with open(text, "wb") as f:
+        f.write(good)
+    return newest
+
+
+def check_audit(steps, batches):
+    """Every committed step has read its own samples, once, in whatever epoch it was committed."""
+    for t in range(STEPS):
+        epochs = steps.get(t, {})
+        got = sorted(epochs[max(epochs)]) if epochs else []
+        want = sorted(batches.sample(t * BATCH + k) for k in range(BATCH))
+        if got != want:
+            raise Failed("step %d read %s, not %s" % (t, got, want))
+
+
+def stale(claim, c, job, text):
+    """A checkpoint of another order of samples lies where the job's own should be."""
+    out = os.path.join(claim.dir, "out")
+    c.submit(write_job(claim, job, "mine", text, seed=job["train"].get("seed", 1) + 1, steps=100000))
+    c.wait_step("mine", 3 * EVERY + 2, 60)  # more steps than those of the warm-up
+    c.ctl("cancel", "mine")
+    wait_for("the job to stop", lambda: not any(d["job"] for n in c.nodes().values() for d in n["devices"]), 20)
+    newest = c.job("mine")["checkpoint_step"]
+    c.submit(write_job(claim, job, "other", text, steps=newest + 2))
+    c.wait_done("other", 60)
+    mine = os.path.join(out, "mine", "step-%010d" % newest)
+    shutil.rmtree(mine)
+    shutil.copytree(os.path.join(out, "other", "step-%010d" % newest), mine)
+    c.ctl("resume", "mine")
+    wait_for("the job to fail", lambda: c.job("mine")["state"] == "failed", 30)
+    return c.job("mine")["reason"]
+
+
+def layouts(claim):
+    """On two devices data parallel; on four a pipeline beside a tensor group."""
+    half, whole = {"layers": 2}, {"layers": 4}
+    two = [{"sequences": 5, "micro_batches": 2, "stages": [dict(whole, ranks=[0])]},
+           {"sequences": 4, "micro_batches": 1, "stages": [dict(whole, ranks=[1])]}]
+    four = [{"sequences": 6, "micro_batches": 3, "stages": [dict(half, ranks=[0]), dict(half, ranks=[1])]},
+            {"sequences": 3, "micro_batches": 1, "stages": [dict(whole, ranks=[2, 3], tensor=[1, 1])]}]
+    return [write_plan(claim, {"ranks": n, "streams": s}, "on%d" % n) for n, s in ((2, two), (4, four))]
+
+
+def body(claim):
+    text = os.path.join(claim.dir, "text.txt")
+    with open(text, "w") as f:
+        while f.tell() < 1600:
+            f.write("".join(claim.random.choice("etaoinshrdlu") for _ in range(claim.random.randint(3, 20))) + "\n")
+    job = load_job(os.path.join(ROOT, "tests/claims/jobs/llama.yaml"))
+    job["model"].update(layers=4, hidden=32, heads=4, kv_heads=2, intermediate=48, sequence=SEQUENCE)
+    job["data"].update(packing="documents", document_end=10, validation_fraction=0.1)
+    job["train"].update(steps=STEPS, global_batch=BATCH)
+    job["resources"] = {"min": 2, "max": 4}
+    reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
+    job["checkpoint"] = {"every_steps": EVERY, "shared": True}
+    path = write_job(claim, job, "place", text, layouts(claim))
+    batches = Batches(job, text)
+    if BATCH * STEPS < 5 * batches.n_train or not any(
+            t * BATCH // batches.n_train < ((t + 1) * BATCH - 1) // batches.n_train for t in range(STEPS)):
+        raise Failed("the passes over %d samples end nowhere inside" % batches.n_train)
+    with Cluster(claim, detection="500ms", heartbeat="100ms", audit=True) as c:
+        c.worker_config = {"keepers": 0}
+        names = c.start_workers([0.05, 0.05])
+        c.submit(path)
+        c.wait_step("place", EVERY + 3, 60)
+        first = c.job("place")
+        check_place("status", first["data"], batches, first["step"])
+        kill_all(c)
+        newest = other_data(c, text, names)
+        cold_start(c, names, 2)
+        began = first_after(c, "place", len(first["epochs"]))
+        c.wait_done("place", 120)
+        last = c.job("place")
+        if began != newest or len(first["devices"]) != 2 or len(last["devices"]) != 4:
+            raise Failed("went on from step %d, not %d, on %s" % (began, newest, last["devices"]))
+        check_audit(read_audit(c), batches)
+        distance = loss_distance(reference, c.metrics("place"), STEPS)
+        check_place("status", last["data"], batches, STEPS)
+        for x in json.loads(c.ctl("ckpt", "verify", "place", "-o", "json").stdout)["checkpoints"]:
+            check_place("ckpt verify", x["data"], batches, x["step"])
+        reason = stale(claim, c, job, text)
+        if "other order of samples: train.seed: " not in reason:
+            raise Failed("a checkpoint of another job: %r" % reason)
+    return distance <= 1e-9, {"loss": distance, "began": began, "pass_samples": batches.n_train}
+
+
+Claim("cursor").run(body)
