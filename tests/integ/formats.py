@@ -1,42 +1,16 @@
 #!/usr/bin/python3
-"""The same tokens as text, as shards of llm.c, nanoGPT and Megatron: the same losses; a job on a cluster; a token that is
-no token of the model."""
+"""The same tokens as text, as shards of llm.c, nanoGPT and Megatron: the same losses; jobs on a cluster, one of them with
+packed documents; a token that is no token of the model."""
 import os
-import struct
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
 from harness import *  # noqa: E402,F403
+from tokens import llmc, megatron, nanogpt, write  # noqa: E402
 
 STEPS = 24  # not fewer than the steps of warm-up
 CUTS = [0, 1000, 1001, 9000]  # where files begin
-
-
-def write(path, *parts):
-    with open(path, "wb") as f:
-        f.write(b"".join(parts))
-
-
-def llmc(path, tokens, magic=20240520):
-    kind, version = ("H", 1) if magic == 20240520 else ("I", 7)
-    write(path, struct.pack("<256i", magic, version, len(tokens), *[0] * 253),
-          struct.pack("<%d%s" % (len(tokens), kind), *tokens))
-
-
-def nanogpt(path, tokens):
-    write(path, struct.pack("<%dH" % len(tokens), *tokens))
-
-
-def megatron(path, tokens, code=8):
-    """Documents of 7, 14, ... tokens, each one sequence."""
-    size, kind, lengths = (2, "H", []) if code == 8 else (4, "i", [])
-    while sum(lengths) < len(tokens):
-        lengths.append(min(7 * (len(lengths) + 1), len(tokens) - sum(lengths)))
-    n, starts = len(lengths), [sum(lengths[:i]) * size for i in range(len(lengths))]
-    write(path[:-4] + ".idx", b"MMIDIDX\0\0", struct.pack("<QBQQ", 1, code, n, n + 1), struct.pack("<%di" % n, *lengths),
-          struct.pack("<%dq" % n, *starts), struct.pack("<%dq" % (n + 1), *range(n + 1)))
-    write(path, struct.pack("<%d%s" % (len(tokens), kind), *tokens))
 
 
 def shards(folder, tokens, writer, **kw):
@@ -45,6 +19,25 @@ def shards(folder, tokens, writer, **kw):
     for i, (a, b) in enumerate(zip(CUTS, ends)):
         writer(os.path.join(folder, "part-%d.bin" % i), tokens[a:b], **kw)
     return os.path.join(folder, "part-*.bin")
+
+
+def packed_job(claim, d):
+    """conf/jobs/packed-llama.yaml, smaller: documents of 5 to 60 tokens, each after the token 256."""
+    tokens = []
+    while len(tokens) < 20000:
+        tokens += [256] + [claim.random.randrange(97, 123) for _ in range(claim.random.randint(5, 60))]
+    job = load_job(os.path.join(ROOT, "conf/jobs/packed-llama.yaml"))
+    job["model"].update(layers=2, hidden=32, heads=4, kv_heads=2, vocab=257, sequence=32)
+    job["data"].update(document_start=256, validation_fraction=0.1, validation_every=4)
+    job["train"].update(steps=STEPS, global_batch=8, dtype="fp64")
+    job["resources"] = {"min": 2, "max": 2}
+    path = write_job(claim, job, "packed", shards(d + "/packed", tokens, llmc))
+    job["data"] = {k: v for k, v in job["data"].items() if k not in ("packing", "document_start")}
+    unpacked = write_job(claim, job, "unpacked", d + "/packed/part-*.bin")
+    first = [run_offline(claim, p, "first", steps=1)[0][0] for p in (path, unpacked)]
+    if first[0]["tokens"] >= first[1]["tokens"] or first[0]["loss"] == first[1]["loss"]:
+        raise Failed("packing changes nothing: %r" % first)
+    return path
 
 
 def body(claim):
@@ -74,11 +67,18 @@ def body(claim):
     reference = run_offline(claim, good, "reference")[0]
     job["model"]["vocab"] = 122
     bad = write_job(claim, job, "bad", data["gpt2"][0])
+    packed = packed_job(claim, d)
+    packed_reference = run_offline(claim, packed, "packed-reference")[0]
     with Cluster(claim) as c:
         c.start_workers([0.5, 0.5])
         c.submit(good)
         c.wait_done("good", 120)
         distance = loss_distance(reference, c.metrics("good"), STEPS)
+        c.submit(packed)
+        c.wait_done("packed", 120)
+        distance = max(distance, loss_distance(packed_reference, c.metrics("packed"), STEPS))
+        if sorted(c.job("packed")["devices"]) != ["w0/0", "w1/0"]:
+            raise Failed("packed ran on %s" % c.job("packed")["devices"])
         c.submit(bad)
         wait_for("the bad token", lambda: re.search(
             r"/gpt2/part-\d.bin: token 122 at position \d+ is outside the vocabulary of 122 \(model.vocab\)",

@@ -15,6 +15,8 @@ def plans(job):
     """Starting plans for this job's number of layers and sequences."""
     layers, batch = job["model"]["layers"], job["train"]["global_batch"]
     third = max(1, layers // 3)
+    heads = job["model"].get("kv_heads") or job["model"].get("heads", 4)
+    uneven = [3, 1] if heads % 4 == 0 else [1, 1]
     a, b = max(1, batch * 2 // 3), batch - max(1, batch * 2 // 3)
 
     def stream(n, stages, micro):
@@ -24,7 +26,7 @@ def plans(job):
         "dp": {"ranks": 3, "streams": [stream(batch - 2 * (batch // 4), [stage(layers, [0])], 2),
                                        stream(batch // 4, [stage(layers, [1])], 1),
                                        stream(batch // 4, [stage(layers, [2])], 1)]},
-        "tp2": {"ranks": 2, "streams": [stream(batch, [stage(layers, [0, 1], [3, 1])], 2)]},
+        "tp2": {"ranks": 2, "streams": [stream(batch, [stage(layers, [0, 1], uneven)], 2)]},
         "pp3": {"ranks": 3, "streams": [stream(batch, [stage(third, [0]), stage(third, [1]),
                                                        stage(layers - 2 * third, [2])], 4)]},
         "tp2pp2": {"ranks": 4, "streams": [stream(batch, [stage(third, [0, 1]),
@@ -41,8 +43,9 @@ def optimizer(job, index):
     """Every third case uses SGD with momentum."""
     if index % 3 != 2:
         return {}
+    schedule = job["train"].get("schedule", {})
     return {"optimizer": {"name": "sgd", "lr": 0.05, "momentum": 0.9, "weight_decay": 0.0},
-            "schedule": dict(job["train"]["schedule"], min_lr=0.005)}
+            "schedule": dict(schedule, min_lr=0.005) if schedule.get("name") == "cosine" else schedule}
 
 
 def disturb(claim, cluster, name, steps, events):
@@ -65,6 +68,7 @@ def one_case(claim, job, text, index, label, plan, dtype):
     name = "%s-%s-%s" % (job["model"]["family"], label, dtype)
     train = dict(optimizer(job, index), dtype=dtype, seed=claim.random.randrange(1, 10**6))
     steps = job["train"]["steps"]
+    job = dict(job, resources={"min": 1, "max": 8})  # the plans are for up to four, and one joins
     single = write_job(claim, job, name + "-one", text, **train)
     plan_file = write_plan(claim, plan, name)
     path = write_job(claim, job, name, text, [plan_file], **train)

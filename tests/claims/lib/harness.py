@@ -18,6 +18,8 @@ import time
 
 import yaml
 
+import tokens
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(ROOT, "build")))
 
@@ -37,6 +39,7 @@ class Claim:
         self.seed = int(os.environ.get("HSPMD_SEED") or random.SystemRandom().randrange(1, 2**31))
         self.random = random.Random(self.seed)
         self.dir = tempfile.mkdtemp(prefix="hspmd-claim-")
+        self.text = None  # of make_text
         say("claim %s, seed %d" % (name, self.seed))
 
     def end(self, holds, figures):
@@ -62,7 +65,13 @@ class Claim:
 # ---- texts and jobs ------------------------------------------------------------------------------
 
 def make_text(claim):
-    """The text of HSPMD_TEXT, else the King James Bible, else words drawn from the seed."""
+    """The text of HSPMD_TEXT, else the King James Bible, else words drawn from the seed. A job whose data.format is not
+    text gets its lines, as documents in that format."""
+    claim.text = find_text(claim)
+    return claim.text
+
+
+def find_text(claim):
     if os.environ.get("HSPMD_TEXT"):
         return os.path.abspath(os.environ["HSPMD_TEXT"])
     path = os.path.join(claim.dir, "text.txt")
@@ -101,7 +110,10 @@ def write_job(claim, job, name, text, annotations=(), **train):
     """Writes a variant of @job: its own name, text, folders and plans. Returns the path."""
     job = json.loads(json.dumps(job))
     job["name"] = name
-    job.setdefault("data", {})["path"] = text
+    data = job.setdefault("data", {})
+    data["path"] = text
+    if text == claim.text and data.get("format", "text") != "text":
+        data["path"] = tokens.for_job(job, text, os.path.join(claim.dir, "data-of-" + name))
     job.setdefault("train", {}).update(train)
     job["checkpoint"] = dict(job.get("checkpoint") or {}, path=os.path.join(claim.dir, "out"))
     job["annotations"] = [os.path.abspath(a) for a in annotations]

@@ -9,6 +9,8 @@ import ctypes
 import json
 import math
 
+import tokens
+
 MASK = (1 << 64) - 1
 CODE = {"F32": "f", "F64": "d"}
 
@@ -76,14 +78,30 @@ class Batches:
     """The windows of every step of @job (tokens, next tokens), and those of a validation."""
 
     def __init__(self, job, text):
-        with open(text, "rb") as f:
-            self.text = f.read()
+        if job["data"].get("format", "text") == "text":
+            with open(text, "rb") as f:
+                self.text = f.read()
+        else:
+            self.text = [t for d in tokens.of_lines(job, text) for t in d]
         self.batch, self.seq = job["train"]["global_batch"], job["model"]["sequence"]
         self.seed = job["train"].get("seed", 1)
         self.held = int(len(self.text) * job["data"].get("validation_fraction", 0.05))
         self.train_bytes = len(self.text) - self.held
         self.n_train, self.n_eval = (self.train_bytes - 1) // self.seq, (self.held - 1) // self.seq
         self.stream = _xxh3(b"shuffle")
+        data = job["data"]
+        self.apart = data.get("packing", "none") == "documents"
+        self.first, self.last = data.get("document_start", -1), data.get("document_end", -1)
+        if self.apart and max(self.first, self.last) < 0:
+            raise ValueError("documents of an index are not known here")
+
+    def starts(self, window):
+        """The column where the document of each token of a window begins; 0 throughout without packing."""
+        out = [0] * len(window)
+        for i in range(1, len(window)):
+            begins = self.apart and (window[i] == self.first if self.first >= 0 else window[i - 1] == self.last)
+            out[i] = i if begins else out[i - 1]
+        return out
 
     def sample(self, i):
         """Entry i of the endless sequence of permutations: a Feistel network with cycle walking."""
@@ -142,6 +160,16 @@ def torch_model(spec):
     hidden, vocab, seq = spec["hidden"], spec["vocab"], spec["sequence"]
     tied, p = spec.get("tied_head", False), spec.get("dropout", 0.0)
     keys = []  # of the sequences of the running step; empty: nothing is dropped
+    starts = []  # one tensor (sequence, position): where the document of each position begins
+
+    def positions(x):
+        """Of each token in its document."""
+        return torch.arange(x.shape[1]) - starts[0]
+
+    def hidden_from(t):
+        """(sequence, 1, query, key): keys that are later, or of another document."""
+        at = torch.arange(t)
+        return ((at[None, :] > at[:, None]) | (at[None, None, :] < starts[0][:, :, None]))[:, None]
 
     def drop(x, name):
         if not keys or not p:
@@ -158,8 +186,7 @@ def torch_model(spec):
             b, t, _ = x.shape
             q, k, v = (m(x).view(b, t, spec["heads"], -1).transpose(1, 2) for m in (self.q, self.k, self.v))
             score = q @ k.transpose(2, 3) / math.sqrt(hidden // spec["heads"])
-            later = torch.ones(t, t, dtype=torch.bool).triu(1)
-            y = score.masked_fill(later, float("-inf")).softmax(-1) @ v
+            y = score.masked_fill(hidden_from(t), float("-inf")).softmax(-1) @ v
             return self.proj(y.transpose(1, 2).reshape(b, t, hidden))
 
     class Block(nn.Module):
@@ -182,7 +209,7 @@ def torch_model(spec):
                 self.lm_head = nn.Linear(hidden, vocab, bias=False)
 
         def forward(self, ids):
-            x = drop(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])), "embed.drop")
+            x = drop(self.wte(ids) + self.wpe(positions(ids)), "embed.drop")
             for l, block in enumerate(self.h):
                 x = block(x, l)
             x = self.ln_f(x)
@@ -200,8 +227,8 @@ def torch_model(spec):
         """Rotary positions as transformers' modeling_llama: rotate_half."""
         d = x.shape[-1]
         freq = spec.get("rope_theta", 10000.0) ** (-torch.arange(0, d, 2).to(x.dtype) / d)
-        angle = torch.arange(x.shape[2]).to(x.dtype)[:, None] * freq[None, :]
-        angle = torch.cat((angle, angle), -1)
+        angle = positions(x[:, 0]).to(x.dtype)[:, :, None] * freq
+        angle = torch.cat((angle, angle), -1)[:, None]
         half = torch.cat((-x[..., d // 2:], x[..., :d // 2]), -1)
         return x * angle.cos() + half * angle.sin()
 
@@ -218,8 +245,7 @@ def torch_model(spec):
             group = spec["heads"] // self.kv
             q, k = rotated(q), rotated(k).repeat_interleave(group, 1)
             score = q @ k.transpose(2, 3) / math.sqrt(self.d)
-            later = torch.ones(t, t, dtype=torch.bool).triu(1)
-            y = score.masked_fill(later, float("-inf")).softmax(-1) @ v.repeat_interleave(group, 1)
+            y = score.masked_fill(hidden_from(t), float("-inf")).softmax(-1) @ v.repeat_interleave(group, 1)
             return self.o_proj(y.transpose(1, 2).reshape(b, t, hidden))
 
     class LlamaBlock(nn.Module):
@@ -275,7 +301,7 @@ def torch_model(spec):
             return F.linear(x, self.embed.weight, self.head.bias) if tied else self.head(x)
 
     model = {"gpt": Gpt, "llama": Llama, "mlp": Mlp}[spec["family"]]()
-    model.drop_keys = keys
+    model.drop_keys, model.starts = keys, starts
     return model
 
 
@@ -285,13 +311,18 @@ def torch_state(tensors):
             .reshape(shape) for name, (shape, a) in tensors.items()}
 
 
-def torch_loss(model, spec, windows):
-    """Mean loss in nats: gpt and llama predict every next byte of a window, mlp the last one."""
+def torch_loss(model, spec, windows, batches):
+    """Mean loss in nats: gpt and llama predict every next byte of a window that is of the same document, mlp the
+    last one of the window."""
     import torch
     from torch.nn import functional as F
     w = torch.tensor([list(x) for x in windows])
+    starts = torch.tensor([batches.starts(x) for x in windows])
+    model.starts[:] = [starts[:, :-1]]
+    labels = w[:, 1:].masked_fill(starts[:, 1:] == torch.arange(1, w.shape[1]), -1)
     out = model(w[:, :-1])
-    return F.cross_entropy(out.flatten(0, -2), (w[:, -1] if spec["family"] == "mlp" else w[:, 1:]).flatten())
+    return F.cross_entropy(out.flatten(0, -2), (w[:, -1] if spec["family"] == "mlp" else labels).flatten(),
+                           ignore_index=-1)
 
 
 def learning_rate(train, step):
@@ -319,7 +350,7 @@ def torch_train(model, job, batches, steps):
     losses = []
     for t in range(steps):
         model.drop_keys[:] = batches.keys(t)
-        loss = torch_loss(model, job["model"], batches.train(t))
+        loss = torch_loss(model, job["model"], batches.train(t), batches)
         model.drop_keys.clear()
         opt.zero_grad()
         loss.backward()
