@@ -81,13 +81,14 @@ def check_audit(steps, batches):
 def stale(claim, c, job, text):
     """A checkpoint of another order of samples lies where the job's own should be."""
     out = os.path.join(claim.dir, "out")
+    job = dict(job, resources={"min": 1, "max": 1})
     c.submit(write_job(claim, job, "mine", text, seed=job["train"].get("seed", 1) + 1, steps=100000))
     c.wait_step("mine", 3 * EVERY + 2, 60)  # more steps than those of the warm-up
     c.ctl("cancel", "mine")
     wait_for("the job to stop", lambda: not any(d["job"] for n in c.nodes().values() for d in n["devices"]), 20)
     newest = c.job("mine")["checkpoint_step"]
     c.submit(write_job(claim, job, "other", text, steps=newest + 2))
-    c.wait_done("other", 60)
+    c.wait_done("other", 120)
     mine = os.path.join(out, "mine", "step-%010d" % newest)
     shutil.rmtree(mine)
     shutil.copytree(os.path.join(out, "other", "step-%010d" % newest), mine)
