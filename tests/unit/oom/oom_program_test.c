@@ -2,6 +2,7 @@
 #include "tests/lib/testlib.h"
 
 #include "proto/layout/annot.h"
+#include "proto/program/datacursor.h"
 #include "proto/program/program_io.h"
 #include "proto/program/sheet.h"
 #include "proto/text/yaml.h"
@@ -195,6 +196,41 @@ static void a_step_sheet_is_made_whole_or_not(void **state)
     hsp_arena_free(a);
 }
 
+/* Cursors need no memory: what is said of them is all that may fail. */
+static enum hsp_status use_cursor(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct hsp_binding *b = ctx;
+    const struct hsp_digest digest = {1, 2};
+    struct hsp_data_cursor c, other;
+    struct hsp_err differs;
+    enum hsp_status st = hsp_data_cursor_init(&b->data, digest, 4000, 1000, 3, &c, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    other = c;
+    other.seed++;
+    if (hsp_data_cursor_match(&c, &c, &differs) != HSP_OK ||
+        hsp_data_cursor_match(&c, &other, &differs) != HSP_ESTATE) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "cursors are taken for one another");
+    }
+    hsp_buf_printf(out, "%llu %llu %llu %llu %s %s", (unsigned long long)hsp_data_cursor_pass(&c),
+                   (unsigned long long)hsp_data_cursor_sample(&c),
+                   (unsigned long long)hsp_data_cursor_tokens(&c),
+                   (unsigned long long)hsp_data_cursor_mark(&c), hsp_data_format_name(c.format),
+                   hsp_packing_name(c.packing));
+    st = hsp_buf_status(out);
+    return st == HSP_OK ? st : hsp_err_set(err, st, 0, "no text");
+}
+
+static void a_place_in_the_data_needs_no_memory(void **state)
+{
+    (void)state;
+    struct hsp_arena *a = hsp_arena_new(ARENA);
+    struct hsp_program *p = tiny_programs(&SPEC, a);
+    hsp_oom_loop("cursor", use_cursor, &p[1].bind, 1000);
+    hsp_arena_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +239,7 @@ int main(void)
         cmocka_unit_test(programs_are_read_whole_or_not),
         cmocka_unit_test(a_digest_is_made_or_there_was_no_memory),
         cmocka_unit_test(a_step_sheet_is_made_whole_or_not),
+        cmocka_unit_test(a_place_in_the_data_needs_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
