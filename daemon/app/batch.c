@@ -321,7 +321,11 @@ static void perform(struct hsp_app *a, struct deed *d)
         }
         hsp_buf_fini(&d->blob); /* a thousand of them are much */
         break;
-    case HSP_ACT_CLOSE: hsp_net_drop(a->net, d->act.conn, true, d->act.text); break;
+    case HSP_ACT_CLOSE:
+        if (a->net != NULL) { /* else all are closed: the end */
+            hsp_net_drop(a->net, d->act.conn, true, d->act.text);
+        }
+        break;
     case HSP_ACT_REPLY:
         hsp_app_pending_reply(a, d->act.request, d->act.status, d->act.job, d->act.text);
         break;
@@ -351,8 +355,8 @@ void hsp_app_perform_rest(struct hsp_app *a)
             perform(a, &b->deeds[b->next_deed++]);
             late = !a->closing && uv_hrtime() - begin > SLICE_NS;
         }
-        if (b->next_deed < b->n_deeds && !a->failed) {
-            break;
+        if (b->next_deed < b->n_deeds && (!a->failed || a->writing)) {
+            break; /* while its packages are being made it stays, whatever has failed */
         }
         a->head = b->next;
         a->tail = a->head != NULL ? a->tail : NULL;

@@ -90,9 +90,9 @@ static void read_process(struct hsp_view_process *p)
 
 static const char *const node_states[] = {"away", "live",     "suspect", "dead",
                                           "left", "draining", "leaving", NULL};
-static const char *const job_states[] = {"pending",   "starting",  "running",
-                                         "switching", "sealing",   "recovering",
-                                         "paused",    "finishing", NULL};
+static const char *const job_states[] = {"pending",   "starting",   "running", "switching",
+                                         "sealing",   "recovering", "paused",  "finishing",
+                                         "suspended", NULL};
 
 struct snapshot {
     struct hsp_view v;

@@ -35,6 +35,9 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     j->cur.settled = false;
     j->cur.trace.started_ms = c->now_ms;
     j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;
+    if (j->suspend_from > j->cur.step) {
+        j->suspend_from = j->cur.step; /* what was behind is lost: the next checkpoint is of here */
+    }
     hsp_ci_watch_begin(c, j);
     j->n_held = 0; /* what it was is spent; SEALED says what there is next time */
     j->reason[0] = '\0';
@@ -278,7 +281,8 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
 static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_ckpt *k)
 {
     if (k->complete && j->has_ckpt && k->step <= j->ckpt_step) {
-        return; /* known: agents say it again at each hello */
+        hsp_ci_suspend_checkpointed(c, j, k); /* it may have been written again for this */
+        return;                               /* known: agents say it again at each hello */
     }
     hsp_ci_fact(c, k->complete ? "ckpt.complete" : "ckpt.failed",
                 k->complete ? HSP_SEV_INFO : HSP_SEV_WARN, j, NULL, "version %llu, %llu bytes%s%s",

@@ -188,6 +188,55 @@ static void the_wish(void **state)
     cw_end(&w);
 }
 
+/* The version it went on from is written again: its checkpoint is as good as a new one. */
+static void again_before_its_next_step(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 1, "/c");
+    run_from(&w, 2, 7);
+    (void)admin(&w, HSP_ADMIN_SUSPEND);
+    saved(&w, 9, true);
+    stopped(&w, 2);
+    (void)admin(&w, HSP_ADMIN_RESUME);
+    run_from(&w, 2, 9);
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
+    saved(&w, 9, true);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
+    assert_string_equal(cw_job(&w, 1)->reason, "with version 9; resume lets it go on");
+    cw_end(&w);
+}
+
+/* All that was behind the last checkpoint is lost while it is being suspended. */
+static void its_state_is_lost_meanwhile(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    submit(&w, 1, "/c");
+    run_from(&w, 1, 7);
+    saved(&w, 7, true);
+    cw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_STEP,
+                            .epoch = cw_job(&w, 1)->cur.epoch,
+                            .u.step = {.job = 1, .step = 20}});
+    (void)admin(&w, HSP_ADMIN_SUSPEND);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    cw_hello(&w, 1, "n0", 0, 1); /* a new agent: the executors are gone */
+    for (hsp_msec until = w.now + w.c->cfg.state_wait_ms + 1000; w.now < until; w.now += 500) {
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    assert_int_equal(cw_job(&w, 1)->origin_step, 7);
+    run_from(&w, 1, 7);
+    assert_int_equal(cw_job(&w, 1)->cur.mode, HSP_MODE_RESTORE);
+    assert_true(cw_job(&w, 1)->suspending);
+    saved(&w, 7, true);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
+    cw_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +244,8 @@ int main(void)
         cmocka_unit_test(it_resumes_with_the_nodes_there_are),
         cmocka_unit_test(before_the_start_it_is_at_once),
         cmocka_unit_test(the_wish),
+        cmocka_unit_test(again_before_its_next_step),
+        cmocka_unit_test(its_state_is_lost_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
