@@ -80,6 +80,30 @@ static enum hsp_status look_suspended(struct hsp_ctl *ctl, struct hsp_err *err)
     return st;
 }
 
+/* The job shall go on. It may have been suspended at this very moment: HSP_OK then. */
+static enum hsp_status take_back(struct hsp_ctl *ctl, struct hsp_err *err)
+{
+    struct hsp_msg back = query(ctl, HSP_MSG_RESUME, "");
+    const char *text;
+    size_t len;
+    enum hsp_status st = hsp_remote_ask(ctl, &back, &text, &len, err);
+    if (st == HSP_OK) {
+        return hsp_err_set(err, HSP_ETIMEDOUT, 0,
+                           "%s goes on: no checkpoint was complete in time; hspmdctl events %s "
+                           "says why, --within gives it longer",
+                           ctl->pos[0], ctl->pos[0]);
+    }
+    struct hsp_err now;
+    if (look_suspended(ctl, &now) == HSP_OK) {
+        return HSP_OK;
+    }
+    return hsp_err_wrap(
+        err,
+        "%s may be suspended later: its checkpoint was not complete in time, and that it "
+        "shall go on could not be said",
+        ctl->pos[0]);
+}
+
 /* hspmdd suspends the job when its checkpoint is complete; here that is waited for. Who waits no longer
  * takes the wish back. */
 int hsp_cmd_suspend(struct hsp_ctl *ctl)
@@ -91,7 +115,7 @@ int hsp_cmd_suspend(struct hsp_ctl *ctl)
     if (ctl->opt[O_WITHIN] != NULL && !hsp_parse_ms(ctl->opt[O_WITHIN], &limit_ms)) {
         return hsp_ctl_usage(ctl, "--within %s is not a time like 30s, 2m", ctl->opt[O_WITHIN]);
     }
-    struct hsp_msg begin = query(ctl, HSP_MSG_SUSPEND, ""), back = query(ctl, HSP_MSG_RESUME, "");
+    struct hsp_msg begin = query(ctl, HSP_MSG_SUSPEND, "");
     enum hsp_status st = hsp_remote_ask(ctl, &begin, &text, &len, &err);
     for (uint64_t waited = 0; st == HSP_OK; waited += POLL_MS) {
         const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
@@ -101,11 +125,7 @@ int hsp_cmd_suspend(struct hsp_ctl *ctl)
             break;
         }
         if (waited >= limit_ms) {
-            (void)hsp_remote_ask(ctl, &back, &text, &len, &err); /* as the next line says */
-            st = hsp_err_set(&err, HSP_ETIMEDOUT, 0,
-                             "%s goes on: no checkpoint was complete in time; hspmdctl events %s "
-                             "says why, --within gives it longer",
-                             ctl->pos[0], ctl->pos[0]);
+            st = take_back(ctl, &err);
             break;
         }
         (void)nanosleep(&pause, NULL); /* cut short by a signal: asked a little early */
