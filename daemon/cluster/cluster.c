@@ -267,7 +267,7 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
         j->next_plan = plan >= j->next_plan ? plan + 1 : j->next_plan;
         bool used = plan == j->cur.plan || plan == j->att.plan;
         bool left = j->cur.epoch != 0 && j->cur.settled && plan < j->cur.plan;
-        if (hsp_job_terminal(j->state) || left || (!j->plans[i].started && !used)) {
+        if (hsp_ci_at_rest(j) || left || (!j->plans[i].started && !used)) {
             hsp_ci_drop_plan(c, j, plan);
         }
     }
