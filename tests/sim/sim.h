@@ -175,6 +175,7 @@ struct sim_job_truth {
     uint64_t committed;          /* greatest committed version */
     uint64_t lineage[SIM_STEPS]; /* of committed versions */
     uint64_t last_epoch;         /* of the last commit */
+    uint64_t stopped;            /* epochs up to it are given up on purpose: copies may go */
     uint32_t lost;               /* nodes lost since the last commit, a bit each */
     uint64_t ckpt, ckpt_lineage;
     bool has_ckpt;

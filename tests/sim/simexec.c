@@ -433,7 +433,7 @@ static void commit(struct sim *s, const struct sim_run *r)
             t->lost |= 1u << (r->p.exec[i] / SIM_DEVS);
         }
     }
-    if (!again) {
+    if (!again && r->epoch > t->stopped) {
         check_copies(s, r);
     }
     if (t->excess) {
@@ -736,6 +736,9 @@ void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
         e->cur.save = e->cur.save || (e->cur.epoch == m->epoch && e->cur.job == m->u.devref.job);
         break;
     case HSP_MSG_STOP:
+        if (s->job[m->u.devref.job].stopped < m->epoch) {
+            s->job[m->u.devref.job].stopped = m->epoch;
+        }
         seal(s, x, m->u.devref.job, m->epoch);
         sim_x_discard(s, x, m->u.devref.job, UINT64_MAX);
         reply(s, x, HSP_MSG_STOPPED, m->epoch, m->u.devref.job);

@@ -405,10 +405,15 @@ static void exec_sealed(struct hsp_agent *a, uint32_t device, const struct hsp_m
 static void exec_stopped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     struct hsp_agent_device *d = &a->dev[device];
-    if (m->u.devref.job != d->run.job) {
+    uint32_t job = m->u.devref.job;
+    /* What it said while the STOP was on its way may have ended the work already: the answer is owed. */
+    bool owed = a->stop[device].job != 0 && a->stop[device].job == job;
+    if (job != d->run.job && !owed) {
         return;
     }
-    if (m->type == HSP_MSG_STOPPED) {
+    if (job != d->run.job) {
+        /* nothing more to forget */
+    } else if (m->type == HSP_MSG_STOPPED) {
         d->run = (struct hsp_m_run){0};
         d->preparing = 0;
         d->source = d->next_source = false;

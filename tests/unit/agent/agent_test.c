@@ -253,6 +253,28 @@ static void stop_and_release(void **state)
     hsp_agent_free(w.a);
 }
 
+/* What ends an attempt by itself may be said between a STOP and its answer: the answer is passed on all the same. */
+static void a_stop_is_answered_behind_a_lost_peer(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_prepare(&w, 0, 4, 2);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 2, .u.ready = {.job = 4}});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 2, .u.devref = {4, 0}});
+    aw_from_exec(
+        &w, 0,
+        (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                         .epoch = 2,
+                         .u.lost = {.job = 4, .peer = 1, .before_start = true, .reason = ""}});
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STOPPED, .epoch = 2, .u.devref = {4, 0}});
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED)->u.devref.job, 4);
+    aw_prepare(&w, 0, 5, 3);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_PREPARE));
+    hsp_agent_free(w.a);
+}
+
 /* Epochs are numbered per job: what the executor still says of the job before is not of this one. */
 static void jobs_do_not_mix(void **state)
 {
@@ -626,6 +648,7 @@ int main(void)
                                        cmocka_unit_test(fenced),
                                        cmocka_unit_test(daemon_away),
                                        cmocka_unit_test(stop_and_release),
+                                       cmocka_unit_test(a_stop_is_answered_behind_a_lost_peer),
                                        cmocka_unit_test(jobs_do_not_mix),
                                        cmocka_unit_test(leaves),
                                        cmocka_unit_test(measures_its_link),
