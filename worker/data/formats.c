@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/le.h"
+#include "proto/base/simd.h"
 
 #define GPT2_MAGIC    20240520u
 #define GPT2_VERSION  1u
@@ -39,33 +40,48 @@ int64_t hsp_token_get(const struct hsp_token_span *s, const uint8_t *file, uint6
     return (int64_t)v;
 }
 
-/* Negative tokens are large ones. A file is little-endian, and so is every machine we run on. */
-#define OUTSIDE(type)                                               \
-    {                                                               \
-        type v;                                                     \
-        for (; i < s->n; i++) {                                     \
-            memcpy(&v, file + s->first + i * sizeof(v), sizeof(v)); \
-            if ((uint64_t)(int64_t)v >= vocab) {                    \
-                break;                                              \
-            }                                                       \
-        }                                                           \
+/* Negative tokens are large ones. A file is little-endian, and so is every machine we run on. Whole
+ * blocks are only asked for their largest token, which takes a vector register and no branch. */
+#define BLOCK 1024
+#define LARGEST(type, wide)                            \
+    {                                                  \
+        wide most = 0;                                 \
+        for (size_t i = 0; i < BLOCK; i++) {           \
+            type v;                                    \
+            memcpy(&v, at + i * sizeof(v), sizeof(v)); \
+            most = (wide)v > most ? (wide)v : most;    \
+        }                                              \
+        return most;                                   \
     }
+
+HSP_CLONES static uint64_t largest(enum hsp_token_type type, const uint8_t *at)
+{
+    switch (type) {
+    case HSP_TOKEN_U8: LARGEST(uint8_t, uint8_t)
+    case HSP_TOKEN_I8: LARGEST(int8_t, uint64_t)
+    case HSP_TOKEN_I16: LARGEST(int16_t, uint64_t)
+    case HSP_TOKEN_U16: LARGEST(uint16_t, uint16_t)
+    case HSP_TOKEN_I32: LARGEST(int32_t, uint64_t)
+    case HSP_TOKEN_U32: LARGEST(uint32_t, uint32_t)
+    case HSP_TOKEN_I64: LARGEST(int64_t, uint64_t)
+    }
+    return UINT64_MAX;
+}
+#undef LARGEST
 
 uint64_t hsp_token_outside(const struct hsp_token_span *s, const uint8_t *file, uint32_t vocab)
 {
+    const uint8_t *first = file + s->first;
     uint64_t i = 0;
-    switch (s->type) {
-    case HSP_TOKEN_U8: OUTSIDE(uint8_t) break;
-    case HSP_TOKEN_I8: OUTSIDE(int8_t) break;
-    case HSP_TOKEN_I16: OUTSIDE(int16_t) break;
-    case HSP_TOKEN_U16: OUTSIDE(uint16_t) break;
-    case HSP_TOKEN_I32: OUTSIDE(int32_t) break;
-    case HSP_TOKEN_U32: OUTSIDE(uint32_t) break;
-    case HSP_TOKEN_I64: OUTSIDE(int64_t) break;
+    while (s->n - i >= BLOCK && largest(s->type, first + i * sizes[s->type]) < vocab) {
+        i += BLOCK;
+    }
+    while (i < s->n && (uint64_t)hsp_token_get(s, file, i) < vocab) {
+        i++;
     }
     return i;
 }
-#undef OUTSIDE
+#undef BLOCK
 
 /* ---- llm.c ---- */
 

@@ -1,6 +1,7 @@
 /* Headers of tokenised data sets: what they say, and every way in which they lie. */
 #include "tests/lib/testlib.h"
 
+#include "proto/base/hash.h"
 #include "proto/base/le.h"
 #include "worker/data/formats.h"
 
@@ -211,13 +212,40 @@ static void tokens_have_signs_and_widths(void **state)
     }
 }
 
+/* The first of them, wherever it stands: most tokens are compared many at a time. */
+static void the_first_token_outside_is_found(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    static uint8_t file[3 + N * 8];
+    for (int t = HSP_TOKEN_U8; t <= HSP_TOKEN_I64; t++) {
+        struct hsp_token_span s = {.type = (enum hsp_token_type)t, .first = 3, .n = N};
+        int size = (int)hsp_token_size(s.type);
+        for (uint64_t i = 0; i < N; i++) {
+            hsp_le_put(file + 3 + i * (size_t)size, hsp_mix64(i) % 100, size);
+        }
+        assert_int_equal(hsp_token_outside(&s, file, 100), N);
+        for (uint64_t k = 0; k < 200; k++) {
+            uint64_t at = k < 3 ? (uint64_t[]){0, 1024, N - 1}[k] : hsp_mix64(k) % N;
+            uint64_t good = hsp_mix64(at) % 100;
+            hsp_le_put(file + 3 + at * (size_t)size, k % 2 == 0 ? 100 : (uint64_t)-1, size);
+            assert_int_equal(hsp_token_outside(&s, file, 100), at);
+            hsp_le_put(file + 3 + at * (size_t)size, good, size);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llmc_of_both_models),          cmocka_unit_test(llmc_that_lies),
-        cmocka_unit_test(nanogpt_is_whole_numbers),     cmocka_unit_test(megatron_documents),
-        cmocka_unit_test(megatron_that_lies),           cmocka_unit_test(megatron_cut_anywhere),
+        cmocka_unit_test(llmc_of_both_models),
+        cmocka_unit_test(llmc_that_lies),
+        cmocka_unit_test(nanogpt_is_whole_numbers),
+        cmocka_unit_test(megatron_documents),
+        cmocka_unit_test(megatron_that_lies),
+        cmocka_unit_test(megatron_cut_anywhere),
         cmocka_unit_test(tokens_have_signs_and_widths),
+        cmocka_unit_test(the_first_token_outside_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
