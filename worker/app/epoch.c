@@ -137,12 +137,24 @@ static enum hsp_status take_memory(struct hsp_epoch *e, struct failure *f, struc
     return HSP_OK;
 }
 
+static bool is_cancelled(void *ctx)
+{
+    struct hsp_epoch *e = ctx;
+    (void)pthread_mutex_lock(&e->lock);
+    bool cancelled = e->cancelled;
+    (void)pthread_mutex_unlock(&e->lock);
+    return cancelled;
+}
+
 static enum hsp_status open_dataset(struct hsp_epoch *e, struct hsp_err *err)
 {
     const struct hsp_data_bind *d = &e->prog.bind.data;
-    return e->member ? hsp_data_cache_get(e->env->data, e->p->data_path,
-                                          (enum hsp_data_format)d->format, d->vocab, &e->data, err)
-                     : HSP_OK;
+    const struct hsp_data_stop stop = {.asked = is_cancelled, .ctx = e};
+    const struct hsp_data_wish wish = {.path = e->p->data_path,
+                                       .format = (enum hsp_data_format)d->format,
+                                       .vocab = d->vocab,
+                                       .stop = &stop};
+    return e->member ? hsp_data_cache_get(e->env->data, &wish, &e->data, err) : HSP_OK;
 }
 
 enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,

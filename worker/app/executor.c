@@ -274,6 +274,15 @@ static void discard(struct executor *x, uint32_t job, uint64_t keep_plan)
     }
 }
 
+/* Without an epoch the device may work for another job next, or for none for long. A SEAL keeps the
+ * data: mostly the same job goes on. */
+static void drop_idle_data(struct executor *x)
+{
+    if (x->running == NULL && x->next == NULL && x->left == NULL) {
+        hsp_data_cache_drop(x->env.data);
+    }
+}
+
 static void on_stop(struct executor *x, const struct hsp_msg *m)
 {
     uint32_t job = m->u.jobref.job;
@@ -281,6 +290,7 @@ static void on_stop(struct executor *x, const struct hsp_msg *m)
                              .epoch = m->epoch,
                              .u.devref = {.job = job, .device = x->env.device}};
     close_up_to(x, job, m->epoch);
+    drop_idle_data(x);
     discard(x, job, 0);
     tell(x, &answer);
 }
@@ -297,6 +307,7 @@ static void on_release(struct executor *x, const struct hsp_msg *m)
         !x->running->keeps) {
         x->running = hsp_epoch_close(x->running);
     }
+    drop_idle_data(x);
     discard(x, r->job, r->keep_plan);
     tell(x, &answer);
 }
@@ -405,7 +416,7 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
                                    .connect_ms = CONNECT_MS,
                                    .audit_dir = o->audit_dir,
                                    .chan = &x->chan,
-                                   .data = hsp_data_cache_new(),
+                                   .data = hsp_data_cache_new(NULL),
                                    .log = o->log,
                                    .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     x->heartbeat_ms = o->heartbeat_ms;

@@ -192,7 +192,7 @@ enum hsp_status hsp_local_dataset(const struct hsp_program_file *f, struct hsp_d
     if (f->data_path[0] != '\0') {
         enum hsp_status st =
             hsp_dataset_open(f->data_path, (enum hsp_data_format)d->format, ret, err);
-        if (st == HSP_OK && (st = hsp_dataset_check(ret, d->vocab, err)) != HSP_OK) {
+        if (st == HSP_OK && (st = hsp_dataset_read(ret, d->vocab, NULL, NULL, err)) != HSP_OK) {
             hsp_dataset_close(ret);
         }
         return st;

@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proto/base/le.h"
-
 /* ---- one file ---- */
 
 static struct hsp_file_id file_id(const struct stat *sb)
@@ -259,29 +257,18 @@ void hsp_dataset_close(struct hsp_dataset *d)
     *d = (struct hsp_dataset){0};
 }
 
-static void hash_bytes(struct hsp_hasher *h, const struct hsp_data_bytes *b, bool first)
+static int64_t later(int64_t ns, const struct hsp_file_id *id)
 {
-    uint8_t size[8];
-    hsp_le_put(size, b->n, 8);
-    if (!first) {
-        hsp_hasher_update(h, size, sizeof(size));
-    }
-    hsp_hasher_update(h, b->data, b->n);
+    ns = id->mtime_ns > ns ? id->mtime_ns : ns;
+    return id->ctime_ns > ns ? id->ctime_ns : ns;
 }
 
-enum hsp_status hsp_dataset_digest(const struct hsp_dataset *d, struct hsp_digest *ret)
+int64_t hsp_dataset_changed_ns(const struct hsp_dataset *d)
 {
-    struct hsp_hasher *h = hsp_hasher_new();
-    if (h == NULL) {
-        return HSP_ENOMEM;
-    }
+    int64_t newest = INT64_MIN;
     for (uint32_t i = 0; i < d->n_files; i++) {
-        hash_bytes(h, &d->file[i].all, i == 0);
-        if (d->file[i].idx.data != NULL) {
-            hash_bytes(h, &d->file[i].idx, false);
-        }
+        newest = later(newest, &d->file[i].all.id);
+        newest = d->file[i].idx.data != NULL ? later(newest, &d->file[i].idx.id) : newest;
     }
-    *ret = hsp_hasher_digest(h);
-    (void)hsp_hasher_free(h);
-    return HSP_OK;
+    return newest;
 }

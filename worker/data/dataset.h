@@ -49,15 +49,24 @@ enum hsp_status hsp_dataset_synthetic(const struct hsp_data_bind *d, uint64_t n_
                                       struct hsp_dataset *ret, struct hsp_err *err);
 void hsp_dataset_close(struct hsp_dataset *d);
 /* Whether opening @path again would map the same bytes as @d has, as far as names, sizes and times
- * of the files tell. Reads none of them. */
+ * of the files tell (hsp_dataset_changed_ns). Reads none of them. */
 bool hsp_dataset_is(const struct hsp_dataset *d, const char *path, enum hsp_data_format format);
+/* When a file of @d was last changed before it was mapped, on the clock of its file system, in ns
+ * since 1970; INT64_MIN: no files. A change soon after that moment may carry the same time, and
+ * hsp_dataset_is cannot see it. */
+int64_t hsp_dataset_changed_ns(const struct hsp_dataset *d);
 
-/* XXH3-128 of all bytes of all files, the size of each before it but for the first; reads
- * everything. HSP_ENOMEM. */
-enum hsp_status hsp_dataset_digest(const struct hsp_dataset *d, struct hsp_digest *ret);
-
-/* HSP_EINVAL: a token is not below @vocab; names the first with its file. Reads everything. */
-enum hsp_status hsp_dataset_check(const struct hsp_dataset *d, uint32_t vocab, struct hsp_err *err);
+/* Asked every MiB of a long reading; true: it is given up. */
+struct hsp_data_stop {
+    bool (*asked)(void *ctx);
+    void *ctx;
+};
+/* Reads everything, once. @ret (NULL: not wanted): XXH3-128 of all bytes of all files, the size of
+ * each before it but for the first. HSP_EINVAL: a token is not below @vocab; names the first with
+ * its file. HSP_ECANCELED: @stop (NULL: none) has said so. HSP_ENOMEM. */
+enum hsp_status hsp_dataset_read(const struct hsp_dataset *d, uint32_t vocab,
+                                 const struct hsp_data_stop *stop, struct hsp_digest *ret,
+                                 struct hsp_err *err);
 
 /* What to load: rows are the sequences of the micro-batch, columns global positions
  * first_col .. first_col + n_cols - 1 of each. */

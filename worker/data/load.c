@@ -1,7 +1,10 @@
-/* Tokens of windows into the tensors of a micro-batch. */
+/* Tokens of a data set: all of them read once, windows of them into the tensors of a micro-batch. */
 #include <inttypes.h> /* PRIu64 */
 
+#include "proto/base/le.h"
 #include "worker/data/dataset.h"
+
+#define SLAB ((size_t)1 << 20) /* hashed, then compared while it is in the processor's cache */
 
 /* The file that holds token @at (< n_tokens) of the stream. */
 static const struct hsp_data_file *file_of(const struct hsp_dataset *d, uint64_t at)
@@ -27,17 +30,80 @@ static enum hsp_status token_error(const struct hsp_data_file *f, uint64_t i, ui
                        f->name, hsp_token_get(&f->tokens, f->all.data, i), i, vocab);
 }
 
-enum hsp_status hsp_dataset_check(const struct hsp_dataset *d, uint32_t vocab, struct hsp_err *err)
+/* ---- all of it ---- */
+
+struct reading {
+    uint32_t vocab;
+    const struct hsp_data_stop *stop; /* NULL: is not asked */
+    struct hsp_hasher *hasher;        /* NULL: no digest is wanted */
+};
+
+/* Compares the tokens of @f from *@next on that end at byte @end or before; *@next is then the first
+ * of those behind. */
+static enum hsp_status compare(const struct reading *r, const struct hsp_data_file *f, size_t end,
+                               uint64_t *next, struct hsp_err *err)
 {
-    for (uint32_t k = 0; k < d->n_files; k++) {
-        const struct hsp_data_file *f = &d->file[k];
-        uint64_t i = hsp_token_outside(&f->tokens, f->all.data, vocab);
-        if (i < f->tokens.n) {
-            return token_error(f, i, vocab, err);
-        }
+    size_t width = hsp_token_size(f->tokens.type);
+    uint64_t upto = end > f->tokens.first ? (end - f->tokens.first) / width : 0;
+    upto = upto < f->tokens.n ? upto : f->tokens.n;
+    struct hsp_token_span part = {
+        .type = f->tokens.type, .first = f->tokens.first + *next * width, .n = upto - *next};
+    uint64_t i = hsp_token_outside(&part, f->all.data, r->vocab);
+    if (i < part.n) {
+        return token_error(f, *next + i, r->vocab, err);
     }
+    *next = upto;
     return HSP_OK;
 }
+
+/* @b: one of the files of @f; its size goes before it into the digest unless it is the first. */
+static enum hsp_status read_bytes(const struct reading *r, const struct hsp_data_file *f,
+                                  const struct hsp_data_bytes *b, bool first, struct hsp_err *err)
+{
+    uint8_t size[8];
+    uint64_t next = 0;
+    enum hsp_status st = HSP_OK;
+    hsp_le_put(size, b->n, 8);
+    if (r->hasher != NULL && !first) {
+        hsp_hasher_update(r->hasher, size, sizeof(size));
+    }
+    for (size_t at = 0, n; at < b->n && st == HSP_OK; at += n) {
+        n = b->n - at < SLAB ? b->n - at : SLAB;
+        if (r->stop != NULL && r->stop->asked(r->stop->ctx)) {
+            return hsp_err_set(err, HSP_ECANCELED, 0, "reading %s was given up", f->name);
+        }
+        if (r->hasher != NULL) {
+            hsp_hasher_update(r->hasher, b->data + at, n);
+        }
+        st = b == &f->all ? compare(r, f, at + n, &next, err) : HSP_OK;
+    }
+    return st;
+}
+
+enum hsp_status hsp_dataset_read(const struct hsp_dataset *d, uint32_t vocab,
+                                 const struct hsp_data_stop *stop, struct hsp_digest *ret,
+                                 struct hsp_err *err)
+{
+    struct reading r = {.vocab = vocab, .stop = stop};
+    enum hsp_status st = HSP_OK;
+    if (ret != NULL && (r.hasher = hsp_hasher_new()) == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the digest of the data");
+    }
+    for (uint32_t k = 0; k < d->n_files && st == HSP_OK; k++) {
+        const struct hsp_data_file *f = &d->file[k];
+        st = read_bytes(&r, f, &f->all, k == 0, err);
+        if (st == HSP_OK && f->idx.data != NULL) {
+            st = read_bytes(&r, f, &f->idx, false, err);
+        }
+    }
+    if (st == HSP_OK && ret != NULL) {
+        *ret = hsp_hasher_digest(r.hasher);
+    }
+    (void)hsp_hasher_free(r.hasher);
+    return st;
+}
+
+/* ---- windows ---- */
 
 static enum hsp_status token(const struct hsp_dataset *d, uint32_t vocab, uint64_t at, int32_t *ret,
                              struct hsp_err *err)

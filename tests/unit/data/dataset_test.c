@@ -1,6 +1,7 @@
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "proto/base/le.h"
 #include "worker/data/dataset.h"
@@ -43,7 +44,7 @@ static void ids_labels_positions(void **state)
     assert_ok(hsp_dataset_open(path, HSP_DATA_TEXT, &t, &err), &err);
     assert_int_equal(t.n_bytes, 10);
     struct hsp_digest d;
-    assert_status(hsp_dataset_digest(&t, &d), HSP_OK);
+    assert_ok(hsp_dataset_read(&t, 256, NULL, &d, &err), &err);
     assert_true(hsp_digest_equal(d, hsp_hash128("abcdefghij", 10)));
     struct hsp_data_bind data = {.sequence = 4, .vocab = 256};
     const uint64_t offset[2] = {5, 0};
@@ -134,14 +135,17 @@ static void synthetic_text_keeps_the_vocabulary(void **state)
 /* A GPT-2 file of llm.c. */
 static char *write_llmc(const char *dir, const char *name, const uint16_t *token, uint32_t n)
 {
-    uint8_t file[HSP_LLMC_HEADER_BYTES + 64] = {0};
+    uint8_t *file = calloc(1, HSP_LLMC_HEADER_BYTES + 2 * (size_t)n);
+    assert_non_null(file);
     hsp_le_put(file, 20240520, 4);
     hsp_le_put(file + 4, 1, 4);
     hsp_le_put(file + 8, n, 4);
     for (uint32_t i = 0; i < n; i++) {
-        hsp_le_put(file + HSP_LLMC_HEADER_BYTES + 2 * i, token[i], 2);
+        hsp_le_put(file + HSP_LLMC_HEADER_BYTES + 2 * (size_t)i, token[i], 2);
     }
-    return write_named(dir, name, file, HSP_LLMC_HEADER_BYTES + 2 * (size_t)n);
+    char *path = write_named(dir, name, file, HSP_LLMC_HEADER_BYTES + 2 * (size_t)n);
+    free(file);
+    return path;
 }
 
 /* Windows cross the ends of files; order is that of names, not of making. */
@@ -163,11 +167,11 @@ static void shards_are_one_stream(void **state)
     assert_int_equal(t.n_bytes, 3 * HSP_LLMC_HEADER_BYTES + 12);
     assert_tokens(&t, 0, (const int32_t[]){4, 5, 50256, 8, 9, 7}, 6);
     assert_tokens(&t, 3, (const int32_t[]){8, 9, 7}, 3);
-    assert_status(hsp_dataset_digest(&t, &all), HSP_OK);
+    assert_ok(hsp_dataset_read(&t, 50257, NULL, &all, &err), &err);
     hsp_dataset_close(&t);
     free(write_llmc(dir, "b_2.bin", (const uint16_t[]){6}, 1)); /* one token of the last file */
     assert_ok(hsp_dataset_open(pattern, HSP_DATA_LLMC, &t, &err), &err);
-    assert_status(hsp_dataset_digest(&t, &other), HSP_OK);
+    assert_ok(hsp_dataset_read(&t, 50257, NULL, &other, &err), &err);
     assert_false(hsp_digest_equal(all, other));
     hsp_dataset_close(&t);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -175,6 +179,67 @@ static void shards_are_one_stream(void **state)
     }
     hsp_test_rmdir(dir);
     free(pattern);
+    free(dir);
+}
+
+/* Longer than what is read at a time: one digest, and every token is compared, those at the borders
+ * too. */
+static void long_files_are_read_in_parts(void **state)
+{
+    (void)state;
+    enum { MIB = 1 << 20, N = 3 * MIB / 2 + 5 }; /* tokens: three borders in the file */
+    static uint16_t token[N];
+    static const uint32_t bad[] = {0, (MIB - HSP_LLMC_HEADER_BYTES) / 2 - 1,
+                                   (MIB - HSP_LLMC_HEADER_BYTES) / 2, N - 1};
+    for (uint32_t i = 0; i < N; i++) {
+        token[i] = (uint16_t)(hsp_mix64(i) % 1000);
+    }
+    char *dir = hsp_test_tmpdir();
+    for (uint32_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
+        struct hsp_dataset t = {0};
+        struct hsp_err err = {0};
+        struct hsp_digest d;
+        uint16_t was = token[bad[k]];
+        char where[64];
+        token[bad[k]] = 1000;
+        char *path = write_llmc(dir, "long.bin", token, N);
+        assert_ok(hsp_dataset_open(path, HSP_DATA_LLMC, &t, &err), &err);
+        assert_status(hsp_dataset_read(&t, 1000, NULL, NULL, &err), HSP_EINVAL);
+        (void)snprintf(where, sizeof(where), "token 1000 at position %u is", bad[k]);
+        assert_non_null(strstr(err.msg, where));
+        assert_ok(hsp_dataset_read(&t, 1001, NULL, &d, &err), &err);
+        assert_true(hsp_digest_equal(d, hsp_hash128(t.file[0].all.data, t.file[0].all.n)));
+        hsp_dataset_close(&t);
+        free(path);
+        token[bad[k]] = was;
+    }
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+/* True the @left-th time it is asked. */
+static bool is_enough(void *left)
+{
+    return --*(int *)left == 0;
+}
+
+static void long_readings_can_be_given_up(void **state)
+{
+    (void)state;
+    int left = 3;
+    const struct hsp_data_stop stop = {.asked = is_enough, .ctx = &left};
+    struct hsp_dataset t = {0};
+    struct hsp_err err = {0};
+    struct hsp_digest d = {.hi = 1, .lo = 2};
+    char *dir = hsp_test_tmpdir(), *path = write_file(dir, "x", 1);
+    assert_int_equal(truncate(path, (off_t)1 << 36), 0); /* reading all of it would take a minute */
+    assert_ok(hsp_dataset_open(path, HSP_DATA_TEXT, &t, &err), &err);
+    assert_status(hsp_dataset_read(&t, 256, &stop, &d, &err), HSP_ECANCELED);
+    assert_int_equal(left, 0);
+    assert_true(hsp_digest_equal(d, (struct hsp_digest){.hi = 1, .lo = 2}));
+    hsp_dataset_close(&t);
+    hsp_test_rmdir(dir);
+    free(path);
     free(dir);
 }
 
@@ -192,7 +257,7 @@ static void the_digest_knows_where_files_end(void **state)
         assert_true(asprintf(&pattern, "%s/?.txt", dir) > 0);
         assert_ok(hsp_dataset_open(pattern, HSP_DATA_TEXT, &t, &err), &err);
         assert_tokens(&t, 0, (const int32_t[]){'a', 'b', 'c', 'd'}, 4);
-        assert_status(hsp_dataset_digest(&t, &d[i]), HSP_OK);
+        assert_ok(hsp_dataset_read(&t, 256, NULL, &d[i], &err), &err);
         hsp_dataset_close(&t);
         hsp_test_rmdir(dir);
         free(pattern);
@@ -294,9 +359,9 @@ static void tokens_outside_the_vocabulary(void **state)
                          "(model.vocab)",
                          path) > 0);
     assert_err(&err, HSP_EINVAL, want);
-    assert_status(hsp_dataset_check(&t, 50257, &err), HSP_EINVAL);
+    assert_status(hsp_dataset_read(&t, 50257, NULL, NULL, &err), HSP_EINVAL);
     assert_err(&err, HSP_EINVAL, want);
-    assert_ok(hsp_dataset_check(&t, 50258, &err), &err);
+    assert_ok(hsp_dataset_read(&t, 50258, NULL, NULL, &err), &err);
     data.vocab = 50258;
     assert_ok(hsp_dataset_load(&t, &s, got, &err), &err);
     assert_int_equal(got[3], 50257);
@@ -414,6 +479,8 @@ int main(void)
         cmocka_unit_test(files_that_are_none),
         cmocka_unit_test(synthetic_text_keeps_the_vocabulary),
         cmocka_unit_test(shards_are_one_stream),
+        cmocka_unit_test(long_files_are_read_in_parts),
+        cmocka_unit_test(long_readings_can_be_given_up),
         cmocka_unit_test(the_digest_knows_where_files_end),
         cmocka_unit_test(megatron_is_two_files),
         cmocka_unit_test(errors_name_the_file),

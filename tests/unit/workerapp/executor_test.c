@@ -130,8 +130,8 @@ static void note_step(struct world *w, const struct hsp_m_step *s)
     }
 }
 
-/* The next message of device @dev that is not a heartbeat; false after @ms. */
-static bool receive(struct world *w, int dev, int ms)
+/* The next message of device @dev, in w->last; false after @ms. */
+static bool next_msg(struct world *w, int dev, int ms)
 {
     struct hsp_err err = {0};
     for (;;) {
@@ -140,29 +140,45 @@ static bool receive(struct world *w, int dev, int ms)
         memset(&w->frame, 0, sizeof w->frame);
         hsp_arena_reset(w->msgs);
         enum hsp_status st = hsp_chan_recv(&w->ex[dev].chan, w->msgs, &w->frame, &w->last, &err);
-        if (st == HSP_AGAIN) {
-            if (poll(&p, 1, ms) == 0) {
-                return false;
-            }
-            continue;
+        if (st != HSP_AGAIN) {
+            assert_ok(st, &err);
+            return true;
         }
-        assert_ok(st, &err);
-        switch (w->last.type) {
-        case HSP_MSG_HEARTBEAT: continue;
-        case HSP_MSG_STEP: note_step(w, &w->last.u.step); break;
-        case HSP_MSG_FINISHED: w->finished = true; break;
-        case HSP_MSG_CHECKPOINTED:
-            if (!w->last.u.ckpt.complete) {
-                fail_msg("checkpoint: %s", w->last.u.ckpt.reason);
-            }
-            w->n_ckpt++;
-            break;
-        case HSP_MSG_PREPARE_FAILED: fail_msg("device %d: %s", dev, w->last.u.failed.reason); break;
-        case HSP_MSG_JOB_FAILED: fail_msg("device %d: %s", dev, w->last.u.jobfail.reason); break;
-        default: break;
+        if (poll(&p, 1, ms) == 0) {
+            return false;
         }
-        return true;
     }
+}
+
+/* The next that is not a heartbeat. */
+static bool receive(struct world *w, int dev, int ms)
+{
+    do {
+        if (!next_msg(w, dev, ms)) {
+            return false;
+        }
+    } while (w->last.type == HSP_MSG_HEARTBEAT);
+    switch (w->last.type) {
+    case HSP_MSG_STEP: note_step(w, &w->last.u.step); break;
+    case HSP_MSG_FINISHED: w->finished = true; break;
+    case HSP_MSG_CHECKPOINTED:
+        if (!w->last.u.ckpt.complete) {
+            fail_msg("checkpoint: %s", w->last.u.ckpt.reason);
+        }
+        w->n_ckpt++;
+        break;
+    case HSP_MSG_PREPARE_FAILED: fail_msg("device %d: %s", dev, w->last.u.failed.reason); break;
+    case HSP_MSG_JOB_FAILED: fail_msg("device %d: %s", dev, w->last.u.jobfail.reason); break;
+    default: break;
+    }
+    return true;
+}
+
+static void await_beat(struct world *w, int dev)
+{
+    do {
+        assert_true(next_msg(w, dev, WAIT_MS));
+    } while (w->last.type != HSP_MSG_HEARTBEAT);
 }
 
 static void await(struct world *w, int dev, uint16_t type)
@@ -230,7 +246,7 @@ struct epoch_def {
     struct hsp_prepare_source live[8];
 };
 
-static void prepare(struct world *w, const struct epoch_def *d)
+static void send_prepare(struct world *w, const struct epoch_def *d)
 {
     struct hsp_err err = {0};
     struct hsp_prepare_peer peers[MAX_DEV];
@@ -275,6 +291,11 @@ static void prepare(struct world *w, const struct epoch_def *d)
         assert_ok(hsp_chan_send(&w->ex[i].chan, &m, &err), &err);
         hsp_buf_fini(&blob);
     }
+}
+
+static void prepare(struct world *w, const struct epoch_def *d)
+{
+    send_prepare(w, d);
     for (int i = 0; i < d->n_peers; i++) {
         await(w, i, HSP_MSG_READY);
     }
@@ -471,6 +492,20 @@ static void recover_and_end(struct world *w, struct hsp_epoch_plan *pp, uint64_t
     await_end(w, 0);
 }
 
+static bool has_mapped(const struct world *w, int dev, const char *path)
+{
+    char name[64], line[4500];
+    bool found = false;
+    (void)snprintf(name, sizeof name, "/proc/%d/maps", (int)w->ex[dev].pid);
+    FILE *f = fopen(name, "r");
+    assert_non_null(f);
+    while (!found && fgets(line, sizeof line, f) != NULL) {
+        found = strstr(line, path) != NULL;
+    }
+    assert_int_equal(fclose(f), 0);
+    return found;
+}
+
 static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
 {
     struct world *w = *state;
@@ -491,8 +526,10 @@ static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
     char path[4300];
     (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", w->dir);
     assert_int_equal(access(path, R_OK), 0);
+    assert_true(has_mapped(w, 0, w->text));
     send_ref(w, 0, HSP_MSG_STOP, 14);
     await(w, 0, HSP_MSG_STOPPED);
+    assert_false(has_mapped(w, 0, w->text));
     assert_ok(hsp_segname_scan(w->ex[0].state_dir, &held, &n_held, &err), &err);
     assert_int_equal(n_held, 0);
     free(held);
@@ -553,12 +590,44 @@ static void test_second_copies_replace_a_lost_node(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
+/* The data come from where nothing answers (a pipe without a writer): heartbeats go on, and what is
+ * prepared can be ended and prepared again. When the data are there at last, so is the epoch. */
+static void test_data_that_do_not_come_hold_nothing_up(void **state)
+{
+    struct world *w = *state;
+    struct hsp_epoch_plan *p = make_plan(w, plan_one);
+    struct epoch_def d = {
+        .epoch = 31, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    start_executor(w, 0);
+    assert_int_equal(unlink(w->text), 0);
+    assert_int_equal(mkfifo(w->text, 0600), 0);
+    send_prepare(w, &d);
+    await_beat(w, 0);
+    await_beat(w, 0);
+    send_ref(w, 0, HSP_MSG_DROP, 31);
+    d.epoch = 32;
+    send_prepare(w, &d);
+    await_beat(w, 0);
+    send_ref(w, 0, HSP_MSG_STOP, 32);
+    await(w, 0, HSP_MSG_STOPPED);
+    int fd = open(w->text, O_WRONLY | O_CLOEXEC); /* the first reading meets it */
+    assert_true(fd >= 0);
+    assert_int_equal(unlink(w->text), 0);
+    write_text(w);
+    assert_int_equal(close(fd), 0);
+    d.epoch = 33;
+    prepare(w, &d);
+    (void)hsp_epoch_plan_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_disturbed_run_has_the_losses_of_one_device, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_data_that_do_not_come_hold_nothing_up, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
