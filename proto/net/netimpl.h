@@ -1,5 +1,5 @@
-/* Inside of proto/net: net.c (table, listeners, sweep), netdial.c (outgoing), netconn.c (bytes and
- * frames). Not included outside this folder.
+/* Inside of proto/net: net.c (table, sweep), netlisten.c (incoming), netdial.c (outgoing), netconn.c (bytes
+ * and frames). Not included outside this folder.
  *
  *   accept: TLS|OPEN        dial: RESOLVING -> CONNECTING -> TLS|OPEN, or -> RETRYING -> PAUSING
  *   ... -> OPEN -> FLUSHING -> CLOSING -> (freed)
@@ -137,8 +137,12 @@ void hsp_net_conn_release(struct net_conn *c); /* an operation has ended */
 struct net_conn *hsp_net_conn_new(struct hsp_net *n,
                                   struct hsp_err *err); /* NULL: too many, memory */
 void hsp_net_conn_finish(struct net_conn *c);           /* n_ops is 0 in CLOSING: on_close, free */
-bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err);
+/* The end of a closing net: nothing is open any more. Calls on_closed later, not from here. */
+void hsp_net_maybe_end(struct hsp_net *n);
 struct hsp_err hsp_net_uv_err(enum hsp_status code, int r, const char *what);
+/* netlisten.c */
+/* Whether an address may be served or dialled: beyond loopback only with keys; HSP_EPERM in @err. */
+bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err);
 /* netdial.c */
 void hsp_net_dial_failed(struct net_conn *c, const struct hsp_err *why); /* retries or fails */
 void hsp_net_dial_tick(struct net_conn *c, uint64_t now);
