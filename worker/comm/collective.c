@@ -1,37 +1,15 @@
-/* Collectives by direct exchange, written once over the operations of a transport.
+/* Collectives by direct exchange, written once over the operations of a transport; those that sum are in
+ * reduce.c.
  *
- * All-reduce = reduce-scatter + all-gather over one even cut of the buffer. Member i sums piece i
- * of all members in ascending rank order and sends the sum to all. Both halves run in chunks, side by
- * side: while chunk k is summed, chunk k + 1 lands in the other scratch slot and the sum of k - 1 travels.
- * A buffer below SMALL_BYTES goes to everybody whole: one message time instead of two.
- *
- * Why this cannot deadlock: a send never waits for a receive, and all members post the same
- * messages per pair in the same order. A turn (take_turn) waits for what its sender sends before it
- * waits itself, in the same turn or an earlier one. Why receiving sums into @buf is safe while pieces of it are
- * still being sent: member j sends the sum of a chunk only after it has received my part of that
- * chunk, so those bytes have left. */
+ * Why they cannot deadlock: a send never waits for a receive, and all members post the same messages per pair
+ * in the same order. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/comm/comm.h"
+#include "worker/comm/collectimpl.h"
 
-#define WINDOW       1                   /* a sum follows its parts by that many steps */
-#define AHEAD        2                   /* receives are posted that many steps early */
-#define SLOTS        (WINDOW + AHEAD)    /* scratch per peer, in chunks */
-#define SMALL_BYTES  ((size_t)16 << 10)  /* measured: below, latency is all */
-#define CHUNK_MAX    ((size_t)256 << 10) /* a few of them stay in a second-level cache */
-#define CHUNK_LEAST  ((size_t)128 << 10) /* by sockets; below, the cost per message shows */
-#define NEAR_CHUNKS  8                   /* of a piece, by memory: the fewest that overlap well, */
-#define NEAR_LEAST   ((size_t)64 << 10)  /* but for this */
-#define SCRATCH_GOAL ((size_t)16 << 20)  /* chunks shrink for big groups to stay near this */
-#define SUM_BLOCK    ((size_t)4 << 10) /* summed at once over all members, in a first-level cache */
-
-struct piece {
-    size_t off, bytes;
-};
-
-static enum hsp_status group_check(const struct hsp_comm *c, const struct hsp_group *g,
-                                   struct hsp_err *err)
+enum hsp_status hsp_group_check(const struct hsp_comm *c, const struct hsp_group *g,
+                                struct hsp_err *err)
 {
     if (g->n == 0 || g->n > c->n_ranks || g->me >= g->n || g->ranks[g->me] != c->rank ||
         g->ranks[g->n - 1] >= c->n_ranks) {
@@ -46,59 +24,10 @@ static enum hsp_status group_check(const struct hsp_comm *c, const struct hsp_gr
     return HSP_OK;
 }
 
-static enum hsp_status type_check(enum hsp_dtype t, struct hsp_err *err)
+enum hsp_status hsp_batch_init(struct comm_batch *b, struct hsp_comm *c, uint32_t channel,
+                               size_t cap, struct hsp_err *err)
 {
-    return t == HSP_F32 || t == HSP_F64
-               ? HSP_OK
-               : hsp_err_set(err, HSP_EINVAL, 0, "sums are of fp32 or fp64, not type %d", (int)t);
-}
-
-static enum hsp_status scratch_get(struct hsp_comm *c, size_t bytes, uint8_t **ret,
-                                   struct hsp_err *err)
-{
-    if (c->scratch_bytes < bytes) {
-        void *p = NULL;
-        if (posix_memalign(&p, 64, bytes) != 0) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu bytes of scratch", bytes);
-        }
-        free(c->scratch);
-        c->scratch = p;
-        c->scratch_bytes = bytes;
-    }
-    *ret = c->scratch;
-    return HSP_OK;
-}
-
-/* dst = a + b; dst may be a or b. Unit stride and no carried dependence: vectorised at -O3. */
-static void add(enum hsp_dtype t, void *dst, const void *a, const void *b, size_t bytes)
-{
-    if (t == HSP_F64) {
-        double *d = dst;
-        const double *x = a, *y = b;
-        for (size_t i = 0; i < bytes / sizeof *d; i++) {
-            d[i] = x[i] + y[i];
-        }
-    } else {
-        float *d = dst;
-        const float *x = a, *y = b;
-        for (size_t i = 0; i < bytes / sizeof *d; i++) {
-            d[i] = x[i] + y[i];
-        }
-    }
-}
-
-/* The requests of one collective. Every posted one is waited for, whatever happened. */
-struct batch {
-    struct hsp_comm *c;
-    uint32_t channel;
-    struct hsp_comm_req *req;
-    size_t n, cap;
-};
-
-static enum hsp_status batch_init(struct batch *b, struct hsp_comm *c, uint32_t channel, size_t cap,
-                                  struct hsp_err *err)
-{
-    *b = (struct batch){.c = c, .channel = channel, .cap = cap};
+    *b = (struct comm_batch){.c = c, .channel = channel, .cap = cap};
     b->req = calloc(cap > 0 ? cap : 1, sizeof *b->req);
     if (b->req == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu requests", cap);
@@ -109,39 +38,7 @@ static enum hsp_status batch_init(struct batch *b, struct hsp_comm *c, uint32_t 
     return HSP_OK;
 }
 
-static enum hsp_status batch_send(struct batch *b, uint32_t peer, const void *buf, size_t bytes,
-                                  struct hsp_err *err)
-{
-    if (bytes == 0) {
-        return HSP_OK; /* both sides know the size: nothing travels */
-    }
-    enum hsp_status st = b->c->ops->isend(b->c, peer, b->channel, buf, bytes, &b->req[b->n], err);
-    b->n += st == HSP_OK;
-    return st;
-}
-
-/* The same for a buffer nothing is received into: a short message may go at once, by a copy. */
-static enum hsp_status batch_send_now(struct batch *b, uint32_t peer, const void *buf, size_t bytes,
-                                      struct hsp_err *err)
-{
-    return bytes == 0 || bytes > SMALL_BYTES
-               ? batch_send(b, peer, buf, bytes, err)
-               : b->c->ops->send(b->c, peer, b->channel, buf, bytes, err);
-}
-
-static enum hsp_status batch_recv(struct batch *b, uint32_t peer, void *buf, size_t bytes,
-                                  struct hsp_err *err)
-{
-    if (bytes == 0) {
-        return HSP_OK;
-    }
-    enum hsp_status st = b->c->ops->irecv(b->c, peer, b->channel, buf, bytes, &b->req[b->n], err);
-    b->n += st == HSP_OK;
-    return st;
-}
-
-/* Waits for all; returns @st if that is an error already, else the first one. */
-static enum hsp_status batch_finish(struct batch *b, enum hsp_status st, struct hsp_err *err)
+enum hsp_status hsp_batch_finish(struct comm_batch *b, enum hsp_status st, struct hsp_err *err)
 {
     for (size_t i = 0; i < b->n; i++) {
         enum hsp_status s = b->c->ops->wait(b->c, &b->req[i], st == HSP_OK ? err : NULL);
@@ -157,42 +54,43 @@ static enum hsp_status batch_finish(struct batch *b, enum hsp_status st, struct 
 enum hsp_status hsp_comm_broadcast(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
                                    uint32_t root, void *buf, size_t bytes, struct hsp_err *err)
 {
-    struct batch b;
-    enum hsp_status st = group_check(c, g, err);
+    struct comm_batch b;
+    enum hsp_status st = hsp_group_check(c, g, err);
     if (st == HSP_OK && root >= g->n) {
         st = hsp_err_set(err, HSP_EINVAL, 0, "root %u of a group of %u", root, g->n);
     }
-    if (st != HSP_OK || (st = batch_init(&b, c, channel, g->n, err)) != HSP_OK) {
+    if (st != HSP_OK || (st = hsp_batch_init(&b, c, channel, g->n, err)) != HSP_OK) {
         return st;
     }
     if (g->me != root) {
-        st = batch_recv(&b, g->ranks[root], buf, bytes, err);
+        st = hsp_batch_recv(&b, g->ranks[root], buf, bytes, err);
     } else {
         for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
             if (i != root) {
-                st = batch_send_now(&b, g->ranks[i], buf, bytes, err);
+                st = hsp_batch_send_now(&b, g->ranks[i], buf, bytes, err);
             }
         }
     }
-    return batch_finish(&b, st, err);
+    return hsp_batch_finish(&b, st, err);
 }
 
 /* Piece i of @in goes to member i, piece i of @out comes from it. @in_bytes NULL: @in_same bytes of
  * @in go to everybody. */
-static enum hsp_status exchange(struct batch *b, const struct hsp_group *g, const uint8_t *in,
+static enum hsp_status exchange(struct comm_batch *b, const struct hsp_group *g, const uint8_t *in,
                                 const size_t *in_bytes, size_t in_same, uint8_t *out,
                                 const size_t *out_bytes, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
         if (i != g->me) {
-            st = batch_recv(b, g->ranks[i], out, out_bytes[i], err);
+            st = hsp_batch_recv(b, g->ranks[i], out, out_bytes[i], err);
         }
         out += out_bytes[i];
     }
     for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
         if (i != g->me) {
-            st = batch_send_now(b, g->ranks[i], in, in_bytes != NULL ? in_bytes[i] : in_same, err);
+            st = hsp_batch_send_now(b, g->ranks[i], in, in_bytes != NULL ? in_bytes[i] : in_same,
+                                    err);
         }
         in += in_bytes != NULL ? in_bytes[i] : 0;
     }
@@ -212,13 +110,13 @@ enum hsp_status hsp_comm_all_to_all(struct hsp_comm *c, const struct hsp_group *
                                     const void *in, const size_t *in_bytes, void *out,
                                     const size_t *out_bytes, struct hsp_err *err)
 {
-    struct batch b;
-    enum hsp_status st = group_check(c, g, err);
+    struct comm_batch b;
+    enum hsp_status st = hsp_group_check(c, g, err);
     if (st == HSP_OK && in_bytes[g->me] != out_bytes[g->me]) {
         st = hsp_err_set(err, HSP_EINVAL, 0, "own piece is %zu bytes in and %zu bytes out",
                          in_bytes[g->me], out_bytes[g->me]);
     }
-    if (st != HSP_OK || (st = batch_init(&b, c, channel, 2 * (size_t)g->n, err)) != HSP_OK) {
+    if (st != HSP_OK || (st = hsp_batch_init(&b, c, channel, 2 * (size_t)g->n, err)) != HSP_OK) {
         return st;
     }
     st = exchange(&b, g, in, in_bytes, 0, out, out_bytes, err);
@@ -226,21 +124,21 @@ enum hsp_status hsp_comm_all_to_all(struct hsp_comm *c, const struct hsp_group *
         memcpy((uint8_t *)out + sum_before(out_bytes, g->me),
                (const uint8_t *)in + sum_before(in_bytes, g->me), in_bytes[g->me]);
     }
-    return batch_finish(&b, st, err);
+    return hsp_batch_finish(&b, st, err);
 }
 
 enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
                                     enum hsp_dtype t, const void *in, const size_t *count,
                                     void *out, struct hsp_err *err)
 {
-    struct batch b;
-    enum hsp_status st = group_check(c, g, err);
-    if (st != HSP_OK || (st = batch_init(&b, c, channel, 2 * (size_t)g->n, err)) != HSP_OK) {
+    struct comm_batch b;
+    enum hsp_status st = hsp_group_check(c, g, err);
+    if (st != HSP_OK || (st = hsp_batch_init(&b, c, channel, 2 * (size_t)g->n, err)) != HSP_OK) {
         return st;
     }
     size_t *bytes = calloc(g->n, sizeof *bytes);
     if (bytes == NULL) {
-        return batch_finish(&b, hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group"), err);
+        return hsp_batch_finish(&b, hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group"), err);
     }
     for (uint32_t i = 0; i < g->n; i++) {
         bytes[i] = count[i] * hsp_dtype_size(t);
@@ -251,368 +149,5 @@ enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *
         memcpy(mine, in, bytes[g->me]);
     }
     free(bytes);
-    return batch_finish(&b, st, err);
-}
-
-/* ---- sums ---- */
-
-/* Between every two members travels one sequence of messages, the same at both ends: at step q the sum
- * of the sender's chunk q - WINDOW (all-reduce only), then the sender's part of the receiver's chunk q.
- * So parts and sums flow together, and what was just summed is sent while it is in the cache. */
-struct reduce {
-    const struct hsp_group *g;
-    enum hsp_dtype t;
-    const uint8_t *in; /* all pieces, this member's contributions */
-    struct piece *piece;
-    uint8_t *out;    /* where piece me of the sum goes */
-    uint8_t *gather; /* all-reduce: base of the result; NULL: reduce-scatter */
-    size_t chunk;
-    uint8_t *slots; /* SLOTS chunks per member */
-    struct batch b;
-    struct peer {
-        bool lends;                       /* parts from it are summed where they lie */
-        bool lent;                        /* one is */
-        size_t parts, sums;               /* receives posted (parts: or lent) so far */
-        struct hsp_comm_req *ring[SLOTS]; /* parts of my piece under way, by chunk mod SLOTS */
-        struct hsp_comm_req **sum;        /* receives of sums, by chunk */
-    } * peer;
-    const uint8_t **part;      /* of the chunk that is summed, by member */
-    struct hsp_comm_req **sum; /* storage of peer[i].sum */
-};
-
-static size_t n_chunks(const struct reduce *r, uint32_t i)
-{
-    return (r->piece[i].bytes + r->chunk - 1) / r->chunk;
-}
-
-static size_t chunk_bytes(const struct reduce *r, uint32_t i, size_t k)
-{
-    size_t left = r->piece[i].bytes - k * r->chunk;
-    return left < r->chunk ? left : r->chunk;
-}
-
-static uint8_t *slot(const struct reduce *r, uint32_t i, size_t k)
-{
-    return r->slots + ((size_t)i * SLOTS + k % SLOTS) * r->chunk;
-}
-
-/* Posts the receive of member @i's part of my chunk @k, if there is one. */
-static enum hsp_status post_part(struct reduce *r, uint32_t i, size_t k, struct hsp_err *err)
-{
-    struct peer *p = &r->peer[i];
-    if (k >= n_chunks(r, r->g->me) || p->lends) {
-        return HSP_OK;
-    }
-    p->ring[k % SLOTS] = &r->b.req[r->b.n];
-    p->parts++;
-    return batch_recv(&r->b, r->g->ranks[i], slot(r, i, k), chunk_bytes(r, r->g->me, k), err);
-}
-
-/* Posts the sums of member @i that come before the next part from it. */
-static enum hsp_status post_sums(struct reduce *r, uint32_t i, struct hsp_err *err)
-{
-    struct peer *p = &r->peer[i];
-    size_t mine = n_chunks(r, r->g->me), theirs = r->gather != NULL ? n_chunks(r, i) : 0;
-    enum hsp_status st = HSP_OK;
-    for (; p->sums < theirs && st == HSP_OK; p->sums++) {
-        if (p->parts < mine && p->parts < p->sums + WINDOW) {
-            break;
-        }
-        p->sum[p->sums] = &r->b.req[r->b.n];
-        st = batch_recv(&r->b, r->g->ranks[i], r->gather + r->piece[i].off + p->sums * r->chunk,
-                        chunk_bytes(r, i, p->sums), err);
-    }
-    return st;
-}
-
-/* What is received from member @i at step @q, posted AHEAD steps early: in the order of its coming. */
-static enum hsp_status post_step(struct reduce *r, uint32_t i, size_t q, struct hsp_err *err)
-{
-    enum hsp_status st = HSP_OK;
-    for (size_t k = q == 0 ? 0 : q + AHEAD; k <= q + AHEAD && st == HSP_OK; k++) {
-        if ((st = post_part(r, i, k, err)) == HSP_OK) {
-            st = post_sums(r, i, err);
-        }
-    }
-    return st;
-}
-
-/* out = part 0 + part 1 + ... in ascending rank order, block by block: partial sums stay in the first
- * cache. @out may be one of the parts: a block of it is written last. */
-static void sum_parts(enum hsp_dtype t, uint8_t *out, const uint8_t *const *part, uint32_t n,
-                      size_t bytes)
-{
-    _Alignas(64) uint8_t acc[SUM_BLOCK];
-    for (size_t at = 0; at < bytes; at += SUM_BLOCK) {
-        size_t k = bytes - at < SUM_BLOCK ? bytes - at : SUM_BLOCK;
-        const uint8_t *sum = part[0] + at;
-        for (uint32_t i = 1; i < n; i++) {
-            uint8_t *to = i == n - 1 ? out + at : acc;
-            add(t, to, sum, part[i] + at, k);
-            sum = to;
-        }
-    }
-}
-
-/* Waits for member @i's part of chunk @k of my piece. */
-static enum hsp_status get_part(struct reduce *r, uint32_t i, size_t k, struct hsp_err *err)
-{
-    struct hsp_comm *c = r->b.c;
-    struct peer *p = &r->peer[i];
-    size_t bytes = chunk_bytes(r, r->g->me, k);
-    const void *lies = NULL;
-    enum hsp_status st = HSP_OK;
-    r->part[i] = slot(r, i, k);
-    if (!p->lends) {
-        return c->ops->wait(c, p->ring[k % SLOTS], err);
-    }
-    p->parts++;
-    st = c->ops->lend(c, r->g->ranks[i], r->b.channel, bytes, &lies, err);
-    if (st == HSP_AGAIN) {
-        return c->ops->recv(c, r->g->ranks[i], r->b.channel, slot(r, i, k), bytes, err);
-    }
-    p->lent = st == HSP_OK;
-    r->part[i] = lies;
-    return st;
-}
-
-/* Waits for all parts of chunk @k of my piece and sums them. */
-static enum hsp_status sum_chunk(struct reduce *r, size_t k, struct hsp_err *err)
-{
-    const struct hsp_group *g = r->g;
-    enum hsp_status st = HSP_OK;
-    r->part[g->me] = r->in + r->piece[g->me].off + k * r->chunk;
-    for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
-        st = i != g->me ? get_part(r, i, k, err) : HSP_OK;
-    }
-    if (st == HSP_OK) {
-        sum_parts(r->t, r->out + k * r->chunk, r->part, g->n, chunk_bytes(r, g->me, k));
-    }
-    for (uint32_t i = 0; i < g->n; i++) {
-        if (r->peer[i].lent) {
-            r->b.c->ops->unlend(r->b.c, g->ranks[i]);
-            r->peer[i].lent = false;
-        }
-    }
-    return st;
-}
-
-/* What goes to member @i at step @q. */
-static enum hsp_status send_step(struct reduce *r, uint32_t i, size_t q, struct hsp_err *err)
-{
-    const struct hsp_group *g = r->g;
-    enum hsp_status st = HSP_OK;
-    if (r->gather != NULL && q >= WINDOW && q - WINDOW < n_chunks(r, g->me)) {
-        size_t k = q - WINDOW;
-        st = batch_send(&r->b, g->ranks[i], r->out + k * r->chunk, chunk_bytes(r, g->me, k), err);
-    }
-    if (st == HSP_OK && q < n_chunks(r, i)) {
-        st = batch_send(&r->b, g->ranks[i], r->in + r->piece[i].off + q * r->chunk,
-                        chunk_bytes(r, i, q), err);
-    }
-    return st;
-}
-
-/* By sockets the members take turns: who has sent to member me + d goes on when it has what member me - d
- * sent at that time. All do the same, so nobody waits for long, and little is under way at once: it stays in
- * the caches. */
-static enum hsp_status take_turn(struct reduce *r, uint32_t from, size_t q, struct hsp_err *err)
-{
-    const struct peer *p = &r->peer[from];
-    struct hsp_comm *c = r->b.c;
-    enum hsp_status st = HSP_OK;
-    if (c->near || r->g->n == 2 || p->lends) {
-        return HSP_OK;
-    }
-    if (r->gather != NULL && q >= WINDOW && q - WINDOW < n_chunks(r, from)) {
-        st = c->ops->wait(c, p->sum[q - WINDOW], err);
-    }
-    if (st == HSP_OK && q < n_chunks(r, r->g->me)) {
-        st = c->ops->wait(c, p->ring[q % SLOTS], err);
-    }
-    return st;
-}
-
-/* Step @q with all other members, member me + 1 first: not everybody to the same one. */
-static enum hsp_status exchange_step(struct reduce *r, size_t q, struct hsp_err *err)
-{
-    uint32_t n = r->g->n, me = r->g->me;
-    enum hsp_status st = HSP_OK;
-    for (uint32_t d = 1; d < n && st == HSP_OK; d++) {
-        st = post_step(r, (me + n - d) % n, q, err);
-    }
-    for (uint32_t d = 1; d < n && st == HSP_OK; d++) {
-        if ((st = send_step(r, (me + d) % n, q, err)) == HSP_OK) {
-            st = take_turn(r, (me + n - d) % n, q, err);
-        }
-    }
-    return st;
-}
-
-static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
-{
-    const struct hsp_group *g = r->g;
-    enum hsp_status st = HSP_OK;
-    size_t most = 0;
-    for (uint32_t i = 0; i < g->n; i++) {
-        most = n_chunks(r, i) > most ? n_chunks(r, i) : most;
-    }
-    for (uint32_t i = 0; i < g->n; i++) {
-        r->peer[i].lends = i != g->me && r->b.c->ops->lends != NULL &&
-                           r->b.c->ops->lends(r->b.c, g->ranks[i], r->chunk);
-    }
-    for (size_t q = 0; q < most + WINDOW && st == HSP_OK; q++) {
-        if (q >= WINDOW && q - WINDOW < n_chunks(r, g->me)) {
-            st = sum_chunk(r, q - WINDOW, err);
-        }
-        if (st == HSP_OK) {
-            st = exchange_step(r, q, err);
-        }
-    }
-    return st;
-}
-
-/* The same for all members: it depends on what all know. */
-static size_t chunk_for(bool near, uint32_t n, size_t longest)
-{
-    size_t least = near ? NEAR_LEAST : CHUNK_LEAST;
-    size_t most = SCRATCH_GOAL / ((size_t)n * SLOTS), k = near ? longest / NEAR_CHUNKS : longest;
-    most = most < least ? least : most > CHUNK_MAX ? CHUNK_MAX : most;
-    k = k < least ? least : k > most ? most : k;
-    return (k + 63) / 64 * 64;
-}
-
-/* What a run keeps for each member. */
-static enum hsp_status reduce_alloc(struct reduce *r, size_t chunks, struct hsp_err *err)
-{
-    uint32_t n = r->g->n;
-    r->peer = calloc(n, sizeof *r->peer);
-    r->part = calloc(n, sizeof *r->part);
-    r->sum = calloc(chunks, sizeof *r->sum);
-    if (r->peer == NULL || r->part == NULL || r->sum == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
-    }
-    for (size_t i = 0, at = 0; i < n; at += n_chunks(r, (uint32_t)i), i++) {
-        r->peer[i].sum = r->sum + at;
-    }
-    return HSP_OK;
-}
-
-/* Runs @r; its g, t, in, piece, out and gather are set. */
-static enum hsp_status reduce_run(struct reduce *r, struct hsp_comm *c, uint32_t channel,
-                                  struct hsp_err *err)
-{
-    const struct hsp_group *g = r->g;
-    size_t longest = 0, chunks = 0;
-    for (uint32_t i = 0; i < g->n; i++) {
-        longest = r->piece[i].bytes > longest ? r->piece[i].bytes : longest;
-    }
-    r->chunk = chunk_for(c->near, g->n, longest);
-    for (uint32_t i = 0; i < g->n; i++) {
-        chunks += n_chunks(r, i);
-    }
-    /* A part to each member and a sum from it; the other way round for every member. */
-    size_t cap = 2 * chunks + 2 * (size_t)g->n * n_chunks(r, g->me);
-    enum hsp_status st = scratch_get(c, (size_t)g->n * SLOTS * r->chunk, &r->slots, err);
-    if (st != HSP_OK || (st = batch_init(&r->b, c, channel, cap, err)) != HSP_OK) {
-        return st;
-    }
-    st = reduce_alloc(r, chunks, err);
-    st = batch_finish(&r->b, st == HSP_OK ? reduce_chunks(r, err) : st, err);
-    free(r->peer);
-    free(r->part);
-    free(r->sum);
-    return st;
-}
-
-enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_group *g,
-                                        uint32_t channel, enum hsp_dtype t, const void *in,
-                                        const size_t *count, void *out, struct hsp_err *err)
-{
-    enum hsp_status st = group_check(c, g, err);
-    if (st != HSP_OK || (st = type_check(t, err)) != HSP_OK) {
-        return st;
-    }
-    struct piece *piece = calloc(g->n, sizeof *piece);
-    if (piece == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
-    }
-    size_t off = 0;
-    for (uint32_t i = 0; i < g->n; i++) {
-        piece[i] = (struct piece){.off = off, .bytes = count[i] * hsp_dtype_size(t)};
-        off += piece[i].bytes;
-    }
-    if (g->n == 1) {
-        if (out != in && piece[0].bytes > 0) {
-            memmove(out, in, piece[0].bytes);
-        }
-    } else {
-        struct reduce r = {.g = g, .t = t, .in = in, .piece = piece, .out = out};
-        st = reduce_run(&r, c, channel, err);
-    }
-    free(piece);
-    return st;
-}
-
-/* Everybody sends all and sums all. */
-static enum hsp_status all_reduce_small(struct hsp_comm *c, const struct hsp_group *g,
-                                        uint32_t channel, enum hsp_dtype t, uint8_t *buf,
-                                        size_t bytes, struct hsp_err *err)
-{
-    struct batch b;
-    uint8_t *parts = NULL;
-    size_t step = (bytes + 63) / 64 * 64;
-    enum hsp_status st = scratch_get(c, step * g->n, &parts, err);
-    if (st != HSP_OK || (st = batch_init(&b, c, channel, 2 * (size_t)g->n, err)) != HSP_OK) {
-        return st;
-    }
-    memcpy(parts + step * g->me, buf, bytes);
-    for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
-        if (i != g->me) {
-            st = batch_recv(&b, g->ranks[i], parts + step * i, bytes, err);
-        }
-    }
-    for (uint32_t d = 1; d < g->n && st == HSP_OK; d++) {
-        st = batch_send_now(&b, g->ranks[(g->me + d) % g->n], parts + step * g->me, bytes, err);
-    }
-    st = batch_finish(&b, st, err);
-    for (uint32_t i = 1; i < g->n && st == HSP_OK; i++) {
-        add(t, buf, i == 1 ? parts : buf, parts + step * i, bytes);
-    }
-    return st;
-}
-
-enum hsp_status hsp_comm_all_reduce(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
-                                    enum hsp_dtype t, void *buf, size_t count, struct hsp_err *err)
-{
-    enum hsp_status st = group_check(c, g, err);
-    if (st != HSP_OK || (st = type_check(t, err)) != HSP_OK) {
-        return st;
-    }
-    size_t bytes = count * hsp_dtype_size(t);
-    if (g->n == 1 || count == 0) {
-        return HSP_OK;
-    }
-    if (bytes <= SMALL_BYTES) {
-        return all_reduce_small(c, g, channel, t, buf, bytes, err);
-    }
-    struct piece *piece = calloc(g->n, sizeof *piece);
-    if (piece == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
-    }
-    size_t off = 0;
-    for (uint32_t i = 0; i < g->n; i++) {
-        size_t n = count / g->n + (i < count % g->n ? 1 : 0);
-        piece[i] = (struct piece){.off = off, .bytes = n * hsp_dtype_size(t)};
-        off += piece[i].bytes;
-    }
-    struct reduce r = {.g = g,
-                       .t = t,
-                       .in = buf,
-                       .piece = piece,
-                       .out = (uint8_t *)buf + piece[g->me].off,
-                       .gather = buf};
-    st = reduce_run(&r, c, channel, err);
-    free(piece);
-    return st;
+    return hsp_batch_finish(&b, st, err);
 }

@@ -94,7 +94,7 @@ struct hsp_comm {
     size_t scratch_bytes;
 };
 
-/* Collectives, written once over the operations above (collective.c). All members of the group call
+/* Collectives, written once over the operations above (collective.c, reduce.c). All members of the group call
  * the same one with the same channel and counts. Buffers do not overlap, except:
  * broadcast, all-reduce: in place: @buf holds the result on return.
  * reduce-scatter: @in is the concatenation of n pieces of @count[i] elements, @out gets piece me of

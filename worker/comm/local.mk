@@ -1,7 +1,8 @@
 # Communication between executors: collectives, threads of one process, sockets.
 noinst_LIBRARIES += worker/comm/libcomm.a
 worker_comm_libcomm_a_SOURCES = \
-  worker/comm/comm.h worker/comm/collective.c \
+  worker/comm/comm.h worker/comm/collectimpl.h \
+  worker/comm/collective.c worker/comm/reduce.c \
   worker/comm/loop/loopcomm.c worker/comm/loop/loopcomm.h \
   worker/comm/mesh/mesh.h worker/comm/mesh/meshimpl.h \
   worker/comm/mesh/meshauth.c worker/comm/mesh/meshio.c \
