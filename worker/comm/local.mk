@@ -4,8 +4,9 @@ worker_comm_libcomm_a_SOURCES = \
   worker/comm/comm.h worker/comm/collectimpl.h \
   worker/comm/collective.c worker/comm/reduce.c \
   worker/comm/loop/loopcomm.c worker/comm/loop/loopcomm.h \
-  worker/comm/mesh/mesh.h worker/comm/mesh/meshimpl.h \
-  worker/comm/mesh/meshauth.c worker/comm/mesh/meshio.c \
+  worker/comm/mesh/mesh.h worker/comm/mesh/meshimpl.h worker/comm/mesh/meshmaking.h \
+  worker/comm/mesh/meshanswer.c worker/comm/mesh/meshauth.c \
+  worker/comm/mesh/meshcall.c worker/comm/mesh/meshio.c \
   worker/comm/mesh/meshjoin.c worker/comm/mesh/meshlisten.c \
   worker/comm/mesh/meshmatch.c worker/comm/mesh/meshops.c \
   worker/comm/mesh/meshseg.c worker/comm/mesh/meshseg.h \

@@ -1,8 +1,8 @@
 /* Inside of the mesh: what its files share. Not included outside this folder.
  *
- * meshauth.c hello and proofs; meshtls.c encrypted links; meshlisten.c the listener; meshjoin.c the
- * handshake; meshmatch.c messages and their receives; meshio.c sockets and the I/O thread; meshseg.c
- * segments; meshshm.c links by shared memory; meshops.c the operations. */
+ * meshauth.c hello and proofs; meshtls.c encrypted links; meshlisten.c the listener; meshjoin.c, meshcall.c and
+ * meshanswer.c the handshake; meshmatch.c messages and their receives; meshio.c sockets and the I/O thread;
+ * meshseg.c segments; meshshm.c links by shared memory; meshops.c the operations. */
 #ifndef HSP_MESHIMPL_H
 #define HSP_MESHIMPL_H
 
