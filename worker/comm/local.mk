@@ -10,7 +10,7 @@ worker_comm_libcomm_a_SOURCES = \
   worker/comm/mesh/meshjoin.c worker/comm/mesh/meshlisten.c \
   worker/comm/mesh/meshmatch.c worker/comm/mesh/meshops.c \
   worker/comm/mesh/meshseg.c worker/comm/mesh/meshseg.h \
-  worker/comm/mesh/meshshm.c worker/comm/mesh/meshtls.c
+  worker/comm/mesh/meshshm.c worker/comm/mesh/meshstart.c worker/comm/mesh/meshtls.c
 # Sums are vectorised; nothing here may reassociate floating point.
 worker_comm_libcomm_a_CFLAGS = $(AM_CFLAGS) -O3
 COMM_LIBS = worker/comm/libcomm.a $(NET_LIBS)

@@ -1,8 +1,8 @@
 /* Inside of the mesh: what its files share. Not included outside this folder.
  *
  * meshauth.c hello and proofs; meshtls.c encrypted links; meshlisten.c the listener; meshjoin.c, meshcall.c and
- * meshanswer.c the handshake; meshmatch.c messages and their receives; meshio.c sockets and the I/O thread;
- * meshseg.c segments; meshshm.c links by shared memory; meshops.c the operations. */
+ * meshanswer.c the handshake; meshstart.c beginning and end; meshops.c the operations; meshmatch.c messages and
+ * their receives; meshio.c sockets and the I/O thread; meshseg.c segments; meshshm.c links by shared memory. */
 #ifndef HSP_MESHIMPL_H
 #define HSP_MESHIMPL_H
 
@@ -204,6 +204,9 @@ struct mesh_wire {
 enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const struct mesh_wire *wire,
                                struct hsp_tls_ctx *ctx, struct seg *seg, struct hsp_comm **ret,
                                struct hsp_err *err);
+/* Closes and frees all of a mesh without a thread. */
+void hsp_mesh_free(struct hsp_mesh *m);
+extern const struct hsp_comm_ops hsp_mesh_ops;
 void *hsp_mesh_io_main(void *mesh);
 /* Waits for the links, the first @spin_ns awake, and serves those that are ready. By the I/O thread, or
  * the user thread while it leads. False: there is an end to come to. */
