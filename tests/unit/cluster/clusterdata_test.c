@@ -93,8 +93,6 @@ static void data_stays(void **state)
 static void a_checkpoint_of_other_data_ends_the_job(void **state)
 {
     (void)state;
-    static const struct hsp_admin_event cancel = {.verb = HSP_ADMIN_CANCEL, .job = 1},
-                                        resume = {.verb = HSP_ADMIN_RESUME, .job = 1};
     struct cw_world w;
     cw_begin(&w, 1, 1);
     cw_run_job(&w, 1);
@@ -102,9 +100,9 @@ static void a_checkpoint_of_other_data_ends_the_job(void **state)
            (struct hsp_msg){.type = HSP_MSG_CHECKPOINTED,
                             .epoch = 1,
                             .u.ckpt = {.job = 1, .step = 20, .complete = true, .reason = ""}});
-    assert_int_equal(cw_admin(&w, cancel), HSP_OK);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
     cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
-    assert_int_equal(cw_admin(&w, resume), HSP_OK);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     cw_plan(&w, 1);
     cw_ready(&w, 1, 0, 5);
     assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RESTORE);
@@ -122,14 +120,12 @@ static void the_data_survive_a_restart(void **state)
 {
     (void)state;
     struct cw_world w;
-    struct hsp_cluster_row row[256];
+    struct hsp_cluster_row row[CW_ROWS];
     struct hsp_actions a;
     struct hsp_err err = {0};
     cw_begin(&w, 1, 1);
     cw_run_job(&w, 1);
-    for (uint32_t i = 0; i < w.n_rows; i++) {
-        row[i] = (struct hsp_cluster_row){w.rows[i].key, w.rows[i].value, w.rows[i].len};
-    }
+    (void)cw_rows(&w, row);
     for (int other = 0; other < 2; other++) {
         struct hsp_cluster *c = hsp_cluster_new(&w.c->cfg);
         for (uint32_t i = 0; i < w.n_rows; i++) {

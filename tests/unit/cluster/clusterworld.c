@@ -38,12 +38,14 @@ void cw_look(struct cw_world *w)
         } else if (a->type == HSP_ACT_START_PLAN) {
             const struct hsp_plan_request *r = a->u.plan;
             w->ticket = r->ticket;
+            w->asked_job = a->job;
             w->n_asked = r->n_devices;
             w->n_facts = r->n_facts;
             memcpy(w->asked, r->devices, r->n_devices * sizeof(w->asked[0]));
             memcpy(w->speed, r->speed, r->n_devices * sizeof(w->speed[0]));
             memcpy(w->facts, r->facts, r->n_facts * sizeof(w->facts[0]));
         }
+        w->n_copied += a->type == HSP_ACT_COPY_PLAN;
     }
 }
 
@@ -60,7 +62,6 @@ void cw_msg(struct cw_world *w, uint32_t conn, struct hsp_msg m)
     cw_step(w, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .u.msg = &m});
 }
 
-/* @runs: epoch of job 1 that its device 0 runs, 0: none. */
 void cw_hello_running(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
                       uint32_t n_dev, uint64_t runs)
 {
@@ -119,6 +120,33 @@ void cw_end(struct cw_world *w)
     }
 }
 
+uint32_t cw_rows(const struct cw_world *w, struct hsp_cluster_row ret[CW_ROWS])
+{
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        ret[i] = (struct hsp_cluster_row){w->rows[i].key, w->rows[i].value, w->rows[i].len};
+    }
+    return w->n_rows;
+}
+
+void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg)
+{
+    struct hsp_cluster_config mine = cfg != NULL ? *cfg : w->c->cfg;
+    struct hsp_cluster_row rows[CW_ROWS];
+    struct hsp_err err = {0};
+    uint32_t n = cw_rows(w, rows);
+    hsp_cluster_free(w->c);
+    w->c = hsp_cluster_new(&mine);
+    assert_non_null(w->c);
+    assert_ok(hsp_cluster_load(w->c, rows, n, w->now, &w->a, &err), &err);
+    cw_look(w);
+}
+
+void cw_text(const struct cw_world *w, struct hsp_buf *ret)
+{
+    hsp_buf_init(ret, 1u << 20);
+    hsp_cluster_dump(w->c, ret);
+}
+
 const struct hsp_action *cw_find(const struct cw_world *w, enum hsp_action_type type)
 {
     for (uint32_t i = 0; i < w->a.n; i++) {
@@ -157,6 +185,11 @@ enum hsp_status cw_admin(struct cw_world *w, struct hsp_admin_event a)
     return r->status;
 }
 
+enum hsp_status cw_order(struct cw_world *w, enum hsp_admin_verb verb, uint32_t job)
+{
+    return cw_admin(w, (struct hsp_admin_event){.verb = verb, .job = job});
+}
+
 enum hsp_status cw_submit(struct cw_world *w, const char *name, int32_t prio, uint32_t min,
                           uint32_t max)
 {
@@ -170,7 +203,6 @@ enum hsp_status cw_submit(struct cw_world *w, const char *name, int32_t prio, ui
                                                          .data_path = "/d.txt"}});
 }
 
-/* Data parallel over all that was offered; every rank holds all, so one shard. */
 void cw_plan(struct cw_world *w, uint32_t job)
 {
     uint64_t mem[64] = {0};
@@ -197,7 +229,6 @@ const struct hsp_job *cw_job(const struct cw_world *w, uint32_t id)
     return hsp_cluster_job(w->c, id);
 }
 
-/* One device per node, node k on connection k + 1. */
 void cw_ready(struct cw_world *w, uint32_t id, uint32_t node, uint64_t digest)
 {
     cw_msg(

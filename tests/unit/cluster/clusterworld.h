@@ -7,6 +7,8 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/clusterstate.h"
 
+#define CW_ROWS 256
+
 struct cw_row {
     char key[64];
     void *value;
@@ -16,13 +18,14 @@ struct cw_world {
     struct hsp_cluster *c;
     hsp_msec now;
     struct hsp_actions a; /* of the last step */
-    struct cw_row rows[256];
+    struct cw_row rows[CW_ROWS];
     uint32_t n_rows;
-    uint64_t ticket; /* of the last START_PLAN */
-    uint32_t n_asked, n_facts;
+    uint64_t ticket; /* of the last START_PLAN, as what follows */
+    uint32_t asked_job, n_asked, n_facts;
     hsp_device_id asked[64];
     double speed[64];
     struct hsp_plan_fact facts[8];
+    uint32_t n_copied; /* COPY_PLANs so far */
 };
 
 /* Checks the invariants, keeps rows and the last question; after each step. */
@@ -37,10 +40,17 @@ void cw_hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t inca
 void cw_uplink(struct cw_world *w, uint32_t conn, double latency_s, double bytes_per_s);
 void cw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_dev);
 void cw_end(struct cw_world *w);
+/* The rows as they are stored, borrowed until the next step. Returns how many. */
+uint32_t cw_rows(const struct cw_world *w, struct hsp_cluster_row ret[CW_ROWS]);
+/* hspmdd starts again: another machine with the rows of this one. @cfg NULL: and its configuration. */
+void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg);
+/* What hsp_cluster_dump writes, to a buffer that is the caller's to release. */
+void cw_text(const struct cw_world *w, struct hsp_buf *ret);
 const struct hsp_action *cw_find(const struct cw_world *w, enum hsp_action_type type);
 uint32_t cw_count_sent(const struct cw_world *w, uint16_t type);
 const char *cw_fact(const struct cw_world *w, const char *type);
 enum hsp_status cw_admin(struct cw_world *w, struct hsp_admin_event a);
+enum hsp_status cw_order(struct cw_world *w, enum hsp_admin_verb verb, uint32_t job);
 enum hsp_status cw_submit(struct cw_world *w, const char *name, int32_t prio, uint32_t min,
                           uint32_t max);
 /* Data parallel over all that was offered; every rank holds all, so one shard. */

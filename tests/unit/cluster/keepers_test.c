@@ -1,6 +1,6 @@
 /* Keepers: which nodes keep the state of a job that stands on too few, and what happens when they
  * come, go and refuse. Node k has device 0 and keepers behind it, on connection k + 1. */
-#include "tests/lib/testlib.h"
+#include "tests/unit/cluster/clusterworld.h"
 
 #include <stdio.h>
 
@@ -9,72 +9,12 @@
 
 #define BYTES 1000u
 
-struct row {
-    char key[64];
-    void *value;
-    uint32_t len;
-};
-struct world {
-    struct hsp_cluster *c;
-    hsp_msec now;
-    struct hsp_actions a; /* of the last step */
-    struct row rows[64];
-    uint32_t n_rows;
-    uint64_t ticket; /* of the last START_PLAN */
-    uint32_t asked_job, n_copied;
-    hsp_device_id first; /* of the devices it offered */
-};
-
-static void keep_row(struct world *w, const struct hsp_action *a)
+static void msg(struct cw_world *w, uint32_t node, struct hsp_msg m)
 {
-    uint32_t i = 0;
-    while (i < w->n_rows && strcmp(w->rows[i].key, a->key) != 0) {
-        i++;
-    }
-    if (i < w->n_rows) {
-        free(w->rows[i].value);
-        w->rows[i] = w->rows[--w->n_rows];
-    }
-    if (a->type == HSP_ACT_STORE) {
-        assert_true(w->n_rows < HSP_ARRAY_LEN(w->rows));
-        struct row *r = &w->rows[w->n_rows++];
-        (void)snprintf(r->key, sizeof(r->key), "%s", a->key);
-        r->value = malloc(a->len);
-        memcpy(r->value, a->value, a->len);
-        r->len = a->len;
-    }
+    cw_msg(w, node + 1, m);
 }
 
-static void look(struct world *w)
-{
-    hsp_cluster_check(w->c);
-    for (uint32_t i = 0; i < w->a.n; i++) {
-        const struct hsp_action *a = &w->a.item[i];
-        if (a->type == HSP_ACT_STORE || a->type == HSP_ACT_ERASE) {
-            keep_row(w, a);
-        } else if (a->type == HSP_ACT_START_PLAN) {
-            w->ticket = a->ticket;
-            w->asked_job = a->job;
-            w->first = a->u.plan->devices[0];
-        }
-        w->n_copied += a->type == HSP_ACT_COPY_PLAN;
-    }
-}
-
-static void step(struct world *w, struct hsp_event ev)
-{
-    struct hsp_err err = {0};
-    ev.now_ms = w->now;
-    assert_ok(hsp_cluster_step(w->c, &ev, &w->a, &err), &err);
-    look(w);
-}
-
-static void msg(struct world *w, uint32_t node, struct hsp_msg m)
-{
-    step(w, (struct hsp_event){.type = HSP_EV_MSG, .conn = node + 1, .u.msg = &m});
-}
-
-static void hello(struct world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
+static void hello(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
 {
     struct hsp_m_device dev[4];
     char name[8];
@@ -96,36 +36,16 @@ static void hello(struct world *w, uint32_t node, uint32_t n_keepers, uint64_t r
                                      .devices = dev}});
 }
 
-static void begin(struct world *w, uint32_t n_nodes, uint32_t n_keepers)
+static void begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_keepers)
 {
-    struct hsp_cluster_config cfg;
-    struct hsp_err err = {0};
-    *w = (struct world){.now = 1000};
-    hsp_cluster_defaults(3000, &cfg);
-    w->c = hsp_cluster_new(&cfg);
-    assert_non_null(w->c);
-    assert_ok(hsp_cluster_load(w->c, NULL, 0, w->now, &w->a, &err), &err);
-    look(w);
+    cw_begin(w, 0, 0);
     for (uint32_t i = 0; i < n_nodes; i++) {
         hello(w, i, n_keepers, 0);
     }
 }
 
-static void end(struct world *w)
-{
-    hsp_cluster_free(w->c);
-    for (uint32_t i = 0; i < w->n_rows; i++) {
-        free(w->rows[i].value);
-    }
-}
-
-static const struct hsp_job *job(const struct world *w, uint32_t id)
-{
-    return hsp_cluster_job(w->c, id);
-}
-
 /* Answers the last question: one rank on the first device offered, and the keepers @copies needs. */
-static void plan(struct world *w, uint32_t copies)
+static void plan(struct cw_world *w, uint32_t copies)
 {
     uint64_t mem = 0;
     double compute = 1;
@@ -135,7 +55,7 @@ static void plan(struct world *w, uint32_t copies)
         pieces[i] = (struct hsp_shard_piece){i, 0};
     }
     struct hsp_plan_info info = {.n_ranks = 1,
-                                 .device = &w->first,
+                                 .device = &w->asked[0],
                                  .mem_bytes = &mem,
                                  .compute_s = &compute,
                                  .n_shards = 1,
@@ -143,15 +63,15 @@ static void plan(struct world *w, uint32_t copies)
                                  .pieces = pieces,
                                  .n_spare = copies - 1,
                                  .keep_bytes = BYTES};
-    step(w,
-         (struct hsp_event){.type = HSP_EV_PLAN_DONE,
-                            .u.plan = {.job = w->asked_job, .ticket = w->ticket, .info = &info}});
+    cw_step(
+        w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                              .u.plan = {.job = w->asked_job, .ticket = w->ticket, .info = &info}});
 }
 
 /* All peers of the attempt are ready, then its first vote passes, then what is asked is given back. */
-static void run(struct world *w, uint32_t id, uint64_t version)
+static void run(struct cw_world *w, uint32_t id, uint64_t version)
 {
-    const struct hsp_job *j = job(w, id);
+    const struct hsp_job *j = cw_job(w, id);
     uint64_t epoch = j->att.epoch;
     for (uint32_t i = 0; i < j->att.n_peers && j->att.phase != HSP_ATT_GO; i++) {
         hsp_device_id d = j->att.peers[i].device;
@@ -185,9 +105,10 @@ static void run(struct world *w, uint32_t id, uint64_t version)
     }
 }
 
-static void submit(struct world *w, const char *name, uint32_t copies)
+static void submit(struct cw_world *w, const char *name, uint32_t copies)
 {
-    step(w, (struct hsp_event){
+    cw_step(w,
+            (struct hsp_event){
                 .type = HSP_EV_ADMIN,
                 .u.admin = {
                     .verb = HSP_ADMIN_SUBMIT,
@@ -196,18 +117,18 @@ static void submit(struct world *w, const char *name, uint32_t copies)
 }
 
 /* The keepers of what runs: n of them, the first on device @d. */
-static void assert_keeps(const struct world *w, uint32_t id, uint32_t n, hsp_device_id d)
+static void assert_keeps(const struct cw_world *w, uint32_t id, uint32_t n, hsp_device_id d)
 {
-    const struct hsp_epoch *e = &job(w, id)->cur;
+    const struct hsp_epoch *e = &cw_job(w, id)->cur;
     assert_int_equal(e->n_keepers, n);
     assert_true(n == 0 || e->peers[1].device == d);
     assert_int_equal(e->n_peers >= 1 + n, 1);
 }
 
-static void assert_nodes(const struct world *w, uint32_t id, uint32_t n)
+static void assert_nodes(const struct cw_world *w, uint32_t id, uint32_t n)
 {
     struct hsp_spread s;
-    assert_true(hsp_cluster_spread(w->c, job(w, id), &s));
+    assert_true(hsp_cluster_spread(w->c, cw_job(w, id), &s));
     assert_int_equal(s.min_nodes, n);
 }
 
@@ -252,10 +173,10 @@ static void choice(void **state)
 static void beside_other_jobs(void **state)
 {
     (void)state;
-    struct world w;
+    struct cw_world w;
     begin(&w, 3, 2);
     submit(&w, "a", 2);
-    const struct hsp_epoch *e = &job(&w, 1)->att;
+    const struct hsp_epoch *e = &cw_job(&w, 1)->att;
     assert_int_equal(e->n_ranks, 1);
     assert_int_equal(e->n_keepers, 1);
     assert_int_equal(e->peers[1].device, HSP_DEVICE(1, 1));
@@ -274,27 +195,27 @@ static void beside_other_jobs(void **state)
     /* the node that keeps is free for another job; that one is kept where the least is kept */
     assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 0))->job, 0);
     submit(&w, "b", 3);
-    assert_int_equal(w.first, HSP_DEVICE(1, 0));
+    assert_int_equal(w.asked[0], HSP_DEVICE(1, 0));
     run(&w, 2, 0);
     assert_keeps(&w, 2, 2, HSP_DEVICE(0, 1));
-    assert_int_equal(job(&w, 2)->cur.peers[2].device, HSP_DEVICE(2, 1));
+    assert_int_equal(cw_job(&w, 2)->cur.peers[2].device, HSP_DEVICE(2, 1));
     assert_nodes(&w, 2, 3);
     submit(&w, "c", 2);
-    assert_int_equal(w.first, HSP_DEVICE(2, 0));
+    assert_int_equal(w.asked[0], HSP_DEVICE(2, 0));
     run(&w, 3, 0);
     assert_keeps(&w, 3, 1, HSP_DEVICE(0, 2));
-    assert_int_equal(job(&w, 1)->cur.epoch, 1); /* nobody was disturbed */
-    end(&w);
+    assert_int_equal(cw_job(&w, 1)->cur.epoch, 1); /* nobody was disturbed */
+    cw_end(&w);
 }
 
 static void room_and_refusal(void **state)
 {
     (void)state;
-    struct world w;
+    struct cw_world w;
     begin(&w, 2, 1);
     hello(&w, 2, 1, BYTES - 1); /* too small */
     submit(&w, "a", 2);
-    assert_int_equal(job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
+    assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
     /* the only one that fits cannot: the job begins without, and nothing counts as a failure */
     msg(&w, 1,
         (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
@@ -305,12 +226,12 @@ static void room_and_refusal(void **state)
                                       .peer = HSP_MSG_RANKS,
                                       .reason = "no space"}});
     plan(&w, 2);
-    assert_int_equal(job(&w, 1)->failures, 0);
-    assert_int_equal(job(&w, 1)->n_facts, 0);
-    assert_int_equal(job(&w, 1)->att.n_keepers, 0);
+    assert_int_equal(cw_job(&w, 1)->failures, 0);
+    assert_int_equal(cw_job(&w, 1)->n_facts, 0);
+    assert_int_equal(cw_job(&w, 1)->att.n_keepers, 0);
     run(&w, 1, 0);
     assert_nodes(&w, 1, 1);
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_RUNNING);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     /* a while later it is asked again */
     assert_true(hsp_cluster_deadline(w.c) <= 31000);
     hsp_msec until = w.now + 30000;
@@ -320,24 +241,24 @@ static void room_and_refusal(void **state)
             msg(&w, i, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
         }
     }
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_SWITCHING);
-    assert_int_equal(job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
+    assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
     run(&w, 1, 7);
     assert_nodes(&w, 1, 2);
-    end(&w);
+    cw_end(&w);
 }
 
 static void comes_and_is_drained(void **state)
 {
     (void)state;
-    struct world w;
+    struct cw_world w;
     begin(&w, 1, 1);
     submit(&w, "a", 2);
     run(&w, 1, 0);
     assert_keeps(&w, 1, 0, 0);
     assert_nodes(&w, 1, 1);
     hello(&w, 1, 1, 0);
-    const struct hsp_job *j = job(&w, 1);
+    const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SWITCHING);
     assert_int_equal(w.n_copied, 1);
     assert_int_equal(j->att.mode, HSP_MODE_SWITCH);
@@ -352,9 +273,9 @@ static void comes_and_is_drained(void **state)
     hello(&w, 2, 1, 0);
     assert_int_equal(j->state, HSP_JOB_RUNNING);
     /* drained: another takes over, and the old one is told so as a source without rows */
-    step(&w, (struct hsp_event){
-                 .type = HSP_EV_ADMIN,
-                 .u.admin = {.verb = HSP_ADMIN_DRAIN, .node = "n1", .reason = "maintenance"}});
+    cw_step(&w, (struct hsp_event){
+                    .type = HSP_EV_ADMIN,
+                    .u.admin = {.verb = HSP_ADMIN_DRAIN, .node = "n1", .reason = "maintenance"}});
     assert_int_equal(j->state, HSP_JOB_SWITCHING);
     assert_int_equal(j->att.n_peers, 3);
     assert_int_equal(j->att.peers[1].device, HSP_DEVICE(2, 1));
@@ -363,59 +284,59 @@ static void comes_and_is_drained(void **state)
     run(&w, 1, 9);
     assert_keeps(&w, 1, 1, HSP_DEVICE(2, 1));
     assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
-    end(&w);
+    cw_end(&w);
 }
 
-static void sealed(struct world *w, uint32_t node, struct hsp_m_holding *h, uint32_t n)
+static void sealed(struct cw_world *w, uint32_t node, struct hsp_m_holding *h, uint32_t n)
 {
     msg(w, node,
         (struct hsp_msg){.type = HSP_MSG_SEALED,
-                         .epoch = job(w, 1)->seal_upto,
+                         .epoch = cw_job(w, 1)->seal_upto,
                          .u.sealed = {.job = 1, .n_holdings = n, .holdings = h}});
 }
 
 static void a_keeper_dies(void **state)
 {
     (void)state;
-    struct world w;
+    struct cw_world w;
     begin(&w, 3, 1);
     submit(&w, "a", 2);
     run(&w, 1, 0);
     msg(&w, 1,
         (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD,
                          .u.dead = {.device = 1, .restart_ms = 0, .reason = "signal 9"}});
-    assert_int_equal(job(&w, 1)->state, HSP_JOB_SEALING);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
     struct hsp_m_holding own = {1, 0, 1, 0, 0, 4}, kept = {1, 1, 1, 1, 0, 4};
     sealed(&w, 0, &own, 1);
     sealed(&w, 1, &kept, 1);
     /* it comes back soon: the same layout goes on with it */
-    assert_int_equal(job(&w, 1)->att.plan, 1);
-    assert_int_equal(job(&w, 1)->att.step, 4);
-    assert_int_equal(job(&w, 1)->att.n_sources, 2);
+    assert_int_equal(cw_job(&w, 1)->att.plan, 1);
+    assert_int_equal(cw_job(&w, 1)->att.step, 4);
+    assert_int_equal(cw_job(&w, 1)->att.n_sources, 2);
     msg(&w, 1,
         (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.device = 1, .address = "y"}});
     run(&w, 1, 4);
     /* now with its node: another layout, from the old one, with another keeper */
     msg(&w, 0,
         (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
-                         .epoch = job(&w, 1)->cur.epoch,
+                         .epoch = cw_job(&w, 1)->cur.epoch,
                          .u.lost = {.job = 1, .peer = 1, .reason = "closed"}});
-    step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     own.version = 6;
     sealed(&w, 0, &own, 1);
-    assert_int_equal(job(&w, 1)->att.from_plan, 1);
-    assert_true(job(&w, 1)->att.plan > 1);
-    assert_int_equal(job(&w, 1)->att.step, 6);
-    assert_int_equal(job(&w, 1)->att.peers[1].device, HSP_DEVICE(2, 1));
+    assert_int_equal(cw_job(&w, 1)->att.from_plan, 1);
+    assert_true(cw_job(&w, 1)->att.plan > 1);
+    assert_int_equal(cw_job(&w, 1)->att.step, 6);
+    assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(2, 1));
     run(&w, 1, 6);
     assert_nodes(&w, 1, 2);
-    end(&w);
+    cw_end(&w);
 }
 
 static void the_trainer_dies(void **state)
 {
     (void)state;
-    struct world w;
+    struct cw_world w;
     begin(&w, 3, 1);
     submit(&w, "a", 2);
     run(&w, 1, 0);
@@ -423,12 +344,12 @@ static void the_trainer_dies(void **state)
         (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
                          .epoch = 1,
                          .u.lost = {.job = 1, .device = 1, .peer = 0, .reason = "closed"}});
-    step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->state, HSP_NODE_DEAD);
     plan(&w, 2); /* asked while the nodes seal */
     struct hsp_m_holding kept[2] = {{1, 1, 1, 1, 0, 7}, {1, 1, 1, 1, 0, 6}};
     sealed(&w, 1, kept, 2);
-    const struct hsp_epoch *e = &job(&w, 1)->att;
+    const struct hsp_epoch *e = &cw_job(&w, 1)->att;
     assert_int_equal(e->mode, HSP_MODE_RECOVER);
     assert_int_equal(e->step, 7);
     assert_int_equal(e->from_plan, 1);
@@ -444,47 +365,30 @@ static void the_trainer_dies(void **state)
     assert_nodes(&w, 1, 2);
     /* what it kept is released */
     assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
-    end(&w);
-}
-
-static void text_of(const struct hsp_cluster *c, struct hsp_buf *b)
-{
-    hsp_buf_init(b, 1u << 20);
-    hsp_cluster_dump(c, b);
+    cw_end(&w);
 }
 
 static void survives_a_restart(void **state)
 {
     (void)state;
-    struct world w;
-    struct hsp_err err = {0};
-    struct hsp_cluster_row rows[64];
-    struct hsp_cluster_config cfg;
+    struct cw_world w;
     begin(&w, 3, 1);
     submit(&w, "a", 3);
     run(&w, 1, 0);
-    for (uint32_t i = 0; i < w.n_rows; i++) {
-        rows[i] = (struct hsp_cluster_row){w.rows[i].key, w.rows[i].value, w.rows[i].len};
-    }
-    hsp_cluster_defaults(3000, &cfg);
-    struct hsp_cluster *c = hsp_cluster_new(&cfg);
-    struct hsp_actions a;
-    assert_ok(hsp_cluster_load(c, rows, w.n_rows, w.now, &a, &err), &err);
-    hsp_cluster_check(c);
-    const struct hsp_job *j = hsp_cluster_job(c, 1);
+    cw_restart(&w, NULL);
+    const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_RUNNING);
     assert_int_equal(j->cur.n_keepers, 2);
     assert_int_equal(j->cur.peers[2].device, HSP_DEVICE(2, 1));
     assert_int_equal(j->plans[0].info.n_spare, 2);
     assert_int_equal(j->plans[0].info.keep_bytes, BYTES);
     assert_int_equal(j->plans[0].info.keeper[1], HSP_DEVICE(2, 1));
-    assert_int_equal(hsp_ci_device(c, HSP_DEVICE(1, 1))->job, 1);
+    assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 1);
     struct hsp_buf b;
-    text_of(c, &b);
+    cw_text(&w, &b);
     assert_non_null(strstr(hsp_buf_cstr(&b), "keeper 1/1"));
     hsp_buf_fini(&b);
-    hsp_cluster_free(c);
-    end(&w);
+    cw_end(&w);
 }
 
 int main(void)

@@ -67,7 +67,6 @@ static void slow_device_again(void **state)
     (void)state;
     static const double one[2] = {1, 2}, two[2] = {1, 4};
     struct cw_world w;
-    struct hsp_err err = {0};
     uint64_t at = 1;
     cw_begin(&w, 2, 1);
     cw_run_job(&w, 2);
@@ -98,15 +97,7 @@ static void slow_device_again(void **state)
     cw_ready(&w, 1, 1, 5);
     cw_pass(&w, 1, at++, cw_even, 2);
     cw_let_go(&w, 1, 2);
-    struct hsp_cluster_row rows[64];
-    for (uint32_t i = 0; i < w.n_rows; i++) {
-        rows[i] = (struct hsp_cluster_row){w.rows[i].key, w.rows[i].value, w.rows[i].len};
-    }
-    struct hsp_cluster_config cfg = w.c->cfg;
-    hsp_cluster_free(w.c);
-    w.c = hsp_cluster_new(&cfg);
-    assert_ok(hsp_cluster_load(w.c, rows, w.n_rows, w.now, &w.a, &err), &err);
-    cw_look(&w);
+    cw_restart(&w, NULL);
     assert_near(hsp_ci_device(w.c, HSP_DEVICE(1, 0))->speed, 0.5, 1e-12);
     assert_near(hsp_ci_device(w.c, HSP_DEVICE(0, 0))->speed, 1, 1e-12);
     cw_hello_running(&w, 1, "n0", 1, 1, 2);

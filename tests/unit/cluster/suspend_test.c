@@ -56,20 +56,11 @@ static void stopped(struct cw_world *w, uint32_t n_nodes)
 /* A new process with the rows of the old one; its nodes come back with what they had. */
 static void restart(struct cw_world *w, uint32_t n_nodes)
 {
-    struct hsp_cluster_config cfg = w->c->cfg;
-    struct hsp_cluster_row rows[256];
     uint64_t incarnation[4];
-    struct hsp_err err = {0};
     for (uint32_t i = 0; i < n_nodes; i++) {
         incarnation[i] = w->c->nodes[i].incarnation;
     }
-    for (uint32_t i = 0; i < w->n_rows; i++) {
-        rows[i] = (struct hsp_cluster_row){w->rows[i].key, w->rows[i].value, w->rows[i].len};
-    }
-    hsp_cluster_free(w->c);
-    w->c = hsp_cluster_new(&cfg);
-    assert_ok(hsp_cluster_load(w->c, rows, w->n_rows, w->now, &w->a, &err), &err);
-    cw_look(w);
+    cw_restart(w, NULL);
     for (uint32_t i = 0; i < n_nodes; i++) {
         const char name[3] = {'n', (char)('0' + i), '\0'};
         uint64_t runs = cw_job(w, 1)->cur.epoch;

@@ -3,6 +3,7 @@ oom_tests = \
   tests/unit/oom/oom_base_test \
   tests/unit/oom/oom_cluster_test \
   tests/unit/oom/oom_clusterdata_test \
+  tests/unit/oom/oom_clusternodes_test \
   tests/unit/oom/oom_keepers_test \
   tests/unit/oom/oom_planner_test \
   tests/unit/oom/oom_program_test \
@@ -33,8 +34,7 @@ tests_unit_oom_oom_planner_test_LDADD = $(HSP_OOM_LIBS) $(PLANNER_LIBS)
 # The stories of tests/unit/cluster and tests/unit/agent, told once more without memory.
 oom_cluster_wraps = -Wl,--wrap=hsp_cluster_new,--wrap=hsp_cluster_load \
   -Wl,--wrap=hsp_cluster_step,--wrap=hsp_cluster_spread
-oom_cluster_world = tests/unit/oom/oomcluster.c \
-  tests/unit/cluster/clusterworld.c tests/unit/cluster/clusterworld.h
+oom_cluster_world = tests/unit/oom/oomcluster.c $(CLUSTER_WORLD)
 tests_unit_oom_oom_cluster_test_SOURCES = tests/unit/cluster/cluster_test.c $(oom_cluster_world)
 tests_unit_oom_oom_cluster_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_cluster_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
@@ -42,6 +42,10 @@ tests_unit_oom_oom_clusterdata_test_SOURCES = tests/unit/cluster/clusterdata_tes
   $(oom_cluster_world)
 tests_unit_oom_oom_clusterdata_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_clusterdata_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
+tests_unit_oom_oom_clusternodes_test_SOURCES = tests/unit/cluster/clusternodes_test.c \
+  $(oom_cluster_world)
+tests_unit_oom_oom_clusternodes_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
+tests_unit_oom_oom_clusternodes_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
 tests_unit_oom_oom_agent_test_SOURCES = tests/unit/agent/agent_test.c tests/unit/oom/oomagent.c \
   tests/unit/agent/agentworld.c tests/unit/agent/agentworld.h
 tests_unit_oom_oom_agent_test_LDFLAGS = $(HSP_OOM_LINK) \
@@ -51,6 +55,6 @@ tests_unit_oom_oom_slow_test_SOURCES = tests/unit/cluster/slow_test.c $(oom_clus
 tests_unit_oom_oom_slow_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_slow_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
 tests_unit_oom_oom_keepers_test_SOURCES = tests/unit/cluster/keepers_test.c \
-  tests/unit/oom/oomcluster.c
+  $(oom_cluster_world)
 tests_unit_oom_oom_keepers_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_keepers_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)

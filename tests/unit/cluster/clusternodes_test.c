@@ -1,0 +1,252 @@
+/* Nodes as the coordinator sees them: hello, heartbeats, links, drains. */
+#include "tests/unit/cluster/clusterworld.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "daemon/cluster/clusterint.h"
+#include "proto/base/size.h"
+
+static void hello_refused(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = 7, .node = "a", .address = ""}};
+    cw_msg(&w, 10, m);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "protocol 5 here, 7 there");
+    m.u.hello.protocol = HSP_PROTO_VERSION;
+    m.u.hello.term = 5;
+    cw_msg(&w, 11, m);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "the agent has seen a newer coordinator");
+    m.u.hello.term = 1;
+    m.u.hello.node = "No Name";
+    cw_msg(&w, 12, m);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "not a node name");
+    cw_end(&w);
+}
+
+/* It comes back only as another agent. */
+static void who_is_silent_for_the_bound_is_fenced(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    w.now += 1500;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    w.now += 1500;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_string_equal(cw_fact(&w, "node.dead"), "silent for 3000 ms");
+    cw_hello(&w, 13, "n0", 1, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_FENCED), 1);
+    cw_hello(&w, 14, "n0", 0, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->incarnation, 2);
+    cw_end(&w);
+}
+
+static void of_nodes(struct cw_world *w, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        cw_hello(w, i + 1, name, 0, 1);
+    }
+}
+
+/* n0 and n1 are measured, two of four others are being measured. */
+static void measuring(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    w->c->cfg.measures = 2;
+    of_nodes(w, 2, 6);
+}
+
+static void tick(struct cw_world *w, hsp_msec later)
+{
+    w->now += later;
+    cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+}
+
+/* Few at a time; each once, whatever it says. */
+static void links_are_measured_in_turn(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    w.c->cfg.measures = 2;
+    for (uint32_t i = 2; i < 6; i++) {
+        of_nodes(&w, i, i + 1);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), i < 4);
+        assert_int_equal(hsp_cluster_measures(w.c, i + 1), i < 4);
+    }
+    assert_false(hsp_cluster_measures(w.c, 1) || hsp_cluster_measures(w.c, 99));
+    cw_uplink(&w, 3, 2e-3, 5e6); /* done: the next one's turn */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 1);
+    assert_true(hsp_cluster_measures(w.c, 5) && !hsp_cluster_measures(w.c, 3));
+    assert_true(w.c->nodes[2].measured && w.c->nodes[2].uplink.bytes_per_s == 5e6);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 4}); /* gone: the last one */
+    assert_true(hsp_cluster_measures(w.c, 6) && !hsp_cluster_measures(w.c, 4));
+    cw_hello(&w, 9, "n3", w.c->nodes[3].incarnation, 1); /* back, to the end of the line */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 0);
+    cw_uplink(&w, 6, 0, 5e6);
+    assert_false(w.c->nodes[5].measured);
+    assert_non_null(cw_fact(&w, "node.unmeasured"));
+    assert_true(hsp_cluster_measures(w.c, 9));
+    cw_hello(&w, 6, "n5", w.c->nodes[5].incarnation, 1);
+    assert_false(hsp_cluster_measures(w.c, 6));
+    cw_end(&w);
+}
+
+static void a_measurement_that_takes_too_long_ends(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    measuring(&w);
+    w.c->cfg.measure_ms = 20; /* of turns from now on */
+    cw_uplink(&w, 3, 1e-4, 1e8);
+    assert_true(hsp_cluster_measures(w.c, 5));
+    assert_true(hsp_cluster_deadline(w.c) <= w.now + 20);
+    tick(&w, 19);
+    assert_true(hsp_cluster_measures(w.c, 5));
+    tick(&w, 1);
+    assert_non_null(cw_fact(&w, "node.unmeasured"));
+    assert_false(hsp_cluster_measures(w.c, 5));
+    assert_true(hsp_cluster_measures(w.c, 6)); /* the next one's turn */
+    cw_end(&w);
+}
+
+static void figures_that_no_link_has_change_nothing(void **state)
+{
+    (void)state;
+    static const double wrong[][2] = {
+        {(double)NAN, 1e6}, {(double)INFINITY, 1e6},  {-1, 1e6},           {61, 1e6},
+        {1e-3, 0.5},        {1e-3, (double)INFINITY}, {1e-3, (double)NAN}, {1e-3, -1}};
+    struct cw_world w;
+    measuring(&w);
+    cw_uplink(&w, 3, 2e-3, 5e6);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(wrong); i++) {
+        cw_uplink(&w, 3, wrong[i][0], wrong[i][1]);
+        assert_true(w.c->nodes[2].uplink.latency_s == 2e-3 &&
+                    w.c->nodes[2].uplink.bytes_per_s == 5e6);
+    }
+    cw_end(&w);
+}
+
+static void a_link_is_measured_again_for_another_agent(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    measuring(&w);
+    w.c->cfg.measures = 9;
+    cw_uplink(&w, 3, 2e-3, 5e6);
+    cw_hello(&w, 3, "n2", w.c->nodes[2].incarnation, 1); /* a mere reconnect */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 0);
+    assert_true(w.c->nodes[2].measured);
+    cw_hello(&w, 3, "n2", 0, 1); /* another agent: perhaps another link */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 1);
+    assert_false(w.c->nodes[2].measured);
+    cw_end(&w);
+}
+
+/* What was planned before stands. */
+static void new_figures_ask_for_no_plan(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_uplink(&w, i + 1, 1, 1e3);
+        assert_true(w.c->nodes[i].uplink.latency_s == 1);
+        assert_null(cw_find(&w, HSP_ACT_START_PLAN));
+    }
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_null(cw_find(&w, HSP_ACT_START_PLAN));
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
+static void one_lost_beat(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    w.now += 1400;
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat.seq = 3});
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_HEARTBEAT), 1);
+    assert_null(cw_fact(&w, "node.suspect")); /* its beat may be the next to be read */
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_string_equal(cw_fact(&w, "node.suspect"), "a heartbeat is missing"); /* n1 */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    assert_string_equal(cw_fact(&w, "node.live"), "heard again");
+    assert_null(cw_find(&w, HSP_ACT_START_PLAN));
+    cw_end(&w);
+}
+
+/* A minute without any event: not the nodes were silent, hspmdd was stopped. */
+static void own_stall_kills_nobody(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    w.now += 60000;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_non_null(cw_fact(&w, "coordinator.stalled"));
+    assert_null(cw_fact(&w, "node.dead"));
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT}); /* was waiting to be read */
+    hsp_msec at = hsp_cluster_deadline(w.c);
+    assert_true(at > w.now && at <= w.now + 3000);
+    while (w.now < at + 3000) { /* the other one is gone indeed */
+        w.now += 100;
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        if (cw_job(&w, 1)->state != HSP_JOB_RUNNING) {
+            break;
+        }
+    }
+    assert_int_not_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
+/* A drain says why until it is over; why it is over stands in the events. */
+static void reasons_of_drains_are_told(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "new disk"};
+    cw_begin(&w, 1, 1);
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.drain"), "new disk");
+    assert_string_equal(w.c->nodes[0].reason, "new disk");
+    a.verb = HSP_ADMIN_UNDRAIN;
+    a.reason = "disk is in";
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.undrain"), "disk is in");
+    assert_string_equal(w.c->nodes[0].reason, "");
+    cw_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hello_refused),
+        cmocka_unit_test(who_is_silent_for_the_bound_is_fenced),
+        cmocka_unit_test(links_are_measured_in_turn),
+        cmocka_unit_test(a_measurement_that_takes_too_long_ends),
+        cmocka_unit_test(figures_that_no_link_has_change_nothing),
+        cmocka_unit_test(a_link_is_measured_again_for_another_agent),
+        cmocka_unit_test(new_figures_ask_for_no_plan),
+        cmocka_unit_test(one_lost_beat),
+        cmocka_unit_test(own_stall_kills_nobody),
+        cmocka_unit_test(reasons_of_drains_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
