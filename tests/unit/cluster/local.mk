@@ -19,7 +19,7 @@ tests_unit_cluster_clusternodes_test_SOURCES = tests/unit/cluster/clusternodes_t
   $(CLUSTER_WORLD)
 tests_unit_cluster_clusternodes_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_clusterpairs_test_SOURCES = tests/unit/cluster/clusterpairs_test.c \
-  $(CLUSTER_WORLD)
+  tests/unit/cluster/clusterstories.c tests/unit/cluster/clusterstories.h $(CLUSTER_WORLD)
 tests_unit_cluster_clusterpairs_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_keepers_test_SOURCES = tests/unit/cluster/keepers_test.c $(CLUSTER_WORLD)
 tests_unit_cluster_keepers_test_LDADD = $(CLUSTER_TEST_LIBS)
