@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/app/ckptoffer.h"
 #include "worker/app/epoch.h"
 #include "worker/state/boxhash.h"
 #include "worker/state/ckpt.h"
@@ -350,14 +351,24 @@ enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version, uint
 
 /* ---- a checkpoint read back ---- */
 
+/* The state of a parameter as this job has it; NULL: there is none such. */
+static const struct hsp_ckpt_tensor *find_part(const struct hsp_epoch *e, const struct hsp_ckpt *c,
+                                               uint32_t param, uint8_t kind)
+{
+    const struct hsp_pkg_param *p = &e->pkg.params[param];
+    const struct hsp_ckpt_tensor *t = hsp_ckpt_find(c, p->name, kind);
+    return t != NULL && t->dtype == e->pkg.dtype && t->rank == p->rank &&
+                   memcmp(t->full, p->ext, p->rank * sizeof p->ext[0]) == 0
+               ? t
+               : NULL;
+}
+
 static enum hsp_status read_part(const struct hsp_epoch *e, const struct hsp_ckpt *c,
                                  uint32_t param, uint8_t kind, const struct hsp_box *box, void *dst,
                                  struct hsp_err *err)
 {
-    const struct hsp_ckpt_tensor *t = hsp_ckpt_find(c, e->pkg.params[param].name, kind);
-    const struct hsp_pkg_param *p = &e->pkg.params[param];
-    if (t == NULL || t->dtype != e->pkg.dtype || t->rank != p->rank ||
-        memcmp(t->full, p->ext, p->rank * sizeof p->ext[0]) != 0) {
+    const struct hsp_ckpt_tensor *t = find_part(e, c, param, kind);
+    if (t == NULL) {
         return hsp_err_set(err, HSP_ENOENT, 0, "the checkpoint has no fitting %s",
                            e->pkg.params[param].name);
     }
@@ -460,13 +471,25 @@ static enum hsp_status fill_home(struct hsp_epoch *e, uint64_t version, const st
     return st;
 }
 
-/* What a rank says of the checkpoint in its folder. */
-struct offer {
-    int32_t status; /* HSP_OK: it can be read, and is of this job's data; HSP_ESTATE: it is not */
-    char why[256];  /* the reason, "" none */
-};
+/* HSP_ESTATE: something this job trains is not there, or of another shape, type or optimizer. */
+static enum hsp_status check_model(const struct hsp_epoch *e, const struct hsp_ckpt *c,
+                                   struct hsp_err *err)
+{
+    for (uint32_t i = 0; i < e->pkg.n_params; i++) {
+        for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
+            if (find_part(e, c, i, e->pkg.kinds[k]) == NULL) {
+                return hsp_err_set(err, HSP_ESTATE, 0,
+                                   "of another model: it has no %s as this job has it; resume the "
+                                   "job it is of, or submit this one again",
+                                   e->pkg.params[i].name);
+            }
+        }
+    }
+    return HSP_OK;
+}
 
-/* Opens my checkpoint of @version when it goes on where this job is in its data. */
+/* Opens my checkpoint of @version when it is of this job's model, and goes on where this job is in its
+ * data. */
 static enum hsp_status open_mine(const struct hsp_epoch *e, uint64_t version, struct hsp_ckpt **ret,
                                  struct hsp_err *err)
 {
@@ -475,9 +498,12 @@ static enum hsp_status open_mine(const struct hsp_epoch *e, uint64_t version, st
     struct hsp_ckpt *c = NULL;
     ckpt_dir(e, dir);
     enum hsp_status st = hsp_ckpt_open(dir, version, &c, err);
-    if (st == HSP_OK && (st = hsp_epoch_cursor(e, version, &here, err)) == HSP_OK &&
-        (st = hsp_data_cursor_match(hsp_ckpt_data(c), &here, err)) != HSP_OK) {
-        (void)hsp_err_wrap(err, "checkpoint %" PRIu64, version);
+    if (st == HSP_OK && (st = hsp_epoch_cursor(e, version, &here, err)) == HSP_OK) {
+        st = hsp_data_cursor_match(hsp_ckpt_data(c), &here, err);
+        st = st == HSP_OK ? check_model(e, c, err) : st;
+        if (st != HSP_OK) {
+            (void)hsp_err_wrap(err, "checkpoint %" PRIu64, version);
+        }
     }
     if (st != HSP_OK) {
         (void)hsp_ckpt_close(c);
@@ -487,8 +513,23 @@ static enum hsp_status open_mine(const struct hsp_epoch *e, uint64_t version, st
     return HSP_OK;
 }
 
+/* What I say of the checkpoint in my folder, opened as *@ret where it can be used. */
+static void make_offer(const struct hsp_epoch *e, uint64_t version, struct hsp_ckpt **ret,
+                       struct hsp_ckpt_offer *o)
+{
+    struct hsp_err why = {0};
+    o->status = open_mine(e, version, ret, &why);
+    if (o->status == HSP_OK) {
+        o->term = hsp_ckpt_about(*ret)->term;
+        o->epoch = hsp_ckpt_about(*ret)->epoch;
+        o->content = hsp_ckpt_content(*ret);
+    } else {
+        (void)snprintf(o->why, sizeof o->why, "%s", why.msg);
+    }
+}
+
 /* Tells all what is in my folder: offers[rank]. */
-static enum hsp_status exchange_offers(struct hsp_epoch *e, struct offer *offers,
+static enum hsp_status exchange_offers(struct hsp_epoch *e, struct hsp_ckpt_offer *offers,
                                        struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
@@ -508,44 +549,27 @@ static enum hsp_status exchange_offers(struct hsp_epoch *e, struct offer *offers
     return st;
 }
 
-/* The first rank whose checkpoint is to be had. Without one all say the same: HSP_ESTATE when one was
- * found that must not be used, with its reason; else HSP_ENOENT. */
-static enum hsp_status choose_server(const struct hsp_epoch *e, const struct offer *offers,
-                                     uint32_t *ret, struct hsp_err *err)
-{
-    const struct offer *refused = NULL;
-    for (uint32_t r = 0; r < e->p->n_ranks; r++) {
-        if (offers[r].status == HSP_OK) {
-            *ret = r;
-            return HSP_OK;
-        }
-        refused = refused == NULL && offers[r].status == HSP_ESTATE ? &offers[r] : refused;
-    }
-    return refused != NULL ? hsp_err_set(err, HSP_ESTATE, 0, "%s", refused->why)
-                           : hsp_err_set(err, HSP_ENOENT, 0, "no member has the checkpoint: %s",
-                                         offers[e->p->rank].why);
-}
-
 enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_ckpt *c = NULL;
-    struct hsp_err why = {0};
     uint32_t server = 0, me = e->p->rank;
-    struct offer *offers = calloc(e->p->n_ranks, sizeof *offers);
+    struct hsp_ckpt_offer *offers = calloc(e->p->n_ranks, sizeof *offers);
     if (offers == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
     }
-    offers[me].status = open_mine(e, version, &c, &why);
-    (void)snprintf(offers[me].why, sizeof offers[me].why, "%s", why.msg);
+    make_offer(e, version, &c, &offers[me]);
     enum hsp_status st = exchange_offers(e, offers, err);
     if (st == HSP_OK) {
-        st = choose_server(e, offers, &server, err);
+        st = hsp_ckpt_offer_choose(offers, e->p->n_ranks, me, &server, err);
     }
-    if (st == HSP_OK && (c != NULL || server != me)) {
+    if (st == HSP_OK && !hsp_ckpt_offer_same(&offers[me], &offers[server])) {
+        c = hsp_ckpt_close(c); /* none, or of another history: I ask */
+    }
+    if (st == HSP_OK) {
         st = fill_home(e, version, c, server, err);
     }
     for (uint32_t r = 0; st == HSP_OK && me == server && r < e->p->n_ranks; r++) {
-        if (offers[r].status != HSP_OK) {
+        if (!hsp_ckpt_offer_same(&offers[r], &offers[server])) {
             st = answer(e, c, r, err);
         }
     }

@@ -40,6 +40,7 @@ EXTRA_DIST += worker/app/README.md
 worker_app_libexecutor_a_SOURCES = \
   worker/app/audit.c worker/app/audit.h \
   worker/app/chan.c worker/app/chan.h \
+  worker/app/ckptoffer.c worker/app/ckptoffer.h \
   worker/app/epoch.c worker/app/epoch.h \
   worker/app/epochkeep.c \
   worker/app/epochmove.c \

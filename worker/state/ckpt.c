@@ -376,6 +376,15 @@ const struct hsp_data_cursor *hsp_ckpt_data(const struct hsp_ckpt *c)
     return &c->data;
 }
 
+uint64_t hsp_ckpt_content(const struct hsp_ckpt *c)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < c->n_shards; i++) {
+        sum += c->shard[i].content;
+    }
+    return sum;
+}
+
 const char *hsp_ckpt_config(const struct hsp_ckpt *c)
 {
     return c->config;

@@ -108,6 +108,9 @@ struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c); /* NULL allowed; returns NU
 
 const struct hsp_ckpt_info *hsp_ckpt_about(const struct hsp_ckpt *c);
 const struct hsp_data_cursor *hsp_ckpt_data(const struct hsp_ckpt *c);
+/* Sum of the hashes (boxhash.h) of all that is in it: the same for the same state, whatever its
+ * layout; as the shards say it, of contents that hsp_ckpt_verify compares. */
+uint64_t hsp_ckpt_content(const struct hsp_ckpt *c);
 const char *hsp_ckpt_config(const struct hsp_ckpt *c);
 /* Whole tensors, sorted by (tensor, kind). */
 size_t hsp_ckpt_count(const struct hsp_ckpt *c);

@@ -218,6 +218,25 @@ static void any_region_comes_back_from_any_layout(void **state)
     }
 }
 
+static uint64_t content_of(const char *dir, uint64_t step, uint32_t n_ranks, uint64_t seed)
+{
+    struct hsp_err err = {0};
+    struct hsp_ckpt *c;
+    write_step(dir, step, n_ranks, seed);
+    assert_ok(hsp_ckpt_open(dir, step, &c, &err), &err);
+    uint64_t content = hsp_ckpt_content(c);
+    hsp_ckpt_close(c);
+    return content;
+}
+
+static void content_tells_states_apart_not_layouts(void **state)
+{
+    uint64_t content = content_of(*state, 5, 1, 1);
+    assert_true(content_of(*state, 5, 3, 2) == content);
+    assert_true(content_of(*state, 5, 5, 3) == content);
+    assert_true(content_of(*state, 6, 3, 2) != content);
+}
+
 static void commit_refuses_what_is_not_whole(void **state)
 {
     struct hsp_ckpt_info info = info_of(5, 3), other = info;
@@ -601,6 +620,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_region_comes_back_from_any_layout, setup, teardown),
+        cmocka_unit_test_setup_teardown(content_tells_states_apart_not_layouts, setup, teardown),
         cmocka_unit_test_setup_teardown(commit_refuses_what_is_not_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(streamed_shards_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_never_reads_as_state, setup, teardown),

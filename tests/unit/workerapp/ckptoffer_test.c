@@ -1,0 +1,140 @@
+#include <stdio.h>
+
+#include "tests/lib/testlib.h"
+#include "worker/app/ckptoffer.h"
+
+#define N 5
+
+static struct hsp_ckpt_offer have(uint64_t term, uint64_t epoch, uint64_t content)
+{
+    return (struct hsp_ckpt_offer){.term = term, .epoch = epoch, .content = content};
+}
+
+static struct hsp_ckpt_offer lack(enum hsp_status why, const char *text)
+{
+    /* What stands in the other fields says nothing. */
+    struct hsp_ckpt_offer o = {UINT64_MAX, UINT64_MAX, UINT64_MAX, why, ""};
+    (void)snprintf(o.why, sizeof o.why, "%s", text);
+    return o;
+}
+
+/* The k-th order of 0 .. N - 1, k < N!. */
+static void nth_order(uint32_t k, uint32_t order[N])
+{
+    uint32_t left[N];
+    for (uint32_t i = 0; i < N; i++) {
+        left[i] = i;
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t at = k % (N - i);
+        k /= N - i;
+        order[i] = left[at];
+        memmove(&left[at], &left[at + 1], (N - i - 1 - at) * sizeof left[0]);
+    }
+}
+
+/* The last of @o is chosen in every order of the ranks, and by every rank. */
+static void last_is_chosen(const struct hsp_ckpt_offer o[N])
+{
+    for (uint32_t k = 0; k < 120; k++) {
+        uint32_t order[N];
+        struct hsp_ckpt_offer mixed[N];
+        nth_order(k, order);
+        for (uint32_t i = 0; i < N; i++) {
+            mixed[i] = o[order[i]];
+        }
+        for (uint32_t me = 0; me < N; me++) {
+            struct hsp_err err = {0};
+            uint32_t chosen = UINT32_MAX;
+            assert_ok(hsp_ckpt_offer_choose(mixed, N, me, &chosen, &err), &err);
+            assert_true(chosen < N);
+            assert_int_equal(order[chosen], N - 1);
+        }
+    }
+}
+
+static void the_latest_is_chosen(void **state)
+{
+    (void)state;
+    const struct hsp_ckpt_offer by_term[N] = {have(1, 9, 9), have(2, 9, 9), have(1, 2, 3),
+                                              have(0, UINT64_MAX, UINT64_MAX), have(3, 0, 0)};
+    const struct hsp_ckpt_offer by_epoch[N] = {have(1, 3, 9), have(1, 8, 7), have(0, 9, 9),
+                                               lack(HSP_ENOENT, "none"), have(1, 9, 0)};
+    const struct hsp_ckpt_offer by_content[N] = {have(1, 3, 9), have(1, 3, 7),
+                                                 lack(HSP_EDIGEST, "damaged"),
+                                                 lack(HSP_ESTATE, "other"), have(1, 3, UINT64_MAX)};
+    last_is_chosen(by_term);
+    last_is_chosen(by_epoch);
+    last_is_chosen(by_content);
+}
+
+static void of_equal_ones_the_first_rank_serves(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    uint32_t chosen = UINT32_MAX;
+    const struct hsp_ckpt_offer o[] = {lack(HSP_ENOENT, "none"), have(1, 2, 3), have(1, 3, 5),
+                                       have(1, 3, 5), have(1, 3, 5)};
+    assert_ok(hsp_ckpt_offer_choose(o, N, 4, &chosen, &err), &err);
+    assert_int_equal(chosen, 2);
+    assert_true(hsp_ckpt_offer_same(&o[2], &o[4]));
+    assert_false(hsp_ckpt_offer_same(&o[1], &o[2]));
+}
+
+static void same_is_same_in_all(void **state)
+{
+    (void)state;
+    const struct hsp_ckpt_offer a = have(1, 2, 3),
+                                b[] = {have(2, 2, 3), have(1, 3, 3), have(1, 2, 4)};
+    struct hsp_ckpt_offer none = a;
+    assert_true(hsp_ckpt_offer_same(&a, &a));
+    for (int i = 0; i < 3; i++) {
+        assert_false(hsp_ckpt_offer_same(&a, &b[i]));
+        assert_false(hsp_ckpt_offer_same(&b[i], &a));
+    }
+    none.status = HSP_ENOENT;
+    assert_false(hsp_ckpt_offer_same(&a, &none));
+    assert_false(hsp_ckpt_offer_same(&none, &a));
+    assert_false(hsp_ckpt_offer_same(&none, &none));
+}
+
+/* Who cannot look may have the latest. */
+static void want_of_memory_decides_nothing(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    uint32_t chosen = 77;
+    const struct hsp_ckpt_offer o[] = {have(1, 3, 5), lack(HSP_ESTATE, "other data"),
+                                       lack(HSP_ENOMEM, "no memory for a checkpoint")};
+    assert_status(hsp_ckpt_offer_choose(o, 3, 0, &chosen, &err), HSP_ENOMEM);
+    assert_err(&err, HSP_ENOMEM,
+               "member 2 cannot look for its checkpoint: no memory for a checkpoint");
+    assert_int_equal(chosen, 77);
+}
+
+static void without_any_the_reason_is_told(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    uint32_t chosen = 77;
+    const struct hsp_ckpt_offer o[] = {lack(HSP_ENOENT, "nothing in a"), lack(HSP_EIO, "disk"),
+                                       lack(HSP_ESTATE, "other data"),
+                                       lack(HSP_ESTATE, "other model")};
+    assert_status(hsp_ckpt_offer_choose(o, 4, 0, &chosen, &err), HSP_ESTATE);
+    assert_err(&err, HSP_ESTATE, "other data");
+    assert_status(hsp_ckpt_offer_choose(o, 2, 1, &chosen, &err), HSP_ENOENT);
+    assert_err(&err, HSP_ENOENT, "no member has the checkpoint: disk");
+    assert_int_equal(chosen, 77);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_latest_is_chosen),
+        cmocka_unit_test(of_equal_ones_the_first_rank_serves),
+        cmocka_unit_test(same_is_same_in_all),
+        cmocka_unit_test(want_of_memory_decides_nothing),
+        cmocka_unit_test(without_any_the_reason_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
