@@ -63,52 +63,78 @@ static void put_line(const struct verdict *v, FILE *out)
     }
 }
 
-static void put_data(const struct hsp_data_cursor *c, cJSON *o)
+/* False without memory, as the next one. */
+static bool put_data(const struct hsp_data_cursor *c, cJSON *o)
 {
     char digest[HSP_DIGEST_HEX];
     cJSON *x = cJSON_AddObjectToObject(o, "data");
     hsp_digest_hex(c->digest, digest);
-    (void)cJSON_AddNumberToObject(x, "bytes", (double)c->bytes);
-    (void)cJSON_AddStringToObject(x, "digest", digest);
-    (void)cJSON_AddNumberToObject(x, "pass", (double)hsp_data_cursor_pass(c));
-    (void)cJSON_AddNumberToObject(x, "sample", (double)hsp_data_cursor_sample(c));
-    (void)cJSON_AddNumberToObject(x, "pass_samples", (double)c->pass_samples);
-    (void)cJSON_AddNumberToObject(x, "tokens_read", (double)hsp_data_cursor_tokens(c));
+    return cJSON_AddNumberToObject(x, "bytes", (double)c->bytes) != NULL &&
+           cJSON_AddStringToObject(x, "digest", digest) != NULL &&
+           cJSON_AddNumberToObject(x, "pass", (double)hsp_data_cursor_pass(c)) != NULL &&
+           cJSON_AddNumberToObject(x, "sample", (double)hsp_data_cursor_sample(c)) != NULL &&
+           cJSON_AddNumberToObject(x, "pass_samples", (double)c->pass_samples) != NULL &&
+           cJSON_AddNumberToObject(x, "tokens_read", (double)hsp_data_cursor_tokens(c)) != NULL;
 }
 
-static void put_json(const struct verdict *v, cJSON *list)
+static bool put_json(const struct verdict *v, cJSON *list)
 {
     cJSON *o = cJSON_CreateObject();
-    (void)cJSON_AddNumberToObject(o, "step", (double)v->step);
-    (void)cJSON_AddBoolToObject(o, "good", v->status == HSP_OK);
-    (void)cJSON_AddNumberToObject(o, "tensors", (double)v->tensors);
-    (void)cJSON_AddNumberToObject(o, "bytes", (double)v->bytes);
-    (void)cJSON_AddNumberToObject(o, "files", v->files);
-    (void)cJSON_AddStringToObject(o, "reason", v->status == HSP_OK ? "" : v->why.msg);
-    if (v->data.pass_samples > 0) { /* its manifest could be read */
-        put_data(&v->data, o);
+    if (!cJSON_AddItemToArray(list, o)) {
+        cJSON_Delete(o);
+        return false;
     }
-    (void)cJSON_AddItemToArray(list, o);
+    return cJSON_AddNumberToObject(o, "step", (double)v->step) != NULL &&
+           cJSON_AddBoolToObject(o, "good", v->status == HSP_OK) != NULL &&
+           cJSON_AddNumberToObject(o, "tensors", (double)v->tensors) != NULL &&
+           cJSON_AddNumberToObject(o, "bytes", (double)v->bytes) != NULL &&
+           cJSON_AddNumberToObject(o, "files", v->files) != NULL &&
+           cJSON_AddStringToObject(o, "reason", v->status == HSP_OK ? "" : v->why.msg) != NULL &&
+           (v->data.pass_samples == 0 || put_data(&v->data, o)); /* 0: no manifest was read */
 }
 
-/* Checks all steps; *ret_worst says how the worst is. */
-static size_t check_steps(const char *dir, const uint64_t *step, size_t n, cJSON *list, FILE *out,
-                          enum hsp_status *ret_worst)
+/* Checks all steps, with a line each on @out, or an item in @list where there is one. */
+static enum hsp_status check_steps(const char *dir, const uint64_t *step, size_t n, cJSON *list,
+                                   FILE *out, struct hsp_err *err)
 {
     size_t bad = 0;
-    *ret_worst = HSP_OK;
+    enum hsp_status worst = HSP_OK;
     for (size_t i = 0; i < n; i++) {
         struct verdict v;
         check_step(dir, step[i], &v);
+        if (v.status == HSP_ENOMEM || (list != NULL && !put_json(&v, list))) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for step %" PRIu64 " in %s",
+                               step[i], dir);
+        }
         bad += v.status != HSP_OK;
-        *ret_worst = v.status == HSP_OK || *ret_worst == HSP_EDIGEST ? *ret_worst : v.status;
-        if (list != NULL) {
-            put_json(&v, list);
-        } else {
+        worst = v.status == HSP_OK || worst == HSP_EDIGEST ? worst : v.status;
+        if (list == NULL) {
             put_line(&v, out);
         }
     }
-    return bad;
+    return bad == 0
+               ? HSP_OK
+               : hsp_err_set(err, worst, 0, "%s: %zu of %zu checkpoints are not good", dir, bad, n);
+}
+
+/* The same, with one object on @out. */
+static enum hsp_status check_json(const char *dir, const uint64_t *step, size_t n, FILE *out,
+                                  struct hsp_err *err)
+{
+    cJSON *doc = cJSON_CreateObject();
+    cJSON *list = cJSON_AddStringToObject(doc, "folder", dir) != NULL
+                      ? cJSON_AddArrayToObject(doc, "checkpoints")
+                      : NULL;
+    enum hsp_status st = list != NULL ? check_steps(dir, step, n, list, out, err) : HSP_ENOMEM;
+    char *text = st != HSP_ENOMEM ? cJSON_PrintUnformatted(doc) : NULL;
+    if (text != NULL) {
+        (void)fprintf(out, "%s\n", text);
+    } else {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the checkpoints in %s", dir);
+    }
+    cJSON_free(text);
+    cJSON_Delete(doc);
+    return st;
 }
 
 enum hsp_status hsp_ckpt_check(const char *dir, bool json, FILE *out, struct hsp_err *err)
@@ -119,27 +145,16 @@ enum hsp_status hsp_ckpt_check(const char *dir, bool json, FILE *out, struct hsp
     if (stat(dir, &s) != 0) {
         return hsp_err_set(err, errno == ENOENT ? HSP_ENOENT : HSP_EIO, errno, "%s", dir);
     }
-    enum hsp_status st = hsp_ckpt_list(dir, &step, &n, err), worst;
+    enum hsp_status st = hsp_ckpt_list(dir, &step, &n, err);
     if (st != HSP_OK) {
         return st;
     }
-    cJSON *doc = json ? cJSON_CreateObject() : NULL;
-    (void)cJSON_AddStringToObject(doc, "folder", dir);
-    size_t bad = check_steps(dir, step, n, cJSON_AddArrayToObject(doc, "checkpoints"), out, &worst);
-    char *text = cJSON_PrintUnformatted(doc);
-    if (text != NULL) {
-        (void)fprintf(out, "%s\n", text);
-    }
-    cJSON_free(text);
-    cJSON_Delete(doc);
+    st = json ? check_json(dir, step, n, out, err) : check_steps(dir, step, n, NULL, out, err);
     free(step);
     if (fflush(out) != 0) {
         return hsp_err_set(err, HSP_EIO, errno, "the answer could not be written");
     }
-    if (n == 0) {
-        return hsp_err_set(err, HSP_ENOENT, 0, "%s: no complete checkpoint", dir);
-    }
-    return bad == 0
-               ? HSP_OK
-               : hsp_err_set(err, worst, 0, "%s: %zu of %zu checkpoints are not good", dir, bad, n);
+    return st != HSP_OK || n > 0
+               ? st
+               : hsp_err_set(err, HSP_ENOENT, 0, "%s: no complete checkpoint", dir);
 }

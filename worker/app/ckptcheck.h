@@ -11,7 +11,8 @@
 #include "proto/base/err.h"
 
 /* HSP_EDIGEST: some step is damaged, the lines say which file and tensor; HSP_ENOENT: @dir is not
- * there or has no complete step; else what keeps it from being read. */
+ * there or has no complete step; HSP_ENOMEM, which says nothing of any step: with @json nothing is
+ * written then; else what keeps it from being read. */
 enum hsp_status hsp_ckpt_check(const char *dir, bool json, FILE *out, struct hsp_err *err);
 
 #endif

@@ -181,7 +181,8 @@ static enum hsp_status list_steps(const char *dir, struct step_name **ret, size_
             continue;
         }
         if (!hsp_grow(&list, &cap, n + 1, sizeof(*list), MAX_STEPS)) {
-            st = hsp_err_set(err, HSP_ENOMEM, 0, "too many checkpoints in %s", dir);
+            st = hsp_grow_error(n + 1, MAX_STEPS, "checkpoints", err);
+            (void)hsp_err_wrap(err, "%s", dir);
         } else {
             list[n++] = s;
         }

@@ -78,7 +78,7 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
 enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err *err);
 
 /* Steps that have their final name, newest first; free(). A directory that is not there has none.
- */
+ * HSP_ELIMIT, HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
 enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, struct hsp_err *err);
 /* Of the steps up to @upto, deletes the complete ones beyond the newest @keep (>= 1) and temporary
  * ones older than the newest. Steps above are of another history: not counted, not deleted. */
@@ -97,7 +97,7 @@ struct hsp_ckpt_tensor {
 
 /* Opens a complete step after checking manifest, all headers and coverage; contents are checked by
  * hsp_ckpt_verify. HSP_ENOENT, HSP_EDIGEST (damaged: says what), HSP_EVERSION (of another program
- * version: says what to do), HSP_EIO, HSP_ENOMEM.
+ * version: says what to do), HSP_ELIMIT, HSP_EIO, HSP_ENOMEM (which says nothing of the step).
  */
 enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **ret,
                               struct hsp_err *err);

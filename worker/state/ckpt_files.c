@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "proto/base/str.h"
-
 static enum hsp_status path_status(int n, struct hsp_err *err)
 {
     if (n < 0 || n >= HSP_CKPT_PATH) {
@@ -49,6 +47,7 @@ enum hsp_status hsp_ckpt_io_error(struct hsp_err *err, const char *what, const c
     enum hsp_status code = e == ENOSPC || e == EDQUOT  ? HSP_ENOSPC
                            : e == EACCES || e == EPERM ? HSP_EPERM
                            : e == ENOENT               ? HSP_ENOENT
+                           : e == ENOMEM               ? HSP_ENOMEM
                                                        : HSP_EIO;
     return hsp_err_set(err, code, e, "%s %s", what, path);
 }
@@ -114,19 +113,6 @@ enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err)
         st = hsp_ckpt_io_error(err, "cannot remove", path);
     }
     return st;
-}
-
-bool hsp_json_add_u64(cJSON *o, const char *key, uint64_t v)
-{
-    char text[24];
-    (void)snprintf(text, sizeof(text), "%" PRIu64, v);
-    return cJSON_AddStringToObject(o, key, text) != NULL;
-}
-
-bool hsp_json_u64(const cJSON *o, const char *key, uint64_t *ret)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    return cJSON_IsString(v) && hsp_parse_u64(v->valuestring, ret);
 }
 
 bool hsp_ckpt_info_equal(const struct hsp_ckpt_info *a, const struct hsp_ckpt_info *b)

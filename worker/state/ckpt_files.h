@@ -1,9 +1,8 @@
 /* Inside of checkpoints: paths, text files, and the metadata of a shard. */
 #ifndef HSP_CKPT_FILES_H
 #define HSP_CKPT_FILES_H
-#include <cjson/cJSON.h>
-
 #include "worker/state/ckpt.h"
+#include "worker/state/jsontext.h"
 #include "worker/state/safetensors.h"
 
 #define HSP_CKPT_PATH     4096
@@ -25,10 +24,6 @@ enum hsp_status hsp_ckpt_sync_dir(const char *path, struct hsp_err *err);
 /* Deletes a step's directory, its manifest first, so that a half deleted one is not complete. */
 enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err);
 
-/* Numbers beyond 2^53 travel as strings (decision D16). */
-bool hsp_json_add_u64(cJSON *o, const char *key, uint64_t v);
-bool hsp_json_u64(const cJSON *o, const char *key, uint64_t *ret);
-
 /* One piece as a shard's metadata tells it. */
 struct hsp_ckpt_entry {
     struct hsp_ckpt_tensor t; /* name points into the shard's JSON */
@@ -46,7 +41,8 @@ struct hsp_ckpt_shard {
     size_t n;
     struct hsp_ckpt_entry *e;
 };
-/* Opens a shard and checks that header and metadata say the same. HSP_EDIGEST, HSP_EVERSION, ... */
+/* Opens a shard and checks that header and metadata say the same. HSP_EDIGEST, HSP_EVERSION;
+ * HSP_ENOMEM, which says nothing of the shard; ... */
 enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret,
                                     struct hsp_err *err);
 void hsp_ckpt_shard_close(struct hsp_ckpt_shard *s);
@@ -54,7 +50,7 @@ void hsp_ckpt_shard_close(struct hsp_ckpt_shard *s);
 /* Same job, step, term, epoch and number of ranks. */
 bool hsp_ckpt_info_equal(const struct hsp_ckpt_info *a, const struct hsp_ckpt_info *b);
 /* Every tensor of all shards is covered exactly once; HSP_EDIGEST names the first that is not.
- * Sorts pointers to the entries by (tensor, kind) into *ret (free()). */
+ * HSP_ELIMIT: more than HSP_CKPT_MAX_PIECES. HSP_ENOMEM. Sorts pointers to the entries by (tensor, kind) into *ret (free()). */
 enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
                                   const struct hsp_ckpt_entry ***ret, size_t *ret_n,
                                   struct hsp_err *err);
@@ -76,7 +72,7 @@ struct hsp_ckpt {
 char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ckpt_shard *s,
                              const struct hsp_data_cursor *data, const char *config);
 /* Reads that of a step's directory into info, data and config of @c, and *ret (cJSON_Delete).
- * HSP_EDIGEST, HSP_EVERSION; errors of reading a file. */
+ * HSP_EDIGEST, HSP_EVERSION, HSP_ENOMEM; errors of reading a file. */
 enum hsp_status hsp_ckpt_manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
                                        struct hsp_err *err);
 /* Of a file of another format: says which program can read it. Returns HSP_EVERSION. */

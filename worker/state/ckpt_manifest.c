@@ -5,19 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/hash.h"
 #include "proto/host/fileio.h"
 #include "worker/state/ckpt_files.h"
 
 #define MANIFEST_MAX (64U << 20)
-
-static uint64_t text_digest(const cJSON *o)
-{
-    char *text = cJSON_PrintUnformatted(o);
-    uint64_t h = text != NULL ? hsp_hash64(text, strlen(text), HSP_CKPT_FORMAT) : 0;
-    cJSON_free(text);
-    return h;
-}
 
 /* ---- the place in the data ---- */
 
@@ -105,7 +96,8 @@ char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_
         content += s[i].content;
     }
     ok = ok && hsp_json_add_u64(m, "content", content);
-    ok = ok && hsp_json_add_u64(m, "digest", text_digest(m));
+    uint64_t digest = 0;
+    ok = ok && hsp_json_hash(m, HSP_CKPT_FORMAT, &digest) && hsp_json_add_u64(m, "digest", digest);
     char *text = ok ? cJSON_Print(m) : NULL;
     cJSON_Delete(m);
     return text;
@@ -144,13 +136,39 @@ static bool read_members(const cJSON *m, struct hsp_ckpt *c)
     return true;
 }
 
+static enum hsp_status no_memory(const char *path, struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
+}
+
+/* Takes what the manifest says, if it is what was written: @m loses its digest. */
+static enum hsp_status take_members(cJSON *m, const char *path, struct hsp_ckpt *c,
+                                    struct hsp_err *err)
+{
+    const cJSON *format = cJSON_GetObjectItemCaseSensitive(m, "format");
+    uint64_t said = 0, is = 0;
+    if (cJSON_IsNumber(format) && format->valueint != HSP_CKPT_FORMAT) {
+        return hsp_ckpt_other_format(path, (uint32_t)format->valueint, err);
+    }
+    bool ok = cJSON_IsNumber(format) && hsp_json_u64(m, "digest", &said);
+    cJSON_DeleteItemFromObjectCaseSensitive(m, "digest");
+    if (ok && !hsp_json_hash(m, HSP_CKPT_FORMAT, &is)) {
+        return no_memory(path, err);
+    }
+    if (!ok || said != is || !read_members(m, c)) {
+        return hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path);
+    }
+    c->config = strdup(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "config")));
+    return c->config != NULL ? HSP_OK : no_memory(path, err);
+}
+
 enum hsp_status hsp_ckpt_manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
                                        struct hsp_err *err)
 {
     char path[HSP_CKPT_PATH];
     uint8_t *text = NULL;
     size_t len = 0;
-    uint64_t digest = 0;
+    cJSON *m = NULL;
     enum hsp_status st = hsp_ckpt_join(step_dir, HSP_CKPT_MANIFEST, path, err);
     if (st == HSP_OK) {
         st = hsp_file_read(path, MANIFEST_MAX, &text, &len, err);
@@ -158,21 +176,13 @@ enum hsp_status hsp_ckpt_manifest_read(const char *step_dir, struct hsp_ckpt *c,
     if (st != HSP_OK) {
         return st;
     }
-    cJSON *m = cJSON_ParseWithLength((const char *)text, len);
+    st = hsp_json_parse((const char *)text, len, &m);
     free(text);
-    const cJSON *format = cJSON_GetObjectItemCaseSensitive(m, "format");
-    if (cJSON_IsNumber(format) && format->valueint != HSP_CKPT_FORMAT) {
-        st = hsp_ckpt_other_format(path, (uint32_t)format->valueint, err);
+    st = st == HSP_ENOMEM ? no_memory(path, err) : take_members(m, path, c, err);
+    if (st != HSP_OK) {
         cJSON_Delete(m);
         return st;
     }
-    bool ok = cJSON_IsNumber(format) && hsp_json_u64(m, "digest", &digest);
-    cJSON_DeleteItemFromObjectCaseSensitive(m, "digest");
-    if (!ok || digest != text_digest(m) || !read_members(m, c)) {
-        cJSON_Delete(m);
-        return hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path);
-    }
-    c->config = strdup(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "config")));
     *ret = m;
-    return c->config != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
+    return HSP_OK;
 }

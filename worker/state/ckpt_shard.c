@@ -429,15 +429,16 @@ static bool read_piece(const cJSON *o, const struct hsp_st_reader *st, struct hs
     return !hsp_box_empty(&e->box);
 }
 
-static bool read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
+/* HSP_EDIGEST: header and metadata do not agree. HSP_ENOMEM. */
+static enum hsp_status read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
 {
     const cJSON *job = cJSON_GetObjectItemCaseSensitive(s->meta, "job");
     const cJSON *pieces = cJSON_GetObjectItemCaseSensitive(s->meta, "pieces"), *o;
     if (!read_u32(s->meta, "format", ret_format)) {
-        return false;
+        return HSP_EDIGEST;
     }
     if (*ret_format != HSP_CKPT_FORMAT) {
-        return true;
+        return HSP_OK;
     }
     if (!cJSON_IsString(job) || strlen(job->valuestring) >= sizeof(s->info.job) ||
         !hsp_json_u64(s->meta, "step", &s->info.step) ||
@@ -446,21 +447,21 @@ static bool read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
         !read_u32(s->meta, "ranks", &s->info.n_ranks) ||
         !read_u32(s->meta, "params", &s->info.n_params) || !read_u32(s->meta, "rank", &s->rank) ||
         !cJSON_IsArray(pieces) || (size_t)cJSON_GetArraySize(pieces) != hsp_st_count(s->st)) {
-        return false;
+        return HSP_EDIGEST;
     }
     (void)snprintf(s->info.job, sizeof(s->info.job), "%s", job->valuestring);
     s->e = calloc((size_t)cJSON_GetArraySize(pieces) + 1, sizeof(*s->e));
     if (s->e == NULL) {
-        return false;
+        return HSP_ENOMEM;
     }
     cJSON_ArrayForEach(o, pieces)
     {
         if (!read_piece(o, s->st, &s->e[s->n])) {
-            return false;
+            return HSP_EDIGEST;
         }
         s->content += s->e[s->n++].hash;
     }
-    return true;
+    return HSP_OK;
 }
 
 enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret,
@@ -473,11 +474,17 @@ enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret
         return st == HSP_EPARSE ? hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path) : st;
     }
     const char *text = hsp_st_meta(s.st, "hspmd");
+    st = HSP_EPARSE;
     if (text != NULL) {
         s.meta_hash = hsp_hash64(text, strlen(text), HSP_CKPT_FORMAT);
-        s.meta = cJSON_Parse(text);
+        st = hsp_json_parse(text, strlen(text), &s.meta);
     }
-    if (s.meta == NULL || !read_meta(&s, &format)) {
+    if (st == HSP_OK) {
+        st = read_meta(&s, &format);
+    }
+    if (st == HSP_ENOMEM) {
+        st = no_memory(err);
+    } else if (st != HSP_OK) {
         st = hsp_err_set(err, HSP_EDIGEST, 0, "%s: header and metadata do not agree", path);
     } else if (format != HSP_CKPT_FORMAT) {
         st = hsp_ckpt_other_format(path, format, err);
@@ -588,9 +595,12 @@ enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
     for (uint32_t i = 0; i < n; i++) {
         total += s[i].n;
     }
+    if (total > HSP_CKPT_MAX_PIECES) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "%zu pieces, at most %d", total,
+                           HSP_CKPT_MAX_PIECES);
+    }
     const struct hsp_ckpt_entry **e = calloc(total + 1, sizeof(*e));
-    if (e == NULL || total > HSP_CKPT_MAX_PIECES) {
-        free(e);
+    if (e == NULL) {
         return no_memory(err);
     }
     for (uint32_t i = 0; i < n; i++) {

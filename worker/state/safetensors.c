@@ -2,7 +2,6 @@
  */
 #include "worker/state/safetensors.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,6 +14,7 @@
 
 #include "proto/base/map.h"
 #include "proto/base/size.h"
+#include "worker/state/jsontext.h"
 
 #define HEADER_MAX 100000000u
 #define DATA_ALIGN \
@@ -43,6 +43,7 @@ static enum hsp_status io_error(struct hsp_err *err, const char *what, const cha
     enum hsp_status code = e == ENOSPC || e == EDQUOT  ? HSP_ENOSPC
                            : e == EACCES || e == EPERM ? HSP_EPERM
                            : e == ENOENT               ? HSP_ENOENT
+                           : e == ENOMEM               ? HSP_ENOMEM
                                                        : HSP_EIO;
     return hsp_err_set(err, code, e, "%s %s", what, path);
 }
@@ -452,8 +453,11 @@ static enum hsp_status read_header(struct hsp_st_reader *r, struct hsp_err *err)
         return io_error(err, "cannot read", r->path);
     }
     text[len] = '\0';
-    r->root = text[0] == '{' ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    enum hsp_status st = text[0] == '{' ? hsp_json_parse(text, (size_t)len, &r->root) : HSP_EPARSE;
     free(text);
+    if (st == HSP_ENOMEM) {
+        return hsp_err_set(err, st, 0, "out of memory for a header of %" PRIu64 " bytes", len);
+    }
     if (!cJSON_IsObject(r->root)) {
         return hsp_err_set(err, HSP_EPARSE, 0, "the header is not a JSON object");
     }

@@ -33,7 +33,7 @@ struct hsp_st_reader;
 
 /* Creates @path (an existing file is replaced) with the header of @e[0..n]; data follow in any
  * order by hsp_st_write. Tensors are laid out in the order given; @e gets their offsets.
- * HSP_EINVAL: two tensors of one name; HSP_EIO, HSP_ENOSPC, HSP_EPERM name the path. */
+ * HSP_EINVAL: two tensors of one name; HSP_EIO, HSP_ENOSPC, HSP_EPERM, HSP_ENOMEM name the path. */
 enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
                               const struct hsp_st_meta *meta, size_t n_meta,
                               struct hsp_st_writer **ret, struct hsp_err *err);
@@ -46,7 +46,7 @@ enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err);
 struct hsp_st_writer *hsp_st_discard(struct hsp_st_writer *w);
 
 /* Opens and checks the whole header: HSP_EPARSE (what is wrong, with the tensor's name),
- * HSP_ELIMIT, HSP_EUNSUPPORTED (a dtype or rank we do not read), HSP_ENOENT, HSP_EIO. */
+ * HSP_ELIMIT, HSP_EUNSUPPORTED (a dtype or rank we do not read), HSP_ENOENT, HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct hsp_err *err);
 size_t hsp_st_count(const struct hsp_st_reader *r);
 const struct hsp_st_entry *hsp_st_at(const struct hsp_st_reader *r, size_t i);

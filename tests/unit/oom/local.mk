@@ -9,6 +9,7 @@ oom_tests = \
   tests/unit/oom/oom_program_test \
   tests/unit/oom/oom_slow_test \
   tests/unit/oom/oom_spmd_test \
+  tests/unit/oom/oom_state_test \
   tests/unit/oom/oom_text_test \
   tests/unit/oom/oom_wire_test
 check_PROGRAMS += $(oom_tests)
@@ -22,6 +23,9 @@ tests_unit_oom_oom_program_test_SOURCES = tests/unit/oom/oom_program_test.c \
   tests/unit/exec/tinyprog.c tests/unit/exec/tinyprog.h
 tests_unit_oom_oom_program_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_program_test_LDADD = $(HSP_OOM_LIBS) $(PROGRAM_LIBS) $(TEXT_LIBS)
+tests_unit_oom_oom_state_test_SOURCES = tests/unit/oom/oom_state_test.c $(state_test_lib)
+tests_unit_oom_oom_state_test_LDFLAGS = $(HSP_OOM_LINK)
+tests_unit_oom_oom_state_test_LDADD = $(HSP_OOM_LIBS) worker/app/libworkerapp.a $(STATE_LIBS)
 tests_unit_oom_oom_wire_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_wire_test_LDADD = $(HSP_OOM_LIBS) $(WIRE_LIBS)
 tests_unit_oom_oom_spmd_test_SOURCES = tests/unit/oom/oom_spmd_test.c \

@@ -1,0 +1,242 @@
+/* worker/state: what memory does not suffice for is no damage: neither checkpoints nor segments. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "proto/base/size.h"
+#include "tests/lib/oom.h"
+#include "tests/unit/state/statelib.h"
+#include "worker/app/ckptcheck.h"
+#include "worker/state/boxhash.h"
+#include "worker/state/ckpt.h"
+#include "worker/state/safetensors.h"
+
+enum { N_PARAMS = 2, N_KINDS = 2, N_RANKS = 2, STEP = 7 };
+#define CONFIG "{\"family\":\"gpt\"}"
+
+static const struct {
+    const char *name;
+    uint8_t rank;
+    int64_t full[HSP_MAX_RANK];
+} params[N_PARAMS] = {{"wte.weight", 2, {6, 4}}, {"bias", 1, {5}}};
+
+/* Rank @rank's half of (param, kind): rows; the data are those of the whole tensor. */
+static void make_piece(uint32_t rank, uint32_t param, uint8_t kind, double data[32],
+                       struct hsp_ckpt_piece *ret)
+{
+    struct hsp_box whole = hsp_box_whole(params[param].rank, params[param].full), box = whole;
+    box.lo[0] = rank == 0 ? 0 : 3;
+    box.hi[0] = rank == 0 ? 3 : whole.hi[0];
+    fill_box(HSP_F64, param, kind, STEP, params[param].full, &whole, data);
+    *ret = (struct hsp_ckpt_piece){
+        params[param].name, param, kind, HSP_F64, params[param].full, box, whole, data, 0};
+}
+
+static struct hsp_ckpt_info info_of(uint64_t step)
+{
+    return (struct hsp_ckpt_info){"gpt", step, 1, 3, N_RANKS, N_PARAMS};
+}
+
+/* One shard as a stream: hashes first, then the data. */
+static enum hsp_status write_stream(const char *dir, const struct hsp_ckpt_info *info,
+                                    uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                    struct hsp_err *err)
+{
+    struct hsp_ckpt_piece told[N_PARAMS * N_KINDS];
+    struct hsp_ckpt_stream *s = NULL;
+    for (size_t i = 0; i < n; i++) {
+        struct hsp_box_id id = {p[i].tensor, p[i].kind, p[i].dtype, p[i].full};
+        told[i] = p[i];
+        told[i].data = NULL;
+        told[i].hash = hsp_box_hash(&id, &p[i].box, &p[i].held, p[i].data);
+    }
+    enum hsp_status st = hsp_ckpt_stream_open(dir, info, rank, told, n, &s, err);
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        double part[32];
+        hsp_region_copy(sizeof part[0], &p[i].box, &p[i].held, p[i].data, &p[i].box, part);
+        st = hsp_ckpt_stream_put(s, i, &p[i].box, part, err);
+    }
+    if (st != HSP_OK) {
+        (void)hsp_ckpt_stream_discard(s);
+        return st;
+    }
+    return hsp_ckpt_stream_close(s, NULL, err);
+}
+
+static enum hsp_status write_step(const char *dir, uint64_t step, struct hsp_err *err)
+{
+    struct hsp_ckpt_info info = info_of(step);
+    struct hsp_data_cursor data = {.pass_samples = 17, .samples = step, .sequence = 4};
+    enum hsp_status st = HSP_OK;
+    for (uint32_t r = 0; st == HSP_OK && r < N_RANKS; r++) {
+        struct hsp_ckpt_piece p[N_PARAMS * N_KINDS];
+        double x[N_PARAMS * N_KINDS][32];
+        for (uint32_t i = 0; i < N_PARAMS * N_KINDS; i++) {
+            make_piece(r, i / N_KINDS, (uint8_t)(i % N_KINDS), x[i], &p[i]);
+        }
+        st = r == 0 ? hsp_ckpt_write_shard(dir, &info, r, p, HSP_ARRAY_LEN(p), NULL, err)
+                    : write_stream(dir, &info, r, p, HSP_ARRAY_LEN(p), err);
+    }
+    return st == HSP_OK ? hsp_ckpt_commit(dir, &info, &data, CONFIG, err) : st;
+}
+
+/* Everything an opened one says. */
+static enum hsp_status describe(const struct hsp_ckpt *c, struct hsp_buf *out, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    hsp_buf_printf(out, "%s %ju %ju %s\n", hsp_ckpt_about(c)->job,
+                   (uintmax_t)hsp_ckpt_about(c)->step, (uintmax_t)hsp_ckpt_content(c),
+                   hsp_ckpt_config(c));
+    for (size_t i = 0; st == HSP_OK && i < hsp_ckpt_count(c); i++) {
+        const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor(c, i);
+        struct hsp_box whole = hsp_box_whole(t->rank, t->full);
+        double x[32];
+        st = hsp_ckpt_read(c, t, &whole, &whole, x, err);
+        hsp_buf_printf(
+            out, "%s %u %d\n", t->name, t->kind,
+            (int)wrong_in_box(t->dtype, t->tensor, t->kind, STEP, t->full, &whole, &whole, x));
+    }
+    return st == HSP_OK ? hsp_ckpt_verify(c, err) : st;
+}
+
+static enum hsp_status open_step(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct hsp_ckpt *c = NULL;
+    enum hsp_status st = hsp_ckpt_open(ctx, STEP, &c, err);
+    if (st == HSP_OK) {
+        st = describe(c, out, err);
+    }
+    (void)hsp_ckpt_close(c);
+    return st;
+}
+
+static enum hsp_status open_newest(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct hsp_ckpt *c = NULL;
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    enum hsp_status st = hsp_ckpt_list(ctx, &steps, &n, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_prune(ctx, STEP, 2, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_ckpt_open_newest(ctx, &c, err);
+    }
+    if (st == HSP_OK) {
+        hsp_buf_printf(out, "%zu %ju\n", n, (uintmax_t)hsp_ckpt_about(c)->step);
+    }
+    (void)hsp_ckpt_close(c);
+    free(steps);
+    return st;
+}
+
+static enum hsp_status write_and_open(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    enum hsp_status st = write_step(ctx, STEP, err);
+    return st == HSP_OK ? open_step(ctx, out, err) : st;
+}
+
+static enum hsp_status export(void *ctx, struct hsp_buf *out, struct hsp_err *err) {
+    char to[4200], model[4300]; struct hsp_ckpt *c = NULL; struct hsp_st_reader *r = NULL;
+    (void)snprintf(to, sizeof to, "%s/out", (const char *)ctx);
+    (void)snprintf(model, sizeof model, "%s/model.safetensors", to);
+    enum hsp_status st = hsp_ckpt_open(ctx, STEP, &c, err);
+    if (st == HSP_OK){st = hsp_ckpt_export(c, to, err);}
+if (st == HSP_OK)
+{
+    st = hsp_st_open(model, &r, err);
+}
+for (size_t i = 0; st == HSP_OK && i < hsp_st_count(r); i++) {
+    const struct hsp_st_entry *e = hsp_st_at(r, i);
+    double x[32];
+    assert_ptr_equal(hsp_st_find(r, e->name), e);
+    st = hsp_st_read(r, e, 0, x, e->end - e->begin, err);
+    hsp_buf_printf(out, "%s %a %s\n", e->name, x[4], hsp_st_meta(r, "format"));
+}
+(void)hsp_st_close(r);
+(void)hsp_ckpt_close(c);
+return st;
+}
+
+struct verdict {
+    const char *dir;
+    FILE *file; /* with a buffer of its own */
+};
+
+static enum hsp_status verify(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct verdict *v = ctx;
+    char text[4096] = {0};
+    rewind(v->file);
+    assert_int_equal(ftruncate(fileno(v->file), 0), 0);
+    enum hsp_status st = hsp_ckpt_check(v->dir, true, v->file, err);
+    st = st == HSP_EDIGEST ? HSP_OK : st; /* one of them is damaged: the answer is whole */
+    ssize_t n = pread(fileno(v->file), text, sizeof text - 1, 0);
+    assert_true(n >= 0 && (st == HSP_OK) == (n > 0));
+    hsp_buf_puts(out, text);
+    return st;
+}
+
+static int setup(void **state)
+{
+    struct hsp_err err = {0};
+    *state = hsp_test_tmpdir();
+    assert_ok(write_step(*state, STEP, &err), &err);
+    assert_ok(write_step(*state, STEP - 1, &err), &err);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    hsp_test_rmdir(*state);
+    free(*state);
+    return 0;
+}
+
+static void a_checkpoint_is_not_damaged_for_want_of_memory(void **state)
+{
+    hsp_oom_loop("open", open_step, *state, 2000);
+}
+
+/* Nor is an older one taken in its place. */
+static void the_newest_stays_the_newest(void **state)
+{
+    hsp_oom_loop("newest", open_newest, *state, 2000);
+}
+
+static void a_step_is_written_whole_or_not(void **state)
+{
+    hsp_oom_loop("write", write_and_open, *state, 500);
+}
+
+static void a_model_is_exported_whole_or_not(void **state)
+{
+    hsp_oom_loop("export", export, *state, 500);
+}
+
+static void a_verdict_is_whole_or_none(void **state)
+{
+    static char buffer[4096];
+    char path[4200];
+    struct verdict v = {.dir = *state};
+    (void)snprintf(path, sizeof path, "%s/step-%010d/manifest.json", v.dir, STEP);
+    cut_file(path, 30);
+    (void)snprintf(path, sizeof path, "%s/verdict", v.dir);
+    v.file = fopen(path, "w+");
+    assert_non_null(v.file);
+    assert_int_equal(setvbuf(v.file, buffer, _IOFBF, sizeof buffer), 0);
+    hsp_oom_loop("verdict", verify, &v, 3000);
+    assert_int_equal(fclose(v.file), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_checkpoint_is_not_damaged_for_want_of_memory, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_newest_stays_the_newest, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_step_is_written_whole_or_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_verdict_is_whole_or_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_model_is_exported_whole_or_not, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
