@@ -8,7 +8,7 @@
 #include "worker/app/epoch.h"
 #include "worker/app/segname.h"
 
-/* Opens the segment, or makes it when there is none. */
+/* Opens the segment, or makes it when there is none, or none that can be used. */
 static enum hsp_status open_or_create(struct hsp_epoch *e, uint32_t owner, uint32_t slot,
                                       const struct hsp_segment_row *rows, uint32_t n, int64_t area,
                                       struct hsp_state_segment **ret, struct hsp_err *err)
@@ -26,14 +26,15 @@ static enum hsp_status open_or_create(struct hsp_epoch *e, uint32_t owner, uint3
     if (st == HSP_OK && hsp_segment_n(*ret) == n && hsp_segment_area_bytes(*ret) == area) {
         return HSP_OK;
     }
+    bool useless = st == HSP_OK || st == HSP_EDIGEST || st == HSP_EVERSION;
     if (st == HSP_OK) {
         *ret = hsp_segment_close(*ret);
     }
-    if (st != HSP_ENOENT) { /* of another shape, or damaged: never a source, so it may go */
+    if (useless) { /* of another shape, or damaged: never a source, so it may go */
         st = hsp_segment_remove(e->env->state_dir, &key, err);
-        if (st != HSP_OK) {
-            return st;
-        }
+    }
+    if (st != HSP_OK && st != HSP_ENOENT) {
+        return st; /* also without memory to look: it may be whole */
     }
     return hsp_segment_create(e->env->state_dir, &key, plan, rows, n, area, ret, err);
 }

@@ -1,0 +1,122 @@
+/* Segments of an epoch: which of those found are taken, which made anew, which left alone. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/unit/state/statelib.h"
+#include "worker/app/epoch.h"
+
+static int64_t full[HSP_MAX_RANK] = {8, 4};
+
+struct world {
+    char *dir;
+    struct hsp_exec_env env;
+    struct hsp_m_prepare p;
+    struct hsp_ptensor tensor;
+    struct hsp_tensor_bind bind;
+    struct hsp_state_bind state;
+    struct hsp_epoch e;
+    char file[4300]; /* of version slot 0 */
+};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    struct hsp_box whole = hsp_box_whole(2, full);
+    assert_non_null(w);
+    w->dir = hsp_test_tmpdir();
+    w->env = (struct hsp_exec_env){.state_dir = w->dir};
+    w->p = (struct hsp_m_prepare){.job = 3, .n_ranks = 1, .plan = 2};
+    w->tensor = (struct hsp_ptensor){.dtype = HSP_F64, .rank = 2, .state_kind = HSP_STATE_PARAM};
+    w->bind = (struct hsp_tensor_bind){.box = whole};
+    w->state = (struct hsp_state_bind){.full = whole};
+    w->e = (struct hsp_epoch){.env = &w->env, .p = &w->p, .member = true};
+    w->e.arena = hsp_arena_new(1 << 20);
+    w->e.prog.tpl.tensors = &w->tensor;
+    w->e.prog.bind.tensor = &w->bind;
+    w->e.prog.bind.state = &w->state;
+    w->e.prog.bind.n_state = 1;
+    w->e.prog.bind.state_bytes = 256;
+    (void)snprintf(w->file, sizeof w->file, "%s/job-3+0+0+e2+s0.seg", w->dir);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    hsp_epoch_close_segments(&w->e);
+    (void)hsp_arena_free(w->e.arena);
+    hsp_test_rmdir(w->dir);
+    free(w->dir);
+    free(w);
+    return 0;
+}
+
+/* Leaves version 4 in slot 0. */
+static void leave_a_version(struct world *w)
+{
+    struct hsp_err err = {0};
+    struct hsp_box whole = hsp_box_whole(2, full);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
+    fill_box(HSP_F64, 0, HSP_STATE_PARAM, 4, full, &whole, hsp_segment_area(w->e.seg[0]));
+    hsp_segment_seal(w->e.seg[0], 4);
+    hsp_epoch_close_segments(&w->e);
+    assert_int_equal(access(w->file, F_OK), 0);
+}
+
+static void what_fits_is_taken(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    leave_a_version(w);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_true(hsp_segment_version(w->e.seg[0]) == 4);
+    assert_ok(hsp_segment_verify(w->e.seg[0], &err), &err);
+}
+
+static void what_is_damaged_or_of_another_shape_is_made_anew(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    leave_a_version(w);
+    flip_bit(w->file, 0, 3);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
+    hsp_segment_seal(w->e.seg[0], 4);
+    hsp_epoch_close_segments(&w->e);
+    w->e.prog.bind.state_bytes = 512;
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
+    assert_int_equal(hsp_segment_area_bytes(w->e.seg[0]), 512);
+}
+
+/* It may be whole: whoever cannot look must not delete it. */
+static void what_cannot_be_opened_is_left_alone(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    char elsewhere[4300];
+    leave_a_version(w);
+    (void)snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", w->dir);
+    assert_int_equal(rename(w->file, elsewhere), 0);
+    assert_int_equal(symlink(elsewhere, w->file), 0); /* which are not followed */
+    assert_status(hsp_epoch_open_segments(&w->e, &err), HSP_EIO);
+    assert_null(w->e.seg[0]);
+    hsp_epoch_close_segments(&w->e);
+    assert_int_equal(unlink(w->file), 0);
+    assert_int_equal(rename(elsewhere, w->file), 0);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_true(hsp_segment_version(w->e.seg[0]) == 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_fits_is_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_damaged_or_of_another_shape_is_made_anew, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_opened_is_left_alone, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
