@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/host/nofile.h"
 #include "proto/host/sdnotify.h"
@@ -294,7 +295,7 @@ void hsp_app_reconfigure(struct hsp_app *a, const char *applied, const char *res
     struct hsp_cluster_config cc = core_config(a->cfg);
     struct hsp_event ev = {.type = HSP_EV_CONFIG, .u.config = &cc};
     char text[HSP_TEXT_MAX];
-    (void)snprintf(text, sizeof text, "%s%s%s", applied[0] != '\0' ? applied : "nothing to apply",
+    hsp_str_printf(text, sizeof text, "%s%s%s", applied[0] != '\0' ? applied : "nothing to apply",
                    restart[0] != '\0' ? "; needs a restart: " : "", restart); /* cut on purpose */
     config_fact(a, true, text);
     hsp_log_set_level(a->log, (enum hsp_log_level)a->cfg->log_level);
@@ -304,7 +305,7 @@ void hsp_app_reconfigure(struct hsp_app *a, const char *applied, const char *res
 void hsp_app_reconfigure_failed(struct hsp_app *a, const struct hsp_err *why)
 {
     char text[HSP_TEXT_MAX];
-    (void)snprintf(text, sizeof text, "%s; the old configuration stays", why->msg);
+    hsp_str_printf(text, sizeof text, "%s; the old configuration stays", why->msg);
     config_fact(a, false, text);
 }
 

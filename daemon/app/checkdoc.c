@@ -8,6 +8,7 @@
 #include "daemon/app/planwork.h"
 #include "daemon/planner/links.h"
 #include "proto/base/arena.h"
+#include "proto/base/str.h"
 
 #define ARENA_BYTES ((size_t)1 << 20)
 #define NOISE_S     1e-4 /* a scheduler's: no link is slow for that */
@@ -40,7 +41,7 @@ static const char *name_of(const struct doc *d, uint32_t at)
 static void worse(struct doc *d, const char *said)
 {
     if (d->sum->worse++ == 0) {
-        (void)snprintf(d->sum->first, sizeof d->sum->first, "%s", said); /* cut on purpose */
+        hsp_str_printf(d->sum->first, sizeof d->sum->first, "%s", said); /* cut on purpose */
     }
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/app/app.h"
+#include "proto/base/str.h"
 #include "proto/wire/msgframe.h"
 
 /* Strangers can say much that is wrong: a burst of lines, then one each second. */
@@ -57,7 +58,7 @@ void hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_
                    const char *message, const char *blob, size_t len, bool more)
 {
     char text[HSP_TEXT_MAX + 1];
-    (void)snprintf(text, sizeof text, "%s", message != NULL ? message : "");
+    hsp_str_printf(text, sizeof text, "%s", message != NULL ? message : "");
     struct hsp_msg m = {
         .type = HSP_MSG_REPLY,
         .request = request,
@@ -90,7 +91,7 @@ static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
 static void denied(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
     char reason[160];
-    (void)snprintf(reason, sizeof reason, "%s may not send %s", c->name, hsp_msg_name(m->type));
+    hsp_str_printf(reason, sizeof reason, "%s may not send %s", c->name, hsp_msg_name(m->type));
     struct hsp_fact f = {
         .type = "auth.denied", .severity = HSP_SEV_WARN, .node = "", .reason = reason};
     hsp_app_fact(a, &f);
@@ -170,7 +171,7 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
     hsp_arena_reset(a->decoding);
     if (hsp_msg_read(f, a->decoding, &m, &err) != HSP_OK) {
         char text[sizeof err.msg + 32];
-        (void)snprintf(text, sizeof text, ": %s; the connection is closed", err.msg);
+        hsp_str_printf(text, sizeof text, ": %s; the connection is closed", err.msg);
         complain(a, "", hsp_net_name(a->net, conn), text);
         if (c->kind != HSP_CALLER_AGENT && f->head.request != 0) {
             hsp_app_reply(a, conn, f->head.request, err.code, err.msg, NULL, 0, false);
@@ -194,7 +195,7 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
                  (why->code == HSP_ETIMEDOUT && !agent);
     if (wrong) {
         char text[sizeof why->msg + 32];
-        (void)snprintf(text, sizeof text, ": connection closed: %s", why->msg);
+        hsp_str_printf(text, sizeof text, ": connection closed: %s", why->msg);
         complain(a, agent ? "agent " : "client ", c->name, text);
     } else {
         hsp_log(a->log, agent ? HSP_LOG_INFO : HSP_LOG_DEBUG, "net", "%s %s: connection closed: %s",
@@ -211,7 +212,7 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
 static void on_refuse(void *ctx, const char *name, const struct hsp_err *why)
 {
     char text[sizeof why->msg + 32];
-    (void)snprintf(text, sizeof text, " was refused: %s", why->msg);
+    hsp_str_printf(text, sizeof text, " was refused: %s", why->msg);
     complain(ctx, "", name, text);
 }
 

@@ -1,5 +1,6 @@
 /* See feed.h. */
 #include "daemon/app/feed.h"
+#include "proto/base/str.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -40,8 +41,8 @@ void hsp_epoch_line_make(const struct hsp_fact *f, int64_t unix_ms, const char *
         ret->plan_s = 0; /* was ready before the nodes had sealed */
     }
     hsp_time_format(unix_ms, ret->ts);
-    (void)snprintf(ret->cause, sizeof ret->cause, "%s", f->cause);
-    (void)snprintf(ret->plan, sizeof ret->plan, "%s", plan != NULL ? plan : "");
+    hsp_str_printf(ret->cause, sizeof ret->cause, "%s", f->cause);
+    hsp_str_printf(ret->plan, sizeof ret->plan, "%s", plan != NULL ? plan : "");
 }
 
 static const struct {
@@ -115,8 +116,8 @@ bool hsp_epoch_line_read(const char *json, struct hsp_epoch_line *ret)
             *(double *)(void *)((char *)ret + times[i].at) = number(data, times[i].name, -1);
         }
         (void)snprintf(ret->ts, sizeof ret->ts, "%s", text(o, "ts"));
-        (void)snprintf(ret->cause, sizeof ret->cause, "%s", text(data, "cause"));
-        (void)snprintf(ret->plan, sizeof ret->plan, "%s", text(data, "plan"));
+        hsp_str_printf(ret->cause, sizeof ret->cause, "%s", text(data, "cause"));
+        hsp_str_printf(ret->plan, sizeof ret->plan, "%s", text(data, "plan"));
     }
     cJSON_Delete(o);
     return ok;

@@ -113,7 +113,7 @@ void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_m
     char text[160];
     bool need = m->type != HSP_MSG_EVENTS || q->name[0] != '\0';
     if (need && hsp_cluster_job_by_name(a->cluster, q->name) == NULL) {
-        (void)snprintf(text, sizeof text, "no job %s", q->name);
+        hsp_str_printf(text, sizeof text, "no job %s", q->name);
         hsp_app_reply(a, cl->conn, m->request, HSP_ENOENT, text, NULL, 0, false);
         return;
     }

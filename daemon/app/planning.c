@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/app/app.h"
+#include "proto/base/str.h"
 
 struct hsp_planning {
     struct hsp_task work;
@@ -113,7 +114,7 @@ void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r)
                                  : hsp_plan_question_new(a->cluster, j->rec, r,
                                                          a->cfg->planner_memory, &p->q, &err);
     if (p->answer.status != HSP_OK) {
-        (void)snprintf(p->answer.reason, sizeof p->answer.reason, "%s", err.msg);
+        hsp_str_printf(p->answer.reason, sizeof p->answer.reason, "%s", err.msg);
     } else {
         struct hsp_plan_rec *current = hsp_app_plan(j, r->current_plan);
         p->q->current = current != NULL ? hsp_plan_rec_ref(current) : NULL;

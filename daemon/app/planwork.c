@@ -9,6 +9,7 @@
 #include "daemon/planner/clusterfile.h"
 #include "daemon/spmd/complete.h"
 #include "proto/base/map.h"
+#include "proto/base/str.h"
 
 /* A change costs a switch: it must win at least this much. */
 #define WORTH 0.97
@@ -485,8 +486,8 @@ void hsp_plan_work(struct hsp_plan_question *q, bool compile, struct hsp_plan_an
         ret->status = make_record(q, &c, &ret->plan, &err);
     }
     if (ret->status != HSP_OK) {
-        (void)snprintf(ret->reason, sizeof ret->reason, "%s", err.msg);
+        hsp_str_printf(ret->reason, sizeof ret->reason, "%s", err.msg);
     } else if (!ret->keep) {
-        (void)snprintf(ret->reason, sizeof ret->reason, "%s", c.source);
+        hsp_str_printf(ret->reason, sizeof ret->reason, "%s", c.source);
     }
 }

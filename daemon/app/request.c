@@ -6,6 +6,7 @@
 
 #include "daemon/app/app.h"
 #include "daemon/app/checkdoc.h"
+#include "proto/base/str.h"
 
 #define MAX_PENDING 4096 /* requests under way; more are refused */
 
@@ -139,7 +140,7 @@ static void answer_status(struct hsp_app *a, struct hsp_caller *cl, const struct
     if (name[0] != '\0' && hsp_cluster_job_by_name(a->cluster, name) == NULL &&
         hsp_cluster_node_by_name(a->cluster, name) == NULL) {
         char text[160];
-        (void)snprintf(text, sizeof text, "no job or node %s", name);
+        hsp_str_printf(text, sizeof text, "no job or node %s", name);
         hsp_app_reply(a, cl->conn, m->request, HSP_ENOENT, text, NULL, 0, false);
         return;
     }
@@ -157,7 +158,7 @@ static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
     struct hsp_admin_event ev = {.verb = verb};
     if (j == NULL) {
         char text[160];
-        (void)snprintf(text, sizeof text, "no job %s", name);
+        hsp_str_printf(text, sizeof text, "no job %s", name);
         hsp_app_reply(a, cl->conn, m->request, HSP_ENOENT, text, NULL, 0, false);
         return;
     }

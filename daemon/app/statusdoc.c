@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/app/app.h"
+#include "proto/base/str.h"
 #include "proto/program/datacursor.h"
 
 static void put(cJSON *o, const char *key, double v)
@@ -228,7 +229,7 @@ void hsp_app_status_line(struct hsp_app *a, char *ret, size_t size)
     const struct hsp_job *runs = NULL;
     uint32_t live = 0, open = 0;
     if (a->stuck) {
-        (void)snprintf(ret, size, "cannot write %s", a->stuck_why); /* cut on purpose */
+        hsp_str_printf(ret, size, "cannot write %s", a->stuck_why); /* cut on purpose */
         return;
     }
     for (uint32_t i = 0; i < c->n_nodes; i++) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "daemon/app/app.h"
+#include "proto/base/str.h"
 #include "proto/host/sdnotify.h"
 
 #define RETRY_MS 1000
@@ -54,13 +55,13 @@ void hsp_app_stuck(struct hsp_app *a, const struct hsp_err *why)
     }
     a->stuck_at = hsp_app_core_now(a);
     a->stuck = true;
-    (void)snprintf(
+    hsp_str_printf(
         a->stuck_why, sizeof a->stuck_why,
         "%s/state.db: %s; training goes on, nothing can be changed until it can be written",
         a->cfg->state_dir, why->msg);
     tell(a, false, a->stuck_why);
     char text[2 * HSP_TEXT_MAX];
-    (void)snprintf(text, sizeof text,
+    hsp_str_printf(text, sizeof text,
                    "%s; this request is kept and counts as soon as it is on disk", a->stuck_why);
     hsp_app_pending_end(a, HSP_ENOSPC, text);
 }

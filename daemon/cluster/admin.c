@@ -129,7 +129,7 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     const char *reason = a->reason != NULL ? a->reason : "";
     n->draining = on;
     n->drained_told = false;
-    (void)snprintf(n->reason, sizeof(n->reason), "%s", on ? reason : "");
+    hsp_str_printf(n->reason, sizeof(n->reason), "%s", on ? reason : "");
     hsp_ci_store_node(c, n);
     hsp_ci_look_node(c, n);
     if (on) {

@@ -13,6 +13,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
+#include "proto/base/str.h"
 #include "proto/base/vec.h"
 
 /* Everything one step may allocate: rows of one job with 4096 ranks are under 1 MiB, and a death of
@@ -98,6 +99,7 @@ const char *hsp_ci_printf(struct hsp_cluster *c, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut at the end of the buffer on purpose */
     va_end(ap);
+    hsp_utf8_mend(text);
     const char *s = hsp_arena_strdup(c->arena, text);
     c->failed = c->failed || s == NULL;
     return s != NULL ? s : "";
@@ -134,6 +136,7 @@ struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_s
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
     va_end(ap);
+    hsp_utf8_mend(text);
     struct hsp_fact *f = hsp_ci_alloc(c, 1, sizeof(*f));
     if (f == NULL) {
         return NULL;
@@ -393,7 +396,7 @@ static void leave(struct hsp_cluster *c, struct hsp_cluster_node *n, const struc
     n->leaving = true;
     hsp_ci_look_node(c, n);
     hsp_ci_look_jobs(c);
-    (void)snprintf(n->reason, sizeof(n->reason), "%s", m->u.leave.reason);
+    hsp_str_printf(n->reason, sizeof(n->reason), "%s", m->u.leave.reason);
     hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/cluster/clusterint.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+#include "proto/base/str.h"
 
 #define BIT(s) (1u << HSP_JOB_##s)
 static const struct {
@@ -124,6 +125,7 @@ void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fm
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
     va_end(ap);
+    hsp_utf8_mend(text);
     bool news = strcmp(text, j->reason) != 0;
     (void)snprintf(j->reason, sizeof(j->reason), "%s", text);
     if (j->state == HSP_JOB_RECOVERING && j->att.epoch == 0) {
@@ -140,7 +142,7 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
                     const char *why)
 {
     hsp_ci_cancel_plan(c, j);
-    (void)snprintf(j->reason, sizeof(j->reason), "%s", why);
+    hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
     hsp_ci_job_move(c, j, to);
     for (uint32_t i = 0; i < j->n_leases; i++) {
         hsp_ci_ask(c, j->leases[i], HSP_ASK_STOP);
@@ -188,7 +190,7 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     }
     hsp_ci_cancel_plan(c, j);
     j->asked_valid = false;
-    (void)snprintf(j->cause, sizeof(j->cause), "%s", cause);
+    hsp_str_printf(j->cause, sizeof(j->cause), "%s", cause);
     j->detect_ms = c->now_ms;
     j->sealed_ms = j->planned_ms = 0;
     j->lost_from = j->stable;

@@ -73,7 +73,7 @@ void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const c
     }
     hsp_ci_node_conn(c, n, 0);
     hsp_ci_node_state(c, n, planned ? HSP_NODE_LEFT : HSP_NODE_DEAD);
-    (void)snprintf(n->reason, sizeof(n->reason), "%s", why);
+    hsp_str_printf(n->reason, sizeof(n->reason), "%s", why);
     n->leaving = false;
     n->bye_sent = false;
     hsp_ci_fact(c, planned ? "node.left" : "node.dead", planned ? HSP_SEV_NOTICE : HSP_SEV_WARN,

@@ -10,6 +10,7 @@
 
 #include "daemon/cluster/clusterint.h"
 #include "proto/base/check.h"
+#include "proto/base/str.h"
 
 #define AT_A_TIME  16u   /* orders; more would be measured through the switch between them */
 #define COMPUTE_MS 30000 /* sixteen devices of different kinds take ten seconds */
@@ -112,7 +113,7 @@ static void end_node(struct hsp_cluster *c, struct hsp_check_node *k, enum hsp_c
     c->stir = true;
     k->state = to;
     k->seq = 0;
-    (void)snprintf(k->why, sizeof(k->why), "%s", why); /* cut on purpose */
+    hsp_str_printf(k->why, sizeof(k->why), "%s", why); /* cut on purpose */
 }
 
 static void end_pair(struct hsp_cluster *c, struct hsp_check_pair *p, enum hsp_check_state to,
@@ -129,7 +130,7 @@ static void end_pair(struct hsp_cluster *c, struct hsp_check_pair *p, enum hsp_c
     }
     c->stir = true;
     p->state = to;
-    (void)snprintf(p->why, sizeof(p->why), "%s", why);
+    hsp_str_printf(p->why, sizeof(p->why), "%s", why);
 }
 
 /* ---- devices ---- */

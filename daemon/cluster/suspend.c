@@ -3,6 +3,7 @@
  * What was not begun is suspended at once. Steps made while the checkpoint is written are made again,
  * from the same version, by the same rules. */
 #include "daemon/cluster/clusterint.h"
+#include "proto/base/str.h"
 
 #include <stdio.h>
 
@@ -107,7 +108,7 @@ void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j,
         return;
     }
     j->suspending = false;
-    (void)snprintf(j->reason, sizeof(j->reason), "not suspended, its checkpoint failed: %s",
+    hsp_str_printf(j->reason, sizeof(j->reason), "not suspended, its checkpoint failed: %s",
                    k->reason);
     hsp_ci_fact(c, "job.unsuspended", HSP_SEV_WARN, j, NULL, "it goes on: %s", j->reason);
     hsp_ci_store_job(c, j);

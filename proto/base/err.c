@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/base/str.h"
+
 /* vsnprintf that never fails: a format error yields an empty text. */
 static void format_into(char *dst, size_t cap, const char *fmt, va_list ap)
     __attribute__((format(printf, 3, 0)));
@@ -16,13 +18,15 @@ static void format_into(char *dst, size_t cap, const char *fmt, va_list ap)
     }
 }
 
-/* A message quotes what came from outside: it stays one line, and moves no cursor. */
+/* A message quotes what came from outside, and travels: it stays one line, moves no cursor, and is
+ * UTF-8 also where it was cut. */
 static void keep_text(struct hsp_err *err, const char *text, size_t n)
 {
     for (size_t i = 0; i < n && (i == 0 || text[i - 1] != '\0'); i++) {
         bool control = text[i] == 0x7f || (text[i] > 0 && text[i] < 0x20);
         err->msg[i] = control ? '?' : text[i];
     }
+    hsp_utf8_mend(err->msg);
 }
 
 enum hsp_status hsp_err_set(struct hsp_err *err, enum hsp_status code, int sys, const char *fmt,

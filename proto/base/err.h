@@ -3,7 +3,8 @@
  * Role:      every fallible function returns enum hsp_status and fills a struct hsp_err.
  * Purity:    pure.
  * Ownership: the caller owns the record; nothing in it is allocated.
- * Bounds:    the message is cut at sizeof msg - 1 bytes; control characters in it become "?".
+ * Bounds:    the message is cut at sizeof msg - 1 bytes, between two characters. It is UTF-8;
+ *            control characters and bytes that are none become "?".
  *
  * Codes are grouped by recovery scope: what must be given up after the error.
  */

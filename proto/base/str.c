@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,25 +221,52 @@ static size_t utf8_lead(uint8_t c, uint32_t *ret)
     return n;
 }
 
-bool hsp_utf8_valid(const uint8_t *s, size_t len)
+/* Bytes of the character that @s[0..len) begins with, len > 0. 0: none does; *@ret_part: but one might
+ * if there were more. */
+static size_t utf8_char(const uint8_t *s, size_t len, bool *ret_part)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    for (size_t i = 0; i < len;) {
-        uint32_t v;
-        size_t n = utf8_lead(s[i], &v);
-        if (n == 0 || n > len - i) {
+    uint32_t v;
+    size_t n = utf8_lead(s[0], &v), k = 1;
+    while (k < n && k < len && s[k] >> 6 == 2) {
+        v = v << 6 | (s[k++] & 0x3f);
+    }
+    *ret_part = k == len && k < n;
+    return k == n && v >= least[n] && v <= 0x10ffff && v >> 11 != 0x1b ? n : 0;
+}
+
+bool hsp_utf8_valid(const uint8_t *s, size_t len)
+{
+    bool part;
+    for (size_t i = 0, n; i < len; i += n) {
+        n = s[i] < 0x80 ? 1 : utf8_char(s + i, len - i, &part);
+        if (n == 0) {
             return false;
         }
-        for (size_t k = 1; k < n; k++) {
-            if (s[i + k] >> 6 != 2) {
-                return false;
-            }
-            v = v << 6 | (s[i + k] & 0x3f);
-        }
-        if (v < least[n] || v > 0x10ffff || v >> 11 == 0x1b) {
-            return false;
-        }
-        i += n;
     }
     return true;
+}
+
+void hsp_utf8_mend(char *s)
+{
+    size_t len = strlen(s);
+    for (size_t i = 0, n; i < len; i += n) {
+        bool part;
+        n = utf8_char((const uint8_t *)s + i, len - i, &part);
+        if (n == 0) {
+            s[i] = part ? '\0' : '?';
+            n = part ? len - i : 1;
+        }
+    }
+}
+
+void hsp_str_printf(char *dst, size_t size, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (vsnprintf(dst, size, fmt, ap) < 0) {
+        dst[0] = '\0';
+    }
+    va_end(ap);
+    hsp_utf8_mend(dst);
 }

@@ -1,4 +1,4 @@
-/* Strict parsing of scalars and nearest-word suggestions.
+/* Strict parsing of scalars, nearest-word suggestions, texts cut between characters.
  *
  * Purity: pure. Every parser reads the whole string or fails; no white space, no sign "+", no
  * locale. On failure *ret is untouched.
@@ -37,5 +37,15 @@ bool hsp_name_valid(const char *s);
 
 /* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool hsp_utf8_valid(const uint8_t *s, size_t len);
+
+/* Makes UTF-8 of a text that was cut or came from outside, in place: what a cut has left of a
+ * character at the end goes, any other byte that is none becomes "?". */
+void hsp_utf8_mend(char *s);
+
+/* snprintf into the @size > 0 bytes of @dst, mended: for texts that travel in messages, whose
+ * receivers refuse what is not UTF-8. Cut, where it must be, between two characters. The arguments
+ * are not in @dst. */
+void hsp_str_printf(char *dst, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
+#include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "worker/agent/agentint.h"
 
@@ -96,6 +97,7 @@ void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
     va_end(ap);
+    hsp_utf8_mend(text);
     struct hsp_agent_action *x = hsp_ai_emit(a, HSP_AACT_LOG, 0);
     x->severity = severity;
     x->text = hsp_arena_strdup(a->arena, text);
@@ -473,7 +475,7 @@ static void tick(struct hsp_agent *a)
 static void leave(struct hsp_agent *a, const struct hsp_agent_event *ev)
 {
     a->leaving = true;
-    (void)snprintf(a->leave_reason, sizeof(a->leave_reason), "%s",
+    hsp_str_printf(a->leave_reason, sizeof(a->leave_reason), "%s",
                    ev->text != NULL ? ev->text : "");
     a->leave_deadline_ms = ev->deadline_ms != 0 ? a->now_ms + ev->deadline_ms : 0;
     bool idle = true;

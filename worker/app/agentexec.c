@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/base/str.h"
 #include "worker/app/agentshell.h"
 
 static void settle(struct hsp_agent_exec *x)
@@ -77,7 +78,7 @@ void hsp_agent_spawn(struct hsp_agent_shell *s, uint32_t device)
     struct hsp_err err = {0};
     *x = (struct hsp_agent_exec){.shell = s, .device = device};
     if (start(x, &err) != HSP_OK) {
-        (void)snprintf(x->text, sizeof x->text, "%s", err.msg);
+        hsp_str_printf(x->text, sizeof x->text, "%s", err.msg);
         if (x->pid != 0) {
             hsp_agent_kill(s, device); /* SIGCHLD tells the rest */
         } else {
@@ -113,7 +114,7 @@ static void poll_all(struct hsp_agent_shell *s)
         if (x->pid != 0 && !x->ended && hsp_spawn_ended(x->pid, text)) {
             x->ended = true;
             if (x->text[0] == '\0') {
-                (void)snprintf(x->text, sizeof x->text, "%s", text);
+                hsp_str_printf(x->text, sizeof x->text, "%s", text);
             }
         }
         settle(x);

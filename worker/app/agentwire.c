@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/base/buf.h"
+#include "proto/base/str.h"
 #include "proto/wire/msgframe.h"
 #include "worker/app/agentshell.h"
 
@@ -87,7 +88,7 @@ void hsp_agent_connect(struct hsp_agent_shell *s, const char *address)
                              .attempt_ms = ATTEMPT_MS};
     if (hsp_net_dial(s->net, &d, &s->daemon, &err) != HSP_OK) {
         s->daemon = 0;
-        (void)snprintf(s->down_why, sizeof s->down_why, "%s", err.msg);
+        hsp_str_printf(s->down_why, sizeof s->down_why, "%s", err.msg);
         s->down_due = true;
     }
 }

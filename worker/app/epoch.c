@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "proto/base/str.h"
 #include "worker/app/segname.h"
 #include "worker/exec/stateinit.h"
 
@@ -45,7 +46,7 @@ static void note_lost(struct hsp_epoch *e, uint32_t rank, const char *why, bool 
     if (!e->lost && (!only_moving || e->phase <= HSP_EPOCH_MOVING)) {
         e->lost = true;
         e->lost_peer = rank;
-        (void)snprintf(e->lost_why, sizeof e->lost_why, "%s: %s",
+        hsp_str_printf(e->lost_why, sizeof e->lost_why, "%s: %s",
                        rank < e->pkg.n_peers ? e->pkg.peers[rank].name : "?", why);
     }
     (void)pthread_mutex_unlock(&e->lock);
@@ -430,7 +431,7 @@ static void keeper_failed(struct hsp_epoch *e, enum hsp_status st, const struct 
     if (!e->lost && !e->cancelled && st != HSP_EPEER) {
         e->lost = true;
         e->lost_peer = HSP_MSG_RANKS;
-        (void)snprintf(e->lost_why, sizeof e->lost_why, "%s", err->msg);
+        hsp_str_printf(e->lost_why, sizeof e->lost_why, "%s", err->msg);
     }
     (void)pthread_mutex_unlock(&e->lock);
     poke(e->env->wake_fd);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/str.h"
 #include "worker/app/ckptoffer.h"
 #include "worker/app/epoch.h"
 #include "worker/state/boxhash.h"
@@ -524,7 +525,7 @@ static void make_offer(const struct hsp_epoch *e, uint64_t version, struct hsp_c
         o->epoch = hsp_ckpt_about(*ret)->epoch;
         o->content = hsp_ckpt_content(*ret);
     } else {
-        (void)snprintf(o->why, sizeof o->why, "%s", why.msg);
+        hsp_str_printf(o->why, sizeof o->why, "%s", why.msg);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "proto/base/size.h"
+#include "proto/base/str.h"
 
 static void hello_says_all(void **state)
 {
@@ -302,6 +303,26 @@ static const char *log_above(const struct aw_world *w, int severity)
         }
     }
     return NULL;
+}
+
+/* hspmdd refuses what is not UTF-8. */
+static void a_long_reason_to_leave_is_cut_between_characters(void **state)
+{
+    (void)state;
+    for (size_t shift = 0; shift < 2; shift++) {
+        struct aw_world w;
+        char text[400];
+        memset(text, 'x', shift);
+        for (size_t i = shift; i + 2 < sizeof(text); i += 2) {
+            memcpy(text + i, "\xc3\xa4", 3);
+        }
+        aw_begin(&w);
+        aw_link_up(&w, 1, 1);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_LEAVE, .text = text});
+        const char *said = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_LEAVE)->u.leave.reason;
+        assert_true(strlen(said) > 100 && hsp_utf8_valid((const uint8_t *)said, strlen(said)));
+        hsp_agent_free(w.a);
+    }
 }
 
 static void leaves(void **state)
@@ -641,20 +662,22 @@ static void checks_end_with_the_connection(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hello_says_all),
-                                       cmocka_unit_test(another_address),
-                                       cmocka_unit_test(executors_restart),
-                                       cmocka_unit_test(seal_waits),
-                                       cmocka_unit_test(fenced),
-                                       cmocka_unit_test(daemon_away),
-                                       cmocka_unit_test(stop_and_release),
-                                       cmocka_unit_test(a_stop_is_answered_behind_a_lost_peer),
-                                       cmocka_unit_test(jobs_do_not_mix),
-                                       cmocka_unit_test(leaves),
-                                       cmocka_unit_test(measures_its_link),
-                                       cmocka_unit_test(measures_a_bad_link),
-                                       cmocka_unit_test(told_other_times_and_other_devices),
-                                       cmocka_unit_test(checks_end_with_the_connection),
-                                       cmocka_unit_test(anything)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hello_says_all),
+        cmocka_unit_test(another_address),
+        cmocka_unit_test(executors_restart),
+        cmocka_unit_test(seal_waits),
+        cmocka_unit_test(fenced),
+        cmocka_unit_test(daemon_away),
+        cmocka_unit_test(stop_and_release),
+        cmocka_unit_test(a_stop_is_answered_behind_a_lost_peer),
+        cmocka_unit_test(jobs_do_not_mix),
+        cmocka_unit_test(leaves),
+        cmocka_unit_test(a_long_reason_to_leave_is_cut_between_characters),
+        cmocka_unit_test(measures_its_link),
+        cmocka_unit_test(measures_a_bad_link),
+        cmocka_unit_test(told_other_times_and_other_devices),
+        cmocka_unit_test(checks_end_with_the_connection),
+        cmocka_unit_test(anything)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+#include "proto/base/str.h"
 
 static void set_formats_and_returns_the_code(void **state)
 {
@@ -70,6 +71,28 @@ static void long_texts_are_cut_not_overrun(void **state)
     assert_int_equal(strlen(err.msg), sizeof(err.msg) - 1);
     hsp_err_wrap(&err, "near");
     assert_memory_equal(err.msg, "near: xxx", 9);
+}
+
+/* Whoever gets it in a message refuses what is not UTF-8. */
+static void a_text_is_cut_between_characters(void **state)
+{
+    (void)state;
+    char big[600];
+    for (size_t shift = 0; shift < 4; shift++) {
+        struct hsp_err err = {0};
+        memset(big, 'x', shift);
+        for (size_t i = shift; i + 4 < sizeof(big); i += 4) {
+            memcpy(big + i, "\xf0\x9d\x84\x9e", 5);
+        }
+        hsp_err_set(&err, HSP_EIO, ENOENT, "%s", big);
+        assert_true(hsp_utf8_valid((const uint8_t *)err.msg, strlen(err.msg)));
+        assert_in_range(strlen(err.msg), sizeof(err.msg) - 4, sizeof(err.msg) - 1);
+        hsp_err_wrap(&err, "near");
+        assert_true(hsp_utf8_valid((const uint8_t *)err.msg, strlen(err.msg)));
+        assert_in_range(strlen(err.msg), sizeof(err.msg) - 4, sizeof(err.msg) - 1);
+        hsp_err_set(&err, HSP_EPARSE, 0, "key %.10s: what", big + shift);
+        assert_string_equal(err.msg, "key \xf0\x9d\x84\x9e\xf0\x9d\x84\x9e??: what");
+    }
 }
 
 static void every_status_has_name_and_text(void **state)
@@ -142,6 +165,7 @@ int main(void)
         cmocka_unit_test(set_may_quote_its_own_message),
         cmocka_unit_test(a_quoted_text_cannot_break_the_line),
         cmocka_unit_test(long_texts_are_cut_not_overrun),
+        cmocka_unit_test(a_text_is_cut_between_characters),
         cmocka_unit_test(every_status_has_name_and_text),
         cmocka_unit_test(failing_assertion_calls_the_hook_then_aborts),
         cmocka_unit_test(size_helpers_refuse_overflow),

@@ -160,6 +160,51 @@ static void utf8(void **state)
     }
 }
 
+/* One character each of 1, 2, 3 and 4 bytes. */
+static const char all[] = "a\xc3\xa4\xe2\x82\xac\xf0\x9d\x84\x9e";
+
+static void a_cut_text_ends_with_a_whole_character(void **state)
+{
+    (void)state;
+    static const size_t kept[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10};
+    for (size_t n = 0; n <= 10; n++) {
+        char s[16];
+        memcpy(s, all, n);
+        s[n] = '\0';
+        hsp_utf8_mend(s);
+        assert_int_equal(strlen(s), kept[n]);
+        assert_memory_equal(s, all, kept[n]);
+        memset(s, 'x', sizeof(s));
+        hsp_str_printf(s, n + 1, "%s", all);
+        assert_int_equal(strlen(s), kept[n]);
+        assert_memory_equal(s, all, kept[n]);
+        assert_int_equal(s[n + 1], 'x');
+    }
+}
+
+static void what_is_no_character_becomes_a_question_mark(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"", ""},
+        {"plain", "plain"},
+        {"\xff\xc3\xa4\x80", "?\xc3\xa4?"},
+        {"\xc3z", "?z"},                        /* cut before something else */
+        {"\xe2\x82z", "??z"},                   /* the same */
+        {"\xc0\xaf\xed\xa0\x80.", "?????."},    /* overlong; a surrogate */
+        {"\xf4\x90\x80\x80", "????"},           /* above U+10FFFF */
+        {"a\xf0\x9d\x84", "a"},                 /* cut at the end */
+        {"\xc3\xa4\xc3", "\xc3\xa4"},           /* the same */
+        {"caf\xe9 r\xe9sum\xe9", "caf? r?sum"}, /* Latin-1: the last one looks like a cut */
+    };
+    for (size_t i = 0; i < HSP_ARRAY_LEN(pairs); i++) {
+        char s[32];
+        hsp_str_printf(s, sizeof(s), "%s", pairs[i][0]);
+        assert_string_equal(s, pairs[i][1]);
+        assert_true(hsp_utf8_valid((const uint8_t *)s, strlen(s)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +216,8 @@ int main(void)
         cmocka_unit_test(durations),
         cmocka_unit_test(names),
         cmocka_unit_test(utf8),
+        cmocka_unit_test(a_cut_text_ends_with_a_whole_character),
+        cmocka_unit_test(what_is_no_character_becomes_a_question_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

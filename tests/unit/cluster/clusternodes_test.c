@@ -6,6 +6,7 @@
 
 #include "daemon/cluster/clusterint.h"
 #include "proto/base/size.h"
+#include "proto/base/str.h"
 
 static void hello_refused(void **state)
 {
@@ -234,6 +235,27 @@ static void reasons_of_drains_are_told(void **state)
     cw_end(&w);
 }
 
+static void a_long_reason_is_cut_between_characters(void **state)
+{
+    (void)state;
+    for (size_t shift = 0; shift < 2; shift++) {
+        struct cw_world w;
+        char text[400];
+        memset(text, 'x', shift);
+        for (size_t i = shift; i + 2 < sizeof(text); i += 2) {
+            memcpy(text + i, "\xc3\xa4", 3);
+        }
+        cw_begin(&w, 1, 1);
+        assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN,
+                                                               .node = "n0",
+                                                               .reason = text}),
+                         HSP_OK);
+        const char *kept = w.c->nodes[0].reason;
+        assert_true(strlen(kept) > 100 && hsp_utf8_valid((const uint8_t *)kept, strlen(kept)));
+        cw_end(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +269,7 @@ int main(void)
         cmocka_unit_test(one_lost_beat),
         cmocka_unit_test(own_stall_kills_nobody),
         cmocka_unit_test(reasons_of_drains_are_told),
+        cmocka_unit_test(a_long_reason_is_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

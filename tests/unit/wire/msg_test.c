@@ -279,6 +279,31 @@ static void text_of_any_character(void **state)
     hsp_buf_fini(&b);
 }
 
+/* The message of an error that quotes a long path, cut wherever it may be. */
+static void a_cut_reason_arrives(void **state)
+{
+    (void)state;
+    char path[600];
+    for (size_t shift = 0; shift < 3; shift++) {
+        struct hsp_err why = {0}, err = {0};
+        struct hsp_arena *a = hsp_arena_new(1 << 20);
+        struct hsp_buf b;
+        memset(path, '/', shift);
+        for (size_t i = shift; i + 4 < sizeof(path); i += 3) {
+            memcpy(path + i, "\xe2\x82\xac", 4);
+        }
+        hsp_err_set(&why, HSP_EIO, 0, "cannot read %s", path);
+        struct hsp_msg m = {.type = HSP_MSG_JOB_FAILED, .u.jobfail = {.job = 1, .reason = why.msg}};
+        hsp_buf_init(&b, HSP_MSG_BODY_MAX);
+        assert_ok(hsp_msg_encode(&m, &b, &err), &err);
+        struct hsp_msg head = {.type = m.type}, back;
+        assert_ok(hsp_msg_decode(&head, b.data, b.len, a, &back, &err), &err);
+        assert_string_equal(back.u.jobfail.reason, why.msg);
+        hsp_buf_fini(&b);
+        hsp_arena_free(a);
+    }
+}
+
 static void numbers_arrive_exactly(void **state)
 {
     (void)state;
@@ -367,6 +392,7 @@ int main(void)
                                        cmocka_unit_test(golden),
                                        cmocka_unit_test(framed),
                                        cmocka_unit_test(text_of_any_character),
+                                       cmocka_unit_test(a_cut_reason_arrives),
                                        cmocka_unit_test(numbers_arrive_exactly),
                                        cmocka_unit_test(too_long_for_its_buffer),
                                        cmocka_unit_test(documented)};
