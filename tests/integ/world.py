@@ -4,6 +4,7 @@ join.py adds hspmdd with agents, ctl.py the commands, agent.py a coordinator of 
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,7 @@ def main(make, run, programs, passed, lines=100):
         if not os.access(os.path.join(BUILD, p), os.X_OK):
             print("%s is not built" % p)
             return 77
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what runs in the background
     w = make()
     try:
         run(w)
