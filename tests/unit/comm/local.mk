@@ -7,6 +7,7 @@ comm_tests = \
   tests/unit/comm/meshfail_test \
   tests/unit/comm/meshlocal_test \
   tests/unit/comm/meshmixed_test \
+  tests/unit/comm/meshnap_test \
   tests/unit/comm/meshseg_test \
   tests/unit/comm/meshshm_test \
   tests/unit/comm/meshtls_test \
@@ -28,6 +29,9 @@ tests_unit_comm_meshlocal_test_LDADD = $(COMM_TEST_LIBS)
 tests_unit_comm_meshmixed_test_SOURCES = tests/unit/comm/meshmixed_test.c $(COMM_SUITE) \
   tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
 tests_unit_comm_meshmixed_test_LDADD = $(COMM_TEST_LIBS)
+tests_unit_comm_meshnap_test_SOURCES = tests/unit/comm/meshnap_test.c \
+  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshnap_test_LDADD = $(COMM_TEST_LIBS)
 tests_unit_comm_meshseg_test_SOURCES = tests/unit/comm/meshseg_test.c \
   tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
 tests_unit_comm_meshseg_test_LDADD = $(COMM_TEST_LIBS)

@@ -392,7 +392,8 @@ static bool spin(struct hsp_mesh *m, uint32_t awaited)
     return false;
 }
 
-/* Sleeps on the bell, @nap_ns or (0) until it rings. False: the time is up. Locked; dropped. */
+/* Sleeps on the bell, @nap_ns or (0) until it rings. False: the time is up, and it has not rung, not even between
+ * the kernel's word and ours. Locked; dropped. */
 static bool nap(struct hsp_mesh *m, uint32_t awaited, long nap_ns)
 {
     struct seg_head *h = m->seg.head;
@@ -402,10 +403,9 @@ static bool nap(struct hsp_mesh *m, uint32_t awaited, long nap_ns)
     bool rang = hsp_shm_progress(m, awaited, false); /* S2 */
     if (!rang && m->dead.code == HSP_OK) {
         pthread_mutex_unlock(&m->lock);
-        rang =
-            syscall(SYS_futex, &h->bell, FUTEX_WAIT, bell, nap_ns > 0 ? &t : NULL, NULL, 0) == 0 ||
-            errno != ETIMEDOUT;
+        (void)syscall(SYS_futex, &h->bell, FUTEX_WAIT, bell, nap_ns > 0 ? &t : NULL, NULL, 0);
         pthread_mutex_lock(&m->lock);
+        rang = nap_ns == 0 || atomic_load(&h->bell) != bell;
     }
     atomic_store(&h->where, SEG_IN);
     return rang;
