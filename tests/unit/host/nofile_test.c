@@ -1,5 +1,6 @@
 #include "proto/host/nofile.h"
 
+#include <stdlib.h>
 #include <sys/resource.h>
 
 #include "tests/lib/testlib.h"
@@ -7,6 +8,9 @@
 static void limit(rlim_t soft, rlim_t hard)
 {
     const struct rlimit l = {soft, hard};
+    if (getenv("HSPMD_VALGRIND") != NULL) {
+        skip(); /* it keeps the hard limit to itself */
+    }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &l), 0);
 }
 
