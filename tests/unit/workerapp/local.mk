@@ -32,6 +32,7 @@ tests_unit_workerapp_executor_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a
 agentshell_tests = tests/unit/workerapp/linktest_test tests/unit/workerapp/probe_test tests/unit/workerapp/spawn_test
 check_PROGRAMS += $(agentshell_tests)
 TESTS += $(agentshell_tests)
+tests_unit_workerapp_linktest_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
 tests_unit_workerapp_linktest_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_probe_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_spawn_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
