@@ -2,9 +2,8 @@
  * into the input stays inside it. */
 #include <string.h>
 
-#include "proto/op/dtype.h"
-#include "proto/wire/msgblob.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/wire/pkgsample.h"
 
 enum { PACKAGE_MAX = 64 << 20 };
 
@@ -53,27 +52,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     return 0;
 }
 
-static struct hsp_pkg_peer peers[] = {{"a/0", "unix:x", true}, {"b/0", "127.0.0.1:9", false}};
-static struct hsp_pkg_param params[] = {{"w", 2, {4, 6}}, {"b", 1, {4}}};
-static struct hsp_pkg_row rows[] = {{0, 1, 0, {2, {0, 0}, {2, 6}}}, {1, 1, 1, {1, {3}, {4}}}};
-
 static bool seed(size_t i, struct hsp_buf *out)
 {
-    struct hsp_package p = {.dtype = HSP_F64,
-                            .n_kinds = 3,
-                            .kinds = {0, 1, 2},
-                            .n_peers = 2,
-                            .peers = peers,
-                            .n_params = 2,
-                            .params = params,
-                            .init_from = "w.safetensors",
-                            .config_json = "{}",
-                            .ckpt_keep = 2,
-                            .term = 1};
-    if (i > 0) {
-        p.tpl = p.binding = (const uint8_t *)"program";
-        p.tpl_len = p.binding_len = 7;
-        p.transfer = p.copies = p.gather = (struct hsp_pkg_table){2, rows};
+    struct hsp_package p = pkg_sample();
+    p.term = 1;
+    p.gather = p.copies;
+    if (i == 0) { /* nothing comes from anywhere */
+        p.tpl_len = p.binding_len = 0;
+        p.transfer = p.copies = p.gather = (struct hsp_pkg_table){0};
     }
     return i < 2 && hsp_package_encode(&p, out, NULL) == HSP_OK;
 }

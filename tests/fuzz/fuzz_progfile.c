@@ -44,16 +44,12 @@ static bool seed(size_t i, struct hsp_buf *out)
                           .sequence = 8,
                           .steps = 5,
                           .dtype = HSP_F64};
-    struct hsp_program_file f = {.n = 2,
-                                 .programs = tiny_programs(&s, arena),
-                                 .data_path = i > 0 ? "/tmp/text" : "",
-                                 .out_dir = "",
-                                 .init_from = "",
-                                 .config_json = "{}"};
-    s.n_ranks = 1;
-    if (i > 0) {
-        f.n_ref = 1;
-        f.ref = tiny_programs(&s, arena);
+    struct hsp_program_file f = tiny_file(&s, arena);
+    f.out_dir = f.init_from = "";
+    if (i == 0) {
+        f.data_path = "";
+        f.n_ref = 0;
+        f.ref = NULL;
     }
     return i < 2 && hsp_program_file_encode(&f, out) == HSP_OK;
 }

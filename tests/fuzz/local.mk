@@ -39,16 +39,14 @@ tests_fuzz_fuzz_frame_LDADD = $(FUZZ_LIBS) $(WIRE_LIBS)
 tests_fuzz_fuzz_job_LDADD = $(FUZZ_LIBS) $(PLANNER_LIBS)
 tests_fuzz_fuzz_jobrec_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)
 tests_fuzz_fuzz_msg_LDADD = $(FUZZ_LIBS) $(WIRE_LIBS)
+tests_fuzz_fuzz_package_SOURCES = tests/fuzz/fuzz_package.c $(PKG_SAMPLE)
 tests_fuzz_fuzz_package_LDADD = $(FUZZ_LIBS) proto/wire/libwire.a proto/layout/liblayout.a \
   proto/op/libop.a $(CJSON_LIBS) $(BASE_LIBS)
-tests_fuzz_fuzz_plan_SOURCES = tests/fuzz/fuzz_plan.c \
-  tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
+tests_fuzz_fuzz_plan_SOURCES = tests/fuzz/fuzz_plan.c $(PLAN_CASES)
 tests_fuzz_fuzz_plan_LDADD = $(FUZZ_LIBS) $(TEST_LIBS) $(SPMD_LIBS)
-tests_fuzz_fuzz_progfile_SOURCES = tests/fuzz/fuzz_progfile.c \
-  tests/unit/exec/tinyprog.c tests/unit/exec/tinyprog.h
+tests_fuzz_fuzz_progfile_SOURCES = tests/fuzz/fuzz_progfile.c $(TINY_PROG)
 tests_fuzz_fuzz_progfile_LDADD = $(FUZZ_LIBS) $(PROGRAM_LIBS)
-tests_fuzz_fuzz_program_SOURCES = tests/fuzz/fuzz_program.c \
-  tests/unit/exec/tinyprog.c tests/unit/exec/tinyprog.h
+tests_fuzz_fuzz_program_SOURCES = tests/fuzz/fuzz_program.c $(TINY_PROG)
 tests_fuzz_fuzz_program_LDADD = $(FUZZ_LIBS) $(WORKERAPP_LIBS)
 tests_fuzz_fuzz_safetensors_LDADD = $(FUZZ_LIBS) $(STATE_LIBS)
 tests_fuzz_fuzz_text_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)

@@ -370,3 +370,26 @@ struct hsp_program *tiny_programs(const struct tiny_spec *s, struct hsp_arena *a
     }
     return p;
 }
+
+struct hsp_program_file tiny_file(const struct tiny_spec *s, struct hsp_arena *arena)
+{
+    struct tiny_spec one = *s;
+    one.n_ranks = 1;
+    return (struct hsp_program_file){.n = s->n_ranks,
+                                     .programs = tiny_programs(s, arena),
+                                     .n_ref = 1,
+                                     .ref = tiny_programs(&one, arena),
+                                     .data_path = "/tmp/text",
+                                     .config_json = "{}"};
+}
+
+const struct tiny_spec tiny_two = {.n_ranks = 2,
+                                   .global_batch = 6,
+                                   .n_micro = 2,
+                                   .vocab = 16,
+                                   .hidden = 4,
+                                   .sequence = 8,
+                                   .steps = 5,
+                                   .validation_every = 2,
+                                   .dtype = HSP_F64,
+                                   .scatter = true};

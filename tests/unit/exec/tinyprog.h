@@ -17,7 +17,13 @@ struct tiny_spec {
         scatter; /* gradients by reduce-scatter to an owner and a gather instead of an all-reduce */
 };
 
+/* Two ranks that scatter, with everything a file can say of a program. */
+extern const struct tiny_spec tiny_two;
+
 /* Programs of all ranks; asserts on anything that does not fit its bounds. */
 struct hsp_program *tiny_programs(const struct tiny_spec *s, struct hsp_arena *arena);
+
+/* The same as a file, beside the program of one rank. */
+struct hsp_program_file tiny_file(const struct tiny_spec *s, struct hsp_arena *arena);
 
 #endif

@@ -19,17 +19,16 @@ tests_unit_oom_oom_base_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_base_test_LDADD = $(HSP_OOM_LIBS) $(BASE_LIBS)
 tests_unit_oom_oom_text_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_text_test_LDADD = $(HSP_OOM_LIBS) $(TEXT_LIBS)
-tests_unit_oom_oom_program_test_SOURCES = tests/unit/oom/oom_program_test.c \
-  tests/unit/exec/tinyprog.c tests/unit/exec/tinyprog.h
+tests_unit_oom_oom_program_test_SOURCES = tests/unit/oom/oom_program_test.c $(TINY_PROG)
 tests_unit_oom_oom_program_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_program_test_LDADD = $(HSP_OOM_LIBS) $(PROGRAM_LIBS) $(TEXT_LIBS)
 tests_unit_oom_oom_state_test_SOURCES = tests/unit/oom/oom_state_test.c $(state_test_lib)
 tests_unit_oom_oom_state_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_state_test_LDADD = $(HSP_OOM_LIBS) worker/app/libworkerapp.a $(STATE_LIBS)
+tests_unit_oom_oom_wire_test_SOURCES = tests/unit/oom/oom_wire_test.c $(PKG_SAMPLE)
 tests_unit_oom_oom_wire_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_wire_test_LDADD = $(HSP_OOM_LIBS) $(WIRE_LIBS)
-tests_unit_oom_oom_spmd_test_SOURCES = tests/unit/oom/oom_spmd_test.c \
-  tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
+tests_unit_oom_oom_spmd_test_SOURCES = tests/unit/oom/oom_spmd_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_oom_oom_spmd_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_spmd_test_LDADD = $(HSP_OOM_LIBS) $(SPMD_LIBS)
 tests_unit_oom_oom_planner_test_LDFLAGS = $(HSP_OOM_LINK)

@@ -77,17 +77,6 @@ static void a_tree_of_tiers_is_made_whole_or_not(void **state)
     hsp_oom_loop("annot", use_annot, dups, 1000);
 }
 
-static const struct tiny_spec SPEC = {.n_ranks = 2,
-                                      .global_batch = 6,
-                                      .n_micro = 2,
-                                      .vocab = 16,
-                                      .hidden = 4,
-                                      .sequence = 8,
-                                      .steps = 5,
-                                      .validation_every = 2,
-                                      .dtype = HSP_F64,
-                                      .scatter = true};
-
 /* Template, binding and file: encode, decode, check, dump. */
 static enum hsp_status use_program(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
@@ -130,14 +119,7 @@ static void programs_are_read_whole_or_not(void **state)
 {
     (void)state;
     struct hsp_arena *a = hsp_arena_new(ARENA);
-    struct tiny_spec one = SPEC;
-    one.n_ranks = 1;
-    struct hsp_program_file f = {.n = 2,
-                                 .programs = tiny_programs(&SPEC, a),
-                                 .n_ref = 1,
-                                 .ref = tiny_programs(&one, a),
-                                 .data_path = "/text",
-                                 .config_json = "{}"};
+    struct hsp_program_file f = tiny_file(&tiny_two, a);
     hsp_oom_loop("program", use_program, &f, 2000);
     hsp_arena_free(a);
 }
@@ -146,7 +128,7 @@ static void a_digest_is_made_or_there_was_no_memory(void **state)
 {
     (void)state;
     struct hsp_arena *a = hsp_arena_new(ARENA);
-    struct hsp_program *p = tiny_programs(&SPEC, a);
+    struct hsp_program *p = tiny_programs(&tiny_two, a);
     struct hsp_digest d = {0};
     for (struct hsp_oom_try t = {0}; hsp_oom_again(&t);) {
         t.st = hsp_template_digest(&p[0].tpl, &d);
@@ -191,7 +173,7 @@ static void a_step_sheet_is_made_whole_or_not(void **state)
 {
     (void)state;
     struct hsp_arena *a = hsp_arena_new(ARENA);
-    struct hsp_program *p = tiny_programs(&SPEC, a);
+    struct hsp_program *p = tiny_programs(&tiny_two, a);
     hsp_oom_loop_mute("sheet", use_sheet, &p[1].bind, 1000);
     hsp_arena_free(a);
 }
@@ -226,7 +208,7 @@ static void a_place_in_the_data_needs_no_memory(void **state)
 {
     (void)state;
     struct hsp_arena *a = hsp_arena_new(ARENA);
-    struct hsp_program *p = tiny_programs(&SPEC, a);
+    struct hsp_program *p = tiny_programs(&tiny_two, a);
     hsp_oom_loop("cursor", use_cursor, &p[1].bind, 1000);
     hsp_arena_free(a);
 }

@@ -14,8 +14,8 @@
 #include "daemon/spmd/switch.h"
 #include "tests/lib/oom.h"
 #include "tests/unit/spmd/plancases.h"
+#include "tests/unit/spmd/planmodel.h"
 
-enum { BATCH = 7 };
 #define ARENA ((size_t)512 << 20)
 
 static struct hsp_model_spec spec_of(const char *family)
@@ -73,28 +73,16 @@ struct work {
 
 static struct work work_of(const struct hsp_graph *g, const char *text)
 {
-    struct work w = {.g = g, .text = text};
-    w.t = (struct hsp_train_spec){.hyper = {.steps = 2,
-                                            .optimizer = HSP_OPT_ADAMW,
-                                            .lr = 0.01,
-                                            .beta1 = 0.9,
-                                            .beta2 = 0.95,
-                                            .clip_norm = 1},
-                                  .data = {.global_batch = BATCH,
-                                           .sequence = 4,
-                                           .eval_seqs = 5,
-                                           .validation_every = 1,
-                                           .validation_fraction = 0.1,
-                                           .vocab = 12},
-                                  .eps = 1e-3};
+    struct work w = {.g = g, .t = plan_training(HSP_OPT_ADAMW, 12), .text = text};
+    w.t.hyper.clip_norm = 1;
     return w;
 }
 
 static enum hsp_status parse(const struct work *w, struct hsp_arena *a, struct hsp_plan **ret,
                              struct hsp_err *err)
 {
-    enum hsp_status st = hsp_plan_parse(w->text, strlen(w->text), "p", BATCH, a, ret, err);
-    return st != HSP_OK ? st : hsp_plan_check(*ret, w->g, BATCH, err);
+    enum hsp_status st = hsp_plan_parse(w->text, strlen(w->text), "p", PLAN_BATCH, a, ret, err);
+    return st != HSP_OK ? st : hsp_plan_check(*ret, w->g, PLAN_BATCH, err);
 }
 
 static enum hsp_status start(struct hsp_arena **ret, struct hsp_err *err)

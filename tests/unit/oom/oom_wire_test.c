@@ -10,6 +10,7 @@
 #include "proto/wire/msgframe.h"
 #include "proto/wire/msgtable.h"
 #include "tests/lib/oom.h"
+#include "tests/unit/wire/pkgsample.h"
 
 enum { ARENA = 4 << 20 };
 
@@ -139,25 +140,7 @@ static enum hsp_status use_package(void *ctx, struct hsp_buf *out, struct hsp_er
 static void a_package_passes_whole_or_not(void **state)
 {
     (void)state;
-    struct hsp_pkg_peer peers[] = {{"a/0", "unix:x", true}, {"b/0", "127.0.0.1:9", false}};
-    struct hsp_pkg_param params[] = {{"w", 2, {4, 6}}, {"b", 1, {4}}};
-    struct hsp_pkg_row rows[] = {{0, 1, 0, {2, {0, 0}, {2, 6}}}, {1, 1, 1, {1, {3}, {4}}}};
-    struct hsp_package p = {.dtype = HSP_F64,
-                            .n_kinds = 3,
-                            .kinds = {0, 1, 2},
-                            .n_peers = 2,
-                            .peers = peers,
-                            .n_params = 2,
-                            .params = params,
-                            .tpl = (const uint8_t *)"tt",
-                            .tpl_len = 2,
-                            .binding = (const uint8_t *)"bbb",
-                            .binding_len = 3,
-                            .transfer = {2, rows},
-                            .copies = {1, rows},
-                            .init_from = "w.safetensors",
-                            .config_json = "{}",
-                            .ckpt_keep = 2};
+    struct hsp_package p = pkg_sample();
     hsp_oom_loop("package", use_package, &p, 1000);
 }
 

@@ -3,17 +3,6 @@
 #include "proto/program/program.h"
 #include "tests/unit/exec/tinyprog.h"
 
-static const struct tiny_spec SPEC = {.n_ranks = 2,
-                                      .global_batch = 6,
-                                      .n_micro = 2,
-                                      .vocab = 16,
-                                      .hidden = 4,
-                                      .sequence = 8,
-                                      .steps = 5,
-                                      .validation_every = 2,
-                                      .dtype = HSP_F64,
-                                      .scatter = true};
-
 struct fixture {
     struct hsp_arena *arena;
     struct hsp_program_file file;
@@ -24,14 +13,7 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     f->arena = hsp_arena_new((size_t)64 << 20);
-    f->file = (struct hsp_program_file){.n = 2,
-                                        .programs = tiny_programs(&SPEC, f->arena),
-                                        .data_path = "/tmp/text",
-                                        .config_json = "{}"};
-    struct tiny_spec one = SPEC;
-    one.n_ranks = 1;
-    f->file.n_ref = 1;
-    f->file.ref = tiny_programs(&one, f->arena);
+    f->file = tiny_file(&tiny_two, f->arena);
     hsp_buf_init(&f->bytes, HSP_MAX_PROGRAM_FILE_BYTES);
     *state = f;
     return 0;
@@ -87,7 +69,7 @@ static void file_round_trip(void **state)
 static void equal_structure_equal_digest(void **state)
 {
     struct fixture *f = *state;
-    struct tiny_spec s = SPEC;
+    struct tiny_spec s = tiny_two;
     s.global_batch = 8; /* other bounds, same template */
     struct hsp_program *p = tiny_programs(&s, f->arena);
     assert_true(hsp_digest_equal(p[0].tpl.digest, f->file.programs[0].tpl.digest));

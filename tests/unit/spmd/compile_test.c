@@ -3,21 +3,18 @@
 
 #include <math.h>
 
-#include "daemon/graph/autodiff.h"
 #include "daemon/graph/graph.h"
 #include "daemon/spmd/compile.h"
 #include "tests/lib/naive_graph.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/machine.h"
 #include "tests/unit/spmd/plancases.h"
+#include "tests/unit/spmd/planmodel.h"
 
 #define ARENA_BYTES ((size_t)1 << 30)
-enum { BATCH = 7, EVAL_SEQS = 5, STEPS = 2 };
-#define TOL 1e-12
+#define TOL         1e-12
 
 /* ---- the problem ---- */
-
-static int32_t vocab; /* of the running case */
 
 static int32_t input(uint8_t load, bool eval, uint32_t seq, int64_t col)
 {
@@ -25,51 +22,12 @@ static int32_t input(uint8_t load, bool eval, uint32_t seq, int64_t col)
                                             (uint64_t)seq << 8 | (uint64_t)col);
     switch ((enum hsp_load)load) {
     case HSP_LOAD_POSITIONS: return (int32_t)col;
-    case HSP_LOAD_LABELS: return h % 5 == 3 ? -1 : (int32_t)((h >> 8) % (uint64_t)vocab);
-    case HSP_LOAD_IDS: return (int32_t)((h >> 8) % (uint64_t)vocab);
+    case HSP_LOAD_LABELS: return h % 5 == 3 ? -1 : (int32_t)((h >> 8) % PLAN_VOCAB);
+    case HSP_LOAD_IDS: return (int32_t)((h >> 8) % PLAN_VOCAB);
     case HSP_LOAD_STARTS: return (int32_t)(col / 3 * 3); /* documents of three tokens */
     case HSP_LOAD_KEYS: return eval ? -1 : (int32_t)(h & 0x7fffffff);
     }
     return 0;
-}
-
-struct model {
-    struct hsp_graph *g;
-    struct hsp_train_spec t;
-};
-
-static struct model make_model(const char *family, bool tied, int64_t layers, uint8_t optimizer)
-{
-    struct model m = {0};
-    struct hsp_err err = {0};
-    struct hsp_model_spec s = {.layers = layers,
-                               .hidden = 6,
-                               .heads = 3,
-                               .vocab = 11,
-                               .sequence = 4,
-                               .tied_head = tied,
-                               .dtype = HSP_F64};
-    snprintf(s.family, sizeof s.family, "%s", family);
-    assert_ok(hsp_graph_build(&s, &m.g, &err), &err);
-    if (m.g->seed == HSP_NONE) {
-        assert_ok(hsp_graph_autodiff(m.g, &err), &err);
-    }
-    vocab = 11;
-    m.t.hyper.optimizer = optimizer;
-    m.t.hyper.beta1 = 0.9;
-    m.t.hyper.beta2 = 0.95;
-    m.t.hyper.steps = STEPS;
-    m.t.hyper.lr = 0.01;
-    m.t.data.global_batch = BATCH;
-    m.t.data.sequence = 4;
-    m.t.data.eval_seqs = EVAL_SEQS;
-    m.t.data.validation_every = 1;
-    m.t.data.validation_fraction = 0.1;
-    m.t.data.vocab = 11;
-    m.t.eps = 1e-3; /* differences of noise in zero gradients must not grow in the update */
-    m.t.weight_decay = 0.1;
-    m.t.momentum = 0.9;
-    return m;
 }
 
 static void fill_inputs(struct hsp_naive_values *x, bool eval)
@@ -89,12 +47,12 @@ static void fill_inputs(struct hsp_naive_values *x, bool eval)
 /* ---- the unsharded truth ---- */
 
 /* Kinds of state that follow the parameter. */
-static uint32_t n_moments(const struct model *m)
+static uint32_t n_moments(const struct plan_model *m)
 {
     return m->t.hyper.optimizer == HSP_OPT_ADAMW ? 2 : 1;
 }
 
-static uint8_t moment_kind(const struct model *m, uint32_t k)
+static uint8_t moment_kind(const struct plan_model *m, uint32_t k)
 {
     return m->t.hyper.optimizer == HSP_OPT_ADAMW ? (uint8_t)(HSP_STATE_M + k) : HSP_STATE_MOMENTUM;
 }
@@ -114,10 +72,10 @@ struct truth {
     struct hsp_array *moment[2];        /* [param] */
 };
 
-static void truth_init(struct truth *r, const struct model *m, uint64_t seed)
+static void truth_init(struct truth *r, const struct plan_model *m, uint64_t seed)
 {
     *r = (struct truth){0};
-    hsp_naive_values_init(&r->x, m->g, BATCH);
+    hsp_naive_values_init(&r->x, m->g, PLAN_BATCH);
     hsp_naive_values_random(&r->x, seed, 0.3);
     fill_inputs(&r->x, false);
     r->grad = calloc(m->g->n_params, sizeof *r->grad);
@@ -131,7 +89,7 @@ static void truth_init(struct truth *r, const struct model *m, uint64_t seed)
     }
 }
 
-static void truth_fini(struct truth *r, const struct model *m)
+static void truth_fini(struct truth *r, const struct plan_model *m)
 {
     for (uint32_t p = 0; p < m->g->n_params; p++) {
         free(r->grad[p].data);
@@ -144,7 +102,7 @@ static void truth_fini(struct truth *r, const struct model *m)
     hsp_naive_values_fini(&r->x);
 }
 
-static void truth_gradients(struct truth *r, const struct model *m)
+static void truth_gradients(struct truth *r, const struct plan_model *m)
 {
     hsp_naive_run(&r->x, 0, m->g->n_nodes);
     r->loss = hsp_naive_get(&r->x.v[m->g->loss_sum], 0);
@@ -160,7 +118,7 @@ static void truth_gradients(struct truth *r, const struct model *m)
     }
 }
 
-static void truth_update(struct truth *r, const struct model *m,
+static void truth_update(struct truth *r, const struct plan_model *m,
                          const struct hsp_update_scalars *scalars)
 {
     bool adam = m->t.hyper.optimizer == HSP_OPT_ADAMW;
@@ -191,7 +149,7 @@ static struct hsp_plan *parse(const char *text, struct hsp_arena *arena)
 {
     struct hsp_plan *p = NULL;
     struct hsp_err err = {0};
-    assert_ok(hsp_plan_parse(text, strlen(text), "plan", BATCH, arena, &p, &err), &err);
+    assert_ok(hsp_plan_parse(text, strlen(text), "plan", PLAN_BATCH, arena, &p, &err), &err);
     return p;
 }
 
@@ -202,11 +160,11 @@ static void near(double a, double b, double tol, const char *what, const char *p
     }
 }
 
-static void check_eval(struct hsp_machine *x, const struct model *m, const struct truth *r,
+static void check_eval(struct hsp_machine *x, const struct plan_model *m, const struct truth *r,
                        const char *plan)
 {
     struct hsp_naive_values e;
-    hsp_naive_values_init(&e, m->g, EVAL_SEQS);
+    hsp_naive_values_init(&e, m->g, PLAN_EVAL_SEQS);
     for (uint32_t p = 0; p < m->g->n_params; p++) {
         uint32_t t = m->g->params[p].tensor;
         memcpy(e.v[t].data, r->x.v[t].data, (size_t)hsp_naive_count(&e.v[t]) * 8);
@@ -220,7 +178,7 @@ static void check_eval(struct hsp_machine *x, const struct model *m, const struc
     hsp_naive_values_fini(&e);
 }
 
-static void check_state(struct hsp_machine *x, const struct model *m, const struct truth *r,
+static void check_state(struct hsp_machine *x, const struct plan_model *m, const struct truth *r,
                         uint64_t version, const char *plan)
 {
     for (uint32_t p = 0; p < m->g->n_params; p++) {
@@ -238,7 +196,7 @@ static void check_state(struct hsp_machine *x, const struct model *m, const stru
     }
 }
 
-static void run_steps(const struct hsp_program_file *f, const struct model *m, uint64_t seed,
+static void run_steps(const struct hsp_program_file *f, const struct plan_model *m, uint64_t seed,
                       const char *plan)
 {
     struct hsp_machine *x = hsp_machine_new(f->programs, f->n, seed, input);
@@ -247,7 +205,7 @@ static void run_steps(const struct hsp_program_file *f, const struct model *m, u
     for (uint32_t p = 0; p < m->g->n_params; p++) {
         hsp_machine_set_state(x, p, HSP_STATE_PARAM, &r.x.v[m->g->params[p].tensor]);
     }
-    for (uint64_t step = 0; step < STEPS; step++) {
+    for (uint64_t step = 0; step < PLAN_STEPS; step++) {
         double b1 = m->t.hyper.beta1, b2 = m->t.hyper.beta2, t = (double)step + 1;
         truth_gradients(&r, m);
         struct hsp_update_scalars s = {.lr = 0.01,
@@ -272,7 +230,7 @@ static void run_steps(const struct hsp_program_file *f, const struct model *m, u
     hsp_machine_free(x);
 }
 
-static void run_plan(const char *text, const struct model *m, uint64_t seed)
+static void run_plan(const char *text, const struct plan_model *m, uint64_t seed)
 {
     struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
     struct hsp_program_file f = {0};
@@ -290,7 +248,7 @@ static void run_plan(const char *text, const struct model *m, uint64_t seed)
 
 static void run_table(const char *family, bool tied, uint8_t optimizer)
 {
-    struct model m = make_model(family, tied, 2, optimizer);
+    struct plan_model m = plan_model(family, tied, 2, optimizer);
     for (size_t i = 0; i < hsp_n_plan_cases; i++) {
         run_plan(hsp_plan_cases[i], &m, i);
     }
@@ -339,7 +297,7 @@ static void test_homes(void **state)
         "{name: \"h.0.mlp.fc.weight\", home: 2}, {name: \"h.?.mlp.fc.*\", home: {split: 0, "
         "shares: [2, 1, 3], of: [3, 2, 0]}}, {name: \"w*\", home: {dup: [3, 1]}}",
     };
-    struct model m = make_model("gpt", true, 2, HSP_OPT_ADAMW);
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         char plan[2048];
         snprintf(plan, sizeof plan, form, rules[i]);
@@ -355,7 +313,7 @@ static void test_vocabulary_cut(void **state)
 {
     (void)state;
     for (int tied = 0; tied < 2; tied++) {
-        struct model m = make_model("gpt", tied == 1, 2, HSP_OPT_ADAMW);
+        struct plan_model m = plan_model("gpt", tied == 1, 2, HSP_OPT_ADAMW);
         for (uint32_t p = 0; p < m.g->n_params; p++) {
             const char *name = m.g->tensors[m.g->params[p].tensor].name;
             if (strcmp(name, "wte.weight") == 0 || strcmp(name, "lm_head.weight") == 0) {
@@ -380,11 +338,12 @@ static void test_random(void **state)
         uint64_t draw = i << 16;
         bool gpt = hsp_plan_pick(&draw, 0, 2) > 0;
         uint32_t layers = hsp_plan_pick(&draw, 1, 4);
-        struct model m = make_model(gpt ? "gpt" : "mlp", hsp_plan_pick(&draw, 0, 1) == 1, layers,
-                                    hsp_plan_pick(&draw, 0, 1) == 0 ? HSP_OPT_ADAMW : HSP_OPT_SGD);
+        struct plan_model m =
+            plan_model(gpt ? "gpt" : "mlp", hsp_plan_pick(&draw, 0, 1) == 1, layers,
+                       hsp_plan_pick(&draw, 0, 1) == 0 ? HSP_OPT_ADAMW : HSP_OPT_SGD);
         struct hsp_buf b;
         hsp_buf_init(&b, 1 << 16);
-        hsp_random_plan(&draw, layers, BATCH, &b);
+        hsp_random_plan(&draw, layers, PLAN_BATCH, &b);
         run_plan(hsp_buf_cstr(&b), &m, i);
         hsp_buf_fini(&b);
         hsp_graph_free(m.g);
@@ -393,7 +352,7 @@ static void test_random(void **state)
 
 /* ---- templates ---- */
 
-static void compile(const char *text, const struct model *m, struct hsp_arena *arena,
+static void compile(const char *text, const struct plan_model *m, struct hsp_arena *arena,
                     struct hsp_program_file *f)
 {
     struct hsp_err err = {0};
@@ -410,7 +369,7 @@ static void test_templates(void **state)
         "[%d, %d]}, {layers: 1, ranks: [2]}]}\n"
         "  - {sequences: %d, micro_batches: 2, stages: [{layers: 2, ranks: [3, 4], tensor: [%d, "
         "%d]}]}\n";
-    struct model m = make_model("gpt", true, 2, HSP_OPT_ADAMW);
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     for (int zero = 0; zero < 2; zero++) {
         struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
         struct hsp_program_file a, b;
@@ -441,7 +400,7 @@ static void test_recompute(void **state)
         "ranks: 2\nzero: 0\nstreams:\n"
         "  - {sequences: 7, micro_batches: 7, schedule: gpipe, stages: [{layers: 4, ranks: [0, 1], "
         "tensor: [1, 1]%s}]}\n";
-    struct model m = make_model("gpt", false, 4, HSP_OPT_ADAMW);
+    struct plan_model m = plan_model("gpt", false, 4, HSP_OPT_ADAMW);
     struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
     int64_t micro[2] = {0}, attention[2] = {0};
     for (int again = 0; again < 2; again++) {
@@ -469,7 +428,7 @@ static void test_recompute(void **state)
 static void test_deterministic(void **state)
 {
     (void)state;
-    struct model m = make_model("gpt", true, 2, HSP_OPT_ADAMW);
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     struct hsp_buf out[2];
     for (int i = 0; i < 2; i++) {
         struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);

@@ -1,54 +1,21 @@
 /* Total plans: they say all, say it back, mean the same, and are refused when one word is wrong. */
 #include <stdio.h>
 
-#include "daemon/graph/autodiff.h"
 #include "daemon/graph/graph.h"
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/coverannot.h"
 #include "daemon/spmd/names.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/plancases.h"
+#include "tests/unit/spmd/planmodel.h"
 
 #define ARENA_BYTES ((size_t)1 << 30)
 #define TEXT_BYTES  ((size_t)64 << 20)
-enum { BATCH = 7 };
-
-struct model {
-    struct hsp_graph *g;
-    struct hsp_train_spec t;
-};
-
-static struct model make_model(const char *family, bool tied, int64_t layers)
-{
-    struct model m = {0};
-    struct hsp_err err = {0};
-    struct hsp_model_spec s = {.layers = layers,
-                               .hidden = 6,
-                               .heads = 3,
-                               .vocab = 11,
-                               .sequence = 4,
-                               .tied_head = tied,
-                               .dtype = HSP_F64};
-    snprintf(s.family, sizeof s.family, "%s", family);
-    assert_ok(hsp_graph_build(&s, &m.g, &err), &err);
-    if (m.g->seed == HSP_NONE) {
-        assert_ok(hsp_graph_autodiff(m.g, &err), &err);
-    }
-    m.t.hyper.optimizer = HSP_OPT_ADAMW;
-    m.t.hyper.steps = 2;
-    m.t.data.global_batch = BATCH;
-    m.t.data.sequence = 4;
-    m.t.data.eval_seqs = 5;
-    m.t.data.validation_every = 1;
-    m.t.data.validation_fraction = 0.1;
-    m.t.data.vocab = 11;
-    return m;
-}
 
 /* A vocabulary cut by tensor parallelism, for layouts that no family asks for. */
-static struct model make_cut_vocabulary(bool tied)
+static struct plan_model make_cut_vocabulary(bool tied)
 {
-    struct model m = make_model("gpt", tied, 2);
+    struct plan_model m = plan_model("gpt", tied, 2, HSP_OPT_ADAMW);
     for (uint32_t p = 0; p < m.g->n_params; p++) {
         const char *name = m.g->tensors[m.g->params[p].tensor].name;
         if (strcmp(name, "wte.weight") == 0 || strcmp(name, "lm_head.weight") == 0) {
@@ -64,7 +31,7 @@ static struct hsp_plan *parse(const char *text, struct hsp_arena *arena)
 {
     struct hsp_plan *p = NULL;
     struct hsp_err err = {0};
-    enum hsp_status rc = hsp_plan_parse(text, strlen(text), "plan", BATCH, arena, &p, &err);
+    enum hsp_status rc = hsp_plan_parse(text, strlen(text), "plan", PLAN_BATCH, arena, &p, &err);
     if (rc != HSP_OK) {
         fail_msg("%s, in\n%s", err.msg, text);
     }
@@ -72,7 +39,7 @@ static struct hsp_plan *parse(const char *text, struct hsp_arena *arena)
 }
 
 /* The text of the total plan of @text; free() it. */
-static char *complete(const char *text, const struct model *m)
+static char *complete(const char *text, const struct plan_model *m)
 {
     struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
     struct hsp_plan total;
@@ -92,13 +59,13 @@ static char *complete(const char *text, const struct model *m)
     return copy;
 }
 
-static enum hsp_status compile(const char *text, const struct model *m, struct hsp_buf *out,
+static enum hsp_status compile(const char *text, const struct plan_model *m, struct hsp_buf *out,
                                struct hsp_err *err)
 {
     struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
     struct hsp_program_file f = {0};
     struct hsp_plan *p = NULL;
-    enum hsp_status rc = hsp_plan_parse(text, strlen(text), "plan", BATCH, arena, &p, err);
+    enum hsp_status rc = hsp_plan_parse(text, strlen(text), "plan", PLAN_BATCH, arena, &p, err);
     if (rc == HSP_OK) {
         rc = hsp_compile(m->g, p, &m->t, arena, &f, err);
     }
@@ -111,7 +78,7 @@ static enum hsp_status compile(const char *text, const struct model *m, struct h
 }
 
 /* parse(dump(x)) is x, complete(x) is x, and x compiles to what its compact form compiles to. */
-static void check_plan(const char *text, const struct model *m)
+static void check_plan(const char *text, const struct plan_model *m)
 {
     struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
     char *total = complete(text, m), *again = complete(total, m);
@@ -133,7 +100,7 @@ static void check_plan(const char *text, const struct model *m)
     hsp_arena_free(arena);
 }
 
-static void check_table(struct model m)
+static void check_table(struct plan_model m)
 {
     for (size_t i = 0; i < hsp_n_plan_cases; i++) {
         check_plan(hsp_plan_cases[i], &m);
@@ -144,9 +111,9 @@ static void check_table(struct model m)
 static void test_table(void **state)
 {
     (void)state;
-    check_table(make_model("gpt", false, 2));
-    check_table(make_model("gpt", true, 2));
-    check_table(make_model("mlp", false, 2));
+    check_table(plan_model("gpt", false, 2, HSP_OPT_ADAMW));
+    check_table(plan_model("gpt", true, 2, HSP_OPT_ADAMW));
+    check_table(plan_model("mlp", false, 2, HSP_OPT_ADAMW));
     check_table(make_cut_vocabulary(false));
     check_table(make_cut_vocabulary(true));
 }
@@ -158,10 +125,11 @@ static void test_random(void **state)
         uint64_t draw = i << 16;
         bool gpt = hsp_plan_pick(&draw, 0, 2) > 0;
         uint32_t layers = hsp_plan_pick(&draw, 1, 4);
-        struct model m = make_model(gpt ? "gpt" : "mlp", hsp_plan_pick(&draw, 0, 1) == 1, layers);
+        struct plan_model m =
+            plan_model(gpt ? "gpt" : "mlp", hsp_plan_pick(&draw, 0, 1) == 1, layers, HSP_OPT_ADAMW);
         struct hsp_buf b;
         hsp_buf_init(&b, 1 << 16);
-        hsp_random_plan(&draw, layers, BATCH, &b);
+        hsp_random_plan(&draw, layers, PLAN_BATCH, &b);
         check_plan(hsp_buf_cstr(&b), &m);
         hsp_buf_fini(&b);
         hsp_graph_free(m.g);
@@ -188,7 +156,7 @@ static void test_rules(void **state)
         "{name: \"h.0.mlp.fc.weight\", home: 2}, {name: \"h.?.mlp.fc.*\", home: {split: 0, "
         "shares: [2, 1, 3], of: [3, 2, 0]}}, {name: \"w*\", home: {dup: [3, 1]}}",
     };
-    struct model m = make_model("gpt", true, 2);
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         char plan[2048];
         snprintf(plan, sizeof plan, homes_plan, rules[i]);
@@ -244,7 +212,7 @@ static void test_lines(void **state)
         "[0, 3], gives: 192, gets: 96}, {kind: reduce_scatter, ranks: [1, 3], gives: 96, gets: "
         "[96, 0]}]}\n",
     };
-    struct model m = make_model("gpt", true, 2);
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     char *total = complete(rich, &m);
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         if (strstr(total, lines[i]) == NULL) {
@@ -264,7 +232,7 @@ static void test_lines(void **state)
 /* ---- one word changed ---- */
 
 /* The edited plan is refused with a message that contains @names. */
-static void refused(char *text, const struct model *m, const char *names)
+static void refused(char *text, const struct plan_model *m, const char *names)
 {
     struct hsp_err err = {0};
     enum hsp_status rc = compile(text, m, NULL, &err);
@@ -298,7 +266,7 @@ static bool first_name(const char *line, const char *key, char ret[128])
 static void test_every_line(void **state)
 {
     (void)state;
-    struct model m = make_model("gpt", true, 2);
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     char *total = complete(rich, &m), name[128];
     uint32_t lines = 0, words = 0;
     for (const char *at = strstr(total, "\nuses:"); at != NULL && at[1] != '\0';
@@ -329,7 +297,7 @@ static void test_every_line(void **state)
     hsp_graph_free(m.g);
 }
 
-static void change(const char *total, const char *from, const char *to, const struct model *m,
+static void change(const char *total, const char *from, const char *to, const struct plan_model *m,
                    const char *message)
 {
     const char *at = strstr(total, from);
@@ -342,7 +310,7 @@ static void change(const char *total, const char *from, const char *to, const st
 static void test_changes(void **state)
 {
     (void)state;
-    struct model m = make_model("gpt", true, 2);
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     char *total = complete(rich, &m);
     change(total, "sizes: [2, 1]", "sizes: [1, 2]", &m,
            "stream 1 micro-batch 0 has 1 sequences, must have 2");
@@ -373,7 +341,7 @@ static void test_changes(void **state)
 static void test_every_home(void **state)
 {
     (void)state;
-    struct model m = make_model("gpt", true, 2);
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     char *total = complete(rich, &m), name[128];
     uint32_t lines = 0;
     const char *end = strstr(total, "\nuses:");
@@ -401,7 +369,7 @@ static void test_homes_alone(void **state)
     static const char homes[] =
         "homes:\n  - {name: \"h.[0-1].mlp.fc.weight\", home: {split: 0, cuts: [0, 5, 24], of: [3, "
         "1]}}\n";
-    struct model m = make_model("gpt", true, 2);
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
     struct hsp_cover c;
     struct hsp_err err = {0};
@@ -434,7 +402,7 @@ static void test_homes_alone(void **state)
 static void test_digest(void **state)
 {
     (void)state;
-    struct model m = make_model("gpt", true, 2);
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     const char *const texts[] = {"why: \"because\"\npredicted_step_us: 5\n",
                                  "parameters: [{name: \"wte.weight\", home: 2}]\n",
                                  "homes: [{name: \"wte.weight\", home: 2}]\n"};
@@ -491,7 +459,8 @@ static void test_bad_text(void **state)
         struct hsp_plan *p = NULL;
         struct hsp_err err = {0};
         char *text = edit(rich, sizeof rich - 1, 0, cases[i].text);
-        assert_status(hsp_plan_parse(text, strlen(text), "p", BATCH, arena, &p, &err), HSP_EPARSE);
+        assert_status(hsp_plan_parse(text, strlen(text), "p", PLAN_BATCH, arena, &p, &err),
+                      HSP_EPARSE);
         if (strstr(err.msg, cases[i].message) == NULL) {
             fail_msg("message \"%s\", not \"%s\"", err.msg, cases[i].message);
         }

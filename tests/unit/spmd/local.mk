@@ -9,13 +9,13 @@ spmd_tests = \
   tests/unit/spmd/switch_test
 check_PROGRAMS += $(spmd_tests)
 TESTS += $(spmd_tests)
+PLAN_CASES = tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
+PLAN_MODEL = tests/unit/spmd/planmodel.c tests/unit/spmd/planmodel.h
 spmd_libs = $(TEST_LIBS) $(SPMD_LIBS)
 tests_unit_spmd_compile_test_SOURCES = tests/unit/spmd/compile_test.c \
   tests/unit/spmd/machine.c tests/unit/spmd/machine.h \
-  tests/unit/spmd/machinestate.c tests/unit/spmd/machineimpl.h \
-  tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
-tests_unit_spmd_complete_test_SOURCES = tests/unit/spmd/complete_test.c \
-  tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
+  tests/unit/spmd/machinestate.c tests/unit/spmd/machineimpl.h $(PLAN_CASES) $(PLAN_MODEL)
+tests_unit_spmd_complete_test_SOURCES = tests/unit/spmd/complete_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_complete_test_LDADD = $(spmd_libs)
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)
 tests_unit_spmd_plan_test_LDADD = $(spmd_libs)
@@ -23,6 +23,5 @@ tests_unit_spmd_resolve_test_LDADD = $(spmd_libs)
 tests_unit_spmd_switch_test_LDADD = $(spmd_libs)
 tests_unit_spmd_schedule_test_LDADD = $(spmd_libs)
 tests_unit_spmd_deduce_test_LDADD = $(spmd_libs)
-tests_unit_spmd_small_test_SOURCES = tests/unit/spmd/small_test.c \
-  tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
+tests_unit_spmd_small_test_SOURCES = tests/unit/spmd/small_test.c $(PLAN_CASES)
 tests_unit_spmd_small_test_LDADD = $(spmd_libs)

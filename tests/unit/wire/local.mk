@@ -6,4 +6,6 @@ check_PROGRAMS += $(wire_tests)
 TESTS += $(wire_tests)
 tests_unit_wire_frame_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)
 tests_unit_wire_msg_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)
+tests_unit_wire_msgblob_test_SOURCES = tests/unit/wire/msgblob_test.c $(PKG_SAMPLE)
 tests_unit_wire_msgblob_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)
+PKG_SAMPLE = tests/unit/wire/pkgsample.c tests/unit/wire/pkgsample.h

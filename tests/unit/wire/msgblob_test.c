@@ -1,8 +1,8 @@
 /* The package of an epoch: decode(encode(x)) == x, every truncation and every out-of-range row is
  * refused. */
 #include "proto/op/dtype.h"
-#include "proto/wire/msgblob.h"
 #include "tests/lib/testlib.h"
+#include "tests/unit/wire/pkgsample.h"
 
 static struct hsp_arena *arena;
 
@@ -20,36 +20,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct hsp_pkg_peer peers[] = {{"a/0", "unix:x", true}, {"b/0", "127.0.0.1:9", false}};
-static struct hsp_pkg_param params[] = {{"w", 2, {4, 6}}, {"b", 1, {4}}};
-static struct hsp_pkg_row rows[] = {{0, 1, 0, {2, {0, 0}, {2, 6}}}, {1, 1, 1, {1, {3}, {4}}}};
-
-static struct hsp_package sample(void)
-{
-    return (struct hsp_package){.dtype = HSP_F64,
-                                .n_kinds = 3,
-                                .kinds = {0, 1, 2},
-                                .n_peers = 2,
-                                .peers = peers,
-                                .n_params = 2,
-                                .params = params,
-                                .tpl = (const uint8_t *)"tt",
-                                .tpl_len = 2,
-                                .binding = (const uint8_t *)"bbb",
-                                .binding_len = 3,
-                                .transfer = {2, rows},
-                                .copies = {1, rows},
-                                .init_from = "",
-                                .config_json = "{}",
-                                .ckpt_keep = 2};
-}
-
 static void test_a_package_reads_back(void **state)
 {
     (void)state;
     struct hsp_err err = {0};
     struct hsp_buf b;
-    struct hsp_package p = sample(), q;
+    struct hsp_package p = pkg_sample(), q;
     hsp_buf_init(&b, 1 << 20);
     assert_ok(hsp_package_encode(&p, &b, &err), &err);
     assert_ok(hsp_package_decode(b.data, b.len, arena, &q, &err), &err);
@@ -64,6 +40,7 @@ static void test_a_package_reads_back(void **state)
     assert_int_equal(q.gather.n, 0);
     assert_int_equal(q.kinds[2], 2);
     assert_memory_equal(q.binding, "bbb", 3);
+    assert_string_equal(q.init_from, "w.safetensors");
     assert_string_equal(q.config_json, "{}");
     hsp_buf_fini(&b);
 }
@@ -73,7 +50,7 @@ static void test_every_truncation_and_extension_is_refused(void **state)
     (void)state;
     struct hsp_err err = {0};
     struct hsp_buf b;
-    struct hsp_package p = sample(), q;
+    struct hsp_package p = pkg_sample(), q;
     hsp_buf_init(&b, 1 << 20);
     assert_ok(hsp_package_encode(&p, &b, &err), &err);
     for (size_t n = 0; n < b.len; n++) {
@@ -99,24 +76,25 @@ static void refuse(const struct hsp_package *p, const char *text)
 static void test_rows_outside_their_ranges_are_refused(void **state)
 {
     (void)state;
-    struct hsp_package p = sample();
-    struct hsp_pkg_row bad = rows[0];
+    struct hsp_package p = pkg_sample();
+    const struct hsp_pkg_row good = p.transfer.row[0];
+    struct hsp_pkg_row bad = good;
     p.transfer = (struct hsp_pkg_table){1, &bad};
     bad.to = 2;
     refuse(&p, "transfer table");
-    bad = rows[0];
+    bad = good;
     bad.box.hi[1] = 7;
     refuse(&p, "transfer table");
-    bad = rows[0];
+    bad = good;
     bad.box.lo[0] = 3;
     refuse(&p, "transfer table");
-    bad = rows[0];
+    bad = good;
     bad.param = 2;
     refuse(&p, "transfer table");
-    p = sample();
+    p = pkg_sample();
     p.kinds[1] = 0;
     refuse(&p, "state kinds");
-    p = sample();
+    p = pkg_sample();
     p.dtype = HSP_I32;
     refuse(&p, "dtype");
 }

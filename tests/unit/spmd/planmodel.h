@@ -1,0 +1,18 @@
+/* The models that the plans of plancases.h are for, and how they are trained. */
+#ifndef HSP_PLANMODEL_H
+#define HSP_PLANMODEL_H
+#include "daemon/graph/graph.h"
+#include "daemon/spmd/compile.h"
+
+enum { PLAN_BATCH = 7, PLAN_SEQUENCE = 4, PLAN_EVAL_SEQS = 5, PLAN_VOCAB = 11, PLAN_STEPS = 2 };
+
+struct plan_model {
+    struct hsp_graph *g; /* with gradients; hsp_graph_free */
+    struct hsp_train_spec t;
+};
+
+/* @family: gpt or mlp, fp64, 3 heads of 2. Fails the test on error. */
+struct plan_model plan_model(const char *family, bool tied, int64_t layers, uint8_t optimizer);
+struct hsp_train_spec plan_training(uint8_t optimizer, uint32_t vocab);
+
+#endif
