@@ -1,4 +1,6 @@
 COMM_SUITE = tests/unit/comm/comm_suite.c tests/unit/comm/comm_suite.h
+MESH_WORLD = tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+MESH_SUITE = tests/unit/comm/mesh_suite.c tests/unit/comm/mesh_suite.h $(COMM_SUITE) $(MESH_WORLD)
 COMM_TEST_LIBS = $(TEST_LIBS) $(COMM_LIBS) $(BASE_LIBS)
 
 comm_tests = \
@@ -17,30 +19,21 @@ TESTS += $(comm_tests)
 
 tests_unit_comm_loopcomm_test_SOURCES = tests/unit/comm/loopcomm_test.c $(COMM_SUITE)
 tests_unit_comm_loopcomm_test_LDADD = $(COMM_TEST_LIBS)
-tests_unit_comm_mesh_test_SOURCES = tests/unit/comm/mesh_test.c $(COMM_SUITE) \
-  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_mesh_test_SOURCES = tests/unit/comm/mesh_test.c $(MESH_SUITE)
 tests_unit_comm_mesh_test_LDADD = $(COMM_TEST_LIBS)
-tests_unit_comm_meshfail_test_SOURCES = tests/unit/comm/meshfail_test.c \
-  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshfail_test_SOURCES = tests/unit/comm/meshfail_test.c $(MESH_WORLD)
 tests_unit_comm_meshfail_test_LDADD = $(COMM_TEST_LIBS)
-tests_unit_comm_meshlocal_test_SOURCES = tests/unit/comm/meshlocal_test.c $(COMM_SUITE) \
-  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshlocal_test_SOURCES = tests/unit/comm/meshlocal_test.c $(MESH_SUITE)
 tests_unit_comm_meshlocal_test_LDADD = $(COMM_TEST_LIBS)
-tests_unit_comm_meshmixed_test_SOURCES = tests/unit/comm/meshmixed_test.c $(COMM_SUITE) \
-  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshmixed_test_SOURCES = tests/unit/comm/meshmixed_test.c $(MESH_SUITE)
 tests_unit_comm_meshmixed_test_LDADD = $(COMM_TEST_LIBS)
-tests_unit_comm_meshnap_test_SOURCES = tests/unit/comm/meshnap_test.c \
-  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshnap_test_SOURCES = tests/unit/comm/meshnap_test.c $(MESH_WORLD)
 tests_unit_comm_meshnap_test_LDADD = $(COMM_TEST_LIBS)
-tests_unit_comm_meshseg_test_SOURCES = tests/unit/comm/meshseg_test.c \
-  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshseg_test_SOURCES = tests/unit/comm/meshseg_test.c $(MESH_WORLD)
 tests_unit_comm_meshseg_test_LDADD = $(COMM_TEST_LIBS)
-tests_unit_comm_meshshm_test_SOURCES = tests/unit/comm/meshshm_test.c $(COMM_SUITE) \
-  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshshm_test_SOURCES = tests/unit/comm/meshshm_test.c $(MESH_SUITE)
 tests_unit_comm_meshshm_test_LDADD = $(COMM_TEST_LIBS)
-tests_unit_comm_meshtls_test_SOURCES = tests/unit/comm/meshtls_test.c $(COMM_SUITE) \
-  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshtls_test_SOURCES = tests/unit/comm/meshtls_test.c $(MESH_SUITE)
 tests_unit_comm_meshtls_test_LDADD = $(COMM_TEST_LIBS)
-tests_unit_comm_meshwire_test_SOURCES = tests/unit/comm/meshwire_test.c \
-  tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
+tests_unit_comm_meshwire_test_SOURCES = tests/unit/comm/meshwire_test.c $(MESH_WORLD)
 tests_unit_comm_meshwire_test_LDADD = $(COMM_TEST_LIBS)

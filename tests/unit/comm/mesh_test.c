@@ -1,21 +1,6 @@
-#include "tests/unit/comm/comm_suite.h"
-#include "tests/unit/comm/mesh_world.h"
-
-static struct mesh_world world;
-
-static void open_tcp(uint32_t n, struct hsp_comm **ret)
-{
-    world_open(&world, n, WORLD_TCP);
-    world_connect(&world, 1, ret);
-}
-
-static void done(void)
-{
-    world_close(&world);
-}
+#include "tests/unit/comm/mesh_suite.h"
 
 int main(void)
 {
-    static const struct suite_transport t = {.name = "mesh tcp", .open = open_tcp, .done = done};
-    return suite_run(&t);
+    return mesh_suite_run("mesh tcp", WORLD_TCP);
 }
