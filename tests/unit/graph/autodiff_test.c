@@ -172,21 +172,29 @@ static void gradients_add_up_over_the_batch(void **state)
     hsp_graph_free(g);
 }
 
+static const struct hsp_extent BATCH = {HSP_EXT_BATCH, 1}, SEQ = {HSP_EXT_SEQ, 1};
+
+/* An empty graph of three layers, to be built by hand. */
+static struct hsp_graph *no_family(void)
+{
+    struct hsp_arena *arena = hsp_arena_new(1 << 24);
+    struct hsp_graph *g = hsp_arena_alloc(arena, sizeof *g);
+    *g = (struct hsp_graph){.arena = arena, .spec = spec_of("gpt", 1, false), .n_layers = 3};
+    return g;
+}
+
 /* Ops and uses no family has: a number no parameter stands behind spread over a tensor, unflatten,
  * a tensor added to itself, a weight used by three layers, a scalar spread again. */
 static void gradients_of_odd_uses(void **state)
 {
     (void)state;
-    struct hsp_arena *arena = hsp_arena_new(1 << 24);
-    struct hsp_graph *g = hsp_arena_alloc(arena, sizeof *g);
     struct hsp_err err = {0};
-    *g = (struct hsp_graph){.arena = arena, .spec = spec_of("gpt", 1, false), .n_layers = 3};
+    struct hsp_graph *g = no_family();
     struct hsp_builder b = hsp_builder_of(g, &err);
-    struct hsp_extent batch = {HSP_EXT_BATCH, 1}, seq = {HSP_EXT_SEQ, 1};
     struct hsp_attrs at = {.i = {6}};
     struct hsp_param_def table = {.rank = 2, .d = {7, 6}, .init = HSP_INIT_NORMAL, .tp_dim = -1},
                          square = {.rank = 2, .d = {6, 6}, .init = HSP_INIT_NORMAL, .tp_dim = -1};
-    uint32_t ids = hsp_build_input(&b, "ids", HSP_LOAD_IDS, batch, seq);
+    uint32_t ids = hsp_build_input(&b, "ids", HSP_LOAD_IDS, BATCH, SEQ);
     uint32_t w = hsp_build_param(&b, "w", &table), v = hsp_build_param(&b, "v", &square);
     uint32_t x = hsp_build_op(&b, HSP_OP_EMBED, NULL, (uint32_t[]){ids, w}, "x");
     uint32_t n = hsp_build_op(&b, HSP_OP_COUNT, NULL, &ids, "n");
@@ -203,7 +211,7 @@ static void gradients_of_odd_uses(void **state)
     y = hsp_build_op(&b, HSP_OP_BROADCAST, NULL, (uint32_t[]){s, x}, "spread");
     x = hsp_build_op(&b, HSP_OP_ADD, NULL, (uint32_t[]){x, y}, "mix");
     x = hsp_build_op(&b, HSP_OP_LINEAR, NULL, (uint32_t[]){x, w}, "logits");
-    hsp_build_loss(&b, x, seq);
+    hsp_build_loss(&b, x, SEQ);
     assert_ok(b.st, &err);
     assert_ok(hsp_graph_autodiff(g, &err), &err);
     hsp_graph_check(g);
@@ -220,20 +228,17 @@ static void gradients_of_odd_uses(void **state)
 static void a_weight_used_too_often_is_refused(void **state)
 {
     (void)state;
-    struct hsp_arena *arena = hsp_arena_new(1 << 24);
-    struct hsp_graph *g = hsp_arena_alloc(arena, sizeof *g);
     struct hsp_err err = {0};
-    *g = (struct hsp_graph){.arena = arena, .spec = spec_of("gpt", 1, false), .n_layers = 3};
+    struct hsp_graph *g = no_family();
     struct hsp_builder b = hsp_builder_of(g, &err);
-    struct hsp_extent batch = {HSP_EXT_BATCH, 1}, seq = {HSP_EXT_SEQ, 1};
     struct hsp_param_def square = {.rank = 2, .d = {7, 7}, .tp_dim = -1};
-    uint32_t ids = hsp_build_input(&b, "ids", HSP_LOAD_IDS, batch, seq);
+    uint32_t ids = hsp_build_input(&b, "ids", HSP_LOAD_IDS, BATCH, SEQ);
     uint32_t v = hsp_build_param(&b, "v", &square);
     uint32_t x = hsp_build_op(&b, HSP_OP_EMBED, NULL, (uint32_t[]){ids, v}, "x");
     for (int i = 0; i < 4; i++) {
         x = hsp_build_op(&b, HSP_OP_LINEAR, NULL, (uint32_t[]){x, v}, hsp_build_name(&b, "l%d", i));
     }
-    hsp_build_loss(&b, x, seq);
+    hsp_build_loss(&b, x, SEQ);
     assert_ok(b.st, &err);
     assert_status(hsp_graph_autodiff(g, &err), HSP_ELIMIT);
     assert_err(&err, HSP_ELIMIT, "v: used more than 4 times");
@@ -244,14 +249,11 @@ static void a_weight_used_too_often_is_refused(void **state)
 static void misfits_are_named(void **state)
 {
     (void)state;
-    struct hsp_arena *arena = hsp_arena_new(1 << 24);
-    struct hsp_graph *g = hsp_arena_alloc(arena, sizeof *g);
     struct hsp_err err = {0};
-    *g = (struct hsp_graph){.arena = arena, .spec = spec_of("gpt", 1, false), .n_layers = 3};
+    struct hsp_graph *g = no_family();
     struct hsp_builder b = hsp_builder_of(g, &err);
-    struct hsp_extent batch = {HSP_EXT_BATCH, 1}, seq = {HSP_EXT_SEQ, 1};
     struct hsp_param_def w = {.rank = 2, .d = {7, 6}, .tp_dim = -1};
-    uint32_t ids = hsp_build_input(&b, "ids", HSP_LOAD_IDS, batch, seq);
+    uint32_t ids = hsp_build_input(&b, "ids", HSP_LOAD_IDS, BATCH, SEQ);
     uint32_t v = hsp_build_param(&b, "v", &w);
     uint32_t x = hsp_build_op(&b, HSP_OP_EMBED, NULL, (uint32_t[]){ids, v}, "x");
     w.d[1] = 5;
