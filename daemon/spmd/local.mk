@@ -22,8 +22,6 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/schedule.c daemon/spmd/schedule.h \
   daemon/spmd/small.c daemon/spmd/small.h \
   daemon/spmd/smallhome.c daemon/spmd/smallhome.h \
-  daemon/spmd/small.c daemon/spmd/small.h \
-  daemon/spmd/smallhome.c daemon/spmd/smallhome.h \
   daemon/spmd/specialize.c daemon/spmd/specialize.h \
   daemon/spmd/stagecode.c daemon/spmd/stagecode.h \
   daemon/spmd/switch.c daemon/spmd/switch.h
