@@ -6,11 +6,6 @@ static enum hsp_status admin(struct cw_world *w, enum hsp_admin_verb verb)
     return cw_admin(w, (struct hsp_admin_event){.verb = verb, .job = 1, .actor = "me"});
 }
 
-static const char *said(const struct cw_world *w)
-{
-    return cw_find(w, HSP_ACT_REPLY)->text;
-}
-
 static void submit(struct cw_world *w, uint32_t min, const char *path)
 {
     struct hsp_admin_event a = {
@@ -68,19 +63,39 @@ static void restart(struct cw_world *w, uint32_t n_nodes)
     }
 }
 
+static void refused(struct cw_world *w, enum hsp_admin_verb verb, const char *why)
+{
+    assert_int_equal(admin(w, verb), HSP_ESTATE);
+    assert_string_equal(cw_find(w, HSP_ACT_REPLY)->text, why);
+}
+
+/* A job on two nodes, which has come to version 7. */
+static void running(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    submit(w, 1, "/c");
+    run_from(w, 2, 7);
+}
+
+/* The same, suspended with version 9. */
+static void suspended(struct cw_world *w)
+{
+    running(w);
+    assert_int_equal(admin(w, HSP_ADMIN_SUSPEND), HSP_OK);
+    saved(w, 9, true);
+    stopped(w, 2);
+}
+
 static void a_running_job_is_suspended_by_a_checkpoint(void **state)
 {
     (void)state;
     struct cw_world w;
-    cw_begin(&w, 2, 1);
-    submit(&w, 1, "/c");
-    run_from(&w, 2, 7);
+    running(&w);
     assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
     assert_string_equal(cw_fact(&w, "admin.suspend"), "j");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_CHECKPOINT), 1);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
-    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_ESTATE);
-    assert_string_equal(said(&w), "job j is being suspended already");
+    refused(&w, HSP_ADMIN_SUSPEND, "job j is being suspended already");
     saved(&w, 6, true); /* begun before */
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     saved(&w, 9, true);
@@ -88,11 +103,9 @@ static void a_running_job_is_suspended_by_a_checkpoint(void **state)
     assert_int_equal(j->state, HSP_JOB_SUSPENDED);
     assert_string_equal(j->reason, "with version 9; resume lets it go on");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
-    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_ESTATE);
-    assert_string_equal(said(&w), "job is still stopping");
+    refused(&w, HSP_ADMIN_RESUME, "job is still stopping");
     stopped(&w, 2);
-    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_ESTATE);
-    assert_string_equal(said(&w), "job j is suspended already");
+    refused(&w, HSP_ADMIN_SUSPEND, "job j is suspended already");
     assert_int_equal(cw_submit(&w, "j", 0, 1, 1), HSP_EINVAL); /* its name is taken */
     assert_int_equal(cw_submit(&w, "k", 0, 1, 8), HSP_OK);     /* its devices are not */
     assert_int_equal(w.n_asked, 2);
@@ -106,12 +119,7 @@ static void it_resumes_with_the_nodes_there_are(void **state)
 {
     (void)state;
     struct cw_world w;
-    cw_begin(&w, 2, 1);
-    submit(&w, 1, "/c");
-    run_from(&w, 2, 7);
-    (void)admin(&w, HSP_ADMIN_SUSPEND);
-    saved(&w, 9, true);
-    stopped(&w, 2);
+    suspended(&w);
     cw_hello(&w, 3, "n2", 0, 1);
     assert_int_equal(cw_job(&w, 1)->ticket, 0); /* it wants nothing */
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
@@ -119,8 +127,7 @@ static void it_resumes_with_the_nodes_there_are(void **state)
     assert_int_equal(w.n_asked, 3);
     run_from(&w, 3, 9);
     assert_int_equal(cw_job(&w, 1)->cur.mode, HSP_MODE_RESTORE);
-    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_ESTATE);
-    assert_string_equal(said(&w), "job is running");
+    refused(&w, HSP_ADMIN_RESUME, "job is running");
     cw_end(&w);
 }
 
@@ -135,8 +142,7 @@ static void before_the_start_it_is_at_once(void **state)
     assert_string_equal(cw_job(&w, 1)->reason, "before its first step; resume lets it begin");
     assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_CANCELLED);
-    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_ESTATE);
-    assert_string_equal(said(&w), "job j is cancelled: there is nothing to suspend");
+    refused(&w, HSP_ADMIN_SUSPEND, "job j is cancelled: there is nothing to suspend");
     cw_end(&w);
     cw_begin(&w, 2, 1);
     submit(&w, 1, "");
@@ -147,8 +153,7 @@ static void before_the_start_it_is_at_once(void **state)
     stopped(&w, 2);
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
     run_from(&w, 2, 3);
-    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_ESTATE);
-    assert_string_equal(said(&w), "job j has no checkpoint.path to keep its state in");
+    refused(&w, HSP_ADMIN_SUSPEND, "job j has no checkpoint.path to keep its state in");
     cw_end(&w);
 }
 
@@ -157,9 +162,7 @@ static void the_wish(void **state)
 {
     (void)state;
     struct cw_world w;
-    cw_begin(&w, 2, 1);
-    submit(&w, 1, "/c");
-    run_from(&w, 2, 7);
+    running(&w);
     (void)admin(&w, HSP_ADMIN_SUSPEND);
     cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, cw_job(&w, 1)->cur.epoch);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_CHECKPOINT), 1); /* the first may be lost */
@@ -184,12 +187,7 @@ static void again_before_its_next_step(void **state)
 {
     (void)state;
     struct cw_world w;
-    cw_begin(&w, 2, 1);
-    submit(&w, 1, "/c");
-    run_from(&w, 2, 7);
-    (void)admin(&w, HSP_ADMIN_SUSPEND);
-    saved(&w, 9, true);
-    stopped(&w, 2);
+    suspended(&w);
     (void)admin(&w, HSP_ADMIN_RESUME);
     run_from(&w, 2, 9);
     assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
