@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "proto/base/arena.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "proto/base/str.h"
@@ -63,6 +64,18 @@ char *hsp_test_source(const char *file)
     text[n] = '\0';
     (void)fclose(f);
     return text;
+}
+
+int hsp_test_arena_begin(void **state)
+{
+    *state = hsp_arena_new((size_t)256 << 20);
+    return *state == NULL;
+}
+
+int hsp_test_arena_end(void **state)
+{
+    *state = hsp_arena_free(*state);
+    return 0;
 }
 
 char *hsp_test_tmpdir(void)

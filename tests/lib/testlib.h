@@ -29,6 +29,10 @@ int64_t hsp_test_range(const char *stream, uint64_t i, int64_t lo, int64_t hi);
  * are slow. */
 uint32_t hsp_test_rounds(uint32_t n);
 
+/* For a group of tests: *state is an arena, of at most 256 MiB. */
+int hsp_test_arena_begin(void **state);
+int hsp_test_arena_end(void **state);
+
 /* A new private folder under $TMPDIR; removed with hsp_test_rmdir. Fails the test on error. */
 char *hsp_test_tmpdir(void); /* free() it */
 void hsp_test_rmdir(const char *path);

@@ -74,23 +74,12 @@ static void messages(void **state)
     }
 }
 
-static int setup(void **state)
-{
-    *state = hsp_arena_new(64 << 20);
-    return *state == NULL;
-}
-
-static int teardown(void **state)
-{
-    *state = hsp_arena_free(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(speed_scales_all_rates),
         cmocka_unit_test(messages),
     };
-    return cmocka_run_group_tests_name("clusterfile", tests, setup, teardown);
+    return cmocka_run_group_tests_name("clusterfile", tests, hsp_test_arena_begin,
+                                       hsp_test_arena_end);
 }

@@ -312,18 +312,6 @@ static void examples_parse(void **state)
     }
 }
 
-static int setup(void **state)
-{
-    *state = hsp_arena_new(64 << 20);
-    return *state == NULL;
-}
-
-static int teardown(void **state)
-{
-    *state = hsp_arena_free(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,5 +326,5 @@ int main(void)
         cmocka_unit_test(large_vocabularies_are_cut),
         cmocka_unit_test(examples_parse),
     };
-    return cmocka_run_group_tests_name("jobfile", tests, setup, teardown);
+    return cmocka_run_group_tests_name("jobfile", tests, hsp_test_arena_begin, hsp_test_arena_end);
 }

@@ -88,18 +88,6 @@ static void mlp_has_work_everywhere(void **state)
     hsp_graph_free(g);
 }
 
-static int setup(void **state)
-{
-    *state = hsp_arena_new(256 << 20);
-    return *state == NULL;
-}
-
-static int teardown(void **state)
-{
-    *state = hsp_arena_free(*state);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,5 +96,5 @@ int main(void)
         cmocka_unit_test(parameters_are_counted_once),
         cmocka_unit_test(mlp_has_work_everywhere),
     };
-    return cmocka_run_group_tests_name("work", tests, setup, teardown);
+    return cmocka_run_group_tests_name("work", tests, hsp_test_arena_begin, hsp_test_arena_end);
 }

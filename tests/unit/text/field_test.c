@@ -63,18 +63,6 @@ static const struct hsp_field fields[] = {
 #undef AT
 enum { N = HSP_ARRAY_LEN(fields) };
 
-static int setup(void **state)
-{
-    *state = hsp_arena_new(1 << 20);
-    return *state == NULL;
-}
-
-static int teardown(void **state)
-{
-    hsp_arena_free(*state);
-    return 0;
-}
-
 static enum hsp_status load(void **state, const char *text, struct config *c, bool *set,
                             struct hsp_err *err)
 {
@@ -211,5 +199,5 @@ int main(void)
         cmocka_unit_test(every_error_has_its_place),
         cmocka_unit_test(print_marks_defaults_and_reads_back),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, hsp_test_arena_begin, hsp_test_arena_end);
 }

@@ -5,18 +5,6 @@
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
 
-static int setup(void **state)
-{
-    *state = hsp_arena_new(64 << 20);
-    return *state == NULL;
-}
-
-static int teardown(void **state)
-{
-    hsp_arena_free(*state);
-    return 0;
-}
-
 static const struct hsp_yaml *parse(void **state, const char *text)
 {
     struct hsp_err err = {0};
@@ -393,5 +381,5 @@ int main(void)
         cmocka_unit_test(dumped_trees_parse_to_equal_trees),
         cmocka_unit_test(random_bytes_never_crash),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, hsp_test_arena_begin, hsp_test_arena_end);
 }
