@@ -35,7 +35,9 @@ static void on_done(uv_work_t *w, int status)
     s->task = t->next;
     s->last_task = s->task != NULL ? s->last_task : NULL;
     start_first(s);
-    if (status == 0 && t->st != HSP_OK) {
+    if (status == 0 && t->scan != 0 && t->st == HSP_ENOMEM) {
+        hsp_agent_fail(s, &t->err); /* what is here is not known: the next agent may find it */
+    } else if (status == 0 && t->st != HSP_OK) {
         /* A scan that fails is answered all the same: without holdings, what is here does not
          * count. */
         hsp_log(s->log, HSP_LOG_ERROR, "agent", "state segments: %s", t->err.msg);

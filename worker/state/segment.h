@@ -95,7 +95,7 @@ struct hsp_segment_info {
     uint64_t file_bytes;
 };
 /* What is there, sorted by file name; left-overs of unfinished creations are deleted. *ret is
- * released with free(). HSP_ENOENT, HSP_EIO, HSP_ENOMEM. */
+ * released with free(). HSP_ENOENT, HSP_EIO, HSP_ELIMIT; HSP_ENOMEM: also to look at one of them. */
 enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
                                  struct hsp_err *err);
 /* Deletes one file; no error when it is not there. */

@@ -81,15 +81,16 @@ static int by_file(const void *a, const void *b)
     return strcmp(x->file, y->file);
 }
 
-static void read_info(const char *path, struct hsp_segment_info *i)
+/* HSP_ENOMEM: what it is is not known. */
+static enum hsp_status read_info(const char *path, struct hsp_segment_info *i, struct hsp_err *err)
 {
     struct hsp_state_segment *s;
-    struct hsp_err err = {0};
+    struct hsp_err why = {0};
     struct stat sb;
     i->version = HSP_NO_VERSION;
-    i->status = hsp_segment_open_path(path, false, &s, &err);
+    i->status = hsp_segment_open_path(path, false, &s, &why);
     if (i->status != HSP_OK) {
-        return;
+        return i->status == HSP_ENOMEM ? hsp_err_set(err, HSP_ENOMEM, 0, "%s", why.msg) : HSP_OK;
     }
     i->key = *hsp_segment_key(s);
     i->plan = hsp_segment_plan(s);
@@ -97,6 +98,7 @@ static void read_info(const char *path, struct hsp_segment_info *i)
     i->content = i->version != HSP_NO_VERSION ? hsp_segment_content(s) : 0;
     i->file_bytes = stat(path, &sb) == 0 ? (uint64_t)sb.st_size : 0;
     hsp_segment_close(s);
+    return HSP_OK;
 }
 
 /* Opens @dir for reading names. */
@@ -105,7 +107,8 @@ static enum hsp_status open_dir(const char *dir, DIR **ret, struct hsp_err *err)
     *ret = opendir(dir);
     if (*ret == NULL) {
         int e = errno;
-        return hsp_err_set(err, e == ENOENT ? HSP_ENOENT : HSP_EIO, e, "state directory %s", dir);
+        enum hsp_status code = e == ENOENT ? HSP_ENOENT : e == ENOMEM ? HSP_ENOMEM : HSP_EIO;
+        return hsp_err_set(err, code, e, "state directory %s", dir);
     }
     return HSP_OK;
 }
@@ -141,10 +144,10 @@ enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret,
         } else if (tmp) {
             remove_left_over(path);
         } else if (!hsp_grow(&list, &cap, n + 1, sizeof(*list), MAX_FILES)) {
-            st = hsp_err_set(err, HSP_ENOMEM, 0, "too many segments in %s", dir);
+            st = hsp_grow_error(n + 1, MAX_FILES, "state segments", err);
         } else {
             (void)snprintf(list[n].file, sizeof(list[n].file), "%s", e->d_name);
-            read_info(path, &list[n++]);
+            st = read_info(path, &list[n++], err);
         }
     }
     (void)closedir(d); /* read only */

@@ -7,6 +7,7 @@ oom_tests = \
   tests/unit/oom/oom_keepers_test \
   tests/unit/oom/oom_planner_test \
   tests/unit/oom/oom_program_test \
+  tests/unit/oom/oom_segment_test \
   tests/unit/oom/oom_slow_test \
   tests/unit/oom/oom_spmd_test \
   tests/unit/oom/oom_state_test \
@@ -22,6 +23,9 @@ tests_unit_oom_oom_text_test_LDADD = $(HSP_OOM_LIBS) $(TEXT_LIBS)
 tests_unit_oom_oom_program_test_SOURCES = tests/unit/oom/oom_program_test.c $(TINY_PROG)
 tests_unit_oom_oom_program_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_program_test_LDADD = $(HSP_OOM_LIBS) $(PROGRAM_LIBS) $(TEXT_LIBS)
+tests_unit_oom_oom_segment_test_SOURCES = tests/unit/oom/oom_segment_test.c $(state_test_lib)
+tests_unit_oom_oom_segment_test_LDFLAGS = $(HSP_OOM_LINK)
+tests_unit_oom_oom_segment_test_LDADD = $(HSP_OOM_LIBS) $(STATE_LIBS)
 tests_unit_oom_oom_state_test_SOURCES = tests/unit/oom/oom_state_test.c $(state_test_lib)
 tests_unit_oom_oom_state_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_state_test_LDADD = $(HSP_OOM_LIBS) worker/app/libworkerapp.a $(STATE_LIBS)

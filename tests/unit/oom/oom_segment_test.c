@@ -1,0 +1,180 @@
+/* worker/state: a segment that memory did not suffice to look at is neither damaged nor absent. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/lib/oom.h"
+#include "tests/unit/state/statelib.h"
+#include "worker/state/segment.h"
+#include "worker/state/shards.h"
+
+enum { N_ROWS = 2, AREA = 512, SEALED = 4 };
+
+static const struct hsp_digest plan = {11, 22};
+
+static struct hsp_segment_key key_of(uint64_t epoch, uint32_t slot)
+{
+    return (struct hsp_segment_key){.job = "t", .device = "n/0", .epoch = epoch, .slot = slot};
+}
+
+/* Rows @lo .. @hi - 1 of a tensor of 8 x 4, and its momentum. */
+static enum hsp_status create(const char *dir, const struct hsp_segment_key *key, int64_t lo,
+                              int64_t hi, struct hsp_state_segment **ret, struct hsp_err *err)
+{
+    struct hsp_segment_row rows[N_ROWS];
+    for (uint8_t k = 0; k < N_ROWS; k++) {
+        rows[k] = (struct hsp_segment_row){.tensor = 3,
+                                           .kind = k,
+                                           .dtype = HSP_F64,
+                                           .full = {8, 4},
+                                           .box = {.rank = 2, .lo = {lo, 0}, .hi = {hi, 4}},
+                                           .offset = 256 * k};
+    }
+    return hsp_segment_create(dir, key, plan, rows, N_ROWS, AREA, ret, err);
+}
+
+static void fill_and_seal(struct hsp_state_segment *s)
+{
+    for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
+        const struct hsp_segment_row *r = hsp_segment_row(s, i);
+        fill_box(r->dtype, r->tensor, r->kind, SEALED, r->full, &r->box,
+                 (uint8_t *)hsp_segment_area(s) + r->offset);
+    }
+    hsp_segment_seal(s, SEALED);
+}
+
+static int64_t wrong(const struct hsp_state_segment *s)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
+        const struct hsp_segment_row *r = hsp_segment_row(s, i);
+        n += wrong_in_box(r->dtype, r->tensor, r->kind, SEALED, r->full, &r->box, &r->box,
+                          (const uint8_t *)hsp_segment_area(s) + r->offset);
+    }
+    return n;
+}
+
+static enum hsp_status make_and_open(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const char *dir = ctx;
+    struct hsp_segment_key key = key_of(9, 1);
+    struct hsp_state_segment *s = NULL;
+    enum hsp_status st = hsp_segment_remove(dir, &key, err); /* of the run before */
+    if (st == HSP_OK) {
+        st = create(dir, &key, 2, 5, &s, err);
+    }
+    if (st == HSP_OK) {
+        fill_and_seal(s);
+        s = hsp_segment_close(s);
+        st = hsp_segment_open(dir, &key, false, &s, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_segment_verify(s, err);
+        hsp_buf_printf(out, "%s %ju %u %ju %d\n", hsp_segment_key(s)->device,
+                       (uintmax_t)hsp_segment_version(s), hsp_segment_find(s, 3, 1),
+                       (uintmax_t)hsp_segment_content(s), (int)wrong(s));
+    }
+    (void)hsp_segment_close(s);
+    return st;
+}
+
+static enum hsp_status scan(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct hsp_segment_info *info = NULL;
+    size_t n = 0;
+    enum hsp_status st = hsp_segment_scan(ctx, &info, &n, err);
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        hsp_buf_printf(out, "%s %s %ju\n", info[i].file, hsp_status_name(info[i].status),
+                       (uintmax_t)info[i].version);
+    }
+    free(info);
+    return st;
+}
+
+static enum hsp_status sweep(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    (void)out;
+    return hsp_segment_sweep(ctx, "t", 2, err); /* all are of later epochs: none goes */
+}
+
+/* Two sources, which have rows 0 to 5 between them, and a target that wants 1 to 7. */
+struct move {
+    struct hsp_state_segment *from[2], *to;
+};
+
+static enum hsp_status fill(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct move *m = ctx;
+    struct hsp_shards shards = {(const struct hsp_state_segment *const *)m->from, 2, SEALED};
+    struct hsp_shard_gap *gaps = NULL;
+    size_t n = 0;
+    hsp_segment_unseal(m->to);
+    enum hsp_status st = hsp_shards_fill(&shards, m->to, &gaps, &n, err);
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        hsp_buf_printf(out, "%u: %d-%d\n", gaps[i].row, (int)gaps[i].box.lo[0],
+                       (int)gaps[i].box.hi[0]);
+    }
+    if (st == HSP_OK) {
+        hsp_buf_printf(out, "%d wrong\n", (int)wrong(m->to)); /* those of the gaps */
+    }
+    free(gaps);
+    return st;
+}
+
+static int setup(void **state)
+{
+    struct hsp_err err = {0};
+    *state = hsp_test_tmpdir();
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        struct hsp_segment_key key = key_of(5, slot);
+        struct hsp_state_segment *s;
+        assert_ok(create(*state, &key, slot == 0 ? 0 : 3, slot == 0 ? 4 : 6, &s, &err), &err);
+        fill_and_seal(s);
+        (void)hsp_segment_close(s);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    hsp_test_rmdir(*state);
+    free(*state);
+    return 0;
+}
+
+static void a_segment_is_made_whole_or_not(void **state)
+{
+    hsp_oom_loop("segment", make_and_open, *state, 200);
+}
+
+static void a_scan_finds_all_or_says_so(void **state)
+{
+    hsp_oom_loop("scan", scan, *state, 200);
+    hsp_oom_loop("sweep", sweep, *state, 200);
+}
+
+static void a_target_is_filled_or_not(void **state)
+{
+    struct move m = {0};
+    struct hsp_segment_key key = key_of(7, 0);
+    struct hsp_err err = {0};
+    assert_ok(create(*state, &key, 1, 8, &m.to, &err), &err);
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        key = key_of(5, slot);
+        assert_ok(hsp_segment_open(*state, &key, false, &m.from[slot], &err), &err);
+    }
+    hsp_oom_loop("fill", fill, &m, 200);
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        (void)hsp_segment_close(m.from[slot]);
+    }
+    (void)hsp_segment_close(m.to);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_segment_is_made_whole_or_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_scan_finds_all_or_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_target_is_filled_or_not, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
