@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Every public function of a pure library that can allocate has been on the stack when an
-allocation failed (tests/unit/oom).
+"""Every public function of a pure library, and of the shells that say what is damaged, absent or
+other than it was, that can allocate has been on the stack when an allocation failed (tests/unit/oom).
 
-Public: declared in a header of a room of scripts/pure-rooms.txt, but those that end in "int.h",
-which are a room's own. Can allocate: reaches malloc, an
+Public: declared in a header of a room of scripts/pure-rooms.txt or of SHELLS, but those that end in
+"int.h", which are a room's own. Can allocate: reaches malloc, an
 arena or the like over calls, taken addresses and tables in the machine code. On the stack: named by
 the addresses that the test programs left in PROGRAM.stacks; who is called at such an address counts
 too, for a last call leaves no frame. Exit: 0 all, 1 not, 77 not judgeable."""
@@ -21,16 +21,23 @@ ROOTS = re.compile(r"^(malloc|calloc|realloc|aligned_alloc|posix_memalign|v?aspr
                    r"|cJSON_(Parse|Create|Add|Print|Duplicate)\w*|yaml_\w*parse\w*|glp_\w+)$")
 
 
+SHELLS = ["worker/data", "worker/state"]
+
+
+def rooms():
+    lines = [line.split() for line in open(SRC + "/scripts/pure-rooms.txt") if line[0] != "#"]
+    return [os.path.dirname(words[0]) for words in lines if words] + SHELLS
+
+
 def public_functions():
     found = {}
-    for line in open(SRC + "/scripts/pure-rooms.txt"):
-        if line.strip() and line[0] != "#":
-            for header in glob.glob(os.path.join(SRC, os.path.dirname(line.split()[0]), "*.h")):
-                if header.endswith("int.h"):
-                    continue
-                text = re.sub(r"/\*.*?\*/", " ", open(header).read(), flags=re.S)
-                for name in re.findall(r"^(?!static)[a-z][\w \t]*?[\s*](hsp_\w+)\s*\((?!\*)", text, re.M):
-                    found[name] = os.path.relpath(header, SRC)
+    for room in rooms():
+        for header in glob.glob(os.path.join(SRC, room, "*.h")):
+            if header.endswith("int.h"):
+                continue
+            text = re.sub(r"/\*.*?\*/", " ", open(header).read(), flags=re.S)
+            for name in re.findall(r"^(?!static)[a-z][\w \t]*?[\s*](hsp_\w+)\s*\((?!\*)", text, re.M):
+                found[name] = os.path.relpath(header, SRC)
     return found
 
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <inttypes.h> /* PRIu64 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "worker/data/pattern.h"
 
 /* ---- one file ---- */
 
@@ -23,12 +24,18 @@ static struct hsp_file_id file_id(const struct stat *sb)
         .ctime_ns = (int64_t)sb->st_ctim.tv_sec * 1000000000 + sb->st_ctim.tv_nsec};
 }
 
+/* Without memory nothing is known of the file. */
+static enum hsp_status status_of(int e)
+{
+    return e == ENOENT ? HSP_ENOENT : e == EACCES ? HSP_EPERM : e == ENOMEM ? HSP_ENOMEM : HSP_EIO;
+}
+
 static enum hsp_status map_fd(int fd, const char *path, struct hsp_data_bytes *ret,
                               struct hsp_err *err)
 {
     struct stat sb;
     if (fstat(fd, &sb) != 0) {
-        return hsp_err_set(err, HSP_EIO, errno, "%s", path);
+        return hsp_err_set(err, status_of(errno), errno, "%s", path);
     }
     if (!S_ISREG(sb.st_mode) || sb.st_size <= 0 || (uint64_t)sb.st_size > HSP_MAX_DATA_BYTES) {
         return hsp_err_set(err, HSP_EINVAL, 0, "%s is not a data file of 1 to %" PRIu64 " bytes",
@@ -36,7 +43,7 @@ static enum hsp_status map_fd(int fd, const char *path, struct hsp_data_bytes *r
     }
     void *p = mmap(NULL, (size_t)sb.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) {
-        return hsp_err_set(err, HSP_EIO, errno, "cannot map %s", path);
+        return hsp_err_set(err, status_of(errno), errno, "cannot map %s", path);
     }
     *ret = (struct hsp_data_bytes){p, (size_t)sb.st_size, file_id(&sb)};
     return HSP_OK;
@@ -46,8 +53,7 @@ static enum hsp_status map_file(const char *path, struct hsp_data_bytes *ret, st
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        enum hsp_status code = errno == ENOENT ? HSP_ENOENT : errno == EACCES ? HSP_EPERM : HSP_EIO;
-        return hsp_err_set(err, code, errno, "cannot read %s", path);
+        return hsp_err_set(err, status_of(errno), errno, "cannot read %s", path);
     }
     enum hsp_status st = map_fd(fd, path, ret, err);
     (void)close(fd); /* read-only: nothing can be lost */
@@ -125,14 +131,9 @@ static enum hsp_status open_file(const char *path, enum hsp_data_format format,
 
 /* ---- the list ---- */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Names that @path stands for, sorted, in @ret; globfree() after HSP_OK. */
-static enum hsp_status list_files(const char *path, enum hsp_data_format format, glob_t *ret,
-                                  struct hsp_err *err)
+/* Files that @path stands for, in order; hsp_names_free. */
+static enum hsp_status list_files(const char *path, enum hsp_data_format format,
+                                  struct hsp_names *ret, struct hsp_err *err)
 {
     char *pattern = NULL;
     bool megatron = format == HSP_DATA_MEGATRON;
@@ -140,20 +141,11 @@ static enum hsp_status list_files(const char *path, enum hsp_data_format format,
     if (asprintf(&pattern, "%.*s%s", len, path, megatron ? ".idx" : "") < 0) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the name of %s", path);
     }
-    *ret = (glob_t){0};
-    int rc = glob(pattern, GLOB_NOSORT, NULL, ret);
-    enum hsp_status st = HSP_OK;
-    if (rc == GLOB_NOMATCH) {
+    enum hsp_status st = hsp_pattern_files(pattern, HSP_DATASET_MAX_FILES, ret, err);
+    if (st != HSP_OK) {
+        (void)hsp_err_wrap(err, "%s", pattern);
+    } else if (ret->n == 0) {
         st = hsp_err_set(err, HSP_ENOENT, 0, "no file matches %s", pattern);
-    } else if (rc != 0) {
-        st = hsp_err_set(err, rc == GLOB_NOSPACE ? HSP_ENOMEM : HSP_EIO, errno,
-                         "cannot list the files of %s", pattern);
-    } else if (ret->gl_pathc > HSP_DATASET_MAX_FILES) {
-        st = hsp_err_set(err, HSP_ELIMIT, 0, "%s matches %zu files; %u are read", pattern,
-                         ret->gl_pathc, HSP_DATASET_MAX_FILES);
-        globfree(ret);
-    } else {
-        qsort(ret->gl_pathv, ret->gl_pathc, sizeof(*ret->gl_pathv), by_name);
     }
     free(pattern);
     return st;
@@ -180,23 +172,18 @@ static enum hsp_status open_list(char *const *path, size_t n, enum hsp_data_form
     return st;
 }
 
-static bool is_pattern(const char *path)
-{
-    return strpbrk(path, "*?[") != NULL;
-}
-
 enum hsp_status hsp_dataset_open(const char *path, enum hsp_data_format format,
                                  struct hsp_dataset *ret, struct hsp_err *err)
 {
-    if (!is_pattern(path)) {
+    if (!hsp_is_pattern(path)) {
         return open_list(&(char *){(char *)(uintptr_t)path}, 1, format, ret, err);
     }
-    glob_t names;
+    struct hsp_names names = {0};
     enum hsp_status st = list_files(path, format, &names, err);
     if (st == HSP_OK) {
-        st = open_list(names.gl_pathv, names.gl_pathc, format, ret, err);
-        globfree(&names);
+        st = open_list(names.name, names.n, format, ret, err);
     }
+    hsp_names_free(&names);
     return st;
 }
 
@@ -228,15 +215,13 @@ static bool same_list(const struct hsp_dataset *d, char *const *path, size_t n,
 
 bool hsp_dataset_is(const struct hsp_dataset *d, const char *path, enum hsp_data_format format)
 {
-    if (!is_pattern(path)) {
+    if (!hsp_is_pattern(path)) {
         return same_list(d, &(char *){(char *)(uintptr_t)path}, 1, format);
     }
-    glob_t names;
-    if (list_files(path, format, &names, NULL) != HSP_OK) {
-        return false;
-    }
-    bool same = same_list(d, names.gl_pathv, names.gl_pathc, format);
-    globfree(&names);
+    struct hsp_names names = {0};
+    bool same = list_files(path, format, &names, NULL) == HSP_OK &&
+                same_list(d, names.name, names.n, format);
+    hsp_names_free(&names);
     return same;
 }
 

@@ -41,7 +41,8 @@ struct hsp_dataset {
 
 /* @path: a file, or a pattern of glob(7) whose files follow each other in the order of strcmp; for
  * Megatron of the .bin or without ending, the .idx beside each. HSP_ENOENT, HSP_EPERM, HSP_EIO,
- * HSP_EINVAL (not a regular file, empty), HSP_EPARSE name the file. */
+ * HSP_EINVAL (not a regular file, empty), HSP_EPARSE name the file. HSP_ELIMIT. HSP_ENOMEM: of the
+ * files nothing is known. */
 enum hsp_status hsp_dataset_open(const char *path, enum hsp_data_format format,
                                  struct hsp_dataset *ret, struct hsp_err *err);
 /* @n_tokens made from seed, vocabulary and packing of @d; learnable: each letter narrows the next. */
@@ -49,7 +50,8 @@ enum hsp_status hsp_dataset_synthetic(const struct hsp_data_bind *d, uint64_t n_
                                       struct hsp_dataset *ret, struct hsp_err *err);
 void hsp_dataset_close(struct hsp_dataset *d);
 /* Whether opening @path again would map the same bytes as @d has, as far as names, sizes and times
- * of the files tell (hsp_dataset_changed_ns). Reads none of them. */
+ * of the files tell (hsp_dataset_changed_ns). Reads none of them. False also where memory does not
+ * suffice to look. */
 bool hsp_dataset_is(const struct hsp_dataset *d, const char *path, enum hsp_data_format format);
 /* When a file of @d was last changed before it was mapped, on the clock of its file system, in ns
  * since 1970; INT64_MIN: no files. A change soon after that moment may carry the same time, and

@@ -223,6 +223,31 @@ static bool is_enough(void *left)
     return --*(int *)left == 0;
 }
 
+/* More than there are addresses: nothing is said of the files, which are as they should be. */
+static void files_there_is_no_room_for_are_not_absent(void **state)
+{
+    (void)state;
+    if (getenv("HSPMD_VALGRIND") != NULL) {
+        skip(); /* it has fewer addresses, and says so in another way */
+    }
+    struct hsp_dataset t = {0};
+    struct hsp_err err = {0};
+    char *dir = hsp_test_tmpdir(), *path = write_file(dir, "x", 1), more[400];
+    assert_int_equal(truncate(path, (off_t)HSP_MAX_DATA_BYTES), 0);
+    for (int i = 0; i < 40; i++) { /* 2^47 bytes are 32 of them */
+        (void)snprintf(more, sizeof(more), "%s/more-%d", dir, i);
+        assert_int_equal(link(path, more), 0);
+    }
+    (void)snprintf(more, sizeof(more), "%s/more-*", dir);
+    assert_status(hsp_dataset_open(more, HSP_DATA_TEXT, &t, &err), HSP_ENOMEM);
+    assert_non_null(strstr(err.msg, "cannot map "));
+    assert_status(hsp_dataset_open("/nonexistent/*", HSP_DATA_TEXT, &t, &err), HSP_ENOENT);
+    assert_err(&err, HSP_ENOENT, "no file matches /nonexistent/*");
+    hsp_test_rmdir(dir);
+    free(dir);
+    free(path);
+}
+
 static void long_readings_can_be_given_up(void **state)
 {
     (void)state;
@@ -480,6 +505,7 @@ int main(void)
         cmocka_unit_test(synthetic_text_keeps_the_vocabulary),
         cmocka_unit_test(shards_are_one_stream),
         cmocka_unit_test(long_files_are_read_in_parts),
+        cmocka_unit_test(files_there_is_no_room_for_are_not_absent),
         cmocka_unit_test(long_readings_can_be_given_up),
         cmocka_unit_test(the_digest_knows_where_files_end),
         cmocka_unit_test(megatron_is_two_files),
