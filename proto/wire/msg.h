@@ -119,7 +119,7 @@ enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
                      HSP_FACT_BAD_PROGRAM,    /* template or binding refused: digest or check */
                      HSP_FACT_NO_STATE,       /* offered state is gone or does not verify */
                      HSP_FACT_TIMEOUT,        /* found by hspmdd: no answer within prepare_ms */
-                     HSP_FACT_OTHER
+                     HSP_FACT_OTHER           /* also want of memory for anything but the plan */
 };
 
 enum hsp_check_what {                    /* of an order within a check of nodes */

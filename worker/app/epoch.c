@@ -236,12 +236,15 @@ static enum hsp_status build(struct hsp_epoch *e, struct failure *f, struct hsp_
     return st == HSP_OK && moves ? connect_mesh(e, HSP_MESH_MOVE, err) : st;
 }
 
-static void tell_failure(struct hsp_epoch *e, const struct failure *f, const struct hsp_err *err)
+/* Want of memory says nothing of data, programs and peers; of the plan's own memory it does. */
+static void tell_failure(struct hsp_epoch *e, enum hsp_status st, const struct failure *f,
+                         const struct hsp_err *err)
 {
+    bool unknown = st == HSP_ENOMEM && f->fact != HSP_FACT_OUT_OF_MEMORY;
     struct hsp_msg m = {.type = HSP_MSG_PREPARE_FAILED,
                         .u.failed = {.job = e->p->job,
                                      .device = e->env->device,
-                                     .fact = (uint32_t)f->fact,
+                                     .fact = (uint32_t)(unknown ? HSP_FACT_OTHER : f->fact),
                                      .amount = f->amount,
                                      .peer = e->lost ? e->lost_peer : f->peer,
                                      .reason = err->msg}};
@@ -462,7 +465,7 @@ static void *run_thread(void *arg)
     if (st != HSP_OK) {
         set_phase(e, HSP_EPOCH_FAILED);
         if (st != HSP_ECANCELED) {
-            tell_failure(e, &f, &err);
+            tell_failure(e, st, &f, &err);
         }
         return NULL;
     }

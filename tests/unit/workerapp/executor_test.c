@@ -18,6 +18,7 @@
 #include "worker/app/chan.h"
 #include "worker/app/executor.h"
 #include "worker/app/segname.h"
+#include "worker/data/formats.h"
 
 #define STEPS   60
 #define MAX_DEV 4
@@ -620,6 +621,35 @@ static void test_data_that_do_not_come_hold_nothing_up(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
+/* More data than there are addresses for: the node has them, so nobody must say that it has not. */
+static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **state)
+{
+    struct world *w = *state;
+    struct hsp_epoch_plan *p = make_plan(w, plan_one);
+    struct epoch_def d = {
+        .epoch = 41, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    char more[4300];
+    if (getenv("HSPMD_VALGRIND") != NULL) {
+        (void)hsp_epoch_plan_free(p);
+        skip(); /* it has fewer addresses, and says so in another way */
+    }
+    assert_int_equal(truncate(w->text, (off_t)HSP_MAX_DATA_BYTES), 0);
+    for (int i = 0; i < 40; i++) { /* 2^47 bytes are 32 of them */
+        (void)snprintf(more, sizeof more, "%s/more-%d", w->dir, i);
+        assert_int_equal(link(w->text, more), 0);
+    }
+    (void)snprintf(w->text, sizeof w->text, "%s/more-*", w->dir);
+    start_executor(w, 0);
+    send_prepare(w, &d);
+    do {
+        assert_true(next_msg(w, 0, WAIT_MS));
+    } while (w->last.type == HSP_MSG_HEARTBEAT);
+    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
+    assert_non_null(strstr(w->last.u.failed.reason, "Cannot allocate memory"));
+    assert_int_equal(w->last.u.failed.fact, HSP_FACT_OTHER);
+    (void)hsp_epoch_plan_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -628,6 +658,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, setup, teardown),
         cmocka_unit_test_setup_teardown(test_data_that_do_not_come_hold_nothing_up, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_data_that_memory_does_not_suffice_for_are_not_absent,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
