@@ -201,7 +201,8 @@ static struct prepare_group *group_of(struct hsp_app *a, struct hsp_batch *b,
                                 .source = act->u.prepare,
                                 .plan = plan != NULL ? hsp_plan_rec_ref(plan) : NULL,
                                 .from = from != NULL ? hsp_plan_rec_ref(from) : NULL,
-                                .mem_cap = a->cfg->planner_memory};
+                                .mem_cap = a->cfg->planner_memory,
+                                .term = a->cluster->term};
     if (plan == NULL || (from == NULL && act->msg->u.prepare.from_plan != 0)) {
         g->status = hsp_err_set(&g->err, HSP_ENOENT, 0, "the plan is not kept");
     }

@@ -14,6 +14,7 @@ struct prepare_group {
     const char **names;
     struct hsp_plan_rec *plan, *from; /* counted; from NULL: fresh or restored */
     size_t mem_cap;
+    uint64_t term;
     /* made on the pool thread */
     struct hsp_arena *arena;
     const struct hsp_epoch_plan *built;

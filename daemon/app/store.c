@@ -1,12 +1,15 @@
 /* See store.h. WAL with synchronous FULL for the rows of the core (no message that grants an epoch
- * leaves before its row is on disk); events and metrics share the file and use the same journal. */
+ * leaves before its row is on disk); events and metrics share the file and use the same journal. Each of
+ * those rows has a hash: SQLite does not see a bit that changes inside a value. */
 #include "daemon/app/store.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SCHEMA_VERSION 1
+#include "proto/base/hash.h"
+
+#define SCHEMA_VERSION 2 /* 1 had no sums */
 
 enum statement {
     ST_PUT,
@@ -23,9 +26,9 @@ enum statement {
 };
 
 static const char *const texts[N_STATEMENTS] = {
-    [ST_PUT] = "INSERT OR REPLACE INTO kv(key, value) VALUES(?1, ?2)",
+    [ST_PUT] = "INSERT OR REPLACE INTO kv(key, value, sum) VALUES(?1, ?2, ?3)",
     [ST_DEL] = "DELETE FROM kv WHERE key = ?1",
-    [ST_LOAD] = "SELECT key, value FROM kv ORDER BY key",
+    [ST_LOAD] = "SELECT key, value, sum FROM kv ORDER BY key",
     [ST_EVENT] = "INSERT OR REPLACE INTO events(seq, job, json) VALUES(?1, ?2, ?3)",
     [ST_EVENT_TRIM] = "DELETE FROM events WHERE seq <= ?1",
     [ST_EVENT_LAST] = "SELECT COALESCE(MAX(seq), 0) FROM events",
@@ -62,7 +65,8 @@ static enum hsp_status exec(struct hsp_store *s, const char *sql, struct hsp_err
                : db_error(s, err, "cannot write the state");
 }
 
-static enum hsp_status check_schema(struct hsp_store *s, struct hsp_err *err)
+/* *ret: the version of the file, 0 when it is new. */
+static enum hsp_status check_schema(struct hsp_store *s, int *ret, struct hsp_err *err)
 {
     sqlite3_stmt *q = NULL;
     int version = -1;
@@ -78,6 +82,7 @@ static enum hsp_status check_schema(struct hsp_store *s, struct hsp_err *err)
         return hsp_err_set(err, HSP_EIO, 0, "schema version %d is newer than this program's %d",
                            version, SCHEMA_VERSION);
     }
+    *ret = version;
     return HSP_OK;
 }
 
@@ -93,11 +98,17 @@ static enum hsp_status set_up(struct hsp_store *s, struct hsp_err *err)
         "CREATE TABLE IF NOT EXISTS metrics(job TEXT, step INTEGER, json TEXT NOT NULL, "
         "epoch INTEGER NOT NULL, "
         "PRIMARY KEY(job, step)) WITHOUT ROWID",
-        "PRAGMA user_version=1",
     };
-    enum hsp_status st = check_schema(s, err);
+    int version = 0;
+    enum hsp_status st = check_schema(s, &version, err);
     for (size_t i = 0; st == HSP_OK && i < sizeof sql / sizeof sql[0]; i++) {
         st = exec(s, sql[i], err);
+    }
+    if (st == HSP_OK && version < SCHEMA_VERSION) {
+        st = exec(s,
+                  "BEGIN IMMEDIATE; ALTER TABLE kv ADD COLUMN sum INTEGER; "
+                  "PRAGMA user_version=2; COMMIT",
+                  err);
     }
     for (int i = 0; st == HSP_OK && i < N_STATEMENTS; i++) {
         if (sqlite3_prepare_v3(s->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &s->st[i], NULL) !=
@@ -153,13 +164,20 @@ static bool run(struct hsp_store *s, enum statement which)
     return ok;
 }
 
+static sqlite3_int64 sum_of(const char *key, const void *value, size_t len)
+{
+    return (sqlite3_int64)hsp_hash64(value, len, hsp_hash_str(key));
+}
+
 static bool apply_row(struct hsp_store *s, const struct hsp_store_row *r)
 {
     enum statement which = r->removed ? ST_DEL : ST_PUT;
     bool ok = sqlite3_bind_text(s->st[which], 1, r->key, -1, SQLITE_STATIC) == SQLITE_OK;
-    if (!r->removed) {
-        ok = ok && sqlite3_bind_blob64(s->st[which], 2, r->len > 0 ? r->value : "", r->len,
-                                       SQLITE_STATIC) == SQLITE_OK;
+    if (ok && !r->removed) {
+        const void *value = r->len > 0 ? r->value : "";
+        ok = sqlite3_bind_blob64(s->st[which], 2, value, r->len, SQLITE_STATIC) == SQLITE_OK &&
+             (r->key == NULL || /* which the table refuses */
+              sqlite3_bind_int64(s->st[which], 3, sum_of(r->key, value, r->len)) == SQLITE_OK);
     }
     return run(s, which) && ok;
 }
@@ -191,6 +209,26 @@ enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row 
     return st;
 }
 
+static enum hsp_status load_row(sqlite3_stmt *q, hsp_store_row_fn *fn, void *arg,
+                                struct hsp_err *err)
+{
+    const char *key = (const char *)sqlite3_column_text(q, 0);
+    const void *value = sqlite3_column_blob(q, 1);
+    size_t len = (size_t)sqlite3_column_bytes(q, 1);
+    bool summed = sqlite3_column_type(q, 2) != SQLITE_NULL; /* else of an older program */
+    if (key == NULL || (len > 0 && value == NULL)) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    }
+    if (summed && sqlite3_column_int64(q, 2) != sum_of(key, len > 0 ? value : "", len)) {
+        return hsp_err_set(err, HSP_EDIGEST, 0,
+                           "state.db: row %s is damaged; put a copy of the folder back, or begin "
+                           "with an empty one and resume the jobs from their checkpoints",
+                           key);
+    }
+    enum hsp_status st = fn(arg, key, value, len);
+    return st == HSP_OK ? HSP_OK : hsp_err_set(err, st, 0, "state.db: row %s was refused", key);
+}
+
 enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *arg,
                                struct hsp_err *err)
 {
@@ -199,12 +237,9 @@ enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *
     enum hsp_status st = HSP_OK;
     int rc;
     while ((rc = sqlite3_step(q)) == SQLITE_ROW && st == HSP_OK) {
-        st = fn(arg, (const char *)sqlite3_column_text(q, 0), sqlite3_column_blob(q, 1),
-                (size_t)sqlite3_column_bytes(q, 1));
+        st = load_row(q, fn, arg, err);
     }
-    if (st != HSP_OK) {
-        (void)hsp_err_set(err, st, 0, "a stored row was refused");
-    } else if (rc != SQLITE_DONE) {
+    if (st == HSP_OK && rc != SQLITE_DONE) {
         st = db_error(s, err, "cannot read the state");
     }
     (void)sqlite3_reset(q); /* repeats the step's result */

@@ -94,7 +94,8 @@ static void make_blob(struct deed *d)
         const struct hsp_job_rec *rec = g->plan->job;
         const struct hsp_package_job job = {.init_from = rec->spec->init_from,
                                             .config_json = rec->config_json,
-                                            .ckpt_keep = rec->spec->ckpt_keep};
+                                            .ckpt_keep = rec->spec->ckpt_keep,
+                                            .term = g->term};
         struct hsp_arena_mark mark = hsp_arena_mark(g->arena);
         d->status = hsp_epoch_package(g->built, &g->tables, &job, &g->action, g->names,
                                       d->msg.u.prepare.rank, g->arena, &d->blob, &d->err);

@@ -90,8 +90,13 @@ def stale(claim, c, job, text):
     c.submit(write_job(claim, job, "other", text, steps=newest + 2))
     c.wait_done("other", 120)
     mine = os.path.join(out, "mine", "step-%010d" % newest)
+    other = os.path.join(out, "other", "step-%010d" % newest)
+    with open(os.path.join(other, "manifest.json")) as f:
+        about = json.load(f)
+    if about["term"] != c.status()["term"] or about["epoch"] < 1 or about["step"] != newest:
+        raise Failed("the manifest says term %(term)d, epoch %(epoch)d, step %(step)d" % about)
     shutil.rmtree(mine)
-    shutil.copytree(os.path.join(out, "other", "step-%010d" % newest), mine)
+    shutil.copytree(other, mine)
     c.ctl("resume", "mine")
     wait_for("the job to fail", lambda: c.job("mine")["state"] == "failed", 30)
     return c.job("mine")["reason"]

@@ -1,4 +1,5 @@
 /* The daemon's store: rows survive a reopen, a failed batch leaves nothing, feeds come in order. */
+#include <sqlite3.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -81,6 +82,61 @@ static void test_a_batch_is_all_or_nothing(void **state)
     assert_null(hsp_store_close(s));
 }
 
+/* As another program, or a disk, would. */
+static void behind_its_back(const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void assert_damaged(const char *key)
+{
+    struct hsp_err err = {0};
+    struct collected c = {""};
+    struct hsp_store *s = open_store();
+    assert_status(hsp_store_load(s, collect_row, &c, &err), HSP_EDIGEST);
+    assert_non_null(strstr(err.msg, key));
+    assert_null(hsp_store_close(s));
+}
+
+static void test_a_damaged_row_is_refused(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_store_row rows[] = {
+        {"job/1", "a", 1, false}, {"job/2", "b", 1, false}, {"x", "", 0, false}};
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_apply(s, rows, 3, &err), &err);
+    assert_null(hsp_store_close(s));
+    behind_its_back("UPDATE kv SET value = x'63' WHERE key = 'job/2'");
+    assert_damaged("row job/2 is damaged");
+    behind_its_back("UPDATE kv SET value = x'62' WHERE key = 'job/2'; UPDATE kv SET value = x'00' "
+                    "WHERE key = 'x'");
+    assert_damaged("row x is damaged");
+    behind_its_back("UPDATE kv SET key = 'job/3' WHERE key = 'job/1'"); /* of another job */
+    assert_damaged("row job/3 is damaged");
+}
+
+static void test_rows_of_the_first_schema_are_read(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_store_row more = {"job/2", "c", 1, false};
+    behind_its_back("CREATE TABLE kv(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID; "
+                    "INSERT INTO kv VALUES('job/1', x'61'); INSERT INTO kv VALUES('job/2', x'62'); "
+                    "PRAGMA user_version = 1");
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_apply(s, &more, 1, &err), &err);
+    struct collected c = {""};
+    assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
+    assert_string_equal(c.text, "job/1=a;job/2=c;");
+    assert_null(hsp_store_close(s));
+    behind_its_back("UPDATE kv SET value = x'62' WHERE key = 'job/2'");
+    assert_damaged("row job/2 is damaged");
+}
+
 static void test_events_and_metrics_come_in_order(void **state)
 {
     (void)state;
@@ -147,6 +203,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_rows_survive_a_reopen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_batch_is_all_or_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_damaged_row_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rows_of_the_first_schema_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_and_metrics_come_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_file_that_is_no_database_is_refused, setup,

@@ -10,6 +10,7 @@
 #define MS          1000000u
 #define MANY        16385u /* batches; more than may wait for a disk that takes nothing */
 #define PACKAGE_MEM ((size_t)1 << 16)
+#define TERM        4u
 
 uint64_t __wrap_uv_hrtime(void);
 
@@ -125,6 +126,7 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
     (void)t;
     (void)a;
     (void)names;
+    assert_int_equal(job->term, TERM);
     assert_int_equal(hsp_arena_used(arena), 0); /* what the one before needed is given back */
     assert_non_null(hsp_arena_alloc(arena, 1000));
     w.now_ns += w.package_ns;
@@ -207,6 +209,7 @@ static struct hsp_batch *add_prepares(const char *key, uint32_t n)
     assert_non_null(g);
     g->plan = &plan;
     g->mem_cap = PACKAGE_MEM;
+    g->term = TERM;
     b->groups = g;
     b->n_deeds = n + 1;
     b->deeds = calloc(b->n_deeds, sizeof *b->deeds);
