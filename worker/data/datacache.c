@@ -40,20 +40,29 @@ struct hsp_data_cache {
     struct hsp_err why;
 };
 
-static int64_t system_ns(void)
+static int64_t clock_ns(clockid_t clock)
 {
     struct timespec t;
-    (void)clock_gettime(CLOCK_REALTIME, &t); /* cannot fail with this clock */
+    (void)clock_gettime(clock, &t); /* cannot fail with these clocks */
     return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+static int64_t system_ns(void)
+{
+    return clock_ns(CLOCK_REALTIME);
 }
 
 struct hsp_data_cache *hsp_data_cache_new(int64_t (*wall_ns)(void))
 {
     struct hsp_data_cache *c = calloc(1, sizeof(*c));
     if (c != NULL) {
+        pthread_condattr_t attr;
         c->wall_ns = wall_ns != NULL ? wall_ns : system_ns;
-        (void)pthread_mutex_init(&c->lock, NULL); /* cannot fail on Linux */
-        (void)pthread_cond_init(&c->done, NULL);
+        (void)pthread_mutex_init(&c->lock, NULL); /* none of these can fail on Linux */
+        (void)pthread_condattr_init(&attr);
+        (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+        (void)pthread_cond_init(&c->done, &attr);
+        (void)pthread_condattr_destroy(&attr);
     }
     return c;
 }
@@ -207,7 +216,7 @@ static enum hsp_status await(struct hsp_data_cache *c, const struct hsp_data_wis
             (void)pthread_mutex_lock(&c->lock);
         }
         if (!stop && c->reading) {
-            int64_t until = system_ns() + LOOK_NS;
+            int64_t until = clock_ns(CLOCK_MONOTONIC) + LOOK_NS;
             struct timespec t = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
             (void)pthread_cond_timedwait(&c->done, &c->lock, &t); /* early or late: looked again */
         }
