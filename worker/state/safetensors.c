@@ -196,7 +196,12 @@ static enum hsp_status write_header(struct hsp_st_writer *w, const char *text, s
     if (write_all(w->fd, head, 8, 0) != HSP_OK || write_all(w->fd, text, len, 8) != HSP_OK) {
         return io_error(err, "cannot write", w->path);
     }
-    if (ftruncate(w->fd, (off_t)(w->data_start + total)) != 0) {
+    off_t bytes = (off_t)(w->data_start + total);
+    bool reserved = fallocate(w->fd, 0, 0, bytes) == 0;
+    if (!reserved && errno != EOPNOTSUPP && errno != ENOSYS) {
+        return io_error(err, "cannot write", w->path);
+    }
+    if (!reserved && ftruncate(w->fd, bytes) != 0) {
         return io_error(err, "cannot extend", w->path);
     }
     return HSP_OK;

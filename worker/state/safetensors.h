@@ -32,7 +32,8 @@ struct hsp_st_writer;
 struct hsp_st_reader;
 
 /* Creates @path (an existing file is replaced) with the header of @e[0..n]; data follow in any
- * order by hsp_st_write. Tensors are laid out in the order given; @e gets their offsets.
+ * order by hsp_st_write. Tensors are laid out in the order given; @e gets their offsets. Room for
+ * all of it is reserved where the file system can do that, so that want of it shows here.
  * HSP_EINVAL: two tensors of one name; HSP_EIO, HSP_ENOSPC, HSP_EPERM, HSP_ENOMEM name the path. */
 enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
                               const struct hsp_st_meta *meta, size_t n_meta,

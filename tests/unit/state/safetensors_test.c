@@ -1,5 +1,8 @@
 /* safetensors: what is written is read back; every malformed header is refused with its reason. */
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/lib/testlib.h"
@@ -56,6 +59,29 @@ static void test_written_tensors_read_back(void **state)
     assert_status(hsp_st_read(rd, x, 1, got, sizeof got, &err), HSP_EINVAL);
     assert_null(hsp_st_find(rd, "none"));
     assert_null(hsp_st_close(rd));
+}
+
+/* So that a full disk shows before anything has been brought together for it. */
+static void test_room_is_reserved_at_once(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_st_entry e = {.name = "w", .dtype = HSP_F32, .rank = 1, .ext = {1 << 20}};
+    struct hsp_st_writer *w;
+    struct stat sb;
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    bool can = fallocate(fd, 0, 0, 4096) == 0;
+    assert_int_equal(close(fd), 0);
+    if (!can) {
+        skip(); /* this file system cannot */
+    }
+    assert_ok(hsp_st_create(path, &e, 1, NULL, 0, &w, &err), &err);
+    assert_int_equal(stat(path, &sb), 0);
+    assert_true(sb.st_size > 4 << 20);
+    assert_true((int64_t)sb.st_blocks * 512 >= 4 << 20);
+    (void)hsp_st_discard(w);
+    assert_int_equal(access(path, F_OK), -1);
 }
 
 static void test_two_tensors_of_one_name_are_refused(void **state)
@@ -140,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_written_tensors_read_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_room_is_reserved_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_two_tensors_of_one_name_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_malformed_headers_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_header_longer_than_the_file_is_refused, setup,
