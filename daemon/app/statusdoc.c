@@ -112,6 +112,9 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     put_text(o, "name", core->name);
     put_text(o, "state", hsp_job_state_name(core->state));
     put_text(o, "reason", core->reason);
+    if (core->problem[0] != '\0') {
+        put_text(o, "problem", core->problem);
+    }
     (void)cJSON_AddBoolToObject(o, "suspending", core->suspending);
     put(o, "priority", core->priority);
     put(o, "min", core->min);

@@ -149,7 +149,9 @@ struct hsp_job {
     char *data_path, *checkpoint_path; /* owned */
     bool checkpoint_shared;
     enum hsp_job_state state;
-    char reason[480];               /* why it does not run, or how it ended; "" while it runs */
+    char reason[480];  /* why it does not run, or how it ended; "" while it runs */
+    char problem[480]; /* files of it that cannot be written, until they can; "" none. Not stored:
+                          executors say it again */
     uint64_t next_epoch, next_plan; /* to be used next */
     enum hsp_epoch_mode origin;     /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;

@@ -278,22 +278,44 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
     hsp_ci_look_jobs(c);
 }
 
-static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_ckpt *k)
+/* What cannot be written stands in status until it can. No state ends by it: what was trained stays in
+ * memory. Each checkpoint is tried once and told; the final model is tried until it is written, and told
+ * once for each cause. */
+static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                      const struct hsp_m_ckpt *k)
 {
-    if (k->complete && j->has_ckpt && k->step <= j->ckpt_step) {
-        hsp_ci_suspend_checkpointed(c, j, k); /* it may have been written again for this */
-        return;                               /* known: agents say it again at each hello */
+    bool final = k->step == j->steps; /* no checkpoint is of that version */
+    char text[sizeof(j->problem)];
+    (void)snprintf(text, sizeof(text), "%s is not written: %s: %s", /* cut on purpose */
+                   final ? "the final model" : "a checkpoint", k->reason,
+                   final ? "it is tried again until it is, cancel gives it up" : "the job goes on");
+    bool news = strcmp(text, j->problem) != 0;
+    memcpy(j->problem, text, sizeof(text));
+    j->failures = final ? 0 : j->failures; /* it came to its end: however often it was lost there */
+    if (!final) {
+        hsp_ci_fact(c, "ckpt.failed", HSP_SEV_WARN, j, n, "version %llu: %s",
+                    (unsigned long long)k->step, k->reason);
+    } else if (news) {
+        hsp_ci_fact(c, "final.failed", HSP_SEV_WARN, j, n, "%s", text);
     }
-    hsp_ci_fact(c, k->complete ? "ckpt.complete" : "ckpt.failed",
-                k->complete ? HSP_SEV_INFO : HSP_SEV_WARN, j, NULL, "version %llu, %llu bytes%s%s",
-                (unsigned long long)k->step, (unsigned long long)k->bytes,
-                k->reason[0] != '\0' ? ": " : "", k->reason);
-    if (k->complete) {
+}
+
+static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                         const struct hsp_m_ckpt *k)
+{
+    bool known = j->has_ckpt && k->step <= j->ckpt_step; /* agents say it again at each hello */
+    if (!k->complete) {
+        unwritten(c, j, n, k);
+    } else if (!known) {
+        hsp_ci_fact(c, "ckpt.complete", HSP_SEV_INFO, j, NULL, "version %llu, %llu bytes%s%s",
+                    (unsigned long long)k->step, (unsigned long long)k->bytes,
+                    k->reason[0] != '\0' ? ": " : "", k->reason);
+        j->problem[0] = '\0';
         j->has_ckpt = true;
         j->ckpt_step = k->step;
         hsp_ci_store_job(c, j);
     }
-    hsp_ci_suspend_checkpointed(c, j, k);
+    hsp_ci_suspend_checkpointed(c, j, k); /* also a known one: it may have been written for this */
 }
 
 static uint32_t job_of(const struct hsp_msg *m)
@@ -358,7 +380,7 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_SEALED: sealed(c, j, n, m); break;
     case HSP_MSG_STEP: step(c, j, m); break;
     case HSP_MSG_PEER_LOST: peer_lost(c, j, n, m); break;
-    case HSP_MSG_CHECKPOINTED: checkpointed(c, j, &m->u.ckpt); break;
+    case HSP_MSG_CHECKPOINTED: checkpointed(c, j, n, &m->u.ckpt); break;
     case HSP_MSG_FINISHED: finished(c, j, m); break;
     case HSP_MSG_JOB_FAILED:
         /* Also the first attempt, when what it begins with is wrong: it is so on every try. */

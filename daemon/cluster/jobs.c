@@ -151,6 +151,7 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     hsp_ci_epoch_fini(&j->att);
     j->n_held = 0;
     j->suspending = false;
+    j->problem[0] = '\0';
     j->state_deadline_ms = 0;
     for (uint32_t i = 0; i < j->n_marks; i++) {
         j->marks[i].seal = 0;

@@ -46,6 +46,13 @@ static const char *seconds_text(struct hsp_arena *a, const cJSON *o, const char 
     return hsp_doc_has(o, key) ? hsp_time_text(a, hsp_doc_number(o, key) * 1e6) : "-";
 }
 
+/* Why it does not go on, or else what it cannot write. */
+static const char *job_reason(const cJSON *j)
+{
+    const char *reason = hsp_doc_text(j, "reason");
+    return reason[0] != '\0' ? reason : hsp_doc_text(j, "problem");
+}
+
 static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
 {
     static const struct hsp_column cols[] = {
@@ -64,7 +71,7 @@ static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
                                hsp_arena_printf(a, "%.0f", hsp_doc_number(j, "epoch")),
                                device_text(a, j),
                                copies_text(a, j),
-                               hsp_doc_text(j, "reason")};
+                               job_reason(j)};
         hsp_table_row(t, cells);
     }
     return hsp_table_print(t, ctl->out);
@@ -166,6 +173,9 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     }
     if (hsp_doc_has(j, "durability")) {
         (void)fprintf(out, "\nstate: %s", hsp_doc_text(j, "durability"));
+    }
+    if (hsp_doc_has(j, "problem")) {
+        (void)fprintf(out, "\nproblem: %s", hsp_doc_text(j, "problem"));
     }
     print_data(out, cJSON_GetObjectItemCaseSensitive(j, "data"));
     print_names(out, "\ndevices:", cJSON_GetObjectItemCaseSensitive(j, "devices"));

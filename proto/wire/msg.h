@@ -332,7 +332,9 @@ struct hsp_m_release {
     uint32_t job, device;
     uint64_t keep_plan;
 };
-struct hsp_m_ckpt { /* by rank 0 when the manifest is in place, or the attempt failed */
+/* By rank 0 when the manifest is in place, or the attempt failed. Of the version `steps`, never complete: the
+ * final model could not be written, and is tried again. */
+struct hsp_m_ckpt {
     uint32_t job;
     uint64_t step;
     bool complete;

@@ -218,6 +218,7 @@ static bool all_over(struct sim *s)
 static void heal(struct sim *s)
 {
     s->chaos = false;
+    s->job[1].unwritable = false;
     sim_log(s, "--- healed");
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         static char names[SIM_NODES][8];
@@ -262,6 +263,7 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
     s->permille = (uint32_t[]){0, 5, 20, 60}[sim_below(s, 4)];
     sim_submit(s, "first", 0, 1 + (uint32_t)sim_below(s, 2), 8, 60 + sim_below(s, 300),
                sim_below(s, 2) * 25);
+    s->job[1].unwritable = sim_below(s, 4) == 0; /* until heal() */
     sim_push(s, sim_below(s, 4000), (struct sim_ev){.type = SIM_E_CALL, .num = 1});
     uint64_t n = sim_below(s, 12), until = 4000 + sim_below(s, 14000);
     for (uint64_t i = 0; i < n; i++) {

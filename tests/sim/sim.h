@@ -179,6 +179,7 @@ struct sim_job_truth {
     uint32_t lost;               /* nodes lost since the last commit, a bit each */
     uint64_t ckpt, ckpt_lineage;
     bool has_ckpt;
+    bool unwritable;    /* its final model: the disk is full */
     uint32_t tolerance; /* nodes the current layout can lose */
     uint64_t ticket;
     uint64_t commits;
@@ -256,6 +257,8 @@ void sim_reset_control(struct sim *s, uint32_t node);
 void sim_reset_data(struct sim *s, uint32_t a, uint32_t b);
 void sim_cut(struct sim *s, uint32_t node, uint64_t ms);
 void sim_leave(struct sim *s, uint32_t node);
+/* The executor's final model cannot be written: said, and tried again by @timer. False: it can. */
+bool sim_unwritten(struct sim *s, uint32_t exec, uint64_t timer);
 
 struct sim_store { /* of an action, until it is durable */
     enum hsp_action_type type;

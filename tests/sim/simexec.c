@@ -568,7 +568,7 @@ void sim_x_timer(struct sim *s, uint32_t x, uint64_t what)
         send_vote(s, x);
     } else if (what >> 32 == 2 && e->cur.phase == SIM_UPDATE) {
         updated(s, x);
-    } else if (what >> 32 == 3 && e->cur.phase == SIM_FINAL) {
+    } else if (what >> 32 == 3 && e->cur.phase == SIM_FINAL && !sim_unwritten(s, x, what)) {
         struct hsp_msg m = {.type = HSP_MSG_FINISHED,
                             .epoch = e->cur.epoch,
                             .u.finished = {.job = e->cur.job, .step = e->cur.step}};
@@ -591,7 +591,7 @@ static void on_break(struct sim *s, uint32_t x, const struct sim_data *d)
             e->cur.broken = d->rank + 1;
             return;
         }
-        if (e->cur.phase == SIM_FINAL && e->cur.rank != 0) {
+        if (e->cur.phase == SIM_FINAL && e->cur.rank != 0 && !s->job[e->cur.job].unwritable) {
             return;
         }
         lost_peer(s, x, &e->cur, d->rank, false);

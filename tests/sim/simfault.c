@@ -175,6 +175,22 @@ void sim_admin(struct sim *s, struct hsp_admin_event a)
     }
 }
 
+bool sim_unwritten(struct sim *s, uint32_t exec, uint64_t timer)
+{
+    const struct sim_run *r = &s->exec[exec].cur;
+    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
+                        .epoch = r->epoch,
+                        .u.ckpt = {.job = r->job, .step = r->step, .reason = "no space left"}};
+    if (!s->job[r->job].unwritable) {
+        return false;
+    }
+    sim_to_agent(s, exec, &m);
+    sim_push(s, s->now + 1000,
+             (struct sim_ev){
+                 .type = SIM_E_X_TIMER, .who = exec, .gen = s->exec[exec].gen, .num = timer});
+    return true;
+}
+
 void sim_submit(struct sim *s, const char *name, int32_t prio, uint32_t min, uint32_t max,
                 uint64_t steps, uint64_t ckpt_every)
 {

@@ -395,13 +395,92 @@ static void two_jobs(void **state)
     assert_int_equal(job(2)->state, HSP_JOB_DONE);
 }
 
+static bool unwritten(struct sim *w)
+{
+    const struct hsp_job *j = w->d_alive ? hsp_cluster_job(w->d, 1) : NULL;
+    return j != NULL && j->state == HSP_JOB_FINISHING && j->problem[0] != '\0';
+}
+
+/* The final model cannot be written: told once, however often it is tried, also by others after a
+ * loss; a new coordinator hears it too. Nothing of the training is lost, and no patience ends. */
+static void full_disk_at_the_end(void **state)
+{
+    static const char problem[] =
+        "the final model is not written: no space left: it is tried again "
+        "until it is, cancel gives it up";
+    (void)state;
+    running(3);
+    s->job[1].unwritable = true;
+    tell();
+    until(unwritten, 200000);
+    assert_string_equal(job(1)->problem, problem);
+    assert_true(sim_run(s, s->now + 3600000, NULL));
+    told("job.finishing job 1\n"
+         "final.failed job 1 n0: the final model is not written: no space left: it is tried again "
+         "until it is, cancel gives it up\n");
+    tell();
+    sim_kill_agent(s, 1, 100000000);
+    until(sealing, 1000);
+    until(unwritten, 20000);
+    assert_true(sim_run(s, s->now + 60000, NULL));
+    told("node.suspect n1: connection closed\n"
+         "job.sealing job 1 <- n2/0 lost peer 1 on n1: connection broke\n"
+         "node.dead n1: connection closed, and a peer lost it too\n"
+         "job.recovering job 1 <- n2/0 lost peer 1 on n1: connection broke\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- n2/0 lost peer 1 on n1: connection "
+         "broke\n"
+         "switch.phase job 1: epoch 2 starts\n"
+         "job.running job 1 <- n2/0 lost peer 1 on n1: connection broke\n"
+         "switch.end job 1: epoch 2 runs from step 1000 <- n2/0 lost peer 1 on n1: connection "
+         "broke\n"
+         "job.finishing job 1\n");
+    tell();
+    sim_kill_daemon(s, 300);
+    assert_true(sim_run(s, s->now + 60000, NULL));
+    told("coordinator.started: term 2, 3 nodes, 1 jobs\n"
+         "node.adopted n2: incarnation 3, 1 devices\n"
+         "node.adopted n0: incarnation 1, 1 devices\n"
+         "final.failed job 1 n0: the final model is not written: no space left: it is tried again "
+         "until it is, cancel gives it up\n");
+    assert_string_equal(job(1)->problem, problem);
+    s->job[1].unwritable = false;
+    to_the_end();
+    assert_string_equal(job(1)->problem, "");
+}
+
+/* Who does not want to wait for the disk cancels. */
+static void full_disk_is_given_up(void **state)
+{
+    (void)state;
+    running(3);
+    s->job[1].unwritable = true;
+    until(unwritten, 200000);
+    tell();
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1});
+    assert_true(sim_run(s, s->now + 10000, NULL));
+    told("admin.cancel job 1: story\n"
+         "job.cancelled job 1: cancelled\n");
+    assert_int_equal(job(1)->state, HSP_JOB_CANCELLED);
+    assert_int_equal(job(1)->n_leases, 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {T(starts),        T(join),           T(kill_executor),
-                                       T(kill_agent),    T(crash_node),     T(drain),
-                                       T(leave),         T(daemon_restart), T(loss_while_away),
-                                       T(stopped_agent), T(loss_in_switch), T(loss_while_sealing),
-                                       T(two_jobs)};
+    const struct CMUnitTest tests[] = {T(starts),
+                                       T(join),
+                                       T(kill_executor),
+                                       T(kill_agent),
+                                       T(crash_node),
+                                       T(drain),
+                                       T(leave),
+                                       T(daemon_restart),
+                                       T(loss_while_away),
+                                       T(stopped_agent),
+                                       T(loss_in_switch),
+                                       T(loss_while_sealing),
+                                       T(two_jobs),
+                                       T(full_disk_at_the_end),
+                                       T(full_disk_is_given_up)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/str.h"
@@ -487,6 +488,16 @@ static void *run_thread(void *arg)
 
 /* ---- open, go, cancel, close ---- */
 
+/* Waits on it are for times, not dates. */
+static void init_cond(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    (void)pthread_condattr_init(&attr); /* none of these can fail on Linux */
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(cond, &attr);
+    (void)pthread_condattr_destroy(&attr);
+}
+
 enum hsp_status hsp_epoch_open(const struct hsp_exec_env *env, const struct hsp_msg *m,
                                struct hsp_epoch **ret, struct hsp_err *err)
 {
@@ -500,7 +511,7 @@ enum hsp_status hsp_epoch_open(const struct hsp_exec_env *env, const struct hsp_
     e->number = m->epoch;
     e->confirmed = e->checkpoint_at = HSP_NO_VERSION;
     (void)pthread_mutex_init(&e->lock, NULL); /* cannot fail on Linux */
-    (void)pthread_cond_init(&e->cond, NULL);
+    init_cond(&e->cond);
     e->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (e->cancel_fd < 0) {
         st = hsp_err_set(err, HSP_EIO, errno, "cannot make an event descriptor");

@@ -99,9 +99,10 @@ struct hsp_epoch {
     int cancel_fd;                /* eventfd: gives up connecting */
     struct hsp_activity activity; /* the run thread only */
     int64_t vote_ns; /* when the last vote passed; the engine's communication thread only */
+    bool unnoted;    /* the same: a step could not be noted */
 
     pthread_mutex_t lock;
-    pthread_cond_t cond;
+    pthread_cond_t cond; /* its clock is the monotonic one */
     enum hsp_epoch_phase phase;
     bool cancelled; /* by the control thread: stop */
     bool lost;      /* a peer broke */
@@ -181,7 +182,8 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_epoch *e, uint64_t version, 
                                    const struct hsp_segment_row **ret, const void **ret_data,
                                    struct hsp_err *err);
 enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err);
-/* @metrics: gets the lines of metrics.jsonl on rank 0. */
+/* @metrics: gets the lines of metrics.jsonl on rank 0. A disk that does not take them is told and waited
+ * for: HSP_ECANCELED when the epoch ends meanwhile. */
 enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
                                       struct hsp_err *err);
 /* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as hsp_corpus_init. */

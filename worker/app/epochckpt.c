@@ -109,6 +109,9 @@ static enum hsp_status collect(struct hsp_epoch *e, const bool *writes, enum hsp
     int32_t code = mine;
     struct hsp_err link = {0};
     enum hsp_status st = HSP_OK;
+    if (mine != HSP_OK) {
+        (void)hsp_err_wrap(err, "%s", e->pkg.peers[e->p->rank].name);
+    }
     if (e->p->rank != 0) {
         return writes[e->p->rank]
                    ? e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], 0, CHANNEL_WRITTEN,
@@ -153,7 +156,10 @@ static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, uint6
     free(s.p);
     memset(writes, 1, e->p->n_ranks);
     st = collect(e, writes, st, err);
-    return st == HSP_OK && e->p->rank == 0 ? commit(e, dir, &info, err) : st;
+    if (st == HSP_OK && e->p->rank == 0 && (st = commit(e, dir, &info, err)) != HSP_OK) {
+        (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
+    }
+    return st;
 }
 
 /* ---- one whole checkpoint, streamed ---- */

@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 
+#include "worker/app/disktrouble.h"
 #include "worker/app/epoch.h"
 
 enum work { WORK_SEAL, WORK_COPY, WORK_CHECKPOINT, WORK_END };
@@ -81,6 +82,7 @@ static enum hsp_status checkpoint(struct hsp_epoch *e, uint64_t version, struct 
     uint64_t bytes = 0;
     struct hsp_err why = {0};
     enum hsp_status st = hsp_epoch_checkpoint(e, version, &bytes, &why);
+    hsp_disk_explain(st == HSP_OK ? NULL : &why);
     struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
                         .epoch = e->number,
                         .u.ckpt = {.job = e->p->job,

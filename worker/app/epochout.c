@@ -1,19 +1,30 @@
 /* State on its way to files: gathering, and the final model. See epoch.h.
  *
  * Gathering goes through the gather table, which names each element of each parameter once: its
- * owner sends it to the writer, in slabs, so that neither side needs room for more than one. */
+ * owner sends it to the writer, in slabs, so that neither side needs room for more than one.
+ *
+ * The final model is all there is to show for the training, so a disk that does not take it ends
+ * nothing: rank 0 tells why, and tries again with pauses (disktrouble.h) until it is written or the
+ * epoch ends. It reserves room for the whole before it says GATHER to the others; when the writing
+ * fails all the same it says so again. Until WRITTEN all stay, and a loss is mended as in training. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "proto/host/fileio.h"
+#include "worker/app/disktrouble.h"
 #include "worker/app/epoch.h"
 #include "worker/app/metricslog.h"
 #include "worker/state/region.h"
 #include "worker/state/safetensors.h"
+
+#define CHANNEL_OUTPUT 0x7ffffff2u /* a word of rank 0 to each */
+enum word { WRITTEN, GATHER };
 
 size_t hsp_epoch_box_bytes(const struct hsp_epoch *e, const struct hsp_box *b)
 {
@@ -94,6 +105,8 @@ enum hsp_status hsp_epoch_gather(struct hsp_epoch *e, const struct hsp_gather *g
 struct model_file {
     const struct hsp_epoch *e;
     struct hsp_st_writer *w;
+    enum hsp_status status; /* of the disk: what comes is taken all the same */
+    struct hsp_err *why;
 };
 
 /* Writes a slab into a whole tensor of the file, run by run. */
@@ -107,14 +120,15 @@ static enum hsp_status model_sink(void *ctx, uint32_t row, uint8_t kind, const s
     size_t elem = hsp_dtype_size(f->e->pkg.dtype);
     struct hsp_walk w;
     int64_t from, to;
-    enum hsp_status st = HSP_OK;
     (void)kind;
+    (void)err;
     hsp_walk_init(&w, slab, slab, &whole);
-    while (st == HSP_OK && hsp_walk_next(&w, &from, &to)) {
-        st = hsp_st_write(f->w, r->param, (uint64_t)to * elem,
-                          (const uint8_t *)data + (size_t)from * elem, (size_t)w.run * elem, err);
+    while (f->status == HSP_OK && hsp_walk_next(&w, &from, &to)) {
+        f->status =
+            hsp_st_write(f->w, r->param, (uint64_t)to * elem,
+                         (const uint8_t *)data + (size_t)from * elem, (size_t)w.run * elem, f->why);
     }
-    return st;
+    return HSP_OK;
 }
 
 enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err)
@@ -155,9 +169,6 @@ static enum hsp_status open_model(struct hsp_epoch *e, const char *path, struct 
 static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st, const char *tmp,
                                    const char *path, struct hsp_err *err)
 {
-    if (w == NULL) {
-        return st;
-    }
     if (st != HSP_OK) {
         (void)hsp_st_discard(w);
         return st;
@@ -165,6 +176,10 @@ static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st, 
     st = hsp_st_finish(w, err);
     if (st == HSP_OK && rename(tmp, path) != 0) {
         st = hsp_err_set(err, HSP_EIO, errno, "cannot rename %s", tmp);
+    }
+    if (st != HSP_OK) {
+        (void)unlink(
+            tmp); /* it keeps room from the next try; there is an error to report already */
     }
     return st;
 }
@@ -183,35 +198,133 @@ static enum hsp_status write_texts(struct hsp_epoch *e, const char *dir,
     return st;
 }
 
-enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
-                                      struct hsp_err *err)
+/* ---- until it is written ---- */
+
+/* Waits @ms. HSP_ECANCELED: the epoch has ended. */
+static enum hsp_status rest(struct hsp_epoch *e, uint32_t ms, struct hsp_err *err)
+{
+    int64_t until = hsp_clock_ns() + (int64_t)ms * 1000000;
+    struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+    int r = 0;
+    (void)pthread_mutex_lock(&e->lock);
+    while (!e->cancelled && !e->lost && r != ETIMEDOUT) {
+        r = pthread_cond_timedwait(&e->cond, &e->lock, &t);
+    }
+    bool ended = e->cancelled || e->lost;
+    (void)pthread_mutex_unlock(&e->lock);
+    return ended ? hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended") : HSP_OK;
+}
+
+/* Rank 0: the outputs could not be written, for the @tries th time. Says why (a later hspmdd has not
+ * heard it, so each time) and waits; as rest(). */
+static enum hsp_status await_disk(struct hsp_epoch *e, uint32_t tries, struct hsp_err *why,
+                                  struct hsp_err *err)
+{
+    struct hsp_err unsent = {0};
+    (void)hsp_err_wrap(why, "%s", e->pkg.peers[0].name);
+    hsp_disk_explain(why);
+    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
+                        .epoch = e->number,
+                        .u.ckpt = {.job = e->p->job, .step = e->p->steps, .reason = why->msg}};
+    hsp_log(e->env->log, tries == 1 ? HSP_LOG_WARN : HSP_LOG_DEBUG, "executor",
+            "the final model of job %u is not written: %s: it is tried again", e->p->job, why->msg);
+    if (hsp_chan_send(e->env->chan, &m, &unsent) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report it: %s", unsent.msg);
+    }
+    return rest(e, hsp_disk_pause_ms(tries), err);
+}
+
+static enum hsp_status say(struct hsp_epoch *e, enum word word, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
+    uint8_t byte = (uint8_t)word;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t r = 1; st == HSP_OK && r < e->p->n_ranks; r++) {
+        st = comm->ops->send(comm, r, CHANNEL_OUTPUT, &byte, 1, err);
+    }
+    return st;
+}
+
+static enum hsp_status gather_model(struct hsp_epoch *e, struct model_file *f, struct hsp_err *err)
 {
     static const uint8_t params_only[] = {HSP_STATE_PARAM};
-    char dir[PATH_MAX / 2], tmp[PATH_MAX], path[PATH_MAX];
-    struct model_file f = {.e = e};
     struct hsp_gather g = {.comm = e->mesh[HSP_MESH_DATA],
                            .writer = 0,
                            .version = e->p->steps,
                            .n_kinds = 1,
                            .kinds = params_only,
                            .sink = model_sink,
-                           .ctx = &f};
-    enum hsp_status st = HSP_OK;
-    (void)snprintf(dir, sizeof dir, "%s/%s/final", e->p->checkpoint_path, e->p->job_name);
+                           .ctx = f};
+    return hsp_epoch_gather(e, &g, err);
+}
+
+/* Every rank but 0: gives its part each time it is asked for. */
+static enum hsp_status serve_model(struct hsp_epoch *e, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
+    for (;;) {
+        uint8_t word = WRITTEN;
+        enum hsp_status st = comm->ops->recv(comm, 0, CHANNEL_OUTPUT, &word, 1, err);
+        if (st == HSP_OK && word == GATHER) {
+            st = gather_model(e, NULL, err);
+        }
+        if (st != HSP_OK || word != GATHER) {
+            return st;
+        }
+    }
+}
+
+/* One try. *ret_disk, @why: how the disk fared; the result is about the others. */
+static enum hsp_status try_model(struct hsp_epoch *e, const char *dir, enum hsp_status *ret_disk,
+                                 struct hsp_err *why, struct hsp_err *err)
+{
+    char tmp[PATH_MAX], path[PATH_MAX];
+    struct model_file f = {.e = e, .why = why};
     (void)snprintf(tmp, sizeof tmp, "%s/model.safetensors.tmp", dir);
     (void)snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    if (e->p->rank == 0 && (st = hsp_epoch_make_dirs(dir, err)) == HSP_OK) {
-        st = open_model(e, tmp, &f.w, err);
+    *ret_disk = hsp_epoch_make_dirs(dir, why);
+    if (*ret_disk == HSP_OK) {
+        *ret_disk = open_model(e, tmp, &f.w, why);
     }
+    if (*ret_disk != HSP_OK) {
+        return HSP_OK;
+    }
+    enum hsp_status st = say(e, GATHER, err);
     if (st == HSP_OK) {
-        st = hsp_epoch_gather(e, &g, err);
+        st = gather_model(e, &f, err);
     }
-    st = close_model(f.w, st, tmp, path, err);
+    *ret_disk = close_model(f.w, st == HSP_OK ? f.status : st, tmp, path, why);
+    return st;
+}
+
+/* Rank 0. */
+static enum hsp_status write_model(struct hsp_epoch *e, const char *dir, struct hsp_err *err)
+{
+    enum hsp_status st, disk;
+    uint32_t tries = 0;
+    do {
+        struct hsp_err why = {0};
+        st = try_model(e, dir, &disk, &why, err);
+        if (st == HSP_OK && disk != HSP_OK) {
+            st = await_disk(e, ++tries, &why, err);
+        }
+    } while (st == HSP_OK && disk != HSP_OK);
+    return st == HSP_OK ? say(e, WRITTEN, err) : st;
+}
+
+enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
+                                      struct hsp_err *err)
+{
+    char dir[PATH_MAX / 2];
+    struct hsp_err why = {0};
+    (void)snprintf(dir, sizeof dir, "%s/%s/final", e->p->checkpoint_path, e->p->job_name);
+    enum hsp_status st = e->p->rank == 0 ? write_model(e, dir, err) : serve_model(e, err);
     if (st == HSP_OK) {
         st = hsp_metrics_merge(e, metrics, err);
     }
-    if (st == HSP_OK && e->p->rank == 0) {
-        st = write_texts(e, dir, metrics, err);
+    for (uint32_t tries = 1;
+         st == HSP_OK && e->p->rank == 0 && write_texts(e, dir, metrics, &why) != HSP_OK; tries++) {
+        st = await_disk(e, tries, &why, err);
     }
     return st;
 }

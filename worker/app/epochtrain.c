@@ -89,6 +89,18 @@ static void note_stable(struct hsp_epoch *e, const struct hsp_vote *v,
     (void)pthread_mutex_unlock(&e->lock);
 }
 
+/* A line that cannot be kept here stops no training: others note the same, and hspmdd has heard it. */
+static void note_metrics(struct hsp_epoch *e, const struct hsp_vote *v, double seconds)
+{
+    struct hsp_err err = {0};
+    bool failed = hsp_metrics_note(e, v, seconds, &err) != HSP_OK;
+    if (failed && !e->unnoted) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                "step %" PRIu64 " of job %u is not noted here: %s", v->step, e->p->job, err.msg);
+    }
+    e->unnoted = failed;
+}
+
 static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
                               const struct hsp_vote_record *all, uint32_t n, struct hsp_err *err)
 {
@@ -101,8 +113,8 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
         report_step(e, v, all, n, seconds);
     }
     hsp_segment_unseal(e->seg[(v->step + 1) % 2]);
-    enum hsp_status st = hsp_metrics_note(e, v, seconds, err);
-    return st == HSP_OK ? hsp_audit_step(e, v->step, err) : st;
+    note_metrics(e, v, seconds);
+    return hsp_audit_step(e, v->step, err);
 }
 
 /* The keeper seals it, a pass over all of the state, beside the next step; the next vote waits for that. */

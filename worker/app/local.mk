@@ -41,6 +41,7 @@ worker_app_libexecutor_a_SOURCES = \
   worker/app/audit.c worker/app/audit.h \
   worker/app/chan.c worker/app/chan.h \
   worker/app/ckptoffer.c worker/app/ckptoffer.h \
+  worker/app/disktrouble.c worker/app/disktrouble.h \
   worker/app/epoch.c worker/app/epoch.h \
   worker/app/epochkeep.c \
   worker/app/epochmove.c \

@@ -36,9 +36,15 @@ enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vot
     if (fd < 0) {
         return hsp_err_set(err, HSP_EIO, errno, "cannot open %s", path);
     }
+    off_t before = lseek(fd, 0, SEEK_END);
     ssize_t k = write(fd, line, (size_t)n);
-    enum hsp_status st =
-        k == n ? HSP_OK : hsp_err_set(err, HSP_EIO, errno, "cannot write %s", path);
+    enum hsp_status st = HSP_OK;
+    if (k != n) {
+        st = hsp_err_set(err, HSP_EIO, k < 0 ? errno : ENOSPC, "cannot write %s", path);
+        if (k > 0 && ftruncate(fd, before) != 0) {
+            (void)hsp_err_wrap(err, "half a line stays and spoils the next");
+        }
+    }
     (void)close(fd); /* one write: an error would have shown there */
     return st;
 }
@@ -130,10 +136,13 @@ enum hsp_status hsp_metrics_merge(struct hsp_epoch *e, struct hsp_buf *out, stru
     size_t len = 0;
     struct hsp_buf all;
     hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
-    enum hsp_status st = hsp_file_read(path, NOTES_MAX, &mine, &len, err);
-    if (st == HSP_ENOENT) {
-        st = HSP_OK; /* this device joined after the last step */
+    struct hsp_err why = {0};
+    enum hsp_status st = hsp_file_read(path, NOTES_MAX, &mine, &len, &why);
+    if (st != HSP_OK && st != HSP_ENOENT) { /* none: this device joined after the last step */
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "metrics.jsonl goes without notes: %s",
+                why.msg);
     }
+    st = HSP_OK;
     hsp_buf_init(&all, 2 * NOTES_MAX);
     hsp_buf_append(&all, mine, len);
     if (st == HSP_OK && e->p->rank != 0) {

@@ -6,7 +6,8 @@ cluster_tests = \
   tests/unit/cluster/keepers_test \
   tests/unit/cluster/nodecheck_test \
   tests/unit/cluster/slow_test \
-  tests/unit/cluster/suspend_test
+  tests/unit/cluster/suspend_test \
+  tests/unit/cluster/unwritten_test
 check_PROGRAMS += $(cluster_tests)
 TESTS += $(cluster_tests)
 CLUSTER_WORLD = tests/unit/cluster/clusterworld.c tests/unit/cluster/clusterworld.h
@@ -29,3 +30,5 @@ tests_unit_cluster_slow_test_SOURCES = tests/unit/cluster/slow_test.c $(CLUSTER_
 tests_unit_cluster_slow_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_suspend_test_SOURCES = tests/unit/cluster/suspend_test.c $(CLUSTER_WORLD)
 tests_unit_cluster_suspend_test_LDADD = $(CLUSTER_TEST_LIBS)
+tests_unit_cluster_unwritten_test_SOURCES = tests/unit/cluster/unwritten_test.c $(CLUSTER_WORLD)
+tests_unit_cluster_unwritten_test_LDADD = $(CLUSTER_TEST_LIBS)

@@ -1,0 +1,26 @@
+/* Files of a job that cannot be written: what to say, when to try again.
+ *
+ * Role:      the final model (epochout.c) is tried until it is written; of a checkpoint that failed
+ *            the report says the same.
+ * Purity:    pure.
+ */
+#ifndef HSP_DISKTROUBLE_H
+#define HSP_DISKTROUBLE_H
+#include <stdint.h>
+
+#include "proto/base/err.h"
+
+#define HSP_DISK_PAUSE_MS     1000u
+#define HSP_DISK_PAUSE_MAX_MS 30000u
+
+/* What helps against errno @sys, as the end of a sentence: "make room there". Never NULL. */
+const char *hsp_disk_remedy(int sys);
+
+/* How long to wait after @tries (1 or more) tries that failed: HSP_DISK_PAUSE_MS, doubled each time
+ * up to HSP_DISK_PAUSE_MAX_MS. */
+uint32_t hsp_disk_pause_ms(uint32_t tries);
+
+/* Adds the remedy to a record with an errno. @err may be NULL. */
+void hsp_disk_explain(struct hsp_err *err);
+
+#endif
