@@ -93,8 +93,8 @@ def stale(claim, c, job, text):
     other = os.path.join(out, "other", "step-%010d" % newest)
     with open(os.path.join(other, "manifest.json")) as f:
         about = json.load(f)
-    if about["term"] != c.status()["term"] or about["epoch"] < 1 or about["step"] != newest:
-        raise Failed("the manifest says term %(term)d, epoch %(epoch)d, step %(step)d" % about)
+    if int(about["term"]) != c.status()["term"] or int(about["epoch"]) < 1 or int(about["step"]) != newest:
+        raise Failed("the manifest says term %(term)s, epoch %(epoch)s, step %(step)s" % about)
     shutil.rmtree(mine)
     shutil.copytree(other, mine)
     c.ctl("resume", "mine")
