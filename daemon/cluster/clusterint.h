@@ -81,6 +81,8 @@ void hsp_ci_suspend(struct hsp_cluster *c, const struct hsp_admin_event *a, stru
 /* Where @j begins when nothing of its state is held any more: its newest checkpoint, or the start. */
 void hsp_ci_suspend_origin(struct hsp_job *j);
 void hsp_ci_suspend_advance(struct hsp_cluster *c, struct hsp_job *j); /* asks for the checkpoint */
+/* A newer checkpoint is on record: a job that nothing is held of begins there. */
+void hsp_ci_suspend_recorded(struct hsp_cluster *c, struct hsp_job *j);
 /* A checkpoint is complete, or has failed. */
 void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j,
                                  const struct hsp_m_ckpt *k);

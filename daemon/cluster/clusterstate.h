@@ -157,6 +157,7 @@ struct hsp_job {
     uint64_t origin_step;
     bool has_ckpt;
     uint64_t ckpt_step;
+    uint64_t begun;         /* the epoch that last began at the origin, 0 none */
     uint64_t stable;        /* greatest version known to be stable */
     bool suspending;        /* by a checkpoint of suspend_from or later */
     uint64_t suspend_from;  /* stable when that was asked */

@@ -34,6 +34,12 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     j->cur.phase = HSP_ATT_NONE;
     j->cur.settled = false;
     j->cur.trace.started_ms = c->now_ms;
+    if (mode == HSP_MODE_FRESH || mode == HSP_MODE_RESTORE) {
+        j->begun = j->cur.epoch;
+    }
+    if (mode == HSP_MODE_RESTORE) { /* one behind it, heard of since, is of another history */
+        j->ckpt_step = j->cur.step;
+    }
     j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;
     if (j->suspend_from > j->cur.step) {
         j->suspend_from = j->cur.step; /* what was behind is lost: the next checkpoint is of here */
@@ -301,8 +307,12 @@ static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
 }
 
 static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
-                         const struct hsp_m_ckpt *k)
+                         const struct hsp_msg *m)
 {
+    const struct hsp_m_ckpt *k = &m->u.ckpt;
+    if (m->epoch < j->begun) {
+        return; /* of steps that are made again since */
+    }
     bool known = j->has_ckpt && k->step <= j->ckpt_step; /* agents say it again at each hello */
     if (!k->complete) {
         unwritten(c, j, n, k);
@@ -313,6 +323,7 @@ static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct 
         j->problem[0] = '\0';
         j->has_ckpt = true;
         j->ckpt_step = k->step;
+        hsp_ci_suspend_recorded(c, j);
         hsp_ci_store_job(c, j);
     }
     hsp_ci_suspend_checkpointed(c, j, k); /* also a known one: it may have been written for this */
@@ -361,8 +372,14 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
         let_go(c, j, n, m);
         return;
     }
-    if (hsp_ci_at_rest(j) || m->epoch == 0 || m->epoch >= j->next_epoch) {
-        return; /* said before the STOP arrived; or of an epoch that was never given */
+    if (m->epoch == 0 || m->epoch >= j->next_epoch) {
+        return; /* of an epoch that was never given */
+    }
+    if (hsp_ci_at_rest(j)) { /* said before the STOP arrived */
+        if (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete) {
+            checkpointed(c, j, n, m); /* with it, workers have deleted older ones */
+        }
+        return;
     }
     bool checked = m->type == HSP_MSG_READY || m->type == HSP_MSG_PREPARE_FAILED ||
                    m->type == HSP_MSG_STARTED || m->type == HSP_MSG_SEALED;
@@ -380,7 +397,7 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_SEALED: sealed(c, j, n, m); break;
     case HSP_MSG_STEP: step(c, j, m); break;
     case HSP_MSG_PEER_LOST: peer_lost(c, j, n, m); break;
-    case HSP_MSG_CHECKPOINTED: checkpointed(c, j, n, &m->u.ckpt); break;
+    case HSP_MSG_CHECKPOINTED: checkpointed(c, j, n, m); break;
     case HSP_MSG_FINISHED: finished(c, j, m); break;
     case HSP_MSG_JOB_FAILED:
         /* Also the first attempt, when what it begins with is wrong: it is so on every try. */

@@ -10,7 +10,8 @@
 #include "proto/base/vec.h"
 
 #define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    6
+#define ROW_VERSION    7
+#define ROW_BEGUN      7 /* the epoch that began at the origin */
 #define ROW_TOKENS     6 /* tokens of the data */
 #define ROW_SUSPENDING 5
 #define ROW_OLDEST     4
@@ -106,6 +107,7 @@ void hsp_ci_store_job(struct hsp_cluster *c, const struct hsp_job *j)
     hsp_buf_u64(&b, j->data_digest.lo);
     hsp_buf_u8(&b, j->suspending);
     hsp_buf_u64(&b, j->suspend_from);
+    hsp_buf_u64(&b, j->begun);
     put_epoch(&b, &j->cur);
     put_epoch(&b, &j->att);
     hsp_buf_u32(&b, j->n_leases);
@@ -297,6 +299,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
         j->suspending = hsp_cur_u8(r) != 0;
         j->suspend_from = hsp_cur_u64(r);
     }
+    j->begun = version >= ROW_BEGUN ? hsp_cur_u64(r) : 0;
     bool ok = j->data_path != NULL && j->checkpoint_path != NULL && state <= HSP_JOB_SUSPENDED &&
               get_epoch(c, r, &j->cur) && get_epoch(c, r, &j->att);
     uint32_t leases = ok ? hsp_cur_count(r, HSP_MAX_NODES * HSP_NODE_DEVICES, 5) : 0;

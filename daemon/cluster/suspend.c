@@ -31,13 +31,27 @@ static bool not_begun(const struct hsp_job *j)
            (j->state == HSP_JOB_STARTING && j->att.phase != HSP_ATT_GO);
 }
 
+static const char *resumes_with(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    return j->has_ckpt ? hsp_ci_printf(c, "with version %llu; resume lets it go on",
+                                       (unsigned long long)j->origin_step)
+                       : "before its first step; resume lets it begin";
+}
+
 static void suspended(struct hsp_cluster *c, struct hsp_job *j)
 {
     hsp_ci_suspend_origin(j);
-    hsp_ci_job_end(c, j, HSP_JOB_SUSPENDED,
-                   j->has_ckpt ? hsp_ci_printf(c, "with version %llu; resume lets it go on",
-                                               (unsigned long long)j->origin_step)
-                               : "before its first step; resume lets it begin");
+    hsp_ci_job_end(c, j, HSP_JOB_SUSPENDED, resumes_with(c, j));
+}
+
+void hsp_ci_suspend_recorded(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (j->state == HSP_JOB_SUSPENDED || j->state == HSP_JOB_PENDING) {
+        hsp_ci_suspend_origin(j);
+    }
+    if (j->state == HSP_JOB_SUSPENDED) {
+        (void)snprintf(j->reason, sizeof(j->reason), "%s", resumes_with(c, j));
+    }
 }
 
 /* Why not, or NULL. */

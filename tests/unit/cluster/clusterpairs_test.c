@@ -2,8 +2,8 @@
  * tests/golden/sm/cluster.txt (style guide 2.9), whatever stands there obeys the rules below, and the machine
  * goes on from there.
  *
- * Rules: an id nobody has, epoch 0, and an epoch that was never given are answered by nothing. A job that has
- * ended is changed by `resume` only. What is said twice moves a job at most once. */
+ * Rules: an id nobody has, epoch 0, and an epoch that was never given are answered by nothing. The state of a
+ * job that has ended is changed by `resume` only. What is said twice moves a job at most once. */
 #include "tests/unit/cluster/clusterstories.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static uint64_t epoch_of(const struct hsp_job *j, enum variant v)
 {
     uint64_t cur = j->cur.epoch, next = j->att.epoch;
     switch (v) {
-    case V_CUR: return cur;
+    case V_CUR: return cur != 0 ? cur : hsp_ci_at_rest(j) ? j->next_epoch - 1 : 0;
     case V_NEXT: return next;
     case V_SEAL: return j->state == HSP_JOB_SEALING && j->seal_upto != cur ? j->seal_upto : 0;
     case V_OLD: return cur > 1 ? cur - 1 : cur == 0 && next > 1 ? next - 1 : 0;

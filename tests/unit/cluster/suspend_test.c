@@ -26,15 +26,20 @@ static void run_from(struct cw_world *w, uint32_t n_nodes, uint64_t step)
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
 }
 
-static void saved(struct cw_world *w, uint64_t step, bool complete)
+static void saved_in(struct cw_world *w, uint64_t epoch, uint64_t step, bool complete)
 {
     cw_msg(w, 1,
            (struct hsp_msg){.type = HSP_MSG_CHECKPOINTED,
-                            .epoch = cw_job(w, 1)->cur.epoch,
+                            .epoch = epoch,
                             .u.ckpt = {.job = 1,
                                        .step = step,
                                        .complete = complete,
                                        .reason = complete ? "" : "no space"}});
+}
+
+static void saved(struct cw_world *w, uint64_t step, bool complete)
+{
+    saved_in(w, cw_job(w, 1)->cur.epoch, step, complete);
 }
 
 static void stopped(struct cw_world *w, uint32_t n_nodes)
@@ -226,6 +231,126 @@ static void its_state_is_lost_meanwhile(void **state)
     cw_end(&w);
 }
 
+/* One that was being written when the job was suspended: with it, the workers delete what is on record. */
+static void a_checkpoint_completes_behind_the_decision(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 1, "/c");
+    run_from(&w, 2, 7);
+    (void)admin(&w, HSP_ADMIN_SUSPEND);
+    saved(&w, 9, true);
+    const struct hsp_job *j = cw_job(&w, 1);
+    saved_in(&w, 1, 9, true);   /* said again */
+    saved_in(&w, 1, 8, true);   /* older */
+    saved_in(&w, 1, 12, false); /* failed */
+    assert_null(cw_find(&w, HSP_ACT_FACT));
+    saved_in(&w, 0, 12, true); /* of no epoch */
+    saved_in(&w, 2, 12, true); /* of one that was never given */
+    assert_true(j->ckpt_step == 9 && j->origin_step == 9);
+    saved_in(&w, 1, 12, true);
+    assert_string_equal(cw_fact(&w, "ckpt.complete"), "version 12, 0 bytes");
+    restart(&w, 2);
+    j = cw_job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_SUSPENDED);
+    assert_true(j->ckpt_step == 12 && j->origin_step == 12 && j->stable == 12);
+    assert_string_equal(j->reason, "with version 12; resume lets it go on");
+    stopped(&w, 2);
+    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.resume"), "from version 12");
+    saved_in(&w, 1, 13, true); /* by a node that was away; nothing has begun */
+    cw_plan(&w, 1);
+    assert_int_equal(j->att.step, 13);
+    cw_end(&w);
+}
+
+static void also_of_a_cancelled_one(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 1, "/c");
+    run_from(&w, 2, 7);
+    saved(&w, 7, true);
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
+    assert_int_equal(cw_submit(&w, "j", 0, 9, 9), HSP_OK); /* another of its name */
+    saved_in(&w, 1, 8, true);
+    assert_int_equal(cw_job(&w, 1)->ckpt_step, 8);
+    assert_string_equal(cw_job(&w, 1)->reason, "cancelled");
+    assert_false(cw_job(&w, 2)->has_ckpt);
+    restart(&w, 2);
+    stopped(&w, 2);
+    (void)cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 2});
+    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_ESTATE); /* the name is the other's */
+    assert_int_equal(cw_job(&w, 1)->ckpt_step, 8);
+    cw_end(&w);
+}
+
+/* What is said of steps that were made again since is of another history. */
+static void checkpoints_of_before_it_was_resumed(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 1, "/c");
+    run_from(&w, 2, 7);
+    (void)admin(&w, HSP_ADMIN_SUSPEND);
+    saved(&w, 9, true);
+    stopped(&w, 2);
+    (void)admin(&w, HSP_ADMIN_RESUME);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    saved_in(&w, 1, 20, true); /* too late: it begins at 9 */
+    cw_pass(&w, 1, 9, cw_even, 2);
+    cw_let_go(&w, 1, 2);
+    assert_int_equal(cw_job(&w, 1)->ckpt_step, 9);
+    saved_in(&w, 1, 20, true);
+    assert_int_equal(cw_job(&w, 1)->ckpt_step, 9);
+    restart(&w, 2);
+    saved_in(&w, 1, 20, true);
+    assert_int_equal(cw_job(&w, 1)->ckpt_step, 9);
+    (void)admin(&w, HSP_ADMIN_SUSPEND);
+    saved_in(&w, 1, 20, false); /* nor has the one failed that is waited for */
+    saved_in(&w, 1, 20, true);
+    assert_true(cw_job(&w, 1)->suspending);
+    saved(&w, 11, true);
+    saved_in(&w, 1, 20, true);
+    assert_string_equal(cw_job(&w, 1)->reason, "with version 11; resume lets it go on");
+    cw_end(&w);
+}
+
+/* Form 6 does not say which epoch began. */
+static void rows_of_older_forms_are_read(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 1, "/c");
+    run_from(&w, 2, 7);
+    (void)admin(&w, HSP_ADMIN_SUSPEND);
+    saved(&w, 9, true);
+    stopped(&w, 2);
+    (void)cw_admin(&w, (struct hsp_admin_event){
+                           .verb = HSP_ADMIN_SCALE, .job = 1, .min = 1, .max = 4}); /* stores it */
+    for (uint32_t i = 0; i < w.n_rows; i++) {
+        uint8_t *row = w.rows[i].value;
+        if (strcmp(w.rows[i].key, "job/1") == 0) { /* behind it: no epoch, no attempt, no lease */
+            uint32_t behind = w.rows[i].len - (8 + 8 + 4);
+            assert_int_equal(row[behind - 8], 1);
+            memmove(row + behind - 8, row + behind, 8 + 8 + 4);
+            w.rows[i].len -= 8;
+            row[0] = 6;
+        }
+    }
+    restart(&w, 2);
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_SUSPENDED);
+    assert_true(j->begun == 0 && j->ckpt_step == 9 && j->max == 4);
+    cw_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +360,10 @@ int main(void)
         cmocka_unit_test(the_wish),
         cmocka_unit_test(again_before_its_next_step),
         cmocka_unit_test(its_state_is_lost_meanwhile),
+        cmocka_unit_test(a_checkpoint_completes_behind_the_decision),
+        cmocka_unit_test(also_of_a_cancelled_one),
+        cmocka_unit_test(checkpoints_of_before_it_was_resumed),
+        cmocka_unit_test(rows_of_older_forms_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
