@@ -369,9 +369,16 @@ static bool make_pairs(struct hsp_check *k)
     return k->pairs != NULL;
 }
 
+/* An agent may answer now what it was asked before hspmdd was restarted: each term has its own numbers. */
+static uint32_t next_number(const struct hsp_cluster *c)
+{
+    uint32_t n = c->check.number + 1;
+    return n > 1 ? n : (uint32_t)(c->term << 16) + 1;
+}
+
 void hsp_ci_check_begin(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
-    struct hsp_check k = {.number = c->check.number + 1,
+    struct hsp_check k = {.number = next_number(c),
                           .active = true,
                           .request = a->request,
                           .terms = a->check,

@@ -141,6 +141,20 @@ void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg)
     cw_look(w);
 }
 
+void cw_restart_nodes(struct cw_world *w, uint32_t n_nodes)
+{
+    uint64_t incarnation[4];
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        incarnation[i] = w->c->nodes[i].incarnation;
+    }
+    cw_restart(w, NULL);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        const char name[3] = {'n', (char)('0' + i), '\0'};
+        uint64_t runs = cw_job(w, 1) != NULL ? cw_job(w, 1)->cur.epoch : 0;
+        cw_hello_running(w, i + 1, name, incarnation[i], 1, runs);
+    }
+}
+
 void cw_text(const struct cw_world *w, struct hsp_buf *ret)
 {
     hsp_buf_init(ret, 1u << 20);

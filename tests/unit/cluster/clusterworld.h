@@ -44,6 +44,8 @@ void cw_end(struct cw_world *w);
 uint32_t cw_rows(const struct cw_world *w, struct hsp_cluster_row ret[CW_ROWS]);
 /* hspmdd starts again: another machine with the rows of this one. @cfg NULL: and its configuration. */
 void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg);
+/* The same; its nodes n0.. of a device each come back with what they had. */
+void cw_restart_nodes(struct cw_world *w, uint32_t n_nodes);
 /* What hsp_cluster_dump writes, to a buffer that is the caller's to release. */
 void cw_text(const struct cw_world *w, struct hsp_buf *ret);
 const struct hsp_action *cw_find(const struct cw_world *w, enum hsp_action_type type);

@@ -211,6 +211,32 @@ static void who_asked_may_go(void **state)
     cw_end(&w);
 }
 
+/* Who was asked by an hspmdd before this one may answer only now. */
+static void what_was_asked_before_a_restart(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    begin(&w, 0, NULL, false);
+    uint32_t number = w.c->check.number;
+    assert_int_equal(seq_of(&w, 0), 1);
+    cw_restart_nodes(&w, 2);
+    begin(&w, 0, NULL, false);
+    assert_int_equal(seq_of(&w, 0), 1);
+    cw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_CHECKED,
+                            .u.checked = {.check = number, .seq = 1, .fault = "", .address = "x"}});
+    assert_int_equal(w.c->check.nodes[0].state, HSP_CHECK_RUNS);
+    answer(&w, 0, "");
+    assert_int_equal(w.c->check.nodes[0].state, HSP_CHECK_DONE);
+    w.c->check.number = UINT32_MAX; /* 0 says that there was none */
+    struct hsp_admin_event stop = {.verb = HSP_ADMIN_CHECK_STOP, .request = 5};
+    assert_int_equal(cw_admin(&w, stop), HSP_ECANCELED);
+    begin(&w, 0, NULL, false);
+    assert_int_not_equal(w.c->check.number, 0);
+    cw_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +245,7 @@ int main(void)
         cmocka_unit_test(busy_nodes_are_left_out),
         cmocka_unit_test(agents_that_go_or_stay_silent_end_it_too),
         cmocka_unit_test(who_asked_may_go),
+        cmocka_unit_test(what_was_asked_before_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

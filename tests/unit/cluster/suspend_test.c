@@ -53,21 +53,6 @@ static void stopped(struct cw_world *w, uint32_t n_nodes)
     assert_int_equal(cw_job(w, 1)->n_leases, 0);
 }
 
-/* A new process with the rows of the old one; its nodes come back with what they had. */
-static void restart(struct cw_world *w, uint32_t n_nodes)
-{
-    uint64_t incarnation[4];
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        incarnation[i] = w->c->nodes[i].incarnation;
-    }
-    cw_restart(w, NULL);
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        const char name[3] = {'n', (char)('0' + i), '\0'};
-        uint64_t runs = cw_job(w, 1)->cur.epoch;
-        cw_hello_running(w, i + 1, name, incarnation[i], 1, runs);
-    }
-}
-
 static void refused(struct cw_world *w, enum hsp_admin_verb verb, const char *why)
 {
     assert_int_equal(admin(w, verb), HSP_ESTATE);
@@ -114,7 +99,7 @@ static void a_running_job_is_suspended_by_a_checkpoint(void **state)
     assert_int_equal(cw_submit(&w, "j", 0, 1, 1), HSP_EINVAL); /* its name is taken */
     assert_int_equal(cw_submit(&w, "k", 0, 1, 8), HSP_OK);     /* its devices are not */
     assert_int_equal(w.n_asked, 2);
-    restart(&w, 2);
+    cw_restart_nodes(&w, 2);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
     assert_true(cw_job(&w, 1)->has_ckpt && cw_job(&w, 1)->ckpt_step == 9);
     cw_end(&w);
@@ -171,7 +156,7 @@ static void the_wish(void **state)
     (void)admin(&w, HSP_ADMIN_SUSPEND);
     cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, cw_job(&w, 1)->cur.epoch);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_CHECKPOINT), 1); /* the first may be lost */
-    restart(&w, 2);
+    cw_restart_nodes(&w, 2);
     assert_true(cw_job(&w, 1)->suspending && cw_job(&w, 1)->suspend_from == 7);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     assert_true(cw_job(&w, 1)->suspend_epoch == cw_job(&w, 1)->cur.epoch); /* asked again */
@@ -251,7 +236,7 @@ static void a_checkpoint_completes_behind_the_decision(void **state)
     assert_true(j->ckpt_step == 9 && j->origin_step == 9);
     saved_in(&w, 1, 12, true);
     assert_string_equal(cw_fact(&w, "ckpt.complete"), "version 12, 0 bytes");
-    restart(&w, 2);
+    cw_restart_nodes(&w, 2);
     j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SUSPENDED);
     assert_true(j->ckpt_step == 12 && j->origin_step == 12 && j->stable == 12);
@@ -279,7 +264,7 @@ static void also_of_a_cancelled_one(void **state)
     assert_int_equal(cw_job(&w, 1)->ckpt_step, 8);
     assert_string_equal(cw_job(&w, 1)->reason, "cancelled");
     assert_false(cw_job(&w, 2)->has_ckpt);
-    restart(&w, 2);
+    cw_restart_nodes(&w, 2);
     stopped(&w, 2);
     (void)cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 2});
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_ESTATE); /* the name is the other's */
@@ -308,7 +293,7 @@ static void checkpoints_of_before_it_was_resumed(void **state)
     assert_int_equal(cw_job(&w, 1)->ckpt_step, 9);
     saved_in(&w, 1, 20, true);
     assert_int_equal(cw_job(&w, 1)->ckpt_step, 9);
-    restart(&w, 2);
+    cw_restart_nodes(&w, 2);
     saved_in(&w, 1, 20, true);
     assert_int_equal(cw_job(&w, 1)->ckpt_step, 9);
     (void)admin(&w, HSP_ADMIN_SUSPEND);
@@ -344,7 +329,7 @@ static void rows_of_older_forms_are_read(void **state)
             row[0] = 6;
         }
     }
-    restart(&w, 2);
+    cw_restart_nodes(&w, 2);
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SUSPENDED);
     assert_true(j->begun == 0 && j->ckpt_step == 9 && j->max == 4);
