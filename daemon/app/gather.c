@@ -20,26 +20,14 @@ void hsp_app_count_fact(struct hsp_app *a, struct hsp_app_job *j, const struct h
                      (double)hsp_app_unix_ms() * 1e-3);
 }
 
-static enum hsp_time_class class_of(const struct hsp_job *j)
-{
-    switch (j->state) {
-    case HSP_JOB_STARTING: return HSP_TIME_STARTUP;
-    case HSP_JOB_RUNNING:
-    case HSP_JOB_SWITCHING: /* the epoch before goes on until the new one is armed */
-    case HSP_JOB_FINISHING: return HSP_TIME_PRODUCTIVE;
-    case HSP_JOB_SEALING:
-    case HSP_JOB_RECOVERING: return HSP_TIME_RECOVERING;
-    default: return j->ticket != 0 ? HSP_TIME_PLANNING : HSP_TIME_STALLED;
-    }
-}
-
 void hsp_app_count_time(struct hsp_app *a)
 {
     hsp_msec now = hsp_app_now();
     for (size_t i = 0; i < a->n_jobs; i++) {
         const struct hsp_job *core = hsp_cluster_job(a->cluster, a->jobs[i].id);
-        if (core != NULL && !hsp_job_terminal(core->state)) {
-            hsp_metrics_time(&a->jobs[i].metrics, class_of(core), now);
+        if (core != NULL) {
+            hsp_metrics_time(&a->jobs[i].metrics, hsp_metrics_class(core->state, core->ticket != 0),
+                             now);
         }
     }
 }

@@ -83,9 +83,28 @@ void hsp_metrics_fact(struct hsp_metrics *m, struct hsp_job_metrics *j, uint32_t
     }
 }
 
+enum hsp_time_class hsp_metrics_class(enum hsp_job_state state, bool planning)
+{
+    switch (state) {
+    case HSP_JOB_STARTING: return HSP_TIME_STARTUP;
+    case HSP_JOB_RUNNING:
+    case HSP_JOB_SWITCHING: /* the epoch before goes on until the new one is armed */
+    case HSP_JOB_FINISHING: return HSP_TIME_PRODUCTIVE;
+    case HSP_JOB_SEALING:
+    case HSP_JOB_RECOVERING: return HSP_TIME_RECOVERING;
+    case HSP_JOB_PENDING:
+    case HSP_JOB_PAUSED: return planning ? HSP_TIME_PLANNING : HSP_TIME_STALLED;
+    case HSP_JOB_DONE:
+    case HSP_JOB_FAILED:
+    case HSP_JOB_CANCELLED:
+    case HSP_JOB_SUSPENDED: return HSP_TIME_NONE;
+    }
+    return HSP_TIME_NONE;
+}
+
 void hsp_metrics_time(struct hsp_job_metrics *j, enum hsp_time_class next, hsp_msec now_ms)
 {
-    if (j->since_ms != 0 && now_ms > j->since_ms) {
+    if (j->since_ms != 0 && now_ms > j->since_ms && j->now != HSP_TIME_NONE) {
         j->time_s[j->now] += (double)(now_ms - j->since_ms) * 1e-3;
     }
     j->since_ms = now_ms;
@@ -324,8 +343,10 @@ static void put_jobs(struct hsp_buf *o, const struct hsp_view *v)
     for (size_t i = 0; i < v->n_jobs; i++) {
         hist(o, "job_step_seconds", "job", v->jobs[i].name, &v->jobs[i].m->step_s);
     }
-    family(o, "job_time_seconds_total", "counter",
-           "Where the time of a job went; productive over the sum is its goodput.");
+    family(
+        o, "job_time_seconds_total", "counter",
+        "Where the time of a job went, but for that when it was suspended or over; productive over "
+        "the sum is its goodput.");
     for (size_t i = 0; i < v->n_jobs; i++) {
         for (size_t c = 0; c < HSP_TIME_CLASSES; c++) {
             hsp_buf_puts(o, "hspmd_job_time_seconds_total");

@@ -8,7 +8,7 @@
  */
 #ifndef HSP_METRICS_H
 #define HSP_METRICS_H
-#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/clusterstate.h"
 
 #define HSP_HIST_BOUNDS 14 /* upper bounds in seconds, from 5 ms to 5 minutes; +Inf is the count */
 
@@ -24,9 +24,10 @@ enum hsp_time_class { /* where the time of a job goes; productive over the sum i
                       HSP_TIME_STARTUP,
                       HSP_TIME_PLANNING,
                       HSP_TIME_RECOVERING,
-                      HSP_TIME_STALLED
+                      HSP_TIME_STALLED,
+                      HSP_TIME_NONE /* of nobody's: it is over, or suspended as its user wished */
 };
-#define HSP_TIME_CLASSES 5
+#define HSP_TIME_CLASSES 5 /* without NONE */
 
 enum hsp_switch_phase {
     HSP_PHASE_DRAIN, /* what is lost is known, nodes say what they hold */
@@ -68,6 +69,8 @@ struct hsp_metrics { /* since the daemon's start */
  * node, HSP_MAX_NODES none. */
 void hsp_metrics_fact(struct hsp_metrics *m, struct hsp_job_metrics *j, uint32_t node,
                       const struct hsp_fact *f, double unix_s);
+/* What a job in @state does. @planning: the planner works for it. */
+enum hsp_time_class hsp_metrics_class(enum hsp_job_state state, bool planning);
 /* Adds the time since the last call to the class @j was in, then puts it into @next. */
 void hsp_metrics_time(struct hsp_job_metrics *j, enum hsp_time_class next, hsp_msec now_ms);
 

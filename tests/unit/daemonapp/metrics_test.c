@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 
 static const char *const node_states[] = {"live", "dead", NULL};
@@ -212,6 +213,32 @@ static void test_time_goes_to_what_was_done(void **state)
     assert_float_equal(j.time_s[HSP_TIME_RECOVERING], 0.5, 1e-9);
 }
 
+/* Neither while it is suspended nor between its end and a resume is a job stalled, or anything else. */
+static void test_time_at_rest_counts_nowhere(void **state)
+{
+    (void)state;
+    static const enum hsp_job_state rest[] = {HSP_JOB_SUSPENDED, HSP_JOB_CANCELLED, HSP_JOB_FAILED,
+                                              HSP_JOB_DONE};
+    struct hsp_job_metrics j = {0};
+    hsp_msec t = 1000;
+    hsp_metrics_time(&j, hsp_metrics_class(HSP_JOB_RUNNING, false), t);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(rest); i++) {
+        hsp_metrics_time(&j, hsp_metrics_class(rest[i], false), t += 2000); /* it ran */
+        hsp_metrics_time(&j, hsp_metrics_class(rest[i], false), t += 50000);
+        hsp_metrics_time(&j, hsp_metrics_class(HSP_JOB_PENDING, false), t += 60000);
+        hsp_metrics_time(&j, hsp_metrics_class(HSP_JOB_PENDING, true), t += 500);
+        hsp_metrics_time(&j, hsp_metrics_class(HSP_JOB_STARTING, false), t += 250);
+        hsp_metrics_time(&j, hsp_metrics_class(HSP_JOB_RUNNING, true), t += 125);
+    }
+    assert_float_equal(j.time_s[HSP_TIME_PRODUCTIVE], 8, 1e-9);
+    assert_float_equal(j.time_s[HSP_TIME_STALLED], 2, 1e-9);
+    assert_float_equal(j.time_s[HSP_TIME_PLANNING], 1, 1e-9);
+    assert_float_equal(j.time_s[HSP_TIME_STARTUP], 0.5, 1e-9);
+    assert_float_equal(j.time_s[HSP_TIME_RECOVERING], 0, 0);
+    assert_int_equal(hsp_metrics_class(HSP_JOB_PAUSED, false), HSP_TIME_STALLED);
+    assert_int_equal(hsp_metrics_class(HSP_JOB_SEALING, true), HSP_TIME_RECOVERING);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_families_stand_together),
         cmocka_unit_test(test_facts_are_counted),
         cmocka_unit_test(test_time_goes_to_what_was_done),
+        cmocka_unit_test(test_time_at_rest_counts_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
