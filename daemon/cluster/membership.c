@@ -384,15 +384,19 @@ void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
 
 /* A tick is due when a node has been silent for a while. One that comes much later says that this
  * process was stopped or starved (a suspended machine, a paused virtual one): what the nodes sent
- * meanwhile is still unread, and their silence is ours. Nobody is dead for the time we were away. */
+ * meanwhile is still unread, and their silence is ours. Nobody is dead for the time we were away, and who
+ * was near its bound before has time for one more beat: it may have to connect again first. */
 void hsp_ci_forgive_stall(struct hsp_cluster *c)
 {
     hsp_msec due = hsp_ci_silence_due(c), now = c->now_ms;
     if (due == HSP_NEVER || now <= due + c->cfg.suspect_ms) {
         return;
     }
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
+    hsp_msec chance = now + c->cfg.heartbeat_ms + c->cfg.suspect_ms;
+    hsp_msec floor = chance > c->cfg.dead_ms ? chance - c->cfg.dead_ms : 0;
+    for (uint32_t i = 0; i < c->n_nodes; i++) { /* their order stays */
         hsp_msec t = c->nodes[i].last_ms + (now - due);
+        t = t > floor ? t : floor;
         c->nodes[i].last_ms = t < now ? t : now;
     }
     hsp_ci_fact(c, "coordinator.stalled", HSP_SEV_WARN, NULL, NULL,

@@ -217,6 +217,41 @@ static void own_stall_kills_nobody(void **state)
     cw_end(&w);
 }
 
+/* The last tick before the stall found n1 silent for all but the bound; it has time for a beat after it. */
+static void after_a_stall_there_is_time_for_a_beat(void **state)
+{
+    (void)state;
+    for (int beats = 0; beats < 2; beats++) {
+        struct cw_world w;
+        cw_begin(&w, 2, 1);
+        cw_run_job(&w, 2);
+        hsp_msec heard = w.now;
+        while (w.now < heard + w.c->cfg.dead_ms - 10) {
+            w.now += 10;
+            cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+        assert_true(hsp_cluster_deadline(w.c) == heard + w.c->cfg.dead_ms);
+        w.now += 60000;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        assert_non_null(cw_fact(&w, "coordinator.stalled"));
+        assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+        hsp_msec late = w.now + w.c->cfg.heartbeat_ms + w.c->cfg.suspect_ms;
+        while (w.now < late) {
+            assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+            w.now++;
+            cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            if (beats != 0 && w.now == late) {
+                cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            }
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        assert_int_equal(w.c->nodes[1].state, beats != 0 ? HSP_NODE_LIVE : HSP_NODE_DEAD);
+        cw_end(&w);
+    }
+}
+
 /* A drain says why until it is over; why it is over stands in the events. */
 static void reasons_of_drains_are_told(void **state)
 {
@@ -268,6 +303,7 @@ int main(void)
         cmocka_unit_test(new_figures_ask_for_no_plan),
         cmocka_unit_test(one_lost_beat),
         cmocka_unit_test(own_stall_kills_nobody),
+        cmocka_unit_test(after_a_stall_there_is_time_for_a_beat),
         cmocka_unit_test(reasons_of_drains_are_told),
         cmocka_unit_test(a_long_reason_is_cut_between_characters),
     };
