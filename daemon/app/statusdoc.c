@@ -103,6 +103,19 @@ static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_
     put(x, "tokens_read", (double)hsp_data_cursor_tokens(&c));
 }
 
+/* By what its executors talk: connections of each kind. */
+static void put_transport(cJSON *o, const struct hsp_links *n)
+{
+    cJSON *x =
+        n->shm + n->local + n->tls + n->tcp > 0 ? cJSON_AddObjectToObject(o, "transport") : NULL;
+    if (x != NULL) {
+        put(x, "shm", n->shm);
+        put(x, "unix", n->local);
+        put(x, "tls", n->tls);
+        put(x, "tcp", n->tcp);
+    }
+}
+
 static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
 {
     const struct hsp_app_job *j = hsp_app_job(a, core->id);
@@ -125,6 +138,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     put(o, "epoch", (double)core->cur.epoch);
     if (e->epoch != 0) {
         put_text(o, "data_plane", e->data_tls ? "tls" : "clear");
+        put_transport(o, &e->links);
     }
     if (core->att.epoch != 0) {
         put(o, "next_epoch", (double)core->att.epoch);

@@ -88,12 +88,18 @@ enum hsp_attempt_phase {
     HSP_ATT_GO         /* all READY: ARM or START stored and sent; cannot be taken back */
 };
 
+struct hsp_links {     /* connections between executors */
+    uint32_t shm;      /* through shared memory */
+    uint32_t local;    /* over Unix sockets */
+    uint32_t tls, tcp; /* over TCP, with TLS or as it is */
+};
 struct hsp_epoch_peer {
     hsp_device_id device;
     uint64_t incarnation; /* of its node */
     bool prepare_sent, ready, go_sent, started;
     uint64_t data_bytes, data_tokens; /* as its READY says; of ranks */
     struct hsp_digest data_digest;
+    struct hsp_links links; /* its own, the same */
 };
 struct hsp_epoch {
     uint64_t epoch; /* 0: none */
@@ -107,8 +113,9 @@ struct hsp_epoch {
     uint32_t n_sources;
     struct hsp_prepare_source *sources; /* owned: fixed with the epoch, all PREPAREs must agree */
     bool data_tls;                      /* its executors encrypt what goes by TCP */
-    bool settled;                       /* its first vote passed: older layouts are not needed */
-    hsp_msec deadline_ms;               /* of the phase, UINT64_MAX none */
+    struct hsp_links links; /* of members and keepers, from GO on; 0: none, or unknown */
+    bool settled;           /* its first vote passed: older layouts are not needed */
+    hsp_msec deadline_ms;   /* of the phase, UINT64_MAX none */
     char cause[160];
     struct hsp_epoch_trace trace;
 };

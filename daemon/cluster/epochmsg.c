@@ -160,6 +160,7 @@ static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_n
     p->data_bytes = r->data_bytes;
     p->data_tokens = r->data_tokens;
     p->data_digest = r->data_digest;
+    p->links = (struct hsp_links){r->links_shm, r->links_unix, r->links_tls, r->links_tcp};
     p->ready = true;
 }
 

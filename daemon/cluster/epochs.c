@@ -270,9 +270,23 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
     e->peers[rank].prepare_sent = true;
 }
 
+/* Each connection is told of by both of its ends. */
+static struct hsp_links links_of(const struct hsp_epoch *e)
+{
+    struct hsp_links n = {0};
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        n.shm += e->peers[i].links.shm;
+        n.local += e->peers[i].links.local;
+        n.tls += e->peers[i].links.tls;
+        n.tcp += e->peers[i].links.tcp;
+    }
+    return (struct hsp_links){n.shm / 2, n.local / 2, n.tls / 2, n.tcp / 2};
+}
+
 static void go(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_epoch *e = &j->att;
+    e->links = links_of(e);
     e->phase = HSP_ATT_GO;
     e->deadline_ms = HSP_NEVER;
     e->trace.go_ms = c->now_ms;

@@ -10,7 +10,8 @@
 #include "proto/base/vec.h"
 
 #define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    7
+#define ROW_VERSION    8
+#define ROW_LINKS      8 /* the transports of epochs */
 #define ROW_BEGUN      7 /* the epoch that began at the origin */
 #define ROW_TOKENS     6 /* tokens of the data */
 #define ROW_SUSPENDING 5
@@ -68,6 +69,10 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_epoch *e)
     hsp_buf_u8(b, e->data_tls);
     hsp_buf_u8(b, e->settled);
     hsp_buf_str(b, e->cause);
+    hsp_buf_u32(b, e->links.shm);
+    hsp_buf_u32(b, e->links.local);
+    hsp_buf_u32(b, e->links.tls);
+    hsp_buf_u32(b, e->links.tcp);
     hsp_buf_u32(b, e->n_peers);
     for (uint32_t i = 0; i < e->n_peers; i++) {
         hsp_buf_u32(b, e->peers[i].device);
@@ -223,7 +228,17 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
     return named;
 }
 
-static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_epoch *ret)
+static struct hsp_links get_links(struct hsp_cursor *r)
+{
+    struct hsp_links n = {.shm = hsp_cur_u32(r)};
+    n.local = hsp_cur_u32(r);
+    n.tls = hsp_cur_u32(r);
+    n.tcp = hsp_cur_u32(r);
+    return n;
+}
+
+static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version,
+                      struct hsp_epoch *ret)
 {
     struct hsp_epoch e = {.epoch = hsp_cur_u64(r)};
     if (e.epoch == 0) {
@@ -242,6 +257,7 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_ep
     e.settled = hsp_cur_u8(r) != 0;
     e.deadline_ms = HSP_NEVER;
     get_text(r, e.cause, sizeof(e.cause));
+    e.links = version >= ROW_LINKS ? get_links(r) : (struct hsp_links){0};
     e.n_peers = hsp_cur_count(r, HSP_MSG_RANKS, 12);
     e.peers = lasting(c, e.n_peers, sizeof(*e.peers));
     if (e.peers == NULL) {
@@ -301,7 +317,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     }
     j->begun = version >= ROW_BEGUN ? hsp_cur_u64(r) : 0;
     bool ok = j->data_path != NULL && j->checkpoint_path != NULL && state <= HSP_JOB_SUSPENDED &&
-              get_epoch(c, r, &j->cur) && get_epoch(c, r, &j->att);
+              get_epoch(c, r, version, &j->cur) && get_epoch(c, r, version, &j->att);
     uint32_t leases = ok ? hsp_cur_count(r, HSP_MAX_NODES * HSP_NODE_DEVICES, 5) : 0;
     for (uint32_t i = 0; i < leases; i++) {
         uint32_t d = hsp_cur_u32(r);

@@ -155,6 +155,21 @@ static void print_data(FILE *out, const cJSON *d)
     }
 }
 
+/* By what its executors talk to each other. */
+static void print_transport(FILE *out, const cJSON *t)
+{
+    static const char *const keys[] = {"shm", "unix", "tls", "tcp"};
+    static const char *const words[] = {"shm", "unix", "tcp+tls", "tcp"};
+    const char *between = "\ntransport:";
+    for (size_t i = 0; i < HSP_ARRAY_LEN(keys); i++) {
+        if (hsp_doc_number(t, keys[i]) > 0) {
+            (void)fprintf(out, "%s %.0f by %s", between, hsp_doc_number(t, keys[i]), words[i]);
+            between = ",";
+        }
+    }
+    (void)fputs(t != NULL ? " (connections between its executors)" : "", out);
+}
+
 /* All there is about one job: the only one of @jobs. */
 static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
 {
@@ -177,6 +192,7 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     if (hsp_doc_has(j, "problem")) {
         (void)fprintf(out, "\nproblem: %s", hsp_doc_text(j, "problem"));
     }
+    print_transport(out, cJSON_GetObjectItemCaseSensitive(j, "transport"));
     print_data(out, cJSON_GetObjectItemCaseSensitive(j, "data"));
     print_names(out, "\ndevices:", cJSON_GetObjectItemCaseSensitive(j, "devices"));
     if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(j, "keepers")) > 0) {
@@ -217,7 +233,7 @@ static void print_head(struct hsp_ctl *ctl, const cJSON *doc, const cJSON *jobs)
     (void)fputc('\n', ctl->out);
 }
 
-static bool print_tables(struct hsp_ctl *ctl, const cJSON *doc)
+bool hsp_status_view(struct hsp_ctl *ctl, const cJSON *doc)
 {
     const cJSON *jobs = cJSON_GetObjectItemCaseSensitive(doc, "jobs");
     const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(doc, "nodes");
@@ -253,7 +269,7 @@ static int show(struct hsp_ctl *ctl)
         return hsp_ctl_fail(ctl, &err);
     }
     bool ok = ctl->format == HSP_FORMAT_JSON ? fprintf(ctl->out, "%s\n", text) > 0
-                                             : print_tables(ctl, doc);
+                                             : hsp_status_view(ctl, doc);
     cJSON_Delete(doc);
     return ok ? HSP_EXIT_OK : HSP_EXIT_FAILED;
 }

@@ -116,7 +116,10 @@ const struct hsp_command hsp_commands[] = {
      .operands = "[JOB|NODE]",
      .summary = "show jobs and nodes, or all about one",
      .help = "Of a job also where it is in its data: the pass over them, the samples of that pass\n"
-             "which are used up, and all tokens read, as of its newest committed step.",
+             "which are used up, and all tokens read, as of its newest committed step; and by\n"
+             "what its executors talk to each other in the epoch that runs: connections by\n"
+             "shared memory (shm), Unix sockets (unix), TCP with TLS (tcp+tls), or TCP in\n"
+             "clear (tcp).",
      .options = status_options,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSON),

@@ -41,6 +41,8 @@ double hsp_doc_number(const cJSON *o, const char *key);
 bool hsp_doc_has(const cJSON *o, const char *key);
 /* A plan-prediction document as the table of `hspmdctl plan`. False: could not be written. */
 bool hsp_plan_view(struct hsp_ctl *ctl, const cJSON *doc);
+/* The status document as text, of all or of the one it was asked for. False: could not be written. */
+bool hsp_status_view(struct hsp_ctl *ctl, const cJSON *doc);
 /* The document of a check of nodes, as tables unless JSON is wanted, and remarks; the exit code. */
 int hsp_check_view(struct hsp_ctl *ctl, const cJSON *doc);
 /* The job file and the annotations it names, as a SUBMIT or PLAN message. */

@@ -35,7 +35,8 @@
 #define HSP_MSG_HOLDINGS    8192u /* pieces of state one node offers */
 #define HSP_MSG_RUNS        64u   /* device x job entries of one node */
 #define HSP_MSG_RANKS       4096u /* ranks of a job */
-#define HSP_MSG_FILES       64u   /* annotation files of a job */
+#define HSP_MSG_LINKS       8192u /* connections of one rank: in two meshes, to less than RANKS each */
+#define HSP_MSG_FILES       64u /* annotation files of a job */
 #define HSP_MSG_FILE_MAX    (1u << 20)
 #define HSP_KEY_BYTES       32
 #define HSP_CHECK_NODES     64u         /* nodes of one check: 2016 pairs */
@@ -266,6 +267,8 @@ struct hsp_m_ready {
     uint64_t data_tokens;
     struct hsp_digest data_digest;
     double connect_ms, build_ms;
+    /* Its connections to members and keepers, which last as long as the epoch (worker/comm). */
+    uint32_t links_shm, links_unix, links_tls, links_tcp;
 };
 struct hsp_m_failed {
     uint32_t job, device;

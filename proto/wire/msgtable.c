@@ -146,11 +146,18 @@ static const struct hsp_field f_prepare[] = {U32(prepare, job),
                                              STR(prepare, checkpoint_path, HSP_PATH_MAX),
                                              BOOL(prepare, checkpoint_shared),
                                              BOOL(prepare, data_tls)};
-static const struct hsp_field f_ready[] = {
-    U32(ready, job),         U32MAX(ready, device, HSP_NODE_DEVICES - 1),
-    U64(ready, mem_bytes),   U64(ready, data_bytes),
-    U64(ready, data_tokens), DIGEST(ready, data_digest),
-    F64(ready, connect_ms),  F64(ready, build_ms)};
+static const struct hsp_field f_ready[] = {U32(ready, job),
+                                           U32MAX(ready, device, HSP_NODE_DEVICES - 1),
+                                           U64(ready, mem_bytes),
+                                           U64(ready, data_bytes),
+                                           U64(ready, data_tokens),
+                                           DIGEST(ready, data_digest),
+                                           F64(ready, connect_ms),
+                                           F64(ready, build_ms),
+                                           U32MAX(ready, links_shm, HSP_MSG_LINKS),
+                                           U32MAX(ready, links_unix, HSP_MSG_LINKS),
+                                           U32MAX(ready, links_tls, HSP_MSG_LINKS),
+                                           U32MAX(ready, links_tcp, HSP_MSG_LINKS)};
 static const struct hsp_field f_failed[] = {U32(failed, job),
                                             U32MAX(failed, device, HSP_NODE_DEVICES - 1),
                                             ENUM(failed, fact, fact_names),

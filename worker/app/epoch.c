@@ -167,8 +167,7 @@ enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
                                 version, ret, err);
 }
 
-static void log_links(const struct hsp_epoch *e, enum hsp_epoch_mesh which,
-                      const struct hsp_comm *comm)
+static void count_links(struct hsp_epoch *e, enum hsp_epoch_mesh which, const struct hsp_comm *comm)
 {
     static const char *const names[HSP_EPOCH_MESHES] = {"data", "state", "move"};
     struct hsp_mesh_links n = hsp_mesh_count_links(comm);
@@ -176,6 +175,12 @@ static void log_links(const struct hsp_epoch *e, enum hsp_epoch_mesh which,
             "epoch %" PRIu64
             " of job %u, %s: %u peers by shared memory, %u by Unix sockets, %u by TLS, %u in clear",
             e->number, e->p->job, names[which], n.shm, n.local, n.tls, n.clear);
+    if (which != HSP_MESH_MOVE) {
+        e->links.shm += n.shm;
+        e->links.local += n.local;
+        e->links.tls += n.tls;
+        e->links.clear += n.clear;
+    }
 }
 
 static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh which,
@@ -207,7 +212,7 @@ static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh whi
     enum hsp_status st = hsp_mesh_connect(e->env->listener, &params, &comm, err);
     free(peers);
     if (st == HSP_OK) {
-        log_links(e, which, comm);
+        count_links(e, which, comm);
     }
     (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
     e->mesh[which] = comm;
@@ -257,6 +262,10 @@ void hsp_epoch_tell_ready(struct hsp_epoch *e)
     struct hsp_msg m = {
         .type = HSP_MSG_READY,
         .u.ready = {.job = e->p->job, .device = e->env->device, .mem_bytes = e->mem_bytes}};
+    m.u.ready.links_shm = e->links.shm;
+    m.u.ready.links_unix = e->links.local;
+    m.u.ready.links_tls = e->links.tls;
+    m.u.ready.links_tcp = e->links.clear;
     if (e->data != NULL) {
         m.u.ready.data_bytes = e->data->set.n_bytes;
         m.u.ready.data_tokens = e->data->set.n_tokens;

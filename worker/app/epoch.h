@@ -90,6 +90,7 @@ struct hsp_epoch {
     const struct hsp_held_data *data; /* held in env's cache; members */
     uint64_t mem_bytes;               /* taken */
     struct hsp_comm *mesh[HSP_EPOCH_MESHES];
+    struct hsp_mesh_links links;      /* of the data and the state mesh, as they were made */
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
     uint32_t n_copies;                /* ranks that copy to me */
     struct hsp_epoch_copy *copies;

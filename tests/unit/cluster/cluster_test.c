@@ -494,6 +494,75 @@ static void data_plane(void **state)
     cw_end(&w);
 }
 
+static bool links_are(const struct hsp_links *n, uint32_t shm, uint32_t local, uint32_t tls,
+                      uint32_t tcp)
+{
+    return n->shm == shm && n->local == local && n->tls == tls && n->tcp == tcp;
+}
+
+/* A row of job 1 in form 7, which knows no transports: @known, as they stand in form 8, are taken out. */
+static void in_form_7(struct cw_world *w, const struct hsp_links *known)
+{
+    const uint32_t n[4] = {known->shm, known->local, known->tls, known->tcp};
+    uint8_t bytes[16], cut = 0;
+    for (uint32_t i = 0; i < 16; i++) {
+        bytes[i] = (uint8_t)(n[i / 4] >> 8 * (i % 4));
+    }
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        uint8_t *v = w->rows[i].value;
+        uint32_t len = w->rows[i].len;
+        for (uint32_t k = 0; strcmp(w->rows[i].key, "job/1") == 0 && k + 16 <= len; k++) {
+            if (memcmp(v + k, bytes, 16) == 0) {
+                memmove(v + k, v + k + 16, len - k - 16);
+                w->rows[i].len = len -= 16;
+                v[0] = 7;
+                cut++;
+            }
+        }
+    }
+    assert_int_equal(cut, 1);
+}
+
+/* What members and keepers are joined by is known from GO on, and over restarts. */
+static void transports_of_an_epoch(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+    cw_plan(&w, 1);
+    for (uint32_t i = 0; i < 2; i++) { /* what is said twice counts once */
+        cw_msg(&w, 1,
+               (struct hsp_msg){.type = HSP_MSG_READY,
+                                .epoch = 1,
+                                .u.ready = {.job = 1,
+                                            .links_shm = 2002,
+                                            .links_unix = 4,
+                                            .links_tls = 3000,
+                                            .links_tcp = 1}});
+    }
+    assert_true(links_are(&cw_job(&w, 1)->att.links, 0, 0, 0, 0));
+    cw_msg(
+        &w, 2,
+        (struct hsp_msg){
+            .type = HSP_MSG_READY,
+            .epoch = 1,
+            .u.ready = {
+                .job = 1, .links_shm = 2002, .links_unix = 4, .links_tls = 3020, .links_tcp = 1}});
+    assert_true(links_are(&cw_job(&w, 1)->att.links, 2002, 4, 3010, 1));
+    cw_pass(&w, 1, 0, cw_even, 2);
+    assert_true(links_are(&cw_job(&w, 1)->cur.links, 2002, 4, 3010, 1));
+    cw_let_go(&w, 1, 2);
+    cw_restart_nodes(&w, 2);
+    assert_true(links_are(&cw_job(&w, 1)->cur.links, 2002, 4, 3010, 1));
+    in_form_7(&w, &cw_job(&w, 1)->cur.links);
+    cw_restart_nodes(&w, 2);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    assert_true(links_are(&cw_job(&w, 1)->cur.links, 0, 0, 0, 0));
+    assert_int_equal(cw_job(&w, 1)->cur.n_ranks, 2);
+    cw_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(recover_version),
@@ -507,6 +576,7 @@ int main(void)
                                        cmocka_unit_test(rows_load_in_any_order),
                                        cmocka_unit_test(a_cut_row_is_refused),
                                        cmocka_unit_test(data_plane),
+                                       cmocka_unit_test(transports_of_an_epoch),
                                        cmocka_unit_test(anything)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

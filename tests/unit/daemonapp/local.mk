@@ -6,6 +6,7 @@ daemonapp_tests = \
   tests/unit/daemonapp/jobrec_test \
   tests/unit/daemonapp/metrics_test \
   tests/unit/daemonapp/planwork_test \
+  tests/unit/daemonapp/statusdoc_test \
   tests/unit/daemonapp/store_test \
   tests/unit/daemonapp/tbevent_test \
   tests/unit/daemonapp/writing_test
@@ -23,6 +24,8 @@ tests_unit_daemonapp_jobrec_test_SOURCES = tests/unit/daemonapp/jobrec_test.c $(
 tests_unit_daemonapp_jobrec_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_planwork_test_SOURCES = tests/unit/daemonapp/planwork_test.c $(APPLIB)
 tests_unit_daemonapp_planwork_test_LDADD = $(DAEMONAPP_TEST_LIBS)
+tests_unit_daemonapp_statusdoc_test_SOURCES = tests/unit/daemonapp/statusdoc_test.c $(APPLIB)
+tests_unit_daemonapp_statusdoc_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_store_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_metrics_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_tbevent_test_LDADD = $(DAEMONAPP_TEST_LIBS)

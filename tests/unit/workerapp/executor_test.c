@@ -304,6 +304,10 @@ static void prepare(struct world *w, const struct epoch_def *d)
     send_prepare(w, d);
     for (int i = 0; i < d->n_peers; i++) {
         await(w, i, HSP_MSG_READY);
+        const struct hsp_m_ready *r = &w->last.u.ready; /* all are on this host */
+        uint32_t n = d->plan->plan->n_ranks, others = (uint32_t)i < n ? n - 1 : 0;
+        assert_int_equal(r->links_shm + r->links_unix, 2 * others); /* two meshes */
+        assert_int_equal(r->links_tls + r->links_tcp, 0);
     }
 }
 

@@ -1,0 +1,66 @@
+/* The status document: what it says of a job that the core knows. */
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "daemon/app/app.h"
+#include "tests/lib/testlib.h"
+#include "tests/unit/daemonapp/applib.h"
+
+static double number(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    assert_true(cJSON_IsNumber(v));
+    return v->valuedouble;
+}
+
+/* The document of the only job. */
+static cJSON *job_doc(struct hsp_app *a, cJSON **ret)
+{
+    char *text = hsp_app_status(a, "j");
+    assert_non_null(text);
+    *ret = cJSON_Parse(text);
+    cJSON_free(text);
+    return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(*ret, "jobs"), 0);
+}
+
+static void transports_of_the_epoch_that_runs(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_epoch_peer peers[2] = {{.device = HSP_DEVICE(0, 0)}, {.device = HSP_DEVICE(1, 0)}};
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .state = HSP_JOB_RUNNING,
+                        .data_path = (char[]){""},
+                        .checkpoint_path = (char[]){""},
+                        .cur = {.epoch = 3,
+                                .n_ranks = 2,
+                                .n_peers = 2,
+                                .peers = peers,
+                                .data_tls = true,
+                                .links = {.shm = 2, .local = 3, .tls = 4, .tcp = 5}}};
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 2);
+    a->address = "here";
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    cJSON *all, *doc = job_doc(a, &all);
+    const cJSON *t = cJSON_GetObjectItemCaseSensitive(doc, "transport");
+    assert_true(number(t, "shm") == 2 && number(t, "unix") == 3);
+    assert_true(number(t, "tls") == 4 && number(t, "tcp") == 5);
+    cJSON_Delete(all);
+    j.cur.links = (struct hsp_links){0}; /* alone, or begun before they were told of */
+    doc = job_doc(a, &all);
+    assert_null(cJSON_GetObjectItemCaseSensitive(doc, "transport"));
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "data_plane")),
+                        "tls");
+    cJSON_Delete(all);
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(transports_of_the_epoch_that_runs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
