@@ -21,7 +21,7 @@ ROOTS = re.compile(r"^(malloc|calloc|realloc|aligned_alloc|posix_memalign|v?aspr
                    r"|cJSON_(Parse|Create|Add|Print|Duplicate)\w*|yaml_\w*parse\w*|glp_\w+)$")
 
 
-SHELLS = ["worker/data", "worker/state"]
+SHELLS = ["worker/data", "worker/exec", "worker/state"]
 
 
 def rooms():

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <link.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -26,10 +28,12 @@
 #define WAYS_MAX    (1u << 14)
 
 static struct {
-    bool armed, on, hit, inside, marking;
+    pthread_mutex_t lock; /* of all but live */
+    bool armed, on, hit, marking;
     uint64_t nth, n;
-    int64_t live;
-} oom;
+    atomic_int_least64_t live;
+} oom = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static _Thread_local bool inside; /* what the harness does itself never fails */
 
 /* Shared with the children of hsp_oom_fork. */
 static struct places {
@@ -125,26 +129,35 @@ static void mark_way(uint64_t n)
 
 /* ---- the allocator ---- */
 
-static bool refuse(void)
+static bool refuse_locked(void)
 {
-    if (!oom.armed || oom.inside) {
+    if (!oom.armed) {
         return false;
     }
     oom.n++;
     if (oom.marking) {
-        oom.inside = true;
         mark_way(oom.n);
-        oom.inside = false;
     }
     if (oom.nth == 0 || oom.n < oom.nth || (oom.n > oom.nth && !oom.on)) {
         return false;
     }
     oom.hit = true;
-    oom.inside = true;
     note_stack();
-    oom.inside = false;
     errno = ENOMEM;
     return true;
+}
+
+static bool refuse(void)
+{
+    if (inside) {
+        return false;
+    }
+    inside = true;
+    (void)pthread_mutex_lock(&oom.lock);
+    bool no = refuse_locked();
+    (void)pthread_mutex_unlock(&oom.lock);
+    inside = false;
+    return no;
 }
 
 #ifndef HSP_SANITIZE /* which have an allocator of their own */
@@ -285,17 +298,22 @@ char *__wrap_hsp_arena_printf(struct hsp_arena *a, const char *fmt, ...)
 void hsp_oom_arm(uint64_t nth, bool on)
 {
     ask_for_evidence();
+    (void)pthread_mutex_lock(&oom.lock);
     oom.nth = nth;
     oom.on = on;
     oom.hit = false;
     oom.n = 0;
     oom.armed = true;
+    (void)pthread_mutex_unlock(&oom.lock);
 }
 
 bool hsp_oom_disarm(void)
 {
+    (void)pthread_mutex_lock(&oom.lock);
     oom.armed = false;
-    return oom.hit;
+    bool hit = oom.hit;
+    (void)pthread_mutex_unlock(&oom.lock);
+    return hit;
 }
 
 uint64_t hsp_oom_count(void)

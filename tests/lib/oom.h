@@ -3,7 +3,8 @@
  * Role:    a program that links liboom.a (and HSP_OOM_LDFLAGS) has this malloc instead of the C
  *          library's, so that allocations inside of libraries (cJSON, libyaml, GLPK) fail too, and
  *          wrappers around the arena, whose chunks hide most of them.
- * Threads: one.
+ * Threads: a loop is one thread's; what fails is the nth allocation of any. Which one that is differs
+ *          from run to run where threads of the body allocate side by side.
  * Evidence: the stacks at the failures are written to $HSPMD_BUILD/PROGRAM.stacks, by which
  *          scripts/check-alloc.py knows which functions were under the loop. Not with sanitizers
  *          or valgrind.
@@ -17,7 +18,7 @@
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
 
-/* From now on the @nth allocation of this thread fails (0: none); with @on, all behind it too. */
+/* From now on the @nth allocation fails (0: none); with @on, all behind it too. */
 void hsp_oom_arm(uint64_t nth, bool on);
 
 /* Ends it. Returns whether an allocation was made to fail. */

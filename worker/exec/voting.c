@@ -81,8 +81,8 @@ enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
         st = e->o.hooks.before_vote(e->o.hooks.ctx, &mine, err);
     }
     struct hsp_vote_record *all = calloc(e->b->n_ranks, sizeof(*all));
-    if (!all) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u votes", e->b->n_ranks);
+    if (st == HSP_OK && !all) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u votes", e->b->n_ranks);
     }
     if (st == HSP_OK) {
         st = exchange(e, &mine, all, err);

@@ -5,6 +5,7 @@ oom_tests = \
   tests/unit/oom/oom_clusterdata_test \
   tests/unit/oom/oom_clusternodes_test \
   tests/unit/oom/oom_data_test \
+  tests/unit/oom/oom_exec_test \
   tests/unit/oom/oom_keepers_test \
   tests/unit/oom/oom_planner_test \
   tests/unit/oom/oom_program_test \
@@ -26,6 +27,9 @@ tests_unit_oom_oom_program_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_program_test_LDADD = $(HSP_OOM_LIBS) $(PROGRAM_LIBS) $(TEXT_LIBS)
 tests_unit_oom_oom_data_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_data_test_LDADD = $(HSP_OOM_LIBS) $(DATA_LIBS)
+tests_unit_oom_oom_exec_test_SOURCES = tests/unit/oom/oom_exec_test.c $(TINY_PROG)
+tests_unit_oom_oom_exec_test_LDFLAGS = $(HSP_OOM_LINK)
+tests_unit_oom_oom_exec_test_LDADD = $(HSP_OOM_LIBS) $(EXEC_LIBS)
 tests_unit_oom_oom_segment_test_SOURCES = tests/unit/oom/oom_segment_test.c $(state_test_lib)
 tests_unit_oom_oom_segment_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_segment_test_LDADD = $(HSP_OOM_LIBS) $(STATE_LIBS)

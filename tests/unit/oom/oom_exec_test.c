@@ -1,0 +1,237 @@
+/* worker/exec: a step without memory says so on the rank that lacks it, and holds up no other. */
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "proto/base/size.h"
+#include "tests/lib/oom.h"
+#include "tests/lib/testlib.h"
+#include "tests/unit/exec/tinyprog.h"
+#include "worker/comm/loop/loopcomm.h"
+#include "worker/exec/engine.h"
+#include "worker/exec/stateinit.h"
+#include "worker/state/safetensors.h"
+
+enum { RANKS = 2, STEPS = 2 };
+
+static const struct tiny_spec spec = {.n_ranks = RANKS,
+                                      .global_batch = 6,
+                                      .n_micro = 2,
+                                      .vocab = 24,
+                                      .hidden = 7,
+                                      .sequence = 8,
+                                      .steps = STEPS,
+                                      .validation_every = 1,
+                                      .dtype = HSP_F64};
+
+struct device {
+    const struct hsp_program *program;
+    struct hsp_comm *comm;
+    struct hsp_backend *backend;
+    struct hsp_engine *engine;
+    void *slot[2];
+    enum hsp_status st;
+    struct hsp_err err;
+    struct hsp_step_result result[STEPS];
+};
+
+struct world {
+    struct hsp_arena *arena;
+    struct hsp_dataset text;
+    char *dir, path[300]; /* weights */
+    struct device d[RANKS];
+};
+
+static enum hsp_status open_device(struct world *w, struct device *d, struct hsp_err *err)
+{
+    struct hsp_engine_opts o = {.program = d->program,
+                                .comm = d->comm,
+                                .dataset = &w->text,
+                                .slot = {d->slot[0], d->slot[1]}};
+    hsp_state_init(d->program, d->slot[0]);
+    enum hsp_status st = hsp_backend_cpu_open(1, &d->backend, err);
+    o.backend = d->backend;
+    return st == HSP_OK ? hsp_engine_open(&o, &d->engine, err) : st;
+}
+
+static void *run_device(void *arg)
+{
+    struct device *d = arg;
+    d->st = HSP_OK;
+    for (uint64_t t = 0; t < STEPS && d->st == HSP_OK; t++) {
+        d->st = hsp_engine_step(d->engine, t, &d->result[t], &d->err);
+    }
+    return NULL;
+}
+
+/* What the first of them lacked; those that were held up by it have nothing else to say. */
+static enum hsp_status outcome(const struct world *w, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t r = 0; r < RANKS; r++) {
+        const struct device *d = &w->d[r];
+        bool held_up = d->st == HSP_ECANCELED || d->st == HSP_EPEER;
+        if (d->st != HSP_OK && (st == HSP_OK || !held_up)) {
+            st = d->st;
+            *err = d->err;
+        }
+    }
+    return st;
+}
+
+static enum hsp_status run_all(struct world *w, struct hsp_err *err)
+{
+    pthread_t other;
+    if (pthread_create(&other, NULL, run_device, &w->d[1]) != 0) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "the test's own thread");
+    }
+    (void)run_device(&w->d[0]);
+    (void)pthread_join(other, NULL); /* fails only for threads that are not ours */
+    return outcome(w, err);
+}
+
+/* Two ranks, two steps with validation: what they agree about. */
+static enum hsp_status train(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct world *w = ctx;
+    struct hsp_comm *comm[RANKS];
+    enum hsp_status st = hsp_loop_open(RANKS, comm, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+        w->d[r].comm = comm[r];
+        w->d[r].backend = NULL;
+        w->d[r].engine = NULL;
+        st = st == HSP_OK ? open_device(w, &w->d[r], err) : st;
+    }
+    if (st == HSP_OK) {
+        st = run_all(w, err);
+    }
+    for (uint32_t t = 0; st == HSP_OK && t < STEPS; t++) {
+        const struct hsp_vote *v = &w->d[0].result[t].vote;
+        assert_memory_equal(v, &w->d[1].result[t].vote, sizeof(*v));
+        hsp_buf_printf(out, "%a %a %a\n", v->loss, v->norm, v->eval_loss);
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+        (void)hsp_engine_close(w->d[r].engine);
+        comm[r]->ops->close(comm[r]);
+        if (w->d[r].backend != NULL) {
+            w->d[r].backend->close(w->d[r].backend);
+        }
+    }
+    return st;
+}
+
+/* Weights out of a file. */
+static enum hsp_status import(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct world *w = ctx;
+    struct device *d = &w->d[0];
+    struct hsp_st_reader *r = NULL;
+    memset(d->slot[0], 0, (size_t)d->program->bind.state_bytes);
+    enum hsp_status st = hsp_st_open(w->path, &r, err);
+    if (st == HSP_OK) {
+        st = hsp_state_import(d->program, r, d->slot[0], err);
+    }
+    (void)hsp_st_close(r);
+    hsp_buf_append(out, d->slot[0], st == HSP_OK ? (size_t)d->program->bind.state_bytes : 0);
+    return st;
+}
+
+static void write_weights(struct world *w)
+{
+    struct hsp_st_entry e[] = {
+        {.name = "embed.weight", .dtype = HSP_F64, .rank = 2, .ext = {24, 7}},
+        {.name = "head.weight", .dtype = HSP_F64, .rank = 2, .ext = {24, 7}}};
+    double x[24 * 7];
+    struct hsp_st_writer *f;
+    struct hsp_err err = {0};
+    for (size_t i = 0; i < HSP_ARRAY_LEN(x); i++) {
+        x[i] = (double)i;
+    }
+    (void)snprintf(w->path, sizeof(w->path), "%s/weights", w->dir);
+    assert_ok(hsp_st_create(w->path, e, HSP_ARRAY_LEN(e), NULL, 0, &f, &err), &err);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(e); i++) {
+        assert_ok(hsp_st_write(f, i, 0, x, sizeof(x), &err), &err);
+    }
+    assert_ok(hsp_st_finish(f, &err), &err);
+}
+
+static void world_init(struct world *w, const struct tiny_spec *s)
+{
+    struct hsp_err err = {0};
+    *w = (struct world){.arena = hsp_arena_new((size_t)64 << 20), .dir = hsp_test_tmpdir()};
+    assert_ok(hsp_dataset_synthetic(&(struct hsp_data_bind){.seed = 3, .vocab = s->vocab}, 4000,
+                                    &w->text, &err),
+              &err);
+    struct hsp_program *p = tiny_programs(s, w->arena);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        w->d[r].program = &p[r];
+        for (int k = 0; k < 2; k++) {
+            w->d[r].slot[k] = aligned_alloc(64, ((size_t)p[r].bind.state_bytes + 63) / 64 * 64);
+            assert_non_null(w->d[r].slot[k]);
+        }
+    }
+    (void)alarm(600); /* who waits for another for ever is to be seen */
+}
+
+static void world_fini(struct world *w)
+{
+    (void)alarm(0);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        free(w->d[r].slot[0]);
+        free(w->d[r].slot[1]);
+    }
+    hsp_dataset_close(&w->text);
+    (void)hsp_arena_free(w->arena);
+    hsp_test_rmdir(w->dir);
+    free(w->dir);
+}
+
+static void trained(bool scatter)
+{
+    struct world w;
+    struct tiny_spec s = spec;
+    struct hsp_buf first;
+    struct hsp_err err = {0};
+    s.scatter = scatter;
+    world_init(&w, &s);
+    hsp_buf_init(&first, 1 << 20);
+    assert_ok(train(&w, &first, &err), &err); /* threads keep memory for those after them */
+    hsp_buf_fini(&first);
+    hsp_oom_loop(scatter ? "scatter and gather" : "all-reduce", train, &w, 400);
+    world_fini(&w);
+}
+
+static void steps_of_two_ranks(void **state)
+{
+    (void)state;
+    trained(false);
+}
+
+static void steps_with_moves_of_parts(void **state)
+{
+    (void)state;
+    trained(true);
+}
+
+static void weights_are_taken_whole_or_not(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w, &spec);
+    write_weights(&w);
+    hsp_oom_loop("import", import, &w, 500);
+    world_fini(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_of_two_ranks),
+        cmocka_unit_test(steps_with_moves_of_parts),
+        cmocka_unit_test(weights_are_taken_whole_or_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
