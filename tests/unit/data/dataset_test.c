@@ -228,7 +228,8 @@ static void files_there_is_no_room_for_are_not_absent(void **state)
 {
     (void)state;
     if (getenv("HSPMD_VALGRIND") != NULL) {
-        skip(); /* it has fewer addresses, and says so in another way */
+        print_message("not under valgrind: it has fewer addresses, and says so in another way\n");
+        return;
     }
     struct hsp_dataset t = {0};
     struct hsp_err err = {0};

