@@ -123,7 +123,7 @@ struct hsp_epoch {
 struct hsp_job_plan { /* a layout that may still be needed */
     uint64_t plan;
     bool started;              /* an epoch with it may have written versions */
-    uint64_t since;            /* incarnations below it were given before the layout was begun */
+    uint64_t since;            /* incarnations below it were given before the layout was first begun */
     struct hsp_plan_info info; /* owned copy */
 };
 

@@ -286,13 +286,16 @@ static struct hsp_links links_of(const struct hsp_epoch *e)
 static void go(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_epoch *e = &j->att;
+    struct hsp_job_plan *p = hsp_ci_plan(j, e->plan);
     e->links = links_of(e);
     e->phase = HSP_ATT_GO;
     e->deadline_ms = HSP_NEVER;
     e->trace.go_ms = c->now_ms;
-    hsp_ci_plan(j, e->plan)->started = true;
-    hsp_ci_plan(j, e->plan)->since = c->next_incarnation;
-    hsp_ci_store_plan(c, j, hsp_ci_plan(j, e->plan));
+    if (!p->started) { /* else it may have versions already, of which who joined since knows nothing */
+        p->since = c->next_incarnation;
+    }
+    p->started = true;
+    hsp_ci_store_plan(c, j, p);
     hsp_ci_store_job(c, j);
     struct hsp_fact *f =
         hsp_ci_fact(c, "switch.phase", HSP_SEV_INFO, j, NULL, "epoch %llu %s",

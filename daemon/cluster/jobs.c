@@ -270,14 +270,17 @@ static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
 
 /* ---- not running: from where, on what, by which plan ---- */
 
+/* Of every layout that was begun somebody is here who knows how far it can have come: the newest may have
+ * been begun to go on from what another committed, and that be out of reach now. */
 static bool has_witness(const struct hsp_cluster *c, const struct hsp_job *j)
 {
-    const struct hsp_job_plan *p = NULL;
+    bool any = false, all = true;
     hsp_device_id w;
     for (uint32_t i = 0; i < j->n_plans; i++) {
-        p = j->plans[i].started ? &j->plans[i] : p;
+        any = any || j->plans[i].started;
+        all = all && (!j->plans[i].started || hsp_ci_witness(c, &j->plans[i], &w));
     }
-    return p != NULL && hsp_ci_witness(c, p, &w);
+    return any && all;
 }
 
 /* True while nodes that may bring more are worth waiting for. */

@@ -5,6 +5,7 @@ cluster_tests = \
   tests/unit/cluster/clusterpairs_test \
   tests/unit/cluster/keepers_test \
   tests/unit/cluster/nodecheck_test \
+  tests/unit/cluster/restart_test \
   tests/unit/cluster/slow_test \
   tests/unit/cluster/suspend_test \
   tests/unit/cluster/unwritten_test
@@ -26,6 +27,8 @@ tests_unit_cluster_keepers_test_SOURCES = tests/unit/cluster/keepers_test.c $(CL
 tests_unit_cluster_keepers_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_nodecheck_test_SOURCES = tests/unit/cluster/nodecheck_test.c $(CLUSTER_WORLD)
 tests_unit_cluster_nodecheck_test_LDADD = $(CLUSTER_TEST_LIBS)
+tests_unit_cluster_restart_test_SOURCES = tests/unit/cluster/restart_test.c $(CLUSTER_WORLD)
+tests_unit_cluster_restart_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_slow_test_SOURCES = tests/unit/cluster/slow_test.c $(CLUSTER_WORLD)
 tests_unit_cluster_slow_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_suspend_test_SOURCES = tests/unit/cluster/suspend_test.c $(CLUSTER_WORLD)

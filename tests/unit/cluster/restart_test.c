@@ -1,0 +1,108 @@
+/* What a restart of the coordinator, or a loss in the middle of something, leaves behind. */
+#include "tests/unit/cluster/clusterworld.h"
+
+static void sealed(struct cw_world *w, uint32_t node, uint64_t plan, uint64_t version, bool holds)
+{
+    struct hsp_m_holding h = {.job = 1, .plan = plan, .version = version, .rank = 1, .owner = 1};
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_SEALED,
+                            .epoch = cw_job(w, 1)->seal_upto,
+                            .u.sealed = {.job = 1, .n_holdings = holds, .holdings = &h}});
+}
+
+/* The node is lost: its connection, and a peer saw its data plane break. */
+static void lost(struct cw_world *w, uint32_t node, uint32_t seen_by, uint32_t rank)
+{
+    cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = node + 1});
+    cw_msg(w, seen_by + 1,
+           (struct hsp_msg){
+               .type = HSP_MSG_PEER_LOST,
+               .epoch = cw_job(w, 1)->att.epoch,
+               .u.lost = {.job = 1, .device = 0, .peer = rank, .reason = "connection broke"}});
+    assert_int_equal(w->c->nodes[node].state, HSP_NODE_DEAD);
+}
+
+static void submit(struct cw_world *w, uint32_t max)
+{
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = 1, .max = max, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
+    assert_int_equal(cw_admin(w, a), HSP_OK);
+    cw_plan(w, 1);
+    cw_ready(w, 1, 0, 5);
+    cw_ready(w, 1, 1, 5);
+    cw_pass(w, 1, 0, cw_even, 2);
+    cw_let_go(w, 1, 2);
+    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
+}
+
+static void waits_for_version(struct cw_world *w)
+{
+    assert_int_equal(cw_job(w, 1)->att.epoch, 0); /* it does not begin anew */
+    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_PAUSED);
+    assert_non_null(strstr(cw_job(w, 1)->reason, "not whole among the nodes here"));
+}
+
+/* n1 alone has the version they go on from, and is lost before n0, which is new, has got it. That n0
+ * has nothing says nothing, though the layout was begun again with it. */
+static void who_joined_since_is_no_witness(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 2);
+    cw_hello(&w, 5, "n0", 0, 1); /* crashed */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+    sealed(&w, 1, 1, 3, true);
+    assert_true(cw_job(&w, 1)->att.mode == HSP_MODE_RECOVER && cw_job(&w, 1)->att.plan == 1);
+    uint64_t since = cw_job(&w, 1)->plans[0].since;
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_msg(
+            &w, i == 0 ? 5 : 2,
+            (struct hsp_msg){
+                .type = HSP_MSG_READY,
+                .epoch = 2,
+                .u.ready = {.job = 1, .data_bytes = 7, .data_tokens = 3, .data_digest = {5, 1}}});
+    }
+    assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
+    assert_true(cw_job(&w, 1)->plans[0].since == since);
+    lost(&w, 1, 4, 1);
+    sealed(&w, 4, 1, 0, false);
+    waits_for_version(&w);
+    cw_end(&w);
+}
+
+/* The same with another layout: who was there when that was begun knows nothing of the one before. */
+static void each_layout_needs_a_witness(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    submit(&w, 2);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    cw_msg(&w, 2,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = 1,
+                            .u.lost = {.job = 1, .peer = 0, .reason = "connection broke"}});
+    assert_int_equal(w.c->nodes[0].state, HSP_NODE_DEAD);
+    cw_plan(&w, 1); /* n1 and n2 */
+    sealed(&w, 1, 1, 3, true);
+    assert_true(cw_job(&w, 1)->att.mode == HSP_MODE_RECOVER && cw_job(&w, 1)->att.plan == 2);
+    cw_ready(&w, 1, 1, 5);
+    cw_ready(&w, 1, 2, 5);
+    assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
+    lost(&w, 1, 2, 0);
+    sealed(&w, 2, 1, 0, false);
+    waits_for_version(&w);
+    cw_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_joined_since_is_no_witness),
+        cmocka_unit_test(each_layout_needs_a_witness),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
