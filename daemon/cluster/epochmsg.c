@@ -337,8 +337,8 @@ static uint32_t job_of(const struct hsp_msg *m)
     return id;
 }
 
-/* May @n say this of an epoch that runs or is begun? Of older ones it may have been a member; what those
- * say is only recorded. */
+/* May @n say this of an epoch that runs or is begun? Of others it may have been a member, also of one that
+ * was begun and lost before it was heard of; what those say is only recorded. */
 static bool may_say(const struct hsp_cluster *c, const struct hsp_job *j,
                     const struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
@@ -346,7 +346,8 @@ static bool may_say(const struct hsp_cluster *c, const struct hsp_job *j,
     uint32_t at = hsp_ci_index_of(c, n);
     bool lost = m->type == HSP_MSG_PEER_LOST, failed = m->type == HSP_MSG_JOB_FAILED;
     if (m->epoch != e->epoch) {
-        return m->epoch < j->cur.epoch || j->cur.epoch == 0;
+        return m->epoch < j->cur.epoch || j->cur.epoch == 0 ||
+               (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete);
     }
     if (e == &j->att && !gone(j) && !lost) {
         return false; /* it is only prepared */

@@ -1,6 +1,12 @@
 /* What a restart of the coordinator, or a loss in the middle of something, leaves behind. */
 #include "tests/unit/cluster/clusterworld.h"
 
+static void dead_executor(struct cw_world *w, uint32_t node)
+{
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD, .u.dead = {.reason = "signal 9"}});
+}
+
 static void sealed(struct cw_world *w, uint32_t node, uint64_t plan, uint64_t version, bool holds)
 {
     struct hsp_m_holding h = {.job = 1, .plan = plan, .version = version, .rank = 1, .owner = 1};
@@ -98,11 +104,43 @@ static void each_layout_needs_a_witness(void **state)
     cw_end(&w);
 }
 
+/* A switch is armed and has happened, but a loss is heard of first: its checkpoints count. */
+static void checkpoints_of_an_epoch_that_was_lost_unheard(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
+                        .epoch = 2,
+                        .u.ckpt = {.job = 1, .step = 12, .reason = "no space"}};
+    cw_begin(&w, 2, 1);
+    submit(&w, 8);
+    cw_hello(&w, 3, "n2", 0, 1);
+    cw_plan(&w, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        cw_ready(&w, 1, i, 5);
+    }
+    assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
+    dead_executor(&w, 1);
+    assert_true(cw_job(&w, 1)->state == HSP_JOB_SEALING && cw_job(&w, 1)->cur.epoch == 1);
+    cw_msg(&w, 1, m);
+    assert_null(cw_find(&w, HSP_ACT_FACT)); /* one that failed is no news */
+    m.u.ckpt.complete = true;
+    m.u.ckpt.reason = "";
+    cw_msg(&w, 1, m);
+    assert_true(cw_job(&w, 1)->has_ckpt && cw_job(&w, 1)->ckpt_step == 12);
+    m.epoch = 3; /* never given */
+    m.u.ckpt.step = 13;
+    cw_msg(&w, 1, m);
+    assert_int_equal(cw_job(&w, 1)->ckpt_step, 12);
+    cw_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_joined_since_is_no_witness),
         cmocka_unit_test(each_layout_needs_a_witness),
+        cmocka_unit_test(checkpoints_of_an_epoch_that_was_lost_unheard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
