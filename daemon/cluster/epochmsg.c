@@ -148,12 +148,31 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
     }
 }
 
+static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t type, uint32_t job,
+                  uint32_t device, uint64_t epoch)
+{
+    struct hsp_msg m = {.type = type, .epoch = epoch};
+    if (type == HSP_MSG_SEAL) {
+        m.u.jobref.job = job;
+    } else {
+        m.u.devref.job = job;
+        m.u.devref.device = device;
+    }
+    hsp_ci_send(c, n->conn, &m);
+}
+
 static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                   const struct hsp_msg *m)
 {
     const struct hsp_m_ready *r = &m->u.ready;
     hsp_device_id d = HSP_DEVICE(hsp_ci_index_of(c, n), r->device);
     struct hsp_epoch_peer *p = hsp_ci_peer(&j->att, d);
+    if (m->epoch != j->att.epoch && m->epoch != j->cur.epoch) {
+        /* Of an attempt of another process, that its HELLO was too early to tell of: nobody else could
+         * use the device. */
+        order(c, n, HSP_MSG_DROP, j->id, r->device, m->epoch);
+        return;
+    }
     if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING || p == NULL) {
         return;
     }
@@ -413,19 +432,6 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
 }
 
 /* ---- HELLO ---- */
-
-static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t type, uint32_t job,
-                  uint32_t device, uint64_t epoch)
-{
-    struct hsp_msg m = {.type = type, .epoch = epoch};
-    if (type == HSP_MSG_SEAL) {
-        m.u.jobref.job = job;
-    } else {
-        m.u.devref.job = job;
-        m.u.devref.device = device;
-    }
-    hsp_ci_send(c, n->conn, &m);
-}
 
 /* One device that takes part: does it do what we think it does? NULL: yes. */
 static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,

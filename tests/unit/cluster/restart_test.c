@@ -135,12 +135,45 @@ static void checkpoints_of_an_epoch_that_was_lost_unheard(void **state)
     cw_end(&w);
 }
 
+/* Its HELLO could not tell of what was still being prepared. */
+static void what_gets_ready_for_nobody_is_dropped(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_msg ready = {.type = HSP_MSG_READY, .epoch = 1, .u.ready.job = 1};
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+    cw_plan(&w, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_PREPARE), 2);
+    cw_restart(&w, 2);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PENDING);
+    cw_msg(&w, 1, ready);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_DROP), 1);
+    assert_int_equal(cw_find(&w, HSP_ACT_SEND)->conn, 1);
+    assert_true(cw_find(&w, HSP_ACT_SEND)->msg->epoch == 1);
+    cw_plan(&w, 1);
+    cw_msg(&w, 1, ready); /* said again */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_DROP), 1);
+    ready.epoch = 7; /* never given */
+    cw_msg(&w, 1, ready);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_DROP), 0);
+    ready.epoch = 2;
+    cw_msg(&w, 1, ready);
+    cw_msg(&w, 2, ready);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_DROP), 0);
+    cw_pass(&w, 1, 0, cw_even, 2);
+    cw_msg(&w, 1, ready); /* of the epoch that runs */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_DROP), 0);
+    cw_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_joined_since_is_no_witness),
         cmocka_unit_test(each_layout_needs_a_witness),
         cmocka_unit_test(checkpoints_of_an_epoch_that_was_lost_unheard),
+        cmocka_unit_test(what_gets_ready_for_nobody_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
