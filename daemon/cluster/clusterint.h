@@ -210,6 +210,7 @@ bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j);
 struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id);
 bool hsp_ci_at_rest(
     const struct hsp_job *j); /* over or suspended: it has nothing and wants nothing */
+bool hsp_ci_releasing(const struct hsp_cluster *c, const struct hsp_job *j); /* waits for answers */
 void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to);
 /* Says why @j does not run; told only when it changes. */
 void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fmt, ...)
@@ -226,7 +227,9 @@ void hsp_ci_job_free(struct hsp_job *j);
 /* rows.c */
 void hsp_ci_store_term(struct hsp_cluster *c);
 void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n);
-void hsp_ci_store_job(struct hsp_cluster *c, const struct hsp_job *j);
+void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j);
+/* Its row, when leases it names are given up: a restart would take them from who has them now. */
+void hsp_ci_store_leases(struct hsp_cluster *c, struct hsp_job *j);
 void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j,
                        const struct hsp_job_plan *p);
 enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_row *row,

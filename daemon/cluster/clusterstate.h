@@ -122,8 +122,8 @@ struct hsp_epoch {
 
 struct hsp_job_plan { /* a layout that may still be needed */
     uint64_t plan;
-    bool started;              /* an epoch with it may have written versions */
-    uint64_t since;            /* incarnations below it were given before the layout was first begun */
+    bool started;   /* an epoch with it may have written versions */
+    uint64_t since; /* incarnations below it were given before the layout was first begun */
     struct hsp_plan_info info; /* owned copy */
 };
 
@@ -211,6 +211,7 @@ struct hsp_job {
     uint32_t n_leases;
     size_t cap_leases;
     hsp_device_id *leases; /* ascending: the devices leased to it */
+    bool stale_row;        /* its row names more */
     uint32_t n_marks;
     size_t cap_marks;
     struct hsp_job_mark *marks; /* by node, ascending */

@@ -300,6 +300,9 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
         (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur)) {
         hsp_ci_lease(c, d, 0);
     }
+    if (!hsp_ci_releasing(c, j)) { /* the last one: a row for each would be many */
+        hsp_ci_store_leases(c, j);
+    }
     hsp_ci_look_node(c, n);
     hsp_ci_look_jobs(c);
 }

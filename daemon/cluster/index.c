@@ -188,6 +188,7 @@ static void drop_lease(struct hsp_job *j, hsp_device_id d)
     uint32_t at = place_of(j->leases, j->n_leases, d);
     HSP_ASSERT(at < j->n_leases && j->leases[at] == d);
     j->n_leases--;
+    j->stale_row = true;
     memmove(&j->leases[at], &j->leases[at + 1], (j->n_leases - at) * sizeof(*j->leases));
 }
 

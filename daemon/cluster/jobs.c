@@ -431,7 +431,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
 
 /* ---- running: is there something better? ---- */
 
-static bool releasing(const struct hsp_cluster *c, const struct hsp_job *j)
+bool hsp_ci_releasing(const struct hsp_cluster *c, const struct hsp_job *j)
 {
     for (uint32_t i = 0; i < j->n_leases; i++) {
         if (hsp_ci_device(c, j->leases[i])->ask != HSP_ASK_NONE) {
@@ -480,7 +480,7 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
 {
     hsp_device_id *dev;
     if (j->suspending || !j->cur.settled || j->ticket != 0 || c->now_ms < j->retry_ms ||
-        releasing(c, j)) {
+        hsp_ci_releasing(c, j)) {
         return;
     }
     if (silent_node(c, j) != NULL) {

@@ -64,6 +64,13 @@ static void device_lost(struct hsp_cluster *c, hsp_device_id d, const char *caus
     }
 }
 
+static void store_leases(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        hsp_ci_store_leases(c, c->jobs[i]);
+    }
+}
+
 void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why)
 {
     uint32_t at = hsp_ci_index_of(c, n);
@@ -97,6 +104,7 @@ void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const c
         hsp_ci_lease(c, HSP_DEVICE(at, d), 0);
         n->dev[d].ask = HSP_ASK_NONE;
     }
+    store_leases(c);
 }
 
 static struct hsp_cluster_node *node_for(struct hsp_cluster *c, const char *name)
@@ -179,6 +187,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
             n->dev[d].ask = HSP_ASK_NONE;
         }
     }
+    store_leases(c);
 }
 
 /* A job that may still need this piece keeps the device for it; one that does not says so. */

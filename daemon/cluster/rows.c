@@ -80,7 +80,7 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_epoch *e)
     }
 }
 
-void hsp_ci_store_job(struct hsp_cluster *c, const struct hsp_job *j)
+void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_buf b;
     hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
@@ -121,6 +121,14 @@ void hsp_ci_store_job(struct hsp_cluster *c, const struct hsp_job *j)
         hsp_buf_u8(&b, (uint8_t)hsp_ci_device(c, j->leases[i])->ask);
     }
     store(c, hsp_ci_printf(c, "job/%u", j->id), &b);
+    j->stale_row = false;
+}
+
+void hsp_ci_store_leases(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (j->stale_row) {
+        hsp_ci_store_job(c, j);
+    }
 }
 
 void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_job_plan *p)

@@ -323,13 +323,13 @@ static void stopped_agent(void **state)
          "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- node n1: silent for 3000 ms\n"
          "switch.phase job 1: epoch 2 starts\n"
          "job.running job 1 <- node n1: silent for 3000 ms\n"
-         "switch.end job 1: epoch 2 runs from step 103 <- node n1: silent for 3000 ms\n"
+         "switch.end job 1: epoch 2 runs from step 104 <- node n1: silent for 3000 ms\n"
          "node.joined n1: incarnation 4, 1 devices\n"
          "job.switching job 1 <- join of n1/0\n"
          "switch.begin job 1: epoch 3: 3 ranks, 0 sources <- join of n1/0\n"
          "switch.phase job 1: epoch 3 armed\n"
          "job.running job 1 <- join of n1/0\n"
-         "switch.end job 1: epoch 3 runs from step 240 <- join of n1/0\n");
+         "switch.end job 1: epoch 3 runs from step 237 <- join of n1/0\n");
     assert_int_equal(job(1)->cur.n_ranks, 3); /* back, under a new incarnation */
     to_the_end();
 }

@@ -167,6 +167,58 @@ static void what_gets_ready_for_nobody_is_dropped(void **state)
     cw_end(&w);
 }
 
+/* Devices that the stored rows give to job 1. */
+static uint32_t stored_leases(const struct cw_world *w)
+{
+    struct hsp_cluster_row rows[256];
+    struct hsp_actions a;
+    struct hsp_err err = {0};
+    struct hsp_cluster *c = hsp_cluster_new(&w->c->cfg);
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        rows[i] = (struct hsp_cluster_row){w->rows[i].key, w->rows[i].value, w->rows[i].len};
+    }
+    assert_ok(hsp_cluster_load(c, rows, w->n_rows, w->now, &a, &err), &err);
+    uint32_t n = hsp_cluster_job(c, 1)->n_leases;
+    hsp_cluster_free(c);
+    return n;
+}
+
+/* A restart must not take for a job what others may have by then. */
+static void leases_given_up_are_not_stored(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_msg m = {.type = HSP_MSG_STOPPED, .u.devref.job = 1};
+    cw_begin(&w, 2, 1);
+    submit(&w, 8);
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1}),
+                     HSP_OK);
+    cw_msg(&w, 1, m);
+    assert_null(cw_find(&w, HSP_ACT_STORE)); /* one row for all of them */
+    cw_msg(&w, 2, m);
+    assert_non_null(cw_find(&w, HSP_ACT_STORE));
+    assert_int_equal(stored_leases(&w), 0);
+    cw_hello(&w, 5, "n0", 0, 1); /* its node dies, and nothing of it is there any more */
+    for (uint32_t i = 0; i < w.a.n; i++) {
+        assert_true(w.a.item[i].key == NULL || strcmp(w.a.item[i].key, "job/1") != 0);
+    }
+    cw_end(&w);
+    cw_begin(&w, 2, 1); /* the node dies */
+    submit(&w, 8);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    cw_hello(&w, 5, "n0", 0, 1);
+    assert_int_equal(cw_job(&w, 1)->n_leases, 1);
+    assert_int_equal(stored_leases(&w), 1);
+    cw_end(&w);
+    cw_begin(&w, 2, 2); /* the node has one device less */
+    assert_int_equal(cw_submit(&w, "j", 0, 4, 4), HSP_OK);
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->n_leases, 4);
+    cw_hello(&w, 5, "n0", w.c->nodes[0].incarnation, 1);
+    assert_int_equal(cw_job(&w, 1)->n_leases, stored_leases(&w));
+    cw_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +226,7 @@ int main(void)
         cmocka_unit_test(each_layout_needs_a_witness),
         cmocka_unit_test(checkpoints_of_an_epoch_that_was_lost_unheard),
         cmocka_unit_test(what_gets_ready_for_nobody_is_dropped),
+        cmocka_unit_test(leases_given_up_are_not_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
