@@ -1,6 +1,9 @@
 check_LIBRARIES += tests/sim/libsim.a
 tests_sim_libsim_a_SOURCES = \
   tests/sim/sim.h \
+  tests/sim/simcheck.c \
+  tests/sim/simckpt.c \
+  tests/sim/simcommit.c \
   tests/sim/simdaemon.c \
   tests/sim/simexec.c \
   tests/sim/simfault.c \

@@ -26,13 +26,38 @@ static uint32_t device(struct sim *s)
     return (uint32_t)(sim_below(s, s->n_nodes) * SIM_DEVS + sim_below(s, s->n_devs + s->n_keep));
 }
 
-/* Only what was suspended: a job that is over stays so. */
+/* Only what was suspended: a job that is over stays so. One that still stops is refused. */
 static void resume_job(struct sim *s, const struct hsp_job *j)
 {
-    bool suspended = j != NULL && j->state == HSP_JOB_SUSPENDED && j->n_leases == 0;
-    if (s->d_alive && j != NULL && (suspended || j->suspending)) {
+    if (s->d_alive && j != NULL && (j->state == HSP_JOB_SUSPENDED || j->suspending)) {
         sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = j->id});
     }
+}
+
+enum { /* calls at random times; of a job: with its number in the lower bits */
+       CALL_SECOND = 1,
+       CALL_FAULT,
+       CALL_KILL = SIM_CALL_KILL,
+       CALL_CHECK,
+       CALL_CHECK_STOP,
+       CALL_CHECK_AGAIN,
+       CALL_RESTART, /* of the coordinator */
+       CALL_SUSPEND = 16,
+       CALL_RESUME = 32
+};
+
+static void suspend_job(struct sim *s, uint32_t job)
+{
+    note(s, "suspend job", job, 0);
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_SUSPEND, .job = job});
+}
+
+static void check_nodes(struct sim *s)
+{
+    bool busy = sim_below(s, 2) == 0;
+    uint32_t names = sim_below(s, 3) == 0 ? 2 : 0;
+    note(s, "check of nodes, busy ones; so many", busy, names);
+    sim_check_ask(s, busy, names);
 }
 
 static void admin_fault(struct sim *s, uint32_t node)
@@ -40,26 +65,15 @@ static void admin_fault(struct sim *s, uint32_t node)
     static char names[SIM_NODES][8];
     (void)snprintf(names[node], sizeof(names[node]), "n%u", node);
     switch (sim_below(s, 9)) {
-    case 7: {
-        uint32_t job = 1 + (uint32_t)sim_below(s, 2);
-        note(s, "suspend job", job, 0);
-        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_SUSPEND, .job = job});
-        break;
-    }
+    case 7: suspend_job(s, 1 + (uint32_t)sim_below(s, 2)); break;
     case 8: {
         uint32_t job = 1 + (uint32_t)sim_below(s, 2);
         note(s, "resume job", job, 0);
         resume_job(s, s->d_alive ? hsp_cluster_job(s->d, job) : NULL);
         break;
     }
-    case 5:
-        note(s, "check of nodes, busy ones", s->now % 2, 0);
-        sim_admin(s, (struct hsp_admin_event){
-                         .verb = HSP_ADMIN_CHECK, .request = 77, .check = {.busy = s->now % 2}});
-        break;
-    case 6:
-        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CHECK_STOP, .request = 77});
-        break;
+    case 5: check_nodes(s); break;
+    case 6: sim_check_stop(s); break;
     case 0:
         note(s, "drain n", node, 0);
         sim_admin(s, (struct hsp_admin_event){
@@ -93,7 +107,7 @@ static void fault(struct sim *s)
 {
     uint32_t node = (uint32_t)sim_below(s, s->n_nodes), x = device(s), y = device(s);
     uint64_t ms = 1 + sim_below(s, sim_below(s, 2) == 0 ? 300 : 6000);
-    switch (sim_below(s, 16)) {
+    switch (sim_below(s, 17)) {
     case 0:
     case 1:
     case 2:
@@ -132,6 +146,10 @@ static void fault(struct sim *s)
         note(s, "reset data", x, y);
         sim_reset_data(s, x, y);
         break;
+    case 15:
+        note(s, "stop coordinator", ms, 0);
+        sim_pause_daemon(s, ms);
+        break;
     case 14:
         note(s, "cut control", node, ms);
         sim_cut(s, node, ms);
@@ -140,20 +158,62 @@ static void fault(struct sim *s)
     }
 }
 
+/* @num: CALL_, or a fault within a switch. */
 static void call(struct sim *s, uint64_t num)
 {
-    if (s->chaos && num == 3) {
+    if (num == CALL_SECOND) {
+        sim_submit(s, "second", 1, 1 + (uint32_t)sim_below(s, 2), 4, 40 + sim_below(s, 200), 20);
+    } else if (!s->chaos) {
+        return;
+    } else if (num == CALL_KILL) {
         note(s, "kill coordinator while it writes", 0, 0);
         sim_kill_daemon(s, 1 + sim_below(s, 300));
-        return;
-    }
-    if (s->chaos || num == 1) {
-        if (num == 1) {
-            sim_submit(s, "second", 1, 1 + (uint32_t)sim_below(s, 2), 4, 40 + sim_below(s, 200),
-                       20);
-            return;
+    } else if (num == CALL_CHECK) {
+        check_nodes(s);
+    } else if (num == CALL_CHECK_STOP || num == CALL_CHECK_AGAIN) {
+        note(s, "stop the check, and again", num == CALL_CHECK_AGAIN, 0);
+        sim_check_stop(s);
+        if (num == CALL_CHECK_AGAIN) { /* answers to the first are on their way */
+            check_nodes(s);
         }
+    } else if (num == CALL_RESTART) {
+        note(s, "kill coordinator in a check", 0, 0);
+        sim_kill_daemon(s, 1 + sim_below(s, 20));
+    } else if (num > CALL_SUSPEND && num < CALL_RESUME) {
+        suspend_job(s, (uint32_t)num % CALL_SUSPEND);
+    } else if (num > CALL_RESUME && num < CALL_RESUME + CALL_SUSPEND) {
+        note(s, "resume job", num % CALL_SUSPEND, 0);
+        resume_job(s, s->d_alive ? hsp_cluster_job(s->d, (uint32_t)num % CALL_SUSPEND) : NULL);
+    } else {
         fault(s);
+    }
+}
+
+static void call_at(struct sim *s, uint64_t at, uint64_t num)
+{
+    sim_push(s, at, (struct sim_ev){.type = SIM_E_CALL, .num = num});
+}
+
+/* What administrators ask for meanwhile. */
+static void wishes(struct sim *s, uint64_t until)
+{
+    for (uint64_t n = sim_below(s, 4); n > 0; n--) {
+        uint64_t at = sim_below(s, until), job = 1 + sim_below(s, 2);
+        call_at(s, at, CALL_SUSPEND + job);
+        if (sim_below(s, 2) == 0) { /* what stays suspended is resumed in the end */
+            call_at(s, at + sim_below(s, 3000), CALL_RESUME + job);
+        }
+    }
+    for (uint64_t n = sim_below(s, 4); n > 0; n--) {
+        uint64_t at = sim_below(s, until), end = sim_below(s, 4);
+        call_at(s, at, CALL_CHECK);
+        if (end < 2) {
+            call_at(s, at + sim_below(s, 1000), end == 0 ? CALL_CHECK_STOP : CALL_CHECK_AGAIN);
+        } else if (end == 2 && sim_below(s, 4) == 0) { /* orders of the one before are under way */
+            at += 10 + sim_below(s, 200);
+            call_at(s, at, CALL_RESTART);
+            call_at(s, at + 100 + sim_below(s, 300), CALL_CHECK);
+        }
     }
 }
 
@@ -176,6 +236,7 @@ static void check_calm(struct sim *s, const struct hsp_job *j)
         }
         calm = calm && (here || hsp_ci_node_gone(n));
     }
+    calm = calm && s->now >= s->d_resumed_ms + 1500;
     t->calm_ms = !calm ? 0 : t->calm_ms == 0 || free != t->calm_free ? s->now : t->calm_ms;
     t->calm_free = free;
     struct hsp_spread spread;
@@ -191,11 +252,94 @@ static void check_calm(struct sim *s, const struct hsp_job *j)
     }
 }
 
+/* Device @x does something for the job, or has something of it. */
+static bool serves(const struct sim *s, uint32_t x, uint32_t job)
+{
+    const struct sim_exec *e = &s->exec[x];
+    bool any =
+        (e->cur.epoch != 0 && e->cur.job == job) || (e->next.epoch != 0 && e->next.job == job);
+    for (uint32_t i = 0; i < e->n_seg; i++) {
+        any = any || e->seg[i].job == job;
+    }
+    return any;
+}
+
+/* A job that is suspended holds nothing, when nothing goes wrong any more and all have had the time to
+ * be told. */
+static void check_rest(struct sim *s, const struct hsp_job *j)
+{
+    struct sim_job_truth *t = &s->job[j->id];
+    t->rest_ms = j->state != HSP_JOB_SUSPENDED ? 0 : t->rest_ms == 0 ? s->now : t->rest_ms;
+    t->rested = t->rested && t->rest_ms != 0;
+    uint64_t since = t->rest_ms > s->healed_ms ? t->rest_ms : s->healed_ms;
+    if (t->rest_ms == 0 || t->rested || s->healed_ms == 0 || s->now < since + 12000) {
+        return;
+    }
+    t->rested = true;
+    if (j->n_leases != 0) {
+        sim_fail(s, "job %u is suspended and holds %u devices", j->id, j->n_leases);
+    }
+    for (uint32_t x = 0; x < s->n_nodes * SIM_DEVS; x++) {
+        if (serves(s, x, j->id)) {
+            sim_fail(s, "job %u is suspended and executor %u has something of it", j->id, x);
+        }
+    }
+}
+
+/* The agent and the executor of rank 0 could do what they are asked. */
+static bool first_is_there(const struct sim *s, const struct hsp_job *j, uint32_t *ret_conn)
+{
+    const struct hsp_cluster_node *n = &s->d->nodes[HSP_DEVICE_NODE(j->cur.peers[0].device)];
+    uint32_t node = (uint32_t)(n->name[1] - '0');
+    const struct sim_agent *a = &s->agent[node];
+    const struct sim_exec *x = &s->exec[node * SIM_DEVS + HSP_DEVICE_INDEX(j->cur.peers[0].device)];
+    *ret_conn = n->conn;
+    return n->conn != 0 && s->conn_open[n->conn] && a->conn == n->conn && a->alive && !a->paused &&
+           !a->cut && x->up && !x->paused;
+}
+
+/* A job that makes steps is suspended when that is wished. */
+static void check_wish(struct sim *s, const struct hsp_job *j)
+{
+    struct sim_job_truth *t = &s->job[j->id];
+    uint32_t conn = 0;
+    bool waits = j->suspending && j->state == HSP_JOB_RUNNING && first_is_there(s, j, &conn);
+    if (!waits || t->wish_epoch != j->cur.epoch || t->wish_conn != conn) {
+        t->wish_ms = waits ? s->now : UINT64_MAX - 1000;
+        t->wish_epoch = j->cur.epoch;
+        t->wish_conn = conn;
+        t->wish_commits = t->commits;
+    } else if (s->now > t->wish_ms + 1000 && t->commits > t->wish_commits + 20) {
+        sim_fail(s, "job %u makes steps and is not suspended", j->id);
+    }
+}
+
+/* What is prepared is prepared for somebody, when nothing goes wrong any more. */
+static void check_prepared(struct sim *s)
+{
+    for (uint32_t x = 0; s->healed_ms != 0 && x < s->n_nodes * SIM_DEVS; x++) {
+        struct sim_exec *e = &s->exec[x];
+        const struct hsp_job *j = e->next.epoch != 0 ? hsp_cluster_job(s->d, e->next.job) : NULL;
+        bool orphan = j != NULL && e->next.epoch != j->att.epoch && e->next.epoch != j->cur.epoch;
+        e->orphan_ms = !orphan ? 0 : e->orphan_ms == 0 ? s->now : e->orphan_ms;
+        if (orphan && s->now > e->orphan_ms + SIM_CONNECT_MS + 5000) {
+            sim_fail(s, "executor %u is prepared for epoch %llu of job %u, which nobody begins", x,
+                     (unsigned long long)e->next.epoch, e->next.job);
+        }
+    }
+}
+
 /* Never the end; looks on. */
 static bool watch(struct sim *s)
 {
-    for (uint32_t i = 0; s->d_alive && i < s->d->n_jobs; i++) {
+    for (uint32_t i = 0; s->d_alive && !s->d_paused && i < s->d->n_jobs; i++) {
         check_calm(s, s->d->jobs[i]);
+        check_rest(s, s->d->jobs[i]);
+        check_wish(s, s->d->jobs[i]);
+    }
+    if (s->d_alive) {
+        check_prepared(s);
+        sim_check_watch(s);
     }
     return false;
 }
@@ -207,8 +351,11 @@ static bool all_over(struct sim *s)
         return false;
     }
     for (uint32_t i = 0; i < s->d->n_jobs; i++) {
-        if (!hsp_job_terminal(s->d->jobs[i]->state)) {
-            resume_job(s, s->d->jobs[i]);
+        const struct hsp_job *j = s->d->jobs[i];
+        if (j->state == HSP_JOB_SUSPENDED && s->job[j->id].rested) {
+            resume_job(s, j);
+        }
+        if (!hsp_job_terminal(j->state)) {
             return false;
         }
     }
@@ -219,6 +366,7 @@ static void heal(struct sim *s)
 {
     s->chaos = false;
     s->job[1].unwritable = false;
+    s->healed_ms = s->now;
     sim_log(s, "--- healed");
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         static char names[SIM_NODES][8];
@@ -254,6 +402,8 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
     s->n_devs = 1 + (uint32_t)sim_below(s, SIM_DEVS - 1);
     s->n_keep = sim_below(s, 8) != 0;
     s->copies = sim_below(s, 4) == 0 ? 3 : 2;
+    s->ckpt_keep = 1 + (uint32_t)sim_below(s, 2);
+    s->two_a_host = sim_below(s, 4) == 0;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         sim_push(s, sim_below(s, i == 0 ? 10 : 3000),
                  (struct sim_ev){.type = SIM_E_A_START, .who = i});
@@ -264,11 +414,12 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
     sim_submit(s, "first", 0, 1 + (uint32_t)sim_below(s, 2), 8, 60 + sim_below(s, 300),
                sim_below(s, 2) * 25);
     s->job[1].unwritable = sim_below(s, 4) == 0; /* until heal() */
-    sim_push(s, sim_below(s, 4000), (struct sim_ev){.type = SIM_E_CALL, .num = 1});
+    call_at(s, sim_below(s, 4000), CALL_SECOND);
     uint64_t n = sim_below(s, 12), until = 4000 + sim_below(s, 14000);
     for (uint64_t i = 0; i < n; i++) {
-        sim_push(s, sim_below(s, until), (struct sim_ev){.type = SIM_E_CALL, .num = 2});
+        call_at(s, sim_below(s, until), CALL_FAULT);
     }
+    wishes(s, until);
     sim_run(s, until, watch);
     s->chaos = false;
     sim_run(s, until + 8000, watch); /* the stopped go on, the killed come back */
@@ -317,6 +468,42 @@ static void report(struct sim *s)
     hsp_buf_fini(&b);
 }
 
+/* What has happened in all sequences. */
+struct sums {
+    uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured;
+};
+
+static void add(struct sums *sum, const struct sim *s)
+{
+    sum->sequences++;
+    sum->failures += s->failed;
+    sum->events += s->events;
+    sum->checks += s->checks.n_ended;
+    sum->measured += s->checks.n_measured;
+    for (uint32_t j = 1; j <= SIM_JOBS; j++) {
+        sum->commits += s->job[j].commits;
+        sum->calm += s->job[j].was_calm;
+        sum->suspends += s->job[j].suspends;
+        sum->resumes += s->job[j].resumes;
+    }
+}
+
+/* False: it failed, or what it is to try was hardly tried. */
+static bool conclude(const struct sums *sum, uint64_t n)
+{
+    bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&
+                 sum->measured >= n / 4;
+    bool ok = sum->failures == 0 && (tried || n < 100);
+    printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
+           "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu checks of %llu nodes%s\n",
+           ok ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)sum->events,
+           (unsigned long long)sum->commits, (unsigned long long)sum->failures,
+           (unsigned long long)sum->calm, (unsigned long long)sum->suspends,
+           (unsigned long long)sum->resumes, (unsigned long long)sum->checks,
+           (unsigned long long)sum->measured, tried || n < 100 ? "" : ": too few of them");
+    return ok;
+}
+
 static struct sim *current; /* an assertion has no other way to say which sequence it was */
 static void on_assert(const char *expr, const char *file, int line)
 {
@@ -332,7 +519,8 @@ int main(int argc, char **argv)
 #else
     uint64_t n = 300;
 #endif
-    uint64_t seed = 1, failures = 0, events = 0, commits = 0, calm = 0;
+    uint64_t seed = 1;
+    struct sums sum = {0};
     const char *env = getenv("HSPMD_SEED");
     bool verbose = false;
     if (env != NULL) {
@@ -355,15 +543,10 @@ int main(int argc, char **argv)
     current = s;
     hsp_assert_set_hook(on_assert);
     printf("# HSPMD_SEED=%llu\n1..1\n", (unsigned long long)seed);
-    for (uint64_t i = 0; i < n && failures < 5; i++) {
+    for (uint64_t i = 0; i < n && sum.failures < 5; i++) {
         run(s, seed + i, verbose ? stdout : NULL);
-        events += s->events;
-        for (uint32_t j = 1; j <= SIM_JOBS; j++) {
-            commits += s->job[j].commits;
-            calm += s->job[j].was_calm;
-        }
+        add(&sum, s);
         if (s->failed) {
-            failures++;
             report(s);
         }
         sim_fini(s);
@@ -371,9 +554,5 @@ int main(int argc, char **argv)
     free(s->heap);
     hsp_arena_free(s->arena);
     free(s);
-    printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
-           "%llu jobs seen at rest\n",
-           failures == 0 ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)events,
-           (unsigned long long)commits, (unsigned long long)failures, (unsigned long long)calm);
-    return failures == 0 ? 0 : 1;
+    return conclude(&sum, n) ? 0 : 1;
 }

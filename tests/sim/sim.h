@@ -17,15 +17,19 @@
 #include "daemon/cluster/clusterstate.h"
 #include "worker/agent/agent.h"
 
-#define SIM_NODES 6u
-#define SIM_DEVS  3u /* of a node, its keeper included */
-#define SIM_EXECS (SIM_NODES * SIM_DEVS)
-#define SIM_CELLS 8u
-#define SIM_JOBS  4u
-#define SIM_SEGS  96u
-#define SIM_PLANS 256u
-#define SIM_CONNS 4096u
-#define SIM_STEPS 1024u
+#define SIM_NODES         6u
+#define SIM_DEVS          3u /* of a node, its keeper included */
+#define SIM_EXECS         (SIM_NODES * SIM_DEVS)
+#define SIM_CELLS         8u
+#define SIM_JOBS          4u
+#define SIM_SEGS          96u
+#define SIM_PLANS         256u
+#define SIM_CONNS         4096u
+#define SIM_STEPS         1024u
+#define SIM_ORDERS        64u    /* of a check: nodes, pairs, and 0 */
+#define SIM_CONNECT_MS    10000u /* for a mesh to stand, as in worker/app/executor.c */
+#define SIM_CALL_KILL     3u     /* while it writes */
+#define SIM_CHECK_REQUEST 1000u  /* requests from here on are checks */
 
 struct sim_seg {
     uint32_t job, rank, owner;
@@ -82,6 +86,7 @@ struct sim_run {
     uint32_t acks;   /* still to come */
     uint32_t broken; /* a keeper lost peer broken - 1 while a switch was prepared */
     bool armed, voted_once, decisive;
+    bool building;      /* its READY waits for more than connections */
     bool save;          /* CHECKPOINT has come */
     uint32_t conn;      /* peers connected */
     uint32_t need, got; /* rows */
@@ -117,6 +122,29 @@ struct sim_exec {
     uint32_t n_seg; /* storage of the device: survives the process */
     struct sim_seg seg[SIM_SEGS];
     uint64_t last_epoch[SIM_JOBS + 1];
+    uint64_t orphan_ms; /* prepared for nobody since, 0 it is not */
+};
+struct sim_asked { /* an order of check @n of the run */
+    uint32_t n, check, seq;
+    bool link;
+};
+struct sim_shell { /* of an agent: the order under way, and the one behind it */
+    bool runs, stopped, waits;
+    struct sim_asked now, next;
+    uint64_t token; /* of its end */
+};
+struct sim_order { /* of one node, or of both ends of a link */
+    bool link, open[2];
+    uint32_t node[2];
+    uint64_t incarnation[2], sent_ms;
+};
+struct sim_checks { /* the check under way, as it should be */
+    bool open, stopping;
+    uint32_t n;        /* checks that have begun */
+    uint32_t executed; /* nodes that did before the step, a bit each */
+    uint64_t request, until;
+    struct sim_order order[SIM_ORDERS]; /* by seq */
+    uint64_t n_asked, n_ended, n_measured;
 };
 struct sim_agent {
     bool alive, paused, cut; /* cut: control network drops everything */
@@ -124,7 +152,9 @@ struct sim_agent {
     struct hsp_agent *core;
     uint64_t timer; /* of the TICK in the queue */
     bool leaving;
-    uint32_t check_seq; /* order of a check under way, 0 none */
+    bool dialing;       /* its handshake waits for a coordinator that is stopped */
+    uint32_t heard_gen; /* that the coordinator has heard */
+    struct sim_shell check;
 };
 
 enum sim_ev_type {
@@ -150,9 +180,13 @@ enum sim_ev_type {
     SIM_E_X_MSG,
     SIM_E_X_DATA,
     SIM_E_X_TIMER,
+    SIM_E_X_CKPT,
+    SIM_E_X_LATE,
+    SIM_E_X_BUILT,
     SIM_E_X_BEAT,
     SIM_E_RESUME_A,
     SIM_E_RESUME_X,
+    SIM_E_RESUME_D,
     SIM_E_HEAL_CUT,
     SIM_E_FAULT,
     SIM_E_CALL
@@ -171,14 +205,23 @@ struct sim_row_kv {
     uint32_t len;
 };
 struct sim_job_truth {
-    bool known, done, excess;    /* excess: more was lost than the copies bear */
-    uint64_t committed;          /* greatest committed version */
-    uint64_t lineage[SIM_STEPS]; /* of committed versions */
-    uint64_t last_epoch;         /* of the last commit */
-    uint64_t stopped;            /* epochs up to it are given up on purpose: copies may go */
-    uint32_t lost;               /* nodes lost since the last commit, a bit each */
-    uint64_t ckpt, ckpt_lineage;
-    bool has_ckpt;
+    bool known, done, excess;       /* excess: more was lost than the copies bear */
+    uint64_t committed;             /* greatest committed version */
+    uint64_t lineage[SIM_STEPS];    /* of committed versions */
+    uint64_t last_epoch;            /* of the last commit */
+    uint64_t stopped;               /* epochs up to it are given up on purpose: copies may go */
+    uint32_t lost;                  /* nodes lost since the last commit, a bit each */
+    uint64_t disk[SIM_STEPS];       /* lineages of the checkpoints there are */
+    uint64_t ckpt_at, ckpt_lineage; /* when the last one is written; of the last one */
+    uint64_t told;                  /* the coordinator, since it runs and the job began */
+    uint64_t begun, restored;       /* epochs: that began at the origin, that was prepared so */
+    uint64_t floor;                 /* version of a wish to suspend */
+    uint64_t rest_ms;               /* suspended since, 0 it is not */
+    bool wished;                    /* to be suspended; that is on disk */
+    uint64_t wish_ms, wish_epoch, wish_commits; /* it could be, since */
+    uint32_t wish_conn;
+    bool rested; /* and it holds nothing */
+    uint32_t suspends, resumes;
     bool unwritable;    /* its final model: the disk is full */
     uint32_t tolerance; /* nodes the current layout can lose */
     uint64_t ticket;
@@ -200,7 +243,8 @@ struct sim {
     /* coordinator */
     struct hsp_cluster *d;
     uint32_t d_gen;
-    bool d_alive;
+    bool d_alive, d_paused;
+    uint64_t d_stopped_ms, d_resumed_ms; /* stopped last, and went on; 0 never */
     uint64_t d_timer, store_at;
     struct sim_row_kv rows[1024];
     uint32_t n_rows;
@@ -217,11 +261,15 @@ struct sim {
     size_t cap_inbox;
     struct sim_ev *inbox;
     struct sim_job_truth job[SIM_JOBS + 1];
+    struct sim_checks checks;
+    bool two_a_host; /* nodes */
     /* chaos */
     bool chaos;
-    uint32_t permille; /* chance of a fault at each message of a switch */
-    uint32_t copies;   /* of jobs submitted, 0: 2 */
-    bool plan_all;     /* planner uses all devices, all cells on each rank */
+    uint32_t permille;  /* chance of a fault at each message of a switch */
+    uint32_t copies;    /* of jobs submitted, 0: 2 */
+    uint32_t ckpt_keep; /* checkpoints that stay on disk */
+    uint64_t healed_ms; /* nothing goes wrong since, 0 it does */
+    bool plan_all;      /* planner uses all devices, all cells on each rank */
     void (*call)(struct sim *s, uint64_t num);
     /* outcome */
     bool failed;
@@ -251,6 +299,7 @@ void sim_kill_exec(struct sim *s, uint32_t exec);
 void sim_kill_agent(struct sim *s, uint32_t node, uint64_t restart_ms); /* its executors too */
 void sim_crash_node(struct sim *s, uint32_t node, uint64_t restart_ms); /* silent; memory is lost */
 void sim_kill_daemon(struct sim *s, uint64_t restart_ms);
+void sim_pause_daemon(struct sim *s, uint64_t ms);
 void sim_pause_agent(struct sim *s, uint32_t node, uint64_t ms);
 void sim_pause_exec(struct sim *s, uint32_t exec, uint64_t ms);
 void sim_reset_control(struct sim *s, uint32_t node);
@@ -276,11 +325,39 @@ void sim_conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a);
 void sim_exec_gone(struct sim *s, uint32_t x);
 void sim_store_done(struct sim *s, const struct sim_store *p);
 void sim_a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev);
+/* simcheck.c: of an agent's shell */
+void sim_shell_order(struct sim *s, uint32_t node, const struct hsp_m_check *m);
+void sim_shell_stop(struct sim *s, uint32_t node);
+void sim_shell_done(struct sim *s, uint32_t node, uint64_t token);
+/* Around each step of the coordinator, and what it does. */
+void sim_check_before(struct sim *s, const struct hsp_event *ev);
+void sim_check_after(struct sim *s, const struct hsp_event *ev);
+void sim_check_begun(struct sim *s);
+void sim_check_sent(struct sim *s, uint32_t conn, struct hsp_m_check *m); /* writes its key */
+void sim_check_reply(struct sim *s, const struct hsp_action *a);
+void sim_check_watch(struct sim *s); /* at any time */
+/* Of @n_names nodes, 0: all. */
+void sim_check_ask(struct sim *s, bool busy, uint32_t n_names);
+void sim_check_stop(struct sim *s); /* the one under way, if any */
+/* simcommit.c */
+struct sim_seg *sim_seg_find(struct sim_exec *x, uint32_t job, uint64_t plan, uint32_t owner,
+                             uint64_t version);          /* NULL: none */
+void sim_commit(struct sim *s, const struct sim_run *r); /* a vote of @r has passed */
+/* simckpt.c: of the version whose vote has passed at @x; when it is written */
+void sim_ckpt_begin(struct sim *s, uint32_t x);
+void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d);
+/* The coordinator has got CHECKPOINTED. */
+void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m);
+/* The lineage of what an epoch begins with. */
+uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *prepare);
 /* simexec.c */
 void sim_x_start(struct sim *s, uint32_t x);
 void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m);
 void sim_x_data(struct sim *s, uint32_t x, const struct sim_data *d);
 void sim_x_timer(struct sim *s, uint32_t x, uint64_t what);
+void sim_x_built(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch);
+void sim_x_late(struct sim *s, uint32_t x, uint32_t job,
+                uint64_t epoch); /* its mesh should stand */
 void sim_x_die(struct sim *s, uint32_t x, bool silent);
 void sim_x_discard(struct sim *s, uint32_t x, uint32_t job, uint64_t keep_plan);
 /* simworld.c, for simexec.c */
@@ -291,7 +368,7 @@ void sim_d_step(struct sim *s, const struct hsp_event *ev);
 void sim_plan_make(struct sim *s, const struct hsp_plan_request *r);
 void sim_plan_answer(struct sim *s, uint64_t ticket, uint32_t job);
 struct sim_plan *sim_plan_get(struct sim *s, uint32_t job, uint64_t plan);
-struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
+struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_msg *prepare,
                                const struct hsp_prepare_action *p);
 void sim_node_lost(struct sim *s, uint32_t node);
 /* On how many nodes each cell is at least, by the layout. */

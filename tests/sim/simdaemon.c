@@ -69,7 +69,7 @@ static void d_store(struct sim *s, const struct hsp_action *a)
     s->store_at = (s->store_at > s->now ? s->store_at : s->now) + takes;
     if (s->chaos && s->permille != 0 && sim_below(s, 4000) < s->permille) {
         sim_push(s, s->now + sim_below(s, takes + 3),
-                 (struct sim_ev){.type = SIM_E_CALL, .num = 3});
+                 (struct sim_ev){.type = SIM_E_CALL, .num = SIM_CALL_KILL});
     }
     sim_push(s, s->store_at, (struct sim_ev){.type = SIM_E_D_STORED, .gen = s->d_gen, .ptr = p});
 }
@@ -127,14 +127,50 @@ static void forget_ticket(struct sim *s, uint64_t ticket)
     }
 }
 
+static void suspend_fact(struct sim *s, const struct hsp_fact *f)
+{
+    struct sim_job_truth *t = &s->job[f->job <= SIM_JOBS ? f->job : 0];
+    const struct hsp_job *j = hsp_cluster_job(s->d, f->job);
+    t->wished = t->wished && j->suspending;
+    if (strcmp(f->type, "admin.resume") == 0 && strncmp(f->reason, "from version", 12) == 0) {
+        t->excess = true; /* goes on from its checkpoint: what came after is made again */
+        t->resumes++;
+    } else if (strcmp(f->type, "admin.suspend") == 0) {
+        t->floor = j->stable;
+        t->wished = j->suspending;
+    } else if (strcmp(f->type, "job.suspended") == 0) {
+        t->suspends++;
+        if (!t->excess && j->origin_step < t->floor) {
+            sim_fail(s, "job %u is suspended with version %llu, it had %llu before", j->id,
+                     (unsigned long long)j->origin_step, (unsigned long long)t->floor);
+        }
+    }
+}
+
+/* Who waits at the door of a coordinator that was stopped is not dead. */
+static void silent_death(struct sim *s, uint32_t node)
+{
+    const struct sim_agent *a = &s->agent[node];
+    bool stall = s->d_resumed_ms > s->d_stopped_ms + (uint64_t)2 * s->cfg.suspect_ms &&
+                 s->now < s->d_resumed_ms + s->cfg.suspect_ms;
+    bool waits = a->alive && !a->paused && !a->cut && a->gen == a->heard_gen && a->conn != 0 &&
+                 s->conn_open[a->conn];
+    if (stall && waits) {
+        sim_fail(s, "n%u is dead because the coordinator did not run", node);
+    }
+}
+
 static void trace_fact(struct sim *s, const struct hsp_fact *f)
 {
     sim_log(s, "%s job %u node %s epoch %llu: %s%s%s", f->type, f->job, f->node,
             (unsigned long long)f->epoch, f->reason, f->cause[0] != '\0' ? ", cause: " : "",
             f->cause);
-    if (strcmp(f->type, "admin.resume") == 0 && strncmp(f->reason, "from version", 12) == 0) {
-        s->job[f->job].excess =
-            true; /* goes on from its checkpoint: what came after is made again */
+    suspend_fact(s, f);
+    if (strcmp(f->type, "node.dead") == 0 && strncmp(f->reason, "silent for", 10) == 0) {
+        silent_death(s, (uint32_t)(f->node[1] - '0'));
+    }
+    if (strcmp(f->type, "admin.check") == 0) {
+        sim_check_begun(s);
     }
     if (!s->tracing || strncmp(f->type, "plan.", 5) == 0 || strcmp(f->type, "node.live") == 0) {
         return;
@@ -161,7 +197,7 @@ static void d_send(struct sim *s, const struct hsp_action *a)
 {
     struct hsp_msg m = *a->msg;
     if (a->type == HSP_ACT_PREPARE) {
-        m.blob = (const uint8_t *)sim_prep_make(s, &m.u.prepare, a->u.prepare);
+        m.blob = (const uint8_t *)sim_prep_make(s, &m, a->u.prepare);
         m.blob_len = sizeof(struct sim_prep);
     }
     if (m.type == HSP_MSG_PREPARE || m.type == HSP_MSG_ARM || m.type == HSP_MSG_START ||
@@ -171,6 +207,9 @@ static void d_send(struct sim *s, const struct hsp_action *a)
     if (a->conn == 0 || a->conn > s->n_conns) {
         sim_fail(s, "an action names connection %u, which never was", a->conn); /* S5 */
         return;
+    }
+    if (a->type == HSP_ACT_CHECK) {
+        sim_check_sent(s, a->conn, &m.u.check);
     }
     /* leaves when every row before it is durable */
     uint64_t at = s->store_at > s->now ? s->store_at : s->now;
@@ -216,6 +255,9 @@ static void d_actions(struct sim *s, const struct hsp_actions *acts)
         case HSP_ACT_REPLY:
             sim_log(s, "reply %d %s", (int)a->status, a->text);
             s->job[a->job <= SIM_JOBS ? a->job : 0].known = true;
+            if (a->request >= SIM_CHECK_REQUEST) {
+                sim_check_reply(s, a);
+            }
             break;
         case HSP_ACT_FACT: trace_fact(s, a->u.fact); break;
         case HSP_ACT_METRIC: break;
@@ -236,11 +278,16 @@ void sim_d_step(struct sim *s, const struct hsp_event *ev)
 {
     struct hsp_actions acts;
     struct hsp_err err = {0};
+    sim_check_before(s, ev);
     if (hsp_cluster_step(s->d, ev, &acts, &err) != HSP_OK) {
         sim_fail(s, "coordinator: %s", err.msg);
         return;
     }
     hsp_cluster_check(s->d);
+    sim_check_after(s, ev);
+    if (ev->type == HSP_EV_MSG && ev->u.msg->type == HSP_MSG_CHECKPOINTED) {
+        sim_ckpt_told(s, ev->conn, ev->u.msg);
+    }
     d_actions(s, &acts);
     d_timer(s);
 }
@@ -263,6 +310,11 @@ void sim_d_start(struct sim *s)
         return;
     }
     hsp_cluster_check(s->d);
+    for (uint32_t i = 1; i <= s->d->n_jobs; i++) {
+        if (s->job[i].wished && !hsp_cluster_job(s->d, i)->suspending) {
+            sim_fail(s, "job %u: that it is to be suspended is forgotten", i);
+        }
+    }
     d_actions(s, &acts);
     d_timer(s);
 }

@@ -4,18 +4,6 @@
 #include "proto/base/hash.h"
 #include "tests/sim/sim.h"
 
-static struct sim_seg *seg_find(struct sim_exec *x, uint32_t job, uint64_t plan, uint32_t owner,
-                                uint64_t version)
-{
-    for (uint32_t i = 0; i < x->n_seg; i++) {
-        struct sim_seg *g = &x->seg[i];
-        if (g->job == job && g->plan == plan && g->owner == owner && g->version == version) {
-            return g;
-        }
-    }
-    return NULL;
-}
-
 enum sim_drop { DROP_SLOT, DROP_ABOVE, DROP_PLANS_BELOW };
 static void seg_drop(struct sim_exec *x, enum sim_drop how, uint32_t job, uint64_t plan,
                      uint32_t owner, uint64_t version)
@@ -119,7 +107,7 @@ static void replay_early(struct sim *s, uint32_t x, uint64_t epoch, uint32_t job
 static void check_ready(struct sim *s, uint32_t x)
 {
     struct sim_run *r = &s->exec[x].next;
-    if (r->phase == SIM_PREPARING && r->conn == (1u << r->p.n_peers) - 1) {
+    if (r->phase == SIM_PREPARING && !r->building && r->conn == (1u << r->p.n_peers) - 1) {
         r->phase = SIM_READY;
         struct hsp_msg m = {.type = HSP_MSG_READY,
                             .epoch = r->epoch,
@@ -182,8 +170,47 @@ static void prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
                         .kind = SIM_D_CONN, .epoch = m->epoch, .job = p->job, .rank = p->rank});
         }
     }
+    if (s->chaos && sim_below(s, 8) == 0) { /* its program, its memory, its data take their time */
+        e->next.building = true;
+        sim_push(s, s->now + sim_below(s, 600),
+                 (struct sim_ev){.type = SIM_E_X_BUILT,
+                                 .who = x,
+                                 .gen = e->gen,
+                                 .data = {.job = p->job, .epoch = m->epoch}});
+    }
+    sim_push(s, s->now + SIM_CONNECT_MS,
+             (struct sim_ev){.type = SIM_E_X_LATE,
+                             .who = x,
+                             .gen = e->gen,
+                             .data = {.job = p->job, .epoch = m->epoch}});
     replay_early(s, x, m->epoch, p->job);
     check_ready(s, x);
+}
+
+void sim_x_built(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch)
+{
+    struct sim_run *r = &s->exec[x].next;
+    if (r->job == job && r->epoch == epoch) {
+        r->building = false;
+        check_ready(s, x);
+    }
+}
+
+void sim_x_late(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch)
+{
+    struct sim_run *r = &s->exec[x].next;
+    if (r->job != job || r->epoch != epoch || r->phase != SIM_PREPARING) {
+        return;
+    }
+    struct hsp_msg f = {.type = HSP_MSG_PREPARE_FAILED,
+                        .epoch = epoch,
+                        .u.failed = {.job = job,
+                                     .device = x % SIM_DEVS,
+                                     .fact = HSP_FACT_CANNOT_CONNECT,
+                                     .peer = HSP_MSG_RANKS,
+                                     .reason = "a peer does not call"}};
+    clear_run(s, x, r, true);
+    sim_to_agent(s, x, &f);
 }
 
 static void lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t peer, bool before)
@@ -322,7 +349,7 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
         if (w->from != r->rank) {
             continue;
         }
-        const struct sim_seg *g = seg_find(e, r->job, r->from_plan, w->owner, version);
+        const struct sim_seg *g = sim_seg_find(e, r->job, r->from_plan, w->owner, version);
         if (g == NULL) {
             sim_fail(s, "job %u epoch %llu: source %u lacks version %llu of rank %u in plan %llu",
                      r->job, (unsigned long long)r->epoch, x, (unsigned long long)version, w->owner,
@@ -342,6 +369,8 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
         }
     }
     if (!holds) {
+        s->job[r->job].begun = r->epoch;
+        s->job[r->job].told = 0;
         r->got = r->need = 0;
         r->got_lineage = r->p.lineage;
         r->step = version;
@@ -379,73 +408,6 @@ static void start(struct sim *s, uint32_t x, uint64_t epoch, uint64_t step)
     replay_early(s, x, epoch, e->cur.job);
 }
 
-/* What is committed is sealed on as many nodes as promised, but for those whose memory is gone. */
-static void check_copies(struct sim *s, const struct sim_run *r)
-{
-    const struct sim_plan *p = &r->p.plan;
-    const struct sim_job_truth *t = &s->job[r->job];
-    for (uint32_t c = 0; c < SIM_CELLS; c++) {
-        uint32_t nodes = t->lost;
-        for (uint32_t i = 0; i < r->n_ranks + r->n_keepers; i++) {
-            struct sim_exec *e = &s->exec[r->p.exec[i]];
-            for (uint32_t o = 0; o < r->n_ranks; o++) {
-                uint8_t has = i == o ? p->home[o] : 0;
-                for (uint32_t k = 0; k < p->n_copies; k++) {
-                    has |= p->copy[k].from == o && p->copy[k].to == i ? p->copy[k].cells : 0;
-                }
-                const struct sim_seg *g = seg_find(e, r->job, r->plan, o, r->step);
-                if ((has >> c & 1) != 0 && g != NULL && g->lineage == r->lineage) {
-                    nodes |= 1u << (r->p.exec[i] / SIM_DEVS);
-                }
-            }
-        }
-        if ((uint32_t)__builtin_popcount(nodes) < t->tolerance + 1) {
-            sim_fail(s, "job %u: cell %u of version %llu is committed and not on %u nodes", r->job,
-                     c, (unsigned long long)r->step, t->tolerance + 1);
-        }
-    }
-}
-
-static void commit(struct sim *s, const struct sim_run *r)
-{
-    struct sim_job_truth *t = &s->job[r->job];
-    if (r->epoch < t->last_epoch && r->step <= t->committed && t->lineage[r->step] == r->lineage) {
-        return; /* the last of an epoch to pass its last vote */
-    }
-    if (r->epoch < t->last_epoch) {
-        sim_fail(s, "job %u: epoch %llu commits after epoch %llu", r->job,
-                 (unsigned long long)r->epoch, (unsigned long long)t->last_epoch);
-    }
-    bool again = r->step <= t->committed && t->lineage[r->step] != 0;
-    if (again && t->lineage[r->step] != r->lineage && !t->excess) {
-        sim_fail(s, "job %u: version %llu is committed twice with different content", r->job,
-                 (unsigned long long)r->step);
-    }
-    if (!again && r->step > t->committed + 1 && !t->excess) {
-        sim_fail(s, "job %u: version %llu is committed after %llu", r->job,
-                 (unsigned long long)r->step, (unsigned long long)t->committed);
-    }
-    t->lost = 0;
-    t->tolerance = sim_plan_spread(&r->p) - 1;
-    for (uint32_t i = 0; i < r->n_ranks + r->n_keepers;
-         i++) { /* what a member lost since it prepared is still lost */
-        if (s->exec[r->p.exec[i]].wipes != r->p.wipes[i]) {
-            t->lost |= 1u << (r->p.exec[i] / SIM_DEVS);
-        }
-    }
-    if (!again && r->epoch > t->stopped) {
-        check_copies(s, r);
-    }
-    if (t->excess) {
-        memset(&t->lineage[r->step], 0, (SIM_STEPS - r->step) * sizeof(t->lineage[0]));
-    }
-    t->commits += !again;
-    t->lineage[r->step] = r->lineage;
-    t->committed = r->step > t->committed || t->excess ? r->step : t->committed;
-    t->excess = (uint32_t)__builtin_popcount(t->lost) > t->tolerance;
-    t->last_epoch = r->epoch;
-}
-
 static void tell_step(struct sim *s, uint32_t x, struct sim_run *r)
 {
     double compute[SIM_EXECS];
@@ -462,15 +424,7 @@ static void tell_step(struct sim *s, uint32_t x, struct sim_run *r)
     sim_to_agent(s, x, &m);
     if (r->save || (r->ckpt_every != 0 && r->step % r->ckpt_every == 0)) {
         r->save = false;
-        struct sim_job_truth *t = &s->job[r->job];
-        t->has_ckpt = true;
-        t->ckpt = r->step;
-        t->ckpt_lineage = r->lineage;
-        struct hsp_msg k = {
-            .type = HSP_MSG_CHECKPOINTED,
-            .epoch = r->epoch,
-            .u.ckpt = {.job = r->job, .step = r->step, .complete = true, .reason = ""}};
-        sim_to_agent(s, x, &k);
+        sim_ckpt_begin(s, x);
     }
 }
 
@@ -483,7 +437,7 @@ static void check_vote(struct sim *s, uint32_t x)
         r->votes[slot] != (1u << r->n_ranks) - 1) {
         return;
     }
-    commit(s, r);
+    sim_commit(s, r);
     r->voted_once = true;
     e->prev_epoch = 0;
     if (r->rank == 0) {
@@ -744,6 +698,10 @@ void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
         reply(s, x, HSP_MSG_STOPPED, m->epoch, m->u.devref.job);
         break;
     case HSP_MSG_RELEASE:
+        if (m->u.release.keep_plan == UINT64_MAX && e->cur.job == m->u.release.job &&
+            s->job[e->cur.job].stopped < e->cur.epoch) { /* of a job that is over: STOP follows */
+            s->job[e->cur.job].stopped = e->cur.epoch;
+        }
         sim_x_discard(s, x, m->u.release.job, m->u.release.keep_plan);
         if (e->cur.epoch != 0 && e->cur.rank >= e->cur.n_ranks) {
             e->prev_epoch = 0;
@@ -767,7 +725,8 @@ void sim_x_start(struct sim *s, uint32_t x)
     e->prev_epoch = 0;
     e->n_early = 0;
     char address[64];
-    (void)snprintf(address, sizeof(address), "%u#%u", x, e->gen);
+    (void)snprintf(address, sizeof(address), "h%u:%u#%u",
+                   s->two_a_host ? x / SIM_DEVS / 2 : x / SIM_DEVS, x, e->gen);
     struct hsp_msg m = {.type = HSP_MSG_EXECUTOR_UP,
                         .u.up = {.device = x % SIM_DEVS, .address = address}};
     sim_to_agent(s, x, &m);

@@ -17,10 +17,12 @@ static void drop_inbox(struct sim *s, uint32_t node)
     size_t n = 0;
     for (size_t i = 0; i < s->n_inbox; i++) {
         const struct sim_ev *e = &s->inbox[i];
-        bool of_exec = e->type == SIM_E_X_MSG || e->type == SIM_E_X_DATA ||
-                       e->type == SIM_E_X_TIMER || e->type == SIM_E_X_BEAT ||
-                       e->type == SIM_E_A_EXEC || e->type == SIM_E_A_EXIT;
-        if ((of_exec ? e->who / SIM_DEVS : e->who) != node) {
+        bool of_exec =
+            e->type == SIM_E_X_MSG || e->type == SIM_E_X_DATA || e->type == SIM_E_X_TIMER ||
+            e->type == SIM_E_X_CKPT || e->type == SIM_E_X_LATE || e->type == SIM_E_X_BUILT ||
+            e->type == SIM_E_X_BEAT || e->type == SIM_E_A_EXEC || e->type == SIM_E_A_EXIT;
+        bool of_daemon = e->type <= SIM_E_D_START;
+        if (of_daemon || (of_exec ? e->who / SIM_DEVS : e->who) != node) {
             s->inbox[n++] = *e;
         }
     }
@@ -66,7 +68,8 @@ void sim_kill_daemon(struct sim *s, uint64_t restart_ms)
     if (!s->d_alive) {
         return;
     }
-    s->d_alive = false;
+    s->d_alive = s->d_paused = false;
+    s->checks.open = false; /* who asked has lost its connection */
     /* of the rows being written a prefix is durable */
     struct sim_ev *pending[512];
     uint32_t n = 0;
@@ -83,6 +86,10 @@ void sim_kill_daemon(struct sim *s, uint64_t restart_ms)
     for (uint64_t i = 0; i < keep; i++) {
         sim_store_done(s, pending[i]->ptr);
     }
+    for (uint32_t j = 1; j <= SIM_JOBS; j++) { /* what it knows is what is on disk */
+        s->job[j].told = keep == n ? s->job[j].told : 0;
+        s->job[j].wished = s->job[j].wished && keep == n;
+    }
     s->d_gen++;
     for (uint32_t i = 0; i < SIM_PLANS; i++) {
         s->plans[i].used = s->plans[i].used && s->plans[i].durable;
@@ -92,6 +99,16 @@ void sim_kill_daemon(struct sim *s, uint64_t restart_ms)
         sim_conn_close(s, i, false, !s->agent[s->conn_node[i]].cut);
     }
     sim_push(s, s->now + restart_ms, (struct sim_ev){.type = SIM_E_D_START, .gen = s->d_gen});
+}
+
+void sim_pause_daemon(struct sim *s, uint64_t ms)
+{
+    sim_log(s, "! stop the coordinator for %llu ms", (unsigned long long)ms);
+    if (s->d_alive && !s->d_paused) {
+        s->d_paused = true;
+        s->d_stopped_ms = s->now;
+        sim_push(s, s->now + ms, (struct sim_ev){.type = SIM_E_RESUME_D, .gen = s->d_gen});
+    }
 }
 
 void sim_pause_agent(struct sim *s, uint32_t node, uint64_t ms)
@@ -169,7 +186,7 @@ void sim_leave(struct sim *s, uint32_t node)
 void sim_admin(struct sim *s, struct hsp_admin_event a)
 {
     a.actor = "test";
-    if (s->d_alive) {
+    if (s->d_alive && !s->d_paused) {
         struct hsp_event ev = {.now_ms = s->now, .type = HSP_EV_ADMIN, .u.admin = a};
         sim_d_step(s, &ev);
     }

@@ -210,9 +210,10 @@ void sim_plan_answer(struct sim *s, uint64_t ticket, uint32_t job)
     sim_d_step(s, &ev);
 }
 
-struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
+struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_msg *prepare,
                                const struct hsp_prepare_action *a)
 {
+    const struct hsp_m_prepare *m = &prepare->u.prepare;
     struct sim_prep *p = hsp_arena_alloc(s->arena, sizeof(*p));
     const struct sim_plan *to = sim_plan_get(s, m->job, m->plan);
     const struct sim_plan *from = m->from_plan != 0 ? sim_plan_get(s, m->job, m->from_plan) : NULL;
@@ -226,7 +227,7 @@ struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
     p->n_peers = a->n_peers;
     for (uint32_t i = 0; i < a->n_peers; i++) {
         unsigned x = 0, gen = 0;
-        if (sscanf(a->peers[i].address, "%u#%u", &x, &gen) != 2) {
+        if (sscanf(a->peers[i].address, "h%*u:%u#%u", &x, &gen) != 2) {
             sim_fail(s, "peer without an address");
             return p;
         }
@@ -236,7 +237,7 @@ struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_m_prepare *m,
         p->voted[i] =
             from != NULL && hsp_ci_contains(from->device, from->n_ranks, a->peers[i].device);
     }
-    p->lineage = m->mode == HSP_MODE_RESTORE ? s->job[m->job].ckpt_lineage : 12345;
+    p->lineage = m->mode == HSP_MODE_RESTORE ? sim_ckpt_restored(s, prepare) : 12345;
     if (!holds) {
         return p;
     }

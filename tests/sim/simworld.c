@@ -147,12 +147,21 @@ void sim_conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a)
     struct sim_agent *a = &s->agent[node];
     if (a->conn == conn) {
         a->conn = 0;
-        if (tell_a && a->alive) {
+        if ((tell_a || a->dialing) && a->alive) { /* a handshake has a time limit */
             sim_push(
                 s, s->now + sim_latency(s),
                 (struct sim_ev){.type = SIM_E_A_DOWN, .who = node, .gen = a->gen, .conn = conn});
         }
     }
+}
+
+static void a_up(struct sim *s, uint32_t conn)
+{
+    uint32_t node = s->conn_node[conn];
+    s->agent[node].dialing = false;
+    sim_push(
+        s, arrive(s, &s->conn_last[conn][1], s->now),
+        (struct sim_ev){.type = SIM_E_A_UP, .who = node, .gen = s->agent[node].gen, .conn = conn});
 }
 
 static void a_connect(struct sim *s, uint32_t node)
@@ -168,10 +177,13 @@ static void a_connect(struct sim *s, uint32_t node)
     s->conn_open[conn] = true;
     s->conn_last[conn][0] = s->conn_last[conn][1] = s->now;
     a->conn = conn;
-    sim_push(s, arrive(s, &s->conn_last[conn][0], s->now),
-             (struct sim_ev){.type = SIM_E_D_OPENED, .conn = conn, .gen = s->d_gen});
-    sim_push(s, arrive(s, &s->conn_last[conn][1], s->now),
-             (struct sim_ev){.type = SIM_E_A_UP, .who = node, .gen = a->gen, .conn = conn});
+    sim_push(
+        s, arrive(s, &s->conn_last[conn][0], s->now),
+        (struct sim_ev){.type = SIM_E_D_OPENED, .conn = conn, .gen = s->d_gen, .num = s->d_paused});
+    a->dialing = s->d_paused;
+    if (!a->dialing) {
+        a_up(s, conn);
+    }
 }
 
 static void to_daemon(struct sim *s, uint32_t node, const struct hsp_msg *m)
@@ -230,36 +242,6 @@ static void a_scan(struct sim *s, uint32_t node, uint64_t scan)
     sim_a_step(s, node, ev);
 }
 
-/* Contract W5 of agent.h: after a while, with or without figures; some never. */
-static void a_check(struct sim *s, uint32_t node, const struct hsp_m_check *m)
-{
-    struct sim_agent *a = &s->agent[node];
-    if (m->what == HSP_CHECK_STOP || m->what == HSP_CHECK_END) {
-        a->check_seq = 0;
-        return;
-    }
-    if (a->check_seq != 0) {
-        sim_fail(s, "agent n%u: two orders of a check at once", node);
-    }
-    struct hsp_msg r = {.type = HSP_MSG_CHECKED,
-                        .u.checked = {.check = m->check,
-                                      .seq = m->seq,
-                                      .fault = sim_below(s, 8) == 0 ? "it cannot" : "",
-                                      .address = "x",
-                                      .transport = "shm",
-                                      .latency_s = 1e-5,
-                                      .bytes_per_s = 1e9}};
-    a->check_seq = m->seq;
-    if (sim_below(s, 20) != 0) {
-        sim_push(s, s->now + 1 + sim_below(s, 800),
-                 (struct sim_ev){.type = SIM_E_A_CHECKED,
-                                 .who = node,
-                                 .gen = a->gen,
-                                 .num = m->seq,
-                                 .ptr = sim_clone(s, &r)});
-    }
-}
-
 static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actions *acts)
 {
     struct sim_agent *a = &s->agent[node];
@@ -309,8 +291,8 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
                          .type = SIM_E_A_SCANNED, .who = node, .gen = a->gen, .num = x->scan});
             break;
         case HSP_AACT_DISCARD: sim_x_discard(s, id, x->job, x->keep_plan); break;
-        case HSP_AACT_CHECK: a_check(s, node, &x->msg->u.check); break;
-        case HSP_AACT_CHECK_STOP: a->check_seq = 0; break;
+        case HSP_AACT_CHECK: sim_shell_order(s, node, &x->msg->u.check); break;
+        case HSP_AACT_CHECK_STOP: sim_shell_stop(s, node); break;
         case HSP_AACT_LOG: sim_log(s, "  n%u: %s", node, x->text); break;
         case HSP_AACT_EXIT:
             sim_log(s, "  n%u exits: %s", node, x->text);
@@ -371,10 +353,10 @@ void sim_start_node(struct sim *s, uint32_t node)
     a->core = hsp_agent_new(&cfg);
     a->alive = true;
     a->paused = false;
-    a->leaving = false;
+    a->leaving = a->dialing = false;
     a->conn = 0;
     a->timer = 0;
-    a->check_seq = 0;
+    a->check = (struct sim_shell){0};
     sim_a_step(s, node, (struct hsp_agent_event){.type = HSP_AEV_START});
 }
 
@@ -384,6 +366,13 @@ static bool stopped(struct sim *s, const struct sim_ev *e)
 {
     const struct sim_agent *a = NULL;
     switch (e->type) {
+    case SIM_E_D_TICK: /* what is being written will be */
+    case SIM_E_D_MSG:
+    case SIM_E_D_CLOSED:
+    case SIM_E_D_OPENED:
+    case SIM_E_D_PLAN:
+    case SIM_E_D_SEND:
+    case SIM_E_D_CLOSE: return s->d_paused && s->d_gen == e->gen;
     case SIM_E_A_TICK:
     case SIM_E_A_MSG:
     case SIM_E_A_UP:
@@ -395,6 +384,9 @@ static bool stopped(struct sim *s, const struct sim_ev *e)
     case SIM_E_X_MSG:
     case SIM_E_X_DATA:
     case SIM_E_X_TIMER:
+    case SIM_E_X_CKPT:
+    case SIM_E_X_LATE:
+    case SIM_E_X_BUILT:
     case SIM_E_X_BEAT:
         return s->exec[e->who].alive && s->exec[e->who].paused && s->exec[e->who].gen == e->gen;
     default: return false;
@@ -415,6 +407,16 @@ static void resume(struct sim *s)
         dispatch(s, &all[i]); /* those of processes still stopped go back in */
     }
     free(all);
+}
+
+static void daemon_goes_on(struct sim *s)
+{
+    s->d_paused = false;
+    s->d_resumed_ms = s->now;
+    s->checks.until += s->now - s->d_stopped_ms;
+    resume(s);
+    s->d_timer = s->now;
+    sim_push(s, s->now, (struct sim_ev){.type = SIM_E_D_TICK, .gen = s->d_gen});
 }
 
 /* Contract W6 of cluster.h. */
@@ -442,6 +444,7 @@ static void d_msg(struct sim *s, const struct sim_ev *e)
         return;
     }
     const struct hsp_msg *m = e->ptr;
+    s->agent[s->conn_node[e->conn]].heard_gen = s->agent[s->conn_node[e->conn]].gen;
     log_msg(s, "daemon <- conn", e->conn, m);
     if (m->type == HSP_MSG_ECHO && !m->u.echo.more && hsp_cluster_measures(s->d, e->conn)) {
         d_echo(s, e->conn, &m->u.echo);
@@ -467,6 +470,9 @@ static void of_daemon(struct sim *s, const struct sim_ev *e)
     case SIM_E_D_OPENED:
         if (!s->conn_open[e->conn]) {
             return;
+        }
+        if (e->num != 0) {
+            a_up(s, e->conn);
         }
         ev.type = HSP_EV_CONN_OPENED;
         break;
@@ -551,13 +557,7 @@ static void of_agent(struct sim *s, const struct sim_ev *e)
         ev.text = "signal 9";
         break;
     case SIM_E_A_SCANNED: a_scan(s, node, e->num); return;
-    case SIM_E_A_CHECKED:
-        if (a->check_seq != e->num) {
-            return; /* given up */
-        }
-        a->check_seq = 0;
-        ev.type = HSP_AEV_CHECKED;
-        break;
+    case SIM_E_A_CHECKED: sim_shell_done(s, node, e->num); return;
     default: return;
     }
     sim_a_step(s, node, ev);
@@ -603,6 +603,9 @@ static void of_exec(struct sim *s, const struct sim_ev *e)
         }
         break;
     case SIM_E_X_TIMER: sim_x_timer(s, e->who, e->num); break;
+    case SIM_E_X_CKPT: sim_ckpt_done(s, e->who, &e->data); break;
+    case SIM_E_X_LATE: sim_x_late(s, e->who, e->data.job, e->data.epoch); break;
+    case SIM_E_X_BUILT: sim_x_built(s, e->who, e->data.job, e->data.epoch); break;
     case SIM_E_X_BEAT: {
         struct hsp_msg m = {.type = HSP_MSG_HEARTBEAT};
         sim_to_agent(s, e->who, &m);
@@ -631,6 +634,9 @@ static void heal_cut(struct sim *s, uint32_t node)
 static void dispatch(struct sim *s, const struct sim_ev *e)
 {
     if (stopped(s, e)) {
+        if (e->type == SIM_E_D_TICK) {
+            return; /* one comes behind all that has arrived (W7) */
+        }
         if (!hsp_grow(&s->inbox, &s->cap_inbox, (size_t)s->n_inbox + 1, sizeof(*s->inbox),
                       1u << 20)) {
             sim_fail(s, "the inbox is full");
@@ -662,6 +668,9 @@ static void dispatch(struct sim *s, const struct sim_ev *e)
     case SIM_E_X_MSG:
     case SIM_E_X_DATA:
     case SIM_E_X_TIMER:
+    case SIM_E_X_CKPT:
+    case SIM_E_X_LATE:
+    case SIM_E_X_BUILT:
     case SIM_E_X_BEAT: of_exec(s, e); break;
     case SIM_E_RESUME_A:
         if (s->agent[e->who].gen == e->gen) {
@@ -673,6 +682,11 @@ static void dispatch(struct sim *s, const struct sim_ev *e)
         if (s->exec[e->who].gen == e->gen) {
             s->exec[e->who].paused = false;
             resume(s);
+        }
+        break;
+    case SIM_E_RESUME_D:
+        if (s->d_gen == e->gen) {
+            daemon_goes_on(s);
         }
         break;
     case SIM_E_HEAL_CUT: heal_cut(s, e->who); break;
@@ -720,6 +734,7 @@ void sim_init(struct sim *s, uint64_t seed, uint32_t n_nodes, uint32_t n_devs)
     s->cfg.prepare_ms = 5000;
     s->cfg.state_wait_ms = 30000;
     s->cfg.max_failures = 200;
+    s->ckpt_keep = 2;
     hsp_buf_init(&s->trace, 1u << 20);
     sim_d_start(s);
     for (uint32_t i = 0; i < n_nodes; i++) {

@@ -334,6 +334,27 @@ static void stopped_agent(void **state)
     to_the_end();
 }
 
+/* Stopped just before the bound of a node that was cut off, and comes back meanwhile: it waits at the door
+ * and has time to say hello. */
+static void stopped_coordinator(void **state)
+{
+    (void)state;
+    world(2);
+    sim_cut(s, 1, 4000);
+    assert_true(sim_run(s, s->now + 1500, NULL));
+    const struct hsp_cluster_node *n = hsp_cluster_node_by_name(s->d, "n1");
+    assert_true(sim_run(s, n->last_ms + s->cfg.dead_ms - 5, NULL));
+    tell();
+    sim_pause_daemon(s, 8000);
+    assert_true(sim_run(s, s->now + 8500, NULL));
+    told("coordinator.stalled: did not run for 7995 ms; silence of nodes in that time does not "
+         "count\n"
+         "node.suspect n0: connection closed\n"
+         "node.adopted n1: incarnation 2, 1 devices\n"
+         "node.adopted n0: incarnation 1, 1 devices\n");
+    assert_int_equal(n->state, HSP_NODE_LIVE);
+}
+
 /* A join, and a loss in each phase of its switch. */
 static void loss_in(bool (*phase)(struct sim *), uint32_t exec)
 {
@@ -480,6 +501,7 @@ int main(void)
                                        T(loss_in_switch),
                                        T(loss_while_sealing),
                                        T(two_jobs),
+                                       T(stopped_coordinator),
                                        T(full_disk_at_the_end),
                                        T(full_disk_is_given_up)};
     return cmocka_run_group_tests(tests, NULL, NULL);

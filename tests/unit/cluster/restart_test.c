@@ -145,7 +145,7 @@ static void what_gets_ready_for_nobody_is_dropped(void **state)
     assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
     cw_plan(&w, 1);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_PREPARE), 2);
-    cw_restart(&w, 2);
+    cw_restart_nodes(&w, 2);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PENDING);
     cw_msg(&w, 1, ready);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_DROP), 1);

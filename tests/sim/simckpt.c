@@ -1,0 +1,87 @@
+/* Checkpoints: written beside the steps, so that the next ones pass and a STOP may come meanwhile; older
+ * ones are deleted with each that is complete. The coordinator must know of what it was told. */
+#include <string.h>
+
+#include "daemon/cluster/clusterint.h"
+#include "tests/sim/sim.h"
+
+void sim_ckpt_begin(struct sim *s, uint32_t x)
+{
+    const struct sim_run *r = &s->exec[x].cur;
+    struct sim_job_truth *t = &s->job[r->job];
+    uint64_t at = s->now + sim_below(s, 60);
+    t->ckpt_at = at > t->ckpt_at ? at : t->ckpt_at; /* one after the other */
+    sim_push(
+        s, t->ckpt_at,
+        (struct sim_ev){
+            .type = SIM_E_X_CKPT,
+            .who = x,
+            .gen = s->exec[x].gen,
+            .data = {.job = r->job, .epoch = r->epoch, .step = r->step, .lineage = r->lineage}});
+}
+
+/* As hsp_ckpt_prune: of those up to @step the newest stay. */
+static void prune(struct sim *s, struct sim_job_truth *t, uint64_t step)
+{
+    uint32_t seen = 0;
+    for (uint64_t v = step + 1; v-- > 0;) {
+        seen += t->disk[v] != 0;
+        t->disk[v] = seen > s->ckpt_keep ? 0 : t->disk[v];
+    }
+}
+
+void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d)
+{
+    const struct sim_exec *e = &s->exec[x];
+    struct sim_job_truth *t = &s->job[d->job];
+    bool broke = e->cur.epoch == d->epoch && e->cur.phase == SIM_BROKEN;
+    if (d->epoch <= e->closed[d->job] || e->cur.job != d->job || broke) {
+        return; /* given up with its epoch */
+    }
+    bool full = s->chaos && sim_below(s, 16) == 0;
+    if (!full) {
+        t->disk[d->step] = t->ckpt_lineage = d->lineage;
+        prune(s, t, d->step);
+    }
+    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
+                        .epoch = d->epoch,
+                        .u.ckpt = {.job = d->job,
+                                   .step = d->step,
+                                   .complete = !full,
+                                   .reason = full ? "no space left on device" : ""}};
+    sim_to_agent(s, x, &m);
+}
+
+void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m)
+{
+    const struct hsp_job *j = hsp_cluster_job(s->d, m->u.ckpt.job);
+    struct sim_job_truth *t = &s->job[m->u.ckpt.job];
+    uint64_t step = m->u.ckpt.step;
+    if (!m->u.ckpt.complete || j == NULL || m->epoch < t->begun ||
+        hsp_ci_node_of_conn(s->d, conn) == NULL) {
+        return; /* of steps that are made again; by a node that was turned away */
+    }
+    if (!j->has_ckpt || j->ckpt_step < step) {
+        sim_fail(s, "job %u, which is %s: the checkpoint of version %llu is not on record", j->id,
+                 hsp_job_state_name(j->state), (unsigned long long)step);
+    }
+    if (j->state == HSP_JOB_SUSPENDED && j->origin_step != j->ckpt_step) {
+        sim_fail(s, "job %u is suspended with version %llu, its newest is %llu", j->id,
+                 (unsigned long long)j->origin_step, (unsigned long long)j->ckpt_step);
+    }
+    t->told = step > t->told ? step : t->told;
+}
+
+uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *m)
+{
+    struct sim_job_truth *t = &s->job[m->u.prepare.job];
+    uint64_t step = m->u.prepare.step;
+    bool first = t->restored != m->epoch; /* what comes behind the first PREPARE comes too late */
+    t->restored = m->epoch;
+    if (first && t->disk[step] == 0 && t->told > step) {
+        sim_fail(s, "job %u begins with version %llu, which was deleted for %llu", m->u.prepare.job,
+                 (unsigned long long)step, (unsigned long long)t->told);
+    }
+    /* One that was deleted for another that nobody could tell of is taken as if it was there. */
+    return t->disk[step] != 0 ? t->disk[step] : t->ckpt_lineage;
+}

@@ -1,0 +1,84 @@
+/* What is committed: versions in order, each once, with as many copies as promised. */
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+struct sim_seg *sim_seg_find(struct sim_exec *x, uint32_t job, uint64_t plan, uint32_t owner,
+                             uint64_t version)
+{
+    for (uint32_t i = 0; i < x->n_seg; i++) {
+        struct sim_seg *g = &x->seg[i];
+        if (g->job == job && g->plan == plan && g->owner == owner && g->version == version) {
+            return g;
+        }
+    }
+    return NULL;
+}
+
+/* What is committed is sealed on as many nodes as promised, but for those whose memory is gone. */
+static void check_copies(struct sim *s, const struct sim_run *r)
+{
+    const struct sim_plan *p = &r->p.plan;
+    const struct sim_job_truth *t = &s->job[r->job];
+    for (uint32_t c = 0; c < SIM_CELLS; c++) {
+        uint32_t nodes = t->lost;
+        for (uint32_t i = 0; i < r->n_ranks + r->n_keepers; i++) {
+            struct sim_exec *e = &s->exec[r->p.exec[i]];
+            for (uint32_t o = 0; o < r->n_ranks; o++) {
+                uint8_t has = i == o ? p->home[o] : 0;
+                for (uint32_t k = 0; k < p->n_copies; k++) {
+                    has |= p->copy[k].from == o && p->copy[k].to == i ? p->copy[k].cells : 0;
+                }
+                const struct sim_seg *g = sim_seg_find(e, r->job, r->plan, o, r->step);
+                if ((has >> c & 1) != 0 && g != NULL && g->lineage == r->lineage) {
+                    nodes |= 1u << (r->p.exec[i] / SIM_DEVS);
+                }
+            }
+        }
+        if ((uint32_t)__builtin_popcount(nodes) < t->tolerance + 1) {
+            sim_fail(s, "job %u: cell %u of version %llu is committed and not on %u nodes", r->job,
+                     c, (unsigned long long)r->step, t->tolerance + 1);
+        }
+    }
+}
+
+void sim_commit(struct sim *s, const struct sim_run *r)
+{
+    struct sim_job_truth *t = &s->job[r->job];
+    if (r->epoch < t->last_epoch && r->step <= t->committed && t->lineage[r->step] == r->lineage) {
+        return; /* the last of an epoch to pass its last vote */
+    }
+    if (r->epoch < t->last_epoch) {
+        sim_fail(s, "job %u: epoch %llu commits after epoch %llu", r->job,
+                 (unsigned long long)r->epoch, (unsigned long long)t->last_epoch);
+    }
+    bool again = r->step <= t->committed && t->lineage[r->step] != 0;
+    if (again && t->lineage[r->step] != r->lineage && !t->excess) {
+        sim_fail(s, "job %u: version %llu is committed twice with different content", r->job,
+                 (unsigned long long)r->step);
+    }
+    if (!again && r->step > t->committed + 1 && !t->excess) {
+        sim_fail(s, "job %u: version %llu is committed after %llu", r->job,
+                 (unsigned long long)r->step, (unsigned long long)t->committed);
+    }
+    t->lost = 0;
+    t->tolerance = sim_plan_spread(&r->p) - 1;
+    for (uint32_t i = 0; i < r->n_ranks + r->n_keepers;
+         i++) { /* what a member lost since it prepared is still lost */
+        if (s->exec[r->p.exec[i]].wipes != r->p.wipes[i]) {
+            t->lost |= 1u << (r->p.exec[i] / SIM_DEVS);
+        }
+    }
+    if (!again && r->epoch > t->stopped) {
+        check_copies(s, r);
+    }
+    if (t->excess) {
+        t->floor = r->step < t->floor ? r->step : t->floor;
+        memset(&t->lineage[r->step], 0, (SIM_STEPS - r->step) * sizeof(t->lineage[0]));
+    }
+    t->commits += !again;
+    t->lineage[r->step] = r->lineage;
+    t->committed = r->step > t->committed || t->excess ? r->step : t->committed;
+    t->excess = (uint32_t)__builtin_popcount(t->lost) > t->tolerance;
+    t->last_epoch = r->epoch;
+}
