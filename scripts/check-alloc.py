@@ -21,7 +21,9 @@ ROOTS = re.compile(r"^(malloc|calloc|realloc|aligned_alloc|posix_memalign|v?aspr
                    r"|cJSON_(Parse|Create|Add|Print|Duplicate)\w*|yaml_\w*parse\w*|glp_\w+)$")
 
 
-SHELLS = ["worker/data", "worker/exec", "worker/state"]
+# Walks the table of commands, which allocate, and calls none.
+ONLY_LOOKS = {"hsp_command_find"}
+SHELLS = ["daemon/ctl", "worker/data", "worker/exec", "worker/state"]
 
 
 def rooms():
@@ -158,7 +160,7 @@ def main():
         if name not in linked and name not in seen:
             print(f"{header}: {name}: in none of the programs of tests/unit/oom")
             bad += 1
-        elif name in allocating and name not in seen:
+        elif name in allocating and name not in seen | ONLY_LOOKS:
             print(f"{header}: {name}: allocates, and no failure was seen below it")
             bad += 1
         n += name in allocating

@@ -51,7 +51,7 @@ static void put_member(struct hsp_buf *tar, const char *name, const char *text, 
     hsp_buf_append(tar, zero, (BLOCK - len % BLOCK) % BLOCK);
 }
 
-/* One request as a member; every reply of it, or why there is none. */
+/* One request as a member; every reply of it, or why there is none. HSP_ENOMEM: not so. */
 static enum hsp_status ask_member(struct hsp_ctl *ctl, struct hsp_buf *tar, const char *name,
                                   struct hsp_msg *m, struct hsp_err *err)
 {
@@ -72,9 +72,11 @@ static enum hsp_status ask_member(struct hsp_ctl *ctl, struct hsp_buf *tar, cons
         }
     }
     (void)hsp_remote_close(r);
-    if (st != HSP_OK) {
+    if (st != HSP_OK && st != HSP_ENOMEM) {
         hsp_buf_printf(&all, "not here: %s\n", err->msg);
+        st = HSP_OK;
     }
+    st = st == HSP_OK ? hsp_buf_status(&all) : st;
     put_member(tar, name, (const char *)all.data, all.len);
     hsp_buf_fini(&all);
     return st;
@@ -104,38 +106,42 @@ static void redact(const char *text, size_t len, struct hsp_buf *out)
     }
 }
 
-static void add_config(struct hsp_buf *tar, const char *path, const char *name)
+static enum hsp_status add_config(struct hsp_buf *tar, const char *path, const char *name)
 {
     uint8_t *text = NULL;
     size_t len = 0;
     struct hsp_err err = {0};
     struct hsp_buf out;
     hsp_buf_init(&out, 2 * CONFIG_MAX + BLOCK);
-    if (hsp_file_read(path, CONFIG_MAX, &text, &len, &err) == HSP_OK) {
+    enum hsp_status st = hsp_file_read(path, CONFIG_MAX, &text, &len, &err);
+    if (st == HSP_OK) {
         redact((const char *)text, len, &out);
     } else {
         hsp_buf_printf(&out, "not here: %s\n", err.msg);
     }
+    st = st == HSP_ENOMEM ? st : hsp_buf_status(&out);
     put_member(tar, name, (const char *)out.data, out.len);
     hsp_buf_fini(&out);
     free(text);
+    return st;
 }
 
-static void add_jobs(struct hsp_ctl *ctl, struct hsp_buf *tar, const cJSON *jobs)
+static enum hsp_status add_jobs(struct hsp_ctl *ctl, struct hsp_buf *tar, const cJSON *jobs)
 {
     const cJSON *j;
     int left = BUNDLE_JOBS, skip = cJSON_GetArraySize(jobs) - BUNDLE_JOBS;
+    enum hsp_status st = HSP_OK;
     cJSON_ArrayForEach(j, jobs)
     {
         struct hsp_err err = {0};
         const char *name = hsp_doc_text(j, "name");
-        if (skip-- > 0 || left-- <= 0 || name[0] == '\0') {
+        if (skip-- > 0 || left-- <= 0 || name[0] == '\0' || st != HSP_OK) {
             continue;
         }
         struct hsp_msg plan = {.type = HSP_MSG_PROGRAM, .u.query = {.name = name, .what = "plan"}};
-        (void)ask_member(ctl, tar, hsp_arena_printf(ctl->arena, "jobs/%s/plan.yaml", name), &plan,
-                         &err); /* noted in the member */
+        st = ask_member(ctl, tar, hsp_ctl_text(ctl, "jobs/%s/plan.yaml", name), &plan, &err);
     }
+    return st;
 }
 
 int hsp_cmd_debug_bundle(struct hsp_ctl *ctl)
@@ -155,15 +161,26 @@ int hsp_cmd_debug_bundle(struct hsp_ctl *ctl)
     hsp_buf_init(&tar, BUNDLE_MAX);
     put_member(&tar, "version.txt", version, sizeof version - 1);
     put_member(&tar, "status.json", text, strlen(text));
-    (void)ask_member(ctl, &tar, "events.jsonl", &events, &err); /* noted in the member */
-    add_jobs(ctl, &tar, cJSON_GetObjectItemCaseSensitive(doc, "jobs"));
-    add_config(&tar, HSP_SYSCONFDIR "/hspmd/hspmdd.yaml", "config/hspmdd.yaml");
-    add_config(&tar, HSP_SYSCONFDIR "/hspmd/hspmd-worker.yaml", "config/hspmd-worker.yaml");
+    enum hsp_status st = ask_member(ctl, &tar, "events.jsonl", &events, &err);
+    if (st == HSP_OK) {
+        st = add_jobs(ctl, &tar, cJSON_GetObjectItemCaseSensitive(doc, "jobs"));
+    }
+    if (st == HSP_OK) {
+        st = add_config(&tar, HSP_SYSCONFDIR "/hspmd/hspmdd.yaml", "config/hspmdd.yaml");
+    }
+    if (st == HSP_OK) {
+        st =
+            add_config(&tar, HSP_SYSCONFDIR "/hspmd/hspmd-worker.yaml", "config/hspmd-worker.yaml");
+    }
     hsp_buf_append(&tar, zero, sizeof zero); /* two empty blocks end it */
     cJSON_Delete(doc);
-    enum hsp_status st = tar.failed ? hsp_err_set(&err, HSP_ELIMIT, 0,
-                                                  "the bundle is longer than %zu bytes", tar.max)
-                                    : hsp_file_write(path, tar.data, tar.len, 0600, &err);
+    st = st == HSP_OK ? hsp_buf_status(&tar) : st;
+    if (st == HSP_OK) {
+        st = hsp_file_write(path, tar.data, tar.len, 0600, &err);
+    } else {
+        st = hsp_err_set(&err, st, 0, "%s for the bundle",
+                         st == HSP_ENOMEM ? "out of memory" : "more than 512 MiB");
+    }
     hsp_buf_fini(&tar);
     if (st != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);

@@ -16,15 +16,15 @@ static const cJSON *part(const cJSON *o, const char *key)
     return cJSON_GetObjectItemCaseSensitive(o, key);
 }
 
-static const char *giga(struct hsp_arena *a, const cJSON *o, const char *key)
+static const char *giga(struct hsp_ctl *ctl, const cJSON *o, const char *key)
 {
-    return hsp_arena_printf(a, "%.2f", 1e-9 * hsp_doc_number(o, key));
+    return hsp_ctl_text(ctl, "%.2f", 1e-9 * hsp_doc_number(o, key));
 }
 
 /* A number of a document, or "-". */
-static const char *two_digits(struct hsp_arena *a, const cJSON *o, const char *key)
+static const char *two_digits(struct hsp_ctl *ctl, const cJSON *o, const char *key)
 {
-    return hsp_doc_has(o, key) ? hsp_arena_printf(a, "%.2f", hsp_doc_number(o, key)) : "-";
+    return hsp_doc_has(o, key) ? hsp_ctl_text(ctl, "%.2f", hsp_doc_number(o, key)) : "-";
 }
 
 static bool print_devices(struct hsp_ctl *ctl, const cJSON *nodes)
@@ -33,8 +33,7 @@ static bool print_devices(struct hsp_ctl *ctl, const cJSON *nodes)
                                              {"RECORD", true}, {"GB/s", true},   {"RECORD", true},
                                              {"SHARE", true},  {"RATIO", true},  {"VERDICT", false},
                                              {"REASON", false}};
-    struct hsp_arena *a = ctl->arena;
-    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *n, *d;
     cJSON_ArrayForEach(n, nodes)
     {
@@ -55,19 +54,19 @@ static bool print_devices(struct hsp_ctl *ctl, const cJSON *nodes)
         {
             const cJSON *m = part(d, "measured"), *r = part(d, "on_record");
             const char *cells[] = {hsp_doc_text(n, "name"),
-                                   hsp_arena_printf(a, "%.0f", hsp_doc_number(d, "index")),
-                                   giga(a, m, "gemm_flops_per_second"),
-                                   giga(a, r, "gemm_flops_per_second"),
-                                   giga(a, m, "memory_bytes_per_second"),
-                                   giga(a, r, "memory_bytes_per_second"),
-                                   two_digits(a, d, "share"),
-                                   two_digits(a, d, "ratio"),
+                                   hsp_ctl_text(ctl, "%.0f", hsp_doc_number(d, "index")),
+                                   giga(ctl, m, "gemm_flops_per_second"),
+                                   giga(ctl, r, "gemm_flops_per_second"),
+                                   giga(ctl, m, "memory_bytes_per_second"),
+                                   giga(ctl, r, "memory_bytes_per_second"),
+                                   two_digits(ctl, d, "share"),
+                                   two_digits(ctl, d, "ratio"),
                                    hsp_doc_text(d, "verdict"),
                                    ""};
             hsp_table_row(t, cells);
         }
     }
-    return hsp_table_print(t, ctl->out);
+    return hsp_table_print(t);
 }
 
 static double item(const cJSON *o, const char *key, int i)
@@ -82,8 +81,7 @@ static bool print_pairs(struct hsp_ctl *ctl, const cJSON *pairs)
                                              {"LATENCY", true},  {"RECORD", true}, {"RATE", true},
                                              {"BACK", true},     {"RECORD", true}, {"RATIO", true},
                                              {"VERDICT", false}, {"REASON", false}};
-    struct hsp_arena *a = ctl->arena;
-    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *p;
     cJSON_ArrayForEach(p, pairs)
     {
@@ -93,17 +91,17 @@ static bool print_pairs(struct hsp_ctl *ctl, const cJSON *pairs)
             hsp_doc_text(p, "a"),
             hsp_doc_text(p, "b"),
             m != NULL ? hsp_doc_text(p, "transport") : NULL,
-            m != NULL ? hsp_time_text(a, 1e6 * (there > back ? there : back)) : NULL,
-            r != NULL ? hsp_time_text(a, 1e6 * hsp_doc_number(r, "latency_seconds")) : NULL,
-            m != NULL ? hsp_bytes_text(a, item(m, "bytes_per_second", 0)) : NULL,
-            m != NULL ? hsp_bytes_text(a, item(m, "bytes_per_second", 1)) : NULL,
-            r != NULL ? hsp_bytes_text(a, hsp_doc_number(r, "bytes_per_second")) : NULL,
-            two_digits(a, p, "ratio"),
+            m != NULL ? hsp_ctl_time(ctl, 1e6 * (there > back ? there : back)) : NULL,
+            r != NULL ? hsp_ctl_time(ctl, 1e6 * hsp_doc_number(r, "latency_seconds")) : NULL,
+            m != NULL ? hsp_ctl_bytes(ctl, item(m, "bytes_per_second", 0)) : NULL,
+            m != NULL ? hsp_ctl_bytes(ctl, item(m, "bytes_per_second", 1)) : NULL,
+            r != NULL ? hsp_ctl_bytes(ctl, hsp_doc_number(r, "bytes_per_second")) : NULL,
+            two_digits(ctl, p, "ratio"),
             hsp_doc_text(p, "verdict"),
             hsp_doc_text(p, "reason")};
         hsp_table_row(t, cells);
     }
-    return hsp_table_print(t, ctl->out);
+    return hsp_table_print(t);
 }
 
 int hsp_check_view(struct hsp_ctl *ctl, const cJSON *doc)
@@ -173,9 +171,8 @@ int hsp_cmd_node_check(struct hsp_ctl *ctl)
     if (ask(ctl, &m, &text, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
-    cJSON *doc = cJSON_Parse(text);
-    if (doc == NULL) {
-        (void)hsp_err_set(&err, HSP_EPROTO, 0, "hspmdd's answer is not JSON");
+    cJSON *doc;
+    if (hsp_doc_parse(text, strlen(text), &doc, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
     int rc = hsp_check_view(ctl, doc);

@@ -45,10 +45,13 @@ int hsp_cmd_ckpt_list(struct hsp_ctl *ctl)
     if (len == 0) {
         return fputs("no checkpoints\n", ctl->out) >= 0 ? HSP_EXIT_OK : HSP_EXIT_FAILED;
     }
-    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     while (*text != '\0') {
         size_t n = strcspn(text, "\n");
-        cJSON *o = cJSON_ParseWithLength(text, n);
+        cJSON *o;
+        if (hsp_doc_parse(text, n, &o, &err) != HSP_OK) {
+            hsp_ctl_flaw(ctl, &err);
+        }
         const char *type = hsp_doc_text(o, "type");
         const char *cells[] = {hsp_doc_text(o, "ts"),
                                strcmp(type, "ckpt.complete") == 0 ? "complete" : "failed",
@@ -57,7 +60,7 @@ int hsp_cmd_ckpt_list(struct hsp_ctl *ctl)
         cJSON_Delete(o);
         text += n + (text[n] != '\0');
     }
-    return hsp_table_print(t, ctl->out) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+    return hsp_table_print(t) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
 }
 
 /* ---- verify ---- */

@@ -32,7 +32,9 @@ static enum hsp_status write_file(const struct hsp_program_file *f, const char *
     struct hsp_buf b;
     hsp_buf_init(&b, (size_t)1 << 30);
     enum hsp_status st = hsp_program_file_encode(f, &b);
-    if (st != HSP_OK || b.failed) {
+    if (st == HSP_ENOMEM || hsp_buf_status(&b) == HSP_ENOMEM) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %s", path);
+    } else if (st != HSP_OK || b.failed) {
         st = hsp_err_set(err, HSP_ELIMIT, 0, "%s: the programs are larger than 1 GiB", path);
     } else {
         st = hsp_file_write(path, b.data, b.len, 0644, err);
@@ -88,7 +90,9 @@ static enum hsp_status compile(struct hsp_ctl *ctl, const struct hsp_loaded *l,
     f.out_dir = o->out_dir;
     f.init_from = o->verify ? "" : l->job->init_from;
     f.config_json = hsp_buf_cstr(&json);
-    st = write_file(&f, o->path, err);
+    st = hsp_buf_status(&json) == HSP_OK
+             ? write_file(&f, o->path, err)
+             : hsp_err_set(err, hsp_buf_status(&json), 0, "no room for the text of the model");
     hsp_buf_fini(&json);
     if (st == HSP_OK && !o->scratch) {
         (void)fprintf(ctl->msg, "%s: %u program%s of %s, plan from %s\n", o->path, f.n,

@@ -8,10 +8,24 @@ enum { O_SINCE, O_FOLLOW }; /* rows of the option tables of these commands */
 
 typedef void line_fn(struct hsp_ctl *ctl, const char *line, size_t len);
 
+/* A line as JSON. NULL: it is none, or there is no memory, which is a flaw of the answer. */
+static cJSON *parse(struct hsp_ctl *ctl, const char *line, size_t len)
+{
+    struct hsp_err err;
+    cJSON *o;
+    if (hsp_doc_parse(line, len, &o, &err) != HSP_OK) {
+        hsp_ctl_flaw(ctl, &err);
+    }
+    return o;
+}
+
 /* "12:00:01.250 notice   switch.end job a: epoch 3 runs from step 40 (loss of w2/0)" */
 static void event_line(struct hsp_ctl *ctl, const char *line, size_t len)
 {
-    cJSON *o = cJSON_ParseWithLength(line, len);
+    cJSON *o = parse(ctl, line, len);
+    if (o == NULL) {
+        return;
+    }
     const cJSON *data = cJSON_GetObjectItemCaseSensitive(o, "data");
     const char *ts = hsp_doc_text(o, "ts"), *t = strchr(ts, 'T');
     const char *job = hsp_doc_text(o, "job"), *node = hsp_doc_text(o, "node");
@@ -42,8 +56,8 @@ static const char *const metric_keys[] = {"step",      "loss", "val_loss", "toke
 
 static void csv_line(struct hsp_ctl *ctl, const char *line, size_t len)
 {
-    cJSON *o = cJSON_ParseWithLength(line, len);
-    for (size_t i = 0; i < N_KEYS; i++) {
+    cJSON *o = parse(ctl, line, len);
+    for (size_t i = 0; o != NULL && i < N_KEYS; i++) {
         (void)fputs(i > 0 ? "," : "", ctl->out);
         if (hsp_doc_text(o, metric_keys[i])[0] != '\0') {
             (void)fputs(hsp_doc_text(o, metric_keys[i]), ctl->out); /* nan, inf */
@@ -57,7 +71,10 @@ static void csv_line(struct hsp_ctl *ctl, const char *line, size_t len)
 
 static void metric_line(struct hsp_ctl *ctl, const char *line, size_t len)
 {
-    cJSON *o = cJSON_ParseWithLength(line, len);
+    cJSON *o = parse(ctl, line, len);
+    if (o == NULL) {
+        return;
+    }
     (void)fprintf(ctl->out, "%7.0f  %12.6f  ", hsp_doc_number(o, "step"),
                   hsp_doc_number(o, "loss"));
     if (hsp_doc_has(o, "val_loss")) {

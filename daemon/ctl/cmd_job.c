@@ -180,7 +180,11 @@ int hsp_cmd_undrain(struct hsp_ctl *ctl)
 
 static int judge(struct hsp_ctl *ctl, const char *job, const char *text)
 {
-    cJSON *doc = cJSON_Parse(text);
+    struct hsp_err err;
+    cJSON *doc;
+    if (hsp_doc_parse(text, strlen(text), &doc, &err) != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
     const char *state = hsp_doc_text(doc, "state");
     bool failed = strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
     int rc = failed ? HSP_EXIT_JOB_FAILED : HSP_EXIT_OK;

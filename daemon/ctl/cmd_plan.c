@@ -8,6 +8,7 @@
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 #include "daemon/spmd/complete.h"
+#include "proto/base/size.h"
 
 enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO, O_LIVE, O_EXIT_CODE }; /* rows of plan_options */
 
@@ -26,31 +27,31 @@ static const struct hsp_column columns[] = {
     {"UPDATE", true}, {"SYNC", true},      {"MEMORY", true}, {"OFFERED", true},
 };
 
-static const char *blocks_text(struct hsp_arena *a, const struct hsp_rank_cost *r)
+static const char *blocks_text(struct hsp_ctl *ctl, const struct hsp_rank_cost *r)
 {
     return r->n_blocks == 1
-               ? hsp_arena_printf(a, "%u", r->first_block)
-               : hsp_arena_printf(a, "%u-%u", r->first_block, r->first_block + r->n_blocks - 1);
+               ? hsp_ctl_text(ctl, "%u", r->first_block)
+               : hsp_ctl_text(ctl, "%u-%u", r->first_block, r->first_block + r->n_blocks - 1);
 }
 
 static void add_row(struct hsp_table *t, const struct view *v, uint32_t rank)
 {
-    struct hsp_arena *a = v->ctl->arena;
     const struct hsp_rank_cost *r = &v->p->cost.rank[rank];
     const struct hsp_device_desc *d = &v->cluster->dev[r->device];
-    const char *offered = d->mem_bytes == INT64_MAX ? "-" : hsp_bytes_text(a, (double)d->mem_bytes);
+    const char *offered =
+        d->mem_bytes == INT64_MAX ? "-" : hsp_ctl_bytes(v->ctl, (double)d->mem_bytes);
     const char *cells[] = {
-        hsp_arena_printf(a, "%u", rank),
+        hsp_ctl_text(v->ctl, "%u", rank),
         d->name,
-        hsp_arena_printf(a, "%u", r->stream),
-        blocks_text(a, r),
-        hsp_arena_printf(a, "%.0f%%", 100 * r->part),
-        hsp_arena_printf(a, "%u", r->sequences),
-        hsp_arena_printf(a, "%u", r->micro_batches),
-        hsp_time_text(a, r->compute_us + r->tensor_us),
-        hsp_time_text(a, r->update_us),
-        hsp_time_text(a, r->sync_us),
-        hsp_bytes_text(a, (double)r->total_bytes),
+        hsp_ctl_text(v->ctl, "%u", r->stream),
+        blocks_text(v->ctl, r),
+        hsp_ctl_text(v->ctl, "%.0f%%", 100 * r->part),
+        hsp_ctl_text(v->ctl, "%u", r->sequences),
+        hsp_ctl_text(v->ctl, "%u", r->micro_batches),
+        hsp_ctl_time(v->ctl, r->compute_us + r->tensor_us),
+        hsp_ctl_time(v->ctl, r->update_us),
+        hsp_ctl_time(v->ctl, r->sync_us),
+        hsp_ctl_bytes(v->ctl, (double)r->total_bytes),
         offered,
     };
     hsp_table_row(t, cells);
@@ -59,20 +60,18 @@ static void add_row(struct hsp_table *t, const struct view *v, uint32_t rank)
 static int print_table(const struct view *v)
 {
     FILE *out = v->ctl->out;
-    struct hsp_arena *a = v->ctl->arena;
     const struct hsp_cost *c = &v->p->cost;
-    struct hsp_table *t =
-        hsp_table_new(columns, sizeof(columns) / sizeof(columns[0]), v->ctl->headers);
+    struct hsp_table *t = hsp_table_new(v->ctl, columns, sizeof(columns) / sizeof(columns[0]));
     for (uint32_t r = 0; r < v->p->plan->n_ranks; r++) {
         add_row(t, v, r);
     }
     (void)fprintf(out, "%s: %s (%s)\n\n", v->job->name, v->p->plan->why, v->source);
-    int rc = hsp_table_print(t, out) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+    int rc = hsp_table_print(t) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
     (void)fprintf(out, "\nstep %s = slowest stream %s + gradients %s + vote %s",
-                  hsp_time_text(a, c->step_us), hsp_time_text(a, c->stream_us),
-                  hsp_time_text(a, c->sync_us), hsp_time_text(a, c->vote_us));
+                  hsp_ctl_time(v->ctl, c->step_us), hsp_ctl_time(v->ctl, c->stream_us),
+                  hsp_ctl_time(v->ctl, c->sync_us), hsp_ctl_time(v->ctl, c->vote_us));
     if (c->copy_us > 0) {
-        (void)fprintf(out, " + copies %s", hsp_time_text(a, c->copy_us));
+        (void)fprintf(out, " + copies %s", hsp_ctl_time(v->ctl, c->copy_us));
     }
     (void)fprintf(out, "; %.1f sequences/s\n",
                   1e6 * v->job->train.data.global_batch / (c->step_us > 0 ? c->step_us : 1));
@@ -83,67 +82,104 @@ static int print_table(const struct view *v)
     return rc;
 }
 
-static cJSON *rank_json(const struct view *v, uint32_t rank)
+struct number {
+    const char *key;
+    double v;
+};
+
+/* False: no memory. */
+static bool add_numbers(cJSON *o, const struct number *x, size_t n)
+{
+    bool ok = o != NULL;
+    for (size_t i = 0; i < n && ok; i++) {
+        ok = cJSON_AddNumberToObject(o, x[i].key, x[i].v) != NULL;
+    }
+    return ok;
+}
+
+static bool add_text(cJSON *o, const char *key, const char *text)
+{
+    return cJSON_AddStringToObject(o, key, text) != NULL;
+}
+
+/* Also what is not added goes with @o. */
+static bool add_item(cJSON *list, cJSON *item, bool whole)
+{
+    if (item == NULL || !cJSON_AddItemToArray(list, item)) {
+        cJSON_Delete(item);
+        return false;
+    }
+    return whole;
+}
+
+static bool add_rank(const struct view *v, uint32_t rank, cJSON *list)
 {
     const struct hsp_rank_cost *r = &v->p->cost.rank[rank];
+    const struct number place[] = {{"stream", r->stream},
+                                   {"stage", r->stage},
+                                   {"first_block", r->first_block},
+                                   {"blocks", r->n_blocks},
+                                   {"tensor_part", r->part},
+                                   {"sequences", r->sequences},
+                                   {"micro_batches", r->micro_batches},
+                                   {"compute_seconds", r->compute_us / 1e6},
+                                   {"tensor_seconds", r->tensor_us / 1e6},
+                                   {"transfer_seconds", r->transfer_us / 1e6},
+                                   {"update_seconds", r->update_us / 1e6},
+                                   {"sync_seconds", r->sync_us / 1e6},
+                                   {"memory_bytes", (double)r->total_bytes},
+                                   {"state_bytes", (double)r->state_bytes},
+                                   {"gradient_bytes", (double)r->grad_bytes},
+                                   {"activation_bytes", (double)r->act_bytes},
+                                   {"communication_bytes", (double)r->comm_bytes}};
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddNumberToObject(o, "rank", rank);
-    cJSON_AddStringToObject(o, "device", v->cluster->dev[r->device].name);
-    cJSON_AddNumberToObject(o, "stream", r->stream);
-    cJSON_AddNumberToObject(o, "stage", r->stage);
-    cJSON_AddNumberToObject(o, "first_block", r->first_block);
-    cJSON_AddNumberToObject(o, "blocks", r->n_blocks);
-    cJSON_AddNumberToObject(o, "tensor_part", r->part);
-    cJSON_AddNumberToObject(o, "sequences", r->sequences);
-    cJSON_AddNumberToObject(o, "micro_batches", r->micro_batches);
-    cJSON_AddNumberToObject(o, "compute_seconds", r->compute_us / 1e6);
-    cJSON_AddNumberToObject(o, "tensor_seconds", r->tensor_us / 1e6);
-    cJSON_AddNumberToObject(o, "transfer_seconds", r->transfer_us / 1e6);
-    cJSON_AddNumberToObject(o, "update_seconds", r->update_us / 1e6);
-    cJSON_AddNumberToObject(o, "sync_seconds", r->sync_us / 1e6);
-    cJSON_AddNumberToObject(o, "memory_bytes", (double)r->total_bytes);
-    cJSON_AddNumberToObject(o, "state_bytes", (double)r->state_bytes);
-    cJSON_AddNumberToObject(o, "gradient_bytes", (double)r->grad_bytes);
-    cJSON_AddNumberToObject(o, "activation_bytes", (double)r->act_bytes);
-    cJSON_AddNumberToObject(o, "communication_bytes", (double)r->comm_bytes);
-    return o;
+    bool ok = add_numbers(o, &(const struct number){"rank", rank}, 1) &&
+              add_text(o, "device", v->cluster->dev[r->device].name) &&
+              add_numbers(o, place, HSP_ARRAY_LEN(place));
+    return add_item(list, o, ok);
+}
+
+static bool add_rejected(const struct view *v, uint32_t i, cJSON *list)
+{
+    cJSON *o = cJSON_CreateObject();
+    double seconds = v->p->rejected[i].step_us / 1e6;
+    bool ok =
+        add_text(o, "what", v->p->rejected[i].what) && add_text(o, "why", v->p->rejected[i].why) &&
+        (!(seconds > 0) || add_numbers(o, &(const struct number){"step_seconds", seconds}, 1));
+    return add_item(list, o, ok);
+}
+
+static bool add_prediction(const struct view *v, cJSON *o)
+{
+    const struct hsp_cost *c = &v->p->cost;
+    const struct number sum[] = {
+        {"zero", v->p->plan->zero},         {"streams", v->p->plan->n_streams},
+        {"step_seconds", c->step_us / 1e6}, {"stream_seconds", c->stream_us / 1e6},
+        {"sync_seconds", c->sync_us / 1e6}, {"vote_seconds", c->vote_us / 1e6},
+        {"copy_seconds", c->copy_us / 1e6}, {"bound_seconds", c->bound_us / 1e6}};
+    bool ok = add_text(o, "apiVersion", "hspmd/v1") && add_text(o, "kind", "plan-prediction") &&
+              add_text(o, "job", v->job->name) && add_text(o, "source", v->source) &&
+              add_text(o, "why", v->p->plan->why) && add_numbers(o, sum, HSP_ARRAY_LEN(sum));
+    cJSON *ranks = ok ? cJSON_AddArrayToObject(o, "ranks") : NULL;
+    for (uint32_t r = 0; r < v->p->plan->n_ranks && ok; r++) {
+        ok = ranks != NULL && add_rank(v, r, ranks);
+    }
+    cJSON *rejected = ok ? cJSON_AddArrayToObject(o, "rejected") : NULL;
+    for (uint32_t i = 0; i < v->p->n_rejected && ok; i++) {
+        ok = rejected != NULL && add_rejected(v, i, rejected);
+    }
+    return ok && rejected != NULL;
 }
 
 static int print_json(const struct view *v)
 {
-    const struct hsp_cost *c = &v->p->cost;
+    struct hsp_err err;
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "apiVersion", "hspmd/v1");
-    cJSON_AddStringToObject(o, "kind", "plan-prediction");
-    cJSON_AddStringToObject(o, "job", v->job->name);
-    cJSON_AddStringToObject(o, "source", v->source);
-    cJSON_AddStringToObject(o, "why", v->p->plan->why);
-    cJSON_AddNumberToObject(o, "zero", v->p->plan->zero);
-    cJSON_AddNumberToObject(o, "streams", v->p->plan->n_streams);
-    cJSON_AddNumberToObject(o, "step_seconds", c->step_us / 1e6);
-    cJSON_AddNumberToObject(o, "stream_seconds", c->stream_us / 1e6);
-    cJSON_AddNumberToObject(o, "sync_seconds", c->sync_us / 1e6);
-    cJSON_AddNumberToObject(o, "vote_seconds", c->vote_us / 1e6);
-    cJSON_AddNumberToObject(o, "copy_seconds", c->copy_us / 1e6);
-    cJSON_AddNumberToObject(o, "bound_seconds", c->bound_us / 1e6);
-    cJSON *ranks = cJSON_AddArrayToObject(o, "ranks");
-    for (uint32_t r = 0; r < v->p->plan->n_ranks; r++) {
-        cJSON_AddItemToArray(ranks, rank_json(v, r));
-    }
-    cJSON *rejected = cJSON_AddArrayToObject(o, "rejected");
-    for (uint32_t i = 0; i < v->p->n_rejected; i++) {
-        cJSON *x = cJSON_CreateObject();
-        cJSON_AddStringToObject(x, "what", v->p->rejected[i].what);
-        cJSON_AddStringToObject(x, "why", v->p->rejected[i].why);
-        if (v->p->rejected[i].step_us > 0) {
-            cJSON_AddNumberToObject(x, "step_seconds", v->p->rejected[i].step_us / 1e6);
-        }
-        cJSON_AddItemToArray(rejected, x);
-    }
-    char *text = cJSON_Print(o);
+    char *text = o != NULL && add_prediction(v, o) ? cJSON_Print(o) : NULL;
     cJSON_Delete(o);
     if (text == NULL) {
-        return HSP_EXIT_FAILED;
+        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory for the plan");
+        return hsp_ctl_fail(v->ctl, &err);
     }
     (void)fprintf(v->ctl->out, "%s\n", text);
     cJSON_free(text);
@@ -168,9 +204,14 @@ static int print_yaml(const struct view *v)
         (void)fprintf(v->ctl->out, "# rank %u: %s\n", r, v->cluster->dev[v->p->device[r]].name);
     }
     (void)fputs(hsp_buf_cstr(&b), v->ctl->out);
-    int rc = b.failed ? HSP_EXIT_FAILED : HSP_EXIT_OK;
+    st = hsp_buf_status(&b);
     hsp_buf_fini(&b);
-    return rc;
+    if (st != HSP_OK) {
+        (void)hsp_err_set(&err, st, 0, "%s for the plan",
+                          st == HSP_ENOMEM ? "out of memory" : "more than 64 MiB");
+        return hsp_ctl_fail(v->ctl, &err);
+    }
+    return HSP_EXIT_OK;
 }
 
 int hsp_cmd_plan(struct hsp_ctl *ctl)

@@ -14,36 +14,36 @@ enum { O_WATCH }; /* rows of status_options */
 
 #define WATCH_S 1
 
-static const char *step_text(struct hsp_arena *a, const cJSON *j)
+static const char *step_text(struct hsp_ctl *ctl, const cJSON *j)
 {
-    return hsp_arena_printf(a, "%.0f/%.0f", hsp_doc_number(j, "step"), hsp_doc_number(j, "steps"));
+    return hsp_ctl_text(ctl, "%.0f/%.0f", hsp_doc_number(j, "step"), hsp_doc_number(j, "steps"));
 }
 
-static const char *device_text(struct hsp_arena *a, const cJSON *j)
+static const char *device_text(struct hsp_ctl *ctl, const cJSON *j)
 {
     int n = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(j, "devices"));
-    return hsp_arena_printf(a, "%d (%.0f-%.0f)", n, hsp_doc_number(j, "min"),
-                            hsp_doc_number(j, "max"));
+    return hsp_ctl_text(ctl, "%d (%.0f-%.0f)", n, hsp_doc_number(j, "min"),
+                        hsp_doc_number(j, "max"));
 }
 
 /* Nodes that have each part of the state, of those wanted. */
-static const char *copies_text(struct hsp_arena *a, const cJSON *j)
+static const char *copies_text(struct hsp_ctl *ctl, const cJSON *j)
 {
     return hsp_doc_has(j, "nodes_per_shard_min")
-               ? hsp_arena_printf(a, "%.0f/%.0f", hsp_doc_number(j, "nodes_per_shard_min"),
-                                  hsp_doc_number(j, "copies"))
+               ? hsp_ctl_text(ctl, "%.0f/%.0f", hsp_doc_number(j, "nodes_per_shard_min"),
+                              hsp_doc_number(j, "copies"))
                : "-";
 }
 
-static const char *number_text(struct hsp_arena *a, const cJSON *o, const char *key,
+static const char *number_text(struct hsp_ctl *ctl, const cJSON *o, const char *key,
                                const char *absent)
 {
-    return hsp_doc_has(o, key) ? hsp_arena_printf(a, "%.6g", hsp_doc_number(o, key)) : absent;
+    return hsp_doc_has(o, key) ? hsp_ctl_text(ctl, "%.6g", hsp_doc_number(o, key)) : absent;
 }
 
-static const char *seconds_text(struct hsp_arena *a, const cJSON *o, const char *key)
+static const char *seconds_text(struct hsp_ctl *ctl, const cJSON *o, const char *key)
 {
-    return hsp_doc_has(o, key) ? hsp_time_text(a, hsp_doc_number(o, key) * 1e6) : "-";
+    return hsp_doc_has(o, key) ? hsp_ctl_time(ctl, hsp_doc_number(o, key) * 1e6) : "-";
 }
 
 /* Why it does not go on, or else what it cannot write. */
@@ -58,23 +58,22 @@ static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
     static const struct hsp_column cols[] = {
         {"JOB", false},  {"STATE", false},  {"STEP", true},   {"LOSS", true},   {"TIME", true},
         {"EPOCH", true}, {"DEVICES", true}, {"COPIES", true}, {"REASON", false}};
-    struct hsp_arena *a = ctl->arena;
-    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *j;
     cJSON_ArrayForEach(j, jobs)
     {
         const char *cells[] = {hsp_doc_text(j, "name"),
                                hsp_doc_text(j, "state"),
-                               step_text(a, j),
-                               number_text(a, j, "loss", "-"),
-                               seconds_text(a, j, "step_seconds"),
-                               hsp_arena_printf(a, "%.0f", hsp_doc_number(j, "epoch")),
-                               device_text(a, j),
-                               copies_text(a, j),
+                               step_text(ctl, j),
+                               number_text(ctl, j, "loss", "-"),
+                               seconds_text(ctl, j, "step_seconds"),
+                               hsp_ctl_text(ctl, "%.0f", hsp_doc_number(j, "epoch")),
+                               device_text(ctl, j),
+                               copies_text(ctl, j),
                                job_reason(j)};
         hsp_table_row(t, cells);
     }
-    return hsp_table_print(t, ctl->out);
+    return hsp_table_print(t);
 }
 
 static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
@@ -82,8 +81,7 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
     static const struct hsp_column cols[] = {{"NODE", false}, {"STATE", false}, {"DEVICE", false},
                                              {"KIND", false}, {"SPEED", true},  {"MEMORY", true},
                                              {"JOB", false},  {"REASON", false}};
-    struct hsp_arena *a = ctl->arena;
-    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *n, *d;
     cJSON_ArrayForEach(n, nodes)
     {
@@ -93,16 +91,16 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
             const char *cells[] = {
                 hsp_doc_text(n, "name"),
                 hsp_doc_text(n, "state"),
-                hsp_arena_printf(a, "%.0f%s", hsp_doc_number(d, "index"), up ? "" : " (down)"),
+                hsp_ctl_text(ctl, "%.0f%s", hsp_doc_number(d, "index"), up ? "" : " (down)"),
                 hsp_doc_text(d, "kind"),
-                hsp_arena_printf(a, "%.3g", hsp_doc_number(d, "speed")),
-                hsp_bytes_text(a, hsp_doc_number(d, "memory_bytes")),
+                hsp_ctl_text(ctl, "%.3g", hsp_doc_number(d, "speed")),
+                hsp_ctl_bytes(ctl, hsp_doc_number(d, "memory_bytes")),
                 hsp_doc_text(d, "job")[0] != '\0' ? hsp_doc_text(d, "job") : "-",
                 hsp_doc_text(n, "reason")};
             hsp_table_row(t, cells);
         }
     }
-    return hsp_table_print(t, ctl->out);
+    return hsp_table_print(t);
 }
 
 static bool print_epochs(struct hsp_ctl *ctl, const cJSON *epochs)
@@ -111,24 +109,23 @@ static bool print_epochs(struct hsp_ctl *ctl, const cJSON *epochs)
         {"EPOCH", true},  {"FROM STEP", true}, {"LOST", true},     {"DETECT", true},
         {"PLAN", true},   {"PREPARE", true},   {"TRANSFER", true}, {"SWITCH", true},
         {"CAUSE", false}, {"PLAN", false}};
-    struct hsp_arena *a = ctl->arena;
-    struct hsp_table *t = hsp_table_new(cols, HSP_ARRAY_LEN(cols), ctl->headers);
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *e;
     cJSON_ArrayForEach(e, epochs)
     {
-        const char *cells[] = {hsp_arena_printf(a, "%.0f", hsp_doc_number(e, "epoch")),
-                               hsp_arena_printf(a, "%.0f", hsp_doc_number(e, "first_step")),
-                               hsp_arena_printf(a, "%.0f", hsp_doc_number(e, "lost_steps")),
-                               seconds_text(a, e, "detect_seconds"),
-                               seconds_text(a, e, "plan_seconds"),
-                               seconds_text(a, e, "prepare_seconds"),
-                               seconds_text(a, e, "transfer_seconds"),
-                               seconds_text(a, e, "switch_seconds"),
+        const char *cells[] = {hsp_ctl_text(ctl, "%.0f", hsp_doc_number(e, "epoch")),
+                               hsp_ctl_text(ctl, "%.0f", hsp_doc_number(e, "first_step")),
+                               hsp_ctl_text(ctl, "%.0f", hsp_doc_number(e, "lost_steps")),
+                               seconds_text(ctl, e, "detect_seconds"),
+                               seconds_text(ctl, e, "plan_seconds"),
+                               seconds_text(ctl, e, "prepare_seconds"),
+                               seconds_text(ctl, e, "transfer_seconds"),
+                               seconds_text(ctl, e, "switch_seconds"),
                                hsp_doc_text(e, "cause"),
                                hsp_doc_text(e, "plan")};
         hsp_table_row(t, cells);
     }
-    return hsp_table_print(t, ctl->out);
+    return hsp_table_print(t);
 }
 
 static void print_names(FILE *out, const char *what, const cJSON *names)
@@ -289,7 +286,7 @@ int hsp_cmd_status(struct hsp_ctl *ctl)
             const struct timespec pause = {.tv_sec = WATCH_S};
             (void)nanosleep(&pause, NULL); /* cut short by a signal: shown a little early */
         }
-    } while (watch && rc == HSP_EXIT_OK && ferror(ctl->out) == 0);
+    } while (watch && rc == HSP_EXIT_OK && ctl->flaw.code == HSP_OK && ferror(ctl->out) == 0);
     return rc;
 }
 
@@ -297,11 +294,10 @@ int hsp_cmd_status(struct hsp_ctl *ctl)
 static bool print_uplink(struct hsp_ctl *ctl, const cJSON *node)
 {
     const cJSON *u = cJSON_GetObjectItemCaseSensitive(node, "uplink");
-    struct hsp_arena *a = ctl->arena;
     return u == NULL ? fputs("\nuplink: not measured\n", ctl->out) >= 0
                      : fprintf(ctl->out, "\nuplink: %s one way, %s/s\n",
-                               seconds_text(a, u, "latency_seconds"),
-                               hsp_bytes_text(a, hsp_doc_number(u, "bytes_per_second"))) > 0;
+                               seconds_text(ctl, u, "latency_seconds"),
+                               hsp_ctl_bytes(ctl, hsp_doc_number(u, "bytes_per_second"))) > 0;
 }
 
 /* The nodes of the status alone; with a name the one that is called so. */
@@ -330,6 +326,10 @@ int hsp_cmd_node(struct hsp_ctl *ctl)
     }
     if (ctl->format == HSP_FORMAT_JSON) {
         char *out = cJSON_PrintUnformatted(nodes);
+        if (out == NULL) {
+            (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory for the answer");
+            hsp_ctl_flaw(ctl, &err);
+        }
         ok = out != NULL &&
              fprintf(ctl->out, "{\"apiVersion\":\"hspmd/v1\",\"nodes\":%s}\n", out) > 0;
         cJSON_free(out);

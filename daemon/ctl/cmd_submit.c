@@ -15,30 +15,29 @@ static const struct hsp_column columns[] = {
     {"UPDATE", true}, {"SYNC", true},      {"MEMORY", true}, {"OFFERED", true},
 };
 
-static const char *blocks_text(struct hsp_arena *a, const cJSON *r)
+static const char *blocks_text(struct hsp_ctl *ctl, const cJSON *r)
 {
     double first = hsp_doc_number(r, "first_block"), n = hsp_doc_number(r, "blocks");
-    return n <= 1 ? hsp_arena_printf(a, "%.0f", first)
-                  : hsp_arena_printf(a, "%.0f-%.0f", first, first + n - 1);
+    return n <= 1 ? hsp_ctl_text(ctl, "%.0f", first)
+                  : hsp_ctl_text(ctl, "%.0f-%.0f", first, first + n - 1);
 }
 
 static void add_rank(struct hsp_ctl *ctl, struct hsp_table *t, const cJSON *r)
 {
-    struct hsp_arena *a = ctl->arena;
     double compute = hsp_doc_number(r, "compute_seconds") + hsp_doc_number(r, "tensor_seconds");
     const char *cells[] = {
-        hsp_arena_printf(a, "%.0f", hsp_doc_number(r, "rank")),
+        hsp_ctl_text(ctl, "%.0f", hsp_doc_number(r, "rank")),
         hsp_doc_text(r, "device"),
-        hsp_arena_printf(a, "%.0f", hsp_doc_number(r, "stream")),
-        blocks_text(a, r),
-        hsp_arena_printf(a, "%.0f%%", 100 * hsp_doc_number(r, "tensor_part")),
-        hsp_arena_printf(a, "%.0f", hsp_doc_number(r, "sequences")),
-        hsp_arena_printf(a, "%.0f", hsp_doc_number(r, "micro_batches")),
-        hsp_time_text(a, compute * 1e6),
-        hsp_time_text(a, hsp_doc_number(r, "update_seconds") * 1e6),
-        hsp_time_text(a, hsp_doc_number(r, "sync_seconds") * 1e6),
-        hsp_bytes_text(a, hsp_doc_number(r, "memory_bytes")),
-        hsp_bytes_text(a, hsp_doc_number(r, "offered_bytes")),
+        hsp_ctl_text(ctl, "%.0f", hsp_doc_number(r, "stream")),
+        blocks_text(ctl, r),
+        hsp_ctl_text(ctl, "%.0f%%", 100 * hsp_doc_number(r, "tensor_part")),
+        hsp_ctl_text(ctl, "%.0f", hsp_doc_number(r, "sequences")),
+        hsp_ctl_text(ctl, "%.0f", hsp_doc_number(r, "micro_batches")),
+        hsp_ctl_time(ctl, compute * 1e6),
+        hsp_ctl_time(ctl, hsp_doc_number(r, "update_seconds") * 1e6),
+        hsp_ctl_time(ctl, hsp_doc_number(r, "sync_seconds") * 1e6),
+        hsp_ctl_bytes(ctl, hsp_doc_number(r, "memory_bytes")),
+        hsp_ctl_bytes(ctl, hsp_doc_number(r, "offered_bytes")),
     };
     hsp_table_row(t, cells);
 }
@@ -47,16 +46,15 @@ bool hsp_plan_view(struct hsp_ctl *ctl, const cJSON *doc)
 {
     const cJSON *x;
     FILE *out = ctl->out;
-    struct hsp_table *t = hsp_table_new(columns, sizeof columns / sizeof columns[0], ctl->headers);
+    struct hsp_table *t = hsp_table_new(ctl, columns, sizeof columns / sizeof columns[0]);
     cJSON_ArrayForEach(x, cJSON_GetObjectItemCaseSensitive(doc, "ranks"))
     {
         add_rank(ctl, t, x);
     }
     (void)fprintf(out, "%s: %s (%s)\n\n", hsp_doc_text(doc, "job"), hsp_doc_text(doc, "why"),
                   hsp_doc_text(doc, "source"));
-    bool ok = hsp_table_print(t, out);
-    (void)fprintf(out, "\nstep %s\n",
-                  hsp_time_text(ctl->arena, hsp_doc_number(doc, "step_seconds") * 1e6));
+    bool ok = hsp_table_print(t);
+    (void)fprintf(out, "\nstep %s\n", hsp_ctl_time(ctl, hsp_doc_number(doc, "step_seconds") * 1e6));
     bool first = true;
     cJSON_ArrayForEach(x, cJSON_GetObjectItemCaseSensitive(doc, "rejected"))
     {

@@ -54,6 +54,8 @@ struct hsp_option {
 struct hsp_ctl {
     FILE *out, *msg;         /* borrowed */
     struct hsp_arena *arena; /* of this run */
+    struct hsp_err flaw;     /* see hsp_ctl_flaw */
+    bool told;               /* why it fails was said */
     enum hsp_format format;
     bool headers;        /* of tables */
     const char *address; /* of hspmdd: HOST:PORT or a socket's path; NULL: the default */
@@ -90,6 +92,14 @@ const struct hsp_command *hsp_command_find(int n, const char *const *words, int 
 
 /* Prints "hspmdctl: <message>" and gives the exit code of the status. */
 int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err);
+/* Why the answer is not right or not whole: the first one is told when the command has ended, and is
+ * its exit code if that would be 0 or 1. */
+void hsp_ctl_flaw(struct hsp_ctl *ctl, const struct hsp_err *err);
+/* Texts of an answer, in the arena. Never NULL: without memory "", and that is a flaw. */
+const char *hsp_ctl_text(struct hsp_ctl *ctl, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+const char *hsp_ctl_time(struct hsp_ctl *ctl, double us);
+const char *hsp_ctl_bytes(struct hsp_ctl *ctl, double bytes);
 enum hsp_exit hsp_exit_of(enum hsp_status st);
 int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/ctl/command.h"
+#include "daemon/planner/planner.h"
 #include "proto/base/str.h"
 
 /* A job's graph, plans and programs live here; the largest program files are some hundred MiB. */
@@ -28,8 +29,49 @@ enum hsp_exit hsp_exit_of(enum hsp_status st)
 
 int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err)
 {
-    (void)fprintf(ctl->msg, "hspmdctl: %s\n", err->msg);
+    /* Most of those who lack memory only say for what. */
+    bool bare = err->code == HSP_ENOMEM && strstr(err->msg, "memory") == NULL;
+    (void)fprintf(ctl->msg, "hspmdctl: %s%s\n", bare ? "out of memory: " : "", err->msg);
+    ctl->told = true;
     return (int)hsp_exit_of(err->code);
+}
+
+void hsp_ctl_flaw(struct hsp_ctl *ctl, const struct hsp_err *err)
+{
+    if (ctl->flaw.code == HSP_OK) {
+        ctl->flaw = *err;
+    }
+}
+
+/* @text, or what to show without memory for it. */
+static const char *or_flaw(struct hsp_ctl *ctl, const char *text)
+{
+    struct hsp_err err;
+    if (text == NULL) {
+        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory: the answer is not whole");
+        hsp_ctl_flaw(ctl, &err);
+    }
+    return text != NULL ? text : "";
+}
+
+const char *hsp_ctl_text(struct hsp_ctl *ctl, const char *fmt, ...)
+{
+    char text[512]; /* a cell */
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
+    va_end(ap);
+    return or_flaw(ctl, hsp_arena_strdup(ctl->arena, text));
+}
+
+const char *hsp_ctl_time(struct hsp_ctl *ctl, double us)
+{
+    return or_flaw(ctl, hsp_arena_strdup(ctl->arena, hsp_time_figure(us).text));
+}
+
+const char *hsp_ctl_bytes(struct hsp_ctl *ctl, double bytes)
+{
+    return or_flaw(ctl, hsp_arena_strdup(ctl->arena, hsp_bytes_figure(bytes).text));
 }
 
 int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...)
@@ -128,7 +170,7 @@ static int run(struct hsp_ctl *ctl, int argc, const char *const *argv)
     const char **line = hsp_arena_array(ctl->arena, (size_t)argc + 1, sizeof(*line));
     int n = 0;
     if (line == NULL) {
-        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "command line");
+        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory for the command line");
         return hsp_ctl_fail(ctl, &err);
     }
     for (int i = 1; i < argc; i++) {
@@ -153,15 +195,17 @@ static int run(struct hsp_ctl *ctl, int argc, const char *const *argv)
 int hsp_ctl_run(int argc, const char *const *argv, FILE *out, FILE *msg)
 {
     struct hsp_ctl ctl = {.out = out, .msg = msg, .arena = hsp_arena_new(ARENA_BYTES)};
+    struct hsp_err err;
     if (ctl.arena == NULL) {
         (void)fputs("hspmdctl: out of memory\n", msg);
         return HSP_EXIT_FAILED;
     }
     int rc = run(&ctl, argc, argv);
     ctl.arena = hsp_arena_free(ctl.arena);
-    if (fflush(out) != 0 && rc == HSP_EXIT_OK) {
-        (void)fputs("hspmdctl: the answer could not be written\n", msg);
-        rc = HSP_EXIT_FAILED;
+    if (fflush(out) != 0 || ferror(out) != 0) {
+        (void)hsp_err_set(&err, HSP_EIO, 0, "the answer could not be written");
+        hsp_ctl_flaw(&ctl, &err);
     }
-    return rc;
+    bool open = rc == HSP_EXIT_OK || (rc == HSP_EXIT_FAILED && !ctl.told);
+    return open && ctl.flaw.code != HSP_OK ? hsp_ctl_fail(&ctl, &ctl.flaw) : rc;
 }

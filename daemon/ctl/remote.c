@@ -1,6 +1,7 @@
 /* See remote.h. */
 #include "daemon/ctl/remote.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,8 +171,16 @@ enum hsp_status hsp_remote_ask_json(struct hsp_ctl *ctl, struct hsp_msg *m, cons
     if (st != HSP_OK) {
         return st;
     }
-    *ret = cJSON_ParseWithLength(*ret_text, len);
-    return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_EPROTO, 0, "hspmdd's answer is not JSON");
+    return hsp_doc_parse(*ret_text, len, ret, err);
+}
+
+enum hsp_status hsp_doc_parse(const char *text, size_t len, cJSON **ret, struct hsp_err *err)
+{
+    errno = 0; /* cJSON does not say why it gave up; malloc does */
+    *ret = cJSON_ParseWithLength(text, len);
+    return *ret != NULL      ? HSP_OK
+           : errno == ENOMEM ? hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the answer")
+                             : hsp_err_set(err, HSP_EPROTO, 0, "hspmdd's answer is not JSON");
 }
 
 const char *hsp_doc_text(const cJSON *o, const char *key)

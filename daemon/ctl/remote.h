@@ -35,6 +35,8 @@ enum hsp_status hsp_remote_ask(struct hsp_ctl *ctl, struct hsp_msg *m, const cha
 enum hsp_status hsp_remote_ask_json(struct hsp_ctl *ctl, struct hsp_msg *m, const char **ret_text,
                                     cJSON **ret, struct hsp_err *err);
 
+/* cJSON_Delete. HSP_EPROTO, HSP_ENOMEM: *ret is NULL. */
+enum hsp_status hsp_doc_parse(const char *text, size_t len, cJSON **ret, struct hsp_err *err);
 /* Reading documents: "" and 0 when absent. */
 const char *hsp_doc_text(const cJSON *o, const char *key);
 double hsp_doc_number(const cJSON *o, const char *key);

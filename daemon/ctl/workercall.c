@@ -60,8 +60,8 @@ static enum hsp_status start(const char *const *args, pid_t *ret_pid, int *ret_f
     (void)close(fd[1]);
     if (rc != 0) {
         (void)close(fd[0]);
-        return hsp_err_set(err, rc == ENOENT ? HSP_ENOENT : HSP_EIO, rc,
-                           "%s cannot be started on this machine", program);
+        enum hsp_status code = rc == ENOENT ? HSP_ENOENT : rc == ENOMEM ? HSP_ENOMEM : HSP_EIO;
+        return hsp_err_set(err, code, rc, "%s cannot be started on this machine", program);
     }
     *ret_fd = fd[0];
     return HSP_OK;

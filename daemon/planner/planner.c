@@ -33,18 +33,6 @@ struct hsp_figure hsp_time_figure(double us)
     return f;
 }
 
-const char *hsp_bytes_text(struct hsp_arena *arena, double bytes)
-{
-    const char *text = hsp_arena_strdup(arena, hsp_bytes_figure(bytes).text);
-    return text != NULL ? text : "?";
-}
-
-const char *hsp_time_text(struct hsp_arena *arena, double us)
-{
-    const char *text = hsp_arena_strdup(arena, hsp_time_figure(us).text);
-    return text != NULL ? text : "?";
-}
-
 /* The devices that may be used, and where they stand in the caller's cluster. */
 struct usable {
     struct hsp_cluster_desc cluster;

@@ -79,8 +79,5 @@ struct hsp_figure {
 };
 struct hsp_figure hsp_bytes_figure(double bytes);
 struct hsp_figure hsp_time_figure(double us);
-/* The same, for tables; "?" without memory. */
-const char *hsp_bytes_text(struct hsp_arena *arena, double bytes);
-const char *hsp_time_text(struct hsp_arena *arena, double us);
 
 #endif

@@ -4,6 +4,7 @@ oom_tests = \
   tests/unit/oom/oom_cluster_test \
   tests/unit/oom/oom_clusterdata_test \
   tests/unit/oom/oom_clusternodes_test \
+  tests/unit/oom/oom_ctl_test \
   tests/unit/oom/oom_data_test \
   tests/unit/oom/oom_exec_test \
   tests/unit/oom/oom_keepers_test \
@@ -25,6 +26,8 @@ tests_unit_oom_oom_text_test_LDADD = $(HSP_OOM_LIBS) $(TEXT_LIBS)
 tests_unit_oom_oom_program_test_SOURCES = tests/unit/oom/oom_program_test.c $(TINY_PROG)
 tests_unit_oom_oom_program_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_program_test_LDADD = $(HSP_OOM_LIBS) $(PROGRAM_LIBS) $(TEXT_LIBS)
+tests_unit_oom_oom_ctl_test_LDFLAGS = $(HSP_OOM_LINK)
+tests_unit_oom_oom_ctl_test_LDADD = $(HSP_OOM_LIBS) $(CTL_LIBS)
 tests_unit_oom_oom_data_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_data_test_LDADD = $(HSP_OOM_LIBS) $(DATA_LIBS)
 tests_unit_oom_oom_exec_test_SOURCES = tests/unit/oom/oom_exec_test.c $(TINY_PROG)
