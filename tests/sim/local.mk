@@ -1,13 +1,17 @@
 check_LIBRARIES += tests/sim/libsim.a
 tests_sim_libsim_a_SOURCES = \
   tests/sim/sim.h \
+  tests/sim/simagent.c \
   tests/sim/simcheck.c \
   tests/sim/simckpt.c \
   tests/sim/simcommit.c \
   tests/sim/simdaemon.c \
+  tests/sim/simepoch.c \
   tests/sim/simexec.c \
   tests/sim/simfault.c \
+  tests/sim/simnet.c \
   tests/sim/simplan.c \
+  tests/sim/simstep.c \
   tests/sim/simworld.c
 
 EXTRA_DIST += tests/sim/README.md

@@ -309,22 +309,30 @@ void sim_leave(struct sim *s, uint32_t node);
 /* The executor's final model cannot be written: said, and tried again by @timer. False: it can. */
 bool sim_unwritten(struct sim *s, uint32_t exec, uint64_t timer);
 
-struct sim_store { /* of an action, until it is durable */
-    enum hsp_action_type type;
-    char key[64];
-    void *value;
-    uint32_t len, job;
-    uint64_t plan;
-};
-
-/* simworld.c and simdaemon.c, for each other and for simfault.c */
-const struct hsp_msg *sim_clone(struct sim *s, const struct hsp_msg *m);
-void sim_d_start(struct sim *s);
+/* simworld.c */
+const struct hsp_msg *sim_clone(struct sim *s, const struct hsp_msg *m); /* in the arena */
+void sim_log_msg(struct sim *s, const char *what, uint32_t who, const struct hsp_msg *m);
+/* simnet.c: @m is cloned but where it says that it lives in the arena */
 uint64_t sim_latency(struct sim *s);
+void sim_connect(struct sim *s, uint32_t node);
+void sim_conn_up(struct sim *s, uint32_t conn); /* its handshake is answered */
 void sim_conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a);
+/* What the node of @conn sees behind all that was sent to it there; @m: in the arena, or NULL. */
+void sim_to_node(struct sim *s, uint32_t conn, enum sim_ev_type type, const struct hsp_msg *m);
+void sim_to_daemon(struct sim *s, uint32_t node, const struct hsp_msg *m);
+void sim_to_agent(struct sim *s, uint32_t x, const struct hsp_msg *m);
+void sim_pipe_to_exec(struct sim *s, uint32_t x, const struct hsp_msg *m);
+void sim_to_exec(struct sim *s, uint32_t x, struct sim_data d);
 void sim_exec_gone(struct sim *s, uint32_t x);
-void sim_store_done(struct sim *s, const struct sim_store *p);
+/* simdaemon.c */
+struct sim_store;
+void sim_store_done(struct sim *s, const struct sim_store *p); /* of a row: it is durable */
+void sim_d_start(struct sim *s);
+void sim_d_step(struct sim *s, const struct hsp_event *ev);
+void sim_d_event(struct sim *s, const struct sim_ev *e);
+/* simagent.c */
 void sim_a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev);
+void sim_a_event(struct sim *s, const struct sim_ev *e);
 /* simcheck.c: of an agent's shell */
 void sim_shell_order(struct sim *s, uint32_t node, const struct hsp_m_check *m);
 void sim_shell_stop(struct sim *s, uint32_t node);
@@ -351,19 +359,40 @@ void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m);
 /* The lineage of what an epoch begins with. */
 uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *prepare);
 /* simexec.c */
-void sim_x_start(struct sim *s, uint32_t x);
-void sim_x_msg(struct sim *s, uint32_t x, const struct hsp_msg *m);
+void sim_x_event(struct sim *s, const struct sim_ev *e);
 void sim_x_data(struct sim *s, uint32_t x, const struct sim_data *d);
-void sim_x_timer(struct sim *s, uint32_t x, uint64_t what);
+void sim_x_die(struct sim *s, uint32_t x, bool silent);
+void sim_x_discard(struct sim *s, uint32_t x, uint32_t job, uint64_t keep_plan);
+enum sim_drop {
+    SIM_DROP_SLOT,       /* versions of @owner that share a slot with @version */
+    SIM_DROP_ABOVE,      /* versions above @version */
+    SIM_DROP_PLANS_BELOW /* all of plans below @plan */
+};
+void sim_seg_drop(struct sim_exec *x, enum sim_drop how, uint32_t job, uint64_t plan,
+                  uint32_t owner, uint64_t version);
+void sim_seg_put(struct sim *s, struct sim_exec *x, struct sim_seg g);
+void sim_x_data_to(struct sim *s, uint32_t x, const struct sim_prep *p, uint32_t peer,
+                   struct sim_data d);
+/* @r is over; its peers see that, if @tell. */
+void sim_x_clear(struct sim *s, uint32_t x, struct sim_run *r, bool tell);
+/* What came for @epoch before it was known is taken now, what came for those before is forgotten. */
+void sim_x_replay(struct sim *s, uint32_t x, uint64_t epoch, uint32_t job);
+void sim_x_lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t peer, bool before);
+/* simepoch.c */
+void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m);
+void sim_x_called(struct sim *s, uint32_t x, uint32_t peer); /* next: @peer has connected */
 void sim_x_built(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch);
 void sim_x_late(struct sim *s, uint32_t x, uint32_t job,
                 uint64_t epoch); /* its mesh should stand */
-void sim_x_die(struct sim *s, uint32_t x, bool silent);
-void sim_x_discard(struct sim *s, uint32_t x, uint32_t job, uint64_t keep_plan);
-/* simworld.c, for simexec.c */
-void sim_to_agent(struct sim *s, uint32_t x, const struct hsp_msg *m);
-void sim_to_exec(struct sim *s, uint32_t x, struct sim_data d);
-void sim_d_step(struct sim *s, const struct hsp_event *ev);
+void sim_x_begin(struct sim *s, uint32_t x, uint64_t epoch, uint64_t step);
+void sim_x_arm(struct sim *s, uint32_t x, uint64_t epoch);
+void sim_x_switch(struct sim *s, uint32_t x); /* the vote was for next */
+void sim_x_told(struct sim *s, uint32_t x, uint64_t version);
+void sim_x_row(struct sim *s, uint32_t x, const struct sim_data *d);
+/* simstep.c */
+void sim_x_step(struct sim *s, uint32_t x);
+void sim_x_timer(struct sim *s, uint32_t x, uint64_t what);
+void sim_x_in_epoch(struct sim *s, uint32_t x, const struct sim_data *d); /* of cur */
 /* simplan.c */
 void sim_plan_make(struct sim *s, const struct hsp_plan_request *r);
 void sim_plan_answer(struct sim *s, uint64_t ticket, uint32_t job);

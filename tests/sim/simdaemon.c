@@ -5,6 +5,14 @@
 #include "proto/base/arena.h"
 #include "tests/sim/sim.h"
 
+struct sim_store { /* of an action, until it is durable */
+    enum hsp_action_type type;
+    char key[64];
+    void *value;
+    uint32_t len, job;
+    uint64_t plan;
+};
+
 static void row_put(struct sim *s, const char *key, const void *value, uint32_t len)
 {
     uint32_t i = 0;
@@ -317,4 +325,80 @@ void sim_d_start(struct sim *s)
     }
     d_actions(s, &acts);
     d_timer(s);
+}
+
+/* Contract W6 of cluster.h. */
+static void d_echo(struct sim *s, uint32_t conn, const struct hsp_m_echo *m)
+{
+    static const uint8_t piece[HSP_ECHO_CHUNK];
+    struct hsp_msg r = {.type = HSP_MSG_ECHO, .blob = piece, .u.echo.seq = m->seq};
+    uint32_t left = m->back;
+    do {
+        r.blob_len = left < HSP_ECHO_CHUNK ? left : HSP_ECHO_CHUNK;
+        left -= r.blob_len;
+        r.u.echo.more = left != 0;
+        sim_to_node(s, conn, SIM_E_A_MSG, sim_clone(s, &r));
+    } while (left != 0);
+}
+
+static void d_msg(struct sim *s, const struct sim_ev *e)
+{
+    if (!s->conn_open[e->conn] || s->agent[s->conn_node[e->conn]].cut) {
+        return;
+    }
+    const struct hsp_msg *m = e->ptr;
+    s->agent[s->conn_node[e->conn]].heard_gen = s->agent[s->conn_node[e->conn]].gen;
+    sim_log_msg(s, "daemon <- conn", e->conn, m);
+    if (m->type == HSP_MSG_ECHO && !m->u.echo.more && hsp_cluster_measures(s->d, e->conn)) {
+        d_echo(s, e->conn, &m->u.echo);
+    }
+    struct hsp_event ev = {.now_ms = s->now, .type = HSP_EV_MSG, .conn = e->conn, .u.msg = e->ptr};
+    sim_d_step(s, &ev);
+}
+
+void sim_d_event(struct sim *s, const struct sim_ev *e)
+{
+    struct hsp_event ev = {.now_ms = s->now, .conn = e->conn};
+    if (e->gen != s->d_gen) {
+        return;
+    }
+    switch (e->type) {
+    case SIM_E_D_START: sim_d_start(s); return;
+    case SIM_E_D_TICK:
+        ev.type = HSP_EV_TICK;
+        s->d_timer = 0;
+        break;
+    case SIM_E_D_MSG: d_msg(s, e); return;
+    case SIM_E_D_CLOSED: ev.type = HSP_EV_CONN_CLOSED; break;
+    case SIM_E_D_OPENED:
+        if (!s->conn_open[e->conn]) {
+            return;
+        }
+        if (e->num != 0) {
+            sim_conn_up(s, e->conn);
+        }
+        ev.type = HSP_EV_CONN_OPENED;
+        break;
+    case SIM_E_D_STORED: sim_store_done(s, e->ptr); return;
+    case SIM_E_D_PLAN: sim_plan_answer(s, e->num, e->who); return;
+    case SIM_E_D_SEND:
+        if (s->conn_open[e->conn]) {
+            sim_to_node(s, e->conn, SIM_E_A_MSG, e->ptr);
+        }
+        return;
+    case SIM_E_D_CLOSE:
+        /* what was sent before arrives before */
+        if (s->conn_open[e->conn]) {
+            uint32_t node = s->conn_node[e->conn];
+            s->conn_open[e->conn] = false;
+            ev.type = HSP_EV_CONN_CLOSED;
+            if (!s->agent[node].cut && s->agent[node].conn == e->conn) {
+                sim_to_node(s, e->conn, SIM_E_A_DOWN, NULL);
+            }
+            break;
+        }
+        return;
+    default: return;
+    }
+    sim_d_step(s, &ev);
 }

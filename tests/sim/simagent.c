@@ -1,0 +1,180 @@
+/* The shell of the agents: what they do, what reaches them. */
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+static void a_scan(struct sim *s, uint32_t node, uint64_t scan)
+{
+    struct hsp_m_holding h[SIM_DEVS * SIM_SEGS];
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < s->n_devs + s->n_keep; d++) {
+        const struct sim_exec *e = &s->exec[node * SIM_DEVS + d];
+        for (uint32_t i = 0; i < e->n_seg; i++) {
+            const struct sim_seg *g = &e->seg[i];
+            h[n++] = (struct hsp_m_holding){g->job, d, g->plan, g->rank, g->owner, g->version};
+        }
+    }
+    struct hsp_agent_event ev = {.type = HSP_AEV_SCANNED, .scan = scan, .n = n, .holdings = h};
+    sim_a_step(s, node, ev);
+}
+
+static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actions *acts)
+{
+    struct sim_agent *a = &s->agent[node];
+    for (uint32_t i = 0; i < acts->n && a->alive; i++) {
+        const struct hsp_agent_action *x = &acts->item[i];
+        uint32_t id = node * SIM_DEVS + x->device;
+        switch (x->type) {
+        case HSP_AACT_CONNECT: sim_connect(s, node); break;
+        case HSP_AACT_DISCONNECT:
+            if (a->conn != 0) {
+                sim_conn_close(s, a->conn, !a->cut, true);
+            } else {
+                sim_push(s, s->now,
+                         (struct sim_ev){.type = SIM_E_A_DOWN, .who = node, .gen = a->gen});
+            }
+            break;
+        case HSP_AACT_SEND: sim_to_daemon(s, node, x->msg); break;
+        case HSP_AACT_SEND_EXEC: sim_pipe_to_exec(s, id, x->msg); break;
+        case HSP_AACT_SPAWN:
+            if (s->exec[id].alive) {
+                sim_fail(s, "executor %u is spawned while it lives", id);
+                break;
+            }
+            s->exec[id].alive = true;
+            sim_push(s, s->now + 20 + sim_below(s, 60),
+                     (struct sim_ev){.type = SIM_E_X_START, .who = id, .gen = s->exec[id].gen});
+            break;
+        case HSP_AACT_KILL:
+            if (s->exec[id].alive) {
+                sim_x_die(s, id, false);
+                sim_exec_gone(s, id);
+            }
+            break;
+        case HSP_AACT_SCAN:
+            sim_push(s, s->now + 1,
+                     (struct sim_ev){
+                         .type = SIM_E_A_SCANNED, .who = node, .gen = a->gen, .num = x->scan});
+            break;
+        case HSP_AACT_DISCARD: sim_x_discard(s, id, x->job, x->keep_plan); break;
+        case HSP_AACT_CHECK: sim_shell_order(s, node, &x->msg->u.check); break;
+        case HSP_AACT_CHECK_STOP: sim_shell_stop(s, node); break;
+        case HSP_AACT_LOG: sim_log(s, "  n%u: %s", node, x->text); break;
+        case HSP_AACT_EXIT:
+            sim_log(s, "  n%u exits: %s", node, x->text);
+            a->alive = false;
+            a->gen++;
+            if (a->conn != 0) {
+                sim_conn_close(s, a->conn, true, false);
+            }
+            sim_push(s, s->now + 2000 + sim_below(s, 3000),
+                     (struct sim_ev){.type = SIM_E_A_START, .who = node, .gen = a->gen});
+            break;
+        }
+    }
+}
+
+void sim_a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev)
+{
+    struct sim_agent *a = &s->agent[node];
+    struct hsp_agent_actions acts;
+    struct hsp_err err = {0};
+    ev.now_ms = s->now;
+    if (hsp_agent_step(a->core, &ev, &acts, &err) != HSP_OK) {
+        sim_fail(s, "agent n%u: %s", node, err.msg);
+        return;
+    }
+    hsp_agent_check(a->core);
+    a_actions(s, node, &acts);
+    if (!a->alive) {
+        return;
+    }
+    uint64_t t = hsp_agent_deadline(a->core);
+    if (t != UINT64_MAX && (a->timer <= s->now || t < a->timer)) {
+        a->timer = t > s->now ? t : s->now + 1;
+        sim_push(s, a->timer, (struct sim_ev){.type = SIM_E_A_TICK, .who = node, .gen = a->gen});
+    }
+}
+
+void sim_start_node(struct sim *s, uint32_t node)
+{
+    struct sim_agent *a = &s->agent[node];
+    struct hsp_agent_config cfg;
+    struct hsp_m_device dev[SIM_DEVS];
+    char name[16];
+    (void)snprintf(name, sizeof(name), "n%u", node);
+    hsp_agent_defaults(&cfg);
+    for (uint32_t i = 0; i < s->n_devs + s->n_keep; i++) {
+        dev[i] = (struct hsp_m_device){.index = i,
+                                       .kind = i < s->n_devs ? "cpu" : HSP_KIND_KEEPER,
+                                       .speed = 1,
+                                       .mem_bytes = 1u << 30,
+                                       .address = ""};
+    }
+    cfg.node = name;
+    cfg.address = name;
+    cfg.devices = dev;
+    cfg.n_devices = s->n_devs + s->n_keep;
+    hsp_agent_free(a->core);
+    a->core = hsp_agent_new(&cfg);
+    a->alive = true;
+    a->paused = false;
+    a->leaving = a->dialing = false;
+    a->conn = 0;
+    a->timer = 0;
+    a->check = (struct sim_shell){0};
+    sim_a_step(s, node, (struct hsp_agent_event){.type = HSP_AEV_START});
+}
+
+void sim_a_event(struct sim *s, const struct sim_ev *e)
+{
+    bool exec = e->type == SIM_E_A_EXEC || e->type == SIM_E_A_EXIT;
+    uint32_t node = exec ? e->who / SIM_DEVS : e->who;
+    struct sim_agent *a = &s->agent[node];
+    struct hsp_agent_event ev = {.device = e->who % SIM_DEVS, .msg = e->ptr};
+    if (e->gen != a->gen) {
+        return;
+    }
+    switch (e->type) {
+    case SIM_E_A_START:
+        if (!a->alive) {
+            sim_start_node(s, node);
+        }
+        return;
+    case SIM_E_A_TICK:
+        ev.type = HSP_AEV_TICK;
+        a->timer = 0;
+        break;
+    case SIM_E_A_MSG:
+        if (a->conn != e->conn || a->cut) {
+            return;
+        }
+        sim_log_msg(s, "agent", node, e->ptr);
+        ev.type = HSP_AEV_DAEMON_MSG;
+        break;
+    case SIM_E_A_UP:
+        if (a->conn != e->conn) {
+            return;
+        }
+        ev.type = HSP_AEV_CONN_UP;
+        break;
+    case SIM_E_A_DOWN:
+        if (e->conn != 0 && a->conn == e->conn) {
+            a->conn = 0;
+        }
+        ev.type = HSP_AEV_CONN_DOWN;
+        break;
+    case SIM_E_A_EXEC:
+        sim_log_msg(s, "agent <- exec", e->who, e->ptr);
+        ev.type = HSP_AEV_EXEC_MSG;
+        break;
+    case SIM_E_A_EXIT:
+        ev.type = HSP_AEV_EXEC_EXIT;
+        ev.text = "signal 9";
+        break;
+    case SIM_E_A_SCANNED: a_scan(s, node, e->num); return;
+    case SIM_E_A_CHECKED: sim_shell_done(s, node, e->num); return;
+    default: return;
+    }
+    sim_a_step(s, node, ev);
+}

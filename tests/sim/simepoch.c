@@ -1,0 +1,306 @@
+/* How an epoch begins at an executor: it is prepared, its mesh stands, the state moves into its
+ * layout. */
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+static void check_ready(struct sim *s, uint32_t x)
+{
+    struct sim_run *r = &s->exec[x].next;
+    if (r->phase == SIM_PREPARING && !r->building && r->conn == (1u << r->p.n_peers) - 1) {
+        r->phase = SIM_READY;
+        struct hsp_msg m = {.type = HSP_MSG_READY,
+                            .epoch = r->epoch,
+                            .u.ready = {.job = r->job, .device = x % SIM_DEVS, .data_bytes = 10}};
+        sim_to_agent(s, x, &m);
+    }
+}
+
+void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
+{
+    struct sim_exec *e = &s->exec[x];
+    const struct hsp_m_prepare *p = &m->u.prepare;
+    if (m->epoch <= e->closed[p->job]) {
+        return;
+    }
+    if (e->next.epoch == m->epoch) {
+        if (e->next.phase == SIM_READY) {
+            e->next.phase = SIM_PREPARING;
+            check_ready(s, x);
+        }
+        return;
+    }
+    if (e->cur.epoch != 0 && e->cur.job != p->job) {
+        sim_fail(s, "device %u works for job %u and is given job %u", x, e->cur.job, p->job);
+        return;
+    }
+    sim_x_clear(s, x, &e->next, true);
+    e->next = (struct sim_run){.job = p->job,
+                               .epoch = m->epoch,
+                               .plan = p->plan,
+                               .from_plan = p->from_plan,
+                               .steps = p->steps,
+                               .ckpt_every = p->checkpoint_every,
+                               .mode = p->mode,
+                               .phase = SIM_PREPARING,
+                               .rank = p->rank,
+                               .n_ranks = p->n_ranks,
+                               .n_keepers = p->n_keepers,
+                               .conn = 1u << p->rank};
+    memcpy(&e->next.p, m->blob, sizeof(e->next.p));
+    for (uint32_t i = 0; i < e->next.p.n_rows; i++) {
+        e->next.need += e->next.p.row[i].to == p->rank;
+    }
+    if (s->chaos && sim_below(s, 200) == 0) {
+        struct hsp_msg f = {.type = HSP_MSG_PREPARE_FAILED,
+                            .epoch = m->epoch,
+                            .u.failed = {.job = p->job,
+                                         .device = x % SIM_DEVS,
+                                         .fact = HSP_FACT_OUT_OF_MEMORY,
+                                         .amount = 4096,
+                                         .reason = "out of memory by 4096 bytes"}};
+        sim_x_clear(s, x, &e->next, true);
+        sim_to_agent(s, x, &f);
+        return;
+    }
+    for (uint32_t i = 0; i < e->next.p.n_peers; i++) {
+        if (i != p->rank) {
+            sim_x_data_to(
+                s, x, &e->next.p, i,
+                (struct sim_data){
+                    .kind = SIM_D_CONN, .epoch = m->epoch, .job = p->job, .rank = p->rank});
+        }
+    }
+    if (s->chaos && sim_below(s, 8) == 0) { /* its program, its memory, its data take their time */
+        e->next.building = true;
+        sim_push(s, s->now + sim_below(s, 600),
+                 (struct sim_ev){.type = SIM_E_X_BUILT,
+                                 .who = x,
+                                 .gen = e->gen,
+                                 .data = {.job = p->job, .epoch = m->epoch}});
+    }
+    sim_push(s, s->now + SIM_CONNECT_MS,
+             (struct sim_ev){.type = SIM_E_X_LATE,
+                             .who = x,
+                             .gen = e->gen,
+                             .data = {.job = p->job, .epoch = m->epoch}});
+    sim_x_replay(s, x, m->epoch, p->job);
+    check_ready(s, x);
+}
+
+void sim_x_called(struct sim *s, uint32_t x, uint32_t peer)
+{
+    s->exec[x].next.conn |= 1u << peer;
+    check_ready(s, x);
+}
+
+void sim_x_built(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch)
+{
+    struct sim_run *r = &s->exec[x].next;
+    if (r->job == job && r->epoch == epoch) {
+        r->building = false;
+        check_ready(s, x);
+    }
+}
+
+void sim_x_late(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch)
+{
+    struct sim_run *r = &s->exec[x].next;
+    if (r->job != job || r->epoch != epoch || r->phase != SIM_PREPARING) {
+        return;
+    }
+    struct hsp_msg f = {.type = HSP_MSG_PREPARE_FAILED,
+                        .epoch = epoch,
+                        .u.failed = {.job = job,
+                                     .device = x % SIM_DEVS,
+                                     .fact = HSP_FACT_CANNOT_CONNECT,
+                                     .peer = HSP_MSG_RANKS,
+                                     .reason = "a peer does not call"}};
+    sim_x_clear(s, x, r, true);
+    sim_to_agent(s, x, &f);
+}
+
+static void send_started(struct sim *s, uint32_t x)
+{
+    const struct sim_run *r = &s->exec[x].cur;
+    struct hsp_msg m = {
+        .type = HSP_MSG_STARTED,
+        .epoch = r->epoch,
+        .u.started = {.job = r->job, .device = x % SIM_DEVS, .step = r->step, .transfer_ms = 1}};
+    sim_to_agent(s, x, &m);
+}
+
+static void check_rows(struct sim *s, uint32_t x)
+{
+    struct sim_run *r = &s->exec[x].cur;
+    if (r->phase == SIM_TRANSFER && r->got == r->need) {
+        r->lineage = r->got_lineage;
+        send_started(s, x);
+        sim_x_step(s, x);
+    }
+}
+
+static void take_row(struct sim *s, struct sim_run *r, uint64_t version, uint64_t lineage)
+{
+    if (r->got > 0 && (r->got_lineage != lineage || r->step != version)) {
+        sim_fail(s, "job %u epoch %llu: state of different versions is mixed", r->job,
+                 (unsigned long long)r->epoch);
+    }
+    r->got_lineage = lineage;
+    r->step = version;
+    r->got++;
+}
+
+void sim_x_row(struct sim *s, uint32_t x, const struct sim_data *d)
+{
+    take_row(s, &s->exec[x].cur, d->step, d->lineage);
+    check_rows(s, x);
+}
+
+/* A switch: the first of those that know the version tells it to those that have no rows to learn it
+ * from. */
+static void tell_version(struct sim *s, uint32_t x, uint64_t version)
+{
+    const struct sim_run *r = &s->exec[x].cur;
+    uint32_t teller = 0;
+    while (teller < r->p.n_peers && !r->p.voted[teller]) {
+        teller++;
+    }
+    for (uint32_t i = r->n_ranks; teller == r->rank && i < r->p.n_peers; i++) {
+        if (!r->p.voted[i]) {
+            sim_x_data_to(s, x, &r->p, i,
+                          (struct sim_data){.kind = SIM_D_TOLD,
+                                            .epoch = r->epoch,
+                                            .job = r->job,
+                                            .rank = r->rank,
+                                            .step = version});
+        }
+    }
+}
+
+/* The state of @version moves into the layout of cur. */
+static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
+{
+    struct sim_exec *e = &s->exec[x];
+    struct sim_run *r = &e->cur;
+    if (r->epoch <= e->last_epoch[r->job]) {
+        sim_fail(s, "device %u begins epoch %llu after %llu", x, (unsigned long long)r->epoch,
+                 (unsigned long long)e->last_epoch[r->job]);
+    }
+    e->last_epoch[r->job] = r->epoch;
+    r->phase = SIM_TRANSFER;
+    bool holds = r->mode == HSP_MODE_SWITCH || r->mode == HSP_MODE_RECOVER;
+    if (r->mode == HSP_MODE_SWITCH) {
+        tell_version(s, x, version);
+    }
+    for (uint32_t i = 0; holds && i < r->p.n_rows; i++) {
+        const struct sim_row *w = &r->p.row[i];
+        if (w->from != r->rank) {
+            continue;
+        }
+        const struct sim_seg *g = sim_seg_find(e, r->job, r->from_plan, w->owner, version);
+        if (g == NULL) {
+            sim_fail(s, "job %u epoch %llu: source %u lacks version %llu of rank %u in plan %llu",
+                     r->job, (unsigned long long)r->epoch, x, (unsigned long long)version, w->owner,
+                     (unsigned long long)r->from_plan);
+            return;
+        }
+        if (w->to == r->rank) {
+            take_row(s, r, version, g->lineage);
+        } else {
+            sim_x_data_to(s, x, &r->p, w->to,
+                          (struct sim_data){.kind = SIM_D_ROW,
+                                            .epoch = r->epoch,
+                                            .job = r->job,
+                                            .rank = r->rank,
+                                            .step = version,
+                                            .lineage = g->lineage});
+        }
+    }
+    if (!holds) {
+        s->job[r->job].begun = r->epoch;
+        s->job[r->job].told = 0;
+        r->got = r->need = 0;
+        r->got_lineage = r->p.lineage;
+        r->step = version;
+    }
+    if (r->rank >= r->n_ranks) {
+        r->step = version;
+        r->phase = r->rank < r->n_ranks + r->n_keepers ? SIM_KEEPING : SIM_SERVING;
+        send_started(s, x);
+        return;
+    }
+    check_rows(s, x);
+}
+
+void sim_x_begin(struct sim *s, uint32_t x, uint64_t epoch, uint64_t step)
+{
+    struct sim_exec *e = &s->exec[x];
+    if (e->next.epoch != epoch || e->next.phase != SIM_READY) {
+        return;
+    }
+    struct sim_job_truth *t = &s->job[e->next.job];
+    if (step < t->committed && !t->excess && e->next.rank < e->next.n_ranks &&
+        epoch > t->last_epoch) {
+        sim_fail(s, "job %u goes back to version %llu below the committed %llu", e->next.job,
+                 (unsigned long long)step, (unsigned long long)t->committed);
+    }
+    sim_x_clear(s, x, &e->cur, true);
+    e->prev_epoch = 0;
+    e->cur = e->next;
+    memset(&e->next, 0, offsetof(struct sim_run, p));
+    sim_seg_drop(e, SIM_DROP_ABOVE, e->cur.job, e->cur.plan, 0, step);
+    if (e->cur.mode != HSP_MODE_RECOVER) {
+        sim_x_discard(s, x, e->cur.job, e->cur.plan);
+    }
+    begin_transfer(s, x, step);
+    sim_x_replay(s, x, epoch, e->cur.job);
+}
+
+/* A joiner has no vote: it waits for what the others send. */
+void sim_x_arm(struct sim *s, uint32_t x, uint64_t epoch)
+{
+    struct sim_exec *e = &s->exec[x];
+    if (e->next.epoch != epoch || e->next.phase != SIM_READY) {
+        return;
+    }
+    e->next.armed = true;
+    if (e->cur.epoch == 0 && e->next.rank < e->next.n_ranks) {
+        e->cur = e->next;
+        memset(&e->next, 0, offsetof(struct sim_run, p));
+        begin_transfer(s, x, 0);
+        sim_x_replay(s, x, epoch, e->cur.job);
+    }
+}
+
+void sim_x_switch(struct sim *s, uint32_t x)
+{
+    struct sim_exec *e = &s->exec[x];
+    uint64_t version = e->cur.step;
+    e->prev = e->cur.p;
+    e->prev_epoch = e->cur.epoch;
+    e->cur = e->next;
+    memset(&e->next, 0, offsetof(struct sim_run, p));
+    sim_seg_drop(e, SIM_DROP_ABOVE, e->cur.job, e->cur.plan, 0,
+                 0); /* leftovers of an aborted attempt: none */
+    begin_transfer(s, x, version);
+    sim_x_replay(s, x, e->cur.epoch, e->cur.job);
+}
+
+/* The members have left the epoch before, or there was none. */
+void sim_x_told(struct sim *s, uint32_t x, uint64_t version)
+{
+    struct sim_exec *e = &s->exec[x];
+    if (e->next.phase != SIM_READY) {
+        sim_fail(s, "device %u is told the version of an epoch it is not ready for", x);
+        return;
+    }
+    if (e->cur.epoch != 0) {
+        e->prev = e->cur.p;
+        e->prev_epoch = e->cur.epoch;
+    }
+    e->cur = e->next;
+    memset(&e->next, 0, offsetof(struct sim_run, p));
+    begin_transfer(s, x, version);
+    sim_x_replay(s, x, e->cur.epoch, e->cur.job);
+}

@@ -1,0 +1,212 @@
+/* The steps of an executor: the state is sealed and copied, computed on, voted for, updated. */
+#include "proto/base/hash.h"
+#include "tests/sim/sim.h"
+
+static void timer(struct sim *s, uint32_t x, uint64_t after, uint64_t what)
+{
+    struct sim_exec *e = &s->exec[x];
+    sim_push(s, s->now + after,
+             (struct sim_ev){
+                 .type = SIM_E_X_TIMER, .who = x, .gen = e->gen, .num = what << 32 | ++e->token});
+}
+
+static void begin_compute(struct sim *s, uint32_t x)
+{
+    struct sim_run *r = &s->exec[x].cur;
+    r->phase = SIM_COMPUTE;
+    timer(s, x, r->step == r->steps ? 0 : 10 + sim_below(s, 20), 1);
+}
+
+static void begin_copies(struct sim *s, uint32_t x)
+{
+    struct sim_run *r = &s->exec[x].cur;
+    r->phase = SIM_COPYING;
+    r->acks = 0;
+    for (uint32_t i = 0; i < r->p.plan.n_copies; i++) {
+        const struct sim_copy *k = &r->p.plan.copy[i];
+        if (k->from != r->rank || k->to >= r->n_ranks + r->n_keepers) {
+            continue;
+        }
+        r->acks++;
+        sim_x_data_to(s, x, &r->p, k->to,
+                      (struct sim_data){.kind = SIM_D_COPY,
+                                        .epoch = r->epoch,
+                                        .job = r->job,
+                                        .rank = r->rank,
+                                        .step = r->step,
+                                        .lineage = r->lineage});
+    }
+    if (r->acks == 0) {
+        begin_compute(s, x);
+    }
+}
+
+void sim_x_step(struct sim *s, uint32_t x)
+{
+    struct sim_exec *e = &s->exec[x];
+    struct sim_run *r = &e->cur;
+    sim_seg_drop(e, SIM_DROP_SLOT, r->job, r->plan, r->rank, r->step);
+    sim_seg_put(s, e,
+                (struct sim_seg){.job = r->job,
+                                 .rank = r->rank,
+                                 .owner = r->rank,
+                                 .plan = r->plan,
+                                 .version = r->step,
+                                 .lineage = r->lineage});
+    begin_copies(s, x);
+}
+
+static void tell_step(struct sim *s, uint32_t x, struct sim_run *r)
+{
+    double compute[SIM_EXECS];
+    for (uint32_t i = 0; i < r->n_ranks; i++) {
+        compute[i] = 1;
+    }
+    struct hsp_msg m = {.type = HSP_MSG_STEP,
+                        .epoch = r->epoch,
+                        .u.step = {.job = r->job,
+                                   .step = r->step,
+                                   .final = r->step == r->steps,
+                                   .n_compute = r->n_ranks,
+                                   .compute_s = compute}};
+    sim_to_agent(s, x, &m);
+    if (r->save || (r->ckpt_every != 0 && r->step % r->ckpt_every == 0)) {
+        r->save = false;
+        sim_ckpt_begin(s, x);
+    }
+}
+
+static void check_vote(struct sim *s, uint32_t x)
+{
+    struct sim_exec *e = &s->exec[x];
+    struct sim_run *r = &e->cur;
+    uint32_t slot = r->step & 1;
+    if (r->phase != SIM_VOTING || r->vote_step[slot] != r->step ||
+        r->votes[slot] != (1u << r->n_ranks) - 1) {
+        return;
+    }
+    sim_commit(s, r);
+    r->voted_once = true;
+    e->prev_epoch = 0;
+    if (r->rank == 0) {
+        tell_step(s, x, r);
+    }
+    if (r->step == r->steps) {
+        r->phase = SIM_FINAL;
+        if (r->rank == 0) {
+            timer(s, x, 30, 3);
+        }
+        return;
+    }
+    r->decisive = e->next.epoch != 0;
+    for (uint32_t i = 0; i < r->n_ranks; i++) {
+        r->decisive = r->decisive && r->vote_armed[slot][i] == e->next.epoch;
+    }
+    r->phase = SIM_UPDATE;
+    sim_seg_drop(e, SIM_DROP_SLOT, r->job, r->plan, r->rank,
+                 r->step + 1); /* the slot is being written */
+    timer(s, x, 1 + sim_below(s, 4), 2);
+}
+
+static void send_vote(struct sim *s, uint32_t x)
+{
+    struct sim_exec *e = &s->exec[x];
+    struct sim_run *r = &e->cur;
+    uint64_t armed = e->next.armed ? e->next.epoch : 0;
+    r->phase = SIM_VOTING;
+    for (uint32_t i = 0; i < r->n_ranks; i++) {
+        struct sim_data d = {.kind = SIM_D_VOTE,
+                             .epoch = r->epoch,
+                             .job = r->job,
+                             .rank = r->rank,
+                             .step = r->step,
+                             .armed = armed};
+        if (i == r->rank) {
+            sim_x_data(s, x, &d);
+        } else {
+            sim_x_data_to(s, x, &r->p, i, d);
+        }
+    }
+}
+
+static void updated(struct sim *s, uint32_t x)
+{
+    struct sim_exec *e = &s->exec[x];
+    struct sim_run *r = &e->cur;
+    r->step++;
+    r->lineage = hsp_mix64(r->lineage ^ hsp_mix64(r->plan * 1000003 + r->step)) | 1;
+    if (!r->decisive) {
+        sim_x_step(s, x);
+        return;
+    }
+    sim_seg_put(s, e,
+                (struct sim_seg){.job = r->job,
+                                 .rank = r->rank,
+                                 .owner = r->rank,
+                                 .plan = r->plan,
+                                 .version = r->step,
+                                 .lineage = r->lineage});
+    if (e->next.epoch == 0) { /* the new mesh broke meanwhile */
+        sim_x_lost_peer(s, x, r, HSP_MSG_RANKS, false);
+        return;
+    }
+    sim_x_switch(s, x);
+}
+
+void sim_x_timer(struct sim *s, uint32_t x, uint64_t what)
+{
+    struct sim_exec *e = &s->exec[x];
+    if ((what & UINT32_MAX) != e->token) {
+        return; /* of an epoch that was left */
+    }
+    if (what >> 32 == 1 && e->cur.phase == SIM_COMPUTE) {
+        send_vote(s, x);
+    } else if (what >> 32 == 2 && e->cur.phase == SIM_UPDATE) {
+        updated(s, x);
+    } else if (what >> 32 == 3 && e->cur.phase == SIM_FINAL && !sim_unwritten(s, x, what)) {
+        struct hsp_msg m = {.type = HSP_MSG_FINISHED,
+                            .epoch = e->cur.epoch,
+                            .u.finished = {.job = e->cur.job, .step = e->cur.step}};
+        s->job[e->cur.job].done = true;
+        sim_to_agent(s, x, &m);
+    }
+}
+
+void sim_x_in_epoch(struct sim *s, uint32_t x, const struct sim_data *d)
+{
+    struct sim_exec *e = &s->exec[x];
+    struct sim_run *r = &e->cur;
+    if (r->phase == SIM_BROKEN) {
+        return;
+    }
+    if (d->kind == SIM_D_VOTE) {
+        uint32_t slot = d->step & 1;
+        if (r->votes[slot] == 0 || r->vote_step[slot] != d->step) {
+            r->votes[slot] = 0;
+            r->vote_step[slot] = d->step;
+        }
+        r->votes[slot] |= 1u << d->rank;
+        r->vote_armed[slot][d->rank] = d->armed;
+        check_vote(s, x);
+    } else if (d->kind == SIM_D_COPY) {
+        sim_seg_put(s, e,
+                    (struct sim_seg){.job = r->job,
+                                     .rank = r->rank,
+                                     .owner = d->rank,
+                                     .plan = r->plan,
+                                     .version = d->step,
+                                     .lineage = d->lineage});
+        sim_x_data_to(s, x, &r->p, d->rank,
+                      (struct sim_data){.kind = SIM_D_ACK,
+                                        .epoch = r->epoch,
+                                        .job = r->job,
+                                        .rank = r->rank,
+                                        .step = d->step});
+    } else if (d->kind == SIM_D_ACK && r->phase == SIM_COPYING && d->step == r->step) {
+        if (--r->acks == 0) {
+            begin_compute(s, x);
+        }
+    } else if (d->kind == SIM_D_ROW) {
+        sim_x_row(s, x, d);
+    }
+}
