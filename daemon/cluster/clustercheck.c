@@ -133,6 +133,7 @@ void hsp_cluster_check(const struct hsp_cluster *c)
         }
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
+        HSP_ASSERT(i == 0 || c->jobs[i - 1]->id < c->jobs[i]->id);
         check_job(c, c->jobs[i]);
     }
 }

@@ -292,8 +292,12 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     if (j == NULL) {
         return false;
     }
-    c->jobs[c->n_jobs++] = j; /* freed with the machine, whatever happens */
     j->id = hsp_cur_u32(r);
+    uint32_t at = c->n_jobs++; /* ascending, whatever the order of the rows */
+    for (; at > 0 && c->jobs[at - 1]->id > j->id; at--) {
+        c->jobs[at] = c->jobs[at - 1];
+    }
+    c->jobs[at] = j; /* freed with the machine, whatever happens */
     get_text(r, j->name, sizeof(j->name));
     j->priority = (int32_t)hsp_cur_u32(r);
     j->min = hsp_cur_u32(r);

@@ -128,11 +128,18 @@ uint32_t cw_rows(const struct cw_world *w, struct hsp_cluster_row ret[CW_ROWS])
     return w->n_rows;
 }
 
+static int by_key(const void *a, const void *b)
+{
+    const struct cw_row *x = a, *y = b;
+    return strcmp(x->key, y->key);
+}
+
 void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg)
 {
     struct hsp_cluster_config mine = cfg != NULL ? *cfg : w->c->cfg;
     struct hsp_cluster_row rows[CW_ROWS];
     struct hsp_err err = {0};
+    qsort(w->rows, w->n_rows, sizeof(w->rows[0]), by_key); /* as the store reads them */
     uint32_t n = cw_rows(w, rows);
     hsp_cluster_free(w->c);
     w->c = hsp_cluster_new(&mine);

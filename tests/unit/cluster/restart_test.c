@@ -1,6 +1,8 @@
 /* What a restart of the coordinator, or a loss in the middle of something, leaves behind. */
 #include "tests/unit/cluster/clusterworld.h"
 
+#include <stdio.h>
+
 static void dead_executor(struct cw_world *w, uint32_t node)
 {
     cw_msg(w, node + 1,
@@ -219,6 +221,27 @@ static void leases_given_up_are_not_stored(void **state)
     cw_end(&w);
 }
 
+/* Rows come in the order of their texts: job/10 before job/9. */
+static void jobs_stay_in_the_order_they_were_submitted_in(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    for (uint32_t i = 1; i <= 10; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "j%u", i < 9 ? i : 9);
+        assert_int_equal(cw_submit(&w, name, 0, 1, 1), HSP_OK);
+        assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, i), HSP_OK);
+    }
+    assert_int_equal(hsp_cluster_job_by_name(w.c, "j9")->id, 10); /* the newer of two */
+    cw_restart(&w, NULL);
+    for (uint32_t i = 0; i < w.c->n_jobs; i++) {
+        assert_int_equal(w.c->jobs[i]->id, i + 1);
+    }
+    assert_int_equal(hsp_cluster_job_by_name(w.c, "j9")->id, 10);
+    cw_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +250,7 @@ int main(void)
         cmocka_unit_test(checkpoints_of_an_epoch_that_was_lost_unheard),
         cmocka_unit_test(what_gets_ready_for_nobody_is_dropped),
         cmocka_unit_test(leases_given_up_are_not_stored),
+        cmocka_unit_test(jobs_stay_in_the_order_they_were_submitted_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
