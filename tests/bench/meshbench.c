@@ -144,9 +144,9 @@ static int rank_main(const struct run *r, uint32_t rank)
     struct hsp_comm *c = NULL;
     struct hsp_err err;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    bind_rank(r, rank);
     enum hsp_status st = join(r, rank, &l, &c, &err);
     if (st == HSP_OK) {
+        bind_rank(r, rank); /* not before: a mesh counts the processors that its ranks share */
         st = work(r, rank, c, &err);
     }
     if (st != HSP_OK) {

@@ -180,6 +180,7 @@ struct hsp_mesh {
     struct mesh_link *link; /* n */
     struct seg seg;         /* own; head NULL: no link by shared memory */
     uint32_t n_shm;         /* links by it. With any of them the user thread never leads */
+    bool crowded; /* more ranks on this host than processors: who waits awake makes room */
     /* locked */
     bool led;        /* the user thread runs the links while it waits; the I/O thread is parked */
     bool wants;      /* it waits, and would */
@@ -211,6 +212,9 @@ void *hsp_mesh_io_main(void *mesh);
 /* Waits for the links, the first @spin_ns awake, and serves those that are ready. By the I/O thread, or
  * the user thread while it leads. False: there is an end to come to. */
 bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns);
+/* Between two looks of who waits awake. With a processor for each rank it keeps its own: others would have it
+ * for a whole time slice (Linux 6.18: a yield gives up the rest of its share, too). */
+void hsp_mesh_look_away(const struct hsp_mesh *m);
 /* Kills the mesh; locked. The first reason stays. */
 void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

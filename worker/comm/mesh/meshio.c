@@ -367,13 +367,20 @@ static bool on_wake(struct hsp_mesh *m)
     return go;
 }
 
+void hsp_mesh_look_away(const struct hsp_mesh *m)
+{
+    if (m->crowded) {
+        (void)sched_yield(); /* to a rank that has something to send */
+    }
+}
+
 bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns)
 {
     struct epoll_event ev[N_EVENTS];
     bool go = true;
     int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, spin_ns > 0 ? 0 : -1);
     for (uint64_t until = hsp_mesh_now_ns() + spin_ns; n == 0;) {
-        (void)sched_yield(); /* to a rank that has something to send */
+        hsp_mesh_look_away(m);
         n = epoll_wait(m->epoll_fd, ev, N_EVENTS, hsp_mesh_now_ns() < until ? 0 : -1);
     }
     for (int i = 0; i < n; i++) {

@@ -384,7 +384,7 @@ static bool spin(struct hsp_mesh *m, uint32_t awaited)
 {
     uint64_t until = hsp_mesh_now_ns() + SPIN_NS;
     do {
-        (void)sched_yield();
+        hsp_mesh_look_away(m);
         if (hsp_shm_progress(m, awaited, false)) {
             return true;
         }

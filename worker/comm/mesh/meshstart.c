@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -54,6 +56,36 @@ void hsp_mesh_free(struct hsp_mesh *m)
     free(m->names);
     free(m->base.scratch);
     free(m);
+}
+
+/* Whether a connection stays on this host: its ends have one address. */
+static bool on_this_host(int fd)
+{
+    struct sockaddr_storage a = {0}, b = {0};
+    socklen_t na = sizeof a, nb = sizeof b;
+    if (getsockname(fd, (struct sockaddr *)&a, &na) != 0 ||
+        getpeername(fd, (struct sockaddr *)&b, &nb) != 0 || a.ss_family != b.ss_family) {
+        return false;
+    }
+    if (a.ss_family == AF_INET) {
+        return ((struct sockaddr_in *)&a)->sin_addr.s_addr ==
+               ((struct sockaddr_in *)&b)->sin_addr.s_addr;
+    }
+    return a.ss_family == AF_UNIX ||
+           (a.ss_family == AF_INET6 &&
+            memcmp(&((struct sockaddr_in6 *)&a)->sin6_addr, &((struct sockaddr_in6 *)&b)->sin6_addr,
+                   sizeof(struct in6_addr)) == 0);
+}
+
+/* Whether there are more ranks on this host than processors we may use; not known: no. */
+static bool is_crowded(const struct hsp_mesh *m)
+{
+    cpu_set_t set;
+    uint32_t here = 1;
+    for (uint32_t i = 0; i < m->base.n_ranks; i++) {
+        here += m->link[i].fd >= 0 && on_this_host(m->link[i].fd);
+    }
+    return sched_getaffinity(0, sizeof set, &set) == 0 && here > (uint32_t)CPU_COUNT(&set);
 }
 
 /* All of these may be refused: the connection works without. */
@@ -152,6 +184,9 @@ enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const struct mes
         hsp_seg_free(seg);
     }
     struct epoll_event ev = {.events = EPOLLIN, .data.u32 = UINT32_MAX};
+    if (ok) {
+        m->crowded = is_crowded(m);
+    }
     ok = ok && epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, m->wake_fd, &ev) == 0 &&
          pthread_create(&m->thread, NULL, hsp_mesh_io_main, m) == 0;
     if (!ok) {
