@@ -11,51 +11,64 @@ def stage(layers, ranks, tensor=None):
     return dict(s, tensor=tensor) if tensor else s
 
 
+class Ranks:
+    """Hands out the ranks of a plan, one after the other."""
+
+    def __init__(self):
+        self.n = 0
+
+    def stages(self, layers, weights, widths, cut):
+        """A pipeline of at most so many stages as there are layers; @widths: ranks of each stage, @cut: shares of those
+        of two ranks, one for each such stage."""
+        out, cut = [], list(cut)
+        for n, width in zip(parts(layers, weights), widths):
+            ranks = list(range(self.n, self.n + width))
+            self.n += width
+            out.append(stage(n, ranks, cut.pop(0) if width > 1 else None))
+        return out
+
+
 def plans(job):
-    """Starting plans for this job's number of layers and sequences."""
+    """Starting plans for this job's number of layers and sequences; those that cut a layer only where it can be cut."""
     layers, batch = job["model"]["layers"], job["train"]["global_batch"]
-    third = max(1, layers // 3)
-    heads = job["model"].get("kv_heads") or job["model"].get("heads", 4)
-    uneven = [3, 1] if heads % 4 == 0 else [1, 1]
-    a, b = max(1, batch * 2 // 3), batch - max(1, batch * 2 // 3)
+    ways = cuts(job)
 
-    def stream(n, stages, micro):
-        return {"sequences": n, "micro_batches": min(micro, n), "stages": stages}
+    def plan(sequences, micro, *pipes, **more):
+        """@pipes: (weights, widths, cut) of a stream's stages."""
+        ranks = Ranks()
+        streams = [{"sequences": n, "micro_batches": min(m, n), "stages": ranks.stages(layers, *p)}
+                   for n, m, p in zip(sequences, micro, pipes)]
+        return dict({"ranks": ranks.n}, streams=streams, **more)
 
-    return {
-        "dp": {"ranks": 3, "streams": [stream(batch - 2 * (batch // 4), [stage(layers, [0])], 2),
-                                       stream(batch // 4, [stage(layers, [1])], 1),
-                                       stream(batch // 4, [stage(layers, [2])], 1)]},
-        "tp2": {"ranks": 2, "streams": [stream(batch, [stage(layers, [0, 1], uneven)], 2)]},
-        "pp3": {"ranks": 3, "streams": [stream(batch, [stage(third, [0]), stage(third, [1]),
-                                                       stage(layers - 2 * third, [2])], 4)]},
-        "tp2pp2": {"ranks": 4, "streams": [stream(batch, [stage(third, [0, 1]),
-                                                          stage(layers - third, [2, 3], [1, 1])], 3)]},
-        "zero1": {"ranks": 3, "zero": 1, "streams": [stream(a, [stage(layers, [0])], 2),
-                                                     stream(b - b // 2, [stage(layers, [1])], 1),
-                                                     stream(b // 2, [stage(layers, [2])], 1)]},
-        "mixed": {"ranks": 4, "streams": [stream(a, [stage(third, [0]), stage(layers - third, [1, 2])], 3),
-                                          stream(b, [stage(layers, [3])], 2)]},
-    }
+    one = ([1], [1], [])
+    out = {"dp": plan(parts(batch, [2, 1, 1]), (2, 1, 1), one, one, one),
+           "pp3": plan([batch], [4], ([1, 1, 1], [1, 1, 1], [])),
+           "zero1": plan(parts(batch, [4, 1, 1]), (2, 1, 1), one, one, one, zero=1)}
+    if ways:
+        even = [1, 1] if [1, 1] in ways else ways[0]
+        out["tp2"] = plan([batch], [2], ([1], [2], ways[:1]))
+        out["tp2pp2"] = plan([batch], [3], ([1, 2], [2, 2], [even, even]))
+        out["mixed"] = plan(parts(batch, [2, 1]), (3, 2), ([1, 2], [1, 2], [even]), one)
+    return out
 
 
 def optimizer(job, index):
-    """Every third case uses SGD with momentum."""
-    if index % 3 != 2:
+    """Every third case of our own jobs uses SGD with momentum."""
+    if index % 3 != 2 or os.environ.get("HSPMD_JOB"):
         return {}
     schedule = job["train"].get("schedule", {})
     return {"optimizer": {"name": "sgd", "lr": 0.05, "momentum": 0.9, "weight_decay": 0.0},
             "schedule": dict(schedule, min_lr=0.005) if schedule.get("name") == "cosine" else schedule}
 
 
-def disturb(claim, cluster, name, steps, events):
+def disturb(claim, cluster, name, speed, events):
     """The three disturbances in the order of their steps."""
     log = []
     for at, what in events:
         cluster.wait_step(name, at, timeout=max(20, claim.left()))
         ready = cluster.ready_nodes()
         if what == "join":
-            cluster.start_worker("joiner", wait=False)
+            cluster.start_worker("joiner", [{"speed": speed}], wait=False)
         elif what == "kill":
             cluster.kill_executor(claim.random.choice(ready))
         elif len(ready) > 1:
@@ -64,7 +77,37 @@ def disturb(claim, cluster, name, steps, events):
     return log
 
 
-def one_case(claim, job, text, index, label, plan, dtype):
+LEAST_STEPS = 10  # for three disturbances at steps of their own
+
+
+def shorten(claim, job, text, most):
+    """For a job that is not ours: at most @most steps, and no more than leave time for some cases. Returns the speed of a
+    device that gives its steps some seconds, so that they can be disturbed; ours are as fast as they go."""
+    if not os.environ.get("HSPMD_JOB"):
+        return 1.0
+    wide = dict(job, train=dict(job["train"], dtype="fp64"))
+    step = processor_seconds(claim, write_job(claim, wide, "probe", text), "probe")
+    steps = min(job["train"]["steps"], most, max(40, int(20 / step)))
+    if steps < LEAST_STEPS:
+        raise Unjudged("a job of at least %d steps, to be disturbed in" % LEAST_STEPS)
+    if 4 * steps * step > 400:
+        raise Unjudged("a smaller job: %d steps of this one take %.0f s" % (steps, steps * step))
+    job["train"].update(warm_up(dict(job["train"], steps=steps)), steps=steps)
+    say("%d steps of %.3f s alone" % (steps, step))
+    return min(1.0, max(0.02, steps * step / 9))
+
+
+def fits(claim, job, text, plan):
+    """Whether the programs take the plan for a job that is not ours; else the reason is said."""
+    path = write_job(claim, job, "fits", text)
+    r = call(prog("hspmdctl"), "compile", path, "-o", os.path.join(claim.dir, "fits.prog"), "--plan",
+             write_plan(claim, plan, "fits"), check=False)
+    if r.returncode != 0:
+        say("left out:", r.stderr.strip()[-200:])
+    return r.returncode == 0
+
+
+def one_case(claim, job, text, index, label, plan, dtype, speed=1.0):
     name = "%s-%s-%s" % (job["model"]["family"], label, dtype)
     train = dict(optimizer(job, index), dtype=dtype, seed=claim.random.randrange(1, 10**6))
     steps = job["train"]["steps"]
@@ -76,12 +119,14 @@ def one_case(claim, job, text, index, label, plan, dtype):
     _, g1 = run_offline(claim, single, name + "-plan", plan=plan_file, steps=1, gradients=True)
     events = sorted((claim.random.randrange(steps // 10, steps * 8 // 10), w) for w in ("kill", "drain", "join"))
     with Cluster(claim, name) as cluster:
-        cluster.start_workers([1.0] * plan["ranks"])
+        cluster.start_workers([speed] * plan["ranks"])
         cluster.submit(path)
-        log = disturb(claim, cluster, name, steps, events)
+        log = disturb(claim, cluster, name, speed, events)
         cluster.wait_done(name, max(20, claim.left()))
         loss = loss_distance(reference, cluster.metrics(name), steps)
         epochs = len(cluster.job(name)["epochs"])
+    if epochs < 2:
+        raise Failed("%s was not disturbed: it ended before (%s)" % (name, ", ".join(log)))
     grad = gradient_distance(g0, g1)
     ok = loss <= BOUND[dtype][0] and grad <= BOUND[dtype][1]
     say("%-4s %-22s loss %.2e gradient %.2e epochs %d (%s)" % ("ok" if ok else "BAD", name, loss, grad, epochs,

@@ -4,8 +4,8 @@ A claim is a script in tests/claims that makes a Claim, measures, and ends with 
 Environment: HSPMD_BUILD (default build), HSPMD_SEED, HSPMD_JOB, HSPMD_TEXT; see tests/README.md.
 """
 import json
+import math
 import os
-import random
 import re
 import resource
 import shutil
@@ -16,120 +16,8 @@ import sys
 import tempfile
 import time
 
-import yaml
-
-import tokens
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(ROOT, "build")))
-
-
-class Failed(Exception):
-    """The claim does not hold, or could not be measured; the text says why."""
-
-
-def say(*words):
-    print(*words, flush=True)
-
-
-class Claim:
-    def __init__(self, name):
-        self.name = name
-        self.start = time.monotonic()
-        self.seed = int(os.environ.get("HSPMD_SEED") or random.SystemRandom().randrange(1, 2**31))
-        self.random = random.Random(self.seed)
-        self.dir = tempfile.mkdtemp(prefix="hspmd-claim-")
-        self.text = None  # of make_text
-        say("claim %s, seed %d" % (name, self.seed))
-
-    def end(self, holds, figures):
-        shutil.rmtree(self.dir, ignore_errors=True)
-        seconds = round(time.monotonic() - self.start, 1)
-        print(json.dumps({"claim": self.name, "holds": holds, "figures": figures, "seed": self.seed,
-                          "seconds": seconds}), flush=True)
-        sys.exit({True: 0, False: 1, None: 77}[holds])
-
-    def run(self, body):
-        """Calls body(self) -> (holds, figures); whatever goes wrong is a claim that does not hold."""
-        try:
-            holds, figures = body(self)
-        except Failed as e:
-            say("failed:", e)
-            holds, figures = False, {"error": str(e)[:300]}
-        self.end(holds, figures)
-
-    def left(self, limit=570):
-        return limit - (time.monotonic() - self.start)
-
-
-# ---- texts and jobs ------------------------------------------------------------------------------
-
-def make_text(claim):
-    """The text of HSPMD_TEXT, else the King James Bible, else words drawn from the seed. A job whose data.format is not
-    text gets its lines, as documents in that format."""
-    claim.text = find_text(claim)
-    return claim.text
-
-
-def find_text(claim):
-    if os.environ.get("HSPMD_TEXT"):
-        return os.path.abspath(os.environ["HSPMD_TEXT"])
-    path = os.path.join(claim.dir, "text.txt")
-    if shutil.which("bible"):
-        out = subprocess.run(["bible", "-f"], input=b"gen1:1-rev22:21\n", capture_output=True).stdout
-        lines = [l for l in out.split(b"\n") if re.match(rb"[1-3]?[A-Z][A-Za-z]*[0-9]+:[0-9]+ ", l)]
-        if len(lines) > 30000:
-            with open(path, "wb") as f:
-                f.write(b"\n".join(lines) + b"\n")
-            return path
-    rnd = random.Random(claim.seed)
-    words = ["".join(rnd.choice("abcdefghijklmnoprstuvw") for _ in range(rnd.randint(2, 8))) for _ in range(800)]
-    with open(path, "w") as f:
-        while f.tell() < 2000000:
-            f.write(" ".join(rnd.choice(words) for _ in range(rnd.randint(4, 14))) + ".\n")
-    return path
-
-
-class Yaml12(yaml.SafeLoader):
-    """1e-3 is a number, as in YAML 1.2 and in the programs; PyYAML reads a text."""
-
-
-Yaml12.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
-                             list("-+0123456789"))
-
-
-def load_job(path):
-    with open(path) as f:
-        job = yaml.load(f, Loader=Yaml12)
-    if not isinstance(job, dict):
-        raise Failed("%s is no job file" % path)
-    return job
-
-
-def write_job(claim, job, name, text, annotations=(), **train):
-    """Writes a variant of @job: its own name, text, folders and plans. Returns the path."""
-    job = json.loads(json.dumps(job))
-    job["name"] = name
-    data = job.setdefault("data", {})
-    data["path"] = text
-    if text == claim.text and data.get("format", "text") != "text":
-        data["path"] = tokens.for_job(job, text, os.path.join(claim.dir, "data-of-" + name))
-    job.setdefault("train", {}).update(train)
-    job["checkpoint"] = dict(job.get("checkpoint") or {}, path=os.path.join(claim.dir, "out"))
-    job["annotations"] = [os.path.abspath(a) for a in annotations]
-    if not annotations:
-        del job["annotations"]
-    path = os.path.join(claim.dir, name + ".yaml")
-    with open(path, "w") as f:
-        json.dump(job, f)
-    return path
-
-
-def write_plan(claim, plan, name):
-    path = os.path.join(claim.dir, name + ".plan.yaml")
-    with open(path, "w") as f:
-        json.dump(dict({"apiVersion": "hspmd/v1", "kind": "plan"}, **plan), f)
-    return path
+from jobs import *  # noqa: F403
+from report import BUILD, ROOT, Claim, Failed, Unjudged, say
 
 
 # ---- offline runs --------------------------------------------------------------------------------
@@ -191,18 +79,53 @@ class Offline:
         return read_jsonl(self.metrics)
 
 
-def processor_seconds(claim, job, name):
-    """Processor time of one step of @job alone; that of the clock would be other people's too."""
-    def cpu():
+def processor_seconds(claim, job, name, limit=30):
+    """Processor time of one step of @job alone; that of the clock would be other people's too. @limit: about how long it
+    may be measured."""
+    def cpu(n):
         r = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return r.ru_utime + r.ru_stime
-
-    at = []
-    for n in (2, 22):
-        began = cpu()
+        began = r.ru_utime + r.ru_stime
         run_offline(claim, job, name, steps=n)
-        at.append(cpu() - began)
-    return max(1e-4, (at[1] - at[0]) / 20)
+        r = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return r.ru_utime + r.ru_stime - began
+
+    total = load_job(job)["train"]["steps"]
+    two = cpu(min(2, total))
+    more = max(0, min(total - 2, 20, int(limit / max(two, 1e-4))))
+    return max(1e-4, (cpu(2 + more) - two) / more if more else two / min(2, total))
+
+
+def heavier(claim, job, text, seconds):
+    """Processor time of a step. One of a job that is not ours is made to take about @seconds at least, by its batch, so that
+    nodes of the slowest speed there is train it for minutes."""
+    step = processor_seconds(claim, write_job(claim, job, "probe", text), "probe")
+    if os.environ.get("HSPMD_JOB") and step < 0.8 * seconds:
+        batch = job["train"]["global_batch"]
+        job["train"]["global_batch"] = min(4096, math.ceil(batch * seconds / step))
+        say("steps of %.4f s are too short: global_batch %d instead of %d" % (step, job["train"]["global_batch"], batch))
+        step = processor_seconds(claim, write_job(claim, job, "probe", text), "probe")
+    return step
+
+
+def probe(claim, job, text):
+    """What the programs say against a job or a text that is not ours is a reason not to judge."""
+    path = write_job(claim, job, "first", text)
+    program = os.path.join(claim.dir, "first.prog")
+    for args in (["hspmdctl", "compile", path, "-o", program], ["hspmd-worker", "--run", program, "--steps", 1, "--quiet"]):
+        r = call(prog(args[0]), *args[1:], check=False)
+        if r.returncode < 0:
+            raise Failed("%s ended with signal %d" % (args[0], -r.returncode))
+        if r.returncode != 0:
+            raise Unjudged("another job or text: %s" % r.stderr.strip()[-250:])
+
+
+def the_job(claim, name):
+    """(job, text): those of HSPMD_JOB and HSPMD_TEXT, which the programs have taken, or ours."""
+    text = make_text(claim)
+    job = judged_job(claim, name)
+    if is_own():
+        probe(claim, job, text)
+    return job, text
 
 
 def read_jsonl(path):
@@ -232,8 +155,10 @@ def gradient_distance(a, b):
     if set(a) != set(b):
         raise Failed("gradients of different parameters: %s" % sorted(set(a) ^ set(b))[:3])
     norm = sum(x * x for t in a.values() for x in t) ** 0.5
-    worst = max(sum((x - y) ** 2 for x, y in zip(a[k], b[k])) ** 0.5 for k in a)
-    return worst / norm
+    apart = [sum((x - y) ** 2 for x, y in zip(a[k], b[k])) ** 0.5 for k in a]
+    if not all(math.isfinite(d) for d in apart) or norm == 0:
+        raise Failed("gradients that are not finite, or all zero")
+    return max(apart) / norm
 
 
 def loss_distance(a, b, steps):
@@ -247,7 +172,12 @@ def loss_distance(a, b, steps):
             raise Failed("only one of the runs has validated at step %d" % t)
         for key in ("loss", "val_loss"):
             if key in a[t]:
-                worst = max(worst, abs(a[t][key] - b[t][key]) / abs(a[t][key]))
+                x, y = finite(a[t], key), finite(b[t], key)
+                if x is None:
+                    raise Unjudged("a job that stays finite: its %s at step %d is %s" % (key, t, a[t][key]))
+                if y is None:
+                    raise Failed("%s at step %d is %s in the disturbed run" % (key, t, b[t][key]))
+                worst = max(worst, abs(x - y) / max(abs(x), 1e-300))
     return worst
 
 
@@ -391,7 +321,11 @@ class Cluster:
         return next((j for j in s["jobs"] if j["name"] == name), None) if s else None
 
     def submit(self, path):
-        self.ctl("submit", path)
+        r = self.ctl("submit", path, check=False)
+        if r.returncode in (6, 7) and is_own():
+            raise Unjudged("another job: %s" % r.stderr.strip()[-250:])
+        if r.returncode != 0:
+            raise Failed("hspmdctl submit: exit %d: %s" % (r.returncode, r.stderr.strip()[-300:]))
 
     def wait(self, job, condition, timeout):
         """Blocks in hspmdctl wait: polling would take time from the workers that share the machine."""

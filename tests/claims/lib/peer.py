@@ -74,15 +74,17 @@ def _philox(ctr, key):
     return c
 
 
+class Window(list):
+    """Tokens that follow each other; @at: where in the stream."""
+    at = 0
+
+
 class Batches:
     """The windows of every step of @job (tokens, next tokens), and those of a validation."""
 
-    def __init__(self, job, text):
-        if job["data"].get("format", "text") == "text":
-            with open(text, "rb") as f:
-                self.text = f.read()
-        else:
-            self.text = [t for d in tokens.of_lines(job, text) for t in d]
+    def __init__(self, job, path):
+        """@path: what data.path of @job is."""
+        self.text, begins = tokens.read(job, path)
         self.batch, self.seq = job["train"]["global_batch"], job["model"]["sequence"]
         self.seed = job["train"].get("seed", 1)
         self.held = int(len(self.text) * job["data"].get("validation_fraction", 0.05))
@@ -92,15 +94,18 @@ class Batches:
         data = job["data"]
         self.apart = data.get("packing", "none") == "documents"
         self.first, self.last = data.get("document_start", -1), data.get("document_end", -1)
-        if self.apart and max(self.first, self.last) < 0:
-            raise ValueError("documents of an index are not known here")
+        self.begins = set(begins)
+
+    def begin(self, i):
+        """Whether a document begins with token @i."""
+        return (i in self.begins or self.text[i] == self.first if self.first >= 0 else
+                i in self.begins or (i > 0 and self.last >= 0 and self.text[i - 1] == self.last))
 
     def starts(self, window):
         """The column where the document of each token of a window begins; 0 throughout without packing."""
         out = [0] * len(window)
         for i in range(1, len(window)):
-            begins = self.apart and (window[i] == self.first if self.first >= 0 else window[i - 1] == self.last)
-            out[i] = i if begins else out[i - 1]
+            out[i] = i if self.apart and self.begin(window.at + i) else out[i - 1]
         return out
 
     def sample(self, i):
@@ -131,7 +136,9 @@ class Batches:
         return out
 
     def window(self, offset):
-        return self.text[offset:offset + self.seq + 1]
+        w = Window(self.text[offset:offset + self.seq + 1])
+        w.at = offset
+        return w
 
     def train(self, step):
         return [self.window(self.sample(step * self.batch + k) * self.seq) for k in range(self.batch)]

@@ -1,4 +1,6 @@
 """Files of tokens, as other tools write them: worker/data/formats.h."""
+import array
+import glob
 import struct
 
 
@@ -41,7 +43,9 @@ def of_lines(job, path):
 
 
 def for_job(job, text, path):
-    """Writes the lines of @text in the format of @job; returns what data.path is to be."""
+    """Writes the lines of @text in the format of @job; returns what data.path is to be: of a text, @text."""
+    if job["data"].get("format", "text") == "text":
+        return text
     documents = of_lines(job, text)
     tokens = [t for d in documents for t in d]
     kind = job["data"]["format"]
@@ -52,3 +56,46 @@ def for_job(job, text, path):
     else:
         megatron(path + ".bin", tokens, 8 if job["model"]["vocab"] <= 65536 else 4, [len(d) for d in documents])
     return path + ".bin"
+
+
+def read_llmc(path):
+    with open(path, "rb") as f:
+        head, data = struct.unpack("<256i", f.read(1024)), f.read()
+    return array.array("H" if head[0] == 20240520 else "I", data)[:head[2]]
+
+
+def read_megatron(stem):
+    """The tokens, and where documents begin."""
+    with open(stem + ".idx", "rb") as f:
+        idx = f.read()
+    code, n, documents = struct.unpack_from("<BQQ", idx, 17)
+    lengths = struct.unpack_from("<%di" % n, idx, 34)
+    first = struct.unpack_from("<%dq" % documents, idx, 34 + 12 * n)
+    with open(stem + ".bin", "rb") as f:
+        tokens = array.array({1: "B", 2: "b", 3: "h", 4: "i", 5: "q", 8: "H"}[code], f.read())
+    at = [0]
+    for length in lengths:
+        at.append(at[-1] + length)
+    return tokens, [at[i] for i in first]
+
+
+def read(job, path):
+    """The stream of tokens that @job reads from @path, and where the documents begin that files know of."""
+    kind, out, begins = job["data"].get("format", "text"), [], []
+    if kind == "megatron":
+        path = path[:-4] if path.endswith((".bin", ".idx")) else path
+        names = [p[:-4] for p in sorted(glob.glob(path + ".idx"))]
+    else:
+        names = sorted(glob.glob(path))
+    for name in names:
+        begins.append(len(out))
+        if kind == "megatron":
+            tokens, first = read_megatron(name)
+            begins += [len(out) + i for i in first]
+        elif kind == "llm.c":
+            tokens = read_llmc(name)
+        else:
+            with open(name, "rb") as f:
+                tokens = f.read() if kind == "text" else array.array("H", f.read())
+        out += tokens
+    return out, begins

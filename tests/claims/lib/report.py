@@ -1,0 +1,79 @@
+"""How a claim begins and ends: its name, its seed, its folder, and the report in the last line."""
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(ROOT, "build")))
+LIMIT = 588  # seconds; ten minutes less what ending takes
+
+
+class Failed(Exception):
+    """The claim does not hold, or could not be measured; the text says why."""
+
+
+class Unjudged(Exception):
+    """The claim cannot be judged here; the text names what is missing."""
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def too_late(*_):
+    """A job that somebody else chose may be too large for this machine: that says nothing of the claim."""
+    if os.environ.get("HSPMD_JOB"):
+        raise Unjudged("a smaller job: this one is not judged within %d seconds" % LIMIT)
+    raise Failed("out of time")
+
+
+class Claim:
+    def __init__(self, name):
+        self.name = name
+        self.start = time.monotonic()
+        self.seed = random.SystemRandom().randrange(1, 2**31)
+        self.dir = tempfile.mkdtemp(prefix="hspmd-claim-")
+        self.text = None  # of make_text
+        self.own_data = None  # what data.path of HSPMD_JOB stands for
+        if os.environ.get("HSPMD_SEED"):
+            try:
+                self.seed = int(os.environ["HSPMD_SEED"])
+            except ValueError:
+                self.end(False, {"error": "HSPMD_SEED is no integer"})
+        self.random = random.Random(self.seed)
+        say("claim %s, seed %d" % (name, self.seed))
+
+    def end(self, holds, figures):
+        shutil.rmtree(self.dir, ignore_errors=True)
+        seconds = round(time.monotonic() - self.start, 1)
+        figures = json.loads(json.dumps(figures), parse_constant=str)  # JSON knows no NaN
+        print(json.dumps({"claim": self.name, "holds": holds, "figures": figures, "seed": self.seed,
+                          "seconds": seconds}), flush=True)
+        sys.exit({True: 0, False: 1, None: 77}[holds])
+
+    def run(self, body):
+        """Calls body(self) -> (holds, figures); whatever goes wrong is a claim that does not hold, but Unjudged."""
+        signal.signal(signal.SIGALRM, too_late)
+        signal.setitimer(signal.ITIMER_REAL, max(1.0, self.left(LIMIT)))
+        try:
+            holds, figures = body(self)
+        except Unjudged as e:
+            say("not judged: this needs", e)
+            holds, figures = None, {"missing": str(e)[:300]}
+        except Failed as e:
+            say("failed:", e)
+            holds, figures = False, {"error": str(e)[:300]}
+        except Exception as e:
+            traceback.print_exc(file=sys.stdout)
+            holds, figures = False, {"error": ("%s: %s" % (type(e).__name__, e))[:300]}
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self.end(holds, figures)
+
+    def left(self, limit=570):
+        return limit - (time.monotonic() - self.start)
