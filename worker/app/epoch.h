@@ -126,6 +126,8 @@ struct hsp_epoch {
     bool checkpoint_asked;  /* by a vote record, not by the calendar */
     bool voted;             /* a vote of this epoch has passed, as far as is known here */
     bool no_more_versions;  /* the keeper may end */
+    /* Why the keeper thread, which has failed, confirms no more; code HSP_OK: it has not. */
+    struct hsp_err uncopied;
 };
 
 /* Clones @m and starts the run thread, which answers READY or PREPARE_FAILED. HSP_ENOMEM. */
@@ -157,6 +159,10 @@ enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, st
 void *hsp_epoch_keeper(void *arg);
 /* On return the newest written version is sealed, by this thread or another. */
 void hsp_epoch_seal_written(struct hsp_epoch *e);
+/* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch has
+ * ended; else why the copies have. */
+enum hsp_status hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+                                          struct hsp_err *err);
 /* The same file, all that a keeper does: takes and confirms the copies of @version and of all that
  * follow, on its run thread. HSP_OK: the last version is there, or the epoch was left. */
 enum hsp_status hsp_epoch_keep(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);

@@ -76,6 +76,27 @@ static void confirm(struct hsp_epoch *e, uint64_t version)
     (void)pthread_mutex_unlock(&e->lock);
 }
 
+enum hsp_status hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+                                          struct hsp_err *err)
+{
+    struct hsp_err why = {0};
+    (void)pthread_mutex_lock(&e->lock);
+    while (!e->cancelled && !e->lost && e->uncopied.code == HSP_OK &&
+           (e->confirmed == HSP_NO_VERSION || e->confirmed < version)) {
+        (void)pthread_cond_wait(&e->cond, &e->lock);
+    }
+    if (e->cancelled || e->lost) {
+        (void)hsp_err_set(&why, HSP_ECANCELED, 0, "the epoch has ended");
+    } else {
+        why = e->uncopied;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    if (why.code != HSP_OK && err != NULL) {
+        *err = why;
+    }
+    return why.code;
+}
+
 static enum hsp_status checkpoint(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     int64_t t0 = hsp_clock_ns();
@@ -134,10 +155,14 @@ void *hsp_epoch_keeper(void *arg)
     if (st != HSP_OK) {
         (void)pthread_mutex_lock(&e->lock);
         bool planned = e->cancelled || e->phase == HSP_EPOCH_LEFT;
+        if (st != HSP_EPEER) { /* which peer broke, the mesh will say */
+            e->uncopied = err;
+            e->uncopied.code = st;
+        }
         (void)pthread_mutex_unlock(&e->lock);
         hsp_log(e->env->log, planned ? HSP_LOG_DEBUG : HSP_LOG_INFO, "executor",
                 "copies of epoch %" PRIu64 " end: %s", e->number, err.msg);
-        hsp_epoch_abort(e); /* the steps must not go on without their copies */
+        hsp_epoch_abort(e); /* the steps must not go on without their copies; wakes who waits */
     }
     return NULL;
 }

@@ -18,26 +18,10 @@
 #define CHANNEL_FINAL   0x7ffffff0u
 #define METRICS_MAX     ((size_t)1 << 31)
 
-/* Waits until the keeper has had @version confirmed. */
-static enum hsp_status await_confirmed(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
-{
-    enum hsp_status st = HSP_OK;
-    (void)pthread_mutex_lock(&e->lock);
-    while (!e->cancelled && !e->lost &&
-           (e->confirmed == HSP_NO_VERSION || e->confirmed < version)) {
-        (void)pthread_cond_wait(&e->cond, &e->lock);
-    }
-    if (e->cancelled || e->lost) {
-        st = hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended");
-    }
-    (void)pthread_mutex_unlock(&e->lock);
-    return st;
-}
-
 static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
 {
     struct hsp_epoch *e = ctx;
-    enum hsp_status st = await_confirmed(e, mine->step, err);
+    enum hsp_status st = hsp_epoch_await_confirmed(e, mine->step, err);
     (void)pthread_mutex_lock(&e->lock);
     mine->armed = e->armed;
     mine->flags = e->want_checkpoint ? FLAG_CHECKPOINT : 0;
@@ -171,7 +155,7 @@ static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
 static enum hsp_status finish(struct hsp_epoch *e, struct hsp_err *err)
 {
     uint8_t mine = 1;
-    enum hsp_status st = await_confirmed(e, e->p->steps, err);
+    enum hsp_status st = hsp_epoch_await_confirmed(e, e->p->steps, err);
     for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (r != e->p->rank) {
             st = e->mesh[HSP_MESH_DATA]->ops->send(e->mesh[HSP_MESH_DATA], r, CHANNEL_FINAL, &mine,

@@ -11,7 +11,8 @@ tests_unit_workerapp_verify_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 tests_unit_workerapp_verify_test_LDADD = $(tests_unit_workerapp_runfile_test_LDADD)
 
 workerapp_epoch = tests/unit/workerapp/restore_test tests/unit/workerapp/ckptoffer_test \
-  tests/unit/workerapp/disktrouble_test tests/unit/workerapp/epochstate_test
+  tests/unit/workerapp/disktrouble_test tests/unit/workerapp/epochstate_test \
+  tests/unit/workerapp/epochkeep_test
 check_PROGRAMS += $(workerapp_epoch)
 TESTS += $(workerapp_epoch)
 tests_unit_workerapp_restore_test_SOURCES = tests/unit/workerapp/restore_test.c $(state_test_lib)
@@ -19,6 +20,8 @@ tests_unit_workerapp_restore_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a 
   $(WIRE_LIBS) $(HOST_LIBS)
 tests_unit_workerapp_epochstate_test_SOURCES = tests/unit/workerapp/epochstate_test.c $(state_test_lib)
 tests_unit_workerapp_epochstate_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
+tests_unit_workerapp_epochkeep_test_SOURCES = tests/unit/workerapp/epochkeep_test.c $(state_test_lib)
+tests_unit_workerapp_epochkeep_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
 tests_unit_workerapp_ckptoffer_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(BASE_LIBS)
 tests_unit_workerapp_disktrouble_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(BASE_LIBS)
 
