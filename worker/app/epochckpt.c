@@ -101,15 +101,15 @@ static enum hsp_status commit(const struct hsp_epoch *e, const char *dir,
                : st;
 }
 
-/* Rank 0 collects how the writers fared; everybody returns its own link's fate, rank 0 the worst.
- */
-static enum hsp_status collect(struct hsp_epoch *e, const bool *writes, enum hsp_status mine,
+/* Rank 0 collects how the writers fared. *disk: how this rank did; at rank 0 then the first of all that
+ * did not. The result is about the links. */
+static enum hsp_status collect(struct hsp_epoch *e, const bool *writes, enum hsp_status *disk,
                                struct hsp_err *err)
 {
-    int32_t code = mine;
+    int32_t code = *disk;
     struct hsp_err link = {0};
     enum hsp_status st = HSP_OK;
-    if (mine != HSP_OK) {
+    if (*disk != HSP_OK) {
         (void)hsp_err_wrap(err, "%s", e->pkg.peers[e->p->rank].name);
     }
     if (e->p->rank != 0) {
@@ -118,24 +118,23 @@ static enum hsp_status collect(struct hsp_epoch *e, const bool *writes, enum hsp
                                                         &code, sizeof code, err)
                    : HSP_OK;
     }
-    enum hsp_status worst = mine;
     for (uint32_t r = 1; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (writes[r] &&
             (st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], r, CHANNEL_WRITTEN,
                                                      &code, sizeof code, &link)) == HSP_OK &&
-            code != HSP_OK && worst == HSP_OK) {
-            worst =
+            code != HSP_OK && *disk == HSP_OK) {
+            *disk =
                 hsp_err_set(err, HSP_EIO, 0, "%s could not write its part", e->pkg.peers[r].name);
         }
     }
     if (st != HSP_OK && err != NULL) {
         *err = link;
     }
-    return st != HSP_OK ? st : worst;
+    return st;
 }
 
 static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, uint64_t *bytes,
-                                    bool *writes, struct hsp_err *err)
+                                    bool *writes, enum hsp_status *disk, struct hsp_err *err)
 {
     char dir[PATH_MAX];
     struct hsp_ckpt_info info;
@@ -143,20 +142,21 @@ static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, uint6
     size_t mine = 0;
     ckpt_dir(e, dir);
     ckpt_about(e, version, e->p->n_ranks, &info);
-    enum hsp_status st = pieces_init(e, &s, err);
-    for (size_t i = 0; st == HSP_OK && i < s.n; i++) {
+    *disk = pieces_init(e, &s, err);
+    for (size_t i = 0; *disk == HSP_OK && i < s.n; i++) {
         if (owner_of(e, i) == e->p->rank) {
             s.p[mine] = s.p[i];
-            st = at_home(e, version, &s.p[mine++], err);
+            *disk = at_home(e, version, &s.p[mine++], err);
         }
     }
-    if (st == HSP_OK && (st = hsp_epoch_make_dirs(dir, err)) == HSP_OK) {
-        st = hsp_ckpt_write_shard(dir, &info, e->p->rank, s.p, mine, bytes, err);
+    if (*disk == HSP_OK && (*disk = hsp_epoch_make_dirs(dir, err)) == HSP_OK) {
+        *disk = hsp_ckpt_write_shard(dir, &info, e->p->rank, s.p, mine, bytes, err);
     }
     free(s.p);
     memset(writes, 1, e->p->n_ranks);
-    st = collect(e, writes, st, err);
-    if (st == HSP_OK && e->p->rank == 0 && (st = commit(e, dir, &info, err)) != HSP_OK) {
+    enum hsp_status st = collect(e, writes, disk, err);
+    if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
+        (*disk = commit(e, dir, &info, err)) != HSP_OK) {
         (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
     }
     return st;
@@ -324,10 +324,10 @@ static enum hsp_status write_whole(struct hsp_epoch *e, struct pieces *s, uint64
 
 /* One after the other: two nodes may be one machine, with one folder. */
 static enum hsp_status write_private(struct hsp_epoch *e, uint64_t version, uint64_t *bytes,
-                                     bool *writes, struct hsp_err *err)
+                                     bool *writes, enum hsp_status *disk, struct hsp_err *err)
 {
     struct pieces s;
-    enum hsp_status mine = HSP_OK, st = pieces_init(e, &s, err);
+    enum hsp_status st = pieces_init(e, &s, err);
     writes[0] = true;
     writes[hsp_package_writer(e->pkg.peers, e->p->n_ranks)] = true;
     if (st == HSP_OK) {
@@ -335,23 +335,24 @@ static enum hsp_status write_private(struct hsp_epoch *e, uint64_t version, uint
     }
     for (uint32_t w = 0; st == HSP_OK && w < e->p->n_ranks; w++) {
         if (writes[w]) {
-            st = write_whole(e, &s, version, w, bytes, &mine, err);
+            st = write_whole(e, &s, version, w, bytes, disk, err);
         }
     }
     free(s.p);
-    return st == HSP_OK ? collect(e, writes, mine, err) : st;
+    return st == HSP_OK ? collect(e, writes, disk, err) : st;
 }
 
 enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
-                                     struct hsp_err *err)
+                                     enum hsp_status *ret_disk, struct hsp_err *err)
 {
     bool *writes = calloc(e->p->n_ranks, sizeof *writes);
+    *ret_disk = HSP_OK;
     if (writes == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a checkpoint");
     }
     enum hsp_status st = e->p->checkpoint_shared
-                             ? write_shared(e, version, ret_bytes, writes, err)
-                             : write_private(e, version, ret_bytes, writes, err);
+                             ? write_shared(e, version, ret_bytes, writes, ret_disk, err)
+                             : write_private(e, version, ret_bytes, writes, ret_disk, err);
     free(writes);
     return st;
 }

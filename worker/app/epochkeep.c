@@ -102,28 +102,25 @@ static enum hsp_status checkpoint(struct hsp_epoch *e, uint64_t version, struct 
     int64_t t0 = hsp_clock_ns();
     uint64_t bytes = 0;
     struct hsp_err why = {0};
-    enum hsp_status st = hsp_epoch_checkpoint(e, version, &bytes, &why);
-    hsp_disk_explain(st == HSP_OK ? NULL : &why);
+    enum hsp_status disk, st = hsp_epoch_checkpoint(e, version, &bytes, &disk, &why);
+    if (st != HSP_OK) {
+        *err = why;
+        return st;
+    }
+    hsp_disk_explain(disk == HSP_OK ? NULL : &why);
     struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
                         .epoch = e->number,
                         .u.ckpt = {.job = e->p->job,
                                    .step = version,
-                                   .complete = st == HSP_OK,
+                                   .complete = disk == HSP_OK,
                                    .bytes = bytes,
                                    .seconds = (double)(hsp_clock_ns() - t0) * 1e-9,
-                                   .reason = st == HSP_OK ? "" : why.msg}};
-    bool dead = st == HSP_EPEER || st == HSP_ECANCELED || st == HSP_EPROTO;
-    if (dead && err != NULL) {
-        *err = why;
+                                   .reason = disk == HSP_OK ? "" : why.msg}};
+    struct hsp_err lost = {0};
+    if (e->p->rank == 0 && hsp_chan_send(e->env->chan, &m, &lost) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report a checkpoint: %s", lost.msg);
     }
-    if (e->p->rank == 0 && !dead) {
-        struct hsp_err lost = {0};
-        if (hsp_chan_send(e->env->chan, &m, &lost) != HSP_OK) {
-            hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report a checkpoint: %s",
-                    lost.msg);
-        }
-    }
-    return dead ? st : HSP_OK; /* a full disk stops no training: the report says it */
+    return HSP_OK; /* a full disk stops no training: the report says it */
 }
 
 void *hsp_epoch_keeper(void *arg)

@@ -125,6 +125,30 @@ static void end_world(struct world *w)
     free(w->dir);
 }
 
+/* ---- want of memory on one thread ---- */
+
+static _Thread_local unsigned allocation, failing; /* 0: none */
+
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return failing != 0 && ++allocation == failing ? NULL : __real_calloc(n, size);
+}
+
+struct keeping {
+    struct hsp_epoch *e;
+    unsigned failing;
+};
+
+static void *keep(void *arg)
+{
+    const struct keeping *k = arg;
+    failing = k->failing;
+    return hsp_epoch_keeper(k->e);
+}
+
 /* ---- tests ---- */
 
 /* A vote waits for copies of its version; the one who makes them has not what it should copy. */
@@ -170,11 +194,43 @@ static void the_end_of_an_epoch_ends_the_waiting_first(void **state)
     end_world(&w);
 }
 
+/* All meet for a checkpoint; who has no memory for it must not leave the others waiting. */
+static void a_member_without_memory_for_a_checkpoint_ends_the_epoch(void **state)
+{
+    (void)state;
+    for (unsigned kind = 0; kind < 2; kind++) {
+        for (unsigned nth = 1; nth <= 2; nth++) {
+            struct world w;
+            pthread_t t[3];
+            struct keeping k[3];
+            make_world(&w, 3);
+            (void)alarm(60);
+            for (uint32_t r = 0; r < 3; r++) {
+                w.m[r].p.checkpoint_shared = kind == 1;
+                w.m[r].e.checkpoint_at = STEP;
+                w.m[r].e.no_more_versions = true;
+                k[r] = (struct keeping){&w.m[r].e, r == 2 ? nth : 0};
+                assert_int_equal(pthread_create(&t[r], NULL, keep, &k[r]), 0);
+            }
+            for (uint32_t r = 0; r < 3; r++) {
+                assert_int_equal(pthread_join(t[r], NULL), 0);
+            }
+            (void)alarm(0);
+            /* A part of a shared one that is not written is told of; else nothing can go on. */
+            bool told = kind == 1 && nth == 2;
+            assert_int_equal(w.m[2].e.uncopied.code, told ? HSP_OK : HSP_ENOMEM);
+            assert_int_equal(w.m[0].e.uncopied.code, told ? HSP_OK : HSP_ECANCELED);
+            end_world(&w);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vote_does_not_wait_for_a_keeper_that_failed),
         cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
+        cmocka_unit_test(a_member_without_memory_for_a_checkpoint_ends_the_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

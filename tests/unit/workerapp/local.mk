@@ -21,6 +21,7 @@ tests_unit_workerapp_restore_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a 
 tests_unit_workerapp_epochstate_test_SOURCES = tests/unit/workerapp/epochstate_test.c $(state_test_lib)
 tests_unit_workerapp_epochstate_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
 tests_unit_workerapp_epochkeep_test_SOURCES = tests/unit/workerapp/epochkeep_test.c $(state_test_lib)
+tests_unit_workerapp_epochkeep_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 tests_unit_workerapp_epochkeep_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
 tests_unit_workerapp_ckptoffer_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(BASE_LIBS)
 tests_unit_workerapp_disktrouble_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(BASE_LIBS)
