@@ -86,6 +86,33 @@ static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_inf
     return st;
 }
 
+static bool is_shard(const char *name, uint32_t n_ranks)
+{
+    char path[HSP_CKPT_PATH];
+    unsigned number = 0;
+    return sscanf(name, "shard-%u-", &number) == 1 && number >= 1 && number <= n_ranks &&
+           hsp_ckpt_shard_path(".", number - 1, path, NULL) == HSP_OK &&
+           strcmp(path + strlen("./"), name) == 0;
+}
+
+/* Takes away what an attempt of more ranks, or one that was killed, has left beside manifest and shards:
+ * readers that do not know the manifest would take it as part of the step. */
+static void remove_strangers(const char *tmp, uint32_t n_ranks)
+{
+    char path[HSP_CKPT_PATH];
+    struct dirent *e;
+    DIR *d = opendir(tmp);
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        if (strcmp(e->d_name, HSP_CKPT_MANIFEST) != 0 && !is_shard(e->d_name, n_ranks) &&
+            hsp_ckpt_join(tmp, e->d_name, path, NULL) == HSP_OK) {
+            (void)unlink(path); /* not a folder; our readers do not mind what stays */
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d); /* read only */
+    }
+}
+
 /* Gives @tmp the name @to; what had it is gone afterwards, and not before where the file system can
  * exchange names. */
 static enum hsp_status take_name(const char *tmp, const char *to, struct hsp_err *err)
@@ -94,7 +121,8 @@ static enum hsp_status take_name(const char *tmp, const char *to, struct hsp_err
         return rename(tmp, to) == 0 ? HSP_OK : hsp_ckpt_io_error(err, "cannot rename to", to);
     }
     if (renameat2(AT_FDCWD, tmp, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
-        return hsp_ckpt_remove_dir(tmp, err);
+        (void)hsp_ckpt_remove_dir(tmp, NULL); /* what stays has no name to be read by */
+        return HSP_OK;
     }
     enum hsp_status st = hsp_ckpt_remove_dir(to, err);
     if (st == HSP_OK && rename(tmp, to) != 0) {
@@ -119,6 +147,7 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
         st = write_manifest(tmp, info, data, config_json, err);
     }
     if (st == HSP_OK) {
+        remove_strangers(tmp, info->n_ranks);
         st = hsp_ckpt_sync_dir(tmp, err);
     }
     if (st == HSP_OK) {
@@ -226,6 +255,19 @@ enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, st
     return HSP_OK;
 }
 
+/* Deletes one of the list. What cannot be deleted keeps nothing else from it: *st gets the first error. */
+static void remove_step(const char *dir, const struct step_name *s, enum hsp_status *st,
+                        struct hsp_err *err)
+{
+    char path[HSP_CKPT_PATH];
+    struct hsp_err why = {0};
+    enum hsp_status mine = hsp_ckpt_step_dir(dir, s->step, s->tmp, path, &why);
+    mine = mine == HSP_OK ? hsp_ckpt_remove_dir(path, &why) : mine;
+    if (mine != HSP_OK && *st == HSP_OK) {
+        *st = hsp_err_set(err, mine, 0, "%s", why.msg);
+    }
+}
+
 enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep, struct hsp_err *err)
 {
     struct step_name *all;
@@ -234,16 +276,31 @@ enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep, stru
     if (st != HSP_OK) {
         return st;
     }
-    for (size_t i = 0; st == HSP_OK && i < n; i++) {
-        char path[HSP_CKPT_PATH];
+    for (size_t i = 0; i < n; i++) {
         if (all[i].step > upto) {
             continue;
         }
         bool old = all[i].tmp ? seen > 0 : seen >= (keep > 0 ? keep : 1);
         seen += !all[i].tmp;
         if (old) {
-            st = hsp_ckpt_step_dir(dir, all[i].step, all[i].tmp, path, err);
-            st = st == HSP_OK ? hsp_ckpt_remove_dir(path, err) : st;
+            remove_step(dir, &all[i], &st, err);
+        }
+    }
+    free(all);
+    return st;
+}
+
+enum hsp_status hsp_ckpt_sweep(const char *dir, uint64_t below, struct hsp_err *err)
+{
+    struct step_name *all;
+    size_t n;
+    enum hsp_status st = list_steps(dir, &all, &n, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (all[i].tmp && all[i].step < below) {
+            remove_step(dir, &all[i], &st, err);
         }
     }
     free(all);

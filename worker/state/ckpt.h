@@ -81,8 +81,13 @@ enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err 
  * HSP_ELIMIT, HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
 enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, struct hsp_err *err);
 /* Of the steps up to @upto, deletes the complete ones beyond the newest @keep (>= 1) and temporary
- * ones older than the newest. Steps above are of another history: not counted, not deleted. */
+ * ones older than the newest. Steps above are of another history: not counted, not deleted. What cannot be
+ * deleted keeps nothing else from it: the first error is returned. */
 enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep, struct hsp_err *err);
+
+/* Before a step is written: deletes the temporary directories of steps below it, whose attempts are over,
+ * so that their room is free for it. Errors as above. */
+enum hsp_status hsp_ckpt_sweep(const char *dir, uint64_t below, struct hsp_err *err);
 
 struct hsp_ckpt; /* opened checkpoint, opaque */
 

@@ -99,13 +99,17 @@ enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err)
     if (d == NULL) {
         return errno == ENOENT ? HSP_OK : hsp_ckpt_io_error(err, "cannot open", path);
     }
-    while (st == HSP_OK && (e = readdir(d)) != NULL) {
+    while ((e = readdir(d)) != NULL) { /* to the end: what goes makes room, whatever stays */
+        struct hsp_err why = {0};
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) {
             continue;
         }
-        st = hsp_ckpt_join(path, e->d_name, file, err);
-        if (st == HSP_OK && unlink(file) != 0 && errno != ENOENT) {
-            st = hsp_ckpt_io_error(err, "cannot remove", file);
+        enum hsp_status one = hsp_ckpt_join(path, e->d_name, file, &why);
+        if (one == HSP_OK && unlink(file) != 0 && errno != ENOENT) {
+            one = hsp_ckpt_io_error(&why, "cannot remove", file);
+        }
+        if (one != HSP_OK && st == HSP_OK) {
+            st = hsp_err_set(err, one, 0, "%s", why.msg);
         }
     }
     (void)closedir(d); /* read only */

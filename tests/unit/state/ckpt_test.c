@@ -489,6 +489,87 @@ static void an_older_format_is_refused(void **state)
                            "the job again: "));
 }
 
+static bool is_there(const char *dir, const char *name)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+static void put_file(const char *dir, const char *name)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* A reader that takes all shards of a step must not find those of another attempt. */
+static void a_step_has_nothing_of_a_former_attempt(void **state)
+{
+    struct hsp_ckpt_info four = info_of(5, 4), two = info_of(5, 2);
+    struct hsp_err err = {0};
+    struct layout l;
+    layout_init(&l, 1, 4, 5);
+    for (uint32_t r = 0; r < 4; r++) {
+        assert_ok(write_rank(*state, &four, &l, r, &err), &err);
+    }
+    layout_fini(&l);
+    put_file(*state, "step-0000000005.tmp/manifest.json.Xy12z0"); /* killed while writing it */
+    layout_init(&l, 1, 2, 5);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_ok(write_rank(*state, &two, &l, r, &err), &err);
+    }
+    layout_fini(&l);
+    assert_ok(commit(*state, &two, &err), &err);
+    assert_true(is_there(*state, "step-0000000005/shard-00002-model-00001-of-00001.safetensors"));
+    assert_false(is_there(*state, "step-0000000005/shard-00003-model-00001-of-00001.safetensors"));
+    assert_false(is_there(*state, "step-0000000005/shard-00004-model-00001-of-00001.safetensors"));
+    assert_false(is_there(*state, "step-0000000005/manifest.json.Xy12z0"));
+}
+
+/* Somebody's folder in a step keeps neither that step's room nor that of older ones. */
+static void what_cannot_be_deleted_keeps_nothing_else(void **state)
+{
+    struct hsp_err err = {0};
+    char path[4096];
+    for (uint64_t s = 10; s <= 40; s += 10) {
+        write_step(*state, s, 2, s);
+    }
+    (void)snprintf(path, sizeof(path), "%s/step-0000000030/mine", (char *)*state);
+    assert_int_equal(mkdir(path, 0755), 0);
+    assert_status(hsp_ckpt_prune(*state, 40, 1, &err), HSP_EIO);
+    assert_non_null(strstr(err.msg, "step-0000000030/mine"));
+    assert_true(is_there(*state, "step-0000000040"));
+    assert_false(is_there(*state, "step-0000000030/shard-00001-model-00001-of-00001.safetensors"));
+    assert_false(is_there(*state, "step-0000000020"));
+    assert_false(is_there(*state, "step-0000000010"));
+    (void)snprintf(path, sizeof(path), "%s/step-0000000040/mine", (char *)*state);
+    assert_int_equal(mkdir(path, 0755), 0);
+    write_step(*state, 40, 2, 1); /* takes the name all the same */
+}
+
+static void attempts_of_earlier_steps_make_room(void **state)
+{
+    static const char *const tmp[] = {"step-0000000010.tmp", "step-0000000020.tmp",
+                                      "step-0000000030.tmp"};
+    struct hsp_err err = {0};
+    char path[4096];
+    write_step(*state, 10, 1, 1);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", (char *)*state, tmp[i]);
+        assert_int_equal(mkdir(path, 0755), 0);
+        put_file(path, "shard-00001-model-00001-of-00001.safetensors");
+    }
+    assert_ok(hsp_ckpt_sweep(*state, 30, &err), &err);
+    assert_false(is_there(*state, tmp[0]));
+    assert_false(is_there(*state, tmp[1]));
+    assert_true(is_there(*state, tmp[2]));
+    assert_true(is_there(*state, "step-0000000010"));
+    assert_ok(hsp_ckpt_sweep("/nonexistent", 30, &err), &err);
+}
+
 static void newest_and_prune(void **state)
 {
     struct hsp_err err = {0};
@@ -632,6 +713,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_place_in_the_data_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(an_older_format_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(newest_and_prune, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_step_has_nothing_of_a_former_attempt, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_deleted_keeps_nothing_else, setup, teardown),
+        cmocka_unit_test_setup_teardown(attempts_of_earlier_steps_make_room, setup, teardown),
         cmocka_unit_test_setup_teardown(export_gives_whole_tensors, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
