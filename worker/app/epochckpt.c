@@ -92,13 +92,27 @@ static enum hsp_status commit(const struct hsp_epoch *e, const char *dir,
                               const struct hsp_ckpt_info *info, struct hsp_err *err)
 {
     struct hsp_data_cursor data;
+    struct hsp_err old = {0};
     enum hsp_status st = hsp_epoch_cursor(e, info->step, &data, err);
     if (st == HSP_OK) {
         st = hsp_ckpt_commit(dir, info, &data, e->pkg.config_json, err);
     }
-    return st == HSP_OK
-               ? hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, err)
-               : st;
+    if (st == HSP_OK && hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1,
+                                       &old) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "an old checkpoint of job %u stays: %s",
+                e->p->job, old.msg); /* the new one is in place */
+    }
+    return st;
+}
+
+/* Makes room for a step that this rank is the first to write: attempts of earlier ones are over. */
+static enum hsp_status begin(const char *dir, const struct hsp_ckpt_info *info, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_epoch_make_dirs(dir, err);
+    if (st == HSP_OK) {
+        (void)hsp_ckpt_sweep(dir, info->step, NULL); /* want of room will show */
+    }
+    return st;
 }
 
 /* Rank 0 collects how the writers fared. *disk: how this rank did; at rank 0 then the first of all that
@@ -149,7 +163,10 @@ static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, uint6
             *disk = at_home(e, version, &s.p[mine++], err);
         }
     }
-    if (*disk == HSP_OK && (*disk = hsp_epoch_make_dirs(dir, err)) == HSP_OK) {
+    if (*disk == HSP_OK) {
+        *disk = e->p->rank == 0 ? begin(dir, &info, err) : hsp_epoch_make_dirs(dir, err);
+    }
+    if (*disk == HSP_OK) {
         *disk = hsp_ckpt_write_shard(dir, &info, e->p->rank, s.p, mine, bytes, err);
     }
     free(s.p);
@@ -158,6 +175,9 @@ static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, uint6
     if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
         (*disk = commit(e, dir, &info, err)) != HSP_OK) {
         (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
+    }
+    if (st == HSP_OK && *disk != HSP_OK && e->p->rank == 0) {
+        (void)hsp_ckpt_abandon(dir, version, NULL); /* nobody writes there any more */
     }
     return st;
 }
@@ -299,11 +319,12 @@ static enum hsp_status write_whole(struct hsp_epoch *e, struct pieces *s, uint64
     ckpt_about(e, version, 1, &info);
     enum hsp_status st = exchange_hashes(e, s, writer, err);
     if (st == HSP_OK && writer == e->p->rank) {
-        w.status = hsp_epoch_make_dirs(dir, &w.why);
+        w.status = begin(dir, &info, &w.why);
         if (w.status == HSP_OK) {
             w.status = hsp_ckpt_stream_open(dir, &info, 0, s->p, s->n, &w.out, &w.why);
         }
     }
+    bool begun = w.out != NULL; /* from here on the folder of the attempt is ours */
     if (st == HSP_OK) {
         st = hsp_epoch_gather(e, &g, err);
     }
@@ -313,6 +334,9 @@ static enum hsp_status write_whole(struct hsp_epoch *e, struct pieces *s, uint64
         w.status = w.status == HSP_OK ? commit(e, dir, &info, &w.why) : w.status;
     }
     (void)hsp_ckpt_stream_discard(w.out);
+    if (begun && (st != HSP_OK || w.status != HSP_OK)) {
+        (void)hsp_ckpt_abandon(dir, version, NULL);
+    }
     if (st == HSP_OK && writer == e->p->rank) {
         *ret_mine = w.status;
         if (w.status != HSP_OK && err != NULL) {

@@ -225,12 +225,109 @@ static void a_member_without_memory_for_a_checkpoint_ends_the_epoch(void **state
     }
 }
 
+struct writing {
+    struct hsp_epoch *e;
+    enum hsp_status st, disk;
+    struct hsp_err err;
+};
+
+static void *write_checkpoint(void *arg)
+{
+    struct writing *x = arg;
+    uint64_t bytes;
+    x->st = hsp_epoch_checkpoint(x->e, STEP, &bytes, &x->disk, &x->err);
+    return NULL;
+}
+
+/* All members write; what rank 0 says of it. */
+static enum hsp_status checkpoint(struct world *w, struct hsp_err *err)
+{
+    pthread_t t[MAX_RANKS];
+    struct writing x[MAX_RANKS];
+    (void)alarm(60);
+    for (uint32_t r = 0; r < w->n; r++) {
+        x[r] = (struct writing){.e = &w->m[r].e};
+        assert_int_equal(pthread_create(&t[r], NULL, write_checkpoint, &x[r]), 0);
+    }
+    for (uint32_t r = 0; r < w->n; r++) {
+        assert_int_equal(pthread_join(t[r], NULL), 0);
+        assert_ok(x[r].st, &x[r].err);
+    }
+    (void)alarm(0);
+    *err = x[0].err;
+    return x[0].disk;
+}
+
+static bool is_there(const struct world *w, const char *name)
+{
+    char path[4400];
+    (void)snprintf(path, sizeof path, "%s/t/%s", w->folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static void make_folder(const struct world *w, const char *name)
+{
+    char path[4400];
+    struct hsp_err err = {0};
+    (void)snprintf(path, sizeof path, "%s/t/%s", w->folder, name);
+    assert_ok(hsp_epoch_make_dirs(path, &err), &err);
+}
+
+/* Its room is wanted, most of all when it was want of room that failed. */
+static void an_attempt_that_failed_leaves_nothing(void **state)
+{
+    struct hsp_err err;
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct world w;
+        make_world(&w, 3);
+        for (uint32_t r = 0; r < 3; r++) {
+            w.m[r].p.checkpoint_shared = shared == 1;
+        }
+        make_folder(&w, "step-0000000030.tmp"); /* of one that was killed */
+        make_folder(&w, "step-0000000040");     /* ours cannot take the name: */
+        make_folder(&w, "step-0000000040/mine");
+        make_folder(&w, "step-0000000050.tmp"); /* of another history */
+        assert_int_equal(checkpoint(&w, &err), HSP_OK);
+        assert_false(is_there(&w, "step-0000000030.tmp"));
+        assert_true(is_there(&w, "step-0000000040/manifest.json"));
+        assert_true(is_there(&w, "step-0000000050.tmp"));
+        if (shared == 1) {
+            w.m[1].p.checkpoint_path = "/dev/null/x"; /* cannot write its part */
+        } else {
+            w.m[0].data.set.n_tokens = 2; /* there is no manifest for the shard */
+        }
+        assert_int_equal(checkpoint(&w, &err), shared == 1 ? HSP_EIO : HSP_EINVAL);
+        assert_false(is_there(&w, "step-0000000040.tmp/shard-00001-model-00001-of-00001."
+                                  "safetensors"));
+        end_world(&w);
+    }
+}
+
+/* The new one is in place and can be begun with, whatever becomes of an old one. */
+static void an_old_checkpoint_that_stays_makes_the_new_one_no_worse(void **state)
+{
+    struct hsp_err err;
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct world w;
+        make_world(&w, 2);
+        w.m[0].p.checkpoint_shared = w.m[1].p.checkpoint_shared = shared == 1;
+        make_folder(&w, "step-0000000020/mine");
+        assert_ok(checkpoint(&w, &err), &err);
+        assert_true(is_there(&w, "step-0000000040/manifest.json"));
+        end_world(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vote_does_not_wait_for_a_keeper_that_failed),
         cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
         cmocka_unit_test(a_member_without_memory_for_a_checkpoint_ends_the_epoch),
+        cmocka_unit_test(an_attempt_that_failed_leaves_nothing),
+        cmocka_unit_test(an_old_checkpoint_that_stays_makes_the_new_one_no_worse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
