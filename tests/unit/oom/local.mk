@@ -1,5 +1,6 @@
 oom_tests = \
   tests/unit/oom/oom_agent_test \
+  tests/unit/oom/oom_agentlink_test \
   tests/unit/oom/oom_base_test \
   tests/unit/oom/oom_cluster_test \
   tests/unit/oom/oom_clusterdata_test \
@@ -63,11 +64,15 @@ tests_unit_oom_oom_clusternodes_test_SOURCES = tests/unit/cluster/clusternodes_t
   $(oom_cluster_world)
 tests_unit_oom_oom_clusternodes_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_clusternodes_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
-tests_unit_oom_oom_agent_test_SOURCES = tests/unit/agent/agent_test.c tests/unit/oom/oomagent.c \
-  tests/unit/agent/agentworld.c tests/unit/agent/agentworld.h
-tests_unit_oom_oom_agent_test_LDFLAGS = $(HSP_OOM_LINK) \
-  -Wl,--wrap=hsp_agent_new,--wrap=hsp_agent_step
+oom_agent_wraps = -Wl,--wrap=hsp_agent_new,--wrap=hsp_agent_step
+oom_agent_world = tests/unit/oom/oomagent.c tests/unit/agent/agentworld.c \
+  tests/unit/agent/agentworld.h
+tests_unit_oom_oom_agent_test_SOURCES = tests/unit/agent/agent_test.c $(oom_agent_world)
+tests_unit_oom_oom_agent_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_agent_wraps)
 tests_unit_oom_oom_agent_test_LDADD = $(HSP_OOM_LIBS) $(AGENT_LIBS)
+tests_unit_oom_oom_agentlink_test_SOURCES = tests/unit/agent/agentlink_test.c $(oom_agent_world)
+tests_unit_oom_oom_agentlink_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_agent_wraps)
+tests_unit_oom_oom_agentlink_test_LDADD = $(HSP_OOM_LIBS) $(AGENT_LIBS)
 tests_unit_oom_oom_slow_test_SOURCES = tests/unit/cluster/slow_test.c $(oom_cluster_world)
 tests_unit_oom_oom_slow_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_slow_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)

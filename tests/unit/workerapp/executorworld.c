@@ -1,0 +1,311 @@
+#include "tests/unit/workerapp/executorworld.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "worker/app/executor.h"
+#include "worker/exec/pace.h"
+
+#define BEAT_MS 500
+
+/* Each device is the only one of its node, so that state has second copies. */
+#define DEVICE(i) HSP_DEVICE((uint32_t)(i), 0u)
+
+static const char job_text[] =
+    "apiVersion: hspmd/v1\nname: t\n"
+    "model: {family: gpt, layers: 3, hidden: 16, heads: 2, vocab: 256, sequence: 16, tied_head: "
+    "true}\n"
+    "data: {path: /none, validation_fraction: 0.1, validation_every: 10}\n"
+    "train: {steps: 60, global_batch: 6, dtype: fp64, seed: 3, clip_norm: 1.0,\n"
+    "  optimizer: {name: adamw, lr: 3e-3, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0.1},\n"
+    "  schedule: {name: cosine, warmup_steps: 20, min_lr: 3e-4}}\n"
+    "resources: {min: 1, max: 4}\ncheckpoint: {path: /none, every_steps: 25, keep: 2}\n";
+
+const char xw_plan_one[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 6, "
+                           "micro_batches: 1, stages: [{layers: 3, ranks: [0]}]}]}";
+const char xw_plan_dp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 1, streams: "
+                          "[{sequences: 4, micro_batches: 2, stages: "
+                          "[{layers: 3, ranks: [0]}]}, {sequences: 2, micro_batches: 1, "
+                          "stages: [{layers: 3, ranks: [1]}]}]}";
+const char xw_plan_pp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: "
+                          "6, micro_batches: 3, stages: [{layers: "
+                          "1, ranks: [0]}, {layers: 2, ranks: [1, 2], tensor: [1, 1]}]}]}";
+
+static void spawn(struct xw_world *w, int dev)
+{
+    struct xw_process *p = &w->ex[dev];
+    int fds[2];
+    (void)snprintf(p->state_dir, sizeof p->state_dir, "%s/state-%d", w->dir, dev);
+    (void)mkdir(p->state_dir, 0700);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    p->pid = fork();
+    assert_true(p->pid >= 0);
+    if (p->pid == 0) {
+        char node[16];
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)snprintf(node, sizeof node, "n%d", dev);
+        struct hsp_executor_opts o = {.fd = fds[1],
+                                      .device = 0,
+                                      .node = node,
+                                      .state_dir = p->state_dir,
+                                      .listen = "127.0.0.1",
+                                      .speed = 1,
+                                      .mem_bytes = 1 << 30,
+                                      .threads = 1,
+                                      .heartbeat_ms = BEAT_MS,
+                                      .log = hsp_log_new(2, HSP_LOG_WARN)};
+        for (int i = 0; i < XW_MAX_DEV; i++) {
+            if (i != dev && w->ex[i].pid > 0) {
+                (void)close(w->ex[i].chan.fd);
+            }
+        }
+        (void)close(fds[0]);
+        _exit(hsp_executor_main(&o));
+    }
+    (void)close(fds[1]);
+    hsp_chan_init(&p->chan, fds[0]);
+}
+
+void xw_end(struct xw_process *p)
+{
+    if (p->pid > 0) {
+        (void)kill(p->pid, SIGKILL);
+        (void)waitpid(p->pid, NULL, 0);
+        hsp_chan_fini(&p->chan);
+        p->pid = 0;
+    }
+}
+
+static void note_step(struct xw_world *w, const struct hsp_m_step *s)
+{
+    w->stable = s->step;
+    w->final |= s->final;
+    if (s->step < XW_STEPS) {
+        w->loss[s->step] = s->loss;
+        w->val[s->step] = s->val_loss;
+    }
+}
+
+/* The next message of device @dev, in w->last; false after @ms. */
+bool xw_next_msg(struct xw_world *w, int dev, int ms)
+{
+    struct hsp_err err = {0};
+    for (;;) {
+        struct pollfd p = {.fd = w->ex[dev].chan.fd, .events = POLLIN};
+        hsp_frame_fini(&w->frame);
+        memset(&w->frame, 0, sizeof w->frame);
+        hsp_arena_reset(w->msgs);
+        enum hsp_status st = hsp_chan_recv(&w->ex[dev].chan, w->msgs, &w->frame, &w->last, &err);
+        if (st != HSP_AGAIN) {
+            assert_ok(st, &err);
+            return true;
+        }
+        if (poll(&p, 1, ms) == 0) {
+            return false;
+        }
+    }
+}
+
+/* The next that is not a heartbeat. Any number of those may lie before it. */
+static bool receive(struct xw_world *w, int dev, int ms)
+{
+    int64_t until = hsp_clock_ns() + (int64_t)ms * 1000000;
+    do {
+        if (hsp_clock_ns() > until || !xw_next_msg(w, dev, ms)) {
+            return false;
+        }
+    } while (w->last.type == HSP_MSG_HEARTBEAT);
+    switch (w->last.type) {
+    case HSP_MSG_STEP: note_step(w, &w->last.u.step); break;
+    case HSP_MSG_FINISHED: w->finished = true; break;
+    case HSP_MSG_CHECKPOINTED:
+        if (!w->last.u.ckpt.complete && !w->unwritable) {
+            fail_msg("checkpoint: %s", w->last.u.ckpt.reason);
+        }
+        w->n_ckpt += w->last.u.ckpt.complete;
+        w->n_unwritten += !w->last.u.ckpt.complete;
+        break;
+    case HSP_MSG_PREPARE_FAILED: fail_msg("device %d: %s", dev, w->last.u.failed.reason); break;
+    case HSP_MSG_JOB_FAILED: fail_msg("device %d: %s", dev, w->last.u.jobfail.reason); break;
+    default: break;
+    }
+    return true;
+}
+
+void xw_await_beat(struct xw_world *w, int dev)
+{
+    do {
+        assert_true(xw_next_msg(w, dev, XW_WAIT_MS));
+    } while (w->last.type != HSP_MSG_HEARTBEAT);
+}
+
+void xw_await(struct xw_world *w, int dev, uint16_t type)
+{
+    do {
+        if (!receive(w, dev, XW_WAIT_MS)) {
+            fail_msg("device %d: no %s in time", dev, hsp_msg_name(type));
+        }
+    } while (w->last.type != type);
+}
+
+void xw_await_step(struct xw_world *w, int dev, uint64_t step)
+{
+    while (w->stable < step) {
+        xw_await(w, dev, HSP_MSG_STEP);
+    }
+}
+
+void xw_send_ref(struct xw_world *w, int dev, uint16_t type, uint64_t epoch)
+{
+    struct hsp_err err = {0};
+    struct hsp_msg m = {.type = type, .epoch = epoch, .u.jobref = {.job = 1}};
+    assert_ok(hsp_chan_send(&w->ex[dev].chan, &m, &err), &err);
+}
+
+void xw_send_start(struct xw_world *w, int dev, uint64_t epoch, uint64_t step)
+{
+    struct hsp_err err = {0};
+    struct hsp_msg m = {.type = HSP_MSG_START, .epoch = epoch, .u.start = {.job = 1, .step = step}};
+    assert_ok(hsp_chan_send(&w->ex[dev].chan, &m, &err), &err);
+}
+
+void xw_start_executor(struct xw_world *w, int dev)
+{
+    spawn(w, dev);
+    xw_await(w, dev, HSP_MSG_EXECUTOR_UP);
+    (void)snprintf(w->ex[dev].address, sizeof w->ex[dev].address, "%s", w->last.u.up.address);
+}
+
+struct hsp_epoch_plan *xw_make_plan(struct xw_world *w, const char *text)
+{
+    struct hsp_err err = {0};
+    struct hsp_plan *plan;
+    struct hsp_epoch_plan *ret;
+    hsp_device_id device[XW_MAX_DEV];
+    for (int i = 0; i < XW_MAX_DEV; i++) {
+        device[i] = DEVICE(i);
+    }
+    assert_ok(hsp_plan_parse(text, strlen(text), "plan", 6, w->arena, &plan, &err), &err);
+    assert_ok(hsp_epoch_plan_build(w->graph, &w->job->train, plan, device, 2, (size_t)256 << 20,
+                                   &ret, &err),
+              &err);
+    return ret;
+}
+
+void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
+{
+    struct hsp_err err = {0};
+    struct hsp_prepare_peer peers[XW_MAX_DEV];
+    struct hsp_prepare_action a = {.n_peers = (uint32_t)d->n_peers, .peers = peers};
+    struct hsp_prepare_source live[8];
+    const char *names[XW_MAX_DEV] = {"n0/0", "n1/0", "n2/0", "n3/0"};
+    struct hsp_package_job pj = {.init_from = "", .config_json = "{}", .ckpt_keep = 2, .term = 1};
+    struct hsp_epoch_tables t;
+    memcpy(live, d->live, sizeof live);
+    a.sources = live;
+    a.n_sources = (uint32_t)d->n_live;
+    for (int i = 0; i < d->n_peers; i++) {
+        peers[i] = (struct hsp_prepare_peer){DEVICE(i), w->ex[i].address};
+    }
+    assert_ok(hsp_epoch_tables_make(d->plan, d->from, &a, w->arena, &t, &err), &err);
+    for (int i = 0; i < d->n_peers; i++) {
+        struct hsp_buf blob;
+        hsp_buf_init(&blob, HSP_MSG_BLOB_MAX);
+        assert_ok(
+            hsp_epoch_package(d->plan, &t, &pj, &a, names, (uint32_t)i, w->arena, &blob, &err),
+            &err);
+        struct hsp_msg m = {.type = HSP_MSG_PREPARE,
+                            .epoch = d->epoch,
+                            .blob = blob.data,
+                            .blob_len = (uint32_t)blob.len,
+                            .u.prepare = {.job = 1,
+                                          .job_name = "t",
+                                          .device = 0,
+                                          .rank = (uint32_t)i,
+                                          .n_ranks = d->plan->plan->n_ranks,
+                                          .n_peers = (uint32_t)d->n_peers,
+                                          .mode = d->mode,
+                                          .plan = d->plan_no,
+                                          .from_plan = d->from_no,
+                                          .step = d->step,
+                                          .base_epoch = d->base,
+                                          .steps = XW_STEPS,
+                                          .checkpoint_every = 25,
+                                          .key = {(uint8_t)d->epoch, 1, 2, 3},
+                                          .data_path = w->text,
+                                          .checkpoint_path = w->dir}};
+        assert_ok(hsp_chan_send(&w->ex[i].chan, &m, &err), &err);
+        hsp_buf_fini(&blob);
+    }
+}
+
+void xw_prepare(struct xw_world *w, const struct xw_epoch *d)
+{
+    xw_send_prepare(w, d);
+    for (int i = 0; i < d->n_peers; i++) {
+        xw_await(w, i, HSP_MSG_READY);
+        const struct hsp_m_ready *r = &w->last.u.ready; /* all are on this host */
+        uint32_t n = d->plan->plan->n_ranks, others = (uint32_t)i < n ? n - 1 : 0;
+        assert_int_equal(r->links_shm + r->links_unix, 2 * others); /* two meshes */
+        assert_int_equal(r->links_tls + r->links_tcp, 0);
+    }
+}
+
+void xw_await_end(struct xw_world *w, int dev)
+{
+    while (!w->finished) {
+        if (!receive(w, dev, XW_WAIT_MS)) {
+            fail_msg("no end in time");
+        }
+    }
+    assert_true(w->final);
+    assert_int_equal(w->stable, XW_STEPS);
+}
+
+void xw_write_text(struct xw_world *w)
+{
+    (void)snprintf(w->text, sizeof w->text, "%s/text", w->dir);
+    FILE *f = fopen(w->text, "w");
+    assert_non_null(f);
+    for (uint64_t i = 0; i < 20000; i++) {
+        (void)fputc("etaoin shrdlu\n"[hsp_test_range("text", i, 0, 13)], f);
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+int xw_setup(void **state)
+{
+    struct xw_world *w = calloc(1, sizeof *w);
+    struct hsp_err err = {0};
+    assert_non_null(w);
+    w->dir = hsp_test_tmpdir();
+    w->arena = hsp_arena_new((size_t)512 << 20);
+    w->msgs = hsp_arena_new((size_t)16 << 20);
+    xw_write_text(w);
+    assert_ok(hsp_job_parse(job_text, strlen(job_text), "job", w->arena, &w->job, &err), &err);
+    assert_ok(hsp_graph_build(&w->job->model, &w->graph, &err), &err);
+    *state = w;
+    return 0;
+}
+
+int xw_teardown(void **state)
+{
+    struct xw_world *w = *state;
+    for (int i = 0; i < XW_MAX_DEV; i++) {
+        xw_end(&w->ex[i]);
+    }
+    hsp_frame_fini(&w->frame);
+    (void)hsp_graph_free(w->graph);
+    (void)hsp_arena_free(w->arena);
+    (void)hsp_arena_free(w->msgs);
+    hsp_test_rmdir(w->dir);
+    free(w->dir);
+    free(w);
+    return 0;
+}
