@@ -104,7 +104,7 @@ enum hsp_time_class hsp_metrics_class(enum hsp_job_state state, bool planning)
 
 void hsp_metrics_time(struct hsp_job_metrics *j, enum hsp_time_class next, hsp_msec now_ms)
 {
-    if (j->since_ms != 0 && now_ms > j->since_ms && j->now != HSP_TIME_NONE) {
+    if (j->since_ms != 0 && now_ms > j->since_ms) {
         j->time_s[j->now] += (double)(now_ms - j->since_ms) * 1e-3;
     }
     j->since_ms = now_ms;

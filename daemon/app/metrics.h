@@ -27,7 +27,7 @@ enum hsp_time_class { /* where the time of a job goes; productive over the sum i
                       HSP_TIME_STALLED,
                       HSP_TIME_NONE /* of nobody's: it is over, or suspended as its user wished */
 };
-#define HSP_TIME_CLASSES 5 /* without NONE */
+#define HSP_TIME_CLASSES 5 /* that are shown: without NONE */
 
 enum hsp_switch_phase {
     HSP_PHASE_DRAIN, /* what is lost is known, nodes say what they hold */
@@ -42,9 +42,9 @@ enum hsp_switch_phase {
 struct hsp_job_metrics { /* since the daemon's start */
     struct hsp_hist step_s;
     uint64_t tokens, transfer_bytes, lost_steps, switches, checkpoints;
-    double ckpt_unix_s; /* of the last one; 0 none */
-    double time_s[HSP_TIME_CLASSES];
-    uint64_t since_ms; /* time_s is complete up to here */
+    double ckpt_unix_s;               /* of the last one; 0 none */
+    double time_s[HSP_TIME_NONE + 1]; /* by class; that at rest is not shown */
+    uint64_t since_ms;                /* time_s is complete up to here */
     enum hsp_time_class now;
 };
 

@@ -21,6 +21,15 @@ static void assert_has(const char *text, const char *line)
     }
 }
 
+static uint32_t count(const char *text, const char *part)
+{
+    uint32_t n = 0;
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) {
+        n++;
+    }
+    return n;
+}
+
 static struct hsp_fact fact(const char *type)
 {
     return (struct hsp_fact){.type = type, .node = "", .reason = "", .cause = "", .actor = ""};
@@ -102,6 +111,8 @@ static void test_a_snapshot_becomes_text(void **state)
         assert_has(t, snapshot_lines[k]);
     }
     assert_null(strstr(t, "hspmd_heartbeat_age_seconds{node=\"w\\"));
+    assert_int_equal(count(t, "\nhspmd_job_time_seconds_total{"),
+                     HSP_TIME_CLASSES); /* no time at rest */
     assert_int_equal(t[b.len - 1], '\n');
     hsp_buf_fini(&b);
 }
@@ -235,6 +246,7 @@ static void test_time_at_rest_counts_nowhere(void **state)
     assert_float_equal(j.time_s[HSP_TIME_PLANNING], 1, 1e-9);
     assert_float_equal(j.time_s[HSP_TIME_STARTUP], 0.5, 1e-9);
     assert_float_equal(j.time_s[HSP_TIME_RECOVERING], 0, 0);
+    assert_float_equal(j.time_s[HSP_TIME_NONE], 440, 1e-9);
     assert_int_equal(hsp_metrics_class(HSP_JOB_PAUSED, false), HSP_TIME_STALLED);
     assert_int_equal(hsp_metrics_class(HSP_JOB_SEALING, true), HSP_TIME_RECOVERING);
 }
