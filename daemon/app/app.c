@@ -158,9 +158,10 @@ void hsp_app_arm_tick(struct hsp_app *a)
 
 static void on_beat(uv_timer_t *t)
 {
+    struct hsp_app *a = t->data;
     char line[160];
-    hsp_app_status_line(t->data, line, sizeof line);
-    (void)hsp_sd_notify(NULL, "WATCHDOG=1\nSTATUS=%s", line); /* a lost one is followed by others */
+    hsp_app_status_line(a, line, sizeof line);
+    (void)hsp_sd_notify(&a->notices, NULL, "WATCHDOG=1\nSTATUS=%s", line); /* else owed */
 }
 
 void hsp_app_dump(struct hsp_app *a)

@@ -22,6 +22,7 @@
 #include "daemon/app/store.h"
 #include "daemon/cluster/clusterstate.h"
 #include "proto/host/log.h"
+#include "proto/host/sdnotify.h"
 #include "proto/net/net.h"
 
 #define HSP_APP_EPOCHS 64   /* newest lines of a job's epochs table that status shows */
@@ -105,7 +106,8 @@ struct hsp_app {
     struct hsp_httpd *http; /* NULL: off */
     struct hsp_metrics metrics;
     uv_timer_t tick, beat, retry, rest;
-    uv_idle_t no_wait; /* active with after_poll: the loop polls without waiting */
+    struct hsp_notices notices; /* to the service manager */
+    uv_idle_t no_wait;          /* active with after_poll: the loop polls without waiting */
     uv_check_t after_poll;
     hsp_msec tick_at; /* when tick fires, UINT64_MAX: not */
     bool closing, net_closed, http_closed, failed;

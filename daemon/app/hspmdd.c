@@ -218,7 +218,8 @@ static void reload(struct program *p)
     struct hsp_net_keys keys;
     struct hsp_buf applied, restart;
     struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
-    (void)hsp_sd_notify(NULL, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uv_hrtime() / 1000);
+    (void)hsp_sd_notify(&p->app->notices, NULL, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+                        uv_hrtime() / 1000);
     hsp_buf_init(&applied, CONFIG_MAX);
     hsp_buf_init(&restart, CONFIG_MAX);
     enum hsp_status st = arena == NULL ? hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory")
@@ -237,7 +238,7 @@ static void reload(struct program *p)
     hsp_buf_fini(&applied);
     hsp_buf_fini(&restart);
     (void)hsp_arena_free(arena);
-    (void)hsp_sd_notify(NULL, "READY=1\nSTATUS=%s%s",
+    (void)hsp_sd_notify(&p->app->notices, NULL, "READY=1\nSTATUS=%s%s",
                         st == HSP_OK ? "configuration reloaded" : "reload refused: ", err.msg);
 }
 
@@ -248,7 +249,7 @@ static void on_signal(void *ctx, int signum)
     case SIGTERM:
     case SIGINT:
         hsp_log(p->log, HSP_LOG_NOTICE, "app", "%s: ending, training goes on", strsignal(signum));
-        (void)hsp_sd_notify(NULL, "STOPPING=1"); /* only a courtesy */
+        (void)hsp_sd_notify(&p->app->notices, NULL, "STOPPING=1"); /* a courtesy */
         hsp_app_close(p->app, on_app_closed);
         break;
     case SIGUSR1: hsp_app_dump(p->app); break;
@@ -298,7 +299,7 @@ static int serve(struct program *p)
         p->log, HSP_LOG_NOTICE, "app",
         "hspmdd " PACKAGE_VERSION " is ready, agents reach it at %s, data plane %s, state in %s",
         p->app->address, p->cfg.data_plane == HSP_DATA_CLEAR ? "clear" : "tls", p->cfg.state_dir);
-    (void)hsp_sd_notify(NULL, "READY=1\nSTATUS=ready"); /* without a listener nobody waits for it */
+    (void)hsp_sd_notify(&p->app->notices, NULL, "READY=1\nSTATUS=ready"); /* else owed */
     (void)uv_run(&p->loop, UV_RUN_DEFAULT);
     hsp_signals_close(&p->signals, NULL);
     if (p->app->failed) {

@@ -1,3 +1,5 @@
+/* One datagram, never waited for: sd_notify(3) of libsystemd blocks while the queue of the manager is
+ * full, and with it the loop, whose beats would be missed for that. */
 #include "proto/host/sdnotify.h"
 
 #include <errno.h>
@@ -6,36 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef HAVE_SYSTEMD
-#include <systemd/sd-daemon.h>
-#else
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "proto/base/str.h"
+#ifdef HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
 #endif
 
-#define NOTICE_MAX 1024 /* a status line people read */
-
-#ifdef HAVE_SYSTEMD
-
 /* 0 or a negative errno. */
-static int send_notice(const char *text)
-{
-    int r = sd_notify(0, text);
-    return r < 0 ? r : 0;
-}
-
-static uint64_t watchdog_usec(void)
-{
-    uint64_t usec = 0;
-    return sd_watchdog_enabled(0, &usec) > 0 ? usec : 0;
-}
-
-#else
-
 static int send_notice(const char *text)
 {
     const char *path = getenv("NOTIFY_SOCKET");
@@ -44,23 +26,88 @@ static int send_notice(const char *text)
         return 0;
     }
     size_t n = strlen(path);
-    if ((path[0] != '/' && path[0] != '@') || n >= sizeof sa.sun_path) {
+    if ((path[0] != '/' && path[0] != '@') || n > sizeof sa.sun_path) {
         return -EINVAL;
     }
     memcpy(sa.sun_path, path, n);
     if (path[0] == '@') {
         sa.sun_path[0] = 0; /* abstract name */
     }
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return -errno;
     }
     ssize_t k = sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&sa,
                        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
     int r = k < 0 ? -errno : 0;
-    close(fd);
+    (void)close(fd); /* what was sent is in the manager's queue */
     return r;
 }
+
+/* Do two lines say the same kind of thing? READY, RELOADING and STOPPING are one: the state. */
+static bool same_kind(const char *a, const char *b)
+{
+    static const char *const state[] = {"READY=", "RELOADING=", "STOPPING="};
+    bool a_state = false, b_state = false;
+    for (size_t i = 0; i < sizeof state / sizeof state[0]; i++) {
+        a_state |= strncmp(a, state[i], strlen(state[i])) == 0;
+        b_state |= strncmp(b, state[i], strlen(state[i])) == 0;
+    }
+    size_t n = strcspn(a, "=\n");
+    return (a_state && b_state) || (n == strcspn(b, "=\n") && strncmp(a, b, n) == 0);
+}
+
+static bool says(const char *text, const char *line)
+{
+    for (const char *l = text; *l != 0; l += strcspn(l, "\n"), l += *l == '\n') {
+        if (same_kind(l, line)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Appends to @text, in @size bytes, the lines of @owed that it does not supersede and has room for. */
+static void add_owed(char *text, size_t size, const char *owed)
+{
+    size_t len = strlen(text), n;
+    for (const char *l = owed; *l != 0; l += n, l += *l == '\n') {
+        n = strcspn(l, "\n");
+        if (!says(text, l) && len + 1 + n < size) {
+            text[len] = '\n';
+            memcpy(text + len + 1, l, n);
+            len += 1 + n;
+            text[len] = 0;
+        }
+    }
+}
+
+enum hsp_status hsp_sd_notify(struct hsp_notices *n, struct hsp_err *err, const char *fmt, ...)
+{
+    char text[sizeof n->owed];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    add_owed(text, sizeof text, n->owed);
+    int r = send_notice(text);
+    if (r != 0) {
+        memcpy(n->owed, text, sizeof text);
+        return hsp_err_set(err, HSP_EIO, -r, "notice to the service manager");
+    }
+    n->owed[0] = 0;
+    return HSP_OK;
+}
+
+#ifdef HAVE_SYSTEMD
+
+static uint64_t watchdog_usec(void)
+{
+    uint64_t usec = 0;
+    return sd_watchdog_enabled(0, &usec) > 0 ? usec : 0;
+}
+
+#else
 
 static uint64_t watchdog_usec(void)
 {
@@ -76,17 +123,6 @@ static uint64_t watchdog_usec(void)
 }
 
 #endif
-
-enum hsp_status hsp_sd_notify(struct hsp_err *err, const char *fmt, ...)
-{
-    char text[NOTICE_MAX];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    int r = send_notice(text);
-    return r == 0 ? HSP_OK : hsp_err_set(err, HSP_EIO, -r, "notice to the service manager");
-}
 
 uint64_t hsp_sd_watchdog_ms(void)
 {

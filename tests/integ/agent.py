@@ -11,7 +11,7 @@ import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from wire import LIMIT, Conn, alive, check, children, until
-from world import Folder, main
+from world import Folder, main, unread
 
 
 class World(Folder):
@@ -193,6 +193,24 @@ def test_notices(w):
     check(a.wait(LIMIT) == 0, "left")
 
 
+def test_unread_notices(w):
+    """A service manager that does not read: the agent goes on, and says READY when it can."""
+    manager, name = unread()
+    with manager:
+        a = w.agent(NOTIFY_SOCKET=name, WATCHDOG_USEC="100000")
+        c = w.accept()
+        all_up(c, c.welcome(13))
+        for _ in range(3):
+            c.expect("heartbeat")
+        manager.settimeout(LIMIT)
+        while b"READY=1" not in manager.recv(4096):
+            pass
+        a.send_signal(signal.SIGTERM)
+        c.expect("leave")
+        c.send("bye", {"reason": "go"})
+        check(a.wait(LIMIT) == 0, "left")
+
+
 def test_kill_agent(w):
     a = w.agent()
     c = w.accept()
@@ -215,6 +233,7 @@ def run(w):
     test_leave(a, c)
     test_leave_deadline_and_haste(w)
     test_notices(w)
+    test_unread_notices(w)
     test_kill_agent(w)
 
 

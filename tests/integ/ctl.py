@@ -12,7 +12,7 @@ import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from wire import LIMIT, check, until
-from world import BUILD, Folder, main
+from world import BUILD, Folder, main, unread
 
 JOB = """apiVersion: hspmd/v1
 name: small
@@ -117,6 +117,21 @@ def notices(w):
             seen += s.recv(4096).decode() + "\n"
         check(d.wait(LIMIT) == 0, "ends in order")
         check(not os.path.exists(w.sock), "its socket is gone")
+
+
+def unread_notices(w):
+    """A service manager that does not read: hspmdd serves all the same, and says READY when it can."""
+    manager, name = unread()
+    with manager:
+        d = w.start(w.config(state_dir=w.path("unread")), NOTIFY_SOCKET=name, WATCHDOG_USEC="200000")
+        d.send_signal(signal.SIGHUP)
+        until("configuration reloaded", lambda: "config.reloaded" in w.log())
+        w.expect(0, "no jobs", "status")
+        manager.settimeout(LIMIT)
+        while b"READY=1" not in manager.recv(4096):
+            pass
+        d.send_signal(signal.SIGINT)
+        check(d.wait(LIMIT) == 0, "ends in order")
 
 
 def commands(w):
@@ -260,6 +275,7 @@ def rights(w):
 def run(w):
     refusals(w)
     notices(w)
+    unread_notices(w)
     d = w.start(w.config())
     commands(w)
     follow(w)

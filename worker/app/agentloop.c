@@ -15,6 +15,8 @@
 #include "proto/host/sdnotify.h"
 #include "worker/app/agentshell.h"
 
+#define BEAT_MS 5000 /* notices when no watchdog asks for more: what is owed goes with them */
+
 static uint64_t now_ms(void)
 {
     return uv_hrtime() / 1000000;
@@ -131,7 +133,7 @@ static void tell_status(struct hsp_agent_shell *s)
         s->leaving ? "leaving, " : "", link[hsp_agent_link(s->agent)], up, s->n_execs, busy);
     if (strcmp(text, s->status) != 0) {
         memcpy(s->status, text, sizeof text);
-        (void)hsp_sd_notify(NULL, "STATUS=%s", text); /* nobody to tell that it was not told */
+        (void)hsp_sd_notify(&s->notices, NULL, "STATUS=%s", text); /* else owed */
     }
 }
 
@@ -164,8 +166,8 @@ static void on_timer(uv_timer_t *t)
 
 static void on_watchdog(uv_timer_t *t)
 {
-    (void)t;
-    (void)hsp_sd_notify(NULL, "WATCHDOG=1"); /* a lost one is followed by another */
+    struct hsp_agent_shell *s = t->data;
+    (void)hsp_sd_notify(&s->notices, NULL, "WATCHDOG=1"); /* else owed */
 }
 
 static void on_sigchld(uv_signal_t *h, int signum)
@@ -192,7 +194,8 @@ static void reload(struct hsp_agent_shell *s)
     struct hsp_err err = {0};
     struct hsp_buf applied, restart;
     const struct hsp_m_device *devices = NULL;
-    (void)hsp_sd_notify(NULL, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uv_hrtime() / 1000);
+    (void)hsp_sd_notify(&s->notices, NULL, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+                        uv_hrtime() / 1000);
     hsp_buf_init(&applied, 1 << 16);
     hsp_buf_init(&restart, 1 << 16);
     if (hsp_agent_reload(s->setup, &applied, &restart, &devices, &err) != HSP_OK) {
@@ -211,7 +214,7 @@ static void reload(struct hsp_agent_shell *s)
             .type = HSP_AEV_PROFILE, .n = s->cfg->n_devices, .devices = devices};
         hsp_agent_feed(s, &ev);
     }
-    (void)hsp_sd_notify(NULL, "READY=1");
+    (void)hsp_sd_notify(&s->notices, NULL, "READY=1");
 }
 
 static void on_signal(void *ctx, int signum)
@@ -226,7 +229,7 @@ static void on_signal(void *ctx, int signum)
         stop(s, 1);
     } else {
         s->leaving = true;
-        (void)hsp_sd_notify(NULL, "STOPPING=1");
+        (void)hsp_sd_notify(&s->notices, NULL, "STOPPING=1");
         hsp_log(s->log, HSP_LOG_NOTICE, "agent", "%s: leaving", strsignal(signum));
         struct hsp_agent_event ev = {.type = HSP_AEV_LEAVE,
                                      .text = signum == SIGTERM ? "SIGTERM" : "SIGINT",
@@ -317,11 +320,10 @@ int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_co
     } else {
         struct hsp_agent_event ev = {.type = HSP_AEV_START};
         uint64_t beat = hsp_sd_watchdog_ms();
-        if (beat > 0) {
-            (void)uv_timer_start(&s->watchdog, on_watchdog, 0, beat);
-        }
+        beat = beat > 0 && beat < BEAT_MS ? beat : BEAT_MS;
+        (void)uv_timer_start(&s->watchdog, on_watchdog, 0, beat); /* has a callback */
         hsp_agent_feed(s, &ev);
-        (void)hsp_sd_notify(NULL, "READY=1");
+        (void)hsp_sd_notify(&s->notices, NULL, "READY=1");
         (void)uv_run(&s->loop, UV_RUN_DEFAULT);
     }
     int rc = s->rc;

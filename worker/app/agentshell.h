@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "proto/host/log.h"
+#include "proto/host/sdnotify.h"
 #include "proto/host/uvsignal.h"
 #include "proto/net/net.h"
 #include "worker/agent/agent.h"
@@ -55,6 +56,7 @@ struct hsp_agent_shell {
     struct hsp_agent_task *task, *last_task; /* the first one is under way */
     struct hsp_agent_check *check;           /* NULL until the first order */
     uv_timer_t timer, watchdog;
+    struct hsp_notices notices; /* to the service manager */
     uv_signal_t sigchld;
     struct hsp_signals signals;
     bool signals_open, stepping, leaving, ending;
