@@ -173,13 +173,32 @@ enum hsp_status hsp_feed_event_line(const struct hsp_feed_event *e, struct hsp_b
     return put_line(o, out, err);
 }
 
-/* A number with 17 digits; JSON has no other numbers than finite ones, so those are texts. */
+const char *hsp_feed_word(double v)
+{
+    return isfinite(v) ? NULL : isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
+}
+
+bool hsp_feed_number(const cJSON *o, const char *key, double *ret)
+{
+    static const double odd[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    bool found = cJSON_IsNumber(v);
+    *ret = found ? v->valuedouble : *ret;
+    for (size_t i = 0; !found && cJSON_IsString(v) && i < sizeof odd / sizeof odd[0]; i++) {
+        found = strcmp(v->valuestring, hsp_feed_word(odd[i])) == 0;
+        *ret = found ? odd[i] : *ret;
+    }
+    return found;
+}
+
+/* With 17 digits. */
 static void put_number(struct hsp_buf *out, const char *name, double v)
 {
-    if (isfinite(v)) {
+    const char *word = hsp_feed_word(v);
+    if (word == NULL) {
         hsp_buf_printf(out, ",\"%s\":%.17g", name, v);
     } else {
-        hsp_buf_printf(out, ",\"%s\":\"%s\"", name, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+        hsp_buf_printf(out, ",\"%s\":\"%s\"", name, word);
     }
 }
 

@@ -178,12 +178,10 @@ static void recall_metric(void *arg, uint64_t number, const char *json)
 {
     struct hsp_app_job *j = arg;
     cJSON *o = cJSON_Parse(json);
-    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(o, "loss");
-    const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(o, "seconds");
-    if (cJSON_IsNumber(loss) && cJSON_IsNumber(seconds)) {
+    double loss = 0, seconds = 0;
+    if (hsp_feed_number(o, "loss", &loss) && hsp_feed_number(o, "seconds", &seconds)) {
         j->have_step = true;
-        j->step = (struct hsp_m_step){
-            .step = number, .loss = loss->valuedouble, .seconds = seconds->valuedouble};
+        j->step = (struct hsp_m_step){.step = number, .loss = loss, .seconds = seconds};
     }
     cJSON_Delete(o);
 }

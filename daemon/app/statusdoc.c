@@ -17,6 +17,17 @@ static void put_text(cJSON *o, const char *key, const char *v)
     (void)cJSON_AddStringToObject(o, key, v);
 }
 
+/* Of a training that diverges. */
+static void put_loss(cJSON *o, const char *key, double v)
+{
+    const char *word = hsp_feed_word(v);
+    if (word != NULL) {
+        put_text(o, key, word);
+    } else {
+        put(o, key, v);
+    }
+}
+
 /* Of the peers @from to @to of an epoch. */
 static cJSON *device_names(const struct hsp_cluster *c, const struct hsp_epoch *e, uint32_t from,
                            uint32_t to)
@@ -144,7 +155,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
         put(o, "next_epoch", (double)core->att.epoch);
     }
     if (j != NULL && j->have_step) {
-        put(o, "loss", j->step.loss);
+        put_loss(o, "loss", j->step.loss);
         put(o, "step_seconds", j->step.seconds);
     }
     if (core->has_ckpt) {

@@ -69,21 +69,33 @@ static void csv_line(struct hsp_ctl *ctl, const char *line, size_t len)
     cJSON_Delete(o);
 }
 
-static void metric_line(struct hsp_ctl *ctl, const char *line, size_t len)
+static void put_figure(struct hsp_ctl *ctl, const cJSON *o, const char *key, int width)
+{
+    const char *word = hsp_doc_text(o, key); /* nan, inf */
+    if (word[0] != '\0' || !hsp_doc_has(o, key)) {
+        (void)fprintf(ctl->out, "%*s", width, word[0] != '\0' ? word : "-");
+    } else if (strstr(key, "loss") != NULL) {
+        (void)fprintf(ctl->out, "%*.6f", width, hsp_doc_number(o, key));
+    } else {
+        (void)fprintf(ctl->out, "%*.4g", width, hsp_doc_number(o, key));
+    }
+}
+
+void hsp_metric_view(struct hsp_ctl *ctl, const char *line, size_t len)
 {
     cJSON *o = parse(ctl, line, len);
     if (o == NULL) {
         return;
     }
-    (void)fprintf(ctl->out, "%7.0f  %12.6f  ", hsp_doc_number(o, "step"),
-                  hsp_doc_number(o, "loss"));
-    if (hsp_doc_has(o, "val_loss")) {
-        (void)fprintf(ctl->out, "%12.6f", hsp_doc_number(o, "val_loss"));
-    } else {
-        (void)fprintf(ctl->out, "%12s", "-");
+    static const struct {
+        const char *key;
+        int width; /* two blanks included */
+    } figures[] = {{"loss", 14}, {"val_loss", 14}, {"grad_norm", 12}, {"lr", 12}};
+    (void)fprintf(ctl->out, "%7.0f", hsp_doc_number(o, "step"));
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        put_figure(ctl, o, figures[i].key, figures[i].width);
     }
-    (void)fprintf(ctl->out, "  %10.4g  %10.4g  %8.3f  %5.0f\n", hsp_doc_number(o, "grad_norm"),
-                  hsp_doc_number(o, "lr"), hsp_doc_number(o, "seconds"),
+    (void)fprintf(ctl->out, "  %8.3f  %5.0f\n", hsp_doc_number(o, "seconds"),
                   hsp_doc_number(o, "epoch"));
     cJSON_Delete(o);
 }
@@ -160,5 +172,5 @@ int hsp_cmd_metrics(struct hsp_ctl *ctl)
         (void)fprintf(ctl->out, "%7s  %12s  %12s  %10s  %10s  %8s  %5s\n", "STEP", "LOSS",
                       "VAL_LOSS", "GRAD_NORM", "LR", "SECONDS", "EPOCH");
     }
-    return feed(ctl, HSP_MSG_METRICS, metric_line);
+    return feed(ctl, HSP_MSG_METRICS, hsp_metric_view);
 }

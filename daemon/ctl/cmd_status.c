@@ -38,7 +38,10 @@ static const char *copies_text(struct hsp_ctl *ctl, const cJSON *j)
 static const char *number_text(struct hsp_ctl *ctl, const cJSON *o, const char *key,
                                const char *absent)
 {
-    return hsp_doc_has(o, key) ? hsp_ctl_text(ctl, "%.6g", hsp_doc_number(o, key)) : absent;
+    const char *word = hsp_doc_text(o, key); /* nan, inf */
+    return word[0] != '\0'       ? word
+           : hsp_doc_has(o, key) ? hsp_ctl_text(ctl, "%.6g", hsp_doc_number(o, key))
+                                 : absent;
 }
 
 static const char *seconds_text(struct hsp_ctl *ctl, const cJSON *o, const char *key)

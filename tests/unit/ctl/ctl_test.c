@@ -242,6 +242,31 @@ static void status_says_by_what_the_executors_talk(void **state)
     free(t);
 }
 
+static void status_shows_a_loss_that_is_no_number(void **state)
+{
+    (void)state;
+    char *t =
+        status_text("{\"jobs\": [{\"name\": \"j\", \"state\": \"running\", \"loss\": \"nan\"}]}");
+    assert_non_null(strstr(t, " nan "));
+    free(t);
+}
+
+static void metrics_show_numbers_that_are_none(void **state)
+{
+    (void)state;
+    static const char line[] = "{\"step\": 7, \"loss\": \"nan\", \"grad_norm\": \"inf\", "
+                               "\"lr\": 0.001, \"seconds\": 0.5, \"epoch\": 2}";
+    char *out = NULL;
+    size_t n;
+    struct hsp_ctl ctl = {.out = open_memstream(&out, &n)};
+    hsp_metric_view(&ctl, line, sizeof line - 1);
+    (void)fclose(ctl.out);
+    assert_string_equal(
+        out, "      7           nan             -         inf       0.001     0.500      2\n");
+    assert_int_equal(ctl.flaw.code, HSP_OK);
+    free(out);
+}
+
 /* A document with one number of its first rank changed is another plan. */
 static bool still_same(const cJSON *doc, const char *key, const struct hsp_plan *plan,
                        const cJSON *devices)
@@ -366,6 +391,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_check_is_shown_as_tables),
         cmocka_unit_test(status_says_by_what_the_executors_talk),
+        cmocka_unit_test(status_shows_a_loss_that_is_no_number),
+        cmocka_unit_test(metrics_show_numbers_that_are_none),
         cmocka_unit_test_setup_teardown(help_comes_from_the_table, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(plan_prints_who_gets_what, setup, teardown),

@@ -107,6 +107,20 @@ static void test_metrics_have_all_digits(void **state)
     hsp_buf_fini(&b);
 }
 
+static void test_numbers_are_read_back(void **state)
+{
+    (void)state;
+    cJSON *o = cJSON_Parse("{\"a\":0.5,\"b\":\"nan\",\"c\":\"-inf\",\"d\":\"other\"}");
+    double v = 7;
+    assert_true(hsp_feed_number(o, "a", &v) && v > 0.4 && v < 0.6);
+    assert_true(hsp_feed_number(o, "b", &v) && isnan(v));
+    assert_true(hsp_feed_number(o, "c", &v) && isinf(v) && v < 0);
+    v = 7;
+    assert_true(!hsp_feed_number(o, "d", &v) && !hsp_feed_number(o, "e", &v) && v > 6);
+    assert_null(hsp_feed_word(0));
+    cJSON_Delete(o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -114,6 +128,7 @@ int main(void)
         cmocka_unit_test(test_an_event_line),
         cmocka_unit_test(test_a_switch_is_read_back),
         cmocka_unit_test(test_metrics_have_all_digits),
+        cmocka_unit_test(test_numbers_are_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The status document: what it says of a job that the core knows. */
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <string.h>
 
 #include "daemon/app/app.h"
@@ -59,8 +60,36 @@ static void transports_of_the_epoch_that_runs(void **state)
     free(a);
 }
 
+static void a_loss_that_is_no_number(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .state = HSP_JOB_RUNNING,
+                        .data_path = (char[]){""},
+                        .checkpoint_path = (char[]){""}};
+    struct hsp_app_job told = {.id = 1, .have_step = true, .step = {.loss = (double)NAN}};
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->address = "here";
+    a->jobs = &told;
+    a->n_jobs = 1;
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    cJSON *all, *doc = job_doc(a, &all);
+    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(doc, "loss");
+    assert_non_null(loss);
+    assert_true(cJSON_IsString(loss)); /* null would be no loss */
+    assert_string_equal(loss->valuestring, "nan");
+    cJSON_Delete(all);
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(transports_of_the_epoch_that_runs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(transports_of_the_epoch_that_runs),
+                                       cmocka_unit_test(a_loss_that_is_no_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
