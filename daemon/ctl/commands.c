@@ -153,7 +153,8 @@ const struct hsp_command hsp_commands[] = {
     {.name = "metrics",
      .operands = "JOB",
      .summary = "loss and the like of each step",
-     .help = "-o csv and jsonl have all digits.",
+     .help = "-o csv and jsonl have all digits; numbers that are not finite are nan, inf or -inf,\n"
+             "in JSON texts.",
      .options = metrics_options,
      .min_pos = 1,
      .max_pos = 1,

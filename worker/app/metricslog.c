@@ -17,20 +17,32 @@
 #define NOTES_MAX       ((size_t)1 << 30) /* ten million steps */
 #define CHANNEL_METRICS 0x7ffffff1u
 
+struct figure {
+    char text[40];
+};
+
+/* JSON has no numbers but finite ones: others are texts. */
+static struct figure figure(double v)
+{
+    struct figure f;
+    (void)snprintf(f.text, sizeof f.text, isfinite(v) ? "%.17g" : "\"%g\"", isnan(v) ? fabs(v) : v);
+    return f;
+}
+
 enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vote *v,
                                  double seconds, struct hsp_err *err)
 {
     char path[PATH_MAX], val[48] = "", line[512];
     if (v->eval_tokens > 0) {
-        (void)snprintf(val, sizeof val, ",\"val_loss\":%.17g", v->eval_loss);
+        (void)snprintf(val, sizeof val, ",\"val_loss\":%s", figure(v->eval_loss).text);
     }
-    int n = snprintf(
-        line, sizeof line,
-        "%" PRIu64 " %" PRIu64 " {\"step\":%" PRIu64
-        ",\"loss\":%.17g,\"tokens\":%.17g,\"grad_norm\":%.17g,\"lr\":%.17g%s,\"seconds\":%.6f"
-        ",\"epoch\":%" PRIu64 "}\n",
-        e->number, v->step, v->step, isfinite(v->loss) ? v->loss : 0, v->tokens,
-        isfinite(v->norm) ? v->norm : 0, v->lr, val, seconds, e->number);
+    int n =
+        snprintf(line, sizeof line,
+                 "%" PRIu64 " %" PRIu64 " {\"step\":%" PRIu64
+                 ",\"loss\":%s,\"tokens\":%.17g,\"grad_norm\":%s,\"lr\":%.17g%s,\"seconds\":%.6f"
+                 ",\"epoch\":%" PRIu64 "}\n",
+                 e->number, v->step, v->step, figure(v->loss).text, v->tokens, figure(v->norm).text,
+                 v->lr, val, seconds, e->number);
     hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0) {
