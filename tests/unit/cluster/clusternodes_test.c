@@ -270,6 +270,24 @@ static void reasons_of_drains_are_told(void **state)
     cw_end(&w);
 }
 
+static void a_drain_is_over_once(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "new disk"};
+    cw_begin(&w, 1, 1);
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_string_equal(cw_fact(&w, "node.drained"), "new disk"); /* it has nothing */
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "y"}});
+    assert_null(cw_fact(&w, "node.drained"));
+    a.verb = HSP_ADMIN_UNDRAIN;
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    a.verb = HSP_ADMIN_DRAIN;
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_string_equal(cw_fact(&w, "node.drained"), "new disk"); /* another drain */
+    cw_end(&w);
+}
+
 static void a_long_reason_is_cut_between_characters(void **state)
 {
     (void)state;
@@ -305,6 +323,7 @@ int main(void)
         cmocka_unit_test(own_stall_kills_nobody),
         cmocka_unit_test(after_a_stall_there_is_time_for_a_beat),
         cmocka_unit_test(reasons_of_drains_are_told),
+        cmocka_unit_test(a_drain_is_over_once),
         cmocka_unit_test(a_long_reason_is_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

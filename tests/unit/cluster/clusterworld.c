@@ -200,9 +200,11 @@ const char *cw_fact(const struct cw_world *w, const char *type)
 
 enum hsp_status cw_admin(struct cw_world *w, struct hsp_admin_event a)
 {
+    a.request = a.request != 0 ? a.request : 1000 + w->now;
     cw_step(w, (struct hsp_event){.type = HSP_EV_ADMIN, .u.admin = a});
     const struct hsp_action *r = cw_find(w, HSP_ACT_REPLY);
     assert_non_null(r);
+    assert_int_equal(r->request, a.request);
     return r->status;
 }
 

@@ -248,6 +248,32 @@ static void room_and_refusal(void **state)
     cw_end(&w);
 }
 
+/* A keeper that does not get ready in time: as one that cannot. The planner is told nothing of it. */
+static void late(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begin(&w, 2, 1);
+    submit(&w, "a", 2);
+    assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
+    msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready = {.job = 1}});
+    for (hsp_msec until = cw_job(&w, 1)->att.deadline_ms; w.now < until;) {
+        assert_int_equal(cw_job(&w, 1)->att.epoch, 1);
+        w.now += 500;
+        msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    }
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(cw_job(&w, 1)->att.epoch, 0);
+    plan(&w, 2);
+    assert_int_equal(cw_job(&w, 1)->failures, 0);
+    assert_int_equal(cw_job(&w, 1)->n_facts, 0);
+    assert_int_equal(cw_job(&w, 1)->att.n_keepers, 0);
+    run(&w, 1, 0);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
 static void comes_and_is_drained(void **state)
 {
     (void)state;
@@ -396,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(choice),
                                        cmocka_unit_test(beside_other_jobs),
                                        cmocka_unit_test(room_and_refusal),
+                                       cmocka_unit_test(late),
                                        cmocka_unit_test(comes_and_is_drained),
                                        cmocka_unit_test(a_keeper_dies),
                                        cmocka_unit_test(the_trainer_dies),

@@ -1,4 +1,5 @@
 cluster_tests = \
+  tests/unit/cluster/answers_test \
   tests/unit/cluster/cluster_test \
   tests/unit/cluster/clusterdata_test \
   tests/unit/cluster/clusternodes_test \
@@ -13,6 +14,8 @@ check_PROGRAMS += $(cluster_tests)
 TESTS += $(cluster_tests)
 CLUSTER_WORLD = tests/unit/cluster/clusterworld.c tests/unit/cluster/clusterworld.h
 CLUSTER_TEST_LIBS = $(TEST_LIBS) $(CLUSTER_LIBS)
+tests_unit_cluster_answers_test_SOURCES = tests/unit/cluster/answers_test.c $(CLUSTER_WORLD)
+tests_unit_cluster_answers_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_cluster_test_SOURCES = tests/unit/cluster/cluster_test.c $(CLUSTER_WORLD)
 tests_unit_cluster_cluster_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_clusterdata_test_SOURCES = tests/unit/cluster/clusterdata_test.c $(CLUSTER_WORLD)

@@ -106,6 +106,93 @@ static void each_layout_needs_a_witness(void **state)
     cw_end(&w);
 }
 
+/* What the others have said is forgotten with the process that they told. */
+static void a_recovery_under_way_begins_again(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 2);
+    cw_hello(&w, 5, "n0", 0, 1); /* crashed */
+    sealed(&w, 1, 1, 3, true);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
+    assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_PREPARING);
+    uint64_t tried = cw_job(&w, 1)->att.epoch;
+    cw_restart(&w, NULL);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+    assert_true(cw_job(&w, 1)->seal_upto >= tried);
+    cw_end(&w);
+}
+
+/* n1 was away when the other was told to seal, and is told when it is back: its time to answer begins
+ * then. */
+static void who_is_told_later_to_seal_has_its_time(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    w.c->cfg.seal_ms = 1000;
+    submit(&w, 2);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    dead_executor(&w, 0);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+    sealed(&w, 0, 1, 3, true);
+    w.now += 1500;
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    uint64_t upto = cw_job(&w, 1)->seal_upto;
+    cw_hello_running(&w, 6, "n1", w.c->nodes[1].incarnation, 1, 1);
+    assert_true(cw_count_sent(&w, HSP_MSG_SEAL) > 0);
+    assert_int_equal(cw_job(&w, 1)->seal_upto, upto);
+    w.now += 999;
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    cw_msg(&w, 6, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(w.c->nodes[1].state, HSP_NODE_LIVE);
+    w.now += 1;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(w.c->nodes[1].state, HSP_NODE_DEAD);
+    cw_end(&w);
+}
+
+/* Two ranks with a shard each and no copies: @w's last question. */
+static void plan_without_copies(struct cw_world *w)
+{
+    uint64_t mem[2] = {0};
+    double compute[2] = {1, 1};
+    uint32_t first[3] = {0, 1, 2};
+    struct hsp_shard_piece pieces[2] = {{0, 0}, {1, 1}};
+    struct hsp_plan_info info = {.n_ranks = 2,
+                                 .device = w->asked,
+                                 .mem_bytes = mem,
+                                 .compute_s = compute,
+                                 .n_shards = 2,
+                                 .shard_first = first,
+                                 .pieces = pieces};
+    cw_step(w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                                  .u.plan = {.job = 1, .ticket = w->ticket, .info = &info}});
+}
+
+/* No step was heard of, but n1 has its half of version 3, so there was one: with n0 it is lost. */
+static void half_of_a_version_nobody_told(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    (void)cw_submit(&w, "j", 0, 1, 2);
+    plan_without_copies(&w);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 0, cw_even, 2);
+    cw_let_go(&w, 1, 2);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_hello(&w, 5, "n0", 0, 1); /* crashed */
+    sealed(&w, 1, 1, 3, true);
+    assert_int_equal(cw_job(&w, 1)->stable, 0);
+    waits_for_version(&w);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "version 3 "));
+    cw_end(&w);
+}
+
 /* A switch is armed and has happened, but a loss is heard of first: its checkpoints count. */
 static void checkpoints_of_an_epoch_that_was_lost_unheard(void **state)
 {
@@ -247,6 +334,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_joined_since_is_no_witness),
         cmocka_unit_test(each_layout_needs_a_witness),
+        cmocka_unit_test(half_of_a_version_nobody_told),
+        cmocka_unit_test(a_recovery_under_way_begins_again),
+        cmocka_unit_test(who_is_told_later_to_seal_has_its_time),
         cmocka_unit_test(checkpoints_of_an_epoch_that_was_lost_unheard),
         cmocka_unit_test(what_gets_ready_for_nobody_is_dropped),
         cmocka_unit_test(leases_given_up_are_not_stored),
