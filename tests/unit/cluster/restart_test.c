@@ -106,6 +106,54 @@ static void each_layout_needs_a_witness(void **state)
     cw_end(&w);
 }
 
+/* A switch to three nodes that cannot be taken back: it has happened where it could, and nobody heard. */
+static void switch_unheard(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    cw_run_job(w, 2);
+    cw_hello(w, 3, "n2", 0, 1);
+    cw_uplink(w, 3, 1e-4, 1e8);
+    assert_int_equal(w->n_asked, 3);
+    cw_plan(w, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        cw_ready(w, 1, i, 5);
+    }
+    assert_true(cw_job(w, 1)->att.epoch == 2 && cw_job(w, 1)->att.phase == HSP_ATT_GO);
+}
+
+static void what_has_gone_is_waited_for(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    switch_unheard(&w);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    cw_hello_running(&w, 7, "n1", w.c->nodes[1].incarnation, 1, 2);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
+    cw_pass(&w, 1, 9, cw_even, 3);
+    assert_int_equal(cw_job(&w, 1)->cur.epoch, 2);
+    cw_end(&w);
+}
+
+static void and_by_another_process_too(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    switch_unheard(&w);
+    uint64_t incarnation[] = {w.c->nodes[0].incarnation, w.c->nodes[1].incarnation,
+                              w.c->nodes[2].incarnation};
+    cw_restart(&w, NULL);
+    assert_true(cw_job(&w, 1)->att.epoch == 2 && cw_job(&w, 1)->att.phase == HSP_ATT_GO);
+    for (uint32_t i = 0; i < 3; i++) {
+        const char name[3] = {'n', (char)('0' + i), '\0'};
+        cw_hello_running(&w, i + 1, name, incarnation[i], 1, 2);
+    }
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
+    cw_pass(&w, 1, 9, cw_even, 3);
+    assert_int_equal(cw_job(&w, 1)->cur.epoch, 2);
+    assert_int_equal(cw_job(&w, 1)->stable, 9);
+    cw_end(&w);
+}
+
 /* What the others have said is forgotten with the process that they told. */
 static void a_recovery_under_way_begins_again(void **state)
 {
@@ -335,6 +383,8 @@ int main(void)
         cmocka_unit_test(who_joined_since_is_no_witness),
         cmocka_unit_test(each_layout_needs_a_witness),
         cmocka_unit_test(half_of_a_version_nobody_told),
+        cmocka_unit_test(what_has_gone_is_waited_for),
+        cmocka_unit_test(and_by_another_process_too),
         cmocka_unit_test(a_recovery_under_way_begins_again),
         cmocka_unit_test(who_is_told_later_to_seal_has_its_time),
         cmocka_unit_test(checkpoints_of_an_epoch_that_was_lost_unheard),
