@@ -142,6 +142,12 @@ struct hsp_job_mark {
     char *refused;     /* owned: why the node's text keeps it out; NULL: it does not */
 };
 
+/* Which of the checkpoints there may be of one version: folders may have that of another history. */
+struct hsp_ckpt_mark {
+    uint64_t term, epoch; /* in which it was written; epoch 0: not known */
+    uint64_t content;
+};
+
 struct hsp_watch {
     uint32_t above; /* steps above the ratio, less those that forgive them */
     double share;   /* of the compute time, summed over the steps watched */
@@ -162,8 +168,10 @@ struct hsp_job {
     uint64_t next_epoch, next_plan; /* to be used next */
     enum hsp_epoch_mode origin;     /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;
+    struct hsp_ckpt_mark origin_ckpt; /* RESTORE: the one of that version that is meant */
     bool has_ckpt;
     uint64_t ckpt_step;
+    struct hsp_ckpt_mark ckpt;
     uint64_t begun;         /* the epoch that last began at the origin, 0 none */
     uint64_t stable;        /* greatest version known to be stable */
     bool suspending;        /* by a checkpoint of suspend_from or later */

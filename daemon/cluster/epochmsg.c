@@ -39,6 +39,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     }
     if (mode == HSP_MODE_RESTORE) { /* one behind it, heard of since, is of another history */
         j->ckpt_step = j->cur.step;
+        j->ckpt = j->origin_ckpt;
     }
     j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;
     if (j->suspend_from > j->cur.step) {
@@ -248,8 +249,11 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         blamed = blamed == n ? NULL : blamed;
     }
     const char *cause =
-        hsp_ci_printf(c, "%s/%u lost peer %u%s%s: %s", n->name, l->device, l->peer,
-                      blamed != NULL ? " on " : "", blamed != NULL ? blamed->name : "", l->reason);
+        l->peer >= HSP_MSG_RANKS
+            ? hsp_ci_printf(c, "%s/%u: %s", n->name, l->device, l->reason) /* its own trouble */
+            : hsp_ci_printf(c, "%s/%u lost peer %u%s%s: %s", n->name, l->device, l->peer,
+                            blamed != NULL ? " on " : "", blamed != NULL ? blamed->name : "",
+                            l->reason);
     if (att && !gone(j)) {
         hsp_ci_attempt_fail(c, j, cause);
     } else if (cur || att) {
@@ -329,6 +333,15 @@ static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     }
 }
 
+/* Not one that is known: agents say it again at each hello. The same version of a later epoch is news: it
+ * has taken the place of the one before, and may be made of other steps. */
+static bool is_news(const struct hsp_job *j, const struct hsp_msg *m)
+{
+    uint64_t step = m->u.ckpt.step;
+    return !j->has_ckpt || step > j->ckpt_step ||
+           (step == j->ckpt_step && m->epoch > j->ckpt.epoch);
+}
+
 static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                          const struct hsp_msg *m)
 {
@@ -336,16 +349,16 @@ static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct 
     if (m->epoch < j->begun) {
         return; /* of steps that are made again since */
     }
-    bool known = j->has_ckpt && k->step <= j->ckpt_step; /* agents say it again at each hello */
     if (!k->complete) {
         unwritten(c, j, n, k);
-    } else if (!known) {
+    } else if (is_news(j, m)) {
         hsp_ci_fact(c, "ckpt.complete", HSP_SEV_INFO, j, NULL, "version %llu, %llu bytes%s%s",
                     (unsigned long long)k->step, (unsigned long long)k->bytes,
                     k->reason[0] != '\0' ? ": " : "", k->reason);
         j->problem[0] = '\0';
         j->has_ckpt = true;
         j->ckpt_step = k->step;
+        j->ckpt = (struct hsp_ckpt_mark){k->term, m->epoch, k->content};
         hsp_ci_suspend_recorded(c, j);
         hsp_ci_store_job(c, j);
     }

@@ -238,6 +238,8 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                          const struct hsp_prepare_action *shared)
 {
     struct hsp_epoch *e = &j->att;
+    const struct hsp_ckpt_mark none = {0};
+    const struct hsp_ckpt_mark *ckpt = e->mode == HSP_MODE_RESTORE ? &j->origin_ckpt : &none;
     struct hsp_msg m = {.type = HSP_MSG_PREPARE,
                         .epoch = e->epoch,
                         .u.prepare = {.job = j->id,
@@ -257,6 +259,9 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .data_path = j->data_path,
                                       .checkpoint_path = j->checkpoint_path,
                                       .checkpoint_shared = j->checkpoint_shared,
+                                      .ckpt_term = ckpt->term,
+                                      .ckpt_epoch = ckpt->epoch,
+                                      .ckpt_content = ckpt->content,
                                       .data_tls = e->data_tls}};
     hsp_ci_send(c, hsp_ci_node(c, e->peers[rank].device)->conn, &m);
     if (c->failed) {

@@ -215,6 +215,9 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     }
     hsp_ci_store_job(c, j);
     hsp_ci_job_failure(c, j, cause);
+    if (!hsp_job_terminal(j->state) && c->now_ms < j->retry_ms) {
+        hsp_str_printf(j->reason, sizeof(j->reason), "%s", cause); /* status says it until then */
+    }
 }
 
 static bool same_plan(const struct hsp_job *j, const hsp_device_id *dev, uint32_t n)
@@ -333,6 +336,7 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
     if (j->has_ckpt) {
         j->origin = HSP_MODE_RESTORE;
         j->origin_step = j->ckpt_step;
+        j->origin_ckpt = j->ckpt;
     }
     hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL,
                 "version %llu is lost, going back to version %llu", (unsigned long long)best,

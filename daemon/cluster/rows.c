@@ -10,7 +10,8 @@
 #include "proto/base/vec.h"
 
 #define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    8
+#define ROW_VERSION    9
+#define ROW_CKPTS      9 /* which checkpoints are meant */
 #define ROW_LINKS      8 /* the transports of epochs */
 #define ROW_BEGUN      7 /* the epoch that began at the origin */
 #define ROW_TOKENS     6 /* tokens of the data */
@@ -50,6 +51,13 @@ void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n)
     hsp_buf_u8(&b, n->draining);
     hsp_buf_str(&b, n->reason);
     store(c, hsp_ci_printf(c, "node/%u", (uint32_t)(n - c->nodes)), &b);
+}
+
+static void put_ckpt(struct hsp_buf *b, const struct hsp_ckpt_mark *k)
+{
+    hsp_buf_u64(b, k->term);
+    hsp_buf_u64(b, k->epoch);
+    hsp_buf_u64(b, k->content);
 }
 
 static void put_epoch(struct hsp_buf *b, const struct hsp_epoch *e)
@@ -113,6 +121,8 @@ void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j)
     hsp_buf_u8(&b, j->suspending);
     hsp_buf_u64(&b, j->suspend_from);
     hsp_buf_u64(&b, j->begun);
+    put_ckpt(&b, &j->origin_ckpt);
+    put_ckpt(&b, &j->ckpt);
     put_epoch(&b, &j->cur);
     put_epoch(&b, &j->att);
     hsp_buf_u32(&b, j->n_leases);
@@ -236,6 +246,17 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
     return named;
 }
 
+static struct hsp_ckpt_mark get_ckpt(struct hsp_cursor *r, uint8_t version)
+{
+    struct hsp_ckpt_mark k = {0};
+    if (version >= ROW_CKPTS) { /* else the next checkpoint tells */
+        k.term = hsp_cur_u64(r);
+        k.epoch = hsp_cur_u64(r);
+        k.content = hsp_cur_u64(r);
+    }
+    return k;
+}
+
 static struct hsp_links get_links(struct hsp_cursor *r)
 {
     struct hsp_links n = {.shm = hsp_cur_u32(r)};
@@ -328,6 +349,8 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
         j->suspend_from = hsp_cur_u64(r);
     }
     j->begun = version >= ROW_BEGUN ? hsp_cur_u64(r) : 0;
+    j->origin_ckpt = get_ckpt(r, version);
+    j->ckpt = get_ckpt(r, version);
     bool ok = j->data_path != NULL && j->checkpoint_path != NULL && state <= HSP_JOB_SUSPENDED &&
               get_epoch(c, r, version, &j->cur) && get_epoch(c, r, version, &j->att);
     uint32_t leases = ok ? hsp_cur_count(r, HSP_MAX_NODES * HSP_NODE_DEVICES, 5) : 0;

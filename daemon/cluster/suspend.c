@@ -21,6 +21,7 @@ void hsp_ci_suspend_origin(struct hsp_job *j)
 {
     j->origin = j->has_ckpt ? HSP_MODE_RESTORE : HSP_MODE_FRESH;
     j->origin_step = j->has_ckpt ? j->ckpt_step : 0;
+    j->origin_ckpt = j->has_ckpt ? j->ckpt : (struct hsp_ckpt_mark){0};
     j->stable = j->origin_step;
 }
 

@@ -192,7 +192,9 @@ const struct hsp_command hsp_commands[] = {
      .operands = "JOB",
      .summary = "let a suspended, failed or cancelled job go on from its newest checkpoint",
      .help = "Without a checkpoint it begins anew, at step 0. With one it goes on with the next\n"
-             "sample of its data, so the files of data.path must be those it was trained on.",
+             "sample of its data, so the files of data.path must be those it was trained on. That\n"
+             "checkpoint is taken and no other: where no node has it the job tries again for a\n"
+             "while, says so in status, and fails; resume it when a node that has it is there.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_resume},

@@ -257,6 +257,9 @@ struct hsp_m_prepare {
     const char *data_path;      /* "" none */
     const char *checkpoint_path;
     bool checkpoint_shared;
+    /* Restore: of what may be found of version `step`, the one that is meant: in which term and epoch
+     * it was written, and its content. ckpt_epoch 0: not known, the latest one that there is. */
+    uint64_t ckpt_term, ckpt_epoch, ckpt_content;
     bool
         data_tls; /* what members say to each other by TCP is encrypted; the same for all of an epoch */
 };
@@ -340,7 +343,9 @@ struct hsp_m_release {
 struct hsp_m_ckpt {
     uint32_t job;
     uint64_t step;
+    uint64_t term; /* of the hspmdd that made the epoch, as the manifest has it */
     bool complete;
+    uint64_t content; /* sum of the hashes of all that is in it; 0: not complete */
     uint64_t bytes;
     double seconds;
     const char *reason; /* "" or why not */

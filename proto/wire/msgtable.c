@@ -145,6 +145,9 @@ static const struct hsp_field f_prepare[] = {U32(prepare, job),
                                              STR(prepare, data_path, HSP_PATH_MAX),
                                              STR(prepare, checkpoint_path, HSP_PATH_MAX),
                                              BOOL(prepare, checkpoint_shared),
+                                             U64(prepare, ckpt_term),
+                                             U64(prepare, ckpt_epoch),
+                                             U64(prepare, ckpt_content),
                                              BOOL(prepare, data_tls)};
 static const struct hsp_field f_ready[] = {U32(ready, job),
                                            U32MAX(ready, device, HSP_NODE_DEVICES - 1),
@@ -189,9 +192,9 @@ static const struct hsp_field f_devref[] = {U32(devref, job),
                                             U32MAX(devref, device, HSP_NODE_DEVICES - 1)};
 static const struct hsp_field f_release[] = {
     U32(release, job), U32MAX(release, device, HSP_NODE_DEVICES - 1), U64(release, keep_plan)};
-static const struct hsp_field f_ckpt[] = {U32(ckpt, job),       U64(ckpt, step),
-                                          BOOL(ckpt, complete), U64(ckpt, bytes),
-                                          F64(ckpt, seconds),   STR(ckpt, reason, HSP_TEXT_MAX)};
+static const struct hsp_field f_ckpt[] = {
+    U32(ckpt, job),     U64(ckpt, step),  U64(ckpt, term),    BOOL(ckpt, complete),
+    U64(ckpt, content), U64(ckpt, bytes), F64(ckpt, seconds), STR(ckpt, reason, HSP_TEXT_MAX)};
 static const struct hsp_field f_finished[] = {U32(finished, job), U64(finished, step)};
 static const struct hsp_field f_jobfail[] = {U32(jobfail, job),
                                              U32MAX(jobfail, device, HSP_NODE_DEVICES - 1),

@@ -117,7 +117,7 @@ static void try_manifest(const uint8_t *data, size_t len)
 {
     struct hsp_err err = {0};
     write_shard();
-    say(hsp_ckpt_commit(dir, &info, &place, "{}", &err), &err);
+    say(hsp_ckpt_commit(dir, &info, &place, "{}", NULL, &err), &err);
     cJSON *o = cJSON_ParseWithLength((const char *)data, len);
     if (cJSON_IsObject(o)) {
         char digits[24];
@@ -142,7 +142,7 @@ static void try_shard(const uint8_t *data, size_t len)
     struct hsp_err err = {0};
     HSP_ASSERT(mkdir(tmp, 0700) == 0);
     put(tmp, SHARD, data, len);
-    enum hsp_status st = hsp_ckpt_commit(dir, &info, &place, "{}", &err);
+    enum hsp_status st = hsp_ckpt_commit(dir, &info, &place, "{}", NULL, &err);
     if (st == HSP_OK) {
         open_step(true);
     } else {
@@ -167,7 +167,7 @@ static bool seed(size_t i, struct hsp_buf *out)
     struct hsp_err err = {0};
     setup();
     write_shard();
-    say(hsp_ckpt_commit(dir, &info, &place, "{}", &err), &err);
+    say(hsp_ckpt_commit(dir, &info, &place, "{}", NULL, &err), &err);
     hsp_buf_u8(out, (uint8_t)i);
     get(whole, i == 0 ? HSP_CKPT_MANIFEST : SHARD, out);
     HSP_ASSERT(hsp_ckpt_remove_dir(whole, NULL) == HSP_OK);

@@ -1,15 +1,17 @@
 #!/usr/bin/python3
 """A job whose nodes share no folder: its checkpoints are whole on two of three nodes, any one node may go, and a
-resume from what is left brings it to the end of an undisturbed device."""
+resume from what is left brings it to the end of an undisturbed device. Every node also has checkpoints of a former
+job of the same name and data, of the same steps: none of them is ever taken, also not when nothing else is there."""
 import json
 import os
+import shutil
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
 from harness import *  # noqa: E402,F403
 
-STEPS, EVERY = 120, 20
+STEPS, EVERY = 80, 20
 
 
 class Folders(Cluster):
@@ -33,6 +35,49 @@ class Folders(Cluster):
         return {x["step"]: x for x in json.loads(r.stdout)["checkpoints"]} if r.stdout else {}
 
 
+def submit(c, claim, job, name, text, plans, **train):
+    """Of job apart, whatever the file is called."""
+    path = write_job(claim, job, name, text, annotations=plans, **train)
+    with open(path) as f:
+        job = json.load(f)
+    job["name"] = "apart"
+    job["checkpoint"] = {"path": "/proc/self/cwd/ckpt", "shared": False, "every_steps": EVERY, "keep": 2}
+    with open(path, "w") as f:
+        json.dump(job, f)
+    c.submit(path)
+
+
+def latest(c):
+    """The job as status has it, which also has the former one."""
+    return [j for j in c.status()["jobs"] if j["name"] == "apart"][-1]
+
+
+def content(c, node, step):
+    """Of a checkpoint in a node's folder, as its manifest says."""
+    with open(os.path.join(c.folder(node), "ckpt/apart/step-%010d/manifest.json" % step)) as f:
+        return json.load(f)["content"]
+
+
+def leave_former(c, names):
+    """The checkpoints of a job that is over in the folders of all."""
+    at = {n: os.path.join(c.folder(n), "ckpt", "apart") for n in names}
+    first = next(n for n in names if os.path.isdir(at[n]))
+    for n in names:
+        if not os.path.isdir(at[n]):
+            shutil.copytree(at[first], at[n])
+
+
+def resume_without_it(c, node, step):
+    """The only node that has it has it not: the job waits, and says why; it goes on when it is there again."""
+    it = os.path.join(c.folder(node), "ckpt/apart/step-%010d" % step)
+    os.rename(it, it + "-away")
+    c.ctl("resume", "apart")
+    wait_for("the job to say what it waits for", lambda: (
+        "no member has checkpoint %d of epoch " % step in (latest(c).get("reason") or "") and
+        "(start a node that has it, or submit the job again)" in latest(c)["reason"]), 30, poll=0.2)
+    os.rename(it + "-away", it)
+
+
 def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
@@ -43,30 +88,30 @@ def body(claim):
         {"sequences": 9 // n + (r < 9 % n), "micro_batches": 2, "stages": [{"layers": 3, "ranks": [r]}]}
         for r in range(n)]}, "dp%d" % n) for n in (3, 2)]
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
-    path = write_job(claim, job, "apart", text, annotations=plans)
-    with open(path) as f:
-        job = json.load(f)
-    job["checkpoint"] = {"path": "/proc/self/cwd/ckpt", "shared": False, "every_steps": EVERY, "keep": 2}
-    with open(path, "w") as f:
-        json.dump(job, f)
     with Folders(claim) as c:
         names = c.start_workers([1.0, 1.0, 1.0])
-        c.submit(path)
+        submit(c, claim, job, "former", text, plans, steps=2 * EVERY + 1)
+        c.wait_done("apart", 60)
+        leave_former(c, names)
+        former = content(c, names[0], 2 * EVERY)
+        submit(c, claim, job, "apart", text, plans)
         c.wait_step("apart", 2 * EVERY + 5, 60)
         c.ctl("cancel", "apart")
         have = {n: c.checkpoints(n, "apart") for n in names}
-        holders = [n for n in names if have[n]]
-        newest = {n: max(have[n]) for n in holders}
-        if len(holders) != 2 or len(set(newest.values())) != 1 or newest[holders[0]] % EVERY:
+        step = latest(c).get("checkpoint_step")
+        if step != 2 * EVERY:
+            raise Failed("checkpoint %d, the former job has %d" % (step, 2 * EVERY))
+        holders = [n for n in names if content(c, n, step) != former]
+        if len(holders) != 2 or len({content(c, n, step) for n in holders}) != 1:
             raise Failed("checkpoints on two nodes: %r" % have)
         if not all(x["good"] and x["files"] == 1 and x["bytes"] > 0 for n in holders for x in have[n].values()):
             raise Failed("good ones: %r" % have)
         c.kill_agent(holders[0])
         wait_for("the node to be gone", lambda: c.node_state(holders[0]) != "ready", 20)
-        c.ctl("resume", "apart")
-        c.wait_done("apart", 60)
+        resume_without_it(c, holders[1], step)
+        c.wait_done("apart", 90)
         resumed = [e for e in c.events("apart") if e["type"] == "admin.resume"]
-        if not resumed or c.job("apart")["step"] != STEPS:
+        if not resumed or latest(c)["step"] != STEPS:
             raise Failed("resumed: %r" % c.events("apart"))
         distance = loss_distance(reference, c.metrics("apart"), STEPS)
         shard = next(os.path.join(at, f) for at, _, files in os.walk(os.path.join(c.folder(holders[1]), "ckpt"))
@@ -79,7 +124,7 @@ def body(claim):
         bad = [x for x in c.checkpoints(holders[1], "apart").values() if not x["good"]]
         if len(bad) != 1 or os.path.basename(shard) not in bad[0]["reason"]:
             raise Failed("damaged: %r" % bad)
-    return distance <= 1e-9, {"loss": distance, "resumed_from": newest[holders[0]]}
+    return distance <= 1e-9, {"loss": distance, "resumed_from": step}
 
 
 Claim("resume").run(body)

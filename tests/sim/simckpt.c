@@ -47,7 +47,9 @@ void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d)
                         .epoch = d->epoch,
                         .u.ckpt = {.job = d->job,
                                    .step = d->step,
+                                   .term = 1,
                                    .complete = !full,
+                                   .content = full ? 0 : d->lineage,
                                    .reason = full ? "no space left on device" : ""}};
     sim_to_agent(s, x, &m);
 }
@@ -65,6 +67,11 @@ void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m)
         sim_fail(s, "job %u, which is %s: the checkpoint of version %llu is not on record", j->id,
                  hsp_job_state_name(j->state), (unsigned long long)step);
     }
+    if (j->ckpt_step == step && j->ckpt.epoch <= m->epoch &&
+        (j->ckpt.epoch != m->epoch || j->ckpt.content != m->u.ckpt.content)) {
+        sim_fail(s, "job %u: what is on record of version %llu is not the checkpoint of epoch %llu",
+                 j->id, (unsigned long long)step, (unsigned long long)m->epoch);
+    }
     if (j->state == HSP_JOB_SUSPENDED && j->origin_step != j->ckpt_step) {
         sim_fail(s, "job %u is suspended with version %llu, its newest is %llu", j->id,
                  (unsigned long long)j->origin_step, (unsigned long long)j->ckpt_step);
@@ -81,6 +88,11 @@ uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *m)
     if (first && t->disk[step] == 0 && t->told > step) {
         sim_fail(s, "job %u begins with version %llu, which was deleted for %llu", m->u.prepare.job,
                  (unsigned long long)step, (unsigned long long)t->told);
+    }
+    if (first && t->disk[step] != 0 && t->disk[step] != m->u.prepare.ckpt_content) {
+        sim_fail(s, "job %u begins with version %llu of epoch %llu, another one is there",
+                 m->u.prepare.job, (unsigned long long)step,
+                 (unsigned long long)m->u.prepare.ckpt_epoch);
     }
     /* One that was deleted for another that nobody could tell of is taken as if it was there. */
     return t->disk[step] != 0 ? t->disk[step] : t->ckpt_lineage;

@@ -212,6 +212,8 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
                             .epoch = a->ckpt[i].epoch,
                             .u.ckpt = {.job = a->ckpt[i].job,
                                        .step = a->ckpt[i].step,
+                                       .term = a->ckpt[i].term,
+                                       .content = a->ckpt[i].content,
                                        .complete = true,
                                        .reason = "said again"}};
         if (k.u.ckpt.job != 0) {

@@ -470,6 +470,8 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
             a->ckpt[device].job = m->u.ckpt.job;
             a->ckpt[device].epoch = m->epoch;
             a->ckpt[device].step = m->u.ckpt.step;
+            a->ckpt[device].term = m->u.ckpt.term;
+            a->ckpt[device].content = m->u.ckpt.content;
         }
         pass(a, device, m);
         break;

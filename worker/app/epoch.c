@@ -415,8 +415,9 @@ static void report_break(struct hsp_epoch *e, enum hsp_status st, const struct h
 {
     (void)pthread_mutex_lock(&e->lock);
     bool tell = !e->cancelled && !e->told;
+    bool lost_one = e->lost && st != HSP_ENOENT; /* what is not there no peer has taken */
     e->told = true;
-    uint32_t peer = e->lost ? e->lost_peer : HSP_MSG_RANKS;
+    uint32_t peer = lost_one ? e->lost_peer : HSP_MSG_RANKS;
     (void)pthread_mutex_unlock(&e->lock);
     if (!tell) {
         return;
@@ -427,12 +428,12 @@ static void report_break(struct hsp_epoch *e, enum hsp_status st, const struct h
                                       .device = e->env->device,
                                       .peer = peer,
                                       .before_start = before_start,
-                                      .reason = e->lost ? e->lost_why : err->msg}};
+                                      .reason = lost_one ? e->lost_why : err->msg}};
     struct hsp_msg fail = {
         .type = HSP_MSG_JOB_FAILED,
         .u.jobfail = {.job = e->p->job, .device = e->env->device, .reason = err->msg}};
     hsp_log(e->env->log, HSP_LOG_WARN, "executor", "epoch %" PRIu64 " of job %u broke: %s",
-            e->number, e->p->job, e->lost ? e->lost_why : err->msg);
+            e->number, e->p->job, lost_one ? e->lost_why : err->msg);
     send_msg(e, hopeless ? &fail : &lost);
 }
 
@@ -455,8 +456,12 @@ static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *
     (void)pthread_mutex_lock(&e->lock);
     bool before_start = e->phase == HSP_EPOCH_READY;
     bool kept = e->keeps && (e->phase == HSP_EPOCH_RUNNING || e->phase == HSP_EPOCH_LEFT);
+    bool moving = e->phase == HSP_EPOCH_MOVING;
     e->phase = HSP_EPOCH_FAILED;
     (void)pthread_mutex_unlock(&e->lock);
+    if (moving) { /* no other thread writes yet: the cause is told before peers hear that it ends */
+        report_break(e, st, err, before_start);
+    }
     hsp_epoch_abort(e);
     if (kept) {
         keeper_failed(e, st, err);

@@ -197,11 +197,16 @@ enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metri
 void hsp_epoch_tell_ready(struct hsp_epoch *e);
 enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
                                  struct hsp_data_cursor *ret, struct hsp_err *err);
-/* epochckpt.c: checkpoints, restore. *ret_disk: how the writing fared, at rank 0 that of all; @err says why
+struct hsp_ckpt_sum {
+    uint64_t bytes;   /* written here */
+    uint64_t content; /* hsp_ckpt_content, at rank 0 */
+};
+/* epochckpt.c: checkpoints, restore of the one that PREPARE means. *ret_disk: how the writing fared, at rank 0 that of all; @err says why
  * not. The result is about the others: they wait for what this rank cannot do, or this one for them, and
  * the epoch is over. */
-enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
-                                     enum hsp_status *ret_disk, struct hsp_err *err);
+enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
+                                     struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
+                                     struct hsp_err *err);
 enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
 /* epochtrain.c: steps and their hooks, on the run thread. */
 enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);

@@ -89,13 +89,14 @@ static void ckpt_dir(const struct hsp_epoch *e, char out[PATH_MAX])
 }
 
 static enum hsp_status commit(const struct hsp_epoch *e, const char *dir,
-                              const struct hsp_ckpt_info *info, struct hsp_err *err)
+                              const struct hsp_ckpt_info *info, uint64_t *ret_content,
+                              struct hsp_err *err)
 {
     struct hsp_data_cursor data;
     struct hsp_err old = {0};
     enum hsp_status st = hsp_epoch_cursor(e, info->step, &data, err);
     if (st == HSP_OK) {
-        st = hsp_ckpt_commit(dir, info, &data, e->pkg.config_json, err);
+        st = hsp_ckpt_commit(dir, info, &data, e->pkg.config_json, ret_content, err);
     }
     if (st == HSP_OK && hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1,
                                        &old) != HSP_OK) {
@@ -147,7 +148,7 @@ static enum hsp_status collect(struct hsp_epoch *e, const bool *writes, enum hsp
     return st;
 }
 
-static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, uint64_t *bytes,
+static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, struct hsp_ckpt_sum *ret,
                                     bool *writes, enum hsp_status *disk, struct hsp_err *err)
 {
     char dir[PATH_MAX];
@@ -167,13 +168,13 @@ static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, uint6
         *disk = e->p->rank == 0 ? begin(dir, &info, err) : hsp_epoch_make_dirs(dir, err);
     }
     if (*disk == HSP_OK) {
-        *disk = hsp_ckpt_write_shard(dir, &info, e->p->rank, s.p, mine, bytes, err);
+        *disk = hsp_ckpt_write_shard(dir, &info, e->p->rank, s.p, mine, &ret->bytes, err);
     }
     free(s.p);
     memset(writes, 1, e->p->n_ranks);
     enum hsp_status st = collect(e, writes, disk, err);
     if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
-        (*disk = commit(e, dir, &info, err)) != HSP_OK) {
+        (*disk = commit(e, dir, &info, &ret->content, err)) != HSP_OK) {
         (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
     }
     if (st == HSP_OK && *disk != HSP_OK && e->p->rank == 0) {
@@ -302,8 +303,8 @@ static enum hsp_status exchange_hashes(struct hsp_epoch *e, struct pieces *s, ui
 /* Rank @writer writes a whole checkpoint of what all have. *ret_mine: how its disk fared, at the
  * writer; the result is about the links. */
 static enum hsp_status write_whole(struct hsp_epoch *e, struct pieces *s, uint64_t version,
-                                   uint32_t writer, uint64_t *bytes, enum hsp_status *ret_mine,
-                                   struct hsp_err *err)
+                                   uint32_t writer, struct hsp_ckpt_sum *ret,
+                                   enum hsp_status *ret_mine, struct hsp_err *err)
 {
     char dir[PATH_MAX];
     struct hsp_ckpt_info info;
@@ -329,9 +330,9 @@ static enum hsp_status write_whole(struct hsp_epoch *e, struct pieces *s, uint64
         st = hsp_epoch_gather(e, &g, err);
     }
     if (st == HSP_OK && w.out != NULL) {
-        w.status = hsp_ckpt_stream_close(w.out, bytes, &w.why);
+        w.status = hsp_ckpt_stream_close(w.out, &ret->bytes, &w.why);
         w.out = NULL;
-        w.status = w.status == HSP_OK ? commit(e, dir, &info, &w.why) : w.status;
+        w.status = w.status == HSP_OK ? commit(e, dir, &info, &ret->content, &w.why) : w.status;
     }
     (void)hsp_ckpt_stream_discard(w.out);
     if (begun && (st != HSP_OK || w.status != HSP_OK)) {
@@ -347,8 +348,9 @@ static enum hsp_status write_whole(struct hsp_epoch *e, struct pieces *s, uint64
 }
 
 /* One after the other: two nodes may be one machine, with one folder. */
-static enum hsp_status write_private(struct hsp_epoch *e, uint64_t version, uint64_t *bytes,
-                                     bool *writes, enum hsp_status *disk, struct hsp_err *err)
+static enum hsp_status write_private(struct hsp_epoch *e, uint64_t version,
+                                     struct hsp_ckpt_sum *ret, bool *writes, enum hsp_status *disk,
+                                     struct hsp_err *err)
 {
     struct pieces s;
     enum hsp_status st = pieces_init(e, &s, err);
@@ -359,15 +361,16 @@ static enum hsp_status write_private(struct hsp_epoch *e, uint64_t version, uint
     }
     for (uint32_t w = 0; st == HSP_OK && w < e->p->n_ranks; w++) {
         if (writes[w]) {
-            st = write_whole(e, &s, version, w, bytes, disk, err);
+            st = write_whole(e, &s, version, w, ret, disk, err);
         }
     }
     free(s.p);
     return st == HSP_OK ? collect(e, writes, disk, err) : st;
 }
 
-enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
-                                     enum hsp_status *ret_disk, struct hsp_err *err)
+enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
+                                     struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
+                                     struct hsp_err *err)
 {
     bool *writes = calloc(e->p->n_ranks, sizeof *writes);
     *ret_disk = HSP_OK;
@@ -375,8 +378,8 @@ enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version, uint
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a checkpoint");
     }
     enum hsp_status st = e->p->checkpoint_shared
-                             ? write_shared(e, version, ret_bytes, writes, ret_disk, err)
-                             : write_private(e, version, ret_bytes, writes, ret_disk, err);
+                             ? write_shared(e, version, ret, writes, ret_disk, err)
+                             : write_private(e, version, ret, writes, ret_disk, err);
     free(writes);
     return st;
 }
@@ -521,15 +524,20 @@ static enum hsp_status check_model(const struct hsp_epoch *e, const struct hsp_c
 }
 
 /* Opens my checkpoint of @version when it is of this job's model, and goes on where this job is in its
- * data. */
+ * data; in the offer what it is, also of one that does not fit. */
 static enum hsp_status open_mine(const struct hsp_epoch *e, uint64_t version, struct hsp_ckpt **ret,
-                                 struct hsp_err *err)
+                                 struct hsp_ckpt_offer *o, struct hsp_err *err)
 {
     char dir[PATH_MAX];
     struct hsp_data_cursor here;
     struct hsp_ckpt *c = NULL;
     ckpt_dir(e, dir);
     enum hsp_status st = hsp_ckpt_open(dir, version, &c, err);
+    if (st == HSP_OK) {
+        o->term = hsp_ckpt_about(c)->term;
+        o->epoch = hsp_ckpt_about(c)->epoch;
+        o->content = hsp_ckpt_content(c);
+    }
     if (st == HSP_OK && (st = hsp_epoch_cursor(e, version, &here, err)) == HSP_OK) {
         st = hsp_data_cursor_match(hsp_ckpt_data(c), &here, err);
         st = st == HSP_OK ? check_model(e, c, err) : st;
@@ -550,12 +558,8 @@ static void make_offer(const struct hsp_epoch *e, uint64_t version, struct hsp_c
                        struct hsp_ckpt_offer *o)
 {
     struct hsp_err why = {0};
-    o->status = open_mine(e, version, ret, &why);
-    if (o->status == HSP_OK) {
-        o->term = hsp_ckpt_about(*ret)->term;
-        o->epoch = hsp_ckpt_about(*ret)->epoch;
-        o->content = hsp_ckpt_content(*ret);
-    } else {
+    o->status = open_mine(e, version, ret, o, &why);
+    if (o->status != HSP_OK) {
         hsp_str_printf(o->why, sizeof o->why, "%s", why.msg);
     }
 }
@@ -585,6 +589,8 @@ enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct 
 {
     struct hsp_ckpt *c = NULL;
     uint32_t server = 0, me = e->p->rank;
+    const struct hsp_ckpt_wish wish = {version, e->p->ckpt_term, e->p->ckpt_epoch,
+                                       e->p->ckpt_content};
     struct hsp_ckpt_offer *offers = calloc(e->p->n_ranks, sizeof *offers);
     if (offers == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
@@ -592,7 +598,7 @@ enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct 
     make_offer(e, version, &c, &offers[me]);
     enum hsp_status st = exchange_offers(e, offers, err);
     if (st == HSP_OK) {
-        st = hsp_ckpt_offer_choose(offers, e->p->n_ranks, me, &server, err);
+        st = hsp_ckpt_offer_choose(offers, e->p->n_ranks, &wish, &server, err);
     }
     if (st == HSP_OK && !hsp_ckpt_offer_same(&offers[me], &offers[server])) {
         c = hsp_ckpt_close(c); /* none, or of another history: I ask */

@@ -100,9 +100,9 @@ enum hsp_status hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
 static enum hsp_status checkpoint(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     int64_t t0 = hsp_clock_ns();
-    uint64_t bytes = 0;
+    struct hsp_ckpt_sum sum = {0};
     struct hsp_err why = {0};
-    enum hsp_status disk, st = hsp_epoch_checkpoint(e, version, &bytes, &disk, &why);
+    enum hsp_status disk, st = hsp_epoch_checkpoint(e, version, &sum, &disk, &why);
     if (st != HSP_OK) {
         *err = why;
         return st;
@@ -112,8 +112,10 @@ static enum hsp_status checkpoint(struct hsp_epoch *e, uint64_t version, struct 
                         .epoch = e->number,
                         .u.ckpt = {.job = e->p->job,
                                    .step = version,
+                                   .term = e->pkg.term,
                                    .complete = disk == HSP_OK,
-                                   .bytes = bytes,
+                                   .content = disk == HSP_OK ? sum.content : 0,
+                                   .bytes = sum.bytes,
                                    .seconds = (double)(hsp_clock_ns() - t0) * 1e-9,
                                    .reason = disk == HSP_OK ? "" : why.msg}};
     struct hsp_err lost = {0};

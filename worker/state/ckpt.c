@@ -59,7 +59,7 @@ static void close_shards(struct hsp_ckpt_shard *s, uint32_t n)
 
 static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_info *info,
                                       const struct hsp_data_cursor *data, const char *config,
-                                      struct hsp_err *err)
+                                      uint64_t *ret_content, struct hsp_err *err)
 {
     char path[HSP_CKPT_PATH];
     const struct hsp_ckpt_entry **e = NULL;
@@ -80,6 +80,10 @@ static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_inf
         st = text != NULL ? hsp_file_write(path, text, strlen(text), 0644, err)
                           : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
         cJSON_free(text);
+    }
+    *ret_content = 0;
+    for (uint32_t i = 0; i < info->n_ranks; i++) {
+        *ret_content += s[i].content;
     }
     free(e);
     close_shards(s, info->n_ranks);
@@ -133,8 +137,9 @@ static enum hsp_status take_name(const char *tmp, const char *to, struct hsp_err
 
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
                                 const struct hsp_data_cursor *data, const char *config_json,
-                                struct hsp_err *err)
+                                uint64_t *ret_content, struct hsp_err *err)
 {
+    uint64_t content = 0;
     char tmp[HSP_CKPT_PATH], to[HSP_CKPT_PATH];
     if (info->n_ranks == 0 || info->n_ranks > HSP_CKPT_MAX_RANKS) {
         return hsp_err_set(err, HSP_EINVAL, 0, "checkpoint of %u ranks", info->n_ranks);
@@ -144,7 +149,7 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
         st = hsp_ckpt_step_dir(dir, info->step, false, to, err);
     }
     if (st == HSP_OK) {
-        st = write_manifest(tmp, info, data, config_json, err);
+        st = write_manifest(tmp, info, data, config_json, &content, err);
     }
     if (st == HSP_OK) {
         remove_strangers(tmp, info->n_ranks);
@@ -153,7 +158,13 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
     if (st == HSP_OK) {
         st = take_name(tmp, to, err);
     }
-    return st == HSP_OK ? hsp_ckpt_sync_dir(dir, err) : st;
+    if (st == HSP_OK) {
+        st = hsp_ckpt_sync_dir(dir, err);
+    }
+    if (st == HSP_OK && ret_content != NULL) {
+        *ret_content = content;
+    }
+    return st;
 }
 
 enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err *err)

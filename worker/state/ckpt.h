@@ -69,11 +69,12 @@ struct hsp_ckpt_stream *hsp_ckpt_stream_discard(struct hsp_ckpt_stream *s); /* N
 
 /* After all ranks have written: checks that the shards belong together and cover every tensor
  * exactly once, writes the manifest and gives the directory its name. @data: where the job is in its
- * data at this step. @config_json: the model's keys, kept for the export. A step that is there already is replaced: it is of a history that is
+ * data at this step. @config_json: the model's keys, kept for the export. *ret_content, after success: as
+ * hsp_ckpt_content; NULL allowed. A step that is there already is replaced: it is of a history that is
  * over, before a roll-back or of an earlier job of this name. HSP_EDIGEST: a shard is missing, damaged or of another attempt. */
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
                                 const struct hsp_data_cursor *data, const char *config_json,
-                                struct hsp_err *err);
+                                uint64_t *ret_content, struct hsp_err *err);
 /* Deletes the step's temporary directory; no error when it is not there. */
 enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err *err);
 

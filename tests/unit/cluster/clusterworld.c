@@ -162,6 +162,24 @@ void cw_restart_nodes(struct cw_world *w, uint32_t n_nodes)
     }
 }
 
+void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t form)
+{
+    uint32_t cut = 0;
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        uint8_t *v = w->rows[i].value;
+        uint32_t len = w->rows[i].len;
+        for (uint32_t k = 0; strcmp(w->rows[i].key, "job/1") == 0 && k + n <= len; k++) {
+            if (memcmp(v + k, bytes, n) == 0) {
+                memmove(v + k, v + k + n, len - k - n);
+                w->rows[i].len = len -= n;
+                v[0] = form;
+                cut++;
+            }
+        }
+    }
+    assert_int_equal(cut, 1);
+}
+
 void cw_text(const struct cw_world *w, struct hsp_buf *ret)
 {
     hsp_buf_init(ret, 1u << 20);

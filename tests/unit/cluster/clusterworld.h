@@ -46,6 +46,8 @@ uint32_t cw_rows(const struct cw_world *w, struct hsp_cluster_row ret[CW_ROWS]);
 void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg);
 /* The same; its nodes n0.. of a device each come back with what they had. */
 void cw_restart_nodes(struct cw_world *w, uint32_t n_nodes);
+/* Takes the @n bytes, which stand there once, out of the row of job 1, which is of form @form then. */
+void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t form);
 /* What hsp_cluster_dump writes, to a buffer that is the caller's to release. */
 void cw_text(const struct cw_world *w, struct hsp_buf *ret);
 const struct hsp_action *cw_find(const struct cw_world *w, enum hsp_action_type type);

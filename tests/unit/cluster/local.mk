@@ -9,7 +9,8 @@ cluster_tests = \
   tests/unit/cluster/restart_test \
   tests/unit/cluster/slow_test \
   tests/unit/cluster/suspend_test \
-  tests/unit/cluster/unwritten_test
+  tests/unit/cluster/unwritten_test \
+  tests/unit/cluster/whichckpt_test
 check_PROGRAMS += $(cluster_tests)
 TESTS += $(cluster_tests)
 CLUSTER_WORLD = tests/unit/cluster/clusterworld.c tests/unit/cluster/clusterworld.h
@@ -38,3 +39,5 @@ tests_unit_cluster_suspend_test_SOURCES = tests/unit/cluster/suspend_test.c $(CL
 tests_unit_cluster_suspend_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_unwritten_test_SOURCES = tests/unit/cluster/unwritten_test.c $(CLUSTER_WORLD)
 tests_unit_cluster_unwritten_test_LDADD = $(CLUSTER_TEST_LIBS)
+tests_unit_cluster_whichckpt_test_SOURCES = tests/unit/cluster/whichckpt_test.c $(CLUSTER_WORLD)
+tests_unit_cluster_whichckpt_test_LDADD = $(CLUSTER_TEST_LIBS)

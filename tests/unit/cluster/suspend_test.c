@@ -306,7 +306,7 @@ static void checkpoints_of_before_it_was_resumed(void **state)
     cw_end(&w);
 }
 
-/* Form 6 does not say which epoch began. */
+/* Form 6 says neither which epoch began nor which checkpoints are meant. */
 static void rows_of_older_forms_are_read(void **state)
 {
     (void)state;
@@ -322,10 +322,10 @@ static void rows_of_older_forms_are_read(void **state)
     for (uint32_t i = 0; i < w.n_rows; i++) {
         uint8_t *row = w.rows[i].value;
         if (strcmp(w.rows[i].key, "job/1") == 0) { /* behind it: no epoch, no attempt, no lease */
-            uint32_t behind = w.rows[i].len - (8 + 8 + 4);
-            assert_int_equal(row[behind - 8], 1);
-            memmove(row + behind - 8, row + behind, 8 + 8 + 4);
-            w.rows[i].len -= 8;
+            uint32_t behind = w.rows[i].len - (8 + 8 + 4), more = 8 + 2 * 24;
+            assert_int_equal(row[behind - more], 1);
+            memmove(row + behind - more, row + behind, 8 + 8 + 4);
+            w.rows[i].len -= more;
             row[0] = 6;
         }
     }
@@ -333,6 +333,7 @@ static void rows_of_older_forms_are_read(void **state)
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SUSPENDED);
     assert_true(j->begun == 0 && j->ckpt_step == 9 && j->max == 4);
+    assert_true(j->ckpt.epoch == 0 && j->origin_ckpt.epoch == 0);
     cw_end(&w);
 }
 

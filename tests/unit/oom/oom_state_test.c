@@ -76,7 +76,7 @@ static enum hsp_status write_step(const char *dir, uint64_t step, struct hsp_err
         st = r == 0 ? hsp_ckpt_write_shard(dir, &info, r, p, HSP_ARRAY_LEN(p), NULL, err)
                     : write_stream(dir, &info, r, p, HSP_ARRAY_LEN(p), err);
     }
-    return st == HSP_OK ? hsp_ckpt_commit(dir, &info, &data, CONFIG, err) : st;
+    return st == HSP_OK ? hsp_ckpt_commit(dir, &info, &data, CONFIG, NULL, err) : st;
 }
 
 /* Everything an opened one says. */

@@ -101,7 +101,7 @@ static enum hsp_status commit(const char *dir, const struct hsp_ckpt_info *info,
                               struct hsp_err *err)
 {
     struct hsp_data_cursor data = data_of(info->step);
-    return hsp_ckpt_commit(dir, info, &data, CONFIG, err);
+    return hsp_ckpt_commit(dir, info, &data, CONFIG, NULL, err);
 }
 
 static void write_step(const char *dir, uint64_t step, uint32_t n_ranks, uint64_t seed)

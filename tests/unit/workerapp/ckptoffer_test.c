@@ -5,6 +5,8 @@
 
 #define N 5
 
+static const struct hsp_ckpt_wish latest = {.step = 40};
+
 static struct hsp_ckpt_offer have(uint64_t term, uint64_t epoch, uint64_t content)
 {
     return (struct hsp_ckpt_offer){.term = term, .epoch = epoch, .content = content};
@@ -33,8 +35,8 @@ static void nth_order(uint32_t k, uint32_t order[N])
     }
 }
 
-/* The last of @o is chosen in every order of the ranks, and by every rank. */
-static void last_is_chosen(const struct hsp_ckpt_offer o[N])
+/* The last of @o is chosen in every order of the ranks. */
+static void last_is_chosen(const struct hsp_ckpt_offer o[N], const struct hsp_ckpt_wish *wish)
 {
     for (uint32_t k = 0; k < 120; k++) {
         uint32_t order[N];
@@ -43,13 +45,11 @@ static void last_is_chosen(const struct hsp_ckpt_offer o[N])
         for (uint32_t i = 0; i < N; i++) {
             mixed[i] = o[order[i]];
         }
-        for (uint32_t me = 0; me < N; me++) {
-            struct hsp_err err = {0};
-            uint32_t chosen = UINT32_MAX;
-            assert_ok(hsp_ckpt_offer_choose(mixed, N, me, &chosen, &err), &err);
-            assert_true(chosen < N);
-            assert_int_equal(order[chosen], N - 1);
-        }
+        struct hsp_err err = {0};
+        uint32_t chosen = UINT32_MAX;
+        assert_ok(hsp_ckpt_offer_choose(mixed, N, wish, &chosen, &err), &err);
+        assert_true(chosen < N);
+        assert_int_equal(order[chosen], N - 1);
     }
 }
 
@@ -63,9 +63,9 @@ static void the_latest_is_chosen(void **state)
     const struct hsp_ckpt_offer by_content[N] = {have(1, 3, 9), have(1, 3, 7),
                                                  lack(HSP_EDIGEST, "damaged"),
                                                  lack(HSP_ESTATE, "other"), have(1, 3, UINT64_MAX)};
-    last_is_chosen(by_term);
-    last_is_chosen(by_epoch);
-    last_is_chosen(by_content);
+    last_is_chosen(by_term, &latest);
+    last_is_chosen(by_epoch, &latest);
+    last_is_chosen(by_content, &latest);
 }
 
 static void of_equal_ones_the_first_rank_serves(void **state)
@@ -75,7 +75,7 @@ static void of_equal_ones_the_first_rank_serves(void **state)
     uint32_t chosen = UINT32_MAX;
     const struct hsp_ckpt_offer o[] = {lack(HSP_ENOENT, "none"), have(1, 2, 3), have(1, 3, 5),
                                        have(1, 3, 5), have(1, 3, 5)};
-    assert_ok(hsp_ckpt_offer_choose(o, N, 4, &chosen, &err), &err);
+    assert_ok(hsp_ckpt_offer_choose(o, N, &latest, &chosen, &err), &err);
     assert_int_equal(chosen, 2);
     assert_true(hsp_ckpt_offer_same(&o[2], &o[4]));
     assert_false(hsp_ckpt_offer_same(&o[1], &o[2]));
@@ -106,7 +106,7 @@ static void want_of_memory_decides_nothing(void **state)
     uint32_t chosen = 77;
     const struct hsp_ckpt_offer o[] = {have(1, 3, 5), lack(HSP_ESTATE, "other data"),
                                        lack(HSP_ENOMEM, "no memory for a checkpoint")};
-    assert_status(hsp_ckpt_offer_choose(o, 3, 0, &chosen, &err), HSP_ENOMEM);
+    assert_status(hsp_ckpt_offer_choose(o, 3, &latest, &chosen, &err), HSP_ENOMEM);
     assert_err(&err, HSP_ENOMEM,
                "member 2 cannot look for its checkpoint: no memory for a checkpoint");
     assert_int_equal(chosen, 77);
@@ -120,11 +120,84 @@ static void without_any_the_reason_is_told(void **state)
     const struct hsp_ckpt_offer o[] = {lack(HSP_ENOENT, "nothing in a"), lack(HSP_EIO, "disk"),
                                        lack(HSP_ESTATE, "other data"),
                                        lack(HSP_ESTATE, "other model")};
-    assert_status(hsp_ckpt_offer_choose(o, 4, 0, &chosen, &err), HSP_ESTATE);
+    assert_status(hsp_ckpt_offer_choose(o, 4, &latest, &chosen, &err), HSP_ESTATE);
     assert_err(&err, HSP_ESTATE, "other data");
-    assert_status(hsp_ckpt_offer_choose(o, 2, 1, &chosen, &err), HSP_ENOENT);
+    assert_status(hsp_ckpt_offer_choose(o, 2, &latest, &chosen, &err), HSP_ENOENT);
     assert_err(&err, HSP_ENOENT, "no member has the checkpoint: disk");
     assert_int_equal(chosen, 77);
+}
+
+/* ---- the one that is meant ---- */
+
+static const struct hsp_ckpt_wish wish = {40, 2, 5, 77};
+
+static struct hsp_ckpt_offer unfit(uint64_t epoch, uint64_t content)
+{
+    return (struct hsp_ckpt_offer){2, epoch, content, HSP_ESTATE, "other data"};
+}
+
+/* Whatever else is there, later or earlier; where it was written does not matter, its content does. */
+static void the_one_that_is_meant_is_chosen(void **state)
+{
+    (void)state;
+    const struct hsp_ckpt_offer among_others[N] = {have(1, 9, 9), have(2, 9, 99), have(2, 5, 76),
+                                                   have(2, 5, 78), have(2, 5, 77)};
+    const struct hsp_ckpt_offer written_again[N] = {have(3, 1, 9), lack(HSP_EIO, "disk"),
+                                                    unfit(5, 78), lack(HSP_ENOENT, "none"),
+                                                    have(2, 8, 77)};
+    struct hsp_err err = {0};
+    uint32_t chosen = UINT32_MAX;
+    last_is_chosen(among_others, &wish);
+    last_is_chosen(written_again, &wish);
+    const struct hsp_ckpt_offer two[] = {have(9, 9, 9), have(2, 8, 77), have(2, 5, 77)};
+    assert_ok(hsp_ckpt_offer_choose(two, 3, &wish, &chosen, &err), &err);
+    assert_int_equal(chosen, 1);
+}
+
+static void refused_is(const struct hsp_ckpt_offer *o, uint32_t n, enum hsp_status want,
+                       const char *why)
+{
+    struct hsp_err err = {0};
+    uint32_t chosen = 77;
+    assert_status(hsp_ckpt_offer_choose(o, n, &wish, &chosen, &err), want);
+    assert_err(&err, want, why);
+    assert_int_equal(chosen, 77);
+}
+
+/* What another history has is not taken, and what says most of the reason is told. */
+static void without_it_nobody_begins(void **state)
+{
+    (void)state;
+    const char *what =
+        "no member has checkpoint 40 of epoch 5 in term 2 (start a node that has it, "
+        "or submit the job again): ";
+    char why[300];
+    const struct hsp_ckpt_offer of_others[] = {lack(HSP_ENOENT, "none"), have(1, 9, 9),
+                                               have(2, 5, 78)};
+    (void)snprintf(why, sizeof why, "%smember 1: it is of another history, of epoch 9 in term 1",
+                   what);
+    refused_is(of_others, 3, HSP_ENOENT, why);
+    const struct hsp_ckpt_offer broken[] = {
+        unfit(4, 5), {.status = HSP_EIO, .why = "bad disk"}, have(1, 9, 9)};
+    (void)snprintf(why, sizeof why, "%smember 1: bad disk", what);
+    refused_is(broken, 3, HSP_ENOENT, why);
+    const struct hsp_ckpt_offer nothing[] = {{.status = HSP_ENOENT, .why = "nothing in a"},
+                                             {.status = HSP_ENOENT, .why = "nothing in b"}};
+    (void)snprintf(why, sizeof why, "%smember 0: nothing in a", what);
+    refused_is(nothing, 2, HSP_ENOENT, why);
+    const struct hsp_ckpt_offer no_memory[] = {have(2, 5, 77), lack(HSP_ENOMEM, "none left")};
+    refused_is(no_memory, 2, HSP_ENOMEM, "member 1 cannot look for its checkpoint: none left");
+}
+
+/* Files of the data that have changed: no other node mends it. */
+static void it_must_fit_the_job(void **state)
+{
+    (void)state;
+    const struct hsp_ckpt_offer changed[] = {have(1, 9, 9), unfit(5, 77)};
+    const struct hsp_ckpt_offer other_program[] = {
+        have(1, 9, 9), {.status = HSP_ESTATE, .why = "checkpoint of format 9"}};
+    refused_is(changed, 2, HSP_ESTATE, "other data");
+    refused_is(other_program, 2, HSP_ESTATE, "checkpoint of format 9");
 }
 
 int main(void)
@@ -135,6 +208,9 @@ int main(void)
         cmocka_unit_test(same_is_same_in_all),
         cmocka_unit_test(want_of_memory_decides_nothing),
         cmocka_unit_test(without_any_the_reason_is_told),
+        cmocka_unit_test(the_one_that_is_meant_is_chosen),
+        cmocka_unit_test(without_it_nobody_begins),
+        cmocka_unit_test(it_must_fit_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

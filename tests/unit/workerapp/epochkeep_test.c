@@ -234,8 +234,8 @@ struct writing {
 static void *write_checkpoint(void *arg)
 {
     struct writing *x = arg;
-    uint64_t bytes;
-    x->st = hsp_epoch_checkpoint(x->e, STEP, &bytes, &x->disk, &x->err);
+    struct hsp_ckpt_sum sum = {0};
+    x->st = hsp_epoch_checkpoint(x->e, STEP, &sum, &x->disk, &x->err);
     return NULL;
 }
 

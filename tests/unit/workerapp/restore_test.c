@@ -24,6 +24,7 @@ struct had {
     uint64_t job; /* whose numbers they are */
     uint64_t term, epoch;
     bool other_data, other_model, damaged;
+    bool meant; /* by hspmdd; of none: the latest is */
 };
 
 struct member {
@@ -104,8 +105,10 @@ static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
     make_home(w, m);
 }
 
-static void write_had(struct member *m, const struct had *h)
+/* Returns its content. */
+static uint64_t write_had(struct member *m, const struct had *h)
 {
+    uint64_t content = 0;
     char dir[4300], file[4400];
     struct hsp_err err = {0};
     struct hsp_data_cursor data;
@@ -132,10 +135,20 @@ static void write_had(struct member *m, const struct had *h)
     assert_ok(hsp_ckpt_write_shard(dir, &info, 0, p, n, NULL, &err), &err);
     assert_ok(hsp_epoch_cursor(&m->e, STEP, &data, &err), &err);
     data.digest.lo += h->other_data;
-    assert_ok(hsp_ckpt_commit(dir, &info, &data, "{}", &err), &err);
+    assert_ok(hsp_ckpt_commit(dir, &info, &data, "{}", &content, &err), &err);
     if (h->damaged) {
         (void)snprintf(file, sizeof file, "%s/step-%010d/manifest.json", dir, STEP);
         cut_file(file, 30);
+    }
+    return content;
+}
+
+static void mean(struct world *w, const struct had *h, uint64_t content)
+{
+    for (uint32_t r = 0; r < w->n; r++) {
+        w->m[r].p.ckpt_term = h->term;
+        w->m[r].p.ckpt_epoch = h->epoch;
+        w->m[r].p.ckpt_content = content;
     }
 }
 
@@ -151,8 +164,11 @@ static void make_world(struct world *w, uint32_t n, const struct had *had)
     for (uint32_t r = 0; r < n; r++) {
         w->peers[r].name = names[r];
         make_member(w, r, comm[r]);
-        if (had[r].job != 0) {
-            write_had(&w->m[r], &had[r]);
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        uint64_t content = had[r].job != 0 ? write_had(&w->m[r], &had[r]) : 0;
+        if (had[r].meant) {
+            mean(w, &had[r], content);
         }
     }
 }
@@ -304,6 +320,36 @@ static void without_any_all_say_why(void **state)
                   "resume the job it is of, or submit this one again");
 }
 
+/* What hspmdd says decides, not which is later: epochs of two jobs of one name cannot be compared, and an
+ * epoch that was lost unheard is of no history. */
+static void the_one_that_is_meant_is_taken(void **state)
+{
+    static const struct had former = {.job = 1, .term = 1, .epoch = 9};
+    static const struct had meant = {.job = 2, .term = 1, .epoch = 3, .meant = true};
+    static const struct had again = {.job = 2, .term = 2, .epoch = 5}; /* of the same state */
+    static const struct had none = {0};
+    (void)state;
+    all_take(2, (const struct had[]){former, meant}, 2);
+    all_take(2, (const struct had[]){meant, former}, 2);
+    all_take(4, (const struct had[]){former, none, meant, meant}, 2);
+    all_take(3, (const struct had[]){former, again, meant}, 2);
+}
+
+/* The only member that had it has a broken disk. */
+static void another_one_is_not_taken_for_it(void **state)
+{
+    static const struct had former = {.job = 1, .term = 1, .epoch = 2};
+    static const struct had broken = {
+        .job = 2, .term = 1, .epoch = 3, .damaged = true, .meant = true};
+    (void)state;
+    nobody_begins((const struct had[]){former, broken}, HSP_ENOENT,
+                  "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it, or "
+                  "submit the job again): member 1: ");
+    nobody_begins((const struct had[]){broken, former}, HSP_ENOENT,
+                  "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it, or "
+                  "submit the job again): member 0: ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +358,8 @@ int main(void)
         cmocka_unit_test(no_two_contents_are_mixed),
         cmocka_unit_test(what_cannot_be_used_is_not_chosen),
         cmocka_unit_test(without_any_all_say_why),
+        cmocka_unit_test(the_one_that_is_meant_is_taken),
+        cmocka_unit_test(another_one_is_not_taken_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
