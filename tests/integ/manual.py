@@ -9,6 +9,7 @@ import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from wire import LIMIT, check
+from world import complete
 
 BUILD = os.environ.get("HSPMD_BUILD", "build")
 SRC = os.environ.get("HSPMD_SRC", ".")
@@ -69,16 +70,6 @@ def lint(paths):
     r = subprocess.run(["mandoc", "-Tlint", "-Wwarning"] + [os.path.join(SRC, p) for p in paths],
                        capture_output=True, text=True)
     check(r.returncode == 0 and r.stdout == "", "mandoc:\n%s%s" % (r.stdout, r.stderr))
-
-
-def complete(*words):
-    """What is offered for the last word."""
-    script = ("source %s/daemon/ctl/completion/hspmdctl; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($#-1)); _hspmdctl; "
-              "printf '%%s\\n' \"${COMPREPLY[@]}\"" % SRC)
-    r = subprocess.run(["bash", "-c", script, "bash", os.path.join(BUILD, "hspmdctl")] + list(words),
-                       capture_output=True, text=True, timeout=LIMIT, env=dict(os.environ, HSPMD_ADDRESS="/nonexistent"))
-    check(r.returncode == 0 and r.stderr == "", "completion of %s: %r" % (words, r))
-    return r.stdout.split()
 
 
 def completion():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What watches hspmdd: /metrics and /healthz while a job trains and one of its agents dies, requests that are wrong,
-promtool's judgement of the text where it is here, and the TensorBoard event files of the job."""
+promtool's judgement of the text where it is here, and the TensorBoard event files of the job. Names that completion offers."""
 import json
 import math
 import os
@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True  # the source tree stays as it is
 import train
 from join import World
 from wire import LIMIT, check, until
-from world import BUILD, main
+from world import BUILD, complete, main
 
 
 STEPS = train.STEPS = train.JOB["train"]["steps"] = 120  # also one slow device ends them soon
@@ -148,6 +148,15 @@ def promtool(w):
     check(r.returncode == 0 and not r.stderr.strip(), "promtool: %s%s" % (r.stdout, r.stderr))
 
 
+def names_are_completed(w):
+    """Of jobs where a command takes one, of nodes where it takes those."""
+    for words, want in ((("drain", ""), ["alpha", "beta"]), (("node", "show", "b"), ["beta"]),
+                        (("node", "check", "beta", "a"), ["alpha"]), (("cancel", ""), ["small"]),
+                        (("ckpt", "list", "s"), ["small"]), (("status", "a"), ["alpha"]), (("wait", "x"), [])):
+        got = complete(*words, address=w.sock)
+        check(sorted(got) == want, "completion of %r: %r" % (words, got))
+
+
 def run(w):
     w.write("text.txt", "".join("the quick brown fox %d jumps over the lazy dog.\n" % i for i in range(20000)))
     d = w.daemon()
@@ -178,6 +187,7 @@ def run(w):
     check(m['hspmd_job_step_seconds_count{job="small"}'] >= 35, "steps are measured")
     check(m['hspmd_plan_solve_seconds_count'] >= 1, "planning is measured")
     check(m['hspmd_job_time_seconds_total{job="small",class="productive"}'] > 0, "time is accounted for")
+    names_are_completed(w)
     b.kill()
     until("it goes on without beta", lambda: job.status()["devices"] == ["alpha/0"])
     after = job.status()["step"]

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import traceback
 
+from wire import LIMIT, check
+
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", "build"))
 
 
@@ -69,6 +71,16 @@ def unread():
                 s.sendto(b"X_FULL=1", manager.getsockname())
         except BlockingIOError:
             return manager, manager.getsockname().decode().replace("\0", "@")
+
+
+def complete(*words, address="/nonexistent"):
+    """What bash offers for the last word of a hspmdctl command, with hspmdd at @address."""
+    script = ("source %s/daemon/ctl/completion/hspmdctl; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($#-1)); _hspmdctl; "
+              "printf '%%s\\n' \"${COMPREPLY[@]}\"" % os.environ.get("HSPMD_SRC", "."))
+    r = subprocess.run(["bash", "-c", script, "bash", os.path.join(BUILD, "hspmdctl")] + list(words),
+                       capture_output=True, text=True, timeout=LIMIT, env=dict(os.environ, HSPMD_ADDRESS=address))
+    check(r.returncode == 0 and r.stderr == "", "completion of %s: %r" % (words, r))
+    return r.stdout.split()
 
 
 def main(make, run, programs, passed, lines=100):
