@@ -12,6 +12,7 @@
 #include <sys/random.h>
 
 #include "daemon/app/batchint.h"
+#include "proto/base/check.h"
 
 /* What one step may send: a SEAL or DROP to every device, or PREPAREs whose blobs are elsewhere. */
 #define BATCH_ARENA ((size_t)512 << 20)
@@ -132,16 +133,27 @@ static bool drop_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_a
     return add_row(b, key, NULL, 0, true);
 }
 
-/* The core forgets a job: so do we. */
+static bool drop_metrics(struct hsp_batch *b, const char *name)
+{
+    HSP_ASSERT(b->n_gone < HSP_BATCH_GONE);
+    b->gone[b->n_gone] = hsp_arena_strdup(b->arena, name);
+    return b->gone[b->n_gone++] != NULL;
+}
+
+/* The core forgets a job: so do we. Its metrics stay if there is another one of its name. */
 static bool erase(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
     unsigned id = 0;
     char key[64];
     bool ok = add_row(b, act->key, NULL, 0, true);
     if (ok && sscanf(act->key, "job/%u", &id) == 1) {
+        const char *name = hsp_app_job_name(a, id);
+        if (name[0] != '\0' && hsp_cluster_job_by_name(a->cluster, name) == NULL) {
+            ok = drop_metrics(b, name);
+        }
         (void)snprintf(key, sizeof key, "app/job/%u", id);
         hsp_app_job_remove(a, id);
-        ok = add_row(b, key, NULL, 0, true);
+        ok = ok && add_row(b, key, NULL, 0, true);
     }
     return ok;
 }
@@ -157,8 +169,7 @@ static bool adopt_job(struct hsp_app *a, struct hsp_batch *b, const struct hsp_a
     (void)snprintf(key, sizeof key, "app/job/%" PRIu32, act->job);
     struct hsp_buf *t = add_text(b);
     hsp_job_rec_encode(p->rec, t);
-    b->drop_metrics = hsp_arena_strdup(b->arena, p->rec->spec->name);
-    return end_text(b, t, key) && b->drop_metrics != NULL &&
+    return end_text(b, t, key) && drop_metrics(b, p->rec->spec->name) &&
            hsp_app_job_add(a, act->job, hsp_job_rec_ref(p->rec)) != NULL;
 }
 

@@ -6,6 +6,9 @@
 #define HSP_BATCHINT_H
 #include "daemon/app/app.h"
 
+#define HSP_BATCH_GONE \
+    2 /* a submit takes an old name, and may make room by forgetting another job */
+
 /* The PREPAREs of one epoch share their tables. */
 struct prepare_group {
     struct prepare_group *next;
@@ -44,7 +47,9 @@ struct hsp_batch {
     struct hsp_buf *row_texts; /* our own rows; [n_texts] */
     size_t n_texts;
     struct prepare_group *groups;
-    const char *drop_metrics; /* of an older job of this name, NULL none */
+    uint32_t n_gone;
+    const char
+        *gone[HSP_BATCH_GONE]; /* jobs whose metrics go: older ones of a name, forgotten ones */
     bool on_disk;
 };
 

@@ -193,8 +193,14 @@ static enum hsp_status end_transaction(struct hsp_store *s, bool ok, struct hsp_
     return st;
 }
 
+static bool drop_metrics(struct hsp_store *s, const char *job)
+{
+    bool ok = sqlite3_bind_text(s->st[ST_METRIC_DROP], 1, job, -1, SQLITE_STATIC) == SQLITE_OK;
+    return run(s, ST_METRIC_DROP) && ok;
+}
+
 enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
-                                struct hsp_err *err)
+                                const char *const *gone, size_t n_gone, struct hsp_err *err)
 {
     sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
     enum hsp_status st = exec(s, "BEGIN IMMEDIATE", err);
@@ -202,6 +208,9 @@ enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row 
         bool ok = true;
         for (size_t i = 0; ok && i < n; i++) {
             ok = apply_row(s, &rows[i]);
+        }
+        for (size_t i = 0; ok && i < n_gone; i++) {
+            ok = drop_metrics(s, gone[i]);
         }
         st = end_transaction(s, ok, err);
     }
@@ -299,16 +308,6 @@ uint64_t hsp_store_events_last(struct hsp_store *s)
     (void)sqlite3_reset(q); /* repeats the step's result */
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
     return last;
-}
-
-enum hsp_status hsp_store_metrics_drop(struct hsp_store *s, const char *job, struct hsp_err *err)
-{
-    sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
-    bool ok = sqlite3_bind_text(s->st[ST_METRIC_DROP], 1, job, -1, SQLITE_STATIC) == SQLITE_OK;
-    enum hsp_status st =
-        run(s, ST_METRIC_DROP) && ok ? HSP_OK : db_error(s, err, "cannot drop metrics");
-    sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
-    return st;
 }
 
 static enum hsp_status lines(struct hsp_store *s, enum statement which, const char *job,

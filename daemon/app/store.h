@@ -38,9 +38,10 @@ struct hsp_store_event {
 enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct hsp_err *err);
 struct hsp_store *hsp_store_close(struct hsp_store *s); /* NULL is fine; returns NULL */
 
-/* All rows or none; on disk when it returns. HSP_EIO, HSP_ENOSPC. */
+/* All rows or none, and with them the metrics of the jobs named @gone are forgotten; on disk when it returns.
+ * HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
-                                struct hsp_err *err);
+                                const char *const *gone, size_t n_gone, struct hsp_err *err);
 /* Every row in the order of the keys; stops when the callback fails and returns its status. HSP_EDIGEST: a row is
  * not what was written; HSP_EIO. */
 typedef enum hsp_status hsp_store_row_fn(void *arg, const char *key, const void *value, size_t len);
@@ -60,9 +61,6 @@ enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_e
                                    struct hsp_err *err);
 /* Highest sequence number, 0 when empty. */
 uint64_t hsp_store_events_last(struct hsp_store *s);
-
-/* Forgets the job's metrics. */
-enum hsp_status hsp_store_metrics_drop(struct hsp_store *s, const char *job, struct hsp_err *err);
 
 /* Lines in ascending order, at most @limit: events with seq > @since (of @job unless ""), metrics
  * of

@@ -24,45 +24,41 @@ struct writing {
 
 /* ---- on the pool thread ---- */
 
-static enum hsp_status write_rows(struct writing *w)
-{
-    size_t n = 0;
-    for (struct hsp_batch *b = w->first;; b = b->next) {
-        n += b->n_rows;
-        if (b == w->last) {
-            break;
-        }
-    }
-    struct hsp_store_row *rows = calloc(n > 0 ? n : 1, sizeof *rows);
-    if (rows == NULL) {
-        return hsp_err_set(&w->err, HSP_ENOMEM, 0, "out of memory");
-    }
-    n = 0;
-    for (struct hsp_batch *b = w->first;; b = b->next) {
-        if (b->n_rows > 0) {
-            memcpy(rows + n, b->rows, b->n_rows * sizeof *rows);
-            n += b->n_rows;
-        }
-        if (b == w->last) {
-            break;
-        }
-    }
-    enum hsp_status st = n > 0 ? hsp_store_apply(w->store, rows, n, &w->err) : HSP_OK;
-    free(rows);
-    return st;
-}
-
+/* The rows of all batches, and the metrics that go with them, in one transaction: who begins anew under an old
+ * name must not be told the old losses, whenever the process ends. */
 static enum hsp_status write_all(struct writing *w)
 {
-    enum hsp_status st = write_rows(w);
-    for (struct hsp_batch *b = w->first; st == HSP_OK; b = b->next) {
-        if (b->drop_metrics != NULL) {
-            st = hsp_store_metrics_drop(w->store, b->drop_metrics, &w->err);
+    size_t n = 0, n_gone = 0;
+    for (struct hsp_batch *b = w->first;; b = b->next) {
+        n += b->n_rows;
+        n_gone += b->n_gone;
+        if (b == w->last) {
+            break;
+        }
+    }
+    if (n + n_gone == 0) {
+        return HSP_OK;
+    }
+    struct hsp_store_row *rows = calloc(n + 1, sizeof *rows);
+    const char **gone = calloc(n_gone + 1, sizeof *gone);
+    bool ok = rows != NULL && gone != NULL;
+    n = n_gone = 0;
+    for (struct hsp_batch *b = w->first; ok; b = b->next) {
+        if (b->n_rows > 0) {
+            memcpy(rows + n, b->rows, b->n_rows * sizeof *rows);
+        }
+        n += b->n_rows;
+        for (uint32_t i = 0; i < b->n_gone; i++) {
+            gone[n_gone++] = b->gone[i];
         }
         if (b == w->last) {
             break;
         }
     }
+    enum hsp_status st = ok ? hsp_store_apply(w->store, rows, n, gone, n_gone, &w->err)
+                            : hsp_err_set(&w->err, HSP_ENOMEM, 0, "out of memory");
+    free(gone);
+    free(rows);
     return st;
 }
 

@@ -58,8 +58,8 @@ static void test_rows_survive_a_reopen(void **state)
         {"term", "1", 1, false}, {"job/1", "a", 1, false}, {"x", "", 0, false}};
     struct hsp_store_row more[] = {{"term", "22", 2, false}, {"x", NULL, 0, true}};
     struct hsp_store *s = open_store();
-    assert_ok(hsp_store_apply(s, rows, 3, &err), &err);
-    assert_ok(hsp_store_apply(s, more, 2, &err), &err);
+    assert_ok(hsp_store_apply(s, rows, 3, NULL, 0, &err), &err);
+    assert_ok(hsp_store_apply(s, more, 2, NULL, 0, &err), &err);
     assert_null(hsp_store_close(s));
     s = open_store();
     struct collected c = {""};
@@ -74,11 +74,11 @@ static void test_a_batch_is_all_or_nothing(void **state)
     struct hsp_err err = {0};
     struct hsp_store_row rows[] = {{"a", "1", 1, false}, {NULL, "2", 1, false}};
     struct hsp_store *s = open_store();
-    assert_status(hsp_store_apply(s, rows, 2, &err), HSP_EIO);
+    assert_status(hsp_store_apply(s, rows, 2, NULL, 0, &err), HSP_EIO);
     struct collected c = {""};
     assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
     assert_string_equal(c.text, "");
-    assert_ok(hsp_store_apply(s, rows, 1, &err), &err);
+    assert_ok(hsp_store_apply(s, rows, 1, NULL, 0, &err), &err);
     assert_null(hsp_store_close(s));
 }
 
@@ -108,7 +108,7 @@ static void test_a_damaged_row_is_refused(void **state)
     struct hsp_store_row rows[] = {
         {"job/1", "a", 1, false}, {"job/2", "b", 1, false}, {"x", "", 0, false}};
     struct hsp_store *s = open_store();
-    assert_ok(hsp_store_apply(s, rows, 3, &err), &err);
+    assert_ok(hsp_store_apply(s, rows, 3, NULL, 0, &err), &err);
     assert_null(hsp_store_close(s));
     behind_its_back("UPDATE kv SET value = x'63' WHERE key = 'job/2'");
     assert_damaged("row job/2 is damaged");
@@ -128,7 +128,7 @@ static void test_rows_of_the_first_schema_are_read(void **state)
                     "INSERT INTO kv VALUES('job/1', x'61'); INSERT INTO kv VALUES('job/2', x'62'); "
                     "PRAGMA user_version = 1");
     struct hsp_store *s = open_store();
-    assert_ok(hsp_store_apply(s, &more, 1, &err), &err);
+    assert_ok(hsp_store_apply(s, &more, 1, NULL, 0, &err), &err);
     struct collected c = {""};
     assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
     assert_string_equal(c.text, "job/1=a;job/2=c;");
@@ -161,10 +161,28 @@ static void test_events_and_metrics_come_in_order(void **state)
     c.text[0] = '\0';
     assert_ok(hsp_store_metrics(s, "a", 0, 100, collect_line, &c, &err), &err);
     assert_string_equal(c.text, "0:zero;1:again;");
-    assert_ok(hsp_store_metrics_drop(s, "a", &err), &err);
+    assert_null(hsp_store_close(s));
+}
+
+static void test_metrics_go_with_the_rows_or_stay(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_store *s = open_store();
+    const struct hsp_store_metric m[] = {{"a", 1, 5, "one"}, {"b", 7, 5, "other"}};
+    const struct hsp_store_row rows[] = {{"a", "1", 1, false}, {NULL, "2", 1, false}};
+    const char *const gone[] = {"a"};
+    struct collected c = {""}, rest = {""};
+    assert_ok(hsp_store_feed_add(s, NULL, 0, m, 2, &err), &err);
+    assert_status(hsp_store_apply(s, rows, 2, gone, 1, &err), HSP_EIO);
+    assert_ok(hsp_store_metrics(s, "a", 0, 100, collect_line, &c, &err), &err);
+    assert_string_equal(c.text, "1:one;");
     c.text[0] = '\0';
+    assert_ok(hsp_store_apply(s, rows, 1, gone, 1, &err), &err);
     assert_ok(hsp_store_metrics(s, "a", 0, 100, collect_line, &c, &err), &err);
     assert_string_equal(c.text, "");
+    assert_ok(hsp_store_metrics(s, "b", 0, 100, collect_line, &rest, &err), &err);
+    assert_string_equal(rest.text, "7:other;");
     assert_null(hsp_store_close(s));
 }
 
@@ -206,6 +224,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_damaged_row_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rows_of_the_first_schema_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_and_metrics_come_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_metrics_go_with_the_rows_or_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_file_that_is_no_database_is_refused, setup,
                                         teardown),

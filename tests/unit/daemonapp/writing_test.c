@@ -73,23 +73,18 @@ void hsp_app_perform_rest(struct hsp_app *a)
 }
 
 enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
-                                struct hsp_err *err)
+                                const char *const *gone, size_t n_gone, struct hsp_err *err)
 {
     (void)s;
     hsp_buf_puts(&w.said, "rows");
     for (size_t i = 0; i < n; i++) {
         hsp_buf_printf(&w.said, " %s", rows[i].key);
     }
+    for (size_t i = 0; i < n_gone; i++) {
+        hsp_buf_printf(&w.said, " -%s", gone[i]);
+    }
     hsp_buf_puts(&w.said, ";");
     return w.disk == HSP_OK ? HSP_OK : hsp_err_set(err, w.disk, 0, "state.db");
-}
-
-enum hsp_status hsp_store_metrics_drop(struct hsp_store *s, const char *job, struct hsp_err *err)
-{
-    (void)s;
-    (void)err;
-    hsp_buf_printf(&w.said, "drop %s;", job);
-    return HSP_OK;
 }
 
 enum hsp_status hsp_plan_rec_build(struct hsp_plan_rec *p, size_t mem_cap,
@@ -268,15 +263,22 @@ static void all_that_waits_is_one_transaction_in_order(void **state)
     assert_null(w.pool);
 }
 
-static void metrics_of_an_older_job_go_behind_the_rows(void **state)
+static void gone(struct hsp_batch *b, const char *job)
+{
+    b->gone[b->n_gone++] = job;
+}
+
+static void metrics_of_older_jobs_go_with_the_rows(void **state)
 {
     (void)state;
-    add("a")->drop_metrics = "x";
+    gone(add("a"), "x");
     add("b");
-    add("c")->drop_metrics = "y";
+    struct hsp_batch *c = add("c");
+    gone(c, "y");
+    gone(c, "z");
     hsp_app_write_on(&w.app);
     work();
-    assert_said("rows a b c;drop x;drop y;");
+    assert_said("rows a b c -x -y -z;");
 }
 
 static void what_comes_meanwhile_is_written_after(void **state)
@@ -466,7 +468,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(all_that_waits_is_one_transaction_in_order),
-        TEST(metrics_of_an_older_job_go_behind_the_rows),
+        TEST(metrics_of_older_jobs_go_with_the_rows),
         TEST(what_comes_meanwhile_is_written_after),
         TEST(a_disk_that_takes_nothing_gets_the_same_again),
         TEST(too_much_that_waits_ends_the_process),
