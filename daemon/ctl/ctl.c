@@ -85,6 +85,25 @@ int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...)
     return HSP_EXIT_USAGE;
 }
 
+/* Of the commands `WORD ...`? All are of NULL. */
+static bool in_group(const struct hsp_command *c, const char *word)
+{
+    size_t n = word != NULL ? strlen(word) : 0;
+    return word == NULL || (strncmp(c->name, word, n) == 0 && c->name[n] == ' ');
+}
+
+static void list_commands(FILE *out, const char *group)
+{
+    (void)fputs("\n\nCommands:\n", out);
+    for (const struct hsp_command *c = hsp_commands; c->name != NULL; c++) {
+        char left[64];
+        (void)snprintf(left, sizeof(left), "%s %s", c->name, c->operands);
+        if (in_group(c, group)) {
+            (void)fprintf(out, "  %-26s  %s\n", left, c->summary);
+        }
+    }
+}
+
 void hsp_ctl_help(FILE *out, const struct hsp_command *c)
 {
     if (c != NULL) {
@@ -102,13 +121,9 @@ void hsp_ctl_help(FILE *out, const struct hsp_command *c)
         return;
     }
     (void)fputs("Usage: hspmdctl [OPTIONS] COMMAND ...\n\n"
-                "Trains one model on unequal, unreliable devices.\n\nCommands:\n",
+                "Trains one model on unequal, unreliable devices.",
                 out);
-    for (c = hsp_commands; c->name != NULL; c++) {
-        char left[64];
-        (void)snprintf(left, sizeof(left), "%s %s", c->name, c->operands);
-        (void)fprintf(out, "  %-26s  %s\n", left, c->summary);
-    }
+    list_commands(out, NULL);
     (void)fputs("\nOptions:\n", out);
     hsp_options_print(out, hsp_global_options);
     (void)fputs("\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such object, 4 not permitted,\n"
@@ -118,12 +133,67 @@ void hsp_ctl_help(FILE *out, const struct hsp_command *c)
                 out);
 }
 
+/* The nearest name of any command, or of those of a group. */
+static const char *suggestion(const char *word, const char *group)
+{
+    const char *names[128];
+    size_t n = 0;
+    for (const struct hsp_command *c = hsp_commands; c->name != NULL && n < 128; c++) {
+        if (in_group(c, group)) {
+            names[n++] = c->name;
+        }
+    }
+    return hsp_str_nearest(word, names, n);
+}
+
+/* @group NULL: any. */
+static int unknown(struct hsp_ctl *ctl, const char *name, const char *group)
+{
+    const char *near = suggestion(name, group);
+    return near != NULL ? hsp_ctl_usage(ctl, "no command %s, did you mean %s?", name, near)
+                        : hsp_ctl_usage(ctl, "no command %s", name);
+}
+
+/* @words[0] begins commands of two words. */
+static int group(struct hsp_ctl *ctl, int n, const char *const *words, bool help)
+{
+    char next[128] = "";
+    if (help) {
+        (void)fprintf(ctl->out, "Usage: hspmdctl %s COMMAND ...", words[0]);
+        list_commands(ctl->out, words[0]);
+        return HSP_EXIT_OK;
+    }
+    if (n > 1 && words[1][0] != '-') {
+        return unknown(ctl, hsp_ctl_text(ctl, "%s %s", words[0], words[1]), words[0]);
+    }
+    for (const struct hsp_command *c = hsp_commands; c->name != NULL; c++) {
+        if (in_group(c, words[0])) {
+            (void)snprintf(next + strlen(next), sizeof(next) - strlen(next), "%s%s",
+                           next[0] != '\0' ? ", " : "", strchr(c->name, ' ') + 1);
+        }
+    }
+    return hsp_ctl_usage(ctl, "%s needs another word: %s", words[0], next);
+}
+
+static bool is_group(const char *word)
+{
+    const struct hsp_command *c = hsp_commands;
+    while (c->name != NULL && !in_group(c, word)) {
+        c++;
+    }
+    return c->name != NULL;
+}
+
 int hsp_cmd_help(struct hsp_ctl *ctl)
 {
     int used = 0;
     const struct hsp_command *c = hsp_command_find(ctl->n_pos, ctl->pos, &used);
+    if (ctl->n_pos > 0 && c == NULL && is_group(ctl->pos[0])) {
+        return group(ctl, ctl->n_pos, ctl->pos, ctl->n_pos == 1);
+    }
     if (ctl->n_pos > 0 && (c == NULL || used != ctl->n_pos)) {
-        return hsp_ctl_usage(ctl, "no command %s", ctl->pos[0]);
+        return hsp_ctl_usage(ctl, "no command %s%s%s", ctl->pos[0], ctl->n_pos > 1 ? " " : "",
+                             ctl->n_pos > 1 ? ctl->pos[1] : "");
     }
     hsp_ctl_help(ctl->out, c);
     return HSP_EXIT_OK;
@@ -140,22 +210,13 @@ int hsp_cmd_version(struct hsp_ctl *ctl)
     return HSP_EXIT_OK;
 }
 
-/* The nearest first word of any command. */
-static const char *suggestion(const char *word)
+static bool asks_for_help(int n, const char *const *words)
 {
-    const char *names[128];
-    size_t n = 0;
-    for (const struct hsp_command *c = hsp_commands; c->name != NULL && n < 128; c++) {
-        names[n++] = c->name;
+    bool asks = false;
+    for (int i = 0; i < n; i++) {
+        asks = asks || strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0;
     }
-    return hsp_str_nearest(word, names, n);
-}
-
-static int unknown(struct hsp_ctl *ctl, const char *word)
-{
-    const char *near = suggestion(word);
-    return near != NULL ? hsp_ctl_usage(ctl, "no command %s, did you mean %s?", word, near)
-                        : hsp_ctl_usage(ctl, "no command %s", word);
+    return asks;
 }
 
 static int run(struct hsp_ctl *ctl, int argc, const char *const *argv)
@@ -164,7 +225,9 @@ static int run(struct hsp_ctl *ctl, int argc, const char *const *argv)
     int first = hsp_options_first_word(argc, argv), used = 0;
     const struct hsp_command *c = hsp_command_find(argc - first, argv + first, &used);
     if (c == NULL && first < argc) {
-        return unknown(ctl, argv[first]);
+        return is_group(argv[first])
+                   ? group(ctl, argc - first, argv + first, asks_for_help(argc, argv))
+                   : unknown(ctl, argv[first], NULL);
     }
     /* Global options may stand before the command: everything but its words is its line. */
     const char **line = hsp_arena_array(ctl->arena, (size_t)argc + 1, sizeof(*line));

@@ -7,6 +7,8 @@
 
 enum { G_OUTPUT, G_ADDRESS, G_KEY, G_TIMEOUT, G_NO_HEADERS, G_HELP, G_VERSION, N_GLOBAL };
 
+#define TIMEOUT_MAX_MS (UINT64_C(1193) * 3600000) /* of 32 bits, whole hours */
+
 const struct hsp_option hsp_global_options[] = {
     {"output", 'o', "FORMAT", "table, json, yaml, jsonl or csv; each command names its own"},
     {"address", 'a', "ADDR", "hspmdd: HOST:PORT, or the path of its socket ($HSPMD_ADDRESS)"},
@@ -116,6 +118,10 @@ static enum hsp_status finish(struct parse *p)
         return hsp_err_set(p->err, HSP_EINVAL, 0, "timeout %s is not a time like 500ms, 10s, 2m",
                            p->global[G_TIMEOUT]);
     }
+    if (ctl->timeout_ms > TIMEOUT_MAX_MS) {
+        return hsp_err_set(p->err, HSP_EINVAL, 0, "timeout %s is longer than 1193h",
+                           p->global[G_TIMEOUT]);
+    }
     if (p->c != NULL && p->global[G_HELP] == NULL &&
         (ctl->n_pos < p->c->min_pos || ctl->n_pos > p->c->max_pos)) {
         return hsp_err_set(p->err, HSP_EINVAL, 0, "%s takes %s", p->c->name,
@@ -158,7 +164,10 @@ enum hsp_status hsp_options_parse(struct hsp_ctl *ctl, const struct hsp_command 
 int hsp_options_first_word(int argc, const char *const *argv)
 {
     int i = 1;
-    while (i < argc && argv[i][0] == '-') {
+    while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0') {
+        if (strcmp(argv[i], "--") == 0) {
+            return i + 1;
+        }
         const char *name = argv[i][1] == '-' ? argv[i] + 2 : argv[i] + 1;
         size_t len = argv[i][1] == '-' ? strcspn(name, "=") : 0;
         int row = find(hsp_global_options, name, len);

@@ -102,6 +102,17 @@ static void help_comes_from_the_table(void **state)
     free(all);
     RUN(r, "help", "program", "show");
     assert_non_null(strstr(r->out, "--rank N"));
+    RUN(r, "help", "node");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->out, "  node check [NODE...] "));
+    assert_null(strstr(r->out, "  drain"));
+    all = strdup(r->out);
+    RUN(r, "node", "--help");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_string_equal(r->out, all);
+    free(all);
+    RUN(r, "--", "version");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
     RUN(r, "program", "show", "-h");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     assert_non_null(strstr(r->out, "Usage: hspmdctl program show [OPTIONS] FILE"));
@@ -116,6 +127,14 @@ static void wrong_lines_are_usage_errors(void **state)
         const char *words[5], *msg;
     } cases[] = {
         {{"plam", NULL}, "hspmdctl: no command plam, did you mean plan?; see hspmdctl help\n"},
+        {{"node", NULL},
+         "hspmdctl: node needs another word: list, show, check; see hspmdctl help\n"},
+        {{"node", "--no-headers", NULL},
+         "hspmdctl: node needs another word: list, show, check; see hspmdctl help\n"},
+        {{"ckpt", "lst", "j", NULL},
+         "hspmdctl: no command ckpt lst, did you mean ckpt list?; see hspmdctl help\n"},
+        {{"help", "ckpt", "x", NULL}, "hspmdctl: no command ckpt x; see hspmdctl help\n"},
+        {{"help", "plan", "x", NULL}, "hspmdctl: no command plan x; see hspmdctl help\n"},
         {{"plan", NULL}, "hspmdctl: plan takes JOB; see hspmdctl help\n"},
         {{"plan", "a", "--cluter", "x", NULL},
          "hspmdctl: unknown option --cluter; see hspmdctl help\n"},
@@ -132,6 +151,8 @@ static void wrong_lines_are_usage_errors(void **state)
          "hspmdctl: --exit-code needs --live; see hspmdctl help\n"},
         {{"node", "check", "--threshold", "2", NULL},
          "hspmdctl: --threshold 2 is not a part like 0.7; see hspmdctl help\n"},
+        {{"version", "--timeout", "1194h", NULL},
+         "hspmdctl: timeout 1194h is longer than 1193h; see hspmdctl help\n"},
         {{"version", "--timeout", "3", NULL},
          "hspmdctl: timeout 3 is not a time like 500ms, 10s, 2m; see hspmdctl help\n"},
     };
