@@ -92,9 +92,11 @@ static size_t split(char *text, struct note *notes, size_t cap)
     return n;
 }
 
-static enum hsp_status merge(char *text, struct hsp_buf *out, struct hsp_err *err)
+/* Of each step in @text (changed) the note of the newest epoch, in order of steps; free(). HSP_ENOMEM:
+ * @text is as it was. */
+static enum hsp_status newest(char *text, struct note **ret, size_t *ret_n, struct hsp_err *err)
 {
-    size_t cap = 1;
+    size_t cap = 1, kept = 0;
     for (const char *p = text; *p != '\0'; p++) {
         cap += *p == '\n';
     }
@@ -106,25 +108,92 @@ static enum hsp_status merge(char *text, struct hsp_buf *out, struct hsp_err *er
     qsort(notes, n, sizeof *notes, by_step);
     for (size_t i = 0; i < n; i++) {
         if (i + 1 == n || notes[i + 1].step != notes[i].step) {
-            hsp_buf_puts(out, notes[i].json);
-            hsp_buf_puts(out, "\n");
+            notes[kept++] = notes[i];
         }
+    }
+    *ret = notes;
+    *ret_n = kept;
+    return HSP_OK;
+}
+
+static enum hsp_status merge(char *text, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct note *notes = NULL;
+    size_t n = 0;
+    enum hsp_status st = newest(text, &notes, &n, err);
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        hsp_buf_puts(out, notes[i].json);
+        hsp_buf_puts(out, "\n");
     }
     free(notes);
     if (out->nomem) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for metrics");
     }
-    return out->failed ? hsp_err_set(err, HSP_ELIMIT, 0, "metrics are over %zu bytes", out->max)
-                       : HSP_OK;
+    return st == HSP_OK && out->failed
+               ? hsp_err_set(err, HSP_ELIMIT, 0, "metrics are over %zu bytes", out->max)
+               : st;
 }
 
-/* Appends the notes of rank @r to @all. */
+/* Leaves of the notes in @all the newest of each step. On an error they are all there still. */
+static enum hsp_status thin(struct hsp_buf *all, struct hsp_err *err)
+{
+    struct note *notes = NULL;
+    size_t n = 0;
+    struct hsp_buf kept;
+    char *text = (char *)(uintptr_t)hsp_buf_cstr(all); /* ours to change */
+    enum hsp_status st = newest(text, &notes, &n, err);
+    hsp_buf_init(&kept, all->max);
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        hsp_buf_printf(&kept, "%" PRIu64 " %" PRIu64 " %s\n", notes[i].epoch, notes[i].step,
+                       notes[i].json);
+    }
+    free(notes);
+    if (st == HSP_OK && kept.failed) {
+        st = hsp_err_set(err, hsp_buf_status(&kept), 0, "out of memory for metrics");
+    }
+    if (st == HSP_OK) {
+        hsp_buf_fini(all);
+        *all = kept;
+        return HSP_OK;
+    }
+    for (size_t i = 0; i < all->len; i++) { /* where split() has cut it */
+        all->data[i] = all->data[i] == '\0' ? '\n' : all->data[i];
+    }
+    hsp_buf_fini(&kept);
+    return st;
+}
+
+enum hsp_status hsp_metrics_add(struct hsp_buf *all, const char *text, size_t n,
+                                struct hsp_err *err)
+{
+    enum hsp_status st = n > all->max - all->len ? thin(all, err) : HSP_OK;
+    if (st != HSP_OK) {
+        return st;
+    }
+    hsp_buf_append(all, text, n);
+    st = hsp_buf_status(all);
+    all->failed = all->nomem = false; /* what was there still is */
+    return st == HSP_OK
+               ? st
+               : hsp_err_set(err, st, 0, "no room for %zu bytes of notes beside %zu", n, all->len);
+}
+
+/* The job does not end without what it is waited for, but without these it does: other devices have
+ * noted the same. */
+static void go_without(const struct hsp_epoch *e, uint32_t rank, const struct hsp_err *why)
+{
+    hsp_log(e->env->log, HSP_LOG_WARN, "executor", "metrics.jsonl goes without the notes of %s: %s",
+            e->pkg.peers[rank].name, why->msg);
+}
+
+/* Puts the notes of rank @r to @all; the result is about the link. */
 static enum hsp_status receive(struct hsp_epoch *e, uint32_t r, struct hsp_buf *all,
                                struct hsp_err *err)
 {
+    struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
+    struct hsp_err why = {0};
     uint64_t n = 0;
-    enum hsp_status st = e->mesh[HSP_MESH_DATA]->ops->recv(e->mesh[HSP_MESH_DATA], r,
-                                                           CHANNEL_METRICS, &n, sizeof n, err);
+    enum hsp_status st = comm->ops->recv(comm, r, CHANNEL_METRICS, &n, sizeof n, err);
     if (st != HSP_OK) {
         return st;
     }
@@ -132,13 +201,20 @@ static enum hsp_status receive(struct hsp_epoch *e, uint32_t r, struct hsp_buf *
     if (text == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the metrics of rank %u", r);
     }
-    st = e->mesh[HSP_MESH_DATA]->ops->recv(e->mesh[HSP_MESH_DATA], r, CHANNEL_METRICS, text,
-                                           (size_t)n, err);
-    if (st == HSP_OK) {
-        hsp_buf_append(all, text, (size_t)n);
+    st = comm->ops->recv(comm, r, CHANNEL_METRICS, text, (size_t)n, err);
+    if (st == HSP_OK && hsp_metrics_add(all, text, (size_t)n, &why) != HSP_OK) {
+        go_without(e, r, &why);
     }
     free(text);
     return st;
+}
+
+static enum hsp_status send(struct hsp_epoch *e, const uint8_t *text, uint64_t n,
+                            struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
+    enum hsp_status st = comm->ops->send(comm, 0, CHANNEL_METRICS, &n, sizeof n, err);
+    return st == HSP_OK ? comm->ops->send(comm, 0, CHANNEL_METRICS, text, (size_t)n, err) : st;
 }
 
 enum hsp_status hsp_metrics_merge(struct hsp_epoch *e, struct hsp_buf *out, struct hsp_err *err)
@@ -147,34 +223,29 @@ enum hsp_status hsp_metrics_merge(struct hsp_epoch *e, struct hsp_buf *out, stru
     uint8_t *mine = NULL;
     size_t len = 0;
     struct hsp_buf all;
-    hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
     struct hsp_err why = {0};
+    hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
     enum hsp_status st = hsp_file_read(path, NOTES_MAX, &mine, &len, &why);
     if (st != HSP_OK && st != HSP_ENOENT) { /* none: this device joined after the last step */
-        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "metrics.jsonl goes without notes: %s",
-                why.msg);
+        go_without(e, e->p->rank, &why);
     }
-    st = HSP_OK;
+    if (e->p->rank != 0) {
+        st = send(e, mine, len, err);
+        free(mine);
+        return st;
+    }
     hsp_buf_init(&all, 2 * NOTES_MAX);
-    hsp_buf_append(&all, mine, len);
-    if (st == HSP_OK && e->p->rank != 0) {
-        uint64_t n = len;
-        st = e->mesh[HSP_MESH_DATA]->ops->send(e->mesh[HSP_MESH_DATA], 0, CHANNEL_METRICS, &n,
-                                               sizeof n, err);
-        if (st == HSP_OK) {
-            st = e->mesh[HSP_MESH_DATA]->ops->send(e->mesh[HSP_MESH_DATA], 0, CHANNEL_METRICS, mine,
-                                                   len, err);
-        }
+    if (hsp_metrics_add(&all, (const char *)mine, len, &why) != HSP_OK) {
+        go_without(e, 0, &why);
     }
-    for (uint32_t r = 1; st == HSP_OK && e->p->rank == 0 && r < e->p->n_ranks; r++) {
+    free(mine);
+    st = HSP_OK;
+    for (uint32_t r = 1; st == HSP_OK && r < e->p->n_ranks; r++) {
         st = receive(e, r, &all, err);
     }
-    if (st == HSP_OK && e->p->rank == 0) {
-        hsp_buf_u8(&all, 0); /* a text */
-        st = all.failed ? hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for metrics")
-                        : merge((char *)all.data, out, err);
+    if (st == HSP_OK) {
+        st = merge((char *)(uintptr_t)hsp_buf_cstr(&all), out, err);
     }
     hsp_buf_fini(&all);
-    free(mine);
     return st;
 }

@@ -38,8 +38,34 @@ static void numbers_that_are_none_are_texts(void **state)
     free(dir);
 }
 
+/* Many devices have noted the same steps: together they may be more than there is room for. */
+static void notes_of_many_devices_need_the_room_of_one(void **state)
+{
+    static const char mine[] = "1 0 {\"step\":0}\n1 1 {\"step\":1}\n1 2 {\"step\":2}\n";
+    static const char later[] = "2 2 {\"step\":2,\"again\":1}\n2 3 {\"step\":3}\n";
+    struct hsp_buf all;
+    struct hsp_err err = {0};
+    (void)state;
+    hsp_buf_init(&all, 2 * sizeof mine + sizeof later);
+    for (int device = 0; device < 100; device++) {
+        assert_ok(hsp_metrics_add(&all, mine, sizeof mine - 1, &err), &err);
+        assert_ok(hsp_metrics_add(&all, later, sizeof later - 1, &err), &err);
+    }
+    char big[512];
+    memset(big, 'x', sizeof big);
+    assert_status(hsp_metrics_add(&all, big, sizeof big, &err), HSP_ELIMIT);
+    assert_string_equal(hsp_buf_cstr(&all), "1 0 {\"step\":0}\n"
+                                            "1 1 {\"step\":1}\n"
+                                            "2 2 {\"step\":2,\"again\":1}\n"
+                                            "2 3 {\"step\":3}\n");
+    hsp_buf_fini(&all);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers_that_are_none_are_texts)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_that_are_none_are_texts),
+        cmocka_unit_test(notes_of_many_devices_need_the_room_of_one),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
