@@ -7,6 +7,7 @@ comm_tests = \
   tests/unit/comm/loopcomm_test \
   tests/unit/comm/mesh_test \
   tests/unit/comm/meshcrowd_test \
+  tests/unit/comm/meshdeaf_test \
   tests/unit/comm/meshfail_test \
   tests/unit/comm/meshlocal_test \
   tests/unit/comm/meshmixed_test \
@@ -24,6 +25,8 @@ tests_unit_comm_mesh_test_SOURCES = tests/unit/comm/mesh_test.c $(MESH_SUITE)
 tests_unit_comm_mesh_test_LDADD = $(COMM_TEST_LIBS)
 tests_unit_comm_meshcrowd_test_SOURCES = tests/unit/comm/meshcrowd_test.c $(MESH_WORLD)
 tests_unit_comm_meshcrowd_test_LDADD = $(COMM_TEST_LIBS)
+tests_unit_comm_meshdeaf_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=accept4
+tests_unit_comm_meshdeaf_test_LDADD = $(COMM_TEST_LIBS)
 tests_unit_comm_meshfail_test_SOURCES = tests/unit/comm/meshfail_test.c $(MESH_WORLD)
 tests_unit_comm_meshfail_test_LDADD = $(COMM_TEST_LIBS)
 tests_unit_comm_meshlocal_test_SOURCES = tests/unit/comm/meshlocal_test.c $(MESH_SUITE)

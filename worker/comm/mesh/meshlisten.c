@@ -29,6 +29,7 @@
 #define MAX_JOBS 64    /* jobs whose newest epoch is remembered; a node runs few */
 #define HELLO_MS 5000  /* for 72 bytes */
 #define PARK_MS  30000 /* an early peer calls again after that */
+#define DEAF_MS  100   /* no look at callers for so long when there is no descriptor for one */
 
 struct conn {
     int fd;
@@ -52,6 +53,7 @@ struct hsp_mesh_listener {
     } newest[MAX_JOBS];
     uint32_t n_jobs, next_job; /* next_job: overwritten when all are used */
     /* the thread's */
+    uint64_t deaf_until_ms;
     uint32_t n_conns;
     struct conn conn[MAX_CONNS];
     struct pollfd poll[MAX_CONNS + 3];
@@ -328,8 +330,11 @@ static void accept_all(struct hsp_mesh_listener *l, int listen_fd, uint64_t now)
     for (int k = 0; listen_fd >= 0 && k < MAX_CONNS; k++) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
-            if ((errno == EMFILE || errno == ENFILE) && l->n_conns > 0) {
+            bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+            if (full && l->n_conns > 0) {
                 drop_conn(l, 0);
+            } else if (full) {
+                l->deaf_until_ms = now + DEAF_MS; /* who calls stays in the queue, and readable */
             }
             return;
         }
@@ -369,14 +374,16 @@ static bool serve(struct hsp_mesh_listener *l, uint32_t i, short events, uint64_
 
 static int fill_poll(struct hsp_mesh_listener *l)
 {
+    bool deaf = l->deaf_until_ms != 0;
     l->poll[0] = (struct pollfd){.fd = l->wake_fd, .events = POLLIN};
-    l->poll[1] = (struct pollfd){.fd = l->tcp_fd, .events = POLLIN};
-    l->poll[2] = (struct pollfd){.fd = l->unix_fd, .events = POLLIN};
+    l->poll[1] = (struct pollfd){.fd = deaf ? -1 : l->tcp_fd, .events = POLLIN};
+    l->poll[2] = (struct pollfd){.fd = deaf ? -1 : l->unix_fd, .events = POLLIN};
     for (uint32_t i = 0; i < l->n_conns; i++) {
         l->poll[3 + i] =
             (struct pollfd){.fd = l->conn[i].fd, .events = l->conn[i].parked ? POLLRDHUP : POLLIN};
     }
-    return l->n_conns > 0 ? 500 : -1; /* ms: how late a slow one may be dropped */
+    /* ms: how late a slow one may be dropped */
+    return deaf ? DEAF_MS : l->n_conns > 0 ? 500 : -1;
 }
 
 static void *listen_main(void *p)
@@ -403,8 +410,11 @@ static void *listen_main(void *p)
         for (uint32_t i = n; i-- > 0;) {
             (void)serve(l, i, l->poll[3 + i].revents, now);
         }
-        accept_all(l, l->tcp_fd, now);
-        accept_all(l, l->unix_fd, now);
+        if (now >= l->deaf_until_ms) {
+            l->deaf_until_ms = 0;
+            accept_all(l, l->tcp_fd, now);
+            accept_all(l, l->unix_fd, now);
+        }
     }
 }
 
