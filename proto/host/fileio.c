@@ -22,7 +22,9 @@ static enum hsp_status sys_status(int e)
     case EROFS: return HSP_EPERM;
     case ENOSPC:
     case EDQUOT: return HSP_ENOSPC;
-    case ENOMEM: return HSP_ENOMEM;
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE: return HSP_ENOMEM;
     default: return HSP_EIO;
     }
 }

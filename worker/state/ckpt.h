@@ -103,7 +103,7 @@ struct hsp_ckpt_tensor {
 
 /* Opens a complete step after checking manifest, all headers and coverage; contents are checked by
  * hsp_ckpt_verify. HSP_ENOENT, HSP_EDIGEST (damaged: says what), HSP_EVERSION (of another program
- * version: says what to do), HSP_ELIMIT, HSP_EIO, HSP_ENOMEM (which says nothing of the step).
+ * version: says what to do), HSP_ELIMIT, HSP_EIO, HSP_ENOMEM (want of memory or of descriptors, which says nothing of the step).
  */
 enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **ret,
                               struct hsp_err *err);

@@ -44,11 +44,11 @@ enum hsp_status hsp_ckpt_join(const char *dir, const char *name, char ret[HSP_CK
 enum hsp_status hsp_ckpt_io_error(struct hsp_err *err, const char *what, const char *path)
 {
     int e = errno;
-    enum hsp_status code = e == ENOSPC || e == EDQUOT  ? HSP_ENOSPC
-                           : e == EACCES || e == EPERM ? HSP_EPERM
-                           : e == ENOENT               ? HSP_ENOENT
-                           : e == ENOMEM               ? HSP_ENOMEM
-                                                       : HSP_EIO;
+    enum hsp_status code = e == ENOSPC || e == EDQUOT                  ? HSP_ENOSPC
+                           : e == EACCES || e == EPERM                 ? HSP_EPERM
+                           : e == ENOENT                               ? HSP_ENOENT
+                           : e == ENOMEM || e == EMFILE || e == ENFILE ? HSP_ENOMEM
+                                                                       : HSP_EIO;
     return hsp_err_set(err, code, e, "%s %s", what, path);
 }
 

@@ -40,11 +40,11 @@ struct hsp_st_reader {
 static enum hsp_status io_error(struct hsp_err *err, const char *what, const char *path)
 {
     int e = errno;
-    enum hsp_status code = e == ENOSPC || e == EDQUOT  ? HSP_ENOSPC
-                           : e == EACCES || e == EPERM ? HSP_EPERM
-                           : e == ENOENT               ? HSP_ENOENT
-                           : e == ENOMEM               ? HSP_ENOMEM
-                                                       : HSP_EIO;
+    enum hsp_status code = e == ENOSPC || e == EDQUOT                  ? HSP_ENOSPC
+                           : e == EACCES || e == EPERM                 ? HSP_EPERM
+                           : e == ENOENT                               ? HSP_ENOENT
+                           : e == ENOMEM || e == EMFILE || e == ENFILE ? HSP_ENOMEM
+                                                                       : HSP_EIO;
     return hsp_err_set(err, code, e, "%s %s", what, path);
 }
 

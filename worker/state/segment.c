@@ -164,12 +164,12 @@ static enum hsp_status check_rows(const struct hsp_segment_row *rows, uint32_t n
 static enum hsp_status io_error(struct hsp_err *err, const char *what, const char *path)
 {
     int e = errno;
-    enum hsp_status code = e == ENOSPC || e == EDQUOT || e == EFBIG ? HSP_ENOSPC
-                           : e == EACCES || e == EPERM              ? HSP_EPERM
-                           : e == ENOENT                            ? HSP_ENOENT
-                           : e == EEXIST                            ? HSP_EEXIST
-                           : e == ENOMEM                            ? HSP_ENOMEM
-                                                                    : HSP_EIO;
+    enum hsp_status code = e == ENOSPC || e == EDQUOT || e == EFBIG    ? HSP_ENOSPC
+                           : e == EACCES || e == EPERM                 ? HSP_EPERM
+                           : e == ENOENT                               ? HSP_ENOENT
+                           : e == EEXIST                               ? HSP_EEXIST
+                           : e == ENOMEM || e == EMFILE || e == ENFILE ? HSP_ENOMEM
+                                                                       : HSP_EIO;
     return hsp_err_set(err, code, e, "%s %s", what, path);
 }
 

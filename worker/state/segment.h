@@ -52,7 +52,7 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
 
 /* Maps an existing one after checking all but the contents (hsp_segment_verify does those).
  * HSP_ENOENT; HSP_EVERSION: format of another program version; HSP_EDIGEST: damaged. HSP_EIO,
- * HSP_EPERM, HSP_ENOMEM say nothing of it. */
+ * HSP_EPERM, HSP_ENOMEM (want of memory or of descriptors) say nothing of it. */
 enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *key, bool writable,
                                  struct hsp_state_segment **ret, struct hsp_err *err);
 struct hsp_state_segment *hsp_segment_close(

@@ -107,7 +107,8 @@ static enum hsp_status open_dir(const char *dir, DIR **ret, struct hsp_err *err)
     *ret = opendir(dir);
     if (*ret == NULL) {
         int e = errno;
-        enum hsp_status code = e == ENOENT ? HSP_ENOENT : e == ENOMEM ? HSP_ENOMEM : HSP_EIO;
+        bool want = e == ENOMEM || e == EMFILE || e == ENFILE;
+        enum hsp_status code = e == ENOENT ? HSP_ENOENT : want ? HSP_ENOMEM : HSP_EIO;
         return hsp_err_set(err, code, e, "state directory %s", dir);
     }
     return HSP_OK;

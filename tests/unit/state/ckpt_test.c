@@ -570,6 +570,27 @@ static void attempts_of_earlier_steps_make_room(void **state)
     assert_ok(hsp_ckpt_sweep("/nonexistent", 30, &err), &err);
 }
 
+/* Of a step that cannot be looked at for want of descriptors nothing is known; it may be the latest. */
+static void without_descriptors_nothing_is_known(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_ckpt *c = NULL;
+    uint64_t *steps;
+    size_t n;
+    write_step(*state, 5, 2, 1);
+    for (unsigned left = 0; left < 2; left++) { /* for the manifest, for the second shard */
+        starve_descriptors(left);
+        enum hsp_status st = hsp_ckpt_open(*state, 5, &c, &err);
+        enum hsp_status listed = left == 0 ? hsp_ckpt_list(*state, &steps, &n, &err) : HSP_ENOMEM;
+        feed_descriptors();
+        assert_int_equal(st, HSP_ENOMEM);
+        assert_int_equal(listed, HSP_ENOMEM);
+        assert_non_null(strstr(err.msg, "Too many open files"));
+    }
+    assert_ok(hsp_ckpt_open(*state, 5, &c, &err), &err);
+    (void)hsp_ckpt_close(c);
+}
+
 static void newest_and_prune(void **state)
 {
     struct hsp_err err = {0};
@@ -712,6 +733,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_word_of_the_manifest_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(the_place_in_the_data_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(an_older_format_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_descriptors_nothing_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(newest_and_prune, setup, teardown),
         cmocka_unit_test_setup_teardown(a_step_has_nothing_of_a_former_attempt, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_deleted_keeps_nothing_else, setup, teardown),

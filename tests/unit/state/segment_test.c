@@ -342,6 +342,29 @@ static void scanning_and_sweeping(void **state)
 }
 
 /* Sources with random parts at two versions; every target box is filled or reported, exactly. */
+/* "Nothing is here" would be believed, and the state given up. */
+static void without_descriptors_nothing_is_known(void **state)
+{
+    struct hsp_segment_key k = key_of(3, 1);
+    struct hsp_segment_info *list = NULL;
+    struct hsp_err err = {0};
+    size_t n = 0;
+    struct hsp_state_segment *s = create(*state, &k);
+    fill(s, 7);
+    hsp_segment_seal(s, 7);
+    hsp_segment_close(s);
+    for (unsigned left = 0; left < 2; left++) { /* for the folder, for a file in it */
+        starve_descriptors(left);
+        enum hsp_status st = hsp_segment_scan(*state, &list, &n, &err);
+        feed_descriptors();
+        assert_int_equal(st, HSP_ENOMEM);
+        assert_non_null(strstr(err.msg, "Too many open files"));
+    }
+    assert_ok(hsp_segment_scan(*state, &list, &n, &err), &err);
+    assert_true(n == 1 && list[0].version == 7);
+    free(list);
+}
+
 static void filling_a_new_layout(void **state)
 {
     enum { PARTS = 6 };
@@ -416,6 +439,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_under_another_name_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_writers_leave_whole_versions, setup, teardown),
         cmocka_unit_test_setup_teardown(scanning_and_sweeping, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_descriptors_nothing_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(filling_a_new_layout, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

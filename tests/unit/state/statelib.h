@@ -20,6 +20,10 @@ int64_t wrong_in_box(enum hsp_dtype t, uint32_t tensor, uint8_t kind, uint64_t v
                      const int64_t *full, const struct hsp_box *region, const struct hsp_box *held,
                      const void *data);
 
+/* Leaves only @n descriptors to open; again as many as before. */
+void starve_descriptors(unsigned n);
+void feed_descriptors(void);
+
 /* Flips bit @bit of byte @at of a file; truncates it. */
 void flip_bit(const char *path, uint64_t at, int bit);
 void cut_file(const char *path, uint64_t bytes);
