@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "proto/host/nofile.h"
 #include "worker/state/ckpt.h"
+
+#define FILES (HSP_CKPT_MAX_RANKS + 64) /* the shards of a step are open together */
 
 /* The tensors' bytes as they are in memory; headers are not counted. */
 static uint64_t content_bytes(const struct hsp_ckpt *c)
@@ -142,6 +145,7 @@ enum hsp_status hsp_ckpt_check(const char *dir, bool json, FILE *out, struct hsp
     uint64_t *step = NULL;
     size_t n = 0;
     struct stat s;
+    (void)hsp_nofile_raise(FILES); /* with fewer, a step that needs them says so */
     if (stat(dir, &s) != 0) {
         return hsp_err_set(err, errno == ENOENT ? HSP_ENOENT : HSP_EIO, errno, "%s", dir);
     }

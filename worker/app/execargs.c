@@ -11,6 +11,7 @@
 
 #include "proto/base/size.h"
 #include "proto/base/str.h"
+#include "proto/host/nofile.h"
 
 enum {
     FD,
@@ -42,6 +43,7 @@ static const struct option OPTIONS[] = {{"executor", required_argument, NULL, FD
                                         {"transport", required_argument, NULL, TRANSPORT},
                                         {"log-level", required_argument, NULL, LEVEL},
                                         {NULL, 0, NULL, 0}};
+#define FILES    65536 /* as the unit allows: three meshes an epoch, two epochs in a switch, shards */
 #define OPTIONAL ((1u << ADVERTISE) | (1u << AUDIT) | (1u << TRANSPORT))
 
 static bool transport(const char *s, enum hsp_mesh_transport *ret)
@@ -136,6 +138,7 @@ int hsp_execargs_main(int argc, char **argv)
                       err.msg[0] != '\0' ? err.msg : "its connection is not open");
         return 2;
     }
+    (void)hsp_nofile_raise(FILES);
     (void)signal(SIGPIPE, SIG_IGN);         /* a closed peer is an error of a write */
     (void)prctl(PR_SET_NAME, "hspmd-exec"); /* for people: else it is called "exe" */
     o.log = hsp_log_new(STDERR_FILENO, level);

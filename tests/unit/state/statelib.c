@@ -107,30 +107,29 @@ uint64_t size_of(const char *path)
 #define SPARE 64
 
 static struct rlimit fed;
-static int spare[SPARE], n_spare;
 
 void starve_descriptors(unsigned n)
 {
-    int top = dup(STDIN_FILENO);
-    assert_true(top >= 0);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &fed), 0);
-    struct rlimit few = {.rlim_cur = (rlim_t)top + n + 1, .rlim_max = fed.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    spare[0] = top;
-    n_spare = 1;
-    while (n_spare < SPARE && (spare[n_spare] = dup(STDIN_FILENO)) >= 0) {
-        n_spare++;
+    int spare[SPARE], n_spare;
+    struct rlimit few = {.rlim_cur = 3, .rlim_max = fed.rlim_max};
+    for (n_spare = 0; n_spare < (int)n; few.rlim_cur++) {
+        assert_true(n_spare < SPARE && few.rlim_cur < fed.rlim_cur);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        while (n_spare < (int)n && (spare[n_spare] = dup(STDIN_FILENO)) >= 0) {
+            n_spare++;
+        }
     }
-    assert_true(n_spare < SPARE && (int)n < n_spare);
-    for (; n > 0; n--) {
+    if (n == 0) {
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    }
+    assert_int_equal(dup(STDIN_FILENO), -1);
+    while (n_spare > 0) {
         (void)close(spare[--n_spare]);
     }
 }
 
 void feed_descriptors(void)
 {
-    while (n_spare > 0) {
-        (void)close(spare[--n_spare]);
-    }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &fed), 0);
 }
