@@ -197,7 +197,10 @@ static enum hsp_status write_header(struct hsp_st_writer *w, const char *text, s
         return io_error(err, "cannot write", w->path);
     }
     off_t bytes = (off_t)(w->data_start + total);
-    bool reserved = fallocate(w->fd, 0, 0, bytes) == 0;
+    bool reserved;
+    do { /* who is stopped and goes on, or frozen, is interrupted */
+        reserved = fallocate(w->fd, 0, 0, bytes) == 0;
+    } while (!reserved && errno == EINTR);
     if (!reserved && errno != EOPNOTSUPP && errno != ENOSYS) {
         return io_error(err, "cannot write", w->path);
     }

@@ -1,4 +1,5 @@
 /* safetensors: what is written is read back; every malformed header is refused with its reason. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -163,11 +164,39 @@ static void test_a_header_longer_than_the_file_is_refused(void **state)
     assert_status(hsp_st_open(path, &rd, &err), HSP_EPARSE);
 }
 
+static int interruptions;
+
+int __wrap_fallocate(int fd, int mode, off_t at, off_t bytes);
+int __real_fallocate(int fd, int mode, off_t at, off_t bytes);
+
+int __wrap_fallocate(int fd, int mode, off_t at, off_t bytes)
+{
+    if (interruptions > 0) {
+        interruptions--;
+        errno = EINTR;
+        return -1;
+    }
+    return __real_fallocate(fd, mode, at, bytes);
+}
+
+static void test_an_interrupted_reservation_goes_on(void **state)
+{
+    struct hsp_st_entry e = {.name = "x", .dtype = HSP_F32, .rank = 1, .ext = {100000}};
+    struct hsp_st_writer *w = NULL;
+    struct hsp_err err = {0};
+    (void)state;
+    interruptions = 2;
+    assert_ok(hsp_st_create(path, &e, 1, NULL, 0, &w, &err), &err);
+    assert_int_equal(interruptions, 0);
+    assert_ok(hsp_st_finish(w, &err), &err);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_written_tensors_read_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room_is_reserved_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_interrupted_reservation_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(test_two_tensors_of_one_name_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_malformed_headers_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_header_longer_than_the_file_is_refused, setup,
