@@ -23,7 +23,7 @@ static void write_step(const char *dir, uint64_t step)
         struct hsp_ckpt_piece p = {"wte.weight", 0, HSP_STATE_PARAM, HSP_F64, full, row, row, x, 0};
         assert_ok(hsp_ckpt_write_shard(dir, &info, r, &p, 1, NULL, &err), &err);
     }
-    assert_ok(hsp_ckpt_commit(dir, &info, &data, "{}", &err), &err);
+    assert_ok(hsp_ckpt_commit(dir, &info, &data, "{}", NULL, &err), &err);
 }
 
 /* All shards of a step are open together; a shell allows 1024 files unless more are asked for. */
