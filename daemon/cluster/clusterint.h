@@ -105,9 +105,9 @@ bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d);
 
 /* recover.c */
 /* The greatest version of layout @info of which every shard has a piece in @held, a list of
- * (holder, owner, version). False: none. */
-bool hsp_recover_version(const struct hsp_plan_info *info, const struct hsp_state_piece *held,
-                         uint32_t n, uint64_t *ret_version);
+ * (holder, owner, version), which is sorted. False: none. */
+bool hsp_recover_version(const struct hsp_plan_info *info, struct hsp_state_piece *held, uint32_t n,
+                         uint64_t *ret_version);
 /* Newest started layout of @j that is whole somewhere among reachable devices (decision D9).
  * HSP_OK; HSP_AGAIN: found, but a newer layout may have gone further and nobody here can tell:
  * better wait for its nodes; HSP_ENOENT: nothing is whole. */

@@ -10,44 +10,55 @@
 #include "daemon/cluster/clusterint.h"
 #include "proto/base/vec.h"
 
-static bool piece_held(const struct hsp_shard_piece *p, uint64_t version,
-                       const struct hsp_state_piece *held, uint32_t n)
+/* Newest version first; pieces of one version in an order to search in. */
+static int newest_first(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        if (held[i].rank == p->holder && held[i].owner == p->owner && held[i].version == version) {
-            return true;
-        }
+    const struct hsp_state_piece *x = a, *y = b;
+    if (x->version != y->version) {
+        return x->version > y->version ? -1 : 1;
     }
-    return false;
+    if (x->owner != y->owner) {
+        return x->owner < y->owner ? -1 : 1;
+    }
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
+/* @held: sorted, of @version alone. */
 static bool whole(const struct hsp_plan_info *info, uint64_t version,
                   const struct hsp_state_piece *held, uint32_t n)
 {
     for (uint32_t s = 0; s < info->n_shards; s++) {
         uint32_t k = info->shard_first[s];
-        while (k < info->shard_first[s + 1] && !piece_held(&info->pieces[k], version, held, n)) {
-            k++;
+        bool found = false;
+        for (; k < info->shard_first[s + 1] && !found; k++) {
+            const struct hsp_state_piece want = {
+                .version = version, .rank = info->pieces[k].holder, .owner = info->pieces[k].owner};
+            found = bsearch(&want, held, n, sizeof(want), newest_first) != NULL;
         }
-        if (k == info->shard_first[s + 1]) {
+        if (!found) {
             return false;
         }
     }
     return true;
 }
 
-bool hsp_recover_version(const struct hsp_plan_info *info, const struct hsp_state_piece *held,
-                         uint32_t n, uint64_t *ret_version)
+/* There may be some thousand ranks with two versions each: no version is looked at twice. */
+bool hsp_recover_version(const struct hsp_plan_info *info, struct hsp_state_piece *held, uint32_t n,
+                         uint64_t *ret_version)
 {
-    bool found = false;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t v = held[i].version;
-        if ((!found || v > *ret_version) && whole(info, v, held, n)) {
-            found = true;
-            *ret_version = v;
+    if (n > 1) {
+        qsort(held, n, sizeof(*held), newest_first);
+    }
+    for (uint32_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && held[end].version == held[i].version;) {
+            end++;
+        }
+        if (whole(info, held[i].version, held + i, end - i)) {
+            *ret_version = held[i].version;
+            return true;
         }
     }
-    return found;
+    return false;
 }
 
 bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,

@@ -4,6 +4,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "daemon/cluster/clusterint.h"
 #include "proto/base/size.h"
@@ -70,6 +72,37 @@ static void recover_version(void **state)
         assert_int_equal(hsp_recover_version(&info, held, n_held, &got), want >= 0);
         assert_true(want < 0 || got == (uint64_t)want);
     }
+}
+
+/* A loss among two thousand, in the middle of a step: the newest version lacks the piece that is looked at last. */
+static void recover_version_of_a_large_layout(void **state)
+{
+    (void)state;
+    enum { N = 2000 };
+    uint32_t n = 0, *first = calloc(N + 1, sizeof(*first));
+    struct hsp_shard_piece *pieces = calloc((size_t)2 * N, sizeof(*pieces));
+    struct hsp_state_piece *held = calloc((size_t)4 * N, sizeof(*held));
+    assert_true(first != NULL && pieces != NULL && held != NULL);
+    for (uint32_t s = 0; s < N; s++) {
+        first[s + 1] = 2 * (s + 1);
+        for (uint32_t i = 0; i < 2; i++) { /* its own home and the copy of its buddy */
+            uint32_t rank = (s + i) % N;
+            pieces[2 * s + i] = (struct hsp_shard_piece){rank, s};
+            for (uint32_t v = 9; v <= (s == N - 1 ? 9 : 10); v++) {
+                held[n++] = (struct hsp_state_piece){.rank = rank, .owner = s, .version = v};
+            }
+        }
+    }
+    struct hsp_plan_info info = {
+        .n_ranks = N, .n_shards = N, .shard_first = first, .pieces = pieces};
+    uint64_t got = 0;
+    clock_t begin = clock();
+    assert_true(hsp_recover_version(&info, held, n, &got));
+    assert_int_equal(got, 9);
+    assert_true(clock() - begin < 2 * CLOCKS_PER_SEC); /* nobody is answered meanwhile */
+    free(first);
+    free(pieces);
+    free(held);
 }
 
 static void stores_before_sends(void **state)
@@ -561,6 +594,7 @@ static void transports_of_an_epoch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(recover_version),
+                                       cmocka_unit_test(recover_version_of_a_large_layout),
                                        cmocka_unit_test(stores_before_sends),
                                        cmocka_unit_test(spread),
                                        cmocka_unit_test(facts_reach_the_planner),
