@@ -145,8 +145,13 @@ static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, s
     const struct hsp_cluster_node *n =
         j->cur.n_ranks != 0 ? hsp_ci_node(c, j->cur.peers[0].device) : NULL;
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
-    if (!runs || n == NULL || n->conn == 0) {
+    if (!runs || n == NULL) {
         reply(c, a, HSP_ESTATE, j->id, hsp_ci_printf(c, "job is %s", hsp_job_state_name(j->state)));
+        return;
+    }
+    if (n->conn == 0) {
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c, "node %s, which begins its checkpoints, is not connected", n->name));
         return;
     }
     struct hsp_msg m = {.type = HSP_MSG_CHECKPOINT,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/cluster/clusterint.h"
+#include "proto/base/str.h"
 #include "proto/base/vec.h"
 
 static bool gone(const struct hsp_job *j)
@@ -319,7 +320,7 @@ static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
 {
     bool final = k->step == j->steps; /* no checkpoint is of that version */
     char text[sizeof(j->problem)];
-    (void)snprintf(text, sizeof(text), "%s is not written: %s: %s", /* cut on purpose */
+    hsp_str_printf(text, sizeof(text), "%s is not written: %s: %s", /* cut on purpose */
                    final ? "the final model" : "a checkpoint", k->reason,
                    final ? "it is tried again until it is, cancel gives it up" : "the job goes on");
     bool news = strcmp(text, j->problem) != 0;

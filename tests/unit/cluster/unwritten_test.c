@@ -1,6 +1,8 @@
 /* Files of a job that cannot be written: what is told, what status has, what goes on. */
 #include "tests/unit/cluster/clusterworld.h"
 
+#include "proto/base/str.h"
+
 /* Node 0 says that version @step is, or (with a reason) is not, written. */
 static void says(struct cw_world *w, uint64_t step, const char *reason)
 {
@@ -116,6 +118,29 @@ static void long_reasons(void **state)
     assert_int_equal(strlen(cw_job(&w, 1)->problem), sizeof(cw_job(&w, 1)->problem) - 1);
     says(&w, 100, reason);
     assert_null(cw_fact(&w, "final.failed"));
+    for (uint32_t shift = 0; shift < 3; shift++) { /* a path may have any letters */
+        for (size_t i = shift; i + 4 < sizeof(reason); i += 3) {
+            memcpy(reason + i, "\u20ac", 4);
+        }
+        says(&w, 100, reason);
+        size_t len = strlen(cw_job(&w, 1)->problem);
+        assert_true(hsp_utf8_valid((const uint8_t *)cw_job(&w, 1)->problem, len));
+        memset(reason, 'x', 3);
+    }
+    cw_end(&w);
+}
+
+/* Rank 0 begins a checkpoint; its node is away. */
+static void nobody_to_begin_one(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CHECKPOINT, 1), HSP_ESTATE);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "node n0, which begins its checkpoints, is not connected");
     cw_end(&w);
 }
 
@@ -123,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checkpoints), cmocka_unit_test(the_final_model),
-        cmocka_unit_test(losses_meanwhile), cmocka_unit_test(long_reasons)};
+        cmocka_unit_test(losses_meanwhile), cmocka_unit_test(long_reasons),
+        cmocka_unit_test(nobody_to_begin_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
