@@ -119,10 +119,34 @@ static bool sync_folder(const char *path)
     return ok;
 }
 
+/* A device, a pipe or a link stays what it is: /dev/null must not become a file. */
+static bool is_special(const char *path)
+{
+    struct stat s;
+    return lstat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode);
+}
+
+static enum hsp_status write_into(const char *path, const void *data, size_t len, mode_t mode,
+                                  struct hsp_err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    bool ok = fd >= 0 && write_fd(fd, data, len);
+    int e = errno;
+    if (fd >= 0 && close(fd) != 0 && ok) {
+        e = errno;
+        ok = false;
+    }
+    errno = e;
+    return ok ? HSP_OK : fail("cannot write", path, err);
+}
+
 enum hsp_status hsp_file_write(const char *path, const void *data, size_t len, mode_t mode,
                                struct hsp_err *err)
 {
     char tmp[PATH_MAX];
+    if (is_special(path)) {
+        return write_into(path, data, len, mode, err);
+    }
     int n = snprintf(tmp, sizeof tmp, "%s.XXXXXX", path);
     if (n < 0 || (size_t)n >= sizeof tmp) {
         return hsp_err_set(err, HSP_EINVAL, 0, "path of %zu bytes is too long", strlen(path));

@@ -19,7 +19,8 @@ enum hsp_status hsp_file_read(const char *path, size_t max, uint8_t **ret, size_
 
 /* Writes @path.XXXXXX in the same folder, syncs it, renames it to @path and syncs the folder: after
  * a crash the old content or the new one is there, never a part. @mode: permissions of the file.
- * HSP_ENOENT (no such folder), HSP_EPERM, HSP_ENOSPC, HSP_EIO, HSP_ENOMEM: @path is unchanged. */
+ * HSP_ENOENT (no such folder), HSP_EPERM, HSP_ENOSPC, HSP_EIO, HSP_ENOMEM: @path is unchanged.
+ * A @path that is a device, a pipe or a symbolic link is written into, not replaced. */
 enum hsp_status hsp_file_write(const char *path, const void *data, size_t len, mode_t mode,
                                struct hsp_err *err);
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/lib/testlib.h"
 
@@ -69,11 +70,41 @@ static void test_errors(void **state)
     free(dir);
 }
 
+/* -o /dev/null as root must leave /dev/null a device; a link leads to its file. */
+static void test_what_is_no_file_is_written_into(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir(), path[512], file[512];
+    struct hsp_err err;
+    struct stat st;
+    uint8_t *got = NULL;
+    size_t len = 0;
+    (void)snprintf(file, sizeof file, "%s/file", dir);
+    (void)snprintf(path, sizeof path, "%s/link", dir);
+    assert_int_equal(symlink("file", path), 0); /* to nothing yet */
+    for (int i = 0; i < 2; i++) {
+        assert_ok(hsp_file_write(path, "longer" + i, 6 - (size_t)i, 0600, &err), &err);
+        assert_int_equal(lstat(path, &st), 0);
+        assert_true(S_ISLNK(st.st_mode));
+        assert_ok(hsp_file_read(file, 10, &got, &len, &err), &err);
+        assert_int_equal(len, 6 - i);
+        free(got);
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("/dev/full", path), 0);
+    assert_status(hsp_file_write(path, "x", 1, 0600, &err), HSP_ENOSPC);
+    assert_non_null(strstr(err.msg, "cannot write"));
+    assert_int_equal(n_files(dir), 2);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_what_is_no_file_is_written_into),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
