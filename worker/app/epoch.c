@@ -156,7 +156,14 @@ static enum hsp_status open_dataset(struct hsp_epoch *e, struct hsp_err *err)
                                        .format = (enum hsp_data_format)d->format,
                                        .vocab = d->vocab,
                                        .stop = &stop};
-    return e->member ? hsp_data_cache_get(e->env->data, &wish, &e->data, err) : HSP_OK;
+    struct hsp_corpus corpus; /* too few tokens are found before anything runs */
+    enum hsp_status st =
+        e->member ? hsp_data_cache_get(e->env->data, &wish, &e->data, err) : HSP_OK;
+    if (st == HSP_OK && e->member) {
+        st = hsp_corpus_init(d, e->data->set.n_tokens, &corpus, err);
+        st = st == HSP_OK ? st : hsp_err_wrap(err, "%s", e->p->data_path);
+    }
+    return st;
 }
 
 enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,

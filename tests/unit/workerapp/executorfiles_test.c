@@ -158,6 +158,26 @@ static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **sta
     (void)hsp_epoch_plan_free(p);
 }
 
+/* A file too short for one window is no data: it is told before anything runs. */
+static void test_data_of_less_than_a_window_are_none(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {
+        .epoch = 51, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    assert_int_equal(truncate(w->text, 1), 0);
+    xw_start_executor(w, 0);
+    xw_send_prepare(w, &d);
+    do {
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
+    } while (w->last.type == HSP_MSG_HEARTBEAT);
+    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
+    assert_int_equal(w->last.u.failed.fact, HSP_FACT_NO_DATA);
+    assert_non_null(strstr(w->last.u.failed.reason, w->text));
+    assert_non_null(strstr(w->last.u.failed.reason, "data of 1 tokens"));
+    (void)hsp_epoch_plan_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +189,8 @@ int main(void)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_that_memory_does_not_suffice_for_are_not_absent,
                                         xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_data_of_less_than_a_window_are_none, xw_setup,
+                                        xw_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
