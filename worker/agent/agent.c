@@ -164,10 +164,10 @@ static void hang_up(struct hsp_agent *a, const char *why)
     a->closing = true;
 }
 
-static void scan(struct hsp_agent *a)
+uint64_t hsp_ai_scan(struct hsp_agent *a)
 {
     a->scan++;
-    hsp_ai_emit(a, HSP_AACT_SCAN, 0)->scan = a->scan;
+    return hsp_ai_emit(a, HSP_AACT_SCAN, 0)->scan = a->scan;
 }
 
 static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
@@ -329,7 +329,7 @@ static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
 
 /* ---- executors ---- */
 
-static void kill_exec(struct hsp_agent *a, uint32_t device)
+void hsp_ai_kill_quietly(struct hsp_agent *a, uint32_t device)
 {
     hsp_ai_emit(a, HSP_AACT_KILL, device);
     a->dev[device].killed = true;
@@ -339,7 +339,7 @@ void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why)
 {
     if (a->dev[device].state != HSP_EXEC_DOWN && !a->dev[device].killed) {
         hsp_ai_log(a, 4, "executor %u is killed: %s", device, why);
-        kill_exec(a, device);
+        hsp_ai_kill_quietly(a, device);
     }
 }
 
@@ -387,41 +387,6 @@ static void exec_exit(struct hsp_agent *a, uint32_t device, const char *why)
 }
 
 /* ---- time ---- */
-
-static bool busy(const struct hsp_agent *a)
-{
-    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
-        if (a->dev[i].state != HSP_EXEC_DOWN) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void leave_advance(struct hsp_agent *a)
-{
-    bool late = a->leave_deadline_ms != 0 && a->now_ms >= a->leave_deadline_ms;
-    if (!a->leaving || a->exited) {
-        return;
-    }
-    if ((late || a->bye) && !a->ending) {
-        a->ending = true;
-        hsp_ai_log(a, late && !a->bye ? 4 : 5,
-                   a->bye ? "leaving: nothing is left here" : "leaving: the deadline has come");
-        for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
-            if (!a->bye) {
-                hsp_ai_kill(a, i, "leaving");
-            } else if (a->dev[i].state != HSP_EXEC_DOWN && !a->dev[i].killed) {
-                kill_exec(a, i); /* it has no state and no work: nothing to say */
-            }
-        }
-    }
-    if (a->ending && !busy(a)) {
-        a->exited = true;
-        hsp_ai_emit(a, HSP_AACT_EXIT, 0)->text =
-            a->bye ? "left as planned" : "left at the deadline";
-    }
-}
 
 static void executors_tick(struct hsp_agent *a)
 {
@@ -471,23 +436,7 @@ static void tick(struct hsp_agent *a)
         hsp_ai_tell(a, &m);
         a->beat_ms = a->now_ms + a->heartbeat_ms;
     }
-    leave_advance(a);
-}
-
-static void leave(struct hsp_agent *a, const struct hsp_agent_event *ev)
-{
-    a->leaving = true;
-    hsp_str_printf(a->leave_reason, sizeof(a->leave_reason), "%s",
-                   ev->text != NULL ? ev->text : "");
-    a->leave_deadline_ms = ev->deadline_ms != 0 ? a->now_ms + ev->deadline_ms : 0;
-    bool idle = true;
-    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
-        idle = idle && a->dev[i].run.job == 0;
-    }
-    if (idle && a->incarnation == 0) {
-        a->bye = true; /* nobody knows us */
-    }
-    hsp_ai_leave_notice(a);
+    hsp_ai_leave_advance(a);
 }
 
 enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event *ev,
@@ -513,7 +462,7 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
         if (a->link == HSP_LINK_CONNECTING) {
             a->link = HSP_LINK_SCANNING;
             a->heard_ms = a->now_ms;
-            scan(a);
+            (void)hsp_ai_scan(a);
         }
         break;
     case HSP_AEV_CONN_DOWN: link_down(a, ev->text); break;
@@ -524,10 +473,11 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
         if (ev->scan == a->scan && a->link == HSP_LINK_SCANNING) {
             hello(a, ev);
         } else {
+            hsp_ai_leave_scanned(a, ev);
             hsp_ai_seal_answer(a, ev);
         }
         break;
-    case HSP_AEV_LEAVE: leave(a, ev); break;
+    case HSP_AEV_LEAVE: hsp_ai_leave(a, ev); break;
     case HSP_AEV_CHECKED:
         if (a->checking && a->link == HSP_LINK_UP) {
             hsp_ai_tell(a, ev->msg);
@@ -576,9 +526,7 @@ uint64_t hsp_agent_deadline(const struct hsp_agent *a)
         earlier(&best, a->beat_ms);
     }
     earlier(&best, hsp_ai_uplink_deadline(a));
-    if (a->leaving && !a->ending && a->leave_deadline_ms != 0) {
-        earlier(&best, a->leave_deadline_ms);
-    }
+    earlier(&best, hsp_ai_leave_deadline(a));
     return best;
 }
 

@@ -48,7 +48,7 @@ struct hsp_agent {
     bool checking;           /* orders of a check have come, and no end */
     bool leaving, bye, ending, exited;
     char leave_reason[160];
-    uint64_t leave_deadline_ms;
+    uint64_t leave_deadline_ms, leave_scan; /* leave_scan: while alone, 0 not asked */
     /* STOP and RELEASE under way, per device */
     struct {
         uint32_t job;  /* 0 none */
@@ -82,6 +82,15 @@ void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m); /* hspmdd, if th
 void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 void hsp_ai_check(struct hsp_agent *a, const struct hsp_msg *m); /* an order, to the shell */
 void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
+void hsp_ai_kill_quietly(struct hsp_agent *a, uint32_t device);
+uint64_t hsp_ai_scan(struct hsp_agent *a); /* emits a SCAN; its number */
+
+/* leave.c */
+void hsp_ai_leave(struct hsp_agent *a, const struct hsp_agent_event *ev);
+void hsp_ai_leave_notice(struct hsp_agent *a); /* again after each HELLO */
+void hsp_ai_leave_scanned(struct hsp_agent *a, const struct hsp_agent_event *ev);
+void hsp_ai_leave_advance(struct hsp_agent *a); /* last in each step */
+uint64_t hsp_ai_leave_deadline(const struct hsp_agent *a);
 
 /* uplink.c */
 void hsp_ai_uplink_begin(struct hsp_agent *a, const struct hsp_m_measure *m);
@@ -100,7 +109,6 @@ void hsp_ai_seal_answer(struct hsp_agent *a, const struct hsp_agent_event *scann
 void hsp_ai_seal_tick(struct hsp_agent *a); /* kills those that do not answer */
 uint64_t hsp_ai_seal_deadline(const struct hsp_agent *a);
 void hsp_ai_stop_answer(struct hsp_agent *a, uint32_t device); /* the executor died meanwhile */
-void hsp_ai_leave_notice(struct hsp_agent *a);
 void hsp_ai_steps_again(struct hsp_agent *a); /* after a WELCOME */
 
 #endif

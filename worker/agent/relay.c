@@ -6,14 +6,6 @@
 #include "proto/base/check.h"
 #include "worker/agent/agentint.h"
 
-void hsp_ai_leave_notice(struct hsp_agent *a)
-{
-    uint64_t left = a->leave_deadline_ms > a->now_ms ? a->leave_deadline_ms - a->now_ms : 0;
-    struct hsp_msg m = {.type = HSP_MSG_LEAVE,
-                        .u.leave = {.reason = a->leave_reason, .deadline_ms = (uint32_t)left}};
-    hsp_ai_tell(a, &m);
-}
-
 static bool idle(const struct hsp_agent_device *d)
 {
     return d->run.running == 0 && d->run.prepared == 0 && d->preparing == 0;

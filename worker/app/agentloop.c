@@ -230,7 +230,9 @@ static void on_signal(void *ctx, int signum)
     } else {
         s->leaving = true;
         (void)hsp_sd_notify(&s->notices, NULL, "STOPPING=1");
-        hsp_log(s->log, HSP_LOG_NOTICE, "agent", "%s: leaving", strsignal(signum));
+        hsp_log(s->log, HSP_LOG_NOTICE, "agent",
+                "%s: leaving, within %g s; a second signal ends at once", strsignal(signum),
+                (double)s->cfg->leave_timeout_ms / 1000);
         struct hsp_agent_event ev = {.type = HSP_AEV_LEAVE,
                                      .text = signum == SIGTERM ? "SIGTERM" : "SIGINT",
                                      .deadline_ms = (uint32_t)s->cfg->leave_timeout_ms};

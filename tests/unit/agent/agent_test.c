@@ -216,6 +216,49 @@ static void leaves(void **state)
     hsp_agent_free(w.a);
 }
 
+/* hspmdd went first: who has nothing to hand over waits for it no longer than a death takes. */
+static void leaves_alone(void **state)
+{
+    (void)state;
+    const struct hsp_m_holding held = {.job = 4};
+    struct hsp_agent_event told = {
+        .type = HSP_AEV_LEAVE, .text = "SIGTERM", .deadline_ms = 90000};
+    for (uint32_t n = 0; n < 2; n++) { /* n: pieces of state in its folder */
+        struct aw_world w;
+        aw_begin(&w);
+        aw_link_up(&w, 1, 1);
+        aw_step(&w, told);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "closed"});
+        assert_null(aw_find(&w, HSP_AACT_SCAN));
+        w.now += 2000;
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "refused"});
+        assert_null(aw_find(&w, HSP_AACT_SCAN));
+        aw_beats(&w);
+        uint64_t due = w.now + 1000;
+        while (hsp_agent_deadline(w.a) < due) {
+            w.now = hsp_agent_deadline(w.a);
+            aw_tick(&w);
+            assert_null(aw_find(&w, HSP_AACT_SCAN));
+        }
+        assert_int_equal(hsp_agent_deadline(w.a), due);
+        w.now = due;
+        aw_tick(&w);
+        aw_scanned(&w, &held, n);
+        assert_int_equal(aw_count(&w, HSP_AACT_KILL), n == 0 ? 2 : 0);
+        if (n == 0) {
+            aw_exit_of(&w, 0);
+            aw_exit_of(&w, 1);
+            assert_string_equal(aw_find(&w, HSP_AACT_EXIT)->text, "left as planned");
+        } else { /* what is held may be wanted: until the deadline */
+            aw_beats(&w);
+            w.now += 500;
+            aw_tick(&w);
+            assert_null(aw_find(&w, HSP_AACT_SCAN));
+        }
+        hsp_agent_free(w.a);
+    }
+}
+
 static uint32_t below(uint64_t *k, uint64_t n)
 {
     return (uint32_t)(hsp_test_rand("any", (*k)++) % n);
@@ -295,6 +338,7 @@ int main(void)
         cmocka_unit_test(a_stop_is_answered_behind_a_lost_peer),
         cmocka_unit_test(jobs_do_not_mix),
         cmocka_unit_test(leaves),
+        cmocka_unit_test(leaves_alone),
         cmocka_unit_test(a_long_reason_to_leave_is_cut_between_characters),
         cmocka_unit_test(anything)};
     return cmocka_run_group_tests(tests, NULL, NULL);
