@@ -1,7 +1,8 @@
 /* Nodes: hello, incarnations, silence, death, drain.
  *
  * A node is dead when it was silent for the bound, or when its connection is gone and a peer saw
- * the data plane break too, or when a new agent process says hello in its place. Dead is for ever
+ * the data plane break too, or when a new agent process says hello in its place; while it is
+ * connected and live, that one is another node of the same name and refused. Dead is for ever
  * for that incarnation: a HELLO that carries it is answered by FENCED. A closed connection alone
  * only makes it suspect. */
 #include "daemon/cluster/clusterint.h"
@@ -288,6 +289,14 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
         refuse(c, conn,
                hsp_ci_printf(c, "incarnation %llu is dead: %s", (unsigned long long)m->incarnation,
                              n->reason));
+        return NULL;
+    }
+    if (m->incarnation == 0 && n->state == HSP_NODE_LIVE && n->conn != 0 && n->conn != conn) {
+        refuse(c, conn, /* two nodes of one name would take each other's place for ever */
+               hsp_ci_printf(c,
+                             "another agent of node %s is connected, from %s; each node needs a "
+                             "name of its own: set `node`",
+                             n->name, n->address));
         return NULL;
     }
     return n;

@@ -227,6 +227,11 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
 
 static void fence(struct hsp_agent *a, const char *why)
 {
+    if (a->incarnation == 0) { /* nothing of ours is over: refused, and again at the next try */
+        hsp_ai_log(a, 3, "refused: %s", why);
+        hang_up(a, "refused");
+        return;
+    }
     hsp_ai_log(a, 4, "fenced: %s", why);
     a->incarnation = 0;
     a->fencing = true;

@@ -109,6 +109,6 @@ void hsp_ai_seal_answer(struct hsp_agent *a, const struct hsp_agent_event *scann
 void hsp_ai_seal_tick(struct hsp_agent *a); /* kills those that do not answer */
 uint64_t hsp_ai_seal_deadline(const struct hsp_agent *a);
 void hsp_ai_stop_answer(struct hsp_agent *a, uint32_t device); /* the executor died meanwhile */
-void hsp_ai_steps_again(struct hsp_agent *a); /* after a WELCOME */
+void hsp_ai_steps_again(struct hsp_agent *a);                  /* after a WELCOME */
 
 #endif

@@ -221,8 +221,7 @@ static void leaves_alone(void **state)
 {
     (void)state;
     const struct hsp_m_holding held = {.job = 4};
-    struct hsp_agent_event told = {
-        .type = HSP_AEV_LEAVE, .text = "SIGTERM", .deadline_ms = 90000};
+    struct hsp_agent_event told = {.type = HSP_AEV_LEAVE, .text = "SIGTERM", .deadline_ms = 90000};
     for (uint32_t n = 0; n < 2; n++) { /* n: pieces of state in its folder */
         struct aw_world w;
         aw_begin(&w);

@@ -115,6 +115,32 @@ static void fenced(void **state)
     hsp_agent_free(w.a);
 }
 
+/* Refused, as another has its name: it tries again, but ever more rarely. */
+static void refused(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    uint64_t pause = 0;
+    aw_begin(&w);
+    for (int i = 0; i < 4; i++) {
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+        aw_scanned(&w, NULL, 0);
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = "another"});
+        assert_string_equal(aw_find(&w, HSP_AACT_LOG)->text, "refused: another");
+        assert_int_equal(aw_count(&w, HSP_AACT_KILL), 0);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "closed"});
+        aw_beats(&w);
+        uint64_t before = w.now;
+        do {
+            w.now = hsp_agent_deadline(w.a);
+            aw_tick(&w);
+        } while (aw_find(&w, HSP_AACT_CONNECT) == NULL);
+        assert_true(w.now - before > pause);
+        pause = w.now - before;
+    }
+    hsp_agent_free(w.a);
+}
+
 static void daemon_away(void **state)
 {
     (void)state;
@@ -378,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(hello_says_all),
                                        cmocka_unit_test(another_address),
                                        cmocka_unit_test(fenced),
+                                       cmocka_unit_test(refused),
                                        cmocka_unit_test(daemon_away),
                                        cmocka_unit_test(told_other_times_and_other_devices),
                                        cmocka_unit_test(measures_its_link),

@@ -182,6 +182,7 @@ static void data_missing(void **state)
     beats(&w, 3, w.now + 59999);
     assert_int_equal(w.ticket, asked);
     /* a node that joins anew is asked at once */
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     cw_hello(&w, 4, "n1", 0, 1);
     assert_true(w.ticket > asked);
     assert_int_equal(w.n_asked, 2);

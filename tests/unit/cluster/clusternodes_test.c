@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/cluster/clusterint.h"
 #include "proto/base/size.h"
@@ -27,6 +28,27 @@ static void hello_refused(void **state)
     m.u.hello.node = "No Name";
     cw_msg(&w, 12, m);
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "not a node name");
+    cw_end(&w);
+}
+
+/* Two nodes of one name: the one that is there and live stays; who is late is taken for a restart. */
+static void a_second_node_of_that_name_is_refused(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cw_hello(&w, 13, "n0", 0, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_FENCED), 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 0);
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_CLOSE)->text, "another agent of node n0"));
+    assert_int_equal(cw_find(&w, HSP_ACT_CLOSE)->conn, 13);
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->incarnation, 1);
+    w.now += 1500;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->state, HSP_NODE_SUSPECT);
+    cw_hello(&w, 14, "n0", 0, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+    assert_string_equal(cw_fact(&w, "node.dead"), "a new agent took its place");
     cw_end(&w);
 }
 
@@ -313,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hello_refused),
+        cmocka_unit_test(a_second_node_of_that_name_is_refused),
         cmocka_unit_test(who_is_silent_for_the_bound_is_fenced),
         cmocka_unit_test(links_are_measured_in_turn),
         cmocka_unit_test(a_measurement_that_takes_too_long_ends),

@@ -45,6 +45,13 @@ static void submit(struct cw_world *w, uint32_t max)
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
 }
 
+/* The agent of n0 dies and begins anew. */
+static void n0_crashed(struct cw_world *w)
+{
+    cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    cw_hello(w, 5, "n0", 0, 1);
+}
+
 static void waits_for_version(struct cw_world *w)
 {
     assert_int_equal(cw_job(w, 1)->att.epoch, 0); /* it does not begin anew */
@@ -60,7 +67,7 @@ static void who_joined_since_is_no_witness(void **state)
     struct cw_world w;
     cw_begin(&w, 2, 1);
     submit(&w, 2);
-    cw_hello(&w, 5, "n0", 0, 1); /* crashed */
+    n0_crashed(&w);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
     sealed(&w, 1, 1, 3, true);
     assert_true(cw_job(&w, 1)->att.mode == HSP_MODE_RECOVER && cw_job(&w, 1)->att.plan == 1);
@@ -161,7 +168,7 @@ static void a_recovery_under_way_begins_again(void **state)
     struct cw_world w;
     cw_begin(&w, 2, 1);
     submit(&w, 2);
-    cw_hello(&w, 5, "n0", 0, 1); /* crashed */
+    n0_crashed(&w);
     sealed(&w, 1, 1, 3, true);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
     assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_PREPARING);
@@ -233,7 +240,7 @@ static void half_of_a_version_nobody_told(void **state)
     cw_pass(&w, 1, 0, cw_even, 2);
     cw_let_go(&w, 1, 2);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
-    cw_hello(&w, 5, "n0", 0, 1); /* crashed */
+    n0_crashed(&w);
     sealed(&w, 1, 1, 3, true);
     assert_int_equal(cw_job(&w, 1)->stable, 0);
     waits_for_version(&w);
@@ -335,7 +342,7 @@ static void leases_given_up_are_not_stored(void **state)
     cw_msg(&w, 2, m);
     assert_non_null(cw_find(&w, HSP_ACT_STORE));
     assert_int_equal(stored_leases(&w), 0);
-    cw_hello(&w, 5, "n0", 0, 1); /* its node dies, and nothing of it is there any more */
+    n0_crashed(&w); /* and nothing of it is there any more */
     for (uint32_t i = 0; i < w.a.n; i++) {
         assert_true(w.a.item[i].key == NULL || strcmp(w.a.item[i].key, "job/1") != 0);
     }
