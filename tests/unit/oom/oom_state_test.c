@@ -119,6 +119,9 @@ static enum hsp_status open_newest(void *ctx, struct hsp_buf *out, struct hsp_er
         st = hsp_ckpt_prune(ctx, STEP, 2, err);
     }
     if (st == HSP_OK) {
+        st = hsp_ckpt_sweep(ctx, STEP, err);
+    }
+    if (st == HSP_OK) {
         st = hsp_ckpt_open_newest(ctx, &c, err);
     }
     if (st == HSP_OK) {
