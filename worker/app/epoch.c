@@ -441,6 +441,7 @@ static void report_break(struct hsp_epoch *e, enum hsp_status st, const struct h
         .u.jobfail = {.job = e->p->job, .device = e->env->device, .reason = err->msg}};
     hsp_log(e->env->log, HSP_LOG_WARN, "executor", "epoch %" PRIu64 " of job %u broke: %s",
             e->number, e->p->job, lost_one ? e->lost_why : err->msg);
+    hsp_epoch_say_again(e);
     send_msg(e, hopeless ? &fail : &lost);
 }
 

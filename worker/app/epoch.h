@@ -77,6 +77,13 @@ struct hsp_activity {
     struct hsp_activity_record record[HSP_ACTIVITY_RECORDS];
 };
 
+/* The newest steps that rank 0 has reported, or died before it could. */
+#define HSP_EPOCH_SAID 16
+struct hsp_said {
+    uint32_t n; /* so far; the newest HSP_EPOCH_SAID are here */
+    struct hsp_m_step step[HSP_EPOCH_SAID];
+};
+
 struct hsp_epoch {
     const struct hsp_exec_env *env;
     struct hsp_arena *arena;
@@ -125,6 +132,7 @@ struct hsp_epoch {
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
     bool checkpoint_asked;  /* by a vote record, not by the calendar */
     bool voted;             /* a vote of this epoch has passed, as far as is known here */
+    struct hsp_said said;   /* at the first rank that shares no node with rank 0; else empty */
     bool no_more_versions;  /* the keeper may end */
     /* Why the keeper thread, which has failed, confirms no more; code HSP_OK: it has not. */
     struct hsp_err uncopied;
@@ -210,5 +218,12 @@ enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
 enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
 /* epochtrain.c: steps and their hooks, on the run thread. */
 enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+/* A vote has passed, with the records @all of the @n ranks: rank 0 reports it, the first rank that shares no
+ * node with it keeps it for hsp_epoch_say_again. What cannot be sent is logged. */
+void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
+                           const struct hsp_vote_record *all, uint32_t n, double seconds);
+/* The epoch broke: reports the newest steps again. Rank 0 may have died, or its agent, with what it had to say
+ * of them. At one rank; at others nothing. */
+void hsp_epoch_say_again(struct hsp_epoch *e);
 
 #endif

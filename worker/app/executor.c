@@ -140,6 +140,7 @@ static void check_lost(struct executor *x, struct hsp_epoch *e)
                                    .reason = e->lost_why}};
     hsp_log(x->env.log, HSP_LOG_INFO, "executor", "epoch %" PRIu64 " of job %u lost %s", e->number,
             e->p->job, e->lost_why);
+    hsp_epoch_say_again(e);
     tell(x, &m);
 }
 

@@ -12,7 +12,7 @@ tests_unit_workerapp_verify_test_LDADD = $(tests_unit_workerapp_runfile_test_LDA
 
 workerapp_epoch = tests/unit/workerapp/restore_test tests/unit/workerapp/ckptoffer_test \
   tests/unit/workerapp/disktrouble_test tests/unit/workerapp/epochstate_test \
-  tests/unit/workerapp/epochkeep_test tests/unit/workerapp/metricslog_test \
+  tests/unit/workerapp/epochkeep_test tests/unit/workerapp/epochsteps_test tests/unit/workerapp/metricslog_test \
   tests/unit/workerapp/ckptcheck_test
 check_PROGRAMS += $(workerapp_epoch)
 TESTS += $(workerapp_epoch)
@@ -27,6 +27,7 @@ tests_unit_workerapp_epochkeep_test_LDADD = $(tests_unit_workerapp_restore_test_
 tests_unit_workerapp_ckptcheck_test_SOURCES = tests/unit/workerapp/ckptcheck_test.c $(state_test_lib)
 tests_unit_workerapp_ckptcheck_test_LDADD = $(TEST_LIBS) $(WORKERAPP_LIBS) $(STATE_LIBS) $(HOST_LIBS)
 tests_unit_workerapp_metricslog_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
+tests_unit_workerapp_epochsteps_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
 tests_unit_workerapp_ckptoffer_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(BASE_LIBS)
 tests_unit_workerapp_disktrouble_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(BASE_LIBS)
 

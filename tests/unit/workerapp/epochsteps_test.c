@@ -1,0 +1,90 @@
+/* Who tells the coordinator of a step: rank 0 at once, and when the epoch breaks the first rank on another node. */
+#include <math.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/wire/frame.h"
+#include "tests/lib/testlib.h"
+#include "worker/app/epoch.h"
+
+#define RANKS 4
+
+static struct hsp_pkg_peer peers[RANKS] = {
+    {.name = "a/0"}, {.name = "a/1"}, {.name = "b/0"}, {.name = "b/1"}};
+
+struct rank {
+    struct hsp_chan out, agent; /* both ends */
+    struct hsp_exec_env env;
+    struct hsp_m_prepare p;
+    struct hsp_epoch e;
+};
+
+static void begin(struct rank *r, uint32_t rank)
+{
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    hsp_chan_init(&r->out, pair[0]);
+    hsp_chan_init(&r->agent, pair[1]);
+    r->env = (struct hsp_exec_env){.chan = &r->out, .wake_fd = -1};
+    r->p = (struct hsp_m_prepare){.job = 3, .rank = rank, .n_ranks = RANKS, .n_peers = RANKS};
+    r->e = (struct hsp_epoch){.env = &r->env, .p = &r->p, .number = 7};
+    r->e.pkg.peers = peers;
+    (void)pthread_mutex_init(&r->e.lock, NULL);
+}
+
+static void end(struct rank *r)
+{
+    (void)pthread_mutex_destroy(&r->e.lock);
+    hsp_chan_fini(&r->out);
+    hsp_chan_fini(&r->agent);
+}
+
+/* The agent hears of steps @from to @to - 1, in that order, and of nothing else. */
+static void heard(struct rank *r, uint64_t from, uint64_t to)
+{
+    struct hsp_err err = {0};
+    struct hsp_msg last = {.type = HSP_MSG_HEARTBEAT};
+    assert_ok(hsp_chan_send(&r->out, &last, &err), &err);
+    for (uint64_t s = from; s <= to; s++) {
+        struct hsp_frame frame;
+        struct hsp_msg m;
+        struct hsp_arena *arena = hsp_arena_new(1 << 20);
+        assert_ok(hsp_chan_recv(&r->agent, arena, &frame, &m, &err), &err);
+        assert_int_equal(m.type, s < to ? HSP_MSG_STEP : HSP_MSG_HEARTBEAT);
+        if (s < to) {
+            assert_int_equal(m.epoch, 7);
+            assert_int_equal(m.u.step.job, 3);
+            assert_int_equal(m.u.step.step, s);
+            assert_true(m.u.step.loss == 2.5 && isnan(m.u.step.val_loss));
+        }
+        hsp_frame_fini(&frame);
+        (void)hsp_arena_free(arena);
+    }
+}
+
+static void one_rank_says_what_the_first_may_have_taken_with_it(void **state)
+{
+    (void)state;
+    struct hsp_vote_record all[RANKS] = {{.compute_s = 0.1}};
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        struct rank r;
+        begin(&r, rank);
+        for (uint64_t s = 1; s <= 20; s++) {
+            const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
+            hsp_epoch_report_step(&r.e, &v, all, RANKS, 0.25);
+        }
+        heard(&r, 1, rank == 0 ? 21 : 1);
+        hsp_epoch_say_again(&r.e);
+        heard(&r, 21 - HSP_EPOCH_SAID, rank == 2 ? 21 : 21 - HSP_EPOCH_SAID);
+        end(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_says_what_the_first_may_have_taken_with_it),
+    };
+    return cmocka_run_group_tests_name("epochsteps", tests, NULL, NULL);
+}
