@@ -106,7 +106,8 @@ static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
 static void scale(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     if (a->min == 0 || a->max < a->min || a->max > HSP_MSG_RANKS) {
-        reply(c, a, HSP_EINVAL, j->id, hsp_ci_printf(c, "devices from %u to %u", a->min, a->max));
+        reply(c, a, HSP_EINVAL, j->id,
+              hsp_ci_printf(c, "devices from %u to %u: min is above max", a->min, a->max));
         return;
     }
     j->min = a->min;
@@ -122,7 +123,9 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     bool on = a->verb == HSP_ADMIN_DRAIN;
     uint32_t at;
     if (a->node == NULL || !hsp_map_get(&c->by_name, a->node, &at)) {
-        reply(c, a, HSP_ENOENT, 0, "no such node");
+        reply(c, a, HSP_ENOENT, 0,
+              hsp_ci_printf(c, "no node %s; hspmdctl node list shows all",
+                            a->node != NULL ? a->node : ""));
         return;
     }
     struct hsp_cluster_node *n = &c->nodes[at];

@@ -54,6 +54,10 @@ static const char *const metric_keys[] = {"step",      "loss", "val_loss", "toke
                                           "grad_norm", "lr",   "seconds",  "epoch"};
 #define N_KEYS (sizeof metric_keys / sizeof metric_keys[0])
 
+static const char csv_head[] = "step,loss,val_loss,tokens,grad_norm,lr,seconds,epoch\n";
+static const char metric_head[] =
+    "   STEP          LOSS      VAL_LOSS   GRAD_NORM          LR   SECONDS  EPOCH\n";
+
 static void csv_line(struct hsp_ctl *ctl, const char *line, size_t len)
 {
     cJSON *o = parse(ctl, line, len);
@@ -110,7 +114,8 @@ static void each_line(struct hsp_ctl *ctl, const char *text, line_fn *fn)
     (void)fflush(ctl->out); /* a follower's reader sees it at once; errors show in ferror */
 }
 
-static int stream(struct hsp_ctl *ctl, struct hsp_msg *m, line_fn *fn)
+/* @head: what stands above the lines, NULL nothing; no line stands below it when hspmdd refuses. */
+static int stream(struct hsp_ctl *ctl, struct hsp_msg *m, const char *head, line_fn *fn)
 {
     struct hsp_err err = {0};
     struct hsp_remote *r = NULL;
@@ -126,6 +131,8 @@ static int stream(struct hsp_ctl *ctl, struct hsp_msg *m, line_fn *fn)
         st = hsp_remote_recv(r, m->u.query.follow ? UINT32_MAX : (uint32_t)ctl->timeout_ms, &text,
                              &len, &more, &err);
         if (st == HSP_OK) {
+            (void)fputs(head != NULL ? head : "", ctl->out);
+            head = NULL;
             each_line(ctl, text, fn);
         }
         hsp_arena_rewind(ctl->arena, mark);
@@ -134,7 +141,7 @@ static int stream(struct hsp_ctl *ctl, struct hsp_msg *m, line_fn *fn)
     return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
 }
 
-static int feed(struct hsp_ctl *ctl, uint16_t type, line_fn *fn)
+static int feed(struct hsp_ctl *ctl, uint16_t type, const char *head, line_fn *fn)
 {
     struct hsp_msg m = {
         .type = type,
@@ -144,33 +151,25 @@ static int feed(struct hsp_ctl *ctl, uint16_t type, line_fn *fn)
     if (ctl->opt[O_SINCE] != NULL && !hsp_parse_u64(ctl->opt[O_SINCE], &m.u.query.since)) {
         return hsp_ctl_usage(ctl, "--since %s is not a number", ctl->opt[O_SINCE]);
     }
-    return stream(ctl, &m, fn);
+    return stream(ctl, &m, ctl->headers ? head : NULL, fn);
 }
 
 int hsp_cmd_events(struct hsp_ctl *ctl)
 {
-    return feed(ctl, HSP_MSG_EVENTS, ctl->format == HSP_FORMAT_JSONL ? json_line : event_line);
+    return feed(ctl, HSP_MSG_EVENTS, NULL,
+                ctl->format == HSP_FORMAT_JSONL ? json_line : event_line);
 }
 
 int hsp_cmd_logs(struct hsp_ctl *ctl)
 {
-    return feed(ctl, HSP_MSG_LOGS, ctl->format == HSP_FORMAT_JSONL ? json_line : event_line);
+    return feed(ctl, HSP_MSG_LOGS, NULL, ctl->format == HSP_FORMAT_JSONL ? json_line : event_line);
 }
 
 int hsp_cmd_metrics(struct hsp_ctl *ctl)
 {
-    if (ctl->format == HSP_FORMAT_JSONL) {
-        return feed(ctl, HSP_MSG_METRICS, json_line);
+    switch (ctl->format) {
+    case HSP_FORMAT_JSONL: return feed(ctl, HSP_MSG_METRICS, NULL, json_line);
+    case HSP_FORMAT_CSV: return feed(ctl, HSP_MSG_METRICS, csv_head, csv_line);
+    default: return feed(ctl, HSP_MSG_METRICS, metric_head, hsp_metric_view);
     }
-    if (ctl->format == HSP_FORMAT_CSV) {
-        for (size_t i = 0; ctl->headers && i < N_KEYS; i++) {
-            (void)fprintf(ctl->out, "%s%s", metric_keys[i], i + 1 < N_KEYS ? "," : "\n");
-        }
-        return feed(ctl, HSP_MSG_METRICS, csv_line);
-    }
-    if (ctl->headers) {
-        (void)fprintf(ctl->out, "%7s  %12s  %12s  %10s  %10s  %8s  %5s\n", "STEP", "LOSS",
-                      "VAL_LOSS", "GRAD_NORM", "LR", "SECONDS", "EPOCH");
-    }
-    return feed(ctl, HSP_MSG_METRICS, hsp_metric_view);
 }

@@ -107,6 +107,8 @@ int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...) __attribute__((form
  * HSP_EINVAL with a message for the user. */
 enum hsp_status hsp_options_parse(struct hsp_ctl *ctl, const struct hsp_command *c, int argc,
                                   const char *const *argv, struct hsp_err *err);
+/* The first of the options that @words begin with which is no global one; NULL: none. */
+const char *hsp_options_unknown(int n, const char *const *words);
 /* Index in argv of the first word that is no global option (argc: none). */
 int hsp_options_first_word(int argc, const char *const *argv);
 void hsp_options_print(FILE *out, const struct hsp_option *options);

@@ -224,6 +224,10 @@ static int run(struct hsp_ctl *ctl, int argc, const char *const *argv)
     struct hsp_err err = {0};
     int first = hsp_options_first_word(argc, argv), used = 0;
     const struct hsp_command *c = hsp_command_find(argc - first, argv + first, &used);
+    const char *option = c == NULL ? hsp_options_unknown(first - 1, argv + 1) : NULL;
+    if (option != NULL) { /* the word behind it may be its value */
+        return hsp_ctl_usage(ctl, "unknown option %s", option);
+    }
     if (c == NULL && first < argc) {
         return is_group(argv[first])
                    ? group(ctl, argc - first, argv + first, asks_for_help(argc, argv))

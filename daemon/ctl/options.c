@@ -161,6 +161,21 @@ enum hsp_status hsp_options_parse(struct hsp_ctl *ctl, const struct hsp_command 
     return finish(&p);
 }
 
+const char *hsp_options_unknown(int n, const char *const *words)
+{
+    for (int i = 0; i < n && words[i][0] == '-' && strcmp(words[i], "--") != 0; i++) {
+        bool is_long = words[i][1] == '-';
+        const char *name = words[i] + (is_long ? 2 : 1);
+        int row = find(hsp_global_options, name, is_long ? strcspn(name, "=") : 0);
+        if (row < 0) {
+            return words[i];
+        }
+        bool joined = is_long ? strchr(name, '=') != NULL : name[0] != '\0' && name[1] != '\0';
+        i += hsp_global_options[row].arg != NULL && !joined;
+    }
+    return NULL;
+}
+
 int hsp_options_first_word(int argc, const char *const *argv)
 {
     int i = 1;

@@ -135,6 +135,7 @@ static void wrong_lines_are_usage_errors(void **state)
          "hspmdctl: no command ckpt lst, did you mean ckpt list?; see hspmdctl help\n"},
         {{"help", "ckpt", "x", NULL}, "hspmdctl: no command ckpt x; see hspmdctl help\n"},
         {{"help", "plan", "x", NULL}, "hspmdctl: no command plan x; see hspmdctl help\n"},
+        {{"--adress", "x", "plan", NULL}, "hspmdctl: unknown option --adress; see hspmdctl help\n"},
         {{"plan", NULL}, "hspmdctl: plan takes JOB; see hspmdctl help\n"},
         {{"plan", "a", "--cluter", "x", NULL},
          "hspmdctl: unknown option --cluter; see hspmdctl help\n"},
