@@ -155,6 +155,11 @@ enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_ar
             "%s: failure_detection must be at least 2.5 heartbeats, or one lost beat kills",
             l->name);
     }
+    if (st == HSP_OK && c.socket != NULL && c.socket[0] != '\0' && c.socket[0] != '/' &&
+        strncmp(c.socket, "unix:", 5) != 0) { /* it would be taken for a host */
+        return hsp_err_set(err, HSP_EPARSE, 0, "%s: socket: %s is no path from the root", l->name,
+                           c.socket);
+    }
     if (st == HSP_OK) {
         st = check_advertise(&c, l->name, err);
     }

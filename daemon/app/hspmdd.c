@@ -77,7 +77,7 @@ static const struct option longs[] = {
 static int parse_options(int argc, char **argv, struct options *ret)
 {
     int opt;
-    while ((opt = getopt_long(argc, argv, "c:s:kpeVh", longs, NULL)) != -1) {
+    while ((opt = getopt_long(argc, argv, ":c:s:kpeVh", longs, NULL)) != -1) {
         switch (opt) {
         case 'c': ret->config = optarg; break;
         case 's':
@@ -92,7 +92,11 @@ static int parse_options(int argc, char **argv, struct options *ret)
         case 'e': ret->wish = WISH_EXAMPLE; break;
         case 'V': (void)puts("hspmdd " PACKAGE_VERSION); return EXIT_SUCCESS;
         case 'h': usage(stdout); return EXIT_SUCCESS;
-        default: (void)fputs("hspmdd: see hspmdd --help\n", stderr); return EXIT_USAGE;
+        default:
+            (void)fprintf(stderr, "hspmdd: %s '%s'; see hspmdd --help\n",
+                          opt == ':' ? "no value for option" : "unrecognized option",
+                          argv[optind - 1]);
+            return EXIT_USAGE;
         }
     }
     if (optind < argc) {

@@ -151,6 +151,19 @@ static int remove_stale(const char *path)
     return unlink(path) == 0 ? 0 : -errno;
 }
 
+/* libuv tells of a folder that is not there as of one that is forbidden. */
+static int why_not_bound(const char *path, int r)
+{
+    char dir[sizeof((struct sockaddr_un *)0)->sun_path];
+    (void)snprintf(dir, sizeof dir, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (r != UV_EACCES || slash == NULL || slash == dir) {
+        return r;
+    }
+    *slash = '\0';
+    return access(dir, F_OK) != 0 && errno == ENOENT ? UV_ENOENT : r;
+}
+
 static int bind_local(struct hsp_net *n, struct net_listener *l, const struct hsp_addr *a)
 {
     int r = remove_stale(a->path);
@@ -159,7 +172,7 @@ static int bind_local(struct hsp_net *n, struct net_listener *l, const struct hs
     }
     l->open = true;
     n->n_listeners++;
-    r = uv_pipe_bind(&l->h.pipe, a->path);
+    r = why_not_bound(a->path, uv_pipe_bind(&l->h.pipe, a->path));
     if (r == 0 && chmod(a->path, 0660) != 0) {
         r = -errno;
     }

@@ -15,6 +15,7 @@
 
 #include "proto/base/str.h"
 #include "proto/host/fileio.h"
+#include "proto/net/addr.h"
 #include "worker/app/agentshell.h"
 #include "worker/app/probe.h"
 
@@ -204,12 +205,37 @@ static enum hsp_status add_keepers(struct hsp_agent_setup *u, struct hsp_err *er
     return HSP_OK;
 }
 
+/* A port is not asked for, and beyond loopback a key is needed; said before anything is measured, so that --check-config finds it. */
+static enum hsp_status check_addresses(struct hsp_agent_setup *u, struct hsp_err *err)
+{
+    struct hsp_addr a;
+    const char *colon = strchr(u->cfg.listen, ':');
+    if (colon != NULL && strchr(colon + 1, ':') == NULL) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "listen: %s has a port; the system chooses the ports of executors",
+                           u->cfg.listen);
+    }
+    enum hsp_status st = hsp_net_keys_load(u->cfg.key, NULL, &u->keys, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (hsp_addr_parse(u->cfg.coordinator, HSP_PORT, &a, err) != HSP_OK) {
+        return hsp_err_wrap(err, "coordinator");
+    }
+    return a.local || hsp_addr_is_loopback(&a) || u->keys.have_worker
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EPERM, 0,
+                             "coordinator: %s is beyond loopback and there is no key %s; it is the "
+                             "worker_key of hspmdd",
+                             u->cfg.coordinator, u->cfg.key);
+}
+
 static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_log *log, struct hsp_err *err)
 {
     const struct hsp_worker_config *c = &u->cfg;
     bool advertised = c->advertise_address != NULL && c->advertise_address[0] != '\0';
     hsp_agent_defaults(&u->machine);
-    enum hsp_status st = hsp_net_keys_load(c->key, NULL, &u->keys, err);
+    enum hsp_status st = check_addresses(u, err);
     if (st == HSP_OK) {
         st = open_folder(u, err);
     }
@@ -326,7 +352,8 @@ int hsp_agent_main(const struct hsp_agent_request *r)
     if (r->wish == HSP_AGENT_PRINT_EXAMPLE) {
         rc = print(NULL);
     } else if (u.arena == NULL || read_config(r, u.arena, &u.cfg, &err) != HSP_OK ||
-               fill_in(&u, &err) != HSP_OK) {
+               fill_in(&u, &err) != HSP_OK ||
+               (r->wish == HSP_AGENT_CHECK_CONFIG && check_addresses(&u, &err) != HSP_OK)) {
         (void)fprintf(stderr, "hspmd-worker: %s\n", u.arena != NULL ? err.msg : "out of memory");
         rc = EXIT_CONFIG;
     } else if (r->wish == HSP_AGENT_PRINT_CONFIG) {

@@ -151,6 +151,19 @@ static enum hsp_status load_devices(struct hsp_worker_config *c, struct hsp_aren
 
 static_assert(HSP_ARRAY_LEN(fields) == HSP_WORKER_KEYS, "an origin for each key");
 
+/* Where executors accept peers: a host whose name peers can dial, or another one is told to them. */
+static enum hsp_status check_listen(const struct hsp_worker_config *c, const char *name,
+                                    struct hsp_err *err)
+{
+    bool told = c->advertise_address != NULL && c->advertise_address[0] != '\0';
+    if (!told && (strcmp(c->listen, "0.0.0.0") == 0 || strcmp(c->listen, "::") == 0)) {
+        return hsp_err_set(err, HSP_EPARSE, 0,
+                           "%s: listen: %s needs advertise_address, what peers shall dial", name,
+                           c->listen);
+    }
+    return HSP_OK;
+}
+
 enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
                                        struct hsp_worker_config *ret, struct hsp_err *err)
 {
@@ -160,6 +173,9 @@ enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_ar
         hsp_layers_load(l, fields, HSP_ARRAY_LEN(fields), arena, &c, c.origin, err);
     if (st == HSP_OK) {
         st = load_devices(&c, arena, err);
+    }
+    if (st == HSP_OK) {
+        st = check_listen(&c, l->name, err);
     }
     if (st == HSP_OK) {
         uint32_t left = HSP_WORKER_DEVICES - c.n_devices;

@@ -83,7 +83,7 @@ static int read_options(int argc, char **argv, struct options *all)
     struct hsp_run_opts *o = &all->run;
     int c;
     uint64_t n;
-    while ((c = getopt_long(argc, argv, "", LONG, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, ":", LONG, NULL)) != -1) {
         switch (c) {
         case 'c':
         case 'r':
@@ -128,7 +128,11 @@ static int read_options(int argc, char **argv, struct options *all)
         case 'j': all->json = true; break;
         case 'h': print_help(stdout); return 0;
         case 'V': (void)printf("hspmd-worker %s\n", PACKAGE_VERSION); return 0;
-        default: (void)fprintf(stderr, "try: hspmd-worker --help\n"); return EXIT_USAGE;
+        default:
+            (void)fprintf(stderr, "hspmd-worker: %s '%s'; see hspmd-worker --help\n",
+                          c == ':' ? "no value for option" : "unrecognized option",
+                          argv[optind - 1]);
+            return EXIT_USAGE;
         }
     }
     if (all->agent.wish != HSP_AGENT_RUN && all->mode == MODE_NONE) {
@@ -136,7 +140,7 @@ static int read_options(int argc, char **argv, struct options *all)
     }
     if (all->mode == MODE_NONE || optind != argc ||
         (all->agent.wish != HSP_AGENT_RUN && all->mode != MODE_AGENT)) {
-        (void)fprintf(stderr, "hspmd-worker: %s%s\ntry: hspmd-worker --help\n",
+        (void)fprintf(stderr, "hspmd-worker: %s%s; see hspmd-worker --help\n",
                       optind != argc
                           ? "unexpected argument "
                           : "--config, --run, --verify or --verify-checkpoint is missing",

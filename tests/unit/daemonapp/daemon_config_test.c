@@ -91,6 +91,7 @@ static const struct ct_wrong wrong_files[] = {
     {"advertise_address: 'two heads:7071'\n", "not a host:port that others can dial"},
     {"advertise_address: ':7071'\n", "no host"},
     {"listen: ''\nadvertise_address: head\n", "nothing listens"},
+    {"socket: hspmdd.sock\n", "socket: hspmdd.sock is no path from the root"},
 };
 
 static enum hsp_status load(const struct hsp_layers *l, struct hsp_arena *a, void *ret,

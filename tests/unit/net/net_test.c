@@ -147,6 +147,10 @@ static void test_unix_socket(void **state)
     assert_int_equal(s.uid, getuid());
     /* somebody serves it: not taken over */
     shell_open(&t, &c);
+    (void)snprintf(path, sizeof path, "unix:%s/none/s", dir);
+    assert_false(hsp_net_listen(t.net, path, &l, &err) == HSP_OK);
+    assert_non_null(strstr(err.msg, "No such file"));
+    (void)snprintf(path, sizeof path, "unix:%s/s", dir);
     assert_status(hsp_net_listen(t.net, path, &l, &err), HSP_EEXIST);
     shell_close(&s);
     assert_int_not_equal(stat(path + 5, &st), 0); /* removed with the listener */

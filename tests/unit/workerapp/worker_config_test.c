@@ -64,9 +64,14 @@ static void test_leaving_and_audit(void **state)
 }
 
 static const struct ct_wrong wrong_files[] = {
-    {"devices: [{kind: tpu}]\n", "tpu"}, {"devices: []\n", "0 devices"},
-    {"devices: [{sped: 1}]\n", "speed"}, {"devices: [{speed: 0}]\n", "speed"},
-    {"coordinater: x\n", "coordinator"}, {"leave_timeout: 0s\n", "leave_timeout"},
+    {"devices: [{kind: tpu}]\n", "tpu"},
+    {"devices: []\n", "0 devices"},
+    {"devices: [{sped: 1}]\n", "speed"},
+    {"devices: [{speed: 0}]\n", "speed"},
+    {"coordinater: x\n", "coordinator"},
+    {"leave_timeout: 0s\n", "leave_timeout"},
+    {"listen: 0.0.0.0\n", "needs advertise_address"},
+
 };
 
 static enum hsp_status load(const struct hsp_layers *l, struct hsp_arena *a, void *ret,
