@@ -194,6 +194,9 @@ void hsp_app_jobs_recall(struct hsp_app *a)
         const struct hsp_job *core = hsp_cluster_job(a->cluster, j->id);
         uint64_t since = core != NULL && core->stable > 8 ? core->stable - 8 : 0;
         const char *name = j->rec->spec->name;
+        if (core != hsp_cluster_job_by_name(a->cluster, name)) {
+            continue; /* what is stored under the name is of the newest job of it */
+        }
         enum hsp_status st =
             hsp_store_events(a->store, name, 0, HSP_STORE_EVENTS_MAX, recall_event, j, &err);
         if (st == HSP_OK) {

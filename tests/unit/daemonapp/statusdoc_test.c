@@ -1,6 +1,7 @@
 /* The status document: what it says of a job that the core knows. */
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/app/app.h"
@@ -87,9 +88,43 @@ static void a_loss_that_is_no_number(void **state)
     free(a);
 }
 
+/* What a restart finds under a name belongs to the newest job of that name, not to those before. */
+static void a_loss_is_of_the_newest_job_of_its_name(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    char *dir = hsp_test_tmpdir(), path[512];
+    struct hsp_err err = {0};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_job_rec *rec = app_job("", 0, NULL);
+    struct hsp_job older = {.id = 1, .name = "tiny", .state = HSP_JOB_CANCELLED},
+                   newer = {.id = 2, .name = "tiny", .state = HSP_JOB_DONE, .stable = 4};
+    struct hsp_app_job told[] = {{.id = 1, .rec = rec}, {.id = 2, .rec = rec}};
+    const struct hsp_store_metric m = {"tiny", 3, 1, "{\"loss\":2.5,\"seconds\":0.1}"};
+    assert_non_null(a);
+    (void)snprintf(path, sizeof path, "%s/state.db", dir);
+    assert_ok(hsp_store_open(path, &a->store, &err), &err);
+    assert_ok(hsp_store_feed_add(a->store, NULL, 0, &m, 1, &err), &err);
+    a->cluster = app_cluster(nodes, 1);
+    a->jobs = told;
+    a->n_jobs = 2;
+    a->cluster->jobs[a->cluster->n_jobs++] = &older;
+    a->cluster->jobs[a->cluster->n_jobs++] = &newer;
+    hsp_app_jobs_recall(a);
+    assert_false(told[0].have_step);
+    assert_true(told[1].have_step && told[1].step.step == 3);
+    assert_null(hsp_store_close(a->store));
+    (void)hsp_job_rec_unref(rec);
+    app_cluster_free(a->cluster);
+    free(a);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(transports_of_the_epoch_that_runs),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),
+                                       cmocka_unit_test(transports_of_the_epoch_that_runs),
                                        cmocka_unit_test(a_loss_that_is_no_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
