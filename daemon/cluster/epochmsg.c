@@ -392,7 +392,7 @@ static bool may_say(const struct hsp_cluster *c, const struct hsp_job *j,
         return hsp_ci_peer(e, HSP_DEVICE(at, lost ? m->u.lost.device : m->u.jobfail.device)) !=
                NULL;
     }
-    for (uint32_t i = 0; i < e->n_ranks; i++) {
+    for (uint32_t i = 0; i < hsp_ci_lasting(e); i++) {
         if (HSP_DEVICE_NODE(e->peers[i].device) == at) {
             return true;
         }

@@ -81,7 +81,10 @@ struct hsp_activity {
 #define HSP_EPOCH_SAID 16
 struct hsp_said {
     uint32_t n; /* so far; the newest HSP_EPOCH_SAID are here */
-    struct hsp_m_step step[HSP_EPOCH_SAID];
+    struct hsp_said_step {
+        uint64_t step, tokens; /* as in struct hsp_m_step */
+        double loss, val_loss, grad_norm, lr, seconds;
+    } step[HSP_EPOCH_SAID];
 };
 
 struct hsp_epoch {
@@ -132,7 +135,7 @@ struct hsp_epoch {
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
     bool checkpoint_asked;  /* by a vote record, not by the calendar */
     bool voted;             /* a vote of this epoch has passed, as far as is known here */
-    struct hsp_said said;   /* at the first rank that shares no node with rank 0; else empty */
+    struct hsp_said said;   /* at rank 0 and its heir; else empty */
     bool no_more_versions;  /* the keeper may end */
     /* Why the keeper thread, which has failed, confirms no more; code HSP_OK: it has not. */
     struct hsp_err uncopied;
@@ -218,12 +221,18 @@ enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
 enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
 /* epochtrain.c: steps and their hooks, on the run thread. */
 enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
-/* A vote has passed, with the records @all of the @n ranks: rank 0 reports it, the first rank that shares no
- * node with it keeps it for hsp_epoch_say_again. What cannot be sent is logged. */
+/* epochsteps.c. The first rank, else keeper, that shares no node with rank 0 is its heir: it knows the newest
+ * steps, too. 0: there is none. */
+uint32_t hsp_epoch_heir(const struct hsp_epoch *e);
+/* A vote has passed, with the records @all of the @n ranks: rank 0 reports it, its heir keeps it. What cannot be
+ * sent is logged. */
 void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
                            const struct hsp_vote_record *all, uint32_t n, double seconds);
-/* The epoch broke: reports the newest steps again. Rank 0 may have died, or its agent, with what it had to say
- * of them. At one rank; at others nothing. */
+/* The epoch broke: the heir reports the newest steps again, since rank 0 may have died, or its agent, with what
+ * it had to say of them. Others: nothing. */
 void hsp_epoch_say_again(struct hsp_epoch *e);
+/* Before the copies of a version: an heir that only keeps gets the newest step from rank 0, by @channel of the
+ * state mesh. Errors of the mesh. */
+enum hsp_status hsp_epoch_share_step(struct hsp_epoch *e, uint32_t channel, struct hsp_err *err);
 
 #endif

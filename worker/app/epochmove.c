@@ -17,7 +17,7 @@
 #define ROW_HEAD    16
 #define MAX_SOURCES 4096 /* segments of one layout on one device: its own and copies */
 
-enum channel { CHANNEL_VERSION = 1, CHANNEL_FETCH, CHANNEL_COPY, CHANNEL_ACK };
+enum channel { CHANNEL_VERSION = 1, CHANNEL_FETCH, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP };
 
 struct sources {
     struct hsp_state_segment *seg[MAX_SOURCES];
@@ -312,8 +312,11 @@ static enum hsp_status await_acks(struct hsp_epoch *e, uint64_t version, struct 
 enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     uint8_t *msg = malloc(largest_row(e, &e->pkg.copies));
-    enum hsp_status st = msg != NULL ? send_copies(e, version, msg, err)
+    enum hsp_status st = msg != NULL ? hsp_epoch_share_step(e, CHANNEL_STEP, err)
                                      : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for copies");
+    if (st == HSP_OK) {
+        st = send_copies(e, version, msg, err);
+    }
     for (uint32_t i = 0; st == HSP_OK && i < e->n_copies; i++) {
         st = receive_copy(e, &e->copies[i], version, msg, err);
     }

@@ -30,54 +30,6 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     return st;
 }
 
-static void report(const struct hsp_epoch *e, const struct hsp_m_step *s)
-{
-    struct hsp_err err = {0};
-    struct hsp_msg m = {.type = HSP_MSG_STEP, .epoch = e->number, .u.step = *s};
-    if (hsp_chan_send(e->env->chan, &m, &err) != HSP_OK) {
-        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report a step: %s", err.msg);
-    }
-}
-
-void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
-                           const struct hsp_vote_record *all, uint32_t n, double seconds)
-{
-    struct hsp_m_step s = {.job = e->p->job,
-                           .step = v->step,
-                           .loss = v->loss,
-                           .val_loss = v->eval_tokens > 0 ? v->eval_loss : (double)NAN,
-                           .grad_norm = v->norm,
-                           .lr = v->lr,
-                           .tokens = (uint64_t)v->tokens,
-                           .seconds = seconds};
-    if (e->p->rank == hsp_package_writer(e->pkg.peers, e->p->n_ranks) && e->p->rank != 0) {
-        (void)pthread_mutex_lock(&e->lock);
-        e->said.step[e->said.n++ % HSP_EPOCH_SAID] = s;
-        (void)pthread_mutex_unlock(&e->lock);
-    }
-    if (e->p->rank != 0) {
-        return;
-    }
-    double *compute = calloc(n, sizeof *compute);
-    for (uint32_t i = 0; compute != NULL && i < n; i++) {
-        compute[i] = all[i].compute_s;
-    }
-    s.n_compute = compute != NULL ? n : 0;
-    s.compute_s = compute;
-    report(e, &s);
-    free(compute);
-}
-
-void hsp_epoch_say_again(struct hsp_epoch *e)
-{
-    (void)pthread_mutex_lock(&e->lock);
-    struct hsp_said said = e->said;
-    (void)pthread_mutex_unlock(&e->lock);
-    for (uint32_t i = said.n > HSP_EPOCH_SAID ? said.n - HSP_EPOCH_SAID : 0; i < said.n; i++) {
-        report(e, &said.step[i % HSP_EPOCH_SAID]);
-    }
-}
-
 /* Version v->step is stable: the calendar or rank 0's wish may want it on disk. */
 static void note_stable(struct hsp_epoch *e, const struct hsp_vote *v,
                         const struct hsp_vote_record *all)

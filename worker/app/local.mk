@@ -48,6 +48,7 @@ worker_app_libexecutor_a_SOURCES = \
   worker/app/epochckpt.c \
   worker/app/epochout.c \
   worker/app/epochstate.c \
+  worker/app/epochsteps.c \
   worker/app/epochtrain.c \
   worker/app/executor.c worker/app/executor.h \
   worker/app/metricslog.c worker/app/metricslog.h \

@@ -366,6 +366,12 @@ static void the_trainer_dies(void **state)
     begin(&w, 3, 1);
     submit(&w, "a", 2);
     run(&w, 1, 0);
+    /* a keeper says what the trainer may not have come to say; who is no member has nothing to say */
+    struct hsp_msg said = {.type = HSP_MSG_STEP, .epoch = 1, .u.step = {.job = 1, .step = 6}};
+    msg(&w, 2, said);
+    assert_null(cw_find(&w, HSP_ACT_METRIC));
+    msg(&w, 1, said);
+    assert_non_null(cw_find(&w, HSP_ACT_METRIC));
     msg(&w, 1,
         (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
                          .epoch = 1,

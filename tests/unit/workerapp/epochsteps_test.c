@@ -1,4 +1,4 @@
-/* Who tells the coordinator of a step: rank 0 at once, and when the epoch breaks the first rank on another node. */
+/* Who tells the coordinator of a step: rank 0 at once, and when the epoch breaks the first member on another node. */
 #include <math.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -7,6 +7,7 @@
 #include "proto/wire/frame.h"
 #include "tests/lib/testlib.h"
 #include "worker/app/epoch.h"
+#include "worker/comm/loop/loopcomm.h"
 
 #define RANKS 4
 
@@ -81,10 +82,49 @@ static void one_rank_says_what_the_first_may_have_taken_with_it(void **state)
     }
 }
 
+/* One device trains, two nodes keep its state: the first of them has every step with the next version. */
+static void a_keeper_says_it_where_nobody_else_trains(void **state)
+{
+    (void)state;
+    static struct hsp_pkg_peer three[3] = {{.name = "a/0"}, {.name = "b/0"}, {.name = "c/0"}};
+    struct hsp_comm *comm[3];
+    struct hsp_err err = {0};
+    struct hsp_vote_record all[1] = {{.compute_s = 0.1}};
+    struct rank r[3];
+    assert_ok(hsp_loop_open(3, comm, &err), &err);
+    for (uint32_t i = 0; i < 3; i++) {
+        begin(&r[i], i);
+        r[i].p.n_ranks = 1;
+        r[i].p.n_keepers = 2;
+        r[i].e.pkg.peers = three;
+        r[i].e.mesh[HSP_MESH_STATE] = comm[i];
+        r[i].e.keeps = i > 0;
+    }
+    for (uint64_t s = 0; s <= 20; s++) { /* before the first step there is nothing to share */
+        const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
+        if (s > 0) {
+            hsp_epoch_report_step(&r[0].e, &v, all, 1, 0.25);
+        }
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_ok(hsp_epoch_share_step(&r[i].e, 5, &err), &err);
+        }
+    }
+    heard(&r[0], 1, 21);
+    for (uint32_t i = 0; i < 3; i++) {
+        hsp_epoch_say_again(&r[i].e);
+        heard(&r[i], 21 - HSP_EPOCH_SAID, i == 1 ? 21 : 21 - HSP_EPOCH_SAID);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        comm[i]->ops->close(comm[i]);
+        end(&r[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_says_what_the_first_may_have_taken_with_it),
+        cmocka_unit_test(a_keeper_says_it_where_nobody_else_trains),
     };
     return cmocka_run_group_tests_name("epochsteps", tests, NULL, NULL);
 }
