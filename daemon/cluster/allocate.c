@@ -1,5 +1,5 @@
 /* Which devices each job may use: a function of the jobs by priority and submit order, their min
- * and max, and the devices with who holds them. In passes: 0  a finishing job keeps what it has; 1
+ * and max, and the devices with who holds them. In passes: 0  a finishing job keeps what it has, and has its min filled up when it moves; 1
  * each job that has state gets its min, devices it holds first (a started job is never starved); 2
  * each job that has none gets its min if so many are left, free ones first, else nothing; 3  what
  * is left goes to jobs up to their max, in order; a device its planner declined is left out. A
@@ -137,6 +137,9 @@ static void share_out(struct alloc *a, const struct hsp_job **order, uint32_t n,
     for (uint32_t i = 0; i < n; i++) {
         if (order[i]->state == HSP_JOB_FINISHING) {
             got[i] = take(a, order[i], UINT32_MAX, 0, false);
+            if (got[i] < order[i]->min && hsp_ci_moves(a->c, order[i])) {
+                got[i] += take(a, order[i], order[i]->min - got[i], 1, false);
+            }
         }
     }
     for (uint32_t i = 0; i < n; i++) {

@@ -32,7 +32,7 @@ static void check_leases(const struct hsp_cluster *c, const struct hsp_job *j,
 static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
 {
     bool attempt = j->state == HSP_JOB_STARTING || j->state == HSP_JOB_SWITCHING ||
-                   j->state == HSP_JOB_RECOVERING;
+                   j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_FINISHING;
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
                 j->state == HSP_JOB_FINISHING;
     HSP_ASSERT(j->att.epoch == 0 || attempt); /* I4 */

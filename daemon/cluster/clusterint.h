@@ -206,11 +206,25 @@ const char *hsp_ci_data_why(struct hsp_cluster *c, const struct hsp_job *j);
  * the attempt is over. */
 bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j);
 
+/* finishing.c */
+/* @j is finishing, its final model cannot be written, and a node of it is to go. */
+bool hsp_ci_moves(const struct hsp_cluster *c, const struct hsp_job *j);
+/* It cannot go, and @why: its reason says what to do. */
+void hsp_ci_finishing_stays(struct hsp_cluster *c, struct hsp_job *j, const char *why);
+void hsp_ci_finishing_advance(struct hsp_cluster *c, struct hsp_job *j);
+
 /* jobs.c */
 struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id);
 bool hsp_ci_at_rest(
     const struct hsp_job *j); /* over or suspended: it has nothing and wants nothing */
 bool hsp_ci_releasing(const struct hsp_cluster *c, const struct hsp_job *j); /* waits for answers */
+/* A node with devices of the job that is not connected and not dead: it comes back or dies, soon. NULL:
+ * none. */
+const struct hsp_cluster_node *hsp_ci_silent_node(const struct hsp_cluster *c,
+                                                  const struct hsp_job *j);
+/* Every device of @want is in @have, which is ascending. */
+bool hsp_ci_all_in(const hsp_device_id *want, uint32_t n_want, const hsp_device_id *have,
+                   uint32_t n_have);
 void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to);
 /* Says why @j does not run; told only when it changes. */
 void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fmt, ...)

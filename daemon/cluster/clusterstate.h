@@ -56,7 +56,7 @@ struct hsp_cluster_node {
 };
 
 /*  PENDING -> STARTING -> RUNNING <-> SWITCHING        (any) -> DONE | FAILED | CANCELLED
- *                 |           |           |             RUNNING -> FINISHING -> DONE
+ *                 |           |           |             RUNNING <-> FINISHING -> DONE
  *                 v           v           v
  *              SEALING <------+-----------+--- (loss in any of them, FINISHING too)
  *                 |
@@ -74,7 +74,8 @@ enum hsp_job_state {
     HSP_JOB_SEALING,    /* a loss: nodes are asked what they hold */
     HSP_JOB_RECOVERING, /* version known, plan or epoch in the making */
     HSP_JOB_PAUSED,     /* state kept, cannot go on now; reason says why */
-    HSP_JOB_FINISHING,  /* last version stable, outputs are written */
+    HSP_JOB_FINISHING,  /* last version stable, outputs are written; where they cannot be, the next
+                           epoch may be prepared or armed, on other nodes */
     HSP_JOB_DONE,
     HSP_JOB_FAILED,
     HSP_JOB_CANCELLED,
@@ -165,6 +166,9 @@ struct hsp_job {
     char reason[480];  /* why it does not run, or how it ended; "" while it runs */
     char problem[480]; /* files of it that cannot be written, until they can; "" none. Not stored:
                           executors say it again */
+    uint64_t
+        unwritten; /* epoch that could not write the final model when it last tried, 0 none. Not
+                           stored */
     uint64_t next_epoch, next_plan; /* to be used next */
     enum hsp_epoch_mode origin;     /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;

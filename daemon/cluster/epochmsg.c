@@ -29,6 +29,9 @@ static void learn(struct hsp_job *j, uint32_t kind, hsp_device_id d, hsp_device_
 void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
 {
     enum hsp_epoch_mode mode = j->att.mode;
+    if (mode == HSP_MODE_SWITCH && j->unwritten == j->cur.epoch) {
+        j->problem[0] = '\0'; /* of a node that tries no more */
+    }
     hsp_ci_epoch_fini(&j->cur);
     j->cur = j->att;
     j->att = (struct hsp_epoch){0};
@@ -316,15 +319,21 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
  * memory. Each checkpoint is tried once and told; the final model is tried until it is written, and told
  * once for each cause. */
 static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
-                      const struct hsp_m_ckpt *k)
+                      uint64_t epoch, const struct hsp_m_ckpt *k)
 {
     bool final = k->step == j->steps; /* no checkpoint is of that version */
+    if (final && epoch != j->cur.epoch) {
+        return; /* others try since */
+    }
     char text[sizeof(j->problem)];
-    hsp_str_printf(text, sizeof(text), "%s is not written: %s: %s", /* cut on purpose */
-                   final ? "the final model" : "a checkpoint", k->reason,
-                   final ? "it is tried again until it is, cancel gives it up" : "the job goes on");
+    hsp_str_printf(
+        text, sizeof(text), "%s is not written: %s: %s", /* cut on purpose */
+        final ? "the final model" : "a checkpoint", k->reason,
+        final ? "it is tried again until it is; drain gives it to another node, cancel gives it up"
+              : "the job goes on");
     bool news = strcmp(text, j->problem) != 0;
     memcpy(j->problem, text, sizeof(text));
+    j->unwritten = final ? epoch : j->unwritten;
     j->failures = final ? 0 : j->failures; /* it came to its end: however often it was lost there */
     if (!final) {
         hsp_ci_fact(c, "ckpt.failed", HSP_SEV_WARN, j, n, "version %llu: %s",
@@ -351,7 +360,7 @@ static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct 
         return; /* of steps that are made again since */
     }
     if (!k->complete) {
-        unwritten(c, j, n, k);
+        unwritten(c, j, n, m->epoch, k);
     } else if (is_news(j, m)) {
         hsp_ci_fact(c, "ckpt.complete", HSP_SEV_INFO, j, NULL, "version %llu, %llu bytes%s%s",
                     (unsigned long long)k->step, (unsigned long long)k->bytes,

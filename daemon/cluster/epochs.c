@@ -443,7 +443,11 @@ static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *w
         hsp_ci_job_failure(c, j, why);
     }
     if (!hsp_job_terminal(j->state) && how != NOT_NEEDED) {
-        hsp_ci_job_blocked(c, j, "%s", why);
+        if (j->state == HSP_JOB_FINISHING) {
+            hsp_ci_finishing_stays(c, j, why);
+        } else {
+            hsp_ci_job_blocked(c, j, "%s", why);
+        }
         hsp_ci_store_job(c, j);
     }
 }

@@ -10,6 +10,8 @@
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
+#define MAX_PAUSE_MS 5000u /* between attempts */
+
 #define BIT(s) (1u << HSP_JOB_##s)
 static const struct {
     const char *name;
@@ -27,7 +29,8 @@ static const struct {
                                               BIT(CANCELLED) | BIT(FAILED)},
     [HSP_JOB_PAUSED] = {"paused",
                         BIT(RECOVERING) | BIT(SEALING) | BIT(DONE) | BIT(CANCELLED) | BIT(FAILED)},
-    [HSP_JOB_FINISHING] = {"finishing", BIT(DONE) | BIT(SEALING) | BIT(CANCELLED) | BIT(FAILED)},
+    [HSP_JOB_FINISHING] = {"finishing",
+                           BIT(DONE) | BIT(RUNNING) | BIT(SEALING) | BIT(CANCELLED) | BIT(FAILED)},
     [HSP_JOB_DONE] = {"done", 0},
     [HSP_JOB_FAILED] = {"failed", BIT(PENDING)}, /* resume */
     [HSP_JOB_CANCELLED] = {"cancelled", BIT(PENDING)},
@@ -164,6 +167,10 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
 
 void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
+    if (j->state == HSP_JOB_FINISHING) { /* it was to go elsewhere, and goes on here */
+        j->retry_ms = c->now_ms + MAX_PAUSE_MS;
+        return;
+    }
     j->failures++;
     if (j->failures > c->cfg.max_failures) {
         hsp_ci_job_end(
@@ -172,7 +179,7 @@ void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *wh
     } else if (j->failures > 2) {
         uint64_t pause = (uint64_t)c->cfg.backoff_ms
                          << (j->failures - 3 < 10 ? j->failures - 3 : 10);
-        j->retry_ms = c->now_ms + (pause < 5000 ? pause : 5000);
+        j->retry_ms = c->now_ms + (pause < MAX_PAUSE_MS ? pause : MAX_PAUSE_MS);
     }
 }
 
@@ -346,8 +353,7 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
     return true;
 }
 
-/* A node with devices of the job that is not connected and not dead: it comes back or dies, soon. */
-static const struct hsp_cluster_node *silent_node(const struct hsp_cluster *c,
+const struct hsp_cluster_node *hsp_ci_silent_node(const struct hsp_cluster *c,
                                                   const struct hsp_job *j)
 {
     for (uint32_t i = 0; i < j->n_leases; i++) {
@@ -361,7 +367,7 @@ static const struct hsp_cluster_node *silent_node(const struct hsp_cluster *c,
 
 static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
 {
-    const struct hsp_cluster_node *n = silent_node(c, j);
+    const struct hsp_cluster_node *n = hsp_ci_silent_node(c, j);
     if (n != NULL) {
         (void)snprintf(j->reason, sizeof(j->reason), "waiting for node %s: connection closed",
                        n->name);
@@ -369,9 +375,8 @@ static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
     return n != NULL;
 }
 
-/* Every device of @want is in @have, which is ascending. */
-static bool all_available(const hsp_device_id *have, uint32_t n_have, const hsp_device_id *want,
-                          uint32_t n_want)
+bool hsp_ci_all_in(const hsp_device_id *want, uint32_t n_want, const hsp_device_id *have,
+                   uint32_t n_have)
 {
     for (uint32_t i = 0; i < n_want; i++) {
         if (!hsp_ci_has(have, n_have, want[i])) {
@@ -407,16 +412,17 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     }
     hsp_device_id *dev;
     uint32_t n = hsp_ci_available(c, j, &dev);
-    if (n < j->min || n == 0) {
+    uint32_t need = version < j->steps ? j->min : 1; /* for the final model alone */
+    if (n < need || n == 0) {
         hsp_ci_cancel_plan(c, j);
-        hsp_ci_job_blocked(c, j, "needs %u devices, %u can be had%s", j->min, n,
+        hsp_ci_job_blocked(c, j, "needs %u devices, %u can be had%s", need, n,
                            hsp_ci_data_why(c, j));
         return;
     }
-    if (j->have_result && !all_available(dev, n, j->result.device, j->result.n_ranks)) {
+    if (j->have_result && !hsp_ci_all_in(j->result.device, j->result.n_ranks, dev, n)) {
         hsp_ci_cancel_plan(c, j);
     }
-    if (j->ticket != 0 && !all_available(dev, n, j->asked, j->n_asked)) {
+    if (j->ticket != 0 && !hsp_ci_all_in(j->asked, j->n_asked, dev, n)) {
         hsp_ci_cancel_plan(c, j);
     }
     if (same_plan(j, dev, n)) {
@@ -487,12 +493,12 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
         hsp_ci_releasing(c, j)) {
         return;
     }
-    if (silent_node(c, j) != NULL) {
+    if (hsp_ci_silent_node(c, j) != NULL) {
         return; /* a closed connection alone changes no plan, nor does a restart of hspmdd */
     }
     uint32_t n = hsp_ci_available(c, j, &dev);
     if (j->have_result) {
-        if (all_available(dev, n, j->result.device, j->result.n_ranks)) {
+        if (hsp_ci_all_in(j->result.device, j->result.n_ranks, dev, n)) {
             hsp_ci_attempt(c, j, hsp_ci_adopt_result(c, j), HSP_MODE_SWITCH, j->cur.plan, 0);
             return;
         }
@@ -533,7 +539,7 @@ static void advance_job(struct hsp_cluster *c, struct hsp_job *j)
         break;
     case HSP_JOB_RUNNING: advance_running(c, j); break;
     case HSP_JOB_SWITCHING: hsp_ci_attempt_advance(c, j); break;
-    case HSP_JOB_FINISHING: /* nothing but a loss or FINISHED changes it */
+    case HSP_JOB_FINISHING: hsp_ci_finishing_advance(c, j); break;
     case HSP_JOB_DONE:
     case HSP_JOB_FAILED:
     case HSP_JOB_CANCELLED:

@@ -9,6 +9,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/epochmsg.c \
   daemon/cluster/keepers.c \
   daemon/cluster/epochs.c \
+  daemon/cluster/finishing.c \
   daemon/cluster/index.c \
   daemon/cluster/jobdata.c daemon/cluster/jobs.c \
   daemon/cluster/marks.c \

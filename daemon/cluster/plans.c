@@ -215,7 +215,9 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
     hsp_ci_fact(c, "plan.infeasible", HSP_SEV_WARN, j, NULL, "%s", why);
     /* asked again when the devices change, or after a pause */
     j->retry_ms = c->now_ms + 1000;
-    if (j->state != HSP_JOB_RUNNING) {
+    if (j->state == HSP_JOB_FINISHING) {
+        hsp_ci_finishing_stays(c, j, why);
+    } else if (j->state != HSP_JOB_RUNNING) {
         j->asked_valid = false;
         hsp_ci_job_blocked(c, j, "%s", why);
     }

@@ -259,7 +259,10 @@ const struct hsp_command hsp_commands[] = {
     {.name = "drain",
      .operands = "NODE",
      .summary = "move jobs off a node before it is taken away",
-     .help = "No step is lost. The node stays connected and gets no work until undrain.",
+     .help =
+         "No step is lost. The node stays connected and gets no work until undrain. A final model "
+         "that\n"
+         "cannot be written there is written on another node; where there is none, status says so.",
      .options = drain_options,
      .min_pos = 1,
      .max_pos = 1,

@@ -42,6 +42,7 @@ enum { /* calls at random times; of a job: with its number in the lower bits */
        CALL_CHECK_STOP,
        CALL_CHECK_AGAIN,
        CALL_RESTART, /* of the coordinator */
+       CALL_DRAIN_WRITER,
        CALL_SUSPEND = 16,
        CALL_RESUME = 32
 };
@@ -158,6 +159,26 @@ static void fault(struct sim *s)
     }
 }
 
+static void call_at(struct sim *s, uint64_t at, uint64_t num)
+{
+    sim_push(s, at, (struct sim_ev){.type = SIM_E_CALL, .num = num});
+}
+
+/* As soon as the final model of the first job cannot be written: of the node that tries. */
+static void drain_writer(struct sim *s)
+{
+    const struct hsp_job *j = s->d_alive ? hsp_cluster_job(s->d, 1) : NULL;
+    if (j == NULL || j->state != HSP_JOB_FINISHING || j->unwritten != j->cur.epoch) {
+        call_at(s, s->now + 100, CALL_DRAIN_WRITER);
+    } else {
+        uint32_t node = HSP_DEVICE_NODE(j->cur.peers[0].device);
+        note(s, "drain who writes, node", node, 0);
+        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN,
+                                              .node = s->d->nodes[node].name,
+                                              .reason = "its disk is full"});
+    }
+}
+
 /* @num: CALL_, or a fault within a switch. */
 static void call(struct sim *s, uint64_t num)
 {
@@ -179,6 +200,8 @@ static void call(struct sim *s, uint64_t num)
     } else if (num == CALL_RESTART) {
         note(s, "kill coordinator in a check", 0, 0);
         sim_kill_daemon(s, 1 + sim_below(s, 20));
+    } else if (num == CALL_DRAIN_WRITER) {
+        drain_writer(s);
     } else if (num > CALL_SUSPEND && num < CALL_RESUME) {
         suspend_job(s, (uint32_t)num % CALL_SUSPEND);
     } else if (num > CALL_RESUME && num < CALL_RESUME + CALL_SUSPEND) {
@@ -189,14 +212,12 @@ static void call(struct sim *s, uint64_t num)
     }
 }
 
-static void call_at(struct sim *s, uint64_t at, uint64_t num)
-{
-    sim_push(s, at, (struct sim_ev){.type = SIM_E_CALL, .num = num});
-}
-
 /* What administrators ask for meanwhile. */
 static void wishes(struct sim *s, uint64_t until)
 {
+    if (s->job[1].unwritable != 0) {
+        call_at(s, 0, CALL_DRAIN_WRITER);
+    }
     for (uint64_t n = sim_below(s, 4); n > 0; n--) {
         uint64_t at = sim_below(s, until), job = 1 + sim_below(s, 2);
         call_at(s, at, CALL_SUSPEND + job);
@@ -365,7 +386,7 @@ static bool all_over(struct sim *s)
 static void heal(struct sim *s)
 {
     s->chaos = false;
-    s->job[1].unwritable = false;
+    s->job[1].unwritable = 0;
     s->healed_ms = s->now;
     sim_log(s, "--- healed");
     for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -413,7 +434,9 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
     s->permille = (uint32_t[]){0, 5, 20, 60}[sim_below(s, 4)];
     sim_submit(s, "first", 0, 1 + (uint32_t)sim_below(s, 2), 8, 60 + sim_below(s, 300),
                sim_below(s, 2) * 25);
-    s->job[1].unwritable = sim_below(s, 4) == 0; /* until heal() */
+    if (sim_below(s, 4) == 0) { /* until heal() */
+        s->job[1].unwritable = sim_below(s, 2) == 0 ? UINT32_MAX : (uint32_t)sim_below(s, 64);
+    }
     call_at(s, sim_below(s, 4000), CALL_SECOND);
     uint64_t n = sim_below(s, 12), until = 4000 + sim_below(s, 14000);
     for (uint64_t i = 0; i < n; i++) {
@@ -470,7 +493,7 @@ static void report(struct sim *s)
 
 /* What has happened in all sequences. */
 struct sums {
-    uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured;
+    uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured, moves;
 };
 
 static void add(struct sums *sum, const struct sim *s)
@@ -485,6 +508,7 @@ static void add(struct sums *sum, const struct sim *s)
         sum->calm += s->job[j].was_calm;
         sum->suspends += s->job[j].suspends;
         sum->resumes += s->job[j].resumes;
+        sum->moves += s->job[j].moves;
     }
 }
 
@@ -492,15 +516,18 @@ static void add(struct sums *sum, const struct sim *s)
 static bool conclude(const struct sums *sum, uint64_t n)
 {
     bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&
-                 sum->measured >= n / 4;
+                 sum->measured >= n / 4 && sum->moves > 0;
     bool ok = sum->failures == 0 && (tried || n < 100);
     printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
-           "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu checks of %llu nodes%s\n",
+           "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu that write elsewhere, %llu "
+           "checks "
+           "of %llu nodes%s\n",
            ok ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)sum->events,
            (unsigned long long)sum->commits, (unsigned long long)sum->failures,
            (unsigned long long)sum->calm, (unsigned long long)sum->suspends,
-           (unsigned long long)sum->resumes, (unsigned long long)sum->checks,
-           (unsigned long long)sum->measured, tried || n < 100 ? "" : ": too few of them");
+           (unsigned long long)sum->resumes, (unsigned long long)sum->moves,
+           (unsigned long long)sum->checks, (unsigned long long)sum->measured,
+           tried || n < 100 ? "" : ": too few of them");
     return ok;
 }
 

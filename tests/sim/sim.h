@@ -88,6 +88,8 @@ struct sim_run {
     bool armed, voted_once, decisive;
     bool building;      /* its READY waits for more than connections */
     bool save;          /* CHECKPOINT has come */
+    bool unwritten;     /* rank 0: its last try to write the final model failed */
+    bool leaves;        /* rank 0 says: write no more, go on in the next epoch */
     uint32_t conn;      /* peers connected */
     uint32_t need, got; /* rows */
     uint64_t got_lineage;
@@ -102,7 +104,8 @@ enum sim_data_kind {
     SIM_D_ROW,
     SIM_D_COPY,
     SIM_D_ACK,
-    SIM_D_VOTE
+    SIM_D_VOTE,
+    SIM_D_LEAVE
 };
 struct sim_data {
     enum sim_data_kind kind;
@@ -222,8 +225,9 @@ struct sim_job_truth {
     uint32_t wish_conn;
     bool rested; /* and it holds nothing */
     uint32_t suspends, resumes;
-    bool unwritable;    /* its final model: the disk is full */
-    uint32_t tolerance; /* nodes the current layout can lose */
+    uint32_t unwritable; /* its final model: the disk of a node is full, a bit each */
+    uint32_t moves;      /* epochs left for it */
+    uint32_t tolerance;  /* nodes the current layout can lose */
     uint64_t ticket;
     uint64_t commits;
     uint64_t calm_ms;   /* nothing changes since, 0 something does */
@@ -306,7 +310,9 @@ void sim_reset_control(struct sim *s, uint32_t node);
 void sim_reset_data(struct sim *s, uint32_t a, uint32_t b);
 void sim_cut(struct sim *s, uint32_t node, uint64_t ms);
 void sim_leave(struct sim *s, uint32_t node);
-/* The executor's final model cannot be written: said, and tried again by @timer. False: it can. */
+/* The final model of @job cannot be written where executor @writer is. */
+bool sim_unwritable(const struct sim *s, uint32_t job, uint32_t writer);
+/* The executor cannot write it: said, and tried again by @timer. False: it can. */
 bool sim_unwritten(struct sim *s, uint32_t exec, uint64_t timer);
 
 /* simworld.c */
@@ -391,6 +397,9 @@ void sim_x_told(struct sim *s, uint32_t x, uint64_t version);
 void sim_x_row(struct sim *s, uint32_t x, const struct sim_data *d);
 /* simstep.c */
 void sim_x_step(struct sim *s, uint32_t x);
+/* After the last step: goes on in the next epoch, when rank 0 cannot write the final model and this
+ * executor is armed. */
+void sim_x_leave(struct sim *s, uint32_t x);
 void sim_x_timer(struct sim *s, uint32_t x, uint64_t what);
 void sim_x_in_epoch(struct sim *s, uint32_t x, const struct sim_data *d); /* of cur */
 /* simplan.c */

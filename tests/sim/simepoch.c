@@ -270,6 +270,8 @@ void sim_x_arm(struct sim *s, uint32_t x, uint64_t epoch)
         memset(&e->next, 0, offsetof(struct sim_run, p));
         begin_transfer(s, x, 0);
         sim_x_replay(s, x, epoch, e->cur.job);
+    } else {
+        sim_x_leave(s, x);
     }
 }
 

@@ -127,7 +127,8 @@ static void on_break(struct sim *s, uint32_t x, const struct sim_data *d)
             e->cur.broken = d->rank + 1;
             return;
         }
-        if (e->cur.phase == SIM_FINAL && e->cur.rank != 0 && !s->job[e->cur.job].unwritable) {
+        if (e->cur.phase == SIM_FINAL && e->cur.rank != 0 &&
+            !sim_unwritable(s, e->cur.job, e->cur.p.exec[0])) {
             return;
         }
         sim_x_lost_peer(s, x, &e->cur, d->rank, false);

@@ -192,13 +192,18 @@ void sim_admin(struct sim *s, struct hsp_admin_event a)
     }
 }
 
+bool sim_unwritable(const struct sim *s, uint32_t job, uint32_t writer)
+{
+    return (s->job[job].unwritable >> writer / SIM_DEVS & 1) != 0;
+}
+
 bool sim_unwritten(struct sim *s, uint32_t exec, uint64_t timer)
 {
     const struct sim_run *r = &s->exec[exec].cur;
     struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
                         .epoch = r->epoch,
                         .u.ckpt = {.job = r->job, .step = r->step, .reason = "no space left"}};
-    if (!s->job[r->job].unwritable) {
+    if (!sim_unwritable(s, r->job, exec)) {
         return false;
     }
     sim_to_agent(s, exec, &m);

@@ -127,6 +127,7 @@ void sim_plan_make(struct sim *s, const struct hsp_plan_request *r)
     if (!s->plan_all && sim_below(s, 4) == 0) {
         want = 1 + (uint32_t)sim_below(s, r->n_devices);
         want = want < j->min ? j->min : want;
+        want = want < r->n_devices ? want : r->n_devices; /* fewer: for the final model alone */
     }
     uint32_t skip = r->n_devices - want;
     for (uint32_t i = 0; i < r->n_devices && p.n_ranks < want; i++) {

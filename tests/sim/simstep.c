@@ -76,6 +76,22 @@ static void tell_step(struct sim *s, uint32_t x, struct sim_run *r)
     }
 }
 
+void sim_x_leave(struct sim *s, uint32_t x)
+{
+    struct sim_exec *e = &s->exec[x];
+    struct sim_run *r = &e->cur;
+    if (r->phase != SIM_FINAL || !e->next.armed || (!r->unwritten && !r->leaves)) {
+        return;
+    }
+    for (uint32_t i = 1; r->rank == 0 && i < r->n_ranks; i++) {
+        sim_x_data_to(
+            s, x, &r->p, i,
+            (struct sim_data){.kind = SIM_D_LEAVE, .epoch = r->epoch, .job = r->job, .rank = 0});
+    }
+    s->job[r->job].moves += r->rank == 0;
+    sim_x_switch(s, x);
+}
+
 static void check_vote(struct sim *s, uint32_t x)
 {
     struct sim_exec *e = &s->exec[x];
@@ -96,6 +112,7 @@ static void check_vote(struct sim *s, uint32_t x)
         if (r->rank == 0) {
             timer(s, x, 30, 3);
         }
+        sim_x_leave(s, x);
         return;
     }
     r->decisive = e->next.epoch != 0;
@@ -163,7 +180,10 @@ void sim_x_timer(struct sim *s, uint32_t x, uint64_t what)
         send_vote(s, x);
     } else if (what >> 32 == 2 && e->cur.phase == SIM_UPDATE) {
         updated(s, x);
-    } else if (what >> 32 == 3 && e->cur.phase == SIM_FINAL && !sim_unwritten(s, x, what)) {
+    } else if (what >> 32 == 3 && e->cur.phase == SIM_FINAL && sim_unwritten(s, x, what)) {
+        e->cur.unwritten = true;
+        sim_x_leave(s, x);
+    } else if (what >> 32 == 3 && e->cur.phase == SIM_FINAL) {
         struct hsp_msg m = {.type = HSP_MSG_FINISHED,
                             .epoch = e->cur.epoch,
                             .u.finished = {.job = e->cur.job, .step = e->cur.step}};
@@ -208,5 +228,8 @@ void sim_x_in_epoch(struct sim *s, uint32_t x, const struct sim_data *d)
         }
     } else if (d->kind == SIM_D_ROW) {
         sim_x_row(s, x, d);
+    } else if (d->kind == SIM_D_LEAVE) {
+        r->leaves = true;
+        sim_x_leave(s, x);
     }
 }

@@ -428,17 +428,17 @@ static void full_disk_at_the_end(void **state)
 {
     static const char problem[] =
         "the final model is not written: no space left: it is tried again "
-        "until it is, cancel gives it up";
+        "until it is; drain gives it to another node, cancel gives it up";
     (void)state;
     running(3);
-    s->job[1].unwritable = true;
+    s->job[1].unwritable = UINT32_MAX;
     tell();
     until(unwritten, 200000);
     assert_string_equal(job(1)->problem, problem);
     assert_true(sim_run(s, s->now + 3600000, NULL));
     told("job.finishing job 1\n"
          "final.failed job 1 n0: the final model is not written: no space left: it is tried again "
-         "until it is, cancel gives it up\n");
+         "until it is; drain gives it to another node, cancel gives it up\n");
     tell();
     sim_kill_agent(s, 1, 100000000);
     until(sealing, 1000);
@@ -462,9 +462,9 @@ static void full_disk_at_the_end(void **state)
          "node.adopted n2: incarnation 3, 1 devices\n"
          "node.adopted n0: incarnation 1, 1 devices\n"
          "final.failed job 1 n0: the final model is not written: no space left: it is tried again "
-         "until it is, cancel gives it up\n");
+         "until it is; drain gives it to another node, cancel gives it up\n");
     assert_string_equal(job(1)->problem, problem);
-    s->job[1].unwritable = false;
+    s->job[1].unwritable = 0;
     to_the_end();
     assert_string_equal(job(1)->problem, "");
 }
@@ -474,7 +474,7 @@ static void full_disk_is_given_up(void **state)
 {
     (void)state;
     running(3);
-    s->job[1].unwritable = true;
+    s->job[1].unwritable = UINT32_MAX;
     until(unwritten, 200000);
     tell();
     sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1});
@@ -483,6 +483,93 @@ static void full_disk_is_given_up(void **state)
          "job.cancelled job 1: cancelled\n");
     assert_int_equal(job(1)->state, HSP_JOB_CANCELLED);
     assert_int_equal(job(1)->n_leases, 0);
+}
+
+static void drain_node(const char *node)
+{
+    sim_admin(
+        s, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = node, .reason = "full disk"});
+}
+
+static bool drained(struct sim *w)
+{
+    return w->d->nodes[0].drained_told;
+}
+
+/* The node whose disk is full is drained: another member writes, by a switch; nothing is sealed, and
+ * who tries goes on until the others are ready. */
+static void full_disk_is_drained(void **state)
+{
+    (void)state;
+    running(3);
+    s->job[1].unwritable = 1;
+    until(unwritten, 200000);
+    tell();
+    drain_node("n0");
+    until(drained, 3000);
+    assert_string_equal(job(1)->problem, "");
+    until(ended, 1000);
+    assert_true(sim_run(s, s->now + 1000, NULL));
+    told("admin.drain n0: full disk\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 1 sources <- drain of n0/0\n"
+         "switch.phase job 1: epoch 2 armed\n"
+         "job.running job 1 <- drain of n0/0\n"
+         "switch.end job 1: epoch 2 runs from step 1000 <- drain of n0/0\n"
+         "job.finishing job 1\n"
+         "node.drained n0: full disk\n"
+         "job.done job 1: all steps are done\n");
+    assert_int_equal(job(1)->state, HSP_JOB_DONE);
+}
+
+/* Nobody else can write it: the reason says what to do, and tells it once. A node that joins takes the
+ * state and writes. */
+static void full_disk_of_the_only_node(void **state)
+{
+    static const char reason[] = "drain of n0/0: the final model cannot be written elsewhere: no "
+                                 "other device can be had: let another node join, or undrain n0";
+    (void)state;
+    running(1);
+    s->job[1].unwritable = 1;
+    until(unwritten, 200000);
+    tell();
+    drain_node("n0");
+    assert_true(sim_run(s, s->now + 600000, NULL));
+    assert_int_equal(job(1)->state, HSP_JOB_FINISHING);
+    assert_string_equal(job(1)->reason, reason);
+    assert_string_not_equal(job(1)->problem, "");
+    told("admin.drain n0: full disk\n"
+         "job.blocked job 1: drain of n0/0: the final model cannot be written elsewhere: no other "
+         "device can be had: let another node join, or undrain n0\n");
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = "n0"});
+    assert_true(sim_run(s, s->now + 1000, NULL));
+    assert_string_equal(job(1)->reason, "");
+    drain_node("n0");
+    s->n_nodes = 2;
+    sim_push(s, s->now, (struct sim_ev){.type = SIM_E_A_START, .who = 1});
+    until(drained, 3000);
+    until(ended, 1000);
+    assert_int_equal(job(1)->state, HSP_JOB_DONE);
+}
+
+/* As many as the job's min are not needed to write; and what is lost then is mended as ever. */
+static void full_disk_and_fewer_than_min(void **state)
+{
+    (void)state;
+    world(2);
+    sim_submit(s, "story", 0, 2, 2, 60, 0);
+    s->job[1].unwritable = 3;
+    until(unwritten, 200000);
+    drain_node("n0");
+    until(drained, 3000);
+    until(unwritten, 3000);
+    assert_int_equal(job(1)->cur.n_ranks, 1);
+    sim_kill_exec(s, SIM_DEVS);
+    until(sealing, 1000);
+    until(unwritten, 10000);
+    assert_int_equal(job(1)->cur.n_ranks, 1);
+    s->job[1].unwritable = 0;
+    until(ended, 40000);
+    assert_int_equal(job(1)->state, HSP_JOB_DONE);
 }
 
 int main(void)
@@ -503,6 +590,9 @@ int main(void)
                                        T(two_jobs),
                                        T(stopped_coordinator),
                                        T(full_disk_at_the_end),
-                                       T(full_disk_is_given_up)};
+                                       T(full_disk_is_given_up),
+                                       T(full_disk_is_drained),
+                                       T(full_disk_of_the_only_node),
+                                       T(full_disk_and_fewer_than_min)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,9 +201,10 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_epoch *e, uint64_t version, 
                                    struct hsp_err *err);
 enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err);
 /* @metrics: gets the lines of metrics.jsonl on rank 0. A disk that does not take them is told and waited
- * for: HSP_ECANCELED when the epoch ends meanwhile. */
+ * for: HSP_ECANCELED when the epoch ends meanwhile. *ret_epoch: 0, or the one that is to write them
+ * instead: all members are armed for it. */
 enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
-                                      struct hsp_err *err);
+                                      uint64_t *ret_epoch, struct hsp_err *err);
 /* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as hsp_corpus_init. */
 void hsp_epoch_tell_ready(struct hsp_epoch *e);
 enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,

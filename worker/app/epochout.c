@@ -6,7 +6,8 @@
  * The final model is all there is to show for the training, so a disk that does not take it ends
  * nothing: rank 0 tells why, and tries again with pauses (disktrouble.h) until it is written or the
  * epoch ends. It reserves room for the whole before it says GATHER to the others; when the writing
- * fails all the same it says so again. Until WRITTEN all stay, and a loss is mended as in training. */
+ * fails all the same it says so again. Until WRITTEN all stay, and a loss is mended as in training. When
+ * rank 0 waits and is armed it says LEAVE: the next epoch writes, on a device whose disk may take it. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -24,7 +25,8 @@
 #include "worker/state/safetensors.h"
 
 #define CHANNEL_OUTPUT 0x7ffffff2u /* a word of rank 0 to each */
-enum word { WRITTEN, GATHER };
+#define ARMED_MS       1000        /* a turn of a wait that other things end */
+enum word { WRITTEN, GATHER, LEAVE };
 
 size_t hsp_epoch_box_bytes(const struct hsp_epoch *e, const struct hsp_box *b)
 {
@@ -200,17 +202,19 @@ static enum hsp_status write_texts(struct hsp_epoch *e, const char *dir,
 
 /* ---- until it is written ---- */
 
-/* Waits @ms. HSP_ECANCELED: the epoch has ended. */
-static enum hsp_status rest(struct hsp_epoch *e, uint32_t ms, struct hsp_err *err)
+/* Waits @ms, or until this device is armed: *ret_epoch, else 0. HSP_ECANCELED: the epoch has ended. */
+static enum hsp_status rest(struct hsp_epoch *e, uint32_t ms, uint64_t *ret_epoch,
+                            struct hsp_err *err)
 {
     int64_t until = hsp_clock_ns() + (int64_t)ms * 1000000;
     struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     int r = 0;
     (void)pthread_mutex_lock(&e->lock);
-    while (!e->cancelled && !e->lost && r != ETIMEDOUT) {
+    while (!e->cancelled && !e->lost && e->armed == 0 && r != ETIMEDOUT) {
         r = pthread_cond_timedwait(&e->cond, &e->lock, &t);
     }
     bool ended = e->cancelled || e->lost;
+    *ret_epoch = e->armed;
     (void)pthread_mutex_unlock(&e->lock);
     return ended ? hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended") : HSP_OK;
 }
@@ -218,7 +222,7 @@ static enum hsp_status rest(struct hsp_epoch *e, uint32_t ms, struct hsp_err *er
 /* Rank 0: the outputs could not be written, for the @tries th time. Says why (a later hspmdd has not
  * heard it, so each time) and waits; as rest(). */
 static enum hsp_status await_disk(struct hsp_epoch *e, uint32_t tries, struct hsp_err *why,
-                                  struct hsp_err *err)
+                                  uint64_t *ret_epoch, struct hsp_err *err)
 {
     struct hsp_err unsent = {0};
     (void)hsp_err_wrap(why, "%s", e->pkg.peers[0].name);
@@ -231,7 +235,7 @@ static enum hsp_status await_disk(struct hsp_epoch *e, uint32_t tries, struct hs
     if (hsp_chan_send(e->env->chan, &m, &unsent) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report it: %s", unsent.msg);
     }
-    return rest(e, hsp_disk_pause_ms(tries), err);
+    return rest(e, hsp_disk_pause_ms(tries), ret_epoch, err);
 }
 
 static enum hsp_status say(struct hsp_epoch *e, enum word word, struct hsp_err *err)
@@ -258,20 +262,29 @@ static enum hsp_status gather_model(struct hsp_epoch *e, struct model_file *f, s
     return hsp_epoch_gather(e, &g, err);
 }
 
-/* Every rank but 0: gives its part each time it is asked for. */
-static enum hsp_status serve_model(struct hsp_epoch *e, struct hsp_err *err)
+/* Rank 0 is armed: so is this one, soon. */
+static enum hsp_status await_armed(struct hsp_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (*ret_epoch = 0; st == HSP_OK && *ret_epoch == 0;) {
+        st = rest(e, ARMED_MS, ret_epoch, err);
+    }
+    return st;
+}
+
+/* Every rank but 0: gives its part each time it is asked for. *ret_epoch as hsp_epoch_write_final. */
+static enum hsp_status serve_model(struct hsp_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
-    for (;;) {
-        uint8_t word = WRITTEN;
-        enum hsp_status st = comm->ops->recv(comm, 0, CHANNEL_OUTPUT, &word, 1, err);
+    uint8_t word = GATHER;
+    enum hsp_status st = HSP_OK;
+    while (st == HSP_OK && word == GATHER) {
+        st = comm->ops->recv(comm, 0, CHANNEL_OUTPUT, &word, 1, err);
         if (st == HSP_OK && word == GATHER) {
             st = gather_model(e, NULL, err);
         }
-        if (st != HSP_OK || word != GATHER) {
-            return st;
-        }
     }
+    return st == HSP_OK && word == LEAVE ? await_armed(e, ret_epoch, err) : st;
 }
 
 /* One try. *ret_disk, @why: how the disk fared; the result is about the others. */
@@ -297,34 +310,38 @@ static enum hsp_status try_model(struct hsp_epoch *e, const char *dir, enum hsp_
     return st;
 }
 
-/* Rank 0. */
-static enum hsp_status write_model(struct hsp_epoch *e, const char *dir, struct hsp_err *err)
+/* Rank 0: the model, then the texts beside it. */
+static enum hsp_status write_outputs(struct hsp_epoch *e, const char *dir,
+                                     const struct hsp_buf *metrics, uint64_t *ret_epoch,
+                                     struct hsp_err *err)
 {
-    enum hsp_status st, disk;
-    uint32_t tries = 0;
-    do {
+    enum hsp_status st = HSP_OK;
+    bool model = false, all = false;
+    for (uint32_t tries = 1; st == HSP_OK && !all && *ret_epoch == 0; tries++) {
         struct hsp_err why = {0};
-        st = try_model(e, dir, &disk, &why, err);
-        if (st == HSP_OK && disk != HSP_OK) {
-            st = await_disk(e, ++tries, &why, err);
+        enum hsp_status disk = HSP_OK;
+        if (!model) {
+            st = try_model(e, dir, &disk, &why, err);
+            model = st == HSP_OK && disk == HSP_OK;
         }
-    } while (st == HSP_OK && disk != HSP_OK);
-    return st == HSP_OK ? say(e, WRITTEN, err) : st;
+        all = model && write_texts(e, dir, metrics, &why) == HSP_OK;
+        if (st == HSP_OK && !all) {
+            st = await_disk(e, tries, &why, ret_epoch, err);
+        }
+    }
+    return st == HSP_OK ? say(e, all ? WRITTEN : LEAVE, err) : st;
 }
 
 enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
-                                      struct hsp_err *err)
+                                      uint64_t *ret_epoch, struct hsp_err *err)
 {
     char dir[PATH_MAX / 2];
-    struct hsp_err why = {0};
     (void)snprintf(dir, sizeof dir, "%s/%s/final", e->p->checkpoint_path, e->p->job_name);
-    enum hsp_status st = e->p->rank == 0 ? write_model(e, dir, err) : serve_model(e, err);
-    if (st == HSP_OK) {
-        st = hsp_metrics_merge(e, metrics, err);
+    *ret_epoch = 0;
+    enum hsp_status st = hsp_metrics_merge(e, metrics, err);
+    if (st != HSP_OK) {
+        return st;
     }
-    for (uint32_t tries = 1;
-         st == HSP_OK && e->p->rank == 0 && write_texts(e, dir, metrics, &why) != HSP_OK; tries++) {
-        st = await_disk(e, tries, &why, err);
-    }
-    return st;
+    return e->p->rank == 0 ? write_outputs(e, dir, metrics, ret_epoch, err)
+                           : serve_model(e, ret_epoch, err);
 }

@@ -169,32 +169,6 @@ static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
     m->blob_len = (uint32_t)(metrics->len - from);
 }
 
-static enum hsp_status write_outputs(struct hsp_epoch *e, struct hsp_err *err)
-{
-    struct hsp_msg last = {.type = HSP_MSG_STEP,
-                           .u.step = {.job = e->p->job,
-                                      .step = e->p->steps,
-                                      .loss = (double)NAN,
-                                      .val_loss = (double)NAN,
-                                      .grad_norm = (double)NAN,
-                                      .lr = (double)NAN,
-                                      .final = true}};
-    struct hsp_msg done = {.type = HSP_MSG_FINISHED,
-                           .u.finished = {.job = e->p->job, .step = e->p->steps}};
-    if (e->p->rank == 0) {
-        tell(e, &last);
-    }
-    struct hsp_buf metrics;
-    hsp_buf_init(&metrics, METRICS_MAX);
-    enum hsp_status st = hsp_epoch_write_final(e, &metrics, err);
-    if (st == HSP_OK && e->p->rank == 0) {
-        attach_metrics(&metrics, &done);
-        tell(e, &done);
-    }
-    hsp_buf_fini(&metrics);
-    return st;
-}
-
 /* All are armed for @epoch: hand over at @version. False: it is not ours (dropped meanwhile). */
 static bool hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version, uint32_t n_noop)
 {
@@ -213,8 +187,40 @@ static bool hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version, uin
     return ok;
 }
 
+/* *ret_left: the next epoch does it, and has begun. */
+static enum hsp_status write_outputs(struct hsp_epoch *e, bool *ret_left, struct hsp_err *err)
+{
+    uint64_t epoch = 0;
+    struct hsp_msg last = {.type = HSP_MSG_STEP,
+                           .u.step = {.job = e->p->job,
+                                      .step = e->p->steps,
+                                      .loss = (double)NAN,
+                                      .val_loss = (double)NAN,
+                                      .grad_norm = (double)NAN,
+                                      .lr = (double)NAN,
+                                      .final = true}};
+    struct hsp_msg done = {.type = HSP_MSG_FINISHED,
+                           .u.finished = {.job = e->p->job, .step = e->p->steps}};
+    if (e->p->rank == 0) {
+        tell(e, &last);
+    }
+    struct hsp_buf metrics;
+    hsp_buf_init(&metrics, METRICS_MAX);
+    enum hsp_status st = hsp_epoch_write_final(e, &metrics, &epoch, err);
+    *ret_left = epoch != 0;
+    if (st == HSP_OK && epoch != 0 && !hand_over(e, epoch, e->p->steps, 0)) {
+        st = hsp_err_set(err, HSP_ECANCELED, 0, "epoch %" PRIu64 " was dropped", epoch);
+    } else if (st == HSP_OK && epoch == 0 && e->p->rank == 0) {
+        attach_metrics(&metrics, &done);
+        tell(e, &done);
+    }
+    hsp_buf_fini(&metrics);
+    return st;
+}
+
 enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
+    bool left = false;
     enum hsp_status st = open_engine(e, err);
     for (uint64_t t = version; st == HSP_OK && t < e->p->steps; t++) {
         struct hsp_step_result r;
@@ -227,9 +233,9 @@ enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hs
         st = finish(e, err);
     }
     if (st == HSP_OK) {
-        st = write_outputs(e, err);
+        st = write_outputs(e, &left, err);
     }
-    if (st == HSP_OK) {
+    if (st == HSP_OK && !left) {
         (void)pthread_mutex_lock(&e->lock);
         e->phase = e->cancelled ? HSP_EPOCH_FAILED : HSP_EPOCH_SERVING;
         (void)pthread_mutex_unlock(&e->lock);

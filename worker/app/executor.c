@@ -246,6 +246,7 @@ static void on_arm(struct executor *x, const struct hsp_msg *m)
     (void)pthread_mutex_lock(&x->running->lock);
     x->running->armed = m->epoch;
     x->running->next = x->next;
+    (void)pthread_cond_broadcast(&x->running->cond);
     (void)pthread_mutex_unlock(&x->running->lock);
 }
 

@@ -146,6 +146,29 @@ static void finishing(struct cw_world *w)
     cw_msg(w, 1, m);
 }
 
+static void finishing_planning(struct cw_world *w)
+{
+    finishing(w);
+    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
+                        .epoch = 2,
+                        .u.ckpt = {.job = 1, .step = 100, .reason = "no space"}};
+    cw_msg(w, 1, m);
+    drain(w, "n1");
+}
+
+static void finishing_preparing(struct cw_world *w)
+{
+    finishing_planning(w);
+    cw_plan(w, 1);
+}
+
+static void finishing_armed(struct cw_world *w)
+{
+    finishing_preparing(w);
+    cw_ready(w, 1, 0, 5);
+    cw_ready(w, 1, 1, 5);
+}
+
 static void done(struct cw_world *w)
 {
     finishing(w);
@@ -243,6 +266,10 @@ const struct cw_story cw_stories[] = {
     {"recovering: goes", recovering_going, HSP_JOB_RECOVERING, HSP_ATT_GO, false},
     {"paused: state is missing", paused, HSP_JOB_PAUSED, HSP_ATT_NONE, false},
     {"finishing", finishing, HSP_JOB_FINISHING, HSP_ATT_NONE, false},
+    {"finishing: unwritten, planning, n1 drains", finishing_planning, HSP_JOB_FINISHING,
+     HSP_ATT_NONE, true},
+    {"finishing: prepares", finishing_preparing, HSP_JOB_FINISHING, HSP_ATT_PREPARING, false},
+    {"finishing: armed", finishing_armed, HSP_JOB_FINISHING, HSP_ATT_GO, false},
     {"done: stopping", done, HSP_JOB_DONE, HSP_ATT_NONE, false},
     {"done", done_stopped, HSP_JOB_DONE, HSP_ATT_NONE, false},
     {"failed", failed, HSP_JOB_FAILED, HSP_ATT_NONE, false},

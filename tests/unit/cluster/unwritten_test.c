@@ -59,8 +59,8 @@ static void the_final_model(void **state)
     last_step(&w);
     says(&w, 100, "no space");
     assert_string_equal(cw_fact(&w, "final.failed"),
-                        "the final model is not written: no space: it is tried again until it is, "
-                        "cancel gives it up");
+                        "the final model is not written: no space: it is tried again until it is; "
+                        "drain gives it to another node, cancel gives it up");
     assert_null(cw_fact(&w, "ckpt.failed"));
     assert_string_equal(cw_job(&w, 1)->problem, cw_fact(&w, "final.failed"));
     for (uint32_t i = 0; i < 100; i++) { /* more than attempts are counted */

@@ -98,6 +98,62 @@ static void test_a_job_that_waits_for_its_disk_can_be_ended(void **state)
     (void)hsp_epoch_plan_free(dp);
 }
 
+static void arm(struct xw_world *w, const struct xw_epoch *d, int n_voters)
+{
+    xw_prepare(w, d);
+    for (int i = 0; i < n_voters; i++) {
+        xw_send_ref(w, i, HSP_MSG_ARM, d->epoch);
+    }
+    for (int i = n_voters; i-- > 0;) {
+        xw_await(w, i, HSP_MSG_STARTED);
+        assert_int_equal(w->last.u.started.step, XW_STEPS);
+    }
+}
+
+/* Instead the next epoch may write it, whose devices are others: some join, some only hand over. */
+static void test_a_final_model_is_written_by_the_next_epoch(void **state)
+{
+    struct xw_world *w = *state;
+    char final[4300], other[4300], path[4400];
+    struct hsp_epoch_plan *dp = end_without_a_folder(w, final);
+    struct hsp_epoch_plan *pp = xw_make_plan(w, xw_plan_pp), *one = xw_make_plan(w, xw_plan_one);
+    (void)snprintf(other, sizeof other, "%s/other", w->dir);
+    struct xw_epoch second = {.epoch = 42,
+                              .plan_no = 2,
+                              .from_no = 1,
+                              .base = 41,
+                              .mode = HSP_MODE_SWITCH,
+                              .plan = pp,
+                              .from = dp,
+                              .n_peers = 3,
+                              .n_live = 2,
+                              .live = {{0, 0, 0}, {1, 1, 1}}};
+    struct xw_epoch third = {.epoch = 43,
+                             .plan_no = 3,
+                             .from_no = 2,
+                             .base = 42,
+                             .mode = HSP_MODE_SWITCH,
+                             .plan = one,
+                             .from = pp,
+                             .n_peers = 3,
+                             .n_live = 3,
+                             .live = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}},
+                             .path = other};
+    xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    xw_start_executor(w, 2);
+    arm(w, &second, 2);
+    do {
+        xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    } while (w->last.epoch != 42);
+    arm(w, &third, 3);
+    xw_await_end(w, 0);
+    (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", other);
+    assert_int_equal(access(path, R_OK), 0);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(pp);
+    (void)hsp_epoch_plan_free(one);
+}
+
 /* The data come from where nothing answers (a pipe without a writer): heartbeats go on, and what is
  * prepared can be ended and prepared again. When the data are there at last, so is the epoch. */
 static void test_data_that_do_not_come_hold_nothing_up(void **state)
@@ -184,6 +240,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_final_model_is_tried_until_it_is_written, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_job_that_waits_for_its_disk_can_be_ended, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_final_model_is_written_by_the_next_epoch, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_that_do_not_come_hold_nothing_up, xw_setup,
                                         xw_teardown),

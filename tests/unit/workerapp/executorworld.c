@@ -239,7 +239,7 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
                                           .checkpoint_every = 25,
                                           .key = {(uint8_t)d->epoch, 1, 2, 3},
                                           .data_path = w->text,
-                                          .checkpoint_path = w->dir}};
+                                          .checkpoint_path = d->path != NULL ? d->path : w->dir}};
         assert_ok(hsp_chan_send(&w->ex[i].chan, &m, &err), &err);
         hsp_buf_fini(&blob);
     }
