@@ -21,12 +21,12 @@ class World(Folder):
         self.tcp = None
         self.keys("worker.key", "admin.key", "wrong.key")
 
-    def daemon(self, more=""):
+    def daemon(self, more="", dead="1500ms"):
         """On a port the system chooses the first time, kept when it is started again."""
         self.write("d.yaml", "listen: 127.0.0.1:%d\nsocket: %s\nstate_dir: %s\nworker_key: %s\nadmin_key: %s\n"
-                   "heartbeat: 200ms\nfailure_detection: 1500ms\n%s"
+                   "heartbeat: 200ms\nfailure_detection: %s\n%s"
                    % (self.tcp or 0, self.sock, self.path("state"), self.path("worker.key"), self.path("admin.key"),
-                      more))
+                      dead, more))
         p = self.spawn("hspmdd", "d.yaml")
         if self.tcp is None:
             self.tcp = int(until("hspmdd listens", self.port))

@@ -15,9 +15,9 @@ from train import Training
 from wire import LIMIT, check, until
 from world import BUILD, main
 
-LEAST = "0.12"  # other tests may run beside this one
+LEAST = "0.08"  # other tests may run beside this one
 NONE = "0.001"  # nothing is as slow as that
-HELD = 0.04     # of a core: what is left to the agent that is held back
+HELD = 0.03     # of a core: what is left to the agent that is held back
 LOOK = 0.004    # seconds
 
 
@@ -90,7 +90,7 @@ def one_is_slow(w, pid):
 
 
 def run(w):
-    w.daemon()
+    w.daemon(dead="5s")  # one that is held back still beats
     w.agent("alpha"), w.agent("beta")
     c = w.agent("gamma")
     for n in ("alpha", "beta", "gamma"):
