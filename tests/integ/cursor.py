@@ -98,8 +98,13 @@ def stale(claim, c, job, text):
     shutil.rmtree(mine)
     shutil.copytree(other, mine)
     c.ctl("resume", "mine")
-    wait_for("the job to fail", lambda: c.job("mine")["state"] == "failed", 30)
-    return c.job("mine")["reason"]
+    before = c.job("mine")["step"]
+    reason = wait_for("the reason", lambda: (lambda r: r if "samples" in r else None)(c.job("mine")["reason"]), 30)
+    time.sleep(1)
+    if c.job("mine")["step"] != before or c.job("mine")["state"] == "running":
+        raise Failed("the job trains from another's checkpoint")
+    c.ctl("cancel", "mine")
+    return reason
 
 
 def layout(claim):

@@ -34,11 +34,14 @@ static bool refused(const struct hsp_ckpt_wish *wish, const struct hsp_ckpt_offe
 }
 
 /* How much it says of why the wished one is not to be had. */
-enum weight { NOTHING_THERE, ANOTHER, BROKEN };
+enum weight { NOTHING_THERE, ANOTHER, UNFIT, BROKEN }; /* UNFIT: another that would not do either */
 static enum weight weight(const struct hsp_ckpt_wish *wish, const struct hsp_ckpt_offer *a)
 {
     bool another = wish->epoch != 0 && a->epoch != 0 && a->content != wish->content;
-    return a->status == HSP_ENOENT ? NOTHING_THERE : another ? ANOTHER : BROKEN;
+    return a->status == HSP_ENOENT ? NOTHING_THERE
+           : !another              ? BROKEN
+           : a->status == HSP_OK   ? ANOTHER
+                                   : UNFIT;
 }
 
 static enum hsp_status nobody(const struct hsp_ckpt_offer *o, uint32_t n,
@@ -51,11 +54,15 @@ static enum hsp_status nobody(const struct hsp_ckpt_offer *o, uint32_t n,
     if (wish->epoch == 0) {
         return hsp_err_set(err, HSP_ENOENT, 0, "no member has the checkpoint: %s", o[at].why);
     }
-    (void)(weight(wish, &o[at]) == ANOTHER
+    enum weight w = weight(wish, &o[at]);
+    (void)(w == ANOTHER
                ? hsp_err_set(err, HSP_ENOENT, 0,
                              "it is of another history, of epoch %" PRIu64 " in term %" PRIu64,
                              o[at].epoch, o[at].term)
                : hsp_err_set(err, HSP_ENOENT, 0, "%s", o[at].why));
+    if (w == UNFIT) {
+        (void)hsp_err_wrap(err, "it is of another history");
+    }
     (void)hsp_err_wrap(err,
                        "no member has checkpoint %" PRIu64 " of epoch %" PRIu64 " in term %" PRIu64
                        " (start a node that has it, or submit the job again): member %u",

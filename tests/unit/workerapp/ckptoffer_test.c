@@ -181,6 +181,9 @@ static void without_it_nobody_begins(void **state)
         unfit(4, 5), {.status = HSP_EIO, .why = "bad disk"}, have(1, 9, 9)};
     (void)snprintf(why, sizeof why, "%smember 1: bad disk", what);
     refused_is(broken, 3, HSP_ENOENT, why);
+    const struct hsp_ckpt_offer misfit[] = {have(1, 9, 9), unfit(4, 5)};
+    (void)snprintf(why, sizeof why, "%smember 1: it is of another history: other data", what);
+    refused_is(misfit, 2, HSP_ENOENT, why);
     const struct hsp_ckpt_offer nothing[] = {{.status = HSP_ENOENT, .why = "nothing in a"},
                                              {.status = HSP_ENOENT, .why = "nothing in b"}};
     (void)snprintf(why, sizeof why, "%smember 0: nothing in a", what);
