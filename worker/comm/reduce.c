@@ -18,10 +18,11 @@
 #define AHEAD        2                   /* receives are posted that many steps early */
 #define SLOTS        (WINDOW + AHEAD)    /* scratch per peer, in chunks */
 #define CHUNK_MAX    ((size_t)256 << 10) /* a few of them stay in a second-level cache */
-#define CHUNK_LEAST  ((size_t)128 << 10) /* by sockets; below, the cost per message shows */
-#define NEAR_CHUNKS  8                   /* of a piece, by memory: the fewest that overlap well, */
-#define NEAR_LEAST   ((size_t)64 << 10)  /* but for this */
-#define SCRATCH_GOAL ((size_t)16 << 20)  /* chunks shrink for big groups to stay near this */
+#define CHUNK_LEAST  ((size_t)128 << 10) /* by a socket; below, the cost per message shows */
+#define CHUNK_TURNS  ((size_t)63 << 10) /* in turns: with its header the largest segment TCP makes */
+#define NEAR_CHUNKS  8                  /* of a piece, by memory: the fewest that overlap well, */
+#define NEAR_LEAST   ((size_t)64 << 10) /* but for this */
+#define SCRATCH_GOAL ((size_t)16 << 20) /* chunks shrink for big groups to stay near this */
 #define SUM_BLOCK    ((size_t)4 << 10) /* summed at once over all members, in a first-level cache */
 
 struct piece {
@@ -289,6 +290,9 @@ static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
 /* The same for all members: it depends on what all know. */
 static size_t chunk_for(bool near, uint32_t n, size_t longest)
 {
+    if (!near && n > 2) {
+        return CHUNK_TURNS;
+    }
     size_t least = near ? NEAR_LEAST : CHUNK_LEAST;
     size_t most = SCRATCH_GOAL / ((size_t)n * SLOTS), k = near ? longest / NEAR_CHUNKS : longest;
     most = most < least ? least : most > CHUNK_MAX ? CHUNK_MAX : most;
