@@ -107,6 +107,16 @@ static bool all_are(const float *v, size_t n, float want)
     return true;
 }
 
+/* As the ranks sum: one after the other, rounded each time. */
+static float n_times(float v, uint32_t n)
+{
+    float sum = v;
+    for (uint32_t i = 1; i < n; i++) {
+        sum += v;
+    }
+    return sum;
+}
+
 static enum hsp_status work(const struct run *r, uint32_t rank, struct hsp_comm *c,
                             struct hsp_err *err)
 {
@@ -127,7 +137,7 @@ static enum hsp_status work(const struct run *r, uint32_t rank, struct hsp_comm 
         float want = 1.0f;
         for (uint32_t i = 0; i < r->calls && st == HSP_OK; i++) {
             st = hsp_comm_all_reduce(c, &g, 1, HSP_F32, v, n, err);
-            want *= (float)r->n; /* inf after many: equal all the same */
+            want = n_times(want, r->n); /* inf after many: equal all the same */
         }
         r->b->seconds[rank][k] = (now_s() - t) / r->calls;
         if (st == HSP_OK && !all_are(v, n, want)) {

@@ -19,10 +19,11 @@
 #define SLOTS        (WINDOW + AHEAD)    /* scratch per peer, in chunks */
 #define CHUNK_MAX    ((size_t)256 << 10) /* a few of them stay in a second-level cache */
 #define CHUNK_LEAST  ((size_t)128 << 10) /* by a socket; below, the cost per message shows */
-#define CHUNK_TURNS  ((size_t)63 << 10) /* in turns: with its header the largest segment TCP makes */
-#define NEAR_CHUNKS  8                  /* of a piece, by memory: the fewest that overlap well, */
-#define NEAR_LEAST   ((size_t)64 << 10) /* but for this */
-#define SCRATCH_GOAL ((size_t)16 << 20) /* chunks shrink for big groups to stay near this */
+#define CHUNK_MANY   ((size_t)56 << 10) /* by several sockets: with its header one segment of TCP */
+#define FLIGHT_MAX   ((size_t)512 << 10) /* by sockets, from one member: it stays in the caches */
+#define NEAR_CHUNKS  8                   /* of a piece, by memory: the fewest that overlap well, */
+#define NEAR_LEAST   ((size_t)64 << 10)  /* but for this */
+#define SCRATCH_GOAL ((size_t)16 << 20)  /* chunks shrink for big groups to stay near this */
 #define SUM_BLOCK    ((size_t)4 << 10) /* summed at once over all members, in a first-level cache */
 
 struct piece {
@@ -228,7 +229,7 @@ static enum hsp_status send_step(struct reduce *r, uint32_t i, size_t q, struct 
     return st;
 }
 
-/* By sockets the members take turns: who has sent to member me + d goes on when it has what member me - d
+/* By sockets many members take turns: who has sent to member me + d goes on when it has what member me - d
  * sent at that time. All do the same, so nobody waits for long, and little is under way at once: it stays in
  * the caches. */
 static enum hsp_status take_turn(struct reduce *r, uint32_t from, size_t q, struct hsp_err *err)
@@ -236,7 +237,7 @@ static enum hsp_status take_turn(struct reduce *r, uint32_t from, size_t q, stru
     const struct peer *p = &r->peer[from];
     struct hsp_comm *c = r->b.c;
     enum hsp_status st = HSP_OK;
-    if (c->near || r->g->n == 2 || p->lends) {
+    if (c->near || 2 * (r->g->n - 1) * r->chunk <= FLIGHT_MAX || p->lends) {
         return HSP_OK;
     }
     if (r->gather != NULL && q >= WINDOW && q - WINDOW < n_chunks(r, from)) {
@@ -291,7 +292,7 @@ static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
 static size_t chunk_for(bool near, uint32_t n, size_t longest)
 {
     if (!near && n > 2) {
-        return CHUNK_TURNS;
+        return CHUNK_MANY;
     }
     size_t least = near ? NEAR_LEAST : CHUNK_LEAST;
     size_t most = SCRATCH_GOAL / ((size_t)n * SLOTS), k = near ? longest / NEAR_CHUNKS : longest;
