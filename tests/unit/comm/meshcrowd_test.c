@@ -36,7 +36,7 @@ static void one_processor_for_two(void **state)
         }
     }
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    for (int k = 0; k <= WORLD_MIXED; k++) {
+    for (enum world_kind k = WORLD_SHM; k <= WORLD_MIXED; k++) {
         assert_true(crowded(k, 2));
     }
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
@@ -48,7 +48,7 @@ static void a_processor_each(void **state)
     cpu_set_t all;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     uint32_t n = (uint32_t)CPU_COUNT(&all);
-    for (int k = 0; k <= WORLD_MIXED; k++) {
+    for (enum world_kind k = WORLD_SHM; k <= WORLD_MIXED; k++) {
         assert_false(n >= 2 && crowded(k, 2));
         assert_false(n < WORLD_MAX && !crowded(k, n + 1));
     }
