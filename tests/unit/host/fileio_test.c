@@ -83,7 +83,7 @@ static void test_what_is_no_file_is_written_into(void **state)
     (void)snprintf(path, sizeof path, "%s/link", dir);
     assert_int_equal(symlink("file", path), 0); /* to nothing yet */
     for (int i = 0; i < 2; i++) {
-        assert_ok(hsp_file_write(path, "longer" + i, 6 - (size_t)i, 0600, &err), &err);
+        assert_ok(hsp_file_write(path, &"longer"[i], 6 - (size_t)i, 0600, &err), &err);
         assert_int_equal(lstat(path, &st), 0);
         assert_true(S_ISLNK(st.st_mode));
         assert_ok(hsp_file_read(file, 10, &got, &len, &err), &err);
