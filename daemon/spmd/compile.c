@@ -4,6 +4,7 @@
 #include "daemon/spmd/deadlock.h"
 #include "daemon/spmd/memory.h"
 #include "daemon/spmd/schedule.h"
+#include "daemon/spmd/slots.h"
 #include "daemon/spmd/specialize.h"
 #include "daemon/spmd/stagecode.h"
 
@@ -44,6 +45,26 @@ static const struct hsp_stagecode *stage_of_rank(const struct hsp_compiler *c, u
     return NULL;
 }
 
+/* Slots, memory and queues follow from the order of the stage's units. */
+static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                     struct hsp_program *p, struct hsp_err *err)
+{
+    struct hsp_order o = {0};
+    uint32_t n_eval = c->eval ? p->bind.stream.eval_n_micro : 0;
+    enum hsp_status rc = hsp_order_make(&c->p->streams[s->stream], s->stage, n_eval, &o, err);
+    if (rc == HSP_OK) {
+        rc = hsp_slots_assign(p, &o, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_memory_assign(p, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_schedule_make(p, &o, c->arena, err);
+    }
+    hsp_order_fini(&o);
+    return rc;
+}
+
 static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
                                     struct hsp_digest plan_digest, struct hsp_program *ret,
                                     struct hsp_err *err)
@@ -60,10 +81,7 @@ static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
     if (!c->eval) {
         ret->bind.data.validation_every = 0;
     }
-    rc = hsp_memory_assign(ret, err);
-    if (rc == HSP_OK) {
-        rc = hsp_schedule_make(ret, &c->p->streams[s->stream], s->stage, c->arena, err);
-    }
+    rc = order_program(c, s, ret, err);
     if (rc == HSP_OK) {
         rc = hsp_program_check(ret, err);
     }

@@ -1,8 +1,8 @@
 /* The compiler: graph + plan -> one program per rank.
  *
  * Order of work: layouts of every use by deduction on covers (deduce.h), Reshards resolved into
- * moves (resolve.h), segments and pieces per stage (specialize.c), memory (memory.h), queues
- * (schedule.h), deadlock check (deadlock.h). The compiler adds no communication the plan does not
+ * moves (resolve.h), segments and pieces per stage (specialize.c), order of units (order.h), slots
+ * and memory (slots.h, memory.h), queues (schedule.h), deadlock check (deadlock.h). The compiler adds no communication the plan does not
  * imply and is deterministic (D13).
  *
  * Purity: pure.

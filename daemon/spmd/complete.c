@@ -244,13 +244,24 @@ static enum hsp_status list_op(const struct completer *x, struct naming *n,
     return rc;
 }
 
+/* Parts whose ops a total plan lists: Eval repeats Forward. */
+static bool lists_uses(uint32_t part)
+{
+    enum hsp_part kind = hsp_part_kind(part);
+    return kind == HSP_PART_FORWARD || kind == HSP_PART_BACKWARD;
+}
+
 /* Every op of Forward and Backward that is not whole, ungrouped, in program order. */
 static enum hsp_status list_ops(const struct completer *x, struct naming *n, struct hsp_op_use *use,
                                 struct hsp_line *line, uint32_t *ret_n)
 {
     enum hsp_status rc = HSP_OK;
-    for (int part = HSP_PART_FORWARD; part <= HSP_PART_BACKWARD; part++) {
+    for (uint32_t nth = 0; nth < n->s->n_parts; nth++) {
+        uint32_t part = hsp_part_nth(n->s, nth);
         const struct hsp_code *code = &n->s->part[part];
+        if (!lists_uses(part)) {
+            continue;
+        }
         for (size_t i = 0; rc == HSP_OK && i < code->n; i++) {
             struct hsp_op_use *u = &use[*ret_n];
             if (code->step[i].kind != HSP_I_OP) {
@@ -276,7 +287,10 @@ static enum hsp_status list_ops(const struct completer *x, struct naming *n, str
 static enum hsp_status list_stage(const struct completer *x, const struct hsp_stagecode *s,
                                   struct hsp_stage_uses *to)
 {
-    size_t max = s->part[HSP_PART_FORWARD].n + s->part[HSP_PART_BACKWARD].n;
+    size_t max = 0;
+    for (uint32_t part = 0; part < s->n_parts; part++) {
+        max += lists_uses(part) ? s->part[part].n : 0;
+    }
     struct naming n = {.s = s, .to = to, .cap = (uint32_t)s->n_values};
     struct hsp_op_use *use = hsp_arena_array(x->tmp, max + 1, sizeof *use);
     struct hsp_line *line = hsp_arena_array(x->tmp, max + 1, sizeof *line);

@@ -10,28 +10,36 @@
 
 #define HOME_ARENA_BYTES ((size_t)64 << 20) /* scratch for one plan's homes */
 
-void hsp_stage_units(const struct hsp_stream *s, uint32_t stage, uint32_t *ret_first,
-                     uint32_t *ret_end)
+void hsp_chunk_units(const struct hsp_stream *s, uint32_t stage, uint32_t chunk,
+                     uint32_t *ret_first, uint32_t *ret_end)
 {
-    uint32_t first = 1, end;
-    for (uint32_t i = 0; i < stage; i++) {
-        first += s->stages[i].layers;
-    }
-    end = first + s->stages[stage].layers;
-    *ret_first = stage == 0 ? 0 : first;
-    *ret_end = stage + 1 == s->n_stages ? end + 1 : end;
-}
-
-uint32_t hsp_stage_of_unit(const struct hsp_stream *s, uint32_t unit)
-{
-    for (uint32_t i = 0; i + 1 < s->n_stages; i++) {
-        uint32_t first, end;
-        hsp_stage_units(s, i, &first, &end);
-        if (unit < end) {
-            return i;
+    uint32_t first = 1, chunks = hsp_stream_chunks(s), end;
+    for (uint32_t c = 0; c <= chunk; c++) {
+        for (uint32_t i = 0; i < (c < chunk ? s->n_stages : stage); i++) {
+            first += hsp_chunk_layers(&s->stages[i], c);
         }
     }
-    return s->n_stages - 1;
+    end = first + hsp_chunk_layers(&s->stages[stage], chunk);
+    *ret_first = stage == 0 && chunk == 0 ? 0 : first;
+    *ret_end = stage + 1 == s->n_stages && chunk + 1 == chunks ? end + 1 : end;
+}
+
+void hsp_place_of_unit(const struct hsp_stream *s, uint32_t unit, uint32_t *ret_stage,
+                       uint32_t *ret_chunk)
+{
+    uint32_t end = 1, chunks = hsp_stream_chunks(s); /* the embedding goes with the first */
+    for (uint32_t c = 0; c < chunks; c++) {
+        for (uint32_t i = 0; i < s->n_stages; i++) {
+            end += hsp_chunk_layers(&s->stages[i], c);
+            if (unit < end) {
+                *ret_stage = i;
+                *ret_chunk = c;
+                return;
+            }
+        }
+    }
+    *ret_stage = s->n_stages - 1; /* the head goes with the last */
+    *ret_chunk = chunks - 1;
 }
 
 enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *arena,
@@ -56,11 +64,13 @@ enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *are
 bool hsp_stage_uses(const struct hsp_graph *g, const bool *units, const struct hsp_stream *s,
                     uint32_t stage, uint32_t param)
 {
-    uint32_t first, end;
-    hsp_stage_units(s, stage, &first, &end);
-    for (uint32_t u = first; u < end && u < g->n_layers; u++) {
-        if (units[(size_t)param * g->n_layers + u]) {
-            return true;
+    for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
+        uint32_t first, end;
+        hsp_chunk_units(s, stage, c, &first, &end);
+        for (uint32_t u = first; u < end && u < g->n_layers; u++) {
+            if (units[(size_t)param * g->n_layers + u]) {
+                return true;
+            }
         }
     }
     return false;

@@ -17,11 +17,13 @@
 /* Elements per holder below which zero 1 does not cut a parameter. */
 #define HSP_ZERO_MIN_ELEMENTS 16
 
-/* Pipeline units of a stage: [*ret_first, *ret_end). */
-void hsp_stage_units(const struct hsp_stream *s, uint32_t stage, uint32_t *ret_first,
-                     uint32_t *ret_end);
-/* The stage of @s that runs pipeline unit @unit. */
-uint32_t hsp_stage_of_unit(const struct hsp_stream *s, uint32_t unit);
+/* Pipeline units of one chunk of a stage: [*ret_first, *ret_end). Units go through all stages chunk
+ * by chunk. */
+void hsp_chunk_units(const struct hsp_stream *s, uint32_t stage, uint32_t chunk,
+                     uint32_t *ret_first, uint32_t *ret_end);
+/* The stage of @s that runs pipeline unit @unit, and in which chunk. */
+void hsp_place_of_unit(const struct hsp_stream *s, uint32_t unit, uint32_t *ret_stage,
+                       uint32_t *ret_chunk);
 
 /* @ret[param * n_units + unit]: a node of the unit reads the parameter. HSP_ENOMEM. */
 enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *arena,

@@ -44,6 +44,7 @@ static enum hsp_status init_stages(struct hsp_compiler *c, struct hsp_err *err)
             struct hsp_stagecode *code = &c->stage[n];
             code->stream = i;
             code->stage = j;
+            code->n_chunks = hsp_stream_chunks(s);
             code->group = &s->stages[j];
             code->bound = (s->sequences + s->micro_batches - 1) / s->micro_batches;
             enum hsp_status rc = hsp_stagecode_init(c, code, err);

@@ -34,7 +34,7 @@ static enum hsp_status no_memory(struct hsp_err *err)
 }
 
 /* Name of the first step behind @at that reads @value. */
-static const char *first_use(const struct hsp_stagecode *s, enum hsp_part part, size_t at,
+static const char *first_use(const struct hsp_stagecode *s, uint32_t part, size_t at,
                              uint32_t value)
 {
     const struct hsp_code *p = &s->part[part];
@@ -51,15 +51,16 @@ static const char *first_use(const struct hsp_stagecode *s, enum hsp_part part, 
     return NULL; /* a later segment */
 }
 
-static void find_place(struct lister *x, uint32_t stage, enum hsp_part part, size_t at)
+static void find_place(struct lister *x, uint32_t stage, uint32_t part, size_t at)
 {
+    enum hsp_part kind = hsp_part_kind(part);
     const struct hsp_stagecode *s = &x->c->stage[stage];
     const struct hsp_step *st = &s->part[part].step[at];
     struct place *p = &x->place[st->arg];
-    bool micro = part == HSP_PART_FORWARD || part == HSP_PART_BACKWARD;
+    bool micro = kind == HSP_PART_FORWARD || kind == HSP_PART_BACKWARD;
     if (!p->found) {
         *p =
-            (struct place){.found = true, .phase = (uint8_t)part, .to = HSP_NONE, .from = HSP_NONE};
+            (struct place){.found = true, .phase = (uint8_t)kind, .to = HSP_NONE, .from = HSP_NONE};
     }
     if (st->n_in > 0 && p->from == HSP_NONE) {
         p->from = stage;
@@ -72,23 +73,33 @@ static void find_place(struct lister *x, uint32_t stage, enum hsp_part part, siz
     }
 }
 
+/* Adds the reshards first named in @part to @ret, which has @n. Returns how many it has now. */
+static uint32_t find_in_part(struct lister *x, uint32_t stage, uint32_t part, uint32_t *ret,
+                             uint32_t n)
+{
+    const struct hsp_code *code = &x->c->stage[stage].part[part];
+    for (size_t k = 0; k < code->n; k++) {
+        const struct hsp_step *st = &code->step[k];
+        if (st->kind != HSP_I_RESHARD) {
+            continue;
+        }
+        if (!x->place[st->arg].found) {
+            ret[n++] = st->arg;
+        }
+        find_place(x, stage, part, k);
+    }
+    return n;
+}
+
 /* @ret[]: reshards in the order of phase, then of the first step that names them. Returns how many;
  * those of Eval are not among them. */
 static uint32_t find_places(struct lister *x, uint32_t *ret)
 {
     uint32_t n = 0;
-    for (int part = HSP_PART_PRE; part <= HSP_PART_POST; part++) {
+    for (int kind = HSP_PART_PRE; kind <= HSP_PART_POST; kind++) {
         for (uint32_t i = 0; i < x->c->n_stages; i++) {
-            const struct hsp_code *code = &x->c->stage[i].part[part];
-            for (size_t k = 0; k < code->n; k++) {
-                const struct hsp_step *st = &code->step[k];
-                if (st->kind != HSP_I_RESHARD) {
-                    continue;
-                }
-                if (!x->place[st->arg].found) {
-                    ret[n++] = st->arg;
-                }
-                find_place(x, i, (enum hsp_part)part, k);
+            for (uint32_t chunk = 0; chunk < x->c->stage[i].n_chunks; chunk++) {
+                n = find_in_part(x, i, hsp_part_at((enum hsp_part)kind, chunk), ret, n);
             }
         }
     }

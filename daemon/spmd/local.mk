@@ -13,6 +13,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/lower.c \
   daemon/spmd/memory.c daemon/spmd/memory.h \
   daemon/spmd/names.c daemon/spmd/names.h \
+  daemon/spmd/order.c daemon/spmd/order.h \
   daemon/spmd/parampart.c \
   daemon/spmd/plan.c daemon/spmd/planfile.c daemon/spmd/plan.h \
   daemon/spmd/plantotal.c daemon/spmd/plantotal.h \
@@ -20,6 +21,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/regions.c \
   daemon/spmd/resolve.c daemon/spmd/resolve.h \
   daemon/spmd/schedule.c daemon/spmd/schedule.h \
+  daemon/spmd/slots.c daemon/spmd/slots.h \
   daemon/spmd/small.c daemon/spmd/small.h \
   daemon/spmd/smallhome.c daemon/spmd/smallhome.h \
   daemon/spmd/specialize.c daemon/spmd/specialize.h \

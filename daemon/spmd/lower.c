@@ -10,9 +10,14 @@
 #include "daemon/spmd/stagecode.h"
 #include "proto/base/check.h"
 
-static enum hsp_part part_of(const struct hsp_node *n)
+/* The stage that runs @n, and the part of it. */
+static struct hsp_stagecode *place_of(const struct hsp_compiler *c, uint32_t stream,
+                                      const struct hsp_node *n, uint32_t *ret_part)
 {
-    return n->backward ? HSP_PART_BACKWARD : HSP_PART_FORWARD;
+    uint32_t stage, chunk;
+    hsp_place_of_unit(&c->p->streams[stream], n->layer, &stage, &chunk);
+    *ret_part = hsp_part_at(n->backward ? HSP_PART_BACKWARD : HSP_PART_FORWARD, chunk);
+    return &c->stage[c->first_stage[stream] + stage];
 }
 
 /* The version to start from: the first complete one, else the first. */
@@ -39,9 +44,8 @@ static uint32_t find_version(const struct hsp_stagecode *s, uint32_t tensor,
 
 /* A new version of @from's tensor in layout @at. */
 static enum hsp_status reshard_version(struct hsp_compiler *c, struct hsp_stagecode *s,
-                                       enum hsp_part part, uint32_t from,
-                                       const struct hsp_layout *at, uint32_t *ret,
-                                       struct hsp_err *err)
+                                       uint32_t part, uint32_t from, const struct hsp_layout *at,
+                                       uint32_t *ret, struct hsp_err *err)
 {
     const struct hsp_value *f = &s->value[from];
     bool slice = hsp_layout_inside(at, &f->at);
@@ -77,9 +81,9 @@ static enum hsp_status reshard_version(struct hsp_compiler *c, struct hsp_stagec
 }
 
 /* A version of @tensor in layout @at, made if there is none. */
-static enum hsp_status want_version(struct hsp_compiler *c, struct hsp_stagecode *s,
-                                    enum hsp_part part, uint32_t tensor,
-                                    const struct hsp_layout *at, uint32_t *ret, struct hsp_err *err)
+static enum hsp_status want_version(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
+                                    uint32_t tensor, const struct hsp_layout *at, uint32_t *ret,
+                                    struct hsp_err *err)
 {
     *ret = find_version(s, tensor, at);
     if (*ret != HSP_NONE) {
@@ -95,12 +99,13 @@ static enum hsp_status want_version(struct hsp_compiler *c, struct hsp_stagecode
     return reshard_version(c, s, part, from, at, ret, err);
 }
 
-/* Makes the tensor whole on stage @to from what stage @from has. */
+/* Makes the tensor whole on stage @to, for part @part, from what stage @from has. It leaves in the
+ * part that made it. */
 static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode *from,
-                                   struct hsp_stagecode *to, enum hsp_part part, uint32_t tensor,
+                                   struct hsp_stagecode *to, uint32_t part, uint32_t tensor,
                                    uint32_t *ret, struct hsp_err *err)
 {
-    uint32_t v = best_version(from, tensor);
+    uint32_t v = best_version(from, tensor), made = hsp_part_making(from, v);
     struct hsp_layout at;
     struct hsp_cover src, dst;
     struct hsp_step st = hsp_step_make(HSP_I_RESHARD, HSP_QUEUE_COMM);
@@ -108,7 +113,7 @@ static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode 
     if (hsp_layout_partial(&from->value[v].at)) {
         rc = hsp_layout_complete(&from->value[v].at, c->arena, &at, err);
         if (rc == HSP_OK) {
-            rc = want_version(c, from, part, tensor, &at, &v, err);
+            rc = want_version(c, from, made, tensor, &at, &v, err);
         }
     }
     if (rc == HSP_OK) {
@@ -138,15 +143,14 @@ static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode 
     st.in[0] = v;
     recv.out[0] = *ret;
     if (rc == HSP_OK) {
-        rc = hsp_step_add(from, part, hsp_step_after(from, part, v), &st, err);
+        rc = hsp_step_add(from, made, hsp_step_after(from, made, v), &st, err);
     }
     return rc == HSP_OK ? hsp_step_add(to, part, SIZE_MAX, &recv, err) : rc;
 }
 
 /* Inputs are read, and the seed is written, on every stage that needs them. */
-static enum hsp_status load_tensor(struct hsp_compiler *c, struct hsp_stagecode *s,
-                                   enum hsp_part part, uint32_t tensor, uint32_t *ret,
-                                   struct hsp_err *err)
+static enum hsp_status load_tensor(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
+                                   uint32_t tensor, uint32_t *ret, struct hsp_err *err)
 {
     const struct hsp_tensor *t = &c->g->tensors[tensor];
     bool seed = t->kind == HSP_TENSOR_SEED;
@@ -166,8 +170,7 @@ static enum hsp_status load_tensor(struct hsp_compiler *c, struct hsp_stagecode 
 
 /* Some version of @tensor on stage @s. */
 static enum hsp_status bring(struct hsp_compiler *c, uint32_t stream, struct hsp_stagecode *s,
-                             enum hsp_part part, uint32_t tensor, uint32_t *ret,
-                             struct hsp_err *err)
+                             uint32_t part, uint32_t tensor, uint32_t *ret, struct hsp_err *err)
 {
     const struct hsp_tensor *t = &c->g->tensors[tensor];
     *ret = best_version(s, tensor);
@@ -178,8 +181,8 @@ static enum hsp_status bring(struct hsp_compiler *c, uint32_t stream, struct hsp
         return load_tensor(c, s, part, tensor, ret, err);
     }
     HSP_ASSERT(t->producer != HSP_NONE); /* uses of parameters exist from the start */
-    uint32_t stage = hsp_stage_of_unit(&c->p->streams[stream], c->g->nodes[t->producer].layer);
-    struct hsp_stagecode *from = &c->stage[c->first_stage[stream] + stage];
+    uint32_t made;
+    struct hsp_stagecode *from = place_of(c, stream, &c->g->nodes[t->producer], &made);
     HSP_ASSERT(from != s);
     return send_tensor(c, from, s, part, tensor, ret, err);
 }
@@ -188,20 +191,19 @@ static enum hsp_status bring(struct hsp_compiler *c, uint32_t stream, struct hsp
 static uint32_t count_grads(const struct hsp_compiler *c, const struct hsp_stagecode *s,
                             uint32_t param)
 {
-    const struct hsp_stream *stream = &c->p->streams[s->stream];
     const struct hsp_param *p = &c->g->params[param];
-    uint32_t n = 0;
+    uint32_t n = 0, part;
     for (uint32_t i = 0; i < p->n_grads; i++) {
-        uint32_t node = c->g->tensors[p->grad[i]].producer;
-        n += hsp_stage_of_unit(stream, c->g->nodes[node].layer) == s->stage ? 1 : 0;
+        const struct hsp_node *node = &c->g->nodes[c->g->tensors[p->grad[i]].producer];
+        n += place_of(c, s->stream, node, &part) == s ? 1 : 0;
     }
     return n;
 }
 
-/* Adds gradient @v to the accumulator of its parameter. Several gradients of one parameter meet in
- * the layout of its use, so that they can share the accumulator. */
-static enum hsp_status accumulate(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t v,
-                                  struct hsp_err *err)
+/* Adds gradient @v of @part to the accumulator of its parameter. Several gradients of one parameter
+ * meet in the layout of its use, so that they can share the accumulator. */
+static enum hsp_status accumulate(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
+                                  uint32_t v, struct hsp_err *err)
 {
     uint32_t tensor = s->value[v].tensor, param = c->grad_of[tensor];
     const struct hsp_tensor *pt = &c->g->tensors[c->g->params[param].tensor];
@@ -212,12 +214,12 @@ static enum hsp_status accumulate(struct hsp_compiler *c, struct hsp_stagecode *
         if (hsp_layout_partial(&s->value[v].at)) {
             rc = hsp_layout_complete(&s->value[v].at, c->arena, &at, err);
             if (rc == HSP_OK) {
-                rc = want_version(c, s, HSP_PART_BACKWARD, tensor, &at, &v, err);
+                rc = want_version(c, s, part, tensor, &at, &v, err);
             }
         }
         at = s->value[use].at;
         if (rc == HSP_OK) {
-            rc = want_version(c, s, HSP_PART_BACKWARD, tensor, &at, &v, err);
+            rc = want_version(c, s, part, tensor, &at, &v, err);
         }
     }
     if (rc == HSP_OK && s->acc[param] == HSP_NONE) {
@@ -242,7 +244,7 @@ static enum hsp_status accumulate(struct hsp_compiler *c, struct hsp_stagecode *
     st.n_in = st.n_out = 1;
     st.in[0] = v;
     st.out[0] = s->acc[param];
-    return rc == HSP_OK ? hsp_step_add(s, HSP_PART_BACKWARD, SIZE_MAX, &st, err) : rc;
+    return rc == HSP_OK ? hsp_step_add(s, part, SIZE_MAX, &st, err) : rc;
 }
 
 /* The first two operand dims whose global coordinate the kernel reads, inputs before results. */
@@ -308,9 +310,8 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
                                   struct hsp_err *err)
 {
     const struct hsp_node *n = &c->g->nodes[node];
-    uint32_t stage = hsp_stage_of_unit(&c->p->streams[stream], n->layer);
-    struct hsp_stagecode *s = &c->stage[c->first_stage[stream] + stage];
-    enum hsp_part part = part_of(n);
+    uint32_t part;
+    struct hsp_stagecode *s = place_of(c, stream, n, &part);
     struct hsp_step st = hsp_step_make(HSP_I_OP, HSP_QUEUE_COMPUTE);
     struct hsp_layout in[HSP_MAX_IN];
     struct hsp_deduced d;
@@ -346,11 +347,11 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
     }
     for (uint8_t o = 0; rc == HSP_OK && o < n->n_out; o++) {
         if (n->out[o] != HSP_NONE && c->grad_of[n->out[o]] != HSP_NONE) {
-            rc = accumulate(c, s, st.out[o], err);
+            rc = accumulate(c, s, part, st.out[o], err);
         }
     }
     if (rc != HSP_OK) {
-        (void)hsp_err_wrap(err, "stream %u stage %u, node %u (%s)", stream, stage, node,
+        (void)hsp_err_wrap(err, "stream %u stage %u, node %u (%s)", stream, s->stage, node,
                            hsp_op_name((enum hsp_op)n->op));
     }
     return rc;
@@ -360,15 +361,15 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
 static enum hsp_status count_scalar(struct hsp_compiler *c, uint32_t stream, uint32_t tensor,
                                     enum hsp_stat stat, struct hsp_err *err)
 {
-    uint32_t node = c->g->tensors[tensor].producer;
-    uint32_t stage = hsp_stage_of_unit(&c->p->streams[stream], c->g->nodes[node].layer);
-    struct hsp_stagecode *s = &c->stage[c->first_stage[stream] + stage];
+    uint32_t part;
+    const struct hsp_node *node = &c->g->nodes[c->g->tensors[tensor].producer];
+    struct hsp_stagecode *s = place_of(c, stream, node, &part);
     struct hsp_step st = hsp_step_make(HSP_I_STAT, HSP_QUEUE_COMPUTE);
     uint32_t v = best_version(s, tensor);
     struct hsp_layout at;
     enum hsp_status rc = hsp_layout_complete(&s->value[v].at, c->arena, &at, err);
     if (rc == HSP_OK) {
-        rc = want_version(c, s, HSP_PART_FORWARD, tensor, &at, &v, err);
+        rc = want_version(c, s, part, tensor, &at, &v, err);
     }
     st.only = 0;
     for (uint32_t j = 1; j < s->group->n; j++) {
@@ -377,7 +378,7 @@ static enum hsp_status count_scalar(struct hsp_compiler *c, uint32_t stream, uin
     st.n_in = 1;
     st.in[0] = v;
     st.arg = stat;
-    return rc == HSP_OK ? hsp_step_add(s, HSP_PART_FORWARD, SIZE_MAX, &st, err) : rc;
+    return rc == HSP_OK ? hsp_step_add(s, part, SIZE_MAX, &st, err) : rc;
 }
 
 /* ---- Eval: Forward again, with tensors and channels of its own ---- */
@@ -407,18 +408,14 @@ static enum hsp_status eval_value(struct hsp_compiler *c, struct hsp_stagecode *
     return HSP_OK;
 }
 
-/* @clone: per reshard of Forward its copy, shared by the stages. */
-static enum hsp_status make_eval(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t *clone,
-                                 struct hsp_err *err)
+/* @clone: per reshard of Forward its copy, shared by the stages. @map: per value its copy. */
+static enum hsp_status eval_chunk(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t chunk,
+                                  uint32_t *clone, uint32_t *map, struct hsp_err *err)
 {
-    uint32_t *map = hsp_arena_array(c->arena, s->n_values, sizeof *map);
-    if (map == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "values of eval");
-    }
-    memset(map, 0xff, s->n_values * sizeof *map); /* HSP_NONE */
+    const struct hsp_code *from = &s->part[hsp_part_at(HSP_PART_FORWARD, chunk)];
     enum hsp_status rc = HSP_OK;
-    for (size_t i = 0; rc == HSP_OK && i < s->part[HSP_PART_FORWARD].n; i++) {
-        struct hsp_step st = s->part[HSP_PART_FORWARD].step[i];
+    for (size_t i = 0; rc == HSP_OK && i < from->n; i++) {
+        struct hsp_step st = from->step[i];
         for (uint8_t k = 0; rc == HSP_OK && k < st.n_in; k++) {
             rc = eval_value(c, s, map, &st.in[k], err);
         }
@@ -439,8 +436,23 @@ static enum hsp_status make_eval(struct hsp_compiler *c, struct hsp_stagecode *s
             st.arg = st.arg == HSP_STAT_LOSS ? HSP_STAT_EVAL_LOSS : HSP_STAT_EVAL_TOKENS;
         }
         if (rc == HSP_OK) {
-            rc = hsp_step_add(s, HSP_PART_EVAL, SIZE_MAX, &st, err);
+            rc = hsp_step_add(s, hsp_part_at(HSP_PART_EVAL, chunk), SIZE_MAX, &st, err);
         }
+    }
+    return rc;
+}
+
+static enum hsp_status make_eval(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t *clone,
+                                 struct hsp_err *err)
+{
+    uint32_t *map = hsp_arena_array(c->arena, s->n_values, sizeof *map);
+    enum hsp_status rc = HSP_OK;
+    if (map == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "values of eval");
+    }
+    memset(map, 0xff, s->n_values * sizeof *map); /* HSP_NONE */
+    for (uint32_t i = 0; rc == HSP_OK && i < s->n_chunks; i++) {
+        rc = eval_chunk(c, s, i, clone, map, err);
     }
     return rc;
 }

@@ -11,6 +11,14 @@ struct life {
     uint32_t tensor, first, last;
 };
 
+struct layout {
+    struct hsp_program *p;
+    struct life *life; /* SCRATCH tensors of the running segment; owned */
+    uint32_t n;
+    uint32_t *slot; /* [tensor]: 1 + its life, 0: none; owned */
+    bool *eval;     /* [tensor]: touched by Eval; owned */
+};
+
 static enum hsp_status grow_to(int64_t *top, const struct hsp_tensor_bind *t, struct hsp_err *err)
 {
     int64_t bytes, end;
@@ -22,12 +30,12 @@ static enum hsp_status grow_to(int64_t *top, const struct hsp_tensor_bind *t, st
     return HSP_OK;
 }
 
-/* All tensors of one class behind *top. */
-static enum hsp_status stack_class(struct hsp_program *p, uint8_t cls, int64_t *top,
-                                   struct hsp_err *err)
+/* All tensors of one class behind *top. @pick: of those whose mark is @marked; NULL: all. */
+static enum hsp_status stack_class(struct hsp_program *p, uint8_t cls, const bool *pick,
+                                   bool marked, int64_t *top, struct hsp_err *err)
 {
     for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
-        if (p->tpl.tensors[i].cls == cls) {
+        if (p->tpl.tensors[i].cls == cls && (pick == NULL || pick[i] == marked)) {
             p->bind.tensor[i].offset = *top;
             enum hsp_status rc = grow_to(top, &p->bind.tensor[i], err);
             if (rc != HSP_OK) {
@@ -38,32 +46,19 @@ static enum hsp_status stack_class(struct hsp_program *p, uint8_t cls, int64_t *
     return HSP_OK;
 }
 
-static void touch(struct life *l, uint32_t *n, uint32_t *slot, uint32_t tensor, uint32_t instr)
+/* Calls @f for each operand of each instruction of the segment, in order. */
+static void each_operand(const struct hsp_program *p, const struct hsp_segment *s, void *ctx,
+                         void (*f)(void *ctx, uint32_t tensor, uint32_t instr))
 {
-    if (slot[tensor] == 0) {
-        l[*n] = (struct life){.tensor = tensor, .first = instr, .last = instr};
-        slot[tensor] = ++*n;
-    }
-    l[slot[tensor] - 1].last = instr;
-}
-
-static uint32_t segment_lives(const struct hsp_program *p, const struct hsp_segment *s,
-                              struct life *l, uint32_t *slot)
-{
-    uint32_t n = 0;
     for (uint32_t k = 0; k < s->n_pieces; k++) {
         const struct hsp_piece *q = &p->tpl.pieces[s->first_piece + k];
         for (uint32_t i = q->first; i < q->first + q->n; i++) {
             const struct hsp_instr *in = &p->tpl.instrs[i];
             for (uint8_t o = 0; o < in->n_in + in->n_out; o++) {
-                uint32_t t = o < in->n_in ? in->in[o] : in->out[o - in->n_in];
-                if (p->tpl.tensors[t].cls == HSP_CLASS_SCRATCH) {
-                    touch(l, &n, slot, t, i);
-                }
+                f(ctx, o < in->n_in ? in->in[o] : in->out[o - in->n_in], i);
             }
         }
     }
-    return n;
 }
 
 struct gap {
@@ -135,34 +130,78 @@ static int64_t pack_bytes(const struct hsp_binding *b)
     return most;
 }
 
-enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err)
+static void mark_eval(void *ctx, uint32_t tensor, uint32_t instr)
 {
-    int64_t state = 0, step = 0;
-    enum hsp_status rc = stack_class(p, HSP_CLASS_STATE, &state, err);
+    struct layout *x = ctx;
+    (void)instr;
+    x->eval[tensor] = true;
+}
+
+static void note_life(void *ctx, uint32_t tensor, uint32_t instr)
+{
+    struct layout *x = ctx;
+    if (x->p->tpl.tensors[tensor].cls != HSP_CLASS_SCRATCH) {
+        return;
+    }
+    if (x->slot[tensor] == 0) {
+        x->life[x->n] = (struct life){.tensor = tensor, .first = instr, .last = instr};
+        x->slot[tensor] = ++x->n;
+    }
+    x->life[x->slot[tensor] - 1].last = instr;
+}
+
+/* STATE; then STEP, MICRO and SCRATCH. */
+static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *top, struct hsp_err *err)
+{
+    struct hsp_program *p = x->p;
+    int64_t step = 0;
+    enum hsp_status rc = stack_class(p, HSP_CLASS_STATE, NULL, false, state, err);
     if (rc == HSP_OK) {
-        rc = stack_class(p, HSP_CLASS_STEP, &step, err);
+        rc = stack_class(p, HSP_CLASS_STEP, NULL, false, &step, err);
     }
-    int64_t micro = step;
-    if (rc == HSP_OK) {
-        rc = stack_class(p, HSP_CLASS_MICRO, &micro, err);
-    }
-    int64_t top = micro;
-    struct life *l = calloc((size_t)p->tpl.n_tensors + 1, sizeof *l);
-    uint32_t *slot = calloc((size_t)p->tpl.n_tensors + 1, sizeof *slot);
-    if (rc == HSP_OK && (l == NULL || slot == NULL)) {
-        rc = hsp_err_set(err, HSP_ENOMEM, 0, "memory layout of %u tensors", p->tpl.n_tensors);
-    }
-    for (uint32_t i = 0; rc == HSP_OK && i < p->tpl.n_segments; i++) {
-        const struct hsp_segment *s = &p->tpl.segments[i];
-        bool alone = s->kind == HSP_SEG_POST || s->kind == HSP_SEG_EVAL;
-        uint32_t n = segment_lives(p, s, l, slot);
-        rc = first_fit(p, l, n, alone ? step : micro, &top, err);
-        for (uint32_t k = 0; k < n; k++) {
-            slot[l[k].tensor] = 0;
+    for (uint32_t i = 0; i < p->tpl.n_segments; i++) {
+        if (p->tpl.segments[i].kind == HSP_SEG_EVAL) {
+            each_operand(p, &p->tpl.segments[i], x, mark_eval);
         }
     }
-    free(l);
-    free(slot);
+    int64_t train = step, eval = step;
+    if (rc == HSP_OK) {
+        rc = stack_class(p, HSP_CLASS_MICRO, x->eval, false, &train, err);
+    }
+    if (rc == HSP_OK) {
+        rc = stack_class(p, HSP_CLASS_MICRO, x->eval, true, &eval, err);
+    }
+    *top = train > eval ? train : eval;
+    for (uint32_t i = 0; rc == HSP_OK && i < p->tpl.n_segments; i++) {
+        const struct hsp_segment *s = &p->tpl.segments[i];
+        int64_t base = s->kind == HSP_SEG_POST ? step : s->kind == HSP_SEG_EVAL ? eval : train;
+        x->n = 0;
+        each_operand(p, s, x, note_life);
+        rc = first_fit(p, x->life, x->n, base, top, err);
+        for (uint32_t k = 0; k < x->n; k++) {
+            x->slot[x->life[k].tensor] = 0;
+        }
+    }
+    return rc;
+}
+
+enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err)
+{
+    int64_t state = 0, top = 0;
+    size_t n = (size_t)p->tpl.n_tensors + 1;
+    struct layout x = {.p = p};
+    enum hsp_status rc;
+    x.life = calloc(n, sizeof *x.life);
+    x.slot = calloc(n, sizeof *x.slot);
+    x.eval = calloc(n, sizeof *x.eval);
+    if (x.life == NULL || x.slot == NULL || x.eval == NULL) {
+        rc = hsp_err_set(err, HSP_ENOMEM, 0, "memory layout of %u tensors", p->tpl.n_tensors);
+    } else {
+        rc = assign(&x, &state, &top, err);
+    }
+    free(x.life);
+    free(x.slot);
+    free(x.eval);
     p->bind.state_bytes = state;
     p->bind.memory_bytes = top;
     p->bind.comm_bytes = pack_bytes(&p->bind);

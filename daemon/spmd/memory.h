@@ -1,8 +1,9 @@
 /* Offsets of tensors: where each lives in the epoch's memory and in a state slot.
  *
- * STATE: one after the other in the slot's area. STEP, then MICRO: one after the other. SCRATCH:
- * first fit among the tensors of its segment that are in use at the same instructions; Forward and
- * Backward above MICRO, Post and Eval above STEP (no micro-batch of training is in flight there).
+ * STATE: one after the other in the slot's area. STEP, then MICRO: one after the other; those of
+ * Eval begin above STEP again (no micro-batch of training is in flight there). SCRATCH: first fit
+ * among the tensors of its segment that are in use at the same instructions, above MICRO; in Eval
+ * above the MICRO tensors of Eval, in Post above STEP.
  * Whatever lies on the same bytes is kept apart in time by the schedule's waits (schedule.h). All
  * offsets are multiples of 64.
  *

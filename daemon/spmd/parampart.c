@@ -163,7 +163,7 @@ static enum hsp_status add_values(const struct hsp_stagecode *s, uint32_t value,
 }
 
 /* One RESHARD step on every stage that has one of the two values. */
-static enum hsp_status reshard_steps(struct hsp_stagecode *s, enum hsp_part part, uint32_t reshard,
+static enum hsp_status reshard_steps(struct hsp_stagecode *s, uint32_t part, uint32_t reshard,
                                      uint32_t in, uint32_t out, struct hsp_err *err)
 {
     struct hsp_step st = hsp_step_make(HSP_I_RESHARD, HSP_QUEUE_COMM);

@@ -15,7 +15,10 @@
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
  *       micro_batches: 5
  *       sizes: [2, 2, 2, 2, 2]  # total form: sequences of each micro-batch
- *       schedule: 1f1b          # 1f1b | gpipe
+ *       schedule: 1f1b          # 1f1b | gpipe | interleaved | zero_bubble (schedule.h)
+ *       chunks: 1               # interleaved: runs of blocks per stage; block 0 is in the first
+ *                               # run of stage 0, then come the first runs of the other stages,
+ *                               # then the second runs; layers then lists each run: [2, 1]
  *       stages:                 # layers: transformer blocks (the first stage has the embedding,
  *                               # the last the head)
  *         - {layers: 3, ranks: [0, 1], tensor: [2, 1], saved: keep}
@@ -53,18 +56,26 @@
 #define HSP_MAX_STAGES  256
 #define HSP_MAX_MICRO   4096       /* micro-batches of one stream */
 #define HSP_MAX_RULES   4096       /* home rules */
+#define HSP_MAX_CHUNKS  32         /* of a stage: a segment each of Forward, Backward, Eval */
 #define HSP_MAX_SHARE   1000000000 /* weight of a share: sums stay far below 2^63 */
 #define HSP_MAX_ENTRIES (1u << 17) /* entries of one section of the total form */
 
-enum hsp_schedule { HSP_SCHED_1F1B, HSP_SCHED_GPIPE };
+enum hsp_schedule {
+    HSP_SCHED_1F1B,
+    HSP_SCHED_GPIPE,
+    HSP_SCHED_INTERLEAVED, /* 1F1B over chunks */
+    HSP_SCHED_ZERO_BUBBLE  /* ZB-H1: gradients of weights fill the gaps of 1F1B */
+};
+#define HSP_N_SCHEDULES 4
 
 /* What becomes of tensors that backward reads again: they stay, or each unit of the stage computes
  * its own again from what entered it. Open means keep. */
 enum hsp_saved { HSP_SAVED_OPEN, HSP_SAVED_KEEP, HSP_SAVED_RECOMPUTE };
 
 struct hsp_stage {
-    uint32_t layers; /* blocks of this stage */
-    uint32_t n;      /* ranks, >= 1: its tensor-parallel group, in order */
+    uint32_t layers;        /* blocks of this stage */
+    uint32_t *chunk_layers; /* blocks of each chunk, together layers; NULL: one chunk */
+    uint32_t n;             /* ranks, >= 1: its tensor-parallel group, in order */
     uint32_t *ranks;
     int64_t *shares; /* n integer weights of the tensor split */
     uint8_t saved;
@@ -74,9 +85,21 @@ struct hsp_stream {
     uint32_t micro_batches;
     uint32_t *sizes; /* sequences per micro-batch; NULL: open */
     uint8_t schedule;
+    uint32_t chunks; /* of every stage; 0 is 1 */
     uint32_t n_stages;
     struct hsp_stage *stages;
 };
+
+static inline uint32_t hsp_stream_chunks(const struct hsp_stream *s)
+{
+    return s->chunks > 1 ? s->chunks : 1;
+}
+
+static inline uint32_t hsp_chunk_layers(const struct hsp_stage *s, uint32_t chunk)
+{
+    return s->chunk_layers != NULL ? s->chunk_layers[chunk] : s->layers;
+}
+
 struct hsp_home_rule {
     const char *pattern; /* homes: a name with an optional range (names.h) */
     struct hsp_annot *home;

@@ -10,20 +10,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/home.h"
 #include "daemon/spmd/stagecode.h"
 #include "proto/base/check.h"
 
 struct again {
     struct hsp_compiler *c;
     struct hsp_stagecode *s;
-    uint32_t n;      /* values before this pass */
-    uint32_t *unit;  /* [value]: unit that makes it again; HSP_NONE: kept */
-    uint32_t *maker; /* [value]: its step in Forward, HSP_NONE */
-    uint32_t *copy;  /* [value]: its second version, HSP_NONE */
-    bool *needed;    /* [step of Forward]: Backward needs it again */
-    bool *emitted;   /* [unit] */
+    uint32_t n;     /* values before this pass */
+    uint32_t *unit; /* [value]: unit that makes it again; HSP_NONE: kept */
+    size_t *maker;  /* [value]: number of its step in Forward, if it has one */
+    uint32_t *copy; /* [value]: its second version, HSP_NONE */
+    size_t *first;  /* [chunk]: number of the first step of Forward */
+    bool *needed;   /* [step of Forward]: Backward needs it again */
+    bool *emitted;  /* [unit] */
     struct hsp_err *err;
 };
+
+static const struct hsp_code *forward_of(const struct again *a, uint32_t chunk)
+{
+    return &a->s->part[hsp_part_at(HSP_PART_FORWARD, chunk)];
+}
 
 /* The unit a step of Forward belongs to; HSP_NONE: it is not repeated. */
 static uint32_t unit_of(const struct again *a, const struct hsp_step *st)
@@ -37,18 +44,24 @@ static uint32_t unit_of(const struct again *a, const struct hsp_step *st)
     return HSP_NONE;
 }
 
-static void find_units(struct again *a)
+static void find_makers(struct again *a, uint32_t chunk)
 {
-    const struct hsp_code *f = &a->s->part[HSP_PART_FORWARD];
+    const struct hsp_code *f = forward_of(a, chunk);
     for (size_t i = 0; i < f->n; i++) {
         const struct hsp_step *st = &f->step[i];
         uint32_t u = unit_of(a, st);
         for (uint8_t k = 0; k < st->n_out; k++) {
             a->unit[st->out[k]] = u;
-            a->maker[st->out[k]] = (uint32_t)i;
+            a->maker[st->out[k]] = a->first[chunk] + i;
         }
     }
-    for (size_t i = 0; i < f->n; i++) { /* what crosses between units is kept */
+}
+
+/* What crosses between units is kept. */
+static void keep_crossing(struct again *a, uint32_t chunk)
+{
+    const struct hsp_code *f = forward_of(a, chunk);
+    for (size_t i = 0; i < f->n; i++) {
         const struct hsp_step *st = &f->step[i];
         for (uint8_t k = 0; st->kind == HSP_I_OP && k < st->n_in; k++) {
             uint32_t u = a->c->g->nodes[st->node].layer;
@@ -73,13 +86,19 @@ static void need_inputs(struct again *a, const struct hsp_step *st)
 
 static void find_needed(struct again *a)
 {
-    const struct hsp_code *f = &a->s->part[HSP_PART_FORWARD], *b = &a->s->part[HSP_PART_BACKWARD];
-    for (size_t i = 0; i < b->n; i++) {
-        need_inputs(a, &b->step[i]);
+    uint32_t n = a->s->n_chunks;
+    for (uint32_t c = 0; c < n; c++) {
+        const struct hsp_code *b = &a->s->part[hsp_part_at(HSP_PART_BACKWARD, c)];
+        for (size_t i = 0; i < b->n; i++) {
+            need_inputs(a, &b->step[i]);
+        }
     }
-    for (size_t i = f->n; i-- > 0;) { /* makers stand before their readers */
-        if (a->needed[i]) {
-            need_inputs(a, &f->step[i]);
+    for (uint32_t c = n; c-- > 0;) { /* makers stand before their readers */
+        const struct hsp_code *f = forward_of(a, c);
+        for (size_t i = f->n; i-- > 0;) {
+            if (a->needed[a->first[c] + i]) {
+                need_inputs(a, &f->step[i]);
+            }
         }
     }
 }
@@ -112,15 +131,17 @@ static void rename_inputs(const struct again *a, struct hsp_step *st)
     }
 }
 
-/* Repeats the needed steps of unit @u at the end of Backward as it is so far. */
-static enum hsp_status emit_unit(struct again *a, uint32_t u)
+/* Repeats the needed steps of unit @u at the end of @part, a Backward, as it is so far. */
+static enum hsp_status emit_unit(struct again *a, uint32_t u, uint32_t part)
 {
-    const struct hsp_code *f = &a->s->part[HSP_PART_FORWARD];
+    uint32_t stage, chunk;
+    hsp_place_of_unit(&a->c->p->streams[a->s->stream], u, &stage, &chunk);
+    const struct hsp_code *f = forward_of(a, chunk);
     enum hsp_status rc = HSP_OK;
     a->emitted[u] = true;
     for (size_t i = 0; rc == HSP_OK && i < f->n; i++) {
         struct hsp_step st = f->step[i];
-        if (!a->needed[i] || unit_of(a, &st) != u) {
+        if (!a->needed[a->first[chunk] + i] || unit_of(a, &st) != u) {
             continue;
         }
         for (uint8_t k = 0; rc == HSP_OK && k < st.n_out; k++) {
@@ -132,72 +153,77 @@ static enum hsp_status emit_unit(struct again *a, uint32_t u)
             rc = hsp_reshard_clone(a->c, st.arg, &st.arg, a->err);
         }
         if (rc == HSP_OK) {
-            rc = hsp_step_add(a->s, HSP_PART_BACKWARD, SIZE_MAX, &st, a->err);
+            rc = hsp_step_add(a->s, part, SIZE_MAX, &st, a->err);
         }
     }
     return rc;
 }
 
-/* Writes Backward again; each unit is repeated before its first reader. */
-static enum hsp_status rewrite(struct again *a)
+/* Writes a Backward again; each unit is repeated before its first reader. */
+static enum hsp_status rewrite(struct again *a, uint32_t part)
 {
-    struct hsp_code old = a->s->part[HSP_PART_BACKWARD];
+    struct hsp_code old = a->s->part[part];
     enum hsp_status rc = HSP_OK;
-    a->s->part[HSP_PART_BACKWARD] = (struct hsp_code){0};
+    a->s->part[part] = (struct hsp_code){0};
     for (size_t i = 0; rc == HSP_OK && i < old.n; i++) {
         struct hsp_step st = old.step[i];
         for (uint8_t k = 0; rc == HSP_OK && k < st.n_in; k++) {
             if (repeated(a, st.in[k]) && !a->emitted[a->unit[st.in[k]]]) {
-                rc = emit_unit(a, a->unit[st.in[k]]);
+                rc = emit_unit(a, a->unit[st.in[k]], part);
             }
         }
         rename_inputs(a, &st);
         if (rc == HSP_OK) {
-            rc = hsp_step_add(a->s, HSP_PART_BACKWARD, SIZE_MAX, &st, a->err);
+            rc = hsp_step_add(a->s, part, SIZE_MAX, &st, a->err);
         }
     }
     free(old.step);
     return rc;
 }
 
-/* Which parts touch which values, after Backward reads other ones. */
-static void mark_parts(struct hsp_stagecode *s)
+static enum hsp_status alloc_tables(struct again *a)
 {
-    for (size_t v = 0; v < s->n_values; v++) {
-        s->value[v].parts = 0;
+    struct hsp_arena *arena = a->c->arena;
+    size_t steps = 0;
+    a->first = hsp_arena_array(arena, a->s->n_chunks, sizeof *a->first);
+    for (uint32_t c = 0; a->first != NULL && c < a->s->n_chunks; c++) {
+        a->first[c] = steps;
+        steps += forward_of(a, c)->n;
     }
-    for (int part = 0; part < HSP_N_PARTS; part++) {
-        for (size_t i = 0; i < s->part[part].n; i++) {
-            const struct hsp_step *st = &s->part[part].step[i];
-            for (uint8_t k = 0; k < st->n_in + st->n_out; k++) {
-                uint32_t v = k < st->n_in ? st->in[k] : st->out[k - st->n_in];
-                s->value[v].parts |= 1u << part;
-            }
-        }
+    a->unit = hsp_arena_array(arena, a->n, sizeof *a->unit);
+    a->maker = hsp_arena_array(arena, a->n, sizeof *a->maker);
+    a->copy = hsp_arena_array(arena, a->n, sizeof *a->copy);
+    a->needed = hsp_arena_array(arena, steps, sizeof *a->needed);
+    a->emitted = hsp_arena_array(arena, a->c->g->n_layers, sizeof *a->emitted);
+    if (a->first == NULL || a->unit == NULL || a->maker == NULL || a->copy == NULL ||
+        a->needed == NULL || a->emitted == NULL) {
+        return hsp_err_set(a->err, HSP_ENOMEM, 0, "recomputation");
     }
+    memset(a->unit, 0xff, a->n * sizeof *a->unit); /* HSP_NONE */
+    memset(a->copy, 0xff, a->n * sizeof *a->copy);
+    return HSP_OK;
 }
 
 enum hsp_status hsp_recompute_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
                                     struct hsp_err *err)
 {
     struct again a = {.c = c, .s = s, .n = (uint32_t)s->n_values, .err = err};
-    a.unit = hsp_arena_array(c->arena, a.n, sizeof *a.unit);
-    a.maker = hsp_arena_array(c->arena, a.n, sizeof *a.maker);
-    a.copy = hsp_arena_array(c->arena, a.n, sizeof *a.copy);
-    a.needed = hsp_arena_array(c->arena, s->part[HSP_PART_FORWARD].n, sizeof *a.needed);
-    a.emitted = hsp_arena_array(c->arena, c->g->n_layers, sizeof *a.emitted);
-    if (a.unit == NULL || a.maker == NULL || a.copy == NULL || a.needed == NULL ||
-        a.emitted == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "recomputation");
+    enum hsp_status rc = alloc_tables(&a);
+    if (rc != HSP_OK) {
+        return rc;
     }
-    memset(a.unit, 0xff, a.n * sizeof *a.unit); /* HSP_NONE */
-    memset(a.maker, 0xff, a.n * sizeof *a.maker);
-    memset(a.copy, 0xff, a.n * sizeof *a.copy);
-    find_units(&a);
+    for (uint32_t i = 0; i < s->n_chunks; i++) {
+        find_makers(&a, i);
+    }
+    for (uint32_t i = 0; i < s->n_chunks; i++) {
+        keep_crossing(&a, i);
+    }
     find_needed(&a);
-    enum hsp_status rc = rewrite(&a);
+    for (uint32_t i = s->n_chunks; rc == HSP_OK && i-- > 0;) { /* as they run */
+        rc = rewrite(&a, hsp_part_at(HSP_PART_BACKWARD, i));
+    }
     if (rc == HSP_OK) {
-        mark_parts(s);
+        hsp_parts_mark(s); /* Backward reads other values now */
     }
     return rc;
 }

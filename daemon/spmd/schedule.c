@@ -5,24 +5,6 @@
 
 #include "proto/base/size.h"
 
-void hsp_order_units(uint8_t schedule, uint32_t n_micro, uint32_t stage, uint32_t n_stages,
-                     int32_t *ret)
-{
-    uint32_t ahead = schedule == HSP_SCHED_GPIPE ? n_micro : n_stages - 1 - stage;
-    uint32_t f = 0, b = 0, n = 0;
-    ahead = ahead > n_micro ? n_micro : ahead;
-    while (f < ahead) {
-        ret[n++] = (int32_t)++f;
-    }
-    while (f < n_micro) {
-        ret[n++] = (int32_t)++f;
-        ret[n++] = -(int32_t)++b;
-    }
-    while (b < n_micro) {
-        ret[n++] = -(int32_t)++b;
-    }
-}
-
 /* ---- last accesses, by bytes ---- */
 
 enum { READ, WRITE, N_ACCESS };
@@ -269,12 +251,13 @@ static enum hsp_status add_entry(struct builder *b, uint32_t piece, uint32_t mic
     return HSP_OK;
 }
 
-static enum hsp_status add_segment(struct builder *b, enum hsp_segment_kind kind, uint32_t micro)
+static enum hsp_status add_segment(struct builder *b, const struct hsp_unit *u)
 {
     for (uint32_t i = 0; i < b->p->tpl.n_segments; i++) {
         const struct hsp_segment *s = &b->p->tpl.segments[i];
-        for (uint32_t k = 0; s->kind == kind && k < s->n_pieces; k++) {
-            enum hsp_status rc = add_entry(b, s->first_piece + k, micro);
+        bool here = s->kind == u->kind && s->chunk == u->chunk;
+        for (uint32_t k = 0; here && k < s->n_pieces; k++) {
+            enum hsp_status rc = add_entry(b, s->first_piece + k, u->micro);
             if (rc != HSP_OK) {
                 return rc;
             }
@@ -283,50 +266,47 @@ static enum hsp_status add_segment(struct builder *b, enum hsp_segment_kind kind
     return HSP_OK;
 }
 
-static enum hsp_status make_train(struct builder *b, const struct hsp_stream *s, uint32_t stage)
-{
-    uint32_t n = s->micro_batches;
-    int32_t *unit = calloc(2 * (size_t)n, sizeof *unit);
-    if (unit == NULL) {
-        return hsp_err_set(b->err, HSP_ENOMEM, 0, "schedule");
-    }
-    hsp_order_units(s->schedule, n, stage, s->n_stages, unit);
-    enum hsp_status rc = add_segment(b, HSP_SEG_PRE, 0);
-    for (uint32_t i = 0; rc == HSP_OK && i < 2 * n; i++) {
-        rc = unit[i] > 0 ? add_segment(b, HSP_SEG_FORWARD, (uint32_t)unit[i] - 1)
-                         : add_segment(b, HSP_SEG_BACKWARD, (uint32_t)-unit[i] - 1);
-    }
-    free(unit);
-    return rc == HSP_OK ? add_segment(b, HSP_SEG_POST, 0) : rc;
-}
-
-static enum hsp_status make_eval(struct builder *b)
+static enum hsp_status add_units(struct builder *b, const struct hsp_unit *u, uint32_t n)
 {
     enum hsp_status rc = HSP_OK;
-    if (b->p->bind.data.validation_every == 0 || b->p->bind.data.eval_seqs == 0) {
-        return HSP_OK;
-    }
-    rc = add_segment(b, HSP_SEG_PRE, 0);
-    for (uint32_t i = 0; rc == HSP_OK && i < b->p->bind.stream.eval_n_micro; i++) {
-        rc = add_segment(b, HSP_SEG_EVAL, i);
+    for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
+        rc = add_segment(b, &u[i]);
     }
     return rc;
 }
 
-enum hsp_status hsp_schedule_make(struct hsp_program *p, const struct hsp_stream *s, uint32_t stage,
+static enum hsp_status make_train(struct builder *b, const struct hsp_order *o)
+{
+    enum hsp_status rc = add_segment(b, &(const struct hsp_unit){.kind = HSP_SEG_PRE});
+    if (rc == HSP_OK) {
+        rc = add_units(b, o->train, o->n_train);
+    }
+    return rc == HSP_OK ? add_segment(b, &(const struct hsp_unit){.kind = HSP_SEG_POST}) : rc;
+}
+
+static enum hsp_status make_eval(struct builder *b, const struct hsp_order *o)
+{
+    if (b->p->bind.data.validation_every == 0 || b->p->bind.data.eval_seqs == 0) {
+        return HSP_OK;
+    }
+    enum hsp_status rc = add_segment(b, &(const struct hsp_unit){.kind = HSP_SEG_PRE});
+    return rc == HSP_OK ? add_units(b, o->eval, o->n_eval) : rc;
+}
+
+enum hsp_status hsp_schedule_make(struct hsp_program *p, const struct hsp_order *o,
                                   struct hsp_arena *arena, struct hsp_err *err)
 {
     struct tracker t;
     struct builder b = {.p = p, .t = &t, .s = &p->bind.train, .arena = arena, .err = err};
     enum hsp_status rc = tracker_init(&t, p, err);
     if (rc == HSP_OK) {
-        rc = make_train(&b, s, stage);
+        rc = make_train(&b, o);
     }
     if (rc == HSP_OK) { /* eval is a schedule of its own: nothing before it to wait for */
         memset(t.node, 0, 2 * (size_t)t.leaves * sizeof *t.node);
         b.s = &p->bind.eval;
         memset(b.cap, 0, sizeof b.cap);
-        rc = make_eval(&b);
+        rc = make_eval(&b, o);
     }
     tracker_fini(&t);
     return rc;

@@ -13,6 +13,7 @@ struct sym_key {
     uint32_t cut;
     uint8_t what; /* enum sym_what */
 };
+_Static_assert(HSP_N_PARTS *HSP_MAX_CHUNKS <= HSP_MAX_SEGMENTS, "every part becomes a segment");
 enum sym_what { SYM_LENGTH, SYM_ORIGIN, SYM_UNIT };
 
 struct maker {
@@ -35,7 +36,7 @@ struct maker {
     struct hsp_reshard_bind *reshard; /* owned; moves in the arena */
     size_t cap_reshard;
     struct hsp_template t; /* counts */
-    struct hsp_segment seg[HSP_N_PARTS];
+    struct hsp_segment seg[HSP_N_PARTS * HSP_MAX_CHUNKS];
     struct hsp_err *err;
 };
 
@@ -100,9 +101,7 @@ static enum hsp_status get_tensor(struct maker *m, uint32_t value, uint32_t *ret
                             .rank = v->at.rank,
                             .state_kind = v->state_kind};
     if (v->cls == HSP_CLASS_MICRO) {
-        bool both = (v->parts & (1u << HSP_PART_FORWARD)) != 0 &&
-                    (v->parts & (1u << HSP_PART_BACKWARD)) != 0;
-        t.cls = both ? HSP_CLASS_MICRO : HSP_CLASS_SCRATCH;
+        t.cls = v->parts == HSP_NONE ? HSP_CLASS_MICRO : HSP_CLASS_SCRATCH;
     }
     const struct hsp_box *b = &v->at.box[m->member];
     for (uint8_t d = 0; d < t.rank; d++) {
@@ -243,13 +242,23 @@ static enum hsp_status add_instr(struct maker *m, const struct hsp_step *from)
     return rc;
 }
 
-static enum hsp_status add_segment(struct maker *m, enum hsp_part part)
+/* Pre and Post are not cut into chunks; without validation there is no Eval. */
+static bool has_segment(const struct maker *m, uint32_t part)
+{
+    enum hsp_part kind = hsp_part_kind(part);
+    bool once = kind == HSP_PART_PRE || kind == HSP_PART_POST;
+    return once ? hsp_part_chunk(part) == 0 : kind != HSP_PART_EVAL || m->c->eval;
+}
+
+static enum hsp_status add_segment(struct maker *m, uint32_t part)
 {
     static const uint8_t kinds[HSP_N_PARTS] = {HSP_SEG_PRE, HSP_SEG_FORWARD, HSP_SEG_BACKWARD,
                                                HSP_SEG_POST, HSP_SEG_EVAL};
     const struct hsp_code *code = &m->s->part[part];
     uint32_t first = m->t.n_instrs;
-    struct hsp_segment seg = {.kind = kinds[part], .first_piece = m->t.n_pieces};
+    struct hsp_segment seg = {.kind = kinds[hsp_part_kind(part)],
+                              .chunk = hsp_part_chunk(part),
+                              .first_piece = m->t.n_pieces};
     for (size_t i = 0; i < code->n; i++) {
         enum hsp_status rc = add_instr(m, &code->step[i]);
         if (rc != HSP_OK) {
@@ -321,14 +330,6 @@ static enum hsp_status bind_state(struct maker *m, struct hsp_binding *b)
     return HSP_OK;
 }
 
-/* The largest number of micro-batches between their forward and backward on this stage. */
-static uint32_t in_flight(const struct maker *m)
-{
-    const struct hsp_stream *s = &m->c->p->streams[m->s->stream];
-    uint32_t depth = s->n_stages - m->s->stage;
-    return s->schedule == HSP_SCHED_GPIPE || depth > s->micro_batches ? s->micro_batches : depth;
-}
-
 static enum hsp_status bind_tensors(struct maker *m, struct hsp_binding *b)
 {
     b->tensor = hsp_arena_array(m->c->arena, m->t.n_tensors, sizeof *b->tensor);
@@ -340,7 +341,7 @@ static enum hsp_status bind_tensors(struct maker *m, struct hsp_binding *b)
         struct hsp_tensor_bind *t = &b->tensor[i];
         t->box = v->at.box[m->member];
         t->batch_dim0 = v->batch_dim0;
-        t->n_slots = m->tensor[i].cls == HSP_CLASS_MICRO ? in_flight(m) : 1;
+        t->n_slots = 1; /* slots.h */
         int64_t bytes = 0;
         if (!hsp_mul_i64(hsp_box_count(&t->box), (int64_t)hsp_dtype_size((enum hsp_dtype)v->dtype),
                          &bytes) ||
@@ -396,9 +397,10 @@ enum hsp_status hsp_specialize(struct hsp_compiler *c, uint32_t rank, struct hsp
     for (size_t i = 0; m.tensor_of != NULL && i < m.s->n_values; i++) {
         m.tensor_of[i] = HSP_NONE;
     }
-    for (int part = 0; rc == HSP_OK && part < HSP_N_PARTS; part++) {
-        if (part != HSP_PART_EVAL || c->eval) {
-            rc = add_segment(&m, (enum hsp_part)part);
+    for (uint32_t i = 0; rc == HSP_OK && i < m.s->n_parts; i++) {
+        uint32_t part = hsp_part_nth(m.s, i);
+        if (has_segment(&m, part)) {
+            rc = add_segment(&m, part);
         }
     }
     if (rc == HSP_OK) {

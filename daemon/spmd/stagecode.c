@@ -23,9 +23,11 @@ enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode 
     s->version = none_array(c->arena, c->g->n_tensors);
     s->acc = none_array(c->arena, c->g->n_params);
     s->state = none_array(c->arena, (size_t)c->g->n_params * HSP_N_STATE_KINDS);
-    if (s->version == NULL || s->acc == NULL || s->state == NULL) {
+    s->part = hsp_arena_array(c->arena, (size_t)HSP_N_PARTS * s->n_chunks, sizeof *s->part);
+    if (s->version == NULL || s->acc == NULL || s->state == NULL || s->part == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "stage %u of stream %u", s->stage, s->stream);
     }
+    s->n_parts = HSP_N_PARTS * s->n_chunks;
     return HSP_OK;
 }
 
@@ -33,10 +35,15 @@ void hsp_stagecode_fini(struct hsp_stagecode *s)
 {
     free(s->value);
     s->value = NULL;
-    for (int i = 0; i < HSP_N_PARTS; i++) {
+    for (uint32_t i = 0; i < s->n_parts; i++) {
         free(s->part[i].step);
         s->part[i].step = NULL;
     }
+}
+
+uint32_t hsp_part_nth(const struct hsp_stagecode *s, uint32_t i)
+{
+    return hsp_part_at((enum hsp_part)(i / s->n_chunks), i % s->n_chunks);
 }
 
 enum hsp_status hsp_value_add(struct hsp_stagecode *s, const struct hsp_value *v, uint32_t *ret,
@@ -96,7 +103,28 @@ struct hsp_step hsp_step_make(uint8_t kind, uint8_t queue)
                              .origin_value = {HSP_NONE, HSP_NONE}};
 }
 
-enum hsp_status hsp_step_add(struct hsp_stagecode *s, enum hsp_part part, size_t at,
+static void touch(struct hsp_stagecode *s, uint32_t part, const struct hsp_step *step)
+{
+    for (uint8_t i = 0; i < step->n_in + step->n_out; i++) {
+        uint32_t v = i < step->n_in ? step->in[i] : step->out[i - step->n_in];
+        uint32_t *parts = &s->value[v].parts;
+        *parts = *parts == 0 || *parts == 1 + part ? 1 + part : HSP_NONE;
+    }
+}
+
+void hsp_parts_mark(struct hsp_stagecode *s)
+{
+    for (size_t v = 0; v < s->n_values; v++) {
+        s->value[v].parts = 0;
+    }
+    for (uint32_t part = 0; part < s->n_parts; part++) {
+        for (size_t i = 0; i < s->part[part].n; i++) {
+            touch(s, part, &s->part[part].step[i]);
+        }
+    }
+}
+
+enum hsp_status hsp_step_add(struct hsp_stagecode *s, uint32_t part, size_t at,
                              const struct hsp_step *step, struct hsp_err *err)
 {
     struct hsp_code *p = &s->part[part];
@@ -108,16 +136,21 @@ enum hsp_status hsp_step_add(struct hsp_stagecode *s, enum hsp_part part, size_t
     memmove(&p->step[at + 1], &p->step[at], (p->n - at) * sizeof *p->step);
     p->step[at] = *step;
     p->n++;
-    for (uint8_t i = 0; i < step->n_in; i++) {
-        s->value[step->in[i]].parts |= 1u << part;
-    }
-    for (uint8_t i = 0; i < step->n_out; i++) {
-        s->value[step->out[i]].parts |= 1u << part;
-    }
+    touch(s, part, step);
     return HSP_OK;
 }
 
-size_t hsp_step_after(const struct hsp_stagecode *s, enum hsp_part part, uint32_t value)
+uint32_t hsp_part_making(const struct hsp_stagecode *s, uint32_t value)
+{
+    uint32_t part = 0;
+    while (part < s->n_parts && hsp_step_after(s, part, value) == SIZE_MAX) {
+        part++;
+    }
+    HSP_ASSERT(part < s->n_parts);
+    return part;
+}
+
+size_t hsp_step_after(const struct hsp_stagecode *s, uint32_t part, uint32_t value)
 {
     const struct hsp_code *p = &s->part[part];
     for (size_t i = p->n; i-- > 0;) {

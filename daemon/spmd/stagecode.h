@@ -12,7 +12,8 @@
 #include "daemon/spmd/deduce.h"
 #include "daemon/spmd/resolve.h"
 
-/* Segments of a stage in program order. */
+/* Kinds of parts, in program order. A part is one of these of one chunk of the stage's units and
+ * becomes a segment; Pre and Post have chunk 0 only. Parts of chunk 0 are numbered as the kinds. */
 enum hsp_part { HSP_PART_PRE, HSP_PART_FORWARD, HSP_PART_BACKWARD, HSP_PART_POST, HSP_PART_EVAL };
 #define HSP_N_PARTS 5
 _Static_assert((int)HSP_PART_PRE == (int)HSP_PHASE_PRE &&
@@ -20,6 +21,21 @@ _Static_assert((int)HSP_PART_PRE == (int)HSP_PHASE_PRE &&
                    (int)HSP_PART_BACKWARD == (int)HSP_PHASE_BACKWARD &&
                    (int)HSP_PART_POST == (int)HSP_PHASE_POST,
                "a plan's phases are the first parts");
+
+static inline uint32_t hsp_part_at(enum hsp_part kind, uint32_t chunk)
+{
+    return (uint32_t)kind + HSP_N_PARTS * chunk;
+}
+
+static inline enum hsp_part hsp_part_kind(uint32_t part)
+{
+    return (enum hsp_part)(part % HSP_N_PARTS);
+}
+
+static inline uint32_t hsp_part_chunk(uint32_t part)
+{
+    return part / HSP_N_PARTS;
+}
 
 /* Names of cuts (hsp_layout.cut): a parameter's use is cut as tp_family + 1; homes and owned parts
  * have names of their own, so that their extents become symbols of their own. */
@@ -35,7 +51,7 @@ struct hsp_value {
     uint32_t tensor;      /* graph tensor it is a version of, HSP_NONE */
     uint32_t next;        /* next version of the same graph tensor, HSP_NONE */
     uint32_t param;       /* STATE, uses, accumulators, gradients: parameter; else HSP_NONE */
-    uint32_t parts;       /* mask of parts in which a step touches it */
+    uint32_t parts;       /* whose steps touch it: 0 none, 1 + the part, HSP_NONE several */
     struct hsp_layout at; /* per member */
     bool *present;        /* per member; NULL: on all */
     uint32_t alias;       /* a parameter's use: the STATE value that serves members marked below */
@@ -61,15 +77,17 @@ struct hsp_code {
 
 struct hsp_stagecode {
     uint32_t stream, stage;
+    uint32_t n_chunks;
     const struct hsp_stage *group;
     struct hsp_value *value; /* owned */
     size_t n_values, cap_values;
-    struct hsp_code part[HSP_N_PARTS];
-    uint32_t *version; /* [graph tensor]: first version here, HSP_NONE */
-    uint32_t *acc;     /* [param]: accumulator value, HSP_NONE */
-    uint32_t *state;   /* [param * HSP_N_STATE_KINDS + kind]: STATE value, HSP_NONE */
-    int64_t bound;     /* largest micro-batch */
-    uint32_t n_owned;  /* names of owned parts given so far */
+    uint32_t n_parts;      /* HSP_N_PARTS * n_chunks */
+    struct hsp_code *part; /* [hsp_part_at(kind, chunk)] */
+    uint32_t *version;     /* [graph tensor]: first version here, HSP_NONE */
+    uint32_t *acc;         /* [param]: accumulator value, HSP_NONE */
+    uint32_t *state;       /* [param * HSP_N_STATE_KINDS + kind]: STATE value, HSP_NONE */
+    int64_t bound;         /* largest micro-batch */
+    uint32_t n_owned;      /* names of owned parts given so far */
 };
 
 /* A Reshard of the plan with its moves; steps on several stages name it. */
@@ -105,9 +123,12 @@ struct hsp_compiler {
 enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err);
 void hsp_layouts_fini(struct hsp_compiler *c);
 
+/* stream, stage and n_chunks of @s are set. */
 enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode *s,
                                    struct hsp_err *err);
 void hsp_stagecode_fini(struct hsp_stagecode *s);
+/* The @i-th part in program order, @i < n_parts. */
+uint32_t hsp_part_nth(const struct hsp_stagecode *s, uint32_t i);
 
 /* Adds a value and returns its number; @v is copied. */
 enum hsp_status hsp_value_add(struct hsp_stagecode *s, const struct hsp_value *v, uint32_t *ret,
@@ -117,12 +138,16 @@ enum hsp_status hsp_value_version(struct hsp_compiler *c, struct hsp_stagecode *
                                   const char *suffix, const struct hsp_layout *at, uint32_t *ret,
                                   struct hsp_err *err);
 /* Inserts @step at index @at of the part (SIZE_MAX: at the end) and marks the values it touches. */
-enum hsp_status hsp_step_add(struct hsp_stagecode *s, enum hsp_part part, size_t at,
+enum hsp_status hsp_step_add(struct hsp_stagecode *s, uint32_t part, size_t at,
                              const struct hsp_step *step, struct hsp_err *err);
+/* Finds out again which parts touch which values. */
+void hsp_parts_mark(struct hsp_stagecode *s);
 /* An all-empty step of @kind. */
 struct hsp_step hsp_step_make(uint8_t kind, uint8_t queue);
+/* The part with the step that writes @value; there is one. */
+uint32_t hsp_part_making(const struct hsp_stagecode *s, uint32_t value);
 /* Index after the step of @part that writes @value; SIZE_MAX if none does. */
-size_t hsp_step_after(const struct hsp_stagecode *s, enum hsp_part part, uint32_t value);
+size_t hsp_step_after(const struct hsp_stagecode *s, uint32_t part, uint32_t value);
 
 /* Adds the boxes that members hold of @v to @ret: addends named by rank. @skip_alias: members whose
  * use is their STATE tensor are left out. */

@@ -22,7 +22,7 @@
 
 #define HSP_MAX_TENSORS            65536
 #define HSP_MAX_INSTRS             262144
-#define HSP_MAX_SEGMENTS           64
+#define HSP_MAX_SEGMENTS           256
 #define HSP_MAX_SCHED              1048576
 #define HSP_MAX_SYMBOLS            262144
 #define HSP_MAX_PROGRAM_RANKS      4096

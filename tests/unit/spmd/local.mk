@@ -2,6 +2,7 @@ spmd_tests = \
   tests/unit/spmd/compile_test \
   tests/unit/spmd/complete_test \
   tests/unit/spmd/deduce_test \
+  tests/unit/spmd/order_test \
   tests/unit/spmd/plan_test \
   tests/unit/spmd/resolve_test \
   tests/unit/spmd/schedule_test \
@@ -18,6 +19,7 @@ tests_unit_spmd_compile_test_SOURCES = tests/unit/spmd/compile_test.c \
 tests_unit_spmd_complete_test_SOURCES = tests/unit/spmd/complete_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_complete_test_LDADD = $(spmd_libs)
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)
+tests_unit_spmd_order_test_LDADD = $(spmd_libs)
 tests_unit_spmd_plan_test_LDADD = $(spmd_libs)
 tests_unit_spmd_resolve_test_LDADD = $(spmd_libs)
 tests_unit_spmd_switch_test_LDADD = $(spmd_libs)

@@ -1,37 +1,11 @@
-/* Orders of micro-batches, deadlocks made and found, memory of a pipeline. */
+/* Deadlocks made and found, memory of a pipeline. */
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
 #include "daemon/graph/graph.h"
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/deadlock.h"
-#include "daemon/spmd/schedule.h"
 #include "tests/lib/testlib.h"
-
-static void expect_order(uint8_t schedule, uint32_t n, uint32_t stage, uint32_t stages,
-                         const char *want)
-{
-    int32_t unit[64];
-    char text[256];
-    size_t at = 0;
-    hsp_order_units(schedule, n, stage, stages, unit);
-    for (uint32_t i = 0; i < 2 * n; i++) {
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%c%d", i > 0 ? " " : "",
-                               unit[i] > 0 ? 'F' : 'B', (unit[i] > 0 ? unit[i] : -unit[i]) - 1);
-    }
-    assert_string_equal(text, want);
-}
-
-static void test_orders(void **state)
-{
-    (void)state;
-    expect_order(HSP_SCHED_1F1B, 4, 0, 1, "F0 B0 F1 B1 F2 B2 F3 B3");
-    expect_order(HSP_SCHED_1F1B, 4, 0, 3, "F0 F1 F2 B0 F3 B1 B2 B3");
-    expect_order(HSP_SCHED_1F1B, 4, 1, 3, "F0 F1 B0 F2 B1 F3 B2 B3");
-    expect_order(HSP_SCHED_1F1B, 4, 2, 3, "F0 B0 F1 B1 F2 B2 F3 B3");
-    expect_order(HSP_SCHED_1F1B, 1, 0, 3, "F0 B0");
-    expect_order(HSP_SCHED_GPIPE, 3, 1, 3, "F0 F1 F2 B0 B1 B2");
-}
 
 /* ---- a compiled pipeline ---- */
 
@@ -178,8 +152,9 @@ static void test_uneven_use(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_orders),     cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_deadlock),   cmocka_unit_test(test_crossing),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_deadlock),
+        cmocka_unit_test(test_crossing),
         cmocka_unit_test(test_uneven_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
