@@ -168,7 +168,7 @@ struct hsp_plan {
     const char *why;       /* one line a human reads */
 };
 
-/* @name appears in messages. @global_batch scales weights of `sequences`. HSP_EPARSE, HSP_EINVAL
+/* @name appears in messages. @global_batch scales weights of `sequences`. HSP_EPARSE, HSP_ELIMIT
  * with file:line:column. */
 enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
                                uint32_t global_batch, struct hsp_arena *arena,

@@ -243,9 +243,9 @@ static enum hsp_status read_explain(const struct hsp_yaml *y, struct hsp_arena *
     return rc;
 }
 
-/* `sequences` are weights when they do not add up to the global batch. */
-static enum hsp_status scale_sequences(struct hsp_plan *p, uint32_t global_batch,
-                                       struct hsp_err *err)
+/* `sequences` are weights when they do not add up to the global batch. @y: the streams. */
+static enum hsp_status scale_sequences(const struct hsp_yaml *y, struct hsp_plan *p,
+                                       uint32_t global_batch, struct hsp_err *err)
 {
     int64_t w[HSP_MAX_STREAMS], cut[HSP_MAX_STREAMS + 1], sum = 0;
     for (uint32_t i = 0; i < p->n_streams; i++) {
@@ -259,9 +259,9 @@ static enum hsp_status scale_sequences(struct hsp_plan *p, uint32_t global_batch
     for (uint32_t i = 0; i < p->n_streams; i++) {
         p->streams[i].sequences = (uint32_t)(cut[i + 1] - cut[i]);
         if (p->streams[i].sequences == 0) {
-            return hsp_err_set(err, HSP_EINVAL, 0,
-                               "stream %u gets no sequence of a global batch of %u", i,
-                               global_batch);
+            return hsp_yaml_error(&y->items[i], err,
+                                  "stream %u gets no sequence of a global batch of %u", i,
+                                  global_batch);
         }
     }
     return HSP_OK;
@@ -334,7 +334,7 @@ enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
         rc = read_explain(y, arena, p, err);
     }
     if (rc == HSP_OK) {
-        rc = scale_sequences(p, global_batch, err);
+        rc = scale_sequences(streams, p, global_batch, err);
     }
     if (rc == HSP_OK) {
         *ret = p;

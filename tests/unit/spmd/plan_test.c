@@ -81,8 +81,9 @@ static void test_weights(void **state)
     assert_status(parse(HEAD "ranks: 2\nstreams: [{sequences: 1000, stages: [{layers: 1, ranks: "
                              "[0]}]}, {sequences: 1, stages: [{layers: 1, ranks: [1]}]}]",
                         4, &p, &err),
-                  HSP_EINVAL);
-    assert_err(&err, HSP_EINVAL, "stream 1 gets no sequence of a global batch of 4");
+                  HSP_EPARSE);
+    assert_string_equal(strchr(err.msg, ':'),
+                        ":4:65: stream 1 gets no sequence of a global batch of 4");
 }
 
 static void test_bad_text(void **state)
