@@ -2,6 +2,8 @@ noinst_LIBRARIES += daemon/spmd/libspmd.a
 daemon_spmd_libspmd_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
 daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/agree.c \
+  daemon/spmd/bsr.c daemon/spmd/bsrcell.c daemon/spmd/bsrcut.c daemon/spmd/bsrint.h \
+  daemon/spmd/bsrleg.c daemon/spmd/bsrorder.c daemon/spmd/bsrroute.c daemon/spmd/bsr.h \
   daemon/spmd/compile.c daemon/spmd/compile.h \
   daemon/spmd/complete.c daemon/spmd/complete.h \
   daemon/spmd/coverannot.c daemon/spmd/coverannot.h \

@@ -16,11 +16,13 @@
 struct hsp_state_row {
     uint32_t from, to; /* mesh ranks */
     uint32_t param;    /* index in graph.params */
+    bool passed_on;    /* bsr.h: @from got this very box by an earlier row of the table */
     struct hsp_box box;
 };
 struct hsp_state_table {
     uint32_t n;
-    struct hsp_state_row *row; /* sorted by (param, box, from, to) */
+    struct hsp_state_row
+        *row; /* sorted by (param, box, from, to); bsr.h: in the order of execution */
 };
 
 /* Homes of all parameters of a plan: @ret[graph.n_params], each to be finished by the caller.

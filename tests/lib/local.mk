@@ -14,3 +14,7 @@ HSP_OOM_LINK = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_arena_alloc,--wrap=hsp_arena_array,--wrap=hsp_arena_strdup \
   -Wl,--wrap=hsp_arena_strndup,--wrap=hsp_arena_memdup,--wrap=hsp_arena_printf
 HSP_OOM_LIBS = tests/lib/liboom.a $(TEST_LIBS)
+
+# Needs SPMD_LIBS behind it.
+check_LIBRARIES += tests/lib/libplainbsr.a
+tests_lib_libplainbsr_a_SOURCES = tests/lib/plainbsr.c tests/lib/plainbsr.h

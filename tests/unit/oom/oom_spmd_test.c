@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/spmd/bsr.h"
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/coverannot.h"
 #include "daemon/spmd/deadlock.h"
@@ -184,6 +185,29 @@ static void fini(struct hsp_cover *c, uint32_t n)
     }
 }
 
+/* The transfer with relays: three hosts of two devices and cards. */
+static enum hsp_status send_receive(const struct hsp_graph *g, const struct hsp_cover *have,
+                                    const struct hsp_cover *home, struct hsp_arena *a,
+                                    struct hsp_buf *out, struct hsp_err *err)
+{
+    static const uint32_t device[] = {0, 1, 2, 3, 4, 5};
+    const struct hsp_bsr_opts o = {.elem_bytes = 4, .chunk_bytes = 64};
+    struct hsp_device_desc dev[6] = {0};
+    struct hsp_cluster_desc c = {.n = 6, .dev = dev, .same_node = {1, 1}, .cross = {1, 10}};
+    struct hsp_bsr_net net;
+    struct hsp_bsr_traffic m = {0};
+    struct hsp_state_table t = {0};
+    for (uint32_t i = 0; i < 6; i++) {
+        dev[i] = (struct hsp_device_desc){.node = i / 2, .host = i / 2, .nic = i % 2};
+    }
+    enum hsp_status st = hsp_bsr_net_make(&c, device, 6, a, &net, err);
+    st = st != HSP_OK ? st : hsp_bsr_plan(g, have, home, &net, &o, a, &t, err);
+    st = st != HSP_OK ? st : hsp_bsr_measure(g, have, home, &net, &o, &t, a, &m, err);
+    put_table(out, &t);
+    hsp_buf_printf(out, "%d %d;", (int)m.nic_load, (int)m.relayed);
+    return st;
+}
+
 /* From the homes of one plan to those of another, with copies. */
 static enum hsp_status switch_plans(const struct hsp_graph *g, const struct hsp_cover *old,
                                     const struct hsp_cover *home, struct hsp_arena *a,
@@ -205,6 +229,7 @@ static enum hsp_status switch_plans(const struct hsp_graph *g, const struct hsp_
     st = st != HSP_OK ? st : hsp_transfer_table(g, have, home, node, 6, a, &t, err);
     put_table(out, &copies);
     put_table(out, &t);
+    st = st != HSP_OK ? st : send_receive(g, have, home, a, out, err);
     fini(have, g->n_params);
     return st;
 }

@@ -1,4 +1,5 @@
 spmd_tests = \
+  tests/unit/spmd/bsr_test \
   tests/unit/spmd/compile_test \
   tests/unit/spmd/complete_test \
   tests/unit/spmd/deduce_test \
@@ -27,3 +28,4 @@ tests_unit_spmd_schedule_test_LDADD = $(spmd_libs)
 tests_unit_spmd_deduce_test_LDADD = $(spmd_libs)
 tests_unit_spmd_small_test_SOURCES = tests/unit/spmd/small_test.c $(PLAN_CASES)
 tests_unit_spmd_small_test_LDADD = $(spmd_libs)
+tests_unit_spmd_bsr_test_LDADD = tests/lib/libplainbsr.a $(spmd_libs)
