@@ -249,6 +249,7 @@ static double element_work(enum hsp_op op)
     case HSP_OP_XENT_DX: return 13;
     case HSP_OP_ADAMW: return 16;
     case HSP_OP_SGDM: return 6;
+    case HSP_OP_ATTENTION_MERGE: return 3;
     case HSP_OP_XENT_PART:
     case HSP_OP_EMBED:
     case HSP_OP_BROADCAST:
@@ -265,36 +266,70 @@ static double element_work(enum hsp_op op)
     return 0;
 }
 
-/* Query-key pairs of all heads; a causal query at an unknown place sees (t + 1) / 2 keys, and
- * documents are as long as they can be. */
-static double attention_pairs(const struct hsp_attrs *at, const int64_t *axis,
-                              const struct hsp_axes *ax)
+double hsp_causal_pairs(int64_t q_lo, int64_t q_hi, int64_t k_lo, int64_t k_hi)
 {
-    double pairs = (double)at->i[2];
-    for (uint8_t a = 0; a < ax->n_axes; a++) {
-        double n = (double)axis[a];
-        pairs *= ax->axis[a].name == 't' && at->i[1] != 0 ? (n + 1) / 2 : n;
+    int64_t first = q_lo > k_lo ? q_lo : k_lo; /* below it nothing is seen */
+    int64_t all = q_lo > k_hi ? q_lo : k_hi;   /* from it on everything */
+    int64_t end = q_hi < k_hi ? q_hi : k_hi;
+    double pairs = 0;
+    if (end > first) { /* query q sees q + 1 - k_lo keys */
+        pairs += (double)(end - first) * ((double)(first + end + 1) / 2 - (double)k_lo);
+    }
+    if (q_hi > all && k_hi > k_lo) {
+        pairs += (double)(q_hi - all) * (double)(k_hi - k_lo);
     }
     return pairs;
 }
 
-double hsp_op_flops(enum hsp_op op, const struct hsp_attrs *at, const int64_t axis[HSP_MAX_AXES],
-                    const struct hsp_axes *ax)
+/* Query-key pairs of all heads. A causal query at an unknown place (@origin is NULL) sees
+ * (t + 1) / 2 keys; documents are as long as they can be. */
+static double attention_pairs(const struct hsp_attrs *at, const int64_t *axis,
+                              const struct hsp_axes *ax, const int64_t *origin)
+{
+    double pairs = (double)at->i[2];
+    int64_t s = 0, t = 0;
+    for (uint8_t a = 0; a < ax->n_axes; a++) {
+        s = ax->axis[a].name == 's' ? axis[a] : s;
+        t = ax->axis[a].name == 't' ? axis[a] : t;
+        pairs *= ax->axis[a].name == 's' || ax->axis[a].name == 't' ? 1 : (double)axis[a];
+    }
+    if (at->i[1] == 0) {
+        return pairs * (double)s * (double)t;
+    }
+    return pairs * (origin == NULL
+                        ? (double)s * ((double)t + 1) / 2
+                        : hsp_causal_pairs(origin[0], origin[0] + s, origin[1], origin[1] + t));
+}
+
+static double flops(enum hsp_op op, const struct hsp_attrs *at, const int64_t *axis,
+                    const struct hsp_axes *ax, const int64_t *origin)
 {
     if (op == HSP_OP_LINEAR || op == HSP_OP_LINEAR_DX || op == HSP_OP_LINEAR_DW) {
         return 2 * axes_count(axis, ax);
     }
     if (op == HSP_OP_ATTENTION || op == HSP_OP_PACKED_ATTENTION) { /* q k^T and p v, the softmax */
-        return attention_pairs(at, axis, ax) * (4 * (double)at->i[0] + 12);
+        return attention_pairs(at, axis, ax, origin) * (4 * (double)at->i[0] + 12);
     }
     if (op == HSP_OP_ATTENTION_BWD ||
         op == HSP_OP_PACKED_ATTENTION_BWD) { /* q k^T again, do v^T, dq, dk, dv */
-        return attention_pairs(at, axis, ax) * (10 * (double)at->i[0] + 14);
+        return attention_pairs(at, axis, ax, origin) * (10 * (double)at->i[0] + 14);
     }
     bool second = op == HSP_OP_EMBED_DW || op == HSP_OP_XENT_DX || op == HSP_OP_XENT_PART_DX ||
                   op == HSP_OP_ROPE || op == HSP_OP_ROPE_DX || op == HSP_OP_DROPOUT;
     uint8_t measured = second ? 1 : 0;
     return element_work(op) * operand_count(&ax->in[measured], axis);
+}
+
+double hsp_op_flops(enum hsp_op op, const struct hsp_attrs *at, const int64_t axis[HSP_MAX_AXES],
+                    const struct hsp_axes *ax)
+{
+    return flops(op, at, axis, ax, NULL);
+}
+
+double hsp_op_flops_at(enum hsp_op op, const struct hsp_attrs *at, const int64_t axis[HSP_MAX_AXES],
+                       const struct hsp_axes *ax, const int64_t origin[2])
+{
+    return flops(op, at, axis, ax, origin);
 }
 
 /* A table is read only where the ids point: at most one row for each of them. */

@@ -62,23 +62,30 @@
      * coordinates, falls when word e % 4 of Philox(counter e / 4, s, keys; key i[1]) is below     \
      * 2^32 f[0]; others grow by 1 / (1 - f[0]). A first key below 0 (evaluation): y = x.          \
      * Its own derivative in x. */  \
-    X(ATTENTION, "attention", 3, 2, "b s^ h:02, b t! h:0, b t! h:0 -> b s h:02, b s h:2", 0, 0)       \
+    X(ATTENTION, "attention", 3, 2, "b s^ h:02, b t!^ h:0, b t! h:0 -> b s h:02, b s h:2", 0, 0)      \
     /* q, k, v -> o, lse; i[0] = head_dim, i[1] = causal, i[2] = query heads for each key head,    \
-     * f[0] = scale. Axis h counts key heads. */  \
+     * f[0] = scale. Axis h counts key heads. The keys may be a block of all keys, told by its     \
+     * origin: o and lse are then those of the block alone (attention_merge). A query that sees    \
+     * no key of it has o = 0, lse = -inf. */  \
     X(ATTENTION_BWD, "attention_bwd", 6, 3,                                                           \
-      "b s^ h:02, b s h:02, b t! h:0, b t! h:0, b s h:02, b s h:2 -> b s h:02, b t! h:0, b t! "       \
+      "b s^ h:02, b s h:02, b t!^ h:0, b t! h:0, b s h:02, b s h:2 -> b s h:02, b t! h:0, b t! "      \
       "h:0",                                                                                          \
       1, 0)                                                                                           \
-    /* do, q, k, v, o, lse -> dq, dk, dv */                                                           \
+    /* do, q, k, v, o, lse -> dq, dk, dv; of a block of the keys: its dk and dv, and its part of   \
+     * dq, when o and lse are those of all keys */  \
     X(PACKED_ATTENTION, "packed_attention", 4, 2,                                                     \
-      "b s^ h:02, b t! h:0, b t! h:0, b s -> b s h:02, b s h:2", 0, 0)                                \
+      "b s^ h:02, b t!^ h:0, b t! h:0, b s -> b s h:02, b s h:2", 0, 0)                               \
     /* q, k, v, starts -> o, lse: causal attention within documents; query s sees the keys          \
      * starts[b, s] .. s, both global coordinates. Attributes as of attention, i[1] = 1. */ \
     X(PACKED_ATTENTION_BWD, "packed_attention_bwd", 7, 3,                                             \
-      "b s^ h:02, b s h:02, b t! h:0, b t! h:0, b s h:02, b s h:2, b s -> b s h:02, b t! h:0, b "     \
+      "b s^ h:02, b s h:02, b t!^ h:0, b t! h:0, b s h:02, b s h:2, b s -> b s h:02, b t! h:0, b "    \
       "t! h:0",                                                                                       \
       1, 0)                                                                                           \
     /* do, q, k, v, o, lse, starts -> dq, dk, dv */                                                   \
+    X(ATTENTION_MERGE, "attention_merge", 4, 2,                                                       \
+      "b s h:02, b s h:2, b s h:02, b s h:2 -> b s h:02, b s h:2", 0, 0)                              \
+    /* o, lse of some keys, o, lse of others -> o, lse of both; i as of attention. A pair of lse    \
+     * -inf changes nothing. */ \
     X(XENT, "xent", 2, 2, "b s v!, b s -> b s, b s", 0, 0)                                            \
     /* logits, labels -> loss, lse; label -1 gives loss 0 */                                          \
     X(XENT_DX, "xent_dx", 4, 1, "b s, b s v!, b s, b s -> b s v!", 1, 0)                              \
@@ -164,6 +171,12 @@ enum hsp_status hsp_op_extents(enum hsp_op op, const struct hsp_attrs *at,
  * attention counts the lower triangle only. */
 double hsp_op_flops(enum hsp_op op, const struct hsp_attrs *at, const int64_t axis[HSP_MAX_AXES],
                     const struct hsp_axes *ax);
+/* The same for a box that begins at the global coordinates @origin (numbered as kernels get them):
+ * causal attention counts the pairs of a query and a key at or before it. */
+double hsp_op_flops_at(enum hsp_op op, const struct hsp_attrs *at, const int64_t axis[HSP_MAX_AXES],
+                       const struct hsp_axes *ax, const int64_t origin[2]);
+/* Pairs of a query in @q_lo .. @q_hi - 1 and a key in @k_lo .. @k_hi - 1 that is not behind it. */
+double hsp_causal_pairs(int64_t q_lo, int64_t q_hi, int64_t k_lo, int64_t k_hi);
 /* Bytes read plus written by the node on that box, elements of @elem bytes. */
 double hsp_op_bytes(const struct hsp_axes *ax, const int64_t axis[HSP_MAX_AXES], size_t elem);
 

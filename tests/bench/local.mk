@@ -1,10 +1,11 @@
 # Measurements by hand: make bench. Built by it alone, not by make check.
-EXTRA_PROGRAMS = tests/bench/stepbench
+EXTRA_PROGRAMS = tests/bench/attnbench tests/bench/stepbench
 tests_bench_stepbench_SOURCES = \
   tests/bench/limits.c tests/bench/limits.h tests/bench/stepbench.c
 tests_bench_stepbench_CFLAGS = $(AM_CFLAGS) -O3 -ffp-contract=fast
 tests_bench_stepbench_LDADD = $(WORKERAPP_LIBS)
-CLEANFILES += tests/bench/stepbench$(EXEEXT)
+tests_bench_attnbench_LDADD = $(BACKEND_LIBS) $(BASE_LIBS)
+CLEANFILES += tests/bench/attnbench$(EXEEXT) tests/bench/stepbench$(EXEEXT)
 EXTRA_DIST += tests/bench/README.md tests/bench/cpu_step.py tests/bench/mesh.py
 
 # All-reduces of our mesh, and (where configure found it) of Open MPI: the claim mesh-bandwidth runs both.
@@ -18,8 +19,9 @@ tests_bench_mpibench_SOURCES = tests/bench/mpibench.c
 tests_bench_mpibench_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 tests_bench_mpibench_LDADD = $(MPI_LIBS)
 
-bench: all tests/bench/stepbench$(EXEEXT) $(check_PROGRAMS)
+bench: all $(EXTRA_PROGRAMS) $(check_PROGRAMS)
 	@HSPMD_BUILD='$(abs_top_builddir)' $(srcdir)/tests/bench/cpu_step.py
+	@./tests/bench/attnbench 1 2048 4 8 64
 	@HSPMD_BUILD='$(abs_top_builddir)' $(srcdir)/tests/bench/mesh.py
 .PHONY: bench
 

@@ -368,7 +368,7 @@ struct head {
     int64_t b, s, h;          /* batch, query, head */
     int64_t S, T, H, D, keys; /* extents, head dim, visible keys */
     int64_t group;            /* query heads for each key head */
-    int64_t first;            /* visible key before which none is */
+    int64_t first;            /* visible key before which none is; both counted from k's first */
 };
 
 static int64_t query_at(const struct head *p, int64_t i)
@@ -404,10 +404,10 @@ static void for_each_head(const struct hsp_call *c, const struct hsp_array *q,
     for (p.b = 0; p.b < q->ext[0]; p.b++) {
         for (p.s = 0; p.s < p.S; p.s++) {
             for (p.h = 0; p.h < p.H; p.h++) {
-                int64_t causal = c->origin[0] + p.s + 1;
+                int64_t causal = c->origin[0] + p.s + 1 - c->origin[1];
                 p.keys = c->at->i[1] != 0 && causal < p.T ? causal : p.T;
                 p.first = starts ? (int64_t)hsp_naive_get(starts, p.b * p.S + p.s) : 0;
-                p.first = p.first < 0 ? 0 : p.first;
+                p.first = p.first < c->origin[1] ? 0 : p.first - c->origin[1];
                 fn(&p);
             }
         }
@@ -470,6 +470,23 @@ static void attention_bwd(const struct hsp_call *c)
     }
     const struct hsp_array *starts = c->op == HSP_OP_PACKED_ATTENTION_BWD ? &c->in[6] : NULL;
     for_each_head(c, &c->in[1], &c->in[2], starts, attention_bwd_head);
+}
+
+/* Softmax over the union of two sets of keys: each set counts as much as its sum of e^score. */
+static void attention_merge(const struct hsp_call *c)
+{
+    int64_t d = c->at->i[0];
+    for (int64_t r = 0; r < hsp_naive_count(&c->in[1]); r++) {
+        double l1 = hsp_naive_get(&c->in[1], r), l2 = hsp_naive_get(&c->in[3], r);
+        double top = fmax(l1, l2), lse = top + log(exp(l1 - top) + exp(l2 - top));
+        bool none = top == -HUGE_VAL;
+        hsp_naive_put(&c->out[1], r, none ? top : lse);
+        for (int64_t i = r * d; i < (r + 1) * d; i++) {
+            double o = exp(l1 - lse) * hsp_naive_get(&c->in[0], i) +
+                       exp(l2 - lse) * hsp_naive_get(&c->in[2], i);
+            hsp_naive_put(&c->out[0], i, none ? 0 : o);
+        }
+    }
 }
 
 static void xent(const struct hsp_call *c)
@@ -636,6 +653,7 @@ void hsp_naive_op(const struct hsp_call *c)
     case HSP_OP_PACKED_ATTENTION: attention(c); break;
     case HSP_OP_ATTENTION_BWD:
     case HSP_OP_PACKED_ATTENTION_BWD: attention_bwd(c); break;
+    case HSP_OP_ATTENTION_MERGE: attention_merge(c); break;
     case HSP_OP_XENT: xent(c); break;
     case HSP_OP_XENT_DX: xent_dx(c); break;
     case HSP_OP_LSE_PARTS: lse_rows(c, c->at->i[0]); break;

@@ -49,6 +49,8 @@ static const struct op_case {
     {HSP_OP_ATTENTION_BWD, -1, 2e-5, 4e-14, false, "bsQ,bsQ,btH,btH,bsQ,bsq:bsQ,btH,btH"},
     {HSP_OP_PACKED_ATTENTION, 3, 2e-6, 4e-15, false, "bsQ,btH,btH,bs:bsQ,bsq"},
     {HSP_OP_PACKED_ATTENTION_BWD, 6, 2e-5, 4e-14, false, "bsQ,bsQ,btH,btH,bsQ,bsq,bs:bsQ,btH,btH"},
+    {HSP_OP_ATTENTION_MERGE, -1, 1e-6, 2e-15, true, "bsH,bsh,bsH,bsh:bsH,bsh"},
+    {HSP_OP_ATTENTION_MERGE, -1, 1e-6, 2e-15, true, "bsQ,bsq,bsQ,bsq:bsQ,bsq"},
     {HSP_OP_XENT, 1, 1e-6, 2e-15, true, "bsv,bs:bs,bs"},
     {HSP_OP_XENT_DX, 2, 1e-6, 2e-15, true, "bs,bsv,bs,bs:bsv"},
     {HSP_OP_LSE_PARTS, -1, 1e-6, 2e-15, true, "bsH:bsh"},
@@ -66,7 +68,7 @@ static const struct op_case {
 };
 
 struct dims {
-    int64_t b, s, t, k, n, e, v, h, d, origin;
+    int64_t b, s, t, k, n, e, v, h, d, origin, origin2;
     bool causal;
 };
 
@@ -166,6 +168,10 @@ static void fill(struct problem *p, const struct op_case *oc, const struct dims 
                    (oc->op == HSP_OP_LAYERNORM_DX && i == 4) ||
                    (oc->op == HSP_OP_RMSNORM_DX && i == 3)) {
             x = fabs(x) + 0.1; /* v, rstd */
+        } else if (oc->op ==
+                   HSP_OP_ATTENTION_MERGE) { /* some rows see keys of one block, of none */
+            int64_t row = i % 2 == 0 ? j / m->d : j;
+            x = row % 5 == i / 2 * 2 || row % 7 == 6 ? (i % 2 == 0 ? 0 : (double)-INFINITY) : x;
         }
         set_value(a, j, x);
     }
@@ -232,7 +238,8 @@ static void problem_init(struct problem *p, const struct op_case *oc, const stru
     }
     p->at = (struct hsp_attrs){{m->d, m->causal, 1}, {1e-5, 0, 0, 0}};
     bool packed = oc->op == HSP_OP_PACKED_ATTENTION || oc->op == HSP_OP_PACKED_ATTENTION_BWD;
-    if (oc->op == HSP_OP_ATTENTION || oc->op == HSP_OP_ATTENTION_BWD || packed) {
+    if (oc->op == HSP_OP_ATTENTION || oc->op == HSP_OP_ATTENTION_BWD || packed ||
+        oc->op == HSP_OP_ATTENTION_MERGE) {
         p->at.i[1] = p->at.i[1] != 0 || packed;
         p->at.i[2] = strchr(oc->shape, 'Q') != NULL ? 3 : 1;
         p->at.f[0] = 1 / sqrt((double)m->d);
@@ -271,7 +278,7 @@ static void problem_init(struct problem *p, const struct op_case *oc, const stru
                                 .n_out = p->n_out,
                                 .in = p->a,
                                 .out = p->a + p->n_in,
-                                .origin = {m->origin, m->origin + 2},
+                                .origin = {m->origin, m->origin2},
                                 .update = &p->update};
     p->ref = p->call;
     p->ref.in = p->r;
@@ -349,6 +356,8 @@ static void random_dims(struct dims *m, uint64_t i, int64_t lo)
         m->e > 0 ? m->e : 1; /* a norm over nothing, a class out of nothing: not in the catalogue */
     m->v = m->v > 0 ? m->v : 1;
     m->origin = hsp_test_range("origin", i, 0, 9);
+    m->origin2 =
+        hsp_test_range("origin2", i, 0, 14); /* of keys: before, among and behind queries */
     m->causal = hsp_test_rand("causal", i) % 2 == 0;
 }
 
@@ -388,7 +397,8 @@ static void every_op_matches_the_reference(void **state)
                            .v = 600,
                            .h = 2,
                            .d = 16,
-                           .origin = 3,
+                           .origin = 33,
+                           .origin2 = 3,
                            .causal = true};
         check_problem(one, many, &ops[o], &big, HSP_F32);
         check_problem(one, many, &ops[o], &big, HSP_F64);

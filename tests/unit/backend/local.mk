@@ -1,4 +1,5 @@
 backend_tests = \
+  tests/unit/backend/blocks_test \
   tests/unit/backend/conformance_test \
   tests/unit/backend/gemm_test \
   tests/unit/backend/gradcheck_test
@@ -9,3 +10,4 @@ tests_unit_backend_conformance_test_SOURCES = \
 tests_unit_backend_conformance_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gradcheck_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gemm_test_LDADD = $(BACKEND_LIBS) $(LDADD)
+tests_unit_backend_blocks_test_LDADD = $(BACKEND_LIBS) $(LDADD)

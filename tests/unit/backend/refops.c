@@ -268,12 +268,13 @@ static double score(const struct hsp_call *c, int q, int k, int64_t iq, int64_t 
     return s * c->at->f[0];
 }
 
-/* The first key that the query at @row of starts (input @in; none unless packed) sees. */
+/* The first key that the query at @row of starts (input @in; none unless packed) sees, counted from
+ * the first one of the block. */
 static int64_t ref_first(const struct hsp_call *c, int in, int64_t row)
 {
     bool packed = c->op == HSP_OP_PACKED_ATTENTION || c->op == HSP_OP_PACKED_ATTENTION_BWD;
     int32_t start = packed ? ((const int32_t *)c->in[in].data)[row] : 0;
-    return start > 0 ? start : 0;
+    return start > c->origin[1] ? start - c->origin[1] : 0;
 }
 
 static void ref_attention(const struct hsp_call *c)
@@ -283,7 +284,7 @@ static void ref_attention(const struct hsp_call *c)
     for (int64_t row = 0; row < c->in[0].ext[0] * s * h; row++) {
         int64_t head = row % h, i = row / h % s, b = row / h / s;
         int64_t iq = (b * s + i) * ld + head * d;
-        int64_t keys = c->at->i[1] ? c->origin[0] + i + 1 : t;
+        int64_t keys = c->at->i[1] ? c->origin[0] + i + 1 - c->origin[1] : t;
         keys = keys > t ? t : keys;
         int64_t first = ref_first(c, 3, b * s + i);
         double max = (double)-INFINITY, sum = 0;
@@ -319,7 +320,7 @@ static void ref_attention_bwd(const struct hsp_call *c)
     for (int64_t row = 0; row < c->in[1].ext[0] * s * h; row++) {
         int64_t head = row % h, i = row / h % s, b = row / h / s;
         int64_t iq = (b * s + i) * ld + head * d;
-        int64_t keys = c->at->i[1] ? c->origin[0] + i + 1 : t;
+        int64_t keys = c->at->i[1] ? c->origin[0] + i + 1 - c->origin[1] : t;
         keys = keys > t ? t : keys;
         int64_t first = ref_first(c, 6, b * s + i);
         double delta = 0;
@@ -339,6 +340,18 @@ static void ref_attention_bwd(const struct hsp_call *c)
                 OUT(2)[ik + l] += p * IN(0)[iq + l];
             }
         }
+    }
+}
+
+static void ref_attention_merge(const struct hsp_call *c)
+{
+    int64_t d = c->at->i[0];
+    for (int64_t i = 0; i < count(&c->in[0]); i++) {
+        double l1 = IN(1)[i / d], l2 = IN(3)[i / d];
+        bool first = l2 == (double)-INFINITY, second = l1 == (double)-INFINITY;
+        double share = first ? 1 : second ? 0 : 1 / (1 + exp(l2 - l1)); /* of the first */
+        OUT(0)[i] = first && second ? 0 : share * IN(0)[i] + (1 - share) * IN(2)[i];
+        OUT(1)[i / d] = first ? l1 : second ? l2 : fmax(l1, l2) + log1p(exp(-fabs(l1 - l2)));
     }
 }
 
@@ -461,6 +474,7 @@ void ref_run(const struct hsp_call *c)
     case HSP_OP_PACKED_ATTENTION: ref_attention(c); break;
     case HSP_OP_ATTENTION_BWD:
     case HSP_OP_PACKED_ATTENTION_BWD: ref_attention_bwd(c); break;
+    case HSP_OP_ATTENTION_MERGE: ref_attention_merge(c); break;
     case HSP_OP_XENT: ref_xent(c); break;
     case HSP_OP_XENT_DX: ref_xent_dx(c); break;
     case HSP_OP_LSE_PARTS:

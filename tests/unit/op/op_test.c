@@ -50,7 +50,8 @@ static void axes_of_attention(void **state)
     struct hsp_axes ax = axes_of(HSP_OP_ATTENTION, (struct hsp_attrs){.i = {16, 1, 3}}, 0);
     assert_int_equal(ax.n_axes, 4); /* b s h t */
     assert_true(ax.in[0].dim[1].origin);
-    assert_false(ax.in[1].dim[1].origin);
+    assert_true(ax.in[1].dim[1].origin);
+    assert_false(ax.in[2].dim[1].origin);
     assert_int_equal(ax.in[0].dim[2].unit, 48);
     assert_int_equal(ax.in[1].dim[2].unit, 16);
     assert_int_equal(ax.out[1].dim[2].unit, 3);
@@ -127,6 +128,38 @@ static void output_only_axes_come_from_attributes(void **state)
     assert_int_equal(ax.out[0].dim[2].unit, 7);
 }
 
+/* Pairs counted one by one; blocks of a cut sequence add up to the whole. */
+static void causal_pairs(void **state)
+{
+    (void)state;
+    for (int64_t q0 = 0; q0 <= 6; q0++) {
+        for (int64_t q1 = q0; q1 <= 6; q1++) {
+            for (int64_t k = 0; k < 7 * 7; k++) {
+                int64_t k0 = k / 7, k1 = k % 7, n = 0;
+                for (int64_t i = 0; i < 7 * 7; i++) {
+                    bool both = i / 7 >= q0 && i / 7 < q1 && i % 7 >= k0 && i % 7 < k1;
+                    n += both && i % 7 <= i / 7;
+                }
+                if (k1 >= k0) {
+                    assert_near(hsp_causal_pairs(q0, q1, k0, k1), (double)n, 0);
+                }
+            }
+        }
+    }
+    struct hsp_attrs at = {.i = {4, 1, 3}};
+    struct hsp_axes ax = axes_of(HSP_OP_ATTENTION_BWD, at, 0);
+    int64_t whole[HSP_MAX_AXES] = {2, 9, 5, 9}; /* b s h t */
+    double sum = 0;
+    for (int64_t i = 0; i < 3; i++) {
+        for (int64_t j = 0; j < 2; j++) {
+            static const int64_t q[] = {0, 2, 2, 9}, k[] = {0, 7, 9};
+            int64_t block[HSP_MAX_AXES] = {2, q[i + 1] - q[i], 5, k[j + 1] - k[j]};
+            sum += hsp_op_flops_at(HSP_OP_ATTENTION_BWD, &at, block, &ax, (int64_t[]){q[i], k[j]});
+        }
+    }
+    assert_near(sum, hsp_op_flops(HSP_OP_ATTENTION_BWD, &at, whole, &ax), 1e-9 * sum);
+}
+
 static void costs(void **state)
 {
     (void)state;
@@ -160,6 +193,7 @@ int main(void)
         cmocka_unit_test(bad_attributes_are_refused),
         cmocka_unit_test(extents_agree_or_are_refused),
         cmocka_unit_test(output_only_axes_come_from_attributes),
+        cmocka_unit_test(causal_pairs),
         cmocka_unit_test(costs),
     };
     return cmocka_run_group_tests_name("op", tests, NULL, NULL);

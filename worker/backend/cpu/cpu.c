@@ -34,6 +34,7 @@ static const char *const types_of[HSP_N_OPS] = {
     [HSP_OP_ATTENTION_BWD] = "tttttt:ttt",
     [HSP_OP_PACKED_ATTENTION] = "ttti:tt",
     [HSP_OP_PACKED_ATTENTION_BWD] = "tttttti:ttt",
+    [HSP_OP_ATTENTION_MERGE] = "tttt:tt",
     [HSP_OP_XENT] = "ti:tt",
     [HSP_OP_XENT_DX] = "ttit:t",
     [HSP_OP_LSE_PARTS] = "t:t",
