@@ -8,6 +8,18 @@ static void put(cJSON *o, const char *key, double v)
     (void)cJSON_AddNumberToObject(o, key, v); /* without memory the document is NULL in the end */
 }
 
+/* The plan as a file. False: no memory, or larger than a message. */
+static bool put_plan(cJSON *o, const struct hsp_plan *plan)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_MSG_BLOB_MAX / 2);
+    hsp_plan_dump(plan, &b);
+    bool ok = hsp_buf_status(&b) == HSP_OK &&
+              cJSON_AddStringToObject(o, "plan_yaml", hsp_buf_cstr(&b)) != NULL;
+    hsp_buf_fini(&b);
+    return ok;
+}
+
 static cJSON *rank_doc(const struct hsp_cluster_desc *cluster, const struct hsp_rank_cost *r,
                        uint32_t rank)
 {
@@ -68,7 +80,7 @@ char *hsp_plan_doc(const struct hsp_job_rec *job, const struct hsp_cluster_desc 
         }
         (void)cJSON_AddItemToArray(rejected, x);
     }
-    char *text = cJSON_PrintUnformatted(o);
+    char *text = put_plan(o, p->plan) ? cJSON_PrintUnformatted(o) : NULL;
     cJSON_Delete(o);
     return text;
 }

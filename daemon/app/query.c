@@ -111,6 +111,16 @@ static void do_program(struct query *x)
     }
 }
 
+/* The graph of a job, or its file as it was submitted. */
+static void do_graph(struct query *x)
+{
+    if (strcmp(x->msg.u.query.what, "job") == 0) {
+        hsp_buf_append(&x->answer, x->rec->text, x->rec->len);
+    } else {
+        hsp_graph_dump(x->rec->graph, &x->answer);
+    }
+}
+
 static void take_ckpt(void *arg, uint64_t number, const char *json)
 {
     struct hsp_buf *out = arg;
@@ -128,7 +138,7 @@ static void run_query(struct hsp_task *w)
     case HSP_MSG_SUBMIT:
     case HSP_MSG_PLAN: do_submit(x); break;
     case HSP_MSG_PROGRAM: do_program(x); break;
-    case HSP_MSG_GRAPH: hsp_graph_dump(x->rec->graph, &x->answer); break;
+    case HSP_MSG_GRAPH: do_graph(x); break;
     default:
         x->status = hsp_store_events(x->store, x->rec->spec->name, 0, HSP_STORE_EVENTS_MAX,
                                      take_ckpt, &x->answer, &x->err);

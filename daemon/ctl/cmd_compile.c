@@ -1,125 +1,13 @@
-/* hspmdctl compile: job + plan -> program file; hspmdctl verify: such a file, and a worker that runs
- * it against one device. */
-#include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "daemon/ctl/command.h"
-#include "daemon/ctl/planpick.h"
-#include "daemon/ctl/workercall.h"
-#include "daemon/spmd/small.h"
-#include "proto/base/size.h"
-#include "proto/host/fileio.h"
+/* hspmdctl compile: job + plan -> program file. */
+#include "daemon/ctl/programfile.h"
 
 enum { O_OUTPUT, O_PLAN, O_CLUSTER, O_VERIFY, O_OUT }; /* rows of compile_options */
-enum { V_PLAN, V_CLUSTER };                            /* rows of verify_options */
-
-struct order {
-    const char *path;    /* of the program file */
-    const char *out_dir; /* "": none */
-    struct hsp_pick how;
-    bool verify;  /* small extents, and the unsharded program beside them */
-    bool scratch; /* the file is ours, and not spoken of */
-};
-
-static enum hsp_status write_file(const struct hsp_program_file *f, const char *path,
-                                  struct hsp_err *err)
-{
-    struct hsp_buf b;
-    hsp_buf_init(&b, (size_t)1 << 30);
-    enum hsp_status st = hsp_program_file_encode(f, &b);
-    if (st == HSP_ENOMEM || hsp_buf_status(&b) == HSP_ENOMEM) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %s", path);
-    } else if (st != HSP_OK || b.failed) {
-        st = hsp_err_set(err, HSP_ELIMIT, 0, "%s: the programs are larger than 1 GiB", path);
-    } else {
-        st = hsp_file_write(path, b.data, b.len, 0644, err);
-    }
-    hsp_buf_fini(&b);
-    return st;
-}
-
-/* What --verify made of the sizes. */
-static void print_small(struct hsp_ctl *ctl, const struct hsp_loaded *l, const struct hsp_small *s)
-{
-    const struct hsp_model_spec *a = &l->job->model, *b = &s->model;
-    const struct {
-        const char *what;
-        int64_t from, to;
-    } size[] = {{"hidden", a->hidden, b->hidden},
-                {"heads", a->heads, b->heads},
-                {"vocab", a->vocab, b->vocab},
-                {"sequence", a->sequence, b->sequence},
-                {"global batch", l->job->train.data.global_batch, s->global_batch}};
-    (void)fputs("for hspmd-worker --verify, the same templates at small extents:", ctl->msg);
-    for (size_t i = 0; i < HSP_ARRAY_LEN(size); i++) {
-        if (size[i].from > 0) {
-            (void)fprintf(ctl->msg, "%s %s %" PRId64 " of %" PRId64, i > 0 ? "," : "", size[i].what,
-                          size[i].to, size[i].from);
-        }
-    }
-    (void)fputs("\n", ctl->msg);
-}
-
-static enum hsp_status compile(struct hsp_ctl *ctl, const struct hsp_loaded *l,
-                               const struct order *o, struct hsp_err *err)
-{
-    struct hsp_cluster_desc cluster;
-    struct hsp_planned planned;
-    struct hsp_program_file f = {0};
-    struct hsp_buf json;
-    const char *source = NULL;
-    struct hsp_small small = {0};
-    enum hsp_status st = hsp_pick_plan(ctl->arena, l, &o->how, &cluster, &planned, &source, err);
-    if (st == HSP_OK) {
-        st = o->verify ? hsp_compile_small(l->g, planned.plan, &l->job->train, ctl->arena, &f,
-                                           &small, err)
-                       : hsp_compile(l->g, planned.plan, &l->job->train, ctl->arena, &f, err);
-        st = hsp_pick_blame(st, source, err);
-    }
-    if (st != HSP_OK) {
-        return st;
-    }
-    hsp_buf_init(&json, 65536);
-    hsp_job_model_json(l->job, &json);
-    f.data_path = o->verify ? "" : l->job->data_path;
-    f.out_dir = o->out_dir;
-    f.init_from = o->verify ? "" : l->job->init_from;
-    f.config_json = hsp_buf_cstr(&json);
-    st = hsp_buf_status(&json) == HSP_OK
-             ? write_file(&f, o->path, err)
-             : hsp_err_set(err, hsp_buf_status(&json), 0, "no room for the text of the model");
-    hsp_buf_fini(&json);
-    if (st == HSP_OK && !o->scratch) {
-        (void)fprintf(ctl->msg, "%s: %u program%s of %s, plan from %s\n", o->path, f.n,
-                      f.n == 1 ? "" : "s", l->job->name, source);
-    }
-    if (st == HSP_OK && o->verify) {
-        print_small(ctl, l, &small);
-    }
-    return st;
-}
-
-static enum hsp_status load_and_compile(struct hsp_ctl *ctl, const struct order *o,
-                                        struct hsp_err *err)
-{
-    struct hsp_loaded l;
-    enum hsp_status st = hsp_load_job(ctl->arena, ctl->pos[0], &l, err);
-    if (st == HSP_OK) {
-        st = compile(ctl, &l, o, err);
-    }
-    hsp_loaded_fini(&l);
-    return st;
-}
 
 int hsp_cmd_compile(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
-    struct order o = {
+    struct hsp_loaded l;
+    struct hsp_order o = {
         .path = ctl->opt[O_OUTPUT],
         .out_dir = ctl->opt[O_OUT] != NULL ? ctl->opt[O_OUT] : "",
         .how = {.plan_path = ctl->opt[O_PLAN], .cluster_path = ctl->opt[O_CLUSTER]},
@@ -128,35 +16,10 @@ int hsp_cmd_compile(struct hsp_ctl *ctl)
     if (o.path == NULL) {
         return hsp_ctl_usage(ctl, "compile needs -o FILE");
     }
-    return load_and_compile(ctl, &o, &err) == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
-}
-
-/* Compiles into a file of its own, gone before this returns, and has it checked. */
-int hsp_cmd_verify(struct hsp_ctl *ctl)
-{
-    struct hsp_err err = {0};
-    const char *tmp = getenv("TMPDIR");
-    char path[PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/hspmd-verify-XXXXXX",
-                   tmp != NULL && strlen(tmp) < PATH_MAX / 2 ? tmp : "/tmp");
-    int fd = mkstemp(path), rc = HSP_EXIT_OK;
-    if (fd < 0) {
-        (void)hsp_err_set(&err, HSP_EIO, errno, "cannot create %s", path);
-        return hsp_ctl_fail(ctl, &err);
-    }
-    (void)close(fd); /* the name is taken; what is compiled replaces it */
-    struct order o = {
-        .path = path,
-        .out_dir = "",
-        .how = {.plan_path = ctl->opt[V_PLAN], .cluster_path = ctl->opt[V_CLUSTER]},
-        .verify = true,
-        .scratch = true,
-    };
-    enum hsp_status st = load_and_compile(ctl, &o, &err);
+    enum hsp_status st = hsp_load_job(ctl->arena, ctl->pos[0], &l, &err);
     if (st == HSP_OK) {
-        const char *const args[] = {"--verify", path, NULL};
-        st = hsp_worker_call(ctl, args, &rc, &err);
+        st = hsp_write_programs(ctl, &l, &o, &err);
     }
-    (void)unlink(path); /* in a folder for such files */
-    return st == HSP_OK ? rc : hsp_ctl_fail(ctl, &err);
+    hsp_loaded_fini(&l);
+    return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
 }

@@ -149,6 +149,16 @@ static bool add_rejected(const struct view *v, uint32_t i, cJSON *list)
     return add_item(list, o, ok);
 }
 
+static bool add_plan(cJSON *o, const struct hsp_plan *plan)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, (size_t)64 << 20);
+    hsp_plan_dump(plan, &b);
+    bool ok = hsp_buf_status(&b) == HSP_OK && add_text(o, "plan_yaml", hsp_buf_cstr(&b));
+    hsp_buf_fini(&b);
+    return ok;
+}
+
 static bool add_prediction(const struct view *v, cJSON *o)
 {
     const struct hsp_cost *c = &v->p->cost;
@@ -168,7 +178,7 @@ static bool add_prediction(const struct view *v, cJSON *o)
     for (uint32_t i = 0; i < v->p->n_rejected && ok; i++) {
         ok = rejected != NULL && add_rejected(v, i, rejected);
     }
-    return ok && rejected != NULL;
+    return ok && rejected != NULL && add_plan(o, v->p->plan);
 }
 
 static int print_json(const struct view *v)

@@ -1,7 +1,6 @@
 /* hspmdctl program show, graph show, plan show: of a file, or of a job that hspmdd knows. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/jobload.h"
@@ -52,12 +51,6 @@ static enum hsp_status show_programs(struct hsp_ctl *ctl, const struct hsp_progr
     return st;
 }
 
-/* A name without such a file. */
-static bool is_job(const char *word)
-{
-    return hsp_name_valid(word) && access(word, F_OK) != 0;
-}
-
 static int show_remote(struct hsp_ctl *ctl, uint16_t type, const char *what)
 {
     struct hsp_err err = {0};
@@ -74,7 +67,7 @@ static int show_remote(struct hsp_ctl *ctl, uint16_t type, const char *what)
 int hsp_cmd_program_show(struct hsp_ctl *ctl)
 {
     const char *rank = ctl->opt[O_RANK];
-    if (is_job(ctl->pos[0]) && ctl->opt[O_UNSHARDED] == NULL) {
+    if (hsp_is_job(ctl->pos[0]) && ctl->opt[O_UNSHARDED] == NULL) {
         return show_remote(ctl, HSP_MSG_PROGRAM, rank != NULL ? rank : "");
     }
     struct hsp_err err = {0};
@@ -100,7 +93,7 @@ int hsp_cmd_plan_show(struct hsp_ctl *ctl)
 
 int hsp_cmd_graph_show(struct hsp_ctl *ctl)
 {
-    if (is_job(ctl->pos[0])) {
+    if (hsp_is_job(ctl->pos[0])) {
         return show_remote(ctl, HSP_MSG_GRAPH, "");
     }
     struct hsp_err err = {0};

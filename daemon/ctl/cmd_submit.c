@@ -6,8 +6,9 @@
 #include "daemon/ctl/planchange.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
+#include "daemon/ctl/verifyplan.h"
 
-enum { O_DRY_RUN, O_WAIT }; /* rows of submit_options */
+enum { O_DRY_RUN, O_VERIFY, O_WAIT }; /* rows of submit_options */
 
 static const struct hsp_column columns[] = {
     {"RANK", true},   {"DEVICE", false},   {"STREAM", true}, {"BLOCKS", false},
@@ -197,6 +198,55 @@ static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc)
                   job, plan == NULL ? "; it waits for devices" : "", job, job, job);
 }
 
+/* The plan that hspmdd would choose now. *ret stays without text while the devices do not suffice. */
+static enum hsp_status ask_plan(struct hsp_ctl *ctl, struct hsp_plan_text *ret, struct hsp_err *err)
+{
+    struct hsp_msg m;
+    cJSON *doc = NULL;
+    const char *text = "";
+    enum hsp_status st = hsp_submit_msg(ctl, ctl->pos[0], HSP_MSG_PLAN, true, &m, err);
+    if (st == HSP_OK) {
+        st = hsp_remote_ask_json(ctl, &m, &text, &doc, err);
+    }
+    if (st == HSP_OK) {
+        const char *plan = hsp_doc_text(doc, "plan_yaml");
+        ret->name = "the plan for the devices there are";
+        ret->len = strlen(plan);
+        ret->text = hsp_arena_memdup(ctl->arena, plan, ret->len + 1);
+        st = ret->text != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    }
+    cJSON_Delete(doc);
+    return st == HSP_ENODEV || st == HSP_EINFEASIBLE ? HSP_OK : st;
+}
+
+/* HSP_EXIT_OK: the job may be sent. */
+static int verify(struct hsp_ctl *ctl)
+{
+    struct hsp_err err = {0};
+    struct hsp_loaded l = {0};
+    struct hsp_plan_text plan = {0};
+    struct hsp_pick how = {0};
+    int rc = HSP_EXIT_OK;
+    enum hsp_status st = ask_plan(ctl, &plan, &err);
+    if (st == HSP_OK) {
+        st = hsp_load_job(ctl->arena, ctl->pos[0], &l, &err);
+    }
+    if (st == HSP_OK) {
+        how.plan = plan.text != NULL ? &plan : NULL;
+        st = hsp_verify_plan(ctl, &l, &how, ctl->msg, &rc, &err);
+    }
+    hsp_loaded_fini(&l);
+    if (st != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
+    if (rc != HSP_EXIT_OK) {
+        (void)hsp_err_set(&err, HSP_EDIGEST, 0, "%s: not submitted, its plan was found wrong",
+                          ctl->pos[0]);
+        return hsp_ctl_fail(ctl, &err);
+    }
+    return HSP_EXIT_OK;
+}
+
 int hsp_cmd_submit(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
@@ -205,6 +255,10 @@ int hsp_cmd_submit(struct hsp_ctl *ctl)
     const char *text = "";
     if (ctl->opt[O_DRY_RUN] != NULL) {
         return hsp_plan_live(ctl, false);
+    }
+    int checked = ctl->opt[O_VERIFY] != NULL ? verify(ctl) : HSP_EXIT_OK;
+    if (checked != HSP_EXIT_OK) {
+        return checked;
     }
     enum hsp_status st = hsp_submit_msg(ctl, ctl->pos[0], HSP_MSG_SUBMIT, false, &m, &err);
     if (st == HSP_OK) {

@@ -42,6 +42,7 @@ static const struct hsp_option program_options[] = {
 
 static const struct hsp_option submit_options[] = {
     {"dry-run", 'n', NULL, "only show the plan on the devices there are"},
+    {"verify", 0, NULL, "first check on this machine that this plan computes what one device does"},
     {"wait", 'w', NULL, "wait until the job is done; exit code 8 when it fails"},
     END,
 };
@@ -104,9 +105,12 @@ const struct hsp_command hsp_commands[] = {
     {.name = "submit",
      .operands = "JOB.yaml",
      .summary = "hand a job to hspmdd",
-     .help = "Sends the job file with the plan files it names, prints who will get what on the\n"
-             "devices there are and the commands to watch it. Paths in the job are paths on the\n"
-             "workers: absolute ones. A job that finds no devices waits for them.",
+     .help =
+         "Sends the job file with the plan files it names, prints who will get what on the\n"
+         "devices there are and the commands to watch it. Paths in the job are paths on the\n"
+         "workers: absolute ones. A job that finds no devices waits for them. With --verify it is\n"
+         "not sent when its plan fails the check (exit code 1); while no worker is connected the\n"
+         "plan is chosen as by verify.",
      .options = submit_options,
      .min_pos = 1,
      .max_pos = 1,
@@ -310,12 +314,14 @@ const struct hsp_command hsp_commands[] = {
      .formats = 0,
      .run = hsp_cmd_compile},
     {.name = "verify",
-     .operands = "JOB",
-     .summary = "compile a job and check on this machine that it computes what one device does",
+     .operands = "PLAN|JOB",
+     .summary = "check on this machine that a plan computes what one device does",
      .help =
          "The job's own templates at small extents run beside the program of one device; every\n"
-         "tensor, gradient and parameter is compared. The plan is chosen as by compile. Exit\n"
-         "code 1: they differ, and the first op and rank that do are named.",
+         "tensor, gradient and parameter is compared. Of a job file the plan is chosen as by\n"
+         "compile; of a job at hspmdd (a word that is no file) it is the one that runs; of a plan\n"
+         "file alone the job is a small gpt with its layers and sequences. Exit code 1: they\n"
+         "differ, and the first op and rank that do are named.",
      .options = verify_options,
      .min_pos = 1,
      .max_pos = 1,

@@ -6,6 +6,7 @@
 
 #include "daemon/planner/clusterfile.h"
 #include "proto/host/fileio.h"
+#include "proto/text/yaml.h"
 
 enum hsp_status hsp_load_text(struct hsp_arena *arena, const char *path, const char **ret,
                               size_t *ret_len, struct hsp_err *err)
@@ -53,6 +54,24 @@ static enum hsp_status load_annotations(struct hsp_arena *arena, struct hsp_load
     return HSP_OK;
 }
 
+static enum hsp_status build_graph(struct hsp_loaded *l, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_graph_build(&l->job->model, &l->g, err);
+    if (st != HSP_OK) {
+        (void)hsp_err_wrap(err, "%s: model", l->path);
+        st = err != NULL && st == HSP_EINVAL ? (err->code = HSP_EPARSE) : st;
+    }
+    return st;
+}
+
+enum hsp_status hsp_read_job(struct hsp_arena *arena, const char *name, const char *text,
+                             size_t len, struct hsp_loaded *ret, struct hsp_err *err)
+{
+    *ret = (struct hsp_loaded){.path = name, .text = text, .len = len};
+    enum hsp_status st = hsp_job_parse(text, len, name, arena, &ret->job, err);
+    return st == HSP_OK ? build_graph(ret, err) : st;
+}
+
 enum hsp_status hsp_load_job(struct hsp_arena *arena, const char *path, struct hsp_loaded *ret,
                              struct hsp_err *err)
 {
@@ -64,14 +83,7 @@ enum hsp_status hsp_load_job(struct hsp_arena *arena, const char *path, struct h
     if (st == HSP_OK) {
         st = load_annotations(arena, ret, err);
     }
-    if (st == HSP_OK) {
-        st = hsp_graph_build(&ret->job->model, &ret->g, err);
-        if (st != HSP_OK) {
-            (void)hsp_err_wrap(err, "%s: model", path);
-            st = err != NULL && st == HSP_EINVAL ? (err->code = HSP_EPARSE) : st;
-        }
-    }
-    return st;
+    return st == HSP_OK ? build_graph(ret, err) : st;
 }
 
 void hsp_loaded_fini(struct hsp_loaded *l)
@@ -88,19 +100,38 @@ enum hsp_status hsp_load_cluster(struct hsp_arena *arena, const char *path,
     return st == HSP_OK ? hsp_cluster_desc_parse(text, len, path, arena, ret, err) : st;
 }
 
-enum hsp_status hsp_load_plan(struct hsp_arena *arena, const struct hsp_loaded *l, const char *path,
-                              struct hsp_plan **ret, struct hsp_err *err)
+enum hsp_status hsp_read_plan(struct hsp_arena *arena, const struct hsp_loaded *l,
+                              const struct hsp_plan_text *text, struct hsp_plan **ret,
+                              struct hsp_err *err)
 {
-    struct hsp_plan_text t = {.name = path};
     uint32_t index = 0;
-    enum hsp_status st = hsp_load_text(arena, path, &t.text, &t.len, err);
-    if (st == HSP_OK) {
-        st = hsp_annotations_pick(1, &t, l->g, l->job->train.data.global_batch, UINT32_MAX, arena,
-                                  ret, &index, err);
-    }
+    enum hsp_status st = hsp_annotations_pick(1, text, l->g, l->job->train.data.global_batch,
+                                              UINT32_MAX, arena, ret, &index, err);
     if (st == HSP_EINVAL && err != NULL) { /* a plan that does not fit the model: a bad file */
         err->code = HSP_EPARSE;
         st = HSP_EPARSE;
     }
     return st;
+}
+
+enum hsp_status hsp_load_plan(struct hsp_arena *arena, const struct hsp_loaded *l, const char *path,
+                              struct hsp_plan **ret, struct hsp_err *err)
+{
+    struct hsp_plan_text t = {.name = path};
+    enum hsp_status st = hsp_load_text(arena, path, &t.text, &t.len, err);
+    return st == HSP_OK ? hsp_read_plan(arena, l, &t, ret, err) : st;
+}
+
+enum hsp_status hsp_is_plan(const char *text, size_t len, struct hsp_arena *arena, bool *ret,
+                            struct hsp_err *err)
+{
+    const struct hsp_yaml *root = NULL, *kind;
+    struct hsp_err why = {0};
+    *ret = false;
+    if (hsp_yaml_parse("", text, len, arena, &root, &why) == HSP_ENOMEM) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "%s", why.msg);
+    }
+    kind = hsp_yaml_get(root, "kind");
+    *ret = kind != NULL && kind->kind == HSP_YAML_SCALAR && strcmp(kind->text, "plan") == 0;
+    return HSP_OK;
 }

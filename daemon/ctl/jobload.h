@@ -25,14 +25,26 @@ enum hsp_status hsp_load_text(struct hsp_arena *arena, const char *path, const c
 /* Job file, annotation files beside it, graph. */
 enum hsp_status hsp_load_job(struct hsp_arena *arena, const char *path, struct hsp_loaded *ret,
                              struct hsp_err *err);
+/* The same of a job file's text, which stays the caller's; annotations are not looked for. @name
+ * appears in messages. */
+enum hsp_status hsp_read_job(struct hsp_arena *arena, const char *name, const char *text,
+                             size_t len, struct hsp_loaded *ret, struct hsp_err *err);
 void hsp_loaded_fini(struct hsp_loaded *l);
 
 /* Cluster file. */
 enum hsp_status hsp_load_cluster(struct hsp_arena *arena, const char *path,
                                  struct hsp_cluster_desc *ret, struct hsp_err *err);
 
-/* One plan file, parsed and checked against the job. */
+/* One plan file, or its text, parsed and checked against the job. */
 enum hsp_status hsp_load_plan(struct hsp_arena *arena, const struct hsp_loaded *l, const char *path,
                               struct hsp_plan **ret, struct hsp_err *err);
+enum hsp_status hsp_read_plan(struct hsp_arena *arena, const struct hsp_loaded *l,
+                              const struct hsp_plan_text *text, struct hsp_plan **ret,
+                              struct hsp_err *err);
+
+/* Whether a text is a plan file, by its `kind`. Only HSP_ENOMEM: what else is wrong with a text is told by
+ * who reads it as what it is. */
+enum hsp_status hsp_is_plan(const char *text, size_t len, struct hsp_arena *arena, bool *ret,
+                            struct hsp_err *err);
 
 #endif

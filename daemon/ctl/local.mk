@@ -11,13 +11,16 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/cmd_show.c \
   daemon/ctl/cmd_status.c \
   daemon/ctl/cmd_submit.c \
+  daemon/ctl/cmd_verify.c daemon/ctl/verifyplan.h \
   daemon/ctl/command.h \
   daemon/ctl/commands.c \
   daemon/ctl/ctl.c \
   daemon/ctl/jobload.c daemon/ctl/jobload.h \
   daemon/ctl/options.c \
+  daemon/ctl/planalone.c daemon/ctl/planalone.h \
   daemon/ctl/planchange.c daemon/ctl/planchange.h \
   daemon/ctl/planpick.c daemon/ctl/planpick.h \
+  daemon/ctl/programfile.c daemon/ctl/programfile.h \
   daemon/ctl/remote.c daemon/ctl/remote.h \
   daemon/ctl/table.c daemon/ctl/table.h \
   daemon/ctl/workercall.c daemon/ctl/workercall.h

@@ -73,13 +73,17 @@ static uint32_t usable(const struct hsp_cluster_desc *c, const bool *excluded)
     return n;
 }
 
-/* The given plan or the first annotation that fits; *ret stays NULL when it is the planner's turn.
+/* The given plan, or the first annotation that fits; *ret stays NULL when it is the planner's turn.
  */
 static enum hsp_status given(struct hsp_arena *arena, const struct hsp_loaded *l,
                              const struct hsp_pick *how, uint32_t n_devices, struct hsp_plan **ret,
                              const char **ret_source, struct hsp_err *err)
 {
     uint32_t index = 0;
+    if (how->plan != NULL) {
+        *ret_source = how->plan->name;
+        return hsp_read_plan(arena, l, how->plan, ret, err);
+    }
     if (how->plan_path != NULL) {
         *ret_source = how->plan_path;
         return hsp_load_plan(arena, l, how->plan_path, ret, err);

@@ -7,9 +7,10 @@
 #include "daemon/ctl/jobload.h"
 
 struct hsp_pick {
-    const char *plan_path;    /* --plan, NULL none */
-    const char *cluster_path; /* --cluster, NULL none */
-    const char *exclude;      /* comma-separated device names, NULL none */
+    const char *plan_path;            /* --plan, NULL none */
+    const struct hsp_plan_text *plan; /* in its place: the text of one, NULL none */
+    const char *cluster_path;         /* --cluster, NULL none */
+    const char *exclude;              /* comma-separated device names, NULL none */
     bool no_zero;
 };
 

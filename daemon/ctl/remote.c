@@ -4,10 +4,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "proto/base/str.h"
 #include "proto/net/addr.h"
 #include "proto/net/frameclient.h"
 #include "proto/wire/msgframe.h"
+
+bool hsp_is_job(const char *word)
+{
+    return hsp_name_valid(word) && access(word, F_OK) != 0;
+}
 
 struct hsp_remote {
     struct hsp_ctl *ctl;

@@ -13,6 +13,9 @@
 #define HSP_DEFAULT_SOCKET "/run/hspmd/hspmdd.sock"
 #define HSP_DEFAULT_KEY    HSP_SYSCONFDIR "/hspmd/admin.key"
 
+/* Whether an operand is the name of a job at hspmdd: a name without such a file. */
+bool hsp_is_job(const char *word);
+
 struct hsp_remote; /* opaque */
 
 /* Connects to --address, else $HSPMD_ADDRESS, else the socket. HSP_ECLOSED: cannot be reached (exit

@@ -152,7 +152,7 @@ def commands(w):
     w.expect(7, "no worker is connected", "submit", "--dry-run", job)
     w.expect(7, "no worker is connected", "plan", "--live", job)
     check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"] == [], "nothing was submitted")
-    w.expect(0, "job small was submitted; it waits for devices", "submit", job)
+    w.expect(0, "job small was submitted; it waits for devices", "submit", "--verify", job)
     w.expect(7, "choose another name", "submit", job)
     doc = json.loads(w.expect(0, "", "status", "small", "-o", "json"))["jobs"][0]
     check((doc["state"], doc["min"], doc["max"], doc["steps"]) == ("pending", 2, 4, 10) and
@@ -176,6 +176,9 @@ def commands(w):
              "verify", "small")
     w.expect(3, "no job or node x", "ckpt", "verify", "x")
     w.expect(0, "1 ranks equal one device", "verify", w.path("job.yaml"))
+    w.expect(0, "1 ranks equal one device", "verify", w.path("plans/one.yaml"))
+    w.expect(7, "has no plan", "verify", "small")
+    w.expect(3, "no job x", "verify", "x")
     check(not [f for f in os.listdir(w.dir) if f.startswith("hspmd-verify")], "verify leaves its file")
     w.expect(7, "has no plan", "program", "show", "small")
     w.expect(7, "has no plan", "plan", "show", "small")

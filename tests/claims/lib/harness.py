@@ -320,12 +320,13 @@ class Cluster:
         s = self.status()
         return next((j for j in s["jobs"] if j["name"] == name), None) if s else None
 
-    def submit(self, path):
-        r = self.ctl("submit", path, check=False)
+    def submit(self, path, *options):
+        r = self.ctl("submit", path, *options, check=False)
         if r.returncode in (6, 7) and is_own():
             raise Unjudged("another job: %s" % r.stderr.strip()[-250:])
         if r.returncode != 0:
             raise Failed("hspmdctl submit: exit %d: %s" % (r.returncode, r.stderr.strip()[-300:]))
+        return r
 
     def wait(self, job, condition, timeout):
         """Blocks in hspmdctl wait: polling would take time from the workers that share the machine."""

@@ -381,6 +381,70 @@ static void compile_writes_programs_that_show_prints(void **state)
     assert_non_null(strstr(r->out, "backward:"));
 }
 
+/* A worker that only says what it was asked for. */
+static void put_worker(struct room *r, int rc)
+{
+    char text[128], path[512];
+    (void)snprintf(text, sizeof text, "#!/bin/sh\necho asked: $1\nexit %d\n", rc);
+    put(r, "hspmd-worker", text);
+    (void)snprintf(path, sizeof path, "%s/hspmd-worker", r->dir);
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_int_equal(setenv("PATH", r->dir, 1), 0);
+}
+
+static void verify_takes_jobs_and_plans(void **state)
+{
+    struct room *r = *state;
+    char path[2048];
+    (void)snprintf(path, sizeof path, "%s", getenv("PATH"));
+    put(r, "job.yaml", job);
+    put(r, "two.yaml", two);
+    put_worker(r, 0);
+    RUN(r, "verify", "@job.yaml", "--plan", "@two.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_string_equal(r->out, "asked: --verify\n");
+    RUN(r, "verify", "@two.yaml"); /* alone: a model with heads for its shares */
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->msg, "the same templates at small extents: hidden "));
+    put(r, "groups.yaml",
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 5, micro_batches: 2, "
+        "stages: "
+        "[{layers: 1, ranks: [0, 1], tensor: [13, 1]}, {layers: 2, ranks: [2]}]}]}");
+    RUN(r, "verify", "@groups.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->msg, "of 14,"));
+    put_worker(r, 1);
+    RUN(r, "verify", "@two.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_FAILED);
+    assert_int_equal(setenv("PATH", path, 1), 0);
+}
+
+static void verify_refuses_what_it_cannot_read(void **state)
+{
+    struct room *r = *state;
+    put(r, "two.yaml", two);
+    RUN(r, "verify", "@two.yaml", "--plan", "@two.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_USAGE);
+    put(r, "named.yaml",
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 1, parameters: [{name: wte.weight, home: 0}], "
+        "streams: [{sequences: 2, micro_batches: 1, stages: [{layers: 1, ranks: [0]}]}]}");
+    RUN(r, "verify", "@named.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    assert_non_null(strstr(r->msg, "give its job"));
+    put(r, "none.yaml", "{apiVersion: hspmd/v1, kind: plan, ranks: 1}");
+    RUN(r, "verify", "@none.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    put(r, "misfit.yaml",
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 2, micro_batches: 1, "
+        "stages: "
+        "[{layers: 1, ranks: [0]}]}]}");
+    RUN(r, "verify", "@misfit.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    assert_non_null(strstr(r->msg, "rank 1 is in no stage"));
+    RUN(r, "verify", "@missing.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+}
+
 static void bad_files_are_configuration_errors(void **state)
 {
     struct room *r = *state;
@@ -421,6 +485,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_plan_is_the_one_that_runs_or_another, setup, teardown),
         cmocka_unit_test_setup_teardown(yaml_output_is_an_annotation, setup, teardown),
         cmocka_unit_test_setup_teardown(compile_writes_programs_that_show_prints, setup, teardown),
+        cmocka_unit_test_setup_teardown(verify_takes_jobs_and_plans, setup, teardown),
+        cmocka_unit_test_setup_teardown(verify_refuses_what_it_cannot_read, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_files_are_configuration_errors, setup, teardown),
     };
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);

@@ -49,8 +49,15 @@ static const char suspended_doc[] =
 static const char plan_text[] =
     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 12, micro_batches: 3, "
     "stages: [{layers: 2, ranks: [0]}]}]}";
+static const char job_text[] =
+    "apiVersion: hspmd/v1\nname: j\n"
+    "model: {family: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, tied_head: true}\n"
+    "data: {path: /tmp/x}\nannotations: [one.yaml]\n"
+    "train: {steps: 2, global_batch: 12, optimizer: {name: adamw, lr: 1e-3}}\n";
 static const char plan_doc[] =
-    "{\"job\":\"j\",\"why\":\"because\",\"source\":\"planner\",\"zero\":0,\"streams\":1,"
+    "{\"plan_yaml\":\"{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 12, "
+    "micro_batches: 3, stages: [{layers: 2, ranks: "
+    "[0]}]}]}\",\"job\":\"j\",\"why\":\"because\",\"source\":\"planner\",\"zero\":0,\"streams\":1,"
     "\"step_seconds\":0.1,\"ranks\":[{\"rank\":0,\"device\":\"a/0\",\"stream\":0,\"stage\":0,"
     "\"first_block\":0,\"blocks\":2,\"tensor_part\":1,\"sequences\":12,\"micro_batches\":3,"
     "\"compute_seconds\":0.1,\"tensor_seconds\":0,\"update_seconds\":0,\"sync_seconds\":0,"
@@ -73,8 +80,8 @@ static const char *answer_of(const struct hsp_msg *m)
     case HSP_MSG_STATUS: return m->u.query.name[0] == 's' ? suspended_doc : status_doc;
     case HSP_MSG_SUBMIT: return "{\"job\":\"j\"}";
     case HSP_MSG_PLAN: return plan_doc;
-    case HSP_MSG_PROGRAM:
-    case HSP_MSG_GRAPH: return plan_text;
+    case HSP_MSG_PROGRAM: return plan_text;
+    case HSP_MSG_GRAPH: return m->u.query.what[0] == 'j' ? job_text : plan_text;
     case HSP_MSG_EVENTS:
     case HSP_MSG_LOGS: return events_doc;
     case HSP_MSG_METRICS: return metrics_doc;
@@ -173,12 +180,7 @@ static int setup(void **state)
     r->out = open_stream(r, "out", out);
     r->msg = open_stream(r, "msg", msg);
     put(r, "hspmd-worker", "#!/bin/sh\necho checked\n", 0700);
-    put(r, "job.yaml",
-        "apiVersion: hspmd/v1\nname: j\n"
-        "model: {family: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, tied_head: true}\n"
-        "data: {path: /tmp/x}\nannotations: [one.yaml]\n"
-        "train: {steps: 2, global_batch: 12, optimizer: {name: adamw, lr: 1e-3}}\n",
-        0600);
+    put(r, "job.yaml", job_text, 0600);
     put(r, "one.yaml", plan_text, 0600);
     put(r, "c.yaml",
         "apiVersion: hspmd/v1\nkind: cluster\nnodes: [{name: a, devices: [{speed: 1e-2}]}]\n",
@@ -352,6 +354,9 @@ static void commands_that_write_or_start_something(void **state)
     TRY_FILE(r, "bundle", "debug", "bundle", "-f", "@bundle");
     TRY(r, 0, "ckpt", "verify", r->dir);
     TRY(r, 0, "verify", "@job.yaml");
+    TRY(r, 0, "verify", "@one.yaml");
+    TRY(r, 0, "verify", "j");
+    TRY(r, 0, "submit", "@job.yaml", "--verify");
 }
 
 /* Commands called by their names: within a run they leave no frame to be seen in. */
