@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES (4u << 20)
-#define FLUSH_NS       INT64_C(20000000) /* how old a record may get: 20 ms */
+#define LINE_MAX_BYTES  (4u << 20)
+#define STATE_MAX_BYTES (64u << 20)
+#define FLUSH_NS        INT64_C(20000000) /* how old a record may get: 20 ms */
 
 /* Whether this rank adds its stream's tokens to the step's statistics. */
 static bool counts_tokens(const struct hsp_program *p)
@@ -39,12 +40,12 @@ static void put_line(const struct hsp_epoch *e, uint64_t step, const struct hsp_
     hsp_buf_puts(out, "]}\n");
 }
 
-static enum hsp_status append(const struct hsp_epoch *e, const struct hsp_buf *line,
-                              struct hsp_err *err)
+static enum hsp_status append(const struct hsp_epoch *e, const char *ending,
+                              const struct hsp_buf *line, struct hsp_err *err)
 {
     char path[PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s-%u.jsonl", e->env->audit_dir, e->env->node,
-                   e->env->device);
+    (void)snprintf(path, sizeof path, "%s/%s-%u.%s", e->env->audit_dir, e->env->node,
+                   e->env->device, ending);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (fd < 0) {
         return hsp_err_set(err, HSP_EIO, errno, "cannot open %s", path);
@@ -79,11 +80,60 @@ enum hsp_status hsp_audit_step(const struct hsp_epoch *e, uint64_t step, struct 
         put_line(e, step, &sheet, &line);
         st = line.failed
                  ? hsp_err_set(err, HSP_ELIMIT, 0, "an audit line is over %u bytes", LINE_MAX_BYTES)
-                 : append(e, &line, err);
+                 : append(e, "jsonl", &line, err);
     }
     hsp_buf_fini(&line);
     (void)hsp_arena_free(arena);
     return st;
+}
+
+/* ---- state ---- */
+
+static void put_list(const char *key, const int64_t *v, uint8_t n, struct hsp_buf *out)
+{
+    hsp_buf_printf(out, ",\"%s\":[", key);
+    for (uint8_t i = 0; i < n; i++) {
+        hsp_buf_printf(out, "%s%" PRId64, i > 0 ? "," : "", v[i]);
+    }
+    hsp_buf_puts(out, "]");
+}
+
+static void put_part(const struct hsp_state_segment *s, uint32_t i, struct hsp_buf *out)
+{
+    static const char *const kinds[] = {"param", "m", "v", "momentum"};
+    const struct hsp_segment_row *r = hsp_segment_row(s, i);
+    hsp_buf_printf(out, "%s{\"tensor\":%u,\"kind\":\"%s\"", i > 0 ? "," : "", r->tensor,
+                   kinds[r->kind]);
+    put_list("extent", r->full, r->box.rank, out);
+    put_list("from", r->box.lo, r->box.rank, out);
+    put_list("to", r->box.hi, r->box.rank, out);
+    hsp_buf_printf(out, ",\"hash\":\"%" PRIu64 "\"}", hsp_segment_row_hash(s, i));
+}
+
+void hsp_audit_state(const struct hsp_epoch *e, uint64_t version, bool begins)
+{
+    const struct hsp_state_segment *s = e->seg[version % 2];
+    struct hsp_err err = {0};
+    struct hsp_buf line;
+    if (e->env->audit_dir == NULL || s == NULL || hsp_segment_version(s) != version) {
+        return;
+    }
+    hsp_buf_init(&line, STATE_MAX_BYTES);
+    hsp_buf_printf(&line,
+                   "{\"job\":%u,\"epoch\":\"%" PRIu64 "\",\"version\":%" PRIu64
+                   ",\"rank\":%u,\"begins\":%s,\"state\":[",
+                   e->p->job, e->number, version, e->p->rank, begins ? "true" : "false");
+    for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
+        put_part(s, i, &line);
+    }
+    hsp_buf_puts(&line, "]}\n");
+    enum hsp_status st = line.failed ? hsp_err_set(&err, HSP_ELIMIT, 0, "the line is too long")
+                                     : append(e, "state", &line, &err);
+    if (st != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                "state of version %" PRIu64 " is not noted: %s", version, err.msg);
+    }
+    hsp_buf_fini(&line);
 }
 
 /* ---- activity ---- */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "proto/base/str.h"
+#include "worker/app/audit.h"
 #include "worker/app/segname.h"
 #include "worker/exec/stateinit.h"
 
@@ -338,6 +339,7 @@ static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
 static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, uint64_t *bytes,
                                  struct hsp_err *err)
 {
+    enum hsp_status st = HSP_OK;
     if (e->member || e->keeps) {
         void_above(e, version);
     }
@@ -345,9 +347,13 @@ static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, uint64_t
     case HSP_MODE_FRESH: return e->member ? make_fresh(e, err) : HSP_OK;
     case HSP_MODE_RESTORE: return !e->member ? HSP_OK : hsp_epoch_restore(e, version, err);
     case HSP_MODE_SWITCH:
-    case HSP_MODE_RECOVER: return hsp_epoch_fetch(e, version, bytes, err);
+    case HSP_MODE_RECOVER: st = hsp_epoch_fetch(e, version, bytes, err); break;
+    default: return hsp_err_set(err, HSP_EPROTO, 0, "unknown mode %u of an epoch", e->p->mode);
     }
-    return hsp_err_set(err, HSP_EPROTO, 0, "unknown mode %u of an epoch", e->p->mode);
+    if (st == HSP_OK && e->member) {
+        hsp_audit_state(e, version, true);
+    }
+    return st;
 }
 
 /* ---- the run thread ---- */

@@ -173,6 +173,7 @@ static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
 static bool hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version, uint32_t n_noop)
 {
     hsp_epoch_seal_written(e); /* the next epoch begins with it, or we go back to it */
+    hsp_audit_state(e, version, false);
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_epoch *next = e->next;
     bool ok = next != NULL && next->number == epoch;

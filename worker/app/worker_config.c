@@ -58,7 +58,8 @@ static const struct hsp_field fields[] = {
      .type = HSP_FIELD_STR,
      .offset = AT(audit_dir),
      .example = "/var/lib/hspmd-worker/audit",
-     .help = "folder in which each device notes the samples of every step; default none"},
+     .help = "folder in which each device notes the samples of every step, and hashes of the state "
+             "at both ends of a switch; default none"},
     {.path = "leave_timeout",
      .live = true,
      .type = HSP_FIELD_MS,

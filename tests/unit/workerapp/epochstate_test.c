@@ -1,8 +1,11 @@
-/* Segments of an epoch: which of those found are taken, which made anew, which left alone. */
+/* Segments of an epoch: which of those found are taken, which made anew, which left alone, what the audit
+ * notes of them. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "tests/unit/state/statelib.h"
+#include "worker/app/audit.h"
 #include "worker/app/epoch.h"
 
 static int64_t full[HSP_MAX_RANK] = {8, 4};
@@ -110,6 +113,44 @@ static void what_cannot_be_opened_is_left_alone(void **state)
     assert_true(hsp_segment_version(w->e.seg[0]) == 4);
 }
 
+/* The only line of the device's notes, or "" without any. */
+static void read_notes(const struct world *w, char text[1000])
+{
+    char path[4300];
+    (void)snprintf(path, sizeof path, "%s/n-0.state", w->dir);
+    FILE *f = fopen(path, "re");
+    size_t n = f != NULL ? fread(text, 1, 999, f) : 0;
+    text[n] = '\0';
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+}
+
+static void the_audit_notes_what_is_sealed(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    char text[1000], want[1000];
+    leave_a_version(w);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    w->env.node = "n";
+    w->e.number = 7;
+    hsp_audit_state(&w->e, 4, true); /* to nowhere */
+    w->env.audit_dir = w->dir;
+    hsp_audit_state(&w->e, 5, true); /* not sealed */
+    read_notes(w, text);
+    assert_string_equal(text, "");
+    hsp_audit_state(&w->e, 4, false);
+    read_notes(w, text);
+    (void)snprintf(
+        want, sizeof want,
+        "{\"job\":3,\"epoch\":\"7\",\"version\":4,\"rank\":0,\"begins\":false,\"state\":["
+        "{\"tensor\":0,\"kind\":\"param\",\"extent\":[8,4],\"from\":[0,0],\"to\":[8,4],"
+        "\"hash\":\"%" PRIu64 "\"}]}\n",
+        hsp_segment_content(w->e.seg[0]));
+    assert_string_equal(text, want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +158,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_damaged_or_of_another_shape_is_made_anew, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_opened_is_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_audit_notes_what_is_sealed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
