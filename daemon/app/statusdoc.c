@@ -95,19 +95,30 @@ static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *
 /* Where the newest committed version is in the data. */
 static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_job *j)
 {
+    const struct hsp_data_bind *d =
+        core->data_known && j != NULL ? &j->rec->spec->train.data : NULL;
     struct hsp_data_cursor c;
+    struct hsp_corpus corpus = {.n_tokens = core->data_tokens, .n_train = 1};
     char digest[HSP_DIGEST_HEX];
-    if (!core->data_known || j == NULL ||
-        hsp_data_cursor_init(&j->rec->spec->train.data, core->data_digest, core->data_bytes,
-                             core->data_tokens, core->stable, &c, NULL) != HSP_OK) {
+    bool documents = d != NULL && d->samples == HSP_SAMPLES_DOCUMENTS; /* only workers count them */
+    if (d == NULL ||
+        (!documents && hsp_corpus_init(d, core->data_tokens, &corpus, NULL) != HSP_OK)) {
         return;
     }
+    if (documents) {
+        corpus.start = (const uint64_t[2]){0, core->data_tokens};
+    }
+    hsp_data_cursor_init(d, &corpus, core->data_digest, core->data_bytes, core->stable, &c);
     cJSON *x = cJSON_AddObjectToObject(o, "data");
     hsp_digest_hex(c.digest, digest);
     put_text(x, "path", core->data_path);
     put(x, "bytes", (double)c.bytes);
     put(x, "tokens", (double)c.n_tokens);
     put_text(x, "digest", digest);
+    if (documents) {
+        put(x, "documents_read", (double)c.samples);
+        return;
+    }
     put(x, "pass", (double)hsp_data_cursor_pass(&c));
     put(x, "sample", (double)hsp_data_cursor_sample(&c));
     put(x, "pass_samples", (double)c.pass_samples);

@@ -13,6 +13,8 @@ enum { FAMILY_GPT, FAMILY_LLAMA, FAMILY_MLP };
 
 enum { PACKING_NONE, PACKING_DOCUMENTS };
 
+enum { SAMPLES_WINDOWS, SAMPLES_DOCUMENTS };
+
 enum { VOCAB_AUTO, VOCAB_ON, VOCAB_OFF };
 
 #define VOCAB_LARGE  16384 /* auto: from here on a whole head costs more than its exchange */
@@ -29,7 +31,7 @@ struct raw {
     double dropout;
     const char *data_path;
     int data_format; /* enum hsp_data_format */
-    int tokenizer, packing;
+    int tokenizer, packing, samples;
     int64_t document_start, document_end; /* tokens, -1: none */
     double validation_fraction;
     uint32_t validation_every;
@@ -57,6 +59,7 @@ static const char *const families[] = {"gpt", "llama", "mlp", NULL};
 static const char *const switches[] = {"auto", "on", "off", NULL};
 static const char *const formats[] = {"text", "llm.c", "nanogpt", "megatron", NULL};
 static const char *const packings[] = {"none", "documents", NULL};
+static const char *const samples[] = {"windows", "documents", NULL};
 static const char *const tokenizers[] = {"byte", NULL};
 static const char *const dtypes[] = {"fp32", "fp64", NULL};
 static const char *const optimizers[] = {"adamw", "sgd", NULL};
@@ -110,6 +113,10 @@ static const struct hsp_field table[] = {
       .help =
           "none: sequences run on over the ends of documents; documents: attention stays within a "
           "document, positions count from its start, its last token has no target (gpt, llama)"),
+    F("data.samples", CHOICE, samples, .dflt = "windows", .choices = samples,
+      .help = "what global_batch counts. windows: sequences, cut from the data as they come; "
+              "documents: documents, cut at model.sequence, which each step packs into sequences "
+              "(with packing: documents)"),
     F("data.document_start", I64, document_start, .dflt = "-1", .min = -1, .max = 1048575,
       .help = "packing: token that begins a document (llm.c: 50256, 128000); -1: none"),
     F("data.document_end", I64, document_end, .dflt = "-1", .min = -1, .max = 1048575,
@@ -121,7 +128,7 @@ static const struct hsp_field table[] = {
       .help = "steps between validations; 0: never"),
     F("train.steps", U32, steps, .required = true, .min = 1, .max = 1e9, .help = "optimizer steps"),
     F("train.global_batch", U32, global_batch, .required = true, .min = 1,
-      .max = HSP_MAX_GLOBAL_BATCH, .help = "sequences in a step, over all devices"),
+      .max = HSP_MAX_GLOBAL_BATCH, .help = "sequences, or documents, in a step, over all devices"),
     F("train.dtype", CHOICE, dtype, .dflt = "fp32", .choices = dtypes, .help = "fp32 or fp64"),
     F("train.seed", U64, seed, .dflt = "1", .help = "of initial weights, sample order and dropout"),
     F("train.clip_norm", F64, clip_norm, .dflt = "0", .min = 0, .max = 1e30,
@@ -254,6 +261,10 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
          r->data_format == HSP_DATA_MEGATRON && (start || end)},
         {start ? "data.document_start" : "data.document_end", "only with packing: documents",
          !apart && (start || end)},
+        {"data.samples", "documents only with packing: documents",
+         r->samples == SAMPLES_DOCUMENTS && !apart},
+        {"data.samples", "documents: dropout must be 0, its keys are of whole sequences",
+         r->samples == SAMPLES_DOCUMENTS && r->dropout > 0},
         {"data.document_start", "must be below model.vocab", r->document_start >= r->vocab},
         {"data.document_end", "must be below model.vocab", r->document_end >= r->vocab},
         {"data.path", "must not be empty", r->data_path[0] == '\0'},
@@ -302,6 +313,9 @@ static struct hsp_train_spec train_of(const struct raw *r)
         .data = {.seed = r->seed,
                  .global_batch = r->global_batch,
                  .sequence = (uint32_t)r->sequence,
+                 .longest = (uint32_t)r->sequence,
+                 .samples =
+                     r->samples == SAMPLES_DOCUMENTS ? HSP_SAMPLES_DOCUMENTS : HSP_SAMPLES_WINDOWS,
                  /* one global batch: as many as fit every plan's memory for certain */
                  .eval_seqs = r->global_batch,
                  .validation_every = r->validation_every,

@@ -18,7 +18,8 @@ static void bind_stream(const struct hsp_compiler *c, const struct hsp_stagecode
                         struct hsp_stream_bind *ret)
 {
     int64_t w[HSP_MAX_STREAMS], cut[HSP_MAX_STREAMS + 1];
-    *ret = (struct hsp_stream_bind){.n_micro = c->p->streams[s->stream].micro_batches};
+    *ret = (struct hsp_stream_bind){.n_micro = c->p->streams[s->stream].micro_batches,
+                                    .n_stages = c->p->streams[s->stream].n_stages};
     for (uint32_t i = 0; i < c->p->n_streams; i++) {
         w[i] = c->p->streams[i].sequences;
         ret->first_seq += i < s->stream ? c->p->streams[i].sequences : 0;

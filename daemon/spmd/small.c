@@ -324,7 +324,8 @@ static enum hsp_status try_graph(struct shrinker *x, struct hsp_graph *g, struct
     if (rc != HSP_OK) {
         return rc;
     }
-    t.data.sequence = (uint32_t)g->spec.sequence;
+    t.data.sequence = t.data.longest = (uint32_t)g->spec.sequence;
+    t.data.samples = HSP_SAMPLES_WINDOWS; /* each a sequence: values are known by sequence */
     t.data.vocab = (uint32_t)g->spec.vocab;
     t.data.separator = t.data.separator < t.data.vocab ? t.data.separator : t.data.vocab - 1;
     rc = hsp_compile(g, &p, &t, arena, &f, x->err);

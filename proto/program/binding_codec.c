@@ -2,7 +2,7 @@
 #include "proto/program/program_io.h"
 
 #define BINDING_MAGIC   0x42505348u /* "HSPB" */
-#define BINDING_VERSION 2u
+#define BINDING_VERSION 3u
 
 /* Least encoded bytes of one element. */
 enum { MIN_BIND_TENSOR = 22, MIN_MOVE = 14, MIN_CELL = 9, MIN_ENTRY = 12, MIN_STATE = 18 };
@@ -66,8 +66,8 @@ static void io_sched(struct hsp_pio *io, struct hsp_sched *s)
 static void io_hyper(struct hsp_pio *io, struct hsp_binding *b)
 {
     struct hsp_stream_bind *s = &b->stream;
-    uint32_t *const counts[] = {&s->first_seq,  &s->n_seq,      &s->n_micro,
-                                &s->eval_first, &s->eval_n_seq, &s->eval_n_micro};
+    uint32_t *const counts[] = {&s->first_seq,  &s->n_seq,        &s->n_micro, &s->eval_first,
+                                &s->eval_n_seq, &s->eval_n_micro, &s->n_stages};
     for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
         hsp_pio_u32(io, counts[k]);
     }
@@ -75,6 +75,8 @@ static void io_hyper(struct hsp_pio *io, struct hsp_binding *b)
     hsp_pio_u64(io, &d->seed);
     hsp_pio_u32(io, &d->global_batch);
     hsp_pio_u32(io, &d->sequence);
+    hsp_pio_u32(io, &d->longest);
+    hsp_pio_u8(io, &d->samples);
     hsp_pio_u32(io, &d->eval_seqs);
     hsp_pio_u32(io, &d->validation_every);
     hsp_pio_f64(io, &d->validation_fraction);

@@ -6,6 +6,7 @@
 
 static const char *const formats[] = {"text", "llm.c", "nanogpt", "megatron"};
 static const char *const packings[] = {"none", "start", "end", "index"};
+static const char *const units[] = {"windows", "documents"};
 
 const char *hsp_data_format_name(unsigned format)
 {
@@ -17,25 +18,28 @@ const char *hsp_packing_name(unsigned packing)
     return packing < HSP_ARRAY_LEN(packings) ? packings[packing] : NULL;
 }
 
-enum hsp_status hsp_data_cursor_init(const struct hsp_data_bind *d, struct hsp_digest digest,
-                                     uint64_t bytes, uint64_t n_tokens, uint64_t step,
-                                     struct hsp_data_cursor *ret, struct hsp_err *err)
+const char *hsp_samples_name(unsigned samples)
 {
-    struct hsp_corpus c;
-    enum hsp_status st = hsp_corpus_init(d, n_tokens, &c, err);
-    if (st == HSP_OK) {
-        *ret = (struct hsp_data_cursor){.digest = digest,
-                                        .bytes = bytes,
-                                        .n_tokens = n_tokens,
-                                        .seed = d->seed,
-                                        .pass_samples = c.n_train,
-                                        .samples = step * d->global_batch,
-                                        .sequence = d->sequence,
-                                        .separator = d->separator,
-                                        .format = d->format,
-                                        .packing = d->packing};
-    }
-    return st;
+    return samples < HSP_ARRAY_LEN(units) ? units[samples] : NULL;
+}
+
+void hsp_data_cursor_init(const struct hsp_data_bind *d, const struct hsp_corpus *c,
+                          struct hsp_digest digest, uint64_t bytes, uint64_t step,
+                          struct hsp_data_cursor *ret)
+{
+    bool documents = d->samples == HSP_SAMPLES_DOCUMENTS;
+    *ret = (struct hsp_data_cursor){.digest = digest,
+                                    .bytes = bytes,
+                                    .n_tokens = c->n_tokens,
+                                    .seed = d->seed,
+                                    .pass_samples = c->n_train,
+                                    .pass_tokens = documents ? hsp_corpus_tokens(c) : 0,
+                                    .samples = step * d->global_batch,
+                                    .sequence = documents ? d->longest : d->sequence,
+                                    .separator = d->separator,
+                                    .format = d->format,
+                                    .packing = d->packing,
+                                    .unit = d->samples};
 }
 
 uint64_t hsp_data_cursor_pass(const struct hsp_data_cursor *c)
@@ -50,14 +54,19 @@ uint64_t hsp_data_cursor_sample(const struct hsp_data_cursor *c)
 
 uint64_t hsp_data_cursor_tokens(const struct hsp_data_cursor *c)
 {
-    return c->samples * c->sequence;
+    if (c->unit == HSP_SAMPLES_WINDOWS) {
+        return c->samples * c->sequence;
+    }
+    double mean = (double)c->pass_tokens / (double)c->pass_samples;
+    return hsp_data_cursor_pass(c) * c->pass_tokens +
+           (uint64_t)(mean * (double)hsp_data_cursor_sample(c));
 }
 
 uint64_t hsp_data_cursor_mark(const struct hsp_data_cursor *c)
 {
-    const uint64_t all[] = {c->digest.hi, c->digest.lo,    c->bytes,   c->n_tokens,
-                            c->seed,      c->pass_samples, c->samples, c->sequence,
-                            c->separator, c->format,       c->packing};
+    const uint64_t all[] = {c->digest.hi,    c->digest.lo, c->bytes,      c->n_tokens,  c->seed,
+                            c->pass_samples, c->samples,   c->sequence,   c->separator, c->format,
+                            c->packing,      c->unit,      c->pass_tokens};
     uint64_t h = 0;
     for (size_t i = 0; i < HSP_ARRAY_LEN(all); i++) {
         h = hsp_mix64(h ^ hsp_mix64(all[i] + i));
@@ -74,6 +83,7 @@ static enum hsp_status other_order(const struct hsp_data_cursor *was,
         uint64_t was, now;
     } all[] = {{"tokens in the files", was->n_tokens, now->n_tokens},
                {"train.seed", was->seed, now->seed},
+               {"kind of data.samples", was->unit, now->unit},
                {"model.sequence", was->sequence, now->sequence},
                {"kind of data.format", was->format, now->format},
                {"kind of data.packing", was->packing, now->packing},

@@ -30,6 +30,7 @@
 #define HSP_MAX_CELLS              1048576 /* of one move */
 #define HSP_MAX_NAME               256     /* bytes of a tensor's or symbol's name */
 #define HSP_MAX_EXTENT             (INT64_C(1) << 40)
+#define HSP_MAX_LONGEST            (1u << 20) /* tokens of a document that is a sample */
 #define HSP_MAX_TEMPLATE_BYTES     ((size_t)256 << 20)
 #define HSP_MAX_BINDING_BYTES      ((size_t)256 << 20)
 #define HSP_MAX_PROGRAM_FILE_BYTES ((size_t)2048 << 20)
@@ -210,6 +211,7 @@ struct hsp_stream_bind {
     uint32_t n_micro;                /* sizes as even as possible, larger ones first */
     uint32_t eval_first, eval_n_seq; /* its part of the validation list */
     uint32_t eval_n_micro;
+    uint32_t n_stages; /* of the stream */
 };
 
 enum hsp_data_format {                /* of the files: worker/data/formats.h */
@@ -228,9 +230,18 @@ enum hsp_packing {
     HSP_PACKING_INDEX  /* the files say where documents begin */
 };
 
+/* What a sample of the global batch is. */
+enum hsp_samples {
+    HSP_SAMPLES_WINDOWS,  /* a window of the stream of tokens: one sequence */
+    HSP_SAMPLES_DOCUMENTS /* a document, cut at `longest`: a part of a sequence (pack.c) */
+};
+
 struct hsp_data_bind { /* what a step sheet is computed from; equal on all devices */
     uint64_t seed;
-    uint32_t global_batch, sequence, eval_seqs;
+    uint32_t global_batch, eval_seqs; /* samples */
+    uint32_t sequence;                /* tokens of the sequences this program computes */
+    uint32_t longest; /* documents: tokens of a sample, at most; sequence is no more than that */
+    uint8_t samples;  /* enum hsp_samples */
     uint32_t validation_every; /* 0: never */
     double validation_fraction;
     bool next_token_only; /* mlp: one label, the token after the sequence */

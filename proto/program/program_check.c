@@ -435,7 +435,11 @@ static enum hsp_status check_hyper(const struct hsp_binding *b, struct hsp_err *
                            "binding: micro-batches of %u and %u sequences, bound %" PRId64, bound,
                            ebound, b->symbol[HSP_SYM_BATCH]);
     }
+    bool documents = d->samples == HSP_SAMPLES_DOCUMENTS;
     if (d->global_batch == 0 || d->sequence == 0 || d->vocab == 0 ||
+        d->samples > HSP_SAMPLES_DOCUMENTS ||
+        (documents && (d->packing == HSP_PACKING_NONE || d->next_token_only ||
+                       d->longest < d->sequence || d->longest > HSP_MAX_LONGEST)) ||
         d->format > HSP_DATA_MEGATRON || d->packing > HSP_PACKING_INDEX ||
         (d->packing == HSP_PACKING_INDEX && d->format != HSP_DATA_MEGATRON) ||
         !(d->validation_fraction >= 0.0 && d->validation_fraction < 1.0)) {

@@ -32,8 +32,12 @@ static void put_line(const struct hsp_epoch *e, uint64_t step, const struct hsp_
         out, "{\"job\":%u,\"epoch\":\"%" PRIu64 "\",\"step\":%" PRIu64 ",\"rank\":%u,\"samples\":[",
         e->p->job, e->number, step, e->p->rank);
     for (uint32_t m = 0; m < s->n_micro; m++) {
-        for (uint32_t i = 0; i < s->micro[m].n_seq; i++) {
-            hsp_buf_printf(out, "%s%" PRIu64, comma, s->micro[m].sample[i]);
+        const struct hsp_micro *micro = &s->micro[m];
+        uint32_t from = micro->first != NULL ? micro->first[0] : 0;
+        uint32_t end = micro->first != NULL ? micro->first[micro->n_seq] : micro->n_seq;
+        for (uint32_t i = from; i < end; i++) {
+            hsp_buf_printf(out, "%s%" PRIu64, comma,
+                           micro->first != NULL ? micro->part[i].sample : micro->sample[i]);
             comma = ",";
         }
     }
@@ -70,7 +74,7 @@ enum hsp_status hsp_audit_step(const struct hsp_epoch *e, uint64_t step, struct 
     enum hsp_status st = arena != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
     hsp_buf_init(&line, LINE_MAX_BYTES);
     if (st == HSP_OK) {
-        st = hsp_corpus_init(&e->prog.bind.data, e->data->set.n_tokens, &corpus, err);
+        st = hsp_dataset_corpus(&e->data->set, &e->prog.bind.data, &corpus, err);
     }
     if (st == HSP_OK &&
         (st = hsp_sheet_train(&e->prog.bind, &corpus, step, arena, &sheet)) != HSP_OK) {

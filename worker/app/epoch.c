@@ -156,12 +156,13 @@ static enum hsp_status open_dataset(struct hsp_epoch *e, struct hsp_err *err)
     const struct hsp_data_wish wish = {.path = e->p->data_path,
                                        .format = (enum hsp_data_format)d->format,
                                        .vocab = d->vocab,
+                                       .cut = hsp_data_cut_of(d),
                                        .stop = &stop};
     struct hsp_corpus corpus; /* too few tokens are found before anything runs */
     enum hsp_status st =
         e->member ? hsp_data_cache_get(e->env->data, &wish, &e->data, err) : HSP_OK;
     if (st == HSP_OK && e->member) {
-        st = hsp_corpus_init(d, e->data->set.n_tokens, &corpus, err);
+        st = hsp_dataset_corpus(&e->data->set, d, &corpus, err);
         st = st == HSP_OK ? st : hsp_err_wrap(err, "%s", e->p->data_path);
     }
     return st;
@@ -171,8 +172,13 @@ enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
                                  struct hsp_data_cursor *ret, struct hsp_err *err)
 {
     const struct hsp_dataset *d = &e->data->set;
-    return hsp_data_cursor_init(&e->prog.bind.data, e->data->digest, d->n_bytes, d->n_tokens,
-                                version, ret, err);
+    struct hsp_corpus corpus;
+    enum hsp_status st = hsp_dataset_corpus(d, &e->prog.bind.data, &corpus, err);
+    if (st == HSP_OK) {
+        hsp_data_cursor_init(&e->prog.bind.data, &corpus, e->data->digest, d->n_bytes, version,
+                             ret);
+    }
+    return st;
 }
 
 static void count_links(struct hsp_epoch *e, enum hsp_epoch_mesh which, const struct hsp_comm *comm)

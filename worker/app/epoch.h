@@ -205,7 +205,8 @@ enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err);
  * instead: all members are armed for it. */
 enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
                                       uint64_t *ret_epoch, struct hsp_err *err);
-/* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as hsp_corpus_init. */
+/* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as
+ * hsp_dataset_corpus. */
 void hsp_epoch_tell_ready(struct hsp_epoch *e);
 enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
                                  struct hsp_data_cursor *ret, struct hsp_err *err);

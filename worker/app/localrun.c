@@ -185,6 +185,18 @@ const struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t ra
     return l->rank[rank].engine;
 }
 
+/* Goes on with @st; closes the data set after a failure. */
+static enum hsp_status list_samples(const struct hsp_data_bind *d, enum hsp_status st,
+                                    struct hsp_dataset *set, struct hsp_err *err)
+{
+    struct hsp_data_cut cut = hsp_data_cut_of(d);
+    st = st == HSP_OK ? hsp_dataset_cut(set, &cut, NULL, err) : st;
+    if (st != HSP_OK) {
+        hsp_dataset_close(set);
+    }
+    return st;
+}
+
 enum hsp_status hsp_local_dataset(const struct hsp_program_file *f, struct hsp_dataset *ret,
                                   struct hsp_err *err)
 {
@@ -192,15 +204,17 @@ enum hsp_status hsp_local_dataset(const struct hsp_program_file *f, struct hsp_d
     if (f->data_path[0] != '\0') {
         enum hsp_status st =
             hsp_dataset_open(f->data_path, (enum hsp_data_format)d->format, ret, err);
-        if (st == HSP_OK && (st = hsp_dataset_read(ret, d->vocab, NULL, NULL, err)) != HSP_OK) {
-            hsp_dataset_close(ret);
+        if (st != HSP_OK) {
+            return st;
         }
-        return st;
+        st = hsp_dataset_read(ret, d->vocab, NULL, NULL, err);
+        return list_samples(d, st, ret, err);
     }
     uint64_t window = (uint64_t)d->sequence + 1;
     uint64_t n = 8 * window * ((uint64_t)d->global_batch + d->eval_seqs + 8);
     if (d->validation_fraction > 0.0) {
         n += (uint64_t)(2.0 * (double)window / d->validation_fraction);
     }
-    return hsp_dataset_synthetic(d, n, ret, err);
+    enum hsp_status st = hsp_dataset_synthetic(d, n, ret, err);
+    return st == HSP_OK ? list_samples(d, st, ret, err) : st;
 }

@@ -36,6 +36,7 @@ struct hsp_data_cache {
     char *path;         /* owned, not changed while it reads */
     enum hsp_data_format format;
     uint32_t vocab;
+    struct hsp_data_cut cut;
     enum hsp_status status; /* how it ended */
     struct hsp_err why;
 };
@@ -135,6 +136,9 @@ static enum hsp_status read_all(struct hsp_data_cache *c, struct entry **ret, st
     if (st == HSP_OK) {
         st = hsp_dataset_read(&x->held.set, c->vocab, &stop, &x->held.digest, err);
     }
+    if (st == HSP_OK) {
+        st = hsp_dataset_cut(&x->held.set, &c->cut, &stop, err);
+    }
     if (st != HSP_OK) {
         hsp_dataset_close(&x->held.set);
         free(x);
@@ -174,7 +178,7 @@ static void *read_thread(void *arg)
 static bool is_read(const struct hsp_data_cache *c, const struct hsp_data_wish *w)
 {
     return !c->give_up && c->format == w->format && c->vocab == w->vocab &&
-           strcmp(c->path, w->path) == 0;
+           hsp_data_cut_equal(&c->cut, &w->cut) && strcmp(c->path, w->path) == 0;
 }
 
 /* Nobody reads: now we do. HSP_ENOMEM. */
@@ -191,6 +195,7 @@ static enum hsp_status begin(struct hsp_data_cache *c, const struct hsp_data_wis
         c->path = path;
         c->format = w->format;
         c->vocab = w->vocab;
+        c->cut = w->cut;
         c->give_up = false;
         c->number++;
         c->has_thread = c->reading = pthread_create(&c->thread, NULL, read_thread, c) == 0;
@@ -233,6 +238,7 @@ static enum hsp_status await(struct hsp_data_cache *c, const struct hsp_data_wis
 static bool is_wanted(const struct entry *x, const struct hsp_data_wish *w)
 {
     return x->format == w->format && w->vocab >= x->vocab &&
+           hsp_data_cut_equal(&x->held.set.cut, &w->cut) &&
            hsp_dataset_changed_ns(&x->held.set) < x->open_ns - SETTLE_NS &&
            hsp_dataset_is(&x->held.set, w->path, w->format);
 }

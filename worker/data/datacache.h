@@ -28,6 +28,7 @@ struct hsp_data_wish {
     const char *path; /* as of hsp_dataset_open */
     enum hsp_data_format format;
     uint32_t vocab;                   /* all tokens are below it */
+    struct hsp_data_cut cut;          /* documents to be listed */
     const struct hsp_data_stop *stop; /* asked every 50 ms whether to wait no more; NULL: not */
 };
 

@@ -239,6 +239,7 @@ void hsp_dataset_close(struct hsp_dataset *d)
         free(f->name);
     }
     free(d->file);
+    free(d->start);
     *d = (struct hsp_dataset){0};
 }
 

@@ -13,6 +13,7 @@
 #include "worker/data/formats.h"
 
 #define HSP_DATASET_MAX_FILES 65536u
+#define HSP_MAX_SAMPLES       (UINT64_C(1) << 27) /* documents and pieces: a list of 1 GiB */
 
 /* Which file it was and how it was when it was mapped: a file whose contents have changed since has
  * another one. */
@@ -32,11 +33,21 @@ struct hsp_data_file {
     struct hsp_megatron_index index; /* of idx */
     uint64_t begin;                  /* number of its first token in the stream */
 };
+/* How documents become samples. */
+struct hsp_data_cut {
+    bool documents;  /* else nothing is listed, and the rest is 0 */
+    uint8_t packing; /* enum hsp_packing */
+    uint32_t separator, longest;
+};
 struct hsp_dataset {
     struct hsp_data_file *file;
     uint32_t n_files;
     bool mapped; /* else one file on the heap */
     uint64_t n_tokens, n_bytes;
+    struct hsp_data_cut cut;
+    uint64_t
+        *start; /* owned: first token of each sample and one behind the last, as of hsp_corpus */
+    uint64_t n_samples;
 };
 
 /* @path: a file, or a pattern of glob(7) whose files follow each other in the order of strcmp; for
@@ -70,6 +81,21 @@ enum hsp_status hsp_dataset_read(const struct hsp_dataset *d, uint32_t vocab,
                                  const struct hsp_data_stop *stop, struct hsp_digest *ret,
                                  struct hsp_err *err);
 
+struct hsp_data_cut hsp_data_cut_of(const struct hsp_data_bind *d);
+bool hsp_data_cut_equal(const struct hsp_data_cut *a, const struct hsp_data_cut *b);
+/* Lists the samples that documents make: each document, one longer than cut->longest in pieces of
+ * that. Nothing to do for windows. Once per data set; looks at every token. HSP_ELIMIT: more than
+ * HSP_MAX_SAMPLES; HSP_ECANCELED as hsp_dataset_read; HSP_ENOMEM. */
+enum hsp_status hsp_dataset_cut(struct hsp_dataset *d, const struct hsp_data_cut *cut,
+                                const struct hsp_data_stop *stop, struct hsp_err *err);
+/* The samples of @b, which borrow @d. HSP_EINVAL: too few of them; documents that are not listed. */
+enum hsp_status hsp_dataset_corpus(const struct hsp_dataset *d, const struct hsp_data_bind *b,
+                                   struct hsp_corpus *ret, struct hsp_err *err);
+/* load.c: the first token behind @at, and below @end, that begins a document; @end when there is
+ * none. Each file begins one. */
+uint64_t hsp_dataset_next(const struct hsp_dataset *d, const struct hsp_data_cut *cut, uint64_t at,
+                          uint64_t end);
+
 /* What to load: rows are the sequences of the micro-batch, columns global positions
  * first_col .. first_col + n_cols - 1 of each. */
 struct hsp_load_spec {
@@ -82,7 +108,7 @@ struct hsp_load_spec {
 /* Fills @dst[n_seq * n_cols]. Labels are the following tokens; with next_token_only the one label
  * is the token after the sequence. Starts are columns. With packing, positions count from the start
  * of the document (or of the sequence, when it began before), and a label that would be in the next
- * document is -1. HSP_EINVAL: a token outside the vocabulary (says which and
+ * document is -1. Columns behind the last part of a sequence have id 0, no label, and see themselves. HSP_EINVAL: a token outside the vocabulary (says which and
  * where), a window outside the data. */
 enum hsp_status hsp_dataset_load(const struct hsp_dataset *d, const struct hsp_load_spec *s,
                                  int32_t *dst, struct hsp_err *err);

@@ -122,20 +122,18 @@ static enum hsp_status token(const struct hsp_dataset *d, uint32_t vocab, uint64
     return HSP_OK;
 }
 
-/* The first token behind @at, and below @end, that begins a document; @end when there is none. Each
- * file begins one. */
-static uint64_t next_document(const struct hsp_dataset *d, const struct hsp_data_bind *b,
-                              uint64_t at, uint64_t end)
+uint64_t hsp_dataset_next(const struct hsp_dataset *d, const struct hsp_data_cut *cut, uint64_t at,
+                          uint64_t end)
 {
     const struct hsp_data_file *f = file_of(d, at);
     uint64_t stop = f->begin + f->tokens.n, i = at - f->begin;
     stop = stop < end ? stop : end;
-    if (b->packing == HSP_PACKING_INDEX) {
+    if (cut->packing == HSP_PACKING_INDEX) {
         uint64_t next = f->begin + hsp_megatron_start(&f->index, hsp_megatron_next(&f->index, i));
         return next < end ? next : end;
     }
-    for (i += b->packing == HSP_PACKING_START; ++at < stop; i++) {
-        if (hsp_token_get(&f->tokens, f->all.data, i) == b->separator) {
+    for (i += cut->packing == HSP_PACKING_START; ++at < stop; i++) {
+        if (hsp_token_get(&f->tokens, f->all.data, i) == cut->separator) {
             return at;
         }
     }
@@ -146,17 +144,18 @@ static uint64_t next_document(const struct hsp_dataset *d, const struct hsp_data
 static enum hsp_status load_row(const struct hsp_dataset *d, const struct hsp_load_spec *s,
                                 uint64_t first, int32_t *dst, struct hsp_err *err)
 {
+    const struct hsp_data_cut cut = {.packing = s->data->packing, .separator = s->data->separator};
     uint64_t end = first + s->data->sequence + 1, start = first, next = end;
     end = end < d->n_tokens ? end : d->n_tokens;
     if (s->data->packing != HSP_PACKING_NONE && first < end) {
-        next = next_document(d, s->data, first, end);
+        next = hsp_dataset_next(d, &cut, first, end);
     }
     enum hsp_status st = HSP_OK;
     for (int64_t j = 0; j < s->n_cols && st == HSP_OK; j++, dst++) {
         uint64_t at = first + (uint64_t)(s->first_col + j);
         while (at >= next && next < end) {
             start = next;
-            next = next_document(d, s->data, start, end);
+            next = hsp_dataset_next(d, &cut, start, end);
         }
         switch (s->what) {
         case HSP_LOAD_POSITIONS: *dst = (int32_t)(at - start); break;
@@ -173,12 +172,58 @@ static enum hsp_status load_row(const struct hsp_dataset *d, const struct hsp_lo
     return st;
 }
 
+/* One column of a sequence of documents, of @p or behind the last of them. */
+static enum hsp_status load_column(const struct hsp_dataset *d, const struct hsp_load_spec *s,
+                                   const struct hsp_passage *p, int64_t col, int32_t *dst,
+                                   struct hsp_err *err)
+{
+    uint64_t at = (uint64_t)col - p->col;
+    bool inside = at < p->len;
+    switch (s->what) {
+    case HSP_LOAD_POSITIONS: *dst = inside ? (int32_t)at : 0; return HSP_OK;
+    case HSP_LOAD_STARTS: *dst = (int32_t)(inside ? p->col : col); return HSP_OK;
+    case HSP_LOAD_LABELS:
+        *dst = -1;
+        return inside && (at + 1 < p->len || p->goes_on)
+                   ? token(d, s->data->vocab, p->offset + at + 1, dst, err)
+                   : HSP_OK;
+    case HSP_LOAD_KEYS:
+    case HSP_LOAD_IDS:
+        *dst = 0;
+        return inside ? token(d, s->data->vocab, p->offset + at, dst, err) : HSP_OK;
+    }
+    return HSP_OK;
+}
+
+/* One sequence of @n documents. */
+static enum hsp_status load_parts(const struct hsp_dataset *d, const struct hsp_load_spec *s,
+                                  const struct hsp_passage *p, uint32_t n, int32_t *dst,
+                                  struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    uint32_t k = 0;
+    for (int64_t j = 0; j < s->n_cols && st == HSP_OK; j++, dst++) {
+        int64_t col = s->first_col + j;
+        while (k + 1 < n && col >= (int64_t)p[k + 1].col) {
+            k++;
+        }
+        st = load_column(d, s, &p[k], col, dst, err);
+    }
+    return st;
+}
+
 enum hsp_status hsp_dataset_load(const struct hsp_dataset *d, const struct hsp_load_spec *s,
                                  int32_t *dst, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
-    for (uint32_t i = 0; i < s->micro->n_seq && st == HSP_OK; i++, dst += s->n_cols) {
-        st = load_row(d, s, s->micro->offset[i], dst, err);
+    const struct hsp_micro *m = s->micro;
+    for (uint32_t i = 0; i < m->n_seq && st == HSP_OK; i++, dst += s->n_cols) {
+        if (m->first == NULL) {
+            st = load_row(d, s, m->offset[i], dst, err);
+        } else {
+            uint32_t n = m->first[i + 1] - m->first[i];
+            st = load_parts(d, s, m->part + m->first[i], n, dst, err);
+        }
     }
     return st;
 }

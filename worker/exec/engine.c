@@ -241,7 +241,7 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
         return hsp_err_set(err, HSP_EINVAL, 0, "program of rank %u of %u, connections of %u of %u",
                            b->rank, b->n_ranks, o->comm->rank, o->comm->n_ranks);
     }
-    enum hsp_status st = hsp_corpus_init(&b->data, o->dataset->n_tokens, &corpus, err);
+    enum hsp_status st = hsp_dataset_corpus(o->dataset, &b->data, &corpus, err);
     if (st != HSP_OK) {
         return st;
     }

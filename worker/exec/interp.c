@@ -169,10 +169,25 @@ static enum hsp_status place(const struct hsp_engine *e, uint32_t k, uint32_t mi
     return st;
 }
 
+/* A micro-batch without sequences: nobody of the stream has any, so nothing is computed or moved. */
+static bool is_empty(const struct hsp_engine *e, const struct hsp_sched_entry *entry)
+{
+    bool empty = entry->micro < e->sheet.n_micro && e->sheet.micro[entry->micro].n_seq == 0;
+    for (uint32_t s = 0; s < e->t->n_segments && empty; s++) {
+        const struct hsp_segment *g = &e->t->segments[s];
+        bool once = g->kind == HSP_SEG_PRE || g->kind == HSP_SEG_POST;
+        empty = !once || entry->piece - g->first_piece >= g->n_pieces;
+    }
+    return empty;
+}
+
 enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
                               enum hsp_queue q, struct hsp_err *err)
 {
     const struct hsp_piece *p = &e->t->pieces[entry->piece];
+    if (is_empty(e, entry)) {
+        return HSP_OK;
+    }
     enum hsp_status st = HSP_OK;
     bool pacing = false;
     for (uint32_t k = p->first; k < p->first + p->n && st == HSP_OK; k++) {

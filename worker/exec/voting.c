@@ -54,16 +54,12 @@ static enum hsp_status decide(struct hsp_engine *e, const struct hsp_vote_record
 }
 
 /* Where version @step, which this vote commits, is in the data. */
-static enum hsp_status place(const struct hsp_engine *e, uint64_t *ret, struct hsp_err *err)
+static uint64_t place(const struct hsp_engine *e)
 {
-    const struct hsp_dataset *d = e->o.dataset;
     struct hsp_data_cursor c;
-    enum hsp_status st = hsp_data_cursor_init(&e->b->data, e->o.data_digest, d->n_bytes,
-                                              d->n_tokens, e->step, &c, err);
-    if (st == HSP_OK) {
-        *ret = hsp_data_cursor_mark(&c);
-    }
-    return st;
+    hsp_data_cursor_init(&e->b->data, &e->corpus, e->o.data_digest, e->o.dataset->n_bytes, e->step,
+                         &c);
+    return hsp_data_cursor_mark(&c);
 }
 
 enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
@@ -76,8 +72,9 @@ enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
     for (int k = 0; k < HSP_N_STATS; k++) {
         mine.stat[k] = e->stat[HSP_QUEUE_COMPUTE][k] + e->stat[HSP_QUEUE_COMM][k];
     }
-    enum hsp_status st = place(e, &mine.data, err);
-    if (st == HSP_OK && e->o.hooks.before_vote) {
+    enum hsp_status st = HSP_OK;
+    mine.data = place(e);
+    if (e->o.hooks.before_vote) {
         st = e->o.hooks.before_vote(e->o.hooks.ctx, &mine, err);
     }
     struct hsp_vote_record *all = calloc(e->b->n_ranks, sizeof(*all));

@@ -16,13 +16,16 @@ static bool add_data(cJSON *m, const struct hsp_data_cursor *c)
 {
     char digest[HSP_DIGEST_HEX];
     const char *format = hsp_data_format_name(c->format), *packing = hsp_packing_name(c->packing);
+    const char *samples = hsp_samples_name(c->unit);
     cJSON *o = cJSON_AddObjectToObject(m, "data");
     hsp_digest_hex(c->digest, digest);
-    return o != NULL && format != NULL && packing != NULL && c->pass_samples > 0 &&
-           cJSON_AddStringToObject(o, "digest", digest) != NULL &&
+    return o != NULL && samples != NULL && format != NULL && packing != NULL &&
+           c->pass_samples > 0 && cJSON_AddStringToObject(o, "digest", digest) != NULL &&
            hsp_json_add_u64(o, "bytes", c->bytes) && hsp_json_add_u64(o, "tokens", c->n_tokens) &&
            cJSON_AddStringToObject(o, "format", format) != NULL &&
            cJSON_AddStringToObject(o, "packing", packing) != NULL &&
+           cJSON_AddStringToObject(o, "samples", samples) != NULL &&
+           hsp_json_add_u64(o, "pass_tokens", c->pass_tokens) &&
            hsp_json_add_u64(o, "separator", c->separator) &&
            hsp_json_add_u64(o, "sequence", c->sequence) && hsp_json_add_u64(o, "seed", c->seed) &&
            hsp_json_add_u64(o, "pass_samples", c->pass_samples) &&
@@ -50,10 +53,13 @@ static bool read_data(const cJSON *m, struct hsp_data_cursor *ret)
     const char *digest = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "digest"));
     uint64_t separator, sequence, pass, sample, tokens;
     struct hsp_data_cursor c = {0};
+    bool unit = cJSON_HasObjectItem(o, "samples"); /* before there were documents it was not said */
     if (digest == NULL || !hsp_digest_parse(digest, &c.digest) ||
         !hsp_json_u64(o, "bytes", &c.bytes) || !hsp_json_u64(o, "tokens", &c.n_tokens) ||
         !read_name(o, "format", hsp_data_format_name, &c.format) ||
         !read_name(o, "packing", hsp_packing_name, &c.packing) ||
+        (unit && (!read_name(o, "samples", hsp_samples_name, &c.unit) ||
+                  !hsp_json_u64(o, "pass_tokens", &c.pass_tokens))) ||
         !hsp_json_u64(o, "separator", &separator) || separator > UINT32_MAX ||
         !hsp_json_u64(o, "sequence", &sequence) || sequence > UINT32_MAX ||
         !hsp_json_u64(o, "seed", &c.seed) || !hsp_json_u64(o, "pass_samples", &c.pass_samples) ||

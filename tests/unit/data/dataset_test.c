@@ -498,6 +498,58 @@ static void made_up_documents(void **state)
     }
 }
 
+/* "ab.cdefg.h": documents of 3, 6 and 1 tokens; the second makes two samples of up to 4. */
+static void documents_are_samples(void **state)
+{
+    (void)state;
+    struct hsp_dataset t = {0};
+    struct hsp_err err = {0};
+    struct hsp_corpus c;
+    char *dir = hsp_test_tmpdir(), *path = write_file(dir, "ab.cdefg.h", 10);
+    struct hsp_data_bind data = {.sequence = 8,
+                                 .longest = 4,
+                                 .vocab = 256,
+                                 .samples = HSP_SAMPLES_DOCUMENTS,
+                                 .packing = HSP_PACKING_END,
+                                 .separator = '.'};
+    struct hsp_data_cut cut = hsp_data_cut_of(&data);
+    assert_ok(hsp_dataset_open(path, HSP_DATA_TEXT, &t, &err), &err);
+    assert_int_equal(hsp_dataset_corpus(&t, &data, &c, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "the documents of the data are not listed");
+    assert_ok(hsp_dataset_cut(&t, &cut, NULL, &err), &err);
+    assert_ok(hsp_dataset_corpus(&t, &data, &c, &err), &err);
+    const uint64_t H = HSP_SAMPLE_HEAD, want[] = {0 | H, 3 | H, 7, 9 | H, 10 | H};
+    assert_int_equal(c.n_train, 4);
+    assert_memory_equal(c.start, want, sizeof want);
+    /* the second piece, the first document, and room for one more token */
+    const struct hsp_passage part[] = {{.offset = 7, .len = 2, .col = 0},
+                                       {.offset = 0, .len = 3, .col = 2},
+                                       {.offset = 3, .len = 2, .col = 5, .goes_on = true}};
+    const uint32_t first[] = {0, 3};
+    const struct hsp_micro m = {.n_seq = 1, .first = first, .part = part};
+    const struct {
+        enum hsp_load what;
+        int32_t want[8];
+    } loads[] = {{HSP_LOAD_IDS, {'g', '.', 'a', 'b', '.', 'c', 'd', 0}},
+                 {HSP_LOAD_LABELS, {'.', -1, 'b', '.', -1, 'd', 'e', -1}},
+                 {HSP_LOAD_POSITIONS, {0, 1, 0, 1, 2, 0, 1, 0}},
+                 {HSP_LOAD_STARTS, {0, 0, 2, 2, 2, 5, 5, 7}}};
+    for (int k = 0; k < 4; k++) {
+        int32_t got[8];
+        struct hsp_load_spec s = {.what = loads[k].what, .data = &data, .micro = &m, .n_cols = 8};
+        assert_ok(hsp_dataset_load(&t, &s, got, &err), &err);
+        assert_memory_equal(got, loads[k].want, sizeof got);
+        s.first_col = 3; /* a part of the columns */
+        s.n_cols = 5;
+        assert_ok(hsp_dataset_load(&t, &s, got, &err), &err);
+        assert_memory_equal(got, loads[k].want + 3, 5 * sizeof *got);
+    }
+    hsp_dataset_close(&t);
+    free(path);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -515,6 +567,7 @@ int main(void)
         cmocka_unit_test(tokens_outside_the_vocabulary),
         cmocka_unit_test(documents_are_kept_apart),
         cmocka_unit_test(made_up_documents),
+        cmocka_unit_test(documents_are_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

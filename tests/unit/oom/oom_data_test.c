@@ -75,9 +75,24 @@ static enum hsp_status open_files(void *ctx, struct hsp_buf *out, struct hsp_err
 {
     const struct files *f = ctx;
     struct hsp_dataset d = {0};
+    const struct hsp_data_bind pieces = {.sequence = 8,
+                                         .longest = 3,
+                                         .vocab = 256,
+                                         .samples = HSP_SAMPLES_DOCUMENTS,
+                                         .packing = HSP_PACKING_END,
+                                         .separator = 'i'};
+    const struct hsp_data_cut cut = hsp_data_cut_of(&pieces);
+    struct hsp_corpus corpus = {0};
     enum hsp_status st = hsp_dataset_open(f->pattern, f->format, &d, err);
     if (st == HSP_OK) {
         st = describe(&d, &bind, out, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_dataset_cut(&d, &cut, NULL, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_dataset_corpus(&d, &pieces, &corpus, err);
+        hsp_buf_printf(out, "%ju\n", (uintmax_t)corpus.n_train);
     }
     hsp_dataset_close(&d);
     return st;

@@ -169,12 +169,43 @@ static enum hsp_status use_sheet(void *ctx, struct hsp_buf *out, struct hsp_err 
     return st;
 }
 
+/* Six documents, packed. */
+static enum hsp_status use_packing(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct hsp_binding *b = ctx;
+    struct hsp_binding packed = *b;
+    struct hsp_arena *a = hsp_arena_new(ARENA);
+    uint64_t start[7];
+    struct hsp_corpus c;
+    struct hsp_sheet t = {0}, e = {0};
+    if (a == NULL) {
+        return no_arena(err);
+    }
+    for (uint64_t i = 0; i < 7; i++) {
+        start[i] = i * 3 | HSP_SAMPLE_HEAD;
+    }
+    packed.data.samples = HSP_SAMPLES_DOCUMENTS;
+    packed.data.longest = packed.data.sequence = 8;
+    packed.data.validation_fraction = 0.4;
+    enum hsp_status st = hsp_corpus_documents(&packed.data, start, 6, &c, err);
+    st = st != HSP_OK ? st : hsp_sheet_train(&packed, &c, 3, a, &t);
+    st = st != HSP_OK ? st : hsp_sheet_eval(&packed, &c, a, &e);
+    for (uint32_t i = 0; st == HSP_OK && i < t.n_micro; i++) {
+        const struct hsp_micro *m = &t.micro[i];
+        hsp_buf_append(out, m->first, (m->n_seq + 1) * sizeof *m->first);
+    }
+    hsp_buf_u32(out, hsp_longest_train(&packed.data, &c, 3) + hsp_longest_eval(&packed.data, &c));
+    hsp_arena_free(a);
+    return st;
+}
+
 static void a_step_sheet_is_made_whole_or_not(void **state)
 {
     (void)state;
     struct hsp_arena *a = hsp_arena_new(ARENA);
     struct hsp_program *p = tiny_programs(&tiny_two, a);
     hsp_oom_loop_mute("sheet", use_sheet, &p[1].bind, 1000);
+    hsp_oom_loop_mute("packing", use_packing, &p[1].bind, 1000);
     hsp_arena_free(a);
 }
 
@@ -185,10 +216,12 @@ static enum hsp_status use_cursor(void *ctx, struct hsp_buf *out, struct hsp_err
     const struct hsp_digest digest = {1, 2};
     struct hsp_data_cursor c, other;
     struct hsp_err differs;
-    enum hsp_status st = hsp_data_cursor_init(&b->data, digest, 4000, 1000, 3, &c, err);
+    struct hsp_corpus corpus;
+    enum hsp_status st = hsp_corpus_init(&b->data, 1000, &corpus, err);
     if (st != HSP_OK) {
         return st;
     }
+    hsp_data_cursor_init(&b->data, &corpus, digest, 4000, 3, &c);
     other = c;
     other.seed++;
     if (hsp_data_cursor_match(&c, &c, &differs) != HSP_OK ||

@@ -16,8 +16,10 @@ static const struct hsp_digest DIGEST = {1, 2};
 static struct hsp_data_cursor at(uint64_t step)
 {
     struct hsp_data_cursor c = {0};
+    struct hsp_corpus corpus;
     struct hsp_err err = {0};
-    assert_ok(hsp_data_cursor_init(&DATA, DIGEST, 2000, 1000, step, &c, &err), &err);
+    assert_ok(hsp_corpus_init(&DATA, 1000, &corpus, &err), &err);
+    hsp_data_cursor_init(&DATA, &corpus, DIGEST, 2000, step, &c);
     return c;
 }
 
@@ -93,12 +95,39 @@ static void every_field_counts(void **state)
     assert_true(hsp_data_cursor_mark(&was) == hsp_data_cursor_mark(&same));
 }
 
-static void data_too_short_have_no_cursor(void **state)
+/* Three documents train, of 4, 2 and 6 tokens; a validation part of 4 is behind them. */
+static void documents_are_counted(void **state)
 {
     (void)state;
-    struct hsp_data_cursor c;
+    const uint64_t start[] = {HSP_SAMPLE_HEAD, 4 | HSP_SAMPLE_HEAD, 6 | HSP_SAMPLE_HEAD,
+                              12 | HSP_SAMPLE_HEAD, 16 | HSP_SAMPLE_HEAD};
+    struct hsp_data_bind d = DATA;
+    struct hsp_corpus corpus;
+    struct hsp_data_cursor c, other;
     struct hsp_err err = {0};
-    assert_status(hsp_data_cursor_init(&DATA, DIGEST, 20, 20, 0, &c, &err), HSP_EINVAL);
+    d.samples = HSP_SAMPLES_DOCUMENTS;
+    d.global_batch = 2;
+    d.longest = 32;
+    assert_ok(hsp_corpus_documents(&d, start, 4, &corpus, &err), &err);
+    assert_int_equal(corpus.n_train, 3);
+    assert_int_equal(corpus.n_eval, 1);
+    hsp_data_cursor_init(&d, &corpus, DIGEST, 2000, 2, &c);
+    assert_int_equal(hsp_data_cursor_pass(&c), 1);
+    assert_int_equal(hsp_data_cursor_sample(&c), 1);
+    assert_int_equal(hsp_data_cursor_tokens(&c), 12 + 4);
+    other = c;
+    other.unit = HSP_SAMPLES_WINDOWS;
+    assert_status(hsp_data_cursor_match(&c, &other, &err), HSP_ESTATE);
+    assert_non_null(strstr(err.msg, "kind of data.samples: 1 there, 0 in this job"));
+    assert_true(hsp_data_cursor_mark(&c) != hsp_data_cursor_mark(&other));
+    d.validation_fraction = 0.01; /* the last one is cut, and does not train */
+    assert_ok(hsp_corpus_documents(&d, start, 4, &corpus, &err), &err);
+    assert_int_equal(corpus.n_train, 4);
+    d.validation_fraction = 0.9;
+    assert_status(hsp_corpus_documents(&d, start, 4, &corpus, &err), HSP_EINVAL);
+    assert_non_null(strstr(err.msg, "16 tokens in 4 documents or pieces of up to 32: none of them "
+                                    "for training"));
+    assert_status(hsp_corpus_init(&d, 16, &corpus, &err), HSP_EINVAL);
 }
 
 int main(void)
@@ -106,7 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_sample_is_the_one_the_sheet_reads),
         cmocka_unit_test(every_field_counts),
-        cmocka_unit_test(data_too_short_have_no_cursor),
+        cmocka_unit_test(documents_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

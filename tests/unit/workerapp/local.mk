@@ -1,5 +1,5 @@
 workerapp_tests = tests/unit/workerapp/worker_config_test tests/unit/workerapp/runfile_test \
-  tests/unit/workerapp/verify_test
+  tests/unit/workerapp/documents_test tests/unit/workerapp/verify_test
 check_PROGRAMS += $(workerapp_tests)
 TESTS += $(workerapp_tests)
 tests_unit_workerapp_worker_config_test_LDADD = $(TEST_LIBS) $(WORKERCONFIG_LIBS)
@@ -7,6 +7,8 @@ tests_unit_workerapp_runfile_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 tests_unit_workerapp_runfile_test_LDADD = $(TEST_LIBS) daemon/spmd/libspmd.a \
   daemon/graph/libgraph.a proto/program/libprogram.a proto/layout/liblayout.a $(WORKERAPP_LIBS) \
   $(TEXT_LIBS)
+tests_unit_workerapp_documents_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
+tests_unit_workerapp_documents_test_LDADD = $(tests_unit_workerapp_runfile_test_LDADD)
 tests_unit_workerapp_verify_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 tests_unit_workerapp_verify_test_LDADD = $(tests_unit_workerapp_runfile_test_LDADD)
 
