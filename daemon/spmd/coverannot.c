@@ -301,7 +301,11 @@ static struct hsp_annot *with_cuts(struct builder *b, const struct hsp_annot *a,
     if (x == NULL) {
         return NULL;
     }
-    if (a->tier == HSP_TIER_SPLIT && a->cuts != NULL) {
+    if (a->tier == HSP_TIER_SPLIT && a->interleaved) {
+        x->interleaved = true; /* of cells that the tiers below make */
+        x->cuts = NULL;
+        x->shares = a->shares;
+    } else if (a->tier == HSP_TIER_SPLIT && a->cuts != NULL) {
         memcpy(x->cuts, a->cuts, (a->n + 1) * sizeof *x->cuts);
     } else if (a->tier == HSP_TIER_SPLIT) {
         hsp_cut_shares(ext[a->dim], a->n, a->shares, x->cuts);
@@ -310,7 +314,7 @@ static struct hsp_annot *with_cuts(struct builder *b, const struct hsp_annot *a,
     for (x->n = 0; x->n < a->n; x->n++) {
         int64_t part[HSP_MAX_RANK];
         memcpy(part, ext, sizeof part);
-        if (a->tier == HSP_TIER_SPLIT) {
+        if (x->cuts != NULL) {
             part[a->dim] = x->cuts[x->n + 1] - x->cuts[x->n];
         }
         if ((x->of[x->n] = with_cuts(b, a->of[x->n], part)) == NULL) {

@@ -236,6 +236,9 @@ static enum hsp_status home_by_rule(const struct hsp_plan *p, const struct hsp_h
         if (ret->items[i].rank >= p->n_ranks) {
             rc = hsp_err_set(err, HSP_EINVAL, 0, "home of %s: rank %u of a plan of %u ranks", name,
                              ret->items[i].rank, p->n_ranks);
+        } else if (i > 0 && ret->items[i].rank == ret->items[i - 1].rank) {
+            rc = hsp_err_set(err, HSP_EINVAL, 0, "home of %s: rank %u has several boxes", name,
+                             ret->items[i].rank);
         }
     }
     if (rc == HSP_OK && !hsp_cover_is_complete(ret)) {

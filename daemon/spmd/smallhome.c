@@ -113,11 +113,11 @@ static bool list_tree(const struct hsp_annot *a, const int64_t *lo, struct cuts 
         at[d] = lo[d];
     }
     bool ok = true;
-    for (uint32_t i = 0; ok && a->tier == HSP_TIER_SPLIT && i <= a->n; i++) {
+    for (uint32_t i = 0; ok && a->cuts != NULL && i <= a->n; i++) {
         ok = add(&c[a->dim], lo[a->dim] + a->cuts[i], -1);
     }
     for (uint32_t i = 0; ok && a->tier != HSP_TIER_RANK && i < a->n; i++) {
-        if (a->tier == HSP_TIER_SPLIT) {
+        if (a->cuts != NULL) {
             at[a->dim] = lo[a->dim] + a->cuts[i];
         }
         ok = list_tree(a->of[i], at, c);
@@ -141,9 +141,8 @@ static struct hsp_annot *move_tree(const struct hsp_annot *a, const int64_t *lo,
         at[d] = lo[d];
     }
     to->of = hsp_arena_array(arena, a->n, sizeof *to->of);
-    to->cuts =
-        a->tier == HSP_TIER_SPLIT ? hsp_arena_array(arena, a->n + 1, sizeof *to->cuts) : NULL;
-    if (to->of == NULL || (a->tier == HSP_TIER_SPLIT && to->cuts == NULL)) {
+    to->cuts = a->cuts != NULL ? hsp_arena_array(arena, a->n + 1, sizeof *to->cuts) : NULL;
+    if (to->of == NULL || (a->cuts != NULL && to->cuts == NULL)) {
         return NULL;
     }
     for (uint32_t i = 0; to->cuts != NULL && i <= a->n; i++) {
@@ -151,7 +150,7 @@ static struct hsp_annot *move_tree(const struct hsp_annot *a, const int64_t *lo,
         to->cuts[i] = placed(along, lo[a->dim] + a->cuts[i]) - placed(along, lo[a->dim]);
     }
     for (uint32_t i = 0; i < a->n; i++) {
-        if (a->tier == HSP_TIER_SPLIT) {
+        if (a->cuts != NULL) {
             at[a->dim] = lo[a->dim] + a->cuts[i];
         }
         to->of[i] = move_tree(a->of[i], at, c, arena);

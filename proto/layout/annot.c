@@ -5,6 +5,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+#include "proto/layout/interleave.h"
 
 __extension__ typedef unsigned __int128 u128;
 
@@ -57,6 +58,14 @@ void hsp_cut_shares(int64_t total, uint32_t n, const int64_t *w, int64_t *ret)
     }
 }
 
+void hsp_cut_grains(int64_t extent, int64_t grain, uint32_t n, const int64_t *w, int64_t *ret)
+{
+    hsp_cut_shares(extent / grain + (extent % grain != 0), n, w, ret);
+    for (uint32_t i = 0; i <= n; i++) {
+        ret[i] = i == n ? extent : ret[i] * grain < extent ? ret[i] * grain : extent;
+    }
+}
+
 /* One walk over a tree. */
 struct walk {
     uint8_t rank;
@@ -66,13 +75,28 @@ struct walk {
     struct hsp_err *err;
 };
 
+/* The children are addends. */
+static bool is_sum(const struct hsp_annot *a)
+{
+    return a->tier == HSP_TIER_PARTIAL || a->tier == HSP_TIER_MAX;
+}
+
+static bool has_tier(const struct hsp_annot *a, enum hsp_tier tier)
+{
+    bool has = a->tier == tier;
+    for (uint32_t i = 0; i < a->n && !has; i++) {
+        has = has_tier(a->of[i], tier);
+    }
+    return has;
+}
+
 /* Addends of one index at most; bounded by the ranks of the tree. */
 static uint32_t addends_of(const struct hsp_annot *a)
 {
     uint32_t n = a->tier == HSP_TIER_RANK ? 1 : 0;
     for (uint32_t i = 0; i < a->n; i++) {
         uint32_t k = addends_of(a->of[i]);
-        n = a->tier == HSP_TIER_PARTIAL ? n + k : (k > n ? k : n);
+        n = is_sum(a) ? n + k : (k > n ? k : n);
     }
     return n;
 }
@@ -127,22 +151,8 @@ static enum hsp_status check_cuts(const struct walk *w, const struct hsp_annot *
     return HSP_OK;
 }
 
-/* Fills @cuts (n + 1) from the cuts or shares of a split tier. */
-static enum hsp_status make_cuts(const struct walk *w, const struct hsp_annot *a, int64_t extent,
-                                 int64_t *cuts)
+static enum hsp_status check_shares(const struct walk *w, const struct hsp_annot *a)
 {
-    int64_t grain = w->grain != NULL ? w->grain[a->dim] : 1;
-    if (grain < 1) {
-        return hsp_err_set(w->err, HSP_EINVAL, 0, "grain %lld of dim %u below 1", (long long)grain,
-                           a->dim);
-    }
-    if (a->cuts != NULL) {
-        enum hsp_status st = check_cuts(w, a, extent, grain);
-        for (uint32_t i = 0; st == HSP_OK && i <= a->n; i++) {
-            cuts[i] = a->cuts[i];
-        }
-        return st;
-    }
     int64_t sum = 0;
     for (uint32_t i = 0; i < a->n; i++) {
         if (a->shares == NULL || a->shares[i] < 0 || a->shares[i] > INT32_MAX) {
@@ -154,11 +164,35 @@ static enum hsp_status make_cuts(const struct walk *w, const struct hsp_annot *a
     if (sum == 0) {
         return hsp_err_set(w->err, HSP_EINVAL, 0, "shares of dim %u are all 0", a->dim);
     }
-    hsp_cut_shares(extent / grain + (extent % grain != 0), a->n, a->shares, cuts);
-    for (uint32_t i = 0; i <= a->n; i++) {
-        cuts[i] = hsp_min_i64(cuts[i] * grain, extent);
-    }
     return HSP_OK;
+}
+
+static enum hsp_status grain_of(const struct walk *w, const struct hsp_annot *a, int64_t *ret)
+{
+    *ret = w->grain != NULL ? w->grain[a->dim] : 1;
+    return *ret >= 1 ? HSP_OK
+                     : hsp_err_set(w->err, HSP_EINVAL, 0, "grain %lld of dim %u below 1",
+                                   (long long)*ret, a->dim);
+}
+
+/* Fills @cuts (n + 1) from the cuts or shares of a split tier. */
+static enum hsp_status make_cuts(const struct walk *w, const struct hsp_annot *a, int64_t extent,
+                                 int64_t *cuts)
+{
+    int64_t grain = 1;
+    enum hsp_status st = grain_of(w, a, &grain);
+    if (st == HSP_OK && a->cuts != NULL) {
+        st = check_cuts(w, a, extent, grain);
+        for (uint32_t i = 0; st == HSP_OK && i <= a->n; i++) {
+            cuts[i] = a->cuts[i];
+        }
+        return st;
+    }
+    st = st == HSP_OK ? check_shares(w, a) : st;
+    if (st == HSP_OK) {
+        hsp_cut_grains(extent, grain, a->n, a->shares, cuts);
+    }
+    return st;
 }
 
 static enum hsp_status add_rank(struct walk *w, uint32_t rank, const struct hsp_box *box,
@@ -194,12 +228,42 @@ static bool same_addends(const struct hsp_cover *c, uint32_t from, uint32_t mid,
     return true;
 }
 
+static enum hsp_status add_tree(struct walk *w, const struct hsp_annot *a,
+                                const struct hsp_box *box, uint32_t addend);
+
+/* Each child as if it had @box alone, then its share of every cell. */
+static enum hsp_status add_interleaved(struct walk *w, const struct hsp_annot *a,
+                                       const struct hsp_box *box, uint32_t addend)
+{
+    uint32_t first[HSP_MAX_RANKS + 1];
+    int64_t grain = 1;
+    enum hsp_status st = grain_of(w, a, &grain);
+    if (st == HSP_OK && a->cuts != NULL) {
+        st = hsp_err_set(w->err, HSP_EINVAL, 0,
+                         "an interleaved split of dim %u has cuts, no shares", a->dim);
+    }
+    st = st == HSP_OK ? check_shares(w, a) : st;
+    for (uint32_t i = 0; st == HSP_OK && i < a->n; i++) {
+        first[i] = w->cover->n;
+        st = add_tree(w, a->of[i], box, addend);
+        first[i + 1] = w->cover->n;
+    }
+    if (st == HSP_OK) {
+        st = hsp_cover_interleave(w->cover, first, a->n, a->dim, a->shares, grain);
+        st = st == HSP_OK ? st : hsp_err_set(w->err, st, 0, "cover of an annotation");
+    }
+    return st;
+}
+
 /* Recursion is bounded by HSP_MAX_TIERS (check_shape). Labels count addends from @addend on. */
 static enum hsp_status add_tree(struct walk *w, const struct hsp_annot *a,
                                 const struct hsp_box *box, uint32_t addend)
 {
     if (a->tier == HSP_TIER_RANK) {
         return add_rank(w, a->rank, box, addend);
+    }
+    if (a->tier == HSP_TIER_SPLIT && a->interleaved) {
+        return add_interleaved(w, a, box, addend);
     }
     int64_t cuts[HSP_MAX_RANKS + 1];
     enum hsp_status st = HSP_OK;
@@ -215,7 +279,7 @@ static enum hsp_status add_tree(struct walk *w, const struct hsp_annot *a,
         }
         uint32_t mid = w->cover->n;
         st = add_tree(w, a->of[i], &part, addend);
-        if (a->tier == HSP_TIER_PARTIAL) {
+        if (is_sum(a)) {
             addend += addends_of(a->of[i]);
         }
         if (st == HSP_OK && a->tier == HSP_TIER_DUP && i > 0 &&
@@ -236,7 +300,12 @@ enum hsp_status hsp_annot_cover(const struct hsp_annot *a, uint8_t rank, const i
     struct walk w = {.rank = rank, .grain = grain, .cover = ret, .err = err};
     hsp_cover_init(ret, rank, extent);
     enum hsp_status st = check_shape(a, rank, 0, err);
+    bool max = st == HSP_OK && has_tier(a, HSP_TIER_MAX);
+    if (max && has_tier(a, HSP_TIER_PARTIAL)) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "partial and max in one annotation");
+    }
     if (st == HSP_OK) {
+        ret->reduce = max && addends_of(a) > 1 ? HSP_REDUCE_MAX : HSP_REDUCE_SUM;
         struct hsp_box whole = hsp_box_whole(rank, extent);
         st = add_tree(&w, a, &whole, 0);
     }

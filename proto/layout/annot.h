@@ -3,11 +3,19 @@
  * YAML form: a rank is a number; a tier is one of
  *
  *   {split: DIM, cuts: [c0, .., cn] | shares: [w1, .., wn], of: [child, ..]}   uneven cuts allowed
+ *   {split: DIM, pattern: interleaved, shares: [w1, .., wn], of: [child, ..]}
  *   {dup: [child, ..]}                                       every child holds the same
  *   {partial: [child, ..]}                                   the value is the sum over the children
+ *   {max: [child, ..]}                                       the value is the largest of them
+ *
+ * A split gives each child a range of the dim, which the tiers below cut further. An interleaved
+ * split is inside of the tiers below: each child is laid out as if it had everything; the dim is
+ * cut where any child is cut, and of each of these cells every child keeps its share of what it had.
+ * So a rank keeps a part of what it would have had without the tier (ZeRO: the state of a part of
+ * its weights), in several boxes when other children are cut finer.
  *
  * The k-th addend of one child of dup equals the k-th addend of each other child, so all children
- * of dup need the same partial structure everywhere. cuts are elements of the parent's box (0
+ * of dup need the same partial structure everywhere. Sums and maxima do not meet in one tree. cuts are elements of the parent's box (0
  * first, its extent last); shares are integer weights, turned into cuts on multiples of the grain.
  * At most HSP_MAX_TIERS deep.
  *
@@ -23,12 +31,13 @@
 #define HSP_MAX_TIERS 4
 #define HSP_MAX_RANKS 1024 /* devices of one job */
 
-enum hsp_tier { HSP_TIER_RANK, HSP_TIER_SPLIT, HSP_TIER_DUP, HSP_TIER_PARTIAL };
+enum hsp_tier { HSP_TIER_RANK, HSP_TIER_SPLIT, HSP_TIER_DUP, HSP_TIER_PARTIAL, HSP_TIER_MAX };
 
 struct hsp_annot {
     enum hsp_tier tier;
     uint32_t rank;         /* HSP_TIER_RANK */
     uint8_t dim;           /* HSP_TIER_SPLIT */
+    bool interleaved;      /* HSP_TIER_SPLIT: inside of the tiers below; by shares */
     uint32_t n;            /* children */
     struct hsp_annot **of; /* children, in order */
     int64_t *cuts;         /* SPLIT: n + 1 positions relative to the parent's box, or NULL */
@@ -40,13 +49,16 @@ struct hsp_annot {
  * Zero-length shards stay in the cover as empty boxes. The cover is initialised here, normalised,
  * and the caller's to release; on failure it is empty. HSP_EINVAL names the broken rule: a rank
  * twice in one tree, cuts not ascending, cuts not on the grain, last cut not the extent, too deep,
- * dim too large. */
+ * dim too large, cuts of an interleaved split, sums and maxima in one tree. */
 enum hsp_status hsp_annot_cover(const struct hsp_annot *a, uint8_t rank, const int64_t *extent,
                                 const int64_t *grain, struct hsp_cover *ret, struct hsp_err *err);
 
 /* Splits @total units in proportion to @w into @ret[0..n]: cut positions, ret[0] = 0, ret[n] =
  * total. Largest remainder, ties to the lower index. */
 void hsp_cut_shares(int64_t total, uint32_t n, const int64_t *w, int64_t *ret);
+
+/* The same for @extent elements at multiples of @grain >= 1: the last unit may be short. */
+void hsp_cut_grains(int64_t extent, int64_t grain, uint32_t n, const int64_t *w, int64_t *ret);
 
 /* Text form above, flow style on one line; parse(dump(a)) is equal to a. */
 struct hsp_yaml;

@@ -23,37 +23,29 @@ static enum hsp_status read_numbers(const struct hsp_yaml *y, size_t n, const ch
     return st;
 }
 
-static enum hsp_status read_tier(const struct hsp_yaml *y, struct hsp_annot *a,
-                                 struct hsp_arena *arena, const struct hsp_yaml **ret_of,
-                                 struct hsp_err *err)
+static enum hsp_status read_split(const struct hsp_yaml *y, struct hsp_annot *a,
+                                  struct hsp_arena *arena, const struct hsp_yaml **ret_of,
+                                  struct hsp_err *err)
 {
-    static const char *const keys[] = {"split", "dup", "partial", "cuts", "shares", "of"};
-    const struct hsp_yaml *split = hsp_yaml_get(y, "split"), *dup = hsp_yaml_get(y, "dup"),
-                          *partial = hsp_yaml_get(y, "partial"), *of = hsp_yaml_get(y, "of"),
-                          *cuts = hsp_yaml_get(y, "cuts"), *shares = hsp_yaml_get(y, "shares");
-    enum hsp_status st = hsp_yaml_expect(y, HSP_YAML_MAP, err);
-    st = st == HSP_OK ? hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err) : st;
-    if (st != HSP_OK) {
-        return st;
-    }
-    if ((split != NULL) + (dup != NULL) + (partial != NULL) != 1) {
-        return hsp_yaml_error(y, err, "a tier is one of split, dup, partial");
-    }
-    if (split == NULL) {
-        if (of != NULL || cuts != NULL || shares != NULL) {
-            return hsp_yaml_error(y, err, "of, cuts and shares belong to split");
-        }
-        a->tier = dup != NULL ? HSP_TIER_DUP : HSP_TIER_PARTIAL;
-        *ret_of = dup != NULL ? dup : partial;
-        return HSP_OK;
-    }
+    static const char *const patterns[] = {"contiguous", "interleaved"};
+    const struct hsp_yaml *of = hsp_yaml_get(y, "of"), *cuts = hsp_yaml_get(y, "cuts"),
+                          *shares = hsp_yaml_get(y, "shares"),
+                          *pattern = hsp_yaml_get(y, "pattern");
     if (of == NULL || (cuts != NULL) == (shares != NULL)) {
         return hsp_yaml_error(y, err, "split needs of, and either cuts or shares");
     }
     uint64_t dim = 0;
-    st = hsp_yaml_u64(split, 0, HSP_MAX_RANK - 1, &dim, err);
+    size_t p = 0;
+    enum hsp_status st = hsp_yaml_u64(hsp_yaml_get(y, "split"), 0, HSP_MAX_RANK - 1, &dim, err);
+    if (st == HSP_OK && pattern != NULL) {
+        st = hsp_yaml_choice(pattern, patterns, HSP_ARRAY_LEN(patterns), &p, err);
+    }
+    if (st == HSP_OK && p == 1 && cuts != NULL) {
+        st = hsp_yaml_error(cuts, err, "an interleaved split has shares, no cuts");
+    }
     a->tier = HSP_TIER_SPLIT;
     a->dim = (uint8_t)dim;
+    a->interleaved = p == 1;
     *ret_of = of;
     if (st == HSP_OK && cuts != NULL) {
         st = read_numbers(cuts, of->n + 1, "cuts", arena, &a->cuts, err);
@@ -61,6 +53,38 @@ static enum hsp_status read_tier(const struct hsp_yaml *y, struct hsp_annot *a,
         st = read_numbers(shares, of->n, "shares", arena, &a->shares, err);
     }
     return st;
+}
+
+static enum hsp_status read_tier(const struct hsp_yaml *y, struct hsp_annot *a,
+                                 struct hsp_arena *arena, const struct hsp_yaml **ret_of,
+                                 struct hsp_err *err)
+{
+    static const char *const keys[] = {"split", "dup",    "partial", "max",
+                                       "cuts",  "shares", "pattern", "of"};
+    static const enum hsp_tier tiers[] = {HSP_TIER_SPLIT, HSP_TIER_DUP, HSP_TIER_PARTIAL,
+                                          HSP_TIER_MAX};
+    enum hsp_status st = hsp_yaml_expect(y, HSP_YAML_MAP, err);
+    st = st == HSP_OK ? hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err) : st;
+    if (st != HSP_OK) {
+        return st;
+    }
+    size_t kinds = 0;
+    for (size_t i = 0; i < HSP_ARRAY_LEN(tiers); i++) {
+        const struct hsp_yaml *child = hsp_yaml_get(y, keys[i]);
+        if (child != NULL) {
+            a->tier = tiers[i];
+            *ret_of = child;
+            kinds++;
+        }
+    }
+    if (kinds != 1) {
+        return hsp_yaml_error(y, err, "a tier is one of split, dup, partial, max");
+    }
+    if (a->tier == HSP_TIER_SPLIT) {
+        return read_split(y, a, arena, ret_of, err);
+    }
+    return y->n == 1 ? HSP_OK
+                     : hsp_yaml_error(y, err, "of, cuts, shares and pattern belong to split");
 }
 
 /* Recursion is bounded by HSP_MAX_TIERS. */
@@ -128,8 +152,9 @@ void hsp_annot_dump(const struct hsp_annot *a, struct hsp_buf *out)
     case HSP_TIER_RANK: hsp_buf_printf(out, "%u", a->rank); return;
     case HSP_TIER_DUP: hsp_buf_puts(out, "{dup: ["); break;
     case HSP_TIER_PARTIAL: hsp_buf_puts(out, "{partial: ["); break;
+    case HSP_TIER_MAX: hsp_buf_puts(out, "{max: ["); break;
     case HSP_TIER_SPLIT:
-        hsp_buf_printf(out, "{split: %u", a->dim);
+        hsp_buf_printf(out, "{split: %u%s", a->dim, a->interleaved ? ", pattern: interleaved" : "");
         if (a->cuts != NULL) {
             dump_numbers("cuts", a->cuts, a->n + 1, out);
         } else {

@@ -145,7 +145,7 @@ void hsp_cover_normalise(struct hsp_cover *c)
 
 bool hsp_cover_equal(const struct hsp_cover *a, const struct hsp_cover *b)
 {
-    if (a->rank != b->rank || a->n != b->n) {
+    if (a->rank != b->rank || a->n != b->n || a->reduce != b->reduce) {
         return false;
     }
     for (uint8_t d = 0; d < a->rank; d++) {

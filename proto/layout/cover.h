@@ -1,8 +1,8 @@
 /* Boxes and covers: the one meaning of "layout" (decision D1).
  *
  * A cover lists, for each rank that holds something of a tensor, a box of global indices and the
- * addend it holds there. The value at an index is the sum over the *distinct* addends covering it;
- * equal addends are equal copies; an empty box contributes nothing.
+ * addend it holds there. The value at an index is the sum (or the maximum) of the *distinct*
+ * addends covering it; equal addends are equal copies; an empty box contributes nothing.
  *
  * Purity:     pure.
  * Ownership:  covers own their item array (hsp_cover_fini).
@@ -30,8 +30,12 @@ struct hsp_held {
     struct hsp_box box;
 };
 
+/* What distinct addends of an index make: their sum, or the largest of them. */
+enum hsp_reduce { HSP_REDUCE_SUM, HSP_REDUCE_MAX };
+
 struct hsp_cover {
     uint8_t rank;                 /* of the tensor */
+    uint8_t reduce;               /* enum hsp_reduce; SUM where one addend is all there is */
     int64_t extent[HSP_MAX_RANK]; /* global extents */
     uint32_t n, cap;
     struct hsp_held *items; /* owned */
@@ -60,7 +64,14 @@ enum hsp_status hsp_cover_add(struct hsp_cover *c, uint32_t rank, uint32_t adden
  * HSP_ADDEND_STEP keep them apart. Items with an empty box stay. */
 #define HSP_ADDEND_STEP (1u << 16)
 void hsp_cover_normalise(struct hsp_cover *c);
-/* Both normalised. */
+/* The form that all covers of one meaning share, however they were cut into items: per rank and
+ * addend the fewest boxes that a sweep over the dims in order gives, the addend named at each index
+ * after the smallest rank that holds it there, no empty boxes. HSP_ENOMEM, HSP_ELIMIT: unchanged. */
+enum hsp_status hsp_cover_canonical(struct hsp_cover *c);
+/* Whether two covers, in any form, mean the same: every rank holds the same addends at every index.
+ * HSP_ENOMEM, HSP_ELIMIT. */
+enum hsp_status hsp_cover_same(const struct hsp_cover *a, const struct hsp_cover *b, bool *ret);
+/* Both normalised; item by item. */
 bool hsp_cover_equal(const struct hsp_cover *a, const struct hsp_cover *b);
 /* Every index is covered, and no two distinct addends are needed anywhere (a plain value). */
 bool hsp_cover_is_complete(const struct hsp_cover *c);

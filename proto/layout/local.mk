@@ -3,5 +3,8 @@ proto_layout_liblayout_a_SOURCES = \
   proto/layout/annot.c proto/layout/annot.h \
   proto/layout/annottext.c \
   proto/layout/box.c \
+  proto/layout/canon.c \
   proto/layout/cluster_desc.h \
-  proto/layout/cover.c proto/layout/cover.h
+  proto/layout/cover.c proto/layout/cover.h \
+  proto/layout/interleave.c proto/layout/interleave.h \
+  proto/layout/unions.c proto/layout/unions.h

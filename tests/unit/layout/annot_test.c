@@ -95,6 +95,34 @@ static void broken_trees_are_named(void **state)
                  "child 2 of dup is another sum than child 0");
 }
 
+static void maxima_are_sums_of_another_kind(void **state)
+{
+    (void)state;
+    struct hsp_arena *arena = hsp_arena_new(1 << 20);
+    struct hsp_err err = {0};
+    static const char *const text[] = {"{max: [0, 1]}", "{partial: [0, 1]}",
+                                       "{max: [{split: 0, shares: [1, 1], of: [0, 1]}]}",
+                                       "{split: 0, shares: [1, 1], of: [0, 1]}"};
+    struct hsp_cover c[4];
+    int64_t extent[1] = {4};
+    for (int i = 0; i < 4; i++) {
+        struct hsp_annot *a = parse(arena, text[i], &err);
+        assert_ok(hsp_annot_cover(a, 1, extent, NULL, &c[i], &err), &err);
+    }
+    assert_int_equal(c[0].reduce, HSP_REDUCE_MAX);
+    assert_true(hsp_cover_has_partial(&c[0]));
+    assert_false(hsp_cover_equal(&c[0], &c[1]));
+    assert_true(hsp_cover_equal(&c[2], &c[3])); /* of one addend */
+    for (int i = 0; i < 4; i++) {
+        hsp_cover_fini(&c[i]);
+    }
+    assert_cover("{split: 0, shares: [1, 1], of: [{max: [0, 1]}, {partial: [2, 3]}]}", 2, 2, NULL,
+                 "partial and max in one annotation");
+    assert_cover("{dup: [{max: [0, 1]}, 2]}", 2, 2, NULL,
+                 "child 1 of dup is another sum than child 0");
+    hsp_arena_free(arena);
+}
+
 static void assert_refused(const char *text, const char *want)
 {
     struct hsp_arena *arena = hsp_arena_new(1 << 20);
@@ -107,9 +135,16 @@ static void assert_refused(const char *text, const char *want)
 static void malformed_text_is_refused(void **state)
 {
     (void)state;
-    assert_refused("{dup: [0], partial: [1]}", "t:1:1: a tier is one of split, dup, partial");
+    assert_refused("{dup: [0], partial: [1]}", "t:1:1: a tier is one of split, dup, partial, max");
     assert_refused("{split: 0, of: [1]}", "t:1:1: split needs of, and either cuts or shares");
-    assert_refused("{dup: [0], shares: [1]}", "t:1:1: of, cuts and shares belong to split");
+    assert_refused("{dup: [0], shares: [1]}",
+                   "t:1:1: of, cuts, shares and pattern belong to split");
+    assert_refused("{max: [0], pattern: interleaved}",
+                   "t:1:1: of, cuts, shares and pattern belong to split");
+    assert_refused("{split: 0, pattern: spiral, shares: [1], of: [1]}",
+                   "t:1:21: pattern: wanted contiguous or interleaved, found \"spiral\"");
+    assert_refused("{split: 0, pattern: interleaved, cuts: [0, 1], of: [1]}",
+                   "t:1:40: cuts: an interleaved split has shares, no cuts");
     assert_refused("{dup: []}", "t:1:7: dup: 0 children (1 to 1024)");
     assert_refused("{split: 0, cuts: [0, 1], of: [1, 2]}", "t:1:18: cuts: 2 cuts, not 3");
     assert_refused("{dup: [{dup: [{dup: [{dup: [{dup: [1]}]}]}]}]}",
@@ -319,6 +354,7 @@ int main(void)
         cmocka_unit_test(covers_of_nested_tiers),
         cmocka_unit_test(shares_fall_on_grains),
         cmocka_unit_test(broken_trees_are_named),
+        cmocka_unit_test(maxima_are_sums_of_another_kind),
         cmocka_unit_test(malformed_text_is_refused),
         cmocka_unit_test(random_trees_mean_what_they_say),
         cmocka_unit_test(text_round_trip),
