@@ -28,6 +28,8 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/smallhome.c daemon/spmd/smallhome.h \
   daemon/spmd/specialize.c daemon/spmd/specialize.h \
   daemon/spmd/stagecode.c daemon/spmd/stagecode.h \
+  daemon/spmd/strategy.c daemon/spmd/strategy.h \
+  daemon/spmd/stratunion.c \
   daemon/spmd/switch.c daemon/spmd/switch.h
 EXTRA_DIST += daemon/spmd/README.md
 

@@ -8,6 +8,7 @@ spmd_tests = \
   tests/unit/spmd/resolve_test \
   tests/unit/spmd/schedule_test \
   tests/unit/spmd/small_test \
+  tests/unit/spmd/strategy_test \
   tests/unit/spmd/switch_test
 check_PROGRAMS += $(spmd_tests)
 TESTS += $(spmd_tests)
@@ -29,3 +30,6 @@ tests_unit_spmd_deduce_test_LDADD = $(spmd_libs)
 tests_unit_spmd_small_test_SOURCES = tests/unit/spmd/small_test.c $(PLAN_CASES)
 tests_unit_spmd_small_test_LDADD = $(spmd_libs)
 tests_unit_spmd_bsr_test_LDADD = tests/lib/libplainbsr.a $(spmd_libs)
+tests_unit_spmd_strategy_test_SOURCES = tests/unit/spmd/strategy_test.c \
+  tests/unit/spmd/strategycases.h
+tests_unit_spmd_strategy_test_LDADD = $(spmd_libs)
