@@ -182,6 +182,10 @@ static int setup(void **state)
     put(r, "hspmd-worker", "#!/bin/sh\necho checked\n", 0700);
     put(r, "job.yaml", job_text, 0600);
     put(r, "one.yaml", plan_text, 0600);
+    put(r, "s.json",
+        "{\"strategies\": [{\"max_tp\": 1, \"layers\": [[1, 1]], \"micro_batches\": [2]}, "
+        "{\"max_tp\": 1, \"layers\": [[2]], \"micro_batches\": [2], \"model\": \"m\"}]}",
+        0600);
     put(r, "c.yaml",
         "apiVersion: hspmd/v1\nkind: cluster\nnodes: [{name: a, devices: [{speed: 1e-2}]}]\n",
         0600);
@@ -343,6 +347,8 @@ static void commands_that_compute(void **state)
     TRY(r, 0, "plan", "@job.yaml", "-c", "@c.yaml", "-x", "", "-o", "json");
     TRY(r, 0, "plan", "@job.yaml", "--plan", "@one.yaml", "-o", "yaml");
     TRY(r, 0, "plan", "@job.yaml", "--live", "--exit-code");
+    TRY(r, 0, "plan", "import", "@s.json");
+    TRY(r, 0, "plan", "import", "@s.json", "1");
     TRY(r, 0, "graph", "show", "@job.yaml");
     TRY_FILE(r, "program", "compile", "@job.yaml", "-o", "@program");
     TRY(r, 0, "program", "show", "@program");

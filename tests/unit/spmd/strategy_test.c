@@ -91,7 +91,7 @@ static void assert_refused(const char *text, const char *want)
 static void broken_strategies_are_refused_by_name(void **state)
 {
     (void)state;
-    assert_refused("[]", "s:1:1: wanted a map, found a sequence");
+    assert_refused("[]", "s:1:1: wanted a map, found a list");
     assert_refused("{strategies: []}", "s:1:14: strategies: 0 strategies, must be 1 to 4096");
     assert_refused("{a: 1}", "s:1:1: neither layers of stages nor blocks of a model");
     assert_refused("{layers: [[1]], max_tp: 1}", "s:1:1: missing key micro_batches");
@@ -277,7 +277,7 @@ static void gradients_of_c2_meet_in_pairs(void **state)
         uint32_t members = layer < 48 ? 4 : layer < 56 ? 2 : 1;
         for (int w = 0; w < 4; w++) {
             char name[64];
-            (void)snprintf(name, sizeof name, "h.%u.%s", layer, weights[w]);
+            (void)snprintf(name, sizeof name, "h.%u.%s#grad", layer, weights[w]);
             const struct hsp_plan_reshard *r = sum_of(&total, name);
             if (r == NULL) {
                 fail_msg("%s is not summed", name);

@@ -1,0 +1,121 @@
+/* proto/layout, and the strategies of daemon/spmd that are written in its unions. */
+#include "daemon/spmd/strategy.h"
+#include "proto/layout/unions.h"
+#include "proto/text/yaml.h"
+#include "tests/lib/oom.h"
+#include "tests/lib/testlib.h"
+#include "tests/unit/spmd/strategycases.h"
+
+#define ARENA ((size_t)16 << 20)
+
+static enum hsp_status start(struct hsp_arena **ret, struct hsp_err *err)
+{
+    *ret = hsp_arena_new(ARENA);
+    return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no arena");
+}
+
+static void put(const struct hsp_cover *c, struct hsp_buf *out)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        hsp_buf_printf(out, "%u:%d-%d:%u ", c->items[i].rank, (int)c->items[i].box.lo[0],
+                       (int)c->items[i].box.hi[0], c->items[i].addend);
+    }
+}
+
+/* A tree with an interleaved split: read, laid out, made canonical, written. */
+static enum hsp_status use_tree(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const char *text = ctx;
+    const int64_t extent[2] = {12, 4};
+    const struct hsp_yaml *y = NULL;
+    struct hsp_arena *arena = NULL;
+    struct hsp_annot *a = NULL;
+    struct hsp_cover c = {0};
+    bool same = false;
+    enum hsp_status st = start(&arena, err);
+    st = st == HSP_OK ? hsp_yaml_parse("t", text, strlen(text), arena, &y, err) : st;
+    st = st == HSP_OK ? hsp_annot_parse(y, arena, &a, err) : st;
+    st = st == HSP_OK ? hsp_annot_cover(a, 2, extent, NULL, &c, err) : st;
+    if (st == HSP_OK) {
+        uint32_t n = c.n;
+        st = hsp_cover_canonical(&c);
+        assert_true(st == HSP_OK || c.n == n);
+        st = st == HSP_OK ? hsp_cover_same(&c, &c, &same) : st;
+        assert_true(st != HSP_OK || same);
+        st = st == HSP_OK ? st : hsp_err_set(err, st, 0, "canonical form");
+        put(&c, out);
+        hsp_cover_fini(&c);
+        hsp_annot_dump(a, out);
+    }
+    hsp_arena_free(arena);
+    return st;
+}
+
+static void trees_mean_all_or_nothing(void **state)
+{
+    (void)state;
+    static char text[] = "{split: 0, pattern: interleaved, shares: [2, 1], of: [{split: 0, cuts: "
+                         "[0, 4, 12], of: [{partial: [0, 1]}, 2]}, {dup: [3, 4]}]}";
+    hsp_oom_loop("tree", use_tree, text, 2000);
+    struct hsp_annot leaf = {.rank = 3};
+    struct hsp_buf b;
+    hsp_oom_empty(&b);
+    hsp_annot_dump(&leaf, &b);
+    hsp_oom_nothing(&b);
+}
+
+static enum hsp_status use_union(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    static const uint32_t device[] = {0, 1, 2, 3, 4};
+    static const struct hsp_group dg[] = {{4, device}, {1, device + 4}};
+    static const struct hsp_ds ds[] = {{2, {0, HSP_DS_DUP}, {2, 2}}, {0}};
+    const struct hsp_union u = {.k = 2, .hdim = 0, .interleaved = true, .dg = dg, .ds = ds};
+    struct hsp_arena *arena = NULL;
+    struct hsp_annot *a = NULL;
+    (void)ctx;
+    enum hsp_status st = start(&arena, err);
+    st = st == HSP_OK ? hsp_union_annot(&u, arena, &a, err) : st;
+    if (st == HSP_OK) {
+        hsp_annot_dump(a, out);
+    }
+    hsp_arena_free(arena);
+    return st;
+}
+
+static void unions_become_trees_or_nothing(void **state)
+{
+    (void)state;
+    hsp_oom_loop("union", use_union, NULL, 1000);
+}
+
+static enum hsp_status use_strategy(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const char *text = ctx;
+    struct hsp_arena *arena = NULL;
+    struct hsp_strategies all = {0};
+    enum hsp_status st = start(&arena, err);
+    st = st == HSP_OK ? hsp_strategies_parse(text, strlen(text), "s", arena, &all, err) : st;
+    for (uint32_t i = 0; st == HSP_OK && i < all.n; i++) {
+        hsp_plan_dump(all.of[i].plan, out);
+    }
+    hsp_arena_free(arena);
+    return st;
+}
+
+static void strategies_are_read_whole_or_not(void **state)
+{
+    (void)state;
+    static char packed[] = HSP_STRATEGY_PACKED, expanded[] = HSP_STRATEGY_EXPANDED;
+    hsp_oom_loop("packed", use_strategy, packed, 500);
+    hsp_oom_loop("expanded", use_strategy, expanded, 500);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trees_mean_all_or_nothing),
+        cmocka_unit_test(unions_become_trees_or_nothing),
+        cmocka_unit_test(strategies_are_read_whole_or_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
