@@ -493,7 +493,7 @@ static void strategies_are_imported_as_plans(void **state)
     assert_int_equal(r->rc, HSP_EXIT_OK);
     RUN(r, "plan", "import", "@two.json");
     assert_int_equal(r->rc, HSP_EXIT_OK);
-    assert_non_null(strstr(r->out, " 1 c       m "));
+    assert_non_null(strstr(r->out, "\n1 c       m "));
     RUN(r, "plan", "import", "@two.json", "1");
     assert_non_null(strstr(r->out, "sequences: 3\n"));
     RUN(r, "plan", "import", "@two.json", "2");

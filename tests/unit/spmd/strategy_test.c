@@ -114,7 +114,7 @@ static void broken_strategies_are_refused_by_name(void **state)
     assert_refused("{layers: [[1], [1]], micro_batches: [1, 1], max_tp: 1, SEQ_LEN_LIST: [8, 4]}",
                    "s:1:74: streams with sequences of 8 and of 4 cannot be imported");
     assert_refused("{layers: [[1]], micro_batches: [1], max_tp: 1, tp: 1}",
-                   "s:1:48: unknown key tp; did you mean TP?");
+                   "s:1:48: unknown key \"tp\"");
 }
 
 /* One change to the text of the expanded strategy. */
