@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 static bool seed(size_t i, struct hsp_buf *out)
 {
     static const char *const text[] = {
-        HSP_STRATEGY_EXPANDED, HSP_STRATEGY_PACKED,
+        strategy_expanded, strategy_packed,
         "{strategies: [{max_tp: 2, layers: [[1, 1]], micro_batches: [4], "
         "stage_devices: [[[3], [1, 2]]], cluster: c, model: m}]}",
         "{max_tp: 2, layers: [[1, 1], [2]], micro_batches: [4, 1], rank_to_device: [[0, 3], [1, 2],"

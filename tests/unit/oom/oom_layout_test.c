@@ -105,7 +105,9 @@ static enum hsp_status use_strategy(void *ctx, struct hsp_buf *out, struct hsp_e
 static void strategies_are_read_whole_or_not(void **state)
 {
     (void)state;
-    static char packed[] = HSP_STRATEGY_PACKED, expanded[] = HSP_STRATEGY_EXPANDED;
+    static char packed[sizeof strategy_packed], expanded[sizeof strategy_expanded];
+    memcpy(packed, strategy_packed, sizeof packed);
+    memcpy(expanded, strategy_expanded, sizeof expanded);
     hsp_oom_loop("packed", use_strategy, packed, 500);
     hsp_oom_loop("expanded", use_strategy, expanded, 500);
 }

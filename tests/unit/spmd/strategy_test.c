@@ -43,7 +43,7 @@ static void assert_plan(const char *text, const char *want)
 static void packed_strategies_are_plans(void **state)
 {
     (void)state;
-    assert_plan(HSP_STRATEGY_PACKED,
+    assert_plan(strategy_packed,
                 "apiVersion: hspmd/v1\nkind: plan\nranks: 5\nzero: 0\nstreams:\n"
                 "  - sequences: 3\n    micro_batches: 3\n    schedule: 1f1b\n    stages:\n"
                 "      - {layers: 2, ranks: [4, 0]}\n      - {layers: 1, ranks: [1]}\n"
@@ -61,7 +61,7 @@ static void expanded_strategies_are_plans(void **state)
     struct hsp_arena *arena = hsp_arena_new(1 << 24);
     struct hsp_strategies all;
     struct hsp_err err = {0};
-    assert_ok(read(HSP_STRATEGY_EXPANDED, arena, &all, &err), &err);
+    assert_ok(read(strategy_expanded, arena, &all, &err), &err);
     const struct hsp_plan *p = all.of[0].plan;
     assert_int_equal(p->n_ranks, 5);
     assert_int_equal(p->zero, 1);
@@ -120,11 +120,11 @@ static void broken_strategies_are_refused_by_name(void **state)
 /* One change to the text of the expanded strategy. */
 static void assert_change_refused(const char *from, const char *to, const char *want)
 {
-    static const char all[] = HSP_STRATEGY_EXPANDED;
-    char text[sizeof all + 256];
-    const char *at = strstr(all, from);
+    char text[sizeof strategy_expanded + 256];
+    const char *at = strstr(strategy_expanded, from);
     assert_non_null(at);
-    (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(at - all), all, to, at + strlen(from));
+    (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(at - strategy_expanded), strategy_expanded,
+                   to, at + strlen(from));
     struct hsp_arena *arena = hsp_arena_new(1 << 24);
     struct hsp_strategies ret;
     struct hsp_err err = {0};
