@@ -8,7 +8,8 @@
  * Model. A rank computes a sequence in  flops / GEMM rate + other bytes / memory rate  and a
  * micro-batch in a further  instructions * op_us + accumulation bytes / memory rate.  Tensor groups
  * add their all-reduces, stages their transfers. A stream of m micro-batches takes
- * sum of stages + (m - 1) * slowest stage. Between two gradient synchronisations a rank updates and
+ * sum of stages + (m - 1) * slowest stage; interleaved and zero-bubble ones are played through
+ * (timing.h). Between two gradient synchronisations a rank updates and
  * computes, so a step is  max over ranks (update + stream) + synchronisation + vote.
  * Links are those of the devices that talk (links.h): stage to stage, tensor group, and for
  * synchronisation and vote the slowest pair of the plan.
@@ -63,6 +64,8 @@ struct hsp_member {
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                       const struct hsp_device_desc *dev, double part, uint32_t holders,
                       uint8_t zero, uint32_t held, struct hsp_member *ret);
+/* The part of its group's shares that member @i of @g has, 0 to 1. */
+double hsp_member_part(const struct hsp_stage *g, uint32_t i);
 /* Different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most);

@@ -12,6 +12,7 @@ daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/price.c \
   daemon/planner/shares.c daemon/planner/shares.h \
   daemon/planner/supers.c \
+  daemon/planner/timing.c daemon/planner/timing.h \
   daemon/planner/work.c daemon/planner/work.h
 
 # What links libplanner needs these behind it.

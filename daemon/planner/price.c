@@ -2,8 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "daemon/planner/cost.h"
 #include "daemon/planner/links.h"
+#include "daemon/planner/timing.h"
+#include "daemon/spmd/home.h"
 
 struct pricing {
     const struct hsp_price_in *in;
@@ -56,12 +57,6 @@ static bool needs_copies(const struct pricing *p)
     return !replicated && cluster_has_nodes(p->in->cluster);
 }
 
-static uint32_t in_flight(const struct hsp_stream *s, uint32_t stage)
-{
-    uint32_t ahead = s->schedule == HSP_SCHED_GPIPE ? s->micro_batches : s->n_stages - stage;
-    return ahead < s->micro_batches ? ahead : s->micro_batches;
-}
-
 static double sync_us(const struct hsp_range *r, double bytes, uint32_t holders,
                       const struct hsp_link_cost *link)
 {
@@ -78,84 +73,123 @@ struct stage_time {
     double transfer; /* of all micro-batches, to the next stage and back */
 };
 
-/* One rank of a stage; its time and memory go into its row. */
-static void price_rank(struct pricing *p, const struct hsp_range *range, const struct hsp_stream *s,
-                       uint32_t flight, uint32_t rank, struct hsp_rank_cost *rc)
+/* What the chunks of a stage add up to on one rank. */
+struct rank_sum {
+    double base_bytes, act_bytes, home_bytes, comm_bytes;
+    double scratch_bytes, micro_bytes, post_bytes;
+};
+
+/* One chunk on one rank. */
+static void price_chunk(const struct pricing *p, const struct hsp_range *range, uint32_t chunk,
+                        struct hsp_rank_cost *rc, uint32_t rank, struct rank_sum *sum)
 {
     struct hsp_member m;
-    uint32_t holders = p->plan->n_streams;
-    uint32_t micro = (s->sequences + s->micro_batches - 1) / s->micro_batches;
-    double states = p->in->train->hyper.optimizer == HSP_OPT_ADAMW ? 6 : 4; /* in two slots */
+    const struct hsp_stream *s = &p->plan->streams[rc->stream];
+    uint32_t holders = p->plan->n_streams, flight = hsp_order_alive(s, rc->stage, chunk);
+    double comm = hsp_comm_bytes(range, holders), more = chunk == 0 ? 0 : comm; /* shared */
     hsp_member_price(p->in, range, dev_of(p, rank), rc->part, holders, p->plan->zero, p->held, &m);
+    rc->compute_us += s->sequences * m.seq_us + s->micro_batches * m.micro_us;
+    rc->update_us += m.update_us;
+    rc->sync_us += sync_us(range, m.sync_bytes, holders, &p->all);
+    sum->base_bytes += m.base_bytes - more;
+    sum->act_bytes += m.bytes_per_flight * flight;
+    sum->home_bytes += m.home_bytes;
+    sum->post_bytes += m.post_bytes;
+    sum->comm_bytes = fmax(sum->comm_bytes, comm);
+    sum->scratch_bytes = fmax(sum->scratch_bytes, m.scratch_bytes);
+    sum->micro_bytes = fmax(sum->micro_bytes, m.micro_bytes);
+}
+
+/* One rank of a stage; its time and memory go into its row. */
+static void price_rank(const struct pricing *p, const struct hsp_range *range, uint32_t rank,
+                       struct hsp_rank_cost *rc)
+{
+    const struct hsp_stream *s = &p->plan->streams[rc->stream];
+    struct rank_sum x = {0};
+    double micro = (s->sequences + s->micro_batches - 1) / s->micro_batches;
+    double states = p->in->train->hyper.optimizer == HSP_OPT_ADAMW ? 6 : 4; /* in two slots */
+    for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
+        price_chunk(p, &range[c], c, rc, rank, &x);
+    }
     rc->device = p->device[rank];
     rc->sequences = s->sequences;
     rc->micro_batches = s->micro_batches;
-    rc->compute_us = s->sequences * m.seq_us + s->micro_batches * m.micro_us;
-    rc->update_us = m.update_us;
-    rc->sync_us = sync_us(range, m.sync_bytes, holders, &p->all);
-    rc->total_bytes = (int64_t)ceil(hsp_member_bytes(&m, micro, flight));
-    rc->act_bytes = (int64_t)ceil(micro * (m.bytes_per_flight * flight + m.scratch_bytes));
-    rc->state_bytes = (int64_t)ceil(states * m.home_bytes * p->held);
-    rc->comm_bytes = (int64_t)ceil(hsp_comm_bytes(range, holders));
+    rc->total_bytes = (int64_t)ceil(x.base_bytes + micro * x.act_bytes +
+                                    fmax(x.post_bytes, x.micro_bytes + micro * x.scratch_bytes));
+    rc->act_bytes = (int64_t)ceil(micro * (x.act_bytes + x.scratch_bytes));
+    rc->state_bytes = (int64_t)ceil(states * x.home_bytes * p->held);
+    rc->comm_bytes = (int64_t)ceil(x.comm_bytes);
     rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
 }
 
-static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi,
-                                     uint32_t first_block)
+static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi)
 {
     const struct hsp_stream *s = &p->plan->streams[si];
     const struct hsp_stage *g = &s->stages[gi];
     struct hsp_link_cost link = link_of(p, g->n, g->ranks);
-    struct hsp_range range;
+    struct hsp_range range[HSP_MAX_CHUNKS];
     struct stage_time t = {0};
-    double total = 0, m = s->micro_batches;
+    double tensor = 0, leaving = 0, m = s->micro_batches;
     struct hsp_work work = *p->in->work;
+    uint32_t first, end, chunks = hsp_stream_chunks(s);
     work.recompute = g->saved == HSP_SAVED_RECOMPUTE;
-    hsp_range_of_blocks(&work, first_block, first_block + g->layers, &range);
-    double tensor = m * hsp_tensor_us(&range, g->n, s->sequences / m, &link);
+    for (uint32_t c = 0; c < chunks; c++) {
+        hsp_chunk_units(s, gi, c, &first, &end);
+        hsp_range_make(&work, first, end, &range[c]);
+        tensor += m * hsp_tensor_us(&range[c], g->n, s->sequences / m, &link);
+        leaving += range[c].w.leaving;
+    }
     if (gi + 1 < s->n_stages) {
         struct hsp_link_cost hop = hsp_link_pair(p->in->cluster, p->device[g->ranks[0]],
                                                  p->device[s->stages[gi + 1].ranks[0]]);
-        t.transfer = 2 * (m * hop.latency_us + s->sequences * range.w.leaving * hop.us_per_byte);
-    }
-    for (uint32_t i = 0; i < g->n; i++) {
-        total += (double)g->shares[i];
+        t.transfer = 2 * (m * chunks * hop.latency_us + s->sequences * leaving * hop.us_per_byte);
     }
     for (uint32_t i = 0; i < g->n; i++) {
         struct hsp_rank_cost *rc = &p->cost->rank[g->ranks[i]];
         *rc = (struct hsp_rank_cost){.stream = si,
                                      .stage = gi,
-                                     .first_block = first_block,
+                                     .first_block = hsp_chunk_first_block(s, gi, 0),
                                      .n_blocks = g->layers,
-                                     .part = total > 0 ? (double)g->shares[i] / total : 1,
+                                     .part = hsp_member_part(g, i),
                                      .tensor_us = tensor,
                                      .transfer_us = t.transfer};
-        price_rank(p, &range, s, in_flight(s, gi), g->ranks[i], rc);
+        price_rank(p, range, g->ranks[i], rc);
         t.us = fmax(t.us, rc->compute_us);
     }
     t.us += tensor;
     return t;
 }
 
-/* Fill with all stages and hops once, then the slowest stage or hop for every further one. */
-static void price_stream(struct pricing *p, uint32_t si)
+/* 1F1B and GPipe: fill with all stages and hops once, then the slowest stage or hop for every
+ * further micro-batch. */
+static enum hsp_status price_stream(struct pricing *p, uint32_t si, struct hsp_arena *arena,
+                                    struct hsp_err *err)
 {
     const struct hsp_stream *s = &p->plan->streams[si];
     double m = s->micro_batches, fill = 0, slow = 0;
-    uint32_t block = 0;
     for (uint32_t gi = 0; gi < s->n_stages; gi++) {
-        struct stage_time t = price_stage(p, si, gi, block);
+        struct stage_time t = price_stage(p, si, gi);
         fill += (t.us + t.transfer) / m;
         slow = fmax(slow, fmax(t.us, t.transfer) / m);
-        block += s->stages[gi].layers;
     }
     double us = fill + (m - 1) * slow;
+    if (s->schedule == HSP_SCHED_INTERLEAVED || s->schedule == HSP_SCHED_ZERO_BUBBLE) {
+        struct hsp_timeline line;
+        struct hsp_arena_mark mark = hsp_arena_mark(arena);
+        enum hsp_status st = hsp_stream_timeline(p->in, p->plan, si, p->device, arena, &line, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        us = line.end_us;
+        hsp_arena_rewind(arena, mark);
+    }
     for (uint32_t gi = 0; gi < s->n_stages; gi++) {
         for (uint32_t i = 0; i < s->stages[gi].n; i++) {
             uint32_t rank = s->stages[gi].ranks[i];
             p->cycle_us[rank] = us + p->cost->rank[rank].update_us;
         }
     }
+    return HSP_OK;
 }
 
 /* Each device alone would need this long for one sequence; together they cannot be faster than the
@@ -225,7 +259,10 @@ enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *
     p.all = hsp_link_group(in->cluster, device, plan->n_ranks);
     p.held = needs_copies(&p) ? hsp_count_nodes(in->cluster, device, plan->n_ranks, in->copies) : 1;
     for (uint32_t s = 0; s < plan->n_streams; s++) {
-        price_stream(&p, s);
+        enum hsp_status st = price_stream(&p, s, arena, err);
+        if (st != HSP_OK) {
+            return st;
+        }
     }
     finish(&p);
     *ret = cost;

@@ -248,7 +248,7 @@ static enum hsp_status list_op(const struct completer *x, struct naming *n,
 static bool lists_uses(uint32_t part)
 {
     enum hsp_part kind = hsp_part_kind(part);
-    return kind == HSP_PART_FORWARD || kind == HSP_PART_BACKWARD;
+    return kind == HSP_PART_FORWARD || kind == HSP_PART_BACKWARD || kind == HSP_PART_WGRAD;
 }
 
 /* Every op of Forward and Backward that is not whole, ungrouped, in program order. */

@@ -10,16 +10,22 @@
 
 #define HOME_ARENA_BYTES ((size_t)64 << 20) /* scratch for one plan's homes */
 
-void hsp_chunk_units(const struct hsp_stream *s, uint32_t stage, uint32_t chunk,
-                     uint32_t *ret_first, uint32_t *ret_end)
+uint32_t hsp_chunk_first_block(const struct hsp_stream *s, uint32_t stage, uint32_t chunk)
 {
-    uint32_t first = 1, chunks = hsp_stream_chunks(s), end;
+    uint32_t first = 0;
     for (uint32_t c = 0; c <= chunk; c++) {
         for (uint32_t i = 0; i < (c < chunk ? s->n_stages : stage); i++) {
             first += hsp_chunk_layers(&s->stages[i], c);
         }
     }
-    end = first + hsp_chunk_layers(&s->stages[stage], chunk);
+    return first;
+}
+
+void hsp_chunk_units(const struct hsp_stream *s, uint32_t stage, uint32_t chunk,
+                     uint32_t *ret_first, uint32_t *ret_end)
+{
+    uint32_t first = 1 + hsp_chunk_first_block(s, stage, chunk), chunks = hsp_stream_chunks(s);
+    uint32_t end = first + hsp_chunk_layers(&s->stages[stage], chunk);
     *ret_first = stage == 0 && chunk == 0 ? 0 : first;
     *ret_end = stage + 1 == s->n_stages && chunk + 1 == chunks ? end + 1 : end;
 }

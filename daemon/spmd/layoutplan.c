@@ -45,6 +45,7 @@ static enum hsp_status init_stages(struct hsp_compiler *c, struct hsp_err *err)
             code->stream = i;
             code->stage = j;
             code->n_chunks = hsp_stream_chunks(s);
+            code->split = s->schedule == HSP_SCHED_ZERO_BUBBLE;
             code->group = &s->stages[j];
             code->bound = (s->sequences + s->micro_batches - 1) / s->micro_batches;
             enum hsp_status rc = hsp_stagecode_init(c, code, err);
@@ -106,6 +107,11 @@ enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err)
     }
     for (uint32_t i = 0; rc == HSP_OK && i < c->p->n_streams; i++) {
         rc = hsp_lower_stream(c, i, err);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
+        if (c->stage[i].split) {
+            rc = hsp_split_backward(&c->stage[i], err);
+        }
     }
     return rc == HSP_OK ? hsp_param_post(c, err) : rc;
 }

@@ -51,16 +51,24 @@ static const char *first_use(const struct hsp_stagecode *s, uint32_t part, size_
     return NULL; /* a later segment */
 }
 
+static uint8_t phase_of(enum hsp_part kind)
+{
+    static const uint8_t phase[HSP_N_PARTS] = {HSP_PHASE_PRE,      HSP_PHASE_FORWARD,
+                                               HSP_PHASE_BACKWARD, HSP_PHASE_BACKWARD,
+                                               HSP_PHASE_POST,     HSP_PHASE_FORWARD};
+    return phase[kind];
+}
+
 static void find_place(struct lister *x, uint32_t stage, uint32_t part, size_t at)
 {
     enum hsp_part kind = hsp_part_kind(part);
     const struct hsp_stagecode *s = &x->c->stage[stage];
     const struct hsp_step *st = &s->part[part].step[at];
     struct place *p = &x->place[st->arg];
-    bool micro = kind == HSP_PART_FORWARD || kind == HSP_PART_BACKWARD;
+    bool micro = kind != HSP_PART_PRE && kind != HSP_PART_POST;
     if (!p->found) {
-        *p =
-            (struct place){.found = true, .phase = (uint8_t)kind, .to = HSP_NONE, .from = HSP_NONE};
+        *p = (struct place){
+            .found = true, .phase = phase_of(kind), .to = HSP_NONE, .from = HSP_NONE};
     }
     if (st->n_in > 0 && p->from == HSP_NONE) {
         p->from = stage;

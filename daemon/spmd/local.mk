@@ -30,7 +30,9 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/stagecode.c daemon/spmd/stagecode.h \
   daemon/spmd/strategy.c daemon/spmd/strategy.h \
   daemon/spmd/stratunion.c \
-  daemon/spmd/switch.c daemon/spmd/switch.h
+  daemon/spmd/switch.c daemon/spmd/switch.h \
+  daemon/spmd/timeline.c daemon/spmd/timeline.h \
+  daemon/spmd/wgrad.c
 EXTRA_DIST += daemon/spmd/README.md
 
 # What links libspmd needs these behind it.

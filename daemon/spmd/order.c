@@ -73,28 +73,71 @@ uint32_t hsp_order_count(const struct hsp_stream *s)
     return passes * s->micro_batches * hsp_stream_chunks(s);
 }
 
-void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit *ret)
+/* Calls @put for each unit in order. */
+static void play(const struct hsp_stream *s, uint32_t stage, void *ctx,
+                 void (*put)(void *ctx, struct hsp_unit u))
 {
     bool split = s->schedule == HSP_SCHED_ZERO_BUBBLE;
     struct groups g = groups_of(s, s->micro_batches);
     struct walk forward = {0}, backward = {0}, weights = {0};
-    uint32_t all = g.n_micro * g.n_chunks, ahead = passes_ahead(s, stage, &g), n = 0;
+    uint32_t all = g.n_micro * g.n_chunks, ahead = passes_ahead(s, stage, &g);
     for (uint32_t i = 0; i < ahead; i++) {
-        ret[n++] = next_pass(&g, &forward, HSP_SEG_FORWARD, false);
+        put(ctx, next_pass(&g, &forward, HSP_SEG_FORWARD, false));
     }
     for (uint32_t i = 0; i < all; i++) {
         if (ahead + i < all) {
-            ret[n++] = next_pass(&g, &forward, HSP_SEG_FORWARD, false);
+            put(ctx, next_pass(&g, &forward, HSP_SEG_FORWARD, false));
         }
-        ret[n++] = next_pass(&g, &backward, split ? HSP_SEG_INPUT_GRAD : HSP_SEG_BACKWARD, true);
+        put(ctx, next_pass(&g, &backward, split ? HSP_SEG_INPUT_GRAD : HSP_SEG_BACKWARD, true));
         if (split && i >= stage) {
-            ret[n++] = next_pass(&g, &weights, HSP_SEG_WEIGHT_GRAD, true);
+            put(ctx, next_pass(&g, &weights, HSP_SEG_WEIGHT_GRAD, true));
         }
     }
-    for (uint32_t i = all < stage ? all : stage; split && i > 0; i--) {
-        ret[n++] = next_pass(&g, &weights, HSP_SEG_WEIGHT_GRAD, true);
+    for (uint32_t i = least(all, stage); split && i > 0; i--) {
+        put(ctx, next_pass(&g, &weights, HSP_SEG_WEIGHT_GRAD, true));
     }
-    HSP_ASSERT(n == hsp_order_count(s));
+}
+
+struct list {
+    struct hsp_unit *unit;
+    uint32_t n;
+};
+
+static void put_unit(void *ctx, struct hsp_unit u)
+{
+    struct list *l = ctx;
+    l->unit[l->n++] = u;
+}
+
+void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit *ret)
+{
+    struct list l = {.unit = ret};
+    play(s, stage, &l, put_unit);
+    HSP_ASSERT(l.n == hsp_order_count(s));
+}
+
+struct living {
+    uint32_t chunk, n, most;
+    uint8_t last; /* kind of unit that ends a life */
+};
+
+static void count_life(void *ctx, struct hsp_unit u)
+{
+    struct living *l = ctx;
+    if (u.chunk != l->chunk) {
+        return;
+    }
+    l->n += u.kind == HSP_SEG_FORWARD ? 1 : 0;
+    l->most = l->n > l->most ? l->n : l->most;
+    l->n -= u.kind == l->last ? 1 : 0;
+}
+
+uint32_t hsp_order_alive(const struct hsp_stream *s, uint32_t stage, uint32_t chunk)
+{
+    bool split = s->schedule == HSP_SCHED_ZERO_BUBBLE;
+    struct living l = {.chunk = chunk, .last = split ? HSP_SEG_WEIGHT_GRAD : HSP_SEG_BACKWARD};
+    play(s, stage, &l, count_life);
+    return l.most;
 }
 
 enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint32_t eval_n_micro,

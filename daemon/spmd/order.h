@@ -40,6 +40,9 @@ struct hsp_order {
 uint32_t hsp_order_count(const struct hsp_stream *s);
 /* Those of stage @stage in order: hsp_order_count() of them into @ret. */
 void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit *ret);
+/* The largest number of micro-batches that are at once between their forward unit of chunk @chunk
+ * and the last one of it. */
+uint32_t hsp_order_alive(const struct hsp_stream *s, uint32_t stage, uint32_t chunk);
 
 /* Both orders of a stage; @eval_n_micro: micro-batches of validation. HSP_ENOMEM. */
 enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint32_t eval_n_micro,

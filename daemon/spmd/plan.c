@@ -29,6 +29,39 @@ bool hsp_plan_name_fits(const char *pattern, const char *name)
     return *pattern == '\0';
 }
 
+/* Blocks of each chunk: they are the stage's, and every chunk has work. */
+static enum hsp_status check_layers(const struct hsp_stream *s, uint32_t si, uint32_t ti,
+                                    struct hsp_err *err)
+{
+    const struct hsp_stage *t = &s->stages[ti];
+    uint32_t chunks = hsp_stream_chunks(s);
+    uint64_t sum = 0;
+    if (chunks > 1 && t->chunk_layers == NULL) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "stream %u stage %u does not list the layers of its %u chunks", si, ti,
+                           chunks);
+    }
+    for (uint32_t c = 0; c < chunks; c++) {
+        bool first = ti == 0 && c == 0, last = ti + 1 == s->n_stages && c + 1 == chunks;
+        sum += hsp_chunk_layers(t, c);
+        if (hsp_chunk_layers(t, c) > 0 || first || last) {
+            continue;
+        }
+        return chunks == 1 ? hsp_err_set(err, HSP_EINVAL, 0,
+                                         "stream %u stage %u has no layers: only the first and the "
+                                         "last stage have work without",
+                                         si, ti)
+                           : hsp_err_set(err, HSP_EINVAL, 0,
+                                         "stream %u stage %u has no layers in chunk %u: only the "
+                                         "first and the last chunk of all have work without",
+                                         si, ti, c);
+    }
+    return sum == t->layers ? HSP_OK
+                            : hsp_err_set(err, HSP_EINVAL, 0,
+                                          "stream %u stage %u has %u layers, its chunks %llu", si,
+                                          ti, t->layers, (unsigned long long)sum);
+}
+
 static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32_t ti, bool *used,
                                    struct hsp_err *err)
 {
@@ -38,11 +71,9 @@ static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32
         return hsp_err_set(err, HSP_EINVAL, 0, "stream %u stage %u has %u of %u ranks", si, ti,
                            t->n, p->n_ranks);
     }
-    if (t->layers == 0 && ti > 0 && ti + 1 < s->n_stages) {
-        return hsp_err_set(err, HSP_EINVAL, 0,
-                           "stream %u stage %u has no layers: only the first and the last stage "
-                           "have work without",
-                           si, ti);
+    enum hsp_status rc = check_layers(s, si, ti, err);
+    if (rc != HSP_OK) {
+        return rc;
     }
     int64_t sum = 0;
     for (uint32_t k = 0; k < t->n; k++) {
@@ -100,9 +131,14 @@ static enum hsp_status check_stream(const struct hsp_plan *p, uint32_t si, int64
                            "stream %u has %u micro-batches for %u sequences (at most %d)", si,
                            s->micro_batches, s->sequences, HSP_MAX_MICRO);
     }
-    if (s->schedule != HSP_SCHED_1F1B && s->schedule != HSP_SCHED_GPIPE) {
+    if (s->schedule >= HSP_N_SCHEDULES) {
         return hsp_err_set(err, HSP_EINVAL, 0, "stream %u has unknown schedule %u", si,
                            s->schedule);
+    }
+    if (s->chunks > HSP_MAX_CHUNKS || (s->chunks > 1 && s->schedule != HSP_SCHED_INTERLEAVED)) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "stream %u has %u chunks: 1, or up to %d with schedule interleaved", si,
+                           s->chunks, HSP_MAX_CHUNKS);
     }
     int64_t layers = 0;
     for (uint32_t i = 0; i < s->n_stages; i++) {

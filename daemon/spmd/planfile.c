@@ -7,7 +7,8 @@
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
 
-static const char *const schedules[] = {"1f1b", "gpipe"};
+static const char *const schedules[HSP_N_SCHEDULES] = {"1f1b", "gpipe", "interleaved",
+                                                       "zero_bubble"};
 
 static enum hsp_status out_of_memory(struct hsp_err *err)
 {
@@ -72,8 +73,37 @@ static enum hsp_status read_shares(const struct hsp_yaml *y, struct hsp_arena *a
     return rc;
 }
 
-static enum hsp_status read_stage(const struct hsp_yaml *y, struct hsp_arena *arena,
-                                  struct hsp_stage *s, struct hsp_err *err)
+/* layers: a number, or with several chunks a list of one for each. */
+static enum hsp_status read_layers(const struct hsp_yaml *y, uint32_t chunks,
+                                   struct hsp_arena *arena, struct hsp_stage *s,
+                                   struct hsp_err *err)
+{
+    const struct hsp_yaml *l = hsp_yaml_get(y, "layers");
+    if (chunks == 1) {
+        return read_u32(y, "layers", 0, UINT32_MAX, NULL, &s->layers, err);
+    }
+    enum hsp_status rc = want(y, "layers", HSP_YAML_SEQ, HSP_MAX_CHUNKS, &l, err);
+    if (rc == HSP_OK && l->n != chunks) {
+        rc = hsp_yaml_error(l, err, "layers of %zu of %u chunks", l->n, chunks);
+    }
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    s->chunk_layers = hsp_arena_array(arena, chunks, sizeof *s->chunk_layers);
+    if (s->chunk_layers == NULL) {
+        return out_of_memory(err);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < chunks; i++) {
+        uint64_t v = 0;
+        rc = hsp_yaml_u64(&l->items[i], 0, UINT32_MAX / HSP_MAX_CHUNKS, &v, err);
+        s->chunk_layers[i] = (uint32_t)v;
+        s->layers += (uint32_t)v;
+    }
+    return rc;
+}
+
+static enum hsp_status read_stage(const struct hsp_yaml *y, uint32_t chunks,
+                                  struct hsp_arena *arena, struct hsp_stage *s, struct hsp_err *err)
 {
     static const char *const keys[] = {"layers", "ranks", "tensor", "saved"};
     static const char *const saved[] = {"keep", "recompute"};
@@ -83,7 +113,7 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, struct hsp_arena *ar
         rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
     }
     if (rc == HSP_OK) {
-        rc = read_u32(y, "layers", 0, UINT32_MAX, NULL, &s->layers, err);
+        rc = read_layers(y, chunks, arena, s, err);
     }
     if (rc == HSP_OK) {
         rc = want(y, "ranks", HSP_YAML_SEQ, HSP_MAX_RANKS, &ranks, err);
@@ -131,7 +161,8 @@ static enum hsp_status read_sizes(const struct hsp_yaml *y, struct hsp_arena *ar
 static enum hsp_status read_stream(const struct hsp_yaml *y, struct hsp_arena *arena,
                                    struct hsp_stream *s, struct hsp_err *err)
 {
-    static const char *const keys[] = {"sequences", "micro_batches", "sizes", "schedule", "stages"};
+    static const char *const keys[] = {"sequences", "micro_batches", "sizes",
+                                       "schedule",  "chunks",        "stages"};
     static const uint32_t one = 1;
     const struct hsp_yaml *stages = NULL;
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
@@ -154,6 +185,9 @@ static enum hsp_status read_stream(const struct hsp_yaml *y, struct hsp_arena *a
         s->schedule = (uint8_t)i;
     }
     if (rc == HSP_OK) {
+        rc = read_u32(y, "chunks", 1, HSP_MAX_CHUNKS, &one, &s->chunks, err);
+    }
+    if (rc == HSP_OK) {
         rc = want(y, "stages", HSP_YAML_SEQ, HSP_MAX_STAGES, &stages, err);
     }
     if (rc != HSP_OK) {
@@ -165,7 +199,7 @@ static enum hsp_status read_stream(const struct hsp_yaml *y, struct hsp_arena *a
         return out_of_memory(err);
     }
     for (uint32_t i = 0; rc == HSP_OK && i < s->n_stages; i++) {
-        rc = read_stage(&stages->items[i], arena, &s->stages[i], err);
+        rc = read_stage(&stages->items[i], s->chunks, arena, &s->stages[i], err);
     }
     return rc;
 }
@@ -354,9 +388,22 @@ static bool even_shares(const struct hsp_stage *s)
     return true;
 }
 
-static void dump_stage(const struct hsp_stage *s, struct hsp_buf *out)
+static void dump_layers(const struct hsp_stage *s, uint32_t chunks, struct hsp_buf *out)
 {
-    hsp_buf_printf(out, "      - {layers: %u, ranks: [", s->layers);
+    if (chunks == 1) {
+        hsp_buf_printf(out, "      - {layers: %u", s->layers);
+        return;
+    }
+    for (uint32_t i = 0; i < chunks; i++) {
+        hsp_buf_printf(out, "%s%u", i == 0 ? "      - {layers: [" : ", ", hsp_chunk_layers(s, i));
+    }
+    hsp_buf_puts(out, "]");
+}
+
+static void dump_stage(const struct hsp_stage *s, uint32_t chunks, struct hsp_buf *out)
+{
+    dump_layers(s, chunks, out);
+    hsp_buf_puts(out, ", ranks: [");
     for (uint32_t i = 0; i < s->n; i++) {
         hsp_buf_printf(out, "%s%u", i > 0 ? ", " : "", s->ranks[i]);
     }
@@ -407,12 +454,17 @@ void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out)
                    p->n_ranks, p->zero);
     for (uint32_t i = 0; i < p->n_streams; i++) {
         const struct hsp_stream *s = &p->streams[i];
+        uint32_t chunks = hsp_stream_chunks(s);
         hsp_buf_printf(out, "  - sequences: %u\n    micro_batches: %u\n", s->sequences,
                        s->micro_batches);
         dump_sizes(s, out);
-        hsp_buf_printf(out, "    schedule: %s\n    stages:\n", schedules[s->schedule]);
+        hsp_buf_printf(out, "    schedule: %s\n", schedules[s->schedule]);
+        if (chunks > 1) {
+            hsp_buf_printf(out, "    chunks: %u\n", chunks);
+        }
+        hsp_buf_puts(out, "    stages:\n");
         for (uint32_t j = 0; j < s->n_stages; j++) {
-            dump_stage(&s->stages[j], out);
+            dump_stage(&s->stages[j], chunks, out);
         }
     }
     for (uint32_t i = 0; i < p->n_rules; i++) {

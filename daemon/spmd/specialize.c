@@ -245,18 +245,26 @@ static enum hsp_status add_instr(struct maker *m, const struct hsp_step *from)
 /* Pre and Post are not cut into chunks; without validation there is no Eval. */
 static bool has_segment(const struct maker *m, uint32_t part)
 {
-    enum hsp_part kind = hsp_part_kind(part);
-    bool once = kind == HSP_PART_PRE || kind == HSP_PART_POST;
-    return once ? hsp_part_chunk(part) == 0 : kind != HSP_PART_EVAL || m->c->eval;
+    switch (hsp_part_kind(part)) {
+    case HSP_PART_PRE:
+    case HSP_PART_POST: return hsp_part_chunk(part) == 0;
+    case HSP_PART_FORWARD:
+    case HSP_PART_BACKWARD: return true;
+    case HSP_PART_WGRAD: return m->s->split;
+    case HSP_PART_EVAL: return m->c->eval;
+    }
+    return false;
 }
 
 static enum hsp_status add_segment(struct maker *m, uint32_t part)
 {
-    static const uint8_t kinds[HSP_N_PARTS] = {HSP_SEG_PRE, HSP_SEG_FORWARD, HSP_SEG_BACKWARD,
-                                               HSP_SEG_POST, HSP_SEG_EVAL};
+    static const uint8_t kinds[2][HSP_N_PARTS] = {
+        {HSP_SEG_PRE, HSP_SEG_FORWARD, HSP_SEG_BACKWARD, 0, HSP_SEG_POST, HSP_SEG_EVAL},
+        {HSP_SEG_PRE, HSP_SEG_FORWARD, HSP_SEG_INPUT_GRAD, HSP_SEG_WEIGHT_GRAD, HSP_SEG_POST,
+         HSP_SEG_EVAL}};
     const struct hsp_code *code = &m->s->part[part];
     uint32_t first = m->t.n_instrs;
-    struct hsp_segment seg = {.kind = kinds[hsp_part_kind(part)],
+    struct hsp_segment seg = {.kind = kinds[m->s->split][hsp_part_kind(part)],
                               .chunk = hsp_part_chunk(part),
                               .first_piece = m->t.n_pieces};
     for (size_t i = 0; i < code->n; i++) {

@@ -1,6 +1,6 @@
 /* The code of one stage before it is cut into ranks: values and steps shared by its members.
  *
- * Role:      filled by lower.c (forward, backward, eval) and parampart.c (Pre, Post); read by
+ * Role:      filled by lower.c (forward, backward, eval), recompute.c, wgrad.c and parampart.c (Pre, Post); read by
  *            specialize.c, which makes one program per member.
  * Purity:    pure.
  * Ownership: vectors are on the heap (hsp_stagecode_fini), the rest in the arena.
@@ -13,14 +13,17 @@
 #include "daemon/spmd/resolve.h"
 
 /* Kinds of parts, in program order. A part is one of these of one chunk of the stage's units and
- * becomes a segment; Pre and Post have chunk 0 only. Parts of chunk 0 are numbered as the kinds. */
-enum hsp_part { HSP_PART_PRE, HSP_PART_FORWARD, HSP_PART_BACKWARD, HSP_PART_POST, HSP_PART_EVAL };
-#define HSP_N_PARTS 5
-_Static_assert((int)HSP_PART_PRE == (int)HSP_PHASE_PRE &&
-                   (int)HSP_PART_FORWARD == (int)HSP_PHASE_FORWARD &&
-                   (int)HSP_PART_BACKWARD == (int)HSP_PHASE_BACKWARD &&
-                   (int)HSP_PART_POST == (int)HSP_PHASE_POST,
-               "a plan's phases are the first parts");
+ * becomes a segment; Pre and Post have chunk 0 only. Parts of chunk 0 are numbered as the kinds.
+ * WGRAD is empty unless the stage splits its backward. */
+enum hsp_part {
+    HSP_PART_PRE,
+    HSP_PART_FORWARD,
+    HSP_PART_BACKWARD,
+    HSP_PART_WGRAD,
+    HSP_PART_POST,
+    HSP_PART_EVAL
+};
+#define HSP_N_PARTS 6
 
 static inline uint32_t hsp_part_at(enum hsp_part kind, uint32_t chunk)
 {
@@ -78,6 +81,7 @@ struct hsp_code {
 struct hsp_stagecode {
     uint32_t stream, stage;
     uint32_t n_chunks;
+    bool split; /* gradients of parameters have a part of their own, WGRAD */
     const struct hsp_stage *group;
     struct hsp_value *value; /* owned */
     size_t n_values, cap_values;
@@ -166,6 +170,9 @@ enum hsp_status hsp_lower_stream(struct hsp_compiler *c, uint32_t stream, struct
 /* recompute.c: Backward computes again what it reads, instead of keeping it; after lowering. */
 enum hsp_status hsp_recompute_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
                                     struct hsp_err *err);
+/* wgrad.c: of a stage that splits its backward, moves to WGRAD what only parameters wait for; after
+ * recomputation. */
+enum hsp_status hsp_split_backward(struct hsp_stagecode *s, struct hsp_err *err);
 /* parampart.c: state tensors, uses and Pre of all stages; before lowering. */
 enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err);
 /* Post of all stages; after lowering. */

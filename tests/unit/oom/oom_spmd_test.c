@@ -158,7 +158,8 @@ static void plans_are_compiled_whole_or_not(void **state)
                       "  - {sequences: 5, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], "
                       "tensor: [2, 1], saved: recompute}]}\n"
                       "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";
-    const char *const texts[] = {hsp_plan_cases[3], hsp_plan_cases[10], recompute};
+    const char *const texts[] = {hsp_plan_cases[3], hsp_plan_cases[10], recompute,
+                                 HSP_PLAN_CASE_OF_ALL_SCHEDULES};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct work w = work_of(g, texts[i]);
         hsp_oom_loop("compiler", use_compiler, &w, 50);

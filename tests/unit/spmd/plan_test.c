@@ -3,6 +3,7 @@
 
 #include "daemon/graph/graph.h"
 #include "daemon/spmd/compile.h"
+#include "daemon/spmd/home.h"
 #include "daemon/spmd/switch.h"
 #include "tests/lib/testlib.h"
 
@@ -71,6 +72,51 @@ static void test_round_trip(void **state)
     hsp_buf_fini(&b);
 }
 
+/* Schedules and chunks: read, written back, and the blocks of each chunk. */
+static void test_schedules(void **state)
+{
+    (void)state;
+    static const char text[] =
+        HEAD "ranks: 3\nstreams:\n"
+             "  - {sequences: 10, micro_batches: 5, schedule: interleaved, chunks: 3, stages: "
+             "[{layers: [0, 2, 1], ranks: [0]}, {layers: [1, 1, 0], ranks: [1]}]}\n"
+             "  - {sequences: 6, schedule: zero_bubble, stages: [{layers: 5, ranks: [2]}]}\n";
+    static const uint32_t first[2][3] = {{0, 1, 4}, {0, 3, 5}}, unit[2][6] = {{0, 2, 5}, {1, 4, 6}},
+                          end[2][3] = {{1, 4, 6}, {2, 5, 7}};
+    struct hsp_plan *p = must_parse(text, 16);
+    const struct hsp_stream *s = &p->streams[0];
+    struct hsp_buf a, b;
+    assert_int_equal(s->schedule, HSP_SCHED_INTERLEAVED);
+    assert_int_equal(s->stages[0].layers, 3);
+    assert_int_equal(p->streams[1].schedule, HSP_SCHED_ZERO_BUBBLE);
+    assert_int_equal(hsp_stream_chunks(&p->streams[1]), 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t c = 0; c < 3; c++) {
+            uint32_t from, to;
+            hsp_chunk_units(s, i, c, &from, &to);
+            assert_int_equal(hsp_chunk_first_block(s, i, c), first[i][c]);
+            assert_int_equal(from, unit[i][c]);
+            assert_int_equal(to, end[i][c]);
+            for (uint32_t u = from; u < to; u++) {
+                uint32_t stage, chunk;
+                hsp_place_of_unit(s, u, &stage, &chunk);
+                assert_int_equal(stage, i);
+                assert_int_equal(chunk, c);
+            }
+        }
+    }
+    hsp_buf_init(&a, 1 << 16);
+    hsp_buf_init(&b, 1 << 16);
+    hsp_plan_dump(p, &a);
+    hsp_plan_dump(must_parse(hsp_buf_cstr(&a), 16), &b);
+    assert_string_equal(hsp_buf_cstr(&a), hsp_buf_cstr(&b));
+    assert_non_null(strstr(hsp_buf_cstr(&a), "chunks: 3\n"));
+    assert_non_null(strstr(hsp_buf_cstr(&a), "layers: [0, 2, 1]"));
+    assert_non_null(strstr(hsp_buf_cstr(&a), "schedule: zero_bubble\n    stages:"));
+    hsp_buf_fini(&a);
+    hsp_buf_fini(&b);
+}
+
 static void test_weights(void **state)
 {
     (void)state;
@@ -104,6 +150,15 @@ static void test_bad_text(void **state)
         {HEAD "ranks: 1\nstreams: [{sequences: 1, stages: [{layers: 1, ranks: [0], tensor: "
               "[-1]}]}]",
          "p.yaml:4:68: "},
+        {HEAD "ranks: 1\nstreams: [{sequences: 1, schedule: zb, stages: []}]",
+         "p.yaml:4:36: schedule: wanted 1f1b, gpipe, interleaved or zero_bubble, found \"zb\""},
+        {HEAD "ranks: 1\nstreams: [{sequences: 1, chunks: 2, stages: [{layers: 1, ranks: [0]}]}]",
+         "p.yaml:4:55: layers: wanted a list, found \"1\""},
+        {HEAD "ranks: 1\nstreams: [{sequences: 1, chunks: 2, stages: [{layers: [1], ranks: "
+              "[0]}]}]",
+         "p.yaml:4:55: layers: layers of 1 of 2 chunks"},
+        {HEAD "ranks: 1\nstreams: [{sequences: 1, chunks: 33, stages: []}]",
+         "p.yaml:4:34: chunks: 33 is outside 1 to 32"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hsp_plan *p = NULL;
@@ -160,6 +215,13 @@ static void test_rules(void **state)
         {HEAD "ranks: 1\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]\n"
               "parameters: [{name: nothing, home: 0}]",
          "no parameter is named like nothing"},
+        {HEAD "ranks: 1\nstreams: [{sequences: 4, chunks: 2, stages: [{layers: [1, 1], ranks: "
+              "[0]}]}]",
+         "stream 0 has 2 chunks: 1, or up to 32 with schedule interleaved"},
+        {HEAD "ranks: 2\nstreams: [{sequences: 4, schedule: interleaved, chunks: 2, stages: "
+              "[{layers: [1, 0], ranks: [0]}, {layers: [1, 0], ranks: [1]}]}]",
+         "stream 0 stage 0 has no layers in chunk 1: only the first and the last chunk of all have "
+         "work without"},
     };
     struct hsp_graph *g = make_graph(2);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -266,6 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_schedules, setup, teardown),
         cmocka_unit_test_setup_teardown(test_weights, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rules, setup, teardown),

@@ -10,6 +10,8 @@
 
 extern const char *const hsp_plan_cases[];
 extern const size_t hsp_n_plan_cases;
+/* The one with an interleaved and a zero-bubble stream, recomputation and zero 1. */
+#define HSP_PLAN_CASE_OF_ALL_SCHEDULES hsp_plan_cases[16]
 
 /* Draws from the seeded stream at *draw. */
 uint32_t hsp_plan_pick(uint64_t *draw, uint32_t lo, uint32_t hi);

@@ -5,6 +5,7 @@
 #include "daemon/graph/graph.h"
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/deadlock.h"
+#include "daemon/spmd/order.h"
 #include "tests/lib/testlib.h"
 
 /* ---- a compiled pipeline ---- */
@@ -15,12 +16,8 @@ struct made {
     struct hsp_program_file f;
 };
 
-static void make(struct made *m, const char *schedule, uint32_t micro)
+static void make_plan(struct made *m, const char *streams)
 {
-    static const char form[] =
-        "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nstreams: [{sequences: 8, micro_batches: %u, "
-        "schedule: %s, stages: [{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}, {layers: 1, "
-        "ranks: [2]}]}]";
     struct hsp_err err = {0};
     struct hsp_plan *p = NULL;
     struct hsp_model_spec s = {.family = "gpt",
@@ -30,10 +27,13 @@ static void make(struct made *m, const char *schedule, uint32_t micro)
                                .vocab = 8,
                                .sequence = 4,
                                .dtype = HSP_F64};
-    struct hsp_train_spec t = {.data = {.global_batch = 8, .sequence = 4, .vocab = 8}};
+    struct hsp_train_spec t = {
+        .data = {
+            .global_batch = 8, .sequence = 4, .vocab = 8, .eval_seqs = 6, .validation_every = 2}};
     char text[1024];
     m->arena = hsp_arena_new((size_t)256 << 20);
-    snprintf(text, sizeof text, form, micro, schedule);
+    snprintf(text, sizeof text, "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nstreams: [%s]",
+             streams);
     assert_ok(hsp_graph_build(&s, &m->g, &err), &err);
     if (m->g->seed == HSP_NONE) {
         assert_ok(hsp_graph_autodiff(m->g, &err), &err);
@@ -42,33 +42,146 @@ static void make(struct made *m, const char *schedule, uint32_t micro)
     assert_ok(hsp_compile(m->g, p, &t, m->arena, &m->f, &err), &err);
 }
 
+static void make(struct made *m, const char *schedule, uint32_t micro)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             "{sequences: 8, micro_batches: %u, schedule: %s, stages: [{layers: 1, ranks: [0]}, "
+             "{layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}]}",
+             micro, schedule);
+    make_plan(m, text);
+}
+
 static void drop(struct made *m)
 {
     hsp_graph_free(m->g);
     hsp_arena_free(m->arena);
 }
 
-/* In flight: as many micro-batches as stages from here on; GPipe: all. */
+/* ---- slots ---- */
+
+static bool touches(const struct hsp_program *p, uint32_t piece, uint32_t tensor)
+{
+    const struct hsp_piece *q = &p->tpl.pieces[piece];
+    for (uint32_t i = q->first; i < q->first + q->n; i++) {
+        const struct hsp_instr *x = &p->tpl.instrs[i];
+        for (uint8_t k = 0; k < x->n_in + x->n_out; k++) {
+            if ((k < x->n_in ? x->in[k] : x->out[k - x->n_in]) == tensor) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static uint32_t segment_of(const struct hsp_program *p, uint32_t piece)
+{
+    uint32_t s = 0;
+    while (piece >= p->tpl.segments[s].first_piece + p->tpl.segments[s].n_pieces) {
+        s++;
+    }
+    return s;
+}
+
+static bool segment_touches(const struct hsp_program *p, uint32_t segment, uint32_t tensor)
+{
+    const struct hsp_segment *s = &p->tpl.segments[segment];
+    for (uint32_t k = 0; k < s->n_pieces; k++) {
+        if (touches(p, s->first_piece + k, tensor)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where in the compute queue a micro-batch of @tensor is alive: from the first entry of the first
+ * segment that touches it to the last one of the last. */
+static bool life(const struct hsp_program *p, const struct hsp_sched *s, uint32_t tensor,
+                 uint32_t micro, uint32_t *first, uint32_t *last)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < s->n[HSP_QUEUE_COMPUTE]; i++) {
+        const struct hsp_sched_entry *e = &s->e[HSP_QUEUE_COMPUTE][i];
+        if (e->micro == micro && segment_touches(p, segment_of(p, e->piece), tensor)) {
+            *first = found ? *first : i;
+            *last = i;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool slots_do(const struct hsp_program *p, const struct hsp_sched *s, uint32_t tensor,
+                     uint32_t n_micro, uint32_t slots)
+{
+    for (uint32_t i = 0; i < n_micro; i++) {
+        for (uint32_t j = i + slots; j < n_micro; j += slots) {
+            uint32_t a, b, c, d;
+            if (life(p, s, tensor, i, &a, &b) && life(p, s, tensor, j, &c, &d) && a <= d &&
+                c <= b) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The slots of all tensors of a program are the fewest that do, in the schedule they belong to.
+ * Returns the most. */
+static uint32_t check_slots(const struct hsp_program *p)
+{
+    uint32_t most = 0, seen = 0;
+    for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
+        uint32_t n = p->bind.tensor[i].n_slots;
+        if (p->tpl.tensors[i].cls != HSP_CLASS_MICRO) {
+            assert_int_equal(n, 1);
+            continue;
+        }
+        bool eval = strstr(p->tpl.tensors[i].name, "eval") != NULL;
+        const struct hsp_sched *s = eval ? &p->bind.eval : &p->bind.train;
+        uint32_t m = eval ? p->bind.stream.eval_n_micro : p->bind.stream.n_micro;
+        assert_true(slots_do(p, s, i, m, n));
+        assert_false(n > 1 && slots_do(p, s, i, m, n - 1));
+        most = n > most ? n : most;
+        seen++;
+    }
+    assert_true(seen > 5);
+    return most;
+}
+
+/* In flight: as many micro-batches as stages from here on; GPipe: all; zero-bubble: as many as
+ * stages everywhere; interleaved: what the order says. */
 static void test_slots(void **state)
 {
     (void)state;
-    for (int gpipe = 0; gpipe < 2; gpipe++) {
+    static const char *const schedules[] = {"1f1b", "gpipe", "zero_bubble"};
+    for (uint32_t k = 0; k < 3; k++) {
         struct made m;
-        make(&m, gpipe ? "gpipe" : "1f1b", 8);
+        make(&m, schedules[k], 8);
         for (uint32_t r = 0; r < 3; r++) {
-            const struct hsp_program *p = &m.f.programs[r];
-            uint32_t seen = 0;
-            for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
-                if (p->tpl.tensors[i].cls == HSP_CLASS_MICRO) {
-                    assert_int_equal(p->bind.tensor[i].n_slots, gpipe ? 8 : 3 - r);
-                    seen++;
-                }
-            }
-            assert_true(seen > 5);
+            assert_int_equal(check_slots(&m.f.programs[r]), k == 0 ? 3 - r : k == 1 ? 8 : 3);
+        }
+        drop(&m);
+    }
+    for (uint32_t micro = 1; micro <= 8; micro += 3) {
+        struct made m;
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{sequences: 7, micro_batches: %u, schedule: interleaved, chunks: 2, stages: "
+                 "[{layers: [0, 1], ranks: [0]}, {layers: [1, 1], ranks: [1]}]}, {sequences: 1, "
+                 "stages: [{layers: 3, ranks: [2]}]}",
+                 micro);
+        make_plan(&m, text);
+        struct hsp_stream stream = {
+            .schedule = HSP_SCHED_INTERLEAVED, .chunks = 2, .n_stages = 2, .micro_batches = micro};
+        for (uint32_t r = 0; r < 2; r++) {
+            assert_int_equal(check_slots(&m.f.programs[r]), hsp_order_alive(&stream, r, 0));
         }
         drop(&m);
     }
 }
+
+/* ---- deadlocks ---- */
 
 static void expect_hang(const struct made *m, enum hsp_status want, const char *start)
 {

@@ -1,0 +1,120 @@
+#include "daemon/spmd/timeline.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A stage where it stands: units done, and since when it is idle. */
+struct runner {
+    uint32_t done;
+    double at_us;
+};
+
+struct clockwork {
+    const struct hsp_stream *s;
+    const struct hsp_unit_costs *costs;
+    struct hsp_timeline *t;
+    struct runner *stage;
+    uint32_t chain; /* chunks * stages */
+    double
+        *end[2]; /* [forward, backward][place in the chain * micro-batches + micro]: -1 if open */
+    struct hsp_err *err;
+};
+
+static bool is_backward(const struct hsp_unit *u)
+{
+    return u->kind == HSP_SEG_BACKWARD || u->kind == HSP_SEG_INPUT_GRAD;
+}
+
+/* When stage @stage has what @u needs from another unit; -1: not yet. */
+static double ready_us(const struct clockwork *x, uint32_t stage, const struct hsp_unit *u)
+{
+    uint32_t n = x->s->n_stages, place = u->chunk * n + stage;
+    bool back = is_backward(u);
+    if (u->kind == HSP_SEG_WEIGHT_GRAD || place == (back ? x->chain - 1 : 0)) {
+        return 0; /* what it needs is earlier in the order of its own stage */
+    }
+    place = back ? place + 1 : place - 1;
+    struct hsp_unit before = {.kind = u->kind, .chunk = place / n, .micro = u->micro};
+    double end = x->end[back][(size_t)place * x->s->micro_batches + u->micro];
+    return end < 0              ? -1
+           : place % n == stage ? end
+                                : end + x->costs->hop_us(x->costs->ctx, place % n, stage, &before);
+}
+
+/* Runs units of a stage until one must wait. True: it ran some. */
+static bool run_stage(struct clockwork *x, uint32_t stage)
+{
+    struct runner *r = &x->stage[stage];
+    bool moved = false;
+    for (; r->done < x->t->n_units; r->done++, moved = true) {
+        struct hsp_spell *at = &x->t->at[(size_t)stage * x->t->n_units + r->done];
+        double ready = ready_us(x, stage, &at->unit);
+        if (ready < 0) {
+            break;
+        }
+        at->from_us = fmax(r->at_us, ready);
+        at->to_us = at->from_us + x->costs->unit_us(x->costs->ctx, stage, &at->unit);
+        r->at_us = at->to_us;
+        if (at->unit.kind != HSP_SEG_WEIGHT_GRAD) {
+            size_t place = (size_t)at->unit.chunk * x->s->n_stages + stage;
+            x->end[is_backward(&at->unit)][place * x->s->micro_batches + at->unit.micro] =
+                at->to_us;
+        }
+    }
+    x->t->end_us = fmax(x->t->end_us, r->at_us);
+    return moved;
+}
+
+static enum hsp_status run(struct clockwork *x)
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t i = 0; i < x->s->n_stages; i++) {
+            moved = run_stage(x, i) || moved;
+        }
+    }
+    for (uint32_t i = 0; i < x->s->n_stages; i++) {
+        if (x->stage[i].done < x->t->n_units) {
+            return hsp_err_set(x->err, HSP_EINVAL, 0, "order of stage %u never ends: unit %u of %u",
+                               i, x->stage[i].done, x->t->n_units);
+        }
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_timeline_make(const struct hsp_stream *s, const struct hsp_unit_costs *costs,
+                                  struct hsp_arena *arena, struct hsp_timeline *ret,
+                                  struct hsp_err *err)
+{
+    struct hsp_timeline t = {.n_stages = s->n_stages, .n_units = hsp_order_count(s)};
+    struct clockwork x = {.s = s, .costs = costs, .t = &t, .err = err};
+    x.chain = hsp_stream_chunks(s) * s->n_stages;
+    size_t n = (size_t)x.chain * s->micro_batches;
+    t.at = hsp_arena_array(arena, (size_t)t.n_stages * t.n_units, sizeof *t.at);
+    struct hsp_unit *unit = calloc(t.n_units, sizeof *unit);
+    x.stage = calloc(s->n_stages, sizeof *x.stage);
+    x.end[0] = calloc(2 * n, sizeof *x.end[0]);
+    enum hsp_status rc = HSP_OK;
+    if (t.at == NULL || unit == NULL || x.stage == NULL || x.end[0] == NULL) {
+        rc = hsp_err_set(err, HSP_ENOMEM, 0, "timeline of %u units", t.n_units);
+    } else {
+        x.end[1] = x.end[0] + n;
+        for (size_t i = 0; i < 2 * n; i++) {
+            x.end[0][i] = -1;
+        }
+        for (uint32_t i = 0; i < s->n_stages; i++) {
+            hsp_order_units(s, i, unit);
+            for (uint32_t k = 0; k < t.n_units; k++) {
+                t.at[(size_t)i * t.n_units + k].unit = unit[k];
+            }
+        }
+        rc = run(&x);
+    }
+    free(unit);
+    free(x.stage);
+    free(x.end[0]);
+    if (rc == HSP_OK) {
+        *ret = t;
+    }
+    return rc;
+}
