@@ -201,10 +201,12 @@ static void stage_text(const struct hsp_stage *s, const char *const *names, stru
 {
     hsp_buf_printf(out, "%u blocks on ", s->layers);
     for (uint32_t i = 0; i < s->n; i++) {
-        hsp_buf_printf(out, "%s%s", i > 0 ? "+" : "", names[s->ranks[i]]);
+        bool next = i > 0 && hsp_stage_group_of(s, i) != hsp_stage_group_of(s, i - 1);
+        hsp_buf_printf(out, "%s%s", next ? " | " : i > 0 ? "+" : "", names[s->ranks[i]]);
     }
     for (uint32_t i = 0; s->n > 1 && i < s->n; i++) {
-        hsp_buf_printf(out, "%s%lld", i > 0 ? ":" : " (", (long long)s->shares[i]);
+        bool next = i > 0 && hsp_stage_group_of(s, i) != hsp_stage_group_of(s, i - 1);
+        hsp_buf_printf(out, "%s%lld", i == 0 ? " (" : next ? " | " : ":", (long long)s->shares[i]);
     }
     hsp_buf_puts(out, s->n > 1 ? ")" : "");
 }

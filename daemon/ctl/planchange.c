@@ -32,14 +32,10 @@ static bool same_stage(const cJSON *ranks, const struct hsp_plan *plan, struct p
                        const cJSON *devices)
 {
     const struct hsp_stage *g = &plan->streams[p->stream].stages[p->stage];
-    double total = 0;
     bool same = true;
-    for (uint32_t i = 0; i < g->n; i++) {
-        total += (double)g->shares[i];
-    }
     for (uint32_t i = 0; i < g->n && same; i++) {
         int r = (int)g->ranks[i];
-        p->part = total > 0 ? (double)g->shares[i] / total : 1;
+        p->part = hsp_stage_part(g, i);
         same = same_rank(cJSON_GetArrayItem(ranks, r), plan, p,
                          cJSON_GetStringValue(cJSON_GetArrayItem(devices, r)));
     }

@@ -122,15 +122,6 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     };
 }
 
-double hsp_member_part(const struct hsp_stage *g, uint32_t i)
-{
-    double total = 0;
-    for (uint32_t k = 0; k < g->n; k++) {
-        total += (double)g->shares[k];
-    }
-    return total > 0 ? (double)g->shares[i] / total : 1;
-}
-
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most)
 {

@@ -64,8 +64,6 @@ struct hsp_member {
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                       const struct hsp_device_desc *dev, double part, uint32_t holders,
                       uint8_t zero, uint32_t held, struct hsp_member *ret);
-/* The part of its group's shares that member @i of @g has, 0 to 1. */
-double hsp_member_part(const struct hsp_stage *g, uint32_t i);
 /* Different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most);

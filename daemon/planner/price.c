@@ -150,7 +150,7 @@ static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi
                                      .stage = gi,
                                      .first_block = hsp_chunk_first_block(s, gi, 0),
                                      .n_blocks = g->layers,
-                                     .part = hsp_member_part(g, i),
+                                     .part = hsp_stage_part(g, i),
                                      .tensor_us = tensor,
                                      .transfer_us = t.transfer};
         price_rank(p, range, g->ranks[i], rc);

@@ -42,7 +42,7 @@ static void price_chunk(const struct timing *x, const struct hsp_plan *plan, uin
     for (uint32_t i = 0; i < g->n; i++) {
         struct hsp_member m;
         hsp_member_price(x->in, &range, &x->in->cluster->dev[x->device[g->ranks[i]]],
-                         hsp_member_part(g, i), plan->n_streams, plan->zero, 1, &m);
+                         hsp_stage_part(g, i), plan->n_streams, plan->zero, 1, &m);
         ret->compute.each = fmax(ret->compute.each, m.seq_us);
         ret->compute.once = fmax(ret->compute.once, m.micro_us);
     }

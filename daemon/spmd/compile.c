@@ -17,20 +17,14 @@ static enum hsp_status no_memory(struct hsp_err *err)
 static void bind_stream(const struct hsp_compiler *c, const struct hsp_stagecode *s,
                         struct hsp_stream_bind *ret)
 {
-    int64_t w[HSP_MAX_STREAMS], cut[HSP_MAX_STREAMS + 1];
     *ret = (struct hsp_stream_bind){.n_micro = c->p->streams[s->stream].micro_batches,
                                     .n_stages = c->p->streams[s->stream].n_stages};
-    for (uint32_t i = 0; i < c->p->n_streams; i++) {
-        w[i] = c->p->streams[i].sequences;
-        ret->first_seq += i < s->stream ? c->p->streams[i].sequences : 0;
+    for (uint32_t i = 0; i < s->stream; i++) {
+        ret->first_seq += c->p->streams[i].sequences;
+        ret->eval_first += c->eval_seqs[i];
     }
     ret->n_seq = c->p->streams[s->stream].sequences;
-    if (!c->eval) {
-        return;
-    }
-    hsp_cut_shares(c->t->data.eval_seqs, c->p->n_streams, w, cut);
-    ret->eval_first = (uint32_t)cut[s->stream];
-    ret->eval_n_seq = (uint32_t)(cut[s->stream + 1] - cut[s->stream]);
+    ret->eval_n_seq = c->eval_seqs[s->stream];
     ret->eval_n_micro = (uint32_t)((ret->eval_n_seq + s->bound - 1) / s->bound);
 }
 

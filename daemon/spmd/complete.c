@@ -165,9 +165,8 @@ static enum hsp_status name_layout(const struct completer *x, struct naming *n, 
     }
     hsp_cover_fini(&c);
     if (rc == HSP_OK && a == NULL) {
-        rc = hsp_err_set(x->err, HSP_EUNSUPPORTED, 0,
-                         "stream %u stage %u: layout of %s has no annotation", n->s->stream,
-                         n->s->stage, v->name);
+        struct hsp_tiers tiers = hsp_stage_tiers(n->s->group);
+        rc = hsp_layout_annot(&v->at, &tiers, n->s->group->ranks, x->arena, &a, x->err);
     }
     if (rc != HSP_OK) {
         return rc;
@@ -210,7 +209,7 @@ static enum hsp_status cut_axes(const struct completer *x, const struct hsp_stag
         const struct hsp_operand_use *u = in ? &ax.in[i] : &ax.out[i - ax.n_in];
         const struct hsp_layout *at = &s->value[in ? st->in[i] : st->out[i - ax.n_in]].at;
         for (uint8_t d = 0; d < u->rank; d++) {
-            cut[u->dim[d].axis] = cut[u->dim[d].axis] || at->cut[d] != 0;
+            cut[u->dim[d].axis] = cut[u->dim[d].axis] || at->cut[d] != 0 || at->split[d] != 0;
         }
     }
     for (uint8_t a = 0; a < ax.n_axes; a++) {

@@ -4,46 +4,42 @@
  * Purity:    pure.
  * Ownership: results live in the arena given; inputs are borrowed.
  *
- * Works on axes, ranges and linear sets of the catalogue only; no rule names an op.
- *   1. an operand cut along a whole axis is gathered;
- *   2. partial operands stay partial iff they are exactly one linear set with equal addends; else
- *      they are completed (all-reduced) in place;
- *   3. each axis takes on each member the narrowest range of its operands; wider operands are
- * sliced;
- *   4. the work of all members must be, per addend, a disjoint cover of the axis space (equal work
- * is one); if not, the last cut operand is gathered and the rules start again;
- *   5. results: boxes from the ranges; two members hold the same addend iff they did the same
- * ranges of the axes a result lacks, under the same operand addend.
+ * Works on axes, ranges and linear sets of the catalogue only; no rule names an op. The members of a
+ * stage are groups with tensor parallelism inside, so a layout has two tiers: between groups and
+ * inside of them. Cuts and sums have names; rules compare names, never lengths, so what is deduced
+ * does not depend on shares.
+ *   1. a dim on a whole axis is gathered, and so is one whose cuts are not on the axis's unit;
+ *   2. partial operands stay partial iff they are exactly one linear set, partial in the same tiers,
+ *      and nothing is cut in those tiers; else they are completed, into the layout in which such
+ *      tensors rest;
+ *   3. in each tier one axis stays cut: that of a parameter's use, else one that the wanted result
+ *      has, else the first, but one of data last of all; other cuts of that tier are gathered, dim by dim, inside of groups where
+ *      that is enough. Operands that hold more than the axis needs are sliced;
+ *   4. groups that do the same work (nothing cut or summed between them) have no sums inside: their
+ *      shares differ, so would their addends;
+ *   5. results: boxes from the ranges; where a result lacks the axis cut in a tier, it is a sum over
+ *      that tier. Members with nothing to add take part with zeros.
  */
 #ifndef HSP_DEDUCE_H
 #define HSP_DEDUCE_H
-#include "proto/base/arena.h"
-#include "proto/layout/cover.h"
+#include "daemon/spmd/stagelayout.h"
 #include "proto/op/op.h"
 
-/* One value on the members of a tensor-parallel group. */
-struct hsp_layout {
-    uint8_t rank;
-    int64_t extent[HSP_MAX_RANK]; /* global */
-    uint32_t cut[HSP_MAX_RANK];   /* name of the cut of each dim; 0: whole on every member */
-    uint32_t n;                   /* members */
-    struct hsp_box *box;          /* per member */
-    uint32_t *addend;             /* per member: the smallest member with an equal addend */
+/* One op and how its operands are held. */
+struct hsp_question {
+    enum hsp_op op;
+    const struct hsp_attrs *at;
+    uint32_t n_in, n_out;
+    const struct hsp_layout *in; /* n_in */
+    const struct hsp_layout *const
+        *rest;      /* n_in: layout in which a completed operand rests, NULL: whole. NULL: all so */
+    uint32_t uses;  /* mask of operands that are uses of parameters */
+    uint32_t reads; /* mask of operands that are read from the data, alike in any layout */
+    const struct hsp_layout
+        *want; /* layout that result 0 should take along axes no operand has (the use of the
+                  parameter whose gradient it is), or NULL: whole */
+    struct hsp_tiers tiers;
 };
-
-/* All members hold everything. HSP_ENOMEM. */
-enum hsp_status hsp_layout_whole(uint8_t rank, const int64_t *extent, uint32_t n,
-                                 struct hsp_arena *arena, struct hsp_layout *ret,
-                                 struct hsp_err *err);
-bool hsp_layout_equal(const struct hsp_layout *a, const struct hsp_layout *b);
-bool hsp_layout_partial(const struct hsp_layout *l);
-bool hsp_layout_cut(const struct hsp_layout *l);
-/* Same boxes, complete. */
-enum hsp_status hsp_layout_complete(const struct hsp_layout *l, struct hsp_arena *arena,
-                                    struct hsp_layout *ret, struct hsp_err *err);
-/* Every box of @in lies inside the box of @out of the same member, and both have equal addends:
- * @in can be sliced from @out locally. */
-bool hsp_layout_inside(const struct hsp_layout *in, const struct hsp_layout *out);
 
 struct hsp_deduced {
     struct hsp_layout
@@ -51,11 +47,8 @@ struct hsp_deduced {
     struct hsp_layout out[HSP_MAX_OUT];
 };
 
-/* @want: layout that result 0 should take along axes no operand has (the use of the parameter whose
- * gradient it is), or NULL: whole. HSP_EINVAL names the op. */
-enum hsp_status hsp_deduce(enum hsp_op op, const struct hsp_attrs *at, uint32_t n_in,
-                           uint32_t n_out, const struct hsp_layout *in,
-                           const struct hsp_layout *want, struct hsp_arena *arena,
+/* HSP_EINVAL names the op: operands of other ranks or extents than it has. */
+enum hsp_status hsp_deduce(const struct hsp_question *q, struct hsp_arena *arena,
                            struct hsp_deduced *ret, struct hsp_err *err);
 
 #endif

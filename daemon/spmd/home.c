@@ -90,7 +90,7 @@ enum hsp_status hsp_param_use(const struct hsp_graph *g, const struct hsp_stage 
     int64_t ext[HSP_MAX_RANK];
     hsp_tensor_extents(g, p->tensor, 1, ext);
     enum hsp_status rc = hsp_layout_whole(t->rank, ext, s->n, arena, ret, err);
-    if (rc != HSP_OK || s->n == 1 || p->tp_dim < 0) {
+    if (rc != HSP_OK || p->tp_dim < 0) {
         return rc;
     }
     int64_t *cut = hsp_arena_array(arena, s->n + 1, sizeof *cut);
@@ -98,13 +98,75 @@ enum hsp_status hsp_param_use(const struct hsp_graph *g, const struct hsp_stage 
         return hsp_err_set(err, HSP_ENOMEM, 0, "cuts of %s", t->name);
     }
     uint8_t d = (uint8_t)p->tp_dim;
-    hsp_cut_shares(ext[d] / p->tp_grain, s->n, s->shares, cut);
-    ret->cut[d] = p->tp_family + 1;
-    for (uint32_t j = 0; j < s->n; j++) {
-        ret->box[j].lo[d] = cut[j] * p->tp_grain;
-        ret->box[j].hi[d] = cut[j + 1] * p->tp_grain;
+    for (uint32_t i = 0, first, end; i < hsp_stage_groups(s); i++) {
+        hsp_stage_group(s, i, &first, &end);
+        if (end - first == 1) {
+            continue;
+        }
+        hsp_cut_shares(ext[d] / p->tp_grain, end - first, &s->shares[first], cut);
+        ret->cut[d] = p->tp_family + 1;
+        for (uint32_t j = first; j < end; j++) {
+            ret->box[j].lo[d] = cut[j - first] * p->tp_grain;
+            ret->box[j].hi[d] = cut[j - first + 1] * p->tp_grain;
+        }
     }
     return HSP_OK;
+}
+
+struct hsp_tiers hsp_stage_tiers(const struct hsp_stage *s)
+{
+    return (struct hsp_tiers){.n = s->n, .n_groups = hsp_stage_groups(s), .first = s->first};
+}
+
+/* Cuts dim @d of @l at @unit times the positions of the stage's split and of sequence parallelism. */
+static enum hsp_status cut_rows(const struct hsp_stage *s, uint8_t d, int64_t unit, bool split,
+                                bool rows, struct hsp_arena *arena, struct hsp_layout *l,
+                                struct hsp_err *err)
+{
+    uint32_t groups = hsp_stage_groups(s);
+    int64_t *outer = hsp_arena_array(arena, groups + 1, sizeof *outer);
+    int64_t *inner = hsp_arena_array(arena, s->n + 1, sizeof *inner);
+    int64_t whole = l->extent[d] / unit;
+    if (outer == NULL || inner == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "cuts of a stage");
+    }
+    if (split) {
+        hsp_cut_shares(whole, groups, s->group_shares, outer);
+        l->split[d] = HSP_CUT_STAGE;
+    }
+    for (uint32_t g = 0, first, end; g < groups; g++) {
+        int64_t lo = split ? outer[g] : 0, n = (split ? outer[g + 1] : whole) - lo;
+        hsp_stage_group(s, g, &first, &end);
+        if (rows) {
+            hsp_cut_shares(n, end - first, &s->shares[first], inner);
+            l->cut[d] = end - first > 1 ? HSP_CUT_ROWS : l->cut[d];
+        }
+        for (uint32_t j = first; j < end; j++) {
+            l->box[j].lo[d] = (lo + (rows ? inner[j - first] : 0)) * unit;
+            l->box[j].hi[d] = (lo + (rows ? inner[j - first + 1] : n)) * unit;
+        }
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_tensor_rest(const struct hsp_graph *g, const struct hsp_stage *s,
+                                uint32_t tensor, int64_t batch, struct hsp_arena *arena,
+                                struct hsp_layout *ret, struct hsp_err *err)
+{
+    const struct hsp_tensor *t = &g->tensors[tensor];
+    int64_t ext[HSP_MAX_RANK];
+    hsp_tensor_extents(g, tensor, batch, ext);
+    enum hsp_status rc = hsp_layout_whole(t->rank, ext, s->n, arena, ret, err);
+    for (uint8_t d = 0; rc == HSP_OK && d < t->rank; d++) {
+        bool seq = t->ext[d].sym == HSP_EXT_SEQ, row = t->ext[d].sym == HSP_EXT_BATCH;
+        bool split =
+            (seq && s->split == HSP_SPLIT_SEQUENCE) || (row && s->split == HSP_SPLIT_BATCH);
+        bool rows = seq && s->sequence_parallel;
+        if (split || rows) {
+            rc = cut_rows(s, d, t->ext[d].k, split, rows, arena, ret, err);
+        }
+    }
+    return rc;
 }
 
 /* One rank that uses the parameter. */

@@ -4,7 +4,7 @@
  * Ownership: results live in the arena given; covers own their items.
  *
  * Use: each stage that has a node reading the parameter uses it, cut along hsp_param.tp_dim by the
- * stage's shares at multiples of tp_grain; whole when tp_dim is -1 or the stage has one rank.
+ * shares of each group at multiples of tp_grain; whole when tp_dim is -1 or the group has one rank.
  * Home (master, m, v): stated by a total plan; else an explicit rule of the plan; else zero 0: the
  * use box of every using rank; zero 1: rows of the longest cuttable dim spread evenly over the
  * using ranks, small tensors on one.
@@ -37,6 +37,21 @@ bool hsp_stage_uses(const struct hsp_graph *g, const bool *units, const struct h
 /* Layout in which the members of @s use the parameter. */
 enum hsp_status hsp_param_use(const struct hsp_graph *g, const struct hsp_stage *s, uint32_t param,
                               struct hsp_arena *arena, struct hsp_layout *ret, struct hsp_err *err);
+
+struct hsp_tiers hsp_stage_tiers(const struct hsp_stage *s); /* borrows from @s */
+
+/* Names of cuts of activations (hsp_layout): between groups by the stage's split, and inside of them by
+ * sequence parallelism. Those of parameters' uses are tp_family + 1, far below. */
+#define HSP_CUT_STAGE 0x40000000u
+#define HSP_CUT_ROWS  0x40000001u
+
+/* Layout in which a tensor of @s rests between ops that want nothing else: what is loaded, received from
+ * another stage, or completed from a sum. Dims along the sequence or the batch are cut by the stage's
+ * split, along the sequence also by sequence parallelism; others are whole. @batch: sequences of the
+ * largest micro-batch. HSP_ENOMEM. */
+enum hsp_status hsp_tensor_rest(const struct hsp_graph *g, const struct hsp_stage *s,
+                                uint32_t tensor, int64_t batch, struct hsp_arena *arena,
+                                struct hsp_layout *ret, struct hsp_err *err);
 
 /* What the plan says of the home of parameter @name; NULL: nothing. */
 const struct hsp_home_rule *hsp_home_rule_of(const struct hsp_plan *p, const char *name);

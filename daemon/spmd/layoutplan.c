@@ -47,6 +47,7 @@ static enum hsp_status init_stages(struct hsp_compiler *c, struct hsp_err *err)
             code->n_chunks = hsp_stream_chunks(s);
             code->split = s->schedule == HSP_SCHED_ZERO_BUBBLE;
             code->group = &s->stages[j];
+            code->batch_fixed = hsp_stream_cuts_batch(s);
             code->bound = (s->sequences + s->micro_batches - 1) / s->micro_batches;
             enum hsp_status rc = hsp_stagecode_init(c, code, err);
             if (rc != HSP_OK) {
@@ -55,6 +56,47 @@ static enum hsp_status init_stages(struct hsp_compiler *c, struct hsp_err *err)
         }
     }
     return HSP_OK;
+}
+
+/* Sequences of a micro-batch of stream @i, when it takes whole ones only; else 1. */
+static uint32_t eval_unit(const struct hsp_compiler *c, uint32_t i)
+{
+    const struct hsp_stream *s = &c->p->streams[i];
+    return hsp_stream_cuts_batch(s) ? s->sequences / s->micro_batches : 1;
+}
+
+/* The validation list in proportion to training. A stream that cuts its micro-batches takes whole
+ * ones; what is left goes to one that can take it. */
+static enum hsp_status share_eval(struct hsp_compiler *c, struct hsp_err *err)
+{
+    int64_t w[HSP_MAX_STREAMS], cut[HSP_MAX_STREAMS + 1], left = 0;
+    uint32_t n = c->p->n_streams;
+    c->eval_seqs = hsp_arena_array(c->arena, n, sizeof *c->eval_seqs);
+    if (c->eval_seqs == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        w[i] = c->p->streams[i].sequences;
+    }
+    hsp_cut_shares(c->eval ? c->t->data.eval_seqs : 0, n, w, cut);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t take = (uint32_t)(cut[i + 1] - cut[i]), unit = eval_unit(c, i);
+        c->eval_seqs[i] = take - take % unit;
+        left += take % unit;
+    }
+    for (uint32_t i = 0; left > 0 && i < n; i++) {
+        uint32_t unit = eval_unit(c, i);
+        if (left % unit == 0) {
+            c->eval_seqs[i] += (uint32_t)left;
+            left = 0;
+        }
+    }
+    return left == 0
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EINVAL, 0,
+                             "split: batch takes whole micro-batches: a validation of %u sequences "
+                             "does not come out even, %lld are left",
+                             c->t->data.eval_seqs, (long long)left);
 }
 
 static enum hsp_status init_tables(struct hsp_compiler *c, struct hsp_err *err)
@@ -73,7 +115,10 @@ static enum hsp_status init_tables(struct hsp_compiler *c, struct hsp_err *err)
             c->grad_of[c->g->params[i].grad[k]] = i;
         }
     }
-    enum hsp_status rc = hsp_param_units(c->g, c->arena, &c->units, err);
+    enum hsp_status rc = share_eval(c, err);
+    if (rc == HSP_OK) {
+        rc = hsp_param_units(c->g, c->arena, &c->units, err);
+    }
     if (rc == HSP_OK) {
         rc = hsp_plan_homes(c->g, c->p, c->home, err);
         c->n_homes = rc == HSP_OK ? c->g->n_params : 0;

@@ -18,6 +18,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/order.c daemon/spmd/order.h \
   daemon/spmd/parampart.c \
   daemon/spmd/plan.c daemon/spmd/planfile.c daemon/spmd/plan.h \
+  daemon/spmd/plangroups.c daemon/spmd/plangroups.h \
   daemon/spmd/plantotal.c daemon/spmd/plantotal.h \
   daemon/spmd/recompute.c \
   daemon/spmd/regions.c \
@@ -28,6 +29,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/smallhome.c daemon/spmd/smallhome.h \
   daemon/spmd/specialize.c daemon/spmd/specialize.h \
   daemon/spmd/stagecode.c daemon/spmd/stagecode.h \
+  daemon/spmd/stagelayout.c daemon/spmd/stagelayout.h \
   daemon/spmd/strategy.c daemon/spmd/strategy.h \
   daemon/spmd/stratunion.c \
   daemon/spmd/switch.c daemon/spmd/switch.h \

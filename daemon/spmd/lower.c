@@ -2,7 +2,8 @@
  *
  * A Reshard that communicates stands right behind the step that makes its source, so that other
  * work may run beside it; a local slice stands before its use. A tensor used on another stage than
- * its own is completed there and sent whole (decision D1: no Reshard here leaves the stream).
+ * its own is completed there and sent into the layout in which tensors rest on the other stage
+ * (hsp_tensor_rest; decision D1: no Reshard here leaves the stream).
  */
 #include <string.h>
 
@@ -42,34 +43,27 @@ static uint32_t find_version(const struct hsp_stagecode *s, uint32_t tensor,
     return HSP_NONE;
 }
 
-/* A new version of @from's tensor in layout @at. */
+/* A new version of @from's tensor in layout @at. A sum between groups may stay one while each group
+ * completes its addend; other sums are completed or sliced. */
 static enum hsp_status reshard_version(struct hsp_compiler *c, struct hsp_stagecode *s,
                                        uint32_t part, uint32_t from, const struct hsp_layout *at,
                                        uint32_t *ret, struct hsp_err *err)
 {
-    const struct hsp_value *f = &s->value[from];
-    bool slice = hsp_layout_inside(at, &f->at);
-    bool sum = hsp_layout_partial(&f->at) && !hsp_layout_partial(at);
+    const struct hsp_layout have = s->value[from].at;
+    bool slice = hsp_layout_inside(at, &have);
+    bool sum = have.partial != at->partial;
     const char *suffix = slice ? "#slice" : sum ? "#sum" : "#whole";
-    struct hsp_cover src, dst;
     struct hsp_step st = hsp_step_make(HSP_I_RESHARD, slice ? HSP_QUEUE_COMPUTE : HSP_QUEUE_COMM);
+    enum hsp_apart apart = at->partial == 0 ? HSP_APART_NOT
+                           : slice          ? HSP_APART_MEMBERS
+                                            : HSP_APART_GROUPS;
     uint32_t v = HSP_NONE;
-    enum hsp_status rc = hsp_value_version(c, s, f->tensor, suffix, at, &v, err);
-    if (rc != HSP_OK) {
-        return rc;
-    }
-    f = &s->value[from]; /* the vector may have moved */
-    hsp_cover_init(&src, f->at.rank, f->at.extent);
-    hsp_cover_init(&dst, f->at.rank, f->at.extent);
-    rc = hsp_value_cover(s, f, false, &src, err);
+    HSP_ASSERT(slice || at->partial == 0 ||
+               (at->partial == HSP_OVER_GROUPS && (have.partial & HSP_OVER_GROUPS) != 0));
+    enum hsp_status rc = hsp_value_version(c, s, s->value[from].tensor, suffix, at, &v, err);
     if (rc == HSP_OK) {
-        rc = hsp_value_cover(s, &s->value[v], false, &dst, err);
+        rc = hsp_reshard_values(c, s, from, v, apart, &st.arg, err);
     }
-    if (rc == HSP_OK) {
-        rc = hsp_reshard_add(c, s->value[v].name, f->batch_dim0, false, &src, &dst, &st.arg, err);
-    }
-    hsp_cover_fini(&src);
-    hsp_cover_fini(&dst);
     if (rc == HSP_OK) {
         st.n_in = st.n_out = 1;
         st.in[0] = from;
@@ -78,6 +72,41 @@ static enum hsp_status reshard_version(struct hsp_compiler *c, struct hsp_stagec
         *ret = v;
     }
     return rc;
+}
+
+/* Inputs are read, and the seed is written, by every member as it needs them. */
+static enum hsp_status load_tensor(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
+                                   uint32_t tensor, const struct hsp_layout *at, uint32_t *ret,
+                                   struct hsp_err *err)
+{
+    const struct hsp_tensor *t = &c->g->tensors[tensor];
+    bool seed = t->kind == HSP_TENSOR_SEED;
+    struct hsp_step st = hsp_step_make(seed ? HSP_I_ONE : HSP_I_LOAD, HSP_QUEUE_COMPUTE);
+    enum hsp_status rc = hsp_value_version(c, s, tensor, "", at, ret, err);
+    st.n_out = 1;
+    st.out[0] = *ret;
+    st.arg = seed ? 0 : t->load;
+    return rc == HSP_OK ? hsp_step_add(s, part, SIZE_MAX, &st, err) : rc;
+}
+
+static bool is_read(const struct hsp_compiler *c, uint32_t tensor)
+{
+    uint8_t kind = c->g->tensors[tensor].kind;
+    return kind == HSP_TENSOR_INPUT || kind == HSP_TENSOR_SEED;
+}
+
+/* A sum that is to be cut where it is not and whole where it is cut: who adds some part would get
+ * none of it, so that it is completed first. */
+static bool crosswise(const struct hsp_layout *have, const struct hsp_layout *at)
+{
+    bool cut = false, uncut = false;
+    for (uint8_t d = 0; d < at->rank; d++) {
+        cut = cut || (have->cut[d] == 0 && at->cut[d] != 0) ||
+              (have->split[d] == 0 && at->split[d] != 0);
+        uncut = uncut || (have->cut[d] != 0 && at->cut[d] == 0) ||
+                (have->split[d] != 0 && at->split[d] == 0);
+    }
+    return have->partial != 0 && at->partial == 0 && cut && uncut;
 }
 
 /* A version of @tensor in layout @at, made if there is none. */
@@ -90,17 +119,40 @@ static enum hsp_status want_version(struct hsp_compiler *c, struct hsp_stagecode
         return HSP_OK;
     }
     uint32_t from = best_version(s, tensor);
-    for (uint32_t v = s->version[tensor]; v != HSP_NONE; v = s->value[v].next) {
-        if (hsp_layout_inside(at, &s->value[v].at)) {
-            from = v; /* a local slice is cheapest */
-            break;
+    bool inside = false;
+    enum hsp_status rc = HSP_OK;
+    for (uint32_t v = s->version[tensor]; !inside && v != HSP_NONE; v = s->value[v].next) {
+        inside = hsp_layout_inside(at, &s->value[v].at);
+        from = inside ? v : from; /* a local slice is cheapest */
+    }
+    if (!inside && is_read(c, tensor)) {
+        return load_tensor(c, s, part, tensor, at, ret, err);
+    }
+    if (!inside && crosswise(&s->value[from].at, at)) {
+        struct hsp_layout sum;
+        struct hsp_tiers tiers = hsp_stage_tiers(s->group);
+        rc = hsp_layout_complete(&s->value[from].at, NULL, &tiers, c->arena, &sum, err);
+        if (rc == HSP_OK) {
+            rc = reshard_version(c, s, part, from, &sum, &from, err);
         }
     }
-    return reshard_version(c, s, part, from, at, ret, err);
+    return rc == HSP_OK ? reshard_version(c, s, part, from, at, ret, err) : rc;
 }
 
-/* Makes the tensor whole on stage @to, for part @part, from what stage @from has. It leaves in the
- * part that made it. */
+/* What @v, a sum, becomes where it is needed as a value: complete, as its tensor rests. */
+static enum hsp_status completed(struct hsp_compiler *c, const struct hsp_stagecode *s, uint32_t v,
+                                 struct hsp_layout *ret, struct hsp_err *err)
+{
+    struct hsp_layout rest;
+    struct hsp_tiers tiers = hsp_stage_tiers(s->group);
+    enum hsp_status rc =
+        hsp_tensor_rest(c->g, s->group, s->value[v].tensor, s->bound, c->arena, &rest, err);
+    return rc == HSP_OK ? hsp_layout_complete(&s->value[v].at, &rest, &tiers, c->arena, ret, err)
+                        : rc;
+}
+
+/* Sends the tensor to stage @to, for part @part, from what stage @from has. It leaves in the part
+ * that made it. */
 static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode *from,
                                    struct hsp_stagecode *to, uint32_t part, uint32_t tensor,
                                    uint32_t *ret, struct hsp_err *err)
@@ -111,14 +163,13 @@ static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode 
     struct hsp_step st = hsp_step_make(HSP_I_RESHARD, HSP_QUEUE_COMM);
     enum hsp_status rc = HSP_OK;
     if (hsp_layout_partial(&from->value[v].at)) {
-        rc = hsp_layout_complete(&from->value[v].at, c->arena, &at, err);
+        rc = completed(c, from, v, &at, err);
         if (rc == HSP_OK) {
             rc = want_version(c, from, made, tensor, &at, &v, err);
         }
     }
     if (rc == HSP_OK) {
-        rc = hsp_layout_whole(from->value[v].at.rank, from->value[v].at.extent, to->group->n,
-                              c->arena, &at, err);
+        rc = hsp_tensor_rest(c->g, to->group, tensor, to->bound, c->arena, &at, err);
     }
     if (rc == HSP_OK) {
         rc = hsp_value_version(c, to, tensor, "", &at, ret, err);
@@ -148,43 +199,28 @@ static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode 
     return rc == HSP_OK ? hsp_step_add(to, part, SIZE_MAX, &recv, err) : rc;
 }
 
-/* Inputs are read, and the seed is written, on every stage that needs them. */
-static enum hsp_status load_tensor(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
-                                   uint32_t tensor, uint32_t *ret, struct hsp_err *err)
+/* How stage @s holds @tensor: as its first complete version, which is sent there if need be. What is
+ * read rests in the stage's layout, until it is needed in another one. */
+static enum hsp_status held(struct hsp_compiler *c, uint32_t stream, struct hsp_stagecode *s,
+                            uint32_t part, uint32_t tensor, struct hsp_layout *ret,
+                            struct hsp_err *err)
 {
-    const struct hsp_tensor *t = &c->g->tensors[tensor];
-    bool seed = t->kind == HSP_TENSOR_SEED;
-    struct hsp_step st = hsp_step_make(seed ? HSP_I_ONE : HSP_I_LOAD, HSP_QUEUE_COMPUTE);
-    struct hsp_layout at;
-    int64_t ext[HSP_MAX_RANK];
-    hsp_tensor_extents(c->g, tensor, s->bound, ext);
-    enum hsp_status rc = hsp_layout_whole(t->rank, ext, s->group->n, c->arena, &at, err);
+    uint32_t v = best_version(s, tensor);
+    enum hsp_status rc = HSP_OK;
+    if (v == HSP_NONE && is_read(c, tensor)) {
+        return hsp_tensor_rest(c->g, s->group, tensor, s->bound, c->arena, ret, err);
+    }
+    if (v == HSP_NONE) {
+        uint32_t node = c->g->tensors[tensor].producer, made;
+        HSP_ASSERT(node != HSP_NONE); /* uses of parameters exist from the start */
+        struct hsp_stagecode *from = place_of(c, stream, &c->g->nodes[node], &made);
+        HSP_ASSERT(from != s);
+        rc = send_tensor(c, from, s, part, tensor, &v, err);
+    }
     if (rc == HSP_OK) {
-        rc = hsp_value_version(c, s, tensor, "", &at, ret, err);
+        *ret = s->value[v].at;
     }
-    st.n_out = 1;
-    st.out[0] = *ret;
-    st.arg = seed ? 0 : t->load;
-    return rc == HSP_OK ? hsp_step_add(s, part, SIZE_MAX, &st, err) : rc;
-}
-
-/* Some version of @tensor on stage @s. */
-static enum hsp_status bring(struct hsp_compiler *c, uint32_t stream, struct hsp_stagecode *s,
-                             uint32_t part, uint32_t tensor, uint32_t *ret, struct hsp_err *err)
-{
-    const struct hsp_tensor *t = &c->g->tensors[tensor];
-    *ret = best_version(s, tensor);
-    if (*ret != HSP_NONE) {
-        return HSP_OK;
-    }
-    if (t->kind == HSP_TENSOR_INPUT || t->kind == HSP_TENSOR_SEED) {
-        return load_tensor(c, s, part, tensor, ret, err);
-    }
-    HSP_ASSERT(t->producer != HSP_NONE); /* uses of parameters exist from the start */
-    uint32_t made;
-    struct hsp_stagecode *from = place_of(c, stream, &c->g->nodes[t->producer], &made);
-    HSP_ASSERT(from != s);
-    return send_tensor(c, from, s, part, tensor, ret, err);
+    return rc;
 }
 
 /* How many gradients of the parameter are made on this stage. */
@@ -200,27 +236,40 @@ static uint32_t count_grads(const struct hsp_compiler *c, const struct hsp_stage
     return n;
 }
 
-/* Adds gradient @v of @part to the accumulator of its parameter. Several gradients of one parameter
- * meet in the layout of its use, so that they can share the accumulator. */
+/* Several gradients of one parameter meet in the layout of its use, so that they can share the
+ * accumulator; between groups it stays a sum. */
+static enum hsp_status meet(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
+                            uint32_t param, uint32_t *v, struct hsp_err *err)
+{
+    const struct hsp_value *use = &s->value[s->version[c->g->params[param].tensor]];
+    struct hsp_tiers tiers = hsp_stage_tiers(s->group);
+    uint8_t partial = tiers.n_groups > 1 ? HSP_OVER_GROUPS : 0;
+    uint32_t tensor = s->value[*v].tensor;
+    struct hsp_layout at;
+    enum hsp_status rc = hsp_layout_sum(&use->at, partial, &tiers, c->arena, &at, err);
+    if (rc == HSP_OK && partial != 0 && (s->value[*v].at.partial & partial) == 0) {
+        rc = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s is the same on all groups of the stage",
+                         s->value[*v].name);
+    }
+    if (rc == HSP_OK && partial == 0 && hsp_layout_partial(&s->value[*v].at)) {
+        struct hsp_layout sum;
+        rc = hsp_layout_complete(&s->value[*v].at, NULL, &tiers, c->arena, &sum, err);
+        if (rc == HSP_OK) {
+            rc = want_version(c, s, part, tensor, &sum, v, err);
+        }
+    }
+    return rc == HSP_OK ? want_version(c, s, part, tensor, &at, v, err) : rc;
+}
+
+/* Adds gradient @v of @part to the accumulator of its parameter. */
 static enum hsp_status accumulate(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
                                   uint32_t v, struct hsp_err *err)
 {
-    uint32_t tensor = s->value[v].tensor, param = c->grad_of[tensor];
+    uint32_t param = c->grad_of[s->value[v].tensor];
     const struct hsp_tensor *pt = &c->g->tensors[c->g->params[param].tensor];
     enum hsp_status rc = HSP_OK;
     if (count_grads(c, s, param) > 1) {
-        uint32_t use = s->version[c->g->params[param].tensor];
-        struct hsp_layout at;
-        if (hsp_layout_partial(&s->value[v].at)) {
-            rc = hsp_layout_complete(&s->value[v].at, c->arena, &at, err);
-            if (rc == HSP_OK) {
-                rc = want_version(c, s, part, tensor, &at, &v, err);
-            }
-        }
-        at = s->value[use].at;
-        if (rc == HSP_OK) {
-            rc = want_version(c, s, part, tensor, &at, &v, err);
-        }
+        rc = meet(c, s, part, param, &v, err);
     }
     if (rc == HSP_OK && s->acc[param] == HSP_NONE) {
         struct hsp_value acc = s->value[v];
@@ -291,7 +340,8 @@ static enum hsp_status make_results(struct hsp_compiler *c, struct hsp_stagecode
                                   .next = HSP_NONE,
                                   .param = HSP_NONE,
                                   .alias = HSP_NONE,
-                                  .batch_dim0 = like->batch_dim0};
+                                  .batch_dim0 = like->batch_dim0,
+                                  .batch_fixed = like->batch_fixed};
             v.name = hsp_arena_printf(c->arena, "%s#unused%u", like->name, o);
             if (v.name == NULL) {
                 return hsp_err_set(err, HSP_ENOMEM, 0, "results of %s",
@@ -306,6 +356,36 @@ static enum hsp_status make_results(struct hsp_compiler *c, struct hsp_stagecode
     return set_origins(s, st, err);
 }
 
+/* Layouts of the operands of @n and what deduction needs to know beside them. */
+static enum hsp_status ask(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
+                           const struct hsp_node *n, struct hsp_deduced *ret, struct hsp_err *err)
+{
+    struct hsp_layout in[HSP_MAX_IN], rest[HSP_MAX_IN];
+    const struct hsp_layout *rests[HSP_MAX_IN] = {NULL};
+    struct hsp_question q = {.op = (enum hsp_op)n->op,
+                             .at = &n->at,
+                             .n_in = n->n_in,
+                             .n_out = n->n_out,
+                             .in = in,
+                             .rest = rests,
+                             .tiers = hsp_stage_tiers(s->group)};
+    enum hsp_status rc = HSP_OK;
+    for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
+        rc = held(c, s->stream, s, part, n->in[i], &in[i], err);
+        q.uses |= (c->g->tensors[n->in[i]].kind == HSP_TENSOR_PARAM ? 1u : 0u) << i;
+        q.reads |= (is_read(c, n->in[i]) ? 1u : 0u) << i;
+        if (rc == HSP_OK && hsp_layout_partial(&in[i])) {
+            rests[i] = &rest[i];
+            rc = hsp_tensor_rest(c->g, s->group, n->in[i], s->bound, c->arena, &rest[i], err);
+        }
+    }
+    uint32_t grad = n->out[0] != HSP_NONE ? c->grad_of[n->out[0]] : HSP_NONE;
+    if (rc == HSP_OK && grad != HSP_NONE) {
+        q.want = &s->value[s->version[c->g->params[grad].tensor]].at;
+    }
+    return rc == HSP_OK ? hsp_deduce(&q, c->arena, ret, err) : rc;
+}
+
 static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint32_t node,
                                   struct hsp_err *err)
 {
@@ -313,24 +393,8 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
     uint32_t part;
     struct hsp_stagecode *s = place_of(c, stream, n, &part);
     struct hsp_step st = hsp_step_make(HSP_I_OP, HSP_QUEUE_COMPUTE);
-    struct hsp_layout in[HSP_MAX_IN];
     struct hsp_deduced d;
-    const struct hsp_layout *want = NULL;
-    enum hsp_status rc = HSP_OK;
-    for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
-        uint32_t v = HSP_NONE;
-        rc = bring(c, stream, s, part, n->in[i], &v, err);
-        if (rc == HSP_OK) {
-            in[i] = s->value[v].at;
-        }
-    }
-    uint32_t grad = n->out[0] != HSP_NONE ? c->grad_of[n->out[0]] : HSP_NONE;
-    if (grad != HSP_NONE) {
-        want = &s->value[s->version[c->g->params[grad].tensor]].at;
-    }
-    if (rc == HSP_OK) {
-        rc = hsp_deduce((enum hsp_op)n->op, &n->at, n->n_in, n->n_out, in, want, c->arena, &d, err);
-    }
+    enum hsp_status rc = ask(c, s, part, n, &d, err);
     for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
         rc = want_version(c, s, part, n->in[i], &d.need[i], &st.in[i], err);
     }
@@ -357,7 +421,8 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
     return rc;
 }
 
-/* A scalar of the forward pass counted once: by the smallest rank of the stage that makes it. */
+/* A scalar of the forward pass counted once; of a sum, each addend once: by the smallest rank of the
+ * stage that holds it. */
 static enum hsp_status count_scalar(struct hsp_compiler *c, uint32_t stream, uint32_t tensor,
                                     enum hsp_stat stat, struct hsp_err *err)
 {
@@ -365,20 +430,23 @@ static enum hsp_status count_scalar(struct hsp_compiler *c, uint32_t stream, uin
     const struct hsp_node *node = &c->g->nodes[c->g->tensors[tensor].producer];
     struct hsp_stagecode *s = place_of(c, stream, node, &part);
     struct hsp_step st = hsp_step_make(HSP_I_STAT, HSP_QUEUE_COMPUTE);
-    uint32_t v = best_version(s, tensor);
-    struct hsp_layout at;
-    enum hsp_status rc = hsp_layout_complete(&s->value[v].at, c->arena, &at, err);
-    if (rc == HSP_OK) {
-        rc = want_version(c, s, part, tensor, &at, &v, err);
-    }
-    st.only = 0;
-    for (uint32_t j = 1; j < s->group->n; j++) {
-        st.only = s->group->ranks[j] < s->group->ranks[st.only] ? j : st.only;
-    }
+    enum hsp_status rc = HSP_OK;
     st.n_in = 1;
-    st.in[0] = v;
+    st.in[0] = best_version(s, tensor);
     st.arg = stat;
-    return rc == HSP_OK ? hsp_step_add(s, part, SIZE_MAX, &st, err) : rc;
+    const struct hsp_layout at = s->value[st.in[0]].at;
+    for (uint32_t first = 0; rc == HSP_OK && first < at.n; first++) {
+        if (at.addend[first] != first) {
+            continue;
+        }
+        st.only = first;
+        for (uint32_t j = first + 1; j < at.n; j++) {
+            bool less = s->group->ranks[j] < s->group->ranks[st.only];
+            st.only = at.addend[j] == first && less ? j : st.only;
+        }
+        rc = hsp_step_add(s, part, SIZE_MAX, &st, err);
+    }
+    return rc;
 }
 
 /* ---- Eval: Forward again, with tensors and channels of its own ---- */

@@ -62,6 +62,48 @@ static enum hsp_status check_layers(const struct hsp_stream *s, uint32_t si, uin
                                           ti, t->layers, (unsigned long long)sum);
 }
 
+/* Weights @w of @n: each in range, not all 0. */
+static enum hsp_status check_weights(const int64_t *w, uint32_t n, uint32_t si, uint32_t ti,
+                                     const char *what, struct hsp_err *err)
+{
+    int64_t sum = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        if (w[k] < 0 || w[k] > HSP_MAX_SHARE) {
+            return hsp_err_set(err, HSP_EINVAL, 0,
+                               "stream %u stage %u: share %" PRId64 " outside 0 to %d", si, ti,
+                               w[k], HSP_MAX_SHARE);
+        }
+        sum += w[k];
+    }
+    return sum > 0
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EINVAL, 0, "stream %u stage %u: all %s are 0", si, ti, what);
+}
+
+static enum hsp_status check_groups(const struct hsp_stage *t, uint32_t si, uint32_t ti,
+                                    struct hsp_err *err)
+{
+    uint32_t groups = hsp_stage_groups(t);
+    enum hsp_status rc = HSP_OK;
+    if ((groups > 1) != (t->split != HSP_SPLIT_NONE) || t->split > HSP_SPLIT_BATCH) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "stream %u stage %u: several groups need a split, and a split them", si,
+                           ti);
+    }
+    for (uint32_t g = 0; rc == HSP_OK && g < groups; g++) {
+        uint32_t first, end;
+        hsp_stage_group(t, g, &first, &end);
+        if (first >= end || end > t->n) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "stream %u stage %u: group %u has no ranks", si,
+                               ti, g);
+        }
+        rc = check_weights(&t->shares[first], end - first, si, ti, "shares", err);
+    }
+    return rc == HSP_OK && groups > 1
+               ? check_weights(t->group_shares, groups, si, ti, "shares of groups", err)
+               : rc;
+}
+
 static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32_t ti, bool *used,
                                    struct hsp_err *err)
 {
@@ -75,7 +117,6 @@ static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32
     if (rc != HSP_OK) {
         return rc;
     }
-    int64_t sum = 0;
     for (uint32_t k = 0; k < t->n; k++) {
         if (t->ranks[k] >= p->n_ranks) {
             return hsp_err_set(err, HSP_EINVAL, 0,
@@ -87,15 +128,32 @@ static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32
                                t->ranks[k], si, ti);
         }
         used[t->ranks[k]] = true;
-        if (t->shares[k] < 0 || t->shares[k] > HSP_MAX_SHARE) {
-            return hsp_err_set(err, HSP_EINVAL, 0,
-                               "stream %u stage %u: share %" PRId64 " outside 0 to %d", si, ti,
-                               t->shares[k], HSP_MAX_SHARE);
-        }
-        sum += t->shares[k];
     }
-    if (sum == 0) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "stream %u stage %u: all shares are 0", si, ti);
+    return check_groups(t, si, ti, err);
+}
+
+/* A cut micro-batch is cut at numbers, so all have one size; a model that makes one row of a
+ * sequence has no sequence to cut behind that. */
+static enum hsp_status check_splits(const struct hsp_stream *s, uint32_t si,
+                                    const struct hsp_graph *g, struct hsp_err *err)
+{
+    bool rows = false;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        rows = rows || g->nodes[i].op == HSP_OP_FLATTEN;
+    }
+    for (uint32_t i = 0; i < s->n_stages; i++) {
+        if (s->stages[i].split == HSP_SPLIT_SEQUENCE && rows) {
+            return hsp_err_set(err, HSP_EINVAL, 0,
+                               "stream %u stage %u: split: sequence, but %s makes one row of a "
+                               "sequence",
+                               si, i, g->spec.family);
+        }
+    }
+    if (hsp_stream_cuts_batch(s) && s->sequences % s->micro_batches != 0) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "stream %u: split: batch needs micro-batches of one size, %u sequences "
+                           "are not a multiple of %u",
+                           si, s->sequences, s->micro_batches);
     }
     return HSP_OK;
 }
@@ -114,10 +172,11 @@ static enum hsp_status check_sizes(const struct hsp_stream *s, uint32_t si, stru
     return HSP_OK;
 }
 
-static enum hsp_status check_stream(const struct hsp_plan *p, uint32_t si, int64_t blocks,
-                                    bool *used, struct hsp_err *err)
+static enum hsp_status check_stream(const struct hsp_plan *p, uint32_t si,
+                                    const struct hsp_graph *g, bool *used, struct hsp_err *err)
 {
     const struct hsp_stream *s = &p->streams[si];
+    int64_t blocks = (int64_t)g->n_layers - 2;
     if (s->n_stages == 0 || s->n_stages > HSP_MAX_STAGES) {
         return hsp_err_set(err, HSP_EINVAL, 0, "stream %u has %u stages, must be 1 to %d", si,
                            s->n_stages, HSP_MAX_STAGES);
@@ -153,7 +212,8 @@ static enum hsp_status check_stream(const struct hsp_plan *p, uint32_t si, int64
                            "stream %u has %" PRId64 " layers, the model has %" PRId64, si, layers,
                            blocks);
     }
-    return check_sizes(s, si, err);
+    enum hsp_status rc = check_splits(s, si, g, err);
+    return rc == HSP_OK ? check_sizes(s, si, err) : rc;
 }
 
 /* Stated homes name parameters, each at most once. */
@@ -221,7 +281,7 @@ enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph 
     }
     uint64_t sequences = 0;
     for (uint32_t i = 0; i < p->n_streams; i++) {
-        enum hsp_status rc = check_stream(p, i, (int64_t)g->n_layers - 2, used, err);
+        enum hsp_status rc = check_stream(p, i, g, used, err);
         if (rc != HSP_OK) {
             return rc;
         }

@@ -9,7 +9,7 @@
  *
  *   apiVersion: hspmd/v1
  *   kind: plan
- *   ranks: 4                    # devices, numbered 0..3; which devices is the epoch's business
+ *   ranks: 6                    # devices, numbered 0..5; which devices is the epoch's business
  *   zero: 1                     # 0 | 1: master, m, v cut over all holders of a parameter
  *   streams:
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
@@ -23,7 +23,15 @@
  *                               # the last the head)
  *         - {layers: 3, ranks: [0, 1], tensor: [2, 1], saved: keep}
  *         - {layers: 1, ranks: [2], saved: recompute}  # keep | recompute, also in compact form
- *     - {sequences: 6, micro_batches: 3, stages: [{layers: 4, ranks: [3]}]}
+ *     - sequences: 6
+ *       micro_batches: 3
+ *       stages:
+ *         - layers: 4
+ *           split: sequence     # sequence | batch: which dim of activations the groups cut
+ *           shares: [3, 1]      # of the groups, default even; 0 is allowed
+ *           groups: [{ranks: [3, 4], tensor: [2, 1]}, {ranks: [5]}]
+ *           sequence_parallel: true   # inside a group, what enters and leaves its matrix products
+ *                               # is cut along the sequence by its tensor shares
  *   parameters:                 # compact form: homes by name (* any text, ? any character), the
  *                               # first rule that fits; annot.h form
  *     - {name: "h.*.mlp.fc.weight", home: {split: 0, shares: [1, 1], of: [0, 3]}}
@@ -72,13 +80,21 @@ enum hsp_schedule {
  * its own again from what entered it. Open means keep. */
 enum hsp_saved { HSP_SAVED_OPEN, HSP_SAVED_KEEP, HSP_SAVED_RECOMPUTE };
 
+/* Which dim of activations the groups of a stage cut. */
+enum hsp_split { HSP_SPLIT_NONE, HSP_SPLIT_SEQUENCE, HSP_SPLIT_BATCH };
+
 struct hsp_stage {
     uint32_t layers;        /* blocks of this stage */
     uint32_t *chunk_layers; /* blocks of each chunk, together layers; NULL: one chunk */
-    uint32_t n;             /* ranks, >= 1: its tensor-parallel group, in order */
+    uint32_t n;             /* ranks, >= 1: its tensor-parallel groups, one after another */
     uint32_t *ranks;
-    int64_t *shares; /* n integer weights of the tensor split */
+    int64_t *shares; /* n integer weights of the tensor split, each group by itself */
     uint8_t saved;
+    uint8_t split;          /* enum hsp_split; NONE: one group */
+    bool sequence_parallel; /* activations between matrix products are cut inside of a group */
+    uint32_t n_groups;      /* 0 and 1: all members are one group */
+    uint32_t *first;        /* n_groups: first member of each; only with several */
+    int64_t *group_shares;  /* n_groups integer weights of the split; likewise */
 };
 struct hsp_stream {
     uint32_t sequences; /* of the global batch, >= 1 */
@@ -174,9 +190,22 @@ enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
                                uint32_t global_batch, struct hsp_arena *arena,
                                struct hsp_plan **ret, struct hsp_err *err);
 void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out);
+
+/* Groups of a stage, at least 1. */
+uint32_t hsp_stage_groups(const struct hsp_stage *s);
+/* The members of group @group: [*ret_first, *ret_end). */
+void hsp_stage_group(const struct hsp_stage *s, uint32_t group, uint32_t *ret_first,
+                     uint32_t *ret_end);
+uint32_t hsp_stage_group_of(const struct hsp_stage *s, uint32_t member);
+/* Member @member's part of the stage's work: its group's share times its tensor share, both of 1. */
+double hsp_stage_part(const struct hsp_stage *s, uint32_t member);
+/* Some stage of @s cuts the micro-batch: its micro-batches have one size, bound as a number. */
+bool hsp_stream_cuts_batch(const struct hsp_stream *s);
+
 /* Every rule a plan must keep for this model: layers add up, each rank used once, sequences add up
- * to the global batch, micro-batches not above sequences, shares not all zero; stated sizes are
- * those of the executor, stated homes name parameters, each once. Messages name the rule. */
+ * to the global batch, micro-batches not above sequences, shares not all zero, micro-batches of one
+ * size where a stage cuts them, no cut sequence where the model makes one row of it; stated sizes
+ * are those of the executor, stated homes name parameters, each once. Messages name the rule. */
 enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph *g,
                                uint32_t global_batch, struct hsp_err *err);
 

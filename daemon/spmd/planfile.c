@@ -2,7 +2,7 @@
 #include <inttypes.h> /* PRId64 */
 #include <string.h>   /* strcmp */
 
-#include "daemon/spmd/plan.h"
+#include "daemon/spmd/plangroups.h"
 #include "daemon/spmd/plantotal.h"
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
@@ -49,30 +49,6 @@ static enum hsp_status read_u32(const struct hsp_yaml *parent, const char *key, 
     return rc;
 }
 
-static enum hsp_status read_shares(const struct hsp_yaml *y, struct hsp_arena *arena,
-                                   struct hsp_stage *s, struct hsp_err *err)
-{
-    s->shares = hsp_arena_array(arena, s->n, sizeof *s->shares);
-    if (s->shares == NULL) {
-        return out_of_memory(err);
-    }
-    const struct hsp_yaml *t = hsp_yaml_get(y, "tensor");
-    for (uint32_t i = 0; i < s->n; i++) {
-        s->shares[i] = 1;
-    }
-    if (t == NULL) {
-        return HSP_OK;
-    }
-    enum hsp_status rc = hsp_yaml_expect(t, HSP_YAML_SEQ, err);
-    if (rc == HSP_OK && t->n != s->n) {
-        rc = hsp_yaml_error(t, err, "%zu shares for %u ranks", t->n, s->n);
-    }
-    for (uint32_t i = 0; rc == HSP_OK && i < s->n; i++) {
-        rc = hsp_yaml_i64(&t->items[i], 0, HSP_MAX_SHARE, &s->shares[i], err);
-    }
-    return rc;
-}
-
 /* layers: a number, or with several chunks a list of one for each. */
 static enum hsp_status read_layers(const struct hsp_yaml *y, uint32_t chunks,
                                    struct hsp_arena *arena, struct hsp_stage *s,
@@ -105,9 +81,10 @@ static enum hsp_status read_layers(const struct hsp_yaml *y, uint32_t chunks,
 static enum hsp_status read_stage(const struct hsp_yaml *y, uint32_t chunks,
                                   struct hsp_arena *arena, struct hsp_stage *s, struct hsp_err *err)
 {
-    static const char *const keys[] = {"layers", "ranks", "tensor", "saved"};
+    static const char *const keys[] = {"layers", "ranks",  "tensor", "saved",
+                                       "split",  "shares", "groups", "sequence_parallel"};
     static const char *const saved[] = {"keep", "recompute"};
-    const struct hsp_yaml *ranks = NULL, *kept = hsp_yaml_get(y, "saved");
+    const struct hsp_yaml *kept = hsp_yaml_get(y, "saved");
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
     if (rc == HSP_OK) {
         rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
@@ -115,28 +92,12 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, uint32_t chunks,
     if (rc == HSP_OK) {
         rc = read_layers(y, chunks, arena, s, err);
     }
-    if (rc == HSP_OK) {
-        rc = want(y, "ranks", HSP_YAML_SEQ, HSP_MAX_RANKS, &ranks, err);
-    }
     if (rc == HSP_OK && kept != NULL) {
         size_t i = 0;
         rc = hsp_yaml_choice(kept, saved, HSP_ARRAY_LEN(saved), &i, err);
         s->saved = i == 0 ? HSP_SAVED_KEEP : HSP_SAVED_RECOMPUTE;
     }
-    if (rc != HSP_OK) {
-        return rc;
-    }
-    s->n = (uint32_t)ranks->n;
-    s->ranks = hsp_arena_array(arena, s->n, sizeof *s->ranks);
-    if (s->ranks == NULL) {
-        return out_of_memory(err);
-    }
-    for (uint32_t i = 0; rc == HSP_OK && i < s->n; i++) {
-        uint64_t v = 0;
-        rc = hsp_yaml_u64(&ranks->items[i], 0, HSP_MAX_RANKS - 1, &v, err);
-        s->ranks[i] = (uint32_t)v;
-    }
-    return rc == HSP_OK ? read_shares(y, arena, s, err) : rc;
+    return rc == HSP_OK ? hsp_plan_read_members(y, arena, s, err) : rc;
 }
 
 static enum hsp_status read_sizes(const struct hsp_yaml *y, struct hsp_arena *arena,
@@ -378,16 +339,6 @@ enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
 
 /* ---- dump ---- */
 
-static bool even_shares(const struct hsp_stage *s)
-{
-    for (uint32_t i = 0; i < s->n; i++) {
-        if (s->shares[i] != 1) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void dump_layers(const struct hsp_stage *s, uint32_t chunks, struct hsp_buf *out)
 {
     if (chunks == 1) {
@@ -402,20 +353,10 @@ static void dump_layers(const struct hsp_stage *s, uint32_t chunks, struct hsp_b
 
 static void dump_stage(const struct hsp_stage *s, uint32_t chunks, struct hsp_buf *out)
 {
-    dump_layers(s, chunks, out);
-    hsp_buf_puts(out, ", ranks: [");
-    for (uint32_t i = 0; i < s->n; i++) {
-        hsp_buf_printf(out, "%s%u", i > 0 ? ", " : "", s->ranks[i]);
-    }
-    hsp_buf_puts(out, "]");
-    if (!even_shares(s)) {
-        hsp_buf_puts(out, ", tensor: [");
-        for (uint32_t i = 0; i < s->n; i++) {
-            hsp_buf_printf(out, "%s%" PRId64, i > 0 ? ", " : "", s->shares[i]);
-        }
-        hsp_buf_puts(out, "]");
-    }
     static const char *const saved[] = {"}\n", ", saved: keep}\n", ", saved: recompute}\n"};
+    dump_layers(s, chunks, out);
+    hsp_buf_puts(out, ", ");
+    hsp_plan_put_members(s, out);
     hsp_buf_puts(out, saved[s->saved]);
 }
 

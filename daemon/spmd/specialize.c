@@ -10,11 +10,12 @@
 /* What a symbol stands for. */
 struct sym_key {
     int64_t extent; /* global */
-    uint32_t cut;
+    uint32_t cut, split;
     uint8_t what; /* enum sym_what */
 };
 _Static_assert(HSP_N_PARTS *HSP_MAX_CHUNKS <= HSP_MAX_SEGMENTS, "every part becomes a segment");
 enum sym_what { SYM_LENGTH, SYM_ORIGIN, SYM_UNIT };
+enum { BATCH = -1, FIXED_BATCH = -2 }; /* extents of a dim that is the micro-batch */
 
 struct maker {
     struct hsp_compiler *c;
@@ -56,7 +57,8 @@ static enum hsp_status get_symbol(struct maker *m, const char *name, uint8_t dim
 {
     for (uint32_t i = 1; i < m->t.n_symbols; i++) {
         const struct sym_key *k = &m->key[i];
-        if (k->extent == key.extent && k->cut == key.cut && k->what == key.what) {
+        if (k->extent == key.extent && k->cut == key.cut && k->split == key.split &&
+            k->what == key.what) {
             *ret = i;
             return HSP_OK;
         }
@@ -105,11 +107,13 @@ static enum hsp_status get_tensor(struct maker *m, uint32_t value, uint32_t *ret
     }
     const struct hsp_box *b = &v->at.box[m->member];
     for (uint8_t d = 0; d < t.rank; d++) {
-        struct sym_key key = {.extent = v->at.extent[d], .cut = v->at.cut[d]};
+        struct sym_key key = {
+            .extent = v->at.extent[d], .cut = v->at.cut[d], .split = v->at.split[d]};
         if (d == 0 && v->batch_dim0) {
             t.sym[d] = HSP_SYM_BATCH;
             continue;
         }
+        key.extent = d == 0 && v->batch_fixed ? FIXED_BATCH : key.extent;
         enum hsp_status rc = get_symbol(m, v->name, d, key, b->hi[d] - b->lo[d], &t.sym[d]);
         if (rc != HSP_OK) {
             return rc;
@@ -177,8 +181,11 @@ static enum hsp_status add_origins(struct maker *m, const struct hsp_step *st, s
         }
         const struct hsp_value *v = &m->s->value[st->origin_value[k]];
         uint8_t d = st->origin_dim[k];
-        struct sym_key key = {.extent = v->at.extent[d], .cut = v->at.cut[d], .what = SYM_ORIGIN};
-        if (key.cut == 0) {
+        struct sym_key key = {.extent = v->at.extent[d],
+                              .cut = v->at.cut[d],
+                              .split = v->at.split[d],
+                              .what = SYM_ORIGIN};
+        if (key.cut == 0 && key.split == 0) {
             continue; /* whole: starts at 0 */
         }
         enum hsp_status rc =
@@ -397,7 +404,7 @@ enum hsp_status hsp_specialize(struct hsp_compiler *c, uint32_t rank, struct hsp
     HSP_ASSERT(found); /* hsp_plan_check: every rank is in a stage */
     uint32_t batch = 0;
     enum hsp_status rc =
-        get_symbol(&m, "batch", 0, (struct sym_key){.extent = -1}, m.s->bound, &batch);
+        get_symbol(&m, "batch", 0, (struct sym_key){.extent = BATCH}, m.s->bound, &batch);
     m.tensor_of = calloc(m.s->n_values + 1, sizeof *m.tensor_of);
     if (rc == HSP_OK && m.tensor_of == NULL) {
         rc = no_memory(&m);

@@ -70,16 +70,20 @@ enum hsp_status hsp_value_version(struct hsp_compiler *c, struct hsp_stagecode *
                           .next = HSP_NONE,
                           .param = HSP_NONE,
                           .alias = HSP_NONE};
-    v.batch_dim0 = t->rank > 0 && t->ext[0].sym == HSP_EXT_BATCH;
+    v.batch_fixed = s->batch_fixed && t->rank > 0 && t->ext[0].sym == HSP_EXT_BATCH;
+    v.batch_dim0 = !s->batch_fixed && t->rank > 0 && t->ext[0].sym == HSP_EXT_BATCH;
     v.name = suffix[0] == '\0' ? hsp_arena_strdup(c->arena, t->name)
                                : hsp_arena_printf(c->arena, "%s%s", t->name, suffix);
     if (v.name == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "value of %s", t->name);
     }
     for (uint8_t d = 0; d < t->rank; d++) {
-        if (t->ext[d].sym == HSP_EXT_BATCH && (d > 0 || t->ext[d].k != 1 || at->cut[0] != 0)) {
+        bool cut = at->cut[0] != 0 || at->split[0] != 0;
+        if (t->ext[d].sym == HSP_EXT_BATCH &&
+            (d > 0 || t->ext[d].k != 1 || (cut && !s->batch_fixed))) {
             return hsp_err_set(err, HSP_EUNSUPPORTED, 0,
-                               "%s: the batch must be the whole first dim", t->name);
+                               "%s: the batch must be the first dim, whole without split: batch",
+                               t->name);
         }
     }
     enum hsp_status rc = hsp_value_add(s, &v, ret, err);
@@ -192,21 +196,86 @@ static enum hsp_status new_reshard(struct hsp_compiler *c, const struct hsp_resh
     return HSP_OK;
 }
 
+/* Adds the moves of one pair of covers to @r. */
+static enum hsp_status resolve_into(struct hsp_compiler *c, bool owner_bytes, struct hsp_cover *src,
+                                    struct hsp_cover *dst, struct hsp_reshard *r,
+                                    struct hsp_err *err)
+{
+    struct hsp_resolve_opts opts = {
+        .owner_bytes = owner_bytes, .load = c->load, .n_load = c->p->n_ranks};
+    struct hsp_moves m, *all = &r->moves;
+    hsp_cover_normalise(src);
+    hsp_cover_normalise(dst);
+    enum hsp_status rc = hsp_resolve(src, dst, &opts, &c->channel, c->arena, &m, err);
+    if (rc != HSP_OK) {
+        (void)hsp_err_wrap(err, "reshard of %s", r->name);
+        return rc;
+    }
+    if (all->n + all->n_zero == 0) {
+        *all = m;
+        return HSP_OK;
+    }
+    struct hsp_move *move = hsp_arena_array(c->arena, all->n + m.n, sizeof *move);
+    uint32_t *zero = hsp_arena_array(c->arena, all->n_zero + m.n_zero, sizeof *zero);
+    if (move == NULL || zero == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "reshard of %s", r->name);
+    }
+    memcpy(move, all->move, all->n * sizeof *move);
+    memcpy(move + all->n, m.move, m.n * sizeof *move);
+    memcpy(zero, all->zero, all->n_zero * sizeof *zero);
+    memcpy(zero + all->n_zero, m.zero, m.n_zero * sizeof *zero);
+    *all = (struct hsp_moves){
+        .n = all->n + m.n, .move = move, .n_zero = all->n_zero + m.n_zero, .zero = zero};
+    return HSP_OK;
+}
+
 enum hsp_status hsp_reshard_add(struct hsp_compiler *c, const char *name, bool batch_dim0,
                                 bool owner_bytes, struct hsp_cover *src, struct hsp_cover *dst,
                                 uint32_t *ret, struct hsp_err *err)
 {
     struct hsp_reshard r = {.name = name, .batch_dim0 = batch_dim0};
-    struct hsp_resolve_opts opts = {
-        .owner_bytes = owner_bytes, .load = c->load, .n_load = c->p->n_ranks};
-    hsp_cover_normalise(src);
-    hsp_cover_normalise(dst);
-    enum hsp_status rc = hsp_resolve(src, dst, &opts, &c->channel, c->arena, &r.moves, err);
-    if (rc != HSP_OK) {
-        (void)hsp_err_wrap(err, "reshard of %s", name);
-        return rc;
+    enum hsp_status rc = resolve_into(c, owner_bytes, src, dst, &r, err);
+    return rc == HSP_OK ? new_reshard(c, &r, ret, err) : rc;
+}
+
+/* The boxes of members [@first, @end) of @v. */
+static enum hsp_status cover_of(const struct hsp_stagecode *s, const struct hsp_value *v,
+                                uint32_t first, uint32_t end, struct hsp_cover *ret,
+                                struct hsp_err *err)
+{
+    hsp_cover_init(ret, v->at.rank, v->at.extent);
+    for (uint32_t j = first; j < end; j++) {
+        enum hsp_status rc =
+            hsp_cover_add(ret, s->group->ranks[j], s->group->ranks[v->at.addend[j]], &v->at.box[j]);
+        if (rc != HSP_OK) {
+            return hsp_err_set(err, rc, 0, "cover of %s", v->name);
+        }
     }
-    return new_reshard(c, &r, ret, err);
+    return HSP_OK;
+}
+
+enum hsp_status hsp_reshard_values(struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                   uint32_t from, uint32_t to, enum hsp_apart apart, uint32_t *ret,
+                                   struct hsp_err *err)
+{
+    const struct hsp_value *f = &s->value[from], *t = &s->value[to];
+    struct hsp_reshard r = {.name = t->name, .batch_dim0 = f->batch_dim0};
+    enum hsp_status rc = HSP_OK;
+    for (uint32_t first = 0, end, g = 0; rc == HSP_OK && first < s->group->n; first = end, g++) {
+        struct hsp_cover src, dst;
+        end = apart == HSP_APART_MEMBERS ? first + 1 : s->group->n;
+        if (apart == HSP_APART_GROUPS) {
+            hsp_stage_group(s->group, g, &first, &end);
+        }
+        rc = cover_of(s, f, first, end, &src, err);
+        if (rc == HSP_OK) {
+            rc = cover_of(s, t, first, end, &dst, err);
+            rc = rc == HSP_OK ? resolve_into(c, false, &src, &dst, &r, err) : rc;
+            hsp_cover_fini(&dst);
+        }
+        hsp_cover_fini(&src);
+    }
+    return rc == HSP_OK ? new_reshard(c, &r, ret, err) : rc;
 }
 
 enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint32_t *ret,

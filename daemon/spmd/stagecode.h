@@ -48,9 +48,10 @@ static inline uint32_t hsp_part_chunk(uint32_t part)
 /* One tensor of the stage's programs. */
 struct hsp_value {
     const char *name;
-    uint8_t dtype, cls; /* HSP_CLASS_MICRO until set_classes: MICRO or SCRATCH by its uses */
-    uint8_t state_kind; /* HSP_CLASS_STATE */
-    bool batch_dim0;
+    uint8_t dtype, cls;   /* HSP_CLASS_MICRO until set_classes: MICRO or SCRATCH by its uses */
+    uint8_t state_kind;   /* HSP_CLASS_STATE */
+    bool batch_dim0;      /* dim 0 is the running micro-batch */
+    bool batch_fixed;     /* dim 0 is the micro-batch, of a size that all have */
     uint32_t tensor;      /* graph tensor it is a version of, HSP_NONE */
     uint32_t next;        /* next version of the same graph tensor, HSP_NONE */
     uint32_t param;       /* STATE, uses, accumulators, gradients: parameter; else HSP_NONE */
@@ -91,6 +92,7 @@ struct hsp_stagecode {
     uint32_t *acc;         /* [param]: accumulator value, HSP_NONE */
     uint32_t *state;       /* [param * HSP_N_STATE_KINDS + kind]: STATE value, HSP_NONE */
     int64_t bound;         /* largest micro-batch */
+    bool batch_fixed;      /* the stream cuts micro-batches, so all have that size */
     uint32_t n_owned;      /* names of owned parts given so far */
 };
 
@@ -109,6 +111,7 @@ struct hsp_compiler {
     const struct hsp_train_spec *t;
     struct hsp_arena *arena;     /* of the result */
     bool eval;                   /* programs have an Eval segment */
+    uint32_t *eval_seqs;         /* [stream]: of the validation list; 0 without Eval */
     const bool *units;           /* hsp_param_units */
     uint32_t *grad_of;           /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
     struct hsp_cover *home;      /* [param], owned */
@@ -161,6 +164,12 @@ enum hsp_status hsp_value_cover(const struct hsp_stagecode *s, const struct hsp_
 enum hsp_status hsp_reshard_add(struct hsp_compiler *c, const char *name, bool batch_dim0,
                                 bool owner_bytes, struct hsp_cover *src, struct hsp_cover *dst,
                                 uint32_t *ret, struct hsp_err *err);
+/* From value @from of @s to its value @to; @apart: each group by itself, so that sums between groups
+ * stay, or each member by itself, which moves nothing. */
+enum hsp_apart { HSP_APART_NOT, HSP_APART_GROUPS, HSP_APART_MEMBERS };
+enum hsp_status hsp_reshard_values(struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                   uint32_t from, uint32_t to, enum hsp_apart apart, uint32_t *ret,
+                                   struct hsp_err *err);
 /* The same moves under new channels. */
 enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint32_t *ret,
                                   struct hsp_err *err);

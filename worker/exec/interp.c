@@ -77,19 +77,28 @@ static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i,
                                 struct hsp_err *err)
 {
     struct hsp_view v = hsp_operand(e, i->out[0], micro, true);
+    struct hsp_micro part;
     if (micro >= e->sheet.n_micro) {
         return hsp_err_set(err, HSP_EINVAL, 0, "micro-batch %u of %u", micro, e->sheet.n_micro);
     }
+    const struct hsp_micro *all = &e->sheet.micro[micro];
+    if (v.box.hi[0] > (int64_t)all->n_seq) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "sequences to %lld of a micro-batch of %u",
+                           (long long)v.box.hi[0], all->n_seq);
+    }
+    part = (struct hsp_micro){.n_seq = (uint32_t)(v.box.hi[0] - v.box.lo[0]),
+                              .offset = all->offset + v.box.lo[0],
+                              .sample = all->sample + v.box.lo[0]};
     if (i->arg == HSP_LOAD_KEYS) {
         if (v.box.lo[1] != 0 || v.box.hi[1] != 2) {
             return hsp_err_set(err, HSP_EINVAL, 0, "a part of the random keys");
         }
-        load_keys(e, &e->sheet.micro[micro], v.data);
+        load_keys(e, &part, v.data);
         return HSP_OK;
     }
     struct hsp_load_spec s = {.what = (enum hsp_load)i->arg,
                               .data = &e->b->data,
-                              .micro = &e->sheet.micro[micro],
+                              .micro = &part,
                               .first_col = v.box.lo[1],
                               .n_cols = v.box.hi[1] - v.box.lo[1]};
     return hsp_dataset_load(e->o.dataset, &s, v.data, err);

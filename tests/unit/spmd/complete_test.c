@@ -118,6 +118,25 @@ static void test_table(void **state)
     check_table(make_cut_vocabulary(true));
 }
 
+/* Groups of ranks, and how they share sequences and micro-batches. */
+static void test_groups(void **state)
+{
+    (void)state;
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
+    for (size_t i = 0; i < hsp_n_group_cases; i++) {
+        check_plan(hsp_group_cases[i], &m);
+    }
+    for (uint64_t i = 0; i < hsp_test_rounds(40); i++) {
+        uint64_t draw = i << 16;
+        struct hsp_buf b;
+        hsp_buf_init(&b, 1 << 16);
+        hsp_random_groups(&draw, 2, PLAN_BATCH, &b);
+        check_plan(hsp_buf_cstr(&b), &m);
+        hsp_buf_fini(&b);
+    }
+    hsp_graph_free(m.g);
+}
+
 static void test_random(void **state)
 {
     (void)state;
@@ -579,13 +598,13 @@ static void test_trees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),      cmocka_unit_test(test_random),
-        cmocka_unit_test(test_rules),      cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_every_line), cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_every_home), cmocka_unit_test(test_homes_alone),
-        cmocka_unit_test(test_digest),     cmocka_unit_test(test_bad_text),
-        cmocka_unit_test(test_ranges),     cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_trees),
+        cmocka_unit_test(test_table),       cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_random),      cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_lines),       cmocka_unit_test(test_every_line),
+        cmocka_unit_test(test_changes),     cmocka_unit_test(test_every_home),
+        cmocka_unit_test(test_homes_alone), cmocka_unit_test(test_digest),
+        cmocka_unit_test(test_bad_text),    cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_groups),      cmocka_unit_test(test_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,11 +44,11 @@ static struct hsp_layout cut(uint8_t rank, const int64_t *ext, uint32_t n, uint8
 
 static struct hsp_layout partial(uint8_t rank, const int64_t *ext, uint32_t n)
 {
-    struct hsp_layout l = whole(rank, ext, n);
-    for (uint32_t j = 0; j < n; j++) {
-        l.addend[j] = j;
-    }
-    return l;
+    struct hsp_layout l = whole(rank, ext, n), sum;
+    struct hsp_err err = {0};
+    struct hsp_tiers tiers = {.n = n, .n_groups = 1};
+    assert_ok(hsp_layout_sum(&l, HSP_IN_GROUPS, &tiers, arena, &sum, &err), &err);
+    return sum;
 }
 
 static struct hsp_deduced deduce(enum hsp_op op, const struct hsp_layout *in,
@@ -56,9 +56,15 @@ static struct hsp_deduced deduce(enum hsp_op op, const struct hsp_layout *in,
 {
     struct hsp_deduced d;
     struct hsp_err err = {0};
-    struct hsp_attrs at = {.i = {2, 1, 1}};
-    assert_ok(hsp_deduce(op, &at, hsp_op_n_in(op), hsp_op_n_out(op), in, want, arena, &d, &err),
-              &err);
+    struct hsp_attrs at = {.i = {op == HSP_OP_EMBED_DW ? N : 2, 1, 1}};
+    struct hsp_question q = {.op = op,
+                             .at = &at,
+                             .n_in = hsp_op_n_in(op),
+                             .n_out = hsp_op_n_out(op),
+                             .in = in,
+                             .want = want,
+                             .tiers = {.n = in[0].n, .n_groups = 1}};
+    assert_ok(hsp_deduce(&q, arena, &d, &err), &err);
     return d;
 }
 
@@ -133,7 +139,7 @@ static void test_two_cuts(void **state)
     in[1].cut[0] = 2;
     struct hsp_deduced d = deduce(HSP_OP_LINEAR, in, NULL);
     assert_true(hsp_layout_equal(&d.need[0], &in[0]));
-    assert_false(hsp_layout_cut(&d.need[1]));
+    assert_int_equal(d.need[1].cut[0], 0);
     assert_int_equal(d.out[0].box[1].lo[1], 2);
     assert_int_equal(d.out[0].box[1].lo[2], 0);
 }
@@ -146,18 +152,16 @@ static void test_classes(void **state)
     static const int64_t ids_ext[] = {B, S}, t_ext[] = {N, K}, half[] = {0, 4, N};
     struct hsp_layout loss[] = {cut(3, y_ext, 2, 2, half), whole(2, ids_ext, 2)};
     struct hsp_deduced d = deduce(HSP_OP_XENT, loss, NULL);
-    assert_false(hsp_layout_cut(&d.need[0]));
+    assert_int_equal(d.need[0].cut[2], 0);
     struct hsp_layout look[] = {whole(2, ids_ext, 2), cut(2, t_ext, 2, 0, half)};
     d = deduce(HSP_OP_EMBED, look, NULL);
     assert_true(hsp_layout_equal(&d.need[1], &look[1]));
     assert_true(hsp_layout_partial(&d.out[0]));
     struct hsp_layout back[] = {whole(2, ids_ext, 2), whole(3, x_ext, 2)};
-    struct hsp_err err = {0};
-    struct hsp_attrs at = {.i = {N}};
-    assert_ok(hsp_deduce(HSP_OP_EMBED_DW, &at, 2, 1, back, &look[1], arena, &d, &err), &err);
+    d = deduce(HSP_OP_EMBED_DW, back, &look[1]);
     assert_true(hsp_layout_equal(&d.out[0], &look[1]));
-    assert_ok(hsp_deduce(HSP_OP_EMBED_DW, &at, 2, 1, back, NULL, arena, &d, &err), &err);
-    assert_false(hsp_layout_cut(&d.out[0]));
+    d = deduce(HSP_OP_EMBED_DW, back, NULL);
+    assert_int_equal(d.out[0].cut[0], 0);
 }
 
 static void test_wrong_rank(void **state)
@@ -167,7 +171,13 @@ static void test_wrong_rank(void **state)
     struct hsp_deduced d;
     struct hsp_err err = {0};
     struct hsp_attrs at = {0};
-    assert_status(hsp_deduce(HSP_OP_LINEAR, &at, 2, 1, in, NULL, arena, &d, &err), HSP_EINVAL);
+    struct hsp_question q = {.op = HSP_OP_LINEAR,
+                             .at = &at,
+                             .n_in = 2,
+                             .n_out = 1,
+                             .in = in,
+                             .tiers = {.n = 2, .n_groups = 1}};
+    assert_status(hsp_deduce(&q, arena, &d, &err), HSP_EINVAL);
     assert_err(&err, HSP_EINVAL, "linear: operand 0 has rank 2, not 3");
 }
 

@@ -3,6 +3,7 @@ spmd_tests = \
   tests/unit/spmd/compile_test \
   tests/unit/spmd/complete_test \
   tests/unit/spmd/deduce_test \
+  tests/unit/spmd/groups_test \
   tests/unit/spmd/order_test \
   tests/unit/spmd/plan_test \
   tests/unit/spmd/resolve_test \
@@ -15,9 +16,12 @@ TESTS += $(spmd_tests)
 PLAN_CASES = tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
 PLAN_MODEL = tests/unit/spmd/planmodel.c tests/unit/spmd/planmodel.h
 spmd_libs = $(TEST_LIBS) $(SPMD_LIBS)
-tests_unit_spmd_compile_test_SOURCES = tests/unit/spmd/compile_test.c \
+PLAN_RUN = tests/unit/spmd/planrun.c tests/unit/spmd/planrun.h \
   tests/unit/spmd/machine.c tests/unit/spmd/machine.h \
   tests/unit/spmd/machinestate.c tests/unit/spmd/machineimpl.h $(PLAN_CASES) $(PLAN_MODEL)
+tests_unit_spmd_compile_test_SOURCES = tests/unit/spmd/compile_test.c $(PLAN_RUN)
+tests_unit_spmd_groups_test_SOURCES = tests/unit/spmd/groups_test.c $(PLAN_RUN)
+tests_unit_spmd_groups_test_LDADD = $(spmd_libs)
 tests_unit_spmd_complete_test_SOURCES = tests/unit/spmd/complete_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_complete_test_LDADD = $(spmd_libs)
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)

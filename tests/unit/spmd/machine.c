@@ -396,11 +396,12 @@ static void run_simple(struct hsp_machine *m, struct machine_rank *r, const stru
         in = machine_array(&v);
     }
     if (i->kind == HSP_I_LOAD) {
-        uint32_t first = micro_first(m, r, micro);
+        uint32_t first = micro_first(m, r, micro) + (uint32_t)v.box.lo[0];
+        assert_true(v.box.hi[0] <= micro_seqs(m, r, micro));
         for (int64_t k = 0; k < hsp_naive_count(&out); k++) {
             hsp_naive_put(&out, k,
                           m->input((uint8_t)i->arg, m->eval, first + (uint32_t)(k / out.ext[1]),
-                                   k % out.ext[1]));
+                                   v.box.lo[1] + k % out.ext[1]));
         }
     } else if (i->kind == HSP_I_STAT) {
         r->stat[i->arg] += hsp_naive_get(&in, 0);

@@ -117,6 +117,47 @@ static void test_schedules(void **state)
     hsp_buf_fini(&b);
 }
 
+/* Groups of a stage: what is read, and what is left out when it is written again. */
+static void test_groups(void **state)
+{
+    (void)state;
+    static const char text[] =
+        HEAD "ranks: 8\nstreams:\n  - sequences: 4\n    micro_batches: 2\n    stages:\n"
+             "      - {layers: 1, split: sequence, shares: [3, 0, 1], groups: [{ranks: [0, 1], "
+             "tensor: [2, 1]}, {ranks: [2]}, {ranks: [3, 4]}], sequence_parallel: true}\n"
+             "      - {layers: 1, split: batch, groups: [{ranks: [5]}, {ranks: [6]}]}\n"
+             "      - {layers: 2, groups: [{ranks: [7], tensor: [1]}], saved: keep}\n";
+    struct hsp_plan *p = must_parse(text, 4);
+    const struct hsp_stage *s = p->streams[0].stages;
+    uint32_t first, end;
+    assert_int_equal(s[0].n, 5);
+    assert_int_equal(hsp_stage_groups(&s[0]), 3);
+    hsp_stage_group(&s[0], 2, &first, &end);
+    assert_int_equal(first * 10 + end, 35);
+    assert_int_equal(hsp_stage_group_of(&s[0], 2), 1);
+    assert_int_equal(s[0].split, HSP_SPLIT_SEQUENCE);
+    assert_true(s[0].sequence_parallel);
+    assert_true(hsp_stage_part(&s[0], 0) == 0.5);
+    assert_true(hsp_stage_part(&s[0], 2) == 0);
+    assert_int_equal(s[1].split, HSP_SPLIT_BATCH);
+    assert_true(hsp_stage_part(&s[1], 1) == 0.5);
+    assert_int_equal(hsp_stage_groups(&s[2]), 1);
+    assert_true(hsp_stage_part(&s[2], 0) == 1);
+    assert_true(hsp_stream_cuts_batch(&p->streams[0]));
+    struct hsp_buf b;
+    hsp_buf_init(&b, 1 << 16);
+    hsp_plan_dump(p, &b);
+    const char *stages = strstr(hsp_buf_cstr(&b), "    stages:\n");
+    assert_non_null(stages);
+    assert_string_equal(
+        stages, "    stages:\n"
+                "      - {layers: 1, split: sequence, shares: [3, 0, 1], groups: [{ranks: [0, 1], "
+                "tensor: [2, 1]}, {ranks: [2]}, {ranks: [3, 4]}], sequence_parallel: true}\n"
+                "      - {layers: 1, split: batch, groups: [{ranks: [5]}, {ranks: [6]}]}\n"
+                "      - {layers: 2, ranks: [7], saved: keep}\n");
+    hsp_buf_fini(&b);
+}
+
 static void test_weights(void **state)
 {
     (void)state;
@@ -159,6 +200,22 @@ static void test_bad_text(void **state)
          "p.yaml:4:55: layers: layers of 1 of 2 chunks"},
         {HEAD "ranks: 1\nstreams: [{sequences: 1, chunks: 33, stages: []}]",
          "p.yaml:4:34: chunks: 33 is outside 1 to 32"},
+        {HEAD "ranks: 1\nstreams: [{stages: [{layers: 1, ranks: [0], groups: [{ranks: [0]}]}], "
+              "sequences: 1}]",
+         "p.yaml:4:43: ranks: ranks stands in each of the groups"},
+        {HEAD
+         "ranks: 1\nstreams: [{stages: [{layers: 1, ranks: [0], split: batch}], sequences: 1}]",
+         "p.yaml:4:55: split: split needs groups"},
+        {HEAD "ranks: 1\nstreams: [{stages: [{layers: 1, groups: [{ranks: [0]}, {ranks: [1]}]}], "
+              "sequences: 1}]",
+         "p.yaml:4:22: several groups need a split, and a split them"},
+        {HEAD
+         "ranks: 1\nstreams: [{stages: [{layers: 1, split: batch, shares: [1], groups: [{ranks: "
+         "[0]}, {ranks: [1]}]}], sequences: 1}]",
+         "p.yaml:4:58: shares: 1 shares for 2 groups"},
+        {HEAD
+         "ranks: 1\nstreams: [{stages: [{layers: 1, split: batch, groups: []}], sequences: 1}]",
+         "p.yaml:4:58: groups: 0 entries"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hsp_plan *p = NULL;

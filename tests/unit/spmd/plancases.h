@@ -13,9 +13,15 @@ extern const size_t hsp_n_plan_cases;
 /* The one with an interleaved and a zero-bubble stream, recomputation and zero 1. */
 #define HSP_PLAN_CASE_OF_ALL_SCHEDULES hsp_plan_cases[16]
 
+/* Plans with groups, split sequences and batches, and sequence parallelism; not for mlp. */
+extern const char *const hsp_group_cases[];
+extern const size_t hsp_n_group_cases;
+
 /* Draws from the seeded stream at *draw. */
 uint32_t hsp_plan_pick(uint64_t *draw, uint32_t lo, uint32_t hi);
 /* 1 to 3 streams of 1 to 3 stages of 1 to 3 ranks. */
 void hsp_random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, struct hsp_buf *b);
+/* The same with up to 3 groups in a stage, of unlike degrees and uneven shares, also empty. */
+void hsp_random_groups(uint64_t *draw, uint32_t layers, uint32_t batch, struct hsp_buf *b);
 
 #endif

@@ -21,10 +21,20 @@ struct hsp_train_spec plan_training(uint8_t optimizer, uint32_t vocab)
         .momentum = 0.9};
 }
 
-struct plan_model plan_model(const char *family, bool tied, int64_t layers, uint8_t optimizer)
+struct plan_model plan_model_of(const struct hsp_model_spec *spec, uint8_t optimizer)
 {
     struct plan_model m = {.t = plan_training(optimizer, PLAN_VOCAB)};
     struct hsp_err err = {0};
+    assert_ok(hsp_graph_build(spec, &m.g, &err), &err);
+    if (m.g->seed == HSP_NONE) {
+        assert_ok(hsp_graph_autodiff(m.g, &err), &err);
+    }
+    m.t.data.vocab = (uint32_t)spec->vocab;
+    return m;
+}
+
+struct plan_model plan_model(const char *family, bool tied, int64_t layers, uint8_t optimizer)
+{
     struct hsp_model_spec s = {.layers = layers,
                                .hidden = 6,
                                .heads = 3,
@@ -33,9 +43,5 @@ struct plan_model plan_model(const char *family, bool tied, int64_t layers, uint
                                .tied_head = tied,
                                .dtype = HSP_F64};
     (void)snprintf(s.family, sizeof s.family, "%s", family);
-    assert_ok(hsp_graph_build(&s, &m.g, &err), &err);
-    if (m.g->seed == HSP_NONE) {
-        assert_ok(hsp_graph_autodiff(m.g, &err), &err);
-    }
-    return m;
+    return plan_model_of(&s, optimizer);
 }

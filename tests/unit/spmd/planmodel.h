@@ -13,6 +13,8 @@ struct plan_model {
 
 /* @family: gpt or mlp, fp64, 3 heads of 2. Fails the test on error. */
 struct plan_model plan_model(const char *family, bool tied, int64_t layers, uint8_t optimizer);
+/* The same for any model; its vocabulary must not be above PLAN_VOCAB. */
+struct plan_model plan_model_of(const struct hsp_model_spec *spec, uint8_t optimizer);
 struct hsp_train_spec plan_training(uint8_t optimizer, uint32_t vocab);
 
 #endif

@@ -1,0 +1,16 @@
+/* Members of a stage in a plan's text: ranks, tensor, split, shares, groups, sequence_parallel.
+ *
+ * Purity: pure. Ownership: what is read lives in the arena given. */
+#ifndef HSP_PLANGROUPS_H
+#define HSP_PLANGROUPS_H
+#include "daemon/spmd/plan.h"
+#include "proto/text/yaml.h"
+
+/* Reads the members of stage @y into @s. A stage of one group may be written either way.
+ * HSP_EPARSE with the place; HSP_ENOMEM. */
+enum hsp_status hsp_plan_read_members(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                      struct hsp_stage *s, struct hsp_err *err);
+/* "ranks: [0, 1], tensor: [2, 1]" and so on, inside of the stage's braces. */
+void hsp_plan_put_members(const struct hsp_stage *s, struct hsp_buf *out);
+
+#endif

@@ -1,0 +1,14 @@
+/* Runs the programs of a plan by the machine and compares them with the unsharded graph. */
+#ifndef HSP_PLANRUN_H
+#define HSP_PLANRUN_H
+#include "tests/unit/spmd/planmodel.h"
+
+#define PLAN_ARENA_BYTES ((size_t)1 << 30)
+
+/* A plan for a global batch of PLAN_BATCH. Fails the test on error. */
+struct hsp_plan *plan_of_text(const char *text, struct hsp_arena *arena);
+
+/* PLAN_STEPS steps: loss, tokens, norm, gradients, state after the update, validation. */
+void plan_run(const char *text, const struct plan_model *m, uint64_t seed);
+
+#endif
