@@ -153,18 +153,89 @@ static bool heads_apart(const struct shrinker *x, const struct hsp_model_spec *m
     return !differ(all, HSP_ARRAY_LEN(all)) || model_apart(x, &own);
 }
 
+/* Rule 2 for parts of @n members or groups, in both sizes: the same ones are empty, and, if strict, the
+ * larger is larger. */
+static bool parts_alike(const struct shrinker *x, const int64_t *full, const int64_t *small,
+                        uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t p = full[i + 1] - full[i], q = small[i + 1] - small[i];
+        if ((p == 0) != (q == 0)) {
+            return false;
+        }
+        for (uint32_t k = 0; x->strict && k < i; k++) {
+            int64_t r = full[k + 1] - full[k], t = small[k + 1] - small[k];
+            if ((p < r) != (q < t) || (p > r) != (q > t)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Whether @full and @small things are shared alike by the weights @w, and those of @s inside of each
+ * part if @rows. */
+static bool shared_alike(const struct shrinker *x, const struct hsp_stage *s, const int64_t *w,
+                         int64_t full, int64_t small, bool rows)
+{
+    struct hsp_arena_mark m = hsp_arena_mark(x->work);
+    uint32_t groups = w != NULL ? s->n_groups : 1, first, end;
+    static const int64_t one = 1;
+    int64_t *cut = hsp_arena_array(x->work, 4 * ((size_t)s->n + 1), sizeof *cut);
+    if (cut == NULL) {
+        *x->no_memory = true;
+        return false;
+    }
+    int64_t *a = cut, *b = a + s->n + 1, *c = b + s->n + 1, *d = c + s->n + 1;
+    hsp_cut_shares(full, groups, w != NULL ? w : &one, a);
+    hsp_cut_shares(small, groups, w != NULL ? w : &one, b);
+    bool alike = parts_alike(x, a, b, groups);
+    for (uint32_t g = 0; rows && alike && g < hsp_stage_groups(s); g++) {
+        uint32_t k = groups > 1 ? g : 0;
+        hsp_stage_group(s, g, &first, &end);
+        hsp_cut_shares(a[k + 1] - a[k], end - first, &s->shares[first], c);
+        hsp_cut_shares(b[k + 1] - b[k], end - first, &s->shares[first], d);
+        alike = parts_alike(x, c, d, end - first);
+    }
+    hsp_arena_rewind(x->work, m);
+    return alike;
+}
+
+/* Sequences of @small tokens are cut like those of the job. */
+static bool sequence_alike(const struct shrinker *x, int64_t small)
+{
+    for (uint32_t i = 0; i < x->total.n_streams; i++) {
+        for (uint32_t j = 0; j < x->total.streams[i].n_stages; j++) {
+            const struct hsp_stage *s = &x->total.streams[i].stages[j];
+            bool split = s->split == HSP_SPLIT_SEQUENCE;
+            if ((split || s->sequence_parallel) &&
+                !shared_alike(x, s, split ? s->group_shares : NULL, x->g->spec.sequence, small,
+                              s->sequence_parallel)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* Sequence and vocabulary for the other sizes of @m. The vocabulary keeps its number of chunks. */
 static bool fit_lengths(const struct shrinker *x, struct hsp_model_spec *m)
 {
     const struct hsp_model_spec *full = &x->g->spec;
     int64_t ranks = x->total.n_ranks, chunks = full->vocab_chunks > 0 ? full->vocab_chunks : 1;
     int64_t low_s = least(full->sequence, ranks > 3 ? 2 * ranks : 6);
+    while (low_s < full->sequence && !sequence_alike(x, low_s)) {
+        low_s++;
+    }
     int64_t low_v = (least(full->vocab, ranks > 3 ? 4 * ranks : 12) + chunks - 1) / chunks;
     for (int i = 0; i < N_LENGTHS; i++) {
         for (int k = 0; k < N_LENGTHS; k++) {
             m->sequence = length_to_try(m, low_s, full->sequence, i);
+            if (m->sequence == 0 || !sequence_alike(x, m->sequence)) {
+                break;
+            }
             m->vocab = chunks * length_to_try(m, low_v, full->vocab / chunks, k);
-            if (m->sequence > 0 && m->vocab > 1 && model_apart(x, m)) {
+            if (m->vocab > 1 && model_apart(x, m)) {
                 return true;
             }
         }
@@ -206,6 +277,9 @@ static bool cuts_alike(const struct shrinker *x, const struct hsp_graph *b,
         int64_t p = u.box[i].hi[d] - u.box[i].lo[d], q = v.box[i].hi[d] - v.box[i].lo[d];
         alike = (p == 0) == (q == 0);
         for (uint32_t k = 0; x->strict && alike && k < i; k++) {
+            if (hsp_stage_group_of(s, k) != hsp_stage_group_of(s, i)) {
+                continue;
+            }
             int64_t r = u.box[k].hi[d] - u.box[k].lo[d], t = v.box[k].hi[d] - v.box[k].lo[d];
             alike = (p < r) == (q < t) && (p > r) == (q > t);
         }
@@ -231,15 +305,33 @@ static bool plan_alike(const struct shrinker *x, const struct hsp_graph *b)
 
 /* ---- the batch ---- */
 
+/* Sequences of a micro-batch: two, or as many as are cut like the job's. */
+static uint32_t shrink_micro(const struct shrinker *x, const struct hsp_stream *s, uint32_t full)
+{
+    for (uint32_t n = full < 2 ? full : 2; n < full; n++) {
+        bool alike = true;
+        for (uint32_t j = 0; alike && j < s->n_stages; j++) {
+            const struct hsp_stage *t = &s->stages[j];
+            alike =
+                t->split != HSP_SPLIT_BATCH || shared_alike(x, t, t->group_shares, full, n, false);
+        }
+        if (alike) {
+            return n;
+        }
+    }
+    return full;
+}
+
 /* Enough micro-batches for warm-up, steady state and the end of 1F1B, of two sequences, and uneven
  * where the job's are. */
-static void shrink_stream(const struct hsp_stream *from, struct hsp_stream *to)
+static void shrink_stream(const struct shrinker *x, const struct hsp_stream *from,
+                          struct hsp_stream *to)
 {
     uint32_t m = from->micro_batches, each = from->sequences / m, rest = from->sequences % m;
     *to = *from;
     to->sizes = NULL;
     to->micro_batches = m < from->n_stages + 2 ? m : from->n_stages + 2;
-    each = each < 2 ? each : 2;
+    each = shrink_micro(x, from, each);
     rest = rest < to->micro_batches ? rest : to->micro_batches - 1;
     to->sequences = each * to->micro_batches + rest;
 }
@@ -251,15 +343,17 @@ static enum hsp_status shrink_batch(const struct shrinker *x, struct hsp_arena *
     if (to == NULL) {
         return no_memory(x->err);
     }
+    bool whole = false;
     *t = *x->t;
     t->data.global_batch = 0;
     for (uint32_t i = 0; i < p->n_streams; i++) {
-        shrink_stream(&p->streams[i], &to[i]);
+        shrink_stream(x, &p->streams[i], &to[i]);
+        whole = whole || hsp_stream_cuts_batch(&to[i]);
         t->data.global_batch += to[i].sequences;
     }
     p->streams = to;
-    if (t->data.eval_seqs > t->data.global_batch) {
-        t->data.eval_seqs = t->data.global_batch;
+    if (t->data.eval_seqs > t->data.global_batch || (whole && t->data.eval_seqs > 0)) {
+        t->data.eval_seqs = t->data.global_batch; /* comes out even in whole micro-batches */
     }
     t->data.validation_every = t->data.validation_every > 0 ? 2 : 0;
     return HSP_OK;

@@ -4,8 +4,8 @@
  * templates must be equal by digest, rank by rank. So the model is rebuilt with fewer heads, a
  * narrower hidden state, a shorter sequence, a smaller vocabulary and batch, under these rules:
  *   1. extents that are equal in the job are equal here, others differ (symbols stay apart);
- *   2. every cut of tensor parallelism that has something keeps something, an empty one stays empty,
- *      and, if that can be had, of two uneven shares the larger one stays larger;
+ *   2. every cut of tensor parallelism, of a sequence or of a micro-batch that has something keeps
+ *      something, an empty one stays empty, and, if that can be had, of two uneven shares the larger one stays larger;
  *   3. homes are those of the total plan, their cuts moved along with the cuts of uses and in order;
  *   4. numbers that follow from sizes (the scale of attention) stay those of the job.
  * Candidates are compiled from the smallest up; the first whose templates are the job's is taken. At

@@ -116,8 +116,9 @@ static struct hsp_match counterpart(const struct hsp_program *ref, const uint8_t
     if (r == UINT32_MAX) {
         r = find_tensor(ref, plain, false);
     }
+    /* where micro-batches are cut their dim is a number here, and still rows of the batch */
     if (r != UINT32_MAX && ref->tpl.tensors[r].rank == x->rank &&
-        ref->bind.tensor[r].batch_dim0 == p->bind.tensor[t].batch_dim0) {
+        (ref->bind.tensor[r].batch_dim0 || !p->bind.tensor[t].batch_dim0)) {
         return (struct hsp_match){.how = classes[r], .ref = r};
     }
     r = find_tensor(ref, plain, true); /* a gathered parameter */
@@ -146,21 +147,32 @@ static bool op_extents(const struct hsp_program *p, const struct hsp_instr *i,
            hsp_op_extents((enum hsp_op)i->op, &at, ret_ax, in, ret, NULL) == HSP_OK;
 }
 
-/* The axis that is the batch; HSP_MAX_AXES: none. Its length is the micro-batch's. */
-static uint8_t batch_axis(const struct hsp_program *p, const struct hsp_instr *i,
-                          const struct hsp_axes *ax)
+/* The axis that is the batch; HSP_MAX_AXES: none. Its length is the micro-batch's, or a rank's part of
+ * it. */
+static uint8_t batch_axis(const struct hsp_instr *i, const struct hsp_axes *ax,
+                          const struct hsp_match *match)
 {
     for (uint8_t k = 0; k < i->n_in; k++) {
-        if (p->bind.tensor[i->in[k]].batch_dim0) {
+        if (match[i->in[k]].how == HSP_VERIFY_ROWS) {
             return (uint8_t)ax->in[k].dim[0].axis;
         }
     }
     return HSP_MAX_AXES;
 }
 
-/* Whether this op of a rank sums over an axis of which the rank has only a part. */
+static bool has_axis(const struct hsp_operand_use *u, uint8_t axis)
+{
+    for (uint8_t d = 0; d < u->rank; d++) {
+        if (u->dim[d].axis == (int8_t)axis) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether output @o of this op of a rank is a sum over an axis of which the rank has only a part. */
 static bool cut_sum(const struct hsp_program *ref, const struct hsp_program *p,
-                    const struct hsp_instr *i)
+                    const struct hsp_instr *i, const struct hsp_match *match, uint8_t o)
 {
     struct hsp_axes ax, full;
     int64_t have[HSP_MAX_AXES] = {0}, want[HSP_MAX_AXES] = {0};
@@ -172,10 +184,12 @@ static bool cut_sum(const struct hsp_program *ref, const struct hsp_program *p,
         if (!op_extents(p, i, &ax, have) || !op_extents(ref, r, &full, want)) {
             return false;
         }
-        uint8_t batch = batch_axis(p, i, &ax);
+        uint8_t batch = batch_axis(i, &ax, match);
+        if (batch < ax.n_axes) {
+            want[batch] = p->bind.symbol[HSP_SYM_BATCH];
+        }
         for (uint8_t a = 0; a < ax.n_axes; a++) {
-            bool sums = ax.axis[a].cls == HSP_AXIS_CONTRACTED || ax.axis[a].cls == HSP_AXIS_LOOKUP;
-            if (sums && a != batch && have[a] != want[a]) {
+            if (have[a] != want[a] && !has_axis(&ax.out[o], a)) {
                 return true;
             }
         }
@@ -217,9 +231,9 @@ void hsp_verify_match(const struct hsp_program *ref, const uint8_t *classes,
         for (uint8_t o = 0; o < i->n_in; o++) {
             partial_inputs |= (ret[i->in[o]].partial ? 1u : 0u) << o;
         }
-        bool partial = (partial_inputs != 0 && passes(p, i, partial_inputs)) ||
-                       (i->kind == HSP_I_OP && cut_sum(ref, p, i));
+        bool passed = partial_inputs != 0 && passes(p, i, partial_inputs);
         for (uint8_t o = 0; o < i->n_out; o++) {
+            bool partial = passed || (i->kind == HSP_I_OP && cut_sum(ref, p, i, ret, o));
             bool before = i->kind == HSP_I_ACC && ret[i->out[o]].partial;
             ret[i->out[o]].partial = partial || before;
         }

@@ -119,7 +119,7 @@ static void test_table(void **state)
 }
 
 /* Groups of ranks, and how they share sequences and micro-batches. */
-static void test_groups(void **state)
+static void test_stage_groups(void **state)
 {
     (void)state;
     struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
@@ -598,7 +598,7 @@ static void test_trees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),       cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_table),       cmocka_unit_test(test_stage_groups),
         cmocka_unit_test(test_random),      cmocka_unit_test(test_rules),
         cmocka_unit_test(test_lines),       cmocka_unit_test(test_every_line),
         cmocka_unit_test(test_changes),     cmocka_unit_test(test_every_home),

@@ -202,20 +202,20 @@ static void test_bad_text(void **state)
          "p.yaml:4:34: chunks: 33 is outside 1 to 32"},
         {HEAD "ranks: 1\nstreams: [{stages: [{layers: 1, ranks: [0], groups: [{ranks: [0]}]}], "
               "sequences: 1}]",
-         "p.yaml:4:43: ranks: ranks stands in each of the groups"},
+         "p.yaml:4:40: ranks: ranks stands in each of the groups"},
         {HEAD
          "ranks: 1\nstreams: [{stages: [{layers: 1, ranks: [0], split: batch}], sequences: 1}]",
-         "p.yaml:4:55: split: split needs groups"},
+         "p.yaml:4:52: split: split needs groups"},
         {HEAD "ranks: 1\nstreams: [{stages: [{layers: 1, groups: [{ranks: [0]}, {ranks: [1]}]}], "
               "sequences: 1}]",
-         "p.yaml:4:22: several groups need a split, and a split them"},
+         "p.yaml:4:21: several groups need a split, and a split them"},
         {HEAD
          "ranks: 1\nstreams: [{stages: [{layers: 1, split: batch, shares: [1], groups: [{ranks: "
          "[0]}, {ranks: [1]}]}], sequences: 1}]",
-         "p.yaml:4:58: shares: 1 shares for 2 groups"},
+         "p.yaml:4:55: shares: 1 shares for 2 groups"},
         {HEAD
          "ranks: 1\nstreams: [{stages: [{layers: 1, split: batch, groups: []}], sequences: 1}]",
-         "p.yaml:4:58: groups: 0 entries"},
+         "p.yaml:4:55: groups: 0 entries"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hsp_plan *p = NULL;
@@ -263,6 +263,18 @@ static void test_rules(void **state)
         {HEAD "ranks: 2\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0, 1], tensor: [0, "
               "0]}]}]",
          "stream 0 stage 0: all shares are 0"},
+        {HEAD
+         "ranks: 2\nstreams: [{sequences: 4, stages: [{layers: 2, split: sequence, shares: [0, "
+         "0], groups: [{ranks: [0]}, {ranks: [1]}]}]}]",
+         "stream 0 stage 0: all shares of groups are 0"},
+        {HEAD "ranks: 3\nstreams: [{sequences: 4, stages: [{layers: 2, split: sequence, groups: "
+              "[{ranks: [0]}, {ranks: [1, 2], tensor: [0, 0]}]}]}]",
+         "stream 0 stage 0: all shares are 0"},
+        {HEAD "ranks: 2\nstreams: [{sequences: 4, micro_batches: 3, stages: [{layers: 2, split: "
+              "batch, groups: [{ranks: [0]}, {ranks: [1]}]}]}]",
+         "stream 0: split: batch needs micro-batches of one size, 4 sequences are not a multiple "
+         "of "
+         "3"},
         {HEAD "ranks: 1\nstreams: [{sequences: 4, micro_batches: 5, stages: [{layers: 2, ranks: "
               "[0]}]}]",
          "stream 0 has 5 micro-batches for 4 sequences (at most 4096)"},
@@ -386,6 +398,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
         cmocka_unit_test_setup_teardown(test_schedules, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
         cmocka_unit_test_setup_teardown(test_weights, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rules, setup, teardown),

@@ -191,6 +191,31 @@ static void test_a_total_plan(void **state)
     }
 }
 
+/* Stages of several groups: sequences and micro-batches shrink with their cuts. */
+static void test_groups(void **state)
+{
+    (void)state;
+    struct hsp_model_spec m = GPT;
+    struct made x;
+    m.layers = 2;
+    for (size_t i = 0; i < hsp_n_group_cases; i++) {
+        make(&x, &m, 7, hsp_group_cases[i]);
+        check(&x, hsp_group_cases[i]);
+        assert_true(x.size.model.hidden < 64 && x.size.model.sequence < 64);
+        done(&x);
+    }
+    static const char far[] =
+        HSP_PLAN_HEAD "ranks: 4\nstreams: [{sequences: 80, micro_batches: 2, stages: [{layers: 1, "
+                      "split: sequence, shares: [100, 1], groups: [{ranks: [0]}, {ranks: [1]}]}, "
+                      "{layers: 1, split: batch, shares: [9, 1], groups: [{ranks: [2]}, {ranks: "
+                      "[3]}]}]}]";
+    make(&x, &m, 80, far);
+    check(&x, far);
+    assert_true(x.size.model.sequence >= 51 && x.size.model.sequence < 70);
+    assert_int_equal(x.size.global_batch, 12); /* 6 of a micro-batch: 5 and 1 */
+    done(&x);
+}
+
 /* Extents that are equal by chance are one symbol, and stay equal. */
 static void test_equal_extents(void **state)
 {
@@ -264,8 +289,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_large_model), cmocka_unit_test(test_a_llama),
-        cmocka_unit_test(test_a_total_plan),  cmocka_unit_test(test_equal_extents),
-        cmocka_unit_test(test_random),        cmocka_unit_test(test_homes),
+        cmocka_unit_test(test_a_total_plan),  cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_equal_extents), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_homes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
