@@ -77,6 +77,13 @@ static enum hsp_status share_eval(struct hsp_compiler *c, struct hsp_err *err)
     }
     for (uint32_t i = 0; i < n; i++) {
         w[i] = c->p->streams[i].sequences;
+        if (c->t->data.samples == HSP_SAMPLES_DOCUMENTS &&
+            hsp_stream_cuts_batch(&c->p->streams[i])) {
+            return hsp_err_set(err, HSP_EINVAL, 0,
+                               "stream %u: split: batch needs micro-batches of one size, documents "
+                               "fill others at each step",
+                               i);
+        }
     }
     hsp_cut_shares(c->eval ? c->t->data.eval_seqs : 0, n, w, cut);
     for (uint32_t i = 0; i < n; i++) {

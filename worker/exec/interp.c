@@ -86,9 +86,11 @@ static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i,
         return hsp_err_set(err, HSP_EINVAL, 0, "sequences to %lld of a micro-batch of %u",
                            (long long)v.box.hi[0], all->n_seq);
     }
-    part = (struct hsp_micro){.n_seq = (uint32_t)(v.box.hi[0] - v.box.lo[0]),
-                              .offset = all->offset + v.box.lo[0],
-                              .sample = all->sample + v.box.lo[0]};
+    part = *all;
+    part.n_seq = (uint32_t)(v.box.hi[0] - v.box.lo[0]);
+    part.offset = all->offset != NULL ? all->offset + v.box.lo[0] : NULL;
+    part.sample = all->sample != NULL ? all->sample + v.box.lo[0] : NULL;
+    part.first = all->first != NULL ? all->first + v.box.lo[0] : NULL;
     if (i->arg == HSP_LOAD_KEYS) {
         if (v.box.lo[1] != 0 || v.box.hi[1] != 2) {
             return hsp_err_set(err, HSP_EINVAL, 0, "a part of the random keys");
