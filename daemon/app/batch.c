@@ -193,6 +193,23 @@ static bool copy_peers(struct hsp_app *a, struct hsp_batch *b, struct prepare_gr
     return ok;
 }
 
+/* Where the peers stand, for the transfer of state. */
+static void describe_peers(struct hsp_app *a, struct hsp_batch *b, struct prepare_group *g)
+{
+    uint32_t n = g->action.n_peers;
+    hsp_device_id *list = hsp_arena_array(b->arena, n, sizeof *list), *named = NULL;
+    if (list == NULL) {
+        g->status = hsp_err_set(&g->err, HSP_ENOMEM, 0, "out of memory for %u peers", n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        list[i] = g->action.peers[i].device;
+    }
+    g->status =
+        hsp_cluster_describe(a->cluster, list, NULL, n, b->arena, &g->net.cluster, &named, &g->err);
+    g->net.device = named;
+}
+
 static struct prepare_group *group_of(struct hsp_app *a, struct hsp_batch *b,
                                       const struct hsp_action *act)
 {
@@ -218,7 +235,13 @@ static struct prepare_group *group_of(struct hsp_app *a, struct hsp_batch *b,
         g->status = hsp_err_set(&g->err, HSP_ENOENT, 0, "the plan is not kept");
     }
     b->groups = g;
-    return copy_peers(a, b, g) ? g : NULL;
+    if (!copy_peers(a, b, g)) {
+        return NULL;
+    }
+    if (g->status == HSP_OK && g->from != NULL) {
+        describe_peers(a, b, g);
+    }
+    return g;
 }
 
 static bool random_key(struct hsp_app *a, uint8_t key[HSP_KEY_BYTES])

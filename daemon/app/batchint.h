@@ -16,6 +16,7 @@ struct prepare_group {
     struct hsp_prepare_action action;        /* copy in the batch's arena */
     const char **names;
     struct hsp_plan_rec *plan, *from; /* counted; from NULL: fresh or restored */
+    struct hsp_epoch_net net;         /* of the peers; with from */
     size_t mem_cap;
     uint64_t term;
     /* made on the pool thread */

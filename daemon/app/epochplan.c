@@ -228,27 +228,68 @@ static enum hsp_status have_all(const struct hsp_epoch_plan *from, const struct 
     return HSP_OK;
 }
 
+/* Nodes that nothing is known of: each a host with one card, none faster than another. */
+static enum hsp_status unknown_net(const struct hsp_prepare_action *a, struct hsp_arena *arena,
+                                   struct hsp_epoch_net *ret, struct hsp_err *err)
+{
+    struct hsp_device_desc *dev = hsp_arena_array(arena, a->n_peers, sizeof *dev);
+    hsp_device_id *device = hsp_arena_array(arena, a->n_peers, sizeof *device);
+    if (dev == NULL || device == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t i = 0; i < a->n_peers; i++) {
+        device[i] = a->peers[i].device;
+        dev[i].node = dev[i].host = HSP_DEVICE_NODE(device[i]);
+    }
+    *ret = (struct hsp_epoch_net){
+        .cluster = {.n = a->n_peers, .dev = dev, .same_node = {20, 2e-4}, .cross = {60, 8e-4}},
+        .device = device};
+    return HSP_OK;
+}
+
+/* The network of the peers. */
+static enum hsp_status make_net(const struct hsp_epoch_net *net, const struct hsp_prepare_action *a,
+                                struct hsp_arena *arena, struct hsp_bsr_net *ret,
+                                struct hsp_err *err)
+{
+    struct hsp_epoch_net unknown = {0};
+    uint32_t *at = hsp_arena_array(arena, a->n_peers, sizeof *at);
+    enum hsp_status st = at != NULL ? HSP_OK : no_memory(err);
+    if (st == HSP_OK && net == NULL) {
+        st = unknown_net(a, arena, &unknown, err);
+        net = &unknown;
+    }
+    for (uint32_t i = 0; st == HSP_OK && i < a->n_peers; i++) {
+        while (at[i] < net->cluster.n && net->device[at[i]] != a->peers[i].device) {
+            at[i]++;
+        }
+        if (at[i] == net->cluster.n) {
+            st = hsp_err_set(err, HSP_EINVAL, 0, "peer %u is not in the network", i);
+        }
+    }
+    return st == HSP_OK ? hsp_bsr_net_make(&net->cluster, at, a->n_peers, arena, ret, err) : st;
+}
+
 static enum hsp_status make_transfer(const struct hsp_epoch_plan *p,
                                      const struct hsp_epoch_plan *from,
+                                     const struct hsp_bsr_net *net,
                                      const struct hsp_prepare_action *a, struct hsp_arena *arena,
                                      struct hsp_state_table *ret, struct hsp_err *err)
 {
     struct live l = {0};
     uint32_t n = p->graph->n_params;
-    uint32_t *node = hsp_arena_array(arena, a->n_peers, sizeof *node);
+    const struct hsp_bsr_opts o = {
+        .elem_bytes = p->n_kinds * (uint32_t)hsp_dtype_size((enum hsp_dtype)p->graph->spec.dtype)};
     struct hsp_cover *have = hsp_arena_array(arena, n, sizeof *have);
-    if (node == NULL || have == NULL) {
+    if (have == NULL) {
         return no_memory(err);
-    }
-    for (uint32_t i = 0; i < a->n_peers; i++) {
-        node[i] = HSP_DEVICE_NODE(a->peers[i].device);
     }
     enum hsp_status st = find_live(from, a, arena, &l, err);
     if (st == HSP_OK) {
         st = have_all(from, &l, have, err);
     }
     if (st == HSP_OK) {
-        st = hsp_transfer_table(p->graph, have, p->homes, node, a->n_peers, arena, ret, err);
+        st = hsp_bsr_plan(p->graph, have, p->homes, net, &o, arena, ret, err);
     }
     for (uint32_t i = 0; i < n; i++) {
         hsp_cover_fini(&have[i]);
@@ -373,9 +414,11 @@ static bool is_rank_of(const struct hsp_epoch_plan *p, hsp_device_id device)
 
 enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
                                       const struct hsp_epoch_plan *from,
+                                      const struct hsp_epoch_net *net,
                                       const struct hsp_prepare_action *a, struct hsp_arena *arena,
                                       struct hsp_epoch_tables *ret, struct hsp_err *err)
 {
+    struct hsp_bsr_net places;
     uint32_t lasting = p->plan->n_ranks + a->n_keepers; /* who keeps copies */
     struct hsp_epoch_tables *t = ret;
     *t = (struct hsp_epoch_tables){.voted = hsp_arena_array(arena, a->n_peers, sizeof *t->voted)};
@@ -387,7 +430,10 @@ enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
     }
     enum hsp_status st = make_gather(p, arena, &t->gather, err);
     if (st == HSP_OK && from != NULL) {
-        st = make_transfer(p, from, a, arena, &t->transfer, err);
+        st = make_net(net, a, arena, &places, err);
+    }
+    if (st == HSP_OK && from != NULL) {
+        st = make_transfer(p, from, &places, a, arena, &t->transfer, err);
     }
     if (st == HSP_OK) {
         st = list_rows(&t->gather, a->n_peers, arena, &t->gather_of, err);
@@ -416,7 +462,7 @@ static enum hsp_status rows_for(const struct hsp_row_lists *l, uint32_t peer, bo
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct hsp_state_row *r = &l->all->row[whole ? i : list[i]];
-        row[i] = (struct hsp_pkg_row){r->from, r->to, r->param, r->box};
+        row[i] = (struct hsp_pkg_row){r->from, r->to, r->param, r->passed_on, r->box};
     }
     *ret = (struct hsp_pkg_table){n, row};
     return HSP_OK;

@@ -11,6 +11,7 @@
 #ifndef HSP_EPOCHPLAN_H
 #define HSP_EPOCHPLAN_H
 #include "daemon/cluster/cluster.h"
+#include "daemon/spmd/bsr.h"
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/switch.h"
 #include "proto/wire/msgblob.h"
@@ -65,10 +66,18 @@ struct hsp_epoch_tables {
     struct hsp_encoded *tpl; /* [ranks] template of the rank's program */
 };
 
+/* The devices of the peers as the planner sees them: which share a host, a card, how fast it is. */
+struct hsp_epoch_net {
+    struct hsp_cluster_desc cluster;
+    const hsp_device_id *device; /* [cluster.n] */
+};
+
 /* Where every box of the new homes comes from, over the live pieces of @from (NULL: fresh or
- * restored, no rows), and who owns what. HSP_ENOENT: a box nobody has. */
+ * restored, no rows), and who owns what. @net may be NULL: each node is a host with one card.
+ * HSP_ENOENT: a box nobody has. */
 enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
                                       const struct hsp_epoch_plan *from,
+                                      const struct hsp_epoch_net *net,
                                       const struct hsp_prepare_action *a, struct hsp_arena *arena,
                                       struct hsp_epoch_tables *ret, struct hsp_err *err);
 

@@ -76,8 +76,8 @@ static void make_tables(struct prepare_group *g)
         g->status = hsp_plan_rec_build(g->from, g->mem_cap, &from, &g->err);
     }
     if (g->status == HSP_OK) {
-        g->status =
-            hsp_epoch_tables_make(g->built, from, &g->action, g->arena, &g->tables, &g->err);
+        g->status = hsp_epoch_tables_make(g->built, from, from != NULL ? &g->net : NULL, &g->action,
+                                          g->arena, &g->tables, &g->err);
     }
 }
 

@@ -47,17 +47,15 @@ enum hsp_status hsp_have_copies(const struct hsp_state_table *copies, uint32_t p
     return HSP_OK;
 }
 
-/* ---- tables ---- */
+/* ---- second copies ---- */
 
 struct ring;
 struct table {
     const struct hsp_graph *g;
-    const struct hsp_cover *src, *dst; /* of the running parameter */
+    const struct hsp_cover *src; /* of the running parameter */
     uint32_t param;
-    const uint32_t *node;
-    struct ring *ring; /* of copies */
+    struct ring *ring;
     uint32_t n_mesh, copies;
-    int64_t *load;             /* elements sent per rank; owned */
     struct hsp_state_row *row; /* owned */
     size_t n, cap;
 };
@@ -66,12 +64,9 @@ static enum hsp_status add_row(struct table *t, uint32_t from, uint32_t to,
                                const struct hsp_box *box, struct hsp_err *err)
 {
     if (!hsp_grow(&t->row, &t->cap, t->n + 1, sizeof *t->row, MAX_ROWS)) {
-        return hsp_grow_error(t->n + 1, MAX_ROWS, "rows of a transfer", err);
+        return hsp_grow_error(t->n + 1, MAX_ROWS, "rows of copies", err);
     }
     t->row[t->n++] = (struct hsp_state_row){.from = from, .to = to, .param = t->param, .box = *box};
-    if (from != to) {
-        t->load[from] += hsp_box_count(box);
-    }
     return HSP_OK;
 }
 
@@ -82,56 +77,6 @@ static enum hsp_status check_ranks(const struct hsp_cover *c, uint32_t n_mesh, s
         if (c->items[i].rank >= n_mesh) {
             return hsp_err_set(err, HSP_EINVAL, 0, "rank %u of a mesh of %u", c->items[i].rank,
                                n_mesh);
-        }
-    }
-    return HSP_OK;
-}
-
-static enum hsp_status missing(const struct table *t, const struct hsp_box *box,
-                               struct hsp_err *err)
-{
-    char text[160] = "";
-    size_t at = 0;
-    for (uint8_t d = 0; d < box->rank && at < sizeof text; d++) {
-        int n = snprintf(text + at, sizeof text - at, "%s%" PRId64 ":%" PRId64, d > 0 ? "," : "",
-                         box->lo[d], box->hi[d]);
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return hsp_err_set(err, HSP_ENOENT, 0, "nobody has [%s] of %s", text,
-                       t->g->tensors[t->g->params[t->param].tensor].name);
-}
-
-/* The holder a receiver should ask: itself, one on its node, the one with the least to send. */
-static uint32_t best_source(const struct table *t, const struct hsp_region *r, uint32_t to)
-{
-    uint32_t best = HSP_NONE;
-    for (uint32_t i = 0; i < r->n_src; i++) {
-        uint32_t from = t->src->items[r->src[i]].rank;
-        if (from == to) {
-            return from;
-        }
-        bool near = t->node[from] == t->node[to];
-        bool best_near = best != HSP_NONE && t->node[best] == t->node[to];
-        if (best == HSP_NONE || (near && !best_near) ||
-            (near == best_near &&
-             (t->load[from] < t->load[best] || (t->load[from] == t->load[best] && from < best)))) {
-            best = from;
-        }
-    }
-    return best;
-}
-
-static enum hsp_status transfer_cell(void *ctx, const struct hsp_region *r, struct hsp_err *err)
-{
-    struct table *t = ctx;
-    for (uint32_t i = 0; i < r->n_dst; i++) {
-        uint32_t to = t->dst->items[r->dst[i]].rank;
-        if (r->n_src == 0) {
-            return missing(t, &r->box, err);
-        }
-        enum hsp_status rc = add_row(t, best_source(t, r, to), to, &r->box, err);
-        if (rc != HSP_OK) {
-            return rc;
         }
     }
     return HSP_OK;
@@ -166,27 +111,20 @@ static int by_row(const void *a, const void *b)
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
-/* Runs @fn over all parameters and hands out the rows. */
-static enum hsp_status make_table(struct table *t, const struct hsp_cover *src,
-                                  const struct hsp_cover *dst, hsp_region_fn fn,
+static enum hsp_status copy_cell(void *ctx, const struct hsp_region *r, struct hsp_err *err);
+
+/* The rows of all parameters. */
+static enum hsp_status make_table(struct table *t, const struct hsp_cover *home,
                                   struct hsp_arena *arena, struct hsp_state_table *ret,
                                   struct hsp_err *err)
 {
     enum hsp_status rc = HSP_OK;
-    t->load = calloc((size_t)t->n_mesh + 1, sizeof *t->load);
-    if (t->load == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "transfer of state");
-    }
     for (uint32_t p = 0; rc == HSP_OK && p < t->g->n_params; p++) {
         t->param = p;
-        t->src = &src[p];
-        t->dst = dst == NULL ? NULL : &dst[p];
+        t->src = &home[p];
         rc = check_ranks(t->src, t->n_mesh, err);
-        if (rc == HSP_OK && t->dst != NULL) {
-            rc = check_ranks(t->dst, t->n_mesh, err);
-        }
         if (rc == HSP_OK) {
-            rc = hsp_regions(t->src, t->dst, fn, t, err);
+            rc = hsp_regions(t->src, NULL, copy_cell, t, err);
         }
     }
     if (rc == HSP_OK) {
@@ -196,26 +134,14 @@ static enum hsp_status make_table(struct table *t, const struct hsp_cover *src,
         }
         out.row = hsp_arena_memdup(arena, t->row, t->n * sizeof *t->row);
         if (out.row == NULL) {
-            rc = hsp_err_set(err, HSP_ENOMEM, 0, "transfer of state");
+            rc = hsp_err_set(err, HSP_ENOMEM, 0, "copies of state");
         } else {
             *ret = out;
         }
     }
-    free(t->load);
     free(t->row);
     return rc;
 }
-
-enum hsp_status hsp_transfer_table(const struct hsp_graph *g, const struct hsp_cover *have,
-                                   const struct hsp_cover *want, const uint32_t *node,
-                                   uint32_t n_mesh, struct hsp_arena *arena,
-                                   struct hsp_state_table *ret, struct hsp_err *err)
-{
-    struct table t = {.g = g, .node = node, .n_mesh = n_mesh};
-    return make_table(&t, have, want, transfer_cell, arena, ret, err);
-}
-
-/* ---- second copies ---- */
 
 /* The nodes in ascending order, with their ranks. */
 struct ring {
@@ -372,9 +298,9 @@ enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover
                                struct hsp_err *err)
 {
     struct ring ring;
-    struct table t = {.g = g, .node = node, .ring = &ring, .n_mesh = n_ranks, .copies = copies};
+    struct table t = {.g = g, .ring = &ring, .n_mesh = n_ranks, .copies = copies};
     enum hsp_status st = ring_init(&ring, node, n_ranks)
-                             ? make_table(&t, home, NULL, copy_cell, arena, ret, err)
+                             ? make_table(&t, home, arena, ret, err)
                              : hsp_err_set(err, HSP_ENOMEM, 0, "copies of state");
     ring_fini(&ring);
     return st;

@@ -1,6 +1,6 @@
-/* State between two epochs: who sends which box to whom, and where second copies live.
+/* State between two epochs: who has which box, and where second copies live.
  *
- * Role:        used by daemon/cluster for PREPARE (decisions D8-D10).
+ * Role:        used by daemon/app for PREPARE (decisions D8-D10); bsr.h plans the transfer.
  * Purity:      pure and deterministic.
  * Ownership:   covers made here own their items (hsp_cover_fini); tables live in the arena given.
  *
@@ -16,13 +16,12 @@
 struct hsp_state_row {
     uint32_t from, to; /* mesh ranks */
     uint32_t param;    /* index in graph.params */
-    bool passed_on;    /* bsr.h: @from got this very box by an earlier row of the table */
+    bool passed_on;    /* a transfer: @from got this very box by an earlier row of the table */
     struct hsp_box box;
 };
 struct hsp_state_table {
     uint32_t n;
-    struct hsp_state_row
-        *row; /* sorted by (param, box, from, to); bsr.h: in the order of execution */
+    struct hsp_state_row *row; /* copies: sorted by (param, box, from, to); transfers: bsr.h */
 };
 
 /* Homes of all parameters of a plan: @ret[graph.n_params], each to be finished by the caller.
@@ -38,16 +37,6 @@ enum hsp_status hsp_have_home(const struct hsp_cover *old_home, const uint32_t *
 enum hsp_status hsp_have_copies(const struct hsp_state_table *copies, uint32_t param,
                                 const uint32_t *mesh, uint32_t n_old, struct hsp_cover *have,
                                 struct hsp_err *err);
-
-/* Rows that give each receiver all of its @want box. A receiver that has a part takes it from
- * itself; otherwise a source on the same node is preferred, then the source with the least to send
- * so far.
- * @have may hold several boxes per rank; @want one. @node[mesh rank] has @n_mesh entries.
- * HSP_ENOENT: a box that nobody has (message names parameter and box): older sources are needed. */
-enum hsp_status hsp_transfer_table(const struct hsp_graph *g, const struct hsp_cover *have,
-                                   const struct hsp_cover *want, const uint32_t *node,
-                                   uint32_t n_mesh, struct hsp_arena *arena,
-                                   struct hsp_state_table *ret, struct hsp_err *err);
 
 /* Keepers that a layout lacks to have @copies of everything on different nodes: its members stand on
  * too few. They are the mesh ranks from n_ranks on. */

@@ -6,7 +6,7 @@
 #include "proto/base/le.h"
 #include "proto/op/dtype.h"
 
-#define MAGIC    0x314b5048u /* "HPK1" */
+#define MAGIC    0x324b5048u /* "HPK2" */
 #define TEXT_MAX 4095u
 #define N_KINDS  4 /* enum hsp_state_kind */
 
@@ -35,6 +35,7 @@ static void put_table(struct hsp_buf *b, const struct hsp_pkg_table *t)
         hsp_buf_u32(b, r->from);
         hsp_buf_u32(b, r->to);
         hsp_buf_u32(b, r->param);
+        hsp_buf_u8(b, r->passed_on);
         hsp_buf_u8(b, r->box.rank);
         for (uint8_t d = 0; d < r->box.rank; d++) {
             hsp_buf_i64(b, r->box.lo[d]);
@@ -196,9 +197,11 @@ static bool get_row(struct hsp_cursor *c, const struct hsp_package *p, struct hs
     r->from = hsp_cur_u32(c);
     r->to = hsp_cur_u32(c);
     r->param = hsp_cur_u32(c);
+    uint8_t passed_on = hsp_cur_u8(c);
+    r->passed_on = passed_on == 1;
     r->box.rank = hsp_cur_u8(c);
-    if (c->failed || r->from >= p->n_peers || r->to >= p->n_peers || r->param >= p->n_params ||
-        r->box.rank != p->params[r->param].rank) {
+    if (c->failed || passed_on > 1 || (r->passed_on && r->from == r->to) || r->from >= p->n_peers ||
+        r->to >= p->n_peers || r->param >= p->n_params || r->box.rank != p->params[r->param].rank) {
         return false;
     }
     for (uint8_t d = 0; d < r->box.rank; d++) {
@@ -216,7 +219,7 @@ static enum hsp_status get_table(struct hsp_cursor *c, struct hsp_arena *arena,
                                  const struct hsp_package *p, const char *what,
                                  struct hsp_pkg_table *t, struct hsp_err *err)
 {
-    t->n = hsp_cur_count(c, HSP_PKG_ROWS, 13);
+    t->n = hsp_cur_count(c, HSP_PKG_ROWS, 14);
     t->row = hsp_arena_array(arena, t->n, sizeof *t->row);
     if (t->row == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u rows", t->n);

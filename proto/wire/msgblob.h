@@ -31,6 +31,7 @@ struct hsp_pkg_peer {
 struct hsp_pkg_row {
     uint32_t from, to;
     uint32_t param; /* number in the single-device graph */
+    bool passed_on; /* transfer: @from got this very box by an earlier row; from != to */
     struct hsp_box box;
 };
 struct hsp_pkg_table {
@@ -55,7 +56,8 @@ struct hsp_package {
     struct hsp_pkg_param *params;
     const uint8_t *tpl, *binding; /* encoded; empty for a source */
     size_t tpl_len, binding_len;
-    struct hsp_pkg_table transfer; /* at the start: from live holders to new homes */
+    struct hsp_pkg_table transfer; /* at the start: from live holders to new homes, in the order of
+                                      execution, once per kind */
     struct hsp_pkg_table copies; /* after every step: parts of my home to my buddy, and his to me */
     struct hsp_pkg_table
         gather;            /* each element once: from its owner, to = 0: final model, checkpoints */

@@ -483,6 +483,7 @@ static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *
         report_break(e, st, err, before_start);
     }
     hsp_epoch_abort(e);
+    hsp_epoch_fetch_end(e);
     if (kept) {
         keeper_failed(e, st, err);
     } else {

@@ -104,6 +104,7 @@ struct hsp_epoch {
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
     uint32_t n_copies;                /* ranks that copy to me */
     struct hsp_epoch_copy *copies;
+    struct hsp_epoch_fetch *fetch; /* the run thread only, while it fetches */
     struct hsp_engine *engine;
     pthread_t run, keeper;
     bool has_run, has_keeper;
@@ -160,9 +161,12 @@ void hsp_epoch_go(struct hsp_epoch *e, uint64_t version);
 /* epochstate.c: segments. */
 enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err);
 void hsp_epoch_close_segments(struct hsp_epoch *e);
-/* epochmove.c: rows over the state mesh. */
+/* epochfetch.c: the state of @version over the mesh of the move. After a failure its memory and requests
+ * are in use until that mesh is aborted and hsp_epoch_fetch_end called, by the same thread. */
 enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
                                 struct hsp_err *err);
+void hsp_epoch_fetch_end(struct hsp_epoch *e);
+/* epochmove.c: rows over the state mesh. */
 enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version,
                                         struct hsp_err *err);
 enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);

@@ -1,7 +1,7 @@
-/* Rows of state over the state mesh: fetching a version at the start of an epoch, and the second
- * copies of each version while it trains.
+/* Rows of state between ranks: which version an epoch begins with, and the second copies of each
+ * version while it trains. The transfer at the start: epochfetch.c.
  *
- * A row travels as one message: u64 version, u64 content hash (additive over its kinds), then the
+ * A row of a copy travels as one message: u64 version, u64 content hash (additive over its kinds), then the
  * box of each kind, dense. Both ends go through the same table in the same order, sends never
  * block, so the order of messages between two ranks is the same on both and nobody waits in a
  * circle. */
@@ -9,41 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/app/epoch.h"
+#include "worker/app/epochmoveint.h"
 #include "worker/app/segname.h"
-#include "worker/state/boxhash.h"
-#include "worker/state/shards.h"
 
-#define ROW_HEAD    16
-#define MAX_SOURCES 4096 /* segments of one layout on one device: its own and copies */
+#define ROW_HEAD 16
 
-enum channel { CHANNEL_VERSION = 1, CHANNEL_FETCH, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP };
-
-struct sources {
-    struct hsp_state_segment *seg[MAX_SOURCES];
-    struct hsp_shards shards;
-};
-
-static size_t kind_bytes(const struct hsp_epoch *e, const struct hsp_pkg_row *r)
-{
-    return (size_t)hsp_box_count(&r->box) * hsp_dtype_size(e->pkg.dtype);
-}
+enum channel { CHANNEL_VERSION = 1, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP };
 
 static uint64_t rows_hash(const struct hsp_epoch *e, const struct hsp_pkg_row *r,
                           const uint8_t *data)
 {
     uint64_t h = 0;
     for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
-        struct hsp_box_id id = {.tensor = r->param,
-                                .kind = e->pkg.kinds[k],
-                                .dtype = e->pkg.dtype,
-                                .full = e->pkg.params[r->param].ext};
-        h += hsp_box_hash(&id, &r->box, &r->box, data + k * kind_bytes(e, r));
+        const struct hsp_box_id id = hsp_epoch_box_id(e, r->param, k);
+        h += hsp_box_hash(&id, &r->box, &r->box, data + k * hsp_epoch_kind_bytes(e, r));
     }
     return h;
 }
 
-static void sources_close(struct sources *s)
+void hsp_epoch_sources_close(struct hsp_epoch_sources *s)
 {
     for (size_t i = 0; i < s->shards.n; i++) {
         (void)hsp_segment_close(s->seg[i]);
@@ -51,16 +35,15 @@ static void sources_close(struct sources *s)
     s->shards.n = 0;
 }
 
-/* The sealed segments of layout @plan at @version that this device holds. */
-static enum hsp_status sources_open(const struct hsp_epoch *e, uint64_t plan, uint64_t version,
-                                    struct sources *s, struct hsp_err *err)
+enum hsp_status hsp_epoch_sources_open(const struct hsp_epoch *e, uint64_t plan, uint64_t version,
+                                       struct hsp_epoch_sources *s, struct hsp_err *err)
 {
     struct hsp_segment_info *info = NULL;
     size_t n = 0;
     s->shards = (struct hsp_shards){.seg = (const struct hsp_state_segment *const *)s->seg,
                                     .version = version};
     enum hsp_status st = hsp_segment_scan(e->env->state_dir, &info, &n, err);
-    for (size_t i = 0; st == HSP_OK && i < n && s->shards.n < MAX_SOURCES; i++) {
+    for (size_t i = 0; st == HSP_OK && i < n && s->shards.n < HSP_EPOCH_SOURCES; i++) {
         struct hsp_segname name;
         if (info[i].status != HSP_OK || info[i].version != version ||
             !hsp_segname_parse(&info[i].key, &name) || name.job != e->p->job ||
@@ -72,20 +55,21 @@ static enum hsp_status sources_open(const struct hsp_epoch *e, uint64_t plan, ui
     }
     free(info);
     if (st != HSP_OK) {
-        sources_close(s);
+        hsp_epoch_sources_close(s);
     }
     return st;
 }
 
 /* Fills a message with a row of the sources. */
-static enum hsp_status read_row(const struct hsp_epoch *e, const struct sources *s,
+static enum hsp_status read_row(const struct hsp_epoch *e, const struct hsp_epoch_sources *s,
                                 const struct hsp_pkg_row *r, uint8_t *msg, struct hsp_err *err)
 {
     struct hsp_boxes missing = {0};
     enum hsp_status st = HSP_OK;
     for (uint8_t k = 0; st == HSP_OK && k < e->pkg.n_kinds; k++) {
-        st = hsp_shards_gather(&s->shards, r->param, e->pkg.kinds[k], e->pkg.dtype, &r->box,
-                               &r->box, msg + ROW_HEAD + k * kind_bytes(e, r), &missing, err);
+        st =
+            hsp_shards_gather(&s->shards, r->param, e->pkg.kinds[k], e->pkg.dtype, &r->box, &r->box,
+                              msg + ROW_HEAD + k * hsp_epoch_kind_bytes(e, r), &missing, err);
     }
     if (st == HSP_OK && missing.n > 0) {
         st = hsp_err_set(err, HSP_ENOENT, 0, "version %" PRIu64 " of %s is not here as promised",
@@ -129,7 +113,7 @@ static void write_row(const struct hsp_epoch *e, const struct hsp_pkg_row *r, co
             if (row->tensor == r->param && row->kind == e->pkg.kinds[k] &&
                 hsp_box_cut(&row->box, &r->box, &part)) {
                 hsp_region_copy(hsp_dtype_size(row->dtype), &part, &r->box,
-                                data + k * kind_bytes(e, r), &row->box,
+                                data + k * hsp_epoch_kind_bytes(e, r), &row->box,
                                 (uint8_t *)hsp_segment_area(s) + row->offset);
             }
         }
@@ -140,71 +124,10 @@ static size_t largest_row(const struct hsp_epoch *e, const struct hsp_pkg_table 
 {
     size_t max = 0;
     for (uint32_t i = 0; i < t->n; i++) {
-        size_t n = kind_bytes(e, &t->row[i]) * e->pkg.n_kinds;
+        size_t n = hsp_epoch_kind_bytes(e, &t->row[i]) * e->pkg.n_kinds;
         max = n > max ? n : max;
     }
     return ROW_HEAD + max;
-}
-
-/* One row of the transfer: sent, received or copied. */
-static enum hsp_status fetch_row(struct hsp_epoch *e, const struct sources *s,
-                                 const struct hsp_pkg_row *r, struct hsp_state_segment *to,
-                                 uint8_t *msg, uint64_t *bytes, struct hsp_err *err)
-{
-    uint32_t me = e->p->rank;
-    size_t n = ROW_HEAD + kind_bytes(e, r) * e->pkg.n_kinds;
-    enum hsp_status st = HSP_OK;
-    if (r->from == me) {
-        st = read_row(e, s, r, msg, err);
-        if (st == HSP_OK && r->to != me) {
-            return e->mesh[HSP_MESH_MOVE]->ops->send(e->mesh[HSP_MESH_MOVE], r->to, CHANNEL_FETCH,
-                                                     msg, n, err);
-        }
-    } else if (r->to == me) {
-        st = e->mesh[HSP_MESH_MOVE]->ops->recv(e->mesh[HSP_MESH_MOVE], r->from, CHANNEL_FETCH, msg,
-                                               n, err);
-        if (st == HSP_OK) {
-            st = check_row(e, r, s->shards.version, msg, err);
-        }
-        *bytes += n;
-    }
-    if (st == HSP_OK && r->to == me && to != NULL) {
-        write_row(e, r, msg + ROW_HEAD, to);
-    }
-    return st;
-}
-
-enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
-                                struct hsp_err *err)
-{
-    const struct hsp_pkg_table *t = &e->pkg.transfer;
-    struct hsp_state_segment *to = e->seg[version % 2]; /* NULL: it is no member */
-    bool there = to != NULL && hsp_segment_version(to) == version;
-    struct sources *s = calloc(1, sizeof *s);
-    uint8_t *msg = malloc(largest_row(e, t));
-    uint64_t bytes = 0;
-    enum hsp_status st = s != NULL && msg != NULL
-                             ? sources_open(e, e->p->from_plan, version, s, err)
-                             : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a transfer");
-    if (st == HSP_OK && to != NULL && !there) {
-        hsp_segment_unseal(to);
-    }
-    for (uint32_t i = 0; st == HSP_OK && i < t->n; i++) {
-        const struct hsp_pkg_row *r = &t->row[i];
-        if (!(there && r->from == e->p->rank && r->to == e->p->rank)) {
-            st = fetch_row(e, s, r, there ? NULL : to, msg, &bytes, err);
-        }
-    }
-    if (st == HSP_OK && to != NULL && !there) {
-        hsp_segment_seal(to, version);
-    }
-    if (s != NULL) {
-        sources_close(s);
-    }
-    free(s);
-    free(msg);
-    *ret_bytes = bytes;
-    return st;
 }
 
 /* The lowest peer of the running epoch tells every peer that is new. */
@@ -238,7 +161,7 @@ static enum hsp_status send_copies(struct hsp_epoch *e, uint64_t version, uint8_
 {
     const struct hsp_pkg_table *t = &e->pkg.copies;
     const struct hsp_state_segment *own[1] = {e->seg[version % 2]};
-    struct sources s = {.shards = {.seg = own, .n = 1, .version = version}};
+    struct hsp_epoch_sources s = {.shards = {.seg = own, .n = 1, .version = version}};
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; st == HSP_OK && i < t->n; i++) {
         const struct hsp_pkg_row *r = &t->row[i];
@@ -247,7 +170,7 @@ static enum hsp_status send_copies(struct hsp_epoch *e, uint64_t version, uint8_
             if (st == HSP_OK) {
                 st = e->mesh[HSP_MESH_STATE]->ops->send(
                     e->mesh[HSP_MESH_STATE], r->to, CHANNEL_COPY, msg,
-                    ROW_HEAD + kind_bytes(e, r) * e->pkg.n_kinds, err);
+                    ROW_HEAD + hsp_epoch_kind_bytes(e, r) * e->pkg.n_kinds, err);
             }
         }
     }
@@ -270,8 +193,9 @@ static enum hsp_status receive_copy(struct hsp_epoch *e, const struct hsp_epoch_
         if (r->from != c->owner || r->to != e->p->rank) {
             continue;
         }
-        st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], r->from, CHANNEL_COPY, msg,
-                                                ROW_HEAD + kind_bytes(e, r) * e->pkg.n_kinds, err);
+        st = e->mesh[HSP_MESH_STATE]->ops->recv(
+            e->mesh[HSP_MESH_STATE], r->from, CHANNEL_COPY, msg,
+            ROW_HEAD + hsp_epoch_kind_bytes(e, r) * e->pkg.n_kinds, err);
         if (st == HSP_OK && (st = check_row(e, r, version, msg, err)) == HSP_OK && !there) {
             write_row(e, r, msg + ROW_HEAD, seg);
         }

@@ -44,7 +44,7 @@ worker_app_libexecutor_a_SOURCES = \
   worker/app/disktrouble.c worker/app/disktrouble.h \
   worker/app/epoch.c worker/app/epoch.h \
   worker/app/epochkeep.c \
-  worker/app/epochmove.c \
+  worker/app/epochfetch.c worker/app/epochmove.c worker/app/epochmoveint.h \
   worker/app/epochckpt.c \
   worker/app/epochout.c \
   worker/app/epochstate.c \

@@ -159,7 +159,7 @@ static void run_case(const struct switch_case *c)
     memcpy(source, c->source, sizeof source);
     struct hsp_prepare_action act = {c->n_peers, peers, c->n_sources, source, 0};
     struct hsp_epoch_tables t;
-    assert_status(hsp_epoch_tables_make(to, from, &act, a, &t, &err), c->want);
+    assert_status(hsp_epoch_tables_make(to, from, NULL, &act, a, &t, &err), c->want);
     if (c->want == HSP_OK) {
         assert_fills_homes(to, &t.transfer);
         assert_gathers_all(to, &t.gather);
@@ -221,7 +221,7 @@ static void make_package(const struct hsp_epoch_plan *to, const struct hsp_epoch
     const struct hsp_package_job job = {
         .init_from = "", .config_json = "{\"family\":\"gpt\"}", .ckpt_keep = 2};
     struct hsp_epoch_tables t;
-    assert_ok(hsp_epoch_tables_make(to, from, &act, a, &t, &err), &err);
+    assert_ok(hsp_epoch_tables_make(to, from, NULL, &act, a, &t, &err), &err);
     assert_ok(hsp_epoch_package(to, &t, &job, &act, names, peer, a, out, &err), &err);
     (void)hsp_arena_free(a);
 }
@@ -300,7 +300,7 @@ static void test_packages_gather_at_the_writers(void **state)
     for (uint32_t i = 0; i < 4; i++) {
         peers[i] = (struct hsp_prepare_peer){devices[i], "127.0.0.1:1"};
     }
-    assert_ok(hsp_epoch_tables_make(e, NULL, &act, a, &t, &err), &err);
+    assert_ok(hsp_epoch_tables_make(e, NULL, NULL, &act, a, &t, &err), &err);
     for (uint32_t peer = 0; peer < 4; peer++) {
         struct hsp_buf b;
         struct hsp_package p;
@@ -338,7 +338,7 @@ static void test_packages_of_keepers(void **state)
     struct hsp_arena *a = hsp_arena_new(16u << 20);
     struct hsp_epoch_tables t;
     assert_int_equal(e->n_spare, 2);
-    assert_ok(hsp_epoch_tables_make(e, NULL, &act, a, &t, &err), &err);
+    assert_ok(hsp_epoch_tables_make(e, NULL, NULL, &act, a, &t, &err), &err);
     for (uint32_t peer = 0; peer < 3; peer++) {
         struct hsp_buf b;
         struct hsp_package p;

@@ -100,6 +100,7 @@ enum hsp_status hsp_plan_rec_build(struct hsp_plan_rec *p, size_t mem_cap,
 
 enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
                                       const struct hsp_epoch_plan *from,
+                                      const struct hsp_epoch_net *net,
                                       const struct hsp_prepare_action *a, struct hsp_arena *arena,
                                       struct hsp_epoch_tables *ret, struct hsp_err *err)
 {
@@ -107,6 +108,7 @@ enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
     (void)a;
     (void)arena;
     (void)ret;
+    assert_true((net != NULL) == (from != NULL));
     hsp_buf_printf(&w.said, "tables%s;", from != NULL ? " from" : "");
     return w.tables == HSP_OK ? HSP_OK : hsp_err_set(err, w.tables, 0, "a box nobody has");
 }

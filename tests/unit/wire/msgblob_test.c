@@ -91,6 +91,9 @@ static void test_rows_outside_their_ranges_are_refused(void **state)
     bad = good;
     bad.param = 2;
     refuse(&p, "transfer table");
+    bad = good;
+    bad.to = bad.from; /* nobody passes on to itself */
+    refuse(&p, "transfer table");
     p = pkg_sample();
     p.kinds[1] = 0;
     refuse(&p, "state kinds");

@@ -240,6 +240,82 @@ static void test_second_copies_replace_a_lost_node(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
+/* Rows that device 3, which wants nothing, passes on; rows between 1 and 2, which both want all. */
+static void count_passed(struct xw_world *w, const struct xw_epoch *d, uint32_t *relayed,
+                         uint32_t *handed_on)
+{
+    struct hsp_err err = {0};
+    struct hsp_prepare_peer peers[XW_MAX_DEV];
+    struct hsp_prepare_source live[] = {{0, 0, 0}};
+    struct hsp_prepare_action a = {4, peers, 1, live, 0};
+    struct hsp_epoch_tables t;
+    for (uint32_t i = 0; i < 4; i++) {
+        peers[i] = (struct hsp_prepare_peer){HSP_DEVICE(i, 0u), ""};
+    }
+    assert_ok(hsp_epoch_tables_make(d->plan, d->from, d->net, &a, w->arena, &t, &err), &err);
+    for (uint32_t i = 0; i < t.transfer.n; i++) {
+        const struct hsp_state_row *r = &t.transfer.row[i];
+        assert_true(r->passed_on == (r->from != 0));
+        *relayed += r->from == 3;
+        *handed_on += r->from == 1 || r->from == 2;
+    }
+}
+
+/* From one device to three, over a card of its mate and both cards of the others: the mate only passes
+ * on, the others hand on to each other what came by their cards. */
+static void test_state_goes_by_relays(void **state)
+{
+    static const char three[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nstreams:\n"
+                                "  - {sequences: 2, stages: [{layers: 3, ranks: [0]}]}\n"
+                                "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
+                                "  - {sequences: 2, stages: [{layers: 3, ranks: [2]}]}\n";
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    struct hsp_device_desc dev[4] = {{.host = 0}, {.host = 1}, {.host = 1}, {.host = 0}};
+    hsp_device_id device[4];
+    struct hsp_epoch_net net = {
+        .cluster = {.n = 4, .dev = dev, .same_node = {1, 1e-4}, .cross = {10, 1e-3}},
+        .device = device};
+    uint32_t relayed = 0, handed_on = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        dev[i].node = dev[i].nic = i;
+        device[i] = HSP_DEVICE(i, 0u);
+    }
+    reference(w, loss, val);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, three);
+    for (int i = 0; i < 4; i++) {
+        xw_start_executor(w, i);
+    }
+    struct xw_epoch first = {
+        .epoch = 31, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = one, .n_peers = 1};
+    xw_prepare(w, &first);
+    xw_send_start(w, 0, 31, 0);
+    xw_await_step(w, 0, 10);
+    struct xw_epoch second = {.epoch = 32,
+                              .plan_no = 2,
+                              .from_no = 1,
+                              .base = 31,
+                              .mode = HSP_MODE_SWITCH,
+                              .plan = dp,
+                              .from = one,
+                              .net = &net,
+                              .n_peers = 4,
+                              .n_live = 1,
+                              .live = {{0, 0, 0}}};
+    count_passed(w, &second, &relayed, &handed_on);
+    assert_true(relayed > 0);
+    assert_true(handed_on > 0);
+    xw_prepare(w, &second);
+    xw_send_ref(w, 0, HSP_MSG_ARM, 32);
+    xw_await(w, 3, HSP_MSG_STARTED);
+    assert_true(w->last.u.started.transfer_bytes > 0);
+    xw_await_end(w, 0);
+    assert_same(loss, w->loss);
+    assert_same(val, w->val);
+    (void)hsp_epoch_plan_free(one);
+    (void)hsp_epoch_plan_free(dp);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +323,7 @@ int main(void)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, xw_setup,
                                         xw_teardown),
+        cmocka_unit_test_setup_teardown(test_state_goes_by_relays, xw_setup, xw_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,7 +213,7 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
     for (int i = 0; i < d->n_peers; i++) {
         peers[i] = (struct hsp_prepare_peer){DEVICE(i), w->ex[i].address};
     }
-    assert_ok(hsp_epoch_tables_make(d->plan, d->from, &a, w->arena, &t, &err), &err);
+    assert_ok(hsp_epoch_tables_make(d->plan, d->from, d->net, &a, w->arena, &t, &err), &err);
     for (int i = 0; i < d->n_peers; i++) {
         struct hsp_buf blob;
         hsp_buf_init(&blob, HSP_MSG_BLOB_MAX);

@@ -50,6 +50,7 @@ struct xw_epoch {
     int n_peers; /* devices 0 .. n_peers - 1 */
     int n_live;  /* live pieces of `from` */
     struct hsp_prepare_source live[8];
+    const struct hsp_epoch_net *net; /* NULL: each device is a host */
     const char *path; /* for checkpoints and the final model; NULL: the world's folder */
 };
 
