@@ -136,6 +136,7 @@ static enum hsp_status add_bytes(struct lister *x, const struct hsp_move *m, siz
             case HSP_MOVE_P2P: gives = root, gets = k == cell->peer; break;
             case HSP_MOVE_REDUCE_SCATTER: gets = root; break;
             case HSP_MOVE_ALL_GATHER: gives = root, gets = !root; break;
+            case HSP_MOVE_REDUCE_SEND: gets = k == cell->peer, gives = !gets; break;
             }
             x->gives[m->ranks[k]] += gives ? bytes : 0;
             x->gets[m->ranks[k]] += gets ? bytes : 0;

@@ -4,6 +4,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/agree.c \
   daemon/spmd/bsr.c daemon/spmd/bsrcell.c daemon/spmd/bsrcut.c daemon/spmd/bsrint.h \
   daemon/spmd/bsrleg.c daemon/spmd/bsrorder.c daemon/spmd/bsrroute.c daemon/spmd/bsr.h \
+  daemon/spmd/celltasks.c \
   daemon/spmd/compile.c daemon/spmd/compile.h \
   daemon/spmd/complete.c daemon/spmd/complete.h \
   daemon/spmd/coverannot.c daemon/spmd/coverannot.h \
@@ -14,6 +15,8 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/listreshards.c daemon/spmd/listreshards.h \
   daemon/spmd/lower.c \
   daemon/spmd/memory.c daemon/spmd/memory.h \
+  daemon/spmd/method.c daemon/spmd/method.h \
+  daemon/spmd/movecost.c daemon/spmd/movelist.c \
   daemon/spmd/names.c daemon/spmd/names.h \
   daemon/spmd/order.c daemon/spmd/order.h \
   daemon/spmd/parampart.c \
@@ -22,7 +25,8 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/plantotal.c daemon/spmd/plantotal.h \
   daemon/spmd/recompute.c \
   daemon/spmd/regions.c \
-  daemon/spmd/resolve.c daemon/spmd/resolve.h \
+  daemon/spmd/resolve.c daemon/spmd/resolve.h daemon/spmd/resolveint.h \
+  daemon/spmd/resolvesum.c \
   daemon/spmd/schedule.c daemon/spmd/schedule.h \
   daemon/spmd/slots.c daemon/spmd/slots.h \
   daemon/spmd/small.c daemon/spmd/small.h \

@@ -265,42 +265,6 @@ static bool already_home(const struct hsp_cover *src, const struct hsp_cover *ho
     return true;
 }
 
-/* Sum of the gradient in two steps, when no rank of the home holds an addend: first to the uses of
- * the first stage that has any, then home. */
-static enum hsp_status reduce_in_two(struct hsp_compiler *c, uint32_t param, struct hsp_cover *src,
-                                     const uint32_t *grad, struct hsp_err *err)
-{
-    const char *name = c->g->tensors[c->g->params[param].tensor].name;
-    struct hsp_stagecode *mid = c->stage;
-    while (mid->acc[param] == HSP_NONE) {
-        mid++; /* some stage makes the gradient */
-    }
-    struct hsp_cover at;
-    uint32_t sum = HSP_NONE, first = HSP_NONE, second = HSP_NONE;
-    enum hsp_status rc = post_value(c, mid, param, "#sum", &mid->value[use_value(c, mid, param)].at,
-                                    NULL, &sum, err);
-    hsp_cover_init(&at, src->rank, src->extent);
-    if (rc == HSP_OK) {
-        rc = hsp_value_cover(mid, &mid->value[sum], false, &at, err);
-    }
-    if (rc == HSP_OK) {
-        rc = hsp_reshard_add(c, name, false, true, src, &at, &first, err);
-    }
-    if (rc == HSP_OK) {
-        rc = hsp_reshard_add(c, name, false, true, &at, &c->home[param], &second, err);
-    }
-    hsp_cover_fini(&at);
-    for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
-        struct hsp_stagecode *s = &c->stage[i];
-        rc = reshard_steps(s, HSP_PART_POST, first, s->acc[param], s == mid ? sum : HSP_NONE, err);
-    }
-    for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
-        struct hsp_stagecode *s = &c->stage[i];
-        rc = reshard_steps(s, HSP_PART_POST, second, s == mid ? sum : HSP_NONE, grad[i], err);
-    }
-    return rc;
-}
-
 /* The summed gradient of @param in its home layout: @grad[stage], HSP_NONE where there is no home.
  */
 static enum hsp_status reduce_grad(struct hsp_compiler *c, uint32_t param, uint32_t *grad,
@@ -335,14 +299,10 @@ static enum hsp_status reduce_grad(struct hsp_compiler *c, uint32_t param, uint3
     }
     if (rc == HSP_OK) {
         rc = hsp_reshard_add(c, name, false, true, &src, &c->home[param], &reshard, err);
-        if (rc == HSP_EINFEASIBLE) {
-            rc = reduce_in_two(c, param, &src, grad, err);
-        } else {
-            for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
-                struct hsp_stagecode *s = &c->stage[i];
-                rc = reshard_steps(s, HSP_PART_POST, reshard, s->acc[param], grad[i], err);
-            }
-        }
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
+        struct hsp_stagecode *s = &c->stage[i];
+        rc = reshard_steps(s, HSP_PART_POST, reshard, s->acc[param], grad[i], err);
     }
     hsp_cover_fini(&src);
     return rc;

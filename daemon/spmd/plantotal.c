@@ -295,9 +295,9 @@ static enum hsp_status read_move(const struct hsp_yaml *y, struct hsp_arena *are
                                  struct hsp_plan_move *m, struct hsp_err *err)
 {
     static const char *const keys[] = {"kind", "ranks", "gives", "gets", "of_sums"};
-    const char *kinds[HSP_MOVE_ALL_GATHER + 1];
+    const char *kinds[HSP_MOVE_REDUCE_SEND + 1];
     size_t kind = 0;
-    for (uint8_t k = 0; k <= HSP_MOVE_ALL_GATHER; k++) {
+    for (uint8_t k = 0; k <= HSP_MOVE_REDUCE_SEND; k++) {
         kinds[k] = hsp_move_name(k);
     }
     enum hsp_status rc = check_map(y, keys, HSP_ARRAY_LEN(keys), 4, err);

@@ -3,20 +3,25 @@
  * Role:        used by the compiler for every Reshard and by switch.h for state transfer.
  * Purity:      pure and deterministic; ties go to the lower rank.
  * Ownership:   results live in the arena given; covers are borrowed for the call.
- * Bounds:      one box per rank in either cover (HSP_EINVAL otherwise).
+ * Bounds:      a rank receives one box (a target of several is cut into layers, hsp_cover_layer); it
+ *              may hold several of the source: the k-th one is input k of its instruction.
  *
  * A tensor's index space is cut into cells at the boundaries of all boxes. Of each cell we know the
- * addends with their holders and the receivers (HSPMD section 3, on covers instead of DG/DS
- * unions): no addend           the cell reads 0 one addend          holders that need it COPY; the
- * others get it by P2P, or by ALL_GATHER when one group holds a set of cells, each at one member,
- * and all members need all several addends     one holder of each forms the group: receivers ==
- * group: ALL_REDUCE; group inside receivers: ALL_REDUCE, then P2P of the sum to the rest; otherwise
- * REDUCE_SCATTER to one receiver in the group, then P2P of the sum Cells of equal kind and group
- * merge into one move.
+ * addends with their holders, and the receivers (HSPMD section 3, on covers instead of DG/DS unions):
+ *   no addend        the cell reads 0;
+ *   one addend       who holds and needs it copies; cells needed by the same ranks, of which at least
+ *                    two hold a piece alone, are an all-gather; the rest is sent;
+ *   several addends  one holder of each forms a group, or several groups side by side where every
+ *                    addend has as many holders that receive (HSPMD 3.3). All members receive:
+ *                    all-reduce. Some do: reduce-scatter to the best of them. None does: the best of
+ *                    them makes the sum and hands it on. Further receivers get the sum by P2P.
+ * Best: the fastest link, then who has sent least, then the lower rank. Cells of equal kind and group
+ * are one move. Names and costs of Reshards: method.h.
  */
 #ifndef HSP_RESOLVE_H
 #define HSP_RESOLVE_H
 #include "proto/base/arena.h"
+#include "proto/layout/cluster_desc.h" /* struct hsp_link_cost */
 #include "proto/layout/cover.h"
 #include "proto/program/program.h" /* struct hsp_move, hsp_reshard_bind */
 
@@ -37,29 +42,57 @@ typedef enum hsp_status (*hsp_region_fn)(void *ctx, const struct hsp_region *r,
 enum hsp_status hsp_regions(const struct hsp_cover *src, const struct hsp_cover *dst,
                             hsp_region_fn fn, void *ctx, struct hsp_err *err);
 
+/* What a message from one rank to another costs; pure. */
+struct hsp_links {
+    struct hsp_link_cost (*between)(const void *ctx, uint32_t from, uint32_t to);
+    const void *ctx;
+};
+
 struct hsp_resolve_opts {
     /* A value held by several ranks is taken from the smallest one and sent to the other holders,
      * so that all have the same bits (gradients that several ranks computed redundantly). */
     bool owner_bytes;
+    /* Addends of the target count: those of the source keep apart as far as they can, and who
+     * receives an addend nobody holds reads 0 (duplicate -> partial is free). Otherwise every
+     * receiver gets the whole value. */
+    bool partial_target;
+    const struct hsp_links *links; /* NULL: all links are alike */
     int64_t
         *load; /* elements sent per rank so far, updated; for balance over many calls. NULL: none */
     uint32_t n_load;
 };
 
+/* A rank that holds several boxes of the source. */
+struct hsp_inputs {
+    uint32_t rank, n;
+    struct hsp_box *box; /* [n] */
+};
+
 /* A resolved Reshard: moves in the order every rank executes them, with all their cells. */
 struct hsp_moves {
     uint32_t n;
-    struct hsp_move *move; /* channel = first_channel + index */
+    struct hsp_move *move; /* channel = first_channel + index; src: HSP_MOVE_FROM_OUT or 0 */
+    uint8_t **pick;        /* [n] or NULL: for each member of the move its src, HSP_MOVE_SUM: all
+                              inputs that hold the cell; NULL: so for all members */
     uint32_t n_zero;       /* ranks that receive cells nobody holds */
     uint32_t *zero;
+    uint32_t n_inputs; /* ranks with several inputs */
+    struct hsp_inputs *inputs;
 };
 
-/* @channel is advanced by the number of moves. HSP_EINVAL: covers of different extents, or two
- * boxes on one rank. HSP_EINFEASIBLE: partial values none of whose holders receives (resolve in two
- * steps, through a cover of holders). */
+/* Both covers normalised. @channel is advanced by the number of moves. HSP_EINVAL: covers of
+ * different extents, or two target boxes on one rank. HSP_EUNSUPPORTED: ranks hold several addends
+ * of a cell in a way that no choice of one or all of each counts every addend once. */
 enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover *dst,
                             const struct hsp_resolve_opts *opts, uint32_t *channel,
                             struct hsp_arena *arena, struct hsp_moves *ret, struct hsp_err *err);
+
+/* The most boxes any rank has in @c, which is normalised. */
+uint32_t hsp_cover_layers(const struct hsp_cover *c);
+/* The @k-th box of every rank that has so many, as a cover of its own (the caller's to release, also
+ * after a failure). HSP_ENOMEM. */
+enum hsp_status hsp_cover_layer(const struct hsp_cover *c, uint32_t k, struct hsp_cover *ret,
+                                struct hsp_err *err);
 
 /* The part of @m that @rank takes part in. @batch_dim0: dim 0 is the micro-batch, never cut; its
  * cells end at HSP_TO_END. */
@@ -70,7 +103,7 @@ enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool ba
 /* True when every move is a COPY. */
 bool hsp_moves_local(const struct hsp_moves *m);
 
-/* "all_reduce {0,1} [0:4,0:8]" per line, for messages and `plan show`. */
+/* "all_reduce {0,1} [0:4,0:8]" per line, for messages and tests. */
 void hsp_moves_dump(const struct hsp_moves *m, struct hsp_buf *out);
 const char *hsp_move_name(uint8_t kind);
 

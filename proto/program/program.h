@@ -158,7 +158,9 @@ enum hsp_move_kind {
     HSP_MOVE_P2P,            /* batched send-receive: cell from ranks[root] to ranks[peer] */
     HSP_MOVE_ALL_REDUCE,     /* every rank of the group adds; all get the sum */
     HSP_MOVE_REDUCE_SCATTER, /* ... ranks[root] gets the sum of the cell */
-    HSP_MOVE_ALL_GATHER      /* ranks[root] holds the cell; all get it */
+    HSP_MOVE_ALL_GATHER,     /* ranks[root] holds the cell; all get it */
+    HSP_MOVE_REDUCE_SEND     /* every rank but ranks[peer] adds; ranks[root] makes the sum and hands
+                                it to ranks[peer]; one root and one peer in all cells */
 };
 struct hsp_cell {
     struct hsp_box box;

@@ -259,6 +259,14 @@ static bool cell_ok(const struct move_ctx *c, const struct hsp_cell *cell)
         sends = m->ranks[cell->root] == me;
         gets = true;
         break;
+    case HSP_MOVE_REDUCE_SEND:
+        if (cell->root >= m->n_ranks || cell->peer >= m->n_ranks || cell->root == cell->peer ||
+            cell->root != m->cells[0].root || cell->peer != m->cells[0].peer) {
+            return false;
+        }
+        gets = m->ranks[cell->peer] == me;
+        sends = !gets;
+        break;
     }
     return box_sane(&cell->box, true) && (!sends || source_holds(c, &cell->box)) &&
            (!gets || cell_inside(&cell->box, &c->b->tensor[c->i->out[0]]));
@@ -282,7 +290,7 @@ static enum hsp_status check_move(const struct move_ctx *c, struct hsp_err *err)
                            "reshard %u: communication outside the comm queue, or on channel %u",
                            c->i->arg, m->channel);
     }
-    if (m->kind > HSP_MOVE_ALL_GATHER || !member) {
+    if (m->kind > HSP_MOVE_REDUCE_SEND || !member) {
         return hsp_err_set(err, HSP_EPARSE, 0, "reshard %u: a move rank %u has no part in",
                            c->i->arg, c->b->rank);
     }

@@ -25,8 +25,9 @@ static const char *segment_name(uint8_t k)
 
 static const char *move_name(uint8_t k)
 {
-    static const char *const name[] = {"copy", "p2p", "all-reduce", "reduce-scatter", "all-gather"};
-    return k < 5 ? name[k] : "?";
+    static const char *const name[] = {"copy",           "p2p",        "all-reduce",
+                                       "reduce-scatter", "all-gather", "reduce-send"};
+    return k < 6 ? name[k] : "?";
 }
 
 static void dump_box(const struct hsp_box *b, struct hsp_buf *out)
@@ -68,8 +69,8 @@ static void dump_moves(const struct hsp_reshard_bind *r, struct hsp_buf *out)
         for (uint32_t j = 0; j < m->n_cells; j++) {
             hsp_buf_puts(out, j ? ", " : ": ");
             dump_box(&m->cells[j].box, out);
-            if (m->kind == HSP_MOVE_P2P && m->cells[j].root < m->n_ranks &&
-                m->cells[j].peer < m->n_ranks) {
+            bool pair = m->kind == HSP_MOVE_P2P || m->kind == HSP_MOVE_REDUCE_SEND;
+            if (pair && m->cells[j].root < m->n_ranks && m->cells[j].peer < m->n_ranks) {
                 hsp_buf_printf(out, " %u->%u", m->ranks[m->cells[j].root],
                                m->ranks[m->cells[j].peer]);
             } else if (m->kind >= HSP_MOVE_REDUCE_SCATTER && m->cells[j].root < m->n_ranks) {

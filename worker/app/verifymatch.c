@@ -202,7 +202,8 @@ static bool reduces(const struct hsp_reshard_bind *r)
 {
     for (uint32_t k = 0; k < r->n_moves; k++) {
         if (r->moves[k].kind == HSP_MOVE_ALL_REDUCE ||
-            r->moves[k].kind == HSP_MOVE_REDUCE_SCATTER) {
+            r->moves[k].kind == HSP_MOVE_REDUCE_SCATTER ||
+            r->moves[k].kind == HSP_MOVE_REDUCE_SEND) {
             return true;
         }
     }

@@ -416,6 +416,88 @@ static enum hsp_status run_rooted(const struct move_run *r, struct hsp_err *err)
     return st;
 }
 
+/* ---- sums that are handed on ---- */
+
+static enum hsp_status receive_sum(const struct move_run *r, uint32_t root, size_t bytes,
+                                   struct hsp_err *err)
+{
+    struct hsp_comm *c = r->e->o.comm;
+    struct hsp_comm_req req;
+    uint8_t *buf = hsp_pack_get(&r->e->recv, bytes);
+    if (!buf) {
+        return no_memory(err, bytes);
+    }
+    enum hsp_status st = c->ops->irecv(c, root, r->m->channel, buf, bytes, &req, err);
+    if (st == HSP_OK) {
+        st = c->ops->wait(c, &req, err);
+    }
+    size_t at = 0;
+    for (uint32_t k = 0; k < r->m->n_cells && st == HSP_OK; k++) {
+        struct hsp_box cell = running(r, &r->m->cells[k]);
+        at += unpack(r, &cell, buf + at);
+    }
+    return st;
+}
+
+/* A reduce-scatter among all but the peer, of which the root gets everything; it sends that on. */
+static enum hsp_status add_and_send(const struct move_run *r, const struct hsp_group *g,
+                                    size_t *count, uint32_t root, uint32_t peer, size_t bytes,
+                                    struct hsp_err *err)
+{
+    struct hsp_comm *c = r->e->o.comm;
+    bool mine = g->ranks[g->me] == root;
+    size_t at = 0;
+    uint8_t *in = hsp_pack_get(&r->e->send, bytes);
+    uint8_t *out = hsp_pack_get(&r->e->recv, mine ? bytes : 0);
+    if (!in || !out) {
+        return no_memory(err, 2 * bytes);
+    }
+    for (uint32_t k = 0; k < r->m->n_cells; k++) {
+        struct hsp_box cell = running(r, &r->m->cells[k]);
+        at += pack(r, &cell, in + at);
+    }
+    for (uint32_t k = 0; k < g->n; k++) {
+        count[k] = g->ranks[k] == root ? bytes / r->elem : 0;
+    }
+    enum hsp_status st =
+        hsp_comm_reduce_scatter(c, g, r->m->channel, r->out.dtype, in, count, out, err);
+    if (st == HSP_OK && mine) {
+        st = c->ops->send(c, peer, r->m->channel, out, bytes, err);
+    }
+    r->e->comm_bytes += mine ? 2 * bytes : bytes;
+    return st;
+}
+
+static enum hsp_status run_reduce_send(const struct move_run *r, struct hsp_err *err)
+{
+    struct hsp_group g;
+    size_t bytes = all_bytes(r);
+    if (!find_me(r, &g) || bytes == 0) {
+        return HSP_OK;
+    }
+    uint32_t root = g.ranks[r->m->cells[0].root], peer = r->m->cells[0].peer;
+    if (g.me == peer) {
+        return receive_sum(r, root, bytes, err);
+    }
+    uint32_t *adders = calloc(g.n, sizeof(*adders));
+    size_t *count = calloc(g.n, sizeof(*count));
+    enum hsp_status st = HSP_OK;
+    if (!adders || !count) {
+        st = no_memory(err, g.n * (sizeof(*adders) + sizeof(*count)));
+    } else {
+        struct hsp_group a = {.me = g.me - (g.me > peer ? 1 : 0), .ranks = adders};
+        for (uint32_t k = 0; k < g.n; k++) {
+            if (k != peer) {
+                adders[a.n++] = g.ranks[k];
+            }
+        }
+        st = add_and_send(r, &a, count, root, g.ranks[peer], bytes, err);
+    }
+    free(adders);
+    free(count);
+    return st;
+}
+
 /* ---- all ---- */
 
 enum hsp_status hsp_run_reshard(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
@@ -438,6 +520,7 @@ enum hsp_status hsp_run_reshard(struct hsp_engine *e, const struct hsp_instr *i,
         case HSP_MOVE_ALL_REDUCE: st = run_all_reduce(&r, err); break;
         case HSP_MOVE_REDUCE_SCATTER:
         case HSP_MOVE_ALL_GATHER: st = run_rooted(&r, err); break;
+        case HSP_MOVE_REDUCE_SEND: st = run_reduce_send(&r, err); break;
         }
     }
     return st;

@@ -4,6 +4,7 @@ spmd_tests = \
   tests/unit/spmd/complete_test \
   tests/unit/spmd/deduce_test \
   tests/unit/spmd/groups_test \
+  tests/unit/spmd/method_test \
   tests/unit/spmd/order_test \
   tests/unit/spmd/plan_test \
   tests/unit/spmd/resolve_test \
@@ -26,6 +27,7 @@ tests_unit_spmd_complete_test_SOURCES = tests/unit/spmd/complete_test.c $(PLAN_C
 tests_unit_spmd_complete_test_LDADD = $(spmd_libs)
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)
 tests_unit_spmd_order_test_LDADD = $(spmd_libs)
+tests_unit_spmd_method_test_LDADD = $(spmd_libs)
 tests_unit_spmd_plan_test_LDADD = $(spmd_libs)
 tests_unit_spmd_resolve_test_LDADD = $(spmd_libs)
 tests_unit_spmd_switch_test_LDADD = $(spmd_libs)

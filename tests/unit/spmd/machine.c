@@ -206,7 +206,7 @@ static void arrive(struct move_run *x)
         const struct hsp_cell *c = &x->v->cells[k];
         struct hsp_box b = running_box(x->m, x->r, &c->box, x->micro);
         bool gives = x->v->kind == HSP_MOVE_ALL_REDUCE || x->v->kind == HSP_MOVE_REDUCE_SCATTER ||
-                     c->root == me;
+                     (x->v->kind == HSP_MOVE_REDUCE_SEND ? c->peer != me : c->root == me);
         uint32_t to = x->v->kind == HSP_MOVE_P2P ? x->v->ranks[c->peer] : rank;
         if (gives) {
             struct machine_view v = source(x);
@@ -279,7 +279,8 @@ static void take(struct move_run *x)
         struct hsp_box b = running_box(x->m, x->r, &c->box, x->micro);
         size_t bytes = machine_cell_bytes(&b, out.dtype);
         bool p2p = x->v->kind == HSP_MOVE_P2P;
-        bool gets = p2p ? c->peer == me : x->v->kind != HSP_MOVE_REDUCE_SCATTER || c->root == me;
+        bool handed = p2p || x->v->kind == HSP_MOVE_REDUCE_SEND;
+        bool gets = handed ? c->peer == me : x->v->kind != HSP_MOVE_REDUCE_SCATTER || c->root == me;
         if (!gets) {
             continue;
         }
@@ -298,6 +299,9 @@ static void take(struct move_run *x)
         double *sum = calloc(bytes / 8 + 1, 8);
         assert_non_null(sum);
         for (uint32_t i = 0; i < x->v->n_ranks; i++) {
+            if (handed && i == me) {
+                continue; /* it adds nothing itself */
+            }
             const struct message *msg = taken(x, x->v->ranks[i], x->v->ranks[i], run, k);
             assert_int_equal(msg->bytes, bytes);
             for (size_t e = 0; e < bytes / 8; e++) {

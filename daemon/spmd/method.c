@@ -1,0 +1,630 @@
+#include "daemon/spmd/method.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/spmd/resolveint.h"
+#include "proto/base/buf.h"
+#include "proto/base/size.h"
+#include "proto/base/vec.h"
+
+#define MAX_GROUPS ((size_t)1 << 20)
+#define WORDS      (HSP_MAX_RANKS / 64)
+
+/* Ranks. */
+struct set {
+    uint64_t w[WORDS];
+};
+
+struct finder {
+    struct hsp_tasks t;
+    bool partial_target;
+    uint32_t up[HSP_MAX_RANKS];     /* towards the smallest rank of the part */
+    bool used[HSP_MAX_RANKS];       /* receives, or gives something to another rank */
+    struct set *hold, *recv;        /* [task]; owned */
+    struct hsp_method_group *group; /* of the part at hand; owned, members in the arena */
+    size_t n_groups, cap_groups;
+    struct hsp_arena *arena;
+    struct hsp_err *err;
+};
+
+static enum hsp_status no_memory(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "methods of a reshard");
+}
+
+/* ---- sets ---- */
+
+static void set_add(struct set *s, uint32_t rank)
+{
+    s->w[rank / 64] |= UINT64_C(1) << rank % 64;
+}
+
+static bool set_has(const struct set *s, uint32_t rank)
+{
+    return (s->w[rank / 64] >> rank % 64 & 1) != 0;
+}
+
+static struct set set_and(const struct set *a, const struct set *b)
+{
+    struct set s;
+    for (size_t i = 0; i < WORDS; i++) {
+        s.w[i] = a->w[i] & b->w[i];
+    }
+    return s;
+}
+
+static void set_join(struct set *a, const struct set *b)
+{
+    for (size_t i = 0; i < WORDS; i++) {
+        a->w[i] |= b->w[i];
+    }
+}
+
+static bool set_equal(const struct set *a, const struct set *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static bool set_inside(const struct set *in, const struct set *out)
+{
+    struct set s = set_and(in, out);
+    return set_equal(&s, in);
+}
+
+static uint32_t set_count(const struct set *s)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < WORDS; i++) {
+        for (uint64_t w = s->w[i]; w != 0; w &= w - 1) {
+            n++;
+        }
+    }
+    return n;
+}
+
+/* ---- parts ---- */
+
+static uint32_t part_of(struct finder *f, uint32_t rank)
+{
+    while (f->up[rank] != rank) {
+        f->up[rank] = f->up[f->up[rank]];
+        rank = f->up[rank];
+    }
+    return rank;
+}
+
+static void join(struct finder *f, uint32_t a, uint32_t b)
+{
+    uint32_t x = part_of(f, a), y = part_of(f, b);
+    f->used[a] = f->used[b] = true;
+    f->up[x > y ? x : y] = x < y ? x : y;
+}
+
+/* Whether some receiver holds addend @addend of the sum @t. */
+static bool addend_received(const struct finder *f, const struct hsp_task *t, uint32_t addend)
+{
+    for (uint32_t i = 0; i < t->n_hold; i++) {
+        const struct hsp_holder *h = &f->t.hold[t->hold + i];
+        if (h->addend == addend && hsp_task_receives(&f->t, t, h->rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All receivers, and of each addend the holders that receive or else the first one. */
+static void join_sum(struct finder *f, const struct hsp_task *t)
+{
+    const uint32_t *recv = &f->t.recv[t->recv];
+    for (uint32_t i = 0; i < t->n_recv; i++) {
+        join(f, recv[0], recv[i]);
+    }
+    for (uint32_t i = 0; i < t->n_hold; i++) {
+        const struct hsp_holder *h = &f->t.hold[t->hold + i];
+        bool first = true;
+        for (uint32_t k = 0; k < i; k++) {
+            first = first && f->t.hold[t->hold + k].addend != h->addend;
+        }
+        if (hsp_task_receives(&f->t, t, h->rank) || (first && !addend_received(f, t, h->addend))) {
+            join(f, recv[0], h->rank);
+        }
+    }
+}
+
+/* Receivers that hold the cell keep it; the others get it inside of the receivers, or from the
+ * holders in turn. */
+static void join_plain(struct finder *f, size_t task)
+{
+    const struct hsp_task *t = &f->t.task[task];
+    const uint32_t *recv = &f->t.recv[t->recv];
+    struct set own = set_and(&f->hold[task], &f->recv[task]);
+    bool local = set_equal(&own, &f->recv[task]), inside = set_count(&own) > 0;
+    for (uint32_t i = 0; i < t->n_recv; i++) {
+        join(f, recv[i],
+             local    ? recv[i]
+             : inside ? recv[0]
+                      : f->t.hold[t->hold + i % t->n_hold].rank);
+    }
+}
+
+static enum hsp_status make_parts(struct finder *f)
+{
+    size_t n = f->t.n + 1;
+    f->hold = calloc(n, sizeof *f->hold);
+    f->recv = calloc(n, sizeof *f->recv);
+    if (f->hold == NULL || f->recv == NULL) {
+        return no_memory(f->err);
+    }
+    for (uint32_t r = 0; r < HSP_MAX_RANKS; r++) {
+        f->up[r] = r;
+    }
+    for (uint32_t i = 0; i < f->t.dst->n; i++) {
+        f->used[f->t.dst->items[i].rank] = true;
+    }
+    for (size_t k = 0; k < f->t.n; k++) {
+        const struct hsp_task *t = &f->t.task[k];
+        for (uint32_t i = 0; i < t->n_hold; i++) {
+            set_add(&f->hold[k], f->t.hold[t->hold + i].rank);
+        }
+        for (uint32_t i = 0; i < t->n_recv; i++) {
+            set_add(&f->recv[k], f->t.recv[t->recv + i]);
+        }
+        if (t->sum) {
+            join_sum(f, t);
+        } else {
+            join_plain(f, k);
+        }
+    }
+    return HSP_OK;
+}
+
+/* ---- what a part is ---- */
+
+/* What its cells have in common. H, R: holders and receivers among its ranks. */
+struct look {
+    struct set ranks, src, dst; /* all; that hold something used; that receive */
+    bool sum, sent;             /* some cell is a sum; some other cell is sent */
+    bool equal, inside;         /* sums: R = H; R inside H */
+    bool each;                  /* sums: every addend has a holder that receives */
+    bool gather;                /* other cells: a holder receives, and so does another rank */
+    bool single;                /* other cells: one holder, one receiver */
+    bool like_h, like_r;        /* sums have equal holders; other cells equal receivers */
+    bool one_more;              /* sums that go further go to one rank */
+};
+
+static void look_at_sum(const struct finder *f, size_t k, const struct set *h, const struct set *r,
+                        struct look *x)
+{
+    const struct hsp_task *t = &f->t.task[k];
+    struct set own = set_and(h, r);
+    bool each = true;
+    for (uint32_t i = 0; i < t->n_hold; i++) {
+        each = each && addend_received(f, t, f->t.hold[t->hold + i].addend);
+    }
+    uint32_t done = each ? set_count(&own) : set_count(&own) > 0 ? 1 : 0;
+    x->sum = true;
+    x->equal = x->equal && set_equal(h, r);
+    x->inside = x->inside && set_inside(r, h);
+    x->each = x->each && each;
+    x->one_more = x->one_more && set_count(r) - done <= 1;
+}
+
+static struct look look_at(const struct finder *f, const struct set *ranks)
+{
+    struct look x = {.ranks = *ranks, .equal = true, .inside = true, .each = true};
+    struct set sum_h = {{0}}, plain_r = {{0}};
+    bool plain = false;
+    x.gather = x.single = x.like_h = x.like_r = x.one_more = true;
+    for (size_t k = 0; k < f->t.n; k++) {
+        struct set h = set_and(&f->hold[k], ranks), r = set_and(&f->recv[k], ranks);
+        struct set own = set_and(&h, &r);
+        if (set_count(&r) == 0) {
+            continue;
+        }
+        set_join(&x.src, &h);
+        set_join(&x.dst, &r);
+        if (f->t.task[k].sum) {
+            x.like_h = x.like_h && (!x.sum || set_equal(&h, &sum_h));
+            sum_h = h;
+            look_at_sum(f, k, &h, &r, &x);
+            continue;
+        }
+        x.like_r = x.like_r && (!plain || set_equal(&r, &plain_r));
+        plain_r = r;
+        plain = true;
+        x.sent = x.sent || !set_inside(&r, &h);
+        x.gather = x.gather && set_count(&own) > 0 && set_count(&r) > 1;
+        x.single = x.single && set_count(&h) == 1 && set_count(&r) == 1;
+    }
+    return x;
+}
+
+/* Mask of the dims along which items of @ranks differ. */
+static uint32_t cut_dims(const struct hsp_cover *c, const struct set *ranks)
+{
+    const struct hsp_box *first = NULL;
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct hsp_box *b = &c->items[i].box;
+        if (!set_has(ranks, c->items[i].rank) || hsp_box_empty(b)) {
+            continue;
+        }
+        first = first == NULL ? b : first;
+        for (uint8_t d = 0; d < b->rank; d++) {
+            bool cut = b->lo[d] != first->lo[d] || b->hi[d] != first->hi[d];
+            mask |= cut ? UINT32_C(1) << d : 0;
+        }
+    }
+    return mask;
+}
+
+static bool one_bit(uint32_t mask)
+{
+    return mask != 0 && (mask & (mask - 1)) == 0;
+}
+
+/* Whether rank @a of @x has the boxes of rank @b of @y. */
+static bool same_boxes(const struct hsp_cover *x, uint32_t a, const struct hsp_cover *y, uint32_t b)
+{
+    uint32_t i = 0, k = 0;
+    for (;; i++, k++) {
+        while (i < x->n && x->items[i].rank != a) {
+            i++;
+        }
+        while (k < y->n && y->items[k].rank != b) {
+            k++;
+        }
+        if (i == x->n || k == y->n) {
+            return i == x->n && k == y->n;
+        }
+        if (!hsp_box_equal(&x->items[i].box, &y->items[k].box)) {
+            return false;
+        }
+    }
+}
+
+static uint32_t first_of(const struct set *s)
+{
+    uint32_t r = 0;
+    while (r < HSP_MAX_RANKS && !set_has(s, r)) {
+        r++;
+    }
+    return r;
+}
+
+static enum hsp_method alone(const struct finder *f, const struct look *x, uint32_t rank)
+{
+    bool held = set_count(&x->src) > 0;
+    if (!held) { /* nothing, or nothing but zeros */
+        return f->partial_target && f->t.zero[rank] ? HSP_METHOD_TO_PARTIAL : HSP_METHOD_IDENTITY;
+    }
+    return same_boxes(f->t.src, rank, f->t.dst, rank) ? HSP_METHOD_IDENTITY : HSP_METHOD_SLICE;
+}
+
+static enum hsp_method exchange(const struct finder *f, const struct look *x)
+{
+    struct set both = set_and(&x->src, &x->dst);
+    uint32_t from = cut_dims(f->t.src, &x->ranks), to = cut_dims(f->t.dst, &x->ranks);
+    if (x->gather) {
+        return x->like_r ? HSP_METHOD_ALL_GATHER : HSP_METHOD_SPLIT_ALL_GATHER;
+    }
+    if (set_count(&both) == 0 && set_count(&x->src) == 1 && set_count(&x->dst) == 1 &&
+        same_boxes(f->t.src, first_of(&x->src), f->t.dst, first_of(&x->dst))) {
+        return HSP_METHOD_SEND_RECV;
+    }
+    if (x->single && set_equal(&both, &x->ranks) && one_bit(from) && one_bit(to) && from != to) {
+        return HSP_METHOD_ALL_TO_ALL;
+    }
+    return HSP_METHOD_BSR;
+}
+
+static void name_part(const struct finder *f, const struct look *x, struct hsp_method_part *p)
+{
+    bool all = x->inside ? x->equal : x->each;
+    p->n_steps = 1;
+    if (p->n_ranks == 1) {
+        p->step[0] = alone(f, x, p->ranks[0]);
+    } else if (!x->sum) {
+        p->step[0] = exchange(f, x);
+    } else {
+        p->step[0] = all         ? x->like_h ? HSP_METHOD_ALL_REDUCE : HSP_METHOD_SPLIT_ALL_REDUCE
+                     : x->like_h ? HSP_METHOD_REDUCE_SCATTER
+                                 : HSP_METHOD_SPLIT_REDUCE_SCATTER;
+        if (!x->inside || x->sent) {
+            p->step[p->n_steps++] = x->one_more && !x->sent ? HSP_METHOD_SEND_RECV : HSP_METHOD_BSR;
+        }
+    }
+}
+
+/* ---- communicators ---- */
+
+static enum hsp_status add_group(struct finder *f, const uint32_t *ranks, uint32_t n)
+{
+    for (size_t i = 0; i < f->n_groups; i++) {
+        if (f->group[i].n == n && memcmp(f->group[i].ranks, ranks, n * sizeof *ranks) == 0) {
+            return HSP_OK;
+        }
+    }
+    if (!hsp_grow(&f->group, &f->cap_groups, f->n_groups + 1, sizeof *f->group, MAX_GROUPS)) {
+        return hsp_grow_error(f->n_groups + 1, MAX_GROUPS, "groups of a reshard", f->err);
+    }
+    struct hsp_method_group *g = &f->group[f->n_groups];
+    *g = (struct hsp_method_group){.n = n,
+                                   .ranks = hsp_arena_memdup(f->arena, ranks, n * sizeof *ranks)};
+    f->n_groups++;
+    return g->ranks != NULL ? HSP_OK : no_memory(f->err);
+}
+
+/* Holders of pieces: piece i's are rank[first[i]] to rank[first[i + 1] - 1]. */
+struct pieces {
+    uint32_t n, n_ranks, most; /* most: of one piece */
+    uint32_t *first, *rank;    /* owned */
+};
+
+/* Group j has the j-th holder of each piece, counted round (HSPMD 3.3). */
+static enum hsp_status put_groups(struct finder *f, const struct pieces *p)
+{
+    uint32_t *g = calloc((size_t)p->n + 1, sizeof *g);
+    enum hsp_status rc = g != NULL ? HSP_OK : no_memory(f->err);
+    for (uint32_t j = 0; rc == HSP_OK && j < p->most; j++) {
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < p->n; i++) {
+            uint32_t len = p->first[i + 1] - p->first[i];
+            uint32_t rank = p->rank[p->first[i] + j % len];
+            bool there = false;
+            for (uint32_t k = 0; k < n; k++) {
+                there = there || g[k] == rank;
+            }
+            if (!there) {
+                g[n++] = rank;
+            }
+        }
+        rc = add_group(f, g, n);
+    }
+    free(g);
+    return rc;
+}
+
+/* Holders of @addend of task @k (HSP_ANY_ADDEND: of any) among @ranks, as one piece. */
+static void add_piece(const struct finder *f, size_t k, const struct set *ranks, uint32_t addend,
+                      struct pieces *p)
+{
+    const struct hsp_task *t = &f->t.task[k];
+    for (uint32_t i = 0; i < t->n_hold; i++) {
+        const struct hsp_holder *h = &f->t.hold[t->hold + i];
+        if ((addend == HSP_ANY_ADDEND || h->addend == addend) && set_has(ranks, h->rank)) {
+            p->rank[p->n_ranks++] = h->rank;
+        }
+    }
+    uint32_t len = p->n_ranks - p->first[p->n];
+    if (len > 0) {
+        p->most = len > p->most ? len : p->most;
+        p->first[++p->n] = p->n_ranks;
+    }
+}
+
+static enum hsp_status new_pieces(const struct finder *f, size_t n, struct pieces *ret)
+{
+    *ret = (struct pieces){0};
+    ret->first = calloc(n + 2, sizeof *ret->first);
+    ret->rank = calloc(n + 1, sizeof *ret->rank);
+    return ret->first != NULL && ret->rank != NULL ? HSP_OK : no_memory(f->err);
+}
+
+static void free_pieces(struct pieces *p)
+{
+    free(p->first);
+    free(p->rank);
+}
+
+/* Addends of a sum in the order of their numbers. */
+static enum hsp_status sum_groups(struct finder *f, size_t k, const struct set *ranks)
+{
+    const struct hsp_task *t = &f->t.task[k];
+    const struct hsp_holder *h = &f->t.hold[t->hold];
+    struct pieces p;
+    enum hsp_status rc = new_pieces(f, t->n_hold, &p);
+    uint64_t from = 0; /* addends below it are done */
+    while (rc == HSP_OK) {
+        uint64_t next = UINT64_MAX;
+        for (uint32_t i = 0; i < t->n_hold; i++) {
+            next = h[i].addend >= from && h[i].addend < next ? h[i].addend : next;
+        }
+        if (next == UINT64_MAX) {
+            break;
+        }
+        add_piece(f, k, ranks, (uint32_t)next, &p);
+        from = next + 1;
+    }
+    rc = rc == HSP_OK ? put_groups(f, &p) : rc;
+    free_pieces(&p);
+    return rc;
+}
+
+/* Pieces that the same ranks need, from the first task @k of its kind on. */
+static enum hsp_status gather_groups(struct finder *f, size_t k, const struct set *ranks)
+{
+    struct set recv = set_and(&f->recv[k], ranks);
+    struct pieces p;
+    enum hsp_status rc = new_pieces(f, f->t.n_hold, &p);
+    for (size_t i = 0; rc == HSP_OK && i < f->t.n; i++) {
+        struct set r = set_and(&f->recv[i], ranks);
+        if (!f->t.task[i].sum && set_equal(&r, &recv)) {
+            if (i < k) { /* listed with the first of its kind */
+                free_pieces(&p);
+                return HSP_OK;
+            }
+            add_piece(f, i, ranks, HSP_ANY_ADDEND, &p);
+        }
+    }
+    rc = rc == HSP_OK ? put_groups(f, &p) : rc;
+    free_pieces(&p);
+    return rc;
+}
+
+static bool is_collective(uint8_t m)
+{
+    return m >= HSP_METHOD_ALL_REDUCE && m <= HSP_METHOD_SPLIT_ALL_GATHER;
+}
+
+static enum hsp_status list_groups(struct finder *f, const struct set *ranks,
+                                   struct hsp_method_part *p)
+{
+    bool gather = p->step[0] == HSP_METHOD_ALL_GATHER || p->step[0] == HSP_METHOD_SPLIT_ALL_GATHER;
+    enum hsp_status rc = HSP_OK;
+    f->n_groups = 0;
+    for (size_t k = 0; rc == HSP_OK && is_collective(p->step[0]) && k < f->t.n; k++) {
+        struct set r = set_and(&f->recv[k], ranks);
+        if (set_count(&r) > 0 && f->t.task[k].sum == !gather) {
+            rc = gather ? gather_groups(f, k, ranks) : sum_groups(f, k, ranks);
+        }
+    }
+    p->n_groups = (uint32_t)f->n_groups;
+    p->group = hsp_arena_memdup(f->arena, f->group, f->n_groups * sizeof *f->group);
+    return rc == HSP_OK && p->group == NULL ? no_memory(f->err) : rc;
+}
+
+/* ---- all of it ---- */
+
+static enum hsp_status list_part(struct finder *f, uint32_t root, struct hsp_method_part *p)
+{
+    struct set ranks = {{0}};
+    for (uint32_t r = root; r < HSP_MAX_RANKS; r++) {
+        if (f->used[r] && part_of(f, r) == root) {
+            set_add(&ranks, r);
+        }
+    }
+    p->ranks = hsp_arena_array(f->arena, set_count(&ranks), sizeof *p->ranks);
+    if (p->ranks == NULL) {
+        return no_memory(f->err);
+    }
+    for (uint32_t r = root; r < HSP_MAX_RANKS; r++) {
+        if (set_has(&ranks, r)) {
+            p->ranks[p->n_ranks++] = r;
+        }
+    }
+    struct look x = look_at(f, &ranks);
+    name_part(f, &x, p);
+    return list_groups(f, &ranks, p);
+}
+
+static enum hsp_status list_parts(struct finder *f, struct hsp_methods *ret)
+{
+    struct hsp_methods m = {0};
+    enum hsp_status rc = HSP_OK;
+    for (uint32_t r = 0; r < HSP_MAX_RANKS; r++) {
+        m.n += f->used[r] && part_of(f, r) == r ? 1 : 0;
+    }
+    m.part = hsp_arena_array(f->arena, m.n, sizeof *m.part);
+    if (m.part == NULL) {
+        return no_memory(f->err);
+    }
+    for (uint32_t r = 0, n = 0; rc == HSP_OK && r < HSP_MAX_RANKS; r++) {
+        if (f->used[r] && part_of(f, r) == r) {
+            rc = list_part(f, r, &m.part[n++]);
+        }
+    }
+    if (rc == HSP_OK) {
+        *ret = m;
+    }
+    return rc;
+}
+
+enum hsp_status hsp_methods_find(const struct hsp_cover *src, const struct hsp_cover *dst,
+                                 bool partial_target, struct hsp_arena *arena,
+                                 struct hsp_methods *ret, struct hsp_err *err)
+{
+    const struct hsp_resolve_opts opts = {.partial_target = partial_target};
+    struct finder *f = calloc(1, sizeof *f);
+    if (f == NULL) {
+        return no_memory(err);
+    }
+    f->t.src = src;
+    f->t.dst = dst;
+    f->t.opts = &opts;
+    f->t.any_target = true;
+    f->partial_target = partial_target;
+    f->arena = arena;
+    f->err = err;
+    enum hsp_status rc = hsp_tasks_make(&f->t, err);
+    if (rc == HSP_OK) {
+        rc = make_parts(f);
+    }
+    if (rc == HSP_OK) {
+        rc = list_parts(f, ret);
+    }
+    hsp_tasks_fini(&f->t);
+    free(f->hold);
+    free(f->recv);
+    free(f->group);
+    free(f);
+    return rc;
+}
+
+/* ---- text ---- */
+
+const char *hsp_method_name(uint8_t method)
+{
+    static const char *const names[] = {"identity",
+                                        "slice",
+                                        "to_partial",
+                                        "send_recv",
+                                        "all_reduce",
+                                        "reduce_scatter",
+                                        "all_gather",
+                                        "split_all_reduce",
+                                        "split_reduce_scatter",
+                                        "split_all_gather",
+                                        "all_to_all",
+                                        "bsr"};
+    return method < HSP_ARRAY_LEN(names) ? names[method] : "unknown";
+}
+
+static bool same_steps(const struct hsp_method_part *a, const struct hsp_method_part *b)
+{
+    return a->n_steps == b->n_steps && memcmp(a->step, b->step, a->n_steps) == 0;
+}
+
+static void put_steps(const struct hsp_method_part *p, struct hsp_buf *out)
+{
+    for (uint8_t i = 0; i < p->n_steps; i++) {
+        hsp_buf_printf(out, "%s%s", i > 0 ? " + " : "", hsp_method_name(p->step[i]));
+    }
+}
+
+void hsp_methods_put(const struct hsp_methods *m, struct hsp_buf *out)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        bool first = true;
+        for (uint32_t k = 0; k < i; k++) {
+            first = first && !same_steps(&m->part[k], &m->part[i]);
+        }
+        if (first) {
+            hsp_buf_puts(out, i > 0 ? ", " : "");
+            put_steps(&m->part[i], out);
+        }
+    }
+}
+
+static void put_ranks(const uint32_t *ranks, uint32_t n, struct hsp_buf *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_buf_printf(out, "%s%u", i > 0 ? "," : " {", ranks[i]);
+    }
+    hsp_buf_puts(out, "}");
+}
+
+void hsp_methods_dump(const struct hsp_methods *m, struct hsp_buf *out)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct hsp_method_part *p = &m->part[i];
+        put_steps(p, out);
+        put_ranks(p->ranks, p->n_ranks, out);
+        for (uint32_t k = 0; k < p->n_groups; k++) {
+            hsp_buf_puts(out, k == 0 ? ":" : "");
+            put_ranks(p->group[k].ranks, p->group[k].n, out);
+        }
+        hsp_buf_puts(out, "\n");
+    }
+}
