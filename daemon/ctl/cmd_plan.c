@@ -7,6 +7,7 @@
 #include "daemon/ctl/planpick.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
+#include "daemon/planner/links.h"
 #include "daemon/spmd/complete.h"
 #include "proto/base/size.h"
 
@@ -202,8 +203,10 @@ static int print_yaml(const struct view *v)
     struct hsp_buf b;
     struct hsp_plan total;
     struct hsp_err err = {0};
+    const struct hsp_rank_devices ranks = {.cluster = v->cluster, .device = v->p->device};
+    const struct hsp_rank_links links = hsp_links_of_ranks(&ranks);
     enum hsp_status st =
-        hsp_plan_complete(v->l->g, v->p->plan, &v->job->train, v->ctl->arena, &total, &err);
+        hsp_plan_explain(v->l->g, v->p->plan, &v->job->train, &links, v->ctl->arena, &total, &err);
     if (hsp_pick_blame(st, v->source, &err) != HSP_OK) {
         return hsp_ctl_fail(v->ctl, &err);
     }

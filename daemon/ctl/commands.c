@@ -286,7 +286,8 @@ const struct hsp_command hsp_commands[] = {
          "Plans the job for a described cluster and prints, for every rank, its device, blocks,\n"
          "sequences, times and memory, and the best structures that were rejected. The plan is\n"
          "--plan, else the first of the job's annotations that fits, else the planner's.\n"
-         "-o yaml writes a total plan, ready for `annotations:` and compile --plan.",
+         "-o yaml writes a total plan, ready for `annotations:` and compile --plan; of every\n"
+         "Reshard it says what it is (all_reduce, bsr, ..) and how many microseconds it takes.",
      .options = plan_options,
      .min_pos = 1,
      .max_pos = 1,

@@ -66,3 +66,14 @@ struct hsp_link_cost hsp_link_out(const struct hsp_cluster_desc *c, uint32_t dev
     return (struct hsp_link_cost){.latency_us = fmax(c->cross.latency_us, up->latency_us / 2),
                                   .us_per_byte = fmax(c->cross.us_per_byte, up->us_per_byte)};
 }
+
+static struct hsp_link_cost between_ranks(const void *ctx, uint32_t from, uint32_t to)
+{
+    const struct hsp_rank_devices *d = ctx;
+    return hsp_link_pair(d->cluster, d->device[from], d->device[to]);
+}
+
+struct hsp_rank_links hsp_links_of_ranks(const struct hsp_rank_devices *d)
+{
+    return (struct hsp_rank_links){.between = between_ranks, .ctx = d};
+}

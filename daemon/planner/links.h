@@ -8,6 +8,7 @@
 #ifndef HSP_LINKS_H
 #define HSP_LINKS_H
 
+#include "daemon/spmd/resolve.h" /* struct hsp_rank_links */
 #include "proto/layout/cluster_desc.h"
 
 /* Among @n >= 1 devices. */
@@ -16,5 +17,13 @@ struct hsp_link_cost hsp_link_group(const struct hsp_cluster_desc *c, const uint
 struct hsp_link_cost hsp_link_pair(const struct hsp_cluster_desc *c, uint32_t a, uint32_t b);
 /* From @device to a node of another host, whichever that is: none of its links there is faster. */
 struct hsp_link_cost hsp_link_out(const struct hsp_cluster_desc *c, uint32_t device);
+
+/* Links between the ranks of a plan: rank r is device[r]. */
+struct hsp_rank_devices {
+    const struct hsp_cluster_desc *cluster;
+    const uint32_t *device;
+};
+/* @d is borrowed as long as the result is used. */
+struct hsp_rank_links hsp_links_of_ranks(const struct hsp_rank_devices *d);
 
 #endif

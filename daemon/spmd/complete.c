@@ -371,34 +371,45 @@ enum hsp_status hsp_complete_layouts(const struct hsp_compiler *c, struct hsp_ar
     return rc;
 }
 
+/* From @c, of which g, p, t and what to explain are set. */
+static enum hsp_status complete(struct hsp_compiler *c, struct hsp_arena *arena,
+                                struct hsp_plan *ret, struct hsp_err *err)
+{
+    c->arena = hsp_arena_new(SCRATCH_BYTES);
+    if (c->arena == NULL) {
+        return no_memory(err);
+    }
+    enum hsp_status rc = hsp_layouts_make(c, err);
+    if (rc == HSP_OK) {
+        rc = hsp_complete_layouts(c, arena, ret, err);
+    }
+    hsp_layouts_fini(c);
+    c->arena = hsp_arena_free(c->arena);
+    return rc;
+}
+
 enum hsp_status hsp_plan_complete(const struct hsp_graph *g, const struct hsp_plan *p,
                                   const struct hsp_train_spec *t, struct hsp_arena *arena,
                                   struct hsp_plan *ret, struct hsp_err *err)
 {
-    struct hsp_arena *work = hsp_arena_new(SCRATCH_BYTES);
-    struct hsp_compiler c = {.g = g, .p = p, .t = t, .arena = work};
-    if (work == NULL) {
-        return no_memory(err);
-    }
-    enum hsp_status rc = hsp_layouts_make(&c, err);
-    if (rc == HSP_OK) {
-        rc = hsp_complete_layouts(&c, arena, ret, err);
-    }
-    hsp_layouts_fini(&c);
-    work = hsp_arena_free(work);
-    return rc;
+    struct hsp_compiler c = {.g = g, .p = p, .t = t};
+    return complete(&c, arena, ret, err);
+}
+
+enum hsp_status hsp_plan_explain(const struct hsp_graph *g, const struct hsp_plan *p,
+                                 const struct hsp_train_spec *t, const struct hsp_rank_links *links,
+                                 struct hsp_arena *arena, struct hsp_plan *ret, struct hsp_err *err)
+{
+    struct hsp_compiler c = {.g = g, .p = p, .t = t, .explain = true, .links = links};
+    return complete(&c, arena, ret, err);
 }
 
 enum hsp_status hsp_total_digest(const struct hsp_plan *total, struct hsp_digest *ret,
                                  struct hsp_err *err)
 {
-    struct hsp_plan bare = *total;
     struct hsp_buf b;
-    bare.predicted_step_us = 0;
-    bare.memory_bytes = NULL;
-    bare.why = NULL;
     hsp_buf_init(&b, PLAN_TEXT_MAX);
-    hsp_plan_dump(&bare, &b);
+    hsp_plan_dump_bare(total, &b);
     *ret = hsp_hash128(b.data, b.len);
     enum hsp_status rc = hsp_buf_status(&b);
     if (rc != HSP_OK) {

@@ -8,6 +8,7 @@
 #ifndef HSP_COMPLETE_H
 #define HSP_COMPLETE_H
 #include "daemon/spmd/compile.h"
+#include "daemon/spmd/resolve.h" /* struct hsp_rank_links */
 
 /* @p with its open points filled: sizes, saved, homes, uses, reshards; home rules have become
  * homes. Stated points are checked: HSP_EINVAL names the first place where the plan says something
@@ -15,6 +16,13 @@
 enum hsp_status hsp_plan_complete(const struct hsp_graph *g, const struct hsp_plan *p,
                                   const struct hsp_train_spec *t, struct hsp_arena *arena,
                                   struct hsp_plan *ret, struct hsp_err *err);
+
+/* The same, and every Reshard says what it is called (method.h) and, with @links (NULL: not known),
+ * how many microseconds it takes between these ranks. */
+enum hsp_status hsp_plan_explain(const struct hsp_graph *g, const struct hsp_plan *p,
+                                 const struct hsp_train_spec *t, const struct hsp_rank_links *links,
+                                 struct hsp_arena *arena, struct hsp_plan *ret,
+                                 struct hsp_err *err);
 
 /* Digest of what @p means: of its total form without the explanation. Equal digests: the same plan,
  * however it is written. It is the plan_digest of every binding. */

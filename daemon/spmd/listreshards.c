@@ -1,7 +1,9 @@
 #include "daemon/spmd/listreshards.h"
 
+#include <math.h> /* round */
 #include <string.h>
 
+#include "daemon/spmd/method.h"
 #include "daemon/spmd/names.h"
 #include "daemon/spmd/plantotal.h"
 #include "proto/base/check.h"
@@ -200,9 +202,14 @@ static enum hsp_status list_reshard(struct lister *x, uint32_t reshard, struct h
                                      .makes = p->makes,
                                      .before = p->before,
                                      .n_zero = m->n_zero};
+    const char *method = x->c->reshard[reshard].method;
+    ret->method = method != NULL ? hsp_arena_strdup(arena, method) : NULL;
+    if (x->c->links != NULL) { /* to a tenth */
+        ret->us = round(10 * hsp_moves_us(m, p->elem, x->c->links)) / 10;
+    }
     ret->zero = hsp_arena_memdup(arena, m->zero, m->n_zero * sizeof *m->zero);
     ret->move = hsp_arena_array(arena, m->n, sizeof *ret->move);
-    if (ret->move == NULL || ret->zero == NULL) {
+    if (ret->move == NULL || ret->zero == NULL || (method != NULL && ret->method == NULL)) {
         return no_memory(x->err);
     }
     for (uint32_t i = 0; i < m->n; i++) {

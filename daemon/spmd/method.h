@@ -74,6 +74,6 @@ void hsp_methods_dump(const struct hsp_methods *m, struct hsp_buf *out);
  * nothing. Collectives are priced as executed, by direct exchange: a rank sends and receives at
  * once, and its messages follow each other; moves of different ranks overlap. @elem: bytes of an
  * element. */
-double hsp_moves_us(const struct hsp_moves *m, size_t elem, const struct hsp_links *links);
+double hsp_moves_us(const struct hsp_moves *m, size_t elem, const struct hsp_rank_links *links);
 
 #endif

@@ -6,7 +6,7 @@
 #include "proto/layout/annot.h" /* HSP_MAX_RANKS */
 
 struct pricing {
-    const struct hsp_links *links;
+    const struct hsp_rank_links *links;
     const struct hsp_move *m;
     double out[HSP_MAX_RANKS], in[HSP_MAX_RANKS]; /* us of the move at hand, by member */
     double after_us;                              /* of what follows its other messages */
@@ -82,7 +82,7 @@ static double move_us(struct pricing *p, size_t elem)
     return most + p->after_us + rounds * p->latency_us;
 }
 
-double hsp_moves_us(const struct hsp_moves *m, size_t elem, const struct hsp_links *links)
+double hsp_moves_us(const struct hsp_moves *m, size_t elem, const struct hsp_rank_links *links)
 {
     struct pricing p = {.links = links};
     double ready[HSP_MAX_RANKS] = {0}, last = 0;

@@ -350,8 +350,11 @@ enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool ba
                                struct hsp_arena *arena, struct hsp_reshard_bind *ret,
                                struct hsp_err *err)
 {
-    struct hsp_reshard_bind b = {.zero_first = in_list(m->zero, m->n_zero, rank)};
+    struct hsp_reshard_bind b = {0};
     uint32_t n = 0;
+    for (uint32_t i = 0; i < m->n_zero; i++) {
+        b.zero_first = b.zero_first || m->zero[i] == rank;
+    }
     for (uint32_t i = 0; i < m->n; i++) {
         n += in_list(m->move[i].ranks, m->move[i].n_ranks, rank) ? 1 : 0;
     }

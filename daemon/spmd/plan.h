@@ -50,7 +50,7 @@
  *                               # repeats Forward
  *     - {phase: forward, stream: 0, stage: 0, makes: "h.[0-2].attn.proj.product#sum",
  *        before: "h.[0-2].attn.proj", moves: [{kind: all_reduce, ranks: [0, 1], gives: 512,
- *        gets: 512}]}
+ *        gets: 512}], method: all_reduce, us: 41.2}   # explanation: what it is, how long it takes
  *
  * Purity:    pure.
  * Ownership: everything in the arena given.
@@ -162,6 +162,9 @@ struct hsp_plan_reshard {
     struct hsp_plan_move *move;
     uint32_t n_zero;
     uint32_t *zero; /* ranks that receive what nobody holds, as zeros */
+    /* explanation (method.h), NULL and 0 when not known: what it is, and how long it takes */
+    const char *method;
+    double us;
 };
 
 struct hsp_plan {
@@ -190,6 +193,8 @@ enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
                                uint32_t global_batch, struct hsp_arena *arena,
                                struct hsp_plan **ret, struct hsp_err *err);
 void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out);
+/* Without the explanation. */
+void hsp_plan_dump_bare(const struct hsp_plan *p, struct hsp_buf *out);
 
 /* Groups of a stage, at least 1. */
 uint32_t hsp_stage_groups(const struct hsp_stage *s);

@@ -389,7 +389,7 @@ static void dump_explain(const struct hsp_plan *p, struct hsp_buf *out)
     }
 }
 
-void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out)
+static void dump_plan(const struct hsp_plan *p, bool explain, struct hsp_buf *out)
 {
     hsp_buf_printf(out, "apiVersion: hspmd/v1\nkind: plan\nranks: %u\nzero: %u\nstreams:\n",
                    p->n_ranks, p->zero);
@@ -415,6 +415,18 @@ void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out)
         hsp_annot_dump(p->rules[i].home, out);
         hsp_buf_puts(out, "}\n");
     }
-    hsp_plan_dump_total(p, out);
-    dump_explain(p, out);
+    hsp_plan_dump_total(p, explain, out);
+    if (explain) {
+        dump_explain(p, out);
+    }
+}
+
+void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out)
+{
+    dump_plan(p, true, out);
+}
+
+void hsp_plan_dump_bare(const struct hsp_plan *p, struct hsp_buf *out)
+{
+    dump_plan(p, false, out);
 }

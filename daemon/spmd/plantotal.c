@@ -351,8 +351,8 @@ static enum hsp_status read_place(const struct hsp_yaml *y, struct hsp_plan_resh
 static enum hsp_status read_reshard(const struct hsp_yaml *y, struct hsp_arena *arena,
                                     struct hsp_plan_reshard *r, struct hsp_err *err)
 {
-    static const char *const keys[] = {"phase", "makes", "moves",  "stream",
-                                       "stage", "from",  "before", "zero"};
+    static const char *const keys[] = {"phase", "makes",  "moves", "stream", "stage",
+                                       "from",  "before", "zero",  "method", "us"};
     struct hsp_range makes, before;
     size_t phase = 0;
     *r = (struct hsp_plan_reshard){.stream = HSP_NONE, .stage = HSP_NONE, .from = HSP_NONE};
@@ -379,7 +379,14 @@ static enum hsp_status read_reshard(const struct hsp_yaml *y, struct hsp_arena *
     for (uint32_t i = 0; rc == HSP_OK && i < r->n_moves; i++) {
         rc = read_move(&moves->items[i], arena, &r->move[i], err);
     }
-    return rc == HSP_OK && zero != NULL ? read_ranks(zero, arena, &r->zero, &r->n_zero, err) : rc;
+    if (rc == HSP_OK && zero != NULL) {
+        rc = read_ranks(zero, arena, &r->zero, &r->n_zero, err);
+    }
+    const struct hsp_yaml *method = hsp_yaml_get(y, "method"), *us = hsp_yaml_get(y, "us");
+    if (rc == HSP_OK && method != NULL) {
+        rc = hsp_yaml_str(method, &r->method, err);
+    }
+    return rc == HSP_OK && us != NULL ? hsp_yaml_f64(us, 0, 1e18, &r->us, err) : rc;
 }
 
 void hsp_plan_put_numbers(const int64_t *v, uint32_t n, bool short_form, struct hsp_buf *out)
@@ -426,7 +433,7 @@ void hsp_plan_put_moves(const struct hsp_plan_reshard *r, struct hsp_buf *out)
     }
 }
 
-static void dump_reshard(const struct hsp_plan_reshard *r, struct hsp_buf *out)
+static void dump_reshard(const struct hsp_plan_reshard *r, bool explain, struct hsp_buf *out)
 {
     hsp_buf_printf(out, "  - {phase: %s, ", phases[r->phase]);
     if (r->stage != HSP_NONE) {
@@ -443,6 +450,14 @@ static void dump_reshard(const struct hsp_plan_reshard *r, struct hsp_buf *out)
     }
     hsp_buf_puts(out, ", moves: ");
     hsp_plan_put_moves(r, out);
+    if (explain && r->method != NULL) {
+        hsp_buf_puts(out, ", method: ");
+        hsp_yaml_put_json_str(out, r->method);
+    }
+    if (explain && r->us > 0) {
+        hsp_buf_puts(out, ", us: ");
+        hsp_yaml_put_f64(out, r->us);
+    }
     hsp_buf_puts(out, "}\n");
 }
 
@@ -471,7 +486,7 @@ enum hsp_status hsp_plan_read_total(const struct hsp_yaml *y, struct hsp_arena *
     return rc;
 }
 
-void hsp_plan_dump_total(const struct hsp_plan *p, struct hsp_buf *out)
+void hsp_plan_dump_total(const struct hsp_plan *p, bool explain, struct hsp_buf *out)
 {
     dump_homes(p, out);
     if (p->states_uses) {
@@ -484,6 +499,6 @@ void hsp_plan_dump_total(const struct hsp_plan *p, struct hsp_buf *out)
         hsp_buf_puts(out, p->n_reshards == 0 ? "reshards: []\n" : "reshards:\n");
     }
     for (uint32_t i = 0; i < p->n_reshards; i++) {
-        dump_reshard(&p->reshards[i], out);
+        dump_reshard(&p->reshards[i], explain, out);
     }
 }

@@ -7,7 +7,8 @@
 /* homes, uses and reshards of the plan map @y, each optional. HSP_EPARSE with the place. */
 enum hsp_status hsp_plan_read_total(const struct hsp_yaml *y, struct hsp_arena *arena,
                                     struct hsp_plan *p, struct hsp_err *err);
-void hsp_plan_dump_total(const struct hsp_plan *p, struct hsp_buf *out);
+/* @explain: with what Reshards are and take. */
+void hsp_plan_dump_total(const struct hsp_plan *p, bool explain, struct hsp_buf *out);
 
 /* "[{kind: all_reduce, ranks: [0, 1], gives: 8, gets: 8}]", and zero ranks behind it. */
 void hsp_plan_put_moves(const struct hsp_plan_reshard *r, struct hsp_buf *out);

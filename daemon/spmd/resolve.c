@@ -13,7 +13,7 @@ static enum hsp_status no_memory(struct hsp_err *err)
 
 double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to)
 {
-    const struct hsp_links *l = r->t.opts->links;
+    const struct hsp_rank_links *l = r->t.opts->links;
     return l == NULL || from == to ? 0 : l->between(l->ctx, from, to).us_per_byte;
 }
 

@@ -43,7 +43,7 @@ enum hsp_status hsp_regions(const struct hsp_cover *src, const struct hsp_cover 
                             hsp_region_fn fn, void *ctx, struct hsp_err *err);
 
 /* What a message from one rank to another costs; pure. */
-struct hsp_links {
+struct hsp_rank_links {
     struct hsp_link_cost (*between)(const void *ctx, uint32_t from, uint32_t to);
     const void *ctx;
 };
@@ -56,7 +56,7 @@ struct hsp_resolve_opts {
      * receives an addend nobody holds reads 0 (duplicate -> partial is free). Otherwise every
      * receiver gets the whole value. */
     bool partial_target;
-    const struct hsp_links *links; /* NULL: all links are alike */
+    const struct hsp_rank_links *links; /* NULL: all links are alike */
     int64_t
         *load; /* elements sent per rank so far, updated; for balance over many calls. NULL: none */
     uint32_t n_load;

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/method.h"
 #include "proto/base/check.h"
 #include "proto/base/vec.h"
 
 #define MAX_RESHARDS ((size_t)HSP_MAX_INSTRS)
+#define METHOD_BYTES ((size_t)4096) /* kinds of parts are few */
 
 static uint32_t *none_array(struct hsp_arena *arena, size_t n)
 {
@@ -196,6 +198,29 @@ static enum hsp_status new_reshard(struct hsp_compiler *c, const struct hsp_resh
     return HSP_OK;
 }
 
+/* What it is called; of a Reshard in several pairs of covers each name once. */
+static enum hsp_status name_reshard(struct hsp_compiler *c, const struct hsp_cover *src,
+                                    const struct hsp_cover *dst, struct hsp_reshard *r,
+                                    struct hsp_err *err)
+{
+    struct hsp_methods m;
+    struct hsp_buf b;
+    enum hsp_status rc = hsp_methods_find(src, dst, false, c->arena, &m, err);
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    hsp_buf_init(&b, METHOD_BYTES);
+    hsp_methods_put(&m, &b);
+    const char *name = b.failed ? NULL : hsp_buf_cstr(&b), *before = r->method;
+    if (name != NULL && (before == NULL || strstr(before, name) == NULL)) {
+        r->method = before == NULL ? hsp_arena_strdup(c->arena, name)
+                                   : hsp_arena_printf(c->arena, "%s, %s", before, name);
+        name = r->method;
+    }
+    hsp_buf_fini(&b);
+    return name != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "name of a reshard");
+}
+
 /* Adds the moves of one pair of covers to @r. */
 static enum hsp_status resolve_into(struct hsp_compiler *c, bool owner_bytes, struct hsp_cover *src,
                                     struct hsp_cover *dst, struct hsp_reshard *r,
@@ -207,6 +232,9 @@ static enum hsp_status resolve_into(struct hsp_compiler *c, bool owner_bytes, st
     hsp_cover_normalise(src);
     hsp_cover_normalise(dst);
     enum hsp_status rc = hsp_resolve(src, dst, &opts, &c->channel, c->arena, &m, err);
+    if (rc == HSP_OK && c->explain) {
+        rc = name_reshard(c, src, dst, r, err);
+    }
     if (rc != HSP_OK) {
         (void)hsp_err_wrap(err, "reshard of %s", r->name);
         return rc;

@@ -101,6 +101,7 @@ struct hsp_reshard {
     const char *name;
     bool batch_dim0;
     struct hsp_moves moves;
+    const char *method; /* what it is called; NULL unless the compiler explains */
 };
 
 /* The compiler's middle: every layout and every Reshard of a plan. Read by complete.c, which lists
@@ -109,10 +110,12 @@ struct hsp_compiler {
     const struct hsp_graph *g;
     const struct hsp_plan *p;
     const struct hsp_train_spec *t;
-    struct hsp_arena *arena;     /* of the result */
-    bool eval;                   /* programs have an Eval segment */
-    uint32_t *eval_seqs;         /* [stream]: of the validation list; 0 without Eval */
-    const bool *units;           /* hsp_param_units */
+    struct hsp_arena *arena;            /* of the result */
+    bool explain;                       /* Reshards are named */
+    const struct hsp_rank_links *links; /* to price Reshards with, or NULL; they change nothing */
+    bool eval;                          /* programs have an Eval segment */
+    uint32_t *eval_seqs;                /* [stream]: of the validation list; 0 without Eval */
+    const bool *units;                  /* hsp_param_units */
     uint32_t *grad_of;           /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
     struct hsp_cover *home;      /* [param], owned */
     uint32_t n_homes;            /* of them initialised */

@@ -9,6 +9,7 @@
 #include "daemon/spmd/coverannot.h"
 #include "daemon/spmd/deadlock.h"
 #include "daemon/spmd/home.h"
+#include "daemon/spmd/method.h"
 #include "daemon/spmd/names.h"
 #include "daemon/spmd/resolve.h"
 #include "daemon/spmd/small.h"
@@ -282,6 +283,89 @@ static void a_switch_is_worked_out_whole_or_not(void **state)
     hsp_graph_free(g);
 }
 
+static struct hsp_link_cost alike(const void *ctx, uint32_t from, uint32_t to)
+{
+    (void)ctx;
+    return (struct hsp_link_cost){10, from < to ? 1 : 2};
+}
+
+/* Names and prices of Reshards, in a plan and of two covers: sums that several boxes of a rank add up
+ * to, for ranks that add nothing; a target of two boxes. */
+static enum hsp_status use_methods(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct work *w = ctx;
+    const struct hsp_rank_links links = {.between = alike};
+    const struct hsp_resolve_opts opts = {.partial_target = true, .links = &links};
+    const int64_t ext[] = {8};
+    const struct hsp_box whole = {.rank = 1, .hi = {8}}, half = {.rank = 1, .hi = {4}};
+    struct hsp_cover src, dst, layer;
+    struct hsp_arena *a = NULL;
+    struct hsp_plan *p = NULL, total = {0};
+    struct hsp_methods m;
+    struct hsp_moves v;
+    struct hsp_reshard_bind b;
+    uint32_t channel = 0;
+    hsp_cover_init(&src, 1, ext);
+    hsp_cover_init(&dst, 1, ext);
+    hsp_cover_init(&layer, 1, ext);
+    enum hsp_status st = start(&a, err);
+    st = st != HSP_OK ? st : parse(w, a, &p, err);
+    st = st != HSP_OK ? st : hsp_plan_explain(w->g, p, &w->t, &links, a, &total, err);
+    for (uint32_t r = 0; st == HSP_OK && r < 3; r++) {
+        st = hsp_cover_add(&src, r, r, &whole);
+        st = st != HSP_OK ? st : hsp_cover_add(&src, r, r + 3, &half);
+        st = st != HSP_OK ? st : hsp_cover_add(&dst, r + 3, 0, r == 0 ? &half : &whole);
+        st = st == HSP_OK ? st : hsp_err_set(err, st, 0, "cover");
+    }
+    hsp_cover_normalise(&src);
+    hsp_cover_normalise(&dst);
+    st = st != HSP_OK ? st : hsp_methods_find(&src, &dst, false, a, &m, err);
+    st = st != HSP_OK ? st : hsp_cover_layer(&dst, 0, &layer, err);
+    st = st != HSP_OK ? st : hsp_resolve(&src, &layer, &opts, &channel, a, &v, err);
+    st = st != HSP_OK ? st : hsp_moves_bind(&v, 0, false, a, &b, err);
+    if (st == HSP_OK) {
+        hsp_plan_dump(&total, out);
+        hsp_plan_dump_bare(&total, out);
+        hsp_methods_dump(&m, out);
+        hsp_methods_put(&m, out);
+        hsp_moves_dump(&v, out);
+    }
+    hsp_cover_fini(&src);
+    hsp_cover_fini(&dst);
+    hsp_cover_fini(&layer);
+    hsp_arena_free(a);
+    return st;
+}
+
+static void reshards_are_named_whole_or_not(void **state)
+{
+    (void)state;
+    struct hsp_model_spec s = spec_of("mlp");
+    struct hsp_err err = {0};
+    struct hsp_graph *g = NULL;
+    assert_ok(hsp_graph_build(&s, &g, &err), &err);
+    if (g->seed == HSP_NONE) {
+        assert_ok(hsp_graph_autodiff(g, &err), &err);
+    }
+    struct work w = work_of(g, hsp_plan_cases[10]);
+    hsp_oom_loop("methods", use_methods, &w, 200);
+    hsp_graph_free(g);
+    struct hsp_plan none = {0};
+    uint32_t rank = 0;
+    struct hsp_method_part part = {.n_steps = 1, .n_ranks = 1, .ranks = &rank};
+    const struct hsp_methods m = {.n = 1, .part = &part};
+    struct hsp_buf b;
+    hsp_oom_empty(&b);
+    hsp_plan_dump_bare(&none, &b);
+    hsp_oom_nothing(&b);
+    hsp_oom_empty(&b);
+    hsp_methods_put(&m, &b);
+    hsp_oom_nothing(&b);
+    hsp_oom_empty(&b);
+    hsp_methods_dump(&m, &b);
+    hsp_oom_nothing(&b);
+}
+
 /* Lines of numbered names become runs. */
 static enum hsp_status use_lines(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
@@ -336,6 +420,7 @@ int main(void)
         cmocka_unit_test(graphs_of_all_families_are_built_whole_or_not),
         cmocka_unit_test(plans_are_compiled_whole_or_not),
         cmocka_unit_test(a_switch_is_worked_out_whole_or_not),
+        cmocka_unit_test(reshards_are_named_whole_or_not),
         cmocka_unit_test(lines_are_grouped_whole_or_not),
         cmocka_unit_test(moves_are_written_or_there_was_no_memory),
     };

@@ -3,6 +3,7 @@ spmd_tests = \
   tests/unit/spmd/compile_test \
   tests/unit/spmd/complete_test \
   tests/unit/spmd/deduce_test \
+  tests/unit/spmd/explain_test \
   tests/unit/spmd/groups_test \
   tests/unit/spmd/method_test \
   tests/unit/spmd/order_test \
@@ -26,6 +27,8 @@ tests_unit_spmd_groups_test_LDADD = $(spmd_libs)
 tests_unit_spmd_complete_test_SOURCES = tests/unit/spmd/complete_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_complete_test_LDADD = $(spmd_libs)
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)
+tests_unit_spmd_explain_test_SOURCES = tests/unit/spmd/explain_test.c $(PLAN_CASES) $(PLAN_MODEL)
+tests_unit_spmd_explain_test_LDADD = $(spmd_libs)
 tests_unit_spmd_order_test_LDADD = $(spmd_libs)
 tests_unit_spmd_method_test_LDADD = $(spmd_libs)
 tests_unit_spmd_plan_test_LDADD = $(spmd_libs)

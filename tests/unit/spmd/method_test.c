@@ -270,7 +270,7 @@ static struct hsp_link_cost nodes_of_8(const void *ctx, uint32_t from, uint32_t 
     return from / 8 == to / 8 ? (struct hsp_link_cost){5, 0.001} : (struct hsp_link_cost){20, 0.02};
 }
 
-static const struct hsp_links links = {.between = nodes_of_8};
+static const struct hsp_rank_links links = {.between = nodes_of_8};
 
 static void test_v8(void **state)
 {

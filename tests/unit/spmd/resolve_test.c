@@ -343,7 +343,7 @@ static void random_case(uint32_t seed, struct tally *t)
         ext[d] = pick(1, 6);
     }
     struct hsp_cover src, dst, layer;
-    struct hsp_links links = {.between = pair_cost};
+    struct hsp_rank_links links = {.between = pair_cost};
     struct hsp_err err = {0};
     struct hsp_resolve_opts opts = {.owner_bytes = pick(0, 1) == 1,
                                     .partial_target = pick(0, 2) == 0,
