@@ -23,6 +23,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/plan.c daemon/spmd/planfile.c daemon/spmd/plan.h \
   daemon/spmd/plangroups.c daemon/spmd/plangroups.h \
   daemon/spmd/plantotal.c daemon/spmd/plantotal.h \
+  daemon/spmd/ranksetint.h \
   daemon/spmd/recompute.c \
   daemon/spmd/regions.c \
   daemon/spmd/resolve.c daemon/spmd/resolve.h daemon/spmd/resolveint.h \

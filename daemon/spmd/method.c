@@ -3,26 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/ranksetint.h"
 #include "daemon/spmd/resolveint.h"
 #include "proto/base/buf.h"
 #include "proto/base/size.h"
 #include "proto/base/vec.h"
 
 #define MAX_GROUPS ((size_t)1 << 20)
-#define WORDS      (HSP_MAX_RANKS / 64)
-
-/* Ranks. */
-struct set {
-    uint64_t w[WORDS];
-};
 
 struct finder {
     struct hsp_tasks t;
     bool partial_target;
-    uint32_t up[HSP_MAX_RANKS];     /* towards the smallest rank of the part */
-    bool used[HSP_MAX_RANKS];       /* receives, or gives something to another rank */
-    struct set *hold, *recv;        /* [task]; owned */
-    struct hsp_method_group *group; /* of the part at hand; owned, members in the arena */
+    uint32_t up[HSP_MAX_RANKS];       /* towards the smallest rank of the part */
+    bool used[HSP_MAX_RANKS];         /* receives, or gives something to another rank */
+    struct hsp_rank_set *hold, *recv; /* [task]; owned */
+    struct hsp_method_group *group;   /* of the part at hand; owned, members in the arena */
     size_t n_groups, cap_groups;
     struct hsp_arena *arena;
     struct hsp_err *err;
@@ -31,56 +26,6 @@ struct finder {
 static enum hsp_status no_memory(struct hsp_err *err)
 {
     return hsp_err_set(err, HSP_ENOMEM, 0, "methods of a reshard");
-}
-
-/* ---- sets ---- */
-
-static void set_add(struct set *s, uint32_t rank)
-{
-    s->w[rank / 64] |= UINT64_C(1) << rank % 64;
-}
-
-static bool set_has(const struct set *s, uint32_t rank)
-{
-    return (s->w[rank / 64] >> rank % 64 & 1) != 0;
-}
-
-static struct set set_and(const struct set *a, const struct set *b)
-{
-    struct set s;
-    for (size_t i = 0; i < WORDS; i++) {
-        s.w[i] = a->w[i] & b->w[i];
-    }
-    return s;
-}
-
-static void set_join(struct set *a, const struct set *b)
-{
-    for (size_t i = 0; i < WORDS; i++) {
-        a->w[i] |= b->w[i];
-    }
-}
-
-static bool set_equal(const struct set *a, const struct set *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
-static bool set_inside(const struct set *in, const struct set *out)
-{
-    struct set s = set_and(in, out);
-    return set_equal(&s, in);
-}
-
-static uint32_t set_count(const struct set *s)
-{
-    uint32_t n = 0;
-    for (size_t i = 0; i < WORDS; i++) {
-        for (uint64_t w = s->w[i]; w != 0; w &= w - 1) {
-            n++;
-        }
-    }
-    return n;
 }
 
 /* ---- parts ---- */
@@ -138,8 +83,8 @@ static void join_plain(struct finder *f, size_t task)
 {
     const struct hsp_task *t = &f->t.task[task];
     const uint32_t *recv = &f->t.recv[t->recv];
-    struct set own = set_and(&f->hold[task], &f->recv[task]);
-    bool local = set_equal(&own, &f->recv[task]), inside = set_count(&own) > 0;
+    struct hsp_rank_set own = hsp_set_and(&f->hold[task], &f->recv[task]);
+    bool local = hsp_set_equal(&own, &f->recv[task]), inside = hsp_set_count(&own) > 0;
     for (uint32_t i = 0; i < t->n_recv; i++) {
         join(f, recv[i],
              local    ? recv[i]
@@ -165,10 +110,10 @@ static enum hsp_status make_parts(struct finder *f)
     for (size_t k = 0; k < f->t.n; k++) {
         const struct hsp_task *t = &f->t.task[k];
         for (uint32_t i = 0; i < t->n_hold; i++) {
-            set_add(&f->hold[k], f->t.hold[t->hold + i].rank);
+            hsp_set_add(&f->hold[k], f->t.hold[t->hold + i].rank);
         }
         for (uint32_t i = 0; i < t->n_recv; i++) {
-            set_add(&f->recv[k], f->t.recv[t->recv + i]);
+            hsp_set_add(&f->recv[k], f->t.recv[t->recv + i]);
         }
         if (t->sum) {
             join_sum(f, t);
@@ -183,71 +128,72 @@ static enum hsp_status make_parts(struct finder *f)
 
 /* What its cells have in common. H, R: holders and receivers among its ranks. */
 struct look {
-    struct set ranks, src, dst; /* all; that hold something used; that receive */
-    bool sum, sent;             /* some cell is a sum; some other cell is sent */
-    bool equal, inside;         /* sums: R = H; R inside H */
-    bool each;                  /* sums: every addend has a holder that receives */
-    bool gather;                /* other cells: a holder receives, and so does another rank */
-    bool single;                /* other cells: one holder, one receiver */
-    bool like_h, like_r;        /* sums have equal holders; other cells equal receivers */
-    bool one_more;              /* sums that go further go to one rank */
+    struct hsp_rank_set ranks, src, dst; /* all; that hold something used; that receive */
+    bool sum, sent;                      /* some cell is a sum; some other cell is sent */
+    bool equal, inside;                  /* sums: R = H; R inside H */
+    bool each;                           /* sums: every addend has a holder that receives */
+    bool gather;         /* other cells: a holder receives, and so does another rank */
+    bool single;         /* other cells: one holder, one receiver */
+    bool like_h, like_r; /* sums have equal holders; other cells equal receivers */
+    bool one_more;       /* sums that go further go to one rank */
 };
 
-static void look_at_sum(const struct finder *f, size_t k, const struct set *h, const struct set *r,
-                        struct look *x)
+static void look_at_sum(const struct finder *f, size_t k, const struct hsp_rank_set *h,
+                        const struct hsp_rank_set *r, struct look *x)
 {
     const struct hsp_task *t = &f->t.task[k];
-    struct set own = set_and(h, r);
+    struct hsp_rank_set own = hsp_set_and(h, r);
     bool each = true;
     for (uint32_t i = 0; i < t->n_hold; i++) {
         each = each && addend_received(f, t, f->t.hold[t->hold + i].addend);
     }
-    uint32_t done = each ? set_count(&own) : set_count(&own) > 0 ? 1 : 0;
+    uint32_t done = each ? hsp_set_count(&own) : hsp_set_count(&own) > 0 ? 1 : 0;
     x->sum = true;
-    x->equal = x->equal && set_equal(h, r);
-    x->inside = x->inside && set_inside(r, h);
+    x->equal = x->equal && hsp_set_equal(h, r);
+    x->inside = x->inside && hsp_set_inside(r, h);
     x->each = x->each && each;
-    x->one_more = x->one_more && set_count(r) - done <= 1;
+    x->one_more = x->one_more && hsp_set_count(r) - done <= 1;
 }
 
-static struct look look_at(const struct finder *f, const struct set *ranks)
+static struct look look_at(const struct finder *f, const struct hsp_rank_set *ranks)
 {
     struct look x = {.ranks = *ranks, .equal = true, .inside = true, .each = true};
-    struct set sum_h = {{0}}, plain_r = {{0}};
+    struct hsp_rank_set sum_h = {{0}}, plain_r = {{0}};
     bool plain = false;
     x.gather = x.single = x.like_h = x.like_r = x.one_more = true;
     for (size_t k = 0; k < f->t.n; k++) {
-        struct set h = set_and(&f->hold[k], ranks), r = set_and(&f->recv[k], ranks);
-        struct set own = set_and(&h, &r);
-        if (set_count(&r) == 0) {
+        struct hsp_rank_set h = hsp_set_and(&f->hold[k], ranks),
+                            r = hsp_set_and(&f->recv[k], ranks);
+        struct hsp_rank_set own = hsp_set_and(&h, &r);
+        if (hsp_set_count(&r) == 0) {
             continue;
         }
-        set_join(&x.src, &h);
-        set_join(&x.dst, &r);
+        hsp_set_join(&x.src, &h);
+        hsp_set_join(&x.dst, &r);
         if (f->t.task[k].sum) {
-            x.like_h = x.like_h && (!x.sum || set_equal(&h, &sum_h));
+            x.like_h = x.like_h && (!x.sum || hsp_set_equal(&h, &sum_h));
             sum_h = h;
             look_at_sum(f, k, &h, &r, &x);
             continue;
         }
-        x.like_r = x.like_r && (!plain || set_equal(&r, &plain_r));
+        x.like_r = x.like_r && (!plain || hsp_set_equal(&r, &plain_r));
         plain_r = r;
         plain = true;
-        x.sent = x.sent || !set_inside(&r, &h);
-        x.gather = x.gather && set_count(&own) > 0 && set_count(&r) > 1;
-        x.single = x.single && set_count(&h) == 1 && set_count(&r) == 1;
+        x.sent = x.sent || !hsp_set_inside(&r, &h);
+        x.gather = x.gather && hsp_set_count(&own) > 0 && hsp_set_count(&r) > 1;
+        x.single = x.single && hsp_set_count(&h) == 1 && hsp_set_count(&r) == 1;
     }
     return x;
 }
 
 /* Mask of the dims along which items of @ranks differ. */
-static uint32_t cut_dims(const struct hsp_cover *c, const struct set *ranks)
+static uint32_t cut_dims(const struct hsp_cover *c, const struct hsp_rank_set *ranks)
 {
     const struct hsp_box *first = NULL;
     uint32_t mask = 0;
     for (uint32_t i = 0; i < c->n; i++) {
         const struct hsp_box *b = &c->items[i].box;
-        if (!set_has(ranks, c->items[i].rank) || hsp_box_empty(b)) {
+        if (!hsp_set_has(ranks, c->items[i].rank) || hsp_box_empty(b)) {
             continue;
         }
         first = first == NULL ? b : first;
@@ -284,10 +230,10 @@ static bool same_boxes(const struct hsp_cover *x, uint32_t a, const struct hsp_c
     }
 }
 
-static uint32_t first_of(const struct set *s)
+static uint32_t first_of(const struct hsp_rank_set *s)
 {
     uint32_t r = 0;
-    while (r < HSP_MAX_RANKS && !set_has(s, r)) {
+    while (r < HSP_MAX_RANKS && !hsp_set_has(s, r)) {
         r++;
     }
     return r;
@@ -295,7 +241,7 @@ static uint32_t first_of(const struct set *s)
 
 static enum hsp_method alone(const struct finder *f, const struct look *x, uint32_t rank)
 {
-    bool held = set_count(&x->src) > 0;
+    bool held = hsp_set_count(&x->src) > 0;
     if (!held) { /* nothing, or nothing but zeros */
         return f->partial_target && f->t.zero[rank] ? HSP_METHOD_TO_PARTIAL : HSP_METHOD_IDENTITY;
     }
@@ -304,16 +250,17 @@ static enum hsp_method alone(const struct finder *f, const struct look *x, uint3
 
 static enum hsp_method exchange(const struct finder *f, const struct look *x)
 {
-    struct set both = set_and(&x->src, &x->dst);
+    struct hsp_rank_set both = hsp_set_and(&x->src, &x->dst);
     uint32_t from = cut_dims(f->t.src, &x->ranks), to = cut_dims(f->t.dst, &x->ranks);
     if (x->gather) {
         return x->like_r ? HSP_METHOD_ALL_GATHER : HSP_METHOD_SPLIT_ALL_GATHER;
     }
-    if (set_count(&both) == 0 && set_count(&x->src) == 1 && set_count(&x->dst) == 1 &&
+    if (hsp_set_count(&both) == 0 && hsp_set_count(&x->src) == 1 && hsp_set_count(&x->dst) == 1 &&
         same_boxes(f->t.src, first_of(&x->src), f->t.dst, first_of(&x->dst))) {
         return HSP_METHOD_SEND_RECV;
     }
-    if (x->single && set_equal(&both, &x->ranks) && one_bit(from) && one_bit(to) && from != to) {
+    if (x->single && hsp_set_equal(&both, &x->ranks) && one_bit(from) && one_bit(to) &&
+        from != to) {
         return HSP_METHOD_ALL_TO_ALL;
     }
     return HSP_METHOD_BSR;
@@ -387,13 +334,13 @@ static enum hsp_status put_groups(struct finder *f, const struct pieces *p)
 }
 
 /* Holders of @addend of task @k (HSP_ANY_ADDEND: of any) among @ranks, as one piece. */
-static void add_piece(const struct finder *f, size_t k, const struct set *ranks, uint32_t addend,
-                      struct pieces *p)
+static void add_piece(const struct finder *f, size_t k, const struct hsp_rank_set *ranks,
+                      uint32_t addend, struct pieces *p)
 {
     const struct hsp_task *t = &f->t.task[k];
     for (uint32_t i = 0; i < t->n_hold; i++) {
         const struct hsp_holder *h = &f->t.hold[t->hold + i];
-        if ((addend == HSP_ANY_ADDEND || h->addend == addend) && set_has(ranks, h->rank)) {
+        if ((addend == HSP_ANY_ADDEND || h->addend == addend) && hsp_set_has(ranks, h->rank)) {
             p->rank[p->n_ranks++] = h->rank;
         }
     }
@@ -419,7 +366,7 @@ static void free_pieces(struct pieces *p)
 }
 
 /* Addends of a sum in the order of their numbers. */
-static enum hsp_status sum_groups(struct finder *f, size_t k, const struct set *ranks)
+static enum hsp_status sum_groups(struct finder *f, size_t k, const struct hsp_rank_set *ranks)
 {
     const struct hsp_task *t = &f->t.task[k];
     const struct hsp_holder *h = &f->t.hold[t->hold];
@@ -443,14 +390,14 @@ static enum hsp_status sum_groups(struct finder *f, size_t k, const struct set *
 }
 
 /* Pieces that the same ranks need, from the first task @k of its kind on. */
-static enum hsp_status gather_groups(struct finder *f, size_t k, const struct set *ranks)
+static enum hsp_status gather_groups(struct finder *f, size_t k, const struct hsp_rank_set *ranks)
 {
-    struct set recv = set_and(&f->recv[k], ranks);
+    struct hsp_rank_set recv = hsp_set_and(&f->recv[k], ranks);
     struct pieces p;
     enum hsp_status rc = new_pieces(f, f->t.n_hold, &p);
     for (size_t i = 0; rc == HSP_OK && i < f->t.n; i++) {
-        struct set r = set_and(&f->recv[i], ranks);
-        if (!f->t.task[i].sum && set_equal(&r, &recv)) {
+        struct hsp_rank_set r = hsp_set_and(&f->recv[i], ranks);
+        if (!f->t.task[i].sum && hsp_set_equal(&r, &recv)) {
             if (i < k) { /* listed with the first of its kind */
                 free_pieces(&p);
                 return HSP_OK;
@@ -468,15 +415,15 @@ static bool is_collective(uint8_t m)
     return m >= HSP_METHOD_ALL_REDUCE && m <= HSP_METHOD_SPLIT_ALL_GATHER;
 }
 
-static enum hsp_status list_groups(struct finder *f, const struct set *ranks,
+static enum hsp_status list_groups(struct finder *f, const struct hsp_rank_set *ranks,
                                    struct hsp_method_part *p)
 {
     bool gather = p->step[0] == HSP_METHOD_ALL_GATHER || p->step[0] == HSP_METHOD_SPLIT_ALL_GATHER;
     enum hsp_status rc = HSP_OK;
     f->n_groups = 0;
     for (size_t k = 0; rc == HSP_OK && is_collective(p->step[0]) && k < f->t.n; k++) {
-        struct set r = set_and(&f->recv[k], ranks);
-        if (set_count(&r) > 0 && f->t.task[k].sum == !gather) {
+        struct hsp_rank_set r = hsp_set_and(&f->recv[k], ranks);
+        if (hsp_set_count(&r) > 0 && f->t.task[k].sum == !gather) {
             rc = gather ? gather_groups(f, k, ranks) : sum_groups(f, k, ranks);
         }
     }
@@ -489,18 +436,18 @@ static enum hsp_status list_groups(struct finder *f, const struct set *ranks,
 
 static enum hsp_status list_part(struct finder *f, uint32_t root, struct hsp_method_part *p)
 {
-    struct set ranks = {{0}};
+    struct hsp_rank_set ranks = {{0}};
     for (uint32_t r = root; r < HSP_MAX_RANKS; r++) {
         if (f->used[r] && part_of(f, r) == root) {
-            set_add(&ranks, r);
+            hsp_set_add(&ranks, r);
         }
     }
-    p->ranks = hsp_arena_array(f->arena, set_count(&ranks), sizeof *p->ranks);
+    p->ranks = hsp_arena_array(f->arena, hsp_set_count(&ranks), sizeof *p->ranks);
     if (p->ranks == NULL) {
         return no_memory(f->err);
     }
     for (uint32_t r = root; r < HSP_MAX_RANKS; r++) {
-        if (set_has(&ranks, r)) {
+        if (hsp_set_has(&ranks, r)) {
             p->ranks[p->n_ranks++] = r;
         }
     }
