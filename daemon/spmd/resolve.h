@@ -82,7 +82,8 @@ struct hsp_moves {
 
 /* Both covers normalised. @channel is advanced by the number of moves. HSP_EINVAL: covers of
  * different extents, or two target boxes on one rank. HSP_EUNSUPPORTED: ranks hold several addends
- * of a cell in a way that no choice of one or all of each counts every addend once. */
+ * of a cell in a way that no choice of one or all of each counts every addend once; a maximum of
+ * several addends, which has a name (method.h) but no move. */
 enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover *dst,
                             const struct hsp_resolve_opts *opts, uint32_t *channel,
                             struct hsp_arena *arena, struct hsp_moves *ret, struct hsp_err *err);
