@@ -27,6 +27,10 @@ static cJSON *rank_doc(const struct hsp_cluster_desc *cluster, const struct hsp_
     cJSON *o = cJSON_CreateObject();
     put(o, "rank", rank);
     (void)cJSON_AddStringToObject(o, "device", d->name);
+    (void)cJSON_AddStringToObject(o, "schedule", hsp_schedule_name(r->schedule));
+    if (r->block_ranges != NULL) {
+        (void)cJSON_AddStringToObject(o, "block_ranges", r->block_ranges);
+    }
     put(o, "stream", r->stream);
     put(o, "stage", r->stage);
     put(o, "first_block", r->first_block);

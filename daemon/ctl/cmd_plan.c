@@ -5,13 +5,15 @@
 
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/planpick.h"
+#include "daemon/ctl/planschedule.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 #include "daemon/planner/links.h"
 #include "daemon/spmd/complete.h"
 #include "proto/base/size.h"
 
-enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO, O_LIVE, O_EXIT_CODE }; /* rows of plan_options */
+/* rows of plan_options */
+enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO, O_SCHEDULE, O_LIVE, O_EXIT_CODE };
 
 struct view {
     struct hsp_ctl *ctl;
@@ -30,7 +32,8 @@ static const struct hsp_column columns[] = {
 
 static const char *blocks_text(struct hsp_ctl *ctl, const struct hsp_rank_cost *r)
 {
-    return r->n_blocks == 1
+    return r->block_ranges != NULL ? r->block_ranges
+           : r->n_blocks == 1
                ? hsp_ctl_text(ctl, "%u", r->first_block)
                : hsp_ctl_text(ctl, "%u-%u", r->first_block, r->first_block + r->n_blocks - 1);
 }
@@ -136,6 +139,8 @@ static bool add_rank(const struct view *v, uint32_t rank, cJSON *list)
     cJSON *o = cJSON_CreateObject();
     bool ok = add_numbers(o, &(const struct number){"rank", rank}, 1) &&
               add_text(o, "device", v->cluster->dev[r->device].name) &&
+              add_text(o, "schedule", hsp_schedule_name(r->schedule)) &&
+              (r->block_ranges == NULL || add_text(o, "block_ranges", r->block_ranges)) &&
               add_numbers(o, place, HSP_ARRAY_LEN(place));
     return add_item(list, o, ok);
 }
@@ -238,9 +243,16 @@ int hsp_cmd_plan(struct hsp_ctl *ctl)
                            .cluster_path = ctl->opt[O_CLUSTER],
                            .exclude = ctl->opt[O_EXCLUDE],
                            .no_zero = ctl->opt[O_NO_ZERO] != NULL};
+    const char *draw = ctl->opt[O_SCHEDULE];
+    if (draw != NULL && strcmp(draw, "text") != 0 && strcmp(draw, "trace") != 0) {
+        return hsp_ctl_usage(ctl, "--schedule takes text or trace");
+    }
+    if (draw != NULL && ctl->format != HSP_FORMAT_TABLE) {
+        return hsp_ctl_usage(ctl, "--schedule writes text or a trace, nothing else");
+    }
     if (ctl->opt[O_LIVE] != NULL) {
-        bool alone = how.plan_path == NULL && how.cluster_path == NULL && how.exclude == NULL &&
-                     !how.no_zero && ctl->format != HSP_FORMAT_YAML;
+        bool alone = draw == NULL && how.plan_path == NULL && how.cluster_path == NULL &&
+                     how.exclude == NULL && !how.no_zero && ctl->format != HSP_FORMAT_YAML;
         return alone ? hsp_plan_live(ctl, ctl->opt[O_EXIT_CODE] != NULL)
                      : hsp_ctl_usage(ctl, "--live stands alone, and writes table or json");
     }
@@ -259,7 +271,8 @@ int hsp_cmd_plan(struct hsp_ctl *ctl)
         rc = hsp_ctl_fail(ctl, &err);
     } else {
         v.job = l.job;
-        rc = ctl->format == HSP_FORMAT_JSON   ? print_json(&v)
+        rc = draw != NULL                     ? hsp_plan_schedule(ctl, &l, &planned, &cluster, draw)
+             : ctl->format == HSP_FORMAT_JSON ? print_json(&v)
              : ctl->format == HSP_FORMAT_YAML ? print_yaml(&v)
                                               : print_table(&v);
     }

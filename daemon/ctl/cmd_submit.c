@@ -19,8 +19,10 @@ static const struct hsp_column columns[] = {
 static const char *blocks_text(struct hsp_ctl *ctl, const cJSON *r)
 {
     double first = hsp_doc_number(r, "first_block"), n = hsp_doc_number(r, "blocks");
-    return n <= 1 ? hsp_ctl_text(ctl, "%.0f", first)
-                  : hsp_ctl_text(ctl, "%.0f-%.0f", first, first + n - 1);
+    const char *ranges = hsp_doc_text(r, "block_ranges"); /* of several chunks */
+    return ranges[0] != '\0' ? ranges
+           : n <= 1          ? hsp_ctl_text(ctl, "%.0f", first)
+                             : hsp_ctl_text(ctl, "%.0f-%.0f", first, first + n - 1);
 }
 
 static void add_rank(struct hsp_ctl *ctl, struct hsp_table *t, const cJSON *r)

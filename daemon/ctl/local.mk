@@ -21,6 +21,7 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/planalone.c daemon/ctl/planalone.h \
   daemon/ctl/planchange.c daemon/ctl/planchange.h \
   daemon/ctl/planpick.c daemon/ctl/planpick.h \
+  daemon/ctl/planschedule.c daemon/ctl/planschedule.h \
   daemon/ctl/programfile.c daemon/ctl/programfile.h \
   daemon/ctl/remote.c daemon/ctl/remote.h \
   daemon/ctl/table.c daemon/ctl/table.h \

@@ -5,16 +5,38 @@
 #include <string.h>
 
 #include "daemon/ctl/remote.h"
+#include "daemon/planner/cost.h"
+#include "daemon/spmd/home.h"
 
-/* What the document says of one rank. */
-struct place {
-    uint32_t stream, stage, first_block;
-    double part;
-};
+#define BLOCKS_MAX 1024 /* text of the blocks of all chunks of a stage */
 
 static bool says(const cJSON *o, const char *key, double value)
 {
     return fabs(hsp_doc_number(o, key) - value) < 1e-9;
+}
+
+/* What the document says of one rank. */
+struct place {
+    uint32_t stream, stage;
+    double part;
+};
+
+/* Several chunks: the blocks of each. */
+static bool same_blocks(const cJSON *o, const struct hsp_stream *s, uint32_t stage)
+{
+    struct hsp_buf b;
+    if (!says(o, "first_block", hsp_chunk_first_block(s, stage, 0)) ||
+        !says(o, "blocks", s->stages[stage].layers)) {
+        return false;
+    }
+    if (hsp_stream_chunks(s) == 1) {
+        return hsp_doc_text(o, "block_ranges")[0] == '\0';
+    }
+    hsp_buf_init(&b, BLOCKS_MAX);
+    hsp_block_ranges(s, stage, &b);
+    bool same = !b.failed && strcmp(hsp_doc_text(o, "block_ranges"), hsp_buf_cstr(&b)) == 0;
+    hsp_buf_fini(&b);
+    return same;
 }
 
 static bool same_rank(const cJSON *o, const struct hsp_plan *plan, const struct place *p,
@@ -23,8 +45,8 @@ static bool same_rank(const cJSON *o, const struct hsp_plan *plan, const struct 
     const struct hsp_stream *s = &plan->streams[p->stream];
     return device != NULL && strcmp(hsp_doc_text(o, "device"), device) == 0 &&
            says(o, "stream", p->stream) && says(o, "stage", p->stage) &&
-           says(o, "first_block", p->first_block) &&
-           says(o, "blocks", s->stages[p->stage].layers) && says(o, "tensor_part", p->part) &&
+           same_blocks(o, s, p->stage) && says(o, "tensor_part", p->part) &&
+           strcmp(hsp_doc_text(o, "schedule"), hsp_schedule_name(s->schedule)) == 0 &&
            says(o, "sequences", s->sequences) && says(o, "micro_batches", s->micro_batches);
 }
 
@@ -52,7 +74,6 @@ bool hsp_plan_unchanged(const cJSON *planned, const struct hsp_plan *plan, const
         struct place p = {.stream = s};
         for (; p.stage < plan->streams[s].n_stages && same; p.stage++) {
             same = same_stage(ranks, plan, &p, devices);
-            p.first_block += plan->streams[s].stages[p.stage].layers;
         }
     }
     return same;

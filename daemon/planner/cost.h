@@ -79,6 +79,8 @@ double hsp_tensor_us(const struct hsp_range *r, uint32_t n, double b,
 struct hsp_rank_cost {
     uint32_t device, stream, stage; /* device: number in the cluster */
     uint32_t first_block, n_blocks; /* transformer blocks or hidden layers */
+    const char *block_ranges; /* of several chunks: "0-1,4"; NULL: the blocks from first_block on */
+    uint8_t schedule;         /* enum hsp_schedule */
     uint32_t sequences, micro_batches;
     double part;        /* of its tensor group, 0 to 1 */
     double compute_us;  /* busy with micro-batches */
@@ -102,6 +104,9 @@ struct hsp_cost {
     uint32_t n;
     struct hsp_rank_cost *rank; /* by rank */
 };
+
+/* The blocks of each chunk of a stage that has any, "0-1,4". */
+void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, struct hsp_buf *out);
 
 /* Prices @plan, whose rank r runs on device[r] of the cluster. The plan has passed hsp_plan_check.
  * The result lives in @arena. HSP_ENOMEM. */

@@ -6,6 +6,8 @@
 #include "daemon/planner/timing.h"
 #include "daemon/spmd/home.h"
 
+#define RANGES_MAX 1024 /* text of HSP_MAX_CHUNKS ranges of blocks */
+
 struct pricing {
     const struct hsp_price_in *in;
     const struct hsp_plan *plan;
@@ -122,7 +124,38 @@ static void price_rank(const struct pricing *p, const struct hsp_range *range, u
     rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
 }
 
-static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi)
+void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, struct hsp_buf *out)
+{
+    for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
+        uint32_t n = hsp_chunk_layers(&s->stages[stage], c);
+        uint32_t first = hsp_chunk_first_block(s, stage, c);
+        const char *comma = out->len > 0 ? "," : "";
+        if (n == 1) {
+            hsp_buf_printf(out, "%s%u", comma, first);
+        } else if (n > 1) {
+            hsp_buf_printf(out, "%s%u-%u", comma, first, first + n - 1);
+        }
+    }
+}
+
+/* Of a stage of several chunks, in @arena. */
+static enum hsp_status list_blocks(const struct hsp_stream *s, uint32_t stage,
+                                   struct hsp_arena *arena, const char **ret, struct hsp_err *err)
+{
+    struct hsp_buf b;
+    *ret = NULL;
+    if (hsp_stream_chunks(s) == 1) {
+        return HSP_OK;
+    }
+    hsp_buf_init(&b, RANGES_MAX);
+    hsp_block_ranges(s, stage, &b);
+    *ret = b.failed ? NULL : hsp_arena_strdup(arena, hsp_buf_cstr(&b));
+    hsp_buf_fini(&b);
+    return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "blocks of a stage");
+}
+
+static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi,
+                                     const char *block_ranges)
 {
     const struct hsp_stream *s = &p->plan->streams[si];
     const struct hsp_stage *g = &s->stages[gi];
@@ -150,6 +183,8 @@ static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi
                                      .stage = gi,
                                      .first_block = hsp_chunk_first_block(s, gi, 0),
                                      .n_blocks = g->layers,
+                                     .block_ranges = block_ranges,
+                                     .schedule = s->schedule,
                                      .part = hsp_stage_part(g, i),
                                      .tensor_us = tensor,
                                      .transfer_us = t.transfer};
@@ -168,7 +203,12 @@ static enum hsp_status price_stream(struct pricing *p, uint32_t si, struct hsp_a
     const struct hsp_stream *s = &p->plan->streams[si];
     double m = s->micro_batches, fill = 0, slow = 0;
     for (uint32_t gi = 0; gi < s->n_stages; gi++) {
-        struct stage_time t = price_stage(p, si, gi);
+        const char *blocks = NULL;
+        enum hsp_status st = list_blocks(s, gi, arena, &blocks, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        struct stage_time t = price_stage(p, si, gi, blocks);
         fill += (t.us + t.transfer) / m;
         slow = fmax(slow, fmax(t.us, t.transfer) / m);
     }

@@ -9,6 +9,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/complete.c daemon/spmd/complete.h \
   daemon/spmd/coverannot.c daemon/spmd/coverannot.h \
   daemon/spmd/deadlock.c daemon/spmd/deadlock.h \
+  daemon/spmd/drawing.c daemon/spmd/drawing.h \
   daemon/spmd/deduce.c daemon/spmd/deduce.h \
   daemon/spmd/home.c daemon/spmd/home.h \
   daemon/spmd/layoutplan.c \

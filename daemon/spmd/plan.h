@@ -75,6 +75,7 @@ enum hsp_schedule {
     HSP_SCHED_ZERO_BUBBLE  /* ZB-H1: gradients of weights fill the gaps of 1F1B */
 };
 #define HSP_N_SCHEDULES 4
+const char *hsp_schedule_name(uint8_t schedule); /* as in plans */
 
 /* What becomes of tensors that backward reads again: they stay, or each unit of the stage computes
  * its own again from what entered it. Open means keep. */

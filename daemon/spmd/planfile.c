@@ -10,6 +10,11 @@
 static const char *const schedules[HSP_N_SCHEDULES] = {"1f1b", "gpipe", "interleaved",
                                                        "zero_bubble"};
 
+const char *hsp_schedule_name(uint8_t schedule)
+{
+    return schedules[schedule];
+}
+
 static enum hsp_status out_of_memory(struct hsp_err *err)
 {
     return hsp_err_set(err, HSP_ENOMEM, 0, "plan does not fit its arena");
@@ -399,7 +404,7 @@ static void dump_plan(const struct hsp_plan *p, bool explain, struct hsp_buf *ou
         hsp_buf_printf(out, "  - sequences: %u\n    micro_batches: %u\n", s->sequences,
                        s->micro_batches);
         dump_sizes(s, out);
-        hsp_buf_printf(out, "    schedule: %s\n", schedules[s->schedule]);
+        hsp_buf_printf(out, "    schedule: %s\n", hsp_schedule_name(s->schedule));
         if (chunks > 1) {
             hsp_buf_printf(out, "    chunks: %u\n", chunks);
         }

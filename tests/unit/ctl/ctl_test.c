@@ -289,13 +289,18 @@ static void metrics_show_numbers_that_are_none(void **state)
     free(out);
 }
 
-/* A document with one number of its first rank changed is another plan. */
+/* A document with one figure of its first rank changed is another plan. */
 static bool still_same(const cJSON *doc, const char *key, const struct hsp_plan *plan,
                        const cJSON *devices)
 {
     cJSON *other = cJSON_Duplicate(doc, true);
     cJSON *rank = cJSON_GetArrayItem(cJSON_GetObjectItem(other, "ranks"), 0);
-    cJSON_SetNumberValue(cJSON_GetObjectItem(rank, key), 77);
+    cJSON *x = cJSON_GetObjectItem(rank, key);
+    if (cJSON_IsString(x)) {
+        assert_non_null(cJSON_SetValuestring(x, "7"));
+    } else {
+        cJSON_SetNumberValue(x, 77);
+    }
     bool same = hsp_plan_unchanged(other, plan, devices);
     cJSON_Delete(other);
     return same;
@@ -322,8 +327,8 @@ static void a_plan_is_the_one_that_runs_or_another(void **state)
     }
     assert_true(plan->n_ranks > 1);
     assert_true(hsp_plan_unchanged(doc, plan, devices));
-    static const char *const keys[] = {"stream",      "stage",     "first_block",  "blocks",
-                                       "tensor_part", "sequences", "micro_batches"};
+    static const char *const keys[] = {"stream",      "stage",     "first_block",   "blocks",
+                                       "tensor_part", "sequences", "micro_batches", "schedule"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         assert_false(still_same(doc, keys[i], plan, devices));
     }
@@ -334,6 +339,70 @@ static void a_plan_is_the_one_that_runs_or_another(void **state)
     cJSON_Delete(devices);
     cJSON_Delete(doc);
     (void)hsp_arena_free(arena);
+}
+
+static const char chunked[] =
+    "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nstreams: [{sequences: 1, micro_batches: 3, "
+    "schedule: interleaved, chunks: 2, stages: [{layers: [0, 1], ranks: [0]}, {layers: [1, 0], "
+    "ranks: [1]}]}]\n";
+
+/* The prediction for a plan of chunks says which blocks each rank has, and differs with them. */
+static void chunks_of_a_plan_are_told(void **state)
+{
+    struct room *r = *state;
+    struct hsp_err err = {0};
+    struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
+    struct hsp_plan *plan = NULL;
+    cJSON *devices = cJSON_CreateArray();
+    put(r, "job.yaml", job);
+    put(r, "p.yaml", chunked);
+    RUN(r, "plan", "@job.yaml", "-p", "@p.yaml", "-o", "json");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    cJSON *doc = cJSON_Parse(r->out);
+    const cJSON *rank;
+    cJSON_ArrayForEach(rank, cJSON_GetObjectItem(doc, "ranks"))
+    {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(rank, "device"));
+        cJSON_AddItemToArray(devices, cJSON_CreateString(name));
+    }
+    rank = cJSON_GetArrayItem(cJSON_GetObjectItem(doc, "ranks"), 0);
+    assert_string_equal(cJSON_GetObjectItem(rank, "block_ranges")->valuestring, "1");
+    assert_string_equal(cJSON_GetObjectItem(rank, "schedule")->valuestring, "interleaved");
+    RUN(r, "plan", "@job.yaml", "-p", "@p.yaml", "-o", "yaml");
+    assert_ok(hsp_plan_parse(r->out, r->n_out, "p", 12, arena, &plan, &err), &err);
+    assert_true(hsp_plan_unchanged(doc, plan, devices));
+    assert_false(still_same(doc, "block_ranges", plan, devices));
+    cJSON_Delete(devices);
+    cJSON_Delete(doc);
+    (void)hsp_arena_free(arena);
+}
+
+/* Drawn as text and as a trace; in one form at a time. */
+static void a_schedule_is_drawn(void **state)
+{
+    struct room *r = *state;
+    put(r, "job.yaml", job);
+    put(r, "p.yaml", chunked);
+    RUN(r, "plan", "@job.yaml", "-p", "@p.yaml", "--schedule", "text");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->out, "stream 0: interleaved, "));
+    assert_non_null(strstr(r->out, "\nstage 0   F0a"));
+    assert_non_null(strstr(r->out, "\nstage 1   "));
+    assert_non_null(strstr(r->out, "\na column is "));
+    RUN(r, "plan", "@job.yaml", "-p", "@p.yaml", "-s", "trace");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    cJSON *o = cJSON_Parse(r->out);
+    /* names of a process and two threads; two directions of two chunks on two ranks; the update */
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(o, "traceEvents")) - 3 - 3 * 2 * 2 * 2,
+                     2 * 2);
+    cJSON_Delete(o);
+    static const char *const wrong[][4] = {{"-s", "svg", NULL}, {"-s", "text", "-ojson"}};
+    for (int i = 0; i < 2; i++) {
+        RUN(r, "plan", "@job.yaml", wrong[i][0], wrong[i][1], wrong[i][2]);
+        assert_int_equal(r->rc, HSP_EXIT_USAGE);
+    }
+    RUN(r, "plan", "@job.yaml", "--live", "-s", "text");
+    assert_int_equal(r->rc, HSP_EXIT_USAGE);
 }
 
 static void yaml_output_is_an_annotation(void **state)
@@ -515,6 +584,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(plan_prints_who_gets_what, setup, teardown),
         cmocka_unit_test_setup_teardown(a_plan_is_the_one_that_runs_or_another, setup, teardown),
+        cmocka_unit_test_setup_teardown(chunks_of_a_plan_are_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_schedule_is_drawn, setup, teardown),
         cmocka_unit_test_setup_teardown(yaml_output_is_an_annotation, setup, teardown),
         cmocka_unit_test_setup_teardown(compile_writes_programs_that_show_prints, setup, teardown),
         cmocka_unit_test_setup_teardown(verify_takes_jobs_and_plans, setup, teardown),

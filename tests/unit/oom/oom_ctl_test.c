@@ -59,7 +59,8 @@ static const char plan_doc[] =
     "micro_batches: 3, stages: [{layers: 2, ranks: "
     "[0]}]}]}\",\"job\":\"j\",\"why\":\"because\",\"source\":\"planner\",\"zero\":0,\"streams\":1,"
     "\"step_seconds\":0.1,\"ranks\":[{\"rank\":0,\"device\":\"a/0\",\"stream\":0,\"stage\":0,"
-    "\"first_block\":0,\"blocks\":2,\"tensor_part\":1,\"sequences\":12,\"micro_batches\":3,"
+    "\"schedule\":\"1f1b\",\"first_block\":0,\"blocks\":2,\"tensor_part\":1,\"sequences\":12,"
+    "\"micro_batches\":3,"
     "\"compute_seconds\":0.1,\"tensor_seconds\":0,\"update_seconds\":0,\"sync_seconds\":0,"
     "\"memory_bytes\":1000,\"offered_bytes\":2000}],"
     "\"rejected\":[{\"what\":\"two\",\"why\":\"slower\"}]}";
@@ -346,6 +347,8 @@ static void commands_that_compute(void **state)
     TRY(r, 0, "plan", "@job.yaml", "-c", "@c.yaml");
     TRY(r, 0, "plan", "@job.yaml", "-c", "@c.yaml", "-x", "", "-o", "json");
     TRY(r, 0, "plan", "@job.yaml", "--plan", "@one.yaml", "-o", "yaml");
+    TRY(r, 0, "plan", "@job.yaml", "--plan", "@one.yaml", "-s", "text");
+    TRY(r, 0, "plan", "@job.yaml", "--plan", "@one.yaml", "-s", "trace");
     TRY(r, 0, "plan", "@job.yaml", "--live", "--exit-code");
     TRY(r, 0, "plan", "import", "@s.json");
     TRY(r, 0, "plan", "import", "@s.json", "1");

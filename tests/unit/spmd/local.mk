@@ -6,6 +6,7 @@ spmd_tests = \
   tests/unit/spmd/explain_test \
   tests/unit/spmd/groups_test \
   tests/unit/spmd/method_test \
+  tests/unit/spmd/drawing_test \
   tests/unit/spmd/order_test \
   tests/unit/spmd/plan_test \
   tests/unit/spmd/resolve_test \
@@ -29,6 +30,7 @@ tests_unit_spmd_complete_test_LDADD = $(spmd_libs)
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)
 tests_unit_spmd_explain_test_SOURCES = tests/unit/spmd/explain_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_explain_test_LDADD = $(spmd_libs)
+tests_unit_spmd_drawing_test_LDADD = $(spmd_libs) $(CJSON_LIBS)
 tests_unit_spmd_order_test_LDADD = $(spmd_libs)
 tests_unit_spmd_method_test_LDADD = $(spmd_libs)
 tests_unit_spmd_plan_test_LDADD = $(spmd_libs)
