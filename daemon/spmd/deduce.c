@@ -172,7 +172,8 @@ static struct keep choose(const struct ded *c, bool over)
         }
     }
     for (uint8_t a = 0; !over && (c->partial & HSP_IN_GROUPS) == 0 && a < c->ax.n_axes; a++) {
-        uint32_t name = operand_has(c, a) ? 0 : wanted(c, a);
+        bool own = !operand_has(c, a) && c->ax.axis[a].cls != HSP_AXIS_WHOLE;
+        uint32_t name = own ? wanted(c, a) : 0;
         if (name != 0 && KEEP_WANTED > best.rank) {
             best = (struct keep){KEEP_WANTED, a, name};
         }

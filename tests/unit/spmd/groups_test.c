@@ -139,6 +139,83 @@ static void templates_are_free_of_shares(void **state)
     hsp_graph_free(m.g);
 }
 
+/* conf/plans/three-tiers.yaml is a plan for conf/jobs/tiny-gpt.yaml. */
+static void the_example_compiles(void **state)
+{
+    (void)state;
+    struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
+    struct hsp_model_spec s = spec_of("gpt", true);
+    struct hsp_program_file f;
+    struct hsp_plan *p = NULL;
+    struct hsp_err err = {0};
+    s.layers = 3;
+    s.hidden = 64;
+    s.heads = 4;
+    s.vocab = 256;
+    s.sequence = 64;
+    struct plan_model m = plan_model_of(&s, HSP_OPT_ADAMW);
+    m.t.data.sequence = 64;
+    m.t.data.global_batch = m.t.data.eval_seqs = 16;
+    char *text = hsp_test_source("conf/plans/three-tiers.yaml");
+    assert_ok(hsp_plan_parse(text, strlen(text), "three-tiers", 16, arena, &p, &err), &err);
+    assert_ok(hsp_compile(m.g, p, &m.t, arena, &f, &err), &err);
+    assert_int_equal(f.n, 5);
+    free(text);
+    hsp_graph_free(m.g);
+    hsp_arena_free(arena);
+}
+
+/* What cannot be cut is refused by its name. */
+static void what_cannot_be_cut_is_refused(void **state)
+{
+    (void)state;
+    static const char sequence[] =
+        HSP_PLAN_HEAD "ranks: 2\nstreams: [{sequences: 7, stages: [{layers: 2, split: sequence, "
+                      "groups: [{ranks: [0]}, {ranks: [1]}]}]}]";
+    static const char batch[] =
+        HSP_PLAN_HEAD "ranks: 2\nstreams: [{sequences: 7, stages: [{layers: 2, split: batch, "
+                      "groups: [{ranks: [0]}, {ranks: [1]}]}]}]";
+    static const struct {
+        const char *family, *plan;
+        uint8_t samples;
+        const char *message;
+    } cases[] = {
+        {"mlp", sequence, HSP_SAMPLES_WINDOWS,
+         "stream 0 stage 0: split: sequence, but mlp makes one row of a sequence"},
+        {"gpt", batch, HSP_SAMPLES_WINDOWS,
+         "split: batch takes whole micro-batches: a validation of 5 sequences does not come out "
+         "even, 5 are left"},
+        {"gpt", batch, HSP_SAMPLES_DOCUMENTS,
+         "stream 0: split: batch needs micro-batches of one size, documents fill others at each "
+         "step"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct plan_model m = plan_model(cases[i].family, false, 2, HSP_OPT_ADAMW);
+        struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
+        struct hsp_program_file f;
+        struct hsp_err err = {0};
+        m.t.data.samples = cases[i].samples;
+        assert_status(hsp_compile(m.g, plan_of_text(cases[i].plan, arena), &m.t, arena, &f, &err),
+                      HSP_EINVAL);
+        assert_string_equal(err.msg, cases[i].message);
+        hsp_arena_free(arena);
+        hsp_graph_free(m.g);
+    }
+}
+
+/* mlp knows micro-batches that are cut, and rows of a sequence inside of a group. */
+static void mlp_as_unsharded(void **state)
+{
+    (void)state;
+    struct plan_model m = plan_model("mlp", true, 2, HSP_OPT_ADAMW);
+    for (size_t i = 0; i < hsp_n_group_cases; i++) {
+        if (strstr(hsp_group_cases[i], "split: sequence") == NULL) {
+            plan_run(hsp_group_cases[i], &m, i);
+        }
+    }
+    hsp_graph_free(m.g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +223,9 @@ int main(void)
         cmocka_unit_test(tied_embeddings_as_unsharded),
         cmocka_unit_test(packed_documents_as_unsharded),
         cmocka_unit_test(llama_as_unsharded),
+        cmocka_unit_test(mlp_as_unsharded),
+        cmocka_unit_test(the_example_compiles),
+        cmocka_unit_test(what_cannot_be_cut_is_refused),
         cmocka_unit_test(random_plans_as_unsharded),
         cmocka_unit_test(templates_are_free_of_shares),
     };

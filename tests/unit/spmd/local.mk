@@ -7,6 +7,7 @@ spmd_tests = \
   tests/unit/spmd/groups_test \
   tests/unit/spmd/method_test \
   tests/unit/spmd/drawing_test \
+  tests/unit/spmd/oracle_test \
   tests/unit/spmd/order_test \
   tests/unit/spmd/plan_test \
   tests/unit/spmd/resolve_test \
@@ -44,3 +45,4 @@ tests_unit_spmd_bsr_test_LDADD = tests/lib/libplainbsr.a $(spmd_libs)
 tests_unit_spmd_strategy_test_SOURCES = tests/unit/spmd/strategy_test.c \
   tests/unit/spmd/strategycases.h
 tests_unit_spmd_strategy_test_LDADD = $(spmd_libs)
+tests_unit_spmd_oracle_test_LDADD = $(spmd_libs)
