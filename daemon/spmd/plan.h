@@ -15,7 +15,7 @@
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
  *       micro_batches: 5
  *       sizes: [2, 2, 2, 2, 2]  # total form: sequences of each micro-batch
- *       schedule: 1f1b          # 1f1b | gpipe | interleaved | zero_bubble (schedule.h)
+ *       schedule: 1f1b          # 1f1b | gpipe | interleaved | zero_bubble (order.h)
  *       chunks: 1               # interleaved: runs of blocks per stage; block 0 is in the first
  *                               # run of stage 0, then come the first runs of the other stages,
  *                               # then the second runs; layers then lists each run: [2, 1]

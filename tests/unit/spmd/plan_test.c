@@ -72,6 +72,38 @@ static void test_round_trip(void **state)
     hsp_buf_fini(&b);
 }
 
+static struct hsp_graph *make_graph(int64_t layers)
+{
+    struct hsp_graph *g = NULL;
+    struct hsp_err err = {0};
+    struct hsp_model_spec s = {.family = "gpt",
+                               .layers = layers,
+                               .hidden = 12,
+                               .heads = 3,
+                               .vocab = 16,
+                               .sequence = 4,
+                               .tied_head = true,
+                               .dtype = HSP_F64};
+    assert_ok(hsp_graph_build(&s, &g, &err), &err);
+    return g;
+}
+
+/* The example of conf/ is a plan for the job it names. */
+static void test_example(void **state)
+{
+    (void)state;
+    char *text = hsp_test_source("conf/plans/pipelines.yaml");
+    struct hsp_graph *g = make_graph(3);
+    struct hsp_plan *p = must_parse(text, 16);
+    struct hsp_err err = {0};
+    assert_ok(hsp_plan_check(p, g, 16, &err), &err);
+    assert_int_equal(p->streams[0].sequences, 10);
+    assert_int_equal(p->streams[0].schedule, HSP_SCHED_INTERLEAVED);
+    assert_int_equal(p->streams[1].schedule, HSP_SCHED_ZERO_BUBBLE);
+    hsp_graph_free(g);
+    free(text);
+}
+
 /* Schedules and chunks: read, written back, and the blocks of each chunk. */
 static void test_schedules(void **state)
 {
@@ -229,22 +261,6 @@ static void test_bad_text(void **state)
 
 /* ---- rules ---- */
 
-static struct hsp_graph *make_graph(int64_t layers)
-{
-    struct hsp_graph *g = NULL;
-    struct hsp_err err = {0};
-    struct hsp_model_spec s = {.family = "gpt",
-                               .layers = layers,
-                               .hidden = 12,
-                               .heads = 3,
-                               .vocab = 16,
-                               .sequence = 4,
-                               .tied_head = true,
-                               .dtype = HSP_F64};
-    assert_ok(hsp_graph_build(&s, &g, &err), &err);
-    return g;
-}
-
 static void test_rules(void **state)
 {
     (void)state;
@@ -398,6 +414,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
         cmocka_unit_test_setup_teardown(test_schedules, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_example, setup, teardown),
         cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
         cmocka_unit_test_setup_teardown(test_weights, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_text, setup, teardown),
