@@ -8,12 +8,13 @@
 #include "daemon/ctl/planschedule.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
+#include "daemon/ctl/transition.h"
 #include "daemon/planner/links.h"
 #include "daemon/spmd/complete.h"
 #include "proto/base/size.h"
 
 /* rows of plan_options */
-enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO, O_SCHEDULE, O_LIVE, O_EXIT_CODE };
+enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO, O_SCHEDULE, O_LIVE, O_EXIT_CODE, O_TRANSITION };
 
 struct view {
     struct hsp_ctl *ctl;
@@ -232,6 +233,27 @@ static int print_yaml(const struct view *v)
     return HSP_EXIT_OK;
 }
 
+/* plan JOB --transition FROM TO */
+static int show_transition(struct hsp_ctl *ctl)
+{
+    struct hsp_err err = {0};
+    struct hsp_loaded l;
+    const struct hsp_transition t = {.from = ctl->pos[1],
+                                     .to = ctl->pos[2],
+                                     .cluster = ctl->opt[O_CLUSTER],
+                                     .exclude = ctl->opt[O_EXCLUDE]};
+    if (ctl->opt[O_TRANSITION] == NULL || ctl->n_pos != 3 || t.cluster == NULL ||
+        ctl->opt[O_PLAN] != NULL || ctl->opt[O_LIVE] != NULL || ctl->opt[O_NO_ZERO] != NULL ||
+        ctl->opt[O_SCHEDULE] != NULL || ctl->format == HSP_FORMAT_YAML) {
+        return hsp_ctl_usage(ctl, "plan JOB --transition FROM TO takes two plan files, needs "
+                                  "--cluster, and writes table or json");
+    }
+    enum hsp_status st = hsp_load_job(ctl->arena, ctl->pos[0], &l, &err);
+    st = st == HSP_OK ? hsp_transition_show(ctl, &l, &t, &err) : st;
+    hsp_loaded_fini(&l);
+    return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
+}
+
 int hsp_cmd_plan(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
@@ -243,6 +265,9 @@ int hsp_cmd_plan(struct hsp_ctl *ctl)
                            .cluster_path = ctl->opt[O_CLUSTER],
                            .exclude = ctl->opt[O_EXCLUDE],
                            .no_zero = ctl->opt[O_NO_ZERO] != NULL};
+    if (ctl->opt[O_TRANSITION] != NULL || ctl->n_pos > 1) {
+        return show_transition(ctl);
+    }
     const char *draw = ctl->opt[O_SCHEDULE];
     if (draw != NULL && strcmp(draw, "text") != 0 && strcmp(draw, "trace") != 0) {
         return hsp_ctl_usage(ctl, "--schedule takes text or trace");

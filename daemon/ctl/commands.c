@@ -32,6 +32,7 @@ static const struct hsp_option plan_options[] = {
     {"schedule", 's', "FORM", "draw when each stage does what: text, or trace (Chrome, Perfetto)"},
     {"live", 'l', NULL, "ask hspmdd: on the devices that are connected to it"},
     {"exit-code", 0, NULL, "with --live: exit code 10 when the job does not run just this plan"},
+    {"transition", 't', NULL, "what a switch from plan FROM to plan TO moves, on --cluster"},
     END,
 };
 
@@ -281,17 +282,21 @@ const struct hsp_command hsp_commands[] = {
      .max_pos = 1,
      .run = hsp_cmd_undrain},
     {.name = "plan",
-     .operands = "JOB",
+     .operands = "JOB [FROM TO]",
      .summary = "show who would get what, step time and memory; changes nothing",
      .help =
          "Plans the job for a described cluster and prints, for every rank, its device, blocks,\n"
          "sequences, times and memory, and the best structures that were rejected. The plan is\n"
          "--plan, else the first of the job's annotations that fits, else the planner's.\n"
          "-o yaml writes a total plan, ready for `annotations:` and compile --plan; of every\n"
-         "Reshard it says what it is (all_reduce, bsr, ..) and how many microseconds it takes.",
+         "Reshard it says what it is (all_reduce, bsr, ..) and how many microseconds it takes.\n"
+         "With --transition: bytes and seconds of each link when the job goes from the plan file\n"
+         "FROM to TO, the busiest network card, and the phases of the switch. Rank i of FROM is\n"
+         "on the i-th device of the cluster, that of TO on the i-th that --exclude does not name;\n"
+         "those named are gone with all they had.",
      .options = plan_options,
      .min_pos = 1,
-     .max_pos = 1,
+     .max_pos = 3,
      .formats = AS(TABLE) | AS(JSON) | AS(YAML),
      .run = hsp_cmd_plan},
     {.name = "plan show",

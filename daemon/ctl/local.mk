@@ -25,6 +25,7 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/programfile.c daemon/ctl/programfile.h \
   daemon/ctl/remote.c daemon/ctl/remote.h \
   daemon/ctl/table.c daemon/ctl/table.h \
+  daemon/ctl/transition.c daemon/ctl/transition.h \
   daemon/ctl/workercall.c daemon/ctl/workercall.h
 
 CTL_LIBS = daemon/ctl/libctl.a $(NET_LIBS) $(PLANNER_LIBS) $(CJSON_LIBS) $(SMARTCOLS_LIBS)

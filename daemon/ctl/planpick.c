@@ -41,8 +41,8 @@ static enum hsp_status default_cluster(struct hsp_arena *arena, uint32_t n,
     return HSP_OK;
 }
 
-static enum hsp_status exclude(struct hsp_arena *arena, const struct hsp_cluster_desc *c,
-                               const char *list, const bool **ret, struct hsp_err *err)
+enum hsp_status hsp_pick_exclude(struct hsp_arena *arena, const struct hsp_cluster_desc *c,
+                                 const char *list, const bool **ret, struct hsp_err *err)
 {
     bool *out = hsp_arena_array(arena, c->n, sizeof(*out));
     if (out == NULL) {
@@ -113,7 +113,7 @@ enum hsp_status hsp_pick_plan(struct hsp_arena *arena, const struct hsp_loaded *
         st = hsp_load_cluster(arena, how->cluster_path, ret_cluster, err);
     }
     if (st == HSP_OK && how->cluster_path != NULL && how->exclude != NULL) {
-        st = exclude(arena, ret_cluster, how->exclude, &o.excluded, err);
+        st = hsp_pick_exclude(arena, ret_cluster, how->exclude, &o.excluded, err);
     }
     uint32_t n =
         how->cluster_path != NULL && st == HSP_OK ? usable(ret_cluster, o.excluded) : HSP_MAX_RANKS;

@@ -21,6 +21,10 @@ enum hsp_status hsp_pick_plan(struct hsp_arena *arena, const struct hsp_loaded *
                               struct hsp_planned *ret, const char **ret_source,
                               struct hsp_err *err);
 
+/* ret[device]: named in @list, by commas. HSP_ENOENT names one that the cluster has not. */
+enum hsp_status hsp_pick_exclude(struct hsp_arena *arena, const struct hsp_cluster_desc *c,
+                                 const char *list, const bool **ret, struct hsp_err *err);
+
 /* A status of using the plan from @source, with @source in the message; a plan file that does not
  * fit is a bad file (HSP_EPARSE). */
 enum hsp_status hsp_pick_blame(enum hsp_status st, const char *source, struct hsp_err *err);

@@ -24,6 +24,7 @@ struct device_raw {
 struct node_raw {
     const char *name;
     double latency_us, gbit;
+    uint32_t cards;
     const struct hsp_yaml *devices;
 };
 
@@ -62,6 +63,8 @@ static const struct hsp_field node_table[] = {
       .help = "half a round trip to where nodes meet"),
     F(node_raw, "uplink.gbit_per_s", F64, gbit, .dflt = "1e6", .min = 1e-6, .max = 1e6,
       .help = "its link to other nodes; links.cross_node is the best there is"),
+    F(node_raw, "network_cards", U32, cards, .dflt = "1", .min = 1, .max = HSP_MAX_DEVICES,
+      .help = "of this speed each; device i uses card i modulo this number"),
     F(node_raw, "devices", NODE, devices, .required = true, .help = "list of devices"),
 };
 
@@ -169,6 +172,7 @@ static enum hsp_status read_nodes(const struct hsp_yaml *list, struct hsp_arena 
         }
         for (uint32_t k = first; dev != NULL && k < *n; k++) {
             dev[k].uplink = (struct hsp_link_cost){r.latency_us, 1 / (r.gbit * 125)};
+            dev[k].nic = (k - first) % r.cards;
         }
     }
     return *n > 0 ? HSP_OK : hsp_yaml_error(list, err, "no device");

@@ -5,6 +5,7 @@
  *   nodes:
  *     - name: a
  *       uplink: {latency_us: 200, gbit_per_s: 1}  # optional: slower than cross_node
+ *       network_cards: 2                          # optional: device i uses card i modulo 2
  *       devices:
  *         - {speed: 0.6, memory: 1GiB}            # the other figures have defaults (one CPU core)
  *         - {count: 2, gemm_gflops: 120, gemm_gflops_fp64: 60, memory_gb_per_s: 20, op_us: 3}

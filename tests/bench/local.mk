@@ -30,5 +30,5 @@ check_PROGRAMS += tests/bench/agents
 tests_bench_agents_LDADD = $(NET_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 
 # The traffic of a published switch: the claim transition-traffic runs it.
-check_PROGRAMS += tests/bench/transition
-tests_bench_transition_LDADD = tests/lib/libplainbsr.a $(SPMD_LIBS)
+check_PROGRAMS += tests/bench/bsrbench
+tests_bench_bsrbench_LDADD = tests/lib/libplainbsr.a $(SPMD_LIBS)

@@ -136,7 +136,7 @@ static void wrong_lines_are_usage_errors(void **state)
         {{"help", "ckpt", "x", NULL}, "hspmdctl: no command ckpt x; see hspmdctl help\n"},
         {{"help", "plan", "x", NULL}, "hspmdctl: no command plan x; see hspmdctl help\n"},
         {{"--adress", "x", "plan", NULL}, "hspmdctl: unknown option --adress; see hspmdctl help\n"},
-        {{"plan", NULL}, "hspmdctl: plan takes JOB; see hspmdctl help\n"},
+        {{"plan", NULL}, "hspmdctl: plan takes JOB [FROM TO]; see hspmdctl help\n"},
         {{"plan", "a", "--cluter", "x", NULL},
          "hspmdctl: unknown option --cluter; see hspmdctl help\n"},
         {{"plan", "a", "--cluster", NULL},
@@ -572,9 +572,74 @@ static void strategies_are_imported_as_plans(void **state)
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
 }
 
+static double number_of(const cJSON *o, const char *key)
+{
+    const cJSON *n = cJSON_GetObjectItemCaseSensitive(o, key);
+    assert_true(cJSON_IsNumber(n));
+    return n->valuedouble;
+}
+
+static const char dp2[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 6, "
+                          "stages: [{layers: 2, ranks: [0]}]}, {sequences: 6, stages: [{layers: 2, "
+                          "ranks: [1]}]}]}";
+static const char pp3[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 6, "
+                          "stages: [{layers: 2, ranks: [0]}]}, {sequences: 6, stages: [{layers: 1, "
+                          "ranks: [1]}, {layers: 1, ranks: [2]}]}]}";
+
+/* From replicas on a/0 and a/1 to a third device behind the only card of each node. */
+static void test_transition(void **state)
+{
+    struct room *r = *state;
+    put(r, "job.yaml", job);
+    put(r, "c.yaml", cluster);
+    put(r, "dp2.yaml", dp2);
+    put(r, "pp3.yaml", pp3);
+    RUN(r, "plan", "@job.yaml", "-t", "@dp2.yaml", "@pp3.yaml", "-c", "@c.yaml", "-o", "json");
+    assert_string_equal(r->msg, "");
+    assert_int_equal(r->rc, 0);
+    cJSON *o = cJSON_Parse(r->out);
+    assert_non_null(o);
+    double all = number_of(o, "moved_bytes");
+    assert_true(all > 0);
+    assert_near(number_of(o, "network_bytes"), all, 0);
+    assert_near(number_of(o, "busiest_card_bytes"), all, 0);
+    assert_near(number_of(o, "floor_bytes"), all, 0);
+    assert_near(number_of(o, "passed_on_bytes"), 0, 0);
+    const cJSON *phase = cJSON_GetObjectItemCaseSensitive(o, "phases")->child;
+    assert_near(number_of(phase, "bytes"), all / 3, 1);
+    assert_near(number_of(phase->next, "bytes"), 2 * all / 3, 1);
+    double sent = 0, got = 0;
+    const cJSON *l;
+    cJSON_ArrayForEach(l, cJSON_GetObjectItemCaseSensitive(o, "links"))
+    {
+        bool card =
+            strcmp(cJSON_GetObjectItemCaseSensitive(l, "link")->valuestring, "network card") == 0;
+        sent += card ? number_of(l, "sent_bytes") : 0;
+        got += card ? number_of(l, "received_bytes") : 0;
+        assert_true(!card || number_of(l, "busy_seconds") > 0);
+    }
+    assert_near(sent, all, 0);
+    assert_near(got, all, 0);
+    cJSON_Delete(o);
+    RUN(r, "plan", "@job.yaml", "--transition", "@dp2.yaml", "@pp3.yaml", "-c", "@c.yaml");
+    assert_non_null(strstr(r->out, "busiest network card: that of "));
+    assert_non_null(strstr(r->out, "phases: "));
+    /* a device that is gone had the only copy of nothing; two that are gone had all */
+    RUN(r, "plan", "@job.yaml", "-t", "@dp2.yaml", "@dp2.yaml", "-c", "@c.yaml", "-x", "a/0");
+    assert_int_equal(r->rc, 0);
+    RUN(r, "plan", "@job.yaml", "-t", "@dp2.yaml", "@pp3.yaml", "-c", "@c.yaml", "-x", "a/0");
+    assert_int_equal(r->rc, 7);
+    assert_non_null(strstr(r->msg, "pp3.yaml has 3 ranks, 2 devices are there"));
+    RUN(r, "plan", "@job.yaml", "@dp2.yaml", "@pp3.yaml", "-c", "@c.yaml");
+    assert_int_equal(r->rc, 2);
+    RUN(r, "plan", "@job.yaml", "-t", "@dp2.yaml", "@pp3.yaml");
+    assert_int_equal(r->rc, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_transition, setup, teardown),
         cmocka_unit_test(a_check_is_shown_as_tables),
         cmocka_unit_test(status_says_by_what_the_executors_talk),
         cmocka_unit_test(status_shows_a_loss_that_is_no_number),

@@ -350,6 +350,8 @@ static void commands_that_compute(void **state)
     TRY(r, 0, "plan", "@job.yaml", "--plan", "@one.yaml", "-s", "text");
     TRY(r, 0, "plan", "@job.yaml", "--plan", "@one.yaml", "-s", "trace");
     TRY(r, 0, "plan", "@job.yaml", "--live", "--exit-code");
+    TRY(r, 0, "plan", "@job.yaml", "-t", "@one.yaml", "@one.yaml", "-c", "@c.yaml");
+    TRY(r, 0, "plan", "@job.yaml", "-t", "@one.yaml", "@one.yaml", "-c", "@c.yaml", "-o", "json");
     TRY(r, 0, "plan", "import", "@s.json");
     TRY(r, 0, "plan", "import", "@s.json", "1");
     TRY(r, 0, "graph", "show", "@job.yaml");

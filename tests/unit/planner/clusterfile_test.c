@@ -19,7 +19,7 @@ static void speed_scales_all_rates(void **state)
                     "nodes:\n"
                     "  - {name: a, devices: [{}, {speed: 0.5, memory: 1GiB}]}\n"
                     "  - {name: b, uplink: {latency_us: 200, gbit_per_s: 1},\n"
-                    "     devices: [{count: 2, gemm_gflops: 100, op_us: 7}]}\n"
+                    "     network_cards: 2, devices: [{count: 2, gemm_gflops: 100, op_us: 7}]}\n"
                     "links: {cross_node: {latency_us: 100, gbit_per_s: 8}}\n",
                     &c, &err),
               &err);
@@ -39,6 +39,9 @@ static void speed_scales_all_rates(void **state)
     assert_near(c.cross.us_per_byte, 1e-3, 1e-15);
     assert_near(c.cross.latency_us, 100, 0);
     assert_near(c.dev[3].uplink.latency_us, 200, 0);
+    assert_int_equal(c.dev[1].nic, 0); /* one card unless it is said */
+    assert_int_equal(c.dev[2].nic, 0);
+    assert_int_equal(c.dev[3].nic, 1);
     assert_near(c.dev[3].uplink.us_per_byte, 8e-3, 1e-15);
     assert_true(c.dev[0].uplink.us_per_byte < c.cross.us_per_byte); /* none given: that of links */
     assert_true(c.dev[0].host == c.dev[1].host && c.dev[0].host != c.dev[2].host);

@@ -1,5 +1,5 @@
 /* The traffic of Hetu v2's C1 -> C2 (tests/lib/plainbsr.h) by the published ways and by ours, as JSON:
- * transition N plans ours N times. Read by tests/claims/transition-traffic. */
+ * bsrbench N plans ours N times. Read by tests/claims/transition-traffic. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
     (void)printf("\"plan_s\": %.6f}\n", took);
     hsp_hetu_fini(&c);
     if (st != HSP_OK) {
-        (void)fprintf(stderr, "transition: %s\n", err.msg);
+        (void)fprintf(stderr, "bsrbench: %s\n", err.msg);
     }
     return st == HSP_OK ? 0 : 1;
 }
