@@ -221,6 +221,21 @@ static enum hsp_status check_ranks(const struct hsp_cover *c, struct hsp_err *er
     return HSP_OK;
 }
 
+/* No rank receives an element twice. */
+static enum hsp_status check_target(const struct hsp_cover *dst, struct hsp_err *err)
+{
+    for (uint32_t i = 1; i < dst->n; i++) {
+        for (uint32_t k = i; k > 0 && dst->items[k - 1].rank == dst->items[i].rank; k--) {
+            struct hsp_box both;
+            if (hsp_box_cut(&dst->items[k - 1].box, &dst->items[i].box, &both)) {
+                return hsp_err_set(err, HSP_EINVAL, 0, "rank %u receives two boxes that overlap",
+                                   dst->items[i].rank);
+            }
+        }
+    }
+    return HSP_OK;
+}
+
 static enum hsp_status check_covers(const struct hsp_tasks *x, struct hsp_err *err)
 {
     const struct hsp_cover *src = x->src, *dst = x->dst;
@@ -237,12 +252,7 @@ static enum hsp_status check_covers(const struct hsp_tasks *x, struct hsp_err *e
                              src->extent[d], dst->extent[d]);
         }
     }
-    for (uint32_t i = 1; rc == HSP_OK && !x->any_target && i < dst->n; i++) {
-        if (dst->items[i].rank == dst->items[i - 1].rank) {
-            rc = hsp_err_set(err, HSP_EINVAL, 0, "rank %u receives two boxes", dst->items[i].rank);
-        }
-    }
-    return rc;
+    return rc == HSP_OK && !x->any_target ? check_target(dst, err) : rc;
 }
 
 /* Numbers of the items among those of their rank. */

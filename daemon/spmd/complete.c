@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/spmd/coverannot.h"
-#include "daemon/spmd/home.h"
+#include "daemon/spmd/homebox.h"
 #include "daemon/spmd/listreshards.h"
 #include "daemon/spmd/names.h"
 #include "daemon/spmd/stagecode.h"
@@ -81,8 +81,14 @@ static enum hsp_status home_tree(const struct completer *x, uint32_t param, stru
         return rc;
     }
     const struct hsp_home_rule *rule = hsp_home_rule_of(x->c->p, param_name(x->c, param));
-    return rule != NULL
-               ? hsp_annot_with_cuts(rule->home, home->rank, home->extent, arena, ret, x->err)
+    if (rule != NULL) {
+        return hsp_annot_with_cuts(rule->home, home->rank, home->extent, arena, ret, x->err);
+    }
+    if (x->c->p->zero_pattern == HSP_ZERO_INTERLEAVED) {
+        rc = hsp_home_interleaved(x->c->g, x->c->p, x->c->units, param, arena, ret, x->err);
+    }
+    return rc != HSP_OK || *ret != NULL
+               ? rc
                : hsp_err_set(x->err, HSP_EUNSUPPORTED, 0, "home of %s has no annotation",
                              param_name(x->c, param));
 }

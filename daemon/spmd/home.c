@@ -3,6 +3,7 @@
 #include <stdlib.h> /* qsort */
 
 #include "daemon/spmd/compile.h"
+#include "daemon/spmd/homebox.h"
 #include "daemon/spmd/names.h"
 #include "daemon/spmd/switch.h"
 #include "proto/base/check.h"
@@ -290,12 +291,12 @@ const struct hsp_home_rule *hsp_home_rule_of(const struct hsp_plan *p, const cha
     return NULL;
 }
 
-static enum hsp_status home_by_rule(const struct hsp_plan *p, const struct hsp_home_rule *rule,
+static enum hsp_status home_by_rule(const struct hsp_plan *p, const struct hsp_annot *home,
                                     const char *name, const struct hsp_box *whole,
                                     struct hsp_cover *ret, struct hsp_err *err)
 {
     int64_t grain[HSP_MAX_RANK] = {1, 1, 1, 1};
-    enum hsp_status rc = hsp_annot_cover(rule->home, whole->rank, whole->hi, grain, ret, err);
+    enum hsp_status rc = hsp_annot_cover(home, whole->rank, whole->hi, grain, ret, err);
     if (rc != HSP_OK) {
         (void)hsp_err_wrap(err, "home of %s", name);
         return rc;
@@ -304,9 +305,6 @@ static enum hsp_status home_by_rule(const struct hsp_plan *p, const struct hsp_h
         if (ret->items[i].rank >= p->n_ranks) {
             rc = hsp_err_set(err, HSP_EINVAL, 0, "home of %s: rank %u of a plan of %u ranks", name,
                              ret->items[i].rank, p->n_ranks);
-        } else if (i > 0 && ret->items[i].rank == ret->items[i - 1].rank) {
-            rc = hsp_err_set(err, HSP_EINVAL, 0, "home of %s: rank %u has several boxes", name,
-                             ret->items[i].rank);
         }
     }
     if (rc == HSP_OK && !hsp_cover_is_complete(ret)) {
@@ -330,11 +328,20 @@ enum hsp_status hsp_param_home(const struct hsp_graph *g, const struct hsp_plan 
     struct hsp_box whole = hsp_box_whole(g->tensors[tensor].rank, ext);
     const struct hsp_home_rule *rule = hsp_home_rule_of(p, name);
     if (rule != NULL) {
-        return home_by_rule(p, rule, name, &whole, ret, err);
+        return home_by_rule(p, rule->home, name, &whole, ret, err);
     }
     struct user *u = NULL;
     uint32_t n = 0;
     struct hsp_arena_mark m = hsp_arena_mark(arena);
+    if (p->zero != 0 && p->zero_pattern == HSP_ZERO_INTERLEAVED) {
+        struct hsp_annot *tree = NULL;
+        enum hsp_status st = hsp_home_interleaved(g, p, units, param, arena, &tree, err);
+        if (st != HSP_OK || tree != NULL) {
+            st = st == HSP_OK ? home_by_rule(p, tree, name, &whole, ret, err) : st;
+            hsp_arena_rewind(arena, m);
+            return st;
+        }
+    }
     enum hsp_status rc = list_users(g, p, units, param, arena, &u, &n, err);
     if (rc == HSP_OK && n == 0) {
         rc = hsp_err_set(err, HSP_EINVAL, 0, "no node reads parameter %s", name);

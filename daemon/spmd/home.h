@@ -7,7 +7,8 @@
  * shares of each group at multiples of tp_grain; whole when tp_dim is -1 or the group has one rank.
  * Home (master, m, v): stated by a total plan; else an explicit rule of the plan; else zero 0: the
  * use box of every using rank; zero 1: rows of the longest cuttable dim spread evenly over the
- * using ranks, small tensors on one.
+ * using ranks, small tensors on one; with zero_pattern interleaved homebox.h. A rank may have several
+ * boxes of one home.
  */
 #ifndef HSP_HOME_H
 #define HSP_HOME_H

@@ -111,7 +111,8 @@ static enum hsp_status init_tables(struct hsp_compiler *c, struct hsp_err *err)
     c->load = hsp_arena_array(c->arena, c->p->n_ranks, sizeof *c->load);
     c->grad_of = hsp_arena_array(c->arena, c->g->n_tensors, sizeof *c->grad_of);
     c->home = hsp_arena_array(c->arena, c->g->n_params, sizeof *c->home);
-    if (c->load == NULL || c->grad_of == NULL || c->home == NULL) {
+    c->slots = hsp_arena_array(c->arena, c->g->n_params, sizeof *c->slots);
+    if (c->load == NULL || c->grad_of == NULL || c->home == NULL || c->slots == NULL) {
         return no_memory(err);
     }
     for (uint32_t i = 0; i < c->g->n_tensors; i++) {
@@ -129,6 +130,10 @@ static enum hsp_status init_tables(struct hsp_compiler *c, struct hsp_err *err)
     if (rc == HSP_OK) {
         rc = hsp_plan_homes(c->g, c->p, c->home, err);
         c->n_homes = rc == HSP_OK ? c->g->n_params : 0;
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < c->n_homes; i++) {
+        rc = hsp_home_slots(&c->home[i], c->g->tensors[c->g->params[i].tensor].name, c->arena,
+                            &c->slots[i], err);
     }
     return rc == HSP_OK ? init_stages(c, err) : rc;
 }

@@ -12,6 +12,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/drawing.c daemon/spmd/drawing.h \
   daemon/spmd/deduce.c daemon/spmd/deduce.h \
   daemon/spmd/home.c daemon/spmd/home.h \
+  daemon/spmd/homebox.c daemon/spmd/homebox.h \
   daemon/spmd/layoutplan.c \
   daemon/spmd/listreshards.c daemon/spmd/listreshards.h \
   daemon/spmd/lower.c \
@@ -20,7 +21,8 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/movecost.c daemon/spmd/movelist.c \
   daemon/spmd/names.c daemon/spmd/names.h \
   daemon/spmd/order.c daemon/spmd/order.h \
-  daemon/spmd/parampart.c \
+  daemon/spmd/parampart.c daemon/spmd/parampost.c \
+  daemon/spmd/paramslot.c daemon/spmd/paramslot.h \
   daemon/spmd/plan.c daemon/spmd/planfile.c daemon/spmd/plan.h \
   daemon/spmd/plangroups.c daemon/spmd/plangroups.h \
   daemon/spmd/plantotal.c daemon/spmd/plantotal.h \

@@ -1,18 +1,9 @@
-/* Pre and Post: parameters from home to use, gradients from accumulators to home, the update. */
+/* Pre: state, and parameters from home to use. */
 #include <string.h>
 
-#include "daemon/spmd/home.h"
-#include "daemon/spmd/stagecode.h"
-#include "daemon/spmd/switch.h"
-#include "proto/base/check.h"
+#include "daemon/spmd/paramslot.h"
 
 static const char *const kind_suffix[HSP_N_STATE_KINDS] = {"", "#m", "#v", "#momentum"};
-
-static enum hsp_status no_memory(const struct hsp_compiler *c, uint32_t param, struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "code of parameter %s",
-                       c->g->tensors[c->g->params[param].tensor].name);
-}
 
 static bool has_kind(const struct hsp_compiler *c, uint32_t kind)
 {
@@ -26,20 +17,23 @@ static bool has_kind(const struct hsp_compiler *c, uint32_t kind)
     return false;
 }
 
-/* The home of @param as a layout of this stage. */
+/* The boxes of the home of @param in @slot as a layout of this stage. */
 static enum hsp_status home_layout(struct hsp_compiler *c, const struct hsp_stagecode *s,
-                                   uint32_t param, struct hsp_layout *ret, bool **ret_present,
-                                   struct hsp_err *err)
+                                   uint32_t param, uint32_t slot, struct hsp_layout *ret,
+                                   bool **ret_present, struct hsp_err *err)
 {
     const struct hsp_cover *home = &c->home[param];
     enum hsp_status rc =
         hsp_layout_whole(home->rank, home->extent, s->group->n, c->arena, ret, err);
     bool *present = hsp_arena_array(c->arena, s->group->n, sizeof *present);
     if (rc != HSP_OK || present == NULL) {
-        return rc != HSP_OK ? rc : no_memory(c, param, err);
+        return rc != HSP_OK ? rc : hsp_param_no_memory(c, param, err);
     }
     for (uint32_t i = 0; i < home->n; i++) {
         const struct hsp_held *h = &home->items[i];
+        if (c->slots[param].of[i] != slot) {
+            continue;
+        }
         for (uint32_t j = 0; j < s->group->n; j++) {
             if (s->group->ranks[j] == h->rank) {
                 ret->box[j] = h->box;
@@ -48,7 +42,8 @@ static enum hsp_status home_layout(struct hsp_compiler *c, const struct hsp_stag
         }
         for (uint8_t d = 0; d < home->rank; d++) {
             if (h->box.lo[d] != 0 || h->box.hi[d] != home->extent[d]) {
-                ret->cut[d] = HSP_CUT_HOME | (param * HSP_MAX_RANK + d);
+                ret->cut[d] =
+                    HSP_CUT_HOME | slot << HSP_CUT_HOME_SHIFT | (param * HSP_MAX_RANK + d);
             }
         }
     }
@@ -57,7 +52,8 @@ static enum hsp_status home_layout(struct hsp_compiler *c, const struct hsp_stag
 }
 
 static enum hsp_status add_state(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
-                                 const struct hsp_layout *at, bool *present, struct hsp_err *err)
+                                 uint32_t slot, const struct hsp_layout *at, bool *present,
+                                 struct hsp_err *err)
 {
     const struct hsp_tensor *t = &c->g->tensors[c->g->params[param].tensor];
     for (uint32_t k = 0; k < HSP_N_STATE_KINDS; k++) {
@@ -69,18 +65,21 @@ static enum hsp_status add_state(struct hsp_compiler *c, struct hsp_stagecode *s
                               .tensor = HSP_NONE,
                               .state_kind = (uint8_t)k,
                               .next = HSP_NONE,
+                              .slot = slot,
                               .param = param,
                               .at = *at,
                               .present = present,
                               .alias = HSP_NONE};
-        v.name = hsp_arena_printf(c->arena, "%s%s", t->name, kind_suffix[k]);
+        uint32_t value = HSP_NONE;
+        v.name = hsp_slot_name(c, param, slot, kind_suffix[k]);
         if (v.name == NULL) {
-            return no_memory(c, param, err);
+            return hsp_param_no_memory(c, param, err);
         }
-        enum hsp_status rc = hsp_value_add(s, &v, &s->state[param * HSP_N_STATE_KINDS + k], err);
+        enum hsp_status rc = hsp_value_add(s, &v, &value, err);
         if (rc != HSP_OK) {
             return rc;
         }
+        hsp_slot_link(s, &s->state[param * HSP_N_STATE_KINDS + k], value);
     }
     return HSP_OK;
 }
@@ -103,7 +102,7 @@ static enum hsp_status home_is_use(struct hsp_compiler *c, uint32_t param, bool 
         for (uint32_t j = 0; rc == HSP_OK && j < l.n; j++) {
             rc = hsp_cover_add(&use, s->group->ranks[j], 0, &l.box[j]);
             if (rc != HSP_OK) {
-                rc = no_memory(c, param, err);
+                rc = hsp_param_no_memory(c, param, err);
             }
         }
     }
@@ -113,29 +112,34 @@ static enum hsp_status home_is_use(struct hsp_compiler *c, uint32_t param, bool 
     return rc;
 }
 
+/* The state of one parameter on one stage; @use: its cuts are those of its use, which it is. */
+static enum hsp_status declare_home(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
+                                    const struct hsp_layout *use, struct hsp_err *err)
+{
+    enum hsp_status rc = HSP_OK;
+    for (uint32_t slot = 0; rc == HSP_OK && slot < c->slots[param].n; slot++) {
+        struct hsp_layout home;
+        bool *present = NULL, any = false;
+        rc = home_layout(c, s, param, slot, &home, &present, err);
+        for (uint32_t j = 0; rc == HSP_OK && j < s->group->n; j++) {
+            any = any || present[j];
+        }
+        if (rc == HSP_OK && use != NULL) {
+            memcpy(home.cut, use->cut, sizeof home.cut);
+        }
+        rc = rc == HSP_OK && any ? add_state(c, s, param, slot, &home, present, err) : rc;
+    }
+    return rc;
+}
+
 /* State and use of one parameter on one stage; @same: the state itself is used. */
 static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
                                bool same, struct hsp_err *err)
 {
-    struct hsp_layout home, use;
-    bool *present = NULL, any = false;
+    struct hsp_layout use;
     bool uses = hsp_stage_uses(c->g, c->units, &c->p->streams[s->stream], s->stage, param);
-    enum hsp_status rc = home_layout(c, s, param, &home, &present, err);
-    if (rc == HSP_OK && uses) {
-        rc = hsp_param_use(c->g, s->group, param, c->arena, &use, err);
-    }
-    if (rc != HSP_OK) {
-        return rc;
-    }
-    for (uint32_t j = 0; j < s->group->n; j++) {
-        any = any || present[j];
-    }
-    if (uses && same) {
-        memcpy(home.cut, use.cut, sizeof home.cut);
-    }
-    if (any) {
-        rc = add_state(c, s, param, &home, present, err);
-    }
+    enum hsp_status rc = uses ? hsp_param_use(c->g, s->group, param, c->arena, &use, err) : HSP_OK;
+    rc = rc == HSP_OK ? declare_home(c, s, param, uses && same ? &use : NULL, err) : rc;
     if (rc != HSP_OK || !uses) {
         return rc;
     }
@@ -143,7 +147,7 @@ static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, 
     rc = hsp_value_version(c, s, c->g->params[param].tensor, "#use", &use, &v, err);
     bool *is_alias = hsp_arena_array(c->arena, s->group->n, sizeof *is_alias);
     if (rc != HSP_OK || is_alias == NULL) {
-        return rc != HSP_OK ? rc : no_memory(c, param, err);
+        return rc != HSP_OK ? rc : hsp_param_no_memory(c, param, err);
     }
     for (uint32_t j = 0; j < s->group->n; j++) {
         is_alias[j] = same;
@@ -155,56 +159,66 @@ static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, 
     return HSP_OK;
 }
 
-/* The boxes of @value that members hold apart from their state; nothing for HSP_NONE. */
-static enum hsp_status add_values(const struct hsp_stagecode *s, uint32_t value,
-                                  struct hsp_cover *ret, struct hsp_err *err)
+/* What @slot has of @uses, each element once for each rank. @ret likewise. */
+static enum hsp_status slot_uses(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
+                                 const struct hsp_cover *uses, struct hsp_cover *ret,
+                                 struct hsp_err *err)
 {
-    return value == HSP_NONE ? HSP_OK : hsp_value_cover(s, &s->value[value], true, ret, err);
-}
-
-/* One RESHARD step on every stage that has one of the two values. */
-static enum hsp_status reshard_steps(struct hsp_stagecode *s, uint32_t part, uint32_t reshard,
-                                     uint32_t in, uint32_t out, struct hsp_err *err)
-{
-    struct hsp_step st = hsp_step_make(HSP_I_RESHARD, HSP_QUEUE_COMM);
-    if (in == HSP_NONE && out == HSP_NONE) {
-        return HSP_OK;
+    const struct hsp_cover *home = &c->home[param];
+    enum hsp_status rc = HSP_OK;
+    hsp_cover_init(ret, home->rank, home->extent);
+    bool all = c->slots[param].n == 1; /* as it is */
+    for (uint32_t i = 0; rc == HSP_OK && i < uses->n; i++) {
+        const struct hsp_held *u = &uses->items[i];
+        rc = all ? hsp_cover_add(ret, u->rank, u->addend, &u->box) : HSP_OK;
+        for (uint32_t k = 0; rc == HSP_OK && !all && k < home->n; k++) {
+            struct hsp_box both;
+            if (c->slots[param].of[k] == slot && hsp_box_cut(&u->box, &home->items[k].box, &both)) {
+                rc = hsp_cover_add(ret, u->rank, 0, &both);
+            }
+        }
     }
-    st.arg = reshard;
-    st.n_in = in != HSP_NONE;
-    st.in[0] = in;
-    st.n_out = out != HSP_NONE;
-    st.out[0] = out;
-    return hsp_step_add(s, part, SIZE_MAX, &st, err);
+    rc = rc == HSP_OK && !all ? hsp_cover_canonical(ret) : rc;
+    return rc == HSP_OK ? rc : hsp_param_no_memory(c, param, err);
 }
 
-static uint32_t use_value(const struct hsp_compiler *c, const struct hsp_stagecode *s,
-                          uint32_t param)
+static enum hsp_status gather_slot(struct hsp_compiler *c, uint32_t param, uint32_t slot,
+                                   const struct hsp_cover *uses, struct hsp_err *err)
 {
-    return s->version[c->g->params[param].tensor];
+    const char *name = c->g->tensors[c->g->params[param].tensor].name;
+    struct hsp_cover src, dst;
+    uint32_t reshard = HSP_NONE;
+    enum hsp_status rc = hsp_slot_cover(c, param, slot, &src, err);
+    enum hsp_status st = slot_uses(c, param, slot, uses, &dst, err);
+    rc = rc == HSP_OK ? st : rc;
+    bool needed = dst.n > 0;
+    if (rc == HSP_OK && needed) {
+        rc = hsp_reshard_add(c, name, false, false, &src, &dst, &reshard, err);
+    }
+    hsp_cover_fini(&src);
+    hsp_cover_fini(&dst);
+    for (uint32_t i = 0; rc == HSP_OK && needed && i < c->n_stages; i++) {
+        struct hsp_stagecode *s = &c->stage[i];
+        rc = hsp_param_steps(s, HSP_PART_PRE, reshard,
+                             hsp_slot_state(s, param, HSP_STATE_PARAM, slot),
+                             hsp_param_use_value(c, s, param), err);
+    }
+    return rc;
 }
 
 static enum hsp_status gather_param(struct hsp_compiler *c, uint32_t param, struct hsp_err *err)
 {
-    const char *name = c->g->tensors[c->g->params[param].tensor].name;
-    struct hsp_cover dst;
-    uint32_t reshard = HSP_NONE;
-    hsp_cover_init(&dst, c->home[param].rank, c->home[param].extent);
+    struct hsp_cover uses;
     enum hsp_status rc = HSP_OK;
+    hsp_cover_init(&uses, c->home[param].rank, c->home[param].extent);
     for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
         struct hsp_stagecode *s = &c->stage[i];
-        rc = add_values(s, use_value(c, s, param), &dst, err);
+        rc = hsp_param_cover(s, hsp_param_use_value(c, s, param), &uses, err);
     }
-    bool needed = dst.n > 0;
-    if (rc == HSP_OK && needed) {
-        rc = hsp_reshard_add(c, name, false, false, &c->home[param], &dst, &reshard, err);
+    for (uint32_t slot = 0; rc == HSP_OK && slot < c->slots[param].n; slot++) {
+        rc = gather_slot(c, param, slot, &uses, err);
     }
-    hsp_cover_fini(&dst);
-    for (uint32_t i = 0; rc == HSP_OK && needed && i < c->n_stages; i++) {
-        struct hsp_stagecode *s = &c->stage[i];
-        rc = reshard_steps(s, HSP_PART_PRE, reshard, s->state[param * HSP_N_STATE_KINDS],
-                           use_value(c, s, param), err);
-    }
+    hsp_cover_fini(&uses);
     return rc;
 }
 
@@ -220,255 +234,6 @@ enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err)
         if (rc == HSP_OK) {
             rc = gather_param(c, p, err);
         }
-    }
-    return rc;
-}
-
-/* ---- Post ---- */
-
-/* A value for something of @param that lives in Post only. */
-static enum hsp_status post_value(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
-                                  const char *suffix, const struct hsp_layout *at, bool *present,
-                                  uint32_t *ret, struct hsp_err *err)
-{
-    const struct hsp_tensor *t = &c->g->tensors[c->g->params[param].tensor];
-    struct hsp_value v = {.dtype = t->dtype,
-                          .cls = HSP_CLASS_MICRO,
-                          .tensor = HSP_NONE,
-                          .next = HSP_NONE,
-                          .param = param,
-                          .at = *at,
-                          .present = present,
-                          .alias = HSP_NONE};
-    v.name = hsp_arena_printf(c->arena, "%s%s", t->name, suffix);
-    return v.name == NULL ? no_memory(c, param, err) : hsp_value_add(s, &v, ret, err);
-}
-
-/* True when every home box is the accumulator of its rank, and nobody else holds any of it. */
-static bool already_home(const struct hsp_cover *src, const struct hsp_cover *home)
-{
-    if (src->n != home->n) {
-        return false;
-    }
-    for (uint32_t i = 0; i < src->n; i++) {
-        if (src->items[i].rank != home->items[i].rank ||
-            !hsp_box_equal(&src->items[i].box, &home->items[i].box)) {
-            return false;
-        }
-        for (uint32_t k = 0; k < i; k++) {
-            struct hsp_box both;
-            if (hsp_box_cut(&src->items[i].box, &src->items[k].box, &both)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-/* The summed gradient of @param in its home layout: @grad[stage], HSP_NONE where there is no home.
- */
-static enum hsp_status reduce_grad(struct hsp_compiler *c, uint32_t param, uint32_t *grad,
-                                   struct hsp_err *err)
-{
-    const char *name = c->g->tensors[c->g->params[param].tensor].name;
-    struct hsp_cover src;
-    uint32_t reshard = HSP_NONE;
-    enum hsp_status rc = HSP_OK;
-    hsp_cover_init(&src, c->home[param].rank, c->home[param].extent);
-    for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
-        rc = add_values(&c->stage[i], c->stage[i].acc[param], &src, err);
-    }
-    if (rc == HSP_OK) {
-        hsp_cover_normalise(&src);
-    }
-    if (rc == HSP_OK && already_home(&src, &c->home[param])) {
-        for (uint32_t i = 0; i < c->n_stages; i++) {
-            grad[i] = c->stage[i].acc[param];
-        }
-        hsp_cover_fini(&src);
-        return HSP_OK;
-    }
-    for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
-        struct hsp_stagecode *s = &c->stage[i];
-        uint32_t home = s->state[param * HSP_N_STATE_KINDS];
-        grad[i] = HSP_NONE;
-        if (home != HSP_NONE) {
-            struct hsp_value h = s->value[home]; /* the vector may move */
-            rc = post_value(c, s, param, "#grad", &h.at, h.present, &grad[i], err);
-        }
-    }
-    if (rc == HSP_OK) {
-        rc = hsp_reshard_add(c, name, false, true, &src, &c->home[param], &reshard, err);
-    }
-    for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
-        struct hsp_stagecode *s = &c->stage[i];
-        rc = reshard_steps(s, HSP_PART_POST, reshard, s->acc[param], grad[i], err);
-    }
-    hsp_cover_fini(&src);
-    return rc;
-}
-
-/* Adds the squares of @value on member @j to the norm. */
-static enum hsp_status square(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
-                              uint32_t value, uint32_t j, struct hsp_err *err)
-{
-    struct hsp_step op = hsp_step_make(HSP_I_OP, HSP_QUEUE_COMPUTE);
-    struct hsp_step stat = hsp_step_make(HSP_I_STAT, HSP_QUEUE_COMPUTE);
-    struct hsp_layout scalar;
-    uint32_t v = HSP_NONE;
-    enum hsp_status rc = hsp_layout_whole(0, NULL, s->group->n, c->arena, &scalar, err);
-    if (rc == HSP_OK) {
-        rc = post_value(c, s, param, "#sqsum", &scalar, NULL, &v, err);
-    }
-    if (rc != HSP_OK) {
-        return rc;
-    }
-    s->value[v].dtype = HSP_F64;
-    op.op = HSP_OP_SQSUM;
-    op.only = stat.only = j;
-    op.n_in = op.n_out = stat.n_in = 1;
-    op.in[0] = value;
-    op.out[0] = stat.in[0] = v;
-    stat.arg = HSP_STAT_SQNORM;
-    rc = hsp_step_add(s, HSP_PART_POST, SIZE_MAX, &op, err);
-    return rc == HSP_OK ? hsp_step_add(s, HSP_PART_POST, SIZE_MAX, &stat, err) : rc;
-}
-
-/* Squares of one owned box that is only a part of the member's gradient. */
-static enum hsp_status square_part(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
-                                   uint32_t grad, uint32_t j, const struct hsp_box *box,
-                                   struct hsp_err *err)
-{
-    uint32_t rank = s->group->ranks[j], v = HSP_NONE;
-    struct hsp_step st = hsp_step_make(HSP_I_RESHARD, HSP_QUEUE_COMPUTE);
-    struct hsp_layout at = s->value[grad].at;
-    struct hsp_cover src, dst;
-    at.box = hsp_arena_memdup(c->arena, at.box, at.n * sizeof *at.box);
-    if (at.box == NULL) {
-        return no_memory(c, param, err);
-    }
-    at.box[j] = *box;
-    for (uint8_t d = 0; d < at.rank; d++) {
-        at.cut[d] = HSP_CUT_OWNED | (s->n_owned++ & ~HSP_CUT_OWNED);
-    }
-    enum hsp_status rc = post_value(c, s, param, "#owned", &at, NULL, &v, err);
-    if (rc != HSP_OK) {
-        return rc;
-    }
-    hsp_cover_init(&src, at.rank, at.extent);
-    hsp_cover_init(&dst, at.rank, at.extent);
-    rc = hsp_cover_add(&src, rank, rank, &s->value[grad].at.box[j]);
-    if (rc == HSP_OK) {
-        rc = hsp_cover_add(&dst, rank, rank, box);
-    }
-    if (rc == HSP_OK) {
-        rc = hsp_reshard_add(c, s->value[v].name, false, false, &src, &dst, &st.arg, err);
-    } else {
-        (void)no_memory(c, param, err);
-    }
-    hsp_cover_fini(&src);
-    hsp_cover_fini(&dst);
-    st.only = j;
-    st.n_in = st.n_out = 1;
-    st.in[0] = grad;
-    st.out[0] = v;
-    if (rc == HSP_OK) {
-        rc = hsp_step_add(s, HSP_PART_POST, SIZE_MAX, &st, err);
-    }
-    return rc == HSP_OK ? square(c, s, param, v, j, err) : rc;
-}
-
-/* The squared norm: every element is counted by its owner. */
-static enum hsp_status add_norm(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
-                                uint32_t grad, struct hsp_err *err)
-{
-    const struct hsp_value home = s->value[s->state[param * HSP_N_STATE_KINDS]];
-    enum hsp_status rc = HSP_OK;
-    for (uint32_t j = 0; rc == HSP_OK && j < s->group->n; j++) {
-        struct hsp_box *own = NULL;
-        uint32_t n = 0;
-        if (!home.present[j]) {
-            continue;
-        }
-        rc = hsp_home_owned(&c->home[param], s->group->ranks[j], c->arena, &own, &n, err);
-        bool all = n == 1 && hsp_box_equal(&own[0], &home.at.box[j]);
-        if (rc == HSP_OK && (all || hsp_box_empty(&home.at.box[j]))) {
-            rc = square(c, s, param, grad, j, err);
-            continue;
-        }
-        for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
-            rc = square_part(c, s, param, grad, j, &own[i], err);
-        }
-    }
-    return rc;
-}
-
-static enum hsp_status add_update(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
-                                  uint32_t grad, struct hsp_err *err)
-{
-    const uint32_t *state = &s->state[param * HSP_N_STATE_KINDS];
-    double decay = c->g->params[param].decay ? c->t->weight_decay : 0;
-    struct hsp_step st = hsp_step_make(HSP_I_OP, HSP_QUEUE_COMPUTE);
-    if (c->t->hyper.optimizer == HSP_OPT_ADAMW) {
-        st.op = HSP_OP_ADAMW;
-        st.n_out = 3;
-        st.at.f[0] = c->t->hyper.beta1;
-        st.at.f[1] = c->t->hyper.beta2;
-        st.at.f[2] = c->t->eps;
-        st.at.f[3] = decay;
-    } else {
-        st.op = HSP_OP_SGDM;
-        st.n_out = 2;
-        st.at.f[0] = c->t->momentum;
-        st.at.f[1] = decay;
-    }
-    for (uint32_t k = 0, n = 0; k < HSP_N_STATE_KINDS; k++) {
-        if (state[k] != HSP_NONE) {
-            st.in[n] = st.out[n] = state[k];
-            n++;
-        }
-    }
-    st.n_in = (uint8_t)(st.n_out + 1);
-    st.in[st.n_out] = grad;
-    return hsp_step_add(s, HSP_PART_POST, SIZE_MAX, &st, err);
-}
-
-static enum hsp_status finish_post(struct hsp_compiler *c, uint32_t stage, const uint32_t *grads,
-                                   struct hsp_err *err)
-{
-    struct hsp_stagecode *s = &c->stage[stage];
-    struct hsp_step vote = hsp_step_make(HSP_I_VOTE, HSP_QUEUE_COMM);
-    struct hsp_step seal = hsp_step_make(HSP_I_SEAL, HSP_QUEUE_COMPUTE);
-    enum hsp_status rc = HSP_OK;
-    for (uint32_t p = 0; rc == HSP_OK && p < c->g->n_params; p++) {
-        if (s->state[p * HSP_N_STATE_KINDS] != HSP_NONE) {
-            rc = add_norm(c, s, p, grads[(size_t)p * c->n_stages + stage], err);
-        }
-    }
-    if (rc == HSP_OK) {
-        rc = hsp_step_add(s, HSP_PART_POST, SIZE_MAX, &vote, err);
-    }
-    for (uint32_t p = 0; rc == HSP_OK && p < c->g->n_params; p++) {
-        if (s->state[p * HSP_N_STATE_KINDS] != HSP_NONE) {
-            rc = add_update(c, s, p, grads[(size_t)p * c->n_stages + stage], err);
-        }
-    }
-    return rc == HSP_OK ? hsp_step_add(s, HSP_PART_POST, SIZE_MAX, &seal, err) : rc;
-}
-
-enum hsp_status hsp_param_post(struct hsp_compiler *c, struct hsp_err *err)
-{
-    enum hsp_status rc = HSP_OK;
-    size_t n = (size_t)c->g->n_params * c->n_stages;
-    uint32_t *grads = hsp_arena_array(c->arena, n, sizeof *grads);
-    if (grads == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "gradients of %u parameters", c->g->n_params);
-    }
-    for (uint32_t p = 0; rc == HSP_OK && p < c->g->n_params; p++) {
-        rc = reduce_grad(c, p, &grads[(size_t)p * c->n_stages], err);
-    }
-    for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
-        rc = finish_post(c, i, grads, err);
     }
     return rc;
 }

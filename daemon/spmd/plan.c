@@ -279,6 +279,9 @@ enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph 
     if (p->zero > 1) {
         return hsp_err_set(err, HSP_EINVAL, 0, "zero %u, must be 0 or 1", p->zero);
     }
+    if (p->zero_pattern > HSP_ZERO_INTERLEAVED) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "unknown pattern %u of zero", p->zero_pattern);
+    }
     uint64_t sequences = 0;
     for (uint32_t i = 0; i < p->n_streams; i++) {
         enum hsp_status rc = check_stream(p, i, g, used, err);

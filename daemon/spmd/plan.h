@@ -11,6 +11,7 @@
  *   kind: plan
  *   ranks: 6                    # devices, numbered 0..5; which devices is the epoch's business
  *   zero: 1                     # 0 | 1: master, m, v cut over all holders of a parameter
+ *   zero_pattern: contiguous    # contiguous | interleaved: inside of what tensor parallelism cuts
  *   streams:
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
  *       micro_batches: 5
@@ -83,6 +84,10 @@ enum hsp_saved { HSP_SAVED_OPEN, HSP_SAVED_KEEP, HSP_SAVED_RECOMPUTE };
 
 /* Which dim of activations the groups of a stage cut. */
 enum hsp_split { HSP_SPLIT_NONE, HSP_SPLIT_SEQUENCE, HSP_SPLIT_BATCH };
+
+/* How zero cuts parameters that tensor parallelism cuts: in one range per rank, or everybody's use
+ * once more over the groups that use it (homebox.h). */
+enum hsp_zero_pattern { HSP_ZERO_CONTIGUOUS, HSP_ZERO_INTERLEAVED };
 
 struct hsp_stage {
     uint32_t layers;        /* blocks of this stage */
@@ -170,7 +175,7 @@ struct hsp_plan_reshard {
 
 struct hsp_plan {
     uint32_t n_ranks;
-    uint8_t zero;
+    uint8_t zero, zero_pattern;
     uint32_t n_streams;
     struct hsp_stream *streams;
     uint32_t n_rules;

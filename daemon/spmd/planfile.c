@@ -7,6 +7,7 @@
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
 
+static const char *const patterns[] = {"contiguous", "interleaved"};
 static const char *const schedules[HSP_N_SCHEDULES] = {"1f1b", "gpipe", "interleaved",
                                                        "zero_bubble"};
 
@@ -269,9 +270,9 @@ static enum hsp_status scale_sequences(const struct hsp_yaml *y, struct hsp_plan
 
 static enum hsp_status read_head(const struct hsp_yaml *y, struct hsp_err *err)
 {
-    static const char *const keys[] = {"apiVersion",   "kind",       "ranks", "zero",
-                                       "streams",      "parameters", "why",   "predicted_step_us",
-                                       "memory_bytes", "homes",      "uses",  "reshards"};
+    static const char *const keys[] = {
+        "apiVersion",        "kind",         "ranks", "zero", "streams",  "parameters",  "why",
+        "predicted_step_us", "memory_bytes", "homes", "uses", "reshards", "zero_pattern"};
     static const char *const versions[] = {"hspmd/v1"}, *const kinds[] = {"plan"};
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
     if (rc == HSP_OK) {
@@ -309,6 +310,11 @@ enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
     if (rc == HSP_OK) {
         rc = read_u32(y, "zero", 0, 1, &none, &zero, err);
     }
+    const struct hsp_yaml *how = hsp_yaml_get(y, "zero_pattern");
+    size_t pattern = 0;
+    if (rc == HSP_OK && how != NULL) {
+        rc = hsp_yaml_choice(how, patterns, HSP_ARRAY_LEN(patterns), &pattern, err);
+    }
     if (rc == HSP_OK) {
         rc = want(y, "streams", HSP_YAML_SEQ, HSP_MAX_STREAMS, &streams, err);
     }
@@ -316,6 +322,7 @@ enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
         return rc;
     }
     p->zero = (uint8_t)zero;
+    p->zero_pattern = (uint8_t)pattern;
     p->n_streams = (uint32_t)streams->n;
     p->streams = hsp_arena_array(arena, p->n_streams, sizeof *p->streams);
     if (p->streams == NULL) {
@@ -396,8 +403,12 @@ static void dump_explain(const struct hsp_plan *p, struct hsp_buf *out)
 
 static void dump_plan(const struct hsp_plan *p, bool explain, struct hsp_buf *out)
 {
-    hsp_buf_printf(out, "apiVersion: hspmd/v1\nkind: plan\nranks: %u\nzero: %u\nstreams:\n",
-                   p->n_ranks, p->zero);
+    hsp_buf_printf(out, "apiVersion: hspmd/v1\nkind: plan\nranks: %u\nzero: %u\n", p->n_ranks,
+                   p->zero);
+    if (p->zero_pattern != HSP_ZERO_CONTIGUOUS) {
+        hsp_buf_printf(out, "zero_pattern: %s\n", patterns[p->zero_pattern]);
+    }
+    hsp_buf_puts(out, "streams:\n");
     for (uint32_t i = 0; i < p->n_streams; i++) {
         const struct hsp_stream *s = &p->streams[i];
         uint32_t chunks = hsp_stream_chunks(s);

@@ -3,8 +3,9 @@
  * Role:        used by the compiler for every Reshard and by switch.h for state transfer.
  * Purity:      pure and deterministic; ties go to the lower rank.
  * Ownership:   results live in the arena given; covers are borrowed for the call.
- * Bounds:      a rank receives one box (a target of several is cut into layers, hsp_cover_layer); it
- *              may hold several of the source: the k-th one is input k of its instruction.
+ * Bounds:      a rank receives into one box: the one the target has of it, or one around several that
+ *              do not overlap (others are cut into layers, hsp_cover_layer); it may hold several of
+ *              the source: the k-th one is input k of its instruction.
  *
  * A tensor's index space is cut into cells at the boundaries of all boxes. Of each cell we know the
  * addends with their holders, and the receivers (HSPMD section 3, on covers instead of DG/DS unions):
@@ -81,7 +82,7 @@ struct hsp_moves {
 };
 
 /* Both covers normalised. @channel is advanced by the number of moves. HSP_EINVAL: covers of
- * different extents, or two target boxes on one rank. HSP_EUNSUPPORTED: ranks hold several addends
+ * different extents, or two target boxes of one rank that overlap. HSP_EUNSUPPORTED: ranks hold several addends
  * of a cell in a way that no choice of one or all of each counts every addend once; a maximum of
  * several addends, which has a name (method.h) but no move. */
 enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover *dst,

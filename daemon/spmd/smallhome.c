@@ -161,6 +161,46 @@ static struct hsp_annot *move_tree(const struct hsp_annot *a, const int64_t *lo,
     return to;
 }
 
+static bool has_interleaved(const struct hsp_annot *a)
+{
+    bool has = a->interleaved;
+    for (uint32_t i = 0; i < a->n && !has; i++) {
+        has = has_interleaved(a->of[i]);
+    }
+    return has;
+}
+
+static enum hsp_status count_boxes(const struct hsp_graph *g, uint32_t param,
+                                   const struct hsp_annot *a, uint32_t *ret, struct hsp_err *err)
+{
+    uint32_t tensor = g->params[param].tensor;
+    int64_t ext[HSP_MAX_RANK];
+    struct hsp_cover c;
+    hsp_tensor_extents(g, tensor, 1, ext);
+    enum hsp_status rc = hsp_annot_cover(a, g->tensors[tensor].rank, ext, NULL, &c, err);
+    *ret = rc == HSP_OK ? c.n : 0;
+    hsp_cover_fini(&c);
+    return rc;
+}
+
+/* Cells of an interleaved split are cut by shares: where they have become so small that a rank has
+ * fewer boxes, another tensor would have been needed. */
+static enum hsp_status check_boxes(const struct hsp_graph *from, const struct hsp_graph *to,
+                                   uint32_t param, const struct hsp_annot *home,
+                                   const struct hsp_annot *moved, struct hsp_err *err)
+{
+    uint32_t full = 0, small = 0;
+    if (!has_interleaved(home)) {
+        return HSP_OK;
+    }
+    enum hsp_status rc = count_boxes(from, param, home, &full, err);
+    rc = rc == HSP_OK ? count_boxes(to, param, moved, &small, err) : rc;
+    return rc != HSP_OK || full == small
+               ? rc
+               : hsp_err_set(err, HSP_ENOENT, 0, "%u boxes of %s have no room", full,
+                             from->tensors[from->params[param].tensor].name);
+}
+
 /* The ends of each dim, and the cuts of every stage that uses the parameter. */
 static enum hsp_status list_uses(const struct hsp_graph *from, const struct hsp_plan *total,
                                  const bool *units, const struct hsp_graph *to, uint32_t param,
@@ -219,7 +259,8 @@ static enum hsp_status small_home(const struct hsp_graph *from, const struct hsp
     }
     if (rc == HSP_OK) {
         *ret = (struct hsp_home_rule){name, move_tree(home->home, origin, c, arena)};
-        rc = ret->home != NULL ? HSP_OK : no_memory(err);
+        rc = ret->home != NULL ? check_boxes(from, to, param, home->home, ret->home, err)
+                               : no_memory(err);
     }
     for (uint8_t d = 0; d < HSP_MAX_RANK; d++) {
         free(c[d].at);

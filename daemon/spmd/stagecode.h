@@ -1,6 +1,7 @@
 /* The code of one stage before it is cut into ranks: values and steps shared by its members.
  *
- * Role:      filled by lower.c (forward, backward, eval), recompute.c, wgrad.c and parampart.c (Pre, Post); read by
+ * Role:      filled by lower.c (forward, backward, eval), recompute.c, wgrad.c, parampart.c (Pre) and
+ *            parampost.c (Post); read by
  *            specialize.c, which makes one program per member.
  * Purity:    pure.
  * Ownership: vectors are on the heap (hsp_stagecode_fini), the rest in the arena.
@@ -10,6 +11,7 @@
 #define HSP_STAGECODE_H
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/deduce.h"
+#include "daemon/spmd/homebox.h"
 #include "daemon/spmd/resolve.h"
 
 /* Kinds of parts, in program order. A part is one of these of one chunk of the stage's units and
@@ -40,10 +42,11 @@ static inline uint32_t hsp_part_chunk(uint32_t part)
     return part / HSP_N_PARTS;
 }
 
-/* Names of cuts (hsp_layout.cut): a parameter's use is cut as tp_family + 1; homes and owned parts
- * have names of their own, so that their extents become symbols of their own. */
-#define HSP_CUT_HOME  0x80000000u
-#define HSP_CUT_OWNED 0xC0000000u
+/* Names of cuts (hsp_layout.cut): a parameter's use is cut as tp_family + 1; the boxes of homes and
+ * owned parts have names of their own, so that their extents become symbols of their own. */
+#define HSP_CUT_HOME       0x80000000u
+#define HSP_CUT_HOME_SHIFT 24 /* of the slot, below it parameter and dim */
+#define HSP_CUT_OWNED      0xC0000000u
 
 /* One tensor of the stage's programs. */
 struct hsp_value {
@@ -53,7 +56,8 @@ struct hsp_value {
     bool batch_dim0;      /* dim 0 is the running micro-batch */
     bool batch_fixed;     /* dim 0 is the micro-batch, of a size that all have */
     uint32_t tensor;      /* graph tensor it is a version of, HSP_NONE */
-    uint32_t next;        /* next version of the same graph tensor, HSP_NONE */
+    uint32_t next;        /* next version of the same graph tensor, or next slot, HSP_NONE */
+    uint32_t slot;        /* STATE and gradients in Post: which boxes of the home (homebox.h) */
     uint32_t param;       /* STATE, uses, accumulators, gradients: parameter; else HSP_NONE */
     uint32_t parts;       /* whose steps touch it: 0 none, 1 + the part, HSP_NONE several */
     struct hsp_layout at; /* per member */
@@ -116,10 +120,11 @@ struct hsp_compiler {
     bool eval;                          /* programs have an Eval segment */
     uint32_t *eval_seqs;                /* [stream]: of the validation list; 0 without Eval */
     const bool *units;                  /* hsp_param_units */
-    uint32_t *grad_of;           /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
-    struct hsp_cover *home;      /* [param], owned */
-    uint32_t n_homes;            /* of them initialised */
-    struct hsp_stagecode *stage; /* all stages of all streams, in order */
+    uint32_t *grad_of;      /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
+    struct hsp_cover *home; /* [param], owned */
+    struct hsp_home_slots *slots; /* [param] */
+    uint32_t n_homes;             /* of them initialised */
+    struct hsp_stagecode *stage;  /* all stages of all streams, in order */
     uint32_t n_stages;
     uint32_t *first_stage;       /* [stream]: index of its first stage */
     struct hsp_reshard *reshard; /* owned */
@@ -187,7 +192,7 @@ enum hsp_status hsp_recompute_stage(struct hsp_compiler *c, struct hsp_stagecode
 enum hsp_status hsp_split_backward(struct hsp_stagecode *s, struct hsp_err *err);
 /* parampart.c: state tensors, uses and Pre of all stages; before lowering. */
 enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err);
-/* Post of all stages; after lowering. */
+/* parampost.c: Post of all stages; after lowering. */
 enum hsp_status hsp_param_post(struct hsp_compiler *c, struct hsp_err *err);
 
 #endif

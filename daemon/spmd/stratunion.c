@@ -382,6 +382,7 @@ enum hsp_status hsp_strategy_expanded(const struct hsp_yaml *y, struct hsp_arena
         return rc;
     }
     ret->zero = z ? 1 : 0;
+    ret->zero_pattern = z ? HSP_ZERO_INTERLEAVED : HSP_ZERO_CONTIGUOUS;
     ret->n_streams = r.layer[0].g.k;
     ret->streams = hsp_arena_array(arena, ret->n_streams, sizeof *ret->streams);
     if (ret->streams == NULL) {

@@ -39,15 +39,12 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_epoch *e, uint64_t version, 
                                    struct hsp_err *err)
 {
     const struct hsp_state_segment *s = e->seg[version % 2];
-    uint32_t i = hsp_segment_find(s, param, kind);
+    uint32_t i = hsp_segment_find(s, param, kind, box);
     if (i == UINT32_MAX) {
-        return hsp_err_set(err, HSP_EPROTO, 0, "%s is not at home here", e->pkg.params[param].name);
-    }
-    const struct hsp_segment_row *row = hsp_segment_row(s, i);
-    if (!hsp_box_inside(box, &row->box)) {
         return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not at home here",
                            e->pkg.params[param].name);
     }
+    const struct hsp_segment_row *row = hsp_segment_row(s, i);
     *ret = row;
     *ret_data = (const uint8_t *)hsp_segment_area(s) + row->offset;
     return HSP_OK;

@@ -178,6 +178,24 @@ static enum hsp_status expect_acc(const struct vrank *c, uint32_t instr, uint32_
     return st;
 }
 
+/* A Reshard per slot of a home fills the parameter in use: whole behind the last of them. */
+static bool filled_later(const struct hsp_program *p, uint32_t instr)
+{
+    const struct hsp_instr *i = &p->tpl.instrs[instr];
+    for (uint32_t k = instr + 1; i->kind == HSP_I_RESHARD && k < p->tpl.n_instrs; k++) {
+        const struct hsp_instr *later = &p->tpl.instrs[k];
+        for (uint8_t o = 0; o < later->n_in; o++) {
+            if (later->in[o] == i->out[0]) {
+                return false;
+            }
+        }
+        if (later->kind == HSP_I_RESHARD && later->out[0] == i->out[0]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* HSP_ENOENT: nothing to compare output @o of the instruction with. */
 static enum hsp_status expect(const struct vrank *c, uint32_t instr, uint8_t o, uint32_t micro,
                               struct expected *x, struct hsp_err *err)
@@ -187,7 +205,7 @@ static enum hsp_status expect(const struct vrank *c, uint32_t instr, uint8_t o, 
     const struct hsp_match *m = &v->match[c->rank][i->out[o]];
     bool sends = i->kind == HSP_I_RESHARD && i->n_in > 0 && i->in[0] == i->out[o];
     uint32_t first, n = hsp_engine_micro(hsp_local_engine(v->many, c->rank), micro, &first);
-    if (m->partial || sends) {
+    if (m->partial || sends || filled_later(&v->file.programs[c->rank], instr)) {
         return HSP_ENOENT;
     }
     if (i->kind == HSP_I_ACC) {

@@ -436,10 +436,12 @@ int64_t hsp_segment_area_bytes(const struct hsp_state_segment *s)
     return (int64_t)s->head->area_bytes;
 }
 
-uint32_t hsp_segment_find(const struct hsp_state_segment *s, uint32_t tensor, uint8_t kind)
+uint32_t hsp_segment_find(const struct hsp_state_segment *s, uint32_t tensor, uint8_t kind,
+                          const struct hsp_box *box)
 {
     for (uint32_t i = 0; i < s->head->n_rows; i++) {
-        if (s->rows[i].tensor == tensor && s->rows[i].kind == kind) {
+        if (s->rows[i].tensor == tensor && s->rows[i].kind == kind &&
+            hsp_box_inside(box, &s->rows[i].box)) {
             return i;
         }
     }

@@ -66,8 +66,9 @@ const struct hsp_segment_row *hsp_segment_row(const struct hsp_state_segment *s,
 uint64_t hsp_segment_row_hash(const struct hsp_state_segment *s, uint32_t i);
 void *hsp_segment_area(const struct hsp_state_segment *s); /* writable only when opened so */
 int64_t hsp_segment_area_bytes(const struct hsp_state_segment *s);
-/* Row of (tensor, kind), or UINT32_MAX. */
-uint32_t hsp_segment_find(const struct hsp_state_segment *s, uint32_t tensor, uint8_t kind);
+/* The row of (tensor, kind) that has all of @box, or UINT32_MAX: there may be several rows. */
+uint32_t hsp_segment_find(const struct hsp_state_segment *s, uint32_t tensor, uint8_t kind,
+                          const struct hsp_box *box);
 
 /* The sealed version, or HSP_NO_VERSION. */
 uint64_t hsp_segment_version(const struct hsp_state_segment *s);

@@ -68,9 +68,10 @@ static enum hsp_status make_and_open(void *ctx, struct hsp_buf *out, struct hsp_
         st = hsp_segment_open(dir, &key, false, &s, err);
     }
     if (st == HSP_OK) {
+        const struct hsp_box box = hsp_segment_row(s, 1)->box;
         st = hsp_segment_verify(s, err);
         hsp_buf_printf(out, "%s %ju %u %ju %d\n", hsp_segment_key(s)->device,
-                       (uintmax_t)hsp_segment_version(s), hsp_segment_find(s, 3, 1),
+                       (uintmax_t)hsp_segment_version(s), hsp_segment_find(s, 3, 1, &box),
                        (uintmax_t)hsp_segment_content(s), (int)wrong(s));
     }
     (void)hsp_segment_close(s);

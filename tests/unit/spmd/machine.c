@@ -331,11 +331,11 @@ static void copy_cells(const struct move_run *x)
 
 /* ---- instructions ---- */
 
-static uint32_t param_of(const struct machine_rank *r, uint32_t tensor)
+static uint32_t state_of(const struct machine_rank *r, uint32_t tensor)
 {
     for (uint32_t i = 0; i < r->p->bind.n_state; i++) {
         if (r->p->bind.state[i].tensor == tensor) {
-            return r->p->bind.state[i].tensor_id;
+            return i;
         }
     }
     fail_msg("tensor %u is no state", tensor);
@@ -345,9 +345,8 @@ static uint32_t param_of(const struct machine_rank *r, uint32_t tensor)
 static void keep_grad(struct machine_rank *r, const struct hsp_instr *i,
                       const struct hsp_array *grad, const struct machine_view *v)
 {
-    uint32_t p = param_of(r, i->in[0]);
+    uint32_t p = state_of(r, i->in[0]);
     size_t bytes = (size_t)hsp_naive_count(grad) * 8;
-    assert_true(p < MAX_PARAMS);
     free(r->grad[p]);
     r->grad[p] = malloc(bytes + 1);
     assert_non_null(r->grad[p]);

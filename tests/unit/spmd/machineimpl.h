@@ -32,7 +32,7 @@ struct machine_rank {
     struct running run[HSP_N_QUEUES];
     double stat[HSP_N_STATS];
     uint32_t votes;
-    double **grad; /* [param]: what its update read; owned */
+    double **grad; /* [state tensor]: what its update read; owned */
     struct hsp_box *grad_box;
 };
 
@@ -55,8 +55,6 @@ struct machine_view {
     struct hsp_box box;
     uint8_t dtype;
 };
-
-enum { MAX_PARAMS = 512 };
 
 /* Copies a cell out of a tensor or back. */
 size_t machine_cell_bytes(const struct hsp_box *c, uint8_t dtype);

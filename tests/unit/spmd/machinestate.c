@@ -75,8 +75,8 @@ struct hsp_machine *hsp_machine_new(const struct hsp_program *p, uint32_t n, uin
         r->state[0] = zalloc(p[i].bind.state_bytes);
         r->state[1] = zalloc(p[i].bind.state_bytes);
         r->tag = calloc((size_t)p[i].bind.memory_bytes / BLOCK + 1, sizeof *r->tag);
-        r->grad = calloc(MAX_PARAMS, sizeof *r->grad);
-        r->grad_box = calloc(MAX_PARAMS, sizeof *r->grad_box);
+        r->grad = calloc(p[i].bind.n_state + 1, sizeof *r->grad);
+        r->grad_box = calloc(p[i].bind.n_state + 1, sizeof *r->grad_box);
         assert_non_null(r->tag);
         assert_non_null(r->grad);
         assert_non_null(r->grad_box);
@@ -98,7 +98,7 @@ void hsp_machine_free(struct hsp_machine *m)
     machine_reset(m);
     for (uint32_t i = 0; i < m->n; i++) {
         struct machine_rank *r = &m->r[i];
-        for (uint32_t k = 0; k < MAX_PARAMS; k++) {
+        for (uint32_t k = 0; k < r->p->bind.n_state; k++) {
             free(r->grad[k]);
         }
         free(r->grad);
@@ -127,30 +127,28 @@ static int64_t whole_index(const struct hsp_array *whole, const struct hsp_box *
     return at;
 }
 
-/* The state tensor of a rank, data NULL when it holds none. */
-static struct machine_view state_view(const struct machine_rank *r, uint32_t param, uint8_t kind,
-                                      uint64_t version)
+/* State tensor @i of a rank, if it is of this kind of the parameter; else data is NULL. */
+static struct machine_view state_view(const struct machine_rank *r, uint32_t i, uint32_t param,
+                                      uint8_t kind, uint64_t version)
 {
-    for (uint32_t i = 0; i < r->p->bind.n_state; i++) {
-        const struct hsp_state_bind *s = &r->p->bind.state[i];
-        const struct hsp_tensor_bind *t = &r->p->bind.tensor[s->tensor];
-        if (s->tensor_id == param && r->p->tpl.tensors[s->tensor].state_kind == kind) {
-            return (struct machine_view){.data = r->state[version % 2] + t->offset,
-                                         .box = t->box,
-                                         .dtype = r->p->tpl.tensors[s->tensor].dtype};
-        }
+    const struct hsp_state_bind *s = &r->p->bind.state[i];
+    const struct hsp_tensor_bind *t = &r->p->bind.tensor[s->tensor];
+    if (s->tensor_id != param || r->p->tpl.tensors[s->tensor].state_kind != kind) {
+        return (struct machine_view){0};
     }
-    return (struct machine_view){0};
+    return (struct machine_view){.data = r->state[version % 2] + t->offset,
+                                 .box = t->box,
+                                 .dtype = r->p->tpl.tensors[s->tensor].dtype};
 }
 
 void hsp_machine_set_state(struct hsp_machine *m, uint32_t param, uint8_t kind,
                            const struct hsp_array *whole)
 {
     for (uint32_t i = 0; i < m->n; i++) {
-        struct machine_view v = state_view(&m->r[i], param, kind, 0);
-        if (v.data != NULL) {
+        for (uint32_t s = 0; s < m->r[i].p->bind.n_state; s++) {
+            struct machine_view v = state_view(&m->r[i], s, param, kind, 0);
             struct hsp_array a = machine_array(&v);
-            for (int64_t k = 0; k < hsp_naive_count(&a); k++) {
+            for (int64_t k = 0; v.data != NULL && k < hsp_naive_count(&a); k++) {
                 hsp_naive_put(&a, k, hsp_naive_get(whole, whole_index(whole, &v.box, k)));
             }
         }
@@ -185,10 +183,12 @@ double hsp_machine_state_error(const struct hsp_machine *m, uint32_t param, uint
     double worst = 0;
     assert_non_null(seen);
     for (uint32_t i = 0; i < m->n; i++) {
-        struct machine_view v = state_view(&m->r[i], param, kind, version);
-        if (v.data != NULL) {
-            struct hsp_array a = machine_array(&v);
-            fold(&a, &v.box, whole, seen, &worst);
+        for (uint32_t s = 0; s < m->r[i].p->bind.n_state; s++) {
+            struct machine_view v = state_view(&m->r[i], s, param, kind, version);
+            if (v.data != NULL) {
+                struct hsp_array a = machine_array(&v);
+                fold(&a, &v.box, whole, seen, &worst);
+            }
         }
     }
     return all_seen(whole, seen, worst);
@@ -201,39 +201,50 @@ double hsp_machine_grad_error(const struct hsp_machine *m, uint32_t param,
     double worst = 0;
     assert_non_null(seen);
     for (uint32_t i = 0; i < m->n; i++) {
-        if (m->r[i].grad[param] != NULL) {
-            struct machine_view v = {.data = (uint8_t *)m->r[i].grad[param],
-                                     .box = m->r[i].grad_box[param],
-                                     .dtype = HSP_F64};
-            struct hsp_array a = machine_array(&v);
-            fold(&a, &v.box, whole, seen, &worst);
+        const struct machine_rank *r = &m->r[i];
+        for (uint32_t s = 0; s < r->p->bind.n_state; s++) {
+            if (r->grad[s] != NULL && r->p->bind.state[s].tensor_id == param) {
+                struct machine_view v = {
+                    .data = (uint8_t *)r->grad[s], .box = r->grad_box[s], .dtype = HSP_F64};
+                struct hsp_array a = machine_array(&v);
+                fold(&a, &v.box, whole, seen, &worst);
+            }
         }
     }
     return all_seen(whole, seen, worst);
 }
 
+/* Whether two state tensors have the same bits where both have something. */
+static bool equal_bits(const struct machine_view *a, const struct machine_view *b)
+{
+    struct hsp_box both;
+    if (a->data == NULL || b->data == NULL || !hsp_box_cut(&a->box, &b->box, &both)) {
+        return true;
+    }
+    size_t bytes = machine_cell_bytes(&both, a->dtype);
+    uint8_t *x = malloc(2 * bytes + 1);
+    assert_non_null(x);
+    machine_pack(a, &both, x);
+    machine_pack(b, &both, x + bytes);
+    bool same = memcmp(x, x + bytes, bytes) == 0;
+    free(x);
+    return same;
+}
+
 bool hsp_machine_replicas_equal(const struct hsp_machine *m, uint32_t param, uint8_t kind,
                                 uint64_t version)
 {
+    bool same = true;
     for (uint32_t i = 0; i < m->n; i++) {
-        for (uint32_t j = 0; j < i; j++) {
-            struct machine_view a = state_view(&m->r[i], param, kind, version);
-            struct machine_view b = state_view(&m->r[j], param, kind, version);
-            struct hsp_box both;
-            if (a.data == NULL || b.data == NULL || !hsp_box_cut(&a.box, &b.box, &both)) {
-                continue;
-            }
-            size_t bytes = machine_cell_bytes(&both, a.dtype);
-            uint8_t *x = malloc(2 * bytes + 1);
-            assert_non_null(x);
-            machine_pack(&a, &both, x);
-            machine_pack(&b, &both, x + bytes);
-            bool same = memcmp(x, x + bytes, bytes) == 0;
-            free(x);
-            if (!same) {
-                return false;
+        for (uint32_t s = 0; s < m->r[i].p->bind.n_state; s++) {
+            struct machine_view a = state_view(&m->r[i], s, param, kind, version);
+            for (uint32_t j = 0; a.data != NULL && j < i; j++) {
+                for (uint32_t t = 0; t < m->r[j].p->bind.n_state; t++) {
+                    struct machine_view b = state_view(&m->r[j], t, param, kind, version);
+                    same = same && equal_bits(&a, &b);
+                }
             }
         }
     }
-    return true;
+    return same;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
+#include "daemon/spmd/homebox.h"
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/home.h"
 #include "daemon/spmd/switch.h"
@@ -409,6 +410,86 @@ static void test_homes(void **state)
     hsp_graph_free(g);
 }
 
+/* Uneven streams: what tensor parallelism cuts is cut once more over the streams. */
+static void test_interleaved_homes(void **state)
+{
+    (void)state;
+    struct hsp_graph *g = make_graph(4);
+    char text[1024];
+    (void)snprintf(text, sizeof text, two_streams, 1);
+    struct hsp_plan *p = must_parse(text, 4);
+    p->zero_pattern = HSP_ZERO_INTERLEAVED;
+    expect_home(g, p, "h.0.attn.q.weight", "0:0-5,0-12 1:8-11,0-12 2:5-8,0-12 2:11-12,0-12");
+    expect_home(g, p, "h.3.attn.proj.weight", "0:0-12,0-5 1:0-12,8-11 3:0-12,5-8 3:0-12,11-12");
+    expect_home(g, p, "wte.weight", "0:0-4,0-12 1:4-8,0-12 2:8-12,0-12 3:12-16,0-12");
+    /* one group has all: nothing to cut once more; a share of 0 is no home */
+    p = must_parse(HEAD "ranks: 3\nzero: 1\nzero_pattern: interleaved\nstreams:\n"
+                        "  - {sequences: 4, stages: [{layers: 4, ranks: [0, 1, 2],"
+                        " tensor: [1, 0, 2]}]}\n",
+                   4);
+    expect_home(g, p, "h.0.attn.q.weight", "0:0-4,0-12 2:4-12,0-12");
+    p = must_parse(HEAD "ranks: 4\nzero: 1\nzero_pattern: interleaved\nstreams:\n"
+                        "  - {sequences: 2, stages: [{layers: 4, ranks: [0, 1, 2],"
+                        " tensor: [1, 0, 2]}]}\n"
+                        "  - {sequences: 2, stages: [{layers: 4, ranks: [3]}]}\n",
+                   4);
+    expect_home(g, p, "h.0.attn.q.weight", "0:0-3,0-12 2:4-9,0-12 3:3-4,0-12 3:9-12,0-12");
+    hsp_graph_free(g);
+}
+
+/* The slots of boxes {rank, lo, hi} of 100 rows, as digits; or the message. */
+static void expect_slots(const int64_t (*row)[3], uint32_t n, const char *want)
+{
+    struct hsp_arena *scratch = hsp_arena_new(1 << 20);
+    struct hsp_home_slots s;
+    struct hsp_cover c;
+    struct hsp_err err = {0};
+    int64_t extent = 100;
+    char text[256];
+    hsp_cover_init(&c, 1, &extent);
+    for (uint32_t i = 0; i < n; i++) {
+        struct hsp_box b = {.rank = 1, .lo = {row[i][1]}, .hi = {row[i][2]}};
+        assert_status(hsp_cover_add(&c, (uint32_t)row[i][0], 0, &b), HSP_OK);
+    }
+    hsp_cover_normalise(&c);
+    if (hsp_home_slots(&c, "w", scratch, &s, &err) == HSP_OK) {
+        for (uint32_t i = 0; i < c.n; i++) {
+            assert_true(s.of[i] < s.n);
+            text[i] = (char)('0' + s.of[i]);
+        }
+        text[c.n] = '\0';
+    } else {
+        (void)snprintf(text, sizeof text, "%s", err.msg);
+    }
+    assert_string_equal(text, want);
+    hsp_cover_fini(&c);
+    hsp_arena_free(scratch);
+}
+
+static void test_slots(void **state)
+{
+    (void)state;
+    static const int64_t one[][3] = {{0, 0, 50}, {1, 50, 100}, {2, 0, 100}};
+    static const int64_t two[][3] = {
+        {0, 0, 10}, {1, 10, 20}, {1, 30, 40}, {2, 20, 30}, {2, 40, 50}};
+    static const int64_t copies[][3] = {{0, 0, 10},  {0, 20, 30}, {1, 10, 20}, {1, 30, 40},
+                                        {2, 20, 30}, {2, 30, 40}, {3, 0, 10}};
+    static const int64_t joined[][3] = {{0, 0, 10}, {0, 20, 30}, {1, 0, 30}};
+    expect_slots(one, 3, "000");
+    expect_slots(two, 5, "00101");
+    /* ranks 1 and 2 share [30:40], 0 and 2 share [20:30]: three slots for rank 2's neighbours */
+    expect_slots(copies, 7, "0102120");
+    expect_slots(joined, 3, "home of w: copies are cut so that they join two boxes of one rank");
+    int64_t many[HSP_MAX_HOME_SLOTS + 1][3];
+    for (int i = 0; i <= HSP_MAX_HOME_SLOTS; i++) {
+        many[i][0] = 0;
+        many[i][1] = i;
+        many[i][2] = i + 1;
+    }
+    expect_slots((const int64_t(*)[3])many, HSP_MAX_HOME_SLOTS + 1,
+                 "home of w: rank 0 has more than 64 boxes");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +502,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_rules, setup, teardown),
         cmocka_unit_test(test_patterns),
         cmocka_unit_test_setup_teardown(test_homes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_interleaved_homes, setup, teardown),
+        cmocka_unit_test(test_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,21 @@ const char *const hsp_plan_cases[] = {
     "[0, 1], ranks: [0, 1], tensor: [2, 1], saved: recompute}, {layers: [1, 0], ranks: [2, 6]}]}\n"
     "  - {sequences: 3, micro_batches: 3, schedule: zero_bubble, stages: [{layers: 1, ranks: "
     "[3, 4], tensor: [1, 2]}, {layers: 1, ranks: [5]}]}\n",
+    /* homes of several boxes: rank 5 has one in each of the cells that others cut */
+    HSP_PLAN_HEAD
+    "ranks: 6\nzero: 1\nzero_pattern: interleaved\nstreams:\n"
+    "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, ranks: [0, 1], tensor: [2, 1]},"
+    " {layers: 1, ranks: [2]}]}\n"
+    "  - {sequences: 3, micro_batches: 2, stages: [{layers: 1, ranks: [5]},"
+    " {layers: 1, ranks: [3, 4], tensor: [1, 2]}]}\n",
+    HSP_PLAN_HEAD
+    "ranks: 4\nstreams:\n"
+    "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1]}]}\n"
+    "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n"
+    "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [3]}]}\n"
+    "parameters:\n"
+    "  - {name: \"*.weight\", home: {split: 0, pattern: interleaved, shares: [2, 1], of: "
+    "[{split: 0, shares: [1, 1], of: [0, 1]}, {dup: [2, 3]}]}}\n",
 };
 
 const size_t hsp_n_plan_cases = sizeof hsp_plan_cases / sizeof hsp_plan_cases[0];
@@ -246,8 +261,9 @@ static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum dr
         ranks[i] = ranks[k];
         ranks[k] = i;
     }
-    hsp_buf_printf(b, HSP_PLAN_HEAD "ranks: %u\nzero: %u\nstreams:\n", n,
-                   hsp_plan_pick(draw, 0, 1));
+    hsp_buf_printf(b, HSP_PLAN_HEAD "ranks: %u\nzero: %u\nzero_pattern: %s\nstreams:\n", n,
+                   hsp_plan_pick(draw, 0, 1),
+                   hsp_plan_pick(draw, 0, 2) == 0 ? "interleaved" : "contiguous");
     for (uint32_t i = 0; i < streams; i++) {
         bool last = i + 1 == streams;
         uint32_t seqs = last ? left : hsp_plan_pick(draw, 1, left - (streams - 1 - i));

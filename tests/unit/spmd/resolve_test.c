@@ -528,7 +528,7 @@ static void test_bind(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    const struct held twice[] = {{0, 0, 0, 3}, {0, 0, 6, 9}};
+    const struct held twice[] = {{0, 0, 0, 3}, {0, 0, 2, 9}};
     const struct held one[] = {{0, 0, WHOLE}};
     const struct held sum[] = {{0, 0, WHOLE}, {1, 1, WHOLE}};
     struct hsp_cover a, b, c;
@@ -540,7 +540,7 @@ static void test_refusals(void **state)
     cover_of(&b, one, LEN(one));
     cover_of(&c, sum, LEN(sum));
     assert_status(hsp_resolve(&b, &a, NULL, &channel, arena, &m, &err), HSP_EINVAL);
-    assert_err(&err, HSP_EINVAL, "rank 0 receives two boxes");
+    assert_err(&err, HSP_EINVAL, "rank 0 receives two boxes that overlap");
     b.extent[0] = 3;
     assert_status(hsp_resolve(&c, &b, NULL, &channel, arena, &m, &err), HSP_EINVAL);
     assert_int_equal(channel, 0);

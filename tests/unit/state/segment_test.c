@@ -66,6 +66,26 @@ static int64_t wrong(const struct hsp_state_segment *s, uint64_t version)
     return n;
 }
 
+/* Two boxes of one tensor and kind. */
+static void a_part_is_found_in_its_row(void **state)
+{
+    struct hsp_segment_key k = key_of(77, 0);
+    struct hsp_state_segment *s;
+    struct hsp_err err = {0};
+    struct hsp_segment_row rows[2] = {
+        {.tensor = 4, .dtype = HSP_F32, .full = {8}, .box = {.rank = 1, .lo = {0}, .hi = {2}}},
+        {.tensor = 4, .dtype = HSP_F32, .full = {8}, .box = {.rank = 1, .lo = {4}, .hi = {7}}}};
+    rows[1].offset = 64;
+    assert_ok(hsp_segment_create(*state, &k, plan, rows, 2, 128, &s, &err), &err);
+    struct hsp_box part = {.rank = 1, .lo = {0}, .hi = {2}};
+    assert_int_equal(hsp_segment_find(s, 4, 0, &part), 0);
+    part = (struct hsp_box){.rank = 1, .lo = {5}, .hi = {6}};
+    assert_int_equal(hsp_segment_find(s, 4, 0, &part), 1);
+    part.lo[0] = 3;
+    assert_int_equal(hsp_segment_find(s, 4, 0, &part), UINT32_MAX);
+    hsp_segment_close(s);
+}
+
 static struct hsp_state_segment *create(const char *dir, const struct hsp_segment_key *k)
 {
     struct hsp_segment_row rows[N_ROWS];
@@ -113,8 +133,11 @@ static void sealed_state_comes_back(void **state)
     assert_true(hsp_digest_equal(hsp_segment_plan(again), plan));
     assert_int_equal(hsp_segment_n(again), N_ROWS);
     assert_int_equal(hsp_segment_area_bytes(again), AREA);
-    assert_int_equal(hsp_segment_find(again, 4, 1), 1);
-    assert_int_equal(hsp_segment_find(again, 5, 1), UINT32_MAX);
+    struct hsp_box part = {.rank = 2, .lo = {3, 5}, .hi = {7, 6}};
+    assert_int_equal(hsp_segment_find(again, 4, 1, &part), 1);
+    assert_int_equal(hsp_segment_find(again, 5, 1, &part), UINT32_MAX);
+    part.lo[1] = 4;
+    assert_int_equal(hsp_segment_find(again, 4, 1, &part), UINT32_MAX);
     assert_int_equal(wrong(again, 41), 0);
     assert_ok(hsp_segment_verify(again, &err), &err);
     assert_true(hsp_segment_content(again) ==
@@ -434,6 +457,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sealed_state_comes_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_part_is_found_in_its_row, setup, teardown),
         cmocka_unit_test_setup_teardown(creation_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(any_damage_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_under_another_name_is_refused, setup, teardown),
