@@ -351,6 +351,9 @@ static enum hsp_status shrink_batch(const struct shrinker *x, struct hsp_arena *
         whole = whole || hsp_stream_cuts_batch(&to[i]);
         t->data.global_batch += to[i].sequences;
     }
+    if (*x->no_memory) {
+        return no_memory(x->err);
+    }
     p->streams = to;
     if (t->data.eval_seqs > t->data.global_batch || (whole && t->data.eval_seqs > 0)) {
         t->data.eval_seqs = t->data.global_batch; /* comes out even in whole micro-batches */

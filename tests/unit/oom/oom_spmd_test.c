@@ -13,6 +13,7 @@
 #include "daemon/spmd/names.h"
 #include "daemon/spmd/resolve.h"
 #include "daemon/spmd/small.h"
+#include "daemon/spmd/stagelayout.h"
 #include "daemon/spmd/switch.h"
 #include "tests/lib/oom.h"
 #include "tests/unit/spmd/plancases.h"
@@ -159,14 +160,56 @@ static void plans_are_compiled_whole_or_not(void **state)
                       "  - {sequences: 5, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], "
                       "tensor: [2, 1], saved: recompute}]}\n"
                       "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";
-    const char *const texts[] = {hsp_plan_cases[3], hsp_plan_cases[10], recompute,
-                                 HSP_PLAN_CASE_OF_ALL_SCHEDULES};
+    const char *const texts[] = {hsp_plan_cases[3],  hsp_plan_cases[10],
+                                 recompute,          hsp_group_cases[3],
+                                 hsp_group_cases[8], HSP_PLAN_CASE_OF_ALL_SCHEDULES};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct work w = work_of(g, texts[i]);
         hsp_oom_loop("compiler", use_compiler, &w, 50);
         hsp_oom_loop("digests", use_digests, &w, 25);
     }
     hsp_graph_free(g);
+}
+
+/* Three members in two groups: a sum over both tiers becomes cut rows, and those whole. */
+static enum hsp_status use_layouts(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    static const int64_t ext[] = {2, 4};
+    static const uint32_t first[] = {0, 2}, ranks[] = {4, 1, 2};
+    const struct hsp_tiers tiers = {.n = 3, .n_groups = 2, .first = first};
+    struct hsp_layout l, rest, sum, done;
+    struct hsp_annot *tree = NULL;
+    struct hsp_arena *a = NULL;
+    enum hsp_status st = start(&a, err);
+    st = st != HSP_OK ? st : hsp_layout_whole(2, ext, 3, a, &l, err);
+    st = st != HSP_OK ? st : hsp_layout_whole(2, ext, 3, a, &rest, err);
+    if (st == HSP_OK) {
+        rest.split[1] = 1;
+        rest.box[0].hi[1] = rest.box[1].hi[1] = rest.box[2].lo[1] = 3;
+        st = hsp_layout_sum(&l, HSP_IN_GROUPS | HSP_OVER_GROUPS, &tiers, a, &sum, err);
+    }
+    st = st != HSP_OK ? st : hsp_layout_annot(&sum, &tiers, ranks, a, &tree, err);
+    if (st == HSP_OK) {
+        hsp_annot_dump(tree, out);
+        st = hsp_layout_complete(&sum, &rest, &tiers, a, &done, err);
+    }
+    st = st != HSP_OK ? st : hsp_layout_annot(&done, &tiers, ranks, a, &tree, err);
+    if (st == HSP_OK) {
+        hsp_annot_dump(tree, out);
+        st = hsp_layout_uncut(&done, 1, true, &tiers, a, err);
+    }
+    if (st == HSP_OK) {
+        hsp_buf_printf(out, " %d", hsp_layout_equal(&done, &l));
+    }
+    (void)ctx;
+    hsp_arena_free(a);
+    return st;
+}
+
+static void layouts_are_whole_or_not(void **state)
+{
+    (void)state;
+    hsp_oom_loop("layouts", use_layouts, NULL, 100);
 }
 
 static void put_table(struct hsp_buf *out, const struct hsp_state_table *t)
@@ -419,6 +462,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_of_all_families_are_built_whole_or_not),
         cmocka_unit_test(plans_are_compiled_whole_or_not),
+        cmocka_unit_test(layouts_are_whole_or_not),
         cmocka_unit_test(a_switch_is_worked_out_whole_or_not),
         cmocka_unit_test(reshards_are_named_whole_or_not),
         cmocka_unit_test(lines_are_grouped_whole_or_not),
