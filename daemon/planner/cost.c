@@ -42,6 +42,7 @@ static void recompute(struct hsp_range *r)
     r->w.n_instr *= 4.0 / 3;
     r->w.n_reduce *= 1.5;
     r->w.reduce_bytes *= 1.5;
+    amount_sum(&r->w.deferred, &r->w.reread);
     r->w.saved = (struct hsp_amount){.whole = r->inner};
     amount_sum(&r->w.scratch, &r->most_saved);
 }
@@ -55,6 +56,8 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
         amount_sum(&ret->w.bytes, &from->bytes);
         amount_sum(&ret->w.acc_bytes, &from->acc_bytes);
         amount_sum(&ret->w.saved, &from->saved);
+        amount_sum(&ret->w.deferred, &from->deferred);
+        amount_sum(&ret->w.reread, &from->reread);
         amount_max(&ret->w.scratch, &from->scratch);
         amount_max(&ret->w.grad_bytes, &from->grad_bytes);
         ret->w.n_instr += from->n_instr;
@@ -112,6 +115,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
             r->w.n_instr * dev->op_us + 1e6 * amount(&r->w.acc_bytes, part) / dev->mem_bytes_per_s,
         .base_bytes = N_SLOTS * kinds * home * held + grads + hsp_comm_bytes(r, holders),
         .bytes_per_flight = amount(&r->w.saved, part) + r->entering + r->w.leaving,
+        .deferred_bytes = amount(&r->w.deferred, part),
         .scratch_bytes = amount(&r->w.scratch, part),
         .micro_bytes = 2 * amount(&r->w.grad_bytes, part),
         .post_bytes = holders > 1 ? home : 0,

@@ -53,9 +53,10 @@ void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
 struct hsp_member {
     double seq_us, micro_us;             /* compute */
     double base_bytes, bytes_per_flight; /* memory: fixed, and for each sequence in flight */
-    double scratch_bytes;                /* for each sequence of a micro-batch */
-    double micro_bytes, post_bytes;      /* scratch of a micro-batch of any size; of Post */
-    double home_bytes;                   /* parameters of one state kind in one slot */
+    double deferred_bytes;          /* for each sequence that waits for its gradients of weights */
+    double scratch_bytes;           /* for each sequence of a micro-batch */
+    double micro_bytes, post_bytes; /* scratch of a micro-batch of any size; of Post */
+    double home_bytes;              /* parameters of one state kind in one slot */
     double update_us;
     double sync_bytes; /* used parameters: what gradients carry */
 };

@@ -94,7 +94,8 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     rc->update_us += m.update_us;
     rc->sync_us += sync_us(range, m.sync_bytes, holders, &p->all);
     sum->base_bytes += m.base_bytes - more;
-    sum->act_bytes += m.bytes_per_flight * flight;
+    sum->act_bytes +=
+        m.bytes_per_flight * flight + m.deferred_bytes * hsp_order_waiting(s, rc->stage);
     sum->home_bytes += m.home_bytes;
     sum->post_bytes += m.post_bytes;
     sum->comm_bytes = fmax(sum->comm_bytes, comm);

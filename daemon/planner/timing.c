@@ -50,11 +50,13 @@ static void price_chunk(const struct timing *x, const struct hsp_plan *plan, uin
     ret->reduce.each = hsp_tensor_us(&range, g->n, 1, &link) - ret->reduce.once;
 }
 
-/* The part of a chunk's compute, or of its all-reduces, that a pass does. */
-static double part_of(uint8_t kind, bool recompute, bool reduce)
+/* The part of a chunk's compute, or of its all-reduces, that a pass does. @first: nobody waits for
+ * gradients of its input, so all of a split backward is its second half (wgrad.c). */
+static double part_of(uint8_t kind, bool recompute, bool reduce, bool first)
 {
     double forward = reduce ? 1.0 / 2 : 1.0 / 3, again = recompute ? forward : 0;
-    double weights = reduce ? 0 : 1.0 / 3, all = 1 + again, back = 1 - forward + again;
+    double all = 1 + again, back = 1 - forward + again;
+    double weights = first ? back : reduce ? 0 : 1.0 / 3;
     switch ((enum hsp_segment_kind)kind) {
     case HSP_SEG_FORWARD: return forward / all;
     case HSP_SEG_BACKWARD: return back / all;
@@ -73,8 +75,8 @@ static double unit_us(const void *ctx, uint32_t stage, const struct hsp_unit *u)
     const struct chunk *c = &x->chunk[u->chunk * x->s->n_stages + stage];
     double n = hsp_micro_size(x->s->sequences, x->s->micro_batches, u->micro);
     bool again = x->s->stages[stage].saved == HSP_SAVED_RECOMPUTE;
-    return at(&c->compute, n) * part_of(u->kind, again, false) +
-           at(&c->reduce, n) * part_of(u->kind, again, true);
+    return at(&c->compute, n) * part_of(u->kind, again, false, stage == 0) +
+           at(&c->reduce, n) * part_of(u->kind, again, true, stage == 0);
 }
 
 /* Backward carries the gradients of what forward brought. */

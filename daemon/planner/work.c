@@ -17,6 +17,7 @@ struct builder {
     double *bytes;       /* by tensor, one sequence */
     uint32_t *last_use;  /* by tensor: node, HSP_NONE */
     bool *is_param_grad; /* by tensor */
+    bool *deferred;      /* by tensor: counted as such */
     struct hsp_err *err;
 };
 
@@ -104,6 +105,35 @@ static void carry_cuts(struct builder *b, const struct hsp_node *n, const struct
         f->partial = partial;
         for (uint8_t d = 0; d < ax->out[o].rank; d++) {
             f->cut_dims |= (uint8_t)((cut >> ax->out[o].dim[d].axis & 1) << d);
+        }
+    }
+}
+
+/* Only parameters wait for its results. */
+static bool can_wait(const struct builder *b, const struct hsp_node *n)
+{
+    bool waits = n->backward;
+    for (uint8_t o = 0; o < n->n_out; o++) {
+        waits = waits && (n->out[o] == HSP_NONE || b->is_param_grad[n->out[o]]);
+    }
+    return waits;
+}
+
+/* What gradients of weights read, each tensor once: a zero-bubble schedule keeps it for them. */
+static void add_deferred(struct builder *b)
+{
+    const struct hsp_graph *g = b->g;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const struct hsp_node *n = &g->nodes[i];
+        for (uint8_t k = 0; k < n->n_in && can_wait(b, n); k++) {
+            uint32_t t = n->in[k], made = g->tensors[t].producer;
+            if (made == HSP_NONE || b->deferred[t]) {
+                continue;
+            }
+            struct hsp_layer_work *lw = &b->w->layer[n->layer];
+            b->deferred[t] = true;
+            amount_add(g->nodes[made].backward ? &lw->deferred : &lw->reread,
+                       b->flow[t].cut_dims != 0, b->bytes[t]);
         }
     }
 }
@@ -293,8 +323,9 @@ enum hsp_status hsp_work_make(const struct hsp_graph *g, struct hsp_arena *arena
     b.bytes = hsp_arena_array(arena, g->n_tensors, sizeof(*b.bytes));
     b.last_use = hsp_arena_array(arena, g->n_tensors, sizeof(*b.last_use));
     b.is_param_grad = hsp_arena_array(arena, g->n_tensors, sizeof(*b.is_param_grad));
+    b.deferred = hsp_arena_array(arena, g->n_tensors, sizeof(*b.deferred));
     if (w.layer == NULL || w.param == NULL || b.flow == NULL || b.bytes == NULL ||
-        b.last_use == NULL || b.is_param_grad == NULL) {
+        b.last_use == NULL || b.is_param_grad == NULL || b.deferred == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "work of a graph of %u nodes", g->n_nodes);
     }
     tensor_bytes(&b);
@@ -308,6 +339,7 @@ enum hsp_status hsp_work_make(const struct hsp_graph *g, struct hsp_arena *arena
     add_accumulation(&b);
     find_last_uses(&b);
     add_memory(&b);
+    add_deferred(&b);
     *ret = w;
     return HSP_OK;
 }

@@ -27,6 +27,8 @@ struct hsp_layer_work {
     struct hsp_amount acc_bytes;  /* traffic of gradient accumulation, per micro-batch */
     struct hsp_amount saved;      /* kept from forward to backward */
     struct hsp_amount scratch;    /* peak of what lives inside one segment */
+    struct hsp_amount deferred;   /* made in backward and read by gradients of weights */
+    struct hsp_amount reread;     /* the part of saved that they read */
     struct hsp_amount grad_bytes; /* largest parameter gradient, not per sequence */
     double n_reduce;              /* all-reduces over the tensor group, per micro-batch */
     double reduce_bytes;          /* what they carry */

@@ -140,6 +140,12 @@ uint32_t hsp_order_alive(const struct hsp_stream *s, uint32_t stage, uint32_t ch
     return l.most;
 }
 
+uint32_t hsp_order_waiting(const struct hsp_stream *s, uint32_t stage)
+{
+    bool none = s->schedule != HSP_SCHED_ZERO_BUBBLE || stage == 0;
+    return none ? 0 : least(s->micro_batches, (uint64_t)stage + 1);
+}
+
 enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint32_t eval_n_micro,
                                struct hsp_order *ret, struct hsp_err *err)
 {

@@ -43,6 +43,10 @@ void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit
 /* The largest number of micro-batches that are at once between their forward unit of chunk @chunk
  * and the last one of it. */
 uint32_t hsp_order_alive(const struct hsp_stream *s, uint32_t stage, uint32_t chunk);
+/* The largest number of micro-batches that are at once between the two halves of their backward. 0
+ * for the first stage: nobody waits for gradients of its input, so all of its backward is the second
+ * half. */
+uint32_t hsp_order_waiting(const struct hsp_stream *s, uint32_t stage);
 
 /* Both orders of a stage; @eval_n_micro: micro-batches of validation. HSP_ENOMEM. */
 enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint32_t eval_n_micro,

@@ -5,6 +5,7 @@ planner_tests = \
   tests/unit/planner/pipeline_test \
   tests/unit/planner/planner_test \
   tests/unit/planner/shares_test \
+  tests/unit/planner/timing_test \
   tests/unit/planner/work_test
 check_PROGRAMS += $(planner_tests)
 TESTS += $(planner_tests)
@@ -14,5 +15,6 @@ tests_unit_planner_jobfile_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_pipeline_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_planner_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_shares_test_LDADD = $(PLANNER_TEST_LIBS)
+tests_unit_planner_timing_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_work_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_planmemory_test_LDADD = $(PLANNER_TEST_LIBS)

@@ -38,6 +38,28 @@ static const struct example examples[] = {
     {"pipeline, untied", "gpt", false, 16,
      "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 8, "
      "stages: [{layers: 2, ranks: [0]}, {layers: 4, ranks: [1]}]}]}"},
+    {"zero-bubble", "gpt", true, 64,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 64, micro_batches: 8, "
+     "schedule: zero_bubble, stages: [{layers: 3, ranks: [0]}, {layers: 2, ranks: [1]}, {layers: "
+     "1, ranks: [2]}]}]}"},
+    {"zero-bubble, one device", "gpt", false, 64,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 64, micro_batches: 4, "
+     "schedule: zero_bubble, stages: [{layers: 6, ranks: [0]}]}]}"},
+    {"zero-bubble, tensor group, recomputation", "gpt", false, 64,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 64, micro_batches: 8, "
+     "schedule: zero_bubble, stages: [{layers: 3, ranks: [0, 1], saved: recompute}, {layers: 3, "
+     "ranks: [2], saved: recompute}]}]}"},
+    {"zero-bubble, mlp", "mlp", false, 64,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 64, micro_batches: 8, "
+     "schedule: zero_bubble, stages: [{layers: 3, ranks: [0]}, {layers: 3, ranks: [1]}]}]}"},
+    {"interleaved", "gpt", true, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 8, "
+     "schedule: interleaved, chunks: 2, stages: [{layers: [2, 1], ranks: [0]}, {layers: [1, 2], "
+     "ranks: [1]}]}]}"},
+    {"interleaved, tensor group and recomputation", "gpt", false, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 7, "
+     "schedule: interleaved, chunks: 3, stages: [{layers: [1, 1, 1], ranks: [0, 1], saved: "
+     "recompute}, {layers: [1, 1, 1], ranks: [2]}]}]}"},
     {"recomputation", "gpt", true, 16,
      "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, micro_batches: 2, "
      "stages: [{layers: 6, ranks: [0], saved: recompute}]}]}"},
