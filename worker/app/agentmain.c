@@ -18,6 +18,7 @@
 #include "proto/net/addr.h"
 #include "worker/app/agentshell.h"
 #include "worker/app/probe.h"
+#include "worker/app/segname.h"
 
 #define CONFIG_MAX  ((size_t)1 << 20)
 #define ARENA_BYTES ((size_t)8 << 20)
@@ -128,7 +129,7 @@ static enum hsp_status open_folder(struct hsp_agent_setup *u, struct hsp_err *er
         return hsp_err_set(err, HSP_EEXIST, 0, "another agent of node %s runs here (%s is locked)",
                            u->node, lock);
     }
-    return HSP_OK;
+    return hsp_segname_tidy(u->dir, err);
 }
 
 static void log_profile(struct hsp_log *log, const struct hsp_m_device *d)

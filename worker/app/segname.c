@@ -94,6 +94,44 @@ enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, ui
     return st;
 }
 
+/* Something sealed is there of the same job and device. */
+static bool device_has_state(const struct hsp_segment_info *info, size_t n,
+                             const struct hsp_segname *of)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct hsp_segname name;
+        if (info[i].status == HSP_OK && info[i].version != HSP_NO_VERSION &&
+            hsp_segname_parse(&info[i].key, &name) && name.job == of->job &&
+            name.device == of->device) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_err *err)
+{
+    struct hsp_segment_info *info = NULL;
+    size_t n = 0;
+    enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        struct hsp_segname name;
+        char notes[PATH_MAX];
+        if (info[i].status != HSP_OK || info[i].version != HSP_NO_VERSION ||
+            !hsp_segname_parse(&info[i].key, &name)) {
+            continue;
+        }
+        st = hsp_segment_remove(dir, &info[i].key, err);
+        hsp_segname_notes(dir, name.job, name.device, notes);
+        if (st == HSP_OK && !device_has_state(info, n, &name) && unlink(notes) != 0 &&
+            errno != ENOENT) {
+            st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes);
+        }
+    }
+    free(info);
+    return st;
+}
+
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX])
 {
     (void)snprintf(out, PATH_MAX, "%s/job-%" PRIu32 "-%" PRIu32 ".metrics", dir, job, device);

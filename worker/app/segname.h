@@ -1,7 +1,7 @@
 /* Names of state segments: how job, device, ranks and layout become the key of a file, and back.
  *
  * Role:    executors name their segments; the agent scans them for HELLO, SEAL and RELEASE.
- * Purity:  hsp_segname_scan and _discard read the state directory; the rest is pure. */
+ * Purity:  hsp_segname_scan, _tidy and _discard work on the state directory; the rest is pure. */
 #ifndef HSP_SEGNAME_H
 #define HSP_SEGNAME_H
 #include <limits.h>
@@ -24,6 +24,9 @@ bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *re
  * Damaged files are passed over: they are no source. HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
                                  struct hsp_err *err);
+/* For an agent that begins, before it has executors: deletes the segments that nobody will seal any
+ * more, because whoever wrote them died with the agent before. HSP_EIO, HSP_ENOMEM. */
+enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_err *err);
 /* The file in which a device notes the metrics of a job's steps (metricslog.h). */
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);
 /* Deletes the segments of (job, device) but those of layout @keep_plan (0: all); when none is left, its

@@ -63,10 +63,10 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Version 4 of job 1. */
-static void leave_a_version(const char *dir)
+/* A segment of job 1, sealed as version 4 or, as by a writer that died, not sealed. */
+static void leave(const char *dir, uint32_t device, uint64_t plan, bool sealed)
 {
-    const struct hsp_segname name = {.job = 1, .plan = 2};
+    const struct hsp_segname name = {.job = 1, .device = device, .plan = plan};
     const struct hsp_segment_row row = {
         .dtype = HSP_F64, .full = {4}, .box = {.rank = 1, .hi = {4}}};
     struct hsp_segment_key key;
@@ -74,8 +74,23 @@ static void leave_a_version(const char *dir)
     struct hsp_err err = {0};
     hsp_segname_key(&name, &key);
     assert_ok(hsp_segment_create(dir, &key, (struct hsp_digest){0}, &row, 1, 64, &s, &err), &err);
-    hsp_segment_seal(s, 4);
+    if (sealed) {
+        hsp_segment_seal(s, 4);
+    }
     (void)hsp_segment_close(s);
+}
+
+static void leave_a_version(const char *dir)
+{
+    leave(dir, 0, 2, true);
+}
+
+static void leave_notes(const char *dir, uint32_t device)
+{
+    char path[PATH_MAX];
+    hsp_segname_notes(dir, 1, device, path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && close(fd) == 0);
 }
 
 static void scan(struct hsp_agent_shell *s)
@@ -114,12 +129,35 @@ static void without_memory_to_look_nothing_is_told(void **state)
     assert_true(n_scanned == 0 && n_failed == 1);
 }
 
+/* It would stay for ever: nobody is told of it, so nobody says that it is not needed. */
+static void what_a_dead_agent_has_not_sealed_goes(void **state)
+{
+    struct hsp_agent_shell *s = *state;
+    struct hsp_segment_info *info = NULL;
+    struct hsp_err err = {0};
+    char notes[2][PATH_MAX];
+    size_t n = 0;
+    leave(s->dir, 0, 2, true);
+    leave(s->dir, 0, 3, false);
+    leave(s->dir, 1, 3, false);
+    for (uint32_t d = 0; d < 2; d++) {
+        leave_notes(s->dir, d);
+        hsp_segname_notes(s->dir, 1, d, notes[d]);
+    }
+    assert_ok(hsp_segname_tidy(s->dir, &err), &err);
+    assert_ok(hsp_segment_scan(s->dir, &info, &n, &err), &err);
+    assert_true(n == 1 && info[0].version == 4);
+    free(info);
+    assert_true(access(notes[0], F_OK) == 0 && access(notes[1], F_OK) != 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_there_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_read_counts_for_nothing, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(what_a_dead_agent_has_not_sealed_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(without_memory_to_look_nothing_is_told, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
