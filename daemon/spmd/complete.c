@@ -48,8 +48,14 @@ static enum hsp_status fill_streams(const struct completer *x, struct hsp_plan *
             to[i].sizes[k] = hsp_micro_size(from->sequences, from->micro_batches, k);
         }
         for (uint32_t k = 0; k < from->n_stages; k++) {
-            if (to[i].stages[k].saved == HSP_SAVED_OPEN) {
-                to[i].stages[k].saved = HSP_SAVED_KEEP;
+            struct hsp_stage *t = &to[i].stages[k];
+            t->saved = t->saved == HSP_SAVED_OPEN ? (uint8_t)HSP_SAVED_KEEP : t->saved;
+            if (t->n_groups > 1) { /* the layouts' own, where they became lengths */
+                t->group_shares = hsp_arena_memdup(x->arena, t->group_shares,
+                                                   t->n_groups * sizeof *t->group_shares);
+                if (t->group_shares == NULL) {
+                    return no_memory(x->err);
+                }
             }
         }
     }
@@ -269,10 +275,11 @@ static enum hsp_status list_ops(const struct completer *x, struct naming *n, str
         }
         for (size_t i = 0; rc == HSP_OK && i < code->n; i++) {
             struct hsp_op_use *u = &use[*ret_n];
-            if (code->step[i].kind != HSP_I_OP) {
+            const struct hsp_step *st = &code->step[i];
+            if (st->kind != HSP_I_OP || st->inner) {
                 continue;
             }
-            rc = list_op(x, n, &code->step[i], u);
+            rc = list_op(x, n, st->stands_for != NULL ? st->stands_for : st, u);
             if (rc != HSP_OK || u->makes == NULL) {
                 continue;
             }

@@ -5,6 +5,7 @@
 #include "daemon/spmd/home.h"
 #include "daemon/spmd/stagecode.h"
 #include "daemon/spmd/switch.h"
+#include "daemon/spmd/workshares.h"
 
 static enum hsp_status no_memory(struct hsp_err *err)
 {
@@ -155,6 +156,9 @@ enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err)
     enum hsp_status rc = check_spec(c->g, c->t, err);
     if (rc == HSP_OK) {
         rc = hsp_plan_check(c->p, c->g, c->t->data.global_batch, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_plan_lengths(c->p, c->g, c->arena, &c->p, err);
     }
     if (rc == HSP_OK) {
         rc = init_tables(c, err);

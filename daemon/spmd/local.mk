@@ -31,6 +31,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/regions.c \
   daemon/spmd/resolve.c daemon/spmd/resolve.h daemon/spmd/resolveint.h \
   daemon/spmd/resolvesum.c \
+  daemon/spmd/ringattn.c daemon/spmd/ringattn.h \
   daemon/spmd/schedule.c daemon/spmd/schedule.h \
   daemon/spmd/slots.c daemon/spmd/slots.h \
   daemon/spmd/small.c daemon/spmd/small.h \
@@ -42,7 +43,8 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/stratunion.c \
   daemon/spmd/switch.c daemon/spmd/switch.h \
   daemon/spmd/timeline.c daemon/spmd/timeline.h \
-  daemon/spmd/wgrad.c
+  daemon/spmd/wgrad.c \
+  daemon/spmd/workshares.c daemon/spmd/workshares.h
 EXTRA_DIST += daemon/spmd/README.md
 
 # What links libspmd needs these behind it.

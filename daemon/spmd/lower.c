@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "daemon/spmd/home.h"
-#include "daemon/spmd/stagecode.h"
+#include "daemon/spmd/ringattn.h"
 #include "proto/base/check.h"
 
 /* The stage that runs @n, and the part of it. */
@@ -109,10 +109,9 @@ static bool crosswise(const struct hsp_layout *have, const struct hsp_layout *at
     return have->partial != 0 && at->partial == 0 && cut && uncut;
 }
 
-/* A version of @tensor in layout @at, made if there is none. */
-static enum hsp_status want_version(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
-                                    uint32_t tensor, const struct hsp_layout *at, uint32_t *ret,
-                                    struct hsp_err *err)
+enum hsp_status hsp_version_want(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
+                                 uint32_t tensor, const struct hsp_layout *at, uint32_t *ret,
+                                 struct hsp_err *err)
 {
     *ret = find_version(s, tensor, at);
     if (*ret != HSP_NONE) {
@@ -165,7 +164,7 @@ static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode 
     if (hsp_layout_partial(&from->value[v].at)) {
         rc = completed(c, from, v, &at, err);
         if (rc == HSP_OK) {
-            rc = want_version(c, from, made, tensor, &at, &v, err);
+            rc = hsp_version_want(c, from, made, tensor, &at, &v, err);
         }
     }
     if (rc == HSP_OK) {
@@ -255,10 +254,10 @@ static enum hsp_status meet(struct hsp_compiler *c, struct hsp_stagecode *s, uin
         struct hsp_layout sum;
         rc = hsp_layout_complete(&s->value[*v].at, NULL, &tiers, c->arena, &sum, err);
         if (rc == HSP_OK) {
-            rc = want_version(c, s, part, tensor, &sum, v, err);
+            rc = hsp_version_want(c, s, part, tensor, &sum, v, err);
         }
     }
-    return rc == HSP_OK ? want_version(c, s, part, tensor, &at, v, err) : rc;
+    return rc == HSP_OK ? hsp_version_want(c, s, part, tensor, &at, v, err) : rc;
 }
 
 /* Adds gradient @v of @part to the accumulator of its parameter. */
@@ -296,9 +295,8 @@ static enum hsp_status accumulate(struct hsp_compiler *c, struct hsp_stagecode *
     return rc == HSP_OK ? hsp_step_add(s, part, SIZE_MAX, &st, err) : rc;
 }
 
-/* The first two operand dims whose global coordinate the kernel reads, inputs before results. */
-static enum hsp_status set_origins(const struct hsp_stagecode *s, struct hsp_step *st,
-                                   struct hsp_err *err)
+enum hsp_status hsp_step_origins(const struct hsp_stagecode *s, struct hsp_step *st,
+                                 struct hsp_err *err)
 {
     struct hsp_axes ax;
     uint8_t rank = 0;
@@ -353,12 +351,14 @@ static enum hsp_status make_results(struct hsp_compiler *c, struct hsp_stagecode
             return rc;
         }
     }
-    return set_origins(s, st, err);
+    return hsp_step_origins(s, st, err);
 }
 
-/* Layouts of the operands of @n and what deduction needs to know beside them. */
+/* Layouts of the operands of @n and what deduction needs to know beside them. *ret_ring: it becomes
+ * several steps (ringattn.h). */
 static enum hsp_status ask(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
-                           const struct hsp_node *n, struct hsp_deduced *ret, struct hsp_err *err)
+                           const struct hsp_node *n, struct hsp_deduced *ret, bool *ret_ring,
+                           struct hsp_err *err)
 {
     struct hsp_layout in[HSP_MAX_IN], rest[HSP_MAX_IN];
     const struct hsp_layout *rests[HSP_MAX_IN] = {NULL};
@@ -383,20 +383,21 @@ static enum hsp_status ask(struct hsp_compiler *c, struct hsp_stagecode *s, uint
     if (rc == HSP_OK && grad != HSP_NONE) {
         q.want = &s->value[s->version[c->g->params[grad].tensor]].at;
     }
+    if (rc == HSP_OK) {
+        rc = hsp_ring_open(c, s, n, in, ret_ring, err);
+    }
     return rc == HSP_OK ? hsp_deduce(&q, c->arena, ret, err) : rc;
 }
 
-static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint32_t node,
-                                  struct hsp_err *err)
+/* The step of @n whose operands and results are as @d says. */
+static enum hsp_status lower_step(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
+                                  uint32_t node, const struct hsp_deduced *d, struct hsp_err *err)
 {
     const struct hsp_node *n = &c->g->nodes[node];
-    uint32_t part;
-    struct hsp_stagecode *s = place_of(c, stream, n, &part);
     struct hsp_step st = hsp_step_make(HSP_I_OP, HSP_QUEUE_COMPUTE);
-    struct hsp_deduced d;
-    enum hsp_status rc = ask(c, s, part, n, &d, err);
+    enum hsp_status rc = HSP_OK;
     for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
-        rc = want_version(c, s, part, n->in[i], &d.need[i], &st.in[i], err);
+        rc = hsp_version_want(c, s, part, n->in[i], &d->need[i], &st.in[i], err);
     }
     st.op = n->op;
     st.n_in = n->n_in;
@@ -404,7 +405,7 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
     st.node = node;
     st.at = n->at;
     if (rc == HSP_OK) {
-        rc = make_results(c, s, n, &d, &st, err);
+        rc = make_results(c, s, n, d, &st, err);
     }
     if (rc == HSP_OK) {
         rc = hsp_step_add(s, part, SIZE_MAX, &st, err);
@@ -413,6 +414,22 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
         if (n->out[o] != HSP_NONE && c->grad_of[n->out[o]] != HSP_NONE) {
             rc = accumulate(c, s, part, st.out[o], err);
         }
+    }
+    return rc;
+}
+
+static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint32_t node,
+                                  struct hsp_err *err)
+{
+    const struct hsp_node *n = &c->g->nodes[node];
+    uint32_t part;
+    struct hsp_stagecode *s = place_of(c, stream, n, &part);
+    struct hsp_deduced d;
+    bool ring = false;
+    enum hsp_status rc = ask(c, s, part, n, &d, &ring, err);
+    if (rc == HSP_OK) {
+        rc = ring ? hsp_ring_lower(c, s, part, node, &d, err)
+                  : lower_step(c, s, part, node, &d, err);
     }
     if (rc != HSP_OK) {
         (void)hsp_err_wrap(err, "stream %u stage %u, node %u (%s)", stream, s->stage, node,

@@ -30,6 +30,8 @@
  *         - layers: 4
  *           split: sequence     # sequence | batch: which dim of activations the groups cut
  *           shares: [3, 1]      # of the groups, default even; 0 is allowed
+ *           balance: length     # length | work: what the shares of a sequence are of. Total form:
+ *                               # length, the shares being those
  *           groups: [{ranks: [3, 4], tensor: [2, 1]}, {ranks: [5]}]
  *           sequence_parallel: true   # inside a group, what enters and leaves its matrix products
  *                               # is cut along the sequence by its tensor shares
@@ -101,6 +103,7 @@ struct hsp_stage {
     uint32_t n_groups;      /* 0 and 1: all members are one group */
     uint32_t *first;        /* n_groups: first member of each; only with several */
     int64_t *group_shares;  /* n_groups integer weights of the split; likewise */
+    bool by_work;           /* they are of the work, not of the length (workshares.h) */
 };
 struct hsp_stream {
     uint32_t sequences; /* of the global batch, >= 1 */

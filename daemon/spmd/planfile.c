@@ -87,8 +87,9 @@ static enum hsp_status read_layers(const struct hsp_yaml *y, uint32_t chunks,
 static enum hsp_status read_stage(const struct hsp_yaml *y, uint32_t chunks,
                                   struct hsp_arena *arena, struct hsp_stage *s, struct hsp_err *err)
 {
-    static const char *const keys[] = {"layers", "ranks",  "tensor", "saved",
-                                       "split",  "shares", "groups", "sequence_parallel"};
+    static const char *const keys[] = {"layers",  "ranks",  "tensor",
+                                       "saved",   "split",  "shares",
+                                       "balance", "groups", "sequence_parallel"};
     static const char *const saved[] = {"keep", "recompute"};
     const struct hsp_yaml *kept = hsp_yaml_get(y, "saved");
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);

@@ -172,12 +172,29 @@ static enum hsp_status read_groups(const struct hsp_yaml *y, const struct hsp_ya
                         : rc;
 }
 
+static enum hsp_status read_balance(const struct hsp_yaml *y, struct hsp_stage *s,
+                                    struct hsp_err *err)
+{
+    static const char *const names[] = {"length", "work"};
+    const struct hsp_yaml *balance = hsp_yaml_get(y, "balance");
+    size_t i = 0;
+    if (balance == NULL) {
+        return HSP_OK;
+    }
+    enum hsp_status rc = hsp_yaml_choice(balance, names, HSP_ARRAY_LEN(names), &i, err);
+    s->by_work = i == 1;
+    return rc == HSP_OK && s->by_work && s->split != HSP_SPLIT_SEQUENCE
+               ? hsp_yaml_error(balance, err, "balance: work needs split: sequence")
+               : rc;
+}
+
 /* Keys that say the same twice, or what only several groups have. */
 static enum hsp_status check_keys(const struct hsp_yaml *y, struct hsp_err *err)
 {
-    static const char *const one[] = {"ranks", "tensor"}, *const many[] = {"split", "shares"};
+    static const char *const one[] = {"ranks", "tensor"}, *const many[] = {"split", "shares",
+                                                                           "balance"};
     bool groups = hsp_yaml_get(y, "groups") != NULL;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < (groups ? HSP_ARRAY_LEN(one) : HSP_ARRAY_LEN(many)); i++) {
         const struct hsp_yaml *k = hsp_yaml_get(y, groups ? one[i] : many[i]);
         if (k != NULL) {
             return groups ? hsp_yaml_error(k, err, "%s stands in each of the groups", one[i])
@@ -206,7 +223,7 @@ enum hsp_status hsp_plan_read_members(const struct hsp_yaml *y, struct hsp_arena
         if (rc == HSP_OK && (s->n_groups > 1) != (split != NULL)) {
             rc = hsp_yaml_error(y, err, "several groups need a split, and a split them");
         }
-        return rc;
+        return rc == HSP_OK ? read_balance(y, s, err) : rc;
     }
     if (rc == HSP_OK) {
         rc = make_room(y, arena, s, err);
@@ -251,6 +268,7 @@ void hsp_plan_put_members(const struct hsp_stage *s, struct hsp_buf *out)
     } else {
         hsp_buf_printf(out, "split: %s", splits[s->split]);
         put_weights("shares", s->group_shares, s->n_groups, out);
+        hsp_buf_puts(out, s->by_work ? ", balance: work" : "");
         for (uint32_t g = 0; g < s->n_groups; g++) {
             hsp_buf_puts(out, g == 0 ? ", groups: [{" : "}, {");
             put_group(s, g, out);

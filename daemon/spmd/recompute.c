@@ -131,6 +131,21 @@ static void rename_inputs(const struct again *a, struct hsp_step *st)
     }
 }
 
+/* For lists the second pass makes the second versions, too. */
+static enum hsp_status rename_whole(const struct again *a, struct hsp_step *st)
+{
+    if (st->stands_for == NULL) {
+        return HSP_OK;
+    }
+    struct hsp_step *whole = hsp_arena_memdup(a->c->arena, st->stands_for, sizeof *whole);
+    if (whole == NULL) {
+        return hsp_err_set(a->err, HSP_ENOMEM, 0, "recomputation");
+    }
+    memcpy(whole->out, st->out, sizeof whole->out);
+    st->stands_for = whole;
+    return HSP_OK;
+}
+
 /* Repeats the needed steps of unit @u at the end of @part, a Backward, as it is so far. */
 static enum hsp_status emit_unit(struct again *a, uint32_t u, uint32_t part)
 {
@@ -149,6 +164,9 @@ static enum hsp_status emit_unit(struct again *a, uint32_t u, uint32_t part)
             st.out[k] = a->copy[st.out[k]];
         }
         rename_inputs(a, &st);
+        if (rc == HSP_OK) {
+            rc = rename_whole(a, &st);
+        }
         if (rc == HSP_OK && st.kind == HSP_I_RESHARD) {
             rc = hsp_reshard_clone(a->c, st.arg, &st.arg, a->err);
         }

@@ -208,10 +208,43 @@ static enum hsp_status add_unit(struct maker *m, const struct hsp_step *st, stru
     return get_symbol(m, m->s->value[st->out[0]].name, 0, key, st->at.i[0], &i->unit_sym);
 }
 
+/* Whether @st does nothing here but pass its first operands on. */
+static bool passes(const struct maker *m, const struct hsp_step *st)
+{
+    bool all = true;
+    for (uint8_t i = 0; i < st->n_in; i++) {
+        all = all && here(m, st->in[i]);
+    }
+    return st->pass && !all;
+}
+
+/* The results are the tensors of the first operands, under the name of the results and for as long as
+ * they are needed. */
+static enum hsp_status pass_on(struct maker *m, const struct hsp_step *st)
+{
+    for (uint8_t k = 0; k < st->n_out; k++) {
+        const struct hsp_value *v = &m->s->value[st->out[k]];
+        uint32_t t;
+        enum hsp_status rc = get_tensor(m, st->in[k], &t);
+        if (rc != HSP_OK) {
+            return rc;
+        }
+        HSP_ASSERT(m->tensor_of[st->out[k]] == HSP_NONE);
+        m->tensor_of[st->out[k]] = t;
+        m->value_of[t] = st->out[k];
+        m->tensor[t].name = v->name;
+        m->tensor[t].cls = v->parts == HSP_NONE ? HSP_CLASS_MICRO : m->tensor[t].cls;
+    }
+    return HSP_OK;
+}
+
 static enum hsp_status add_instr(struct maker *m, const struct hsp_step *from)
 {
     struct hsp_step st = *from;
     size_t n = m->t.n_instrs;
+    if (passes(m, &st)) {
+        return pass_on(m, &st);
+    }
     if (!trim(m, &st)) {
         return HSP_OK;
     }

@@ -273,6 +273,9 @@ static enum hsp_status cover_of(const struct hsp_stagecode *s, const struct hsp_
 {
     hsp_cover_init(ret, v->at.rank, v->at.extent);
     for (uint32_t j = first; j < end; j++) {
+        if (v->present != NULL && !v->present[j]) {
+            continue;
+        }
         enum hsp_status rc =
             hsp_cover_add(ret, s->group->ranks[j], s->group->ranks[v->at.addend[j]], &v->at.box[j]);
         if (rc != HSP_OK) {

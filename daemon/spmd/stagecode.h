@@ -72,6 +72,9 @@ struct hsp_step {
     uint32_t arg;                              /* load, stat; RESHARD: number of the reshard */
     uint32_t node;
     uint32_t only; /* the one member that runs it; HSP_NONE: all */
+    bool pass;     /* where a later operand is not present, result i is operand i */
+    bool inner;    /* one of several steps of a node; a later one stands for all of them */
+    const struct hsp_step *stands_for; /* for lists: the node as one step; NULL: itself. Arena */
     struct hsp_attrs at;
     uint32_t
         origin_value[2]; /* the origin coordinate is the first of dim origin_dim of this value */
@@ -182,6 +185,14 @@ enum hsp_status hsp_reshard_values(struct hsp_compiler *c, const struct hsp_stag
 enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint32_t *ret,
                                   struct hsp_err *err);
 
+/* lower.c: some version of @tensor of @s in layout @at, made in @part if there is none. */
+enum hsp_status hsp_version_want(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
+                                 uint32_t tensor, const struct hsp_layout *at, uint32_t *ret,
+                                 struct hsp_err *err);
+/* Fills in the first two operand dims whose global coordinate the kernel reads, inputs before results.
+ */
+enum hsp_status hsp_step_origins(const struct hsp_stagecode *s, struct hsp_step *st,
+                                 struct hsp_err *err);
 /* lower.c: forward and backward nodes of one stream; then the statistics and Eval. */
 enum hsp_status hsp_lower_stream(struct hsp_compiler *c, uint32_t stream, struct hsp_err *err);
 /* recompute.c: Backward computes again what it reads, instead of keeping it; after lowering. */

@@ -11,6 +11,7 @@ spmd_tests = \
   tests/unit/spmd/order_test \
   tests/unit/spmd/plan_test \
   tests/unit/spmd/resolve_test \
+  tests/unit/spmd/ring_test \
   tests/unit/spmd/schedule_test \
   tests/unit/spmd/small_test \
   tests/unit/spmd/strategy_test \
@@ -26,6 +27,8 @@ PLAN_RUN = tests/unit/spmd/planrun.c tests/unit/spmd/planrun.h \
 tests_unit_spmd_compile_test_SOURCES = tests/unit/spmd/compile_test.c $(PLAN_RUN)
 tests_unit_spmd_groups_test_SOURCES = tests/unit/spmd/groups_test.c $(PLAN_RUN)
 tests_unit_spmd_groups_test_LDADD = $(spmd_libs)
+tests_unit_spmd_ring_test_SOURCES = tests/unit/spmd/ring_test.c $(PLAN_RUN)
+tests_unit_spmd_ring_test_LDADD = $(spmd_libs)
 tests_unit_spmd_complete_test_SOURCES = tests/unit/spmd/complete_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_complete_test_LDADD = $(spmd_libs)
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)

@@ -239,6 +239,9 @@ static void test_bad_text(void **state)
         {HEAD
          "ranks: 1\nstreams: [{stages: [{layers: 1, ranks: [0], split: batch}], sequences: 1}]",
          "p.yaml:4:52: split: split needs groups"},
+        {HEAD "ranks: 2\nstreams: [{stages: [{layers: 1, split: batch, balance: work, groups: "
+              "[{ranks: [0]}, {ranks: [1]}]}], sequences: 1}]",
+         "p.yaml:4:56: balance: balance: work needs split: sequence"},
         {HEAD "ranks: 1\nstreams: [{stages: [{layers: 1, groups: [{ranks: [0]}, {ranks: [1]}]}], "
               "sequences: 1}]",
          "p.yaml:4:21: several groups need a split, and a split them"},
