@@ -32,3 +32,8 @@ tests_bench_agents_LDADD = $(NET_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 # The traffic of a published switch: the claim transition-traffic runs it.
 check_PROGRAMS += tests/bench/bsrbench
 tests_bench_bsrbench_LDADD = tests/lib/libplainbsr.a $(SPMD_LIBS)
+
+# The compiler's share of a switch.
+check_PROGRAMS += tests/bench/compilebench
+tests_bench_compilebench_SOURCES = tests/bench/compilebench.c
+tests_bench_compilebench_LDADD = $(SPMD_LIBS)
