@@ -40,10 +40,43 @@ static const struct hsp_stagecode *stage_of_rank(const struct hsp_compiler *c, u
     return NULL;
 }
 
+/* Takes slots, memory and queues from an earlier member of the stage with the same template and
+ * tensors of the same sizes, if there is one. */
+static bool copy_order(const struct hsp_stagecode *s, const struct hsp_program *all,
+                       struct hsp_program *p)
+{
+    for (uint32_t j = 0; j < s->group->n; j++) {
+        uint32_t rank = s->group->ranks[j];
+        const struct hsp_program *q = &all[rank];
+        bool same = rank < p->bind.rank && hsp_digest_equal(q->tpl.digest, p->tpl.digest);
+        for (uint32_t i = 0; same && i < p->tpl.n_tensors; i++) {
+            same = q->bind.tensor[i].slot_bytes == p->bind.tensor[i].slot_bytes;
+        }
+        if (!same) {
+            continue;
+        }
+        for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
+            p->bind.tensor[i].n_slots = q->bind.tensor[i].n_slots;
+            p->bind.tensor[i].offset = q->bind.tensor[i].offset;
+        }
+        p->bind.state_bytes = q->bind.state_bytes;
+        p->bind.memory_bytes = q->bind.memory_bytes;
+        p->bind.comm_bytes = hsp_memory_comm(&p->bind);
+        p->bind.train = q->bind.train;
+        p->bind.eval = q->bind.eval;
+        return true;
+    }
+    return false;
+}
+
 /* Slots, memory and queues follow from the order of the stage's units. */
 static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_stagecode *s,
-                                     struct hsp_program *p, struct hsp_err *err)
+                                     const struct hsp_program *all, struct hsp_program *p,
+                                     struct hsp_err *err)
 {
+    if (copy_order(s, all, p)) {
+        return HSP_OK;
+    }
     struct hsp_order o = {0};
     uint32_t n_eval = c->eval ? p->bind.stream.eval_n_micro : 0;
     enum hsp_status rc = hsp_order_make(&c->p->streams[s->stream], s->stage, n_eval, &o, err);
@@ -60,10 +93,12 @@ static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_st
     return rc;
 }
 
+/* all[rank]; those of smaller ranks are made. */
 static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
-                                    struct hsp_digest plan_digest, struct hsp_program *ret,
+                                    struct hsp_digest plan_digest, struct hsp_program *all,
                                     struct hsp_err *err)
 {
+    struct hsp_program *ret = &all[rank];
     const struct hsp_stagecode *s = stage_of_rank(c, rank);
     enum hsp_status rc = hsp_specialize(c, rank, ret, err);
     if (rc != HSP_OK) {
@@ -76,7 +111,7 @@ static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
     if (!c->eval) {
         ret->bind.data.validation_every = 0;
     }
-    rc = order_program(c, s, ret, err);
+    rc = order_program(c, s, all, ret, err);
     if (rc == HSP_OK) {
         rc = hsp_program_check(ret, err);
     }
@@ -100,7 +135,7 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
         return no_memory(err);
     }
     for (uint32_t i = 0; rc == HSP_OK && i < f->n; i++) {
-        rc = make_program(c, i, digest, &f->programs[i], err);
+        rc = make_program(c, i, digest, f->programs, err);
     }
     if (rc == HSP_OK) {
         rc = hsp_deadlock_check(f->programs, f->n, false, err);

@@ -43,6 +43,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/stratunion.c \
   daemon/spmd/switch.c daemon/spmd/switch.h \
   daemon/spmd/timeline.c daemon/spmd/timeline.h \
+  daemon/spmd/waits.c daemon/spmd/waits.h \
   daemon/spmd/wgrad.c \
   daemon/spmd/workshares.c daemon/spmd/workshares.h
 EXTRA_DIST += daemon/spmd/README.md

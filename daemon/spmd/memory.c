@@ -112,8 +112,7 @@ static int64_t cell_elements(const struct hsp_cell *c, int64_t batch)
     return hsp_box_count(&b);
 }
 
-/* Room to pack one move on both sides. */
-static int64_t pack_bytes(const struct hsp_binding *b)
+int64_t hsp_memory_comm(const struct hsp_binding *b)
 {
     int64_t most = 0;
     for (uint32_t i = 0; i < b->n_reshards; i++) {
@@ -204,6 +203,6 @@ enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err)
     free(x.eval);
     p->bind.state_bytes = state;
     p->bind.memory_bytes = top;
-    p->bind.comm_bytes = pack_bytes(&p->bind);
+    p->bind.comm_bytes = hsp_memory_comm(&p->bind);
     return rc;
 }

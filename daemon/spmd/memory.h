@@ -16,5 +16,7 @@
 /* Fills offset of each tensor, memory_bytes, state_bytes and comm_bytes of @p. HSP_ELIMIT: more
  * than 2^62 bytes; HSP_ENOMEM. */
 enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err);
+/* Bytes of room to pack one move on both sides: comm_bytes of a binding with these moves. */
+int64_t hsp_memory_comm(const struct hsp_binding *b);
 
 #endif
