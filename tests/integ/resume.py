@@ -84,9 +84,13 @@ def body(claim):
     job["model"].update(hidden=32, sequence=32)
     job["train"].update(steps=STEPS, global_batch=9)
     job["resources"] = {"min": 1, "max": 3}
-    plans = [write_plan(claim, {"ranks": n, "zero": 1, "streams": [
-        {"sequences": 9 // n + (r < 9 % n), "micro_batches": 2, "stages": [{"layers": 3, "ranks": [r]}]}
-        for r in range(n)]}, "dp%d" % n) for n in (3, 2)]
+    # the third rank keeps a box of each half that the other two have: homes of several boxes
+    plans = [write_plan(claim, {"ranks": 3, "zero": 1, "zero_pattern": "interleaved", "streams": [
+        {"sequences": 6, "micro_batches": 2, "stages": [{"layers": 3, "ranks": [0, 1]}]},
+        {"sequences": 3, "micro_batches": 2, "stages": [{"layers": 3, "ranks": [2]}]}]}, "tp3"),
+             write_plan(claim, {"ranks": 2, "zero": 1, "streams": [
+                 {"sequences": 5 - r, "micro_batches": 2, "stages": [{"layers": 3, "ranks": [r]}]}
+                 for r in range(2)]}, "dp2")]
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
     with Folders(claim) as c:
         names = c.start_workers([1.0, 1.0, 1.0])
