@@ -146,6 +146,13 @@ struct naming {
     uint32_t cap;
     struct hsp_map by_text;
     struct hsp_buf text;
+    struct known *known; /* [cap]: what boxes were found to be */
+    uint32_t n_known;
+};
+
+struct known {
+    struct hsp_digest boxes;
+    uint32_t layout;
 };
 
 static bool is_whole(const struct hsp_layout *l)
@@ -159,17 +166,12 @@ static bool is_whole(const struct hsp_layout *l)
     return !hsp_layout_partial(l);
 }
 
-/* Number of the layout of @value in its stage's list; new ones are named in order of use. */
-static enum hsp_status name_layout(const struct completer *x, struct naming *n, uint32_t value,
-                                   uint32_t *ret)
+/* Number of a layout in its stage's list, by its annotation; new ones are named in order of use. */
+static enum hsp_status new_layout(const struct completer *x, struct naming *n,
+                                  const struct hsp_value *v, uint32_t *ret)
 {
-    const struct hsp_value *v = &n->s->value[value];
     struct hsp_cover c;
     struct hsp_annot *a = NULL;
-    *ret = 0;
-    if (is_whole(&v->at)) {
-        return HSP_OK;
-    }
     hsp_cover_init(&c, v->at.rank, v->at.extent);
     enum hsp_status rc = hsp_value_cover(n->s, v, false, &c, x->err);
     if (rc == HSP_OK) {
@@ -198,6 +200,45 @@ static enum hsp_status name_layout(const struct completer *x, struct naming *n, 
     n->to->n_layouts++;
     *ret = k + 1;
     return n->to->layout[k].name != NULL ? HSP_OK : no_memory(x->err);
+}
+
+static struct hsp_digest digest_boxes(const struct hsp_layout *l, struct hsp_buf *b)
+{
+    hsp_buf_reset(b);
+    hsp_buf_append(b, l->extent, l->rank * sizeof *l->extent);
+    hsp_buf_append(b, l->cut, l->rank * sizeof *l->cut);
+    for (uint32_t j = 0; j < l->n; j++) {
+        hsp_buf_append(b, l->box[j].lo, l->rank * sizeof *l->box[j].lo);
+        hsp_buf_append(b, l->box[j].hi, l->rank * sizeof *l->box[j].hi);
+        hsp_buf_append(b, &l->addend[j], sizeof l->addend[j]);
+    }
+    return hsp_hash128(b->data, b->len);
+}
+
+/* Number of the layout of @value; 0: whole. Most layouts come back layer by layer. */
+static enum hsp_status name_layout(const struct completer *x, struct naming *n, uint32_t value,
+                                   uint32_t *ret)
+{
+    const struct hsp_value *v = &n->s->value[value];
+    *ret = 0;
+    if (is_whole(&v->at)) {
+        return HSP_OK;
+    }
+    struct hsp_digest boxes = digest_boxes(&v->at, &n->text);
+    if (n->text.failed) {
+        return no_memory(x->err);
+    }
+    for (uint32_t i = 0; i < n->n_known; i++) {
+        if (hsp_digest_equal(n->known[i].boxes, boxes)) {
+            *ret = n->known[i].layout;
+            return HSP_OK;
+        }
+    }
+    enum hsp_status rc = new_layout(x, n, v, ret);
+    if (rc == HSP_OK) {
+        n->known[n->n_known++] = (struct known){.boxes = boxes, .layout = *ret};
+    }
+    return rc;
 }
 
 /* Letters of the axes of @st that some operand or result is cut along. */
@@ -310,7 +351,8 @@ static enum hsp_status list_stage(const struct completer *x, const struct hsp_st
     uint32_t n_lines = 0;
     *to = (struct hsp_stage_uses){.stream = s->stream, .stage = s->stage};
     to->layout = hsp_arena_array(x->tmp, n.cap, sizeof *to->layout);
-    if (use == NULL || line == NULL || to->layout == NULL) {
+    n.known = hsp_arena_array(x->tmp, n.cap, sizeof *n.known);
+    if (use == NULL || line == NULL || to->layout == NULL || n.known == NULL) {
         return no_memory(x->err);
     }
     hsp_map_init(&n.by_text, (size_t)n.cap + 1);
