@@ -12,7 +12,7 @@ from harness import *  # noqa: F403
 import randomplans
 
 WORKERS = max(1, len(os.sched_getaffinity(0)))
-HANGS = 60  # seconds after which a run of a job of ours has stopped for good
+HANGS = 120  # seconds after which a run of a job of ours has stopped for good
 
 
 class Model:

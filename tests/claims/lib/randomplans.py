@@ -5,7 +5,7 @@ Everything is drawn from the random.Random that is given, so a seed repeats it.
 import json
 
 # What a plan may use beyond streams, stages, tensor shares, zero 1, home rules, recomputation and schedules 1f1b, gpipe.
-HAS = frozenset(("groups", "batch_split", "sequence_parallel"))
+HAS = frozenset(("chunks", "zero_bubble"))
 
 # What the generator knows. A feature in HAS is drawn.
 FEATURES = ("groups", "batch_split", "sequence_parallel", "chunks", "zero_bubble", "zero_pattern", "zero3", "offload")
@@ -62,11 +62,6 @@ def random_job(rnd, index, steps):
         train["clip_norm"] = 1.0
     return {"apiVersion": "hspmd/v1", "name": "random", "model": model, "data": data, "train": train,
             "resources": {"min": 1, "max": MOST_RANKS}}
-
-
-def one_size(job, stream):
-    """Whether all micro-batches of a stream, also those of the validation, have one size."""
-    return stream["sequences"] % stream["micro_batches"] == 0 and job["train"]["global_batch"] % stream["sequences"] == 0
 
 
 # ---- plans ---------------------------------------------------------------------------------------
@@ -147,10 +142,7 @@ def stream(rnd, job, ranks, sequences, has):
         stages.append(stage(rnd, ranks[at:at + width], k, has))
         at += width
     if any(s.get("split") == "batch" for s in stages):
-        out["micro_batches"] = rnd.choice([m for m in range(1, sequences + 1) if sequences % m == 0])
-        if not one_size(job, out):
-            for s in stages:
-                s.update({"split": "sequence"} if "split" in s else {})
+        out["micro_batches"] = rnd.choice([m for m in range(1, sequences + 1) if sequences % m == 0])  # of one size
     return dict(out, stages=stages)
 
 
