@@ -43,6 +43,7 @@ struct verify {
     uint8_t *classes;         /* by tensor of the reference, enum hsp_verify_how */
     struct hsp_match **match; /* [rank][tensor] */
     double sum_floor;         /* scale below which weight gradients are noise */
+    double row_floor;         /* ... gradients of activations */
     struct hsp_vote vote;     /* of the reference */
     struct vrank {
         struct verify *v;
@@ -123,6 +124,7 @@ struct expected {
     struct hsp_kept own; /* value points here when it was made for this comparison */
     int64_t row0;        /* of the batch dim */
     bool sum, param;
+    double floor; /* of a scale: what is 0 in truth is noise */
 };
 
 /* A parameter as it was before the step, from the unsharded state. */
@@ -196,6 +198,12 @@ static bool filled_later(const struct hsp_program *p, uint32_t instr)
     return false;
 }
 
+/* Whether a tensor of the unsharded program is the gradient of another. */
+static bool is_gradient(const struct verify *v, uint32_t ref)
+{
+    return strstr(v->ref->tpl.tensors[ref].name, ".grad") != NULL;
+}
+
 /* HSP_ENOENT: nothing to compare output @o of the instruction with. */
 static enum hsp_status expect(const struct vrank *c, uint32_t instr, uint8_t o, uint32_t micro,
                               struct expected *x, struct hsp_err *err)
@@ -219,6 +227,7 @@ static enum hsp_status expect(const struct vrank *c, uint32_t instr, uint8_t o, 
     }
     x->value = &v->tensor[m->ref];
     x->row0 = m->how == HSP_VERIFY_ROWS ? first : 0;
+    x->floor = m->how == HSP_VERIFY_ROWS && is_gradient(v, m->ref) ? v->row_floor : 0.0;
     if (m->how == HSP_VERIFY_SUM) {
         x->value = &x->own;
         x->sum = true;
@@ -257,9 +266,7 @@ static enum hsp_status many_traced(void *ctx, uint32_t instr, uint32_t micro, bo
                 hsp_engine_view(hsp_local_engine(v->many, c->rank), i->out[o], micro, 0);
             struct hsp_kept k = *x.value;
             double tol = tolerance(v, w.dtype);
-            if (x.sum && w.box.rank > 0) { /* one that is 0 in truth is noise */
-                k.scale = fmax(k.scale, v->sum_floor);
-            }
+            k.scale = fmax(k.scale, x.sum && w.box.rank > 0 ? v->sum_floor : x.floor);
             if (x.param && v->step > 0) { /* as compare_states; version 0 is the same on all */
                 tol *= 100.0;
                 k.scale += v->ref->bind.hyper.lr;
@@ -509,10 +516,17 @@ static void drop_kept(struct verify *v)
     }
 }
 
-/* A gradient that is 0 in truth is rounding noise: all are judged on the scale of the largest. */
+/* A gradient that is 0 in truth is rounding noise: all are judged on the scale of the largest, those of
+ * activations (attention that sees one token has none for its query) on a small part of it. */
 static void level_gradients(struct verify *v)
 {
-    double scale = 0.0;
+    double scale = 0.0, rows = 0.0;
+    for (uint32_t t = 0; t < v->ref->tpl.n_tensors; t++) {
+        if (v->classes[t] == HSP_VERIFY_ROWS && v->tensor[t].data && is_gradient(v, t)) {
+            rows = fmax(rows, v->tensor[t].scale);
+        }
+    }
+    v->row_floor = rows * 1e-3;
     for (uint32_t k = 0; k < v->ref->bind.n_state; k++) {
         scale = fmax(scale, v->grad[k].scale);
     }

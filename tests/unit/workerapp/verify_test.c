@@ -57,7 +57,8 @@ static void make(struct made *x, const struct hsp_model_spec *m, uint32_t batch,
                                         .eval_seqs = batch,
                                         .validation_every = 10,
                                         .validation_fraction = 0.1,
-                                        .vocab = (uint32_t)m->vocab},
+                                        .vocab = (uint32_t)m->vocab,
+                                        .packing = m->packed ? HSP_PACKING_END : HSP_PACKING_NONE},
                                .eps = 1e-8,
                                .weight_decay = 0.1};
     *x = (struct made){.arena = hsp_arena_new((size_t)1 << 30)};
@@ -236,6 +237,31 @@ static void wrong_parts(const char *plan, const char *what, uint64_t every)
     free(dir);
 }
 
+/* Sequences of one token: the gradient of a query is 0 in truth, and rounding noise here and there. */
+static void test_noise_is_no_difference(void **state)
+{
+    (void)state;
+    struct hsp_model_spec m = MODEL;
+    struct hsp_err err = {0};
+    struct made x;
+    char *dir = hsp_test_tmpdir();
+    m.layers = 4;
+    m.hidden = 24;
+    m.heads = m.sequence = 6; /* the same at small extents: 1 */
+    m.vocab = 256;
+    m.packed = true;
+    m.dtype = HSP_F32;
+    make(&x, &m, 8,
+         HEAD "ranks: 3\nzero: 1\nstreams:\n"
+              "  - {sequences: 8, micro_batches: 3, schedule: interleaved, chunks: 2, stages: "
+              "[{layers: [0, 1], ranks: [2]}, {layers: [1, 1], ranks: [1]}, {layers: [1, 0], "
+              "ranks: [0]}]}\n");
+    assert_ok(verify(&x, dir, 20, &err), &err);
+    done(&x);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 static void test_wrong_parts(void **state)
 {
     (void)state;
@@ -318,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_large_model),
         cmocka_unit_test(test_each_kind_of_value),
+        cmocka_unit_test(test_noise_is_no_difference),
         cmocka_unit_test(test_wrong_parts),
     };
     (void)alarm(300); /* a wrong table may leave ranks waiting for each other */
