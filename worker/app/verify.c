@@ -487,6 +487,7 @@ static enum hsp_status prepare(struct verify *v, int threads, struct hsp_err *er
         ok = v->match[k] != NULL;
         if (ok) {
             hsp_verify_match(v->ref, v->classes, &v->file.programs[k], v->match[k]);
+            hsp_verify_tiers(v->file.programs, k, v->match[k]);
         }
     }
     if (!ok) {

@@ -198,12 +198,16 @@ static bool cut_sum(const struct hsp_program *ref, const struct hsp_program *p,
     return false;
 }
 
+static bool adds(const struct hsp_move *m)
+{
+    return m->kind == HSP_MOVE_ALL_REDUCE || m->kind == HSP_MOVE_REDUCE_SCATTER ||
+           m->kind == HSP_MOVE_REDUCE_SEND;
+}
+
 static bool reduces(const struct hsp_reshard_bind *r)
 {
     for (uint32_t k = 0; k < r->n_moves; k++) {
-        if (r->moves[k].kind == HSP_MOVE_ALL_REDUCE ||
-            r->moves[k].kind == HSP_MOVE_REDUCE_SCATTER ||
-            r->moves[k].kind == HSP_MOVE_REDUCE_SEND) {
+        if (adds(&r->moves[k])) {
             return true;
         }
     }
@@ -237,6 +241,57 @@ void hsp_verify_match(const struct hsp_program *ref, const uint8_t *classes,
             bool partial = passed || (i->kind == HSP_I_OP && cut_sum(ref, p, i, ret, o));
             bool before = i->kind == HSP_I_ACC && ret[i->out[o]].partial;
             ret[i->out[o]].partial = partial || before;
+        }
+    }
+}
+
+/* ---- sums in two steps ---- */
+
+/* Whether two ranks are members of one stage: a stream runs each node on one of its stages. */
+static bool same_stage(const struct hsp_program *a, const struct hsp_program *b)
+{
+    uint32_t i = 0;
+    if (a->bind.stream.first_seq != b->bind.stream.first_seq ||
+        a->bind.stream.n_seq != b->bind.stream.n_seq) {
+        return false;
+    }
+    while (i < a->tpl.n_instrs && a->tpl.instrs[i].kind != HSP_I_OP) {
+        i++;
+    }
+    for (uint32_t k = 0; i < a->tpl.n_instrs && k < b->tpl.n_instrs; k++) {
+        if (b->tpl.instrs[k].kind == HSP_I_OP && b->tpl.instrs[k].node == a->tpl.instrs[i].node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a Reshard of @rank adds what several members of its stage hold. */
+static bool adds_members(const struct hsp_program *programs, uint32_t rank,
+                         const struct hsp_reshard_bind *r)
+{
+    for (uint32_t k = 0; k < r->n_moves; k++) {
+        const struct hsp_move *m = &r->moves[k];
+        for (uint32_t i = 0; adds(m) && i < m->n_ranks; i++) {
+            if (m->ranks[i] != rank && same_stage(&programs[rank], &programs[m->ranks[i]])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void hsp_verify_tiers(const struct hsp_program *programs, uint32_t rank, struct hsp_match *match)
+{
+    const struct hsp_program *p = &programs[rank];
+    for (uint32_t k = p->tpl.n_instrs; k-- > 0;) {
+        const struct hsp_instr *i = &p->tpl.instrs[k];
+        bool addends = i->kind == HSP_I_ACC
+                           ? match[i->out[0]].partial
+                           : i->kind == HSP_I_RESHARD &&
+                                 adds_members(programs, rank, &p->bind.reshard[i->arg]);
+        for (uint8_t o = 0; addends && o < i->n_in; o++) {
+            match[i->in[o]].partial = true;
         }
     }
 }

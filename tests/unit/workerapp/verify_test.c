@@ -302,6 +302,31 @@ static void found(struct made *x, const char *dir, uint32_t r, const char *what)
     done(x);
 }
 
+/* Gradients of a tied table are added inside of the tensor group for each micro-batch, and over the groups after
+ * the last. */
+static void test_sums_in_two_steps(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct made x;
+    char *dir = hsp_test_tmpdir();
+    make(&x, &MODEL, BATCH,
+         HEAD
+         "ranks: 3\nstreams:\n"
+         "  - {sequences: 12, micro_batches: 3, stages: [{layers: 2, split: sequence, shares: [2, "
+         "3], "
+         "groups: [{ranks: [0, 1], tensor: [1, 2]}, {ranks: [2]}], sequence_parallel: true}]}\n");
+    assert_ok(verify(&x, dir, 3, &err), &err);
+    struct hsp_instr *i =
+        find(&x, 2, HSP_I_OP, "h.0.ln_2.weight.grad"); /* of which others are not left out */
+    uint32_t t = i->in[2];
+    i->in[2] = i->in[3];
+    i->in[3] = t;
+    found(&x, dir, 2, "gradient of h.0.ln_2.weight");
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 static void test_each_kind_of_value(void **state)
 {
     (void)state;
@@ -345,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_a_large_model),
         cmocka_unit_test(test_each_kind_of_value),
         cmocka_unit_test(test_noise_is_no_difference),
+        cmocka_unit_test(test_sums_in_two_steps),
         cmocka_unit_test(test_wrong_parts),
     };
     (void)alarm(300); /* a wrong table may leave ranks waiting for each other */
