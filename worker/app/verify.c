@@ -28,7 +28,7 @@
 
 struct difference {
     bool found;
-    uint32_t node; /* in the single-device graph; UINT32_MAX: gradients and state */
+    uint32_t node; /* in the single-device graph; behind it gradients, then votes and state */
     char text[200];
 };
 
@@ -337,7 +337,7 @@ static enum hsp_status compare_gradient(const struct vrank *c, uint32_t s, const
     double by = hsp_kept_distance(&c->v->grad[r], g, &g->box, 0, hsp_verify_tolerance(g->dtype));
     count_compared(c->v);
     if (by > 1.0) {
-        report(c->v, UINT32_MAX, "gradient of", hsp_state_name(p, s, name), c->rank, by);
+        report(c->v, UINT32_MAX - 1, "gradient of", hsp_state_name(p, s, name), c->rank, by);
     }
     return HSP_OK;
 }
@@ -487,7 +487,7 @@ static enum hsp_status prepare(struct verify *v, int threads, struct hsp_err *er
         ok = v->match[k] != NULL;
         if (ok) {
             hsp_verify_match(v->ref, v->classes, &v->file.programs[k], v->match[k]);
-            hsp_verify_tiers(v->file.programs, k, v->match[k]);
+            hsp_verify_tiers(v->file.programs, n, k, v->match[k]);
         }
     }
     if (!ok) {

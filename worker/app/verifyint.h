@@ -55,8 +55,9 @@ void hsp_verify_classes(const struct hsp_program *ref, uint8_t *ret);
 void hsp_verify_match(const struct hsp_program *ref, const uint8_t *classes,
                       const struct hsp_program *p, struct hsp_match *ret);
 /* Sums in two steps: what a rank's Reshards add inside of one tensor group stays an addend where a later
- * one adds those of the stage's groups. After hsp_verify_match; @programs: of all ranks. */
-void hsp_verify_tiers(const struct hsp_program *programs, uint32_t rank, struct hsp_match *match);
+ * one adds those of the stage's groups. After hsp_verify_match; @programs: of all @n ranks. */
+void hsp_verify_tiers(const struct hsp_program *programs, uint32_t n, uint32_t rank,
+                      struct hsp_match *match);
 /* State of the unsharded program with the same parameter and kind as state @k; UINT32_MAX. */
 uint32_t hsp_verify_state(const struct hsp_program *ref, const struct hsp_program *p, uint32_t k);
 

@@ -281,17 +281,37 @@ static bool adds_members(const struct hsp_program *programs, uint32_t rank,
     return false;
 }
 
-void hsp_verify_tiers(const struct hsp_program *programs, uint32_t rank, struct hsp_match *match)
+/* Marks on @rank what @mate's Reshards take as addends of their stage; an equal copy of one is one, too. */
+static void mark_addends(const struct hsp_program *programs, uint32_t rank, uint32_t mate,
+                         struct hsp_match *match)
+{
+    const struct hsp_program *p = &programs[rank], *q = &programs[mate];
+    for (uint32_t k = 0; k < q->tpl.n_instrs; k++) {
+        const struct hsp_instr *i = &q->tpl.instrs[k];
+        bool addends =
+            i->kind == HSP_I_RESHARD && adds_members(programs, mate, &q->bind.reshard[i->arg]);
+        for (uint8_t o = 0; addends && o < i->n_in; o++) {
+            uint32_t t = find_tensor(p, q->tpl.tensors[i->in[o]].name, false);
+            if (t != UINT32_MAX) {
+                match[t].partial = true;
+            }
+        }
+    }
+}
+
+void hsp_verify_tiers(const struct hsp_program *programs, uint32_t n, uint32_t rank,
+                      struct hsp_match *match)
 {
     const struct hsp_program *p = &programs[rank];
+    for (uint32_t mate = 0; mate < n; mate++) {
+        if (same_stage(p, &programs[mate])) {
+            mark_addends(programs, rank, mate, match);
+        }
+    }
     for (uint32_t k = p->tpl.n_instrs; k-- > 0;) {
         const struct hsp_instr *i = &p->tpl.instrs[k];
-        bool addends = i->kind == HSP_I_ACC
-                           ? match[i->out[0]].partial
-                           : i->kind == HSP_I_RESHARD &&
-                                 adds_members(programs, rank, &p->bind.reshard[i->arg]);
-        for (uint8_t o = 0; addends && o < i->n_in; o++) {
-            match[i->in[o]].partial = true;
+        if (i->kind == HSP_I_ACC && match[i->out[0]].partial) {
+            match[i->in[0]].partial = true;
         }
     }
 }
