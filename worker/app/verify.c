@@ -26,9 +26,12 @@
 #define VERIFY_STEPS 3
 #define FILE_ARENA   ((size_t)1 << 30)
 
+/* What differs by its place in the single-device graph, of which nodes are the beginning. */
+enum { PLACE_SUM = INT32_MAX - 2, PLACE_GRADIENT, PLACE_END };
+
 struct difference {
     bool found;
-    uint32_t node; /* in the single-device graph; behind it gradients, then votes and state */
+    uint32_t node; /* or one of these places */
     char text[200];
 };
 
@@ -240,6 +243,12 @@ static enum hsp_status expect(const struct vrank *c, uint32_t instr, uint8_t o, 
     return HSP_OK;
 }
 
+/* Where a difference stands: of no node are sums over micro-batches and Post, before the gradients. */
+static uint32_t place_of(const struct hsp_instr *i)
+{
+    return i->node < PLACE_SUM ? i->node : PLACE_SUM;
+}
+
 static const char *what_made(const struct hsp_instr *i)
 {
     switch (i->kind) {
@@ -274,7 +283,7 @@ static enum hsp_status many_traced(void *ctx, uint32_t instr, uint32_t micro, bo
             double by = hsp_kept_distance(&k, &w, &w.box, x.row0, tol);
             count_compared(v);
             if (by > 1.0) {
-                report(v, x.param ? 0 : i->node, what_made(i), p->tpl.tensors[i->out[o]].name,
+                report(v, x.param ? 0 : place_of(i), what_made(i), p->tpl.tensors[i->out[o]].name,
                        c->rank, by);
             }
         }
@@ -337,7 +346,7 @@ static enum hsp_status compare_gradient(const struct vrank *c, uint32_t s, const
     double by = hsp_kept_distance(&c->v->grad[r], g, &g->box, 0, hsp_verify_tolerance(g->dtype));
     count_compared(c->v);
     if (by > 1.0) {
-        report(c->v, UINT32_MAX - 1, "gradient of", hsp_state_name(p, s, name), c->rank, by);
+        report(c->v, PLACE_GRADIENT, "gradient of", hsp_state_name(p, s, name), c->rank, by);
     }
     return HSP_OK;
 }
@@ -372,7 +381,7 @@ static void compare_votes(const struct vrank *c, const struct hsp_vote *x)
             fabs(number[i].have - number[i].want) / (number[i].tol * fabs(number[i].want) + 1e-300);
         count_compared(v);
         if (by > 1.0) {
-            report(v, UINT32_MAX, "vote:", number[i].name, c->rank, by);
+            report(v, PLACE_END, "vote:", number[i].name, c->rank, by);
         }
     }
 }
@@ -429,7 +438,7 @@ static enum hsp_status compare_states(struct verify *v, unsigned slot, struct hs
             hsp_kept_drop(&kept);
             v->n_compared++;
             if (by > 1.0) {
-                report(v, UINT32_MAX, "state of", hsp_state_name(p, k, name), rank, by);
+                report(v, PLACE_END, "state of", hsp_state_name(p, k, name), rank, by);
             }
         }
     }
