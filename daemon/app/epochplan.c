@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/app/epochshards.h"
+#include "proto/program/pool.h"
 
 static enum hsp_status no_memory(struct hsp_err *err)
 {
@@ -87,6 +88,13 @@ static uint64_t state_bytes(const struct hsp_epoch_plan *p)
     return elements * p->n_kinds * hsp_dtype_size((enum hsp_dtype)p->graph->spec.dtype);
 }
 
+/* All programs of the plan, or pool: by rank, and of one plan after the other. */
+static const struct hsp_program *program_at(const struct hsp_epoch_plan *p, uint32_t i)
+{
+    const struct hsp_program_file *f = &p->programs;
+    return i < f->n ? &f->programs[i] : &f->shorter[i - f->n];
+}
+
 static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
 {
     uint32_t n = p->plan->n_ranks;
@@ -98,8 +106,13 @@ static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
         return no_memory(err);
     }
     for (uint32_t r = 0; r < n; r++) {
-        const struct hsp_binding *b = &p->programs.programs[r].bind;
-        p->info.mem_bytes[r] = (uint64_t)(b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
+        const struct hsp_program *of[HSP_MAX_POOL], *one = &p->programs.programs[r];
+        uint32_t k = p->programs.n_shorter;
+        for (uint32_t i = 0; i < k; i++) {
+            of[i] = program_at(p, (i + 1) * n + r);
+        }
+        p->info.mem_bytes[r] = (uint64_t)(hsp_pool_memory(one, of, k) + hsp_pool_comm(one, of, k) +
+                                          2 * one->bind.state_bytes);
     }
     p->info.n_spare = p->n_spare;
     p->info.keep_bytes = p->n_spare > 0 ? 2 * state_bytes(p) : 0;
@@ -371,15 +384,14 @@ static enum hsp_status list_rows(const struct hsp_state_table *all, uint32_t n_p
 static enum hsp_status encode_templates(const struct hsp_epoch_plan *p, struct hsp_arena *arena,
                                         struct hsp_encoded **ret, struct hsp_err *err)
 {
-    uint32_t n = p->plan->n_ranks, n_kinds = 0;
+    uint32_t n = p->plan->n_ranks * (p->programs.n_shorter + 1), n_kinds = 0;
     struct hsp_encoded *tpl = hsp_arena_array(arena, n, sizeof *tpl);
     uint32_t *kind = hsp_arena_array(arena, n, sizeof *kind); /* ranks whose template is new */
     enum hsp_status st = tpl != NULL && kind != NULL ? HSP_OK : no_memory(err);
     for (uint32_t r = 0; st == HSP_OK && r < n; r++) {
-        const struct hsp_template *t = &p->programs.programs[r].tpl;
+        const struct hsp_template *t = &program_at(p, r)->tpl;
         uint32_t k = 0;
-        while (k < n_kinds &&
-               !hsp_digest_equal(p->programs.programs[kind[k]].tpl.digest, t->digest)) {
+        while (k < n_kinds && !hsp_digest_equal(program_at(p, kind[k])->tpl.digest, t->digest)) {
             k++;
         }
         if (k < n_kinds) {
@@ -392,7 +404,8 @@ static enum hsp_status encode_templates(const struct hsp_epoch_plan *p, struct h
         tpl[r] = (struct hsp_encoded){hsp_arena_memdup(arena, b.data, b.len), b.len};
         hsp_buf_fini(&b);
         if (st != HSP_OK) {
-            st = hsp_err_set(err, st, 0, "the program of rank %u is too large", r);
+            st = hsp_err_set(err, st, 0, "the program of rank %u is too large",
+                             r % p->plan->n_ranks);
         } else if (tpl[r].data == NULL) {
             st = no_memory(err);
         }
@@ -499,6 +512,39 @@ static enum hsp_status encode(const struct hsp_package *pkg, const struct hsp_pr
     return st == HSP_OK ? hsp_package_close(out, mark, err) : st;
 }
 
+/* The programs of the further plans of a pool. */
+static enum hsp_status add_shorter(const struct hsp_epoch_plan *p, const struct hsp_epoch_tables *t,
+                                   uint32_t peer, struct hsp_arena *arena, struct hsp_package *pkg,
+                                   struct hsp_err *err)
+{
+    uint32_t n = p->programs.n_shorter;
+    enum hsp_status st = HSP_OK;
+    pkg->shorter = hsp_arena_array(arena, n, sizeof *pkg->shorter);
+    if (pkg->shorter == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t k = 0; st == HSP_OK && k < n; k++) {
+        uint32_t at = (k + 1) * p->plan->n_ranks + peer;
+        const struct hsp_program *prog = program_at(p, at);
+        struct hsp_buf b;
+        hsp_buf_init(&b, HSP_MSG_BLOB_MAX);
+        st = hsp_binding_encode(&prog->tpl, &prog->bind, &b);
+        pkg->shorter[k] =
+            (struct hsp_pkg_program){.tpl = t->tpl[at].data,
+                                     .tpl_len = t->tpl[at].len,
+                                     .binding = hsp_arena_memdup(arena, b.data, b.len),
+                                     .binding_len = b.len};
+        hsp_buf_fini(&b);
+        if (st != HSP_OK) {
+            st = hsp_err_set(err, st, 0, "the program of rank %u is too large", peer);
+        } else if (pkg->shorter[k].binding == NULL) {
+            st = no_memory(err);
+        }
+    }
+    pkg->n_shorter = n;
+    return st;
+}
+
 enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct hsp_epoch_tables *t,
                                   const struct hsp_package_job *job,
                                   const struct hsp_prepare_action *a, const char *const *names,
@@ -536,6 +582,9 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
     if (member) {
         pkg.tpl = t->tpl[peer].data;
         pkg.tpl_len = t->tpl[peer].len;
+    }
+    if (st == HSP_OK && member) {
+        st = add_shorter(p, t, peer, arena, &pkg, err);
     }
     if (st == HSP_OK) {
         st = encode(&pkg, member ? &p->programs.programs[peer] : NULL, out, err);

@@ -63,7 +63,8 @@ struct hsp_epoch_tables {
     struct hsp_state_table transfer, gather;
     struct hsp_row_lists transfer_of, gather_of, copies_of;
     bool *voted;             /* [peers] members of the layout the state comes from */
-    struct hsp_encoded *tpl; /* [ranks] template of the rank's program */
+    struct hsp_encoded *tpl; /* [ranks] template of the rank's program; behind them those of each
+                                further plan of a pool */
 };
 
 /* The devices of the peers as the planner sees them: which share a host, a card, how fast it is. */

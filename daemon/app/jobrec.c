@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/poolplan.h"
+
 #define ROW_VERSION 1
 #define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and what parsing makes */
 #define PLAN_TEXT   (64u << 20)
@@ -66,6 +68,7 @@ static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, uint32
         hsp_plan_parse(t->text, t->len, base_name(t->name), batch, j->arena, &p, err);
     if (st == HSP_OK) {
         st = hsp_plan_check(p, j->graph, batch, err);
+        st = st == HSP_OK ? hsp_pool_allowed(p, &j->spec->train, err) : st;
         if (st != HSP_OK) {
             (void)hsp_err_wrap(err, "%s", base_name(t->name));
         }

@@ -80,6 +80,10 @@ static int print_table(const struct view *v)
     }
     (void)fprintf(out, "; %.1f sequences/s\n",
                   1e6 * v->job->train.data.global_batch / (c->step_us > 0 ? c->step_us : 1));
+    for (uint32_t k = 0; k < v->p->plan->n_shorter; k++) { /* the table is of the longest */
+        const struct hsp_plan *p = v->p->plan->shorter[k];
+        (void)fprintf(out, "steps of documents up to %u tokens: %s\n", p->max_length, p->why);
+    }
     for (uint32_t i = 0; i < v->p->n_rejected; i++) {
         (void)fprintf(out, "%s %s: %s\n", i == 0 ? "rejected:" : "         ",
                       v->p->rejected[i].what, v->p->rejected[i].why);

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "daemon/spmd/complete.h"
+#include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/small.h"
 #include "proto/base/size.h"
 #include "proto/host/fileio.h"
@@ -46,8 +48,35 @@ static void print_small(struct hsp_ctl *ctl, const struct hsp_loaded *l, const s
     (void)fputs("\n", ctl->msg);
 }
 
+/* Of a pool one plan by itself, with the homes of all. */
+static enum hsp_status compile_small(struct hsp_ctl *ctl, const struct hsp_loaded *l,
+                                     const struct hsp_plan *p, uint32_t which,
+                                     struct hsp_program_file *f, struct hsp_small *ret,
+                                     struct hsp_err *err)
+{
+    struct hsp_plan total;
+    struct hsp_pool_view v;
+    if (p->n_shorter == 0) {
+        return hsp_compile_small(l->g, p, &l->job->train, ctl->arena, f, ret, err);
+    }
+    enum hsp_status st = hsp_plan_complete(l->g, p, &l->job->train, ctl->arena, &total, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    hsp_pool_view_make(l->g, &l->job->train, hsp_pool_plan(&total, which), NULL, &v);
+    st = hsp_compile_small(&v.g, &v.p, &v.t, ctl->arena, f, ret, err);
+    return st == HSP_OK ? st : hsp_err_wrap(err, "plan for %u tokens", v.p.max_length);
+}
+
 enum hsp_status hsp_write_programs(struct hsp_ctl *ctl, const struct hsp_loaded *l,
                                    const struct hsp_order *o, struct hsp_err *err)
+{
+    uint32_t n = 0;
+    return hsp_write_some(ctl, l, o, &n, err);
+}
+
+enum hsp_status hsp_write_some(struct hsp_ctl *ctl, const struct hsp_loaded *l,
+                               const struct hsp_order *o, uint32_t *ret_plans, struct hsp_err *err)
 {
     struct hsp_cluster_desc cluster;
     struct hsp_planned planned;
@@ -57,8 +86,8 @@ enum hsp_status hsp_write_programs(struct hsp_ctl *ctl, const struct hsp_loaded 
     struct hsp_small small = {0};
     enum hsp_status st = hsp_pick_plan(ctl->arena, l, &o->how, &cluster, &planned, &source, err);
     if (st == HSP_OK) {
-        st = o->verify ? hsp_compile_small(l->g, planned.plan, &l->job->train, ctl->arena, &f,
-                                           &small, err)
+        *ret_plans = planned.plan->n_shorter + 1;
+        st = o->verify ? compile_small(ctl, l, planned.plan, o->which, &f, &small, err)
                        : hsp_compile(l->g, planned.plan, &l->job->train, ctl->arena, &f, err);
         st = hsp_pick_blame(st, source, err);
     }
@@ -76,8 +105,9 @@ enum hsp_status hsp_write_programs(struct hsp_ctl *ctl, const struct hsp_loaded 
              : hsp_err_set(err, hsp_buf_status(&json), 0, "no room for the text of the model");
     hsp_buf_fini(&json);
     if (st == HSP_OK && !o->scratch) {
-        (void)fprintf(ctl->msg, "%s: %u program%s of %s, plan from %s\n", o->path, f.n,
-                      f.n == 1 ? "" : "s", l->job->name, source);
+        uint32_t n = f.n * (f.n_shorter + 1);
+        (void)fprintf(ctl->msg, "%s: %u program%s of %s, %s from %s\n", o->path, n,
+                      n == 1 ? "" : "s", l->job->name, f.n_shorter > 0 ? "pool" : "plan", source);
     }
     if (st == HSP_OK && o->verify) {
         print_small(ctl, l, &small);

@@ -51,10 +51,11 @@ void hsp_build_gpt(struct hsp_builder *b)
     const struct hsp_model_spec *m = &b->g->spec;
     struct hsp_extent batch = {HSP_EXT_BATCH, 1}, seq = {HSP_EXT_SEQ, 1};
     bool cut = m->vocab_chunks > 0;
+    int64_t rows = m->positions > 0 ? m->positions : m->sequence;
     struct hsp_param_def token =
                              hsp_build_matrix(m->vocab, m->hidden, 0.02, cut ? 0 : -1,
                                               cut ? m->vocab / m->vocab_chunks : 1, FAMILY_VOCAB),
-                         place = hsp_build_matrix(m->sequence, m->hidden, 0.02, -1, 1, 0);
+                         place = hsp_build_matrix(rows, m->hidden, 0.02, -1, 1, 0);
     uint32_t layers = (uint32_t)m->layers;
     b->layer = 0;
     uint32_t ids = hsp_build_input(b, "ids", HSP_LOAD_IDS, batch, seq);

@@ -71,6 +71,9 @@ static enum hsp_status check_spec(const struct hsp_model_spec *m, struct hsp_err
     st = st == HSP_OK ? check_range("hidden", m->hidden, 1, MAX_HIDDEN, err) : st;
     st = st == HSP_OK ? check_range("vocab", m->vocab, 2, MAX_VOCAB, err) : st;
     st = st == HSP_OK ? check_range("sequence", m->sequence, 1, MAX_SEQUENCE, err) : st;
+    if (st == HSP_OK && m->positions != 0) {
+        st = check_range("positions", m->positions, m->sequence, MAX_SEQUENCE, err);
+    }
     st = st == HSP_OK ? check_heads(m, err) : st;
     if (st == HSP_OK && m->vocab_chunks != 0 &&
         (m->vocab_chunks < 0 || m->vocab % m->vocab_chunks != 0 || strcmp(m->family, "mlp") == 0)) {

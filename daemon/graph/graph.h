@@ -83,6 +83,7 @@ struct hsp_model_spec { /* model: of the job file */
     /* gpt, llama: tensor parallelism cuts the vocabulary between chunks of equal size, and the
      * cross-entropy is in parts; 0: the vocabulary is whole */
     int64_t vocab_chunks;
+    int64_t positions; /* gpt: rows of the table of positions; 0: as long as the sequence */
     bool packed; /* gpt, llama: sequences hold several documents, attention stays within one */
 };
 

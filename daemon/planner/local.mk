@@ -5,6 +5,7 @@ daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/clusterfile.c daemon/planner/clusterfile.h \
   daemon/planner/cost.c daemon/planner/cost.h \
   daemon/planner/jobfile.c daemon/planner/jobfile.h \
+  daemon/planner/lengths.c daemon/planner/lengths.h \
   daemon/planner/lines.c \
   daemon/planner/links.c daemon/planner/links.h \
   daemon/planner/pipeline.c daemon/planner/pipeline.h \

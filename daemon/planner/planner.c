@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/planner/candidates.h"
+#include "daemon/planner/lengths.h"
 
 struct hsp_figure hsp_bytes_figure(double bytes)
 {
@@ -222,9 +223,9 @@ static uint32_t best_structure(const struct hsp_search *s)
 }
 
 /* Recomputation costs a third more and is tried only when nothing fits without it. */
-enum hsp_status hsp_plan_make(const struct hsp_graph *g, const struct hsp_train_spec *t,
-                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
-                              struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err)
+enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                             const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
+                             struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err)
 {
     const struct hsp_plan_options none = {0};
     struct setup s;
@@ -266,11 +267,10 @@ enum hsp_status hsp_plan_make(const struct hsp_graph *g, const struct hsp_train_
     return st;
 }
 
-enum hsp_status hsp_plan_adopt(const struct hsp_graph *g, const struct hsp_train_spec *t,
-                               const struct hsp_cluster_desc *c,
-                               const struct hsp_plan_options *opts, struct hsp_plan *plan,
-                               struct hsp_arena *arena, struct hsp_planned *ret,
-                               struct hsp_err *err)
+enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
+                              struct hsp_plan *plan, struct hsp_arena *arena,
+                              struct hsp_planned *ret, struct hsp_err *err)
 {
     const struct hsp_plan_options none = {0};
     struct setup s;

@@ -1,12 +1,16 @@
 #include "daemon/spmd/compile.h"
 
+#include <string.h>
+
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/deadlock.h"
 #include "daemon/spmd/memory.h"
+#include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/schedule.h"
 #include "daemon/spmd/slots.h"
 #include "daemon/spmd/specialize.h"
 #include "daemon/spmd/stagecode.h"
+#include "proto/program/pool.h"
 
 static enum hsp_status no_memory(struct hsp_err *err)
 {
@@ -143,24 +147,96 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
     return rc == HSP_OK ? hsp_deadlock_check(f->programs, f->n, true, err) : rc;
 }
 
+/* *@channel: the first one it may use, then the first one it leaves. */
+static enum hsp_status compile_one(const struct hsp_pool_view *v, struct hsp_arena *arena,
+                                   uint32_t *channel, struct hsp_program_file *f,
+                                   struct hsp_plan *total, struct hsp_err *err)
+{
+    struct hsp_compiler c = {
+        .g = &v->g, .p = &v->p, .t = &v->t, .arena = arena, .channel = *channel};
+    enum hsp_status rc = hsp_layouts_make(&c, err);
+    if (rc == HSP_OK) {
+        rc = make_programs(&c, f, total, err);
+    }
+    *channel = c.channel;
+    hsp_layouts_fini(&c);
+    return rc;
+}
+
+/* The programs of the plans for shorter sequences behind those of the longest, which are in @f. */
+static enum hsp_status compile_shorter(const struct hsp_graph *g, const struct hsp_plan *p,
+                                       const struct hsp_train_spec *t, struct hsp_arena *arena,
+                                       uint32_t channel, struct hsp_program_file *f,
+                                       struct hsp_plan *total, struct hsp_err *err)
+{
+    f->shorter = hsp_arena_array(arena, (size_t)p->n_shorter * f->n, sizeof *f->shorter);
+    total->shorter = hsp_arena_array(arena, p->n_shorter, sizeof *total->shorter);
+    struct hsp_plan *plan = hsp_arena_array(arena, p->n_shorter, sizeof *plan);
+    if (f->shorter == NULL || total->shorter == NULL || plan == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t k = 0; k < p->n_shorter; k++) {
+        struct hsp_pool_view v;
+        struct hsp_program_file one = {0};
+        hsp_pool_view_make(g, t, p->shorter[k], total, &v);
+        enum hsp_status rc = compile_one(&v, arena, &channel, &one, &plan[k], err);
+        if (rc != HSP_OK) {
+            return hsp_err_wrap(err, "plan for %u tokens", p->shorter[k]->max_length);
+        }
+        memcpy(f->shorter + (size_t)k * f->n, one.programs, f->n * sizeof *one.programs);
+        total->shorter[k] = &plan[k];
+    }
+    total->n_shorter = f->n_shorter = p->n_shorter;
+    return HSP_OK;
+}
+
+/* All bindings of a pool name the pool; its programs fit each other. */
+static enum hsp_status seal_pool(struct hsp_program_file *f, const struct hsp_plan *total,
+                                 struct hsp_err *err)
+{
+    struct hsp_digest digest;
+    enum hsp_status rc = hsp_total_digest(total, &digest, err);
+    for (uint32_t r = 0; rc == HSP_OK && r < f->n; r++) {
+        const struct hsp_program *of[HSP_MAX_POOL];
+        f->programs[r].bind.plan_digest = digest;
+        for (uint32_t k = 0; k < f->n_shorter; k++) {
+            f->shorter[(size_t)k * f->n + r].bind.plan_digest = digest;
+            of[k] = &f->shorter[(size_t)k * f->n + r];
+        }
+        if (hsp_pool_check(&f->programs[r], of, f->n_shorter, err) != HSP_OK) {
+            rc = hsp_err_wrap(err, "rank %u", r);
+            rc = err != NULL ? (err->code = HSP_EINVAL) : HSP_EINVAL;
+        }
+    }
+    return rc;
+}
+
 enum hsp_status hsp_compile_total(const struct hsp_graph *g, const struct hsp_plan *p,
                                   const struct hsp_train_spec *t, struct hsp_arena *arena,
                                   struct hsp_program_file *ret, struct hsp_plan *ret_total,
                                   struct hsp_err *err)
 {
-    struct hsp_compiler c = {.g = g, .p = p, .t = t, .arena = arena};
     struct hsp_program_file f = {
         .data_path = "", .out_dir = "", .init_from = "", .config_json = ""};
+    struct hsp_pool_view v;
     struct hsp_plan total;
-    enum hsp_status rc = hsp_layouts_make(&c, err);
+    uint32_t channel = 0;
+    hsp_pool_view_make(g, t, p, NULL, &v);
+    enum hsp_status rc = hsp_pool_allowed(p, t, err);
     if (rc == HSP_OK) {
-        rc = make_programs(&c, &f, &total, err);
+        rc = hsp_plan_check(p, g, t->data.global_batch, err);
+    }
+    if (rc == HSP_OK) {
+        rc = compile_one(&v, arena, &channel, &f, &total, err);
+    }
+    if (rc == HSP_OK && p->n_shorter > 0) {
+        rc = compile_shorter(g, p, t, arena, channel, &f, &total, err);
+        rc = rc == HSP_OK ? seal_pool(&f, &total, err) : rc;
     }
     if (rc == HSP_OK) {
         *ret = f;
         *ret_total = total;
     }
-    hsp_layouts_fini(&c);
     return rc;
 }
 

@@ -6,6 +6,8 @@
 #include "daemon/spmd/homebox.h"
 #include "daemon/spmd/listreshards.h"
 #include "daemon/spmd/names.h"
+#include "daemon/spmd/plantotal.h"
+#include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/stagecode.h"
 #include "proto/base/map.h"
 #include "proto/program/sheet.h"
@@ -426,20 +428,54 @@ enum hsp_status hsp_complete_layouts(const struct hsp_compiler *c, struct hsp_ar
     return rc;
 }
 
-/* From @c, of which g, p, t and what to explain are set. */
-static enum hsp_status complete(struct hsp_compiler *c, struct hsp_arena *arena,
-                                struct hsp_plan *ret, struct hsp_err *err)
+/* From a copy of @like, of which is set what to explain. */
+static enum hsp_status complete_one(const struct hsp_compiler *like, const struct hsp_pool_view *v,
+                                    struct hsp_arena *arena, struct hsp_plan *ret,
+                                    struct hsp_err *err)
 {
-    c->arena = hsp_arena_new(SCRATCH_BYTES);
-    if (c->arena == NULL) {
+    struct hsp_compiler c = *like;
+    c.g = &v->g;
+    c.p = &v->p;
+    c.t = &v->t;
+    c.arena = hsp_arena_new(SCRATCH_BYTES);
+    if (c.arena == NULL) {
         return no_memory(err);
     }
-    enum hsp_status rc = hsp_layouts_make(c, err);
+    enum hsp_status rc = hsp_layouts_make(&c, err);
     if (rc == HSP_OK) {
-        rc = hsp_complete_layouts(c, arena, ret, err);
+        rc = hsp_complete_layouts(&c, arena, ret, err);
     }
-    hsp_layouts_fini(c);
-    c->arena = hsp_arena_free(c->arena);
+    hsp_layouts_fini(&c);
+    c.arena = hsp_arena_free(c.arena);
+    return rc;
+}
+
+/* @like: with the job's graph, plan and training. */
+static enum hsp_status complete(const struct hsp_compiler *like, struct hsp_arena *arena,
+                                struct hsp_plan *ret, struct hsp_err *err)
+{
+    const struct hsp_plan *p = like->p;
+    struct hsp_pool_view v;
+    struct hsp_plan total, *plan = hsp_arena_array(arena, p->n_shorter, sizeof *plan);
+    struct hsp_plan **list = hsp_arena_array(arena, p->n_shorter, sizeof *list);
+    if (plan == NULL || list == NULL) {
+        return no_memory(err);
+    }
+    hsp_pool_view_make(like->g, like->t, p, NULL, &v);
+    enum hsp_status rc = hsp_pool_allowed(p, like->t, err);
+    if (rc == HSP_OK) {
+        rc = complete_one(like, &v, arena, &total, err);
+    }
+    for (uint32_t k = 0; rc == HSP_OK && k < p->n_shorter; k++) {
+        hsp_pool_view_make(like->g, like->t, p->shorter[k], &total, &v);
+        rc = complete_one(like, &v, arena, &plan[k], err);
+        list[k] = &plan[k];
+    }
+    if (rc == HSP_OK) {
+        total.n_shorter = p->n_shorter;
+        total.shorter = list;
+        *ret = total;
+    }
     return rc;
 }
 
@@ -447,7 +483,7 @@ enum hsp_status hsp_plan_complete(const struct hsp_graph *g, const struct hsp_pl
                                   const struct hsp_train_spec *t, struct hsp_arena *arena,
                                   struct hsp_plan *ret, struct hsp_err *err)
 {
-    struct hsp_compiler c = {.g = g, .p = p, .t = t};
+    const struct hsp_compiler c = {.g = g, .p = p, .t = t};
     return complete(&c, arena, ret, err);
 }
 
@@ -455,7 +491,7 @@ enum hsp_status hsp_plan_explain(const struct hsp_graph *g, const struct hsp_pla
                                  const struct hsp_train_spec *t, const struct hsp_rank_links *links,
                                  struct hsp_arena *arena, struct hsp_plan *ret, struct hsp_err *err)
 {
-    struct hsp_compiler c = {.g = g, .p = p, .t = t, .explain = true, .links = links};
+    const struct hsp_compiler c = {.g = g, .p = p, .t = t, .explain = true, .links = links};
     return complete(&c, arena, ret, err);
 }
 
@@ -464,7 +500,13 @@ enum hsp_status hsp_total_digest(const struct hsp_plan *total, struct hsp_digest
 {
     struct hsp_buf b;
     hsp_buf_init(&b, PLAN_TEXT_MAX);
-    hsp_plan_dump_bare(total, &b);
+    for (uint32_t k = 0; k <= total->n_shorter; k++) {
+        const struct hsp_plan *one = hsp_pool_plan(total, k);
+        if (total->n_shorter > 0) {
+            hsp_buf_printf(&b, "%u:\n", one->max_length);
+        }
+        hsp_plan_dump_bare(one, &b);
+    }
     *ret = hsp_hash128(b.data, b.len);
     enum hsp_status rc = hsp_buf_status(&b);
     if (rc != HSP_OK) {

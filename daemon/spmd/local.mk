@@ -25,6 +25,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/paramslot.c daemon/spmd/paramslot.h \
   daemon/spmd/plan.c daemon/spmd/planfile.c daemon/spmd/plan.h \
   daemon/spmd/plangroups.c daemon/spmd/plangroups.h \
+  daemon/spmd/poolfile.c daemon/spmd/poolplan.c daemon/spmd/poolplan.h \
   daemon/spmd/plantotal.c daemon/spmd/plantotal.h \
   daemon/spmd/ranksetint.h \
   daemon/spmd/recompute.c \

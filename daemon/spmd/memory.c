@@ -30,6 +30,19 @@ static enum hsp_status grow_to(int64_t *top, const struct hsp_tensor_bind *t, st
     return HSP_OK;
 }
 
+/* State in the order of the binding's table, which does not depend on what a program reads first: all
+ * plans of a pool find it in the same place. */
+static enum hsp_status stack_state(struct hsp_program *p, int64_t *top, struct hsp_err *err)
+{
+    enum hsp_status rc = HSP_OK;
+    for (uint32_t i = 0; rc == HSP_OK && i < p->bind.n_state; i++) {
+        struct hsp_tensor_bind *t = &p->bind.tensor[p->bind.state[i].tensor];
+        t->offset = *top;
+        rc = grow_to(top, t, err);
+    }
+    return rc;
+}
+
 /* All tensors of one class behind *top. @pick: of those whose mark is @marked; NULL: all. */
 static enum hsp_status stack_class(struct hsp_program *p, uint8_t cls, const bool *pick,
                                    bool marked, int64_t *top, struct hsp_err *err)
@@ -154,7 +167,7 @@ static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *top, st
 {
     struct hsp_program *p = x->p;
     int64_t step = 0;
-    enum hsp_status rc = stack_class(p, HSP_CLASS_STATE, NULL, false, state, err);
+    enum hsp_status rc = stack_state(p, state, err);
     if (rc == HSP_OK) {
         rc = stack_class(p, HSP_CLASS_STEP, NULL, false, &step, err);
     }

@@ -1,6 +1,6 @@
 /* Offsets of tensors: where each lives in the epoch's memory and in a state slot.
  *
- * STATE: one after the other in the slot's area. STEP, then MICRO: one after the other; those of
+ * STATE: one after the other in the slot's area, as in the binding's table. STEP, then MICRO: one after the other; those of
  * Eval begin above STEP again (no micro-batch of training is in flight there). SCRATCH: first fit
  * among the tensors of its segment that are in use at the same instructions, above MICRO; in Eval
  * above the MICRO tensors of Eval, in Post above STEP.

@@ -264,8 +264,8 @@ static enum hsp_status check_rules(const struct hsp_plan *p, const struct hsp_gr
     return HSP_OK;
 }
 
-enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph *g,
-                               uint32_t global_batch, struct hsp_err *err)
+static enum hsp_status check_one(const struct hsp_plan *p, const struct hsp_graph *g,
+                                 uint32_t global_batch, struct hsp_err *err)
 {
     bool used[HSP_MAX_RANKS] = {false};
     if (p->n_ranks == 0 || p->n_ranks > HSP_MAX_RANKS) {
@@ -301,4 +301,39 @@ enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph 
     }
     enum hsp_status rc = check_rules(p, g, err);
     return rc == HSP_OK ? check_homes(p, g, err) : rc;
+}
+
+/* What the plans of a pool must have in common. */
+static enum hsp_status check_pool(const struct hsp_plan *p, const struct hsp_graph *g,
+                                  struct hsp_err *err)
+{
+    if (p->n_shorter >= HSP_MAX_POOL) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "a pool of more than %d plans", HSP_MAX_POOL);
+    }
+    if (p->max_length != 0 && (int64_t)p->max_length != g->spec.sequence) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "the last max_length of the pool is %u, model.sequence %lld",
+                           p->max_length, (long long)g->spec.sequence);
+    }
+    for (uint32_t k = 0; k < p->n_shorter; k++) {
+        if (p->shorter[k]->n_ranks != p->n_ranks) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "plans of %u and of %u ranks in one pool",
+                               p->shorter[k]->n_ranks, p->n_ranks);
+        }
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph *g,
+                               uint32_t global_batch, struct hsp_err *err)
+{
+    enum hsp_status rc = check_pool(p, g, err);
+    for (uint32_t k = 0; rc == HSP_OK && k <= p->n_shorter; k++) {
+        const struct hsp_plan *one = hsp_pool_plan(p, k);
+        rc = check_one(one, g, global_batch, err);
+        if (rc != HSP_OK && p->n_shorter > 0) {
+            rc = hsp_err_wrap(err, "plan for %u tokens", one->max_length);
+        }
+    }
+    return rc;
 }

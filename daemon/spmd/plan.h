@@ -55,6 +55,18 @@
  *        before: "h.[0-2].attn.proj", moves: [{kind: all_reduce, ranks: [0, 1], gives: 512,
  *        gets: 512}], method: all_reduce, us: 41.2}   # explanation: what it is, how long it takes
  *
+ * A pool is a list of plans, each for sequences of another length; a step is run by the one with the
+ * shortest sequences that hold its longest document (proto/program/pool.h):
+ *
+ *   apiVersion: hspmd/v1
+ *   kind: pool
+ *   plans:                      # ascending; the last max_length is model.sequence
+ *     - {max_length: 512, plan: {ranks: 4, streams: [...]}}
+ *     - max_length: 2048
+ *       plan: {...}             # any plan, of the same ranks
+ *
+ * All plans of a pool have the homes of the last one, unless they say others (which is refused).
+ *
  * Purity:    pure.
  * Ownership: everything in the arena given.
  */
@@ -194,7 +206,18 @@ struct hsp_plan {
     double predicted_step_us;
     int64_t *memory_bytes; /* n_ranks: predicted per device, or NULL */
     const char *why;       /* one line a human reads */
+    /* A pool: this is the plan for the longest sequences, before it, ascending, the others, which have
+     * none before them. */
+    uint32_t max_length; /* tokens of its sequences; 0: model.sequence, outside of a pool */
+    uint32_t n_shorter;
+    struct hsp_plan **shorter;
 };
+
+/* Plan @k of the pool of @p, 0 <= k <= n_shorter, ascending; @p itself is the last. */
+static inline const struct hsp_plan *hsp_pool_plan(const struct hsp_plan *p, uint32_t k)
+{
+    return k < p->n_shorter ? p->shorter[k] : p;
+}
 
 /* @name appears in messages. @global_batch scales weights of `sequences`. HSP_EPARSE, HSP_ELIMIT
  * with file:line:column. */

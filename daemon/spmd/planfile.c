@@ -269,16 +269,10 @@ static enum hsp_status scale_sequences(const struct hsp_yaml *y, struct hsp_plan
     return HSP_OK;
 }
 
-static enum hsp_status read_head(const struct hsp_yaml *y, struct hsp_err *err)
+enum hsp_status hsp_plan_read_head(const struct hsp_yaml *y, bool *ret_pool, struct hsp_err *err)
 {
-    static const char *const keys[] = {
-        "apiVersion",        "kind",         "ranks", "zero", "streams",  "parameters",  "why",
-        "predicted_step_us", "memory_bytes", "homes", "uses", "reshards", "zero_pattern"};
-    static const char *const versions[] = {"hspmd/v1"}, *const kinds[] = {"plan"};
+    static const char *const versions[] = {"hspmd/v1"}, *const kinds[] = {"plan", "pool"};
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
-    if (rc == HSP_OK) {
-        rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
-    }
     const struct hsp_yaml *v = hsp_yaml_get(y, "apiVersion"), *k = hsp_yaml_get(y, "kind");
     if (rc == HSP_OK && (v == NULL || k == NULL)) {
         rc = hsp_yaml_error(y, err, "missing key %s", v == NULL ? "apiVersion" : "kind");
@@ -287,23 +281,46 @@ static enum hsp_status read_head(const struct hsp_yaml *y, struct hsp_err *err)
     if (rc == HSP_OK) {
         rc = hsp_yaml_choice(v, versions, 1, &i, err);
     }
-    return rc == HSP_OK ? hsp_yaml_choice(k, kinds, 1, &i, err) : rc;
+    if (rc == HSP_OK) {
+        rc = hsp_yaml_choice(k, kinds, 2, &i, err);
+    }
+    *ret_pool = i == 1;
+    return rc;
 }
 
 enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
                                uint32_t global_batch, struct hsp_arena *arena,
                                struct hsp_plan **ret, struct hsp_err *err)
 {
+    const struct hsp_yaml *y = NULL;
+    bool pool = false;
+    enum hsp_status rc = hsp_yaml_parse(name, text, len, arena, &y, err);
+    if (rc == HSP_OK) {
+        rc = hsp_plan_read_head(y, &pool, err);
+    }
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    return pool ? hsp_pool_read(y, global_batch, arena, ret, err)
+                : hsp_plan_read(y, global_batch, arena, ret, err);
+}
+
+enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
+                              struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err)
+{
+    static const char *const keys[] = {
+        "apiVersion",        "kind",         "ranks", "zero", "streams",  "parameters",  "why",
+        "predicted_step_us", "memory_bytes", "homes", "uses", "reshards", "zero_pattern"};
     static const uint32_t none = 0;
-    const struct hsp_yaml *y = NULL, *streams = NULL;
+    const struct hsp_yaml *streams = NULL;
     struct hsp_plan *p = hsp_arena_alloc(arena, sizeof *p);
     if (p == NULL) {
         return out_of_memory(err);
     }
     uint32_t zero = 0;
-    enum hsp_status rc = hsp_yaml_parse(name, text, len, arena, &y, err);
+    enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
     if (rc == HSP_OK) {
-        rc = read_head(y, err);
+        rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
     }
     if (rc == HSP_OK) {
         rc = read_u32(y, "ranks", 1, HSP_MAX_RANKS, NULL, &p->n_ranks, err);
@@ -438,7 +455,7 @@ static void dump_plan(const struct hsp_plan *p, bool explain, struct hsp_buf *ou
     }
 }
 
-void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out)
+void hsp_plan_dump_one(const struct hsp_plan *p, struct hsp_buf *out)
 {
     dump_plan(p, true, out);
 }
@@ -446,4 +463,13 @@ void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out)
 void hsp_plan_dump_bare(const struct hsp_plan *p, struct hsp_buf *out)
 {
     dump_plan(p, false, out);
+}
+
+void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out)
+{
+    if (p->n_shorter > 0) {
+        hsp_pool_dump(p, out);
+    } else {
+        hsp_plan_dump_one(p, out);
+    }
 }

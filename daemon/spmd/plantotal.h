@@ -1,4 +1,4 @@
-/* The sections of a total plan as YAML; a part of planfile.c. Purity: pure. */
+/* Parts of planfile.c: the sections of a total plan as YAML, pools. Purity: pure. */
 #ifndef HSP_PLANTOTAL_H
 #define HSP_PLANTOTAL_H
 #include "daemon/spmd/plan.h"
@@ -9,6 +9,17 @@ enum hsp_status hsp_plan_read_total(const struct hsp_yaml *y, struct hsp_arena *
                                     struct hsp_plan *p, struct hsp_err *err);
 /* @explain: with what Reshards are and take. */
 void hsp_plan_dump_total(const struct hsp_plan *p, bool explain, struct hsp_buf *out);
+
+/* apiVersion and kind of a file. HSP_EPARSE. */
+enum hsp_status hsp_plan_read_head(const struct hsp_yaml *y, bool *ret_pool, struct hsp_err *err);
+/* One plan, whose apiVersion and kind may be left out (planfile.c); a pool of them (poolfile.c). Errors of
+ * hsp_plan_parse. */
+enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
+                              struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err);
+enum hsp_status hsp_pool_read(const struct hsp_yaml *y, uint32_t global_batch,
+                              struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err);
+void hsp_plan_dump_one(const struct hsp_plan *p, struct hsp_buf *out);
+void hsp_pool_dump(const struct hsp_plan *p, struct hsp_buf *out);
 
 /* "[{kind: all_reduce, ranks: [0, 1], gives: 8, gets: 8}]", and zero ranks behind it. */
 void hsp_plan_put_moves(const struct hsp_plan_reshard *r, struct hsp_buf *out);

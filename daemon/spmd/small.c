@@ -148,6 +148,7 @@ static bool heads_apart(const struct shrinker *x, const struct hsp_model_spec *m
                            full->intermediate};
     struct hsp_model_spec own = *m;
     own.sequence = full->sequence;
+    own.positions = full->positions;
     own.vocab = full->vocab;
     own.intermediate = full->intermediate;
     return !differ(all, HSP_ARRAY_LEN(all)) || model_apart(x, &own);
@@ -234,6 +235,7 @@ static bool fit_lengths(const struct shrinker *x, struct hsp_model_spec *m)
             if (m->sequence == 0 || !sequence_alike(x, m->sequence)) {
                 break;
             }
+            m->positions = full->positions > 0 ? 2 * m->sequence + 1 : 0;
             m->vocab = chunks * length_to_try(m, low_v, full->vocab / chunks, k);
             if (m->vocab > 1 && model_apart(x, m)) {
                 return true;

@@ -354,6 +354,28 @@ static enum hsp_status move_template(struct maker *m, struct hsp_template *ret)
                : hsp_err_set(m->err, rc, 0, "template of rank %u does not encode", m->rank);
 }
 
+/* By parameter, kind, box: whatever the program, the same state is in the same order. */
+static int by_state(const void *a, const void *b, void *ctx)
+{
+    const struct hsp_state_bind *x = a, *y = b;
+    const struct maker *m = ctx;
+    const struct hsp_value *v = &m->s->value[m->value_of[x->tensor]],
+                           *w = &m->s->value[m->value_of[y->tensor]];
+    if (x->tensor_id != y->tensor_id) {
+        return x->tensor_id < y->tensor_id ? -1 : 1;
+    }
+    if (v->state_kind != w->state_kind) {
+        return v->state_kind < w->state_kind ? -1 : 1;
+    }
+    for (uint8_t d = 0; d < v->at.rank; d++) {
+        int64_t p = v->at.box[m->member].lo[d], q = w->at.box[m->member].lo[d];
+        if (p != q) {
+            return p < q ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
 static enum hsp_status bind_state(struct maker *m, struct hsp_binding *b)
 {
     const struct hsp_graph *g = m->c->g;
@@ -375,6 +397,7 @@ static enum hsp_status bind_state(struct maker *m, struct hsp_binding *b)
                                     .init_std = init ? p->init_std : 0,
                                     .full = hsp_box_whole(v->at.rank, v->at.extent)};
     }
+    qsort_r(b->state, b->n_state, sizeof *b->state, by_state, m);
     return HSP_OK;
 }
 

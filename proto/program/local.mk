@@ -4,6 +4,7 @@ proto_program_libprogram_a_SOURCES = \
   proto/program/binding_codec.c \
   proto/program/datacursor.c proto/program/datacursor.h \
   proto/program/pack.c proto/program/pack.h \
+  proto/program/pool.c proto/program/pool.h \
   proto/program/program.h \
   proto/program/program_check.c \
   proto/program/program_dump.c \

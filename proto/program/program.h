@@ -30,6 +30,7 @@
 #define HSP_MAX_CELLS              1048576 /* of one move */
 #define HSP_MAX_NAME               256     /* bytes of a tensor's or symbol's name */
 #define HSP_MAX_EXTENT             (INT64_C(1) << 40)
+#define HSP_MAX_POOL               16         /* plans of a pool */
 #define HSP_MAX_LONGEST            (1u << 20) /* tokens of a document that is a sample */
 #define HSP_MAX_TEMPLATE_BYTES     ((size_t)256 << 20)
 #define HSP_MAX_BINDING_BYTES      ((size_t)256 << 20)
@@ -318,7 +319,9 @@ void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out);
  * --verify bindings are small and the unsharded program is stored beside them. Layout in proto/program/README.md. */
 struct hsp_program_file {
     uint32_t n;                   /* devices */
-    struct hsp_program *programs; /* by rank */
+    struct hsp_program *programs; /* by rank; of a pool, those of the longest sequences */
+    uint32_t n_shorter;           /* further plans of a pool (pool.h) */
+    struct hsp_program *shorter;  /* [n_shorter * n], of one plan after the other */
     uint32_t n_ref;               /* 0, or 1: the unsharded program */
     struct hsp_program *ref;
     const char *data_path;   /* data the programs read; "" when synthetic */

@@ -2,9 +2,12 @@
 #include "proto/program/program_io.h"
 
 #include <stdlib.h> /* calloc, free */
+#include <string.h> /* memcpy */
+
+#include "proto/program/pool.h"
 
 #define FILE_MAGIC       0x46505348u /* "HSPF" */
-#define FILE_VERSION     1u
+#define FILE_VERSION     2u
 #define MAX_PATH_BYTES   4096
 #define MAX_CONFIG_BYTES 65536
 
@@ -50,23 +53,34 @@ static void put_templates(struct hsp_buf *out, const struct template_set *s, enu
     }
 }
 
+static void collect(struct template_set *s, const struct hsp_program *p, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        if (set_find(s, p[k].tpl.digest) == s->n) {
+            s->t[s->n++] = &p[k].tpl;
+        }
+    }
+}
+
 enum hsp_status hsp_program_file_encode(const struct hsp_program_file *f, struct hsp_buf *out)
 {
-    struct template_set s = {.t = calloc((size_t)f->n + f->n_ref + 1, sizeof(*s.t))};
+    struct template_set s = {
+        .t = calloc((size_t)f->n * (f->n_shorter + 1) + f->n_ref + 1, sizeof(*s.t))};
     if (!s.t) {
         return HSP_ENOMEM;
     }
-    for (uint32_t k = 0; k < f->n + f->n_ref; k++) {
-        const struct hsp_program *p = k < f->n ? &f->programs[k] : &f->ref[k - f->n];
-        if (set_find(&s, p->tpl.digest) == s.n) {
-            s.t[s.n++] = &p->tpl;
-        }
-    }
+    collect(&s, f->programs, f->n);
+    collect(&s, f->shorter, f->n_shorter * f->n);
+    collect(&s, f->ref, f->n_ref);
     enum hsp_status st = HSP_OK;
     hsp_buf_u32(out, FILE_MAGIC);
     hsp_buf_u32(out, FILE_VERSION);
     put_templates(out, &s, &st);
     put_programs(out, &s, f->n, f->programs, &st);
+    hsp_buf_u32(out, f->n_shorter);
+    for (uint32_t k = 0; k < f->n_shorter; k++) {
+        put_programs(out, &s, f->n, f->shorter + (size_t)k * f->n, &st);
+    }
     put_programs(out, &s, f->n_ref, f->ref, &st);
     hsp_buf_str(out, f->data_path ? f->data_path : "");
     hsp_buf_str(out, f->out_dir ? f->out_dir : "");
@@ -86,7 +100,7 @@ struct file_reader {
 
 static enum hsp_status get_templates(struct file_reader *r, struct hsp_err *err)
 {
-    r->n = hsp_cur_count(r->in, 2 * HSP_MAX_PROGRAM_RANKS, 4);
+    r->n = hsp_cur_count(r->in, (HSP_MAX_POOL + 1) * HSP_MAX_PROGRAM_RANKS, 4);
     r->t = hsp_arena_array(r->arena, r->n, sizeof(*r->t));
     if (!r->t) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "program file: out of memory");
@@ -134,6 +148,40 @@ static enum hsp_status get_programs(struct file_reader *r, uint32_t max, uint32_
     return HSP_OK;
 }
 
+/* The further plans of a pool, behind the programs of the longest one. */
+static enum hsp_status get_shorter(struct file_reader *r, struct hsp_program_file *f,
+                                   struct hsp_err *err)
+{
+    f->n_shorter = hsp_cur_count(r->in, HSP_MAX_POOL, 4);
+    f->shorter = hsp_arena_array(r->arena, (size_t)f->n_shorter * f->n, sizeof(*f->shorter));
+    if (!f->shorter) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "program file: out of memory");
+    }
+    for (uint32_t k = 0; k < f->n_shorter; k++) {
+        uint32_t n = 0;
+        struct hsp_program *p = NULL;
+        enum hsp_status st = get_programs(r, HSP_MAX_PROGRAM_RANKS, &n, &p, err);
+        if (st == HSP_OK && n != f->n) {
+            st = hsp_err_set(err, HSP_EPARSE, 0, "program file: plans of %u and %u devices", f->n,
+                             n);
+        }
+        if (st != HSP_OK) {
+            return st;
+        }
+        memcpy(f->shorter + (size_t)k * n, p, n * sizeof(*p));
+    }
+    for (uint32_t rank = 0; rank < f->n; rank++) {
+        const struct hsp_program *of[HSP_MAX_POOL];
+        for (uint32_t k = 0; k < f->n_shorter; k++) {
+            of[k] = &f->shorter[(size_t)k * f->n + rank];
+        }
+        if (hsp_pool_check(&f->programs[rank], of, f->n_shorter, err) != HSP_OK) {
+            return hsp_err_wrap(err, "program file, rank %u", rank);
+        }
+    }
+    return HSP_OK;
+}
+
 enum hsp_status hsp_program_file_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,
                                         struct hsp_program_file *ret, struct hsp_err *err)
 {
@@ -153,6 +201,9 @@ enum hsp_status hsp_program_file_decode(const uint8_t *data, size_t len, struct 
     enum hsp_status st = get_templates(&r, err);
     if (st == HSP_OK) {
         st = get_programs(&r, HSP_MAX_PROGRAM_RANKS, &f.n, &f.programs, err);
+    }
+    if (st == HSP_OK) {
+        st = get_shorter(&r, &f, err);
     }
     if (st == HSP_OK) {
         st = get_programs(&r, 1, &f.n_ref, &f.ref, err);

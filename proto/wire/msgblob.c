@@ -69,7 +69,7 @@ static enum hsp_status over(const struct hsp_buf *out, struct hsp_err *err)
 enum hsp_status hsp_package_open(const struct hsp_package *p, struct hsp_buf *out, size_t *ret_mark,
                                  struct hsp_err *err)
 {
-    if (p->n_peers > HSP_PKG_PEERS || p->n_params > HSP_PKG_PARAMS ||
+    if (p->n_peers > HSP_PKG_PEERS || p->n_params > HSP_PKG_PARAMS || p->n_shorter > HSP_PKG_POOL ||
         p->transfer.n > HSP_PKG_ROWS || p->copies.n > HSP_PKG_ROWS || p->gather.n > HSP_PKG_ROWS) {
         return hsp_err_set(err, HSP_ELIMIT, 0,
                            "the epoch's tables are over the limits of a package");
@@ -94,6 +94,11 @@ enum hsp_status hsp_package_open(const struct hsp_package *p, struct hsp_buf *ou
     hsp_buf_str(out, p->config_json);
     hsp_buf_u32(out, p->ckpt_keep);
     hsp_buf_u64(out, p->term);
+    hsp_buf_u32(out, p->n_shorter);
+    for (uint32_t i = 0; i < p->n_shorter; i++) {
+        hsp_buf_blob(out, p->shorter[i].tpl, p->shorter[i].tpl_len);
+        hsp_buf_blob(out, p->shorter[i].binding, p->shorter[i].binding_len);
+    }
     hsp_buf_blob(out, p->tpl, p->tpl_len);
     *ret_mark = out->len;
     hsp_buf_u32(out, 0); /* the binding's length, see close */
@@ -253,6 +258,15 @@ enum hsp_status hsp_package_decode(const uint8_t *data, size_t len, struct hsp_a
     p.config_json = hsp_cur_str(&c, TEXT_MAX, arena);
     p.ckpt_keep = hsp_cur_u32(&c);
     p.term = hsp_cur_u64(&c);
+    p.n_shorter = hsp_cur_count(&c, HSP_PKG_POOL, 8);
+    p.shorter = hsp_arena_array(arena, p.n_shorter, sizeof *p.shorter);
+    if (p.shorter == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u programs", p.n_shorter);
+    }
+    for (uint32_t i = 0; i < p.n_shorter; i++) {
+        p.shorter[i].tpl = hsp_cur_blob(&c, len, &p.shorter[i].tpl_len);
+        p.shorter[i].binding = hsp_cur_blob(&c, len, &p.shorter[i].binding_len);
+    }
     p.tpl = hsp_cur_blob(&c, len, &p.tpl_len);
     p.binding = hsp_cur_blob(&c, len, &p.binding_len);
     if (!hsp_cur_done(&c)) {

@@ -21,6 +21,7 @@
 #define HSP_PKG_ROWS \
     (1u << 20)                /* parameters x ranks of any job that fits the limits of a program */
 #define HSP_PKG_PARAMS 65536u /* HSP_MAX_GRAPH_TENSORS */
+#define HSP_PKG_POOL   16u    /* HSP_MAX_POOL */
 
 struct hsp_pkg_peer {
     const char *name;    /* NODE/INDEX, for messages */
@@ -46,6 +47,11 @@ struct hsp_pkg_param {
     int64_t ext[HSP_MAX_RANK];
 };
 
+struct hsp_pkg_program { /* encoded */
+    const uint8_t *tpl, *binding;
+    size_t tpl_len, binding_len;
+};
+
 struct hsp_package {
     uint8_t dtype;    /* of all state, enum hsp_dtype */
     uint8_t n_kinds;  /* state kinds per parameter: param and ... */
@@ -56,6 +62,8 @@ struct hsp_package {
     struct hsp_pkg_param *params;
     const uint8_t *tpl, *binding; /* encoded; empty for a source */
     size_t tpl_len, binding_len;
+    uint32_t n_shorter; /* further programs of a pool */
+    struct hsp_pkg_program *shorter;
     struct hsp_pkg_table transfer; /* at the start: from live holders to new homes, in the order of
                                       execution, once per kind */
     struct hsp_pkg_table copies; /* after every step: parts of my home to my buddy, and his to me */

@@ -62,22 +62,28 @@ static enum hsp_status append(const struct hsp_epoch *e, const char *ending,
     return st;
 }
 
+/* What runs, or has run last: of a pool, the program of the step. */
+static const struct hsp_program *running(const struct hsp_epoch *e)
+{
+    return e->engine != NULL ? hsp_engine_program(e->engine) : &e->prog;
+}
+
 enum hsp_status hsp_audit_step(const struct hsp_epoch *e, uint64_t step, struct hsp_err *err)
 {
+    const struct hsp_program *p = running(e);
     struct hsp_corpus corpus;
     struct hsp_sheet sheet;
     struct hsp_buf line;
-    if (e->env->audit_dir == NULL || !counts_tokens(&e->prog)) {
+    if (e->env->audit_dir == NULL || !counts_tokens(p)) {
         return HSP_OK;
     }
     struct hsp_arena *arena = hsp_arena_new(64u << 20);
     enum hsp_status st = arena != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
     hsp_buf_init(&line, LINE_MAX_BYTES);
     if (st == HSP_OK) {
-        st = hsp_dataset_corpus(&e->data->set, &e->prog.bind.data, &corpus, err);
+        st = hsp_dataset_corpus(&e->data->set, &p->bind.data, &corpus, err);
     }
-    if (st == HSP_OK &&
-        (st = hsp_sheet_train(&e->prog.bind, &corpus, step, arena, &sheet)) != HSP_OK) {
+    if (st == HSP_OK && (st = hsp_sheet_train(&p->bind, &corpus, step, arena, &sheet)) != HSP_OK) {
         st = hsp_err_set(err, st, 0, "out of memory for the sheet of step %" PRIu64, step);
     }
     if (st == HSP_OK) {
@@ -174,12 +180,12 @@ void hsp_audit_flush(struct hsp_epoch *e)
 void hsp_audit_instr(struct hsp_epoch *e, uint32_t instr)
 {
     struct hsp_activity *a = &e->activity;
-    if (e->prog.tpl.instrs[instr].queue != HSP_QUEUE_COMPUTE) {
+    const struct hsp_template *t = &running(e)->tpl;
+    if (t->instrs[instr].queue != HSP_QUEUE_COMPUTE) {
         return;
     }
-    a->record[a->n++] = (struct hsp_activity_record){.ns = hsp_clock_ns(),
-                                                     .epoch = (uint32_t)e->number,
-                                                     .segment = segment_kind(&e->prog.tpl, instr)};
+    a->record[a->n++] = (struct hsp_activity_record){
+        .ns = hsp_clock_ns(), .epoch = (uint32_t)e->number, .segment = segment_kind(t, instr)};
     if (a->n == HSP_ACTIVITY_RECORDS || a->record[a->n - 1].ns - a->record[0].ns > FLUSH_NS) {
         hsp_audit_flush(e);
     }

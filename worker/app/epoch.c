@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "proto/base/str.h"
+#include "proto/program/pool.h"
 #include "worker/app/audit.h"
 #include "worker/app/segname.h"
 #include "worker/exec/stateinit.h"
@@ -84,6 +85,23 @@ struct failure {
     uint32_t peer;
 };
 
+static enum hsp_status decode_program(struct hsp_epoch *e, const struct hsp_pkg_program *from,
+                                      struct hsp_program *p, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_template_decode(from->tpl, from->tpl_len, e->arena, &p->tpl, err);
+    if (st == HSP_OK) {
+        st = hsp_binding_decode(from->binding, from->binding_len, &p->tpl, e->arena, &p->bind, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_program_check(p, err);
+    }
+    if (st == HSP_OK && (p->bind.rank != e->p->rank || p->bind.n_ranks != e->p->n_ranks)) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "the binding is for rank %u of %u", p->bind.rank,
+                         p->bind.n_ranks);
+    }
+    return st;
+}
+
 static enum hsp_status decode(struct hsp_epoch *e, struct hsp_err *err)
 {
     enum hsp_status st = hsp_package_decode(e->msg.blob, e->msg.blob_len, e->arena, &e->pkg, err);
@@ -96,26 +114,25 @@ static enum hsp_status decode(struct hsp_epoch *e, struct hsp_err *err)
     if (st != HSP_OK || !e->member) {
         return st;
     }
-    st = hsp_template_decode(e->pkg.tpl, e->pkg.tpl_len, e->arena, &e->prog.tpl, err);
-    if (st == HSP_OK) {
-        st = hsp_binding_decode(e->pkg.binding, e->pkg.binding_len, &e->prog.tpl, e->arena,
-                                &e->prog.bind, err);
+    const struct hsp_pkg_program one = {e->pkg.tpl, e->pkg.binding, e->pkg.tpl_len,
+                                        e->pkg.binding_len};
+    st = decode_program(e, &one, &e->prog, err);
+    for (uint32_t k = 0; st == HSP_OK && k < e->pkg.n_shorter; k++) {
+        struct hsp_program *p = hsp_arena_alloc(e->arena, sizeof *p);
+        if (p == NULL) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a pool of programs");
+        }
+        st = decode_program(e, &e->pkg.shorter[k], p, err);
+        e->shorter[k] = p;
     }
-    if (st == HSP_OK) {
-        st = hsp_program_check(&e->prog, err);
-    }
-    if (st == HSP_OK &&
-        (e->prog.bind.rank != e->p->rank || e->prog.bind.n_ranks != e->p->n_ranks)) {
-        st = hsp_err_set(err, HSP_EPROTO, 0, "the binding is for rank %u of %u", e->prog.bind.rank,
-                         e->prog.bind.n_ranks);
-    }
-    return st;
+    return st == HSP_OK ? hsp_pool_check(&e->prog, e->shorter, e->pkg.n_shorter, err) : st;
 }
 
 static uint64_t memory_needed(const struct hsp_epoch *e)
 {
-    const struct hsp_binding *b = &e->prog.bind;
-    uint64_t n = (uint64_t)(b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
+    uint64_t n = (uint64_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
+                            hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter) +
+                            2 * e->prog.bind.state_bytes);
     for (uint32_t i = 0; i < e->n_copies; i++) {
         n += 2 * (uint64_t)hsp_segment_area_bytes(e->copies[i].seg[0]);
     }

@@ -94,9 +94,10 @@ struct hsp_epoch {
     const struct hsp_m_prepare *p; /* in it */
     uint64_t number;
     struct hsp_package pkg;
-    struct hsp_program prog; /* members */
-    bool member;             /* has a program; else it keeps copies, or is a source */
-    bool keeps;              /* one of the keepers: takes every version, computes nothing */
+    struct hsp_program prog; /* members; of a pool the one for the longest sequences */
+    const struct hsp_program *shorter[HSP_PKG_POOL]; /* the others, pkg.n_shorter */
+    bool member; /* has a program; else it keeps copies, or is a source */
+    bool keeps;  /* one of the keepers: takes every version, computes nothing */
     const struct hsp_held_data *data; /* held in env's cache; members */
     uint64_t mem_bytes;               /* taken */
     struct hsp_comm *mesh[HSP_EPOCH_MESHES];

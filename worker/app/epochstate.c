@@ -8,6 +8,20 @@
 #include "worker/app/epoch.h"
 #include "worker/app/segname.h"
 
+/* Programs find state by its place: what another version of the compiler laid out otherwise is of another
+ * shape, whatever its size. */
+static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segment_row *rows,
+                      uint32_t n)
+{
+    bool same = hsp_segment_n(s) == n;
+    for (uint32_t i = 0; i < n && same; i++) {
+        const struct hsp_segment_row *r = hsp_segment_row(s, i);
+        same = r->tensor == rows[i].tensor && r->kind == rows[i].kind &&
+               r->offset == rows[i].offset && hsp_box_equal(&r->box, &rows[i].box);
+    }
+    return same;
+}
+
 /* Opens the segment, or makes it when there is none, or none that can be used. */
 static enum hsp_status open_or_create(struct hsp_epoch *e, uint32_t owner, uint32_t slot,
                                       const struct hsp_segment_row *rows, uint32_t n, int64_t area,
@@ -23,7 +37,7 @@ static enum hsp_status open_or_create(struct hsp_epoch *e, uint32_t owner, uint3
                                .slot = slot};
     hsp_segname_key(&name, &key);
     enum hsp_status st = hsp_segment_open(e->env->state_dir, &key, true, ret, err);
-    if (st == HSP_OK && hsp_segment_n(*ret) == n && hsp_segment_area_bytes(*ret) == area) {
+    if (st == HSP_OK && hsp_segment_area_bytes(*ret) == area && same_rows(*ret, rows, n)) {
         return HSP_OK;
     }
     bool useless = st == HSP_OK || st == HSP_EDIGEST || st == HSP_EVERSION;

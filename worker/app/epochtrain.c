@@ -99,6 +99,8 @@ static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool ev
 static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
 {
     struct hsp_engine_opts o = {.program = &e->prog,
+                                .shorter = e->shorter,
+                                .n_shorter = e->pkg.n_shorter,
                                 .backend = e->env->backend,
                                 .comm = e->mesh[HSP_MESH_DATA],
                                 .dataset = &e->data->set,

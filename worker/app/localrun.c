@@ -12,6 +12,7 @@ struct rank {
     struct hsp_comm *comm;
     struct hsp_backend *backend;
     struct hsp_engine *engine;
+    const struct hsp_program *shorter[HSP_MAX_POOL];
     void *slot[2];
     pthread_t thread;
     uint64_t from, to;
@@ -41,7 +42,12 @@ static enum hsp_status rank_open(struct rank *r, struct hsp_err *err)
         st = hsp_backend_cpu_open(o->threads, &r->backend, err);
     }
     if (st == HSP_OK) {
+        for (uint32_t k = 0; k < o->n_shorter; k++) {
+            r->shorter[k] = &o->shorter[(size_t)k * o->n + r->k];
+        }
         struct hsp_engine_opts e = {.program = p,
+                                    .shorter = r->shorter,
+                                    .n_shorter = o->n_shorter,
                                     .backend = r->backend,
                                     .comm = r->comm,
                                     .dataset = o->dataset,

@@ -12,6 +12,8 @@
 struct hsp_local_opts {
     uint32_t n;
     const struct hsp_program *programs; /* by rank */
+    const struct hsp_program *shorter;  /* [n_shorter * n], of a pool */
+    uint32_t n_shorter;                 /* <= HSP_MAX_POOL */
     const struct hsp_dataset *dataset;
     const struct hsp_st_reader *init; /* parameters to begin with; NULL: drawn */
     int threads;                      /* of each rank's backend */

@@ -46,6 +46,7 @@ static enum hsp_status metrics_line(struct run *r, const struct hsp_step_result 
         cJSON_AddNumberToObject(j, "tokens", s->vote.tokens) &&
         cJSON_AddNumberToObject(j, "grad_norm", s->vote.norm) &&
         cJSON_AddNumberToObject(j, "lr", s->vote.lr) &&
+        (r->file.n_shorter == 0 || cJSON_AddNumberToObject(j, "sequence", s->sequence)) &&
         (s->vote.eval_tokens <= 0.0 || cJSON_AddNumberToObject(j, "val_loss", s->vote.eval_loss)) &&
         cJSON_AddNumberToObject(j, "seconds", s->seconds);
     char *text = ok ? cJSON_PrintUnformatted(j) : NULL;
@@ -103,7 +104,7 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
     if (v->step != 0) {
         return HSP_OK;
     }
-    const struct hsp_program *p = &r->file.programs[c->rank];
+    const struct hsp_program *p = hsp_engine_program(hsp_local_engine(r->local, c->rank));
     (void)pthread_mutex_lock(&r->lock);
     r->tokens = v->tokens;
     for (uint32_t k = 0; k < p->tpl.n_instrs; k++) {
@@ -226,6 +227,8 @@ static enum hsp_status train(struct run *r, struct hsp_err *err)
 {
     struct hsp_local_opts l = {.n = r->file.n,
                                .programs = r->file.programs,
+                               .shorter = r->file.shorter,
+                               .n_shorter = r->file.n_shorter,
                                .dataset = &r->dataset,
                                .init = r->init,
                                .threads = threads_per_rank(r->o, r->file.n),

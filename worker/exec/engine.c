@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "proto/program/pool.h"
 #include "worker/exec/runner.h"
 
 #define SHEET_ARENA ((size_t)256 << 20) /* 2^20 sequences of 16 bytes, with room */
@@ -108,11 +109,27 @@ static void run_schedule(struct hsp_engine *e, const struct hsp_sched *s, bool e
 
 /* ---- steps ---- */
 
+/* The programs of a pool take turns: nothing but the state outlives a step, or its validation. */
+static void use(struct hsp_engine *e, const struct hsp_program *p)
+{
+    e->program = p;
+    e->t = &p->tpl;
+    e->b = &p->bind;
+}
+
+const struct hsp_program *hsp_engine_program(const struct hsp_engine *e)
+{
+    return e->program;
+}
+
 static enum hsp_status run_eval(struct hsp_engine *e, struct hsp_err *err)
 {
-    if (!hsp_step_has_eval(e->b, e->step)) {
+    const struct hsp_program *one = e->o.program;
+    if (!hsp_step_has_eval(&one->bind, e->step)) {
         return HSP_OK;
     }
+    use(e, hsp_pool_pick(one, e->o.shorter, e->o.n_shorter,
+                         hsp_longest_eval(&one->bind.data, &e->corpus)));
     if (hsp_sheet_eval(e->b, &e->corpus, e->arena, &e->sheet) != HSP_OK) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the step sheet");
     }
@@ -125,6 +142,9 @@ static enum hsp_status run_train(struct hsp_engine *e, struct hsp_err *err)
     if (atomic_load(&e->stop) != 0) {
         return HSP_OK; /* the failure is reported by the step */
     }
+    const struct hsp_program *one = e->o.program;
+    use(e, hsp_pool_pick(one, e->o.shorter, e->o.n_shorter,
+                         hsp_longest_train(&one->bind.data, &e->corpus, e->step)));
     if (hsp_sheet_train(e->b, &e->corpus, e->step, e->arena, &e->sheet) != HSP_OK) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the step sheet");
     }
@@ -180,6 +200,7 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
     }
     *ret = (struct hsp_step_result){.vote = e->vote,
                                     .n_noop = e->n_noop,
+                                    .sequence = e->b->data.sequence,
                                     .seconds = (double)(hsp_clock_ns() - from) * 1e-9,
                                     .compute_s = (double)e->compute_ns * 1e-9,
                                     .wait_s = (double)e->wait_ns * 1e-9,
@@ -201,14 +222,13 @@ void hsp_engine_abort(struct hsp_engine *e)
 
 static enum hsp_status map_memory(struct hsp_engine *e, struct hsp_err *err)
 {
-    if (e->b->memory_bytes == 0) {
+    if (e->memory_bytes == 0) {
         return HSP_OK;
     }
-    void *p = mmap(NULL, (size_t)e->b->memory_bytes, PROT_READ | PROT_WRITE,
+    void *p = mmap(NULL, (size_t)e->memory_bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %" PRId64 " bytes",
-                           e->b->memory_bytes);
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %" PRId64 " bytes", e->memory_bytes);
     }
     e->memory = p;
     return HSP_OK;
@@ -250,8 +270,8 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for an engine");
     }
     e->o = *o;
-    e->t = &o->program->tpl;
-    e->b = b;
+    use(e, o->program);
+    e->memory_bytes = hsp_pool_memory(o->program, o->shorter, o->n_shorter);
     e->corpus = corpus;
     e->n_noop = o->n_noop;
     hsp_pace_init(&e->pace, o->speed, &e->stop);
@@ -262,7 +282,7 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
     }
     if (st != HSP_OK) {
         if (e->memory) {
-            (void)munmap(e->memory, (size_t)b->memory_bytes);
+            (void)munmap(e->memory, (size_t)e->memory_bytes);
         }
         hsp_arena_free(e->arena);
         free(e);
@@ -285,7 +305,7 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
     (void)pthread_cond_destroy(&e->cond);
     (void)pthread_mutex_destroy(&e->lock);
     if (e->memory) {
-        (void)munmap(e->memory, (size_t)e->b->memory_bytes);
+        (void)munmap(e->memory, (size_t)e->memory_bytes);
     }
     free(e->send.data);
     free(e->recv.data);

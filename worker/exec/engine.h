@@ -46,7 +46,10 @@ struct hsp_engine_hooks {
 
 struct hsp_engine_opts {
     const struct hsp_program *program; /* checked */
-    struct hsp_backend *backend;       /* one thread when paced */
+    /* Of a pool (proto/program/pool.h, checked): the programs for shorter sequences, ascending. */
+    const struct hsp_program *const *shorter;
+    uint32_t n_shorter;
+    struct hsp_backend *backend; /* one thread when paced */
     struct hsp_comm *comm;
     const struct hsp_dataset *dataset;
     struct hsp_digest data_digest; /* of it; votes compare it. Zero: not computed, on all ranks */
@@ -59,6 +62,7 @@ struct hsp_engine_opts {
 struct hsp_step_result {
     struct hsp_vote vote;
     uint32_t n_noop;     /* no-op steps in a row, this one included */
+    uint32_t sequence;   /* tokens of its sequences: which plan of a pool it was */
     double seconds;      /* of the whole step */
     double compute_s;    /* in instructions of the compute queue, pacing included */
     double wait_s;       /* compute queue waiting for communication */
@@ -82,7 +86,10 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
 /* Ends the running step and hangs up the hsp_comm; a later step fails with HSP_ECANCELED. */
 void hsp_engine_abort(struct hsp_engine *e);
 
-/* A tensor as it is now, for hooks and between steps: instance of @micro, running extents (outside
+/* The program of the running step, or of the last one. */
+const struct hsp_program *hsp_engine_program(const struct hsp_engine *e);
+
+/* A tensor of that program as it is now, for hooks and between steps: instance of @micro, running extents (outside
  * of a step: bounds). State tensors: @slot, else ignored. The box is in global coordinates; a batch
  * dim starts at 0 of the micro-batch. */
 struct hsp_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,

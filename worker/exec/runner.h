@@ -16,10 +16,12 @@ enum hsp_run_state { HSP_RUN_IDLE, HSP_RUN_GO, HSP_RUN_QUIT };
 
 struct hsp_engine {
     struct hsp_engine_opts o;
+    const struct hsp_program *program; /* the running one of the pool, its parts: */
     const struct hsp_template *t;
     const struct hsp_binding *b;
     struct hsp_corpus corpus;
-    uint8_t *memory;            /* of the epoch, mapped */
+    uint8_t *memory; /* of the epoch, mapped; all programs use it, one at a time */
+    int64_t memory_bytes;
     struct hsp_arena *arena;    /* sheets of the running step */
     struct hsp_pack send, recv; /* used by the thread of the comm queue */
     struct hsp_pack local;      /* used by the compute thread */

@@ -17,9 +17,9 @@ static void hello_refused(void **state)
     cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
     struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = 9, .node = "a", .address = ""}};
+                        .u.hello = {.protocol = 10, .node = "a", .address = ""}};
     cw_msg(&w, 10, m);
-    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "protocol 8 here, 9 there");
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "protocol 9 here, 10 there");
     m.u.hello.protocol = HSP_PROTO_VERSION;
     m.u.hello.term = 5;
     cw_msg(&w, 11, m);

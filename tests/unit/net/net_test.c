@@ -293,8 +293,9 @@ static void test_other_version(void **state)
     assert_int_equal(raw[4], HSP_FRAME_VERSION);
     close(fd);
     RUN_UNTIL(&s, s.n_close == 1);
-    assert_err(&s.why, HSP_EVERSION,
-               "the peer speaks protocol 9, this program protocol 8: upgrade the older of the two");
+    assert_err(
+        &s.why, HSP_EVERSION,
+        "the peer speaks protocol 10, this program protocol 9: upgrade the older of the two");
     assert_int_equal(s.n_frames, 0);
     shell_close(&s);
 }

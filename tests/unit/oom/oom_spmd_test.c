@@ -220,6 +220,74 @@ static void layouts_are_whole_or_not(void **state)
     hsp_oom_loop("layouts", use_layouts, NULL, 100);
 }
 
+/* A pool, compiled, written, read again. */
+static enum hsp_status use_pool(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct work *w = ctx;
+    struct hsp_arena *a = NULL;
+    struct hsp_plan *p = NULL;
+    struct hsp_program_file f = {0}, read = {0};
+    struct hsp_buf b;
+    hsp_buf_init(&b, (size_t)16 << 20);
+    enum hsp_status st = start(&a, err);
+    st = st != HSP_OK ? st : parse(w, a, &p, err);
+    st = st != HSP_OK ? st : hsp_compile(w->g, p, &w->t, a, &f, err);
+    if (st == HSP_OK) {
+        f.config_json = "{}";
+        st = hsp_program_file_encode(&f, &b);
+        st = st != HSP_OK ? hsp_err_set(err, st, 0, "encoding") : HSP_OK;
+    }
+    st = st != HSP_OK ? st : hsp_program_file_decode(b.data, b.len, a, &read, err);
+    if (st == HSP_OK) {
+        st = hsp_program_file_encode(&read, out);
+        st = st != HSP_OK ? hsp_err_set(err, st, 0, "encoding") : HSP_OK;
+        hsp_plan_dump(p, out);
+    }
+    hsp_buf_fini(&b);
+    hsp_arena_free(a);
+    return st;
+}
+
+static enum hsp_status use_pool_digests(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct work *w = ctx;
+    struct hsp_arena *a = NULL;
+    struct hsp_plan *p = NULL, total = {0};
+    struct hsp_digest d = {0}, e = {0};
+    enum hsp_status st = start(&a, err);
+    st = st != HSP_OK ? st : parse(w, a, &p, err);
+    st = st != HSP_OK ? st : hsp_plan_complete(w->g, p, &w->t, a, &total, err);
+    st = st != HSP_OK ? st : hsp_total_digest(&total, &d, err);
+    st = st != HSP_OK ? st : hsp_plan_digest(w->g, p, &w->t, &e, err);
+    assert_true(st != HSP_OK || hsp_digest_equal(d, e));
+    if (st == HSP_OK) {
+        hsp_buf_u64(out, d.lo);
+    }
+    hsp_arena_free(a);
+    return st;
+}
+
+static void pools_are_compiled_whole_or_not(void **state)
+{
+    (void)state;
+    struct hsp_model_spec s = spec_of("gpt");
+    struct hsp_graph *g = NULL;
+    struct hsp_err err = {0};
+    assert_ok(hsp_graph_build(&s, &g, &err), &err);
+    struct work w = work_of(
+        g, "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
+           "  - {max_length: 2, plan: {ranks: 2, streams: [{sequences: 4, stages: [{layers: 2, "
+           "ranks: [0]}]}, {sequences: 3, stages: [{layers: 2, ranks: [1]}]}]}}\n"
+           "  - {max_length: 4, plan: {ranks: 2, zero: 1, streams: [{sequences: 7, micro_batches: "
+           "7, stages: [{layers: 1, ranks: [1]}, {layers: 1, ranks: [0]}]}]}}\n");
+    w.t.data.samples = HSP_SAMPLES_DOCUMENTS;
+    w.t.data.longest = w.t.data.sequence;
+    w.t.data.packing = HSP_PACKING_END;
+    hsp_oom_loop("pool", use_pool, &w, 50);
+    hsp_oom_loop("digests of a pool", use_pool_digests, &w, 25);
+    hsp_graph_free(g);
+}
+
 static void put_table(struct hsp_buf *out, const struct hsp_state_table *t)
 {
     for (uint32_t i = 0; i < t->n; i++) {
@@ -470,6 +538,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_of_all_families_are_built_whole_or_not),
         cmocka_unit_test(plans_are_compiled_whole_or_not),
+        cmocka_unit_test(pools_are_compiled_whole_or_not),
         cmocka_unit_test(layouts_are_whole_or_not),
         cmocka_unit_test(a_switch_is_worked_out_whole_or_not),
         cmocka_unit_test(reshards_are_named_whole_or_not),

@@ -1,6 +1,7 @@
 planner_tests = \
   tests/unit/planner/clusterfile_test \
   tests/unit/planner/jobfile_test \
+  tests/unit/planner/lengths_test \
   tests/unit/planner/planmemory_test \
   tests/unit/planner/pipeline_test \
   tests/unit/planner/planner_test \
@@ -12,6 +13,7 @@ TESTS += $(planner_tests)
 PLANNER_TEST_LIBS = $(TEST_LIBS) $(PLANNER_LIBS)
 tests_unit_planner_clusterfile_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_jobfile_test_LDADD = $(PLANNER_TEST_LIBS)
+tests_unit_planner_lengths_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_pipeline_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_planner_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_shares_test_LDADD = $(PLANNER_TEST_LIBS)

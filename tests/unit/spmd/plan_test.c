@@ -493,10 +493,111 @@ static void test_slots(void **state)
                  "home of w: rank 0 has more than 64 boxes");
 }
 
+static const char pool[] =
+    "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
+    "  - {max_length: 16, plan: {ranks: 2, streams: [{sequences: 8, stages: [{layers: 4, ranks: "
+    "[0]}]}, {sequences: 8, stages: [{layers: 4, ranks: [1]}]}]}}\n"
+    "  - max_length: 64\n"
+    "    plan:\n      ranks: 2\n      zero: 1\n      streams:\n"
+    "        - {sequences: 16, micro_batches: 4, stages: [{layers: 4, ranks: [0, 1]}]}\n";
+
+static void test_pools(void **state)
+{
+    (void)state;
+    struct hsp_plan *p = must_parse(pool, 16), *again;
+    struct hsp_buf a, b;
+    struct hsp_err err = {0};
+    assert_int_equal(p->n_shorter, 1);
+    assert_int_equal(p->max_length, 64);
+    assert_int_equal(p->streams[0].micro_batches, 4);
+    assert_int_equal(p->shorter[0]->max_length, 16);
+    assert_int_equal(p->shorter[0]->n_streams, 2);
+    assert_ptr_equal(hsp_pool_plan(p, 1), p);
+    hsp_buf_init(&a, 1 << 20);
+    hsp_buf_init(&b, 1 << 20);
+    hsp_plan_dump(p, &a);
+    assert_ok(parse(hsp_buf_cstr(&a), 16, &again, &err), &err);
+    hsp_plan_dump(again, &b);
+    assert_string_equal(hsp_buf_cstr(&a), hsp_buf_cstr(&b));
+    hsp_buf_fini(&a);
+    hsp_buf_fini(&b);
+    static const struct {
+        const char *text, *why;
+    } bad[] = {{"plans: []\n", "p.yaml:3:8: plans: 0 entries, must be 1 to 16"},
+               {"zero: 1\n", "p.yaml:3:1: unknown key \"zero\""},
+               {"plans: [{max_length: 8}]\n", "missing key plan"},
+               {"plans: [{max_length: 8, plan: {ranks: 1, streams: [{sequences: 16, stages: "
+                "[{layers: 4, ranks: [0]}]}]}}, {max_length: 8, plan: {}}]\n",
+                "must be above 8, that of the plan before it"},
+               {"plans: [{max_length: 8, plan: {ranks: 1, streams: 3}}]\n", "streams"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[400];
+        (void)snprintf(text, sizeof text, "apiVersion: hspmd/v1\nkind: pool\n%s", bad[i].text);
+        assert_int_equal(parse(text, 16, &again, &err), HSP_EPARSE);
+        if (strstr(err.msg, bad[i].why) == NULL) {
+            fail_msg("%s: not %s", err.msg, bad[i].why);
+        }
+    }
+}
+
+/* What compiling a pool refuses, by name. */
+static void test_pools_that_do_not_fit(void **state)
+{
+    (void)state;
+    struct hsp_model_spec m = {.family = "gpt",
+                               .layers = 4,
+                               .hidden = 16,
+                               .heads = 4,
+                               .vocab = 32,
+                               .sequence = 64,
+                               .packed = true,
+                               .dtype = HSP_F64};
+    struct hsp_train_spec t = {.hyper = {.steps = 1, .lr = 1e-3, .optimizer = HSP_OPT_SGD},
+                               .data = {.global_batch = 16,
+                                        .sequence = 64,
+                                        .longest = 64,
+                                        .vocab = 32,
+                                        .samples = HSP_SAMPLES_DOCUMENTS,
+                                        .packing = HSP_PACKING_END}};
+    struct hsp_graph *g;
+    struct hsp_program_file f;
+    struct hsp_err err = {0};
+    struct hsp_plan *p = must_parse(pool, 16);
+    assert_ok(hsp_graph_build(&m, &g, &err), &err);
+    assert_ok(hsp_compile(g, p, &t, arena, &f, &err), &err);
+    assert_int_equal(f.n_shorter, 1);
+    assert_int_equal(f.shorter[0].bind.data.sequence, 16);
+    assert_int_equal(f.shorter[0].bind.data.longest, 64);
+    assert_true(f.shorter[0].bind.plan_digest.lo == f.programs[1].bind.plan_digest.lo);
+    t.data.samples = HSP_SAMPLES_WINDOWS;
+    assert_int_equal(hsp_compile(g, p, &t, arena, &f, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "a pool needs data.samples: documents");
+    t.data.samples = HSP_SAMPLES_DOCUMENTS;
+    /* homes of its own: the state would have to move */
+    const char *home = HEAD "ranks: 2\nstreams:\n"
+                            "  - {sequences: 8, stages: [{layers: 4, ranks: [0]}]}\n"
+                            "  - {sequences: 8, stages: [{layers: 4, ranks: [1]}]}\n"
+                            "parameters:\n  - {name: \"*\", home: {dup: [0, 1]}}\n";
+    struct hsp_plan own = *must_parse(home, 16);
+    own.max_length = 16;
+    p->shorter[0] = &own;
+    assert_int_equal(hsp_compile(g, p, &t, arena, &f, &err), HSP_EINVAL);
+    assert_non_null(strstr(err.msg, "the plan for 16 tokens has another home of the state"));
+    p->shorter[0]->n_ranks = 3;
+    assert_int_equal(hsp_compile(g, p, &t, arena, &f, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "plans of 3 and of 2 ranks in one pool");
+    p->max_length = 63;
+    assert_int_equal(hsp_compile(g, p, &t, arena, &f, &err), HSP_EINVAL);
+    assert_err(&err, HSP_EINVAL, "the last max_length of the pool is 63, model.sequence 64");
+    hsp_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pools, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pools_that_do_not_fit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_schedules, setup, teardown),
         cmocka_unit_test_setup_teardown(test_example, setup, teardown),
         cmocka_unit_test_setup_teardown(test_groups, setup, teardown),

@@ -40,6 +40,10 @@ static void test_a_package_reads_back(void **state)
     assert_int_equal(q.gather.n, 0);
     assert_int_equal(q.kinds[2], 2);
     assert_memory_equal(q.binding, "bbb", 3);
+    assert_int_equal(q.n_shorter, 1);
+    assert_int_equal(q.shorter[0].tpl_len, 1);
+    assert_int_equal(q.shorter[0].binding_len, 2);
+    assert_memory_equal(q.shorter[0].binding, "uu", 2);
     assert_string_equal(q.init_from, "w.safetensors");
     assert_string_equal(q.config_json, "{}");
     hsp_buf_fini(&b);

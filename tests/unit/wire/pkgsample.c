@@ -7,6 +7,8 @@ static struct hsp_pkg_param params[] = {{"w", 2, {4, 6}}, {"b", 1, {4}}};
 static struct hsp_pkg_row rows[] = {{0, 1, 0, true, {2, {0, 0}, {2, 6}}},
                                     {1, 1, 1, false, {1, {3}, {4}}}};
 
+static struct hsp_pkg_program shorter[] = {{(const uint8_t *)"s", (const uint8_t *)"uu", 1, 2}};
+
 struct hsp_package pkg_sample(void)
 {
     return (struct hsp_package){.dtype = HSP_F64,
@@ -20,6 +22,8 @@ struct hsp_package pkg_sample(void)
                                 .tpl_len = 2,
                                 .binding = (const uint8_t *)"bbb",
                                 .binding_len = 3,
+                                .n_shorter = 1,
+                                .shorter = shorter,
                                 .transfer = {2, rows},
                                 .copies = {1, rows},
                                 .init_from = "w.safetensors",

@@ -17,7 +17,7 @@ static const struct hsp_model_spec GPT = {.family = "gpt",
                                           .hidden = 16,
                                           .heads = 4,
                                           .vocab = 32,
-                                          .sequence = 40,
+                                          .sequence = 96,
                                           .packed = true,
                                           .dtype = HSP_F64};
 
@@ -93,6 +93,7 @@ static char *write_programs(const char *dir, const char *plan)
 
 struct curve {
     double loss[STEPS], val[STEPS], tokens[STEPS]; /* val: NAN where there is none */
+    int sequence[STEPS];                           /* 0: not said */
 };
 
 static void read_curve(const char *path, struct curve *ret)
@@ -110,6 +111,8 @@ static void read_curve(const char *path, struct curve *ret)
         assert_int_equal(cJSON_GetObjectItem(j, "step")->valueint, t);
         ret->loss[t] = cJSON_GetObjectItem(j, "loss")->valuedouble;
         ret->tokens[t] = cJSON_GetObjectItem(j, "tokens")->valuedouble;
+        const cJSON *length = cJSON_GetObjectItem(j, "sequence");
+        ret->sequence[t] = length != NULL ? length->valueint : 0;
         ret->val[t] = val != NULL ? val->valuedouble : (double)NAN;
         cJSON_Delete(j);
         at = end + 1;
@@ -159,8 +162,51 @@ static void every_plan_has_one_curve(void **state)
     free(dir);
 }
 
+/* Plans that have nothing in common but their ranks, with state that is sharded over all of them. */
+static const char POOL[] =
+    "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
+    "  - max_length: 28\n"
+    "    plan: {ranks: 3, streams: [{sequences: 5, micro_batches: 5, stages: [{layers: 4, ranks: "
+    "[2]}]}, {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}, {sequences: 4, "
+    "micro_batches: 2, stages: [{layers: 4, ranks: [1]}]}]}\n"
+    "  - max_length: 44\n"
+    "    plan: {ranks: 3, zero: 1, streams: [{sequences: 9, micro_batches: 9, stages: [{layers: 3, "
+    "ranks: [1]}, {layers: 1, ranks: [0], saved: recompute}]}, {sequences: 5, micro_batches: 5, "
+    "stages: [{layers: 4, ranks: [2]}]}]}\n"
+    "  - max_length: 96\n"
+    "    plan: {ranks: 3, zero: %d, streams: [{sequences: 14, micro_batches: 14, stages: [{layers: "
+    "4, "
+    "ranks: [0, 1, 2], tensor: [2, 1, 1]}]}]}\n";
+
+static void a_pool_has_the_same_curve(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir(), *one, *pool;
+    struct curve first, c;
+    int used[3] = {0}; /* plans */
+    assert_true(asprintf(&one, HEAD, 1, 0, PLANS[0].streams) > 0);
+    run(dir, one, &first);
+    for (int zero = 0; zero < 2; zero++) {
+        assert_true(asprintf(&pool, POOL, zero) > 0);
+        run(dir, pool, &c);
+        assert_same("pool", &first, &c);
+        free(pool);
+    }
+    for (int t = 0; t < STEPS; t++) {
+        used[c.sequence[t] == 28 ? 0 : c.sequence[t] == 44 ? 1 : 2]++;
+        assert_true(c.sequence[t] == 28 || c.sequence[t] == 44 || c.sequence[t] == 96);
+    }
+    if (used[0] == 0 || used[1] == 0 || used[2] == 0) {
+        fail_msg("steps by plan: %d, %d, %d", used[0], used[1], used[2]);
+    }
+    hsp_test_rmdir(dir);
+    free(dir);
+    free(one);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_plan_has_one_curve)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_plan_has_one_curve),
+                                       cmocka_unit_test(a_pool_has_the_same_curve)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

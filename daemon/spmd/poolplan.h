@@ -1,0 +1,28 @@
+/* One plan of a pool as the compiler takes it: with a graph and a training for its own sequences.
+ *
+ * Role:      complete.c and compile.c go through a pool by it.
+ * Purity:    pure.
+ * Ownership: a view borrows everything from what it is made of.
+ */
+#ifndef HSP_POOLPLAN_H
+#define HSP_POOLPLAN_H
+#include "daemon/spmd/compile.h"
+
+struct hsp_pool_view {
+    struct hsp_graph g;
+    struct hsp_train_spec t;
+    struct hsp_plan p; /* alone: n_shorter is 0 */
+};
+
+/* @g, @t: of the job. @p: a plan of a pool, or one that is none. @total: the completed plan of the longest
+ * sequences, whose homes @p gets where it states none; NULL: @p keeps its own. */
+void hsp_pool_view_make(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                        const struct hsp_plan *p, const struct hsp_plan *total,
+                        struct hsp_pool_view *ret);
+
+/* A pool is for documents, and documents are not for stages that split micro-batches, whose sizes differ
+ * then: HSP_EINVAL. */
+enum hsp_status hsp_pool_allowed(const struct hsp_plan *p, const struct hsp_train_spec *t,
+                                 struct hsp_err *err);
+
+#endif

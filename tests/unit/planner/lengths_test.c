@@ -1,0 +1,139 @@
+#include "tests/lib/testlib.h"
+
+#include <stdio.h>
+
+#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/planner.h"
+#include "daemon/spmd/poolplan.h"
+
+enum { N = 4, SEQUENCE = 1024, BATCH = 16 };
+
+struct scene {
+    struct hsp_arena *arena;
+    struct hsp_graph *g;
+    struct hsp_train_spec t;
+    struct hsp_cluster_desc c;
+    struct hsp_device_desc dev[N];
+};
+
+static void scene_make(struct scene *s, int64_t mem)
+{
+    struct hsp_err err = {0};
+    struct hsp_model_spec spec = {.family = "gpt",
+                                  .layers = 4,
+                                  .hidden = 64,
+                                  .heads = 4,
+                                  .vocab = 256,
+                                  .sequence = SEQUENCE,
+                                  .tied_head = true,
+                                  .packed = true,
+                                  .dtype = HSP_F32};
+    *s = (struct scene){.arena = hsp_arena_new((size_t)1 << 30),
+                        .t = {.hyper = {.steps = 10, .optimizer = HSP_OPT_ADAMW},
+                              .data = {.global_batch = BATCH,
+                                       .sequence = SEQUENCE,
+                                       .longest = SEQUENCE,
+                                       .samples = HSP_SAMPLES_DOCUMENTS,
+                                       .packing = HSP_PACKING_END,
+                                       .vocab = 256}}};
+    assert_ok(hsp_graph_build(&spec, &s->g, &err), &err);
+    for (uint32_t i = 0; i < N; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "w%u/0", i + 1);
+        s->dev[i] = hsp_device_default(name, i, i < 2 ? 0.5 : 1);
+        s->dev[i].mem_bytes = mem;
+    }
+    s->c = (struct hsp_cluster_desc){.n = N,
+                                     .dev = s->dev,
+                                     .same_node = {.latency_us = 20, .us_per_byte = 1e-4},
+                                     .cross = {.latency_us = 40, .us_per_byte = 4e-4}};
+}
+
+static void scene_free(struct scene *s)
+{
+    s->g = hsp_graph_free(s->g);
+    s->arena = hsp_arena_free(s->arena);
+}
+
+/* What every pool must keep. */
+static void check_pool(const struct scene *s, const struct hsp_planned *p)
+{
+    struct hsp_err err = {0};
+    uint32_t below = 0;
+    struct hsp_program_file f;
+    assert_ok(hsp_plan_check(p->plan, s->g, BATCH, &err), &err);
+    for (uint32_t k = 0; k <= p->plan->n_shorter; k++) {
+        const struct hsp_plan *one = hsp_pool_plan(p->plan, k);
+        assert_true(one->max_length > below);
+        below = one->max_length;
+        assert_int_equal(one->n_ranks, p->plan->n_ranks);
+        for (uint32_t r = 0; r < one->n_ranks; r++) {
+            assert_true(one->memory_bytes[r] <= p->plan->memory_bytes[r]);
+            assert_true(one->memory_bytes[r] <= s->dev[p->device[r]].mem_bytes);
+        }
+    }
+    assert_int_equal(below, SEQUENCE);
+    assert_ok(hsp_compile(s->g, p->plan, &s->t, s->arena, &f, &err), &err);
+    assert_int_equal(f.n_shorter, p->plan->n_shorter);
+}
+
+/* With less and less memory the longest sequences need something slower than the shorter ones. */
+static void short_steps_get_faster_plans(void **state)
+{
+    (void)state;
+    uint32_t pools = 0, planned = 0;
+    for (int64_t mem = 256; mem >= 8; mem = mem * 3 / 4) {
+        struct scene s;
+        struct hsp_planned p;
+        struct hsp_err err = {0};
+        scene_make(&s, mem << 20);
+        enum hsp_status st = hsp_plan_make(s.g, &s.t, &s.c, NULL, s.arena, &p, &err);
+        assert_true(st == HSP_OK || st == HSP_EINFEASIBLE);
+        planned += st == HSP_OK;
+        if (st == HSP_OK && p.plan->n_shorter > 0) {
+            pools++;
+            check_pool(&s, &p);
+            /* given as it is, it costs the same */
+            struct hsp_planned again;
+            struct hsp_plan copy = *p.plan;
+            struct hsp_cluster_desc c = s.c;
+            struct hsp_device_desc dev[N];
+            for (uint32_t r = 0; r < copy.n_ranks; r++) {
+                dev[r] = s.dev[p.device[r]];
+            }
+            c.dev = dev;
+            c.n = copy.n_ranks;
+            assert_ok(hsp_plan_adopt(s.g, &s.t, &c, NULL, &copy, s.arena, &again, &err), &err);
+            assert_near(again.cost.step_us, p.cost.step_us, 1e-6 * p.cost.step_us);
+            assert_near(copy.shorter[0]->predicted_step_us, p.plan->shorter[0]->predicted_step_us,
+                        1e-6 * p.plan->shorter[0]->predicted_step_us);
+        }
+        scene_free(&s);
+    }
+    assert_true(planned >= 3);
+    assert_true(pools >= 1);
+}
+
+/* Windows are all of one length. */
+static void windows_need_no_pool(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    struct hsp_err err = {0};
+    scene_make(&s, (int64_t)64 << 20);
+    s.t.data.samples = HSP_SAMPLES_WINDOWS;
+    assert_ok(hsp_plan_make(s.g, &s.t, &s.c, NULL, s.arena, &p, &err), &err);
+    assert_int_equal(p.plan->n_shorter, 0);
+    assert_int_equal(p.plan->max_length, 0);
+    scene_free(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(short_steps_get_faster_plans),
+        cmocka_unit_test(windows_need_no_pool),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
