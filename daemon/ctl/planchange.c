@@ -8,8 +8,6 @@
 #include "daemon/planner/cost.h"
 #include "daemon/spmd/home.h"
 
-#define BLOCKS_MAX 1024 /* text of the blocks of all chunks of a stage */
-
 static bool says(const cJSON *o, const char *key, double value)
 {
     return fabs(hsp_doc_number(o, key) - value) < 1e-9;
@@ -24,7 +22,7 @@ struct place {
 /* Several chunks: the blocks of each. */
 static bool same_blocks(const cJSON *o, const struct hsp_stream *s, uint32_t stage)
 {
-    struct hsp_buf b;
+    char blocks[HSP_RANGES_BYTES];
     if (!says(o, "first_block", hsp_chunk_first_block(s, stage, 0)) ||
         !says(o, "blocks", s->stages[stage].layers)) {
         return false;
@@ -32,11 +30,8 @@ static bool same_blocks(const cJSON *o, const struct hsp_stream *s, uint32_t sta
     if (hsp_stream_chunks(s) == 1) {
         return hsp_doc_text(o, "block_ranges")[0] == '\0';
     }
-    hsp_buf_init(&b, BLOCKS_MAX);
-    hsp_block_ranges(s, stage, &b);
-    bool same = !b.failed && strcmp(hsp_doc_text(o, "block_ranges"), hsp_buf_cstr(&b)) == 0;
-    hsp_buf_fini(&b);
-    return same;
+    hsp_block_ranges(s, stage, blocks);
+    return strcmp(hsp_doc_text(o, "block_ranges"), blocks) == 0;
 }
 
 static bool same_rank(const cJSON *o, const struct hsp_plan *plan, const struct place *p,

@@ -106,8 +106,10 @@ struct hsp_cost {
     struct hsp_rank_cost *rank; /* by rank */
 };
 
+#define HSP_RANGES_BYTES 1024 /* text of HSP_MAX_CHUNKS ranges of blocks */
+
 /* The blocks of each chunk of a stage that has any, "0-1,4". */
-void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, struct hsp_buf *out);
+void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, char ret[HSP_RANGES_BYTES]);
 
 /* Prices @plan, whose rank r runs on device[r] of the cluster. The plan has passed hsp_plan_check.
  * The result lives in @arena. HSP_ENOMEM. */

@@ -1,12 +1,12 @@
 /* Prices of whole plans; see cost.h. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/planner/links.h"
 #include "daemon/planner/timing.h"
 #include "daemon/spmd/home.h"
-
-#define RANGES_MAX 1024 /* text of HSP_MAX_CHUNKS ranges of blocks */
+#include "proto/base/check.h"
 
 struct pricing {
     const struct hsp_price_in *in;
@@ -125,17 +125,23 @@ static void price_rank(const struct pricing *p, const struct hsp_range *range, u
     rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
 }
 
-void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, struct hsp_buf *out)
+void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, char ret[HSP_RANGES_BYTES])
 {
+    size_t at = 0;
+    ret[0] = '\0';
     for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
         uint32_t n = hsp_chunk_layers(&s->stages[stage], c);
         uint32_t first = hsp_chunk_first_block(s, stage, c);
-        const char *comma = out->len > 0 ? "," : "";
+        const char *comma = at > 0 ? "," : "";
+        int more = 0;
         if (n == 1) {
-            hsp_buf_printf(out, "%s%u", comma, first);
+            more = snprintf(ret + at, HSP_RANGES_BYTES - at, "%s%u", comma, first);
         } else if (n > 1) {
-            hsp_buf_printf(out, "%s%u-%u", comma, first, first + n - 1);
+            more =
+                snprintf(ret + at, HSP_RANGES_BYTES - at, "%s%u-%u", comma, first, first + n - 1);
         }
+        at += (size_t)more;
+        HSP_ASSERT(at < HSP_RANGES_BYTES);
     }
 }
 
@@ -143,15 +149,13 @@ void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, struct hsp_buf
 static enum hsp_status list_blocks(const struct hsp_stream *s, uint32_t stage,
                                    struct hsp_arena *arena, const char **ret, struct hsp_err *err)
 {
-    struct hsp_buf b;
+    char text[HSP_RANGES_BYTES];
     *ret = NULL;
     if (hsp_stream_chunks(s) == 1) {
         return HSP_OK;
     }
-    hsp_buf_init(&b, RANGES_MAX);
-    hsp_block_ranges(s, stage, &b);
-    *ret = b.failed ? NULL : hsp_arena_strdup(arena, hsp_buf_cstr(&b));
-    hsp_buf_fini(&b);
+    hsp_block_ranges(s, stage, text);
+    *ret = hsp_arena_strdup(arena, text);
     return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "blocks of a stage");
 }
 

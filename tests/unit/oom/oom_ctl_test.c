@@ -183,6 +183,10 @@ static int setup(void **state)
     put(r, "hspmd-worker", "#!/bin/sh\necho checked\n", 0700);
     put(r, "job.yaml", job_text, 0600);
     put(r, "one.yaml", plan_text, 0600);
+    put(r, "chunks.yaml",
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 1, schedule: "
+        "interleaved, chunks: 2, stages: [{layers: [1, 1], ranks: [0]}]}]}",
+        0600);
     put(r, "s.json",
         "{\"strategies\": [{\"max_tp\": 1, \"layers\": [[1, 1]], \"micro_batches\": [2]}, "
         "{\"max_tp\": 1, \"layers\": [[2]], \"micro_batches\": [2], \"model\": \"m\"}]}",
@@ -347,6 +351,7 @@ static void commands_that_compute(void **state)
     TRY(r, 0, "plan", "@job.yaml", "-c", "@c.yaml");
     TRY(r, 0, "plan", "@job.yaml", "-c", "@c.yaml", "-x", "", "-o", "json");
     TRY(r, 0, "plan", "@job.yaml", "--plan", "@one.yaml", "-o", "yaml");
+    TRY(r, 0, "plan", "@job.yaml", "--plan", "@chunks.yaml", "-o", "json");
     TRY(r, 0, "plan", "@job.yaml", "--plan", "@one.yaml", "-s", "text");
     TRY(r, 0, "plan", "@job.yaml", "--plan", "@one.yaml", "-s", "trace");
     TRY(r, 0, "plan", "@job.yaml", "--live", "--exit-code");
