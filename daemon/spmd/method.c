@@ -271,9 +271,9 @@ static void name_part(const struct finder *f, const struct look *x, struct hsp_m
     bool all = x->inside ? x->equal : x->each;
     p->n_steps = 1;
     if (p->n_ranks == 1) {
-        p->step[0] = alone(f, x, p->ranks[0]);
+        p->step[0] = (uint8_t)alone(f, x, p->ranks[0]);
     } else if (!x->sum) {
-        p->step[0] = exchange(f, x);
+        p->step[0] = (uint8_t)exchange(f, x);
     } else {
         p->step[0] = all         ? x->like_h ? HSP_METHOD_ALL_REDUCE : HSP_METHOD_SPLIT_ALL_REDUCE
                      : x->like_h ? HSP_METHOD_REDUCE_SCATTER
