@@ -129,6 +129,8 @@ def runs_of_layers(rnd, layers, n, chunks):
 
 def stream(rnd, job, ranks, sequences, has):
     layers = job["model"]["layers"]
+    if job["model"]["family"] == "mlp":  # its activations have no sequence
+        has = has - {"sequence_parallel"} - (set() if "batch_split" in has else {"groups"})
     chunks, schedule = 1, rnd.choice(["1f1b", "1f1b", "gpipe"] + (["zero_bubble"] if "zero_bubble" in has else []))
     n = rnd.randint(1, min(len(ranks), 4, layers + 2))
     if "chunks" in has and n > 1 and 2 * n <= layers + 2 and rnd.random() < 0.4:
@@ -141,6 +143,8 @@ def stream(rnd, job, ranks, sequences, has):
     for k, width in zip(runs, compose(rnd, len(ranks), n)):
         stages.append(stage(rnd, ranks[at:at + width], k, has))
         at += width
+    for s in stages:
+        s.update({"split": "batch"} if "split" in s and job["model"]["family"] == "mlp" else {})
     if any(s.get("split") == "batch" for s in stages):
         out["micro_batches"] = rnd.choice([m for m in range(1, sequences + 1) if sequences % m == 0])  # of one size
     return dict(out, stages=stages)
