@@ -181,6 +181,45 @@ static void test_slots(void **state)
     }
 }
 
+/* ---- halves of backward ---- */
+
+static uint32_t count(const struct hsp_program *p, uint8_t segment, uint8_t kind, uint8_t op)
+{
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < p->tpl.n_segments; s++) {
+        const struct hsp_segment *seg = &p->tpl.segments[s];
+        for (uint32_t k = 0; seg->kind == segment && k < seg->n_pieces; k++) {
+            const struct hsp_piece *q = &p->tpl.pieces[seg->first_piece + k];
+            for (uint32_t i = q->first; i < q->first + q->n; i++) {
+                const struct hsp_instr *x = &p->tpl.instrs[i];
+                n += x->kind == kind && (kind != HSP_I_OP || x->op == op) ? 1 : 0;
+            }
+        }
+    }
+    return n;
+}
+
+/* Zero-bubble: what another stage waits for is in the first half, gradients of weights are in the
+ * second; nobody waits for the first stage. */
+static void test_halves(void **state)
+{
+    (void)state;
+    struct made m;
+    make(&m, "zero_bubble", 8);
+    for (uint32_t r = 0; r < 3; r++) {
+        const struct hsp_program *p = &m.f.programs[r];
+        uint8_t first = HSP_SEG_INPUT_GRAD, second = HSP_SEG_WEIGHT_GRAD;
+        assert_int_equal(count(p, HSP_SEG_BACKWARD, HSP_I_OP, HSP_OP_LINEAR_DX), 0);
+        assert_int_equal(count(p, first, HSP_I_OP, HSP_OP_LINEAR_DW), 0);
+        assert_true(count(p, second, HSP_I_OP, HSP_OP_LINEAR_DW) >= 6);
+        assert_int_equal(count(p, second, HSP_I_RESHARD, 0), 0);
+        assert_int_equal(count(p, first, HSP_I_RESHARD, 0), r == 1 ? 2 : 1);
+        assert_int_equal(count(p, second, HSP_I_OP, HSP_OP_LINEAR_DX) == 0, r > 0);
+        assert_int_equal(count(p, first, HSP_I_OP, HSP_OP_LINEAR_DX) == 0, r == 0);
+    }
+    drop(&m);
+}
+
 /* ---- deadlocks ---- */
 
 static void expect_hang(const struct made *m, enum hsp_status want, const char *start)
@@ -265,9 +304,8 @@ static void test_uneven_use(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_deadlock),
-        cmocka_unit_test(test_crossing),
+        cmocka_unit_test(test_slots),      cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_deadlock),   cmocka_unit_test(test_crossing),
         cmocka_unit_test(test_uneven_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
