@@ -167,6 +167,7 @@ static void random_groups(uint64_t *draw, struct hsp_buf *b, uint32_t n, const u
         bool batch = kind == DRAW_BATCH && hsp_plan_pick(draw, 0, 1) == 0;
         hsp_buf_printf(b, "split: %s, shares: ", batch ? "batch" : "sequence");
         random_weights(draw, b, groups);
+        hsp_buf_puts(b, !batch && hsp_plan_pick(draw, 0, 2) == 0 ? ", balance: work" : "");
         for (uint32_t g = 0; g < groups; g++) {
             uint32_t rest = groups - 1 - g;
             uint32_t take = rest == 0 ? n - at : hsp_plan_pick(draw, 1, n - at - rest);
