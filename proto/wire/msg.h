@@ -292,6 +292,8 @@ struct hsp_m_started { /* state is in place and sealed; the first step begins */
     uint32_t job, device;
     uint64_t step; /* first step of the epoch */
     double transfer_ms;
+    double weights_ms, optimizer_ms,
+        seal_ms; /* its parts: the state's first kind, the others, hashes */
     uint64_t transfer_bytes;
 };
 /* E>A: this executor runs nothing of the epochs up to `epoch` any more and cannot write their memory.

@@ -37,3 +37,10 @@ tests_bench_bsrbench_LDADD = tests/lib/libplainbsr.a $(SPMD_LIBS)
 check_PROGRAMS += tests/bench/compilebench
 tests_bench_compilebench_SOURCES = tests/bench/compilebench.c
 tests_bench_compilebench_LDADD = $(SPMD_LIBS)
+
+# Switches of state among four executors: the claim switch-bandwidth runs it.
+check_PROGRAMS += tests/bench/switchbench
+tests_bench_switchbench_SOURCES = tests/bench/switchbench.c \
+  tests/unit/workerapp/executorworld.c tests/unit/workerapp/executorworld.h
+tests_bench_switchbench_LDADD = $(TEST_LIBS) worker/app/libexecutor.a daemon/app/libdaemonapp.a \
+  $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)

@@ -359,7 +359,7 @@ static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
-static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, uint64_t *bytes,
+static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *got,
                                  struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -370,7 +370,7 @@ static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, uint64_t
     case HSP_MODE_FRESH: return e->member ? make_fresh(e, err) : HSP_OK;
     case HSP_MODE_RESTORE: return !e->member ? HSP_OK : hsp_epoch_restore(e, version, err);
     case HSP_MODE_SWITCH:
-    case HSP_MODE_RECOVER: st = hsp_epoch_fetch(e, version, bytes, err); break;
+    case HSP_MODE_RECOVER: st = hsp_epoch_fetch(e, version, got, err); break;
     default: return hsp_err_set(err, HSP_EPROTO, 0, "unknown mode %u of an epoch", e->p->mode);
     }
     if (st == HSP_OK && e->member) {
@@ -403,7 +403,7 @@ static double now_ms(void)
 
 static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_err *err)
 {
-    uint64_t bytes = 0;
+    struct hsp_fetched got = {0};
     enum hsp_status st =
         e->p->mode == HSP_MODE_SWITCH ? hsp_epoch_learn_version(e, version, err) : HSP_OK;
     /* The clock starts with the version: before that a joiner has only waited. */
@@ -411,7 +411,7 @@ static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_
     if (st == HSP_OK) {
         set_phase(e, HSP_EPOCH_MOVING);
         poke(e->env->wake_fd); /* from here on this is the running epoch */
-        st = get_state(e, *version, &bytes, err);
+        st = get_state(e, *version, &got, err);
     }
     if (st == HSP_OK) {
         struct hsp_msg m = {.type = HSP_MSG_STARTED,
@@ -419,7 +419,10 @@ static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_
                                           .device = e->env->device,
                                           .step = *version,
                                           .transfer_ms = now_ms() - t0,
-                                          .transfer_bytes = bytes}};
+                                          .weights_ms = got.weights_ms,
+                                          .optimizer_ms = got.optimizer_ms,
+                                          .seal_ms = got.seal_ms,
+                                          .transfer_bytes = got.bytes}};
         send_msg(e, &m);
     }
     return st;

@@ -164,7 +164,12 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err
 void hsp_epoch_close_segments(struct hsp_epoch *e);
 /* epochfetch.c: the state of @version over the mesh of the move. After a failure its memory and requests
  * are in use until that mesh is aborted and hsp_epoch_fetch_end called, by the same thread. */
-enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
+struct hsp_fetched {
+    uint64_t bytes; /* received */
+    double weights_ms, optimizer_ms,
+        seal_ms; /* first kind, the others, hashes of the new segment */
+};
+enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
                                 struct hsp_err *err);
 void hsp_epoch_fetch_end(struct hsp_epoch *e);
 /* epochmove.c: rows over the state mesh. */

@@ -494,7 +494,32 @@ void hsp_epoch_fetch_end(struct hsp_epoch *e)
     free(f);
 }
 
-enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, uint64_t *ret_bytes,
+/* All kinds, one after the other. */
+static enum hsp_status run_all(struct hsp_epoch_fetch *f, struct hsp_fetched *ret,
+                               struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    const struct hsp_comm_ops *ops = f->comm->ops;
+    if (ops->attend != NULL) {
+        ops->attend(f->comm, true);
+    }
+    for (uint8_t k = 0; st == HSP_OK && k < f->e->pkg.n_kinds; k++) {
+        int64_t begin = hsp_clock_ns();
+        f->kind = k;
+        st = run_kind(f, err);
+        while (st == HSP_OK && k + 1 == f->e->pkg.n_kinds && f->n_out > 0) {
+            st = finish_oldest(f, err);
+        }
+        double ms = (double)(hsp_clock_ns() - begin) * 1e-6;
+        *(k == 0 ? &ret->weights_ms : &ret->optimizer_ms) += ms;
+    }
+    if (st == HSP_OK && ops->attend != NULL) {
+        ops->attend(f->comm, false);
+    }
+    return st;
+}
+
+enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
                                 struct hsp_err *err)
 {
     struct hsp_state_segment *to = e->seg[version % 2]; /* NULL: it is no member */
@@ -508,24 +533,14 @@ enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, uint64_t 
     if (st == HSP_OK && f->to != NULL) {
         hsp_segment_unseal(to);
     }
-    if (st == HSP_OK && f->comm->ops->attend != NULL) {
-        f->comm->ops->attend(f->comm, true);
-    }
-    for (uint8_t k = 0; st == HSP_OK && k < e->pkg.n_kinds; k++) {
-        f->kind = k;
-        st = run_kind(f, err);
-    }
-    while (st == HSP_OK && f->n_out > 0) {
-        st = finish_oldest(f, err);
-    }
-    if (st == HSP_OK && f->comm->ops->attend != NULL) {
-        f->comm->ops->attend(f->comm, false);
-    }
+    st = st == HSP_OK ? run_all(f, ret, err) : st;
     if (st == HSP_OK && f->to != NULL) {
+        int64_t begin = hsp_clock_ns();
         hsp_segment_seal(to, version);
+        ret->seal_ms = (double)(hsp_clock_ns() - begin) * 1e-6;
     }
     if (st == HSP_OK) {
-        *ret_bytes = f->bytes;
+        ret->bytes = f->bytes;
         hsp_epoch_fetch_end(e);
     }
     return st;

@@ -235,7 +235,7 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
                                           .from_plan = d->from_no,
                                           .step = d->step,
                                           .base_epoch = d->base,
-                                          .steps = XW_STEPS,
+                                          .steps = w->steps > 0 ? w->steps : XW_STEPS,
                                           .checkpoint_every = 25,
                                           .key = {(uint8_t)d->epoch, 1, 2, 3},
                                           .data_path = w->text,

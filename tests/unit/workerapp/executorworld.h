@@ -33,6 +33,7 @@ struct xw_world {
     double loss[XW_STEPS];
     double val[XW_STEPS];
     uint64_t stable; /* newest reported */
+    uint64_t steps;  /* of the job; 0: XW_STEPS */
     bool final, finished;
     uint32_t n_ckpt;
     uint32_t n_unwritten; /* reports of files that could not be written, where they are expected */
