@@ -15,7 +15,8 @@ from wire import LIMIT, Conn, PROTOCOL, check, until
 from world import BUILD, Folder, main
 
 SEED = int(os.environ.get("HSPMD_SEED") or random.SystemRandom().randrange(1, 2**31))
-OTHER = "speaks protocol 9, this program protocol %d: upgrade the older of the two" % PROTOCOL
+NEWER = PROTOCOL + 2
+OTHER = "speaks protocol %d, this program protocol %d: upgrade the older of the two" % (NEWER, PROTOCOL)
 
 
 class World(Folder):
@@ -73,7 +74,7 @@ def rest(s):
 def versions(w):
     """A caller, a daemon for hspmdctl and a daemon for an agent, each of another version: a line with both."""
     with w.call() as s:
-        s.sendall(header(version=9, body=1000))
+        s.sendall(header(version=NEWER, body=1000))
         got = rest(s)
         check(len(got) == 32 and got[4] == PROTOCOL, "answered with a frame of ours: %r" % got)
     until("a line in the log", lambda: w.lines(OTHER))
@@ -84,7 +85,7 @@ def versions(w):
                                stderr=subprocess.PIPE, text=True)
         with l.accept()[0] as s:
             check(s.recv(32)[4] == PROTOCOL, "its version")
-            s.sendall(header(version=9, kind=0))
+            s.sendall(header(version=NEWER, kind=0))
             err = ctl.communicate(timeout=LIMIT)[1]
         check(ctl.returncode != 0 and OTHER in err and w.path("newer.sock") in err and err.count("\n") == 1, err)
     with socket.create_server(("127.0.0.1", 0)) as l:
@@ -96,7 +97,7 @@ def versions(w):
             with l.accept()[0] as s:
                 s.settimeout(LIMIT)
                 check(s.recv(32)[4] == PROTOCOL, "its version")
-                s.sendall(header(version=9, kind=0))
+                s.sendall(header(version=NEWER, kind=0))
                 rest(s)
         until("a line in the agent's log", lambda: OTHER in w.log("agent.log"))
         a.terminate()
