@@ -186,8 +186,8 @@ static void what_cannot_be_cut_is_refused(void **state)
          "split: batch takes whole micro-batches: a validation of 5 sequences does not come out "
          "even, 5 are left"},
         {"gpt", batch, HSP_SAMPLES_DOCUMENTS,
-         "stream 0: split: batch needs micro-batches of one size, documents fill others at each "
-         "step"},
+         "stream 0: split: batch needs micro-batches of one size, with data.samples: documents "
+         "steps have as many sequences as they fill"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct plan_model m = plan_model(cases[i].family, false, 2, HSP_OPT_ADAMW);
