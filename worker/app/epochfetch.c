@@ -53,6 +53,8 @@ struct hsp_epoch_fetch {
     uint32_t *origin;             /* [rows] of a row that is passed on: that by which it came */
     uint32_t *left;               /* [rows] how often it is still to be passed on */
     uint64_t *hash;               /* [rows] of what came */
+    uint64_t *sum;                /* [rows of `to`] hashes of what has been put there */
+    int64_t *full;                /* [rows of `to`] elements put there */
     struct block **kept;          /* [rows] what came, is to be passed on, and has no place here */
     struct coming in[WINDOW];
     struct going out[WINDOW];
@@ -98,24 +100,41 @@ static uint8_t *run_in(const struct hsp_box *box, const struct hsp_box *held, ui
     return run ? data + (size_t)at * elem : NULL;
 }
 
-/* The same in the new segment; NULL also when it does not belong there. */
-static uint8_t *place_of(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r)
+/* The row of the new segment that all of @r belongs to; UINT32_MAX. */
+static uint32_t home_row(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r)
 {
-    for (uint32_t i = 0; f->to != NULL && i < hsp_segment_n(f->to); i++) {
-        const struct hsp_segment_row *s = hsp_segment_row(f->to, i);
-        if (s->tensor == r->param && s->kind == f->e->pkg.kinds[f->kind] &&
-            hsp_box_inside(&r->box, &s->box)) {
-            return run_in(&r->box, &s->box, (uint8_t *)hsp_segment_area(f->to) + s->offset,
-                          hsp_dtype_size(s->dtype));
-        }
-    }
-    return NULL;
+    return f->to != NULL ? hsp_segment_find(f->to, r->param, f->e->pkg.kinds[f->kind], &r->box)
+                         : UINT32_MAX;
 }
 
-/* Puts the part of a dense @held where the new segment keeps it. */
-static void put(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
-                const struct hsp_box *part, const struct hsp_box *held, const uint8_t *data)
+/* Where @r lies in the new segment, when it is one run there. */
+static uint8_t *place_of(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r)
 {
+    uint32_t i = home_row(f, r);
+    if (i == UINT32_MAX) {
+        return NULL;
+    }
+    const struct hsp_segment_row *s = hsp_segment_row(f->to, i);
+    return run_in(&r->box, &s->box, (uint8_t *)hsp_segment_area(f->to) + s->offset,
+                  hsp_dtype_size(s->dtype));
+}
+
+/* What came with hash @hash is where it belongs. */
+static void note_hash(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, uint64_t hash)
+{
+    uint32_t i = home_row(f, r);
+    if (i != UINT32_MAX) {
+        f->sum[i] += hash;
+        f->full[i] += hsp_box_count(&r->box);
+    }
+}
+
+/* Puts the part of a dense @held where the new segment keeps it, and notes its hash, unless it is noted
+ * as a whole. */
+static void put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, const struct hsp_box *part,
+                const struct hsp_box *held, const uint8_t *data, bool hashed)
+{
+    const struct hsp_box_id id = hsp_epoch_box_id(f->e, r->param, f->kind);
     for (uint32_t i = 0; f->to != NULL && i < hsp_segment_n(f->to); i++) {
         const struct hsp_segment_row *s = hsp_segment_row(f->to, i);
         struct hsp_box cut;
@@ -123,6 +142,8 @@ static void put(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
             hsp_box_cut(&s->box, part, &cut)) {
             hsp_region_copy(hsp_dtype_size(s->dtype), &cut, held, data, &s->box,
                             (uint8_t *)hsp_segment_area(f->to) + s->offset);
+            f->sum[i] += hashed ? 0 : hsp_box_hash(&id, &cut, held, data);
+            f->full[i] += hashed ? 0 : hsp_box_count(&cut);
         }
     }
 }
@@ -165,7 +186,7 @@ static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_
     enum hsp_status st = locate(f, r, &have, err);
     for (size_t i = 0; st == HSP_OK && i < have.n; i++) {
         const struct hsp_shard_piece *p = &have.p[i];
-        put(f, r, &p->box, &hsp_segment_row(p->seg, p->row)->box, piece_data(p));
+        put(f, r, &p->box, &hsp_segment_row(p->seg, p->row)->box, piece_data(p), false);
     }
     free(have.p);
     return st;
@@ -342,9 +363,11 @@ static enum hsp_status receive_row(struct hsp_epoch_fetch *f, uint32_t row, stru
     if (st == HSP_OK) {
         f->bytes += hsp_epoch_kind_bytes(f->e, r) + sizeof c->tail;
         f->hash[row] = c->tail.hash;
+        bool whole = home_row(f, r) != UINT32_MAX;
         if (c->block != NULL) {
-            put(f, r, &r->box, &r->box, c->block->data);
+            put(f, r, &r->box, &r->box, c->block->data, whole);
         }
+        note_hash(f, r, c->tail.hash);
         if (c->block != NULL && f->left[row] > 0) {
             f->kept[row] = c->block;
             c->block = NULL;
@@ -464,6 +487,14 @@ static enum hsp_status fetch_new(struct hsp_epoch *e, uint64_t version, struct h
     return st == HSP_OK ? find_origins(f, err) : st;
 }
 
+static enum hsp_status make_sums(struct hsp_epoch_fetch *f, struct hsp_err *err)
+{
+    size_t n = (size_t)hsp_segment_n(f->to) + 1;
+    f->sum = calloc(n, sizeof *f->sum);
+    f->full = calloc(n, sizeof *f->full);
+    return f->sum != NULL && f->full != NULL ? HSP_OK : no_memory(err);
+}
+
 void hsp_epoch_fetch_end(struct hsp_epoch *e)
 {
     struct hsp_epoch_fetch *f = e->fetch;
@@ -487,11 +518,27 @@ void hsp_epoch_fetch_end(struct hsp_epoch *e)
         hsp_epoch_sources_close(f->src);
     }
     free(f->src);
+    free(f->sum);
+    free(f->full);
     free(f->origin);
     free(f->left);
     free(f->hash);
     free(f->kept);
     free(f);
+}
+
+/* Seals with the hashes of what was put there, which were checked, if that is all of every row. */
+static void seal(struct hsp_epoch_fetch *f, uint64_t version)
+{
+    bool all = true;
+    for (uint32_t i = 0; all && i < hsp_segment_n(f->to); i++) {
+        all = f->full[i] == hsp_box_count(&hsp_segment_row(f->to, i)->box);
+    }
+    if (all) {
+        hsp_segment_seal_known(f->to, version, f->sum);
+    } else {
+        hsp_segment_seal(f->to, version);
+    }
 }
 
 /* All kinds, one after the other. */
@@ -529,6 +576,7 @@ enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hs
     if (st == HSP_OK) {
         f->to = there ? NULL : to;
         f->keep = there;
+        st = f->to != NULL ? make_sums(f, err) : HSP_OK;
     }
     if (st == HSP_OK && f->to != NULL) {
         hsp_segment_unseal(to);
@@ -536,7 +584,7 @@ enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hs
     st = st == HSP_OK ? run_all(f, ret, err) : st;
     if (st == HSP_OK && f->to != NULL) {
         int64_t begin = hsp_clock_ns();
-        hsp_segment_seal(to, version);
+        seal(f, version);
         ret->seal_ms = (double)(hsp_clock_ns() - begin) * 1e-6;
     }
     if (st == HSP_OK) {

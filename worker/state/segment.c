@@ -475,20 +475,31 @@ void hsp_segment_unseal(struct hsp_state_segment *s)
     (void)atomic_exchange_explicit(&s->seal->sealed, 0, memory_order_seq_cst);
 }
 
-void hsp_segment_seal(struct hsp_state_segment *s, uint64_t version)
+/* @hash NULL: they are made. */
+static void seal_with(struct hsp_state_segment *s, uint64_t version, const uint64_t *hash)
 {
     HSP_ASSERT(s->writable);
     HSP_ASSERT(version != HSP_NO_VERSION);
     hsp_segment_unseal(s);
     uint64_t content = 0;
     for (uint32_t i = 0; i < s->head->n_rows; i++) {
-        s->hashes[i] = hash_row(s, i);
+        s->hashes[i] = hash != NULL ? hash[i] : hash_row(s, i);
         content += s->hashes[i];
     }
     s->seal->version = version;
     s->seal->content = content;
     s->seal->check = seal_check(s);
     atomic_store_explicit(&s->seal->sealed, SEG_SEALED, memory_order_release);
+}
+
+void hsp_segment_seal(struct hsp_state_segment *s, uint64_t version)
+{
+    seal_with(s, version, NULL);
+}
+
+void hsp_segment_seal_known(struct hsp_state_segment *s, uint64_t version, const uint64_t *hash)
+{
+    seal_with(s, version, hash);
 }
 
 enum hsp_status hsp_segment_verify(const struct hsp_state_segment *s, struct hsp_err *err)

@@ -143,6 +143,18 @@ static void sealed_state_comes_back(void **state)
     assert_true(hsp_segment_content(again) ==
                 hsp_segment_row_hash(again, 0) + hsp_segment_row_hash(again, 1));
     assert_true(hsp_segment_row_hash(again, 2) == 0); /* an empty box */
+    uint64_t known[N_ROWS], content = hsp_segment_content(again);
+    for (uint32_t i = 0; i < N_ROWS; i++) {
+        known[i] = hsp_segment_row_hash(again, i);
+    }
+    hsp_segment_unseal(again);
+    hsp_segment_seal_known(again, 42, known);
+    assert_true(hsp_segment_version(again) == 42);
+    assert_true(hsp_segment_content(again) == content);
+    assert_ok(hsp_segment_verify(again, &err), &err);
+    known[0]++;
+    hsp_segment_seal_known(again, 42, known);
+    assert_status(hsp_segment_verify(again, &err), HSP_EDIGEST);
     hsp_segment_unseal(again);
     hsp_segment_close(again);
     assert_ok(hsp_segment_open(*state, &k, false, &again, &err), &err);
