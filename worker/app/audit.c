@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "worker/state/boxhash.h"
+
 #define LINE_MAX_BYTES  (4u << 20)
 #define STATE_MAX_BYTES (64u << 20)
 #define FLUSH_NS        INT64_C(20000000) /* how old a record may get: 20 ms */
@@ -112,12 +114,16 @@ static void put_part(const struct hsp_state_segment *s, uint32_t i, struct hsp_b
 {
     static const char *const kinds[] = {"param", "m", "v", "momentum"};
     const struct hsp_segment_row *r = hsp_segment_row(s, i);
+    const struct hsp_box_id id = {
+        .tensor = r->tensor, .kind = r->kind, .dtype = r->dtype, .full = r->full};
+    /* of the bytes that are there: a seal may repeat what a part came with */
+    uint64_t hash = hsp_box_hash(&id, &r->box, &r->box, (uint8_t *)hsp_segment_area(s) + r->offset);
     hsp_buf_printf(out, "%s{\"tensor\":%u,\"kind\":\"%s\"", i > 0 ? "," : "", r->tensor,
                    kinds[r->kind]);
     put_list("extent", r->full, r->box.rank, out);
     put_list("from", r->box.lo, r->box.rank, out);
     put_list("to", r->box.hi, r->box.rank, out);
-    hsp_buf_printf(out, ",\"hash\":\"%" PRIu64 "\"}", hsp_segment_row_hash(s, i));
+    hsp_buf_printf(out, ",\"hash\":\"%" PRIu64 "\"}", hash);
 }
 
 void hsp_audit_state(const struct hsp_epoch *e, uint64_t version, bool begins)
