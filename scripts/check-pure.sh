@@ -12,7 +12,7 @@ common='hsp_.*|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__chk_fail'
 common="$common|malloc|calloc|realloc|free"
 common="$common|(__)?(mem(cpy|move|set|cmp|chr|mem)|mempcpy)(_chk)?"
 common="$common|strn?len|strn?cmp|strn?casecmp|str(chr|rchr|str|spn|cspn|pbrk|n?dup)|(__)?st[rp](n)?cpy(_chk)?"
-common="$common|strtod|(__)?v?snprintf(_chk)?|strerror_r|__errno_location|qsort|bsearch"
+common="$common|strtod|(__)?v?snprintf(_chk)?|strerror_r|__errno_location|qsort|qsort_r|bsearch"
 common="$common|__ctype_[a-z_]*|__[a-z]+[td]i[0-9]?"
 common="$common|(a?(sin|cos|tan)h?|exp|exp2|expm1|log|log2|log10|log1p|pow|sqrt|cbrt|erf|erfc|fabs|floor|ceil|trunc|round|rint|nearbyint|llround|lround|llrint|lrint|fmod|fmax|fmin|ldexp|frexp|hypot|atan2|scalbn|modf|copysign|nextafter)f?"
 

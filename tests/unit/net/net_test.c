@@ -285,7 +285,7 @@ static void test_other_version(void **state)
     shell_open(&s, &c);
     shell_listen(&s, "127.0.0.1:0");
     header(raw, 1000, 0);
-    raw[4] = 9;
+    raw[4] = HSP_FRAME_VERSION + 1;
     int fd = raw_to(s.port);
     assert_int_equal(send(fd, raw, sizeof raw, MSG_NOSIGNAL), sizeof raw);
     RUN_UNTIL(&s, recv(fd, raw, sizeof raw, MSG_DONTWAIT | MSG_PEEK) == (ssize_t)sizeof raw);
@@ -293,9 +293,12 @@ static void test_other_version(void **state)
     assert_int_equal(raw[4], HSP_FRAME_VERSION);
     close(fd);
     RUN_UNTIL(&s, s.n_close == 1);
-    assert_err(
-        &s.why, HSP_EVERSION,
-        "the peer speaks protocol 10, this program protocol 9: upgrade the older of the two");
+    char why[128];
+    (void)snprintf(why, sizeof why,
+                   "the peer speaks protocol %d, this program protocol %d: upgrade the older of "
+                   "the two",
+                   HSP_FRAME_VERSION + 1, HSP_FRAME_VERSION);
+    assert_err(&s.why, HSP_EVERSION, why);
     assert_int_equal(s.n_frames, 0);
     shell_close(&s);
 }
