@@ -13,6 +13,8 @@ import randomplans
 
 WORKERS = max(1, len(os.sched_getaffinity(0)))
 HANGS = 120  # seconds after which a run of a job of ours has stopped for good
+NUDGE = 1e-13  # of the learning rate
+GROWTH = 100   # of a nudge, in the losses of a stable job
 
 
 class Model:
@@ -26,6 +28,18 @@ class Model:
     def run(self, gradients=True):
         self.metrics, self.gradients = run_offline(self.claim, self.path, self.name, gradients=gradients)
         return self
+
+
+def is_stable(claim, job, name, text):
+    """Whether a job can tell plans apart: one that makes a hair of its learning rate grow makes rounding grow, too, and
+    differs from itself whenever a sum is taken in another order. Runs one device in fp64, no plan."""
+    runs = []
+    for i, lr in enumerate((1, 1 + NUDGE)):
+        j = randomplans.clone(job)
+        j["train"]["dtype"] = "fp64"
+        j["train"]["optimizer"]["lr"] *= lr
+        runs.append(Model(claim, j, "%s-nudge%d" % (name, i), text).run(gradients=False).metrics)
+    return loss_distance(*runs, job["train"]["steps"]) <= GROWTH * NUDGE
 
 
 class Case:
