@@ -187,6 +187,9 @@ static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char 
         free(s);
         return io_error(err, "cannot map", path);
     }
+    if (writable) { /* its pages are there; without this each is a fault on first use, in a switch */
+        (void)madvise(s->map, bytes, MADV_POPULATE_WRITE); /* older kernels cannot: then it is so */
+    }
     s->bytes = bytes;
     s->writable = writable;
     s->head = (const struct seg_head *)(const void *)s->map;
