@@ -87,10 +87,14 @@ static void keep_owner(const struct hsp_tasks *x, struct hsp_task *t)
     t->n_hold = 1;
 }
 
-/* @dst[n_dst]: items of the target that get the value of the addends mapped to @part. */
+/* Which addends of the source become which addend of the target; src NULL: all of them one value. */
+struct parts {
+    const uint32_t *src, *dst; /* by index in the region: its number */
+    uint32_t from, to;         /* numbers of the task at hand */
+};
+
 static enum hsp_status add_task(struct hsp_tasks *x, const struct hsp_region *g,
-                                const uint32_t *map, uint32_t part, const uint32_t *dst_part,
-                                struct hsp_err *err)
+                                const struct parts *p, struct hsp_err *err)
 {
     if (!hsp_grow(&x->task, &x->cap, x->n + 1, sizeof *x->task, MAX_POOL)) {
         return hsp_grow_error(x->n + 1, MAX_POOL, "cells of a reshard", err);
@@ -99,7 +103,7 @@ static enum hsp_status add_task(struct hsp_tasks *x, const struct hsp_region *g,
     *t = (struct hsp_task){.box = g->box, .recv = x->n_recv};
     enum hsp_status rc = HSP_OK;
     for (uint32_t i = 0; rc == HSP_OK && i < g->n_dst; i++) {
-        if (dst_part == NULL || dst_part[i] == part) {
+        if (p->src == NULL || p->dst[i] == p->to) {
             rc = add_receiver(x, x->dst->items[g->dst[i]].rank, err);
         }
     }
@@ -107,7 +111,7 @@ static enum hsp_status add_task(struct hsp_tasks *x, const struct hsp_region *g,
     if (rc != HSP_OK || t->n_recv == 0) {
         return rc;
     }
-    rc = add_holders(x, g, map, part, err);
+    rc = add_holders(x, g, p->src, p->from, err);
     if (rc != HSP_OK) {
         return rc;
     }
@@ -177,6 +181,41 @@ static void match_addends(const struct hsp_tasks *x, const struct hsp_region *g,
     }
 }
 
+static bool has_part(const uint32_t *of, uint32_t n, uint32_t part)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (of[i] == part) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The part of the source that most ranks with part @to of the target have, else the first. */
+static uint32_t nearest_part(const struct hsp_tasks *x, const struct hsp_region *g,
+                             const struct parts *p, uint32_t to)
+{
+    uint32_t best = p->src[0], most = 0;
+    for (uint32_t i = 0; i < g->n_src; i++) {
+        uint32_t n = shared(x, g, p->src, p->src[i], p->dst, to);
+        best = n > most ? p->src[i] : best;
+        most = n > most ? n : most;
+    }
+    return best;
+}
+
+/* Sums and maxima mix in no cell: several addends of the one are one addend of the other. */
+static void join_addends(const struct hsp_tasks *x, const struct hsp_region *g, uint32_t *a_of)
+{
+    if (x->src->reduce != x->dst->reduce) {
+        for (uint32_t i = 0; i < g->n_src; i++) {
+            a_of[i] = 0;
+        }
+    }
+}
+
+/* A maximum may count an addend twice, so that those nobody holds are copies of others; of a sum they
+ * are 0. */
 static enum hsp_status keep_apart(struct hsp_tasks *x, const struct hsp_region *g,
                                   struct hsp_err *err)
 {
@@ -187,13 +226,17 @@ static enum hsp_status keep_apart(struct hsp_tasks *x, const struct hsp_region *
     uint32_t *a_of = list, *to = list + g->n_src, *b_of = to + g->n_src;
     uint32_t n_a = number_addends(x->src, g->src, g->n_src, a_of);
     uint32_t n_b = number_addends(x->dst, g->dst, g->n_dst, b_of);
+    join_addends(x, g, a_of);
     match_addends(x, g, a_of, n_a, b_of, n_b, to);
     for (uint32_t i = 0; i < g->n_src; i++) {
         a_of[i] = to[a_of[i]]; /* from here on the number of its target */
     }
     enum hsp_status rc = HSP_OK;
     for (uint32_t b = 0; rc == HSP_OK && b < n_b; b++) {
-        rc = add_task(x, g, a_of, b, b_of, err);
+        struct parts p = {.src = a_of, .dst = b_of, .from = b, .to = b};
+        bool copies = x->dst->reduce == HSP_REDUCE_MAX && g->n_src > 0;
+        p.from = copies && !has_part(a_of, g->n_src, b) ? nearest_part(x, g, &p, b) : b;
+        rc = add_task(x, g, &p, err);
     }
     free(list);
     return rc;
@@ -205,7 +248,8 @@ static enum hsp_status take_cell(void *ctx, const struct hsp_region *g, struct h
     if (g->n_dst == 0) {
         return HSP_OK;
     }
-    return x->opts->partial_target ? keep_apart(x, g, err) : add_task(x, g, NULL, 0, NULL, err);
+    return x->opts->partial_target ? keep_apart(x, g, err)
+                                   : add_task(x, g, &(struct parts){0}, err);
 }
 
 /* ---- all of it ---- */
@@ -306,6 +350,7 @@ enum hsp_status hsp_cover_layer(const struct hsp_cover *c, uint32_t k, struct hs
                                 struct hsp_err *err)
 {
     hsp_cover_init(ret, c->rank, c->extent);
+    ret->reduce = c->reduce;
     for (uint32_t i = 0, n = 0; i < c->n; i++) {
         const struct hsp_held *h = &c->items[i];
         n = i > 0 && h->rank == c->items[i - 1].rank ? n + 1 : 0;

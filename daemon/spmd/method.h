@@ -17,7 +17,7 @@
  *   bsr                  batched send-receive: anything else that adds nothing
  * Where ranks of a collective have unlike boxes it runs on the finest slices, side by side: split_*.
  * Pieces and shards may be empty: a broadcast inside of the target's ranks is an all_gather, the sum
- * at one rank a reduce_scatter. Sums that go further are two steps: the collective, then send_recv or
+ * at one rank a reduce_scatter. Maxima are sums here. Sums that go further are two steps: the collective, then send_recv or
  * bsr. An all-reduce inside of subgroups and one across them are one on covers, since their addends
  * are alike: the same bytes and one latency less.
  */

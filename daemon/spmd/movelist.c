@@ -133,8 +133,10 @@ static enum hsp_status p2p_ranks(struct hsp_draft *d, struct hsp_err *err)
     return HSP_OK;
 }
 
-static enum hsp_status finish_move(struct hsp_draft *d, uint32_t channel, struct hsp_arena *arena,
-                                   struct hsp_move *ret, uint8_t **ret_pick, struct hsp_err *err)
+/* @like: channel and reduction of the move. */
+static enum hsp_status finish_move(struct hsp_draft *d, const struct hsp_move *like,
+                                   struct hsp_arena *arena, struct hsp_move *ret,
+                                   uint8_t **ret_pick, struct hsp_err *err)
 {
     if (d->kind == HSP_MOVE_P2P) {
         enum hsp_status rc = p2p_ranks(d, err);
@@ -148,7 +150,8 @@ static enum hsp_status finish_move(struct hsp_draft *d, uint32_t channel, struct
     *ret = (struct hsp_move){.kind = d->kind,
                              .src = d->of_sums ? HSP_MOVE_FROM_OUT : 0,
                              .n_ranks = d->n_ranks,
-                             .channel = channel};
+                             .reduce = like->reduce,
+                             .channel = like->channel};
     ret->n_cells = (uint32_t)d->n;
     ret->ranks = hsp_arena_memdup(arena, d->ranks, d->n_ranks * sizeof *d->ranks);
     ret->cells = hsp_arena_memdup(arena, d->cell, d->n * sizeof *d->cell);
@@ -216,9 +219,10 @@ static enum hsp_status list_inputs(const struct hsp_cover *src, struct hsp_arena
     return HSP_OK;
 }
 
-static enum hsp_status list_moves(struct hsp_drafts *x, uint32_t channel, struct hsp_arena *arena,
-                                  struct hsp_moves *m, struct hsp_err *err)
+static enum hsp_status list_moves(struct hsp_drafts *x, const struct hsp_move *first,
+                                  struct hsp_arena *arena, struct hsp_moves *m, struct hsp_err *err)
 {
+    struct hsp_move like = *first;
     bool picks = false;
     m->move = hsp_arena_array(arena, x->n, sizeof *m->move);
     m->pick = hsp_arena_array(arena, x->n, sizeof *m->pick);
@@ -230,8 +234,9 @@ static enum hsp_status list_moves(struct hsp_drafts *x, uint32_t channel, struct
             if (phase_of(&x->d[i]) != phase) {
                 continue;
             }
+            like.channel = first->channel + m->n;
             enum hsp_status rc =
-                finish_move(&x->d[i], channel + m->n, arena, &m->move[m->n], &m->pick[m->n], err);
+                finish_move(&x->d[i], &like, arena, &m->move[m->n], &m->pick[m->n], err);
             if (rc != HSP_OK) {
                 return rc;
             }
@@ -248,7 +253,8 @@ enum hsp_status hsp_drafts_finish(struct hsp_drafts *x, const struct hsp_tasks *
                                   struct hsp_err *err)
 {
     struct hsp_moves m = {0};
-    enum hsp_status rc = list_moves(x, *channel, arena, &m, err);
+    const struct hsp_move first = {.channel = *channel, .reduce = t->src->reduce};
+    enum hsp_status rc = list_moves(x, &first, arena, &m, err);
     if (rc == HSP_OK) {
         rc = list_inputs(t->src, arena, &m, err);
     }
@@ -274,6 +280,12 @@ enum hsp_status hsp_drafts_finish(struct hsp_drafts *x, const struct hsp_tasks *
 static bool in_list(const uint32_t *list, uint32_t n, uint32_t rank)
 {
     return n > 0 && bsearch(&rank, list, n, sizeof *list, by_rank) != NULL;
+}
+
+static bool move_adds(uint8_t kind)
+{
+    return kind == HSP_MOVE_ALL_REDUCE || kind == HSP_MOVE_REDUCE_SCATTER ||
+           kind == HSP_MOVE_REDUCE_SEND;
 }
 
 static bool takes_part(const struct hsp_move *m, const struct hsp_cell *c, uint32_t rank)
@@ -370,6 +382,8 @@ enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool ba
         struct hsp_move *to = &b.moves[b.n_moves++];
         *to = *from; /* group and, where they are the same, cells are shared with the other ranks */
         to->src = source_of(m, i, index_of(from->ranks, from->n_ranks, rank));
+        bool adds = move_adds(from->kind) || to->src == HSP_MOVE_SUM;
+        to->reduce = adds ? from->reduce : (uint8_t)HSP_REDUCE_SUM;
         enum hsp_status rc = bind_cells(from, rank, batch_dim0, arena, to, err);
         if (rc != HSP_OK) {
             return rc;
@@ -423,8 +437,11 @@ void hsp_moves_dump(const struct hsp_moves *m, struct hsp_buf *out)
 {
     for (uint32_t i = 0; i < m->n; i++) {
         const struct hsp_move *v = &m->move[i];
+        bool max = v->reduce == HSP_REDUCE_MAX;
         hsp_buf_printf(out, "%s%s {", hsp_move_name(v->kind),
-                       v->src == HSP_MOVE_FROM_OUT ? " of sums" : "");
+                       v->src == HSP_MOVE_FROM_OUT ? max ? " of maxima" : " of sums"
+                       : max && move_adds(v->kind) ? " by max"
+                                                   : "");
         for (uint32_t k = 0; k < v->n_ranks; k++) {
             hsp_buf_printf(out, "%s%u", k > 0 ? "," : "", v->ranks[k]);
         }

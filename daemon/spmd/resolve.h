@@ -16,6 +16,7 @@
  *                    addend has as many holders that receive (HSPMD 3.3). All members receive:
  *                    all-reduce. Some do: reduce-scatter to the best of them. None does: the best of
  *                    them makes the sum and hands it on. Further receivers get the sum by P2P.
+ *                    Maxima (hsp_cover.reduce) take the same ways.
  * Best: the fastest link, then who has sent least, then the lower rank. Cells of equal kind and group
  * are one move. Names and costs of Reshards: method.h.
  */
@@ -54,8 +55,8 @@ struct hsp_resolve_opts {
      * so that all have the same bits (gradients that several ranks computed redundantly). */
     bool owner_bytes;
     /* Addends of the target count: those of the source keep apart as far as they can, and who
-     * receives an addend nobody holds reads 0 (duplicate -> partial is free). Otherwise every
-     * receiver gets the whole value. */
+     * receives an addend nobody holds reads 0 (duplicate -> partial is free); of a maximum it gets
+     * another addend once more. Otherwise every receiver gets the whole value. */
     bool partial_target;
     const struct hsp_rank_links *links; /* NULL: all links are alike */
     int64_t
@@ -72,7 +73,8 @@ struct hsp_inputs {
 /* A resolved Reshard: moves in the order every rank executes them, with all their cells. */
 struct hsp_moves {
     uint32_t n;
-    struct hsp_move *move; /* channel = first_channel + index; src: HSP_MOVE_FROM_OUT or 0 */
+    struct hsp_move *move; /* channel = first_channel + index; src: HSP_MOVE_FROM_OUT or 0;
+                              reduce: of the source, whatever the kind */
     uint8_t **pick;        /* [n] or NULL: for each member of the move its src, HSP_MOVE_SUM: all
                               inputs that hold the cell; NULL: so for all members */
     uint32_t n_zero;       /* ranks that receive cells nobody holds */
@@ -83,8 +85,7 @@ struct hsp_moves {
 
 /* Both covers normalised. @channel is advanced by the number of moves. HSP_EINVAL: covers of
  * different extents, or two target boxes of one rank that overlap. HSP_EUNSUPPORTED: ranks hold several addends
- * of a cell in a way that no choice of one or all of each counts every addend once; a maximum of
- * several addends, which has a name (method.h) but no move. */
+ * of a cell in a way that no choice of one or all of each counts every addend once. */
 enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover *dst,
                             const struct hsp_resolve_opts *opts, uint32_t *channel,
                             struct hsp_arena *arena, struct hsp_moves *ret, struct hsp_err *err);

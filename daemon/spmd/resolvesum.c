@@ -1,4 +1,4 @@
-/* Sums: who adds, where the sum is made, who gets it from whom. */
+/* Sums and maxima: who adds, where the sum is made, who gets it from whom. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -327,9 +327,6 @@ enum hsp_status hsp_resolver_sum(struct hsp_resolver *r, const struct hsp_task *
         several = several || r->t.hold[t->hold + i].rank == r->t.hold[t->hold + i - 1].rank;
     }
     uint32_t n = 1;
-    if (r->t.src->reduce != HSP_REDUCE_SUM) {
-        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "moves add, they take no maximum");
-    }
     if (!several) {
         qsort(&r->t.hold[t->hold], t->n_hold, sizeof *r->t.hold, by_addend);
         n = count_groups(r, t);

@@ -2,10 +2,10 @@
 #include "proto/program/program_io.h"
 
 #define BINDING_MAGIC   0x42505348u /* "HSPB" */
-#define BINDING_VERSION 3u
+#define BINDING_VERSION 4u
 
 /* Least encoded bytes of one element. */
-enum { MIN_BIND_TENSOR = 22, MIN_MOVE = 14, MIN_CELL = 9, MIN_ENTRY = 12, MIN_STATE = 18 };
+enum { MIN_BIND_TENSOR = 22, MIN_MOVE = 15, MIN_CELL = 9, MIN_ENTRY = 12, MIN_STATE = 18 };
 
 static void io_tensor(struct hsp_pio *io, struct hsp_tensor_bind *t)
 {
@@ -19,6 +19,7 @@ static void io_tensor(struct hsp_pio *io, struct hsp_tensor_bind *t)
 static void io_move(struct hsp_pio *io, struct hsp_move *m)
 {
     hsp_pio_u8(io, &m->kind);
+    hsp_pio_u8(io, &m->reduce);
     hsp_pio_u8(io, &m->src);
     m->ranks = hsp_pio_array(io, &m->n_ranks, m->ranks, sizeof(*m->ranks), HSP_MAX_PROGRAM_RANKS, 4,
                              "ranks of a move");

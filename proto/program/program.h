@@ -157,7 +157,7 @@ enum hsp_status hsp_template_digest(const struct hsp_template *t, struct hsp_dig
 enum hsp_move_kind {
     HSP_MOVE_COPY,           /* local: source tensor in[src] -> out */
     HSP_MOVE_P2P,            /* batched send-receive: cell from ranks[root] to ranks[peer] */
-    HSP_MOVE_ALL_REDUCE,     /* every rank of the group adds; all get the sum */
+    HSP_MOVE_ALL_REDUCE,     /* every rank of the group adds; all get the sum (or maximum) */
     HSP_MOVE_REDUCE_SCATTER, /* ... ranks[root] gets the sum of the cell */
     HSP_MOVE_ALL_GATHER,     /* ranks[root] holds the cell; all get it */
     HSP_MOVE_REDUCE_SEND     /* every rank but ranks[peer] adds; ranks[root] makes the sum and hands
@@ -169,9 +169,10 @@ struct hsp_cell {
 };
 struct hsp_move {
     uint8_t kind;
+    uint8_t reduce;   /* enum hsp_reduce: what is made of addends */
     uint8_t src;      /* which input of the instruction; HSP_MOVE_FROM_OUT: the output itself;
-                         HSP_MOVE_SUM: the sum of all inputs, each where it holds the cell */
-    uint32_t n_ranks; /* group in ascending order; sums are taken in this order */
+                         HSP_MOVE_SUM: the sum (or maximum) of all inputs, each where it holds the cell */
+    uint32_t n_ranks; /* group in ascending order; addends are taken in this order */
     uint32_t *ranks;
     uint32_t channel; /* unique in the plan and equal on all ranks of the move */
     uint32_t n_cells;

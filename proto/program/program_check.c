@@ -290,7 +290,7 @@ static enum hsp_status check_move(const struct move_ctx *c, struct hsp_err *err)
                            "reshard %u: communication outside the comm queue, or on channel %u",
                            c->i->arg, m->channel);
     }
-    if (m->kind > HSP_MOVE_REDUCE_SEND || !member) {
+    if (m->kind > HSP_MOVE_REDUCE_SEND || m->reduce > HSP_REDUCE_MAX || !member) {
         return hsp_err_set(err, HSP_EPARSE, 0, "reshard %u: a move rank %u has no part in",
                            c->i->arg, c->b->rank);
     }

@@ -61,8 +61,8 @@ static void dump_moves(const struct hsp_reshard_bind *r, struct hsp_buf *out)
 {
     for (uint32_t k = 0; k < r->n_moves; k++) {
         const struct hsp_move *m = &r->moves[k];
-        hsp_buf_printf(out, "      %s src %u channel %u ranks", move_name(m->kind), m->src,
-                       m->channel);
+        hsp_buf_printf(out, "      %s%s src %u channel %u ranks", move_name(m->kind),
+                       m->reduce == HSP_REDUCE_MAX ? " of maxima" : "", m->src, m->channel);
         for (uint32_t j = 0; j < m->n_ranks; j++) {
             hsp_buf_printf(out, " %u", m->ranks[j]);
         }

@@ -136,7 +136,7 @@ static enum hsp_status work(const struct run *r, uint32_t rank, struct hsp_comm 
         double t = now_s();
         float want = 1.0f;
         for (uint32_t i = 0; i < r->calls && st == HSP_OK; i++) {
-            st = hsp_comm_all_reduce(c, &g, 1, HSP_F32, v, n, err);
+            st = hsp_comm_all_reduce(c, &g, 1, HSP_F32, HSP_REDUCE_SUM, v, n, err);
             want = n_times(want, r->n); /* inf after many: equal all the same */
         }
         r->b->seconds[rank][k] = (now_s() - t) / r->calls;

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "proto/base/err.h"
+#include "proto/layout/cover.h" /* enum hsp_reduce */
 #include "proto/op/dtype.h"
 
 /* Larger than any tensor piece of a plan that fits in memory; bounds what a header may claim. */
@@ -101,15 +102,17 @@ struct hsp_comm {
  * the sum and may be piece me of @in.
  * all-gather: @in is piece me, @out the concatenation; @in may be piece me of @out.
  * all-to-all: piece i of @in (bytes) goes to member i, piece i of @out comes from it.
- * fp32 and fp64; sums of fp32 are added in fp32. HSP_EINVAL: @g is not a group with the caller at
- * me, or a sum over another type. */
+ * fp32 and fp64; sums of fp32 are added in fp32. @how: a sum, or the maximum, of which a NaN is the
+ * largest. HSP_EINVAL: @g is not a group with the caller at me, or a reduction of another type. */
 enum hsp_status hsp_comm_broadcast(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
                                    uint32_t root, void *buf, size_t bytes, struct hsp_err *err);
 enum hsp_status hsp_comm_all_reduce(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
-                                    enum hsp_dtype t, void *buf, size_t count, struct hsp_err *err);
+                                    enum hsp_dtype t, enum hsp_reduce how, void *buf, size_t count,
+                                    struct hsp_err *err);
 enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_group *g,
-                                        uint32_t channel, enum hsp_dtype t, const void *in,
-                                        const size_t *count, void *out, struct hsp_err *err);
+                                        uint32_t channel, enum hsp_dtype t, enum hsp_reduce how,
+                                        const void *in, const size_t *count, void *out,
+                                        struct hsp_err *err);
 enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
                                     enum hsp_dtype t, const void *in, const size_t *count,
                                     void *out, struct hsp_err *err);

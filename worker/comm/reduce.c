@@ -1,4 +1,4 @@
-/* Collectives that sum, by direct exchange.
+/* Collectives that sum, or take the maximum, by direct exchange.
  *
  * All-reduce = reduce-scatter + all-gather over one even cut of the buffer. Member i sums piece i
  * of all members in ascending rank order and sends the sum to all. Both halves run in chunks, side by
@@ -34,7 +34,8 @@ static enum hsp_status type_check(enum hsp_dtype t, struct hsp_err *err)
 {
     return t == HSP_F32 || t == HSP_F64
                ? HSP_OK
-               : hsp_err_set(err, HSP_EINVAL, 0, "sums are of fp32 or fp64, not type %d", (int)t);
+               : hsp_err_set(err, HSP_EINVAL, 0, "reductions are of fp32 or fp64, not type %d",
+                             (int)t);
 }
 
 static enum hsp_status scratch_get(struct hsp_comm *c, size_t bytes, uint8_t **ret,
@@ -71,12 +72,45 @@ static void add(enum hsp_dtype t, void *dst, const void *a, const void *b, size_
     }
 }
 
+/* dst = the larger of a and b; a NaN stays (x != x). */
+static void larger(enum hsp_dtype t, void *dst, const void *a, const void *b, size_t bytes)
+{
+    if (t == HSP_F64) {
+        double *d = dst;
+        const double *x = a, *y = b;
+        for (size_t i = 0; i < bytes / sizeof *d; i++) {
+            d[i] = x[i] > y[i] || x[i] != x[i] ? x[i] : y[i];
+        }
+    } else {
+        float *d = dst;
+        const float *x = a, *y = b;
+        for (size_t i = 0; i < bytes / sizeof *d; i++) {
+            d[i] = x[i] > y[i] || x[i] != x[i] ? x[i] : y[i];
+        }
+    }
+}
+
+/* What is made of elements: their type and @how. */
+struct what {
+    enum hsp_dtype t;
+    enum hsp_reduce how;
+};
+
+static void combine(const struct what *w, void *dst, const void *a, const void *b, size_t bytes)
+{
+    if (w->how == HSP_REDUCE_MAX) {
+        larger(w->t, dst, a, b, bytes);
+    } else {
+        add(w->t, dst, a, b, bytes);
+    }
+}
+
 /* Between every two members travels one sequence of messages, the same at both ends: at step q the sum
  * of the sender's chunk q - WINDOW (all-reduce only), then the sender's part of the receiver's chunk q.
  * So parts and sums flow together, and what was just summed is sent while it is in the cache. */
 struct reduce {
     const struct hsp_group *g;
-    enum hsp_dtype t;
+    struct what what;
     const uint8_t *in; /* all pieces, this member's contributions */
     struct piece *piece;
     uint8_t *out;    /* where piece me of the sum goes */
@@ -154,7 +188,7 @@ static enum hsp_status post_step(struct reduce *r, uint32_t i, size_t q, struct 
 
 /* out = part 0 + part 1 + ... in ascending rank order, block by block: partial sums stay in the first
  * cache. @out may be one of the parts: a block of it is written last. */
-static void sum_parts(enum hsp_dtype t, uint8_t *out, const uint8_t *const *part, uint32_t n,
+static void sum_parts(const struct what *w, uint8_t *out, const uint8_t *const *part, uint32_t n,
                       size_t bytes)
 {
     _Alignas(64) uint8_t acc[SUM_BLOCK];
@@ -163,7 +197,7 @@ static void sum_parts(enum hsp_dtype t, uint8_t *out, const uint8_t *const *part
         const uint8_t *sum = part[0] + at;
         for (uint32_t i = 1; i < n; i++) {
             uint8_t *to = i == n - 1 ? out + at : acc;
-            add(t, to, sum, part[i] + at, k);
+            combine(w, to, sum, part[i] + at, k);
             sum = to;
         }
     }
@@ -201,7 +235,7 @@ static enum hsp_status sum_chunk(struct reduce *r, size_t k, struct hsp_err *err
         st = i != g->me ? get_part(r, i, k, err) : HSP_OK;
     }
     if (st == HSP_OK) {
-        sum_parts(r->t, r->out + k * r->chunk, r->part, g->n, chunk_bytes(r, g->me, k));
+        sum_parts(&r->what, r->out + k * r->chunk, r->part, g->n, chunk_bytes(r, g->me, k));
     }
     for (uint32_t i = 0; i < g->n; i++) {
         if (r->peer[i].lent) {
@@ -345,8 +379,9 @@ static enum hsp_status reduce_run(struct reduce *r, struct hsp_comm *c, uint32_t
 }
 
 enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_group *g,
-                                        uint32_t channel, enum hsp_dtype t, const void *in,
-                                        const size_t *count, void *out, struct hsp_err *err)
+                                        uint32_t channel, enum hsp_dtype t, enum hsp_reduce how,
+                                        const void *in, const size_t *count, void *out,
+                                        struct hsp_err *err)
 {
     enum hsp_status st = hsp_group_check(c, g, err);
     if (st != HSP_OK || (st = type_check(t, err)) != HSP_OK) {
@@ -366,7 +401,7 @@ enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_gro
             memmove(out, in, piece[0].bytes);
         }
     } else {
-        struct reduce r = {.g = g, .t = t, .in = in, .piece = piece, .out = out};
+        struct reduce r = {.g = g, .what = {t, how}, .in = in, .piece = piece, .out = out};
         st = reduce_run(&r, c, channel, err);
     }
     free(piece);
@@ -375,7 +410,7 @@ enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_gro
 
 /* Everybody sends all and sums all. */
 static enum hsp_status all_reduce_small(struct hsp_comm *c, const struct hsp_group *g,
-                                        uint32_t channel, enum hsp_dtype t, uint8_t *buf,
+                                        uint32_t channel, const struct what *w, uint8_t *buf,
                                         size_t bytes, struct hsp_err *err)
 {
     struct comm_batch b;
@@ -396,13 +431,14 @@ static enum hsp_status all_reduce_small(struct hsp_comm *c, const struct hsp_gro
     }
     st = hsp_batch_finish(&b, st, err);
     for (uint32_t i = 1; i < g->n && st == HSP_OK; i++) {
-        add(t, buf, i == 1 ? parts : buf, parts + step * i, bytes);
+        combine(w, buf, i == 1 ? parts : buf, parts + step * i, bytes);
     }
     return st;
 }
 
 enum hsp_status hsp_comm_all_reduce(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
-                                    enum hsp_dtype t, void *buf, size_t count, struct hsp_err *err)
+                                    enum hsp_dtype t, enum hsp_reduce how, void *buf, size_t count,
+                                    struct hsp_err *err)
 {
     enum hsp_status st = hsp_group_check(c, g, err);
     if (st != HSP_OK || (st = type_check(t, err)) != HSP_OK) {
@@ -413,7 +449,7 @@ enum hsp_status hsp_comm_all_reduce(struct hsp_comm *c, const struct hsp_group *
         return HSP_OK;
     }
     if (bytes <= COMM_SMALL_BYTES) {
-        return all_reduce_small(c, g, channel, t, buf, bytes, err);
+        return all_reduce_small(c, g, channel, &(struct what){t, how}, buf, bytes, err);
     }
     struct piece *piece = calloc(g->n, sizeof *piece);
     if (piece == NULL) {
@@ -426,7 +462,7 @@ enum hsp_status hsp_comm_all_reduce(struct hsp_comm *c, const struct hsp_group *
         off += piece[i].bytes;
     }
     struct reduce r = {.g = g,
-                       .t = t,
+                       .what = {t, how},
                        .in = buf,
                        .piece = piece,
                        .out = (uint8_t *)buf + piece[g->me].off,

@@ -33,29 +33,32 @@ static int outer_dims(const struct hsp_box *held, const struct hsp_box *cell)
     return d;
 }
 
-static void add_run(enum hsp_dtype t, uint8_t *dst, const uint8_t *src, int64_t n)
+/* dst = dst + src, or the larger one; x != x: a NaN stays. */
+#define REDUCE_RUN(type, dst, src, n, max)                                   \
+    do {                                                                     \
+        type *d_ = (void *)(dst);                                            \
+        const type *s_ = (const void *)(src);                                \
+        for (int64_t k_ = 0; k_ < (n); k_++) {                               \
+            d_[k_] = !(max)                                ? d_[k_] + s_[k_] \
+                     : d_[k_] > s_[k_] || d_[k_] != d_[k_] ? d_[k_]          \
+                                                           : s_[k_];         \
+        }                                                                    \
+    } while (0)
+
+static void reduce_run(enum hsp_dtype t, uint8_t *dst, const uint8_t *src, int64_t n, bool max)
 {
     switch (t) {
-    case HSP_F64:
-        for (int64_t k = 0; k < n; k++) {
-            ((double *)(void *)dst)[k] += ((const double *)(const void *)src)[k];
-        }
-        return;
-    case HSP_F32:
-        for (int64_t k = 0; k < n; k++) {
-            ((float *)(void *)dst)[k] += ((const float *)(const void *)src)[k];
-        }
-        return;
-    case HSP_I32:
-        for (int64_t k = 0; k < n; k++) {
-            ((int32_t *)(void *)dst)[k] += ((const int32_t *)(const void *)src)[k];
-        }
-        return;
+    case HSP_F64: REDUCE_RUN(double, dst, src, n, max); return;
+    case HSP_F32: REDUCE_RUN(float, dst, src, n, max); return;
+    case HSP_I32: REDUCE_RUN(int32_t, dst, src, n, max); return;
     }
 }
 
+/* What a walk does with a cell. */
+enum walk { WALK_COPY, WALK_ADD, WALK_MAX };
+
 static void walk(const struct hsp_view *dst, const struct hsp_view *src, const struct hsp_box *cell,
-                 bool add)
+                 enum walk how)
 {
     if (hsp_box_empty(cell)) {
         return;
@@ -76,8 +79,8 @@ static void walk(const struct hsp_view *dst, const struct hsp_view *src, const s
         }
         uint8_t *to = (uint8_t *)dst->data + (size_t)a * elem;
         const uint8_t *from = (const uint8_t *)src->data + (size_t)b * elem;
-        if (add) {
-            add_run(dst->dtype, to, from, run);
+        if (how != WALK_COPY) {
+            reduce_run(dst->dtype, to, from, run, how == WALK_MAX);
         } else {
             memmove(to, from, (size_t)run * elem);
         }
@@ -94,13 +97,13 @@ static void walk(const struct hsp_view *dst, const struct hsp_view *src, const s
 void hsp_cell_copy(const struct hsp_view *dst, const struct hsp_view *src,
                    const struct hsp_box *cell)
 {
-    walk(dst, src, cell, false);
+    walk(dst, src, cell, WALK_COPY);
 }
 
-void hsp_cell_add(const struct hsp_view *dst, const struct hsp_view *src,
-                  const struct hsp_box *cell)
+void hsp_cell_reduce(const struct hsp_view *dst, const struct hsp_view *src,
+                     const struct hsp_box *cell, enum hsp_reduce how)
 {
-    walk(dst, src, cell, true);
+    walk(dst, src, cell, how == HSP_REDUCE_MAX ? WALK_MAX : WALK_ADD);
 }
 
 void *hsp_cell_run(const struct hsp_view *v, const struct hsp_box *cell)

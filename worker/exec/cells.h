@@ -18,9 +18,9 @@ struct hsp_view {
 /* dst[cell] <- src[cell]; the cell lies in both boxes, types are equal. */
 void hsp_cell_copy(const struct hsp_view *dst, const struct hsp_view *src,
                    const struct hsp_box *cell);
-/* dst[cell] += src[cell]. */
-void hsp_cell_add(const struct hsp_view *dst, const struct hsp_view *src,
-                  const struct hsp_box *cell);
+/* dst[cell] += src[cell], or the larger of the two; a NaN is larger than any. */
+void hsp_cell_reduce(const struct hsp_view *dst, const struct hsp_view *src,
+                     const struct hsp_box *cell, enum hsp_reduce how);
 /* Where the cell lies in @v when it is one run of bytes there, NULL otherwise. */
 void *hsp_cell_run(const struct hsp_view *v, const struct hsp_box *cell);
 size_t hsp_cell_bytes(const struct hsp_box *cell, enum hsp_dtype t);

@@ -43,6 +43,11 @@ static void *source_run(const struct move_run *r, const struct hsp_box *cell)
     return hsp_cell_run(&v, cell);
 }
 
+static enum hsp_reduce how(const struct move_run *r)
+{
+    return (enum hsp_reduce)r->m->reduce;
+}
+
 /* dst <- the move's source on this cell. */
 static void fetch(const struct move_run *r, const struct hsp_view *dst, const struct hsp_box *cell)
 {
@@ -64,7 +69,7 @@ static void fetch(const struct move_run *r, const struct hsp_view *dst, const st
         if (first) {
             hsp_cell_copy(dst, &v, cell);
         } else {
-            hsp_cell_add(dst, &v, cell);
+            hsp_cell_reduce(dst, &v, cell, how(r));
         }
         first = false;
     }
@@ -278,7 +283,7 @@ static enum hsp_status run_all_reduce(const struct move_run *r, struct hsp_err *
             if (r->m->src != HSP_MOVE_FROM_OUT) {
                 fetch(r, &r->out, &cell);
             }
-            return hsp_comm_all_reduce(r->e->o.comm, &g, r->m->channel, r->out.dtype, run,
+            return hsp_comm_all_reduce(r->e->o.comm, &g, r->m->channel, r->out.dtype, how(r), run,
                                        bytes / r->elem, err);
         }
     }
@@ -291,8 +296,8 @@ static enum hsp_status run_all_reduce(const struct move_run *r, struct hsp_err *
         struct hsp_box cell = running(r, &r->m->cells[k]);
         at += pack(r, &cell, buf + at);
     }
-    enum hsp_status st = hsp_comm_all_reduce(r->e->o.comm, &g, r->m->channel, r->out.dtype, buf,
-                                             bytes / r->elem, err);
+    enum hsp_status st = hsp_comm_all_reduce(r->e->o.comm, &g, r->m->channel, r->out.dtype, how(r),
+                                             buf, bytes / r->elem, err);
     at = 0;
     for (uint32_t k = 0; k < r->m->n_cells && st == HSP_OK; k++) {
         struct hsp_box cell = running(r, &r->m->cells[k]);
@@ -338,8 +343,8 @@ static enum hsp_status reduce_scatter(const struct move_run *r, const struct hsp
         return no_memory(err, bytes + mine);
     }
     root_cells(r, in, at, UINT32_MAX, true);
-    enum hsp_status st =
-        hsp_comm_reduce_scatter(r->e->o.comm, g, r->m->channel, r->out.dtype, in, count, out, err);
+    enum hsp_status st = hsp_comm_reduce_scatter(r->e->o.comm, g, r->m->channel, r->out.dtype,
+                                                 how(r), in, count, out, err);
     for (uint32_t k = 0; k < r->m->n_cells && st == HSP_OK; k++) {
         if (r->m->cells[k].root == g->me) {
             struct hsp_box cell = running(r, &r->m->cells[k]);
@@ -460,7 +465,7 @@ static enum hsp_status add_and_send(const struct move_run *r, const struct hsp_g
         count[k] = g->ranks[k] == root ? bytes / r->elem : 0;
     }
     enum hsp_status st =
-        hsp_comm_reduce_scatter(c, g, r->m->channel, r->out.dtype, in, count, out, err);
+        hsp_comm_reduce_scatter(c, g, r->m->channel, r->out.dtype, how(r), in, count, out, err);
     if (st == HSP_OK && mine) {
         st = c->ops->send(c, peer, r->m->channel, out, bytes, err);
     }

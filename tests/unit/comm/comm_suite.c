@@ -96,12 +96,13 @@ static void put(enum hsp_dtype t, void *buf, size_t i, double v)
     }
 }
 
-/* The sum over the group in ascending order, rounded as the type does. */
-static double sum_of(enum hsp_dtype t, const struct hsp_group *g, size_t i)
+/* The sum over the group in ascending order, rounded as the type does; or the maximum. */
+static double sum_of(enum hsp_dtype t, enum hsp_reduce how, const struct hsp_group *g, size_t i)
 {
     double s = value(t, g->ranks[0], i);
     for (uint32_t k = 1; k < g->n; k++) {
-        s += value(t, g->ranks[k], i);
+        double v = value(t, g->ranks[k], i);
+        s = how == HSP_REDUCE_MAX ? fmax(s, v) : s + v;
         s = t == HSP_F32 ? (double)(float)s : s;
     }
     return s;
@@ -231,9 +232,9 @@ static void misuse_rank(struct world *w, uint32_t rank)
     float x = 0;
     EXPECT(w, c->ops->send(c, rank, 0, &x, 4, &err) == HSP_EINVAL);
     EXPECT(w, c->ops->recv(c, 2, 0, &x, 4, &err) == HSP_EINVAL);
-    EXPECT(w, hsp_comm_all_reduce(c, &g, 0, HSP_F32, &x, 1, &err) == HSP_EINVAL);
+    EXPECT(w, hsp_comm_all_reduce(c, &g, 0, HSP_F32, HSP_REDUCE_SUM, &x, 1, &err) == HSP_EINVAL);
     struct hsp_group all = whole(w, rank);
-    EXPECT(w, hsp_comm_all_reduce(c, &all, 0, HSP_I32, &x, 1, &err) == HSP_EINVAL);
+    EXPECT(w, hsp_comm_all_reduce(c, &all, 0, HSP_I32, HSP_REDUCE_SUM, &x, 1, &err) == HSP_EINVAL);
     EXPECT(w, hsp_comm_broadcast(c, &all, 0, 2, &x, 4, &err) == HSP_EINVAL);
     /* and it is still alive */
     EXPECT(w, hsp_comm_broadcast(c, &all, 0, 1, &x, 4, &err) == HSP_OK);
@@ -269,6 +270,7 @@ static void test_size_mismatch(void **state)
 
 struct reduce_case {
     enum hsp_dtype t;
+    enum hsp_reduce how;
     size_t count;
 };
 
@@ -281,10 +283,10 @@ static void all_reduce_in(struct world *w, uint32_t rank, const struct hsp_group
     for (size_t i = 0; i < rc->count; i++) {
         put(rc->t, buf, i, value(rc->t, rank, i));
     }
-    EXPECT(w, hsp_comm_all_reduce(c, g, channel, rc->t, buf, rc->count, &err) == HSP_OK);
+    EXPECT(w, hsp_comm_all_reduce(c, g, channel, rc->t, rc->how, buf, rc->count, &err) == HSP_OK);
     bool same = true;
     for (size_t i = 0; i < rc->count; i++) {
-        same = same && bits_equal(rc->t, buf, i, sum_of(rc->t, g, i));
+        same = same && bits_equal(rc->t, buf, i, sum_of(rc->t, rc->how, g, i));
     }
     EXPECT(w, same);
     free(buf);
@@ -309,6 +311,10 @@ static void test_all_reduce(void **state)
                 continue;
             }
             run_ranks(ns[a], all_reduce_rank, &rc);
+            rc.how = HSP_REDUCE_MAX;
+            if (counts[b] < 100000) {
+                run_ranks(ns[a], all_reduce_rank, &rc);
+            }
         }
     }
 }
@@ -321,7 +327,8 @@ static void subset_rank(struct world *w, uint32_t rank)
         uint32_t n;
         const uint32_t *ranks;
     } group[] = {{3, even}, {2, low}, {2, high}, {5, all_ranks}};
-    static const struct reduce_case rc[] = {{HSP_F32, 100}, {HSP_F64, 50001}};
+    static const struct reduce_case rc[] = {{HSP_F32, HSP_REDUCE_SUM, 100},
+                                            {HSP_F64, HSP_REDUCE_SUM, 50001}};
     for (uint32_t round = 0; round < (SLOW ? 2 : 6); round++) {
         for (uint32_t k = 0; k < 4; k++) {
             for (uint32_t i = 0; i < group[k].n; i++) {
@@ -340,6 +347,35 @@ static void test_subsets(void **state)
     run_ranks(5, subset_rank, NULL);
 }
 
+/* A NaN is the largest, whoever has it: a fault shows. */
+static void nan_rank(struct world *w, uint32_t rank)
+{
+    enum { N = 6000 }; /* in a message of its own, and in pieces */
+    struct hsp_group g = whole(w, rank);
+    struct hsp_err err;
+    for (size_t n = 6; n <= N; n += N - 6) {
+        for (uint32_t bad = 0; bad < w->n; bad++) {
+            double x[N];
+            for (size_t i = 0; i < n; i++) {
+                x[i] = i % 2 == 0 && rank == bad ? (double)NAN : -5 - (double)rank;
+            }
+            EXPECT(w, hsp_comm_all_reduce(w->comm[rank], &g, 9, HSP_F64, HSP_REDUCE_MAX, x, n,
+                                          &err) == HSP_OK);
+            bool right = true;
+            for (size_t i = 0; i < n; i++) {
+                right = right && (i % 2 == 0 ? isnan(x[i]) != 0 : !(x[i] < -5) && !(x[i] > -5));
+            }
+            EXPECT(w, right);
+        }
+    }
+}
+
+static void test_nan(void **state)
+{
+    (void)state;
+    run_ranks(3, nan_rank, NULL);
+}
+
 /* Uneven pieces, some empty. */
 static void uneven_rank(struct world *w, uint32_t rank)
 {
@@ -352,28 +388,29 @@ static void uneven_rank(struct world *w, uint32_t rank)
         before += i < rank ? count[i] : 0;
         total += count[i];
     }
-    for (int k = 0; k < 2; k++) {
-        enum hsp_dtype t = k == 0 ? HSP_F32 : HSP_F64;
+    for (int k = 0; k < 4; k++) {
+        enum hsp_dtype t = k % 2 == 0 ? HSP_F32 : HSP_F64;
+        enum hsp_reduce how = k < 2 ? HSP_REDUCE_SUM : HSP_REDUCE_MAX;
         size_t el = hsp_dtype_size(t);
         uint8_t *in = malloc(total * el + 8), *out = malloc(total * el + 8);
         uint8_t *ag = malloc(total * el + 8);
         for (size_t i = 0; i < total; i++) {
             put(t, in, i, value(t, rank, i));
         }
-        EXPECT(w, hsp_comm_reduce_scatter(c, &g, 5, t, in, count, out, &err) == HSP_OK);
+        EXPECT(w, hsp_comm_reduce_scatter(c, &g, 5, t, how, in, count, out, &err) == HSP_OK);
         bool same = true;
         for (size_t i = 0; i < count[rank]; i++) {
-            same = same && bits_equal(t, out, i, sum_of(t, &g, before + i));
+            same = same && bits_equal(t, out, i, sum_of(t, how, &g, before + i));
         }
         EXPECT(w, same);
         EXPECT(w, hsp_comm_all_gather(c, &g, 5, t, out, count, ag, &err) == HSP_OK);
         /* and in place, where the piece lies in the whole */
-        EXPECT(w,
-               hsp_comm_reduce_scatter(c, &g, 6, t, in, count, in + before * el, &err) == HSP_OK);
+        EXPECT(w, hsp_comm_reduce_scatter(c, &g, 6, t, how, in, count, in + before * el, &err) ==
+                      HSP_OK);
         EXPECT(w, hsp_comm_all_gather(c, &g, 6, t, in + before * el, count, in, &err) == HSP_OK);
         same = true;
         for (size_t i = 0; i < total; i++) {
-            same = same && bits_equal(t, ag, i, sum_of(t, &g, i));
+            same = same && bits_equal(t, ag, i, sum_of(t, how, &g, i));
         }
         EXPECT(w, same);
         EXPECT(w, total == 0 || memcmp(in, ag, total * el) == 0);
@@ -493,7 +530,7 @@ static void abort_rank(struct world *w, uint32_t rank)
     if (rank == 1) { /* never joins the collective */
         st = c->ops->recv(c, 0, 77, buf, 4, &err);
     } else {
-        st = hsp_comm_all_reduce(c, &g, 1, HSP_F32, buf, count, &err);
+        st = hsp_comm_all_reduce(c, &g, 1, HSP_F32, HSP_REDUCE_SUM, buf, count, &err);
     }
     EXPECT(w, st == HSP_ECANCELED || st == HSP_EPEER);
     EXPECT(w, rank != 0 || st == HSP_ECANCELED);
@@ -545,17 +582,12 @@ int suite_run(const struct suite_transport *t)
 {
     transport = t;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_crossing_sends),
-        cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_size_mismatch),
-        cmocka_unit_test(test_all_reduce),
-        cmocka_unit_test(test_subsets),
-        cmocka_unit_test(test_uneven_pieces),
-        cmocka_unit_test(test_broadcast_all_to_all),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_channels),       cmocka_unit_test(test_crossing_sends),
+        cmocka_unit_test(test_requests),       cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_size_mismatch),  cmocka_unit_test(test_all_reduce),
+        cmocka_unit_test(test_subsets),        cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_uneven_pieces),  cmocka_unit_test(test_broadcast_all_to_all),
+        cmocka_unit_test(test_random),         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_close_delivers),
     };
     return cmocka_run_group_tests_name(t->name, tests, NULL, NULL);

@@ -434,8 +434,9 @@ static void child_main(uint32_t rank, uint32_t n, enum world_kind kind, int in, 
     float *buf = calloc(count, sizeof *buf);
     enum hsp_status st = HSP_OK;
     while (st == HSP_OK && buf != NULL) {
-        st = rank + 1 == n ? c->ops->recv(c, 0, 9, buf, 4, &err)
-                           : hsp_comm_all_reduce(c, &g, 1, HSP_F32, buf, count, &err);
+        st = rank + 1 == n
+                 ? c->ops->recv(c, 0, 9, buf, 4, &err)
+                 : hsp_comm_all_reduce(c, &g, 1, HSP_F32, HSP_REDUCE_SUM, buf, count, &err);
     }
     v.status = st;
     v.at_s = now_s();

@@ -49,14 +49,14 @@ static void copies_and_adds_follow_the_definition(void **state)
         }
         struct hsp_box cell = random_box(rank, &both, &n);
         for (int k = 0; k < MAX_ELEMS; k++) {
-            src[k] = (double)(1000 + k);
+            src[k] = (double)(k % 2 == 0 ? 1000 + k : -1000 - k);
             dst[k] = was[k] = (double)-k;
         }
         struct hsp_view to = {.data = dst, .box = a, .dtype = HSP_F64};
         struct hsp_view from = {.data = src, .box = b, .dtype = HSP_F64};
-        bool add = trial % 3 == 0;
-        if (add) {
-            hsp_cell_add(&to, &from, &cell);
+        bool add = trial % 3 == 0, max = trial % 3 == 1;
+        if (add || max) {
+            hsp_cell_reduce(&to, &from, &cell, max ? HSP_REDUCE_MAX : HSP_REDUCE_SUM);
         } else {
             hsp_cell_copy(&to, &from, &cell);
         }
@@ -75,7 +75,8 @@ static void copies_and_adds_follow_the_definition(void **state)
             int64_t i = index_in(&a, at);
             double want = was[i];
             if (in_box(&cell, at)) {
-                want = src[index_in(&b, at)] + (add ? was[i] : 0.0);
+                double x = src[index_in(&b, at)];
+                want = max && was[i] > x ? was[i] : x + (add ? was[i] : 0.0);
             }
             assert_near(dst[i], want, 0.0);
         }

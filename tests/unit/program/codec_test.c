@@ -172,6 +172,45 @@ static void checks_name_what_is_wrong(void **state)
     assert_int_equal(hsp_program_check(p, NULL), HSP_OK);
 }
 
+/* Two addends of rank 0's gradient made to a sum by rank 0 and handed to rank 1. */
+static void a_sum_that_is_handed_on_is_checked(void **state)
+{
+    struct fixture *f = *state;
+    struct hsp_move *m = &f->file.programs[0].bind.reshard[0].moves[0];
+    assert_int_equal(m->kind, HSP_MOVE_REDUCE_SCATTER);
+    assert_int_equal(m->n_cells, 2);
+    m->kind = HSP_MOVE_REDUCE_SEND;
+    for (uint32_t k = 0; k < 2; k++) {
+        m->cells[k].root = 0;
+        m->cells[k].peer = 1;
+    }
+    const struct hsp_cell good = m->cells[1];
+    assert_int_equal(hsp_program_check(&f->file.programs[0], NULL), HSP_OK);
+    m->cells[0].peer = m->cells[1].peer = 0; /* who makes the sum needs it not */
+    expect(f, "cell 0 of a move of kind 5");
+    m->cells[0].peer = 1;
+    expect(f, "cell 1 of a move of kind 5"); /* another peer */
+    m->cells[1] = good;
+    m->cells[1].root = 1; /* another root, which is its own peer */
+    expect(f, "cell 1 of a move of kind 5");
+    m->cells[1].root = 2; /* outside of the group */
+    expect(f, "cell 1 of a move of kind 5");
+    m->cells[1] = good;
+    m->cells[0].root = m->cells[1].root = 2;
+    expect(f, "cell 0 of a move of kind 5");
+    m->cells[0].root = m->cells[1].root = 0;
+    m->cells[0].peer = m->cells[1].peer = 2;
+    expect(f, "cell 0 of a move of kind 5");
+    m->cells[0].peer = m->cells[1].peer = 1;
+    m->cells[1].box.hi[0]++; /* more than it holds */
+    expect(f, "cell 1 of a move of kind 5");
+    m->cells[1] = good;
+    m->reduce = HSP_REDUCE_MAX;
+    assert_int_equal(hsp_program_check(&f->file.programs[0], NULL), HSP_OK);
+    m->reduce = HSP_REDUCE_MAX + 1;
+    expect(f, "no part in");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +220,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_truncation_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(flipped_bytes_never_pass_unchecked, setup, teardown),
         cmocka_unit_test_setup_teardown(checks_name_what_is_wrong, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_sum_that_is_handed_on_is_checked, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -307,7 +307,8 @@ static void take(struct move_run *x)
             for (size_t e = 0; e < bytes / 8; e++) {
                 double v;
                 memcpy(&v, msg->data + 8 * e, 8);
-                sum[e] += v;
+                bool max = x->v->reduce == HSP_REDUCE_MAX, first = i == (handed && me == 0 ? 1 : 0);
+                sum[e] = !max ? sum[e] + v : first || v > sum[e] ? v : sum[e];
             }
         }
         machine_unpack(&out, &b, (uint8_t *)sum);

@@ -365,11 +365,6 @@ static void test_text(void **state)
     hsp_methods_put(&m, &p.text);
     assert_string_equal(hsp_buf_cstr(&p.text), "all_reduce, send_recv, identity");
     assert_string_equal(hsp_method_name(200), "unknown");
-    uint32_t channel = 0;
-    struct hsp_moves v;
-    p.src.reduce = HSP_REDUCE_MAX;
-    assert_ok(hsp_methods_find(&p.src, &p.dst, false, p.arena, &m, &err), &err);
-    assert_status(hsp_resolve(&p.src, &p.dst, NULL, &channel, p.arena, &v, &err), HSP_EUNSUPPORTED);
     p.dst.extent[0] = 3;
     assert_status(hsp_methods_find(&p.src, &p.dst, false, p.arena, &m, &err), HSP_EINVAL);
     free_pair(&p);

@@ -62,22 +62,30 @@ struct exec {
     const struct hsp_cell *c;
 };
 
-static uint8_t source_of(const struct exec *x, uint32_t rank)
+/* The move as rank @rank executes it. */
+static const struct hsp_move *bound(const struct exec *x, uint32_t rank)
 {
     const struct hsp_reshard_bind *b = &x->bind[rank];
     for (uint32_t i = 0; i < b->n_moves; i++) {
         if (b->moves[i].channel == x->m->channel) {
-            return b->moves[i].src;
+            return &b->moves[i];
         }
     }
     fail_msg("rank %u has no part in channel %u", rank, x->m->channel);
-    return 0;
+    return NULL;
+}
+
+/* The sum of @v and what is there already, or the maximum. */
+static double joined(uint8_t reduce, bool any, double there, double v)
+{
+    return !any ? v : reduce == HSP_REDUCE_MAX ? (v > there ? v : there) : there + v;
 }
 
 /* As the executor reads: one input, the output, or the sum of the inputs that hold the element. */
 static double read_element(const struct exec *x, uint32_t rank, int64_t e)
 {
-    uint8_t src = source_of(x, rank);
+    const struct hsp_move *m = bound(x, rank);
+    uint8_t src = m->src;
     double v = 0;
     if (src == HSP_MOVE_FROM_OUT) {
         assert_true(x->out->set[rank][0][e]); /* a move reads only what the rank holds */
@@ -89,8 +97,9 @@ static double read_element(const struct exec *x, uint32_t rank, int64_t e)
     }
     bool any = false;
     for (uint32_t k = 0; k < x->in->n[rank]; k++) {
-        any = any || x->in->set[rank][k][e];
-        v += x->in->set[rank][k][e] ? x->in->v[rank][k][e] : 0;
+        bool set = x->in->set[rank][k][e];
+        v = set ? joined(m->reduce, any, v, x->in->v[rank][k][e]) : v;
+        any = any || set;
     }
     assert_true(any);
     return v;
@@ -109,8 +118,13 @@ static void write_element(const struct exec *x, uint32_t rank, int64_t e, double
 static double sum_element(const struct exec *x, int64_t e, uint32_t but)
 {
     double sum = 0;
+    bool any = false;
     for (uint32_t i = 0; i < x->m->n_ranks; i++) {
-        sum += i == but ? 0 : read_element(x, x->m->ranks[i], e);
+        if (i != but) {
+            uint8_t reduce = bound(x, x->m->ranks[i])->reduce;
+            sum = joined(reduce, any, sum, read_element(x, x->m->ranks[i], e));
+            any = true;
+        }
     }
     return sum;
 }
@@ -220,6 +234,7 @@ static void make_cover(struct hsp_cover *c, uint32_t n, uint8_t rank, const int6
                        uint32_t addends, uint32_t items)
 {
     hsp_cover_init(c, rank, ext);
+    c->reduce = pick(0, 2) == 0 ? HSP_REDUCE_MAX : HSP_REDUCE_SUM;
     for (uint32_t r = 0; r < n; r++) {
         uint32_t k = pick(0, 4) > 0 ? (uint32_t)pick(1, items) : 0;
         for (uint32_t i = 0; i < k; i++) {
@@ -231,8 +246,8 @@ static void make_cover(struct hsp_cover *c, uint32_t n, uint8_t rank, const int6
     hsp_cover_normalise(c);
 }
 
-/* The value at an element: the sum over the distinct addends that cover it. */
-static double value_at(const struct side *s, int64_t e)
+/* The value at an element: the sum, or maximum, over the distinct addends that cover it. */
+static double value_at(const struct side *s, uint8_t reduce, int64_t e)
 {
     double v = 0;
     uint32_t seen[MAX_N * MAX_ITEMS], n = 0;
@@ -243,8 +258,8 @@ static double value_at(const struct side *s, int64_t e)
                 known = seen[k] == s->item[r][i].addend;
             }
             if (!known) {
+                v = joined(reduce, n > 0, v, s->v[r][i][e]);
                 seen[n++] = s->item[r][i].addend;
-                v += s->v[r][i][e];
             }
         }
     }
@@ -253,9 +268,9 @@ static double value_at(const struct side *s, int64_t e)
 
 /* Every receiver has the value; of a partial target, every addend is the same on all its ranks. */
 static void check_element(const struct side *in, const struct side *want, const struct side *out,
-                          int64_t e, bool partial)
+                          int64_t e, bool partial, const uint8_t *reduce)
 {
-    double sum = value_at(in, e);
+    double sum = value_at(in, reduce[0], e);
     for (uint32_t r = 0; r < MAX_N; r++) {
         bool wanted = want->n[r] > 0 && want->set[r][0][e];
         assert_true(wanted || !out->set[r][0][e]);
@@ -270,12 +285,12 @@ static void check_element(const struct side *in, const struct side *want, const 
     double total = 0;
     for (uint32_t r = 0; partial && r < MAX_N; r++) {
         bool first = want->n[r] > 0 && want->set[r][0][e];
-        any = any || first;
         for (uint32_t k = 0; first && k < r; k++) {
             first = want->n[k] == 0 || !want->set[k][0][e] ||
                     want->item[k][0].addend != want->item[r][0].addend;
         }
-        total += first ? out->v[r][0][e] : 0;
+        total = first ? joined(reduce[1], any, total, out->v[r][0][e]) : total;
+        any = any || first;
     }
     assert_true(!any || total == sum);
 }
@@ -287,7 +302,7 @@ static struct hsp_link_cost pair_cost(const void *ctx, uint32_t from, uint32_t t
 }
 
 struct tally {
-    uint32_t kind[HSP_MOVE_REDUCE_SEND + 1], refused, several;
+    uint32_t kind[HSP_MOVE_REDUCE_SEND + 1], max[HSP_MOVE_REDUCE_SEND + 1], refused, several;
 };
 
 static void one_layer(const struct hsp_cover *src, const struct hsp_cover *dst,
@@ -315,7 +330,8 @@ static void one_layer(const struct hsp_cover *src, const struct hsp_cover *dst,
         assert_int_equal(channel, 7 + m.n);
         run_moves(&m, src->extent, &in, &out);
         for (int64_t e = 0; e < elements; e++) {
-            check_element(&in, &want, &out, e, opts->partial_target);
+            check_element(&in, &want, &out, e, opts->partial_target,
+                          (uint8_t[]){src->reduce, dst->reduce});
         }
     }
     for (uint32_t r = 0; rc == HSP_OK && r < MAX_N; r++) { /* what is not written must read 0 */
@@ -329,6 +345,7 @@ static void one_layer(const struct hsp_cover *src, const struct hsp_cover *dst,
     }
     for (uint32_t k = 0; rc == HSP_OK && k < m.n; k++) {
         t->kind[m.move[k].kind]++;
+        t->max[m.move[k].kind] += m.move[k].reduce == HSP_REDUCE_MAX ? 1 : 0;
     }
     hsp_arena_free(arena);
 }
@@ -368,6 +385,7 @@ static void test_random(void **state)
     }
     for (uint32_t k = 0; k < LEN(t.kind); k++) {
         assert_true(t.kind[k] > 100); /* the draw reaches every kind */
+        assert_true(t.max[k] > 30);
     }
     assert_true(t.several > 1000);
     assert_true(t.refused > 0 && t.refused < 1000);
@@ -393,6 +411,8 @@ static void cover_of(struct hsp_cover *c, const struct held *h, size_t n)
     hsp_cover_normalise(c);
 }
 
+static uint8_t from_reduce = HSP_REDUCE_SUM; /* of the source in expect_with */
+
 static void expect_with(const struct hsp_resolve_opts *opts, const struct held *from, size_t n_from,
                         const struct held *to, size_t n_to, const char *text)
 {
@@ -403,6 +423,7 @@ static void expect_with(const struct hsp_resolve_opts *opts, const struct held *
     uint32_t channel = 0;
     struct hsp_arena *arena = hsp_arena_new((size_t)1 << 20);
     cover_of(&src, from, n_from);
+    src.reduce = from_reduce;
     cover_of(&dst, to, n_to);
     hsp_buf_init(&b, 1 << 16);
     assert_ok(hsp_resolve(&src, &dst, opts, &channel, arena, &m, &err), &err);
@@ -412,6 +433,15 @@ static void expect_with(const struct hsp_resolve_opts *opts, const struct held *
     hsp_cover_fini(&src);
     hsp_cover_fini(&dst);
     hsp_arena_free(arena);
+}
+
+/* The same for a source whose addends make a maximum. */
+static void expect_max(const struct held *from, size_t n_from, const struct held *to, size_t n_to,
+                       const char *text)
+{
+    from_reduce = HSP_REDUCE_MAX;
+    expect_with(NULL, from, n_from, to, n_to, text);
+    from_reduce = HSP_REDUCE_SUM;
 }
 
 static void expect(const struct held *from, size_t n_from, const struct held *to, size_t n_to,
@@ -458,6 +488,28 @@ static void test_wider(void **state)
            "all_reduce {0,1} [0:12,0:2]\np2p of sums {0,1,2,3} [0:12,0:2] 0->2 [0:12,0:2] 1->3\n");
     expect(two, LEN(two), last, LEN(last),
            "reduce_scatter {0,1} [0:12,0:2] @1\np2p of sums {1,3} [0:12,0:2] 1->3\n");
+}
+
+/* Maxima go the ways of sums. */
+static void test_maxima(void **state)
+{
+    (void)state;
+    const struct held partial[] = {{0, 0, WHOLE}, {1, 1, WHOLE}, {2, 2, WHOLE}};
+    const struct held dup[] = {{0, 0, WHOLE}, {1, 0, WHOLE}, {2, 0, WHOLE}, {3, 0, WHOLE}};
+    const struct held split[] = {{0, 0, 0, 3}, {1, 0, 3, 4}, {2, 0, 4, EXTENT}};
+    const struct held other[] = {{3, 0, WHOLE}};
+    const struct held two[] = {{0, 0, WHOLE}, {1, 1, WHOLE}, {2, 0, WHOLE}, {3, 1, WHOLE}};
+    expect_max(partial, LEN(partial), dup, 3, "all_reduce by max {0,1,2} [0:12,0:2]\n");
+    expect_max(partial, LEN(partial), split, LEN(split),
+               "reduce_scatter by max {0,1,2} [0:3,0:2] @0 [3:4,0:2] @1 [4:12,0:2] @2\n");
+    expect_max(partial, LEN(partial), other, 1, "reduce_send by max {0,1,2,3} [0:12,0:2] 0->3\n");
+    expect_max(two, LEN(two), dup, LEN(dup),
+               "all_reduce by max {0,1} [0:12,0:2]\nall_reduce by max {2,3} [0:12,0:2]\n");
+    expect_max(partial, LEN(partial), dup, LEN(dup),
+               "all_reduce by max {0,1,2} [0:12,0:2]\np2p of maxima {0,3} [0:12,0:2] 0->3\n");
+    expect_max(dup, LEN(dup), dup, LEN(dup),
+               "copy {0} [0:12,0:2]\ncopy {1} [0:12,0:2]\ncopy {2} [0:12,0:2]\n"
+               "copy {3} [0:12,0:2]\n");
 }
 
 /* Copies that several ranks computed: all get the bytes of one. */
@@ -553,10 +605,10 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),         cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_wider),          cmocka_unit_test(test_owner_bytes),
-        cmocka_unit_test(test_hspmd_quarters), cmocka_unit_test(test_bind),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_random),      cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_wider),       cmocka_unit_test(test_maxima),
+        cmocka_unit_test(test_owner_bytes), cmocka_unit_test(test_hspmd_quarters),
+        cmocka_unit_test(test_bind),        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
