@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "proto/base/size.h"
+
 /* Traffic of the update per parameter element, in elements: AdamW reads p, m, v, g and writes
  * p, m, v; SGD reads p, momentum, g and writes two. Then the norm reads g, zeroing writes it, and
  * the seal hashes the new state. */
@@ -60,6 +62,8 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
         amount_sum(&ret->w.reread, &from->reread);
         amount_max(&ret->w.scratch, &from->scratch);
         amount_max(&ret->w.grad_bytes, &from->grad_bytes);
+        amount_max(&ret->w.keys, &from->keys);
+        amount_max(&ret->w.queries, &from->queries);
         ret->w.n_instr += from->n_instr;
         ret->w.n_reduce += from->n_reduce;
         ret->w.reduce_bytes += from->reduce_bytes;
@@ -126,6 +130,50 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     };
 }
 
+static void scale(struct hsp_amount *a, double by)
+{
+    a->cut *= by;
+    a->whole *= by;
+}
+
+/* A group that has @share of the sequences, or of each of them; the largest share is @most. Of a cut
+ * sequence the keys and values of another group are there beside the own ones, with their gradients, and
+ * what the own queries make of them before it is merged. */
+static void cut_range(struct hsp_range *r, double share, double most, bool ring)
+{
+    struct hsp_amount *of[] = {&r->w.flops,   &r->w.bytes,    &r->w.saved,  &r->w.deferred,
+                               &r->w.scratch, &r->most_saved, &r->w.reread, &r->w.queries};
+    for (size_t i = 0; i < HSP_ARRAY_LEN(of); i++) {
+        scale(of[i], share);
+    }
+    r->w.leaving *= share;
+    r->entering *= share;
+    r->inner *= share;
+    if (ring) {
+        scale(&r->w.keys, 3 * most);
+        scale(&r->w.queries, 2);
+        amount_sum(&r->w.scratch, &r->w.keys);
+        amount_sum(&r->w.scratch, &r->w.queries);
+    }
+}
+
+void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_range *r,
+                     const struct hsp_stage *g, uint32_t member, const struct hsp_device_desc *dev,
+                     uint32_t n_streams, uint8_t zero, uint32_t held, struct hsp_member *ret)
+{
+    uint32_t groups = hsp_stage_groups(g);
+    struct hsp_range own = *r;
+    double inner, share = hsp_stage_shares(g, member, &inner), most = share;
+    for (uint32_t i = 0; groups > 1 && i < groups; i++) {
+        double unused;
+        most = fmax(most, hsp_stage_shares(g, g->first[i], &unused));
+    }
+    if (groups > 1) {
+        cut_range(&own, share, most, g->split == HSP_SPLIT_SEQUENCE);
+    }
+    hsp_member_price(in, &own, dev, inner, n_streams * groups, zero, held, ret);
+}
+
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most)
 {
@@ -157,4 +205,24 @@ double hsp_tensor_us(const struct hsp_range *r, uint32_t n, double b,
     }
     double bytes = r->w.reduce_bytes * b * 2 * (n - 1) / n;
     return r->w.n_reduce * 2 * link->latency_us + bytes * link->us_per_byte;
+}
+
+double hsp_stage_tensor_us(const struct hsp_range *r, const struct hsp_stage *g, double b,
+                           const struct hsp_link_cost *link)
+{
+    uint32_t groups = hsp_stage_groups(g);
+    double worst = 0;
+    for (uint32_t k = 0; k < groups; k++) {
+        uint32_t first, end;
+        double unused;
+        hsp_stage_group(g, k, &first, &end);
+        double share = hsp_stage_shares(g, first, &unused);
+        worst = fmax(worst, hsp_tensor_us(r, end - first, b * share, link));
+    }
+    if (groups > 1 && g->split == HSP_SPLIT_SEQUENCE) { /* twice there, their gradients back */
+        double bytes = 3 * b * (r->w.keys.cut + r->w.keys.whole) * (groups - 1) / groups;
+        worst +=
+            (r->end - r->first) * ((groups - 1) * 3 * link->latency_us + bytes * link->us_per_byte);
+    }
+    return worst;
 }

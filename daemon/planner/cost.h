@@ -65,6 +65,11 @@ struct hsp_member {
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                       const struct hsp_device_desc *dev, double part, uint32_t holders,
                       uint8_t zero, uint32_t held, struct hsp_member *ret);
+/* The same of member @member of stage @g of a plan of @n_streams streams: its group's share is of all
+ * that sequences make, its part of the group of what tensor parallelism cuts. */
+void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_range *r,
+                     const struct hsp_stage *g, uint32_t member, const struct hsp_device_desc *dev,
+                     uint32_t n_streams, uint8_t zero, uint32_t held, struct hsp_member *ret);
 /* Different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most);
@@ -75,6 +80,9 @@ double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_
 /* All-reduces of a tensor group over a micro-batch of @b sequences. */
 double hsp_tensor_us(const struct hsp_range *r, uint32_t n, double b,
                      const struct hsp_link_cost *link);
+/* The same of a stage; its groups pass keys and values around where they cut sequences. */
+double hsp_stage_tensor_us(const struct hsp_range *r, const struct hsp_stage *g, double b,
+                           const struct hsp_link_cost *link);
 
 /* What one rank does; a row of the plan's table. */
 struct hsp_rank_cost {

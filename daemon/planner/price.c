@@ -87,9 +87,15 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
 {
     struct hsp_member m;
     const struct hsp_stream *s = &p->plan->streams[rc->stream];
-    uint32_t holders = p->plan->n_streams, flight = hsp_order_alive(s, rc->stage, chunk);
+    const struct hsp_stage *g = &s->stages[rc->stage];
+    uint32_t holders = p->plan->n_streams * hsp_stage_groups(g);
+    uint32_t flight = hsp_order_alive(s, rc->stage, chunk), member = 0;
+    while (g->ranks[member] != rank) {
+        member++;
+    }
     double comm = hsp_comm_bytes(range, holders), more = chunk == 0 ? 0 : comm; /* shared */
-    hsp_member_price(p->in, range, dev_of(p, rank), rc->part, holders, p->plan->zero, p->held, &m);
+    hsp_stage_price(p->in, range, g, member, dev_of(p, rank), p->plan->n_streams, p->plan->zero,
+                    p->held, &m);
     rc->compute_us += s->sequences * m.seq_us + s->micro_batches * m.micro_us;
     rc->update_us += m.update_us;
     rc->sync_us += sync_us(range, m.sync_bytes, holders, &p->all);
@@ -174,7 +180,7 @@ static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi
     for (uint32_t c = 0; c < chunks; c++) {
         hsp_chunk_units(s, gi, c, &first, &end);
         hsp_range_make(&work, first, end, &range[c]);
-        tensor += m * hsp_tensor_us(&range[c], g->n, s->sequences / m, &link);
+        tensor += m * hsp_stage_tensor_us(&range[c], g, s->sequences / m, &link);
         leaving += range[c].w.leaving;
     }
     if (gi + 1 < s->n_stages) {

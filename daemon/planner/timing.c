@@ -41,13 +41,13 @@ static void price_chunk(const struct timing *x, const struct hsp_plan *plan, uin
     *ret = (struct chunk){.leaving = range.w.leaving};
     for (uint32_t i = 0; i < g->n; i++) {
         struct hsp_member m;
-        hsp_member_price(x->in, &range, &x->in->cluster->dev[x->device[g->ranks[i]]],
-                         hsp_stage_part(g, i), plan->n_streams, plan->zero, 1, &m);
+        hsp_stage_price(x->in, &range, g, i, &x->in->cluster->dev[x->device[g->ranks[i]]],
+                        plan->n_streams, plan->zero, 1, &m);
         ret->compute.each = fmax(ret->compute.each, m.seq_us);
         ret->compute.once = fmax(ret->compute.once, m.micro_us);
     }
-    ret->reduce.once = hsp_tensor_us(&range, g->n, 0, &link);
-    ret->reduce.each = hsp_tensor_us(&range, g->n, 1, &link) - ret->reduce.once;
+    ret->reduce.once = hsp_stage_tensor_us(&range, g, 0, &link);
+    ret->reduce.each = hsp_stage_tensor_us(&range, g, 1, &link) - ret->reduce.once;
 }
 
 /* The part of a chunk's compute, or of its all-reduces, that a pass does. @first: nobody waits for

@@ -160,6 +160,10 @@ static enum hsp_status add_node(struct builder *b, const struct hsp_node *n)
     }
     uint32_t cut = cut_axes(b, n, &ax);
     carry_cuts(b, n, &ax, cut, passes);
+    if (n->op == HSP_OP_ATTENTION || n->op == HSP_OP_PACKED_ATTENTION) {
+        amount_add(&lw->queries, cut != 0, b->bytes[n->in[0]]);
+        amount_add(&lw->keys, cut != 0, b->bytes[n->in[1]] + b->bytes[n->in[2]]);
+    }
     if (is_gemm(n->op)) {
         amount_add(&lw->flops, cut != 0, hsp_op_flops((enum hsp_op)n->op, &n->at, axis, &ax));
     } else {

@@ -30,6 +30,8 @@ struct hsp_layer_work {
     struct hsp_amount deferred;   /* made in backward and read by gradients of weights */
     struct hsp_amount reread;     /* the part of saved that they read */
     struct hsp_amount grad_bytes; /* largest parameter gradient, not per sequence */
+    struct hsp_amount keys;       /* keys and values of one attention */
+    struct hsp_amount queries;    /* its queries */
     double n_reduce;              /* all-reduces over the tensor group, per micro-batch */
     double reduce_bytes;          /* what they carry */
     double leaving;               /* activations that cross to the next unit, one way */

@@ -236,6 +236,8 @@ void hsp_stage_group(const struct hsp_stage *s, uint32_t group, uint32_t *ret_fi
 uint32_t hsp_stage_group_of(const struct hsp_stage *s, uint32_t member);
 /* Member @member's part of the stage's work: its group's share times its tensor share, both of 1. */
 double hsp_stage_part(const struct hsp_stage *s, uint32_t member);
+/* The group's share alone; *ret_inner: the part of the group. */
+double hsp_stage_shares(const struct hsp_stage *s, uint32_t member, double *ret_inner);
 /* Some stage of @s cuts the micro-batch: its micro-batches have one size, bound as a number. */
 bool hsp_stream_cuts_batch(const struct hsp_stream *s);
 

@@ -35,12 +35,18 @@ static double part_of(const int64_t *w, uint32_t n, uint32_t i)
     return sum > 0 ? (double)w[i] / sum : 1;
 }
 
-double hsp_stage_part(const struct hsp_stage *s, uint32_t member)
+double hsp_stage_shares(const struct hsp_stage *s, uint32_t member, double *ret_inner)
 {
     uint32_t g = hsp_stage_group_of(s, member), first, end;
     hsp_stage_group(s, g, &first, &end);
-    double inner = part_of(&s->shares[first], end - first, member - first);
-    return s->n_groups > 1 ? part_of(s->group_shares, s->n_groups, g) * inner : inner;
+    *ret_inner = part_of(&s->shares[first], end - first, member - first);
+    return s->n_groups > 1 ? part_of(s->group_shares, s->n_groups, g) : 1;
+}
+
+double hsp_stage_part(const struct hsp_stage *s, uint32_t member)
+{
+    double inner, share = hsp_stage_shares(s, member, &inner);
+    return share * inner;
 }
 
 bool hsp_stream_cuts_batch(const struct hsp_stream *s)

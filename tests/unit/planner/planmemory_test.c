@@ -71,6 +71,27 @@ static const struct example examples[] = {
      "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 10, micro_batches: 5, "
      "stages: [{layers: 4, ranks: [0, 1], tensor: [1, 1]}, {layers: 2, ranks: [2]}]}, {sequences: "
      "6, micro_batches: 3, stages: [{layers: 6, ranks: [3]}]}]}"},
+    {"cut sequences", "gpt", true, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 2, "
+     "stages: [{layers: 6, split: sequence, shares: [1, 1], groups: [{ranks: [0]}, {ranks: "
+     "[1]}]}]}]}"},
+    {"cut sequences of four groups, recomputation", "gpt", true, 64,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 64, micro_batches: 2, "
+     "stages: [{layers: 6, split: sequence, saved: recompute, groups: [{ranks: [0]}, {ranks: [1]}, "
+     "{ranks: [2]}, {ranks: [3]}]}]}]}"},
+    {"cut sequences, uneven, with a tensor group", "gpt", false, 64,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 64, micro_batches: 4, "
+     "stages: [{layers: 6, split: sequence, shares: [3, 1], groups: [{ranks: [0, 1], tensor: [1, "
+     "1]}, {ranks: [2]}]}]}]}"},
+    {"cut sequences in two streams, ZeRO-1", "gpt", false, 64,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, zero: 1, streams: [{sequences: 32, "
+     "micro_batches: 4, stages: [{layers: 6, split: sequence, groups: [{ranks: [0]}, {ranks: "
+     "[1]}]}]}, {sequences: 32, micro_batches: 4, stages: [{layers: 6, split: sequence, groups: "
+     "[{ranks: [2]}, {ranks: [3]}]}]}]}"},
+    {"cut micro-batches", "gpt", true, 64,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 64, micro_batches: 4, "
+     "stages: [{layers: 6, split: batch, shares: [3, 1], groups: [{ranks: [0]}, {ranks: "
+     "[1]}]}]}]}"},
     {"mlp", "mlp", false, 64,
      "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 48, micro_batches: 6, "
      "stages: [{layers: 6, ranks: [0]}]}, {sequences: 16, micro_batches: 2, stages: [{layers: 6, "
