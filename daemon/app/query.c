@@ -107,7 +107,7 @@ static void do_program(struct query *x)
         end = first + 1;
     }
     for (uint64_t r = first; r < end; r++) {
-        hsp_program_dump(&p->programs.programs[r], &x->answer);
+        hsp_program_file_dump(&p->programs, (uint32_t)r, &x->answer);
     }
 }
 

@@ -44,7 +44,11 @@ static enum hsp_status show_programs(struct hsp_ctl *ctl, const struct hsp_progr
     for (uint64_t r = first; r < end && st == HSP_OK; r++) {
         struct hsp_buf b;
         hsp_buf_init(&b, MAX_DUMP);
-        hsp_program_dump(ref ? &f->ref[r] : &f->programs[r], &b);
+        if (ref) {
+            hsp_program_dump(&f->ref[r], &b);
+        } else {
+            hsp_program_file_dump(f, (uint32_t)r, &b);
+        }
         st = put(ctl, &b, err);
         hsp_buf_fini(&b);
     }

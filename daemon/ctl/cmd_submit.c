@@ -138,7 +138,7 @@ static uint32_t batch_of(const cJSON *planned)
 static int compare(struct hsp_ctl *ctl, const cJSON *planned)
 {
     struct hsp_err err = {0};
-    struct hsp_plan *plan;
+    struct hsp_plan *plan, *fresh;
     const char *name = hsp_doc_text(planned, "job"), *text = "";
     size_t len = 0;
     cJSON *doc = NULL;
@@ -152,13 +152,19 @@ static int compare(struct hsp_ctl *ctl, const cJSON *planned)
         st = hsp_plan_parse(text, len, name, batch_of(planned), ctl->arena, &plan, &err);
     }
     if (st == HSP_OK) {
+        const char *now = hsp_doc_text(planned, "plan_yaml");
+        st = hsp_plan_parse(now, strlen(now), name, batch_of(planned), ctl->arena, &fresh, &err);
+    }
+    if (st == HSP_OK) {
         st = hsp_remote_ask_json(ctl, &status, &text, &doc, &err);
     }
     if (st != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
     const cJSON *job = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(doc, "jobs"), 0);
-    bool same = hsp_plan_unchanged(planned, plan, cJSON_GetObjectItemCaseSensitive(job, "devices"));
+    bool same =
+        hsp_plan_unchanged(planned, plan, cJSON_GetObjectItemCaseSensitive(job, "devices")) &&
+        hsp_pool_unchanged(fresh, plan);
     cJSON_Delete(doc);
     return same ? HSP_EXIT_OK : HSP_EXIT_WOULD_CHANGE;
 }

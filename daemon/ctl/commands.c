@@ -348,8 +348,9 @@ const struct hsp_command hsp_commands[] = {
     {.name = "program show",
      .operands = "FILE|JOB",
      .summary = "print the programs of a program file, or of a running job",
-     .help = "Tensors, instructions, moves and schedules of every rank, or of one. A word that is\n"
-             "no file is a job at hspmdd.",
+     .help =
+         "Tensors, instructions, moves and schedules of every rank, or of one; of a pool for each\n"
+         "length. A word that is no file is a job at hspmdd.",
      .options = program_options,
      .min_pos = 1,
      .max_pos = 1,

@@ -59,6 +59,49 @@ static bool same_stage(const cJSON *ranks, const struct hsp_plan *plan, struct p
     return same;
 }
 
+/* A stage of two plans of a pool; ranks mean the same devices in both. */
+static bool same_cut(const struct hsp_stage *a, const struct hsp_stage *b)
+{
+    uint8_t open = HSP_SAVED_OPEN, keep = HSP_SAVED_KEEP;
+    bool same = a->layers == b->layers && a->n == b->n && a->split == b->split &&
+                hsp_stage_groups(a) == hsp_stage_groups(b) &&
+                a->sequence_parallel == b->sequence_parallel &&
+                (a->saved == open ? keep : a->saved) == (b->saved == open ? keep : b->saved);
+    for (uint32_t i = 0; i < a->n && same; i++) {
+        same = a->ranks[i] == b->ranks[i] && hsp_stage_group_of(a, i) == hsp_stage_group_of(b, i) &&
+               fabs(hsp_stage_part(a, i) - hsp_stage_part(b, i)) < 1e-9;
+    }
+    return same;
+}
+
+static bool same_streams(const struct hsp_plan *a, const struct hsp_plan *b)
+{
+    bool same = a->max_length == b->max_length && a->zero == b->zero && a->n_ranks == b->n_ranks &&
+                a->n_streams == b->n_streams;
+    for (uint32_t s = 0; s < a->n_streams && same; s++) {
+        const struct hsp_stream *x = &a->streams[s], *y = &b->streams[s];
+        same = x->sequences == y->sequences && x->micro_batches == y->micro_batches &&
+               x->schedule == y->schedule && hsp_stream_chunks(x) == hsp_stream_chunks(y) &&
+               x->n_stages == y->n_stages;
+        for (uint32_t g = 0; g < x->n_stages && same; g++) {
+            same = same_cut(&x->stages[g], &y->stages[g]);
+            for (uint32_t c = 0; c < hsp_stream_chunks(x) && same; c++) {
+                same = hsp_chunk_layers(&x->stages[g], c) == hsp_chunk_layers(&y->stages[g], c);
+            }
+        }
+    }
+    return same;
+}
+
+bool hsp_pool_unchanged(const struct hsp_plan *planned, const struct hsp_plan *plan)
+{
+    bool same = planned->n_shorter == plan->n_shorter && planned->max_length == plan->max_length;
+    for (uint32_t k = 0; k < plan->n_shorter && same; k++) {
+        same = same_streams(planned->shorter[k], plan->shorter[k]);
+    }
+    return same;
+}
+
 bool hsp_plan_unchanged(const cJSON *planned, const struct hsp_plan *plan, const cJSON *devices)
 {
     const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(planned, "ranks");

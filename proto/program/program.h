@@ -330,6 +330,9 @@ struct hsp_program_file {
     const char *init_from;   /* safetensors, "" none */
     const char *config_json; /* the model's keys, for config.json */
 };
+/* The programs of rank @rank, below the number there are; of a pool one after the other, shortest sequences first,
+ * each behind a line that says for how long ones it is. */
+void hsp_program_file_dump(const struct hsp_program_file *f, uint32_t rank, struct hsp_buf *out);
 enum hsp_status hsp_program_file_encode(const struct hsp_program_file *f, struct hsp_buf *out);
 enum hsp_status hsp_program_file_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,
                                         struct hsp_program_file *ret, struct hsp_err *err);

@@ -140,3 +140,15 @@ void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out)
     dump_sched("train", &p->bind.train, out);
     dump_sched("eval", &p->bind.eval, out);
 }
+
+void hsp_program_file_dump(const struct hsp_program_file *f, uint32_t rank, struct hsp_buf *out)
+{
+    for (uint32_t k = 0; k <= f->n_shorter; k++) {
+        const struct hsp_program *p =
+            k < f->n_shorter ? &f->shorter[k * f->n + rank] : &f->programs[rank];
+        if (f->n_shorter > 0) {
+            hsp_buf_printf(out, "plan for sequences of %u tokens\n", p->bind.data.sequence);
+        }
+        hsp_program_dump(p, out);
+    }
+}

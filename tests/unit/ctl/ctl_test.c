@@ -75,6 +75,12 @@ static const char job[] =
     "data: {path: /tmp/x}\n"
     "train: {steps: 2, global_batch: 12, optimizer: {name: adamw, lr: 1e-3}}\n";
 
+static const char documents[] =
+    "apiVersion: hspmd/v1\nname: docs\n"
+    "model: {family: gpt, layers: 2, hidden: 16, heads: 2, sequence: 64, tied_head: true}\n"
+    "data: {path: /tmp/x, packing: documents, document_end: 10, samples: documents}\n"
+    "train: {steps: 2, global_batch: 12, optimizer: {name: adamw, lr: 1e-3}}\n";
+
 static const char cluster[] = "apiVersion: hspmd/v1\nkind: cluster\n"
                               "nodes: [{name: a, devices: [{speed: 1e-2}, {speed: 5e-3}]}, {name: "
                               "b, devices: [{speed: 1e-2}]}]\n";
@@ -377,6 +383,48 @@ static void chunks_of_a_plan_are_told(void **state)
     (void)hsp_arena_free(arena);
 }
 
+static const char pooled[] =
+    "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
+    "  - {max_length: 16, plan: {ranks: 2, streams: [{sequences: 1, micro_batches: 1, stages: "
+    "[{layers: 2, ranks: [0]}]}, {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: "
+    "[1]}]}]}}\n"
+    "  - {max_length: 64, plan: {ranks: 2, streams: [{sequences: 1, micro_batches: 3, stages: "
+    "[{layers: 2, ranks: [0, 1]}]}]}}\n";
+
+/* A pool is another one when any of its plans is; its programs are shown for each length. */
+static void pools_are_compared_and_shown_plan_by_plan(void **state)
+{
+    struct room *r = *state;
+    struct hsp_err err = {0};
+    struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
+    struct hsp_plan *one = NULL, *other = NULL;
+    assert_ok(hsp_plan_parse(pooled, sizeof pooled - 1, "p", 12, arena, &one, &err), &err);
+    assert_ok(hsp_plan_parse(pooled, sizeof pooled - 1, "p", 12, arena, &other, &err), &err);
+    assert_true(hsp_pool_unchanged(one, other));
+    other->shorter[0]->streams[1].stages[0].saved = HSP_SAVED_RECOMPUTE;
+    assert_false(hsp_pool_unchanged(one, other));
+    other->shorter[0]->streams[1].stages[0].saved = HSP_SAVED_KEEP; /* which is what open means */
+    assert_true(hsp_pool_unchanged(one, other));
+    other->shorter[0]->streams[1].micro_batches = 2;
+    assert_false(hsp_pool_unchanged(one, other));
+    other->shorter[0]->streams[1].micro_batches = 1;
+    other->shorter[0]->max_length = 32;
+    assert_false(hsp_pool_unchanged(one, other));
+    other->n_shorter = 0;
+    assert_false(hsp_pool_unchanged(one, other));
+    put(r, "job.yaml", documents);
+    put(r, "p.yaml", pooled);
+    RUN(r, "compile", "@job.yaml", "-p", "@p.yaml", "-o", "@pool.prog");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    RUN(r, "program", "show", "@pool.prog", "--rank", "1");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    const char *first = strstr(r->out, "plan for sequences of 16 tokens\nprogram rank 1 of 2\n");
+    assert_non_null(first);
+    assert_non_null(strstr(first, "plan for sequences of 64 tokens\nprogram rank 1 of 2\n"));
+    assert_null(strstr(r->out, "program rank 0"));
+    (void)hsp_arena_free(arena);
+}
+
 /* Drawn as text and as a trace; in one form at a time. */
 static void a_schedule_is_drawn(void **state)
 {
@@ -650,6 +698,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(plan_prints_who_gets_what, setup, teardown),
         cmocka_unit_test_setup_teardown(a_plan_is_the_one_that_runs_or_another, setup, teardown),
         cmocka_unit_test_setup_teardown(chunks_of_a_plan_are_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(pools_are_compared_and_shown_plan_by_plan, setup, teardown),
         cmocka_unit_test_setup_teardown(a_schedule_is_drawn, setup, teardown),
         cmocka_unit_test_setup_teardown(yaml_output_is_an_annotation, setup, teardown),
         cmocka_unit_test_setup_teardown(compile_writes_programs_that_show_prints, setup, teardown),
