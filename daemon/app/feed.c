@@ -215,6 +215,9 @@ enum hsp_status hsp_feed_metric_line(const struct hsp_msg *m, struct hsp_buf *ou
     put_number(out, "grad_norm", s->grad_norm);
     put_number(out, "lr", s->lr);
     put_number(out, "seconds", s->seconds);
+    if (s->sequence > 0) {
+        hsp_buf_printf(out, ",\"sequence\":%" PRIu32, s->sequence);
+    }
     hsp_buf_printf(out, ",\"epoch\":%" PRIu64 "}", m->epoch);
     return out->failed ? hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a line of the metrics")
                        : HSP_OK;

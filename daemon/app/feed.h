@@ -30,8 +30,8 @@ const char *hsp_feed_word(double v);
 /* Reads either back; false when @o has neither. */
 bool hsp_feed_number(const cJSON *o, const char *key, double *ret);
 
-/* {"step","loss","val_loss","tokens","grad_norm","lr","seconds","epoch"}; numbers with 17 digits,
- * val_loss only when the step validated. */
+/* {"step","loss","val_loss","tokens","grad_norm","lr","seconds","sequence","epoch"}; numbers with 17 digits,
+ * val_loss only when the step validated, sequence only where a pool chose the plan. */
 enum hsp_status hsp_feed_metric_line(const struct hsp_msg *m, struct hsp_buf *out,
                                      struct hsp_err *err);
 

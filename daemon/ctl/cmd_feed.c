@@ -50,11 +50,11 @@ static void json_line(struct hsp_ctl *ctl, const char *line, size_t len)
     (void)fputc('\n', ctl->out);
 }
 
-static const char *const metric_keys[] = {"step",      "loss", "val_loss", "tokens",
-                                          "grad_norm", "lr",   "seconds",  "epoch"};
+static const char *const metric_keys[] = {"step", "loss",    "val_loss", "tokens",  "grad_norm",
+                                          "lr",   "seconds", "epoch",    "sequence"};
 #define N_KEYS (sizeof metric_keys / sizeof metric_keys[0])
 
-static const char csv_head[] = "step,loss,val_loss,tokens,grad_norm,lr,seconds,epoch\n";
+static const char csv_head[] = "step,loss,val_loss,tokens,grad_norm,lr,seconds,epoch,sequence\n";
 static const char metric_head[] =
     "   STEP          LOSS      VAL_LOSS   GRAD_NORM          LR   SECONDS  EPOCH\n";
 

@@ -310,8 +310,9 @@ struct hsp_m_step {
     double loss, val_loss; /* mean per token; val_loss nan when not validated */
     double grad_norm, lr;
     uint64_t tokens;
-    double seconds; /* of the whole step */
-    bool final;     /* step == steps: nothing was trained, the last version is stable */
+    double seconds;    /* of the whole step */
+    uint32_t sequence; /* of a pool: tokens of the sequences of the plan that ran it; else 0 */
+    bool final;        /* step == steps: nothing was trained, the last version is stable */
     uint32_t n_compute;
     double *compute_s; /* compute seconds of each rank, from the vote records */
 };

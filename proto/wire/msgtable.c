@@ -177,12 +177,17 @@ static const struct hsp_field f_started[] = {
     F64(started, seal_ms),    U64(started, transfer_bytes)};
 static const struct hsp_field f_sealed[] = {
     U32(sealed, job), LIST(sealed, holdings, n_holdings, holding, HSP_MSG_HOLDINGS)};
-static const struct hsp_field f_step[] = {
-    U32(step, job),       U64(step, step),
-    F64(step, loss),      F64(step, val_loss),
-    F64(step, grad_norm), F64(step, lr),
-    U64(step, tokens),    F64(step, seconds),
-    BOOL(step, final),    F64S(step, compute_s, n_compute, HSP_MSG_RANKS)};
+static const struct hsp_field f_step[] = {U32(step, job),
+                                          U64(step, step),
+                                          F64(step, loss),
+                                          F64(step, val_loss),
+                                          F64(step, grad_norm),
+                                          F64(step, lr),
+                                          U64(step, tokens),
+                                          F64(step, seconds),
+                                          U32(step, sequence),
+                                          BOOL(step, final),
+                                          F64S(step, compute_s, n_compute, HSP_MSG_RANKS)};
 static const struct hsp_field f_lost[] = {
     U32(lost, job), U32MAX(lost, device, HSP_NODE_DEVICES - 1), U32MAX(lost, peer, HSP_MSG_RANKS),
     BOOL(lost, before_start), STR(lost, reason, HSP_TEXT_MAX)};

@@ -84,6 +84,7 @@ struct hsp_said {
     struct hsp_said_step {
         uint64_t step, tokens; /* as in struct hsp_m_step */
         double loss, val_loss, grad_norm, lr, seconds;
+        uint32_t sequence;
     } step[HSP_EPOCH_SAID];
 };
 
@@ -237,9 +238,10 @@ enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hs
  * steps, too. 0: there is none. */
 uint32_t hsp_epoch_heir(const struct hsp_epoch *e);
 /* A vote has passed, with the records @all of the @n ranks: rank 0 reports it, its heir keeps it. What cannot be
- * sent is logged. */
+ * sent is logged. @sequence: of a pool the tokens of the sequences of the plan that ran it, else 0. */
 void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
-                           const struct hsp_vote_record *all, uint32_t n, double seconds);
+                           const struct hsp_vote_record *all, uint32_t n, double seconds,
+                           uint32_t sequence);
 /* The epoch broke: the heir reports the newest steps again, since rank 0 may have died, or its agent, with what
  * it had to say of them. Others: nothing. */
 void hsp_epoch_say_again(struct hsp_epoch *e);

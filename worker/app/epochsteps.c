@@ -23,6 +23,7 @@ static void report(const struct hsp_epoch *e, const struct hsp_said_step *s, dou
                                    .lr = s->lr,
                                    .tokens = s->tokens,
                                    .seconds = s->seconds,
+                                   .sequence = s->sequence,
                                    .n_compute = compute != NULL ? n : 0,
                                    .compute_s = compute}};
     if (hsp_chan_send(e->env->chan, &m, &err) != HSP_OK) {
@@ -38,7 +39,8 @@ static void keep(struct hsp_epoch *e, const struct hsp_said_step *s)
 }
 
 void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
-                           const struct hsp_vote_record *all, uint32_t n, double seconds)
+                           const struct hsp_vote_record *all, uint32_t n, double seconds,
+                           uint32_t sequence)
 {
     const struct hsp_said_step s = {.step = v->step,
                                     .tokens = (uint64_t)v->tokens,
@@ -46,7 +48,8 @@ void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
                                     .val_loss = v->eval_tokens > 0 ? v->eval_loss : (double)NAN,
                                     .grad_norm = v->norm,
                                     .lr = v->lr,
-                                    .seconds = seconds};
+                                    .seconds = seconds,
+                                    .sequence = sequence};
     if (e->p->rank == 0 || e->p->rank == hsp_epoch_heir(e)) {
         keep(e, &s);
     }

@@ -48,10 +48,11 @@ static void note_stable(struct hsp_epoch *e, const struct hsp_vote *v,
 }
 
 /* A line that cannot be kept here stops no training: others note the same, and hspmdd has heard it. */
-static void note_metrics(struct hsp_epoch *e, const struct hsp_vote *v, double seconds)
+static void note_metrics(struct hsp_epoch *e, const struct hsp_vote *v, double seconds,
+                         uint32_t sequence)
 {
     struct hsp_err err = {0};
-    bool failed = hsp_metrics_note(e, v, seconds, &err) != HSP_OK;
+    bool failed = hsp_metrics_note(e, v, seconds, sequence, &err) != HSP_OK;
     if (failed && !e->unnoted) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor",
                 "step %" PRIu64 " of job %u is not noted here: %s", v->step, e->p->job, err.msg);
@@ -66,10 +67,12 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     int64_t now = hsp_clock_ns();
     double seconds = e->vote_ns > 0 ? (double)(now - e->vote_ns) * 1e-9 : 0;
     e->vote_ns = now;
+    uint32_t sequence =
+        e->pkg.n_shorter > 0 ? hsp_engine_program(e->engine)->bind.data.sequence : 0;
     note_stable(e, v, all);
-    hsp_epoch_report_step(e, v, all, n, seconds);
+    hsp_epoch_report_step(e, v, all, n, seconds, sequence);
     hsp_segment_unseal(e->seg[(v->step + 1) % 2]);
-    note_metrics(e, v, seconds);
+    note_metrics(e, v, seconds, sequence);
     return hsp_audit_step(e, v->step, err);
 }
 

@@ -30,19 +30,22 @@ static struct figure figure(double v)
 }
 
 enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vote *v,
-                                 double seconds, struct hsp_err *err)
+                                 double seconds, uint32_t sequence, struct hsp_err *err)
 {
-    char path[PATH_MAX], val[48] = "", line[512];
+    char path[PATH_MAX], val[48] = "", of[32] = "", line[512];
     if (v->eval_tokens > 0) {
         (void)snprintf(val, sizeof val, ",\"val_loss\":%s", figure(v->eval_loss).text);
+    }
+    if (sequence > 0) {
+        (void)snprintf(of, sizeof of, ",\"sequence\":%" PRIu32, sequence);
     }
     int n =
         snprintf(line, sizeof line,
                  "%" PRIu64 " %" PRIu64 " {\"step\":%" PRIu64
                  ",\"loss\":%s,\"tokens\":%.17g,\"grad_norm\":%s,\"lr\":%.17g%s,\"seconds\":%.6f"
-                 ",\"epoch\":%" PRIu64 "}\n",
+                 "%s,\"epoch\":%" PRIu64 "}\n",
                  e->number, v->step, v->step, figure(v->loss).text, v->tokens, figure(v->norm).text,
-                 v->lr, val, seconds, e->number);
+                 v->lr, val, seconds, of, e->number);
     hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0) {

@@ -7,9 +7,9 @@
 #define HSP_METRICSLOG_H
 #include "worker/app/epoch.h"
 
-/* Appends the line of a step whose vote has passed. HSP_EIO, HSP_ENOSPC. */
+/* Appends the line of a step whose vote has passed; @sequence as in hsp_epoch_report_step. HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vote *v,
-                                 double seconds, struct hsp_err *err);
+                                 double seconds, uint32_t sequence, struct hsp_err *err);
 /* All ranks together, over the data mesh: rank 0 gets the lines of all, one per step (the newest
  * epoch's), in order of steps, into @out. */
 enum hsp_status hsp_metrics_merge(struct hsp_epoch *e, struct hsp_buf *out, struct hsp_err *err);

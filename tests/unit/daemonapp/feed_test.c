@@ -101,9 +101,11 @@ static void test_metrics_have_all_digits(void **state)
                         "{\"step\":17,\"loss\":0.10000000000000001,\"tokens\":1024,"
                         "\"grad_norm\":\"inf\",\"lr\":0.001,\"seconds\":0.5,\"epoch\":4}");
     m.u.step.val_loss = 2;
+    m.u.step.sequence = 512; /* of a pool */
     hsp_buf_reset(&b);
     assert_ok(hsp_feed_metric_line(&m, &b, &err), &err);
     assert_non_null(strstr(hsp_buf_cstr(&b), "\"val_loss\":2,"));
+    assert_non_null(strstr(hsp_buf_cstr(&b), "\"seconds\":0.5,\"sequence\":512,\"epoch\":4}"));
     hsp_buf_fini(&b);
 }
 

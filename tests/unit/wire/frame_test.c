@@ -10,7 +10,7 @@ static const struct hsp_frame_limits normal = {HSP_FRAME_BODY_MAX, HSP_FRAME_BLO
 /* The bytes of one frame, as README.md gives them. A change needs a new version. */
 static const uint8_t golden[] = {
     'h',  's',  'p',  'm',                          /* magic */
-    0x09,                                           /* version */
+    0x0a,                                           /* version */
     0x00,                                           /* flags */
     0x05, 0x00,                                     /* type 5 */
     0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* request 0x0102030405060708 */
@@ -130,7 +130,7 @@ static void test_refuses(void **state)
     (void)state;
     refuse(0, 'G', HSP_EPROTO, "frame magic 0x6d707347, want 0x6d707368");
     refuse(4, 6, HSP_EVERSION,
-           "the peer speaks protocol 6, this program protocol 9: upgrade the older of the two");
+           "the peer speaks protocol 6, this program protocol 10: upgrade the older of the two");
     refuse(5, 1, HSP_EPROTO, "frame flags 0x01 are not defined");
     refuse(24, 101, HSP_ELIMIT, "frame body 101 bytes above limit 100");
     refuse(31, 0x80, HSP_ELIMIT, "frame blob 2147483651 bytes above limit 200");

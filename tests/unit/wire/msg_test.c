@@ -231,15 +231,17 @@ static void golden(void **state)
                                    .lr = 0.001,
                                    .tokens = 2048,
                                    .seconds = 0.75,
+                                   .sequence = 512,
                                    .n_compute = 2,
                                    .compute_s = compute}};
     struct hsp_buf b;
     hsp_buf_init(&b, 1000);
     assert_status(hsp_msg_encode(&m, &b, NULL), HSP_OK);
-    assert_string_equal(hsp_buf_cstr(&b),
-                        "{\"job\":3,\"step\":\"12034567890123456789\",\"loss\":2.5,"
-                        "\"val_loss\":\"nan\",\"grad_norm\":1,\"lr\":0.001,\"tokens\":\"2048\","
-                        "\"seconds\":0.75,\"final\":false,\"compute_s\":[0.25,0.5]}");
+    assert_string_equal(
+        hsp_buf_cstr(&b),
+        "{\"job\":3,\"step\":\"12034567890123456789\",\"loss\":2.5,"
+        "\"val_loss\":\"nan\",\"grad_norm\":1,\"lr\":0.001,\"tokens\":\"2048\","
+        "\"seconds\":0.75,\"sequence\":512,\"final\":false,\"compute_s\":[0.25,0.5]}");
     hsp_buf_fini(&b);
 }
 

@@ -57,7 +57,8 @@ static void heard(struct rank *r, uint64_t from, uint64_t to)
             assert_int_equal(m.epoch, 7);
             assert_int_equal(m.u.step.job, 3);
             assert_int_equal(m.u.step.step, s);
-            assert_true(m.u.step.loss == 2.5 && isnan(m.u.step.val_loss));
+            assert_true(m.u.step.loss == 2.5 && m.u.step.sequence == 512 &&
+                        isnan(m.u.step.val_loss));
         }
         hsp_frame_fini(&frame);
         (void)hsp_arena_free(arena);
@@ -73,7 +74,7 @@ static void one_rank_says_what_the_first_may_have_taken_with_it(void **state)
         begin(&r, rank);
         for (uint64_t s = 1; s <= 20; s++) {
             const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
-            hsp_epoch_report_step(&r.e, &v, all, RANKS, 0.25);
+            hsp_epoch_report_step(&r.e, &v, all, RANKS, 0.25, 512);
         }
         heard(&r, 1, rank == 0 ? 21 : 1);
         hsp_epoch_say_again(&r.e);
@@ -103,7 +104,7 @@ static void a_keeper_says_it_where_nobody_else_trains(void **state)
     for (uint64_t s = 0; s <= 20; s++) { /* before the first step there is nothing to share */
         const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
         if (s > 0) {
-            hsp_epoch_report_step(&r[0].e, &v, all, 1, 0.25);
+            hsp_epoch_report_step(&r[0].e, &v, all, 1, 0.25, 512);
         }
         for (uint32_t i = 0; i < 3; i++) {
             assert_ok(hsp_epoch_share_step(&r[i].e, 5, &err), &err);

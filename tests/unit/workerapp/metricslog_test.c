@@ -26,13 +26,13 @@ static void numbers_that_are_none_are_texts(void **state)
                                .eval_tokens = 4};
     uint8_t *text = NULL;
     size_t len = 0;
-    assert_ok(hsp_metrics_note(&e, &v, 0.25, &err), &err);
+    assert_ok(hsp_metrics_note(&e, &v, 0.25, 512, &err), &err);
     (void)snprintf(path, sizeof path, "%s/job-3-1.metrics", dir);
     assert_ok(hsp_file_read(path, 4096, &text, &len, &err), &err);
     assert_string_equal(
         (const char *)text,
         "5 8 {\"step\":8,\"loss\":\"nan\",\"tokens\":24,\"grad_norm\":\"inf\",\"lr\":0.5,"
-        "\"val_loss\":\"-inf\",\"seconds\":0.250000,\"epoch\":5}\n");
+        "\"val_loss\":\"-inf\",\"seconds\":0.250000,\"sequence\":512,\"epoch\":5}\n");
     free(text);
     hsp_test_rmdir(dir);
     free(dir);
