@@ -19,7 +19,7 @@ static void hello_refused(void **state)
     struct hsp_msg m = {.type = HSP_MSG_HELLO,
                         .u.hello = {.protocol = 10, .node = "a", .address = ""}};
     cw_msg(&w, 10, m);
-    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "protocol 9 here, 10 there");
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "protocol 10 here, 11 there");
     m.u.hello.protocol = HSP_PROTO_VERSION;
     m.u.hello.term = 5;
     cw_msg(&w, 11, m);
