@@ -17,7 +17,7 @@ static void hello_refused(void **state)
     cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
     struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = 10, .node = "a", .address = ""}};
+                        .u.hello = {.protocol = 11, .node = "a", .address = ""}};
     cw_msg(&w, 10, m);
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "protocol 10 here, 11 there");
     m.u.hello.protocol = HSP_PROTO_VERSION;
