@@ -173,6 +173,9 @@ enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err)
         if (c->stage[i].split) {
             rc = hsp_split_backward(&c->stage[i], err);
         }
+        if (rc == HSP_OK && c->stage[i].group->saved == HSP_SAVED_OFFLOAD) {
+            rc = hsp_offload_stage(c, &c->stage[i], err);
+        }
     }
     return rc == HSP_OK ? hsp_param_post(c, err) : rc;
 }

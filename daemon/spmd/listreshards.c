@@ -42,7 +42,7 @@ static const char *first_use(const struct hsp_stagecode *s, uint32_t part, size_
     const struct hsp_code *p = &s->part[part];
     for (size_t i = at + 1; i < p->n; i++) {
         const struct hsp_step *st = &p->step[i];
-        for (uint8_t k = 0; k < st->n_in; k++) {
+        for (uint8_t k = 0; st->kind != HSP_I_COPY && k < st->n_in; k++) {
             if (st->in[k] == value) {
                 return st->kind == HSP_I_STAT ? "stat"
                        : st->n_out == 0       ? "send"

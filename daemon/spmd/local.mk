@@ -20,6 +20,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/method.c daemon/spmd/method.h \
   daemon/spmd/movecost.c daemon/spmd/movelist.c \
   daemon/spmd/names.c daemon/spmd/names.h \
+  daemon/spmd/offload.c \
   daemon/spmd/order.c daemon/spmd/order.h \
   daemon/spmd/parampart.c daemon/spmd/parampost.c \
   daemon/spmd/paramslot.c daemon/spmd/paramslot.h \

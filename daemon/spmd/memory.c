@@ -162,12 +162,16 @@ static void note_life(void *ctx, uint32_t tensor, uint32_t instr)
     x->life[x->slot[tensor] - 1].last = instr;
 }
 
-/* STATE; then STEP, MICRO and SCRATCH. */
-static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *top, struct hsp_err *err)
+/* STATE; HOST; then STEP, MICRO and SCRATCH. */
+static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *host, int64_t *top,
+                              struct hsp_err *err)
 {
     struct hsp_program *p = x->p;
     int64_t step = 0;
     enum hsp_status rc = stack_state(p, state, err);
+    if (rc == HSP_OK) {
+        rc = stack_class(p, HSP_CLASS_HOST, NULL, false, host, err);
+    }
     if (rc == HSP_OK) {
         rc = stack_class(p, HSP_CLASS_STEP, NULL, false, &step, err);
     }
@@ -199,7 +203,7 @@ static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *top, st
 
 enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err)
 {
-    int64_t state = 0, top = 0;
+    int64_t state = 0, host = 0, top = 0;
     size_t n = (size_t)p->tpl.n_tensors + 1;
     struct layout x = {.p = p};
     enum hsp_status rc;
@@ -209,13 +213,14 @@ enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err)
     if (x.life == NULL || x.slot == NULL || x.eval == NULL) {
         rc = hsp_err_set(err, HSP_ENOMEM, 0, "memory layout of %u tensors", p->tpl.n_tensors);
     } else {
-        rc = assign(&x, &state, &top, err);
+        rc = assign(&x, &state, &host, &top, err);
     }
     free(x.life);
     free(x.slot);
     free(x.eval);
     p->bind.state_bytes = state;
     p->bind.memory_bytes = top;
+    p->bind.host_bytes = host;
     p->bind.comm_bytes = hsp_memory_comm(&p->bind);
     return rc;
 }

@@ -4,6 +4,7 @@
  * Eval begin above STEP again (no micro-batch of training is in flight there). SCRATCH: first fit
  * among the tensors of its segment that are in use at the same instructions, above MICRO; in Eval
  * above the MICRO tensors of Eval, in Post above STEP.
+ * HOST tensors lie one after the other in the host's memory.
  * Whatever lies on the same bytes is kept apart in time by the schedule's waits (schedule.h). All
  * offsets are multiples of 64.
  *
@@ -13,7 +14,7 @@
 #define HSP_MEMORY_H
 #include "proto/program/program.h"
 
-/* Fills offset of each tensor, memory_bytes, state_bytes and comm_bytes of @p. HSP_ELIMIT: more
+/* Fills offset of each tensor, memory_bytes, host_bytes, state_bytes and comm_bytes of @p. HSP_ELIMIT: more
  * than 2^62 bytes; HSP_ENOMEM. */
 enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err);
 /* Bytes of room to pack one move on both sides: comm_bytes of a binding with these moves. */

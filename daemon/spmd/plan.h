@@ -23,7 +23,7 @@
  *       stages:                 # layers: transformer blocks (the first stage has the embedding,
  *                               # the last the head)
  *         - {layers: 3, ranks: [0, 1], tensor: [2, 1], saved: keep}
- *         - {layers: 1, ranks: [2], saved: recompute}  # keep | recompute, also in compact form
+ *         - {layers: 1, ranks: [2], saved: recompute}  # keep | recompute | offload, also in compact form
  *     - sequences: 6
  *       micro_batches: 3
  *       stages:
@@ -94,7 +94,12 @@ const char *hsp_schedule_name(uint8_t schedule); /* as in plans */
 
 /* What becomes of tensors that backward reads again: they stay, or each unit of the stage computes
  * its own again from what entered it. Open means keep. */
-enum hsp_saved { HSP_SAVED_OPEN, HSP_SAVED_KEEP, HSP_SAVED_RECOMPUTE };
+enum hsp_saved {
+    HSP_SAVED_OPEN,
+    HSP_SAVED_KEEP,
+    HSP_SAVED_RECOMPUTE,
+    HSP_SAVED_OFFLOAD /* to host memory */
+};
 
 /* Which dim of activations the groups of a stage cut. */
 enum hsp_split { HSP_SPLIT_NONE, HSP_SPLIT_SEQUENCE, HSP_SPLIT_BATCH };

@@ -90,7 +90,7 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, uint32_t chunks,
     static const char *const keys[] = {"layers",  "ranks",  "tensor",
                                        "saved",   "split",  "shares",
                                        "balance", "groups", "sequence_parallel"};
-    static const char *const saved[] = {"keep", "recompute"};
+    static const char *const saved[] = {"keep", "recompute", "offload"};
     const struct hsp_yaml *kept = hsp_yaml_get(y, "saved");
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
     if (rc == HSP_OK) {
@@ -102,7 +102,7 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, uint32_t chunks,
     if (rc == HSP_OK && kept != NULL) {
         size_t i = 0;
         rc = hsp_yaml_choice(kept, saved, HSP_ARRAY_LEN(saved), &i, err);
-        s->saved = i == 0 ? HSP_SAVED_KEEP : HSP_SAVED_RECOMPUTE;
+        s->saved = (uint8_t)(HSP_SAVED_KEEP + i);
     }
     return rc == HSP_OK ? hsp_plan_read_members(y, arena, s, err) : rc;
 }
@@ -383,7 +383,8 @@ static void dump_layers(const struct hsp_stage *s, uint32_t chunks, struct hsp_b
 
 static void dump_stage(const struct hsp_stage *s, uint32_t chunks, struct hsp_buf *out)
 {
-    static const char *const saved[] = {"}\n", ", saved: keep}\n", ", saved: recompute}\n"};
+    static const char *const saved[] = {"}\n", ", saved: keep}\n", ", saved: recompute}\n",
+                                        ", saved: offload}\n"};
     dump_layers(s, chunks, out);
     hsp_buf_puts(out, ", ");
     hsp_plan_put_members(s, out);

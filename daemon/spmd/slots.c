@@ -92,7 +92,7 @@ static void fill(struct counter *c, struct hsp_program *p, uint32_t *known)
     for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
         uint32_t k = 0;
         p->bind.tensor[i].n_slots = 1;
-        if (p->tpl.tensors[i].cls != HSP_CLASS_MICRO) {
+        if (p->tpl.tensors[i].cls != HSP_CLASS_MICRO && p->tpl.tensors[i].cls != HSP_CLASS_HOST) {
             continue;
         }
         while (k < n_known && memcmp(&c->of[known[k]], &c->of[i], sizeof *c->of) != 0) {

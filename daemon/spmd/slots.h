@@ -1,4 +1,4 @@
-/* Slots: how many instances of each MICRO tensor a rank holds.
+/* Slots: how many instances of each MICRO or HOST tensor a rank holds.
  *
  * A tensor is alive for a micro-batch from the first unit of the rank's order that touches it to
  * the last one. Micro-batch i has instance i mod n_slots; n_slots is the smallest number under

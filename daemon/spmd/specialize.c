@@ -245,7 +245,8 @@ static enum hsp_status add_instr(struct maker *m, const struct hsp_step *from)
     if (passes(m, &st)) {
         return pass_on(m, &st);
     }
-    if (!trim(m, &st)) {
+    bool nothing = st.kind == HSP_I_COPY && m->tensor_of[st.in[0]] == HSP_NONE; /* made elsewhere */
+    if (nothing || !trim(m, &st)) {
         return HSP_OK;
     }
     if (!hsp_grow(&m->instr, &m->cap_instr, n + 1, sizeof *m->instr, HSP_MAX_INSTRS)) {

@@ -1,6 +1,6 @@
 /* The code of one stage before it is cut into ranks: values and steps shared by its members.
  *
- * Role:      filled by lower.c (forward, backward, eval), recompute.c, wgrad.c, parampart.c (Pre) and
+ * Role:      filled by lower.c (forward, backward, eval), recompute.c, wgrad.c, offload.c, parampart.c (Pre) and
  *            parampost.c (Post); read by
  *            specialize.c, which makes one program per member.
  * Purity:    pure.
@@ -201,6 +201,10 @@ enum hsp_status hsp_recompute_stage(struct hsp_compiler *c, struct hsp_stagecode
 /* wgrad.c: of a stage that splits its backward, moves to WGRAD what only parameters wait for; after
  * recomputation. */
 enum hsp_status hsp_split_backward(struct hsp_stagecode *s, struct hsp_err *err);
+/* offload.c: what Forward leaves for Backward waits in host memory; after the backward is split.
+ * HSP_ENOMEM; HSP_ELIMIT: too many tensors or instructions. */
+enum hsp_status hsp_offload_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                  struct hsp_err *err);
 /* parampart.c: state tensors, uses and Pre of all stages; before lowering. */
 enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err);
 /* parampost.c: Post of all stages; after lowering. */

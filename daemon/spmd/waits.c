@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { READ, WRITE, N_ACCESS };
+enum { HOST_GAP = 64 };
 
 /* Intervals [lo, hi) that one slot of a tensor is made of. */
 struct range {
@@ -52,6 +53,13 @@ static uint32_t slots_of(const struct hsp_program *p, uint32_t tensor)
     return p->tpl.tensors[tensor].cls == HSP_CLASS_STATE ? 0 : p->bind.tensor[tensor].n_slots;
 }
 
+/* Where it begins: the host's memory is thought behind the device's, statistics and vote between. */
+static int64_t begin_of(const struct hsp_program *p, uint32_t tensor)
+{
+    bool host = p->tpl.tensors[tensor].cls == HSP_CLASS_HOST;
+    return p->bind.tensor[tensor].offset + (host ? p->bind.memory_bytes + HOST_GAP : 0);
+}
+
 /* ---- intervals ---- */
 
 /* Boundaries of slots, ascending and unique. */
@@ -63,7 +71,7 @@ static uint32_t list_edges(const struct hsp_program *p, int64_t *edge)
         const struct hsp_tensor_bind *b = &p->bind.tensor[i];
         uint32_t slots = slots_of(p, i);
         for (uint32_t k = 0; slots > 0 && k <= slots; k++) {
-            edge[n++] = b->offset + (int64_t)k * b->slot_bytes;
+            edge[n++] = begin_of(p, i) + (int64_t)k * b->slot_bytes;
         }
     }
     for (int64_t k = 0; k < 3; k++) {
@@ -92,7 +100,7 @@ static bool make_ranges(struct hsp_waits *w, size_t n_slots)
     w->n = list_edges(p, edge);
     for (uint32_t i = 0; i < n_tensors + 2; i++) {
         bool real = i < n_tensors;
-        int64_t lo = real ? p->bind.tensor[i].offset : p->bind.memory_bytes + i - n_tensors;
+        int64_t lo = real ? begin_of(p, i) : p->bind.memory_bytes + i - n_tensors;
         int64_t bytes = real ? p->bind.tensor[i].slot_bytes : 1;
         uint32_t slots = real ? slots_of(p, i) : 1;
         w->first_slot[i] = at;

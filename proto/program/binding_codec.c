@@ -141,6 +141,7 @@ static void io_binding(struct hsp_pio *io, const struct hsp_template *t, struct 
     hsp_pio_i64(io, &b->memory_bytes);
     hsp_pio_i64(io, &b->state_bytes);
     hsp_pio_i64(io, &b->comm_bytes);
+    hsp_pio_i64(io, &b->host_bytes);
 }
 
 enum hsp_status hsp_binding_encode(const struct hsp_template *t, const struct hsp_binding *b,

@@ -99,6 +99,17 @@ int64_t hsp_pool_memory(const struct hsp_program *one, const struct hsp_program 
     return most;
 }
 
+int64_t hsp_pool_host(const struct hsp_program *one, const struct hsp_program *const *shorter,
+                      uint32_t n_shorter)
+{
+    int64_t most = one->bind.host_bytes;
+    for (uint32_t k = 0; k < n_shorter; k++) {
+        int64_t bytes = shorter[k]->bind.host_bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 int64_t hsp_pool_comm(const struct hsp_program *one, const struct hsp_program *const *shorter,
                       uint32_t n_shorter)
 {

@@ -45,10 +45,11 @@ struct hsp_symbol {
 };
 
 enum hsp_tensor_class {
-    HSP_CLASS_STATE,  /* lives in state segments, two version slots */
-    HSP_CLASS_STEP,   /* lives from Pre to Post: accumulators, gathered parameters */
-    HSP_CLASS_MICRO,  /* one instance per micro-batch in flight */
-    HSP_CLASS_SCRATCH /* within one segment */
+    HSP_CLASS_STATE,   /* lives in state segments, two version slots */
+    HSP_CLASS_STEP,    /* lives from Pre to Post: accumulators, gathered parameters */
+    HSP_CLASS_MICRO,   /* one instance per micro-batch in flight */
+    HSP_CLASS_SCRATCH, /* within one segment */
+    HSP_CLASS_HOST     /* as MICRO, in the host's memory: only HSP_I_COPY touches it */
 };
 
 enum hsp_state_kind { HSP_STATE_PARAM, HSP_STATE_M, HSP_STATE_V, HSP_STATE_MOMENTUM };
@@ -72,7 +73,8 @@ enum hsp_instr_kind {
                       sum */
     HSP_I_STAT,    /* scalar in[0] is added to the step's statistic arg (enum hsp_stat) */
     HSP_I_VOTE,    /* all-gather of vote records; passing it makes the update's scalars known */
-    HSP_I_SEAL     /* the new version of every state tensor is whole: hash and seal */
+    HSP_I_SEAL,    /* the new version of every state tensor is whole: hash and seal */
+    HSP_I_COPY     /* out[0] <- in[0]; one of them is of class HOST, their boxes are equal */
 };
 enum hsp_load { HSP_LOAD_IDS, HSP_LOAD_LABELS, HSP_LOAD_POSITIONS, HSP_LOAD_KEYS, HSP_LOAD_STARTS };
 enum hsp_stat {
@@ -191,8 +193,9 @@ struct hsp_reshard_bind {
 };
 
 struct hsp_tensor_bind {
-    int64_t offset;     /* bytes in the epoch's memory; STATE: bytes in the state area of a slot */
-    uint32_t n_slots;   /* MICRO: instances; instance of micro-batch i is i mod n_slots */
+    int64_t offset; /* bytes in the epoch's memory; STATE: in the state area of a slot; HOST: in the
+                           epoch's part of the host's memory */
+    uint32_t n_slots;   /* MICRO, HOST: instances; instance of micro-batch i is i mod n_slots */
     int64_t slot_bytes; /* bytes of one instance at the symbols' upper bounds, 64-aligned */
     struct hsp_box box; /* what this device holds (batch dims: 0..bound) */
     bool batch_dim0;    /* dim 0 is the running micro-batch */
@@ -290,6 +293,7 @@ struct hsp_binding {
     uint32_t n_state;
     struct hsp_state_bind *state;
     int64_t memory_bytes; /* of the epoch: STEP + MICRO + SCRATCH */
+    int64_t host_bytes;   /* of the epoch: HOST */
     int64_t state_bytes;  /* of one version slot */
     int64_t comm_bytes;   /* bound of pack buffers */
     struct hsp_digest plan_digest;

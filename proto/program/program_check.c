@@ -10,7 +10,7 @@ static enum hsp_status check_tensors(const struct hsp_template *t, struct hsp_er
 {
     for (uint32_t k = 0; k < t->n_tensors; k++) {
         const struct hsp_ptensor *p = &t->tensors[k];
-        if (p->dtype > HSP_I32 || p->cls > HSP_CLASS_SCRATCH || p->rank > HSP_MAX_RANK ||
+        if (p->dtype > HSP_I32 || p->cls > HSP_CLASS_HOST || p->rank > HSP_MAX_RANK ||
             p->state_kind >= HSP_N_STATE_KINDS) {
             return hsp_err_set(err, HSP_EPARSE, 0, "tensor %u %s: unknown type or class", k,
                                p->name);
@@ -48,8 +48,29 @@ static bool operand_counts(const struct hsp_template *t, const struct hsp_instr 
     case HSP_I_STAT: return i->n_in == 1 && i->n_out == 0 && i->arg < HSP_N_STATS;
     case HSP_I_VOTE: return i->n_in == 0 && i->n_out == 0 && i->queue == HSP_QUEUE_COMM;
     case HSP_I_SEAL: return i->n_in == 0 && i->n_out == 0;
+    case HSP_I_COPY: return i->n_in == 1 && i->n_out == 1;
     }
     return false;
+}
+
+/* Host memory is where copies to and from the device's begin or end, and nothing else. */
+static bool classes_agree(const struct hsp_template *t, const struct hsp_instr *i)
+{
+    uint32_t hosts = 0;
+    for (uint8_t o = 0; o < i->n_in + i->n_out; o++) {
+        uint32_t x = o < i->n_in ? i->in[o] : i->out[o - i->n_in];
+        hosts += t->tensors[x].cls == HSP_CLASS_HOST ? 1 : 0;
+    }
+    if (i->kind != HSP_I_COPY) {
+        return hosts == 0;
+    }
+    const struct hsp_ptensor *a = &t->tensors[i->in[0]], *b = &t->tensors[i->out[0]];
+    bool same = hosts == 1 && a->cls != HSP_CLASS_STATE && b->cls != HSP_CLASS_STATE &&
+                a->dtype == b->dtype && a->rank == b->rank;
+    for (uint8_t d = 0; same && d < a->rank; d++) {
+        same = a->sym[d] == b->sym[d];
+    }
+    return same;
 }
 
 static bool dtypes_agree(const struct hsp_template *t, const struct hsp_instr *i)
@@ -70,7 +91,7 @@ static enum hsp_status check_instrs(const struct hsp_template *t, struct hsp_err
 {
     for (uint32_t k = 0; k < t->n_instrs; k++) {
         const struct hsp_instr *i = &t->instrs[k];
-        if (i->kind > HSP_I_SEAL || i->queue >= HSP_N_QUEUES || i->n_in > HSP_MAX_IN ||
+        if (i->kind > HSP_I_COPY || i->queue >= HSP_N_QUEUES || i->n_in > HSP_MAX_IN ||
             i->n_out > HSP_MAX_OUT) {
             return hsp_err_set(err, HSP_EPARSE, 0, "instruction %u: unknown kind or queue", k);
         }
@@ -81,7 +102,7 @@ static enum hsp_status check_instrs(const struct hsp_template *t, struct hsp_err
                                    t->n_tensors);
             }
         }
-        if (!operand_counts(t, i) || !dtypes_agree(t, i)) {
+        if (!operand_counts(t, i) || !dtypes_agree(t, i) || !classes_agree(t, i)) {
             return hsp_err_set(err, HSP_EPARSE, 0,
                                "instruction %u (kind %u): operands do not fit the instruction", k,
                                i->kind);
@@ -171,7 +192,10 @@ static enum hsp_status check_tensor_bind(const struct hsp_template *t, const str
             return hsp_err_set(err, HSP_ELIMIT, 0, "tensor %u %s: too large", k, p->name);
         }
     }
-    int64_t all, end, room = p->cls == HSP_CLASS_STATE ? b->state_bytes : b->memory_bytes;
+    int64_t all, end,
+        room = p->cls == HSP_CLASS_STATE  ? b->state_bytes
+               : p->cls == HSP_CLASS_HOST ? b->host_bytes
+                                          : b->memory_bytes;
     if (x->offset < 0 || x->offset % 64 != 0 || x->slot_bytes % 64 != 0 || x->slot_bytes < bytes ||
         x->n_slots == 0 || x->n_slots > HSP_MAX_SLOTS ||
         (p->cls == HSP_CLASS_STATE && x->n_slots != 1) ||
@@ -414,6 +438,10 @@ static enum hsp_status check_shapes(const struct hsp_template *t, const struct h
         if (i->kind == HSP_I_STAT && t->tensors[i->in[0]].rank != 0) {
             return hsp_err_set(err, HSP_EPARSE, 0, "instruction %u: statistic of a non-scalar", k);
         }
+        if (i->kind == HSP_I_COPY &&
+            !hsp_box_equal(&b->tensor[i->in[0]].box, &b->tensor[i->out[0]].box)) {
+            return hsp_err_set(err, HSP_EPARSE, 0, "instruction %u: a copy of another box", k);
+        }
         for (uint8_t d = 0; i->kind == HSP_I_ACC && d < t->tensors[i->out[0]].rank; d++) {
             if (b->symbol[t->tensors[i->in[0]].sym[d]] != b->symbol[t->tensors[i->out[0]].sym[d]]) {
                 return hsp_err_set(err, HSP_EPARSE, 0, "instruction %u: addends differ in dim %u",
@@ -480,7 +508,7 @@ enum hsp_status hsp_binding_check(const struct hsp_template *t, const struct hsp
     if (b->n_ranks == 0 || b->n_ranks > HSP_MAX_PROGRAM_RANKS || b->rank >= b->n_ranks) {
         return hsp_err_set(err, HSP_EPARSE, 0, "binding: rank %u of %u", b->rank, b->n_ranks);
     }
-    if (b->memory_bytes < 0 || b->state_bytes < 0 || b->comm_bytes < 0) {
+    if (b->memory_bytes < 0 || b->state_bytes < 0 || b->comm_bytes < 0 || b->host_bytes < 0) {
         return hsp_err_set(err, HSP_EPARSE, 0, "binding: negative size");
     }
     for (uint32_t k = 0; k < t->n_symbols; k++) {

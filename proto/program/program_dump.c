@@ -5,15 +5,15 @@
 
 static const char *class_name(uint8_t c)
 {
-    static const char *const name[] = {"state", "step", "micro", "scratch"};
-    return c < 4 ? name[c] : "?";
+    static const char *const name[] = {"state", "step", "micro", "scratch", "host"};
+    return c < 5 ? name[c] : "?";
 }
 
 static const char *kind_name(uint8_t k)
 {
-    static const char *const name[] = {"op",      "load", "zero", "one", "acc",
-                                       "reshard", "stat", "vote", "seal"};
-    return k < 9 ? name[k] : "?";
+    static const char *const name[] = {"op",      "load", "zero", "one",  "acc",
+                                       "reshard", "stat", "vote", "seal", "copy"};
+    return k < 10 ? name[k] : "?";
 }
 
 static const char *segment_name(uint8_t k)
@@ -119,9 +119,11 @@ void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out)
     char hex[HSP_DIGEST_HEX];
     hsp_digest_hex(p->tpl.digest, hex);
     hsp_buf_printf(out, "program rank %u of %u\ntemplate %s\n", p->bind.rank, p->bind.n_ranks, hex);
-    hsp_buf_printf(
-        out, "memory %" PRId64 " bytes, state %" PRId64 " bytes, communication %" PRId64 " bytes\n",
-        p->bind.memory_bytes, p->bind.state_bytes, p->bind.comm_bytes);
+    hsp_buf_printf(out,
+                   "memory %" PRId64 " bytes, state %" PRId64 " bytes, communication %" PRId64
+                   " bytes, host %" PRId64 " bytes\n",
+                   p->bind.memory_bytes, p->bind.state_bytes, p->bind.comm_bytes,
+                   p->bind.host_bytes);
     hsp_buf_printf(out, "stream sequences %u..%u in %u micro-batches\n", p->bind.stream.first_seq,
                    p->bind.stream.first_seq + p->bind.stream.n_seq, p->bind.stream.n_micro);
     dump_tensors(p, out);

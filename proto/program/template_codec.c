@@ -2,7 +2,7 @@
 #include "proto/program/program_io.h"
 
 #define TEMPLATE_MAGIC   0x54505348u /* "HSPT" */
-#define TEMPLATE_VERSION 2u
+#define TEMPLATE_VERSION 3u
 
 /* Least encoded bytes of one element: bounds the arrays a short input can ask for. */
 enum { MIN_SYMBOL = 4, MIN_TENSOR = 8, MIN_INSTR = 73, MIN_PIECE = 9, MIN_SEGMENT = 13 };

@@ -120,6 +120,7 @@ static const char *name_of(const struct hsp_instr *i)
     case HSP_I_ACC: return "accumulate";
     case HSP_I_ZERO: return "zero";
     case HSP_I_SEAL: return "seal";
+    case HSP_I_COPY: return "copy";
     case HSP_I_LOAD: return "load";
     default: return "other";
     }

@@ -36,9 +36,9 @@ static bool is_small(const struct hsp_program *p)
         }
     }
     return b->n_ranks == 1 && b->memory_bytes <= RUN_MEMORY && b->state_bytes <= RUN_MEMORY &&
-           b->comm_bytes <= RUN_COMM && n <= RUN_LENGTH && cells <= RUN_LENGTH &&
-           p->tpl.n_instrs <= RUN_LENGTH && b->data.global_batch <= RUN_LENGTH &&
-           b->data.eval_seqs <= RUN_LENGTH;
+           b->host_bytes <= RUN_MEMORY && b->comm_bytes <= RUN_COMM && n <= RUN_LENGTH &&
+           cells <= RUN_LENGTH && p->tpl.n_instrs <= RUN_LENGTH &&
+           b->data.global_batch <= RUN_LENGTH && b->data.eval_seqs <= RUN_LENGTH;
 }
 
 /* Whatever it computes, it stays inside its memory and ends. */

@@ -220,18 +220,33 @@ void hsp_engine_abort(struct hsp_engine *e)
 
 /* ---- life ---- */
 
-static enum hsp_status map_memory(struct hsp_engine *e, struct hsp_err *err)
+static enum hsp_status map_area(int64_t bytes, const char *what, uint8_t **ret, struct hsp_err *err)
 {
-    if (e->memory_bytes == 0) {
+    if (bytes == 0) {
         return HSP_OK;
     }
-    void *p = mmap(NULL, (size_t)e->memory_bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %" PRId64 " bytes", e->memory_bytes);
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no %s for %" PRId64 " bytes", what, bytes);
     }
-    e->memory = p;
+    *ret = p;
     return HSP_OK;
+}
+
+static enum hsp_status map_memory(struct hsp_engine *e, struct hsp_err *err)
+{
+    enum hsp_status st = map_area(e->memory_bytes, "memory", &e->memory, err);
+    return st == HSP_OK ? map_area(e->host_bytes, "host memory", &e->host, err) : st;
+}
+
+static void unmap_memory(struct hsp_engine *e)
+{
+    if (e->memory) {
+        (void)munmap(e->memory, (size_t)e->memory_bytes);
+    }
+    if (e->host) {
+        (void)munmap(e->host, (size_t)e->host_bytes);
+    }
 }
 
 static enum hsp_status start_thread(struct hsp_engine *e, struct hsp_err *err)
@@ -272,6 +287,7 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
     e->o = *o;
     use(e, o->program);
     e->memory_bytes = hsp_pool_memory(o->program, o->shorter, o->n_shorter);
+    e->host_bytes = hsp_pool_host(o->program, o->shorter, o->n_shorter);
     e->corpus = corpus;
     e->n_noop = o->n_noop;
     hsp_pace_init(&e->pace, o->speed, &e->stop);
@@ -281,9 +297,7 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
         st = start_thread(e, err);
     }
     if (st != HSP_OK) {
-        if (e->memory) {
-            (void)munmap(e->memory, (size_t)e->memory_bytes);
-        }
+        unmap_memory(e);
         hsp_arena_free(e->arena);
         free(e);
         return st;
@@ -304,9 +318,7 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
     (void)pthread_join(e->comm_thread, NULL);
     (void)pthread_cond_destroy(&e->cond);
     (void)pthread_mutex_destroy(&e->lock);
-    if (e->memory) {
-        (void)munmap(e->memory, (size_t)e->memory_bytes);
-    }
+    unmap_memory(e);
     free(e->send.data);
     free(e->recv.data);
     free(e->local.data);
@@ -326,7 +338,8 @@ struct hsp_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uin
     if (p->cls == HSP_CLASS_STATE) {
         v.data = (uint8_t *)e->o.slot[slot] + b->offset;
     } else {
-        v.data = e->memory + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes;
+        uint8_t *area = p->cls == HSP_CLASS_HOST ? e->host : e->memory;
+        v.data = area + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes;
     }
     if (b->batch_dim0 && e->sched && micro < e->sheet.n_micro) {
         v.box.hi[0] = e->sheet.micro[micro].n_seq;

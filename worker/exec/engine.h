@@ -6,8 +6,8 @@
  *             called from any thread at any time between open and close. Hooks run on either of the
  *             two threads, as said; never both at once for one step's vote or seal.
  * Ownership:  program, backend, comm, data set and the memory of the two version slots are borrowed and
- *             must outlive the engine. The engine owns the epoch's memory, pack buffers and its
- *             thread.
+ *             must outlive the engine. The engine owns the epoch's memory, on the device and on the
+ *             host, pack buffers and its thread.
  * Bounds:     those of the program; pack buffers grow to the largest move.
  * Invariants: (I1) step t reads version t in slot t mod 2 and writes version t + 1 in the
  *                  other one; the slot being read is never written.

@@ -126,6 +126,17 @@ static void run_fill(struct hsp_engine *e, const struct hsp_instr *i, uint32_t m
     }
 }
 
+/* Between the device's memory and the host's. */
+static void run_copy(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro)
+{
+    struct hsp_view to = hsp_operand(e, i->out[0], micro, true);
+    struct hsp_view from = hsp_operand(e, i->in[0], micro, false);
+    size_t bytes = hsp_cell_bytes(&to.box, to.dtype);
+    if (bytes > 0) { /* an empty box may have no memory */
+        memcpy(to.data, from.data, bytes);
+    }
+}
+
 static void run_acc(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro)
 {
     struct hsp_view to = hsp_operand(e, i->out[0], micro, true);
@@ -158,6 +169,7 @@ static enum hsp_status run_instr(struct hsp_engine *e, const struct hsp_instr *i
     case HSP_I_RESHARD: return hsp_run_reshard(e, i, micro, err);
     case HSP_I_STAT: run_stat(e, i, micro, q); return HSP_OK;
     case HSP_I_VOTE: return hsp_run_vote(e, err);
+    case HSP_I_COPY: run_copy(e, i, micro); return HSP_OK;
     case HSP_I_SEAL:
         return e->o.hooks.sealed ? e->o.hooks.sealed(e->o.hooks.ctx, e->step + 1,
                                                      (unsigned)((e->step + 1) & 1), err)

@@ -22,6 +22,8 @@ struct hsp_engine {
     struct hsp_corpus corpus;
     uint8_t *memory; /* of the epoch, mapped; all programs use it, one at a time */
     int64_t memory_bytes;
+    uint8_t *host; /* the same of the host's memory: tensors of class HOST */
+    int64_t host_bytes;
     struct hsp_arena *arena;    /* sheets of the running step */
     struct hsp_pack send, recv; /* used by the thread of the comm queue */
     struct hsp_pack local;      /* used by the compute thread */

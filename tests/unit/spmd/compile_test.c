@@ -185,6 +185,80 @@ static void test_recompute(void **state)
     hsp_graph_free(m.g);
 }
 
+/* @plan with `keep` wherever it says `offload`; malloc'ed. */
+static char *kept(const char *plan)
+{
+    char *text = strdup(plan);
+    assert_non_null(text);
+    for (char *at = text; (at = strstr(at, "offload")) != NULL;) {
+        memcpy(at, "keep   ", 7);
+    }
+    return text;
+}
+
+/* Offload moves bytes, it computes nothing. */
+static void test_offload_bits(void **state)
+{
+    (void)state;
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
+    uint32_t n = 0;
+    for (size_t i = 0; i < hsp_n_plan_cases + hsp_n_group_cases; i++) {
+        const char *plan =
+            i < hsp_n_plan_cases ? hsp_plan_cases[i] : hsp_group_cases[i - hsp_n_plan_cases];
+        if (strstr(plan, "offload") != NULL) {
+            char *other = kept(plan);
+            plan_same_bits(plan, other, &m, i);
+            free(other);
+            n++;
+        }
+    }
+    assert_int_equal(n, 7);
+    hsp_graph_free(m.g);
+}
+
+static int64_t class_bytes(const struct hsp_program *p, uint8_t cls)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
+        const struct hsp_tensor_bind *b = &p->bind.tensor[i];
+        sum += p->tpl.tensors[i].cls == cls ? b->slot_bytes * b->n_slots : 0;
+    }
+    return sum;
+}
+
+/* A deep stage under 1F1B with three micro-batches in flight. Kept, they have 3 x 7 units (embedding and
+ * six blocks) on the device; offloaded these are in the host's memory, and on the device are no more
+ * than two units, and what one hands to the next. */
+static void test_offload_memory(void **state)
+{
+    (void)state;
+    static const char form[] = HSP_PLAN_HEAD "ranks: 3\nstreams:\n"
+                                             "  - {sequences: 7, micro_batches: 7, stages: "
+                                             "[{layers: 6, ranks: [0], saved: %s}, {layers: "
+                                             "1, ranks: [1]}, {layers: 1, ranks: [2]}]}\n";
+    struct plan_model m = plan_model("gpt", false, 8, HSP_OPT_ADAMW);
+    struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
+    struct hsp_program_file f[2];
+    for (int k = 0; k < 2; k++) {
+        char text[1024];
+        snprintf(text, sizeof text, form, k == 0 ? "keep" : "offload");
+        compile(text, &m, arena, &f[k]);
+    }
+    const struct hsp_program *keep = &f[0].programs[0], *off = &f[1].programs[0];
+    int64_t saved = class_bytes(keep, HSP_CLASS_MICRO), block = saved / (3 * 6);
+    print_message("device %lld -> %lld, saved %lld, host %lld, a block %lld\n",
+                  (long long)keep->bind.memory_bytes, (long long)off->bind.memory_bytes,
+                  (long long)saved, (long long)off->bind.host_bytes, (long long)block);
+    assert_int_equal(class_bytes(off, HSP_CLASS_MICRO), 0);
+    assert_int_equal(class_bytes(off, HSP_CLASS_HOST), saved);
+    assert_int_equal(off->bind.host_bytes, saved);
+    assert_int_equal(keep->bind.host_bytes, 0);
+    assert_true(off->bind.memory_bytes <= keep->bind.memory_bytes - saved + 2 * block + block / 2);
+    assert_int_equal(f[0].programs[1].bind.memory_bytes, f[1].programs[1].bind.memory_bytes);
+    hsp_arena_free(arena);
+    hsp_graph_free(m.g);
+}
+
 /* The same input gives the same bytes. */
 static void test_deterministic(void **state)
 {
@@ -214,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_homes),         cmocka_unit_test(test_vocabulary_cut),
         cmocka_unit_test(test_random),        cmocka_unit_test(test_templates),
         cmocka_unit_test(test_deterministic), cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_offload_bits),  cmocka_unit_test(test_offload_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,8 @@ static struct machine_view view_of(const struct hsp_machine *m, const struct mac
     if (r->p->tpl.tensors[tensor].cls == HSP_CLASS_STATE) {
         v.data = r->state[(m->step + (out ? 1 : 0)) % 2] + b->offset;
     } else {
-        v.data = r->mem + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes;
+        uint8_t *area = r->p->tpl.tensors[tensor].cls == HSP_CLASS_HOST ? r->host : r->mem;
+        v.data = area + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes;
     }
     if (b->batch_dim0) {
         v.box.hi[0] = micro_seqs(m, r, micro);
@@ -56,7 +57,9 @@ static void tag_span(const struct machine_rank *r, uint32_t tensor, uint32_t mic
                      int64_t *hi)
 {
     const struct hsp_tensor_bind *b = &r->p->bind.tensor[tensor];
-    *lo = (b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes) / BLOCK;
+    bool host = r->p->tpl.tensors[tensor].cls == HSP_CLASS_HOST;
+    int64_t area = host ? r->p->bind.memory_bytes : 0;
+    *lo = (area + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes) / BLOCK;
     *hi = *lo + b->slot_bytes / BLOCK;
     if (r->p->tpl.tensors[tensor].cls == HSP_CLASS_STATE) {
         *hi = *lo; /* version t is only read, version t + 1 only written */
@@ -386,6 +389,19 @@ static void run_op(struct hsp_machine *m, struct machine_rank *r, const struct h
     hsp_naive_op(&c);
 }
 
+/* Only what is in the host's memory is copied, to or from the device, whole. */
+static void run_copy(struct hsp_machine *m, struct machine_rank *r, const struct hsp_instr *i,
+                     uint32_t micro)
+{
+    struct machine_view from = view_of(m, r, i->in[0], micro, false);
+    struct machine_view to = view_of(m, r, i->out[0], micro, true);
+    bool out = r->p->tpl.tensors[i->in[0]].cls == HSP_CLASS_HOST;
+    assert_true(out != (r->p->tpl.tensors[i->out[0]].cls == HSP_CLASS_HOST));
+    assert_true(hsp_box_equal(&from.box, &to.box));
+    assert_int_equal(from.dtype, to.dtype);
+    memcpy(to.data, from.data, machine_cell_bytes(&to.box, to.dtype));
+}
+
 static void run_simple(struct hsp_machine *m, struct machine_rank *r, const struct hsp_instr *i,
                        uint32_t micro)
 {
@@ -481,6 +497,7 @@ static bool run_instr(struct hsp_machine *m, struct machine_rank *r, const struc
     case HSP_I_ONE:
     case HSP_I_ACC:
     case HSP_I_STAT: run_simple(m, r, i, micro); return true;
+    case HSP_I_COPY: run_copy(m, r, i, micro); return true;
     case HSP_I_SEAL: return true;
     }
     return true;
@@ -526,12 +543,15 @@ void machine_reset(struct hsp_machine *m)
         memset(r->run, 0, sizeof r->run);
         memset(r->stat, 0, sizeof r->stat);
         r->votes = 0;
-        size_t blocks = (size_t)r->p->bind.memory_bytes / BLOCK;
+        size_t blocks = (size_t)(r->p->bind.memory_bytes + r->p->bind.host_bytes) / BLOCK;
         for (size_t k = 0; k < blocks; k++) {
             r->tag[k] = 0;
         }
         for (size_t k = 0; k < (size_t)r->p->bind.memory_bytes / 8; k++) {
             ((double *)(void *)r->mem)[k] = NAN; /* what is read before it is written shows */
+        }
+        for (size_t k = 0; k < (size_t)r->p->bind.host_bytes / 8; k++) {
+            ((double *)(void *)r->host)[k] = NAN;
         }
     }
     for (uint32_t i = 0; i < m->n_lanes; i++) {

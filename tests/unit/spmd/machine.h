@@ -39,4 +39,8 @@ double hsp_machine_grad_error(const struct hsp_machine *m, uint32_t param,
 bool hsp_machine_replicas_equal(const struct hsp_machine *m, uint32_t param, uint8_t kind,
                                 uint64_t version);
 
+/* True when the ranks of both machines have the same bits of state in the same places. */
+bool hsp_machine_same_state(const struct hsp_machine *a, const struct hsp_machine *b,
+                            uint64_t version);
+
 #endif

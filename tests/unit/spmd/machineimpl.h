@@ -26,8 +26,8 @@ struct running {
 
 struct machine_rank {
     const struct hsp_program *p;
-    uint8_t *mem, *state[2];
-    uint64_t *tag; /* per block */
+    uint8_t *mem, *host, *state[2];
+    uint64_t *tag; /* per block of memory, then of the host's */
     uint32_t done[HSP_N_QUEUES];
     struct running run[HSP_N_QUEUES];
     double stat[HSP_N_STATS];

@@ -72,9 +72,11 @@ struct hsp_machine *hsp_machine_new(const struct hsp_program *p, uint32_t n, uin
         struct machine_rank *r = &m->r[i];
         r->p = &p[i];
         r->mem = zalloc(p[i].bind.memory_bytes);
+        r->host = zalloc(p[i].bind.host_bytes);
         r->state[0] = zalloc(p[i].bind.state_bytes);
         r->state[1] = zalloc(p[i].bind.state_bytes);
-        r->tag = calloc((size_t)p[i].bind.memory_bytes / BLOCK + 1, sizeof *r->tag);
+        r->tag = calloc((size_t)(p[i].bind.memory_bytes + p[i].bind.host_bytes) / BLOCK + 1,
+                        sizeof *r->tag);
         r->grad = calloc(p[i].bind.n_state + 1, sizeof *r->grad);
         r->grad_box = calloc(p[i].bind.n_state + 1, sizeof *r->grad_box);
         assert_non_null(r->tag);
@@ -104,6 +106,7 @@ void hsp_machine_free(struct hsp_machine *m)
         free(r->grad);
         free(r->grad_box);
         free(r->mem);
+        free(r->host);
         free(r->state[0]);
         free(r->state[1]);
         free(r->tag);
@@ -245,6 +248,18 @@ bool hsp_machine_replicas_equal(const struct hsp_machine *m, uint32_t param, uin
                 }
             }
         }
+    }
+    return same;
+}
+
+bool hsp_machine_same_state(const struct hsp_machine *a, const struct hsp_machine *b,
+                            uint64_t version)
+{
+    bool same = a->n == b->n;
+    for (uint32_t i = 0; i < a->n && same; i++) {
+        int64_t bytes = a->r[i].p->bind.state_bytes;
+        same = bytes == b->r[i].p->bind.state_bytes &&
+               memcmp(a->r[i].state[version % 2], b->r[i].state[version % 2], (size_t)bytes) == 0;
     }
     return same;
 }

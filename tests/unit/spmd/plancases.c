@@ -77,6 +77,25 @@ const char *const hsp_plan_cases[] = {
     "parameters:\n"
     "  - {name: \"*.weight\", home: {split: 0, pattern: interleaved, shares: [2, 1], of: "
     "[{split: 0, shares: [1, 1], of: [0, 1]}, {dup: [2, 3]}]}}\n",
+    /* offload, under every schedule */
+    HSP_PLAN_HEAD "ranks: 1\nstreams: [{sequences: 7, micro_batches: 3, "
+                  "stages: [{layers: 2, ranks: [0], saved: offload}]}]",
+    HSP_PLAN_HEAD
+    "ranks: 5\nzero: 1\nstreams: [{sequences: 7, micro_batches: 5, stages: [{layers: 1, ranks: "
+    "[0, 1], tensor: [2, 1], saved: offload}, {layers: 1, ranks: [2], saved: recompute}, {layers: "
+    "0, ranks: [3, 4], saved: offload}]}]",
+    HSP_PLAN_HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 4, schedule: gpipe, stages: "
+                  "[{layers: 1, ranks: [1], saved: offload}, {layers: 1, ranks: [0]}]}]",
+    HSP_PLAN_HEAD
+    "ranks: 4\nstreams: [{sequences: 7, micro_batches: 6, schedule: zero_bubble, "
+    "stages: [{layers: 0, ranks: [0], saved: offload}, {layers: 1, ranks: [1], saved: offload}, "
+    "{layers: 1, ranks: [2], saved: offload}, {layers: 0, ranks: [3]}]}]",
+    HSP_PLAN_HEAD
+    "ranks: 5\nzero: 1\nstreams:\n"
+    "  - {sequences: 4, micro_batches: 4, schedule: interleaved, chunks: 2, stages: [{layers: "
+    "[0, 1], ranks: [0, 1], tensor: [1, 2], saved: offload}, {layers: [1, 0], ranks: [2]}]}\n"
+    "  - {sequences: 3, micro_batches: 3, schedule: interleaved, chunks: 2, stages: [{layers: "
+    "[1, 1], ranks: [3, 4], saved: offload}]}\n",
 };
 
 const size_t hsp_n_plan_cases = sizeof hsp_plan_cases / sizeof hsp_plan_cases[0];
@@ -126,6 +145,18 @@ const char *const hsp_group_cases[] = {
     "groups: [{ranks: [0, 1]}, {ranks: [2]}], saved: recompute}, {layers: 1, split: sequence, "
     "shares: [3, 1], groups: [{ranks: [3]}, {ranks: [4]}]}]}\n"
     "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [5]}]}\n",
+    /* offload, with blocks of attention, with cut micro-batches, with sequence parallelism */
+    HSP_PLAN_HEAD
+    "ranks: 6\nstreams:\n"
+    "  - {sequences: 6, micro_batches: 3, schedule: zero_bubble, stages: [{layers: 1, split: "
+    "batch, "
+    "groups: [{ranks: [0, 1]}, {ranks: [2]}], saved: offload}, {layers: 1, split: sequence, "
+    "shares: [3, 1], groups: [{ranks: [3]}, {ranks: [4]}], saved: offload}]}\n"
+    "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [5], saved: offload}]}\n",
+    HSP_PLAN_HEAD
+    "ranks: 5\nzero: 1\nstreams: [{sequences: 7, micro_batches: 3, stages: [{layers: 2, split: "
+    "sequence, shares: [2, 0, 1], groups: [{ranks: [3, 0], tensor: [1, 2]}, {ranks: [4]}, {ranks: "
+    "[1, 2], tensor: [0, 1]}], sequence_parallel: true, saved: offload}]}]",
 };
 
 const size_t hsp_n_group_cases = sizeof hsp_group_cases / sizeof hsp_group_cases[0];
@@ -189,7 +220,8 @@ static void random_stage(uint64_t *draw, struct hsp_buf *b, const char *layers, 
     } else {
         random_groups(draw, b, n, ranks, kind);
     }
-    hsp_buf_puts(b, hsp_plan_pick(draw, 0, 2) == 0 ? ", saved: recompute}" : "}");
+    uint32_t saved = hsp_plan_pick(draw, 0, 3);
+    hsp_buf_puts(b, saved == 0 ? ", saved: recompute}" : saved == 1 ? ", saved: offload}" : "}");
 }
 
 enum { MAX_STAGES = 3, MAX_RUNS = 3 * MAX_STAGES };

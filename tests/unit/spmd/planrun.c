@@ -190,22 +190,36 @@ static void check_state(struct hsp_machine *x, const struct plan_model *m, const
     }
 }
 
+/* With the parameters of the truth. */
+static struct hsp_machine *start(const struct hsp_program_file *f, const struct plan_model *m,
+                                 const struct truth *r, uint64_t seed)
+{
+    struct hsp_machine *x = hsp_machine_new(f->programs, f->n, seed, input);
+    for (uint32_t p = 0; p < m->g->n_params; p++) {
+        hsp_machine_set_state(x, p, HSP_STATE_PARAM, &r->x.v[m->g->params[p].tensor]);
+    }
+    return x;
+}
+
+static struct hsp_update_scalars scalars_of(const struct plan_model *m, const struct truth *r,
+                                            uint64_t step)
+{
+    double t = (double)step + 1;
+    return (struct hsp_update_scalars){.lr = 0.01,
+                                       .grad_scale = 1 / r->tokens,
+                                       .bias1 = 1 - pow(m->t.hyper.beta1, t),
+                                       .bias2 = 1 - pow(m->t.hyper.beta2, t)};
+}
+
 static void run_steps(const struct hsp_program_file *f, const struct plan_model *m, uint64_t seed,
                       const char *plan)
 {
-    struct hsp_machine *x = hsp_machine_new(f->programs, f->n, seed, input);
     struct truth r;
     truth_init(&r, m, seed);
-    for (uint32_t p = 0; p < m->g->n_params; p++) {
-        hsp_machine_set_state(x, p, HSP_STATE_PARAM, &r.x.v[m->g->params[p].tensor]);
-    }
+    struct hsp_machine *x = start(f, m, &r, seed);
     for (uint64_t step = 0; step < PLAN_STEPS; step++) {
-        double b1 = m->t.hyper.beta1, b2 = m->t.hyper.beta2, t = (double)step + 1;
         truth_gradients(&r, m);
-        struct hsp_update_scalars s = {.lr = 0.01,
-                                       .grad_scale = 1 / r.tokens,
-                                       .bias1 = 1 - pow(b1, t),
-                                       .bias2 = 1 - pow(b2, t)};
+        struct hsp_update_scalars s = scalars_of(m, &r, step);
         hsp_machine_run(x, true, step, &s);
         check_eval(x, m, &r, plan);
         hsp_machine_run(x, false, step, &s);
@@ -224,16 +238,48 @@ static void run_steps(const struct hsp_program_file *f, const struct plan_model 
     hsp_machine_free(x);
 }
 
+static void compile_text(const char *text, const struct plan_model *m, struct hsp_arena *arena,
+                         struct hsp_program_file *f)
+{
+    struct hsp_err err = {0};
+    enum hsp_status rc = hsp_compile(m->g, plan_of_text(text, arena), &m->t, arena, f, &err);
+    if (rc != HSP_OK) {
+        fail_msg("%s: %s, under\n%s", hsp_status_name(rc), err.msg, text);
+    }
+}
+
 void plan_run(const char *text, const struct plan_model *m, uint64_t seed)
 {
     struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
     struct hsp_program_file f = {0};
-    struct hsp_err err = {0};
-    struct hsp_plan *p = plan_of_text(text, arena);
-    enum hsp_status rc = hsp_compile(m->g, p, &m->t, arena, &f, &err);
-    if (rc != HSP_OK) {
-        fail_msg("%s: %s, under\n%s", hsp_status_name(rc), err.msg, text);
-    }
+    compile_text(text, m, arena, &f);
     run_steps(&f, m, seed, text);
+    hsp_arena_free(arena);
+}
+
+void plan_same_bits(const char *one, const char *other, const struct plan_model *m, uint64_t seed)
+{
+    struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
+    struct hsp_program_file f = {0}, g = {0};
+    struct truth r;
+    compile_text(one, m, arena, &f);
+    compile_text(other, m, arena, &g);
+    truth_init(&r, m, seed);
+    truth_gradients(&r, m);
+    struct hsp_machine *x = start(&f, m, &r, seed), *y = start(&g, m, &r, seed + 1);
+    for (uint64_t step = 0; step < PLAN_STEPS; step++) {
+        struct hsp_update_scalars s = scalars_of(m, &r, step);
+        hsp_machine_run(x, false, step, &s);
+        hsp_machine_run(y, false, step, &s);
+        for (uint8_t k = 0; k < HSP_N_STATS; k++) {
+            near(hsp_machine_stat(x, k), hsp_machine_stat(y, k), 0, "a statistic", other);
+        }
+        if (!hsp_machine_same_state(x, y, step + 1)) {
+            fail_msg("not the bits of the state of\n%s\nunder\n%s", one, other);
+        }
+    }
+    hsp_machine_free(x);
+    hsp_machine_free(y);
+    truth_fini(&r, m);
     hsp_arena_free(arena);
 }

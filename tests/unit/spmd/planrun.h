@@ -11,4 +11,7 @@ struct hsp_plan *plan_of_text(const char *text, struct hsp_arena *arena);
 /* PLAN_STEPS steps: loss, tokens, norm, gradients, state after the update, validation. */
 void plan_run(const char *text, const struct plan_model *m, uint64_t seed);
 
+/* The same steps under two plans that differ in nothing but what is saved how: the same bits. */
+void plan_same_bits(const char *one, const char *other, const struct plan_model *m, uint64_t seed);
+
 #endif
