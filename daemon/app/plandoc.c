@@ -49,6 +49,7 @@ static cJSON *rank_doc(const struct hsp_cluster_desc *cluster, const struct hsp_
     put(o, "gradient_bytes", (double)r->grad_bytes);
     put(o, "activation_bytes", (double)r->act_bytes);
     put(o, "communication_bytes", (double)r->comm_bytes);
+    put(o, "host_bytes", (double)r->host_bytes);
     return o;
 }
 

@@ -62,6 +62,21 @@ static void add_row(struct hsp_table *t, const struct view *v, uint32_t rank)
     hsp_table_row(t, cells);
 }
 
+/* What offloaded activations take, if any are. */
+static void print_host(const struct view *v)
+{
+    double sum = 0, most = 0;
+    for (uint32_t r = 0; r < v->p->plan->n_ranks; r++) {
+        double bytes = (double)v->p->cost.rank[r].host_bytes;
+        sum += bytes;
+        most = bytes > most ? bytes : most;
+    }
+    if (sum > 0) {
+        (void)fprintf(v->ctl->out, "\nhost memory %s, for one rank %s at most\n",
+                      hsp_ctl_bytes(v->ctl, sum), hsp_ctl_bytes(v->ctl, most));
+    }
+}
+
 static int print_table(const struct view *v)
 {
     FILE *out = v->ctl->out;
@@ -72,6 +87,7 @@ static int print_table(const struct view *v)
     }
     (void)fprintf(out, "%s: %s (%s)\n\n", v->job->name, v->p->plan->why, v->source);
     int rc = hsp_table_print(t) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+    print_host(v);
     (void)fprintf(out, "\nstep %s = slowest stream %s + gradients %s + vote %s",
                   hsp_ctl_time(v->ctl, c->step_us), hsp_ctl_time(v->ctl, c->stream_us),
                   hsp_ctl_time(v->ctl, c->sync_us), hsp_ctl_time(v->ctl, c->vote_us));
@@ -140,7 +156,8 @@ static bool add_rank(const struct view *v, uint32_t rank, cJSON *list)
                                    {"state_bytes", (double)r->state_bytes},
                                    {"gradient_bytes", (double)r->grad_bytes},
                                    {"activation_bytes", (double)r->act_bytes},
-                                   {"communication_bytes", (double)r->comm_bytes}};
+                                   {"communication_bytes", (double)r->comm_bytes},
+                                   {"host_bytes", (double)r->host_bytes}};
     cJSON *o = cJSON_CreateObject();
     bool ok = add_numbers(o, &(const struct number){"rank", rank}, 1) &&
               add_text(o, "device", v->cluster->dev[r->device].name) &&
@@ -224,7 +241,10 @@ static int print_yaml(const struct view *v)
     hsp_plan_dump(&total, &b);
     (void)fprintf(v->ctl->out, "# %s: %s\n", v->job->name, v->p->plan->why);
     for (uint32_t r = 0; r < v->p->plan->n_ranks; r++) {
-        (void)fprintf(v->ctl->out, "# rank %u: %s\n", r, v->cluster->dev[v->p->device[r]].name);
+        int64_t host = v->p->cost.rank[r].host_bytes;
+        (void)fprintf(v->ctl->out, "# rank %u: %s%s%s\n", r, v->cluster->dev[v->p->device[r]].name,
+                      host > 0 ? ", host memory " : "",
+                      host > 0 ? hsp_ctl_bytes(v->ctl, (double)host) : "");
     }
     (void)fputs(hsp_buf_cstr(&b), v->ctl->out);
     st = hsp_buf_status(&b);

@@ -49,8 +49,23 @@ static void recompute(struct hsp_range *r)
     amount_sum(&r->w.scratch, &r->most_saved);
 }
 
+/* In flight nothing stays on the device. A unit's activations are there while it computes, and on
+ * their way while its neighbour does: each is read and written twice more. */
+static void offload(const struct hsp_work *w, struct hsp_range *r)
+{
+    r->offload = true;
+    r->host = r->w.saved;
+    r->host.whole += r->entering + w->input_bytes; /* what leaves is among the saved */
+    r->w.bytes.cut += 4 * r->host.cut;
+    r->w.bytes.whole += 4 * r->host.whole;
+    r->w.saved = (struct hsp_amount){0};
+    amount_sum(&r->w.scratch, &r->pair_saved);
+    r->w.scratch.whole += r->entering + r->w.leaving;
+}
+
 void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, struct hsp_range *ret)
 {
+    struct hsp_amount before = {0};
     *ret = (struct hsp_range){.first = first, .end = end};
     for (uint32_t l = first; l < end; l++) {
         const struct hsp_layer_work *from = &w->layer[l];
@@ -68,12 +83,18 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
         ret->w.n_reduce += from->n_reduce;
         ret->w.reduce_bytes += from->reduce_bytes;
         amount_max(&ret->most_saved, &from->saved);
+        struct hsp_amount pair = from->saved;
+        amount_sum(&pair, &before);
+        amount_max(&ret->pair_saved, &pair);
+        before = from->saved;
         ret->inner += l + 1 < end ? from->leaving : 0;
         ret->w.leaving = from->leaving;
     }
     ret->entering = first > 0 ? w->layer[first - 1].leaving : 0;
     if (w->recompute) {
         recompute(ret);
+    } else if (w->offload) {
+        offload(w, ret);
     }
     for (uint32_t p = 0; p < w->n_params; p++) {
         const struct hsp_param_work *pw = &w->param[p];
@@ -118,7 +139,8 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
         .micro_us =
             r->w.n_instr * dev->op_us + 1e6 * amount(&r->w.acc_bytes, part) / dev->mem_bytes_per_s,
         .base_bytes = N_SLOTS * kinds * home * held + grads + hsp_comm_bytes(r, holders),
-        .bytes_per_flight = amount(&r->w.saved, part) + r->entering + r->w.leaving,
+        .bytes_per_flight = r->offload ? 0 : amount(&r->w.saved, part) + r->entering + r->w.leaving,
+        .host_bytes = amount(&r->host, part),
         .deferred_bytes = amount(&r->w.deferred, part),
         .scratch_bytes = amount(&r->w.scratch, part),
         .micro_bytes = 2 * amount(&r->w.grad_bytes, part),

@@ -39,9 +39,13 @@ struct hsp_range {
     uint32_t n_params;
     double entering;
     struct hsp_amount most_saved; /* of one unit */
+    struct hsp_amount pair_saved; /* of two units, one behind the other */
     double inner;                 /* what units hand to each other inside of the range */
+    bool offload;
+    struct hsp_amount host; /* what waits in the host's memory, offloaded */
 };
-/* With @w->recompute: as a stage that computes its activations again. */
+/* With @w->recompute: as a stage that computes its activations again; with @w->offload: as one that
+ * has them in the host's memory. */
 void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, struct hsp_range *ret);
 
 /* The units of blocks [first, end) of a model of @n_blocks: the embedding goes with the first
@@ -53,6 +57,7 @@ void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
 struct hsp_member {
     double seq_us, micro_us;             /* compute */
     double base_bytes, bytes_per_flight; /* memory: fixed, and for each sequence in flight */
+    double host_bytes;                   /* host memory, for each sequence in flight */
     double deferred_bytes;          /* for each sequence that waits for its gradients of weights */
     double scratch_bytes;           /* for each sequence of a micro-batch */
     double micro_bytes, post_bytes; /* scratch of a micro-batch of any size; of Post */
@@ -102,6 +107,7 @@ struct hsp_rank_cost {
     int64_t act_bytes;   /* activations in flight and scratch */
     int64_t comm_bytes;
     int64_t total_bytes;
+    int64_t host_bytes; /* in the host's memory, not of the device's */
 };
 
 struct hsp_cost {

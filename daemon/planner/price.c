@@ -77,7 +77,7 @@ struct stage_time {
 
 /* What the chunks of a stage add up to on one rank. */
 struct rank_sum {
-    double base_bytes, act_bytes, home_bytes, comm_bytes;
+    double base_bytes, act_bytes, home_bytes, comm_bytes, host_bytes;
     double scratch_bytes, micro_bytes, post_bytes;
 };
 
@@ -102,6 +102,7 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     sum->base_bytes += m.base_bytes - more;
     sum->act_bytes +=
         m.bytes_per_flight * flight + m.deferred_bytes * hsp_order_waiting(s, rc->stage);
+    sum->host_bytes += m.host_bytes * flight;
     sum->home_bytes += m.home_bytes;
     sum->post_bytes += m.post_bytes;
     sum->comm_bytes = fmax(sum->comm_bytes, comm);
@@ -126,6 +127,7 @@ static void price_rank(const struct pricing *p, const struct hsp_range *range, u
     rc->total_bytes = (int64_t)ceil(x.base_bytes + micro * x.act_bytes +
                                     fmax(x.post_bytes, x.micro_bytes + micro * x.scratch_bytes));
     rc->act_bytes = (int64_t)ceil(micro * (x.act_bytes + x.scratch_bytes));
+    rc->host_bytes = (int64_t)ceil(micro * x.host_bytes);
     rc->state_bytes = (int64_t)ceil(states * x.home_bytes * p->held);
     rc->comm_bytes = (int64_t)ceil(x.comm_bytes);
     rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
@@ -177,6 +179,7 @@ static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi
     struct hsp_work work = *p->in->work;
     uint32_t first, end, chunks = hsp_stream_chunks(s);
     work.recompute = g->saved == HSP_SAVED_RECOMPUTE;
+    work.offload = g->saved == HSP_SAVED_OFFLOAD;
     for (uint32_t c = 0; c < chunks; c++) {
         hsp_chunk_units(s, gi, c, &first, &end);
         hsp_range_make(&work, first, end, &range[c]);
@@ -250,7 +253,7 @@ static double bound_us(const struct hsp_price_in *in)
     struct hsp_range all;
     double rate = 0;
     struct hsp_work work = *in->work;
-    work.recompute = false;
+    work.recompute = work.offload = false;
     hsp_range_make(&work, 0, work.n_layers, &all);
     for (uint32_t i = 0; i < in->cluster->n; i++) {
         const struct hsp_device_desc *d = &in->cluster->dev[i];

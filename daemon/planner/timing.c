@@ -36,6 +36,7 @@ static void price_chunk(const struct timing *x, const struct hsp_plan *plan, uin
     struct hsp_range range;
     uint32_t first, end;
     work.recompute = g->saved == HSP_SAVED_RECOMPUTE;
+    work.offload = g->saved == HSP_SAVED_OFFLOAD;
     hsp_chunk_units(x->s, stage, c, &first, &end);
     hsp_range_make(&work, first, end, &range);
     *ret = (struct chunk){.leaving = range.w.leaving};

@@ -310,6 +310,8 @@ static void tensor_bytes(struct builder *b)
             n *= (double)ext[d];
         }
         b->bytes[t] = n;
+        bool input = g->tensors[t].kind == HSP_TENSOR_INPUT && g->tensors[t].saved;
+        b->w->input_bytes += input ? n : 0;
     }
 }
 

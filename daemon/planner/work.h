@@ -48,9 +48,11 @@ struct hsp_work {
     struct hsp_layer_work *layer;
     uint32_t n_params;
     struct hsp_param_work *param;
-    uint32_t elem; /* bytes of an element */
+    double input_bytes; /* what backward reads of the data */
+    uint32_t elem;      /* bytes of an element */
     uint8_t dtype;
     bool recompute;   /* stages keep only what enters each unit, and compute it twice */
+    bool offload;     /* what they keep waits in the host's memory */
     int64_t tp_units; /* smallest number of grains of any cut family: most members of a group; 0
                          when nothing can be cut */
 };

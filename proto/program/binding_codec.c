@@ -2,7 +2,7 @@
 #include "proto/program/program_io.h"
 
 #define BINDING_MAGIC   0x42505348u /* "HSPB" */
-#define BINDING_VERSION 4u
+#define BINDING_VERSION 5u
 
 /* Least encoded bytes of one element. */
 enum { MIN_BIND_TENSOR = 22, MIN_MOVE = 15, MIN_CELL = 9, MIN_ENTRY = 12, MIN_STATE = 18 };

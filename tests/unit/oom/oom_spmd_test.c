@@ -164,13 +164,17 @@ static void plans_are_compiled_whole_or_not(void **state)
         "ranks: 4\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, "
         "split: sequence, shares: [2, 1, 1], balance: work, groups: [{ranks: [0, 1]}, "
         "{ranks: [2]}, {ranks: [3]}], saved: recompute}]}]\n";
+    static const char offload[] = HSP_PLAN_HEAD
+        "ranks: 2\nstreams: [{sequences: 7, micro_batches: 3, schedule: zero_bubble, stages: "
+        "[{layers: 1, ranks: [0], saved: offload}, {layers: 1, ranks: [1], saved: offload}]}]\n";
     const char *const texts[] = {hsp_plan_cases[3],
                                  hsp_plan_cases[10],
                                  recompute,
                                  hsp_group_cases[3],
                                  hsp_group_cases[8],
                                  HSP_PLAN_CASE_OF_ALL_SCHEDULES,
-                                 ring};
+                                 ring,
+                                 offload};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct work w = work_of(g, texts[i]);
         hsp_oom_loop("compiler", use_compiler, &w, 50);

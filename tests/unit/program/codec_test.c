@@ -211,6 +211,97 @@ static void a_sum_that_is_handed_on_is_checked(void **state)
     expect(f, "no part in");
 }
 
+/* Instruction 0 becomes a copy of its result to a new tensor in the host's memory. Returns its number. */
+static uint32_t add_host_copy(struct fixture *f)
+{
+    struct hsp_program *p = &f->file.programs[0];
+    struct hsp_template *t = &p->tpl;
+    uint32_t from = t->instrs[0].out[0], host = t->n_tensors;
+    struct hsp_ptensor *tensor = hsp_arena_array(f->arena, host + 1, sizeof *tensor);
+    struct hsp_tensor_bind *bind = hsp_arena_array(f->arena, host + 1, sizeof *bind);
+    memcpy(tensor, t->tensors, host * sizeof *tensor);
+    memcpy(bind, p->bind.tensor, host * sizeof *bind);
+    t->tensors = tensor;
+    p->bind.tensor = bind;
+    t->n_tensors++;
+    tensor[host] = tensor[from];
+    tensor[host].cls = HSP_CLASS_HOST;
+    bind[host] = bind[from];
+    bind[host].offset = 64;
+    bind[host].n_slots = 3;
+    p->bind.host_bytes = 64 + 3 * bind[host].slot_bytes;
+    t->instrs[0].kind = HSP_I_COPY;
+    t->instrs[0].n_in = 1;
+    t->instrs[0].in[0] = from;
+    t->instrs[0].out[0] = host;
+    assert_int_equal(hsp_template_digest(t, &t->digest), HSP_OK);
+    p->bind.template_digest = t->digest;
+    return host;
+}
+
+static void host_memory_round_trip(void **state)
+{
+    struct fixture *f = *state;
+    struct hsp_err err = {0};
+    struct hsp_program_file g;
+    struct hsp_buf text;
+    uint32_t host = add_host_copy(f);
+    assert_ok(hsp_program_check(&f->file.programs[0], &err), &err);
+    assert_int_equal(hsp_program_file_encode(&f->file, &f->bytes), HSP_OK);
+    assert_ok(hsp_program_file_decode(f->bytes.data, f->bytes.len, f->arena, &g, &err), &err);
+    assert_int_equal(g.programs[0].bind.host_bytes, f->file.programs[0].bind.host_bytes);
+    assert_int_equal(g.programs[1].bind.host_bytes, 0);
+    assert_int_equal(g.programs[0].tpl.tensors[host].cls, HSP_CLASS_HOST);
+    hsp_buf_init(&text, 1 << 20);
+    hsp_program_dump(&g.programs[0], &text);
+    assert_non_null(strstr(hsp_buf_cstr(&text), " host [0:16, 0:4] at 64 + 3 x 512"));
+    assert_non_null(strstr(hsp_buf_cstr(&text), " copy "));
+    assert_non_null(strstr(hsp_buf_cstr(&text), ", host 1600 bytes"));
+    hsp_buf_fini(&text);
+}
+
+/* It is only copied to and from, whole, and lies inside of what the binding says. */
+static void host_memory_is_checked(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t host = add_host_copy(f);
+    struct hsp_program *p = &f->file.programs[0];
+    struct hsp_binding *b = &p->bind;
+    struct hsp_instr *i = &p->tpl.instrs[0];
+    uint32_t from = i->in[0];
+    b->host_bytes -= 64;
+    expect(f, "do not fit 1536");
+    b->host_bytes = -1;
+    expect(f, "negative");
+    b->host_bytes = 1600;
+    b->tensor[host].box.lo[0]++;
+    b->tensor[host].box.hi[0]++;
+    expect(f, "another box");
+    b->tensor[host].box = b->tensor[from].box;
+    i->out[0] = from; /* nothing of it in the host's memory */
+    expect(f, "operands do not fit");
+    i->out[0] = host;
+    i->in[0] = host; /* all of it */
+    expect(f, "operands do not fit");
+    i->in[0] = from;
+    i->n_in = 0;
+    expect(f, "operands do not fit");
+    i->kind = HSP_I_ZERO;
+    expect(f, "operands do not fit");
+    i->kind = HSP_I_COPY;
+    i->n_in = 1;
+    p->tpl.tensors[host].dtype = HSP_F32;
+    expect(f, "operands do not fit");
+    p->tpl.tensors[host].dtype = HSP_F64;
+    p->tpl.tensors[host].sym[0] = HSP_SYM_BATCH;
+    expect(f, "operands do not fit");
+    p->tpl.tensors[host].sym[0] = p->tpl.tensors[from].sym[0];
+    p->tpl.tensors[from].cls = HSP_CLASS_STATE;
+    expect(f, "operands do not fit");
+    p->tpl.tensors[from].cls = HSP_CLASS_STEP;
+    assert_int_equal(hsp_program_check(p, NULL), HSP_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +312,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(flipped_bytes_never_pass_unchecked, setup, teardown),
         cmocka_unit_test_setup_teardown(checks_name_what_is_wrong, setup, teardown),
         cmocka_unit_test_setup_teardown(a_sum_that_is_handed_on_is_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(host_memory_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(host_memory_is_checked, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,9 @@ static void the_shortest_that_holds_a_step_runs_it(void **state)
     assert_int_equal(hsp_pool_memory(p, shorter, 2), p[1].bind.memory_bytes);
     assert_int_equal(hsp_pool_comm(p, shorter, 2), p[2].bind.comm_bytes);
     assert_int_equal(hsp_pool_memory(p, shorter, 0), p[0].bind.memory_bytes);
+    p[1].bind.host_bytes = 128;
+    assert_int_equal(hsp_pool_host(p, shorter, 2), 128);
+    assert_int_equal(hsp_pool_host(p, shorter, 0), 0);
     (void)hsp_arena_free(a);
 }
 

@@ -74,6 +74,15 @@ static const struct {
      "  - {sequences: 7, micro_batches: 3, stages: [{layers: 4, ranks: [0, 1], saved: "
      "recompute}]}\n"
      "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [2]}]}\n"},
+    {"offload, tensor and pipeline",
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\nstreams:\n"
+     "  - {sequences: 12, micro_batches: 3, stages: [{layers: 2, ranks: [0, 1], tensor: [1, 1], "
+     "saved: offload}, {layers: 2, ranks: [2, 3], tensor: [1, 3], saved: offload}]}\n"},
+    {"offload in one of two streams, zero-bubble",
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\nstreams:\n"
+     "  - {sequences: 7, micro_batches: 5, schedule: zero_bubble, stages: [{layers: 2, ranks: [0, "
+     "1], saved: offload}, {layers: 2, ranks: [3], saved: offload}]}\n"
+     "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [2]}]}\n"},
     {"two streams of different depth and degree",
      "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\nstreams:\n"
      "  - {sequences: 8, micro_batches: 4, stages: [{layers: 3, ranks: [0, 1], tensor: [2, 1]}, "
