@@ -246,15 +246,86 @@ static void test_offload_memory(void **state)
     }
     const struct hsp_program *keep = &f[0].programs[0], *off = &f[1].programs[0];
     int64_t saved = class_bytes(keep, HSP_CLASS_MICRO), block = saved / (3 * 6);
-    print_message("device %lld -> %lld, saved %lld, host %lld, a block %lld\n",
-                  (long long)keep->bind.memory_bytes, (long long)off->bind.memory_bytes,
-                  (long long)saved, (long long)off->bind.host_bytes, (long long)block);
     assert_int_equal(class_bytes(off, HSP_CLASS_MICRO), 0);
     assert_int_equal(class_bytes(off, HSP_CLASS_HOST), saved);
     assert_int_equal(off->bind.host_bytes, saved);
     assert_int_equal(keep->bind.host_bytes, 0);
     assert_true(off->bind.memory_bytes <= keep->bind.memory_bytes - saved + 2 * block + block / 2);
     assert_int_equal(f[0].programs[1].bind.memory_bytes, f[1].programs[1].bind.memory_bytes);
+    hsp_arena_free(arena);
+    hsp_graph_free(m.g);
+}
+
+static uint32_t layer_of(const struct plan_model *m, const struct hsp_program *p, uint32_t instr)
+{
+    while (p->tpl.instrs[instr].kind != HSP_I_OP) {
+        instr--;
+    }
+    return m->g->nodes[p->tpl.instrs[instr].node].layer;
+}
+
+static bool reads(const struct hsp_instr *i, uint32_t tensor)
+{
+    for (uint8_t k = 0; k < i->n_in; k++) {
+        if (i->in[k] == tensor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The segment of @kind: instructions [*first, *end). */
+static void segment_of(const struct hsp_program *p, uint8_t kind, uint32_t *first, uint32_t *end)
+{
+    uint32_t s = 0;
+    while (p->tpl.segments[s].kind != kind) {
+        s++;
+    }
+    const struct hsp_piece *q = &p->tpl.pieces[p->tpl.segments[s].first_piece];
+    const struct hsp_piece *last = q + p->tpl.segments[s].n_pieces - 1;
+    *first = q->first;
+    *end = last->first + last->n;
+}
+
+/* Copies out stand behind the unit after the one that used the value last, copies in within the one
+ * before the one that needs it: they have a unit's time. */
+static void test_offload_overlaps(void **state)
+{
+    (void)state;
+    static const char plan[] = HSP_PLAN_HEAD
+        "ranks: 1\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 4, ranks: [0], "
+        "saved: offload}]}]";
+    struct plan_model m = plan_model("gpt", false, 4, HSP_OPT_ADAMW);
+    struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
+    struct hsp_program_file f;
+    uint32_t first, end, n = 0;
+    compile(plan, &m, arena, &f);
+    const struct hsp_program *p = &f.programs[0];
+    segment_of(p, HSP_SEG_FORWARD, &first, &end);
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t use = i;
+        while (p->tpl.instrs[i].kind == HSP_I_COPY && use > first &&
+               !reads(&p->tpl.instrs[use - 1], p->tpl.instrs[i].in[0])) {
+            use--;
+        }
+        if (use < i && use > first && layer_of(&m, p, use - 1) < m.g->n_layers - 1) {
+            assert_int_equal(layer_of(&m, p, i), layer_of(&m, p, use - 1) + 1);
+            n++;
+        }
+    }
+    assert_true(n > 20);
+    segment_of(p, HSP_SEG_BACKWARD, &first, &end);
+    for (uint32_t i = first, use; i < end; i++) {
+        for (use = i + 1; p->tpl.instrs[i].kind == HSP_I_COPY &&
+                          !reads(&p->tpl.instrs[use], p->tpl.instrs[i].out[0]);) {
+            use++;
+        }
+        if (use > i + 1 && layer_of(&m, p, use) < m.g->n_layers - 1) {
+            assert_int_equal(layer_of(&m, p, i), layer_of(&m, p, use) + 1);
+            n++;
+        }
+    }
+    assert_true(n > 40);
     hsp_arena_free(arena);
     hsp_graph_free(m.g);
 }
@@ -283,12 +354,19 @@ static void test_deterministic(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt),           cmocka_unit_test(test_gpt_tied_sgd),
-        cmocka_unit_test(test_mlp),           cmocka_unit_test(test_mlp_tied),
-        cmocka_unit_test(test_homes),         cmocka_unit_test(test_vocabulary_cut),
-        cmocka_unit_test(test_random),        cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_deterministic), cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_offload_bits),  cmocka_unit_test(test_offload_memory),
+        cmocka_unit_test(test_gpt),
+        cmocka_unit_test(test_gpt_tied_sgd),
+        cmocka_unit_test(test_mlp),
+        cmocka_unit_test(test_mlp_tied),
+        cmocka_unit_test(test_homes),
+        cmocka_unit_test(test_vocabulary_cut),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_offload_bits),
+        cmocka_unit_test(test_offload_memory),
+        cmocka_unit_test(test_offload_overlaps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
