@@ -51,6 +51,12 @@ static int print(struct hsp_ctl *ctl, const char *path, const struct hsp_strateg
             hsp_buf_printf(&b, "# rank %u: device %u\n", r, s->device[r]);
         }
     }
+    if (s->rings_open) {
+        hsp_buf_printf(&b,
+                       "# each of its %u pipelines is a stream: the file has no CP_LIST that says "
+                       "which are rings\n",
+                       s->plan->n_streams);
+    }
     hsp_plan_dump(s->plan, &b);
     enum hsp_status st = hsp_buf_status(&b);
     if (st != HSP_OK) {

@@ -42,6 +42,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/stagecode.c daemon/spmd/stagecode.h \
   daemon/spmd/stagelayout.c daemon/spmd/stagelayout.h \
   daemon/spmd/strategy.c daemon/spmd/strategy.h \
+  daemon/spmd/stratring.c \
   daemon/spmd/stratunion.c \
   daemon/spmd/switch.c daemon/spmd/switch.h \
   daemon/spmd/timeline.c daemon/spmd/timeline.h \

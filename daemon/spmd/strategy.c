@@ -2,6 +2,7 @@
 #include "daemon/spmd/strategy.h"
 
 #include <stdlib.h> /* qsort, bsearch */
+#include <string.h>
 
 #include "proto/base/size.h"
 #include "proto/base/str.h"
@@ -34,22 +35,12 @@ enum hsp_status hsp_strategy_numbers(const struct hsp_yaml *y, uint32_t end,
     return rc;
 }
 
-enum hsp_status hsp_strategy_stage(struct hsp_stage *s, uint32_t layers, uint32_t n,
-                                   uint32_t *devices, struct hsp_arena *arena, struct hsp_err *err)
-{
-    *s = (struct hsp_stage){.layers = layers, .n = n, .ranks = devices};
-    s->shares = hsp_arena_array(arena, n, sizeof *s->shares);
-    for (uint32_t i = 0; s->shares != NULL && i < n; i++) {
-        s->shares[i] = 1;
-    }
-    return s->shares != NULL ? HSP_OK : no_memory(err);
-}
-
 /* ---- packed ---- */
 
 struct packed {
     const struct hsp_yaml *y, *layers, *micro, *stage_devices;
     uint32_t tp, n_unused, slots; /* slots: virtual ranks of all stages */
+    struct hsp_rings rings;
     uint32_t *unused;
     uint32_t *device; /* [slot] */
     struct hsp_arena *arena;
@@ -73,34 +64,6 @@ static enum hsp_status want_list(const struct packed *p, const struct hsp_yaml *
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_SEQ, p->err);
     if (rc == HSP_OK && (y->n < min || y->n > max)) {
         rc = hsp_yaml_error(y, p->err, "%zu entries, must be %zu to %zu", y->n, min, max);
-    }
-    return rc;
-}
-
-/* Pipelines have one ring member and one length of sequences each. */
-static enum hsp_status check_plain(const struct packed *p)
-{
-    const struct hsp_yaml *cp = hsp_yaml_get(p->y, "CP_LIST"),
-                          *len = hsp_yaml_get(p->y, "SEQ_LEN_LIST");
-    uint32_t *v = NULL, n = 0;
-    enum hsp_status rc = HSP_OK;
-    if (cp != NULL) {
-        rc = hsp_strategy_numbers(cp, HSP_DEVICE_END, p->arena, &v, &n, p->err);
-        for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
-            if (v[i] != 1) {
-                rc = hsp_yaml_error(&cp->items[i], p->err, "rings of %u cannot be imported", v[i]);
-            }
-        }
-    }
-    if (rc == HSP_OK && len != NULL) {
-        rc = hsp_strategy_numbers(len, UINT32_MAX, p->arena, &v, &n, p->err);
-        for (uint32_t i = 1; rc == HSP_OK && i < n; i++) {
-            if (v[i] != v[0]) {
-                rc = hsp_yaml_error(&len->items[i], p->err,
-                                    "streams with sequences of %u and of %u cannot be imported",
-                                    v[0], v[i]);
-            }
-        }
     }
     return rc;
 }
@@ -135,20 +98,23 @@ static enum hsp_status read_head(struct packed *p)
     p->stage_devices = hsp_yaml_get(p->y, "stage_devices");
     enum hsp_status rc = hsp_yaml_check_keys(p->y, keys, HSP_ARRAY_LEN(keys), p->err);
     rc = rc == HSP_OK ? want_list(p, p->layers, "layers", 1, HSP_MAX_STREAMS) : rc;
-    rc = rc == HSP_OK ? want_list(p, p->micro, "micro_batches", p->layers->n, p->layers->n) : rc;
+    rc = rc == HSP_OK
+             ? hsp_strategy_rings(p->y, (uint32_t)p->layers->n, p->arena, &p->rings, p->err)
+             : rc;
+    rc = rc == HSP_OK ? want_list(p, p->micro, "micro_batches", p->rings.n, p->rings.n) : rc;
     if (rc == HSP_OK && tp == NULL) {
         rc = hsp_yaml_error(p->y, p->err, "missing key max_tp");
     }
     rc = rc == HSP_OK ? hsp_yaml_u64(tp, 1, HSP_MAX_RANKS, &v, p->err) : rc;
     p->tp = (uint32_t)v;
     if (rc == HSP_OK && dp != NULL) {
-        rc = hsp_yaml_u64(dp, p->layers->n, p->layers->n, &v, p->err);
+        rc = hsp_yaml_u64(dp, p->rings.n, p->rings.n, &v, p->err);
     }
     if (rc == HSP_OK && unused != NULL) {
         rc = hsp_strategy_numbers(unused, HSP_DEVICE_END, p->arena, &p->unused, &p->n_unused,
                                   p->err);
     }
-    return rc == HSP_OK ? check_plain(p) : rc;
+    return rc;
 }
 
 static enum hsp_status map_slot(struct packed *p, const struct hsp_yaml *at, uint64_t slot,
@@ -228,41 +194,77 @@ static enum hsp_status devices_of(const struct packed *p, const struct hsp_yaml 
     return HSP_OK;
 }
 
-static enum hsp_status read_stages(const struct packed *p, size_t i, uint32_t *slot,
+/* Layers of the stages of ring @r: every pipeline of it has the same. */
+static enum hsp_status read_layers(const struct packed *p, uint32_t r, uint32_t **ret,
+                                   uint32_t *ret_n)
+{
+    uint32_t first = p->rings.first[r], *v = NULL, n = 0;
+    enum hsp_status rc = hsp_strategy_numbers(&p->layers->items[first], HSP_DEVICE_END, p->arena,
+                                              ret, ret_n, p->err);
+    for (uint32_t i = first + 1; rc == HSP_OK && i < first + p->rings.size[r]; i++) {
+        const struct hsp_yaml *at = &p->layers->items[i];
+        rc = hsp_strategy_numbers(at, HSP_DEVICE_END, p->arena, &v, &n, p->err);
+        if (rc == HSP_OK && (n != *ret_n || memcmp(v, *ret, n * sizeof *v) != 0)) {
+            rc = hsp_yaml_error(
+                at, p->err, "pipeline %u has not the layers of pipeline %u, of whose ring it is", i,
+                first);
+        }
+    }
+    return rc;
+}
+
+/* The devices of stage @j of pipeline @i, whose virtual ranks begin at @slot. */
+static enum hsp_status read_group(const struct packed *p, uint32_t i, uint32_t j, uint32_t slot,
+                                  uint32_t **ret, uint32_t *ret_n)
+{
+    const struct hsp_yaml *at = &p->layers->items[i];
+    const struct hsp_yaml *stated = p->stage_devices != NULL ? &p->stage_devices->items[i] : NULL;
+    enum hsp_status rc = HSP_OK;
+    if (stated != NULL) {
+        rc = want_list(p, stated, "stage_devices", at->n, at->n);
+        rc = rc == HSP_OK ? hsp_strategy_numbers(&stated->items[j], HSP_DEVICE_END, p->arena, ret,
+                                                 ret_n, p->err)
+                          : rc;
+    } else {
+        rc = devices_of(p, &at->items[j], slot + j * p->tp, ret, ret_n);
+    }
+    if (rc == HSP_OK && (*ret_n == 0 || *ret_n > p->tp)) {
+        rc = hsp_yaml_error(&at->items[j], p->err, "a stage of %u devices, must be 1 to %u", *ret_n,
+                            p->tp);
+    }
+    return rc;
+}
+
+/* The stages of ring @r, whose virtual ranks begin at *@slot, which is moved on. */
+static enum hsp_status read_stages(const struct packed *p, uint32_t r, uint32_t *slot,
                                    struct hsp_stream *s)
 {
-    uint32_t *layers = NULL, micro = 0;
-    const struct hsp_yaml *at = &p->layers->items[i];
-    uint64_t v = 0;
-    enum hsp_status rc = hsp_yaml_u64(&p->micro->items[i], 1, HSP_MAX_MICRO, &v, p->err);
-    rc = rc == HSP_OK
-             ? hsp_strategy_numbers(at, HSP_DEVICE_END, p->arena, &layers, &s->n_stages, p->err)
-             : rc;
-    micro = (uint32_t)v;
-    s->sequences = s->micro_batches = micro;
-    s->stages = rc == HSP_OK ? hsp_arena_array(p->arena, s->n_stages, sizeof *s->stages) : NULL;
-    if (rc == HSP_OK && s->stages == NULL) {
+    uint32_t *layers = NULL, first = p->rings.first[r];
+    struct hsp_device_groups g = {.k = p->rings.size[r]};
+    uint64_t micro = 0;
+    enum hsp_status rc = hsp_yaml_u64(&p->micro->items[r], 1, HSP_MAX_MICRO, &micro, p->err);
+    rc = rc == HSP_OK ? read_layers(p, r, &layers, &s->n_stages) : rc;
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    s->sequences = s->micro_batches = (uint32_t)micro;
+    s->stages = hsp_arena_array(p->arena, s->n_stages, sizeof *s->stages);
+    g.n = hsp_arena_array(p->arena, g.k, sizeof *g.n);
+    g.device = hsp_arena_array(p->arena, g.k, sizeof *g.device);
+    if (s->stages == NULL || g.n == NULL || g.device == NULL) {
         return no_memory(p->err);
     }
-    const struct hsp_yaml *stated = p->stage_devices != NULL ? &p->stage_devices->items[i] : NULL;
     for (uint32_t j = 0; rc == HSP_OK && j < s->n_stages; j++) {
-        uint32_t *d = NULL, n = 0;
-        if (stated != NULL) {
-            rc = want_list(p, stated, "stage_devices", s->n_stages, s->n_stages);
-            rc = rc == HSP_OK ? hsp_strategy_numbers(&stated->items[j], HSP_DEVICE_END, p->arena,
-                                                     &d, &n, p->err)
-                              : rc;
-        } else {
-            rc = devices_of(p, &at->items[j], *slot, &d, &n);
+        for (uint32_t i = 0; rc == HSP_OK && i < g.k; i++) {
+            rc =
+                read_group(p, first + i, j, *slot + i * s->n_stages * p->tp, &g.device[i], &g.n[i]);
         }
-        *slot += p->tp;
-        if (rc == HSP_OK && (n == 0 || n > p->tp)) {
-            rc = hsp_yaml_error(&at->items[j], p->err, "a stage of %u devices, must be 1 to %u", n,
-                                p->tp);
-        }
-        rc = rc == HSP_OK ? hsp_strategy_stage(&s->stages[j], layers[j], n, d, p->arena, p->err)
-                          : rc;
+        s->stages[j] = (struct hsp_stage){.layers = layers[j]};
+        rc = rc == HSP_OK
+                 ? hsp_strategy_stage(&s->stages[j], &g, &p->rings.share[first], p->arena, p->err)
+                 : rc;
     }
+    *slot += g.k * s->n_stages * p->tp;
     return rc;
 }
 
@@ -288,7 +290,7 @@ static enum hsp_status read_packed(const struct hsp_yaml *y, struct hsp_arena *a
     if (rc != HSP_OK) {
         return rc;
     }
-    ret->n_streams = (uint32_t)p.layers->n;
+    ret->n_streams = p.rings.n;
     ret->streams = hsp_arena_array(arena, ret->n_streams, sizeof *ret->streams);
     uint32_t slot = 0;
     for (uint32_t i = 0; ret->streams != NULL && rc == HSP_OK && i < ret->n_streams; i++) {
@@ -373,10 +375,11 @@ static enum hsp_status read_one(const struct hsp_yaml *y, struct hsp_arena *aren
     if (ret->plan == NULL) {
         return no_memory(err);
     }
-    if (rc == HSP_OK) {
-        rc = either(y, "layers", "LAYERS_NUM_LIST") != NULL
-                 ? read_packed(y, arena, ret->plan, err)
-                 : hsp_strategy_expanded(y, arena, ret->plan, err);
+    if (rc == HSP_OK && either(y, "layers", "LAYERS_NUM_LIST") != NULL) {
+        rc = read_packed(y, arena, ret->plan, err);
+    } else if (rc == HSP_OK) {
+        rc = hsp_strategy_expanded(y, arena, ret->plan, err);
+        ret->rings_open = ret->plan->n_streams > 1 && hsp_yaml_get(y, "CP_LIST") == NULL;
     }
     rc = rc == HSP_OK ? read_text(hsp_yaml_get(y, "cluster"), &ret->cluster, err) : rc;
     rc = rc == HSP_OK ? read_text(hsp_yaml_get(y, "model"), &ret->model, err) : rc;

@@ -8,18 +8,10 @@
 #define MAX_LAYERS 65536 /* as in names.h */
 #define MAX_NEST   4     /* maps in a block */
 
-/* A union of device groups: group i is of stream i. */
-struct groups {
-    const struct hsp_yaml *y;
-    uint32_t k;
-    uint32_t *n;       /* [k] */
-    uint32_t **device; /* [k][n] */
-};
-
 struct layer {
     const struct hsp_yaml *y;
-    struct groups g;
-    uint8_t *saved; /* [k]: enum hsp_saved */
+    struct hsp_device_groups g; /* a group for each pipeline */
+    uint8_t *saved;             /* [k]: enum hsp_saved */
 };
 
 struct reader {
@@ -27,7 +19,11 @@ struct reader {
     struct hsp_err *err;
     uint32_t n_layers;
     struct layer *layer; /* [n_layers] */
+    struct hsp_rings rings;
 };
+
+/* What a tensor is: data, a parameter that tensor parallelism cuts, one that every device has. */
+enum tensor { DATA, CUT, WHOLE };
 
 static enum hsp_status no_memory(const struct reader *r)
 {
@@ -35,9 +31,9 @@ static enum hsp_status no_memory(const struct reader *r)
 }
 
 static enum hsp_status read_groups(const struct reader *r, const struct hsp_yaml *y,
-                                   struct groups *ret)
+                                   struct hsp_device_groups *ret)
 {
-    struct groups g = {.y = y};
+    struct hsp_device_groups g = {0};
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_SEQ, r->err);
     if (rc == HSP_OK && (y->n == 0 || y->n > HSP_MAX_STREAMS)) {
         rc = hsp_yaml_error(y, r->err, "%zu groups, must be 1 to %d", y->n, HSP_MAX_STREAMS);
@@ -63,7 +59,8 @@ static enum hsp_status read_groups(const struct reader *r, const struct hsp_yaml
     return rc;
 }
 
-static bool same_group(const struct groups *a, const struct groups *b, uint32_t i)
+static bool same_group(const struct hsp_device_groups *a, const struct hsp_device_groups *b,
+                       uint32_t i)
 {
     return a->n[i] == b->n[i] &&
            memcmp(a->device[i], b->device[i], a->n[i] * sizeof **a->device) == 0;
@@ -71,9 +68,9 @@ static bool same_group(const struct groups *a, const struct groups *b, uint32_t 
 
 /* Every group of @y is that of @g. */
 static enum hsp_status check_groups(const struct reader *r, const struct hsp_yaml *y,
-                                    const struct groups *g)
+                                    const struct hsp_device_groups *g)
 {
-    struct groups here;
+    struct hsp_device_groups here;
     enum hsp_status rc = read_groups(r, y, &here);
     if (rc == HSP_OK && here.k != g->k) {
         rc = hsp_yaml_error(y, r->err, "%u groups, its layer has %u", here.k, g->k);
@@ -98,9 +95,10 @@ static enum hsp_status read_counts(const struct reader *r, const struct hsp_yaml
 /* Counts are those of all groups together: what cuts the tensor, times its copies, is K times the
  * devices of each group. The groups of a parameter are copies of each other and cut it inside; those
  * of data cut the first dim. So a group has no copies of a parameter, and of data as many as it has
- * devices. */
+ * devices. What every device has may be said to be cut as well: the artifact writes norms like that
+ * and copies them when it builds them. */
 static enum hsp_status check_counts(const struct reader *r, const struct hsp_yaml *y,
-                                    const struct groups *g, bool data)
+                                    const struct hsp_device_groups *g, enum tensor kind)
 {
     const struct hsp_yaml *split = hsp_yaml_get(y, "split"), *dup = hsp_yaml_get(y, "dup");
     uint64_t cut[HSP_MAX_STREAMS];
@@ -120,8 +118,10 @@ static enum hsp_status check_counts(const struct reader *r, const struct hsp_yam
     }
     rc = rc == HSP_OK ? read_counts(r, dup, g->k, &v) : rc;
     for (uint32_t i = 0; rc == HSP_OK && i < g->k; i++) {
-        uint64_t want_cut = data ? g->k : g->n[i], want_dup = data ? g->n[i] : g->k;
-        if (cut[i] != want_cut || v[i] != want_dup) {
+        uint64_t want_cut = kind == DATA ? g->k : g->n[i], want_dup = kind == DATA ? g->n[i] : g->k;
+        bool whole =
+            kind == WHOLE && v[i] == (uint64_t)g->n[i] * g->k && (cut[i] == 1 || cut[i] == g->n[i]);
+        if (!whole && (cut[i] != want_cut || v[i] != want_dup)) {
             rc = hsp_yaml_error(y, r->err,
                                 "group %u: cut in %llu with %u copies, must be in %llu with %llu",
                                 i, (unsigned long long)cut[i], v[i], (unsigned long long)want_cut,
@@ -133,13 +133,13 @@ static enum hsp_status check_counts(const struct reader *r, const struct hsp_yam
 
 /* A tensor of the layer: {split, dup, device_group_union, type}. */
 static enum hsp_status check_tensor(const struct reader *r, const struct hsp_yaml *y,
-                                    const struct groups *g, bool data)
+                                    const struct hsp_device_groups *g, enum tensor kind)
 {
     static const char *const keys[] = {"split", "dup", "device_group_union", "type", "zero"};
     static const char *const types[] = {"variable", "placeholder"};
     const struct hsp_yaml *type = hsp_yaml_get(y, "type"),
                           *at = hsp_yaml_get(y, "device_group_union");
-    size_t t = data ? 1 : 0;
+    size_t want = kind == DATA ? 1 : 0, t = want;
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, r->err);
     rc = rc == HSP_OK ? hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), r->err) : rc;
     if (rc == HSP_OK && at == NULL) {
@@ -148,11 +148,11 @@ static enum hsp_status check_tensor(const struct reader *r, const struct hsp_yam
     if (rc == HSP_OK && type != NULL) {
         rc = hsp_yaml_choice(type, types, HSP_ARRAY_LEN(types), &t, r->err);
     }
-    if (rc == HSP_OK && t != (data ? 1u : 0u)) {
+    if (rc == HSP_OK && t != want) {
         rc = hsp_yaml_error(type, r->err, "this is no %s", types[t]);
     }
     rc = rc == HSP_OK ? check_groups(r, at, g) : rc;
-    return rc == HSP_OK ? check_counts(r, y, g, data) : rc;
+    return rc == HSP_OK ? check_counts(r, y, g, kind) : rc;
 }
 
 /* The first tensor of a map of maps; NULL: none. Recursion is bounded by MAX_NEST. */
@@ -210,7 +210,7 @@ static enum hsp_status check_block(const struct reader *r, const struct hsp_yaml
                 rc = flag[k] ? hsp_yaml_error(c, r->err, "this cannot be imported") : HSP_OK;
             }
         } else if (hsp_yaml_get(c, "device_group_union") != NULL) {
-            rc = check_tensor(r, c, &l->g, false);
+            rc = check_tensor(r, c, &l->g, strstr(c->key, "norm") != NULL ? WHOLE : CUT);
         } else if (c->kind == HSP_YAML_MAP && depth < MAX_NEST) {
             rc = check_block(r, c, depth + 1, l);
         } else {
@@ -298,37 +298,95 @@ static enum hsp_status read_blocks(struct reader *r, const struct hsp_yaml *bloc
     return rc;
 }
 
-/* Layers of stream @k with one group and one setting after the other are a stage. */
+/* Whether layer @i of ring @k is where layer @first is, and keeps the same: a pipeline goes on to other
+ * devices where all of its ring do. */
+static enum hsp_status same_stage(const struct reader *r, uint32_t k, uint32_t first, uint32_t i,
+                                  bool *ret)
+{
+    const struct layer *a = &r->layer[first], *b = &r->layer[i];
+    uint32_t same = 0, alike = 0, of = r->rings.first[k], n = r->rings.size[k];
+    for (uint32_t m = of; m < of + n; m++) {
+        same += same_group(&a->g, &b->g, m) ? 1 : 0;
+        alike += a->saved[m] == b->saved[m] ? 1 : 0;
+    }
+    *ret = same > 0;
+    if (same > 0 && same < n) {
+        return hsp_yaml_error(b->y, r->err,
+                              "groups %u to %u are a ring, and not all of them have both layer %u "
+                              "and layer %u",
+                              of, of + n - 1, first, i);
+    }
+    return same == 0 || alike == n ? HSP_OK
+                                   : hsp_yaml_error(b->y, r->err,
+                                                    "layers %u and %u of one stage differ in "
+                                                    "recompute",
+                                                    first, i);
+}
+
+/* What layer @i saves, on which all groups of ring @k agree. */
+static enum hsp_status saved_of(const struct reader *r, uint32_t k, uint32_t i, uint8_t *ret)
+{
+    const struct layer *l = &r->layer[i];
+    uint32_t of = r->rings.first[k];
+    *ret = l->saved[of];
+    for (uint32_t m = of + 1; m < of + r->rings.size[k]; m++) {
+        if (l->saved[m] != *ret) {
+            return hsp_yaml_error(l->y, r->err, "groups %u and %u of a ring differ in recompute",
+                                  of, m);
+        }
+    }
+    return HSP_OK;
+}
+
+/* Layers of ring @k on the same devices, one after the other, are a stage. */
 static enum hsp_status make_stream(const struct reader *r, uint32_t k, struct hsp_stream *s)
 {
-    s->sequences = s->micro_batches = 1;
+    uint32_t of = r->rings.first[k];
     s->stages = hsp_arena_array(r->arena, HSP_MAX_STAGES, sizeof *s->stages);
     if (s->stages == NULL) {
         return no_memory(r);
     }
     for (uint32_t i = 0, end; i < r->n_layers; i = end) {
-        const struct layer *l = &r->layer[i];
-        for (end = i + 1; end < r->n_layers && same_group(&l->g, &r->layer[end].g, k); end++) {
-            if (l->saved[k] != r->layer[end].saved[k]) {
-                return hsp_yaml_error(r->layer[end].y, r->err,
-                                      "layers %u and %u of one stage differ in recompute", i, end);
-            }
+        const struct hsp_device_groups *g = &r->layer[i].g;
+        struct hsp_device_groups ring = {r->rings.size[k], &g->n[of], &g->device[of]};
+        enum hsp_status rc = HSP_OK;
+        bool same = true;
+        for (end = i + 1; end < r->n_layers && rc == HSP_OK && same; end += same ? 1 : 0) {
+            rc = same_stage(r, k, i, end, &same);
         }
-        if (s->n_stages == HSP_MAX_STAGES) {
-            return hsp_yaml_error(l->y, r->err, "more than %d stages", HSP_MAX_STAGES);
+        if (rc == HSP_OK && s->n_stages == HSP_MAX_STAGES) {
+            rc = hsp_yaml_error(r->layer[i].y, r->err, "more than %d stages", HSP_MAX_STAGES);
         }
-        struct hsp_stage *t = &s->stages[s->n_stages++];
-        uint32_t *d = hsp_arena_memdup(r->arena, l->g.device[k], l->g.n[k] * sizeof *d);
-        if (d == NULL) {
-            return no_memory(r);
-        }
-        enum hsp_status rc = hsp_strategy_stage(t, end - i, l->g.n[k], d, r->arena, r->err);
         if (rc != HSP_OK) {
             return rc;
         }
-        t->saved = l->saved[k];
+        struct hsp_stage *t = &s->stages[s->n_stages++];
+        t->layers = end - i;
+        rc = saved_of(r, k, i, &t->saved);
+        rc =
+            rc == HSP_OK ? hsp_strategy_stage(t, &ring, &r->rings.share[of], r->arena, r->err) : rc;
+        if (rc != HSP_OK) {
+            return rc;
+        }
     }
     return HSP_OK;
+}
+
+/* MICRO_BATCH_NUM_LIST, or 1 each. */
+static enum hsp_status read_micro(const struct reader *r, const struct hsp_yaml *y,
+                                  struct hsp_plan *p)
+{
+    const struct hsp_yaml *t = hsp_yaml_get(y, "MICRO_BATCH_NUM_LIST");
+    enum hsp_status rc = t != NULL ? hsp_yaml_expect(t, HSP_YAML_SEQ, r->err) : HSP_OK;
+    if (rc == HSP_OK && t != NULL && t->n != p->n_streams) {
+        rc = hsp_yaml_error(t, r->err, "%zu entries, must be %u", t->n, p->n_streams);
+    }
+    for (uint32_t k = 0; rc == HSP_OK && k < p->n_streams; k++) {
+        uint64_t v = 1;
+        rc = t != NULL ? hsp_yaml_u64(&t->items[k], 1, HSP_MAX_MICRO, &v, r->err) : HSP_OK;
+        p->streams[k].sequences = p->streams[k].micro_batches = (uint32_t)v;
+    }
+    return rc;
 }
 
 /* Data and the tensors around the blocks are where the first and the last layer are. */
@@ -336,17 +394,18 @@ static enum hsp_status check_rest(const struct reader *r, const struct hsp_yaml 
                                   const struct hsp_yaml *model)
 {
     static const char *const head[] = {"input", "wte", "wpe"};
+    static const enum tensor of_head[] = {DATA, CUT, WHOLE}, of_tail[] = {DATA, WHOLE, WHOLE, CUT};
     static const char *const known[] = {"blocks", "wte", "wpe", "rmsnorm_final", "layernorm_final"};
-    const struct groups *first = &r->layer[0].g, *last = &r->layer[r->n_layers - 1].g;
+    const struct hsp_device_groups *first = &r->layer[0].g, *last = &r->layer[r->n_layers - 1].g;
     static const char *const tail[] = {"label", "rmsnorm_final", "layernorm_final", "lm_head"};
     enum hsp_status rc = hsp_yaml_check_keys(model, known, HSP_ARRAY_LEN(known), r->err);
     for (size_t i = 0; rc == HSP_OK && i < HSP_ARRAY_LEN(head); i++) {
         const struct hsp_yaml *t = hsp_yaml_get(i == 0 ? y : model, head[i]);
-        rc = t != NULL ? check_tensor(r, t, first, i == 0) : HSP_OK;
+        rc = t != NULL ? check_tensor(r, t, first, of_head[i]) : HSP_OK;
     }
     for (size_t i = 0; rc == HSP_OK && i < HSP_ARRAY_LEN(tail); i++) {
         const struct hsp_yaml *t = hsp_yaml_get(i == 0 || i == 3 ? y : model, tail[i]);
-        rc = t != NULL ? check_tensor(r, t, last, i == 0) : HSP_OK;
+        rc = t != NULL ? check_tensor(r, t, last, of_tail[i]) : HSP_OK;
     }
     return rc;
 }
@@ -364,7 +423,10 @@ enum hsp_status hsp_strategy_expanded(const struct hsp_yaml *y, struct hsp_arena
                                        "gpt",
                                        "lm_head",
                                        "cluster",
-                                       "model"};
+                                       "model",
+                                       "CP_LIST",
+                                       "SEQ_LEN_LIST",
+                                       "MICRO_BATCH_NUM_LIST"};
     struct reader r = {.arena = arena, .err = err};
     const struct hsp_yaml *llama = hsp_yaml_get(y, "llama"), *gpt = hsp_yaml_get(y, "gpt"),
                           *model = llama != NULL ? llama : gpt, *zero = hsp_yaml_get(y, "zero");
@@ -378,12 +440,13 @@ enum hsp_status hsp_strategy_expanded(const struct hsp_yaml *y, struct hsp_arena
     rc = rc == HSP_OK && zero != NULL ? hsp_yaml_bool(zero, &z, err) : rc;
     rc = rc == HSP_OK ? read_blocks(&r, blocks) : rc;
     rc = rc == HSP_OK ? check_rest(&r, y, model) : rc;
+    rc = rc == HSP_OK ? hsp_strategy_rings(y, r.layer[0].g.k, arena, &r.rings, err) : rc;
     if (rc != HSP_OK) {
         return rc;
     }
     ret->zero = z ? 1 : 0;
     ret->zero_pattern = z ? HSP_ZERO_INTERLEAVED : HSP_ZERO_CONTIGUOUS;
-    ret->n_streams = r.layer[0].g.k;
+    ret->n_streams = r.rings.n;
     ret->streams = hsp_arena_array(arena, ret->n_streams, sizeof *ret->streams);
     if (ret->streams == NULL) {
         return no_memory(&r);
@@ -391,5 +454,5 @@ enum hsp_status hsp_strategy_expanded(const struct hsp_yaml *y, struct hsp_arena
     for (uint32_t k = 0; rc == HSP_OK && k < ret->n_streams; k++) {
         rc = make_stream(&r, k, &ret->streams[k]);
     }
-    return rc;
+    return rc == HSP_OK ? read_micro(&r, y, ret) : rc;
 }

@@ -50,7 +50,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 static bool seed(size_t i, struct hsp_buf *out)
 {
     static const char *const text[] = {
-        strategy_expanded, strategy_packed,
+        strategy_expanded,
+        strategy_packed,
+        strategy_rings,
+        strategy_packed_rings,
         "{strategies: [{max_tp: 2, layers: [[1, 1]], micro_batches: [4], "
         "stage_devices: [[[3], [1, 2]]], cluster: c, model: m}]}",
         "{max_tp: 2, layers: [[1, 1], [2]], micro_batches: [4, 1], rank_to_device: [[0, 3], [1, 2],"

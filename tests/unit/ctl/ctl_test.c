@@ -9,6 +9,7 @@
 #include "daemon/ctl/planchange.h"
 #include "daemon/ctl/remote.h"
 #include "tests/lib/golden.h"
+#include "tests/unit/spmd/strategycases.h"
 
 struct room {
     char *dir;
@@ -608,6 +609,20 @@ static void strategies_are_imported_as_plans(void **state)
     RUN(r, "plan", "@job.yaml", "--plan", "@plan.yaml"); /* 12 sequences as 2 to 1 */
     assert_string_equal(r->msg, "");
     assert_int_equal(r->rc, HSP_EXIT_OK);
+    put(r, "ring.json",
+        "{\"max_tp\": 1, \"layers\": [[1, 1], [1, 1], [2]], \"micro_batches\": [2, 1], "
+        "\"CP_LIST\": [2, 1], \"SEQ_LEN_LIST\": [3, 1, 4]}");
+    RUN(r, "plan", "import", "@ring.json");
+    assert_non_null(strstr(r->out, "split: sequence, shares: [3, 1], groups: [{ranks: [0]}, "));
+    put(r, "plan.yaml", r->out);
+    RUN(r, "plan", "@job.yaml", "--plan", "@plan.yaml");
+    assert_string_equal(r->msg, "");
+    put(r, "open.json", strategy_expanded);
+    RUN(r, "plan", "import", "@open.json");
+    assert_non_null(strstr(r->out, "\n# each of its 2 pipelines is a stream: "));
+    put(r, "rings.json", strategy_rings);
+    RUN(r, "plan", "import", "@rings.json");
+    assert_null(strstr(r->out, "is a stream"));
     RUN(r, "plan", "import", "@two.json");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     assert_non_null(strstr(r->out, "\n1 c       m "));

@@ -105,11 +105,14 @@ static enum hsp_status use_strategy(void *ctx, struct hsp_buf *out, struct hsp_e
 static void strategies_are_read_whole_or_not(void **state)
 {
     (void)state;
-    static char packed[sizeof strategy_packed], expanded[sizeof strategy_expanded];
-    memcpy(packed, strategy_packed, sizeof packed);
+    static char packed[sizeof strategy_packed_rings], expanded[sizeof strategy_expanded];
+    static char rings[sizeof strategy_rings];
+    memcpy(packed, strategy_packed_rings, sizeof packed);
+    memcpy(rings, strategy_rings, sizeof rings);
     memcpy(expanded, strategy_expanded, sizeof expanded);
     hsp_oom_loop("packed", use_strategy, packed, 500);
     hsp_oom_loop("expanded", use_strategy, expanded, 500);
+    hsp_oom_loop("rings", use_strategy, rings, 500);
 }
 
 int main(void)

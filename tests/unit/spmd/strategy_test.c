@@ -1,20 +1,9 @@
-/* Strategies of the HSPMD artifact: read, and compiled as they were published. */
+/* Strategies in the forms of the HSPMD artifact are plans. */
 #include <stdio.h>
 
-#include "daemon/graph/autodiff.h"
-#include "daemon/spmd/compile.h"
-#include "daemon/spmd/complete.h"
-#include "daemon/spmd/names.h"
-#include "daemon/spmd/resolve.h"
 #include "daemon/spmd/strategy.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/strategycases.h"
-
-#define ARENA_BYTES ((size_t)1 << 30)
-#define TEXT_BYTES  ((size_t)64 << 20)
-#define FILE_NAME   "conf/plans/hspmd-strategies.json"
-
-enum { BATCH = 64, SEQUENCE = 4, VOCAB = 11 };
 
 static enum hsp_status read(const char *text, struct hsp_arena *arena, struct hsp_strategies *ret,
                             struct hsp_err *err)
@@ -78,6 +67,33 @@ static void expanded_strategies_are_plans(void **state)
     hsp_arena_free(arena);
 }
 
+/* Virtual ranks 2 to 5 are the second pipeline, 6 to 9 the third, 7 is not there. */
+static void rings_are_groups_that_cut_sequences(void **state)
+{
+    (void)state;
+    assert_plan(strategy_packed_rings,
+                "apiVersion: hspmd/v1\nkind: plan\nranks: 9\nzero: 0\nstreams:\n"
+                "  - sequences: 3\n    micro_batches: 3\n    schedule: 1f1b\n    stages:\n"
+                "      - {layers: 3, ranks: [0, 1]}\n"
+                "  - sequences: 2\n    micro_batches: 2\n    schedule: 1f1b\n    stages:\n"
+                "      - {layers: 2, split: sequence, shares: [1, 3], groups: [{ranks: [2, 3]}, "
+                "{ranks: [6]}]}\n"
+                "      - {layers: 1, split: sequence, shares: [1, 3], groups: [{ranks: [4, 5]}, "
+                "{ranks: [7, 8]}]}\n"
+                "on 0 1 2 3 4 5 6 8 9");
+    assert_plan(
+        strategy_rings,
+        "apiVersion: hspmd/v1\nkind: plan\nranks: 6\nzero: 0\nstreams:\n"
+        "  - sequences: 3\n    micro_batches: 3\n    schedule: 1f1b\n    stages:\n"
+        "      - {layers: 2, ranks: [0, 1], saved: keep}\n"
+        "  - sequences: 5\n    micro_batches: 5\n    schedule: 1f1b\n    stages:\n"
+        "      - {layers: 1, split: sequence, shares: [3, 5], groups: [{ranks: [2]}, {ranks: "
+        "[3]}], saved: recompute}\n"
+        "      - {layers: 1, split: sequence, shares: [3, 5], groups: [{ranks: [4]}, {ranks: "
+        "[5]}], saved: recompute}\n"
+        "on 0 1 2 3 4 5");
+}
+
 static void assert_refused(const char *text, const char *want)
 {
     struct hsp_arena *arena = hsp_arena_new(1 << 24);
@@ -110,21 +126,39 @@ static void broken_strategies_are_refused_by_name(void **state)
         "{layers: [[1]], micro_batches: [1], max_tp: 2, rank_to_device: [[0, 5], [1, 5]]}",
         "s:1:1: device 5 is in two places");
     assert_refused("{layers: [[1]], micro_batches: [1], max_tp: 1, CP_LIST: [2]}",
-                   "s:1:58: rings of 2 cannot be imported");
+                   "s:1:57: CP_LIST: rings of 2 pipelines, there are 1");
+    assert_refused("{layers: [[1], [1]], micro_batches: [1], max_tp: 1, CP_LIST: [2, 0]}",
+                   "s:1:66: CP_LIST has a ring of no pipelines");
+    assert_refused("{layers: [[1], [2]], micro_batches: [1], max_tp: 1, CP_LIST: [2]}",
+                   "s:1:16: pipeline 1 has not the layers of pipeline 0, of whose ring it is");
+    assert_refused("{layers: [[1], [1]], micro_batches: [1], max_tp: 1, CP_LIST: [2], DP: 2}",
+                   "s:1:71: DP: 2 is outside 1 to 1");
+    assert_refused("{layers: [[1], [1]], micro_batches: [1, 1], max_tp: 1, CP_LIST: [2]}",
+                   "s:1:37: micro_batches: 2 entries, must be 1 to 1");
+    assert_refused("{layers: [[1], [1], [1]], micro_batches: [1, 1], max_tp: 1, CP_LIST: [2, 1], "
+                   "SEQ_LEN_LIST: [8, 4, 8]}",
+                   "s:1:99: streams with sequences of 12 and of 8 cannot be imported");
+    assert_refused("{layers: [[1], [1]], micro_batches: [1], max_tp: 1, CP_LIST: [2], "
+                   "SEQ_LEN_LIST: [8]}",
+                   "s:1:81: SEQ_LEN_LIST: 1 lengths for 2 pipelines");
+    assert_refused("{layers: [[1], [1]], micro_batches: [1], max_tp: 1, CP_LIST: [2], "
+                   "SEQ_LEN_LIST: [0, 0]}",
+                   "s:1:82: streams with sequences of 0 and of 0 cannot be imported");
     assert_refused("{layers: [[1], [1]], micro_batches: [1, 1], max_tp: 1, SEQ_LEN_LIST: [8, 4]}",
                    "s:1:74: streams with sequences of 8 and of 4 cannot be imported");
     assert_refused("{layers: [[1]], micro_batches: [1], max_tp: 1, tp: 1}",
                    "s:1:48: unknown key \"tp\"");
 }
 
-/* One change to the text of the expanded strategy. */
-static void assert_change_refused(const char *from, const char *to, const char *want)
+/* One change to the text @whole. */
+static void assert_changed(const char *whole, const char *from, const char *to, const char *want)
 {
-    char text[sizeof strategy_expanded + 256];
-    const char *at = strstr(strategy_expanded, from);
+    char text[4096];
+    const char *at = strstr(whole, from);
     assert_non_null(at);
-    (void)snprintf(text, sizeof text, "%.*s%s%s", (int)(at - strategy_expanded), strategy_expanded,
-                   to, at + strlen(from));
+    int n =
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - whole), whole, to, at + strlen(from));
+    assert_in_range(n, 0, sizeof text - 1);
     struct hsp_arena *arena = hsp_arena_new(1 << 24);
     struct hsp_strategies ret;
     struct hsp_err err = {0};
@@ -133,6 +167,33 @@ static void assert_change_refused(const char *from, const char *to, const char *
         fail_msg("%s, not %s", err.msg, want);
     }
     hsp_arena_free(arena);
+}
+
+static void assert_change_refused(const char *from, const char *to, const char *want)
+{
+    assert_changed(strategy_expanded, from, to, want);
+}
+
+/* The pipelines of a ring go through the same stages, and keep the same. */
+static void broken_rings_are_refused_by_name(void **state)
+{
+    (void)state;
+    const char *of = strategy_rings;
+    assert_changed(of, "[1, 2], \"SEQ", "[1, 3], \"SEQ",
+                   "CP_LIST: rings of 4 pipelines, there are 3");
+    assert_changed(of, "[1024, 384, 640]", "[1024, 384, 641]",
+                   "streams with sequences of 1024 and of 1025 cannot be imported");
+    assert_changed(of, "[3, 5]", "[3]", "MICRO_BATCH_NUM_LIST: 1 entries, must be 2");
+    assert_changed(of, "[3, 5]", "[3, 0]", "0 is outside 1 to 4096");
+    assert_changed(of, "[false, true, true]", "[false, false, true]",
+                   "groups 1 and 2 of a ring differ in recompute");
+    assert_changed(of, "[4], [5]", "[4], [3]",
+                   "groups 1 to 2 are a ring, and not all of them have both layer 0 and layer 1");
+    assert_changed(of, "\"split\": {}, \"dup\": [6, 3, 3]", "\"split\": {}, \"dup\": [6, 3, 2]",
+                   "wpe: group 2: cut in 1 with 2 copies, must be in 1 with 3");
+    assert_changed(of, "\"split\": {\"0\": [2, 1, 1]}, \"dup\": [6, 3, 3]",
+                   "\"split\": {\"0\": [4, 1, 1]}, \"dup\": [6, 3, 3]",
+                   "layernorm1: group 0: cut in 4 with 6 copies, must be in 2 with 3");
 }
 
 static void broken_unions_are_refused_by_name(void **state)
@@ -158,151 +219,15 @@ static void broken_unions_are_refused_by_name(void **state)
                           "group 0 is not that of its layer");
 }
 
-/* ---- as they were published ---- */
-
-static struct hsp_graph *toy(int64_t layers, int64_t heads)
-{
-    struct hsp_model_spec s = {.family = "gpt",
-                               .layers = layers,
-                               .hidden = 2 * heads,
-                               .heads = heads,
-                               .vocab = VOCAB,
-                               .sequence = SEQUENCE,
-                               .dtype = HSP_F64};
-    struct hsp_graph *g = NULL;
-    struct hsp_err err = {0};
-    assert_ok(hsp_graph_build(&s, &g, &err), &err);
-    if (g->seed == HSP_NONE) {
-        assert_ok(hsp_graph_autodiff(g, &err), &err);
-    }
-    return g;
-}
-
-static const struct hsp_train_spec train = {
-    .hyper = {.optimizer = HSP_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .steps = 2, .lr = 0.01},
-    .data = {.global_batch = BATCH, .sequence = SEQUENCE, .vocab = VOCAB},
-    .eps = 1e-8};
-
-/* The text of a strategy as a plan, read back under the toy's global batch. */
-static struct hsp_plan *as_plan(const struct hsp_strategy *s, struct hsp_arena *arena)
-{
-    struct hsp_buf b;
-    struct hsp_plan *p = NULL;
-    struct hsp_err err = {0};
-    hsp_buf_init(&b, 1 << 20);
-    hsp_plan_dump(s->plan, &b);
-    assert_ok(hsp_plan_parse(hsp_buf_cstr(&b), b.len, s->cluster, BATCH, arena, &p, &err), &err);
-    hsp_buf_fini(&b);
-    return p;
-}
-
-static void published_strategies_compile(void **state)
-{
-    (void)state;
-    struct hsp_arena *arena = hsp_arena_new(1 << 24);
-    struct hsp_strategies all;
-    struct hsp_err err = {0};
-    char *text = hsp_test_source(FILE_NAME);
-    struct hsp_graph *small = toy(60, 8), *large = toy(80, 8);
-    assert_ok(hsp_strategies_parse(text, strlen(text), FILE_NAME, arena, &all, &err), &err);
-    assert_int_equal(all.n, 16);
-    for (uint32_t i = 0; i < all.n; i++) {
-        const struct hsp_graph *g = strstr(all.of[i].model, "70B") != NULL ? large : small;
-        struct hsp_arena *of = hsp_arena_new(ARENA_BYTES);
-        struct hsp_program_file f = {0};
-        struct hsp_plan total;
-        struct hsp_plan *p = as_plan(&all.of[i], of);
-        enum hsp_status st = hsp_plan_check(p, g, BATCH, &err);
-        st = st == HSP_OK ? hsp_compile_total(g, p, &train, of, &f, &total, &err) : st;
-        if (st != HSP_OK) {
-            fail_msg("strategy %u, %s: %s", i, all.of[i].cluster, err.msg);
-        }
-        assert_int_equal(f.n, p->n_ranks);
-        for (uint32_t r = 0; r < f.n; r++) {
-            assert_ok(hsp_program_check(&f.programs[r], &err), &err);
-        }
-        hsp_arena_free(of);
-    }
-    hsp_graph_free(small);
-    hsp_graph_free(large);
-    free(text);
-    hsp_arena_free(arena);
-}
-
-/* The Reshard of Post that sums the gradient of @name. */
-static const struct hsp_plan_reshard *sum_of(const struct hsp_plan *p, const char *name)
-{
-    for (uint32_t i = 0; i < p->n_reshards; i++) {
-        struct hsp_range r;
-        const struct hsp_plan_reshard *x = &p->reshards[i];
-        if (x->phase == HSP_PHASE_POST && hsp_range_parse(x->makes, &r) &&
-            hsp_range_has(&r, name)) {
-            return x;
-        }
-    }
-    return NULL;
-}
-
-static void assert_group(const struct hsp_plan_reshard *r, uint32_t a, uint32_t b)
-{
-    for (uint32_t i = 0; i < r->n_moves; i++) {
-        const struct hsp_plan_move *m = &r->move[i];
-        if (m->kind == HSP_MOVE_ALL_REDUCE && m->n == 2 && m->ranks[0] == a && m->ranks[1] == b) {
-            return;
-        }
-    }
-    fail_msg("%s: no sum over %u and %u", r->makes, a, b);
-}
-
-/* Where the two pipelines of C2 meet: 31 devices, TP 4, 2 and 1 in the second. */
-static void gradients_of_c2_meet_in_pairs(void **state)
-{
-    (void)state;
-    struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
-    struct hsp_strategies all;
-    struct hsp_err err = {0};
-    char *text = hsp_test_source(FILE_NAME);
-    struct hsp_graph *g = toy(60, 8);
-    struct hsp_plan total;
-    assert_ok(hsp_strategies_parse(text, strlen(text), FILE_NAME, arena, &all, &err), &err);
-    const struct hsp_strategy *c2 = &all.of[all.n - 1];
-    assert_non_null(strstr(c2->cluster, "C2"));
-    assert_int_equal(c2->plan->n_ranks, 31);
-    assert_ok(hsp_plan_complete(g, as_plan(c2, arena), &train, arena, &total, &err), &err);
-    static const char *const weights[] = {"attn.q.weight", "attn.proj.weight", "mlp.fc.weight",
-                                          "mlp.proj.weight"};
-    for (uint32_t layer = 0; layer < 60; layer++) {
-        uint32_t of_first = layer / 15 * 4;
-        uint32_t of_second = layer < 48 ? 16 + layer / 16 * 4 : layer < 56 ? 28 : 30;
-        uint32_t members = layer < 48 ? 4 : layer < 56 ? 2 : 1;
-        for (int w = 0; w < 4; w++) {
-            char name[64];
-            (void)snprintf(name, sizeof name, "h.%u.%s#grad", layer, weights[w]);
-            const struct hsp_plan_reshard *r = sum_of(&total, name);
-            if (r == NULL) {
-                fail_msg("%s is not summed", name);
-                return;
-            }
-            for (uint32_t q = 0; q < 4; q++) {
-                assert_group(r, of_first + q, of_second + q * members / 4);
-            }
-            assert_int_equal(r->n_moves, 4);
-        }
-    }
-    hsp_graph_free(g);
-    free(text);
-    hsp_arena_free(arena);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_strategies_are_plans),
         cmocka_unit_test(expanded_strategies_are_plans),
+        cmocka_unit_test(rings_are_groups_that_cut_sequences),
         cmocka_unit_test(broken_strategies_are_refused_by_name),
+        cmocka_unit_test(broken_rings_are_refused_by_name),
         cmocka_unit_test(broken_unions_are_refused_by_name),
-        cmocka_unit_test(published_strategies_compile),
-        cmocka_unit_test(gradients_of_c2_meet_in_pairs),
     };
     return cmocka_run_group_tests_name("strategy", tests, NULL, NULL);
 }
