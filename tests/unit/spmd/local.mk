@@ -10,6 +10,7 @@ spmd_tests = \
   tests/unit/spmd/oracle_test \
   tests/unit/spmd/order_test \
   tests/unit/spmd/plan_test \
+  tests/unit/spmd/published_test \
   tests/unit/spmd/resolve_test \
   tests/unit/spmd/ring_test \
   tests/unit/spmd/schedule_test \
@@ -48,4 +49,5 @@ tests_unit_spmd_bsr_test_LDADD = tests/lib/libplainbsr.a $(spmd_libs)
 tests_unit_spmd_strategy_test_SOURCES = tests/unit/spmd/strategy_test.c \
   tests/unit/spmd/strategycases.h
 tests_unit_spmd_strategy_test_LDADD = $(spmd_libs)
+tests_unit_spmd_published_test_LDADD = $(spmd_libs)
 tests_unit_spmd_oracle_test_LDADD = $(spmd_libs)

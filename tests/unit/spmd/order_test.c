@@ -38,8 +38,8 @@ static void expect_order(const struct hsp_stream *s, uint32_t stage, const char 
     free(u);
 }
 
-/* Among them the vectors of the HSPMD paper's artifact: three stages and four micro-batches, four
- * stages and two. */
+/* Among them the vectors of the HSPMD paper and its artifact: three stages and four micro-batches,
+ * four stages and two, the first and the last of two. */
 static void test_1f1b(void **state)
 {
     (void)state;
@@ -54,6 +54,9 @@ static void test_1f1b(void **state)
     expect_order(&s, 1, "F0 F1 B0 B1");
     expect_order(&s, 2, "F0 F1 B0 B1");
     expect_order(&s, 3, "F0 B0 F1 B1");
+    s = stream(HSP_SCHED_1F1B, 2, 4);
+    expect_order(&s, 0, "F0 F1 B0 F2 B1 F3 B2 B3");
+    expect_order(&s, 1, "F0 B0 F1 B1 F2 B2 F3 B3");
     s = stream(HSP_SCHED_1F1B, 3, 1);
     expect_order(&s, 0, "F0 B0");
 }
