@@ -14,6 +14,7 @@
 static const double preference[HSP_N_STRUCTS] = {
     [HSP_STRUCT_DP] = 0,      [HSP_STRUCT_DP_SUBSET] = 0.01, [HSP_STRUCT_DP_ZERO] = 0.20,
     [HSP_STRUCT_PIPE] = 0.05, [HSP_STRUCT_TENSOR] = 0.05,    [HSP_STRUCT_MIXED] = 0.05,
+    [HSP_STRUCT_RING] = 0.10,
 };
 
 enum hsp_status hsp_search_no_memory(struct hsp_search *s)
@@ -261,6 +262,9 @@ static enum hsp_status try_groups(struct hsp_search *s, const struct hsp_super *
                                   uint32_t degree)
 {
     enum hsp_status st = try_all_streams(s, x, n, degree);
+    if (st == HSP_OK && degree == 1) {
+        st = hsp_try_rings(s, x, n);
+    }
     return st == HSP_OK ? hsp_try_lines(s, x, n, degree) : st;
 }
 

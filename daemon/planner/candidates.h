@@ -16,9 +16,11 @@ enum hsp_structure {
     HSP_STRUCT_DP_ZERO,   /* with master and optimizer state cut over the streams */
     HSP_STRUCT_PIPE,
     HSP_STRUCT_TENSOR,
-    HSP_STRUCT_MIXED /* pipelines in several streams, or of tensor groups */
+    HSP_STRUCT_MIXED, /* pipelines in several streams, or of tensor groups */
+    HSP_STRUCT_RING   /* streams of devices that cut each sequence */
 };
-enum { HSP_N_STRUCTS = HSP_STRUCT_MIXED + 1 };
+enum { HSP_N_STRUCTS = HSP_STRUCT_RING + 1 };
+#define HSP_RING_MAX 16 /* devices that cut a sequence */
 
 struct hsp_candidate {
     bool tried, fits;
@@ -96,6 +98,8 @@ uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, ui
 uint32_t hsp_nodes_of(const struct hsp_search *s, const struct hsp_super *x, const uint32_t *member,
                       uint32_t n);
 
+/* Streams of 2, 4, 8, ... of the @n single devices that cut each sequence (rings.c). */
+enum hsp_status hsp_try_rings(struct hsp_search *s, const struct hsp_super *x, uint32_t n);
 /* All pipelines over @n groups of @degree (lines.c). */
 enum hsp_status hsp_try_lines(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
                               uint32_t degree);

@@ -11,6 +11,7 @@ daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/pipeline.c daemon/planner/pipeline.h \
   daemon/planner/planner.c daemon/planner/planner.h \
   daemon/planner/price.c \
+  daemon/planner/rings.c \
   daemon/planner/shares.c daemon/planner/shares.h \
   daemon/planner/supers.c \
   daemon/planner/timing.c daemon/planner/timing.h \

@@ -114,6 +114,35 @@ static void short_steps_get_faster_plans(void **state)
     assert_true(pools >= 1);
 }
 
+/* Where a whole sequence fits no device it is cut over them, by their speed; short ones are left whole. */
+static void long_sequences_are_cut(void **state)
+{
+    (void)state;
+    uint32_t cut = 0;
+    for (int64_t mem = 30; mem >= 10; mem--) {
+        struct scene s;
+        struct hsp_planned p;
+        struct hsp_err err = {0};
+        scene_make(&s, mem << 20);
+        bool planned = hsp_plan_make(s.g, &s.t, &s.c, NULL, s.arena, &p, &err) == HSP_OK;
+        const struct hsp_stage *g = planned ? &p.plan->streams[0].stages[0] : NULL;
+        if (planned && g->split == HSP_SPLIT_SEQUENCE) {
+            cut++;
+            assert_int_equal(g->n_groups, g->n);
+            assert_non_null(strstr(p.plan->why, "sequences cut over"));
+            for (uint32_t i = 1; i < g->n; i++) {
+                bool slower = s.dev[p.device[g->ranks[i]]].gemm_flops[0] <
+                              s.dev[p.device[g->ranks[i - 1]]].gemm_flops[0];
+                assert_true((g->group_shares[i] < g->group_shares[i - 1]) == slower);
+            }
+            assert_int_equal(hsp_pool_plan(p.plan, 0)->streams[0].stages[0].split, HSP_SPLIT_NONE);
+            check_pool(&s, &p);
+        }
+        scene_free(&s);
+    }
+    assert_true(cut > 0);
+}
+
 /* Windows are all of one length. */
 static void windows_need_no_pool(void **state)
 {
@@ -133,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_steps_get_faster_plans),
+        cmocka_unit_test(long_sequences_are_cut),
         cmocka_unit_test(windows_need_no_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,126 @@
+/* Streams whose groups of devices cut each sequence: what is left where a whole sequence fits no device.
+ * Each device has all weights and passes keys and values on, so a long sequence needs neither a tensor
+ * group nor a pipeline. See planner.h and candidates.h. */
+#include <math.h>
+
+#include "daemon/planner/candidates.h"
+
+#define PARTS 64 /* shares of a group are of so many */
+
+/* A model that makes one row of a sequence has nothing to cut behind that. */
+static bool has_sequence(const struct hsp_graph *g)
+{
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        if (g->nodes[i].op == HSP_OP_FLATTEN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A stage of the @k devices of @x, each a group with a share of the sequence by its speed. */
+static enum hsp_status make_stage(struct hsp_search *s, struct hsp_draft *d,
+                                  const struct hsp_super *x, uint32_t k, struct hsp_stage *g)
+{
+    double rate = 0;
+    *g = (struct hsp_stage){.layers = s->n_blocks,
+                            .n = k,
+                            .n_groups = k,
+                            .split = HSP_SPLIT_SEQUENCE,
+                            .saved = s->in.work->recompute ? HSP_SAVED_RECOMPUTE : HSP_SAVED_OPEN,
+                            .ranks = hsp_arena_array(s->arena, k, sizeof(*g->ranks)),
+                            .shares = hsp_arena_array(s->arena, k, sizeof(*g->shares)),
+                            .first = hsp_arena_array(s->arena, k, sizeof(*g->first)),
+                            .group_shares = hsp_arena_array(s->arena, k, sizeof(*g->shares))};
+    if (g->ranks == NULL || g->shares == NULL || g->first == NULL || g->group_shares == NULL) {
+        return hsp_search_no_memory(s);
+    }
+    for (uint32_t i = 0; i < k; i++) {
+        rate += 1 / x[i].seq_us;
+    }
+    bool alike = x[k - 1].seq_us <= x[0].seq_us * (1 + HSP_ALIKE);
+    for (uint32_t i = 0; i < k; i++) {
+        g->shares[i] = 1;
+        g->first[i] = i;
+        g->group_shares[i] = alike ? 1 : (int64_t)fmax(1, round(PARTS * k / x[i].seq_us / rate));
+        d->device[d->plan->n_ranks] = x[i].dev[0];
+        g->ranks[i] = d->plan->n_ranks++;
+    }
+    return HSP_OK;
+}
+
+/* What a stream over @g takes, as far as its share of the batch goes by it. */
+static struct hsp_share_dev speed_of(const struct hsp_search *s, const struct hsp_draft *d,
+                                     const struct hsp_stage *g, uint32_t n_streams, uint32_t micro)
+{
+    struct hsp_share_dev ret = {.micro = micro, .min = 1, .max = s->global_batch};
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct hsp_member m;
+        hsp_stage_price(&s->in, &s->all, g, i, &s->in.cluster->dev[d->device[g->ranks[i]]],
+                        n_streams, 0, 1, &m);
+        ret.fixed_us = fmax(ret.fixed_us, m.update_us);
+        ret.micro_us = fmax(ret.micro_us, m.micro_us);
+        ret.seq_us = fmax(ret.seq_us, m.seq_us);
+    }
+    return ret;
+}
+
+/* @n_streams of @k devices each, the fastest together. */
+static enum hsp_status try_rings(struct hsp_search *s, const struct hsp_super *x, uint32_t k,
+                                 uint32_t n_streams, uint32_t micro)
+{
+    struct hsp_draft d;
+    double us;
+    struct hsp_share_dev *dev = hsp_arena_array(s->arena, n_streams, sizeof(*dev));
+    uint32_t *share = hsp_arena_array(s->arena, n_streams, sizeof(*share));
+    enum hsp_status st = hsp_draft_make(s, n_streams, 0, &d);
+    if (dev == NULL || share == NULL || st != HSP_OK) {
+        return hsp_search_no_memory(s);
+    }
+    for (uint32_t i = 0; i < n_streams && st == HSP_OK; i++) {
+        struct hsp_stream *t = &d.plan->streams[i];
+        t->n_stages = 1;
+        t->stages = hsp_arena_array(s->arena, 1, sizeof(*t->stages));
+        st = t->stages == NULL ? hsp_search_no_memory(s)
+                               : make_stage(s, &d, &x[(size_t)i * k], k, &t->stages[0]);
+        if (st == HSP_OK) {
+            dev[i] = speed_of(s, &d, &t->stages[0], n_streams, micro);
+        }
+    }
+    if (st == HSP_OK) {
+        st = hsp_shares_minmax(n_streams, dev, s->global_batch, share, &us, s->err);
+    }
+    for (uint32_t i = 0; i < n_streams && st == HSP_OK; i++) {
+        d.plan->streams[i].sequences = share[i];
+        d.plan->streams[i].micro_batches = hsp_parts(share[i], micro);
+    }
+    const char *what = hsp_arena_printf(s->arena, "sequences cut over %u devices in %u stream%s", k,
+                                        n_streams, n_streams > 1 ? "s" : "");
+    if (st != HSP_OK || what == NULL) {
+        return st != HSP_OK ? st : hsp_search_no_memory(s);
+    }
+    return hsp_search_offer(s, HSP_STRUCT_RING, d.plan, d.device, what);
+}
+
+enum hsp_status hsp_try_rings(struct hsp_search *s, const struct hsp_super *x, uint32_t n)
+{
+    if (!has_sequence(s->g)) {
+        return HSP_OK;
+    }
+    for (uint32_t k = 2; k <= n && k <= HSP_RING_MAX; k *= 2) {
+        uint32_t streams = n / k < HSP_MAX_STREAMS ? n / k : HSP_MAX_STREAMS;
+        streams = streams < s->global_batch ? streams : s->global_batch;
+        for (uint32_t micro = 1; micro <= s->micro_cap; micro *= 2) {
+            struct hsp_attempt a;
+            enum hsp_status st = hsp_attempt_begin(s, &a);
+            if (st == HSP_OK) {
+                st = try_rings(s, x, k, streams, micro);
+            }
+            if (st != HSP_OK) {
+                return st;
+            }
+            hsp_attempt_end(s, &a);
+        }
+    }
+    return HSP_OK;
+}
