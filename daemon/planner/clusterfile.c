@@ -25,6 +25,7 @@ struct node_raw {
     const char *name;
     double latency_us, gbit;
     uint32_t cards;
+    uint64_t host_memory;
     const struct hsp_yaml *devices;
 };
 
@@ -65,6 +66,8 @@ static const struct hsp_field node_table[] = {
       .help = "its link to other nodes; links.cross_node is the best there is"),
     F(node_raw, "network_cards", U32, cards, .dflt = "1", .min = 1, .max = HSP_MAX_DEVICES,
       .help = "of this speed each; device i uses card i modulo this number"),
+    F(node_raw, "host_memory", BYTES, host_memory, .dflt = "0", .max = 1e18,
+      .help = "for what all its devices offload; 0: not known, as much as plans want"),
     F(node_raw, "devices", NODE, devices, .required = true, .help = "list of devices"),
 };
 
@@ -173,6 +176,7 @@ static enum hsp_status read_nodes(const struct hsp_yaml *list, struct hsp_arena 
         for (uint32_t k = first; dev != NULL && k < *n; k++) {
             dev[k].uplink = (struct hsp_link_cost){r.latency_us, 1 / (r.gbit * 125)};
             dev[k].nic = (k - first) % r.cards;
+            dev[k].host_bytes = (int64_t)r.host_memory;
         }
     }
     return *n > 0 ? HSP_OK : hsp_yaml_error(list, err, "no device");

@@ -6,6 +6,7 @@
  *     - name: a
  *       uplink: {latency_us: 200, gbit_per_s: 1}  # optional: slower than cross_node
  *       network_cards: 2                          # optional: device i uses card i modulo 2
+ *       host_memory: 64GiB                        # optional: for what all its devices offload
  *       devices:
  *         - {speed: 0.6, memory: 1GiB}            # the other figures have defaults (one CPU core)
  *         - {count: 2, gemm_gflops: 120, gemm_gflops_fp64: 60, memory_gb_per_s: 20, op_us: 3}

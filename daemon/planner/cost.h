@@ -133,5 +133,9 @@ enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *
 
 /* False when some rank needs more than its device offers; *ret_rank is the first such rank. */
 bool hsp_cost_fits(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank);
+/* False when the ranks on some node together need more than the host memory that is said of it;
+ * *ret_rank is the first on such a node, *ret_bytes what they need. */
+bool hsp_cost_fits_host(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank,
+                        int64_t *ret_bytes);
 
 #endif

@@ -267,6 +267,22 @@ enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_s
     return st;
 }
 
+/* Whether nodes have the host memory that their ranks offload to. */
+static enum hsp_status check_host(const struct setup *s, const struct hsp_planned *p,
+                                  struct hsp_err *err)
+{
+    uint32_t rank = 0;
+    int64_t bytes = 0;
+    if (hsp_cost_fits_host(&s->search.in, &p->cost, &rank, &bytes)) {
+        return HSP_OK;
+    }
+    const struct hsp_device_desc *d = &s->usable.cluster.dev[rank];
+    return hsp_err_set(err, HSP_EINFEASIBLE, 0,
+                       "ranks on the node of %s offload %s, its host memory is %s", d->name,
+                       hsp_bytes_figure((double)bytes).text,
+                       hsp_bytes_figure((double)d->host_bytes).text);
+}
+
 enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
                               const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
                               struct hsp_plan *plan, struct hsp_arena *arena,
@@ -297,6 +313,9 @@ enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_
         st = hsp_err_set(err, HSP_EINFEASIBLE, 0, "rank %u needs %s, %s offers %s", rank,
                          hsp_bytes_figure((double)out.cost.rank[rank].total_bytes).text, d->name,
                          hsp_bytes_figure((double)d->mem_bytes).text);
+    }
+    if (st == HSP_OK) {
+        st = check_host(&s, &out, err);
     }
     if (st == HSP_OK) {
         st = complete(&s.usable, "given plan", arena, &out, err);

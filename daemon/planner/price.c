@@ -333,3 +333,22 @@ bool hsp_cost_fits(const struct hsp_price_in *in, const struct hsp_cost *c, uint
     }
     return true;
 }
+
+bool hsp_cost_fits_host(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank,
+                        int64_t *ret_bytes)
+{
+    for (uint32_t r = 0; r < c->n; r++) {
+        const struct hsp_device_desc *d = &in->cluster->dev[c->rank[r].device];
+        int64_t sum = 0;
+        for (uint32_t k = 0; d->host_bytes > 0 && k < c->n; k++) {
+            bool same = in->cluster->dev[c->rank[k].device].node == d->node;
+            sum += same ? c->rank[k].host_bytes : 0;
+        }
+        if (sum > d->host_bytes) {
+            *ret_rank = r;
+            *ret_bytes = sum;
+            return false;
+        }
+    }
+    return true;
+}

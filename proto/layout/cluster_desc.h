@@ -21,6 +21,7 @@ struct hsp_device_desc {
     struct hsp_link_cost uplink; /* of its node: half a round trip to where nodes meet, and the way
                                     there; us_per_byte 0: not known */
     int64_t mem_bytes;           /* offered to jobs */
+    int64_t host_bytes; /* memory of its node for what its devices offload together; 0: not known */
     double
         gemm_flops[2]; /* measured FLOP/s of GEMM, by dtype: [0] fp32, [1] fp64; pacing included */
     double mem_bytes_per_s; /* element-wise traffic, read + written */

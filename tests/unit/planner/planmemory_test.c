@@ -186,6 +186,58 @@ static void prediction_bounds_the_compiled_memory(void **state)
     }
 }
 
+/* Two ranks of a node share its host memory, one of another node has its own. */
+static void host_memory_of_a_node_is_shared(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 8, "
+        "stages: [{layers: 2, ranks: [0], saved: offload}, {layers: 2, ranks: [1], saved: "
+        "offload}, {layers: 2, ranks: [2], saved: offload}]}]}";
+    struct hsp_err err = {0};
+    struct hsp_graph *g = NULL;
+    struct hsp_model_spec spec = {.family = "gpt",
+                                  .layers = 6,
+                                  .hidden = 128,
+                                  .heads = 4,
+                                  .vocab = 256,
+                                  .sequence = 64,
+                                  .dtype = HSP_F32};
+    struct hsp_train_spec t = {.hyper = {.steps = 1, .optimizer = HSP_OPT_ADAMW},
+                               .data = {.global_batch = 16, .sequence = 64}};
+    struct hsp_arena *arena = hsp_arena_new(512 << 20);
+    struct hsp_device_desc dev[3];
+    struct hsp_cluster_desc c = {.n = 3, .dev = dev};
+    struct hsp_plan *plan = NULL;
+    struct hsp_plan_text one = {"offload", text, strlen(text)};
+    struct hsp_planned p;
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        dev[i] = hsp_device_default(i < 2 ? "a/0" : "b/0", i / 2, 1);
+    }
+    assert_ok(hsp_graph_build(&spec, &g, &err), &err);
+    assert_ok(hsp_annotations_pick(1, &one, g, 16, 3, arena, &plan, &index, &err), &err);
+    assert_ok(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &p, &err), &err);
+    int64_t need[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        need[i] = p.cost.rank[i].host_bytes;
+        assert_true(need[i] > 0);
+    }
+    dev[0].host_bytes = dev[1].host_bytes = need[0] + need[1];
+    dev[2].host_bytes = need[2];
+    assert_ok(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &p, &err), &err);
+    dev[0].host_bytes = --dev[1].host_bytes;
+    assert_status(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &p, &err), HSP_EINFEASIBLE);
+    assert_non_null(strstr(err.msg, "ranks on the node of a/0 offload"));
+    dev[0].host_bytes = dev[1].host_bytes = 0; /* not known */
+    assert_ok(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &p, &err), &err);
+    dev[2].host_bytes--;
+    assert_status(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &p, &err), HSP_EINFEASIBLE);
+    assert_non_null(strstr(err.msg, "ranks on the node of b/0 offload"));
+    hsp_graph_free(g);
+    hsp_arena_free(arena);
+}
+
 /* With less and less memory: activations are kept, then recomputed, then nothing fits. */
 static void little_memory_means_recomputation(void **state)
 {
@@ -283,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prediction_bounds_the_compiled_memory),
+        cmocka_unit_test(host_memory_of_a_node_is_shared),
         cmocka_unit_test(little_memory_means_recomputation),
         cmocka_unit_test(planned_plans_are_plan_files),
     };

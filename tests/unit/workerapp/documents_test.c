@@ -34,6 +34,9 @@ static const struct {
     {"tensor parallel and recomputed", 2, 1,
      "[{sequences: 14, micro_batches: 2, stages: [{layers: 4, ranks: [0, 1], tensor: [3, 1], "
      "saved: recompute}]}]"},
+    {"offload", 2, 0,
+     "[{sequences: 14, micro_batches: 7, stages: [{layers: 2, ranks: [0], saved: offload}, "
+     "{layers: 2, ranks: [1], saved: offload}]}]"},
     {"a pipeline", 3, 0,
      "[{sequences: 14, micro_batches: 14, stages: [{layers: 1, ranks: [0]}, {layers: 2, ranks: "
      "[1]}, {layers: 1, ranks: [2]}]}]"},
