@@ -17,7 +17,8 @@
  * - several packed ones: {"strategies": [..]}.
  * - expanded: one device group union per layer ("blocks") and parameter, a group for each pipeline.
  *   Layers whose groups are the same are a stage. It says nothing of micro-batches (1 each, unless
- *   it is given MICRO_BATCH_NUM_LIST) nor of rings (none, unless it is given CP_LIST).
+ *   it is given MICRO_BATCH_NUM_LIST) nor of rings (none, unless it is given CP_LIST). Flags of a block
+ *   are what its stage saves: `recompute` of saved: recompute, `cpu_offload` of saved: offload.
  *
  * A pipeline is a stream, a stage a tensor-parallel group of its devices with even shares, a
  * micro-batch one sequence.

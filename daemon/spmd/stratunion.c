@@ -187,6 +187,25 @@ static enum hsp_status read_flags(const struct reader *r, const struct hsp_yaml 
     return rc;
 }
 
+/* What becomes of the saved tensors of the groups whose flag is true; OPEN: what no plan can say. */
+static enum hsp_status read_saved(const struct reader *r, const struct hsp_yaml *y,
+                                  enum hsp_saved how, struct layer *l)
+{
+    bool flag[HSP_MAX_STREAMS] = {false};
+    enum hsp_status rc = read_flags(r, y, l->g.k, flag);
+    for (uint32_t k = 0; rc == HSP_OK && k < l->g.k; k++) {
+        if (flag[k] && how == HSP_SAVED_OPEN) {
+            rc = hsp_yaml_error(y, r->err, "this cannot be imported");
+        } else if (flag[k] && l->saved[k] != HSP_SAVED_KEEP) {
+            rc = hsp_yaml_error(
+                y, r->err, "group %u would both offload what it saves and compute it again", k);
+        } else if (flag[k]) {
+            l->saved[k] = (uint8_t)how;
+        }
+    }
+    return rc;
+}
+
 /* Tensors and settings of one block. Recursion is bounded by MAX_NEST. */
 static enum hsp_status check_block(const struct reader *r, const struct hsp_yaml *y, int depth,
                                    struct layer *l)
@@ -194,21 +213,15 @@ static enum hsp_status check_block(const struct reader *r, const struct hsp_yaml
     enum hsp_status rc = HSP_OK;
     for (size_t i = 0; rc == HSP_OK && i < y->n; i++) {
         const struct hsp_yaml *c = &y->items[i];
-        bool flag[HSP_MAX_STREAMS] = {false};
         if (depth == 0 && strcmp(c->key, "range") == 0) {
             continue;
         }
         if (depth == 0 && strcmp(c->key, "recompute") == 0) {
-            rc = read_flags(r, c, l->g.k, flag);
-            for (uint32_t k = 0; k < l->g.k; k++) {
-                l->saved[k] = flag[k] ? HSP_SAVED_RECOMPUTE : HSP_SAVED_KEEP;
-            }
-        } else if (depth == 0 && (strcmp(c->key, "output_recompute") == 0 ||
-                                  strcmp(c->key, "cpu_offload") == 0)) {
-            rc = read_flags(r, c, l->g.k, flag);
-            for (uint32_t k = 0; rc == HSP_OK && k < l->g.k; k++) {
-                rc = flag[k] ? hsp_yaml_error(c, r->err, "this cannot be imported") : HSP_OK;
-            }
+            rc = read_saved(r, c, HSP_SAVED_RECOMPUTE, l);
+        } else if (depth == 0 && strcmp(c->key, "cpu_offload") == 0) {
+            rc = read_saved(r, c, HSP_SAVED_OFFLOAD, l);
+        } else if (depth == 0 && strcmp(c->key, "output_recompute") == 0) {
+            rc = read_saved(r, c, HSP_SAVED_OPEN, l);
         } else if (hsp_yaml_get(c, "device_group_union") != NULL) {
             rc = check_tensor(r, c, &l->g, strstr(c->key, "norm") != NULL ? WHOLE : CUT);
         } else if (c->kind == HSP_YAML_MAP && depth < MAX_NEST) {
@@ -258,6 +271,7 @@ static enum hsp_status read_block(struct reader *r, const struct hsp_yaml *y)
     if (l.saved == NULL) {
         return no_memory(r);
     }
+    memset(l.saved, HSP_SAVED_KEEP, l.g.k * sizeof *l.saved);
     rc = check_block(r, y, 0, &l);
     for (uint32_t i = first; rc == HSP_OK && i <= last; i++) {
         if (r->layer[i].y != NULL) {
@@ -319,7 +333,7 @@ static enum hsp_status same_stage(const struct reader *r, uint32_t k, uint32_t f
     return same == 0 || alike == n ? HSP_OK
                                    : hsp_yaml_error(b->y, r->err,
                                                     "layers %u and %u of one stage differ in "
-                                                    "recompute",
+                                                    "what they save",
                                                     first, i);
 }
 
@@ -331,8 +345,8 @@ static enum hsp_status saved_of(const struct reader *r, uint32_t k, uint32_t i, 
     *ret = l->saved[of];
     for (uint32_t m = of + 1; m < of + r->rings.size[k]; m++) {
         if (l->saved[m] != *ret) {
-            return hsp_yaml_error(l->y, r->err, "groups %u and %u of a ring differ in recompute",
-                                  of, m);
+            return hsp_yaml_error(l->y, r->err,
+                                  "groups %u and %u of a ring differ in what they save", of, m);
         }
     }
     return HSP_OK;

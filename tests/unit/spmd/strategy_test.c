@@ -94,6 +94,27 @@ static void rings_are_groups_that_cut_sequences(void **state)
         "on 0 1 2 3 4 5");
 }
 
+/* A block keeps, computes again or offloads what it saves, each pipeline for itself. */
+static void flags_of_blocks_say_what_is_saved(void **state)
+{
+    (void)state;
+    char text[4096];
+    const char *at = strstr(strategy_rings, "\"blocks1\": {\"range\": [1], \"recompute\"");
+    assert_non_null(at);
+    const char *flags = strstr(at, "[false, true, true]");
+    (void)snprintf(text, sizeof text, "%.*sfalse, \"cpu_offload\": [false, true, true]%s",
+                   (int)(flags - strategy_rings), strategy_rings, flags + 19);
+    struct hsp_arena *arena = hsp_arena_new(1 << 24);
+    struct hsp_strategies all;
+    struct hsp_err err = {0};
+    assert_ok(read(text, arena, &all, &err), &err);
+    const struct hsp_stream *s = all.of[0].plan->streams;
+    assert_int_equal(s[0].stages[0].saved, HSP_SAVED_KEEP);
+    assert_int_equal(s[1].stages[0].saved, HSP_SAVED_RECOMPUTE);
+    assert_int_equal(s[1].stages[1].saved, HSP_SAVED_OFFLOAD);
+    hsp_arena_free(arena);
+}
+
 static void assert_refused(const char *text, const char *want)
 {
     struct hsp_arena *arena = hsp_arena_new(1 << 24);
@@ -186,7 +207,7 @@ static void broken_rings_are_refused_by_name(void **state)
     assert_changed(of, "[3, 5]", "[3]", "MICRO_BATCH_NUM_LIST: 1 entries, must be 2");
     assert_changed(of, "[3, 5]", "[3, 0]", "0 is outside 1 to 4096");
     assert_changed(of, "[false, true, true]", "[false, false, true]",
-                   "groups 1 and 2 of a ring differ in recompute");
+                   "groups 1 and 2 of a ring differ in what they save");
     assert_changed(of, "[4], [5]", "[4], [3]",
                    "groups 1 to 2 are a ring, and not all of them have both layer 0 and layer 1");
     assert_changed(of, "\"split\": {}, \"dup\": [6, 3, 3]", "\"split\": {}, \"dup\": [6, 3, 2]",
@@ -202,8 +223,14 @@ static void broken_unions_are_refused_by_name(void **state)
     assert_change_refused("\"range\": [2]", "\"range\": [1, 2]", "layer 1 is in two blocks");
     assert_change_refused("\"range\": [2]", "\"range\": [3]", "layer 2 is in no block");
     assert_change_refused("\"range\": [2]", "\"range\": [3, 2]", "not a range of layers");
-    assert_change_refused("\"cpu_offload\": false", "\"cpu_offload\": true",
-                          "cpu_offload: this cannot be imported");
+    assert_change_refused("\"cpu_offload\": false", "\"output_recompute\": [false, true]",
+                          "output_recompute: this cannot be imported");
+    assert_change_refused(
+        "[true, false]", "[true, false], \"cpu_offload\": [true, false]",
+        "cpu_offload: group 0 would both offload what it saves and compute it again");
+    assert_change_refused("\"range\": [0, 1], \"recompute\": [true, false]",
+                          "\"range\": [0, 1], \"recompute\": [true, true]",
+                          "layers 0 and 2 of one stage differ in what they save");
     assert_change_refused("[true, false]", "[true]", "recompute: 1 flags for 2 groups");
     assert_change_refused("\"qkv\": {\"split\": {\"1\": [2, 1]}",
                           "\"qkv\": {\"split\": {\"1\": [1, 1]}",
@@ -225,6 +252,7 @@ int main(void)
         cmocka_unit_test(packed_strategies_are_plans),
         cmocka_unit_test(expanded_strategies_are_plans),
         cmocka_unit_test(rings_are_groups_that_cut_sequences),
+        cmocka_unit_test(flags_of_blocks_say_what_is_saved),
         cmocka_unit_test(broken_strategies_are_refused_by_name),
         cmocka_unit_test(broken_rings_are_refused_by_name),
         cmocka_unit_test(broken_unions_are_refused_by_name),
