@@ -1,10 +1,12 @@
 #include "daemon/spmd/compile.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/deadlock.h"
 #include "daemon/spmd/memory.h"
+#include "daemon/spmd/mould.h"
 #include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/schedule.h"
 #include "daemon/spmd/slots.h"
@@ -148,31 +150,43 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
     return rc == HSP_OK ? hsp_deadlock_check(f->programs, f->n, true, err) : rc;
 }
 
-/* *@channel: the first one it may use, then the first one it leaves. */
-static enum hsp_status compile_one(const struct hsp_pool_view *v, struct hsp_arena *arena,
-                                   uint32_t *channel, struct hsp_program_file *f,
-                                   struct hsp_plan *total, struct hsp_err *err)
+/* What the plans of one compile share. */
+struct work {
+    struct hsp_arena *arena;
+    uint32_t channel; /* the next free one */
+    struct hsp_moulds moulds;
+    const struct hsp_templates *kept;
+};
+
+static enum hsp_status compile_one(const struct hsp_pool_view *v, struct work *w,
+                                   struct hsp_program_file *f, struct hsp_plan *total,
+                                   struct hsp_err *err)
 {
-    struct hsp_compiler c = {
-        .g = &v->g, .p = &v->p, .t = &v->t, .arena = arena, .channel = *channel};
+    struct hsp_compiler c = {.g = &v->g,
+                             .p = &v->p,
+                             .t = &v->t,
+                             .arena = w->arena,
+                             .channel = w->channel,
+                             .moulds = &w->moulds,
+                             .kept = w->kept};
     enum hsp_status rc = hsp_layouts_make(&c, err);
     if (rc == HSP_OK) {
         rc = make_programs(&c, f, total, err);
     }
-    *channel = c.channel;
+    w->channel = c.channel;
     hsp_layouts_fini(&c);
     return rc;
 }
 
 /* The programs of the plans for shorter sequences behind those of the longest, which are in @f. */
 static enum hsp_status compile_shorter(const struct hsp_graph *g, const struct hsp_plan *p,
-                                       const struct hsp_train_spec *t, struct hsp_arena *arena,
-                                       uint32_t channel, struct hsp_program_file *f,
-                                       struct hsp_plan *total, struct hsp_err *err)
+                                       const struct hsp_train_spec *t, struct work *w,
+                                       struct hsp_program_file *f, struct hsp_plan *total,
+                                       struct hsp_err *err)
 {
-    f->shorter = hsp_arena_array(arena, (size_t)p->n_shorter * f->n, sizeof *f->shorter);
-    total->shorter = hsp_arena_array(arena, p->n_shorter, sizeof *total->shorter);
-    struct hsp_plan *plan = hsp_arena_array(arena, p->n_shorter, sizeof *plan);
+    f->shorter = hsp_arena_array(w->arena, (size_t)p->n_shorter * f->n, sizeof *f->shorter);
+    total->shorter = hsp_arena_array(w->arena, p->n_shorter, sizeof *total->shorter);
+    struct hsp_plan *plan = hsp_arena_array(w->arena, p->n_shorter, sizeof *plan);
     if (f->shorter == NULL || total->shorter == NULL || plan == NULL) {
         return no_memory(err);
     }
@@ -180,7 +194,7 @@ static enum hsp_status compile_shorter(const struct hsp_graph *g, const struct h
         struct hsp_pool_view v;
         struct hsp_program_file one = {0};
         hsp_pool_view_make(g, t, p->shorter[k], total, &v);
-        enum hsp_status rc = compile_one(&v, arena, &channel, &one, &plan[k], err);
+        enum hsp_status rc = compile_one(&v, w, &one, &plan[k], err);
         if (rc != HSP_OK) {
             return hsp_err_wrap(err, "plan for %u tokens", p->shorter[k]->max_length);
         }
@@ -212,33 +226,45 @@ static enum hsp_status seal_pool(struct hsp_program_file *f, const struct hsp_pl
     return rc;
 }
 
-enum hsp_status hsp_compile_total(const struct hsp_graph *g, const struct hsp_plan *p,
-                                  const struct hsp_train_spec *t, struct hsp_arena *arena,
-                                  struct hsp_program_file *ret, struct hsp_plan *ret_total,
-                                  struct hsp_err *err)
+enum hsp_status hsp_compile_kept(const struct hsp_graph *g, const struct hsp_plan *p,
+                                 const struct hsp_train_spec *t, struct hsp_templates *k,
+                                 struct hsp_arena *arena, struct hsp_program_file *ret,
+                                 struct hsp_plan *ret_total, struct hsp_err *err)
 {
     struct hsp_program_file f = {
         .data_path = "", .out_dir = "", .init_from = "", .config_json = ""};
     struct hsp_pool_view v;
     struct hsp_plan total;
-    uint32_t channel = 0;
+    struct work w = {.arena = arena, .kept = k};
     hsp_pool_view_make(g, t, p, NULL, &v);
     enum hsp_status rc = hsp_pool_allowed(p, t, err);
     if (rc == HSP_OK) {
         rc = hsp_plan_check(p, g, t->data.global_batch, err);
     }
     if (rc == HSP_OK) {
-        rc = compile_one(&v, arena, &channel, &f, &total, err);
+        rc = compile_one(&v, &w, &f, &total, err);
     }
     if (rc == HSP_OK && p->n_shorter > 0) {
-        rc = compile_shorter(g, p, t, arena, channel, &f, &total, err);
+        rc = compile_shorter(g, p, t, &w, &f, &total, err);
         rc = rc == HSP_OK ? seal_pool(&f, &total, err) : rc;
     }
     if (rc == HSP_OK) {
         *ret = f;
         *ret_total = total;
     }
+    if (rc == HSP_OK && k != NULL) {
+        hsp_templates_renew(k, &w.moulds);
+    }
+    free(w.moulds.of);
     return rc;
+}
+
+enum hsp_status hsp_compile_total(const struct hsp_graph *g, const struct hsp_plan *p,
+                                  const struct hsp_train_spec *t, struct hsp_arena *arena,
+                                  struct hsp_program_file *ret, struct hsp_plan *ret_total,
+                                  struct hsp_err *err)
+{
+    return hsp_compile_kept(g, p, t, NULL, arena, ret, ret_total, err);
 }
 
 enum hsp_status hsp_compile(const struct hsp_graph *g, const struct hsp_plan *p,

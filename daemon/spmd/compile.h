@@ -18,6 +18,17 @@ struct hsp_train_spec { /* train: and data: of the job file, as the compiler nee
     double eps, weight_decay, momentum;
 };
 
+/* Templates of the last compiles of a job, so that a switch makes only those that changed (mould.h).
+ * For one compile at a time. */
+struct hsp_templates;
+struct hsp_templates *hsp_templates_new(void);                     /* NULL without memory */
+struct hsp_templates *hsp_templates_free(struct hsp_templates *k); /* NULL allowed; returns NULL */
+struct hsp_template_count {
+    uint32_t made, kept; /* different templates: new ones; those that were there */
+};
+/* Of the last compile that succeeded. */
+struct hsp_template_count hsp_templates_count(const struct hsp_templates *k);
+
 /* Compiles for all ranks into @arena: ret->programs[rank]. HSP_EINVAL: the plan does not fit the
  * model (message names stream, stage, op), or states something else than what follows from it
  * (complete.h). */
@@ -31,6 +42,14 @@ enum hsp_status hsp_compile_total(const struct hsp_graph *g, const struct hsp_pl
                                   const struct hsp_train_spec *t, struct hsp_arena *arena,
                                   struct hsp_program_file *ret, struct hsp_plan *ret_total,
                                   struct hsp_err *err);
+
+/* The same, with templates out of @k where they are the same; those of this compile are then in it. The
+ * result is that of a compile without, to the byte, and borrows nothing of @k. After a failure @k is
+ * as it was. NULL: none is kept. */
+enum hsp_status hsp_compile_kept(const struct hsp_graph *g, const struct hsp_plan *p,
+                                 const struct hsp_train_spec *t, struct hsp_templates *k,
+                                 struct hsp_arena *arena, struct hsp_program_file *ret,
+                                 struct hsp_plan *ret_total, struct hsp_err *err);
 
 /* Home cover of parameter @param under a plan (state transfer, checkpoints). */
 enum hsp_status hsp_plan_home(const struct hsp_graph *g, const struct hsp_plan *p, uint32_t param,

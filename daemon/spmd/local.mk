@@ -18,6 +18,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/lower.c \
   daemon/spmd/memory.c daemon/spmd/memory.h \
   daemon/spmd/method.c daemon/spmd/method.h \
+  daemon/spmd/mould.c daemon/spmd/mould.h daemon/spmd/mouldstore.c \
   daemon/spmd/movecost.c daemon/spmd/movelist.c \
   daemon/spmd/names.c daemon/spmd/names.h \
   daemon/spmd/offload.c \

@@ -1,4 +1,4 @@
-/* One rank's program from its stage's code: template and binding, without memory and schedules.
+/* One rank's program from its stage's code: template (mould.h) and binding, without memory and schedules.
  *
  * Tensors are numbered by first use in program order, symbols by first use in tensors and origins;
  * two extents are one symbol when they are the same global extent under the same cut, whatever the
@@ -10,6 +10,7 @@
 #define HSP_SPECIALIZE_H
 #include "daemon/spmd/stagecode.h"
 
+/* Ranks whose templates are equal share their arrays. */
 enum hsp_status hsp_specialize(struct hsp_compiler *c, uint32_t rank, struct hsp_program *ret,
                                struct hsp_err *err);
 

@@ -132,8 +132,10 @@ struct hsp_compiler {
     uint32_t *first_stage;       /* [stream]: index of its first stage */
     struct hsp_reshard *reshard; /* owned */
     size_t n_reshards, cap_reshards;
-    uint32_t channel; /* next free one */
-    int64_t *load;    /* [rank]: elements sent so far */
+    uint32_t channel;                 /* next free one */
+    int64_t *load;                    /* [rank]: elements sent so far */
+    struct hsp_moulds *moulds;        /* of this compile (mould.h) */
+    const struct hsp_templates *kept; /* of earlier ones, or NULL */
 };
 
 /* layoutplan.c: fills @c, of which g, p, t and arena are set; hsp_layouts_fini also after a

@@ -1,8 +1,11 @@
 /* How long the compiler takes from plans to programs: the switch of the HSPMD paper that it gives 8.2 s
- * for (C1 to C2: 60 layers on 32 devices), on one core, out of cold tables.
+ * for (C1 to C2: 60 layers on 32 devices), on one core, with no template kept from before; and what a
+ * second switch takes that changes one stage.
  *
  * Usage: compilebench [FROM TO [STRATEGIES]]: names of strategies begin with these; default C1 C2 of
- * conf/plans/hspmd-strategies.json. Prints one line per part and the sum, medians of 9. */
+ * conf/plans/hspmd-strategies.json. Prints one JSON object: seconds are of the clock, medians of 9.
+ * "second": each stage of TO in turn is computed with recomputation, after TO. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,17 +29,31 @@ enum { PART_COMPILE_FROM, PART_COMPILE_TO, PART_TABLE, N_PARTS };
 struct bench {
     struct hsp_graph *g;
     struct hsp_train_spec train;
+    struct hsp_arena *plans;
     struct hsp_plan *plan[2]; /* total */
-    struct hsp_cover *home[2];
-    double ms[N_PARTS + 1][ROUNDS];
+    double s[N_PARTS + 1][ROUNDS];
     struct hsp_err err;
 };
 
-static double now_ms(void)
+static double now_s(void)
 {
     struct timespec t;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The last of the processors it may use: the first one has the interrupts. */
+static void stay_on_one_core(void)
+{
+    cpu_set_t may, one;
+    size_t last = 0;
+    CPU_ZERO(&one);
+    HSP_ASSERT(sched_getaffinity(0, sizeof may, &may) == 0);
+    for (size_t i = 0; i < CPU_SETSIZE; i++) {
+        last = CPU_ISSET(i, &may) ? i : last;
+    }
+    CPU_SET(last, &one);
+    HSP_ASSERT(sched_setaffinity(0, sizeof one, &one) == 0);
 }
 
 static void must(enum hsp_status st, const struct hsp_err *err)
@@ -86,43 +103,41 @@ static void make_model(struct bench *b)
         .weight_decay = 0.1};
 }
 
-/* The total plan of the strategy whose name begins with @name, through its text, as a daemon has it. */
-static struct hsp_plan *load(struct bench *b, const struct hsp_strategies *all, const char *name,
-                             struct hsp_arena *arena)
+static struct hsp_plan *find(const struct hsp_strategies *all, const char *name)
+{
+    for (uint32_t i = 0; i < all->n; i++) {
+        if (all->of[i].cluster != NULL && strncmp(all->of[i].cluster, name, strlen(name)) == 0) {
+            return all->of[i].plan;
+        }
+    }
+    (void)fprintf(stderr, "compilebench: no strategy %s\n", name);
+    exit(1);
+}
+
+/* The total plan, through its text, as a daemon has it. */
+static struct hsp_plan *complete(struct bench *b, const struct hsp_plan *p)
 {
     struct hsp_plan total, *back = NULL;
     struct hsp_buf text;
-    uint32_t i = 0;
-    while (i < all->n &&
-           (all->of[i].cluster == NULL || strncmp(all->of[i].cluster, name, strlen(name)) != 0)) {
-        i++;
-    }
-    if (i == all->n) {
-        (void)fprintf(stderr, "compilebench: no strategy %s\n", name);
-        exit(1);
-    }
-    must(hsp_plan_complete(b->g, all->of[i].plan, &b->train, arena, &total, &b->err), &b->err);
+    must(hsp_plan_complete(b->g, p, &b->train, b->plans, &total, &b->err), &b->err);
     hsp_buf_init(&text, TEXT_BYTES);
     hsp_plan_dump(&total, &text);
-    must(hsp_plan_parse(hsp_buf_cstr(&text), text.len, name, b->train.data.global_batch, arena,
+    must(hsp_plan_parse(hsp_buf_cstr(&text), text.len, "plan", b->train.data.global_batch, b->plans,
                         &back, &b->err),
          &b->err);
     hsp_buf_fini(&text);
     return back;
 }
 
-static void run_once(struct bench *b, int round)
+static void compile(struct bench *b, const struct hsp_plan *p, struct hsp_templates *k,
+                    struct hsp_arena *arena, struct hsp_program_file *ret)
 {
-    struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
-    struct hsp_program_file f[2];
-    struct hsp_plan total[2];
-    double at[N_PARTS + 1];
-    at[0] = now_ms();
-    for (int k = 0; k < 2; k++) {
-        must(hsp_compile_total(b->g, b->plan[k], &b->train, arena, &f[k], &total[k], &b->err),
-             &b->err);
-        at[k + 1] = now_ms();
-    }
+    struct hsp_plan total;
+    must(hsp_compile_kept(b->g, p, &b->train, k, arena, ret, &total, &b->err), &b->err);
+}
+
+static void make_table(struct bench *b, struct hsp_arena *arena)
+{
     struct hsp_cover *home[2];
     for (int k = 0; k < 2; k++) {
         home[k] = hsp_arena_array(arena, b->g->n_params, sizeof *home[k]);
@@ -144,17 +159,102 @@ static void run_once(struct bench *b, int round)
     struct hsp_state_table table;
     must(hsp_bsr_net_make(&c, device, n, arena, &net, &b->err), &b->err);
     must(hsp_bsr_plan(b->g, home[0], home[1], &net, &opts, arena, &table, &b->err), &b->err);
-    at[N_PARTS] = now_ms();
-    for (int k = 0; k < N_PARTS; k++) {
-        b->ms[k][round] = at[k + 1] - at[k];
-    }
-    b->ms[N_PARTS][round] = at[N_PARTS] - at[0];
     for (int k = 0; k < 2; k++) {
         for (uint32_t p = 0; p < b->g->n_params; p++) {
             hsp_cover_fini(&home[k][p]);
         }
     }
+}
+
+static void run_once(struct bench *b, int round)
+{
+    struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
+    struct hsp_program_file f;
+    double at[N_PARTS + 1];
+    at[0] = now_s();
+    for (int k = 0; k < 2; k++) {
+        struct hsp_templates *none = hsp_templates_new();
+        HSP_ASSERT(none != NULL);
+        compile(b, b->plan[k], none, arena, &f);
+        none = hsp_templates_free(none);
+        at[k + 1] = now_s();
+    }
+    make_table(b, arena);
+    at[N_PARTS] = now_s();
+    for (int k = 0; k < N_PARTS; k++) {
+        b->s[k][round] = at[k + 1] - at[k];
+    }
+    b->s[N_PARTS][round] = at[N_PARTS] - at[0];
     hsp_arena_free(arena);
+}
+
+/* ---- the second switch ---- */
+
+static bool has_rank(const struct hsp_stage *s, uint32_t rank)
+{
+    for (uint32_t j = 0; j < s->n; j++) {
+        if (s->ranks[j] == rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Templates of @f that ranks of @of have (NULL: any rank) and no rank below nor one of @before. */
+static uint32_t different(const struct hsp_program_file *f, const struct hsp_stage *of,
+                          const struct hsp_program_file *before)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < f->n; r++) {
+        struct hsp_digest d = f->programs[r].tpl.digest;
+        bool seen = of != NULL && !has_rank(of, r);
+        for (uint32_t q = 0; q < r && !seen; q++) {
+            seen = hsp_digest_equal(f->programs[q].tpl.digest, d);
+        }
+        for (uint32_t q = 0; before != NULL && q < before->n && !seen; q++) {
+            seen = hsp_digest_equal(before->programs[q].tpl.digest, d);
+        }
+        n += !seen;
+    }
+    return n;
+}
+
+/* TO with one stage changed, compiled after TO. */
+static void change_stage(struct bench *b, const struct hsp_plan *to, uint32_t stream,
+                         uint32_t stage, struct hsp_templates *k)
+{
+    struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
+    struct hsp_program_file before, after;
+    struct hsp_stage *s = &to->streams[stream].stages[stage];
+    uint8_t was = s->saved;
+    s->saved = was == HSP_SAVED_RECOMPUTE ? HSP_SAVED_KEEP : HSP_SAVED_RECOMPUTE;
+    const struct hsp_plan *p = complete(b, to);
+    s->saved = was;
+    compile(b, b->plan[1], k, arena, &before);
+    struct hsp_template_count first = hsp_templates_count(k);
+    double begin = now_s();
+    compile(b, p, k, arena, &after);
+    double took = now_s() - begin;
+    struct hsp_template_count c = hsp_templates_count(k);
+    (void)printf("%s{\"stream\": %u, \"stage\": %u, \"made_before\": %u, \"made\": %u, "
+                 "\"kept\": %u, \"of_stage\": %u, \"changed\": %u, \"seconds\": %.6f}",
+                 stream + stage > 0 ? ", " : "", stream, stage, first.made, c.made, c.kept,
+                 different(&after, s, NULL), different(&after, NULL, &before), took);
+    hsp_arena_free(arena);
+}
+
+static void change_stages(struct bench *b, const struct hsp_plan *to)
+{
+    (void)printf("\"second\": [");
+    for (uint32_t i = 0; i < to->n_streams; i++) {
+        for (uint32_t j = 0; j < to->streams[i].n_stages; j++) {
+            struct hsp_templates *k = hsp_templates_new();
+            HSP_ASSERT(k != NULL);
+            change_stage(b, to, i, j, k);
+            k = hsp_templates_free(k);
+        }
+    }
+    (void)printf("]");
 }
 
 static int by_size(const void *a, const void *b)
@@ -165,28 +265,34 @@ static int by_size(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"compile from", "compile to", "state table", "all"};
+    static const char *const names[] = {"compile_from_s", "compile_to_s", "table_s", "all_s"};
     static struct bench b;
     const char *src = getenv("HSPMD_SRC");
     char path[4096];
     size_t len = 0;
     struct hsp_strategies all;
-    struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
+    stay_on_one_core();
+    b.plans = hsp_arena_new(ARENA_BYTES);
     (void)snprintf(path, sizeof path, "%s/conf/plans/hspmd-strategies.json", src ? src : ".");
     char *text = read_all(argc > 3 ? argv[3] : path, &len);
-    must(hsp_strategies_parse(text, len, path, arena, &all, &b.err), &b.err);
+    must(hsp_strategies_parse(text, len, path, b.plans, &all, &b.err), &b.err);
     make_model(&b);
-    b.plan[0] = load(&b, &all, argc > 2 ? argv[1] : "C1", arena);
-    b.plan[1] = load(&b, &all, argc > 2 ? argv[2] : "C2", arena);
+    struct hsp_plan *to = find(&all, argc > 2 ? argv[2] : "C2");
+    b.plan[0] = complete(&b, find(&all, argc > 2 ? argv[1] : "C1"));
+    b.plan[1] = complete(&b, to);
     for (int i = 0; i < ROUNDS; i++) {
         run_once(&b, i);
     }
+    (void)printf("{\"layers\": %lld, \"ranks\": [%u, %u], ", (long long)b.g->spec.layers,
+                 b.plan[0]->n_ranks, b.plan[1]->n_ranks);
     for (int k = 0; k <= N_PARTS; k++) {
-        qsort(b.ms[k], ROUNDS, sizeof b.ms[k][0], by_size);
-        (void)printf("%-12s %8.1f ms\n", names[k], b.ms[k][ROUNDS / 2]);
+        qsort(b.s[k], ROUNDS, sizeof b.s[k][0], by_size);
+        (void)printf("\"%s\": %.6f, ", names[k], b.s[k][ROUNDS / 2]);
     }
+    change_stages(&b, to);
+    (void)printf("}\n");
     hsp_graph_free(b.g);
-    hsp_arena_free(arena);
+    hsp_arena_free(b.plans);
     free(text);
     return 0;
 }

@@ -6,6 +6,7 @@ spmd_tests = \
   tests/unit/spmd/explain_test \
   tests/unit/spmd/groups_test \
   tests/unit/spmd/method_test \
+  tests/unit/spmd/mould_test \
   tests/unit/spmd/drawing_test \
   tests/unit/spmd/oracle_test \
   tests/unit/spmd/order_test \
@@ -38,6 +39,8 @@ tests_unit_spmd_explain_test_LDADD = $(spmd_libs)
 tests_unit_spmd_drawing_test_LDADD = $(spmd_libs) $(CJSON_LIBS)
 tests_unit_spmd_order_test_LDADD = $(spmd_libs)
 tests_unit_spmd_method_test_LDADD = $(spmd_libs)
+tests_unit_spmd_mould_test_SOURCES = tests/unit/spmd/mould_test.c $(PLAN_RUN)
+tests_unit_spmd_mould_test_LDADD = $(spmd_libs)
 tests_unit_spmd_plan_test_LDADD = $(spmd_libs)
 tests_unit_spmd_resolve_test_LDADD = $(spmd_libs)
 tests_unit_spmd_switch_test_LDADD = $(spmd_libs)
