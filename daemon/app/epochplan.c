@@ -122,9 +122,10 @@ static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
 }
 
 enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp_train_spec *train,
-                                     const struct hsp_plan *plan, const hsp_device_id *device,
-                                     uint32_t copies_wanted, size_t mem_cap,
-                                     struct hsp_epoch_plan **ret, struct hsp_err *err)
+                                     struct hsp_templates *kept, const struct hsp_plan *plan,
+                                     const hsp_device_id *device, uint32_t copies_wanted,
+                                     size_t mem_cap, struct hsp_epoch_plan **ret,
+                                     struct hsp_err *err)
 {
     struct hsp_arena *arena = hsp_arena_new(mem_cap);
     struct hsp_epoch_plan *p = arena != NULL ? hsp_arena_alloc(arena, sizeof *p) : NULL;
@@ -138,7 +139,12 @@ enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp
     enum hsp_status st =
         homes != NULL ? copy_plan(p, plan, train->data.global_batch, err) : no_memory(err);
     if (st == HSP_OK) {
-        st = hsp_compile_total(g, p->plan, train, arena, &p->programs, &total, err);
+        st = hsp_compile_kept(g, p->plan, train, kept, arena, &p->programs, &total, err);
+    }
+    if (st == HSP_OK && kept != NULL) {
+        struct hsp_template_count n = hsp_templates_count(kept);
+        p->info.n_templates = n.made + n.kept;
+        p->info.new_templates = n.made;
     }
     if (st == HSP_OK) {
         *p->plan = total;

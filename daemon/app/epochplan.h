@@ -30,13 +30,15 @@ struct hsp_epoch_plan {
 };
 
 /* Compiles @plan (copied and completed) for the devices @device[rank].
+ * @kept: templates of earlier plans of the job (compile.h), or NULL.
  * @copies_wanted: nodes that shall hold each piece of state; 1: no second copies. At most
  * HSP_MAX_KEEPERS more than the members have.
  * HSP_EINVAL: the plan does not fit the model; HSP_ENOMEM. */
 enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp_train_spec *train,
-                                     const struct hsp_plan *plan, const hsp_device_id *device,
-                                     uint32_t copies_wanted, size_t mem_cap,
-                                     struct hsp_epoch_plan **ret, struct hsp_err *err);
+                                     struct hsp_templates *kept, const struct hsp_plan *plan,
+                                     const hsp_device_id *device, uint32_t copies_wanted,
+                                     size_t mem_cap, struct hsp_epoch_plan **ret,
+                                     struct hsp_err *err);
 struct hsp_epoch_plan *hsp_epoch_plan_free(
     struct hsp_epoch_plan *p); /* NULL allowed; returns NULL */
 

@@ -120,19 +120,22 @@ enum hsp_status hsp_job_rec_make(const char *file, const char *text, size_t len,
                                  struct hsp_err *err)
 {
     struct hsp_job_rec *j = calloc(1, sizeof *j);
-    if (j == NULL) {
+    if (j == NULL || pthread_mutex_init(&j->compiling, NULL) != 0) {
+        free(j);
         return no_memory(err);
     }
     atomic_init(&j->refs, 1);
+    j->templates = hsp_templates_new();
     j->arena = hsp_arena_new(TEXT_CAP);
     if (j->arena != NULL) {
         j->file = hsp_arena_strdup(j->arena, base_name(file));
         j->text = hsp_arena_memdup(j->arena, text, len); /* it may contain a NUL, to be refused */
         j->len = len;
     }
-    enum hsp_status st = j->arena != NULL && j->file != NULL && j->text != NULL
-                             ? fill_job(j, n_files, files, err)
-                             : no_memory(err);
+    enum hsp_status st =
+        j->templates != NULL && j->arena != NULL && j->file != NULL && j->text != NULL
+            ? fill_job(j, n_files, files, err)
+            : no_memory(err);
     if (st != HSP_OK) {
         (void)hsp_job_rec_unref(j);
         return st;
@@ -151,6 +154,8 @@ struct hsp_job_rec *hsp_job_rec_unref(struct hsp_job_rec *j)
 {
     if (j != NULL && atomic_fetch_sub(&j->refs, 1) == 1) {
         (void)hsp_graph_free(j->graph);
+        (void)hsp_templates_free(j->templates);
+        (void)pthread_mutex_destroy(&j->compiling); /* unlocked: the last reference is gone */
         (void)hsp_arena_free(j->arena);
         free(j);
     }
@@ -248,13 +253,19 @@ static struct hsp_plan_rec *new_plan(struct hsp_job_rec *job, uint32_t n)
                                                                          : hsp_plan_rec_unref(p);
 }
 
-/* Compiles @plan for the record's devices into p->built. */
+/* Compiles @plan for the record's devices into p->built. A compile beside another one of the job does
+ * without its templates rather than wait. */
 static enum hsp_status build_plan(struct hsp_plan_rec *p, const struct hsp_plan *plan,
                                   size_t mem_cap, struct hsp_err *err)
 {
-    const struct hsp_job_spec *spec = p->job->spec;
-    enum hsp_status st = hsp_epoch_plan_build(p->job->graph, &spec->train, plan, p->device,
-                                              p->copies, mem_cap, &p->built, err);
+    struct hsp_job_rec *j = p->job;
+    bool alone = pthread_mutex_trylock(&j->compiling) == 0;
+    enum hsp_status st =
+        hsp_epoch_plan_build(j->graph, &j->spec->train, alone ? j->templates : NULL, plan,
+                             p->device, p->copies, mem_cap, &p->built, err);
+    if (alone) {
+        (void)pthread_mutex_unlock(&j->compiling);
+    }
     if (st == HSP_OK) {
         memcpy(p->built->info.compute_s, p->compute_s, p->n_ranks * sizeof *p->compute_s);
         p->built->info.step_s = p->step_s;

@@ -5,7 +5,7 @@
  *            everything else follows from them deterministically (decision D13).
  * Purity:    pure.
  * Threads:   counted references; immutable but for the compiled plan, which is made once under the
- *            record's lock. Any thread may hold and use one.
+ *            record's lock, and a job's templates, which one compile at a time has. Any thread may hold and use one.
  * Ownership: records own all they point to. A plan record holds a reference to its job.
  */
 #ifndef HSP_JOBREC_H
@@ -28,6 +28,8 @@ struct hsp_job_rec {
     const struct hsp_job_spec *spec;
     struct hsp_graph *graph; /* owned, differentiated */
     const char *config_json; /* of the model */
+    pthread_mutex_t compiling;
+    struct hsp_templates *templates; /* owned, under @compiling: of its last plans */
 };
 
 /* Checks everything that can be checked without devices: the job file, absolute paths, that every

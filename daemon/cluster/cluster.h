@@ -104,6 +104,9 @@ struct hsp_plan_info {
     uint32_t *shard_first; /* [n_shards + 1] into pieces */
     struct hsp_shard_piece *pieces;
     const char *why; /* one line */
+    /* Different templates, and how many of them no earlier plan of the job had; 0: not known. For
+     * people; not kept by the core. */
+    uint32_t n_templates, new_templates;
     /* Where the members stand on fewer nodes than the job's copies, each version also goes to
      * *keepers*: devices of other nodes that compute nothing, as mesh ranks n_ranks... Planning says
      * for how many there is room (each holds the whole state) and what one takes; the core says

@@ -171,6 +171,14 @@ static bool can_keep(const struct hsp_job *j)
     return can;
 }
 
+/* How much of the programs is new. */
+static const char *templates_text(struct hsp_cluster *c, const struct hsp_plan_info *p)
+{
+    return p->n_templates == 0
+               ? ""
+               : hsp_ci_printf(c, ", %u of %u templates new", p->new_templates, p->n_templates);
+}
+
 void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
 {
     struct hsp_job *j = hsp_ci_job(c, ev->job);
@@ -206,8 +214,9 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
         }
         j->have_result = true;
         j->result_ticket = ev->ticket;
-        hsp_ci_fact(c, "plan.solved", HSP_SEV_INFO, j, NULL, "%u ranks, %.3g s a step: %s",
-                    ev->info->n_ranks, ev->info->step_s, j->result.why);
+        hsp_ci_fact(c, "plan.solved", HSP_SEV_INFO, j, NULL, "%u ranks, %.3g s a step%s: %s",
+                    ev->info->n_ranks, ev->info->step_s, templates_text(c, ev->info),
+                    j->result.why);
         return;
     }
     const char *why = fault != NULL ? hsp_ci_printf(c, "plan refused: %s", fault)

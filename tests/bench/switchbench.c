@@ -168,8 +168,8 @@ static void make_plans(struct bench *b)
         struct hsp_plan *p = NULL;
         const char *text = layouts[i][1];
         assert_ok(hsp_plan_parse(text, strlen(text), "plan", 6, w->arena, &p, &err), &err);
-        assert_ok(hsp_epoch_plan_build(w->graph, &w->job->train, p, device, 1, (size_t)256 << 20,
-                                       &b->plan[i], &err),
+        assert_ok(hsp_epoch_plan_build(w->graph, &w->job->train, NULL, p, device, 1,
+                                       (size_t)256 << 20, &b->plan[i], &err),
                   &err);
     }
 }

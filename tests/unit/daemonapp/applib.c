@@ -58,8 +58,8 @@ struct hsp_epoch_plan *app_epoch(const struct hsp_job_rec *j, const char *text,
     struct hsp_err err = {0};
     struct hsp_arena *a = hsp_arena_new(1u << 20);
     struct hsp_epoch_plan *e = NULL;
-    assert_ok(hsp_epoch_plan_build(j->graph, &j->spec->train, app_plan(j, text, a), device, copies,
-                                   (size_t)64 << 20, &e, &err),
+    assert_ok(hsp_epoch_plan_build(j->graph, &j->spec->train, NULL, app_plan(j, text, a), device,
+                                   copies, (size_t)64 << 20, &e, &err),
               &err);
     (void)hsp_arena_free(a);
     return e;

@@ -101,6 +101,10 @@ static void test_a_plan_row_rebuilds_the_same_plan(void **state)
     assert_string_equal(back->text, p->text);
     assert_ok(hsp_plan_rec_build(p, 64u << 20, &x, &err), &err);
     assert_ok(hsp_plan_rec_build(back, 64u << 20, &y, &err), &err);
+    assert_int_equal(x->info.n_templates, 2);
+    assert_int_equal(x->info.new_templates, 2);
+    assert_int_equal(y->info.n_templates, 2);
+    assert_int_equal(y->info.new_templates, 0);
     assert_int_equal(y->info.n_ranks, 2);
     assert_int_equal(y->info.device[0], device[0]);
     assert_int_equal(y->info.device[1], device[1]);

@@ -94,7 +94,8 @@ static enum hsp_status start(struct hsp_arena **ret, struct hsp_err *err)
     return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no arena");
 }
 
-/* Reads a plan, compiles it, reads its total form and compiles that. */
+/* Reads a plan, compiles it, reads its total form and compiles that, with the templates of before where
+ * there was memory to keep them. */
 static enum hsp_status use_compiler(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct work *w = ctx;
@@ -105,14 +106,18 @@ static enum hsp_status use_compiler(void *ctx, struct hsp_buf *out, struct hsp_e
     hsp_buf_init(&b, (size_t)16 << 20);
     enum hsp_status st = start(&a, err);
     st = st != HSP_OK ? st : parse(w, a, &p, err);
-    st = st != HSP_OK ? st : hsp_compile_total(w->g, p, &w->t, a, &f, &total, err);
+    struct hsp_templates *k = hsp_templates_new();
+    if (st == HSP_OK && k == NULL) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no templates");
+    }
+    st = st != HSP_OK ? st : hsp_compile_kept(w->g, p, &w->t, k, a, &f, &total, err);
     if (st == HSP_OK) {
         hsp_plan_dump(&total, &b);
         struct work again = *w;
         again.text = hsp_buf_cstr(&b);
         st = b.failed ? hsp_err_set(err, HSP_ENOMEM, 0, "plan text") : parse(&again, a, &p, err);
     }
-    st = st != HSP_OK ? st : hsp_compile(w->g, p, &w->t, a, &f, err);
+    st = st != HSP_OK ? st : hsp_compile_kept(w->g, p, &w->t, k, a, &f, &total, err);
     st = st != HSP_OK ? st : hsp_deadlock_check(f.programs, f.n, false, err);
     if (st == HSP_OK) {
         f.config_json = "{}";
@@ -120,6 +125,7 @@ static enum hsp_status use_compiler(void *ctx, struct hsp_buf *out, struct hsp_e
         st = st != HSP_OK ? hsp_err_set(err, st, 0, "encoding") : HSP_OK;
         hsp_buf_append(out, b.data, b.len);
     }
+    k = hsp_templates_free(k);
     hsp_buf_fini(&b);
     hsp_arena_free(a);
     return st;

@@ -192,8 +192,8 @@ struct hsp_epoch_plan *xw_make_plan(struct xw_world *w, const char *text)
         device[i] = DEVICE(i);
     }
     assert_ok(hsp_plan_parse(text, strlen(text), "plan", 6, w->arena, &plan, &err), &err);
-    assert_ok(hsp_epoch_plan_build(w->graph, &w->job->train, plan, device, 2, (size_t)256 << 20,
-                                   &ret, &err),
+    assert_ok(hsp_epoch_plan_build(w->graph, &w->job->train, NULL, plan, device, 2,
+                                   (size_t)256 << 20, &ret, &err),
               &err);
     return ret;
 }
