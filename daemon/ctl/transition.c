@@ -6,7 +6,10 @@
 #include "daemon/ctl/planpick.h"
 #include "daemon/ctl/table.h"
 #include "daemon/spmd/bsr.h"
+#include "daemon/spmd/compile.h"
 #include "proto/base/size.h"
+
+#define COMPILE_BYTES ((size_t)4 << 30)
 
 /* The mesh of the switch: ranks of the new plan, then devices that only the old one uses. */
 struct work {
@@ -22,6 +25,7 @@ struct work {
     struct hsp_cover *have, *want; /* [g->n_params] */
     struct hsp_bsr_net net;
     struct hsp_bsr_traffic m;
+    struct hsp_template_count templates; /* of the new plan, after the old one */
 };
 
 static enum hsp_status no_memory(struct hsp_err *err)
@@ -144,6 +148,32 @@ static enum hsp_status plan_traffic(struct work *w, struct hsp_err *err)
                         : st;
 }
 
+/* Compiles one plan for what it leaves in @k. */
+static enum hsp_status compile(const struct work *w, const struct hsp_plan *p,
+                               struct hsp_templates *k, struct hsp_err *err)
+{
+    struct hsp_arena *arena = hsp_arena_new(COMPILE_BYTES);
+    struct hsp_program_file f;
+    struct hsp_plan total;
+    enum hsp_status st =
+        arena != NULL ? hsp_compile_kept(w->l->g, p, &w->l->job->train, k, arena, &f, &total, err)
+                      : no_memory(err);
+    (void)hsp_arena_free(arena);
+    return st;
+}
+
+static enum hsp_status count_templates(struct work *w, struct hsp_err *err)
+{
+    struct hsp_templates *k = hsp_templates_new();
+    enum hsp_status st = k != NULL ? compile(w, w->from, k, err) : no_memory(err);
+    st = st == HSP_OK ? compile(w, w->to, k, err) : st;
+    if (st == HSP_OK) {
+        w->templates = hsp_templates_count(k);
+    }
+    (void)hsp_templates_free(k);
+    return st;
+}
+
 /* ---- links ---- */
 
 struct link {
@@ -232,6 +262,8 @@ static enum hsp_status print_table(struct work *w)
                       card_name(w, w->m.busiest), hsp_ctl_bytes(ctl, (double)w->m.nic_load),
                       hsp_ctl_bytes(ctl, (double)w->m.floor));
     }
+    (void)fprintf(ctl->out, "programs: %u templates, %u of them new\n",
+                  w->templates.made + w->templates.kept, w->templates.made);
     double us = 1e6 * w->m.seconds;
     (void)fprintf(ctl->out,
                   "phases: prepared while the old plan trains; then weights %s in %s, optimizer "
@@ -291,6 +323,8 @@ static bool add_all(const struct work *w, cJSON *o)
               add_number(o, "busiest_card_bytes", (double)w->m.nic_load) &&
               add_text(o, "busiest_card", w->m.nic_load > 0 ? card_name(w, w->m.busiest) : "") &&
               add_number(o, "floor_bytes", (double)w->m.floor) &&
+              add_number(o, "templates", w->templates.made + w->templates.kept) &&
+              add_number(o, "new_templates", w->templates.made) &&
               add_number(o, "seconds", w->m.seconds);
     cJSON *phases = ok ? cJSON_AddArrayToObject(o, "phases") : NULL;
     ok = phases != NULL && add_phase(w, phases, "weights", 1) &&
@@ -325,6 +359,7 @@ enum hsp_status hsp_transition_show(struct hsp_ctl *ctl, const struct hsp_loaded
     st = st == HSP_OK ? place_ranks(&w, err) : st;
     st = st == HSP_OK ? find_homes(&w, err) : st;
     st = st == HSP_OK ? plan_traffic(&w, err) : st;
+    st = st == HSP_OK ? count_templates(&w, err) : st;
     if (st == HSP_OK) {
         st = ctl->format == HSP_FORMAT_JSON ? print_json(&w, err) : print_table(&w);
     }

@@ -1,6 +1,7 @@
 #include "daemon/spmd/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/base/size.h"
 
@@ -74,41 +75,41 @@ static void each_operand(const struct hsp_program *p, const struct hsp_segment *
     }
 }
 
+/* Bytes in use up to instruction @last. */
 struct gap {
     int64_t lo, hi;
+    uint32_t last;
 };
 
-static int by_lo(const void *a, const void *b)
-{
-    const struct gap *x = a, *y = b;
-    return x->lo < y->lo ? -1 : x->lo > y->lo;
-}
-
-/* First fit: the lowest offset from @base on where nothing lies that is in use at the same time. */
+/* First fit: the lowest offset from @base on where nothing lies that is in use at the same time. Lives
+ * stand in the order in which they begin. */
 static enum hsp_status first_fit(struct hsp_program *p, const struct life *l, uint32_t n,
                                  int64_t base, int64_t *top, struct hsp_err *err)
 {
-    struct gap *busy = calloc((size_t)n + 1, sizeof *busy);
+    struct gap *busy = calloc((size_t)n + 1, sizeof *busy); /* ascending, disjoint */
     enum hsp_status rc = HSP_OK;
     if (busy == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "memory layout of %u tensors", n);
     }
-    for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
+    for (uint32_t i = 0, k = 0; rc == HSP_OK && i < n; i++) {
         struct hsp_tensor_bind *t = &p->bind.tensor[l[i].tensor];
-        uint32_t k = 0;
-        for (uint32_t j = 0; j < i; j++) {
-            const struct hsp_tensor_bind *u = &p->bind.tensor[l[j].tensor];
-            if (l[j].first <= l[i].last && l[i].first <= l[j].last && u->slot_bytes > 0) {
-                busy[k++] = (struct gap){u->offset, u->offset + u->slot_bytes};
+        uint32_t live = 0, at = 0;
+        for (uint32_t j = 0; j < k; j++) {
+            if (busy[j].last >= l[i].first) {
+                busy[live++] = busy[j];
             }
         }
-        qsort(busy, k, sizeof *busy, by_lo);
-        int64_t at = base, end;
-        for (uint32_t j = 0; j < k && busy[j].lo - at < t->slot_bytes; j++) {
-            at = busy[j].hi > at ? busy[j].hi : at;
+        int64_t lo = base, end;
+        for (; at < live && busy[at].lo - lo < t->slot_bytes; at++) {
+            lo = busy[at].hi > lo ? busy[at].hi : lo;
         }
-        t->offset = at;
-        end = at;
+        k = live;
+        if (t->slot_bytes > 0) {
+            memmove(&busy[at + 1], &busy[at], (k - at) * sizeof *busy);
+            busy[at] = (struct gap){lo, lo + t->slot_bytes, l[i].last};
+            k++;
+        }
+        t->offset = end = lo;
         rc = grow_to(&end, t, err);
         *top = end > *top ? end : *top;
     }

@@ -668,6 +668,8 @@ static void test_transition(void **state)
     assert_near(number_of(o, "busiest_card_bytes"), all, 0);
     assert_near(number_of(o, "floor_bytes"), all, 0);
     assert_near(number_of(o, "passed_on_bytes"), 0, 0);
+    assert_near(number_of(o, "templates"), 3, 0);
+    assert_near(number_of(o, "new_templates"), 2, 0);
     const cJSON *phase = cJSON_GetObjectItemCaseSensitive(o, "phases")->child;
     assert_near(number_of(phase, "bytes"), all / 3, 1);
     assert_near(number_of(phase->next, "bytes"), 2 * all / 3, 1);
@@ -686,10 +688,12 @@ static void test_transition(void **state)
     cJSON_Delete(o);
     RUN(r, "plan", "@job.yaml", "--transition", "@dp2.yaml", "@pp3.yaml", "-c", "@c.yaml");
     assert_non_null(strstr(r->out, "busiest network card: that of "));
+    assert_non_null(strstr(r->out, "\nprograms: 3 templates, 2 of them new\n"));
     assert_non_null(strstr(r->out, "phases: "));
     /* a device that is gone had the only copy of nothing; two that are gone had all */
     RUN(r, "plan", "@job.yaml", "-t", "@dp2.yaml", "@dp2.yaml", "-c", "@c.yaml", "-x", "a/0");
     assert_int_equal(r->rc, 0);
+    assert_non_null(strstr(r->out, " templates, 0 of them new\n"));
     RUN(r, "plan", "@job.yaml", "-t", "@dp2.yaml", "@pp3.yaml", "-c", "@c.yaml", "-x", "a/0");
     assert_int_equal(r->rc, 7);
     assert_non_null(strstr(r->msg, "pp3.yaml has 3 ranks, 2 devices are there"));
