@@ -145,7 +145,8 @@ static bool heads_apart(const struct shrinker *x, const struct hsp_model_spec *m
                            full->vocab,
                            full->kv_heads == full->heads ? 0 : full->kv_heads,
                            full->kv_heads == full->heads ? 0 : full->kv_heads * d,
-                           full->intermediate};
+                           full->intermediate,
+                           full->positions};
     struct hsp_model_spec own = *m;
     own.sequence = full->sequence;
     own.positions = full->positions;
@@ -219,6 +220,23 @@ static bool sequence_alike(const struct shrinker *x, int64_t small)
     return true;
 }
 
+/* Positions of a model for sequences of any length: what they are equal to in the job, else more than
+ * the sequence has. */
+static int64_t small_positions(const struct hsp_model_spec *full, const struct hsp_model_spec *m)
+{
+    const int64_t like[][2] = {{0, 0},
+                               {full->hidden, m->hidden},
+                               {4 * full->hidden, 4 * m->hidden},
+                               {full->vocab, m->vocab},
+                               {full->intermediate, m->intermediate}};
+    for (size_t i = 0; i < HSP_ARRAY_LEN(like); i++) {
+        if (full->positions == like[i][0]) {
+            return like[i][1];
+        }
+    }
+    return 2 * m->sequence + 1;
+}
+
 /* Sequence and vocabulary for the other sizes of @m. The vocabulary keeps its number of chunks. */
 static bool fit_lengths(const struct shrinker *x, struct hsp_model_spec *m)
 {
@@ -235,8 +253,8 @@ static bool fit_lengths(const struct shrinker *x, struct hsp_model_spec *m)
             if (m->sequence == 0 || !sequence_alike(x, m->sequence)) {
                 break;
             }
-            m->positions = full->positions > 0 ? 2 * m->sequence + 1 : 0;
             m->vocab = chunks * length_to_try(m, low_v, full->vocab / chunks, k);
+            m->positions = small_positions(full, m);
             if (m->vocab > 1 && model_apart(x, m)) {
                 return true;
             }
@@ -416,6 +434,7 @@ static enum hsp_status try_graph(struct shrinker *x, struct hsp_graph *g, struct
     copy_numbers(x->g, g);
     p.states_uses = p.states_reshards = false;
     p.memory_bytes = NULL;
+    p.max_length = 0; /* of a pool: whatever the small sequence is */
     enum hsp_status rc = hsp_small_homes(x->g, &x->total, x->units, g, arena, &p, x->err);
     if (rc == HSP_OK) {
         rc = shrink_batch(x, arena, &p, &t);

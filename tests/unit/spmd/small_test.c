@@ -3,9 +3,11 @@
 #include "tests/lib/testlib.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/spmd/complete.h"
+#include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/small.h"
 #include "tests/unit/spmd/plancases.h"
 
@@ -285,13 +287,53 @@ static void test_homes(void **state)
     done(&x);
 }
 
+/* Each plan of a pool by itself: the length it is for shrinks with the rest, also where the longest one is
+ * an extent that the model has anyway. */
+static void test_plans_of_a_pool(void **state)
+{
+    (void)state;
+    for (unsigned longest = 1024; longest <= 2048; longest *= 2) {
+        struct hsp_model_spec m = GPT;
+        m.layers = 2;
+        m.packed = true;
+        m.sequence = longest;
+        struct made x = {.arena = hsp_arena_new(ARENA_BYTES), .t = train(&m, 4)};
+        struct hsp_plan total;
+        struct hsp_err err = {0};
+        char text[600];
+        (void)snprintf(
+            text, sizeof text,
+            "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
+            "  - {max_length: 256, plan: {ranks: 2, streams: [{sequences: 4, micro_batches: 2, "
+            "stages: [{layers: 2, ranks: [0, 1], tensor: [3, 1]}]}]}}\n"
+            "  - {max_length: %u, plan: {ranks: 2, streams: [{sequences: 4, micro_batches: 2, "
+            "stages: [{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}]}]}}\n",
+            longest);
+        x.t.data.longest = x.t.data.sequence;
+        x.t.data.samples = HSP_SAMPLES_DOCUMENTS;
+        x.t.data.packing = HSP_PACKING_END;
+        assert_ok(hsp_graph_build(&m, &x.g, &err), &err);
+        assert_ok(hsp_plan_parse(text, strlen(text), "pool", 4, x.arena, &x.p, &err), &err);
+        assert_ok(hsp_plan_complete(x.g, x.p, &x.t, x.arena, &total, &err), &err);
+        for (uint32_t k = 0; k < 2; k++) {
+            struct hsp_pool_view v;
+            hsp_pool_view_make(x.g, &x.t, hsp_pool_plan(&total, k), NULL, &v);
+            assert_ok(hsp_compile(&v.g, &v.p, &v.t, x.arena, &x.full, &err), &err);
+            assert_ok(hsp_compile_small(&v.g, &v.p, &v.t, x.arena, &x.small, &x.size, &err), &err);
+            check(&x, text);
+            assert_true(x.size.model.hidden <= 64 && x.size.model.sequence <= 64);
+        }
+        done(&x);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_large_model), cmocka_unit_test(test_a_llama),
         cmocka_unit_test(test_a_total_plan),  cmocka_unit_test(test_groups),
         cmocka_unit_test(test_equal_extents), cmocka_unit_test(test_random),
-        cmocka_unit_test(test_homes),
+        cmocka_unit_test(test_homes),         cmocka_unit_test(test_plans_of_a_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
