@@ -78,7 +78,8 @@ int hsp_cmd_plan_import(struct hsp_ctl *ctl)
     uint64_t n = 0;
     enum hsp_status st = hsp_load_text(ctl->arena, ctl->pos[0], &text, &len, &err);
     if (st == HSP_OK) {
-        st = hsp_strategies_parse(text, len, ctl->pos[0], ctl->arena, &all, &err);
+        st = hsp_bad_file(hsp_strategies_parse(text, len, ctl->pos[0], ctl->arena, &all, &err),
+                          &err);
     }
     if (st == HSP_OK && ctl->n_pos > 1 && (!hsp_parse_u64(ctl->pos[1], &n) || n >= all.n)) {
         st = hsp_err_set(&err, HSP_ENOENT, 0, "no strategy %s, %s has %u", ctl->pos[1], ctl->pos[0],

@@ -34,9 +34,11 @@ static const struct hsp_column columns[] = {
 static const char *blocks_text(struct hsp_ctl *ctl, const struct hsp_rank_cost *r)
 {
     return r->block_ranges != NULL ? r->block_ranges
-           : r->n_blocks == 1
-               ? hsp_ctl_text(ctl, "%u", r->first_block)
-               : hsp_ctl_text(ctl, "%u-%u", r->first_block, r->first_block + r->n_blocks - 1);
+           : r->n_blocks == 0 /* only the embedding, or the head */
+               ? "-"
+               : r->n_blocks == 1
+                     ? hsp_ctl_text(ctl, "%u", r->first_block)
+                     : hsp_ctl_text(ctl, "%u-%u", r->first_block, r->first_block + r->n_blocks - 1);
 }
 
 static void add_row(struct hsp_table *t, const struct view *v, uint32_t rank)
@@ -238,23 +240,23 @@ static int print_yaml(const struct view *v)
         return hsp_ctl_fail(v->ctl, &err);
     }
     hsp_buf_init(&b, (size_t)64 << 20);
-    hsp_plan_dump(&total, &b);
-    (void)fprintf(v->ctl->out, "# %s: %s\n", v->job->name, v->p->plan->why);
+    hsp_buf_printf(&b, "# %s: %s\n", v->job->name, v->p->plan->why);
     for (uint32_t r = 0; r < v->p->plan->n_ranks; r++) {
         int64_t host = v->p->cost.rank[r].host_bytes;
-        (void)fprintf(v->ctl->out, "# rank %u: %s%s%s\n", r, v->cluster->dev[v->p->device[r]].name,
-                      host > 0 ? ", host memory " : "",
-                      host > 0 ? hsp_ctl_bytes(v->ctl, (double)host) : "");
+        hsp_buf_printf(&b, "# rank %u: %s%s%s\n", r, v->cluster->dev[v->p->device[r]].name,
+                       host > 0 ? ", host memory " : "",
+                       host > 0 ? hsp_ctl_bytes(v->ctl, (double)host) : "");
     }
-    (void)fputs(hsp_buf_cstr(&b), v->ctl->out);
+    hsp_plan_dump(&total, &b);
     st = hsp_buf_status(&b);
-    hsp_buf_fini(&b);
-    if (st != HSP_OK) {
+    if (st == HSP_OK) {
+        (void)fputs(hsp_buf_cstr(&b), v->ctl->out);
+    } else {
         (void)hsp_err_set(&err, st, 0, "%s for the plan",
                           st == HSP_ENOMEM ? "out of memory" : "more than 64 MiB");
-        return hsp_ctl_fail(v->ctl, &err);
     }
-    return HSP_EXIT_OK;
+    hsp_buf_fini(&b);
+    return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(v->ctl, &err);
 }
 
 /* plan JOB --transition FROM TO */

@@ -26,6 +26,17 @@ enum hsp_status hsp_load_text(struct hsp_arena *arena, const char *path, const c
     return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %s", path);
 }
 
+enum hsp_status hsp_bad_file(enum hsp_status st, struct hsp_err *err)
+{
+    if (st != HSP_EINVAL && st != HSP_ELIMIT) {
+        return st;
+    }
+    if (err != NULL) {
+        err->code = HSP_EPARSE;
+    }
+    return HSP_EPARSE;
+}
+
 static enum hsp_status load_annotations(struct hsp_arena *arena, struct hsp_loaded *l,
                                         struct hsp_err *err)
 {
@@ -59,7 +70,7 @@ static enum hsp_status build_graph(struct hsp_loaded *l, struct hsp_err *err)
     enum hsp_status st = hsp_graph_build(&l->job->model, &l->g, err);
     if (st != HSP_OK) {
         (void)hsp_err_wrap(err, "%s: model", l->path);
-        st = err != NULL && st == HSP_EINVAL ? (err->code = HSP_EPARSE) : st;
+        st = hsp_bad_file(st, err);
     }
     return st;
 }
@@ -68,7 +79,7 @@ enum hsp_status hsp_read_job(struct hsp_arena *arena, const char *name, const ch
                              size_t len, struct hsp_loaded *ret, struct hsp_err *err)
 {
     *ret = (struct hsp_loaded){.path = name, .text = text, .len = len};
-    enum hsp_status st = hsp_job_parse(text, len, name, arena, &ret->job, err);
+    enum hsp_status st = hsp_bad_file(hsp_job_parse(text, len, name, arena, &ret->job, err), err);
     return st == HSP_OK ? build_graph(ret, err) : st;
 }
 
@@ -78,7 +89,7 @@ enum hsp_status hsp_load_job(struct hsp_arena *arena, const char *path, struct h
     *ret = (struct hsp_loaded){.path = path};
     enum hsp_status st = hsp_load_text(arena, path, &ret->text, &ret->len, err);
     if (st == HSP_OK) {
-        st = hsp_job_parse(ret->text, ret->len, path, arena, &ret->job, err);
+        st = hsp_bad_file(hsp_job_parse(ret->text, ret->len, path, arena, &ret->job, err), err);
     }
     if (st == HSP_OK) {
         st = load_annotations(arena, ret, err);
@@ -97,7 +108,9 @@ enum hsp_status hsp_load_cluster(struct hsp_arena *arena, const char *path,
     const char *text = NULL;
     size_t len = 0;
     enum hsp_status st = hsp_load_text(arena, path, &text, &len, err);
-    return st == HSP_OK ? hsp_cluster_desc_parse(text, len, path, arena, ret, err) : st;
+    return st == HSP_OK
+               ? hsp_bad_file(hsp_cluster_desc_parse(text, len, path, arena, ret, err), err)
+               : st;
 }
 
 enum hsp_status hsp_read_plan(struct hsp_arena *arena, const struct hsp_loaded *l,
@@ -107,11 +120,7 @@ enum hsp_status hsp_read_plan(struct hsp_arena *arena, const struct hsp_loaded *
     uint32_t index = 0;
     enum hsp_status st = hsp_annotations_pick(1, text, l->g, l->job->train.data.global_batch,
                                               UINT32_MAX, arena, ret, &index, err);
-    if (st == HSP_EINVAL && err != NULL) { /* a plan that does not fit the model: a bad file */
-        err->code = HSP_EPARSE;
-        st = HSP_EPARSE;
-    }
-    return st;
+    return hsp_bad_file(st, err); /* also when it does not fit the model */
 }
 
 enum hsp_status hsp_load_plan(struct hsp_arena *arena, const struct hsp_loaded *l, const char *path,
@@ -132,6 +141,7 @@ enum hsp_status hsp_is_plan(const char *text, size_t len, struct hsp_arena *aren
         return hsp_err_set(err, HSP_ENOMEM, 0, "%s", why.msg);
     }
     kind = hsp_yaml_get(root, "kind");
-    *ret = kind != NULL && kind->kind == HSP_YAML_SCALAR && strcmp(kind->text, "plan") == 0;
+    *ret = kind != NULL && kind->kind == HSP_YAML_SCALAR &&
+           (strcmp(kind->text, "plan") == 0 || strcmp(kind->text, "pool") == 0);
     return HSP_OK;
 }

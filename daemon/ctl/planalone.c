@@ -63,10 +63,15 @@ static enum hsp_status measure(const struct hsp_yaml *streams, uint64_t *batch, 
     return st == HSP_OK ? most_shares(streams, heads, err) : st;
 }
 
-/* Refuses what names parameters. */
+/* Refuses what names parameters, and pools. */
 static enum hsp_status of_any_model(const struct hsp_yaml *root, struct hsp_err *err)
 {
     static const char *const keys[] = {"parameters", "homes", "uses", "reshards"};
+    const struct hsp_yaml *kind = hsp_yaml_get(root, "kind");
+    if (kind != NULL && kind->kind == HSP_YAML_SCALAR && strcmp(kind->text, "pool") == 0) {
+        return hsp_yaml_error(
+            kind, err, "a pool is for documents of a job: give the job, and this file by --plan");
+    }
     for (size_t i = 0; i < HSP_ARRAY_LEN(keys); i++) {
         const struct hsp_yaml *y = hsp_yaml_get(root, keys[i]);
         if (y != NULL) {

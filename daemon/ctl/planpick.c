@@ -14,10 +14,7 @@ enum hsp_status hsp_pick_blame(enum hsp_status st, const char *source, struct hs
         return st;
     }
     (void)hsp_err_wrap(err, "%s", source);
-    if (st == HSP_EINVAL && source != planner && err != NULL) {
-        err->code = HSP_EPARSE;
-    }
-    return err != NULL ? err->code : st;
+    return source != planner ? hsp_bad_file(st, err) : st;
 }
 
 /* @n default cores on one node. */
@@ -97,7 +94,7 @@ static enum hsp_status given(struct hsp_arena *arena, const struct hsp_loaded *l
     if (st == HSP_OK) {
         *ret_source = l->plans[index].name;
     }
-    return st == HSP_ENOENT ? HSP_OK : st;
+    return st == HSP_ENOENT ? HSP_OK : hsp_bad_file(st, err);
 }
 
 enum hsp_status hsp_pick_plan(struct hsp_arena *arena, const struct hsp_loaded *l,

@@ -277,9 +277,8 @@ static enum hsp_status cut_home(const struct hsp_box *whole, struct user *u, uin
 /* A stated home of a total plan; else the first rule that fits. */
 const struct hsp_home_rule *hsp_home_rule_of(const struct hsp_plan *p, const char *name)
 {
-    struct hsp_range r;
     for (uint32_t i = 0; i < p->n_homes; i++) {
-        if (hsp_range_parse(p->homes[i].pattern, &r) && hsp_range_has(&r, name)) {
+        if (hsp_name_in(p->homes[i].pattern, name)) {
             return &p->homes[i];
         }
     }

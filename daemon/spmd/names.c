@@ -63,6 +63,17 @@ bool hsp_range_has(const struct hsp_range *r, const char *name)
     return p != NULL && v >= r->lo && v - r->lo < r->n && strcmp(p, r->suffix) == 0;
 }
 
+bool hsp_name_in(const char *text, const char *name)
+{
+    size_t i = 0;
+    struct hsp_range r;
+    while (text[i] != '\0' && text[i] != '[' && text[i] == name[i]) {
+        i++;
+    }
+    return text[i] == '[' ? hsp_range_parse(text, &r) && hsp_range_has(&r, name)
+                          : text[i] == name[i];
+}
+
 /* ---- grouping ---- */
 
 /* A name cut at its first part that is a number: prefix, number, suffix. */

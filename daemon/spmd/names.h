@@ -25,6 +25,8 @@ bool hsp_range_parse(const char *text, struct hsp_range *ret);
 /* The @i-th name. */
 void hsp_range_put(const struct hsp_range *r, uint32_t i, struct hsp_buf *out);
 bool hsp_range_has(const struct hsp_range *r, const char *name);
+/* Whether @name is one of those that @text stands for; quick where they begin differently. */
+bool hsp_name_in(const char *text, const char *name);
 
 /* A line of a list: up to two names (NULL: none) and everything else it says. */
 struct hsp_line {

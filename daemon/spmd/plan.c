@@ -87,8 +87,9 @@ static enum hsp_status check_groups(const struct hsp_stage *t, uint32_t si, uint
     enum hsp_status rc = HSP_OK;
     if ((groups > 1) != (t->split != HSP_SPLIT_NONE) || t->split > HSP_SPLIT_BATCH) {
         return hsp_err_set(err, HSP_EINVAL, 0,
-                           "stream %u stage %u: several groups need a split, and a split them", si,
-                           ti);
+                           "stream %u stage %u: several groups need a split, and a split needs "
+                           "several groups",
+                           si, ti);
     }
     for (uint32_t g = 0; rc == HSP_OK && g < groups; g++) {
         uint32_t first, end;
@@ -221,6 +222,10 @@ static enum hsp_status check_homes(const struct hsp_plan *p, const struct hsp_gr
                                    struct hsp_err *err)
 {
     struct hsp_range r;
+    if (p->n_homes > g->n_params) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "homes: %u for the model's %u parameters",
+                           p->n_homes, g->n_params);
+    }
     for (uint32_t i = 0; i < p->n_homes; i++) {
         uint32_t here = 0;
         if (!hsp_range_parse(p->homes[i].pattern, &r)) {
@@ -238,7 +243,7 @@ static enum hsp_status check_homes(const struct hsp_plan *p, const struct hsp_gr
         const char *name = g->tensors[g->params[k].tensor].name;
         uint32_t times = 0;
         for (uint32_t i = 0; i < p->n_homes; i++) {
-            times += hsp_range_parse(p->homes[i].pattern, &r) && hsp_range_has(&r, name) ? 1 : 0;
+            times += hsp_name_in(p->homes[i].pattern, name) ? 1 : 0;
         }
         if (times > 1) {
             return hsp_err_set(err, HSP_EINVAL, 0, "homes: %s has %u homes", name, times);

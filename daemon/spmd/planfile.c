@@ -61,12 +61,15 @@ static enum hsp_status read_layers(const struct hsp_yaml *y, uint32_t chunks,
                                    struct hsp_err *err)
 {
     const struct hsp_yaml *l = hsp_yaml_get(y, "layers");
+    if (chunks == 1 && l != NULL && l->kind == HSP_YAML_SEQ) {
+        return hsp_yaml_error(l, err, "a list, of a stream without chunks");
+    }
     if (chunks == 1) {
         return read_u32(y, "layers", 0, UINT32_MAX, NULL, &s->layers, err);
     }
     enum hsp_status rc = want(y, "layers", HSP_YAML_SEQ, HSP_MAX_CHUNKS, &l, err);
     if (rc == HSP_OK && l->n != chunks) {
-        rc = hsp_yaml_error(l, err, "layers of %zu of %u chunks", l->n, chunks);
+        rc = hsp_yaml_error(l, err, "%zu numbers for %u chunks", l->n, chunks);
     }
     if (rc != HSP_OK) {
         return rc;

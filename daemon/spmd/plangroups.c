@@ -190,7 +190,7 @@ static enum hsp_status read_balance(const struct hsp_yaml *y, struct hsp_stage *
     enum hsp_status rc = hsp_yaml_choice(balance, names, HSP_ARRAY_LEN(names), &i, err);
     s->by_work = i == 1;
     return rc == HSP_OK && s->by_work && s->split != HSP_SPLIT_SEQUENCE
-               ? hsp_yaml_error(balance, err, "balance: work needs split: sequence")
+               ? hsp_yaml_error(balance, err, "work needs split: sequence")
                : rc;
 }
 
@@ -203,8 +203,8 @@ static enum hsp_status check_keys(const struct hsp_yaml *y, struct hsp_err *err)
     for (size_t i = 0; i < (groups ? HSP_ARRAY_LEN(one) : HSP_ARRAY_LEN(many)); i++) {
         const struct hsp_yaml *k = hsp_yaml_get(y, groups ? one[i] : many[i]);
         if (k != NULL) {
-            return groups ? hsp_yaml_error(k, err, "%s stands in each of the groups", one[i])
-                          : hsp_yaml_error(k, err, "%s needs groups", many[i]);
+            return hsp_yaml_error(k, err,
+                                  groups ? "belongs into each of the groups" : "needs groups");
         }
     }
     return HSP_OK;
@@ -227,7 +227,8 @@ enum hsp_status hsp_plan_read_members(const struct hsp_yaml *y, struct hsp_arena
     if (rc == HSP_OK && groups != NULL) {
         rc = read_groups(y, groups, arena, s, err);
         if (rc == HSP_OK && (s->n_groups > 1) != (split != NULL)) {
-            rc = hsp_yaml_error(y, err, "several groups need a split, and a split them");
+            rc = hsp_yaml_error(y, err,
+                                "several groups need a split, and a split needs several groups");
         }
         return rc == HSP_OK ? read_balance(y, s, err) : rc;
     }

@@ -37,6 +37,7 @@ static enum hsp_status read_split(const struct hsp_yaml *y, struct hsp_annot *a,
     uint64_t dim = 0;
     size_t p = 0;
     enum hsp_status st = hsp_yaml_u64(hsp_yaml_get(y, "split"), 0, HSP_MAX_RANK - 1, &dim, err);
+    st = st == HSP_OK ? hsp_yaml_expect(of, HSP_YAML_SEQ, err) : st; /* before it is counted */
     if (st == HSP_OK && pattern != NULL) {
         st = hsp_yaml_choice(pattern, patterns, HSP_ARRAY_LEN(patterns), &p, err);
     }

@@ -499,6 +499,31 @@ static void compile_writes_programs_that_show_prints(void **state)
     assert_non_null(strstr(r->out, "backward:"));
 }
 
+/* What the table shows of a given plan, and which homes it refuses as compile does. */
+static void a_given_plan_is_shown_or_refused(void **state)
+{
+    struct room *r = *state;
+    char with[512];
+    put(r, "job.yaml", job);
+    put(r, "ends.yaml",
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 12, stages: [{layers: "
+        "0, ranks: [0]}, {layers: 2, ranks: [1]}, {layers: 0, ranks: [2]}]}]}");
+    RUN(r, "plan", "@job.yaml", "--plan", "@ends.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_OK);
+    assert_non_null(strstr(r->out, " 0 -      100%"));
+    assert_non_null(strstr(r->out, " 0 0-1    100%"));
+    static const char *const homes[] = {"7", "{partial: [0, 1]}",
+                                        "{split: 2, shares: [1, 1], of: [0, 1]}"};
+    for (size_t i = 0; i < sizeof homes / sizeof *homes; i++) {
+        (void)snprintf(with, sizeof with, "%.*s, parameters: [{name: \"wte*\", home: %s}]}",
+                       (int)strlen(two) - 1, two, homes[i]);
+        put(r, "home.yaml", with);
+        RUN(r, "plan", "@job.yaml", "--plan", "@home.yaml");
+        assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+        assert_non_null(strstr(r->msg, "home.yaml: home of wte.weight: "));
+    }
+}
+
 /* A worker that only says what it was asked for. */
 static void put_worker(struct room *r, int rc)
 {
@@ -549,6 +574,10 @@ static void verify_refuses_what_it_cannot_read(void **state)
     RUN(r, "verify", "@named.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     assert_non_null(strstr(r->msg, "give its job"));
+    put(r, "pool.yaml", "{apiVersion: hspmd/v1, kind: pool, plans: []}");
+    RUN(r, "verify", "@pool.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    assert_non_null(strstr(r->msg, "kind: a pool is for documents of a job: give the job, "));
     put(r, "none.yaml", "{apiVersion: hspmd/v1, kind: plan, ranks: 1}");
     RUN(r, "verify", "@none.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
@@ -578,6 +607,19 @@ static void bad_files_are_configuration_errors(void **state)
         "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 12, "
         "micro_batches: 1, stages: [{layers: 3, ranks: [0]}]}]}");
     RUN(r, "compile", "@job.yaml", "-o", "@f", "--plan", "@wrong.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    (void)snprintf(with, sizeof(with), "%sannotations: [wrong.yaml]\n", job);
+    put(r, "job2.yaml", with);
+    RUN(r, "plan", "@job2.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    put(r, "deep.yaml", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[");
+    RUN(r, "plan", "@deep.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    RUN(r, "plan", "@job.yaml", "--plan", "@deep.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    RUN(r, "plan", "@job.yaml", "--cluster", "@deep.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    RUN(r, "plan", "import", "@deep.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     (void)snprintf(with, sizeof(with), "%sannotations: [nowhere.yaml]\n", job);
     put(r, "job2.yaml", with);
@@ -721,6 +763,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_schedule_is_drawn, setup, teardown),
         cmocka_unit_test_setup_teardown(yaml_output_is_an_annotation, setup, teardown),
         cmocka_unit_test_setup_teardown(compile_writes_programs_that_show_prints, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_given_plan_is_shown_or_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(verify_takes_jobs_and_plans, setup, teardown),
         cmocka_unit_test_setup_teardown(verify_refuses_what_it_cannot_read, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_files_are_configuration_errors, setup, teardown),

@@ -136,6 +136,7 @@ static void malformed_text_is_refused(void **state)
 {
     (void)state;
     assert_refused("{dup: [0], partial: [1]}", "t:1:1: a tier is one of split, dup, partial, max");
+    assert_refused("{split: 0, shares: [1], of: 3}", "t:1:29: of: wanted a list, found \"3\"");
     assert_refused("{split: 0, of: [1]}", "t:1:1: split needs of, and either cuts or shares");
     assert_refused("{dup: [0], shares: [1]}",
                    "t:1:1: of, cuts, shares and pattern belong to split");

@@ -504,6 +504,14 @@ static void test_ranges(void **state)
     assert_true(hsp_range_parse("wte", &r));
     assert_true(hsp_range_has(&r, "wte"));
     assert_false(hsp_range_has(&r, "wte2"));
+    assert_true(hsp_name_in("h.[9-11].x", "h.11.x") && hsp_name_in("wte", "wte"));
+    static const char *const apart[][2] = {{"h.[9-11].x", "h.12.x"}, {"h.[9-11].x", "h."},
+                                           {"h.[9-11].x", "h.11.y"}, {"g.[9-11].x", "h.11.x"},
+                                           {"wte", "wtee"},          {"wte", "wt"},
+                                           {"h.[9-11", "h.11"},      {"h.1[1]", "h.11"}};
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        assert_false(hsp_name_in(apart[i][0], apart[i][1]));
+    }
     static const char *const bad[] = {"[",      "[1]",        "[1-]",     "[1-0]",
                                       "[01-2]", "[1-2][3-4]", "[1-70000]"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -230,21 +230,23 @@ static void test_bad_text(void **state)
          "p.yaml:4:55: layers: wanted a list, found \"1\""},
         {HEAD "ranks: 1\nstreams: [{sequences: 1, chunks: 2, stages: [{layers: [1], ranks: "
               "[0]}]}]",
-         "p.yaml:4:55: layers: layers of 1 of 2 chunks"},
+         "p.yaml:4:55: layers: 1 numbers for 2 chunks"},
+        {HEAD "ranks: 1\nstreams: [{sequences: 1, stages: [{layers: [1], ranks: [0]}]}]",
+         "p.yaml:4:44: layers: a list, of a stream without chunks"},
         {HEAD "ranks: 1\nstreams: [{sequences: 1, chunks: 33, stages: []}]",
          "p.yaml:4:34: chunks: 33 is outside 1 to 32"},
         {HEAD "ranks: 1\nstreams: [{stages: [{layers: 1, ranks: [0], groups: [{ranks: [0]}]}], "
               "sequences: 1}]",
-         "p.yaml:4:40: ranks: ranks stands in each of the groups"},
+         "p.yaml:4:40: ranks: belongs into each of the groups"},
         {HEAD
          "ranks: 1\nstreams: [{stages: [{layers: 1, ranks: [0], split: batch}], sequences: 1}]",
-         "p.yaml:4:52: split: split needs groups"},
+         "p.yaml:4:52: split: needs groups"},
         {HEAD "ranks: 2\nstreams: [{stages: [{layers: 1, split: batch, balance: work, groups: "
               "[{ranks: [0]}, {ranks: [1]}]}], sequences: 1}]",
-         "p.yaml:4:56: balance: balance: work needs split: sequence"},
+         "p.yaml:4:56: balance: work needs split: sequence"},
         {HEAD "ranks: 1\nstreams: [{stages: [{layers: 1, groups: [{ranks: [0]}, {ranks: [1]}]}], "
               "sequences: 1}]",
-         "p.yaml:4:21: several groups need a split, and a split them"},
+         "p.yaml:4:21: several groups need a split, and a split needs several groups"},
         {HEAD
          "ranks: 1\nstreams: [{stages: [{layers: 1, split: batch, shares: [1], groups: [{ranks: "
          "[0]}, {ranks: [1]}]}], sequences: 1}]",
