@@ -32,6 +32,7 @@ void hsp_epoch_line_make(const struct hsp_fact *f, int64_t unix_ms, const char *
         .first_step = f->step,
         .lost_steps = f->lost_steps,
         .transfer_bytes = t->transfer_bytes,
+        .passed_on_bytes = t->passed_on_bytes,
         .detect_s = between(t->detect_ms, t->sealed_ms),
         .plan_s = between(t->sealed_ms != 0 ? t->sealed_ms : t->detect_ms, t->planned_ms),
         .prepare_s = between(t->prepare_ms, t->ready_ms),
@@ -69,6 +70,7 @@ static void put_epoch(const struct hsp_epoch_line *l, cJSON *o)
         }
     }
     (void)cJSON_AddNumberToObject(o, "transfer_bytes", (double)l->transfer_bytes);
+    (void)cJSON_AddNumberToObject(o, "passed_on_bytes", (double)l->passed_on_bytes);
     (void)cJSON_AddStringToObject(o, "plan", l->plan);
 }
 
@@ -111,7 +113,8 @@ bool hsp_epoch_line_read(const char *json, struct hsp_epoch_line *ret)
         *ret = (struct hsp_epoch_line){.epoch = count(o, "epoch"),
                                        .first_step = count(data, "first_step"),
                                        .lost_steps = count(data, "lost_steps"),
-                                       .transfer_bytes = count(data, "transfer_bytes")};
+                                       .transfer_bytes = count(data, "transfer_bytes"),
+                                       .passed_on_bytes = count(data, "passed_on_bytes")};
         for (size_t i = 0; i < N_TIMES; i++) {
             *(double *)(void *)((char *)ret + times[i].at) = number(data, times[i].name, -1);
         }

@@ -37,7 +37,7 @@ enum hsp_status hsp_feed_metric_line(const struct hsp_msg *m, struct hsp_buf *ou
 
 /* One line of the epochs table of a job. Times in seconds, negative: not known. */
 struct hsp_epoch_line {
-    uint64_t epoch, first_step, lost_steps, transfer_bytes;
+    uint64_t epoch, first_step, lost_steps, transfer_bytes, passed_on_bytes;
     char ts[HSP_TIME_TEXT], cause[160], plan[512];
     double detect_s, plan_s, prepare_s, transfer_s, switch_s;
 };

@@ -123,6 +123,23 @@ static struct hsp_link_cost uplink_of(const struct hsp_cluster_node *n)
                        : (struct hsp_link_cost){0};
 }
 
+/* The card by which the device reaches other hosts: one of that name that the first node of the host has is
+ * the same. */
+static void describe_card(const struct hsp_cluster *c, hsp_device_id id, struct hsp_device_desc *d)
+{
+    const struct hsp_cluster_node *n = &c->nodes[d->node], *first = &c->nodes[d->host];
+    uint32_t k = n->dev[HSP_DEVICE_INDEX(id)].profile.card, same = 0;
+    d->nic = 0;
+    if (k >= n->n_cards) {
+        return;
+    }
+    while (same < first->n_cards && strcmp(first->card[same].name, n->card[k].name) != 0) {
+        same++;
+    }
+    d->nic = same < first->n_cards ? d->host * HSP_NODE_CARDS + same : d->node * HSP_NODE_CARDS + k;
+    d->nic_us_per_byte = n->card[k].gbit_per_s > 0 ? 8e-3 / n->card[k].gbit_per_s : 0;
+}
+
 static void describe_device(const struct hsp_cluster *c, hsp_device_id id, double speed,
                             struct hsp_device_desc *d)
 {
@@ -193,6 +210,7 @@ enum hsp_status hsp_cluster_describe(const struct hsp_cluster *c, const hsp_devi
     for (uint32_t i = 0; i < n; i++) {
         dev[i] = list[i].desc;
         dev[i].host = host[dev[i].node];
+        describe_card(c, list[i].id, &dev[i]);
         if (n_hosts > 1) {
             dev[i].uplink = uplink_of(&c->nodes[dev[i].node]);
         }

@@ -187,6 +187,23 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     return o;
 }
 
+static void put_cards(cJSON *o, const struct hsp_cluster_node *n)
+{
+    cJSON *list = cJSON_AddArrayToObject(o, "network");
+    for (uint32_t i = 0; i < n->n_cards; i++) {
+        cJSON *x = cJSON_CreateObject();
+        put_text(x, "name", n->card[i].name);
+        put(x, "gbit_per_second", n->card[i].gbit_per_s);
+        cJSON *near = cJSON_AddArrayToObject(x, "devices");
+        for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+            if (n->dev[d].present && !n->dev[d].keeper && n->dev[d].profile.card == i) {
+                (void)cJSON_AddItemToArray(near, cJSON_CreateNumber(d));
+            }
+        }
+        (void)cJSON_AddItemToArray(list, x);
+    }
+}
+
 static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
 {
     cJSON *o = cJSON_CreateObject();
@@ -203,6 +220,7 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
         put(link, "latency_seconds", n->uplink.latency_s);
         put(link, "bytes_per_second", n->uplink.bytes_per_s);
     }
+    put_cards(o, n);
     cJSON *devices = cJSON_AddArrayToObject(o, "devices");
     cJSON *keepers = cJSON_AddArrayToObject(o, "keepers");
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {

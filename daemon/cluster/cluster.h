@@ -262,6 +262,7 @@ struct hsp_epoch_trace {
         first_step_ms;
     double transfer_ms;      /* slowest device */
     uint64_t transfer_bytes; /* all devices */
+    uint64_t passed_on_bytes;
 };
 
 struct hsp_fact {     /* words of types: conf/events.schema.json */

@@ -34,6 +34,11 @@ struct hsp_node_device {
     hsp_msec restart_ms;         /* down: when its agent starts it again */
 };
 
+struct hsp_node_card {
+    char name[HSP_CARD_NAME + 1];
+    double gbit_per_s; /* 0: not known */
+};
+
 struct hsp_cluster_node {
     char name[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
     enum hsp_node_state state;
@@ -52,6 +57,8 @@ struct hsp_cluster_node {
     /* index.c */
     bool listed, looked;   /* stands among the heard ones; is to be looked at */
     uint32_t older, newer; /* neighbours among the heard ones, HSP_NO_NODE none */
+    uint32_t n_cards; /* 0: not known, as good as one */
+    struct hsp_node_card card[HSP_NODE_CARDS];
     struct hsp_node_device dev[HSP_NODE_DEVICES];
 };
 

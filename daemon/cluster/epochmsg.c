@@ -230,6 +230,7 @@ static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster
             j->att.step = s->step;
         }
         j->att.trace.transfer_bytes += s->transfer_bytes;
+        j->att.trace.passed_on_bytes += s->passed_on_bytes;
         if (s->transfer_ms > j->att.trace.transfer_ms) {
             j->att.trace.transfer_ms = s->transfer_ms;
         }

@@ -7,11 +7,16 @@
  * only makes it suspect. */
 #include "daemon/cluster/clusterint.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+
+/* Speeds beyond these are no card's; what planning makes of those within is finite. */
+#define LEAST_GBIT 1e-6
+#define MOST_GBIT  1e6
 
 const char *hsp_node_state_name(enum hsp_node_state s)
 {
@@ -143,6 +148,38 @@ static void profile_changed(struct hsp_cluster *c, hsp_device_id d)
                            hsp_ci_device_name(c, d));
         }
         j->asked_valid = false;
+    }
+}
+
+static bool name_of_card(const char *s)
+{
+    bool good = s[0] != '\0';
+    for (; *s != '\0'; s++) {
+        good = good && *s > ' ' && *s <= '~';
+    }
+    return good;
+}
+
+/* Cards that cannot be are none: planning then takes the node for one with a single card. */
+static void take_cards(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                       const struct hsp_m_hello *m)
+{
+    bool good = true;
+    n->n_cards = 0;
+    for (uint32_t i = 0; i < m->n_cards; i++) {
+        double speed = m->cards[i].gbit_per_s;
+        good = good && name_of_card(m->cards[i].name) && isfinite(speed) && speed >= 0 &&
+               (speed <= 0 || (speed >= LEAST_GBIT && speed <= MOST_GBIT));
+        (void)snprintf(n->card[i].name, sizeof(n->card[i].name), "%s", m->cards[i].name);
+        n->card[i].gbit_per_s = speed;
+    }
+    for (uint32_t i = 0; i < m->n_devices; i++) {
+        good = good && (m->n_cards == 0 || m->devices[i].card < m->n_cards);
+    }
+    if (good) {
+        n->n_cards = m->n_cards;
+    } else {
+        hsp_ci_fact(c, "node.cards", HSP_SEV_WARN, NULL, n, "its network cards make no sense");
     }
 }
 
@@ -357,6 +394,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         hsp_ci_store_term(c);
         hsp_ci_store_node(c, n);
     }
+    take_cards(c, n, m);
     take_devices(c, n, m);
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];

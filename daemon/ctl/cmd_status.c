@@ -303,6 +303,26 @@ static bool print_uplink(struct hsp_ctl *ctl, const cJSON *node)
                                hsp_ctl_bytes(ctl, hsp_doc_number(u, "bytes_per_second"))) > 0;
 }
 
+/* Its network cards, as far as they are known, and the devices that use each. */
+static bool print_cards(struct hsp_ctl *ctl, const cJSON *node)
+{
+    const cJSON *card, *d;
+    bool ok = true;
+    cJSON_ArrayForEach(card, cJSON_GetObjectItemCaseSensitive(node, "network"))
+    {
+        double gbit = hsp_doc_number(card, "gbit_per_second");
+        ok = fprintf(ctl->out, "network card: %s, %s, devices", hsp_doc_text(card, "name"),
+                     gbit > 0 ? hsp_ctl_text(ctl, "%g Gb/s", gbit) : "speed not known") > 0 &&
+             ok;
+        cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(card, "devices"))
+        {
+            ok = fprintf(ctl->out, " %.0f", d->valuedouble) > 0 && ok;
+        }
+        ok = fputs("\n", ctl->out) >= 0 && ok;
+    }
+    return ok;
+}
+
 /* The nodes of the status alone; with a name the one that is called so. */
 int hsp_cmd_node(struct hsp_ctl *ctl)
 {
@@ -339,7 +359,8 @@ int hsp_cmd_node(struct hsp_ctl *ctl)
     } else if (cJSON_GetArraySize(nodes) == 0) {
         ok = fputs("no nodes\n", ctl->out) >= 0;
     } else {
-        ok = print_nodes(ctl, nodes) && (want == NULL || print_uplink(ctl, nodes->child));
+        ok = print_nodes(ctl, nodes) && (want == NULL || (print_uplink(ctl, nodes->child) &&
+                                                          print_cards(ctl, nodes->child)));
     }
     cJSON_Delete(nodes);
     return ok ? HSP_EXIT_OK : HSP_EXIT_FAILED;

@@ -25,6 +25,7 @@ static void number_cards(const struct hsp_cluster_desc *c, const uint32_t *devic
             k++;
         }
         us = d->uplink.us_per_byte > us ? d->uplink.us_per_byte : us;
+        us = d->nic_us_per_byte > us ? d->nic_us_per_byte : us;
         uint32_t nic = k < r ? net->place[k].nic : net->n_nics++;
         net->place[r] = (struct hsp_bsr_place){.host = d->host, .domain = d->node, .nic = nic};
         net->nic_us_per_byte[nic] = us > 0 ? us : 1e-9;

@@ -28,6 +28,8 @@
 #define HSP_MSG_BLOB_MAX    (64u << 20) /* D16 */
 #define HSP_MSG_METRICS_MAX (4u << 20)
 #define HSP_NODE_DEVICES    16u   /* devices of one node: more than any server has accelerators */
+#define HSP_NODE_CARDS      16u   /* network cards of one node */
+#define HSP_CARD_NAME       15u   /* as Linux names interfaces */
 #define HSP_NAME_MAX        63u   /* hsp_name_valid */
 #define HSP_ADDRESS_MAX     255u  /* host:port or unix:path */
 #define HSP_TEXT_MAX        1023u /* reasons and messages people read */
@@ -135,8 +137,13 @@ enum hsp_check_what {                    /* of an order within a check of nodes 
  * the state folder of the node had free. */
 #define HSP_KIND_KEEPER "keeper"
 
+struct hsp_m_card { /* a network card by which executors reach other hosts */
+    const char *name;
+    double gbit_per_s; /* of its link, 0: not known */
+};
 struct hsp_m_device {   /* one device, as probed */
     uint32_t index;     /* in its node, below HSP_NODE_DEVICES */
+    uint32_t card;      /* what it reaches other hosts by, among the cards of the hello */
     const char *kind;   /* "cpu", "cuda", HSP_KIND_KEEPER */
     double speed;       /* fraction of a core emulated, 1 otherwise */
     uint64_t mem_bytes; /* offered to jobs */
@@ -175,7 +182,8 @@ struct hsp_m_hello {
     uint64_t term;        /* highest seen */
     double same_latency_us, same_us_per_byte;   /* links inside the node */
     double cross_latency_us, cross_us_per_byte; /* to others, 0: not measured */
-    uint32_t n_devices, n_holdings, n_runs;
+    uint32_t n_cards, n_devices, n_holdings, n_runs;
+    struct hsp_m_card *cards; /* none: one, of which nothing is known */
     struct hsp_m_device *devices;
     struct hsp_m_holding *holdings;
     struct hsp_m_run *runs;
@@ -294,7 +302,8 @@ struct hsp_m_started { /* state is in place and sealed; the first step begins */
     double transfer_ms;
     double weights_ms, optimizer_ms,
         seal_ms; /* its parts: the state's first kind, the others, hashes */
-    uint64_t transfer_bytes;
+    uint64_t transfer_bytes;  /* received */
+    uint64_t passed_on_bytes; /* sent of what had come for others, too */
 };
 /* E>A: this executor runs nothing of the epochs up to `epoch` any more and cannot write their memory.
  * A>D: the same for every device of the node, with the sealed pieces it holds. */

@@ -60,7 +60,9 @@ static const char *const fact_names[] = {"out-of-memory", "cannot-connect", "no-
                                          "timeout",       "other"};
 static const char *const what_names[] = {"open", "compute", "link", "stop", "end"};
 
+static const struct hsp_field f_card[] = {STR(card, name, HSP_CARD_NAME), F64(card, gbit_per_s)};
 static const struct hsp_field f_device[] = {U32MAX(device, index, HSP_NODE_DEVICES - 1),
+                                            U32MAX(device, card, HSP_NODE_CARDS - 1),
                                             STR(device, kind, 15),
                                             F64(device, speed),
                                             U64(device, mem_bytes),
@@ -91,6 +93,7 @@ static const struct hsp_field f_hello[] = {
     F64(hello, same_us_per_byte),
     F64(hello, cross_latency_us),
     F64(hello, cross_us_per_byte),
+    LIST(hello, cards, n_cards, card, HSP_NODE_CARDS),
     LIST(hello, devices, n_devices, device, HSP_NODE_DEVICES),
     LIST(hello, holdings, n_holdings, holding, HSP_MSG_HOLDINGS),
     LIST(hello, runs, n_runs, run, HSP_MSG_RUNS)};
@@ -174,7 +177,8 @@ static const struct hsp_field f_started[] = {
     U32(started, job),        U32MAX(started, device, HSP_NODE_DEVICES - 1),
     U64(started, step),       F64(started, transfer_ms),
     F64(started, weights_ms), F64(started, optimizer_ms),
-    F64(started, seal_ms),    U64(started, transfer_bytes)};
+    F64(started, seal_ms),    U64(started, transfer_bytes),
+    U64(started, passed_on_bytes)};
 static const struct hsp_field f_sealed[] = {
     U32(sealed, job), LIST(sealed, holdings, n_holdings, holding, HSP_MSG_HOLDINGS)};
 static const struct hsp_field f_step[] = {U32(step, job),

@@ -9,6 +9,7 @@
 #include "tests/fuzz/fuzzmsg.h"
 
 enum { CONNS = 4, EVENTS = 200, TICKETS = EVENTS + 1 /* one a job */ };
+enum { SPOKEN = 1 }; /* a protocol that inputs name with one byte: it stands for ours */
 
 struct world {
     struct hsp_cluster *c;
@@ -170,6 +171,9 @@ static void one_event(struct world *w, struct hsp_cursor *c)
         break;
     default:
         m = hsp_fuzz_message(c, hsp_fuzz_type(c), w->arena);
+        if (m.type == HSP_MSG_HELLO && m.u.hello.protocol == SPOKEN) {
+            m.u.hello.protocol = HSP_PROTO_VERSION;
+        }
         ev.type = HSP_EV_MSG;
         ev.conn = w->conn[k];
         ev.u.msg = &m;
@@ -216,7 +220,7 @@ static bool seed(size_t i, struct hsp_buf *out)
             (uint8_t)(SAY + k),
             0,
             0,
-            HSP_PROTO_VERSION,
+            SPOKEN,
             k,
             6,
             0,
@@ -226,6 +230,10 @@ static bool seed(size_t i, struct hsp_buf *out)
             0,
             0, /* node, address, incarnation, links */
             1,
+            0,
+            1, /* one network card */
+            1,
+            0,
             0,
             4,
             1,

@@ -40,9 +40,19 @@ void hsp_agent_defaults(struct hsp_agent_config *ret)
                                      .reconnect_ms = 50};
 }
 
+static void copy_cards(struct hsp_agent *a, const struct hsp_agent_config *cfg)
+{
+    for (uint32_t i = 0; i < cfg->n_cards; i++) {
+        (void)snprintf(a->card_name[i], sizeof(a->card_name[i]), "%s", cfg->cards[i].name);
+        a->card[i] = (struct hsp_m_card){a->card_name[i], cfg->cards[i].gbit_per_s};
+    }
+    a->cfg.cards = a->card;
+}
+
 struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg)
 {
-    struct hsp_agent *a = cfg->n_devices <= HSP_NODE_DEVICES ? calloc(1, sizeof(*a)) : NULL;
+    bool fits = cfg->n_devices <= HSP_NODE_DEVICES && cfg->n_cards <= HSP_NODE_CARDS;
+    struct hsp_agent *a = fits ? calloc(1, sizeof(*a)) : NULL;
     if (a == NULL) {
         return NULL;
     }
@@ -54,6 +64,7 @@ struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg)
     a->cfg.address = a->address;
     a->heartbeat_ms = cfg->heartbeat_ms;
     a->dead_ms = cfg->dead_ms;
+    copy_cards(a, cfg);
     for (uint32_t i = 0; i < cfg->n_devices; i++) {
         struct hsp_agent_device *d = &a->dev[i];
         d->profile = cfg->devices[i];
@@ -187,6 +198,8 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
                             .same_us_per_byte = a->cfg.same_us_per_byte,
                             .cross_latency_us = a->cfg.cross_latency_us,
                             .cross_us_per_byte = a->cfg.cross_us_per_byte,
+                            .n_cards = a->cfg.n_cards,
+                            .cards = a->card,
                             .n_devices = a->cfg.n_devices,
                             .devices = dev,
                             .n_holdings = ev->n,

@@ -43,7 +43,8 @@
 
 struct hsp_agent_config {
     const char *node, *address;
-    uint32_t n_devices;
+    uint32_t n_cards, n_devices;
+    const struct hsp_m_card *cards;
     const struct hsp_m_device
         *devices; /* profiles; up and address are ignored. index is set by position */
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;

@@ -39,6 +39,8 @@ struct hsp_agent {
     uint64_t connect_ms, heard_ms, beat_ms, beat;
     uint64_t scan; /* of the last SCAN */
     bool fencing;  /* waits for killed executors */
+    struct hsp_m_card card[HSP_NODE_CARDS];
+    char card_name[HSP_NODE_CARDS][HSP_CARD_NAME + 1];
     struct hsp_agent_device dev[HSP_NODE_DEVICES];
     struct hsp_agent_seal {
         uint32_t job; /* 0 none */

@@ -43,13 +43,14 @@ static enum hsp_status start(struct hsp_agent_exec *x, struct hsp_err *err)
         x->device < s->cfg->n_devices ? &s->cfg->devices[x->device] : &keeper;
     struct hsp_child child;
     char name[32];
+    const char *told = NULL, *listen = hsp_worker_listen(s->cfg, x->device, &told);
     struct hsp_spawn_opts o = {.exe = "/proc/self/exe",
                                .name = "hspmd-worker",
                                .device = x->device,
                                .node = s->node,
                                .state_dir = s->dir,
-                               .listen = s->cfg->listen,
-                               .advertise = s->cfg->advertise_address,
+                               .listen = listen,
+                               .advertise = told,
                                .transport = hsp_worker_transport(s->cfg),
                                .speed = dev->speed,
                                .mem_bytes = dev->mem_bytes,

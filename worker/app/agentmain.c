@@ -17,6 +17,7 @@
 #include "proto/host/fileio.h"
 #include "proto/net/addr.h"
 #include "worker/app/agentshell.h"
+#include "worker/app/netcard.h"
 #include "worker/app/probe.h"
 #include "worker/app/segname.h"
 
@@ -34,6 +35,8 @@ struct hsp_agent_setup {
     int lock_fd;                              /* held while the agent lives */
     struct hsp_probe probe[HSP_NODE_DEVICES]; /* of the whole cores, as measured at start */
     struct hsp_m_device device[HSP_NODE_DEVICES];
+    struct hsp_m_card card[HSP_NODE_CARDS];
+    struct hsp_netcard found; /* where the file names none */
     struct hsp_agent_config machine;
 };
 
@@ -147,6 +150,7 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
     const struct hsp_device_config *c = &u->cfg.devices[i];
     struct hsp_probe q = hsp_probe_scale(&u->probe[i], c->speed);
     u->device[i] = (struct hsp_m_device){.index = i,
+                                         .card = u->cfg.card_of[i],
                                          .kind = c->kind,
                                          .speed = c->speed,
                                          .mem_bytes = c->mem_bytes,
@@ -199,11 +203,30 @@ static enum hsp_status add_keepers(struct hsp_agent_setup *u, struct hsp_err *er
     for (uint32_t i = 0; i < u->cfg.n_keepers; i++) {
         uint32_t at = u->cfg.n_devices + i;
         u->device[at] = (struct hsp_m_device){.index = at,
+                                              .card = u->cfg.card_of[at],
                                               .kind = HSP_KIND_KEEPER,
                                               .speed = 1,
                                               .mem_bytes = (uint64_t)fs.f_bavail * fs.f_frsize};
     }
     return HSP_OK;
+}
+
+/* Those of the file, else the card with the address that peers dial, if it is one. */
+static void find_cards(struct hsp_agent_setup *u, struct hsp_log *log)
+{
+    uint32_t n = u->cfg.n_cards;
+    for (uint32_t i = 0; i < n; i++) {
+        u->card[i] = (struct hsp_m_card){u->cfg.cards[i].name, u->cfg.cards[i].gbit_per_s};
+    }
+    if (n == 0 && hsp_netcard_find("/sys/class/net", u->machine.address, &u->found)) {
+        u->card[n++] = (struct hsp_m_card){u->found.name, u->found.gbit_per_s};
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_log(log, HSP_LOG_INFO, "probe", "network card %s: %g Gb/s", u->card[i].name,
+                u->card[i].gbit_per_s);
+    }
+    u->machine.n_cards = n;
+    u->machine.cards = u->card;
 }
 
 /* A port is not asked for, and beyond loopback a key is needed; said before anything is measured, so that --check-config finds it. */
@@ -250,6 +273,9 @@ static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_log *log, s
     u->machine.address = advertised ? c->advertise_address : c->listen;
     u->machine.n_devices = c->n_devices + c->n_keepers;
     u->machine.devices = u->device;
+    if (st == HSP_OK) {
+        find_cards(u, log);
+    }
     return st;
 }
 

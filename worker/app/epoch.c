@@ -422,7 +422,8 @@ static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_
                                           .weights_ms = got.weights_ms,
                                           .optimizer_ms = got.optimizer_ms,
                                           .seal_ms = got.seal_ms,
-                                          .transfer_bytes = got.bytes}};
+                                          .transfer_bytes = got.bytes,
+                                          .passed_on_bytes = got.passed_on}};
         send_msg(e, &m);
     }
     return st;

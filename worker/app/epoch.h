@@ -166,7 +166,8 @@ void hsp_epoch_close_segments(struct hsp_epoch *e);
 /* epochfetch.c: the state of @version over the mesh of the move. After a failure its memory and requests
  * are in use until that mesh is aborted and hsp_epoch_fetch_end called, by the same thread. */
 struct hsp_fetched {
-    uint64_t bytes; /* received */
+    uint64_t bytes;     /* received */
+    uint64_t passed_on; /* sent of what had come */
     double weights_ms, optimizer_ms,
         seal_ms; /* first kind, the others, hashes of the new segment */
 };

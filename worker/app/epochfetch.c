@@ -60,7 +60,7 @@ struct hsp_epoch_fetch {
     struct going out[WINDOW];
     uint32_t first_in, n_in, first_out, n_out;
     uint32_t posted; /* rows whose receive is posted, of those to this rank */
-    uint64_t bytes;
+    uint64_t bytes, passed_on;
 };
 
 static enum hsp_status no_memory(struct hsp_err *err)
@@ -279,6 +279,7 @@ static enum hsp_status send_row(struct hsp_epoch_fetch *f, uint32_t row, struct 
     *g = (struct going){.tail = {.version = f->src->shards.version}};
     f->n_out++; /* from here on it is waited for */
     if (r->passed_on) {
+        f->passed_on += hsp_epoch_kind_bytes(f->e, r);
         find_passed(f, row, g, &data);
     } else {
         st = find_own(f, r, g, &data, &known, err);
@@ -589,6 +590,7 @@ enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hs
     }
     if (st == HSP_OK) {
         ret->bytes = f->bytes;
+        ret->passed_on = f->passed_on;
         hsp_epoch_fetch_end(e);
     }
     return st;

@@ -9,6 +9,7 @@
 
 #define AT(member)     offsetof(struct hsp_worker_config, member)
 #define DEV_AT(member) offsetof(struct hsp_device_config, member)
+#define CARD_AT(member) offsetof(struct hsp_card_config, member)
 
 /* In the order of enum hsp_log_level. */
 static const char *const levels[] = {"error", "warn", "notice", "info", "debug", "trace", NULL};
@@ -82,6 +83,14 @@ static const struct hsp_field fields[] = {
      .min = 0,
      .max = HSP_WORKER_DEVICES,
      .help = "of so many jobs that run elsewhere a copy of the state is kept here, in state_dir"},
+    {.path = "network",
+     .type = HSP_FIELD_NODE,
+     .offset = AT(network_node),
+     .example = "[{name: eth0, gbit_per_s: 100, address: 10.0.0.17, devices: [0]}]",
+     .help = "one entry per network card, where executors use several: name, gbit_per_s (of its "
+             "link; 0: not known),\n# address (on which the executors of its devices accept peers; "
+             "default listen), devices (near it;\n# those that no card names use one after the "
+             "other); default the card with the address that peers dial"},
     {.path = "devices",
      .live = true,
      .type = HSP_FIELD_NODE,
@@ -117,6 +126,29 @@ static const struct hsp_field device_fields[] = {
      .help = "threads of its compute pool"},
 };
 
+static const struct hsp_field card_fields[] = {
+    {.path = "name",
+     .type = HSP_FIELD_STR,
+     .offset = CARD_AT(name),
+     .required = true,
+     .help = "of the interface"},
+    {.path = "gbit_per_s",
+     .type = HSP_FIELD_F64,
+     .offset = CARD_AT(gbit_per_s),
+     .dflt = "0",
+     .min = 0,
+     .max = 1e6,
+     .help = "of its link; 0: not known"},
+    {.path = "address",
+     .type = HSP_FIELD_STR,
+     .offset = CARD_AT(address),
+     .help = "on which executors accept peers"},
+    {.path = "devices",
+     .type = HSP_FIELD_NODE,
+     .offset = CARD_AT(near_node),
+     .help = "indices of the devices near it"},
+};
+
 static enum hsp_status load_device(const struct hsp_yaml *node, struct hsp_arena *arena,
                                    struct hsp_device_config *ret, struct hsp_err *err)
 {
@@ -150,6 +182,79 @@ static enum hsp_status load_devices(struct hsp_worker_config *c, struct hsp_aren
     return st;
 }
 
+/* Names the card of each device that stands in the list of card @at. */
+static enum hsp_status load_near(struct hsp_worker_config *c, uint32_t at,
+                                 bool named[HSP_WORKER_DEVICES], struct hsp_err *err)
+{
+    const struct hsp_yaml *list = c->cards[at].near_node;
+    enum hsp_status st = list != NULL ? hsp_yaml_expect(list, HSP_YAML_SEQ, err) : HSP_OK;
+    for (size_t i = 0; st == HSP_OK && list != NULL && i < list->n; i++) {
+        uint64_t d = 0;
+        st = hsp_yaml_u64(&list->items[i], 0, c->n_devices - 1, &d, err);
+        if (st == HSP_OK && named[d]) {
+            return hsp_yaml_error(&list->items[i], err, "device %u is near two cards", (unsigned)d);
+        }
+        if (st == HSP_OK) {
+            named[d] = true;
+            c->card_of[d] = at;
+        }
+    }
+    return st;
+}
+
+static enum hsp_status check_card(const struct hsp_worker_config *c, const struct hsp_yaml *node,
+                                  struct hsp_err *err)
+{
+    const struct hsp_card_config *card = &c->cards[c->n_cards];
+    size_t n = strlen(card->name);
+    bool good = n > 0 && n <= HSP_WORKER_CARD;
+    for (size_t i = 0; i < n; i++) {
+        good = good && card->name[i] > ' ' && card->name[i] <= '~';
+    }
+    if (!good) {
+        return hsp_yaml_error(node, err, "the name of a card is 1 to %d letters", HSP_WORKER_CARD);
+    }
+    for (uint32_t i = 0; i < c->n_cards; i++) {
+        if (strcmp(c->cards[i].name, card->name) == 0) {
+            return hsp_yaml_error(node, err, "card %s stands twice", card->name);
+        }
+    }
+    const char *colon = strchr(card->address, ':');
+    if (strcmp(card->address, "0.0.0.0") == 0 || strcmp(card->address, "::") == 0 ||
+        (colon != NULL && strchr(colon + 1, ':') == NULL)) {
+        return hsp_yaml_error(node, err, "address of a card: one that peers dial, without a port");
+    }
+    return HSP_OK;
+}
+
+/* Behind devices and keepers: who is near no card uses the next one. */
+static enum hsp_status load_cards(struct hsp_worker_config *c, struct hsp_arena *arena,
+                                  struct hsp_err *err)
+{
+    const struct hsp_yaml *list = c->network_node;
+    bool named[HSP_WORKER_DEVICES] = {false};
+    enum hsp_status st = list != NULL ? hsp_yaml_expect(list, HSP_YAML_SEQ, err) : HSP_OK;
+    if (st == HSP_OK && list != NULL && list->n > HSP_WORKER_CARDS) {
+        return hsp_yaml_error(list, err, "%zu cards, must be at most %d", list->n,
+                              HSP_WORKER_CARDS);
+    }
+    for (size_t i = 0; st == HSP_OK && list != NULL && i < list->n; i++) {
+        struct hsp_card_config *card = &c->cards[i];
+        st = hsp_fields_load(card_fields, HSP_ARRAY_LEN(card_fields), &list->items[i], arena, card,
+                             NULL, err);
+        if (st == HSP_OK) {
+            card->address = card->address != NULL ? card->address : "";
+            st = check_card(c, &list->items[i], err);
+        }
+        st = st == HSP_OK ? load_near(c, (uint32_t)i, named, err) : st;
+        c->n_cards++;
+    }
+    for (uint32_t d = 0; st == HSP_OK && c->n_cards > 0 && d < HSP_WORKER_DEVICES; d++) {
+        c->card_of[d] = named[d] ? c->card_of[d] : d % c->n_cards;
+    }
+    return st;
+}
+
 static_assert(HSP_ARRAY_LEN(fields) == HSP_WORKER_KEYS, "an origin for each key");
 
 /* Where executors accept peers: a host whose name peers can dial, or another one is told to them. */
@@ -174,6 +279,9 @@ enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_ar
         hsp_layers_load(l, fields, HSP_ARRAY_LEN(fields), arena, &c, c.origin, err);
     if (st == HSP_OK) {
         st = load_devices(&c, arena, err);
+    }
+    if (st == HSP_OK) {
+        st = load_cards(&c, arena, err);
     }
     if (st == HSP_OK) {
         st = check_listen(&c, l->name, err);
@@ -205,7 +313,15 @@ static void print_device(const struct hsp_device_config *d, struct hsp_buf *out)
 
 void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out)
 {
+    const char *network = c->origin[HSP_WORKER_KEYS - 2]; /* the last row but one */
     hsp_layers_print(fields, HSP_ARRAY_LEN(fields), c, c->origin, out);
+    if (c->network_node != NULL) {
+        hsp_buf_puts(out, "network: ");
+        hsp_yaml_put_flow(out, c->network_node);
+        hsp_buf_printf(out, "  # %s\n", network);
+    } else {
+        hsp_buf_printf(out, "#network:  # %s: none\n", network);
+    }
     hsp_buf_printf(out, "devices:  # %s\n", c->origin[HSP_WORKER_KEYS - 1]); /* the last row */
     for (uint32_t i = 0; i < c->n_devices; i++) {
         print_device(&c->devices[i], out);
@@ -228,6 +344,15 @@ const struct hsp_field *hsp_worker_config_fields(size_t *ret_n)
 {
     *ret_n = HSP_ARRAY_LEN(fields);
     return fields;
+}
+
+const char *hsp_worker_listen(const struct hsp_worker_config *c, uint32_t device,
+                              const char **ret_told)
+{
+    const char *own = c->n_cards > 0 ? c->cards[c->card_of[device]].address : "";
+    bool told = own[0] == '\0' && c->advertise_address != NULL;
+    *ret_told = told ? c->advertise_address : "";
+    return own[0] != '\0' ? own : c->listen;
 }
 
 const char *hsp_worker_transport(const struct hsp_worker_config *c)

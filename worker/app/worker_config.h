@@ -12,15 +12,24 @@
 #include "proto/base/err.h"
 #include "proto/text/layers.h"
 
-#define HSP_WORKER_KEYS 12
+#define HSP_WORKER_KEYS 13
 
 #define HSP_WORKER_DEVICES 16 /* of one node; the wire's HSP_NODE_DEVICES */
+#define HSP_WORKER_CARDS   16 /* the wire's HSP_NODE_CARDS */
+#define HSP_WORKER_CARD    15 /* letters of the name of one; the wire's HSP_CARD_NAME */
 
 struct hsp_device_config {
     const char *kind;   /* "cpu" */
     double speed;       /* fraction of a core it may use; 1 = unpaced */
     uint64_t mem_bytes; /* offered to jobs */
     uint32_t threads;   /* of its compute pool */
+};
+
+struct hsp_card_config {
+    const char *name;
+    double gbit_per_s;                /* of its link, 0: not known */
+    const char *address;              /* executors that use it accept peers there, "" = listen */
+    const struct hsp_yaml *near_node; /* as written: indices of devices */
 };
 
 struct hsp_worker_config {
@@ -34,7 +43,11 @@ struct hsp_worker_config {
     const char *audit_dir;         /* where executors note the samples of each step, "" = nowhere */
     uint64_t leave_timeout_ms;     /* a planned leave takes at most this long */
     int log_level;
-    const struct hsp_yaml *devices_node; /* as written; parsed into the two below */
+    const struct hsp_yaml *network_node; /* as written; parsed into the three below */
+    uint32_t n_cards;
+    struct hsp_card_config cards[HSP_WORKER_CARDS];
+    uint32_t card_of[HSP_WORKER_DEVICES]; /* of devices, and keepers behind them; with n_cards > 0 */
+    const struct hsp_yaml *devices_node;  /* as written; parsed into the two below */
     uint32_t
         n_keepers; /* executors that keep copies for other nodes; with the devices at most 16 */
     uint32_t n_devices;
@@ -54,6 +67,10 @@ enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char
 void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out);
 /* conf/hspmd-worker.yaml. */
 void hsp_worker_config_example(struct hsp_buf *out);
+/* Where the executor of a device or keeper accepts peers: what *ret_told says to them instead ("": the
+ * same). */
+const char *hsp_worker_listen(const struct hsp_worker_config *c, uint32_t device,
+                              const char **ret_told);
 /* The name of the chosen transport. */
 const char *hsp_worker_transport(const struct hsp_worker_config *c);
 /* The table, for what a reload changes and for documentation. */

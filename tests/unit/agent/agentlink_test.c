@@ -26,6 +26,10 @@ static void hello_says_all(void **state)
     assert_int_equal(m->n_devices, 2);
     assert_true(m->devices[0].up && m->devices[1].up);
     assert_int_equal(m->devices[1].index, 1);
+    assert_int_equal(m->n_cards, 2);
+    assert_string_equal(m->cards[1].name, "ib0");
+    assert_near(m->cards[1].gbit_per_s, 100, 0);
+    assert_int_equal(m->devices[0].card, 1);
     assert_string_equal(m->devices[0].address, "a:1");
     assert_int_equal(m->n_holdings, 1);
     assert_int_equal(m->holdings[0].version, 6);

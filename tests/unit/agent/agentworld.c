@@ -99,6 +99,10 @@ void aw_begin(struct aw_world *w)
     cfg.node = "n1";
     cfg.devices = dev;
     cfg.n_devices = 2;
+    const struct hsp_m_card cards[] = {{"eth0", 10}, {"ib0", 100}};
+    cfg.n_cards = 2;
+    cfg.cards = cards;
+    dev[0].card = 1;
     *w = (struct aw_world){.a = hsp_agent_new(&cfg), .now = 100};
     assert_non_null(w->a);
     aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_START});

@@ -17,9 +17,12 @@ static void hello_refused(void **state)
     cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
     struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = 11, .node = "a", .address = ""}};
+                        .u.hello = {.protocol = HSP_PROTO_VERSION + 1, .node = "a", .address = ""}};
     cw_msg(&w, 10, m);
-    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "protocol 10 here, 11 there");
+    char words[64];
+    (void)snprintf(words, sizeof words, "protocol %d here, %d there", HSP_PROTO_VERSION,
+                   HSP_PROTO_VERSION + 1);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, words);
     m.u.hello.protocol = HSP_PROTO_VERSION;
     m.u.hello.term = 5;
     cw_msg(&w, 11, m);
@@ -28,6 +31,46 @@ static void hello_refused(void **state)
     m.u.hello.node = "No Name";
     cw_msg(&w, 12, m);
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "not a node name");
+    cw_end(&w);
+}
+
+/* Cards that cannot be are taken for none: a wrong name, a wrong speed, a device at a card there is not. */
+static void cards_are_checked(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_m_card card[2] = {{"eth0", 0}, {"ib0", 200}};
+    struct hsp_m_device dev = {
+        .index = 0, .card = 1, .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    const struct {
+        const char *name;
+        double gbit_per_s;
+        uint32_t device;
+    } wrong[] = {{"", 1, 0},   {"a b", 1, 0},  {"a\n", 1, 0},           {"a", -1, 0},
+                 {"a", 1e9, 0}, {"a", 1e-9, 0}, {"a", (double)NAN, 0}, {"ib0", 200, 2}};
+    cw_begin(&w, 0, 0);
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = "a",
+                                    .address = "",
+                                    .n_cards = 2,
+                                    .cards = card,
+                                    .n_devices = 1,
+                                    .devices = &dev}};
+    cw_msg(&w, 11, m);
+    const struct hsp_cluster_node *n = hsp_cluster_node_by_name(w.c, "a");
+    assert_int_equal(n->n_cards, 2);
+    assert_string_equal(n->card[1].name, "ib0");
+    assert_near(n->card[1].gbit_per_s, 200, 0);
+    assert_int_equal(n->dev[0].profile.card, 1);
+    m.u.hello.incarnation = n->incarnation;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        card[1] = (struct hsp_m_card){wrong[i].name, wrong[i].gbit_per_s};
+        dev.card = wrong[i].device;
+        cw_msg(&w, 11, m);
+        assert_int_equal(hsp_cluster_node_by_name(w.c, "a")->n_cards, 0);
+        assert_string_equal(cw_fact(&w, "node.cards"), "its network cards make no sense");
+    }
     cw_end(&w);
 }
 
@@ -335,6 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hello_refused),
+        cmocka_unit_test(cards_are_checked),
         cmocka_unit_test(a_second_node_of_that_name_is_refused),
         cmocka_unit_test(who_is_silent_for_the_bound_is_fenced),
         cmocka_unit_test(links_are_measured_in_turn),

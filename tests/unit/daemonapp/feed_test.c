@@ -50,7 +50,8 @@ static void test_a_switch_is_read_back(void **state)
                                       .ready_ms = 1300,
                                       .first_step_ms = 1900,
                                       .transfer_ms = 62.5,
-                                      .transfer_bytes = 4096};
+                                      .transfer_bytes = 4096,
+                                      .passed_on_bytes = 1024};
     const struct hsp_fact f = {.type = "switch.end",
                                .epoch = 3,
                                .job = 1,
@@ -71,6 +72,7 @@ static void test_a_switch_is_read_back(void **state)
     assert_int_equal(l.first_step, 40);
     assert_int_equal(l.lost_steps, 1);
     assert_int_equal(l.transfer_bytes, 4096);
+    assert_int_equal(l.passed_on_bytes, 1024);
     assert_string_equal(l.cause, "loss of w2/0");
     assert_string_equal(l.plan, "2 ranks");
     assert_near(l.detect_s, 0.25, 1e-12);

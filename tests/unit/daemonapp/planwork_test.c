@@ -118,6 +118,49 @@ static void test_links_between_nodes_are_those_measured(void **state)
     app_cluster_free(c);
 }
 
+/* Each device by its card: what two nodes of one host call alike is one card. */
+static void test_cards_are_those_of_the_hellos(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_arena *arena = hsp_arena_new((size_t)1 << 20);
+    struct hsp_err err = {0};
+    struct hsp_cluster_desc d;
+    hsp_device_id *id;
+    struct hsp_cluster_node *w10 = &c->nodes[0], *w2 = &c->nodes[1], *w1 = &c->nodes[2];
+    w10->n_cards = w2->n_cards = w1->n_cards = 2;
+    w10->card[0] = w2->card[1] = w1->card[0] = (struct hsp_node_card){"eth0", 10};
+    w10->card[1] = w2->card[0] = (struct hsp_node_card){"ib0", 100};
+    w1->card[1] = (struct hsp_node_card){"ib1", 0};
+    w10->dev[1] = w10->dev[0];
+    w2->dev[1] = w2->dev[0];
+    w10->dev[1].profile.card = w2->dev[1].profile.card = w1->dev[0].profile.card = 1;
+    w10->measured = w2->measured = w1->measured = true;
+    w10->uplink = w2->uplink = w1->uplink = (struct hsp_m_uplink){1e-4, 1e12};
+    const char *local[] = {"127.0.0.1:4,unix:m.ab.17", "127.0.0.1:5,unix:m.ab.18", "10.0.0.1:4"};
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)snprintf(c->nodes[i].dev[0].address, HSP_ADDRESS_MAX, "%s", local[i]);
+    }
+    const hsp_device_id list[] = {W10, W10 + 1, W2, W2 + 1, W1, W3};
+    assert_ok(hsp_cluster_describe(c, list, NULL, 6, arena, &d, &id, &err), &err);
+    const struct hsp_device_desc *of[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        for (uint32_t k = 0; k < 6; k++) {
+            of[i] = id[k] == list[i] ? &d.dev[k] : of[i];
+        }
+    }
+    assert_int_equal(of[0]->nic, of[3]->nic); /* eth0 of both */
+    assert_int_equal(of[1]->nic, of[2]->nic);
+    assert_int_not_equal(of[0]->nic, of[1]->nic);
+    assert_int_not_equal(of[4]->host, of[0]->host);
+    assert_near(of[0]->nic_us_per_byte, 8e-4, 1e-15);
+    assert_near(of[1]->nic_us_per_byte, 8e-5, 1e-15);
+    assert_near(of[4]->nic_us_per_byte, 0, 0); /* ib1 does not say how fast it is */
+    assert_near(of[5]->nic_us_per_byte, 0, 0); /* w3 has told of none */
+    (void)hsp_arena_free(arena);
+    app_cluster_free(c);
+}
+
 static void test_facts_exclude_or_shrink(void **state)
 {
     (void)state;
@@ -287,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices_stand_by_name_with_their_speed),
         cmocka_unit_test(test_links_between_nodes_are_those_measured),
+        cmocka_unit_test(test_cards_are_those_of_the_hellos),
         cmocka_unit_test(test_facts_exclude_or_shrink),
         cmocka_unit_test(test_planner_uses_what_facts_leave),
         cmocka_unit_test(test_the_first_hand_written_plan_that_fits_wins),

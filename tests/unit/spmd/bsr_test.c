@@ -404,14 +404,15 @@ static void test_net(void **state)
     struct hsp_device_desc dev[4] = {{.node = 0, .host = 0},
                                      {.node = 0, .host = 0, .nic = 1},
                                      {.node = 1, .host = 0, .uplink = {0, 3}},
-                                     {.node = 2, .host = 1, .uplink = {0, 1}}};
+                                     {.node = 2, .host = 1, .nic_us_per_byte = 4, .uplink = {0, 1}}};
     const uint32_t device[] = {3, 0, 2, 1};
     const struct hsp_cluster_desc c = {.n = 4, .dev = dev, .same_node = {1, 0.5}, .cross = {2, 2}};
     assert_ok(hsp_bsr_net_make(&c, device, 4, *state, &net, &err), &err);
     assert_int_equal(net.n_nics, 3);
     assert_int_equal(net.place[1].nic, net.place[2].nic); /* two nodes of a host share its cards */
     assert_int_not_equal(net.place[1].nic, net.place[3].nic);
-    assert_near(net.nic_us_per_byte[net.place[0].nic], 2, 0);
+    assert_near(net.nic_us_per_byte[net.place[0].nic], 4, 0); /* no faster than its link */
+    assert_near(net.nic_us_per_byte[net.place[3].nic], 2, 0); /* nor than any */
     assert_near(net.nic_us_per_byte[net.place[2].nic], 3, 0);
     assert_int_equal(hsp_bsr_link(&net, 1, 3), HSP_LINK_DOMAIN);
     assert_int_equal(hsp_bsr_link(&net, 1, 2), HSP_LINK_HOST);

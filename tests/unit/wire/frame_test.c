@@ -1,6 +1,7 @@
 #include "proto/wire/frame.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "proto/base/rng.h"
 #include "tests/lib/testlib.h"
@@ -10,7 +11,7 @@ static const struct hsp_frame_limits normal = {HSP_FRAME_BODY_MAX, HSP_FRAME_BLO
 /* The bytes of one frame, as README.md gives them. A change needs a new version. */
 static const uint8_t golden[] = {
     'h',  's',  'p',  'm',                          /* magic */
-    0x0a,                                           /* version */
+    HSP_FRAME_VERSION,                              /* version */
     0x00,                                           /* flags */
     0x05, 0x00,                                     /* type 5 */
     0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* request 0x0102030405060708 */
@@ -129,8 +130,11 @@ static void test_refuses(void **state)
 {
     (void)state;
     refuse(0, 'G', HSP_EPROTO, "frame magic 0x6d707347, want 0x6d707368");
-    refuse(4, 6, HSP_EVERSION,
-           "the peer speaks protocol 6, this program protocol 10: upgrade the older of the two");
+    char words[96];
+    (void)snprintf(words, sizeof words,
+                   "the peer speaks protocol 6, this program protocol %d: upgrade the older of the two",
+                   HSP_FRAME_VERSION);
+    refuse(4, 6, HSP_EVERSION, words);
     refuse(5, 1, HSP_EPROTO, "frame flags 0x01 are not defined");
     refuse(24, 101, HSP_ELIMIT, "frame body 101 bytes above limit 100");
     refuse(31, 0x80, HSP_ELIMIT, "frame blob 2147483651 bytes above limit 200");

@@ -2,6 +2,7 @@
  * killed executor and recovery, the end. The losses of every step must be those of one undisturbed
  * device. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -261,36 +262,55 @@ static void count_passed(struct xw_world *w, const struct xw_epoch *d, uint32_t 
     }
 }
 
-/* From one device to three, over a card of its mate and both cards of the others: the mate only passes
- * on, the others hand on to each other what came by their cards. */
-static void test_state_goes_by_relays(void **state)
-{
-    static const char three[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nstreams:\n"
-                                "  - {sequences: 2, stages: [{layers: 3, ranks: [0]}]}\n"
-                                "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
-                                "  - {sequences: 2, stages: [{layers: 3, ranks: [2]}]}\n";
-    struct xw_world *w = *state;
-    double loss[XW_STEPS], val[XW_STEPS];
-    struct hsp_device_desc dev[4] = {{.host = 0}, {.host = 1}, {.host = 1}, {.host = 0}};
+static const char plan_three[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nstreams:\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [0]}]}\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [2]}]}\n";
+
+/* Devices 0 and 3 on one host, 1 and 2 on another, each with a card of its own. */
+struct cards {
+    struct hsp_device_desc dev[4];
     hsp_device_id device[4];
-    struct hsp_epoch_net net = {
-        .cluster = {.n = 4, .dev = dev, .same_node = {1, 1e-4}, .cross = {10, 1e-3}},
-        .device = device};
-    uint32_t relayed = 0, handed_on = 0;
+    struct hsp_epoch_net net;
+};
+
+static void make_cards(struct cards *c)
+{
+    *c = (struct cards){.dev = {{.host = 0}, {.host = 1}, {.host = 1}, {.host = 0}}};
     for (uint32_t i = 0; i < 4; i++) {
-        dev[i].node = dev[i].nic = i;
-        device[i] = HSP_DEVICE(i, 0u);
+        c->dev[i].node = c->dev[i].nic = i;
+        c->device[i] = HSP_DEVICE(i, 0u);
     }
-    reference(w, loss, val);
-    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, three);
+    c->net = (struct hsp_epoch_net){
+        .cluster = {.n = 4, .dev = c->dev, .same_node = {1, 1e-4}, .cross = {10, 1e-3}},
+        .device = c->device};
+}
+
+/* Device 0 trains alone for some steps as epoch @epoch. */
+static void train_alone(struct xw_world *w, const struct hsp_epoch_plan *one, uint64_t epoch)
+{
     for (int i = 0; i < 4; i++) {
         xw_start_executor(w, i);
     }
     struct xw_epoch first = {
-        .epoch = 31, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = one, .n_peers = 1};
+        .epoch = epoch, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = one, .n_peers = 1};
     xw_prepare(w, &first);
-    xw_send_start(w, 0, 31, 0);
+    xw_send_start(w, 0, epoch, 0);
     xw_await_step(w, 0, 10);
+}
+
+/* From one device to three, over a card of its mate and both cards of the others: the mate only passes
+ * on, the others hand on to each other what came by their cards. */
+static void test_state_goes_by_relays(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    uint32_t relayed = 0, handed_on = 0;
+    struct cards cards;
+    make_cards(&cards);
+    reference(w, loss, val);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, plan_three);
+    train_alone(w, one, 31);
     struct xw_epoch second = {.epoch = 32,
                               .plan_no = 2,
                               .from_no = 1,
@@ -298,7 +318,7 @@ static void test_state_goes_by_relays(void **state)
                               .mode = HSP_MODE_SWITCH,
                               .plan = dp,
                               .from = one,
-                              .net = &net,
+                              .net = &cards.net,
                               .n_peers = 4,
                               .n_live = 1,
                               .live = {{0, 0, 0}}};
@@ -309,6 +329,81 @@ static void test_state_goes_by_relays(void **state)
     xw_send_ref(w, 0, HSP_MSG_ARM, 32);
     xw_await(w, 3, HSP_MSG_STARTED);
     assert_true(w->last.u.started.transfer_bytes > 0);
+    assert_true(w->last.u.started.passed_on_bytes > 0);
+    xw_await(w, 0, HSP_MSG_STARTED);
+    assert_int_equal(w->last.u.started.passed_on_bytes, 0); /* what it has was not sent to it */
+    xw_await_end(w, 0);
+    assert_same(loss, w->loss);
+    assert_same(val, w->val);
+    (void)hsp_epoch_plan_free(one);
+    (void)hsp_epoch_plan_free(dp);
+}
+
+/* The newest version there is. */
+static uint64_t newest(const char *dir)
+{
+    struct hsp_err err = {0};
+    struct hsp_m_holding *held = NULL;
+    uint32_t n = 0;
+    uint64_t v = 0;
+    assert_ok(hsp_segname_scan(dir, &held, &n, &err), &err);
+    for (uint32_t i = 0; i < n; i++) {
+        v = held[i].version > v ? held[i].version : v;
+    }
+    free(held);
+    return v;
+}
+
+/* The same, and the mate dies with rows of others in its hands: it stands still when the state begins to
+ * move, so nobody can have all of it. Those that are left get it from device 0 without the mate. */
+static void test_a_relay_dies_in_mid_transfer(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    struct cards cards;
+    make_cards(&cards);
+    reference(w, loss, val);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, plan_three);
+    train_alone(w, one, 41);
+    struct xw_epoch second = {.epoch = 42,
+                              .plan_no = 2,
+                              .from_no = 1,
+                              .base = 41,
+                              .mode = HSP_MODE_SWITCH,
+                              .plan = dp,
+                              .from = one,
+                              .net = &cards.net,
+                              .n_peers = 4,
+                              .n_live = 1,
+                              .live = {{0, 0, 0}}};
+    xw_prepare(w, &second);
+    assert_int_equal(kill(w->ex[3].pid, SIGSTOP), 0);
+    xw_send_ref(w, 0, HSP_MSG_ARM, 42);
+    xw_await_standstill(w, 0); /* it has left its epoch, and waits for the mate */
+    xw_end(&w->ex[3]);
+    for (int i = 0; i < 3; i++) {
+        do { /* device 0 has all, so it may have begun; the others lack what the mate has */
+            assert_true(xw_next_msg(w, i, XW_WAIT_MS));
+            assert_true(i == 0 || w->last.type != HSP_MSG_STARTED);
+        } while (w->last.type != HSP_MSG_PEER_LOST);
+        xw_send_ref(w, i, HSP_MSG_SEAL, 43);
+        xw_await(w, i, HSP_MSG_SEALED);
+    }
+    struct xw_epoch third = {.epoch = 44,
+                             .plan_no = 3,
+                             .from_no = 1,
+                             .mode = HSP_MODE_RECOVER,
+                             .plan = dp,
+                             .from = one,
+                             .n_peers = 3,
+                             .n_live = 1,
+                             .live = {{0, 0, 0}}};
+    third.step = newest(w->ex[0].state_dir);
+    assert_true(third.step > 10);
+    xw_prepare(w, &third);
+    for (int i = 0; i < 3; i++) {
+        xw_send_start(w, i, 44, third.step);
+    }
     xw_await_end(w, 0);
     assert_same(loss, w->loss);
     assert_same(val, w->val);
@@ -324,6 +419,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_state_goes_by_relays, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_relay_dies_in_mid_transfer, xw_setup, xw_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

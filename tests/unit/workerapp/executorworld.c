@@ -161,6 +161,18 @@ void xw_await_step(struct xw_world *w, int dev, uint64_t step)
     }
 }
 
+void xw_await_standstill(struct xw_world *w, int dev)
+{
+    int64_t last = hsp_clock_ns();
+    while (hsp_clock_ns() - last < 500000000) { /* heartbeats come more often */
+        assert_true(xw_next_msg(w, dev, XW_WAIT_MS));
+        if (w->last.type == HSP_MSG_STEP) {
+            note_step(w, &w->last.u.step);
+            last = hsp_clock_ns();
+        }
+    }
+}
+
 void xw_send_ref(struct xw_world *w, int dev, uint16_t type, uint64_t epoch)
 {
     struct hsp_err err = {0};

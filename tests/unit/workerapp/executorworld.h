@@ -69,6 +69,7 @@ bool xw_next_msg(struct xw_world *w, int dev, int ms);
 void xw_await(struct xw_world *w, int dev, uint16_t type);
 void xw_await_beat(struct xw_world *w, int dev);
 void xw_await_step(struct xw_world *w, int dev, uint64_t step);
+void xw_await_standstill(struct xw_world *w, int dev); /* no step was reported for half a second */
 void xw_await_end(struct xw_world *w, int dev);
 void xw_send_ref(struct xw_world *w, int dev, uint16_t type, uint64_t epoch);
 void xw_send_start(struct xw_world *w, int dev, uint64_t epoch, uint64_t step);

@@ -63,7 +63,44 @@ static void test_leaving_and_audit(void **state)
     assert_string_equal(hsp_worker_transport(&c), "tcp");
 }
 
+static void test_network(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_worker_config c;
+    const char *told = NULL;
+    const char *text = "advertise_address: 10.0.0.9\ndevices: [{}, {}, {}, {}]\nkeepers: 1\nnetwork:\n"
+                       "  - {name: eth0, devices: [3]}\n"
+                       "  - {name: ib0, gbit_per_s: 200, address: 10.1.0.1, devices: [0, 1]}\n";
+    assert_ok(hsp_worker_config_parse("", 0, "x", arena, &c, &err), &err);
+    assert_int_equal(c.n_cards, 0);
+    assert_string_equal(hsp_worker_listen(&c, 0, &told), "127.0.0.1");
+    assert_string_equal(told, "");
+    assert_ok(hsp_worker_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
+    assert_int_equal(c.n_cards, 2);
+    assert_near(c.cards[0].gbit_per_s, 0, 0);
+    assert_near(c.cards[1].gbit_per_s, 200, 0);
+    const uint32_t card[] = {1, 1, 0, 0, 0}; /* 2 and the keeper 4 take turns */
+    for (uint32_t d = 0; d < 5; d++) {
+        assert_int_equal(c.card_of[d], card[d]);
+        const char *listen = hsp_worker_listen(&c, d, &told);
+        assert_string_equal(listen, card[d] == 1 ? "10.1.0.1" : "127.0.0.1");
+        assert_string_equal(told, card[d] == 1 ? "" : "10.0.0.9");
+    }
+}
+
 static const struct ct_wrong wrong_files[] = {
+    {"network: 3\n", "list"},
+    {"network: [{gbit_per_s: 1}]\n", "name"},
+    {"network: [{name: eth0eth0eth0eth0}]\n", "1 to 15 letters"},
+    {"network: [{name: \"a b\"}]\n", "1 to 15 letters"},
+    {"network: [{name: a}, {name: a}]\n", "card a stands twice"},
+    {"network: [{name: a, gbit_per_s: -1}]\n", "gbit_per_s"},
+    {"network: [{name: a, address: 0.0.0.0}]\n", "that peers dial"},
+    {"network: [{name: a, address: 10.0.0.1:7}]\n", "without a port"},
+    {"network: [{name: a, devices: [1]}]\n", "1"},
+    {"devices: [{}, {}]\nnetwork: [{name: a, devices: [1]}, {name: b, devices: [1]}]\n",
+     "device 1 is near two cards"},
     {"devices: [{kind: tpu}]\n", "tpu"},
     {"devices: []\n", "0 devices"},
     {"devices: [{sped: 1}]\n", "speed"},
@@ -114,6 +151,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_devices_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_without_devices_there_is_one, setup, teardown),
         cmocka_unit_test_setup_teardown(test_leaving_and_audit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_network, setup, teardown),
         CT_TESTS(&program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,76 @@
+/* The card with an address, in a folder that looks as the kernel's. */
+#include "worker/app/netcard.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "tests/lib/testlib.h"
+
+static char *dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = hsp_test_tmpdir();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    hsp_test_rmdir(dir);
+    free(dir);
+    return 0;
+}
+
+static void put(const char *file, const char *text)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/lo", dir);
+    (void)mkdir(path, 0700);
+    (void)snprintf(path, sizeof path, "%s/lo/%s", dir, file);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The loopback interface stands for a card: every host has it, under this name. */
+static void test_the_card_of_an_address(void **state)
+{
+    (void)state;
+    struct hsp_netcard c;
+    put("operstate", "up\n");
+    assert_false(hsp_netcard_find(dir, "127.0.0.1", &c)); /* without a device it is no card */
+    put("device", "");
+    assert_true(hsp_netcard_find(dir, "127.0.0.1", &c));
+    assert_string_equal(c.name, "lo");
+    assert_near(c.gbit_per_s, 0, 0);
+    put("speed", "-1\n");
+    assert_true(hsp_netcard_find(dir, "127.0.0.1", &c));
+    assert_near(c.gbit_per_s, 0, 0);
+    put("speed", "2500\n");
+    assert_true(hsp_netcard_find(dir, "127.0.0.1", &c));
+    assert_near(c.gbit_per_s, 2.5, 1e-12);
+    put("operstate", "down\n");
+    assert_false(hsp_netcard_find(dir, "127.0.0.1", &c));
+}
+
+static void test_no_card_of_ours(void **state)
+{
+    (void)state;
+    struct hsp_netcard c;
+    assert_false(hsp_netcard_find(dir, "192.0.2.1", &c)); /* of documentation: nobody has it */
+    assert_false(hsp_netcard_find(dir, "gpu-17", &c));
+    assert_false(hsp_netcard_find("/nonexistent", "127.0.0.1", &c));
+    assert_false(hsp_netcard_find("/sys/class/net", "127.0.0.1", &c));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_the_card_of_an_address, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_card_of_ours, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
