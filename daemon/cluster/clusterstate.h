@@ -57,7 +57,7 @@ struct hsp_cluster_node {
     /* index.c */
     bool listed, looked;   /* stands among the heard ones; is to be looked at */
     uint32_t older, newer; /* neighbours among the heard ones, HSP_NO_NODE none */
-    uint32_t n_cards; /* 0: not known, as good as one */
+    uint32_t n_cards;      /* 0: not known, as good as one */
     struct hsp_node_card card[HSP_NODE_CARDS];
     struct hsp_node_device dev[HSP_NODE_DEVICES];
 };

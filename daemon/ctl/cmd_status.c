@@ -359,8 +359,8 @@ int hsp_cmd_node(struct hsp_ctl *ctl)
     } else if (cJSON_GetArraySize(nodes) == 0) {
         ok = fputs("no nodes\n", ctl->out) >= 0;
     } else {
-        ok = print_nodes(ctl, nodes) && (want == NULL || (print_uplink(ctl, nodes->child) &&
-                                                          print_cards(ctl, nodes->child)));
+        ok = print_nodes(ctl, nodes) &&
+             (want == NULL || (print_uplink(ctl, nodes->child) && print_cards(ctl, nodes->child)));
     }
     cJSON_Delete(nodes);
     return ok ? HSP_EXIT_OK : HSP_EXIT_FAILED;

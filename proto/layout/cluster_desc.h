@@ -14,10 +14,10 @@ struct hsp_link_cost {
 };
 
 struct hsp_device_desc {
-    char name[80]; /* NODE/INDEX */
-    uint32_t node; /* devices of one node share a number */
-    uint32_t host; /* nodes on one host share a number: between them there is no network */
-    uint32_t nic;  /* its network card among those of its host */
+    char name[80];          /* NODE/INDEX */
+    uint32_t node;          /* devices of one node share a number */
+    uint32_t host;          /* nodes on one host share a number: between them there is no network */
+    uint32_t nic;           /* its network card among those of its host */
     double nic_us_per_byte; /* of the card's link, 0: not known */
     struct hsp_link_cost uplink; /* of its node: half a round trip to where nodes meet, and the way
                                     there; us_per_byte 0: not known */

@@ -301,7 +301,7 @@ struct hsp_m_started { /* state is in place and sealed; the first step begins */
     uint64_t step; /* first step of the epoch */
     double transfer_ms;
     double weights_ms, optimizer_ms,
-        seal_ms; /* its parts: the state's first kind, the others, hashes */
+        seal_ms;              /* its parts: the state's first kind, the others, hashes */
     uint64_t transfer_bytes;  /* received */
     uint64_t passed_on_bytes; /* sent of what had come for others, too */
 };

@@ -173,12 +173,15 @@ static const struct hsp_field f_failed[] = {U32(failed, job),
 static const struct hsp_field f_jobref[] = {U32(jobref, job)};
 static const struct hsp_field f_start[] = {
     U32(start, job), U32MAX(start, device, HSP_NODE_DEVICES - 1), U64(start, step)};
-static const struct hsp_field f_started[] = {
-    U32(started, job),        U32MAX(started, device, HSP_NODE_DEVICES - 1),
-    U64(started, step),       F64(started, transfer_ms),
-    F64(started, weights_ms), F64(started, optimizer_ms),
-    F64(started, seal_ms),    U64(started, transfer_bytes),
-    U64(started, passed_on_bytes)};
+static const struct hsp_field f_started[] = {U32(started, job),
+                                             U32MAX(started, device, HSP_NODE_DEVICES - 1),
+                                             U64(started, step),
+                                             F64(started, transfer_ms),
+                                             F64(started, weights_ms),
+                                             F64(started, optimizer_ms),
+                                             F64(started, seal_ms),
+                                             U64(started, transfer_bytes),
+                                             U64(started, passed_on_bytes)};
 static const struct hsp_field f_sealed[] = {
     U32(sealed, job), LIST(sealed, holdings, n_holdings, holding, HSP_MSG_HOLDINGS)};
 static const struct hsp_field f_step[] = {U32(step, job),

@@ -26,9 +26,9 @@ static bool seed(size_t i, struct hsp_buf *out)
     static const char devices[] =
         "coordinator: head:7071\nnode: a\ndevices: [{kind: cpu, speed: 0.5, memory: 2GiB, "
         "threads: 2}, {kind: cpu}]\n";
-    static const char network[] =
-        "devices: [{}, {}]\nnetwork: [{name: eth0, gbit_per_s: 25, address: 10.0.0.1, devices: [1]}, "
-        "{name: ib0}]\n";
+    static const char network[] = "devices: [{}, {}]\nnetwork: [{name: eth0, gbit_per_s: 25, "
+                                  "address: 10.0.0.1, devices: [1]}, "
+                                  "{name: ib0}]\n";
     static const char json[] =
         "{\"node\": \"b\", \"devices\": [], \"local_transport\": \"tcp\"}\0listen=::1";
     if (i == 0) {

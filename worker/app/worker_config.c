@@ -7,8 +7,8 @@
 
 #include "proto/base/size.h"
 
-#define AT(member)     offsetof(struct hsp_worker_config, member)
-#define DEV_AT(member) offsetof(struct hsp_device_config, member)
+#define AT(member)      offsetof(struct hsp_worker_config, member)
+#define DEV_AT(member)  offsetof(struct hsp_device_config, member)
 #define CARD_AT(member) offsetof(struct hsp_card_config, member)
 
 /* In the order of enum hsp_log_level. */

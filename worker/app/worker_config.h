@@ -46,8 +46,9 @@ struct hsp_worker_config {
     const struct hsp_yaml *network_node; /* as written; parsed into the three below */
     uint32_t n_cards;
     struct hsp_card_config cards[HSP_WORKER_CARDS];
-    uint32_t card_of[HSP_WORKER_DEVICES]; /* of devices, and keepers behind them; with n_cards > 0 */
-    const struct hsp_yaml *devices_node;  /* as written; parsed into the two below */
+    uint32_t
+        card_of[HSP_WORKER_DEVICES];     /* of devices, and keepers behind them; with n_cards > 0 */
+    const struct hsp_yaml *devices_node; /* as written; parsed into the two below */
     uint32_t
         n_keepers; /* executors that keep copies for other nodes; with the devices at most 16 */
     uint32_t n_devices;

@@ -40,13 +40,18 @@ static void cards_are_checked(void **state)
     (void)state;
     struct cw_world w;
     struct hsp_m_card card[2] = {{"eth0", 0}, {"ib0", 200}};
-    struct hsp_m_device dev = {
-        .index = 0, .card = 1, .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    struct hsp_m_device dev = {.index = 0,
+                               .card = 1,
+                               .kind = "cpu",
+                               .speed = 1,
+                               .mem_bytes = 1,
+                               .up = true,
+                               .address = "x"};
     const struct {
         const char *name;
         double gbit_per_s;
         uint32_t device;
-    } wrong[] = {{"", 1, 0},   {"a b", 1, 0},  {"a\n", 1, 0},           {"a", -1, 0},
+    } wrong[] = {{"", 1, 0},    {"a b", 1, 0},  {"a\n", 1, 0},         {"a", -1, 0},
                  {"a", 1e9, 0}, {"a", 1e-9, 0}, {"a", (double)NAN, 0}, {"ib0", 200, 2}};
     cw_begin(&w, 0, 0);
     struct hsp_msg m = {.type = HSP_MSG_HELLO,

@@ -401,10 +401,11 @@ static void test_net(void **state)
 {
     struct hsp_err err = {0};
     struct hsp_bsr_net net;
-    struct hsp_device_desc dev[4] = {{.node = 0, .host = 0},
-                                     {.node = 0, .host = 0, .nic = 1},
-                                     {.node = 1, .host = 0, .uplink = {0, 3}},
-                                     {.node = 2, .host = 1, .nic_us_per_byte = 4, .uplink = {0, 1}}};
+    struct hsp_device_desc dev[4] = {
+        {.node = 0, .host = 0},
+        {.node = 0, .host = 0, .nic = 1},
+        {.node = 1, .host = 0, .uplink = {0, 3}},
+        {.node = 2, .host = 1, .nic_us_per_byte = 4, .uplink = {0, 1}}};
     const uint32_t device[] = {3, 0, 2, 1};
     const struct hsp_cluster_desc c = {.n = 4, .dev = dev, .same_node = {1, 0.5}, .cross = {2, 2}};
     assert_ok(hsp_bsr_net_make(&c, device, 4, *state, &net, &err), &err);

@@ -10,16 +10,43 @@ static const struct hsp_frame_limits normal = {HSP_FRAME_BODY_MAX, HSP_FRAME_BLO
 
 /* The bytes of one frame, as README.md gives them. A change needs a new version. */
 static const uint8_t golden[] = {
-    'h',  's',  'p',  'm',                          /* magic */
-    HSP_FRAME_VERSION,                              /* version */
-    0x00,                                           /* flags */
-    0x05, 0x00,                                     /* type 5 */
-    0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* request 0x0102030405060708 */
-    0x11, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, /* epoch 0x8000000000000011 */
-    0x02, 0x00, 0x00, 0x00,                         /* body 2 bytes */
-    0x03, 0x00, 0x00, 0x00,                         /* blob 3 bytes */
-    '{',  '}',                                      /* body */
-    0xff, 0x00, 0x7f,                               /* blob */
+    'h',
+    's',
+    'p',
+    'm',               /* magic */
+    HSP_FRAME_VERSION, /* version */
+    0x00,              /* flags */
+    0x05,
+    0x00, /* type 5 */
+    0x08,
+    0x07,
+    0x06,
+    0x05,
+    0x04,
+    0x03,
+    0x02,
+    0x01, /* request 0x0102030405060708 */
+    0x11,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x00,
+    0x80, /* epoch 0x8000000000000011 */
+    0x02,
+    0x00,
+    0x00,
+    0x00, /* body 2 bytes */
+    0x03,
+    0x00,
+    0x00,
+    0x00, /* blob 3 bytes */
+    '{',
+    '}', /* body */
+    0xff,
+    0x00,
+    0x7f, /* blob */
 };
 
 static void test_golden(void **state)
@@ -131,9 +158,10 @@ static void test_refuses(void **state)
     (void)state;
     refuse(0, 'G', HSP_EPROTO, "frame magic 0x6d707347, want 0x6d707368");
     char words[96];
-    (void)snprintf(words, sizeof words,
-                   "the peer speaks protocol 6, this program protocol %d: upgrade the older of the two",
-                   HSP_FRAME_VERSION);
+    (void)snprintf(
+        words, sizeof words,
+        "the peer speaks protocol 6, this program protocol %d: upgrade the older of the two",
+        HSP_FRAME_VERSION);
     refuse(4, 6, HSP_EVERSION, words);
     refuse(5, 1, HSP_EPROTO, "frame flags 0x01 are not defined");
     refuse(24, 101, HSP_ELIMIT, "frame body 101 bytes above limit 100");

@@ -69,9 +69,10 @@ static void test_network(void **state)
     struct hsp_err err = {0};
     struct hsp_worker_config c;
     const char *told = NULL;
-    const char *text = "advertise_address: 10.0.0.9\ndevices: [{}, {}, {}, {}]\nkeepers: 1\nnetwork:\n"
-                       "  - {name: eth0, devices: [3]}\n"
-                       "  - {name: ib0, gbit_per_s: 200, address: 10.1.0.1, devices: [0, 1]}\n";
+    const char *text =
+        "advertise_address: 10.0.0.9\ndevices: [{}, {}, {}, {}]\nkeepers: 1\nnetwork:\n"
+        "  - {name: eth0, devices: [3]}\n"
+        "  - {name: ib0, gbit_per_s: 200, address: 10.1.0.1, devices: [0, 1]}\n";
     assert_ok(hsp_worker_config_parse("", 0, "x", arena, &c, &err), &err);
     assert_int_equal(c.n_cards, 0);
     assert_string_equal(hsp_worker_listen(&c, 0, &told), "127.0.0.1");
