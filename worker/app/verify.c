@@ -377,8 +377,7 @@ static void compare_votes(const struct vrank *c, const struct hsp_vote *x)
                   {"loss of validation", x->eval_loss, r->eval_loss, tol},
                   {"tokens of validation", x->eval_tokens, r->eval_tokens, 0}};
     for (size_t i = 0; i < sizeof number / sizeof number[0]; i++) {
-        double by =
-            fabs(number[i].have - number[i].want) / (number[i].tol * fabs(number[i].want) + 1e-300);
+        double by = hsp_verify_distance(number[i].have, number[i].want, number[i].tol);
         count_compared(v);
         if (by > 1.0) {
             report(v, PLACE_END, "vote:", number[i].name, c->rank, by);

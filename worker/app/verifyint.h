@@ -30,6 +30,8 @@ void hsp_kept_drop(struct hsp_kept *k);
 /* Largest |difference| over the tolerance, on a cell: above 1 they differ. */
 double hsp_kept_distance(const struct hsp_kept *k, const struct hsp_view *v,
                          const struct hsp_box *cell, int64_t row0, double tol);
+/* The same of single numbers, relative to @want; @tol 0: they must be equal. Two that are no number are. */
+double hsp_verify_distance(double have, double want, double tol);
 /* fp64: far above rounding, far below any mistake. fp32 loses about half its digits on the way. */
 double hsp_verify_tolerance(enum hsp_dtype t);
 

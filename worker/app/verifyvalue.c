@@ -116,6 +116,13 @@ void hsp_kept_drop(struct hsp_kept *k)
     *k = (struct hsp_kept){0};
 }
 
+double hsp_verify_distance(double have, double want, double tol)
+{
+    bool same = have == want || (isnan(have) && isnan(want));
+    double by = fabs(have - want) / (tol * fabs(want) + 1e-300);
+    return same ? 0.0 : isnan(by) ? (double)INFINITY : by; /* only one of them is a number */
+}
+
 double hsp_kept_distance(const struct hsp_kept *k, const struct hsp_view *v,
                          const struct hsp_box *cell, int64_t row0, double tol)
 {

@@ -2,6 +2,7 @@
  * into any table of parts, in training, in validation or before the step, is found. */
 #include "tests/lib/testlib.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "daemon/spmd/small.h"
 #include "proto/host/fileio.h"
 #include "worker/app/runfile.h"
+#include "worker/app/verifyint.h"
 
 #define BATCH 12
 #define HEAD  "apiVersion: hspmd/v1\nkind: plan\n"
@@ -65,6 +67,11 @@ static void make(struct made *x, const struct hsp_model_spec *m, uint32_t batch,
     assert_ok(hsp_graph_build(m, &x->g, &err), &err);
     assert_ok(hsp_plan_parse(plan, strlen(plan), "plan", batch, x->arena, &p, &err), &err);
     assert_ok(hsp_compile_small(x->g, p, &t, x->arena, &x->f, &small, &err), &err);
+    for (uint32_t r = 0; r < x->f.n; r++) { /* of its own: what is damaged in one stays in it */
+        struct hsp_template *own = &x->f.programs[r].tpl;
+        own->instrs = hsp_arena_memdup(x->arena, own->instrs, own->n_instrs * sizeof *own->instrs);
+        assert_non_null(own->instrs);
+    }
 }
 
 static void done(struct made *x)
@@ -364,6 +371,23 @@ static void test_each_kind_of_value(void **state)
     free(dir);
 }
 
+/* Numbers of the vote: what is no number on one side only differs. */
+static void test_numbers(void **state)
+{
+    (void)state;
+    const double nan = (double)NAN, inf = (double)INFINITY;
+    assert_true(hsp_verify_distance(1.0 + 1e-9, 1.0, 1e-8) < 1);
+    assert_true(hsp_verify_distance(1.0 + 1e-7, 1.0, 1e-8) > 1);
+    assert_true(hsp_verify_distance(7, 7, 0) < 1 && hsp_verify_distance(8, 7, 0) > 1);
+    assert_true(hsp_verify_distance(0, 0, 1e-8) < 1);
+    assert_true(hsp_verify_distance(nan, nan, 1e-8) < 1 && hsp_verify_distance(inf, inf, 1e-8) < 1);
+    const double odd[][2] = {{nan, 1}, {1, nan}, {inf, 1}, {1, inf}, {inf, -inf}, {nan, inf}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        assert_true(hsp_verify_distance(odd[i][0], odd[i][1], 1e-8) > 1);
+        assert_true(hsp_verify_distance(odd[i][0], odd[i][1], 0) > 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +396,7 @@ int main(void)
         cmocka_unit_test(test_noise_is_no_difference),
         cmocka_unit_test(test_sums_in_two_steps),
         cmocka_unit_test(test_wrong_parts),
+        cmocka_unit_test(test_numbers),
     };
     (void)alarm(300); /* a wrong table may leave ranks waiting for each other */
     return cmocka_run_group_tests(tests, NULL, NULL);
