@@ -62,8 +62,23 @@ static void begin_on_two(struct xw_world *w, struct hsp_epoch_plan *dp)
     xw_await_step(w, 0, 15);
 }
 
-/* Epoch 12: a planned switch to a pipeline on all three, five steps of it, and what was before is
- * released. */
+/* Whether executor @i has its own part of the state in the layout of @plan. */
+static bool holds(struct xw_world *w, int i, uint64_t plan)
+{
+    struct hsp_m_holding *held = NULL;
+    uint32_t n = 0;
+    struct hsp_err err = {0};
+    bool found = false;
+    assert_ok(hsp_segname_scan(w->ex[i].state_dir, &held, &n, &err), &err);
+    for (uint32_t k = 0; k < n; k++) {
+        found = found || (held[k].plan == plan && held[k].owner == held[k].rank);
+    }
+    free(held);
+    return found;
+}
+
+/* Epoch 12: a planned switch to a pipeline on all three, five steps of it, and what was before, which
+ * stays until it is released, is. */
 static void switch_to_three(struct xw_world *w, struct hsp_epoch_plan *dp,
                             struct hsp_epoch_plan *pp)
 {
@@ -87,10 +102,13 @@ static void switch_to_three(struct xw_world *w, struct hsp_epoch_plan *dp,
     assert_true(began > 15);
     xw_await_step(w, 0, began + 5);
     for (int i = 0; i < 3; i++) {
+        assert_true(holds(w, i, 2));
+        assert_true(holds(w, i, 1) == (i < 2));
         struct hsp_msg m = {
             .type = HSP_MSG_RELEASE, .epoch = 12, .u.release = {.job = 1, .keep_plan = 2}};
         assert_ok(hsp_chan_send(&w->ex[i].chan, &m, &err), &err);
         xw_await(w, i, HSP_MSG_RELEASED);
+        assert_false(holds(w, i, 1));
     }
 }
 
