@@ -159,8 +159,14 @@ static void the_same_unspoilt_is_taken(void **state)
     cw_begin(&w, 2, 1);
     (void)cw_submit(&w, "j", 0, 1, 8);
     good(&a, &w);
+    a.info.n_templates = 3;
+    a.info.new_templates = 1;
+    a.info.step_s = 0.25;
+    a.info.why = "the only way";
     cw_step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE, .u.plan = a.ev});
     assert_null(cw_fact(&w, "plan.infeasible"));
+    assert_string_equal(cw_fact(&w, "plan.solved"),
+                        "2 ranks, 0.25 s a step, 1 of 3 templates new: the only way");
     assert_int_equal(cw_job(&w, 1)->att.n_ranks, 2);
     cw_end(&w);
 }
