@@ -271,7 +271,7 @@ static int show_transition(struct hsp_ctl *ctl)
     if (ctl->opt[O_TRANSITION] == NULL || ctl->n_pos != 3 || t.cluster == NULL ||
         ctl->opt[O_PLAN] != NULL || ctl->opt[O_LIVE] != NULL || ctl->opt[O_NO_ZERO] != NULL ||
         ctl->opt[O_SCHEDULE] != NULL || ctl->format == HSP_FORMAT_YAML) {
-        return hsp_ctl_usage(ctl, "plan JOB --transition FROM TO takes two plan files, needs "
+        return hsp_ctl_usage(ctl, "plan JOB --transition FROM TO takes two plans, needs "
                                   "--cluster, and writes table or json");
     }
     enum hsp_status st = hsp_load_job(ctl->arena, ctl->pos[0], &l, &err);

@@ -291,7 +291,9 @@ const struct hsp_command hsp_commands[] = {
          "-o yaml writes a total plan, ready for `annotations:` and compile --plan; of every\n"
          "Reshard it says what it is (all_reduce, bsr, ..) and how many microseconds it takes.\n"
          "With --transition: bytes and seconds of each link when the job goes from the plan file\n"
-         "FROM to TO, the busiest network card, and the phases of the switch. Rank i of FROM is\n"
+         "FROM to TO, the busiest network card, and the phases of the switch. FROM may be the name "
+         "of\n"
+         "a job that hspmdd runs: the plan it has now. Rank i of FROM is\n"
          "on the i-th device of the cluster, that of TO on the i-th that --exclude does not name;\n"
          "those named are gone with all they had.",
      .options = plan_options,

@@ -4,6 +4,7 @@
 #include <cjson/cJSON.h>
 
 #include "daemon/ctl/planpick.h"
+#include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 #include "daemon/spmd/bsr.h"
 #include "daemon/spmd/compile.h"
@@ -33,6 +34,16 @@ static enum hsp_status no_memory(struct hsp_err *err)
     return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a transition");
 }
 
+/* The plan that a running job has now. */
+static enum hsp_status ask_plan(struct work *w, const char *job, struct hsp_plan **ret,
+                                struct hsp_err *err)
+{
+    struct hsp_plan_text text = {.name = job};
+    struct hsp_msg m = {.type = HSP_MSG_PROGRAM, .u.query = {.name = job, .what = "plan"}};
+    enum hsp_status st = hsp_remote_ask(w->ctl, &m, &text.text, &text.len, err);
+    return st == HSP_OK ? hsp_read_plan(w->ctl->arena, w->l, &text, ret, err) : st;
+}
+
 static enum hsp_status read_files(struct work *w, struct hsp_err *err)
 {
     struct hsp_arena *arena = w->ctl->arena;
@@ -43,7 +54,10 @@ static enum hsp_status read_files(struct work *w, struct hsp_err *err)
                               err);
         w->gone = none;
     }
-    st = st == HSP_OK ? hsp_load_plan(arena, w->l, w->t->from, &w->from, err) : st;
+    if (st == HSP_OK) {
+        st = hsp_is_job(w->t->from) ? ask_plan(w, w->t->from, &w->from, err)
+                                    : hsp_load_plan(arena, w->l, w->t->from, &w->from, err);
+    }
     return st == HSP_OK ? hsp_load_plan(arena, w->l, w->t->to, &w->to, err) : st;
 }
 

@@ -37,10 +37,19 @@ class Training:
         for section in ("sizes: [", "homes:", "uses:", "reshards:"):
             check(section in plan, "%s in %s" % (section, plan))
         self.w.write("shown.yaml", plan)
+        self.w.write("one.yaml", "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, stages: "
+                     "[{layers: 2, ranks: [0]}]}]}")
         self.w.write("job.json", json.dumps(self.job))
         shown = self.w.path("shown.prog")
         self.w.ctl("compile", self.w.path("job.json"), "--plan", self.w.path("shown.yaml"), "-o", shown)
         check(self.w.ctl("program", "show", shown) == runs, "the plan shown is what runs")
+        self.w.write("two.yaml", "{apiVersion: hspmd/v1, kind: cluster, nodes: [{name: x, devices: [{count: 1}]}, "
+                     "{name: y, devices: [{count: 1}]}]}")
+        moves = [json.loads(self.w.ctl("plan", self.w.path("job.json"), "--transition", start, self.w.path("one.yaml"),
+                                       "--cluster", self.w.path("two.yaml"), "-o", "json"))
+                 for start in (self.name, self.w.path("shown.yaml"))]
+        check(moves[0].pop("from") == self.name and moves[1].pop("from") and moves[0] == moves[1],
+              "from the job as from its plan: %r" % moves)
 
     def status(self):
         s = ask(self.w.sock, "status", QUERY)

@@ -207,6 +207,40 @@ static void test_state_moves_between_any_layouts(void **state)
     }
 }
 
+/* Two devices on two hosts begin with the state of a third, whose keeper on a fourth host has a copy: owner
+ * and keeper each send as much as the other. */
+static void test_copies_share_the_load_of_owners(void **state)
+{
+    (void)state;
+    static const hsp_device_id to_device[] = {16, 32};
+    struct hsp_err err = {0};
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_arena *a = hsp_arena_new(16u << 20);
+    struct hsp_epoch_plan *from = app_epoch(j, app_one, far, 2);
+    struct hsp_epoch_plan *to = app_epoch(j, app_dp2, to_device, 2);
+    struct hsp_prepare_peer peers[] = {{16, "x"}, {32, "x"}, {0, "x"}, {48, "x"}};
+    struct hsp_prepare_source source[] = {{2, 0, 0}, {3, 1, 0}};
+    struct hsp_epoch_tables t;
+    int64_t sent[4] = {0};
+    for (uint32_t n = 1; n <= 2; n++) { /* the owner alone, both */
+        struct hsp_prepare_action act = {4, peers, n, source, 0};
+        memset(sent, 0, sizeof sent);
+        assert_ok(hsp_epoch_tables_make(to, from, NULL, &act, a, &t, &err), &err);
+        assert_fills_homes(to, &t.transfer);
+        for (uint32_t i = 0; i < t.transfer.n; i++) {
+            const struct hsp_state_row *r = &t.transfer.row[i];
+            sent[r->from] += hsp_box_count(&r->box);
+        }
+        assert_true(sent[2] > 0);
+        assert_true(n == 2 || sent[3] == 0);
+    }
+    assert_near((double)sent[3] / (double)sent[2], 1, 0.2);
+    (void)hsp_epoch_plan_free(to);
+    (void)hsp_epoch_plan_free(from);
+    (void)hsp_arena_free(a);
+    (void)hsp_job_rec_unref(j);
+}
+
 /* ---- packages ---- */
 
 static void make_package(const struct hsp_epoch_plan *to, const struct hsp_epoch_plan *from,
@@ -370,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replicas_are_one_shard),
         cmocka_unit_test(test_stages_are_copied_to_a_buddy),
+        cmocka_unit_test(test_copies_share_the_load_of_owners),
         cmocka_unit_test(test_state_moves_between_any_layouts),
         cmocka_unit_test(test_packages_decode_and_are_deterministic),
         cmocka_unit_test(test_packages_gather_at_the_writers),
