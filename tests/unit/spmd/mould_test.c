@@ -172,6 +172,43 @@ static void a_switch_makes_the_templates_of_what_it_changes(void **state)
     hsp_graph_free(m.g);
 }
 
+#define POOL                                                                                     \
+    "apiVersion: hspmd/v1\nkind: pool\nplans:\n"                                                 \
+    "  - {max_length: 2, plan: {ranks: 2, streams: [{sequences: 4, stages: [{layers: 2, ranks: " \
+    "[0]%s}]}, {sequences: 3, stages: [{layers: 2, ranks: [1]}]}]}}\n"                           \
+    "  - {max_length: 4, plan: {ranks: 2, streams: [{sequences: 7, micro_batches: 7, stages: "   \
+    "[{layers: 1, ranks: [1]}, {layers: 1, ranks: [0]}]}]}}\n"
+
+static void plans_of_a_pool_are_told_apart(void **state)
+{
+    (void)state;
+    struct hsp_model_spec s = {.family = "gpt",
+                               .layers = 2,
+                               .hidden = 6,
+                               .heads = 3,
+                               .vocab = PLAN_VOCAB,
+                               .sequence = PLAN_SEQUENCE,
+                               .packed = true,
+                               .dtype = HSP_F64};
+    struct plan_model m = plan_model_of(&s, HSP_OPT_ADAMW);
+    struct hsp_templates *k = hsp_templates_new();
+    char text[1024];
+    m.t.data.samples = HSP_SAMPLES_DOCUMENTS;
+    m.t.data.longest = PLAN_SEQUENCE;
+    m.t.data.packing = HSP_PACKING_END;
+    (void)snprintf(text, sizeof text, POOL, "");
+    struct hsp_template_count c = same_as_cold(text, &m, k);
+    uint32_t n = c.made;
+    assert_true(n >= 3);
+    assert_int_equal(c.kept, 0);
+    (void)snprintf(text, sizeof text, POOL, ", saved: recompute");
+    c = same_as_cold(text, &m, k);
+    assert_int_equal(c.made, 1);
+    assert_true(c.kept + 1 >= n);
+    k = hsp_templates_free(k);
+    hsp_graph_free(m.g);
+}
+
 static void a_plan_that_is_refused_changes_nothing(void **state)
 {
     (void)state;
@@ -408,6 +445,7 @@ int main(void)
         cmocka_unit_test(a_compile_with_kept_templates_is_a_cold_one_to_the_byte),
         cmocka_unit_test(cases_one_after_another_are_cold_ones_to_the_byte),
         cmocka_unit_test(a_switch_makes_the_templates_of_what_it_changes),
+        cmocka_unit_test(plans_of_a_pool_are_told_apart),
         cmocka_unit_test(a_plan_that_is_refused_changes_nothing),
         cmocka_unit_test(keys_tell_all_that_templates_are_made_of),
     };
