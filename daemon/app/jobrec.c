@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/spmd/poolplan.h"
+#include "daemon/spmd/switch.h"
 
 #define ROW_VERSION 1
 #define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and what parsing makes */
@@ -45,8 +46,10 @@ static const struct hsp_m_file *find_file(const char *name, uint32_t n,
     return NULL;
 }
 
-static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, uint32_t n_files,
-                                       const struct hsp_m_file *files, struct hsp_err *err)
+/* @stored: it was taken before, and what would now be said is said when it is planned with. */
+static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, bool stored,
+                                       uint32_t n_files, const struct hsp_m_file *files,
+                                       struct hsp_err *err)
 {
     const char *name = j->spec->annotations.items[i];
     const struct hsp_m_file *f = find_file(name, n_files, files);
@@ -69,6 +72,7 @@ static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, uint32
     if (st == HSP_OK) {
         st = hsp_plan_check(p, j->graph, batch, err);
         st = st == HSP_OK ? hsp_pool_allowed(p, &j->spec->train, err) : st;
+        st = st == HSP_OK && !stored ? hsp_plan_check_homes(j->graph, p, j->arena, err) : st;
         if (st != HSP_OK) {
             (void)hsp_err_wrap(err, "%s", base_name(t->name));
         }
@@ -77,7 +81,7 @@ static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, uint32
     return st;
 }
 
-static enum hsp_status fill_job(struct hsp_job_rec *j, uint32_t n_files,
+static enum hsp_status fill_job(struct hsp_job_rec *j, bool stored, uint32_t n_files,
                                 const struct hsp_m_file *files, struct hsp_err *err)
 {
     enum hsp_status st = hsp_job_parse(j->text, j->len, j->file, j->arena, &j->spec, err);
@@ -105,7 +109,7 @@ static enum hsp_status fill_job(struct hsp_job_rec *j, uint32_t n_files,
         return no_memory(err);
     }
     for (uint32_t i = 0; st == HSP_OK && i < j->n_plans; i++) {
-        st = take_annotation(j, i, n_files, files, err);
+        st = take_annotation(j, i, stored, n_files, files, err);
     }
     struct hsp_buf json;
     hsp_buf_init(&json, 65536);
@@ -115,9 +119,9 @@ static enum hsp_status fill_job(struct hsp_job_rec *j, uint32_t n_files,
     return st != HSP_OK ? st : j->config_json != NULL ? HSP_OK : no_memory(err);
 }
 
-enum hsp_status hsp_job_rec_make(const char *file, const char *text, size_t len, uint32_t n_files,
-                                 const struct hsp_m_file *files, struct hsp_job_rec **ret,
-                                 struct hsp_err *err)
+static enum hsp_status make_job(const char *file, const char *text, size_t len, bool stored,
+                                uint32_t n_files, const struct hsp_m_file *files,
+                                struct hsp_job_rec **ret, struct hsp_err *err)
 {
     struct hsp_job_rec *j = calloc(1, sizeof *j);
     if (j == NULL || pthread_mutex_init(&j->compiling, NULL) != 0) {
@@ -134,7 +138,7 @@ enum hsp_status hsp_job_rec_make(const char *file, const char *text, size_t len,
     }
     enum hsp_status st =
         j->templates != NULL && j->arena != NULL && j->file != NULL && j->text != NULL
-            ? fill_job(j, n_files, files, err)
+            ? fill_job(j, stored, n_files, files, err)
             : no_memory(err);
     if (st != HSP_OK) {
         (void)hsp_job_rec_unref(j);
@@ -142,6 +146,13 @@ enum hsp_status hsp_job_rec_make(const char *file, const char *text, size_t len,
     }
     *ret = j;
     return HSP_OK;
+}
+
+enum hsp_status hsp_job_rec_make(const char *file, const char *text, size_t len, uint32_t n_files,
+                                 const struct hsp_m_file *files, struct hsp_job_rec **ret,
+                                 struct hsp_err *err)
+{
+    return make_job(file, text, len, false, n_files, files, ret, err);
 }
 
 struct hsp_job_rec *hsp_job_rec_ref(struct hsp_job_rec *j)
@@ -196,7 +207,7 @@ enum hsp_status hsp_job_rec_decode(const void *data, size_t len, struct hsp_job_
     }
     enum hsp_status st =
         hsp_cur_done(&c) && version == ROW_VERSION
-            ? hsp_job_rec_make(file, (const char *)text, text_len, n, files, ret, err)
+            ? make_job(file, (const char *)text, text_len, true, n, files, ret, err)
         : c.nomem ? no_memory(err)
                   : hsp_err_set(err, HSP_EPARSE, 0, "a stored job is not readable");
     (void)hsp_arena_free(a);

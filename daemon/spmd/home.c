@@ -388,6 +388,27 @@ enum hsp_status hsp_plan_homes(const struct hsp_graph *g, const struct hsp_plan 
     return rc;
 }
 
+enum hsp_status hsp_plan_check_homes(const struct hsp_graph *g, const struct hsp_plan *p,
+                                     struct hsp_arena *arena, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    struct hsp_cover *home = hsp_arena_array(arena, g->n_params, sizeof *home);
+    if (home == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "homes of parameters");
+    }
+    for (uint32_t k = 0; st == HSP_OK && k <= p->n_shorter; k++) {
+        const struct hsp_plan *one = hsp_pool_plan(p, k);
+        if (one->n_rules == 0 && one->n_homes == 0) {
+            continue;
+        }
+        st = hsp_plan_homes(g, one, home, err);
+        for (uint32_t i = 0; st == HSP_OK && i < g->n_params; i++) {
+            hsp_cover_fini(&home[i]);
+        }
+    }
+    return st;
+}
+
 enum hsp_status hsp_plan_home(const struct hsp_graph *g, const struct hsp_plan *p, uint32_t param,
                               struct hsp_cover *ret, struct hsp_err *err)
 {

@@ -29,6 +29,11 @@ struct hsp_state_table {
 enum hsp_status hsp_plan_homes(const struct hsp_graph *g, const struct hsp_plan *p,
                                struct hsp_cover *ret, struct hsp_err *err);
 
+/* Whether the homes and home rules that @p states, or any plan of its pool, can be: HSP_EINVAL names the
+ * parameter. After hsp_plan_check; @arena is for scratch. */
+enum hsp_status hsp_plan_check_homes(const struct hsp_graph *g, const struct hsp_plan *p,
+                                     struct hsp_arena *arena, struct hsp_err *err);
+
 /* What can be had of one parameter: the home under the old plan, with each old rank r renamed to
  * @mesh[r] (HSP_NONE: not there any more). @ret is initialised here. */
 enum hsp_status hsp_have_home(const struct hsp_cover *old_home, const uint32_t *mesh,

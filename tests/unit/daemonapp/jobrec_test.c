@@ -38,6 +38,12 @@ static void test_what_is_wrong_is_named(void **state)
            "file");
     refuse("/t", "/c", "annotations: [a.yaml]\n", 0, NULL, HSP_EPARSE,
            "job.yaml: annotations: a.yaml was not sent along");
+    const struct hsp_m_file home = {"a.yaml",
+                                    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\nstreams: "
+                                    "[{sequences: 8, stages: [{layers: 2, ranks: [0]}]}]\n"
+                                    "parameters: [{name: \"wpe*\", home: 1}]\n"};
+    refuse("/t", "/c", "annotations: [a.yaml]\n", 1, &home, HSP_EINVAL,
+           "a.yaml: home of wpe.weight: rank 1 of a plan of 1 ranks");
     refuse("/t", "/c", "nme: x\n", 0, NULL, HSP_EPARSE,
            "job.yaml:7:1: unknown key \"nme\", did you mean \"name\"?");
     struct hsp_err err = {0};
@@ -46,6 +52,28 @@ static void test_what_is_wrong_is_named(void **state)
     int n = snprintf(job, sizeof job, good, "/t", "/c", "annotations: [a.yaml]\n");
     assert_status(hsp_job_rec_make("job.yaml", job, (size_t)n, 1, &wrong, &j, &err), HSP_EINVAL);
     assert_non_null(strstr(err.msg, "a.yaml"));
+}
+
+/* A daemon starts with rows of jobs that it would not take any more. */
+static void test_a_stored_job_is_not_judged_again(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    const struct hsp_m_file home = {"a.yaml",
+                                    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\nstreams: "
+                                    "[{sequences: 8, stages: [{layers: 2, ranks: [0]}]}]\n"
+                                    "parameters: [{name: \"wpe*\", home: 0}]\n"};
+    struct hsp_job_rec *j = app_job("annotations: [a.yaml]\n", 1, &home), *back = NULL;
+    struct hsp_buf row;
+    hsp_buf_init(&row, 1u << 20);
+    hsp_job_rec_encode(j, &row);
+    uint8_t *at = memmem(row.data, row.len, "home: 0", 7);
+    assert_non_null(at);
+    at[6] = '1';
+    assert_ok(hsp_job_rec_decode(row.data, row.len, &back, &err), &err);
+    hsp_buf_fini(&row);
+    (void)hsp_job_rec_unref(back);
+    (void)hsp_job_rec_unref(j);
 }
 
 static void test_a_job_row_brings_the_job_back(void **state)
@@ -146,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_wrong_is_named),
+        cmocka_unit_test(test_a_stored_job_is_not_judged_again),
         cmocka_unit_test(test_a_job_row_brings_the_job_back),
         cmocka_unit_test(test_a_plan_row_rebuilds_the_same_plan),
     };
