@@ -65,7 +65,8 @@ static double part_of(uint8_t kind, bool recompute, bool reduce, bool first)
     case HSP_SEG_WEIGHT_GRAD: return weights / all;
     case HSP_SEG_PRE:
     case HSP_SEG_POST:
-    case HSP_SEG_EVAL: break;
+    case HSP_SEG_EVAL:
+    case HSP_SEG_SERVE: break;
     }
     return 0;
 }

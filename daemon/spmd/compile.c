@@ -5,6 +5,7 @@
 
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/deadlock.h"
+#include "daemon/spmd/meeting.h"
 #include "daemon/spmd/memory.h"
 #include "daemon/spmd/mould.h"
 #include "daemon/spmd/poolplan.h"
@@ -46,15 +47,25 @@ static const struct hsp_stagecode *stage_of_rank(const struct hsp_compiler *c, u
     return NULL;
 }
 
+/* The programs of a plan while they are made. */
+struct making {
+    struct hsp_program *program; /* [rank] */
+    const uint32_t **meets;      /* [rank]: specialize.h */
+    struct hsp_clocks clocks;
+};
+
 /* Takes slots, memory and queues from an earlier member of the stage with the same template and
  * tensors of the same sizes, if there is one. */
 static bool copy_order(const struct hsp_stagecode *s, const struct hsp_program *all,
-                       struct hsp_program *p)
+                       const uint32_t *const *meets, struct hsp_program *p)
 {
     for (uint32_t j = 0; j < s->group->n; j++) {
         uint32_t rank = s->group->ranks[j];
         const struct hsp_program *q = &all[rank];
         bool same = rank < p->bind.rank && hsp_digest_equal(q->tpl.digest, p->tpl.digest);
+        for (uint32_t i = 0; same && i < p->tpl.n_pieces; i++) {
+            same = meets[rank][i] == meets[p->bind.rank][i];
+        }
         for (uint32_t i = 0; same && i < p->tpl.n_tensors; i++) {
             same = q->bind.tensor[i].slot_bytes == p->bind.tensor[i].slot_bytes;
         }
@@ -78,13 +89,15 @@ static bool copy_order(const struct hsp_stagecode *s, const struct hsp_program *
 
 /* Slots, memory and queues follow from the order of the stage's units. */
 static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_stagecode *s,
-                                     const struct hsp_program *all, struct hsp_program *p,
+                                     const struct making *all, struct hsp_program *p,
                                      struct hsp_err *err)
 {
-    if (copy_order(s, all, p)) {
+    if (copy_order(s, all->program, all->meets, p)) {
         return HSP_OK;
     }
     struct hsp_order o = {0};
+    struct hsp_agenda train, eval;
+    const uint32_t *meets = all->meets[p->bind.rank];
     uint32_t n_eval = c->eval ? p->bind.stream.eval_n_micro : 0;
     enum hsp_status rc = hsp_order_make(&c->p->streams[s->stream], s->stage, n_eval, &o, err);
     if (rc == HSP_OK) {
@@ -94,20 +107,26 @@ static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_st
         rc = hsp_memory_assign(p, err);
     }
     if (rc == HSP_OK) {
-        rc = hsp_schedule_make(p, &o, c->arena, err);
+        rc = hsp_agenda_make(&all->clocks, s, p, meets, false, &train, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_agenda_make(&all->clocks, s, p, meets, true, &eval, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_schedule_make(p, &o, &train, &eval, c->arena, err);
     }
     hsp_order_fini(&o);
     return rc;
 }
 
-/* all[rank]; those of smaller ranks are made. */
+/* That of @rank; those of smaller ranks are made. */
 static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
-                                    struct hsp_digest plan_digest, struct hsp_program *all,
+                                    struct hsp_digest plan_digest, const struct making *all,
                                     struct hsp_err *err)
 {
-    struct hsp_program *ret = &all[rank];
+    struct hsp_program *ret = &all->program[rank];
     const struct hsp_stagecode *s = stage_of_rank(c, rank);
-    enum hsp_status rc = hsp_specialize(c, rank, ret, err);
+    enum hsp_status rc = hsp_specialize(c, rank, ret, &all->meets[rank], err);
     if (rc != HSP_OK) {
         return rc;
     }
@@ -138,11 +157,14 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
     }
     f->n = c->p->n_ranks;
     f->programs = hsp_arena_array(c->arena, f->n, sizeof *f->programs);
-    if (rc == HSP_OK && f->programs == NULL) {
+    struct making all = {.program = f->programs};
+    all.meets = hsp_arena_array(c->arena, f->n, sizeof *all.meets);
+    if (rc == HSP_OK && (f->programs == NULL || all.meets == NULL)) {
         return no_memory(err);
     }
+    rc = rc == HSP_OK ? hsp_clocks_make(c, &all.clocks, err) : rc;
     for (uint32_t i = 0; rc == HSP_OK && i < f->n; i++) {
-        rc = make_program(c, i, digest, f->programs, err);
+        rc = make_program(c, i, digest, &all, err);
     }
     if (rc == HSP_OK) {
         rc = hsp_deadlock_check(f->programs, f->n, false, err);

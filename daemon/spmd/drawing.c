@@ -121,7 +121,8 @@ static const char *category_of(uint8_t kind)
     case HSP_SEG_BACKWARD:
     case HSP_SEG_PRE:
     case HSP_SEG_POST:
-    case HSP_SEG_EVAL: break;
+    case HSP_SEG_EVAL:
+    case HSP_SEG_SERVE: break;
     }
     return "backward";
 }

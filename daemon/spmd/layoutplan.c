@@ -66,6 +66,19 @@ static uint32_t eval_unit(const struct hsp_compiler *c, uint32_t i)
     return hsp_stream_cuts_batch(s) ? s->sequences / s->micro_batches : 1;
 }
 
+/* Which micro-batches documents leave empty only their own stream knows, so that no other can serve
+ * them. */
+static enum hsp_status check_documents(const struct hsp_compiler *c, struct hsp_err *err)
+{
+    bool documents = c->t->data.samples == HSP_SAMPLES_DOCUMENTS;
+    return !documents || c->p->zero != HSP_ZERO_PARAMETERS || c->p->n_streams == 1
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EINVAL, 0,
+                             "zero 3 with %u streams needs micro-batches that are never empty, "
+                             "documents fill others at each step",
+                             c->p->n_streams);
+}
+
 /* The validation list in proportion to training. A stream that cuts its micro-batches takes whole
  * ones; what is left goes to one that can take it. */
 static enum hsp_status share_eval(struct hsp_compiler *c, struct hsp_err *err)
@@ -113,7 +126,9 @@ static enum hsp_status init_tables(struct hsp_compiler *c, struct hsp_err *err)
     c->grad_of = hsp_arena_array(c->arena, c->g->n_tensors, sizeof *c->grad_of);
     c->home = hsp_arena_array(c->arena, c->g->n_params, sizeof *c->home);
     c->slots = hsp_arena_array(c->arena, c->g->n_params, sizeof *c->slots);
-    if (c->load == NULL || c->grad_of == NULL || c->home == NULL || c->slots == NULL) {
+    c->grad_at_home = hsp_arena_array(c->arena, c->g->n_params, sizeof *c->grad_at_home);
+    if (c->load == NULL || c->grad_of == NULL || c->home == NULL || c->slots == NULL ||
+        c->grad_at_home == NULL) {
         return no_memory(err);
     }
     for (uint32_t i = 0; i < c->g->n_tensors; i++) {
@@ -124,7 +139,8 @@ static enum hsp_status init_tables(struct hsp_compiler *c, struct hsp_err *err)
             c->grad_of[c->g->params[i].grad[k]] = i;
         }
     }
-    enum hsp_status rc = share_eval(c, err);
+    enum hsp_status rc = check_documents(c, err);
+    rc = rc == HSP_OK ? share_eval(c, err) : rc;
     if (rc == HSP_OK) {
         rc = hsp_param_units(c->g, c->arena, &c->units, err);
     }
@@ -148,6 +164,7 @@ void hsp_layouts_fini(struct hsp_compiler *c)
         hsp_stagecode_fini(&c->stage[i]);
     }
     free(c->reshard);
+    free(c->meeting);
 }
 
 enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err)
@@ -176,6 +193,9 @@ enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err)
         if (rc == HSP_OK && c->stage[i].group->saved == HSP_SAVED_OFFLOAD) {
             rc = hsp_offload_stage(c, &c->stage[i], err);
         }
+    }
+    if (rc == HSP_OK && c->p->zero == HSP_ZERO_PARAMETERS) {
+        rc = hsp_param_gather(c, err);
     }
     return rc == HSP_OK ? hsp_param_post(c, err) : rc;
 }

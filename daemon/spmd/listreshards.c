@@ -55,9 +55,9 @@ static const char *first_use(const struct hsp_stagecode *s, uint32_t part, size_
 
 static uint8_t phase_of(enum hsp_part kind)
 {
-    static const uint8_t phase[HSP_N_PARTS] = {HSP_PHASE_PRE,      HSP_PHASE_FORWARD,
-                                               HSP_PHASE_BACKWARD, HSP_PHASE_BACKWARD,
-                                               HSP_PHASE_POST,     HSP_PHASE_FORWARD};
+    static const uint8_t phase[HSP_N_PARTS] = {
+        HSP_PHASE_PRE,  HSP_PHASE_FORWARD, HSP_PHASE_BACKWARD, HSP_PHASE_BACKWARD,
+        HSP_PHASE_POST, HSP_PHASE_FORWARD, HSP_PHASE_BACKWARD};
     return phase[kind];
 }
 
@@ -101,6 +101,28 @@ static uint32_t find_in_part(struct lister *x, uint32_t stage, uint32_t part, ui
     return n;
 }
 
+/* What other streams have of a Reshard of this one: its result, where no rank of this one gets any. */
+static void find_served(struct lister *x, uint32_t stage)
+{
+    const struct hsp_stagecode *s = &x->c->stage[stage];
+    const struct hsp_code *code = &s->part[HSP_PART_SERVE];
+    for (size_t k = 0; k < code->n; k++) {
+        const struct hsp_step *st = &code->step[k];
+        struct place *p = st->kind == HSP_I_RESHARD ? &x->place[st->arg] : NULL;
+        if (p == NULL || !p->found) {
+            continue; /* of Eval */
+        }
+        if (st->n_in > 0 && p->from == HSP_NONE) {
+            p->from = p->to;
+            p->elem = hsp_dtype_size((enum hsp_dtype)s->value[st->in[0]].dtype);
+        }
+        if (st->n_out > 0 && p->to == HSP_NONE) {
+            p->to = p->from;
+            p->makes = s->value[st->out[0]].name;
+        }
+    }
+}
+
 /* @ret[]: reshards in the order of phase, then of the first step that names them. Returns how many;
  * those of Eval are not among them. */
 static uint32_t find_places(struct lister *x, uint32_t *ret)
@@ -112,6 +134,9 @@ static uint32_t find_places(struct lister *x, uint32_t *ret)
                 n = find_in_part(x, i, hsp_part_at((enum hsp_part)kind, chunk), ret, n);
             }
         }
+    }
+    for (uint32_t i = 0; i < x->c->n_stages; i++) {
+        find_served(x, i);
     }
     return n;
 }

@@ -10,12 +10,14 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/coverannot.c daemon/spmd/coverannot.h \
   daemon/spmd/deadlock.c daemon/spmd/deadlock.h \
   daemon/spmd/drawing.c daemon/spmd/drawing.h \
+  daemon/spmd/gatherpart.c \
   daemon/spmd/deduce.c daemon/spmd/deduce.h \
   daemon/spmd/home.c daemon/spmd/home.h \
   daemon/spmd/homebox.c daemon/spmd/homebox.h \
   daemon/spmd/layoutplan.c \
   daemon/spmd/listreshards.c daemon/spmd/listreshards.h \
   daemon/spmd/lower.c \
+  daemon/spmd/meeting.c daemon/spmd/meeting.h \
   daemon/spmd/memory.c daemon/spmd/memory.h \
   daemon/spmd/method.c daemon/spmd/method.h \
   daemon/spmd/mould.c daemon/spmd/mould.h daemon/spmd/mouldstore.c \

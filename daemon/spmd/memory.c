@@ -163,6 +163,31 @@ static void note_life(void *ctx, uint32_t tensor, uint32_t instr)
     x->life[x->slot[tensor] - 1].last = instr;
 }
 
+/* SCRATCH of a segment from @base on. */
+static enum hsp_status lay_scratch(struct layout *x, const struct hsp_segment *s, int64_t base,
+                                   int64_t *top, struct hsp_err *err)
+{
+    x->n = 0;
+    each_operand(x->p, s, x, note_life);
+    enum hsp_status rc = first_fit(x->p, x->life, x->n, base, top, err);
+    for (uint32_t k = 0; k < x->n; k++) {
+        x->slot[x->life[k].tensor] = 0;
+    }
+    return rc;
+}
+
+/* Pieces of SERVE stand between those of other segments: its SCRATCH is below that of all others. */
+static enum hsp_status lay_serve(struct layout *x, int64_t *top, struct hsp_err *err)
+{
+    enum hsp_status rc = HSP_OK;
+    int64_t base = *top;
+    for (uint32_t i = 0; rc == HSP_OK && i < x->p->tpl.n_segments; i++) {
+        const struct hsp_segment *s = &x->p->tpl.segments[i];
+        rc = s->kind == HSP_SEG_SERVE ? lay_scratch(x, s, base, top, err) : HSP_OK;
+    }
+    return rc;
+}
+
 /* STATE; HOST; then STEP, MICRO and SCRATCH. */
 static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *host, int64_t *top,
                               struct hsp_err *err)
@@ -181,6 +206,7 @@ static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *host, i
             each_operand(p, &p->tpl.segments[i], x, mark_eval);
         }
     }
+    rc = rc == HSP_OK ? lay_serve(x, &step, err) : rc;
     int64_t train = step, eval = step;
     if (rc == HSP_OK) {
         rc = stack_class(p, HSP_CLASS_MICRO, x->eval, false, &train, err);
@@ -192,12 +218,7 @@ static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *host, i
     for (uint32_t i = 0; rc == HSP_OK && i < p->tpl.n_segments; i++) {
         const struct hsp_segment *s = &p->tpl.segments[i];
         int64_t base = s->kind == HSP_SEG_POST ? step : s->kind == HSP_SEG_EVAL ? eval : train;
-        x->n = 0;
-        each_operand(p, s, x, note_life);
-        rc = first_fit(p, x->life, x->n, base, top, err);
-        for (uint32_t k = 0; k < x->n; k++) {
-            x->slot[x->life[k].tensor] = 0;
-        }
+        rc = s->kind != HSP_SEG_SERVE ? lay_scratch(x, s, base, top, err) : HSP_OK;
     }
     return rc;
 }

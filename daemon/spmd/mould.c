@@ -78,6 +78,7 @@ static bool has_segment(const struct hsp_compiler *c, const struct hsp_stagecode
     case HSP_PART_BACKWARD: return true;
     case HSP_PART_WGRAD: return s->split;
     case HSP_PART_EVAL: return c->eval;
+    case HSP_PART_SERVE: return part == HSP_PART_SERVE && s->part[part].n > 0;
     }
     return false;
 }
@@ -313,13 +314,9 @@ static enum hsp_status add_instr(struct maker *m, const struct hsp_step *from)
 
 static enum hsp_status add_segment(struct maker *m, uint32_t part)
 {
-    static const uint8_t kinds[2][HSP_N_PARTS] = {
-        {HSP_SEG_PRE, HSP_SEG_FORWARD, HSP_SEG_BACKWARD, 0, HSP_SEG_POST, HSP_SEG_EVAL},
-        {HSP_SEG_PRE, HSP_SEG_FORWARD, HSP_SEG_INPUT_GRAD, HSP_SEG_WEIGHT_GRAD, HSP_SEG_POST,
-         HSP_SEG_EVAL}};
     const struct hsp_member_code *x = m->code;
     uint32_t first = m->t.n_instrs;
-    struct hsp_segment seg = {.kind = kinds[m->s->split][hsp_part_kind(part)],
+    struct hsp_segment seg = {.kind = hsp_part_segment(m->s, part),
                               .chunk = hsp_part_chunk(part),
                               .first_piece = m->t.n_pieces};
     for (; m->next < x->n_steps && x->step[m->next].part == part; m->next++) {
@@ -330,7 +327,8 @@ static enum hsp_status add_segment(struct maker *m, uint32_t part)
     }
     for (uint32_t i = first; i < m->t.n_instrs; i++) {
         size_t n = m->t.n_pieces;
-        if (seg.n_pieces > 0 && m->piece[n - 1].queue == m->instr[i].queue) {
+        if (seg.n_pieces > 0 && m->piece[n - 1].queue == m->instr[i].queue &&
+            x->meets[i - 1] == x->meets[i]) {
             m->piece[n - 1].n++;
             continue;
         }
@@ -456,12 +454,14 @@ static uint32_t number_of(struct hsp_member_code *x, uint32_t value, struct hsp_
     return x->number[value];
 }
 
+/* @apart: no piece has both the instruction before and this one. */
 static void print_step(struct hsp_member_code *x, const struct hsp_step *st, enum run run,
-                       struct hsp_hasher *h)
+                       bool apart, struct hsp_hasher *h)
 {
     struct words r = {.n = 2};
-    r.w[0] = (uint64_t)run << 40 | (uint64_t)st->n_out << 32 | (uint64_t)st->n_in << 24 |
-             (uint64_t)st->queue << 16 | (uint64_t)st->op << 8 | st->kind;
+    r.w[0] = (uint64_t)apart << 48 | (uint64_t)run << 40 | (uint64_t)st->n_out << 32 |
+             (uint64_t)st->n_in << 24 | (uint64_t)st->queue << 16 | (uint64_t)st->op << 8 |
+             st->kind;
     r.w[1] = (uint64_t)(st->kind == HSP_I_RESHARD ? 0 : st->arg) << 32 | st->node;
     for (uint8_t i = 0; i < st->n_in; i++) {
         r.w[r.n++] = number_of(x, st->in[i], h);
@@ -502,10 +502,15 @@ static bool list_step(struct hsp_member_code *x, struct hsp_step_at at, const st
     bool reshard = run == RUN_STEP && st->kind == HSP_I_RESHARD;
     if (!hsp_grow(&x->step, &x->cap_steps, (size_t)x->n_steps + 1, sizeof *x->step, MAX_STEPS) ||
         (reshard && !hsp_grow(&x->reshard, &x->cap_reshards, (size_t)x->n_reshards + 1,
-                              sizeof *x->reshard, MAX_STEPS))) {
+                              sizeof *x->reshard, MAX_STEPS)) ||
+        (run == RUN_STEP && !hsp_grow(&x->meets, &x->cap_instrs, (size_t)x->n_instrs + 1,
+                                      sizeof *x->meets, MAX_STEPS))) {
         return false;
     }
     x->step[x->n_steps++] = at;
+    if (run == RUN_STEP) {
+        x->meets[x->n_instrs++] = st->meets;
+    }
     if (reshard) {
         x->reshard[x->n_reshards++] = st->arg;
     }
@@ -526,7 +531,8 @@ static bool read_part(struct hsp_member_code *x, uint32_t part, bool *made, stru
         if (run == RUN_NOT || nothing) {
             continue;
         }
-        print_step(x, &st, run, h);
+        uint32_t before = x->n_instrs > 0 ? x->meets[x->n_instrs - 1] : 0;
+        print_step(x, &st, run, run == RUN_STEP && st.meets != before, h);
         mark_made(x, &st, run, made);
         ok = list_step(x, (struct hsp_step_at){part, i}, &st, run);
     }
@@ -573,6 +579,7 @@ void hsp_member_code_fini(struct hsp_member_code *code)
     free(code->number);
     free(code->step);
     free(code->reshard);
-    code->value = code->number = code->reshard = NULL;
+    free(code->meets);
+    code->value = code->number = code->reshard = code->meets = NULL;
     code->step = NULL;
 }

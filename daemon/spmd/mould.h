@@ -3,7 +3,7 @@
  * A mould is what the program of a rank owes to the structure of its stage's code alone: the template,
  * and for each tensor and symbol of it the value that a binding takes its numbers from. Its key is a
  * hash of everything the maker of templates reads: the steps that the member runs, names and classes
- * of their values, names of cuts, global extents. Ranks, shares, lengths of parts, moves and channels
+ * of their values, names of cuts, global extents, where meetings begin and end. Ranks, shares, lengths of parts, moves and channels
  * are not read, so a switch that changes only these needs no new templates, and members of a stage
  * share one.
  *
@@ -28,8 +28,9 @@ struct hsp_member_code {
     uint32_t *number;         /* [s->n_values]: its place in @value, HSP_NONE; owned */
     struct hsp_step_at *step; /* [n_steps] in program order; owned */
     uint32_t *reshard;        /* [n_reshards] of the compiler, in program order; owned */
-    uint32_t n_values, n_steps, n_reshards;
-    size_t cap_steps, cap_reshards;
+    uint32_t *meets;          /* [n_instrs]: hsp_step.meets of each instruction; owned */
+    uint32_t n_values, n_steps, n_reshards, n_instrs;
+    size_t cap_steps, cap_reshards, cap_instrs;
     struct hsp_digest key;
 };
 

@@ -159,10 +159,9 @@ static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, 
     return HSP_OK;
 }
 
-/* What @slot has of @uses, each element once for each rank. @ret likewise. */
-static enum hsp_status slot_uses(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
-                                 const struct hsp_cover *uses, struct hsp_cover *ret,
-                                 struct hsp_err *err)
+enum hsp_status hsp_slot_uses(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
+                              const struct hsp_cover *uses, struct hsp_cover *ret,
+                              struct hsp_err *err)
 {
     const struct hsp_cover *home = &c->home[param];
     enum hsp_status rc = HSP_OK;
@@ -189,7 +188,7 @@ static enum hsp_status gather_slot(struct hsp_compiler *c, uint32_t param, uint3
     struct hsp_cover src, dst;
     uint32_t reshard = HSP_NONE;
     enum hsp_status rc = hsp_slot_cover(c, param, slot, &src, err);
-    enum hsp_status st = slot_uses(c, param, slot, uses, &dst, err);
+    enum hsp_status st = hsp_slot_uses(c, param, slot, uses, &dst, err);
     rc = rc == HSP_OK ? st : rc;
     bool needed = dst.n > 0;
     if (rc == HSP_OK && needed) {
@@ -231,7 +230,7 @@ enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err)
         for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
             rc = declare(c, &c->stage[i], p, same, err);
         }
-        if (rc == HSP_OK) {
+        if (rc == HSP_OK && c->p->zero != HSP_ZERO_PARAMETERS) {
             rc = gather_param(c, p, err);
         }
     }

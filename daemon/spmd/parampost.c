@@ -88,6 +88,12 @@ static enum hsp_status reduce_grad(struct hsp_compiler *c, uint32_t param, uint3
 {
     struct hsp_cover src;
     enum hsp_status rc = HSP_OK;
+    for (uint32_t i = 0; c->grad_at_home[param] && i < c->n_stages; i++) {
+        grad[i] = c->stage[i].acc[param];
+    }
+    if (c->grad_at_home[param]) {
+        return HSP_OK;
+    }
     hsp_cover_init(&src, c->home[param].rank, c->home[param].extent);
     for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
         rc = hsp_param_cover(&c->stage[i], c->stage[i].acc[param], &src, err);

@@ -281,8 +281,8 @@ static enum hsp_status check_one(const struct hsp_plan *p, const struct hsp_grap
         return hsp_err_set(err, HSP_EINVAL, 0, "%u streams, must be 1 to %d", p->n_streams,
                            HSP_MAX_STREAMS);
     }
-    if (p->zero > 1) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "zero %u, must be 0 or 1", p->zero);
+    if (p->zero != HSP_ZERO_NONE && p->zero != HSP_ZERO_STATE && p->zero != HSP_ZERO_PARAMETERS) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "zero %u, must be 0, 1 or 3", p->zero);
     }
     if (p->zero_pattern > HSP_ZERO_INTERLEAVED) {
         return hsp_err_set(err, HSP_EINVAL, 0, "unknown pattern %u of zero", p->zero_pattern);

@@ -10,7 +10,8 @@
  *   apiVersion: hspmd/v1
  *   kind: plan
  *   ranks: 6                    # devices, numbered 0..5; which devices is the epoch's business
- *   zero: 1                     # 0 | 1: master, m, v cut over all holders of a parameter
+ *   zero: 1                     # 0 | 1 | 3: 1: master, m, v cut over all holders of a parameter;
+ *                               # 3: what is computed with and the sums of gradients, too
  *   zero_pattern: contiguous    # contiguous | interleaved: inside of what tensor parallelism cuts
  *   streams:
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
@@ -104,6 +105,10 @@ enum hsp_saved {
 /* Which dim of activations the groups of a stage cut. */
 enum hsp_split { HSP_SPLIT_NONE, HSP_SPLIT_SEQUENCE, HSP_SPLIT_BATCH };
 
+/* What is cut over the holders of a parameter: nothing; master, m, v; and also the copy that is computed
+ * with, which is gathered for each use, and the gradient's accumulator. */
+enum hsp_zero { HSP_ZERO_NONE = 0, HSP_ZERO_STATE = 1, HSP_ZERO_PARAMETERS = 3 };
+
 /* How zero cuts parameters that tensor parallelism cuts: in one range per rank, or everybody's use
  * once more over the groups that use it (homebox.h). */
 enum hsp_zero_pattern { HSP_ZERO_CONTIGUOUS, HSP_ZERO_INTERLEAVED };
@@ -195,7 +200,7 @@ struct hsp_plan_reshard {
 
 struct hsp_plan {
     uint32_t n_ranks;
-    uint8_t zero, zero_pattern;
+    uint8_t zero, zero_pattern; /* enum hsp_zero, enum hsp_zero_pattern */
     uint32_t n_streams;
     struct hsp_stream *streams;
     uint32_t n_rules;

@@ -329,7 +329,11 @@ enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
         rc = read_u32(y, "ranks", 1, HSP_MAX_RANKS, NULL, &p->n_ranks, err);
     }
     if (rc == HSP_OK) {
-        rc = read_u32(y, "zero", 0, 1, &none, &zero, err);
+        rc = read_u32(y, "zero", 0, HSP_ZERO_PARAMETERS, &none, &zero, err);
+    }
+    if (rc == HSP_OK && zero != HSP_ZERO_NONE && zero != HSP_ZERO_STATE &&
+        zero != HSP_ZERO_PARAMETERS) {
+        rc = hsp_yaml_error(hsp_yaml_get(y, "zero"), err, "zero is 0, 1 or 3");
     }
     const struct hsp_yaml *how = hsp_yaml_get(y, "zero_pattern");
     size_t pattern = 0;

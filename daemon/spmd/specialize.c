@@ -155,8 +155,24 @@ static bool find_rank(struct binder *m)
     return false;
 }
 
+/* Of each piece the meeting it belongs to. */
+static enum hsp_status list_meets(const struct binder *m, const uint32_t **ret)
+{
+    const struct hsp_template *t = &m->mould->tpl;
+    uint32_t *meets = hsp_arena_array(m->c->arena, t->n_pieces, sizeof *meets);
+    if (meets == NULL) {
+        return no_memory(m);
+    }
+    HSP_ASSERT(t->n_instrs == m->code.n_instrs);
+    for (uint32_t k = 0; k < t->n_pieces; k++) {
+        meets[k] = m->code.meets[t->pieces[k].first];
+    }
+    *ret = meets;
+    return HSP_OK;
+}
+
 enum hsp_status hsp_specialize(struct hsp_compiler *c, uint32_t rank, struct hsp_program *ret,
-                               struct hsp_err *err)
+                               const uint32_t **ret_meets, struct hsp_err *err)
 {
     struct binder m = {.c = c, .rank = rank, .err = err};
     bool found = find_rank(&m);
@@ -167,6 +183,9 @@ enum hsp_status hsp_specialize(struct hsp_compiler *c, uint32_t rank, struct hsp
     }
     if (rc == HSP_OK) {
         ret->tpl = m.mould->tpl;
+        rc = list_meets(&m, ret_meets);
+    }
+    if (rc == HSP_OK) {
         rc = bind_rank(&m, &ret->bind);
     }
     hsp_member_code_fini(&m.code);

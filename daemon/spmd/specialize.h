@@ -10,8 +10,9 @@
 #define HSP_SPECIALIZE_H
 #include "daemon/spmd/stagecode.h"
 
-/* Ranks whose templates are equal share their arrays. */
+/* Ranks whose templates are equal share their arrays. (*ret_meets)[piece]: 1 + the meeting it belongs to
+ * (meeting.h), 0: none; in the arena. */
 enum hsp_status hsp_specialize(struct hsp_compiler *c, uint32_t rank, struct hsp_program *ret,
-                               struct hsp_err *err);
+                               const uint32_t **ret_meets, struct hsp_err *err);
 
 #endif

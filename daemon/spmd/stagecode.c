@@ -48,6 +48,16 @@ uint32_t hsp_part_nth(const struct hsp_stagecode *s, uint32_t i)
     return hsp_part_at((enum hsp_part)(i / s->n_chunks), i % s->n_chunks);
 }
 
+uint8_t hsp_part_segment(const struct hsp_stagecode *s, uint32_t part)
+{
+    static const uint8_t kind[2][HSP_N_PARTS] = {{HSP_SEG_PRE, HSP_SEG_FORWARD, HSP_SEG_BACKWARD, 0,
+                                                  HSP_SEG_POST, HSP_SEG_EVAL, HSP_SEG_SERVE},
+                                                 {HSP_SEG_PRE, HSP_SEG_FORWARD, HSP_SEG_INPUT_GRAD,
+                                                  HSP_SEG_WEIGHT_GRAD, HSP_SEG_POST, HSP_SEG_EVAL,
+                                                  HSP_SEG_SERVE}};
+    return kind[s->split][hsp_part_kind(part)];
+}
+
 enum hsp_status hsp_value_add(struct hsp_stagecode *s, const struct hsp_value *v, uint32_t *ret,
                               struct hsp_err *err)
 {

@@ -1,8 +1,8 @@
 /* The code of one stage before it is cut into ranks: values and steps shared by its members.
  *
- * Role:      filled by lower.c (forward, backward, eval), recompute.c, wgrad.c, offload.c, parampart.c (Pre) and
- *            parampost.c (Post); read by
- *            specialize.c, which makes one program per member.
+ * Role:      filled by lower.c (forward, backward, eval), recompute.c, wgrad.c, offload.c,
+ *            parampart.c (Pre), gatherpart.c (zero 3) and parampost.c (Post); read by specialize.c,
+ *            which makes one program per member.
  * Purity:    pure.
  * Ownership: vectors are on the heap (hsp_stagecode_fini), the rest in the arena.
  * Bounds:    HSP_MAX_TENSORS values and HSP_MAX_INSTRS steps per stage.
@@ -15,17 +15,19 @@
 #include "daemon/spmd/resolve.h"
 
 /* Kinds of parts, in program order. A part is one of these of one chunk of the stage's units and
- * becomes a segment; Pre and Post have chunk 0 only. Parts of chunk 0 are numbered as the kinds.
- * WGRAD is empty unless the stage splits its backward. */
+ * becomes a segment; Pre, Post and SERVE have chunk 0 only. Parts of chunk 0 are numbered as the kinds.
+ * WGRAD is empty unless the stage splits its backward, SERVE unless parameters are stored cut
+ * (meeting.h). */
 enum hsp_part {
     HSP_PART_PRE,
     HSP_PART_FORWARD,
     HSP_PART_BACKWARD,
     HSP_PART_WGRAD,
     HSP_PART_POST,
-    HSP_PART_EVAL
+    HSP_PART_EVAL,
+    HSP_PART_SERVE
 };
-#define HSP_N_PARTS 6
+#define HSP_N_PARTS 7
 
 static inline uint32_t hsp_part_at(enum hsp_part kind, uint32_t chunk)
 {
@@ -71,9 +73,10 @@ struct hsp_step {
     uint32_t in[HSP_MAX_IN], out[HSP_MAX_OUT]; /* values */
     uint32_t arg;                              /* load, stat; RESHARD: number of the reshard */
     uint32_t node;
-    uint32_t only; /* the one member that runs it; HSP_NONE: all */
-    bool pass;     /* where a later operand is not present, result i is operand i */
-    bool inner;    /* one of several steps of a node; a later one stands for all of them */
+    uint32_t only;  /* the one member that runs it; HSP_NONE: all */
+    bool pass;      /* where a later operand is not present, result i is operand i */
+    uint32_t meets; /* 1 + number of the meeting it belongs to (meeting.h), 0: none */
+    bool inner;     /* one of several steps of a node; a later one stands for all of them */
     const struct hsp_step *stands_for; /* for lists: the node as one step; NULL: itself. Arena */
     struct hsp_attrs at;
     uint32_t
@@ -111,6 +114,15 @@ struct hsp_reshard {
     const char *method; /* what it is called; NULL unless the compiler explains */
 };
 
+/* A place where a stage gathers parameters, or adds up gradients, with the help of other streams
+ * (meeting.h). */
+struct hsp_meeting {
+    uint32_t stage;  /* index in hsp_compiler.stage */
+    uint32_t part;   /* of its code */
+    uint32_t at, of; /* the at-th of so many in that part */
+    bool gives;      /* the stage gives gradients away; else it gets parameters */
+};
+
 /* The compiler's middle: every layout and every Reshard of a plan. Read by complete.c, which lists
  * them, and by specialize.c, which cuts them into ranks. */
 struct hsp_compiler {
@@ -132,6 +144,9 @@ struct hsp_compiler {
     uint32_t *first_stage;       /* [stream]: index of its first stage */
     struct hsp_reshard *reshard; /* owned */
     size_t n_reshards, cap_reshards;
+    bool *grad_at_home;          /* [param]: accumulators are cut as the home is */
+    struct hsp_meeting *meeting; /* owned */
+    size_t n_meetings, cap_meetings;
     uint32_t channel;                 /* next free one */
     int64_t *load;                    /* [rank]: elements sent so far */
     struct hsp_moulds *moulds;        /* of this compile (mould.h) */
@@ -149,6 +164,8 @@ enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode 
 void hsp_stagecode_fini(struct hsp_stagecode *s);
 /* The @i-th part in program order, @i < n_parts. */
 uint32_t hsp_part_nth(const struct hsp_stagecode *s, uint32_t i);
+/* The kind of segment a part becomes. */
+uint8_t hsp_part_segment(const struct hsp_stagecode *s, uint32_t part);
 
 /* Adds a value and returns its number; @v is copied. */
 enum hsp_status hsp_value_add(struct hsp_stagecode *s, const struct hsp_value *v, uint32_t *ret,
@@ -207,6 +224,9 @@ enum hsp_status hsp_split_backward(struct hsp_stagecode *s, struct hsp_err *err)
  * HSP_ENOMEM; HSP_ELIMIT: too many tensors or instructions. */
 enum hsp_status hsp_offload_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
                                   struct hsp_err *err);
+/* gatherpart.c: with zero 3, parameters are gathered in the parts that read them, and gradients added
+ * up in those that make them; after lowering, before Post. */
+enum hsp_status hsp_param_gather(struct hsp_compiler *c, struct hsp_err *err);
 /* parampart.c: state tensors, uses and Pre of all stages; before lowering. */
 enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err);
 /* parampost.c: Post of all stages; after lowering. */

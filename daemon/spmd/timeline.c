@@ -14,7 +14,7 @@ struct clockwork {
     const struct hsp_unit_costs *costs;
     struct hsp_timeline *t;
     struct runner *stage;
-    uint32_t chain; /* chunks * stages */
+    uint32_t chain, n_micro; /* chain: chunks * stages */
     double
         *end[2]; /* [forward, backward][place in the chain * micro-batches + micro]: -1 if open */
     struct hsp_err *err;
@@ -35,7 +35,7 @@ static double ready_us(const struct clockwork *x, uint32_t stage, const struct h
     }
     place = back ? place + 1 : place - 1;
     struct hsp_unit before = {.kind = u->kind, .chunk = place / n, .micro = u->micro};
-    double end = x->end[back][(size_t)place * x->s->micro_batches + u->micro];
+    double end = x->end[back][(size_t)place * x->n_micro + u->micro];
     return end < 0              ? -1
            : place % n == stage ? end
                                 : end + x->costs->hop_us(x->costs->ctx, place % n, stage, &before);
@@ -57,8 +57,7 @@ static bool run_stage(struct clockwork *x, uint32_t stage)
         r->at_us = at->to_us;
         if (at->unit.kind != HSP_SEG_WEIGHT_GRAD) {
             size_t place = (size_t)at->unit.chunk * x->s->n_stages + stage;
-            x->end[is_backward(&at->unit)][place * x->s->micro_batches + at->unit.micro] =
-                at->to_us;
+            x->end[is_backward(&at->unit)][place * x->n_micro + at->unit.micro] = at->to_us;
         }
     }
     x->t->end_us = fmax(x->t->end_us, r->at_us);
@@ -82,39 +81,66 @@ static enum hsp_status run(struct clockwork *x)
     return HSP_OK;
 }
 
-enum hsp_status hsp_timeline_make(const struct hsp_stream *s, const struct hsp_unit_costs *costs,
-                                  struct hsp_arena *arena, struct hsp_timeline *ret,
-                                  struct hsp_err *err)
+/* The units of every stage, in the order in which it runs them. */
+static enum hsp_status list_units(struct clockwork *x, uint32_t n_eval)
+{
+    enum hsp_status rc = HSP_OK;
+    for (uint32_t i = 0; rc == HSP_OK && i < x->s->n_stages; i++) {
+        struct hsp_order o = {0};
+        rc = hsp_order_make(x->s, i, n_eval, &o, x->err);
+        const struct hsp_unit *unit = n_eval > 0 ? o.eval : o.train;
+        for (uint32_t k = 0; rc == HSP_OK && k < x->t->n_units; k++) {
+            x->t->at[(size_t)i * x->t->n_units + k].unit = unit[k];
+        }
+        hsp_order_fini(&o);
+    }
+    return rc;
+}
+
+/* @n_eval: micro-batches of validation; 0: training. */
+static enum hsp_status make(const struct hsp_stream *s, uint32_t n_eval,
+                            const struct hsp_unit_costs *costs, struct hsp_arena *arena,
+                            struct hsp_timeline *ret, struct hsp_err *err)
 {
     struct hsp_timeline t = {.n_stages = s->n_stages, .n_units = hsp_order_count(s)};
     struct clockwork x = {.s = s, .costs = costs, .t = &t, .err = err};
     x.chain = hsp_stream_chunks(s) * s->n_stages;
-    size_t n = (size_t)x.chain * s->micro_batches;
+    x.n_micro = n_eval > 0 ? n_eval : s->micro_batches;
+    t.n_units = n_eval > 0 ? n_eval * hsp_stream_chunks(s) : t.n_units;
+    size_t n = (size_t)x.chain * x.n_micro;
     t.at = hsp_arena_array(arena, (size_t)t.n_stages * t.n_units, sizeof *t.at);
-    struct hsp_unit *unit = calloc(t.n_units, sizeof *unit);
     x.stage = calloc(s->n_stages, sizeof *x.stage);
     x.end[0] = calloc(2 * n, sizeof *x.end[0]);
     enum hsp_status rc = HSP_OK;
-    if (t.at == NULL || unit == NULL || x.stage == NULL || x.end[0] == NULL) {
+    if (t.at == NULL || x.stage == NULL || x.end[0] == NULL) {
         rc = hsp_err_set(err, HSP_ENOMEM, 0, "timeline of %u units", t.n_units);
     } else {
         x.end[1] = x.end[0] + n;
         for (size_t i = 0; i < 2 * n; i++) {
             x.end[0][i] = -1;
         }
-        for (uint32_t i = 0; i < s->n_stages; i++) {
-            hsp_order_units(s, i, unit);
-            for (uint32_t k = 0; k < t.n_units; k++) {
-                t.at[(size_t)i * t.n_units + k].unit = unit[k];
-            }
-        }
-        rc = run(&x);
+        rc = list_units(&x, n_eval);
+        rc = rc == HSP_OK ? run(&x) : rc;
     }
-    free(unit);
     free(x.stage);
     free(x.end[0]);
     if (rc == HSP_OK) {
         *ret = t;
     }
     return rc;
+}
+
+enum hsp_status hsp_timeline_make(const struct hsp_stream *s, const struct hsp_unit_costs *costs,
+                                  struct hsp_arena *arena, struct hsp_timeline *ret,
+                                  struct hsp_err *err)
+{
+    return make(s, 0, costs, arena, ret, err);
+}
+
+enum hsp_status hsp_timeline_eval(const struct hsp_stream *s, uint32_t n_micro,
+                                  const struct hsp_unit_costs *costs, struct hsp_arena *arena,
+                                  struct hsp_timeline *ret, struct hsp_err *err)
+{
+    *ret = (struct hsp_timeline){.n_stages = s->n_stages};
+    return n_micro > 0 ? make(s, n_micro, costs, arena, ret, err) : HSP_OK;
 }

@@ -37,5 +37,9 @@ struct hsp_timeline {
 enum hsp_status hsp_timeline_make(const struct hsp_stream *s, const struct hsp_unit_costs *costs,
                                   struct hsp_arena *arena, struct hsp_timeline *ret,
                                   struct hsp_err *err);
+/* The same of validation over @n_micro micro-batches, forward only; 0 is none. */
+enum hsp_status hsp_timeline_eval(const struct hsp_stream *s, uint32_t n_micro,
+                                  const struct hsp_unit_costs *costs, struct hsp_arena *arena,
+                                  struct hsp_timeline *ret, struct hsp_err *err);
 
 #endif

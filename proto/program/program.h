@@ -110,7 +110,9 @@ enum hsp_segment_kind {
     HSP_SEG_INPUT_GRAD,
     HSP_SEG_WEIGHT_GRAD,
     HSP_SEG_POST,
-    HSP_SEG_EVAL
+    HSP_SEG_EVAL,
+    HSP_SEG_SERVE /* state given to, and gradients taken from, other streams: pieces stand between
+                     those of the other segments */
 };
 
 /* A piece is a maximal run of instructions of one queue; compute and comm pieces alternate. */

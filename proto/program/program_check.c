@@ -148,7 +148,7 @@ enum hsp_status hsp_template_check(const struct hsp_template *t, struct hsp_err 
     }
     for (uint32_t k = 0; k < t->n_segments; k++) {
         const struct hsp_segment *s = &t->segments[k];
-        if (s->kind > HSP_SEG_EVAL || s->n_pieces > t->n_pieces ||
+        if (s->kind > HSP_SEG_SERVE || s->n_pieces > t->n_pieces ||
             s->first_piece > t->n_pieces - s->n_pieces) {
             return hsp_err_set(err, HSP_EPARSE, 0, "segment %u: pieces out of range", k);
         }

@@ -19,8 +19,8 @@ static const char *kind_name(uint8_t k)
 static const char *segment_name(uint8_t k)
 {
     static const char *const name[] = {"pre",         "forward", "backward", "input-grad",
-                                       "weight-grad", "post",    "eval"};
-    return k < 7 ? name[k] : "?";
+                                       "weight-grad", "post",    "eval",     "serve"};
+    return k < 8 ? name[k] : "?";
 }
 
 static const char *move_name(uint8_t k)

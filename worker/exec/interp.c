@@ -198,7 +198,7 @@ static bool is_empty(const struct hsp_engine *e, const struct hsp_sched_entry *e
     bool empty = entry->micro < e->sheet.n_micro && e->sheet.micro[entry->micro].n_seq == 0;
     for (uint32_t s = 0; s < e->t->n_segments && empty; s++) {
         const struct hsp_segment *g = &e->t->segments[s];
-        bool once = g->kind == HSP_SEG_PRE || g->kind == HSP_SEG_POST;
+        bool once = g->kind == HSP_SEG_PRE || g->kind == HSP_SEG_POST || g->kind == HSP_SEG_SERVE;
         empty = !once || entry->piece - g->first_piece >= g->n_pieces;
     }
     return empty;

@@ -4,6 +4,7 @@ spmd_tests = \
   tests/unit/spmd/complete_test \
   tests/unit/spmd/deduce_test \
   tests/unit/spmd/explain_test \
+  tests/unit/spmd/gather_test \
   tests/unit/spmd/groups_test \
   tests/unit/spmd/method_test \
   tests/unit/spmd/mould_test \
@@ -27,6 +28,8 @@ PLAN_RUN = tests/unit/spmd/planrun.c tests/unit/spmd/planrun.h \
   tests/unit/spmd/machine.c tests/unit/spmd/machine.h \
   tests/unit/spmd/machinestate.c tests/unit/spmd/machineimpl.h $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_compile_test_SOURCES = tests/unit/spmd/compile_test.c $(PLAN_RUN)
+tests_unit_spmd_gather_test_SOURCES = tests/unit/spmd/gather_test.c $(PLAN_RUN)
+tests_unit_spmd_gather_test_LDADD = $(spmd_libs)
 tests_unit_spmd_groups_test_SOURCES = tests/unit/spmd/groups_test.c $(PLAN_RUN)
 tests_unit_spmd_groups_test_LDADD = $(spmd_libs)
 tests_unit_spmd_ring_test_SOURCES = tests/unit/spmd/ring_test.c $(PLAN_RUN)

@@ -245,8 +245,11 @@ static bool ready(const struct move_run *x)
     uint32_t rank = x->r->p->bind.rank;
     const uint32_t *count = &x->m->count[(size_t)x->v->channel * x->m->n];
     if (x->v->kind != HSP_MOVE_P2P) {
+        /* a sum that is sent on is sent to somebody who may come later */
+        bool sent_on = x->v->kind == HSP_MOVE_REDUCE_SEND && x->v->n_cells > 0;
         for (uint32_t i = 0; i < x->v->n_ranks; i++) {
-            if (count[x->v->ranks[i]] < count[rank]) {
+            bool later = sent_on && x->v->cells[0].peer == i;
+            if (count[x->v->ranks[i]] < count[rank] && !later) {
                 return false;
             }
         }

@@ -1,6 +1,7 @@
 #include "tests/unit/spmd/plancases.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/lib/testlib.h"
 
@@ -161,6 +162,15 @@ const char *const hsp_group_cases[] = {
 
 const size_t hsp_n_group_cases = sizeof hsp_group_cases / sizeof hsp_group_cases[0];
 
+void hsp_plan_with_zero(const char *plan, uint32_t zero, struct hsp_buf *b)
+{
+    const char *streams = strstr(plan, "streams:"), *old = strstr(plan, "zero: ");
+    const char *end = old != NULL && old < streams ? old : streams;
+    hsp_buf_append(b, plan, (size_t)(end - plan));
+    hsp_buf_printf(b, "zero: %u\n", zero);
+    hsp_buf_puts(b, end == streams ? end : strchr(end, '\n') + 1);
+}
+
 uint32_t hsp_plan_pick(uint64_t *draw, uint32_t lo, uint32_t hi)
 {
     return (uint32_t)hsp_test_range("plan", (*draw)++, lo, hi);
@@ -279,6 +289,7 @@ static void random_stream(uint64_t *draw, struct hsp_buf *b, uint32_t layers, ui
 static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum draw_kind kind,
                         struct hsp_buf *b)
 {
+    static const uint32_t zeros[] = {0, 1, 3};
     uint32_t tp[3][MAX_STAGES], stages[3], ranks[64], n = 0, left = batch;
     uint32_t streams = hsp_plan_pick(draw, 1, 3);
     const uint32_t *next = ranks;
@@ -295,7 +306,7 @@ static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum dr
         ranks[k] = i;
     }
     hsp_buf_printf(b, HSP_PLAN_HEAD "ranks: %u\nzero: %u\nzero_pattern: %s\nstreams:\n", n,
-                   hsp_plan_pick(draw, 0, 1),
+                   zeros[hsp_plan_pick(draw, 0, 2)],
                    hsp_plan_pick(draw, 0, 2) == 0 ? "interleaved" : "contiguous");
     for (uint32_t i = 0; i < streams; i++) {
         bool last = i + 1 == streams;

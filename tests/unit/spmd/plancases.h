@@ -17,6 +17,9 @@ extern const size_t hsp_n_plan_cases;
 extern const char *const hsp_group_cases[];
 extern const size_t hsp_n_group_cases;
 
+/* @plan, one of these or a random one, with another zero. */
+void hsp_plan_with_zero(const char *plan, uint32_t zero, struct hsp_buf *b);
+
 /* Draws from the seeded stream at *draw. */
 uint32_t hsp_plan_pick(uint64_t *draw, uint32_t lo, uint32_t hi);
 /* 1 to 3 streams of 1 to 3 stages of 1 to 3 ranks. */

@@ -1,0 +1,164 @@
+/* zero 3: parameters are stored cut, gathered where they are read, and gradients added up where they
+ * are stored; the same step as the unsharded graph, in less memory. */
+#include <stdio.h>
+
+#include "tests/lib/testlib.h"
+#include "tests/unit/spmd/plancases.h"
+#include "tests/unit/spmd/planrun.h"
+
+static void run_cut(const char *plan, const struct plan_model *m, uint64_t seed)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, 1 << 16);
+    hsp_plan_with_zero(plan, 3, &b);
+    plan_run(hsp_buf_cstr(&b), m, seed);
+    hsp_buf_fini(&b);
+}
+
+static void run_table(const char *family, bool tied, uint8_t optimizer)
+{
+    struct plan_model m = plan_model(family, tied, 2, optimizer);
+    for (size_t i = 0; i < hsp_n_plan_cases; i++) {
+        run_cut(hsp_plan_cases[i], &m, i);
+    }
+    for (size_t i = 0; i < hsp_n_group_cases && strcmp(family, "gpt") == 0; i++) {
+        run_cut(hsp_group_cases[i], &m, i);
+    }
+    hsp_graph_free(m.g);
+}
+
+static void test_gpt(void **state)
+{
+    (void)state;
+    run_table("gpt", false, HSP_OPT_ADAMW);
+    run_table("gpt", true, HSP_OPT_SGD);
+}
+
+static void test_mlp(void **state)
+{
+    (void)state;
+    run_table("mlp", false, HSP_OPT_SGD);
+    run_table("mlp", true, HSP_OPT_ADAMW);
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < hsp_test_rounds(100); i++) {
+        uint64_t draw = (i + 1000) << 16;
+        uint32_t layers = hsp_plan_pick(&draw, 1, 4);
+        struct plan_model m =
+            plan_model("gpt", hsp_plan_pick(&draw, 0, 1) == 1, layers,
+                       hsp_plan_pick(&draw, 0, 1) == 0 ? HSP_OPT_ADAMW : HSP_OPT_SGD);
+        struct hsp_buf b;
+        hsp_buf_init(&b, 1 << 16);
+        if (i % 2 == 0) {
+            hsp_random_plan(&draw, layers, PLAN_BATCH, &b);
+        } else {
+            hsp_random_groups(&draw, layers, PLAN_BATCH, &b);
+        }
+        run_cut(hsp_buf_cstr(&b), &m, i);
+        hsp_buf_fini(&b);
+        hsp_graph_free(m.g);
+    }
+}
+
+/* Homes on ranks of other streams, and stored twice: then the gradient keeps the accumulator of its use.
+ */
+static void test_homes(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {
+        "{name: \"h.0.mlp.fc.weight\", home: 3}", "{name: \"h.1.attn.*\", home: {dup: [1, 3]}}",
+        "{name: \"wte.weight\", home: {split: 1, shares: [1, 1], of: [{dup: [0, 3]}, 2]}}",
+        "{name: \"h.*.weight\", home: {split: 0, shares: [2, 1, 3], of: [3, 2, 0]}}"};
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        char plan[2048];
+        snprintf(plan, sizeof plan,
+                 HSP_PLAN_HEAD
+                 "ranks: 4\nzero: 3\nstreams:\n"
+                 "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1]},"
+                 " {layers: 1, ranks: [2], saved: recompute}]}\n"
+                 "  - {sequences: 3, micro_batches: 3, stages: [{layers: 2, ranks: [3]}]}\n"
+                 "parameters: [%s]\n",
+                 rules[i]);
+        plan_run(plan, &m, i);
+    }
+    hsp_graph_free(m.g);
+}
+
+/* ---- memory ---- */
+
+static int64_t memory_of(const char *plan, const struct plan_model *m, uint32_t rank)
+{
+    struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
+    struct hsp_program_file f;
+    struct hsp_err err = {0};
+    assert_ok(hsp_compile(m->g, plan_of_text(plan, arena), &m->t, arena, &f, &err), &err);
+    int64_t bytes = f.programs[rank].bind.memory_bytes;
+    hsp_arena_free(arena);
+    return bytes;
+}
+
+/* Bytes of all parameters, and of those of the largest unit. */
+static int64_t parameter_bytes(const struct hsp_graph *g, int64_t *ret_unit)
+{
+    int64_t all = 0, ext[HSP_MAX_RANK];
+    *ret_unit = 0;
+    int64_t *unit = calloc(g->n_layers, sizeof *unit);
+    assert_non_null(unit);
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const struct hsp_node *n = &g->nodes[i];
+        for (uint8_t k = 0; k < n->n_in && !n->backward; k++) {
+            const struct hsp_tensor *t = &g->tensors[n->in[k]];
+            if (t->kind == HSP_TENSOR_PARAM) {
+                hsp_tensor_extents(g, n->in[k], 1, ext);
+                struct hsp_box b = hsp_box_whole(t->rank, ext);
+                int64_t bytes = (hsp_box_count(&b) * 8 + 63) / 64 * 64;
+                all += bytes;
+                unit[n->layer] += bytes;
+                *ret_unit = unit[n->layer] > *ret_unit ? unit[n->layer] : *ret_unit;
+            }
+        }
+    }
+    free(unit);
+    return all;
+}
+
+/* @n ranks that hold the whole model each keep with zero 1 what they use and its gradient; with zero 3
+ * an n-th of the gradient, and what one unit uses, gets and gives. */
+static void test_memory(void **state)
+{
+    (void)state;
+    struct plan_model m = plan_model("gpt", false, 24, HSP_OPT_ADAMW);
+    int64_t unit, all = parameter_bytes(m.g, &unit);
+    for (int again = 0; again < 2; again++) {
+        int64_t bytes[2];
+        for (int cut = 0; cut < 2; cut++) {
+            char plan[1024];
+            snprintf(plan, sizeof plan,
+                     HSP_PLAN_HEAD "ranks: 3\nzero: %d\nstreams:\n"
+                                   "  - {sequences: 3, micro_batches: 2, stages: [{layers: 24, "
+                                   "ranks: [0]%s}]}\n"
+                                   "  - {sequences: 2, micro_batches: 2, stages: [{layers: 24, "
+                                   "ranks: [1]}]}\n"
+                                   "  - {sequences: 2, micro_batches: 1, stages: [{layers: 24, "
+                                   "ranks: [2]}]}\n",
+                     cut == 0 ? 1 : 3, again == 1 ? ", saved: recompute" : "");
+            bytes[cut] = memory_of(plan, &m, 0);
+        }
+        assert_true(bytes[0] > 2 * all);
+        assert_true(bytes[1] < bytes[0] - 2 * all + all / 3 + 3 * unit);
+    }
+    hsp_graph_free(m.g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gpt),    cmocka_unit_test(test_mlp),    cmocka_unit_test(test_homes),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
