@@ -232,8 +232,11 @@ static void stage_text(const struct hsp_stage *s, const char *const *names, stru
 
 static void summary_text(const struct hsp_plan *p, const char *const *names, struct hsp_buf *out)
 {
-    hsp_buf_printf(out, "%u rank%s, %u stream%s%s", p->n_ranks, p->n_ranks == 1 ? "" : "s",
-                   p->n_streams, p->n_streams == 1 ? "" : "s", p->zero != 0 ? ", zero 1" : "");
+    hsp_buf_printf(out, "%u rank%s, %u stream%s", p->n_ranks, p->n_ranks == 1 ? "" : "s",
+                   p->n_streams, p->n_streams == 1 ? "" : "s");
+    if (p->zero != HSP_ZERO_NONE) {
+        hsp_buf_printf(out, ", zero %u", p->zero);
+    }
     for (uint32_t s = 0; s < p->n_streams; s++) {
         const struct hsp_stream *st = &p->streams[s];
         hsp_buf_printf(out, "; %u sequences in %u: ", st->sequences, st->micro_batches);

@@ -79,6 +79,7 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
         amount_max(&ret->w.grad_bytes, &from->grad_bytes);
         amount_max(&ret->w.keys, &from->keys);
         amount_max(&ret->w.queries, &from->queries);
+        amount_max(&ret->w.param, &from->param);
         ret->w.n_instr += from->n_instr;
         ret->w.n_reduce += from->n_reduce;
         ret->w.reduce_bytes += from->reduce_bytes;
@@ -130,7 +131,10 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     double used = amount(&r->param, part), home = zero > 0 ? used / holders : used;
     double words = home / in->work->elem * (adamw ? ADAMW_WORDS : SGD_WORDS);
     double kinds = adamw ? 3 : 2, grads = used;
-    if (zero > 0 && holders > 1) {
+    bool gathers = zero == HSP_ZERO_PARAMETERS && holders > 1; /* for each use */
+    if (gathers) {
+        grads = home;
+    } else if (zero > 0 && holders > 1) {
         grads += used; /* the gathered parameters */
     }
     *ret = (struct hsp_member){
@@ -143,8 +147,9 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
         .host_bytes = amount(&r->host, part),
         .deferred_bytes = amount(&r->w.deferred, part),
         .scratch_bytes = amount(&r->w.scratch, part),
-        .micro_bytes = 2 * amount(&r->w.grad_bytes, part),
-        .post_bytes = holders > 1 ? home : 0,
+        .micro_bytes = 2 * amount(&r->w.grad_bytes, part) +
+                       (gathers ? amount(&r->w.param, part) + 2 * r->largest_param / holders : 0),
+        .post_bytes = holders > 1 && !gathers ? home : 0,
         .home_bytes = home,
         .update_us =
             1e6 * words * in->work->elem / dev->mem_bytes_per_s + 3.0 * r->n_params * dev->op_us,

@@ -33,7 +33,8 @@ struct hsp_price_in {
 /* Sums over pipeline units [first, end). */
 struct hsp_range {
     uint32_t first, end;
-    struct hsp_layer_work w; /* scratch and grad_bytes are maxima; leaving is that of the last */
+    struct hsp_layer_work
+        w; /* scratch, grad_bytes and param are maxima; leaving is that of the last */
     struct hsp_amount param; /* bytes of the parameters used here, one copy */
     double largest_param;
     uint32_t n_params;
@@ -66,7 +67,7 @@ struct hsp_member {
     double sync_bytes; /* used parameters: what gradients carry */
 };
 /* @holders: streams that share each parameter (its gradient is added up over them); @zero as in
- * plans; @held: nodes of the plan that hold each piece of its state, 1 without copies. */
+ * plans: with 3, accumulators are parts like the state, and one unit at a time has its parameters; @held: nodes of the plan that hold each piece of its state, 1 without copies. */
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                       const struct hsp_device_desc *dev, double part, uint32_t holders,
                       uint8_t zero, uint32_t held, struct hsp_member *ret);

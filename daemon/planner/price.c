@@ -70,6 +70,17 @@ static double sync_us(const struct hsp_range *r, double bytes, uint32_t holders,
     return messages * link->latency_us + 2 * bytes * (holders - 1) / holders * link->us_per_byte;
 }
 
+/* With zero 3 parameters are gathered twice in each micro-batch and gradients reduced once; a rank
+ * serves the micro-batches of other streams, too. */
+static double cut_sync_us(const struct pricing *p, const struct hsp_stream *s, double once)
+{
+    double all = 0;
+    for (uint32_t i = 0; i < p->plan->n_streams; i++) {
+        all += p->plan->streams[i].micro_batches;
+    }
+    return 1.5 * once * fmax(s->micro_batches, all / p->plan->n_streams);
+}
+
 struct stage_time {
     double us;       /* of all micro-batches */
     double transfer; /* of all micro-batches, to the next stage and back */
@@ -98,7 +109,8 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
                     p->held, &m);
     rc->compute_us += s->sequences * m.seq_us + s->micro_batches * m.micro_us;
     rc->update_us += m.update_us;
-    rc->sync_us += sync_us(range, m.sync_bytes, holders, &p->all);
+    double once = sync_us(range, m.sync_bytes, holders, &p->all);
+    rc->sync_us += p->plan->zero == HSP_ZERO_PARAMETERS ? cut_sync_us(p, s, once) : once;
     sum->base_bytes += m.base_bytes - more;
     sum->act_bytes +=
         m.bytes_per_flight * flight + m.deferred_bytes * hsp_order_waiting(s, rc->stage);

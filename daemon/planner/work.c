@@ -207,6 +207,12 @@ static void add_params(struct builder *b)
             }
         }
     }
+    for (uint32_t p = 0; p < g->n_params; p++) { /* tied: in both units */
+        const struct hsp_param_work *pw = &w->param[p];
+        for (uint32_t k = 0; pw->first != UINT32_MAX && k < (pw->first < pw->last ? 2 : 1); k++) {
+            amount_add(&w->layer[k == 0 ? pw->first : pw->last].param, pw->cut, pw->bytes);
+        }
+    }
 }
 
 /* Accumulation of parameter gradients: read both, write one. */

@@ -32,6 +32,7 @@ struct hsp_layer_work {
     struct hsp_amount grad_bytes; /* largest parameter gradient, not per sequence */
     struct hsp_amount keys;       /* keys and values of one attention */
     struct hsp_amount queries;    /* its queries */
+    struct hsp_amount param;      /* bytes of the parameters it reads, one copy */
     double n_reduce;              /* all-reduces over the tensor group, per micro-batch */
     double reduce_bytes;          /* what they carry */
     double leaving;               /* activations that cross to the next unit, one way */

@@ -6,7 +6,7 @@
  * Use: each stage that has a node reading the parameter uses it, cut along hsp_param.tp_dim by the
  * shares of each group at multiples of tp_grain; whole when tp_dim is -1 or the group has one rank.
  * Home (master, m, v): stated by a total plan; else an explicit rule of the plan; else zero 0: the
- * use box of every using rank; zero 1: rows of the longest cuttable dim spread evenly over the
+ * use box of every using rank; zero 1 and 3: rows of the longest cuttable dim spread evenly over the
  * using ranks, small tensors on one; with zero_pattern interleaved homebox.h. A rank may have several
  * boxes of one home.
  */

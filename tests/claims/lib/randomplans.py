@@ -5,7 +5,8 @@ Everything is drawn from the random.Random that is given, so a seed repeats it.
 import json
 
 # What a plan may use beyond streams, stages, tensor shares, zero 1, home rules, recomputation and schedules 1f1b, gpipe.
-HAS = frozenset(("groups", "batch_split", "sequence_parallel", "chunks", "zero_bubble", "zero_pattern", "offload"))
+HAS = frozenset(("groups", "batch_split", "sequence_parallel", "chunks", "zero_bubble", "zero_pattern", "offload",
+                 "zero3"))
 
 # What the generator knows. A feature in HAS is drawn.
 FEATURES = ("groups", "batch_split", "sequence_parallel", "chunks", "zero_bubble", "zero_pattern", "zero3", "offload")

@@ -29,6 +29,14 @@ static const struct example examples[] = {
      "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 1, streams: [{sequences: 12, "
      "micro_batches: 2, stages: [{layers: 6, ranks: [0]}]}, {sequences: 4, micro_batches: 1, "
      "stages: [{layers: 6, ranks: [1]}]}]}"},
+    {"ZeRO-3", "gpt", false, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 3, streams: [{sequences: 10, "
+     "micro_batches: 2, stages: [{layers: 6, ranks: [0], saved: recompute}]}, {sequences: 6, "
+     "micro_batches: 3, stages: [{layers: 6, ranks: [1]}]}]}"},
+    {"ZeRO-3, pipelines", "gpt", false, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, zero: 3, streams: [{sequences: 8, "
+     "micro_batches: 4, stages: [{layers: 4, ranks: [0]}, {layers: 2, ranks: [1]}]}, {sequences: "
+     "8, micro_batches: 2, stages: [{layers: 4, ranks: [2]}, {layers: 2, ranks: [3]}]}]}"},
     {"tensor group", "gpt", true, 16,
      "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 4, "
      "stages: [{layers: 6, ranks: [0, 1], tensor: [3, 1]}]}]}"},
