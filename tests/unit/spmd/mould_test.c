@@ -341,6 +341,7 @@ static void change_step(struct code *x, struct hsp_step *st, uint32_t other)
     CHANGE(x, st->queue, (uint8_t)!st->queue);
     CHANGE(x, st->node, st->node + 1);
     CHANGE(x, st->arg, st->arg + 1);
+    CHANGE(x, st->meets, st->meets + 1);
     CHANGE(x, st->only, st->only == HSP_NONE ? 0 : HSP_NONE);
     CHANGE(x, st->only, x->member);
     CHANGE(x, st->only, x->member + 1);

@@ -289,7 +289,7 @@ static void random_stream(uint64_t *draw, struct hsp_buf *b, uint32_t layers, ui
 static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum draw_kind kind,
                         struct hsp_buf *b)
 {
-    static const uint32_t zeros[] = {0, 1, 3};
+    static const uint32_t zeros[] = {0, 1, 0, 3};
     uint32_t tp[3][MAX_STAGES], stages[3], ranks[64], n = 0, left = batch;
     uint32_t streams = hsp_plan_pick(draw, 1, 3);
     const uint32_t *next = ranks;
@@ -306,7 +306,7 @@ static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum dr
         ranks[k] = i;
     }
     hsp_buf_printf(b, HSP_PLAN_HEAD "ranks: %u\nzero: %u\nzero_pattern: %s\nstreams:\n", n,
-                   zeros[hsp_plan_pick(draw, 0, 2)],
+                   zeros[hsp_plan_pick(draw, 0, 3)],
                    hsp_plan_pick(draw, 0, 2) == 0 ? "interleaved" : "contiguous");
     for (uint32_t i = 0; i < streams; i++) {
         bool last = i + 1 == streams;
