@@ -66,7 +66,8 @@ static enum hsp_status settle_sums(struct ded *c)
             mask |= 1u << i;
         }
     }
-    if (mask == 0 || (equal && (mask == c->ax.linear[0] || mask == c->ax.linear[1]))) {
+    bool linear = equal && (mask == c->ax.linear[0] || mask == c->ax.linear[1]);
+    if (mask == 0 || (linear && !c->q->values)) {
         return HSP_OK;
     }
     enum hsp_status rc = complete_all(c);

@@ -47,6 +47,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/strategy.c daemon/spmd/strategy.h \
   daemon/spmd/stratring.c \
   daemon/spmd/stratunion.c \
+  daemon/spmd/sumcut.c daemon/spmd/sumplace.c daemon/spmd/sumplace.h \
   daemon/spmd/switch.c daemon/spmd/switch.h \
   daemon/spmd/timeline.c daemon/spmd/timeline.h \
   daemon/spmd/waits.c daemon/spmd/waits.h \

@@ -9,11 +9,11 @@
 
 #include "daemon/spmd/home.h"
 #include "daemon/spmd/ringattn.h"
+#include "daemon/spmd/sumplace.h"
 #include "proto/base/check.h"
 
-/* The stage that runs @n, and the part of it. */
-static struct hsp_stagecode *place_of(const struct hsp_compiler *c, uint32_t stream,
-                                      const struct hsp_node *n, uint32_t *ret_part)
+struct hsp_stagecode *hsp_node_place(const struct hsp_compiler *c, uint32_t stream,
+                                     const struct hsp_node *n, uint32_t *ret_part)
 {
     uint32_t stage, chunk;
     hsp_place_of_unit(&c->p->streams[stream], n->layer, &stage, &chunk);
@@ -212,7 +212,7 @@ static enum hsp_status held(struct hsp_compiler *c, uint32_t stream, struct hsp_
     if (v == HSP_NONE) {
         uint32_t node = c->g->tensors[tensor].producer, made;
         HSP_ASSERT(node != HSP_NONE); /* uses of parameters exist from the start */
-        struct hsp_stagecode *from = place_of(c, stream, &c->g->nodes[node], &made);
+        struct hsp_stagecode *from = hsp_node_place(c, stream, &c->g->nodes[node], &made);
         HSP_ASSERT(from != s);
         rc = send_tensor(c, from, s, part, tensor, &v, err);
     }
@@ -222,15 +222,13 @@ static enum hsp_status held(struct hsp_compiler *c, uint32_t stream, struct hsp_
     return rc;
 }
 
-/* How many gradients of the parameter are made on this stage. */
-static uint32_t count_grads(const struct hsp_compiler *c, const struct hsp_stagecode *s,
-                            uint32_t param)
+uint32_t hsp_grads_here(const struct hsp_compiler *c, const struct hsp_stagecode *s, uint32_t param)
 {
     const struct hsp_param *p = &c->g->params[param];
     uint32_t n = 0, part;
     for (uint32_t i = 0; i < p->n_grads; i++) {
         const struct hsp_node *node = &c->g->nodes[c->g->tensors[p->grad[i]].producer];
-        n += place_of(c, s->stream, node, &part) == s ? 1 : 0;
+        n += hsp_node_place(c, s->stream, node, &part) == s ? 1 : 0;
     }
     return n;
 }
@@ -267,7 +265,7 @@ static enum hsp_status accumulate(struct hsp_compiler *c, struct hsp_stagecode *
     uint32_t param = c->grad_of[s->value[v].tensor];
     const struct hsp_tensor *pt = &c->g->tensors[c->g->params[param].tensor];
     enum hsp_status rc = HSP_OK;
-    if (count_grads(c, s, param) > 1) {
+    if (hsp_grads_here(c, s, param) > 1) {
         rc = meet(c, s, part, param, &v, err);
     }
     if (rc == HSP_OK && s->acc[param] == HSP_NONE) {
@@ -354,13 +352,11 @@ static enum hsp_status make_results(struct hsp_compiler *c, struct hsp_stagecode
     return hsp_step_origins(s, st, err);
 }
 
-/* Layouts of the operands of @n and what deduction needs to know beside them. *ret_ring: it becomes
- * several steps (ringattn.h). */
-static enum hsp_status ask(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
-                           const struct hsp_node *n, struct hsp_deduced *ret, bool *ret_ring,
-                           struct hsp_err *err)
+enum hsp_status hsp_node_deduce(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                const struct hsp_node *n, struct hsp_layout *in, bool values,
+                                struct hsp_deduced *ret, bool *ret_ring, struct hsp_err *err)
 {
-    struct hsp_layout in[HSP_MAX_IN], rest[HSP_MAX_IN];
+    struct hsp_layout rest[HSP_MAX_IN];
     const struct hsp_layout *rests[HSP_MAX_IN] = {NULL};
     struct hsp_question q = {.op = (enum hsp_op)n->op,
                              .at = &n->at,
@@ -368,13 +364,13 @@ static enum hsp_status ask(struct hsp_compiler *c, struct hsp_stagecode *s, uint
                              .n_out = n->n_out,
                              .in = in,
                              .rest = rests,
+                             .values = values,
                              .tiers = hsp_stage_tiers(s->group)};
     enum hsp_status rc = HSP_OK;
     for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
-        rc = held(c, s->stream, s, part, n->in[i], &in[i], err);
         q.uses |= (c->g->tensors[n->in[i]].kind == HSP_TENSOR_PARAM ? 1u : 0u) << i;
         q.reads |= (is_read(c, n->in[i]) ? 1u : 0u) << i;
-        if (rc == HSP_OK && hsp_layout_partial(&in[i])) {
+        if (hsp_layout_partial(&in[i])) {
             rests[i] = &rest[i];
             rc = hsp_tensor_rest(c->g, s->group, n->in[i], s->bound, c->arena, &rest[i], err);
         }
@@ -423,10 +419,17 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
 {
     const struct hsp_node *n = &c->g->nodes[node];
     uint32_t part;
-    struct hsp_stagecode *s = place_of(c, stream, n, &part);
+    struct hsp_stagecode *s = hsp_node_place(c, stream, n, &part);
+    struct hsp_layout in[HSP_MAX_IN];
     struct hsp_deduced d;
     bool ring = false;
-    enum hsp_status rc = ask(c, s, part, n, &d, &ring, err);
+    enum hsp_status rc = HSP_OK;
+    for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
+        rc = held(c, stream, s, part, n->in[i], &in[i], err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_node_deduce(c, s, n, in, c->values_first[node], &d, &ring, err);
+    }
     if (rc == HSP_OK) {
         rc = ring ? hsp_ring_lower(c, s, part, node, &d, err)
                   : lower_step(c, s, part, node, &d, err);
@@ -445,7 +448,7 @@ static enum hsp_status count_scalar(struct hsp_compiler *c, uint32_t stream, uin
 {
     uint32_t part;
     const struct hsp_node *node = &c->g->nodes[c->g->tensors[tensor].producer];
-    struct hsp_stagecode *s = place_of(c, stream, node, &part);
+    struct hsp_stagecode *s = hsp_node_place(c, stream, node, &part);
     struct hsp_step st = hsp_step_make(HSP_I_STAT, HSP_QUEUE_COMPUTE);
     enum hsp_status rc = HSP_OK;
     st.n_in = 1;
@@ -544,7 +547,9 @@ static enum hsp_status make_eval(struct hsp_compiler *c, struct hsp_stagecode *s
 
 enum hsp_status hsp_lower_stream(struct hsp_compiler *c, uint32_t stream, struct hsp_err *err)
 {
-    enum hsp_status rc = HSP_OK;
+    c->values_first = c->forced_first;
+    enum hsp_status rc =
+        c->values_first != NULL ? HSP_OK : hsp_sums_place(c, stream, &c->values_first, err);
     for (uint32_t i = 0; rc == HSP_OK && i < c->g->n_nodes; i++) {
         rc = lower_node(c, stream, i, err);
     }

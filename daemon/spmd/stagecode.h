@@ -135,8 +135,10 @@ struct hsp_compiler {
     bool eval;                          /* programs have an Eval segment */
     uint32_t *eval_seqs;                /* [stream]: of the validation list; 0 without Eval */
     const bool *units;                  /* hsp_param_units */
-    uint32_t *grad_of;      /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
-    struct hsp_cover *home; /* [param], owned */
+    const bool *values_first; /* [node] of the stream at hand: its sums are completed before it */
+    const bool *forced_first; /* for tests: the same, for all streams, in place of the cheapest */
+    uint32_t *grad_of;        /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
+    struct hsp_cover *home;   /* [param], owned */
     struct hsp_home_slots *slots; /* [param] */
     uint32_t n_homes;             /* of them initialised */
     struct hsp_stagecode *stage;  /* all stages of all streams, in order */
@@ -208,6 +210,17 @@ enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint
 enum hsp_status hsp_version_want(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
                                  uint32_t tensor, const struct hsp_layout *at, uint32_t *ret,
                                  struct hsp_err *err);
+/* The stage that runs @n, and the part of it. */
+struct hsp_stagecode *hsp_node_place(const struct hsp_compiler *c, uint32_t stream,
+                                     const struct hsp_node *n, uint32_t *ret_part);
+/* What @n, whose operands @s holds as @in, needs and gives; @values as in hsp_question. *ret_ring: it
+ * becomes several steps (ringattn.h), @in is changed then. */
+enum hsp_status hsp_node_deduce(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                const struct hsp_node *n, struct hsp_layout *in, bool values,
+                                struct hsp_deduced *ret, bool *ret_ring, struct hsp_err *err);
+/* How many gradients of the parameter are made on this stage. */
+uint32_t hsp_grads_here(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                        uint32_t param);
 /* Fills in the first two operand dims whose global coordinate the kernel reads, inputs before results.
  */
 enum hsp_status hsp_step_origins(const struct hsp_stagecode *s, struct hsp_step *st,

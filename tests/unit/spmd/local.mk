@@ -17,6 +17,7 @@ spmd_tests = \
   tests/unit/spmd/ring_test \
   tests/unit/spmd/schedule_test \
   tests/unit/spmd/small_test \
+  tests/unit/spmd/sumplace_test \
   tests/unit/spmd/strategy_test \
   tests/unit/spmd/switch_test
 check_PROGRAMS += $(spmd_tests)
@@ -37,6 +38,8 @@ tests_unit_spmd_ring_test_LDADD = $(spmd_libs)
 tests_unit_spmd_complete_test_SOURCES = tests/unit/spmd/complete_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_complete_test_LDADD = $(spmd_libs)
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)
+tests_unit_spmd_sumplace_test_SOURCES = tests/unit/spmd/sumplace_test.c $(PLAN_CASES) $(PLAN_MODEL)
+tests_unit_spmd_sumplace_test_LDADD = $(spmd_libs)
 tests_unit_spmd_explain_test_SOURCES = tests/unit/spmd/explain_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_explain_test_LDADD = $(spmd_libs)
 tests_unit_spmd_drawing_test_LDADD = $(spmd_libs) $(CJSON_LIBS)
