@@ -19,7 +19,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/lower.c \
   daemon/spmd/meeting.c daemon/spmd/meeting.h \
   daemon/spmd/memory.c daemon/spmd/memory.h \
-  daemon/spmd/method.c daemon/spmd/method.h \
+  daemon/spmd/method.c daemon/spmd/method.h daemon/spmd/methodtext.c \
   daemon/spmd/mould.c daemon/spmd/mould.h daemon/spmd/mouldstore.c \
   daemon/spmd/movecost.c daemon/spmd/movelist.c \
   daemon/spmd/names.c daemon/spmd/names.h \

@@ -5,8 +5,6 @@
 
 #include "daemon/spmd/ranksetint.h"
 #include "daemon/spmd/resolveint.h"
-#include "proto/base/buf.h"
-#include "proto/base/size.h"
 #include "proto/base/vec.h"
 
 #define MAX_GROUPS ((size_t)1 << 20)
@@ -136,6 +134,8 @@ struct look {
     bool single;         /* other cells: one holder, one receiver */
     bool like_h, like_r; /* sums have equal holders; other cells equal receivers */
     bool one_more;       /* sums that go further go to one rank */
+    bool further;        /* some sum has receivers that do not make it */
+    bool like_s;         /* sums have equal receivers */
 };
 
 static void look_at_sum(const struct finder *f, size_t k, const struct hsp_rank_set *h,
@@ -148,6 +148,7 @@ static void look_at_sum(const struct finder *f, size_t k, const struct hsp_rank_
         each = each && addend_received(f, t, f->t.hold[t->hold + i].addend);
     }
     uint32_t done = each ? hsp_set_count(&own) : hsp_set_count(&own) > 0 ? 1 : 0;
+    x->further = x->further || hsp_set_count(r) > done;
     x->sum = true;
     x->equal = x->equal && hsp_set_equal(h, r);
     x->inside = x->inside && hsp_set_inside(r, h);
@@ -158,9 +159,9 @@ static void look_at_sum(const struct finder *f, size_t k, const struct hsp_rank_
 static struct look look_at(const struct finder *f, const struct hsp_rank_set *ranks)
 {
     struct look x = {.ranks = *ranks, .equal = true, .inside = true, .each = true};
-    struct hsp_rank_set sum_h = {{0}}, plain_r = {{0}};
+    struct hsp_rank_set sum_h = {{0}}, sum_r = {{0}}, plain_r = {{0}};
     bool plain = false;
-    x.gather = x.single = x.like_h = x.like_r = x.one_more = true;
+    x.gather = x.single = x.like_h = x.like_r = x.like_s = x.one_more = true;
     for (size_t k = 0; k < f->t.n; k++) {
         struct hsp_rank_set h = hsp_set_and(&f->hold[k], ranks),
                             r = hsp_set_and(&f->recv[k], ranks);
@@ -172,7 +173,9 @@ static struct look look_at(const struct finder *f, const struct hsp_rank_set *ra
         hsp_set_join(&x.dst, &r);
         if (f->t.task[k].sum) {
             x.like_h = x.like_h && (!x.sum || hsp_set_equal(&h, &sum_h));
+            x.like_s = x.like_s && (!x.sum || hsp_set_equal(&r, &sum_r));
             sum_h = h;
+            sum_r = r;
             look_at_sum(f, k, &h, &r, &x);
             continue;
         }
@@ -248,6 +251,13 @@ static enum hsp_method alone(const struct finder *f, const struct look *x, uint3
     return same_boxes(f->t.src, rank, f->t.dst, rank) ? HSP_METHOD_IDENTITY : HSP_METHOD_SLICE;
 }
 
+/* One rank hands something to another one. */
+static bool one_pair(const struct look *x)
+{
+    struct hsp_rank_set both = hsp_set_and(&x->src, &x->dst);
+    return hsp_set_count(&both) == 0 && hsp_set_count(&x->src) == 1 && hsp_set_count(&x->dst) == 1;
+}
+
 static enum hsp_method exchange(const struct finder *f, const struct look *x)
 {
     struct hsp_rank_set both = hsp_set_and(&x->src, &x->dst);
@@ -255,8 +265,7 @@ static enum hsp_method exchange(const struct finder *f, const struct look *x)
     if (x->gather) {
         return x->like_r ? HSP_METHOD_ALL_GATHER : HSP_METHOD_SPLIT_ALL_GATHER;
     }
-    if (hsp_set_count(&both) == 0 && hsp_set_count(&x->src) == 1 && hsp_set_count(&x->dst) == 1 &&
-        same_boxes(f->t.src, first_of(&x->src), f->t.dst, first_of(&x->dst))) {
+    if (one_pair(x)) {
         return HSP_METHOD_SEND_RECV;
     }
     if (x->single && hsp_set_equal(&both, &x->ranks) && one_bit(from) && one_bit(to) &&
@@ -266,20 +275,34 @@ static enum hsp_method exchange(const struct finder *f, const struct look *x)
     return HSP_METHOD_BSR;
 }
 
+/* What brings sums to receivers that do not make them, and other cells to theirs. */
+static enum hsp_method then(const struct look *x)
+{
+    bool among = hsp_set_inside(&x->dst, &x->src), alike = x->like_s && x->like_r;
+    if (among && (!x->sent || x->gather)) {
+        return alike ? HSP_METHOD_ALL_GATHER : HSP_METHOD_SPLIT_ALL_GATHER;
+    }
+    return x->one_more && !x->sent ? HSP_METHOD_SEND_RECV : HSP_METHOD_BSR;
+}
+
 static void name_part(const struct finder *f, const struct look *x, struct hsp_method_part *p)
 {
-    bool all = x->inside ? x->equal : x->each;
     p->n_steps = 1;
     if (p->n_ranks == 1) {
         p->step[0] = (uint8_t)alone(f, x, p->ranks[0]);
     } else if (!x->sum) {
-        p->step[0] = (uint8_t)exchange(f, x);
+        bool piece =
+            one_pair(x) && !same_boxes(f->t.src, first_of(&x->src), f->t.dst, first_of(&x->dst));
+        p->n_steps = piece ? 2 : 1;
+        p->step[0] = HSP_METHOD_SLICE;
+        p->step[p->n_steps - 1] = (uint8_t)exchange(f, x);
     } else {
+        bool all = x->inside ? x->equal : x->each;
         p->step[0] = all         ? x->like_h ? HSP_METHOD_ALL_REDUCE : HSP_METHOD_SPLIT_ALL_REDUCE
                      : x->like_h ? HSP_METHOD_REDUCE_SCATTER
                                  : HSP_METHOD_SPLIT_REDUCE_SCATTER;
-        if (!x->inside || x->sent) {
-            p->step[p->n_steps++] = x->one_more && !x->sent ? HSP_METHOD_SEND_RECV : HSP_METHOD_BSR;
+        if (x->further || x->sent) {
+            p->step[p->n_steps++] = (uint8_t)then(x);
         }
     }
 }
@@ -507,71 +530,4 @@ enum hsp_status hsp_methods_find(const struct hsp_cover *src, const struct hsp_c
     free(f->group);
     free(f);
     return rc;
-}
-
-/* ---- text ---- */
-
-const char *hsp_method_name(uint8_t method)
-{
-    static const char *const names[] = {"identity",
-                                        "slice",
-                                        "to_partial",
-                                        "send_recv",
-                                        "all_reduce",
-                                        "reduce_scatter",
-                                        "all_gather",
-                                        "split_all_reduce",
-                                        "split_reduce_scatter",
-                                        "split_all_gather",
-                                        "all_to_all",
-                                        "bsr"};
-    return method < HSP_ARRAY_LEN(names) ? names[method] : "unknown";
-}
-
-static bool same_steps(const struct hsp_method_part *a, const struct hsp_method_part *b)
-{
-    return a->n_steps == b->n_steps && memcmp(a->step, b->step, a->n_steps) == 0;
-}
-
-static void put_steps(const struct hsp_method_part *p, struct hsp_buf *out)
-{
-    for (uint8_t i = 0; i < p->n_steps; i++) {
-        hsp_buf_printf(out, "%s%s", i > 0 ? " + " : "", hsp_method_name(p->step[i]));
-    }
-}
-
-void hsp_methods_put(const struct hsp_methods *m, struct hsp_buf *out)
-{
-    for (uint32_t i = 0; i < m->n; i++) {
-        bool first = true;
-        for (uint32_t k = 0; k < i; k++) {
-            first = first && !same_steps(&m->part[k], &m->part[i]);
-        }
-        if (first) {
-            hsp_buf_puts(out, i > 0 ? ", " : "");
-            put_steps(&m->part[i], out);
-        }
-    }
-}
-
-static void put_ranks(const uint32_t *ranks, uint32_t n, struct hsp_buf *out)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        hsp_buf_printf(out, "%s%u", i > 0 ? "," : " {", ranks[i]);
-    }
-    hsp_buf_puts(out, "}");
-}
-
-void hsp_methods_dump(const struct hsp_methods *m, struct hsp_buf *out)
-{
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct hsp_method_part *p = &m->part[i];
-        put_steps(p, out);
-        put_ranks(p->ranks, p->n_ranks, out);
-        for (uint32_t k = 0; k < p->n_groups; k++) {
-            hsp_buf_puts(out, k == 0 ? ":" : "");
-            put_ranks(p->group[k].ranks, p->group[k].n, out);
-        }
-        hsp_buf_puts(out, "\n");
-    }
 }

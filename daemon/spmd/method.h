@@ -17,9 +17,13 @@
  *   bsr                  batched send-receive: anything else that adds nothing
  * Where ranks of a collective have unlike boxes it runs on the finest slices, side by side: split_*.
  * Pieces and shards may be empty: a broadcast inside of the target's ranks is an all_gather, the sum
- * at one rank a reduce_scatter. Maxima are sums here. Sums that go further are two steps: the collective, then send_recv or
- * bsr. An all-reduce inside of subgroups and one across them are one on covers, since their addends
- * are alike: the same bytes and one latency less.
+ * at one rank a reduce_scatter. Maxima are sums here. Compositions (3.3 and 3.4) are two steps:
+ *   sum + all_gather     all who need a sum hold something of the tensor, and more need it than make it:
+ *                        cut sums made whole, sums that several members of a finer group share
+ *   sum + send_recv, bsr others get it, one or several
+ *   slice + send_recv    one rank hands a piece of its box to another one
+ * where sum is one of the four collectives that add. An all-reduce inside of subgroups and one across
+ * them are one on covers, since their addends are alike: the same bytes and one latency less.
  */
 #ifndef HSP_METHOD_H
 #define HSP_METHOD_H

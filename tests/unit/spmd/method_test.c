@@ -139,6 +139,31 @@ static void test_partial(void **state)
     expect_moves(&to_sum, partial, 2, moved, 2, "p2p {0,1,4,5} [0:12,0:4] 0->4 [0:12,0:4] 1->5\n");
 }
 
+/* What is a composition in the paper (3.3): first inside of subgroups, then across them. */
+static void test_compositions(void **state)
+{
+    (void)state;
+    const struct held four[] = {
+        {0, 0, WHOLE, ALL}, {1, 1, WHOLE, ALL}, {2, 2, WHOLE, ALL}, {3, 3, WHOLE, ALL}};
+    const struct held pairs[] = {
+        {0, 0, 0, 6, ALL}, {1, 0, 0, 6, ALL}, {2, 0, 6, 12, ALL}, {3, 0, 6, 12, ALL}};
+    const struct held cut_sums[] = {
+        {0, 0, 0, 6, ALL}, {1, 0, 6, 12, ALL}, {2, 2, 0, 6, ALL}, {3, 2, 6, 12, ALL}};
+    const struct held unlike[] = {{0, 0, 0, 6, ALL}, {1, 0, 6, 12, ALL}, {2, 2, WHOLE, ALL}};
+    const struct held all_four[] = {
+        {0, 0, WHOLE, ALL}, {1, 0, WHOLE, ALL}, {2, 0, WHOLE, ALL}, {3, 0, WHOLE, ALL}};
+    const struct held mixed[] = {{0, 0, 0, 6, ALL}, {1, 1, 0, 6, ALL}, {2, 2, 6, 12, ALL}};
+    const struct held fewer[] = {{2, 0, 0, 6, ALL}, {0, 0, 6, 12, ALL}, {1, 0, 6, 12, ALL}};
+    const struct held source[] = {{1, 0, WHOLE, ALL}}, piece[] = {{4, 0, 2, 5, ALL}};
+    expect(four, pairs, "reduce_scatter + split_all_gather {0,1,2,3}: {0,1,2,3}\n");
+    expect(cut_sums, all_four, "split_all_reduce + all_gather {0,1,2,3}: {0,2} {1,3}\n");
+    expect_as(false, unlike, 3, all_four, 3,
+              "split_all_reduce + all_gather {0,1,2}: {0,2} {1,2}\n");
+    expect_as(false, mixed, 3, all_four, 3, "all_reduce + all_gather {0,1,2}: {0,1}\n");
+    expect(mixed, fewer, "reduce_scatter + bsr {0,1,2}: {0,1}\n");
+    expect(source, piece, "slice + send_recv {1,4}\n");
+}
+
 /* Several addends on one rank: given as one. */
 static void test_several_addends(void **state)
 {
@@ -191,8 +216,9 @@ static void test_figure_weight(void **state)
     expect_moves(NULL, third, LEN(third), used, LEN(used),
                  "all_gather {0,1,2,4} [0:2,0:4] @0 [2:4,0:4] @1 [4:6,0:4] @2\n"
                  "all_gather {1,2,3,4} [6:8,0:4] @3 [8:10,0:4] @1 [10:12,0:4] @4\n");
-    /* and its gradient, back to the thirds */
-    expect(grads, third, "split_reduce_scatter {0,1,2,3,4}: {0,1,2,4} {1,2,3,4}\n");
+    /* and its gradient, back to the thirds, of which 2 and 4 have one */
+    expect(grads, third,
+           "split_reduce_scatter + split_all_gather {0,1,2,3,4}: {0,1,2,4} {1,2,3,4}\n");
 }
 
 /* The activation behind a row-parallel product: {0,3} partial, {1} whole, {2,4} cut along the
@@ -375,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bottom),
         cmocka_unit_test(test_partial),
+        cmocka_unit_test(test_compositions),
         cmocka_unit_test(test_several_addends),
         cmocka_unit_test(test_figure_weight),
         cmocka_unit_test(test_figure_activation),

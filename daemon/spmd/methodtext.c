@@ -1,0 +1,71 @@
+/* Names of Reshards as text. */
+#include <string.h>
+
+#include "daemon/spmd/method.h"
+#include "proto/base/buf.h"
+#include "proto/base/size.h"
+
+const char *hsp_method_name(uint8_t method)
+{
+    static const char *const names[] = {"identity",
+                                        "slice",
+                                        "to_partial",
+                                        "send_recv",
+                                        "all_reduce",
+                                        "reduce_scatter",
+                                        "all_gather",
+                                        "split_all_reduce",
+                                        "split_reduce_scatter",
+                                        "split_all_gather",
+                                        "all_to_all",
+                                        "bsr"};
+    return method < HSP_ARRAY_LEN(names) ? names[method] : "unknown";
+}
+
+static bool same_steps(const struct hsp_method_part *a, const struct hsp_method_part *b)
+{
+    return a->n_steps == b->n_steps && memcmp(a->step, b->step, a->n_steps) == 0;
+}
+
+static void put_steps(const struct hsp_method_part *p, struct hsp_buf *out)
+{
+    for (uint8_t i = 0; i < p->n_steps; i++) {
+        hsp_buf_printf(out, "%s%s", i > 0 ? " + " : "", hsp_method_name(p->step[i]));
+    }
+}
+
+void hsp_methods_put(const struct hsp_methods *m, struct hsp_buf *out)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        bool first = true;
+        for (uint32_t k = 0; k < i; k++) {
+            first = first && !same_steps(&m->part[k], &m->part[i]);
+        }
+        if (first) {
+            hsp_buf_puts(out, i > 0 ? ", " : "");
+            put_steps(&m->part[i], out);
+        }
+    }
+}
+
+static void put_ranks(const uint32_t *ranks, uint32_t n, struct hsp_buf *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_buf_printf(out, "%s%u", i > 0 ? "," : " {", ranks[i]);
+    }
+    hsp_buf_puts(out, "}");
+}
+
+void hsp_methods_dump(const struct hsp_methods *m, struct hsp_buf *out)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct hsp_method_part *p = &m->part[i];
+        put_steps(p, out);
+        put_ranks(p->ranks, p->n_ranks, out);
+        for (uint32_t k = 0; k < p->n_groups; k++) {
+            hsp_buf_puts(out, k == 0 ? ":" : "");
+            put_ranks(p->group[k].ranks, p->group[k].n, out);
+        }
+        hsp_buf_puts(out, "\n");
+    }
+}
