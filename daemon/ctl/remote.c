@@ -13,7 +13,10 @@
 
 bool hsp_is_job(const char *word)
 {
-    return hsp_name_valid(word) && access(word, F_OK) != 0;
+    static const char yaml[] = ".yaml"; /* a file, even if it is not there: its name is mistyped */
+    size_t n = strlen(word);
+    bool file = n >= sizeof yaml && strcmp(word + n + 1 - sizeof yaml, yaml) == 0;
+    return !file && hsp_name_valid(word) && access(word, F_OK) != 0;
 }
 
 struct hsp_remote {

@@ -590,6 +590,9 @@ static void verify_refuses_what_it_cannot_read(void **state)
     assert_non_null(strstr(r->msg, "rank 1 is in no stage"));
     RUN(r, "verify", "@missing.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    RUN(r, "verify", "missing.yaml"); /* not the name of a job */
+    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
+    assert_string_equal(r->msg, "hspmdctl: cannot open missing.yaml: No such file or directory\n");
 }
 
 static void bad_files_are_configuration_errors(void **state)
