@@ -1,6 +1,7 @@
 #include "proto/layout/annot.h"
 #include "proto/text/yaml.h"
 #include "tests/lib/testlib.h"
+#include "tests/lib/trees.h"
 
 #include <stdio.h>
 
@@ -155,42 +156,6 @@ static void malformed_text_is_refused(void **state)
 
 /* ---- random trees: meaning, round trip ---- */
 
-struct gen {
-    uint64_t seed, k;
-    uint32_t next_rank;
-    struct hsp_arena *arena;
-};
-
-static int64_t draw(struct gen *g, int64_t lo, int64_t hi)
-{
-    return hsp_test_range("annot", g->seed * 1000 + g->k++, lo, hi);
-}
-
-/* Trees without sums under dup unless every child has the same shape of them. */
-static struct hsp_annot *random_tree(struct gen *g, int depth, bool sums)
-{
-    struct hsp_annot *a = hsp_arena_alloc(g->arena, sizeof *a);
-    int64_t kind = depth == 0 ? 0 : draw(g, 0, sums ? 3 : 2);
-    a->tier = (enum hsp_tier)kind;
-    if (kind == HSP_TIER_RANK) {
-        a->rank = g->next_rank++;
-        return a;
-    }
-    a->n = (uint32_t)draw(g, 1, 3);
-    a->of = hsp_arena_array(g->arena, a->n, sizeof(struct hsp_annot *));
-    for (uint32_t i = 0; i < a->n; i++) {
-        a->of[i] = random_tree(g, depth - 1, sums && kind != HSP_TIER_DUP);
-    }
-    if (kind == HSP_TIER_SPLIT) {
-        a->dim = (uint8_t)draw(g, 0, 1);
-        a->shares = hsp_arena_array(g->arena, a->n, sizeof(int64_t));
-        for (uint32_t i = 0; i < a->n; i++) {
-            a->shares[i] = draw(g, i == 0 ? 1 : 0, 3);
-        }
-    }
-    return a;
-}
-
 /* What a leaf means, straight from the tree: value of an index = sum over partial children, any
  * child of dup, the child of the split that has it. Fills how often each rank's copy is in it. */
 static bool tree_holds(const struct hsp_annot *a, uint32_t rank, struct hsp_box box,
@@ -252,8 +217,8 @@ static void random_trees_mean_what_they_say(void **state)
     (void)state;
     uint32_t deep = 0, sums = 0;
     for (uint64_t k = 0; k < 3000; k++) {
-        struct gen g = {.seed = k, .arena = hsp_arena_new(1 << 20)};
-        struct hsp_annot *a = random_tree(&g, HSP_MAX_TIERS, true);
+        struct hsp_tree_gen g = {.stream = "annot", .seed = k, .arena = hsp_arena_new(1 << 20)};
+        struct hsp_annot *a = hsp_tree_random(&g, HSP_MAX_TIERS, true);
         int64_t extent[2] = {hsp_test_range("rows", k, 0, 5), hsp_test_range("cols", k, 1, 4)};
         struct hsp_cover c;
         struct hsp_err err = {0};
@@ -295,8 +260,8 @@ static void text_round_trip(void **state)
     hsp_buf_init(&one, 1 << 16);
     hsp_buf_init(&two, 1 << 16);
     for (uint64_t k = 0; k < 1000; k++) {
-        struct gen g = {.seed = k, .arena = hsp_arena_new(1 << 20)};
-        struct hsp_annot *a = random_tree(&g, HSP_MAX_TIERS, true), *b;
+        struct hsp_tree_gen g = {.stream = "annot", .seed = k, .arena = hsp_arena_new(1 << 20)};
+        struct hsp_annot *a = hsp_tree_random(&g, HSP_MAX_TIERS, true), *b;
         struct hsp_err err = {0};
         hsp_buf_reset(&one);
         hsp_buf_reset(&two);

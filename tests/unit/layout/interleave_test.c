@@ -2,6 +2,7 @@
 #include "proto/layout/annot.h"
 #include "proto/text/yaml.h"
 #include "tests/lib/testlib.h"
+#include "tests/lib/trees.h"
 
 enum { ROWS = 5, COLS = 3, MAX_SIDE = 6 };
 
@@ -91,43 +92,6 @@ static void grains_and_rules(void **state)
 
 /* ---- random trees against the definition ---- */
 
-struct gen {
-    uint64_t seed, k;
-    uint32_t next_rank, interleaved;
-    struct hsp_arena *arena;
-};
-
-static int64_t draw(struct gen *g, int64_t lo, int64_t hi)
-{
-    return hsp_test_range("interleave", g->seed * 1000 + g->k++, lo, hi);
-}
-
-static struct hsp_annot *random_tree(struct gen *g, int depth, bool sums)
-{
-    struct hsp_annot *a = hsp_arena_alloc(g->arena, sizeof *a);
-    int64_t kind = depth == 0 ? 0 : draw(g, 0, 5);
-    if (kind == 0) {
-        a->rank = g->next_rank++;
-        return a;
-    }
-    a->tier = kind >= 4 && sums ? HSP_TIER_PARTIAL : kind == 1 ? HSP_TIER_DUP : HSP_TIER_SPLIT;
-    a->n = 2;
-    a->of = hsp_arena_array(g->arena, a->n, sizeof(struct hsp_annot *));
-    for (uint32_t i = 0; i < a->n; i++) {
-        a->of[i] = random_tree(g, depth - 1, sums && a->tier != HSP_TIER_DUP);
-    }
-    if (a->tier == HSP_TIER_SPLIT) {
-        a->dim = (uint8_t)draw(g, 0, 1);
-        a->interleaved = g->interleaved < 2 && draw(g, 0, 1) == 1;
-        g->interleaved += a->interleaved;
-        a->shares = hsp_arena_array(g->arena, a->n, sizeof(int64_t));
-        for (uint32_t i = 0; i < a->n; i++) {
-            a->shares[i] = draw(g, i == 0 ? 1 : 0, 3);
-        }
-    }
-    return a;
-}
-
 static bool holds(const struct hsp_annot *a, uint32_t rank, struct hsp_box box, const int64_t *at);
 
 /* Some rank holds one side of position @p of the dim alone. */
@@ -206,9 +170,12 @@ static void random_trees_mean_what_they_say(void **state)
     uint32_t inside = 0, several = 0;
     uint32_t rounds = hsp_test_rounds(300);
     for (uint64_t k = 0; k < rounds; k++) {
-        struct gen g = {.seed = k, .arena = hsp_arena_new(1 << 20)};
-        struct hsp_annot *a = random_tree(&g, 3, true);
-        int64_t extent[2] = {draw(&g, 1, ROWS), draw(&g, 1, COLS)};
+        struct hsp_tree_gen g = {.stream = "interleave",
+                                 .seed = k,
+                                 .max_interleaved = 2,
+                                 .arena = hsp_arena_new(1 << 20)};
+        struct hsp_annot *a = hsp_tree_random(&g, 3, true);
+        int64_t extent[2] = {hsp_tree_draw(&g, 1, ROWS), hsp_tree_draw(&g, 1, COLS)};
         struct hsp_cover c;
         struct hsp_err err = {0};
         assert_ok(hsp_annot_cover(a, 2, extent, NULL, &c, &err), &err);
@@ -247,10 +214,13 @@ static void text_round_trip(void **state)
     hsp_buf_init(&one, 1 << 16);
     hsp_buf_init(&two, 1 << 16);
     for (uint64_t k = 0; k < 500; k++) {
-        struct gen g = {.seed = k, .arena = hsp_arena_new(1 << 20)};
+        struct hsp_tree_gen g = {.stream = "interleave",
+                                 .seed = k,
+                                 .max_interleaved = 2,
+                                 .arena = hsp_arena_new(1 << 20)};
         hsp_buf_reset(&one);
         hsp_buf_reset(&two);
-        hsp_annot_dump(random_tree(&g, HSP_MAX_TIERS, true), &one);
+        hsp_annot_dump(hsp_tree_random(&g, HSP_MAX_TIERS, true), &one);
         hsp_annot_dump(parse(g.arena, hsp_buf_cstr(&one)), &two);
         assert_string_equal(hsp_buf_cstr(&one), hsp_buf_cstr(&two));
         hsp_arena_free(g.arena);
