@@ -10,9 +10,7 @@
 static void run_table(const char *family, bool tied, uint8_t optimizer)
 {
     struct plan_model m = plan_model(family, tied, 2, optimizer);
-    for (size_t i = 0; i < hsp_n_plan_cases; i++) {
-        plan_run(hsp_plan_cases[i], &m, i);
-    }
+    plan_run_all(hsp_plan_cases, hsp_n_plan_cases, &m);
     hsp_graph_free(m.g);
 }
 
@@ -83,9 +81,7 @@ static void test_vocabulary_cut(void **state)
                 m.g->params[p].tp_family = 77;
             }
         }
-        for (size_t i = 0; i < hsp_n_plan_cases; i++) {
-            plan_run(hsp_plan_cases[i], &m, i);
-        }
+        plan_run_all(hsp_plan_cases, hsp_n_plan_cases, &m);
         hsp_graph_free(m.g);
     }
 }
@@ -113,13 +109,6 @@ static void test_random(void **state)
 
 /* ---- templates ---- */
 
-static void compile(const char *text, const struct plan_model *m, struct hsp_arena *arena,
-                    struct hsp_program_file *f)
-{
-    struct hsp_err err = {0};
-    assert_ok(hsp_compile(m->g, plan_of_text(text, arena), &m->t, arena, f, &err), &err);
-}
-
 /* Shares change bindings, not templates; members of equal role share one. */
 static void test_templates(void **state)
 {
@@ -136,9 +125,9 @@ static void test_templates(void **state)
         struct hsp_program_file a, b;
         char text[1024];
         snprintf(text, sizeof text, form, zero, 4, 2, 1, 3, 1, 1);
-        compile(text, &m, arena, &a);
+        plan_compile(text, &m, arena, &a);
         snprintf(text, sizeof text, form, zero, 5, 1, 2, 2, 1, 3);
-        compile(text, &m, arena, &b);
+        plan_compile(text, &m, arena, &b);
         for (uint32_t i = 0; i < 5; i++) {
             assert_true(hsp_digest_equal(a.programs[i].tpl.digest, b.programs[i].tpl.digest));
         }
@@ -168,7 +157,7 @@ static void test_recompute(void **state)
         struct hsp_program_file f;
         char text[1024];
         snprintf(text, sizeof text, form, again == 1 ? ", saved: recompute" : "");
-        compile(text, &m, arena, &f);
+        plan_compile(text, &m, arena, &f);
         const struct hsp_program *p = &f.programs[0];
         for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
             bool kept = p->tpl.tensors[i].cls == HSP_CLASS_MICRO;
@@ -242,7 +231,7 @@ static void test_offload_memory(void **state)
     for (int k = 0; k < 2; k++) {
         char text[1024];
         snprintf(text, sizeof text, form, k == 0 ? "keep" : "offload");
-        compile(text, &m, arena, &f[k]);
+        plan_compile(text, &m, arena, &f[k]);
     }
     const struct hsp_program *keep = &f[0].programs[0], *off = &f[1].programs[0];
     int64_t saved = class_bytes(keep, HSP_CLASS_MICRO), block = saved / (3 * 6);
@@ -299,7 +288,7 @@ static void test_offload_overlaps(void **state)
     struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
     struct hsp_program_file f;
     uint32_t first, end, n = 0;
-    compile(plan, &m, arena, &f);
+    plan_compile(plan, &m, arena, &f);
     const struct hsp_program *p = &f.programs[0];
     segment_of(p, HSP_SEG_FORWARD, &first, &end);
     for (uint32_t i = first; i < end; i++) {
@@ -339,7 +328,7 @@ static void test_deterministic(void **state)
     for (int i = 0; i < 2; i++) {
         struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
         struct hsp_program_file f;
-        compile(hsp_plan_cases[10], &m, arena, &f);
+        plan_compile(hsp_plan_cases[10], &m, arena, &f);
         hsp_buf_init(&out[i], (size_t)64 << 20);
         assert_int_equal(hsp_program_file_encode(&f, &out[i]), HSP_OK);
         hsp_arena_free(arena);

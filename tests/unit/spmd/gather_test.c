@@ -94,8 +94,7 @@ static int64_t memory_of(const char *plan, const struct plan_model *m, uint32_t 
 {
     struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
     struct hsp_program_file f;
-    struct hsp_err err = {0};
-    assert_ok(hsp_compile(m->g, plan_of_text(plan, arena), &m->t, arena, &f, &err), &err);
+    plan_compile(plan, m, arena, &f);
     int64_t bytes = f.programs[rank].bind.memory_bytes;
     hsp_arena_free(arena);
     return bytes;

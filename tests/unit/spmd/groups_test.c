@@ -31,9 +31,7 @@ static struct hsp_model_spec spec_of(const char *family, bool tied)
 static void run_cases(const struct hsp_model_spec *s, uint8_t optimizer)
 {
     struct plan_model m = plan_model_of(s, optimizer);
-    for (size_t i = 0; i < hsp_n_group_cases; i++) {
-        plan_run(hsp_group_cases[i], &m, i);
-    }
+    plan_run_all(hsp_group_cases, hsp_n_group_cases, &m);
     hsp_graph_free(m.g);
 }
 
@@ -102,13 +100,6 @@ static void random_plans_as_unsharded(void **state)
     }
 }
 
-static void compile(const char *text, const struct plan_model *m, struct hsp_arena *arena,
-                    struct hsp_program_file *f)
-{
-    struct hsp_err err = {0};
-    assert_ok(hsp_compile(m->g, plan_of_text(text, arena), &m->t, arena, f, &err), &err);
-}
-
 /* Shares of groups, of tensors, and who is in which place change bindings only. */
 static void templates_are_free_of_shares(void **state)
 {
@@ -129,9 +120,9 @@ static void templates_are_free_of_shares(void **state)
         const char *rows = i / 2 == 0 ? "true" : "false";
         char text[1024];
         snprintf(text, sizeof text, form, i % 2, 3, 1, 2, 1, 1, 2, rows, 1, 1);
-        compile(text, &m, arena, &a);
+        plan_compile(text, &m, arena, &a);
         snprintf(text, sizeof text, form, i % 2, 1, 1, 1, 1, 1, 1, rows, 3, 1);
-        compile(text, &m, arena, &b);
+        plan_compile(text, &m, arena, &b);
         for (uint32_t r = 0; r < 6; r++) {
             assert_true(hsp_digest_equal(a.programs[r].tpl.digest, b.programs[r].tpl.digest));
         }

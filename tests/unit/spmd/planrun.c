@@ -238,8 +238,8 @@ static void run_steps(const struct hsp_program_file *f, const struct plan_model 
     hsp_machine_free(x);
 }
 
-static void compile_text(const char *text, const struct plan_model *m, struct hsp_arena *arena,
-                         struct hsp_program_file *f)
+void plan_compile(const char *text, const struct plan_model *m, struct hsp_arena *arena,
+                  struct hsp_program_file *f)
 {
     struct hsp_err err = {0};
     enum hsp_status rc = hsp_compile(m->g, plan_of_text(text, arena), &m->t, arena, f, &err);
@@ -252,9 +252,16 @@ void plan_run(const char *text, const struct plan_model *m, uint64_t seed)
 {
     struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
     struct hsp_program_file f = {0};
-    compile_text(text, m, arena, &f);
+    plan_compile(text, m, arena, &f);
     run_steps(&f, m, seed, text);
     hsp_arena_free(arena);
+}
+
+void plan_run_all(const char *const *text, size_t n, const struct plan_model *m)
+{
+    for (size_t i = 0; i < n; i++) {
+        plan_run(text[i], m, i);
+    }
 }
 
 void plan_same_bits(const char *one, const char *other, const struct plan_model *m, uint64_t seed)
@@ -262,8 +269,8 @@ void plan_same_bits(const char *one, const char *other, const struct plan_model 
     struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
     struct hsp_program_file f = {0}, g = {0};
     struct truth r;
-    compile_text(one, m, arena, &f);
-    compile_text(other, m, arena, &g);
+    plan_compile(one, m, arena, &f);
+    plan_compile(other, m, arena, &g);
     truth_init(&r, m, seed);
     truth_gradients(&r, m);
     struct hsp_machine *x = start(&f, m, &r, seed), *y = start(&g, m, &r, seed + 1);

@@ -8,8 +8,13 @@
 /* A plan for a global batch of PLAN_BATCH. Fails the test on error. */
 struct hsp_plan *plan_of_text(const char *text, struct hsp_arena *arena);
 
+/* Its programs, in @arena. Fails the test on error. */
+void plan_compile(const char *text, const struct plan_model *m, struct hsp_arena *arena,
+                  struct hsp_program_file *f);
+
 /* PLAN_STEPS steps: loss, tokens, norm, gradients, state after the update, validation. */
 void plan_run(const char *text, const struct plan_model *m, uint64_t seed);
+void plan_run_all(const char *const *text, size_t n, const struct plan_model *m);
 
 /* The same steps under two plans that differ in nothing but what is saved how: the same bits. */
 void plan_same_bits(const char *one, const char *other, const struct plan_model *m, uint64_t seed);

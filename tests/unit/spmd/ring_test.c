@@ -41,10 +41,9 @@ static struct plan_model model(bool causal, int64_t sequence)
 static void compile(const char *shares, const char *saved, const struct plan_model *m,
                     struct hsp_arena *arena, struct hsp_program_file *f)
 {
-    struct hsp_err err = {0};
     char text[1024];
     (void)snprintf(text, sizeof text, form, shares, saved);
-    assert_ok(hsp_compile(m->g, plan_of_text(text, arena), &m->t, arena, f, &err), &err);
+    plan_compile(text, m, arena, f);
 }
 
 /* Instructions of one segment. */
@@ -171,9 +170,7 @@ static void unmasked_as_unsharded(void **state)
         (void)snprintf(text, sizeof text, form, shares[i / 2], i % 2 == 0 ? "keep" : "recompute");
         plan_run(text, &m, (uint64_t)i);
     }
-    for (size_t i = 0; i < hsp_n_group_cases; i++) {
-        plan_run(hsp_group_cases[i], &m, i);
-    }
+    plan_run_all(hsp_group_cases, hsp_n_group_cases, &m);
     hsp_graph_free(m.g);
 }
 
