@@ -222,49 +222,71 @@ static uint32_t best_structure(const struct hsp_search *s)
     return winner;
 }
 
-/* Recomputation costs a third more and is tried only when nothing fits without it. */
-enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
-                             const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
-                             struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err)
+/* One search, with activations kept or computed again. *ret: its winner, HSP_N_STRUCTS: nothing fits. */
+static enum hsp_status search(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
+                              bool again, struct hsp_arena *arena, struct setup *s, uint32_t *ret,
+                              struct hsp_err *err)
 {
-    const struct hsp_plan_options none = {0};
-    struct setup s;
-    struct hsp_planned out = {0};
-    uint32_t winner = HSP_N_STRUCTS;
-    for (int again = 0; again < 2 && winner == HSP_N_STRUCTS; again++) {
-        enum hsp_status rc = set_up(g, t, c, opts != NULL ? opts : &none, arena, &s, err);
-        s.work.recompute = again == 1;
-        if (rc == HSP_OK) {
-            rc = hsp_search_run(&s.search);
-        }
-        if (rc != HSP_OK) {
-            return rc;
-        }
-        winner = best_structure(&s.search);
+    enum hsp_status rc = set_up(g, t, c, opts, arena, s, err);
+    s->work.recompute = again;
+    if (rc == HSP_OK) {
+        rc = hsp_search_run(&s->search);
     }
-    if (winner == HSP_N_STRUCTS) {
-        return infeasible(&s.search, err);
+    if (rc == HSP_OK) {
+        *ret = best_structure(&s->search);
     }
-    enum hsp_status st = HSP_OK;
-    const char *what = s.search.best[winner].what;
-    if (s.work.recompute) {
+    return rc;
+}
+
+/* The plan that won, explained. */
+static enum hsp_status conclude(const struct setup *s, uint32_t winner, struct hsp_arena *arena,
+                                struct hsp_planned *ret, struct hsp_err *err)
+{
+    const struct hsp_candidate *best = &s->search.best[winner];
+    const char *what = best->what;
+    struct hsp_planned out = {.plan = best->plan, .device = best->device, .cost = best->cost};
+    if (s->work.recompute) {
         what =
             hsp_arena_printf(arena, "%s; activations are recomputed, kept they do not fit", what);
         if (what == NULL) {
             return hsp_err_set(err, HSP_ENOMEM, 0, "plan");
         }
     }
-    out.plan = s.search.best[winner].plan;
-    out.device = s.search.best[winner].device;
-    out.cost = s.search.best[winner].cost;
-    st = explain(&s.search, winner, &out, err);
+    enum hsp_status st = explain(&s->search, winner, &out, err);
     if (st == HSP_OK) {
-        st = complete(&s.usable, what, arena, &out, err);
+        st = complete(&s->usable, what, arena, &out, err);
     }
     if (st == HSP_OK) {
         *ret = out;
     }
     return st;
+}
+
+/* Recomputation costs a third more and is tried only when nothing fits without it, or only what cuts
+ * sequences does, which may cost more. */
+enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                             const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
+                             struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err)
+{
+    const struct hsp_plan_options none = {0};
+    const struct hsp_plan_options *o = opts != NULL ? opts : &none;
+    struct setup s[2];
+    uint32_t winner[2] = {HSP_N_STRUCTS, HSP_N_STRUCTS}, k = 0;
+    enum hsp_status st = search(g, t, c, o, false, arena, &s[0], &winner[0], err);
+    if (st == HSP_OK && (winner[0] == HSP_N_STRUCTS || winner[0] == HSP_STRUCT_RING)) {
+        st = search(g, t, c, o, true, arena, &s[1], &winner[1], err);
+        k = winner[0] == HSP_N_STRUCTS ||
+            (st == HSP_OK && winner[1] != HSP_N_STRUCTS &&
+             s[1].search.best[winner[1]].score < s[0].search.best[winner[0]].score);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (winner[k] == HSP_N_STRUCTS) {
+        return infeasible(&s[k].search, err);
+    }
+    return conclude(&s[k], winner[k], arena, ret, err);
 }
 
 /* Whether nodes have the host memory that their ranks offload to. */

@@ -52,10 +52,21 @@ static bool cluster_has_nodes(const struct hsp_cluster_desc *c)
     return false;
 }
 
-/* Streams on other nodes hold replicas of the whole state at zero 0. */
+/* Groups that cut activations have all parameters each. */
+static bool all_grouped(const struct hsp_stream *s)
+{
+    uint32_t g = 0;
+    while (g < s->n_stages && hsp_stage_groups(&s->stages[g]) > 1) {
+        g++;
+    }
+    return g == s->n_stages;
+}
+
+/* Streams, or groups of all stages, on other nodes hold replicas of the whole state at zero 0. */
 static bool needs_copies(const struct pricing *p)
 {
-    bool replicated = p->plan->zero == 0 && p->plan->n_streams > 1 && !one_node(p);
+    bool several = p->plan->n_streams > 1 || all_grouped(&p->plan->streams[0]);
+    bool replicated = p->plan->zero == 0 && several && !one_node(p);
     return !replicated && cluster_has_nodes(p->in->cluster);
 }
 

@@ -107,7 +107,8 @@ enum hsp_status hsp_try_rings(struct hsp_search *s, const struct hsp_super *x, u
     if (!has_sequence(s->g)) {
         return HSP_OK;
     }
-    for (uint32_t k = 2; k <= n && k <= HSP_RING_MAX; k *= 2) {
+    uint32_t most = n < HSP_RING_MAX ? n : HSP_RING_MAX;
+    for (uint32_t k = 2; k <= most; k = 2 * k > most && k < most ? most : 2 * k) {
         uint32_t streams = n / k < HSP_MAX_STREAMS ? n / k : HSP_MAX_STREAMS;
         streams = streams < s->global_batch ? streams : s->global_batch;
         for (uint32_t micro = 1; micro <= s->micro_cap; micro *= 2) {

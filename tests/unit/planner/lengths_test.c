@@ -143,6 +143,30 @@ static void long_sequences_are_cut(void **state)
     assert_true(cut > 0);
 }
 
+/* All devices of a cut sequence have the whole state: a second copy of it costs nothing. */
+static void cut_sequences_need_no_copies(void **state)
+{
+    static const char text[] =
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 16, micro_batches: 16, "
+        "stages: [{layers: 4, split: sequence, groups: [{ranks: [0]}, {ranks: [1]}, {ranks: [2]}, "
+        "{ranks: [3]}]}]}]}";
+    (void)state;
+    int64_t bytes[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        struct scene s;
+        struct hsp_planned p;
+        struct hsp_plan *plan = NULL;
+        struct hsp_err err = {0};
+        struct hsp_plan_options o = {.copies = k + 1};
+        scene_make(&s, (int64_t)1 << 30);
+        assert_ok(hsp_plan_parse(text, sizeof text - 1, "p", BATCH, s.arena, &plan, &err), &err);
+        assert_ok(hsp_plan_adopt(s.g, &s.t, &s.c, &o, plan, s.arena, &p, &err), &err);
+        bytes[k] = p.plan->memory_bytes[0];
+        scene_free(&s);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+}
+
 /* Windows are all of one length. */
 static void windows_need_no_pool(void **state)
 {
@@ -163,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_steps_get_faster_plans),
         cmocka_unit_test(long_sequences_are_cut),
+        cmocka_unit_test(cut_sequences_need_no_copies),
         cmocka_unit_test(windows_need_no_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
