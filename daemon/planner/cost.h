@@ -23,11 +23,16 @@
 
 #define HSP_COPIES_MAX 8 /* a transfer for each, in every step */
 
+struct hsp_cost;
+
 struct hsp_price_in {
     const struct hsp_work *work;
     const struct hsp_cluster_desc *cluster;
     const struct hsp_train_spec *train;
     uint32_t copies; /* nodes that shall hold each piece of state, 1 to HSP_COPIES_MAX */
+    /* Of a pool's plan for the longest sequences on these devices, rank by device: where the state is, whatever
+     * the plan. NULL: the plan's own. */
+    const struct hsp_cost *homes;
 };
 
 /* Sums over pipeline units [first, end). */
@@ -102,10 +107,11 @@ struct hsp_rank_cost {
     double tensor_us;   /* all-reduces of its tensor group */
     double transfer_us; /* to the next stage and back */
     double update_us;
-    double sync_us;      /* gradients (and gathered parameters) */
-    int64_t state_bytes; /* both version slots, with the copies it keeps for others */
-    int64_t grad_bytes;  /* accumulators, gathered parameters, gradients in Post */
-    int64_t act_bytes;   /* activations in flight and scratch */
+    double sync_us;                /* gradients (and gathered parameters) */
+    double home_bytes, used_bytes; /* parameters it has, and computes with */
+    int64_t state_bytes;           /* both version slots, with the copies it keeps for others */
+    int64_t grad_bytes;            /* accumulators, gathered parameters, gradients in Post */
+    int64_t act_bytes;             /* activations in flight and scratch */
     int64_t comm_bytes;
     int64_t total_bytes;
     int64_t host_bytes; /* in the host's memory, not of the device's */
@@ -116,6 +122,7 @@ struct hsp_cost {
     double stream_us; /* slowest rank's update + stream */
     double idle_us;   /* of the rank that waits longest */
     double sync_us, vote_us, copy_us;
+    double homes_us; /* of a plan of a pool: state that is not where it would have it */
     double bound_us; /* no plan on these devices is faster: all compute, no waiting */
     uint32_t n;
     struct hsp_rank_cost *rank; /* by rank */

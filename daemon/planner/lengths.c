@@ -121,6 +121,7 @@ enum hsp_status hsp_plan_make(const struct hsp_graph *g, const struct hsp_train_
         return HSP_OK;
     }
     o.excluded = NULL;
+    o.homes = &one.cost;
     st = own_cluster(c, &one, arena, &own, err);
     const struct classes x = {.g = g, .t = t, .c = &own, .opts = &o, .arena = arena};
     struct hsp_plan *found[CLASSES], **list = hsp_arena_array(arena, CLASSES, sizeof(*list));
@@ -155,6 +156,7 @@ enum hsp_status hsp_plan_adopt(const struct hsp_graph *g, const struct hsp_train
                                struct hsp_err *err)
 {
     struct hsp_planned one;
+    struct hsp_plan_options o = opts != NULL ? *opts : (struct hsp_plan_options){0};
     enum hsp_status st = hsp_adopt_one(g, t, c, opts, plan, arena, &one, err);
     struct hsp_plan *copy = hsp_arena_array(arena, plan->n_shorter, sizeof(*copy));
     struct hsp_plan **list = hsp_arena_array(arena, plan->n_shorter, sizeof(*list));
@@ -164,10 +166,11 @@ enum hsp_status hsp_plan_adopt(const struct hsp_graph *g, const struct hsp_train
     for (uint32_t k = 0; st == HSP_OK && k < plan->n_shorter; k++) {
         struct hsp_pool_view v;
         struct hsp_planned other;
+        o.homes = &one.cost;
         copy[k] = *plan->shorter[k];
         list[k] = &copy[k];
         hsp_pool_view_make(g, t, &copy[k], NULL, &v);
-        st = hsp_adopt_one(&v.g, &v.t, c, opts, &copy[k], arena, &other, err);
+        st = hsp_adopt_one(&v.g, &v.t, c, &o, &copy[k], arena, &other, err);
         if (st == HSP_OK) {
             raise_memory(&one, &copy[k]);
         } else {

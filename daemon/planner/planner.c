@@ -193,6 +193,7 @@ static enum hsp_status set_up(const struct hsp_graph *g, const struct hsp_train_
         .in = {.work = &ret->work,
                .cluster = &ret->usable.cluster,
                .train = t,
+               .homes = opts->homes,
                .copies = opts->copies > 0 ? opts->copies : 1},
         .g = g,
         .opts = opts,

@@ -120,6 +120,8 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
                     p->held, &m);
     rc->compute_us += s->sequences * m.seq_us + s->micro_batches * m.micro_us;
     rc->update_us += m.update_us;
+    rc->home_bytes += m.home_bytes;
+    rc->used_bytes += m.sync_bytes;
     double once = sync_us(range, m.sync_bytes, holders, &p->all);
     rc->sync_us += p->plan->zero == HSP_ZERO_PARAMETERS ? cut_sync_us(p, s, once) : once;
     sum->base_bytes += m.base_bytes - more;
@@ -144,6 +146,9 @@ static void price_rank(const struct pricing *p, const struct hsp_range *range, u
     for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
         price_chunk(p, &range[c], c, rc, rank, &x);
     }
+    const struct hsp_cost *at = p->in->homes;
+    double home = at != NULL ? at->rank[p->device[rank]].home_bytes : x.home_bytes;
+    x.base_bytes += states * (home - x.home_bytes) * p->held;
     rc->device = p->device[rank];
     rc->sequences = s->sequences;
     rc->micro_batches = s->micro_batches;
@@ -151,7 +156,7 @@ static void price_rank(const struct pricing *p, const struct hsp_range *range, u
                                     fmax(x.post_bytes, x.micro_bytes + micro * x.scratch_bytes));
     rc->act_bytes = (int64_t)ceil(micro * (x.act_bytes + x.scratch_bytes));
     rc->host_bytes = (int64_t)ceil(micro * x.host_bytes);
-    rc->state_bytes = (int64_t)ceil(states * x.home_bytes * p->held);
+    rc->state_bytes = (int64_t)ceil(states * home * p->held);
     rc->comm_bytes = (int64_t)ceil(x.comm_bytes);
     rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
 }
@@ -304,6 +309,22 @@ static double copy_us(const struct pricing *p)
     return worst / 4;
 }
 
+/* Gradients come for what a rank has and does not compute with, and it updates all it has; weights come, and
+ * gradients go, for what it only computes with. */
+static double homes_us(const struct pricing *p)
+{
+    double worst = 0;
+    for (uint32_t r = 0; p->in->homes != NULL && r < p->cost->n; r++) {
+        const struct hsp_rank_cost *own = &p->cost->rank[r];
+        const struct hsp_rank_cost *at = &p->in->homes->rank[p->device[r]];
+        double bytes = fmax(at->home_bytes - own->used_bytes, 0) +
+                       2 * fmax(own->used_bytes - at->home_bytes, 0);
+        double update = fmax(at->update_us - own->update_us, 0);
+        worst = fmax(worst, update + bytes * p->all.us_per_byte);
+    }
+    return worst;
+}
+
 static void finish(struct pricing *p)
 {
     struct hsp_cost *c = p->cost;
@@ -316,7 +337,8 @@ static void finish(struct pricing *p)
     }
     c->vote_us = c->n > 1 ? p->all.latency_us * (1 + log2(c->n)) : 0;
     c->copy_us = copy_us(p);
-    c->step_us = c->stream_us + c->sync_us + c->vote_us + c->copy_us;
+    c->homes_us = homes_us(p);
+    c->step_us = c->stream_us + c->sync_us + c->vote_us + c->copy_us + c->homes_us;
     c->idle_us = c->step_us - least;
     c->bound_us = bound_us(p->in);
 }

@@ -167,6 +167,44 @@ static void cut_sequences_need_no_copies(void **state)
     assert_int_equal(bytes[0], bytes[1]);
 }
 
+/* A plan for shorter sequences pays for state that lies where the longest plan has it. */
+static void homes_of_the_longest_plan_are_paid_for(void **state)
+{
+    static const char text[] =
+        "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
+        "  - {max_length: 64, plan: {ranks: 4, streams: [{sequences: 16, micro_batches: 16, "
+        "stages: "
+        "[{layers: 2, ranks: [0, 1]}, {layers: 2, ranks: [2, 3]}]}]}}\n"
+        "  - {max_length: 1024, plan: {ranks: 4, streams: [{sequences: 16, micro_batches: 16, "
+        "stages: [{layers: 4, split: sequence, groups: [{ranks: [0]}, {ranks: [1]}, {ranks: [2]}, "
+        "{ranks: [3]}]}]}]}}\n";
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    struct hsp_plan *plan = NULL, alone;
+    struct hsp_pool_view v;
+    struct hsp_program_file f;
+    struct hsp_err err = {0};
+    scene_make(&s, (int64_t)1 << 30);
+    assert_ok(hsp_plan_parse(text, sizeof text - 1, "p", BATCH, s.arena, &plan, &err), &err);
+    alone = *plan->shorter[0];
+    hsp_pool_view_make(s.g, &s.t, &alone, NULL, &v);
+    assert_ok(hsp_plan_adopt(&v.g, &v.t, &s.c, NULL, &alone, s.arena, &p, &err), &err);
+    assert_ok(hsp_plan_adopt(s.g, &s.t, &s.c, NULL, plan, s.arena, &p, &err), &err);
+    /* half of the blocks' gradients, or more, come from elsewhere, over the links of these nodes */
+    double moved = plan->shorter[0]->predicted_step_us - alone.predicted_step_us;
+    assert_true(moved > 2 * 12 * 64 * 64 * 4 * s.c.cross.us_per_byte);
+    /* and its ranks have all of the state */
+    assert_true(plan->shorter[0]->memory_bytes[0] > alone.memory_bytes[0]);
+    assert_ok(hsp_compile(s.g, plan, &s.t, s.arena, &f, &err), &err);
+    for (uint32_t r = 0; r < N; r++) {
+        const struct hsp_binding *b = &f.shorter[r].bind;
+        assert_true(plan->shorter[0]->memory_bytes[r] >=
+                    b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
+    }
+    scene_free(&s);
+}
+
 /* Windows are all of one length. */
 static void windows_need_no_pool(void **state)
 {
@@ -188,6 +226,7 @@ int main(void)
         cmocka_unit_test(short_steps_get_faster_plans),
         cmocka_unit_test(long_sequences_are_cut),
         cmocka_unit_test(cut_sequences_need_no_copies),
+        cmocka_unit_test(homes_of_the_longest_plan_are_paid_for),
         cmocka_unit_test(windows_need_no_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
