@@ -128,6 +128,17 @@ static void finish(struct forward *f)
     free(f->dy.data);
 }
 
+/* @d[0 .. n-1]: the gradients the backward op gave for the inputs from @first on. Releases everything. */
+static void check_all(struct hsp_backend *b, struct forward *f, int first, struct hsp_array *d,
+                      int n)
+{
+    for (int i = 0; i < n; i++) {
+        check(b, f, first + i, &d[i]);
+        free(d[i].data);
+    }
+    finish(f);
+}
+
 static int setup(void **state)
 {
     struct hsp_backend *b;
@@ -154,12 +165,10 @@ static void linear_and_bias(void **state)
                         .in = {REAL3(2, 5, 7), REAL2(9, 7)},
                         .out = {REAL3(2, 5, 9)}};
     start(b, &f);
-    struct hsp_array dx = REAL3(2, 5, 7), dw = REAL2(9, 7);
-    run(b, HSP_OP_LINEAR_DX, &f.at, 2, (struct hsp_array[]){f.dy, f.in[1]}, 1, &dx, 0);
-    run(b, HSP_OP_LINEAR_DW, &f.at, 2, (struct hsp_array[]){f.dy, f.in[0]}, 1, &dw, 0);
-    check(b, &f, 0, &dx);
-    check(b, &f, 1, &dw);
-    finish(&f);
+    struct hsp_array d[] = {REAL3(2, 5, 7), REAL2(9, 7)};
+    run(b, HSP_OP_LINEAR_DX, &f.at, 2, (struct hsp_array[]){f.dy, f.in[1]}, 1, &d[0], 0);
+    run(b, HSP_OP_LINEAR_DW, &f.at, 2, (struct hsp_array[]){f.dy, f.in[0]}, 1, &d[1], 0);
+    check_all(b, &f, 0, d, 2);
     struct forward g = {.op = HSP_OP_BIAS_ADD,
                         .n_in = 2,
                         .n_out = 1,
@@ -168,11 +177,7 @@ static void linear_and_bias(void **state)
     start(b, &g);
     struct hsp_array db = REAL1(7);
     run(b, HSP_OP_BIAS_DB, &g.at, 1, &g.dy, 1, &db, 0);
-    check(b, &g, 1, &db);
-    finish(&g);
-    free(dx.data);
-    free(dw.data);
-    free(db.data);
+    check_all(b, &g, 1, &db, 1);
 }
 
 static void embed(void **state)
@@ -191,9 +196,7 @@ static void embed(void **state)
     struct hsp_array dw = REAL2(5, 7);
     struct hsp_attrs at = {{12, 0}, {0}};
     run(b, HSP_OP_EMBED_DW, &at, 2, (struct hsp_array[]){f.in[0], f.dy}, 1, &dw, 4);
-    check(b, &f, 1, &dw);
-    free(dw.data);
-    finish(&f);
+    check_all(b, &f, 1, &dw, 1);
 }
 
 static void layernorm(void **state)
@@ -206,18 +209,12 @@ static void layernorm(void **state)
                         .in = {REAL3(2, 3, 37), REAL1(37), REAL1(37)},
                         .out = {REAL3(2, 3, 37), REAL2(2, 3), REAL2(2, 3)}};
     start(b, &f);
-    struct hsp_array dx = REAL3(2, 3, 37), dw[2] = {REAL1(37), REAL1(37)};
+    struct hsp_array d[] = {REAL3(2, 3, 37), REAL1(37), REAL1(37)};
     run(b, HSP_OP_LAYERNORM_DX, &f.at, 5,
-        (struct hsp_array[]){f.dy, f.in[0], f.in[1], f.out[1], f.out[2]}, 1, &dx, 0);
+        (struct hsp_array[]){f.dy, f.in[0], f.in[1], f.out[1], f.out[2]}, 1, &d[0], 0);
     run(b, HSP_OP_LAYERNORM_DW, &f.at, 4, (struct hsp_array[]){f.dy, f.in[0], f.out[1], f.out[2]},
-        2, dw, 0);
-    check(b, &f, 0, &dx);
-    check(b, &f, 1, &dw[0]);
-    check(b, &f, 2, &dw[1]);
-    free(dx.data);
-    free(dw[0].data);
-    free(dw[1].data);
-    finish(&f);
+        2, &d[1], 0);
+    check_all(b, &f, 0, d, 3);
 }
 
 static void gelu(void **state)
@@ -228,9 +225,7 @@ static void gelu(void **state)
     start(b, &f);
     struct hsp_array dx = REAL1(50);
     run(b, HSP_OP_GELU_DX, &f.at, 2, (struct hsp_array[]){f.dy, f.in[0]}, 1, &dx, 0);
-    check(b, &f, 0, &dx);
-    free(dx.data);
-    finish(&f);
+    check_all(b, &f, 0, &dx, 1);
 }
 
 static void rmsnorm(void **state)
@@ -243,15 +238,11 @@ static void rmsnorm(void **state)
                         .in = {REAL3(2, 3, 37), REAL1(37)},
                         .out = {REAL3(2, 3, 37), REAL2(2, 3)}};
     start(b, &f);
-    struct hsp_array dx = REAL3(2, 3, 37), dw = REAL1(37);
+    struct hsp_array d[] = {REAL3(2, 3, 37), REAL1(37)};
     run(b, HSP_OP_RMSNORM_DX, &f.at, 4, (struct hsp_array[]){f.dy, f.in[0], f.in[1], f.out[1]}, 1,
-        &dx, 0);
-    run(b, HSP_OP_RMSNORM_DW, &f.at, 3, (struct hsp_array[]){f.dy, f.in[0], f.out[1]}, 1, &dw, 0);
-    check(b, &f, 0, &dx);
-    check(b, &f, 1, &dw);
-    free(dx.data);
-    free(dw.data);
-    finish(&f);
+        &d[0], 0);
+    run(b, HSP_OP_RMSNORM_DW, &f.at, 3, (struct hsp_array[]){f.dy, f.in[0], f.out[1]}, 1, &d[1], 0);
+    check_all(b, &f, 0, d, 2);
 }
 
 static void rope(void **state)
@@ -269,9 +260,7 @@ static void rope(void **state)
     start(b, &f);
     struct hsp_array dx = REAL3(2, 5, 18);
     run(b, HSP_OP_ROPE_DX, &f.at, 2, (struct hsp_array[]){f.in[0], f.dy}, 1, &dx, 0);
-    check(b, &f, 1, &dx);
-    free(dx.data);
-    finish(&f);
+    check_all(b, &f, 1, &dx, 1);
 }
 
 static void dropout(void **state)
@@ -290,7 +279,6 @@ static void dropout(void **state)
     start(b, &f);
     struct hsp_array dx = REAL3(3, 5, 19);
     run(b, HSP_OP_DROPOUT, &f.at, 2, (struct hsp_array[]){f.in[0], f.dy}, 1, &dx, 0);
-    check(b, &f, 1, &dx);
     int zeros[3] = {0};
     for (int i = 0; i < 3 * 5 * 19; i++) {
         zeros[i / (5 * 19)] += vals(&f.out[0])[i] > 0 || vals(&f.out[0])[i] < 0 ? 0 : 1;
@@ -298,8 +286,7 @@ static void dropout(void **state)
     assert_in_range(zeros[0], 8, 48); /* 23.75 expected, 4.2 deviation */
     assert_int_equal(zeros[1], 0);
     assert_in_range(zeros[2], 8, 48);
-    free(dx.data);
-    finish(&f);
+    check_all(b, &f, 1, &dx, 1);
 }
 
 static void swiglu(void **state)
@@ -313,11 +300,7 @@ static void swiglu(void **state)
     start(b, &f);
     struct hsp_array d[2] = {REAL1(50), REAL1(50)};
     run(b, HSP_OP_SWIGLU_DX, &f.at, 3, (struct hsp_array[]){f.dy, f.in[0], f.in[1]}, 2, d, 0);
-    for (int i = 0; i < 2; i++) {
-        check(b, &f, i, &d[i]);
-        free(d[i].data);
-    }
-    finish(&f);
+    check_all(b, &f, 0, d, 2);
 }
 
 static void check_attention(struct hsp_backend *b, int64_t s, int64_t t, int64_t origin,
@@ -335,11 +318,7 @@ static void check_attention(struct hsp_backend *b, int64_t s, int64_t t, int64_t
     struct hsp_array d[3] = {REAL3(2, s, e), REAL3(2, t, 12), REAL3(2, t, 12)};
     run(b, HSP_OP_ATTENTION_BWD, &f.at, 6,
         (struct hsp_array[]){f.dy, f.in[0], f.in[1], f.in[2], f.out[0], f.out[1]}, 3, d, origin);
-    for (int i = 0; i < 3; i++) {
-        check(b, &f, i, &d[i]);
-        free(d[i].data);
-    }
-    finish(&f);
+    check_all(b, &f, 0, d, 3);
 }
 
 static void attention(void **state)
@@ -373,11 +352,7 @@ static void check_packed_attention(struct hsp_backend *b, int64_t s, int64_t ori
     run(b, HSP_OP_PACKED_ATTENTION_BWD, &f.at, 7,
         (struct hsp_array[]){f.dy, f.in[0], f.in[1], f.in[2], f.out[0], f.out[1], f.in[3]}, 3, d,
         origin);
-    for (int i = 0; i < 3; i++) {
-        check(b, &f, i, &d[i]);
-        free(d[i].data);
-    }
-    finish(&f);
+    check_all(b, &f, 0, d, 3);
 }
 
 static void packed_attention(void **state)
@@ -401,9 +376,7 @@ static void xent(void **state)
     struct hsp_array dx = REAL3(2, 4, 21);
     run(b, HSP_OP_XENT_DX, &f.at, 4, (struct hsp_array[]){f.dy, f.in[0], f.in[1], f.out[1]}, 1, &dx,
         0);
-    check(b, &f, 0, &dx);
-    free(dx.data);
-    finish(&f);
+    check_all(b, &f, 0, &dx, 1);
 }
 
 /* The loss in parts against the loss whose log-sum-exp moves along. */
@@ -431,12 +404,10 @@ static void xent_in_parts(void **state)
     }
     run(b, HSP_OP_XENT_PART_DX, &all, 4, (struct hsp_array[]){f.dy, f.in[0], f.in[1], lse}, 1, &dx,
         0);
-    check(b, &f, 0, &dx);
-    free(dx.data);
+    check_all(b, &f, 0, &dx, 1);
     free(parts.data);
     free(lse.data);
     free(loss.data);
-    finish(&f);
 }
 
 int main(void)
