@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """A job whose steps are run by plans of a pool, hit by what hits jobs: an executor dies, an agent with its node, a node
 is drained, one joins, the coordinator starts again, the job is canceled and resumed from its checkpoint. It goes from pool to
-pool, from pool to plan and back. A second one runs its pool on one device, its state kept elsewhere, and loses it twice. Losses
-are those of one undisturbed device; whatever the plan, a step's documents are the same."""
+pool, from pool to plan and back. A second one runs its pool on one device, its state kept elsewhere, and loses it twice. A third
+one gets its pool from hspmdd, whose devices have no memory for a whole sequence, and loses an executor. Losses are those of one undisturbed device; whatever the plan, a step's documents are the same."""
 import os
 import sys
 
@@ -10,20 +10,20 @@ sys.dont_write_bytecode = True  # the source tree stays as it is
 sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
 from harness import *  # noqa: E402,F403
 
-STEPS, EVERY, LENGTHS = 120, 30, (32, 64, 128)
+STEPS, EVERY, LENGTHS = 160, 40, (32, 64, 128)
 
 
-def write_documents(claim, text):
+def write_documents(claim, text, name, longest):
     """Most lines are short, so steps of each class come again and again."""
     words, at = open(text, "rb").read(200000).split(), 0
-    path = os.path.join(claim.dir, "documents.txt")
+    path = os.path.join(claim.dir, name)
     with open(path, "wb") as out:
         for _ in range(1500):
-            n, line = claim.random.choice([12] * 12 + [20] * 6 + [50, 110]), b""
+            n, line = claim.random.choice([12] * 12 + [20] * 6 + [longest // 3, longest * 7 // 8]), b""
             while len(line) < n:
                 line += words[at % len(words)] + b" "
                 at += 1
-            out.write(line[:LENGTHS[-1] - 1].strip() + b"\n")
+            out.write(line[:longest - 1].strip() + b"\n")
     return path
 
 
@@ -51,7 +51,7 @@ def annotations(claim):
                 {"layers": 1, "ranks": [0]}, {"layers": 2, "ranks": [1]}]}]}, "two")]
 
 
-def own_job(claim):
+def own_job():
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
     job["model"].update(hidden=16, sequence=LENGTHS[-1])
     job["train"].update(steps=STEPS, global_batch=8)
@@ -78,8 +78,11 @@ def shown(c, name, lengths):
             raise Failed("the plan for %d tokens is not shown" % l)
 
 
-def lengths_of(rows, epochs):
-    return {m.get("sequence") for m in rows if m["epoch"] in epochs}
+def ran(c, epoch, lengths):
+    """Which plans the steps of an epoch were run by; None: by one that is alone."""
+    found = {m.get("sequence") for m in c.metrics("pooled") if m["epoch"] == epoch}
+    if not found or not found <= set(lengths):
+        raise Failed("epoch %d was run by the plans for %r" % (epoch, found))
 
 
 def disturbed(claim, c, job, text):
@@ -89,22 +92,24 @@ def disturbed(claim, c, job, text):
     shown(c, "pooled", LENGTHS)
     c.kill_executor("w1")
     at = wait_for("the loss", lambda: (lambda e: e if e > four else None)(c.job("pooled")["epoch"]), 40)
-    four = {four, settled(c, "pooled", 4, at - 1)}
+    ran(c, settled(c, "pooled", 4, at - 1), LENGTHS)
     c.kill_agent("w2")
-    three = settled(c, "pooled", 3, max(four))
+    three = settled(c, "pooled", 3, at)
+    ran(c, three, LENGTHS)
     c.kill_daemon()
     c.start_daemon()
     c.wait_step("pooled", EVERY + 2, 40)
     c.drain("w0")
     two = settled(c, "pooled", 2, three)
+    ran(c, two, [None])
     c.start_worker("late", wait=False)
-    back = settled(c, "pooled", 3, two)
+    ran(c, settled(c, "pooled", 3, two), LENGTHS)
     c.ctl("cancel", "pooled")
     wait_for("the job to resume", lambda: c.ctl("resume", "pooled", check=False).returncode == 0, 30, poll=0.2)
     c.wait_done("pooled", 120)
     rows = c.metrics("pooled")
-    if lengths_of(rows, four | {three, back}) != set(LENGTHS) or lengths_of(rows, {two}) != {None}:
-        raise Failed("plans of steps: %r" % [(m["step"], m["epoch"], m.get("sequence")) for m in rows])
+    if {m["sequence"] for m in rows if m["step"] > EVERY} != set(LENGTHS):
+        raise Failed("not all plans have run steps behind the checkpoint")
     return rows
 
 
@@ -127,14 +132,39 @@ def alone(claim, c, job, text):
     return c.metrics("alone")
 
 
+def planned(claim, job, words):
+    """The longest sequences are cut over the devices, steps without any have plans of their own."""
+    longest = 1024
+    text = write_documents(claim, words, "long.txt", longest)
+    job = dict(job, model=dict(job["model"], sequence=longest), resources={"min": 3, "max": 3})
+    steps = {"steps": 30, "global_batch": 6}
+    reference, _ = run_offline(claim, write_job(claim, job, "alike", text, **steps), "alike")
+    with Cluster(claim, "little") as c:
+        c.start_workers([1.0, 0.9, 0.9], memory="12MiB")
+        c.submit(write_job(claim, job, "planned", text, **steps))
+        first = settled(c, "planned", 3, 0)
+        plan = c.ctl("plan", "show", "planned").stdout
+        if "kind: pool" not in plan or "split: sequence" not in plan:
+            raise Failed("the plan is no pool, or cuts no sequences: %s" % plan[:400])
+        c.kill_executor("w1")
+        settled(c, "planned", 3, first)
+        c.wait_done("planned", 120)
+        rows = c.metrics("planned")
+    if longest not in {m["sequence"] for m in rows} or min(m["sequence"] for m in rows) == longest:
+        raise Failed("plans of steps: %r" % [m["sequence"] for m in rows])
+    return loss_distance(reference, rows, steps["steps"])
+
+
 def body(claim):
-    text = write_documents(claim, make_text(claim))
-    job = own_job(claim)
+    words = make_text(claim)
+    text = write_documents(claim, words, "documents.txt", LENGTHS[-1])
+    job = own_job()
     reference, _ = run_offline(claim, write_job(claim, job, "undisturbed", text), "undisturbed")
     with Cluster(claim) as c:
-        c.start_workers([1.0, 0.9, 0.9, 0.8])
+        c.start_workers([0.15] * 4)  # slow enough for all that happens to it
         worst = loss_distance(reference, disturbed(claim, c, job, text), STEPS)
         worst = max(worst, loss_distance(reference, alone(claim, c, job, text), STEPS))
+    worst = max(worst, planned(claim, job, words))
     return worst <= 1e-9, {"loss": worst}
 
 
