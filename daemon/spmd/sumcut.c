@@ -40,7 +40,7 @@ static enum hsp_status new_flow(const struct hsp_sums *x, struct flow *f, struct
     f->via = calloc(f->n, sizeof *f->via);
     f->queue = calloc(f->n, sizeof *f->queue);
     f->seen = calloc(f->n, sizeof *f->seen);
-    f->edge = calloc(2 * (3 * (size_t)x->n + 2 * (size_t)x->n_uses) + 1, sizeof *f->edge);
+    f->edge = calloc(2 * (2 * (size_t)x->n + 2 * (size_t)x->n_uses) + 1, sizeof *f->edge);
     if (f->first == NULL || f->via == NULL || f->queue == NULL || f->seen == NULL ||
         f->edge == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "places of %u sums", x->n);
@@ -63,9 +63,6 @@ static void add_edges(struct flow *f, const struct hsp_sums *x)
         const struct hsp_sum *s = &x->sum[i];
         bool made = s->maker != HSP_NONE;
         add_edge(f, made ? s->maker : f->source, x->n_ops + i, s->complete);
-        if (made && s->keep > 0) {
-            add_edge(f, s->maker, f->sink, s->keep);
-        }
         if (s->needed) {
             add_edge(f, x->n_ops + i, f->sink, NEVER);
         }

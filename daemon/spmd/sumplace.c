@@ -64,12 +64,10 @@ static enum hsp_status add_sum(struct placing *x, const struct hsp_stagecode *s,
         return hsp_grow_error(x->n_sums + 1, HSP_MAX_TENSORS, "sums of a stream", err);
     }
     struct hsp_sum *sum = &x->sum[x->n_sums];
-    int64_t bytes = bytes_of(x, s, tensor);
     uint32_t param = x->c->grad_of[tensor];
     bool several = param != HSP_NONE && hsp_grads_here(x->c, s, param) > 1;
     *sum = (struct hsp_sum){.maker = maker, .needed = several};
-    sum->complete = bytes * x->c->p->streams[x->stream].micro_batches;
-    sum->keep = param != HSP_NONE ? bytes : 0; /* Post adds it up once a step */
+    sum->complete = bytes_of(x, s, tensor) * x->c->p->streams[x->stream].micro_batches;
     x->sum_of[tensor] = (uint32_t)x->n_sums++;
     return HSP_OK;
 }
@@ -122,16 +120,6 @@ static void settle_ring(const struct hsp_node *n, const struct hsp_layout *in,
     }
 }
 
-/* Result @o of @node is a sum only because the node takes one on; or it is a gradient, of which more is a
- * sum then. */
-static uint32_t maker_of(const struct placing *x, uint32_t node, uint8_t o,
-                         const struct hsp_layout *out, uint8_t taken)
-{
-    bool passed = (out->partial & ~taken) == 0;
-    bool grad = x->c->grad_of[x->c->g->nodes[node].out[o]] != HSP_NONE;
-    return taken != 0 && (passed || grad) ? x->op_of[node] : HSP_NONE;
-}
-
 static enum hsp_status take_node(struct placing *x, uint32_t node, struct hsp_err *err)
 {
     const struct hsp_node *n = &x->c->g->nodes[node];
@@ -161,7 +149,8 @@ static enum hsp_status take_node(struct placing *x, uint32_t node, struct hsp_er
         }
         x->at[n->out[o]] = d.out[o];
         if (d.out[o].partial != 0) {
-            rc = add_sum(x, s, n->out[o], maker_of(x, node, o, &d.out[o], taken), err);
+            bool passed = taken != 0 && (d.out[o].partial & ~taken) == 0;
+            rc = add_sum(x, s, n->out[o], passed ? x->op_of[node] : HSP_NONE, err);
         }
     }
     return rc;

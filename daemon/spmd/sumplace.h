@@ -6,8 +6,8 @@
  * An op that is linear in what members hold as a sum may take the sum on: its result is a sum then, and
  * completed later. Or the sum is completed before the op, once for all that need it so. Which is cheaper
  * depends on what comes of the results: two sums that are added cost one completion when it comes later;
- * a sum that goes into the derivative of a norm costs one either way, but later the gradient of the
- * norm's weight is a sum as well.
+ * a sum that some op needs complete anyway, or that an op makes larger, costs least when it comes early.
+ * A gradient of a parameter may stay a sum: Post makes one of all accumulators in any case.
  *
  * All these choices of a stage together are a minimum cut (Picard, Maximal Closure of a Graph, 1976, has
  * this kind of problem): ops that take sums on are on one side, what needs values on the other. Sums
@@ -16,7 +16,7 @@
  * is the least there is, not a heuristic's. Of equal cuts the one with later completions is taken: what
  * communicates then stands behind as much work as can be.
  *
- * Costs are bytes of a step, so no choice depends on a cluster. Which ops may take sums on at all,
+ * Costs are bytes of Forward and Backward, so no choice depends on a cluster. Which ops may take sums on at all,
  * deduction tells when every sum goes as far as it can; completing earlier never lets a sum go farther.
  */
 #ifndef HSP_SUMPLACE_H
@@ -28,7 +28,6 @@ struct hsp_sum {
     uint32_t maker;   /* op; HSP_NONE: a sum in any case */
     bool needed;      /* something needs it complete in any case */
     int64_t complete; /* cost of completing it */
-    int64_t keep; /* cost of the sum where nobody completes it, because its maker took sums on */
 };
 /* Op @op may take sum @sum on. */
 struct hsp_sum_use {
