@@ -73,10 +73,11 @@ static enum hsp_status check_documents(const struct hsp_compiler *c, struct hsp_
     bool documents = c->t->data.samples == HSP_SAMPLES_DOCUMENTS;
     return !documents || c->p->zero != HSP_ZERO_PARAMETERS || c->p->n_streams == 1
                ? HSP_OK
-               : hsp_err_set(err, HSP_EINVAL, 0,
-                             "zero 3 with %u streams needs micro-batches that are never empty, "
-                             "documents fill others at each step",
-                             c->p->n_streams);
+               : hsp_err_set(
+                     err, HSP_EINVAL, 0,
+                     "zero 3 with %u streams needs micro-batches that are never empty, with "
+                     "data.samples: documents a step has as many sequences as it fills",
+                     c->p->n_streams);
 }
 
 /* The validation list in proportion to training. A stream that cuts its micro-batches takes whole

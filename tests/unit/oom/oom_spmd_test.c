@@ -173,7 +173,13 @@ static void plans_are_compiled_whole_or_not(void **state)
     static const char offload[] = HSP_PLAN_HEAD
         "ranks: 2\nstreams: [{sequences: 7, micro_batches: 3, schedule: zero_bubble, stages: "
         "[{layers: 1, ranks: [0], saved: offload}, {layers: 1, ranks: [1], saved: offload}]}]\n";
-    const char *const texts[] = {hsp_plan_cases[3],
+    static const char gather[] = HSP_PLAN_HEAD
+        "ranks: 3\nzero: 3\nstreams:\n"
+        "  - {sequences: 5, micro_batches: 2, schedule: zero_bubble, stages: [{layers: "
+        "2, ranks: [0, 1], tensor: [2, 1]}]}\n"
+        "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";
+    const char *const texts[] = {gather,
+                                 hsp_plan_cases[3],
                                  hsp_plan_cases[10],
                                  recompute,
                                  hsp_group_cases[3],

@@ -88,6 +88,74 @@ static void test_homes(void **state)
     hsp_graph_free(m.g);
 }
 
+/* ---- programs ---- */
+
+#define UNLIKE_STREAMS                                                                        \
+    HSP_PLAN_HEAD "ranks: 2\nzero: 3\nstreams:\n"                                             \
+                  "  - {sequences: 5, micro_batches: 3, stages: [{layers: 2, ranks: [0]}]}\n" \
+                  "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
+
+static uint32_t count_entries(const struct hsp_sched *s, const struct hsp_template *t,
+                              uint32_t piece)
+{
+    uint32_t n = 0, queue = t->pieces[piece].queue;
+    for (uint32_t i = 0; i < s->n[queue]; i++) {
+        n += s->e[queue][i].piece == piece ? 1 : 0;
+    }
+    return n;
+}
+
+/* A rank serves as often as the other stream has micro-batches; what is gathered lives in one segment.
+ */
+static void test_serve(void **state)
+{
+    (void)state;
+    struct plan_model m = plan_model("gpt", false, 2, HSP_OPT_ADAMW);
+    struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
+    struct hsp_program_file f;
+    struct hsp_err err = {0};
+    assert_ok(hsp_compile(m.g, plan_of_text(UNLIKE_STREAMS, arena), &m.t, arena, &f, &err), &err);
+    for (uint32_t r = 0; r < 2; r++) {
+        const struct hsp_template *t = &f.programs[r].tpl;
+        const struct hsp_segment *s = &t->segments[t->n_segments - 1];
+        uint32_t served = 0, uses = 0, other = f.programs[1 - r].bind.stream.n_micro;
+        assert_int_equal(s->kind, HSP_SEG_SERVE);
+        for (uint32_t k = s->first_piece; k < s->first_piece + s->n_pieces; k++) {
+            uint32_t train = count_entries(&f.programs[r].bind.train, t, k);
+            uint32_t eval = count_entries(&f.programs[r].bind.eval, t, k);
+            assert_true(train == 0 ? eval == f.programs[1 - r].bind.stream.eval_n_micro
+                                   : train == other && eval == 0);
+            served += train > 0 ? 1 : 0;
+        }
+        for (uint32_t i = 0; i < t->n_tensors; i++) {
+            if (strstr(t->tensors[i].name, "#use") != NULL) {
+                assert_int_equal(t->tensors[i].cls, HSP_CLASS_SCRATCH);
+                uses++;
+            }
+        }
+        assert_true(served > 0 && uses > 0);
+    }
+    hsp_arena_free(arena);
+    hsp_graph_free(m.g);
+}
+
+static void test_documents(void **state)
+{
+    (void)state;
+    struct plan_model m = plan_model("gpt", false, 2, HSP_OPT_ADAMW);
+    struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
+    struct hsp_program_file f;
+    struct hsp_err err = {0};
+    m.t.data.samples = HSP_SAMPLES_DOCUMENTS;
+    assert_status(hsp_compile(m.g, plan_of_text(UNLIKE_STREAMS, arena), &m.t, arena, &f, &err),
+                  HSP_EINVAL);
+    assert_string_equal(err.msg, "zero 3 with 2 streams needs micro-batches that are never empty, "
+                                 "with data.samples: documents a step has as many sequences as it "
+                                 "fills");
+    hsp_arena_free(arena);
+    hsp_graph_free(m.g);
+}
+
 /* ---- memory ---- */
 
 static int64_t memory_of(const char *plan, const struct plan_model *m, uint32_t rank)
@@ -156,8 +224,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt),    cmocka_unit_test(test_mlp),    cmocka_unit_test(test_homes),
-        cmocka_unit_test(test_random), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_gpt),    cmocka_unit_test(test_mlp),
+        cmocka_unit_test(test_homes),  cmocka_unit_test(test_random),
+        cmocka_unit_test(test_serve),  cmocka_unit_test(test_documents),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
