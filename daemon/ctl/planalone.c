@@ -111,9 +111,9 @@ enum hsp_status hsp_job_for_plan(struct hsp_arena *arena, const struct hsp_plan_
         "train: {steps: 3, global_batch: %" PRIu64
         ", dtype: fp64, clip_norm: 1.0, optimizer: {name: adamw, lr: 1e-3}}\n",
         layers, heads * 4, heads, batch);
-    if (text == NULL) {
+    const char *name = hsp_arena_printf(arena, "the model for %s", plan->name);
+    if (text == NULL || name == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %s", plan->name);
     }
-    return hsp_read_job(arena, hsp_arena_printf(arena, "the model for %s", plan->name), text,
-                        strlen(text), ret, err);
+    return hsp_read_job(arena, name, text, strlen(text), ret, err);
 }

@@ -180,6 +180,9 @@ static enum hsp_status count_templates(struct work *w, struct hsp_err *err)
 {
     struct hsp_templates *k = hsp_templates_new();
     enum hsp_status st = k != NULL ? compile(w, w->from, k, err) : no_memory(err);
+    if (st == HSP_OK && !hsp_templates_count(k).stored) {
+        st = no_memory(err);
+    }
     st = st == HSP_OK ? compile(w, w->to, k, err) : st;
     if (st == HSP_OK) {
         w->templates = hsp_templates_count(k);

@@ -2,8 +2,8 @@
  *
  * Order of work: layouts of every use by deduction on covers (deduce.h), Reshards resolved into
  * moves (resolve.h), segments and pieces per stage (specialize.c), order of units (order.h), slots
- * and memory (slots.h, memory.h), queues (schedule.h), deadlock check (deadlock.h). The compiler adds no communication the plan does not
- * imply and is deterministic (D13).
+ * and memory (slots.h, memory.h), queues (schedule.h), deadlock check (deadlock.h). The compiler adds
+ * no communication the plan does not imply and is deterministic (D13).
  *
  * Purity: pure.
  */
@@ -25,6 +25,7 @@ struct hsp_templates *hsp_templates_new(void);                     /* NULL witho
 struct hsp_templates *hsp_templates_free(struct hsp_templates *k); /* NULL allowed; returns NULL */
 struct hsp_template_count {
     uint32_t made, kept; /* different templates: new ones; those that were there */
+    bool stored;         /* they are there for the next compile; else memory was short */
 };
 /* Of the last compile that succeeded. */
 struct hsp_template_count hsp_templates_count(const struct hsp_templates *k);
@@ -43,7 +44,7 @@ enum hsp_status hsp_compile_total(const struct hsp_graph *g, const struct hsp_pl
                                   struct hsp_program_file *ret, struct hsp_plan *ret_total,
                                   struct hsp_err *err);
 
-/* The same, with templates out of @k where they are the same; those of this compile are then in it. The
+/* The same, with templates out of @k where they are the same; those of this compile are then in it, when there is memory. The
  * result is that of a compile without, to the byte, and borrows nothing of @k. After a failure @k is
  * as it was. NULL: none is kept. */
 enum hsp_status hsp_compile_kept(const struct hsp_graph *g, const struct hsp_plan *p,

@@ -131,6 +131,7 @@ void hsp_templates_renew(struct hsp_templates *k, const struct hsp_moulds *m)
         ok = copy_mould(a, &m->of[i], &of[i]);
     }
     k->count = m->count;
+    k->count.stored = ok;
     if (!ok) {
         (void)hsp_arena_free(a);
         return;
