@@ -63,8 +63,8 @@ def own_job():
 def settled(c, name, n, after):
     """It runs on @n devices, in an epoch behind @after; which one."""
     def look():
-        j = c.job(name)
-        return j if j["state"] == "running" and len(j["devices"]) == n and j["epoch"] > after else None
+        j = c.job(name)  # None when hspmdd is too busy to answer
+        return j if j and j["state"] == "running" and len(j["devices"]) == n and j["epoch"] > after else None
     j = wait_for("%s on %d devices" % (name, n), look, 40)
     c.wait_step(name, j["step"] + 6, 60)
     return j["epoch"]

@@ -3,6 +3,7 @@
 A Model is a job with the run of one device; a Case is a plan for it, compiled and run in one process.
 """
 import os
+import random
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ WORKERS = max(1, len(os.sched_getaffinity(0)))
 HANGS = 120  # seconds after which a run of a job of ours has stopped for good
 NUDGE = 1e-13  # of the learning rate
 GROWTH = 100   # of a nudge, in the losses of a stable job
+DRAWS = 10     # of a job until it is a stable one
 
 
 class Model:
@@ -30,16 +32,29 @@ class Model:
         return self
 
 
-def is_stable(claim, job, name, text):
-    """Whether a job can tell plans apart: one that makes a hair of its learning rate grow makes rounding grow, too, and
-    differs from itself whenever a sum is taken in another order. Runs one device in fp64, no plan."""
+def is_stable(claim, job, name, text, steps=None):
+    """Whether a job can tell plans apart in its first @steps (all): one that makes a hair of its learning rate grow makes
+    rounding grow, too, and differs from itself whenever a sum is taken in another order. Runs one device in fp64, no plan."""
     runs = []
+    steps = steps or job["train"]["steps"]
     for i, lr in enumerate((1, 1 + NUDGE)):
         j = randomplans.clone(job)
-        j["train"]["dtype"] = "fp64"
+        j["train"].update(dtype="fp64", steps=steps)
         j["train"]["optimizer"]["lr"] *= lr
         runs.append(Model(claim, j, "%s-nudge%d" % (name, i), text).run(gradients=False).metrics)
-    return loss_distance(*runs, job["train"]["steps"]) <= GROWTH * NUDGE
+    return loss_distance(*runs, steps) <= GROWTH * NUDGE
+
+
+def stable_model(claim, i, text, steps, judged=None):
+    """Random job @i of so many steps, one that trains stably (in the first @judged): of others every order of summation has
+    losses of its own."""
+    for again in range(DRAWS):
+        name = "job%d" % i + (".%d" % again if again else "")
+        job = randomplans.random_job(random.Random("%d %s" % (claim.seed, name)), i, steps)
+        if is_stable(claim, job, name, text, judged):
+            return Model(claim, job, name, text)
+        say("%s is not stable: another one" % name)
+    raise Failed("no stable job in %d draws" % DRAWS)
 
 
 class Case:
