@@ -4,7 +4,7 @@
  * global order. A row travels as two messages: its data, dense, and behind it the version and the
  * content hash as the owner of the old state says; who passes a row on passes these on, so they are
  * checked where the row is needed. Data are sent from where they lie and received where they
- * belong when the box is one run there, else by way of a block.
+ * belong when the box is runs at one distance there (worker/comm/runs.h), else by way of a block.
  *
  * Nobody waits in a circle: take the first row, in the global order, that somebody waits for. Who waits to
  * receive it waits for a sender who has either sent it or waits for a later row, having come past it; who
@@ -30,9 +30,16 @@ struct block {
     _Alignas(64) uint8_t data[];
 };
 
+/* The data of a row: in a dense box that holds it, as a message. */
+struct place {
+    const struct hsp_box *held; /* borrowed */
+    uint8_t *data;              /* of all of @held */
+    struct hsp_runs runs;
+};
+
 struct coming {
     uint32_t row;
-    uint8_t *at;
+    struct place at;
     struct block *block; /* NULL: @at is where it belongs */
     struct tail tail;
     struct hsp_comm_req req[2];
@@ -89,15 +96,31 @@ static const struct hsp_pkg_row *row_at(const struct hsp_epoch_fetch *f, uint32_
     return &f->e->pkg.transfer.row[i];
 }
 
-/* Where @box lies in a dense @held, when it is one run there; else NULL. */
-static uint8_t *run_in(const struct hsp_box *box, const struct hsp_box *held, uint8_t *data,
-                       size_t elem)
+/* The place of @r in a dense @held; false: it is no message there. */
+static bool place_in(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
+                     const struct hsp_box *held, uint8_t *data, struct place *ret)
 {
-    struct hsp_walk w;
-    int64_t at, same;
-    hsp_walk_init(&w, box, held, box);
-    bool run = w.run == hsp_box_count(box) && hsp_walk_next(&w, &at, &same);
-    return run ? data + (size_t)at * elem : NULL;
+    ret->held = held;
+    ret->data = data;
+    return hsp_region_runs(hsp_dtype_size(f->e->pkg.dtype), &r->box, held, data, &ret->runs);
+}
+
+/* A block for @r, dense. NULL without memory. */
+static struct block *place_new(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
+                               struct place *ret)
+{
+    struct block *b = block_new(hsp_epoch_kind_bytes(f->e, r));
+    if (b != NULL) {
+        (void)place_in(f, r, &r->box, b->data, ret); /* dense */
+    }
+    return b;
+}
+
+static uint64_t hash_of(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
+                        const struct place *at)
+{
+    const struct hsp_box_id id = hsp_epoch_box_id(f->e, r->param, f->kind);
+    return hsp_box_hash(&id, &r->box, at->held, at->data);
 }
 
 /* The row of the new segment that all of @r belongs to; UINT32_MAX. */
@@ -107,16 +130,16 @@ static uint32_t home_row(const struct hsp_epoch_fetch *f, const struct hsp_pkg_r
                          : UINT32_MAX;
 }
 
-/* Where @r lies in the new segment, when it is one run there. */
-static uint8_t *place_of(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r)
+/* The place of @r in the new segment; false: it has none there as a whole, or is no message there. */
+static bool place_at_home(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
+                          struct place *ret)
 {
     uint32_t i = home_row(f, r);
     if (i == UINT32_MAX) {
-        return NULL;
+        return false;
     }
     const struct hsp_segment_row *s = hsp_segment_row(f->to, i);
-    return run_in(&r->box, &s->box, (uint8_t *)hsp_segment_area(f->to) + s->offset,
-                  hsp_dtype_size(s->dtype));
+    return place_in(f, r, &s->box, (uint8_t *)hsp_segment_area(f->to) + s->offset, ret);
 }
 
 /* What came with hash @hash is where it belongs. */
@@ -195,33 +218,31 @@ static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_
 /* The data of an own row to send: where they lie, or in a block. *ret_hash: of what lies as it was sealed;
  * else false, and the hash is to be made. */
 static enum hsp_status find_own(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
-                                struct going *g, const uint8_t **ret, bool *ret_hash,
+                                struct going *g, struct place *ret, bool *ret_hash,
                                 struct hsp_err *err)
 {
     struct hsp_shard_pieces have = {0};
     size_t elem = hsp_dtype_size(f->e->pkg.dtype);
     enum hsp_status st = locate(f, r, &have, err);
-    const uint8_t *at = NULL;
+    bool placed = false;
     *ret_hash = false;
     if (st == HSP_OK && have.n == 1) {
         const struct hsp_shard_piece *p = &have.p[0];
         const struct hsp_segment_row *s = hsp_segment_row(p->seg, p->row);
-        at = run_in(&r->box, &s->box, piece_data(p), elem);
+        placed = place_in(f, r, &s->box, piece_data(p), ret);
         *ret_hash = hsp_box_equal(&r->box, &s->box);
         g->tail.hash = *ret_hash ? hsp_segment_row_hash(p->seg, p->row) : 0;
     }
-    if (st == HSP_OK && at == NULL) {
-        g->block = block_new(hsp_epoch_kind_bytes(f->e, r));
+    if (st == HSP_OK && !placed) {
+        g->block = place_new(f, r, ret);
         st = g->block != NULL ? HSP_OK : no_memory(err);
         for (size_t i = 0; st == HSP_OK && i < have.n; i++) {
             const struct hsp_shard_piece *p = &have.p[i];
             hsp_region_copy(elem, &p->box, &hsp_segment_row(p->seg, p->row)->box, piece_data(p),
-                            &r->box, g->block->data);
+                            &r->box, ret->data);
         }
-        at = g->block != NULL ? g->block->data : NULL;
     }
     free(have.p);
-    *ret = at;
     return st;
 }
 
@@ -248,18 +269,18 @@ static enum hsp_status finish_oldest(struct hsp_epoch_fetch *f, struct hsp_err *
 }
 
 /* What came by an earlier row and goes on. */
-static void find_passed(struct hsp_epoch_fetch *f, uint32_t row, struct going *g,
-                        const uint8_t **ret)
+static void find_passed(struct hsp_epoch_fetch *f, uint32_t row, struct going *g, struct place *ret)
 {
     uint32_t from = f->origin[row];
+    const struct hsp_pkg_row *r = row_at(f, row);
     g->tail.hash = f->hash[from];
     if (f->kept[from] == NULL) {
-        *ret = place_of(f, row_at(f, row));
+        (void)place_at_home(f, r, ret); /* it came there */
         return;
     }
     g->block = f->kept[from];
     g->block->uses++;
-    *ret = g->block->data;
+    (void)place_in(f, r, &r->box, g->block->data, ret); /* dense */
     if (--f->left[from] == 0) {
         block_drop(f->kept[from]);
         f->kept[from] = NULL;
@@ -269,7 +290,7 @@ static void find_passed(struct hsp_epoch_fetch *f, uint32_t row, struct going *g
 static enum hsp_status send_row(struct hsp_epoch_fetch *f, uint32_t row, struct hsp_err *err)
 {
     const struct hsp_pkg_row *r = row_at(f, row);
-    const uint8_t *data = NULL;
+    struct place at = {0};
     bool known = r->passed_on;
     enum hsp_status st = f->n_out == WINDOW ? finish_oldest(f, err) : HSP_OK;
     if (st != HSP_OK) {
@@ -280,20 +301,18 @@ static enum hsp_status send_row(struct hsp_epoch_fetch *f, uint32_t row, struct 
     f->n_out++; /* from here on it is waited for */
     if (r->passed_on) {
         f->passed_on += hsp_epoch_kind_bytes(f->e, r);
-        find_passed(f, row, g, &data);
+        find_passed(f, row, g, &at);
     } else {
-        st = find_own(f, r, g, &data, &known, err);
+        st = find_own(f, r, g, &at, &known, err);
     }
     if (st == HSP_OK) {
-        st = f->comm->ops->isend(f->comm, r->to, CHANNEL_ROWS, data, hsp_epoch_kind_bytes(f->e, r),
-                                 &g->req[0], err);
+        st = f->comm->ops->isend(f->comm, r->to, CHANNEL_ROWS, at.runs, &g->req[0], err);
     }
     if (st == HSP_OK && !known) { /* while it goes, and is in the cache */
-        const struct hsp_box_id id = hsp_epoch_box_id(f->e, r->param, f->kind);
-        g->tail.hash = hsp_box_hash(&id, &r->box, &r->box, data);
+        g->tail.hash = hash_of(f, r, &at);
     }
-    return st == HSP_OK ? f->comm->ops->isend(f->comm, r->to, CHANNEL_ROWS, &g->tail,
-                                              sizeof g->tail, &g->req[1], err)
+    const struct hsp_runs tail = hsp_run(&g->tail, sizeof g->tail);
+    return st == HSP_OK ? f->comm->ops->isend(f->comm, r->to, CHANNEL_ROWS, tail, &g->req[1], err)
                         : st;
 }
 
@@ -302,21 +321,19 @@ static enum hsp_status send_row(struct hsp_epoch_fetch *f, uint32_t row, struct 
 static enum hsp_status post(struct hsp_epoch_fetch *f, uint32_t row, struct hsp_err *err)
 {
     const struct hsp_pkg_row *r = row_at(f, row);
-    size_t bytes = hsp_epoch_kind_bytes(f->e, r);
     struct coming *c = &f->in[(f->first_in + f->n_in) % WINDOW];
-    *c = (struct coming){.row = row, .at = place_of(f, r)};
-    if (c->at == NULL) {
-        c->block = block_new(bytes);
+    *c = (struct coming){.row = row};
+    if (!place_at_home(f, r, &c->at)) {
+        c->block = place_new(f, r, &c->at);
         if (c->block == NULL) {
             return no_memory(err);
         }
-        c->at = c->block->data;
     }
     f->n_in++;
+    const struct hsp_runs tail = hsp_run(&c->tail, sizeof c->tail);
     enum hsp_status st =
-        f->comm->ops->irecv(f->comm, r->from, CHANNEL_ROWS, c->at, bytes, &c->req[0], err);
-    return st == HSP_OK ? f->comm->ops->irecv(f->comm, r->from, CHANNEL_ROWS, &c->tail,
-                                              sizeof c->tail, &c->req[1], err)
+        f->comm->ops->irecv(f->comm, r->from, CHANNEL_ROWS, c->at.runs, &c->req[0], err);
+    return st == HSP_OK ? f->comm->ops->irecv(f->comm, r->from, CHANNEL_ROWS, tail, &c->req[1], err)
                         : st;
 }
 
@@ -340,13 +357,12 @@ static enum hsp_status check(const struct hsp_epoch_fetch *f, const struct hsp_p
                              const struct coming *c, struct hsp_err *err)
 {
     const struct hsp_epoch *e = f->e;
-    const struct hsp_box_id id = hsp_epoch_box_id(e, r->param, f->kind);
     const char *name = e->pkg.params[r->param].name, *peer = e->pkg.peers[r->from].name;
     if (c->tail.version != f->src->shards.version) {
         return hsp_err_set(err, HSP_ESTALE, 0, "%s from %s is of version %" PRIu64 ", not %" PRIu64,
                            name, peer, c->tail.version, f->src->shards.version);
     }
-    if (c->tail.hash != hsp_box_hash(&id, &r->box, &r->box, c->at)) {
+    if (c->tail.hash != hash_of(f, r, &c->at)) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "%s from %s is damaged", name, peer);
     }
     return HSP_OK;

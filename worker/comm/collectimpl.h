@@ -30,7 +30,8 @@ static inline enum hsp_status hsp_batch_send(struct comm_batch *b, uint32_t peer
     if (bytes == 0) {
         return HSP_OK; /* both sides know the size: nothing travels */
     }
-    enum hsp_status st = b->c->ops->isend(b->c, peer, b->channel, buf, bytes, &b->req[b->n], err);
+    enum hsp_status st =
+        b->c->ops->isend(b->c, peer, b->channel, hsp_run(buf, bytes), &b->req[b->n], err);
     b->n += st == HSP_OK;
     return st;
 }
@@ -50,7 +51,8 @@ static inline enum hsp_status hsp_batch_recv(struct comm_batch *b, uint32_t peer
     if (bytes == 0) {
         return HSP_OK;
     }
-    enum hsp_status st = b->c->ops->irecv(b->c, peer, b->channel, buf, bytes, &b->req[b->n], err);
+    enum hsp_status st =
+        b->c->ops->irecv(b->c, peer, b->channel, hsp_run(buf, bytes), &b->req[b->n], err);
     b->n += st == HSP_OK;
     return st;
 }

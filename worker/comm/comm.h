@@ -23,6 +23,7 @@
 #include "proto/base/err.h"
 #include "proto/layout/cover.h" /* enum hsp_reduce */
 #include "proto/op/dtype.h"
+#include "worker/comm/runs.h"
 
 /* Larger than any tensor piece of a plan that fits in memory; bounds what a header may claim. */
 #define HSP_COMM_MAX_MESSAGE (UINT64_C(1) << 36)
@@ -44,8 +45,8 @@ enum hsp_req_state {
 /* An operation under way. The caller's storage, zeroed; the fields belong to the implementation. */
 struct hsp_comm_req {
     struct hsp_comm_req *next;
-    uint8_t *buf; /* borrowed from the post until wait returns */
-    size_t bytes;
+    struct hsp_runs data; /* the memory is borrowed from the post until wait returns */
+    size_t bytes;         /* of all of it */
     uint32_t peer, channel;
     uint8_t state; /* enum hsp_req_state */
     bool is_send;
@@ -59,14 +60,15 @@ struct hsp_comm_ops {
                             size_t bytes, struct hsp_err *err);
     enum hsp_status (*recv)(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
                             size_t bytes, struct hsp_err *err);
-    /* The same without copies and without waiting: @buf and @req are borrowed until wait(@req)
-     * returns. Each posted request must be waited for, also after a failure: then wait returns at
-     * once, and from there on nobody touches the buffer. A failed post need not be waited for;
-     * waiting for an idle request is HSP_OK. */
-    enum hsp_status (*isend)(struct hsp_comm *c, uint32_t peer, uint32_t channel, const void *buf,
-                             size_t bytes, struct hsp_comm_req *req, struct hsp_err *err);
-    enum hsp_status (*irecv)(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
-                             size_t bytes, struct hsp_comm_req *req, struct hsp_err *err);
+    /* The same without copies and without waiting: the memory of @data and @req are borrowed until
+     * wait(@req) returns. Each posted request must be waited for, also after a failure: then wait
+     * returns at once, and from there on nobody touches the memory. A failed post need not be waited
+     * for; waiting for an idle request is HSP_OK. The runs of both sides need not be alike, only
+     * their bytes as many. HSP_EINVAL: runs that overlap or cannot be. */
+    enum hsp_status (*isend)(struct hsp_comm *c, uint32_t peer, uint32_t channel,
+                             struct hsp_runs data, struct hsp_comm_req *req, struct hsp_err *err);
+    enum hsp_status (*irecv)(struct hsp_comm *c, uint32_t peer, uint32_t channel,
+                             struct hsp_runs data, struct hsp_comm_req *req, struct hsp_err *err);
     enum hsp_status (*wait)(struct hsp_comm *c, struct hsp_comm_req *req, struct hsp_err *err);
     /* Receiving without a copy, where the transport can; NULL: never. lends says whether a message of
      * that size from that peer may be lent. lend waits for the next message of the channel and lends

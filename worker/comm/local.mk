@@ -2,7 +2,7 @@
 noinst_LIBRARIES += worker/comm/libcomm.a
 worker_comm_libcomm_a_SOURCES = \
   worker/comm/comm.h worker/comm/collectimpl.h \
-  worker/comm/collective.c worker/comm/reduce.c \
+  worker/comm/collective.c worker/comm/reduce.c worker/comm/runs.c worker/comm/runs.h \
   worker/comm/loop/loopcomm.c worker/comm/loop/loopcomm.h \
   worker/comm/mesh/mesh.h worker/comm/mesh/meshimpl.h worker/comm/mesh/meshmaking.h \
   worker/comm/mesh/meshanswer.c worker/comm/mesh/meshauth.c \

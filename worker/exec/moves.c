@@ -216,7 +216,7 @@ static enum hsp_status p2p_post(const struct move_run *r, struct message *msg, u
         if (send) {
             st = c->ops->send(c, x->peer, r->m->channel, x->buf, x->bytes, err);
         } else {
-            st = c->ops->irecv(c, x->peer, r->m->channel, x->buf, x->bytes, &x->req, err);
+            st = c->ops->irecv(c, x->peer, r->m->channel, hsp_run(x->buf, x->bytes), &x->req, err);
             x->posted = st == HSP_OK;
         }
         r->e->comm_bytes += send ? x->bytes : 0;
@@ -432,7 +432,7 @@ static enum hsp_status receive_sum(const struct move_run *r, uint32_t root, size
     if (!buf) {
         return no_memory(err, bytes);
     }
-    enum hsp_status st = c->ops->irecv(c, root, r->m->channel, buf, bytes, &req, err);
+    enum hsp_status st = c->ops->irecv(c, root, r->m->channel, hsp_run(buf, bytes), &req, err);
     if (st == HSP_OK) {
         st = c->ops->wait(c, &req, err);
     }

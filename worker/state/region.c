@@ -72,6 +72,29 @@ void hsp_region_copy(size_t elem, const struct hsp_box *region, const struct hsp
     }
 }
 
+bool hsp_region_runs(size_t elem, const struct hsp_box *region, const struct hsp_box *held,
+                     const void *data, struct hsp_runs *ret)
+{
+    struct hsp_walk w;
+    int64_t at, same, n = 1, stride = 0;
+    hsp_walk_init(&w, region, held, region);
+    if (!hsp_walk_next(&w, &at, &same)) {
+        *ret = hsp_run(data, 0);
+        return true;
+    }
+    for (uint8_t d = w.outer; d-- > 0;) { /* from the innermost */
+        if (w.n[d] > 1 && n > 1 && w.stride[0][d] != n * stride) {
+            return false;
+        }
+        stride = n == 1 ? w.stride[0][d] : stride;
+        n *= w.n[d];
+    }
+    *ret = hsp_run((const uint8_t *)data + (size_t)at * elem, (size_t)w.run * elem);
+    ret->stride = n > 1 ? (size_t)stride * elem : ret->run;
+    ret->n = (size_t)n;
+    return true;
+}
+
 uint32_t hsp_box_minus(const struct hsp_box *a, const struct hsp_box *b,
                        struct hsp_box ret[HSP_MAX_REST])
 {

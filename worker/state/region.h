@@ -7,6 +7,7 @@
 #ifndef HSP_REGION_H
 #define HSP_REGION_H
 #include "proto/layout/cover.h"
+#include "worker/comm/runs.h"
 
 /* Walks the elements of a region in row-major order as maximal runs that are contiguous in two
  * enclosing boxes at once (the box that holds it; another box, or the whole tensor). */
@@ -29,6 +30,11 @@ bool hsp_walk_next(struct hsp_walk *w, int64_t *ret_a, int64_t *ret_b);
 /* Copies @region, which both boxes hold, elements of @elem bytes. */
 void hsp_region_copy(size_t elem, const struct hsp_box *region, const struct hsp_box *src_box,
                      const void *src, const struct hsp_box *dst_box, void *dst);
+
+/* Where @region lies in the dense @held at @data, elements of @elem bytes, as the memory of one message; for an empty
+ * one no bytes. False: its runs are not at one distance. */
+bool hsp_region_runs(size_t elem, const struct hsp_box *region, const struct hsp_box *held,
+                     const void *data, struct hsp_runs *ret);
 
 /* Cuts a box into slabs, ranges of dim 0 with all of the other dims, so that large tensors pass
  * through a small buffer. A slab is dense wherever the box is stored dense. */

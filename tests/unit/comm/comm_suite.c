@@ -203,10 +203,12 @@ static void requests_rank(struct world *w, uint32_t rank)
     uint32_t peer = 1 - rank;
     for (uint32_t i = 0; i < N; i++) {
         memset(out + i * bytes, (int)(i + 50 * rank), bytes);
-        EXPECT(w, c->ops->irecv(c, peer, i % 3, in + i * bytes, bytes, &rr[i], &err) == HSP_OK);
+        EXPECT(w, c->ops->irecv(c, peer, i % 3, hsp_run(in + i * bytes, bytes), &rr[i], &err) ==
+                      HSP_OK);
     }
     for (uint32_t i = 0; i < N; i++) {
-        EXPECT(w, c->ops->isend(c, peer, i % 3, out + i * bytes, bytes, &sr[i], &err) == HSP_OK);
+        EXPECT(w, c->ops->isend(c, peer, i % 3, hsp_run(out + i * bytes, bytes), &sr[i], &err) ==
+                      HSP_OK);
     }
     for (uint32_t i = N; i-- > 0;) {
         EXPECT(w, c->ops->wait(c, &rr[i], &err) == HSP_OK);
@@ -221,6 +223,133 @@ static void test_requests(void **state)
 {
     (void)state;
     run_ranks(2, requests_rank, NULL);
+}
+
+/* ---- messages that do not lie in one piece ---- */
+
+#define MANY_RUNS 3000
+
+/* The runs of message @k at one end: any shape of that many bytes, with gaps. Short runs and long ones, many
+ * and few, also none. */
+static struct hsp_runs shape(uint64_t k, bool sender)
+{
+    static const size_t run[] = {1, 4, 416, 1664, 4096, 5000, 16384, 20000, 70000};
+    size_t bytes = 4 * (size_t)hsp_test_range("bytes", k, 0, k % 7 == 0 ? 300000 : 15000);
+    size_t want = run[(size_t)hsp_test_range(sender ? "from" : "to", k, 0, 8)];
+    want = want < bytes / MANY_RUNS + 1 ? bytes / MANY_RUNS + 1 : want;
+    while (want < bytes && bytes % want != 0) {
+        want++;
+    }
+    want = want > bytes && bytes > 0 ? bytes : want;
+    return (struct hsp_runs){.run = want,
+                             .stride =
+                                 want + (size_t)hsp_test_range(sender ? "gap" : "hole", k, 0, 200),
+                             .n = bytes / want};
+}
+
+static uint8_t letter(uint64_t k, size_t i)
+{
+    return (uint8_t)(i * 31 + i / 251 + 17 * k + 1);
+}
+
+static struct hsp_runs sent_runs(uint64_t k)
+{
+    struct hsp_runs r = shape(k, true);
+    r.base = calloc(r.n * r.stride + 1, 1);
+    for (size_t j = 0, at = 0; j < r.n; j++) {
+        for (size_t i = 0; i < r.run; i++) {
+            r.base[j * r.stride + i] = letter(k, at++);
+        }
+    }
+    return r;
+}
+
+/* The message is where it belongs, and the gaps are as they were. */
+static bool arrived(uint64_t k, const struct hsp_runs *r)
+{
+    bool same = true;
+    for (size_t j = 0, at = 0; j < r->n; j++) {
+        for (size_t i = 0; i < r->stride; i++) {
+            uint8_t want = i < r->run ? letter(k, at++) : 0xEE;
+            same = same && r->base[j * r->stride + i] == want;
+        }
+    }
+    return same;
+}
+
+/* Messages of random shapes, other ones at both ends, with receives that are there before and that come after. */
+static void strided_rank(struct world *w, uint32_t rank)
+{
+    enum { N = 24 };
+    struct hsp_comm *c = w->comm[rank];
+    struct hsp_comm_req rr[N], sr[N];
+    struct hsp_runs in[N], out[N];
+    struct hsp_err err;
+    uint32_t peer = 1 - rank;
+    for (uint64_t round = 0; round < (SLOW ? 2 : 5); round++) {
+        for (uint32_t i = 0; i < N; i++) {
+            out[i] = sent_runs(2 * (round * N + i) + rank);
+            in[i] = shape(2 * (round * N + i) + peer, false);
+            in[i].base = malloc(in[i].n * in[i].stride + 1);
+            memset(in[i].base, 0xEE, in[i].n * in[i].stride + 1);
+        }
+        for (uint32_t i = 0; i < N / 2; i++) {
+            EXPECT(w, c->ops->irecv(c, peer, i % 3, in[i], &rr[i], &err) == HSP_OK);
+        }
+        for (uint32_t i = 0; i < N; i++) {
+            EXPECT(w, c->ops->isend(c, peer, i % 3, out[i], &sr[i], &err) == HSP_OK);
+        }
+        for (uint32_t i = 0; i < N; i++) {
+            if (i >= N / 2) {
+                EXPECT(w, c->ops->irecv(c, peer, i % 3, in[i], &rr[i], &err) == HSP_OK);
+            }
+            EXPECT(w, c->ops->wait(c, &rr[i], &err) == HSP_OK);
+            EXPECT(w, arrived(2 * (round * N + i) + peer, &in[i]));
+            free(in[i].base);
+        }
+        for (uint32_t i = 0; i < N; i++) {
+            EXPECT(w, c->ops->wait(c, &sr[i], &err) == HSP_OK);
+            free(out[i].base);
+        }
+    }
+}
+
+static void test_strided(void **state)
+{
+    (void)state;
+    run_ranks(2, strided_rank, NULL);
+}
+
+/* Other runs of the same number match; another number does not. */
+static void strided_mismatch_rank(struct world *w, uint32_t rank)
+{
+    struct hsp_comm *c = w->comm[rank];
+    struct hsp_comm_req req;
+    struct hsp_err err = {.code = HSP_OK};
+    uint8_t buf[64] = {0};
+    struct hsp_runs r = {.base = buf, .run = 8, .stride = 7, .n = 4};
+    EXPECT(w, c->ops->irecv(c, 1 - rank, 3, r, &req, &err) == HSP_EINVAL);
+    EXPECT(w, c->ops->isend(c, 1 - rank, 3, r, &req, &err) == HSP_EINVAL);
+    r.n = SIZE_MAX;
+    EXPECT(w, c->ops->isend(c, 1 - rank, 3, r, &req, &err) == HSP_ELIMIT);
+    r = (struct hsp_runs){
+        .base = buf, .run = rank == 0 ? 8 : 4, .stride = 8, .n = rank == 0 ? 2 : 3};
+    if (rank == 0) {
+        if (c->ops->isend(c, 1, 3, r, &req, &err) == HSP_OK) {
+            (void)c->ops->wait(c, &req, &err);
+        }
+        EXPECT(w, c->ops->recv(c, 1, 0, buf, 1, &err) != HSP_OK);
+    } else {
+        enum hsp_status st = c->ops->irecv(c, 0, 3, r, &req, &err);
+        EXPECT(w, (st == HSP_OK ? c->ops->wait(c, &req, &err) : st) == HSP_EPROTO);
+        EXPECT(w, strstr(err.msg, "sent 16 bytes on channel 3, rank 1 expected 12") != NULL);
+    }
+}
+
+static void test_strided_mismatch(void **state)
+{
+    (void)state;
+    run_ranks(2, strided_mismatch_rank, NULL);
 }
 
 static void misuse_rank(struct world *w, uint32_t rank)
@@ -582,13 +711,14 @@ int suite_run(const struct suite_transport *t)
 {
     transport = t;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_channels),       cmocka_unit_test(test_crossing_sends),
-        cmocka_unit_test(test_requests),       cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_size_mismatch),  cmocka_unit_test(test_all_reduce),
-        cmocka_unit_test(test_subsets),        cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_uneven_pieces),  cmocka_unit_test(test_broadcast_all_to_all),
-        cmocka_unit_test(test_random),         cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_close_delivers),
+        cmocka_unit_test(test_channels),         cmocka_unit_test(test_crossing_sends),
+        cmocka_unit_test(test_requests),         cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_size_mismatch),    cmocka_unit_test(test_all_reduce),
+        cmocka_unit_test(test_subsets),          cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_uneven_pieces),    cmocka_unit_test(test_broadcast_all_to_all),
+        cmocka_unit_test(test_random),           cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_close_delivers),   cmocka_unit_test(test_strided),
+        cmocka_unit_test(test_strided_mismatch),
     };
     return cmocka_run_group_tests_name(t->name, tests, NULL, NULL);
 }

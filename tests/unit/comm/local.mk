@@ -15,7 +15,8 @@ comm_tests = \
   tests/unit/comm/meshseg_test \
   tests/unit/comm/meshshm_test \
   tests/unit/comm/meshtls_test \
-  tests/unit/comm/meshwire_test
+  tests/unit/comm/meshwire_test \
+  tests/unit/comm/runs_test
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests)
 
@@ -43,3 +44,4 @@ tests_unit_comm_meshtls_test_SOURCES = tests/unit/comm/meshtls_test.c $(MESH_SUI
 tests_unit_comm_meshtls_test_LDADD = $(COMM_TEST_LIBS)
 tests_unit_comm_meshwire_test_SOURCES = tests/unit/comm/meshwire_test.c $(MESH_WORLD)
 tests_unit_comm_meshwire_test_LDADD = $(COMM_TEST_LIBS)
+tests_unit_comm_runs_test_LDADD = $(COMM_TEST_LIBS)

@@ -528,15 +528,15 @@ static void wait_after_death(enum world_kind kind)
     world_open(&w, 2, kind);
     world_connect(&w, 1, c);
     /* requests under way when the mesh dies: a receive, a partly sent message, a queued one */
-    assert_ok(c[0]->ops->irecv(c[0], 1, 5, buf, sizeof buf, &req[0], &err), &err);
-    assert_ok(c[0]->ops->isend(c[0], 1, 6, big, 20u << 20, &req[1], &err), &err);
-    assert_ok(c[0]->ops->isend(c[0], 1, 7, buf, sizeof buf, &req[2], &err), &err);
+    assert_ok(c[0]->ops->irecv(c[0], 1, 5, hsp_run(buf, sizeof buf), &req[0], &err), &err);
+    assert_ok(c[0]->ops->isend(c[0], 1, 6, hsp_run(big, 20u << 20), &req[1], &err), &err);
+    assert_ok(c[0]->ops->isend(c[0], 1, 7, hsp_run(buf, sizeof buf), &req[2], &err), &err);
     c[1]->ops->abort(c[1]);
     enum hsp_status st = c[0]->ops->wait(c[0], &req[0], &err);
     assert_true(st == HSP_ECANCELED || st == HSP_EPEER);
     (void)c[0]->ops->wait(c[0], &req[1], &err); /* may have been taken by the kernel before */
     (void)c[0]->ops->wait(c[0], &req[2], &err);
-    assert_true(c[0]->ops->isend(c[0], 1, 7, buf, sizeof buf, &req[2], &err) == st);
+    assert_true(c[0]->ops->isend(c[0], 1, 7, hsp_run(buf, sizeof buf), &req[2], &err) == st);
     assert_ok(c[0]->ops->wait(c[0], &req[2], &err), &err); /* idle */
     close_all(c, 2);
     world_close(&w);

@@ -9,7 +9,7 @@ state_test_lib = tests/unit/state/statelib.c tests/unit/state/statelib.h
 tests_unit_state_ckpt_test_SOURCES = tests/unit/state/ckpt_test.c $(state_test_lib)
 tests_unit_state_ckpt_test_LDADD = $(TEST_LIBS) $(STATE_LIBS)
 tests_unit_state_region_test_SOURCES = tests/unit/state/region_test.c $(state_test_lib)
-tests_unit_state_region_test_LDADD = $(TEST_LIBS) $(STATE_LIBS)
+tests_unit_state_region_test_LDADD = $(TEST_LIBS) $(STATE_LIBS) $(COMM_LIBS) $(BASE_LIBS)
 tests_unit_state_safetensors_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fallocate
 tests_unit_state_safetensors_test_LDADD = $(TEST_LIBS) $(STATE_LIBS)
 tests_unit_state_segment_test_SOURCES = tests/unit/state/segment_test.c $(state_test_lib)

@@ -53,6 +53,32 @@ static void runs_are_as_long_as_can_be(void **state)
     assert_false(hsp_walk_next(&w, &at, &index));
 }
 
+/* As a message a box is what a copy of it would be; only what is not at one distance is none. */
+static void a_box_is_a_message_where_its_runs_are_even(void **state)
+{
+    (void)state;
+    size_t refused = 0, strided = 0;
+    for (uint64_t i = 0; i < 3000; i++) {
+        const int64_t *full = shapes[i % N_SHAPES];
+        struct hsp_box whole = hsp_box_whole(ranks[i % N_SHAPES], full);
+        struct hsp_box held = random_inside(&whole, "a", i), r = random_inside(&held, "b", i);
+        float x[MAX_ELEMENTS], dense[MAX_ELEMENTS], y[MAX_ELEMENTS];
+        struct hsp_runs runs;
+        fill_box(HSP_F32, 1, 0, 0, full, &held, x);
+        if (!hsp_region_runs(4, &r, &held, x, &runs)) {
+            assert_true(r.rank > 2); /* two dims have one distance */
+            refused++;
+            continue;
+        }
+        assert_int_equal(runs.run * runs.n, 4 * hsp_box_count(&r));
+        hsp_region_copy(4, &r, &held, x, &r, dense);
+        hsp_runs_gather(&runs, 0, y, runs.run * runs.n);
+        assert_memory_equal(y, dense, runs.run * runs.n);
+        strided += runs.n > 1;
+    }
+    assert_true(refused > 0 && strided > 100);
+}
+
 static void minus_leaves_exactly_the_rest(void **state)
 {
     (void)state;
@@ -174,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copying_between_layouts_keeps_every_element),
         cmocka_unit_test(runs_are_as_long_as_can_be),
+        cmocka_unit_test(a_box_is_a_message_where_its_runs_are_even),
         cmocka_unit_test(minus_leaves_exactly_the_rest),
         cmocka_unit_test(hashes_of_disjoint_boxes_add_up),
         cmocka_unit_test(hashes_are_part_of_formats),

@@ -16,7 +16,7 @@ struct msg {
     struct msg *next;
     uint32_t channel;
     size_t bytes;
-    const uint8_t *data;      /* the sender's buffer, or own */
+    struct hsp_runs data;     /* the sender's, or own */
     struct hsp_comm_req *ref; /* the sender's request; NULL: the bytes are copied behind this */
     uint8_t own[];
 };
@@ -71,16 +71,14 @@ static enum hsp_status fail_closed(uint32_t peer, struct hsp_err *err)
     return hsp_err_set(err, HSP_EPEER, 0, "rank %u has closed", peer);
 }
 
-static enum hsp_status check_args(struct loop *l, uint32_t peer, size_t bytes, struct hsp_err *err)
+static enum hsp_status check_args(struct loop *l, uint32_t peer, const struct hsp_runs *data,
+                                  size_t *ret_bytes, struct hsp_err *err)
 {
     if (peer >= l->hub->n || peer == l->base.rank) {
         return hsp_err_set(err, HSP_EINVAL, 0, "rank %u is not a peer of rank %u among %u", peer,
                            l->base.rank, l->hub->n);
     }
-    if (bytes > HSP_COMM_MAX_MESSAGE) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "message of %zu bytes above limit", bytes);
-    }
-    return HSP_OK;
+    return hsp_runs_check(data, HSP_COMM_MAX_MESSAGE, ret_bytes, err);
 }
 
 static enum hsp_status kill_size(struct hub *h, uint32_t from, uint32_t to, uint32_t channel,
@@ -142,20 +140,20 @@ static struct msg *take_msg(struct box *b, uint32_t channel, const struct hsp_co
 }
 
 /* Sends into a posted receive. Called and returns with the lock held; drops it for the copy. */
-static void deliver(struct hub *h, struct loop *to, struct hsp_comm_req *r, const void *buf)
+static void deliver(struct hub *h, struct loop *to, struct hsp_comm_req *r,
+                    const struct hsp_runs *data)
 {
     r->state = HSP_REQ_BUSY;
     pthread_mutex_unlock(&h->lock);
-    if (r->bytes > 0) {
-        memcpy(r->buf, buf, r->bytes);
-    }
+    hsp_runs_copy(&r->data, data, r->bytes);
     pthread_mutex_lock(&h->lock);
     r->state = HSP_REQ_DONE;
     pthread_cond_broadcast(&to->cond);
 }
 
-static enum hsp_status enqueue(struct hub *h, struct box *b, uint32_t channel, const void *buf,
-                               size_t bytes, struct hsp_comm_req *ref, struct hsp_err *err)
+static enum hsp_status enqueue(struct hub *h, struct box *b, uint32_t channel,
+                               const struct hsp_runs *data, size_t bytes, struct hsp_comm_req *ref,
+                               struct hsp_err *err)
 {
     size_t total = sizeof(struct msg);
     if (bytes > HSP_COMM_MAX_QUEUED - b->queued_bytes) {
@@ -172,12 +170,10 @@ static enum hsp_status enqueue(struct hub *h, struct box *b, uint32_t channel, c
     if (m == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a message of %zu bytes", bytes);
     }
-    *m = (struct msg){.channel = channel, .bytes = bytes, .data = buf, .ref = ref};
+    *m = (struct msg){.channel = channel, .bytes = bytes, .data = *data, .ref = ref};
     if (ref == NULL) {
-        if (bytes > 0) {
-            memcpy(m->own, buf, bytes);
-        }
-        m->data = m->own;
+        hsp_runs_gather(data, 0, m->own, bytes);
+        m->data = hsp_run(m->own, bytes);
     }
     *b->last = m;
     b->last = &m->next;
@@ -186,11 +182,13 @@ static enum hsp_status enqueue(struct hub *h, struct box *b, uint32_t channel, c
 }
 
 /* @req NULL: copy what cannot be delivered now. */
-static enum hsp_status post_send(struct loop *l, uint32_t peer, uint32_t channel, const void *buf,
-                                 size_t bytes, struct hsp_comm_req *req, struct hsp_err *err)
+static enum hsp_status post_send(struct loop *l, uint32_t peer, uint32_t channel,
+                                 const struct hsp_runs *data, struct hsp_comm_req *req,
+                                 struct hsp_err *err)
 {
     struct hub *h = l->hub;
-    enum hsp_status st = check_args(l, peer, bytes, err);
+    size_t bytes = 0;
+    enum hsp_status st = check_args(l, peer, data, &bytes, err);
     if (st != HSP_OK) {
         return st;
     }
@@ -204,11 +202,11 @@ static enum hsp_status post_send(struct loop *l, uint32_t peer, uint32_t channel
     } else {
         struct hsp_comm_req *r = take_posted(b, channel);
         if (r == NULL) {
-            st = enqueue(h, b, channel, buf, bytes, req, err);
+            st = enqueue(h, b, channel, data, bytes, req, err);
         } else if (r->bytes != bytes) {
             st = kill_size(h, l->base.rank, peer, channel, bytes, r->bytes, err);
         } else {
-            deliver(h, to, r, buf);
+            deliver(h, to, r, data);
             if (req != NULL) {
                 req->state = HSP_REQ_DONE;
             }
@@ -221,16 +219,17 @@ static enum hsp_status post_send(struct loop *l, uint32_t peer, uint32_t channel
 static enum hsp_status loop_send(struct hsp_comm *c, uint32_t peer, uint32_t channel,
                                  const void *buf, size_t bytes, struct hsp_err *err)
 {
-    return post_send(loop_of(c), peer, channel, buf, bytes, NULL, err);
+    const struct hsp_runs data = hsp_run(buf, bytes);
+    return post_send(loop_of(c), peer, channel, &data, NULL, err);
 }
 
 static enum hsp_status loop_isend(struct hsp_comm *c, uint32_t peer, uint32_t channel,
-                                  const void *buf, size_t bytes, struct hsp_comm_req *req,
+                                  struct hsp_runs data, struct hsp_comm_req *req,
                                   struct hsp_err *err)
 {
     *req = (struct hsp_comm_req){
-        .bytes = bytes, .peer = peer, .channel = channel, .state = HSP_REQ_POSTED, .is_send = true};
-    enum hsp_status st = post_send(loop_of(c), peer, channel, buf, bytes, req, err);
+        .peer = peer, .channel = channel, .state = HSP_REQ_POSTED, .is_send = true};
+    enum hsp_status st = post_send(loop_of(c), peer, channel, &data, req, err);
     if (st != HSP_OK) {
         req->state = HSP_REQ_IDLE;
     }
@@ -244,9 +243,7 @@ static void collect(struct hub *h, struct msg *m, struct hsp_comm_req *req, uint
         m->ref->state = HSP_REQ_BUSY;
     }
     pthread_mutex_unlock(&h->lock);
-    if (m->bytes > 0) {
-        memcpy(req->buf, m->data, m->bytes);
-    }
+    hsp_runs_copy(&req->data, &m->data, m->bytes);
     pthread_mutex_lock(&h->lock);
     if (m->ref != NULL) {
         m->ref->state = HSP_REQ_DONE;
@@ -256,13 +253,14 @@ static void collect(struct hub *h, struct msg *m, struct hsp_comm_req *req, uint
     free(m);
 }
 
-static enum hsp_status loop_irecv(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
-                                  size_t bytes, struct hsp_comm_req *req, struct hsp_err *err)
+static enum hsp_status loop_irecv(struct hsp_comm *c, uint32_t peer, uint32_t channel,
+                                  struct hsp_runs data, struct hsp_comm_req *req,
+                                  struct hsp_err *err)
 {
     struct loop *l = loop_of(c);
     struct hub *h = l->hub;
-    *req = (struct hsp_comm_req){.buf = buf, .bytes = bytes, .peer = peer, .channel = channel};
-    enum hsp_status st = check_args(l, peer, bytes, err);
+    *req = (struct hsp_comm_req){.data = data, .peer = peer, .channel = channel};
+    enum hsp_status st = check_args(l, peer, &data, &req->bytes, err);
     if (st != HSP_OK) {
         return st;
     }
@@ -272,8 +270,8 @@ static enum hsp_status loop_irecv(struct hsp_comm *c, uint32_t peer, uint32_t ch
     if (h->dead.code != HSP_OK) {
         st = fail(&h->dead, err);
     } else if ((m = take_msg(b, channel, NULL)) != NULL) {
-        if (m->bytes != bytes) {
-            st = kill_size(h, peer, c->rank, channel, m->bytes, bytes, err);
+        if (m->bytes != req->bytes) {
+            st = kill_size(h, peer, c->rank, channel, m->bytes, req->bytes, err);
             free(m);
         } else {
             collect(h, m, req, peer);
@@ -316,7 +314,7 @@ static enum hsp_status loop_recv(struct hsp_comm *c, uint32_t peer, uint32_t cha
                                  size_t bytes, struct hsp_err *err)
 {
     struct hsp_comm_req req;
-    enum hsp_status st = loop_irecv(c, peer, channel, buf, bytes, &req, err);
+    enum hsp_status st = loop_irecv(c, peer, channel, hsp_run(buf, bytes), &req, err);
     return st == HSP_OK ? loop_wait(c, &req, err) : st;
 }
 

@@ -120,7 +120,7 @@ enum mesh_kind {
 struct mesh_out {
     struct mesh_out *next;
     struct hsp_comm_req *req; /* NULL: bytes are copied behind this */
-    const uint8_t *data;
+    struct hsp_runs data;
     size_t bytes, sent; /* sent: of header + bytes */
     uint8_t head[MESH_HEADER];
     uint8_t own[];
@@ -132,6 +132,7 @@ struct mesh_in {
     struct hsp_comm_req *req; /* came while the message was arriving */
     uint32_t channel;
     size_t bytes, have;
+    struct hsp_runs place; /* data */
     uint8_t data[];
 };
 
@@ -152,7 +153,7 @@ struct mesh_link {
     /* receiving; of who runs the links */
     uint8_t *input; /* MESH_INPUT */
     size_t in_pos, in_have;
-    uint8_t *dst; /* the message under way; NULL: between messages */
+    const struct hsp_runs *dst; /* of the message under way; NULL: between messages */
     size_t dst_have, dst_bytes;
     struct hsp_comm_req *dst_req; /* where it goes: a receive, or */
     struct mesh_in *dst_msg;      /* a buffer */

@@ -21,12 +21,14 @@
 #include "worker/comm/mesh/meshimpl.h"
 
 #define N_EVENTS   64
-#define WAKE       UINT32_MAX        /* epoll tag of wake_fd */
-#define WRITE_TURN ((size_t)1 << 20) /* bytes to one peer before others have their turn */
-#define BEHIND     ((size_t)2 << 10) /* read at most behind the end of a message: it is copied */
-#define READ_TURN  16                /* reads from one peer likewise */
-#define LEAD_MS    2                 /* a user thread that is away for longer gives up its lead */
-#define LONG_MS    10                /* looked at that often while it waits itself */
+#define WAKE       UINT32_MAX         /* epoll tag of wake_fd */
+#define WRITE_TURN ((size_t)1 << 20)  /* bytes to one peer before others have their turn */
+#define BEHIND     ((size_t)2 << 10)  /* read at most behind the end of a message: it is copied */
+#define READ_TURN  16                 /* reads from one peer likewise */
+#define STRAIGHT   ((size_t)4 << 10)  /* a shorter run is copied: one read takes in many of them */
+#define STAGE      ((size_t)64 << 10) /* runs shorter than that are sent together */
+#define LEAD_MS    2                  /* a user thread that is away for longer gives up its lead */
+#define LONG_MS    10                 /* looked at that often while it waits itself */
 
 void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out)
 {
@@ -56,7 +58,7 @@ static bool digest(struct hsp_mesh *m, uint32_t peer)
             size_t n = l->dst_bytes - l->dst_have, lies = l->in_have - l->in_pos;
             n = n < lies ? n : lies;
             if (n > 0) {
-                memcpy(l->dst + l->dst_have, l->input + l->in_pos, n);
+                hsp_runs_scatter(l->dst, l->dst_have, l->input + l->in_pos, n);
                 l->dst_have += n;
                 l->in_pos += n;
             }
@@ -113,17 +115,31 @@ static void compact(struct mesh_link *l)
     }
 }
 
+/* Where the next bytes of the message under way go straight from the socket: *ret_n, 0: through the input buffer,
+ * as what belongs to many short runs does. *ret_all: they are the rest of it. */
+static uint8_t *straight(const struct mesh_link *l, size_t *ret_n, bool *ret_all)
+{
+    size_t rest = l->dst != NULL ? l->dst_bytes - l->dst_have : 0;
+    uint8_t *to = rest > 0 ? hsp_runs_at(l->dst, l->dst_have, ret_n) : NULL;
+    *ret_n = rest > 0 ? *ret_n : 0;
+    *ret_all = *ret_n == rest;
+    *ret_n = *ret_all || *ret_n >= STRAIGHT ? *ret_n : 0;
+    return to;
+}
+
 /* Uses all that has been taken in, until the link has to stop. */
 static void digest_tls(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
     struct hsp_err err;
     while (digest(m, peer)) { /* when it says stop, the link is disarmed or the mesh dead */
-        size_t n = 0;
+        size_t n = 0, room = 0;
+        bool all;
         compact(l);
-        bool direct = l->dst != NULL;
-        uint8_t *to = direct ? l->dst + l->dst_have : l->input + l->in_have;
-        size_t room = direct ? l->dst_bytes - l->dst_have : MESH_INPUT - l->in_have;
+        uint8_t *to = straight(l, &room, &all);
+        bool direct = room > 0;
+        to = direct ? to : l->input + l->in_have;
+        room = direct ? room : MESH_INPUT - l->in_have;
         enum hsp_status st = hsp_mesh_tls_read(l->tls, to, room, &n, &err);
         if (st == HSP_AGAIN) {
             return;
@@ -175,12 +191,13 @@ static void go_on(struct hsp_mesh *m, uint32_t peer)
 static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
 {
     compact(l);
-    /* The rest of a message goes straight to its place, what follows to the input buffer. By shared
-     * memory the place is not ours: another thread may be filling it. */
+    /* The rest of a message, or of a run, goes straight to its place, what follows to the input buffer. By
+     * shared memory the place is not ours: another thread may be filling it. */
     struct iovec iov[2] = {{.iov_len = 0}, {l->input + l->in_have, MESH_INPUT - l->in_have}};
     if (l->shm == NULL && l->dst != NULL) {
-        iov[0] = (struct iovec){l->dst + l->dst_have, l->dst_bytes - l->dst_have};
-        iov[1].iov_len = iov[1].iov_len < BEHIND ? iov[1].iov_len : BEHIND;
+        bool all;
+        iov[0].iov_base = straight(l, &iov[0].iov_len, &all);
+        iov[1].iov_len = all && iov[1].iov_len > BEHIND ? BEHIND : iov[1].iov_len;
     }
     ssize_t n = readv(l->fd, iov, 2);
     if (n < 0) {
@@ -250,6 +267,7 @@ int hsp_mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most)
     if (l->tls != NULL) {
         return hsp_mesh_tls_write_some(l->tls, l->fd, o, most);
     }
+    uint8_t stage[STAGE];
     while (o->sent < MESH_HEADER + o->bytes) {
         if (most == 0) {
             return 0;
@@ -259,10 +277,11 @@ int hsp_mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most)
         if (o->sent < MESH_HEADER) {
             iov[h.msg_iovlen++] = (struct iovec){o->head + o->sent, MESH_HEADER - o->sent};
         }
-        size_t done = o->sent > MESH_HEADER ? o->sent - MESH_HEADER : 0;
+        size_t done = o->sent > MESH_HEADER ? o->sent - MESH_HEADER : 0, k;
         if (done < o->bytes) {
-            size_t k = o->bytes - done < most ? o->bytes - done : most;
-            iov[h.msg_iovlen++] = (struct iovec){(uint8_t *)(uintptr_t)o->data + done, k};
+            const uint8_t *from = hsp_runs_piece(&o->data, done, stage, STAGE, &k);
+            k = k < most ? k : most;
+            iov[h.msg_iovlen++] = (struct iovec){(uint8_t *)(uintptr_t)from, k};
         }
         ssize_t n = sendmsg(l->fd, &h, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) {

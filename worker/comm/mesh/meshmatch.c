@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/le.h"
 #include "worker/comm/mesh/meshimpl.h"
@@ -93,9 +92,7 @@ void hsp_mesh_finish(struct hsp_mesh *m, struct mesh_link *l)
     } else if (e != NULL) {
         e->have = e->bytes;
         if (e->req != NULL) { /* its receive came meanwhile: the message left the list then */
-            if (e->bytes > 0) {
-                memcpy(e->req->buf, e->data, e->bytes);
-            }
+            hsp_runs_scatter(&e->req->data, 0, e->data, e->bytes);
             e->req->state = HSP_REQ_DONE;
             free(e);
             hsp_mesh_notify(m);
@@ -128,7 +125,7 @@ bool hsp_mesh_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t 
         }
         r->state = HSP_REQ_BUSY;
         l->dst_req = r;
-        l->dst = r->buf;
+        l->dst = &r->data;
         return true;
     }
     if (l->early_bytes + bytes > HSP_MESH_BUFFER && l->early != NULL && l->posted == NULL) {
@@ -146,12 +143,12 @@ bool hsp_mesh_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t 
                       peer);
         return false;
     }
-    *e = (struct mesh_in){.channel = channel, .bytes = bytes};
+    *e = (struct mesh_in){.channel = channel, .bytes = bytes, .place = hsp_run(e->data, bytes)};
     *l->early_last = e;
     l->early_last = &e->next;
     l->early_bytes += bytes;
     l->dst_msg = e;
-    l->dst = e->data;
+    l->dst = &e->place;
     return true;
 }
 

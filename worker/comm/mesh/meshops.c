@@ -35,9 +35,9 @@ static enum hsp_status fail_closed(const struct hsp_mesh *m, uint32_t peer, stru
     return hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s) has closed", peer, m->names[peer]);
 }
 
-/* Dead, or the peer has closed, or no such peer; locked. */
-static enum hsp_status check(const struct hsp_mesh *m, uint32_t peer, size_t bytes,
-                             struct hsp_err *err)
+/* Dead, or no such peer, or no such message; locked. */
+static enum hsp_status check(const struct hsp_mesh *m, uint32_t peer, const struct hsp_runs *data,
+                             size_t *ret_bytes, struct hsp_err *err)
 {
     if (m->dead.code != HSP_OK) {
         return fail_dead(m, err);
@@ -46,10 +46,7 @@ static enum hsp_status check(const struct hsp_mesh *m, uint32_t peer, size_t byt
         return hsp_err_set(err, HSP_EINVAL, 0, "rank %u is not a peer of rank %u among %u", peer,
                            m->base.rank, m->base.n_ranks);
     }
-    if (bytes > HSP_COMM_MAX_MESSAGE) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "message of %zu bytes above limit", bytes);
-    }
-    return HSP_OK;
+    return hsp_runs_check(data, HSP_COMM_MAX_MESSAGE, ret_bytes, err);
 }
 
 /* Puts the rest of @o behind what is queued. With @req the data is borrowed, else copied. Locked.
@@ -74,8 +71,8 @@ static enum hsp_status enqueue(struct hsp_mesh *m, uint32_t peer, const struct m
     q->next = NULL;
     if (req == NULL && o->bytes > 0) {
         size_t done = o->sent > MESH_HEADER ? o->sent - MESH_HEADER : 0;
-        memcpy(q->own + done, o->data + done, o->bytes - done);
-        q->data = q->own;
+        hsp_runs_gather(&o->data, done, q->own + done, o->bytes - done);
+        q->data = hsp_run(q->own, o->bytes);
     }
     *l->out_last = q;
     l->out_last = &q->next;
@@ -87,11 +84,11 @@ static enum hsp_status enqueue(struct hsp_mesh *m, uint32_t peer, const struct m
 }
 
 static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t channel,
-                                 const void *buf, size_t bytes, struct hsp_comm_req *req,
-                                 struct hsp_err *err)
+                                 const struct hsp_runs *data, size_t bytes,
+                                 struct hsp_comm_req *req, struct hsp_err *err)
 {
     struct mesh_link *l = &m->link[peer];
-    struct mesh_out o = {.data = buf, .bytes = bytes};
+    struct mesh_out o = {.data = *data, .bytes = bytes};
     hsp_mesh_header(m, MESH_DATA, channel, l->seq_out++, bytes, o.head);
     if (l->shm != NULL) {
         if (l->out == NULL && hsp_shm_put(m, peer, &o)) {
@@ -193,21 +190,28 @@ static void mesh_attend(struct hsp_comm *c, bool on)
     pthread_mutex_unlock(&m->lock);
 }
 
+/* @req NULL: what does not go at once is copied. Locked. */
+static enum hsp_status start_send(struct hsp_mesh *m, uint32_t peer, uint32_t channel,
+                                  const struct hsp_runs *data, struct hsp_comm_req *req,
+                                  struct hsp_err *err)
+{
+    size_t bytes = 0;
+    enum hsp_status st = check(m, peer, data, &bytes, err);
+    if (st == HSP_OK && m->link[peer].closed) {
+        st = fail_closed(m, peer, err);
+    }
+    return st == HSP_OK ? post_send(m, peer, channel, data, bytes, req, err) : st;
+}
+
 static enum hsp_status mesh_isend(struct hsp_comm *c, uint32_t peer, uint32_t channel,
-                                  const void *buf, size_t bytes, struct hsp_comm_req *req,
+                                  struct hsp_runs data, struct hsp_comm_req *req,
                                   struct hsp_err *err)
 {
     struct hsp_mesh *m = mesh_of(c);
     *req = (struct hsp_comm_req){
-        .bytes = bytes, .peer = peer, .channel = channel, .state = HSP_REQ_BUSY, .is_send = true};
+        .peer = peer, .channel = channel, .state = HSP_REQ_BUSY, .is_send = true};
     pthread_mutex_lock(&m->lock);
-    enum hsp_status st = check(m, peer, bytes, err);
-    if (st == HSP_OK && m->link[peer].closed) {
-        st = fail_closed(m, peer, err);
-    }
-    if (st == HSP_OK) {
-        st = post_send(m, peer, channel, buf, bytes, req, err);
-    }
+    enum hsp_status st = start_send(m, peer, channel, &data, req, err);
     if (st != HSP_OK) {
         req->state = HSP_REQ_IDLE;
     }
@@ -219,14 +223,9 @@ static enum hsp_status mesh_send(struct hsp_comm *c, uint32_t peer, uint32_t cha
                                  const void *buf, size_t bytes, struct hsp_err *err)
 {
     struct hsp_mesh *m = mesh_of(c);
+    const struct hsp_runs data = hsp_run(buf, bytes);
     pthread_mutex_lock(&m->lock);
-    enum hsp_status st = check(m, peer, bytes, err);
-    if (st == HSP_OK && m->link[peer].closed) {
-        st = fail_closed(m, peer, err);
-    }
-    if (st == HSP_OK) {
-        st = post_send(m, peer, channel, buf, bytes, NULL, err);
-    }
+    enum hsp_status st = start_send(m, peer, channel, &data, NULL, err);
     leave(m);
     pthread_mutex_unlock(&m->lock);
     return st;
@@ -269,22 +268,21 @@ static enum hsp_status collect(struct hsp_mesh *m, struct mesh_in *e, struct hsp
         return HSP_OK;
     }
     pthread_mutex_unlock(&m->lock);
-    if (e->bytes > 0) {
-        memcpy(req->buf, e->data, e->bytes);
-    }
+    hsp_runs_scatter(&req->data, 0, e->data, e->bytes);
     free(e);
     pthread_mutex_lock(&m->lock);
     req->state = HSP_REQ_DONE;
     return HSP_OK;
 }
 
-static enum hsp_status mesh_irecv(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
-                                  size_t bytes, struct hsp_comm_req *req, struct hsp_err *err)
+static enum hsp_status mesh_irecv(struct hsp_comm *c, uint32_t peer, uint32_t channel,
+                                  struct hsp_runs data, struct hsp_comm_req *req,
+                                  struct hsp_err *err)
 {
     struct hsp_mesh *m = mesh_of(c);
-    *req = (struct hsp_comm_req){.buf = buf, .bytes = bytes, .peer = peer, .channel = channel};
+    *req = (struct hsp_comm_req){.data = data, .peer = peer, .channel = channel};
     pthread_mutex_lock(&m->lock);
-    enum hsp_status st = check(m, peer, bytes, err);
+    enum hsp_status st = check(m, peer, &data, &req->bytes, err);
     if (st == HSP_OK) {
         struct mesh_link *l = &m->link[peer];
         struct mesh_in *e = take_early(l, channel);
@@ -344,7 +342,7 @@ static enum hsp_status mesh_recv(struct hsp_comm *c, uint32_t peer, uint32_t cha
                                  size_t bytes, struct hsp_err *err)
 {
     struct hsp_comm_req req;
-    enum hsp_status st = mesh_irecv(c, peer, channel, buf, bytes, &req, err);
+    enum hsp_status st = mesh_irecv(c, peer, channel, hsp_run(buf, bytes), &req, err);
     return st == HSP_OK ? mesh_wait(c, &req, err) : st;
 }
 
@@ -369,7 +367,8 @@ static enum hsp_status mesh_lend(struct hsp_comm *c, uint32_t peer, uint32_t cha
     struct hsp_mesh *m = mesh_of(c);
     struct mesh_link *l = &m->link[peer];
     pthread_mutex_lock(&m->lock);
-    enum hsp_status st = check(m, peer, bytes, err);
+    const struct hsp_runs one = hsp_run(NULL, bytes);
+    enum hsp_status st = check(m, peer, &one, &bytes, err);
     if (st == HSP_OK && (!hsp_shm_lends(m, peer, bytes) || is_early(l, channel))) {
         st = HSP_AGAIN;
     }

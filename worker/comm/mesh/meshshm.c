@@ -137,7 +137,7 @@ static bool put(struct mesh_shm *s, struct mesh_out *o)
             size_t done = o->sent - MESH_HEADER, k = o->bytes - done;
             k = k < TURN ? k : TURN;
             k = k < free_bytes ? k : free_bytes;
-            memcpy(to, o->data + done, k);
+            hsp_runs_gather(&o->data, done, to, k);
             o->sent += k;
             s->head += k;
         }
@@ -241,9 +241,7 @@ static bool take_data(struct hsp_mesh *m, uint32_t peer)
     if (m->dead.code != HSP_OK || (k == 0 && l->dst_have < l->dst_bytes)) {
         return false;
     }
-    if (k > 0) {
-        memcpy(l->dst + l->dst_have, s->in.data + s->pos % s->in.bytes, k);
-    }
+    hsp_runs_scatter(l->dst, l->dst_have, s->in.data + s->pos % s->in.bytes, k);
     l->dst_have += k;
     s->pos += k;
     if (l->dst_have == l->dst_bytes) {

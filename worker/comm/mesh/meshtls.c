@@ -139,18 +139,19 @@ static bool encrypt(struct mesh_tls *t, const void *p, size_t n)
 static size_t next_chunk(struct mesh_tls *t, const struct mesh_out *o)
 {
     size_t done = o->sent > MESH_HEADER ? o->sent - MESH_HEADER : 0, rest = o->bytes - done, n;
+    uint8_t stage[CHUNK];
     if (o->sent < MESH_HEADER) { /* with the first bytes behind it: a short message is one record */
-        uint8_t stage[RECORD];
         n = rest < RECORD - MESH_HEADER ? rest : RECORD - MESH_HEADER;
         memcpy(stage, o->head, MESH_HEADER);
         if (n > 0) {
-            memcpy(stage + MESH_HEADER, o->data, n);
+            hsp_runs_gather(&o->data, 0, stage + MESH_HEADER, n);
         }
         n += MESH_HEADER;
         return encrypt(t, stage, n) ? n : 0;
     }
-    n = rest < CHUNK ? rest : CHUNK;
-    return encrypt(t, o->data + done, n) ? n : 0;
+    const uint8_t *from = hsp_runs_piece(&o->data, done, stage, CHUNK, &n);
+    n = n < CHUNK ? n : CHUNK;
+    return encrypt(t, from, n) ? n : 0;
 }
 
 int hsp_mesh_tls_write_some(struct mesh_tls *t, int fd, struct mesh_out *o, size_t most)
