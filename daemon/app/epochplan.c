@@ -11,16 +11,23 @@ static enum hsp_status no_memory(struct hsp_err *err)
     return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the plan of an epoch");
 }
 
+#define PLAN_TEXT_MAX ((size_t)HSP_MSG_BLOB_MAX) /* it is sent as one blob */
+
 /* A deep copy of the plan by way of its text: nothing is borrowed from the caller. */
 static enum hsp_status copy_plan(struct hsp_epoch_plan *p, const struct hsp_plan *plan,
                                  uint32_t batch, struct hsp_err *err)
 {
     struct hsp_buf text;
-    hsp_buf_init(&text, 64u << 20);
+    hsp_buf_init(&text, PLAN_TEXT_MAX);
     hsp_plan_dump(plan, &text);
-    enum hsp_status st = text.failed ? no_memory(err)
-                                     : hsp_plan_parse(hsp_buf_cstr(&text), text.len, "plan", batch,
-                                                      p->arena, &p->plan, err);
+    enum hsp_status st = hsp_buf_status(&text);
+    if (st == HSP_OK) {
+        st = hsp_plan_parse(hsp_buf_cstr(&text), text.len, "plan", batch, p->arena, &p->plan, err);
+    } else if (st == HSP_ENOMEM) {
+        st = no_memory(err);
+    } else {
+        st = hsp_err_set(err, st, 0, "the plan has more than %zu MiB of text", PLAN_TEXT_MAX >> 20);
+    }
     hsp_buf_fini(&text);
     return st;
 }

@@ -5,6 +5,7 @@
 
 struct builder {
     struct hsp_arena *arena;
+    enum hsp_tier sum; /* the tier of several addends: PARTIAL or MAX */
     bool no_memory;
 };
 
@@ -103,11 +104,11 @@ static struct hsp_annot *try_split(struct builder *b, const struct hsp_box *p, s
     return end == p->hi[d] ? a : NULL;
 }
 
-/* Items of equal addend together, as a sum; NULL when there is one addend only. */
+/* Items of equal addend together, as a sum or maximum; NULL when there is one addend only. */
 static struct hsp_annot *try_partial(struct builder *b, const struct hsp_box *p,
                                      struct hsp_held *it, uint32_t n, int depth)
 {
-    struct hsp_annot *a = new_tier(b, HSP_TIER_PARTIAL, n);
+    struct hsp_annot *a = new_tier(b, b->sum, n);
     struct hsp_held *same = hsp_arena_array(b->arena, n, sizeof *same);
     if (a == NULL || same == NULL) {
         b->no_memory = true;
@@ -256,6 +257,7 @@ static enum hsp_status is_tree_of(const struct hsp_annot *a, const struct hsp_co
     enum hsp_status st = hsp_annot_cover(a, c->rank, c->extent, NULL, &tree, NULL);
     bool valid = st == HSP_OK;
     hsp_cover_init(&copy, c->rank, c->extent);
+    copy.reduce = c->reduce;
     for (uint32_t i = 0; st == HSP_OK && i < c->n; i++) {
         st = hsp_cover_add(&copy, c->items[i].rank, c->items[i].addend, &c->items[i].box);
     }
@@ -269,7 +271,8 @@ static enum hsp_status is_tree_of(const struct hsp_annot *a, const struct hsp_co
 enum hsp_status hsp_annot_of_cover(const struct hsp_cover *c, struct hsp_arena *arena,
                                    struct hsp_annot **ret, struct hsp_err *err)
 {
-    struct builder b = {.arena = arena};
+    struct builder b = {.arena = arena,
+                        .sum = c->reduce == HSP_REDUCE_MAX ? HSP_TIER_MAX : HSP_TIER_PARTIAL};
     struct hsp_box whole = hsp_box_whole(c->rank, c->extent);
     struct hsp_held *it = malloc(((size_t)c->n + 1) * sizeof *it);
     *ret = NULL;

@@ -340,6 +340,9 @@ enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
     if (rc == HSP_OK && how != NULL) {
         rc = hsp_yaml_choice(how, patterns, HSP_ARRAY_LEN(patterns), &pattern, err);
     }
+    if (rc == HSP_OK && zero == HSP_ZERO_NONE && pattern != HSP_ZERO_CONTIGUOUS) {
+        rc = hsp_yaml_error(how, err, "with zero 0 nothing is cut by this pattern");
+    }
     if (rc == HSP_OK) {
         rc = want(y, "streams", HSP_YAML_SEQ, HSP_MAX_STREAMS, &streams, err);
     }

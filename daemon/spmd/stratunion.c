@@ -447,6 +447,9 @@ enum hsp_status hsp_strategy_expanded(const struct hsp_yaml *y, struct hsp_arena
     const struct hsp_yaml *blocks = hsp_yaml_get(model, "blocks");
     enum hsp_status rc = HSP_OK;
     bool z = false;
+    if (llama != NULL && gpt != NULL) {
+        return hsp_yaml_error(gpt, err, "a strategy is of one model, here are gpt and llama");
+    }
     if (model == NULL || blocks == NULL) {
         return hsp_yaml_error(y, err, "neither layers of stages nor blocks of a model");
     }

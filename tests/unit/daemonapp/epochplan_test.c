@@ -1,6 +1,9 @@
 /* Compiled plans of epochs: shards for the core, tables of state, packages. */
 #include "tests/unit/daemonapp/applib.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "tests/lib/testlib.h"
 
 /* Devices on different nodes. */
@@ -399,6 +402,28 @@ static void test_packages_of_keepers(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
+/* A plan is sent as one blob. */
+static void test_plan_texts_have_a_limit(void **state)
+{
+    (void)state;
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_arena *a = hsp_arena_new(1u << 20);
+    struct hsp_epoch_plan *e = NULL;
+    struct hsp_err err = {0};
+    struct hsp_plan *p = app_plan(j, app_dp2, a);
+    char *why = calloc(1, HSP_MSG_BLOB_MAX + 1);
+    assert_non_null(why);
+    memset(why, 'w', HSP_MSG_BLOB_MAX);
+    p->why = why;
+    assert_status(hsp_epoch_plan_build(j->graph, &j->spec->train, NULL, p, far, 1,
+                                       (size_t)64 << 20, &e, &err),
+                  HSP_ELIMIT);
+    assert_string_equal(err.msg, "the plan has more than 64 MiB of text");
+    free(why);
+    (void)hsp_arena_free(a);
+    (void)hsp_job_rec_unref(j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_packages_decode_and_are_deterministic),
         cmocka_unit_test(test_packages_gather_at_the_writers),
         cmocka_unit_test(test_packages_of_keepers),
+        cmocka_unit_test(test_plan_texts_have_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

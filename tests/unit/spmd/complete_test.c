@@ -565,6 +565,13 @@ static void test_trees(void **state)
         {1, {{4, 0, {1, {0}, {6}}}}, "4"},
         {2, {{1, 0, {1, {0}, {6}}}, {0, 0, {1, {0}, {6}}}}, "{dup: [0, 1]}"},
         {2, {{1, 0, {1, {0}, {6}}}, {0, 1, {1, {0}, {6}}}}, "{partial: [0, 1]}"},
+        {2, {{1, 0, {1, {0}, {6}}}, {0, 1, {1, {0}, {6}}}}, "{max: [0, 1]}"},
+        {4,
+         {{0, 0, {1, {0}, {2}}},
+          {1, 1, {1, {0}, {2}}},
+          {2, 2, {1, {2}, {6}}},
+          {3, 3, {1, {2}, {6}}}},
+         "{split: 0, cuts: [0, 2, 6], of: [{max: [0, 1]}, {max: [2, 3]}]}"},
         {3,
          {{0, 0, {1, {2}, {6}}}, {1, 0, {1, {2}, {2}}}, {2, 0, {1, {0}, {2}}}},
          "{split: 0, cuts: [0, 2, 2, 6], of: [2, 1, 0]}"},
@@ -586,6 +593,9 @@ static void test_trees(void **state)
         struct hsp_buf b;
         int64_t extent = 6;
         hsp_cover_init(&c, 1, &extent);
+        if (cases[i].tree != NULL && strstr(cases[i].tree, "max") != NULL) {
+            c.reduce = HSP_REDUCE_MAX;
+        }
         for (uint32_t k = 0; k < cases[i].n; k++) {
             const struct hsp_held *h = &cases[i].held[k];
             assert_int_equal(hsp_cover_add(&c, h->rank, h->addend, &h->box), HSP_OK);

@@ -213,6 +213,8 @@ static void test_bad_text(void **state)
         const char *text, *message;
     } cases[] = {
         {HEAD "ranks: 1\nzero: 2\nstreams: []", "p.yaml:4:7: zero: "},
+        {HEAD "ranks: 1\nzero: 0\nzero_pattern: interleaved\nstreams: []",
+         "p.yaml:5:15: zero_pattern: with zero 0 nothing is cut by this pattern"},
         {HEAD "ranks: 1\n", "p.yaml:1:1: missing key streams"},
         {HEAD "ranks: 1\nstreams: []", "p.yaml:4:10: streams: 0 entries, must be 1 to 256"},
         {HEAD "ranks: 1\nstream: []",

@@ -305,9 +305,10 @@ static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum dr
         ranks[i] = ranks[k];
         ranks[k] = i;
     }
-    hsp_buf_printf(b, HSP_PLAN_HEAD "ranks: %u\nzero: %u\nzero_pattern: %s\nstreams:\n", n,
-                   zeros[hsp_plan_pick(draw, 0, 3)],
-                   hsp_plan_pick(draw, 0, 2) == 0 ? "interleaved" : "contiguous");
+    bool interleaved = hsp_plan_pick(draw, 0, 2) == 0;
+    uint32_t zero = zeros[hsp_plan_pick(draw, 0, 3)];
+    hsp_buf_printf(b, HSP_PLAN_HEAD "ranks: %u\nzero: %u\nzero_pattern: %s\nstreams:\n", n, zero,
+                   interleaved && zero != 0 ? "interleaved" : "contiguous");
     for (uint32_t i = 0; i < streams; i++) {
         bool last = i + 1 == streams;
         uint32_t seqs = last ? left : hsp_plan_pick(draw, 1, left - (streams - 1 - i));

@@ -131,6 +131,8 @@ static void broken_strategies_are_refused_by_name(void **state)
     assert_refused("[]", "s:1:1: wanted a map, found a list");
     assert_refused("{strategies: []}", "s:1:14: strategies: 0 strategies, must be 1 to 4096");
     assert_refused("{a: 1}", "s:1:1: neither layers of stages nor blocks of a model");
+    assert_refused("{llama: {blocks: {}}, gpt: {blocks: {}}}",
+                   "s:1:28: gpt: a strategy is of one model, here are gpt and llama");
     assert_refused("{layers: [[1]], max_tp: 1}", "s:1:1: missing key micro_batches");
     assert_refused("{layers: [[1]], micro_batches: [1]}", "s:1:1: missing key max_tp");
     assert_refused("{layers: [[1]], micro_batches: [1, 2], max_tp: 1}",
