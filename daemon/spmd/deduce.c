@@ -159,6 +159,7 @@ static uint32_t name_of(const struct ded *c, const struct hsp_layout *l, uint8_t
 static struct keep choose(const struct ded *c, bool over)
 {
     struct keep best = {0};
+    uint8_t most = 0; /* dims of the operand it is of */
     for (uint32_t i = 0; i < c->q->n_in; i++) {
         for (uint8_t d = 0; d < c->ax.in[i].rank; d++) {
             uint8_t axis = (uint8_t)c->ax.in[i].dim[d].axis;
@@ -167,8 +168,10 @@ static struct keep choose(const struct ded *c, bool over)
                        : c->q->uses >> i & 1              ? KEEP_USE
                        : !over && wanted(c, axis) == name ? KEEP_WANTED
                                                           : KEEP_ANY;
-            if (name != 0 && rank > best.rank) {
+            bool larger = rank == KEEP_ANY && best.rank == KEEP_ANY && c->ax.in[i].rank > most;
+            if (name != 0 && (rank > best.rank || larger)) {
                 best = (struct keep){rank, axis, name};
+                most = c->ax.in[i].rank;
             }
         }
     }

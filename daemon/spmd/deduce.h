@@ -13,8 +13,9 @@
  *      and nothing is cut in those tiers; else they are completed, into the layout in which such
  *      tensors rest;
  *   3. in each tier one axis stays cut: that of a parameter's use, else one that the wanted result
- *      has, else the first, but one of data last of all; other cuts of that tier are gathered, dim by dim, inside of groups where
- *      that is enough. Operands that hold more than the axis needs are sliced;
+ *      has, else one of the operand with the most dims, the first of such, but one of data last of
+ *      all; other cuts of that tier are gathered, dim by dim, inside of groups where
+ *      that is enough. What has fewer dims is smaller, at any extents. Operands that hold more than the axis needs are sliced;
  *   4. groups that do the same work (nothing cut or summed between them) have no sums inside: their
  *      shares differ, so would their addends;
  *   5. results: boxes from the ranges; where a result lacks the axis cut in a tier, it is a sum over

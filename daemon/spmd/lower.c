@@ -427,6 +427,9 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
     for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
         rc = held(c, stream, s, part, n->in[i], &in[i], err);
     }
+    if (rc == HSP_OK && c->forced != NULL) {
+        rc = hsp_operands_force(c, s, n, &c->forced[node], in, err);
+    }
     if (rc == HSP_OK) {
         rc = hsp_node_deduce(c, s, n, in, c->values_first[node], &d, &ring, err);
     }

@@ -123,6 +123,13 @@ struct hsp_meeting {
     bool gives;      /* the stage gives gradients away; else it gets parameters */
 };
 
+/* For tests: how a node's operands are held instead of as they are found. */
+struct hsp_forced {
+    uint8_t gather; /* tiers in which the cut @name is gathered (stagelayout.h) */
+    uint32_t name;
+    const struct hsp_layout *slice; /* complete ones that contain it are held so, or NULL */
+};
+
 /* The compiler's middle: every layout and every Reshard of a plan. Read by complete.c, which lists
  * them, and by specialize.c, which cuts them into ranks. */
 struct hsp_compiler {
@@ -137,8 +144,9 @@ struct hsp_compiler {
     const bool *units;                  /* hsp_param_units */
     const bool *values_first; /* [node] of the stream at hand: its sums are completed before it */
     const bool *forced_first; /* for tests: the same, for all streams, in place of the cheapest */
-    uint32_t *grad_of;        /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
-    struct hsp_cover *home;   /* [param], owned */
+    const struct hsp_forced *forced; /* for tests: [node]; NULL: nothing is forced */
+    uint32_t *grad_of;      /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
+    struct hsp_cover *home; /* [param], owned */
     struct hsp_home_slots *slots; /* [param] */
     uint32_t n_homes;             /* of them initialised */
     struct hsp_stagecode *stage;  /* all stages of all streams, in order */
@@ -218,6 +226,10 @@ struct hsp_stagecode *hsp_node_place(const struct hsp_compiler *c, uint32_t stre
 enum hsp_status hsp_node_deduce(const struct hsp_compiler *c, const struct hsp_stagecode *s,
                                 const struct hsp_node *n, struct hsp_layout *in, bool values,
                                 struct hsp_deduced *ret, bool *ret_ring, struct hsp_err *err);
+/* sumplace.c, for tests: changes the operands @in of @n, which are no uses of parameters, as @f says. */
+enum hsp_status hsp_operands_force(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                   const struct hsp_node *n, const struct hsp_forced *f,
+                                   struct hsp_layout *in, struct hsp_err *err);
 /* How many gradients of the parameter are made on this stage. */
 uint32_t hsp_grads_here(const struct hsp_compiler *c, const struct hsp_stagecode *s,
                         uint32_t param);

@@ -415,8 +415,8 @@ static void test_plan_texts_have_a_limit(void **state)
     assert_non_null(why);
     memset(why, 'w', HSP_MSG_BLOB_MAX);
     p->why = why;
-    assert_status(hsp_epoch_plan_build(j->graph, &j->spec->train, NULL, p, far, 1,
-                                       (size_t)64 << 20, &e, &err),
+    assert_status(hsp_epoch_plan_build(j->graph, &j->spec->train, NULL, p, far, 1, (size_t)64 << 20,
+                                       &e, &err),
                   HSP_ELIMIT);
     assert_string_equal(err.msg, "the plan has more than 64 MiB of text");
     free(why);

@@ -2,6 +2,7 @@ spmd_tests = \
   tests/unit/spmd/bsr_test \
   tests/unit/spmd/compile_test \
   tests/unit/spmd/complete_test \
+  tests/unit/spmd/cutplace_test \
   tests/unit/spmd/deduce_test \
   tests/unit/spmd/explain_test \
   tests/unit/spmd/gather_test \
@@ -38,7 +39,10 @@ tests_unit_spmd_ring_test_LDADD = $(spmd_libs)
 tests_unit_spmd_complete_test_SOURCES = tests/unit/spmd/complete_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_complete_test_LDADD = $(spmd_libs)
 tests_unit_spmd_compile_test_LDADD = $(spmd_libs)
-tests_unit_spmd_sumplace_test_SOURCES = tests/unit/spmd/sumplace_test.c $(PLAN_CASES) $(PLAN_MODEL)
+PLACE_COST = tests/unit/spmd/placecost.c tests/unit/spmd/placecost.h $(PLAN_MODEL)
+tests_unit_spmd_cutplace_test_SOURCES = tests/unit/spmd/cutplace_test.c $(PLACE_COST) $(PLAN_CASES)
+tests_unit_spmd_cutplace_test_LDADD = $(spmd_libs)
+tests_unit_spmd_sumplace_test_SOURCES = tests/unit/spmd/sumplace_test.c $(PLACE_COST) $(PLAN_CASES)
 tests_unit_spmd_sumplace_test_LDADD = $(spmd_libs)
 tests_unit_spmd_explain_test_SOURCES = tests/unit/spmd/explain_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_explain_test_LDADD = $(spmd_libs)

@@ -66,13 +66,18 @@ static void random_text(uint64_t *draw, uint32_t layers, struct hsp_buf *b)
 /* A plan that differs in one place from @text, where it has one of these. */
 static void vary(uint64_t *draw, struct hsp_buf *text)
 {
-    static const char *const pairs[][2] = {
-        {", saved: recompute", ""},   {", sequence_parallel: true", ""},
-        {", balance: work", ""},      {"tensor: [1", "tensor: [3"},
-        {"tensor: [0", "tensor: [2"}, {"shares: [1", "shares: [2"},
-        {"shares: [0", "shares: [1"}, {"zero: 0", "zero: 1"},
-        {"zero: 1", "zero: 0"},       {"pattern: interleaved", "pattern: contiguous"},
-        {"1f1b", "zero_bubble"},      {"gpipe", "1f1b"}};
+    static const char *const pairs[][2] = {{", saved: recompute", ""},
+                                           {", sequence_parallel: true", ""},
+                                           {", balance: work", ""},
+                                           {"tensor: [1", "tensor: [3"},
+                                           {"tensor: [0", "tensor: [2"},
+                                           {"shares: [1", "shares: [2"},
+                                           {"shares: [0", "shares: [1"},
+                                           {"zero: 0", "zero: 1"},
+                                           {"zero: 1\nzero_pattern: c", "zero: 0\nzero_pattern: c"},
+                                           {"pattern: interleaved", "pattern: contiguous"},
+                                           {"1f1b", "zero_bubble"},
+                                           {"gpipe", "1f1b"}};
     const char *const *pair =
         pairs[hsp_plan_pick(draw, 0, (uint32_t)(sizeof pairs / sizeof pairs[0]) - 1)];
     const char *all = hsp_buf_cstr(text), *at = strstr(all, pair[0]);

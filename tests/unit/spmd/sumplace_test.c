@@ -4,10 +4,8 @@
 #include <stdio.h>
 
 #include "tests/lib/testlib.h"
+#include "tests/unit/spmd/placecost.h"
 #include "tests/unit/spmd/plancases.h"
-#include "tests/unit/spmd/planmodel.h"
-
-#define ARENA_BYTES ((size_t)1 << 28)
 
 /* ---- the cut ---- */
 
@@ -106,80 +104,6 @@ static void test_cut(void **state)
 
 /* ---- models ---- */
 
-static struct hsp_plan *parse(const char *text, struct hsp_arena *arena)
-{
-    struct hsp_plan *p = NULL;
-    struct hsp_err err = {0};
-    assert_ok(hsp_plan_parse(text, strlen(text), "plan", PLAN_BATCH, arena, &p, &err), &err);
-    return p;
-}
-
-static int64_t bytes_sent(const struct hsp_moves *m, int64_t elem)
-{
-    int64_t n = 0;
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct hsp_move *v = &m->move[i];
-        int64_t peers = (int64_t)v->n_ranks - 1;
-        for (uint32_t k = 0; k < v->n_cells; k++) {
-            n += hsp_box_count(&v->cells[k].box) * elem *
-                 (v->kind == HSP_MOVE_COPY         ? 0
-                  : v->kind == HSP_MOVE_P2P        ? 1
-                  : v->kind == HSP_MOVE_ALL_REDUCE ? 2 * peers
-                                                   : peers);
-        }
-    }
-    return n;
-}
-
-struct outcome {
-    int64_t sent; /* bytes of Forward and Backward of a step, by all ranks */
-    uint32_t reshards;
-    uint64_t hash; /* of what every Reshard sends */
-};
-
-static void count_part(const struct hsp_compiler *c, const struct hsp_stagecode *s, uint32_t part,
-                       bool *seen, struct outcome *ret)
-{
-    enum hsp_part kind = hsp_part_kind(part);
-    bool counted = kind == HSP_PART_FORWARD || kind == HSP_PART_BACKWARD || kind == HSP_PART_WGRAD;
-    int64_t times = (int64_t)c->p->streams[s->stream].micro_batches;
-    for (size_t i = 0; counted && i < s->part[part].n; i++) {
-        const struct hsp_step *st = &s->part[part].step[i];
-        if (st->kind != HSP_I_RESHARD || seen[st->arg]) {
-            continue;
-        }
-        uint32_t v = st->n_out > 0 ? st->out[0] : st->in[0];
-        int64_t elem = (int64_t)hsp_dtype_size((enum hsp_dtype)s->value[v].dtype);
-        int64_t sent = times * bytes_sent(&c->reshard[st->arg].moves, elem);
-        seen[st->arg] = true;
-        ret->sent += sent;
-        ret->reshards++;
-        ret->hash = ret->hash * 31 + (uint64_t)sent + part;
-    }
-}
-
-/* @first NULL: as the compiler chooses. */
-static struct outcome lower(const struct plan_model *m, const char *text, const bool *first)
-{
-    struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
-    struct hsp_compiler c = {.g = m->g, .t = &m->t, .arena = arena, .forced_first = first};
-    struct hsp_err err = {0};
-    struct outcome ret = {0};
-    c.p = parse(text, arena);
-    assert_ok(hsp_layouts_make(&c, &err), &err);
-    bool *seen = calloc(c.n_reshards + 1, sizeof *seen);
-    assert_non_null(seen);
-    for (uint32_t k = 0; k < c.n_stages; k++) {
-        for (uint32_t i = 0; i < c.stage[k].n_parts; i++) {
-            count_part(&c, &c.stage[k], i, seen, &ret);
-        }
-    }
-    free(seen);
-    hsp_layouts_fini(&c);
-    hsp_arena_free(arena);
-    return ret;
-}
-
 struct tally {
     uint32_t plans, places, dearer; /* dearer: completed wherever they could be */
 };
@@ -190,10 +114,10 @@ static void check_places(const struct plan_model *m, const char *text, struct ta
     uint32_t n = m->g->n_nodes, act[64], n_act = 0;
     bool *first = calloc(n, sizeof *first);
     assert_non_null(first);
-    struct outcome chosen = lower(m, text, NULL), late = lower(m, text, first);
+    struct place_cost chosen = place_lower(m, text, NULL), late = place_lower(m, text, first);
     for (uint32_t i = 0; i < n && n_act < 64; i++) { /* where there is a choice */
         first[i] = true;
-        struct outcome one = lower(m, text, first);
+        struct place_cost one = place_lower(m, text, first);
         first[i] = false;
         if (one.sent != late.sent || one.reshards != late.reshards || one.hash != late.hash) {
             act[n_act++] = i;
@@ -205,7 +129,7 @@ static void check_places(const struct plan_model *m, const char *text, struct ta
         for (uint32_t i = 0; i < n_act; i++) {
             first[act[i]] = all ? (k >> i & 1) != 0 : hsp_test_rand("mask", k * 64 + i) % 3 == 0;
         }
-        struct outcome other = lower(m, text, first);
+        struct place_cost other = place_lower(m, text, first);
         if (other.sent < chosen.sent) {
             fail_msg("%lld bytes where there is a way with %lld, under\n%s", (long long)chosen.sent,
                      (long long)other.sent, text);
@@ -216,7 +140,7 @@ static void check_places(const struct plan_model *m, const char *text, struct ta
     for (uint32_t i = 0; i < n; i++) {
         first[i] = true;
     }
-    t->dearer += lower(m, text, first).sent > chosen.sent;
+    t->dearer += place_lower(m, text, first).sent > chosen.sent;
     free(first);
 }
 
