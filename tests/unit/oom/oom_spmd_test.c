@@ -13,6 +13,7 @@
 #include "daemon/spmd/names.h"
 #include "daemon/spmd/resolve.h"
 #include "daemon/spmd/small.h"
+#include "daemon/spmd/stagecode.h"
 #include "daemon/spmd/stagelayout.h"
 #include "daemon/spmd/switch.h"
 #include "tests/lib/oom.h"
@@ -230,10 +231,39 @@ static enum hsp_status use_layouts(void *ctx, struct hsp_buf *out, struct hsp_er
     return st;
 }
 
+/* Rows that two members have one each of, gathered. */
+static enum hsp_status use_forced(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    static const int64_t ext[] = {2};
+    uint32_t ranks[] = {0, 1};
+    struct hsp_tensor t = {.kind = HSP_TENSOR_ACT};
+    struct hsp_graph g = {.tensors = &t};
+    const struct hsp_node n = {.n_in = 1};
+    const struct hsp_stage group = {.n = 2, .ranks = ranks};
+    const struct hsp_stagecode s = {.group = &group};
+    const struct hsp_forced f = {.gather = HSP_IN_GROUPS, .name = HSP_CUT_ROWS};
+    struct hsp_compiler c = {.g = &g};
+    struct hsp_layout in;
+    enum hsp_status st = start(&c.arena, err);
+    st = st != HSP_OK ? st : hsp_layout_whole(1, ext, 2, c.arena, &in, err);
+    if (st == HSP_OK) {
+        in.cut[0] = HSP_CUT_ROWS;
+        in.box[0].hi[0] = in.box[1].lo[0] = 1;
+        st = hsp_operands_force(&c, &s, &n, &f, &in, err);
+    }
+    if (st == HSP_OK) {
+        hsp_buf_printf(out, "%lld", (long long)hsp_box_count(&in.box[0]));
+    }
+    (void)ctx;
+    hsp_arena_free(c.arena);
+    return st;
+}
+
 static void layouts_are_whole_or_not(void **state)
 {
     (void)state;
     hsp_oom_loop("layouts", use_layouts, NULL, 100);
+    hsp_oom_loop("operands", use_forced, NULL, 100);
 }
 
 /* A pool, compiled, written, read again. */
