@@ -245,7 +245,7 @@ static void check_places(const struct plan_model *m, const char *text, struct ta
 
 #define ONE(stage) \
     HSP_PLAN_HEAD  \
-        "ranks: 3\nzero: 0\nstreams:\n  - {sequences: 7, micro_batches: 3, stages: [" stage "]}\n"
+    "ranks: 3\nzero: 0\nstreams:\n  - {sequences: 7, micro_batches: 3, stages: [" stage "]}\n"
 
 static const char *const plans[] = {
     ONE("{layers: 1, ranks: [0, 1, 2]}"),
