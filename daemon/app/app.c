@@ -215,6 +215,7 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
     if (st == HSP_OK) {
         hsp_app_jobs_recall(a);
         hsp_app_perform(a, &acts);
+        hsp_app_jobs_tell(a);
     } else {
         (void)hsp_err_wrap(err, "%s", a->cfg->state_dir);
     }

@@ -60,6 +60,12 @@ struct hsp_app_job {
     struct hsp_job_metrics metrics;
 };
 
+/* A job whose stored rows cannot be read, by this version at least. The rows stay. */
+struct hsp_app_unreadable {
+    uint32_t id;
+    char why[HSP_TEXT_MAX];
+};
+
 enum hsp_caller_kind { HSP_CALLER_NEW, HSP_CALLER_AGENT, HSP_CALLER_ADMIN };
 struct hsp_caller {
     uint32_t conn; /* 0: free */
@@ -116,6 +122,8 @@ struct hsp_app {
     /* jobs, by no order */
     size_t n_jobs, cap_jobs;
     struct hsp_app_job *jobs;
+    size_t n_unreadable, cap_unreadable;
+    struct hsp_app_unreadable *unreadable;
     /* actions that wait for the disk, oldest first */
     struct hsp_batch *head, *tail;
     uint32_t n_batches;
@@ -190,9 +198,14 @@ bool hsp_app_plan_add(struct hsp_app_job *j, uint64_t no,
 void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);
 void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l);
 const char *hsp_app_job_name(struct hsp_app *a, uint32_t id); /* "" unknown */
-/* Rows of this room among the stored ones. HSP_EPARSE names the row. */
+/* Why the rows of a job cannot be read, naming the row; NULL: they can, or there is no such job. */
+const char *hsp_app_job_fault(const struct hsp_app *a, uint32_t id);
+/* Rows of this room among the stored ones. A job of which one cannot be read is only known as such.
+ * HSP_ENOMEM. */
 enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows, uint32_t n,
                                   struct hsp_err *err);
+/* Tells the core, and the log, of jobs that cannot be read. */
+void hsp_app_jobs_tell(struct hsp_app *a);
 /* What the feed and the metrics tell of jobs that were there before. */
 void hsp_app_jobs_recall(struct hsp_app *a);
 void hsp_app_jobs_free(struct hsp_app *a);

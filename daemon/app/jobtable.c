@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/app/app.h"
+#include "proto/base/str.h"
 #include "proto/base/vec.h"
 
 struct hsp_app_job *hsp_app_job(struct hsp_app *a, uint32_t id)
@@ -49,6 +50,11 @@ void hsp_app_job_remove(struct hsp_app *a, uint32_t id)
         memmove(j, j + 1, (a->n_jobs - at - 1) * sizeof *j);
         a->n_jobs--;
     }
+    for (size_t i = 0; i < a->n_unreadable; i++) {
+        if (a->unreadable[i].id == id) {
+            a->unreadable[i] = a->unreadable[--a->n_unreadable];
+        }
+    }
 }
 
 void hsp_app_jobs_free(struct hsp_app *a)
@@ -57,14 +63,27 @@ void hsp_app_jobs_free(struct hsp_app *a)
         job_fini(&a->jobs[i]);
     }
     free(a->jobs);
+    free(a->unreadable);
     a->jobs = NULL;
-    a->n_jobs = 0;
+    a->unreadable = NULL;
+    a->n_jobs = a->n_unreadable = 0;
 }
 
 const char *hsp_app_job_name(struct hsp_app *a, uint32_t id)
 {
     const struct hsp_app_job *j = id != 0 ? hsp_app_job(a, id) : NULL;
-    return j != NULL ? j->rec->spec->name : "";
+    const struct hsp_job *core = j == NULL ? hsp_cluster_job(a->cluster, id) : NULL;
+    return j != NULL ? j->rec->spec->name : core != NULL ? core->name : "";
+}
+
+const char *hsp_app_job_fault(const struct hsp_app *a, uint32_t id)
+{
+    for (size_t i = 0; i < a->n_unreadable; i++) {
+        if (a->unreadable[i].id == id) {
+            return a->unreadable[i].why;
+        }
+    }
+    return NULL;
 }
 
 struct hsp_plan_rec *hsp_app_plan(struct hsp_app_job *j, uint64_t no)
@@ -113,6 +132,28 @@ void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l)
 
 /* ---- at the start ---- */
 
+static enum hsp_status no_memory(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+}
+
+/* From now on the job is one whose files are not here, for the reason that is in @err. */
+static enum hsp_status set_aside(struct hsp_app *a, uint32_t id, const char *key,
+                                 struct hsp_err *err)
+{
+    if (err->code == HSP_ENOMEM ||
+        !hsp_grow(&a->unreadable, &a->cap_unreadable, a->n_unreadable + 1, sizeof *a->unreadable,
+                  HSP_MAX_JOBS + 1)) {
+        return hsp_err_wrap(err, "row %s", key);
+    }
+    hsp_app_job_remove(a, id);
+    struct hsp_app_unreadable *u = &a->unreadable[a->n_unreadable++];
+    u->id = id;
+    hsp_str_printf(u->why, sizeof u->why, "stored row %s is not readable: %s", key, err->msg);
+    *err = (struct hsp_err){0};
+    return HSP_OK;
+}
+
 static enum hsp_status load_job(struct hsp_app *a, const struct hsp_cluster_row *row,
                                 struct hsp_err *err)
 {
@@ -122,10 +163,10 @@ static enum hsp_status load_job(struct hsp_app *a, const struct hsp_cluster_row 
         return HSP_OK;
     }
     enum hsp_status st = hsp_job_rec_decode(row->value, row->len, &rec, err);
-    if (st == HSP_OK && hsp_app_job_add(a, id, rec) == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    if (st != HSP_OK) {
+        return set_aside(a, id, row->key, err);
     }
-    return st == HSP_OK ? st : hsp_err_wrap(err, "row %s", row->key);
+    return hsp_app_job_add(a, id, rec) != NULL ? HSP_OK : no_memory(err);
 }
 
 static enum hsp_status load_plan(struct hsp_app *a, const struct hsp_cluster_row *row,
@@ -139,13 +180,13 @@ static enum hsp_status load_plan(struct hsp_app *a, const struct hsp_cluster_row
     }
     struct hsp_app_job *j = hsp_app_job(a, id);
     if (j == NULL) {
-        return hsp_err_set(err, HSP_EPARSE, 0, "row %s belongs to no job", row->key);
+        return HSP_OK; /* of a job that cannot be read, or is not there */
     }
     enum hsp_status st = hsp_plan_rec_decode(row->value, row->len, j->rec, &rec, err);
-    if (st == HSP_OK && !hsp_app_plan_add(j, no, rec)) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    if (st != HSP_OK) {
+        return set_aside(a, id, row->key, err);
     }
-    return st == HSP_OK ? st : hsp_err_wrap(err, "row %s", row->key);
+    return hsp_app_plan_add(j, no, rec) ? HSP_OK : no_memory(err);
 }
 
 enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows, uint32_t n,
@@ -159,6 +200,17 @@ enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_ro
         st = load_plan(a, &rows[i], err);
     }
     return st;
+}
+
+void hsp_app_jobs_tell(struct hsp_app *a)
+{
+    for (size_t i = 0; i < a->n_unreadable; i++) {
+        const struct hsp_app_unreadable *u = &a->unreadable[i];
+        struct hsp_event ev = {.type = HSP_EV_UNREADABLE, .u.unreadable = {u->id, u->why}};
+        hsp_log(a->log, HSP_LOG_ERROR, "store", "job %s cannot be used: %s",
+                hsp_app_job_name(a, u->id), u->why);
+        hsp_app_step(a, &ev);
+    }
 }
 
 static void recall_event(void *arg, uint64_t number, const char *json)

@@ -110,9 +110,12 @@ void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r)
     p->job = r->job;
     p->ticket = r->ticket;
     p->urgent = r->urgent;
-    p->answer.status = j == NULL ? hsp_err_set(&err, HSP_ENOENT, 0, "the job's files are not here")
-                                 : hsp_plan_question_new(a->cluster, j->rec, r,
-                                                         a->cfg->planner_memory, &p->q, &err);
+    const char *fault = hsp_app_job_fault(a, r->job);
+    p->answer.status =
+        j == NULL
+            ? hsp_err_set(&err, HSP_ENOENT, 0, "%s",
+                          fault != NULL ? fault : "the job's files are not here")
+            : hsp_plan_question_new(a->cluster, j->rec, r, a->cfg->planner_memory, &p->q, &err);
     if (p->answer.status != HSP_OK) {
         hsp_str_printf(p->answer.reason, sizeof p->answer.reason, "%s", err.msg);
     } else {

@@ -222,6 +222,10 @@ static enum hsp_status find_job(struct hsp_app *a, struct query *x)
     const char *name = x->msg.u.query.name;
     const struct hsp_job *core = hsp_cluster_job_by_name(a->cluster, name);
     struct hsp_app_job *j = core != NULL ? hsp_app_job(a, core->id) : NULL;
+    const char *fault = core != NULL ? hsp_app_job_fault(a, core->id) : NULL;
+    if (fault != NULL) {
+        return hsp_err_set(&x->err, HSP_ESTATE, 0, "job %s: %s", name, fault);
+    }
     if (j == NULL) {
         return hsp_err_set(&x->err, HSP_ENOENT, 0, "no job %s", name);
     }

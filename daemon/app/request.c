@@ -163,6 +163,11 @@ static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
         return;
     }
     ev.job = j->id;
+    const char *fault = hsp_app_job_fault(a, j->id);
+    if (fault != NULL && verb == HSP_ADMIN_RESUME) {
+        hsp_app_reply(a, cl->conn, m->request, HSP_ESTATE, fault, NULL, 0, false);
+        return;
+    }
     if (verb == HSP_ADMIN_SCALE) {
         ev.min = m->u.scale.min != 0 ? m->u.scale.min : j->min;
         ev.max = m->u.scale.max != 0 ? m->u.scale.max : j->max;

@@ -147,8 +147,9 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     put_text(o, "name", core->name);
     put_text(o, "state", hsp_job_state_name(core->state));
     put_text(o, "reason", core->reason);
-    if (core->problem[0] != '\0') {
-        put_text(o, "problem", core->problem);
+    const char *fault = hsp_app_job_fault(a, core->id);
+    if (fault != NULL || core->problem[0] != '\0') {
+        put_text(o, "problem", fault != NULL ? fault : core->problem);
     }
     (void)cJSON_AddBoolToObject(o, "suspending", core->suspending);
     put(o, "priority", core->priority);

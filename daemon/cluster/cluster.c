@@ -473,6 +473,7 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
     case HSP_EV_ADMIN: hsp_ci_admin(c, &ev->u.admin); break;
     case HSP_EV_PLAN_DONE: hsp_ci_plan_done(c, &ev->u.plan); break;
     case HSP_EV_CONFIG: hsp_ci_reconfigure(c, ev->u.config); break;
+    case HSP_EV_UNREADABLE: hsp_ci_job_unreadable(c, &ev->u.unreadable); break;
     }
     if (ev->type >= HSP_EV_ADMIN) { /* rare, and may touch anything */
         hsp_ci_look_jobs(c);

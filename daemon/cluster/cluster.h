@@ -149,7 +149,8 @@ enum hsp_event_type {
     HSP_EV_TICK,        /* time passed (W7) */
     HSP_EV_ADMIN,       /* admin */
     HSP_EV_PLAN_DONE,   /* plan */
-    HSP_EV_CONFIG       /* config: other times and limits from now on */
+    HSP_EV_CONFIG,      /* config: other times and limits from now on */
+    HSP_EV_UNREADABLE   /* unreadable: the shell has no files of a job; if it is to run, it fails */
 };
 
 enum hsp_admin_verb {
@@ -203,6 +204,11 @@ struct hsp_plan_event {
     const struct hsp_plan_info *info;
 };
 
+struct hsp_unreadable_event {
+    uint32_t job;
+    const char *why;
+};
+
 struct hsp_event {
     hsp_msec now_ms; /* never decreases */
     enum hsp_event_type type;
@@ -212,6 +218,7 @@ struct hsp_event {
         struct hsp_admin_event admin;
         struct hsp_plan_event plan;
         const struct hsp_cluster_config *config; /* checked by the caller */
+        struct hsp_unreadable_event unreadable;
     } u;
 };
 

@@ -232,6 +232,8 @@ void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fm
 void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause);
 void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
                     const char *why);
+/* Nobody can plan it any more: what is to run has failed; what is at rest stays as it is. */
+void hsp_ci_job_unreadable(struct hsp_cluster *c, const struct hsp_unreadable_event *ev);
 /* Counts, sets the pause. @why: for people, when the job ends here. */
 void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why);
 void hsp_ci_advance(struct hsp_cluster *c);

@@ -165,6 +165,14 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     }
 }
 
+void hsp_ci_job_unreadable(struct hsp_cluster *c, const struct hsp_unreadable_event *ev)
+{
+    struct hsp_job *j = hsp_ci_job(c, ev->job);
+    if (j != NULL && !hsp_ci_at_rest(j)) {
+        hsp_ci_job_end(c, j, HSP_JOB_FAILED, ev->why);
+    }
+}
+
 void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
     if (j->state == HSP_JOB_FINISHING) { /* it was to go elsewhere, and goes on here */

@@ -264,6 +264,9 @@ static const struct other others[] = {
      tell_msg,
      {.msg = {.type = HSP_MSG_CHECKED,
               .u.checked = {.check = 1, .seq = 2, .fault = "", .address = ""}}}},
+    {"job unreadable",
+     tell_event,
+     {.event = {.type = HSP_EV_UNREADABLE, .u.unreadable = {1, "test"}}}},
 };
 
 /* ---- the reaction, in words ---- */

@@ -121,10 +121,67 @@ static void a_loss_is_of_the_newest_job_of_its_name(void **state)
     free(dir);
 }
 
+/* @value as the row @key. */
+static struct hsp_cluster_row row(const char *key, const struct hsp_buf *value)
+{
+    return (struct hsp_cluster_row){key, value->data, (uint32_t)value->len};
+}
+
+/* Jobs of which a row cannot be read stand beside those that can, whatever they were doing. */
+static void rows_that_cannot_be_read(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    struct hsp_err err = {0};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_job_rec *rec = app_job("", 0, NULL);
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .state = HSP_JOB_DONE,
+                        .data_path = (char[]){""},
+                        .checkpoint_path = (char[]){""}};
+    struct hsp_buf good, bad;
+    hsp_buf_init(&good, 1 << 20);
+    hsp_buf_init(&bad, 1 << 20);
+    hsp_job_rec_encode(rec, &good);
+    hsp_buf_puts(&bad, "rubbish");
+    const struct hsp_cluster_row rows[] = {row("app/plan/1/1", &bad), row("app/job/1", &bad),
+                                           row("app/job/2", &good),   row("app/job/3", &good),
+                                           row("app/plan/3/7", &bad), row("app/plan/9/1", &bad)};
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->address = "here";
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    assert_ok(hsp_app_jobs_load(a, rows, 6, &err), &err);
+    assert_non_null(hsp_app_job(a, 2));
+    assert_null(hsp_app_job_fault(a, 2));
+    assert_null(hsp_app_job(a, 1));
+    assert_null(hsp_app_job(a, 3));
+    assert_string_equal(hsp_app_job_fault(a, 1),
+                        "stored row app/job/1 is not readable: a stored job is not readable");
+    assert_non_null(strstr(hsp_app_job_fault(a, 3), "row app/plan/3/7"));
+    assert_null(hsp_app_job_fault(a, 9));
+    assert_string_equal(hsp_app_job_name(a, 1), "j"); /* as the core says */
+    cJSON *all, *doc = job_doc(a, &all);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(doc, "state")), "done");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(doc, "problem")),
+                        hsp_app_job_fault(a, 1));
+    cJSON_Delete(all);
+    hsp_app_job_remove(a, 1);
+    assert_null(hsp_app_job_fault(a, 1));
+    hsp_app_jobs_free(a);
+    hsp_buf_fini(&good);
+    hsp_buf_fini(&bad);
+    (void)hsp_job_rec_unref(rec);
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),
                                        cmocka_unit_test(transports_of_the_epoch_that_runs),
+                                       cmocka_unit_test(rows_that_cannot_be_read),
                                        cmocka_unit_test(a_loss_that_is_no_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
