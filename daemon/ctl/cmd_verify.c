@@ -20,6 +20,9 @@ enum hsp_status hsp_verify_plan(struct hsp_ctl *ctl, const struct hsp_loaded *l,
 {
     const char *tmp = getenv("TMPDIR");
     char path[PATH_MAX];
+    if (hsp_worker_find(err) != HSP_OK) { /* before compiling, which may take minutes */
+        return err->code;
+    }
     (void)snprintf(path, sizeof path, "%s/hspmd-verify-XXXXXX",
                    tmp != NULL && strlen(tmp) < PATH_MAX / 2 ? tmp : "/tmp");
     int fd = mkstemp(path);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +36,33 @@ static void find_program(char out[PATH_MAX])
     if (access(out, X_OK) != 0) {
         (void)snprintf(out, PATH_MAX, "%s", PROGRAM);
     }
+}
+
+/* Whether some folder of PATH has PROGRAM. */
+static bool in_path(void)
+{
+    char file[PATH_MAX];
+    const char *at = getenv("PATH");
+    while (at != NULL) {
+        size_t n = strcspn(at, ":");
+        int len =
+            snprintf(file, sizeof file, "%.*s/%s", n > 0 ? (int)n : 1, n > 0 ? at : ".", PROGRAM);
+        if (len > 0 && len < PATH_MAX && access(file, X_OK) == 0) {
+            return true;
+        }
+        at = at[n] == ':' ? at + n + 1 : NULL;
+    }
+    return false;
+}
+
+enum hsp_status hsp_worker_find(struct hsp_err *err)
+{
+    char program[PATH_MAX];
+    find_program(program);
+    return strchr(program, '/') != NULL || in_path()
+               ? HSP_OK
+               : hsp_err_set(err, HSP_ENOENT, ENOENT, "%s cannot be started on this machine",
+                             program);
 }
 
 /* Starts it with its standard output in the pipe whose other end is *ret_fd. */

@@ -7,6 +7,8 @@
 #define HSP_WORKERCALL_H
 #include "daemon/ctl/command.h"
 
+/* HSP_ENOENT: it is not installed here. */
+enum hsp_status hsp_worker_find(struct hsp_err *err);
 /* Runs it with @args (ends with NULL), its standard output copied to ctl->out, its messages left on
  * standard error. *ret_code: its exit status. HSP_ENOENT: not installed
  * here; HSP_EIO: ended by a signal, or could not be copied. */

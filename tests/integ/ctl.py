@@ -134,6 +134,14 @@ def unread_notices(w):
         check(d.wait(LIMIT) == 0, "ends in order")
 
 
+def verify_alone(w):
+    """Without a worker on this machine nothing is compiled, nor written."""
+    alone = shutil.copy(os.path.join(BUILD, "hspmdctl"), w.path("hspmdctl-alone"))
+    p = subprocess.run([alone, "verify", w.path("job.yaml")], capture_output=True, text=True, timeout=LIMIT,
+                       env={"PATH": w.dir, "TMPDIR": w.path("nowhere")})
+    check(p.returncode == 3 and "hspmd-worker cannot be started on this machine" in p.stderr, p.stderr)
+
+
 def commands(w):
     """Every command while there are no workers."""
     w.write("plans/one.yaml", PLAN)
@@ -180,6 +188,7 @@ def commands(w):
     w.expect(7, "has no plan", "verify", "small")
     w.expect(3, "no job x", "verify", "x")
     check(not [f for f in os.listdir(w.dir) if f.startswith("hspmd-verify")], "verify leaves its file")
+    verify_alone(w)
     w.expect(7, "has no plan", "program", "show", "small")
     w.expect(7, "has no plan", "plan", "show", "small")
     w.expect(0, "wte.weight", "graph", "show", "small")
@@ -276,6 +285,30 @@ def rights(w):
     check(d.wait(LIMIT) == 0, "ends in order")
 
 
+def unreadable(w):
+    """A job whose stored row cannot be read fails, with the reason; all else goes on, and nothing is deleted."""
+    rows = lambda: sqlite3.connect(w.path("state/state.db"), isolation_level=None)
+    row = rows().execute("SELECT key, value FROM kv WHERE key LIKE 'app/job/%'").fetchone()
+    rows().execute("UPDATE kv SET value = x'00', sum = NULL WHERE key = ?", row[:1])
+    d = w.start(w.config())
+    doc = json.loads(w.expect(0, "", "status", "small", "-o", "json"))["jobs"][0]
+    fault = "stored row %s is not readable" % row[0]
+    check(doc["state"] == "failed" and fault in doc["reason"] and fault in doc["problem"], doc)
+    w.expect(0, "problem: " + fault, "status", "small")
+    w.expect(7, fault, "resume", "small")
+    w.expect(7, fault, "graph", "show", "small")
+    w.expect(0, "job other was submitted", "submit", w.write("other.yaml", JOB.replace("small", "other")))
+    w.expect(0, "", "cancel", "other")
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
+    rows().execute("UPDATE kv SET value = ? WHERE key = ?", row[::-1])  # a version that reads it
+    d = w.start(w.config())
+    w.expect(0, "", "resume", "small")
+    w.expect(0, "pending", "status", "small")
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
+
+
 def run(w):
     refusals(w)
     notices(w)
@@ -286,6 +319,7 @@ def run(w):
     restarts(w, d)
     full_disk(w)
     rights(w)
+    unreadable(w)
 
 
 if __name__ == "__main__":
