@@ -129,7 +129,8 @@ uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, ui
     for (uint32_t i = 0; i < x->n; i++) {
         struct hsp_member m;
         const struct hsp_device_desc *d = &s->in.cluster->dev[x->dev[i]];
-        hsp_member_price(&s->in, &s->all, d, (double)x->shares[i] / total, holders, zero, held, &m);
+        hsp_member_price(&s->in, &s->all, d, (double)x->shares[i] / total, x->n, holders, zero,
+                         held, &m);
         while (size > 0 && hsp_member_bytes(&m, size, 1) > (double)d->mem_bytes) {
             size /= 2;
         }

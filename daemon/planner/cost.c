@@ -12,8 +12,6 @@
 #define ADAMW_WORDS (7 + 2 + 3)
 #define SGD_WORDS   (5 + 2 + 2)
 #define N_SLOTS     2
-/* Buffers of the transport on top of packed cells; measured mesh and loop use stays below. */
-#define COMM_BASE_BYTES (4.0 * 1024 * 1024)
 
 static double amount(const struct hsp_amount *a, double part)
 {
@@ -103,7 +101,8 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
             (pw->first >= first && pw->first < end) || (pw->last >= first && pw->last < end);
         if (used) {
             *(pw->cut ? &ret->param.cut : &ret->param.whole) += pw->bytes;
-            ret->largest_param = fmax(ret->largest_param, pw->bytes);
+            double *largest = pw->cut ? &ret->largest_cut : &ret->largest_whole;
+            *largest = fmax(*largest, pw->bytes);
             ret->n_params++;
         }
     }
@@ -116,15 +115,19 @@ void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
     hsp_range_make(w, first == 0 ? 0 : first + 1, end == n_blocks ? w->n_layers : end + 1, ret);
 }
 
-/* Packed cells of the largest gradient, out and in. */
-double hsp_comm_bytes(const struct hsp_range *r, uint32_t holders)
+/* Packed cells of the largest gradient, out and in, as words of 8 bytes. What tensor groups do not divide, one
+ * member has to tell all others. */
+double hsp_comm_bytes(const struct hsp_range *r, double part, uint32_t members, uint32_t holders,
+                      uint32_t elem)
 {
-    return COMM_BASE_BYTES + (holders > 1 ? 2 * r->largest_param : 0);
+    double cut = holders > 1 ? r->largest_cut * part : 0;
+    double whole = holders * members > 1 ? r->largest_whole * fmax(members - 1.0, 1) : 0;
+    return HSP_COMM_BASE_BYTES + HSP_PACK_BYTES / elem * fmax(cut, whole);
 }
 
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
-                      const struct hsp_device_desc *dev, double part, uint32_t holders,
-                      uint8_t zero, uint32_t held, struct hsp_member *ret)
+                      const struct hsp_device_desc *dev, double part, uint32_t members,
+                      uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret)
 {
     bool adamw = in->train->hyper.optimizer == HSP_OPT_ADAMW;
     double gemm = dev->gemm_flops[in->work->dtype == HSP_F64 ? 1 : 0];
@@ -132,6 +135,8 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     double words = home / in->work->elem * (adamw ? ADAMW_WORDS : SGD_WORDS);
     double kinds = adamw ? 3 : 2, grads = used;
     bool gathers = zero == HSP_ZERO_PARAMETERS && holders > 1; /* for each use */
+    double comm = hsp_comm_bytes(r, part, members, holders, in->work->elem);
+    double largest = fmax(r->largest_cut * part, r->largest_whole);
     if (gathers) {
         grads = home;
     } else if (zero > 0 && holders > 1) {
@@ -142,13 +147,13 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                          amount(&r->w.bytes, part) / dev->mem_bytes_per_s),
         .micro_us =
             r->w.n_instr * dev->op_us + 1e6 * amount(&r->w.acc_bytes, part) / dev->mem_bytes_per_s,
-        .base_bytes = N_SLOTS * kinds * home * held + grads + hsp_comm_bytes(r, holders),
+        .base_bytes = N_SLOTS * kinds * home * held + grads + comm,
         .bytes_per_flight = r->offload ? 0 : amount(&r->w.saved, part) + r->entering + r->w.leaving,
         .host_bytes = amount(&r->host, part),
         .deferred_bytes = amount(&r->w.deferred, part),
         .scratch_bytes = amount(&r->w.scratch, part),
         .micro_bytes = 2 * amount(&r->w.grad_bytes, part) +
-                       (gathers ? amount(&r->w.param, part) + 2 * r->largest_param / holders : 0),
+                       (gathers ? amount(&r->w.param, part) + 2 * largest / holders : 0),
         .post_bytes = holders > 1 && !gathers ? home : 0,
         .home_bytes = home,
         .update_us =
@@ -198,7 +203,9 @@ void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_range *r,
     if (groups > 1) {
         cut_range(&own, share, most, g->split == HSP_SPLIT_SEQUENCE);
     }
-    hsp_member_price(in, &own, dev, inner, n_streams * groups, zero, held, ret);
+    uint32_t first, end;
+    hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
+    hsp_member_price(in, &own, dev, inner, end - first, n_streams * groups, zero, held, ret);
 }
 
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,

@@ -21,6 +21,10 @@
 #include "daemon/spmd/compile.h"
 #include "proto/layout/cluster_desc.h"
 
+/* Buffers of the transport on top of packed cells; measured mesh and loop use stays below. */
+#define HSP_COMM_BASE_BYTES (4.0 * 1024 * 1024)
+#define HSP_PACK_BYTES      16.0 /* of an element on its way, out and in, as words of 8 bytes */
+
 #define HSP_COPIES_MAX 8 /* a transfer for each, in every step */
 
 struct hsp_cost;
@@ -33,6 +37,8 @@ struct hsp_price_in {
     /* Of a pool's plan for the longest sequences on these devices, rank by device: where the state is, whatever
      * the plan. NULL: the plan's own. */
     const struct hsp_cost *homes;
+    /* By rank: bytes of the parameters of one state kind that the plan's homes give it. NULL: cut evenly. */
+    const double *home_bytes;
 };
 
 /* Sums over pipeline units [first, end). */
@@ -41,7 +47,8 @@ struct hsp_range {
     struct hsp_layer_work
         w; /* scratch, grad_bytes and param are maxima; leaving is that of the last */
     struct hsp_amount param; /* bytes of the parameters used here, one copy */
-    double largest_param;
+    double largest_cut,
+        largest_whole; /* parameter, of those that tensor groups divide and of others */
     uint32_t n_params;
     double entering;
     struct hsp_amount most_saved; /* of one unit */
@@ -74,8 +81,8 @@ struct hsp_member {
 /* @holders: streams that share each parameter (its gradient is added up over them); @zero as in
  * plans: with 3, accumulators are parts like the state, and one unit at a time has its parameters; @held: nodes of the plan that hold each piece of its state, 1 without copies. */
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
-                      const struct hsp_device_desc *dev, double part, uint32_t holders,
-                      uint8_t zero, uint32_t held, struct hsp_member *ret);
+                      const struct hsp_device_desc *dev, double part, uint32_t members,
+                      uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret);
 /* The same of member @member of stage @g of a plan of @n_streams streams: its group's share is of all
  * that sequences make, its part of the group of what tensor parallelism cuts. */
 void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_range *r,
@@ -84,8 +91,10 @@ void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_range *r,
 /* Different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most);
-/* Buffers of the transport, part of the fixed memory. */
-double hsp_comm_bytes(const struct hsp_range *r, uint32_t holders);
+/* Buffers of the transport, part of the fixed memory: of a member with @part of its group, one of @members; @elem:
+ * bytes of an element. */
+double hsp_comm_bytes(const struct hsp_range *r, double part, uint32_t members, uint32_t holders,
+                      uint32_t elem);
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);
 
 /* All-reduces of a tensor group over a micro-batch of @b sequences. */

@@ -43,7 +43,7 @@ static void fill_cell(const struct pipe_ctx *c, const struct hsp_super *x,
     for (uint32_t i = 0; i < x->n; i++) {
         struct hsp_member m;
         hsp_member_price(&s->in, r, &s->in.cluster->dev[x->dev[i]], (double)x->shares[i] / total,
-                         c->holders, c->zero, c->held, &m);
+                         x->n, c->holders, c->zero, c->held, &m);
         ret->us = fmax(ret->us, c->size * m.seq_us + m.micro_us);
         ret->m.base_bytes = fmax(ret->m.base_bytes, m.base_bytes);
         ret->m.bytes_per_flight = fmax(ret->m.bytes_per_flight, m.bytes_per_flight);

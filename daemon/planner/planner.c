@@ -7,6 +7,8 @@
 
 #include "daemon/planner/candidates.h"
 #include "daemon/planner/lengths.h"
+#include "daemon/spmd/switch.h"
+#include "daemon/spmd/workshares.h"
 
 struct hsp_figure hsp_bytes_figure(double bytes)
 {
@@ -89,11 +91,11 @@ static enum hsp_status infeasible(const struct hsp_search *s, struct hsp_err *er
         double largest = 0;
         offer = fmax(offer, (double)c->dev[d].mem_bytes);
         hsp_range_make(s->in.work, 0, s->in.work->n_layers, &r);
-        hsp_member_price(&s->in, &r, &c->dev[d], 1, 1, 0, 1, &m);
+        hsp_member_price(&s->in, &r, &c->dev[d], 1, 1, 1, 0, 1, &m);
         whole = fmin(whole, hsp_member_bytes(&m, 1, 1));
         for (uint32_t b = 0; b < s->n_blocks; b++) {
             hsp_range_of_blocks(s->in.work, b, b + 1, &r);
-            hsp_member_price(&s->in, &r, &c->dev[d], 1, 1, 0, 1, &m);
+            hsp_member_price(&s->in, &r, &c->dev[d], 1, 1, 1, 0, 1, &m);
             largest = fmax(largest, hsp_member_bytes(&m, 1, 1));
         }
         block = d == 0 ? largest : fmin(block, largest);
@@ -306,6 +308,59 @@ static enum hsp_status check_host(const struct setup *s, const struct hsp_planne
                        hsp_bytes_figure((double)d->host_bytes).text);
 }
 
+/* What the homes of @plan give each rank, of one state kind, in bytes: by rank, in @arena. */
+static enum hsp_status find_homes(const struct hsp_graph *g, const struct hsp_plan *plan,
+                                  uint32_t elem, struct hsp_arena *arena, const double **ret,
+                                  struct hsp_err *err)
+{
+    double *bytes = hsp_arena_array(arena, plan->n_ranks, sizeof *bytes);
+    struct hsp_cover *home = hsp_arena_array(arena, g->n_params, sizeof *home);
+    if (bytes == NULL || home == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "homes of a plan of %u ranks", plan->n_ranks);
+    }
+    enum hsp_status st = hsp_plan_homes(g, plan, home, err);
+    for (uint32_t i = 0; st == HSP_OK && i < g->n_params; i++) {
+        for (uint32_t k = 0; k < home[i].n; k++) {
+            const struct hsp_held *h = &home[i].items[k];
+            bytes[h->rank] += (double)hsp_box_count(&h->box) * elem;
+        }
+        hsp_cover_fini(&home[i]);
+    }
+    *ret = bytes;
+    return st;
+}
+
+/* The part each rank is said to have is that of the plan as it is written. */
+static void show_parts(const struct hsp_plan *p, struct hsp_cost *c)
+{
+    for (uint32_t i = 0; i < p->n_streams; i++) {
+        for (uint32_t j = 0; j < p->streams[i].n_stages; j++) {
+            const struct hsp_stage *t = &p->streams[i].stages[j];
+            for (uint32_t k = 0; k < t->n; k++) {
+                c->rank[t->ranks[k]].part = hsp_stage_part(t, k);
+            }
+        }
+    }
+}
+
+/* Prices @plan with lengths in place of shares of work: memory and most ops go by positions. So it costs what
+ * its total form does. */
+static enum hsp_status price_lengths(struct setup *s, const struct hsp_graph *g,
+                                     const struct hsp_plan *plan, const uint32_t *device,
+                                     struct hsp_cost *ret, struct hsp_err *err)
+{
+    const struct hsp_plan *by_length = plan;
+    struct hsp_arena *arena = s->search.arena;
+    enum hsp_status st = hsp_plan_lengths(plan, g, arena, &by_length, err);
+    if (st == HSP_OK) {
+        st = hsp_price(&s->search.in, by_length, device, arena, ret, err);
+    }
+    if (st == HSP_OK && by_length != plan) {
+        show_parts(plan, ret);
+    }
+    return st;
+}
+
 enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
                               const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
                               struct hsp_plan *plan, struct hsp_arena *arena,
@@ -330,7 +385,8 @@ enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_
     for (uint32_t r = 0; r < plan->n_ranks; r++) {
         out.device[r] = r;
     }
-    st = hsp_price(&s.search.in, plan, out.device, arena, &out.cost, err);
+    st = find_homes(g, plan, s.work.elem, arena, &s.search.in.home_bytes, err);
+    st = st == HSP_OK ? price_lengths(&s, g, plan, out.device, &out.cost, err) : st;
     if (st == HSP_OK && !hsp_cost_fits(&s.search.in, &out.cost, &rank)) {
         const struct hsp_device_desc *d = &s.usable.cluster.dev[rank];
         st = hsp_err_set(err, HSP_EINFEASIBLE, 0, "rank %u needs %s, %s offers %s", rank,

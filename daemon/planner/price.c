@@ -103,6 +103,15 @@ struct rank_sum {
     double scratch_bytes, micro_bytes, post_bytes;
 };
 
+static uint32_t member_of(const struct hsp_stage *g, uint32_t rank)
+{
+    uint32_t member = 0;
+    while (g->ranks[member] != rank) {
+        member++;
+    }
+    return member;
+}
+
 /* One chunk on one rank. */
 static void price_chunk(const struct pricing *p, const struct hsp_range *range, uint32_t chunk,
                         struct hsp_rank_cost *rc, uint32_t rank, struct rank_sum *sum)
@@ -111,11 +120,13 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     const struct hsp_stream *s = &p->plan->streams[rc->stream];
     const struct hsp_stage *g = &s->stages[rc->stage];
     uint32_t holders = p->plan->n_streams * hsp_stage_groups(g);
-    uint32_t flight = hsp_order_alive(s, rc->stage, chunk), member = 0;
-    while (g->ranks[member] != rank) {
-        member++;
-    }
-    double comm = hsp_comm_bytes(range, holders), more = chunk == 0 ? 0 : comm; /* shared */
+    uint32_t flight = hsp_order_alive(s, rc->stage, chunk), member = member_of(g, rank);
+    double inner;
+    uint32_t first, end;
+    (void)hsp_stage_shares(g, member, &inner); /* the group's own counts in the range */
+    hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
+    double comm = hsp_comm_bytes(range, inner, end - first, holders, p->in->work->elem);
+    double more = chunk == 0 ? 0 : comm; /* shared */
     hsp_stage_price(p->in, range, g, member, dev_of(p, rank), p->plan->n_streams, p->plan->zero,
                     p->held, &m);
     rc->compute_us += s->sequences * m.seq_us + s->micro_batches * m.micro_us;
@@ -135,19 +146,75 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     sum->micro_bytes = fmax(sum->micro_bytes, m.micro_bytes);
 }
 
+/* Messages with one sequence's activations that a member of stage @gi has in one piece, as a part of the whole:
+ * each member of the stage @other gets its group's share, and those of one group send it together. */
+static double spread_of(const struct hsp_stream *s, uint32_t gi, uint32_t member, uint32_t other)
+{
+    const struct hsp_stage *g = &s->stages[gi], *o = &s->stages[other];
+    double inner, sum = 0, share = hsp_stage_shares(g, member, &inner);
+    uint32_t first, end;
+    for (uint32_t k = 0; k < o->n; k++) {
+        sum += hsp_stage_shares(o, k, &inner);
+    }
+    hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
+    return share * sum / (end - first);
+}
+
+/* Packed activations of a micro-batch: to the next stage, and their gradients to the one before; in a tensor
+ * group, its sums. */
+static double message_bytes(const struct pricing *p, const struct hsp_range *range,
+                            const struct hsp_rank_cost *rc, uint32_t member, double micro)
+{
+    const struct hsp_stream *s = &p->plan->streams[rc->stream];
+    uint32_t last = s->n_stages - 1, chunks = hsp_stream_chunks(s), gi = rc->stage;
+    bool turns = chunks > 1; /* what the last stage makes goes to the first one again */
+    double most = 0, inner, share = hsp_stage_shares(&s->stages[gi], member, &inner);
+    for (uint32_t c = 0; c < chunks; c++) {
+        double out = range[c].w.leaving, in = range[c].entering;
+        if (gi < last || turns) {
+            most = fmax(most, out * spread_of(s, gi, member, gi < last ? gi + 1 : 0));
+        }
+        if (gi > 0 || turns) {
+            most = fmax(most, in * spread_of(s, gi, member, gi > 0 ? gi - 1 : last));
+        }
+        most = inner < 1 ? fmax(most, share * fmax(out, in)) : most;
+    }
+    return HSP_PACK_BYTES / p->in->work->elem * micro * most;
+}
+
+/* The state that @rank has, of one kind. Where the plan's homes say it, the sum knew an even cut: gradients lie
+ * as parameters do with zero 3, and where all are used at home. */
+static double state_home(const struct pricing *p, uint32_t rank, struct rank_sum *x)
+{
+    const struct hsp_cost *at = p->in->homes;
+    if (p->in->home_bytes != NULL) {
+        double more = p->in->home_bytes[rank] - x->home_bytes;
+        bool alike = p->plan->zero == HSP_ZERO_NONE || p->plan->zero == HSP_ZERO_PARAMETERS;
+        x->base_bytes += alike ? more : 0;
+        x->post_bytes += x->post_bytes > 0 ? more : 0;
+    }
+    return at != NULL                  ? at->rank[p->device[rank]].home_bytes
+           : p->in->home_bytes != NULL ? p->in->home_bytes[rank]
+                                       : x->home_bytes;
+}
+
 /* One rank of a stage; its time and memory go into its row. */
 static void price_rank(const struct pricing *p, const struct hsp_range *range, uint32_t rank,
                        struct hsp_rank_cost *rc)
 {
     const struct hsp_stream *s = &p->plan->streams[rc->stream];
+    const struct hsp_stage *g = &s->stages[rc->stage];
     struct rank_sum x = {0};
     double micro = (s->sequences + s->micro_batches - 1) / s->micro_batches;
     double states = p->in->train->hyper.optimizer == HSP_OPT_ADAMW ? 6 : 4; /* in two slots */
     for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
         price_chunk(p, &range[c], c, rc, rank, &x);
     }
-    const struct hsp_cost *at = p->in->homes;
-    double home = at != NULL ? at->rank[p->device[rank]].home_bytes : x.home_bytes;
+    double home = state_home(p, rank, &x), alone = x.comm_bytes;
+    x.comm_bytes =
+        fmax(alone, HSP_COMM_BASE_BYTES + message_bytes(p, range, rc, member_of(g, rank), micro));
+    x.base_bytes += x.comm_bytes - alone;
+    rc->home_bytes = p->in->home_bytes != NULL ? p->in->home_bytes[rank] : rc->home_bytes;
     x.base_bytes += states * (home - x.home_bytes) * p->held;
     rc->device = p->device[rank];
     rc->sequences = s->sequences;

@@ -16,7 +16,7 @@ static const struct hsp_device_desc *dev_of(const struct hsp_search *s, uint32_t
 static double alone_us(const struct hsp_search *s, const struct hsp_range *all, uint32_t d)
 {
     struct hsp_member m;
-    hsp_member_price(&s->in, all, dev_of(s, d), 1, 1, 0, 1, &m);
+    hsp_member_price(&s->in, all, dev_of(s, d), 1, 1, 1, 0, 1, &m);
     return m.seq_us + m.micro_us / s->micro_cap;
 }
 
@@ -126,8 +126,8 @@ static void order_key(const struct hsp_search *s, const struct hsp_range *all, s
     x->mem_bytes = (double)INFINITY;
     for (uint32_t i = 0; i < x->n; i++) {
         struct hsp_member m;
-        hsp_member_price(&s->in, all, dev_of(s, x->dev[i]), (double)x->shares[i] / total, 1, 0, 1,
-                         &m);
+        hsp_member_price(&s->in, all, dev_of(s, x->dev[i]), (double)x->shares[i] / total, x->n, 1,
+                         0, 1, &m);
         x->seq_us = fmax(x->seq_us, m.seq_us + m.micro_us / s->micro_cap);
         x->mem_bytes = fmin(x->mem_bytes, (double)dev_of(s, x->dev[i])->mem_bytes);
     }

@@ -19,4 +19,6 @@ tests_unit_planner_planner_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_shares_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_timing_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_work_test_LDADD = $(PLANNER_TEST_LIBS)
+tests_unit_planner_planmemory_test_SOURCES = tests/unit/planner/planmemory_test.c \
+  tests/unit/spmd/plancases.c tests/unit/spmd/plancases.h
 tests_unit_planner_planmemory_test_LDADD = $(PLANNER_TEST_LIBS)

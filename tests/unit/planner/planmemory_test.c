@@ -2,10 +2,13 @@
  * far above, or devices would be refused that could have run the plan. */
 #include "tests/lib/testlib.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "daemon/planner/clusterfile.h"
 #include "daemon/planner/planner.h"
+#include "daemon/spmd/workshares.h"
+#include "tests/unit/spmd/plancases.h"
 
 struct example {
     const char *name, *family;
@@ -166,13 +169,13 @@ static void compare(const struct example *x, struct hsp_arena *arena)
         const struct hsp_binding *b = &f.programs[r].bind;
         double want = (double)(b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
         double got = (double)p.plan->memory_bytes[r];
-        if (got < want || got > 1.2 * want + (4 << 20)) {
+        if (got < want || got > 1.25 * want + (4 << 20)) {
             print_error("%s, rank %u: predicted %.0f, compiled %.0f (state %lld/%lld)\n", x->name,
                         r, got, want, (long long)p.cost.rank[r].state_bytes,
                         2 * (long long)b->state_bytes);
         }
         assert_true(got >= want);
-        assert_true(got <= 1.2 * want + (4 << 20));
+        assert_true(got <= 1.25 * want + (4 << 20));
         /* under zero-bubble some of it waits for the first half of backward only */
         double host = (double)b->host_bytes, told = (double)p.cost.rank[r].host_bytes;
         if (told < host || told > 1.5 * host) {
@@ -192,6 +195,119 @@ static void prediction_bounds_the_compiled_memory(void **state)
         compare(&examples[i], arena);
         hsp_arena_free(arena);
     }
+}
+
+/* A gpt of 4 blocks whose activations count, and what trains it. */
+static struct hsp_graph *random_model(bool tied, struct hsp_train_spec *t)
+{
+    struct hsp_err err = {0};
+    struct hsp_graph *g = NULL;
+    const struct hsp_model_spec spec = {.family = "gpt",
+                                        .layers = 4,
+                                        .hidden = 128,
+                                        .heads = 4,
+                                        .vocab = 256,
+                                        .sequence = 64,
+                                        .tied_head = tied,
+                                        .dtype = HSP_F32};
+    *t = (struct hsp_train_spec){
+        .hyper = {.steps = 1, .lr = 1e-3, .optimizer = HSP_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.99},
+        .data = {.seed = 1, .global_batch = 16, .sequence = 64, .vocab = 256},
+        .eps = 1e-8};
+    assert_ok(hsp_graph_build(&spec, &g, &err), &err);
+    return g;
+}
+
+/* What the ranks of one stage need. With zero 3 the gathers of tensor groups are not predicted, and nor is what
+ * a member does that has no part of its group's work. */
+static void compare_stage(uint32_t number, const struct hsp_planned *p,
+                          const struct hsp_program_file *f, const struct hsp_stage *g)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        uint32_t r = g->ranks[i];
+        const struct hsp_binding *b = &f->programs[r].bind;
+        double want = (double)(b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
+        double got = (double)p->plan->memory_bytes[r], state = (double)(2 * b->state_bytes);
+        assert_true(fabs((double)p->cost.rank[r].state_bytes - state) < 64 * 1024);
+        bool bound = p->cost.rank[r].part > 0 && (g->n == 1 || p->plan->zero < HSP_ZERO_PARAMETERS);
+        bool good = got >= 0.94 * want && got <= 1.5 * want + (8 << 20);
+        if (bound && !good) {
+            fail_msg("plan %u, rank %u: predicted %.0f, compiled %.0f", number, r, got, want);
+        }
+    }
+}
+
+/* Random plans of every kind: groups, schedules, offload, zero. */
+static void random_plans_need_about_what_is_predicted(void **state)
+{
+    (void)state;
+    struct hsp_device_desc dev[64];
+    struct hsp_cluster_desc c = {.n = 64, .dev = dev};
+    for (uint32_t i = 0; i < 64; i++) {
+        dev[i] = hsp_device_default("a/0", 0, 1);
+        dev[i].mem_bytes = INT64_C(1) << 50;
+    }
+    for (uint32_t k = 0; k < 60; k++) {
+        struct hsp_err err = {0};
+        struct hsp_arena *arena = hsp_arena_new(512 << 20);
+        struct hsp_train_spec t;
+        struct hsp_graph *g = random_model(k % 4 < 2, &t);
+        struct hsp_buf b;
+        uint64_t draw = 1000 * (uint64_t)k;
+        struct hsp_plan *plan = NULL;
+        struct hsp_planned p;
+        struct hsp_program_file f;
+        uint32_t index = 0;
+        hsp_buf_init(&b, 1 << 20);
+        (k % 2 == 0 ? hsp_random_plan : hsp_random_groups)(&draw, 4, 16, &b);
+        struct hsp_plan_text text = {"random", hsp_buf_cstr(&b), b.len};
+        assert_ok(hsp_annotations_pick(1, &text, g, 16, 64, arena, &plan, &index, &err), &err);
+        assert_ok(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &p, &err), &err);
+        assert_ok(hsp_compile(g, plan, &t, arena, &f, &err), &err);
+        for (uint32_t s = 0; s < plan->n_streams; s++) {
+            for (uint32_t i = 0; i < plan->streams[s].n_stages; i++) {
+                compare_stage(k, &p, &f, &plan->streams[s].stages[i]);
+            }
+        }
+        hsp_buf_fini(&b);
+        hsp_graph_free(g);
+        hsp_arena_free(arena);
+    }
+}
+
+/* Shares of work and the lengths they come to are one plan: it costs the same, and needs the same. */
+static void shares_of_work_cost_what_their_lengths_do(void **state)
+{
+    (void)state;
+    static const char compact[] =
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 2, "
+        "stages: [{layers: 4, split: sequence, balance: work, shares: [1, 1], groups: [{ranks: "
+        "[0]}, {ranks: [1]}]}]}]}";
+    struct hsp_err err = {0};
+    struct hsp_train_spec t;
+    struct hsp_graph *g = random_model(false, &t);
+    struct hsp_arena *arena = hsp_arena_new(512 << 20);
+    struct hsp_device_desc dev[2] = {hsp_device_default("a/0", 0, 1),
+                                     hsp_device_default("a/1", 0, 1)};
+    struct hsp_cluster_desc c = {.n = 2, .dev = dev};
+    struct hsp_plan *plan = NULL;
+    const struct hsp_plan *lengths = NULL;
+    struct hsp_planned a, b;
+    uint32_t index = 0;
+    struct hsp_plan_text text = {"work", compact, strlen(compact)};
+    assert_ok(hsp_annotations_pick(1, &text, g, 16, 2, arena, &plan, &index, &err), &err);
+    assert_ok(hsp_plan_lengths(plan, g, arena, &lengths, &err), &err);
+    struct hsp_plan total = *lengths;
+    assert_ok(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &a, &err), &err);
+    assert_ok(hsp_plan_adopt(g, &t, &c, NULL, &total, arena, &b, &err), &err);
+    assert_near(a.cost.step_us, b.cost.step_us, 0);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(a.cost.rank[r].total_bytes, b.cost.rank[r].total_bytes);
+        assert_near(a.cost.rank[r].part, 0.5, 1e-12); /* as it is written */
+    }
+    assert_true(a.cost.rank[0].total_bytes > a.cost.rank[1].total_bytes);
+    hsp_graph_free(g);
+    hsp_arena_free(arena);
 }
 
 /* Two ranks of a node share its host memory, one of another node has its own. */
@@ -343,6 +459,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prediction_bounds_the_compiled_memory),
+        cmocka_unit_test(random_plans_need_about_what_is_predicted),
+        cmocka_unit_test(shares_of_work_cost_what_their_lengths_do),
         cmocka_unit_test(host_memory_of_a_node_is_shared),
         cmocka_unit_test(little_memory_means_recomputation),
         cmocka_unit_test(planned_plans_are_plan_files),

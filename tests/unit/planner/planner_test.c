@@ -157,7 +157,7 @@ static double brute(struct scene *s, uint32_t mask, uint32_t *share, uint32_t at
     }
     struct hsp_plan p = {.n_ranks = m, .n_streams = m, .streams = streams};
     assert_ok(hsp_work_make(s->g, s->arena, &w, &err), &err);
-    struct hsp_price_in in = {&w, &s->c, &s->t, 1, NULL};
+    struct hsp_price_in in = {&w, &s->c, &s->t, 1, NULL, NULL};
     assert_ok(hsp_price(&in, &p, device, s->arena, &cost, &err), &err);
     hsp_arena_rewind(s->arena, mark);
     return cost.step_us;
@@ -232,7 +232,7 @@ static void stages_pay_the_link_between_them(void **state)
     }
     struct hsp_stream line = {.sequences = 8, .micro_batches = 4, .n_stages = 3, .stages = stages};
     struct hsp_plan pipe = {.n_ranks = 3, .n_streams = 1, .streams = &line};
-    struct hsp_price_in in = {&w, &s.c, &s.t, 1, NULL};
+    struct hsp_price_in in = {&w, &s.c, &s.t, 1, NULL, NULL};
     double bytes = 2 * 8 * w.layer[1].leaving;
     s.dev[0].uplink = (struct hsp_link_cost){2, 1e-9};
     s.dev[1].uplink = (struct hsp_link_cost){100, 1e-3};
@@ -431,7 +431,7 @@ static void a_price_is_the_sum_of_its_parts(void **state)
         {.sequences = 4, .micro_batches = 1, .n_stages = 1, .stages = &stages[0]},
         {.sequences = 4, .micro_batches = 1, .n_stages = 1, .stages = &stages[1]}};
     struct hsp_plan plan = {.n_ranks = 2, .n_streams = 2, .streams = streams};
-    struct hsp_price_in in = {&w, &s.c, &s.t, 1, NULL};
+    struct hsp_price_in in = {&w, &s.c, &s.t, 1, NULL, NULL};
     assert_ok(hsp_price(&in, &plan, device, s.arena, &c, &err), &err);
     assert_near(c.rank[1].compute_us / c.rank[0].compute_us, 2, 1e-9);
     assert_near(c.rank[1].update_us / c.rank[0].update_us, 2, 1e-9);
