@@ -121,6 +121,9 @@ static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
         p->info.mem_bytes[r] = (uint64_t)(hsp_pool_memory(one, of, k) + hsp_pool_comm(one, of, k) +
                                           2 * one->bind.state_bytes);
     }
+    hsp_epoch_add_copies(&p->copies,
+                         2 * p->n_kinds * hsp_dtype_size((enum hsp_dtype)p->graph->spec.dtype),
+                         &p->info);
     p->info.n_spare = p->n_spare;
     p->info.keep_bytes = p->n_spare > 0 ? 2 * state_bytes(p) : 0;
     p->info.step_s = p->plan->predicted_step_us * 1e-6;

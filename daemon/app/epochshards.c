@@ -207,3 +207,14 @@ enum hsp_status hsp_epoch_shards(const struct hsp_graph *g, const struct hsp_cov
     work_fini(&w);
     return ok ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the shards of a plan");
 }
+
+void hsp_epoch_add_copies(const struct hsp_state_table *copies, uint64_t elem_bytes,
+                          struct hsp_plan_info *info)
+{
+    for (uint32_t i = 0; i < copies->n; i++) {
+        const struct hsp_state_row *row = &copies->row[i];
+        if (row->to < info->n_ranks) {
+            info->mem_bytes[row->to] += (uint64_t)hsp_box_count(&row->box) * elem_bytes;
+        }
+    }
+}

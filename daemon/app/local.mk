@@ -17,6 +17,7 @@ daemon_app_libdaemonapp_a_SOURCES = \
   daemon/app/jobtable.c \
   daemon/app/metrics.c daemon/app/metrics.h \
   daemon/app/plandoc.c daemon/app/plandoc.h \
+  daemon/app/planchoice.c \
   daemon/app/planning.c \
   daemon/app/planwork.c daemon/app/planwork.h \
   daemon/app/query.c \

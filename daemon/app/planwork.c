@@ -7,12 +7,9 @@
 #include <string.h>
 
 #include "daemon/planner/clusterfile.h"
-#include "daemon/spmd/complete.h"
 #include "proto/base/map.h"
 #include "proto/base/str.h"
 
-/* A change costs a switch: it must win at least this much. */
-#define WORTH 0.97
 /* Of a device that ran out of memory, this part at least is taken off. */
 #define MEMORY_STEP 16
 /* So many facts without a remedy of their own against one device, and it is left out. */
@@ -265,7 +262,7 @@ struct hsp_plan_question *hsp_plan_question_free(struct hsp_plan_question *q)
 
 /* ---- facts ---- */
 
-static uint32_t find_device(const struct hsp_plan_question *q, hsp_device_id d)
+uint32_t hsp_plan_find(const struct hsp_plan_question *q, hsp_device_id d)
 {
     uint32_t i = 0;
     while (i < q->cluster.n && q->device[i] != d) {
@@ -293,7 +290,7 @@ static void break_pairs(struct hsp_plan_question *q, const struct hsp_plan_fact 
         for (uint32_t i = 0; i < q->cluster.n; i++) {
             uint32_t named = 0;
             for (uint32_t k = 0; k < n && !q->excluded[i]; k++) {
-                uint32_t a = find_device(q, facts[k].device), b = find_device(q, facts[k].peer);
+                uint32_t a = hsp_plan_find(q, facts[k].device), b = hsp_plan_find(q, facts[k].peer);
                 bool open = facts[k].kind == HSP_FACT_CANNOT_CONNECT && a < q->cluster.n &&
                             b < q->cluster.n && a != b && !q->excluded[a] && !q->excluded[b];
                 named += open && (a == i || b == i);
@@ -322,7 +319,7 @@ static void exclude_node(struct hsp_plan_question *q, uint32_t node)
 void hsp_plan_facts(struct hsp_plan_question *q, const struct hsp_plan_fact *facts, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++) {
-        uint32_t i = find_device(q, facts[k].device), same = 0;
+        uint32_t i = hsp_plan_find(q, facts[k].device), same = 0;
         if (i == q->cluster.n) {
             continue;
         }
@@ -340,172 +337,4 @@ void hsp_plan_facts(struct hsp_plan_question *q, const struct hsp_plan_fact *fac
         }
     }
     break_pairs(q, facts, n);
-}
-
-/* ---- choice ---- */
-
-struct choice {
-    struct hsp_planned planned;
-    const char *source;
-};
-
-static uint32_t n_usable(const struct hsp_plan_question *q)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < q->cluster.n; i++) {
-        n += !q->excluded[i];
-    }
-    return n;
-}
-
-/* HSP_ENOENT: none fits, the planner's turn. */
-static enum hsp_status choose_annotation(struct hsp_plan_question *q,
-                                         const struct hsp_plan_options *o, struct choice *ret,
-                                         struct hsp_err *err)
-{
-    const struct hsp_job_rec *j = q->rec;
-    const struct hsp_train_spec *train = &j->spec->train;
-    uint32_t first = 0;
-    while (first < j->n_plans) {
-        struct hsp_plan *plan;
-        uint32_t at;
-        enum hsp_status st =
-            hsp_annotations_pick(j->n_plans - first, &j->plans[first], j->graph,
-                                 train->data.global_batch, n_usable(q), q->arena, &plan, &at, err);
-        if (st == HSP_OK) {
-            st =
-                hsp_plan_adopt(j->graph, train, &q->cluster, o, plan, q->arena, &ret->planned, err);
-            ret->source = j->plans[first + at].name;
-        }
-        if (st != HSP_EINFEASIBLE) {
-            return st;
-        }
-        first += at + 1; /* does not fit into memory: the next one may */
-    }
-    return HSP_ENOENT;
-}
-
-static enum hsp_status choose(struct hsp_plan_question *q, struct choice *ret, struct hsp_err *err)
-{
-    struct hsp_plan_options o = {.excluded = q->excluded,
-                                 .max_devices = q->max_devices,
-                                 .copies = q->copies,
-                                 .cancel = &q->cancel};
-    enum hsp_status st = choose_annotation(q, &o, ret, err);
-    if (st == HSP_ENOENT) {
-        ret->source = "planner";
-        st = hsp_plan_make(q->rec->graph, &q->rec->spec->train, &q->cluster, &o, q->arena,
-                           &ret->planned, err);
-    }
-    return st;
-}
-
-/* Predicted step of the running plan with what is known now, in microseconds; 0: it cannot go on as
- * it is. */
-static double price_current(struct hsp_plan_question *q, const struct hsp_epoch_plan **ret)
-{
-    const struct hsp_plan_rec *cur = q->current;
-    struct hsp_device_desc *dev = hsp_arena_array(q->arena, cur->n_ranks, sizeof *dev);
-    struct hsp_cluster_desc c = q->cluster;
-    struct hsp_plan_options o = {.copies = q->copies, .cancel = &q->cancel};
-    struct hsp_planned p;
-    for (uint32_t r = 0; dev != NULL && r < cur->n_ranks; r++) {
-        uint32_t i = find_device(q, cur->device[r]);
-        if (i == q->cluster.n || q->excluded[i]) {
-            return 0;
-        }
-        dev[r] = q->cluster.dev[i];
-    }
-    c.n = cur->n_ranks;
-    c.dev = dev;
-    if (dev == NULL || hsp_plan_rec_build(q->current, q->mem_cap, ret, NULL) != HSP_OK) {
-        return 0;
-    }
-    struct hsp_plan plan = *(*ret)->plan; /* the prediction is written into the copy */
-    return hsp_plan_adopt(q->rec->graph, &q->rec->spec->train, &c, &o, &plan, q->arena, &p, NULL) ==
-                   HSP_OK
-               ? p.cost.step_us
-               : 0;
-}
-
-/* Whether both mean the same: a plan fresh from the planner leaves open what a running one says. */
-static bool same_plan(const struct hsp_plan_question *q, const struct hsp_epoch_plan *running,
-                      const struct hsp_plan *fresh)
-{
-    struct hsp_digest d;
-    const struct hsp_digest *now = &running->programs.programs[0].bind.plan_digest;
-    return hsp_plan_digest(q->rec->graph, fresh, &q->rec->spec->train, &d, NULL) == HSP_OK &&
-           d.hi == now->hi && d.lo == now->lo;
-}
-
-static bool same_devices(const struct hsp_plan_question *q, const struct choice *c)
-{
-    bool same = q->current->n_ranks == c->planned.plan->n_ranks;
-    for (uint32_t r = 0; same && r < q->current->n_ranks; r++) {
-        same = q->current->device[r] == q->device[c->planned.device[r]];
-    }
-    return same;
-}
-
-static bool keeps(struct hsp_plan_question *q, const struct choice *c, struct hsp_plan_answer *ret)
-{
-    const struct hsp_epoch_plan *cur = NULL;
-    double now_us = q->current != NULL && q->current_usable ? price_current(q, &cur) : 0;
-    double new_us = c->planned.cost.step_us;
-    if (!(now_us > 0)) {
-        return false;
-    }
-    bool same = same_devices(q, c) && same_plan(q, cur, c->planned.plan);
-    bool by_hand = strcmp(c->source, "planner") != 0;
-    if (same) {
-        (void)snprintf(ret->reason, sizeof ret->reason, "the same plan again");
-    } else if (!by_hand && new_us > WORTH * now_us) {
-        (void)snprintf(ret->reason, sizeof ret->reason,
-                       "the best other plan takes %.4g ms a step, the present one %.4g ms",
-                       new_us * 1e-3, now_us * 1e-3);
-    }
-    return same || (!by_hand && new_us > WORTH * now_us);
-}
-
-static enum hsp_status make_record(struct hsp_plan_question *q, const struct choice *c,
-                                   struct hsp_plan_rec **ret, struct hsp_err *err)
-{
-    uint32_t n = c->planned.plan->n_ranks;
-    hsp_device_id *device = hsp_arena_array(q->arena, n, sizeof *device);
-    double *compute = hsp_arena_array(q->arena, n, sizeof *compute);
-    const char **names = hsp_arena_array(q->arena, n, sizeof *names);
-    if (device == NULL || compute == NULL || names == NULL) {
-        return no_memory(err);
-    }
-    for (uint32_t r = 0; r < n; r++) {
-        const struct hsp_rank_cost *k = &c->planned.cost.rank[r];
-        device[r] = q->device[c->planned.device[r]];
-        names[r] = q->cluster.dev[c->planned.device[r]].name;
-        compute[r] = (k->compute_us + k->update_us) * 1e-6;
-    }
-    if (atomic_load(&q->cancel)) {
-        return hsp_err_set(err, HSP_ECANCELED, 0, "canceled");
-    }
-    return hsp_plan_rec_make(q->rec, c->planned.plan, device, compute, names, c->source, q->mem_cap,
-                             ret, err);
-}
-
-void hsp_plan_work(struct hsp_plan_question *q, bool compile, struct hsp_plan_answer *ret)
-{
-    struct hsp_err err = {0};
-    struct choice c = {0};
-    *ret = (struct hsp_plan_answer){0};
-    ret->status = choose(q, &c, &err);
-    if (ret->status == HSP_OK) {
-        ret->planned = c.planned;
-        ret->keep = compile && keeps(q, &c, ret);
-    }
-    if (ret->status == HSP_OK && compile && !ret->keep) {
-        ret->status = make_record(q, &c, &ret->plan, &err);
-    }
-    if (ret->status != HSP_OK) {
-        hsp_str_printf(ret->reason, sizeof ret->reason, "%s", err.msg);
-    } else if (!ret->keep) {
-        hsp_str_printf(ret->reason, sizeof ret->reason, "%s", c.source);
-    }
 }

@@ -4,7 +4,9 @@
  * Purity:    pure.
  * Threads:   a question belongs to one thread at a time; `cancel` may be set by another.
  * Order of choice: the first hand-written plan that needs no more than the usable devices and fits
- * their memory, else the planner's. Devices stand in the order of their names, so that rank r of a
+ * their memory; HSP_EINFEASIBLE with the sizes where one has few enough ranks but none fits; the planner's where all
+ * need more devices. What fits is what the compiled programs need: a planner's plan that is larger than predicted is
+ * followed by its next one. Devices stand in the order of their names, so that rank r of a
  * hand-written plan runs on the same machine whatever the order in which nodes came.
  */
 #ifndef HSP_PLANWORK_H
@@ -50,6 +52,9 @@ struct hsp_plan_question *hsp_plan_question_free(struct hsp_plan_question *q); /
 
 /* What facts say: less memory on a device, or that it may not be used. */
 void hsp_plan_facts(struct hsp_plan_question *q, const struct hsp_plan_fact *facts, uint32_t n);
+
+/* The device of the question's cluster that @d is; cluster.n: none. */
+uint32_t hsp_plan_find(const struct hsp_plan_question *q, hsp_device_id d);
 
 /* Plans and compiles. Takes long. The answer's plan is the caller's reference.
  * @compile: false stops after the prediction (dry runs): no plan record. */

@@ -23,6 +23,7 @@ tests_unit_daemonapp_feed_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_jobrec_test_SOURCES = tests/unit/daemonapp/jobrec_test.c $(APPLIB)
 tests_unit_daemonapp_jobrec_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_planwork_test_SOURCES = tests/unit/daemonapp/planwork_test.c $(APPLIB)
+tests_unit_daemonapp_planwork_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_plan_rec_make
 tests_unit_daemonapp_planwork_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_statusdoc_test_SOURCES = tests/unit/daemonapp/statusdoc_test.c $(APPLIB)
 tests_unit_daemonapp_statusdoc_test_LDADD = $(DAEMONAPP_TEST_LIBS)

@@ -247,6 +247,136 @@ static void test_the_first_hand_written_plan_that_fits_wins(void **state)
     app_cluster_free(c);
 }
 
+static uint32_t n_swollen; /* so many plans that are compiled next need this much on rank 0 */
+static uint64_t swollen;
+
+enum hsp_status __real_hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
+                                         const hsp_device_id *device, const double *compute_s,
+                                         const char *const *names, const char *source,
+                                         size_t mem_cap, struct hsp_plan_rec **ret,
+                                         struct hsp_err *err);
+enum hsp_status __wrap_hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
+                                         const hsp_device_id *device, const double *compute_s,
+                                         const char *const *names, const char *source,
+                                         size_t mem_cap, struct hsp_plan_rec **ret,
+                                         struct hsp_err *err);
+enum hsp_status __wrap_hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
+                                         const hsp_device_id *device, const double *compute_s,
+                                         const char *const *names, const char *source,
+                                         size_t mem_cap, struct hsp_plan_rec **ret,
+                                         struct hsp_err *err)
+{
+    enum hsp_status st =
+        __real_hsp_plan_rec_make(job, plan, device, compute_s, names, source, mem_cap, ret, err);
+    if (st == HSP_OK && n_swollen > 0) {
+        n_swollen--;
+        (*ret)->built->info.mem_bytes[0] = swollen;
+    }
+    return st;
+}
+
+/* Compiled plans that are larger than their devices: the next one written by hand, or a refusal. */
+static void test_what_is_too_large_once_compiled(void **state)
+{
+    (void)state;
+    static const char sizes[] = "compiled, rank 0 needs 2.0 GiB, w";
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file files[] = {{"three.yaml", app_zero3}, {"tp.yaml", app_tp2}};
+    struct hsp_job_rec *hand = app_job("annotations: [three.yaml, tp.yaml]\n", 2, files);
+    static const struct {
+        uint32_t swollen, left;
+        const char *source, *refused; /* one of them */
+    } cases[] = {
+        {1, 0, "tp.yaml", NULL}, {2, 0, NULL, "three.yaml: "}, {9, 7, NULL, "three.yaml: "}};
+    swollen = 2 * GIB;
+    for (size_t i = 0; i < HSP_ARRAY_LEN(cases); i++) {
+        struct hsp_plan_request r = {0};
+        struct hsp_plan_question *q = ask(c, hand, &r);
+        struct hsp_plan_answer a;
+        n_swollen = cases[i].swollen;
+        hsp_plan_work(q, true, &a);
+        assert_int_equal(n_swollen, cases[i].left);
+        if (cases[i].source != NULL) {
+            assert_int_equal(a.status, HSP_OK);
+            assert_string_equal(a.plan->source, cases[i].source);
+        } else {
+            assert_int_equal(a.status, HSP_EINFEASIBLE);
+            assert_null(a.plan);
+            assert_int_equal(strncmp(a.reason, cases[i].refused, strlen(cases[i].refused)), 0);
+            assert_non_null(strstr(a.reason, sizes));
+        }
+        (void)hsp_plan_rec_unref(a.plan);
+        (void)hsp_plan_question_free(q);
+    }
+    n_swollen = 0;
+    (void)hsp_job_rec_unref(hand);
+    app_cluster_free(c);
+}
+
+/* Of the planner the next plan, a few times. */
+static void test_the_planner_goes_on_to_its_next_plan(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_answer a[3];
+    for (uint32_t i = 0; i < 3; i++) { /* as it would; the first one too large; all of them */
+        struct hsp_plan_request r = {0};
+        struct hsp_plan_question *q = ask(c, j, &r);
+        n_swollen = i < 2 ? i : 100;
+        hsp_plan_work(q, true, &a[i]);
+        if (i == 0) {
+            for (uint32_t n = 0; n < 4; n++) {
+                uint64_t fits = (uint64_t)a[0].planned.cost.rank[0].total_bytes + 1024;
+                c->nodes[n].dev[0].profile.mem_bytes = fits;
+                swollen = fits + 1024;
+            }
+        }
+        assert_int_equal(a[i].status, i < 2 ? HSP_OK : HSP_EINFEASIBLE);
+        (void)hsp_plan_question_free(q);
+    }
+    assert_string_equal(a[1].plan->source, "planner");
+    assert_string_not_equal(a[0].plan->summary, a[1].plan->summary);
+    assert_true(n_swollen >= 96 && n_swollen < 100); /* it gives up */
+    assert_non_null(strstr(a[2].reason, "compiled, rank 0 needs "));
+    assert_null(a[2].plan);
+    n_swollen = 0;
+    (void)hsp_plan_rec_unref(a[0].plan);
+    (void)hsp_plan_rec_unref(a[1].plan);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+/* What decides is what the compiled programs need, to the byte, though more is predicted. */
+static void test_a_plan_written_by_hand_may_fill_its_device(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file files[] = {{"tp.yaml", app_tp2}};
+    struct hsp_job_rec *j = app_job("annotations: [tp.yaml]\n", 1, files);
+    uint64_t need = 0;
+    for (int i = 0; i < 3; i++) { /* with plenty; with what it needs; with a byte less */
+        struct hsp_plan_request r = {0};
+        if (i > 0) {
+            c->nodes[2].dev[0].profile.mem_bytes = need - (i == 2); /* w1, the first by name */
+        }
+        struct hsp_plan_question *q = ask(c, j, &r);
+        struct hsp_plan_answer a;
+        hsp_plan_work(q, true, &a);
+        assert_int_equal(a.status, i < 2 ? HSP_OK : HSP_EINFEASIBLE);
+        if (i < 2) {
+            assert_string_equal(a.plan->source, "tp.yaml");
+            need = a.plan->built->info.mem_bytes[0];
+        } else {
+            assert_non_null(strstr(a.reason, "tp.yaml: compiled, rank 0 needs "));
+        }
+        (void)hsp_plan_rec_unref(a.plan);
+        (void)hsp_plan_question_free(q);
+    }
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
 static void test_a_plan_as_good_is_kept(void **state)
 {
     (void)state;
@@ -334,6 +464,9 @@ int main(void)
         cmocka_unit_test(test_facts_exclude_or_shrink),
         cmocka_unit_test(test_planner_uses_what_facts_leave),
         cmocka_unit_test(test_the_first_hand_written_plan_that_fits_wins),
+        cmocka_unit_test(test_what_is_too_large_once_compiled),
+        cmocka_unit_test(test_the_planner_goes_on_to_its_next_plan),
+        cmocka_unit_test(test_a_plan_written_by_hand_may_fill_its_device),
         cmocka_unit_test(test_a_plan_as_good_is_kept),
         cmocka_unit_test(test_impossible_and_cancelled),
     };
