@@ -1,12 +1,14 @@
 /* Parameters stored cut and gathered for each use, and their gradients added up where they are stored
  * (Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models, 2020,
- * stage 3).
+ * stage 3), while units compute (Zhao et al., PyTorch FSDP: experiences on scaling fully sharded data
+ * parallel, 2023).
  *
- * In each part a unit of the model (a block, the embedding, the head) gathers all it reads before its
- * first reader, into tensors that nobody reads behind its last one; a gradient is reduced to the
- * accumulators of its homes where it used to be accumulated. Ranks of other streams, which may have
- * other micro-batches, take their part in both in SERVE (meeting.h). A parameter whose home is its
- * use stays as it is; one that several ranks store keeps the accumulator of its use.
+ * In each part a unit of the model (a block, the embedding, the head) gathers all it reads when the one
+ * before it begins, into tensors that nobody reads behind its last reader. Its gradients are reduced
+ * to the accumulators of their homes when it ends, and added up there when the next one has ended: the
+ * memory of two units is enough. Ranks of other streams, which may have other micro-batches, take
+ * their part in both in SERVE (meeting.h). A parameter whose home is its use stays as it is; one that
+ * several ranks store keeps the accumulator of its use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,16 @@
 #include "proto/base/vec.h"
 
 #define MAX_MEETINGS ((size_t)HSP_MAX_INSTRS)
+
+/* A gradient to be reduced. */
+struct given {
+    uint32_t param, value;
+};
+
+/* What a stage got of a gradient, and where it is added. */
+struct taken {
+    uint32_t stage, value, acc;
+};
 
 struct gatherer {
     struct hsp_compiler *c;
@@ -25,9 +37,16 @@ struct gatherer {
         *old_acc; /* [param]: accumulator in the layout of its use, HSP_NONE: none, or it stays */
     /* of the running part */
     uint32_t part;
-    bool *reads;    /* [unit * params + param] */
-    bool *gathered; /* [unit] */
-    uint32_t *use;  /* [param]: as gathered by the unit last reached */
+    bool *reads;              /* [unit * params + param]; owned */
+    uint32_t *use;            /* [unit * params + param]: as the unit gathers it; owned */
+    uint32_t *first_run;      /* [unit]: in which it reads first, HSP_NONE; owned */
+    uint32_t *run_of;         /* [step]; owned */
+    struct hsp_unit_run *run; /* owned */
+    uint32_t n_runs;
+    struct given *given; /* of the running unit; owned */
+    struct taken *taken; /* not added up yet; owned */
+    size_t n_given, cap_given, n_taken, cap_taken;
+    size_t n_due; /* of taken: of the unit before the last one */
     struct hsp_err *err;
 };
 
@@ -123,8 +142,9 @@ static enum hsp_status add_use(struct gatherer *x, uint32_t unit, uint32_t param
                           : hsp_param_no_memory(c, param, x->err);
 }
 
+/* @use: what the stage gathers it into. */
 static enum hsp_status gather_slot(struct gatherer *x, uint32_t meets, uint32_t param,
-                                   uint32_t slot, const struct hsp_cover *uses)
+                                   uint32_t slot, const struct hsp_cover *uses, uint32_t use)
 {
     struct hsp_compiler *c = x->c;
     const char *name = c->g->tensors[c->g->params[param].tensor].name;
@@ -144,7 +164,7 @@ static enum hsp_status gather_slot(struct gatherer *x, uint32_t meets, uint32_t 
         bool mine = i == x->stage;
         uint32_t state = hsp_slot_state(s, param, HSP_STATE_PARAM, slot);
         rc = add_reshard(s, mine ? x->part : (uint32_t)HSP_PART_SERVE, meets, reshard, state,
-                         mine ? x->use[param] : HSP_NONE, x->err);
+                         mine ? use : HSP_NONE, x->err);
     }
     return rc;
 }
@@ -156,20 +176,32 @@ static enum hsp_status gather_unit(struct gatherer *x, uint32_t unit)
     enum hsp_status rc = meet(x, false, &meets);
     for (uint32_t p = 0; rc == HSP_OK && p < n; p++) {
         struct hsp_cover uses;
+        uint32_t *use = &x->use[(size_t)unit * n + p];
         if (!x->reads[(size_t)unit * n + p]) {
             continue;
         }
         hsp_cover_init(&uses, x->c->home[p].rank, x->c->home[p].extent);
-        rc = add_use(x, unit, p, &x->use[p]);
+        rc = add_use(x, unit, p, use);
         if (rc == HSP_OK) {
-            rc = hsp_param_cover(x->s, x->use[p], &uses, x->err);
+            rc = hsp_param_cover(x->s, *use, &uses, x->err);
         }
         for (uint32_t slot = 0; rc == HSP_OK && slot < x->c->slots[p].n; slot++) {
-            rc = gather_slot(x, meets, p, slot, &uses);
+            rc = gather_slot(x, meets, p, slot, &uses, *use);
         }
         hsp_cover_fini(&uses);
     }
-    x->gathered[unit] = true;
+    return rc;
+}
+
+/* What is gathered when run @run begins: for the next one; when the part begins, for its first two. */
+static enum hsp_status gather_ahead(struct gatherer *x, uint32_t run)
+{
+    enum hsp_status rc = HSP_OK;
+    for (uint32_t r = run == 0 ? 0 : run + 1; r <= run + 1; r++) {
+        for (uint32_t u = 0; rc == HSP_OK && u < x->c->g->n_layers; u++) {
+            rc = x->first_run[u] == r ? gather_unit(x, u) : HSP_OK;
+        }
+    }
     return rc;
 }
 
@@ -189,8 +221,8 @@ static enum hsp_status add_like_home(struct gatherer *x, struct hsp_stagecode *s
                           : hsp_param_no_memory(x->c, param, x->err);
 }
 
-/* The part of stage @stage in a reduction to @slot of gradient @grad of x->s: it gets some, and adds
- * that. */
+/* The part of stage @stage in a reduction to @slot of gradient @grad of x->s: what it gets of it is added
+ * later. */
 static enum hsp_status take_grad(struct gatherer *x, uint32_t stage, uint32_t meets, uint32_t param,
                                  uint32_t slot, uint32_t reshard, uint32_t grad)
 {
@@ -207,28 +239,27 @@ static enum hsp_status take_grad(struct gatherer *x, uint32_t stage, uint32_t me
     if (rc != HSP_OK || got == HSP_NONE) {
         return rc;
     }
-    struct hsp_step st = hsp_step_make(HSP_I_ACC, HSP_QUEUE_COMPUTE);
-    st.n_in = st.n_out = 1;
-    st.in[0] = got;
-    st.out[0] = hsp_slot_find(s, s->acc[param], slot);
-    st.meets = mine ? 0 : meets;
-    return hsp_step_add(s, part, SIZE_MAX, &st, x->err);
+    if (!hsp_grow(&x->taken, &x->cap_taken, x->n_taken + 1, sizeof *x->taken, MAX_MEETINGS)) {
+        return hsp_grow_error(x->n_taken + 1, MAX_MEETINGS, "parts of gradients", x->err);
+    }
+    x->taken[x->n_taken++] =
+        (struct taken){.stage = stage, .value = got, .acc = hsp_slot_find(s, s->acc[param], slot)};
+    return HSP_OK;
 }
 
-/* In place of adding @grad to the accumulator of @param. */
-static enum hsp_status reduce_grad(struct gatherer *x, uint32_t param, uint32_t grad)
+static enum hsp_status reduce_grad(struct gatherer *x, uint32_t meets, const struct given *grad)
 {
     struct hsp_compiler *c = x->c;
+    uint32_t param = grad->param;
     const char *name = c->g->tensors[c->g->params[param].tensor].name;
-    uint32_t meets = 0;
-    enum hsp_status rc = meet(x, true, &meets);
+    enum hsp_status rc = HSP_OK;
     for (uint32_t slot = 0; rc == HSP_OK && slot < c->slots[param].n; slot++) {
         struct hsp_cover src, dst;
         uint32_t reshard = HSP_NONE;
         hsp_cover_init(&src, c->home[param].rank, c->home[param].extent);
         rc = hsp_slot_cover(c, param, slot, &dst, x->err);
         if (rc == HSP_OK) {
-            rc = hsp_param_cover(x->s, grad, &src, x->err);
+            rc = hsp_param_cover(x->s, grad->value, &src, x->err);
         }
         if (rc == HSP_OK) {
             rc = hsp_reshard_add(c, name, false, false, &src, &dst, &reshard, x->err);
@@ -236,10 +267,58 @@ static enum hsp_status reduce_grad(struct gatherer *x, uint32_t param, uint32_t 
         hsp_cover_fini(&src);
         hsp_cover_fini(&dst);
         for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
-            rc = take_grad(x, i, meets, param, slot, reshard, grad);
+            rc = take_grad(x, i, meets, param, slot, reshard, grad->value);
         }
     }
     return rc;
+}
+
+/* Adds up what @t says. */
+static enum hsp_status add_up(struct gatherer *x, const struct taken *t, uint32_t meets)
+{
+    bool mine = t->stage == x->stage;
+    struct hsp_step st = hsp_step_make(HSP_I_ACC, HSP_QUEUE_COMPUTE);
+    st.n_in = st.n_out = 1;
+    st.in[0] = t->value;
+    st.out[0] = t->acc;
+    st.meets = mine ? 0 : meets;
+    return hsp_step_add(&x->c->stage[t->stage], mine ? x->part : (uint32_t)HSP_PART_SERVE, SIZE_MAX,
+                        &st, x->err);
+}
+
+/* Adds up what this stage got in the reduction before the last. */
+static enum hsp_status add_due(struct gatherer *x)
+{
+    enum hsp_status rc = HSP_OK;
+    for (size_t i = 0; rc == HSP_OK && i < x->n_due; i++) {
+        rc = add_up(x, &x->taken[i], 0);
+    }
+    memmove(x->taken, x->taken + x->n_due, (x->n_taken - x->n_due) * sizeof *x->taken);
+    x->n_taken -= x->n_due;
+    x->n_due = x->n_taken;
+    return rc;
+}
+
+/* Reduces all gradients of the unit that has ended. Other streams add up at once what they get; they
+ * come to it later anyway. */
+static enum hsp_status reduce_unit(struct gatherer *x)
+{
+    uint32_t meets = 0;
+    size_t n = x->n_due;
+    enum hsp_status rc = x->n_given > 0 ? meet(x, true, &meets) : HSP_OK;
+    for (size_t i = 0; rc == HSP_OK && i < x->n_given; i++) {
+        rc = reduce_grad(x, meets, &x->given[i]);
+    }
+    for (size_t i = n; rc == HSP_OK && i < x->n_taken; i++) {
+        if (x->taken[i].stage == x->stage) {
+            x->taken[n++] = x->taken[i];
+        } else {
+            rc = add_up(x, &x->taken[i], meets);
+        }
+    }
+    x->n_taken = n;
+    x->n_given = 0;
+    return rc == HSP_OK ? add_due(x) : rc;
 }
 
 /* ---- accumulators ---- */
@@ -322,34 +401,69 @@ static void find_reads(struct gatherer *x, const struct hsp_code *code)
 {
     uint32_t n = x->c->g->n_params;
     memset(x->reads, 0, (size_t)x->c->g->n_layers * n * sizeof *x->reads);
-    memset(x->gathered, 0, x->c->g->n_layers * sizeof *x->gathered);
+    for (uint32_t u = 0; u < x->c->g->n_layers; u++) {
+        x->first_run[u] = HSP_NONE;
+    }
     for (size_t i = 0; i < code->n; i++) {
         for (uint8_t k = 0; k < code->step[i].n_in; k++) {
-            uint32_t p = gathered_param(x, code->step[i].in[k]);
+            uint32_t p = gathered_param(x, code->step[i].in[k]), unit = unit_of(x, code, i);
             if (p != HSP_NONE) {
-                x->reads[(size_t)unit_of(x, code, i) * n + p] = true;
+                x->reads[(size_t)unit * n + p] = true;
+                x->first_run[unit] =
+                    x->first_run[unit] == HSP_NONE ? x->run_of[i] : x->first_run[unit];
             }
         }
     }
 }
 
-/* The step with what was gathered for it in place of the use. */
-static enum hsp_status rename_uses(struct gatherer *x, const struct hsp_code *old, size_t i,
-                                   struct hsp_step *st)
+/* The step as it becomes: with what was gathered in place of the use; a gradient waits for the end of its
+ * unit. */
+static enum hsp_status rewrite_step(struct gatherer *x, const struct hsp_code *old, size_t i,
+                                    uint32_t meets)
+{
+    struct hsp_step st = old->step[i];
+    uint32_t param = st.kind == HSP_I_ACC ? moved_param(x, st.out[0]) : HSP_NONE;
+    if (param != HSP_NONE) {
+        if (!hsp_grow(&x->given, &x->cap_given, x->n_given + 1, sizeof *x->given, MAX_MEETINGS)) {
+            return hsp_grow_error(x->n_given + 1, MAX_MEETINGS, "gradients", x->err);
+        }
+        x->given[x->n_given++] = (struct given){.param = param, .value = st.in[0]};
+        return HSP_OK;
+    }
+    for (uint8_t k = 0; k < st.n_in; k++) {
+        uint32_t p = gathered_param(x, st.in[k]);
+        if (p != HSP_NONE) {
+            st.in[k] = x->use[(size_t)unit_of(x, old, i) * x->c->g->n_params + p];
+        }
+    }
+    st.meets = meets;
+    return hsp_step_add(x->s, x->part, SIZE_MAX, &st, x->err);
+}
+
+/* Run @run begins: what moves at its seam with the one before. Where nothing does its first step is a
+ * meeting of its own, so that no piece has steps of both and waits for what the later one needs. */
+static enum hsp_status begin_run(struct gatherer *x, uint32_t run, uint32_t *ret_meets)
+{
+    size_t before = x->c->n_meetings;
+    *ret_meets = 0;
+    enum hsp_status rc = gather_ahead(x, run);
+    rc = rc == HSP_OK ? reduce_unit(x) : rc;
+    return rc == HSP_OK && run > 0 && x->c->n_meetings == before ? meet(x, false, ret_meets) : rc;
+}
+
+static enum hsp_status rewrite_steps(struct gatherer *x, const struct hsp_code *old)
 {
     enum hsp_status rc = HSP_OK;
-    for (uint8_t k = 0; rc == HSP_OK && k < st->n_in; k++) {
-        uint32_t p = gathered_param(x, st->in[k]);
-        if (p == HSP_NONE) {
-            continue;
+    uint32_t run = 0;
+    for (size_t i = 0; rc == HSP_OK && i < old->n; i++) {
+        uint32_t meets = 0;
+        if (run < x->n_runs && x->run[run].first == i) {
+            rc = begin_run(x, run++, &meets);
         }
-        uint32_t unit = unit_of(x, old, i);
-        if (!x->gathered[unit]) {
-            rc = gather_unit(x, unit);
-        }
-        st->in[k] = x->use[p];
+        rc = rc == HSP_OK ? rewrite_step(x, old, i, meets) : rc;
     }
-    return rc;
+    rc = rc == HSP_OK ? reduce_unit(x) : rc;
+    return rc == HSP_OK ? add_due(x) : rc;
 }
 
 static enum hsp_status rewrite_part(struct gatherer *x, uint32_t part)
@@ -358,21 +472,19 @@ static enum hsp_status rewrite_part(struct gatherer *x, uint32_t part)
     size_t first = x->c->n_meetings;
     enum hsp_status rc = HSP_OK;
     x->part = part;
-    find_reads(x, &old);
-    x->s->part[part] = (struct hsp_code){0};
-    for (size_t i = 0; rc == HSP_OK && i < old.n; i++) {
-        struct hsp_step st = old.step[i];
-        uint32_t param = st.kind == HSP_I_ACC ? moved_param(x, st.out[0]) : HSP_NONE;
-        if (param != HSP_NONE) {
-            rc = reduce_grad(x, param, st.in[0]);
-            continue;
-        }
-        rc = rename_uses(x, &old, i, &st);
-        if (rc == HSP_OK) {
-            rc = hsp_step_add(x->s, part, SIZE_MAX, &st, x->err);
-        }
+    x->run_of = malloc((old.n + 1) * sizeof *x->run_of);
+    x->run = malloc((old.n + 1) * sizeof *x->run);
+    if (x->run_of == NULL || x->run == NULL) {
+        rc = no_memory(x->err);
+    } else {
+        x->n_runs = hsp_unit_runs(x->c, &old, x->run_of, x->run);
+        find_reads(x, &old);
+        x->s->part[part] = (struct hsp_code){0};
+        rc = rewrite_steps(x, &old);
+        free(old.step);
     }
-    free(old.step);
+    free(x->run_of);
+    free(x->run);
     for (size_t i = first; i < x->c->n_meetings; i++) {
         x->c->meeting[i].at = (uint32_t)(i - first);
         x->c->meeting[i].of = (uint32_t)(x->c->n_meetings - first);
@@ -389,9 +501,9 @@ static enum hsp_status gather_stage(struct hsp_compiler *c, uint32_t stage, uint
     enum hsp_status rc = HSP_OK;
     x.n_old = (uint32_t)x.s->n_values;
     x.reads = calloc(units * n + 1, sizeof *x.reads);
-    x.gathered = calloc(units + 1, sizeof *x.gathered);
-    x.use = calloc(n + 1, sizeof *x.use);
-    if (x.reads == NULL || x.gathered == NULL || x.use == NULL) {
+    x.first_run = calloc(units + 1, sizeof *x.first_run);
+    x.use = calloc(units * n + 1, sizeof *x.use);
+    if (x.reads == NULL || x.first_run == NULL || x.use == NULL) {
         rc = no_memory(err);
     }
     for (uint32_t nth = 0; rc == HSP_OK && nth < x.s->n_parts; nth++) {
@@ -402,8 +514,10 @@ static enum hsp_status gather_stage(struct hsp_compiler *c, uint32_t stage, uint
         }
     }
     free(x.reads);
-    free(x.gathered);
+    free(x.first_run);
     free(x.use);
+    free(x.given);
+    free(x.taken);
     return rc;
 }
 

@@ -50,6 +50,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/sumcut.c daemon/spmd/sumplace.c daemon/spmd/sumplace.h \
   daemon/spmd/switch.c daemon/spmd/switch.h \
   daemon/spmd/timeline.c daemon/spmd/timeline.h \
+  daemon/spmd/unitruns.c \
   daemon/spmd/waits.c daemon/spmd/waits.h \
   daemon/spmd/wgrad.c \
   daemon/spmd/workshares.c daemon/spmd/workshares.h

@@ -81,6 +81,20 @@ double hsp_meeting_at(const struct hsp_meeting *m, const struct hsp_spell *spell
 
 /* ---- agendas ---- */
 
+/* Whether others take what is given at the next meeting of the stage, so that it gets there while a unit
+ * computes. */
+static bool is_late(const struct hsp_meeting *m)
+{
+    return m->gives && m->at + 1 < m->of;
+}
+
+static double visit_at(const struct hsp_meeting *m, const struct hsp_spell *spell, double end_us)
+{
+    struct hsp_meeting at = *m;
+    at.at += is_late(m) ? 1 : 0;
+    return hsp_meeting_at(&at, spell, end_us);
+}
+
 static const struct hsp_timeline *clock_of(const struct hsp_clocks *k,
                                            const struct hsp_stagecode *s, bool eval)
 {
@@ -101,8 +115,11 @@ static uint32_t put_visits(const struct hsp_clocks *k, const struct hsp_meeting 
             continue;
         }
         if (ret != NULL) {
-            ret[count] = (struct hsp_visit){
-                .at = hsp_meeting_at(m, x, t->end_us), .after = m->gives, .first = first, .n = n};
+            ret[count] = (struct hsp_visit){.at = visit_at(m, x, t->end_us),
+                                            .takes = m->gives,
+                                            .after = m->gives && !is_late(m),
+                                            .first = first,
+                                            .n = n};
         }
         count++;
     }
@@ -117,6 +134,9 @@ static int by_time(const void *a, const void *b)
     }
     if (x->after != y->after) {
         return x->after ? 1 : -1;
+    }
+    if (x->takes != y->takes) {
+        return x->takes ? 1 : -1; /* who waits for what is sent here does not wait for this rank */
     }
     return x->first < y->first ? -1 : x->first > y->first;
 }

@@ -26,6 +26,7 @@ struct hsp_clocks {
 /* Some pieces of SERVE, once. */
 struct hsp_visit {
     double at;
+    bool takes; /* gradients */
     bool after; /* behind what is at the same time */
     uint32_t first, n;
 };

@@ -22,21 +22,16 @@ struct transit {
     uint32_t value;
 };
 
-/* Consecutive steps of one pipeline unit. */
-struct run {
-    size_t first, behind_op; /* its first step; the one behind its first op */
-};
-
 struct offload {
     struct hsp_compiler *c;
     struct hsp_stagecode *s;
-    uint32_t n;       /* values before this pass */
-    uint32_t *maker;  /* [value]: part of Forward that makes it, HSP_NONE; owned */
-    uint32_t *host;   /* [value]: its copy in host memory, HSP_NONE; owned */
-    uint32_t *back;   /* [value]: its copy in the running part, HSP_NONE; owned */
-    size_t *use;      /* [value]: 1 + the step of the running part that uses it; owned */
-    uint32_t *run_of; /* [step of the running part]; owned, as long as the longest part */
-    struct run *run;  /* of the running part; owned */
+    uint32_t n;               /* values before this pass */
+    uint32_t *maker;          /* [value]: part of Forward that makes it, HSP_NONE; owned */
+    uint32_t *host;           /* [value]: its copy in host memory, HSP_NONE; owned */
+    uint32_t *back;           /* [value]: its copy in the running part, HSP_NONE; owned */
+    size_t *use;              /* [value]: 1 + the step of the running part that uses it; owned */
+    uint32_t *run_of;         /* [step of the running part]; owned, as long as the longest part */
+    struct hsp_unit_run *run; /* of the running part; owned */
     uint32_t n_runs;
     struct transit *transit; /* [value]; owned */
     uint32_t n_transits;
@@ -101,26 +96,6 @@ static enum hsp_status find_read(struct offload *x, uint32_t part)
 }
 
 /* ---- where ---- */
-
-static void find_runs(struct offload *x, const struct hsp_code *code)
-{
-    uint32_t layer = HSP_NONE;
-    x->n_runs = 1;
-    x->run[0] = (struct run){.first = 0, .behind_op = code->n};
-    for (size_t i = 0; i < code->n; i++) {
-        const struct hsp_step *st = &code->step[i];
-        if (st->kind == HSP_I_OP) {
-            uint32_t here = x->c->g->nodes[st->node].layer;
-            if (layer == HSP_NONE) {
-                x->run[0].behind_op = i + 1;
-            } else if (layer != here) {
-                x->run[x->n_runs++] = (struct run){.first = i, .behind_op = i + 1};
-            }
-            layer = here;
-        }
-        x->run_of[i] = x->n_runs - 1;
-    }
-}
 
 static int by_place(const void *a, const void *b)
 {
@@ -200,7 +175,7 @@ static enum hsp_status rewrite(struct offload *x, uint32_t part)
     struct hsp_code old = x->s->part[part];
     enum hsp_status rc = HSP_OK;
     uint32_t next = 0;
-    find_runs(x, &old);
+    x->n_runs = hsp_unit_runs(x->c, &old, x->run_of, x->run);
     find_transits(x, part);
     memset(x->back, 0xff, x->n * sizeof *x->back); /* HSP_NONE */
     x->s->part[part] = (struct hsp_code){0};

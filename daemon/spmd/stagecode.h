@@ -120,7 +120,7 @@ struct hsp_meeting {
     uint32_t stage;  /* index in hsp_compiler.stage */
     uint32_t part;   /* of its code */
     uint32_t at, of; /* the at-th of so many in that part */
-    bool gives;      /* the stage gives gradients away; else it gets parameters */
+    bool gives;      /* the stage gives gradients away; else it gets parameters, or nothing */
 };
 
 /* For tests: how a node's operands are held instead of as they are found. */
@@ -245,6 +245,15 @@ enum hsp_status hsp_recompute_stage(struct hsp_compiler *c, struct hsp_stagecode
 /* wgrad.c: of a stage that splits its backward, moves to WGRAD what only parameters wait for; after
  * recomputation. */
 enum hsp_status hsp_split_backward(struct hsp_stagecode *s, struct hsp_err *err);
+/* unitruns.c: consecutive steps of one unit of the model (block, embedding, head) in a part. What unit
+ * needs is brought when the one before it begins. */
+struct hsp_unit_run {
+    size_t first, behind_op; /* its first op, or step 0; the step behind its first op */
+};
+/* @ret_of[step] is the run it belongs to; both arrays have room for one more than @code has steps.
+ * Returns how many runs there are, at least one. */
+uint32_t hsp_unit_runs(const struct hsp_compiler *c, const struct hsp_code *code, uint32_t *ret_of,
+                       struct hsp_unit_run *ret);
 /* offload.c: what Forward leaves for Backward waits in host memory; after the backward is split.
  * HSP_ENOMEM; HSP_ELIMIT: too many tensors or instructions. */
 enum hsp_status hsp_offload_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
