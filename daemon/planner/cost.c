@@ -125,6 +125,13 @@ double hsp_comm_bytes(const struct hsp_range *r, double part, uint32_t members, 
     return HSP_COMM_BASE_BYTES + HSP_PACK_BYTES / elem * fmax(cut, whole);
 }
 
+/* Of the largest unit, @unit: what it and the next one read, what one gives, and what holders get of three
+ * (spmd/gatherpart.c). */
+static double gathered_bytes(double unit, uint32_t holders)
+{
+    return 3 * unit + 3 * unit / holders;
+}
+
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                       const struct hsp_device_desc *dev, double part, uint32_t members,
                       uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret)
@@ -136,7 +143,6 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     double kinds = adamw ? 3 : 2, grads = used;
     bool gathers = zero == HSP_ZERO_PARAMETERS && holders > 1; /* for each use */
     double comm = hsp_comm_bytes(r, part, members, holders, in->work->elem);
-    double largest = fmax(r->largest_cut * part, r->largest_whole);
     if (gathers) {
         grads = home;
     } else if (zero > 0 && holders > 1) {
@@ -152,8 +158,8 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
         .host_bytes = amount(&r->host, part),
         .deferred_bytes = amount(&r->w.deferred, part),
         .scratch_bytes = amount(&r->w.scratch, part),
-        .micro_bytes = 2 * amount(&r->w.grad_bytes, part) +
-                       (gathers ? amount(&r->w.param, part) + 2 * largest / holders : 0),
+        .micro_bytes = gathers ? gathered_bytes(amount(&r->w.param, part), holders)
+                               : 2 * amount(&r->w.grad_bytes, part),
         .post_bytes = holders > 1 && !gathers ? home : 0,
         .home_bytes = home,
         .update_us =
