@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/findstreams.h"
 #include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/switch.h"
 
@@ -70,7 +71,8 @@ static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, bool s
     enum hsp_status st =
         hsp_plan_parse(t->text, t->len, base_name(t->name), batch, j->arena, &p, err);
     if (st == HSP_OK) {
-        st = hsp_plan_check(p, j->graph, batch, err);
+        st = hsp_plan_find_streams(p, j->graph, j->arena, err);
+        st = st == HSP_OK ? hsp_plan_check(p, j->graph, batch, err) : st;
         st = st == HSP_OK ? hsp_pool_allowed(p, &j->spec->train, err) : st;
         st = st == HSP_OK && !stored ? hsp_plan_check_homes(j->graph, p, j->arena, err) : st;
         if (st != HSP_OK) {

@@ -1,5 +1,6 @@
 /* Choice among hand-written plans; see planner.h. */
 #include "daemon/planner/planner.h"
+#include "daemon/spmd/findstreams.h"
 #include "daemon/spmd/switch.h"
 
 enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *texts,
@@ -15,7 +16,8 @@ enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *tex
         if (st != HSP_OK) {
             return st;
         }
-        st = hsp_plan_check(p, g, global_batch, err);
+        st = hsp_plan_find_streams(p, g, arena, err);
+        st = st == HSP_OK ? hsp_plan_check(p, g, global_batch, err) : st;
         st = st == HSP_OK ? hsp_plan_check_homes(g, p, arena, err) : st;
         if (st != HSP_OK) {
             (void)hsp_err_wrap(err, "%s", texts[i].name);

@@ -6,6 +6,7 @@
 #include "daemon/spmd/homebox.h"
 #include "daemon/spmd/listreshards.h"
 #include "daemon/spmd/names.h"
+#include "daemon/spmd/pipelines.h"
 #include "daemon/spmd/plantotal.h"
 #include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/stagecode.h"
@@ -408,7 +409,8 @@ enum hsp_status hsp_complete_layouts(const struct hsp_compiler *c, struct hsp_ar
     if (tmp == NULL) {
         return no_memory(err);
     }
-    enum hsp_status rc = fill_streams(&x, &p);
+    enum hsp_status rc = hsp_pipelines_check(c, err);
+    rc = rc == HSP_OK ? fill_streams(&x, &p) : rc;
     if (rc == HSP_OK) {
         rc = fill_homes(&x, &p);
     }

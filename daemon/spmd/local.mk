@@ -10,6 +10,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/coverannot.c daemon/spmd/coverannot.h \
   daemon/spmd/deadlock.c daemon/spmd/deadlock.h \
   daemon/spmd/drawing.c daemon/spmd/drawing.h \
+  daemon/spmd/findstreams.c daemon/spmd/findstreams.h \
   daemon/spmd/gatherpart.c \
   daemon/spmd/deduce.c daemon/spmd/deduce.h \
   daemon/spmd/home.c daemon/spmd/home.h \
@@ -27,7 +28,9 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/order.c daemon/spmd/order.h \
   daemon/spmd/parampart.c daemon/spmd/parampost.c \
   daemon/spmd/paramslot.c daemon/spmd/paramslot.h \
+  daemon/spmd/pipelines.c daemon/spmd/pipelines.h \
   daemon/spmd/plan.c daemon/spmd/planfile.c daemon/spmd/plan.h \
+  daemon/spmd/planannot.c daemon/spmd/planannot.h \
   daemon/spmd/plangroups.c daemon/spmd/plangroups.h \
   daemon/spmd/poolfile.c daemon/spmd/poolplan.c daemon/spmd/poolplan.h \
   daemon/spmd/plantotal.c daemon/spmd/plantotal.h \
@@ -51,6 +54,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/switch.c daemon/spmd/switch.h \
   daemon/spmd/timeline.c daemon/spmd/timeline.h \
   daemon/spmd/unitruns.c \
+  daemon/spmd/usegroups.c daemon/spmd/usegroups.h \
   daemon/spmd/waits.c daemon/spmd/waits.h \
   daemon/spmd/wgrad.c \
   daemon/spmd/workshares.c daemon/spmd/workshares.h

@@ -2,6 +2,7 @@
 #include "daemon/spmd/plan.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "daemon/spmd/names.h"
 #include "proto/program/sheet.h"
@@ -27,6 +28,33 @@ bool hsp_plan_name_fits(const char *pattern, const char *name)
         pattern++;
     }
     return *pattern == '\0';
+}
+
+bool hsp_plan_names_fit(const char *pattern, const char *name, struct hsp_buf *text)
+{
+    struct hsp_range r;
+    if (strchr(pattern, '[') == NULL || !hsp_range_parse(pattern, &r)) {
+        return hsp_plan_name_fits(pattern, name);
+    }
+    for (const char *c = name; *c != '\0'; c++) {
+        uint32_t v = 0;
+        if (*c < '0' || *c > '9') {
+            continue;
+        }
+        for (; *c >= '0' && *c <= '9' && v < HSP_RANGE_END; c++) {
+            v = v * 10 + (uint32_t)(*c - '0');
+        }
+        c--;
+        if (v < r.lo || v - r.lo >= r.n) {
+            continue;
+        }
+        hsp_buf_reset(text);
+        hsp_range_put(&r, v - r.lo, text);
+        if (hsp_plan_name_fits(hsp_buf_cstr(text), name)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Blocks of each chunk: they are the stage's, and every chunk has work. */
@@ -286,6 +314,9 @@ static enum hsp_status check_one(const struct hsp_plan *p, const struct hsp_grap
     }
     if (p->zero_pattern > HSP_ZERO_INTERLEAVED) {
         return hsp_err_set(err, HSP_EINVAL, 0, "unknown pattern %u of zero", p->zero_pattern);
+    }
+    if (p->n_annotations > 0) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "the streams of its annotations are not found yet");
     }
     uint64_t sequences = 0;
     for (uint32_t i = 0; i < p->n_streams; i++) {

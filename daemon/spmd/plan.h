@@ -56,6 +56,17 @@
  *        before: "h.[0-2].attn.proj", moves: [{kind: all_reduce, ranks: [0, 1], gives: 512,
  *        gets: 512}], method: all_reduce, us: 41.2}   # explanation: what it is, how long it takes
  *
+ * Instead of `streams` a plan may say how parameters are used, and the streams are found
+ * (findstreams.h). Dumped as it is until then:
+ *
+ *   annotations:                # the first line that fits a name counts; * and ? as above, [0-2] is each
+ *                               # of these numbers. What no line names is open
+ *     - {name: "h.[0-2].*.weight", use: {dup: [{split: 0, shares: [2, 1], of: [0, 1]}, 3]}}
+ *   batches:                    # one for each stream: of the first copy, of the second and so on;
+ *                               # keys of a stream. Of its stages, if at all: saved, split, shares,
+ *                               # balance, sequence_parallel
+ *     - {sequences: 10, micro_batches: 5, stages: [{saved: recompute}, {}]}
+ *
  * A pool is a list of plans, each for sequences of another length; a step is run by the one with the
  * shortest sequences that hold its longest document (proto/program/pool.h):
  *
@@ -152,6 +163,12 @@ struct hsp_home_rule {
     struct hsp_annot *home;
 };
 
+/* How the parameters of these names are used, by all streams. */
+struct hsp_use_rule {
+    const char *pattern; /* with * and ?, and a range (names.h) */
+    struct hsp_annot *use;
+};
+
 /* ---- total form ---- */
 
 struct hsp_named_layout {
@@ -203,6 +220,9 @@ struct hsp_plan {
     uint8_t zero, zero_pattern; /* enum hsp_zero, enum hsp_zero_pattern */
     uint32_t n_streams;
     struct hsp_stream *streams;
+    uint32_t
+        n_annotations; /* above 0: what stages have but settings is still to be found from them */
+    struct hsp_use_rule *annotations;
     uint32_t n_rules;
     struct hsp_home_rule *rules;
     uint32_t n_homes; /* 0: open */
@@ -261,5 +281,8 @@ enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph 
 /* Whether @name fits @pattern: * is any text, ? any one character. The first rule that fits counts.
  */
 bool hsp_plan_name_fits(const char *pattern, const char *name);
+/* The same for a @pattern with a range (names.h): with some number of it, which can only be one that
+ * @name has. @text is scratch; nomem is set there. */
+bool hsp_plan_names_fit(const char *pattern, const char *name, struct hsp_buf *text);
 
 #endif

@@ -2,6 +2,7 @@
 #include <inttypes.h> /* PRId64 */
 #include <string.h>   /* strcmp */
 
+#include "daemon/spmd/planannot.h"
 #include "daemon/spmd/plangroups.h"
 #include "daemon/spmd/plantotal.h"
 #include "proto/base/size.h"
@@ -93,8 +94,6 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, uint32_t chunks,
     static const char *const keys[] = {"layers",  "ranks",  "tensor",
                                        "saved",   "split",  "shares",
                                        "balance", "groups", "sequence_parallel"};
-    static const char *const saved[] = {"keep", "recompute", "offload"};
-    const struct hsp_yaml *kept = hsp_yaml_get(y, "saved");
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
     if (rc == HSP_OK) {
         rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
@@ -102,12 +101,34 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, uint32_t chunks,
     if (rc == HSP_OK) {
         rc = read_layers(y, chunks, arena, s, err);
     }
-    if (rc == HSP_OK && kept != NULL) {
-        size_t i = 0;
-        rc = hsp_yaml_choice(kept, saved, HSP_ARRAY_LEN(saved), &i, err);
-        s->saved = (uint8_t)(HSP_SAVED_KEEP + i);
+    if (rc == HSP_OK) {
+        rc = hsp_plan_read_saved(y, s, err);
     }
     return rc == HSP_OK ? hsp_plan_read_members(y, arena, s, err) : rc;
+}
+
+/* The stages of a stream, or what is said of those of a batch, which may be nothing. */
+static enum hsp_status read_stages(const struct hsp_yaml *y, bool batch, struct hsp_arena *arena,
+                                   struct hsp_stream *s, struct hsp_err *err)
+{
+    const struct hsp_yaml *stages = NULL;
+    if (batch && hsp_yaml_get(y, "stages") == NULL) {
+        return HSP_OK;
+    }
+    enum hsp_status rc = want(y, "stages", HSP_YAML_SEQ, HSP_MAX_STAGES, &stages, err);
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    s->n_stages = (uint32_t)stages->n;
+    s->stages = hsp_arena_array(arena, s->n_stages, sizeof *s->stages);
+    if (s->stages == NULL) {
+        return out_of_memory(err);
+    }
+    for (uint32_t i = 0; rc == HSP_OK && i < s->n_stages; i++) {
+        rc = batch ? hsp_plan_read_settings(&stages->items[i], arena, &s->stages[i], err)
+                   : read_stage(&stages->items[i], s->chunks, arena, &s->stages[i], err);
+    }
+    return rc;
 }
 
 static enum hsp_status read_sizes(const struct hsp_yaml *y, struct hsp_arena *arena,
@@ -129,13 +150,12 @@ static enum hsp_status read_sizes(const struct hsp_yaml *y, struct hsp_arena *ar
     return rc;
 }
 
-static enum hsp_status read_stream(const struct hsp_yaml *y, struct hsp_arena *arena,
+static enum hsp_status read_stream(const struct hsp_yaml *y, bool batch, struct hsp_arena *arena,
                                    struct hsp_stream *s, struct hsp_err *err)
 {
     static const char *const keys[] = {"sequences", "micro_batches", "sizes",
                                        "schedule",  "chunks",        "stages"};
     static const uint32_t one = 1;
-    const struct hsp_yaml *stages = NULL;
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
     if (rc == HSP_OK) {
         rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
@@ -158,19 +178,34 @@ static enum hsp_status read_stream(const struct hsp_yaml *y, struct hsp_arena *a
     if (rc == HSP_OK) {
         rc = read_u32(y, "chunks", 1, HSP_MAX_CHUNKS, &one, &s->chunks, err);
     }
-    if (rc == HSP_OK) {
-        rc = want(y, "stages", HSP_YAML_SEQ, HSP_MAX_STAGES, &stages, err);
+    return rc == HSP_OK ? read_stages(y, batch, arena, s, err) : rc;
+}
+
+/* The streams of a plan, or annotations and batches from which they are found. */
+static enum hsp_status read_streams(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                    struct hsp_plan *p, const struct hsp_yaml **ret,
+                                    struct hsp_err *err)
+{
+    const struct hsp_yaml *uses = hsp_yaml_get(y, "annotations");
+    const struct hsp_yaml *other = hsp_yaml_get(y, uses != NULL ? "streams" : "batches");
+    if (other != NULL) {
+        return hsp_yaml_error(other, err, "a plan has streams, or annotations and batches");
+    }
+    enum hsp_status rc =
+        want(y, uses != NULL ? "batches" : "streams", HSP_YAML_SEQ, HSP_MAX_STREAMS, ret, err);
+    if (rc == HSP_OK && uses != NULL) {
+        rc = hsp_plan_read_annotations(uses, arena, p, err);
     }
     if (rc != HSP_OK) {
         return rc;
     }
-    s->n_stages = (uint32_t)stages->n;
-    s->stages = hsp_arena_array(arena, s->n_stages, sizeof *s->stages);
-    if (s->stages == NULL) {
+    p->n_streams = (uint32_t)(*ret)->n;
+    p->streams = hsp_arena_array(arena, p->n_streams, sizeof *p->streams);
+    if (p->streams == NULL) {
         return out_of_memory(err);
     }
-    for (uint32_t i = 0; rc == HSP_OK && i < s->n_stages; i++) {
-        rc = read_stage(&stages->items[i], s->chunks, arena, &s->stages[i], err);
+    for (uint32_t i = 0; rc == HSP_OK && i < p->n_streams; i++) {
+        rc = read_stream(&(*ret)->items[i], uses != NULL, arena, &p->streams[i], err);
     }
     return rc;
 }
@@ -311,9 +346,10 @@ enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
 enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
                               struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err)
 {
-    static const char *const keys[] = {
-        "apiVersion",        "kind",         "ranks", "zero", "streams",  "parameters",  "why",
-        "predicted_step_us", "memory_bytes", "homes", "uses", "reshards", "zero_pattern"};
+    static const char *const keys[] = {"apiVersion",   "kind",        "ranks",  "zero",
+                                       "streams",      "parameters",  "why",    "predicted_step_us",
+                                       "memory_bytes", "homes",       "uses",   "reshards",
+                                       "zero_pattern", "annotations", "batches"};
     static const uint32_t none = 0;
     const struct hsp_yaml *streams = NULL;
     struct hsp_plan *p = hsp_arena_alloc(arena, sizeof *p);
@@ -343,21 +379,10 @@ enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
     if (rc == HSP_OK && zero == HSP_ZERO_NONE && pattern != HSP_ZERO_CONTIGUOUS) {
         rc = hsp_yaml_error(how, err, "with zero 0 nothing is cut by this pattern");
     }
-    if (rc == HSP_OK) {
-        rc = want(y, "streams", HSP_YAML_SEQ, HSP_MAX_STREAMS, &streams, err);
-    }
-    if (rc != HSP_OK) {
-        return rc;
-    }
     p->zero = (uint8_t)zero;
     p->zero_pattern = (uint8_t)pattern;
-    p->n_streams = (uint32_t)streams->n;
-    p->streams = hsp_arena_array(arena, p->n_streams, sizeof *p->streams);
-    if (p->streams == NULL) {
-        return out_of_memory(err);
-    }
-    for (uint32_t i = 0; rc == HSP_OK && i < p->n_streams; i++) {
-        rc = read_stream(&streams->items[i], arena, &p->streams[i], err);
+    if (rc == HSP_OK) {
+        rc = read_streams(y, arena, p, &streams, err);
     }
     if (rc == HSP_OK) {
         rc = read_rules(hsp_yaml_get(y, "parameters"), arena, p, err);
@@ -393,12 +418,10 @@ static void dump_layers(const struct hsp_stage *s, uint32_t chunks, struct hsp_b
 
 static void dump_stage(const struct hsp_stage *s, uint32_t chunks, struct hsp_buf *out)
 {
-    static const char *const saved[] = {"}\n", ", saved: keep}\n", ", saved: recompute}\n",
-                                        ", saved: offload}\n"};
     dump_layers(s, chunks, out);
     hsp_buf_puts(out, ", ");
     hsp_plan_put_members(s, out);
-    hsp_buf_puts(out, saved[s->saved]);
+    hsp_plan_put_saved(s, out);
 }
 
 static void dump_sizes(const struct hsp_stream *s, struct hsp_buf *out)
@@ -430,6 +453,26 @@ static void dump_explain(const struct hsp_plan *p, struct hsp_buf *out)
     }
 }
 
+static void dump_stream(const struct hsp_stream *s, bool batch, struct hsp_buf *out)
+{
+    uint32_t chunks = hsp_stream_chunks(s);
+    hsp_buf_printf(out, "  - sequences: %u\n    micro_batches: %u\n", s->sequences,
+                   s->micro_batches);
+    dump_sizes(s, out);
+    hsp_buf_printf(out, "    schedule: %s\n", hsp_schedule_name(s->schedule));
+    if (chunks > 1) {
+        hsp_buf_printf(out, "    chunks: %u\n", chunks);
+    }
+    hsp_buf_puts(out, s->n_stages > 0 ? "    stages:\n" : "");
+    for (uint32_t j = 0; j < s->n_stages; j++) {
+        if (batch) {
+            hsp_plan_put_settings(&s->stages[j], out);
+        } else {
+            dump_stage(&s->stages[j], chunks, out);
+        }
+    }
+}
+
 static void dump_plan(const struct hsp_plan *p, bool explain, struct hsp_buf *out)
 {
     hsp_buf_printf(out, "apiVersion: hspmd/v1\nkind: plan\nranks: %u\nzero: %u\n", p->n_ranks,
@@ -437,21 +480,10 @@ static void dump_plan(const struct hsp_plan *p, bool explain, struct hsp_buf *ou
     if (p->zero_pattern != HSP_ZERO_CONTIGUOUS) {
         hsp_buf_printf(out, "zero_pattern: %s\n", patterns[p->zero_pattern]);
     }
-    hsp_buf_puts(out, "streams:\n");
+    hsp_plan_put_annotations(p, out);
+    hsp_buf_puts(out, p->n_annotations > 0 ? "batches:\n" : "streams:\n");
     for (uint32_t i = 0; i < p->n_streams; i++) {
-        const struct hsp_stream *s = &p->streams[i];
-        uint32_t chunks = hsp_stream_chunks(s);
-        hsp_buf_printf(out, "  - sequences: %u\n    micro_batches: %u\n", s->sequences,
-                       s->micro_batches);
-        dump_sizes(s, out);
-        hsp_buf_printf(out, "    schedule: %s\n", hsp_schedule_name(s->schedule));
-        if (chunks > 1) {
-            hsp_buf_printf(out, "    chunks: %u\n", chunks);
-        }
-        hsp_buf_puts(out, "    stages:\n");
-        for (uint32_t j = 0; j < s->n_stages; j++) {
-            dump_stage(&s->stages[j], chunks, out);
-        }
+        dump_stream(&p->streams[i], p->n_annotations > 0, out);
     }
     for (uint32_t i = 0; i < p->n_rules; i++) {
         hsp_buf_puts(out, i == 0 ? "parameters:\n  - {name: " : "  - {name: ");

@@ -210,19 +210,28 @@ static enum hsp_status check_keys(const struct hsp_yaml *y, struct hsp_err *err)
     return HSP_OK;
 }
 
-enum hsp_status hsp_plan_read_members(const struct hsp_yaml *y, struct hsp_arena *arena,
-                                      struct hsp_stage *s, struct hsp_err *err)
+/* split and sequence_parallel. */
+static enum hsp_status read_kinds(const struct hsp_yaml *y, struct hsp_stage *s,
+                                  struct hsp_err *err)
 {
-    const struct hsp_yaml *groups = hsp_yaml_get(y, "groups"), *split = hsp_yaml_get(y, "split"),
+    const struct hsp_yaml *split = hsp_yaml_get(y, "split"),
                           *rows = hsp_yaml_get(y, "sequence_parallel");
+    enum hsp_status rc = HSP_OK;
     size_t i = 0;
-    enum hsp_status rc = check_keys(y, err);
-    if (rc == HSP_OK && split != NULL) {
+    if (split != NULL) {
         rc = hsp_yaml_choice(split, &splits[1], HSP_ARRAY_LEN(splits) - 1, &i, err);
         s->split = (uint8_t)(i + 1);
     }
-    if (rc == HSP_OK && rows != NULL) {
-        rc = hsp_yaml_bool(rows, &s->sequence_parallel, err);
+    return rc == HSP_OK && rows != NULL ? hsp_yaml_bool(rows, &s->sequence_parallel, err) : rc;
+}
+
+enum hsp_status hsp_plan_read_members(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                      struct hsp_stage *s, struct hsp_err *err)
+{
+    const struct hsp_yaml *groups = hsp_yaml_get(y, "groups"), *split = hsp_yaml_get(y, "split");
+    enum hsp_status rc = check_keys(y, err);
+    if (rc == HSP_OK) {
+        rc = read_kinds(y, s, err);
     }
     if (rc == HSP_OK && groups != NULL) {
         rc = read_groups(y, groups, arena, s, err);
@@ -236,6 +245,32 @@ enum hsp_status hsp_plan_read_members(const struct hsp_yaml *y, struct hsp_arena
         rc = make_room(y, arena, s, err);
     }
     return rc == HSP_OK ? read_group(y, s, err) : rc;
+}
+
+enum hsp_status hsp_plan_read_split(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                    struct hsp_stage *s, struct hsp_err *err)
+{
+    static const char *const of_split[] = {"shares", "balance"};
+    const struct hsp_yaml *shares = hsp_yaml_get(y, "shares");
+    enum hsp_status rc = read_kinds(y, s, err);
+    for (size_t i = 0; rc == HSP_OK && s->split == HSP_SPLIT_NONE && i < 2; i++) {
+        const struct hsp_yaml *k = hsp_yaml_get(y, of_split[i]);
+        rc = k != NULL ? hsp_yaml_error(k, err, "needs a split") : HSP_OK;
+    }
+    if (rc == HSP_OK && shares != NULL) {
+        rc = hsp_yaml_expect(shares, HSP_YAML_SEQ, err);
+    }
+    if (rc == HSP_OK && shares != NULL && (shares->n == 0 || shares->n > HSP_MAX_RANKS)) {
+        rc = hsp_yaml_error(shares, err, "%zu entries, must be 1 to %d", shares->n, HSP_MAX_RANKS);
+    }
+    if (rc == HSP_OK && shares != NULL) {
+        s->n_groups = (uint32_t)shares->n;
+        s->group_shares = hsp_arena_array(arena, shares->n, sizeof *s->group_shares);
+        rc = s->group_shares != NULL
+                 ? read_weights(y, "shares", s->n_groups, "groups", s->group_shares, err)
+                 : out_of_memory(err);
+    }
+    return rc == HSP_OK ? read_balance(y, s, err) : rc;
 }
 
 /* ---- dump ---- */
@@ -266,6 +301,15 @@ static void put_group(const struct hsp_stage *s, uint32_t group, struct hsp_buf 
     }
     hsp_buf_puts(out, "]");
     put_weights("tensor", &s->shares[first], end - first, out);
+}
+
+void hsp_plan_put_split(const struct hsp_stage *s, struct hsp_buf *out)
+{
+    if (s->split != HSP_SPLIT_NONE) {
+        hsp_buf_printf(out, ", split: %s", splits[s->split]);
+        put_weights("shares", s->group_shares, s->n_groups, out);
+        hsp_buf_puts(out, s->by_work ? ", balance: work" : "");
+    }
 }
 
 void hsp_plan_put_members(const struct hsp_stage *s, struct hsp_buf *out)

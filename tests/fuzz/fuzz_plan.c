@@ -6,6 +6,7 @@
 
 #include "daemon/graph/autodiff.h"
 #include "daemon/spmd/compile.h"
+#include "daemon/spmd/findstreams.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/spmd/plancases.h"
 
@@ -106,14 +107,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     hsp_fuzz_same(&one, &two);
     hsp_buf_fini(&one);
     hsp_buf_fini(&two);
-    st = hsp_plan_check(p, graph(), BATCH, &err);
+    st = hsp_plan_find_streams(p, graph(), arena, &err);
+    HSP_ASSERT(st == HSP_OK || st == HSP_EINVAL || st == HSP_ENOMEM);
+    HSP_ASSERT(st == HSP_OK || strchr(err.msg, '\n') == NULL);
+    st = st == HSP_OK ? hsp_plan_check(p, graph(), BATCH, &err) : st;
     if (st == HSP_OK && is_small(p)) {
         compile(p, arena);
     }
     return 0;
 }
 
-/* The cases of the compiler's tests, and the total form of some. */
+static const char *const annotated[] = {
+    HSP_PLAN_HEAD
+    "ranks: 6\nzero: 1\nannotations:\n"
+    "  - {name: h.0.attn.q.weight, use: {dup: [{split: 0, shares: [2, 1], of: [0, 3]}, {dup: [2, "
+    "4]}]}}\n"
+    "  - {name: \"h.[1-1].*.q.weight\", use: {dup: [{split: 0, cuts: [0, 2, 6], of: [1, 5]}, {dup: "
+    "[2, 4]}]}}\n"
+    "batches:\n  - {sequences: 4, micro_batches: 2, stages: [{saved: recompute}, {}]}\n"
+    "  - {sequences: 3, stages: [{split: sequence, shares: [3, 1], balance: work}]}\n",
+    HSP_PLAN_HEAD
+    "ranks: 2\nannotations: [{name: \"h.0.*weight\", use: 0}, {name: \"h.1.*\", use: 1}]\n"
+    "batches: [{sequences: 7, micro_batches: 3, schedule: zero_bubble}]\n"};
+
+/* The cases of the compiler's tests, annotations, and the total form of some. */
 static bool seed(size_t i, struct hsp_buf *out)
 {
     size_t n = hsp_n_plan_cases;
@@ -121,6 +138,11 @@ static bool seed(size_t i, struct hsp_buf *out)
         hsp_buf_puts(out, hsp_plan_cases[i]);
         return true;
     }
+    if (i < n + 2) {
+        hsp_buf_puts(out, annotated[i - n]);
+        return true;
+    }
+    i -= 2;
     struct hsp_plan *p = NULL, total;
     struct hsp_program_file f;
     struct hsp_arena *arena = hsp_fuzz_arena();

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/spmd/findstreams.h"
 #include "daemon/spmd/bsr.h"
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/coverannot.h"
@@ -153,6 +154,47 @@ static enum hsp_status use_digests(void *ctx, struct hsp_buf *out, struct hsp_er
     }
     hsp_arena_free(a);
     return st;
+}
+
+/* Reads annotations, writes them, finds their streams. */
+static enum hsp_status use_annotations(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct work *w = ctx;
+    struct hsp_arena *a = NULL;
+    struct hsp_plan *p = NULL;
+    enum hsp_status st = start(&a, err);
+    st = st != HSP_OK ? st : hsp_plan_parse(w->text, strlen(w->text), "p", PLAN_BATCH, a, &p, err);
+    if (st == HSP_OK) {
+        hsp_plan_dump(p, out);
+    }
+    st = st != HSP_OK ? st : hsp_plan_find_streams(p, w->g, a, err);
+    if (st == HSP_OK) {
+        hsp_plan_dump(p, out);
+    }
+    hsp_arena_free(a);
+    return st;
+}
+
+static void streams_are_found_whole_or_not(void **state)
+{
+    (void)state;
+    static const char text[] = HSP_PLAN_HEAD
+        "ranks: 6\nzero: 1\nannotations:\n"
+        "  - {name: h.0.attn.q.weight, use: {dup: [{split: 0, shares: [2, 1], of: [0, 3]}, {dup: "
+        "[2, "
+        "4]}]}}\n"
+        "  - {name: \"h.[1-1].*.q.weight\", use: {dup: [{split: 0, cuts: [0, 2, 6], of: [1, 5]}, "
+        "{dup: "
+        "[2, 4]}]}}\n"
+        "batches:\n  - {sequences: 4, micro_batches: 2, stages: [{saved: recompute}, {}]}\n"
+        "  - {sequences: 3, stages: [{split: sequence, shares: [3, 1], balance: work}]}\n";
+    struct hsp_model_spec s = spec_of("gpt");
+    struct hsp_graph *g = NULL;
+    struct hsp_err err = {0};
+    assert_ok(hsp_graph_build(&s, &g, &err), &err);
+    struct work w = work_of(g, text);
+    hsp_oom_loop("annotations", use_annotations, &w, 20);
+    hsp_graph_free(g);
 }
 
 static void plans_are_compiled_whole_or_not(void **state)
@@ -583,6 +625,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_of_all_families_are_built_whole_or_not),
+        cmocka_unit_test(streams_are_found_whole_or_not),
         cmocka_unit_test(plans_are_compiled_whole_or_not),
         cmocka_unit_test(pools_are_compiled_whole_or_not),
         cmocka_unit_test(layouts_are_whole_or_not),

@@ -5,6 +5,7 @@ spmd_tests = \
   tests/unit/spmd/cutplace_test \
   tests/unit/spmd/deduce_test \
   tests/unit/spmd/explain_test \
+  tests/unit/spmd/findstreams_test \
   tests/unit/spmd/gather_test \
   tests/unit/spmd/groups_test \
   tests/unit/spmd/method_test \
@@ -46,6 +47,9 @@ tests_unit_spmd_sumplace_test_SOURCES = tests/unit/spmd/sumplace_test.c $(PLACE_
 tests_unit_spmd_sumplace_test_LDADD = $(spmd_libs)
 tests_unit_spmd_explain_test_SOURCES = tests/unit/spmd/explain_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_explain_test_LDADD = $(spmd_libs)
+tests_unit_spmd_findstreams_test_SOURCES = tests/unit/spmd/findstreams_test.c \
+  tests/unit/spmd/useform.c tests/unit/spmd/useform.h $(PLAN_CASES) $(PLAN_MODEL)
+tests_unit_spmd_findstreams_test_LDADD = $(spmd_libs)
 tests_unit_spmd_drawing_test_LDADD = $(spmd_libs) $(CJSON_LIBS)
 tests_unit_spmd_order_test_LDADD = $(spmd_libs)
 tests_unit_spmd_method_test_LDADD = $(spmd_libs)
