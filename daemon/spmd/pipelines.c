@@ -68,11 +68,17 @@ static enum hsp_status check_reshard(const struct checker *x, const struct hsp_r
     return rc;
 }
 
-/* Traffic with homes: what it moves is a parameter, or a gradient of one. */
-static bool of_home(const struct hsp_stagecode *s, const struct hsp_step *st)
+static bool is_of_param(const struct checker *x, const struct hsp_value *v)
 {
-    return (st->n_in > 0 && s->value[st->in[0]].param != HSP_NONE) ||
-           (st->n_out > 0 && s->value[st->out[0]].param != HSP_NONE);
+    return v->param != HSP_NONE || (v->tensor != HSP_NONE && x->c->grad_of[v->tensor] != HSP_NONE);
+}
+
+/* Traffic with homes: what it moves is a parameter, or a gradient of one. */
+static bool of_home(const struct checker *x, const struct hsp_stagecode *s,
+                    const struct hsp_step *st)
+{
+    return (st->n_in > 0 && is_of_param(x, &s->value[st->in[0]])) ||
+           (st->n_out > 0 && is_of_param(x, &s->value[st->out[0]]));
 }
 
 static enum hsp_status check_stage(const struct checker *x, const struct hsp_stagecode *s)
@@ -86,7 +92,7 @@ static enum hsp_status check_stage(const struct checker *x, const struct hsp_sta
         }
         for (size_t i = 0; rc == HSP_OK && i < code->n; i++) {
             const struct hsp_step *st = &code->step[i];
-            if (st->kind == HSP_I_RESHARD && !of_home(s, st)) {
+            if (st->kind == HSP_I_RESHARD && !of_home(x, s, st)) {
                 rc = check_reshard(x, &x->c->reshard[st->arg], kind == HSP_PART_FORWARD);
             }
         }
