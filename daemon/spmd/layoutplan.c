@@ -168,6 +168,23 @@ void hsp_layouts_fini(struct hsp_compiler *c)
     free(c->meeting);
 }
 
+/* A full arena is a limit, and no want of memory: the plan is too large, which is said. */
+static enum hsp_status name_limit(const struct hsp_compiler *c, enum hsp_status rc,
+                                  struct hsp_err *err)
+{
+    size_t cap = hsp_arena_cap(c->arena);
+    uint32_t most = 0;
+    if (rc != HSP_ENOMEM || hsp_arena_used(c->arena) < cap - cap / 8) {
+        return rc;
+    }
+    for (uint32_t i = 0; i < c->n_stages; i++) {
+        most = c->stage[i].group->n > most ? c->stage[i].group->n : most;
+    }
+    return hsp_err_set(err, HSP_ELIMIT, 0,
+                       "layouts of the plan take more than %zu KiB: its largest stage has %u ranks",
+                       cap >> 10, most);
+}
+
 enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err)
 {
     c->eval = c->t->data.validation_every > 0 && c->t->data.eval_seqs > 0;
@@ -198,5 +215,6 @@ enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err)
     if (rc == HSP_OK && c->p->zero == HSP_ZERO_PARAMETERS) {
         rc = hsp_param_gather(c, err);
     }
-    return rc == HSP_OK ? hsp_param_post(c, err) : rc;
+    rc = rc == HSP_OK ? hsp_param_post(c, err) : rc;
+    return name_limit(c, rc, err);
 }

@@ -164,7 +164,8 @@ struct hsp_compiler {
 };
 
 /* layoutplan.c: fills @c, of which g, p, t and arena are set; hsp_layouts_fini also after a
- * failure. HSP_EINVAL: the plan does not fit the model. */
+ * failure. HSP_EINVAL: the plan does not fit the model. HSP_ELIMIT: its layouts do not fit the arena.
+ */
 enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err);
 void hsp_layouts_fini(struct hsp_compiler *c);
 

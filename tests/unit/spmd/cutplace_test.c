@@ -323,9 +323,30 @@ static void test_models(void **state)
     assert_true(t.plans == 49 && t.gathers > 100 && t.places > 400 && t.dearer > 2000);
 }
 
+/* What does not fit its arena is too large, with the stage that makes it so. */
+static void test_limit(void **state)
+{
+    (void)state;
+    struct plan_model m = model_of("gpt", false, false);
+    struct hsp_err err = {0};
+    struct hsp_plan *p = NULL;
+    struct hsp_arena *text = hsp_arena_new((size_t)1 << 20);
+    assert_ok(hsp_plan_parse(plans[0], strlen(plans[0]), "plan", PLAN_BATCH, text, &p, &err), &err);
+    struct hsp_compiler c = {
+        .g = m.g, .p = p, .t = &m.t, .arena = hsp_arena_new((size_t)256 << 10)};
+    assert_status(hsp_layouts_make(&c, &err), HSP_ELIMIT);
+    assert_string_equal(
+        err.msg, "layouts of the plan take more than 256 KiB: its largest stage has 3 ranks");
+    hsp_layouts_fini(&c);
+    (void)hsp_arena_free(c.arena);
+    (void)hsp_arena_free(text);
+    hsp_graph_free(m.g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_limit),
         cmocka_unit_test(test_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
