@@ -293,7 +293,9 @@ static enum hsp_status add_due(struct gatherer *x)
     for (size_t i = 0; rc == HSP_OK && i < x->n_due; i++) {
         rc = add_up(x, &x->taken[i], 0);
     }
-    memmove(x->taken, x->taken + x->n_due, (x->n_taken - x->n_due) * sizeof *x->taken);
+    if (x->n_taken > x->n_due) { /* without any there is no array either */
+        memmove(x->taken, x->taken + x->n_due, (x->n_taken - x->n_due) * sizeof *x->taken);
+    }
     x->n_taken -= x->n_due;
     x->n_due = x->n_taken;
     return rc;
