@@ -5,6 +5,7 @@
 
 #include "daemon/graph/autodiff.h"
 #include "daemon/spmd/findstreams.h"
+#include "daemon/spmd/plangroups.h"
 #include "daemon/spmd/bsr.h"
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/coverannot.h"
@@ -175,6 +176,12 @@ static enum hsp_status use_annotations(void *ctx, struct hsp_buf *out, struct hs
     return st;
 }
 
+static enum hsp_status use_split(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    hsp_plan_put_split(ctx, out);
+    return out->failed ? hsp_err_set(err, HSP_ENOMEM, 0, "text of a split") : HSP_OK;
+}
+
 static void streams_are_found_whole_or_not(void **state)
 {
     (void)state;
@@ -194,6 +201,8 @@ static void streams_are_found_whole_or_not(void **state)
     assert_ok(hsp_graph_build(&s, &g, &err), &err);
     struct work w = work_of(g, text);
     hsp_oom_loop("annotations", use_annotations, &w, 20);
+    struct hsp_stage stage = {.split = HSP_SPLIT_BATCH};
+    hsp_oom_loop("split", use_split, &stage, 1);
     hsp_graph_free(g);
 }
 
