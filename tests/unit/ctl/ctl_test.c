@@ -565,6 +565,8 @@ static void verify_takes_jobs_and_plans(void **state)
 static void verify_refuses_what_it_cannot_read(void **state)
 {
     struct room *r = *state;
+    char path[2048];
+    (void)snprintf(path, sizeof path, "%s", getenv("PATH"));
     put(r, "two.yaml", two);
     RUN(r, "verify", "@two.yaml", "--plan", "@two.yaml");
     assert_int_equal(r->rc, HSP_EXIT_USAGE);
@@ -585,9 +587,15 @@ static void verify_refuses_what_it_cannot_read(void **state)
         "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 2, micro_batches: 1, "
         "stages: "
         "[{layers: 1, ranks: [0]}]}]}");
+    assert_int_equal(setenv("PATH", r->dir, 1), 0);
+    RUN(r, "verify", "@misfit.yaml"); /* without a worker nothing is compiled */
+    assert_int_equal(r->rc, HSP_EXIT_NO_OBJECT);
+    assert_non_null(strstr(r->msg, "hspmd-worker cannot be started on this machine"));
+    put_worker(r, 0);
     RUN(r, "verify", "@misfit.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     assert_non_null(strstr(r->msg, "rank 1 is in no stage"));
+    assert_int_equal(setenv("PATH", path, 1), 0);
     RUN(r, "verify", "@missing.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     RUN(r, "verify", "missing.yaml"); /* not the name of a job */
