@@ -98,15 +98,14 @@ static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_
     const struct hsp_data_bind *d =
         core->data_known && j != NULL ? &j->rec->spec->train.data : NULL;
     struct hsp_data_cursor c;
-    struct hsp_corpus corpus = {.n_tokens = core->data_tokens, .n_train = 1};
-    char digest[HSP_DIGEST_HEX];
+    const uint64_t whole[2] = {0, core->data_tokens};
     bool documents = d != NULL && d->samples == HSP_SAMPLES_DOCUMENTS; /* only workers count them */
+    struct hsp_corpus corpus = {
+        .n_tokens = core->data_tokens, .n_train = 1, .start = documents ? whole : NULL};
+    char digest[HSP_DIGEST_HEX];
     if (d == NULL ||
         (!documents && hsp_corpus_init(d, core->data_tokens, &corpus, NULL) != HSP_OK)) {
         return;
-    }
-    if (documents) {
-        corpus.start = (const uint64_t[2]){0, core->data_tokens};
     }
     hsp_data_cursor_init(d, &corpus, core->data_digest, core->data_bytes, core->stable, &c);
     cJSON *x = cJSON_AddObjectToObject(o, "data");
