@@ -88,35 +88,47 @@ const struct hsp_program *hsp_pool_pick(const struct hsp_program *one,
     return one;
 }
 
+static int64_t memory_bytes(const struct hsp_program *p)
+{
+    return p->bind.memory_bytes;
+}
+
+static int64_t host_bytes(const struct hsp_program *p)
+{
+    return p->bind.host_bytes;
+}
+
+static int64_t comm_bytes(const struct hsp_program *p)
+{
+    return p->bind.comm_bytes;
+}
+
+/* The most that one of them needs: they take turns. */
+static int64_t most(int64_t (*bytes)(const struct hsp_program *), const struct hsp_program *one,
+                    const struct hsp_program *const *shorter, uint32_t n_shorter)
+{
+    int64_t ret = bytes(one);
+    for (uint32_t k = 0; k < n_shorter; k++) {
+        int64_t b = bytes(shorter[k]);
+        ret = b > ret ? b : ret;
+    }
+    return ret;
+}
+
 int64_t hsp_pool_memory(const struct hsp_program *one, const struct hsp_program *const *shorter,
                         uint32_t n_shorter)
 {
-    int64_t most = one->bind.memory_bytes;
-    for (uint32_t k = 0; k < n_shorter; k++) {
-        int64_t bytes = shorter[k]->bind.memory_bytes;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
+    return most(memory_bytes, one, shorter, n_shorter);
 }
 
 int64_t hsp_pool_host(const struct hsp_program *one, const struct hsp_program *const *shorter,
                       uint32_t n_shorter)
 {
-    int64_t most = one->bind.host_bytes;
-    for (uint32_t k = 0; k < n_shorter; k++) {
-        int64_t bytes = shorter[k]->bind.host_bytes;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
+    return most(host_bytes, one, shorter, n_shorter);
 }
 
 int64_t hsp_pool_comm(const struct hsp_program *one, const struct hsp_program *const *shorter,
                       uint32_t n_shorter)
 {
-    int64_t most = one->bind.comm_bytes;
-    for (uint32_t k = 0; k < n_shorter; k++) {
-        int64_t bytes = shorter[k]->bind.comm_bytes;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
+    return most(comm_bytes, one, shorter, n_shorter);
 }

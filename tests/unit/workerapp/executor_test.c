@@ -317,6 +317,23 @@ static void train_alone(struct xw_world *w, const struct hsp_epoch_plan *one, ui
     xw_await_step(w, 0, 10);
 }
 
+/* Epoch @epoch: from one device, in the epoch before, to three, over @cards. */
+static struct xw_epoch to_three(uint32_t epoch, struct hsp_epoch_plan *one,
+                                struct hsp_epoch_plan *three, const struct cards *cards)
+{
+    return (struct xw_epoch){.epoch = epoch,
+                             .plan_no = 2,
+                             .from_no = 1,
+                             .base = epoch - 1,
+                             .mode = HSP_MODE_SWITCH,
+                             .plan = three,
+                             .from = one,
+                             .net = &cards->net,
+                             .n_peers = 4,
+                             .n_live = 1,
+                             .live = {{0, 0, 0}}};
+}
+
 /* From one device to three, over a card of its mate and both cards of the others: the mate only passes
  * on, the others hand on to each other what came by their cards. */
 static void test_state_goes_by_relays(void **state)
@@ -329,17 +346,7 @@ static void test_state_goes_by_relays(void **state)
     reference(w, loss, val);
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, plan_three);
     train_alone(w, one, 31);
-    struct xw_epoch second = {.epoch = 32,
-                              .plan_no = 2,
-                              .from_no = 1,
-                              .base = 31,
-                              .mode = HSP_MODE_SWITCH,
-                              .plan = dp,
-                              .from = one,
-                              .net = &cards.net,
-                              .n_peers = 4,
-                              .n_live = 1,
-                              .live = {{0, 0, 0}}};
+    struct xw_epoch second = to_three(32, one, dp, &cards);
     count_passed(w, &second, &relayed, &handed_on);
     assert_true(relayed > 0);
     assert_true(handed_on > 0);
@@ -383,17 +390,7 @@ static void test_a_relay_dies_in_mid_transfer(void **state)
     reference(w, loss, val);
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, plan_three);
     train_alone(w, one, 41);
-    struct xw_epoch second = {.epoch = 42,
-                              .plan_no = 2,
-                              .from_no = 1,
-                              .base = 41,
-                              .mode = HSP_MODE_SWITCH,
-                              .plan = dp,
-                              .from = one,
-                              .net = &cards.net,
-                              .n_peers = 4,
-                              .n_live = 1,
-                              .live = {{0, 0, 0}}};
+    struct xw_epoch second = to_three(42, one, dp, &cards);
     xw_prepare(w, &second);
     assert_int_equal(kill(w->ex[3].pid, SIGSTOP), 0);
     xw_send_ref(w, 0, HSP_MSG_ARM, 42);
