@@ -63,7 +63,7 @@ static enum hsp_status call(const struct bench *b, enum hsp_op op, const struct 
                          .in = in,
                          .out = out,
                          .origin = {q0, k0}};
-    return b->backend->run(b->backend, &c, err);
+    return b->backend->run(b->backend, HSP_DEVQ_COMPUTE, &c, err);
 }
 
 /* Queries q0 .. of one block against the keys k0 .. of another: results into @o, @lse, or the

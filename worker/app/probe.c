@@ -44,10 +44,11 @@ static enum hsp_status fastest(const struct bench *b, const struct hsp_call *cal
                                double *ret, struct hsp_err *err)
 {
     double best = 1e30, end = seconds(CLOCK_MONOTONIC) + budget;
-    enum hsp_status st = b->be->run(b->be, call, err); /* warms caches, starts the library */
+    enum hsp_status st =
+        b->be->run(b->be, HSP_DEVQ_COMPUTE, call, err); /* warms caches, starts the library */
     for (unsigned r = 0; st == HSP_OK && r < MAX_REPS; r++) {
         double t0 = seconds(b->clock);
-        st = b->be->run(b->be, call, err);
+        st = b->be->run(b->be, HSP_DEVQ_COMPUTE, call, err);
         double t = seconds(b->clock) - t0;
         best = t < best ? t : best;
         if (r + 1 >= MIN_REPS && seconds(CLOCK_MONOTONIC) >= end) {
@@ -129,7 +130,7 @@ static enum hsp_status tiny(const struct bench *b, uint8_t *mem, double *ret, st
     for (unsigned r = 0, done = 0; st == HSP_OK && r < MAX_REPS; r++) {
         double t0 = seconds(b->clock);
         for (unsigned i = 0; st == HSP_OK && i < TINY_OPS; i++) {
-            st = b->be->run(b->be, &call[i % 2], err);
+            st = b->be->run(b->be, HSP_DEVQ_COMPUTE, &call[i % 2], err);
             around(&lock, &cond, &done);
         }
         double t = seconds(b->clock) - t0;

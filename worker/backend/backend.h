@@ -1,17 +1,33 @@
-/* Compute backends: kernels of the op catalogue on one device.
+/* Compute backends: kernels of the op catalogue on one device, the device's memory and its queues.
  *
- * Role:      called by worker/exec for each HSP_I_OP instruction; cpu/ now, cuda/ later.
- * Threads:   one caller at a time; the backend may use its own pool.
- * Contract:  buffers are dense row-major, 64-byte aligned, do not overlap except where an op says
- * it may work in place; extents may be 0 (then nothing is touched). Every op has a tolerance
- * declared in the conformance suite (tests/unit/backend).
+ * Role:       called by worker/exec for each instruction; cpu/ and cuda/ implement it.
+ * Threads:    a queue has one caller at a time, different queues may have different ones at once;
+ *             alloc, release and finish may be called by any thread at any time. run and accumulate
+ *             of a backend that is no device: one caller at a time, whatever the queue.
+ * Contract:   what is given to a queue is done in the order given. Of a device (device is true) the
+ *             call has returned before the work is done, so the memory it names must stay, and an
+ *             error of the work may be told by a later call of any function; the words a call
+ *             points to (arrays, attributes, views, boxes, keys) may be reused on return. Work of two queues is in
+ *             order only where await says so. Of a backend that is no device everything is done
+ *             when the call returns. Zero elements or bytes are fine, their pointers may be
+ *             NULL. Buffers of run are dense row-major, aligned to 64 bytes, do not overlap except where an op
+ *             says it may work in place; extents may be 0 (then nothing is touched). Every op has a
+ *             tolerance declared in the conformance suite (tests/unit/backend).
+ * Errors:     HSP_ENOMEM: no memory of that kind, the backend goes on. HSP_EINVAL, HSP_EUNSUPPORTED: the call is wrong,
+ *             nothing was given. Others (HSP_EIO): the device failed, every later call fails too: close.
+ * Ownership:  memory is the caller's until release; nothing under way may use it then (finish).
  */
 #ifndef HSP_BACKEND_H
 #define HSP_BACKEND_H
 #include "proto/base/err.h"
+#include "proto/base/hash.h"
 #include "proto/op/op.h"
+#include "worker/backend/cells.h"
 
-#define HSP_BACKEND_ABI 2
+#define HSP_BACKEND_ABI 3
+
+/* Most marks of a queue that may not have been reached yet: who gives more waits for the oldest. */
+#define HSP_MAX_MARKS 4096
 
 struct hsp_array {
     void *data;
@@ -31,17 +47,77 @@ struct hsp_call {
     uint8_t n_in, n_out;
     const struct hsp_array *in;
     const struct hsp_array *out;
-    int64_t origin[2];                       /* first global coordinate of the origin dims */
-    const struct hsp_update_scalars *update; /* adamw, sgdm; else NULL */
+    int64_t origin[2]; /* first global coordinate of the origin dims */
+    /* adamw, sgdm; else NULL. In HSP_MEM_DEVICE: read when the op runs, so that a replayed one
+     * sees the numbers of its own step. */
+    const struct hsp_update_scalars *update;
 };
+
+/* Work is given to a queue of the device and done there in order. */
+enum hsp_devq { HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, HSP_DEVQ_STATE };
+#define HSP_N_DEVQ 3
+
+enum hsp_mem {
+    HSP_MEM_DEVICE, /* of a device: not addressable by the host */
+    HSP_MEM_HOST    /* both sides can touch it (pinned) */
+};
+
+enum hsp_cells { HSP_CELLS_COPY, HSP_CELLS_ADD, HSP_CELLS_MAX };
 
 struct hsp_backend {
     const char *name;
-    /* Runs one op to completion. HSP_EUNSUPPORTED: op or dtype. */
-    enum hsp_status (*run)(struct hsp_backend *b, const struct hsp_call *c, struct hsp_err *err);
-    /* dst += src (ACC), n elements. */
-    void (*accumulate)(struct hsp_backend *b, enum hsp_dtype t, void *dst, const void *src,
-                       int64_t n);
+    bool device; /* HSP_MEM_DEVICE is not addressable by the host, and work goes on after a call has
+                    returned */
+    /* @bytes aligned to at least 256 bytes; contents undefined. HSP_ENOMEM says how many
+     * bytes. NULL for 0 bytes. */
+    enum hsp_status (*alloc)(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
+                             struct hsp_err *err);
+    void (*release)(struct hsp_backend *b, enum hsp_mem mem, void *p); /* NULL is fine */
+    /* One op; scratch is the backend's, one per queue. HSP_EUNSUPPORTED: op or dtype. */
+    enum hsp_status (*run)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                           struct hsp_err *err);
+    /* dst += src (HSP_I_ACC), @n elements; @src of the same type or a narrower real one.
+     * HSP_EUNSUPPORTED: other types. */
+    enum hsp_status (*accumulate)(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype dst_type,
+                                  void *dst, enum hsp_dtype src_type, const void *src, int64_t n,
+                                  struct hsp_err *err);
+    /* Any memory to any memory, also ordinary memory of the host; the two do not overlap. */
+    enum hsp_status (*copy)(struct hsp_backend *b, enum hsp_devq q, void *dst, const void *src,
+                            size_t bytes, struct hsp_err *err);
+    /* @n elements become @value. */
+    enum hsp_status (*fill)(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype t, void *dst,
+                            double value, int64_t n, struct hsp_err *err);
+    /* dst[cell] <- src[cell], or their sum or the larger one (a NaN is larger than any); the cell
+     * lies in both boxes, dtypes are equal. Either side may lie in HSP_MEM_HOST. */
+    enum hsp_status (*cells)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_view *dst,
+                             const struct hsp_view *src, const struct hsp_box *cell,
+                             enum hsp_cells how, struct hsp_err *err);
+    /* A ticket for everything given to @q so far. Tickets of a queue never descend, all are above 0;
+     * ticket 0 stands for nothing and is always reached. */
+    enum hsp_status (*mark)(struct hsp_backend *b, enum hsp_devq q, uint64_t *ret_ticket,
+                            struct hsp_err *err);
+    /* @q does nothing given from now on until @ticket of @of is reached; the host does not wait. */
+    enum hsp_status (*await)(struct hsp_backend *b, enum hsp_devq q, enum hsp_devq of,
+                             uint64_t ticket, struct hsp_err *err);
+    /* The host waits until @ticket of @of is reached, and then sees what the work before it wrote. */
+    enum hsp_status (*finish)(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket,
+                              struct hsp_err *err);
+    /* Seconds the device spent from one reached mark of a queue to another, both among the newest
+     * HSP_MAX_MARKS of it. NULL: not measured, or no device. */
+    enum hsp_status (*seconds)(struct hsp_backend *b, enum hsp_devq of, uint64_t from, uint64_t to,
+                               double *ret, struct hsp_err *err);
+    /* Replay. Between begin and end the caller gives @q the same run, accumulate, copy, fill and
+     * cells with the same pointers for the same key, always, and nothing else; copies there touch
+     * HSP_MEM_DEVICE and HSP_MEM_HOST only. *ret_replayed: it is under way already, give nothing
+     * and do not call end. Any failure between the two ends it: end is called all the same and
+     * forgets what was given. Both NULL: never. */
+    enum hsp_status (*begin)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_digest *key,
+                             bool *ret_replayed, struct hsp_err *err);
+    enum hsp_status (*end)(struct hsp_backend *b, enum hsp_devq q, struct hsp_err *err);
+    /* The queue as the device's library knows it (cudaStream_t), for transports that work on it;
+     * NULL on a CPU. */
+    void *(*native)(struct hsp_backend *b, enum hsp_devq q);
+    /* Waits for what is under way. Memory not released yet is lost. NULL is not fine. */
     void (*close)(struct hsp_backend *b);
 };
 

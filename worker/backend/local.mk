@@ -1,8 +1,11 @@
 noinst_LIBRARIES += worker/backend/libbackend.a
 worker_backend_libbackend_a_SOURCES = \
   worker/backend/backend.h \
+  worker/backend/cells.c \
+  worker/backend/cells.h \
   worker/backend/cpu/cpu.c \
   worker/backend/cpu/cpu.h \
+  worker/backend/cpu/cpumem.c \
   worker/backend/cpu/kernels_f32.c \
   worker/backend/cpu/kernels_f64.c \
   worker/backend/cpu/workpool.c \
@@ -34,4 +37,5 @@ EXTRA_DIST += \
   worker/backend/cpu/xent.inc \
   worker/backend/cpu/xentpart.inc
 # What a program that computes links, before $(BASE_LIBS).
-BACKEND_LIBS = worker/backend/libbackend.a worker/backend/libgemm.a proto/op/libop.a $(OPENBLAS_LIBS)
+BACKEND_LIBS = worker/backend/libbackend.a worker/backend/libgemm.a proto/layout/liblayout.a \
+  proto/op/libop.a $(OPENBLAS_LIBS)

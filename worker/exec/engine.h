@@ -19,7 +19,7 @@
 #include "worker/backend/backend.h"
 #include "worker/comm/comm.h"
 #include "worker/data/dataset.h"
-#include "worker/exec/cells.h"
+#include "worker/backend/cells.h"
 #include "worker/exec/vote.h"
 
 #define HSP_MAX_NOOP_STEPS 10 /* in a row, then training has diverged */

@@ -59,7 +59,7 @@ static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, u
     for (int k = 0; k < 2; k++) {
         c.origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : e->b->symbol[i->origin_sym[k]];
     }
-    return e->o.backend->run(e->o.backend, &c, err);
+    return e->o.backend->run(e->o.backend, HSP_DEVQ_COMPUTE, &c, err);
 }
 
 /* Random keys of the sequences, [n_seq, 2]; evaluation draws nothing. */
@@ -137,11 +137,13 @@ static void run_copy(struct hsp_engine *e, const struct hsp_instr *i, uint32_t m
     }
 }
 
-static void run_acc(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro)
+static enum hsp_status run_acc(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                               struct hsp_err *err)
 {
     struct hsp_view to = hsp_operand(e, i->out[0], micro, true);
     struct hsp_view from = hsp_operand(e, i->in[0], micro, false);
-    e->o.backend->accumulate(e->o.backend, to.dtype, to.data, from.data, hsp_box_count(&to.box));
+    return e->o.backend->accumulate(e->o.backend, HSP_DEVQ_COMPUTE, to.dtype, to.data, from.dtype,
+                                    from.data, hsp_box_count(&to.box), err);
 }
 
 static void run_stat(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
@@ -165,7 +167,7 @@ static enum hsp_status run_instr(struct hsp_engine *e, const struct hsp_instr *i
     case HSP_I_LOAD: return run_load(e, i, micro, err);
     case HSP_I_ZERO:
     case HSP_I_ONE: run_fill(e, i, micro); return HSP_OK;
-    case HSP_I_ACC: run_acc(e, i, micro); return HSP_OK;
+    case HSP_I_ACC: return run_acc(e, i, micro, err);
     case HSP_I_RESHARD: return hsp_run_reshard(e, i, micro, err);
     case HSP_I_STAT: run_stat(e, i, micro, q); return HSP_OK;
     case HSP_I_VOTE: return hsp_run_vote(e, err);

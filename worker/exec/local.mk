@@ -1,7 +1,6 @@
 # The engine: runs programs over a backend and a transport.
 noinst_LIBRARIES += worker/exec/libexec.a
 worker_exec_libexec_a_SOURCES = \
-  worker/exec/cells.c worker/exec/cells.h \
   worker/exec/engine.c worker/exec/engine.h \
   worker/exec/interp.c \
   worker/exec/moves.c \

@@ -7,7 +7,7 @@
 #ifndef HSP_STATEINIT_H
 #define HSP_STATEINIT_H
 #include "proto/program/program.h"
-#include "worker/exec/cells.h"
+#include "worker/backend/cells.h"
 #include "worker/state/safetensors.h"
 
 /* Parameters by their init rule, everything else 0. */

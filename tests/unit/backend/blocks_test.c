@@ -87,7 +87,7 @@ static void run(struct hsp_backend *b, enum hsp_op op, const struct sizes *z,
                          .in = in,
                          .out = out,
                          .origin = {q0, k0}};
-    assert_ok(b->run(b, &c, &err), &err);
+    assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
 }
 
 static void forward(struct hsp_backend *b, const struct sizes *z, const struct hsp_array *x,

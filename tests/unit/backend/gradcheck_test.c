@@ -51,7 +51,7 @@ static void run(struct hsp_backend *b, enum hsp_op op, const struct hsp_attrs *a
                          .in = in,
                          .out = out,
                          .origin = {origin}};
-    assert_ok(b->run(b, &c, &err), &err);
+    assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
 }
 
 struct forward {

@@ -1,6 +1,6 @@
 #include "tests/lib/testlib.h"
 
-#include "worker/exec/cells.h"
+#include "worker/backend/cells.h"
 #include "worker/exec/stateinit.h"
 
 enum { MAX_ELEMS = 6 * 6 * 6 * 6 };

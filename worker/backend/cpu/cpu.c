@@ -155,9 +155,11 @@ static enum hsp_status check_shapes(const struct hsp_call *c, struct hsp_err *er
     return st;
 }
 
-static enum hsp_status cpu_run(struct hsp_backend *b, const struct hsp_call *c, struct hsp_err *err)
+static enum hsp_status cpu_run(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                               struct hsp_err *err)
 {
     struct hsp_cpu *cpu = (struct hsp_cpu *)b;
+    (void)q;
     enum hsp_dtype real = HSP_F32;
     if ((unsigned)c->op >= HSP_N_OPS) {
         return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "op %d", (int)c->op);
@@ -185,15 +187,22 @@ static enum hsp_status cpu_run(struct hsp_backend *b, const struct hsp_call *c, 
     return k(cpu, c, err);
 }
 
-static void cpu_accumulate(struct hsp_backend *b, enum hsp_dtype t, void *dst, const void *src,
-                           int64_t n)
+static enum hsp_status cpu_accumulate(struct hsp_backend *b, enum hsp_devq q,
+                                      enum hsp_dtype dst_type, void *dst, enum hsp_dtype src_type,
+                                      const void *src, int64_t n, struct hsp_err *err)
 {
     struct hsp_cpu *cpu = (struct hsp_cpu *)b;
-    if (t == HSP_F32) {
+    (void)q;
+    if (dst_type != src_type || dst_type == HSP_I32) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "a sum of %s and %s", hsp_dtype_name(dst_type),
+                           hsp_dtype_name(src_type));
+    }
+    if (dst_type == HSP_F32) {
         hsp_cpu_accumulate_f32(cpu, dst, src, n);
-    } else if (t == HSP_F64) {
+    } else {
         hsp_cpu_accumulate_f64(cpu, dst, src, n);
     }
+    return HSP_OK;
 }
 
 static void cpu_close(struct hsp_backend *b)
@@ -215,6 +224,7 @@ enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, stru
     }
     cpu->base = (struct hsp_backend){
         .name = "cpu", .run = cpu_run, .accumulate = cpu_accumulate, .close = cpu_close};
+    hsp_cpu_memory(&cpu->base);
     enum hsp_status st = hsp_workpool_new(threads, &cpu->pool, err);
     if (st == HSP_OK) {
         st = hsp_cpu_reserve(cpu, 0, err);

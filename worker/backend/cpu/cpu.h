@@ -41,6 +41,9 @@ static inline void *hsp_cpu_scratch(const struct hsp_cpu *cpu, unsigned worker)
     return cpu->scratch + (size_t)worker * cpu->scratch_bytes;
 }
 
+/* Fills in what needs no kernels: memory, copies, tickets. cpumem.c */
+void hsp_cpu_memory(struct hsp_backend *b);
+
 static inline int64_t hsp_array_count(const struct hsp_array *a)
 {
     int64_t n = 1;

@@ -1,4 +1,4 @@
-#include "worker/exec/cells.h"
+#include "worker/backend/cells.h"
 
 #include <string.h>
 
