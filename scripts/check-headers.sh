@@ -7,9 +7,11 @@ if [ ! -r "$build/Makefile" ]; then
     echo "no configured build tree in $build"
     exit 1
 fi
+# CUDA's headers are those that the tests bring.
 value() { sed -n "s/^$1 = //p" "$build/Makefile" | head -n 1; }
 HSP_HEADER_CC="$(value CC) -std=c11 -D_GNU_SOURCE -I. $(value DEPS_CPPFLAGS) -Wall -Wextra -Wpedantic \
--Wstrict-prototypes -Wundef -Werror -Wno-unused-function -fsyntax-only -x c"
+-idirafter tests/lib/fakecuda/include -Wstrict-prototypes -Wundef -Werror -Wno-unused-function \
+-fsyntax-only -x c"
 export HSP_HEADER_CC
 headers=$(scripts/sources.sh .h)
 if [ -z "$headers" ]; then

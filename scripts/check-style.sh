@@ -37,7 +37,8 @@ FNR == 1 { inside = 0; open = 0 }
     code = strip($0)
     if (code ~ /(^|[^A-Za-z0-9_])(sprintf|vsprintf|strcpy|strcat|strncat|stpcpy|atoi|atol|atof|strtok|gets|alloca|rand|srand|random|drand48|tmpnam|mktemp|system|popen|ctime|asctime|localtime|gmtime|setlocale)[ ]*\(/)
         print FILENAME ":" FNR ": banned function: " $0
-    if (code ~ /(^|[^A-Za-z0-9_])typedef[ ]+struct/)
+    # the names of another library are not ours to choose
+    if (code ~ /(^|[^A-Za-z0-9_])typedef[ ]+struct/ && FILENAME !~ /^tests\/lib\/fakecuda\/include\//)
         print FILENAME ":" FNR ": typedef of a struct: " $0
     if (code ~ /^[ ]*#[ ]*pragma[ ]+(pack|once)/)
         print FILENAME ":" FNR ": pragma: " $0

@@ -19,3 +19,17 @@ HSP_OOM_LIBS = tests/lib/liboom.a $(TEST_LIBS)
 # Needs SPMD_LIBS behind it.
 check_LIBRARIES += tests/lib/libplainbsr.a
 tests_lib_libplainbsr_a_SOURCES = tests/lib/plainbsr.c tests/lib/plainbsr.h
+
+# A CUDA device of host memory: its runtime.
+check_LIBRARIES += tests/lib/libfakecuda.a
+tests_lib_libfakecuda_a_SOURCES = \
+  tests/lib/fakecuda/fakecuda.h \
+  tests/lib/fakecuda/fakedevice.c \
+  tests/lib/fakecuda/fakegraphs.c \
+  tests/lib/fakecuda/fakeint.h \
+  tests/lib/fakecuda/fakelt.c \
+  tests/lib/fakecuda/fakemem.c \
+  tests/lib/fakecuda/fakerace.c \
+  tests/lib/fakecuda/fakestreams.c \
+  tests/lib/fakecuda/include/cublasLt.h \
+  tests/lib/fakecuda/include/cuda_runtime.h

@@ -15,6 +15,7 @@ include tests/unit/daemonapp/local.mk
 include tests/unit/ctl/local.mk
 include tests/unit/data/local.mk
 include tests/unit/backend/local.mk
+include tests/unit/cuda/local.mk
 include tests/unit/comm/local.mk
 include tests/unit/state/local.mk
 include tests/unit/exec/local.mk

@@ -1,0 +1,104 @@
+/* A CUDA device made of host memory: what a test asks of it, and how work is handed to it.
+ *
+ * Work given to a stream is NOT done in the call. It is done when the host waits for it, one piece
+ * at a time, streams in a random order (seeded) that the events allow: what forgot to wait sees old
+ * bytes. Device memory lies in one range of addresses that is accessible only while work is done.
+ *
+ * Reported, each as a line of text; a test ends by asserting that there is none:
+ *   race     two streams touch the same bytes, one of them writing, and neither an event nor a wait
+ *            of the host between the two orders them (by vector clocks of what was given, so it is
+ *            found in whatever order they ran). Of device memory and of pinned memory.
+ *   bounds   a touch of device memory outside of all allocations, or of what nobody wrote
+ *   misuse   calls that CUDA forbids or that hspmd must not make
+ *
+ * Threads: one lock around everything; work runs on the thread that waits.
+ * Bounds:  HSP_FAKE_MAX_STREAMS streams at a time.
+ */
+#ifndef HSP_FAKECUDA_H
+#define HSP_FAKECUDA_H
+#include <stdbool.h>
+#include "tests/lib/fakecuda/include/cuda_runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HSP_FAKE_MAX_STREAMS 15   /* alive at once */
+#define HSP_FAKE_PENDING     1024 /* pieces a stream holds before it must do some, as a device does */
+
+struct hsp_fake_opts {
+    int n_devices;       /* 0: 1 */
+    int sm;              /* 0: 90 */
+    int n_sms;           /* 0: 4 */
+    size_t memory_bytes; /* of all devices; 0: 1 GiB */
+    uint64_t seed;       /* of the order of streams */
+    bool eager;          /* work is done in the call that gives it: faster, finds less */
+    bool lenient;        /* reads of bytes that nobody wrote are fine */
+    int driver_version;  /* 0: CUDART_VERSION */
+};
+
+/* A device that nobody has used: memory, streams, graphs, counters, reports and faults are gone.
+ * NULL: defaults, which also hold before the first call. */
+void hsp_fake_reset(const struct hsp_fake_opts *o);
+
+/* --- work ------------------------------------------------------------------------------------- */
+
+/* A kernel, or what a library does (cuBLASLt, NCCL). @run is called with the copy of the args when
+ * its turn comes, once for every time it is done; before it touches memory of the device it says so
+ * by hsp_fake_touch (kernels: after, by what was seen of them). */
+struct hsp_fake_work {
+    const char *name; /* a literal */
+    const void *func; /* tells kernels apart; graph updates compare it */
+    void (*run)(void *args);
+    bool (*ready)(void *args); /* may it begin? Asked in its turn, often. NULL: yes */
+    const void *args;
+    size_t bytes;     /* of args */
+    dim3 grid, block; /* of a kernel, whose limits are checked; all zero: none */
+    size_t smem;      /* dynamic shared memory */
+};
+/* The error of a launch (cudaErrorInvalidConfiguration, cudaErrorInvalidValue: too much shared
+ * memory) is kept for cudaGetLastError. */
+cudaError_t hsp_fake_submit(cudaStream_t s, const struct hsp_fake_work *w);
+
+/* The running piece reads or writes @bytes at @p. False, with a report and the context lost: no
+ * memory of the device. Ordinary memory of the host is not judged. */
+bool hsp_fake_touch(const void *p, size_t bytes, bool write);
+/* A report of what the running piece did. */
+void hsp_fake_blame(const char *text);
+/* The context ends. */
+void hsp_fake_lose(cudaError_t sticky);
+/* The addresses of the device's memory and, behind it, pinned memory. */
+void hsp_fake_range(void **ret_base, size_t *ret_bytes);
+
+/* --- faults ----------------------------------------------------------------------------------- */
+
+/* The @nth call from now (1: the next) of @name, NULL: of any function that can fail, returns @e
+ * and does nothing. A sticky @e stays. The order before is forgotten; 0 takes it back. */
+void hsp_fake_fail(const char *name, unsigned nth, cudaError_t e);
+/* The same for the @nth piece of work whose name contains @name: the context ends with @e. */
+void hsp_fake_fail_work(const char *name, unsigned nth, cudaError_t e);
+
+/* --- what happened ---------------------------------------------------------------------------- */
+
+unsigned hsp_fake_reports(void);
+const char *hsp_fake_report(unsigned i); /* the first 64 are kept in words; NULL beyond */
+
+unsigned hsp_fake_calls(const char *name); /* since reset; NULL: all that can fail */
+unsigned hsp_fake_done(const char *name);  /* pieces done whose name contains it; NULL: all */
+
+struct hsp_fake_usage {
+    size_t device_bytes, device_peak_bytes, pinned_bytes;
+    unsigned allocations, pinned, streams, events, graphs, execs, handles; /* alive */
+    unsigned pending;                                                      /* pieces not done */
+};
+struct hsp_fake_usage hsp_fake_usage(void);
+
+/* Does all work that can be done; no error is returned, a sticky one stays. */
+void hsp_fake_settle(void);
+/* Bytes of device memory for a test to look at, whatever is under way. */
+void hsp_fake_peek(void *dst, const void *device, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
