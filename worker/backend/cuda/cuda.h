@@ -1,0 +1,87 @@
+/* Inside of the CUDA backend: what its host side and its kernels share.
+ *
+ * Role:      device.c opens a device, memory.c its memory, queue.c streams and tickets, replay.c
+ *            graphs, fault.c errors, scratch.c scratch; every .cu file exports kernels for ops, and
+ *            table.cu lists them by op. No CUDA type leaves this folder.
+ * Threads:   fields of a queue belong to its caller (backend.h); the rest is constant after open or
+ *            under the lock.
+ * Numbers:   a kernel reads bf16 or fp32 (fp64 where the op has it), computes in fp32 and sums in
+ *            fp32 or fp64; statistics (mean, rstd, lse, loss) are fp32 where the data are bf16.
+ */
+#ifndef HSP_CUDA_H
+#define HSP_CUDA_H
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include "worker/backend/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hsp_cuda_memory; /* memory.c: what is allocated */
+struct hsp_cuda_queue;  /* queue.c: tickets, graphs, and the ops since the last ticket */
+struct hsp_cuda_fault;  /* fault.c: why the device is lost */
+
+struct hsp_cuda {
+    struct hsp_backend base; /* first: the public object */
+    int device;              /* number of the device in this process */
+    int sm;                  /* compute capability, 10 major + minor: 75 to 121 */
+    int n_sms;               /* multiprocessors */
+    int smem_block;          /* bytes of shared memory a block may ask for */
+    bool tf32;               /* products of fp32 by TF32; only when the job asks for it */
+    cudaStream_t stream[HSP_N_DEVQ];
+    cublasLtHandle_t lt;
+    void *scratch[HSP_N_DEVQ]; /* use hsp_cuda_scratch */
+    size_t scratch_bytes[HSP_N_DEVQ];
+    struct hsp_cuda_queue *queue;   /* owned, HSP_N_DEVQ of them */
+    struct hsp_cuda_memory *memory; /* owned */
+    struct hsp_cuda_fault *fault;   /* owned */
+    void *gemm; /* owned by gemm.cu: plans of products it has chosen; NULL at first */
+};
+
+/* Gives one op to stream @q. Types, shapes and empty outputs were looked at before: no output is empty, an input
+ * may be (its sum is 0). Errors of the launch itself are found by the caller, which names the op: a kernel returns
+ * HSP_OK after HSP_LAUNCH. HSP_EUNSUPPORTED: a dtype or extent it has no code for; HSP_ENOMEM: scratch. */
+typedef enum hsp_status (*hsp_cuda_kernel)(struct hsp_cuda *g, enum hsp_devq q,
+                                           const struct hsp_call *c, struct hsp_err *err);
+
+/* By op (table.cu); NULL: not on this device. */
+extern const hsp_cuda_kernel hsp_cuda_kernels[HSP_N_OPS];
+
+/* The functions of backend.h that are kernels; n > 0, types were looked at. cells.cu */
+enum hsp_status hsp_cuda_accumulate(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype dst_type,
+                                    void *dst, enum hsp_dtype src_type, const void *src, int64_t n,
+                                    struct hsp_err *err);
+enum hsp_status hsp_cuda_fill(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype t, void *dst,
+                              double value, int64_t n, struct hsp_err *err);
+enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_view *dst,
+                               const struct hsp_view *src, const struct hsp_box *cell,
+                               enum hsp_cells how, struct hsp_err *err);
+
+/* @bytes of scratch of queue @q, aligned to 256, for the work given to it next; contents undefined. What was given
+ * before keeps its own: an op asks once, for all it needs. HSP_ENOMEM says how many bytes. scratch.c */
+enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t bytes, void **ret,
+                                 struct hsp_err *err);
+
+/* HSP_OK for cudaSuccess; else records what could not be done (@what: "a graph of 12 calls") and CUDA's text.
+ * HSP_ENOMEM: no device memory; HSP_EDEVICE: the device is lost, and every later call fails the same way;
+ * HSP_EIO otherwise. fault.c */
+enum hsp_status hsp_cuda_check(struct hsp_cuda *g, cudaError_t e, const char *what,
+                               struct hsp_err *err);
+
+/* Frees what g->gemm points to; NULL is fine. gemm.cu */
+void hsp_cuda_gemm_free(struct hsp_cuda *g);
+
+static inline int64_t hsp_cuda_count(const struct hsp_array *a)
+{
+    int64_t n = 1;
+    for (uint8_t d = 0; d < a->rank; d++) {
+        n *= a->ext[d];
+    }
+    return n;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
