@@ -46,6 +46,8 @@ static const struct rule rules[] = {
     {HSP_OP_BROADCAST, HSP_OP_SUM, {DY}, {0}},
     {HSP_OP_FLATTEN, HSP_OP_UNFLATTEN, {DY}, {0}},
     {HSP_OP_UNFLATTEN, HSP_OP_FLATTEN, {DY}, {0}},
+    {HSP_OP_NARROW, HSP_OP_WIDEN, {DY}, {0}},
+    {HSP_OP_WIDEN, HSP_OP_NARROW, {DY}, {0}},
 };
 
 struct walk {

@@ -121,7 +121,7 @@ uint32_t hsp_build_param(struct hsp_builder *b, const char *name, const struct h
     struct hsp_extent ext[2] = {{HSP_EXT_CONST, def->d[0]}, {HSP_EXT_CONST, def->d[1]}};
     g->params = grown(b, g->params, g->n_params, &b->cap_params, sizeof *g->params,
                       HSP_MAX_GRAPH_TENSORS, "parameters of the graph");
-    uint32_t t = add_tensor(b, name, HSP_TENSOR_PARAM, g->spec.dtype, def->rank, ext);
+    uint32_t t = add_tensor(b, name, HSP_TENSOR_PARAM, hsp_model_real(&g->spec), def->rank, ext);
     if (t == HSP_NONE) {
         return HSP_NONE;
     }
@@ -177,15 +177,14 @@ static bool axis_extents(const struct hsp_graph *g, const struct hsp_axes *ax,
     return true;
 }
 
-static enum hsp_dtype result_dtype(const struct hsp_graph *g, enum hsp_op op, const uint32_t *in)
+static bool types_fit(const struct hsp_graph *g, const struct hsp_node *n)
 {
-    enum hsp_dtype t = g->spec.dtype;
-    for (uint8_t i = 0; i < hsp_op_n_in(op); i++) {
-        if (g->tensors[in[i]].dtype != HSP_I32) {
-            t = (enum hsp_dtype)g->tensors[in[i]].dtype;
-        }
+    enum hsp_dtype real = hsp_node_real(g, n);
+    bool fit = true;
+    for (uint8_t i = 0; i < n->n_in; i++) {
+        fit = fit && g->tensors[n->in[i]].dtype == hsp_op_dtype((enum hsp_op)n->op, i, real);
     }
-    return op == HSP_OP_SUM || op == HSP_OP_COUNT || op == HSP_OP_SQSUM ? HSP_F64 : t;
+    return fit;
 }
 
 /* "..." stands for as many dims as the largest operand has. */
@@ -212,7 +211,7 @@ void hsp_node_axes(const struct hsp_graph *g, uint32_t node, struct hsp_axes *re
 static void add_outputs(struct hsp_builder *b, struct hsp_node *n, const struct hsp_axes *ax,
                         const struct hsp_extent *axis, const char *const *names)
 {
-    enum hsp_dtype dtype = result_dtype(b->g, (enum hsp_op)n->op, n->in);
+    enum hsp_dtype real = hsp_node_real(b->g, n);
     enum hsp_tensor_kind kind = n->backward ? HSP_TENSOR_GRAD : HSP_TENSOR_ACT;
     for (uint8_t o = 0; o < ax->n_out; o++) {
         struct hsp_extent ext[HSP_MAX_RANK];
@@ -222,6 +221,7 @@ static void add_outputs(struct hsp_builder *b, struct hsp_node *n, const struct 
         }
         n->out[o] = HSP_NONE;
         if (names[o] != NULL) {
+            enum hsp_dtype dtype = hsp_op_dtype((enum hsp_op)n->op, (uint8_t)(n->n_in + o), real);
             n->out[o] = add_tensor(b, names[o], kind, dtype, ax->out[o].rank, ext);
         }
         if (n->out[o] != HSP_NONE) {
@@ -250,7 +250,7 @@ uint32_t hsp_build_node(struct hsp_builder *b, enum hsp_op op, const struct hsp_
                          .forward_of = b->forward_of};
     memcpy(n.in, in, n.n_in * sizeof *in);
     b->st = hsp_op_axes(op, at, dots_rank(g, n.n_in, in), &ax, b->err);
-    if (b->st == HSP_OK && !axis_extents(g, &ax, at, in, axis)) {
+    if (b->st == HSP_OK && (!types_fit(g, &n) || !axis_extents(g, &ax, at, in, axis))) {
         b->st = hsp_err_set(b->err, HSP_EINVAL, 0, "%s %s: operands do not fit", hsp_op_name(op),
                             names[0] != NULL ? names[0] : "");
     }

@@ -86,6 +86,10 @@ static enum hsp_status check_spec(const struct hsp_model_spec *m, struct hsp_err
     if (st == HSP_OK && m->dtype != HSP_F32 && m->dtype != HSP_F64) {
         st = hsp_err_set(err, HSP_EINVAL, 0, "model: dtype is neither fp32 nor fp64");
     }
+    if (st == HSP_OK && m->compute != HSP_COMPUTE_FULL && m->dtype != HSP_F32) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "model: computing in %s goes with state in fp32",
+                         hsp_compute_name(m));
+    }
     return st;
 }
 
@@ -139,7 +143,33 @@ struct hsp_graph *hsp_graph_free(struct hsp_graph *g)
     return NULL;
 }
 
-/* ---- extents and costs ---- */
+/* ---- types, extents and costs ---- */
+
+enum hsp_dtype hsp_model_real(const struct hsp_model_spec *m)
+{
+    return m->compute == HSP_COMPUTE_BF16 ? HSP_BF16 : m->dtype;
+}
+
+const char *hsp_compute_name(const struct hsp_model_spec *m)
+{
+    switch (m->compute) {
+    case HSP_COMPUTE_FULL: return hsp_dtype_name(m->dtype);
+    case HSP_COMPUTE_TF32: return "tf32";
+    case HSP_COMPUTE_BF16: return "bf16";
+    }
+    return "?";
+}
+
+enum hsp_dtype hsp_node_real(const struct hsp_graph *g, const struct hsp_node *n)
+{
+    enum hsp_dtype real = hsp_model_real(&g->spec);
+    for (uint8_t i = 0; i < n->n_in; i++) {
+        if (hsp_op_types((enum hsp_op)n->op)[i] == 't') {
+            real = (enum hsp_dtype)g->tensors[n->in[i]].dtype;
+        }
+    }
+    return real;
+}
 
 void hsp_tensor_extents(const struct hsp_graph *g, uint32_t tensor, int64_t b,
                         int64_t ret[HSP_MAX_RANK])
@@ -176,7 +206,8 @@ void hsp_graph_layer_cost(const struct hsp_graph *g, uint32_t layer, double *ret
             hsp_node_axes(g, n, &ax);
             hsp_node_extents(g, n, &ax, 1, axis);
             flops += hsp_op_flops((enum hsp_op)g->nodes[n].op, &g->nodes[n].at, axis, &ax);
-            bytes += hsp_op_bytes(&ax, axis, hsp_dtype_size(g->spec.dtype));
+            bytes += hsp_op_bytes((enum hsp_op)g->nodes[n].op, &ax, axis,
+                                  hsp_node_real(g, &g->nodes[n]));
         }
     }
     *ret_flops = flops;
@@ -215,8 +246,10 @@ static void check_node(const struct hsp_graph *g, uint32_t i)
     }
     hsp_node_axes(g, i, &ax);
     hsp_node_extents(g, i, &ax, 3, axis);
+    enum hsp_dtype real = hsp_node_real(g, n);
     for (uint8_t k = 0; k < n->n_in; k++) {
         check_operand(g, n->in[k], &ax.in[k], axis);
+        HSP_ASSERT(g->tensors[n->in[k]].dtype == hsp_op_dtype((enum hsp_op)n->op, k, real));
     }
     for (uint8_t k = 0; k < n->n_out; k++) {
         if (n->out[k] != HSP_NONE) { /* G2, G3 */
@@ -224,6 +257,7 @@ static void check_node(const struct hsp_graph *g, uint32_t i)
             HSP_ASSERT(t->producer == i);
             HSP_ASSERT(t->kind == (n->backward ? HSP_TENSOR_GRAD : HSP_TENSOR_ACT));
             check_operand(g, n->out[k], &ax.out[k], axis);
+            HSP_ASSERT(t->dtype == hsp_op_dtype((enum hsp_op)n->op, (uint8_t)(n->n_in + k), real));
         }
     }
 }
@@ -241,6 +275,7 @@ static void check_param(const struct hsp_graph *g, uint32_t i)
         hsp_tensor_extents(g, p->grad[k], 3, grad);
         HSP_ASSERT(memcmp(ext, grad, sizeof ext) == 0);
         HSP_ASSERT(g->tensors[p->grad[k]].kind == HSP_TENSOR_GRAD);
+        HSP_ASSERT(g->tensors[p->grad[k]].dtype == g->spec.dtype);
     }
 }
 
@@ -349,8 +384,11 @@ void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out)
         hsp_buf_printf(out, "vocabulary in %lld chunks, ", (long long)m->vocab_chunks);
     }
     hsp_buf_puts(out, m->packed ? "packed documents, " : "");
-    hsp_buf_printf(out, "%s head, %s, %lld parameters\n", m->tied_head ? "tied" : "own",
-                   hsp_dtype_name(m->dtype), (long long)n_params);
+    hsp_buf_printf(out, "%s head, %s, ", m->tied_head ? "tied" : "own", hsp_dtype_name(m->dtype));
+    if (m->compute != HSP_COMPUTE_FULL) {
+        hsp_buf_printf(out, "computed in %s, ", hsp_compute_name(m));
+    }
+    hsp_buf_printf(out, "%lld parameters\n", (long long)n_params);
     hsp_buf_puts(out, "parameters:\n");
     dump_params(g, out);
     hsp_buf_puts(out, "forward:\n");

@@ -56,7 +56,8 @@ struct hsp_node {
                             the one whose contribution came last); forward nodes: HSP_NONE */
 };
 
-/* How tensor parallelism cuts a parameter; which axis of which op follows from it by deduction. */
+/* How tensor parallelism cuts a parameter; which axis of which op follows from it by deduction. Its
+ * tensor has the type in which it is used, its state the spec's. */
 struct hsp_param {
     uint32_t tensor;
     bool decay;   /* weight decay group: matrices yes, biases and norms no */
@@ -70,12 +71,21 @@ struct hsp_param {
     uint32_t grad[4];   /* tensors */
 };
 
+/* What the model computes in. State, its updates and sums of gradients are of the spec's dtype. */
+enum hsp_compute {
+    HSP_COMPUTE_FULL, /* that dtype */
+    HSP_COMPUTE_TF32, /* fp32 whose products may take the factors' upper 19 bits */
+    HSP_COMPUTE_BF16  /* parameters as they are used, activations and their gradients are bf16;
+                         statistics, the loss and gradients of parameters fp32 */
+};
+
 struct hsp_model_spec { /* model: of the job file */
     char family[16];
     int64_t layers, hidden, heads, vocab, sequence;
     bool tied_head;
     double dropout;
-    enum hsp_dtype dtype;
+    enum hsp_dtype dtype;     /* of state: fp32 or fp64 */
+    enum hsp_compute compute; /* other than FULL: dtype is fp32 */
     /* llama; others leave them 0 */
     int64_t kv_heads;     /* key and value heads; divides heads */
     int64_t intermediate; /* width of the feed-forward layers */
@@ -114,6 +124,12 @@ void hsp_node_axes(const struct hsp_graph *g, uint32_t node, struct hsp_axes *re
 /* Extents of the node's axes, in units, for a batch of @b sequences. */
 void hsp_node_extents(const struct hsp_graph *g, uint32_t node, const struct hsp_axes *ax,
                       int64_t b, int64_t ret[HSP_MAX_AXES]);
+/* The type of activations. */
+enum hsp_dtype hsp_model_real(const struct hsp_model_spec *m);
+/* The real type of a node. */
+enum hsp_dtype hsp_node_real(const struct hsp_graph *g, const struct hsp_node *n);
+/* "fp32", "fp64", "tf32", "bf16": what @m computes in. */
+const char *hsp_compute_name(const struct hsp_model_spec *m);
 /* Concrete extents of a tensor for a batch of @b sequences. */
 void hsp_tensor_extents(const struct hsp_graph *g, uint32_t tensor, int64_t b,
                         int64_t ret[HSP_MAX_RANK]);

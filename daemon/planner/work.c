@@ -167,7 +167,8 @@ static enum hsp_status add_node(struct builder *b, const struct hsp_node *n)
     if (is_gemm(n->op)) {
         amount_add(&lw->flops, cut != 0, hsp_op_flops((enum hsp_op)n->op, &n->at, axis, &ax));
     } else {
-        amount_add(&lw->bytes, cut != 0, hsp_op_bytes(&ax, axis, b->w->elem));
+        amount_add(&lw->bytes, cut != 0,
+                   hsp_op_bytes((enum hsp_op)n->op, &ax, axis, hsp_node_real(b->g, n)));
     }
     lw->n_instr += 1;
     return HSP_OK;

@@ -133,6 +133,7 @@ static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
     bind_stream(c, s, &ret->bind.stream);
     ret->bind.data = c->t->data;
     ret->bind.hyper = c->t->hyper;
+    ret->bind.hyper.tf32 = c->g->spec.compute == HSP_COMPUTE_TF32;
     ret->bind.plan_digest = plan_digest;
     if (!c->eval) {
         ret->bind.data.validation_every = 0;

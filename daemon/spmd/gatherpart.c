@@ -162,8 +162,8 @@ static enum hsp_status gather_slot(struct gatherer *x, uint32_t meets, uint32_t 
     for (uint32_t i = 0; rc == HSP_OK && needed && i < c->n_stages; i++) {
         struct hsp_stagecode *s = &c->stage[i];
         bool mine = i == x->stage;
-        uint32_t state = hsp_slot_state(s, param, HSP_STATE_PARAM, slot);
-        rc = add_reshard(s, mine ? x->part : (uint32_t)HSP_PART_SERVE, meets, reshard, state,
+        uint32_t source = hsp_slot_source(s, param, slot);
+        rc = add_reshard(s, mine ? x->part : (uint32_t)HSP_PART_SERVE, meets, reshard, source,
                          mine ? use : HSP_NONE, x->err);
     }
     return rc;

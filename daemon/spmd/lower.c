@@ -329,7 +329,9 @@ static enum hsp_status make_results(struct hsp_compiler *c, struct hsp_stagecode
             rc = hsp_value_version(c, s, n->out[o], "", &d->out[o], &st->out[o], err);
         } else { /* the kernel writes it, nobody reads it */
             const struct hsp_value *like = &s->value[st->in[0]];
-            struct hsp_value v = {.dtype = like->dtype,
+            enum hsp_dtype real = hsp_node_real(c->g, n);
+            uint8_t operand = (uint8_t)(n->n_in + o);
+            struct hsp_value v = {.dtype = (uint8_t)hsp_op_dtype((enum hsp_op)n->op, operand, real),
                                   .cls = HSP_CLASS_MICRO,
                                   .at = d->out[o],
                                   .tensor = HSP_NONE,

@@ -55,12 +55,11 @@ static enum hsp_status add_state(struct hsp_compiler *c, struct hsp_stagecode *s
                                  uint32_t slot, const struct hsp_layout *at, bool *present,
                                  struct hsp_err *err)
 {
-    const struct hsp_tensor *t = &c->g->tensors[c->g->params[param].tensor];
     for (uint32_t k = 0; k < HSP_N_STATE_KINDS; k++) {
         if (!has_kind(c, k)) {
             continue;
         }
-        struct hsp_value v = {.dtype = t->dtype,
+        struct hsp_value v = {.dtype = (uint8_t)c->g->spec.dtype,
                               .cls = HSP_CLASS_STATE,
                               .tensor = HSP_NONE,
                               .state_kind = (uint8_t)k,
@@ -132,7 +131,38 @@ static enum hsp_status declare_home(struct hsp_compiler *c, struct hsp_stagecode
     return rc;
 }
 
-/* State and use of one parameter on one stage; @same: the state itself is used. */
+/* The parameter in the type of its use, where it is stored: cast once per step, so that it is smaller
+ * on its way to the uses. @kept: read behind Pre, too. */
+static enum hsp_status add_copies(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
+                                  bool kept, struct hsp_err *err)
+{
+    const struct hsp_tensor *t = &c->g->tensors[c->g->params[param].tensor];
+    uint32_t home = s->state[param * HSP_N_STATE_KINDS + HSP_STATE_PARAM];
+    enum hsp_status rc = HSP_OK;
+    while (rc == HSP_OK && home != HSP_NONE && t->dtype != c->g->spec.dtype) {
+        struct hsp_step st = hsp_step_make(HSP_I_OP, HSP_QUEUE_COMPUTE);
+        struct hsp_value v = s->value[home];
+        st.op = HSP_OP_NARROW;
+        st.n_in = st.n_out = 1;
+        st.in[0] = home;
+        home = v.next;
+        v.dtype = t->dtype;
+        v.cls = kept ? HSP_CLASS_STEP : HSP_CLASS_MICRO;
+        v.next = HSP_NONE;
+        v.name = hsp_slot_name(c, param, v.slot, "#copy");
+        if (v.name == NULL) {
+            return hsp_param_no_memory(c, param, err);
+        }
+        rc = hsp_value_add(s, &v, &st.out[0], err);
+        if (rc == HSP_OK) {
+            hsp_slot_link(s, &s->copy[param], st.out[0]);
+            rc = hsp_step_add(s, HSP_PART_PRE, SIZE_MAX, &st, err);
+        }
+    }
+    return rc;
+}
+
+/* State and use of one parameter on one stage; @same: the state itself, or its copy, is used. */
 static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
                                bool same, struct hsp_err *err)
 {
@@ -140,6 +170,8 @@ static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, 
     bool uses = hsp_stage_uses(c->g, c->units, &c->p->streams[s->stream], s->stage, param);
     enum hsp_status rc = uses ? hsp_param_use(c->g, s->group, param, c->arena, &use, err) : HSP_OK;
     rc = rc == HSP_OK ? declare_home(c, s, param, uses && same ? &use : NULL, err) : rc;
+    bool kept = same || c->p->zero == HSP_ZERO_PARAMETERS;
+    rc = rc == HSP_OK ? add_copies(c, s, param, kept, err) : rc;
     if (rc != HSP_OK || !uses) {
         return rc;
     }
@@ -154,7 +186,7 @@ static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, 
     }
     s->value[v].cls = HSP_CLASS_STEP;
     s->value[v].param = param;
-    s->value[v].alias = s->state[param * HSP_N_STATE_KINDS + HSP_STATE_PARAM];
+    s->value[v].alias = hsp_slot_source(s, param, 0);
     s->value[v].is_alias = is_alias;
     return HSP_OK;
 }
@@ -198,8 +230,7 @@ static enum hsp_status gather_slot(struct hsp_compiler *c, uint32_t param, uint3
     hsp_cover_fini(&dst);
     for (uint32_t i = 0; rc == HSP_OK && needed && i < c->n_stages; i++) {
         struct hsp_stagecode *s = &c->stage[i];
-        rc = hsp_param_steps(s, HSP_PART_PRE, reshard,
-                             hsp_slot_state(s, param, HSP_STATE_PARAM, slot),
+        rc = hsp_param_steps(s, HSP_PART_PRE, reshard, hsp_slot_source(s, param, slot),
                              hsp_param_use_value(c, s, param), err);
     }
     return rc;
@@ -230,9 +261,9 @@ enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err)
         for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
             rc = declare(c, &c->stage[i], p, same, err);
         }
-        if (rc == HSP_OK && c->p->zero != HSP_ZERO_PARAMETERS) {
-            rc = gather_param(c, p, err);
-        }
+    }
+    for (uint32_t p = 0; p < c->g->n_params && c->p->zero != HSP_ZERO_PARAMETERS; p++) {
+        rc = rc == HSP_OK ? gather_param(c, p, err) : rc;
     }
     return rc;
 }

@@ -7,8 +7,7 @@ static enum hsp_status post_value(struct hsp_compiler *c, struct hsp_stagecode *
                                   uint32_t slot, const char *suffix, const struct hsp_layout *at,
                                   bool *present, uint32_t *ret, struct hsp_err *err)
 {
-    const struct hsp_tensor *t = &c->g->tensors[c->g->params[param].tensor];
-    struct hsp_value v = {.dtype = t->dtype,
+    struct hsp_value v = {.dtype = (uint8_t)c->g->spec.dtype,
                           .cls = HSP_CLASS_MICRO,
                           .tensor = HSP_NONE,
                           .next = HSP_NONE,

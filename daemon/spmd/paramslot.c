@@ -36,6 +36,12 @@ uint32_t hsp_slot_state(const struct hsp_stagecode *s, uint32_t param, uint32_t 
     return hsp_slot_find(s, s->state[param * HSP_N_STATE_KINDS + kind], slot);
 }
 
+uint32_t hsp_slot_source(const struct hsp_stagecode *s, uint32_t param, uint32_t slot)
+{
+    uint32_t copy = hsp_slot_find(s, s->copy[param], slot);
+    return copy != HSP_NONE ? copy : hsp_slot_state(s, param, HSP_STATE_PARAM, slot);
+}
+
 enum hsp_status hsp_param_cover(const struct hsp_stagecode *s, uint32_t value,
                                 struct hsp_cover *ret, struct hsp_err *err)
 {

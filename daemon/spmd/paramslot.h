@@ -25,6 +25,8 @@ uint32_t hsp_slot_find(const struct hsp_stagecode *s, uint32_t first, uint32_t s
 /* The state of @kind in @slot; HSP_NONE likewise. */
 uint32_t hsp_slot_state(const struct hsp_stagecode *s, uint32_t param, uint32_t kind,
                         uint32_t slot);
+/* What the uses of @param in @slot are made of: the parameter, or its copy in the type of its use. */
+uint32_t hsp_slot_source(const struct hsp_stagecode *s, uint32_t param, uint32_t slot);
 /* The boxes of the home of @param in @slot. @ret is initialised here, to be finished in any case. */
 enum hsp_status hsp_slot_cover(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
                                struct hsp_cover *ret, struct hsp_err *err);

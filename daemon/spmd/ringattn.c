@@ -103,6 +103,7 @@ static enum hsp_status add_value(struct ring *r, uint32_t like, uint32_t tensor,
                                  uint32_t *ret)
 {
     struct hsp_value v = r->s->value[like];
+    v.dtype = tensor != HSP_NONE ? r->c->g->tensors[tensor].dtype : v.dtype;
     v.name =
         hsp_arena_printf(r->c->arena, "%s%s%u",
                          tensor != HSP_NONE ? r->c->g->tensors[tensor].name : v.name, what, round);

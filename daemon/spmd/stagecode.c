@@ -25,8 +25,10 @@ enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode 
     s->version = none_array(c->arena, c->g->n_tensors);
     s->acc = none_array(c->arena, c->g->n_params);
     s->state = none_array(c->arena, (size_t)c->g->n_params * HSP_N_STATE_KINDS);
+    s->copy = none_array(c->arena, c->g->n_params);
     s->part = hsp_arena_array(c->arena, (size_t)HSP_N_PARTS * s->n_chunks, sizeof *s->part);
-    if (s->version == NULL || s->acc == NULL || s->state == NULL || s->part == NULL) {
+    if (s->version == NULL || s->acc == NULL || s->state == NULL || s->copy == NULL ||
+        s->part == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "stage %u of stream %u", s->stage, s->stream);
     }
     s->n_parts = HSP_N_PARTS * s->n_chunks;

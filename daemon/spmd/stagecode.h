@@ -53,19 +53,21 @@ static inline uint32_t hsp_part_chunk(uint32_t part)
 /* One tensor of the stage's programs. */
 struct hsp_value {
     const char *name;
-    uint8_t dtype, cls;   /* HSP_CLASS_MICRO until set_classes: MICRO or SCRATCH by its uses */
-    uint8_t state_kind;   /* HSP_CLASS_STATE */
-    bool batch_dim0;      /* dim 0 is the running micro-batch */
-    bool batch_fixed;     /* dim 0 is the micro-batch, of a size that all have */
-    uint32_t tensor;      /* graph tensor it is a version of, HSP_NONE */
-    uint32_t next;        /* next version of the same graph tensor, or next slot, HSP_NONE */
-    uint32_t slot;        /* STATE and gradients in Post: which boxes of the home (homebox.h) */
+    uint8_t dtype, cls; /* HSP_CLASS_MICRO until set_classes: MICRO or SCRATCH by its uses */
+    uint8_t state_kind; /* HSP_CLASS_STATE */
+    bool batch_dim0;    /* dim 0 is the running micro-batch */
+    bool batch_fixed;   /* dim 0 is the micro-batch, of a size that all have */
+    uint32_t tensor;    /* graph tensor it is a version of, HSP_NONE */
+    uint32_t next;      /* next version of the same graph tensor, or next slot, HSP_NONE */
+    uint32_t
+        slot; /* STATE, copies of it, and gradients in Post: which boxes of the home (homebox.h) */
     uint32_t param;       /* STATE, uses, accumulators, gradients: parameter; else HSP_NONE */
     uint32_t parts;       /* whose steps touch it: 0 none, 1 + the part, HSP_NONE several */
     struct hsp_layout at; /* per member */
     bool *present;        /* per member; NULL: on all */
-    uint32_t alias;       /* a parameter's use: the STATE value that serves members marked below */
-    bool *is_alias;       /* per member; NULL: none */
+    uint32_t
+        alias; /* a parameter's use: the STATE value, or copy of it, that serves members marked below */
+    bool *is_alias; /* per member; NULL: none */
 };
 
 struct hsp_step {
@@ -101,9 +103,10 @@ struct hsp_stagecode {
     uint32_t *version;     /* [graph tensor]: first version here, HSP_NONE */
     uint32_t *acc;         /* [param]: accumulator value, HSP_NONE */
     uint32_t *state;       /* [param * HSP_N_STATE_KINDS + kind]: STATE value, HSP_NONE */
-    int64_t bound;         /* largest micro-batch */
-    bool batch_fixed;      /* the stream cuts micro-batches, so all have that size */
-    uint32_t n_owned;      /* names of owned parts given so far */
+    uint32_t *copy;   /* [param]: its STATE in the type of its use, HSP_NONE: that is one type */
+    int64_t bound;    /* largest micro-batch */
+    bool batch_fixed; /* the stream cuts micro-batches, so all have that size */
+    uint32_t n_owned; /* names of owned parts given so far */
 };
 
 /* A Reshard of the plan with its moves; steps on several stages name it. */

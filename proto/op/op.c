@@ -6,13 +6,13 @@
 #include "proto/base/size.h"
 
 struct op_info {
-    const char *name, *axes;
+    const char *name, *axes, *types;
     uint8_t n_in, n_out;
     uint32_t linear[2];
 };
 
 static const struct op_info ops[HSP_N_OPS] = {
-#define X(id, name, n_in, n_out, axes, l0, l1) {name, axes, n_in, n_out, {l0, l1}},
+#define X(id, name, n_in, n_out, axes, types, l0, l1) {name, axes, types, n_in, n_out, {l0, l1}},
     HSP_OP_MAP(X)
 #undef X
 };
@@ -41,6 +41,46 @@ uint8_t hsp_op_n_in(enum hsp_op op)
 uint8_t hsp_op_n_out(enum hsp_op op)
 {
     return (uint32_t)op < HSP_N_OPS ? ops[op].n_out : 0;
+}
+
+/* ---- types ---- */
+
+const char *hsp_op_types(enum hsp_op op)
+{
+    return (uint32_t)op < HSP_N_OPS ? ops[op].types : "";
+}
+
+/* The letter of an operand: those of the outputs stand behind the colon. */
+static char type_letter(enum hsp_op op, uint8_t operand)
+{
+    return ops[op].types[operand + (operand < ops[op].n_in ? 0 : 1)];
+}
+
+enum hsp_dtype hsp_op_dtype(enum hsp_op op, uint8_t operand, enum hsp_dtype real)
+{
+    HSP_ASSERT((uint32_t)op < HSP_N_OPS);
+    HSP_ASSERT(operand < ops[op].n_in + ops[op].n_out);
+    char c = type_letter(op, operand);
+    return c == 'i' ? HSP_I32 : c == 'd' ? HSP_F64 : c == 'w' ? hsp_dtype_wide(real) : real;
+}
+
+bool hsp_op_real(enum hsp_op op, const uint8_t *dtype, enum hsp_dtype *ret, uint8_t *ret_wrong)
+{
+    uint8_t n = (uint8_t)(hsp_op_n_in(op) + hsp_op_n_out(op)), from = n;
+    for (uint8_t i = 0; i < n; i++) {
+        char c = type_letter(op, i);
+        bool better = c == 't' ? from == n || type_letter(op, from) != 't' : c == 'w' && from == n;
+        from = better ? i : from;
+    }
+    enum hsp_dtype real = from < n ? (enum hsp_dtype)dtype[from] : HSP_F32;
+    for (uint8_t i = 0; i < n; i++) {
+        if (dtype[i] != hsp_op_dtype(op, i, real) || (i == from && !hsp_dtype_real(real))) {
+            *ret_wrong = i;
+            return false;
+        }
+    }
+    *ret = real;
+    return true;
 }
 
 /* ---- reading the axes strings ---- */
@@ -225,6 +265,8 @@ static double element_work(enum hsp_op op)
     case HSP_OP_BIAS_ADD:
     case HSP_OP_BIAS_DB:
     case HSP_OP_ADD:
+    case HSP_OP_NARROW:
+    case HSP_OP_WIDEN:
     case HSP_OP_SUM:
     case HSP_OP_COUNT:
     case HSP_OP_EMBED_DW: return 1;
@@ -351,18 +393,21 @@ static double lookup_count(const struct hsp_axes *ax, uint8_t operand, const int
     return rest * (ids < rows ? ids : rows);
 }
 
-double hsp_op_bytes(const struct hsp_axes *ax, const int64_t axis[HSP_MAX_AXES], size_t elem)
+double hsp_op_bytes(enum hsp_op op, const struct hsp_axes *ax, const int64_t axis[HSP_MAX_AXES],
+                    enum hsp_dtype real)
 {
-    double n = 0;
+    double bytes = 0;
     for (uint8_t i = 0; i < ax->n_in; i++) {
         bool lookup = false;
         for (uint8_t d = 0; d < ax->in[i].rank; d++) {
             lookup = lookup || ax->axis[ax->in[i].dim[d].axis].cls == HSP_AXIS_LOOKUP;
         }
-        n += lookup ? lookup_count(ax, i, axis) : operand_count(&ax->in[i], axis);
+        bytes += (lookup ? lookup_count(ax, i, axis) : operand_count(&ax->in[i], axis)) *
+                 (double)hsp_dtype_size(hsp_op_dtype(op, i, real));
     }
     for (uint8_t i = 0; i < ax->n_out; i++) {
-        n += operand_count(&ax->out[i], axis);
+        bytes += operand_count(&ax->out[i], axis) *
+                 (double)hsp_dtype_size(hsp_op_dtype(op, (uint8_t)(ax->n_in + i), real));
     }
-    return n * (double)elem;
+    return bytes;
 }

@@ -13,8 +13,9 @@
  *              "..." makes axes named '0', '1', ...
  * Updates:     the learning rate and the factor of the gradient are no attributes: they come from
  *              the vote of the step (struct hsp_update_scalars).
- * Dtypes:      ids and labels are i32; sum, count and sqsum give fp64, broadcast takes an fp64
- *              scalar; other results have the dtype of the (last) floating-point input.
+ * Types:       a letter an operand, inputs ':' outputs: t the op's real type (that of activations); w the
+ *              type t is summed in, fp32 for bf16, else t (statistics, loss, gradients of
+ *              parameters, state); d fp64; i i32. Arithmetic is in w or better, whatever t is.
  */
 #ifndef HSP_OP_H
 #define HSP_OP_H
@@ -28,41 +29,46 @@
 #define HSP_MAX_AXES 8
 #define HSP_N_ATTR_I 3 /* integer attributes of a node */
 
-/* id, name, n_in, n_out, axes, linear sets (bit masks of inputs, 0 ends the list) */
+/* id, name, n_in, n_out, axes, types, linear sets (bit masks of inputs, 0 ends the list) */
 #define HSP_OP_MAP(X)                                                                                 \
-    X(LINEAR, "linear", 2, 1, "b s k, n k -> b s n", 1, 2)       /* x, w -> y = x w^T */              \
-    X(LINEAR_DX, "linear_dx", 2, 1, "b s n, n k -> b s k", 1, 2) /* dy, w -> dx */                    \
-    X(LINEAR_DW, "linear_dw", 2, 1, "b s n, b s k -> n k", 1, 2) /* dy, x -> dw */                    \
-    X(BIAS_ADD, "bias_add", 2, 1, "b s n, n -> b s n", 3, 0)     /* y, bias */                        \
-    X(BIAS_DB, "bias_db", 1, 1, "b s n -> n", 1, 0)              /* dy -> db */                       \
-    X(EMBED, "embed", 2, 1, "b s, v?^ e -> b s e", 2, 0)         /* ids, table */                     \
-    X(EMBED_DW, "embed_dw", 2, 1, "b s, b s e -> v^ e", 2, 0)    /* ids, dy; i[0] = v */              \
-    X(ADD, "add", 2, 1, "..., ... -> ...", 3, 0)                                                      \
-    X(LAYERNORM, "layernorm", 3, 3, "b s e!, e!, e! -> b s e!, b s, b s", 0, 0)                       \
+    X(LINEAR, "linear", 2, 1, "b s k, n k -> b s n", "tt:t", 1, 2)       /* x, w -> y = x w^T */      \
+    X(LINEAR_DX, "linear_dx", 2, 1, "b s n, n k -> b s k", "tt:t", 1, 2) /* dy, w -> dx */            \
+    X(LINEAR_DW, "linear_dw", 2, 1, "b s n, b s k -> n k", "tt:w", 1, 2) /* dy, x -> dw */            \
+    X(BIAS_ADD, "bias_add", 2, 1, "b s n, n -> b s n", "tt:t", 3, 0)     /* y, bias */                \
+    X(BIAS_DB, "bias_db", 1, 1, "b s n -> n", "t:w", 1, 0)               /* dy -> db */               \
+    X(EMBED, "embed", 2, 1, "b s, v?^ e -> b s e", "it:t", 2, 0)         /* ids, table */             \
+    X(EMBED_DW, "embed_dw", 2, 1, "b s, b s e -> v^ e", "it:w", 2, 0)    /* ids, dy; i[0] = v */      \
+    X(ADD, "add", 2, 1, "..., ... -> ...", "tt:t", 3, 0)                                              \
+    X(LAYERNORM, "layernorm", 3, 3, "b s e!, e!, e! -> b s e!, b s, b s", "ttt:tww", 0, 0)            \
     /* x, gamma, beta -> y, mean, rstd; f[0] = eps */                                                 \
-    X(LAYERNORM_DX, "layernorm_dx", 5, 1, "b s e!, b s e!, e!, b s, b s -> b s e!", 1, 0)             \
+    X(LAYERNORM_DX, "layernorm_dx", 5, 1, "b s e!, b s e!, e!, b s, b s -> b s e!", "tttww:t", 1,     \
+      0)                                                                                              \
     /* dy, x, gamma, mean, rstd */                                                                    \
-    X(LAYERNORM_DW, "layernorm_dw", 4, 2, "b s e, b s e, b s, b s -> e, e", 1, 0)                     \
+    X(LAYERNORM_DW, "layernorm_dw", 4, 2, "b s e, b s e, b s, b s -> e, e", "ttww:ww", 1, 0)          \
     /* dy, x, mean, rstd -> dgamma, dbeta */                                                          \
-    X(GELU, "gelu", 1, 1, "... -> ...", 0, 0)            /* exact: x Phi(x) */                        \
-    X(GELU_DX, "gelu_dx", 2, 1, "..., ... -> ...", 1, 0) /* dy, x */                                  \
-    X(RMSNORM, "rmsnorm", 2, 2, "b s e!, e! -> b s e!, b s", 0, 0)                                    \
+    X(GELU, "gelu", 1, 1, "... -> ...", "t:t", 0, 0)             /* exact: x Phi(x) */                \
+    X(GELU_DX, "gelu_dx", 2, 1, "..., ... -> ...", "tt:t", 1, 0) /* dy, x */                          \
+    X(RMSNORM, "rmsnorm", 2, 2, "b s e!, e! -> b s e!, b s", "tt:tw", 0, 0)                           \
     /* x, gamma -> y, rstd; f[0] = eps */                                                             \
-    X(RMSNORM_DX, "rmsnorm_dx", 4, 1, "b s e!, b s e!, e!, b s -> b s e!", 1, 0)                      \
+    X(RMSNORM_DX, "rmsnorm_dx", 4, 1, "b s e!, b s e!, e!, b s -> b s e!", "tttw:t", 1, 0)            \
     /* dy, x, gamma, rstd */                                                                          \
-    X(RMSNORM_DW, "rmsnorm_dw", 3, 1, "b s e, b s e, b s -> e", 1, 0) /* dy, x, rstd -> dgamma */     \
-    X(ROPE, "rope", 2, 1, "b s, b s h:0 -> b s h:0", 2, 0)                                            \
+    X(RMSNORM_DW, "rmsnorm_dw", 3, 1, "b s e, b s e, b s -> e", "ttw:w", 1,                           \
+      0) /* dy, x, rstd -> dgamma */                                                                  \
+    X(ROPE, "rope", 2, 1, "b s, b s h:0 -> b s h:0", "it:t", 2, 0)                                    \
     /* positions, x; i[0] = head_dim (even), f[0] = theta; element i turns with i + head_dim / 2 */   \
-    X(ROPE_DX, "rope_dx", 2, 1, "b s, b s h:0 -> b s h:0", 2, 0) /* positions, dy: turned back */     \
-    X(SWIGLU, "swiglu", 2, 1, "..., ... -> ...", 2, 0) /* gate, up -> gate sigmoid(gate) up */        \
-    X(SWIGLU_DX, "swiglu_dx", 3, 2, "..., ..., ... -> ..., ...", 1, 0)                                \
+    X(ROPE_DX, "rope_dx", 2, 1, "b s, b s h:0 -> b s h:0", "it:t", 2,                                 \
+      0) /* positions, dy: turned back */                                                             \
+    X(SWIGLU, "swiglu", 2, 1, "..., ... -> ...", "tt:t", 2,                                           \
+      0) /* gate, up -> gate sigmoid(gate) up */                                                      \
+    X(SWIGLU_DX, "swiglu_dx", 3, 2, "..., ..., ... -> ..., ...", "ttt:tt", 1, 0)                      \
     /* dy, gate, up -> dgate, dup */                                                                  \
-    X(DROPOUT, "dropout", 2, 1, "b u!, b s^ e^ -> b s e", 2, 0)                                       \
+    X(DROPOUT, "dropout", 2, 1, "b u!, b s^ e^ -> b s e", "it:t", 2, 0)                               \
     /* keys, x; i[1] = hash of the tensor's name, f[0] = probability. Element (s, e), in global    \
      * coordinates, falls when word e % 4 of Philox(counter e / 4, s, keys; key i[1]) is below     \
      * 2^32 f[0]; others grow by 1 / (1 - f[0]). A first key below 0 (evaluation): y = x.          \
      * Its own derivative in x. */  \
-    X(ATTENTION, "attention", 3, 2, "b s^ h:02, b t!^ h:0, b t! h:0 -> b s h:02, b s h:2", 0, 0)      \
+    X(ATTENTION, "attention", 3, 2, "b s^ h:02, b t!^ h:0, b t! h:0 -> b s h:02, b s h:2",            \
+      "ttt:tw", 0, 0)                                                                                 \
     /* q, k, v -> o, lse; i[0] = head_dim, i[1] = causal, i[2] = query heads for each key head,    \
      * f[0] = scale. Axis h counts key heads. The keys may be a block of all keys, told by its     \
      * origin: o and lse are then those of the block alone (attention_merge). A query that sees    \
@@ -70,52 +76,55 @@
     X(ATTENTION_BWD, "attention_bwd", 6, 3,                                                           \
       "b s^ h:02, b s h:02, b t!^ h:0, b t! h:0, b s h:02, b s h:2 -> b s h:02, b t! h:0, b t! "      \
       "h:0",                                                                                          \
-      1, 0)                                                                                           \
+      "tttttw:ttt", 1, 0)                                                                             \
     /* do, q, k, v, o, lse -> dq, dk, dv; of a block of the keys: its dk and dv, and its part of   \
      * dq, when o and lse are those of all keys */  \
     X(PACKED_ATTENTION, "packed_attention", 4, 2,                                                     \
-      "b s^ h:02, b t!^ h:0, b t! h:0, b s -> b s h:02, b s h:2", 0, 0)                               \
+      "b s^ h:02, b t!^ h:0, b t! h:0, b s -> b s h:02, b s h:2", "ttti:tw", 0, 0)                    \
     /* q, k, v, starts -> o, lse: causal attention within documents; query s sees the keys          \
      * starts[b, s] .. s, both global coordinates. Attributes as of attention, i[1] = 1. */ \
     X(PACKED_ATTENTION_BWD, "packed_attention_bwd", 7, 3,                                             \
       "b s^ h:02, b s h:02, b t!^ h:0, b t! h:0, b s h:02, b s h:2, b s -> b s h:02, b t! h:0, b "    \
       "t! h:0",                                                                                       \
-      1, 0)                                                                                           \
+      "tttttwi:ttt", 1, 0)                                                                            \
     /* do, q, k, v, o, lse, starts -> dq, dk, dv */                                                   \
     X(ATTENTION_MERGE, "attention_merge", 4, 2,                                                       \
-      "b s h:02, b s h:2, b s h:02, b s h:2 -> b s h:02, b s h:2", 0, 0)                              \
+      "b s h:02, b s h:2, b s h:02, b s h:2 -> b s h:02, b s h:2", "twtw:tw", 0, 0)                   \
     /* o, lse of some keys, o, lse of others -> o, lse of both; i as of attention. A pair of lse    \
      * -inf changes nothing. */ \
-    X(XENT, "xent", 2, 2, "b s v!, b s -> b s, b s", 0, 0)                                            \
+    X(XENT, "xent", 2, 2, "b s v!, b s -> b s, b s", "ti:ww", 0, 0)                                   \
     /* logits, labels -> loss, lse; label -1 gives loss 0 */                                          \
-    X(XENT_DX, "xent_dx", 4, 1, "b s, b s v!, b s, b s -> b s v!", 1, 0)                              \
+    X(XENT_DX, "xent_dx", 4, 1, "b s, b s v!, b s, b s -> b s v!", "wtiw:t", 1, 0)                    \
     /* dloss, logits, labels, lse */                                                                  \
     /* The same in parts, for a vocabulary that may be cut between chunks of i[0] classes: the      \
      * log-sum-exp of each chunk, of all chunks, and the loss whose label lies elsewhere as 0. */ \
-    X(LSE_PARTS, "lse_parts", 1, 1, "b s v:0 -> b s v", 0, 0) /* logits -> lse of chunks */           \
-    X(LSE_MERGE, "lse_merge", 1, 1, "b s v! -> b s", 0, 0)    /* lse of chunks -> lse */              \
-    X(XENT_PART, "xent_part", 3, 1, "b s v?^, b s, b s -> b s", 5, 0)                                 \
+    X(LSE_PARTS, "lse_parts", 1, 1, "b s v:0 -> b s v", "t:w", 0, 0) /* logits -> lse of chunks */    \
+    X(LSE_MERGE, "lse_merge", 1, 1, "b s v! -> b s", "t:t", 0, 0)    /* lse of chunks -> lse */       \
+    X(XENT_PART, "xent_part", 3, 1, "b s v?^, b s, b s -> b s", "tiw:w", 5, 0)                        \
     /* logits, labels, lse of all -> loss; i[0] = classes in all. Its derivative in the logits     \
      * contains the way through lse. */  \
-    X(XENT_PART_DX, "xent_part_dx", 4, 1, "b s, b s v^, b s, b s -> b s v", 1, 0)                     \
+    X(XENT_PART_DX, "xent_part_dx", 4, 1, "b s, b s v^, b s, b s -> b s v", "wtiw:t", 1, 0)           \
     /* dloss, logits, labels, lse */                                                                  \
-    X(SUM, "sum", 1, 1, "... -> ", 1, 0)                                                              \
-    X(COUNT, "count", 1, 1, "... -> ", 0, 0)                   /* labels -> number of them >= 0 */    \
-    X(BROADCAST, "broadcast", 2, 1, ", ... -> ...", 1, 0)      /* scalar, like */                     \
-    X(FLATTEN, "flatten", 1, 1, "b s e! -> b o s:0", 1, 0)     /* i[0] = e; o has extent 1 */         \
-    X(UNFLATTEN, "unflatten", 1, 1, "b o s:0 -> b s e!", 1, 0) /* i[0] = e */                         \
-    X(SQSUM, "sqsum", 1, 1, "... -> ", 0, 0)                   /* fp64 scalar */                      \
-    X(ADAMW, "adamw", 4, 3, "..., ..., ..., ... -> ..., ..., ...", 0, 0)                              \
+    X(SUM, "sum", 1, 1, "... -> ", "t:d", 1, 0)                                                       \
+    X(COUNT, "count", 1, 1, "... -> ", "i:d", 0, 0) /* labels -> number of them >= 0 */               \
+    X(BROADCAST, "broadcast", 2, 1, ", ... -> ...", "dt:t", 1, 0) /* scalar, like */                  \
+    X(FLATTEN, "flatten", 1, 1, "b s e! -> b o s:0", "t:t", 1, 0) /* i[0] = e; o has extent 1 */      \
+    X(UNFLATTEN, "unflatten", 1, 1, "b o s:0 -> b s e!", "t:t", 1, 0) /* i[0] = e */                  \
+    X(SQSUM, "sqsum", 1, 1, "... -> ", "t:d", 0, 0)                   /* fp64 scalar */               \
+    X(ADAMW, "adamw", 4, 3, "..., ..., ..., ... -> ..., ..., ...", "wwww:www", 0, 0)                  \
     /* p, m, v, g -> p', m', v'; f = beta1, beta2, eps, weight decay; lr: by vote */                  \
-    X(SGDM, "sgdm", 3, 2, "..., ..., ... -> ..., ...", 0, 0)                                          \
-    /* p, momentum, g -> p', momentum'; f = momentum, weight decay */
+    X(SGDM, "sgdm", 3, 2, "..., ..., ... -> ..., ...", "www:ww", 0, 0)                                \
+    /* p, momentum, g -> p', momentum'; f = momentum, weight decay */                                 \
+    X(NARROW, "narrow", 1, 1, "... -> ...", "w:t", 0,                                                 \
+      0)                                               /* rounded to the nearest, ties to even */     \
+    X(WIDEN, "widen", 1, 1, "... -> ...", "t:w", 1, 0) /* exact */
 
 enum hsp_op {
-#define X(id, name, n_in, n_out, axes, l0, l1) HSP_OP_##id,
+#define X(id, name, n_in, n_out, axes, types, l0, l1) HSP_OP_##id,
     HSP_OP_MAP(X)
 #undef X
 };
-#define X(id, name, n_in, n_out, axes, l0, l1) +1
+#define X(id, name, n_in, n_out, axes, types, l0, l1) +1
 enum { HSP_N_OPS = 0 HSP_OP_MAP(X) };
 #undef X
 
@@ -155,6 +164,15 @@ bool hsp_op_find(const char *name, enum hsp_op *ret_op);
 uint8_t hsp_op_n_in(enum hsp_op op);
 uint8_t hsp_op_n_out(enum hsp_op op);
 
+/* The types string of @op, "" for none. */
+const char *hsp_op_types(enum hsp_op op);
+/* The type of operand @operand (inputs, then outputs) of @op when its real type is @real. */
+enum hsp_dtype hsp_op_dtype(enum hsp_op op, uint8_t operand, enum hsp_dtype real);
+/* Finds the real type of @op from @dtype, the types of its inputs and outputs in this order. An op
+ * without an operand of that type has the type of the others. False: they do not fit; *ret_wrong is
+ * the first operand that does not. */
+bool hsp_op_real(enum hsp_op op, const uint8_t *dtype, enum hsp_dtype *ret, uint8_t *ret_wrong);
+
 /* Expands the axes of @op for attributes @at, with "..." standing for @rank dims.
  * HSP_EINVAL: unit <= 0 or rank too large (message names the op). */
 enum hsp_status hsp_op_axes(enum hsp_op op, const struct hsp_attrs *at, uint8_t rank,
@@ -177,7 +195,8 @@ double hsp_op_flops_at(enum hsp_op op, const struct hsp_attrs *at, const int64_t
                        const struct hsp_axes *ax, const int64_t origin[2]);
 /* Pairs of a query in @q_lo .. @q_hi - 1 and a key in @k_lo .. @k_hi - 1 that is not behind it. */
 double hsp_causal_pairs(int64_t q_lo, int64_t q_hi, int64_t k_lo, int64_t k_hi);
-/* Bytes read plus written by the node on that box, elements of @elem bytes. */
-double hsp_op_bytes(const struct hsp_axes *ax, const int64_t axis[HSP_MAX_AXES], size_t elem);
+/* Bytes read plus written by the node on that box when its real type is @real. */
+double hsp_op_bytes(enum hsp_op op, const struct hsp_axes *ax, const int64_t axis[HSP_MAX_AXES],
+                    enum hsp_dtype real);
 
 #endif

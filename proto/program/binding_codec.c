@@ -2,7 +2,7 @@
 #include "proto/program/program_io.h"
 
 #define BINDING_MAGIC   0x42505348u /* "HSPB" */
-#define BINDING_VERSION 5u
+#define BINDING_VERSION 6u
 
 /* Least encoded bytes of one element. */
 enum { MIN_BIND_TENSOR = 22, MIN_MOVE = 15, MIN_CELL = 9, MIN_ENTRY = 12, MIN_STATE = 18 };
@@ -96,6 +96,7 @@ static void io_hyper(struct hsp_pio *io, struct hsp_binding *b)
     hsp_pio_u8(io, &h->optimizer);
     hsp_pio_f64(io, &h->beta1);
     hsp_pio_f64(io, &h->beta2);
+    hsp_pio_bool(io, &h->tf32);
 }
 
 static void io_state(struct hsp_pio *io, struct hsp_binding *b)

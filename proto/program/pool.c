@@ -25,7 +25,7 @@ static bool same_steps(const struct hsp_train_bind *a, const struct hsp_train_bi
     const double y[] = {b->lr, b->min_lr, b->clip_norm, b->beta1, b->beta2};
     return memcmp(x, y, sizeof x) == 0 && a->steps == b->steps &&
            a->warmup_steps == b->warmup_steps && a->schedule == b->schedule &&
-           a->optimizer == b->optimizer;
+           a->optimizer == b->optimizer && a->tf32 == b->tf32;
 }
 
 static bool same_state(const struct hsp_program *a, const struct hsp_program *b)

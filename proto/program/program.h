@@ -267,6 +267,7 @@ struct hsp_train_bind { /* equal on all devices */
     uint8_t schedule;    /* enum hsp_lr_schedule */
     uint8_t optimizer;   /* enum hsp_optimizer */
     double beta1, beta2; /* bias corrections are computed by the executor from these */
+    bool tf32;           /* products of fp32 may take the upper 19 bits of their factors */
 };
 enum hsp_lr_schedule { HSP_LR_CONSTANT, HSP_LR_COSINE };
 enum hsp_optimizer { HSP_OPT_ADAMW, HSP_OPT_SGD };

@@ -10,7 +10,7 @@ static enum hsp_status check_tensors(const struct hsp_template *t, struct hsp_er
 {
     for (uint32_t k = 0; k < t->n_tensors; k++) {
         const struct hsp_ptensor *p = &t->tensors[k];
-        if (p->dtype > HSP_I32 || p->cls > HSP_CLASS_HOST || p->rank > HSP_MAX_RANK ||
+        if (p->dtype >= HSP_N_DTYPES || p->cls > HSP_CLASS_HOST || p->rank > HSP_MAX_RANK ||
             p->state_kind >= HSP_N_STATE_KINDS) {
             return hsp_err_set(err, HSP_EPARSE, 0, "tensor %u %s: unknown type or class", k,
                                p->name);
@@ -75,8 +75,16 @@ static bool classes_agree(const struct hsp_template *t, const struct hsp_instr *
 
 static bool dtypes_agree(const struct hsp_template *t, const struct hsp_instr *i)
 {
+    if (i->kind == HSP_I_OP) {
+        uint8_t dtype[HSP_MAX_IN + HSP_MAX_OUT], wrong = 0;
+        enum hsp_dtype real = HSP_F32;
+        for (uint8_t k = 0; k < i->n_in + i->n_out; k++) {
+            dtype[k] = t->tensors[k < i->n_in ? i->in[k] : i->out[k - i->n_in]].dtype;
+        }
+        return hsp_op_real((enum hsp_op)i->op, dtype, &real, &wrong);
+    }
     if (i->kind != HSP_I_RESHARD && i->kind != HSP_I_ACC) {
-        return true; /* a backend checks the types of an op */
+        return true;
     }
     for (uint8_t k = 0; k < i->n_in; k++) {
         if (t->tensors[i->in[k]].dtype != t->tensors[i->out[0]].dtype ||

@@ -126,6 +126,7 @@ void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out)
                    p->bind.host_bytes);
     hsp_buf_printf(out, "stream sequences %u..%u in %u micro-batches\n", p->bind.stream.first_seq,
                    p->bind.stream.first_seq + p->bind.stream.n_seq, p->bind.stream.n_micro);
+    hsp_buf_puts(out, p->bind.hyper.tf32 ? "products in tf32\n" : "");
     dump_tensors(p, out);
     for (uint32_t s = 0; s < p->tpl.n_segments; s++) {
         const struct hsp_segment *g = &p->tpl.segments[s];

@@ -104,12 +104,18 @@ static void work_of(const struct hsp_program *p, const struct hsp_instr *i, stru
             in[k][d] = b->hi[d] - b->lo[d];
         }
     }
+    uint8_t dtype[HSP_MAX_IN + HSP_MAX_OUT], wrong = 0;
+    enum hsp_dtype real = HSP_F32;
+    for (uint8_t k = 0; k < i->n_in + i->n_out; k++) {
+        dtype[k] = p->tpl.tensors[k < i->n_in ? i->in[k] : i->out[k - i->n_in]].dtype;
+    }
     uint8_t rank = p->bind.tensor[i->in[i->op == HSP_OP_BROADCAST ? 1 : 0]].box.rank;
     enum hsp_op op = (enum hsp_op)i->op;
-    if (hsp_op_axes(op, &i->at, rank, &ax, NULL) == HSP_OK &&
+    if (hsp_op_real(op, dtype, &real, &wrong) &&
+        hsp_op_axes(op, &i->at, rank, &ax, NULL) == HSP_OK &&
         hsp_op_extents(op, &i->at, &ax, in, axis, NULL) == HSP_OK) {
         r->flops += hsp_op_flops(op, &i->at, axis, &ax);
-        r->bytes += hsp_op_bytes(&ax, axis, hsp_dtype_size(p->tpl.tensors[i->out[0]].dtype));
+        r->bytes += hsp_op_bytes(op, &ax, axis, real);
     }
 }
 

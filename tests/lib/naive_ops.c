@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "proto/base/rng.h"
+#include "proto/op/bf16.h"
 #include "tests/lib/testlib.h"
 
 int64_t hsp_naive_count(const struct hsp_array *a)
@@ -20,6 +21,7 @@ double hsp_naive_get(const struct hsp_array *a, int64_t i)
     case HSP_F32: return (double)((const float *)a->data)[i];
     case HSP_F64: return ((const double *)a->data)[i];
     case HSP_I32: return (double)((const int32_t *)a->data)[i];
+    case HSP_BF16: return (double)hsp_bf16_float(((const uint16_t *)a->data)[i]);
     }
     return 0;
 }
@@ -33,6 +35,7 @@ void hsp_naive_put(const struct hsp_array *a, int64_t i, double v)
     case HSP_F32: ((float *)a->data)[i] = (float)v; break;
     case HSP_F64: ((double *)a->data)[i] = v; break;
     case HSP_I32: ((int32_t *)a->data)[i] = (int32_t)v; break;
+    case HSP_BF16: ((uint16_t *)a->data)[i] = hsp_bf16_of((float)v); break;
     }
 }
 
@@ -664,6 +667,8 @@ void hsp_naive_op(const struct hsp_call *c)
     case HSP_OP_COUNT:
     case HSP_OP_SQSUM: reduce(c); break;
     case HSP_OP_BROADCAST: broadcast(c); break;
+    case HSP_OP_NARROW:
+    case HSP_OP_WIDEN: /* storing rounds */
     case HSP_OP_FLATTEN:
     case HSP_OP_UNFLATTEN: reshape(c); break;
     case HSP_OP_ADAMW: adamw(c); break;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/op/bf16.h"
 #include "worker/app/verifyint.h"
 
 static double value_at(const struct hsp_view *v, int64_t k)
@@ -11,6 +12,7 @@ static double value_at(const struct hsp_view *v, int64_t k)
     case HSP_F32: return (double)((const float *)v->data)[k];
     case HSP_F64: return ((const double *)v->data)[k];
     case HSP_I32: return (double)((const int32_t *)v->data)[k];
+    case HSP_BF16: return (double)hsp_bf16_float(((const uint16_t *)v->data)[k]);
     }
     return 0.0;
 }

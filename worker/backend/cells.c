@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "proto/op/bf16.h"
+
 size_t hsp_cell_bytes(const struct hsp_box *cell, enum hsp_dtype t)
 {
     return (size_t)hsp_box_count(cell) * hsp_dtype_size(t);
@@ -45,12 +47,22 @@ static int outer_dims(const struct hsp_box *held, const struct hsp_box *cell)
         }                                                                    \
     } while (0)
 
+/* The same in fp32, rounded once. */
+static void reduce_bf16(uint16_t *dst, const uint16_t *src, int64_t n, bool max)
+{
+    for (int64_t k = 0; k < n; k++) {
+        float d = hsp_bf16_float(dst[k]), s = hsp_bf16_float(src[k]);
+        dst[k] = hsp_bf16_of(!max ? d + s : d > s || d != d ? d : s);
+    }
+}
+
 static void reduce_run(enum hsp_dtype t, uint8_t *dst, const uint8_t *src, int64_t n, bool max)
 {
     switch (t) {
     case HSP_F64: REDUCE_RUN(double, dst, src, n, max); return;
     case HSP_F32: REDUCE_RUN(float, dst, src, n, max); return;
     case HSP_I32: REDUCE_RUN(int32_t, dst, src, n, max); return;
+    case HSP_BF16: reduce_bf16((void *)dst, (const void *)src, n, max); return;
     }
 }
 

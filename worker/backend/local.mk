@@ -8,6 +8,8 @@ worker_backend_libbackend_a_SOURCES = \
   worker/backend/cpu/cpumem.c \
   worker/backend/cpu/kernels_f32.c \
   worker/backend/cpu/kernels_f64.c \
+  worker/backend/cpu/narrow.c \
+  worker/backend/cpu/narrow.h \
   worker/backend/cpu/workpool.c \
   worker/backend/cpu/workpool.h
 # Loops become vector code; no contraction, so that results do not depend on the instruction set.

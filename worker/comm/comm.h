@@ -104,7 +104,7 @@ struct hsp_comm {
  * the sum and may be piece me of @in.
  * all-gather: @in is piece me, @out the concatenation; @in may be piece me of @out.
  * all-to-all: piece i of @in (bytes) goes to member i, piece i of @out comes from it.
- * fp32 and fp64; sums of fp32 are added in fp32. @how: a sum, or the maximum, of which a NaN is the
+ * Reals; sums of fp32 are added in fp32, those of bf16 too, and rounded once. @how: a sum, or the maximum, of which a NaN is the
  * largest. HSP_EINVAL: @g is not a group with the caller at me, or a reduction of another type. */
 enum hsp_status hsp_comm_broadcast(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
                                    uint32_t root, void *buf, size_t bytes, struct hsp_err *err);

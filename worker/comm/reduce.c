@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/op/bf16.h"
 #include "worker/comm/collectimpl.h"
 
 #define WINDOW       1                   /* a sum follows its parts by that many steps */
@@ -24,6 +25,7 @@
 #define NEAR_CHUNKS  8                   /* of a piece, by memory: the fewest that overlap well, */
 #define NEAR_LEAST   ((size_t)64 << 10)  /* but for this */
 #define SCRATCH_GOAL ((size_t)16 << 20)  /* chunks shrink for big groups to stay near this */
+#define BF16_BLOCK   ((size_t)1024)      /* elements whose sums in fp32 stay there, too */
 #define SUM_BLOCK    ((size_t)4 << 10) /* summed at once over all members, in a first-level cache */
 
 struct piece {
@@ -32,10 +34,9 @@ struct piece {
 
 static enum hsp_status type_check(enum hsp_dtype t, struct hsp_err *err)
 {
-    return t == HSP_F32 || t == HSP_F64
+    return hsp_dtype_real(t)
                ? HSP_OK
-               : hsp_err_set(err, HSP_EINVAL, 0, "reductions are of fp32 or fp64, not type %d",
-                             (int)t);
+               : hsp_err_set(err, HSP_EINVAL, 0, "reductions are of reals, not type %d", (int)t);
 }
 
 static enum hsp_status scratch_get(struct hsp_comm *c, size_t bytes, uint8_t **ret,
@@ -95,6 +96,37 @@ struct what {
     enum hsp_dtype t;
     enum hsp_reduce how;
 };
+
+/* acc = @src (@first), acc + src, or the larger; a NaN stays. */
+static void fold_bf16(const struct what *w, float *acc, const uint16_t *src, size_t n, bool first)
+{
+    bool max = w->how == HSP_REDUCE_MAX;
+    for (size_t i = 0; i < n; i++) {
+        float x = hsp_bf16_float(src[i]);
+        float kept = acc[i] > x || acc[i] != acc[i] ? acc[i] : x;
+        acc[i] = first ? x : max ? kept : acc[i] + x;
+    }
+}
+
+/* Sums of bf16 are made in fp32 over all members and rounded once. Part i is part[i], or, where @part is
+ * NULL, stands @step bytes behind part i - 1; @out may be one of them. */
+static void sum_bf16(const struct what *w, uint8_t *out, const uint8_t *const *part,
+                     const uint8_t *parts, size_t step, uint32_t n, size_t bytes)
+{
+    float acc[BF16_BLOCK];
+    size_t count = bytes / sizeof(uint16_t);
+    for (size_t at = 0; at < count; at += BF16_BLOCK) {
+        size_t k = count - at < BF16_BLOCK ? count - at : BF16_BLOCK;
+        for (uint32_t i = 0; i < n; i++) {
+            const void *p = part != NULL ? part[i] : parts + step * i;
+            fold_bf16(w, acc, (const uint16_t *)p + at, k, i == 0);
+        }
+        uint16_t *to = (uint16_t *)(void *)out + at;
+        for (size_t i = 0; i < k; i++) {
+            to[i] = hsp_bf16_of(acc[i]);
+        }
+    }
+}
 
 static void combine(const struct what *w, void *dst, const void *a, const void *b, size_t bytes)
 {
@@ -192,6 +224,10 @@ static void sum_parts(const struct what *w, uint8_t *out, const uint8_t *const *
                       size_t bytes)
 {
     _Alignas(64) uint8_t acc[SUM_BLOCK];
+    if (w->t == HSP_BF16) {
+        sum_bf16(w, out, part, NULL, 0, n, bytes);
+        return;
+    }
     for (size_t at = 0; at < bytes; at += SUM_BLOCK) {
         size_t k = bytes - at < SUM_BLOCK ? bytes - at : SUM_BLOCK;
         const uint8_t *sum = part[0] + at;
@@ -430,6 +466,10 @@ static enum hsp_status all_reduce_small(struct hsp_comm *c, const struct hsp_gro
         st = hsp_batch_send_now(&b, g->ranks[(g->me + d) % g->n], parts + step * g->me, bytes, err);
     }
     st = hsp_batch_finish(&b, st, err);
+    if (w->t == HSP_BF16 && st == HSP_OK) {
+        sum_bf16(w, buf, NULL, parts, step, g->n, bytes);
+        return HSP_OK;
+    }
     for (uint32_t i = 1; i < g->n && st == HSP_OK; i++) {
         combine(w, buf, i == 1 ? parts : buf, parts + step * i, bytes);
     }

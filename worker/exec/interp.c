@@ -2,6 +2,7 @@
 #include <inttypes.h> /* PRIu64 */
 #include <string.h>
 
+#include "proto/op/bf16.h"
 #include "worker/exec/runner.h"
 
 static struct hsp_array array_of(const struct hsp_view *v)
@@ -122,6 +123,7 @@ static void run_fill(struct hsp_engine *e, const struct hsp_instr *i, uint32_t m
         case HSP_F32: ((float *)v.data)[k] = 1.0f; break;
         case HSP_F64: ((double *)v.data)[k] = 1.0; break;
         case HSP_I32: ((int32_t *)v.data)[k] = 1; break;
+        case HSP_BF16: ((uint16_t *)v.data)[k] = hsp_bf16_of(1.0f); break;
         }
     }
 }
@@ -155,6 +157,7 @@ static void run_stat(struct hsp_engine *e, const struct hsp_instr *i, uint32_t m
     case HSP_F32: x = (double)*(const float *)v.data; break;
     case HSP_F64: x = *(const double *)v.data; break;
     case HSP_I32: x = (double)*(const int32_t *)v.data; break;
+    case HSP_BF16: x = (double)hsp_bf16_float(*(const uint16_t *)v.data); break;
     }
     e->stat[q][i->arg] += x;
 }

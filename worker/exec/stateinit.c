@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/base/rng.h"
+#include "proto/op/bf16.h"
 
 struct hsp_view hsp_state_view(const struct hsp_program *p, uint32_t k, void *slot)
 {
@@ -60,6 +61,7 @@ static void set(const struct hsp_view *v, int64_t at, double x)
     case HSP_F32: ((float *)v->data)[at] = (float)x; return;
     case HSP_F64: ((double *)v->data)[at] = x; return;
     case HSP_I32: ((int32_t *)v->data)[at] = (int32_t)x; return;
+    case HSP_BF16: ((uint16_t *)v->data)[at] = hsp_bf16_of((float)x); return;
     }
 }
 
@@ -107,6 +109,17 @@ struct import {
     void *buf; /* one run in the file's type */
 };
 
+static double element(const struct import *m, int64_t k)
+{
+    switch (m->e->dtype) {
+    case HSP_F32: return (double)((const float *)m->buf)[k];
+    case HSP_F64: return ((const double *)m->buf)[k];
+    case HSP_I32: return (double)((const int32_t *)m->buf)[k];
+    case HSP_BF16: return (double)hsp_bf16_float(((const uint16_t *)m->buf)[k]);
+    }
+    return 0;
+}
+
 static enum hsp_status import_run(void *ctx, uint64_t first_global, int64_t first_local, int64_t n,
                                   struct hsp_err *err)
 {
@@ -115,9 +128,7 @@ static enum hsp_status import_run(void *ctx, uint64_t first_global, int64_t firs
     enum hsp_status st =
         hsp_st_read(m->r, m->e, first_global * elem, m->buf, (size_t)n * elem, err);
     for (int64_t k = 0; k < n && st == HSP_OK; k++) {
-        set(&m->v, first_local + k,
-            m->e->dtype == HSP_F64 ? ((const double *)m->buf)[k]
-                                   : (double)((const float *)m->buf)[k]);
+        set(&m->v, first_local + k, element(m, k));
     }
     return st;
 }
@@ -132,7 +143,7 @@ static enum hsp_status import_one(const struct hsp_program *p, const struct hsp_
     if (!m.e) {
         return hsp_err_set(err, HSP_ENOENT, 0, "no tensor %s in the file", name);
     }
-    bool same = m.e->rank == full->rank && m.e->dtype != HSP_I32;
+    bool same = m.e->rank == full->rank && hsp_dtype_real(m.e->dtype);
     for (uint8_t d = 0; same && d < full->rank; d++) {
         same = m.e->ext[d] == full->hi[d] - full->lo[d];
     }

@@ -87,7 +87,13 @@ static enum hsp_status read_all(int fd, void *data, size_t n, uint64_t at)
 
 static const char *dtype_text(enum hsp_dtype t)
 {
-    return t == HSP_F32 ? "F32" : t == HSP_F64 ? "F64" : "I32";
+    switch (t) {
+    case HSP_F32: return "F32";
+    case HSP_F64: return "F64";
+    case HSP_I32: return "I32";
+    case HSP_BF16: return "BF16";
+    }
+    return "?";
 }
 
 /* Bytes of a tensor; false when the product overflows or an extent is negative. */
@@ -347,6 +353,8 @@ static enum hsp_status read_entry(const cJSON *t, uint64_t data_bytes, struct hs
         e->dtype = HSP_F64;
     } else if (strcmp(dt, "I32") == 0) {
         e->dtype = HSP_I32;
+    } else if (strcmp(dt, "BF16") == 0) {
+        e->dtype = HSP_BF16;
     } else {
         return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "tensor %s: dtype %.16s", e->name, dt);
     }

@@ -19,7 +19,7 @@
 
 struct hsp_st_entry {
     const char *name;
-    enum hsp_dtype dtype; /* F32, F64, I32 */
+    enum hsp_dtype dtype; /* F32, F64, I32, BF16 */
     uint8_t rank;
     int64_t ext[HSP_MAX_RANK];
     uint64_t begin, end; /* bytes in the data section; a writer fills them in hsp_st_create */

@@ -1,9 +1,10 @@
-/* Every op, both types, odd and empty shapes, slices with origins, against the naive fp64
+/* Every op, all types, odd and empty shapes, slices with origins, against the naive fp64
  * reference. */
 #include <math.h>
 #include <stdio.h>
 
 #include "proto/base/size.h"
+#include "proto/op/bf16.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/backend/refops.h"
 
@@ -65,6 +66,8 @@ static const struct op_case {
     {HSP_OP_SQSUM, -1, 1e-13, 1e-13, true, "nk:"},
     {HSP_OP_ADAMW, -1, 1e-6, 2e-15, true, "nk,nk,nk,nk:nk,nk,nk"},
     {HSP_OP_SGDM, -1, 5e-7, 1e-15, true, "nk,nk,nk:nk,nk"},
+    {HSP_OP_NARROW, -1, 0, 0, true, "bsn:bsn"},
+    {HSP_OP_WIDEN, -1, 0, 0, true, "bsn:bsn"},
 };
 
 struct dims {
@@ -113,9 +116,10 @@ static int64_t count(const struct hsp_array *a)
 
 static double as_double(const struct hsp_array *a, int64_t i)
 {
-    return a->dtype == HSP_F32   ? (double)((const float *)a->data)[i]
-           : a->dtype == HSP_F64 ? ((const double *)a->data)[i]
-                                 : (double)((const int32_t *)a->data)[i];
+    return a->dtype == HSP_F32    ? (double)((const float *)a->data)[i]
+           : a->dtype == HSP_F64  ? ((const double *)a->data)[i]
+           : a->dtype == HSP_BF16 ? (double)hsp_bf16_float(((const uint16_t *)a->data)[i])
+                                  : (double)((const int32_t *)a->data)[i];
 }
 
 static void set_value(struct hsp_array *a, int64_t i, double v)
@@ -124,6 +128,8 @@ static void set_value(struct hsp_array *a, int64_t i, double v)
         ((float *)a->data)[i] = (float)v;
     } else if (a->dtype == HSP_F64) {
         ((double *)a->data)[i] = v;
+    } else if (a->dtype == HSP_BF16) {
+        ((uint16_t *)a->data)[i] = hsp_bf16_of((float)v);
     } else {
         ((int32_t *)a->data)[i] = (int32_t)v;
     }
@@ -221,7 +227,8 @@ static void problem_init(struct problem *p, const struct op_case *oc, const stru
     bool out = false;
     for (const char *c = oc->shape;; c++) {
         if (*c == '\0' || *c == ',' || *c == ':') {
-            p->a[n].dtype = !out && n == oc->ids ? HSP_I32 : p->a[n].rank == 0 ? HSP_F64 : t;
+            p->a[n].dtype = hsp_op_dtype(oc->op, (uint8_t)n, t);
+            assert_int_equal(p->a[n].dtype == HSP_I32, !out && n == oc->ids);
             n++;
             if (out) {
                 p->n_out++;
@@ -316,6 +323,12 @@ static void check_operand(const struct op_case *oc, const struct problem *p, int
     }
 }
 
+/* Of bf16 operands half a step of bf16 more: results are rounded once. */
+static double tolerance(const struct op_case *oc, enum hsp_dtype t, enum hsp_dtype operand)
+{
+    return t == HSP_F64 ? oc->tol64 : oc->tol32 + (operand == HSP_BF16 ? 0x1p-8 : 0);
+}
+
 static void check_problem(struct hsp_backend *one, struct hsp_backend *many,
                           const struct op_case *oc, const struct dims *m, enum hsp_dtype t)
 {
@@ -325,7 +338,7 @@ static void check_problem(struct hsp_backend *one, struct hsp_backend *many,
     ref_run(&p.ref);
     assert_ok(one->run(one, HSP_DEVQ_COMPUTE, &p.call, &err), &err);
     for (int i = p.n_in; i < p.n_in + p.n_out; i++) {
-        check_operand(oc, &p, i, t == HSP_F32 ? oc->tol32 : oc->tol64);
+        check_operand(oc, &p, i, tolerance(oc, t, p.a[i].dtype));
     }
     void *first[HSP_MAX_OUT];
     for (int i = 0; i < p.n_out; i++) {
@@ -335,7 +348,7 @@ static void check_problem(struct hsp_backend *one, struct hsp_backend *many,
     assert_ok(many->run(many, HSP_DEVQ_COMPUTE, &p.call, &err), &err);
     for (int i = 0; i < p.n_out; i++) {
         struct hsp_array *a = &p.a[p.n_in + i];
-        check_operand(oc, &p, p.n_in + i, t == HSP_F32 ? oc->tol32 : oc->tol64);
+        check_operand(oc, &p, p.n_in + i, tolerance(oc, t, a->dtype));
         if (oc->same_bits) {
             assert_memory_equal(a->data, first[i], (size_t)count(a) * hsp_dtype_size(a->dtype));
         }
@@ -386,6 +399,7 @@ static void every_op_matches_the_reference(void **state)
             random_dims(&m, i, i < 16 ? 1 : 0); /* the last ones have empty dims */
             check_problem(one, many, &ops[o], &m, HSP_F32);
             check_problem(one, many, &ops[o], &m, HSP_F64);
+            check_problem(one, many, &ops[o], &m, HSP_BF16);
         }
         /* large enough for several threads, tiles and blocks of sums */
         struct dims big = {.b = 2,
@@ -402,6 +416,7 @@ static void every_op_matches_the_reference(void **state)
                            .causal = true};
         check_problem(one, many, &ops[o], &big, HSP_F32);
         check_problem(one, many, &ops[o], &big, HSP_F64);
+        check_problem(one, many, &ops[o], &big, HSP_BF16);
     }
     one->close(one);
     many->close(many);
@@ -425,6 +440,7 @@ static void each_empty_dim_is_handled(void **state)
                 continue; /* whole axes are never empty */
             }
             check_problem(one, many, &ops[o], &m, HSP_F64);
+            check_problem(one, many, &ops[o], &m, HSP_BF16);
         }
     }
     one->close(one);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "proto/base/rng.h"
+#include "proto/op/bf16.h"
 
 #define MAX_RANKS 8
 
@@ -79,33 +80,43 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static double rounded(enum hsp_dtype t, double v)
+{
+    return t == HSP_F32    ? (double)(float)v
+           : t == HSP_BF16 ? (double)hsp_bf16_float(hsp_bf16_of((float)v))
+                           : v;
+}
+
 /* A value of rank r at index i: full mantissa, so that another order of summing shows. */
 static double value(enum hsp_dtype t, uint32_t r, size_t i)
 {
     double v = (double)(hsp_test_rand("comm", ((uint64_t)r << 40) + i) >> 11) / 9007199254740992.0;
     v = (v - 0.5) * ldexp(1.0, (int)((i + r) % 13));
-    return t == HSP_F32 ? (double)(float)v : v;
+    return rounded(t, v);
 }
 
 static void put(enum hsp_dtype t, void *buf, size_t i, double v)
 {
     if (t == HSP_F64) {
         ((double *)buf)[i] = v;
+    } else if (t == HSP_BF16) {
+        ((uint16_t *)buf)[i] = hsp_bf16_of((float)v);
     } else {
         ((float *)buf)[i] = (float)v;
     }
 }
 
-/* The sum over the group in ascending order, rounded as the type does; or the maximum. */
+/* The sum over the group in ascending order, rounded as the type does (bf16: once, of a sum in fp32); or
+ * the maximum. */
 static double sum_of(enum hsp_dtype t, enum hsp_reduce how, const struct hsp_group *g, size_t i)
 {
     double s = value(t, g->ranks[0], i);
     for (uint32_t k = 1; k < g->n; k++) {
         double v = value(t, g->ranks[k], i);
         s = how == HSP_REDUCE_MAX ? fmax(s, v) : s + v;
-        s = t == HSP_F32 ? (double)(float)s : s;
+        s = rounded(hsp_dtype_wide(t), s);
     }
-    return s;
+    return rounded(t, s);
 }
 
 static bool bits_equal(enum hsp_dtype t, const void *buf, size_t i, double v)
@@ -432,10 +443,11 @@ static void test_all_reduce(void **state)
     (void)state;
     static const uint32_t ns[] = {1, 2, 3, 5, 8};
     /* below and above the small path, not multiples of anything, several chunks per piece */
-    static const size_t counts[] = {0, 1, 3, 4096, 4097, 70001, 300007};
+    static const size_t counts[] = {0, 1, 3, 4096, 4097, 8193, 70001, 300007};
+    static const enum hsp_dtype types[] = {HSP_F32, HSP_F64, HSP_BF16};
     for (size_t a = 0; a < sizeof ns / sizeof ns[0]; a++) {
         for (size_t b = 0; b < sizeof counts / sizeof counts[0]; b++) {
-            struct reduce_case rc = {.t = (a + b) % 2 ? HSP_F32 : HSP_F64, .count = counts[b]};
+            struct reduce_case rc = {.t = types[(a + b) % 3], .count = counts[b]};
             if (counts[b] > (SLOW ? 50000 : 100000) && (ns[a] > 3 || (SLOW && ns[a] != 2))) {
                 continue;
             }
@@ -517,9 +529,9 @@ static void uneven_rank(struct world *w, uint32_t rank)
         before += i < rank ? count[i] : 0;
         total += count[i];
     }
-    for (int k = 0; k < 4; k++) {
-        enum hsp_dtype t = k % 2 == 0 ? HSP_F32 : HSP_F64;
-        enum hsp_reduce how = k < 2 ? HSP_REDUCE_SUM : HSP_REDUCE_MAX;
+    for (int k = 0; k < 6; k++) {
+        enum hsp_dtype t = k % 3 == 0 ? HSP_F32 : k % 3 == 1 ? HSP_F64 : HSP_BF16;
+        enum hsp_reduce how = k < 3 ? HSP_REDUCE_SUM : HSP_REDUCE_MAX;
         size_t el = hsp_dtype_size(t);
         uint8_t *in = malloc(total * el + 8), *out = malloc(total * el + 8);
         uint8_t *ag = malloc(total * el + 8);

@@ -1,6 +1,7 @@
 /* The catalogue's axes and linear sets against the formulas of the oracle: cut the operands into
  * uneven pieces, some of length zero, run the op on the pieces, put the results together as the
  * class of each axis says, and compare with the op on the whole. */
+#include "proto/op/bf16.h"
 #include "tests/lib/naive_ops.h"
 #include "tests/lib/testlib.h"
 
@@ -124,6 +125,10 @@ static void run(struct whole *w, const int64_t origin[2])
                                     .out = out,
                                     .origin = {origin[0], origin[1]},
                                     .update = &update});
+    for (int64_t i = 0; w->op == HSP_OP_NARROW && i < hsp_naive_count(&out[0]); i++) {
+        double *y = &w->o[1].f[i]; /* operands of all ops are fp64 here */
+        *y = (double)hsp_bf16_float(hsp_bf16_of((float)*y));
+    }
 }
 
 /* A piece: a range of units per axis. */

@@ -28,6 +28,58 @@ static void every_op_has_a_name_and_axes(void **state)
     assert_false(hsp_op_find("convolution", &none));
 }
 
+static void types_of_every_op(void **state)
+{
+    (void)state;
+    static const enum hsp_dtype reals[] = {HSP_F32, HSP_F64, HSP_BF16};
+    for (int i = 0; i < HSP_N_OPS; i++) {
+        enum hsp_op op = (enum hsp_op)i;
+        const char *types = hsp_op_types(op);
+        uint8_t n = (uint8_t)(hsp_op_n_in(op) + hsp_op_n_out(op)), wrong = 0;
+        assert_int_equal(strlen(types), n + 1);
+        assert_int_equal(strspn(types, "twdi"), hsp_op_n_in(op));
+        assert_int_equal(types[hsp_op_n_in(op)], ':');
+        for (size_t r = 0; r < 3; r++) {
+            uint8_t dtype[HSP_MAX_IN + HSP_MAX_OUT];
+            enum hsp_dtype real = HSP_I32;
+            for (uint8_t k = 0; k < n; k++) {
+                dtype[k] = (uint8_t)hsp_op_dtype(op, k, reals[r]);
+            }
+            assert_true(hsp_op_real(op, dtype, &real, &wrong));
+            for (uint8_t k = 0; k < n; k++) { /* an op all in fp32 is one of fp32 */
+                assert_int_equal(hsp_op_dtype(op, k, real), dtype[k]);
+            }
+        }
+    }
+    assert_string_equal(hsp_op_types((enum hsp_op)HSP_N_OPS), "");
+}
+
+/* Sums, statistics and gradients of parameters are fp32 where the data are bf16. */
+static void types_that_do_not_fit(void **state)
+{
+    (void)state;
+    enum hsp_dtype real;
+    uint8_t wrong = 9;
+    assert_int_equal(hsp_op_dtype(HSP_OP_LINEAR_DW, 2, HSP_BF16), HSP_F32);
+    assert_int_equal(hsp_op_dtype(HSP_OP_LINEAR_DX, 2, HSP_BF16), HSP_BF16);
+    assert_false(
+        hsp_op_real(HSP_OP_LINEAR, (uint8_t[]){HSP_BF16, HSP_F32, HSP_BF16}, &real, &wrong));
+    assert_int_equal(wrong, 1);
+    assert_false(
+        hsp_op_real(HSP_OP_LINEAR_DW, (uint8_t[]){HSP_BF16, HSP_BF16, HSP_BF16}, &real, &wrong));
+    assert_int_equal(wrong, 2);
+    assert_false(hsp_op_real(HSP_OP_ADD, (uint8_t[]){HSP_I32, HSP_I32, HSP_I32}, &real, &wrong));
+    assert_int_equal(wrong, 0);
+    uint8_t update[7];
+    memset(update, HSP_BF16, sizeof update); /* state is never bf16 */
+    assert_false(hsp_op_real(HSP_OP_ADAMW, update, &real, &wrong));
+    assert_true(hsp_op_real(HSP_OP_NARROW, (uint8_t[]){HSP_F32, HSP_BF16}, &real, &wrong));
+    assert_int_equal(real, HSP_BF16);
+    assert_false(hsp_op_real(HSP_OP_NARROW, (uint8_t[]){HSP_F64, HSP_BF16}, &real, &wrong));
+    assert_true(hsp_op_real(HSP_OP_WIDEN, (uint8_t[]){HSP_BF16, HSP_F32}, &real, &wrong));
+    assert_int_equal(real, HSP_BF16);
+}
+
 static void axes_of_linear(void **state)
 {
     (void)state;
@@ -167,15 +219,19 @@ static void costs(void **state)
     struct hsp_axes ax = axes_of(HSP_OP_LINEAR, at, 0);
     int64_t ext[HSP_MAX_AXES] = {2, 3, 5, 7}; /* b s k n */
     assert_near(hsp_op_flops(HSP_OP_LINEAR, &at, ext, &ax), 2. * 2 * 3 * 5 * 7, 0);
-    assert_near(hsp_op_bytes(&ax, ext, 4), 4. * (30 + 35 + 42), 0);
+    assert_near(hsp_op_bytes(HSP_OP_LINEAR, &ax, ext, HSP_F32), 4. * (30 + 35 + 42), 0);
     ax = axes_of(HSP_OP_ATTENTION, at, 0);
     int64_t full[HSP_MAX_AXES] = {2, 6, 3, 6}; /* b s h t */
     double all = hsp_op_flops(HSP_OP_ATTENTION, &at, full, &ax);
     at.i[1] = 1;
     assert_near(hsp_op_flops(HSP_OP_ATTENTION, &at, full, &ax), all * 21 / 36, 1e-9);
     ax = axes_of(HSP_OP_EMBED, at, 0);
+    ax = axes_of(HSP_OP_LINEAR_DW, at, 0);   /* dw stays fp32 */
+    int64_t dw[HSP_MAX_AXES] = {2, 3, 7, 5}; /* b s n k */
+    assert_near(hsp_op_bytes(HSP_OP_LINEAR_DW, &ax, dw, HSP_BF16), 2. * (42 + 30) + 4. * 35, 0);
+    ax = axes_of(HSP_OP_EMBED, at, 0);
     int64_t table[HSP_MAX_AXES] = {2, 3, 1000, 5}; /* b s v e: 6 rows read, not 1000 */
-    assert_near(hsp_op_bytes(&ax, table, 4), 4. * (6 + 30 + 30), 0);
+    assert_near(hsp_op_bytes(HSP_OP_EMBED, &ax, table, HSP_F32), 4. * (6 + 30 + 30), 0);
     for (int i = 0; i < HSP_N_OPS; i++) {
         ax = axes_of((enum hsp_op)i, (struct hsp_attrs){.i = {2, 1, 3}}, 2);
         int64_t zero[HSP_MAX_AXES] = {0};
@@ -187,6 +243,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_has_a_name_and_axes),
+        cmocka_unit_test(types_of_every_op),
+        cmocka_unit_test(types_that_do_not_fit),
         cmocka_unit_test(axes_of_linear),
         cmocka_unit_test(axes_of_attention),
         cmocka_unit_test(axes_of_lookup_and_dots),

@@ -1,4 +1,5 @@
 spmd_tests = \
+  tests/unit/spmd/bf16plan_test \
   tests/unit/spmd/bsr_test \
   tests/unit/spmd/compile_test \
   tests/unit/spmd/complete_test \
@@ -31,6 +32,8 @@ PLAN_RUN = tests/unit/spmd/planrun.c tests/unit/spmd/planrun.h \
   tests/unit/spmd/machine.c tests/unit/spmd/machine.h \
   tests/unit/spmd/machinestate.c tests/unit/spmd/machineimpl.h $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_spmd_compile_test_SOURCES = tests/unit/spmd/compile_test.c $(PLAN_RUN)
+tests_unit_spmd_bf16plan_test_SOURCES = tests/unit/spmd/bf16plan_test.c $(PLAN_RUN)
+tests_unit_spmd_bf16plan_test_LDADD = $(spmd_libs)
 tests_unit_spmd_gather_test_SOURCES = tests/unit/spmd/gather_test.c $(PLAN_RUN)
 tests_unit_spmd_gather_test_LDADD = $(spmd_libs)
 tests_unit_spmd_groups_test_SOURCES = tests/unit/spmd/groups_test.c $(PLAN_RUN)

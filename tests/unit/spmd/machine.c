@@ -32,12 +32,13 @@ static struct machine_view view_of(const struct hsp_machine *m, const struct mac
                                    uint32_t tensor, uint32_t micro, bool out)
 {
     const struct hsp_tensor_bind *b = &r->p->bind.tensor[tensor];
-    struct machine_view v = {.box = b->box, .dtype = r->p->tpl.tensors[tensor].dtype};
+    struct machine_view v = {.box = b->box,
+                             .dtype = machine_dtype(r->p->tpl.tensors[tensor].dtype)};
     if (r->p->tpl.tensors[tensor].cls == HSP_CLASS_STATE) {
-        v.data = r->state[(m->step + (out ? 1 : 0)) % 2] + b->offset;
+        v.data = r->state[(m->step + (out ? 1 : 0)) % 2] + WIDE * b->offset;
     } else {
         uint8_t *area = r->p->tpl.tensors[tensor].cls == HSP_CLASS_HOST ? r->host : r->mem;
-        v.data = area + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes;
+        v.data = area + WIDE * (b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes);
     }
     if (b->batch_dim0) {
         v.box.hi[0] = micro_seqs(m, r, micro);
@@ -550,10 +551,10 @@ void machine_reset(struct hsp_machine *m)
         for (size_t k = 0; k < blocks; k++) {
             r->tag[k] = 0;
         }
-        for (size_t k = 0; k < (size_t)r->p->bind.memory_bytes / 8; k++) {
+        for (size_t k = 0; k < (size_t)r->p->bind.memory_bytes / 8 * WIDE; k++) {
             ((double *)(void *)r->mem)[k] = NAN; /* what is read before it is written shows */
         }
-        for (size_t k = 0; k < (size_t)r->p->bind.host_bytes / 8; k++) {
+        for (size_t k = 0; k < (size_t)r->p->bind.host_bytes / 8 * WIDE; k++) {
             ((double *)(void *)r->host)[k] = NAN;
         }
     }

@@ -4,7 +4,10 @@
 #include "tests/lib/naive_ops.h"
 #include "tests/unit/spmd/machine.h"
 
-enum { BLOCK = 64 }; /* bytes under one tag */
+/* BLOCK: bytes under one tag. WIDE: memory is so much larger than programs say that every real element
+ * has room for an fp64. Arithmetic and storage are in fp64, whatever types the program has: casts copy,
+ * and a plan is right to fp64's precision or wrong. */
+enum { BLOCK = 64, WIDE = 4 };
 
 struct message {
     uint8_t *data; /* owned */
@@ -56,6 +59,8 @@ struct machine_view {
     uint8_t dtype;
 };
 
+/* The type in which elements of @dtype are stored. */
+uint8_t machine_dtype(uint8_t dtype);
 /* Copies a cell out of a tensor or back. */
 size_t machine_cell_bytes(const struct hsp_box *c, uint8_t dtype);
 void machine_pack(const struct machine_view *v, const struct hsp_box *c, uint8_t *to);

@@ -6,6 +6,11 @@
 
 /* ---- cells ---- */
 
+uint8_t machine_dtype(uint8_t dtype)
+{
+    return hsp_dtype_real((enum hsp_dtype)dtype) ? HSP_F64 : dtype;
+}
+
 size_t machine_cell_bytes(const struct hsp_box *c, uint8_t dtype)
 {
     return (size_t)hsp_box_count(c) * hsp_dtype_size((enum hsp_dtype)dtype);
@@ -71,10 +76,10 @@ struct hsp_machine *hsp_machine_new(const struct hsp_program *p, uint32_t n, uin
     for (uint32_t i = 0; i < n; i++) {
         struct machine_rank *r = &m->r[i];
         r->p = &p[i];
-        r->mem = zalloc(p[i].bind.memory_bytes);
-        r->host = zalloc(p[i].bind.host_bytes);
-        r->state[0] = zalloc(p[i].bind.state_bytes);
-        r->state[1] = zalloc(p[i].bind.state_bytes);
+        r->mem = zalloc(WIDE * p[i].bind.memory_bytes);
+        r->host = zalloc(WIDE * p[i].bind.host_bytes);
+        r->state[0] = zalloc(WIDE * p[i].bind.state_bytes);
+        r->state[1] = zalloc(WIDE * p[i].bind.state_bytes);
         r->tag = calloc((size_t)(p[i].bind.memory_bytes + p[i].bind.host_bytes) / BLOCK + 1,
                         sizeof *r->tag);
         r->grad = calloc(p[i].bind.n_state + 1, sizeof *r->grad);
@@ -139,9 +144,9 @@ static struct machine_view state_view(const struct machine_rank *r, uint32_t i, 
     if (s->tensor_id != param || r->p->tpl.tensors[s->tensor].state_kind != kind) {
         return (struct machine_view){0};
     }
-    return (struct machine_view){.data = r->state[version % 2] + t->offset,
+    return (struct machine_view){.data = r->state[version % 2] + WIDE * t->offset,
                                  .box = t->box,
-                                 .dtype = r->p->tpl.tensors[s->tensor].dtype};
+                                 .dtype = machine_dtype(r->p->tpl.tensors[s->tensor].dtype)};
 }
 
 void hsp_machine_set_state(struct hsp_machine *m, uint32_t param, uint8_t kind,
@@ -259,7 +264,8 @@ bool hsp_machine_same_state(const struct hsp_machine *a, const struct hsp_machin
     for (uint32_t i = 0; i < a->n && same; i++) {
         int64_t bytes = a->r[i].p->bind.state_bytes;
         same = bytes == b->r[i].p->bind.state_bytes &&
-               memcmp(a->r[i].state[version % 2], b->r[i].state[version % 2], (size_t)bytes) == 0;
+               memcmp(a->r[i].state[version % 2], b->r[i].state[version % 2],
+                      (size_t)bytes * WIDE) == 0;
     }
     return same;
 }

@@ -30,24 +30,27 @@ static void test_written_tensors_read_back(void **state)
 {
     (void)state;
     struct hsp_err err = {0};
-    struct hsp_st_entry e[3] = {
+    struct hsp_st_entry e[4] = {
         {.name = "h.0.w", .dtype = HSP_F32, .rank = 2, .ext = {2, 3}},
         {.name = "scalar", .dtype = HSP_F64, .rank = 0},
         {.name = "empty", .dtype = HSP_I32, .rank = 2, .ext = {0, 5}},
+        {.name = "half", .dtype = HSP_BF16, .rank = 1, .ext = {3}},
     };
     struct hsp_st_meta meta = {"format", "pt"};
     float w[6] = {1, 2, 3, 4, 5, 6}, got[6];
+    uint16_t half[3] = {0x3f80, 0xc000, 0x7f80}, gh[3];
     double s = 0.1, gs;
     struct hsp_st_writer *wr;
     struct hsp_st_reader *rd;
-    assert_ok(hsp_st_create(path, e, 3, &meta, 1, &wr, &err), &err);
+    assert_ok(hsp_st_create(path, e, 4, &meta, 1, &wr, &err), &err);
     assert_ok(hsp_st_write(wr, 1, 0, &s, 8, &err), &err);
     assert_ok(hsp_st_write(wr, 0, 12, w + 3, 12, &err), &err);
     assert_ok(hsp_st_write(wr, 0, 0, w, 12, &err), &err);
     assert_status(hsp_st_write(wr, 0, 13, w, 12, &err), HSP_EINVAL);
+    assert_ok(hsp_st_write(wr, 3, 0, half, sizeof half, &err), &err);
     assert_ok(hsp_st_finish(wr, &err), &err);
     assert_ok(hsp_st_open(path, &rd, &err), &err);
-    assert_int_equal(hsp_st_count(rd), 3);
+    assert_int_equal(hsp_st_count(rd), 4);
     assert_string_equal(hsp_st_meta(rd, "format"), "pt");
     assert_null(hsp_st_meta(rd, "other"));
     const struct hsp_st_entry *x = hsp_st_find(rd, "h.0.w");
@@ -57,6 +60,11 @@ static void test_written_tensors_read_back(void **state)
     assert_memory_equal(got, w, sizeof w);
     assert_ok(hsp_st_read(rd, hsp_st_find(rd, "scalar"), 0, &gs, 8, &err), &err);
     assert_memory_equal(&gs, &s, 8);
+    x = hsp_st_find(rd, "half");
+    assert_int_equal(x->dtype, HSP_BF16);
+    assert_ok(hsp_st_read(rd, x, 0, gh, sizeof gh, &err), &err);
+    assert_memory_equal(gh, half, sizeof half);
+    x = hsp_st_find(rd, "h.0.w");
     assert_status(hsp_st_read(rd, x, 1, got, sizeof got, &err), HSP_EINVAL);
     assert_null(hsp_st_find(rd, "none"));
     assert_null(hsp_st_close(rd));
@@ -130,8 +138,8 @@ static void test_malformed_headers_are_refused(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
          "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
          8, HSP_EPARSE, "twice"},
-        {"{\"a\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[0,2]}}", 2, HSP_EUNSUPPORTED,
-         "BF16"},
+        {"{\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,2]}}", 2, HSP_EUNSUPPORTED,
+         "F16"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, HSP_EPARSE,
          "extent"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,4]}}", 4,

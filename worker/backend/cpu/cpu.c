@@ -5,51 +5,7 @@
 #include <string.h>
 
 #include "proto/base/size.h"
-
-/* Element types of the operands of each op: t = the op's real type, d = fp64, i = int32;
- * inputs, ':', outputs. */
-static const char *const types_of[HSP_N_OPS] = {
-    [HSP_OP_LINEAR] = "tt:t",
-    [HSP_OP_LINEAR_DX] = "tt:t",
-    [HSP_OP_LINEAR_DW] = "tt:t",
-    [HSP_OP_BIAS_ADD] = "tt:t",
-    [HSP_OP_BIAS_DB] = "t:t",
-    [HSP_OP_EMBED] = "it:t",
-    [HSP_OP_EMBED_DW] = "it:t",
-    [HSP_OP_ADD] = "tt:t",
-    [HSP_OP_LAYERNORM] = "ttt:ttt",
-    [HSP_OP_LAYERNORM_DX] = "ttttt:t",
-    [HSP_OP_LAYERNORM_DW] = "tttt:tt",
-    [HSP_OP_RMSNORM] = "tt:tt",
-    [HSP_OP_RMSNORM_DX] = "tttt:t",
-    [HSP_OP_RMSNORM_DW] = "ttt:t",
-    [HSP_OP_ROPE] = "it:t",
-    [HSP_OP_ROPE_DX] = "it:t",
-    [HSP_OP_DROPOUT] = "it:t",
-    [HSP_OP_SWIGLU] = "tt:t",
-    [HSP_OP_SWIGLU_DX] = "ttt:tt",
-    [HSP_OP_GELU] = "t:t",
-    [HSP_OP_GELU_DX] = "tt:t",
-    [HSP_OP_ATTENTION] = "ttt:tt",
-    [HSP_OP_ATTENTION_BWD] = "tttttt:ttt",
-    [HSP_OP_PACKED_ATTENTION] = "ttti:tt",
-    [HSP_OP_PACKED_ATTENTION_BWD] = "tttttti:ttt",
-    [HSP_OP_ATTENTION_MERGE] = "tttt:tt",
-    [HSP_OP_XENT] = "ti:tt",
-    [HSP_OP_XENT_DX] = "ttit:t",
-    [HSP_OP_LSE_PARTS] = "t:t",
-    [HSP_OP_LSE_MERGE] = "t:t",
-    [HSP_OP_XENT_PART] = "tit:t",
-    [HSP_OP_XENT_PART_DX] = "ttit:t",
-    [HSP_OP_SUM] = "t:d",
-    [HSP_OP_COUNT] = "i:d",
-    [HSP_OP_BROADCAST] = "dt:t",
-    [HSP_OP_FLATTEN] = "t:t",
-    [HSP_OP_UNFLATTEN] = "t:t",
-    [HSP_OP_SQSUM] = "t:d",
-    [HSP_OP_ADAMW] = "tttt:ttt",
-    [HSP_OP_SGDM] = "ttt:tt",
-};
+#include "worker/backend/cpu/narrow.h"
 
 enum hsp_status hsp_cpu_reserve(struct hsp_cpu *cpu, size_t bytes, struct hsp_err *err)
 {
@@ -98,26 +54,18 @@ static void copy_elements(const struct hsp_call *c)
 static enum hsp_status check_types(const struct hsp_call *c, enum hsp_dtype *ret,
                                    struct hsp_err *err)
 {
-    const char *want = types_of[c->op];
-    size_t n_in = strcspn(want, ":"), n_out = strlen(want) - n_in - 1;
-    if (c->n_in != n_in || c->n_out != n_out) {
+    uint8_t dtype[HSP_MAX_IN + HSP_MAX_OUT], wrong = 0;
+    if (c->n_in != hsp_op_n_in(c->op) || c->n_out != hsp_op_n_out(c->op)) {
         return hsp_err_set(err, HSP_EINVAL, 0, "%s: %u inputs and %u outputs", hsp_op_name(c->op),
                            c->n_in, c->n_out);
     }
-    enum hsp_dtype real = HSP_I32;
-    for (size_t i = 0; i < n_in + n_out; i++) {
-        const struct hsp_array *a = i < n_in ? &c->in[i] : &c->out[i - n_in];
-        char t = want[i < n_in ? i : i + 1];
-        if (t == 't' && real == HSP_I32) {
-            real = a->dtype;
-        }
-        enum hsp_dtype need = t == 'i' ? HSP_I32 : t == 'd' ? HSP_F64 : real;
-        if (a->dtype != need || (t == 't' && need == HSP_I32)) {
-            return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s: operand %zu is %s",
-                               hsp_op_name(c->op), i, hsp_dtype_name(a->dtype));
-        }
+    for (uint8_t i = 0; i < c->n_in + c->n_out; i++) {
+        dtype[i] = (uint8_t)(i < c->n_in ? c->in[i].dtype : c->out[i - c->n_in].dtype);
     }
-    *ret = real;
+    if (!hsp_op_real(c->op, dtype, ret, &wrong)) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s: operand %u is %s", hsp_op_name(c->op),
+                           wrong, hsp_dtype_name((enum hsp_dtype)dtype[wrong]));
+    }
     return HSP_OK;
 }
 
@@ -183,8 +131,13 @@ static enum hsp_status cpu_run(struct hsp_backend *b, enum hsp_devq q, const str
         return hsp_err_set(err, HSP_EINVAL, 0, "%s without the scalars of the update",
                            hsp_op_name(c->op));
     }
-    hsp_cpu_kernel k = (real == HSP_F32 ? hsp_cpu_kernels_f32 : hsp_cpu_kernels_f64)[c->op];
-    return k(cpu, c, err);
+    if (c->op == HSP_OP_NARROW || c->op == HSP_OP_WIDEN) {
+        hsp_cpu_cast(cpu, c);
+        return HSP_OK;
+    }
+    hsp_cpu_kernel k = (real == HSP_F64 ? hsp_cpu_kernels_f64 : hsp_cpu_kernels_f32)[c->op];
+    bool moves = c->op == HSP_OP_EMBED; /* elements as they are */
+    return real == HSP_BF16 && !moves ? hsp_cpu_run_wide(cpu, c, k, err) : k(cpu, c, err);
 }
 
 static enum hsp_status cpu_accumulate(struct hsp_backend *b, enum hsp_devq q,
@@ -212,6 +165,7 @@ static void cpu_close(struct hsp_backend *b)
         hsp_workpool_free(cpu->pool);
         free(cpu->scratch);
         free(cpu->pack);
+        free(cpu->wide);
         free(cpu);
     }
 }

@@ -29,6 +29,8 @@ struct hsp_cpu {
     size_t scratch_bytes;
     const struct hsp_gemm_kernel *gemm; /* NULL: OpenBLAS */
     uint8_t *pack; /* owned, 64-aligned; HSP_GEMM_SCRATCH_BYTES for each worker, with gemm */
+    uint8_t *wide; /* owned, 64-aligned; bf16 operands of an op in fp32 (narrow.h) */
+    size_t wide_bytes;
 };
 
 typedef enum hsp_status (*hsp_cpu_kernel)(struct hsp_cpu *cpu, const struct hsp_call *c,
