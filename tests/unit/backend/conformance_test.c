@@ -456,7 +456,9 @@ static void accumulate_adds(void **state)
     enum { N = 40001 };
     float *x = aligned(N * 4), *y = aligned(N * 4);
     double *xd = aligned(N * 8), *yd = aligned(N * 8);
+    uint16_t *half = aligned(N * 2);
     for (int i = 0; i < N; i++) {
+        half[i] = hsp_bf16_of(0.25F);
         x[i] = (float)i;
         y[i] = 0.5F;
         xd[i] = i;
@@ -466,13 +468,16 @@ static void accumulate_adds(void **state)
     assert_ok(b->accumulate(b, q, HSP_F32, x, HSP_F32, y, N, &err), &err);
     assert_ok(b->accumulate(b, q, HSP_F64, xd, HSP_F64, yd, N, &err), &err);
     assert_ok(b->accumulate(b, q, HSP_F64, xd, HSP_F64, yd, 0, &err), &err);
+    assert_ok(b->accumulate(b, q, HSP_F32, x, HSP_BF16, half, N, &err), &err);
     assert_status(b->accumulate(b, q, HSP_F32, x, HSP_F64, yd, N, &err), HSP_EUNSUPPORTED);
+    assert_status(b->accumulate(b, q, HSP_BF16, half, HSP_BF16, half, N, &err), HSP_EUNSUPPORTED);
     for (int i = 0; i < N; i++) {
-        assert_true(x[i] == (float)i + 0.5F && xd[i] == i + 0.25);
+        assert_true(x[i] == (float)i + 0.75F && xd[i] == i + 0.25);
     }
     free(x);
     free(y);
     free(xd);
+    free(half);
     free(yd);
     b->close(b);
 }

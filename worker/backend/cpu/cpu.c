@@ -146,11 +146,14 @@ static enum hsp_status cpu_accumulate(struct hsp_backend *b, enum hsp_devq q,
 {
     struct hsp_cpu *cpu = (struct hsp_cpu *)b;
     (void)q;
-    if (dst_type != src_type || dst_type == HSP_I32) {
+    bool wider = dst_type == HSP_F32 && src_type == HSP_BF16;
+    if ((dst_type != src_type && !wider) || (dst_type != HSP_F32 && dst_type != HSP_F64)) {
         return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "a sum of %s and %s", hsp_dtype_name(dst_type),
                            hsp_dtype_name(src_type));
     }
-    if (dst_type == HSP_F32) {
+    if (wider) {
+        hsp_cpu_accumulate_wide(cpu, dst, src, n);
+    } else if (dst_type == HSP_F32) {
         hsp_cpu_accumulate_f32(cpu, dst, src, n);
     } else {
         hsp_cpu_accumulate_f64(cpu, dst, src, n);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "proto/base/size.h"
+#include "proto/op/bf16.h"
 #include "worker/backend/cpu/cpu.h"
 
 #define PAGE ((size_t)4096) /* in front of each area: its length */
@@ -66,6 +67,7 @@ static enum hsp_status mem_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp
         case HSP_F32: ((float *)dst)[k] = (float)value; break;
         case HSP_F64: ((double *)dst)[k] = value; break;
         case HSP_I32: ((int32_t *)dst)[k] = (int32_t)value; break;
+        case HSP_BF16: ((uint16_t *)dst)[k] = hsp_bf16_of((float)value); break;
         }
     }
     return HSP_OK;

@@ -34,6 +34,23 @@ HSP_CLONES static void narrow_range(const void *ctx, unsigned worker, int64_t lo
     }
 }
 
+HSP_CLONES static void accumulate_range(const void *ctx, unsigned worker, int64_t lo, int64_t hi)
+{
+    (void)worker;
+    const struct convert *c = ctx;
+    const uint16_t *restrict from = c->from;
+    float *restrict to = c->to;
+    for (int64_t i = lo; i < hi; i++) {
+        to[i] += hsp_bf16_float(from[i]);
+    }
+}
+
+void hsp_cpu_accumulate_wide(struct hsp_cpu *cpu, float *dst, const uint16_t *src, int64_t n)
+{
+    struct convert c = {.from = src, .to = dst};
+    hsp_workpool_for(cpu->pool, n, HSP_CPU_GRAIN, accumulate_range, &c);
+}
+
 /* @from and @to are of one size, or bf16 and fp32 in either order. */
 static void convert(struct hsp_cpu *cpu, const struct hsp_array *from, const struct hsp_array *to)
 {
