@@ -2,7 +2,7 @@
  *
  * Role:       called by worker/exec for each instruction; cpu/ and cuda/ implement it.
  * Threads:    a queue has one caller at a time, different queues may have different ones at once;
- *             alloc, release and finish may be called by any thread at any time. run and accumulate
+ *             alloc, release, finish and reached may be called by any thread at any time. run and accumulate
  *             of a backend that is no device: one caller at a time, whatever the queue.
  * Contract:   what is given to a queue is done in the order given. Of a device (device is true) the
  *             call has returned before the work is done, so the memory it names must stay, and an
@@ -53,9 +53,12 @@ struct hsp_call {
     const struct hsp_update_scalars *update;
 };
 
-/* Work is given to a queue of the device and done there in order. */
-enum hsp_devq { HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, HSP_DEVQ_STATE };
-#define HSP_N_DEVQ 3
+/* Work is given to a queue of the device and done there in order. Lanes are queues HSP_DEVQ_LANE + k, k below
+ * HSP_N_LANES, for sends that wait for their receivers and must not hold up HSP_DEVQ_COMM; one is made when it is
+ * first used. */
+enum hsp_devq { HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, HSP_DEVQ_STATE, HSP_DEVQ_LANE };
+#define HSP_N_LANES 8
+#define HSP_N_DEVQ  (HSP_DEVQ_LANE + HSP_N_LANES)
 
 enum hsp_mem {
     HSP_MEM_DEVICE, /* of a device: not addressable by the host */
@@ -102,6 +105,9 @@ struct hsp_backend {
     /* The host waits until @ticket of @of is reached, and then sees what the work before it wrote. */
     enum hsp_status (*finish)(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket,
                               struct hsp_err *err);
+    /* Whether @ticket of @of is reached, without waiting; by any thread. Also true of a device that has
+     * failed: finish says why. */
+    bool (*reached)(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket);
     /* Seconds the device spent from one reached mark of a queue to another, both among the newest
      * HSP_MAX_MARKS of it. NULL: not measured, or no device. */
     enum hsp_status (*seconds)(struct hsp_backend *b, enum hsp_devq of, uint64_t from, uint64_t to,
@@ -114,8 +120,8 @@ struct hsp_backend {
     enum hsp_status (*begin)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_digest *key,
                              bool *ret_replayed, struct hsp_err *err);
     enum hsp_status (*end)(struct hsp_backend *b, enum hsp_devq q, struct hsp_err *err);
-    /* The queue as the device's library knows it (cudaStream_t), for transports that work on it;
-     * NULL on a CPU. */
+    /* The queue as the device's library knows it (cudaStream_t), for transports that work on it; NULL
+     * on a CPU. The calling thread uses this device from then on. */
     void *(*native)(struct hsp_backend *b, enum hsp_devq q);
     /* Waits for what is under way. Memory not released yet is lost. NULL is not fine. */
     void (*close)(struct hsp_backend *b);

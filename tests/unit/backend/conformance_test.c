@@ -631,6 +631,7 @@ static void memory_and_queues(void **state)
     assert_true(ticket > 0);
     assert_ok(b->await(b, HSP_DEVQ_COMM, HSP_DEVQ_COMPUTE, ticket, &err), &err);
     assert_ok(b->finish(b, HSP_DEVQ_COMPUTE, ticket, &err), &err);
+    assert_true(b->reached(b, HSP_DEVQ_COMPUTE, ticket));
     assert_null(b->native(b, HSP_DEVQ_COMPUTE));
     for (int k = 0; k < 2; k++) {
         b->release(b, k == 0 ? HSP_MEM_DEVICE : HSP_MEM_HOST, x[k]);

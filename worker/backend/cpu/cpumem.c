@@ -119,6 +119,14 @@ static enum hsp_status queue_finish(struct hsp_backend *b, enum hsp_devq of, uin
     return HSP_OK;
 }
 
+static bool queue_reached(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket)
+{
+    (void)b;
+    (void)of;
+    (void)ticket;
+    return true;
+}
+
 static void *queue_native(struct hsp_backend *b, enum hsp_devq q)
 {
     (void)b;
@@ -136,5 +144,6 @@ void hsp_cpu_memory(struct hsp_backend *b)
     b->mark = queue_mark;
     b->await = queue_await;
     b->finish = queue_finish;
+    b->reached = queue_reached;
     b->native = queue_native;
 }
