@@ -72,12 +72,13 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
     return HSP_OK;
 }
 
-static enum hsp_status on_sealed(void *ctx, uint64_t version, unsigned slot, struct hsp_err *err)
+static enum hsp_status on_sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
     struct device *d = ctx;
     (void)err;
-    assert_int_equal(slot, version & 1);
-    d->sealed = version;
+    assert_int_equal(w->slot, w->version & 1);
+    assert_true(w->queue == HSP_DEVQ_COMPUTE && w->ticket > 0);
+    d->sealed = w->version;
     return HSP_OK;
 }
 
