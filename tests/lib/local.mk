@@ -33,3 +33,7 @@ tests_lib_libfakecuda_a_SOURCES = \
   tests/lib/fakecuda/fakestreams.c \
   tests/lib/fakecuda/include/cublasLt.h \
   tests/lib/fakecuda/include/cuda_runtime.h
+# A device for tests of what drives one. Needs BACKEND_LIBS behind it.
+check_LIBRARIES += tests/lib/libghost.a
+tests_lib_libghost_a_SOURCES = tests/lib/ghost.c tests/lib/ghost.h tests/lib/ghostcheck.c \
+  tests/lib/ghostint.h tests/lib/ghostwork.c
