@@ -3,10 +3,14 @@ backend_tests = \
   tests/unit/backend/conformance_test \
   tests/unit/backend/gemm_test \
   tests/unit/backend/gradcheck_test
+# Every op against the reference, on the backend of the test that includes it.
+OP_SUITE = \
+  tests/unit/backend/opsuite.c tests/unit/backend/opsuite.h \
+  tests/unit/backend/refops.c tests/unit/backend/refops.h
 check_PROGRAMS += $(backend_tests)
 TESTS += $(backend_tests)
 tests_unit_backend_conformance_test_SOURCES = \
-  tests/unit/backend/conformance_test.c tests/unit/backend/refops.c tests/unit/backend/refops.h
+  tests/unit/backend/conformance_test.c $(OP_SUITE)
 tests_unit_backend_conformance_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gradcheck_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gemm_test_LDADD = $(BACKEND_LIBS) $(LDADD)
