@@ -12,11 +12,10 @@
 #define HSP_CUDA_H
 #include <cublasLt.h>
 #include <cuda_runtime.h>
-#include "worker/backend/backend.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+#include "worker/backend/backend.h"
 
 struct hsp_cuda_memory; /* memory.c: what is allocated */
 struct hsp_cuda_queue;  /* queue.c: tickets, graphs, and the ops since the last ticket */

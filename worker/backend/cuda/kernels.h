@@ -1,0 +1,57 @@
+/* The ops that are kernels of this folder; products and attention have headers of their own.
+ *
+ * Each is a hsp_cuda_kernel (cuda.h) for all real types. Sums have one order, which depends on
+ * shapes alone: the same bits from run to run and from device to device of one kind. */
+#ifndef HSP_KERNELS_H
+#define HSP_KERNELS_H
+#include "worker/backend/cuda/cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HSP_CUDA_KERNEL(name)                                                                      \
+    enum hsp_status hsp_cuda_##name(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c, \
+                                    struct hsp_err *err)
+
+/* map.cu */
+HSP_CUDA_KERNEL(add);
+HSP_CUDA_KERNEL(gelu);
+HSP_CUDA_KERNEL(gelu_dx);
+HSP_CUDA_KERNEL(swiglu);
+HSP_CUDA_KERNEL(swiglu_dx);
+HSP_CUDA_KERNEL(bias_add);
+HSP_CUDA_KERNEL(broadcast);
+HSP_CUDA_KERNEL(convert); /* narrow, widen */
+HSP_CUDA_KERNEL(same);    /* flatten, unflatten */
+/* colsum.cu: sums over rows */
+HSP_CUDA_KERNEL(bias_db);
+HSP_CUDA_KERNEL(layernorm_dw);
+HSP_CUDA_KERNEL(rmsnorm_dw);
+/* norm.cu */
+HSP_CUDA_KERNEL(layernorm);
+HSP_CUDA_KERNEL(layernorm_dx);
+HSP_CUDA_KERNEL(rmsnorm);
+HSP_CUDA_KERNEL(rmsnorm_dx);
+/* rope.cu, dropout.cu, embed.cu */
+HSP_CUDA_KERNEL(rope); /* and rope_dx */
+HSP_CUDA_KERNEL(dropout);
+HSP_CUDA_KERNEL(embed);
+HSP_CUDA_KERNEL(embed_dw);
+/* xent.cu. A label that is not in the table gives a loss that is no number. */
+HSP_CUDA_KERNEL(xent);
+HSP_CUDA_KERNEL(xent_dx);
+HSP_CUDA_KERNEL(lse); /* lse_parts, lse_merge */
+HSP_CUDA_KERNEL(xent_part);
+/* total.cu */
+HSP_CUDA_KERNEL(sum);
+HSP_CUDA_KERNEL(sqsum);
+HSP_CUDA_KERNEL(count_labels); /* count */
+/* update.cu */
+HSP_CUDA_KERNEL(adamw);
+HSP_CUDA_KERNEL(sgdm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
