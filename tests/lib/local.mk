@@ -20,20 +20,39 @@ HSP_OOM_LIBS = tests/lib/liboom.a $(TEST_LIBS)
 check_LIBRARIES += tests/lib/libplainbsr.a
 tests_lib_libplainbsr_a_SOURCES = tests/lib/plainbsr.c tests/lib/plainbsr.h
 
-# A CUDA device of host memory: its runtime.
+# A CUDA device of host memory: its runtime, and what runs kernels.
 check_LIBRARIES += tests/lib/libfakecuda.a
 tests_lib_libfakecuda_a_SOURCES = \
+  tests/lib/fakecuda/emulate.c tests/lib/fakecuda/emulate.h \
   tests/lib/fakecuda/fakecuda.h \
   tests/lib/fakecuda/fakedevice.c \
   tests/lib/fakecuda/fakegraphs.c \
   tests/lib/fakecuda/fakeint.h \
+  tests/lib/fakecuda/fakekernel.h \
+  tests/lib/fakecuda/fakelaunch.c \
   tests/lib/fakecuda/fakelt.c \
   tests/lib/fakecuda/fakemem.c \
   tests/lib/fakecuda/fakerace.c \
   tests/lib/fakecuda/fakestreams.c \
+  tests/lib/fakecuda/memshadow.c tests/lib/fakecuda/memshadow.h \
   tests/lib/fakecuda/include/cublasLt.h \
+  tests/lib/fakecuda/include/cuda_bf16.h \
   tests/lib/fakecuda/include/cuda_runtime.h
-# A device for tests of what drives one. Needs BACKEND_LIBS behind it.
-check_LIBRARIES += tests/lib/libghost.a
-tests_lib_libghost_a_SOURCES = tests/lib/ghost.c tests/lib/ghost.h tests/lib/ghostcheck.c \
-  tests/lib/ghostint.h tests/lib/ghostwork.c
+if FAKE_TSAN
+tests_lib_libfakecuda_a_SOURCES += tests/lib/fakecuda/tsanhooks.c
+endif
+
+# The CUDA backend for that device: kernels compiled by a C++ compiler for the host.
+FAKE_INCLUDES = -I$(top_srcdir)/tests/lib/fakecuda/include
+if HAVE_CXX
+check_LIBRARIES += tests/lib/libfakekernels.a
+tests_lib_libfakekernels_a_SOURCES = $(cuda_host)
+tests_lib_libfakekernels_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_lib_libfakekernels_a_LIBADD = $(cuda_kernels:.cu=.fake.o)
+endif
+FAKE_OBJECTS = $(cuda_kernels:.cu=.fake.o) tests/unit/cuda/wrongkernels.fake.o
+$(FAKE_OBJECTS): %.fake.o: $(top_srcdir)/%.cu
+	$(AM_V_FAKE)$(MKDIR_P) $(@D) && $(FAKE_CXX) -x c++ $(FAKE_CXXFLAGS) $(FAKE_INCLUDES) \
+	  $(AM_CPPFLAGS) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
+-include $(FAKE_OBJECTS:.o=.d)
+CLEANFILES += worker/backend/cuda/*.fake.[od] tests/unit/cuda/*.fake.[od]

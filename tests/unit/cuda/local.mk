@@ -1,6 +1,14 @@
 cuda_tests = \
   tests/unit/cuda/fakecuda_test
-check_PROGRAMS += $(cuda_tests)
-TESTS += $(cuda_tests)
 CUDA_TEST_LIBS = tests/lib/libfakecuda.a $(LDADD)
 tests_unit_cuda_fakecuda_test_LDADD = $(CUDA_TEST_LIBS)
+if HAVE_CXX
+cuda_tests += \
+  tests/unit/cuda/emulate_test
+tests_unit_cuda_emulate_test_SOURCES = \
+  tests/unit/cuda/emulate_test.c tests/unit/cuda/wrongkernels.h
+tests_unit_cuda_emulate_test_LDADD = tests/unit/cuda/wrongkernels.fake.o $(CUDA_TEST_LIBS)
+endif
+check_PROGRAMS += $(cuda_tests)
+TESTS += $(cuda_tests)
+EXTRA_DIST += tests/unit/cuda/wrongkernels.cu

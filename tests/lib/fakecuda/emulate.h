@@ -1,0 +1,74 @@
+/* Kernels of the GPU on the host: a __global__ function runs with one fiber for each thread of a
+ * block, blocks one after the other.
+ *
+ * Role:      stands in for the device where there is none. fakekernel.h makes a struct hsp_fake_kernel
+ *            of a launch, the runtime (fakecuda.h) queues it, and runs it here in its turn.
+ * Threads:   one kernel at a time in the process; the caller locks.
+ * Checks:    barriers that not all threads reach, warp functions whose lanes disagree, stacks that
+ *            overflow, and what memshadow.h sees.
+ * Bounds:    1024 threads a block, 228 KiB of dynamic shared memory, 128 KiB of stack a thread.
+ */
+#ifndef HSP_EMULATE_H
+#define HSP_EMULATE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HSP_FAKE_WARP         32
+#define HSP_FAKE_MAX_THREADS  1024
+#define HSP_FAKE_MAX_SHARED   (227 * 1024) /* of a block, as on a Hopper */
+#define HSP_FAKE_MAX_EXCHANGE 64           /* bytes that a lane gives to a warp function */
+
+struct hsp_fake_kernel {
+    const char *name;
+    unsigned grid[3], block[3];
+    size_t shared_bytes;     /* dynamic */
+    void (*run)(void *args); /* one thread: calls the kernel */
+};
+
+/* Runs the kernel to its end with @args, borrowed. NULL, or what was wrong with it, in static
+ * storage: the kernel was given up then. */
+const char *hsp_fake_run_kernel(const struct hsp_fake_kernel *k, void *args);
+
+/* The run of a struct hsp_fake_work (fakecuda.h) that is a launch: @args begins with its
+ * struct hsp_fake_kernel. fakelaunch.c */
+void hsp_fake_run_launch(void *args);
+
+/* In what order blocks and threads run: ascending, or descending. What a correct kernel computes
+ * does not depend on it. */
+void hsp_fake_run_backwards(bool yes);
+
+/* Gives up the kernel that runs, as a trap would; the first message of a kernel stays. Returns only
+ * when no kernel runs. */
+void hsp_fake_fault(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- what a device function sees ---- */
+
+struct hsp_fake_index {
+    unsigned x, y, z;
+};
+extern struct hsp_fake_index hsp_fake_thread_index, hsp_fake_block_index, hsp_fake_block_extent,
+    hsp_fake_grid_extent;
+
+/* The dynamic shared memory of the block, 1024-aligned. */
+void *hsp_fake_dynamic_shared(void);
+/* __syncthreads. */
+void hsp_fake_barrier(void);
+/* Every lane of @mask gives @bytes (at most HSP_FAKE_MAX_EXCHANGE) and gets those of all 32 lanes; the
+ * bytes of lanes outside the mask are 0. @what: name of the function, equal in all lanes. */
+void hsp_fake_warp_exchange(const char *what, unsigned mask, const void *mine, size_t bytes,
+                            void *all);
+/* Linear index of the running thread in its block; -1 when no kernel runs. */
+int hsp_fake_thread(void);
+/* Grows by one at each barrier of the block, or at each whole-warp function of the thread's warp. */
+unsigned hsp_fake_block_epoch(void);
+unsigned hsp_fake_warp_epoch(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,273 @@
+#include "tests/lib/fakecuda/memshadow.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/lib/fakecuda/emulate.h"
+
+#define PAGE        4096 /* bytes of one entry of pages */
+#define SHARED_SLOT 18   /* log2 of the entries for shared memory */
+
+enum { READ = 1, WROTE = 2 }; /* bits; READ: before it was written */
+
+/* Who touched two bytes of the device last in this kernel. */
+struct use {
+    uint32_t kernel; /* number of the kernel */
+    uint32_t block;  /* linear index, or MANY */
+};
+#define MANY UINT32_MAX
+
+/* Who touched two bytes of shared memory. */
+struct slot {
+    uintptr_t at;
+    unsigned block; /* epoch at the block's begin: older entries are free */
+    unsigned w_block, w_warp, r_block, r_warp;
+    int writer;        /* thread; -1 none */
+    int reader, r_who; /* warp of the readers, MANY_WARPS; lane, MANY_LANES */
+};
+#define MANY_WARPS (-2)
+#define MANY_LANES (-2)
+
+static struct {
+    uint8_t *base;
+    size_t bytes;
+    uint8_t *touched, *pages;    /* one a byte, one a page */
+    struct use *writer, *reader; /* one for two bytes */
+    const uint8_t *stacks;
+    size_t stack_bytes;
+    size_t lo_page, hi_page; /* pages touched lie in [lo, hi) */
+    unsigned block;          /* epoch at the block's begin */
+    uint32_t kernel;         /* counts kernels */
+    struct slot slot[1 << SHARED_SLOT];
+} sh;
+
+static void *reserve(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    if (p == MAP_FAILED) {
+        abort();
+    }
+    return p;
+}
+
+void hsp_fake_shadow_init(void *base, size_t bytes)
+{
+    hsp_fake_shadow_fini();
+    sh.base = base;
+    sh.bytes = bytes;
+    sh.lo_page = SIZE_MAX;
+    sh.hi_page = 0;
+    sh.touched = reserve(bytes + PAGE);
+    sh.pages = reserve(bytes / PAGE + 1);
+    sh.writer = reserve((bytes / 2 + 1) * sizeof(*sh.writer));
+    sh.reader = reserve((bytes / 2 + 1) * sizeof(*sh.reader));
+}
+
+void hsp_fake_shadow_fini(void)
+{
+    if (sh.base != NULL) {
+        (void)munmap(sh.touched, sh.bytes + PAGE);
+        (void)munmap(sh.pages, sh.bytes / PAGE + 1);
+        (void)munmap(sh.writer, (sh.bytes / 2 + 1) * sizeof(*sh.writer));
+        (void)munmap(sh.reader, (sh.bytes / 2 + 1) * sizeof(*sh.reader));
+        sh.base = NULL;
+        sh.bytes = 0;
+    }
+}
+
+static bool on_device(const void *p)
+{
+    return (uintptr_t)p - (uintptr_t)sh.base < sh.bytes;
+}
+
+/* ---- kernels ---- */
+
+void hsp_fake_shadow_kernel(const void *stacks, size_t bytes)
+{
+    sh.stacks = stacks;
+    sh.stack_bytes = bytes;
+    sh.kernel++;
+    for (size_t page = sh.lo_page; page < sh.hi_page; page++) {
+        if (sh.pages[page] != 0) {
+            memset(sh.touched + page * PAGE, 0, PAGE);
+            sh.pages[page] = 0;
+        }
+    }
+    sh.lo_page = SIZE_MAX;
+    sh.hi_page = 0;
+}
+
+void hsp_fake_shadow_block(void)
+{
+    sh.block = hsp_fake_block_epoch();
+}
+
+/* Runs of one page that have the bit @bit; a run goes on over the end of a page. */
+static size_t runs_of_page(size_t page, uint8_t bit, size_t open, hsp_fake_touched_fn fn, void *ctx)
+{
+    for (size_t i = page * PAGE; i < (page + 1) * PAGE; i++) {
+        bool in = (sh.touched[i] & bit) != 0;
+        if (in && open == SIZE_MAX) {
+            open = i;
+        } else if (!in && open != SIZE_MAX) {
+            fn(ctx, sh.base + open, i - open, bit == WROTE);
+            open = SIZE_MAX;
+        }
+    }
+    return open;
+}
+
+void hsp_fake_shadow_touched(hsp_fake_touched_fn fn, void *ctx)
+{
+    static const uint8_t bits[] = {READ, WROTE};
+    for (int b = 0; b < 2; b++) {
+        size_t open = SIZE_MAX, page = sh.lo_page;
+        for (; page < sh.hi_page; page++) {
+            if (sh.pages[page] != 0 || open != SIZE_MAX) {
+                open = runs_of_page(page, bits[b], open, fn, ctx);
+            }
+        }
+        if (open != SIZE_MAX) {
+            fn(ctx, sh.base + open, page * PAGE - open, bits[b] == WROTE);
+        }
+    }
+}
+
+static uint32_t linear_block(void)
+{
+    return hsp_fake_block_index.x +
+           hsp_fake_grid_extent.x *
+               (hsp_fake_block_index.y + hsp_fake_grid_extent.y * hsp_fake_block_index.z);
+}
+
+static bool other_block(const struct use *u, uint32_t block)
+{
+    return u->kernel == sh.kernel && u->block != block;
+}
+
+/* Blocks run in any order: what one writes no other may touch. */
+static void race_of_blocks(size_t at, size_t n, bool write)
+{
+    uint32_t block = linear_block();
+    for (size_t i = at / 2; i <= (at + n - 1) / 2; i++) {
+        if (other_block(&sh.writer[i], block) || (write && other_block(&sh.reader[i], block))) {
+            hsp_fake_fault("%s %p, which another block %s", write ? "writes" : "reads",
+                           (void *)(sh.base + 2 * i),
+                           other_block(&sh.writer[i], block) ? "wrote" : "read");
+        }
+        if (write) {
+            sh.writer[i] = (struct use){sh.kernel, block};
+        } else {
+            sh.reader[i] =
+                (struct use){sh.kernel, other_block(&sh.reader[i], block) ? MANY : block};
+        }
+    }
+}
+
+static void device_access(const void *p, size_t n, enum hsp_fake_access how)
+{
+    size_t at = (size_t)((const uint8_t *)p - sh.base);
+    for (size_t i = at; i < at + n && i < sh.bytes; i++) {
+        if (how != HSP_FAKE_WRITE && (sh.touched[i] & WROTE) == 0) {
+            sh.touched[i] |= READ;
+        }
+        sh.touched[i] |= how != HSP_FAKE_READ ? WROTE : 0;
+        sh.pages[i / PAGE] = 1;
+    }
+    sh.lo_page = at / PAGE < sh.lo_page ? at / PAGE : sh.lo_page;
+    sh.hi_page = (at + n - 1) / PAGE >= sh.hi_page ? (at + n - 1) / PAGE + 1 : sh.hi_page;
+    if (how != HSP_FAKE_ATOMIC) {
+        race_of_blocks(at, n, how == HSP_FAKE_WRITE);
+    }
+}
+
+static struct slot *slot_of(uintptr_t at)
+{
+    uint64_t h = (uint64_t)(at / 2) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - SHARED_SLOT);
+    for (size_t i = 0; i < 1 << SHARED_SLOT; i++) {
+        struct slot *s = &sh.slot[(h + i) & ((1 << SHARED_SLOT) - 1)];
+        if (s->block == sh.block && s->at == at) {
+            return s;
+        }
+        if (s->block != sh.block) {
+            *s = (struct slot){.at = at, .block = sh.block, .writer = -1, .reader = -1};
+            return s;
+        }
+    }
+    return NULL;
+}
+
+/* Whether nothing orders this thread after the last writer. */
+static bool unordered_write(const struct slot *s, int t)
+{
+    return s->writer >= 0 && s->writer != t && s->w_block == hsp_fake_block_epoch() &&
+           (s->writer / HSP_FAKE_WARP != t / HSP_FAKE_WARP || s->w_warp == hsp_fake_warp_epoch());
+}
+
+/* The same for the readers. */
+static bool unordered_read(const struct slot *s, int t)
+{
+    if (s->reader == -1 || s->r_block != hsp_fake_block_epoch()) {
+        return false;
+    }
+    return s->reader != t / HSP_FAKE_WARP ||
+           (s->r_warp == hsp_fake_warp_epoch() && s->r_who != t % HSP_FAKE_WARP);
+}
+
+static void note_read(struct slot *s, int t)
+{
+    int warp = t / HSP_FAKE_WARP, lane = t % HSP_FAKE_WARP;
+    bool first = s->reader == -1 || s->r_block != hsp_fake_block_epoch();
+    if (first || (s->reader == warp && s->r_warp != hsp_fake_warp_epoch())) {
+        s->reader = warp;
+        s->r_who = lane;
+    } else if (s->reader != warp) {
+        s->reader = MANY_WARPS;
+    } else if (s->r_who != lane) {
+        s->r_who = MANY_LANES;
+    }
+    s->r_block = hsp_fake_block_epoch();
+    s->r_warp = hsp_fake_warp_epoch();
+}
+
+static void shared_access(uintptr_t p, size_t n, bool write)
+{
+    int t = hsp_fake_thread();
+    for (uintptr_t at = p & ~(uintptr_t)1; at < p + n; at += 2) {
+        struct slot *s = slot_of(at);
+        if (s == NULL) {
+            return;
+        }
+        if (unordered_write(s, t) || (write && unordered_read(s, t))) {
+            hsp_fake_fault("%s shared memory that thread %d %s, with no barrier between",
+                           write ? "writes" : "reads",
+                           unordered_write(s, t)             ? s->writer
+                           : s->reader >= 0 && s->r_who >= 0 ? s->reader * HSP_FAKE_WARP + s->r_who
+                                                             : s->reader,
+                           unordered_write(s, t) ? "wrote" : "read");
+        }
+        if (write) {
+            s->writer = t;
+            s->w_block = hsp_fake_block_epoch();
+            s->w_warp = hsp_fake_warp_epoch();
+        } else {
+            note_read(s, t);
+        }
+    }
+}
+
+void hsp_fake_shadow_access(const void *p, size_t n, enum hsp_fake_access how)
+{
+    if (hsp_fake_thread() < 0 || n == 0) {
+        return;
+    }
+    if (on_device(p)) {
+        device_access(p, n, how);
+    } else if ((uintptr_t)p - (uintptr_t)sh.stacks >= sh.stack_bytes && how != HSP_FAKE_ATOMIC &&
+               (uintptr_t)p - (uintptr_t)&hsp_fake_thread_index >= sizeof(hsp_fake_thread_index)) {
+        shared_access((uintptr_t)p, n, how == HSP_FAKE_WRITE);
+    }
+}
