@@ -24,30 +24,7 @@ for path; do
     n=$((n + 1))
     "$path" >"$out"
     rc=$?
-    python3 - "$(basename "$path")" "$rc" "$out" <<'PY' || {
-import json, sys
-
-name, rc, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-lines = open(path, errors="replace").read().strip().splitlines()
-try:
-    last = json.loads(lines[-1])
-    holds, figures = last["holds"], last["figures"]
-    seed, seconds = last["seed"], last["seconds"]
-    if last["claim"] != name:
-        raise ValueError("names the claim %s" % last["claim"])
-except (IndexError, KeyError, ValueError, TypeError) as e:
-    print("| %s | NO | exit %d, last line is no report: %s | | |" % (name, rc, e))
-    sys.exit(1)
-word = {True: "yes", False: "NO", None: "not judged"}.get(holds, "NO")
-agrees = {0: True, 77: None}.get(rc, False) is holds
-def text(v):
-    return "%.4g" % v if isinstance(v, float) else str(v)
-cell = ", ".join("%s %s" % (k, text(v)) for k, v in figures.items()).replace("|", "/")
-if not agrees:
-    word, cell = "NO", "exit %d disagrees with the report; %s" % (rc, cell)
-print("| %s | %s | %s | %s | %s |" % (name, word, cell, seed, text(seconds)))
-sys.exit(0 if agrees and holds is not False else 1)
-PY
+    python3 tests/claims/lib/row.py "$(basename "$path")" "$rc" "$out" || {
         bad=1
         tail -n 30 "$out" | sed 's/^/    /' >&2
     }

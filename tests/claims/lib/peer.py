@@ -8,8 +8,10 @@ import array
 import ctypes
 import json
 import math
+import os
 
 import tokens
+from report import BUILD
 
 MASK = (1 << 64) - 1
 CODE = {"F32": "f", "F64": "d"}
@@ -50,7 +52,8 @@ def save_tensors(path, tensors):
 # ---- which samples a step reads ------------------------------------------------------------------
 
 def _xxh3(text):
-    lib = ctypes.CDLL("libxxhash.so.0")
+    near = os.path.join(BUILD, "lib", "libxxhash.so.0")  # of a bundle: scripts/gpu-check
+    lib = ctypes.CDLL(near if os.path.exists(near) else "libxxhash.so.0")
     lib.XXH3_64bits.restype = ctypes.c_uint64
     lib.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     return lib.XXH3_64bits(text, len(text))

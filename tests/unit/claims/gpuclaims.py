@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""The pure parts of the GPU claims and of scripts/gpu-check: statistics, verdicts, records of kernels, what an ELF needs,
+and how the claims end on a machine without a GPU."""
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+SRC = os.path.abspath(os.environ.get("HSPMD_SRC", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")))
+BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(SRC, "build")))
+sys.path.insert(0, os.path.join(SRC, "tests/claims/lib"))
+import gpu  # noqa: E402
+import gpustats  # noqa: E402
+import row  # noqa: E402
+
+CLAIMS = ("cuda-conformance", "cuda-loss-equality", "gpu-speed", "one-gpu-demo")
+GPT = {"family": "gpt", "layers": 12, "hidden": 768, "heads": 12, "vocab": 50257, "sequence": 1024, "tied_head": True}
+LLAMA = {"family": "llama", "layers": 3, "hidden": 64, "heads": 8, "kv_heads": 4, "intermediate": 88, "vocab": 256,
+         "sequence": 32, "tied_head": False}
+
+
+def script(path, name):
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(SRC, path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+check = script("scripts/gpu-check", "gpucheck")
+
+
+class Models(unittest.TestCase):
+    def test_gpt2_has_the_published_number_of_parameters(self):
+        self.assertEqual(gpustats.parameters(GPT)[0], 124439808)
+
+    def test_parameters_are_those_of_our_graphs(self):
+        for model in (dict(GPT, vocab=50304), dict(GPT, tied_head=False, layers=2), LLAMA,
+                      dict(LLAMA, tied_head=True, kv_heads=0, intermediate=0)):
+            with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+                json.dump({"apiVersion": "hspmd/v1", "name": "m", "model": model, "data": {"path": "/x"},
+                           "train": {"steps": 1, "global_batch": 1, "optimizer": {"name": "adamw", "lr": 0.1}}}, f)
+                f.flush()
+                text = subprocess.run([os.path.join(BUILD, "hspmdctl"), "graph", "show", f.name], capture_output=True,
+                                      text=True, check=True).stdout
+            self.assertEqual(gpustats.parameters(model)[0], int(re.search(r"(\d+) parameters", text).group(1)))
+
+    def test_flops_of_a_token(self):
+        products = 12 * 768 * (12 * 768 + 13) + 50257 * 768
+        self.assertEqual(gpustats.flops_per_token(GPT), 6 * products + 12 * 12 * 768 * 1024)
+        self.assertAlmostEqual(gpustats.mfu(1e6, GPT, gpustats.flops_per_token(GPT) * 2e6), 0.5)
+
+
+class Kernels(unittest.TestCase):
+    def test_what_covers_a_time_counts_once(self):
+        self.assertEqual(gpustats.covered([(0, 10), (5, 20), (30, 40), (35, 38)], 0, 100), 0.3)
+        self.assertEqual(gpustats.covered([(0, 10), (90, 200)], 5, 95), 10 / 90)
+        self.assertEqual(gpustats.covered([], 0, 1), 0)
+
+    def test_only_the_last_steps_count_and_copies_are_no_kernels(self):
+        text = "".join("k %d %d 7 gemm<float, 1>\n" % (t, t + 8 * 10**8) for t in range(10**9, 10 * 10**9, 10**9))
+        text += "k 1 500000000 7 warm up\nc 9800000000 9900000000 8 copy\nf 0 0 8 fill\ndropped 3\n"
+        records, dropped = gpustats.read_kernels(text)
+        self.assertEqual((len(records), dropped), (11, 3))
+        share, with_copies, begin = gpustats.busy(records, [1.0] * 4)
+        self.assertEqual(begin, 5800000000)  # the fifth second's kernel ends here
+        self.assertAlmostEqual(share, 0.8)
+        self.assertAlmostEqual(with_copies, 0.8)  # the copy came after the last kernel
+        self.assertEqual(gpustats.longest(records, begin), [(1.0, 4, "gemm<float, 1>")])
+
+    def test_an_unfinished_record_is_refused(self):
+        for text in ("", "k 1 2 7 gemm\n"):
+            self.assertRaises(ValueError, gpustats.read_kernels, text)
+        self.assertRaises(ValueError, gpustats.busy, [("c", 1, 2, 7, "copy")], [1.0])
+
+
+class Speed(unittest.TestCase):
+    def test_the_medians_decide(self):
+        self.assertEqual(gpustats.speed_verdict([90, 101, 300], [100, 1, 200], 0.96), (True, 1.01))
+        self.assertEqual(gpustats.speed_verdict([99], [100], 0.99), (False, 0.99))
+
+    def test_idle_time_fails_and_unknown_idle_time_is_not_judged(self):
+        self.assertEqual(gpustats.speed_verdict([200], [100], 0.9499), (False, 2.0))
+        self.assertEqual(gpustats.speed_verdict([200], [100], None), (None, 2.0))
+        self.assertEqual(gpustats.speed_verdict([50], [100], None), (False, 0.5))
+
+
+class Losses(unittest.TestCase):
+    def runs(self, n, seed=1, noise=1e-3):
+        """Runs that differ by chance that stays: each step moves a run a little."""
+        rnd, out = random.Random(seed), []
+        for _ in range(n):
+            off, run = 0.0, []
+            for t in range(200):
+                off = 0.9 * off + rnd.gauss(0, noise)
+                run.append((5.5 - 3 * t / 200) * (1 + off))
+            out.append(run)
+        return out
+
+    def test_a_run_of_the_same_kind_is_within_the_noise(self):
+        good = sum(gpustats.within_noise(*self.runs(3, seed))[0] for seed in range(200))
+        self.assertGreaterEqual(good, 198)
+
+    def test_a_run_that_is_elsewhere_is_not(self):
+        ours, a, b = self.runs(3)
+        for wrong in ([x * 1.02 for x in ours],                                      # an offset
+                      [x * (1 + 1e-4 * t) for t, x in enumerate(ours)],              # learns slower
+                      [x + (0.5 if t == 150 else 0) for t, x in enumerate(ours)],    # one step
+                      [float("nan")] * 200, [float("inf")] + ours[1:]):
+            self.assertFalse(gpustats.within_noise(wrong, a, b)[0])
+
+    def test_two_runs_without_noise_say_nothing(self):
+        ours, a, _ = self.runs(3)
+        self.assertFalse(gpustats.within_noise(ours, a, a)[0])
+        self.assertRaises(ValueError, gpustats.within_noise, ours[1:], a, a)
+
+    def test_learning(self):
+        self.assertTrue(gpustats.falls(self.runs(1)[0]))
+        self.assertFalse(gpustats.falls([5.0] * 200))
+
+
+class Machine(unittest.TestCase):
+    def test_cards_are_known_by_name(self):
+        for name, flops in (("NVIDIA H200", 989e12), ("NVIDIA H100 80GB HBM3", 989e12), ("NVIDIA H100 PCIe", 756e12),
+                            ("NVIDIA A100-SXM4-40GB", 312e12), ("NVIDIA GeForce RTX 4090", 165e12), ("Other", None)):
+            self.assertEqual(gpu.peaks(name)[0], flops)
+
+    def test_a_driver_that_fails_is_named(self):
+        with mock.patch("subprocess.run", side_effect=subprocess.TimeoutExpired("x", 1)):
+            self.assertIn("does not answer", gpu.look()["missing"])
+        with mock.patch("subprocess.run", return_value=mock.Mock(returncode=-11)):
+            self.assertIn("status -11", gpu.look()["missing"])
+
+    def test_without_a_gpu_each_claim_names_what_is_missing(self):
+        env = dict(os.environ, HSPMD_SEED="5")
+        if "missing" not in gpu.look():
+            self.skipTest("there is a GPU here")
+        for claim in CLAIMS:
+            r = subprocess.run([sys.executable, "-B", os.path.join(SRC, "tests/claims", claim)], capture_output=True,
+                               text=True, env=env)
+            last = json.loads(r.stdout.splitlines()[-1])
+            self.assertEqual((r.returncode, last["claim"], last["holds"], last["seed"]), (77, claim, None, 5))
+            self.assertRegex(last["figures"]["missing"], "driver|GPU")
+
+
+class Rows(unittest.TestCase):
+    def report(self, **more):
+        return "words\n" + json.dumps(dict({"claim": "c", "holds": True, "figures": {"x": 0.123456, "y": "a|b"}, "seed": 1,
+                                            "seconds": 2.0}, **more))
+
+    def test_a_report_becomes_a_row(self):
+        self.assertEqual(row.row("c", 0, self.report()), ("| c | yes | x 0.1235, y a/b | 1 | 2 |", True))
+        self.assertEqual(row.row("c", 77, self.report(holds=None))[1], None)
+        self.assertEqual(row.row("c", 1, self.report(holds=False))[1], False)
+
+    def test_what_does_not_agree_does_not_hold(self):
+        for rc, text in ((1, self.report()), (0, self.report(holds=None)), (0, self.report(claim="d")), (0, ""),
+                         (0, self.report(holds=1)), (-9, "no report")):
+            line, holds = row.row("c", rc, text)
+            self.assertEqual((holds, line.split(" | ")[1]), (False, "NO"))
+
+
+class Bundle(unittest.TestCase):
+    def test_libraries_are_sorted_by_whose_they_are(self):
+        for name in ("libc.so.6", "ld-linux-x86-64.so.2", "libm.so.6", "libpthread.so.0", "libmvec.so.1"):
+            self.assertTrue(check.GLIBC.match(name), name)
+        for name in ("libcap.so.2", "libcrypto.so.3", "libmicrohttpd.so.12", "libnettle.so.8", "libresolve.so.1"):
+            self.assertFalse(check.GLIBC.match(name) or check.NVIDIA.match(name) or check.GCC.match(name), name)
+        for name in ("libcublasLt.so.13", "libcudart.so.13", "libcudnn_graph.so.9", "libnccl.so.2", "libcuda.so.1",
+                     "libnvidia-ml.so.1", "libcupti.so.13"):
+            self.assertTrue(check.NVIDIA.match(name), name)
+        self.assertTrue(check.GCC.match("libstdc++.so.6") and check.GCC.match("libgcc_s.so.1"))
+
+    def test_needs_are_found_recursively(self):
+        found, nvidia = check.libraries([os.path.join(BUILD, "hspmd-worker")])
+        self.assertIn("libc.so.6", found)
+        self.assertIn("libgcrypt.so.20" if "libsystemd.so.0" in found else "libuv.so.1", found)
+        self.assertEqual(nvidia, [])
+        self.assertTrue(all(os.path.exists(p) for p in found.values()))
+        self.assertGreaterEqual(check.newest([os.path.join(BUILD, "hspmd-worker")], "GLIBC"), (2, 14))
+
+    def test_programs_for_an_older_machine_start_with_the_loader_of_the_bundle(self):
+        with tempfile.TemporaryDirectory() as where:
+            os.makedirs(where + "/real")
+            os.makedirs(where + "/glibc")
+            path = check.interpreter(os.path.join(BUILD, "hspmdctl"))
+            check.copy(os.path.join(BUILD, "hspmdctl"), where + "/real/hspmdctl")
+            found, _ = check.libraries([os.path.join(BUILD, "hspmdctl")])
+            for name in filter(check.GLIBC.match, found):
+                check.copy(found[name], where + "/glibc/" + name)
+            folder = check.with_our_glibc(where, {"interpreter": path, "programs": ["hspmdctl"]})
+            try:
+                program = folder + "/real/hspmdctl"
+                self.assertEqual(check.interpreter(program), folder + "/ld")
+                r = subprocess.run([program, "--version"], capture_output=True, text=True,
+                                   env=dict(os.environ, LD_LIBRARY_PATH=where + "/glibc", LD_DEBUG="libs"))
+                self.assertEqual(r.returncode, 0, r.stderr[-500:])
+                self.assertIn(where + "/glibc/libc.so.6", r.stderr)
+            finally:
+                check.shutil.rmtree(folder)
+
+    def test_large_files_travel_small(self):
+        with tempfile.TemporaryDirectory() as where:
+            data = b"hspmd" * (check.SQUEEZED_BYTES // 4)
+            with open(where + "/big.so", "wb") as f:
+                f.write(data)
+            with open(where + "/small.so", "wb") as f:
+                f.write(b"x")
+            check.squeeze(where)
+            self.assertEqual(sorted(os.listdir(where)), ["big.so.xz", "small.so"])
+            check.expand(where)
+            check.expand(where)
+            with open(where + "/big.so", "rb") as f:
+                self.assertEqual(f.read(), data)
+
+    def test_a_wrong_command_says_how(self):
+        for args, rc in ((["--help"], 0), ([], 2), (["run", "--fast"], 2), (["bundle", "a", "b"], 2), (["run", "nothing"], 1)):
+            with mock.patch("sys.stdout", io.StringIO()) as out, mock.patch("sys.stderr", io.StringIO()) as err:
+                self.assertEqual(check.main(args), rc, args)
+            self.assertIn("gpu-check", out.getvalue() + err.getvalue())
+
+
+if __name__ == "__main__":
+    unittest.main()
