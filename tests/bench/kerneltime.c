@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CUPTI "libcupti.so.13" /* whose records these are; configure looked */
+
 enum { BUFFER_BYTES = 8 << 20, ALIGNMENT = 64 };
 
 int InitializeInjection(void); /* as the driver calls it */
@@ -135,7 +137,7 @@ static bool start(void *lib)
 int InitializeInjection(void)
 {
     const char *path = getenv("HSPMD_KERNELTIME");
-    void *lib = path != NULL ? dlopen(HSP_CUPTI, RTLD_NOW | RTLD_GLOBAL) : NULL;
+    void *lib = path != NULL ? dlopen(CUPTI, RTLD_NOW | RTLD_GLOBAL) : NULL;
     if (path == NULL || lib == NULL) {
         (void)fprintf(stderr, "kerneltime: %s\n", path != NULL ? dlerror() : "no HSPMD_KERNELTIME");
         return 1;

@@ -19,6 +19,16 @@ tests_bench_mpibench_SOURCES = tests/bench/mpibench.c
 tests_bench_mpibench_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 tests_bench_mpibench_LDADD = $(MPI_LIBS)
 
+# Loaded into a program by the CUDA driver: times its kernels for the claim gpu-speed.
+if HAVE_CUPTI
+check_DATA += tests/bench/kerneltime.so
+endif
+tests/bench/kerneltime.so: tests/bench/kerneltime.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(CC) -D_GNU_SOURCE $(CUPTI_CPPFLAGS) $(AM_CFLAGS) -fPIC -shared $(CFLAGS) \
+	  -o $@ $(srcdir)/tests/bench/kerneltime.c -ldl
+CLEANFILES += tests/bench/kerneltime.so
+EXTRA_DIST += tests/bench/kerneltime.c
+
 bench: all $(EXTRA_PROGRAMS) $(check_PROGRAMS)
 	@HSPMD_BUILD='$(abs_top_builddir)' $(srcdir)/tests/bench/cpu_step.py
 	@./tests/bench/attnbench 1 2048 4 8 64
