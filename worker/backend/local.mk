@@ -1,6 +1,8 @@
 noinst_LIBRARIES += worker/backend/libbackend.a
 worker_backend_libbackend_a_SOURCES = \
   worker/backend/backend.h \
+  worker/backend/callcheck.c \
+  worker/backend/callcheck.h \
   worker/backend/cells.c \
   worker/backend/cells.h \
   worker/backend/cpu/cpu.c \
@@ -11,7 +13,10 @@ worker_backend_libbackend_a_SOURCES = \
   worker/backend/cpu/narrow.c \
   worker/backend/cpu/narrow.h \
   worker/backend/cpu/workpool.c \
-  worker/backend/cpu/workpool.h
+  worker/backend/cpu/workpool.h \
+  worker/backend/plugin.c \
+  worker/backend/plugin.h
+worker_backend_libbackend_a_CPPFLAGS = $(AM_CPPFLAGS) -DHSP_PKGLIBDIR='"$(pkglibdir)"'
 # Loops become vector code; no contraction, so that results do not depend on the instruction set.
 worker_backend_libbackend_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
   -ffp-contract=off

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/size.h"
+#include "worker/backend/callcheck.h"
 #include "worker/backend/cpu/narrow.h"
 
 enum hsp_status hsp_cpu_reserve(struct hsp_cpu *cpu, size_t bytes, struct hsp_err *err)
@@ -49,73 +50,13 @@ static void copy_elements(const struct hsp_call *c)
     }
 }
 
-/* Types and shapes against the catalogue. Programs are checked when they are decoded; this keeps a
- * wrong one from writing outside its buffers. */
-static enum hsp_status check_types(const struct hsp_call *c, enum hsp_dtype *ret,
-                                   struct hsp_err *err)
-{
-    uint8_t dtype[HSP_MAX_IN + HSP_MAX_OUT], wrong = 0;
-    if (c->n_in != hsp_op_n_in(c->op) || c->n_out != hsp_op_n_out(c->op)) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "%s: %u inputs and %u outputs", hsp_op_name(c->op),
-                           c->n_in, c->n_out);
-    }
-    for (uint8_t i = 0; i < c->n_in + c->n_out; i++) {
-        dtype[i] = (uint8_t)(i < c->n_in ? c->in[i].dtype : c->out[i - c->n_in].dtype);
-    }
-    if (!hsp_op_real(c->op, dtype, ret, &wrong)) {
-        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s: operand %u is %s", hsp_op_name(c->op),
-                           wrong, hsp_dtype_name((enum hsp_dtype)dtype[wrong]));
-    }
-    return HSP_OK;
-}
-
-static enum hsp_status check_shapes(const struct hsp_call *c, struct hsp_err *err)
-{
-    struct hsp_axes ax;
-    int64_t in[HSP_MAX_IN][HSP_MAX_RANK], axis[HSP_MAX_AXES];
-    uint8_t rank = c->op == HSP_OP_BROADCAST ? c->in[1].rank : c->in[0].rank;
-    enum hsp_status st = hsp_op_axes(c->op, c->at, rank, &ax, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    for (uint8_t i = 0; i < c->n_in; i++) {
-        if (c->in[i].rank != ax.in[i].rank) {
-            return hsp_err_set(err, HSP_EINVAL, 0, "%s: input %u has rank %u, not %u",
-                               hsp_op_name(c->op), i, c->in[i].rank, ax.in[i].rank);
-        }
-        memcpy(in[i], c->in[i].ext, sizeof(in[i]));
-    }
-    st = hsp_op_extents(c->op, c->at, &ax, in, axis, err);
-    for (uint8_t i = 0; st == HSP_OK && i < c->n_out; i++) {
-        const struct hsp_array *a = &c->out[i];
-        bool same = a->rank == ax.out[i].rank;
-        for (uint8_t d = 0; same && d < a->rank; d++) {
-            const struct hsp_dim_use *u = &ax.out[i].dim[d];
-            /* the rows of embed_dw's table may be a slice of the attribute's: the output says which
-             */
-            same = a->ext[d] == axis[u->axis] * u->unit || (c->op == HSP_OP_EMBED_DW && d == 0);
-        }
-        if (!same) {
-            st = hsp_err_set(err, HSP_EINVAL, 0, "%s: wrong shape of output %u", hsp_op_name(c->op),
-                             i);
-        }
-    }
-    return st;
-}
-
 static enum hsp_status cpu_run(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                struct hsp_err *err)
 {
     struct hsp_cpu *cpu = (struct hsp_cpu *)b;
     (void)q;
     enum hsp_dtype real = HSP_F32;
-    if ((unsigned)c->op >= HSP_N_OPS) {
-        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "op %d", (int)c->op);
-    }
-    enum hsp_status st = check_types(c, &real, err);
-    if (st == HSP_OK) {
-        st = check_shapes(c, err);
-    }
+    enum hsp_status st = hsp_call_check(c, &real, err);
     if (st != HSP_OK) {
         return st;
     }
@@ -126,10 +67,6 @@ static enum hsp_status cpu_run(struct hsp_backend *b, enum hsp_devq q, const str
     if (c->op == HSP_OP_FLATTEN || c->op == HSP_OP_UNFLATTEN) {
         copy_elements(c);
         return HSP_OK;
-    }
-    if ((c->op == HSP_OP_ADAMW || c->op == HSP_OP_SGDM) && c->update == NULL) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "%s without the scalars of the update",
-                           hsp_op_name(c->op));
     }
     if (c->op == HSP_OP_NARROW || c->op == HSP_OP_WIDEN) {
         hsp_cpu_cast(cpu, c);

@@ -1,0 +1,60 @@
+/* Devices that a library of their own knows how to use: NVIDIA GPUs, by hspmd-cuda.so.
+ *
+ * Role:      worker/app asks here for a device. The library is loaded at run time and only where a
+ *            driver is, so that one build runs on nodes with and without GPUs and a node without pays
+ *            nothing (the CUDA libraries take some 200 MB of a process).
+ * Shell:     loads libraries, reads /proc/self/exe and the environment.
+ * Ownership: a library stays loaded as long as the process lives.
+ */
+#ifndef HSP_PLUGIN_H
+#define HSP_PLUGIN_H
+#include "worker/backend/backend.h"
+
+#define HSP_PLUGIN_FILE   "hspmd-cuda.so"
+#define HSP_PLUGIN_SYMBOL "hsp_cuda_plugin"
+
+struct hsp_device_opts {
+    size_t memory_bytes; /* of the device that this backend may take, scratch included; 0: all */
+    bool tf32;           /* products of fp32 tensors by TF32 */
+    bool sync;           /* wait for each op: slow, but an error names its op */
+};
+
+struct hsp_device_info {
+    char name[64], pci[16]; /* "0000:01:00.0" */
+    uint8_t uuid[16];
+    int sm;                          /* compute capability, 10 major + minor */
+    int n_sms;                       /* multiprocessors */
+    size_t memory_bytes, free_bytes; /* of the device; free at this moment */
+    bool bf16;                       /* computes in bf16 */
+};
+
+/* What the library exports as HSP_PLUGIN_SYMBOL. */
+struct hsp_device_plugin {
+    uint32_t abi;      /* HSP_BACKEND_ABI it was built with */
+    const char *built; /* for what: "CUDA 13.0, sm 75 80 90a" */
+    /* HSP_ENODEV: none, or the driver is too old, in words. */
+    enum hsp_status (*count)(int *ret, struct hsp_err *err);
+    enum hsp_status (*describe)(int device, struct hsp_device_info *ret, struct hsp_err *err);
+    /* @o may be NULL. HSP_EUNSUPPORTED: the device is older than the library; HSP_ENOMEM; HSP_EIO. */
+    enum hsp_status (*open)(int device, const struct hsp_device_opts *o, struct hsp_backend **ret,
+                            struct hsp_err *err);
+};
+
+/* Where to look, for tests. */
+struct hsp_plugin_paths {
+    const char *driver; /* "libcuda.so.1" */
+    const char *plugin; /* the file itself; else $HSPMD_PLUGINS, the program's folder, PKGLIBDIR */
+};
+
+/* Loads driver and library, in this order. @p may be NULL. Sets CUDA_MODULE_LOADING in the environment (kernels are loaded
+ * at once: one that is loaded late waits for those that run, which may wait for the host), so it comes
+ * before threads. HSP_ENODEV, in one line: no driver, no library, or one of another build. */
+enum hsp_status hsp_plugin_load(const struct hsp_plugin_paths *p,
+                                const struct hsp_device_plugin **ret, struct hsp_err *err);
+
+/* Loads, and opens device @device of the devices there are. Errors of load, count and open; HSP_ENODEV for a number
+ * beyond them. */
+enum hsp_status hsp_backend_device_open(int device, const struct hsp_device_opts *o,
+                                        struct hsp_backend **ret, struct hsp_err *err);
+
+#endif
