@@ -56,3 +56,8 @@ $(FAKE_OBJECTS): %.fake.o: $(top_srcdir)/%.cu
 	  $(AM_CPPFLAGS) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
 -include $(FAKE_OBJECTS:.o=.d)
 CLEANFILES += worker/backend/cuda/*.fake.[od] tests/unit/cuda/*.fake.[od]
+
+# Its host side, which needs none.
+check_LIBRARIES += tests/lib/libfakehost.a
+tests_lib_libfakehost_a_SOURCES = $(cuda_device)
+tests_lib_libfakehost_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS) -DHSP_CUDA_ARCHS='"none"'

@@ -10,14 +10,15 @@
 
 static size_t reserved; /* bytes at fake.base */
 
-static uint8_t *begin_of(int pinned)
-{
-    return fake.base + (pinned ? fake.o.memory_bytes : 0);
-}
-
+/* Twice the addresses that there is memory: what was freed in the midst of work keeps its own. */
 static size_t size_of(int pinned)
 {
-    return pinned ? FAKE_PINNED_BYTES : fake.o.memory_bytes;
+    return pinned ? FAKE_PINNED_BYTES : 2 * fake.o.memory_bytes;
+}
+
+static uint8_t *begin_of(int pinned)
+{
+    return fake.base + (pinned ? size_of(0) : 0);
 }
 
 static void need_memory(void)
@@ -25,10 +26,10 @@ static void need_memory(void)
     if (fake.base != NULL) {
         return;
     }
-    size_t bytes = fake.o.memory_bytes + FAKE_PINNED_BYTES;
+    size_t bytes = size_of(0) + size_of(1);
     void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED || mprotect((uint8_t *)p + fake.o.memory_bytes, FAKE_PINNED_BYTES,
-                                    PROT_READ | PROT_WRITE) != 0) {
+    if (p == MAP_FAILED ||
+        mprotect((uint8_t *)p + size_of(0), size_of(1), PROT_READ | PROT_WRITE) != 0) {
         abort();
     }
     fake.base = p;
@@ -56,14 +57,14 @@ void fake_open_memory(void)
 {
     need_memory();
     if (fake.opened++ == 0) {
-        (void)mprotect(fake.base, fake.o.memory_bytes, PROT_READ | PROT_WRITE);
+        (void)mprotect(fake.base, size_of(0), PROT_READ | PROT_WRITE);
     }
 }
 
 void fake_close_memory(void)
 {
     if (--fake.opened == 0) {
-        (void)mprotect(fake.base, fake.o.memory_bytes, PROT_NONE);
+        (void)mprotect(fake.base, size_of(0), PROT_NONE);
     }
 }
 

@@ -1,7 +1,14 @@
 cuda_tests = \
+  tests/unit/cuda/cudahost_test \
   tests/unit/cuda/fakecuda_test
 CUDA_TEST_LIBS = tests/lib/libfakecuda.a $(LDADD)
 tests_unit_cuda_fakecuda_test_LDADD = $(CUDA_TEST_LIBS)
+# The host side of the backend, over kernels that stand in for the real ones.
+HOST_TEST_LIBS = tests/lib/libfakehost.a tests/lib/libfakecuda.a $(BACKEND_LIBS) $(LDADD)
+tests_unit_cuda_cudahost_test_SOURCES = \
+  tests/unit/cuda/cudahost_test.c tests/unit/cuda/standin.c tests/unit/cuda/standin.h
+tests_unit_cuda_cudahost_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_unit_cuda_cudahost_test_LDADD = $(HOST_TEST_LIBS)
 if HAVE_CXX
 cuda_tests += \
   tests/unit/cuda/emulate_test

@@ -1,8 +1,9 @@
 /* Inside of the CUDA backend: what its host side and its kernels share.
  *
- * Role:      device.c opens a device, memory.c its memory, queue.c streams and tickets, replay.c
- *            graphs, fault.c errors, scratch.c scratch; every .cu file exports kernels for ops, and
- *            table.cu lists them by op. No CUDA type leaves this folder.
+ * Role:      the files of C: cudadevice.c opens a device and gives it ops, cudamemory.c is its
+ *            memory, cudaqueue.c streams and tickets, cudareplay.c graphs, cudafault.c errors,
+ *            cudaplugin.c what others see. Every .cu file exports kernels for ops; the table
+ *            lists them by op. No CUDA type leaves this folder and worker/comm/nccl.
  * Threads:   fields of a queue belong to its caller (backend.h); the rest is constant after open or
  *            under the lock.
  * Numbers:   a kernel reads bf16 or fp32 (fp64 where the op has it), computes in fp32 and sums in
@@ -17,9 +18,9 @@ extern "C" {
 #endif
 #include "worker/backend/backend.h"
 
-struct hsp_cuda_memory; /* memory.c: what is allocated */
-struct hsp_cuda_queue;  /* queue.c: tickets, graphs, and the ops since the last ticket */
-struct hsp_cuda_fault;  /* fault.c: why the device is lost */
+struct hsp_cuda_memory; /* what is allocated */
+struct hsp_cuda_queue;  /* tickets, graphs, and the names of the last ops */
+struct hsp_cuda_fault;  /* why the device is lost */
 
 struct hsp_cuda {
     struct hsp_backend base; /* first: the public object */
@@ -28,12 +29,14 @@ struct hsp_cuda {
     int n_sms;               /* multiprocessors */
     int smem_block;          /* bytes of shared memory a block may ask for */
     bool tf32;               /* products of fp32 by TF32; only when the job asks for it */
+    bool sync;               /* every op is waited for, so that an error names its op */
     cudaStream_t stream[HSP_N_DEVQ];
     cublasLtHandle_t lt;
     void *scratch[HSP_N_DEVQ]; /* use hsp_cuda_scratch */
     size_t scratch_bytes[HSP_N_DEVQ];
     struct hsp_cuda_queue *queue;   /* owned, HSP_N_DEVQ of them */
     struct hsp_cuda_memory *memory; /* owned */
+    void *graphs_lock;              /* owned: a mutex */
     struct hsp_cuda_fault *fault;   /* owned */
     void *gemm; /* owned by gemm.cu: plans of products it has chosen; NULL at first */
 };
@@ -58,15 +61,19 @@ enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct
                                enum hsp_cells how, struct hsp_err *err);
 
 /* @bytes of scratch of queue @q, aligned to 256, for the work given to it next; contents undefined. What was given
- * before keeps its own: an op asks once, for all it needs. HSP_ENOMEM says how many bytes. scratch.c */
+ * before is done with its own by then; an op asks once, for all it needs. HSP_ENOMEM says how many bytes. */
 enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t bytes, void **ret,
                                  struct hsp_err *err);
 
 /* HSP_OK for cudaSuccess; else records what could not be done (@what: "a graph of 12 calls") and CUDA's text.
- * HSP_ENOMEM: no device memory; HSP_EDEVICE: the device is lost, and every later call fails the same way;
- * HSP_EIO otherwise. fault.c */
+ * HSP_ENOMEM: no device memory; HSP_EIO: anything else, and every later call fails with the same words. */
 enum hsp_status hsp_cuda_check(struct hsp_cuda *g, cudaError_t e, const char *what,
                                struct hsp_err *err);
+/* The same for a status of cuBLASLt; HSP_EUNSUPPORTED: what it has no code for. */
+enum hsp_status hsp_cuda_check_lt(struct hsp_cuda *g, cublasStatus_t e, const char *what,
+                                  struct hsp_err *err);
+/* The calling thread uses this device from now on. Every function of backend.h begins with it. */
+enum hsp_status hsp_cuda_bind(struct hsp_cuda *g, struct hsp_err *err);
 
 /* Frees what g->gemm points to; NULL is fine. gemm.cu */
 void hsp_cuda_gemm_free(struct hsp_cuda *g);

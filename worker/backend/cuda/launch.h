@@ -10,8 +10,10 @@
 #include <cuda_runtime.h>
 
 #ifdef __CUDACC__
+/* clang-format off */
 #define HSP_LAUNCH(kernel, grid, block, smem, stream, ...) \
-    ((kernel) < < < (grid), (block), (smem), (stream) >>> (__VA_ARGS__))
+    ((kernel)<<<(grid), (block), (smem), (stream)>>>(__VA_ARGS__))
+/* clang-format on */
 #define HSP_DYNAMIC_SHARED(type, name)                           \
     extern __shared__ __align__(128) unsigned char hsp_shared[]; \
     type *name = (type *)hsp_shared

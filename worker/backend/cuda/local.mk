@@ -17,12 +17,51 @@ cuda_headers = \
   worker/backend/cuda/element.cuh \
   worker/backend/cuda/kernels.h \
   worker/backend/cuda/launch.h
-# What is C and knows CUDA's headers.
+# The host side.
+cuda_device = \
+  worker/backend/cuda/cudadevice.c \
+  worker/backend/cuda/cudafault.c \
+  worker/backend/cuda/cudahost.h \
+  worker/backend/cuda/cudamemory.c \
+  worker/backend/cuda/cudaplugin.c \
+  worker/backend/cuda/cudaqueue.c \
+  worker/backend/cuda/cudareplay.c
+# What else is C and knows CUDA's headers.
 cuda_host = \
   worker/backend/cuda/optable.c
-EXTRA_DIST += $(cuda_kernels) $(cuda_headers) $(cuda_host)
+EXTRA_DIST += $(cuda_kernels) $(cuda_headers) $(cuda_device) $(cuda_host)
 
 AM_V_FAKE = $(am__v_FAKE_@AM_V@)
 am__v_FAKE_ = $(am__v_FAKE_@AM_DEFAULT_V@)
 am__v_FAKE_0 = @echo "  FAKECU  " $@;
 am__v_FAKE_1 =
+AM_V_NVCC = $(am__v_NVCC_@AM_V@)
+am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
+am__v_NVCC_0 = @echo "  NVCC    " $@;
+am__v_NVCC_1 =
+
+# The plugin is a program that is shared and found beside the others. It brings what it uses of other rooms with it, and shows
+# one symbol.
+if HAVE_CUDA
+hspmdlibdir = $(pkglibdir)
+hspmdlib_PROGRAMS = hspmd-cuda.so
+hspmd_cuda_so_SOURCES = $(cuda_device) $(cuda_host) \
+  proto/base/err.c proto/base/hash.c proto/base/size.h \
+  proto/layout/box.c \
+  proto/op/dtype.c proto/op/op.c \
+  worker/backend/callcheck.c
+hspmd_cuda_so_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_HOME)/include \
+  -DHSP_CUDA_ARCHS='"$(CUDA_ARCHS)"'
+hspmd_cuda_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
+hspmd_cuda_so_LDFLAGS = $(AM_LDFLAGS) -shared -L$(CUDA_HOME)/lib64 \
+  -Wl,-rpath,$(CUDA_HOME)/lib64
+hspmd_cuda_so_LDADD = $(cuda_kernels:.cu=.nv.o) -lcublasLt -lcudart_static -lstdc++ -ldl -lrt \
+  $(MATH_LIBS)
+NV_OBJECTS = $(cuda_kernels:.cu=.nv.o)
+$(NV_OBJECTS): %.nv.o: $(top_srcdir)/%.cu
+	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(CUDA_GENCODE) -std=c++17 $(NVCCFLAGS) $(NVCC_WARN) \
+	  -Xfatbin=-compress-all -Xcompiler=-fPIC,-fvisibility=hidden -D_GNU_SOURCE -I$(top_srcdir) \
+	  $(DEBUG_CPPFLAGS) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
+-include $(NV_OBJECTS:.o=.d)
+endif
+CLEANFILES += worker/backend/cuda/*.nv.[od]

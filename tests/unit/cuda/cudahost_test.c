@@ -1,0 +1,386 @@
+/* The host side of the CUDA backend: memory, queues and tickets, errors. */
+#include <stdio.h>
+
+#include "tests/unit/cuda/standin.h"
+
+#define N 64
+
+static uint64_t mark(struct hsp_backend *b, enum hsp_devq q)
+{
+    struct hsp_err err;
+    uint64_t t = 0;
+    assert_ok(b->mark(b, q, &t, &err), &err);
+    return t;
+}
+
+static void finish(struct hsp_backend *b, enum hsp_devq q)
+{
+    struct hsp_err err;
+    assert_ok(b->finish(b, q, mark(b, q), &err), &err);
+}
+
+static void fill(struct hsp_backend *b, enum hsp_devq q, float *p, double v, int64_t n)
+{
+    struct hsp_err err;
+    assert_ok(b->fill(b, q, HSP_F32, p, v, n, &err), &err);
+}
+
+static void test_ops_and_queues(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        struct hsp_backend *b = standin_open(&(struct hsp_fake_opts){.seed = seed}, NULL);
+        assert_true(b->device);
+        float *x = standin_alloc(b, N), *y = standin_alloc(b, N), *z = standin_alloc(b, N);
+        void *h;
+        assert_ok(b->alloc(b, HSP_MEM_HOST, N * sizeof(float), &h, &err), &err);
+        fill(b, HSP_DEVQ_COMPUTE, x, 2.0, N);
+        fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+        assert_ok(b->accumulate(b, HSP_DEVQ_COMPUTE, HSP_F32, y, HSP_F32, x, N, &err), &err);
+        assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, z, x, y, N, &err), &err);
+        uint64_t t = mark(b, HSP_DEVQ_COMPUTE);
+        assert_ok(b->await(b, HSP_DEVQ_COMM, HSP_DEVQ_COMPUTE, t, &err), &err);
+        assert_ok(b->copy(b, HSP_DEVQ_COMM, h, z, N * sizeof(float), &err), &err);
+        t = mark(b, HSP_DEVQ_COMM);
+        assert_ok(b->finish(b, HSP_DEVQ_COMM, t, &err), &err);
+        assert_true(((float *)h)[N - 1] == 4.0f);
+        struct hsp_view to = {.data = z, .dtype = HSP_F32, .box = {.rank = 2, .hi = {8, 8}}};
+        struct hsp_view from = {
+            .data = h, .dtype = HSP_F32, .box = {.rank = 2, .lo = {2, 2}, .hi = {10, 10}}};
+        struct hsp_box cell = {.rank = 2, .lo = {2, 3}, .hi = {5, 8}};
+        assert_ok(b->cells(b, HSP_DEVQ_COMM, &to, &from, &cell, HSP_CELLS_ADD, &err), &err);
+        cell.hi[0] = 9; /* beyond the first */
+        assert_status(b->cells(b, HSP_DEVQ_COMM, &to, &from, &cell, HSP_CELLS_ADD, &err),
+                      HSP_EINVAL);
+        finish(b, HSP_DEVQ_COMM);
+        assert_true(standin_peek(z + 2 * 8 + 3) == 8.0f && standin_peek(z) == 4.0f);
+        /* nothing to do is fine, wherever it points */
+        assert_ok(b->fill(b, HSP_DEVQ_COMM, HSP_F32, NULL, 1.0, 0, &err), &err);
+        assert_ok(b->copy(b, HSP_DEVQ_COMM, NULL, NULL, 0, &err), &err);
+        assert_ok(standin_add(b, HSP_DEVQ_COMM, NULL, NULL, NULL, 0, &err), &err);
+        assert_ok(b->accumulate(b, HSP_DEVQ_COMM, HSP_F32, NULL, HSP_F32, NULL, 0, &err), &err);
+        b->release(b, HSP_MEM_HOST, h);
+        b->release(b, HSP_MEM_HOST, NULL);
+        b->release(b, HSP_MEM_DEVICE, x);
+        assert_non_null(b->native(b, HSP_DEVQ_STATE));
+        standin_close(b); /* also what nobody released */
+    }
+}
+
+/* The tests above would see a wait that is missing. */
+static void test_a_missing_wait_is_seen(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
+    fill(b, HSP_DEVQ_COMPUTE, x, 2.0, N);
+    finish(b, HSP_DEVQ_COMPUTE);
+    assert_ok(b->copy(b, HSP_DEVQ_COMM, y, x, N * sizeof(float), &err), &err);
+    fill(b, HSP_DEVQ_COMPUTE, x, 3.0, N);
+    b->close(b);
+    assert_int_equal(hsp_fake_reports(), 1);
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    void *p, *q;
+    struct hsp_backend *b = standin_open(&(struct hsp_fake_opts){.memory_bytes = 1 << 20}, NULL);
+    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 0, &p, &err), &err);
+    assert_null(p);
+    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 700001, &p, &err), &err);
+    assert_int_equal((uintptr_t)p % 256, 0);
+    assert_int_equal(hsp_fake_usage().device_bytes, 700160);
+    assert_status(b->alloc(b, HSP_MEM_DEVICE, 400000, &q, &err), HSP_ENOMEM);
+    assert_err(&err, HSP_ENOMEM,
+               "GPU 0: memory: 400128 bytes of device memory, of which 348416 of 1048576 are free");
+    assert_status(b->alloc(b, HSP_MEM_DEVICE, SIZE_MAX, &q, &err), HSP_ENOMEM);
+    assert_status(b->alloc(b, HSP_MEM_HOST, (size_t)1 << 40, &q, &err), HSP_ENOMEM);
+    assert_err(&err, HSP_ENOMEM, "GPU 0: memory: 1099511627776 bytes of pinned memory");
+    b->release(b, HSP_MEM_DEVICE, p);
+    assert_int_equal(hsp_fake_usage().device_bytes, 0);
+    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 400000, &q, &err), &err); /* it goes on */
+    standin_close(b);
+}
+
+static void test_a_limit(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    void *p, *q;
+    struct hsp_backend *b =
+        standin_open(NULL, &(struct hsp_device_opts){.memory_bytes = (size_t)4 << 20});
+    assert_ok(b->alloc(b, HSP_MEM_DEVICE, (size_t)3 << 20, &p, &err), &err);
+    assert_status(b->alloc(b, HSP_MEM_DEVICE, (size_t)2 << 20, &q, &err), HSP_ENOMEM);
+    assert_err(&err, HSP_ENOMEM,
+               "GPU 0: memory: 2097152 bytes of device memory, beyond the limit of 4194304 of "
+               "which 3145728 are taken");
+    float *x = standin_alloc(b, 4096);
+    assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, 4096, &err), HSP_ENOMEM);
+    assert_non_null(strstr(err.msg, "scratch: 1048576 bytes")); /* scratch counts */
+    b->release(b, HSP_MEM_DEVICE, p);
+    fill(b, HSP_DEVQ_COMPUTE, x, 1.0, 4096);
+    assert_ok(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, 4096, &err), &err);
+    finish(b, HSP_DEVQ_COMPUTE);
+    standin_close(b);
+}
+
+/* cudaFree waits for the device, so a release in the midst of work must not call it. */
+static void test_release_does_not_wait(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *b = standin_open(&(struct hsp_fake_opts){.memory_bytes = 1 << 20}, NULL);
+    float *x = standin_alloc(b, 100000), *y = standin_alloc(b, 64), *z;
+    fill(b, HSP_DEVQ_COMM, y, 1.0, 64);
+    b->release(b, HSP_MEM_DEVICE, x);
+    assert_int_equal(hsp_fake_calls("cudaFree"), 0);
+    assert_int_equal(hsp_fake_usage().pending, 1);
+    z = standin_alloc(b, 100000); /* the same bytes again */
+    assert_ptr_equal(z, x);
+    assert_int_equal(hsp_fake_calls("cudaMalloc"), 2);
+    b->release(b, HSP_MEM_DEVICE, z);
+    z = standin_alloc(b, 200000); /* memory runs short: now it is freed */
+    assert_int_equal(hsp_fake_calls("cudaFree"), 1);
+    finish(b, HSP_DEVQ_COMM);
+    b->release(b, HSP_MEM_DEVICE, z);
+    assert_int_equal(hsp_fake_calls("cudaFree"), 2);
+    (void)err;
+    standin_close(b);
+}
+
+static void test_tickets(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *x = standin_alloc(b, 1);
+    uint64_t last = 0, first = 0;
+    fill(b, HSP_DEVQ_COMM, x, 0.0, 1);
+    for (int i = 0; i < 3 * HSP_MAX_MARKS; i++) {
+        uint64_t t = mark(b, HSP_DEVQ_COMM);
+        assert_true(t > last);
+        first = first == 0 ? t : first;
+        last = t;
+    }
+    assert_int_equal(hsp_fake_usage().events, HSP_MAX_MARKS);
+    assert_ok(b->await(b, HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, first, &err), &err);
+    assert_ok(b->finish(b, HSP_DEVQ_COMM, first, &err), &err);
+    assert_ok(b->finish(b, HSP_DEVQ_COMM, 0, &err), &err);
+    assert_ok(b->await(b, HSP_DEVQ_COMM, HSP_DEVQ_COMPUTE, 0, &err), &err);
+    assert_status(b->finish(b, HSP_DEVQ_COMM, last + 1, &err), HSP_EINVAL);
+    assert_status(b->await(b, HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, last + 1, &err), HSP_EINVAL);
+    double s = -1.0;
+    assert_status(b->seconds(b, HSP_DEVQ_COMM, last - 1, last, &s, &err), HSP_ESTATE);
+    fill(b, HSP_DEVQ_COMM, x, 0.0, 1); /* no launch has failed */
+    finish(b, HSP_DEVQ_COMM);
+    assert_ok(b->seconds(b, HSP_DEVQ_COMM, last - 1, last, &s, &err), &err);
+    assert_true(s >= 0.0 && s < 60.0);
+    assert_status(b->seconds(b, HSP_DEVQ_COMM, first, last, &s, &err), HSP_EINVAL);
+    standin_close(b);
+}
+
+/* What is wrong with the call leaves the device in order. */
+static void test_wrong_calls(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *x = standin_alloc(b, N);
+    fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    struct hsp_call c = {.op = (enum hsp_op)HSP_N_OPS};
+    assert_status(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), HSP_EUNSUPPORTED);
+    assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_FLATTEN, x, x, N, &err), HSP_EINVAL);
+    assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_SGDM, x, x, N, &err), HSP_EINVAL);
+    assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU_DX, x, x, N, &err), HSP_EUNSUPPORTED);
+    assert_err(&err, HSP_EUNSUPPORTED, "gelu_dx on a GPU");
+    assert_status(b->accumulate(b, HSP_DEVQ_COMPUTE, HSP_BF16, x, HSP_F32, x, N, &err),
+                  HSP_EUNSUPPORTED);
+    assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_SQSUM, x, x, N, &err), HSP_ENOMEM);
+    assert_non_null(strstr(err.msg, "scratch: 1099511627776 bytes"));
+    assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, x, x, x, N, &err), &err);
+    finish(b, HSP_DEVQ_COMPUTE);
+    assert_true(standin_peek(x) == 2.0f);
+    standin_close(b);
+}
+
+/* Every function fails with the words of the first failure. */
+static void assert_lost(struct hsp_backend *b, const char *text)
+{
+    struct hsp_err err;
+    void *p;
+    uint64_t t;
+    double s;
+    bool replayed;
+    float *x = NULL;
+    struct hsp_digest key = {1, 2};
+    for (int i = 0; i < 11; i++) {
+        enum hsp_status st = HSP_OK;
+        err.msg[0] = '\0';
+        switch (i) {
+        case 0: st = b->alloc(b, HSP_MEM_DEVICE, 8, &p, &err); break;
+        case 1: st = standin_add(b, HSP_DEVQ_COMPUTE, x, x, x, 1, &err); break;
+        case 2: st = b->accumulate(b, HSP_DEVQ_COMM, HSP_F32, x, HSP_F32, x, 1, &err); break;
+        case 3: st = b->copy(b, HSP_DEVQ_STATE, x, x, 4, &err); break;
+        case 4: st = b->fill(b, HSP_DEVQ_STATE, HSP_F32, x, 0.0, 1, &err); break;
+        case 5: st = b->mark(b, HSP_DEVQ_COMM, &t, &err); break;
+        case 6: st = b->await(b, HSP_DEVQ_COMM, HSP_DEVQ_COMPUTE, 0, &err); break;
+        case 7: st = b->finish(b, HSP_DEVQ_COMM, 0, &err); break;
+        case 8: st = b->seconds(b, HSP_DEVQ_COMM, 1, 1, &s, &err); break;
+        case 9: st = b->begin(b, HSP_DEVQ_COMPUTE, &key, &replayed, &err); break;
+        case 10: st = b->native(b, HSP_DEVQ_COMM) == NULL ? HSP_EIO : HSP_OK; break;
+        }
+        assert_int_equal(st, HSP_EIO);
+        if (i < 10) {
+            assert_string_equal(err.msg, text);
+        }
+    }
+}
+
+static void test_a_lost_device(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *x = standin_alloc(b, N);
+    uint64_t t;
+    fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    finish(b, HSP_DEVQ_COMPUTE);
+    hsp_fake_fail_work("gelu out", 1, cudaErrorIllegalAddress);
+    assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, x, x, x, N, &err), &err);
+    assert_ok(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, N, &err), &err);
+    assert_ok(b->mark(b, HSP_DEVQ_COMPUTE, &t, &err), &err);
+    assert_status(b->finish(b, HSP_DEVQ_COMPUTE, t, &err), HSP_EIO);
+    const char *text = "GPU 0: work of queue compute: an illegal memory access was encountered; "
+                       "under way: compute: add, gelu";
+    assert_string_equal(err.msg, text);
+    assert_lost(b, text);
+    b->release(b, HSP_MEM_DEVICE, x);
+    standin_close(b);
+}
+
+static void test_a_launch_that_is_refused(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *x = standin_alloc(b, N);
+    fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_SWIGLU, x, x, N, &err), HSP_EIO);
+    assert_non_null(strstr(err.msg, "GPU 0: swiglu: invalid configuration argument"));
+    char text[sizeof(err.msg)];
+    memcpy(text, err.msg, sizeof(text));
+    assert_lost(b, text);
+    standin_close(b);
+    /* what fails later is told under its name where every op is waited for */
+    b = standin_open(NULL, &(struct hsp_device_opts){.sync = true});
+    x = standin_alloc(b, N);
+    fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    hsp_fake_fail_work("add", 1, cudaErrorLaunchFailure);
+    assert_status(standin_add(b, HSP_DEVQ_COMPUTE, x, x, x, N, &err), HSP_EIO);
+    assert_non_null(strstr(err.msg, "GPU 0: add: unspecified launch failure"));
+    standin_close(b);
+}
+
+static void test_devices_that_are_not_taken(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *b;
+    hsp_fake_reset(&(struct hsp_fake_opts){.sm = 61});
+    assert_status(hsp_backend_cuda_open(0, NULL, &b, &err), HSP_EUNSUPPORTED);
+    assert_err(&err, HSP_EUNSUPPORTED, "GPU 0 (Fake GPU 0) has compute capability 6.1, below 7.5");
+    standin_assert_clean();
+    assert_status(hsp_backend_cuda_open(3, NULL, &b, &err), HSP_EIO);
+    assert_err(&err, HSP_EIO, "GPU 3: its use by a thread: invalid device ordinal");
+    standin_assert_clean();
+}
+
+/* A little of everything; the first error ends it. */
+static enum hsp_status story(struct hsp_backend *b, struct hsp_err *err)
+{
+    void *x = NULL, *y = NULL, *h = NULL;
+    uint64_t t = 0;
+    const size_t bytes = N * sizeof(float);
+    struct hsp_digest key = {3, 4};
+    enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, bytes, &x, err);
+    st = st == HSP_OK ? b->alloc(b, HSP_MEM_DEVICE, bytes, &y, err) : st;
+    st = st == HSP_OK ? b->alloc(b, HSP_MEM_HOST, bytes, &h, err) : st;
+    st = st == HSP_OK ? b->fill(b, HSP_DEVQ_COMPUTE, HSP_F32, x, 1.0, N, err) : st;
+    for (int i = 0; i < 4 && st == HSP_OK; i++) {
+        bool replayed = false;
+        st = b->begin(b, HSP_DEVQ_COMPUTE, &key, &replayed, err);
+        if (st == HSP_OK && !replayed) {
+            st = standin_add(b, HSP_DEVQ_COMPUTE, y, x, x, N, err);
+            st = st == HSP_OK ? standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, y, N, err) : st;
+            struct hsp_err other;
+            enum hsp_status end = b->end(b, HSP_DEVQ_COMPUTE, st == HSP_OK ? err : &other);
+            st = st == HSP_OK ? end : st;
+        }
+    }
+    st = st == HSP_OK ? b->mark(b, HSP_DEVQ_COMPUTE, &t, err) : st;
+    st = st == HSP_OK ? b->await(b, HSP_DEVQ_STATE, HSP_DEVQ_COMPUTE, t, err) : st;
+    st = st == HSP_OK ? b->copy(b, HSP_DEVQ_STATE, h, x, bytes, err) : st;
+    st = st == HSP_OK ? b->mark(b, HSP_DEVQ_STATE, &t, err) : st;
+    st = st == HSP_OK ? b->finish(b, HSP_DEVQ_STATE, t, err) : st;
+    if (st == HSP_OK) {
+        assert_true(((float *)h)[0] == 16.0f); /* doubled four times */
+    }
+    b->release(b, HSP_MEM_HOST, h);
+    b->release(b, HSP_MEM_DEVICE, y);
+    b->release(b, HSP_MEM_DEVICE, x);
+    return st;
+}
+
+/* Every call of the library fails in its turn, in three ways: nothing is lost but the device. */
+static void test_every_call_fails(void **state)
+{
+    (void)state;
+    static const cudaError_t how[] = {cudaErrorMemoryAllocation, cudaErrorUnknown,
+                                      cudaErrorIllegalAddress};
+    for (int k = 0; k < 3; k++) {
+        unsigned n = 1, failed = 0;
+        for (bool through = false; !through; n++) {
+            struct hsp_backend *b = NULL;
+            struct hsp_err err = {.code = HSP_OK};
+            /* an op goes on after a launch that failed */
+            hsp_fake_reset(&(struct hsp_fake_opts){.seed = n, .lenient = true});
+            hsp_fake_fail(NULL, n, how[k]);
+            enum hsp_status st = hsp_backend_cuda_open(0, NULL, &b, &err);
+            st = st == HSP_OK ? story(b, &err) : st;
+            unsigned calls = hsp_fake_calls(NULL);
+            if (b != NULL) {
+                b->close(b);
+            }
+            through = n > calls;
+            if (st != HSP_OK) {
+                failed++;
+                assert_true(st == HSP_EIO || (st == HSP_ENOMEM && k == 0));
+                assert_non_null(strstr(err.msg, "GPU 0: "));
+            }
+            standin_assert_clean();
+        }
+        assert_true(n > 40 && failed > 30);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ops_and_queues),
+        cmocka_unit_test(test_a_missing_wait_is_seen),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_a_limit),
+        cmocka_unit_test(test_release_does_not_wait),
+        cmocka_unit_test(test_tickets),
+        cmocka_unit_test(test_wrong_calls),
+        cmocka_unit_test(test_a_lost_device),
+        cmocka_unit_test(test_a_launch_that_is_refused),
+        cmocka_unit_test(test_devices_that_are_not_taken),
+        cmocka_unit_test(test_every_call_fails),
+    };
+    return cmocka_run_group_tests_name("cudahost", tests, NULL, NULL);
+}

@@ -1,0 +1,371 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/backend/callcheck.h"
+#include "worker/backend/cuda/cudahost.h"
+
+#define SCRATCH_ALIGN ((size_t)1 << 20) /* what scratch grows by, at least */
+
+static _Thread_local int bound = -1; /* the device this thread uses */
+
+enum hsp_status hsp_cuda_bind(struct hsp_cuda *g, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_cuda_alive(g, err);
+    if (st == HSP_OK && bound != g->device) {
+        st = hsp_cuda_check(g, cudaSetDevice(g->device), "its use by a thread", err);
+        bound = st == HSP_OK ? g->device : bound;
+    }
+    return st;
+}
+
+/* ---- scratch ---- */
+
+/* Graphs name the scratch of their time, so it is kept: all of it together is less than twice the last. */
+enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t bytes, void **ret,
+                                 struct hsp_err *err)
+{
+    struct hsp_cuda_queue *u = &g->queue[q];
+    if (bytes > g->scratch_bytes[q]) {
+        size_t want = bytes > 2 * g->scratch_bytes[q] ? bytes : 2 * g->scratch_bytes[q];
+        void *more;
+        if (u->n_old == HSP_CUDA_MAX_OLD || want > SIZE_MAX - SCRATCH_ALIGN) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "scratch of %zu bytes", bytes);
+        }
+        want = (want + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+        enum hsp_status st = hsp_cuda_alloc(g, HSP_MEM_DEVICE, want, "scratch", &more, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        if (g->scratch[q] != NULL) {
+            u->old[u->n_old++] = g->scratch[q];
+        }
+        g->scratch[q] = more;
+        g->scratch_bytes[q] = want;
+    }
+    *ret = g->scratch[q];
+    return HSP_OK;
+}
+
+/* ---- what is given to a queue ---- */
+
+/* Every call begins so. */
+static enum hsp_status enter(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_cuda_bind(g, err);
+    if (st == HSP_OK) {
+        st = hsp_cuda_queue_need(g, q, err);
+    }
+    if (st == HSP_OK && g->queue[q].failed && g->queue[q].between) {
+        st = hsp_err_set(err, HSP_ESTATE, 0, "a call after one that failed, before end");
+    }
+    return st;
+}
+
+/* And ends so: what was wrong with a launch is told here, under the name of the op. */
+static enum hsp_status leave(struct hsp_cuda *g, enum hsp_devq q, const char *name,
+                             enum hsp_status st, struct hsp_err *err)
+{
+    if (st == HSP_OK) {
+        hsp_cuda_note(g, q, name);
+        st = hsp_cuda_check(g, cudaGetLastError(), name, err);
+    }
+    if (st == HSP_OK && g->sync && !g->queue[q].capturing) {
+        st = hsp_cuda_check(g, cudaStreamSynchronize(g->stream[q]), name, err);
+    }
+    g->queue[q].failed = g->queue[q].failed || st != HSP_OK;
+    return st;
+}
+
+/* A call between begin and end, for its graph. */
+static void trace_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c)
+{
+    int64_t words[8 + 5 * (HSP_MAX_IN + HSP_MAX_OUT)] = {c->op, c->n_in, c->n_out, c->origin[0],
+                                                         c->origin[1]};
+    size_t n = 8;
+    for (uint8_t i = 0; i < c->n_in + c->n_out; i++) {
+        const struct hsp_array *a = i < c->n_in ? &c->in[i] : &c->out[i - c->n_in];
+        words[n++] = (int64_t)a->dtype;
+        for (uint8_t d = 0; d < HSP_MAX_RANK; d++) {
+            words[n++] = d < a->rank ? a->ext[d] : -1;
+        }
+        hsp_cuda_trace_pointer(g, q, a->data);
+    }
+    hsp_cuda_trace_pointer(g, q, c->update);
+    hsp_cuda_trace(g, q, words, n * sizeof(words[0]));
+}
+
+static bool is_empty(const struct hsp_call *c)
+{
+    for (uint8_t i = 0; i < c->n_out; i++) {
+        if (hsp_cuda_count(&c->out[i]) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum hsp_status cuda_run(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_dtype real = HSP_F32;
+    enum hsp_status st = enter(g, q, err);
+    if (st == HSP_OK) {
+        st = hsp_call_check(c, &real, err);
+    }
+    if (st == HSP_OK && hsp_cuda_kernels[c->op] == NULL) {
+        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s on a GPU", hsp_op_name(c->op));
+    }
+    if (st == HSP_OK && is_empty(c)) {
+        return HSP_OK;
+    }
+    if (st == HSP_OK) {
+        if (g->queue[q].capturing) {
+            trace_call(g, q, c);
+        }
+        st = hsp_cuda_kernels[c->op](g, q, c, err);
+    }
+    return leave(g, q, st == HSP_OK ? hsp_op_name(c->op) : "op", st, err);
+}
+
+static enum hsp_status cuda_accumulate(struct hsp_backend *b, enum hsp_devq q,
+                                       enum hsp_dtype dst_type, void *dst, enum hsp_dtype src_type,
+                                       const void *src, int64_t n, struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_status st = enter(g, q, err);
+    bool fit = hsp_dtype_real(dst_type) && hsp_dtype_real(src_type) &&
+               (dst_type == src_type || src_type == HSP_BF16 || dst_type == HSP_F64);
+    if (st == HSP_OK && !fit) {
+        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s added to %s", hsp_dtype_name(src_type),
+                         hsp_dtype_name(dst_type));
+    }
+    if (st == HSP_OK && n <= 0) {
+        return HSP_OK;
+    }
+    if (st == HSP_OK) {
+        int64_t words[] = {-1, dst_type, src_type, n};
+        hsp_cuda_trace_pointer(g, q, dst);
+        hsp_cuda_trace_pointer(g, q, src);
+        hsp_cuda_trace(g, q, words, sizeof(words));
+        st = hsp_cuda_accumulate(g, q, dst_type, dst, src_type, src, n, err);
+    }
+    return leave(g, q, "accumulate", st, err);
+}
+
+static enum hsp_status cuda_copy(struct hsp_backend *b, enum hsp_devq q, void *dst, const void *src,
+                                 size_t bytes, struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_status st = enter(g, q, err);
+    if (st == HSP_OK && bytes == 0) {
+        return HSP_OK;
+    }
+    if (st == HSP_OK) {
+        uint64_t words[] = {UINT64_MAX - 1, bytes};
+        hsp_cuda_trace_pointer(g, q, dst);
+        hsp_cuda_trace_pointer(g, q, src);
+        hsp_cuda_trace(g, q, words, sizeof(words));
+        st = hsp_cuda_check(g, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, g->stream[q]),
+                            "a copy", err);
+    }
+    return leave(g, q, "copy", st, err);
+}
+
+static enum hsp_status cuda_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype t,
+                                 void *dst, double value, int64_t n, struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_status st = enter(g, q, err);
+    if (st == HSP_OK && n <= 0) {
+        return HSP_OK;
+    }
+    if (st == HSP_OK) {
+        int64_t words[] = {-3, t, value == 0.0, n};
+        hsp_cuda_trace_pointer(g, q, dst);
+        hsp_cuda_trace(g, q, words, sizeof(words));
+        st = value == 0.0
+                 ? hsp_cuda_check(
+                       g, cudaMemsetAsync(dst, 0, (size_t)n * hsp_dtype_size(t), g->stream[q]),
+                       "a fill", err)
+                 : hsp_cuda_fill(g, q, t, dst, value, n, err);
+    }
+    return leave(g, q, "fill", st, err);
+}
+
+static enum hsp_status cuda_cells(struct hsp_backend *b, enum hsp_devq q,
+                                  const struct hsp_view *dst, const struct hsp_view *src,
+                                  const struct hsp_box *cell, enum hsp_cells how,
+                                  struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_status st = enter(g, q, err);
+    if (st == HSP_OK && (dst->dtype != src->dtype || !hsp_box_inside(cell, &dst->box) ||
+                         !hsp_box_inside(cell, &src->box))) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "a cell that does not lie in both tensors");
+    }
+    if (st == HSP_OK && hsp_box_empty(cell)) {
+        return HSP_OK;
+    }
+    if (st == HSP_OK) {
+        int64_t words[4 + 3 * HSP_MAX_RANK] = {-4, how, dst->dtype, cell->rank};
+        for (uint8_t d = 0; d < cell->rank; d++) {
+            words[4 + 3 * d] = cell->hi[d] - cell->lo[d];
+            words[5 + 3 * d] = dst->box.hi[d] - dst->box.lo[d];
+            words[6 + 3 * d] = src->box.hi[d] - src->box.lo[d];
+        }
+        hsp_cuda_trace_pointer(g, q, dst->data);
+        hsp_cuda_trace_pointer(g, q, src->data);
+        hsp_cuda_trace(g, q, words, sizeof(words));
+        st = hsp_cuda_cells(g, q, dst, src, cell, how, err);
+    }
+    return leave(g, q, "cells", st, err);
+}
+
+static void *cuda_native(struct hsp_backend *b, enum hsp_devq q)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    struct hsp_err err;
+    if (hsp_cuda_bind(g, &err) != HSP_OK || hsp_cuda_queue_need(g, q, &err) != HSP_OK) {
+        return NULL;
+    }
+    return g->stream[q];
+}
+
+/* ---- memory ---- */
+
+static enum hsp_status cuda_alloc(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
+                                  struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_status st = hsp_cuda_bind(g, err);
+    return st == HSP_OK ? hsp_cuda_alloc(g, mem, bytes, "memory", ret, err) : st;
+}
+
+static void cuda_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    struct hsp_err err;
+    (void)hsp_cuda_bind(g, &err); /* of a lost device the table is kept in order all the same */
+    hsp_cuda_release(g, mem, p);
+}
+
+/* ---- life ---- */
+
+static void cuda_close(struct hsp_backend *b)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    if (cudaSetDevice(g->device) == cudaSuccess) {
+        (void)cudaDeviceSynchronize();
+    }
+    (void)cudaGetLastError(); /* what fails now has nobody who waits for it */
+    for (unsigned q = 0; g->queue != NULL && q < HSP_N_DEVQ; q++) {
+        hsp_cuda_queue_fini(g, (enum hsp_devq)q);
+    }
+    hsp_cuda_gemm_free(g);
+    if (g->lt != NULL) {
+        (void)cublasLtDestroy(g->lt);
+    }
+    hsp_cuda_memory_free(g);
+    hsp_cuda_fault_free(g->fault);
+    if (g->graphs_lock != NULL) {
+        (void)pthread_mutex_destroy(g->graphs_lock);
+    }
+    free(g->graphs_lock);
+    free(g->queue);
+    free(g);
+}
+
+static const struct hsp_backend functions = {
+    .name = "cuda",
+    .device = true,
+    .alloc = cuda_alloc,
+    .release = cuda_release,
+    .run = cuda_run,
+    .accumulate = cuda_accumulate,
+    .copy = cuda_copy,
+    .fill = cuda_fill,
+    .cells = cuda_cells,
+    .mark = hsp_cuda_mark,
+    .await = hsp_cuda_await,
+    .finish = hsp_cuda_finish,
+    .reached = hsp_cuda_reached,
+    .seconds = hsp_cuda_seconds,
+    .begin = hsp_cuda_begin,
+    .end = hsp_cuda_end,
+    .native = cuda_native,
+    .close = cuda_close,
+};
+
+static enum hsp_status read_device(struct hsp_cuda *g, struct hsp_err *err)
+{
+    struct cudaDeviceProp p;
+    enum hsp_status st =
+        hsp_cuda_check(g, cudaGetDeviceProperties(&p, g->device), "its properties", err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    g->sm = 10 * p.major + p.minor;
+    g->n_sms = p.multiProcessorCount;
+    g->smem_block = (int)p.sharedMemPerBlockOptin;
+    if (g->sm < HSP_CUDA_MIN_SM) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0,
+                           "GPU %d (%s) has compute capability %d.%d, below %d.%d", g->device,
+                           p.name, p.major, p.minor, HSP_CUDA_MIN_SM / 10, HSP_CUDA_MIN_SM % 10);
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status make(struct hsp_cuda *g, const struct hsp_device_opts *o,
+                            struct hsp_err *err)
+{
+    enum hsp_status st = hsp_cuda_fault_new(&g->fault, err);
+    if (st == HSP_OK) {
+        st = hsp_cuda_memory_new(g, o->memory_bytes, err);
+    }
+    g->queue = calloc(HSP_N_DEVQ, sizeof(*g->queue));
+    pthread_mutex_t *lock = calloc(1, sizeof(*lock));
+    g->graphs_lock = lock;
+    if (st == HSP_OK && (g->queue == NULL || lock == NULL)) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a backend");
+    }
+    if (lock != NULL) {
+        (void)pthread_mutex_init(lock, NULL);
+    }
+    bound = -1; /* another use of this number may have ended meanwhile */
+    st = st == HSP_OK ? hsp_cuda_bind(g, err) : st;
+    st = st == HSP_OK ? read_device(g, err) : st;
+    for (int q = 0; st == HSP_OK && q < HSP_DEVQ_STATE + 1; q++) {
+        st = hsp_cuda_queue_need(g, (enum hsp_devq)q, err);
+    }
+    return st == HSP_OK ? hsp_cuda_check_lt(g, cublasLtCreate(&g->lt), "cuBLASLt", err) : st;
+}
+
+enum hsp_status hsp_backend_cuda_open(int device, const struct hsp_device_opts *o,
+                                      struct hsp_backend **ret, struct hsp_err *err)
+{
+    static const struct hsp_device_opts none;
+    struct hsp_cuda *g = calloc(1, sizeof(*g));
+    if (g == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a backend");
+    }
+    o = o != NULL ? o : &none;
+    g->base = functions;
+    g->device = device;
+    g->tf32 = o->tf32;
+    g->sync = o->sync;
+    enum hsp_status st = make(g, o, err);
+    if (st != HSP_OK) {
+        if (g->fault != NULL) {
+            cuda_close(&g->base);
+        } else {
+            free(g->queue);
+            free(g->graphs_lock);
+            free(g);
+        }
+        return st;
+    }
+    *ret = &g->base;
+    return HSP_OK;
+}
