@@ -157,7 +157,7 @@ struct fill_ids_op {
 };
 
 /* A map of all elements of the call, whose operands are in the order of the op's fields. */
-template <class Op>
+template <int N, class Op>
 static void whole(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c, const Op &op)
 {
     bool aligned = true;
@@ -167,12 +167,7 @@ static void whole(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
     for (int i = 0; i < c->n_out; i++) {
         aligned = aligned && hsp_aligned(c->out[i].data);
     }
-    int64_t n = hsp_cuda_count(&c->out[0]);
-    if (c->out[0].dtype == HSP_BF16) {
-        hsp_map<8>(g, q, op, n, aligned);
-    } else {
-        hsp_map<4>(g, q, op, n, aligned);
-    }
+    hsp_map<N>(g, q, op, hsp_cuda_count(&c->out[0]), aligned);
 }
 
 #define IN(i)  ((const T *)c->in[i].data)
@@ -182,7 +177,7 @@ enum hsp_status hsp_cuda_add(struct hsp_cuda *g, enum hsp_devq q, const struct h
                              struct hsp_err *err)
 {
     (void)err;
-    HSP_FOR_REAL(c->out[0].dtype, T, whole(g, q, c, add_op<T>{IN(0), IN(1), OUT(0)}););
+    HSP_FOR_REAL(c->out[0].dtype, T, whole<hsp_vec<T>>(g, q, c, add_op<T>{IN(0), IN(1), OUT(0)}););
     return HSP_OK;
 }
 
@@ -190,7 +185,7 @@ enum hsp_status hsp_cuda_gelu(struct hsp_cuda *g, enum hsp_devq q, const struct 
                               struct hsp_err *err)
 {
     (void)err;
-    HSP_FOR_REAL(c->out[0].dtype, T, whole(g, q, c, gelu_op<T>{IN(0), OUT(0)}););
+    HSP_FOR_REAL(c->out[0].dtype, T, whole<hsp_vec<T>>(g, q, c, gelu_op<T>{IN(0), OUT(0)}););
     return HSP_OK;
 }
 
@@ -198,7 +193,8 @@ enum hsp_status hsp_cuda_gelu_dx(struct hsp_cuda *g, enum hsp_devq q, const stru
                                  struct hsp_err *err)
 {
     (void)err;
-    HSP_FOR_REAL(c->out[0].dtype, T, whole(g, q, c, gelu_dx_op<T>{IN(0), IN(1), OUT(0)}););
+    HSP_FOR_REAL(c->out[0].dtype, T,
+                 whole<hsp_vec<T>>(g, q, c, gelu_dx_op<T>{IN(0), IN(1), OUT(0)}););
     return HSP_OK;
 }
 
@@ -206,7 +202,8 @@ enum hsp_status hsp_cuda_swiglu(struct hsp_cuda *g, enum hsp_devq q, const struc
                                 struct hsp_err *err)
 {
     (void)err;
-    HSP_FOR_REAL(c->out[0].dtype, T, whole(g, q, c, swiglu_op<T>{IN(0), IN(1), OUT(0)}););
+    HSP_FOR_REAL(c->out[0].dtype, T,
+                 whole<hsp_vec<T>>(g, q, c, swiglu_op<T>{IN(0), IN(1), OUT(0)}););
     return HSP_OK;
 }
 
@@ -215,7 +212,7 @@ enum hsp_status hsp_cuda_swiglu_dx(struct hsp_cuda *g, enum hsp_devq q, const st
 {
     (void)err;
     HSP_FOR_REAL(c->out[0].dtype, T,
-                 whole(g, q, c, swiglu_dx_op<T>{IN(0), IN(1), IN(2), OUT(0), OUT(1)}););
+                 whole<hsp_vec<T>>(g, q, c, swiglu_dx_op<T>{IN(0), IN(1), IN(2), OUT(0), OUT(1)}););
     return HSP_OK;
 }
 
@@ -239,9 +236,11 @@ enum hsp_status hsp_cuda_convert(struct hsp_cuda *g, enum hsp_devq q, const stru
         return hsp_cuda_same(g, q, c, err);
     }
     if (from == HSP_F32 && to == HSP_BF16) {
-        whole(g, q, c, convert_op<hsp_bf16, float>{(const float *)x, (hsp_bf16 *)c->out[0].data});
+        whole<8>(g, q, c,
+                 convert_op<hsp_bf16, float>{(const float *)x, (hsp_bf16 *)c->out[0].data});
     } else if (from == HSP_BF16 && to == HSP_F32) {
-        whole(g, q, c, convert_op<float, hsp_bf16>{(const hsp_bf16 *)x, (float *)c->out[0].data});
+        whole<8>(g, q, c,
+                 convert_op<float, hsp_bf16>{(const hsp_bf16 *)x, (float *)c->out[0].data});
     } else {
         return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s from %s to %s", hsp_op_name(c->op),
                            hsp_dtype_name(from), hsp_dtype_name(to));

@@ -2,7 +2,8 @@
  * gradients in x.
  *
  * G threads share a row: a warp, or a block of 128 or 256. A thread keeps the first KEEP groups of
- * N elements it reads in registers and reads what is beyond, in rows longer than that, again. */
+ * 16 bytes that it reads in registers, as they are in memory; what lies beyond, in longer rows, is
+ * read again. Rows that are not aligned are read element by element, each time anew. */
 #include "worker/backend/cuda/blocksum.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
@@ -15,91 +16,99 @@ template <class T> struct norm_rows {
     double eps;
 };
 
-/* KEEP groups of N, so that 32 registers or so hold them. */
-template <int N> constexpr int norm_keep = N == 8 ? 4 : 8;
+#define KEEP 4
 
-/* Runs @F(at, kept) for this thread's groups of a row: at, the first element of a group; kept, its
- * place in registers or -1. */
-template <int N, int G, int KEEP, class F>
+/* Runs @f(at, k) for this thread's groups of a row: at, the first element of a group; k, its place
+ * among those that are kept, or -1. */
+template <int N, int G, class F>
 static __device__ __forceinline__ void norm_walk(int64_t e, const F &f)
 {
+    constexpr int kept = N > 1 ? KEEP : 0;
     int lane = (int)threadIdx.x % G;
     int64_t groups = e / N;
 #pragma unroll
-    for (int k = 0; k < KEEP; k++) {
+    for (int k = 0; k < kept; k++) {
         int64_t i = lane + (int64_t)k * G;
         if (i < groups) {
             f(i * N, k);
         }
     }
-    for (int64_t i = lane + (int64_t)KEEP * G; i < groups; i += G) {
+    for (int64_t i = lane + (int64_t)kept * G; i < groups; i += G) {
         f(i * N, -1);
     }
 }
 
+/* Elements of a row, as they were kept or from memory. */
+template <class T, int N> struct norm_kept {
+    uint4 raw[KEEP];
+    __device__ __forceinline__ void read(const T *p, int k, hsp_wide<T> (&r)[N])
+    {
+        if (N > 1 && k >= 0) {
+            raw[k] = *(const uint4 *)p;
+            hsp_load<N>((const T *)&raw[k], r);
+        } else {
+            hsp_load<N>(p, r);
+        }
+    }
+    __device__ __forceinline__ void again(const T *p, int k, hsp_wide<T> (&r)[N]) const
+    {
+        hsp_load<N>(N > 1 && k >= 0 ? (const T *)&raw[k] : p, r);
+    }
+};
+
+template <int G> constexpr int norm_threads = G > 128 ? G : 128;
+
 template <class T, int N, int G, bool RMS>
-__global__ void __launch_bounds__(G > 128 ? G : 128) norm_kernel(norm_rows<T> a)
+__global__ void __launch_bounds__(norm_threads<G>) norm_kernel(norm_rows<T> a)
 {
     typedef hsp_wide<T> W;
-    constexpr int KEEP = norm_keep<N>, ROWS = G > 128 ? 1 : 128 / G;
-    W kept[KEEP][N];
+    constexpr int ROWS = norm_threads<G> / G;
     for (int64_t r = (int64_t)blockIdx.x * ROWS + threadIdx.x / G; r < a.rows;
          r += (int64_t)gridDim.x * ROWS) {
         const T *x = a.x + r * a.e;
-        W mean[1] = {0}, var[1] = {0};
-        norm_walk<N, G, KEEP>(a.e, [&](int64_t at, int k) {
+        norm_kept<T, N> kept;
+        W sum[1] = {0}, mean = 0;
+        norm_walk<N, G>(a.e, [&](int64_t at, int k) {
             W v[N];
-            hsp_load<N>(x + at, v);
+            kept.read(x + at, k, v);
 #pragma unroll
             for (int j = 0; j < N; j++) {
-                mean[0] += RMS ? v[j] * v[j] : v[j];
-            }
-#pragma unroll
-            for (int j = 0; k >= 0 && j < N; j++) {
-                kept[k < 0 ? 0 : k][j] = v[j];
+                sum[0] += RMS ? v[j] * v[j] : v[j];
             }
         });
-        hsp_group_sum<G, 1>(mean);
-        mean[0] /= (W)a.e;
-        if (RMS) {
-            var[0] = mean[0];
-            mean[0] = 0;
-        } else {
-            norm_walk<N, G, KEEP>(a.e, [&](int64_t at, int k) {
+        hsp_group_sum<G, 1>(sum);
+        if (!RMS) {
+            mean = sum[0] / (W)a.e;
+            sum[0] = 0;
+            norm_walk<N, G>(a.e, [&](int64_t at, int k) {
                 W v[N];
-                if (k < 0) {
-                    hsp_load<N>(x + at, v);
-                }
+                kept.again(x + at, k, v);
 #pragma unroll
                 for (int j = 0; j < N; j++) {
-                    W d = (k < 0 ? v[j] : kept[k < 0 ? 0 : k][j]) - mean[0];
-                    var[0] += d * d;
+                    sum[0] += (v[j] - mean) * (v[j] - mean);
                 }
             });
-            hsp_group_sum<G, 1>(var);
-            var[0] /= (W)a.e;
+            hsp_group_sum<G, 1>(sum);
         }
-        W rstd = 1 / sqrt(var[0] + (W)a.eps);
-        norm_walk<N, G, KEEP>(a.e, [&](int64_t at, int k) {
+        W rstd = 1 / sqrt(sum[0] / (W)a.e + (W)a.eps);
+        norm_walk<N, G>(a.e, [&](int64_t at, int k) {
             W v[N], gamma[N], beta[N];
-            if (k < 0) {
-                hsp_load<N>(x + at, v);
-            }
+            kept.again(x + at, k, v);
             hsp_load<N>(a.gamma + at, gamma);
             if (!RMS) {
                 hsp_load<N>(a.beta + at, beta);
             }
 #pragma unroll
             for (int j = 0; j < N; j++) {
-                W xhat = ((k < 0 ? v[j] : kept[k < 0 ? 0 : k][j]) - mean[0]) * rstd;
-                v[j] = RMS ? xhat * gamma[j] : xhat * gamma[j] + beta[j];
+                W y = (v[j] - mean) * rstd * gamma[j];
+                v[j] = RMS ? y : y + beta[j];
             }
             hsp_store<N>(a.y + r * a.e + at, v);
         });
         if (threadIdx.x % G == 0) {
             a.rstd[r] = rstd;
             if (!RMS) {
-                a.mean[r] = mean[0];
+                a.mean[r] = mean;
             }
         }
     }
@@ -108,53 +117,39 @@ __global__ void __launch_bounds__(G > 128 ? G : 128) norm_kernel(norm_rows<T> a)
 /* dx = rstd (w - mean(w) - xhat mean(w xhat)), w = dy gamma, xhat = (x - mean) rstd; RMSNorm has no
  * means of x and w. */
 template <class T, int N, int G, bool RMS>
-__global__ void __launch_bounds__(G > 128 ? G : 128) norm_dx_kernel(norm_rows<T> a)
+__global__ void __launch_bounds__(norm_threads<G>) norm_dx_kernel(norm_rows<T> a)
 {
     typedef hsp_wide<T> W;
-    constexpr int KEEP = norm_keep<N>, ROWS = G > 128 ? 1 : 128 / G;
-    W kept_w[KEEP][N], kept_x[KEEP][N];
+    constexpr int ROWS = norm_threads<G> / G, K = RMS ? 1 : 2;
     for (int64_t r = (int64_t)blockIdx.x * ROWS + threadIdx.x / G; r < a.rows;
          r += (int64_t)gridDim.x * ROWS) {
         const T *x = a.x + r * a.e, *dy = a.dy + r * a.e;
-        W rstd = a.rstd[r], mean = RMS ? (W)0 : a.mean[r];
-        auto load = [&](int64_t at, W(&w)[N], W(&xhat)[N]) {
-            W gamma[N];
-            hsp_load<N>(dy + at, w);
-            hsp_load<N>(x + at, xhat);
+        norm_kept<T, N> kept_x, kept_dy;
+        W rstd = a.rstd[r], mean = RMS ? (W)0 : a.mean[r], sum[K] = {}; /* of w xhat; of w */
+        norm_walk<N, G>(a.e, [&](int64_t at, int k) {
+            W v[N], w[N], gamma[N];
+            kept_x.read(x + at, k, v);
+            kept_dy.read(dy + at, k, w);
             hsp_load<N>(a.gamma + at, gamma);
 #pragma unroll
             for (int j = 0; j < N; j++) {
                 w[j] *= gamma[j];
-                xhat[j] = (xhat[j] - mean) * rstd;
-            }
-        };
-        W sum[RMS ? 1 : 2] = {}; /* of w xhat; of w */
-        norm_walk<N, G, KEEP>(a.e, [&](int64_t at, int k) {
-            W w[N], xhat[N];
-            load(at, w, xhat);
-#pragma unroll
-            for (int j = 0; j < N; j++) {
-                sum[0] += w[j] * xhat[j];
-                sum[RMS ? 0 : 1] += RMS ? (W)0 : w[j];
-            }
-#pragma unroll
-            for (int j = 0; k >= 0 && j < N; j++) {
-                kept_w[k < 0 ? 0 : k][j] = w[j];
-                kept_x[k < 0 ? 0 : k][j] = xhat[j];
+                sum[0] += w[j] * ((v[j] - mean) * rstd);
+                if (!RMS) {
+                    sum[K - 1] += w[j];
+                }
             }
         });
-        hsp_group_sum<G, RMS ? 1 : 2>(sum);
-        W mwx = sum[0] / (W)a.e, mw = RMS ? (W)0 : sum[RMS ? 0 : 1] / (W)a.e;
-        norm_walk<N, G, KEEP>(a.e, [&](int64_t at, int k) {
-            W w[N], xhat[N];
-            if (k < 0) {
-                load(at, w, xhat);
-            }
+        hsp_group_sum<G, K>(sum);
+        W mwx = sum[0] / (W)a.e, mw = RMS ? (W)0 : sum[K - 1] / (W)a.e;
+        norm_walk<N, G>(a.e, [&](int64_t at, int k) {
+            W v[N], w[N], gamma[N];
+            kept_x.again(x + at, k, v);
+            kept_dy.again(dy + at, k, w);
+            hsp_load<N>(a.gamma + at, gamma);
 #pragma unroll
             for (int j = 0; j < N; j++) {
-                W wj = k < 0 ? w[j] : kept_w[k < 0 ? 0 : k][j];
-                W xj = k < 0 ? xhat[j] : kept_x[k < 0 ? 0 : k][j];
-                w[j] = rstd * (wj - mw - xj * mwx);
+                w[j] = rstd * (w[j] * gamma[j] - mw - (v[j] - mean) * rstd * mwx);
             }
             hsp_store<N>(a.y + r * a.e + at, w);
         });
@@ -164,7 +159,7 @@ __global__ void __launch_bounds__(G > 128 ? G : 128) norm_dx_kernel(norm_rows<T>
 template <class T, int N, int G, bool RMS>
 static void launch(struct hsp_cuda *g, enum hsp_devq q, const norm_rows<T> &a, bool dx)
 {
-    constexpr int threads = G > 128 ? G : 128;
+    constexpr int threads = norm_threads<G>;
     unsigned grid = hsp_grid(g, a.rows, threads / G);
     if (dx) {
         HSP_LAUNCH((norm_dx_kernel<T, N, G, RMS>), grid, threads, 0, g->stream[q], a);
@@ -173,31 +168,23 @@ static void launch(struct hsp_cuda *g, enum hsp_devq q, const norm_rows<T> &a, b
     }
 }
 
-template <class T, int N, bool RMS>
-static void by_length(struct hsp_cuda *g, enum hsp_devq q, const norm_rows<T> &a, bool dx)
-{
-    int64_t groups = a.e / N;
-    constexpr int keep = norm_keep<N>;
-    if (groups <= 32 * keep) {
-        launch<T, N, 32, RMS>(g, q, a, dx);
-    } else if (groups <= 128 * keep) {
-        launch<T, N, 128, RMS>(g, q, a, dx);
-    } else {
-        launch<T, N, 256, RMS>(g, q, a, dx);
-    }
-}
-
 template <class T, bool RMS>
 static void norm(struct hsp_cuda *g, enum hsp_devq q, const norm_rows<T> &a, bool dx)
 {
-    bool aligned = a.e % hsp_vec<T> == 0 && hsp_aligned(a.x) && hsp_aligned(a.y) &&
-                   hsp_aligned(a.gamma) && (RMS || dx || hsp_aligned(a.beta)) &&
-                   (!dx || hsp_aligned(a.dy));
-    if (aligned) {
-        by_length<T, hsp_vec<T>, RMS>(g, q, a, dx);
-    } else {
-        by_length<T, 1, RMS>(g, q, a, dx);
+    constexpr int N = hsp_vec<T>;
+    bool aligned = a.e % N == 0 && hsp_aligned(a.x) && hsp_aligned(a.y) && hsp_aligned(a.gamma) &&
+                   (RMS || dx || hsp_aligned(a.beta)) && (!dx || hsp_aligned(a.dy));
+    if constexpr (sizeof(T) < 8) { /* fp64 is for comparisons: one way will do */
+        int64_t groups = a.e / N;
+        if (aligned && groups <= 32 * KEEP) {
+            return launch<T, N, 32, RMS>(g, q, a, dx);
+        } else if (aligned && groups <= 128 * KEEP) {
+            return launch<T, N, 128, RMS>(g, q, a, dx);
+        } else if (aligned) {
+            return launch<T, N, 256, RMS>(g, q, a, dx);
+        }
     }
+    launch<T, 1, 128, RMS>(g, q, a, dx);
 }
 
 #define IN(i)   ((const T *)c->in[i].data)
