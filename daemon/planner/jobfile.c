@@ -36,7 +36,8 @@ struct raw {
     double validation_fraction;
     uint32_t validation_every;
     uint32_t steps, global_batch;
-    int dtype; /* enum hsp_dtype: the choices stand in its order */
+    int dtype;   /* enum hsp_dtype: the choices stand in its order */
+    int compute; /* enum hsp_compute, likewise */
     uint64_t seed;
     double clip_norm;
     int optimizer; /* enum hsp_optimizer */
@@ -62,6 +63,7 @@ static const char *const packings[] = {"none", "documents", NULL};
 static const char *const samples[] = {"windows", "documents", NULL};
 static const char *const tokenizers[] = {"byte", NULL};
 static const char *const dtypes[] = {"fp32", "fp64", NULL};
+static const char *const computes[] = {"fp32", "tf32", "bf16", NULL};
 static const char *const optimizers[] = {"adamw", "sgd", NULL};
 static const char *const schedules[] = {"constant", "cosine", NULL};
 
@@ -129,7 +131,12 @@ static const struct hsp_field table[] = {
     F("train.steps", U32, steps, .required = true, .min = 1, .max = 1e9, .help = "optimizer steps"),
     F("train.global_batch", U32, global_batch, .required = true, .min = 1,
       .max = HSP_MAX_GLOBAL_BATCH, .help = "sequences, or documents, in a step, over all devices"),
-    F("train.dtype", CHOICE, dtype, .dflt = "fp32", .choices = dtypes, .help = "fp32 or fp64"),
+    F("train.dtype", CHOICE, dtype, .dflt = "fp32", .choices = dtypes,
+      .help = "of parameters, optimizer state and sums of gradients; fp64, for verification: "
+              "everything is computed in it, whatever train.compute says"),
+    F("train.compute", CHOICE, compute, .dflt = "fp32", .choices = computes,
+      .help = "what the model computes in; bf16: activations, and parameters where they are used; "
+              "tf32: products where the device has it"),
     F("train.seed", U64, seed, .dflt = "1", .help = "of initial weights, sample order and dropout"),
     F("train.clip_norm", F64, clip_norm, .dflt = "0", .min = 0, .max = 1e30,
       .help = "bound of the global gradient norm; 0: off"),
@@ -343,7 +350,9 @@ static struct hsp_model_spec model_of(const struct raw *r)
                                .tied_head = r->tied_head,
                                .dropout = r->dropout,
                                .packed = r->packing == PACKING_DOCUMENTS,
-                               .dtype = r->dtype == 0 ? HSP_F32 : HSP_F64};
+                               .dtype = r->dtype == 0 ? HSP_F32 : HSP_F64,
+                               .compute =
+                                   r->dtype == 0 ? (enum hsp_compute)r->compute : HSP_COMPUTE_FULL};
     (void)snprintf(m.family, sizeof m.family, "%s", families[r->family]);
     bool large = r->vocab_parallel == VOCAB_AUTO && r->vocab >= VOCAB_LARGE;
     if (r->family != FAMILY_MLP && (large || r->vocab_parallel == VOCAB_ON)) {

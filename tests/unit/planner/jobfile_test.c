@@ -123,6 +123,7 @@ static void ranges_are_kept(void **state)
         {"global_batch: 16", "global_batch: 65537"},
         {"steps: 200", "steps: 1.5"},
         {"dtype: fp64", "dtype: fp16"},
+        {"dtype: fp64", "dtype: fp64, compute: fp64"},
         {"lr: 1e-3", "lr: 0"},
         {"lr: 1e-3", "lr: -1"},
         {"copies: 2", "copies: 0"},
@@ -234,6 +235,33 @@ static void large_vocabularies_are_cut(void **state)
     }
 }
 
+static void what_it_computes_in(void **state)
+{
+    static const struct {
+        const char *to;
+        enum hsp_dtype dtype;
+        enum hsp_compute compute;
+    } cases[] = {{"", HSP_F32, HSP_COMPUTE_FULL},
+                 {"compute: fp32, ", HSP_F32, HSP_COMPUTE_FULL},
+                 {"compute: tf32, ", HSP_F32, HSP_COMPUTE_TF32},
+                 {"compute: bf16, ", HSP_F32, HSP_COMPUTE_BF16},
+                 {"dtype: fp64, compute: bf16, ", HSP_F64, HSP_COMPUTE_FULL}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hsp_err err = {0};
+        struct hsp_buf b;
+        const struct hsp_job_spec *j = NULL, *again = NULL;
+        assert_ok(parse(edited(*state, "dtype: fp64, ", cases[i].to), *state, &j, &err), &err);
+        assert_int_equal(j->model.dtype, cases[i].dtype);
+        assert_int_equal(j->model.compute, cases[i].compute);
+        hsp_buf_init(&b, 1 << 16);
+        hsp_job_dump(j, false, &b);
+        assert_ok(parse(hsp_buf_cstr(&b), *state, &again, &err), &err);
+        assert_same_dump(again, &b);
+        assert_int_equal(again->model.compute, cases[i].compute);
+        hsp_buf_fini(&b);
+    }
+}
+
 static void documents_are_packed(void **state)
 {
     static const struct {
@@ -321,6 +349,7 @@ int main(void)
         cmocka_unit_test(json_is_a_job_file_and_defaults_hold),
         cmocka_unit_test(dump_parses_to_the_same_job),
         cmocka_unit_test(model_keys_as_json),
+        cmocka_unit_test(what_it_computes_in),
         cmocka_unit_test(documents_are_packed),
         cmocka_unit_test(llama_has_keys_of_its_own),
         cmocka_unit_test(large_vocabularies_are_cut),
