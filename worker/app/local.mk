@@ -10,7 +10,7 @@ worker_app_libworkerapp_a_SOURCES = \
   worker/app/localrun.c worker/app/localrun.h \
   worker/app/modelfile.c worker/app/modelfile.h \
   worker/app/runfile.c worker/app/runfile.h \
-  worker/app/verify.c worker/app/verifyint.h worker/app/verifymatch.c worker/app/verifyvalue.c
+  worker/app/verify.c worker/app/verifyint.h worker/app/verifylow.c worker/app/verifymatch.c worker/app/verifyvalue.c
 worker_app_libworkerapp_a_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 WORKERAPP_LIBS = worker/app/libworkerapp.a $(EXEC_LIBS) proto/host/libhost.a $(BASE_LIBS)
 

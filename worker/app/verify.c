@@ -24,6 +24,7 @@
 #include "worker/app/verifyint.h"
 
 #define VERIFY_STEPS 3
+#define LOW_STATE    0.25 /* of the largest number in it, a state of a bf16 job may be off */
 #define FILE_ARENA   ((size_t)1 << 30)
 
 /* What differs by its place in the single-device graph, of which nodes are the beginning. */
@@ -45,6 +46,7 @@ struct verify {
     struct hsp_kept *grad;    /* by state number of the reference: gradient of that parameter */
     uint8_t *classes;         /* by tensor of the reference, enum hsp_verify_how */
     struct hsp_match **match; /* [rank][tensor] */
+    bool low;                 /* programs compute in bf16 */
     double sum_floor;         /* scale below which weight gradients are noise */
     double row_floor;         /* ... gradients of activations */
     struct hsp_vote vote;     /* of the reference */
@@ -72,9 +74,12 @@ static void report(struct verify *v, uint32_t node, const char *what, const char
     (void)pthread_mutex_unlock(&v->lock);
 }
 
-/* Sums of the loss are fp64 in fp32 jobs too, of values that are not. */
+/* Sums of the loss are fp64 in fp32 jobs too, and gradients fp32 in bf16 ones, of values that are not. */
 static double tolerance(const struct verify *v, enum hsp_dtype t)
 {
+    if (v->low) {
+        return hsp_verify_tolerance(t == HSP_I32 ? t : HSP_BF16);
+    }
     uint32_t any = v->ref->bind.state[0].tensor;
     enum hsp_dtype job = (enum hsp_dtype)v->ref->tpl.tensors[any].dtype;
     return hsp_verify_tolerance(t == HSP_F64 ? job : t);
@@ -229,6 +234,7 @@ static enum hsp_status expect(const struct vrank *c, uint32_t instr, uint8_t o, 
         return HSP_ENOENT;
     }
     x->value = &v->tensor[m->ref];
+    x->param = i->kind == HSP_I_OP && i->op == HSP_OP_NARROW; /* its copy in another type */
     x->row0 = m->how == HSP_VERIFY_ROWS ? first : 0;
     x->floor = m->how == HSP_VERIFY_ROWS && is_gradient(v, m->ref) ? v->row_floor : 0.0;
     if (m->how == HSP_VERIFY_SUM) {
@@ -276,7 +282,8 @@ static enum hsp_status many_traced(void *ctx, uint32_t instr, uint32_t micro, bo
             struct hsp_kept k = *x.value;
             double tol = tolerance(v, w.dtype);
             k.scale = fmax(k.scale, x.sum && w.box.rank > 0 ? v->sum_floor : x.floor);
-            if (x.param && v->step > 0) { /* as compare_states; version 0 is the same on all */
+            if (x.param && v->step > 0 &&
+                !v->low) { /* as compare_states; version 0 is the same on all */
                 tol *= 100.0;
                 k.scale += v->ref->bind.hyper.lr;
             }
@@ -343,7 +350,7 @@ static enum hsp_status compare_gradient(const struct vrank *c, uint32_t s, const
     if (r == UINT32_MAX || !c->v->grad[r].data) {
         return HSP_OK;
     }
-    double by = hsp_kept_distance(&c->v->grad[r], g, &g->box, 0, hsp_verify_tolerance(g->dtype));
+    double by = hsp_kept_distance(&c->v->grad[r], g, &g->box, 0, tolerance(c->v, g->dtype));
     count_compared(c->v);
     if (by > 1.0) {
         report(c->v, PLACE_GRADIENT, "gradient of", hsp_state_name(p, s, name), c->rank, by);
@@ -412,7 +419,8 @@ static struct hsp_engine_hooks many_hooks(void *ctx, uint32_t rank)
 }
 
 /* Adam makes a full step of rounding noise where a gradient is 0 in truth, so states of fp32 jobs
- * are compared by what a step can move. */
+ * are compared by what a step can move; of bf16 ones, where more gradients are noise, by what two steps
+ * in opposite directions can. */
 static enum hsp_status compare_states(struct verify *v, unsigned slot, struct hsp_err *err)
 {
     for (uint32_t rank = 0; rank < v->file.n; rank++) {
@@ -431,8 +439,8 @@ static enum hsp_status compare_states(struct verify *v, unsigned slot, struct hs
                 return st;
             }
             struct hsp_view x = hsp_state_view(p, k, hsp_local_slot(v->many, rank, slot));
-            double tol = 100.0 * hsp_verify_tolerance(x.dtype);
-            kept.scale += v->ref->bind.hyper.lr;
+            double tol = v->low ? LOW_STATE : 100.0 * hsp_verify_tolerance(x.dtype);
+            kept.scale += (v->low ? 2.0 / LOW_STATE : 1.0) * v->ref->bind.hyper.lr;
             double by = hsp_kept_distance(&kept, &x, &x.box, 0, tol);
             hsp_kept_drop(&kept);
             v->n_compared++;
@@ -446,7 +454,16 @@ static enum hsp_status compare_states(struct verify *v, unsigned slot, struct hs
 
 /* ---- life ---- */
 
-static enum hsp_status load(struct verify *v, const char *path, struct hsp_err *err)
+static void widen(struct hsp_program_file *f)
+{
+    for (uint32_t k = 0; k < f->n; k++) {
+        hsp_program_widen(&f->programs[k]);
+    }
+    hsp_program_widen(&f->ref[0]);
+}
+
+/* @wide: bf16 becomes fp32. */
+static enum hsp_status load(struct verify *v, const char *path, bool wide, struct hsp_err *err)
 {
     uint8_t *data = NULL;
     size_t len = 0;
@@ -466,7 +483,11 @@ static enum hsp_status load(struct verify *v, const char *path, struct hsp_err *
         (void)hsp_err_wrap(err, "%s", path);
         return st;
     }
+    if (wide) {
+        widen(&v->file);
+    }
     v->ref = &v->file.ref[0];
+    v->low = hsp_program_low(v->ref);
     const struct hsp_stream_bind *s = &v->ref->bind.stream;
     if (s->n_micro != v->ref->bind.data.global_batch || s->eval_n_micro != s->eval_n_seq) {
         return hsp_err_set(err, HSP_EINVAL, 0,
@@ -560,25 +581,34 @@ static enum hsp_status verify_step(struct verify *v, uint64_t step, struct hsp_e
     if (st == HSP_OK && v->diff.found) {
         st = hsp_err_set(err, HSP_EDIGEST, 0, "%s", v->diff.text);
     }
+    unsigned slot = (unsigned)((step + 1) & 1);
+    for (uint32_t rank = 0; v->low && rank < v->file.n; rank++) {
+        hsp_verify_adopt(v->ref, hsp_local_slot(v->one, 0, slot), &v->file.programs[rank],
+                         hsp_local_slot(v->many, rank, slot));
+    }
     return st;
 }
 
-enum hsp_status hsp_verify_file(const struct hsp_run_opts *o, struct hsp_err *err)
+/* What one comparison of a file found. */
+struct found {
+    uint32_t n;
+    uint64_t n_compared;
+    bool low;
+};
+
+static enum hsp_status compare(const struct hsp_run_opts *o, bool wide, struct found *ret,
+                               struct hsp_err *err)
 {
     struct verify v = {.lock = PTHREAD_MUTEX_INITIALIZER};
     uint64_t steps = o->steps > 0 ? o->steps : VERIFY_STEPS;
-    enum hsp_status st = load(&v, o->file, err);
+    enum hsp_status st = load(&v, o->file, wide, err);
     if (st == HSP_OK) {
         st = prepare(&v, o->threads, err);
     }
     for (uint64_t t = 0; t < steps && st == HSP_OK; t++) {
         st = verify_step(&v, t, err);
     }
-    if (st == HSP_OK && !o->quiet) {
-        (void)printf("%u ranks equal one device: %" PRIu64 " values compared in %" PRIu64
-                     " steps\n",
-                     v.file.n, v.n_compared, steps);
-    }
+    *ret = (struct found){v.file.n, v.n_compared, v.low};
     drop_kept(&v);
     hsp_local_close(v.many);
     hsp_local_close(v.one);
@@ -586,5 +616,25 @@ enum hsp_status hsp_verify_file(const struct hsp_run_opts *o, struct hsp_err *er
         hsp_dataset_close(&v.dataset);
     }
     hsp_arena_free(v.arena);
+    return st;
+}
+
+enum hsp_status hsp_verify_file(const struct hsp_run_opts *o, struct hsp_err *err)
+{
+    struct found as_is, wide = {0};
+    uint64_t steps = o->steps > 0 ? o->steps : VERIFY_STEPS;
+    enum hsp_status st = compare(o, false, &as_is, err);
+    if (st == HSP_OK && as_is.low) {
+        st = compare(o, true, &wide, err);
+        if (st != HSP_OK) {
+            return hsp_err_wrap(err, "with fp32 in place of bf16");
+        }
+    }
+    if (st == HSP_OK && !o->quiet) {
+        (void)printf("%u ranks equal one device: %" PRIu64 " values compared in %" PRIu64
+                     " steps%s\n",
+                     as_is.n, as_is.n_compared + wide.n_compared, steps,
+                     as_is.low ? ", in bf16 and with fp32 in its place" : "");
+    }
     return st;
 }

@@ -32,7 +32,9 @@ double hsp_kept_distance(const struct hsp_kept *k, const struct hsp_view *v,
                          const struct hsp_box *cell, int64_t row0, double tol);
 /* The same of single numbers, relative to @want; @tol 0: they must be equal. Two that are no number are. */
 double hsp_verify_distance(double have, double want, double tol);
-/* fp64: far above rounding, far below any mistake. fp32 loses about half its digits on the way. */
+/* fp64: far above rounding, far below any mistake. fp32 and bf16 lose about half their digits on the way:
+ * sqrt(u), with u = 2^-8 for half a step of bf16; a value is behind some d roundings of either run, whose
+ * errors differ and add up to about u sqrt(2 d), and d is below 128 in the small models compared here. */
 double hsp_verify_tolerance(enum hsp_dtype t);
 
 /* How a tensor of the unsharded program depends on the batch, one sequence at a time. */
@@ -62,5 +64,20 @@ void hsp_verify_tiers(const struct hsp_program *programs, uint32_t n, uint32_t r
                       struct hsp_match *match);
 /* State of the unsharded program with the same parameter and kind as state @k; UINT32_MAX. */
 uint32_t hsp_verify_state(const struct hsp_program *ref, const struct hsp_program *p, uint32_t k);
+
+/* ---- programs that compute in bf16 (verifylow.c) ----
+ *
+ * They are compared twice: as they are, each step from the same state, within what bf16 can tell; then
+ * with everything they keep as bf16 kept in fp32, within what fp32 can, which shows mistakes that are
+ * smaller than the roundings of bf16. */
+
+/* Whether any tensor is bf16. */
+bool hsp_program_low(const struct hsp_program *p);
+/* Makes tensors that are bf16 fp32, in twice the memory; the rest of the program stays. The templates of
+ * programs that share one change together, so all programs of a file must be given. */
+void hsp_program_widen(struct hsp_program *p);
+/* The state of the unsharded program @ref in @ref_slot becomes that of @p in @slot. */
+void hsp_verify_adopt(const struct hsp_program *ref, void *ref_slot, const struct hsp_program *p,
+                      void *slot);
 
 #endif

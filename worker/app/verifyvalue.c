@@ -149,5 +149,11 @@ double hsp_kept_distance(const struct hsp_kept *k, const struct hsp_view *v,
 
 double hsp_verify_tolerance(enum hsp_dtype t)
 {
-    return t == HSP_F64 ? 1e-8 : t == HSP_F32 ? 2e-3 : 0.0;
+    switch (t) {
+    case HSP_F64: return 1e-8;
+    case HSP_F32: return 2e-3;
+    case HSP_BF16: return 0x1p-4;
+    case HSP_I32: return 0.0;
+    }
+    return 0.0;
 }

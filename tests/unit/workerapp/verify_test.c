@@ -204,13 +204,14 @@ static void harm_cell(struct hsp_program_file *f, const struct hsp_move *move,
 }
 
 /* A wrong part in any one Reshard, of which one of @every is drawn. Some changes make a program that is refused before it runs. */
-static void wrong_parts(const char *plan, const char *what, uint64_t every)
+static void wrong_parts(const struct hsp_model_spec *model, const char *plan, const char *what,
+                        uint64_t every)
 {
     struct made x;
     struct hsp_err err = {0};
     char *dir = hsp_test_tmpdir();
     uint32_t tried = 0, named = 0, number = 0;
-    make(&x, &MODEL, BATCH, plan);
+    make(&x, model, BATCH, plan);
     assert_ok(verify(&x, dir, 3, &err), &err);
     for (uint32_t r = 0; r < x.f.n; r++) {
         uint32_t n = x.f.programs[r].bind.n_reshards;
@@ -221,7 +222,7 @@ static void wrong_parts(const char *plan, const char *what, uint64_t every)
             if (hsp_test_rand(what, number++) % every != 0 || !is_seen(&x.f.programs[r], k)) {
                 continue;
             }
-            make(&y, &MODEL, BATCH, plan);
+            make(&y, model, BATCH, plan);
             struct hsp_cell *cell = find_cell(&y.f.programs[r].bind.reshard[k], &move, &dim);
             if (cell) {
                 harm_cell(&y.f, move, cell, dim, (int)(number % 2));
@@ -272,8 +273,8 @@ static void test_noise_is_no_difference(void **state)
 static void test_wrong_parts(void **state)
 {
     (void)state;
-    wrong_parts(MIXED, "mixed", 9);
-    wrong_parts(STAGES, "stages", 2);
+    wrong_parts(&MODEL, MIXED, "mixed", 9);
+    wrong_parts(&MODEL, STAGES, "stages", 2);
 }
 
 /* ---- what only validation, only the step's tensors without a batch, only Pre would show ---- */
@@ -371,6 +372,36 @@ static void test_each_kind_of_value(void **state)
     free(dir);
 }
 
+/* Of bf16 programs mistakes are found whatever their size: they are compared in fp32, too. */
+static void test_bf16(void **state)
+{
+    (void)state;
+    struct hsp_model_spec m = MODEL;
+    struct hsp_err err = {0};
+    struct made x;
+    char *dir = hsp_test_tmpdir();
+    m.dtype = HSP_F32;
+    m.compute = HSP_COMPUTE_BF16;
+    wrong_parts(&m, MIXED, "low", 11);
+    wrong_parts(&m, STAGES, "low stages", 5);
+    make(&x, &m, BATCH, MIXED); /* in bf16 itself: kept as it is, a parameter is another's */
+    struct hsp_instr *a = find(&x, 1, HSP_I_OP, "h.0.attn.q.weight#copy");
+    struct hsp_instr *b = find(&x, 1, HSP_I_OP, "h.0.attn.k.weight#copy");
+    uint32_t t = a->in[0];
+    a->in[0] = b->in[0];
+    b->in[0] = t;
+    found(&x, dir, 1, "step 0, rank 1: narrow h.0.attn.");
+    make(&x, &m, BATCH, MIXED);
+    int64_t first = x.f.programs[0].bind.memory_bytes;
+    hsp_program_widen(&x.f.programs[0]);
+    assert_false(hsp_program_low(&x.f.programs[0]));
+    assert_int_equal(x.f.programs[0].bind.memory_bytes, 2 * first);
+    assert_ok(hsp_program_check(&x.f.programs[0], &err), &err);
+    done(&x);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 /* Numbers of the vote: what is no number on one side only differs. */
 static void test_numbers(void **state)
 {
@@ -396,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_noise_is_no_difference),
         cmocka_unit_test(test_sums_in_two_steps),
         cmocka_unit_test(test_wrong_parts),
+        cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_numbers),
     };
     (void)alarm(300); /* a wrong table may leave ranks waiting for each other */
