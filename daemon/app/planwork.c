@@ -146,17 +146,20 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
     (void)snprintf(name, sizeof name, "%s/%u", n->name, HSP_DEVICE_INDEX(id));
     *d = hsp_device_default(name, HSP_DEVICE_NODE(id), p->speed > 0 ? p->speed : 1);
     d->mem_bytes = p->mem_bytes < INT64_MAX ? (int64_t)p->mem_bytes : INT64_MAX;
-    const double measured[4] = {p->gemm_fp32_flops, p->gemm_fp64_flops, p->mem_bytes_per_s,
-                                p->op_us};
-    double *const to[4] = {&d->gemm_flops[0], &d->gemm_flops[1], &d->mem_bytes_per_s, &d->op_us};
-    for (int i = 0; i < 4; i++) {
+    const double measured[] = {p->gemm_fp32_flops, p->gemm_fp64_flops, p->gemm_tf32_flops,
+                               p->gemm_bf16_flops, p->mem_bytes_per_s, p->op_us};
+    double *const to[] = {&d->gemm_flops[HSP_RATE_FP32], &d->gemm_flops[HSP_RATE_FP64],
+                          &d->gemm_flops[HSP_RATE_TF32], &d->gemm_flops[HSP_RATE_BF16],
+                          &d->mem_bytes_per_s,           &d->op_us};
+    for (size_t i = 0; i < sizeof to / sizeof to[0]; i++) {
         if (measured[i] > 0) {
             *to[i] = measured[i];
         }
     }
     double s = speed > 0 ? speed : 1;
-    d->gemm_flops[0] *= s;
-    d->gemm_flops[1] *= s;
+    for (int r = 0; r < HSP_N_RATES; r++) {
+        d->gemm_flops[r] *= s;
+    }
     d->mem_bytes_per_s *= s;
     d->op_us /= s;
 }

@@ -16,7 +16,7 @@
 #define DEFAULT_MEMORY      "4GiB"
 
 struct device_raw {
-    double speed, gflops, gflops64, gb_per_s, op_us;
+    double speed, gflops, gflops64, gflops_tf32, gflops_bf16, gb_per_s, op_us;
     uint64_t memory;
     uint32_t count;
 };
@@ -50,6 +50,10 @@ static const struct hsp_field device_table[] = {
       .help = "GEMM in fp32"),
     F(device_raw, "gemm_gflops_fp64", F64, gflops64, .dflt = DEFAULT_GFLOPS_FP64, .min = 1e-6,
       .max = 1e9, .help = "GEMM in fp64"),
+    F(device_raw, "gemm_gflops_tf32", F64, gflops_tf32, .dflt = "0", .min = 0, .max = 1e9,
+      .help = "GEMM in tf32; 0: as fp32"),
+    F(device_raw, "gemm_gflops_bf16", F64, gflops_bf16, .dflt = "0", .min = 0, .max = 1e9,
+      .help = "GEMM in bf16; 0: as fp32"),
     F(device_raw, "memory_gb_per_s", F64, gb_per_s, .dflt = DEFAULT_GB_PER_S, .min = 1e-6,
       .max = 1e6, .help = "element-wise traffic, read plus written"),
     F(device_raw, "op_us", F64, op_us, .dflt = DEFAULT_OP_US, .min = 0, .max = 1e6,
@@ -92,7 +96,8 @@ static struct hsp_device_desc device_of(const struct device_raw *r, const char *
         .node = node,
         .host = node,
         .mem_bytes = (int64_t)r->memory,
-        .gemm_flops = {r->gflops * 1e9 * r->speed, r->gflops64 * 1e9 * r->speed},
+        .gemm_flops = {r->gflops * 1e9 * r->speed, r->gflops64 * 1e9 * r->speed,
+                       r->gflops_tf32 * 1e9 * r->speed, r->gflops_bf16 * 1e9 * r->speed},
         .mem_bytes_per_s = r->gb_per_s * 1e9 * r->speed,
         .op_us = r->op_us / r->speed,
     };

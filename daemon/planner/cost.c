@@ -125,11 +125,11 @@ double hsp_comm_bytes(const struct hsp_range *r, double part, uint32_t members, 
     return HSP_COMM_BASE_BYTES + HSP_PACK_BYTES / elem * fmax(cut, whole);
 }
 
-/* Of the largest unit, @unit: what it and the next one read, what one gives, and what holders get of three
- * (spmd/gatherpart.c). */
-static double gathered_bytes(double unit, uint32_t holders)
+/* Of the largest unit, @unit of state: what it and the next one read, @low of it, what one gives, and what
+ * holders get of three (spmd/gatherpart.c). */
+static double gathered_bytes(double unit, double low, uint32_t holders)
 {
-    return 3 * unit + 3 * unit / holders;
+    return (1 + 2 * low) * unit + 3 * unit / holders;
 }
 
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
@@ -137,33 +137,36 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                       uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret)
 {
     bool adamw = in->train->hyper.optimizer == HSP_OPT_ADAMW;
-    double gemm = dev->gemm_flops[in->work->dtype == HSP_F64 ? 1 : 0];
+    double gemm = hsp_device_gemm(dev, in->work->rate);
+    double low = (double)in->work->use_elem / in->work->elem; /* a use, of its state's bytes */
     double used = amount(&r->param, part), home = zero > 0 ? used / holders : used;
     double words = home / in->work->elem * (adamw ? ADAMW_WORDS : SGD_WORDS);
-    double kinds = adamw ? 3 : 2, grads = used;
+    double kinds = adamw ? 3 : 2, grads = used, copies = 0; /* of parameters in use */
+    double cast = low < 1 ? home * (1 + low) : 0;
     bool gathers = zero == HSP_ZERO_PARAMETERS && holders > 1; /* for each use */
     double comm = hsp_comm_bytes(r, part, members, holders, in->work->elem);
     if (gathers) {
         grads = home;
-    } else if (zero > 0 && holders > 1) {
-        grads += used; /* the gathered parameters */
+        copies = low < 1 ? low * home : 0;
+    } else if ((zero > 0 && holders > 1) || low < 1) { /* gathered, or cast */
+        copies = low * used;
     }
     *ret = (struct hsp_member){
         .seq_us = 1e6 * (amount(&r->w.flops, part) / gemm +
                          amount(&r->w.bytes, part) / dev->mem_bytes_per_s),
         .micro_us =
             r->w.n_instr * dev->op_us + 1e6 * amount(&r->w.acc_bytes, part) / dev->mem_bytes_per_s,
-        .base_bytes = N_SLOTS * kinds * home * held + grads + comm,
+        .base_bytes = N_SLOTS * kinds * home * held + grads + copies + comm,
         .bytes_per_flight = r->offload ? 0 : amount(&r->w.saved, part) + r->entering + r->w.leaving,
         .host_bytes = amount(&r->host, part),
         .deferred_bytes = amount(&r->w.deferred, part),
         .scratch_bytes = amount(&r->w.scratch, part),
-        .micro_bytes = gathers ? gathered_bytes(amount(&r->w.param, part), holders)
+        .micro_bytes = gathers ? gathered_bytes(amount(&r->w.param, part), low, holders)
                                : 2 * amount(&r->w.grad_bytes, part),
         .post_bytes = holders > 1 && !gathers ? home : 0,
         .home_bytes = home,
-        .update_us =
-            1e6 * words * in->work->elem / dev->mem_bytes_per_s + 3.0 * r->n_params * dev->op_us,
+        .update_us = 1e6 * (words * in->work->elem + cast) / dev->mem_bytes_per_s +
+                     (low < 1 ? 4.0 : 3.0) * r->n_params * dev->op_us,
         .sync_bytes = used,
     };
 }

@@ -70,15 +70,24 @@ static bool needs_copies(const struct pricing *p)
     return !replicated && cluster_has_nodes(p->in->cluster);
 }
 
-static double sync_us(const struct hsp_range *r, double bytes, uint32_t holders,
-                      const struct hsp_link_cost *link)
+/* Bytes of a parameter on its way to where it is used, for each byte of its state. */
+static double used_part(const struct pricing *p)
 {
+    return (double)p->in->work->use_elem / p->in->work->elem;
+}
+
+/* Gradients are added up, and then their sums (zero 0) or the parameters go out. */
+static double sync_us(const struct pricing *p, const struct hsp_range *r, double bytes,
+                      uint32_t holders)
+{
+    const struct hsp_link_cost *link = &p->all;
+    double ways = 1 + (p->plan->zero == HSP_ZERO_NONE ? 1 : used_part(p));
     if (holders < 2) {
         return 0;
     }
     /* Two phases for each parameter; further peers cost a quarter of a message each. */
     double messages = 2.0 * r->n_params * (1 + (holders - 1) / 4.0);
-    return messages * link->latency_us + 2 * bytes * (holders - 1) / holders * link->us_per_byte;
+    return messages * link->latency_us + ways * bytes * (holders - 1) / holders * link->us_per_byte;
 }
 
 /* With zero 3 parameters are gathered twice in each micro-batch and gradients reduced once; a rank
@@ -89,7 +98,8 @@ static double cut_sync_us(const struct pricing *p, const struct hsp_stream *s, d
     for (uint32_t i = 0; i < p->plan->n_streams; i++) {
         all += p->plan->streams[i].micro_batches;
     }
-    return 1.5 * once * fmax(s->micro_batches, all / p->plan->n_streams);
+    double ways = (1 + 2 * used_part(p)) / (1 + used_part(p));
+    return ways * once * fmax(s->micro_batches, all / p->plan->n_streams);
 }
 
 struct stage_time {
@@ -133,7 +143,7 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     rc->update_us += m.update_us;
     rc->home_bytes += m.home_bytes;
     rc->used_bytes += m.sync_bytes;
-    double once = sync_us(range, m.sync_bytes, holders, &p->all);
+    double once = sync_us(p, range, m.sync_bytes, holders);
     rc->sync_us += p->plan->zero == HSP_ZERO_PARAMETERS ? cut_sync_us(p, s, once) : once;
     sum->base_bytes += m.base_bytes - more;
     sum->act_bytes +=
@@ -179,7 +189,7 @@ static double message_bytes(const struct pricing *p, const struct hsp_range *ran
         }
         most = inner < 1 ? fmax(most, share * fmax(out, in)) : most;
     }
-    return HSP_PACK_BYTES / p->in->work->elem * micro * most;
+    return HSP_PACK_BYTES / p->in->work->use_elem * micro * most;
 }
 
 /* The state that @rank has, of one kind. Where the plan's homes say it, the sum knew an even cut: gradients lie
@@ -352,9 +362,9 @@ static double bound_us(const struct hsp_price_in *in)
     hsp_range_make(&work, 0, work.n_layers, &all);
     for (uint32_t i = 0; i < in->cluster->n; i++) {
         const struct hsp_device_desc *d = &in->cluster->dev[i];
-        double us = 1e6 * ((all.w.flops.cut + all.w.flops.whole) /
-                               d->gemm_flops[in->work->dtype == HSP_F64 ? 1 : 0] +
-                           (all.w.bytes.cut + all.w.bytes.whole) / d->mem_bytes_per_s);
+        double us =
+            1e6 * ((all.w.flops.cut + all.w.flops.whole) / hsp_device_gemm(d, in->work->rate) +
+                   (all.w.bytes.cut + all.w.bytes.whole) / d->mem_bytes_per_s);
         rate += us > 0 ? 1 / us : 0;
     }
     return rate > 0 ? in->train->data.global_batch / rate : 0;

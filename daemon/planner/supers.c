@@ -75,7 +75,7 @@ static enum hsp_status share_units(struct hsp_search *s, const struct hsp_range 
     double *slope = v, *fixed = v + 2 * n, *mem = v + 4 * n, *cap = v + 5 * n, *w = v + 6 * n, us;
     for (uint32_t j = 0; j < n; j++) {
         const struct hsp_device_desc *d = dev_of(s, x->dev[j]);
-        double gemm = d->gemm_flops[s->in.work->dtype == HSP_F64 ? 1 : 0];
+        double gemm = hsp_device_gemm(d, s->in.work->rate);
         slope[j] = 1e6 * all->w.flops.cut / gemm;
         fixed[j] = 1e6 * all->w.flops.whole / gemm;
         slope[n + j] = 1e6 * all->w.bytes.cut / d->mem_bytes_per_s;

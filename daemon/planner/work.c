@@ -322,13 +322,24 @@ static void tensor_bytes(struct builder *b)
     }
 }
 
+static enum hsp_rate rate_of(const struct hsp_model_spec *m)
+{
+    switch (m->compute) {
+    case HSP_COMPUTE_TF32: return HSP_RATE_TF32;
+    case HSP_COMPUTE_BF16: return HSP_RATE_BF16;
+    case HSP_COMPUTE_FULL: break;
+    }
+    return m->dtype == HSP_F64 ? HSP_RATE_FP64 : HSP_RATE_FP32;
+}
+
 enum hsp_status hsp_work_make(const struct hsp_graph *g, struct hsp_arena *arena,
                               struct hsp_work *ret, struct hsp_err *err)
 {
     struct hsp_work w = {.n_layers = g->n_layers,
                          .n_params = g->n_params,
-                         .dtype = (uint8_t)g->spec.dtype,
-                         .elem = (uint32_t)hsp_dtype_size(g->spec.dtype)};
+                         .elem = (uint32_t)hsp_dtype_size(g->spec.dtype),
+                         .use_elem = (uint32_t)hsp_dtype_size(hsp_model_real(&g->spec)),
+                         .rate = rate_of(&g->spec)};
     struct builder b = {.g = g, .w = &w, .err = err};
     w.layer = hsp_arena_array(arena, w.n_layers, sizeof(*w.layer));
     w.param = hsp_arena_array(arena, w.n_params, sizeof(*w.param));

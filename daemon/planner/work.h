@@ -15,6 +15,7 @@
 #define HSP_WORK_H
 
 #include "daemon/graph/graph.h"
+#include "proto/layout/cluster_desc.h"
 
 struct hsp_amount {
     double cut, whole;
@@ -32,14 +33,14 @@ struct hsp_layer_work {
     struct hsp_amount grad_bytes; /* largest parameter gradient, not per sequence */
     struct hsp_amount keys;       /* keys and values of one attention */
     struct hsp_amount queries;    /* its queries */
-    struct hsp_amount param;      /* bytes of the parameters it reads, one copy */
+    struct hsp_amount param;      /* bytes of the parameters it reads, one copy of their state */
     double n_reduce;              /* all-reduces over the tensor group, per micro-batch */
     double reduce_bytes;          /* what they carry */
     double leaving;               /* activations that cross to the next unit, one way */
 };
 
 struct hsp_param_work {
-    double bytes;         /* of the whole tensor, one copy */
+    double bytes;         /* of the whole tensor, one copy of its state */
     bool cut;             /* divided over a tensor group */
     uint32_t first, last; /* pipeline units that use it (equal unless tied) */
 };
@@ -50,11 +51,12 @@ struct hsp_work {
     uint32_t n_params;
     struct hsp_param_work *param;
     double input_bytes; /* what backward reads of the data */
-    uint32_t elem;      /* bytes of an element */
-    uint8_t dtype;
-    bool recompute;   /* stages keep only what enters each unit, and compute it twice */
-    bool offload;     /* what they keep waits in the host's memory */
-    int64_t tp_units; /* smallest number of grains of any cut family: most members of a group; 0
+    uint32_t elem;      /* bytes of an element of state, of gradients of parameters */
+    uint32_t use_elem;  /* of activations, and of parameters where they are used */
+    enum hsp_rate rate; /* of products */
+    bool recompute;     /* stages keep only what enters each unit, and compute it twice */
+    bool offload;       /* what they keep waits in the host's memory */
+    int64_t tp_units;   /* smallest number of grains of any cut family: most members of a group; 0
                          when nothing can be cut */
 };
 

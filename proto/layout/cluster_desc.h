@@ -13,6 +13,10 @@ struct hsp_link_cost {
     double us_per_byte; /* inverse bandwidth */
 };
 
+/* What products are computed in; bf16 sums in fp32. */
+enum hsp_rate { HSP_RATE_FP32, HSP_RATE_FP64, HSP_RATE_TF32, HSP_RATE_BF16 };
+#define HSP_N_RATES 4
+
 struct hsp_device_desc {
     char name[80];          /* NODE/INDEX */
     uint32_t node;          /* devices of one node share a number */
@@ -23,11 +27,16 @@ struct hsp_device_desc {
                                     there; us_per_byte 0: not known */
     int64_t mem_bytes;           /* offered to jobs */
     int64_t host_bytes; /* memory of its node for what its devices offload together; 0: not known */
-    double
-        gemm_flops[2]; /* measured FLOP/s of GEMM, by dtype: [0] fp32, [1] fp64; pacing included */
-    double mem_bytes_per_s; /* element-wise traffic, read + written */
-    double op_us;           /* fixed cost of one instruction */
+    double gemm_flops[HSP_N_RATES]; /* measured FLOP/s of GEMM; pacing included; 0: not known, that
+                                       of fp32 */
+    double mem_bytes_per_s;         /* element-wise traffic, read + written */
+    double op_us;                   /* fixed cost of one instruction */
 };
+
+static inline double hsp_device_gemm(const struct hsp_device_desc *d, enum hsp_rate r)
+{
+    return d->gemm_flops[d->gemm_flops[r] > 0 ? r : HSP_RATE_FP32];
+}
 
 struct hsp_cluster_desc {
     uint32_t n;

@@ -148,6 +148,7 @@ struct hsp_m_device {   /* one device, as probed */
     double speed;       /* fraction of a core emulated, 1 otherwise */
     uint64_t mem_bytes; /* offered to jobs */
     double gemm_fp32_flops, gemm_fp64_flops;
+    double gemm_tf32_flops, gemm_bf16_flops; /* 0: it computes them in fp32, as fast */
     double mem_bytes_per_s;
     double op_us;
     bool up;             /* its executor is running and has said EXECUTOR_UP */

@@ -68,6 +68,8 @@ static const struct hsp_field f_device[] = {U32MAX(device, index, HSP_NODE_DEVIC
                                             U64(device, mem_bytes),
                                             F64(device, gemm_fp32_flops),
                                             F64(device, gemm_fp64_flops),
+                                            F64(device, gemm_tf32_flops),
+                                            F64(device, gemm_bf16_flops),
                                             F64(device, mem_bytes_per_s),
                                             F64(device, op_us),
                                             BOOL(device, up),

@@ -138,10 +138,11 @@ static enum hsp_status open_folder(struct hsp_agent_setup *u, struct hsp_err *er
 static void log_profile(struct hsp_log *log, const struct hsp_m_device *d)
 {
     hsp_log(log, HSP_LOG_INFO, "probe",
-            "device %" PRIu32 ": speed %g, %.1f GFLOP/s fp32, %.1f fp64, %.1f GB/s, %.2f us an "
+            "device %" PRIu32 ": speed %g, %.1f GFLOP/s fp32, %.1f fp64, %.1f bf16, %.1f GB/s, "
+            "%.2f us an "
             "instruction, %" PRIu64 " MiB",
             d->index, d->speed, d->gemm_fp32_flops * 1e-9, d->gemm_fp64_flops * 1e-9,
-            d->mem_bytes_per_s * 1e-9, d->op_us, d->mem_bytes >> 20);
+            d->gemm_bf16_flops * 1e-9, d->mem_bytes_per_s * 1e-9, d->op_us, d->mem_bytes >> 20);
 }
 
 /* What the device offers: the measured figures at its configured speed. */
@@ -156,6 +157,8 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
                                          .mem_bytes = c->mem_bytes,
                                          .gemm_fp32_flops = q.gemm_fp32_flops,
                                          .gemm_fp64_flops = q.gemm_fp64_flops,
+                                         .gemm_tf32_flops = q.gemm_tf32_flops,
+                                         .gemm_bf16_flops = q.gemm_bf16_flops,
                                          .mem_bytes_per_s = q.mem_bytes_per_s,
                                          .op_us = q.op_us};
 }

@@ -165,6 +165,9 @@ enum hsp_status hsp_probe_cpu(int threads, struct hsp_probe *ret, struct hsp_err
         st = gemm(&b, HSP_F64, mem, &p.gemm_fp64_flops, err);
     }
     if (st == HSP_OK) {
+        st = gemm(&b, HSP_BF16, mem, &p.gemm_bf16_flops, err);
+    }
+    if (st == HSP_OK) {
         st = add(&b, mem, &s, err);
         p.mem_bytes_per_s = 3.0 * (double)ADD_ELEMS * sizeof(float) / s;
     }
@@ -186,6 +189,8 @@ struct hsp_probe hsp_probe_scale(const struct hsp_probe *p, double speed)
 {
     return (struct hsp_probe){.gemm_fp32_flops = p->gemm_fp32_flops * speed,
                               .gemm_fp64_flops = p->gemm_fp64_flops * speed,
+                              .gemm_tf32_flops = p->gemm_tf32_flops * speed,
+                              .gemm_bf16_flops = p->gemm_bf16_flops * speed,
                               .mem_bytes_per_s = p->mem_bytes_per_s * speed,
                               .op_us = p->op_us / speed,
                               .share = p->share};

@@ -13,9 +13,11 @@
 
 struct hsp_probe {
     double gemm_fp32_flops, gemm_fp64_flops; /* FLOP/s of linear ops, mean over a few shapes */
-    double mem_bytes_per_s;                  /* read and written by element-wise ops */
-    double op_us; /* of an instruction that hardly computes, with what the engine adds */
-    double share; /* of the time, that a single thread got its core; 1 for more threads */
+    double gemm_tf32_flops;                  /* 0: the device has no such products */
+    double gemm_bf16_flops; /* on numbers stored as bf16, whatever they are computed in */
+    double mem_bytes_per_s; /* read and written by element-wise ops */
+    double op_us;           /* of an instruction that hardly computes, with what the engine adds */
+    double share;           /* of the time, that a single thread got its core; 1 for more threads */
 };
 
 struct hsp_probe_link {
