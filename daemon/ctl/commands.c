@@ -338,9 +338,11 @@ const struct hsp_command hsp_commands[] = {
      .summary = "check on this machine that a plan computes what one device does",
      .help =
          "The job's own templates at small extents run beside the program of one device; every\n"
-         "tensor, gradient and parameter is compared. Of a job file the plan is chosen as by\n"
-         "compile; of a job at hspmdd (a word that is no file) it is the one that runs; of a plan\n"
-         "file alone the job is a small gpt with its layers and sequences. Exit code 1: they\n"
+         "tensor, gradient and parameter is compared; of a job that computes in bf16 twice: in\n"
+         "bf16, within its rounding, and with fp32 in its place. Of a job file the plan is chosen\n"
+         "as by compile; of a job at hspmdd (a word that is no file) it is the one that runs; of "
+         "a\n"
+         "plan file alone the job is a small gpt with its layers and sequences. Exit code 1: they\n"
          "differ, and the first op and rank that do are named.",
      .options = verify_options,
      .min_pos = 1,

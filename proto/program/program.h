@@ -320,6 +320,8 @@ enum hsp_status hsp_binding_decode(const uint8_t *data, size_t len, const struct
 /* All invariants of a program: indices, offsets inside memory, no two live tensors of one schedule
  * overlapping is the compiler's own test. */
 enum hsp_status hsp_program_check(const struct hsp_program *p, struct hsp_err *err);
+/* Whether it computes in bf16. */
+bool hsp_program_low(const struct hsp_program *p);
 /* Text for `hspmdctl program show`. */
 void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out);
 

@@ -537,6 +537,16 @@ enum hsp_status hsp_binding_check(const struct hsp_template *t, const struct hsp
     return st == HSP_OK ? check_shapes(t, b, err) : st;
 }
 
+bool hsp_program_low(const struct hsp_program *p)
+{
+    for (uint32_t t = 0; t < p->tpl.n_tensors; t++) {
+        if (p->tpl.tensors[t].dtype == HSP_BF16) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum hsp_status hsp_program_check(const struct hsp_program *p, struct hsp_err *err)
 {
     enum hsp_status st = hsp_template_check(&p->tpl, err);

@@ -39,6 +39,9 @@ struct hsp_exec_env {
     struct hsp_chan *chan;
     struct hsp_log *log;
     int wake_fd; /* eventfd that wakes the control thread */
+    atomic_uint
+        *told; /* the last job of which the log says in what it is computed instead of what it
+                          asks for; 0: of none */
 };
 
 enum hsp_epoch_phase {

@@ -99,6 +99,19 @@ static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool ev
     return HSP_OK;
 }
 
+/* Once for a job: what it asks for and this device has not. */
+static void tell_arithmetic(const struct hsp_epoch *e)
+{
+    const struct hsp_backend *b = e->env->backend;
+    bool tf32 = e->prog.bind.hyper.tf32 && !b->tf32, bf16 = !b->bf16 && hsp_program_low(&e->prog);
+    if ((tf32 || bf16) && atomic_exchange(e->env->told, e->p->job) != e->p->job) {
+        hsp_log(e->env->log, HSP_LOG_INFO, "executor",
+                tf32 ? "job %u asks for tf32: device %u has none and computes in fp32"
+                     : "job %u asks for bf16: device %u computes in fp32 on numbers stored as bf16",
+                e->p->job, e->env->device);
+    }
+}
+
 static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
 {
     struct hsp_engine_opts o = {.program = &e->prog,
@@ -117,6 +130,7 @@ static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
                                           .sealed = sealed,
                                           .traced = e->env->audit_dir != NULL ? traced : NULL}};
     struct hsp_engine *engine = NULL;
+    tell_arithmetic(e);
     enum hsp_status st = hsp_engine_open(&o, &engine, err);
     (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
     e->engine = engine;

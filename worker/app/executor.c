@@ -25,6 +25,7 @@
 
 struct executor {
     struct hsp_exec_env env;
+    atomic_uint told; /* env points to it */
     struct hsp_chan chan;
     struct hsp_arena *arena; /* of the message being handled */
     uint32_t heartbeat_ms;
@@ -420,7 +421,8 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
                                    .chan = &x->chan,
                                    .data = hsp_data_cache_new(NULL),
                                    .log = o->log,
-                                   .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+                                   .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                                   .told = &x->told};
     x->heartbeat_ms = o->heartbeat_ms;
     x->arena = hsp_arena_new(MESSAGE_MAX);
     if (x->env.wake_fd < 0 || x->arena == NULL || x->env.data == NULL) {

@@ -71,8 +71,6 @@ uint32_t hsp_verify_state(const struct hsp_program *ref, const struct hsp_progra
  * with everything they keep as bf16 kept in fp32, within what fp32 can, which shows mistakes that are
  * smaller than the roundings of bf16. */
 
-/* Whether any tensor is bf16. */
-bool hsp_program_low(const struct hsp_program *p);
 /* Makes tensors that are bf16 fp32, in twice the memory; the rest of the program stays. The templates of
  * programs that share one change together, so all programs of a file must be given. */
 void hsp_program_widen(struct hsp_program *p);

@@ -3,16 +3,6 @@
 #include "worker/exec/stateinit.h"
 #include "worker/state/region.h"
 
-bool hsp_program_low(const struct hsp_program *p)
-{
-    for (uint32_t t = 0; t < p->tpl.n_tensors; t++) {
-        if (p->tpl.tensors[t].dtype == HSP_BF16) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Every place is twice as far, so everything has room for twice its bytes. */
 void hsp_program_widen(struct hsp_program *p)
 {

@@ -48,6 +48,7 @@ struct hsp_call {
     const struct hsp_array *in;
     const struct hsp_array *out;
     int64_t origin[2]; /* first global coordinate of the origin dims */
+    bool tf32;         /* products of fp32 may take the upper 19 bits of their factors */
     /* adamw, sgdm; else NULL. In HSP_MEM_DEVICE: read when the op runs, so that a replayed one
      * sees the numbers of its own step. */
     const struct hsp_update_scalars *update;
@@ -69,6 +70,8 @@ enum hsp_cells { HSP_CELLS_COPY, HSP_CELLS_ADD, HSP_CELLS_MAX };
 
 struct hsp_backend {
     const char *name;
+    bool tf32;   /* has products that take such factors; else call.tf32 changes nothing */
+    bool bf16;   /* has arithmetic on bf16; else it computes in fp32 on numbers stored as bf16 */
     bool device; /* HSP_MEM_DEVICE is not addressable by the host, and work goes on after a call has
                     returned */
     /* @bytes aligned to at least 256 bytes; contents undefined. HSP_ENOMEM says how many

@@ -56,6 +56,7 @@ static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, u
                          .n_out = i->n_out,
                          .in = in,
                          .out = out,
+                         .tf32 = e->b->hyper.tf32,
                          .update = update ? &e->vote.scalars : NULL};
     for (int k = 0; k < 2; k++) {
         c.origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : e->b->symbol[i->origin_sym[k]];

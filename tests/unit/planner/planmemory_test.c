@@ -128,7 +128,7 @@ static const struct example examples[] = {
      "ranks: [1]}]}]}"},
 };
 
-static void compare(const struct example *x, struct hsp_arena *arena)
+static void compare(const struct example *x, enum hsp_compute compute, struct hsp_arena *arena)
 {
     struct hsp_err err = {0};
     struct hsp_graph *g = NULL;
@@ -139,7 +139,7 @@ static void compare(const struct example *x, struct hsp_arena *arena)
                                   .vocab = 256,
                                   .sequence = 64,
                                   .tied_head = x->tied,
-                                  .dtype = HSP_F32};
+                                  .compute = compute};
     memcpy(spec.family, x->family, strlen(x->family) + 1);
     assert_ok(hsp_graph_build(&spec, &g, &err), &err);
     struct hsp_train_spec t = {
@@ -171,9 +171,9 @@ static void compare(const struct example *x, struct hsp_arena *arena)
         double want = (double)(b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
         double got = (double)p.plan->memory_bytes[r];
         if (got < want || got > 1.25 * want + (4 << 20)) {
-            print_error("%s, rank %u: predicted %.0f, compiled %.0f (state %lld/%lld)\n", x->name,
-                        r, got, want, (long long)p.cost.rank[r].state_bytes,
-                        2 * (long long)b->state_bytes);
+            print_error("%s in %s, rank %u: predicted %.0f, compiled %.0f (state %lld/%lld)\n",
+                        x->name, hsp_compute_name(&spec), r, got, want,
+                        (long long)p.cost.rank[r].state_bytes, 2 * (long long)b->state_bytes);
         }
         assert_true(got >= want);
         assert_true(got <= 1.25 * want + (4 << 20));
@@ -193,13 +193,16 @@ static void prediction_bounds_the_compiled_memory(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
         struct hsp_arena *arena = hsp_arena_new(512 << 20);
-        compare(&examples[i], arena);
+        compare(&examples[i], HSP_COMPUTE_FULL, arena);
+        hsp_arena_free(arena);
+        arena = hsp_arena_new(512 << 20);
+        compare(&examples[i], HSP_COMPUTE_BF16, arena);
         hsp_arena_free(arena);
     }
 }
 
 /* A gpt of 4 blocks whose activations count, and what trains it. */
-static struct hsp_graph *random_model(bool tied, struct hsp_train_spec *t)
+static struct hsp_graph *random_model(bool tied, bool bf16, struct hsp_train_spec *t)
 {
     struct hsp_err err = {0};
     struct hsp_graph *g = NULL;
@@ -210,7 +213,7 @@ static struct hsp_graph *random_model(bool tied, struct hsp_train_spec *t)
                                         .vocab = 256,
                                         .sequence = 64,
                                         .tied_head = tied,
-                                        .dtype = HSP_F32};
+                                        .compute = bf16 ? HSP_COMPUTE_BF16 : HSP_COMPUTE_FULL};
     *t = (struct hsp_train_spec){
         .hyper = {.steps = 1, .lr = 1e-3, .optimizer = HSP_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.99},
         .data = {.seed = 1, .global_batch = 16, .sequence = 64, .vocab = 256},
@@ -252,7 +255,7 @@ static void random_plans_need_about_what_is_predicted(void **state)
         struct hsp_err err = {0};
         struct hsp_arena *arena = hsp_arena_new(512 << 20);
         struct hsp_train_spec t;
-        struct hsp_graph *g = random_model(k % 4 < 2, &t);
+        struct hsp_graph *g = random_model(k % 4 < 2, k % 3 == 2, &t);
         struct hsp_buf b;
         uint64_t draw = 1000 * (uint64_t)k;
         struct hsp_plan *plan = NULL;
@@ -286,7 +289,7 @@ static void shares_of_work_cost_what_their_lengths_do(void **state)
         "[0]}, {ranks: [1]}]}]}]}";
     struct hsp_err err = {0};
     struct hsp_train_spec t;
-    struct hsp_graph *g = random_model(false, &t);
+    struct hsp_graph *g = random_model(false, false, &t);
     struct hsp_arena *arena = hsp_arena_new(512 << 20);
     struct hsp_device_desc dev[2] = {hsp_device_default("a/0", 0, 1),
                                      hsp_device_default("a/1", 0, 1)};

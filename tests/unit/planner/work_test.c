@@ -25,6 +25,38 @@ static void work_of(const struct hsp_graph *g, struct hsp_arena *arena, struct h
     assert_ok(hsp_work_make(g, arena, w, &err), &err);
 }
 
+/* In bf16: activations and what moves between stages are half, gradients and state what they are. */
+static void bf16_halves_what_is_computed_with(void **state)
+{
+    struct hsp_work full, low;
+    struct hsp_graph *g = graph("gpt", 3, true);
+    struct hsp_model_spec spec = g->spec;
+    struct hsp_graph *h = NULL;
+    struct hsp_err err = {0};
+    spec.compute = HSP_COMPUTE_BF16;
+    assert_ok(hsp_graph_build(&spec, &h, &err), &err);
+    work_of(g, *state, &full);
+    work_of(h, *state, &low);
+    assert_int_equal(full.rate, HSP_RATE_FP32);
+    assert_int_equal(low.rate, HSP_RATE_BF16);
+    assert_true(low.elem == 4 && low.use_elem == 2 && full.use_elem == 4);
+    for (uint32_t l = 1; l <= 3; l++) {
+        const struct hsp_layer_work *a = &full.layer[l], *b = &low.layer[l];
+        assert_near(b->reduce_bytes, a->reduce_bytes / 2, 0);
+        assert_near(b->leaving, a->leaving / 2, 0);
+        assert_near(b->flops.cut, a->flops.cut, 0);
+        assert_near(b->param.cut, a->param.cut, 0);
+        assert_near(b->grad_bytes.cut, a->grad_bytes.cut, 0);
+        assert_near(b->acc_bytes.cut, a->acc_bytes.cut, 0);
+        double kept = a->saved.cut + a->saved.whole, kept_low = b->saved.cut + b->saved.whole;
+        assert_true(kept_low > 0.5 * kept && kept_low < 0.52 * kept); /* statistics stay */
+        double moved = b->bytes.cut + b->bytes.whole;
+        assert_true(moved < 0.56 * (a->bytes.cut + a->bytes.whole));
+    }
+    hsp_graph_free(g);
+    hsp_graph_free(h);
+}
+
 /* Megatron's count: two all-reduces forward and two backward in a block, of one activation each. */
 static void a_block_needs_four_reductions(void **state)
 {
@@ -91,6 +123,7 @@ static void mlp_has_work_everywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bf16_halves_what_is_computed_with),
         cmocka_unit_test(a_block_needs_four_reductions),
         cmocka_unit_test(work_of_a_block_matches_the_formula),
         cmocka_unit_test(parameters_are_counted_once),

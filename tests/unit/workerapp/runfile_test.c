@@ -226,6 +226,20 @@ static void single_precision_too(void **state)
     verify(&m, false);
 }
 
+/* Any plan of a model that computes in bf16 against the unsharded program that does. */
+static void bf16_too(void **state)
+{
+    (void)state;
+    struct hsp_model_spec m[3] = {GPT, LLAMA, MLP};
+    m[1].vocab_chunks = 8;
+    m[1].dropout = 0.2;
+    for (int k = 0; k < 3; k++) {
+        m[k].dtype = HSP_F32;
+        m[k].compute = HSP_COMPUTE_BF16;
+        verify(&m[k], k == 2);
+    }
+}
+
 static void reseal(struct hsp_program *p)
 {
     assert_int_equal(hsp_template_digest(&p->tpl, &p->tpl.digest), HSP_OK);
@@ -321,11 +335,12 @@ static void read_metrics(const char *path, struct curve *ret)
     fclose(f);
 }
 
-static void run(const char *dir, const char *plan, const char *sub, struct curve *ret)
+static void run(const char *dir, const struct hsp_model_spec *m, const char *plan, const char *sub,
+                struct curve *ret)
 {
     char out[256], metrics[300], grads[300];
     struct hsp_err err = {0};
-    char *path = make_file(dir, &GPT, plan, 30, false, true);
+    char *path = make_file(dir, m, plan, 30, false, true);
     (void)snprintf(out, sizeof(out), "%s/%s", dir, sub);
     (void)snprintf(metrics, sizeof(metrics), "%s/metrics.jsonl", out);
     (void)snprintf(grads, sizeof(grads), "%s.grads", out);
@@ -354,9 +369,12 @@ static double file_difference(const char *a, const char *b)
         double *p = malloc(bytes + 1), *q = malloc(bytes + 1), diff = 0.0;
         assert_ok(hsp_st_read(x, e, 0, p, bytes, &err), &err);
         assert_ok(hsp_st_read(y, f, 0, q, bytes, &err), &err);
-        for (size_t j = 0; j < bytes / 8; j++) {
-            norm += p[j] * p[j];
-            diff += (p[j] - q[j]) * (p[j] - q[j]);
+        for (size_t j = 0; j < bytes / hsp_dtype_size(e->dtype); j++) {
+            bool narrow = e->dtype == HSP_F32;
+            double u = narrow ? (double)((float *)p)[j] : p[j];
+            double v = narrow ? (double)((float *)q)[j] : q[j];
+            norm += u * u;
+            diff += (u - v) * (u - v);
         }
         worst = fmax(worst, diff);
         free(p);
@@ -372,8 +390,8 @@ static void runs_have_one_curve(void **state)
     (void)state;
     char *dir = hsp_test_tmpdir(), a[300], b[300];
     struct curve one, many;
-    run(dir, PLANS[0].plan, "one", &one);
-    run(dir, PLANS[N_PLANS - 1].plan, "many", &many);
+    run(dir, &GPT, PLANS[0].plan, "one", &one);
+    run(dir, &GPT, PLANS[N_PLANS - 1].plan, "many", &many);
     for (uint32_t t = 0; t < 30; t++) {
         assert_near(many.loss[t], one.loss[t], 1e-9 * one.loss[t]);
         assert_near(many.val[t], one.val[t], 1e-9 * fabs(one.val[t]));
@@ -392,12 +410,53 @@ static void runs_have_one_curve(void **state)
     free(dir);
 }
 
+/* Training in bf16 against training in fp32. At step 0 all differences are roundings: each logit is off by
+ * up to half a step of 2^-8, without a common sign, so their mean over tokens stays below that; gradients
+ * as in --verify. Later the two runs are as far apart as two bf16 runs with other sums are, which is
+ * what rounding makes of a curve; a mistake in a gradient or an update makes more. */
+static void bf16_trains_like_fp32(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir(), a[300], b[300];
+    struct hsp_model_spec m = GPT;
+    struct curve full, low, other, tf32;
+    double noise = 0, apart = 0;
+    m.dtype = HSP_F32;
+    run(dir, &m, ONE, "full", &full);
+    m.compute = HSP_COMPUTE_BF16;
+    run(dir, &m, ONE, "low", &low);
+    run(dir, &m, PLANS[N_PLANS - 1].plan, "other", &other);
+    m.compute = HSP_COMPUTE_TF32;
+    run(dir, &m, ONE, "tf32", &tf32);
+    assert_near(low.loss[0], full.loss[0], 0x1p-8 * full.loss[0]);
+    (void)snprintf(a, sizeof(a), "%s/full.grads", dir);
+    (void)snprintf(b, sizeof(b), "%s/low.grads", dir);
+    double by = file_difference(a, b);
+    assert_true(by > 1e-5 && by < 0x1p-4);
+    for (uint32_t t = 0; t < 30; t++) {
+        noise += fabs(other.loss[t] - low.loss[t]) / 30;
+        apart += fabs(full.loss[t] - low.loss[t]) / 30;
+        assert_near(tf32.loss[t], full.loss[t], 0); /* the cpu has none */
+    }
+    print_message("bf16 from fp32 %.2g, from bf16 under another plan %.2g, step 0 gradients %.2g\n",
+                  apart, noise, by);
+    assert_true(apart > 0 && apart < 4 * noise && apart < 0.01 * full.loss[0]);
+    assert_true(low.loss[29] < low.loss[0] - 0.1);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpt_equals_one_device), cmocka_unit_test(llama_equals_one_device),
-        cmocka_unit_test(mlp_equals_one_device), cmocka_unit_test(single_precision_too),
-        cmocka_unit_test(differences_are_named), cmocka_unit_test(runs_have_one_curve),
+        cmocka_unit_test(gpt_equals_one_device),
+        cmocka_unit_test(llama_equals_one_device),
+        cmocka_unit_test(mlp_equals_one_device),
+        cmocka_unit_test(single_precision_too),
+        cmocka_unit_test(bf16_too),
+        cmocka_unit_test(bf16_trains_like_fp32),
+        cmocka_unit_test(differences_are_named),
+        cmocka_unit_test(runs_have_one_curve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
