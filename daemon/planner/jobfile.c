@@ -176,7 +176,8 @@ static const struct hsp_field table[] = {
       .help = "complete checkpoints to keep"),
     F("annotations", STRS, annotations,
       .help = "plan files, relative to this one; the first that fits the workers is used"),
-    F("init_from", STR, init_from, .help = "safetensors file with the initial weights"),
+    F("init_from", STR, init_from,
+      .help = "safetensors file with the initial weights: fp32, fp64 or bf16"),
 };
 #undef F
 
