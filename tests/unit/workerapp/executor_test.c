@@ -163,6 +163,63 @@ static void recover_and_end(struct xw_world *w, struct hsp_epoch_plan *pp, uint6
     xw_await_end(w, 0);
 }
 
+static uint32_t lines_with(const char *path, const char *what)
+{
+    char line[2048];
+    uint32_t n = 0;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        n += strstr(line, what) != NULL ? 1 : 0;
+    }
+    assert_int_equal(fclose(f), 0);
+    return n;
+}
+
+/* A switch, a loss and a recovery of a job that computes in bf16, on devices that do not: its state is
+ * fp32 and moves as any other; losses differ by what other sums round otherwise. Each executor says once
+ * what it does. */
+static void test_a_bf16_job_goes_on(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS], apart = 0;
+    char log[4300];
+    xw_compute(w, "bf16");
+    reference(w, loss, val);
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
+    begin_on_two(w, dp);
+    switch_to_three(w, dp, pp);
+    recover_and_end(w, pp, lose_one(w));
+    for (int i = 0; i < XW_STEPS; i++) {
+        apart = fmax(apart, fabs(loss[i] - w->loss[i]));
+    }
+    assert_true(apart > 0 && apart < 0.02 * loss[0]);
+    assert_true(w->loss[XW_STEPS - 1] < loss[0] - 0.5);
+    /* four processes: one was killed and came back */
+    assert_int_equal(lines_with(log, "asks for bf16: device 0 computes in fp32"), 4);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(pp);
+}
+
+static void test_a_tf32_job_is_told(void **state)
+{
+    struct xw_world *w = *state;
+    char log[4300];
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    xw_compute(w, "tf32");
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {.epoch = 1, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    xw_start_executor(w, 0);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 1, 0);
+    xw_await_step(w, 0, 2);
+    assert_int_equal(lines_with(log, "asks for tf32: device 0 has none"), 1);
+    (void)hsp_epoch_plan_free(p);
+}
+
 static bool has_mapped(const struct xw_world *w, int dev, const char *path)
 {
     char name[64], line[4500];
@@ -431,6 +488,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_disturbed_run_has_the_losses_of_one_device, xw_setup,
                                         xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_bf16_job_goes_on, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_tf32_job_is_told, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_state_goes_by_relays, xw_setup, xw_teardown),

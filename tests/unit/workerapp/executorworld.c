@@ -1,5 +1,6 @@
 #include "tests/unit/workerapp/executorworld.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,12 +18,12 @@
 /* Each device is the only one of its node, so that state has second copies. */
 #define DEVICE(i) HSP_DEVICE((uint32_t)(i), 0u)
 
-static const char job_text[] =
+static const char job_form[] =
     "apiVersion: hspmd/v1\nname: t\n"
     "model: {family: gpt, layers: 3, hidden: 16, heads: 2, vocab: 256, sequence: 16, tied_head: "
     "true}\n"
     "data: {path: /none, validation_fraction: 0.1, validation_every: 10}\n"
-    "train: {steps: 60, global_batch: 6, dtype: fp64, seed: 3, clip_norm: 1.0,\n"
+    "train: {steps: 60, global_batch: 6, %s, seed: 3, clip_norm: 1.0,\n"
     "  optimizer: {name: adamw, lr: 3e-3, betas: [0.9, 0.95], eps: 1e-8, weight_decay: 0.1},\n"
     "  schedule: {name: cosine, warmup_steps: 20, min_lr: 3e-4}}\n"
     "resources: {min: 1, max: 4}\ncheckpoint: {path: /none, every_steps: 25, keep: 2}\n";
@@ -49,6 +50,7 @@ static void spawn(struct xw_world *w, int dev)
     if (p->pid == 0) {
         char node[16];
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int log = w->log == NULL ? -1 : open(w->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
         (void)snprintf(node, sizeof node, "n%d", dev);
         struct hsp_executor_opts o = {.fd = fds[1],
                                       .device = 0,
@@ -59,7 +61,8 @@ static void spawn(struct xw_world *w, int dev)
                                       .mem_bytes = 1 << 30,
                                       .threads = 1,
                                       .heartbeat_ms = BEAT_MS,
-                                      .log = hsp_log_new(2, HSP_LOG_WARN)};
+                                      .log = w->log == NULL ? hsp_log_new(2, HSP_LOG_WARN)
+                                                            : hsp_log_new(log, HSP_LOG_INFO)};
         for (int i = 0; i < XW_MAX_DEV; i++) {
             if (i != dev && w->ex[i].pid > 0) {
                 (void)close(w->ex[i].chan.fd);
@@ -291,17 +294,31 @@ void xw_write_text(struct xw_world *w)
     assert_int_equal(fclose(f), 0);
 }
 
+/* @types: of state, and of what it computes in. */
+static void make_job(struct xw_world *w, const char *types)
+{
+    struct hsp_err err = {0};
+    const char *text = hsp_arena_printf(w->arena, job_form, types);
+    assert_non_null(text);
+    assert_ok(hsp_job_parse(text, strlen(text), "job", w->arena, &w->job, &err), &err);
+    assert_ok(hsp_graph_build(&w->job->model, &w->graph, &err), &err);
+}
+
+void xw_compute(struct xw_world *w, const char *compute)
+{
+    (void)hsp_graph_free(w->graph);
+    make_job(w, hsp_arena_printf(w->arena, "dtype: fp32, compute: %s", compute));
+}
+
 int xw_setup(void **state)
 {
     struct xw_world *w = calloc(1, sizeof *w);
-    struct hsp_err err = {0};
     assert_non_null(w);
     w->dir = hsp_test_tmpdir();
     w->arena = hsp_arena_new((size_t)512 << 20);
     w->msgs = hsp_arena_new((size_t)16 << 20);
     xw_write_text(w);
-    assert_ok(hsp_job_parse(job_text, strlen(job_text), "job", w->arena, &w->job, &err), &err);
-    assert_ok(hsp_graph_build(&w->job->model, &w->graph, &err), &err);
+    make_job(w, "dtype: fp64");
     *state = w;
     return 0;
 }

@@ -29,6 +29,7 @@ struct xw_world {
     struct hsp_arena *arena;
     const struct hsp_job_spec *job;
     struct hsp_graph *graph;
+    const char *log; /* file to which executors write what they log, NULL: warnings, to stderr */
     struct xw_process ex[XW_MAX_DEV];
     double loss[XW_STEPS];
     double val[XW_STEPS];
@@ -60,6 +61,8 @@ int xw_setup(void **state);
 int xw_teardown(void **state);
 void xw_write_text(struct xw_world *w); /* its data, to w->text */
 
+/* From now on its job computes in @compute (train.compute), and keeps fp32. */
+void xw_compute(struct xw_world *w, const char *compute);
 void xw_start_executor(struct xw_world *w, int dev); /* returns when it is up */
 void xw_end(struct xw_process *p);                   /* kills it, if it runs */
 
