@@ -6,6 +6,7 @@
 #include "proto/base/size.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
+#include "proto/op/bf16.h"
 #include "tests/unit/exec/tinyprog.h"
 #include "worker/comm/loop/loopcomm.h"
 #include "worker/exec/engine.h"
@@ -216,6 +217,35 @@ static void steps_with_moves_of_parts(void **state)
     trained(true);
 }
 
+/* An op on bf16, whose operands are widened into scratch. */
+static enum hsp_status add_bf16(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    uint16_t x[64], y[64] = {0};
+    struct hsp_backend *b = NULL;
+    (void)ctx;
+    for (int i = 0; i < 64; i++) {
+        x[i] = hsp_bf16_of((float)i);
+    }
+    struct hsp_array in[2] = {{x, HSP_BF16, 1, {64}}, {x, HSP_BF16, 1, {64}}};
+    struct hsp_array sum = {y, HSP_BF16, 1, {64}};
+    struct hsp_attrs at = {0};
+    struct hsp_call c = {.op = HSP_OP_ADD, .at = &at, .n_in = 2, .n_out = 1, .in = in, .out = &sum};
+    enum hsp_status st = hsp_backend_cpu_open(1, &b, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    st = b->run(b, HSP_DEVQ_COMPUTE, &c, err);
+    b->close(b);
+    hsp_buf_append(out, y, st == HSP_OK ? sizeof y : 0);
+    return st;
+}
+
+static void ops_on_bf16(void **state)
+{
+    (void)state;
+    hsp_oom_loop("an op on bf16", add_bf16, NULL, 20);
+}
+
 static void weights_are_taken_whole_or_not(void **state)
 {
     struct world w;
@@ -232,6 +262,7 @@ int main(void)
         cmocka_unit_test(steps_of_two_ranks),
         cmocka_unit_test(steps_with_moves_of_parts),
         cmocka_unit_test(weights_are_taken_whole_or_not),
+        cmocka_unit_test(ops_on_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -366,6 +366,7 @@ enum hsp_status hsp_backend_cuda_open(int device, const struct hsp_device_opts *
         }
         return st;
     }
+    g->base.tf32 = g->base.bf16 = g->sm >= 80; /* tensor cores of Ampere have both */
     *ret = &g->base;
     return HSP_OK;
 }
