@@ -61,3 +61,8 @@ CLEANFILES += worker/backend/cuda/*.fake.[od] tests/unit/cuda/*.fake.[od]
 check_LIBRARIES += tests/lib/libfakehost.a
 tests_lib_libfakehost_a_SOURCES = $(cuda_device)
 tests_lib_libfakehost_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS) -DHSP_CUDA_ARCHS='"none"'
+
+# A device for tests of what drives one. Needs BACKEND_LIBS behind it.
+check_LIBRARIES += tests/lib/libghost.a
+tests_lib_libghost_a_SOURCES = tests/lib/ghost.c tests/lib/ghost.h tests/lib/ghostcheck.c \
+  tests/lib/ghostint.h tests/lib/ghostwork.c

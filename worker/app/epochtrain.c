@@ -77,13 +77,12 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
 }
 
 /* The keeper seals it, a pass over all of the state, beside the next step; the next vote waits for that. */
-static enum hsp_status sealed(void *ctx, uint64_t version, unsigned slot, struct hsp_err *err)
+static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
     struct hsp_epoch *e = ctx;
     (void)err;
-    (void)slot;
     (void)pthread_mutex_lock(&e->lock);
-    e->written = version;
+    e->written = w->version;
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
     return HSP_OK;

@@ -3,6 +3,7 @@
 #include <inttypes.h> /* PRId64 */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "worker/comm/loop/loopcomm.h"
 
@@ -13,7 +14,8 @@ struct rank {
     struct hsp_backend *backend;
     struct hsp_engine *engine;
     const struct hsp_program *shorter[HSP_MAX_POOL];
-    void *slot[2];
+    void *slot[2]; /* the backend's */
+    void *seen[2]; /* the same for the host to read: of a device a copy */
     pthread_t thread;
     uint64_t from, to;
     enum hsp_status status;
@@ -25,27 +27,72 @@ struct hsp_local {
     struct rank *rank;
 };
 
-static enum hsp_status rank_open(struct rank *r, struct hsp_err *err)
+static size_t state_bytes(const struct rank *r)
 {
-    const struct hsp_local_opts *o = &r->l->o;
-    const struct hsp_program *p = &o->programs[r->k];
-    size_t bytes = ((size_t)p->bind.state_bytes + 127) / 64 * 64;
+    return ((size_t)r->l->o.programs[r->k].bind.state_bytes + 127) / 64 * 64;
+}
+
+static enum hsp_status open_slots(struct rank *r, struct hsp_err *err)
+{
+    struct hsp_backend *b = r->backend;
+    size_t bytes = state_bytes(r);
     for (int k = 0; k < 2; k++) {
-        r->slot[k] = aligned_alloc(64, bytes);
-        if (!r->slot[k]) {
+        if (b->alloc(b, HSP_MEM_DEVICE, bytes, &r->slot[k], err) != HSP_OK) {
+            return hsp_err_wrap(err, "state");
+        }
+        r->seen[k] = b->device ? aligned_alloc(64, bytes) : r->slot[k];
+        if (!r->seen[k]) {
             return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu bytes of state", bytes);
         }
     }
-    hsp_state_init(p, r->slot[0]);
-    enum hsp_status st = o->init ? hsp_state_import(p, o->init, r->slot[0], err) : HSP_OK;
+    return HSP_OK;
+}
+
+/* Copies the slots from or to a device. */
+static enum hsp_status copy_slots(struct rank *r, bool to_device, struct hsp_err *err)
+{
+    struct hsp_backend *b = r->backend;
+    uint64_t ticket = 0;
+    enum hsp_status st = HSP_OK;
+    for (int k = 0; k < 2 && st == HSP_OK && b->device; k++) {
+        void *to = to_device ? r->slot[k] : r->seen[k], *from = to_device ? r->seen[k] : r->slot[k];
+        st = b->copy(b, HSP_DEVQ_STATE, to, from, state_bytes(r), err);
+    }
     if (st == HSP_OK) {
-        st = hsp_backend_cpu_open(o->threads, &r->backend, err);
+        st = b->mark(b, HSP_DEVQ_STATE, &ticket, err);
+    }
+    return st == HSP_OK ? b->finish(b, HSP_DEVQ_STATE, ticket, err) : st;
+}
+
+/* Version 0, drawn or imported. */
+static enum hsp_status first_state(struct rank *r, struct hsp_err *err)
+{
+    const struct hsp_local_opts *o = &r->l->o;
+    const struct hsp_program *p = &o->programs[r->k];
+    hsp_state_init(p, r->seen[0]);
+    if (r->backend->device) {
+        memset(r->seen[1], 0, state_bytes(r));
+    }
+    enum hsp_status st = o->init ? hsp_state_import(p, o->init, r->seen[0], err) : HSP_OK;
+    return st == HSP_OK ? copy_slots(r, true, err) : st;
+}
+
+static enum hsp_status rank_open(struct rank *r, struct hsp_err *err)
+{
+    const struct hsp_local_opts *o = &r->l->o;
+    enum hsp_status st = o->open ? o->open(r->k, o->threads, &r->backend, err)
+                                 : hsp_backend_cpu_open(o->threads, &r->backend, err);
+    if (st == HSP_OK) {
+        st = open_slots(r, err);
+    }
+    if (st == HSP_OK) {
+        st = first_state(r, err);
     }
     if (st == HSP_OK) {
         for (uint32_t k = 0; k < o->n_shorter; k++) {
             r->shorter[k] = &o->shorter[(size_t)k * o->n + r->k];
         }
-        struct hsp_engine_opts e = {.program = p,
+        struct hsp_engine_opts e = {.program = &o->programs[r->k],
                                     .shorter = r->shorter,
                                     .n_shorter = o->n_shorter,
                                     .backend = r->backend,
@@ -105,11 +152,15 @@ struct hsp_local *hsp_local_close(struct hsp_local *l)
         struct rank *r = &l->rank[k];
         hsp_engine_close(r->engine);
         r->comm->ops->close(r->comm);
+        for (int s = 0; s < 2 && r->backend; s++) {
+            if (r->backend->device) {
+                free(r->seen[s]);
+            }
+            r->backend->release(r->backend, HSP_MEM_DEVICE, r->slot[s]);
+        }
         if (r->backend) {
             r->backend->close(r->backend);
         }
-        free(r->slot[0]);
-        free(r->slot[1]);
     }
     free(l->rank);
     free(l);
@@ -127,6 +178,12 @@ static void *rank_main(void *arg)
         if (r->status == HSP_OK && o->on_step) {
             r->status = o->on_step(o->ctx, r->k, &res, &r->err);
         }
+    }
+    if (r->status == HSP_OK) {
+        r->status = hsp_engine_finish(r->engine, &r->err);
+    }
+    if (r->status == HSP_OK) {
+        r->status = copy_slots(r, false, &r->err);
     }
     if (r->status != HSP_OK) {
         hsp_engine_abort(r->engine); /* ends the others */
@@ -183,10 +240,10 @@ enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, s
 
 void *hsp_local_slot(const struct hsp_local *l, uint32_t rank, unsigned slot)
 {
-    return l->rank[rank].slot[slot];
+    return l->rank[rank].seen[slot];
 }
 
-const struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank)
+struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank)
 {
     return l->rank[rank].engine;
 }

@@ -9,6 +9,10 @@
 #include "worker/exec/engine.h"
 #include "worker/exec/stateinit.h"
 
+/* Opens the backend of @rank, with @threads of the host where it computes there. */
+typedef enum hsp_status (*hsp_open_backend)(uint32_t rank, int threads, struct hsp_backend **ret,
+                                            struct hsp_err *err);
+
 struct hsp_local_opts {
     uint32_t n;
     const struct hsp_program *programs; /* by rank */
@@ -17,6 +21,7 @@ struct hsp_local_opts {
     const struct hsp_dataset *dataset;
     const struct hsp_st_reader *init; /* parameters to begin with; NULL: drawn */
     int threads;                      /* of each rank's backend */
+    hsp_open_backend open;            /* NULL: the CPU's */
     void *ctx;                        /* of the two below; both may be NULL */
     struct hsp_engine_hooks (*hooks)(void *ctx, uint32_t rank);
     /* After each step of @rank. */
@@ -33,9 +38,11 @@ enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local 
 enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, struct hsp_err *err);
 struct hsp_local *hsp_local_close(struct hsp_local *l); /* NULL is fine; returns NULL */
 
+/* Of the host: what the slot was when hsp_local_run returned last, or the open; NULL of a rank that is
+ * not open. Not for hooks. */
 void *hsp_local_slot(const struct hsp_local *l, uint32_t rank, unsigned slot);
 /* For hooks: valid once the run began. */
-const struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank);
+struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank);
 
 /* Data set of a program file: its data path, or a made-up one when that is empty. */
 enum hsp_status hsp_local_dataset(const struct hsp_program_file *f, struct hsp_dataset *ret,

@@ -100,26 +100,29 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
     struct run *r = c->run;
     (void)all;
     (void)n;
-    (void)err; /* copying cannot fail */
     if (v->step != 0) {
         return HSP_OK;
     }
-    const struct hsp_program *p = hsp_engine_program(hsp_local_engine(r->local, c->rank));
+    struct hsp_engine *e = hsp_local_engine(r->local, c->rank);
+    const struct hsp_program *p = hsp_engine_program(e);
+    enum hsp_status st = HSP_OK;
     (void)pthread_mutex_lock(&r->lock);
     r->tokens = v->tokens;
-    for (uint32_t k = 0; k < p->tpl.n_instrs; k++) {
+    for (uint32_t k = 0; k < p->tpl.n_instrs && st == HSP_OK; k++) {
         const struct hsp_instr *i = &p->tpl.instrs[k];
         uint32_t id;
         if (i->kind == HSP_I_OP && (i->op == HSP_OP_ADAMW || i->op == HSP_OP_SGDM) &&
             param_of(p, i->in[0], &id)) {
-            struct hsp_view g =
-                hsp_engine_view(hsp_local_engine(r->local, c->rank), i->in[i->n_in - 1], 0, 0);
-            g.box = p->bind.tensor[i->in[0]].box; /* the home it updates */
-            hsp_whole_add(&r->gradients, id, &g);
+            struct hsp_view g;
+            st = hsp_engine_fetch(e, HSP_QUEUE_COMM, i->in[i->n_in - 1], 0, 0, &g, err);
+            if (st == HSP_OK) {
+                g.box = p->bind.tensor[i->in[0]].box; /* the home it updates */
+                hsp_whole_add(&r->gradients, id, &g);
+            }
         }
     }
     (void)pthread_mutex_unlock(&r->lock);
-    return HSP_OK;
+    return st;
 }
 
 static struct hsp_engine_hooks hooks(void *ctx, uint32_t rank)
@@ -232,6 +235,7 @@ static enum hsp_status train(struct run *r, struct hsp_err *err)
                                .dataset = &r->dataset,
                                .init = r->init,
                                .threads = threads_per_rank(r->o, r->file.n),
+                               .open = r->o->open,
                                .ctx = r,
                                .hooks = hooks,
                                .on_step = on_step};

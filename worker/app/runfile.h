@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/base/err.h"
+#include "worker/app/localrun.h"
 
 struct hsp_run_opts {
     const char *file;
@@ -14,6 +14,7 @@ struct hsp_run_opts {
     const char *gradients; /* safetensors of step 0's mean gradients, or NULL */
     uint64_t steps;        /* 0: what the file says */
     int threads;           /* per rank; 0: the processors divided by the ranks */
+    hsp_open_backend open; /* NULL: the CPU's */
     bool quiet;
 };
 

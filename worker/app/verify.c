@@ -100,16 +100,20 @@ static enum hsp_status ref_traced(void *ctx, uint32_t instr, uint32_t micro, boo
     struct verify *v = ((struct vrank *)ctx)->v;
     const struct hsp_instr *i = &v->ref->tpl.instrs[instr];
     const struct hsp_data_bind *d = &v->ref->bind.data;
-    const struct hsp_engine *e = hsp_local_engine(v->one, 0);
+    struct hsp_engine *e = hsp_local_engine(v->one, 0);
     uint32_t rows = eval ? d->eval_seqs : d->global_batch, row;
     enum hsp_status st = HSP_OK;
     (void)hsp_engine_micro(e, micro, &row);
     for (uint8_t o = 0; o < i->n_out && st == HSP_OK; o++) {
         uint32_t t = i->out[o];
-        struct hsp_view w = hsp_engine_view(e, t, micro, 0);
+        struct hsp_view w;
         struct hsp_box full = v->ref->bind.tensor[t].box;
         if (v->ref->tpl.tensors[t].cls == HSP_CLASS_STATE) {
             continue;
+        }
+        st = hsp_engine_fetch(e, (enum hsp_queue)i->queue, t, micro, 0, &w, err);
+        if (st != HSP_OK) {
+            break;
         }
         switch (v->classes[t]) {
         case HSP_VERIFY_ROWS:
@@ -277,8 +281,13 @@ static enum hsp_status many_traced(void *ctx, uint32_t instr, uint32_t micro, bo
         struct expected x = {0};
         st = expect(c, instr, o, micro, &x, err);
         if (st == HSP_OK) {
-            struct hsp_view w =
-                hsp_engine_view(hsp_local_engine(v->many, c->rank), i->out[o], micro, 0);
+            struct hsp_view w;
+            st = hsp_engine_fetch(hsp_local_engine(v->many, c->rank), (enum hsp_queue)i->queue,
+                                  i->out[o], micro, 0, &w, err);
+            if (st != HSP_OK) {
+                hsp_kept_drop(&x.own);
+                break;
+            }
             struct hsp_kept k = *x.value;
             double tol = tolerance(v, w.dtype);
             k.scale = fmax(k.scale, x.sum && w.box.rank > 0 ? v->sum_floor : x.floor);
@@ -315,7 +324,7 @@ static uint32_t state_of(const struct hsp_program *p, uint32_t t)
 /* Calls @fn for the gradient of each update: view with the home's box, state tensor of the
  * parameter. */
 static enum hsp_status each_gradient(const struct vrank *c, const struct hsp_program *p,
-                                     const struct hsp_engine *e,
+                                     struct hsp_engine *e,
                                      enum hsp_status (*fn)(const struct vrank *, uint32_t,
                                                            const struct hsp_view *,
                                                            struct hsp_err *),
@@ -326,9 +335,10 @@ static enum hsp_status each_gradient(const struct vrank *c, const struct hsp_pro
         const struct hsp_instr *i = &p->tpl.instrs[k];
         if (i->kind == HSP_I_OP && (i->op == HSP_OP_ADAMW || i->op == HSP_OP_SGDM)) {
             uint32_t s = state_of(p, i->in[0]);
-            struct hsp_view g = hsp_engine_view(e, i->in[i->n_in - 1], 0, 0);
+            struct hsp_view g;
+            st = hsp_engine_fetch(e, HSP_QUEUE_COMM, i->in[i->n_in - 1], 0, 0, &g, err);
             g.box = p->bind.tensor[i->in[0]].box;
-            st = s == UINT32_MAX ? HSP_OK : fn(c, s, &g, err);
+            st = s == UINT32_MAX || st != HSP_OK ? st : fn(c, s, &g, err);
         }
     }
     return st;
@@ -497,7 +507,7 @@ static enum hsp_status load(struct verify *v, const char *path, bool wide, struc
     return hsp_local_dataset(&v->file, &v->dataset, err);
 }
 
-static enum hsp_status prepare(struct verify *v, int threads, struct hsp_err *err)
+static enum hsp_status prepare(struct verify *v, const struct hsp_run_opts *o, struct hsp_err *err)
 {
     uint32_t n = v->file.n;
     v->tensor = hsp_arena_array(v->arena, v->ref->tpl.n_tensors, sizeof(*v->tensor));
@@ -525,7 +535,8 @@ static enum hsp_status prepare(struct verify *v, int threads, struct hsp_err *er
     struct hsp_local_opts one = {.n = 1,
                                  .programs = v->ref,
                                  .dataset = &v->dataset,
-                                 .threads = threads > 0 ? threads : 1,
+                                 .threads = o->threads > 0 ? o->threads : 1,
+                                 .open = o->open,
                                  .ctx = v,
                                  .hooks = ref_hooks};
     struct hsp_local_opts many = one;
@@ -603,7 +614,7 @@ static enum hsp_status compare(const struct hsp_run_opts *o, bool wide, struct f
     uint64_t steps = o->steps > 0 ? o->steps : VERIFY_STEPS;
     enum hsp_status st = load(&v, o->file, wide, err);
     if (st == HSP_OK) {
-        st = prepare(&v, o->threads, err);
+        st = prepare(&v, o, err);
     }
     for (uint64_t t = 0; t < steps && st == HSP_OK; t++) {
         st = verify_step(&v, t, err);

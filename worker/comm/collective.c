@@ -133,6 +133,9 @@ enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *
 {
     struct comm_batch b;
     enum hsp_status st = hsp_group_check(c, g, err);
+    if (st == HSP_OK && c->ops->collect != NULL) {
+        return c->ops->collect->all_gather(c, g, channel, t, in, count, out, err);
+    }
     if (st != HSP_OK || (st = hsp_batch_init(&b, c, channel, 2 * (size_t)g->n, err)) != HSP_OK) {
         return st;
     }

@@ -53,8 +53,25 @@ struct hsp_comm_req {
 };
 
 struct hsp_comm; /* embedded first in each implementation */
+
+/* Collectives of a transport's own, in place of those below and with their contract, but for the order
+ * of a sum: all ranks get the same bits, which ones is the transport's. */
+struct hsp_collect_ops {
+    enum hsp_status (*all_reduce)(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
+                                  enum hsp_dtype t, enum hsp_reduce how, void *buf, size_t count,
+                                  struct hsp_err *err);
+    enum hsp_status (*reduce_scatter)(struct hsp_comm *c, const struct hsp_group *g,
+                                      uint32_t channel, enum hsp_dtype t, enum hsp_reduce how,
+                                      const void *in, const size_t *count, void *out,
+                                      struct hsp_err *err);
+    enum hsp_status (*all_gather)(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
+                                  enum hsp_dtype t, const void *in, const size_t *count, void *out,
+                                  struct hsp_err *err);
+};
+
 struct hsp_comm_ops {
     const char *name;
+    const struct hsp_collect_ops *collect; /* NULL: made of the operations below */
     /* @buf may be reused on return: the bytes are copied or handed to the kernel. */
     enum hsp_status (*send)(struct hsp_comm *c, uint32_t peer, uint32_t channel, const void *buf,
                             size_t bytes, struct hsp_err *err);
@@ -83,6 +100,12 @@ struct hsp_comm_ops {
      * has waited for all of its requests at the end; so the transport may leave to that thread what
      * another would do meanwhile. NULL: of no use here. */
     void (*attend)(struct hsp_comm *c, bool on);
+    /* Whether it connects all of these @n ranks, the same answer on each of them. NULL: always. */
+    bool (*reaches)(struct hsp_comm *c, const uint32_t *ranks, uint32_t n);
+    /* Sends and receives between batch(true) and batch(false) are one operation: none need be under
+     * way before batch(false) has returned, each is waited for after it. Of a transport of the device the queue is
+     * given other work in between, which comes before them. NULL: of no use here. */
+    enum hsp_status (*batch)(struct hsp_comm *c, bool on, struct hsp_err *err);
     /* Sets the hang-up: every present and later operation fails, peers are told. Any thread. */
     void (*abort)(struct hsp_comm *c);
     /* Frees; closes connections. What was sent is delivered first, unless the hsp_comm is dead. A
@@ -92,7 +115,11 @@ struct hsp_comm_ops {
 struct hsp_comm {
     const struct hsp_comm_ops *ops;
     uint32_t rank, n_ranks;
-    bool near;     /* all ranks are on one host, and all of them say so: a message costs little */
+    bool near; /* all ranks are on one host, and all of them say so: a message costs little */
+    /* Buffers lie in HSP_MEM_DEVICE of one backend, and operations are given to its HSP_DEVQ_COMM:
+     * they are in order with what else that queue is given, have not happened when they or wait
+     * return, and their buffers may be reused by what the queue is given next. Has ops->collect. */
+    bool device;
     void *scratch; /* owned: reduce buffers, grown to what is needed */
     size_t scratch_bytes;
 };

@@ -423,6 +423,9 @@ enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_gro
     if (st != HSP_OK || (st = type_check(t, err)) != HSP_OK) {
         return st;
     }
+    if (c->ops->collect != NULL) {
+        return c->ops->collect->reduce_scatter(c, g, channel, t, how, in, count, out, err);
+    }
     struct piece *piece = calloc(g->n, sizeof *piece);
     if (piece == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
@@ -483,6 +486,9 @@ enum hsp_status hsp_comm_all_reduce(struct hsp_comm *c, const struct hsp_group *
     enum hsp_status st = hsp_group_check(c, g, err);
     if (st != HSP_OK || (st = type_check(t, err)) != HSP_OK) {
         return st;
+    }
+    if (c->ops->collect != NULL) {
+        return c->ops->collect->all_reduce(c, g, channel, t, how, buf, count, err);
     }
     size_t bytes = count * hsp_dtype_size(t);
     if (g->n == 1 || count == 0) {

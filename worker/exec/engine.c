@@ -3,109 +3,11 @@
 #include <inttypes.h> /* PRId64 */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "proto/program/pool.h"
 #include "worker/exec/runner.h"
 
 #define SHEET_ARENA ((size_t)256 << 20) /* 2^20 sequences of 16 bytes, with room */
-
-/* ---- the two queues ---- */
-
-/* Records the first failure and wakes everybody; hangs up so that a blocked operation returns. */
-static void fail(struct hsp_engine *e, const struct hsp_err *why)
-{
-    (void)pthread_mutex_lock(&e->lock);
-    if (e->failure.code == HSP_OK) {
-        e->failure = *why;
-    }
-    atomic_store(&e->stop, 1);
-    (void)pthread_cond_broadcast(&e->cond);
-    (void)pthread_mutex_unlock(&e->lock);
-    e->o.comm->ops->abort(e->o.comm);
-}
-
-/* Waits until the other queue has @count entries done. False: stopped. */
-static bool wait_for(struct hsp_engine *e, enum hsp_queue other, uint32_t count,
-                     _Atomic int64_t *waited)
-{
-    (void)pthread_mutex_lock(&e->lock);
-    if (e->done[other] < count && atomic_load(&e->stop) == 0) {
-        int64_t from = hsp_clock_ns();
-        while (e->done[other] < count && atomic_load(&e->stop) == 0) {
-            (void)pthread_cond_wait(&e->cond, &e->lock);
-        }
-        *waited += hsp_clock_ns() - from;
-    }
-    bool go = atomic_load(&e->stop) == 0;
-    (void)pthread_mutex_unlock(&e->lock);
-    return go;
-}
-
-static void run_queue(struct hsp_engine *e, enum hsp_queue q)
-{
-    enum hsp_queue other = q == HSP_QUEUE_COMPUTE ? HSP_QUEUE_COMM : HSP_QUEUE_COMPUTE;
-    const struct hsp_sched *s = e->sched;
-    struct hsp_err err = {0};
-    _Atomic int64_t idle = 0, *busy = q == HSP_QUEUE_COMPUTE ? &e->compute_ns : &e->comm_ns;
-    for (uint32_t k = 0; k < s->n[q]; k++) {
-        if (!wait_for(e, other, s->e[q][k].wait, q == HSP_QUEUE_COMPUTE ? &e->wait_ns : &idle)) {
-            return;
-        }
-        int64_t from = hsp_clock_ns();
-        enum hsp_status st = hsp_run_piece(e, &s->e[q][k], q, &err);
-        *busy += hsp_clock_ns() - from;
-        if (st != HSP_OK) {
-            err.code = st; /* a hook may leave the record empty */
-            fail(e, &err);
-            return;
-        }
-        (void)pthread_mutex_lock(&e->lock);
-        e->done[q]++;
-        (void)pthread_cond_broadcast(&e->cond);
-        (void)pthread_mutex_unlock(&e->lock);
-    }
-}
-
-static void *comm_main(void *arg)
-{
-    struct hsp_engine *e = arg;
-    (void)pthread_mutex_lock(&e->lock);
-    while (e->state != HSP_RUN_QUIT) {
-        if (e->state == HSP_RUN_IDLE) {
-            (void)pthread_cond_wait(&e->cond, &e->lock);
-            continue;
-        }
-        (void)pthread_mutex_unlock(&e->lock);
-        run_queue(e, HSP_QUEUE_COMM);
-        (void)pthread_mutex_lock(&e->lock);
-        e->state = HSP_RUN_IDLE;
-        (void)pthread_cond_broadcast(&e->cond);
-    }
-    (void)pthread_mutex_unlock(&e->lock);
-    return NULL;
-}
-
-/* Runs both queues of a schedule to their end, or to a failure; both threads are out on return. */
-static void run_schedule(struct hsp_engine *e, const struct hsp_sched *s, bool eval)
-{
-    (void)pthread_mutex_lock(&e->lock);
-    e->sched = s;
-    e->eval = eval;
-    e->done[0] = e->done[1] = 0;
-    e->state = HSP_RUN_GO;
-    (void)pthread_cond_broadcast(&e->cond);
-    (void)pthread_mutex_unlock(&e->lock);
-    run_queue(e, HSP_QUEUE_COMPUTE);
-    (void)pthread_mutex_lock(&e->lock);
-    int64_t from = hsp_clock_ns();
-    while (e->state == HSP_RUN_GO) {
-        (void)pthread_cond_wait(&e->cond, &e->lock);
-    }
-    e->wait_ns += hsp_clock_ns() - from;
-    e->sched = NULL;
-    (void)pthread_mutex_unlock(&e->lock);
-}
 
 /* ---- steps ---- */
 
@@ -133,7 +35,7 @@ static enum hsp_status run_eval(struct hsp_engine *e, struct hsp_err *err)
     if (hsp_sheet_eval(e->b, &e->corpus, e->arena, &e->sheet) != HSP_OK) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the step sheet");
     }
-    run_schedule(e, &e->b->eval, true);
+    hsp_run_schedule(e, &e->b->eval, true);
     return HSP_OK;
 }
 
@@ -148,8 +50,16 @@ static enum hsp_status run_train(struct hsp_engine *e, struct hsp_err *err)
     if (hsp_sheet_train(e->b, &e->corpus, e->step, e->arena, &e->sheet) != HSP_OK) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the step sheet");
     }
-    run_schedule(e, &e->b->train, false);
+    hsp_run_schedule(e, &e->b->train, false);
     return HSP_OK;
+}
+
+/* Nothing is under way on the device any more, nor will be: I2. */
+static void settle(struct hsp_engine *e)
+{
+    for (int q = 0; q < HSP_N_QUEUES; q++) { /* the first error counts */
+        (void)hsp_queue_finish(e, hsp_devq_of((enum hsp_queue)q), NULL);
+    }
 }
 
 static enum hsp_status step_end(struct hsp_engine *e, struct hsp_err *err)
@@ -157,6 +67,9 @@ static enum hsp_status step_end(struct hsp_engine *e, struct hsp_err *err)
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_err why = e->failure;
     (void)pthread_mutex_unlock(&e->lock);
+    if (atomic_load(&e->stop) != 0) {
+        settle(e);
+    }
     if (why.code != HSP_OK) {
         if (err) {
             *err = why;
@@ -183,7 +96,8 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
     e->voted_ns = 0;
     e->compute_ns = e->wait_ns = e->comm_ns = 0;
     e->comm_bytes = 0;
-    memset(e->stat, 0, sizeof(e->stat));
+    e->stat[HSP_QUEUE_COMPUTE].n = e->stat[HSP_QUEUE_COMM].n = 0;
+    e->last_vote_ns = e->last_vote_ns > 0 ? e->last_vote_ns : from;
     hsp_arena_reset(e->arena);
     enum hsp_status st = run_eval(e, err);
     if (st == HSP_OK) {
@@ -193,17 +107,20 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
         st = step_end(e, err);
     } else {
         struct hsp_err why = {.code = st};
-        fail(e, err ? err : &why);
+        hsp_engine_fail(e, err ? err : &why);
+        settle(e);
     }
     if (st != HSP_OK) {
         return st;
     }
+    bool measured = hsp_measures(e);
     *ret = (struct hsp_step_result){.vote = e->vote,
                                     .n_noop = e->n_noop,
                                     .sequence = e->b->data.sequence,
                                     .seconds = (double)(hsp_clock_ns() - from) * 1e-9,
-                                    .compute_s = (double)e->compute_ns * 1e-9,
-                                    .wait_s = (double)e->wait_ns * 1e-9,
+                                    .compute_s =
+                                        measured ? e->compute_s : (double)e->compute_ns * 1e-9,
+                                    .wait_s = measured ? e->wait_s : (double)e->wait_ns * 1e-9,
                                     .comm_s = (double)e->comm_ns * 1e-9,
                                     .comm_bytes = e->comm_bytes};
     return HSP_OK;
@@ -216,37 +133,37 @@ void hsp_engine_abort(struct hsp_engine *e)
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
     e->o.comm->ops->abort(e->o.comm);
+    if (e->o.direct) {
+        e->o.direct->ops->abort(e->o.direct);
+    }
+}
+
+enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_queue_finish(e, HSP_DEVQ_COMPUTE, err);
+    return st == HSP_OK ? hsp_queue_finish(e, HSP_DEVQ_COMM, err) : st;
 }
 
 /* ---- life ---- */
 
-static enum hsp_status map_area(int64_t bytes, const char *what, uint8_t **ret, struct hsp_err *err)
+static enum hsp_status open_memory(struct hsp_engine *e, struct hsp_err *err)
 {
-    if (bytes == 0) {
-        return HSP_OK;
+    const struct hsp_engine_opts *o = &e->o;
+    struct hsp_backend *b = o->backend;
+    size_t device = (size_t)hsp_pool_memory(o->program, o->shorter, o->n_shorter);
+    size_t host = (size_t)hsp_pool_host(o->program, o->shorter, o->n_shorter);
+    enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, device, (void **)&e->memory, err);
+    if (st == HSP_OK) {
+        st = b->alloc(b, HSP_MEM_HOST, host, (void **)&e->host, err);
     }
-    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no %s for %" PRId64 " bytes", what, bytes);
-    }
-    *ret = p;
-    return HSP_OK;
+    return st == HSP_OK ? hsp_staging_init(e, err) : st;
 }
 
-static enum hsp_status map_memory(struct hsp_engine *e, struct hsp_err *err)
+static void close_memory(struct hsp_engine *e)
 {
-    enum hsp_status st = map_area(e->memory_bytes, "memory", &e->memory, err);
-    return st == HSP_OK ? map_area(e->host_bytes, "host memory", &e->host, err) : st;
-}
-
-static void unmap_memory(struct hsp_engine *e)
-{
-    if (e->memory) {
-        (void)munmap(e->memory, (size_t)e->memory_bytes);
-    }
-    if (e->host) {
-        (void)munmap(e->host, (size_t)e->host_bytes);
-    }
+    hsp_staging_fini(e);
+    e->o.backend->release(e->o.backend, HSP_MEM_DEVICE, e->memory);
+    e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->host);
 }
 
 static enum hsp_status start_thread(struct hsp_engine *e, struct hsp_err *err)
@@ -258,7 +175,7 @@ static enum hsp_status start_thread(struct hsp_engine *e, struct hsp_err *err)
         (void)pthread_mutex_destroy(&e->lock);
         return hsp_err_set(err, HSP_ENOMEM, 0, "no condition variable");
     }
-    int rc = pthread_create(&e->comm_thread, NULL, comm_main, e);
+    int rc = pthread_create(&e->comm_thread, NULL, hsp_comm_main, e);
     if (rc != 0) {
         (void)pthread_cond_destroy(&e->cond);
         (void)pthread_mutex_destroy(&e->lock);
@@ -276,6 +193,10 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
         return hsp_err_set(err, HSP_EINVAL, 0, "program of rank %u of %u, connections of %u of %u",
                            b->rank, b->n_ranks, o->comm->rank, o->comm->n_ranks);
     }
+    if (o->direct != NULL && (!o->direct->device || o->direct->rank != b->rank)) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "connections of rank %u that are not the device's",
+                           o->direct->rank);
+    }
     enum hsp_status st = hsp_dataset_corpus(o->dataset, &b->data, &corpus, err);
     if (st != HSP_OK) {
         return st;
@@ -286,18 +207,16 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
     }
     e->o = *o;
     use(e, o->program);
-    e->memory_bytes = hsp_pool_memory(o->program, o->shorter, o->n_shorter);
-    e->host_bytes = hsp_pool_host(o->program, o->shorter, o->n_shorter);
     e->corpus = corpus;
     e->n_noop = o->n_noop;
     hsp_pace_init(&e->pace, o->speed, &e->stop);
     e->arena = hsp_arena_new(SHEET_ARENA);
-    st = e->arena ? map_memory(e, err) : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for sheets");
+    st = e->arena ? open_memory(e, err) : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for sheets");
     if (st == HSP_OK) {
         st = start_thread(e, err);
     }
     if (st != HSP_OK) {
-        unmap_memory(e);
+        close_memory(e);
         hsp_arena_free(e->arena);
         free(e);
         return st;
@@ -318,10 +237,8 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
     (void)pthread_join(e->comm_thread, NULL);
     (void)pthread_cond_destroy(&e->cond);
     (void)pthread_mutex_destroy(&e->lock);
-    unmap_memory(e);
-    free(e->send.data);
-    free(e->recv.data);
-    free(e->local.data);
+    settle(e);
+    close_memory(e);
     hsp_arena_free(e->arena);
     free(e);
     return NULL;
@@ -353,6 +270,31 @@ struct hsp_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_
     return hsp_engine_view(e, tensor, micro, (unsigned)((e->step + (output ? 1 : 0)) & 1));
 }
 
+enum hsp_status hsp_engine_fetch(struct hsp_engine *e, enum hsp_queue q, uint32_t tensor,
+                                 uint32_t micro, unsigned slot, struct hsp_view *ret,
+                                 struct hsp_err *err)
+{
+    struct hsp_backend *b = e->o.backend;
+    struct hsp_view v = hsp_engine_view(e, tensor, micro, slot);
+    if (b->device) {
+        size_t bytes = hsp_cell_bytes(&v.box, v.dtype);
+        void *to = NULL;
+        enum hsp_status st = hsp_pack_get(e, &e->fetched[q], bytes, &to, err);
+        if (st == HSP_OK) {
+            st = b->copy(b, hsp_devq_of(q), to, v.data, bytes, err);
+        }
+        if (st == HSP_OK) {
+            st = hsp_queue_finish(e, hsp_devq_of(q), err);
+        }
+        if (st != HSP_OK) {
+            return st;
+        }
+        v.data = to;
+    }
+    *ret = v;
+    return HSP_OK;
+}
+
 uint32_t hsp_engine_micro(const struct hsp_engine *e, uint32_t micro, uint32_t *ret_first)
 {
     uint32_t first = e->eval ? e->b->stream.eval_first : e->b->stream.first_seq;
@@ -361,20 +303,4 @@ uint32_t hsp_engine_micro(const struct hsp_engine *e, uint32_t micro, uint32_t *
     }
     *ret_first = first;
     return micro < e->sheet.n_micro ? e->sheet.micro[micro].n_seq : 0;
-}
-
-void *hsp_pack_get(struct hsp_pack *p, size_t bytes)
-{
-    if (p->bytes < bytes || !p->data) {
-        free(p->data);
-        p->data = NULL;
-        p->bytes = 0;
-        size_t round = (bytes + 4095) / 4096 * 4096 + 4096;
-        if (posix_memalign(&p->data, 64, round) != 0) {
-            p->data = NULL;
-            return NULL;
-        }
-        p->bytes = round;
-    }
-    return p->data;
 }

@@ -5,6 +5,9 @@
  *             and the communication queue on a thread of the engine's own. hsp_engine_abort may be
  *             called from any thread at any time between open and close. Hooks run on either of the
  *             two threads, as said; never both at once for one step's vote or seal.
+ * Device:     of a backend that is a device the threads give work and go on: a step that has
+ *             returned, and the instruction of a hook, may still be under way; only the vote waits
+ *             for what is voted on. Views are then memory of the device (hsp_engine_fetch).
  * Ownership:  program, backend, comm, data set and the memory of the two version slots are borrowed and
  *             must outlive the engine. The engine owns the epoch's memory, on the device and on the
  *             host, pack buffers and its thread.
@@ -26,6 +29,14 @@
 
 struct hsp_engine; /* opaque */
 
+/* A version that has been written. */
+struct hsp_written {
+    uint64_t version;
+    unsigned slot;
+    enum hsp_devq queue; /* when the host has finished this ticket of it, or another queue awaits */
+    uint64_t ticket;     /* it, every state tensor of the version is whole in the slot */
+};
+
 /* All optional. A status that is not HSP_OK ends the step with it. */
 struct hsp_engine_hooks {
     void *ctx;
@@ -36,10 +47,11 @@ struct hsp_engine_hooks {
     /* All records are here: version v->step is stable. Comm thread. */
     enum hsp_status (*passed)(void *ctx, const struct hsp_vote *v,
                               const struct hsp_vote_record *all, uint32_t n, struct hsp_err *err);
-    /* Every state tensor of @version is whole in slot @slot. The thread of the SEAL instruction. */
-    enum hsp_status (*sealed)(void *ctx, uint64_t version, unsigned slot, struct hsp_err *err);
-    /* After every instruction (verification): instruction, micro-batch. The instruction's thread.
-     */
+    /* A version is written: on a CPU it is whole now, on a device at the ticket. The thread of the
+     * SEAL instruction. */
+    enum hsp_status (*sealed)(void *ctx, const struct hsp_written *w, struct hsp_err *err);
+    /* After every instruction (verification): instruction, micro-batch. The instruction's thread. Of
+     * a device it is under way; hsp_engine_fetch waits for it. */
     enum hsp_status (*traced)(void *ctx, uint32_t instr, uint32_t micro, bool eval,
                               struct hsp_err *err);
 };
@@ -50,10 +62,11 @@ struct hsp_engine_opts {
     const struct hsp_program *const *shorter;
     uint32_t n_shorter;
     struct hsp_backend *backend; /* one thread when paced */
-    struct hsp_comm *comm;
+    struct hsp_comm *comm;       /* of the host's memory: votes, and what @direct does not reach */
+    struct hsp_comm *direct;     /* of the device's memory, for the same ranks; NULL: none */
     const struct hsp_dataset *dataset;
     struct hsp_digest data_digest; /* of it; votes compare it. Zero: not computed, on all ranks */
-    void *slot[2];                 /* state_bytes each, aligned to 64 */
+    void *slot[2];                 /* state_bytes each, aligned to 64; HSP_MEM_DEVICE of a device */
     double speed;                  /* of a core, see pace.h; 0: not paced */
     uint32_t n_noop;               /* no-op steps in a row before the first step here */
     struct hsp_engine_hooks hooks;
@@ -65,7 +78,8 @@ struct hsp_step_result {
     uint32_t sequence;   /* tokens of its sequences: which plan of a pool it was */
     double seconds;      /* of the whole step */
     double compute_s;    /* in instructions of the compute queue, pacing included */
-    double wait_s;       /* compute queue waiting for communication */
+    double wait_s;       /* compute queue waiting for communication; both of a device: from vote to
+                            vote, as it measured them itself */
     double comm_s;       /* in instructions of the communication queue, their waiting included */
     uint64_t comm_bytes; /* packed for sending or summing */
 };
@@ -74,7 +88,7 @@ struct hsp_step_result {
  */
 enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engine **ret,
                                 struct hsp_err *err);
-/* No step may be running. NULL is fine; returns NULL. */
+/* No step may be running; what the device still does is waited for. NULL is fine; returns NULL. */
 struct hsp_engine *hsp_engine_close(struct hsp_engine *e);
 
 /* Runs step @step: validation when it is due, then training, vote, update, seal.
@@ -82,6 +96,9 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e);
  * and hooks: I2. @ret is written on success only. */
 enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_step_result *ret,
                                 struct hsp_err *err);
+
+/* Waits until the device has done all steps that have returned. Between steps. Errors of the device. */
+enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err);
 
 /* Ends the running step and hangs up the hsp_comm; a later step fails with HSP_ECANCELED. */
 void hsp_engine_abort(struct hsp_engine *e);
@@ -94,6 +111,13 @@ const struct hsp_program *hsp_engine_program(const struct hsp_engine *e);
  * dim starts at 0 of the micro-batch. */
 struct hsp_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
                                 unsigned slot);
+
+/* The same for the host to read. On a device it is a copy of what the tensor is after all that queue @q
+ * was given so far, which the host waits for; valid until the next call for that queue. In hooks of an
+ * instruction @q is its queue, those of a vote belong to the comm queue. HSP_ENOMEM, errors of the device. */
+enum hsp_status hsp_engine_fetch(struct hsp_engine *e, enum hsp_queue q, uint32_t tensor,
+                                 uint32_t micro, unsigned slot, struct hsp_view *ret,
+                                 struct hsp_err *err);
 
 /* Sequences of micro-batch @micro of the running schedule, and the position in the global batch (or
  * validation list) of its first one. */

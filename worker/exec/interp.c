@@ -1,8 +1,6 @@
 /* The interpreter of instructions. */
 #include <inttypes.h> /* PRIu64 */
-#include <string.h>
 
-#include "proto/op/bf16.h"
 #include "worker/exec/runner.h"
 
 static struct hsp_array array_of(const struct hsp_view *v)
@@ -20,18 +18,21 @@ static bool is_update(uint8_t op)
 }
 
 /* A no-op step: the new version is the old one. */
-static enum hsp_status copy_update(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro)
+static enum hsp_status copy_update(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                                   enum hsp_devq q, struct hsp_err *err)
 {
-    for (uint8_t k = 0; k < i->n_out; k++) {
+    struct hsp_backend *b = e->o.backend;
+    enum hsp_status st = HSP_OK;
+    for (uint8_t k = 0; k < i->n_out && st == HSP_OK; k++) {
         struct hsp_view to = hsp_operand(e, i->out[k], micro, true);
         struct hsp_view from = hsp_operand(e, i->in[k], micro, false);
-        memmove(to.data, from.data, hsp_cell_bytes(&to.box, to.dtype));
+        st = b->copy(b, q, to.data, from.data, hsp_cell_bytes(&to.box, to.dtype), err);
     }
-    return HSP_OK;
+    return st;
 }
 
 static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                              struct hsp_err *err)
+                              enum hsp_devq q, struct hsp_err *err)
 {
     struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
     bool update = is_update(i->op);
@@ -39,7 +40,7 @@ static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, u
         return hsp_err_set(err, HSP_ESTATE, 0, "update before the vote of step %" PRIu64, e->step);
     }
     if (update && e->vote.noop) {
-        return copy_update(e, i, micro);
+        return copy_update(e, i, micro, q, err);
     }
     for (uint8_t k = 0; k < i->n_in; k++) {
         struct hsp_view v = hsp_operand(e, i->in[k], micro, false);
@@ -57,11 +58,11 @@ static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, u
                          .in = in,
                          .out = out,
                          .tf32 = e->b->hyper.tf32,
-                         .update = update ? &e->vote.scalars : NULL};
+                         .update = update ? e->scalars.device : NULL};
     for (int k = 0; k < 2; k++) {
         c.origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : e->b->symbol[i->origin_sym[k]];
     }
-    return e->o.backend->run(e->o.backend, HSP_DEVQ_COMPUTE, &c, err);
+    return e->o.backend->run(e->o.backend, q, &c, err);
 }
 
 /* Random keys of the sequences, [n_seq, 2]; evaluation draws nothing. */
@@ -75,10 +76,11 @@ static void load_keys(const struct hsp_engine *e, const struct hsp_micro *m, int
     }
 }
 
-static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                                struct hsp_err *err)
+/* Loads the part of micro-batch @micro that @v holds into @to. */
+static enum hsp_status load_into(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                                 const struct hsp_view *view, void *to, struct hsp_err *err)
 {
-    struct hsp_view v = hsp_operand(e, i->out[0], micro, true);
+    struct hsp_view v = *view;
     struct hsp_micro part;
     if (micro >= e->sheet.n_micro) {
         return hsp_err_set(err, HSP_EINVAL, 0, "micro-batch %u of %u", micro, e->sheet.n_micro);
@@ -97,7 +99,7 @@ static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i,
         if (v.box.lo[1] != 0 || v.box.hi[1] != 2) {
             return hsp_err_set(err, HSP_EINVAL, 0, "a part of the random keys");
         }
-        load_keys(e, &part, v.data);
+        load_keys(e, &part, to);
         return HSP_OK;
     }
     struct hsp_load_spec s = {.what = (enum hsp_load)i->arg,
@@ -105,81 +107,77 @@ static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i,
                               .micro = &part,
                               .first_col = v.box.lo[1],
                               .n_cols = v.box.hi[1] - v.box.lo[1]};
-    return hsp_dataset_load(e->o.dataset, &s, v.data, err);
+    return hsp_dataset_load(e->o.dataset, &s, to, err);
 }
 
-static void run_fill(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro)
+static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                                enum hsp_queue q, struct hsp_err *err)
 {
     struct hsp_view v = hsp_operand(e, i->out[0], micro, true);
-    int64_t n = hsp_box_count(&v.box);
-    if (n == 0) { /* an empty box may have no memory */
-        return;
+    void *at = NULL;
+    enum hsp_status st = hsp_load_begin(e, q, v.data, &at, err);
+    if (st == HSP_OK) {
+        st = load_into(e, i, micro, &v, at, err);
     }
-    if (i->kind == HSP_I_ZERO) {
-        memset(v.data, 0, (size_t)n * hsp_dtype_size(v.dtype));
-        return;
-    }
-    for (int64_t k = 0; k < n; k++) {
-        switch (v.dtype) {
-        case HSP_F32: ((float *)v.data)[k] = 1.0f; break;
-        case HSP_F64: ((double *)v.data)[k] = 1.0; break;
-        case HSP_I32: ((int32_t *)v.data)[k] = 1; break;
-        case HSP_BF16: ((uint16_t *)v.data)[k] = hsp_bf16_of(1.0f); break;
-        }
-    }
+    return st == HSP_OK ? hsp_load_end(e, q, v.data, at, hsp_cell_bytes(&v.box, v.dtype), err) : st;
+}
+
+static enum hsp_status run_fill(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                                enum hsp_devq q, struct hsp_err *err)
+{
+    struct hsp_view v = hsp_operand(e, i->out[0], micro, true);
+    return e->o.backend->fill(e->o.backend, q, v.dtype, v.data, i->kind == HSP_I_ONE ? 1.0 : 0.0,
+                              hsp_box_count(&v.box), err);
 }
 
 /* Between the device's memory and the host's. */
-static void run_copy(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro)
+static enum hsp_status run_copy(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                                enum hsp_devq q, struct hsp_err *err)
 {
     struct hsp_view to = hsp_operand(e, i->out[0], micro, true);
     struct hsp_view from = hsp_operand(e, i->in[0], micro, false);
-    size_t bytes = hsp_cell_bytes(&to.box, to.dtype);
-    if (bytes > 0) { /* an empty box may have no memory */
-        memcpy(to.data, from.data, bytes);
-    }
+    return e->o.backend->copy(e->o.backend, q, to.data, from.data,
+                              hsp_cell_bytes(&to.box, to.dtype), err);
 }
 
 static enum hsp_status run_acc(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                               struct hsp_err *err)
+                               enum hsp_devq q, struct hsp_err *err)
 {
     struct hsp_view to = hsp_operand(e, i->out[0], micro, true);
     struct hsp_view from = hsp_operand(e, i->in[0], micro, false);
-    return e->o.backend->accumulate(e->o.backend, HSP_DEVQ_COMPUTE, to.dtype, to.data, from.dtype,
-                                    from.data, hsp_box_count(&to.box), err);
+    return e->o.backend->accumulate(e->o.backend, q, to.dtype, to.data, from.dtype, from.data,
+                                    hsp_box_count(&to.box), err);
 }
 
-static void run_stat(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                     enum hsp_queue q)
+static enum hsp_status run_seal(struct hsp_engine *e, enum hsp_devq q, struct hsp_err *err)
 {
-    struct hsp_view v = hsp_operand(e, i->in[0], micro, false);
-    double x = 0.0;
-    switch (v.dtype) {
-    case HSP_F32: x = (double)*(const float *)v.data; break;
-    case HSP_F64: x = *(const double *)v.data; break;
-    case HSP_I32: x = (double)*(const int32_t *)v.data; break;
-    case HSP_BF16: x = (double)hsp_bf16_float(*(const uint16_t *)v.data); break;
+    struct hsp_written w = {
+        .version = e->step + 1, .slot = (unsigned)((e->step + 1) & 1), .queue = q};
+    if (!e->o.hooks.sealed) {
+        return HSP_OK;
     }
-    e->stat[q][i->arg] += x;
+    enum hsp_status st = e->o.backend->mark(e->o.backend, q, &w.ticket, err);
+    return st == HSP_OK ? e->o.hooks.sealed(e->o.hooks.ctx, &w, err) : st;
 }
 
-static enum hsp_status run_instr(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                                 enum hsp_queue q, struct hsp_err *err)
+enum hsp_status hsp_run_instr(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                              enum hsp_queue q, struct hsp_err *err)
 {
+    enum hsp_devq d = hsp_devq_of(q);
     switch ((enum hsp_instr_kind)i->kind) {
-    case HSP_I_OP: return run_op(e, i, micro, err);
-    case HSP_I_LOAD: return run_load(e, i, micro, err);
+    case HSP_I_OP: return run_op(e, i, micro, d, err);
+    case HSP_I_LOAD: return run_load(e, i, micro, q, err);
     case HSP_I_ZERO:
-    case HSP_I_ONE: run_fill(e, i, micro); return HSP_OK;
-    case HSP_I_ACC: return run_acc(e, i, micro, err);
-    case HSP_I_RESHARD: return hsp_run_reshard(e, i, micro, err);
-    case HSP_I_STAT: run_stat(e, i, micro, q); return HSP_OK;
+    case HSP_I_ONE: return run_fill(e, i, micro, d, err);
+    case HSP_I_ACC: return run_acc(e, i, micro, d, err);
+    case HSP_I_RESHARD: return hsp_run_reshard(e, i, micro, q, err);
+    case HSP_I_STAT: {
+        struct hsp_view v = hsp_operand(e, i->in[0], micro, false);
+        return hsp_stat_note(e, q, (uint8_t)i->arg, &v, err);
+    }
     case HSP_I_VOTE: return hsp_run_vote(e, err);
-    case HSP_I_COPY: run_copy(e, i, micro); return HSP_OK;
-    case HSP_I_SEAL:
-        return e->o.hooks.sealed ? e->o.hooks.sealed(e->o.hooks.ctx, e->step + 1,
-                                                     (unsigned)((e->step + 1) & 1), err)
-                                 : HSP_OK;
+    case HSP_I_COPY: return run_copy(e, i, micro, d, err);
+    case HSP_I_SEAL: return run_seal(e, d, err);
     }
     return hsp_err_set(err, HSP_EINVAL, 0, "instruction of kind %u", i->kind);
 }
@@ -219,7 +217,7 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
     }
     enum hsp_status st = HSP_OK;
     bool pacing = false;
-    for (uint32_t k = p->first; k < p->first + p->n && st == HSP_OK; k++) {
+    for (uint32_t k = p->first, end = p->first + p->n, n; k < end && st == HSP_OK; k += n) {
         if (atomic_load(&e->stop) != 0) {
             st = hsp_err_set(err, HSP_ECANCELED, 0, "step %" PRIu64 " was aborted", e->step);
             break;
@@ -232,7 +230,10 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
             hsp_pace_leave(&e->pace);
         }
         pacing = paced;
-        st = run_instr(e, i, entry->micro, q, err);
+        n = hsp_replay_length(e, k, end);
+        st = n > 0 ? hsp_replay_run(e, k, n, entry->micro, q, err)
+                   : hsp_run_instr(e, i, entry->micro, q, err);
+        n = n > 0 ? n : 1;
         if (st == HSP_OK && e->o.hooks.traced) {
             st = e->o.hooks.traced(e->o.hooks.ctx, k, entry->micro, e->eval, err);
         }

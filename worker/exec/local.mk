@@ -3,9 +3,13 @@ noinst_LIBRARIES += worker/exec/libexec.a
 worker_exec_libexec_a_SOURCES = \
   worker/exec/engine.c worker/exec/engine.h \
   worker/exec/interp.c \
+  worker/exec/movecells.c worker/exec/movegroup.c worker/exec/moveint.h \
   worker/exec/moves.c \
   worker/exec/pace.c worker/exec/pace.h \
+  worker/exec/queues.c \
+  worker/exec/replay.c \
   worker/exec/runner.h \
+  worker/exec/staging.c \
   worker/exec/stateinit.c worker/exec/stateinit.h \
   worker/exec/vote.c worker/exec/vote.h \
   worker/exec/voting.c

@@ -6,10 +6,39 @@
 #include "worker/exec/engine.h"
 #include "worker/exec/pace.h"
 
-/* A buffer that grows to what is asked of it. */
+/* A buffer that grows to what is asked of it; used by one queue. */
 struct hsp_pack {
-    void *data; /* owned, aligned to 64 */
+    enum hsp_mem mem;
+    enum hsp_devq q;
+    void *data; /* owned; the backend's */
     size_t bytes;
+};
+
+/* Statistics of a step, in the order of their instructions: values in memory of the host, each 8
+ * bytes from the last, written by the device and read by the vote. */
+struct hsp_stat_log {
+    uint8_t *value; /* owned; the backend's */
+    uint8_t *arg, *dtype;
+    uint32_t n, cap;
+};
+
+/* What the data set gave, on its way to a device: slots of host memory in turn. */
+#define HSP_LOAD_SLOTS 8
+struct hsp_load_ring {
+    uint8_t *data; /* owned; the backend's; NULL: nothing to stage */
+    size_t each;
+    uint32_t next;
+    uint64_t ticket[HSP_LOAD_SLOTS]; /* reached: the slot is free */
+};
+
+/* Entries of the compute queue whose time on the device is not known yet. */
+#define HSP_MAX_SPANS (HSP_MAX_MARKS / 8) /* an entry has a few marks of its own, mostly 2 */
+struct hsp_spans {
+    struct {
+        uint64_t from, to; /* tickets */
+    } ring[HSP_MAX_SPANS];
+    uint32_t first, n;
+    double seconds; /* of those that are known, since the last vote */
 };
 
 enum hsp_run_state { HSP_RUN_IDLE, HSP_RUN_GO, HSP_RUN_QUIT };
@@ -20,55 +49,124 @@ struct hsp_engine {
     const struct hsp_template *t;
     const struct hsp_binding *b;
     struct hsp_corpus corpus;
-    uint8_t *memory; /* of the epoch, mapped; all programs use it, one at a time */
-    int64_t memory_bytes;
-    uint8_t *host; /* the same of the host's memory: tensors of class HOST */
-    int64_t host_bytes;
-    struct hsp_arena *arena;    /* sheets of the running step */
-    struct hsp_pack send, recv; /* used by the thread of the comm queue */
-    struct hsp_pack local;      /* used by the compute thread */
+    uint8_t *memory;         /* of the epoch, the device's; all programs use it, one at a time */
+    uint8_t *host;           /* the same of the host's memory: tensors of class HOST */
+    struct hsp_arena *arena; /* sheets of the running step */
+
+    /* of the thread of the comm queue */
+    struct hsp_pack send, recv;             /* packed cells, where the device has them */
+    struct hsp_pack send_image, recv_image; /* the same for transports of the host; a device's */
+    uint64_t image_ticket;                  /* of the comm queue; reached: nobody reads an image */
+
+    struct hsp_pack fetched[HSP_N_QUEUES]; /* copies for hooks */
+    struct hsp_load_ring load[HSP_N_QUEUES];
+    struct hsp_stat_log stat[HSP_N_QUEUES]; /* each filled by its queue's thread */
+    struct {
+        struct hsp_update_scalars *device, *host; /* owned; the backend's */
+    } scalars;
 
     /* the running step; constant while the queues run */
     uint64_t step;
     bool eval;
     const struct hsp_sched *sched;
     struct hsp_sheet sheet;
-    double stat[HSP_N_QUEUES][HSP_N_STATS]; /* each written by its queue's thread */
-    struct hsp_vote vote;                   /* valid after the VOTE instruction */
+    struct hsp_vote vote; /* valid after the VOTE instruction */
     bool voted;
     uint32_t n_noop;
 
     struct hsp_pace pace;
     _Atomic int64_t compute_ns, wait_ns, comm_ns; /* of the step */
     int64_t voted_ns;                             /* compute_ns when this step voted */
-    int64_t late_ns; /* what the step before it still computed after its vote: the update */
+    int64_t late_ns;      /* what the step before it still computed after its vote: the update */
+    int64_t last_vote_ns; /* clock; of a device that measures */
+    double compute_s;     /* of such a device, between the last two votes */
+    double wait_s;
     uint64_t comm_bytes;
+
+    /* order on the device: tickets of the entries given, in order, one array for each queue; the
+     * highest one of the other queue that a queue awaits */
+    uint64_t *ticket[HSP_N_QUEUES], awaited[HSP_N_QUEUES];
 
     pthread_t comm_thread;
     pthread_mutex_t lock; /* the following */
     pthread_cond_t cond;
     enum hsp_run_state state;    /* of the comm thread */
-    uint32_t done[HSP_N_QUEUES]; /* entries complete in the running schedule */
-    struct hsp_err failure;      /* the first one; code HSP_OK: none */
-    atomic_int stop;             /* set with failure or by abort; read without the lock */
+    uint32_t done[HSP_N_QUEUES]; /* entries given in the running schedule */
+    struct hsp_spans spans;
+    struct hsp_err failure; /* the first one; code HSP_OK: none */
+    atomic_int stop;        /* set with failure or by abort; read without the lock */
 };
 
-/* One entry of a queue, all its instructions. interp.c */
+static inline enum hsp_devq hsp_devq_of(enum hsp_queue q)
+{
+    return q == HSP_QUEUE_COMPUTE ? HSP_DEVQ_COMPUTE : HSP_DEVQ_COMM;
+}
+
+/* ---- queues.c ---- */
+
+/* The thread of the comm queue; @arg is the engine. */
+void *hsp_comm_main(void *arg);
+/* Runs both queues of a schedule to their end, or to a failure; both threads are out on return, the
+ * device may be behind. */
+void hsp_run_schedule(struct hsp_engine *e, const struct hsp_sched *s, bool eval);
+/* Records the first failure and wakes everybody; hangs up so that a blocked operation returns. */
+void hsp_engine_fail(struct hsp_engine *e, const struct hsp_err *why);
+/* Waits for everything that was given to a queue of the device. */
+enum hsp_status hsp_queue_finish(struct hsp_engine *e, enum hsp_devq q, struct hsp_err *err);
+/* Counts the seconds of compute entries that the comm queue has awaited; after it was finished. */
+enum hsp_status hsp_spans_take(struct hsp_engine *e, struct hsp_err *err);
+bool hsp_measures(const struct hsp_engine *e); /* whether the device tells its seconds */
+
+/* ---- interp.c ---- */
+
+/* One entry of a queue, all its instructions. */
 enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
                               enum hsp_queue q, struct hsp_err *err);
-
-/* A Reshard instruction. moves.c */
-enum hsp_status hsp_run_reshard(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                                struct hsp_err *err);
-
-/* The VOTE instruction: fills e->vote. voting.c */
-enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err);
-
+/* One instruction; not its hook. */
+enum hsp_status hsp_run_instr(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                              enum hsp_queue q, struct hsp_err *err);
 /* Operand of an instruction of the running step: state is read at version t, written at t + 1. */
 struct hsp_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
                             bool output);
 
-/* NULL without memory; contents are lost on growth. */
-void *hsp_pack_get(struct hsp_pack *p, size_t bytes);
+/* ---- replay.c ---- */
+
+/* Instructions from @k on, below @end, that the device does alone, if they are worth a replay; else 0. */
+uint32_t hsp_replay_length(const struct hsp_engine *e, uint32_t k, uint32_t end);
+/* Runs @n of them, or has the device repeat them. */
+enum hsp_status hsp_replay_run(struct hsp_engine *e, uint32_t k, uint32_t n, uint32_t micro,
+                               enum hsp_queue q, struct hsp_err *err);
+
+/* ---- moves.c ---- */
+
+/* A Reshard instruction. */
+enum hsp_status hsp_run_reshard(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                                enum hsp_queue q, struct hsp_err *err);
+/* A cell with its running extents: @n_seq sequences. */
+struct hsp_box hsp_cell_running(const struct hsp_cell *c, int64_t n_seq);
+
+/* ---- voting.c ---- */
+
+/* The VOTE instruction: fills e->vote. */
+enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err);
+
+/* ---- staging.c ---- */
+
+/* Buffers of the engine: HSP_ENOMEM. What there is on failure is given back by hsp_staging_fini. */
+enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err);
+void hsp_staging_fini(struct hsp_engine *e); /* nothing may be under way */
+/* At least @bytes; contents are lost on growth, for which the queue is waited for. HSP_ENOMEM. */
+enum hsp_status hsp_pack_get(struct hsp_engine *e, struct hsp_pack *p, size_t bytes, void **ret,
+                             struct hsp_err *err);
+/* Host memory to load @bytes into, and then their way to @to. On a CPU it is @to. */
+enum hsp_status hsp_load_begin(struct hsp_engine *e, enum hsp_queue q, void *to, void **ret,
+                               struct hsp_err *err);
+enum hsp_status hsp_load_end(struct hsp_engine *e, enum hsp_queue q, void *to, const void *from,
+                             size_t bytes, struct hsp_err *err);
+/* Notes a statistic: copied to the host when the queue comes to it. */
+enum hsp_status hsp_stat_note(struct hsp_engine *e, enum hsp_queue q, uint8_t arg,
+                              const struct hsp_view *v, struct hsp_err *err);
+/* Their sums so far, in the order noted; what was noted must have happened. */
+void hsp_stat_sum(const struct hsp_engine *e, double ret[HSP_N_STATS]);
 
 #endif

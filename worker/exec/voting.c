@@ -62,19 +62,52 @@ static uint64_t place(const struct hsp_engine *e)
     return hsp_data_cursor_mark(&c);
 }
 
-enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
+/* What the device took since the vote before. */
+static enum hsp_status measured(struct hsp_engine *e, struct hsp_vote_record *mine,
+                                struct hsp_err *err)
+{
+    enum hsp_status st = hsp_spans_take(e, err);
+    int64_t now = hsp_clock_ns();
+    double all = (double)(now - e->last_vote_ns) * 1e-9;
+    e->last_vote_ns = now;
+    e->compute_s = mine->compute_s = e->spans.seconds;
+    e->wait_s = mine->wait_s = all > e->compute_s ? all - e->compute_s : 0.0;
+    e->spans.seconds = 0.0;
+    return st;
+}
+
+/* This rank's record: waits once for the device, which has what is voted on behind it then. */
+static enum hsp_status record(struct hsp_engine *e, struct hsp_vote_record *ret,
+                              struct hsp_err *err)
 {
     e->voted_ns = e->compute_ns;
-    struct hsp_vote_record mine = {.rank = e->b->rank,
-                                   .step = e->step,
-                                   .compute_s = (double)(e->late_ns + e->voted_ns) * 1e-9,
-                                   .wait_s = (double)e->wait_ns * 1e-9};
-    for (int k = 0; k < HSP_N_STATS; k++) {
-        mine.stat[k] = e->stat[HSP_QUEUE_COMPUTE][k] + e->stat[HSP_QUEUE_COMM][k];
+    *ret = (struct hsp_vote_record){.rank = e->b->rank,
+                                    .step = e->step,
+                                    .compute_s = (double)(e->late_ns + e->voted_ns) * 1e-9,
+                                    .wait_s = (double)e->wait_ns * 1e-9,
+                                    .data = place(e)};
+    enum hsp_status st = hsp_queue_finish(e, HSP_DEVQ_COMM, err);
+    if (st != HSP_OK) {
+        return st;
     }
-    enum hsp_status st = HSP_OK;
-    mine.data = place(e);
-    if (e->o.hooks.before_vote) {
+    hsp_stat_sum(e, ret->stat);
+    return hsp_measures(e) ? measured(e, ret, err) : HSP_OK;
+}
+
+/* The update reads its numbers where it runs. */
+static enum hsp_status hand_scalars(struct hsp_engine *e, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->o.backend;
+    *e->scalars.host = e->vote.scalars;
+    return b->copy(b, HSP_DEVQ_COMM, e->scalars.device, e->scalars.host, sizeof(*e->scalars.host),
+                   err);
+}
+
+enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
+{
+    struct hsp_vote_record mine;
+    enum hsp_status st = record(e, &mine, err);
+    if (st == HSP_OK && e->o.hooks.before_vote) {
         st = e->o.hooks.before_vote(e->o.hooks.ctx, &mine, err);
     }
     struct hsp_vote_record *all = calloc(e->b->n_ranks, sizeof(*all));
@@ -86,6 +119,9 @@ enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
     }
     if (st == HSP_OK) {
         st = decide(e, all, err);
+    }
+    if (st == HSP_OK) {
+        st = hand_scalars(e, err);
     }
     free(all);
     return st;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "proto/op/bf16.h"
+#include "tests/lib/ghost.h"
 #include "tests/unit/exec/tinyprog.h"
 #include "worker/comm/loop/loopcomm.h"
 #include "worker/exec/engine.h"
@@ -31,7 +32,8 @@ struct device {
     struct hsp_engine *engine;
     const struct hsp_dataset *text;
     struct hsp_backend *backend;
-    void *slot[2];
+    void *place[2]; /* the slots in the backend's memory */
+    void *slot[2];  /* the same for the test to read and write while no step runs */
     pthread_t thread;
     struct hsp_engine_hooks hooks;
     uint32_t steps, done;
@@ -74,12 +76,13 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
     return HSP_OK;
 }
 
-static enum hsp_status on_sealed(void *ctx, uint64_t version, unsigned slot, struct hsp_err *err)
+static enum hsp_status on_sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
     struct device *d = ctx;
     (void)err;
-    assert_int_equal(slot, version & 1);
-    d->sealed = version;
+    assert_int_equal(w->slot, w->version & 1);
+    assert_true(w->queue == HSP_DEVQ_COMPUTE && w->ticket > 0);
+    d->sealed = w->version;
     return HSP_OK;
 }
 
@@ -95,6 +98,33 @@ static void *device_main(void *arg)
     return NULL;
 }
 
+/* All tests run on a CPU and on a device that does its work late. */
+static bool on_device;
+
+static void backend_open(struct hsp_backend **ret)
+{
+    static uint64_t n;
+    struct hsp_err err = {0};
+    struct hsp_ghost_opts g = {
+        .seed = hsp_test_rand("ghost", n++), .max_delay_us = 300, .replay = n % 3 != 0};
+    assert_ok(on_device ? hsp_ghost_open(&g, ret, &err) : hsp_backend_cpu_open(1, ret, &err), &err);
+}
+
+static void copy_slots(struct device *d, bool to_device)
+{
+    struct hsp_backend *b = d->backend;
+    struct hsp_err err = {0};
+    uint64_t ticket;
+    for (int k = 0; k < 2; k++) {
+        void *to = to_device ? d->place[k] : d->slot[k],
+             *from = to_device ? d->slot[k] : d->place[k];
+        assert_ok(b->copy(b, HSP_DEVQ_STATE, to, from, (size_t)d->program->bind.state_bytes, &err),
+                  &err);
+    }
+    assert_ok(b->mark(b, HSP_DEVQ_STATE, &ticket, &err), &err);
+    assert_ok(b->finish(b, HSP_DEVQ_STATE, ticket, &err), &err);
+}
+
 static void device_open(struct device *d, const struct hsp_dataset *text, uint32_t steps)
 {
     struct hsp_err err = {0};
@@ -102,17 +132,19 @@ static void device_open(struct device *d, const struct hsp_dataset *text, uint32
     d->text = text;
     d->hooks = (struct hsp_engine_hooks){
         .ctx = d, .before_vote = on_vote, .passed = on_passed, .sealed = on_sealed};
-    assert_ok(hsp_backend_cpu_open(1, &d->backend, &err), &err);
+    backend_open(&d->backend);
     for (int k = 0; k < 2; k++) {
-        d->slot[k] = aligned_alloc(64, (size_t)d->program->bind.state_bytes);
-        memset(d->slot[k], 0xee, (size_t)d->program->bind.state_bytes);
+        size_t bytes = (size_t)d->program->bind.state_bytes;
+        d->slot[k] = aligned_alloc(64, bytes);
+        memset(d->slot[k], 0xee, bytes);
+        assert_ok(d->backend->alloc(d->backend, HSP_MEM_DEVICE, bytes, &d->place[k], &err), &err);
     }
     hsp_state_init(d->program, d->slot[0]);
     struct hsp_engine_opts o = {.program = d->program,
                                 .backend = d->backend,
                                 .comm = d->comm,
                                 .dataset = text,
-                                .slot = {d->slot[0], d->slot[1]},
+                                .slot = {d->place[0], d->place[1]},
                                 .hooks = d->hooks};
     assert_ok(hsp_engine_open(&o, &d->engine, &err), &err);
 }
@@ -141,6 +173,9 @@ static struct world *world_new(const struct tiny_spec *s, uint32_t steps)
 static void world_start(struct world *w)
 {
     for (uint32_t k = 0; k < w->n; k++) {
+        copy_slots(&w->d[k], true);
+    }
+    for (uint32_t k = 0; k < w->n; k++) {
         assert_int_equal(pthread_create(&w->d[k].thread, NULL, device_main, &w->d[k]), 0);
     }
 }
@@ -150,6 +185,11 @@ static void world_join(struct world *w)
     for (uint32_t k = 0; k < w->n; k++) {
         assert_int_equal(pthread_join(w->d[k].thread, NULL), 0);
     }
+    for (uint32_t k = 0; k < w->n; k++) {
+        struct hsp_err err = {0};
+        assert_ok(hsp_engine_finish(w->d[k].engine, &err), &err);
+        copy_slots(&w->d[k], false);
+    }
 }
 
 static void world_free(struct world *w)
@@ -157,6 +197,9 @@ static void world_free(struct world *w)
     for (uint32_t k = 0; k < w->n; k++) {
         hsp_engine_close(w->d[k].engine);
         w->d[k].comm->ops->close(w->d[k].comm);
+        for (int s = 0; s < 2; s++) {
+            w->d[k].backend->release(w->d[k].backend, HSP_MEM_DEVICE, w->d[k].place[s]);
+        }
         w->d[k].backend->close(w->d[k].backend);
         free(w->d[k].slot[0]);
         free(w->d[k].slot[1]);
@@ -439,6 +482,40 @@ static void weights_of_any_real_type_are_taken(void **state)
     hsp_arena_free(a);
 }
 
+/* The same bits on a device: what is done is the same, only later. */
+static void device_equals_cpu(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 6; k++) {
+        struct tiny_spec s = SPEC;
+        s.dtype = k % 2 ? HSP_F32 : HSP_F64;
+        s.n_ranks = (uint32_t)k / 2 + 1;
+        s.n_micro = 4;
+        s.scatter = k >= 4;
+        on_device = false;
+        struct world *cpu = world_run(&s, 12);
+        on_device = true;
+        struct world *dev = world_run(&s, 12);
+        for (uint32_t r = 0; r < s.n_ranks; r++) {
+            const struct device *c = &cpu->d[r], *d = &dev->d[r];
+            struct hsp_ghost_tally t = hsp_ghost_tally(d->backend);
+            for (uint32_t i = 0; i < 12; i++) {
+                assert_memory_equal(&d->result[i].vote, &c->result[i].vote,
+                                    sizeof(c->result[i].vote));
+            }
+            for (int i = 0; i < 2; i++) {
+                assert_memory_equal(d->slot[i], c->slot[i], (size_t)d->program->bind.state_bytes);
+            }
+            assert_true(t.work > 100 && t.awaits > 12 && t.finishes > 0);
+            if (d->backend->begin) {
+                assert_true(t.recorded > 0 && t.replayed > 0 && t.compared > 0);
+            }
+        }
+        world_free(cpu);
+        world_free(dev);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,5 +531,9 @@ int main(void)
         cmocka_unit_test(initial_state_does_not_depend_on_layout),
         cmocka_unit_test(weights_of_any_real_type_are_taken),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest late[] = {cmocka_unit_test(device_equals_cpu)};
+    int bad = cmocka_run_group_tests_name("cpu", tests, NULL, NULL);
+    on_device = true;
+    bad += cmocka_run_group_tests_name("device", tests, NULL, NULL);
+    return bad + cmocka_run_group_tests_name("both", late, NULL, NULL);
 }

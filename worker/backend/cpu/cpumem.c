@@ -1,6 +1,6 @@
 /* Memory and queues of the CPU backend. All memory is the host's, and everything is done when a call
  * returns, by the thread that calls: so every ticket is reached. */
-#include <inttypes.h> /* PRIu64 */
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -62,6 +62,10 @@ static enum hsp_status mem_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp
     (void)b;
     (void)q;
     (void)err;
+    if (n > 0 && fpclassify(value) == FP_ZERO) { /* the same bytes whatever the type */
+        memset(dst, 0, (size_t)n * hsp_dtype_size(t));
+        return HSP_OK;
+    }
     for (int64_t k = 0; k < n; k++) {
         switch (t) {
         case HSP_F32: ((float *)dst)[k] = (float)value; break;

@@ -1,0 +1,678 @@
+#include "tests/lib/ghostint.h"
+
+#include <inttypes.h> /* PRIu64 */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_THREADS 16
+
+struct job {
+    struct job *next;
+    struct hsp_ghost_call c; /* addresses of the real memory */
+    uint64_t number;
+    uint32_t delay_us;
+    uint64_t hash; /* of a copy's source on the host */
+    bool hashed, fails;
+};
+
+/* What is known of a replay key. */
+struct record {
+    struct record *next;
+    struct hsp_digest key;
+    struct hsp_ghost_call *call;
+    size_t n, cap;
+};
+
+struct ghost;
+struct queue {
+    struct ghost *g;
+    enum hsp_devq q;
+    pthread_t thread;
+    struct hsp_backend *cpu;
+    struct job *first, **last;
+    struct hsp_ghost_clock known;
+    uint64_t given; /* work */
+    uint64_t tickets, reached;
+    struct hsp_ghost_clock *mark; /* what each ticket stands for */
+    size_t mark_cap;
+    int64_t when_ns[HSP_MAX_MARKS];
+    struct record *record; /* between begin and end */
+    bool comparing;
+    size_t at; /* calls compared */
+};
+
+struct ghost {
+    struct hsp_backend base;
+    struct hsp_ghost_opts o;
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    struct queue queue[HSP_N_DEVQ];
+    struct hsp_ghost_clock done; /* in truth */
+    struct hsp_ghost_area *areas;
+    struct record *records;
+    struct {
+        pthread_t id;
+        struct hsp_ghost_clock known;
+    } thread[MAX_THREADS];
+    size_t n_threads;
+    struct hsp_ghost_tally tally;
+    uint64_t drawn, work;
+    struct hsp_err failure;
+    bool quit;
+};
+
+static struct ghost *ghost_of(struct hsp_backend *b)
+{
+    return (struct ghost *)b;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static uint64_t draw(struct ghost *g)
+{
+    return hsp_mix64(g->o.seed + 0x9e3779b97f4a7c15U * ++g->drawn);
+}
+
+static void fail(struct ghost *g, const struct hsp_err *why)
+{
+    if (g->failure.code == HSP_OK) {
+        g->failure = *why;
+    }
+    (void)pthread_cond_broadcast(&g->cond);
+}
+
+static enum hsp_status failed(const struct ghost *g, struct hsp_err *err)
+{
+    if (g->failure.code != HSP_OK && err != NULL) {
+        *err = g->failure;
+    }
+    return g->failure.code;
+}
+
+static void learn(struct hsp_ghost_clock *to, const struct hsp_ghost_clock *from)
+{
+    for (int q = 0; q < HSP_N_DEVQ; q++) {
+        to->done[q] = to->done[q] > from->done[q] ? to->done[q] : from->done[q];
+    }
+}
+
+/* What the calling thread knows. */
+static struct hsp_ghost_clock *caller(struct ghost *g)
+{
+    for (size_t k = 0; k < g->n_threads; k++) {
+        if (pthread_equal(g->thread[k].id, pthread_self())) {
+            return &g->thread[k].known;
+        }
+    }
+    size_t k = g->n_threads < MAX_THREADS ? g->n_threads++ : MAX_THREADS - 1;
+    struct hsp_ghost_clock all = {{0}};
+    for (size_t j = 0; j < g->n_threads; j++) {
+        learn(&all, &g->thread[j].known);
+    }
+    g->thread[k].id = pthread_self();
+    g->thread[k].known = all;
+    return &g->thread[k].known;
+}
+
+/* Memory of the host that a copy reads must not change before it does; what it writes is not to be
+ * read before. */
+static void watch_host(struct ghost *g, struct job *j, const struct hsp_ghost_call *c)
+{
+    struct hsp_ghost_area *from = hsp_ghost_find(g->areas, c->from.data, (size_t)c->n);
+    struct hsp_ghost_area *to = hsp_ghost_find(g->areas, c->to.data, (size_t)c->n);
+    if (c->kind != GHOST_COPY || c->n == 0) {
+        return;
+    }
+    if (from == NULL || (from->mem == HSP_MEM_HOST &&
+                         !hsp_ghost_pending(from, c->from.data, (size_t)c->n, &g->done, false))) {
+        j->hashed = true;
+        j->hash = hsp_hash64(c->from.data, (size_t)c->n, 0);
+    }
+    if (to != NULL && to->mem == HSP_MEM_HOST &&
+        !hsp_ghost_pending(to, c->to.data, (size_t)c->n, &g->done, true)) {
+        memset(c->to.data, 0x5a, (size_t)c->n);
+    }
+}
+
+/* ---- giving ---- */
+
+static void append(struct queue *q, struct job *j)
+{
+    *q->last = j;
+    q->last = &j->next;
+    (void)pthread_cond_broadcast(&q->g->cond);
+}
+
+/* The lock is held. */
+static enum hsp_status give(struct ghost *g, enum hsp_devq at, const struct hsp_ghost_call *c,
+                            struct hsp_err *err)
+{
+    struct queue *q = &g->queue[at];
+    struct job *j = calloc(1, sizeof(*j));
+    if (failed(g, err) != HSP_OK || j == NULL) {
+        free(j);
+        return j == NULL ? HSP_ENOMEM : failed(g, err);
+    }
+    j->c = *c;
+    if (c->kind < GHOST_MARK) {
+        learn(&q->known, caller(g));
+        watch_host(g, j, c); /* before it is pending itself */
+        struct hsp_err why = {0};
+        struct hsp_ghost_touch t = {
+            .q = at, .number = ++q->given, .known = &q->known, .what = hsp_ghost_name(c)};
+        q->known.done[at] = q->given;
+        if (!hsp_ghost_visit(g->areas, c, t, &why)) {
+            fail(g, &why);
+            free(j);
+            return failed(g, err);
+        }
+        hsp_ghost_make_real(g->areas, &j->c);
+        j->number = q->given;
+        j->fails = ++g->work == g->o.fail_at;
+        g->tally.work++;
+        if (g->o.max_delay_us > 0 && draw(g) % 4 == 0) {
+            j->delay_us = (uint32_t)(draw(g) % g->o.max_delay_us);
+        }
+    }
+    append(q, j);
+    return HSP_OK;
+}
+
+static enum hsp_status breach(struct ghost *g, const char *words, struct hsp_err *err)
+{
+    struct hsp_err e;
+    (void)hsp_err_set(&e, HSP_EIO, 0, "ghost: %s", words);
+    fail(g, &e);
+    return failed(g, err);
+}
+
+/* What was given between begin and end is kept, or held against what is known. */
+static enum hsp_status keep(struct ghost *g, struct queue *q, const struct hsp_ghost_call *c,
+                            struct hsp_err *err)
+{
+    struct record *r = q->record;
+    if (r == NULL) {
+        return HSP_OK;
+    }
+    if (q->comparing) {
+        bool same = q->at < r->n && memcmp(&r->call[q->at], c, sizeof(*c)) == 0;
+        q->at++;
+        return same ? HSP_OK : breach(g, "a replay key stands for other calls than before", err);
+    }
+    if (r->n == r->cap) {
+        size_t cap = r->cap == 0 ? 16 : 2 * r->cap;
+        struct hsp_ghost_call *more = realloc(r->call, cap * sizeof(*more));
+        if (more == NULL) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "ghost: no memory");
+        }
+        r->call = more;
+        r->cap = cap;
+    }
+    r->call[r->n++] = *c;
+    return HSP_OK;
+}
+
+static enum hsp_status give_work(struct hsp_backend *b, enum hsp_devq q,
+                                 const struct hsp_ghost_call *c, struct hsp_err *err)
+{
+    struct ghost *g = ghost_of(b);
+    (void)pthread_mutex_lock(&g->lock);
+    enum hsp_status st = keep(g, &g->queue[q], c, err);
+    if (st == HSP_OK) {
+        st = give(g, q, c, err);
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+static enum hsp_status ghost_run(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                 struct hsp_err *err)
+{
+    struct hsp_ghost_call x;
+    hsp_ghost_call_run(&x, c);
+    return give_work(b, q, &x, err);
+}
+
+static enum hsp_status ghost_accumulate(struct hsp_backend *b, enum hsp_devq q,
+                                        enum hsp_dtype dst_type, void *dst, enum hsp_dtype src_type,
+                                        const void *src, int64_t n, struct hsp_err *err)
+{
+    struct hsp_ghost_call x;
+    memset(&x, 0, sizeof(x));
+    x.kind = GHOST_ACCUMULATE;
+    x.to.data = dst;
+    x.to.dtype = dst_type;
+    x.from.data = (void *)(uintptr_t)src;
+    x.from.dtype = src_type;
+    x.n = n;
+    return give_work(b, q, &x, err);
+}
+
+static enum hsp_status ghost_copy(struct hsp_backend *b, enum hsp_devq q, void *dst,
+                                  const void *src, size_t bytes, struct hsp_err *err)
+{
+    struct hsp_ghost_call x;
+    memset(&x, 0, sizeof(x));
+    x.kind = GHOST_COPY;
+    x.to.data = dst;
+    x.from.data = (void *)(uintptr_t)src;
+    x.n = (int64_t)bytes;
+    return give_work(b, q, &x, err);
+}
+
+static enum hsp_status ghost_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype t,
+                                  void *dst, double value, int64_t n, struct hsp_err *err)
+{
+    struct hsp_ghost_call x;
+    memset(&x, 0, sizeof(x));
+    x.kind = GHOST_FILL;
+    x.to.data = dst;
+    x.to.dtype = t;
+    x.value = value;
+    x.n = n;
+    return give_work(b, q, &x, err);
+}
+
+static enum hsp_status ghost_cells(struct hsp_backend *b, enum hsp_devq q,
+                                   const struct hsp_view *dst, const struct hsp_view *src,
+                                   const struct hsp_box *cell, enum hsp_cells how,
+                                   struct hsp_err *err)
+{
+    struct hsp_ghost_call x;
+    hsp_ghost_call_cells(&x, dst, src, cell, how);
+    return give_work(b, q, &x, err);
+}
+
+/* ---- doing ---- */
+
+static enum hsp_status do_work(struct queue *q, struct job *j, struct hsp_err *err)
+{
+    struct hsp_ghost_call *c = &j->c;
+    if (j->hashed && hsp_hash64(c->from.data, (size_t)c->n, 0) != j->hash) {
+        return hsp_err_set(err, HSP_EIO, 0,
+                           "ghost: the host changed %" PRId64 " bytes that a copy still reads",
+                           c->n);
+    }
+    return hsp_ghost_do(q->cpu, q->q, c, err);
+}
+
+/* The lock is held, and given back for the work. */
+static void do_job(struct queue *q, struct job *j)
+{
+    struct ghost *g = q->g;
+    struct hsp_err err = {0};
+    if (j->c.kind == GHOST_MARK) {
+        q->reached = j->c.ticket;
+        q->when_ns[q->reached % HSP_MAX_MARKS] = now_ns();
+        return;
+    }
+    if (j->c.kind == GHOST_AWAIT) {
+        while (g->queue[j->c.of].reached < j->c.ticket) {
+            (void)pthread_cond_wait(&g->cond, &g->lock);
+        }
+        return;
+    }
+    bool dead = g->failure.code != HSP_OK;
+    (void)pthread_mutex_unlock(&g->lock);
+    enum hsp_status st = HSP_OK;
+    if (!dead && j->fails) {
+        st = hsp_err_set(&err, HSP_EIO, 0, "ghost: the device failed");
+    } else if (!dead) {
+        if (j->delay_us > 0) {
+            (void)usleep(j->delay_us);
+        }
+        st = do_work(q, j, &err);
+    }
+    (void)pthread_mutex_lock(&g->lock);
+    if (st != HSP_OK) {
+        err.code = st;
+        fail(g, &err);
+    }
+    g->done.done[q->q] = j->number;
+}
+
+static void *queue_main(void *arg)
+{
+    struct queue *q = arg;
+    struct ghost *g = q->g;
+    (void)pthread_mutex_lock(&g->lock);
+    while (!g->quit || q->first != NULL) {
+        struct job *j = q->first;
+        if (j == NULL) {
+            (void)pthread_cond_wait(&g->cond, &g->lock);
+            continue;
+        }
+        do_job(q, j);
+        q->first = j->next;
+        if (q->first == NULL) {
+            q->last = &q->first;
+        }
+        free(j);
+        (void)pthread_cond_broadcast(&g->cond);
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
+
+/* ---- tickets ---- */
+
+static enum hsp_status ghost_mark(struct hsp_backend *b, enum hsp_devq at, uint64_t *ret_ticket,
+                                  struct hsp_err *err)
+{
+    struct ghost *g = ghost_of(b);
+    struct queue *q = &g->queue[at];
+    struct hsp_ghost_call c;
+    memset(&c, 0, sizeof(c));
+    c.kind = GHOST_MARK;
+    (void)pthread_mutex_lock(&g->lock);
+    enum hsp_status st = q->record == NULL ? failed(g, err) : breach(g, "mark in a replay", err);
+    while (st == HSP_OK && q->tickets - q->reached >= HSP_MAX_MARKS) {
+        (void)pthread_cond_wait(&g->cond, &g->lock);
+    }
+    if (st == HSP_OK && q->tickets + 1 >= q->mark_cap) {
+        size_t cap = q->mark_cap == 0 ? 256 : 2 * q->mark_cap;
+        struct hsp_ghost_clock *more = realloc(q->mark, cap * sizeof(*more));
+        q->mark = more != NULL ? more : q->mark;
+        q->mark_cap = more != NULL ? cap : q->mark_cap;
+        st = more != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "ghost: no memory");
+    }
+    if (st == HSP_OK) {
+        c.ticket = q->tickets + 1;
+        st = give(g, at, &c, err);
+    }
+    if (st == HSP_OK) {
+        q->mark[++q->tickets] = q->known;
+        *ret_ticket = q->tickets;
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+static enum hsp_status ghost_await(struct hsp_backend *b, enum hsp_devq at, enum hsp_devq of,
+                                   uint64_t ticket, struct hsp_err *err)
+{
+    struct ghost *g = ghost_of(b);
+    struct hsp_ghost_call c;
+    memset(&c, 0, sizeof(c));
+    c.kind = GHOST_AWAIT;
+    c.of = of;
+    c.ticket = ticket;
+    (void)pthread_mutex_lock(&g->lock);
+    enum hsp_status st = HSP_OK;
+    if (g->queue[at].record != NULL) {
+        st = breach(g, "await in a replay", err);
+    } else if (ticket > g->queue[of].tickets) {
+        st = breach(g, "a ticket that was not given", err);
+    }
+    if (st == HSP_OK && ticket > 0) {
+        st = give(g, at, &c, err);
+    }
+    if (st == HSP_OK && ticket > 0) {
+        learn(&g->queue[at].known, &g->queue[of].mark[ticket]);
+        g->tally.awaits++;
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+static enum hsp_status ghost_finish(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket,
+                                    struct hsp_err *err)
+{
+    struct ghost *g = ghost_of(b);
+    struct queue *q = &g->queue[of];
+    (void)pthread_mutex_lock(&g->lock);
+    if (ticket > q->tickets) {
+        (void)breach(g, "a ticket that was not given", NULL);
+        ticket = 0;
+    }
+    g->tally.finishes += q->reached < ticket;
+    while (q->reached < ticket) {
+        (void)pthread_cond_wait(&g->cond, &g->lock);
+    }
+    if (ticket > 0) {
+        learn(caller(g), &q->mark[ticket]);
+    }
+    enum hsp_status st = failed(g, err);
+    (void)pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+static enum hsp_status ghost_seconds(struct hsp_backend *b, enum hsp_devq of, uint64_t from,
+                                     uint64_t to, double *ret, struct hsp_err *err)
+{
+    struct ghost *g = ghost_of(b);
+    struct queue *q = &g->queue[of];
+    (void)pthread_mutex_lock(&g->lock);
+    enum hsp_status st = failed(g, err);
+    if (st == HSP_OK &&
+        (from == 0 || to < from || q->reached < to || q->tickets - from >= HSP_MAX_MARKS)) {
+        st = breach(g, "seconds of marks that are too old, or not reached", err);
+    }
+    if (st == HSP_OK) {
+        *ret = (double)(q->when_ns[to % HSP_MAX_MARKS] - q->when_ns[from % HSP_MAX_MARKS]) * 1e-9;
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+/* ---- replay ---- */
+
+static struct record *find_record(struct ghost *g, const struct hsp_digest *key)
+{
+    struct record *r = g->records;
+    while (r != NULL && !hsp_digest_equal(r->key, *key)) {
+        r = r->next;
+    }
+    return r;
+}
+
+static enum hsp_status ghost_begin(struct hsp_backend *b, enum hsp_devq at,
+                                   const struct hsp_digest *key, bool *ret_replayed,
+                                   struct hsp_err *err)
+{
+    struct ghost *g = ghost_of(b);
+    struct queue *q = &g->queue[at];
+    (void)pthread_mutex_lock(&g->lock);
+    enum hsp_status st = q->record == NULL ? failed(g, err) : breach(g, "begin in begin", err);
+    struct record *r = find_record(g, key);
+    *ret_replayed = st == HSP_OK && r != NULL && draw(g) % 2 == 0;
+    if (*ret_replayed) {
+        for (size_t k = 0; k < r->n && st == HSP_OK; k++) {
+            st = give(g, at, &r->call[k], err);
+        }
+        g->tally.replayed++;
+    } else if (st == HSP_OK) {
+        q->comparing = r != NULL;
+        q->at = 0;
+        if (r == NULL) {
+            r = calloc(1, sizeof(*r));
+            st = r != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "ghost: no memory");
+        }
+        if (st == HSP_OK && !q->comparing) {
+            *r = (struct record){.next = g->records, .key = *key};
+            g->records = r;
+        }
+        g->tally.compared += q->comparing;
+        g->tally.recorded += !q->comparing;
+        q->record = r;
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+static enum hsp_status ghost_end(struct hsp_backend *b, enum hsp_devq at, struct hsp_err *err)
+{
+    struct ghost *g = ghost_of(b);
+    struct queue *q = &g->queue[at];
+    (void)pthread_mutex_lock(&g->lock);
+    enum hsp_status st = failed(g, err);
+    if (q->record == NULL) {
+        st = breach(g, "end without begin", err);
+    } else if (st == HSP_OK && q->comparing && q->at != q->record->n) {
+        st = breach(g, "a replay key stands for other calls than before", err);
+    }
+    q->record = NULL;
+    (void)pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+/* ---- memory ---- */
+
+static enum hsp_status ghost_alloc(struct hsp_backend *b, enum hsp_mem mem, size_t bytes,
+                                   void **ret, struct hsp_err *err)
+{
+    struct ghost *g = ghost_of(b);
+    if (bytes == 0) {
+        *ret = NULL;
+        return HSP_OK;
+    }
+    (void)pthread_mutex_lock(&g->lock);
+    size_t room = g->o.memory > 0 ? g->o.memory - g->tally.memory : SIZE_MAX;
+    bool device = mem == HSP_MEM_DEVICE;
+    struct hsp_ghost_area *a = device && bytes > room ? NULL : hsp_ghost_area_new(mem, bytes);
+    enum hsp_status st = failed(g, err);
+    if (a == NULL) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu bytes", bytes);
+    } else {
+        a->next = g->areas;
+        g->areas = a;
+        g->tally.memory += device ? bytes : 0;
+        if (g->tally.memory > g->tally.most_memory) {
+            g->tally.most_memory = g->tally.memory;
+        }
+        *ret = a->at;
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+static void ghost_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
+{
+    struct ghost *g = ghost_of(b);
+    (void)pthread_mutex_lock(&g->lock);
+    struct hsp_ghost_area **a = &g->areas;
+    while (p != NULL && *a != NULL && ((*a)->at != p || (*a)->mem != mem)) {
+        a = &(*a)->next;
+    }
+    if (p != NULL && *a == NULL) {
+        (void)breach(g, "release of what was not allocated", NULL);
+    } else if (p != NULL) {
+        struct hsp_ghost_area *x = *a;
+        if (hsp_ghost_pending(x, x->at, x->bytes, caller(g), true)) {
+            (void)breach(g, "release of memory in use", NULL);
+        }
+        while (hsp_ghost_pending(x, x->at, x->bytes, &g->done, true)) {
+            (void)pthread_cond_wait(&g->cond, &g->lock);
+        }
+        *a = x->next;
+        g->tally.memory -= mem == HSP_MEM_DEVICE ? x->bytes : 0;
+        hsp_ghost_area_free(x);
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+/* ---- life ---- */
+
+static void *ghost_native(struct hsp_backend *b, enum hsp_devq q)
+{
+    return &ghost_of(b)->queue[q];
+}
+
+static void ghost_close(struct hsp_backend *b)
+{
+    struct ghost *g = ghost_of(b);
+    (void)pthread_mutex_lock(&g->lock);
+    g->quit = true;
+    (void)pthread_cond_broadcast(&g->cond);
+    (void)pthread_mutex_unlock(&g->lock);
+    for (int q = 0; q < HSP_N_DEVQ; q++) {
+        (void)pthread_join(g->queue[q].thread, NULL);
+        g->queue[q].cpu->close(g->queue[q].cpu);
+        free(g->queue[q].mark);
+    }
+    while (g->areas != NULL) {
+        struct hsp_ghost_area *a = g->areas;
+        g->areas = a->next;
+        hsp_ghost_area_free(a);
+    }
+    while (g->records != NULL) {
+        struct record *r = g->records;
+        g->records = r->next;
+        free(r->call);
+        free(r);
+    }
+    (void)pthread_cond_destroy(&g->cond);
+    (void)pthread_mutex_destroy(&g->lock);
+    free(g);
+}
+
+static const struct hsp_backend vtable = {.name = "ghost",
+                                          .device = true,
+                                          .alloc = ghost_alloc,
+                                          .release = ghost_release,
+                                          .run = ghost_run,
+                                          .accumulate = ghost_accumulate,
+                                          .copy = ghost_copy,
+                                          .fill = ghost_fill,
+                                          .cells = ghost_cells,
+                                          .mark = ghost_mark,
+                                          .await = ghost_await,
+                                          .finish = ghost_finish,
+                                          .seconds = ghost_seconds,
+                                          .native = ghost_native,
+                                          .close = ghost_close};
+
+enum hsp_status hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backend **ret,
+                               struct hsp_err *err)
+{
+    struct ghost *g = calloc(1, sizeof(*g));
+    if (g == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "ghost: no memory");
+    }
+    g->base = vtable;
+    g->o = *o;
+    if (o->replay) {
+        g->base.begin = ghost_begin;
+        g->base.end = ghost_end;
+    }
+    (void)pthread_mutex_init(&g->lock, NULL);
+    (void)pthread_cond_init(&g->cond, NULL);
+    for (int k = 0; k < HSP_N_DEVQ; k++) {
+        struct queue *q = &g->queue[k];
+        q->g = g;
+        q->q = (enum hsp_devq)k;
+        q->last = &q->first;
+        if (hsp_backend_cpu_open(1, &q->cpu, err) != HSP_OK ||
+            pthread_create(&q->thread, NULL, queue_main, q) != 0) {
+            abort(); /* a test that cannot run */
+        }
+    }
+    *ret = &g->base;
+    return HSP_OK;
+}
+
+struct hsp_ghost_tally hsp_ghost_tally(struct hsp_backend *b)
+{
+    struct ghost *g = ghost_of(b);
+    (void)pthread_mutex_lock(&g->lock);
+    struct hsp_ghost_tally t = g->tally;
+    (void)pthread_mutex_unlock(&g->lock);
+    return t;
+}
+
+bool hsp_ghost_forgive(struct hsp_backend *b, struct hsp_err *ret)
+{
+    struct ghost *g = ghost_of(b);
+    (void)pthread_mutex_lock(&g->lock);
+    bool was = failed(g, ret) != HSP_OK;
+    g->failure = (struct hsp_err){0};
+    (void)pthread_mutex_unlock(&g->lock);
+    return was;
+}

@@ -1,0 +1,38 @@
+/* A device that is not there: CPU kernels behind an asynchronous hsp_backend.
+ *
+ * Role:    for tests of what gives work to a device. Each queue is a thread that does its work late,
+ *          by random delays; device memory lies at addresses that fault when the host touches them.
+ * Checks:  every call is judged when it is given, whatever the delays: memory outside of an allocation,
+ *          work on bytes that another queue writes, or reads and this one writes, without an await or a
+ *          finish between them; releases of memory in use; memory of the host that changes between a
+ *          copy's call and the copy; a replay key with other calls than before. What the host reads too
+ *          early is garbage: host memory is spoilt when a copy to it is given. The first breach fails
+ *          that call and all later ones with HSP_EIO and its words.
+ * Threads: as backend.h; the knowledge of a thread that has finished a ticket is its own, a thread not
+ *          seen before knows what any other one does.
+ */
+#ifndef HSP_GHOST_H
+#define HSP_GHOST_H
+#include "worker/backend/backend.h"
+
+struct hsp_ghost_opts {
+    uint64_t seed;         /* of delays and replays */
+    uint32_t max_delay_us; /* of a quarter of the work; 0: none */
+    bool replay;           /* has begin and end; half of what is known is replayed */
+    uint64_t fail_at;      /* this piece of work fails, and the device with it; 0: none */
+    size_t memory;         /* of the device, bytes; 0: as much as is asked for */
+};
+
+struct hsp_ghost_tally {
+    uint64_t work, awaits, finishes; /* given; finishes that had to wait */
+    uint64_t recorded, replayed, compared;
+    size_t memory, most_memory; /* of the device, allocated */
+};
+
+enum hsp_status hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backend **ret,
+                               struct hsp_err *err);
+struct hsp_ghost_tally hsp_ghost_tally(struct hsp_backend *b);
+/* For tests of the checks: takes the breach away, if there is one. */
+bool hsp_ghost_forgive(struct hsp_backend *b, struct hsp_err *ret);
+
+#endif

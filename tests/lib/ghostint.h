@@ -1,0 +1,94 @@
+/* Inside of the ghost: ghost.c has queues and work, ghostcheck.c judges what work touches. */
+#ifndef HSP_GHOSTINT_H
+#define HSP_GHOSTINT_H
+#include <pthread.h>
+
+#include "tests/lib/ghost.h"
+
+/* What a queue or a thread of the host knows to be done of each queue: numbers of its work. */
+struct hsp_ghost_clock {
+    uint64_t done[HSP_N_DEVQ];
+};
+
+/* Bytes of an allocation with one history. */
+struct hsp_ghost_part {
+    size_t from, to;
+    uint64_t wrote; /* number of the last work that wrote it, 0: none, and its queue */
+    enum hsp_devq wrote_by;
+    uint64_t read[HSP_N_DEVQ]; /* last reader of each queue since then */
+};
+
+struct hsp_ghost_area {
+    struct hsp_ghost_area *next;
+    uint8_t *at, *real; /* addresses for callers and for kernels; the same of the host's memory */
+    size_t bytes, mapped;
+    enum hsp_mem mem;
+    struct hsp_ghost_part *part; /* ascending, from 0 to bytes without gaps */
+    size_t n, cap;
+};
+
+/* One access of a piece of work. */
+struct hsp_ghost_touch {
+    enum hsp_devq q;
+    uint64_t number; /* of the work in its queue */
+    const struct hsp_ghost_clock *known;
+    const char *what;
+    bool write;
+};
+
+enum hsp_ghost_kind {
+    GHOST_RUN,
+    GHOST_ACCUMULATE,
+    GHOST_COPY,
+    GHOST_FILL,
+    GHOST_CELLS,
+    GHOST_MARK,
+    GHOST_AWAIT
+};
+
+/* One call as it was given, all bytes of it said, so that two can be compared as bytes. */
+struct hsp_ghost_call {
+    enum hsp_ghost_kind kind;
+    struct hsp_call op; /* pointers NULL: the following stand for them */
+    struct hsp_attrs at;
+    struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
+    const struct hsp_update_scalars *update;
+    struct hsp_view to, from; /* also where only data and dtype are needed */
+    struct hsp_box cell;
+    enum hsp_cells how;
+    int64_t n; /* elements, bytes of a copy */
+    double value;
+    enum hsp_devq of;
+    uint64_t ticket;
+};
+
+/* ---- ghostcheck.c ---- */
+
+/* The area that holds all of the bytes; NULL: none. */
+struct hsp_ghost_area *hsp_ghost_find(struct hsp_ghost_area *all, const void *p, size_t bytes);
+/* Notes an access. False: it may happen at the same time as another one, told in @err. */
+bool hsp_ghost_note(struct hsp_ghost_area *a, const void *p, size_t bytes,
+                    const struct hsp_ghost_touch *t, struct hsp_err *err);
+/* Whether work that is not known to be done touches the bytes; writes only, or reads too. */
+bool hsp_ghost_pending(const struct hsp_ghost_area *a, const void *p, size_t bytes,
+                       const struct hsp_ghost_clock *known, bool reads);
+struct hsp_ghost_area *hsp_ghost_area_new(enum hsp_mem mem, size_t bytes); /* NULL: no memory */
+void hsp_ghost_area_free(struct hsp_ghost_area *a);
+
+/* ---- ghostwork.c ---- */
+
+void hsp_ghost_call_run(struct hsp_ghost_call *x, const struct hsp_call *c);
+void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_view *dst,
+                          const struct hsp_view *src, const struct hsp_box *cell,
+                          enum hsp_cells how);
+const char *hsp_ghost_name(const struct hsp_ghost_call *c);
+/* Notes all accesses of a call; false with the first breach in @err. */
+bool hsp_ghost_visit(struct hsp_ghost_area *areas, const struct hsp_ghost_call *c,
+                     struct hsp_ghost_touch t, struct hsp_err *err);
+/* Addresses of callers become those of kernels. */
+void hsp_ghost_make_real(struct hsp_ghost_area *areas, struct hsp_ghost_call *c);
+/* Does the work of such a call. */
+enum hsp_status hsp_ghost_do(struct hsp_backend *cpu, enum hsp_devq q, struct hsp_ghost_call *c,
+                             struct hsp_err *err);
+
+#endif

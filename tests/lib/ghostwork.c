@@ -1,0 +1,214 @@
+/* What a piece of work of the ghost is, touches and does. */
+#include <string.h>
+
+#include "tests/lib/ghostint.h"
+
+static const char *const kind_name[] = {"op", "accumulate", "copy", "fill", "cells"};
+
+const char *hsp_ghost_name(const struct hsp_ghost_call *c)
+{
+    return c->kind == GHOST_RUN ? hsp_op_name(c->op.op) : kind_name[c->kind];
+}
+
+static void set_array(struct hsp_array *to, const struct hsp_array *from)
+{
+    to->data = from->data;
+    to->dtype = from->dtype;
+    to->rank = from->rank;
+    for (uint8_t d = 0; d < from->rank; d++) {
+        to->ext[d] = from->ext[d];
+    }
+}
+
+static void set_box(struct hsp_box *to, const struct hsp_box *from)
+{
+    to->rank = from->rank;
+    for (uint8_t d = 0; d < from->rank; d++) {
+        to->lo[d] = from->lo[d];
+        to->hi[d] = from->hi[d];
+    }
+}
+
+static void set_view(struct hsp_view *to, const struct hsp_view *from)
+{
+    to->data = from->data;
+    to->dtype = from->dtype;
+    set_box(&to->box, &from->box);
+}
+
+void hsp_ghost_call_run(struct hsp_ghost_call *x, const struct hsp_call *c)
+{
+    memset(x, 0, sizeof(*x)); /* padding too */
+    x->kind = GHOST_RUN;
+    x->op.op = c->op;
+    x->op.n_in = c->n_in;
+    x->op.n_out = c->n_out;
+    x->op.origin[0] = c->origin[0];
+    x->op.origin[1] = c->origin[1];
+    x->at = *c->at;
+    x->update = c->update;
+    for (uint8_t k = 0; k < c->n_in; k++) {
+        set_array(&x->in[k], &c->in[k]);
+    }
+    for (uint8_t k = 0; k < c->n_out; k++) {
+        set_array(&x->out[k], &c->out[k]);
+    }
+}
+
+void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_view *dst,
+                          const struct hsp_view *src, const struct hsp_box *cell,
+                          enum hsp_cells how)
+{
+    memset(x, 0, sizeof(*x));
+    x->kind = GHOST_CELLS;
+    set_view(&x->to, dst);
+    set_view(&x->from, src);
+    set_box(&x->cell, cell);
+    x->how = how;
+}
+
+/* ---- what it touches ---- */
+
+struct visit {
+    struct hsp_ghost_area *areas;
+    struct hsp_ghost_touch t;
+    struct hsp_err *err;
+    bool bad;
+};
+
+static void touch(struct visit *v, const void *p, size_t bytes, bool write)
+{
+    if (v->bad || bytes == 0) {
+        return;
+    }
+    struct hsp_ghost_area *a = hsp_ghost_find(v->areas, p, bytes);
+    v->t.write = write;
+    if (a == NULL) {
+        v->bad = true;
+        (void)hsp_err_set(v->err, HSP_EIO, 0, "ghost: %s %s %zu bytes at %p, outside of memory",
+                          v->t.what, write ? "writes" : "reads", bytes, p);
+    } else if (!hsp_ghost_note(a, p, bytes, &v->t, v->err)) {
+        v->bad = true;
+    }
+}
+
+static size_t array_bytes(const struct hsp_array *a)
+{
+    int64_t n = 1;
+    for (uint8_t d = 0; d < a->rank; d++) {
+        n *= a->ext[d];
+    }
+    return (size_t)n * hsp_dtype_size(a->dtype);
+}
+
+/* The rows of a cell in a view. */
+static void touch_cell(struct visit *v, const struct hsp_view *w, const struct hsp_box *cell,
+                       bool write)
+{
+    size_t elem = hsp_dtype_size(w->dtype);
+    int last = (int)cell->rank - 1;
+    int64_t at[HSP_MAX_RANK] = {0}, run = last < 0 ? 1 : cell->hi[last] - cell->lo[last];
+    int64_t rows = hsp_box_empty(cell) ? 0 : hsp_box_count(cell) / run;
+    for (int64_t k = 0; k < rows; k++) {
+        int64_t i = 0;
+        for (int d = 0; d <= last; d++) {
+            i = i * (w->box.hi[d] - w->box.lo[d]) + cell->lo[d] + at[d] - w->box.lo[d];
+        }
+        touch(v, (const uint8_t *)w->data + (size_t)i * elem, (size_t)run * elem, write);
+        for (int d = last - 1; d >= 0 && ++at[d] == cell->hi[d] - cell->lo[d]; d--) {
+            at[d] = 0;
+        }
+    }
+}
+
+/* A copy may touch memory of the host that is no allocation of ours. */
+static void touch_any(struct visit *v, const void *p, size_t bytes, bool write)
+{
+    if (hsp_ghost_find(v->areas, p, bytes) != NULL) {
+        touch(v, p, bytes, write);
+    }
+}
+
+static void visit(struct visit *v, const struct hsp_ghost_call *c)
+{
+    size_t bytes = (size_t)c->n * hsp_dtype_size(c->to.dtype);
+    switch (c->kind) {
+    case GHOST_RUN:
+        for (uint8_t k = 0; k < c->op.n_in; k++) {
+            touch(v, c->in[k].data, array_bytes(&c->in[k]), false);
+        }
+        if (c->update != NULL) {
+            touch(v, c->update, sizeof(*c->update), false);
+        }
+        for (uint8_t k = 0; k < c->op.n_out; k++) {
+            touch(v, c->out[k].data, array_bytes(&c->out[k]), true);
+        }
+        break;
+    case GHOST_ACCUMULATE:
+        touch(v, c->from.data, (size_t)c->n * hsp_dtype_size(c->from.dtype), false);
+        touch(v, c->to.data, bytes, true);
+        break;
+    case GHOST_COPY:
+        touch_any(v, c->from.data, (size_t)c->n, false);
+        touch_any(v, c->to.data, (size_t)c->n, true);
+        break;
+    case GHOST_FILL: touch(v, c->to.data, bytes, true); break;
+    case GHOST_CELLS:
+        touch_cell(v, &c->from, &c->cell, false);
+        touch_cell(v, &c->to, &c->cell, true);
+        break;
+    case GHOST_MARK:
+    case GHOST_AWAIT: break;
+    }
+}
+
+bool hsp_ghost_visit(struct hsp_ghost_area *areas, const struct hsp_ghost_call *c,
+                     struct hsp_ghost_touch t, struct hsp_err *err)
+{
+    struct visit v = {.areas = areas, .t = t, .err = err};
+    visit(&v, c);
+    return !v.bad;
+}
+
+static void *real(struct hsp_ghost_area *areas, const void *p)
+{
+    struct hsp_ghost_area *a = hsp_ghost_find(areas, p, 0);
+    return a == NULL ? (void *)(uintptr_t)p : a->real + ((const uint8_t *)p - a->at);
+}
+
+void hsp_ghost_make_real(struct hsp_ghost_area *areas, struct hsp_ghost_call *c)
+{
+    for (uint8_t k = 0; k < c->op.n_in; k++) {
+        c->in[k].data = real(areas, c->in[k].data);
+    }
+    for (uint8_t k = 0; k < c->op.n_out; k++) {
+        c->out[k].data = real(areas, c->out[k].data);
+    }
+    c->update = c->update != NULL ? real(areas, c->update) : NULL;
+    c->to.data = real(areas, c->to.data);
+    c->from.data = real(areas, c->from.data);
+}
+
+/* ---- what it does ---- */
+
+enum hsp_status hsp_ghost_do(struct hsp_backend *cpu, enum hsp_devq q, struct hsp_ghost_call *c,
+                             struct hsp_err *err)
+{
+    switch (c->kind) {
+    case GHOST_RUN:
+        c->op.at = &c->at;
+        c->op.in = c->in;
+        c->op.out = c->out;
+        c->op.update = c->update;
+        return cpu->run(cpu, q, &c->op, err);
+    case GHOST_ACCUMULATE:
+        return cpu->accumulate(cpu, q, c->to.dtype, c->to.data, c->from.dtype, c->from.data, c->n,
+                               err);
+    case GHOST_COPY: return cpu->copy(cpu, q, c->to.data, c->from.data, (size_t)c->n, err);
+    case GHOST_FILL: return cpu->fill(cpu, q, c->to.dtype, c->to.data, c->value, c->n, err);
+    case GHOST_CELLS: return cpu->cells(cpu, q, &c->to, &c->from, &c->cell, c->how, err);
+    case GHOST_MARK:
+    case GHOST_AWAIT: break;
+    }
+    return HSP_OK;
+}

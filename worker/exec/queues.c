@@ -1,0 +1,241 @@
+/* The two queues of a schedule, on the host and on the device.
+ *
+ * The host's part: a thread for each queue gives its entries in order, each after the entries of the
+ * other queue it waits for were given. The device's part: in front of such an entry its queue awaits
+ * the ticket of the last of those. So whatever is awaited on the device was given before, and the two
+ * cannot block each other there. Schedules follow each other the same way: each queue awaits what the
+ * other was given in the schedule before. On a CPU what was given is done, and tickets say nothing. */
+#include "worker/exec/runner.h"
+
+void hsp_engine_fail(struct hsp_engine *e, const struct hsp_err *why)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    if (e->failure.code == HSP_OK) {
+        e->failure = *why;
+    }
+    atomic_store(&e->stop, 1);
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+    e->o.comm->ops->abort(e->o.comm);
+    if (e->o.direct != NULL) {
+        e->o.direct->ops->abort(e->o.direct);
+    }
+}
+
+/* Waits until the other queue was given @count entries. False: stopped. */
+static bool wait_for(struct hsp_engine *e, enum hsp_queue other, uint32_t count,
+                     _Atomic int64_t *waited)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    if (e->done[other] < count && atomic_load(&e->stop) == 0) {
+        int64_t from = hsp_clock_ns();
+        while (e->done[other] < count && atomic_load(&e->stop) == 0) {
+            (void)pthread_cond_wait(&e->cond, &e->lock);
+        }
+        *waited += hsp_clock_ns() - from;
+    }
+    bool go = atomic_load(&e->stop) == 0;
+    (void)pthread_mutex_unlock(&e->lock);
+    return go;
+}
+
+/* The device comes to what queue @q is given next when the other queue has done @count entries. */
+static enum hsp_status await_entries(struct hsp_engine *e, enum hsp_queue q, uint32_t count,
+                                     struct hsp_err *err)
+{
+    enum hsp_queue other = q == HSP_QUEUE_COMPUTE ? HSP_QUEUE_COMM : HSP_QUEUE_COMPUTE;
+    struct hsp_backend *b = e->o.backend;
+    if (count == 0 || e->ticket[other][count - 1] <= e->awaited[q]) {
+        return HSP_OK; /* in order: what was awaited once need not be again */
+    }
+    uint64_t ticket = e->ticket[other][count - 1];
+    enum hsp_status st = b->await(b, hsp_devq_of(q), hsp_devq_of(other), ticket, err);
+    if (st == HSP_OK) {
+        (void)pthread_mutex_lock(&e->lock); /* spans are taken up to it */
+        e->awaited[q] = ticket;
+        (void)pthread_mutex_unlock(&e->lock);
+    }
+    return st;
+}
+
+/* ---- time on the device ---- */
+
+bool hsp_measures(const struct hsp_engine *e)
+{
+    return e->o.backend->device && e->o.backend->seconds != NULL;
+}
+
+/* Adds the oldest span's seconds; it has been reached. The lock is held. */
+static enum hsp_status take_first(struct hsp_engine *e, struct hsp_err *err)
+{
+    struct hsp_spans *s = &e->spans;
+    struct hsp_backend *b = e->o.backend;
+    double seconds = 0.0;
+    enum hsp_status st = b->seconds(b, HSP_DEVQ_COMPUTE, s->ring[s->first].from,
+                                    s->ring[s->first].to, &seconds, err);
+    s->seconds += seconds;
+    s->first = (s->first + 1) % HSP_MAX_SPANS;
+    s->n--;
+    return st;
+}
+
+enum hsp_status hsp_spans_take(struct hsp_engine *e, struct hsp_err *err)
+{
+    struct hsp_spans *s = &e->spans;
+    enum hsp_status st = HSP_OK;
+    (void)pthread_mutex_lock(&e->lock);
+    while (st == HSP_OK && s->n > 0 && s->ring[s->first].to <= e->awaited[HSP_QUEUE_COMM]) {
+        st = take_first(e, err);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+/* Notes an entry of the compute queue. The host is never further ahead of the device than there is
+ * room for. */
+static enum hsp_status span_add(struct hsp_engine *e, uint64_t from, uint64_t to,
+                                struct hsp_err *err)
+{
+    struct hsp_spans *s = &e->spans;
+    struct hsp_backend *b = e->o.backend;
+    enum hsp_status st = HSP_OK;
+    (void)pthread_mutex_lock(&e->lock);
+    uint64_t oldest = s->n == HSP_MAX_SPANS ? s->ring[s->first].to : 0;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (oldest > 0) {
+        st = b->finish(b, HSP_DEVQ_COMPUTE, oldest, err);
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    if (st == HSP_OK && s->n == HSP_MAX_SPANS) { /* a vote may have taken some meanwhile */
+        st = take_first(e, err);
+    }
+    if (st == HSP_OK) {
+        uint32_t k = (s->first + s->n++) % HSP_MAX_SPANS;
+        s->ring[k].from = from;
+        s->ring[k].to = to;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+/* ---- entries ---- */
+
+/* Gives entry @k to the device, with the tickets around it. */
+static enum hsp_status run_entry(struct hsp_engine *e, enum hsp_queue q, uint32_t k,
+                                 struct hsp_err *err)
+{
+    const struct hsp_sched_entry *entry = &e->sched->e[q][k];
+    struct hsp_backend *b = e->o.backend;
+    bool timed = q == HSP_QUEUE_COMPUTE && hsp_measures(e);
+    uint64_t from = 0;
+    enum hsp_status st = await_entries(e, q, entry->wait, err);
+    if (st == HSP_OK && timed) {
+        st = b->mark(b, hsp_devq_of(q), &from, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_run_piece(e, entry, q, err);
+    }
+    if (st == HSP_OK) {
+        st = b->mark(b, hsp_devq_of(q), &e->ticket[q][k], err);
+    }
+    return st == HSP_OK && timed ? span_add(e, from, e->ticket[q][k], err) : st;
+}
+
+static void run_queue(struct hsp_engine *e, enum hsp_queue q)
+{
+    enum hsp_queue other = q == HSP_QUEUE_COMPUTE ? HSP_QUEUE_COMM : HSP_QUEUE_COMPUTE;
+    const struct hsp_sched *s = e->sched;
+    struct hsp_err err = {0};
+    _Atomic int64_t idle = 0, *busy = q == HSP_QUEUE_COMPUTE ? &e->compute_ns : &e->comm_ns;
+    for (uint32_t k = 0; k < s->n[q]; k++) {
+        if (!wait_for(e, other, s->e[q][k].wait, q == HSP_QUEUE_COMPUTE ? &e->wait_ns : &idle)) {
+            return;
+        }
+        int64_t from = hsp_clock_ns();
+        enum hsp_status st = run_entry(e, q, k, &err);
+        *busy += hsp_clock_ns() - from;
+        if (st != HSP_OK) {
+            err.code = st; /* a hook may leave the record empty */
+            hsp_engine_fail(e, &err);
+            return;
+        }
+        (void)pthread_mutex_lock(&e->lock);
+        e->done[q]++;
+        (void)pthread_cond_broadcast(&e->cond);
+        (void)pthread_mutex_unlock(&e->lock);
+    }
+}
+
+void *hsp_comm_main(void *arg)
+{
+    struct hsp_engine *e = arg;
+    (void)pthread_mutex_lock(&e->lock);
+    while (e->state != HSP_RUN_QUIT) {
+        if (e->state == HSP_RUN_IDLE) {
+            (void)pthread_cond_wait(&e->cond, &e->lock);
+            continue;
+        }
+        (void)pthread_mutex_unlock(&e->lock);
+        run_queue(e, HSP_QUEUE_COMM);
+        (void)pthread_mutex_lock(&e->lock);
+        e->state = HSP_RUN_IDLE;
+        (void)pthread_cond_broadcast(&e->cond);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+/* ---- schedules ---- */
+
+/* Each queue of the device awaits what the other was given so far. */
+static enum hsp_status meet(struct hsp_engine *e, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->o.backend;
+    uint64_t t[HSP_N_QUEUES] = {0};
+    enum hsp_status st = HSP_OK;
+    for (int q = 0; q < HSP_N_QUEUES && st == HSP_OK; q++) {
+        st = b->mark(b, hsp_devq_of((enum hsp_queue)q), &t[q], err);
+    }
+    for (int q = 0; q < HSP_N_QUEUES && st == HSP_OK; q++) {
+        int other = HSP_N_QUEUES - 1 - q;
+        st = b->await(b, hsp_devq_of((enum hsp_queue)q), hsp_devq_of((enum hsp_queue)other),
+                      t[other], err);
+        e->awaited[q] = t[other];
+    }
+    return st;
+}
+
+void hsp_run_schedule(struct hsp_engine *e, const struct hsp_sched *s, bool eval)
+{
+    struct hsp_err err = {0};
+    enum hsp_status st = meet(e, &err);
+    if (st != HSP_OK) {
+        err.code = st;
+        hsp_engine_fail(e, &err);
+        return;
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    e->sched = s;
+    e->eval = eval;
+    e->done[0] = e->done[1] = 0;
+    e->state = HSP_RUN_GO;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+    run_queue(e, HSP_QUEUE_COMPUTE);
+    (void)pthread_mutex_lock(&e->lock);
+    int64_t from = hsp_clock_ns();
+    while (e->state == HSP_RUN_GO) {
+        (void)pthread_cond_wait(&e->cond, &e->lock);
+    }
+    e->wait_ns += hsp_clock_ns() - from;
+    e->sched = NULL;
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+enum hsp_status hsp_queue_finish(struct hsp_engine *e, enum hsp_devq q, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->o.backend;
+    uint64_t ticket = 0;
+    enum hsp_status st = b->mark(b, q, &ticket, err);
+    return st == HSP_OK ? b->finish(b, q, ticket, err) : st;
+}
