@@ -16,6 +16,18 @@ HSP_OOM_LINK = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_arena_strndup,--wrap=hsp_arena_memdup,--wrap=hsp_arena_printf
 HSP_OOM_LIBS = tests/lib/liboom.a $(TEST_LIBS)
 
+# What dlopen takes for NCCL.
+check_PROGRAMS += tests/lib/fakenccl/libnccl.so.2
+tests_lib_fakenccl_libnccl_so_2_SOURCES = \
+  tests/lib/fakenccl/fakenccl.c \
+  tests/lib/fakenccl/fakenccl.h \
+  tests/lib/fakenccl/fakencclask.c \
+  tests/lib/fakenccl/fakencclint.h \
+  tests/lib/fakenccl/fakencclwork.c
+tests_lib_fakenccl_libnccl_so_2_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
+tests_lib_fakenccl_libnccl_so_2_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_lib_fakenccl_libnccl_so_2_LDADD =
+
 # Needs SPMD_LIBS behind it.
 check_LIBRARIES += tests/lib/libplainbsr.a
 tests_lib_libplainbsr_a_SOURCES = tests/lib/plainbsr.c tests/lib/plainbsr.h

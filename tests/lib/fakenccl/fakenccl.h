@@ -1,0 +1,47 @@
+/* libnccl.so.2 without GPUs: the calls hspmd makes, with their rules, among threads of one process.
+ *
+ * Role:    a shared object for tests, loaded as the library is (worker/comm/nccl/nccllib.h); its one symbol beside the
+ *          library's own is hsp_fakenccl, by which a test says what goes wrong and asks what happened.
+ * What:    communicators that are made in the background and in progress until all members have come; operations
+ *          that begin when all members are there, in the order of their streams; sums in ascending order of members;
+ *          abort, finalize, shrink. Each communicator has a thread that does its work. Of stream NULL a call is in
+ *          progress until its work is done; any other pointer is a stream whose work goes on after the call.
+ * Rules:   told as misuse: a call while the one before is in progress, two at a time for one communicator, a
+ *          communicator that is gone, members that disagree about an operation, a group's end without a begin, a
+ *          config whose calls would wait.
+ * Process: threads say by enter which executor they belong to. One that dies stops in its next call, all of its
+ *          threads; its communicators neither come nor go, until it is revived to be cleaned up.
+ */
+#ifndef HSP_FAKENCCL_H
+#define HSP_FAKENCCL_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HSP_FAKENCCL_PROCESSES 16
+#define HSP_FAKENCCL_FILE      "tests/lib/fakenccl/libnccl.so.2" /* in the build */
+
+struct hsp_fakenccl {
+    /* As if newly loaded; no call may be under way. What is left is counted as misuse no more. */
+    void (*reset)(uint64_t seed, int version);
+    void (*enter)(int process); /* the calling thread belongs to it; 0 at first */
+
+    /* Faults; the @nth call (1: the next) of @name ("ncclSend"; NULL: any). One order of each kind at a time;
+     * @nth 0 takes it back. */
+    void (*refuse)(const char *name, unsigned nth, int result);
+    void (*hang)(const char *name, unsigned nth); /* until a communicator it is for is aborted */
+    void (*die)(int process, unsigned nth);       /* in its nth call */
+    bool (*is_dead)(int process);
+    void (*revive)(int process);
+    /* All communicators of a process have this error from now on. */
+    void (*spoil)(int process, int result);
+
+    unsigned (*calls)(const char *name); /* since reset; NULL: all */
+    unsigned (*calls_of)(int process);
+    unsigned (*alive)(void); /* communicators neither destroyed nor aborted */
+    unsigned (*misuses)(void);
+    const char *(*misuse)(unsigned i); /* in words; NULL beyond the first 32 */
+    /* Groups of calls given to a stream that is not NULL, and those of them that are done. */
+    void (*work)(const void *stream, uint64_t *ret_given, uint64_t *ret_done);
+};
+
+#endif

@@ -1,0 +1,128 @@
+/* Inside of the fake NCCL: fakenccl.c has its calls, fakencclask.c what a test says and asks,
+ * fakencclwork.c what the calls do. */
+#ifndef HSP_FAKENCCLINT_H
+#define HSP_FAKENCCLINT_H
+#include <pthread.h>
+#include <stddef.h>
+
+#include "tests/lib/fakenccl/fakenccl.h"
+#include "worker/comm/nccl/ncclabi.h"
+
+enum op_kind {
+    OP_ALL_REDUCE,
+    OP_REDUCE,
+    OP_REDUCE_SCATTER,
+    OP_ALL_GATHER,
+    OP_BROADCAST,
+    OP_SEND,
+    OP_RECV
+};
+
+struct op {
+    struct op *next; /* of its kernel */
+    enum op_kind kind;
+    const void *in;
+    void *out;
+    size_t n;
+    enum nccl_type type;
+    enum nccl_op op;
+    int root; /* peer of a send or a receive */
+    struct meet *meet;
+};
+
+/* One operation, where its members come together. */
+struct meet {
+    struct meet *next;
+    uint64_t number; /* of the collective, or of the message between the two */
+    int from, to;    /* of a message; -1: a collective */
+    struct op **of;  /* by member; NULL: has not come */
+    int n_here, n_awaited, n_left;
+    bool done;
+};
+
+/* What one group of calls gives to one communicator: begins when all of its operations are met. */
+struct kernel {
+    struct kernel *next;
+    struct nccl_comm *c;
+    struct op *ops, **last;
+    bool here; /* has come to the head of its stream */
+    void *stream;
+};
+
+struct clique {
+    struct clique *next;
+    struct nccl_id id;
+    int n, n_joined, n_final;
+    struct nccl_comm **member;
+    struct meet *meets;
+};
+
+struct nccl_comm {
+    struct nccl_comm *next; /* of all there ever were */
+    struct clique *q;
+    int me, process;
+    bool gone, aborted, final, in_call;
+    int polls;       /* answers "in progress" so often still */
+    unsigned n_work; /* kernels given and not done */
+    bool waits;      /* in progress until they are */
+    enum nccl_result error;
+    uint64_t n_collective, *n_sent, *n_taken; /* by peer */
+    struct kernel *first, **last;
+    pthread_t thread;
+    bool has_thread;
+};
+
+#define FAKE_STREAMS 256 /* there ever were */
+struct stream {
+    const void *id;
+    uint64_t given, done;
+};
+
+struct fake {
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    struct nccl_comm *comms;
+    struct clique *cliques;
+    uint64_t drawn, seed;
+    int version;
+    struct stream stream[FAKE_STREAMS];
+    unsigned n_streams;
+};
+extern struct fake fake;
+
+#define FAKE_NAMES   32
+#define FAKE_MISUSES 32
+struct fake_order { /* a fault to come */
+    const char *name;
+    unsigned nth;
+    int result;
+};
+struct fake_test {
+    struct fake_order fail, hang;
+    unsigned die[HSP_FAKENCCL_PROCESSES], n_calls_of[HSP_FAKENCCL_PROCESSES];
+    bool dead[HSP_FAKENCCL_PROCESSES];
+    struct {
+        const char *name;
+        unsigned n;
+    } call[FAKE_NAMES];
+    unsigned n_names, n_misuses, n_ids;
+    char misuse[FAKE_MISUSES][160];
+};
+extern struct fake_test fake_test;
+extern _Thread_local int fake_process; /* of the calling thread */
+
+void fake_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+unsigned fake_draw(unsigned below);
+
+/* A communicator has ended; its memory stays, so that late calls are seen. The lock is held. */
+void fake_end(struct nccl_comm *c);
+
+/* fakencclwork.c; the lock is held. */
+void fake_give(struct kernel *k, void *stream);
+bool fake_ready(struct kernel *k);
+void fake_run(struct kernel *k);
+void fake_withdraw(struct nccl_comm *c); /* aborted: its work ends, and never meets anybody */
+void fake_meets_free(struct clique *q);
+struct stream *fake_stream(const void *id);
+
+#endif
