@@ -15,3 +15,18 @@ worker_comm_libcomm_a_SOURCES = \
 worker_comm_libcomm_a_CFLAGS = $(AM_CFLAGS) -O3
 COMM_LIBS = worker/comm/libcomm.a $(NET_LIBS)
 EXTRA_DIST += worker/comm/README.md
+# The same for GPUs; NCCL is looked for when it is wanted.
+noinst_LIBRARIES += worker/comm/libncclcomm.a
+worker_comm_libncclcomm_a_SOURCES = \
+  worker/comm/nccl/ncclabi.h \
+  worker/comm/nccl/ncclagree.c \
+  worker/comm/nccl/ncclcomm.c worker/comm/nccl/ncclcomm.h \
+  worker/comm/nccl/nccllib.c worker/comm/nccl/nccllib.h \
+  worker/comm/nccl/nccllink.c worker/comm/nccl/nccllink.h \
+  worker/comm/nccl/ncclmake.c \
+  worker/comm/nccl/ncclneed.c worker/comm/nccl/ncclneed.h \
+  worker/comm/nccl/ncclpool.c worker/comm/nccl/ncclpool.h \
+  worker/comm/nccl/ncclsend.c \
+  worker/comm/nccl/ncclsum.c \
+  worker/comm/nccl/nccltell.c worker/comm/nccl/nccltell.h
+NCCL_LIBS = worker/comm/libncclcomm.a $(COMM_LIBS)

@@ -4,8 +4,15 @@
 #include "tests/lib/testlib.h"
 #include "worker/comm/comm.h"
 
+/* What comm.h promises of host transports alone. */
+#define SUITE_LACKS_TAGS \
+    1u /* messages of one sender match in order, whatever their channel and size */
+#define SUITE_LACKS_TOLD    2u /* an abort stays on its rank */
+#define SUITE_LACKS_PARTING 4u /* a close waits for the receivers */
+
 struct suite_transport {
     const char *name;
+    unsigned lacks;
     /* Opens @n connected ranks of this process into @ret; fails the test on error. */
     void (*open)(uint32_t n, struct hsp_comm **ret);
     /* After all ranks are closed. */

@@ -3,6 +3,9 @@ MESH_WORLD = tests/unit/comm/mesh_world.c tests/unit/comm/mesh_world.h
 MESH_SUITE = tests/unit/comm/mesh_suite.c tests/unit/comm/mesh_suite.h $(COMM_SUITE) $(MESH_WORLD)
 COMM_TEST_LIBS = $(TEST_LIBS) $(COMM_LIBS) $(BASE_LIBS)
 
+NCCL_WORLD = tests/unit/comm/nccl_world.c tests/unit/comm/nccl_world.h
+NCCL_TEST_LIBS = $(TEST_LIBS) $(NCCL_LIBS) $(BACKEND_LIBS) $(BASE_LIBS)
+
 comm_tests = \
   tests/unit/comm/loopcomm_test \
   tests/unit/comm/mesh_test \
@@ -16,6 +19,9 @@ comm_tests = \
   tests/unit/comm/meshshm_test \
   tests/unit/comm/meshtls_test \
   tests/unit/comm/meshwire_test \
+  tests/unit/comm/ncclcomm_test \
+  tests/unit/comm/ncclkill_test \
+  tests/unit/comm/ncclneed_test \
   tests/unit/comm/runs_test
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests)
@@ -45,3 +51,8 @@ tests_unit_comm_meshtls_test_LDADD = $(COMM_TEST_LIBS)
 tests_unit_comm_meshwire_test_SOURCES = tests/unit/comm/meshwire_test.c $(MESH_WORLD)
 tests_unit_comm_meshwire_test_LDADD = $(COMM_TEST_LIBS)
 tests_unit_comm_runs_test_LDADD = $(COMM_TEST_LIBS)
+tests_unit_comm_ncclcomm_test_SOURCES = tests/unit/comm/ncclcomm_test.c $(COMM_SUITE) $(NCCL_WORLD)
+tests_unit_comm_ncclcomm_test_LDADD = $(NCCL_TEST_LIBS)
+tests_unit_comm_ncclkill_test_SOURCES = tests/unit/comm/ncclkill_test.c $(NCCL_WORLD)
+tests_unit_comm_ncclkill_test_LDADD = $(NCCL_TEST_LIBS)
+tests_unit_comm_ncclneed_test_LDADD = $(NCCL_TEST_LIBS)

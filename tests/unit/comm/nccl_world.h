@@ -1,0 +1,61 @@
+/* Executors with a GPU each, as threads: over the fake NCCL (tests/lib/fakenccl), processors for GPUs, and the loop for
+ * a mesh.
+ *
+ * What is given to HSP_DEVQ_COMM is done when the call returns, as on a processor; lanes do their work later. */
+#ifndef HSP_NCCL_WORLD_H
+#define HSP_NCCL_WORLD_H
+#include <pthread.h>
+
+#include "tests/lib/fakenccl/fakenccl.h"
+#include "tests/lib/testlib.h"
+#include "worker/comm/loop/loopcomm.h"
+#include "worker/comm/nccl/ncclcomm.h"
+
+#define NW_RANKS 8
+
+/* A processor whose lanes are streams of the fake. */
+struct nw_backend {
+    struct hsp_backend base; /* first */
+    int process;             /* for the fake */
+    struct hsp_backend *cpu;
+    char lane[HSP_N_LANES]; /* their addresses are the streams */
+};
+
+/* One executor; lives through epochs. */
+struct nw_process {
+    struct nw_backend backend;
+    struct hsp_nccl *nccl; /* NULL: it computes on its processor */
+};
+
+/* The fake, loaded once. */
+const struct hsp_fakenccl *nw_fake(void);
+const char *nw_library(void);
+/* @n executors; @gpu[k]: of which GPU, 0: none; NULL: each its own. */
+void nw_open(struct nw_process *p, uint32_t n, const uint64_t *gpu);
+void nw_open_one(struct nw_process *p, int process, uint64_t gpu);
+/* In as many threads, since the communicators that are left end together. */
+void nw_close(struct nw_process *p, uint32_t n);
+void nw_expect_clean(void); /* no communicator, no misuse */
+
+/* Calls @fn(ctx, k) in @n threads, each of which belongs to process[k] (NULL: k). */
+void nw_each(uint32_t n, const int *process, void (*fn)(void *ctx, uint32_t k), void *ctx);
+
+/* One epoch: rank k is process member[k]. */
+struct nw_epoch {
+    uint32_t n;
+    struct nw_process *process[NW_RANKS];
+    int number[NW_RANKS]; /* of the processes */
+    struct hsp_comm *mesh[NW_RANKS], *comm[NW_RANKS];
+    struct hsp_nccl_needs needs[NW_RANKS];
+    uint64_t timeout_ms;
+    enum hsp_status st[NW_RANKS];
+    struct hsp_err err[NW_RANKS];
+};
+/* Whole group, and messages of every pair; the caller may want more before nw_prepare. */
+void nw_epoch_init(struct nw_epoch *e, struct nw_process *all, const int *member, uint32_t n);
+void nw_want(struct nw_epoch *e, const uint32_t *ranks, uint32_t n); /* a group's collectives */
+void nw_prepare(struct nw_epoch *e); /* st and err say how it went */
+/* Closes what there is. */
+void nw_epoch_close(struct nw_epoch *e);
+
+#endif

@@ -1,0 +1,251 @@
+/* What goes by NCCL: decided alike by all ranks from what each has told. */
+#include "tests/lib/testlib.h"
+#include "worker/backend/backend.h"
+#include "worker/comm/nccl/ncclneed.h"
+
+static struct hsp_nccl_offer gpu(uint64_t id)
+{
+    return (struct hsp_nccl_offer){.version = 22809, .gpu = id, .process = 100 + id};
+}
+
+static void lists_of_gpus_alone_go(void **state)
+{
+    static const uint32_t all[3] = {0, 1, 2}, two[2] = {0, 2}, one[1] = {1};
+    struct hsp_nccl_offer o[3] = {gpu(1), gpu(2), gpu(3)};
+    (void)state;
+    assert_true(hsp_nccl_list_ok(o, all, 3));
+    o[1].version = 0; /* no GPU */
+    assert_false(hsp_nccl_list_ok(o, all, 3));
+    assert_false(hsp_nccl_list_ok(o, one, 1));
+    assert_true(hsp_nccl_list_ok(o, two, 2));
+    o[1] = gpu(2);
+    o[1].version = 22703; /* another release */
+    assert_false(hsp_nccl_list_ok(o, all, 3));
+    o[1] = gpu(3); /* the same GPU */
+    o[1].process = 102;
+    assert_false(hsp_nccl_list_ok(o, all, 3));
+    assert_true(hsp_nccl_list_ok(o, one, 1));
+}
+
+static void messages_need_one_order(void **state)
+{
+    static const uint32_t both[2] = {0, 1};
+    struct hsp_nccl_pair out = {1, true, 77}, in = {0, false, 77};
+    struct hsp_nccl_offer o[2] = {gpu(1), gpu(2)};
+    uint32_t lane = 9;
+    (void)state;
+    assert_false(hsp_nccl_pair_ok(o, 0, 1, &lane)); /* there are none */
+    o[0].pair = &out;
+    o[0].n_pairs = 1;
+    assert_false(hsp_nccl_list_ok(o, both, 2)); /* sent, and not taken */
+    o[1].pair = &in;
+    o[1].n_pairs = 1;
+    assert_true(hsp_nccl_pair_ok(o, 0, 1, &lane));
+    assert_int_equal(lane, 0);
+    assert_false(hsp_nccl_pair_ok(o, 1, 0, &lane));
+    assert_true(hsp_nccl_list_ok(o, both, 2));
+    in.order = 78;
+    assert_false(hsp_nccl_pair_ok(o, 0, 1, &lane));
+    assert_false(hsp_nccl_list_ok(o, both, 2));
+}
+
+/* Rank 0 sends to all others: the first ones have a lane. */
+static void there_are_so_many_lanes(void **state)
+{
+    enum { N = HSP_N_LANES + 2 };
+    struct hsp_nccl_pair out[N], in[N];
+    struct hsp_nccl_offer o[N];
+    uint32_t lane;
+    (void)state;
+    for (uint32_t k = 0; k < N; k++) {
+        o[k] = gpu(k + 1);
+        out[k] = (struct hsp_nccl_pair){N - k, true, 5}; /* in no order */
+        in[k] = (struct hsp_nccl_pair){0, false, 5};
+        o[k].pair = &in[k];
+        o[k].n_pairs = k > 0;
+    }
+    o[0].pair = &out[1];
+    o[0].n_pairs = N - 1;
+    for (uint32_t k = 1; k < N; k++) {
+        assert_int_equal(hsp_nccl_pair_ok(o, 0, k, &lane), k <= HSP_N_LANES);
+        assert_int_equal(lane, k - 1);
+        const uint32_t list[2] = {0, k};
+        assert_int_equal(hsp_nccl_list_ok(o, list, 2), k <= HSP_N_LANES);
+    }
+}
+
+static void kept_is_what_all_hold_alike(void **state)
+{
+    static const uint32_t both[2] = {0, 1};
+    struct hsp_nccl_held a[2] = {{4, 40, 7, false}, {5, 50, 9, false}}, b[1] = {{5, 50, 9, false}};
+    struct hsp_nccl_offer o[2] = {gpu(1), gpu(2)};
+    (void)state;
+    o[0].held = a;
+    o[0].n_held = 2;
+    assert_int_equal(hsp_nccl_kept(o, both, 2, 5), 0);
+    o[1].held = b;
+    o[1].n_held = 1;
+    assert_int_equal(hsp_nccl_kept(o, both, 2, 5), 50);
+    assert_int_equal(hsp_nccl_kept(o, both, 2, 4), 0);
+    b[0].ops = 10;
+    assert_int_equal(hsp_nccl_kept(o, both, 2, 5), 0);
+    b[0].in_use = true;
+    assert_int_equal(hsp_nccl_kept(o, both, 2, 5), 0);
+    a[1].in_use = true; /* the running epoch: it counts on */
+    assert_int_equal(hsp_nccl_kept(o, both, 2, 5), 50);
+    b[0].nonce = 51;
+    assert_int_equal(hsp_nccl_kept(o, both, 2, 5), 0);
+}
+
+static void keys_tell_members_and_use(void **state)
+{
+    static const uint64_t a[3] = {1, 2, 3}, b[3] = {1, 3, 2};
+    (void)state;
+    uint64_t k = hsp_nccl_key(HSP_NCCL_COLLECTIVE, a, 2);
+    assert_true(k == hsp_nccl_key(HSP_NCCL_COLLECTIVE, a, 2));
+    assert_true(k != hsp_nccl_key(HSP_NCCL_MESSAGES, a, 2));
+    assert_true(k != hsp_nccl_key(HSP_NCCL_COLLECTIVE, a, 3));
+    assert_true(hsp_nccl_key(HSP_NCCL_COLLECTIVE, a, 3) != hsp_nccl_key(HSP_NCCL_COLLECTIVE, b, 3));
+}
+
+static void what_is_left_over(void **state)
+{
+    static const uint64_t had[4] = {10, 20, 30, 40}, some[2] = {20, 40}, turned[2] = {40, 20},
+                          other[2] = {20, 50};
+    int gone[4];
+    uint32_t n;
+    (void)state;
+    assert_true(hsp_nccl_left_over(had, 4, some, 2, gone, &n));
+    assert_int_equal(n, 2);
+    assert_int_equal(gone[0], 0);
+    assert_int_equal(gone[1], 2);
+    assert_false(hsp_nccl_left_over(had, 4, turned, 2, gone, &n));
+    assert_false(hsp_nccl_left_over(had, 4, other, 2, gone, &n));
+    assert_false(hsp_nccl_left_over(had, 4, had, 4, gone, &n)); /* nobody is gone */
+}
+
+static void shapes(void **state)
+{
+    static const size_t none[2] = {0, 0}, even[2] = {4, 4}, uneven[2] = {4, 0};
+    (void)state;
+    assert_int_equal(hsp_nccl_shape(none, 2), HSP_NCCL_NOTHING);
+    assert_int_equal(hsp_nccl_shape(even, 2), HSP_NCCL_EVEN);
+    assert_int_equal(hsp_nccl_shape(uneven, 2), HSP_NCCL_UNEVEN);
+}
+
+static void offers_travel(void **state)
+{
+    struct hsp_nccl_pair pair[2] = {{3, true, 12345}, {4, false, 6}};
+    struct hsp_nccl_held held[1] = {{9, 8, 7, true}};
+    struct hsp_nccl_offer o = gpu(5), got;
+    struct hsp_buf b;
+    struct hsp_err err;
+    (void)state;
+    o.pair = pair;
+    o.n_pairs = 2;
+    o.held = held;
+    o.n_held = 1;
+    hsp_buf_init(&b, 1000);
+    hsp_nccl_offer_encode(&o, &b);
+    assert_ok(hsp_nccl_offer_decode(b.data, b.len, &got, &err), &err);
+    assert_int_equal(got.version, 22809);
+    assert_int_equal(got.gpu, 5);
+    assert_int_equal(got.process, 105);
+    assert_int_equal(got.n_pairs, 2);
+    assert_int_equal(got.pair[1].peer, 4);
+    assert_false(got.pair[1].out);
+    assert_int_equal(got.pair[0].order, 12345);
+    assert_int_equal(got.n_held, 1);
+    assert_true(got.held[0].in_use);
+    assert_int_equal(got.held[0].ops, 7);
+    hsp_nccl_offer_fini(&got);
+    for (size_t n = 0; n < b.len; n++) { /* what is cut is none */
+        assert_status(hsp_nccl_offer_decode(b.data, n, &got, &err), HSP_EPROTO);
+    }
+    b.data[20] = 255; /* the number of pairs */
+    b.data[23] = 255;
+    assert_status(hsp_nccl_offer_decode(b.data, b.len, &got, &err), HSP_EPROTO);
+    hsp_buf_fini(&b);
+}
+
+/* ---- programs ---- */
+
+/* Rank 1 of 4: sends to 2 and takes from 0 for two micro-batches, sums with all, adds for 3. */
+static void needs_of_a_program(void **state)
+{
+    uint32_t three[3] = {0, 1, 2}, all[4] = {0, 1, 2, 3};
+    struct hsp_cell cells[3] = {
+        {.root = 1, .peer = 2}, {.root = 0, .peer = 1}, {.root = 1, .peer = 2}};
+    struct hsp_cell handed[1] = {{.root = 1, .peer = 3}};
+    struct hsp_move move[4] = {{.kind = HSP_MOVE_P2P,
+                                .n_ranks = 3,
+                                .ranks = three,
+                                .channel = 5,
+                                .n_cells = 3,
+                                .cells = cells},
+                               {.kind = HSP_MOVE_ALL_REDUCE,
+                                .n_ranks = 4,
+                                .ranks = all,
+                                .channel = 6,
+                                .n_cells = 1,
+                                .cells = cells},
+                               {.kind = HSP_MOVE_REDUCE_SEND,
+                                .n_ranks = 4,
+                                .ranks = all,
+                                .channel = 7,
+                                .n_cells = 1,
+                                .cells = handed},
+                               {.kind = HSP_MOVE_COPY}};
+    struct hsp_reshard_bind bind[2] = {{.n_moves = 1, .moves = move},
+                                       {.n_moves = 3, .moves = move + 1}};
+    struct hsp_instr instr[2] = {{.kind = HSP_I_RESHARD, .queue = HSP_QUEUE_COMM, .arg = 0},
+                                 {.kind = HSP_I_RESHARD, .queue = HSP_QUEUE_COMM, .arg = 1}};
+    struct hsp_piece piece[2] = {{.first = 0, .n = 1, .queue = HSP_QUEUE_COMM},
+                                 {.first = 1, .n = 1, .queue = HSP_QUEUE_COMM}};
+    struct hsp_sched_entry entry[3] = {{.piece = 0}, {.piece = 0, .micro = 1}, {.piece = 1}};
+    struct hsp_program p = {.tpl = {.instrs = instr, .n_instrs = 2, .pieces = piece, .n_pieces = 2},
+                            .bind = {.rank = 1, .n_ranks = 4, .reshard = bind, .n_reshards = 2}};
+    p.bind.train.n[HSP_QUEUE_COMM] = 3;
+    p.bind.train.e[HSP_QUEUE_COMM] = entry;
+    const struct hsp_program *one = &p;
+    struct hsp_nccl_needs d = {0}, want = {.rank = 1};
+    struct hsp_err err;
+    (void)state;
+    assert_ok(hsp_nccl_needs_find(&one, 1, &d, &err), &err);
+    assert_int_equal(d.rank, 1);
+    assert_int_equal(d.n_lists, 2); /* of the three and of all; the adders are the three */
+    assert_true(d.list[0].asked && d.list[0].messages && !d.list[0].collective);
+    assert_true(d.list[1].asked && d.list[1].messages && d.list[1].collective);
+    assert_int_equal(d.n_parts, 1);
+    assert_int_equal(d.part[0].whole, 1);
+    assert_int_equal(d.part[0].part, 0);
+    for (int micro = 0; micro < 2; micro++) { /* one message for two cells */
+        assert_ok(hsp_nccl_need_message(&want, 2, true, 5, &err), &err);
+        assert_ok(hsp_nccl_need_message(&want, 0, false, 5, &err), &err);
+    }
+    assert_ok(hsp_nccl_need_message(&want, 3, true, 7, &err), &err);
+    assert_int_equal(d.n_pairs, 3);
+    for (uint32_t k = 0; k < 3; k++) {
+        assert_int_equal(d.pair[k].peer, want.pair[k].peer);
+        assert_int_equal(d.pair[k].out, want.pair[k].out);
+        assert_true(d.pair[k].order == want.pair[k].order);
+    }
+    hsp_nccl_needs_fini(&d);
+    hsp_nccl_needs_fini(&want);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_of_gpus_alone_go),
+        cmocka_unit_test(messages_need_one_order),
+        cmocka_unit_test(there_are_so_many_lanes),
+        cmocka_unit_test(kept_is_what_all_hold_alike),
+        cmocka_unit_test(keys_tell_members_and_use),
+        cmocka_unit_test(what_is_left_over),
+        cmocka_unit_test(shapes),
+        cmocka_unit_test(offers_travel),
+        cmocka_unit_test(needs_of_a_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

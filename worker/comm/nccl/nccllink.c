@@ -1,0 +1,466 @@
+#include "worker/comm/nccl/nccllink.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/base/check.h"
+#include "proto/base/str.h"
+
+#define LOOK_MS    20     /* between two looks for errors while something is under way */
+#define SPIN_TIMES 200    /* looks at a call that goes on in the background, before napping */
+#define NAP_NS     100000 /* between two of them then */
+
+static struct timespec after_ms(uint32_t ms, clockid_t clock)
+{
+    struct timespec t;
+    (void)clock_gettime(clock, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+static enum hsp_status refused(const struct hsp_link *l, struct hsp_err *err)
+{
+    if (err != NULL) {
+        *err = l->err;
+    }
+    return l->err.code;
+}
+
+/* The first reason stays. */
+static void broken(struct hsp_link *l, const struct hsp_err *why)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    if (l->state != HSP_LINK_BROKEN) {
+        l->state = HSP_LINK_BROKEN;
+        l->err = *why;
+    }
+    (void)pthread_cond_broadcast(&l->cond);
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+static bool is_past(const struct timespec *t)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
+}
+
+/* Waits for a call that goes on in the background. The abort of the link ends it, or @until (NULL: never). */
+static enum nccl_result settle(struct hsp_link *l, struct nccl_comm *c, enum nccl_result r,
+                               const struct timespec *until)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    for (unsigned k = 0; r == NCCL_IN_PROGRESS; k++) {
+        if (atomic_load(&l->aborting) || (until != NULL && is_past(until))) {
+            return NCCL_IN_PROGRESS;
+        }
+        enum nccl_result asked = l->env->lib->CommGetAsyncError(c, &r);
+        r = asked != NCCL_SUCCESS ? asked : r;
+        if (r == NCCL_IN_PROGRESS && k >= SPIN_TIMES) {
+            (void)nanosleep(&nap, NULL);
+        }
+    }
+    return r;
+}
+
+/* ---- the link's thread ---- */
+
+static enum nccl_result start_making(struct hsp_link *l, struct nccl_comm **ret)
+{
+    const struct hsp_nccl_lib *lib = l->env->lib;
+    struct nccl_config config = hsp_nccl_config(l->max_ctas);
+    if (l->parent == NULL) {
+        return lib->CommInitRankConfig(ret, (int)l->n, l->id, (int)l->me, &config);
+    }
+    return lib->CommShrink(l->parent->handle, l->gone, (int)l->n_gone, ret, &config,
+                           NCCL_SHRINK_DEFAULT);
+}
+
+/* A shrink is under way on the parent, too; the parent is nobody else's meanwhile. */
+static void make(struct hsp_link *l)
+{
+    struct hsp_err err = {0};
+    (void)pthread_mutex_lock(&l->call);
+    enum nccl_result r = start_making(l, &l->handle);
+    if (r == NCCL_IN_PROGRESS && l->parent != NULL) {
+        r = settle(l, l->parent->handle, r, NULL);
+    }
+    r = r == NCCL_SUCCESS && l->handle != NULL ? NCCL_IN_PROGRESS : r;
+    r = l->handle != NULL ? settle(l, l->handle, r, NULL) : r;
+    (void)pthread_mutex_unlock(&l->call);
+    if (r == NCCL_SUCCESS) {
+        (void)pthread_mutex_lock(&l->lock);
+        l->state = l->state == HSP_LINK_MAKING ? HSP_LINK_READY : l->state;
+        (void)pthread_cond_broadcast(&l->cond);
+        (void)pthread_mutex_unlock(&l->lock);
+    } else if (r != NCCL_IN_PROGRESS) {
+        char what[128];
+        hsp_str_printf(what, sizeof what, "a communicator of %s", l->name);
+        (void)hsp_nccl_failed(l->env->lib, l->handle, r, what, &err);
+        broken(l, &err);
+    }
+}
+
+/* Looks for an error of what is under way. */
+static void look(struct hsp_link *l)
+{
+    enum nccl_result r = NCCL_SUCCESS;
+    struct hsp_err err = {0};
+    if (pthread_mutex_trylock(&l->call) != 0) {
+        return; /* who holds it sees errors itself */
+    }
+    enum nccl_result asked = l->env->lib->CommGetAsyncError(l->handle, &r);
+    r = asked != NCCL_SUCCESS ? asked : r;
+    if (r != NCCL_SUCCESS && r != NCCL_IN_PROGRESS) {
+        char what[128];
+        hsp_str_printf(what, sizeof what, "operations of %s", l->name);
+        (void)hsp_nccl_failed(l->env->lib, l->handle, r, what, &err);
+        broken(l, &err);
+    }
+    (void)pthread_mutex_unlock(&l->call);
+}
+
+static bool reached(const struct hsp_link *l)
+{
+    struct hsp_backend *b = l->env->backend;
+    return (l->ticket[0] == 0 || b->reached(b, l->q[0], l->ticket[0])) &&
+           (l->ticket[1] == 0 || b->reached(b, l->q[1], l->ticket[1]));
+}
+
+/* Until the link is broken or closed. */
+static void mind(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    while (l->state == HSP_LINK_READY && !l->closing && !atomic_load(&l->aborting)) {
+        if (reached(l)) {
+            (void)pthread_cond_wait(&l->cond, &l->lock);
+            continue;
+        }
+        (void)pthread_mutex_unlock(&l->lock);
+        look(l);
+        (void)pthread_mutex_lock(&l->lock);
+        if (l->state == HSP_LINK_READY && !l->closing && !atomic_load(&l->aborting)) {
+            struct timespec until = after_ms(LOOK_MS, CLOCK_MONOTONIC);
+            (void)pthread_cond_timedwait(&l->cond, &l->lock, &until);
+        }
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+/* Who watches is told while the device still waits: what follows an abort there sees garbage. */
+static void tell(struct hsp_link *l)
+{
+    struct hsp_err why = {0};
+    (void)hsp_link_state(l, &why);
+    (void)pthread_mutex_lock(&l->telling);
+    for (int k = 0; k < HSP_LINK_WATCHERS && why.code != HSP_OK; k++) {
+        if (l->watcher[k].on_broken != NULL) {
+            l->watcher[k].on_broken(l->watcher[k].ctx, &why);
+        }
+    }
+    (void)pthread_mutex_unlock(&l->telling);
+}
+
+/* One of the threads that want it ends it. */
+static void release(struct hsp_link *l, enum nccl_result (*by)(struct nccl_comm *c))
+{
+    if (l->handle != NULL && !atomic_exchange(&l->released, true)) {
+        (void)by(l->handle); /* there is nothing left to try */
+    }
+}
+
+static void end_aborted(struct hsp_link *l)
+{
+    struct timespec until = after_ms(l->env->patience_ms, CLOCK_REALTIME);
+    bool held = pthread_mutex_timedlock(&l->call, &until) == 0;
+    release(l, l->env->lib->CommAbort);
+    if (held) {
+        (void)pthread_mutex_unlock(&l->call);
+    }
+}
+
+/* All has been done; members that do not come here, too, are not waited for long. */
+static void end_in_order(struct hsp_link *l)
+{
+    struct timespec until = after_ms(l->env->patience_ms, CLOCK_MONOTONIC);
+    (void)pthread_mutex_lock(&l->call);
+    enum nccl_result r = l->env->lib->CommFinalize(l->handle);
+    r = settle(l, l->handle, r, &until);
+    release(l, r == NCCL_SUCCESS ? l->env->lib->CommDestroy : l->env->lib->CommAbort);
+    (void)pthread_mutex_unlock(&l->call);
+}
+
+static void *link_main(void *arg)
+{
+    struct hsp_link *l = arg;
+    (void)l->env->backend->native(l->env->backend, HSP_DEVQ_COMM); /* this thread uses the device */
+    make(l);
+    mind(l);
+    tell(l);
+    (void)pthread_mutex_lock(&l->lock);
+    bool order = l->state == HSP_LINK_READY && !atomic_load(&l->aborting) && reached(l);
+    (void)pthread_mutex_unlock(&l->lock);
+    if (order) {
+        end_in_order(l);
+    } else {
+        atomic_store(&l->aborting, true);
+        end_aborted(l);
+    }
+    (void)pthread_mutex_lock(&l->lock);
+    l->ended = true;
+    (void)pthread_cond_broadcast(&l->cond);
+    (void)pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static void link_free(struct hsp_link *l)
+{
+    (void)pthread_mutex_destroy(&l->call);
+    (void)pthread_mutex_destroy(&l->lock);
+    (void)pthread_mutex_destroy(&l->telling);
+    free(l->process);
+    free(l->gone);
+    free(l);
+}
+
+static bool init_locks(struct hsp_link *l)
+{
+    pthread_condattr_t attr;
+    if (pthread_condattr_init(&attr) != 0) {
+        return false;
+    }
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    bool ok = pthread_cond_init(&l->cond, &attr) == 0;
+    (void)pthread_condattr_destroy(&attr);
+    /* mutexes of the default kind: on Linux their making cannot fail */
+    (void)pthread_mutex_init(&l->call, NULL);
+    (void)pthread_mutex_init(&l->lock, NULL);
+    (void)pthread_mutex_init(&l->telling, NULL);
+    return ok;
+}
+
+static void *copy_of(const void *p, size_t bytes)
+{
+    void *c = malloc(bytes + 1);
+    if (c != NULL && bytes > 0) {
+        memcpy(c, p, bytes);
+    }
+    return c;
+}
+
+enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_link_spec *s,
+                             struct hsp_link **ret, struct hsp_err *err)
+{
+    struct hsp_link *l = calloc(1, sizeof *l);
+    if (l == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a communicator");
+    }
+    l->env = env;
+    hsp_str_printf(l->name, sizeof l->name, "%s", s->name);
+    l->key = s->key;
+    l->nonce = s->nonce;
+    l->n = s->n;
+    l->me = s->me;
+    l->id = s->id;
+    l->parent = s->parent;
+    l->n_gone = s->n_gone;
+    l->max_ctas = s->max_ctas;
+    l->process = copy_of(s->process, s->n * sizeof *s->process);
+    l->gone = copy_of(s->gone, s->n_gone * sizeof *s->gone);
+    if (!init_locks(l)) {
+        link_free(l);
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no condition variable");
+    }
+    if (l->process == NULL || l->gone == NULL) {
+        (void)pthread_cond_destroy(&l->cond);
+        link_free(l);
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a communicator");
+    }
+    int rc = pthread_create(&l->thread, NULL, link_main, l);
+    if (rc != 0) {
+        (void)pthread_cond_destroy(&l->cond);
+        link_free(l);
+        return hsp_err_set(err, HSP_ENOMEM, rc, "no thread for a communicator");
+    }
+    *ret = l;
+    return HSP_OK;
+}
+
+void hsp_link_part(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    l->closing = true;
+    if (l->state == HSP_LINK_MAKING) {
+        atomic_store(&l->aborting, true);
+    }
+    (void)pthread_cond_broadcast(&l->cond);
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+/* The link's thread is to end it, and has time for that: its own patience twice, and then ours. */
+static void await_end(struct hsp_link *l)
+{
+    struct timespec until = after_ms(3 * l->env->patience_ms, CLOCK_MONOTONIC);
+    (void)pthread_mutex_lock(&l->lock);
+    while (!l->ended && pthread_cond_timedwait(&l->cond, &l->lock, &until) == 0) {
+    }
+    bool stuck = !l->ended;
+    (void)pthread_mutex_unlock(&l->lock);
+    if (stuck) {
+        atomic_store(&l->aborting, true);
+        release(l, l->env->lib->CommAbort);
+    }
+    (void)pthread_mutex_lock(&l->lock);
+    while (!l->ended) {
+        (void)pthread_cond_wait(&l->cond, &l->lock);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+struct hsp_link *hsp_link_close(struct hsp_link *l)
+{
+    if (l == NULL) {
+        return NULL;
+    }
+    hsp_link_part(l);
+    await_end(l);
+    (void)pthread_join(l->thread, NULL);
+    (void)pthread_cond_destroy(&l->cond);
+    link_free(l);
+    return NULL;
+}
+
+void hsp_link_await_end(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    bool is_broken = l->state == HSP_LINK_BROKEN;
+    (void)pthread_mutex_unlock(&l->lock);
+    if (is_broken) {
+        await_end(l);
+    }
+}
+
+enum hsp_status hsp_link_state(struct hsp_link *l, struct hsp_err *err)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    enum hsp_status st = l->state == HSP_LINK_READY    ? HSP_OK
+                         : l->state == HSP_LINK_MAKING ? HSP_AGAIN
+                                                       : refused(l, err);
+    (void)pthread_mutex_unlock(&l->lock);
+    return st;
+}
+
+void hsp_link_watch(struct hsp_link *l, void (*on_broken)(void *ctx, const struct hsp_err *why),
+                    void *ctx)
+{
+    int at = -1;
+    (void)pthread_mutex_lock(&l->telling);
+    for (int k = 0; k < HSP_LINK_WATCHERS; k++) {
+        bool own = l->watcher[k].on_broken != NULL && l->watcher[k].ctx == ctx;
+        at = own || (at < 0 && l->watcher[k].on_broken == NULL) ? k : at;
+    }
+    HSP_ASSERT(at >= 0);
+    l->watcher[at] = (struct hsp_link_watcher){on_broken, ctx};
+    (void)pthread_mutex_unlock(&l->telling);
+}
+
+uint64_t hsp_link_ops(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    uint64_t ops = l->ops;
+    (void)pthread_mutex_unlock(&l->lock);
+    return ops;
+}
+
+bool hsp_link_quiet(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    bool quiet = l->state == HSP_LINK_READY && !l->giving && reached(l);
+    (void)pthread_mutex_unlock(&l->lock);
+    return quiet;
+}
+
+void hsp_link_abort(struct hsp_link *l, const struct hsp_err *why)
+{
+    atomic_store(&l->aborting, true);
+    broken(l, why);
+}
+
+void hsp_link_abort_own(struct hsp_link *l, const void *owner, const struct hsp_err *why)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    bool own = l->owner == owner;
+    (void)pthread_mutex_unlock(&l->lock);
+    if (own && !hsp_link_quiet(l)) {
+        hsp_link_abort(l, why);
+    }
+}
+
+/* ---- operations ---- */
+
+enum hsp_status hsp_link_begin(struct hsp_link *l, const void *owner, struct nccl_comm **ret_handle,
+                               struct hsp_err *err)
+{
+    (void)pthread_mutex_lock(&l->call);
+    (void)pthread_mutex_lock(&l->lock);
+    enum hsp_status st = l->state == HSP_LINK_BROKEN ? refused(l, err) : HSP_OK;
+    HSP_ASSERT(l->state != HSP_LINK_MAKING);
+    l->owner = owner;
+    l->giving = st == HSP_OK;
+    (void)pthread_mutex_unlock(&l->lock);
+    if (st != HSP_OK) {
+        (void)pthread_mutex_unlock(&l->call);
+        return st;
+    }
+    *ret_handle = l->handle;
+    return HSP_OK;
+}
+
+/* Notes that the queue has work of this link now. */
+static enum hsp_status note(struct hsp_link *l, const struct hsp_link_given *g, struct hsp_err *err)
+{
+    struct hsp_backend *b = l->env->backend;
+    uint64_t ticket = 0;
+    enum hsp_status st = b->mark(b, g->q, &ticket, err);
+    (void)pthread_mutex_lock(&l->lock);
+    unsigned k = l->ticket[0] == 0 || l->q[0] == g->q ? 0 : 1;
+    l->q[k] = g->q;
+    l->ticket[k] = st == HSP_OK ? ticket : l->ticket[k];
+    l->ops += g->n_ops;
+    (void)pthread_cond_broadcast(&l->cond);
+    (void)pthread_mutex_unlock(&l->lock);
+    return st;
+}
+
+enum hsp_status hsp_link_end(struct hsp_link *l, const struct hsp_link_given *g, enum nccl_result r,
+                             struct hsp_err *err)
+{
+    struct hsp_err why = {0};
+    enum hsp_status st = HSP_OK;
+    r = settle(l, l->handle, r, NULL);
+    if (r == NCCL_SUCCESS) {
+        st = note(l, g, err);
+    } else if (r != NCCL_IN_PROGRESS) {
+        char text[160];
+        hsp_str_printf(text, sizeof text, "%s of %s", g->what, l->name);
+        st = hsp_nccl_failed(l->env->lib, l->handle, r, text, &why);
+        broken(l, &why);
+    }
+    (void)pthread_mutex_lock(&l->lock);
+    l->giving = false;
+    if (l->state == HSP_LINK_BROKEN) {
+        st = refused(l, err);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    (void)pthread_mutex_unlock(&l->call);
+    return st;
+}

@@ -1,0 +1,514 @@
+/* hsp_nccl_prepare: what all ranks tell each other, and the communicators that follow from it.
+ *
+ * Three rounds over the mesh: the length of each offer, the offers, and the names (NCCL's unique ids) of the
+ * communicators that must be made anew, each told by its first member. Then all are made at once, each by its own
+ * thread. ncclCommSplit is not used: all members of the parent would have to call it in one order, also those the new
+ * communicator does not concern; nor is the library's grow, which no release up to 2.28 has. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/base/str.h"
+#include "worker/comm/nccl/ncclpool.h"
+#include "worker/comm/nccl/nccltell.h"
+
+#define MESSAGE_CTAS 4 /* blocks of a kernel that may wait beside others that compute */
+#define NAP_NS       500000
+
+/* A communicator this rank needs. */
+struct wanted {
+    enum hsp_nccl_use use;
+    uint32_t n, me;
+    const uint32_t *ranks; /* of a list; NULL: pair */
+    uint32_t pair[2];
+    uint64_t key, nonce;
+    uint64_t *process; /* owned */
+    int *gone;         /* owned; of parent */
+    uint32_t n_gone;
+    struct hsp_link *parent; /* a user of it, while this one is made from it */
+    struct nccl_id id;
+    bool kept, has_id, taken_over;
+    struct hsp_link *link; /* a user of it, handed on to the comm */
+};
+
+struct making {
+    struct hsp_nccl *n; /* NULL: this rank has none */
+    const struct hsp_nccl_params *p;
+    uint32_t n_ranks;
+    struct hsp_nccl_offer *offer; /* n_ranks */
+    struct wanted *wanted;
+    uint32_t n_wanted;
+};
+
+static enum hsp_status no_memory(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to prepare NCCL");
+}
+
+/* ---- which communicators ---- */
+
+static const uint32_t *ranks_of(const struct wanted *w)
+{
+    return w->ranks != NULL ? w->ranks : w->pair;
+}
+
+static enum hsp_status want(struct making *m, struct wanted w, struct hsp_err *err)
+{
+    w.process = calloc(w.n, sizeof *w.process);
+    if (w.process == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t k = 0; k < w.n; k++) {
+        w.process[k] = m->offer[ranks_of(&w)[k]].process;
+    }
+    w.key = hsp_nccl_key(w.use, w.process, w.n);
+    m->wanted[m->n_wanted++] = w;
+    return HSP_OK;
+}
+
+static uint32_t place_of(uint32_t rank, const uint32_t *ranks, uint32_t n)
+{
+    uint32_t k = 0;
+    while (k < n && ranks[k] != rank) {
+        k++;
+    }
+    return k;
+}
+
+static bool list_goes(const struct making *m, const struct hsp_nccl_list *l)
+{
+    return hsp_nccl_list_ok(m->offer, l->ranks, l->n);
+}
+
+/* Whether a list has collectives that go by NCCL: its own, or as a part of one that goes. */
+static bool collects(const struct making *m, uint32_t k)
+{
+    const struct hsp_nccl_needs *d = m->p->needs;
+    bool yes = d->list[k].collective && list_goes(m, &d->list[k]);
+    for (uint32_t i = 0; i < d->n_parts && !yes; i++) {
+        yes = d->part[i].part == k && list_goes(m, &d->list[d->part[i].whole]);
+    }
+    return yes && d->list[k].n > 1;
+}
+
+/* Whether a pair has messages of a list that goes by NCCL: both ends know all lists with both of them. */
+static bool talks(const struct making *m, uint32_t peer)
+{
+    const struct hsp_nccl_needs *d = m->p->needs;
+    bool yes = false;
+    for (uint32_t k = 0; k < d->n_lists && !yes; k++) {
+        const struct hsp_nccl_list *l = &d->list[k];
+        yes = l->messages && place_of(peer, l->ranks, l->n) < l->n && list_goes(m, l);
+    }
+    return yes;
+}
+
+static enum hsp_status find_wanted(struct making *m, struct hsp_err *err)
+{
+    const struct hsp_nccl_needs *d = m->p->needs;
+    uint32_t lane;
+    enum hsp_status st = HSP_OK;
+    m->wanted = calloc((size_t)d->n_lists + d->n_pairs + 1, sizeof *m->wanted);
+    if (m->wanted == NULL) {
+        return no_memory(err);
+    }
+    for (uint32_t k = 0; k < d->n_lists && st == HSP_OK; k++) {
+        const struct hsp_nccl_list *l = &d->list[k];
+        if (collects(m, k)) {
+            st = want(m,
+                      (struct wanted){.use = HSP_NCCL_COLLECTIVE,
+                                      .n = l->n,
+                                      .ranks = l->ranks,
+                                      .me = place_of(d->rank, l->ranks, l->n)},
+                      err);
+        }
+    }
+    for (uint32_t k = 0; k < d->n_pairs && st == HSP_OK; k++) {
+        const struct hsp_nccl_pair *x = &d->pair[k];
+        uint32_t from = x->out ? d->rank : x->peer, to = x->out ? x->peer : d->rank;
+        if (hsp_nccl_pair_ok(m->offer, from, to, &lane) && talks(m, x->peer)) {
+            st = want(
+                m,
+                (struct wanted){
+                    .use = HSP_NCCL_MESSAGES, .n = 2, .pair = {from, to}, .me = x->out ? 0 : 1},
+                err);
+        }
+    }
+    return st;
+}
+
+/* ---- where they come from ---- */
+
+static bool is_here(const struct making *m, uint64_t process)
+{
+    bool here = false;
+    for (uint32_t k = 0; k < m->n_ranks; k++) {
+        here = here || m->offer[k].process == process;
+    }
+    return here;
+}
+
+/* Whether the wanted one is what is left of @l: all its members hold it, it is quiet, and the others have gone. */
+static bool is_left_over(const struct making *m, const struct wanted *w, const struct hsp_link *l,
+                         int *ret_gone, uint32_t *ret_n_gone)
+{
+    if (l->users > 0 || l->n <= w->n ||
+        !hsp_nccl_left_over(l->process, l->n, w->process, w->n, ret_gone, ret_n_gone) ||
+        hsp_nccl_kept(m->offer, w->ranks, w->n, l->key) != l->nonce) {
+        return false;
+    }
+    bool gone = true;
+    for (uint32_t k = 0; k < *ret_n_gone; k++) {
+        gone = gone && !is_here(m, l->process[ret_gone[k]]);
+    }
+    return gone;
+}
+
+/* A communicator of an earlier epoch that the wanted one is what is left of. */
+static enum hsp_status find_parent(struct making *m, struct wanted *w, struct hsp_err *err)
+{
+    struct hsp_nccl *n = m->n;
+    enum hsp_status st = HSP_OK;
+    if (n->lib.CommShrink == NULL || w->use != HSP_NCCL_COLLECTIVE) {
+        return HSP_OK;
+    }
+    (void)pthread_mutex_lock(&n->lock);
+    for (struct hsp_link *l = n->links; l != NULL && w->parent == NULL && st == HSP_OK;
+         l = l->next) {
+        int *gone = calloc(l->n, sizeof *gone);
+        uint32_t n_gone = 0;
+        st = gone != NULL ? HSP_OK : no_memory(err);
+        if (gone != NULL && is_left_over(m, w, l, gone, &n_gone)) {
+            w->parent = l;
+            w->gone = gone;
+            w->n_gone = n_gone;
+            w->nonce = hsp_nccl_key(HSP_NCCL_COLLECTIVE, (const uint64_t[2]){l->nonce, w->key}, 2);
+            l->users++;
+        } else {
+            free(gone);
+        }
+    }
+    (void)pthread_mutex_unlock(&n->lock);
+    return st;
+}
+
+static enum hsp_status find_origin(struct making *m, struct wanted *w, struct hsp_err *err)
+{
+    w->nonce = hsp_nccl_kept(m->offer, ranks_of(w), w->n, w->key);
+    if (w->nonce != 0) {
+        w->link = hsp_nccl_find(m->n, w->key, w->nonce);
+        w->kept = true;
+        const struct hsp_nccl_offer *own = &m->offer[m->p->needs->rank];
+        for (uint32_t k = 0; k < own->n_held; k++) {
+            w->taken_over = w->taken_over || (own->held[k].key == w->key && own->held[k].in_use);
+        }
+        if (w->link == NULL) { /* it broke meanwhile: the others wait for what will not come */
+            return hsp_err_set(err, HSP_EPEER, 0, "a communicator of %u ranks broke", w->n);
+        }
+        return HSP_OK;
+    }
+    enum hsp_status st = find_parent(m, w, err);
+    if (st == HSP_OK && w->parent == NULL && w->me == 0) {
+        enum nccl_result r = m->n->lib.GetUniqueId(&w->id);
+        w->has_id = r == NCCL_SUCCESS;
+        st = w->has_id ? HSP_OK : hsp_nccl_failed(&m->n->lib, NULL, r, "a name", err);
+    }
+    return st;
+}
+
+static enum hsp_status tell_ids(struct making *m, struct hsp_err *err)
+{
+    struct hsp_buf buf;
+    struct hsp_nccl_told t;
+    hsp_buf_init(&buf, HSP_NCCL_TOLD_BYTES);
+    for (uint32_t k = 0; k < m->n_wanted; k++) {
+        if (m->wanted[k].has_id) {
+            hsp_buf_u64(&buf, m->wanted[k].key);
+            hsp_buf_append(&buf, m->wanted[k].id.internal, NCCL_ID_BYTES);
+        }
+    }
+    enum hsp_status st = hsp_nccl_tell_all(m->p->mesh, &buf, &t, err);
+    hsp_buf_fini(&buf);
+    if (st != HSP_OK) {
+        return st;
+    }
+    for (uint32_t k = 0; k < m->n_wanted; k++) {
+        struct wanted *w = &m->wanted[k];
+        const uint8_t *at = t.all;
+        for (uint32_t r = 0; r < ranks_of(w)[0]; r++) {
+            at += 4 * t.count[r];
+        }
+        struct hsp_cursor c;
+        hsp_cur_init(&c, at, t.bytes[ranks_of(w)[0]]);
+        while (!w->kept && w->parent == NULL && !w->has_id && hsp_cur_left(&c) > 0 && !c.failed) {
+            uint64_t key = hsp_cur_u64(&c);
+            const uint8_t *id = hsp_cur_bytes(&c, NCCL_ID_BYTES);
+            if (id != NULL && key == w->key) {
+                memcpy(w->id.internal, id, NCCL_ID_BYTES);
+                w->has_id = true;
+            }
+        }
+        if (!w->kept && w->parent == NULL && !w->has_id) {
+            st = hsp_err_set(err, HSP_EPROTO, 0, "rank %u names no communicator", ranks_of(w)[0]);
+        }
+    }
+    hsp_nccl_told_fini(&t);
+    return st;
+}
+
+/* ---- making ---- */
+
+static void name_of(const struct wanted *w, char *to, size_t size)
+{
+    size_t at = 0;
+    hsp_str_printf(to, size, w->use == HSP_NCCL_COLLECTIVE ? "ranks " : "messages of ranks ");
+    for (uint32_t k = 0; k < w->n && at + 16 < size; k++) {
+        at = strlen(to);
+        hsp_str_printf(to + at, size - at, "%s%u", k > 0 ? "," : "", ranks_of(w)[k]);
+    }
+}
+
+static enum hsp_status start(struct making *m, struct wanted *w, struct hsp_err *err)
+{
+    char name[80];
+    name_of(w, name, sizeof name);
+    if (w->parent == NULL) {
+        w->nonce = hsp_hash64(w->id.internal, NCCL_ID_BYTES, w->key) | 1;
+    }
+    const struct hsp_link_spec s = {.name = name,
+                                    .key = w->key,
+                                    .nonce = w->nonce,
+                                    .process = w->process,
+                                    .n = w->n,
+                                    .me = w->me,
+                                    .id = w->id,
+                                    .parent = w->parent,
+                                    .gone = w->gone,
+                                    .n_gone = w->n_gone,
+                                    .max_ctas = w->use == HSP_NCCL_MESSAGES ? MESSAGE_CTAS : 0};
+    enum hsp_status st = hsp_link_new(&m->n->env, &s, &w->link, err);
+    if (st == HSP_OK) {
+        hsp_nccl_adopt(m->n, w->link);
+    }
+    return st;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static enum hsp_status await_all(const struct making *m, struct hsp_err *err)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const struct hsp_nccl_params *p = m->p;
+    uint64_t until = now_ms() + p->timeout_ms;
+    for (;;) {
+        enum hsp_status st = HSP_OK;
+        for (uint32_t k = 0; k < m->n_wanted && (st == HSP_OK || st == HSP_AGAIN); k++) {
+            enum hsp_status one = hsp_link_state(m->wanted[k].link, err);
+            st = one != HSP_OK ? one : st;
+        }
+        if (st != HSP_AGAIN) {
+            return st;
+        }
+        if (p->stop != NULL && p->stop(p->ctx)) {
+            return hsp_err_set(err, HSP_ECANCELED, 0, "communicators are not wanted any more");
+        }
+        if (now_ms() >= until) {
+            break;
+        }
+        (void)nanosleep(&nap, NULL);
+    }
+    for (uint32_t k = 0; k < m->n_wanted; k++) {
+        struct hsp_link *l = m->wanted[k].link;
+        if (hsp_link_state(l, NULL) == HSP_AGAIN) {
+            return hsp_err_set(err, HSP_ETIMEDOUT, 0, "no communicator of %s within %llu ms",
+                               l->name, (unsigned long long)p->timeout_ms);
+        }
+    }
+    return HSP_OK;
+}
+
+static void parents_back(struct making *m)
+{
+    for (uint32_t k = 0; k < m->n_wanted; k++) {
+        hsp_nccl_give_back(m->n, m->wanted[k].parent);
+        m->wanted[k].parent = NULL;
+    }
+}
+
+static enum hsp_status make_all(struct making *m, uint64_t *keys, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; k < m->n_wanted && st == HSP_OK; k++) {
+        keys[k] = m->wanted[k].key;
+        st = find_origin(m, &m->wanted[k], err);
+    }
+    if (st == HSP_OK && m->n != NULL) {
+        hsp_nccl_drop(m->n, keys, m->n_wanted); /* before others take its memory */
+    }
+    if (st == HSP_OK) {
+        st = tell_ids(m, err);
+    }
+    for (uint32_t k = 0; k < m->n_wanted && st == HSP_OK; k++) {
+        if (!m->wanted[k].kept) {
+            st = start(m, &m->wanted[k], err);
+        }
+    }
+    st = st == HSP_OK ? await_all(m, err) : st;
+    parents_back(m);
+    if (st == HSP_OK && m->n != NULL) {
+        hsp_nccl_drop(m->n, keys, m->n_wanted); /* parents */
+    }
+    return st;
+}
+
+/* ---- the comm ---- */
+
+static struct wanted *wanted_of(struct making *m, const uint32_t *ranks)
+{
+    for (uint32_t k = 0; k < m->n_wanted; k++) {
+        if (m->wanted[k].ranks == ranks) {
+            return &m->wanted[k];
+        }
+    }
+    return NULL;
+}
+
+static enum hsp_status add_group(struct making *m, struct hsp_nccl_comm *parts,
+                                 const struct hsp_nccl_list *l, struct hsp_err *err)
+{
+    struct wanted *w = wanted_of(m, l->ranks);
+    struct hsp_nccl_group *g = &parts->group[parts->n_groups];
+    *g = (struct hsp_nccl_group){.n = l->n, .ranks = malloc(l->n * sizeof *l->ranks)};
+    if (g->ranks == NULL) {
+        return no_memory(err);
+    }
+    memcpy(g->ranks, l->ranks, l->n * sizeof *l->ranks);
+    g->me = place_of(m->p->needs->rank, l->ranks, l->n);
+    g->asked = l->asked && list_goes(m, l);
+    if (w != NULL) {
+        g->link = w->link;
+        g->taken_over = w->taken_over;
+        w->link = NULL;
+    }
+    parts->n_groups++;
+    return HSP_OK;
+}
+
+static void add_way(struct making *m, struct hsp_nccl_comm *parts, struct wanted *w)
+{
+    struct hsp_nccl_way *x = &parts->way[parts->n_ways++];
+    uint32_t lane = 0;
+    (void)hsp_nccl_pair_ok(m->offer, w->pair[0], w->pair[1], &lane);
+    *x = (struct hsp_nccl_way){.peer = w->pair[1 - w->me],
+                               .out = w->me == 0,
+                               .lane = (enum hsp_devq)(HSP_DEVQ_LANE + lane),
+                               .taken_over = w->taken_over,
+                               .link = w->link};
+    w->link = NULL;
+}
+
+/* Lists that go by NCCL, and what belongs to them. */
+static enum hsp_status assemble(struct making *m, struct hsp_comm **ret, struct hsp_err *err)
+{
+    const struct hsp_nccl_needs *d = m->p->needs;
+    struct hsp_nccl_comm parts = {.group = calloc((size_t)d->n_lists + 1, sizeof *parts.group),
+                                  .way = calloc((size_t)m->n_wanted + 1, sizeof *parts.way)};
+    enum hsp_status st = parts.group != NULL && parts.way != NULL ? HSP_OK : no_memory(err);
+    for (uint32_t k = 0; k < d->n_lists && st == HSP_OK; k++) {
+        if (collects(m, k) || list_goes(m, &d->list[k])) {
+            st = add_group(m, &parts, &d->list[k], err);
+        }
+    }
+    for (uint32_t k = 0; k < m->n_wanted && st == HSP_OK; k++) {
+        if (m->wanted[k].use == HSP_NCCL_MESSAGES) {
+            add_way(m, &parts, &m->wanted[k]);
+        }
+    }
+    if (st != HSP_OK || parts.n_groups == 0) {
+        hsp_nccl_parts_fini(m->n, &parts);
+        return st;
+    }
+    return hsp_nccl_comm_new(m->n, m->p, &parts, ret, err);
+}
+
+static void making_fini(struct making *m)
+{
+    for (uint32_t k = 0; k < m->n_wanted; k++) {
+        hsp_nccl_give_back(m->n, m->wanted[k].link);
+        free(m->wanted[k].process);
+        free(m->wanted[k].gone);
+    }
+    free(m->wanted);
+    hsp_nccl_offers_free(m->offer, m->n_ranks);
+}
+
+static bool anybody(const struct making *m)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < m->n_ranks; k++) {
+        any = any || m->offer[k].version != 0;
+    }
+    return any;
+}
+
+enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_params *p,
+                                 struct hsp_comm **ret, struct hsp_err *err)
+{
+    struct making m = {.n = n, .p = p, .n_ranks = p->mesh->n_ranks};
+    struct hsp_comm *made = NULL;
+    enum hsp_status st = hsp_nccl_exchange(n, p->mesh, p->needs, true, &m.offer, err);
+    if (st == HSP_OK && anybody(&m)) {
+        st = n != NULL ? find_wanted(&m, err) : HSP_OK;
+        uint64_t *keys = calloc((size_t)m.n_wanted + 1, sizeof *keys);
+        st = st == HSP_OK && keys == NULL ? no_memory(err) : st;
+        st = st == HSP_OK ? make_all(&m, keys, err) : st;
+        free(keys);
+        st = st == HSP_OK && n != NULL ? assemble(&m, &made, err) : st;
+    }
+    making_fini(&m);
+    if (st == HSP_OK) {
+        *ret = made;
+    }
+    return st;
+}
+
+/* ---- the beginning of the epoch ---- */
+
+static enum hsp_status same_past(const struct hsp_nccl_offer *offer, const struct hsp_link *l,
+                                 const uint32_t *ranks, uint32_t n, struct hsp_err *err)
+{
+    return hsp_nccl_kept(offer, ranks, n, l->key) == l->nonce
+               ? HSP_OK
+               : hsp_err_set(err, HSP_ESTATE, 0,
+                             "the communicator of %s is not quiet, or not the same everywhere",
+                             l->name);
+}
+
+enum hsp_status hsp_nccl_start(struct hsp_comm *base, struct hsp_comm *mesh, struct hsp_err *err)
+{
+    struct hsp_nccl_comm *c = base != NULL ? hsp_nccl_of(base) : NULL;
+    struct hsp_nccl_offer *offer = NULL;
+    enum hsp_status st =
+        hsp_nccl_exchange(c != NULL ? c->of : NULL, mesh, NULL, false, &offer, err);
+    for (uint32_t k = 0; st == HSP_OK && c != NULL && k < c->n_groups; k++) {
+        const struct hsp_nccl_group *g = &c->group[k];
+        if (g->taken_over) {
+            st = same_past(offer, g->link, g->ranks, g->n, err);
+        }
+    }
+    for (uint32_t k = 0; st == HSP_OK && c != NULL && k < c->n_ways; k++) {
+        const struct hsp_nccl_way *w = &c->way[k];
+        if (w->taken_over) {
+            const uint32_t ranks[2] = {w->out ? mesh->rank : w->peer,
+                                       w->out ? w->peer : mesh->rank};
+            st = same_past(offer, w->link, ranks, 2, err);
+        }
+    }
+    hsp_nccl_offers_free(offer, mesh->n_ranks);
+    return st;
+}

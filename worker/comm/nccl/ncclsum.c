@@ -1,0 +1,263 @@
+/* Collectives by NCCL: one call where the pieces are alike, else one for each piece, all in one group. */
+#include <inttypes.h> /* PRIu32 */
+
+#include "worker/comm/nccl/ncclpool.h"
+
+/* One collective under way to the library. */
+struct call {
+    struct hsp_nccl_comm *c;
+    const struct hsp_nccl_lib *lib;
+    const struct hsp_nccl_group *g;
+    struct nccl_comm *handle;
+    void *stream;
+    const char *what;
+};
+
+static enum hsp_status find_group(struct hsp_nccl_comm *c, const struct hsp_group *g,
+                                  const struct hsp_nccl_group **ret, struct hsp_err *err)
+{
+    for (uint32_t k = 0; k < c->n_groups; k++) {
+        const struct hsp_nccl_group *x = &c->group[k];
+        bool same = x->n == g->n && (x->link != NULL || x->n == 1);
+        for (uint32_t i = 0; i < g->n && same; i++) {
+            same = x->ranks[i] == g->ranks[i];
+        }
+        if (same) {
+            *ret = x;
+            return HSP_OK;
+        }
+    }
+    return hsp_err_set(err, HSP_EINVAL, 0,
+                       "no communicator for %" PRIu32 " ranks from rank %" PRIu32, g->n,
+                       g->ranks[0]);
+}
+
+static enum hsp_status end(const struct call *k, enum nccl_result r, struct hsp_err *err)
+{
+    const struct hsp_link_given g = {.q = HSP_DEVQ_COMM, .n_ops = 1, .what = k->what};
+    struct hsp_err why = {0};
+    if (hsp_link_end(k->g->link, &g, r, &why) != HSP_OK) {
+        hsp_nccl_kill(k->c, &why);
+        return hsp_nccl_alive(k->c, err);
+    }
+    return HSP_OK;
+}
+
+/* In front of every collective: what was posted comes first. *ret_alone: there is nothing to call. */
+static enum hsp_status begin(struct hsp_nccl_comm *c, const struct hsp_group *g, const char *what,
+                             struct call *ret, struct hsp_err *err)
+{
+    const struct hsp_nccl_group *x = NULL;
+    enum hsp_status st = hsp_nccl_flush(c, err);
+    st = st == HSP_OK ? hsp_nccl_alive(c, err) : st;
+    st = st == HSP_OK ? find_group(c, g, &x, err) : st;
+    if (st != HSP_OK) {
+        return st;
+    }
+    *ret = (struct call){.c = c, .lib = &c->of->lib, .g = x, .what = what};
+    if (x->link == NULL) {
+        return HSP_OK;
+    }
+    ret->stream = c->of->o.backend->native(c->of->o.backend, HSP_DEVQ_COMM);
+    struct hsp_err why = {0};
+    st = hsp_link_begin(x->link, c, &ret->handle, &why);
+    if (st != HSP_OK) {
+        hsp_nccl_kill(c, &why);
+        return hsp_nccl_alive(c, err);
+    }
+    st = hsp_nccl_alive(c, err); /* again: kill looks at links after it has said so */
+    if (st != HSP_OK) {
+        (void)end(ret, NCCL_SUCCESS, NULL);
+    }
+    return st;
+}
+
+static bool goes_on(enum nccl_result r)
+{
+    return r == NCCL_SUCCESS || r == NCCL_IN_PROGRESS;
+}
+
+static enum hsp_status copy_own(const struct call *k, void *to, const void *from, size_t bytes,
+                                struct hsp_err *err)
+{
+    struct hsp_backend *b = k->c->of->o.backend;
+    return to != from ? b->copy(b, HSP_DEVQ_COMM, to, from, bytes, err) : HSP_OK;
+}
+
+static size_t sum_of(const size_t *count, uint32_t n)
+{
+    size_t s = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        s += count[k];
+    }
+    return s;
+}
+
+/* ---- gather ---- */
+
+/* @count pieces of elements of @elem bytes; the own one is at @in, which may be its place in @out. */
+static enum nccl_result gather_call(const struct call *k, const size_t *count, size_t elem,
+                                    const void *in, uint8_t *out)
+{
+    const struct hsp_nccl_lib *lib = k->lib;
+    if (hsp_nccl_shape(count, k->g->n) == HSP_NCCL_EVEN) {
+        return lib->AllGather(in, out, count[0] * elem, NCCL_INT8, k->handle, k->stream);
+    }
+    enum nccl_result r = lib->GroupStart();
+    if (r != NCCL_SUCCESS) {
+        return r;
+    }
+    for (uint32_t i = 0; i < k->g->n && goes_on(r); i++) {
+        if (count[i] > 0) {
+            r = lib->Broadcast(i == k->g->me ? in : out, out, count[i] * elem, NCCL_INT8, (int)i,
+                               k->handle, k->stream);
+        }
+        out += count[i] * elem;
+    }
+    enum nccl_result ended = lib->GroupEnd();
+    return goes_on(r) ? ended : r;
+}
+
+static enum hsp_status all_gather(struct hsp_comm *base, const struct hsp_group *g,
+                                  uint32_t channel, enum hsp_dtype t, const void *in,
+                                  const size_t *count, void *out, struct hsp_err *err)
+{
+    struct call k;
+    size_t elem = hsp_dtype_size(t);
+    (void)channel; /* the n-th collective of a communicator is the n-th on all its members */
+    enum hsp_status st = begin(hsp_nccl_of(base), g, "all-gather", &k, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (k.g->link == NULL) {
+        return copy_own(&k, out, in, count[0] * elem, err);
+    }
+    bool none = hsp_nccl_shape(count, g->n) == HSP_NCCL_NOTHING;
+    return end(&k, none ? NCCL_SUCCESS : gather_call(&k, count, elem, in, out), err);
+}
+
+/* ---- maxima ---- */
+
+/* Which elements of all are wanted. */
+struct part {
+    size_t first, count, of;
+};
+
+/* The larger one of each element of the addends at @all, one behind the other, of the part, at @to. */
+static enum hsp_status take_largest(const struct call *k, enum hsp_dtype t, uint8_t *all,
+                                    const struct part *p, void *to, struct hsp_err *err)
+{
+    struct hsp_backend *b = k->c->of->o.backend;
+    struct hsp_box box = {.rank = 1, .hi = {(int64_t)p->count}};
+    struct hsp_view dst = {.data = to, .box = box, .dtype = t};
+    struct hsp_view src = {.box = box, .dtype = t};
+    enum hsp_status st = HSP_OK;
+    for (uint32_t i = 0; i < k->g->n && st == HSP_OK && p->count > 0; i++) {
+        src.data = all + (i * p->of + p->first) * hsp_dtype_size(t);
+        st = b->cells(b, HSP_DEVQ_COMM, &dst, &src, &box, i == 0 ? HSP_CELLS_COPY : HSP_CELLS_MAX,
+                      err);
+    }
+    return st;
+}
+
+static enum hsp_status largest(const struct call *k, enum hsp_dtype t, const void *in,
+                               const struct part *p, void *out, struct hsp_err *err)
+{
+    struct hsp_backend *b = k->c->of->o.backend;
+    struct hsp_nccl_stage *s = NULL;
+    size_t bytes = p->of * hsp_dtype_size(t);
+    if (hsp_nccl_stage_take(k->c, k->g->n * bytes, &s, err) != HSP_OK) {
+        (void)end(k, NCCL_SUCCESS, NULL); /* the want of memory is what counts */
+        return HSP_ENOMEM;
+    }
+    enum hsp_status st =
+        end(k, k->lib->AllGather(in, s->data, bytes, NCCL_INT8, k->handle, k->stream), err);
+    st = st == HSP_OK ? take_largest(k, t, s->data, p, out, err) : st;
+    s->q = HSP_DEVQ_COMM;
+    st = st == HSP_OK ? b->mark(b, s->q, &s->ticket, err) : st;
+    s->taken = st != HSP_OK;
+    return st;
+}
+
+/* ---- sums ---- */
+
+static enum hsp_status type_of(enum hsp_dtype t, enum nccl_type *ret, struct hsp_err *err)
+{
+    return hsp_nccl_type(t, ret)
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EINVAL, 0, "no sums of %s by NCCL", hsp_dtype_name(t));
+}
+
+static enum hsp_status all_reduce(struct hsp_comm *base, const struct hsp_group *g,
+                                  uint32_t channel, enum hsp_dtype t, enum hsp_reduce how,
+                                  void *buf, size_t count, struct hsp_err *err)
+{
+    struct hsp_nccl_comm *c = hsp_nccl_of(base);
+    struct call k;
+    enum nccl_type type;
+    (void)channel;
+    enum hsp_status st = type_of(t, &type, err);
+    st = st == HSP_OK ? begin(c, g, "all-reduce", &k, err) : st;
+    if (st != HSP_OK || k.g->link == NULL) {
+        return st;
+    }
+    if (count == 0) {
+        return end(&k, NCCL_SUCCESS, err);
+    }
+    if (how == HSP_REDUCE_MAX) {
+        return largest(&k, t, buf, &(struct part){0, count, count}, buf, err);
+    }
+    return end(&k, k.lib->AllReduce(buf, buf, count, type, NCCL_SUM, k.handle, k.stream), err);
+}
+
+static enum nccl_result scatter_call(const struct call *k, const size_t *count, enum nccl_type type,
+                                     size_t elem, const uint8_t *in, void *out)
+{
+    const struct hsp_nccl_lib *lib = k->lib;
+    if (hsp_nccl_shape(count, k->g->n) == HSP_NCCL_EVEN) {
+        return lib->ReduceScatter(in, out, count[0], type, NCCL_SUM, k->handle, k->stream);
+    }
+    enum nccl_result r = lib->GroupStart();
+    if (r != NCCL_SUCCESS) {
+        return r;
+    }
+    for (uint32_t i = 0; i < k->g->n && goes_on(r); i++) {
+        if (count[i] > 0) {
+            r = lib->Reduce(in, i == k->g->me ? out : NULL, count[i], type, NCCL_SUM, (int)i,
+                            k->handle, k->stream);
+        }
+        in += count[i] * elem;
+    }
+    enum nccl_result ended = lib->GroupEnd();
+    return goes_on(r) ? ended : r;
+}
+
+static enum hsp_status reduce_scatter(struct hsp_comm *base, const struct hsp_group *g,
+                                      uint32_t channel, enum hsp_dtype t, enum hsp_reduce how,
+                                      const void *in, const size_t *count, void *out,
+                                      struct hsp_err *err)
+{
+    struct hsp_nccl_comm *c = hsp_nccl_of(base);
+    struct call k;
+    enum nccl_type type;
+    size_t total = sum_of(count, g->n), before = sum_of(count, g->me), elem = hsp_dtype_size(t);
+    (void)channel;
+    enum hsp_status st = type_of(t, &type, err);
+    st = st == HSP_OK ? begin(c, g, "reduce-scatter", &k, err) : st;
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (k.g->link == NULL) {
+        return copy_own(&k, out, in, total * elem, err);
+    }
+    if (total == 0) {
+        return end(&k, NCCL_SUCCESS, err);
+    }
+    if (how == HSP_REDUCE_MAX) {
+        return largest(&k, t, in, &(struct part){before, count[g->me], total}, out, err);
+    }
+    return end(&k, scatter_call(&k, count, type, elem, in, out), err);
+}
+
+const struct hsp_collect_ops hsp_nccl_collect = {
+    .all_reduce = all_reduce, .reduce_scatter = reduce_scatter, .all_gather = all_gather};
