@@ -8,7 +8,7 @@ import gpu
 import peer
 from harness import *  # noqa: F403
 
-DEVICE = "cuda:0"
+DEVICE, TORCH_DEVICE = "cuda:0", "cuda"
 
 
 def need_gpu():
