@@ -1,6 +1,7 @@
 backend_tests = \
   tests/unit/backend/blocks_test \
   tests/unit/backend/conformance_test \
+  tests/unit/backend/device_test \
   tests/unit/backend/gemm_test \
   tests/unit/backend/gradcheck_test
 # Every op against the reference, on the backend of the test that includes it.
@@ -12,6 +13,10 @@ TESTS += $(backend_tests)
 tests_unit_backend_conformance_test_SOURCES = \
   tests/unit/backend/conformance_test.c $(OP_SUITE)
 tests_unit_backend_conformance_test_LDADD = $(BACKEND_LIBS) $(LDADD)
+# Skipped without a GPU; scripts/gpu-check brings it to one.
+tests_unit_backend_device_test_SOURCES = \
+  tests/unit/backend/device_test.c $(OP_SUITE)
+tests_unit_backend_device_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gradcheck_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gemm_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_blocks_test_LDADD = $(BACKEND_LIBS) $(LDADD)
