@@ -9,6 +9,7 @@ worker_app_libworkerapp_a_SOURCES = \
   worker/app/ckptcheck.c worker/app/ckptcheck.h \
   worker/app/localrun.c worker/app/localrun.h \
   worker/app/modelfile.c worker/app/modelfile.h \
+  worker/app/rundevice.c worker/app/rundevice.h \
   worker/app/runfile.c worker/app/runfile.h \
   worker/app/verify.c worker/app/verifyint.h worker/app/verifylow.c worker/app/verifymatch.c worker/app/verifyvalue.c
 worker_app_libworkerapp_a_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)

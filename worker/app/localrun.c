@@ -80,7 +80,7 @@ static enum hsp_status first_state(struct rank *r, struct hsp_err *err)
 static enum hsp_status rank_open(struct rank *r, struct hsp_err *err)
 {
     const struct hsp_local_opts *o = &r->l->o;
-    enum hsp_status st = o->open ? o->open(r->k, o->threads, &r->backend, err)
+    enum hsp_status st = o->open ? o->open(o->open_ctx, r->k, o->threads, &r->backend, err)
                                  : hsp_backend_cpu_open(o->threads, &r->backend, err);
     if (st == HSP_OK) {
         st = open_slots(r, err);

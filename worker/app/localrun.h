@@ -10,8 +10,8 @@
 #include "worker/exec/stateinit.h"
 
 /* Opens the backend of @rank, with @threads of the host where it computes there. */
-typedef enum hsp_status (*hsp_open_backend)(uint32_t rank, int threads, struct hsp_backend **ret,
-                                            struct hsp_err *err);
+typedef enum hsp_status (*hsp_open_backend)(void *ctx, uint32_t rank, int threads,
+                                            struct hsp_backend **ret, struct hsp_err *err);
 
 struct hsp_local_opts {
     uint32_t n;
@@ -22,7 +22,8 @@ struct hsp_local_opts {
     const struct hsp_st_reader *init; /* parameters to begin with; NULL: drawn */
     int threads;                      /* of each rank's backend */
     hsp_open_backend open;            /* NULL: the CPU's */
-    void *ctx;                        /* of the two below; both may be NULL */
+    void *open_ctx;
+    void *ctx; /* of the two below; both may be NULL */
     struct hsp_engine_hooks (*hooks)(void *ctx, uint32_t rank);
     /* After each step of @rank. */
     enum hsp_status (*on_step)(void *ctx, uint32_t rank, const struct hsp_step_result *r,

@@ -15,6 +15,7 @@ struct hsp_run_opts {
     uint64_t steps;        /* 0: what the file says */
     int threads;           /* per rank; 0: the processors divided by the ranks */
     hsp_open_backend open; /* NULL: the CPU's */
+    void *open_ctx;
     bool quiet;
 };
 

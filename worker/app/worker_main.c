@@ -8,6 +8,7 @@
 #include "worker/app/agentmain.h"
 #include "worker/app/ckptcheck.h"
 #include "worker/app/execargs.h"
+#include "worker/app/rundevice.h"
 #include "worker/app/runfile.h"
 
 enum mode { MODE_NONE, MODE_RUN, MODE_VERIFY, MODE_CHECKPOINT, MODE_AGENT };
@@ -17,6 +18,7 @@ enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 struct options {
     enum mode mode;
     struct hsp_run_opts run;
+    struct hsp_run_device device; /* of run */
     struct hsp_agent_request agent;
     bool json;
 };
@@ -36,6 +38,7 @@ struct options {
     X('o', "out", "DIR", "write DIR/final and DIR/metrics.jsonl")                              \
     X('m', "metrics", "FILE", "write one line of JSON per step")                               \
     X('g', "dump-gradients", "FILE", "write the mean gradients of step 0 (safetensors)")       \
+    X('d', "device", "NAME", "compute on cpu (default), cuda:N, or cuda: rank k on GPU k")     \
     X('t', "threads", "N", "compute threads of each rank (default: processors / ranks)")       \
     X('q', "quiet", "", "no line per step on standard output")                                 \
     X('h', "help", "", "print this text")                                                      \
@@ -77,12 +80,40 @@ static bool choose(struct options *all, enum mode mode)
     return true;
 }
 
+/* -s, -t */
+static bool take_number(struct hsp_run_opts *o, int c, const char *text)
+{
+    uint64_t n;
+    if (!hsp_parse_u64(text, &n) || n == 0 || (c == 't' && n > 1024)) {
+        (void)fprintf(stderr, "hspmd-worker: %s is not a number of %s\n", text,
+                      c == 's' ? "steps" : "threads");
+        return false;
+    }
+    if (c == 's') {
+        o->steps = n;
+    } else {
+        o->threads = (int)n;
+    }
+    return true;
+}
+
+static bool take_device(struct options *all, const char *text)
+{
+    struct hsp_err err = {0};
+    if (hsp_run_device_parse(text, &all->device, &err) != HSP_OK) {
+        (void)fprintf(stderr, "hspmd-worker: %s\n", err.msg);
+        return false;
+    }
+    all->run.open = hsp_run_device_open;
+    all->run.open_ctx = &all->device;
+    return true;
+}
+
 /* Reads the options. Returns an exit status to end with at once, or -1 to go on. */
 static int read_options(int argc, char **argv, struct options *all)
 {
     struct hsp_run_opts *o = &all->run;
     int c;
-    uint64_t n;
     while ((c = getopt_long(argc, argv, ":", LONG, NULL)) != -1) {
         switch (c) {
         case 'c':
@@ -110,15 +141,13 @@ static int read_options(int argc, char **argv, struct options *all)
             break;
         case 's':
         case 't':
-            if (!hsp_parse_u64(optarg, &n) || n == 0 || (c == 't' && n > 1024)) {
-                (void)fprintf(stderr, "hspmd-worker: %s is not a number of %s\n", optarg,
-                              c == 's' ? "steps" : "threads");
+            if (!take_number(o, c, optarg)) {
                 return EXIT_USAGE;
             }
-            if (c == 's') {
-                o->steps = n;
-            } else {
-                o->threads = (int)n;
+            break;
+        case 'd':
+            if (!take_device(all, optarg)) {
+                return EXIT_USAGE;
             }
             break;
         case 'o': o->out = optarg; break;
