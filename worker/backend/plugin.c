@@ -36,6 +36,28 @@ static bool find(char path[PATH_MAX])
     return access(path, R_OK) == 0;
 }
 
+/* The library at @path, which stays loaded when it is one of ours. */
+static enum hsp_status take(const char *path, const struct hsp_device_plugin **ret,
+                            struct hsp_err *err)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const struct hsp_device_plugin *found =
+        library != NULL ? dlsym(library, HSP_PLUGIN_SYMBOL) : NULL;
+    enum hsp_status st = HSP_OK;
+    if (found == NULL) {
+        st = refuse(err, HSP_PLUGIN_FILE);
+    } else if (found->abi != HSP_BACKEND_ABI) {
+        st = hsp_err_set(err, HSP_ENODEV, 0, "no GPU: %s has interface %u, not %u", path,
+                         found->abi, HSP_BACKEND_ABI);
+    }
+    if (st == HSP_OK) {
+        *ret = found;
+    } else if (library != NULL) {
+        (void)dlclose(library);
+    }
+    return st;
+}
+
 enum hsp_status hsp_plugin_load(const struct hsp_plugin_paths *p,
                                 const struct hsp_device_plugin **ret, struct hsp_err *err)
 {
@@ -51,18 +73,7 @@ enum hsp_status hsp_plugin_load(const struct hsp_plugin_paths *p,
     } else if (!find(path)) {
         return hsp_err_set(err, HSP_ENODEV, 0, "no GPU: this build has no %s", HSP_PLUGIN_FILE);
     }
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    const struct hsp_device_plugin *found =
-        library != NULL ? dlsym(library, HSP_PLUGIN_SYMBOL) : NULL;
-    if (found == NULL) {
-        return refuse(err, HSP_PLUGIN_FILE);
-    }
-    if (found->abi != HSP_BACKEND_ABI) {
-        return hsp_err_set(err, HSP_ENODEV, 0, "no GPU: %s has interface %u, not %u", path,
-                           found->abi, HSP_BACKEND_ABI);
-    }
-    *ret = found;
-    return HSP_OK;
+    return take(path, ret, err);
 }
 
 enum hsp_status hsp_backend_device_open(int device, const struct hsp_device_opts *o,

@@ -167,6 +167,10 @@ static void test_tickets(void **state)
         last = t;
     }
     assert_int_equal(hsp_fake_usage().events, HSP_MAX_MARKS);
+    assert_true(b->reached(b, HSP_DEVQ_COMM, last - HSP_MAX_MARKS)); /* it was waited for */
+    assert_true(b->reached(b, HSP_DEVQ_COMM, 0));
+    assert_false(b->reached(b, HSP_DEVQ_COMM, last));
+    assert_false(b->reached(b, HSP_DEVQ_COMM, last + 1));
     assert_ok(b->await(b, HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, first, &err), &err);
     assert_ok(b->finish(b, HSP_DEVQ_COMM, first, &err), &err);
     assert_ok(b->finish(b, HSP_DEVQ_COMM, 0, &err), &err);
@@ -177,6 +181,7 @@ static void test_tickets(void **state)
     assert_status(b->seconds(b, HSP_DEVQ_COMM, last - 1, last, &s, &err), HSP_ESTATE);
     fill(b, HSP_DEVQ_COMM, x, 0.0, 1); /* no launch has failed */
     finish(b, HSP_DEVQ_COMM);
+    assert_true(b->reached(b, HSP_DEVQ_COMM, last));
     assert_ok(b->seconds(b, HSP_DEVQ_COMM, last - 1, last, &s, &err), &err);
     assert_true(s >= 0.0 && s < 60.0);
     assert_status(b->seconds(b, HSP_DEVQ_COMM, first, last, &s, &err), HSP_EINVAL);

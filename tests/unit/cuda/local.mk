@@ -1,5 +1,6 @@
 cuda_tests = \
   tests/unit/cuda/cudahost_test \
+  tests/unit/cuda/cudareplay_test \
   tests/unit/cuda/fakecuda_test
 CUDA_TEST_LIBS = tests/lib/libfakecuda.a $(LDADD)
 tests_unit_cuda_fakecuda_test_LDADD = $(CUDA_TEST_LIBS)
@@ -9,6 +10,10 @@ tests_unit_cuda_cudahost_test_SOURCES = \
   tests/unit/cuda/cudahost_test.c tests/unit/cuda/standin.c tests/unit/cuda/standin.h
 tests_unit_cuda_cudahost_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 tests_unit_cuda_cudahost_test_LDADD = $(HOST_TEST_LIBS)
+tests_unit_cuda_cudareplay_test_SOURCES = \
+  tests/unit/cuda/cudareplay_test.c tests/unit/cuda/standin.c tests/unit/cuda/standin.h
+tests_unit_cuda_cudareplay_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_unit_cuda_cudareplay_test_LDADD = $(HOST_TEST_LIBS)
 if HAVE_CXX
 cuda_tests += \
   tests/unit/cuda/emulate_test
@@ -19,3 +24,26 @@ endif
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
 EXTRA_DIST += tests/unit/cuda/wrongkernels.cu
+
+# Loading a plugin: three that are none, too old, and good.
+cuda_plugins = \
+  tests/unit/cuda/goodplugin.so \
+  tests/unit/cuda/noplugin.so \
+  tests/unit/cuda/oldplugin.so
+check_PROGRAMS += $(cuda_plugins) tests/unit/cuda/plugin_test
+TESTS += tests/unit/cuda/plugin_test
+tests_unit_cuda_plugin_test_LDADD = $(BACKEND_LIBS) $(LDADD)
+tests_unit_cuda_goodplugin_so_SOURCES = tests/unit/cuda/someplugin.c
+tests_unit_cuda_goodplugin_so_CPPFLAGS = $(AM_CPPFLAGS) -DSOME_SYMBOL -DSOME_ABI=HSP_BACKEND_ABI
+tests_unit_cuda_goodplugin_so_CFLAGS = $(AM_CFLAGS) -fPIC
+tests_unit_cuda_goodplugin_so_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_unit_cuda_goodplugin_so_LDADD =
+tests_unit_cuda_oldplugin_so_SOURCES = tests/unit/cuda/someplugin.c
+tests_unit_cuda_oldplugin_so_CPPFLAGS = $(AM_CPPFLAGS) -DSOME_SYMBOL -DSOME_ABI=1
+tests_unit_cuda_oldplugin_so_CFLAGS = $(AM_CFLAGS) -fPIC
+tests_unit_cuda_oldplugin_so_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_unit_cuda_oldplugin_so_LDADD =
+tests_unit_cuda_noplugin_so_SOURCES = tests/unit/cuda/someplugin.c
+tests_unit_cuda_noplugin_so_CFLAGS = $(AM_CFLAGS) -fPIC
+tests_unit_cuda_noplugin_so_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_unit_cuda_noplugin_so_LDADD =

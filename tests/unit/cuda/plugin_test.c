@@ -1,0 +1,106 @@
+/* Finding a device's library, and what is said where there is none. */
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/lib/testlib.h"
+#include "worker/backend/plugin.h"
+
+static const char *built(const char *name)
+{
+    static char path[4][PATH_MAX], real[PATH_MAX];
+    static int next;
+    const char *build = getenv("HSPMD_BUILD");
+    assert_non_null(build);
+    assert_non_null(realpath(build, real));
+    next = (next + 1) % 4;
+    (void)snprintf(path[next], PATH_MAX, "%s/tests/unit/cuda/%s", real, name);
+    return path[next];
+}
+
+static enum hsp_status load(const char *driver, const char *plugin,
+                            const struct hsp_device_plugin **ret, struct hsp_err *err)
+{
+    struct hsp_plugin_paths p = {.driver = driver, .plugin = plugin};
+    return hsp_plugin_load(&p, ret, err);
+}
+
+static void test_reasons(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    const struct hsp_device_plugin *p = NULL;
+    const char *driver = built("noplugin.so");
+    assert_status(load("/nowhere/libcuda.so.1", built("goodplugin.so"), &p, &err), HSP_ENODEV);
+    assert_non_null(strstr(err.msg, "no GPU: no driver: /nowhere/libcuda.so.1"));
+    assert_status(load(driver, "/nowhere/hspmd-cuda.so", &p, &err), HSP_ENODEV);
+    assert_non_null(strstr(err.msg, "no GPU: hspmd-cuda.so: /nowhere/hspmd-cuda.so"));
+    assert_status(load(driver, built("noplugin.so"), &p, &err), HSP_ENODEV);
+    assert_non_null(strstr(err.msg, "hsp_cuda_plugin"));
+    assert_status(load(driver, built("oldplugin.so"), &p, &err), HSP_ENODEV);
+    assert_non_null(strstr(err.msg, "oldplugin.so has interface 1, not "));
+    assert_null(p);
+    assert_null(strchr(err.msg, '\n'));
+}
+
+static void test_it_is_found(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    const struct hsp_device_plugin *p = NULL;
+    int n = 0;
+    assert_ok(load(built("noplugin.so"), built("goodplugin.so"), &p, &err), &err);
+    assert_ok(p->count(&n, &err), &err);
+    assert_int_equal(n, 42);
+    assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");
+    /* in the folder of $HSPMD_PLUGINS, before all others */
+    char *dir = hsp_test_tmpdir(), file[PATH_MAX];
+    (void)snprintf(file, sizeof(file), "%s/%s", dir, HSP_PLUGIN_FILE);
+    assert_int_equal(symlink(built("oldplugin.so"), file), 0);
+    assert_int_equal(setenv("HSPMD_PLUGINS", dir, 1), 0);
+    assert_status(load(built("noplugin.so"), NULL, &p, &err), HSP_ENODEV);
+    assert_non_null(strstr(err.msg, "interface 1"));
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(symlink(built("goodplugin.so"), file), 0);
+    p = NULL;
+    assert_ok(load(built("noplugin.so"), NULL, &p, &err), &err);
+    assert_int_equal(unsetenv("HSPMD_PLUGINS"), 0);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+/* Beside the program. */
+static void test_beside_the_program(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    const struct hsp_device_plugin *p = NULL;
+    char file[PATH_MAX];
+    (void)snprintf(file, sizeof(file), "%s", built(HSP_PLUGIN_FILE));
+    (void)unlink(file);
+    assert_int_equal(symlink(built("goodplugin.so"), file), 0);
+    enum hsp_status st = load(built("noplugin.so"), NULL, &p, &err);
+    assert_int_equal(unlink(file), 0);
+    assert_ok(st, &err);
+}
+
+static void test_no_device_of_that_number(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *b = NULL;
+    assert_status(hsp_backend_device_open(4711, NULL, &b, &err), HSP_ENODEV);
+    assert_non_null(strstr(err.msg, "no GPU"));
+    assert_null(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_it_is_found),
+        cmocka_unit_test(test_beside_the_program),
+        cmocka_unit_test(test_no_device_of_that_number),
+    };
+    return cmocka_run_group_tests_name("plugin", tests, NULL, NULL);
+}

@@ -1,0 +1,17 @@
+/* A plugin for plugin_test: SOME_ABI says what it claims to be; without SOME_SYMBOL it is none. */
+#include "worker/backend/plugin.h"
+
+#ifdef SOME_SYMBOL
+static enum hsp_status count(int *ret, struct hsp_err *err)
+{
+    (void)err;
+    *ret = 42;
+    return HSP_OK;
+}
+
+extern const struct hsp_device_plugin hsp_cuda_plugin;
+const struct hsp_device_plugin hsp_cuda_plugin = {.abi = SOME_ABI, .count = count};
+#else
+extern const int hsp_some_symbol;
+const int hsp_some_symbol = 1;
+#endif
