@@ -184,7 +184,8 @@ static void test_tickets(void **state)
     assert_true(b->reached(b, HSP_DEVQ_COMM, last));
     assert_ok(b->seconds(b, HSP_DEVQ_COMM, last - 1, last, &s, &err), &err);
     assert_true(s >= 0.0 && s < 60.0);
-    assert_status(b->seconds(b, HSP_DEVQ_COMM, first, last, &s, &err), HSP_EINVAL);
+    assert_status(b->seconds(b, HSP_DEVQ_COMM, first, last, &s, &err), HSP_ENOENT);
+    assert_status(b->seconds(b, HSP_DEVQ_COMM, last, last - 1, &s, &err), HSP_EINVAL);
     standin_close(b);
 }
 

@@ -259,8 +259,10 @@ enum hsp_status hsp_cuda_seconds(struct hsp_backend *b, enum hsp_devq of, uint64
     struct hsp_cuda_queue *u = &g->queue[of];
     uint64_t given = atomic_load(&u->given);
     enum hsp_status st = hsp_cuda_bind(g, err);
-    if (st == HSP_OK && (from == 0 || to < from || to > given || given - from >= HSP_MAX_MARKS)) {
-        st = hsp_err_set(err, HSP_EINVAL, 0, "no time is kept from ticket %llu to %llu of %llu",
+    bool wrong = from == 0 || to < from || to > given;
+    if (st == HSP_OK && (wrong || given - from >= HSP_MAX_MARKS)) {
+        st = hsp_err_set(err, wrong ? HSP_EINVAL : HSP_ENOENT, 0,
+                         "no time is kept from ticket %llu to %llu of %llu",
                          (unsigned long long)from, (unsigned long long)to,
                          (unsigned long long)given);
     }
