@@ -1,4 +1,5 @@
 /* The host side of the CUDA backend: memory, queues and tickets, errors. */
+#include <pthread.h>
 #include <stdio.h>
 
 #include "tests/unit/cuda/standin.h"
@@ -305,6 +306,94 @@ static void test_devices_that_are_not_taken(void **state)
     standin_assert_clean();
 }
 
+/* ---- two threads ---- */
+
+#define TURNS 200
+
+struct pair {
+    struct hsp_backend *b;
+    float *x, *y, *h; /* h: pinned */
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    uint64_t made[TURNS], taken[TURNS]; /* tickets of compute and of comm; 0: not yet */
+};
+
+static void tell(struct pair *p, uint64_t *at, uint64_t ticket)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    *at = ticket;
+    (void)pthread_cond_broadcast(&p->cond);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+static uint64_t ask(struct pair *p, const uint64_t *at)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    while (*at == 0) {
+        (void)pthread_cond_wait(&p->cond, &p->lock);
+    }
+    uint64_t ticket = *at;
+    (void)pthread_mutex_unlock(&p->lock);
+    return ticket;
+}
+
+/* Copies what the other thread makes to the host, and looks at it. */
+static void *taker(void *ctx)
+{
+    struct pair *p = ctx;
+    struct hsp_backend *b = p->b;
+    struct hsp_err err;
+    for (int i = 0; i < TURNS; i++) {
+        void *extra;
+        assert_ok(b->await(b, HSP_DEVQ_COMM, HSP_DEVQ_COMPUTE, ask(p, &p->made[i]), &err), &err);
+        assert_ok(b->copy(b, HSP_DEVQ_COMM, p->h, p->y, N * sizeof(float), &err), &err);
+        uint64_t t = mark(b, HSP_DEVQ_COMM);
+        tell(p, &p->taken[i], t);
+        assert_ok(b->alloc(b, HSP_MEM_DEVICE, 1000, &extra, &err), &err);
+        assert_ok(b->finish(b, HSP_DEVQ_COMM, t, &err), &err);
+        b->release(b, HSP_MEM_DEVICE, extra);
+        assert_true(p->h[0] == (float)(i + 1) && p->h[N - 1] == (float)(i + 1));
+    }
+    return NULL;
+}
+
+static void test_two_threads(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct pair p = {.b = standin_open(NULL, NULL)};
+    struct hsp_backend *b = p.b;
+    pthread_t other;
+    struct hsp_digest key = {8, 8};
+    void *h;
+    (void)pthread_mutex_init(&p.lock, NULL);
+    (void)pthread_cond_init(&p.cond, NULL);
+    assert_ok(b->alloc(b, HSP_MEM_HOST, N * sizeof(float), &h, &err), &err);
+    p.h = h;
+    p.x = standin_alloc(b, N);
+    p.y = standin_alloc(b, N);
+    fill(b, HSP_DEVQ_COMPUTE, p.x, 1.0, N);
+    fill(b, HSP_DEVQ_COMPUTE, p.y, 0.0, N);
+    assert_int_equal(pthread_create(&other, NULL, taker, &p), 0);
+    for (int i = 0; i < TURNS; i++) {
+        bool replayed;
+        if (i > 0) { /* what was made has been copied before it is made anew */
+            assert_ok(b->await(b, HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, ask(&p, &p.taken[i - 1]), &err),
+                      &err);
+        }
+        assert_ok(b->begin(b, HSP_DEVQ_COMPUTE, &key, &replayed, &err), &err);
+        if (!replayed) {
+            assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, p.y, p.y, p.x, N, &err), &err);
+            assert_ok(b->end(b, HSP_DEVQ_COMPUTE, &err), &err);
+        }
+        tell(&p, &p.made[i], mark(b, HSP_DEVQ_COMPUTE));
+    }
+    assert_int_equal(pthread_join(other, NULL), 0);
+    (void)pthread_cond_destroy(&p.cond);
+    (void)pthread_mutex_destroy(&p.lock);
+    standin_close(b);
+}
+
 /* A little of everything; the first error ends it. */
 static enum hsp_status story(struct hsp_backend *b, struct hsp_err *err)
 {
@@ -386,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_a_lost_device),
         cmocka_unit_test(test_a_launch_that_is_refused),
         cmocka_unit_test(test_devices_that_are_not_taken),
+        cmocka_unit_test(test_two_threads),
         cmocka_unit_test(test_every_call_fails),
     };
     return cmocka_run_group_tests_name("cudahost", tests, NULL, NULL);
