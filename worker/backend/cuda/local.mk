@@ -46,7 +46,7 @@ if HAVE_CUDA
 hspmdlibdir = $(pkglibdir)
 hspmdlib_PROGRAMS = hspmd-cuda.so
 hspmd_cuda_so_SOURCES = $(cuda_device) $(cuda_host) \
-  proto/base/err.c proto/base/hash.c proto/base/size.h \
+  proto/base/check.c proto/base/err.c proto/base/hash.c proto/base/str.c \
   proto/layout/box.c \
   proto/op/dtype.c proto/op/op.c \
   worker/backend/callcheck.c
