@@ -16,7 +16,13 @@ HSP_OOM_LINK = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_arena_strndup,--wrap=hsp_arena_memdup,--wrap=hsp_arena_printf
 HSP_OOM_LIBS = tests/lib/liboom.a $(TEST_LIBS)
 
-# What dlopen takes for NCCL.
+# What dlopen takes for NVML and for NCCL.
+check_PROGRAMS += tests/lib/fakenvml/libnvidia-ml.so.1
+tests_lib_fakenvml_libnvidia_ml_so_1_SOURCES = \
+  tests/lib/fakenvml/fakenvml.c tests/lib/fakenvml/fakenvml.h
+tests_lib_fakenvml_libnvidia_ml_so_1_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
+tests_lib_fakenvml_libnvidia_ml_so_1_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_lib_fakenvml_libnvidia_ml_so_1_LDADD =
 check_PROGRAMS += tests/lib/fakenccl/libnccl.so.2
 tests_lib_fakenccl_libnccl_so_2_SOURCES = \
   tests/lib/fakenccl/fakenccl.c \

@@ -26,8 +26,10 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/agentshell.h \
   worker/app/agentwire.c \
   worker/app/execargs.c worker/app/execargs.h \
+  worker/app/gpuplace.c worker/app/gpuplace.h \
   worker/app/linktest.c worker/app/linktest.h \
   worker/app/netcard.c worker/app/netcard.h \
+  worker/app/nvml.c worker/app/nvml.h worker/app/nvmlabi.h \
   worker/app/probe.c worker/app/probe.h \
   worker/app/spawn.c worker/app/spawn.h
 AGENTSHELL_LIBS = worker/app/libagentshell.a worker/app/libexecutor.a worker/app/libworkerapp.a \

@@ -403,7 +403,7 @@ static void one_call_goes_wrong(const char *name, unsigned nth, bool hangs)
     struct life l;
     const struct hsp_fakenccl *fake = nw_fake();
     fake->reset(hsp_test_seed() + nth, 0);
-    print_message("# %s %u%s\n", name, nth, hangs ? " hangs" : "");
+
     nw_open(p, 2, NULL);
     if (hangs) {
         fake->hang(name, nth);

@@ -1,0 +1,31 @@
+/* libnvidia-ml.so.1 without GPUs: what a test says of them.
+ *
+ * Role: a shared object for tests, loaded as the library is (worker/app/nvml.h); its one symbol beside the library's own
+ *       is hsp_fakenvml.
+ */
+#ifndef HSP_FAKENVML_H
+#define HSP_FAKENVML_H
+#include <stdbool.h>
+
+#define HSP_FAKENVML_GPUS  8
+#define HSP_FAKENVML_LINKS 18
+#define HSP_FAKENVML_FILE  "tests/lib/fakenvml/libnvidia-ml.so.1" /* in the build */
+
+struct hsp_fakenvml_gpu {
+    bool lost; /* every question is answered so */
+    bool no_ecc, mig;
+    unsigned bus;
+    unsigned long long memory, corrected, uncorrected, slow;
+    unsigned pending, failed;
+    int link[HSP_FAKENVML_LINKS]; /* 0: none; k + 1: to GPU k; -1: to a switch */
+};
+
+struct hsp_fakenvml {
+    void (*reset)(unsigned n); /* @n GPUs that are well */
+    struct hsp_fakenvml_gpu *(*gpu)(unsigned i);
+    void (*no_driver)(void); /* until reset */
+    void (*event)(unsigned i, unsigned long long type, unsigned long long data);
+    unsigned (*open)(void); /* Init less Shutdown */
+};
+
+#endif

@@ -1,0 +1,63 @@
+/* The GPUs of this host, by libnvidia-ml.so.1: what they are, how they are connected, and how they are.
+ *
+ * Role:    the agent's shell: discovery for its HELLO, signs for worker/agent/gpuhealth.h. The agent has no CUDA
+ *          context, and needs none for this.
+ * Purity:  shell (dlopen, sysfs).
+ * Threads: hsp_nvml_watch by one thread, which it may keep waiting; the rest by any, but not during close.
+ */
+#ifndef HSP_NVML_H
+#define HSP_NVML_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/err.h"
+#include "worker/agent/gpuhealth.h"
+
+#define HSP_NVML_LIBRARY "libnvidia-ml.so.1"
+#define HSP_NVML_GPUS    64 /* of a host; those beyond are not looked at */
+#define HSP_NVML_NAME    96
+
+struct hsp_nvml;
+
+struct hsp_gpu {
+    char uuid[HSP_NVML_NAME]; /* "GPU-..." */
+    char name[HSP_NVML_NAME]; /* "NVIDIA H200" */
+    uint64_t memory_bytes;    /* all of it */
+    char pci[32];             /* "0000:3b:00.0", as sysfs names it */
+    int sm;                   /* compute capability, 10 major + minor; 0: it does not say */
+    int numa;                 /* node of the processors nearest to it, -1: not known */
+    bool mig;                 /* it is cut up; its parts are not looked at */
+    char card
+        [16]; /* the network card nearest to it in the PCI tree, "" where none is nearer than others */
+};
+
+/* How two GPUs reach each other. */
+enum hsp_gpu_path {
+    HSP_GPU_NVLINK,      /* links between the two */
+    HSP_GPU_NVSWITCH,    /* both have links to switches */
+    HSP_GPU_PCI_SWITCH,  /* below one PCI bridge */
+    HSP_GPU_HOST_BRIDGE, /* of one root of PCI */
+    HSP_GPU_NUMA,        /* of one node of processors */
+    HSP_GPU_SYSTEM       /* across them */
+};
+
+/* @name: NULL: HSP_NVML_LIBRARY. @sys: NULL: "/sys". HSP_EUNSUPPORTED: no such library, no driver, a function it has
+ * not; the message says which. HSP_ENOMEM. */
+enum hsp_status hsp_nvml_open(const char *name, const char *sys, struct hsp_nvml **ret,
+                              struct hsp_err *err);
+struct hsp_nvml *hsp_nvml_close(struct hsp_nvml *n); /* NULL is fine; returns NULL */
+unsigned hsp_nvml_count(const struct hsp_nvml *n);
+
+/* HSP_EIO: the library does not tell; HSP_ENODEV: the GPU is lost. */
+enum hsp_status hsp_nvml_gpu(struct hsp_nvml *n, unsigned i, struct hsp_gpu *ret,
+                             struct hsp_err *err);
+/* The shortest path of two GPUs; *ret_links: of NVLink, the links between them, or to switches the fewer of both. */
+enum hsp_gpu_path hsp_nvml_path(struct hsp_nvml *n, unsigned a, unsigned b, unsigned *ret_links);
+const char *hsp_gpu_path_name(enum hsp_gpu_path p); /* "nvlink", "nvswitch", ... */
+
+/* Waits up to @wait_ms for a sign that comes by itself (an XID, a memory error), then looks at what must be asked
+ * for: counters, clocks, whether it is there. @sink: called for each sign, of GPU @i, in this thread. */
+void hsp_nvml_watch(struct hsp_nvml *n, uint32_t wait_ms,
+                    void (*sink)(void *ctx, unsigned i, const struct hsp_gpu_sign *s), void *ctx);
+
+#endif
