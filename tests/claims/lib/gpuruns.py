@@ -2,6 +2,7 @@
 import array
 import json
 import os
+import re
 import subprocess
 
 import gpu
@@ -32,6 +33,13 @@ def need_torch():
     return python
 
 
+def refused(text):
+    """Unjudged where a program says that it cannot use the GPU: a library is missing, the driver is too old."""
+    m = re.search(r"no GPU: (.*)", text)
+    if m:
+        raise Unjudged("a GPU that our programs can use: " + m.group(1))
+
+
 def compile_job(claim, path, name, plan=None):
     program = os.path.join(claim.dir, name + ".prog")
     call(prog("hspmdctl"), "compile", path, "-o", program, *(["--plan", plan] if plan else []))
@@ -41,8 +49,11 @@ def compile_job(claim, path, name, plan=None):
 def train(claim, program, name, device, steps, *more, env=None):
     """hspmd-worker --run on a device; the metrics of its steps."""
     metrics = os.path.join(claim.dir, name + ".jsonl")
-    call(prog("hspmd-worker"), "--run", program, "--device", device, "--steps", steps, "--metrics", metrics, "--quiet",
-         *more, timeout=max(30, claim.left()), env=env)
+    r = call(prog("hspmd-worker"), "--run", program, "--device", device, "--steps", steps, "--metrics", metrics, "--quiet",
+             *more, timeout=max(30, claim.left()), env=env, check=False)
+    refused(r.stderr)
+    if r.returncode != 0:
+        raise Failed("%s on %s: exit %d: %s" % (name, device, r.returncode, r.stderr.strip()[-300:]))
     return read_jsonl(metrics)
 
 
