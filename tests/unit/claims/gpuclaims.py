@@ -117,8 +117,19 @@ class Losses(unittest.TestCase):
                       [float("nan")] * 200, [float("inf")] + ours[1:]):
             self.assertFalse(gpustats.within_noise(wrong, a, b)[0])
 
+    def test_size_and_drift_are_held_each_by_itself(self):
+        a, b = [1.01, 0.99] * 100, [0.99, 1.01] * 100  # noise 0.02 about 1
+        self.assertTrue(gpustats.within_noise([1.03, 0.97] * 100, a, b)[0])
+        self.assertFalse(gpustats.within_noise([1.05, 0.95] * 100, a, b)[0])  # no drift
+        self.assertTrue(gpustats.within_noise([1.0] * 150 + [1.035] * 50, a, b)[0])
+        ok, figures = gpustats.within_noise([1.0] * 150 + [1.045] * 50, a, b)  # rms 0.0225
+        self.assertFalse(ok)
+        self.assertAlmostEqual(figures["drift"], 0.045)
+        self.assertLess(figures["distance"], 0.03)
+
     def test_two_runs_without_noise_say_nothing(self):
         ours, a, _ = self.runs(3)
+        self.assertFalse(gpustats.within_noise(a, a, a)[0])
         self.assertFalse(gpustats.within_noise(ours, a, a)[0])
         self.assertRaises(ValueError, gpustats.within_noise, ours[1:], a, a)
 
