@@ -41,20 +41,34 @@ struct cells_max {
     }
 };
 
+/* Where unit @i lies in both tensors; I: unsigned where the cell allows, whose division is cheap. */
+template <class I>
+static __device__ __forceinline__ void cells_place(const cells_shape &s, int64_t i, int64_t *to,
+                                                   int64_t *from)
+{
+    I rest = (I)i;
+    *to = *from = 0;
+#pragma unroll
+    for (int d = HSP_MAX_RANK - 1; d >= 0; d--) {
+        if (d < s.rank) {
+            I ext = (I)s.ext[d], at = d == 0 ? rest : rest % ext;
+            rest = d == 0 ? 0 : rest / ext;
+            *to += (int64_t)at * s.dst[d];
+            *from += (int64_t)at * s.src[d];
+        }
+    }
+}
+
 template <class How, class U>
 __global__ void __launch_bounds__(256) cells_kernel(cells_shape s, U *dst, const U *src)
 {
-    int64_t step = (int64_t)gridDim.x * 256;
+    int64_t step = (int64_t)gridDim.x * 256, to, from;
+    bool small = s.n <= UINT32_MAX;
     for (int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x; i < s.n; i += step) {
-        int64_t rest = i, to = 0, from = 0;
-#pragma unroll
-        for (int d = HSP_MAX_RANK - 1; d >= 0; d--) {
-            if (d < s.rank) {
-                int64_t at = d == 0 ? rest : rest % s.ext[d];
-                rest = d == 0 ? 0 : rest / s.ext[d];
-                to += at * s.dst[d];
-                from += at * s.src[d];
-            }
+        if (small) {
+            cells_place<uint32_t>(s, i, &to, &from);
+        } else {
+            cells_place<uint64_t>(s, i, &to, &from);
         }
         How::run(dst + to, src + from);
     }

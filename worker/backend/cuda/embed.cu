@@ -5,12 +5,13 @@
  * sums: positions are put into a list for each id (in any order, by atomic counts), each list is
  * sorted by counting how many of its positions are smaller, and a block adds up the rows of an
  * id. */
+#include "worker/backend/cuda/blocksum.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 
-#define LANES 32 /* threads along a row */
-#define ROWS  8  /* rows of a block */
-#define SCAN  1024
+#define LANES 32   /* threads along a row */
+#define ROWS  8    /* rows of a block */
+#define SCAN  1024 /* ids of a block when counts are added up */
 
 template <class T> struct embed_args {
     const int32_t *ids;
@@ -66,6 +67,7 @@ struct embed_lists {
     int64_t n, v, origin;
     int *count = nullptr; /* [v]: positions of each id; the caller clears it */
     int *first = nullptr; /* [v + 1]: where its list begins */
+    int *total = nullptr; /* [ceil(v / SCAN)]: positions of a run of ids */
     int *place = nullptr; /* [n]: where in its list a position was put */
     int *list = nullptr;  /* [n] */
     int *order = nullptr; /* [n]: the lists, each sorted */
@@ -88,36 +90,46 @@ __global__ void __launch_bounds__(256) embed_count(embed_lists a)
     }
 }
 
-/* Sums of everything before, by one block: each thread adds up a run of its own. */
+/* How many positions the ids of each run of SCAN have. */
+__global__ void __launch_bounds__(SCAN) embed_total(embed_lists a)
+{
+    int64_t i = (int64_t)blockIdx.x * SCAN + threadIdx.x;
+    int n[1] = {i < a.v ? a.count[i] : 0};
+    hsp_group_sum<SCAN, 1>(n);
+    if (threadIdx.x == 0) {
+        a.total[blockIdx.x] = n[0];
+    }
+}
+
+/* Sums of all counts before: of the runs before this block's, of the warps before, of the lanes
+ * before. */
 __global__ void __launch_bounds__(SCAN) embed_scan(embed_lists a)
 {
-    __shared__ int sum[SCAN / 32];
-    int64_t per = (a.v + SCAN - 1) / SCAN, lo = (int64_t)threadIdx.x * per;
-    int64_t hi = lo + per < a.v ? lo + per : a.v;
-    int mine = 0;
-    for (int64_t i = lo; i < hi; i++) {
-        mine += a.count[i];
+    __shared__ int warps[SCAN / 32];
+    int before[1] = {0}, lane = (int)threadIdx.x % 32;
+    for (int64_t b = threadIdx.x; b < blockIdx.x; b += SCAN) {
+        before[0] += a.total[b];
     }
-    int upto = mine;
+    hsp_group_sum<SCAN, 1>(before);
+    int64_t i = (int64_t)blockIdx.x * SCAN + threadIdx.x;
+    int mine = i < a.v ? a.count[i] : 0, upto = mine;
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
         int other = __shfl_up_sync(0xffffffffU, upto, (unsigned)d);
-        upto += (int)threadIdx.x % 32 >= d ? other : 0;
+        upto += lane >= d ? other : 0;
     }
-    if (threadIdx.x % 32 == 31) {
-        sum[threadIdx.x / 32] = upto;
+    if (lane == 31) {
+        warps[threadIdx.x / 32] = upto;
     }
     __syncthreads();
     for (int w = 0; w < (int)threadIdx.x / 32; w++) {
-        upto += sum[w];
+        upto += warps[w];
     }
-    int at = upto - mine;
-    for (int64_t i = lo; i < hi; i++) {
-        a.first[i] = at;
-        at += a.count[i];
+    if (i < a.v) {
+        a.first[i] = before[0] + upto - mine;
     }
-    if (threadIdx.x == SCAN - 1) {
-        a.first[a.v] = at;
+    if (i == a.v - 1) {
+        a.first[a.v] = before[0] + upto;
     }
 }
 
@@ -214,14 +226,16 @@ enum hsp_status hsp_cuda_embed_dw(struct hsp_cuda *g, enum hsp_devq q, const str
         return hsp_err_set(err, HSP_ELIMIT, 0, "embed_dw of %lld ids", (long long)a.n);
     }
     void *p;
-    size_t ints = (size_t)(2 * a.v + 1 + 3 * a.n);
+    int64_t runs = (a.v + SCAN - 1) / SCAN;
+    size_t ints = (size_t)(2 * a.v + 1 + runs + 3 * a.n);
     enum hsp_status st = hsp_cuda_scratch(g, q, ints * sizeof(int), &p, err);
     if (st != HSP_OK) {
         return st;
     }
     a.count = (int *)p;
     a.first = a.count + a.v;
-    a.place = a.first + a.v + 1;
+    a.total = a.first + a.v + 1;
+    a.place = a.total + runs;
     a.list = a.place + a.n;
     a.order = a.list + a.n;
     st = hsp_cuda_check(g, cudaMemsetAsync(a.count, 0, (size_t)a.v * sizeof(int), g->stream[q]),
@@ -233,7 +247,8 @@ enum hsp_status hsp_cuda_embed_dw(struct hsp_cuda *g, enum hsp_devq q, const str
     if (a.n > 0) {
         HSP_LAUNCH(embed_count, grid, 256, 0, g->stream[q], a);
     }
-    HSP_LAUNCH(embed_scan, 1, SCAN, 0, g->stream[q], a);
+    HSP_LAUNCH(embed_total, (unsigned)runs, SCAN, 0, g->stream[q], a);
+    HSP_LAUNCH(embed_scan, (unsigned)runs, SCAN, 0, g->stream[q], a);
     if (a.n > 0) {
         HSP_LAUNCH(embed_put, grid, 256, 0, g->stream[q], a);
         HSP_LAUNCH(embed_sort, grid, 256, 0, g->stream[q], a);
