@@ -8,6 +8,12 @@
 
 #include "tests/lib/fakecuda/memshadow.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
 #define STACK_BYTES  ((size_t)128 * 1024)
 #define FLOOR_BYTES  4096 /* at the end of a stack, never to be touched */
 #define STACKS_BYTES ((HSP_FAKE_MAX_THREADS + 1) * STACK_BYTES)
@@ -68,7 +74,7 @@ __asm__(".text\n"
 #error "fibers: only x86-64"
 #endif
 
-static void note(const char *fmt, va_list ap)
+static void __attribute__((format(printf, 1, 0))) note(const char *fmt, va_list ap)
 {
     if (em.broken) {
         return;
@@ -367,6 +373,9 @@ const char *hsp_fake_run_kernel(const struct hsp_fake_kernel *k, void *args)
     }
     em.kernel = NULL;
     em.now = -1;
+    if (em.broken) { /* fibers are left as they were: their frames are no frames any more */
+        ASAN_UNPOISON_MEMORY_REGION(em.stacks, STACKS_BYTES);
+    }
     return em.broken ? em.trouble : NULL;
 }
 

@@ -16,10 +16,17 @@ tests_unit_cuda_cudareplay_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 tests_unit_cuda_cudareplay_test_LDADD = $(HOST_TEST_LIBS)
 if HAVE_CXX
 cuda_tests += \
-  tests/unit/cuda/emulate_test
+  tests/unit/cuda/emulate_test \
+  tests/unit/cuda/kernels_test
 tests_unit_cuda_emulate_test_SOURCES = \
   tests/unit/cuda/emulate_test.c tests/unit/cuda/wrongkernels.h
 tests_unit_cuda_emulate_test_LDADD = tests/unit/cuda/wrongkernels.fake.o $(CUDA_TEST_LIBS)
+# The backend as it is, its kernels included.
+WHOLE_TEST_LIBS = tests/lib/libfakehost.a tests/lib/libfakekernels.a tests/lib/libfakehost.a \
+  tests/lib/libfakecuda.a $(BACKEND_LIBS) $(LDADD)
+tests_unit_cuda_kernels_test_SOURCES = tests/unit/cuda/kernels_test.c $(OP_SUITE)
+tests_unit_cuda_kernels_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_unit_cuda_kernels_test_LDADD = $(WHOLE_TEST_LIBS)
 endif
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
