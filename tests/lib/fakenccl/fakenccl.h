@@ -15,10 +15,18 @@
 #ifndef HSP_FAKENCCL_H
 #define HSP_FAKENCCL_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define HSP_FAKENCCL_PROCESSES 16
 #define HSP_FAKENCCL_FILE      "tests/lib/fakenccl/libnccl.so.2" /* in the build */
+
+/* Work of a stream: begins when ready says so (asked in its turn, often), then runs once. */
+struct hsp_fakenccl_work {
+    bool (*ready)(void *arg);
+    void (*run)(void *arg);
+    void *arg;
+};
 
 struct hsp_fakenccl {
     /* As if newly loaded; no call may be under way. What is left is counted as misuse no more. */
@@ -42,6 +50,10 @@ struct hsp_fakenccl {
     const char *(*misuse)(unsigned i); /* in words; NULL beyond the first 32 */
     /* Groups of calls given to a stream that is not NULL, and those of them that are done. */
     void (*work)(const void *stream, uint64_t *ret_given, uint64_t *ret_done);
+    /* Until reset such work is given to @submit instead, and what it reads and writes of its own member is told to
+     * @touch when it runs. */
+    void (*set_streams)(void (*submit)(void *stream, const struct hsp_fakenccl_work *w),
+                        void (*touch)(const void *p, size_t bytes, bool write));
 };
 
 #endif

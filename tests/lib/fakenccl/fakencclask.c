@@ -34,6 +34,8 @@ static void reset(uint64_t seed, int version)
     fake.version = version;
     fake.drawn = 0;
     fake.n_streams = 0;
+    fake.submit = NULL;
+    fake.touch = NULL;
     (void)pthread_mutex_unlock(&fake.lock);
 }
 
@@ -144,6 +146,13 @@ static void work(const void *stream, uint64_t *ret_given, uint64_t *ret_done)
     (void)pthread_mutex_unlock(&fake.lock);
 }
 
+static void set_streams(void (*submit)(void *stream, const struct hsp_fakenccl_work *w),
+                        void (*touch)(const void *p, size_t bytes, bool write))
+{
+    fake.submit = submit;
+    fake.touch = touch;
+}
+
 __attribute__((visibility("default"))) extern const struct hsp_fakenccl hsp_fakenccl;
 const struct hsp_fakenccl hsp_fakenccl = {.reset = reset,
                                           .enter = enter,
@@ -158,4 +167,5 @@ const struct hsp_fakenccl hsp_fakenccl = {.reset = reset,
                                           .alive = alive,
                                           .misuses = misuses,
                                           .misuse = misuse,
-                                          .work = work};
+                                          .work = work,
+                                          .set_streams = set_streams};

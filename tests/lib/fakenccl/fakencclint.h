@@ -85,6 +85,9 @@ struct fake {
     struct clique *cliques;
     uint64_t drawn, seed;
     int version;
+    void (*submit)(void *stream,
+                   const struct hsp_fakenccl_work *w); /* NULL: no streams of a test */
+    void (*touch)(const void *p, size_t bytes, bool write);
     struct stream stream[FAKE_STREAMS];
     unsigned n_streams;
 };

@@ -189,6 +189,23 @@ static void leave(struct clique *q, struct meet *m)
     free(m);
 }
 
+/* What the member itself has of an operation. */
+static void touch(const struct nccl_comm *c, const struct op *o)
+{
+    size_t bytes = o->n * size_of(o->type), all = (size_t)c->q->n * bytes;
+    bool source = o->kind != OP_BROADCAST || o->root == c->me;
+    bool target = o->kind != OP_REDUCE || o->root == c->me;
+    if (fake.touch == NULL) {
+        return;
+    }
+    if (o->in != NULL && source) {
+        fake.touch(o->in, o->kind == OP_REDUCE_SCATTER ? all : bytes, false);
+    }
+    if (o->out != NULL && target) {
+        fake.touch(o->out, o->kind == OP_ALL_GATHER ? all : bytes, true);
+    }
+}
+
 void fake_run(struct kernel *k)
 {
     struct nccl_comm *c = k->c;
@@ -196,6 +213,7 @@ void fake_run(struct kernel *k)
         struct op *o = k->ops;
         k->ops = o->next;
         if (o->meet != NULL && o->meet->n_here == o->meet->n_awaited) {
+            touch(c, o);
             if (!o->meet->done) {
                 effect(o->meet, c->q->n);
                 o->meet->done = true;
@@ -246,6 +264,21 @@ struct stream *fake_stream(const void *id)
     return &fake.stream[k];
 }
 
+static bool work_ready(void *arg)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    bool ready = fake_ready(arg);
+    (void)pthread_mutex_unlock(&fake.lock);
+    return ready;
+}
+
+static void work_run(void *arg)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    fake_run(arg);
+    (void)pthread_mutex_unlock(&fake.lock);
+}
+
 void fake_give(struct kernel *k, void *stream)
 {
     struct nccl_comm *c = k->c;
@@ -254,6 +287,13 @@ void fake_give(struct kernel *k, void *stream)
     c->waits = stream == NULL;
     k->stream = stream;
     fake_stream(stream)->given++;
+    if (stream != NULL && fake.submit != NULL) {
+        const struct hsp_fakenccl_work w = {work_ready, work_run, k};
+        (void)pthread_mutex_unlock(&fake.lock);
+        fake.submit(stream, &w);
+        (void)pthread_mutex_lock(&fake.lock);
+        return;
+    }
     if (!c->has_thread) {
         c->has_thread = pthread_create(&c->thread, NULL, stream_main, c) == 0;
         need(c->has_thread ? c : NULL);
@@ -267,7 +307,7 @@ void fake_withdraw(struct nccl_comm *c)
 {
     c->aborted = true;
     (void)pthread_cond_broadcast(&fake.cond);
-    while (c->n_work > 0) { /* its kernels see the flag and end */
+    while (c->n_work > 0 && fake.submit == NULL) { /* its kernels see the flag and end */
         (void)pthread_cond_wait(&fake.cond, &fake.lock);
     }
 }

@@ -20,6 +20,7 @@ comm_tests = \
   tests/unit/comm/meshtls_test \
   tests/unit/comm/meshwire_test \
   tests/unit/comm/ncclcomm_test \
+  tests/unit/comm/nccldevice_test \
   tests/unit/comm/ncclkill_test \
   tests/unit/comm/ncclneed_test \
   tests/unit/comm/runs_test
@@ -56,3 +57,8 @@ tests_unit_comm_ncclcomm_test_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_ncclkill_test_SOURCES = tests/unit/comm/ncclkill_test.c $(NCCL_WORLD)
 tests_unit_comm_ncclkill_test_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_ncclneed_test_LDADD = $(NCCL_TEST_LIBS)
+tests_unit_comm_nccldevice_test_SOURCES = tests/unit/comm/nccldevice_test.c $(NCCL_WORLD) \
+  tests/unit/cuda/standin.c tests/unit/cuda/standin.h
+tests_unit_comm_nccldevice_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_unit_comm_nccldevice_test_LDADD = tests/lib/libfakehost.a tests/lib/libfakecuda.a \
+  $(TEST_LIBS) $(NCCL_LIBS) $(BACKEND_LIBS) $(BASE_LIBS)
