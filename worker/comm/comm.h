@@ -55,7 +55,7 @@ struct hsp_comm_req {
 struct hsp_comm; /* embedded first in each implementation */
 
 /* Collectives of a transport's own, in place of those below and with their contract, but for the order
- * of a sum: all ranks get the same bits, which ones is the transport's. */
+ * of a sum, and how often one of bf16 is rounded: all ranks get the same bits, which ones is the transport's. */
 struct hsp_collect_ops {
     enum hsp_status (*all_reduce)(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
                                   enum hsp_dtype t, enum hsp_reduce how, void *buf, size_t count,
