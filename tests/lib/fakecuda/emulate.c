@@ -379,6 +379,15 @@ const char *hsp_fake_run_kernel(const struct hsp_fake_kernel *k, void *args)
     return em.broken ? em.trouble : NULL;
 }
 
+bool hsp_fake_can_run(void)
+{
+#if defined(__SANITIZE_THREAD__)
+    return false;
+#else
+    return getenv("HSPMD_VALGRIND") == NULL;
+#endif
+}
+
 void hsp_fake_run_backwards(bool yes)
 {
     em.backwards = yes;

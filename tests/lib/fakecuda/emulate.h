@@ -38,6 +38,10 @@ const char *hsp_fake_run_kernel(const struct hsp_fake_kernel *k, void *args);
  * struct hsp_fake_kernel. fakelaunch.c */
 void hsp_fake_run_launch(void *args);
 
+/* Whether fibers run here: not under valgrind (HSPMD_VALGRIND), nor with ThreadSanitizer, which take
+ * all stacks for one. */
+bool hsp_fake_can_run(void);
+
 /* In what order blocks and threads run: ascending, or descending. What a correct kernel computes
  * does not depend on it. */
 void hsp_fake_run_backwards(bool yes);
