@@ -238,6 +238,11 @@ enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, s
                    : first_error(l, err);
 }
 
+enum hsp_status hsp_local_put(struct hsp_local *l, uint32_t rank, struct hsp_err *err)
+{
+    return copy_slots(&l->rank[rank], true, err);
+}
+
 void *hsp_local_slot(const struct hsp_local *l, uint32_t rank, unsigned slot)
 {
     return l->rank[rank].seen[slot];

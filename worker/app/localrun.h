@@ -42,6 +42,9 @@ struct hsp_local *hsp_local_close(struct hsp_local *l); /* NULL is fine; returns
 /* Of the host: what the slot was when hsp_local_run returned last, or the open; NULL of a rank that is
  * not open. Not for hooks. */
 void *hsp_local_slot(const struct hsp_local *l, uint32_t rank, unsigned slot);
+/* Takes over what the caller wrote into the host's slots of @rank, between two runs. Errors of the
+ * backend. */
+enum hsp_status hsp_local_put(struct hsp_local *l, uint32_t rank, struct hsp_err *err);
 /* For hooks: valid once the run began. */
 struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank);
 

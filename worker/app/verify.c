@@ -594,9 +594,10 @@ static enum hsp_status verify_step(struct verify *v, uint64_t step, struct hsp_e
         st = hsp_err_set(err, HSP_EDIGEST, 0, "%s", v->diff.text);
     }
     unsigned slot = (unsigned)((step + 1) & 1);
-    for (uint32_t rank = 0; v->low && rank < v->file.n; rank++) {
+    for (uint32_t rank = 0; st == HSP_OK && v->low && rank < v->file.n; rank++) {
         hsp_verify_adopt(v->ref, hsp_local_slot(v->one, 0, slot), &v->file.programs[rank],
                          hsp_local_slot(v->many, rank, slot));
+        st = hsp_local_put(v->many, rank, err);
     }
     return st;
 }
