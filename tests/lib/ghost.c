@@ -30,6 +30,7 @@ struct queue {
     struct ghost *g;
     enum hsp_devq q;
     pthread_t thread;
+    pthread_cond_t todo; /* its thread waits for work */
     struct hsp_backend *cpu;
     struct job *first, **last;
     struct hsp_ghost_clock known;
@@ -47,7 +48,8 @@ struct ghost {
     struct hsp_backend base;
     struct hsp_ghost_opts o;
     pthread_mutex_t lock;
-    pthread_cond_t cond;
+    pthread_cond_t cond; /* who waits for work to be done */
+    uint32_t n_waiting;
     struct queue queue[HSP_N_DEVQ];
     struct hsp_ghost_clock done; /* in truth */
     struct hsp_ghost_area *areas;
@@ -80,12 +82,27 @@ static uint64_t draw(struct ghost *g)
     return hsp_mix64(g->o.seed + 0x9e3779b97f4a7c15U * ++g->drawn);
 }
 
+/* Waits for something to be done. The lock is held. */
+static void wait_done(struct ghost *g)
+{
+    g->n_waiting++;
+    (void)pthread_cond_wait(&g->cond, &g->lock);
+    g->n_waiting--;
+}
+
+static void tell_done(struct ghost *g)
+{
+    if (g->n_waiting > 0) {
+        (void)pthread_cond_broadcast(&g->cond);
+    }
+}
+
 static void fail(struct ghost *g, const struct hsp_err *why)
 {
     if (g->failure.code == HSP_OK) {
         g->failure = *why;
     }
-    (void)pthread_cond_broadcast(&g->cond);
+    tell_done(g);
 }
 
 static enum hsp_status failed(const struct ghost *g, struct hsp_err *err)
@@ -147,7 +164,7 @@ static void append(struct queue *q, struct job *j)
 {
     *q->last = j;
     q->last = &j->next;
-    (void)pthread_cond_broadcast(&q->g->cond);
+    (void)pthread_cond_signal(&q->todo);
 }
 
 /* The lock is held. */
@@ -315,7 +332,7 @@ static void do_job(struct queue *q, struct job *j)
     }
     if (j->c.kind == GHOST_AWAIT) {
         while (g->queue[j->c.of].reached < j->c.ticket) {
-            (void)pthread_cond_wait(&g->cond, &g->lock);
+            wait_done(g);
         }
         return;
     }
@@ -346,7 +363,7 @@ static void *queue_main(void *arg)
     while (!g->quit || q->first != NULL) {
         struct job *j = q->first;
         if (j == NULL) {
-            (void)pthread_cond_wait(&g->cond, &g->lock);
+            (void)pthread_cond_wait(&q->todo, &g->lock);
             continue;
         }
         do_job(q, j);
@@ -355,7 +372,7 @@ static void *queue_main(void *arg)
             q->last = &q->first;
         }
         free(j);
-        (void)pthread_cond_broadcast(&g->cond);
+        tell_done(g);
     }
     (void)pthread_mutex_unlock(&g->lock);
     return NULL;
@@ -374,7 +391,7 @@ static enum hsp_status ghost_mark(struct hsp_backend *b, enum hsp_devq at, uint6
     (void)pthread_mutex_lock(&g->lock);
     enum hsp_status st = q->record == NULL ? failed(g, err) : breach(g, "mark in a replay", err);
     while (st == HSP_OK && q->tickets - q->reached >= HSP_MAX_MARKS) {
-        (void)pthread_cond_wait(&g->cond, &g->lock);
+        wait_done(g);
     }
     if (st == HSP_OK && q->tickets + 1 >= q->mark_cap) {
         size_t cap = q->mark_cap == 0 ? 256 : 2 * q->mark_cap;
@@ -434,7 +451,7 @@ static enum hsp_status ghost_finish(struct hsp_backend *b, enum hsp_devq of, uin
     }
     g->tally.finishes += q->reached < ticket;
     while (q->reached < ticket) {
-        (void)pthread_cond_wait(&g->cond, &g->lock);
+        wait_done(g);
     }
     if (ticket > 0) {
         learn(caller(g), &q->mark[ticket]);
@@ -451,9 +468,10 @@ static enum hsp_status ghost_seconds(struct hsp_backend *b, enum hsp_devq of, ui
     struct queue *q = &g->queue[of];
     (void)pthread_mutex_lock(&g->lock);
     enum hsp_status st = failed(g, err);
-    if (st == HSP_OK &&
-        (from == 0 || to < from || q->reached < to || q->tickets - from >= HSP_MAX_MARKS)) {
-        st = breach(g, "seconds of marks that are too old, or not reached", err);
+    if (st == HSP_OK && (from == 0 || to < from || q->reached < to)) {
+        st = breach(g, "seconds of marks that are not reached", err);
+    } else if (st == HSP_OK && q->tickets - from >= HSP_MAX_MARKS) {
+        st = HSP_ENOENT;
     }
     if (st == HSP_OK) {
         *ret = (double)(q->when_ns[to % HSP_MAX_MARKS] - q->when_ns[from % HSP_MAX_MARKS]) * 1e-9;
@@ -569,7 +587,7 @@ static void ghost_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
             (void)breach(g, "release of memory in use", NULL);
         }
         while (hsp_ghost_pending(x, x->at, x->bytes, &g->done, true)) {
-            (void)pthread_cond_wait(&g->cond, &g->lock);
+            wait_done(g);
         }
         *a = x->next;
         g->tally.memory -= mem == HSP_MEM_DEVICE ? x->bytes : 0;
@@ -590,12 +608,15 @@ static void ghost_close(struct hsp_backend *b)
     struct ghost *g = ghost_of(b);
     (void)pthread_mutex_lock(&g->lock);
     g->quit = true;
-    (void)pthread_cond_broadcast(&g->cond);
+    for (int q = 0; q < HSP_N_DEVQ; q++) {
+        (void)pthread_cond_signal(&g->queue[q].todo);
+    }
     (void)pthread_mutex_unlock(&g->lock);
     for (int q = 0; q < HSP_N_DEVQ; q++) {
         (void)pthread_join(g->queue[q].thread, NULL);
         g->queue[q].cpu->close(g->queue[q].cpu);
         free(g->queue[q].mark);
+        (void)pthread_cond_destroy(&g->queue[q].todo);
     }
     while (g->areas != NULL) {
         struct hsp_ghost_area *a = g->areas;
@@ -649,6 +670,7 @@ enum hsp_status hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backen
         q->g = g;
         q->q = (enum hsp_devq)k;
         q->last = &q->first;
+        (void)pthread_cond_init(&q->todo, NULL);
         if (hsp_backend_cpu_open(1, &q->cpu, err) != HSP_OK ||
             pthread_create(&q->thread, NULL, queue_main, q) != 0) {
             abort(); /* a test that cannot run */
@@ -663,6 +685,9 @@ struct hsp_ghost_tally hsp_ghost_tally(struct hsp_backend *b)
     struct ghost *g = ghost_of(b);
     (void)pthread_mutex_lock(&g->lock);
     struct hsp_ghost_tally t = g->tally;
+    for (int q = 0; q < HSP_N_DEVQ; q++) {
+        t.pending += g->queue[q].given - g->done.done[q];
+    }
     (void)pthread_mutex_unlock(&g->lock);
     return t;
 }

@@ -24,7 +24,8 @@ struct hsp_ghost_opts {
 };
 
 struct hsp_ghost_tally {
-    uint64_t work, awaits, finishes; /* given; finishes that had to wait */
+    uint64_t work, pending;    /* given; of it not done yet */
+    uint64_t awaits, finishes; /* finishes that had to wait */
     uint64_t recorded, replayed, compared;
     size_t memory, most_memory; /* of the device, allocated */
 };

@@ -112,7 +112,8 @@ struct hsp_backend {
      * failed: finish says why. */
     bool (*reached)(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket);
     /* Seconds the device spent from one reached mark of a queue to another, both among the newest
-     * HSP_MAX_MARKS of it. NULL: not measured, or no device. */
+     * HSP_MAX_MARKS of it; HSP_ENOENT: one is older, the device goes on. NULL: not measured, or no
+     * device. */
     enum hsp_status (*seconds)(struct hsp_backend *b, enum hsp_devq of, uint64_t from, uint64_t to,
                                double *ret, struct hsp_err *err);
     /* Replay. Between begin and end the caller gives @q the same run, accumulate, copy, fill and

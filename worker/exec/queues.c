@@ -65,7 +65,8 @@ bool hsp_measures(const struct hsp_engine *e)
     return e->o.backend->device && e->o.backend->seconds != NULL;
 }
 
-/* Adds the oldest span's seconds; it has been reached. The lock is held. */
+/* Adds the oldest span's seconds; it has been reached. Hooks that fetch give so many marks of their own
+ * that it may be forgotten. The lock is held. */
 static enum hsp_status take_first(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_spans *s = &e->spans;
@@ -76,7 +77,7 @@ static enum hsp_status take_first(struct hsp_engine *e, struct hsp_err *err)
     s->seconds += seconds;
     s->first = (s->first + 1) % HSP_MAX_SPANS;
     s->n--;
-    return st;
+    return st == HSP_ENOENT ? HSP_OK : st;
 }
 
 enum hsp_status hsp_spans_take(struct hsp_engine *e, struct hsp_err *err)

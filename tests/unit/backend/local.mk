@@ -3,6 +3,7 @@ backend_tests = \
   tests/unit/backend/conformance_test \
   tests/unit/backend/device_test \
   tests/unit/backend/gemm_test \
+  tests/unit/backend/ghost_test \
   tests/unit/backend/gradcheck_test
 # Every op against the reference, on the backend of the test that includes it.
 OP_SUITE = \
@@ -17,6 +18,7 @@ tests_unit_backend_conformance_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_device_test_SOURCES = \
   tests/unit/backend/device_test.c $(OP_SUITE)
 tests_unit_backend_device_test_LDADD = $(BACKEND_LIBS) $(LDADD)
+tests_unit_backend_ghost_test_LDADD = tests/lib/libghost.a $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gradcheck_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gemm_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_blocks_test_LDADD = $(BACKEND_LIBS) $(LDADD)

@@ -100,13 +100,17 @@ static void *device_main(void *arg)
 
 /* All tests run on a CPU and on a device that does its work late. */
 static bool on_device;
+static uint64_t fail_at; /* of the device opened next */
 
 static void backend_open(struct hsp_backend **ret)
 {
     static uint64_t n;
     struct hsp_err err = {0};
-    struct hsp_ghost_opts g = {
-        .seed = hsp_test_rand("ghost", n++), .max_delay_us = 300, .replay = n % 3 != 0};
+    struct hsp_ghost_opts g = {.seed = hsp_test_rand("ghost", n++),
+                               .max_delay_us = 300,
+                               .replay = n % 3 != 0,
+                               .fail_at = fail_at};
+    fail_at = 0;
     assert_ok(on_device ? hsp_ghost_open(&g, ret, &err) : hsp_backend_cpu_open(1, ret, &err), &err);
 }
 
@@ -378,7 +382,12 @@ static void abort_ends_every_rank(void **state)
         world_start(w);
         usleep((useconds_t)(hsp_test_rand("abort", trial) % 5000));
         hsp_engine_abort(w->d[trial % 3].engine);
-        world_join(w);
+        for (uint32_t k = 0; k < 3; k++) {
+            assert_int_equal(pthread_join(w->d[k].thread, NULL), 0);
+            struct device *d = &w->d[k];
+            assert_true(!on_device || d->status == HSP_OK ||
+                        hsp_ghost_tally(d->backend).pending == 0);
+        }
         for (uint32_t k = 0; k < 3; k++) {
             struct device *d = &w->d[k];
             if (d->status == HSP_OK) {
@@ -516,6 +525,36 @@ static void device_equals_cpu(void **state)
     }
 }
 
+/* Whatever work of one device fails: both ranks return, with the device's error and a lost peer's, and
+ * on the peer nothing is under way any more. */
+static void a_device_that_fails(void **state)
+{
+    (void)state;
+    on_device = true;
+    for (uint64_t trial = 0; trial < 24; trial++) {
+        struct tiny_spec s = SPEC;
+        s.n_ranks = 2;
+        s.n_micro = 2;
+        s.scatter = trial % 2;
+        fail_at = 3 + trial * trial; /* the first two put the state there */
+        struct world *w = world_new(&s, MAX_STEPS);
+        struct device *d = &w->d[0], *peer = &w->d[1];
+        world_start(w);
+        for (uint32_t k = 0; k < 2; k++) {
+            assert_int_equal(pthread_join(w->d[k].thread, NULL), 0);
+        }
+        assert_int_equal(hsp_ghost_tally(peer->backend).pending, 0);
+        struct hsp_err why = {0};
+        assert_int_equal(d->status, HSP_EIO);
+        assert_non_null(strstr(d->err.msg, "ghost: the device failed"));
+        assert_true(peer->status == HSP_EPEER || peer->status == HSP_ECANCELED);
+        assert_true(peer->done <= d->done + 1);
+        assert_true(hsp_ghost_forgive(d->backend, &why));
+        assert_false(hsp_ghost_forgive(peer->backend, NULL));
+        world_free(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -531,7 +570,8 @@ int main(void)
         cmocka_unit_test(initial_state_does_not_depend_on_layout),
         cmocka_unit_test(weights_of_any_real_type_are_taken),
     };
-    const struct CMUnitTest late[] = {cmocka_unit_test(device_equals_cpu)};
+    const struct CMUnitTest late[] = {cmocka_unit_test(device_equals_cpu),
+                                      cmocka_unit_test(a_device_that_fails)};
     int bad = cmocka_run_group_tests_name("cpu", tests, NULL, NULL);
     on_device = true;
     bad += cmocka_run_group_tests_name("device", tests, NULL, NULL);

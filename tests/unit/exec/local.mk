@@ -8,4 +8,6 @@ tests_unit_exec_vote_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
 tests_unit_exec_pace_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
 tests_unit_exec_engine_test_SOURCES = tests/unit/exec/engine_test.c $(TINY_PROG)
 tests_unit_exec_engine_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(EXEC_LIBS)
+tests_unit_exec_moves_test_SOURCES = \
+  tests/unit/exec/moves_test.c tests/unit/exec/devcomm.c tests/unit/exec/devcomm.h
 tests_unit_exec_moves_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) daemon/spmd/libspmd.a $(EXEC_LIBS)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 
 #include "daemon/spmd/resolve.h"
+#include "tests/lib/ghost.h"
+#include "tests/unit/exec/devcomm.h"
 #include "worker/comm/loop/loopcomm.h"
 #include "worker/exec/engine.h"
 
@@ -28,6 +30,7 @@ struct device {
     struct hsp_program p;
     struct hsp_engine *e;
     struct hsp_comm *comm;
+    struct hsp_comm *direct; /* of a device's memory; NULL: none */
     struct hsp_backend *backend;
     struct hsp_dataset *text;
     pthread_t thread;
@@ -114,28 +117,58 @@ static void check(struct device *d, const struct hsp_view *v, uint32_t micro)
     } while (next(&v->box, at));
 }
 
+/* Where the host makes what a tensor begins as. */
+static struct hsp_view draft(const struct hsp_view *v)
+{
+    struct hsp_view w = *v;
+    size_t bytes = hsp_cell_bytes(&w.box, w.dtype);
+    w.data = malloc(bytes + 1);
+    assert_non_null(w.data);
+    memset(w.data, 0x77, bytes + 1);
+    return w;
+}
+
+static enum hsp_status store(struct device *d, const struct hsp_view *v, const struct hsp_view *w,
+                             struct hsp_err *err)
+{
+    struct hsp_backend *b = d->backend;
+    uint64_t ticket = 0;
+    enum hsp_status st =
+        b->copy(b, HSP_DEVQ_COMPUTE, v->data, w->data, hsp_cell_bytes(&w->box, w->dtype), err);
+    if (st == HSP_OK) {
+        st = b->mark(b, HSP_DEVQ_COMPUTE, &ticket, err);
+    }
+    if (st == HSP_OK) {
+        st = b->finish(b, HSP_DEVQ_COMPUTE, ticket, err);
+    }
+    free(w->data);
+    return st;
+}
+
 /* Instruction 0 makes the source (and dirties the target), 1 is the Reshard. */
 static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool eval,
                               struct hsp_err *err)
 {
     struct device *d = ctx;
     uint32_t rank = d->p.bind.rank;
-    struct hsp_view out = hsp_engine_view(d->e, BOXES, micro, 0);
+    struct hsp_view out = hsp_engine_view(d->e, BOXES, micro, 0), w;
     (void)eval;
-    (void)err;
     if (instr == 0) {
-        size_t bytes = hsp_cell_bytes(&out.box, out.dtype);
-        if (bytes > 0) { /* an empty view has no memory */
-            memset(out.data, 0x77, bytes);
-        }
-        for (uint32_t i = 0; i < d->t->n_in[rank]; i++) {
+        w = draft(&out);
+        enum hsp_status st = store(d, &out, &w, err);
+        for (uint32_t i = 0; i < d->t->n_in[rank] && st == HSP_OK; i++) {
             struct hsp_view in = hsp_engine_view(d->e, i, micro, 0);
-            fill(d, &in, d->t->in[rank][i].addend, micro);
+            w = draft(&in);
+            fill(d, &w, d->t->in[rank][i].addend, micro);
+            st = store(d, &in, &w, err);
         }
-    } else {
-        check(d, &out, micro);
+        return st;
     }
-    return HSP_OK;
+    enum hsp_status st = hsp_engine_fetch(d->e, HSP_QUEUE_COMM, BOXES, micro, 0, &w, err);
+    if (st == HSP_OK) {
+        check(d, &w, micro);
+    }
+    return st;
 }
 
 static void tensor(struct hsp_program *p, uint32_t k, const struct trial *t,
@@ -283,7 +316,11 @@ static void random_trial(struct trial *t, uint64_t *n)
 struct tally {
     uint32_t kind[HSP_MOVE_REDUCE_SEND + 1], max[HSP_MOVE_REDUCE_SEND + 1];
     uint32_t zeroed, summed, refused; /* summed: by a rank over its inputs */
+    struct hsp_devcomm_tally direct;
 };
+
+/* What the moves run on: a CPU; a device, with the host's transport or beside one of its own. */
+enum machine { CPU, STAGED, DIRECT };
 
 static void count_moves(const struct hsp_reshard_bind *b, struct tally *y)
 {
@@ -295,7 +332,46 @@ static void count_moves(const struct hsp_reshard_bind *b, struct tally *y)
     }
 }
 
-static void execute(struct trial *t, struct hsp_dataset *text, struct tally *y)
+static void open_backend(struct device *d, enum machine on)
+{
+    static uint64_t n;
+    struct hsp_err err = {0};
+    struct hsp_ghost_opts g = {.seed = hsp_test_rand("ghost", n++),
+                               .max_delay_us = n % 8 == 0 ? 200 : 0};
+    assert_ok(on == CPU ? hsp_backend_cpu_open(1, &d->backend, &err)
+                        : hsp_ghost_open(&g, &d->backend, &err),
+              &err);
+}
+
+static void open_engine(struct device *d)
+{
+    struct hsp_err err = {0};
+    struct hsp_engine_opts o = {.program = &d->p,
+                                .backend = d->backend,
+                                .comm = d->comm,
+                                .direct = d->direct,
+                                .dataset = d->text,
+                                .hooks = {.ctx = d, .traced = traced}};
+    assert_ok(hsp_engine_open(&o, &d->e, &err), &err);
+}
+
+static void close_device(struct device *d, struct tally *y)
+{
+    assert_ok(d->st, &d->err);
+    hsp_engine_close(d->e);
+    if (d->direct) {
+        struct hsp_devcomm_tally t = hsp_devcomm_tally(d->direct);
+        y->direct.sends += t.sends;
+        y->direct.receives += t.receives;
+        y->direct.collectives += t.collectives;
+        y->direct.batches += t.batches;
+        d->direct->ops->close(d->direct);
+    }
+    d->comm->ops->close(d->comm);
+    d->backend->close(d->backend);
+}
+
+static void execute(struct trial *t, struct hsp_dataset *text, enum machine on, struct tally *y)
 {
     struct hsp_arena *a = hsp_arena_new(1 << 22);
     struct hsp_moves m;
@@ -309,18 +385,16 @@ static void execute(struct trial *t, struct hsp_dataset *text, struct tally *y)
     }
     assert_ok(rc, &err);
     struct device d[RANKS];
-    struct hsp_comm *comm[RANKS];
+    struct hsp_comm *comm[RANKS], *inner[RANKS];
     assert_ok(hsp_loop_open(RANKS, comm, &err), &err);
+    assert_ok(hsp_loop_open(RANKS, inner, &err), &err);
     for (uint32_t r = 0; r < RANKS; r++) {
         d[r] = (struct device){.t = t, .comm = comm[r], .text = text};
         program(&d[r].p, r, t, &m, a);
-        assert_ok(hsp_backend_cpu_open(1, &d[r].backend, &err), &err);
-        struct hsp_engine_opts o = {.program = &d[r].p,
-                                    .backend = d[r].backend,
-                                    .comm = comm[r],
-                                    .dataset = text,
-                                    .hooks = {.ctx = &d[r], .traced = traced}};
-        assert_ok(hsp_engine_open(&o, &d[r].e, &err), &err);
+        open_backend(&d[r], on);
+        /* larger groups, with some ranks that are no devices, go the other way */
+        d[r].direct = on == DIRECT ? hsp_devcomm_open(inner[r], d[r].backend, RANKS - 1) : NULL;
+        open_engine(&d[r]);
         count_moves(&d[r].p.bind.reshard[0], y);
     }
     for (uint32_t r = 0; r < RANKS; r++) {
@@ -330,34 +404,37 @@ static void execute(struct trial *t, struct hsp_dataset *text, struct tally *y)
         pthread_join(d[r].thread, NULL);
     }
     for (uint32_t r = 0; r < RANKS; r++) {
-        assert_ok(d[r].st, &d[r].err);
-        hsp_engine_close(d[r].e);
-        comm[r]->ops->close(comm[r]);
-        d[r].backend->close(d[r].backend);
+        close_device(&d[r], y);
+        inner[r]->ops->close(inner[r]);
     }
     hsp_arena_free(a);
 }
 
-static void reshards_do_what_covers_mean(void **state)
+static void reshards(enum machine on, uint32_t trials, struct tally *y)
 {
-    (void)state;
     struct hsp_dataset text;
     struct hsp_err err = {0};
-    struct tally y = {0};
     uint64_t n = 0;
     assert_ok(
         hsp_dataset_synthetic(&(struct hsp_data_bind){.seed = 1, .vocab = 256}, 64, &text, &err),
         &err);
-    for (int k = 0; k < 800; k++) {
+    for (uint32_t k = 0; k < trials; k++) {
         struct trial t;
         random_trial(&t, &n);
-        execute(&t, &text, &y);
+        execute(&t, &text, on, y);
         hsp_cover_fini(&t.from);
         hsp_cover_fini(&t.to);
     }
     hsp_dataset_close(&text);
     fprintf(stderr, "# copy %u, p2p %u, all-reduce %u, reduce-scatter %u, gather %u, send %u\n",
-            y.kind[0], y.kind[1], y.kind[2], y.kind[3], y.kind[4], y.kind[5]);
+            y->kind[0], y->kind[1], y->kind[2], y->kind[3], y->kind[4], y->kind[5]);
+}
+
+static void reshards_do_what_covers_mean(void **state)
+{
+    (void)state;
+    struct tally y = {0};
+    reshards(CPU, 800, &y);
     assert_true(y.zeroed > 20 && y.summed > 20 && y.refused < 100);
     for (int k = 0; k <= HSP_MOVE_REDUCE_SEND; k++) {
         /* every kind was met; more gathers in engine_test */
@@ -368,8 +445,31 @@ static void reshards_do_what_covers_mean(void **state)
     }
 }
 
+static void the_same_on_devices(void **state)
+{
+    (void)state;
+    struct tally y = {0};
+    reshards(STAGED, 800, &y);
+    for (int k = 0; k <= HSP_MOVE_REDUCE_SEND; k++) {
+        assert_true(y.kind[k] > (k == HSP_MOVE_ALL_GATHER ? 0 : 20));
+    }
+}
+
+static void and_with_their_own_transport(void **state)
+{
+    (void)state;
+    struct tally y = {0};
+    reshards(DIRECT, 400, &y);
+    assert_true(y.direct.sends > 50 && y.direct.receives == y.direct.sends);
+    assert_true(y.direct.collectives > 50 && y.direct.batches > 20);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reshards_do_what_covers_mean)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reshards_do_what_covers_mean),
+        cmocka_unit_test(the_same_on_devices),
+        cmocka_unit_test(and_with_their_own_transport),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "daemon/spmd/compile.h"
 #include "proto/host/fileio.h"
+#include "tests/unit/workerapp/devicerun.h"
 #include "worker/app/runfile.h"
 
 enum { STEPS = 9, BATCH = 14 };
@@ -207,9 +208,30 @@ static void a_pool_has_the_same_curve(void **state)
     free(one);
 }
 
+/* Micro-batches without sequences, and plans that take turns, on devices. */
+static void devices_give_the_same_bits(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir(), *plan, *path;
+    for (int k = 2; k <= N_PLANS; k++) {
+        if (k < N_PLANS) {
+            assert_true(asprintf(&plan, HEAD, PLANS[k].ranks, PLANS[k].zero, PLANS[k].streams) > 0);
+        } else {
+            assert_true(asprintf(&plan, POOL, 1) > 0);
+        }
+        path = write_programs(dir, plan);
+        hsp_devicerun_compare(dir, path, 0, k < N_PLANS ? PLANS[k].name : "pool");
+        free(path);
+        free(plan);
+    }
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_plan_has_one_curve),
-                                       cmocka_unit_test(a_pool_has_the_same_curve)};
+                                       cmocka_unit_test(a_pool_has_the_same_curve),
+                                       cmocka_unit_test(devices_give_the_same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

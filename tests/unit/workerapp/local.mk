@@ -4,8 +4,11 @@ check_PROGRAMS += $(workerapp_tests)
 TESTS += $(workerapp_tests)
 tests_unit_workerapp_worker_config_test_LDADD = $(TEST_LIBS) $(WORKERCONFIG_LIBS)
 tests_unit_workerapp_rundevice_test_LDADD = $(TEST_LIBS) $(WORKERAPP_LIBS)
+device_run = tests/unit/workerapp/devicerun.c tests/unit/workerapp/devicerun.h
+tests_unit_workerapp_runfile_test_SOURCES = tests/unit/workerapp/runfile_test.c $(device_run)
+tests_unit_workerapp_documents_test_SOURCES = tests/unit/workerapp/documents_test.c $(device_run)
 tests_unit_workerapp_runfile_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
-tests_unit_workerapp_runfile_test_LDADD = $(TEST_LIBS) daemon/spmd/libspmd.a \
+tests_unit_workerapp_runfile_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) daemon/spmd/libspmd.a \
   daemon/graph/libgraph.a proto/program/libprogram.a proto/layout/liblayout.a $(WORKERAPP_LIBS) \
   $(TEXT_LIBS)
 tests_unit_workerapp_documents_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)

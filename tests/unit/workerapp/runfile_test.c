@@ -8,6 +8,7 @@
 
 #include "daemon/spmd/compile.h"
 #include "proto/host/fileio.h"
+#include "tests/unit/workerapp/devicerun.h"
 #include "worker/app/runfile.h"
 #include "worker/state/safetensors.h"
 
@@ -446,6 +447,46 @@ static void bf16_trains_like_fp32(void **state)
     free(dir);
 }
 
+/* What the host gives and a device does later comes to the same bits. */
+static void devices_give_the_same_bits(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir();
+    struct hsp_model_spec llama = LLAMA, gpt = GPT, mlp = MLP;
+    llama.dropout = 0.2;
+    llama.vocab_chunks = 8;
+    gpt.dtype = HSP_F32;
+    mlp.dropout = 0.3;
+    const struct hsp_model_spec *const models[] = {&llama, &gpt, &mlp};
+    for (int k = 0; k < N_PLANS; k++) {
+        const struct hsp_model_spec *m = models[k % 3];
+        char *path = make_file(dir, m, PLANS[k].plan, 6, k % 2, true);
+        hsp_devicerun_compare(dir, path, 6, PLANS[k].name);
+        free(path);
+    }
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+/* Every instruction of sharded programs on devices, against an unsharded one on a device. */
+static void devices_equal_one_device(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir();
+    for (int k = 0; k < N_PLANS; k++) {
+        char *path = make_file(dir, k % 2 ? &GPT : &LLAMA, PLANS[k].plan, 10, false, false);
+        struct hsp_run_opts o = {
+            .file = path, .threads = 1, .steps = 2, .open = hsp_devicerun_open, .quiet = true};
+        struct hsp_err err = {0};
+        if (hsp_verify_file(&o, &err) != HSP_OK) {
+            fail_msg("%s: %s", PLANS[k].name, err.msg);
+        }
+        free(path);
+    }
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +498,8 @@ int main(void)
         cmocka_unit_test(bf16_trains_like_fp32),
         cmocka_unit_test(differences_are_named),
         cmocka_unit_test(runs_have_one_curve),
+        cmocka_unit_test(devices_give_the_same_bits),
+        cmocka_unit_test(devices_equal_one_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,244 @@
+/* What the ghost finds, and what it lets pass. */
+#include "tests/lib/ghost.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "tests/lib/testlib.h"
+
+enum { N = 16, BYTES = N * 4 };
+#define A HSP_DEVQ_COMPUTE
+#define B HSP_DEVQ_COMM
+
+struct world {
+    struct hsp_backend *b;
+    float *x, *y; /* the device's */
+    float *host;
+    struct hsp_err err;
+};
+
+static void *area(struct hsp_backend *b, enum hsp_mem mem)
+{
+    struct hsp_err err = {0};
+    void *p = NULL;
+    assert_ok(b->alloc(b, mem, BYTES, &p, &err), &err);
+    return p;
+}
+
+static struct world begin(const struct hsp_ghost_opts *o)
+{
+    struct world w = {0};
+    assert_ok(hsp_ghost_open(o, &w.b, &w.err), &w.err);
+    w.x = area(w.b, HSP_MEM_DEVICE);
+    w.y = area(w.b, HSP_MEM_DEVICE);
+    w.host = area(w.b, HSP_MEM_HOST);
+    return w;
+}
+
+static struct world plain(void)
+{
+    return begin(&(struct hsp_ghost_opts){.seed = hsp_test_seed(), .max_delay_us = 500});
+}
+
+static void end(struct world *w)
+{
+    w->b->close(w->b);
+}
+
+static enum hsp_status fill(struct world *w, enum hsp_devq q, float *at, int value, int n)
+{
+    return w->b->fill(w->b, q, HSP_F32, at, value, n, &w->err);
+}
+
+static enum hsp_status copy(struct world *w, enum hsp_devq q, void *to, const void *from)
+{
+    return w->b->copy(w->b, q, to, from, BYTES, &w->err);
+}
+
+static uint64_t mark(struct world *w, enum hsp_devq q)
+{
+    uint64_t t = 0;
+    assert_ok(w->b->mark(w->b, q, &t, &w->err), &w->err);
+    return t;
+}
+
+static void await(struct world *w, enum hsp_devq q, enum hsp_devq of, uint64_t t)
+{
+    assert_ok(w->b->await(w->b, q, of, t, &w->err), &w->err);
+}
+
+static void finish(struct world *w, enum hsp_devq of)
+{
+    assert_ok(w->b->finish(w->b, of, mark(w, of), &w->err), &w->err);
+}
+
+/* The call was refused, and all later ones are until the ghost forgives. */
+static void refused(struct world *w, enum hsp_status st, const char *words)
+{
+    struct hsp_err why;
+    uint64_t t;
+    assert_status(st, HSP_EIO);
+    assert_non_null(strstr(w->err.msg, words));
+    assert_status(w->b->mark(w->b, A, &t, NULL), HSP_EIO);
+    assert_true(hsp_ghost_forgive(w->b, &why));
+    assert_string_equal(why.msg, w->err.msg);
+    finish(w, A);
+    finish(w, B);
+}
+
+static void missing_waits(void **state)
+{
+    (void)state;
+    struct world w = plain();
+    assert_ok(fill(&w, A, w.x, 1, N), &w.err);
+    refused(&w, copy(&w, B, w.y, w.x), "copy of queue comm reads what queue compute writes");
+    assert_ok(copy(&w, A, w.y, w.x), &w.err);
+    refused(&w, fill(&w, B, w.x, 2, N), "fill of queue comm writes what queue compute reads");
+    assert_ok(fill(&w, A, w.x, 1, N), &w.err);
+    refused(&w, fill(&w, B, w.x + 3, 2, 1), "fill of queue comm writes what queue compute writes");
+    assert_ok(fill(&w, A, w.x, 1, 4), &w.err);
+    assert_ok(fill(&w, B, w.x + 4, 2, N - 4), &w.err); /* beside each other is fine */
+    end(&w);
+}
+
+static void waits_that_are_there(void **state)
+{
+    (void)state;
+    struct world w = plain();
+    for (int k = 0; k < 50; k++) {
+        assert_ok(fill(&w, A, w.x, k, N), &w.err);
+        await(&w, B, A, mark(&w, A));
+        assert_ok(copy(&w, B, w.y, w.x), &w.err);
+        await(&w, HSP_DEVQ_STATE, B, mark(&w, B)); /* and so A */
+        assert_ok(copy(&w, HSP_DEVQ_STATE, w.host, w.x), &w.err);
+        await(&w, A, HSP_DEVQ_STATE, mark(&w, HSP_DEVQ_STATE));
+        if (k % 10 == 9) {
+            finish(&w, HSP_DEVQ_STATE);
+            assert_true(w.host[0] == (float)k && w.host[N - 1] == (float)k);
+        }
+    }
+    finish(&w, HSP_DEVQ_STATE); /* the host knows, so does what it gives */
+    assert_ok(fill(&w, B, w.x, 1, N), &w.err);
+    assert_int_equal(hsp_ghost_tally(w.b).awaits, 150);
+    end(&w);
+}
+
+static void memory_of_the_host(void **state)
+{
+    (void)state;
+    struct world w = plain();
+    int pipe_fd[2];
+    assert_int_equal(pipe(pipe_fd), 0);
+    assert_int_equal(write(pipe_fd[1], w.x, 4), -1); /* a read by the host faults */
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(close(pipe_fd[0]) + close(pipe_fd[1]), 0);
+
+    for (int k = 0; k < N; k++) {
+        w.host[k] = 7;
+    }
+    assert_ok(fill(&w, A, w.x, 7, N), &w.err);
+    assert_ok(copy(&w, A, w.host, w.x), &w.err);
+    finish(&w, A);
+    assert_true(w.host[3] == 7);
+
+    /* the source of a copy changes before the copy: behind other work it is surely late */
+    struct hsp_ghost_opts slow = {.seed = 1, .max_delay_us = 20000};
+    struct world s = begin(&slow);
+    for (int k = 0; k < 40; k++) {
+        assert_ok(fill(&s, A, s.x, k, N), &s.err);
+    }
+    s.host[0] = 1;
+    assert_ok(copy(&s, A, s.y, s.host), &s.err);
+    s.host[0] = 2;
+    float *early = area(s.b, HSP_MEM_HOST); /* what a copy writes is garbage until it has */
+    assert_ok(copy(&s, A, early, s.x), &s.err);
+    assert_true(early[0] > 1e15F);
+    uint64_t t = mark(&s, A);
+    assert_status(s.b->finish(s.b, A, t, &s.err), HSP_EIO);
+    assert_non_null(strstr(s.err.msg, "the host changed"));
+    end(&s);
+    end(&w);
+}
+
+static void bounds_and_life(void **state)
+{
+    (void)state;
+    struct world w = plain();
+    refused(&w, fill(&w, A, w.x + 1, 0, N), "writes 64 bytes at");
+    assert_ok(fill(&w, A, w.x, 0, N), &w.err);
+    w.b->release(w.b, HSP_MEM_DEVICE, w.x);
+    refused(&w, fill(&w, A, w.y, 0, N), "release of memory in use");
+    w.b->release(w.b, HSP_MEM_HOST, w.y);
+    refused(&w, fill(&w, A, w.y, 0, N), "release of what was not allocated");
+    end(&w);
+
+    struct hsp_ghost_opts small = {.memory = 3 * BYTES};
+    void *p;
+    w = begin(&small);
+    p = area(w.b, HSP_MEM_DEVICE);
+    assert_status(w.b->alloc(w.b, HSP_MEM_DEVICE, 1, &p, &w.err), HSP_ENOMEM);
+    w.b->release(w.b, HSP_MEM_DEVICE, w.x);
+    p = area(w.b, HSP_MEM_DEVICE);
+    assert_int_equal(hsp_ghost_tally(w.b).most_memory, 3 * BYTES);
+    end(&w);
+}
+
+static void replays(void **state)
+{
+    (void)state;
+    struct hsp_ghost_opts o = {.seed = hsp_test_seed(), .replay = true};
+    struct world w = begin(&o);
+    const struct hsp_digest key = {1, 2};
+    bool replayed;
+    for (int k = 0; k < 40; k++) {
+        assert_ok(w.b->begin(w.b, A, &key, &replayed, &w.err), &w.err);
+        if (!replayed) {
+            assert_ok(fill(&w, A, w.x, 3, N), &w.err);
+            assert_ok(copy(&w, A, w.host, w.x), &w.err);
+            assert_ok(w.b->end(w.b, A, &w.err), &w.err);
+        }
+        finish(&w, A);
+        assert_true(w.host[N - 1] == 3);
+        w.host[N - 1] = 0;
+    }
+    struct hsp_ghost_tally t = hsp_ghost_tally(w.b);
+    assert_true(t.recorded == 1 && t.replayed > 5 && t.compared > 5 &&
+                t.replayed + t.compared == 39);
+    do {
+        assert_ok(w.b->begin(w.b, A, &key, &replayed, &w.err), &w.err);
+    } while (replayed);
+    assert_status(fill(&w, A, w.x, 4, N), HSP_EIO);
+    assert_non_null(strstr(w.err.msg, "other calls than before"));
+    assert_status(w.b->end(w.b, A, NULL), HSP_EIO);
+    end(&w);
+}
+
+static void a_failure_stays(void **state)
+{
+    (void)state;
+    struct hsp_ghost_opts o = {.fail_at = 3};
+    struct world w = begin(&o);
+    for (int k = 0; k < 3; k++) {
+        (void)fill(&w, A, w.x, k, N);
+    }
+    uint64_t t = 0;
+    enum hsp_status st = w.b->mark(w.b, A, &t, &w.err);
+    st = st == HSP_OK ? w.b->finish(w.b, A, t, &w.err) : st;
+    assert_status(st, HSP_EIO);
+    assert_string_equal(w.err.msg, "ghost: the device failed");
+    assert_status(fill(&w, B, w.y, 0, N), HSP_EIO);
+    end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(missing_waits),
+        cmocka_unit_test(waits_that_are_there),
+        cmocka_unit_test(memory_of_the_host),
+        cmocka_unit_test(bounds_and_life),
+        cmocka_unit_test(replays),
+        cmocka_unit_test(a_failure_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

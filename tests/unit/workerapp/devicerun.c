@@ -1,0 +1,82 @@
+#include "tests/unit/workerapp/devicerun.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "proto/host/fileio.h"
+#include "tests/lib/ghost.h"
+#include "tests/lib/testlib.h"
+
+enum { MAX_BYTES = 1 << 26 };
+
+enum hsp_status hsp_devicerun_open(uint32_t rank, int threads, struct hsp_backend **ret,
+                                   struct hsp_err *err)
+{
+    static atomic_uint n;
+    uint32_t k = atomic_fetch_add(&n, 1);
+    struct hsp_ghost_opts g = {.seed = hsp_test_rand("device", k),
+                               .max_delay_us = k % 4 == 0 ? 100 : 0,
+                               .replay = k % 3 != 0};
+    (void)rank;
+    (void)threads;
+    return hsp_ghost_open(&g, ret, err);
+}
+
+/* What a run has left, in one piece: metrics without their times, gradients, model. */
+struct left {
+    uint8_t *data[3];
+    size_t len[3];
+};
+
+static void drop_times(struct left *x)
+{
+    char *out = (char *)x->data[0], *end = out + x->len[0], *to = out;
+    for (char *line = out; line < end;) {
+        char *stop = memchr(line, '\n', (size_t)(end - line)),
+             *cut = memmem(line, (size_t)(stop - line), ",\"seconds\":", 11);
+        assert_non_null(cut);
+        memmove(to, line, (size_t)(cut - line));
+        to += cut - line;
+        *to++ = '\n';
+        line = stop + 1;
+    }
+    x->len[0] = (size_t)(to - out);
+}
+
+static void run(const char *dir, const char *sub, const char *file, uint64_t steps,
+                hsp_open_backend open, struct left *ret)
+{
+    char path[4][300];
+    struct hsp_err err = {0};
+    const char *const name[] = {"/metrics.jsonl", ".grads", "/final/model.safetensors", ""};
+    for (int k = 0; k < 4; k++) {
+        (void)snprintf(path[k], sizeof path[k], "%s/%s%s", dir, sub, name[k]);
+    }
+    struct hsp_run_opts o = {.file = file,
+                             .out = path[3],
+                             .gradients = path[1],
+                             .steps = steps,
+                             .threads = 1,
+                             .open = open,
+                             .quiet = true};
+    assert_ok(hsp_run_file(&o, &err), &err);
+    for (int k = 0; k < 3; k++) {
+        assert_ok(hsp_file_read(path[k], MAX_BYTES, &ret->data[k], &ret->len[k], &err), &err);
+    }
+    drop_times(ret);
+}
+
+void hsp_devicerun_compare(const char *dir, const char *file, uint64_t steps, const char *what)
+{
+    static const char *const name[] = {"metrics", "gradients", "model"};
+    struct left cpu, device;
+    run(dir, "cpu", file, steps, NULL, &cpu);
+    run(dir, "device", file, steps, hsp_devicerun_open, &device);
+    for (int k = 0; k < 3; k++) {
+        if (cpu.len[k] != device.len[k] || memcmp(cpu.data[k], device.data[k], cpu.len[k]) != 0) {
+            fail_msg("%s: another %s on devices", what, name[k]);
+        }
+        free(cpu.data[k]);
+        free(device.data[k]);
+    }
+}

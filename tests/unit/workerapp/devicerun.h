@@ -1,0 +1,14 @@
+/* Runs of program files on a device that does its work late (tests/lib/ghost.h). */
+#ifndef HSP_DEVICERUN_H
+#define HSP_DEVICERUN_H
+#include "worker/app/runfile.h"
+
+/* For hsp_run_opts: a ghost for each rank, of its own seed, some without replay. Threads: any. */
+enum hsp_status hsp_devicerun_open(uint32_t rank, int threads, struct hsp_backend **ret,
+                                   struct hsp_err *err);
+
+/* Trains the programs of @file for @steps (0: all) on CPUs and on such devices, in folders of @dir. Metrics but
+ * for the times, gradients and final model must be the same bits, else the test fails, naming @what. */
+void hsp_devicerun_compare(const char *dir, const char *file, uint64_t steps, const char *what);
+
+#endif
