@@ -198,9 +198,6 @@ static enum hsp_status p2p_start(const struct hsp_move_run *r, struct message *m
     st = p2p_post(r, msg, n, false, err);
     if (st == HSP_OK) {
         st = p2p_pack(r, msg, n, err);
-        if (st != HSP_OK) {
-            c->ops->abort(c); /* what was posted would be waited for in vain */
-        }
     }
     if (st == HSP_OK) {
         st = p2p_post(r, msg, n, true, err);
