@@ -29,6 +29,7 @@ struct ghost;
 struct queue {
     struct ghost *g;
     enum hsp_devq q;
+    bool open; /* used once: */
     pthread_t thread;
     pthread_cond_t todo; /* its thread waits for work */
     struct hsp_backend *cpu;
@@ -160,8 +161,21 @@ static void watch_host(struct ghost *g, struct job *j, const struct hsp_ghost_ca
 
 /* ---- giving ---- */
 
+static void *queue_main(void *arg);
+
+/* A queue has a thread from its first work on. */
+static void open_queue(struct queue *q)
+{
+    if (!q->open && (hsp_backend_cpu_open(1, &q->cpu, NULL) != HSP_OK ||
+                     pthread_create(&q->thread, NULL, queue_main, q) != 0)) {
+        abort(); /* a test that cannot run */
+    }
+    q->open = true;
+}
+
 static void append(struct queue *q, struct job *j)
 {
+    open_queue(q);
     *q->last = j;
     q->last = &j->next;
     (void)pthread_cond_signal(&q->todo);
@@ -461,6 +475,18 @@ static enum hsp_status ghost_finish(struct hsp_backend *b, enum hsp_devq of, uin
     return st;
 }
 
+static bool ghost_reached(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket)
+{
+    struct ghost *g = ghost_of(b);
+    (void)pthread_mutex_lock(&g->lock);
+    bool reached = g->queue[of].reached >= ticket || g->failure.code != HSP_OK;
+    if (reached && ticket > 0 && ticket <= g->queue[of].tickets) {
+        learn(caller(g), &g->queue[of].mark[ticket]);
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return reached;
+}
+
 static enum hsp_status ghost_seconds(struct hsp_backend *b, enum hsp_devq of, uint64_t from,
                                      uint64_t to, double *ret, struct hsp_err *err)
 {
@@ -613,8 +639,10 @@ static void ghost_close(struct hsp_backend *b)
     }
     (void)pthread_mutex_unlock(&g->lock);
     for (int q = 0; q < HSP_N_DEVQ; q++) {
-        (void)pthread_join(g->queue[q].thread, NULL);
-        g->queue[q].cpu->close(g->queue[q].cpu);
+        if (g->queue[q].open) {
+            (void)pthread_join(g->queue[q].thread, NULL);
+            g->queue[q].cpu->close(g->queue[q].cpu);
+        }
         free(g->queue[q].mark);
         (void)pthread_cond_destroy(&g->queue[q].todo);
     }
@@ -646,6 +674,7 @@ static const struct hsp_backend vtable = {.name = "ghost",
                                           .mark = ghost_mark,
                                           .await = ghost_await,
                                           .finish = ghost_finish,
+                                          .reached = ghost_reached,
                                           .seconds = ghost_seconds,
                                           .native = ghost_native,
                                           .close = ghost_close};
@@ -671,10 +700,6 @@ enum hsp_status hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backen
         q->q = (enum hsp_devq)k;
         q->last = &q->first;
         (void)pthread_cond_init(&q->todo, NULL);
-        if (hsp_backend_cpu_open(1, &q->cpu, err) != HSP_OK ||
-            pthread_create(&q->thread, NULL, queue_main, q) != 0) {
-            abort(); /* a test that cannot run */
-        }
     }
     *ret = &g->base;
     return HSP_OK;

@@ -6,7 +6,11 @@
 
 #define PAGE ((size_t)4096)
 
-static const char *const queue_name[HSP_N_DEVQ] = {"compute", "comm", "state"};
+static const char *queue_name(enum hsp_devq q)
+{
+    static const char *const name[] = {"compute", "comm", "state"};
+    return q < HSP_DEVQ_LANE ? name[q] : "lane";
+}
 
 struct hsp_ghost_area *hsp_ghost_area_new(enum hsp_mem mem, size_t bytes)
 {
@@ -104,8 +108,8 @@ static bool judge(const struct hsp_ghost_part *p, const struct hsp_ghost_touch *
     if (p->wrote > 0 && p->wrote_by != t->q && p->wrote > t->known->done[p->wrote_by]) {
         (void)hsp_err_set(err, HSP_EIO, 0,
                           "ghost: %s of queue %s %s what queue %s writes, without waiting for it",
-                          t->what, queue_name[t->q], t->write ? "writes" : "reads",
-                          queue_name[p->wrote_by]);
+                          t->what, queue_name(t->q), t->write ? "writes" : "reads",
+                          queue_name(p->wrote_by));
         return false;
     }
     for (int q = 0; q < HSP_N_DEVQ && t->write; q++) {
@@ -113,7 +117,7 @@ static bool judge(const struct hsp_ghost_part *p, const struct hsp_ghost_touch *
             (void)hsp_err_set(
                 err, HSP_EIO, 0,
                 "ghost: %s of queue %s writes what queue %s reads, without waiting for it", t->what,
-                queue_name[t->q], queue_name[q]);
+                queue_name(t->q), queue_name((enum hsp_devq)q));
             return false;
         }
     }

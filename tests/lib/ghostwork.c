@@ -41,6 +41,7 @@ void hsp_ghost_call_run(struct hsp_ghost_call *x, const struct hsp_call *c)
     memset(x, 0, sizeof(*x)); /* padding too */
     x->kind = GHOST_RUN;
     x->op.op = c->op;
+    x->op.tf32 = c->tf32;
     x->op.n_in = c->n_in;
     x->op.n_out = c->n_out;
     x->op.origin[0] = c->origin[0];

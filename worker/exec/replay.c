@@ -99,6 +99,7 @@ static void put_op(struct key *k, const struct hsp_engine *e, const struct hsp_i
 {
     struct hsp_attrs at = hsp_instr_attrs(i, e->b->symbol);
     put(k, i->op);
+    put(k, e->b->hyper.tf32);
     for (int j = 0; j < HSP_N_ATTR_I; j++) {
         put(k, (uint64_t)at.i[j]);
     }

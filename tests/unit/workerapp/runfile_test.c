@@ -456,6 +456,7 @@ static void devices_give_the_same_bits(void **state)
     llama.dropout = 0.2;
     llama.vocab_chunks = 8;
     gpt.dtype = HSP_F32;
+    gpt.compute = HSP_COMPUTE_BF16;
     mlp.dropout = 0.3;
     const struct hsp_model_spec *const models[] = {&llama, &gpt, &mlp};
     for (int k = 0; k < N_PLANS; k++) {
