@@ -9,7 +9,7 @@
 
 enum { MAX_BYTES = 1 << 26 };
 
-enum hsp_status hsp_devicerun_open(uint32_t rank, int threads, struct hsp_backend **ret,
+enum hsp_status hsp_devicerun_open(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                    struct hsp_err *err)
 {
     static atomic_uint n;
@@ -17,6 +17,7 @@ enum hsp_status hsp_devicerun_open(uint32_t rank, int threads, struct hsp_backen
     struct hsp_ghost_opts g = {.seed = hsp_test_rand("device", k),
                                .max_delay_us = k % 4 == 0 ? 100 : 0,
                                .replay = k % 3 != 0};
+    (void)ctx;
     (void)rank;
     (void)threads;
     return hsp_ghost_open(&g, ret, err);

@@ -3,8 +3,8 @@
 #define HSP_DEVICERUN_H
 #include "worker/app/runfile.h"
 
-/* For hsp_run_opts: a ghost for each rank, of its own seed, some without replay. Threads: any. */
-enum hsp_status hsp_devicerun_open(uint32_t rank, int threads, struct hsp_backend **ret,
+/* For hsp_run_opts: a ghost for each rank, of its own seed, some without replay. @ctx: NULL. */
+enum hsp_status hsp_devicerun_open(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                    struct hsp_err *err);
 
 /* Trains the programs of @file for @steps (0: all) on CPUs and on such devices, in folders of @dir. Metrics but
