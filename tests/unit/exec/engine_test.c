@@ -110,10 +110,11 @@ static void backend_open(struct hsp_backend **ret)
 {
     static uint64_t n;
     struct hsp_err err = {0};
-    struct hsp_ghost_opts g = {.seed = hsp_test_rand("ghost", n++),
+    struct hsp_ghost_opts g = {.seed = hsp_test_rand("ghost", n),
                                .max_delay_us = 300,
                                .replay = n % 3 != 0,
                                .fail_at = fail_at};
+    n++;
     fail_at = 0;
     assert_ok(on_device ? hsp_ghost_open(&g, ret, &err) : hsp_backend_cpu_open(1, ret, &err), &err);
 }

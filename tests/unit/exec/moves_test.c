@@ -336,8 +336,9 @@ static void open_backend(struct device *d, enum machine on)
 {
     static uint64_t n;
     struct hsp_err err = {0};
-    struct hsp_ghost_opts g = {.seed = hsp_test_rand("ghost", n++),
+    struct hsp_ghost_opts g = {.seed = hsp_test_rand("ghost", n),
                                .max_delay_us = n % 8 == 0 ? 200 : 0};
+    n++;
     assert_ok(on == CPU ? hsp_backend_cpu_open(1, &d->backend, &err)
                         : hsp_ghost_open(&g, &d->backend, &err),
               &err);
