@@ -21,4 +21,6 @@ tests_unit_backend_device_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_ghost_test_LDADD = tests/lib/libghost.a $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gradcheck_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_backend_gemm_test_LDADD = $(BACKEND_LIBS) $(LDADD)
+BLOCK_SUITE = tests/unit/backend/blocksuite.c tests/unit/backend/blocksuite.h
+tests_unit_backend_blocks_test_SOURCES = tests/unit/backend/blocks_test.c $(BLOCK_SUITE)
 tests_unit_backend_blocks_test_LDADD = $(BACKEND_LIBS) $(LDADD)
