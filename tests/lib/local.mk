@@ -53,9 +53,11 @@ tests_lib_libfakecuda_a_SOURCES = \
   tests/lib/fakecuda/fakerace.c \
   tests/lib/fakecuda/fakestreams.c \
   tests/lib/fakecuda/memshadow.c tests/lib/fakecuda/memshadow.h \
+  tests/lib/fakecuda/tensortwin.c \
   tests/lib/fakecuda/include/cublasLt.h \
   tests/lib/fakecuda/include/cuda_bf16.h \
-  tests/lib/fakecuda/include/cuda_runtime.h
+  tests/lib/fakecuda/include/cuda_runtime.h \
+  tests/lib/fakecuda/include/tensortwin.h
 if FAKE_TSAN
 tests_lib_libfakecuda_a_SOURCES += tests/lib/fakecuda/tsanhooks.c
 endif

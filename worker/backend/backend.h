@@ -54,6 +54,14 @@ struct hsp_call {
     const struct hsp_update_scalars *update;
 };
 
+/* What is added to a product before it is written: out = product [+ bias along the last dim]
+ * [+ add]. Extents of out and add are those of the call's own output, dtypes of all three agree and
+ * may be wider than that of the call. */
+struct hsp_sum {
+    const struct hsp_array *bias, *add; /* or NULL; add may be out */
+    const struct hsp_array *out;
+};
+
 /* Work is given to a queue of the device and done there in order. Lanes are queues HSP_DEVQ_LANE + k, k below
  * HSP_N_LANES, for sends that wait for their receivers and must not hold up HSP_DEVQ_COMM; one is made when it is
  * first used. */
@@ -82,6 +90,10 @@ struct hsp_backend {
     /* One op; scratch is the backend's, one per queue. HSP_EUNSUPPORTED: op or dtype. */
     enum hsp_status (*run)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                            struct hsp_err *err);
+    /* linear, linear_dx or linear_dw, and what is added to it, at once; the call's own output is not
+     * written. *ret_done false: nothing was given, run one after the other. NULL: never. */
+    enum hsp_status (*run_sum)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                               const struct hsp_sum *s, bool *ret_done, struct hsp_err *err);
     /* dst += src (HSP_I_ACC), @n elements; @src of the same type or a narrower real one.
      * HSP_EUNSUPPORTED: other types. */
     enum hsp_status (*accumulate)(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype dst_type,
@@ -116,7 +128,7 @@ struct hsp_backend {
      * device. */
     enum hsp_status (*seconds)(struct hsp_backend *b, enum hsp_devq of, uint64_t from, uint64_t to,
                                double *ret, struct hsp_err *err);
-    /* Replay. Between begin and end the caller gives @q the same run, accumulate, copy, fill and
+    /* Replay. Between begin and end the caller gives @q the same run, run_sum, accumulate, copy, fill and
      * cells with the same pointers for the same key, always, and nothing else; copies there touch
      * HSP_MEM_DEVICE and HSP_MEM_HOST only. *ret_replayed: it is under way already, give nothing
      * and do not call end. Any failure between the two ends it: end is called all the same and

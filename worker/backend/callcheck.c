@@ -70,3 +70,27 @@ enum hsp_status hsp_call_check(const struct hsp_call *c, enum hsp_dtype *ret_rea
     }
     return st;
 }
+
+static bool same_shape(const struct hsp_array *a, const struct hsp_array *b)
+{
+    return a->rank == b->rank && memcmp(a->ext, b->ext, a->rank * sizeof(a->ext[0])) == 0;
+}
+
+enum hsp_status hsp_sum_check(const struct hsp_call *c, const struct hsp_sum *s,
+                              struct hsp_err *err)
+{
+    const struct hsp_array *own = &c->out[0], *out = s->out;
+    bool product = c->op == HSP_OP_LINEAR || c->op == HSP_OP_LINEAR_DX || c->op == HSP_OP_LINEAR_DW;
+    if (!product || !hsp_dtype_real(out->dtype) ||
+        (s->bias != NULL && s->bias->dtype != out->dtype) ||
+        (s->add != NULL && s->add->dtype != out->dtype)) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "a sum of %s and other types",
+                           hsp_op_name(c->op));
+    }
+    if (!same_shape(out, own) || (s->add != NULL && !same_shape(s->add, own)) ||
+        (s->bias != NULL && (s->bias->rank != 1 || s->bias->ext[0] != own->ext[own->rank - 1]))) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%s and what is added to it differ in shape",
+                           hsp_op_name(c->op));
+    }
+    return HSP_OK;
+}

@@ -12,4 +12,9 @@
 enum hsp_status hsp_call_check(const struct hsp_call *c, enum hsp_dtype *ret_real,
                                struct hsp_err *err);
 
+/* What is added to the product @c, a checked call, and where it goes. HSP_EUNSUPPORTED: no product, or
+ * types that do not fit; HSP_EINVAL: shapes. */
+enum hsp_status hsp_sum_check(const struct hsp_call *c, const struct hsp_sum *s,
+                              struct hsp_err *err);
+
 #endif

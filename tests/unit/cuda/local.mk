@@ -17,7 +17,8 @@ tests_unit_cuda_cudareplay_test_LDADD = $(HOST_TEST_LIBS)
 if HAVE_CXX
 cuda_tests += \
   tests/unit/cuda/emulate_test \
-  tests/unit/cuda/kernels_test
+  tests/unit/cuda/kernels_test \
+  tests/unit/cuda/products_test
 tests_unit_cuda_emulate_test_SOURCES = \
   tests/unit/cuda/emulate_test.c tests/unit/cuda/wrongkernels.h
 tests_unit_cuda_emulate_test_LDADD = tests/unit/cuda/wrongkernels.fake.o $(CUDA_TEST_LIBS)
@@ -27,6 +28,9 @@ WHOLE_TEST_LIBS = tests/lib/libfakehost.a tests/lib/libfakekernels.a tests/lib/l
 tests_unit_cuda_kernels_test_SOURCES = tests/unit/cuda/kernels_test.c $(OP_SUITE)
 tests_unit_cuda_kernels_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 tests_unit_cuda_kernels_test_LDADD = $(WHOLE_TEST_LIBS)
+tests_unit_cuda_products_test_SOURCES = tests/unit/cuda/products_test.c $(OP_SUITE) $(BLOCK_SUITE)
+tests_unit_cuda_products_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_unit_cuda_products_test_LDADD = $(WHOLE_TEST_LIBS)
 endif
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)

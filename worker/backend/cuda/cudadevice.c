@@ -4,6 +4,7 @@
 
 #include "worker/backend/callcheck.h"
 #include "worker/backend/cuda/cudahost.h"
+#include "worker/backend/cuda/products.h"
 
 #define SCRATCH_ALIGN ((size_t)1 << 20) /* what scratch grows by, at least */
 
@@ -126,6 +127,26 @@ static enum hsp_status cuda_run(struct hsp_backend *b, enum hsp_devq q, const st
         }
         st = hsp_cuda_kernels[c->op](g, q, c, err);
     }
+    return leave(g, q, st == HSP_OK ? hsp_op_name(c->op) : "op", st, err);
+}
+
+static enum hsp_status cuda_run_sum(struct hsp_backend *b, enum hsp_devq q,
+                                    const struct hsp_call *c, const struct hsp_sum *s,
+                                    bool *ret_done, struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_dtype real = HSP_F32;
+    *ret_done = false;
+    enum hsp_status st = enter(g, q, err);
+    st = st == HSP_OK ? hsp_call_check(c, &real, err) : st;
+    st = st == HSP_OK ? hsp_sum_check(c, s, err) : st;
+    if (st == HSP_OK && g->queue[q].capturing) {
+        trace_call(g, q, c);
+        hsp_cuda_trace_pointer(g, q, s->bias != NULL ? s->bias->data : NULL);
+        hsp_cuda_trace_pointer(g, q, s->add != NULL ? s->add->data : NULL);
+        hsp_cuda_trace_pointer(g, q, s->out->data);
+    }
+    st = st == HSP_OK ? hsp_cuda_product_sum(g, q, c, s, ret_done, err) : st;
     return leave(g, q, st == HSP_OK ? hsp_op_name(c->op) : "op", st, err);
 }
 
@@ -283,6 +304,7 @@ static const struct hsp_backend functions = {
     .alloc = cuda_alloc,
     .release = cuda_release,
     .run = cuda_run,
+    .run_sum = cuda_run_sum,
     .accumulate = cuda_accumulate,
     .copy = cuda_copy,
     .fill = cuda_fill,

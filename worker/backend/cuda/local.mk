@@ -1,10 +1,15 @@
 # The kernels, one a line; each is compiled by nvcc for the plugin, and for the tests by the C++
 # compiler of the host (tests/lib/local.mk).
 cuda_kernels = \
+  worker/backend/cuda/attcall.cu \
+  worker/backend/cuda/attplain.cu \
   worker/backend/cuda/cells.cu \
   worker/backend/cuda/colsum.cu \
   worker/backend/cuda/dropout.cu \
   worker/backend/cuda/embed.cu \
+  worker/backend/cuda/flashbwd.cu \
+  worker/backend/cuda/flashfwd.cu \
+  worker/backend/cuda/gemmplain.cu \
   worker/backend/cuda/map.cu \
   worker/backend/cuda/norm.cu \
   worker/backend/cuda/rope.cu \
@@ -12,11 +17,16 @@ cuda_kernels = \
   worker/backend/cuda/update.cu \
   worker/backend/cuda/xent.cu
 cuda_headers = \
+  worker/backend/cuda/attention.cuh \
   worker/backend/cuda/blocksum.cuh \
   worker/backend/cuda/cuda.h \
   worker/backend/cuda/element.cuh \
+  worker/backend/cuda/flash.cuh \
+  worker/backend/cuda/gemmplain.h \
   worker/backend/cuda/kernels.h \
-  worker/backend/cuda/launch.h
+  worker/backend/cuda/launch.h \
+  worker/backend/cuda/products.h \
+  worker/backend/cuda/tensorcore.cuh
 # The host side.
 cuda_device = \
   worker/backend/cuda/cudadevice.c \
@@ -28,8 +38,10 @@ cuda_device = \
   worker/backend/cuda/cudareplay.c
 # What else is C and knows CUDA's headers.
 cuda_host = \
+  worker/backend/cuda/cudagemm.c \
   worker/backend/cuda/optable.c
-EXTRA_DIST += $(cuda_kernels) $(cuda_headers) $(cuda_device) $(cuda_host)
+EXTRA_DIST += $(cuda_kernels) $(cuda_headers) $(cuda_device) $(cuda_host) \
+  worker/backend/cuda/README.md
 
 AM_V_FAKE = $(am__v_FAKE_@AM_V@)
 am__v_FAKE_ = $(am__v_FAKE_@AM_DEFAULT_V@)

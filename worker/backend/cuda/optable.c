@@ -1,7 +1,11 @@
 /* Which kernel runs which op. */
 #include "worker/backend/cuda/kernels.h"
+#include "worker/backend/cuda/products.h"
 
 const hsp_cuda_kernel hsp_cuda_kernels[HSP_N_OPS] = {
+    [HSP_OP_LINEAR] = hsp_cuda_product,
+    [HSP_OP_LINEAR_DX] = hsp_cuda_product,
+    [HSP_OP_LINEAR_DW] = hsp_cuda_product,
     [HSP_OP_BIAS_ADD] = hsp_cuda_bias_add,
     [HSP_OP_BIAS_DB] = hsp_cuda_bias_db,
     [HSP_OP_EMBED] = hsp_cuda_embed,
@@ -20,6 +24,11 @@ const hsp_cuda_kernel hsp_cuda_kernels[HSP_N_OPS] = {
     [HSP_OP_SWIGLU] = hsp_cuda_swiglu,
     [HSP_OP_SWIGLU_DX] = hsp_cuda_swiglu_dx,
     [HSP_OP_DROPOUT] = hsp_cuda_dropout,
+    [HSP_OP_ATTENTION] = hsp_cuda_attention,
+    [HSP_OP_ATTENTION_BWD] = hsp_cuda_attention_bwd,
+    [HSP_OP_PACKED_ATTENTION] = hsp_cuda_attention,
+    [HSP_OP_PACKED_ATTENTION_BWD] = hsp_cuda_attention_bwd,
+    [HSP_OP_ATTENTION_MERGE] = hsp_cuda_attention_merge,
     [HSP_OP_XENT] = hsp_cuda_xent,
     [HSP_OP_XENT_DX] = hsp_cuda_xent_dx,
     [HSP_OP_LSE_PARTS] = hsp_cuda_lse,

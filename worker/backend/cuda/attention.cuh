@@ -1,0 +1,139 @@
+/* Attention on the device: what its kernels share.
+ *
+ * Role:   attcall.cu reads a call into struct att and chooses the kernels: flashfwd.cu and flashbwd.cu
+ *         (bf16, tensor cores, heads of up to 256 elements in multiples of 8) or attplain.cu (fp32,
+ *         fp64, and bf16 of other shapes or on devices without its instructions).
+ * Rows:   query row i sees the keys first(i) .. seen(i) - 1 of the block given: seen(i) = t, or
+ *         clamp(shift + i + 1) when causal; first(i) = 0, or where its document begins when packed.
+ *         A row with first(i) >= seen(i) is dead: o = 0, lse = -inf, no gradient.
+ * Method: Dao, FlashAttention-2 (2023): one block makes one tile of rows, keys stream past it, scores
+ *         live in registers. Backward is two passes, dq by query tiles and dk, dv by key tiles: 7
+ *         products in place of 5, and no sum whose order depends on who comes first.
+ */
+#ifndef HSP_ATTENTION_CUH
+#define HSP_ATTENTION_CUH
+#include "worker/backend/cuda/cuda.h"
+#include "worker/backend/cuda/launch.h"
+
+#define ATT_LOG2E 1.4426950408889634f
+#define ATT_LN2   0.6931471805599453f
+#define ATT_MAX_D 256
+
+/* One call, by value to kernels. q, o, dout, dq: [b, s, h d]; k, v, dk, dv: [b, t, h / group d]; lse:
+ * [b, s, h]; starts: [b, s] or NULL. */
+struct att {
+    const void *q, *k, *v, *o, *dout, *lse;
+    const int32_t *starts;
+    void *out, *out_lse, *dq, *dk, *dv;
+    float2 *stat; /* scratch of backward on tensor cores, [b, h, s_pad]: lse log2(e), delta */
+    void *delta;  /* scratch of the other backward, [b, s, h]: delta */
+    int2 *bounds; /* scratch of backward when packed, [b, tiles of ATT_STEP rows]: the least and the
+                      largest first of the rows that see anything */
+    int64_t first_key;
+    int b, s, t, h, group, d;
+    int key_heads;              /* h / group */
+    int64_t stride_q, stride_k; /* h d, key_heads d: from row to row */
+    int s_pad;                  /* s rounded up to ATT_STEP */
+    int shift;                  /* global position of the first query less that of the first key */
+    int tiles; /* tiles of rows (or keys) that the running kernel makes of one head */
+    bool causal;
+    float scale;
+    double scale64;
+};
+
+#define ATT_STEP 64 /* rows of a step of the pass over queries */
+
+static __host__ __device__ __forceinline__ int att_clamp(int64_t x, int lo, int hi)
+{
+    return x < lo ? lo : x > hi ? hi : (int)x;
+}
+
+static __device__ __forceinline__ int att_seen(const struct att &a, int i)
+{
+    return a.causal ? att_clamp((int64_t)a.shift + i + 1, 0, a.t) : a.t;
+}
+
+/* @i < s */
+static __device__ __forceinline__ int att_first(const struct att &a, int b, int i)
+{
+    if (a.starts == nullptr) {
+        return 0;
+    }
+    return att_clamp(a.starts[(int64_t)b * a.s + i] - a.first_key, 0, a.t);
+}
+
+/* Where head @head of row @i of sequence @b begins among queries, and among keys. */
+static __device__ __forceinline__ int64_t att_at_q(const struct att &a, int b, int i, int head)
+{
+    return (((int64_t)b * a.s + i) * a.h + head) * a.d;
+}
+
+static __device__ __forceinline__ int64_t att_at_k(const struct att &a, int b, int i, int key_head)
+{
+    return (((int64_t)b * a.t + i) * a.key_heads + key_head) * a.d;
+}
+
+/* The tile that block @block of a pass over queries makes: those of a head lie together, late rows,
+ * which see the most keys, first. */
+struct att_place {
+    int r0, head, b; /* first row, query head, sequence */
+};
+
+static __device__ __forceinline__ struct att_place att_place_of(const struct att &a, int block,
+                                                                int rows)
+{
+    return {(a.tiles - 1 - block % a.tiles) * rows, block / a.tiles % a.h, block / a.tiles / a.h};
+}
+
+/* Which keys the rows r0 .. r0 + n - 1 see: all lie in lo .. hi - 1, and all rows see some_lo ..
+ * some_hi - 1. Nothing: hi <= lo. */
+struct att_range {
+    int lo, hi, all_lo, all_hi;
+};
+
+/* The range of a tile of rows; all threads of the block (at least @n, a multiple of 32) call. @room:
+ * 64 ints of shared memory, free before; a barrier is needed before it is used for anything else. */
+static __device__ __forceinline__ struct att_range att_tile_range(const struct att &a, int b,
+                                                                  int r0, int n, int *room)
+{
+    int last = r0 + n < a.s ? r0 + n : a.s;
+    struct att_range r = {0, att_seen(a, last - 1), 0, att_seen(a, r0)};
+    if (a.starts == nullptr) {
+        return r;
+    }
+    int i = r0 + (int)threadIdx.x, least = a.t, most = 0;
+    if ((int)threadIdx.x < n && i < a.s) {
+        int first = att_first(a, b, i);
+        most = first;
+        least = first < att_seen(a, i) ? first : a.t;
+    }
+    for (int step = 16; step > 0; step /= 2) {
+        least = min(least, __shfl_xor_sync(~0U, least, step));
+        most = max(most, __shfl_xor_sync(~0U, most, step));
+    }
+    int warp = threadIdx.x / 32, n_warps = blockDim.x / 32;
+    if (threadIdx.x % 32 == 0) {
+        room[2 * warp] = least;
+        room[2 * warp + 1] = most;
+    }
+    __syncthreads();
+    r.lo = a.t;
+    for (int w = 0; w < n_warps; w++) {
+        r.lo = min(r.lo, room[2 * w]);
+        r.all_lo = max(r.all_lo, room[2 * w + 1]);
+    }
+    return r;
+}
+
+/* Each launches its kernels on stream @q of @g; errors of launching are the caller's to find. */
+enum hsp_status att_flash_forward(struct hsp_cuda *g, enum hsp_devq q, struct att *a,
+                                  struct hsp_err *err);
+enum hsp_status att_flash_backward(struct hsp_cuda *g, enum hsp_devq q, struct att *a,
+                                   struct hsp_err *err);
+/* @t: type of the data; lse is fp64 where they are fp64, else fp32. */
+enum hsp_status att_plain_forward(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype t,
+                                  struct att *a, struct hsp_err *err);
+enum hsp_status att_plain_backward(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype t,
+                                   struct att *a, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,30 @@
+/* The ops that are mostly products of matrices: linear layers (cudagemm.c) and attention (attcall.cu).
+ *
+ * Each is a hsp_cuda_kernel (cuda.h) for all real types. */
+#ifndef HSP_PRODUCTS_H
+#define HSP_PRODUCTS_H
+#include "worker/backend/cuda/cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* linear, linear_dx and linear_dw */
+enum hsp_status hsp_cuda_product(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                 struct hsp_err *err);
+/* The same with what follows: run_sum of backend.h. Shapes were looked at before. */
+enum hsp_status hsp_cuda_product_sum(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                     const struct hsp_sum *s, bool *ret_done, struct hsp_err *err);
+/* attention and packed_attention */
+enum hsp_status hsp_cuda_attention(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                   struct hsp_err *err);
+/* attention_bwd and packed_attention_bwd */
+enum hsp_status hsp_cuda_attention_bwd(struct hsp_cuda *g, enum hsp_devq q,
+                                       const struct hsp_call *c, struct hsp_err *err);
+enum hsp_status hsp_cuda_attention_merge(struct hsp_cuda *g, enum hsp_devq q,
+                                         const struct hsp_call *c, struct hsp_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
