@@ -179,8 +179,9 @@ static void scale(struct hsp_amount *a, double by)
  * what the own queries make of them before it is merged. */
 static void cut_range(struct hsp_range *r, double share, double most, bool ring)
 {
-    struct hsp_amount *of[] = {&r->w.flops,   &r->w.bytes,    &r->w.saved,  &r->w.deferred,
-                               &r->w.scratch, &r->most_saved, &r->w.reread, &r->w.queries};
+    struct hsp_amount *of[] = {&r->w.flops,    &r->w.bytes,  &r->w.saved,
+                               &r->w.deferred, &r->host,     &r->w.scratch,
+                               &r->most_saved, &r->w.reread, &r->w.queries};
     for (size_t i = 0; i < HSP_ARRAY_LEN(of); i++) {
         scale(of[i], share);
     }

@@ -97,6 +97,14 @@ static const struct example examples[] = {
      "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 64, micro_batches: 8, "
      "stages: [{layers: 3, ranks: [0], saved: offload}, {layers: 3, ranks: [1], saved: "
      "offload}]}]}"},
+    {"offload, cut sequences", "gpt", true, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 2, "
+     "stages: [{layers: 6, split: sequence, shares: [3, 1], saved: offload, groups: [{ranks: [0, "
+     "1], tensor: [1, 1]}, {ranks: [2]}]}]}]}"},
+    {"offload, cut micro-batches", "gpt", true, 64,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 64, micro_batches: 4, "
+     "stages: [{layers: 6, split: batch, shares: [3, 1], saved: offload, groups: [{ranks: [0]}, "
+     "{ranks: [1]}]}]}]}"},
     {"two depths", "gpt", true, 16,
      "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 10, micro_batches: 5, "
      "stages: [{layers: 4, ranks: [0, 1], tensor: [1, 1]}, {layers: 2, ranks: [2]}]}, {sequences: "
