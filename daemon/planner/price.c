@@ -146,18 +146,32 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     sum->micro_bytes = fmax(sum->micro_bytes, m.micro_bytes);
 }
 
+/* What all members of @o have together, each its group's share. */
+static double shares_of(const struct hsp_stage *o)
+{
+    double all = 0, sum = 0;
+    uint32_t groups = hsp_stage_groups(o), first, end;
+    for (uint32_t g = 0; groups > 1 && g < groups; g++) {
+        all += (double)o->group_shares[g];
+    }
+    for (uint32_t g = 0; groups > 1 && g < groups; g++) {
+        hsp_stage_group(o, g, &first, &end);
+        for (uint32_t k = first; k < end; k++) {
+            sum += (double)o->group_shares[g] / all;
+        }
+    }
+    return groups > 1 ? sum : o->n;
+}
+
 /* Messages with one sequence's activations that a member of stage @gi has in one piece, as a part of the whole:
  * each member of the stage @other gets its group's share, and those of one group send it together. */
 static double spread_of(const struct hsp_stream *s, uint32_t gi, uint32_t member, uint32_t other)
 {
-    const struct hsp_stage *g = &s->stages[gi], *o = &s->stages[other];
-    double inner, sum = 0, share = hsp_stage_shares(g, member, &inner);
+    const struct hsp_stage *g = &s->stages[gi];
+    double inner, share = hsp_stage_shares(g, member, &inner);
     uint32_t first, end;
-    for (uint32_t k = 0; k < o->n; k++) {
-        sum += hsp_stage_shares(o, k, &inner);
-    }
     hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
-    return share * sum / (end - first);
+    return share * shares_of(&s->stages[other]) / (end - first);
 }
 
 /* Packed activations of a micro-batch: to the next stage, and their gradients to the one before; in a tensor
