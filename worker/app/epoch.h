@@ -41,6 +41,14 @@ struct hsp_exec_env {
     int wake_fd; /* eventfd that wakes the control thread */
 };
 
+/* What a transfer at the start of an epoch took. */
+struct hsp_fetched {
+    uint64_t bytes;     /* received */
+    uint64_t passed_on; /* sent of what had come */
+    double weights_ms, optimizer_ms,
+        seal_ms; /* first kind, the others, hashes of the new segment */
+};
+
 enum hsp_epoch_phase {
     HSP_EPOCH_BUILDING, /* PREPARE is being answered */
     HSP_EPOCH_READY,    /* READY sent; waits for the word to go */
@@ -106,7 +114,10 @@ struct hsp_epoch {
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
     uint32_t n_copies;                /* ranks that copy to me */
     struct hsp_epoch_copy *copies;
-    struct hsp_epoch_fetch *fetch; /* the run thread only, while it fetches */
+    struct hsp_epoch_fetch
+        *fetch;                 /* of the run thread until the keeper thread begins, then of that */
+    struct hsp_fetched fetched; /* the same */
+    double version_ms;          /* when the version was known */
     struct hsp_engine *engine;
     pthread_t run, keeper;
     bool has_run, has_keeper;
@@ -133,6 +144,7 @@ struct hsp_epoch {
     uint64_t written;       /* newest version whose update is done */
     uint64_t sealed;        /* newest sealed version */
     bool sealing;           /* a thread is at it */
+    bool fetching;          /* a member: the keeper thread has the rest of the state to fetch */
     uint64_t confirmed;     /* newest version whose copies are confirmed; HSP_NO_VERSION: none */
     uint64_t stable;        /* newest version known to be stable */
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
@@ -163,16 +175,14 @@ void hsp_epoch_go(struct hsp_epoch *e, uint64_t version);
 /* epochstate.c: segments. */
 enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err);
 void hsp_epoch_close_segments(struct hsp_epoch *e);
-/* epochfetch.c: the state of @version over the mesh of the move. After a failure its memory and requests
- * are in use until that mesh is aborted and hsp_epoch_fetch_end called, by the same thread. */
-struct hsp_fetched {
-    uint64_t bytes;     /* received */
-    uint64_t passed_on; /* sent of what had come */
-    double weights_ms, optimizer_ms,
-        seal_ms; /* first kind, the others, hashes of the new segment */
-};
-enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
-                                struct hsp_err *err);
+/* epochfetch.c: the state of @version over the mesh of the move: first the weights, with which a forward can
+ * begin, then the rest, after which it is sealed; the second half may be another thread's. After a
+ * failure its memory and requests are in use until that mesh is aborted and hsp_epoch_fetch_end
+ * called, by the thread that failed. */
+enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version,
+                                        struct hsp_fetched *ret, struct hsp_err *err);
+enum hsp_status hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
+                                     struct hsp_err *err);
 void hsp_epoch_fetch_end(struct hsp_epoch *e);
 /* epochmove.c: rows over the state mesh. */
 enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version,
@@ -220,6 +230,8 @@ enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metri
 /* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as
  * hsp_dataset_corpus. */
 void hsp_epoch_tell_ready(struct hsp_epoch *e);
+/* STARTED: the state of @version is here, all of it. */
+void hsp_epoch_tell_started(struct hsp_epoch *e, uint64_t version);
 enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
                                  struct hsp_data_cursor *ret, struct hsp_err *err);
 struct hsp_ckpt_sum {

@@ -558,33 +558,32 @@ static void seal(struct hsp_epoch_fetch *f, uint64_t version)
     }
 }
 
-/* All kinds, one after the other. */
-static enum hsp_status run_all(struct hsp_epoch_fetch *f, struct hsp_fetched *ret,
-                               struct hsp_err *err)
+/* Kinds from @k to before @end, one after the other; all of it is sent then. */
+static enum hsp_status run_kinds(struct hsp_epoch_fetch *f, uint8_t k, uint8_t end, double *ret_ms,
+                                 struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     const struct hsp_comm_ops *ops = f->comm->ops;
+    int64_t begin = hsp_clock_ns();
     if (ops->attend != NULL) {
         ops->attend(f->comm, true);
     }
-    for (uint8_t k = 0; st == HSP_OK && k < f->e->pkg.n_kinds; k++) {
-        int64_t begin = hsp_clock_ns();
+    for (; st == HSP_OK && k < end; k++) {
         f->kind = k;
         st = run_kind(f, err);
-        while (st == HSP_OK && k + 1 == f->e->pkg.n_kinds && f->n_out > 0) {
-            st = finish_oldest(f, err);
-        }
-        double ms = (double)(hsp_clock_ns() - begin) * 1e-6;
-        *(k == 0 ? &ret->weights_ms : &ret->optimizer_ms) += ms;
+    }
+    while (st == HSP_OK && f->n_out > 0) {
+        st = finish_oldest(f, err);
     }
     if (st == HSP_OK && ops->attend != NULL) {
         ops->attend(f->comm, false);
     }
+    *ret_ms = (double)(hsp_clock_ns() - begin) * 1e-6;
     return st;
 }
 
-enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
-                                struct hsp_err *err)
+enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version,
+                                        struct hsp_fetched *ret, struct hsp_err *err)
 {
     struct hsp_state_segment *to = e->seg[version % 2]; /* NULL: it is no member */
     bool there = to != NULL && hsp_segment_version(to) == version;
@@ -598,7 +597,14 @@ enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hs
     if (st == HSP_OK && f->to != NULL) {
         hsp_segment_unseal(to);
     }
-    st = st == HSP_OK ? run_all(f, ret, err) : st;
+    return st == HSP_OK ? run_kinds(f, 0, 1, &ret->weights_ms, err) : st;
+}
+
+enum hsp_status hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
+                                     struct hsp_err *err)
+{
+    struct hsp_epoch_fetch *f = e->fetch;
+    enum hsp_status st = run_kinds(f, 1, e->pkg.n_kinds, &ret->optimizer_ms, err);
     if (st == HSP_OK && f->to != NULL) {
         int64_t begin = hsp_clock_ns();
         seal(f, version);
