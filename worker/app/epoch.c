@@ -1,6 +1,6 @@
 /* Life of an epoch: build, wait for the word, fetch, train. See epoch.h.
  *
- *   BUILDING --READY sent--> READY --START or hand-over--> MOVING --STARTED sent--> RUNNING
+ *   BUILDING --READY sent--> READY --START or hand-over--> MOVING --weights here--> RUNNING
  *   RUNNING --all steps done--> SERVING     RUNNING --switched--> LEFT
  *   MOVING (source) --> SERVING             any of them --error or cancel--> FAILED
  *
@@ -46,7 +46,7 @@ static void poke(int event_fd)
 static void note_lost(struct hsp_epoch *e, uint32_t rank, const char *why, bool only_moving)
 {
     (void)pthread_mutex_lock(&e->lock);
-    if (!e->lost && (!only_moving || e->phase <= HSP_EPOCH_MOVING || e->fetching)) {
+    if (!e->lost && (!only_moving || !e->moved)) {
         e->lost = true;
         e->lost_peer = rank;
         hsp_str_printf(e->lost_why, sizeof e->lost_why, "%s: %s",
@@ -307,6 +307,11 @@ void hsp_epoch_tell_ready(struct hsp_epoch *e)
 
 /* ---- state at the start ---- */
 
+static double now_ms(void)
+{
+    return (double)hsp_clock_ns() * 1e-6;
+}
+
 /* Versions above @version in the layout of this epoch never happened. */
 static void void_above(struct hsp_epoch *e, uint64_t version)
 {
@@ -359,7 +364,7 @@ static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* Of what moves a member has only the weights then. */
+/* A member has only the weights of what moves then: the keeper thread fetches the rest. */
 static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -370,12 +375,10 @@ static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct h
     case HSP_MODE_FRESH: return e->member ? make_fresh(e, err) : HSP_OK;
     case HSP_MODE_RESTORE: return !e->member ? HSP_OK : hsp_epoch_restore(e, version, err);
     case HSP_MODE_SWITCH:
-    case HSP_MODE_RECOVER: st = hsp_epoch_fetch_weights(e, version, &e->fetched, err); break;
+    case HSP_MODE_RECOVER: st = hsp_epoch_fetch_weights(e, version, err); break;
     default: return hsp_err_set(err, HSP_EPROTO, 0, "unknown mode %u of an epoch", e->p->mode);
     }
-    (void)pthread_mutex_lock(&e->lock);
-    e->fetching = st == HSP_OK && e->member;
-    (void)pthread_mutex_unlock(&e->lock);
+    e->fetched.weights_ms = now_ms() - e->version_ms;
     return st == HSP_OK && !e->member ? hsp_epoch_fetch_rest(e, version, &e->fetched, err) : st;
 }
 
@@ -396,11 +399,6 @@ static bool await_go(struct hsp_epoch *e, uint64_t *version)
     return ok;
 }
 
-static double now_ms(void)
-{
-    return (double)hsp_clock_ns() * 1e-6;
-}
-
 void hsp_epoch_tell_started(struct hsp_epoch *e, uint64_t version)
 {
     struct hsp_msg m = {.type = HSP_MSG_STARTED,
@@ -413,6 +411,9 @@ void hsp_epoch_tell_started(struct hsp_epoch *e, uint64_t version)
                                       .seal_ms = e->fetched.seal_ms,
                                       .transfer_bytes = e->fetched.bytes,
                                       .passed_on_bytes = e->fetched.passed_on}};
+    (void)pthread_mutex_lock(&e->lock); /* before it is said: then a source may be sent away */
+    e->moved = true;
+    (void)pthread_mutex_unlock(&e->lock);
     send_msg(e, &m);
 }
 
@@ -427,7 +428,7 @@ static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_
         poke(e->env->wake_fd); /* from here on this is the running epoch */
         st = get_state(e, *version, err);
     }
-    if (st == HSP_OK && !e->fetching) { /* else the keeper thread says it */
+    if (st == HSP_OK && e->fetch == NULL) { /* else the keeper thread says it */
         hsp_epoch_tell_started(e, *version);
     }
     return st;
@@ -453,9 +454,8 @@ static enum hsp_status serve_or_train(struct hsp_epoch *e, uint64_t version, str
     return hsp_epoch_train(e, version, err);
 }
 
-/* The epoch has broken: say so once, unless we were told to stop. */
-static void report_break(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err,
-                         bool before_start)
+void hsp_epoch_tell_broken(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err,
+                           bool before_start)
 {
     (void)pthread_mutex_lock(&e->lock);
     bool tell = !e->cancelled && !e->told;
@@ -505,7 +505,7 @@ static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *
     e->phase = HSP_EPOCH_FAILED;
     (void)pthread_mutex_unlock(&e->lock);
     if (moving) { /* no other thread writes yet: the cause is told before peers hear that it ends */
-        report_break(e, st, err, before_start);
+        hsp_epoch_tell_broken(e, st, err, before_start);
     }
     hsp_epoch_abort(e);
     if (!e->has_keeper) { /* else it is the keeper thread's */
@@ -514,7 +514,7 @@ static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *
     if (kept) {
         keeper_failed(e, st, err);
     } else {
-        report_break(e, st, err, before_start);
+        hsp_epoch_tell_broken(e, st, err, before_start);
     }
 }
 

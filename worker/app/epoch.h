@@ -6,7 +6,10 @@
  *            checkpoints.
  * Threads:   fields under `lock` are shared by the three threads and signalled by `cond`;
  * everything else belongs to the run thread until it has ended. The data mesh is used by the run
- * thread (the engine), the state mesh by the run thread until `started`, then by the keeper.
+ * thread (the engine), the state mesh and that of the move by the run thread until it has made the
+ * keeper thread, then by that: of what moves the run thread takes the weights, with which it begins a
+ * forward; the keeper thread takes the rest beside it. No state is written by an engine before the first vote,
+ * and that waits for the copies of the first version, which come after the rest.
  * Ownership: the epoch owns its arena, meshes, mapped segments, engine and threads.
  * Contract:  worker/agent/README.md, "What an executor must do".
  */
@@ -43,17 +46,18 @@ struct hsp_exec_env {
 
 /* What a transfer at the start of an epoch took. */
 struct hsp_fetched {
-    uint64_t bytes;     /* received */
-    uint64_t passed_on; /* sent of what had come */
-    double weights_ms, optimizer_ms,
-        seal_ms; /* first kind, the others, hashes of the new segment */
+    uint64_t bytes;      /* received */
+    uint64_t passed_on;  /* sent of what had come */
+    double weights_ms;   /* from the version known to all weights here: a forward begins */
+    double optimizer_ms; /* the others, beside that */
+    double seal_ms;      /* hashes of the new segment */
 };
 
 enum hsp_epoch_phase {
     HSP_EPOCH_BUILDING, /* PREPARE is being answered */
     HSP_EPOCH_READY,    /* READY sent; waits for the word to go */
-    HSP_EPOCH_MOVING,   /* fetching the state */
-    HSP_EPOCH_RUNNING,  /* a keeper too: it takes the versions */
+    HSP_EPOCH_MOVING,   /* fetching the state; a member: the weights */
+    HSP_EPOCH_RUNNING,  /* a keeper too: it takes the versions; `moved` may come later */
     HSP_EPOCH_SERVING,  /* a source that has sent its rows; or all steps are done */
     HSP_EPOCH_LEFT,     /* switched to the next one; kept until that has voted once */
     HSP_EPOCH_FAILED    /* building failed, or broken: sealed */
@@ -144,7 +148,7 @@ struct hsp_epoch {
     uint64_t written;       /* newest version whose update is done */
     uint64_t sealed;        /* newest sealed version */
     bool sealing;           /* a thread is at it */
-    bool fetching;          /* a member: the keeper thread has the rest of the state to fetch */
+    bool moved;             /* all of the first version is here: the mesh of the move has served */
     uint64_t confirmed;     /* newest version whose copies are confirmed; HSP_NO_VERSION: none */
     uint64_t stable;        /* newest version known to be stable */
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
@@ -179,8 +183,7 @@ void hsp_epoch_close_segments(struct hsp_epoch *e);
  * begin, then the rest, after which it is sealed; the second half may be another thread's. After a
  * failure its memory and requests are in use until that mesh is aborted and hsp_epoch_fetch_end
  * called, by the thread that failed. */
-enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version,
-                                        struct hsp_fetched *ret, struct hsp_err *err);
+enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
 enum hsp_status hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
                                      struct hsp_err *err);
 void hsp_epoch_fetch_end(struct hsp_epoch *e);
@@ -230,8 +233,12 @@ enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metri
 /* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as
  * hsp_dataset_corpus. */
 void hsp_epoch_tell_ready(struct hsp_epoch *e);
-/* STARTED: the state of @version is here, all of it. */
+/* The state of @version is here, all of it: sources may go. STARTED. */
 void hsp_epoch_tell_started(struct hsp_epoch *e, uint64_t version);
+/* Once per epoch: PEER_LOST, or JOB_FAILED where no other try can help, with @err as the reason if no peer was lost. Nothing
+ * when the epoch was cancelled. */
+void hsp_epoch_tell_broken(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err,
+                           bool before_start);
 enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
                                  struct hsp_data_cursor *ret, struct hsp_err *err);
 struct hsp_ckpt_sum {

@@ -559,12 +559,11 @@ static void seal(struct hsp_epoch_fetch *f, uint64_t version)
 }
 
 /* Kinds from @k to before @end, one after the other; all of it is sent then. */
-static enum hsp_status run_kinds(struct hsp_epoch_fetch *f, uint8_t k, uint8_t end, double *ret_ms,
+static enum hsp_status run_kinds(struct hsp_epoch_fetch *f, uint8_t k, uint8_t end,
                                  struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     const struct hsp_comm_ops *ops = f->comm->ops;
-    int64_t begin = hsp_clock_ns();
     if (ops->attend != NULL) {
         ops->attend(f->comm, true);
     }
@@ -578,12 +577,10 @@ static enum hsp_status run_kinds(struct hsp_epoch_fetch *f, uint8_t k, uint8_t e
     if (st == HSP_OK && ops->attend != NULL) {
         ops->attend(f->comm, false);
     }
-    *ret_ms = (double)(hsp_clock_ns() - begin) * 1e-6;
     return st;
 }
 
-enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version,
-                                        struct hsp_fetched *ret, struct hsp_err *err)
+enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_state_segment *to = e->seg[version % 2]; /* NULL: it is no member */
     bool there = to != NULL && hsp_segment_version(to) == version;
@@ -597,19 +594,21 @@ enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version,
     if (st == HSP_OK && f->to != NULL) {
         hsp_segment_unseal(to);
     }
-    return st == HSP_OK ? run_kinds(f, 0, 1, &ret->weights_ms, err) : st;
+    return st == HSP_OK ? run_kinds(f, 0, 1, err) : st;
 }
 
 enum hsp_status hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
                                      struct hsp_err *err)
 {
     struct hsp_epoch_fetch *f = e->fetch;
-    enum hsp_status st = run_kinds(f, 1, e->pkg.n_kinds, &ret->optimizer_ms, err);
+    int64_t begin = hsp_clock_ns();
+    enum hsp_status st = run_kinds(f, 1, e->pkg.n_kinds, err);
+    int64_t end = hsp_clock_ns();
     if (st == HSP_OK && f->to != NULL) {
-        int64_t begin = hsp_clock_ns();
         seal(f, version);
-        ret->seal_ms = (double)(hsp_clock_ns() - begin) * 1e-6;
     }
+    ret->optimizer_ms = (double)(end - begin) * 1e-6;
+    ret->seal_ms = (double)(hsp_clock_ns() - end) * 1e-6;
     if (st == HSP_OK) {
         ret->bytes = f->bytes;
         ret->passed_on = f->passed_on;

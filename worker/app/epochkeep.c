@@ -23,7 +23,7 @@ static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *re
         if (e->cancelled || e->lost || e->phase == HSP_EPOCH_FAILED) {
             break;
         }
-        if (e->fetching) {
+        if (e->fetch != NULL) {
             w = WORK_FETCH;
             *ret_version = e->sealed;
             break;
@@ -139,11 +139,28 @@ static enum hsp_status fetch(struct hsp_epoch *e, uint64_t version, struct hsp_e
     if (st == HSP_OK) {
         hsp_audit_state(e, version, true);
         hsp_epoch_tell_started(e, version);
-        (void)pthread_mutex_lock(&e->lock);
-        e->fetching = false;
-        (void)pthread_mutex_unlock(&e->lock);
     }
     return st;
+}
+
+/* This thread's work has failed. Of a transfer the cause is told before peers hear that it ends, unless the run thread
+ * has made it end. */
+static void note_failure(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool planned = e->cancelled || e->phase == HSP_EPOCH_LEFT;
+    bool tell = e->fetch != NULL && e->phase != HSP_EPOCH_FAILED;
+    if (st != HSP_EPEER) { /* which peer broke, the mesh will say */
+        e->uncopied = *err;
+        e->uncopied.code = st;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    if (tell) {
+        hsp_epoch_tell_broken(e, st, err, false);
+    } else {
+        hsp_log(e->env->log, planned ? HSP_LOG_DEBUG : HSP_LOG_INFO, "executor",
+                "copies of epoch %" PRIu64 " end: %s", e->number, err->msg);
+    }
 }
 
 void *hsp_epoch_keeper(void *arg)
@@ -177,15 +194,7 @@ void *hsp_epoch_keeper(void *arg)
         }
     }
     if (st != HSP_OK) {
-        (void)pthread_mutex_lock(&e->lock);
-        bool planned = e->cancelled || e->phase == HSP_EPOCH_LEFT;
-        if (st != HSP_EPEER) { /* which peer broke, the mesh will say */
-            e->uncopied = err;
-            e->uncopied.code = st;
-        }
-        (void)pthread_mutex_unlock(&e->lock);
-        hsp_log(e->env->log, planned ? HSP_LOG_DEBUG : HSP_LOG_INFO, "executor",
-                "copies of epoch %" PRIu64 " end: %s", e->number, err.msg);
+        note_failure(e, st, &err);
         hsp_epoch_abort(e); /* the steps must not go on without their copies; wakes who waits */
     }
     if (e->fetch != NULL) { /* failed, or not begun because the epoch has ended */
