@@ -13,6 +13,12 @@
 #define EPOCH 12 /* the one that is disturbed */
 #define SPOIL "damaged on purpose"
 
+/* Every rank gathers from the others the weights that it computes with. */
+static const char plan_zero3[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 3\nstreams:\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [0]}]}\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [2]}]}\n";
+
 enum what { PASS, HOLD, SPOILT };
 
 /* Shared with the executors. */
@@ -65,9 +71,9 @@ static void await_flag(atomic_uint *flag)
     }
 }
 
-/* Two data parallel; epoch 12, a pipeline of three, of whose ranks @dev stands before the optimizer's state
+/* Two data parallel; epoch 12, @to on three, of whose ranks @dev stands before the optimizer's state
  * and all have computed a step. */
-static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *pp,
+static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
                         int dev)
 {
     for (int i = 0; i < 3; i++) {
@@ -85,7 +91,7 @@ static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hs
                               .from_no = 1,
                               .base = 11,
                               .mode = HSP_MODE_SWITCH,
-                              .plan = pp,
+                              .plan = to,
                               .from = dp,
                               .n_peers = 3,
                               .n_live = 2,
@@ -213,6 +219,24 @@ static void test_what_comes_is_damaged(void **state)
     recover_and_compare(w, dp, pp, loss, val);
 }
 
+/* Of what it began with the weights alone nothing is lost when the rest comes, much later. */
+static void test_the_rest_comes_late(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *zero3 = xw_make_plan(w, plan_zero3);
+    begin_early(w, dp, zero3, 0);
+    atomic_store(&board->what[0], PASS);
+    xw_await(w, 0, HSP_MSG_STARTED);
+    assert_int_equal(w->last.u.started.step, w->stable + 1); /* no vote came before */
+    xw_await_end(w, 0);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(zero3);
+}
+
 static int setup(void **state)
 {
     memset(board, 0, sizeof *board);
@@ -222,6 +246,7 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_the_rest_comes_late, setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_member_is_killed_when_others_have_begun, setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_begun_epoch_is_ended, setup, xw_teardown),
