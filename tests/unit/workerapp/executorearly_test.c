@@ -25,6 +25,7 @@ enum what { PASS, HOLD, SPOILT };
 static struct board {
     atomic_uint what[XW_MAX_DEV];   /* for the rest of the state of EPOCH */
     atomic_uint held[XW_MAX_DEV];   /* it waits there */
+    atomic_uint idle[XW_MAX_DEV];   /* the first step of EPOCH does not begin */
     atomic_uint voting[XW_MAX_DEV]; /* the first step of EPOCH is done but for the vote */
 } * board;
 
@@ -32,6 +33,8 @@ enum hsp_status __real_hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t versio
                                             struct hsp_fetched *ret, struct hsp_err *err);
 enum hsp_status __wrap_hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version,
                                             struct hsp_fetched *ret, struct hsp_err *err);
+enum hsp_status __real_hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
 enum hsp_status __real_hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
                                                  struct hsp_err *err);
 enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
@@ -63,6 +66,14 @@ enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t v
     return __real_hsp_epoch_await_confirmed(e, version, err);
 }
 
+enum hsp_status __wrap_hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    while (e->number == EPOCH && atomic_load(&board->idle[device_of(e)]) != 0) {
+        (void)usleep(500);
+    }
+    return __real_hsp_epoch_train(e, version, err);
+}
+
 static void await_flag(atomic_uint *flag)
 {
     for (int ms = 0; atomic_load(flag) == 0; ms++) {
@@ -71,10 +82,8 @@ static void await_flag(atomic_uint *flag)
     }
 }
 
-/* Two data parallel; epoch 12, @to on three, of whose ranks @dev stands before the optimizer's state
- * and all have computed a step. */
-static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
-                        int dev)
+/* Two data parallel; then epoch 12, @to on three. */
+static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to)
 {
     for (int i = 0; i < 3; i++) {
         xw_start_executor(w, i);
@@ -85,7 +94,6 @@ static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hs
     xw_send_start(w, 0, 11, 0);
     xw_send_start(w, 1, 11, 0);
     xw_await_step(w, 0, 15);
-    atomic_store(&board->what[dev], HOLD);
     struct xw_epoch second = {.epoch = EPOCH,
                               .plan_no = 2,
                               .from_no = 1,
@@ -99,6 +107,14 @@ static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hs
     xw_prepare(w, &second);
     xw_send_ref(w, 0, HSP_MSG_ARM, EPOCH);
     xw_send_ref(w, 1, HSP_MSG_ARM, EPOCH);
+}
+
+/* The same, and of its ranks @dev stands before the optimizer's state and all have computed a step. */
+static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
+                        int dev)
+{
+    atomic_store(&board->what[dev], HOLD);
+    begin(w, dp, to);
     await_flag(&board->held[dev]);
     for (int i = 0; i < 3; i++) {
         await_flag(&board->voting[i]);
@@ -201,15 +217,18 @@ static void test_a_begun_epoch_is_ended(void **state)
     recover_and_compare(w, dp, pp, loss, val);
 }
 
+/* The run thread of the one who finds it is in its step then, waiting for the rank before. */
 static void test_what_comes_is_damaged(void **state)
 {
     struct xw_world *w = *state;
     double loss[XW_STEPS], val[XW_STEPS];
     xw_reference(w, loss, val);
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
-    begin_early(w, dp, pp, 2);
     atomic_store(&board->what[2], SPOILT);
+    atomic_store(&board->idle[0], 1);
+    begin(w, dp, pp);
     await_loss(w, 2);
+    atomic_store(&board->idle[0], 0);
     assert_string_equal(w->last.u.lost.reason, SPOIL);
     assert_false(w->last.u.lost.before_start);
     for (int i = 0; i < 3; i++) {
