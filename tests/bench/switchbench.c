@@ -5,8 +5,8 @@
  * the version to the seal, its phases (to the weights, when a forward begins; the optimizer's state; the
  * seal), and the pause between the last step report before and the first one after; of each stream between
  * two processes the bytes per second. Real executors over the small world of tests/unit/workerapp, with a
- * job of more state and few tokens: its first step is computed beside the transfer and must not be what is
- * measured. Read by tests/claims/switch-bandwidth. */
+ * job of more state and few tokens: its first step may be computed beside the transfer and must not be what
+ * is measured. Read by tests/claims/switch-bandwidth. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -364,7 +364,8 @@ static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* A member has only the weights of what moves then: the keeper thread fetches the rest. */
+/* A member with processors for both has only the weights of what moves then: the keeper thread fetches the
+ * rest. */
 static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -379,7 +380,14 @@ static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct h
     default: return hsp_err_set(err, HSP_EPROTO, 0, "unknown mode %u of an epoch", e->p->mode);
     }
     e->fetched.weights_ms = now_ms() - e->version_ms;
-    return st == HSP_OK && !e->member ? hsp_epoch_fetch_rest(e, version, &e->fetched, err) : st;
+    if (st != HSP_OK || (e->member && hsp_epoch_fetch_beside(e))) {
+        return st;
+    }
+    st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
+    if (st == HSP_OK && e->member) {
+        hsp_audit_state(e, version, true);
+    }
+    return st;
 }
 
 /* ---- the run thread ---- */

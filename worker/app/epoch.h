@@ -187,6 +187,9 @@ enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version, s
 enum hsp_status hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
                                      struct hsp_err *err);
 void hsp_epoch_fetch_end(struct hsp_epoch *e);
+/* Whether the first forward and the rest of the transfer may share the processors: two for each rank on
+ * this host. With fewer the transfer comes first: until it is done, a second loss can cost a version. */
+bool hsp_epoch_fetch_beside(const struct hsp_epoch *e);
 /* epochmove.c: rows over the state mesh. */
 enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version,
                                         struct hsp_err *err);

@@ -46,7 +46,7 @@ tests_unit_workerapp_executorfiles_test_LDADD = $(tests_unit_workerapp_executor_
 tests_unit_workerapp_executorearly_test_SOURCES = tests/unit/workerapp/executorearly_test.c \
   $(executor_world)
 tests_unit_workerapp_executorearly_test_LDFLAGS = $(AM_LDFLAGS) \
-  -Wl,--wrap=hsp_epoch_fetch_rest,--wrap=hsp_epoch_await_confirmed,--wrap=hsp_epoch_train
+  -Wl,--wrap=hsp_epoch_fetch_rest,--wrap=hsp_epoch_await_confirmed,--wrap=hsp_epoch_train,--wrap=hsp_epoch_fetch_beside
 tests_unit_workerapp_executorearly_test_LDADD = $(tests_unit_workerapp_executor_test_LDADD)
 tests_unit_workerapp_executor_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a daemon/app/libdaemonapp.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
