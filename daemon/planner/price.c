@@ -126,7 +126,6 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     (void)hsp_stage_shares(g, member, &inner); /* the group's own counts in the range */
     hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
     double comm = hsp_comm_bytes(range, inner, end - first, holders, p->in->work->elem);
-    double more = chunk == 0 ? 0 : comm; /* shared */
     hsp_stage_price(p->in, range, g, member, dev_of(p, rank), p->plan->n_streams, p->plan->zero,
                     p->held, &m);
     rc->compute_us += s->sequences * m.seq_us + s->micro_batches * m.micro_us;
@@ -135,7 +134,7 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     rc->used_bytes += m.sync_bytes;
     double once = sync_us(range, m.sync_bytes, holders, &p->all);
     rc->sync_us += p->plan->zero == HSP_ZERO_PARAMETERS ? cut_sync_us(p, s, once) : once;
-    sum->base_bytes += m.base_bytes - more;
+    sum->base_bytes += m.base_bytes - comm; /* shared by all chunks: the largest */
     sum->act_bytes +=
         m.bytes_per_flight * flight + m.deferred_bytes * hsp_order_waiting(s, rc->stage);
     sum->host_bytes += m.host_bytes * flight;
@@ -224,10 +223,10 @@ static void price_rank(const struct pricing *p, const struct hsp_range *range, u
     for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
         price_chunk(p, &range[c], c, rc, rank, &x);
     }
-    double home = state_home(p, rank, &x), alone = x.comm_bytes;
-    x.comm_bytes =
-        fmax(alone, HSP_COMM_BASE_BYTES + message_bytes(p, range, rc, member_of(g, rank), micro));
-    x.base_bytes += x.comm_bytes - alone;
+    double home = state_home(p, rank, &x);
+    x.comm_bytes = fmax(x.comm_bytes, HSP_COMM_BASE_BYTES +
+                                          message_bytes(p, range, rc, member_of(g, rank), micro));
+    x.base_bytes += x.comm_bytes;
     rc->home_bytes = p->in->home_bytes != NULL ? p->in->home_bytes[rank] : rc->home_bytes;
     x.base_bytes += states * (home - x.home_bytes) * p->held;
     rc->device = p->device[rank];

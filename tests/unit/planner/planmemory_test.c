@@ -71,6 +71,10 @@ static const struct example examples[] = {
      "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 8, "
      "schedule: interleaved, chunks: 2, stages: [{layers: [2, 1], ranks: [0]}, {layers: [1, 2], "
      "ranks: [1]}]}]}"},
+    {"interleaved, chunks without blocks", "gpt", false, 16,
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 16, micro_batches: 8, "
+     "schedule: interleaved, chunks: 2, stages: [{layers: [0, 5], ranks: [0]}, {layers: [1, 0], "
+     "ranks: [1, 2, 3], tensor: [2, 1, 1]}]}]}"},
     {"interleaved, tensor group and recomputation", "gpt", false, 16,
      "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 7, "
      "schedule: interleaved, chunks: 3, stages: [{layers: [1, 1, 1], ranks: [0, 1], saved: "
