@@ -90,8 +90,9 @@ static void await_flag(atomic_uint *flag)
     }
 }
 
-/* Two data parallel; then epoch 12, @to on three. */
-static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to)
+/* Two data parallel; then epoch 12, @to, on so many that those which it has no ranks for are sources. */
+static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
+                  int n_peers)
 {
     for (int i = 0; i < 3; i++) {
         xw_start_executor(w, i);
@@ -109,7 +110,7 @@ static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoc
                               .mode = HSP_MODE_SWITCH,
                               .plan = to,
                               .from = dp,
-                              .n_peers = 3,
+                              .n_peers = n_peers,
                               .n_live = 2,
                               .live = {{0, 0, 0}, {1, 1, 1}}};
     xw_prepare(w, &second);
@@ -122,7 +123,7 @@ static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hs
                         int dev)
 {
     atomic_store(&board->what[dev], HOLD);
-    begin(w, dp, to);
+    begin(w, dp, to, 3);
     await_flag(&board->held[dev]);
     for (int i = 0; i < 3; i++) {
         await_flag(&board->voting[i]);
@@ -179,8 +180,9 @@ static void recover_and_compare(struct xw_world *w, struct hsp_epoch_plan *dp,
 /* Until PEER_LOST of device @dev: all else that it says is noted, STARTED there is none. */
 static void await_loss(struct xw_world *w, int dev)
 {
+    int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000; /* heartbeats never end */
     do {
-        assert_true(xw_next_msg(w, dev, XW_WAIT_MS));
+        assert_true(hsp_clock_ns() < until && xw_next_msg(w, dev, XW_WAIT_MS));
         assert_int_not_equal(w->last.type, HSP_MSG_STARTED);
         w->stable = w->last.type == HSP_MSG_STEP ? w->last.u.step.step : w->stable;
         if (w->last.type == HSP_MSG_STEP) {
@@ -209,6 +211,29 @@ static void test_a_member_is_killed_when_others_have_begun(void **state)
     recover_and_compare(w, dp, pp, loss, val);
 }
 
+/* Nobody but the mesh of the move knows of a source. */
+static void test_a_source_is_killed_when_the_member_has_begun(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *one = xw_make_plan(w, xw_plan_one),
+                          *pp = xw_make_plan(w, xw_plan_pp);
+    atomic_store(&board->what[0], HOLD);
+    begin(w, dp, one, 2);
+    await_flag(&board->held[0]);
+    await_flag(&board->voting[0]);
+    xw_end(&w->ex[1]);
+    await_loss(w, 0);
+    assert_int_equal(w->last.u.lost.peer, 1);
+    atomic_store(&board->what[0], PASS);
+    xw_send_ref(w, 0, HSP_MSG_SEAL, 13);
+    xw_await(w, 0, HSP_MSG_SEALED);
+    xw_start_executor(w, 1);
+    recover_and_compare(w, dp, pp, loss, val);
+    (void)hsp_epoch_plan_free(one);
+}
+
 /* Others wait in mid-transfer for what the held one does not send. */
 static void test_a_begun_epoch_is_ended(void **state)
 {
@@ -234,7 +259,7 @@ static void test_what_comes_is_damaged(void **state)
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
     atomic_store(&board->what[2], SPOILT);
     atomic_store(&board->idle[0], 1);
-    begin(w, dp, pp);
+    begin(w, dp, pp, 3);
     await_loss(w, 2);
     atomic_store(&board->idle[0], 0);
     assert_string_equal(w->last.u.lost.reason, SPOIL);
@@ -275,6 +300,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_rest_comes_late, setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_member_is_killed_when_others_have_begun, setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_source_is_killed_when_the_member_has_begun, setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_begun_epoch_is_ended, setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_comes_is_damaged, setup, xw_teardown),
