@@ -568,7 +568,7 @@ static void init_cond(pthread_cond_t *cond)
     (void)pthread_condattr_destroy(&attr);
 }
 
-enum hsp_status hsp_epoch_open(const struct hsp_exec_env *env, const struct hsp_msg *m,
+enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
                                struct hsp_epoch **ret, struct hsp_err *err)
 {
     struct hsp_epoch *e = calloc(1, sizeof *e);

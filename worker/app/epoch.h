@@ -36,6 +36,7 @@ struct hsp_exec_env {
     uint64_t mem_bytes;    /* offered to jobs */
     uint64_t connect_ms;   /* for a mesh to stand */
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
+    atomic_uint writing;   /* checkpoints being written */
     struct hsp_backend *backend;
     struct hsp_data_cache *data;
     struct hsp_mesh_listener *listener;
@@ -101,7 +102,7 @@ struct hsp_said {
 };
 
 struct hsp_epoch {
-    const struct hsp_exec_env *env;
+    struct hsp_exec_env *env;
     struct hsp_arena *arena;
     struct hsp_msg msg;            /* the PREPARE, cloned */
     const struct hsp_m_prepare *p; /* in it */
@@ -161,7 +162,7 @@ struct hsp_epoch {
 };
 
 /* Clones @m and starts the run thread, which answers READY or PREPARE_FAILED. HSP_ENOMEM. */
-enum hsp_status hsp_epoch_open(const struct hsp_exec_env *env, const struct hsp_msg *m,
+enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
                                struct hsp_epoch **ret, struct hsp_err *err);
 /* Cancels, joins all threads, closes meshes and segments. When it returns nothing of this epoch can
  * write memory any more. NULL allowed; returns NULL. */
