@@ -330,7 +330,9 @@ static void change_value(struct code *x, struct hsp_value *v, uint32_t other)
         CHANGE(x, v->at.rank, (uint8_t)(v->at.rank - 1));
     }
     if (v->is_alias != NULL) {
-        CHANGE(x, v->alias, other);
+        if (x->s->value[other].is_alias == NULL) { /* what serves for others has none itself */
+            CHANGE(x, v->alias, other);
+        }
         CHANGE(x, v->is_alias, NULL);
     }
 }
