@@ -204,7 +204,11 @@ enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_ro
 
 void hsp_app_jobs_tell(struct hsp_app *a)
 {
-    for (size_t i = 0; i < a->n_unreadable; i++) {
+    /* Backwards: a step may end one, and the last takes its place. */
+    for (size_t i = a->n_unreadable; i-- > 0;) {
+        if (i >= a->n_unreadable) {
+            continue;
+        }
         const struct hsp_app_unreadable *u = &a->unreadable[i];
         struct hsp_event ev = {.type = HSP_EV_UNREADABLE, .u.unreadable = {u->id, u->why}};
         hsp_log(a->log, HSP_LOG_ERROR, "store", "job %s cannot be used: %s",

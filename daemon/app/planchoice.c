@@ -120,16 +120,14 @@ static enum hsp_status choose(struct hsp_plan_question *q, struct choice *ret, s
     return st;
 }
 
-/* Whether a compiled plan needs more on some rank than @offered (NULL: what the cluster says), by device of the
- * cluster. *ret_at: the rank's device there. */
+/* Whether a compiled plan needs more on some rank than @offered, by device of the cluster. *ret_at: the rank's
+ * device there. */
 static bool is_too_large(const struct hsp_plan_question *q, const struct hsp_plan_info *info,
                          const int64_t *offered, uint32_t *ret_rank, uint32_t *ret_at)
 {
     for (uint32_t r = 0; r < info->n_ranks; r++) {
         uint32_t i = hsp_plan_find(q, info->device[r]);
-        int64_t has = i == q->cluster.n ? INT64_MAX
-                      : offered != NULL ? offered[i]
-                                        : q->cluster.dev[i].mem_bytes;
+        int64_t has = i == q->cluster.n ? INT64_MAX : offered[i];
         if (info->mem_bytes[r] > (uint64_t)has) {
             *ret_rank = r;
             *ret_at = i;
@@ -140,8 +138,9 @@ static bool is_too_large(const struct hsp_plan_question *q, const struct hsp_pla
 }
 
 /* Predicted step of the running plan with what is known now, in microseconds; 0: it cannot go on as
- * it is. */
-static double price_current(struct hsp_plan_question *q, const struct hsp_epoch_plan **ret)
+ * it is. It has the memory that is @offered, whatever the planner is told for its next one. */
+static double price_current(struct hsp_plan_question *q, const int64_t *offered,
+                            const struct hsp_epoch_plan **ret)
 {
     const struct hsp_plan_rec *cur = q->current;
     struct hsp_device_desc *dev = hsp_arena_array(q->arena, cur->n_ranks, sizeof *dev);
@@ -155,10 +154,11 @@ static double price_current(struct hsp_plan_question *q, const struct hsp_epoch_
             return 0;
         }
         dev[r] = q->cluster.dev[i];
+        dev[r].mem_bytes = offered[i];
     }
     if (dev == NULL || doubt(q, dev, cur->n_ranks, &c, NULL) != HSP_OK ||
         hsp_plan_rec_build(q->current, q->mem_cap, ret, NULL) != HSP_OK ||
-        is_too_large(q, &(*ret)->info, NULL, &rank, &at)) {
+        is_too_large(q, &(*ret)->info, offered, &rank, &at)) {
         return 0;
     }
     struct hsp_plan plan = *(*ret)->plan; /* the prediction is written into the copy */
@@ -190,7 +190,8 @@ static bool same_devices(const struct hsp_plan_question *q, const struct choice 
 static bool keeps(struct hsp_plan_question *q, const struct choice *c, struct hsp_plan_answer *ret)
 {
     const struct hsp_epoch_plan *cur = NULL;
-    double now_us = q->current != NULL && q->current_usable ? price_current(q, &cur) : 0;
+    bool usable = q->current != NULL && q->current_usable;
+    double now_us = usable ? price_current(q, c->offered, &cur) : 0;
     double new_us = c->planned.cost.step_us;
     if (!(now_us > 0)) {
         return false;

@@ -83,8 +83,9 @@ void hsp_ci_suspend_origin(struct hsp_job *j);
 void hsp_ci_suspend_advance(struct hsp_cluster *c, struct hsp_job *j); /* asks for the checkpoint */
 /* A newer checkpoint is on record: a job that nothing is held of begins there. */
 void hsp_ci_suspend_recorded(struct hsp_cluster *c, struct hsp_job *j);
-/* A checkpoint is complete, or has failed. */
-void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j,
+/* A checkpoint of @epoch is complete, or has failed; one that failed behind a switch says nothing, since the
+ * epoch that runs was asked again. */
+void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j, uint64_t epoch,
                                  const struct hsp_m_ckpt *k);
 
 /* nodecheck.c */

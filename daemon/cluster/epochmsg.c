@@ -373,7 +373,8 @@ static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct 
         hsp_ci_suspend_recorded(c, j);
         hsp_ci_store_job(c, j);
     }
-    hsp_ci_suspend_checkpointed(c, j, k); /* also a known one: it may have been written for this */
+    /* Also a known one: it may have been written for this. */
+    hsp_ci_suspend_checkpointed(c, j, m->epoch, k);
 }
 
 static uint32_t job_of(const struct hsp_msg *m)

@@ -111,7 +111,7 @@ void hsp_ci_suspend_advance(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j,
+void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j, uint64_t epoch,
                                  const struct hsp_m_ckpt *k)
 {
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
@@ -120,6 +120,9 @@ void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j,
     }
     if (k->complete) {
         suspended(c, j);
+        return;
+    }
+    if (epoch != j->cur.epoch) {
         return;
     }
     j->suspending = false;

@@ -182,8 +182,9 @@ static void scale(struct hsp_amount *a, double by)
  * what the own queries make of them before it is merged. */
 static void cut_range(struct hsp_range *r, double share, double most, bool ring)
 {
-    struct hsp_amount *of[] = {&r->w.flops,   &r->w.bytes,    &r->w.saved,  &r->w.deferred,
-                               &r->w.scratch, &r->most_saved, &r->w.reread, &r->w.queries};
+    struct hsp_amount *of[] = {&r->w.flops,    &r->w.bytes,  &r->w.saved,
+                               &r->w.deferred, &r->host,     &r->w.scratch,
+                               &r->most_saved, &r->w.reread, &r->w.queries};
     for (size_t i = 0; i < HSP_ARRAY_LEN(of); i++) {
         scale(of[i], share);
     }
@@ -198,19 +199,26 @@ static void cut_range(struct hsp_range *r, double share, double most, bool ring)
     }
 }
 
+/* Of the groups of @g, which are several. */
+static double largest_share(const struct hsp_stage *g)
+{
+    double most = 0, sum = 0;
+    for (uint32_t i = 0; i < g->n_groups; i++) {
+        most = fmax(most, (double)g->group_shares[i]);
+        sum += (double)g->group_shares[i];
+    }
+    return most / sum; /* hsp_plan_check: not all are 0 */
+}
+
 void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_range *r,
                      const struct hsp_stage *g, uint32_t member, const struct hsp_device_desc *dev,
                      uint32_t n_streams, uint8_t zero, uint32_t held, struct hsp_member *ret)
 {
     uint32_t groups = hsp_stage_groups(g);
     struct hsp_range own = *r;
-    double inner, share = hsp_stage_shares(g, member, &inner), most = share;
-    for (uint32_t i = 0; groups > 1 && i < groups; i++) {
-        double unused;
-        most = fmax(most, hsp_stage_shares(g, g->first[i], &unused));
-    }
+    double inner, share = hsp_stage_shares(g, member, &inner);
     if (groups > 1) {
-        cut_range(&own, share, most, g->split == HSP_SPLIT_SEQUENCE);
+        cut_range(&own, share, largest_share(g), g->split == HSP_SPLIT_SEQUENCE);
     }
     uint32_t first, end;
     hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);

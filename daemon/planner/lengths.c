@@ -69,6 +69,15 @@ static void raise_memory(struct hsp_planned *p, const struct hsp_plan *other)
     }
 }
 
+/* As it has host memory for what each of them offloads. */
+static void raise_host(struct hsp_cost *c, const struct hsp_cost *other)
+{
+    for (uint32_t r = 0; r < c->n; r++) {
+        int64_t need = other->rank[r].host_bytes;
+        c->rank[r].host_bytes = need > c->rank[r].host_bytes ? need : c->rank[r].host_bytes;
+    }
+}
+
 struct classes {
     const struct hsp_graph *g;
     const struct hsp_train_spec *t;
@@ -173,6 +182,7 @@ enum hsp_status hsp_plan_adopt(const struct hsp_graph *g, const struct hsp_train
         st = hsp_adopt_one(&v.g, &v.t, c, &o, &copy[k], arena, &other, err);
         if (st == HSP_OK) {
             raise_memory(&one, &copy[k]);
+            raise_host(&one.cost, &other.cost);
         } else {
             st = hsp_err_wrap(err, "plan for %u tokens", copy[k].max_length);
         }

@@ -136,7 +136,6 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     (void)hsp_stage_shares(g, member, &inner); /* the group's own counts in the range */
     hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
     double comm = hsp_comm_bytes(range, inner, end - first, holders, p->in->work->elem);
-    double more = chunk == 0 ? 0 : comm; /* shared */
     hsp_stage_price(p->in, range, g, member, dev_of(p, rank), p->plan->n_streams, p->plan->zero,
                     p->held, &m);
     rc->compute_us += s->sequences * m.seq_us + s->micro_batches * m.micro_us;
@@ -145,7 +144,7 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     rc->used_bytes += m.sync_bytes;
     double once = sync_us(p, range, m.sync_bytes, holders);
     rc->sync_us += p->plan->zero == HSP_ZERO_PARAMETERS ? cut_sync_us(p, s, once) : once;
-    sum->base_bytes += m.base_bytes - more;
+    sum->base_bytes += m.base_bytes - comm; /* shared by all chunks: the largest */
     sum->act_bytes +=
         m.bytes_per_flight * flight + m.deferred_bytes * hsp_order_waiting(s, rc->stage);
     sum->host_bytes += m.host_bytes * flight;
@@ -156,18 +155,32 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     sum->micro_bytes = fmax(sum->micro_bytes, m.micro_bytes);
 }
 
+/* What all members of @o have together, each its group's share. */
+static double shares_of(const struct hsp_stage *o)
+{
+    double all = 0, sum = 0;
+    uint32_t groups = hsp_stage_groups(o), first, end;
+    for (uint32_t g = 0; groups > 1 && g < groups; g++) {
+        all += (double)o->group_shares[g];
+    }
+    for (uint32_t g = 0; groups > 1 && g < groups; g++) {
+        hsp_stage_group(o, g, &first, &end);
+        for (uint32_t k = first; k < end; k++) {
+            sum += (double)o->group_shares[g] / all;
+        }
+    }
+    return groups > 1 ? sum : o->n;
+}
+
 /* Messages with one sequence's activations that a member of stage @gi has in one piece, as a part of the whole:
  * each member of the stage @other gets its group's share, and those of one group send it together. */
 static double spread_of(const struct hsp_stream *s, uint32_t gi, uint32_t member, uint32_t other)
 {
-    const struct hsp_stage *g = &s->stages[gi], *o = &s->stages[other];
-    double inner, sum = 0, share = hsp_stage_shares(g, member, &inner);
+    const struct hsp_stage *g = &s->stages[gi];
+    double inner, share = hsp_stage_shares(g, member, &inner);
     uint32_t first, end;
-    for (uint32_t k = 0; k < o->n; k++) {
-        sum += hsp_stage_shares(o, k, &inner);
-    }
     hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
-    return share * sum / (end - first);
+    return share * shares_of(&s->stages[other]) / (end - first);
 }
 
 /* Packed activations of a micro-batch: to the next stage, and their gradients to the one before; in a tensor
@@ -220,10 +233,10 @@ static void price_rank(const struct pricing *p, const struct hsp_range *range, u
     for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
         price_chunk(p, &range[c], c, rc, rank, &x);
     }
-    double home = state_home(p, rank, &x), alone = x.comm_bytes;
-    x.comm_bytes =
-        fmax(alone, HSP_COMM_BASE_BYTES + message_bytes(p, range, rc, member_of(g, rank), micro));
-    x.base_bytes += x.comm_bytes - alone;
+    double home = state_home(p, rank, &x);
+    x.comm_bytes = fmax(x.comm_bytes, HSP_COMM_BASE_BYTES +
+                                          message_bytes(p, range, rc, member_of(g, rank), micro));
+    x.base_bytes += x.comm_bytes;
     rc->home_bytes = p->in->home_bytes != NULL ? p->in->home_bytes[rank] : rc->home_bytes;
     x.base_bytes += states * (home - x.home_bytes) * p->held;
     rc->device = p->device[rank];

@@ -194,6 +194,9 @@ static enum hsp_status place_param(struct finder *f, uint32_t param, uint32_t un
     struct hsp_annot *const *part = NULL;
     uint32_t n = 0;
     enum hsp_status rc = stream_part(f, param, si, &part, &n);
+    if (rc != HSP_OK) {
+        return rc;
+    }
     here.rank = f->ranks;
     for (uint32_t i = 0; i < n; i++) { /* a rank is in a tree once */
         hsp_use_ranks(part[i], here.rank, &here.n);
@@ -204,7 +207,7 @@ static enum hsp_status place_param(struct finder *f, uint32_t param, uint32_t un
                            "annotations: %s and %s are used by %s on unlike ranks of stream %u",
                            name_of(f, at->param), name_of(f, param), unit_name(f, unit), si);
     }
-    if (rc == HSP_OK && at->n == 0) {
+    if (at->n == 0) {
         *at = here;
         at->rank = hsp_arena_memdup(f->arena, here.rank, here.n * sizeof *here.rank);
         rc = at->rank != NULL ? HSP_OK : no_memory(f);
@@ -219,10 +222,11 @@ static enum hsp_status place_ends(struct finder *f, uint32_t si)
     struct members *at = &f->at[(size_t)si * units];
     at[0] = at[0].n == 0 ? at[1] : at[0];
     at[units - 1] = at[units - 1].n == 0 ? at[units - 2] : at[units - 1];
-    for (uint32_t u = 0; u < units; u++) {
-        if (at[u].n == 0) {
+    for (uint32_t i = 1; i <= units;
+         i++) { /* blocks first: what one lacks, the ends beside it do */
+        if (at[i % units].n == 0) {
             return hsp_err_set(f->err, HSP_EINVAL, 0, "annotations: none is of a parameter of %s",
-                               unit_name(f, u));
+                               unit_name(f, i % units));
         }
     }
     return HSP_OK;

@@ -2,9 +2,11 @@
  * point-to-point bandwidth beside them: switchbench ROUNDS.
  *
  * Prints one line of JSON: of each switch the bytes received, the milliseconds of the slowest rank from
- * the version to the seal, its phases, and the pause between the last step report before and the first
- * one after; of each stream between two processes the bytes per second. Real executors over the
- * small world of tests/unit/workerapp, with a larger job. Read by tests/claims/switch-bandwidth. */
+ * the version to the seal, its phases (to the weights, when a forward begins; the optimizer's state; the
+ * seal), and the pause between the last step report before and the first one after; of each stream between
+ * two processes the bytes per second. Real executors over the small world of tests/unit/workerapp, with a
+ * job of more state and few tokens: its first step may be computed beside the transfer and must not be what
+ * is measured. Read by tests/claims/switch-bandwidth. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,14 +25,14 @@
 
 static const char job[] =
     "apiVersion: hspmd/v1\nname: t\n"
-    "model: {family: gpt, layers: 4, hidden: 416, heads: 8, vocab: 256, sequence: 16, tied_head: "
+    "model: {family: gpt, layers: 4, hidden: 416, heads: 8, vocab: 256, sequence: 4, tied_head: "
     "true}\n"
     "data: {path: /none}\n"
-    "train: {steps: 60, global_batch: 6, optimizer: {name: adamw, lr: 1e-3}}\n"
+    "train: {steps: 60, global_batch: 1, optimizer: {name: adamw, lr: 1e-3}}\n"
     "resources: {min: 1, max: 4}\n";
 
 #define HEAD                                                                                   \
-    "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 6, micro_batches: 1, " \
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 1, micro_batches: 1, " \
     "stages: ["
 static const char *const layouts[][2] = {
     {"pipeline", HEAD "{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}, "
@@ -167,7 +169,7 @@ static void make_plans(struct bench *b)
     for (int i = 0; i < 3; i++) {
         struct hsp_plan *p = NULL;
         const char *text = layouts[i][1];
-        assert_ok(hsp_plan_parse(text, strlen(text), "plan", 6, w->arena, &p, &err), &err);
+        assert_ok(hsp_plan_parse(text, strlen(text), "plan", 1, w->arena, &p, &err), &err);
         assert_ok(hsp_epoch_plan_build(w->graph, &w->job->train, NULL, p, device, 1,
                                        (size_t)256 << 20, &b->plan[i], &err),
                   &err);

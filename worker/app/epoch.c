@@ -1,6 +1,6 @@
 /* Life of an epoch: build, wait for the word, fetch, train. See epoch.h.
  *
- *   BUILDING --READY sent--> READY --START or hand-over--> MOVING --STARTED sent--> RUNNING
+ *   BUILDING --READY sent--> READY --START or hand-over--> MOVING --weights here--> RUNNING
  *   RUNNING --all steps done--> SERVING     RUNNING --switched--> LEFT
  *   MOVING (source) --> SERVING             any of them --error or cancel--> FAILED
  *
@@ -46,7 +46,7 @@ static void poke(int event_fd)
 static void note_lost(struct hsp_epoch *e, uint32_t rank, const char *why, bool only_moving)
 {
     (void)pthread_mutex_lock(&e->lock);
-    if (!e->lost && (!only_moving || e->phase <= HSP_EPOCH_MOVING)) {
+    if (!e->lost && (!only_moving || !e->moved)) {
         e->lost = true;
         e->lost_peer = rank;
         hsp_str_printf(e->lost_why, sizeof e->lost_why, "%s: %s",
@@ -307,6 +307,11 @@ void hsp_epoch_tell_ready(struct hsp_epoch *e)
 
 /* ---- state at the start ---- */
 
+static double now_ms(void)
+{
+    return (double)hsp_clock_ns() * 1e-6;
+}
+
 /* Versions above @version in the layout of this epoch never happened. */
 static void void_above(struct hsp_epoch *e, uint64_t version)
 {
@@ -359,8 +364,9 @@ static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
-static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *got,
-                                 struct hsp_err *err)
+/* A member with processors for both has only the weights of what moves then: the keeper thread fetches the
+ * rest. */
+static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     if (e->member || e->keeps) {
@@ -370,9 +376,14 @@ static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct h
     case HSP_MODE_FRESH: return e->member ? make_fresh(e, err) : HSP_OK;
     case HSP_MODE_RESTORE: return !e->member ? HSP_OK : hsp_epoch_restore(e, version, err);
     case HSP_MODE_SWITCH:
-    case HSP_MODE_RECOVER: st = hsp_epoch_fetch(e, version, got, err); break;
+    case HSP_MODE_RECOVER: st = hsp_epoch_fetch_weights(e, version, err); break;
     default: return hsp_err_set(err, HSP_EPROTO, 0, "unknown mode %u of an epoch", e->p->mode);
     }
+    e->fetched.weights_ms = now_ms() - e->version_ms;
+    if (st != HSP_OK || (e->member && hsp_epoch_fetch_beside(e))) {
+        return st;
+    }
+    st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
     if (st == HSP_OK && e->member) {
         hsp_audit_state(e, version, true);
     }
@@ -396,35 +407,37 @@ static bool await_go(struct hsp_epoch *e, uint64_t *version)
     return ok;
 }
 
-static double now_ms(void)
+void hsp_epoch_tell_started(struct hsp_epoch *e, uint64_t version)
 {
-    return (double)hsp_clock_ns() * 1e-6;
+    struct hsp_msg m = {.type = HSP_MSG_STARTED,
+                        .u.started = {.job = e->p->job,
+                                      .device = e->env->device,
+                                      .step = version,
+                                      .transfer_ms = now_ms() - e->version_ms,
+                                      .weights_ms = e->fetched.weights_ms,
+                                      .optimizer_ms = e->fetched.optimizer_ms,
+                                      .seal_ms = e->fetched.seal_ms,
+                                      .transfer_bytes = e->fetched.bytes,
+                                      .passed_on_bytes = e->fetched.passed_on}};
+    (void)pthread_mutex_lock(&e->lock); /* before it is said: then a source may be sent away */
+    e->moved = true;
+    (void)pthread_mutex_unlock(&e->lock);
+    send_msg(e, &m);
 }
 
 static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_err *err)
 {
-    struct hsp_fetched got = {0};
     enum hsp_status st =
         e->p->mode == HSP_MODE_SWITCH ? hsp_epoch_learn_version(e, version, err) : HSP_OK;
     /* The clock starts with the version: before that a joiner has only waited. */
-    double t0 = now_ms();
+    e->version_ms = now_ms();
     if (st == HSP_OK) {
         set_phase(e, HSP_EPOCH_MOVING);
         poke(e->env->wake_fd); /* from here on this is the running epoch */
-        st = get_state(e, *version, &got, err);
+        st = get_state(e, *version, err);
     }
-    if (st == HSP_OK) {
-        struct hsp_msg m = {.type = HSP_MSG_STARTED,
-                            .u.started = {.job = e->p->job,
-                                          .device = e->env->device,
-                                          .step = *version,
-                                          .transfer_ms = now_ms() - t0,
-                                          .weights_ms = got.weights_ms,
-                                          .optimizer_ms = got.optimizer_ms,
-                                          .seal_ms = got.seal_ms,
-                                          .transfer_bytes = got.bytes,
-                                          .passed_on_bytes = got.passed_on}};
-        send_msg(e, &m);
+    if (st == HSP_OK && e->fetch == NULL) { /* else the keeper thread says it */
+        hsp_epoch_tell_started(e, *version);
     }
     return st;
 }
@@ -449,9 +462,8 @@ static enum hsp_status serve_or_train(struct hsp_epoch *e, uint64_t version, str
     return hsp_epoch_train(e, version, err);
 }
 
-/* The epoch has broken: say so once, unless we were told to stop. */
-static void report_break(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err,
-                         bool before_start)
+void hsp_epoch_tell_broken(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err,
+                           bool before_start)
 {
     (void)pthread_mutex_lock(&e->lock);
     bool tell = !e->cancelled && !e->told;
@@ -501,14 +513,16 @@ static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *
     e->phase = HSP_EPOCH_FAILED;
     (void)pthread_mutex_unlock(&e->lock);
     if (moving) { /* no other thread writes yet: the cause is told before peers hear that it ends */
-        report_break(e, st, err, before_start);
+        hsp_epoch_tell_broken(e, st, err, before_start);
     }
     hsp_epoch_abort(e);
-    hsp_epoch_fetch_end(e);
+    if (!e->has_keeper) { /* else it is the keeper thread's */
+        hsp_epoch_fetch_end(e);
+    }
     if (kept) {
         keeper_failed(e, st, err);
     } else {
-        report_break(e, st, err, before_start);
+        hsp_epoch_tell_broken(e, st, err, before_start);
     }
 }
 
@@ -554,7 +568,7 @@ static void init_cond(pthread_cond_t *cond)
     (void)pthread_condattr_destroy(&attr);
 }
 
-enum hsp_status hsp_epoch_open(const struct hsp_exec_env *env, const struct hsp_msg *m,
+enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
                                struct hsp_epoch **ret, struct hsp_err *err)
 {
     struct hsp_epoch *e = calloc(1, sizeof *e);

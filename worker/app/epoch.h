@@ -6,7 +6,10 @@
  *            checkpoints.
  * Threads:   fields under `lock` are shared by the three threads and signalled by `cond`;
  * everything else belongs to the run thread until it has ended. The data mesh is used by the run
- * thread (the engine), the state mesh by the run thread until `started`, then by the keeper.
+ * thread (the engine), the state mesh and that of the move by the run thread until it has made the
+ * keeper thread, then by that: of what moves the run thread takes the weights, with which it begins a
+ * forward; the keeper thread takes the rest beside it. No state is written by an engine before the first vote,
+ * and that waits for the copies of the first version, which come after the rest.
  * Ownership: the epoch owns its arena, meshes, mapped segments, engine and threads.
  * Contract:  worker/agent/README.md, "What an executor must do".
  */
@@ -33,6 +36,7 @@ struct hsp_exec_env {
     uint64_t mem_bytes;    /* offered to jobs */
     uint64_t connect_ms;   /* for a mesh to stand */
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
+    atomic_uint writing;   /* checkpoints being written */
     struct hsp_backend *backend;
     struct hsp_data_cache *data;
     struct hsp_mesh_listener *listener;
@@ -44,11 +48,20 @@ struct hsp_exec_env {
                           asks for; 0: of none */
 };
 
+/* What a transfer at the start of an epoch took. */
+struct hsp_fetched {
+    uint64_t bytes;      /* received */
+    uint64_t passed_on;  /* sent of what had come */
+    double weights_ms;   /* from the version known to all weights here: a forward begins */
+    double optimizer_ms; /* the others, beside that */
+    double seal_ms;      /* hashes of the new segment */
+};
+
 enum hsp_epoch_phase {
     HSP_EPOCH_BUILDING, /* PREPARE is being answered */
     HSP_EPOCH_READY,    /* READY sent; waits for the word to go */
-    HSP_EPOCH_MOVING,   /* fetching the state */
-    HSP_EPOCH_RUNNING,  /* a keeper too: it takes the versions */
+    HSP_EPOCH_MOVING,   /* fetching the state; a member: the weights */
+    HSP_EPOCH_RUNNING,  /* a keeper too: it takes the versions; `moved` may come later */
     HSP_EPOCH_SERVING,  /* a source that has sent its rows; or all steps are done */
     HSP_EPOCH_LEFT,     /* switched to the next one; kept until that has voted once */
     HSP_EPOCH_FAILED    /* building failed, or broken: sealed */
@@ -92,7 +105,7 @@ struct hsp_said {
 };
 
 struct hsp_epoch {
-    const struct hsp_exec_env *env;
+    struct hsp_exec_env *env;
     struct hsp_arena *arena;
     struct hsp_msg msg;            /* the PREPARE, cloned */
     const struct hsp_m_prepare *p; /* in it */
@@ -109,7 +122,10 @@ struct hsp_epoch {
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
     uint32_t n_copies;                /* ranks that copy to me */
     struct hsp_epoch_copy *copies;
-    struct hsp_epoch_fetch *fetch; /* the run thread only, while it fetches */
+    struct hsp_epoch_fetch
+        *fetch;                 /* of the run thread until the keeper thread begins, then of that */
+    struct hsp_fetched fetched; /* the same */
+    double version_ms;          /* when the version was known */
     struct hsp_engine *engine;
     pthread_t run, keeper;
     bool has_run, has_keeper;
@@ -136,6 +152,7 @@ struct hsp_epoch {
     uint64_t written;       /* newest version whose update is done */
     uint64_t sealed;        /* newest sealed version */
     bool sealing;           /* a thread is at it */
+    bool moved;             /* all of the first version is here: the mesh of the move has served */
     uint64_t confirmed;     /* newest version whose copies are confirmed; HSP_NO_VERSION: none */
     uint64_t stable;        /* newest version known to be stable */
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
@@ -148,7 +165,7 @@ struct hsp_epoch {
 };
 
 /* Clones @m and starts the run thread, which answers READY or PREPARE_FAILED. HSP_ENOMEM. */
-enum hsp_status hsp_epoch_open(const struct hsp_exec_env *env, const struct hsp_msg *m,
+enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
                                struct hsp_epoch **ret, struct hsp_err *err);
 /* Cancels, joins all threads, closes meshes and segments. When it returns nothing of this epoch can
  * write memory any more. NULL allowed; returns NULL. */
@@ -166,17 +183,17 @@ void hsp_epoch_go(struct hsp_epoch *e, uint64_t version);
 /* epochstate.c: segments. */
 enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err);
 void hsp_epoch_close_segments(struct hsp_epoch *e);
-/* epochfetch.c: the state of @version over the mesh of the move. After a failure its memory and requests
- * are in use until that mesh is aborted and hsp_epoch_fetch_end called, by the same thread. */
-struct hsp_fetched {
-    uint64_t bytes;     /* received */
-    uint64_t passed_on; /* sent of what had come */
-    double weights_ms, optimizer_ms,
-        seal_ms; /* first kind, the others, hashes of the new segment */
-};
-enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
-                                struct hsp_err *err);
+/* epochfetch.c: the state of @version over the mesh of the move: first the weights, with which a forward can
+ * begin, then the rest, after which it is sealed; the second half may be another thread's. After a
+ * failure its memory and requests are in use until that mesh is aborted and hsp_epoch_fetch_end
+ * called, by the thread that failed. */
+enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+enum hsp_status hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
+                                     struct hsp_err *err);
 void hsp_epoch_fetch_end(struct hsp_epoch *e);
+/* Whether the first forward and the rest of the transfer may share the processors: two for each rank on
+ * this host. With fewer the transfer comes first: until it is done, a second loss can cost a version. */
+bool hsp_epoch_fetch_beside(const struct hsp_epoch *e);
 /* epochmove.c: rows over the state mesh. */
 enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version,
                                         struct hsp_err *err);
@@ -223,6 +240,12 @@ enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metri
 /* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as
  * hsp_dataset_corpus. */
 void hsp_epoch_tell_ready(struct hsp_epoch *e);
+/* The state of @version is here, all of it: sources may go. STARTED. */
+void hsp_epoch_tell_started(struct hsp_epoch *e, uint64_t version);
+/* Once per epoch: PEER_LOST, or JOB_FAILED where no other try can help, with @err as the reason if no peer was lost. Nothing
+ * when the epoch was cancelled. */
+void hsp_epoch_tell_broken(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err,
+                           bool before_start);
 enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
                                  struct hsp_data_cursor *ret, struct hsp_err *err);
 struct hsp_ckpt_sum {

@@ -88,6 +88,12 @@ static void ckpt_dir(const struct hsp_epoch *e, char out[PATH_MAX])
     (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
 }
 
+/* Whether no other epoch of this executor is writing: what it has begun is no left-over. */
+static bool writes_alone(const struct hsp_epoch *e)
+{
+    return atomic_load(&e->env->writing) == 1;
+}
+
 static enum hsp_status commit(const struct hsp_epoch *e, const char *dir,
                               const struct hsp_ckpt_info *info, uint64_t *ret_content,
                               struct hsp_err *err)
@@ -98,19 +104,22 @@ static enum hsp_status commit(const struct hsp_epoch *e, const char *dir,
     if (st == HSP_OK) {
         st = hsp_ckpt_commit(dir, info, &data, e->pkg.config_json, ret_content, err);
     }
-    if (st == HSP_OK && hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1,
-                                       &old) != HSP_OK) {
+    if (st == HSP_OK && writes_alone(e) &&
+        hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, &old) !=
+            HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "an old checkpoint of job %u stays: %s",
                 e->p->job, old.msg); /* the new one is in place */
     }
     return st;
 }
 
-/* Makes room for a step that this rank is the first to write: attempts of earlier ones are over. */
-static enum hsp_status begin(const char *dir, const struct hsp_ckpt_info *info, struct hsp_err *err)
+/* Makes room for a step that this rank is the first to write: attempts of earlier ones are over, unless the epoch
+ * before is still at one. */
+static enum hsp_status begin(const struct hsp_epoch *e, const char *dir,
+                             const struct hsp_ckpt_info *info, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_make_dirs(dir, err);
-    if (st == HSP_OK) {
+    if (st == HSP_OK && writes_alone(e)) {
         (void)hsp_ckpt_sweep(dir, info->step, NULL); /* want of room will show */
     }
     return st;
@@ -165,7 +174,7 @@ static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, struc
         }
     }
     if (*disk == HSP_OK) {
-        *disk = e->p->rank == 0 ? begin(dir, &info, err) : hsp_epoch_make_dirs(dir, err);
+        *disk = e->p->rank == 0 ? begin(e, dir, &info, err) : hsp_epoch_make_dirs(dir, err);
     }
     if (*disk == HSP_OK) {
         *disk = hsp_ckpt_write_shard(dir, &info, e->p->rank, s.p, mine, &ret->bytes, err);
@@ -320,7 +329,7 @@ static enum hsp_status write_whole(struct hsp_epoch *e, struct pieces *s, uint64
     ckpt_about(e, version, 1, &info);
     enum hsp_status st = exchange_hashes(e, s, writer, err);
     if (st == HSP_OK && writer == e->p->rank) {
-        w.status = begin(dir, &info, &w.why);
+        w.status = begin(e, dir, &info, &w.why);
         if (w.status == HSP_OK) {
             w.status = hsp_ckpt_stream_open(dir, &info, 0, s->p, s->n, &w.out, &w.why);
         }
@@ -377,9 +386,11 @@ enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
     if (writes == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a checkpoint");
     }
+    atomic_fetch_add(&e->env->writing, 1);
     enum hsp_status st = e->p->checkpoint_shared
                              ? write_shared(e, version, ret, writes, ret_disk, err)
                              : write_private(e, version, ret, writes, ret_disk, err);
+    atomic_fetch_sub(&e->env->writing, 1);
     free(writes);
     return st;
 }

@@ -14,8 +14,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "worker/app/epochmoveint.h"
+#include "worker/comm/mesh/mesh.h"
 
 #define CHANNEL_ROWS 32 /* of the mesh of the move; epochmove.c has smaller ones */
 #define WINDOW       32 /* rows under way, each way: hides what a message takes to arrive */
@@ -512,6 +514,12 @@ static enum hsp_status make_sums(struct hsp_epoch_fetch *f, struct hsp_err *err)
     return f->sum != NULL && f->full != NULL ? HSP_OK : no_memory(err);
 }
 
+bool hsp_epoch_fetch_beside(const struct hsp_epoch *e)
+{
+    struct hsp_mesh_links n = hsp_mesh_count_links(e->mesh[HSP_MESH_MOVE]);
+    return sysconf(_SC_NPROCESSORS_ONLN) >= 2 * (1 + (long)n.shm + (long)n.local);
+}
+
 void hsp_epoch_fetch_end(struct hsp_epoch *e)
 {
     struct hsp_epoch_fetch *f = e->fetch;
@@ -558,33 +566,40 @@ static void seal(struct hsp_epoch_fetch *f, uint64_t version)
     }
 }
 
-/* All kinds, one after the other. */
-static enum hsp_status run_all(struct hsp_epoch_fetch *f, struct hsp_fetched *ret,
-                               struct hsp_err *err)
+/* Kinds from @k to before @end, one after the other. */
+static enum hsp_status run_kinds(struct hsp_epoch_fetch *f, uint8_t k, uint8_t end,
+                                 struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
-    const struct hsp_comm_ops *ops = f->comm->ops;
-    if (ops->attend != NULL) {
-        ops->attend(f->comm, true);
-    }
-    for (uint8_t k = 0; st == HSP_OK && k < f->e->pkg.n_kinds; k++) {
-        int64_t begin = hsp_clock_ns();
+    for (; st == HSP_OK && k < end; k++) {
         f->kind = k;
         st = run_kind(f, err);
-        while (st == HSP_OK && k + 1 == f->e->pkg.n_kinds && f->n_out > 0) {
-            st = finish_oldest(f, err);
-        }
-        double ms = (double)(hsp_clock_ns() - begin) * 1e-6;
-        *(k == 0 ? &ret->weights_ms : &ret->optimizer_ms) += ms;
-    }
-    if (st == HSP_OK && ops->attend != NULL) {
-        ops->attend(f->comm, false);
     }
     return st;
 }
 
-enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
-                                struct hsp_err *err)
+/* This thread, and then the one that fetches the rest, soon waits again after each operation. */
+static void attend(const struct hsp_epoch_fetch *f, bool on)
+{
+    if (f->comm->ops->attend != NULL) {
+        f->comm->ops->attend(f->comm, on);
+    }
+}
+
+/* The rest; all is sent then, the weights too. */
+static enum hsp_status run_rest(struct hsp_epoch_fetch *f, struct hsp_err *err)
+{
+    enum hsp_status st = run_kinds(f, 1, f->e->pkg.n_kinds, err);
+    while (st == HSP_OK && f->n_out > 0) {
+        st = finish_oldest(f, err);
+    }
+    if (st == HSP_OK) {
+        attend(f, false);
+    }
+    return st;
+}
+
+enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_state_segment *to = e->seg[version % 2]; /* NULL: it is no member */
     bool there = to != NULL && hsp_segment_version(to) == version;
@@ -598,12 +613,25 @@ enum hsp_status hsp_epoch_fetch(struct hsp_epoch *e, uint64_t version, struct hs
     if (st == HSP_OK && f->to != NULL) {
         hsp_segment_unseal(to);
     }
-    st = st == HSP_OK ? run_all(f, ret, err) : st;
-    if (st == HSP_OK && f->to != NULL) {
-        int64_t begin = hsp_clock_ns();
-        seal(f, version);
-        ret->seal_ms = (double)(hsp_clock_ns() - begin) * 1e-6;
+    if (st == HSP_OK) {
+        attend(f, true);
+        st = run_kinds(f, 0, 1, err);
     }
+    return st;
+}
+
+enum hsp_status hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
+                                     struct hsp_err *err)
+{
+    struct hsp_epoch_fetch *f = e->fetch;
+    int64_t begin = hsp_clock_ns();
+    enum hsp_status st = run_rest(f, err);
+    int64_t end = hsp_clock_ns();
+    if (st == HSP_OK && f->to != NULL) {
+        seal(f, version);
+    }
+    ret->optimizer_ms = (double)(end - begin) * 1e-6;
+    ret->seal_ms = (double)(hsp_clock_ns() - end) * 1e-6;
     if (st == HSP_OK) {
         ret->bytes = f->bytes;
         ret->passed_on = f->passed_on;

@@ -7,10 +7,11 @@
  */
 #include <inttypes.h>
 
+#include "worker/app/audit.h"
 #include "worker/app/disktrouble.h"
 #include "worker/app/epoch.h"
 
-enum work { WORK_SEAL, WORK_COPY, WORK_CHECKPOINT, WORK_END };
+enum work { WORK_FETCH, WORK_SEAL, WORK_COPY, WORK_CHECKPOINT, WORK_END };
 
 /* What to do next, and with which version. */
 static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *ret_version,
@@ -20,6 +21,11 @@ static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *re
     (void)pthread_mutex_lock(&e->lock);
     for (;;) {
         if (e->cancelled || e->lost || e->phase == HSP_EPOCH_FAILED) {
+            break;
+        }
+        if (e->fetch != NULL) {
+            w = WORK_FETCH;
+            *ret_version = e->sealed;
             break;
         }
         if (e->written > e->sealed && e->phase != HSP_EPOCH_LEFT) {
@@ -125,6 +131,38 @@ static enum hsp_status checkpoint(struct hsp_epoch *e, uint64_t version, struct 
     return HSP_OK; /* a full disk stops no training: the report says it */
 }
 
+/* The rest of the state at the start, while the run thread is at the first forward: nothing is updated before
+ * the first vote, and that waits for the copies of this version. */
+static enum hsp_status fetch(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
+    if (st == HSP_OK) {
+        hsp_audit_state(e, version, true);
+        hsp_epoch_tell_started(e, version);
+    }
+    return st;
+}
+
+/* This thread's work has failed. Of a transfer the cause is told before peers hear that it ends, unless the run thread
+ * has made it end. */
+static void note_failure(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool planned = e->cancelled || e->phase == HSP_EPOCH_LEFT;
+    bool tell = e->fetch != NULL && e->phase != HSP_EPOCH_FAILED;
+    if (st != HSP_EPEER) { /* which peer broke, the mesh will say */
+        e->uncopied = *err;
+        e->uncopied.code = st;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    if (tell) {
+        hsp_epoch_tell_broken(e, st, err, false);
+    } else {
+        hsp_log(e->env->log, planned ? HSP_LOG_DEBUG : HSP_LOG_INFO, "executor",
+                "copies of epoch %" PRIu64 " end: %s", e->number, err->msg);
+    }
+}
+
 void *hsp_epoch_keeper(void *arg)
 {
     struct hsp_epoch *e = arg;
@@ -145,6 +183,10 @@ void *hsp_epoch_keeper(void *arg)
             hsp_epoch_seal_written(e);
             continue;
         }
+        if (w == WORK_FETCH) {
+            st = fetch(e, version, &err);
+            continue;
+        }
         st = hsp_epoch_copy_version(e, version, &err);
         if (st == HSP_OK) {
             confirm(e, version);
@@ -152,16 +194,12 @@ void *hsp_epoch_keeper(void *arg)
         }
     }
     if (st != HSP_OK) {
-        (void)pthread_mutex_lock(&e->lock);
-        bool planned = e->cancelled || e->phase == HSP_EPOCH_LEFT;
-        if (st != HSP_EPEER) { /* which peer broke, the mesh will say */
-            e->uncopied = err;
-            e->uncopied.code = st;
-        }
-        (void)pthread_mutex_unlock(&e->lock);
-        hsp_log(e->env->log, planned ? HSP_LOG_DEBUG : HSP_LOG_INFO, "executor",
-                "copies of epoch %" PRIu64 " end: %s", e->number, err.msg);
+        note_failure(e, st, &err);
         hsp_epoch_abort(e); /* the steps must not go on without their copies; wakes who waits */
+    }
+    if (e->fetch != NULL) { /* failed, or not begun because the epoch has ended */
+        hsp_epoch_abort(e);
+        hsp_epoch_fetch_end(e);
     }
     return NULL;
 }

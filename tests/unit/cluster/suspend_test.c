@@ -172,6 +172,30 @@ static void the_wish(void **state)
     cw_end(&w);
 }
 
+/* A checkpoint that fails in the epoch before a switch: the one that runs has been asked again. */
+static void a_failure_behind_a_switch(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    submit(&w, 1, "/c");
+    run_from(&w, 3, 7);
+    cw_msg(&w, 3, (struct hsp_msg){.type = HSP_MSG_LEAVE, .u.leave.reason = "SIGTERM"});
+    cw_plan(&w, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        cw_ready(&w, 1, i, 5);
+    }
+    (void)admin(&w, HSP_ADMIN_SUSPEND); /* the switch is armed */
+    cw_pass(&w, 1, 8, cw_even, 3);
+    cw_let_go(&w, 1, 3);
+    assert_int_equal(cw_job(&w, 1)->cur.epoch, 2);
+    saved_in(&w, 1, 7, false);
+    assert_true(cw_job(&w, 1)->suspending);
+    saved(&w, 8, true);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
+    cw_end(&w);
+}
+
 /* The version it went on from is written again: its checkpoint is as good as a new one. */
 static void again_before_its_next_step(void **state)
 {
@@ -344,6 +368,7 @@ int main(void)
         cmocka_unit_test(it_resumes_with_the_nodes_there_are),
         cmocka_unit_test(before_the_start_it_is_at_once),
         cmocka_unit_test(the_wish),
+        cmocka_unit_test(a_failure_behind_a_switch),
         cmocka_unit_test(again_before_its_next_step),
         cmocka_unit_test(its_state_is_lost_meanwhile),
         cmocka_unit_test(a_checkpoint_completes_behind_the_decision),

@@ -428,6 +428,51 @@ static void test_a_plan_as_good_is_kept(void **state)
     app_cluster_free(c);
 }
 
+/* The running plan has the memory of its devices, though the planner's best one, compiled, is too large and the
+ * planner is told of less. */
+static void test_the_running_plan_stays_when_a_better_one_is_too_large(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_rec *running = NULL;
+    uint64_t fits = 0;
+    for (uint32_t i = 0; i < 3;
+         i++) { /* the best; without it the next, which runs; again, running */
+        struct hsp_plan_request r = {.current_usable = i == 2};
+        struct hsp_plan_question *q = ask(c, j, &r);
+        struct hsp_plan_answer a;
+        n_swollen = i > 0;
+        if (i == 2) {
+            q->current = hsp_plan_rec_ref(running);
+        }
+        hsp_plan_work(q, true, &a);
+        assert_int_equal(a.status, HSP_OK);
+        assert_int_equal(n_swollen, 0);
+        if (i == 0) {
+            fits = (uint64_t)a.planned.cost.rank[0].total_bytes + 1024;
+            for (uint32_t n = 0; n < 4; n++) {
+                c->nodes[n].dev[0].profile.mem_bytes = fits;
+            }
+            swollen = fits + 1024;
+        } else if (i == 1) {
+            running = hsp_plan_rec_ref(a.plan);
+            for (uint32_t k = 0; k < running->n_ranks; k++) {
+                running->built->info.mem_bytes[k] = fits;
+            }
+        } else {
+            assert_true(a.keep);
+            assert_null(a.plan);
+            assert_string_equal(a.reason, "the same plan again");
+        }
+        (void)hsp_plan_rec_unref(a.plan);
+        (void)hsp_plan_question_free(q);
+    }
+    (void)hsp_plan_rec_unref(running);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
 static void test_impossible_and_cancelled(void **state)
 {
     (void)state;
@@ -468,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_the_planner_goes_on_to_its_next_plan),
         cmocka_unit_test(test_a_plan_written_by_hand_may_fill_its_device),
         cmocka_unit_test(test_a_plan_as_good_is_kept),
+        cmocka_unit_test(test_the_running_plan_stays_when_a_better_one_is_too_large),
         cmocka_unit_test(test_impossible_and_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,6 +205,33 @@ static void homes_of_the_longest_plan_are_paid_for(void **state)
     scene_free(&s);
 }
 
+/* Host memory is that of the plan that offloads most, whichever it is. */
+static void what_a_shorter_plan_offloads_is_told(void **state)
+{
+    static const char text[] =
+        "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
+        "  - {max_length: 64, plan: {ranks: 4, streams: [{sequences: 16, micro_batches: 16, "
+        "stages: "
+        "[{layers: 2, ranks: [0, 1], saved: offload}, {layers: 2, ranks: [2, 3]}]}]}}\n"
+        "  - {max_length: 1024, plan: {ranks: 4, streams: [{sequences: 16, micro_batches: 16, "
+        "stages: [{layers: 2, ranks: [0, 1]}, {layers: 2, ranks: [2, 3]}]}]}}\n";
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    struct hsp_plan *plan = NULL;
+    struct hsp_program_file f;
+    struct hsp_err err = {0};
+    scene_make(&s, (int64_t)1 << 30);
+    assert_ok(hsp_plan_parse(text, sizeof text - 1, "p", BATCH, s.arena, &plan, &err), &err);
+    assert_ok(hsp_plan_adopt(s.g, &s.t, &s.c, NULL, plan, s.arena, &p, &err), &err);
+    assert_ok(hsp_compile(s.g, plan, &s.t, s.arena, &f, &err), &err);
+    for (uint32_t r = 0; r < N; r++) {
+        assert_true((f.shorter[r].bind.host_bytes > 0) == (r < 2));
+        assert_true(p.cost.rank[r].host_bytes >= f.shorter[r].bind.host_bytes);
+    }
+    scene_free(&s);
+}
+
 /* Windows are all of one length. */
 static void windows_need_no_pool(void **state)
 {
@@ -227,6 +254,7 @@ int main(void)
         cmocka_unit_test(long_sequences_are_cut),
         cmocka_unit_test(cut_sequences_need_no_copies),
         cmocka_unit_test(homes_of_the_longest_plan_are_paid_for),
+        cmocka_unit_test(what_a_shorter_plan_offloads_is_told),
         cmocka_unit_test(windows_need_no_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "daemon/planner/clusterfile.h"
 #include "daemon/planner/planner.h"
@@ -456,6 +457,49 @@ static void a_price_is_the_sum_of_its_parts(void **state)
     scene_free(&s);
 }
 
+/* Two stages of as many groups as a plan may have: not the third power of that. */
+static void many_groups_are_priced_at_once(void **state)
+{
+    (void)state;
+    enum { GROUPS = HSP_MAX_RANKS, N = 2 * GROUPS };
+    struct scene s;
+    struct hsp_err err = {0};
+    struct hsp_work w;
+    struct hsp_cost c;
+    const double speed[1] = {1};
+    scene_make(&s, 1, speed, 1, 2, GROUPS);
+    assert_ok(hsp_work_make(s.g, s.arena, &w, &err), &err);
+    struct hsp_device_desc *dev = hsp_arena_array(s.arena, N, sizeof *dev);
+    uint32_t *device = hsp_arena_array(s.arena, N, sizeof *device);
+    int64_t *one = hsp_arena_array(s.arena, N, sizeof *one);
+    for (uint32_t i = 0; i < N; i++) {
+        dev[i] = s.dev[0];
+        device[i] = i;
+        one[i] = 1;
+    }
+    s.c.n = N;
+    s.c.dev = dev;
+    struct hsp_stage stage = {.layers = 1,
+                              .n = GROUPS,
+                              .n_groups = GROUPS,
+                              .split = HSP_SPLIT_BATCH,
+                              .ranks = device,
+                              .first = device,
+                              .shares = one,
+                              .group_shares = one};
+    struct hsp_stage stages[2] = {stage, stage};
+    stages[1].ranks += GROUPS;
+    struct hsp_stream line = {
+        .sequences = GROUPS, .micro_batches = 1, .n_stages = 2, .stages = stages};
+    struct hsp_plan plan = {.n_ranks = N, .n_streams = 1, .streams = &line};
+    struct hsp_price_in in = {&w, &s.c, &s.t, 1, NULL, NULL};
+    clock_t begin = clock();
+    assert_ok(hsp_price(&in, &plan, device, s.arena, &c, &err), &err);
+    assert_true(clock() - begin < 2 * CLOCKS_PER_SEC);
+    assert_true(c.rank[0].compute_us > 0 && c.rank[0].total_bytes == c.rank[1].total_bytes);
+    scene_free(&s);
+}
+
 static void given_plans_are_priced_and_refused(void **state)
 {
     (void)state;
@@ -580,6 +624,7 @@ int main(void)
         cmocka_unit_test(cancel_is_heard),
         cmocka_unit_test(random_clusters_get_valid_equal_plans),
         cmocka_unit_test(a_price_is_the_sum_of_its_parts),
+        cmocka_unit_test(many_groups_are_priced_at_once),
         cmocka_unit_test(given_plans_are_priced_and_refused),
         cmocka_unit_test(copies_count_on_the_nodes_of_the_plan),
         cmocka_unit_test(a_plan_on_one_node_needs_no_room_for_copies),

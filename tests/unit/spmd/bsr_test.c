@@ -179,6 +179,12 @@ static void execute(struct world *w, const struct hsp_state_table *t)
     }
 }
 
+static bool same_row(const struct hsp_state_row *a, const struct hsp_state_row *b)
+{
+    return a->from == b->from && a->to == b->to && a->param == b->param &&
+           a->passed_on == b->passed_on && hsp_box_equal(&a->box, &b->box);
+}
+
 static void test_execute(void **state)
 {
     for (uint64_t seed = 0; seed < hsp_test_rounds(600); seed++) {
@@ -188,7 +194,9 @@ static void test_execute(void **state)
         execute(&w, &t);
         const struct hsp_state_table again = plan(&w, (int64_t)(seed % 5) * 4, *state);
         assert_int_equal(t.n, again.n);
-        assert_memory_equal(t.row, again.row, t.n * sizeof *t.row);
+        for (uint32_t k = 0; k < t.n; k++) {
+            assert_true(same_row(&t.row[k], &again.row[k]));
+        }
         world_fini(&w);
     }
 }

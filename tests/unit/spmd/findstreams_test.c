@@ -259,8 +259,15 @@ static const struct {
     {HEAD "ranks: 3\nannotations:\n" Q("[0-3]", "{dup: [0, 1, 2]}") "batches: [{sequences: 3}, "
                                                                     "{sequences: 4}]",
      "has 3 copies for 2 streams"},
+    {HEAD "ranks: 3\nannotations:\n" Q("[0-3]", "{dup: [0, 1]}") "  - {name: h.2.attn.k.weight, "
+                                                                 "use: {dup: [0, 1, 2]}}\n"
+                                                                 "batches: [{sequences: 3}, "
+                                                                 "{sequences: 4}]",
+     "h.2.attn.k.weight has 3 copies for 2 streams"},
     {HEAD "ranks: 2\nannotations:\n" Q("[0-2]", "0") "batches: [{sequences: 7}]",
      "none is of a parameter of block 3"},
+    {HEAD "ranks: 2\nannotations:\n" Q("[1-3]", "0") "batches: [{sequences: 7}]",
+     "none is of a parameter of block 0"},
     {HEAD "ranks: 2\nannotations:\n" Q("9", "0") "batches: [{sequences: 7}]",
      "no parameter is named like h.9.attn.q.weight"},
     {HEAD "ranks: 2\nannotations:\n" Q(

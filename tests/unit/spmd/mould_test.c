@@ -123,7 +123,7 @@ static void a_compile_with_kept_templates_is_a_cold_one_to_the_byte(void **state
         k = hsp_templates_free(k);
         hsp_graph_free(m.g);
     }
-    assert_true(made > 100 && kept > 100);
+    assert_true(made > 5 * hsp_test_rounds(20) && kept > 5 * hsp_test_rounds(20));
 }
 
 static void cases_one_after_another_are_cold_ones_to_the_byte(void **state)
@@ -330,7 +330,9 @@ static void change_value(struct code *x, struct hsp_value *v, uint32_t other)
         CHANGE(x, v->at.rank, (uint8_t)(v->at.rank - 1));
     }
     if (v->is_alias != NULL) {
-        CHANGE(x, v->alias, other);
+        if (x->s->value[other].is_alias == NULL) { /* what serves for others has none itself */
+            CHANGE(x, v->alias, other);
+        }
         CHANGE(x, v->is_alias, NULL);
     }
 }

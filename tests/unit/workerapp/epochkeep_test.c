@@ -304,6 +304,33 @@ static void an_attempt_that_failed_leaves_nothing(void **state)
     }
 }
 
+/* The epoch before may still be at its last checkpoint. */
+static void an_attempt_under_way_is_left_alone(void **state)
+{
+    struct hsp_err err;
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct world w;
+        make_world(&w, 2);
+        w.m[0].p.checkpoint_shared = w.m[1].p.checkpoint_shared = shared == 1;
+        for (uint32_t r = 0; r < 2; r++) { /* that of the epoch before */
+            atomic_store(&w.m[r].env.writing, 1);
+        }
+        make_folder(&w, "step-0000000030.tmp");
+        make_folder(&w, "step-0000000020");
+        assert_ok(checkpoint(&w, &err), &err);
+        assert_true(is_there(&w, "step-0000000040/manifest.json"));
+        assert_true(is_there(&w, "step-0000000030.tmp"));
+        assert_int_equal(atomic_load(&w.m[0].env.writing), 1);
+        atomic_store(&w.m[0].env.writing, 0);
+        atomic_store(&w.m[1].env.writing, 0);
+        assert_ok(checkpoint(&w, &err), &err);
+        assert_false(is_there(&w, "step-0000000030.tmp"));
+        assert_false(is_there(&w, "step-0000000020"));
+        end_world(&w);
+    }
+}
+
 /* The new one is in place and can be begun with, whatever becomes of an old one. */
 static void an_old_checkpoint_that_stays_makes_the_new_one_no_worse(void **state)
 {
@@ -327,6 +354,7 @@ int main(void)
         cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
         cmocka_unit_test(a_member_without_memory_for_a_checkpoint_ends_the_epoch),
         cmocka_unit_test(an_attempt_that_failed_leaves_nothing),
+        cmocka_unit_test(an_attempt_under_way_is_left_alone),
         cmocka_unit_test(an_old_checkpoint_that_stays_makes_the_new_one_no_worse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,52 +1,12 @@
 /* Real executors and real plans: a fresh start, a planned switch to another layout with a joiner, a
  * killed executor and recovery, the end. The losses of every step must be those of one undisturbed
  * device. */
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "tests/unit/workerapp/executorworld.h"
 #include "worker/app/segname.h"
-
-/* Losses of one undisturbed device. */
-static void reference(struct xw_world *w, double loss[XW_STEPS], double val[XW_STEPS])
-{
-    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
-    struct xw_epoch d = {.epoch = 1, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
-    xw_start_executor(w, 0);
-    xw_prepare(w, &d);
-    xw_send_start(w, 0, 1, 0);
-    xw_await_end(w, 0);
-    memcpy(loss, w->loss, sizeof w->loss);
-    memcpy(val, w->val, sizeof w->val);
-    memset(w->loss, 0, sizeof w->loss);
-    memset(w->val, 0, sizeof w->val);
-    xw_end(&w->ex[0]);
-    w->stable = 0;
-    w->final = w->finished = false;
-    w->n_ckpt = 0;
-    (void)hsp_epoch_plan_free(p);
-    struct hsp_err err = {0};
-    char notes[PATH_MAX];
-    hsp_segname_notes(w->ex[0].state_dir, 1, 0, notes);
-    assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 1, &err), &err);
-    assert_int_equal(access(notes, F_OK), 0); /* layout 1 is kept, and with it the notes */
-    assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 0, &err), &err);
-    assert_int_equal(access(notes, F_OK), -1);
-}
-
-static void assert_same(const double *a, const double *b)
-{
-    for (int i = 0; i < XW_STEPS; i++) {
-        if (isnan(a[i]) && isnan(b[i])) {
-            continue;
-        }
-        if (!(fabs(a[i] - b[i]) <= 1e-9 * fabs(a[i]))) {
-            fail_msg("step %d: %.17g, undisturbed %.17g", i, b[i], a[i]);
-        }
-    }
-}
 
 /* Epoch 11: data parallel on executors 0 and 1, until step 15. */
 static void begin_on_two(struct xw_world *w, struct hsp_epoch_plan *dp)
@@ -241,15 +201,15 @@ static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
     struct hsp_m_holding *held = NULL;
     uint32_t n_held = 0;
     struct hsp_err err = {0};
-    reference(w, loss, val);
+    xw_reference(w, loss, val);
 
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
     begin_on_two(w, dp);
     switch_to_three(w, dp, pp);
     recover_and_end(w, pp, lose_one(w));
 
-    assert_same(loss, w->loss);
-    assert_same(val, w->val);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
     assert_true(w->n_ckpt >= 1); /* the one at 25 may have been cut short by the kill */
     char path[4300];
     (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", w->dir);
@@ -270,7 +230,7 @@ static void test_second_copies_replace_a_lost_node(void **state)
 {
     struct xw_world *w = *state;
     double loss[XW_STEPS], val[XW_STEPS];
-    reference(w, loss, val);
+    xw_reference(w, loss, val);
     struct hsp_epoch_plan *pp = xw_make_plan(w, xw_plan_pp), *one = xw_make_plan(w, xw_plan_one);
     for (int i = 0; i < 3; i++) {
         xw_start_executor(w, i);
@@ -310,8 +270,8 @@ static void test_second_copies_replace_a_lost_node(void **state)
     xw_send_start(w, 0, 23, w->stable);
     xw_send_start(w, 1, 23, w->stable);
     xw_await_end(w, 0);
-    assert_same(loss, w->loss);
-    assert_same(val, w->val);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
     (void)hsp_epoch_plan_free(pp);
     (void)hsp_epoch_plan_free(one);
 }
@@ -400,7 +360,7 @@ static void test_state_goes_by_relays(void **state)
     uint32_t relayed = 0, handed_on = 0;
     struct cards cards;
     make_cards(&cards);
-    reference(w, loss, val);
+    xw_reference(w, loss, val);
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, plan_three);
     train_alone(w, one, 31);
     struct xw_epoch second = to_three(32, one, dp, &cards);
@@ -415,8 +375,8 @@ static void test_state_goes_by_relays(void **state)
     xw_await(w, 0, HSP_MSG_STARTED);
     assert_int_equal(w->last.u.started.passed_on_bytes, 0); /* what it has was not sent to it */
     xw_await_end(w, 0);
-    assert_same(loss, w->loss);
-    assert_same(val, w->val);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
     (void)hsp_epoch_plan_free(one);
     (void)hsp_epoch_plan_free(dp);
 }
@@ -444,7 +404,7 @@ static void test_a_relay_dies_in_mid_transfer(void **state)
     double loss[XW_STEPS], val[XW_STEPS];
     struct cards cards;
     make_cards(&cards);
-    reference(w, loss, val);
+    xw_reference(w, loss, val);
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, plan_three);
     train_alone(w, one, 41);
     struct xw_epoch second = to_three(42, one, dp, &cards);
@@ -477,8 +437,8 @@ static void test_a_relay_dies_in_mid_transfer(void **state)
         xw_send_start(w, i, 44, third.step);
     }
     xw_await_end(w, 0);
-    assert_same(loss, w->loss);
-    assert_same(val, w->val);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
     (void)hsp_epoch_plan_free(one);
     (void)hsp_epoch_plan_free(dp);
 }

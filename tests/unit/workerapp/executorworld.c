@@ -1,6 +1,7 @@
 #include "tests/unit/workerapp/executorworld.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "worker/app/executor.h"
+#include "worker/app/segname.h"
 #include "worker/exec/pace.h"
 
 #define BEAT_MS 500
@@ -281,6 +283,44 @@ void xw_await_end(struct xw_world *w, int dev)
     }
     assert_true(w->final);
     assert_int_equal(w->stable, XW_STEPS);
+}
+
+void xw_reference(struct xw_world *w, double loss[XW_STEPS], double val[XW_STEPS])
+{
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {.epoch = 1, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    xw_start_executor(w, 0);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 1, 0);
+    xw_await_end(w, 0);
+    memcpy(loss, w->loss, sizeof w->loss);
+    memcpy(val, w->val, sizeof w->val);
+    memset(w->loss, 0, sizeof w->loss);
+    memset(w->val, 0, sizeof w->val);
+    xw_end(&w->ex[0]);
+    w->stable = 0;
+    w->final = w->finished = false;
+    w->n_ckpt = 0;
+    (void)hsp_epoch_plan_free(p);
+    struct hsp_err err = {0};
+    char notes[PATH_MAX];
+    hsp_segname_notes(w->ex[0].state_dir, 1, 0, notes);
+    assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 1, &err), &err);
+    assert_int_equal(access(notes, F_OK), 0); /* layout 1 is kept, and with it the notes */
+    assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 0, &err), &err);
+    assert_int_equal(access(notes, F_OK), -1);
+}
+
+void xw_assert_same(const double *a, const double *b)
+{
+    for (int i = 0; i < XW_STEPS; i++) {
+        if (isnan(a[i]) && isnan(b[i])) {
+            continue;
+        }
+        if (!(fabs(a[i] - b[i]) <= 1e-9 * fabs(a[i]))) {
+            fail_msg("step %d: %.17g, undisturbed %.17g", i, b[i], a[i]);
+        }
+    }
 }
 
 void xw_write_text(struct xw_world *w)

@@ -81,4 +81,8 @@ struct hsp_epoch_plan *xw_make_plan(struct xw_world *w, const char *text);
 void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d);
 void xw_prepare(struct xw_world *w, const struct xw_epoch *d); /* returns when all are ready */
 
+/* Losses of one undisturbed device, whose process and state are gone then; those of two runs are equal. */
+void xw_reference(struct xw_world *w, double loss[XW_STEPS], double val[XW_STEPS]);
+void xw_assert_same(const double *a, const double *b);
+
 #endif

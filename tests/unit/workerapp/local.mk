@@ -38,7 +38,8 @@ tests_unit_workerapp_ckptoffer_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.
 tests_unit_workerapp_disktrouble_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(BASE_LIBS)
 
 # Both sides of the wall, joined: the daemon's compiled plans run by real executors.
-workerapp_both = tests/unit/workerapp/executor_test tests/unit/workerapp/executorfiles_test
+workerapp_both = tests/unit/workerapp/executor_test tests/unit/workerapp/executorfiles_test \
+  tests/unit/workerapp/executorearly_test
 check_PROGRAMS += $(workerapp_both)
 TESTS += $(workerapp_both)
 executor_world = tests/unit/workerapp/executorworld.c tests/unit/workerapp/executorworld.h
@@ -46,6 +47,11 @@ tests_unit_workerapp_executor_test_SOURCES = tests/unit/workerapp/executor_test.
 tests_unit_workerapp_executorfiles_test_SOURCES = tests/unit/workerapp/executorfiles_test.c \
   $(executor_world)
 tests_unit_workerapp_executorfiles_test_LDADD = $(tests_unit_workerapp_executor_test_LDADD)
+tests_unit_workerapp_executorearly_test_SOURCES = tests/unit/workerapp/executorearly_test.c \
+  $(executor_world)
+tests_unit_workerapp_executorearly_test_LDFLAGS = $(AM_LDFLAGS) \
+  -Wl,--wrap=hsp_epoch_fetch_rest,--wrap=hsp_epoch_await_confirmed,--wrap=hsp_epoch_train,--wrap=hsp_epoch_fetch_beside
+tests_unit_workerapp_executorearly_test_LDADD = $(tests_unit_workerapp_executor_test_LDADD)
 tests_unit_workerapp_executor_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a daemon/app/libdaemonapp.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 
