@@ -97,7 +97,7 @@ static void note_step(struct xw_world *w, const struct hsp_m_step *s)
     }
 }
 
-/* The next message of device @dev, in w->last; false after @ms. */
+/* The next message of device @dev, in w->last; a step is noted. False after @ms. */
 bool xw_next_msg(struct xw_world *w, int dev, int ms)
 {
     struct hsp_err err = {0};
@@ -109,6 +109,9 @@ bool xw_next_msg(struct xw_world *w, int dev, int ms)
         enum hsp_status st = hsp_chan_recv(&w->ex[dev].chan, w->msgs, &w->frame, &w->last, &err);
         if (st != HSP_AGAIN) {
             assert_ok(st, &err);
+            if (w->last.type == HSP_MSG_STEP) {
+                note_step(w, &w->last.u.step);
+            }
             return true;
         }
         if (poll(&p, 1, ms) == 0) {
@@ -127,7 +130,7 @@ static bool receive(struct xw_world *w, int dev, int ms)
         }
     } while (w->last.type == HSP_MSG_HEARTBEAT);
     switch (w->last.type) {
-    case HSP_MSG_STEP: note_step(w, &w->last.u.step); break;
+    case HSP_MSG_STEP: break; /* noted */
     case HSP_MSG_FINISHED: w->finished = true; break;
     case HSP_MSG_CHECKPOINTED:
         if (!w->last.u.ckpt.complete && !w->unwritable) {
@@ -171,10 +174,7 @@ void xw_await_standstill(struct xw_world *w, int dev)
     int64_t last = hsp_clock_ns();
     while (hsp_clock_ns() - last < 500000000) { /* heartbeats come more often */
         assert_true(xw_next_msg(w, dev, XW_WAIT_MS));
-        if (w->last.type == HSP_MSG_STEP) {
-            note_step(w, &w->last.u.step);
-            last = hsp_clock_ns();
-        }
+        last = w->last.type == HSP_MSG_STEP ? hsp_clock_ns() : last;
     }
 }
 

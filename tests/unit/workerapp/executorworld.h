@@ -66,7 +66,7 @@ void xw_compute(struct xw_world *w, const char *compute);
 void xw_start_executor(struct xw_world *w, int dev); /* returns when it is up */
 void xw_end(struct xw_process *p);                   /* kills it, if it runs */
 
-/* The next message of device @dev, in w->last; false after @ms. */
+/* The next message of device @dev, in w->last; a step is noted. False after @ms. */
 bool xw_next_msg(struct xw_world *w, int dev, int ms);
 /* The next but for others; what comes before it is noted. They fail the test after XW_WAIT_MS. */
 void xw_await(struct xw_world *w, int dev, uint16_t type);
