@@ -11,12 +11,23 @@
 
 /* ---- steps ---- */
 
+/* Program @k of the pool; 0 is the one for all sequences. */
+static const struct hsp_program *program_of(const struct hsp_engine_opts *o, uint32_t k)
+{
+    return k == 0 ? o->program : o->shorter[k - 1];
+}
+
 /* The programs of a pool take turns: nothing but the state outlives a step, or its validation. */
 static void use(struct hsp_engine *e, const struct hsp_program *p)
 {
     e->program = p;
     e->t = &p->tpl;
     e->b = &p->bind;
+    for (uint32_t k = 0; e->tails_of != NULL && k <= e->o.n_shorter; k++) {
+        if (p == program_of(&e->o, k)) {
+            e->tails = e->tails_of[k];
+        }
+    }
 }
 
 const struct hsp_program *hsp_engine_program(const struct hsp_engine *e)
@@ -146,6 +157,32 @@ enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err)
 
 /* ---- life ---- */
 
+/* What goes together, where the backend has a use for it; who looks at each tensor wants each one
+ * written. */
+static enum hsp_status open_tails(struct hsp_engine *e, struct hsp_err *err)
+{
+    if (e->o.backend->run_sum == NULL || e->o.hooks.traced != NULL) {
+        return HSP_OK;
+    }
+    e->tails_of = calloc((size_t)e->o.n_shorter + 1, sizeof(*e->tails_of));
+    for (uint32_t k = 0; e->tails_of != NULL && k <= e->o.n_shorter; k++) {
+        e->tails_of[k] = hsp_tails_new(&program_of(&e->o, k)->tpl);
+        if (e->tails_of[k] == NULL) {
+            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for an engine");
+        }
+    }
+    return e->tails_of != NULL ? HSP_OK
+                               : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for an engine");
+}
+
+static void close_tails(struct hsp_engine *e)
+{
+    for (uint32_t k = 0; e->tails_of != NULL && k <= e->o.n_shorter; k++) {
+        free(e->tails_of[k]);
+    }
+    free(e->tails_of);
+}
+
 static enum hsp_status open_memory(struct hsp_engine *e, struct hsp_err *err)
 {
     const struct hsp_engine_opts *o = &e->o;
@@ -213,9 +250,13 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
     e->arena = hsp_arena_new(SHEET_ARENA);
     st = e->arena ? open_memory(e, err) : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for sheets");
     if (st == HSP_OK) {
+        st = open_tails(e, err);
+    }
+    if (st == HSP_OK) {
         st = start_thread(e, err);
     }
     if (st != HSP_OK) {
+        close_tails(e);
         close_memory(e);
         hsp_arena_free(e->arena);
         free(e);
@@ -238,6 +279,7 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
     (void)pthread_cond_destroy(&e->cond);
     (void)pthread_mutex_destroy(&e->lock);
     settle(e);
+    close_tails(e);
     close_memory(e);
     hsp_arena_free(e->arena);
     free(e);

@@ -31,10 +31,42 @@ static enum hsp_status copy_update(struct hsp_engine *e, const struct hsp_instr 
     return st;
 }
 
+/* A call with room for what it names. */
+struct op_call {
+    struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
+    struct hsp_attrs at;
+    struct hsp_call c;
+};
+
+static void call_of(const struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                    struct op_call *x)
+{
+    for (uint8_t k = 0; k < i->n_in; k++) {
+        struct hsp_view v = hsp_operand(e, i->in[k], micro, false);
+        x->in[k] = array_of(&v);
+    }
+    for (uint8_t k = 0; k < i->n_out; k++) {
+        struct hsp_view v = hsp_operand(e, i->out[k], micro, true);
+        x->out[k] = array_of(&v);
+    }
+    x->at = hsp_instr_attrs(i, e->b->symbol);
+    x->c = (struct hsp_call){.op = (enum hsp_op)i->op,
+                             .at = &x->at,
+                             .n_in = i->n_in,
+                             .n_out = i->n_out,
+                             .in = x->in,
+                             .out = x->out,
+                             .tf32 = e->b->hyper.tf32,
+                             .update = is_update(i->op) ? e->scalars.device : NULL};
+    for (int k = 0; k < 2; k++) {
+        x->c.origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : e->b->symbol[i->origin_sym[k]];
+    }
+}
+
 static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
                               enum hsp_devq q, struct hsp_err *err)
 {
-    struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
+    struct op_call x;
     bool update = is_update(i->op);
     if (update && !e->voted) {
         return hsp_err_set(err, HSP_ESTATE, 0, "update before the vote of step %" PRIu64, e->step);
@@ -42,27 +74,29 @@ static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, u
     if (update && e->vote.noop) {
         return copy_update(e, i, micro, q, err);
     }
-    for (uint8_t k = 0; k < i->n_in; k++) {
-        struct hsp_view v = hsp_operand(e, i->in[k], micro, false);
-        in[k] = array_of(&v);
+    call_of(e, i, micro, &x);
+    return e->o.backend->run(e->o.backend, q, &x.c, err);
+}
+
+/* A product and what is added to it at once, where the backend does so. */
+static enum hsp_status run_with_tail(struct hsp_engine *e, uint32_t k, uint32_t micro,
+                                     enum hsp_devq q, bool *ret_done, struct hsp_err *err)
+{
+    const struct hsp_tail *t = &e->tails[k];
+    struct op_call x;
+    struct hsp_array part[3];
+    const uint32_t tensor[3] = {t->bias, t->add, t->out};
+    for (int j = 0; j < 3; j++) {
+        if (tensor[j] != HSP_NO_TENSOR) {
+            struct hsp_view v = hsp_operand(e, tensor[j], micro, j == 2);
+            part[j] = array_of(&v);
+        }
     }
-    for (uint8_t k = 0; k < i->n_out; k++) {
-        struct hsp_view v = hsp_operand(e, i->out[k], micro, true);
-        out[k] = array_of(&v);
-    }
-    struct hsp_attrs at = hsp_instr_attrs(i, e->b->symbol);
-    struct hsp_call c = {.op = (enum hsp_op)i->op,
-                         .at = &at,
-                         .n_in = i->n_in,
-                         .n_out = i->n_out,
-                         .in = in,
-                         .out = out,
-                         .tf32 = e->b->hyper.tf32,
-                         .update = update ? e->scalars.device : NULL};
-    for (int k = 0; k < 2; k++) {
-        c.origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : e->b->symbol[i->origin_sym[k]];
-    }
-    return e->o.backend->run(e->o.backend, q, &c, err);
+    struct hsp_sum s = {.bias = t->bias != HSP_NO_TENSOR ? &part[0] : NULL,
+                        .add = t->add != HSP_NO_TENSOR ? &part[1] : NULL,
+                        .out = &part[2]};
+    call_of(e, &e->t->instrs[k], micro, &x);
+    return e->o.backend->run_sum(e->o.backend, q, &x.c, &s, ret_done, err);
 }
 
 /* Random keys of the sequences, [n_seq, 2]; evaluation draws nothing. */
@@ -160,8 +194,8 @@ static enum hsp_status run_seal(struct hsp_engine *e, enum hsp_devq q, struct hs
     return st == HSP_OK ? e->o.hooks.sealed(e->o.hooks.ctx, &w, err) : st;
 }
 
-enum hsp_status hsp_run_instr(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                              enum hsp_queue q, struct hsp_err *err)
+static enum hsp_status run_instr(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
+                                 enum hsp_queue q, struct hsp_err *err)
 {
     enum hsp_devq d = hsp_devq_of(q);
     switch ((enum hsp_instr_kind)i->kind) {
@@ -180,6 +214,21 @@ enum hsp_status hsp_run_instr(struct hsp_engine *e, const struct hsp_instr *i, u
     case HSP_I_SEAL: return run_seal(e, d, err);
     }
     return hsp_err_set(err, HSP_EINVAL, 0, "instruction of kind %u", i->kind);
+}
+
+enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
+                             uint32_t *ret_n, struct hsp_err *err)
+{
+    if (e->tails != NULL && e->tails[k].n > 0) {
+        bool done = false;
+        enum hsp_status st = run_with_tail(e, k, micro, hsp_devq_of(q), &done, err);
+        *ret_n = 1U + e->tails[k].n;
+        if (st != HSP_OK || done) {
+            return st;
+        }
+    }
+    *ret_n = 1;
+    return run_instr(e, &e->t->instrs[k], micro, q, err);
 }
 
 /* Where an error happened, in words a person can look up in `program show`. */
@@ -232,8 +281,7 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
         pacing = paced;
         n = hsp_replay_length(e, k, end);
         st = n > 0 ? hsp_replay_run(e, k, n, entry->micro, q, err)
-                   : hsp_run_instr(e, i, entry->micro, q, err);
-        n = n > 0 ? n : 1;
+                   : hsp_run_next(e, k, entry->micro, q, &n, err);
         if (st == HSP_OK && e->o.hooks.traced) {
             st = e->o.hooks.traced(e->o.hooks.ctx, k, entry->micro, e->eval, err);
         }

@@ -11,6 +11,7 @@ worker_exec_libexec_a_SOURCES = \
   worker/exec/runner.h \
   worker/exec/staging.c \
   worker/exec/stateinit.c worker/exec/stateinit.h \
+  worker/exec/tail.c worker/exec/tail.h \
   worker/exec/vote.c worker/exec/vote.h \
   worker/exec/voting.c
 EXTRA_DIST += worker/exec/README.md

@@ -162,14 +162,15 @@ enum hsp_status hsp_replay_run(struct hsp_engine *e, uint32_t k, uint32_t n, uin
     put(&key, (uint64_t)q);
     for (uint32_t j = k; j < k + n; j++) {
         put_instr(&key, e, &e->t->instrs[j], micro);
+        put(&key, e->tails != NULL ? e->tails[j].n : 0); /* what stays unwritten */
     }
     struct hsp_digest d = key_now(&key);
     enum hsp_status st = b->begin(b, hsp_devq_of(q), &d, &replayed, err);
     if (st != HSP_OK || replayed) {
         return st;
     }
-    for (uint32_t j = k; j < k + n && st == HSP_OK; j++) {
-        st = hsp_run_instr(e, &e->t->instrs[j], micro, q, err);
+    for (uint32_t j = k, done = 0; j < k + n && st == HSP_OK; j += done) {
+        st = hsp_run_next(e, j, micro, q, &done, err);
     }
     enum hsp_status ended = b->end(b, hsp_devq_of(q), st == HSP_OK ? err : NULL);
     return st == HSP_OK ? ended : st;

@@ -5,6 +5,7 @@
 
 #include "worker/exec/engine.h"
 #include "worker/exec/pace.h"
+#include "worker/exec/tail.h"
 
 /* A buffer that grows to what is asked of it; used by one queue. */
 struct hsp_pack {
@@ -48,6 +49,8 @@ struct hsp_engine {
     const struct hsp_program *program; /* the running one of the pool, its parts: */
     const struct hsp_template *t;
     const struct hsp_binding *b;
+    const struct hsp_tail *tails; /* one for each instruction; NULL: each is given alone */
+    struct hsp_tail **tails_of;   /* owned: those of each program of the pool; or NULL */
     struct hsp_corpus corpus;
     uint8_t *memory;         /* of the epoch, the device's; all programs use it, one at a time */
     uint8_t *host;           /* the same of the host's memory: tensors of class HOST */
@@ -122,9 +125,10 @@ bool hsp_measures(const struct hsp_engine *e); /* whether the device tells its s
 /* One entry of a queue, all its instructions. */
 enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
                               enum hsp_queue q, struct hsp_err *err);
-/* One instruction; not its hook. */
-enum hsp_status hsp_run_instr(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                              enum hsp_queue q, struct hsp_err *err);
+/* Gives instruction @k to the device; with what is added to it, where that goes together. *ret_n
+ * instructions are given then. */
+enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
+                             uint32_t *ret_n, struct hsp_err *err);
 /* Operand of an instruction of the running step: state is read at version t, written at t + 1. */
 struct hsp_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
                             bool output);

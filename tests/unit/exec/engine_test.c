@@ -106,6 +106,33 @@ static void *device_main(void *arg)
 static bool on_device;
 static uint64_t fail_at; /* of the device opened next */
 
+/* A CPU that makes a product and adds it to what follows in one call. */
+static bool sums;
+static atomic_int n_sums;
+
+static enum hsp_status run_sum(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                               const struct hsp_sum *s, bool *ret_done, struct hsp_err *err)
+{
+    struct hsp_array own = c->out[0];
+    struct hsp_call one = *c;
+    int64_t n = own.ext[0] * own.ext[1];
+    assert_true(c->op == HSP_OP_LINEAR_DW && s->bias == NULL && s->add->data == s->out->data);
+    assert_true(own.rank == 2 && s->out->rank == 2 && s->out->ext[0] == own.ext[0]);
+    *ret_done = atomic_fetch_add(&n_sums, 1) % 3 != 2; /* now and then it has no code for it */
+    if (!*ret_done) {
+        return HSP_OK;
+    }
+    own.data = aligned_alloc(64, ((size_t)n * 8 + 127) / 64 * 64);
+    assert_non_null(own.data);
+    one.out = &own;
+    enum hsp_status st = b->run(b, q, &one, err);
+    st = st == HSP_OK
+             ? b->accumulate(b, q, s->out->dtype, s->out->data, own.dtype, own.data, n, err)
+             : st;
+    free(own.data);
+    return st;
+}
+
 static void backend_open(struct hsp_backend **ret)
 {
     static uint64_t n;
@@ -117,6 +144,20 @@ static void backend_open(struct hsp_backend **ret)
     n++;
     fail_at = 0;
     assert_ok(on_device ? hsp_ghost_open(&g, ret, &err) : hsp_backend_cpu_open(1, ret, &err), &err);
+    (*ret)->run_sum = sums ? run_sum : (*ret)->run_sum;
+}
+
+/* The gradient of the head is added to its sum right behind its product. */
+static void bring_together(struct hsp_template *t)
+{
+    for (uint32_t k = 0; k + 2 < t->n_instrs; k++) {
+        if (t->instrs[k].kind == HSP_I_OP && t->instrs[k].op == HSP_OP_LINEAR_DW) {
+            struct hsp_instr i = t->instrs[k + 1];
+            assert_int_equal(t->instrs[k + 2].kind, HSP_I_ACC);
+            t->instrs[k + 1] = t->instrs[k + 2];
+            t->instrs[k + 2] = i;
+        }
+    }
 }
 
 static void copy_slots(struct device *d, bool to_device)
@@ -171,6 +212,7 @@ static struct world *world_new(const struct tiny_spec *s, uint32_t steps)
     assert_ok(hsp_loop_open(s->n_ranks, comm, &err), &err);
     struct hsp_program *p = tiny_programs(s, w->arena);
     for (uint32_t k = 0; k < w->n; k++) {
+        bring_together(&p[k].tpl);
         assert_ok(hsp_program_check(&p[k], &err), &err);
         w->d[k].program = &p[k];
         w->d[k].comm = comm[k];
@@ -567,6 +609,29 @@ static void a_device_that_fails(void **state)
     }
 }
 
+static void products_take_along_what_is_added(void **state)
+{
+    (void)state;
+    struct tiny_spec s = SPEC;
+    s.n_ranks = 2;
+    s.n_micro = 4;
+    on_device = false;
+    struct world *apart = world_run(&s, 12);
+    sums = true;
+    atomic_store(&n_sums, 0);
+    struct world *together = world_run(&s, 12);
+    sums = false;
+    assert_int_equal(atomic_load(&n_sums), 2 * 12 * 4);
+    for (uint32_t r = 0; r < s.n_ranks; r++) {
+        for (int i = 0; i < 2; i++) {
+            assert_memory_equal(together->d[r].slot[i], apart->d[r].slot[i],
+                                (size_t)apart->d[r].program->bind.state_bytes);
+        }
+    }
+    world_free(apart);
+    world_free(together);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -584,7 +649,9 @@ int main(void)
     };
     const struct CMUnitTest late[] = {cmocka_unit_test(device_equals_cpu),
                                       cmocka_unit_test(a_device_that_fails)};
+    const struct CMUnitTest cpu_only[] = {cmocka_unit_test(products_take_along_what_is_added)};
     int bad = cmocka_run_group_tests_name("cpu", tests, NULL, NULL);
+    bad += cmocka_run_group_tests_name("sums", cpu_only, NULL, NULL);
     on_device = true;
     bad += cmocka_run_group_tests_name("device", tests, NULL, NULL);
     return bad + cmocka_run_group_tests_name("both", late, NULL, NULL);
