@@ -1,6 +1,7 @@
 /* Real executors and real plans: a fresh start, a planned switch to another layout with a joiner, a
  * killed executor and recovery, the end. The losses of every step must be those of one undisturbed
  * device. */
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -145,7 +146,7 @@ static void test_a_bf16_job_goes_on(void **state)
     double loss[XW_STEPS], val[XW_STEPS], apart = 0;
     char log[4300];
     xw_compute(w, "bf16");
-    reference(w, loss, val);
+    xw_reference(w, loss, val);
     (void)snprintf(log, sizeof log, "%s/log", w->dir);
     w->log = log;
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
