@@ -20,6 +20,7 @@
 #include "proto/base/str.h"
 #include "proto/program/pool.h"
 #include "worker/app/audit.h"
+#include "worker/app/epochdirect.h"
 #include "worker/app/segname.h"
 #include "worker/exec/stateinit.h"
 
@@ -265,6 +266,10 @@ static enum hsp_status build(struct hsp_epoch *e, struct failure *f, struct hsp_
     f->fact = st == HSP_OK ? HSP_FACT_CANNOT_CONNECT : f->fact;
     if (st == HSP_OK && e->member) {
         st = connect_mesh(e, HSP_MESH_DATA, err);
+    }
+    if (st == HSP_OK && e->member) {
+        st = hsp_epoch_direct_prepare(e, err);
+        f->fact = st == HSP_OK || e->lost ? f->fact : HSP_FACT_OTHER;
     }
     if (st == HSP_OK && (e->member || e->keeps)) {
         st = connect_mesh(e, HSP_MESH_STATE, err);
@@ -629,6 +634,7 @@ void hsp_epoch_abort(struct hsp_epoch *e)
             comm[i]->ops->abort(comm[i]);
         }
     }
+    hsp_epoch_direct_abort(e);
 }
 
 void hsp_epoch_cancel(struct hsp_epoch *e)
@@ -655,6 +661,7 @@ struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e)
         (void)pthread_join(e->keeper, NULL);
     }
     e->engine = hsp_engine_close(e->engine);
+    hsp_epoch_direct_close(e);
     for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
         if (e->mesh[i] != NULL) {
             e->mesh[i]->ops->close(e->mesh[i]);

@@ -38,6 +38,8 @@ struct hsp_exec_env {
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
     atomic_uint writing;   /* checkpoints being written */
     struct hsp_backend *backend;
+    struct hsp_nccl *nccl;       /* of a GPU; NULL: none */
+    atomic_uint nccl_failed;     /* times in a row that its communicators could not be made */
     struct hsp_data_cache *data;
     struct hsp_mesh_listener *listener;
     struct hsp_chan *chan;
@@ -118,6 +120,8 @@ struct hsp_epoch {
     const struct hsp_held_data *data; /* held in env's cache; members */
     uint64_t mem_bytes;               /* taken */
     struct hsp_comm *mesh[HSP_EPOCH_MESHES];
+    struct hsp_comm *direct;          /* what goes by NCCL, beside the data mesh; NULL: nothing */
+    bool direct_starts;               /* hsp_nccl_start is due before the first step */
     struct hsp_mesh_links links;      /* of the data and the state mesh, as they were made */
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
     uint32_t n_copies;                /* ranks that copy to me */

@@ -12,6 +12,7 @@
 
 #include "worker/app/audit.h"
 #include "worker/app/epoch.h"
+#include "worker/app/epochdirect.h"
 #include "worker/app/metricslog.h"
 
 #define FLAG_CHECKPOINT 1u /* of rank 0's vote record: write the version of this vote */
@@ -118,6 +119,7 @@ static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
                                 .n_shorter = e->pkg.n_shorter,
                                 .backend = e->env->backend,
                                 .comm = e->mesh[HSP_MESH_DATA],
+                                .direct = e->direct,
                                 .dataset = &e->data->set,
                                 .data_digest = e->data->digest,
                                 .slot = {hsp_segment_area(e->seg[0]), hsp_segment_area(e->seg[1])},
@@ -240,7 +242,8 @@ static enum hsp_status write_outputs(struct hsp_epoch *e, bool *ret_left, struct
 enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     bool left = false;
-    enum hsp_status st = open_engine(e, err);
+    enum hsp_status st = hsp_epoch_direct_start(e, err);
+    st = st == HSP_OK ? open_engine(e, err) : st;
     for (uint64_t t = version; st == HSP_OK && t < e->p->steps; t++) {
         struct hsp_step_result r;
         st = hsp_engine_step(e->engine, t, &r, err);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "worker/app/epoch.h"
+#include "worker/app/epochdirect.h"
 #include "worker/app/segname.h"
 #include "worker/exec/pace.h"
 
@@ -430,6 +431,11 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
     }
     st = hsp_backend_cpu_open((int)o->threads, &x->env.backend, err);
     if (st == HSP_OK) {
+        const struct hsp_direct_opts d = {.backend = x->env.backend,
+                                          .gpu = o->gpu,
+                                          .patience_ms = o->heartbeat_ms,
+                                          .library = o->nccl};
+        x->env.nccl = hsp_direct_open(&d, o->log);
         st = hsp_mesh_listener_open(o->listen, o->advertise, o->transport, &x->env.listener, err);
     }
     return st;
@@ -442,6 +448,7 @@ static void close_all(struct executor *x)
     x->left = hsp_epoch_close(x->left);
     x->env.data = hsp_data_cache_free(x->env.data);
     hsp_mesh_listener_close(x->env.listener);
+    x->env.nccl = hsp_nccl_close(x->env.nccl);
     if (x->env.backend != NULL) {
         x->env.backend->close(x->env.backend);
     }

@@ -23,6 +23,8 @@ struct hsp_executor_opts {
     uint32_t threads;
     uint32_t heartbeat_ms;
     const char *audit_dir; /* NULL: no audit */
+    uint64_t gpu;          /* hash of its identity (hsp_device_identity); 0: no GPU */
+    const char *nccl;      /* the library, for tests; NULL: libnccl.so.2 */
     struct hsp_log *log;
 };
 

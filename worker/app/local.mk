@@ -32,7 +32,8 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/nvml.c worker/app/nvml.h worker/app/nvmlabi.h \
   worker/app/probe.c worker/app/probe.h \
   worker/app/spawn.c worker/app/spawn.h
-AGENTSHELL_LIBS = worker/app/libagentshell.a worker/app/libexecutor.a worker/app/libworkerapp.a \
+EXECUTOR_LIBS = worker/app/libexecutor.a worker/comm/libncclcomm.a
+AGENTSHELL_LIBS = worker/app/libagentshell.a $(EXECUTOR_LIBS) worker/app/libworkerapp.a \
   worker/agent/libagent.a $(EXEC_LIBS) worker/app/libworkerconfig.a proto/text/libtext.a \
   $(YAML_LIBS) $(NET_LIBS)
 
@@ -50,6 +51,7 @@ worker_app_libexecutor_a_SOURCES = \
   worker/app/epochkeep.c \
   worker/app/epochfetch.c worker/app/epochmove.c worker/app/epochmoveint.h \
   worker/app/epochckpt.c \
+  worker/app/epochdirect.c worker/app/epochdirect.h \
   worker/app/epochout.c \
   worker/app/epochstate.c \
   worker/app/epochsteps.c \

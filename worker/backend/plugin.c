@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/base/hash.h"
+
 /* What dlopen had to say, in one line. */
 static enum hsp_status refuse(struct hsp_err *err, const char *what)
 {
@@ -89,4 +91,13 @@ enum hsp_status hsp_backend_device_open(int device, const struct hsp_device_opts
         st = hsp_err_set(err, HSP_ENODEV, 0, "no GPU %d: there are %d", device, n);
     }
     return st == HSP_OK ? p->open(device, o, ret, err) : st;
+}
+
+uint64_t hsp_device_identity(int device)
+{
+    const struct hsp_device_plugin *p;
+    struct hsp_device_info info;
+    bool known =
+        hsp_plugin_load(NULL, &p, NULL) == HSP_OK && p->describe(device, &info, NULL) == HSP_OK;
+    return known ? hsp_hash64(info.uuid, sizeof info.uuid, 0) | 1 : 0;
 }

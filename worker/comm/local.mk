@@ -27,6 +27,7 @@ worker_comm_libncclcomm_a_SOURCES = \
   worker/comm/nccl/ncclneed.c worker/comm/nccl/ncclneed.h \
   worker/comm/nccl/ncclpool.c worker/comm/nccl/ncclpool.h \
   worker/comm/nccl/ncclsend.c \
+  worker/comm/nccl/ncclstart.c \
   worker/comm/nccl/ncclsum.c \
   worker/comm/nccl/nccltell.c worker/comm/nccl/nccltell.h
 NCCL_LIBS = worker/comm/libncclcomm.a $(COMM_LIBS)

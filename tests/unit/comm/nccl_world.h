@@ -48,6 +48,7 @@ struct nw_epoch {
     struct hsp_comm *mesh[NW_RANKS], *comm[NW_RANKS];
     struct hsp_nccl_needs needs[NW_RANKS];
     uint64_t timeout_ms;
+    bool starts[NW_RANKS]; /* hsp_nccl_start is due */
     enum hsp_status st[NW_RANKS];
     struct hsp_err err[NW_RANKS];
 };

@@ -82,7 +82,8 @@ static void run_step(struct nw_epoch *e)
 static void begin_of(void *ctx, uint32_t k)
 {
     struct nw_epoch *e = ctx;
-    e->st[k] = hsp_nccl_start(e->comm[k], e->mesh[k], &e->err[k]);
+    const struct hsp_nccl_params p = {.mesh = e->mesh[k], .timeout_ms = 2000};
+    e->st[k] = hsp_nccl_start(e->comm[k], &p, &e->err[k]);
 }
 
 static void open_epoch(struct nw_epoch *e, struct nw_process *p, const int *member, uint32_t n)
@@ -112,10 +113,12 @@ static void quiet_ones_are_kept(void **state)
     nw_epoch_close(&a);
     open_epoch(&b, p, NULL, 3);
     assert_int_equal(made(), before);
+    assert_false(a.starts[0] || b.starts[0]);
     run_step(&b);
     /* prepared beside the running one, which goes on */
     open_epoch(&a, p, NULL, 3);
     assert_int_equal(made(), before);
+    assert_true(a.starts[0] && a.starts[1] && a.starts[2]);
     run_step(&b);
     nw_each(3, a.number, begin_of, &a);
     expect_all_ok(&a);
@@ -284,7 +287,7 @@ static void live(struct life *l, uint32_t k)
     const struct hsp_nccl_params p = {
         .mesh = e->mesh[k], .needs = &e->needs[k], .timeout_ms = 20000, .stop = is_lost, .ctx = l};
     nw_fake()->enter(e->number[k]);
-    e->st[k] = hsp_nccl_prepare(e->process[k]->nccl, &p, &c, &e->err[k]);
+    e->st[k] = hsp_nccl_prepare(e->process[k]->nccl, &p, &c, &e->starts[k], &e->err[k]);
     (void)pthread_mutex_lock(&l->lock);
     e->comm[k] = c;
     (void)pthread_mutex_unlock(&l->lock);

@@ -23,7 +23,7 @@ workerapp_epoch = tests/unit/workerapp/restore_test tests/unit/workerapp/ckptoff
 check_PROGRAMS += $(workerapp_epoch)
 TESTS += $(workerapp_epoch)
 tests_unit_workerapp_restore_test_SOURCES = tests/unit/workerapp/restore_test.c $(state_test_lib)
-tests_unit_workerapp_restore_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(EXEC_LIBS) \
+tests_unit_workerapp_restore_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) $(EXEC_LIBS) \
   $(WIRE_LIBS) $(HOST_LIBS)
 tests_unit_workerapp_epochstate_test_SOURCES = tests/unit/workerapp/epochstate_test.c $(state_test_lib)
 tests_unit_workerapp_epochstate_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
@@ -34,8 +34,8 @@ tests_unit_workerapp_ckptcheck_test_SOURCES = tests/unit/workerapp/ckptcheck_tes
 tests_unit_workerapp_ckptcheck_test_LDADD = $(TEST_LIBS) $(WORKERAPP_LIBS) $(STATE_LIBS) $(HOST_LIBS)
 tests_unit_workerapp_metricslog_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
 tests_unit_workerapp_epochsteps_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
-tests_unit_workerapp_ckptoffer_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(BASE_LIBS)
-tests_unit_workerapp_disktrouble_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(BASE_LIBS)
+tests_unit_workerapp_ckptoffer_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) $(BASE_LIBS)
+tests_unit_workerapp_disktrouble_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) $(BASE_LIBS)
 
 # Both sides of the wall, joined: the daemon's compiled plans run by real executors.
 workerapp_both = tests/unit/workerapp/executor_test tests/unit/workerapp/executorfiles_test \
@@ -52,7 +52,7 @@ tests_unit_workerapp_executorearly_test_SOURCES = tests/unit/workerapp/executore
 tests_unit_workerapp_executorearly_test_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_epoch_fetch_rest,--wrap=hsp_epoch_await_confirmed,--wrap=hsp_epoch_train,--wrap=hsp_epoch_fetch_beside
 tests_unit_workerapp_executorearly_test_LDADD = $(tests_unit_workerapp_executor_test_LDADD)
-tests_unit_workerapp_executor_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a daemon/app/libdaemonapp.a \
+tests_unit_workerapp_executor_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/libdaemonapp.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 
 # The agent of a node.
@@ -62,7 +62,7 @@ TESTS += $(agentshell_tests)
 tests_unit_workerapp_linktest_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
 tests_unit_workerapp_agentdisk_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_segname_scan
 tests_unit_workerapp_agentdisk_test_LDADD = $(TEST_LIBS) worker/app/libagentshell.a \
-  worker/app/libexecutor.a $(STATE_LIBS) $(HOST_LIBS)
+  $(EXECUTOR_LIBS) $(STATE_LIBS) $(HOST_LIBS)
 tests_unit_workerapp_linktest_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_netcard_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_nvml_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)

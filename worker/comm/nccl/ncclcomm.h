@@ -53,20 +53,24 @@ uint32_t hsp_nccl_count(struct hsp_nccl *n); /* communicators it has */
 struct hsp_nccl_params {
     struct hsp_comm *mesh;              /* of the epoch; nobody else uses it meanwhile */
     const struct hsp_nccl_needs *needs; /* of this rank; borrowed for the call */
-    uint64_t timeout_ms;                /* for all communicators to stand */
+    uint64_t timeout_ms;                /* for all communicators to stand, and to be quiet */
     bool (*stop)(void *ctx);            /* asked often; true: give up. NULL: never */
     void *ctx;
 };
 
-/* By all ranks of the mesh. *ret is NULL where @n is, or nothing of this rank goes by NCCL.
+/* By all ranks of the mesh. *ret is NULL where @n is, or nothing of this rank goes by NCCL. *ret_start, the same on
+ * all ranks: communicators may be taken over from an epoch that runs, so hsp_nccl_start must be called. Where nobody has
+ * NCCL it is one round of the mesh, four bytes from each to each.
  * HSP_EPEER, HSP_ETIMEDOUT, HSP_EIO: a communicator cannot be made, its ranks are named; HSP_ECANCELED; HSP_ENOMEM;
  * errors of the mesh. After an error the epoch is over for all: abort the mesh. */
 enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_params *p,
-                                 struct hsp_comm **ret, struct hsp_err *err);
+                                 struct hsp_comm **ret, bool *ret_start, struct hsp_err *err);
 
 /* When the epoch begins, by all ranks of the mesh, those that got no hsp_comm with NULL: communicators taken over from
- * the epoch that has just ended are quiet and have done the same everywhere. HSP_ESTATE: they have not; the epoch is
- * over. Errors of the mesh, HSP_ENOMEM. */
-enum hsp_status hsp_nccl_start(struct hsp_comm *c, struct hsp_comm *mesh, struct hsp_err *err);
+ * the epoch that has just ended are quiet and have done the same everywhere. What the device still does for that
+ * epoch is waited for: its members have ended the same step. @p: without needs. HSP_EPEER: they are not, or have not;
+ * the epoch is over. HSP_ECANCELED, HSP_ETIMEDOUT, errors of the mesh, HSP_ENOMEM. */
+enum hsp_status hsp_nccl_start(struct hsp_comm *c, const struct hsp_nccl_params *p,
+                               struct hsp_err *err);
 
 #endif

@@ -6,14 +6,12 @@
  * communicator does not concern; nor is the library's grow, which no release up to 2.28 has. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "proto/base/str.h"
 #include "worker/comm/nccl/ncclpool.h"
 #include "worker/comm/nccl/nccltell.h"
 
 #define MESSAGE_CTAS 4 /* blocks of a kernel that may wait beside others that compute */
-#define NAP_NS       500000
 
 /* A communicator this rank needs. */
 struct wanted {
@@ -293,43 +291,26 @@ static enum hsp_status start(struct making *m, struct wanted *w, struct hsp_err 
     return st;
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static enum hsp_status await_all(const struct making *m, struct hsp_err *err)
 {
-    const struct timespec nap = {.tv_nsec = NAP_NS};
-    const struct hsp_nccl_params *p = m->p;
-    uint64_t until = now_ms() + p->timeout_ms;
-    for (;;) {
-        enum hsp_status st = HSP_OK;
+    uint64_t until = hsp_nccl_now_ms() + m->p->timeout_ms;
+    enum hsp_status st = HSP_AGAIN;
+    while (st == HSP_AGAIN) {
+        st = HSP_OK;
         for (uint32_t k = 0; k < m->n_wanted && (st == HSP_OK || st == HSP_AGAIN); k++) {
             enum hsp_status one = hsp_link_state(m->wanted[k].link, err);
             st = one != HSP_OK ? one : st;
         }
-        if (st != HSP_AGAIN) {
-            return st;
-        }
-        if (p->stop != NULL && p->stop(p->ctx)) {
-            return hsp_err_set(err, HSP_ECANCELED, 0, "communicators are not wanted any more");
-        }
-        if (now_ms() >= until) {
-            break;
-        }
-        (void)nanosleep(&nap, NULL);
+        st = st == HSP_AGAIN ? hsp_nccl_may_wait(m->p, until, err) : st;
     }
-    for (uint32_t k = 0; k < m->n_wanted; k++) {
+    for (uint32_t k = 0; k < m->n_wanted && st == HSP_ETIMEDOUT; k++) {
         struct hsp_link *l = m->wanted[k].link;
         if (hsp_link_state(l, NULL) == HSP_AGAIN) {
             return hsp_err_set(err, HSP_ETIMEDOUT, 0, "no communicator of %s within %llu ms",
-                               l->name, (unsigned long long)p->timeout_ms);
+                               l->name, (unsigned long long)m->p->timeout_ms);
         }
     }
-    return HSP_OK;
+    return st == HSP_ETIMEDOUT ? HSP_OK : st; /* the last has come just now */
 }
 
 static void parents_back(struct making *m)
@@ -456,13 +437,27 @@ static bool anybody(const struct making *m)
     return any;
 }
 
+/* Whether somebody may take over what an epoch that runs uses. */
+static bool anybody_runs(const struct making *m)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < m->n_ranks; k++) {
+        for (uint32_t i = 0; i < m->offer[k].n_held; i++) {
+            any = any || m->offer[k].held[i].in_use;
+        }
+    }
+    return any;
+}
+
 enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_params *p,
-                                 struct hsp_comm **ret, struct hsp_err *err)
+                                 struct hsp_comm **ret, bool *ret_start, struct hsp_err *err)
 {
     struct making m = {.n = n, .p = p, .n_ranks = p->mesh->n_ranks};
     struct hsp_comm *made = NULL;
+    bool start = false;
     enum hsp_status st = hsp_nccl_exchange(n, p->mesh, p->needs, true, &m.offer, err);
     if (st == HSP_OK && anybody(&m)) {
+        start = anybody_runs(&m);
         st = n != NULL ? find_wanted(&m, err) : HSP_OK;
         uint64_t *keys = calloc((size_t)m.n_wanted + 1, sizeof *keys);
         st = st == HSP_OK && keys == NULL ? no_memory(err) : st;
@@ -473,42 +468,7 @@ enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_param
     making_fini(&m);
     if (st == HSP_OK) {
         *ret = made;
+        *ret_start = start;
     }
-    return st;
-}
-
-/* ---- the beginning of the epoch ---- */
-
-static enum hsp_status same_past(const struct hsp_nccl_offer *offer, const struct hsp_link *l,
-                                 const uint32_t *ranks, uint32_t n, struct hsp_err *err)
-{
-    return hsp_nccl_kept(offer, ranks, n, l->key) == l->nonce
-               ? HSP_OK
-               : hsp_err_set(err, HSP_ESTATE, 0,
-                             "the communicator of %s is not quiet, or not the same everywhere",
-                             l->name);
-}
-
-enum hsp_status hsp_nccl_start(struct hsp_comm *base, struct hsp_comm *mesh, struct hsp_err *err)
-{
-    struct hsp_nccl_comm *c = base != NULL ? hsp_nccl_of(base) : NULL;
-    struct hsp_nccl_offer *offer = NULL;
-    enum hsp_status st =
-        hsp_nccl_exchange(c != NULL ? c->of : NULL, mesh, NULL, false, &offer, err);
-    for (uint32_t k = 0; st == HSP_OK && c != NULL && k < c->n_groups; k++) {
-        const struct hsp_nccl_group *g = &c->group[k];
-        if (g->taken_over) {
-            st = same_past(offer, g->link, g->ranks, g->n, err);
-        }
-    }
-    for (uint32_t k = 0; st == HSP_OK && c != NULL && k < c->n_ways; k++) {
-        const struct hsp_nccl_way *w = &c->way[k];
-        if (w->taken_over) {
-            const uint32_t ranks[2] = {w->out ? mesh->rank : w->peer,
-                                       w->out ? w->peer : mesh->rank};
-            st = same_past(offer, w->link, ranks, 2, err);
-        }
-    }
-    hsp_nccl_offers_free(offer, mesh->n_ranks);
     return st;
 }

@@ -47,6 +47,7 @@ static enum hsp_status told_room(struct hsp_nccl_told *t, uint32_t n, uint32_t m
         before = k == me ? total : before;
         total += t->count[k];
     }
+    t->n_all = total;
     t->all = calloc(total + 1, 4);
     if (t->all == NULL) {
         return no_memory(err);
@@ -76,7 +77,7 @@ enum hsp_status hsp_nccl_tell_all(struct hsp_comm *mesh, const struct hsp_buf *o
     if (st == HSP_OK) {
         st = told_room(t, g.n, g.me, own, &mine, err);
     }
-    if (st == HSP_OK) {
+    if (st == HSP_OK && t->n_all > 0) {
         st = hsp_comm_all_gather(mesh, &g, HSP_NCCL_CHANNEL, HSP_I32, mine, t->count, t->all, err);
     }
     if (st != HSP_OK) {
@@ -112,7 +113,9 @@ enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, struct hsp_comm *mesh,
         mine.n_pairs = needs != NULL ? needs->n_pairs : 0;
     }
     hsp_buf_init(&buf, HSP_NCCL_TOLD_BYTES);
-    hsp_nccl_offer_encode(&mine, &buf);
+    if (n != NULL) {
+        hsp_nccl_offer_encode(&mine, &buf);
+    }
     free(mine.held);
     st = hsp_nccl_tell_all(mesh, &buf, &t, err);
     hsp_buf_fini(&buf);
@@ -123,7 +126,7 @@ enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, struct hsp_comm *mesh,
     st = o != NULL ? HSP_OK : no_memory(err);
     const uint8_t *at = t.all;
     for (uint32_t k = 0; k < mesh->n_ranks && st == HSP_OK; k++) {
-        st = hsp_nccl_offer_decode(at, t.bytes[k], &o[k], err);
+        st = t.bytes[k] > 0 ? hsp_nccl_offer_decode(at, t.bytes[k], &o[k], err) : HSP_OK;
         at += 4 * t.count[k];
     }
     hsp_nccl_told_fini(&t);

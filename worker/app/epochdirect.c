@@ -1,0 +1,132 @@
+/* See epochdirect.h. */
+#include "worker/app/epochdirect.h"
+
+#include <inttypes.h>
+#include <sys/random.h>
+
+#define MAX_FAILURES 2
+
+struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_log *log)
+{
+    struct hsp_nccl *n = NULL;
+    struct hsp_err err = {0};
+    struct hsp_nccl_opts opts = {
+        .backend = o->backend, .gpu = o->gpu, .patience_ms = o->patience_ms, .library = o->library};
+    enum hsp_status st = HSP_OK;
+    if (!o->backend->device) {
+        return NULL;
+    }
+    if (o->gpu == 0) {
+        st = hsp_err_set(&err, HSP_EUNSUPPORTED, 0, "which GPU this is cannot be told");
+    } else if (getrandom(&opts.process, sizeof opts.process, 0) != sizeof opts.process) {
+        st = hsp_err_set(&err, HSP_EIO, 0, "no random numbers");
+    }
+    st = st == HSP_OK ? hsp_nccl_open(&opts, &n, &err) : st;
+    if (st != HSP_OK) {
+        hsp_log(log, HSP_LOG_INFO, "executor",
+                "%s: what this GPU tells others goes through the memory of the host", err.msg);
+        return NULL;
+    }
+    hsp_log(log, HSP_LOG_INFO, "executor", "NCCL %d", hsp_nccl_version(n));
+    return n;
+}
+
+/* ---- epochs ---- */
+
+static bool is_over(void *ctx)
+{
+    struct hsp_epoch *e = ctx;
+    (void)pthread_mutex_lock(&e->lock);
+    bool over = e->cancelled || e->lost;
+    (void)pthread_mutex_unlock(&e->lock);
+    return over;
+}
+
+static struct hsp_nccl_params params_of(struct hsp_epoch *e)
+{
+    return (struct hsp_nccl_params){.mesh = e->mesh[HSP_MESH_DATA],
+                                    .timeout_ms = e->env->connect_ms,
+                                    .stop = is_over,
+                                    .ctx = e};
+}
+
+static enum hsp_status prepare(struct hsp_epoch *e, struct hsp_nccl *n, struct hsp_comm **ret,
+                               struct hsp_err *err)
+{
+    const struct hsp_program *program[HSP_PKG_POOL + 1] = {&e->prog};
+    struct hsp_nccl_needs needs = {.rank = e->p->rank};
+    struct hsp_nccl_params p = params_of(e);
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; k < e->pkg.n_shorter; k++) {
+        program[k + 1] = e->shorter[k];
+    }
+    if (n != NULL) {
+        st = hsp_nccl_needs_find(program, 1 + e->pkg.n_shorter, &needs, err);
+    }
+    p.needs = &needs;
+    if (st == HSP_OK) {
+        st = hsp_nccl_prepare(n, &p, ret, &e->direct_starts, err);
+    }
+    hsp_nccl_needs_fini(&needs);
+    return st;
+}
+
+/* What NCCL could not do though all peers are there. */
+static void note_failure(struct hsp_epoch *e, const struct hsp_err *why)
+{
+    unsigned times = atomic_fetch_add(&e->env->nccl_failed, 1) + 1;
+    hsp_log(e->env->log, HSP_LOG_WARN, "executor", "epoch %" PRIu64 " of job %u: %s%s", e->number,
+            e->p->job, why->msg,
+            times >= MAX_FAILURES ? "; from now on what GPUs tell each other goes by the mesh"
+                                  : "");
+}
+
+enum hsp_status hsp_epoch_direct_prepare(struct hsp_epoch *e, struct hsp_err *err)
+{
+    struct hsp_comm *mesh = e->mesh[HSP_MESH_DATA], *direct = NULL;
+    struct hsp_nccl *n = atomic_load(&e->env->nccl_failed) < MAX_FAILURES ? e->env->nccl : NULL;
+    struct hsp_err why = {0};
+    enum hsp_status st = prepare(e, n, &direct, &why);
+    if (st != HSP_OK) {
+        bool over = is_over(e) || st == HSP_ECANCELED;
+        mesh->ops->abort(mesh); /* the others wait for what does not come */
+        if (n != NULL && !over) {
+            note_failure(e, &why);
+        }
+        return hsp_err_set(err, st, 0, "%s", why.msg);
+    }
+    if (direct != NULL) {
+        atomic_store(&e->env->nccl_failed, 0);
+        hsp_log(e->env->log, HSP_LOG_INFO, "executor",
+                "epoch %" PRIu64 " of job %u: %u communicators of NCCL %d", e->number, e->p->job,
+                hsp_nccl_count(n), hsp_nccl_version(n));
+    }
+    (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
+    e->direct = direct;
+    (void)pthread_mutex_unlock(&e->lock);
+    return HSP_OK;
+}
+
+enum hsp_status hsp_epoch_direct_start(struct hsp_epoch *e, struct hsp_err *err)
+{
+    const struct hsp_nccl_params p = params_of(e);
+    return e->direct_starts ? hsp_nccl_start(e->direct, &p, err) : HSP_OK;
+}
+
+void hsp_epoch_direct_abort(struct hsp_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_comm *direct = e->direct;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (direct != NULL) {
+        direct->ops->abort(direct);
+    }
+}
+
+void hsp_epoch_direct_close(struct hsp_epoch *e)
+{
+    if (e->direct != NULL) {
+        e->direct->ops->close(e->direct);
+        e->direct = NULL;
+    }
+}
