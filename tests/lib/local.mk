@@ -29,6 +29,7 @@ tests_lib_fakenccl_libnccl_so_2_SOURCES = \
   tests/lib/fakenccl/fakenccl.h \
   tests/lib/fakenccl/fakencclask.c \
   tests/lib/fakenccl/fakencclint.h \
+  tests/lib/fakenccl/fakencclsplit.c \
   tests/lib/fakenccl/fakencclwork.c
 tests_lib_fakenccl_libnccl_so_2_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
 tests_lib_fakenccl_libnccl_so_2_LDFLAGS = $(AM_LDFLAGS) -shared

@@ -38,8 +38,8 @@ struct hsp_exec_env {
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
     atomic_uint writing;   /* checkpoints being written */
     struct hsp_backend *backend;
-    struct hsp_nccl *nccl;       /* of a GPU; NULL: none */
-    atomic_uint nccl_failed;     /* times in a row that its communicators could not be made */
+    struct hsp_nccl *nccl;   /* of a GPU; NULL: none */
+    atomic_uint nccl_failed; /* times in a row that its communicators could not be made */
     struct hsp_data_cache *data;
     struct hsp_mesh_listener *listener;
     struct hsp_chan *chan;

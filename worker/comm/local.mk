@@ -23,10 +23,11 @@ worker_comm_libncclcomm_a_SOURCES = \
   worker/comm/nccl/ncclcomm.c worker/comm/nccl/ncclcomm.h \
   worker/comm/nccl/nccllib.c worker/comm/nccl/nccllib.h \
   worker/comm/nccl/nccllink.c worker/comm/nccl/nccllink.h \
-  worker/comm/nccl/ncclmake.c \
+  worker/comm/nccl/ncclmake.c worker/comm/nccl/ncclmake.h \
   worker/comm/nccl/ncclneed.c worker/comm/nccl/ncclneed.h \
   worker/comm/nccl/ncclpool.c worker/comm/nccl/ncclpool.h \
   worker/comm/nccl/ncclsend.c \
+  worker/comm/nccl/ncclsplit.c \
   worker/comm/nccl/ncclstart.c \
   worker/comm/nccl/ncclsum.c \
   worker/comm/nccl/nccltell.c worker/comm/nccl/nccltell.h

@@ -119,7 +119,7 @@ static enum nccl_result leave_call(enum nccl_result r)
 static bool in_progress(struct nccl_comm *c)
 {
     return c->q->n_joined < c->q->n || (c->waits && c->n_work > 0) || c->polls > 0 ||
-           (c->final && c->q->n_final < c->q->n);
+           (c->final && c->q->n_final < c->q->n) || fake_splitting(c);
 }
 
 /* Whether a call may be made for it; the lock is held. */
@@ -139,14 +139,14 @@ static bool usable(const char *name, struct nccl_comm *c)
     return true;
 }
 
-static struct nccl_comm *comm_new(struct clique *q, int me)
+struct nccl_comm *fake_join(struct clique *q, int me, int process)
 {
     struct nccl_comm *c = calloc(1, sizeof *c);
     uint64_t *at = calloc(2 * (size_t)q->n, sizeof *at);
     if (c == NULL || at == NULL) {
         abort();
     }
-    *c = (struct nccl_comm){.next = fake.comms, .q = q, .me = me, .process = fake_process};
+    *c = (struct nccl_comm){.next = fake.comms, .q = q, .me = me, .process = process};
     c->n_sent = at;
     c->n_taken = at + q->n;
     c->last = &c->first;
@@ -158,7 +158,7 @@ static struct nccl_comm *comm_new(struct clique *q, int me)
     return c;
 }
 
-static struct clique *clique_of(const struct nccl_id *id, int n)
+struct clique *fake_clique(const struct nccl_id *id, int n)
 {
     for (struct clique *q = fake.cliques; q != NULL; q = q->next) {
         if (memcmp(&q->id, id, sizeof *id) == 0) {
@@ -178,12 +178,12 @@ static struct clique *clique_of(const struct nccl_id *id, int n)
 
 static enum nccl_result join(const struct nccl_id *id, int n, int me, struct nccl_comm **ret)
 {
-    struct clique *q = clique_of(id, n);
+    struct clique *q = fake_clique(id, n);
     if (q->n != n || me < 0 || me >= n || q->member[me] != NULL) {
         fake_misuse("member %d of %d joins a communicator of %d", me, n, q->n);
         return NCCL_INVALID_ARGUMENT;
     }
-    *ret = comm_new(q, me);
+    *ret = fake_join(q, me, fake_process);
     return NCCL_IN_PROGRESS;
 }
 
@@ -195,6 +195,8 @@ CALL enum nccl_result ncclCommInitRankConfig(struct nccl_comm **ret, int n, stru
                                              int me, struct nccl_config *config);
 CALL enum nccl_result ncclCommShrink(struct nccl_comm *c, int *gone, int n_gone,
                                      struct nccl_comm **ret, struct nccl_config *config, int flags);
+CALL enum nccl_result ncclCommSplit(struct nccl_comm *c, int color, int key, struct nccl_comm **ret,
+                                    struct nccl_config *config);
 CALL enum nccl_result ncclCommFinalize(struct nccl_comm *c);
 CALL enum nccl_result ncclCommDestroy(struct nccl_comm *c);
 CALL enum nccl_result ncclCommAbort(struct nccl_comm *c);
@@ -265,6 +267,9 @@ enum nccl_result ncclCommShrink(struct nccl_comm *c, int *gone, int n_gone, stru
     if (!usable(__func__, c) || !config_ok(__func__, config) || flags != NCCL_SHRINK_DEFAULT) {
         return leave_call(NCCL_INVALID_ARGUMENT);
     }
+    if (c->n_work > 0) {
+        fake_misuse("%s of a communicator with work under way", __func__);
+    }
     struct nccl_id id = c->q->id;
     int me = c->me;
     size_t at = strlen(id.internal);
@@ -274,6 +279,22 @@ enum nccl_result ncclCommShrink(struct nccl_comm *c, int *gone, int n_gone, stru
     }
     c->polls = (int)fake_draw(3);
     return leave_call(join(&id, c->q->n - n_gone, me, ret));
+}
+
+enum nccl_result ncclCommSplit(struct nccl_comm *c, int color, int key, struct nccl_comm **ret,
+                               struct nccl_config *config)
+{
+    enum nccl_result r = enter_call(__func__, c);
+    if (r != NCCL_SUCCESS) {
+        return r;
+    }
+    if (!usable(__func__, c) || !config_ok(__func__, config) || color < NCCL_NO_COLOR) {
+        return leave_call(NCCL_INVALID_ARGUMENT);
+    }
+    if (c->n_work > 0) {
+        fake_misuse("%s of a communicator with work under way", __func__);
+    }
+    return leave_call(fake_split(c, color, key, ret));
 }
 
 enum nccl_result ncclCommFinalize(struct nccl_comm *c)

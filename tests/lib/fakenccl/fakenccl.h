@@ -4,10 +4,10 @@
  *          library's own is hsp_fakenccl, by which a test says what goes wrong and asks what happened.
  * What:    communicators that are made in the background and in progress until all members have come; operations
  *          that begin when all members are there, in the order of their streams; sums in ascending order of members;
- *          abort, finalize, shrink. Each communicator has a thread that does its work. Of stream NULL a call is in
+ *          abort, finalize, shrink, split. Each communicator has a thread that does its work. Of stream NULL a call is in
  *          progress until its work is done; any other pointer is a stream whose work goes on after the call.
  * Rules:   told as misuse: a call while the one before is in progress, two at a time for one communicator, a
- *          communicator that is gone, members that disagree about an operation, a group's end without a begin, a
+ *          communicator that is gone, one with work under way that is split or shrunk, members that disagree about an operation, a group's end without a begin, a
  *          config whose calls would wait.
  * Process: threads say by enter which executor they belong to. One that dies stops in its next call, all of its
  *          threads; its communicators neither come nor go, until it is revived to be cleaned up.

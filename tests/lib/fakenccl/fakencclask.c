@@ -24,6 +24,7 @@ static void reset(uint64_t seed, int version)
         struct clique *q = fake.cliques;
         fake.cliques = q->next;
         fake_meets_free(q);
+        fake_partings_free(q);
         free(q->member);
         free(q);
     }

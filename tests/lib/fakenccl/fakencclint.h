@@ -49,8 +49,19 @@ struct kernel {
     void *stream;
 };
 
+/* A call of ncclCommSplit, where the members come together. */
+struct parting {
+    struct parting *next;
+    uint64_t number;
+    int n_here;
+    bool dead; /* a member was aborted before all had come */
+    int *color, *key;
+    struct nccl_comm ***ret; /* by member: where it wants the new one */
+};
+
 struct clique {
     struct clique *next;
+    struct parting *partings;
     struct nccl_id id;
     int n, n_joined, n_final;
     struct nccl_comm **member;
@@ -66,7 +77,8 @@ struct nccl_comm {
     unsigned n_work; /* kernels given and not done */
     bool waits;      /* in progress until they are */
     enum nccl_result error;
-    uint64_t n_collective, *n_sent, *n_taken; /* by peer */
+    struct parting *parting; /* being split: until all members have called */
+    uint64_t n_split, n_collective, *n_sent, *n_taken; /* by peer */
     struct kernel *first, **last;
     pthread_t thread;
     bool has_thread;
@@ -116,6 +128,15 @@ extern _Thread_local int fake_process; /* of the calling thread */
 
 void fake_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 unsigned fake_draw(unsigned below);
+
+/* fakencclsplit.c; the lock is held. A member of a clique joins it. */
+struct nccl_comm *fake_join(struct clique *q, int me, int process);
+struct clique *fake_clique(const struct nccl_id *id, int n);
+enum nccl_result fake_split(struct nccl_comm *c, int color, int key, struct nccl_comm **ret);
+bool fake_splitting(const struct nccl_comm *c);
+void fake_partings_leave(
+    struct nccl_comm *c); /* aborted: nobody waits for it any more, nor it for them */
+void fake_partings_free(struct clique *q);
 
 /* A communicator has ended; its memory stays, so that late calls are seen. The lock is held. */
 void fake_end(struct nccl_comm *c);

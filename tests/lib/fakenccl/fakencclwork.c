@@ -306,6 +306,7 @@ void fake_give(struct kernel *k, void *stream)
 void fake_withdraw(struct nccl_comm *c)
 {
     c->aborted = true;
+    fake_partings_leave(c);
     (void)pthread_cond_broadcast(&fake.cond);
     while (c->n_work > 0 && fake.submit == NULL) { /* its kernels see the flag and end */
         (void)pthread_cond_wait(&fake.cond, &fake.lock);

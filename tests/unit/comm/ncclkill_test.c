@@ -21,7 +21,7 @@ static enum hsp_status step(struct hsp_comm *c, uint32_t rank, uint32_t n, bool 
     struct hsp_group g = {.n = n, .ranks = all_ranks, .me = rank};
     struct hsp_comm_req in;
     float x[12], all[12], got = -1, mine = (float)rank;
-    size_t count[NW_RANKS] = {5, 0, 7};
+    size_t count[NW_RANKS] = {5, 0, 7}, only[NW_RANKS] = {0, 12};
     uint32_t next = (rank + 1) % n, before = (rank + n - 1) % n;
     float sum = (float)(n * (n - 1)) / 2.0f;
     for (int k = 0; k < 12; k++) {
@@ -35,6 +35,12 @@ static enum hsp_status step(struct hsp_comm *c, uint32_t rank, uint32_t n, bool 
     }
     if (st == HSP_OK) {
         st = hsp_comm_all_gather(c, &g, 3, HSP_F32, all, count, x, err);
+    }
+    if (st == HSP_OK) { /* all at one: a group of calls */
+        st = hsp_comm_reduce_scatter(c, &g, 2, HSP_F32, HSP_REDUCE_SUM, x, only, all, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_comm_all_gather(c, &g, 3, HSP_F32, all, only, x, err);
     }
     if (st == HSP_OK) {
         st = c->ops->batch(c, true, err);
@@ -203,6 +209,70 @@ static void the_rest_of_one_serves(void **state)
     shrinks(22100);
 }
 
+/* Sums of groups of some ranks only. */
+static const uint32_t parts[4][3] = {{0, 1}, {2, 3}, {0, 2, 3}, {1, 3}};
+static const uint32_t n_of_part[4] = {2, 2, 3, 2};
+
+static void sums_of_parts(void *ctx, uint32_t k)
+{
+    struct nw_epoch *e = ctx;
+    for (int i = 0; i < 4 && e->st[k] == HSP_OK; i++) {
+        struct hsp_group g = {.n = n_of_part[i], .ranks = parts[i], .me = UINT32_MAX};
+        float x = (float)k, sum = 0;
+        for (uint32_t j = 0; j < g.n; j++) {
+            g.me = parts[i][j] == k ? j : g.me;
+            sum += (float)parts[i][j];
+        }
+        if (g.me == UINT32_MAX) {
+            continue;
+        }
+        e->st[k] =
+            hsp_comm_all_reduce(e->comm[k], &g, 1, HSP_F32, HSP_REDUCE_SUM, &x, 1, &e->err[k]);
+        if (e->st[k] == HSP_OK && fabsf(x - sum) > 0.25f) {
+            e->st[k] = hsp_err_set(&e->err[k], HSP_EDIGEST, 0, "part %d: %g, not %g", i, (double)x,
+                                   (double)sum);
+        }
+    }
+}
+
+/* Groups of a communicator that all its members hold and nobody uses are split off it. */
+static void parts_are_split_off(void **state)
+{
+    struct nw_process p[4];
+    struct nw_epoch a, b;
+    (void)state;
+    nw_fake()->reset(hsp_test_seed(), 0);
+    nw_open(p, 4, NULL);
+    open_epoch(&a, p, NULL, 4);
+    run_step(&a);
+    unsigned before = made();
+    nw_epoch_init(&b, p, NULL, 4); /* beside the running one: there is nothing to split */
+    nw_want(&b, parts[0], 2);
+    nw_prepare(&b);
+    expect_all_ok(&b);
+    assert_int_equal(made(), before + 2);
+    assert_int_equal(nw_fake()->calls("ncclCommSplit"), 0);
+    nw_epoch_close(&b);
+    nw_epoch_close(&a);
+    before = made();
+    nw_epoch_init(&b, p, NULL, 4);
+    for (int i = 0; i < 4; i++) {
+        nw_want(&b, parts[i], n_of_part[i]);
+    }
+    nw_prepare(&b);
+    expect_all_ok(&b);
+    assert_int_equal(made(), before);
+    /* the first is kept; of three two at most fit into one turn, in which all four take part */
+    unsigned splits = nw_fake()->calls("ncclCommSplit");
+    assert_true(splits == 8 || splits == 12);
+    run_step(&b);
+    nw_each(4, NULL, sums_of_parts, &b);
+    expect_all_ok(&b);
+    nw_epoch_close(&b);
+    nw_close(p, 4);
+    nw_expect_clean();
+}
+
 /* Rank 1 computes on its processor; 2 and 3 share a GPU; 0 and 4 have their own. */
 static void mixed_groups_go_by_the_mesh(void **state)
 {
@@ -315,10 +385,15 @@ static void *life_main(void *arg)
     return NULL;
 }
 
-static void start_lives(struct life *l, struct nw_process *p, uint32_t n)
+/* @with_parts: groups of some ranks are wanted, too. */
+static void start_lives(struct life *l, struct nw_process *p, uint32_t n, bool with_parts)
 {
+    static const uint32_t two[3][2] = {{0, 1}, {1, 2}, {0, 2}};
     *l = (struct life){.lock = PTHREAD_MUTEX_INITIALIZER};
     nw_epoch_init(&l->e, p, NULL, n);
+    for (int k = 0; with_parts && k < 3; k++) {
+        nw_want(&l->e, two[k], 2);
+    }
     for (uint32_t k = 0; k < n; k++) {
         struct rank_life *r = malloc(sizeof *r);
         *r = (struct rank_life){l, k};
@@ -340,8 +415,9 @@ static void notice(struct life *l)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-/* Kills process 1 in its @nth call. False: it lived. */
-static bool die_at(unsigned nth)
+/* Kills process 1 in its @nth call, of an epoch that begins with nothing, or with parts to be split off. False: it
+ * lived. */
+static bool die_at(unsigned nth, bool with_parts)
 {
     struct nw_process p[3];
     struct life l;
@@ -350,8 +426,13 @@ static bool die_at(unsigned nth)
     const struct hsp_fakenccl *fake = nw_fake();
     fake->reset(hsp_test_seed() + nth, 0);
     nw_open(p, 3, NULL);
+    if (with_parts) {
+        open_epoch(&b, p, NULL, 3);
+        run_step(&b);
+        nw_epoch_close(&b);
+    }
     fake->die(1, nth);
-    start_lives(&l, p, 3);
+    start_lives(&l, p, 3, with_parts);
     while (atomic_load(&l.ended) < 3 && !fake->is_dead(1)) {
         nap_ms(1);
     }
@@ -393,7 +474,12 @@ static void survivors_outlive_a_death_in_any_call(void **state)
 {
     unsigned n = 0;
     (void)state;
-    for (unsigned nth = 1; die_at(nth); nth += nth < 20 ? 1 : 1 + nth / 8) {
+    for (unsigned nth = 1; die_at(nth, false); nth += nth < 20 ? 1 : 1 + nth / 8) {
+        n++;
+    }
+    assert_true(n >= 20);
+    n = 0;
+    for (unsigned nth = 1; die_at(nth, true); nth += nth < 20 ? 1 : 1 + nth / 8) {
         n++;
     }
     assert_true(n >= 20);
@@ -413,7 +499,7 @@ static void one_call_goes_wrong(const char *name, unsigned nth, bool hangs)
     } else {
         fake->refuse(name, nth, 2);
     }
-    start_lives(&l, p, 2);
+    start_lives(&l, p, 2, false);
     for (int k = 0; k < 200 && atomic_load(&l.ended) == 0; k++) {
         nap_ms(1);
     }
@@ -490,6 +576,7 @@ int main(void)
         cmocka_unit_test(quiet_ones_are_kept),
         cmocka_unit_test(unequal_ones_are_made_anew),
         cmocka_unit_test(the_rest_of_one_serves),
+        cmocka_unit_test(parts_are_split_off),
         cmocka_unit_test(mixed_groups_go_by_the_mesh),
         cmocka_unit_test(libraries_are_refused),
         cmocka_unit_test(an_error_found_kills_the_mesh_too),

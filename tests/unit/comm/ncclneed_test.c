@@ -126,11 +126,21 @@ static void what_is_left_over(void **state)
 
 static void shapes(void **state)
 {
-    static const size_t none[2] = {0, 0}, even[2] = {4, 4}, uneven[2] = {4, 0};
+    static const size_t none[2] = {0, 0}, even[2] = {4, 4}, uneven[2] = {4, 3}, one[3] = {0, 7, 0};
+    static const size_t near[4] = {500000, 501000, 500000, 499000};
+    static const size_t far[4] = {4000000, 1000, 500000, 0};
+    size_t many[64];
     (void)state;
-    assert_int_equal(hsp_nccl_shape(none, 2), HSP_NCCL_NOTHING);
-    assert_int_equal(hsp_nccl_shape(even, 2), HSP_NCCL_EVEN);
-    assert_int_equal(hsp_nccl_shape(uneven, 2), HSP_NCCL_UNEVEN);
+    for (size_t k = 0; k < 64; k++) {
+        many[k] = 100 + k % 7;
+    }
+    assert_int_equal(hsp_nccl_shape(none, 2, 4), HSP_NCCL_NOTHING);
+    assert_int_equal(hsp_nccl_shape(even, 2, 4), HSP_NCCL_EVEN);
+    assert_int_equal(hsp_nccl_shape(uneven, 2, 4), HSP_NCCL_PADDED);
+    assert_int_equal(hsp_nccl_shape(one, 3, 4), HSP_NCCL_GROUPED); /* a single broadcast */
+    assert_int_equal(hsp_nccl_shape(many, 64, 2), HSP_NCCL_PADDED);
+    assert_int_equal(hsp_nccl_shape(near, 4, 2), HSP_NCCL_PADDED); /* copies of 4 MB are cheap */
+    assert_int_equal(hsp_nccl_shape(far, 4, 2), HSP_NCCL_GROUPED); /* 3 of them filled up are not */
 }
 
 static void offers_travel(void **state)

@@ -28,6 +28,7 @@ enum nccl_result {
 enum nccl_type { NCCL_INT8 = 0, NCCL_FLOAT32 = 7, NCCL_FLOAT64 = 8, NCCL_BFLOAT16 = 9 };
 enum nccl_op { NCCL_SUM = 0, NCCL_MAX = 2 };
 #define NCCL_SHRINK_DEFAULT 0
+#define NCCL_NO_COLOR       (-1)
 
 #define NCCL_ID_BYTES 128
 struct nccl_id {

@@ -174,12 +174,76 @@ bool hsp_nccl_left_over(const uint64_t *had, uint32_t n_had, const uint64_t *pro
     return at == n && gone > 0;
 }
 
-enum hsp_nccl_shape hsp_nccl_shape(const size_t *count, uint32_t n)
+static int by_key(const void *a, const void *b)
+{
+    const struct hsp_nccl_offshoot *x = a, *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+static bool share_a_member(const struct hsp_nccl_offshoot *a, const struct hsp_nccl_offshoot *b)
+{
+    bool yes = false;
+    for (uint32_t i = 0; i < a->n; i++) {
+        for (uint32_t j = 0; j < b->n; j++) {
+            yes = yes || a->place[i] == b->place[j];
+        }
+    }
+    return yes;
+}
+
+uint32_t hsp_nccl_turns(struct hsp_nccl_offshoot *o, uint32_t n)
+{
+    uint32_t turns = 0;
+    if (n > 1) {
+        qsort(o, n, sizeof *o, by_key);
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        bool free_turn = false;
+        for (uint32_t t = 0; t <= turns && !free_turn; t++) {
+            o[k].turn = t;
+            free_turn = true;
+            for (uint32_t j = 0; j < k; j++) {
+                free_turn = free_turn && (o[j].turn != t || !share_a_member(&o[j], &o[k]));
+            }
+        }
+        turns = o[k].turn + 1 > turns ? o[k].turn + 1 : turns;
+    }
+    return turns;
+}
+
+/* ---- uneven pieces ---- */
+
+/* Microseconds, of the order that NVIDIA's data sheets and nccl-tests show: a broadcast or a reduction more in a
+ * group, a copy within the device, and megabytes per microsecond between GPUs and in a GPU's memory. They need only tell
+ * "a few" bytes from "many". */
+#define CALL_US             8.0
+#define COPY_US             2.0
+#define LINK_BYTES_PER_US   100e3
+#define MEMORY_BYTES_PER_US 1e6
+
+static bool padding_pays(const size_t *count, uint32_t n, size_t elem)
+{
+    double longest = 0, total = 0, calls = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        double bytes = (double)count[k] * (double)elem;
+        longest = bytes > longest ? bytes : longest;
+        total += bytes;
+        calls += count[k] > 0;
+    }
+    double filled = (n - 1) * (longest - total / n) / LINK_BYTES_PER_US;
+    double copied = n * COPY_US + 2 * total / MEMORY_BYTES_PER_US; /* read and written */
+    return filled + copied < (calls - 1) * CALL_US;
+}
+
+enum hsp_nccl_shape hsp_nccl_shape(const size_t *count, uint32_t n, size_t elem)
 {
     bool even = true, none = true;
     for (uint32_t k = 0; k < n; k++) {
         even = even && count[k] == count[0];
         none = none && count[k] == 0;
     }
-    return none ? HSP_NCCL_NOTHING : even ? HSP_NCCL_EVEN : HSP_NCCL_UNEVEN;
+    return none                           ? HSP_NCCL_NOTHING
+           : even                         ? HSP_NCCL_EVEN
+           : padding_pays(count, n, elem) ? HSP_NCCL_PADDED
+                                          : HSP_NCCL_GROUPED;
 }

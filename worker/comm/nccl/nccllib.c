@@ -32,6 +32,7 @@ static const struct symbol symbols[] = {
     SYMBOL(ReduceScatter, false),
     SYMBOL(AllGather, false),
     SYMBOL(Broadcast, false),
+    SYMBOL(CommSplit, true),
     SYMBOL(CommShrink, true),
 };
 

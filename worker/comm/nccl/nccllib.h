@@ -44,6 +44,10 @@ struct hsp_nccl_lib {
                                   struct nccl_comm *c, void *stream);
     enum nccl_result (*Broadcast)(const void *in, void *out, size_t n, enum nccl_type t, int root,
                                   struct nccl_comm *c, void *stream);
+    /* NULL: not there. A communicator of those members that say the same @color, in the order of @key, which all members
+     * of the old one call, those with no color (NCCL_NO_COLOR), too. */
+    enum nccl_result (*CommSplit)(struct nccl_comm *c, int color, int key, struct nccl_comm **ret,
+                                  struct nccl_config *config);
     /* since 2.27, else NULL: a communicator without some of its members, called by the others */
     enum nccl_result (*CommShrink)(struct nccl_comm *c, int *gone, int n_gone,
                                    struct nccl_comm **ret, struct nccl_config *config, int flags);

@@ -83,6 +83,39 @@ static enum nccl_result start_making(struct hsp_link *l, struct nccl_comm **ret)
                            NCCL_SHRINK_DEFAULT);
 }
 
+static void ready(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    l->state = l->state == HSP_LINK_MAKING ? HSP_LINK_READY : l->state;
+    (void)pthread_cond_broadcast(&l->cond);
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+/* Another link's thread brings it, or says why not. */
+static void take_gift(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    while (l->gift == NULL && l->state == HSP_LINK_MAKING && !atomic_load(&l->aborting)) {
+        (void)pthread_cond_wait(&l->cond, &l->lock);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    (void)pthread_mutex_lock(&l->call);
+    l->handle = l->gift;
+    (void)pthread_mutex_unlock(&l->call);
+    if (l->handle != NULL) {
+        ready(l);
+    }
+}
+
+/* A shrink that was given up may still be under way on the parent, and write to this link: that ends first. */
+static void end_parent(struct hsp_link *l)
+{
+    struct hsp_err why = {0};
+    (void)hsp_err_set(&why, HSP_ECANCELED, 0, "what %s was to be made of is given up", l->name);
+    hsp_link_abort(l->parent, &why);
+    hsp_link_await_end(l->parent);
+}
+
 /* A shrink is under way on the parent, too; the parent is nobody else's meanwhile. */
 static void make(struct hsp_link *l)
 {
@@ -92,14 +125,14 @@ static void make(struct hsp_link *l)
     if (r == NCCL_IN_PROGRESS && l->parent != NULL) {
         r = settle(l, l->parent->handle, r, NULL);
     }
+    if (r != NCCL_SUCCESS && l->parent != NULL) {
+        end_parent(l);
+    }
     r = r == NCCL_SUCCESS && l->handle != NULL ? NCCL_IN_PROGRESS : r;
     r = l->handle != NULL ? settle(l, l->handle, r, NULL) : r;
     (void)pthread_mutex_unlock(&l->call);
     if (r == NCCL_SUCCESS) {
-        (void)pthread_mutex_lock(&l->lock);
-        l->state = l->state == HSP_LINK_MAKING ? HSP_LINK_READY : l->state;
-        (void)pthread_cond_broadcast(&l->cond);
-        (void)pthread_mutex_unlock(&l->lock);
+        ready(l);
     } else if (r != NCCL_IN_PROGRESS) {
         char what[128];
         hsp_str_printf(what, sizeof what, "a communicator of %s", l->name);
@@ -134,11 +167,84 @@ static bool reached(const struct hsp_link *l)
            (l->ticket[1] == 0 || b->reached(b, l->q[1], l->ticket[1]));
 }
 
+/* ---- splitting ---- */
+
+static void give_gift(struct hsp_link *child, struct nccl_comm *handle)
+{
+    (void)pthread_mutex_lock(&child->lock);
+    child->gift = handle;
+    (void)pthread_cond_broadcast(&child->cond);
+    (void)pthread_mutex_unlock(&child->lock);
+}
+
+/* The library may put what comes of it at l->offshoot until the call is over. */
+static enum nccl_result split(struct hsp_link *l, const struct hsp_link_turn *t)
+{
+    const struct hsp_nccl_lib *lib = l->env->lib;
+    struct nccl_config config = hsp_nccl_config(t->max_ctas);
+    (void)pthread_mutex_lock(&l->call);
+    l->offshoot = NULL;
+    enum nccl_result r = lib->CommSplit(l->handle, t->color, t->place, &l->offshoot, &config);
+    r = settle(l, l->handle, r, NULL);
+    if (r == NCCL_SUCCESS && l->offshoot != NULL) {
+        r = settle(l, l->offshoot, NCCL_IN_PROGRESS, NULL);
+    }
+    r = r == NCCL_SUCCESS && (l->offshoot != NULL) != (t->child != NULL) ? NCCL_INTERNAL_ERROR : r;
+    (void)pthread_mutex_unlock(&l->call);
+    return r;
+}
+
+/* The next one. */
+static void take_turn(struct hsp_link *l)
+{
+    struct hsp_err err = {0};
+    enum nccl_result r = split(l, l->turn);
+    if (r == NCCL_SUCCESS) {
+        if (l->turn->child != NULL) {
+            give_gift(l->turn->child, l->offshoot);
+            l->offshoot = NULL;
+        }
+        (void)pthread_mutex_lock(&l->lock);
+        l->n_turns--;
+        l->turn++;
+        (void)pthread_mutex_unlock(&l->lock);
+    } else if (r != NCCL_IN_PROGRESS) {
+        char what[128];
+        hsp_str_printf(what, sizeof what, "what is split off %s", l->name);
+        (void)hsp_nccl_failed(l->env->lib, l->handle, r, what, &err);
+        broken(l, &err);
+    }
+}
+
+/* Turns that are not taken any more. */
+static void fail_turns(struct hsp_link *l)
+{
+    struct hsp_err why = {0};
+    (void)hsp_err_set(&why, HSP_EPEER, 0, "%s ended before a part was split off", l->name);
+    (void)hsp_link_state(l, &why);
+    for (uint32_t k = 0; k < l->n_turns; k++) {
+        if (l->turn[k].child != NULL) {
+            broken(l->turn[k].child, &why);
+        }
+    }
+    (void)pthread_mutex_lock(&l->lock);
+    l->n_turns = 0;
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- between operations ---- */
+
 /* Until the link is broken or closed. */
 static void mind(struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&l->lock);
     while (l->state == HSP_LINK_READY && !l->closing && !atomic_load(&l->aborting)) {
+        if (l->n_turns > 0) {
+            (void)pthread_mutex_unlock(&l->lock);
+            take_turn(l);
+            (void)pthread_mutex_lock(&l->lock);
+            continue;
+        }
         if (reached(l)) {
             (void)pthread_cond_wait(&l->cond, &l->lock);
             continue;
@@ -181,6 +287,9 @@ static void end_aborted(struct hsp_link *l)
     struct timespec until = after_ms(l->env->patience_ms, CLOCK_REALTIME);
     bool held = pthread_mutex_timedlock(&l->call, &until) == 0;
     release(l, l->env->lib->CommAbort);
+    if (l->offshoot != NULL) { /* of a turn that was given up */
+        (void)l->env->lib->CommAbort(l->offshoot);
+    }
     if (held) {
         (void)pthread_mutex_unlock(&l->call);
     }
@@ -201,8 +310,13 @@ static void *link_main(void *arg)
 {
     struct hsp_link *l = arg;
     (void)l->env->backend->native(l->env->backend, HSP_DEVQ_COMM); /* this thread uses the device */
-    make(l);
+    if (l->is_split) {
+        take_gift(l);
+    } else {
+        make(l);
+    }
     mind(l);
+    fail_turns(l);
     tell(l);
     (void)pthread_mutex_lock(&l->lock);
     bool order = l->state == HSP_LINK_READY && !atomic_load(&l->aborting) && reached(l);
@@ -273,6 +387,7 @@ enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_li
     l->id = s->id;
     l->parent = s->parent;
     l->n_gone = s->n_gone;
+    l->is_split = s->is_split;
     l->max_ctas = s->max_ctas;
     l->process = copy_of(s->process, s->n * sizeof *s->process);
     l->gone = copy_of(s->gone, s->n_gone * sizeof *s->gone);
@@ -371,6 +486,37 @@ void hsp_link_watch(struct hsp_link *l, void (*on_broken)(void *ctx, const struc
     HSP_ASSERT(at >= 0);
     l->watcher[at] = (struct hsp_link_watcher){on_broken, ctx};
     (void)pthread_mutex_unlock(&l->telling);
+}
+
+void hsp_link_split(struct hsp_link *l, const struct hsp_link_turn *turn, uint32_t n)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    HSP_ASSERT(l->n_turns == 0);
+    l->turn = turn;
+    l->n_turns = l->state == HSP_LINK_READY ? n : 0;
+    bool refuses = l->n_turns < n; /* it broke meanwhile */
+    struct hsp_err why = l->err;
+    (void)pthread_cond_broadcast(&l->cond);
+    (void)pthread_mutex_unlock(&l->lock);
+    for (uint32_t k = 0; k < n && refuses; k++) {
+        if (turn[k].child != NULL) {
+            broken(turn[k].child, &why);
+        }
+    }
+}
+
+uint32_t hsp_link_turns(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    uint32_t n = l->n_turns;
+    (void)pthread_mutex_unlock(&l->lock);
+    return n;
+}
+
+void hsp_link_split_stop(struct hsp_link *l, const struct hsp_err *why)
+{
+    hsp_link_abort(l, why);
+    await_end(l);
 }
 
 uint64_t hsp_link_ops(struct hsp_link *l)

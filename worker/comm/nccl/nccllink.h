@@ -25,6 +25,13 @@
 
 #define HSP_LINK_WATCHERS 4 /* epochs an executor has at a time are three: left, running, next */
 
+/* One call of ncclCommSplit, in which all members of the link take part. */
+struct hsp_link_turn {
+    int color, place; /* NCCL_NO_COLOR: this member only takes part */
+    int max_ctas;
+    struct hsp_link *child; /* gets what comes of it; NULL: NCCL_NO_COLOR */
+};
+
 enum hsp_link_state { HSP_LINK_MAKING, HSP_LINK_READY, HSP_LINK_BROKEN };
 
 /* Called by the link's thread when it is broken, before what the device does for it is ended. */
@@ -52,6 +59,7 @@ struct hsp_link_spec {
     struct hsp_link *
         parent; /* not NULL: its members but for @gone; READY, quiet, and borrowed until this one is
                                 not MAKING any more */
+    bool is_split;   /* it comes of a turn of another link; parent is NULL */
     const int *gone; /* copied */
     uint32_t n_gone;
     int max_ctas;
@@ -69,6 +77,7 @@ struct hsp_link {
     struct hsp_link *parent;
     int *gone; /* owned */
     uint32_t n_gone;
+    bool is_split;
     int max_ctas;
     pthread_t thread;
 
@@ -80,11 +89,16 @@ struct hsp_link {
     pthread_mutex_t lock; /* the following */
     pthread_cond_t cond;  /* its clock is the monotonic one */
     enum hsp_link_state state;
-    struct hsp_err err;  /* BROKEN: why */
-    bool closing, ended; /* the communicator is gone */
-    bool giving;         /* between begin and end */
-    const void *owner;   /* who gave the last operations */
-    uint64_t ops;        /* given */
+    struct hsp_err err;               /* BROKEN: why */
+    bool closing, ended;              /* the communicator is gone */
+    bool giving;                      /* between begin and end */
+    const struct hsp_link_turn *turn; /* its thread is to take, n_turns; borrowed */
+    uint32_t n_turns;
+    struct nccl_comm
+        *offshoot; /* where the library puts what comes of the turn under way; its thread's */
+    struct nccl_comm *gift; /* of is_split: the communicator, from the other link's thread */
+    const void *owner;      /* who gave the last operations */
+    uint64_t ops;           /* given */
     enum hsp_devq q[2];
     uint64_t ticket[2]; /* of the last operations, one for each queue they were given to; 0: none */
     pthread_mutex_t telling; /* held while who watches is told; the following */
@@ -115,6 +129,13 @@ struct hsp_link_given {
  * and will be ended. Also after an error it must be called; @r is then that. */
 enum hsp_status hsp_link_end(struct hsp_link *l, const struct hsp_link_given *g, enum nccl_result r,
                              struct hsp_err *err);
+
+/* Its thread splits its communicator @n times, which is READY, quiet and nobody else's meanwhile. @turn is borrowed
+ * until hsp_link_turns says 0. If one fails the link is broken, and so are the children without a communicator. */
+void hsp_link_split(struct hsp_link *l, const struct hsp_link_turn *turn, uint32_t n);
+uint32_t hsp_link_turns(struct hsp_link *l); /* that are left */
+/* Gives up, which breaks the link: on return it has ended, and touches neither turns nor children. */
+void hsp_link_split_stop(struct hsp_link *l, const struct hsp_err *why);
 
 uint64_t hsp_link_ops(struct hsp_link *l); /* given so far */
 /* Whether it can serve again: READY, nothing is being given, and the device has done all that was. */

@@ -1,63 +1,28 @@
 /* hsp_nccl_prepare: what all ranks tell each other, and the communicators that follow from it.
  *
- * Three rounds over the mesh: the length of each offer, the offers, and the names (NCCL's unique ids) of the
- * communicators that must be made anew, each told by its first member. Then all are made at once, each by its own
- * thread. ncclCommSplit is not used: all members of the parent would have to call it in one order, also those the new
- * communicator does not concern; nor is the library's grow, which no release up to 2.28 has. */
+ * Three rounds over the mesh: the length of each offer, the offers, and where the communicators come from that are not
+ * kept, each told by its first member: a new one by a name (NCCL's unique id), or a part of one that all its members
+ * hold and nobody uses, split off it (ncclsplit.c). What is left of one whose other members are gone all see by
+ * themselves. Then all are made at once, each by its own thread, those of one parent one after the other. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/str.h"
-#include "worker/comm/nccl/ncclpool.h"
-#include "worker/comm/nccl/nccltell.h"
+#include "worker/comm/nccl/ncclmake.h"
 
 #define MESSAGE_CTAS 4 /* blocks of a kernel that may wait beside others that compute */
 
-/* A communicator this rank needs. */
-struct wanted {
-    enum hsp_nccl_use use;
-    uint32_t n, me;
-    const uint32_t *ranks; /* of a list; NULL: pair */
-    uint32_t pair[2];
-    uint64_t key, nonce;
-    uint64_t *process; /* owned */
-    int *gone;         /* owned; of parent */
-    uint32_t n_gone;
-    struct hsp_link *parent; /* a user of it, while this one is made from it */
-    struct nccl_id id;
-    bool kept, has_id, taken_over;
-    struct hsp_link *link; /* a user of it, handed on to the comm */
-};
-
-struct making {
-    struct hsp_nccl *n; /* NULL: this rank has none */
-    const struct hsp_nccl_params *p;
-    uint32_t n_ranks;
-    struct hsp_nccl_offer *offer; /* n_ranks */
-    struct wanted *wanted;
-    uint32_t n_wanted;
-};
-
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to prepare NCCL");
-}
-
 /* ---- which communicators ---- */
 
-static const uint32_t *ranks_of(const struct wanted *w)
-{
-    return w->ranks != NULL ? w->ranks : w->pair;
-}
-
-static enum hsp_status want(struct making *m, struct wanted w, struct hsp_err *err)
+static enum hsp_status want(struct hsp_nccl_making *m, struct hsp_nccl_wanted w,
+                            struct hsp_err *err)
 {
     w.process = calloc(w.n, sizeof *w.process);
     if (w.process == NULL) {
-        return no_memory(err);
+        return hsp_nccl_no_memory(err);
     }
     for (uint32_t k = 0; k < w.n; k++) {
-        w.process[k] = m->offer[ranks_of(&w)[k]].process;
+        w.process[k] = m->offer[hsp_nccl_ranks_of(&w)[k]].process;
     }
     w.key = hsp_nccl_key(w.use, w.process, w.n);
     m->wanted[m->n_wanted++] = w;
@@ -73,13 +38,13 @@ static uint32_t place_of(uint32_t rank, const uint32_t *ranks, uint32_t n)
     return k;
 }
 
-static bool list_goes(const struct making *m, const struct hsp_nccl_list *l)
+static bool list_goes(const struct hsp_nccl_making *m, const struct hsp_nccl_list *l)
 {
     return hsp_nccl_list_ok(m->offer, l->ranks, l->n);
 }
 
 /* Whether a list has collectives that go by NCCL: its own, or as a part of one that goes. */
-static bool collects(const struct making *m, uint32_t k)
+static bool collects(const struct hsp_nccl_making *m, uint32_t k)
 {
     const struct hsp_nccl_needs *d = m->p->needs;
     bool yes = d->list[k].collective && list_goes(m, &d->list[k]);
@@ -90,7 +55,7 @@ static bool collects(const struct making *m, uint32_t k)
 }
 
 /* Whether a pair has messages of a list that goes by NCCL: both ends know all lists with both of them. */
-static bool talks(const struct making *m, uint32_t peer)
+static bool talks(const struct hsp_nccl_making *m, uint32_t peer)
 {
     const struct hsp_nccl_needs *d = m->p->needs;
     bool yes = false;
@@ -101,23 +66,23 @@ static bool talks(const struct making *m, uint32_t peer)
     return yes;
 }
 
-static enum hsp_status find_wanted(struct making *m, struct hsp_err *err)
+static enum hsp_status find_wanted(struct hsp_nccl_making *m, struct hsp_err *err)
 {
     const struct hsp_nccl_needs *d = m->p->needs;
     uint32_t lane;
     enum hsp_status st = HSP_OK;
     m->wanted = calloc((size_t)d->n_lists + d->n_pairs + 1, sizeof *m->wanted);
     if (m->wanted == NULL) {
-        return no_memory(err);
+        return hsp_nccl_no_memory(err);
     }
     for (uint32_t k = 0; k < d->n_lists && st == HSP_OK; k++) {
         const struct hsp_nccl_list *l = &d->list[k];
         if (collects(m, k)) {
             st = want(m,
-                      (struct wanted){.use = HSP_NCCL_COLLECTIVE,
-                                      .n = l->n,
-                                      .ranks = l->ranks,
-                                      .me = place_of(d->rank, l->ranks, l->n)},
+                      (struct hsp_nccl_wanted){.use = HSP_NCCL_COLLECTIVE,
+                                               .n = l->n,
+                                               .ranks = l->ranks,
+                                               .me = place_of(d->rank, l->ranks, l->n)},
                       err);
         }
     }
@@ -127,7 +92,7 @@ static enum hsp_status find_wanted(struct making *m, struct hsp_err *err)
         if (hsp_nccl_pair_ok(m->offer, from, to, &lane) && talks(m, x->peer)) {
             st = want(
                 m,
-                (struct wanted){
+                (struct hsp_nccl_wanted){
                     .use = HSP_NCCL_MESSAGES, .n = 2, .pair = {from, to}, .me = x->out ? 0 : 1},
                 err);
         }
@@ -137,7 +102,7 @@ static enum hsp_status find_wanted(struct making *m, struct hsp_err *err)
 
 /* ---- where they come from ---- */
 
-static bool is_here(const struct making *m, uint64_t process)
+static bool is_here(const struct hsp_nccl_making *m, uint64_t process)
 {
     bool here = false;
     for (uint32_t k = 0; k < m->n_ranks; k++) {
@@ -147,8 +112,8 @@ static bool is_here(const struct making *m, uint64_t process)
 }
 
 /* Whether the wanted one is what is left of @l: all its members hold it, it is quiet, and the others have gone. */
-static bool is_left_over(const struct making *m, const struct wanted *w, const struct hsp_link *l,
-                         int *ret_gone, uint32_t *ret_n_gone)
+static bool is_left_over(const struct hsp_nccl_making *m, const struct hsp_nccl_wanted *w,
+                         const struct hsp_link *l, int *ret_gone, uint32_t *ret_n_gone)
 {
     if (l->users > 0 || l->n <= w->n ||
         !hsp_nccl_left_over(l->process, l->n, w->process, w->n, ret_gone, ret_n_gone) ||
@@ -163,7 +128,8 @@ static bool is_left_over(const struct making *m, const struct wanted *w, const s
 }
 
 /* A communicator of an earlier epoch that the wanted one is what is left of. */
-static enum hsp_status find_parent(struct making *m, struct wanted *w, struct hsp_err *err)
+static enum hsp_status find_parent(struct hsp_nccl_making *m, struct hsp_nccl_wanted *w,
+                                   struct hsp_err *err)
 {
     struct hsp_nccl *n = m->n;
     enum hsp_status st = HSP_OK;
@@ -175,7 +141,7 @@ static enum hsp_status find_parent(struct making *m, struct wanted *w, struct hs
          l = l->next) {
         int *gone = calloc(l->n, sizeof *gone);
         uint32_t n_gone = 0;
-        st = gone != NULL ? HSP_OK : no_memory(err);
+        st = gone != NULL ? HSP_OK : hsp_nccl_no_memory(err);
         if (gone != NULL && is_left_over(m, w, l, gone, &n_gone)) {
             w->parent = l;
             w->gone = gone;
@@ -190,9 +156,10 @@ static enum hsp_status find_parent(struct making *m, struct wanted *w, struct hs
     return st;
 }
 
-static enum hsp_status find_origin(struct making *m, struct wanted *w, struct hsp_err *err)
+static enum hsp_status find_origin(struct hsp_nccl_making *m, struct hsp_nccl_wanted *w,
+                                   struct hsp_err *err)
 {
-    w->nonce = hsp_nccl_kept(m->offer, ranks_of(w), w->n, w->key);
+    w->nonce = hsp_nccl_kept(m->offer, hsp_nccl_ranks_of(w), w->n, w->key);
     if (w->nonce != 0) {
         w->link = hsp_nccl_find(m->n, w->key, w->nonce);
         w->kept = true;
@@ -207,6 +174,9 @@ static enum hsp_status find_origin(struct making *m, struct wanted *w, struct hs
     }
     enum hsp_status st = find_parent(m, w, err);
     if (st == HSP_OK && w->parent == NULL && w->me == 0) {
+        st = hsp_nccl_split_find(m, w, err);
+    }
+    if (st == HSP_OK && w->parent == NULL && w->split_from == NULL && w->me == 0) {
         enum nccl_result r = m->n->lib.GetUniqueId(&w->id);
         w->has_id = r == NCCL_SUCCESS;
         st = w->has_id ? HSP_OK : hsp_nccl_failed(&m->n->lib, NULL, r, "a name", err);
@@ -214,7 +184,37 @@ static enum hsp_status find_origin(struct making *m, struct wanted *w, struct hs
     return st;
 }
 
-static enum hsp_status tell_ids(struct making *m, struct hsp_err *err)
+/* What rank @r says of those it is the first member of. */
+static enum hsp_status hear_rank(struct hsp_nccl_making *m, uint32_t r, const uint8_t *data,
+                                 size_t bytes, struct hsp_err *err)
+{
+    struct hsp_cursor c;
+    enum hsp_status st = HSP_OK;
+    hsp_cur_init(&c, data, bytes);
+    while (m->n != NULL && hsp_cur_left(&c) > 0 && !c.failed && st == HSP_OK) {
+        uint64_t key = hsp_cur_u64(&c);
+        uint8_t how = hsp_cur_u8(&c);
+        struct hsp_nccl_wanted *w = NULL;
+        for (uint32_t k = 0; k < m->n_wanted && w == NULL; k++) {
+            w = m->wanted[k].key == key && hsp_nccl_ranks_of(&m->wanted[k])[0] == r ? &m->wanted[k]
+                                                                                    : NULL;
+        }
+        if (how == HSP_NCCL_SPLIT) {
+            st = hsp_nccl_split_hear(m, w, key, &c, err);
+            continue;
+        }
+        const uint8_t *id = hsp_cur_bytes(&c, NCCL_ID_BYTES);
+        if (id != NULL && w != NULL) {
+            memcpy(w->id.internal, id, NCCL_ID_BYTES);
+            w->has_id = true;
+        }
+    }
+    return st == HSP_OK && c.failed
+               ? hsp_err_set(err, HSP_EPROTO, 0, "what rank %u tells of communicators is cut", r)
+               : st;
+}
+
+static enum hsp_status tell_origins(struct hsp_nccl_making *m, struct hsp_err *err)
 {
     struct hsp_buf buf;
     struct hsp_nccl_told t;
@@ -222,7 +222,10 @@ static enum hsp_status tell_ids(struct making *m, struct hsp_err *err)
     for (uint32_t k = 0; k < m->n_wanted; k++) {
         if (m->wanted[k].has_id) {
             hsp_buf_u64(&buf, m->wanted[k].key);
+            hsp_buf_u8(&buf, HSP_NCCL_NAMED);
             hsp_buf_append(&buf, m->wanted[k].id.internal, NCCL_ID_BYTES);
+        } else if (m->wanted[k].split_from != NULL) {
+            hsp_nccl_split_tell(&m->wanted[k], &buf);
         }
     }
     enum hsp_status st = hsp_nccl_tell_all(m->p->mesh, &buf, &t, err);
@@ -230,47 +233,40 @@ static enum hsp_status tell_ids(struct making *m, struct hsp_err *err)
     if (st != HSP_OK) {
         return st;
     }
-    for (uint32_t k = 0; k < m->n_wanted; k++) {
-        struct wanted *w = &m->wanted[k];
-        const uint8_t *at = t.all;
-        for (uint32_t r = 0; r < ranks_of(w)[0]; r++) {
-            at += 4 * t.count[r];
-        }
-        struct hsp_cursor c;
-        hsp_cur_init(&c, at, t.bytes[ranks_of(w)[0]]);
-        while (!w->kept && w->parent == NULL && !w->has_id && hsp_cur_left(&c) > 0 && !c.failed) {
-            uint64_t key = hsp_cur_u64(&c);
-            const uint8_t *id = hsp_cur_bytes(&c, NCCL_ID_BYTES);
-            if (id != NULL && key == w->key) {
-                memcpy(w->id.internal, id, NCCL_ID_BYTES);
-                w->has_id = true;
-            }
-        }
-        if (!w->kept && w->parent == NULL && !w->has_id) {
-            st = hsp_err_set(err, HSP_EPROTO, 0, "rank %u names no communicator", ranks_of(w)[0]);
-        }
+    const uint8_t *at = t.all;
+    for (uint32_t r = 0; r < m->n_ranks && st == HSP_OK; r++) {
+        st = hear_rank(m, r, at, t.bytes[r], err);
+        at += 4 * t.count[r];
     }
     hsp_nccl_told_fini(&t);
+    for (uint32_t k = 0; k < m->n_wanted && st == HSP_OK; k++) {
+        const struct hsp_nccl_wanted *w = &m->wanted[k];
+        if (!w->kept && w->parent == NULL && !w->has_id && !w->is_split) {
+            st = hsp_err_set(err, HSP_EPROTO, 0, "rank %u names no communicator",
+                             hsp_nccl_ranks_of(w)[0]);
+        }
+    }
     return st;
 }
 
 /* ---- making ---- */
 
-static void name_of(const struct wanted *w, char *to, size_t size)
+static void name_of(const struct hsp_nccl_wanted *w, char *to, size_t size)
 {
     size_t at = 0;
     hsp_str_printf(to, size, w->use == HSP_NCCL_COLLECTIVE ? "ranks " : "messages of ranks ");
     for (uint32_t k = 0; k < w->n && at + 16 < size; k++) {
         at = strlen(to);
-        hsp_str_printf(to + at, size - at, "%s%u", k > 0 ? "," : "", ranks_of(w)[k]);
+        hsp_str_printf(to + at, size - at, "%s%u", k > 0 ? "," : "", hsp_nccl_ranks_of(w)[k]);
     }
 }
 
-static enum hsp_status start(struct making *m, struct wanted *w, struct hsp_err *err)
+static enum hsp_status start(struct hsp_nccl_making *m, struct hsp_nccl_wanted *w,
+                             struct hsp_err *err)
 {
     char name[80];
     name_of(w, name, sizeof name);
-    if (w->parent == NULL) {
+    if (w->parent == NULL && !w->is_split) {
         w->nonce = hsp_hash64(w->id.internal, NCCL_ID_BYTES, w->key) | 1;
     }
     const struct hsp_link_spec s = {.name = name,
@@ -283,6 +279,7 @@ static enum hsp_status start(struct making *m, struct wanted *w, struct hsp_err 
                                     .parent = w->parent,
                                     .gone = w->gone,
                                     .n_gone = w->n_gone,
+                                    .is_split = w->is_split,
                                     .max_ctas = w->use == HSP_NCCL_MESSAGES ? MESSAGE_CTAS : 0};
     enum hsp_status st = hsp_link_new(&m->n->env, &s, &w->link, err);
     if (st == HSP_OK) {
@@ -291,7 +288,7 @@ static enum hsp_status start(struct making *m, struct wanted *w, struct hsp_err 
     return st;
 }
 
-static enum hsp_status await_all(const struct making *m, struct hsp_err *err)
+static enum hsp_status await_all(const struct hsp_nccl_making *m, struct hsp_err *err)
 {
     uint64_t until = hsp_nccl_now_ms() + m->p->timeout_ms;
     enum hsp_status st = HSP_AGAIN;
@@ -301,6 +298,7 @@ static enum hsp_status await_all(const struct making *m, struct hsp_err *err)
             enum hsp_status one = hsp_link_state(m->wanted[k].link, err);
             st = one != HSP_OK ? one : st;
         }
+        st = st == HSP_OK && hsp_nccl_splits_left(m) ? HSP_AGAIN : st;
         st = st == HSP_AGAIN ? hsp_nccl_may_wait(m->p, until, err) : st;
     }
     for (uint32_t k = 0; k < m->n_wanted && st == HSP_ETIMEDOUT; k++) {
@@ -313,33 +311,36 @@ static enum hsp_status await_all(const struct making *m, struct hsp_err *err)
     return st == HSP_ETIMEDOUT ? HSP_OK : st; /* the last has come just now */
 }
 
-static void parents_back(struct making *m)
+static void parents_back(struct hsp_nccl_making *m)
 {
     for (uint32_t k = 0; k < m->n_wanted; k++) {
         hsp_nccl_give_back(m->n, m->wanted[k].parent);
-        m->wanted[k].parent = NULL;
+        hsp_nccl_give_back(m->n, m->wanted[k].split_from);
+        m->wanted[k].parent = m->wanted[k].split_from = NULL;
     }
 }
 
-static enum hsp_status make_all(struct making *m, uint64_t *keys, struct hsp_err *err)
+static enum hsp_status make_all(struct hsp_nccl_making *m, uint64_t *keys, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     for (uint32_t k = 0; k < m->n_wanted && st == HSP_OK; k++) {
         keys[k] = m->wanted[k].key;
         st = find_origin(m, &m->wanted[k], err);
     }
+    if (st == HSP_OK) {
+        st = tell_origins(m, err);
+    }
     if (st == HSP_OK && m->n != NULL) {
         hsp_nccl_drop(m->n, keys, m->n_wanted); /* before others take its memory */
-    }
-    if (st == HSP_OK) {
-        st = tell_ids(m, err);
     }
     for (uint32_t k = 0; k < m->n_wanted && st == HSP_OK; k++) {
         if (!m->wanted[k].kept) {
             st = start(m, &m->wanted[k], err);
         }
     }
+    st = st == HSP_OK ? hsp_nccl_splits_start(m, err) : st;
     st = st == HSP_OK ? await_all(m, err) : st;
+    hsp_nccl_splits_end(m, st);
     parents_back(m);
     if (st == HSP_OK && m->n != NULL) {
         hsp_nccl_drop(m->n, keys, m->n_wanted); /* parents */
@@ -349,7 +350,7 @@ static enum hsp_status make_all(struct making *m, uint64_t *keys, struct hsp_err
 
 /* ---- the comm ---- */
 
-static struct wanted *wanted_of(struct making *m, const uint32_t *ranks)
+static struct hsp_nccl_wanted *wanted_of(struct hsp_nccl_making *m, const uint32_t *ranks)
 {
     for (uint32_t k = 0; k < m->n_wanted; k++) {
         if (m->wanted[k].ranks == ranks) {
@@ -359,14 +360,14 @@ static struct wanted *wanted_of(struct making *m, const uint32_t *ranks)
     return NULL;
 }
 
-static enum hsp_status add_group(struct making *m, struct hsp_nccl_comm *parts,
+static enum hsp_status add_group(struct hsp_nccl_making *m, struct hsp_nccl_comm *parts,
                                  const struct hsp_nccl_list *l, struct hsp_err *err)
 {
-    struct wanted *w = wanted_of(m, l->ranks);
+    struct hsp_nccl_wanted *w = wanted_of(m, l->ranks);
     struct hsp_nccl_group *g = &parts->group[parts->n_groups];
     *g = (struct hsp_nccl_group){.n = l->n, .ranks = malloc(l->n * sizeof *l->ranks)};
     if (g->ranks == NULL) {
-        return no_memory(err);
+        return hsp_nccl_no_memory(err);
     }
     memcpy(g->ranks, l->ranks, l->n * sizeof *l->ranks);
     g->me = place_of(m->p->needs->rank, l->ranks, l->n);
@@ -380,7 +381,8 @@ static enum hsp_status add_group(struct making *m, struct hsp_nccl_comm *parts,
     return HSP_OK;
 }
 
-static void add_way(struct making *m, struct hsp_nccl_comm *parts, struct wanted *w)
+static void add_way(struct hsp_nccl_making *m, struct hsp_nccl_comm *parts,
+                    struct hsp_nccl_wanted *w)
 {
     struct hsp_nccl_way *x = &parts->way[parts->n_ways++];
     uint32_t lane = 0;
@@ -394,12 +396,14 @@ static void add_way(struct making *m, struct hsp_nccl_comm *parts, struct wanted
 }
 
 /* Lists that go by NCCL, and what belongs to them. */
-static enum hsp_status assemble(struct making *m, struct hsp_comm **ret, struct hsp_err *err)
+static enum hsp_status assemble(struct hsp_nccl_making *m, struct hsp_comm **ret,
+                                struct hsp_err *err)
 {
     const struct hsp_nccl_needs *d = m->p->needs;
     struct hsp_nccl_comm parts = {.group = calloc((size_t)d->n_lists + 1, sizeof *parts.group),
                                   .way = calloc((size_t)m->n_wanted + 1, sizeof *parts.way)};
-    enum hsp_status st = parts.group != NULL && parts.way != NULL ? HSP_OK : no_memory(err);
+    enum hsp_status st =
+        parts.group != NULL && parts.way != NULL ? HSP_OK : hsp_nccl_no_memory(err);
     for (uint32_t k = 0; k < d->n_lists && st == HSP_OK; k++) {
         if (collects(m, k) || list_goes(m, &d->list[k])) {
             st = add_group(m, &parts, &d->list[k], err);
@@ -417,7 +421,7 @@ static enum hsp_status assemble(struct making *m, struct hsp_comm **ret, struct 
     return hsp_nccl_comm_new(m->n, m->p, &parts, ret, err);
 }
 
-static void making_fini(struct making *m)
+static void making_fini(struct hsp_nccl_making *m)
 {
     for (uint32_t k = 0; k < m->n_wanted; k++) {
         hsp_nccl_give_back(m->n, m->wanted[k].link);
@@ -428,7 +432,7 @@ static void making_fini(struct making *m)
     hsp_nccl_offers_free(m->offer, m->n_ranks);
 }
 
-static bool anybody(const struct making *m)
+static bool anybody(const struct hsp_nccl_making *m)
 {
     bool any = false;
     for (uint32_t k = 0; k < m->n_ranks; k++) {
@@ -438,7 +442,7 @@ static bool anybody(const struct making *m)
 }
 
 /* Whether somebody may take over what an epoch that runs uses. */
-static bool anybody_runs(const struct making *m)
+static bool anybody_runs(const struct hsp_nccl_making *m)
 {
     bool any = false;
     for (uint32_t k = 0; k < m->n_ranks; k++) {
@@ -452,7 +456,7 @@ static bool anybody_runs(const struct making *m)
 enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_params *p,
                                  struct hsp_comm **ret, bool *ret_start, struct hsp_err *err)
 {
-    struct making m = {.n = n, .p = p, .n_ranks = p->mesh->n_ranks};
+    struct hsp_nccl_making m = {.n = n, .p = p, .n_ranks = p->mesh->n_ranks};
     struct hsp_comm *made = NULL;
     bool start = false;
     enum hsp_status st = hsp_nccl_exchange(n, p->mesh, p->needs, true, &m.offer, err);
@@ -460,7 +464,7 @@ enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_param
         start = anybody_runs(&m);
         st = n != NULL ? find_wanted(&m, err) : HSP_OK;
         uint64_t *keys = calloc((size_t)m.n_wanted + 1, sizeof *keys);
-        st = st == HSP_OK && keys == NULL ? no_memory(err) : st;
+        st = st == HSP_OK && keys == NULL ? hsp_nccl_no_memory(err) : st;
         st = st == HSP_OK ? make_all(&m, keys, err) : st;
         free(keys);
         st = st == HSP_OK && n != NULL ? assemble(&m, &made, err) : st;

@@ -112,12 +112,26 @@ uint64_t hsp_nccl_kept(const struct hsp_nccl_offer *offer, const uint32_t *ranks
 bool hsp_nccl_left_over(const uint64_t *had, uint32_t n_had, const uint64_t *process, uint32_t n,
                         int *ret_gone, uint32_t *ret_n_gone);
 
+/* A communicator that is split off another one. */
+struct hsp_nccl_offshoot {
+    uint64_t key;
+    uint32_t n;
+    uint32_t *place; /* its members, as ranks of the other one; owned */
+    uint32_t turn;
+};
+/* Sorts them by key and says in which turn each is split off: no member is in two of one turn. Returns the turns. */
+uint32_t hsp_nccl_turns(struct hsp_nccl_offshoot *o, uint32_t n);
+
 /* How a reduce-scatter or an all-gather of these pieces is done. */
 enum hsp_nccl_shape {
     HSP_NCCL_NOTHING, /* all are empty */
     HSP_NCCL_EVEN,    /* one call */
-    HSP_NCCL_UNEVEN   /* a call for each piece that is not empty, in one group */
+    HSP_NCCL_PADDED,  /* one call for pieces as long as the longest, copied before or after it */
+    HSP_NCCL_GROUPED  /* a call for each piece that is not empty, in one group */
 };
-enum hsp_nccl_shape hsp_nccl_shape(const size_t *count, uint32_t n);
+/* @elem: bytes of an element. Of the two ways for uneven pieces the cheaper one: padding costs n copies and the bytes
+ * that only fill up, a group a call for each piece. So small messages, and large ones of nearly equal shares, are
+ * padded. A function of its arguments only: all ranks choose alike. */
+enum hsp_nccl_shape hsp_nccl_shape(const size_t *count, uint32_t n, size_t elem);
 
 #endif

@@ -40,7 +40,7 @@ void hsp_nccl_stages_free(struct hsp_nccl_comm *c)
     }
 }
 
-/* The smallest free one that is large enough, or a new one. Memory stays until the epoch ends: a release might wait
+/* The smallest free one that is large enough, or a new one; the next to touch it is HSP_DEVQ_COMM. Memory stays until the epoch ends: a release might wait
  * for the device, and the device for a peer. */
 enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
                                     struct hsp_nccl_stage **ret, struct hsp_err *err)
@@ -49,7 +49,7 @@ enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
     struct hsp_nccl_stage *best = NULL;
     for (struct hsp_nccl_stage *s = c->stages; s != NULL; s = s->next) {
         if (!s->taken && s->bytes >= bytes && (best == NULL || s->bytes < best->bytes) &&
-            b->reached(b, s->q, s->ticket)) {
+            (s->q == HSP_DEVQ_COMM || b->reached(b, s->q, s->ticket))) {
             best = s;
         }
     }

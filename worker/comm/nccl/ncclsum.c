@@ -1,4 +1,5 @@
-/* Collectives by NCCL: one call where the pieces are alike, else one for each piece, all in one group. */
+/* Collectives by NCCL: one call where the pieces are alike; else one for pieces that are filled up, or one for each
+ * piece, all in one group (hsp_nccl_shape). */
 #include <inttypes.h> /* PRIu32 */
 
 #include "worker/comm/nccl/ncclpool.h"
@@ -11,6 +12,8 @@ struct call {
     struct nccl_comm *handle;
     void *stream;
     const char *what;
+    enum hsp_dtype type;
+    size_t elem; /* bytes of an element */
 };
 
 static enum hsp_status find_group(struct hsp_nccl_comm *c, const struct hsp_group *g,
@@ -45,7 +48,7 @@ static enum hsp_status end(const struct call *k, enum nccl_result r, struct hsp_
 
 /* In front of every collective: what was posted comes first. *ret_alone: there is nothing to call. */
 static enum hsp_status begin(struct hsp_nccl_comm *c, const struct hsp_group *g, const char *what,
-                             struct call *ret, struct hsp_err *err)
+                             enum hsp_dtype t, struct call *ret, struct hsp_err *err)
 {
     const struct hsp_nccl_group *x = NULL;
     enum hsp_status st = hsp_nccl_flush(c, err);
@@ -54,7 +57,8 @@ static enum hsp_status begin(struct hsp_nccl_comm *c, const struct hsp_group *g,
     if (st != HSP_OK) {
         return st;
     }
-    *ret = (struct call){.c = c, .lib = &c->of->lib, .g = x, .what = what};
+    *ret = (struct call){
+        .c = c, .lib = &c->of->lib, .g = x, .what = what, .type = t, .elem = hsp_dtype_size(t)};
     if (x->link == NULL) {
         return HSP_OK;
     }
@@ -93,15 +97,121 @@ static size_t sum_of(const size_t *count, uint32_t n)
     return s;
 }
 
+/* Elements of the longest piece, and as many more as make its bytes a multiple of 16, at which the library's loads are
+ * widest. */
+static size_t longest_of(const size_t *count, uint32_t n, size_t elem)
+{
+    size_t s = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        s = count[k] > s ? count[k] : s;
+    }
+    return (s * elem + 15) / 16 * 16 / elem;
+}
+
+/* ---- pieces filled up to the longest ---- */
+
+/* Room for a piece of each member, as long as the longest. Without it nothing is called: the others wait until this
+ * rank's epoch ends. */
+static enum hsp_status pad_take(const struct call *k, size_t piece, struct hsp_nccl_stage **ret,
+                                struct hsp_err *err)
+{
+    if (hsp_nccl_stage_take(k->c, k->g->n * piece, ret, err) != HSP_OK) {
+        (void)end(k, NCCL_SUCCESS, NULL); /* the want of memory is what counts */
+        return HSP_ENOMEM;
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status pad_back(const struct call *k, struct hsp_nccl_stage *s, enum hsp_status st,
+                                struct hsp_err *err)
+{
+    struct hsp_backend *b = k->c->of->o.backend;
+    s->q = HSP_DEVQ_COMM;
+    st = st == HSP_OK ? b->mark(b, s->q, &s->ticket, err) : st;
+    s->taken = st != HSP_OK;
+    return st;
+}
+
+/* One piece at @from into its place, of @piece bytes, the rest of which gets zeros. */
+static enum hsp_status pad_put(const struct call *k, uint8_t *to, const void *from, size_t bytes,
+                               size_t piece, struct hsp_err *err)
+{
+    struct hsp_backend *b = k->c->of->o.backend;
+    enum hsp_status st = bytes > 0 ? b->copy(b, HSP_DEVQ_COMM, to, from, bytes, err) : HSP_OK;
+    return st == HSP_OK && bytes < piece ? b->fill(b, HSP_DEVQ_COMM, k->type, to + bytes, 0.0,
+                                                   (int64_t)((piece - bytes) / k->elem), err)
+                                         : st;
+}
+
+/* Calls that fail before the library is called end the call all the same. */
+static enum hsp_status not_called(const struct call *k, enum hsp_status st)
+{
+    (void)end(k, NCCL_SUCCESS, NULL);
+    return st;
+}
+
+static enum hsp_status gather_padded(const struct call *k, const size_t *count, const void *in,
+                                     uint8_t *out, struct hsp_err *err)
+{
+    struct hsp_nccl_stage *s = NULL;
+    struct hsp_backend *b = k->c->of->o.backend;
+    size_t piece = longest_of(count, k->g->n, k->elem) * k->elem, own = count[k->g->me] * k->elem;
+    enum hsp_status st = pad_take(k, piece, &s, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    uint8_t *all = s->data, *mine = all + k->g->me * piece;
+    st = pad_put(k, mine, in, own, piece, err);
+    st = st == HSP_OK
+             ? end(k, k->lib->AllGather(mine, all, piece, NCCL_INT8, k->handle, k->stream), err)
+             : not_called(k, st);
+    for (uint32_t i = 0; i < k->g->n && st == HSP_OK; i++) {
+        size_t bytes = count[i] * k->elem;
+        if (bytes > 0 && (i != k->g->me || out != in)) {
+            st = b->copy(b, HSP_DEVQ_COMM, out, all + i * piece, bytes, err);
+        }
+        out += bytes;
+    }
+    return pad_back(k, s, st, err);
+}
+
+static enum hsp_status scatter_padded(const struct call *k, const size_t *count,
+                                      enum nccl_type type, const uint8_t *in, void *out,
+                                      struct hsp_err *err)
+{
+    struct hsp_nccl_stage *s = NULL;
+    struct hsp_backend *b = k->c->of->o.backend;
+    size_t longest = longest_of(count, k->g->n, k->elem), piece = longest * k->elem;
+    size_t own = count[k->g->me] * k->elem;
+    enum hsp_status st = pad_take(k, piece, &s, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    uint8_t *all = s->data, *mine = all + k->g->me * piece;
+    for (uint32_t i = 0; i < k->g->n && st == HSP_OK; i++) {
+        st = pad_put(k, all + i * piece, in, count[i] * k->elem, piece, err);
+        in += count[i] * k->elem;
+    }
+    st = st == HSP_OK
+             ? end(k,
+                   k->lib->ReduceScatter(all, mine, longest, type, NCCL_SUM, k->handle, k->stream),
+                   err)
+             : not_called(k, st);
+    if (st == HSP_OK && own > 0) {
+        st = b->copy(b, HSP_DEVQ_COMM, out, mine, own, err);
+    }
+    return pad_back(k, s, st, err);
+}
+
 /* ---- gather ---- */
 
-/* @count pieces of elements of @elem bytes; the own one is at @in, which may be its place in @out. */
-static enum nccl_result gather_call(const struct call *k, const size_t *count, size_t elem,
+/* The own piece is at @in, which may be its place in @out. */
+static enum nccl_result gather_call(const struct call *k, const size_t *count, bool even,
                                     const void *in, uint8_t *out)
 {
     const struct hsp_nccl_lib *lib = k->lib;
-    if (hsp_nccl_shape(count, k->g->n) == HSP_NCCL_EVEN) {
-        return lib->AllGather(in, out, count[0] * elem, NCCL_INT8, k->handle, k->stream);
+    if (even) {
+        return lib->AllGather(in, out, count[0] * k->elem, NCCL_INT8, k->handle, k->stream);
     }
     enum nccl_result r = lib->GroupStart();
     if (r != NCCL_SUCCESS) {
@@ -109,10 +219,10 @@ static enum nccl_result gather_call(const struct call *k, const size_t *count, s
     }
     for (uint32_t i = 0; i < k->g->n && goes_on(r); i++) {
         if (count[i] > 0) {
-            r = lib->Broadcast(i == k->g->me ? in : out, out, count[i] * elem, NCCL_INT8, (int)i,
+            r = lib->Broadcast(i == k->g->me ? in : out, out, count[i] * k->elem, NCCL_INT8, (int)i,
                                k->handle, k->stream);
         }
-        out += count[i] * elem;
+        out += count[i] * k->elem;
     }
     enum nccl_result ended = lib->GroupEnd();
     return goes_on(r) ? ended : r;
@@ -123,17 +233,21 @@ static enum hsp_status all_gather(struct hsp_comm *base, const struct hsp_group 
                                   const size_t *count, void *out, struct hsp_err *err)
 {
     struct call k;
-    size_t elem = hsp_dtype_size(t);
     (void)channel; /* the n-th collective of a communicator is the n-th on all its members */
-    enum hsp_status st = begin(hsp_nccl_of(base), g, "all-gather", &k, err);
+    enum hsp_status st = begin(hsp_nccl_of(base), g, "all-gather", t, &k, err);
     if (st != HSP_OK) {
         return st;
     }
     if (k.g->link == NULL) {
-        return copy_own(&k, out, in, count[0] * elem, err);
+        return copy_own(&k, out, in, count[0] * k.elem, err);
     }
-    bool none = hsp_nccl_shape(count, g->n) == HSP_NCCL_NOTHING;
-    return end(&k, none ? NCCL_SUCCESS : gather_call(&k, count, elem, in, out), err);
+    switch (hsp_nccl_shape(count, g->n, k.elem)) {
+    case HSP_NCCL_NOTHING: return end(&k, NCCL_SUCCESS, err);
+    case HSP_NCCL_PADDED: return gather_padded(&k, count, in, out, err);
+    case HSP_NCCL_EVEN: return end(&k, gather_call(&k, count, true, in, out), err);
+    case HSP_NCCL_GROUPED: break;
+    }
+    return end(&k, gather_call(&k, count, false, in, out), err);
 }
 
 /* ---- maxima ---- */
@@ -163,20 +277,15 @@ static enum hsp_status take_largest(const struct call *k, enum hsp_dtype t, uint
 static enum hsp_status largest(const struct call *k, enum hsp_dtype t, const void *in,
                                const struct part *p, void *out, struct hsp_err *err)
 {
-    struct hsp_backend *b = k->c->of->o.backend;
     struct hsp_nccl_stage *s = NULL;
     size_t bytes = p->of * hsp_dtype_size(t);
-    if (hsp_nccl_stage_take(k->c, k->g->n * bytes, &s, err) != HSP_OK) {
-        (void)end(k, NCCL_SUCCESS, NULL); /* the want of memory is what counts */
-        return HSP_ENOMEM;
+    enum hsp_status st = pad_take(k, bytes, &s, err);
+    if (st != HSP_OK) {
+        return st;
     }
-    enum hsp_status st =
-        end(k, k->lib->AllGather(in, s->data, bytes, NCCL_INT8, k->handle, k->stream), err);
+    st = end(k, k->lib->AllGather(in, s->data, bytes, NCCL_INT8, k->handle, k->stream), err);
     st = st == HSP_OK ? take_largest(k, t, s->data, p, out, err) : st;
-    s->q = HSP_DEVQ_COMM;
-    st = st == HSP_OK ? b->mark(b, s->q, &s->ticket, err) : st;
-    s->taken = st != HSP_OK;
-    return st;
+    return pad_back(k, s, st, err);
 }
 
 /* ---- sums ---- */
@@ -197,7 +306,7 @@ static enum hsp_status all_reduce(struct hsp_comm *base, const struct hsp_group 
     enum nccl_type type;
     (void)channel;
     enum hsp_status st = type_of(t, &type, err);
-    st = st == HSP_OK ? begin(c, g, "all-reduce", &k, err) : st;
+    st = st == HSP_OK ? begin(c, g, "all-reduce", t, &k, err) : st;
     if (st != HSP_OK || k.g->link == NULL) {
         return st;
     }
@@ -211,12 +320,9 @@ static enum hsp_status all_reduce(struct hsp_comm *base, const struct hsp_group 
 }
 
 static enum nccl_result scatter_call(const struct call *k, const size_t *count, enum nccl_type type,
-                                     size_t elem, const uint8_t *in, void *out)
+                                     const uint8_t *in, void *out)
 {
     const struct hsp_nccl_lib *lib = k->lib;
-    if (hsp_nccl_shape(count, k->g->n) == HSP_NCCL_EVEN) {
-        return lib->ReduceScatter(in, out, count[0], type, NCCL_SUM, k->handle, k->stream);
-    }
     enum nccl_result r = lib->GroupStart();
     if (r != NCCL_SUCCESS) {
         return r;
@@ -226,10 +332,24 @@ static enum nccl_result scatter_call(const struct call *k, const size_t *count, 
             r = lib->Reduce(in, i == k->g->me ? out : NULL, count[i], type, NCCL_SUM, (int)i,
                             k->handle, k->stream);
         }
-        in += count[i] * elem;
+        in += count[i] * k->elem;
     }
     enum nccl_result ended = lib->GroupEnd();
     return goes_on(r) ? ended : r;
+}
+
+static enum hsp_status scatter_sums(const struct call *k, const size_t *count, enum nccl_type type,
+                                    const void *in, void *out, struct hsp_err *err)
+{
+    switch (hsp_nccl_shape(count, k->g->n, k->elem)) {
+    case HSP_NCCL_NOTHING: return end(k, NCCL_SUCCESS, err);
+    case HSP_NCCL_PADDED: return scatter_padded(k, count, type, in, out, err);
+    case HSP_NCCL_EVEN:
+        return end(
+            k, k->lib->ReduceScatter(in, out, count[0], type, NCCL_SUM, k->handle, k->stream), err);
+    case HSP_NCCL_GROUPED: break;
+    }
+    return end(k, scatter_call(k, count, type, in, out), err);
 }
 
 static enum hsp_status reduce_scatter(struct hsp_comm *base, const struct hsp_group *g,
@@ -240,23 +360,20 @@ static enum hsp_status reduce_scatter(struct hsp_comm *base, const struct hsp_gr
     struct hsp_nccl_comm *c = hsp_nccl_of(base);
     struct call k;
     enum nccl_type type;
-    size_t total = sum_of(count, g->n), before = sum_of(count, g->me), elem = hsp_dtype_size(t);
+    size_t total = sum_of(count, g->n), before = sum_of(count, g->me);
     (void)channel;
     enum hsp_status st = type_of(t, &type, err);
-    st = st == HSP_OK ? begin(c, g, "reduce-scatter", &k, err) : st;
+    st = st == HSP_OK ? begin(c, g, "reduce-scatter", t, &k, err) : st;
     if (st != HSP_OK) {
         return st;
     }
     if (k.g->link == NULL) {
-        return copy_own(&k, out, in, total * elem, err);
+        return copy_own(&k, out, in, total * k.elem, err);
     }
-    if (total == 0) {
-        return end(&k, NCCL_SUCCESS, err);
-    }
-    if (how == HSP_REDUCE_MAX) {
+    if (how == HSP_REDUCE_MAX && total > 0) {
         return largest(&k, t, in, &(struct part){before, count[g->me], total}, out, err);
     }
-    return end(&k, scatter_call(&k, count, type, elem, in, out), err);
+    return scatter_sums(&k, count, type, in, out, err);
 }
 
 const struct hsp_collect_ops hsp_nccl_collect = {
