@@ -17,7 +17,7 @@
 
 struct device_raw {
     double speed, gflops, gflops64, gflops_tf32, gflops_bf16, gb_per_s, op_us;
-    uint64_t memory;
+    uint64_t memory, communicator;
     uint32_t count;
 };
 
@@ -58,6 +58,8 @@ static const struct hsp_field device_table[] = {
       .max = 1e6, .help = "element-wise traffic, read plus written"),
     F(device_raw, "op_us", F64, op_us, .dflt = DEFAULT_OP_US, .min = 0, .max = 1e6,
       .help = "fixed cost of one instruction"),
+    F(device_raw, "communicator_memory", BYTES, communicator, .dflt = "0", .max = 1e12,
+      .help = "of a GPU: what NCCL keeps for each group it is in; 160MiB are usual"),
     F(device_raw, "count", U32, count, .dflt = "1", .min = 1, .max = HSP_MAX_DEVICES,
       .help = "that many devices of this kind"),
 };
@@ -98,6 +100,7 @@ static struct hsp_device_desc device_of(const struct device_raw *r, const char *
         .mem_bytes = (int64_t)r->memory,
         .gemm_flops = {r->gflops * 1e9 * r->speed, r->gflops64 * 1e9 * r->speed,
                        r->gflops_tf32 * 1e9 * r->speed, r->gflops_bf16 * 1e9 * r->speed},
+        .communicator_bytes = (int64_t)r->communicator,
         .mem_bytes_per_s = r->gb_per_s * 1e9 * r->speed,
         .op_us = r->op_us / r->speed,
     };

@@ -117,12 +117,17 @@ void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
 
 /* Packed cells of the largest gradient, out and in, as words of 8 bytes. What tensor groups do not divide, one
  * member has to tell all others. */
-double hsp_comm_bytes(const struct hsp_range *r, double part, uint32_t members, uint32_t holders,
-                      uint32_t elem)
+double hsp_comm_bytes(const struct hsp_range *r, const struct hsp_device_desc *dev, double part,
+                      uint32_t members, uint32_t holders, uint32_t elem)
 {
     double cut = holders > 1 ? r->largest_cut * part : 0;
     double whole = holders * members > 1 ? r->largest_whole * fmax(members - 1.0, 1) : 0;
-    return HSP_COMM_BASE_BYTES + HSP_PACK_BYTES / elem * fmax(cut, whole);
+    double groups = (members > 1) + (holders > 1), direct = 0;
+    if (dev->communicator_bytes >
+        0) { /* uneven pieces are filled up apart from where they belong */
+        direct = groups * (double)dev->communicator_bytes + cut;
+    }
+    return HSP_COMM_BASE_BYTES + direct + HSP_PACK_BYTES / elem * fmax(cut, whole);
 }
 
 /* Of the largest unit, @unit of state: what it and the next one read, @low of it, what one gives, and what
@@ -144,7 +149,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     double kinds = adamw ? 3 : 2, grads = used, copies = 0; /* of parameters in use */
     double cast = low < 1 ? home * (1 + low) : 0;
     bool gathers = zero == HSP_ZERO_PARAMETERS && holders > 1; /* for each use */
-    double comm = hsp_comm_bytes(r, part, members, holders, in->work->elem);
+    double comm = hsp_comm_bytes(r, dev, part, members, holders, in->work->elem);
     if (gathers) {
         grads = home;
         copies = low < 1 ? low * home : 0;

@@ -24,6 +24,12 @@
 /* Buffers of the transport on top of packed cells; measured mesh and loop use stays below. */
 #define HSP_COMM_BASE_BYTES (4.0 * 1024 * 1024)
 #define HSP_PACK_BYTES      16.0 /* of an element on its way, out and in, as words of 8 bytes */
+/* What NCCL keeps of a GPU's memory for a communicator: on each of 16 channels a buffer of 4 MiB (NCCL_BUFFSIZE) and 1 MiB
+ * for its protocols of small messages, for the neighbours in a ring and in a tree. That of a pair of ranks has 2 channels
+ * at most, both ways are a communicator each (worker/comm/nccl). */
+#define HSP_COMMUNICATOR_BYTES ((int64_t)160 << 20)
+#define HSP_PAIR_PART          (1.0 / 8)
+#define HSP_SEND_COPIES        2 /* of a message: one on its way, one being made */
 
 #define HSP_COPIES_MAX 8 /* a transfer for each, in every step */
 
@@ -92,9 +98,9 @@ void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_range *r,
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most);
 /* Buffers of the transport, part of the fixed memory: of a member with @part of its group, one of @members; @elem:
- * bytes of an element. */
-double hsp_comm_bytes(const struct hsp_range *r, double part, uint32_t members, uint32_t holders,
-                      uint32_t elem);
+ * bytes of an element. Of a GPU also its communicators, in vain where all others are none. */
+double hsp_comm_bytes(const struct hsp_range *r, const struct hsp_device_desc *dev, double part,
+                      uint32_t members, uint32_t holders, uint32_t elem);
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);
 
 /* All-reduces of a tensor group over a micro-batch of @b sequences. */

@@ -135,7 +135,8 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     uint32_t first, end;
     (void)hsp_stage_shares(g, member, &inner); /* the group's own counts in the range */
     hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
-    double comm = hsp_comm_bytes(range, inner, end - first, holders, p->in->work->elem);
+    double comm =
+        hsp_comm_bytes(range, dev_of(p, rank), inner, end - first, holders, p->in->work->elem);
     hsp_stage_price(p->in, range, g, member, dev_of(p, rank), p->plan->n_streams, p->plan->zero,
                     p->held, &m);
     rc->compute_us += s->sequences * m.seq_us + s->micro_batches * m.micro_us;
@@ -205,6 +206,23 @@ static double message_bytes(const struct pricing *p, const struct hsp_range *ran
     return HSP_PACK_BYTES / p->in->work->use_elem * micro * most;
 }
 
+/* Of a GPU in a pipeline: a communicator for each way to and from each member that it has messages with, and the messages
+ * that are copied to be sent; @message: packed, out and in, which is more than these are. */
+static double pipe_bytes(const struct pricing *p, const struct hsp_rank_cost *rc, uint32_t rank,
+                         double message)
+{
+    const struct hsp_stream *s = &p->plan->streams[rc->stream];
+    double each = (double)dev_of(p, rank)->communicator_bytes * HSP_PAIR_PART, ways = 0;
+    bool turns = hsp_stream_chunks(s) > 1;
+    uint32_t n = s->n_stages, at = rc->stage;
+    for (uint32_t side = 0; side < 2 && n > 1; side++) {
+        uint32_t other = (at + (side == 0 ? 1 : n - 1)) % n;
+        bool next = turns || (side == 0 ? at + 1 < n : at > 0);
+        ways += next ? 2 * ceil((double)s->stages[other].n / s->stages[at].n) : 0;
+    }
+    return each > 0 && ways > 0 ? ways * each + HSP_SEND_COPIES / 2.0 * message : 0;
+}
+
 /* The state that @rank has, of one kind. Where the plan's homes say it, the sum knew an even cut: gradients lie
  * as parameters do with zero 3, and where all are used at home. */
 static double state_home(const struct pricing *p, uint32_t rank, struct rank_sum *x)
@@ -234,8 +252,9 @@ static void price_rank(const struct pricing *p, const struct hsp_range *range, u
         price_chunk(p, &range[c], c, rc, rank, &x);
     }
     double home = state_home(p, rank, &x);
-    x.comm_bytes = fmax(x.comm_bytes, HSP_COMM_BASE_BYTES +
-                                          message_bytes(p, range, rc, member_of(g, rank), micro));
+    double message = message_bytes(p, range, rc, member_of(g, rank), micro);
+    x.comm_bytes =
+        fmax(x.comm_bytes, HSP_COMM_BASE_BYTES + message) + pipe_bytes(p, rc, rank, message);
     x.base_bytes += x.comm_bytes;
     rc->home_bytes = p->in->home_bytes != NULL ? p->in->home_bytes[rank] : rc->home_bytes;
     x.base_bytes += states * (home - x.home_bytes) * p->held;

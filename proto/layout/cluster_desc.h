@@ -31,6 +31,8 @@ struct hsp_device_desc {
                                        of fp32 */
     double mem_bytes_per_s;         /* element-wise traffic, read + written */
     double op_us;                   /* fixed cost of one instruction */
+    int64_t
+        communicator_bytes; /* what it keeps for a group it is in (NCCL); 0: none, it is no GPU */
 };
 
 static inline double hsp_device_gemm(const struct hsp_device_desc *d, enum hsp_rate r)

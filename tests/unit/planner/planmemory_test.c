@@ -8,6 +8,7 @@
 #include "daemon/planner/clusterfile.h"
 #include "daemon/planner/planner.h"
 #include "daemon/spmd/workshares.h"
+#include "proto/base/size.h"
 #include "tests/unit/spmd/plancases.h"
 
 struct example {
@@ -388,6 +389,69 @@ static void host_memory_of_a_node_is_shared(void **state)
     hsp_arena_free(arena);
 }
 
+/* What NCCL keeps of a GPU: a communicator for each group it is in, smaller ones for its neighbours in a pipeline. */
+static void communicators_take_memory(void **state)
+{
+    static const struct {
+        const char *plan;
+        uint32_t ranks;
+        double groups, pairs; /* of rank 0 */
+    } of[] = {
+        {"{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, micro_batches: 8, "
+         "stages: [{layers: 6, ranks: [0]}]}]}",
+         1, 0, 0},
+        {"{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 8, "
+         "stages: [{layers: 6, ranks: [0, 1], tensor: [1, 1]}]}]}",
+         2, 1, 0},
+        {"{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 8, "
+         "stages: [{layers: 3, ranks: [0]}, {layers: 3, ranks: [1, 2], tensor: [1, 1]}]}]}",
+         3, 0, 4}, /* two ways with two members */
+    };
+    struct hsp_err err = {0};
+    struct hsp_graph *g = NULL;
+    struct hsp_model_spec spec = {.family = "gpt",
+                                  .layers = 6,
+                                  .hidden = 128,
+                                  .heads = 4,
+                                  .vocab = 256,
+                                  .sequence = 64,
+                                  .dtype = HSP_F32};
+    struct hsp_train_spec t = {.hyper = {.steps = 1, .optimizer = HSP_OPT_ADAMW},
+                               .data = {.global_batch = 16, .sequence = 64}};
+    struct hsp_arena *arena = hsp_arena_new(512 << 20);
+    const double each = (double)HSP_COMMUNICATOR_BYTES;
+    (void)state;
+    assert_ok(hsp_graph_build(&spec, &g, &err), &err);
+    for (size_t k = 0; k < HSP_ARRAY_LEN(of); k++) {
+        struct hsp_device_desc dev[3];
+        struct hsp_cluster_desc c = {.n = of[k].ranks, .dev = dev};
+        struct hsp_plan_text one = {"plan", of[k].plan, strlen(of[k].plan)};
+        struct hsp_plan *plan = NULL;
+        struct hsp_planned cpu, gpu;
+        uint32_t index = 0;
+        for (uint32_t i = 0; i < of[k].ranks; i++) {
+            dev[i] = hsp_device_default("a/0", 0, 1);
+        }
+        assert_ok(hsp_annotations_pick(1, &one, g, 16, of[k].ranks, arena, &plan, &index, &err),
+                  &err);
+        assert_ok(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &cpu, &err), &err);
+        for (uint32_t i = 0; i < of[k].ranks; i++) {
+            dev[i].communicator_bytes = HSP_COMMUNICATOR_BYTES;
+        }
+        assert_ok(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &gpu, &err), &err);
+        double more = (double)(gpu.cost.rank[0].comm_bytes - cpu.cost.rank[0].comm_bytes);
+        double want = of[k].groups * each + of[k].pairs * each * HSP_PAIR_PART;
+        assert_true(more >= want && more <= want + (2 << 20)); /* and copies of small messages */
+        assert_near((double)(gpu.cost.rank[0].total_bytes - cpu.cost.rank[0].total_bytes), more, 1);
+        dev[0].mem_bytes = gpu.cost.rank[0].total_bytes;
+        assert_ok(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &gpu, &err), &err);
+        dev[0].mem_bytes--;
+        assert_status(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &gpu, &err), HSP_EINFEASIBLE);
+    }
+    hsp_graph_free(g);
+    hsp_arena_free(arena);
+}
+
 /* With less and less memory: activations are kept, then recomputed, then nothing fits. */
 static void little_memory_means_recomputation(void **state)
 {
@@ -488,6 +552,7 @@ int main(void)
         cmocka_unit_test(random_plans_need_about_what_is_predicted),
         cmocka_unit_test(shares_of_work_cost_what_their_lengths_do),
         cmocka_unit_test(host_memory_of_a_node_is_shared),
+        cmocka_unit_test(communicators_take_memory),
         cmocka_unit_test(little_memory_means_recomputation),
         cmocka_unit_test(planned_plans_are_plan_files),
     };
