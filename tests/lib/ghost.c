@@ -1,6 +1,7 @@
 #include "tests/lib/ghostint.h"
 
 #include <inttypes.h> /* PRIu64 */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,6 +16,7 @@ struct job {
     uint32_t delay_us;
     uint64_t hash; /* of a copy's source on the host */
     bool hashed, fails;
+    bool refused; /* a breach: not to be done */
 };
 
 /* What is known of a replay key. */
@@ -56,10 +58,11 @@ struct ghost {
     struct hsp_ghost_area *areas;
     struct record *records;
     struct {
-        pthread_t id;
+        uint64_t id, seen; /* seen: when last, in calls of caller() */
         struct hsp_ghost_clock known;
     } thread[MAX_THREADS];
     size_t n_threads;
+    uint64_t n_seen;
     struct hsp_ghost_tally tally;
     uint64_t drawn, work;
     struct hsp_err failure;
@@ -121,21 +124,34 @@ static void learn(struct hsp_ghost_clock *to, const struct hsp_ghost_clock *from
     }
 }
 
-/* What the calling thread knows. */
+/* The calling thread's number; a pthread_t is given again to another thread when one has ended. */
+static uint64_t thread_number(void)
+{
+    static atomic_uint_fast64_t last;
+    static _Thread_local uint64_t mine;
+    if (mine == 0) {
+        mine = atomic_fetch_add(&last, 1) + 1;
+    }
+    return mine;
+}
+
+/* What the calling thread knows. A new one takes the place of the one that was silent for longest. */
 static struct hsp_ghost_clock *caller(struct ghost *g)
 {
-    for (size_t k = 0; k < g->n_threads; k++) {
-        if (pthread_equal(g->thread[k].id, pthread_self())) {
-            return &g->thread[k].known;
-        }
-    }
-    size_t k = g->n_threads < MAX_THREADS ? g->n_threads++ : MAX_THREADS - 1;
+    uint64_t me = thread_number();
     struct hsp_ghost_clock all = {{0}};
-    for (size_t j = 0; j < g->n_threads; j++) {
-        learn(&all, &g->thread[j].known);
+    size_t k = 0, oldest = 0;
+    while (k < g->n_threads && g->thread[k].id != me) {
+        learn(&all, &g->thread[k].known);
+        oldest = g->thread[k].seen < g->thread[oldest].seen ? k : oldest;
+        k++;
     }
-    g->thread[k].id = pthread_self();
-    g->thread[k].known = all;
+    if (k == g->n_threads) {
+        k = g->n_threads < MAX_THREADS ? g->n_threads++ : oldest;
+        g->thread[k].id = me;
+        g->thread[k].known = all;
+    }
+    g->thread[k].seen = ++g->n_seen;
     return &g->thread[k].known;
 }
 
@@ -181,6 +197,29 @@ static void append(struct queue *q, struct job *j)
     (void)pthread_cond_signal(&q->todo);
 }
 
+/* Work is numbered, judged and made ready; what is refused stays in its queue, undone, so that what waits for
+ * its number does not wait for ever. */
+static void judge(struct ghost *g, struct queue *q, struct job *j, const struct hsp_ghost_call *c)
+{
+    struct hsp_err why = {0};
+    watch_host(g, j, c); /* before it is pending itself */
+    j->number = ++q->given;
+    q->known.done[q->q] = q->given;
+    struct hsp_ghost_touch t = {
+        .q = q->q, .number = j->number, .known = &q->known, .what = hsp_ghost_name(c)};
+    if (!hsp_ghost_visit(g->areas, c, t, &why)) {
+        fail(g, &why);
+        j->refused = true;
+        return;
+    }
+    hsp_ghost_make_real(g->areas, &j->c);
+    j->fails = ++g->work == g->o.fail_at;
+    g->tally.work++;
+    if (g->o.max_delay_us > 0 && draw(g) % 4 == 0) {
+        j->delay_us = (uint32_t)(draw(g) % g->o.max_delay_us);
+    }
+}
+
 /* The lock is held. */
 static enum hsp_status give(struct ghost *g, enum hsp_devq at, const struct hsp_ghost_call *c,
                             struct hsp_err *err)
@@ -192,28 +231,12 @@ static enum hsp_status give(struct ghost *g, enum hsp_devq at, const struct hsp_
         return j == NULL ? HSP_ENOMEM : failed(g, err);
     }
     j->c = *c;
+    learn(&q->known, caller(g)); /* what follows in the queue comes after this call */
     if (c->kind < GHOST_MARK) {
-        learn(&q->known, caller(g));
-        watch_host(g, j, c); /* before it is pending itself */
-        struct hsp_err why = {0};
-        struct hsp_ghost_touch t = {
-            .q = at, .number = ++q->given, .known = &q->known, .what = hsp_ghost_name(c)};
-        q->known.done[at] = q->given;
-        if (!hsp_ghost_visit(g->areas, c, t, &why)) {
-            fail(g, &why);
-            free(j);
-            return failed(g, err);
-        }
-        hsp_ghost_make_real(g->areas, &j->c);
-        j->number = q->given;
-        j->fails = ++g->work == g->o.fail_at;
-        g->tally.work++;
-        if (g->o.max_delay_us > 0 && draw(g) % 4 == 0) {
-            j->delay_us = (uint32_t)(draw(g) % g->o.max_delay_us);
-        }
+        judge(g, q, j, c);
     }
     append(q, j);
-    return HSP_OK;
+    return j->refused ? failed(g, err) : HSP_OK;
 }
 
 static enum hsp_status breach(struct ghost *g, const char *words, struct hsp_err *err)
@@ -350,7 +373,7 @@ static void do_job(struct queue *q, struct job *j)
         }
         return;
     }
-    bool dead = g->failure.code != HSP_OK;
+    bool dead = g->failure.code != HSP_OK || j->refused;
     (void)pthread_mutex_unlock(&g->lock);
     enum hsp_status st = HSP_OK;
     if (!dead && j->fails) {

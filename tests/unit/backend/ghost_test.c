@@ -2,6 +2,7 @@
 #include "tests/lib/ghost.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "tests/lib/testlib.h"
@@ -123,6 +124,95 @@ static void waits_that_are_there(void **state)
     end(&w);
 }
 
+/* ---- what threads know ---- */
+
+struct giver {
+    struct world *w;
+    enum hsp_status status;
+};
+
+static void *give_main(void *arg)
+{
+    struct giver *x = arg;
+    x->status = fill(x->w, B, x->w->x, 1, N);
+    return NULL;
+}
+
+/* One thread after the other: each is a new one, whatever pthread_t it has, and knows what those before it
+ * have waited for. */
+static void threads_that_follow_each_other(void **state)
+{
+    (void)state;
+    struct world w = plain();
+    struct giver x = {.w = &w};
+    for (int k = 0; k < 100; k++) { /* more than are remembered */
+        pthread_t t;
+        assert_int_equal(pthread_create(&t, NULL, give_main, &x), 0);
+        assert_int_equal(pthread_join(t, NULL), 0);
+        assert_ok(x.status, &w.err);
+        finish(&w, B);
+        assert_ok(copy(&w, HSP_DEVQ_STATE, w.host, w.x), &w.err);
+        finish(&w, HSP_DEVQ_STATE);
+    }
+    end(&w);
+}
+
+struct two {
+    struct world *w;
+    pthread_barrier_t meet;
+    uint64_t ticket;
+    enum hsp_status status;
+};
+
+static void *second_main(void *arg)
+{
+    struct two *x = arg;
+    finish(x->w, B); /* known to the ghost from now on */
+    (void)pthread_barrier_wait(&x->meet);
+    (void)pthread_barrier_wait(&x->meet);
+    await(x->w, B, A, x->ticket);
+    x->status = fill(x->w, B, x->w->x, 1, N);
+    return NULL;
+}
+
+/* A mark that one thread gave after it finished a ticket tells who awaits the mark of that, too. */
+static void marks_tell_what_their_giver_knew(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        struct world w = plain();
+        struct two x = {.w = &w};
+        pthread_t t;
+        assert_int_equal(pthread_barrier_init(&x.meet, NULL, 2), 0);
+        assert_int_equal(pthread_create(&t, NULL, second_main, &x), 0);
+        (void)pthread_barrier_wait(&x.meet);
+        assert_ok(copy(&w, HSP_DEVQ_STATE, w.host, w.x), &w.err);
+        x.ticket = how == 0 ? 0 : mark(&w, A); /* before: it tells nothing */
+        finish(&w, HSP_DEVQ_STATE);
+        x.ticket = how == 0 ? mark(&w, A) : x.ticket;
+        (void)pthread_barrier_wait(&x.meet);
+        assert_int_equal(pthread_join(t, NULL), 0);
+        assert_status(x.status, how == 0 ? HSP_OK : HSP_EIO);
+        assert_int_equal(pthread_barrier_destroy(&x.meet), 0);
+        end(&w);
+    }
+}
+
+/* What was refused in the middle is not waited for when its memory is released. */
+static void refused_calls_are_over(void **state)
+{
+    (void)state;
+    struct world w = plain();
+    struct hsp_err why;
+    assert_ok(fill(&w, B, w.y, 1, N), &w.err);
+    assert_status(copy(&w, A, w.y, w.x), HSP_EIO); /* x was noted as read */
+    w.b->release(w.b, HSP_MEM_DEVICE, w.x);
+    assert_true(hsp_ghost_forgive(w.b, &why));
+    assert_non_null(strstr(why.msg, "copy of queue compute writes what queue comm writes"));
+    w.b->release(w.b, HSP_MEM_DEVICE, w.y);
+    end(&w);
+}
+
 static void memory_of_the_host(void **state)
 {
     (void)state;
@@ -235,6 +325,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(missing_waits),
         cmocka_unit_test(waits_that_are_there),
+        cmocka_unit_test(threads_that_follow_each_other),
+        cmocka_unit_test(marks_tell_what_their_giver_knew),
+        cmocka_unit_test(refused_calls_are_over),
         cmocka_unit_test(memory_of_the_host),
         cmocka_unit_test(bounds_and_life),
         cmocka_unit_test(replays),
