@@ -214,6 +214,32 @@ static void fill_lse(struct problem *p, enum hsp_op op)
     }
 }
 
+static void set_attrs(struct problem *p, const struct op_case *oc, const struct op_dims *m)
+{
+    p->at = (struct hsp_attrs){{m->d, m->causal, 1}, {1e-5, 0, 0, 0}};
+    bool packed = oc->op == HSP_OP_PACKED_ATTENTION || oc->op == HSP_OP_PACKED_ATTENTION_BWD;
+    if (oc->op == HSP_OP_ATTENTION || oc->op == HSP_OP_ATTENTION_BWD || packed ||
+        oc->op == HSP_OP_ATTENTION_MERGE) {
+        p->at.i[1] = p->at.i[1] != 0 || packed;
+        p->at.i[2] = strchr(oc->shape, 'Q') != NULL ? 3 : 1;
+        p->at.f[0] = 1 / sqrt((double)m->d);
+    } else if (oc->op == HSP_OP_ROPE || oc->op == HSP_OP_ROPE_DX) {
+        p->at = (struct hsp_attrs){{2 * m->d}, {500, 0, 0, 0}};
+    } else if (oc->op == HSP_OP_XENT_PART || oc->op == HSP_OP_XENT_PART_DX) {
+        p->at.i[0] = m->v + m->origin + 2; /* classes in all: some labels are on neither side */
+    } else if (oc->op == HSP_OP_DROPOUT) {
+        p->at = (struct hsp_attrs){{0, INT64_C(0x123456789abcdef)}, {0.3, 0, 0, 0}};
+    } else if (oc->op == HSP_OP_EMBED_DW) {
+        p->at.i[0] = m->v + m->origin + 3; /* the whole table is longer than the slice */
+    } else if (oc->op == HSP_OP_FLATTEN || oc->op == HSP_OP_UNFLATTEN) {
+        p->at.i[0] = m->e;
+    } else if (oc->op == HSP_OP_ADAMW) {
+        p->at = (struct hsp_attrs){{0}, {0.9, 0.95, 1e-8, 0.1}};
+    } else if (oc->op == HSP_OP_SGDM) {
+        p->at = (struct hsp_attrs){{0}, {0.9, 0.01, 0, 0}};
+    }
+}
+
 static void problem_init(struct problem *p, const struct op_case *oc, const struct op_dims *m,
                          enum hsp_dtype t)
 {
@@ -238,28 +264,7 @@ static void problem_init(struct problem *p, const struct op_case *oc, const stru
             p->a[n].ext[p->a[n].rank++] = extent(m, *c);
         }
     }
-    p->at = (struct hsp_attrs){{m->d, m->causal, 1}, {1e-5, 0, 0, 0}};
-    bool packed = oc->op == HSP_OP_PACKED_ATTENTION || oc->op == HSP_OP_PACKED_ATTENTION_BWD;
-    if (oc->op == HSP_OP_ATTENTION || oc->op == HSP_OP_ATTENTION_BWD || packed ||
-        oc->op == HSP_OP_ATTENTION_MERGE) {
-        p->at.i[1] = p->at.i[1] != 0 || packed;
-        p->at.i[2] = strchr(oc->shape, 'Q') != NULL ? 3 : 1;
-        p->at.f[0] = 1 / sqrt((double)m->d);
-    } else if (oc->op == HSP_OP_ROPE || oc->op == HSP_OP_ROPE_DX) {
-        p->at = (struct hsp_attrs){{2 * m->d}, {500, 0, 0, 0}};
-    } else if (oc->op == HSP_OP_XENT_PART || oc->op == HSP_OP_XENT_PART_DX) {
-        p->at.i[0] = m->v + m->origin + 2; /* classes in all: some labels are on neither side */
-    } else if (oc->op == HSP_OP_DROPOUT) {
-        p->at = (struct hsp_attrs){{0, INT64_C(0x123456789abcdef)}, {0.3, 0, 0, 0}};
-    } else if (oc->op == HSP_OP_EMBED_DW) {
-        p->at.i[0] = m->v + m->origin + 3; /* the whole table is longer than the slice */
-    } else if (oc->op == HSP_OP_FLATTEN || oc->op == HSP_OP_UNFLATTEN) {
-        p->at.i[0] = m->e;
-    } else if (oc->op == HSP_OP_ADAMW) {
-        p->at = (struct hsp_attrs){{0}, {0.9, 0.95, 1e-8, 0.1}};
-    } else if (oc->op == HSP_OP_SGDM) {
-        p->at = (struct hsp_attrs){{0}, {0.9, 0.01, 0, 0}};
-    }
+    set_attrs(p, oc, m);
     p->update =
         (struct hsp_update_scalars){3e-3, 0.125, 1 - 0.9 * 0.9 * 0.9, 1 - 0.95 * 0.95 * 0.95};
     for (int i = 0; i < n; i++) {
