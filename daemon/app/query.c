@@ -195,7 +195,7 @@ static void done_query(struct hsp_task *w)
     query_free(x);
 }
 
-/* The devices of nodes that are here and stay: as many as can be planned. */
+/* The devices that may get work: as many as can be planned. */
 static enum hsp_status snapshot(struct hsp_app *a, struct query *x)
 {
     uint32_t n = 0;
@@ -207,8 +207,7 @@ static enum hsp_status snapshot(struct hsp_app *a, struct query *x)
     for (uint32_t i = 0; i < a->cluster->n_nodes; i++) {
         const struct hsp_cluster_node *node = &a->cluster->nodes[i];
         for (uint32_t d = 0; d < HSP_NODE_DEVICES && n < HSP_MAX_DEVICES; d++) {
-            if (node->conn != 0 && !node->draining && !node->leaving && node->dev[d].present &&
-                !node->dev[d].keeper) {
+            if (hsp_cluster_offers(node, d) && !node->dev[d].keeper) {
                 dev[n++] = HSP_DEVICE(i, d);
             }
         }

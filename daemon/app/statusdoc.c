@@ -204,6 +204,39 @@ static void put_cards(cJSON *o, const struct hsp_cluster_node *n)
     }
 }
 
+/* What its driver says of a GPU. */
+static void put_note(cJSON *x, const struct hsp_device_note *note)
+{
+    if (note == NULL || note->model[0] == '\0') {
+        return;
+    }
+    put_text(x, "model", note->model);
+    put_text(x, "uuid", note->uuid);
+    put_text(x, "near_processors", note->cpus);
+    if (note->sm != 0) {
+        char text[16];
+        (void)snprintf(text, sizeof text, "%" PRIu32 ".%" PRIu32, note->sm / 10, note->sm % 10);
+        put_text(x, "compute_capability", text);
+    }
+}
+
+static void put_paths(cJSON *o, const struct hsp_cluster_node *n)
+{
+    cJSON *list = n->n_paths > 0 ? cJSON_AddArrayToObject(o, "paths") : NULL;
+    for (uint32_t i = 0; i < n->n_paths; i++) {
+        const struct hsp_m_path *p = &n->paths[i];
+        cJSON *x = cJSON_CreateObject();
+        const double pair[2] = {p->a, p->b};
+        (void)cJSON_AddItemToObject(x, "devices", cJSON_CreateDoubleArray(pair, 2));
+        put_text(x, "kind", hsp_path_kind_name((enum hsp_path_kind)p->kind));
+        put(x, "links", p->links);
+        if (p->bytes_per_s > 0) {
+            put(x, "bytes_per_second", p->bytes_per_s);
+        }
+        (void)cJSON_AddItemToArray(list, x);
+    }
+}
+
 static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
 {
     cJSON *o = cJSON_CreateObject();
@@ -242,8 +275,12 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
         put(x, "observed_speed", v->speed);
         put(x, "memory_bytes", (double)v->profile.mem_bytes);
         put(x, "gemm_flops_per_second", v->profile.gemm_fp32_flops);
+        put_text(x, "health", hsp_health_name(v->health));
+        put_text(x, "reason", hsp_device_why(v));
+        put_note(x, v->note);
         (void)cJSON_AddItemToArray(devices, x);
     }
+    put_paths(o, n);
     return o;
 }
 

@@ -380,6 +380,11 @@ static void checked(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     hsp_ci_checked(c, n, &m->u.checked);
 }
 
+static void health(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_health(c, n, &m->u.health);
+}
+
 static void executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
                           const struct hsp_msg *m)
 {
@@ -420,6 +425,7 @@ static agent_call *const agent_calls[] = {
     [HSP_MSG_ECHO] = echo,
     [HSP_MSG_UPLINK] = uplink,
     [HSP_MSG_CHECKED] = checked,
+    [HSP_MSG_DEVICE_HEALTH] = health,
 };
 
 static void agent_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_cluster_node *n,

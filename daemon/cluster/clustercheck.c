@@ -174,6 +174,9 @@ void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out)
             if (n->dev[d].present || n->dev[d].job != 0) {
                 hsp_buf_printf(out, " %u%s%s", d, n->dev[d].up ? " up" : " down",
                                n->dev[d].present ? "" : " gone");
+                if (n->dev[d].health != HSP_HEALTH_FINE) {
+                    hsp_buf_printf(out, " %s", hsp_health_name(n->dev[d].health));
+                }
                 if (n->dev[d].job != 0) {
                     hsp_buf_printf(out, " job %u%s", n->dev[d].job,
                                    n->dev[d].ask == HSP_ASK_STOP      ? " stopping"

@@ -70,6 +70,26 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
 void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n,
                         const struct hsp_m_up *m);
 
+/* The device cannot go on with what it did. */
+void hsp_ci_device_lost(struct hsp_cluster *c, hsp_device_id d, const char *cause);
+
+/* health.c */
+/* What HELLO says of device @p->index, and of paths. */
+void hsp_ci_take_note(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                      const struct hsp_m_device *p);
+void hsp_ci_take_paths(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                       const struct hsp_m_hello *m);
+void hsp_ci_notes_free(struct hsp_cluster_node *n); /* and paths */
+void hsp_ci_health(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_health *m);
+/* Work is to leave @d, which is still there: "drain of", "planned leave of", "cordon of"; NULL: it may stay. */
+const char *hsp_ci_to_leave(const struct hsp_cluster *c, hsp_device_id d);
+/* "drain of n1/0"; a cordon with its reason. Only where hsp_ci_to_leave is not NULL. */
+const char *hsp_ci_leave_cause(struct hsp_cluster *c, hsp_device_id d);
+/* "; n1/0 is lost: why; and 2 more", of devices of nodes that are here and get no work for their health; or "". */
+const char *hsp_ci_unwell(struct hsp_cluster *c);
+/* Nothing is left on a device that gets no work: told, once. */
+void hsp_ci_tell_drained(struct hsp_cluster *c, struct hsp_cluster_node *n);
+
 /* measure.c */
 void hsp_ci_measure_hello(struct hsp_cluster *c, struct hsp_cluster_node *n, bool anew);
 void hsp_ci_measure_advance(struct hsp_cluster *c); /* whose turn it is */

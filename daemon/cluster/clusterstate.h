@@ -22,16 +22,27 @@ enum hsp_measure { HSP_MEASURE_NONE, HSP_MEASURE_WAITS, HSP_MEASURE_TURN };
 
 enum hsp_device_ask { HSP_ASK_NONE, HSP_ASK_RELEASE, HSP_ASK_STOP };
 
+/* What is known of a device beyond its figures; few devices have one. */
+struct hsp_device_note {
+    char model[HSP_MODEL_MAX + 1], uuid[HSP_UUID_MAX + 1],
+        cpus[HSP_CPUS_MAX + 1]; /* "" not known */
+    uint32_t sm;                /* compute capability, 10 major + minor; 0 not known */
+    char why[HSP_WHY_MAX + 1];  /* of its health */
+};
+
 struct hsp_node_device {
     bool present, up;
     bool keeper; /* keeps copies and computes nothing: planning never sees it */
     char kind[16], address[HSP_ADDRESS_MAX + 1];
-    struct hsp_m_device profile; /* strings not valid here: use kind and address */
-    uint32_t job;                /* lease, 0: free */
-    enum hsp_device_ask ask;     /* what the lease still has to answer */
-    bool asked;                  /* and it was told, on this connection */
-    double speed;                /* observed over profile; the fastest of a job has 1 */
-    hsp_msec restart_ms;         /* down: when its agent starts it again */
+    struct hsp_m_device profile;  /* strings not valid here: use kind, address and note */
+    enum hsp_health health;       /* from CORDON on it gets no work */
+    bool drained_told;            /* of the same */
+    struct hsp_device_note *note; /* owned; NULL: nothing to say */
+    uint32_t job;                 /* lease, 0: free */
+    enum hsp_device_ask ask;      /* what the lease still has to answer */
+    bool asked;                   /* and it was told, on this connection */
+    double speed;                 /* observed over profile; the fastest of a job has 1 */
+    hsp_msec restart_ms;          /* down: when its agent starts it again */
 };
 
 struct hsp_node_card {
@@ -60,6 +71,8 @@ struct hsp_cluster_node {
     uint32_t n_cards;      /* 0: not known, as good as one */
     struct hsp_node_card card[HSP_NODE_CARDS];
     struct hsp_node_device dev[HSP_NODE_DEVICES];
+    uint32_t n_paths;
+    struct hsp_m_path *paths; /* owned: between its devices, as far as it has said */
 };
 
 /*  PENDING -> STARTING -> RUNNING <-> SWITCHING        (any) -> DONE | FAILED | CANCELLED
@@ -340,6 +353,18 @@ struct hsp_cluster {
 };
 
 const char *hsp_node_state_name(enum hsp_node_state s);
+/* It is there and may get work: the node stays, and the device is well. */
+bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device);
+const char *hsp_health_name(enum hsp_health h);       /* "fine", "warned", "cordoned", "lost" */
+const char *hsp_path_kind_name(enum hsp_path_kind k); /* "nvlink", "nvswitch", ... */
+/* Why its health is what it is; "" when FINE. */
+const char *hsp_device_why(const struct hsp_node_device *d);
+
+/* Fast domains of a node: devices of which each reaches each other one over NVLink. ret_domain[i]: 0 none, else
+ * a number that all of the domain share; ret_rate[i]: the least bytes per second between two of them, 0 not
+ * known. */
+void hsp_node_domains(const struct hsp_cluster_node *n, uint32_t ret_domain[HSP_NODE_DEVICES],
+                      double ret_rate[HSP_NODE_DEVICES]);
 const char *hsp_job_state_name(enum hsp_job_state s);
 bool hsp_job_terminal(enum hsp_job_state s);
 /* NULL when unknown. */

@@ -2,16 +2,14 @@
  * of it is to go, the job goes as one that runs would, by a switch after which another member writes. The
  * epoch it leaves tries on until then, so nothing is given up for it. Devices that compute nothing
  * more may be fewer than the job's min. Where nobody can take over, its reason says so. */
-#include <stdio.h>
-
 #include "daemon/cluster/clusterint.h"
+#include "proto/base/str.h"
 
-/* The first device of the epoch whose node is to go, ranks before keepers; HSP_NO_DEVICE: none. */
+/* The first device of the epoch that is to go, or its node, ranks before keepers; HSP_NO_DEVICE: none. */
 static hsp_device_id leaver(const struct hsp_cluster *c, const struct hsp_job *j)
 {
     for (uint32_t i = 0; i < hsp_ci_lasting(&j->cur); i++) {
-        const struct hsp_cluster_node *n = hsp_ci_node(c, j->cur.peers[i].device);
-        if (n->draining || n->leaving) {
+        if (hsp_ci_to_leave(c, j->cur.peers[i].device) != NULL) {
             return j->cur.peers[i].device;
         }
     }
@@ -59,9 +57,7 @@ static void move(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id first)
         return;
     }
     hsp_ci_cancel_plan(c, j);
-    (void)snprintf(j->cause, sizeof(j->cause), "%s %s",
-                   hsp_ci_node(c, first)->draining ? "drain of" : "planned leave of",
-                   hsp_ci_device_name(c, first));
+    hsp_str_printf(j->cause, sizeof(j->cause), "%s", hsp_ci_leave_cause(c, first));
     if (!is_rank(j, first)) {
         j->detect_ms = j->planned_ms = c->now_ms;
         uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);

@@ -26,6 +26,9 @@ void hsp_ci_index_init(struct hsp_cluster *c)
 
 void hsp_ci_index_fini(struct hsp_cluster *c)
 {
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        hsp_ci_notes_free(&c->nodes[i]);
+    }
     hsp_map_fini(&c->by_name);
     hsp_map_fini(&c->by_conn);
     free(c->briefs);
@@ -264,13 +267,10 @@ void hsp_ci_look_jobs(struct hsp_cluster *c)
 static struct hsp_node_brief brief_of(const struct hsp_cluster_node *n)
 {
     struct hsp_node_brief b = {0};
-    if (n->conn == 0 || n->draining || n->leaving) {
-        return b;
-    }
     for (uint32_t i = 0; i < HSP_NODE_DEVICES; i++) {
         const struct hsp_node_device *v = &n->dev[i];
         uint16_t bit = (uint16_t)(1u << i);
-        if (v->present) {
+        if (hsp_cluster_offers(n, i)) {
             b.offer |= v->keeper ? 0 : bit;
             b.keep |= v->keeper ? bit : 0;
             b.down |= v->up ? 0 : bit;

@@ -423,8 +423,8 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     uint32_t need = version < j->steps ? j->min : 1; /* for the final model alone */
     if (n < need || n == 0) {
         hsp_ci_cancel_plan(c, j);
-        hsp_ci_job_blocked(c, j, "needs %u devices, %u can be had%s", need, n,
-                           hsp_ci_data_why(c, j));
+        hsp_ci_job_blocked(c, j, "needs %u devices, %u can be had%s%s", need, n,
+                           hsp_ci_data_why(c, j), hsp_ci_unwell(c));
         return;
     }
     if (j->have_result && !hsp_ci_all_in(j->result.device, j->result.n_ranks, dev, n)) {
@@ -474,11 +474,11 @@ static bool wants_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
         if (hsp_ci_has(dev, n, d) || node->conn == 0 || !hsp_ci_device(c, d)->up) {
             continue; /* silent or restarting is not leaving */
         }
-        name_cause(c, j,
-                   node->draining  ? "drain of"
-                   : node->leaving ? "planned leave of"
-                                   : "another job gets",
-                   d);
+        if (hsp_ci_to_leave(c, d) != NULL) {
+            hsp_str_printf(j->cause, sizeof(j->cause), "%s", hsp_ci_leave_cause(c, d));
+        } else {
+            name_cause(c, j, "another job gets", d);
+        }
         return true;
     }
     for (uint32_t i = 0; i < n; i++) {

@@ -147,10 +147,9 @@ bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j)
     const struct hsp_plan_info *p = &hsp_ci_plan(j, j->cur.plan)->info;
     hsp_device_id now[HSP_MAX_KEEPERS];
     for (uint32_t i = 0; i < p->n_keepers; i++) {
-        const struct hsp_cluster_node *n = hsp_ci_node(c, p->keeper[i]);
-        if (n->conn != 0 && (n->draining || n->leaving)) {
-            (void)snprintf(j->cause, sizeof(j->cause), "%s %s, which keeps a copy",
-                           n->draining ? "drain of" : "planned leave of",
+        const char *leaves = hsp_ci_to_leave(c, p->keeper[i]);
+        if (hsp_ci_node(c, p->keeper[i])->conn != 0 && leaves != NULL) {
+            (void)snprintf(j->cause, sizeof(j->cause), "%s %s, which keeps a copy", leaves,
                            hsp_ci_device_name(c, p->keeper[i]));
             return true;
         }

@@ -10,6 +10,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/keepers.c \
   daemon/cluster/epochs.c \
   daemon/cluster/finishing.c \
+  daemon/cluster/health.c \
   daemon/cluster/index.c \
   daemon/cluster/jobdata.c daemon/cluster/jobs.c \
   daemon/cluster/marks.c \

@@ -51,8 +51,7 @@ static bool plays_a_part(const struct hsp_job *j, const struct hsp_epoch *e, hsp
            (e != &j->cur || (uint32_t)(p - e->peers) < hsp_ci_lasting(e) || !e->settled);
 }
 
-/* The device cannot go on with what it did. */
-static void device_lost(struct hsp_cluster *c, hsp_device_id d, const char *cause)
+void hsp_ci_device_lost(struct hsp_cluster *c, hsp_device_id d, const char *cause)
 {
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
@@ -106,7 +105,7 @@ void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const c
     }
     const char *cause = hsp_ci_printf(c, "node %s: %s", n->name, why);
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        device_lost(c, HSP_DEVICE(at, d), cause);
+        hsp_ci_device_lost(c, HSP_DEVICE(at, d), cause);
         hsp_ci_lease(c, HSP_DEVICE(at, d), 0);
         n->dev[d].ask = HSP_ASK_NONE;
     }
@@ -193,16 +192,17 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
         struct hsp_node_device *d = &n->dev[p->index];
         seen[p->index] = true;
         if (d->present && d->up && (!p->up || strcmp(d->address, p->address) != 0)) {
-            device_lost(c, HSP_DEVICE(at, p->index),
-                        hsp_ci_printf(c, "executor %s/%u: another one since", n->name, p->index));
+            hsp_ci_device_lost(
+                c, HSP_DEVICE(at, p->index),
+                hsp_ci_printf(c, "executor %s/%u: another one since", n->name, p->index));
         }
         if (d->present && (d->profile.speed != p->speed || d->profile.mem_bytes != p->mem_bytes)) {
             profile_changed(c, HSP_DEVICE(at, p->index));
             d->speed = 1;
         }
         d->profile = *p;
-        d->profile.kind = NULL;
-        d->profile.address = NULL;
+        d->profile.kind = d->profile.address = NULL;
+        d->profile.model = d->profile.uuid = d->profile.cpus = d->profile.why = NULL;
         (void)snprintf(d->kind, sizeof(d->kind), "%s", p->kind);
         d->keeper = strcmp(p->kind, HSP_KIND_KEEPER) == 0;
         (void)snprintf(d->address, sizeof(d->address), "%s", p->address);
@@ -214,13 +214,14 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
         }
         d->asked = false;
         d->speed = d->speed > 0 ? d->speed : 1;
+        hsp_ci_take_note(c, n, p);
     }
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         if (!seen[d] && n->dev[d].present) {
             n->dev[d].present = false;
             n->dev[d].up = false;
-            device_lost(c, HSP_DEVICE(at, d),
-                        hsp_ci_printf(c, "%s/%u: device is gone", n->name, d));
+            hsp_ci_device_lost(c, HSP_DEVICE(at, d),
+                               hsp_ci_printf(c, "%s/%u: device is gone", n->name, d));
             hsp_ci_lease(c, HSP_DEVICE(at, d), 0);
             n->dev[d].ask = HSP_ASK_NONE;
         }
@@ -388,6 +389,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     hsp_ci_measure_hello(c, n, anew);
     if (anew) {
         n->incarnation = c->next_incarnation++;
+        hsp_ci_notes_free(n);
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
             n->dev[d] = (struct hsp_node_device){.speed = 1};
         }
@@ -396,6 +398,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     }
     take_cards(c, n, m);
     take_devices(c, n, m);
+    hsp_ci_take_paths(c, n, m);
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
         hsp_ci_held_drop_node(c, j, at);
@@ -500,8 +503,8 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
     }
     hsp_ci_fact(c, "node.executor_dead", HSP_SEV_WARN, hsp_ci_job(c, d->job), n, "%s/%u: %s",
                 n->name, m->device, m->reason);
-    device_lost(c, HSP_DEVICE(at, m->device),
-                hsp_ci_printf(c, "executor %s/%u: %s", n->name, m->device, m->reason));
+    hsp_ci_device_lost(c, HSP_DEVICE(at, m->device),
+                       hsp_ci_printf(c, "executor %s/%u: %s", n->name, m->device, m->reason));
     struct hsp_job *j = hsp_ci_job(c, d->job);
     struct hsp_epoch_peer *p = j != NULL ? hsp_ci_peer(&j->cur, HSP_DEVICE(at, m->device)) : NULL;
     if (p != NULL) {
@@ -560,6 +563,7 @@ void hsp_ci_nodes_advance(struct hsp_cluster *c)
             ask(c, n, d);
             busy = busy || n->dev[d].job != 0;
         }
+        hsp_ci_tell_drained(c, n);
         if (busy || n->state != HSP_NODE_LIVE) {
             continue;
         }

@@ -79,6 +79,26 @@ static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
     return hsp_table_print(t);
 }
 
+/* "0", "0 (down)", "0 (cordoned)": what is wrong with it, the worst alone. */
+static const char *device_cell(struct hsp_ctl *ctl, const cJSON *d)
+{
+    const char *health = hsp_doc_text(d, "health");
+    bool unwell = health[0] != '\0' && strcmp(health, "fine") != 0;
+    bool up = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(d, "up"));
+    const char *state = unwell && (up || strcmp(health, "lost") == 0) ? health : up ? "" : "down";
+    return hsp_ctl_text(ctl, state[0] != '\0' ? "%.0f (%s)" : "%.0f%s", hsp_doc_number(d, "index"),
+                        state);
+}
+
+/* Why the node is as it is, and the device. */
+static const char *reason_cell(struct hsp_ctl *ctl, const cJSON *n, const cJSON *d)
+{
+    const char *of_node = hsp_doc_text(n, "reason"), *own = hsp_doc_text(d, "reason");
+    return own[0] == '\0'       ? of_node
+           : of_node[0] == '\0' ? own
+                                : hsp_ctl_text(ctl, "%s; %s", of_node, own);
+}
+
 static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
 {
     static const struct hsp_column cols[] = {{"NODE", false}, {"STATE", false}, {"DEVICE", false},
@@ -90,16 +110,14 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
     {
         cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(n, "devices"))
         {
-            bool up = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(d, "up"));
-            const char *cells[] = {
-                hsp_doc_text(n, "name"),
-                hsp_doc_text(n, "state"),
-                hsp_ctl_text(ctl, "%.0f%s", hsp_doc_number(d, "index"), up ? "" : " (down)"),
-                hsp_doc_text(d, "kind"),
-                hsp_ctl_text(ctl, "%.3g", hsp_doc_number(d, "speed")),
-                hsp_ctl_bytes(ctl, hsp_doc_number(d, "memory_bytes")),
-                hsp_doc_text(d, "job")[0] != '\0' ? hsp_doc_text(d, "job") : "-",
-                hsp_doc_text(n, "reason")};
+            const char *cells[] = {hsp_doc_text(n, "name"),
+                                   hsp_doc_text(n, "state"),
+                                   device_cell(ctl, d),
+                                   hsp_doc_text(d, "kind"),
+                                   hsp_ctl_text(ctl, "%.3g", hsp_doc_number(d, "speed")),
+                                   hsp_ctl_bytes(ctl, hsp_doc_number(d, "memory_bytes")),
+                                   hsp_doc_text(d, "job")[0] != '\0' ? hsp_doc_text(d, "job") : "-",
+                                   reason_cell(ctl, n, d)};
             hsp_table_row(t, cells);
         }
     }
@@ -323,6 +341,57 @@ static bool print_cards(struct hsp_ctl *ctl, const cJSON *node)
     return ok;
 }
 
+/* What its GPUs are. */
+static bool print_gpus(struct hsp_ctl *ctl, const cJSON *node)
+{
+    static const struct hsp_column cols[] = {{"DEVICE", false},
+                                             {"MODEL", false},
+                                             {"COMPUTE", false},
+                                             {"PROCESSORS", false},
+                                             {"UUID", false}};
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
+    const cJSON *d;
+    bool any = false;
+    cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(node, "devices"))
+    {
+        const char *cpus = hsp_doc_text(d, "near_processors");
+        const char *cells[] = {hsp_ctl_text(ctl, "%.0f", hsp_doc_number(d, "index")),
+                               hsp_doc_text(d, "model"), hsp_doc_text(d, "compute_capability"),
+                               cpus[0] != '\0' ? cpus : "-", hsp_doc_text(d, "uuid")};
+        if (hsp_doc_has(d, "model")) {
+            hsp_table_row(t, cells);
+            any = true;
+        }
+    }
+    return !any || (fputs("\n", ctl->out) >= 0 && hsp_table_print(t));
+}
+
+/* How they reach each other, pairs of one kind together. */
+static bool print_paths(struct hsp_ctl *ctl, const cJSON *node)
+{
+    static const char *const kinds[] = {"nvlink",      "nvswitch", "pci-switch",
+                                        "host-bridge", "numa",     "system"};
+    const cJSON *p, *paths = cJSON_GetObjectItemCaseSensitive(node, "paths");
+    bool ok = true;
+    for (size_t k = 0; k < HSP_ARRAY_LEN(kinds); k++) {
+        bool any = false;
+        cJSON_ArrayForEach(p, paths)
+        {
+            const cJSON *pair = cJSON_GetObjectItemCaseSensitive(p, "devices");
+            if (strcmp(hsp_doc_text(p, "kind"), kinds[k]) != 0 || cJSON_GetArraySize(pair) != 2) {
+                continue;
+            }
+            ok = (any || fprintf(ctl->out, "%s:", kinds[k]) > 0) && ok;
+            ok = fprintf(ctl->out, " %.0f-%.0f", cJSON_GetArrayItem(pair, 0)->valuedouble,
+                         cJSON_GetArrayItem(pair, 1)->valuedouble) > 0 &&
+                 ok;
+            any = true;
+        }
+        ok = (!any || fputs("\n", ctl->out) >= 0) && ok;
+    }
+    return ok;
+}
+
 /* The nodes of the status alone; with a name the one that is called so. */
 int hsp_cmd_node(struct hsp_ctl *ctl)
 {
@@ -360,7 +429,8 @@ int hsp_cmd_node(struct hsp_ctl *ctl)
         ok = fputs("no nodes\n", ctl->out) >= 0;
     } else {
         ok = print_nodes(ctl, nodes) &&
-             (want == NULL || (print_uplink(ctl, nodes->child) && print_cards(ctl, nodes->child)));
+             (want == NULL || (print_uplink(ctl, nodes->child) && print_cards(ctl, nodes->child) &&
+                               print_paths(ctl, nodes->child) && print_gpus(ctl, nodes->child)));
     }
     cJSON_Delete(nodes);
     return ok ? HSP_EXIT_OK : HSP_EXIT_FAILED;

@@ -18,11 +18,15 @@ enum hsp_rate { HSP_RATE_FP32, HSP_RATE_FP64, HSP_RATE_TF32, HSP_RATE_BF16 };
 #define HSP_N_RATES 4
 
 struct hsp_device_desc {
-    char name[80];          /* NODE/INDEX */
-    uint32_t node;          /* devices of one node share a number */
-    uint32_t host;          /* nodes on one host share a number: between them there is no network */
-    uint32_t nic;           /* its network card among those of its host */
-    double nic_us_per_byte; /* of the card's link, 0: not known */
+    char name[80]; /* NODE/INDEX */
+    uint32_t node; /* devices of one node share a number */
+    uint32_t host; /* nodes on one host share a number: between them there is no network */
+    uint32_t
+        domain; /* devices of one node that reach each other by a fast network of their own (NVLink)
+                        share a number; 0: it is in none */
+    struct hsp_link_cost fast;   /* inside its domain */
+    uint32_t nic;                /* its network card among those of its host */
+    double nic_us_per_byte;      /* of the card's link, 0: not known */
     struct hsp_link_cost uplink; /* of its node: half a round trip to where nodes meet, and the way
                                     there; us_per_byte 0: not known */
     int64_t mem_bytes;           /* offered to jobs */

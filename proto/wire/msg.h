@@ -30,6 +30,11 @@
 #define HSP_NODE_DEVICES    16u   /* devices of one node: more than any server has accelerators */
 #define HSP_NODE_CARDS      16u   /* network cards of one node */
 #define HSP_CARD_NAME       15u   /* as Linux names interfaces */
+#define HSP_NODE_PATHS      120u  /* pairs of devices of one node */
+#define HSP_MODEL_MAX       63u   /* "NVIDIA H200" */
+#define HSP_UUID_MAX        47u   /* "GPU-" and 36 letters */
+#define HSP_CPUS_MAX        127u  /* "0-23,48-71" */
+#define HSP_WHY_MAX         119u  /* of the health of a device */
 #define HSP_NAME_MAX        63u   /* hsp_name_valid */
 #define HSP_ADDRESS_MAX     255u  /* host:port or unix:path */
 #define HSP_TEXT_MAX        1023u /* reasons and messages people read */
@@ -81,7 +86,8 @@
     X(UPLINK, 31, uplink, "uplink")    /* A>D */           \
     X(CHECK, 32, check, "check")       /* D>A */           \
     X(CHECKED, 33, checked, "checked") /* A>D */           \
-    X(SUBMIT, 100, submit, "submit")   /* C>D ... */       \
+    X(DEVICE_HEALTH, 34, health, "device-health")          \
+    X(SUBMIT, 100, submit, "submit") /* C>D ... */         \
     X(PLAN, 101, submit, "plan")                           \
     X(STATUS, 102, query, "status")                        \
     X(CANCEL, 103, query, "cancel")                        \
@@ -125,6 +131,24 @@ enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
                      HSP_FACT_OTHER           /* also want of memory for anything but the plan */
 };
 
+/* How a device is, as its agent judges (worker/agent/gpuhealth.h). */
+enum hsp_health {
+    HSP_HEALTH_FINE,
+    HSP_HEALTH_WARN,   /* for people; it works on */
+    HSP_HEALTH_CORDON, /* gets no work any more; what it has is moved away in order */
+    HSP_HEALTH_LOST    /* does not compute any more; it may still serve what it sealed */
+};
+
+/* How two devices of a node reach each other. */
+enum hsp_path_kind {
+    HSP_PATH_NVLINK,
+    HSP_PATH_NVSWITCH,
+    HSP_PATH_PCI_SWITCH,
+    HSP_PATH_HOST_BRIDGE,
+    HSP_PATH_NUMA,
+    HSP_PATH_SYSTEM
+};
+
 enum hsp_check_what {                    /* of an order within a check of nodes */
                       HSP_CHECK_OPEN,    /* listen for LINK until END */
                       HSP_CHECK_COMPUTE, /* the same, and measure the devices */
@@ -153,6 +177,24 @@ struct hsp_m_device {   /* one device, as probed */
     double op_us;
     bool up;             /* its executor is running and has said EXECUTOR_UP */
     const char *address; /* data plane address of the executor, "" while it is down */
+    /* of a GPU, as far as its driver tells */
+    const char *model, *uuid; /* "" not known */
+    uint32_t sm;              /* compute capability, 10 major + minor; 0 not known */
+    const char *cpus;         /* processors nearest to it, as Linux lists them; "" not known */
+    uint32_t health;          /* enum hsp_health */
+    const char *why;          /* of its health; "" when FINE */
+};
+
+struct hsp_m_path { /* between two devices of a node, a < b */
+    uint32_t a, b;
+    uint32_t kind;      /* enum hsp_path_kind */
+    uint32_t links;     /* of NVLink: between the two, or to switches; else 0 */
+    double bytes_per_s; /* one way; 0: not known */
+};
+struct hsp_m_health { /* the health of a device is another now */
+    uint32_t device;
+    uint32_t health; /* enum hsp_health */
+    const char *reason;
 };
 
 /* One piece of sealed state: version `version` of the boxes that rank `owner` of layout `plan` keeps
@@ -183,9 +225,10 @@ struct hsp_m_hello {
     uint64_t term;        /* highest seen */
     double same_latency_us, same_us_per_byte;   /* links inside the node */
     double cross_latency_us, cross_us_per_byte; /* to others, 0: not measured */
-    uint32_t n_cards, n_devices, n_holdings, n_runs;
+    uint32_t n_cards, n_devices, n_paths, n_holdings, n_runs;
     struct hsp_m_card *cards; /* none: one, of which nothing is known */
     struct hsp_m_device *devices;
+    struct hsp_m_path *paths; /* between GPUs; a pair that is missing is not known */
     struct hsp_m_holding *holdings;
     struct hsp_m_run *runs;
 };
@@ -433,6 +476,7 @@ struct hsp_msg {
         struct hsp_m_uplink uplink;
         struct hsp_m_check check;
         struct hsp_m_checked checked;
+        struct hsp_m_health health;
         struct hsp_m_prepare prepare;
         struct hsp_m_ready ready;
         struct hsp_m_failed failed;

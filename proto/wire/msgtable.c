@@ -60,6 +60,10 @@ static const char *const fact_names[] = {"out-of-memory", "cannot-connect", "no-
                                          "timeout",       "other"};
 static const char *const what_names[] = {"open", "compute", "link", "stop", "end"};
 
+static const char *const health_names[] = {"fine", "warn", "cordon", "lost"};
+static const char *const path_names[] = {"nvlink",      "nvswitch", "pci-switch",
+                                         "host-bridge", "numa",     "system"};
+
 static const struct hsp_field f_card[] = {STR(card, name, HSP_CARD_NAME), F64(card, gbit_per_s)};
 static const struct hsp_field f_device[] = {U32MAX(device, index, HSP_NODE_DEVICES - 1),
                                             U32MAX(device, card, HSP_NODE_CARDS - 1),
@@ -73,7 +77,19 @@ static const struct hsp_field f_device[] = {U32MAX(device, index, HSP_NODE_DEVIC
                                             F64(device, mem_bytes_per_s),
                                             F64(device, op_us),
                                             BOOL(device, up),
-                                            STR(device, address, HSP_ADDRESS_MAX)};
+                                            STR(device, address, HSP_ADDRESS_MAX),
+                                            STR(device, model, HSP_MODEL_MAX),
+                                            STR(device, uuid, HSP_UUID_MAX),
+                                            U32MAX(device, sm, 999),
+                                            STR(device, cpus, HSP_CPUS_MAX),
+                                            ENUM(device, health, health_names),
+                                            STR(device, why, HSP_WHY_MAX)};
+static const struct hsp_field f_path[] = {
+    U32MAX(path, a, HSP_NODE_DEVICES - 1), U32MAX(path, b, HSP_NODE_DEVICES - 1),
+    ENUM(path, kind, path_names), U32MAX(path, links, 255), F64(path, bytes_per_s)};
+static const struct hsp_field f_health[] = {U32MAX(health, device, HSP_NODE_DEVICES - 1),
+                                            ENUM(health, health, health_names),
+                                            STR(health, reason, HSP_WHY_MAX)};
 static const struct hsp_field f_holding[] = {U32(holding, job),
                                              U32MAX(holding, device, HSP_NODE_DEVICES - 1),
                                              U64(holding, plan),
@@ -97,6 +113,7 @@ static const struct hsp_field f_hello[] = {
     F64(hello, cross_us_per_byte),
     LIST(hello, cards, n_cards, card, HSP_NODE_CARDS),
     LIST(hello, devices, n_devices, device, HSP_NODE_DEVICES),
+    LIST(hello, paths, n_paths, path, HSP_NODE_PATHS),
     LIST(hello, holdings, n_holdings, holding, HSP_MSG_HOLDINGS),
     LIST(hello, runs, n_runs, run, HSP_MSG_RUNS)};
 static const struct hsp_field f_welcome[] = {

@@ -104,11 +104,23 @@ static void admin_fault(struct sim *s, uint32_t node)
     }
 }
 
+/* Its device is lost, not to be trusted any more, or worth a word. */
+static void xid(struct sim *s, uint32_t x)
+{
+    static const uint64_t kinds[] = {79, 79, 74, 48, 31};
+    uint64_t n = kinds[sim_below(s, 5)];
+    note(s, "XID, of device", n, x);
+    sim_sign(s, x, HSP_SIGN_XID, n);
+}
+
 static void fault(struct sim *s)
 {
     uint32_t node = (uint32_t)sim_below(s, s->n_nodes), x = device(s), y = device(s);
     uint64_t ms = 1 + sim_below(s, sim_below(s, 2) == 0 ? 300 : 6000);
-    switch (sim_below(s, 17)) {
+    switch (sim_below(s, 20)) {
+    case 17:
+    case 18:
+    case 19: xid(s, node * SIM_DEVS + (uint32_t)sim_below(s, s->n_devs)); break;
     case 0:
     case 1:
     case 2:
@@ -383,9 +395,24 @@ static bool all_over(struct sim *s)
     return true;
 }
 
+/* Agents begin anew with GPUs that were reset. */
+static void reset_gpus(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        bool unwell = false;
+        for (uint32_t d = 0; s->agent[i].alive && d < s->n_devs; d++) {
+            unwell = unwell || hsp_agent_device(s->agent[i].core, d)->health.verdict > HSP_GPU_WARN;
+        }
+        if (unwell) {
+            sim_kill_agent(s, i, 100 + 1000 * i);
+        }
+    }
+}
+
 static void heal(struct sim *s)
 {
     s->chaos = false;
+    reset_gpus(s);
     s->job[1].unwritable = 0;
     s->healed_ms = s->now;
     sim_log(s, "--- healed");

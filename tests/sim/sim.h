@@ -114,6 +114,7 @@ struct sim_data {
 };
 struct sim_exec {
     bool alive, paused, up;
+    bool bare; /* without its device, which is lost: it only serves */
     uint32_t gen, token;
     uint32_t wipes; /* times its memory was lost */
     struct sim_run cur, next;
@@ -300,6 +301,7 @@ void sim_submit(struct sim *s, const char *name, int32_t prio, uint32_t min, uin
                 uint64_t steps, uint64_t ckpt_every);
 void sim_admin(struct sim *s, struct hsp_admin_event a);
 void sim_kill_exec(struct sim *s, uint32_t exec);
+void sim_sign(struct sim *s, uint32_t exec, enum hsp_gpu_sign_kind kind, uint64_t value);
 void sim_kill_agent(struct sim *s, uint32_t node, uint64_t restart_ms); /* its executors too */
 void sim_crash_node(struct sim *s, uint32_t node, uint64_t restart_ms); /* silent; memory is lost */
 void sim_kill_daemon(struct sim *s, uint64_t restart_ms);

@@ -42,6 +42,7 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
                 break;
             }
             s->exec[id].alive = true;
+            s->exec[id].bare = x->bare;
             sim_push(s, s->now + 20 + sim_below(s, 60),
                      (struct sim_ev){.type = SIM_E_X_START, .who = id, .gen = s->exec[id].gen});
             break;

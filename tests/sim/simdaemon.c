@@ -226,6 +226,17 @@ static void d_send(struct sim *s, const struct hsp_action *a)
                  .type = SIM_E_D_SEND, .conn = a->conn, .gen = s->d_gen, .ptr = sim_clone(s, &m)});
 }
 
+/* No work for who is not well. */
+static void check_asked(struct sim *s, const struct hsp_plan_request *q)
+{
+    for (uint32_t i = 0; i < q->n_devices; i++) {
+        const struct hsp_cluster_node *n = &s->d->nodes[HSP_DEVICE_NODE(q->devices[i])];
+        if (n->dev[HSP_DEVICE_INDEX(q->devices[i])].health >= HSP_HEALTH_CORDON) {
+            sim_fail(s, "planning may use device %u, which is not well", q->devices[i]);
+        }
+    }
+}
+
 static void d_actions(struct sim *s, const struct hsp_actions *acts)
 {
     if (acts->n > 4000) {
@@ -253,6 +264,7 @@ static void d_actions(struct sim *s, const struct hsp_actions *acts)
         case HSP_ACT_ERASE:
         case HSP_ACT_DROP_PLAN: d_store(s, a); break;
         case HSP_ACT_START_PLAN:
+            check_asked(s, a->u.plan);
             s->job[a->job].ticket = a->ticket;
             sim_plan_make(s, a->u.plan);
             sim_push(s, s->now + 1 + sim_below(s, a->u.plan->urgent ? 10 : 100),

@@ -187,6 +187,9 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
         sim_fail(s, "device %u begins epoch %llu after %llu", x, (unsigned long long)r->epoch,
                  (unsigned long long)e->last_epoch[r->job]);
     }
+    if (e->bare && r->rank < r->n_ranks) {
+        sim_fail(s, "device %u is lost and gets work", x);
+    }
     e->last_epoch[r->job] = r->epoch;
     r->phase = SIM_TRANSFER;
     bool holds = r->mode == HSP_MODE_SWITCH || r->mode == HSP_MODE_RECOVER;

@@ -12,6 +12,18 @@ void sim_kill_exec(struct sim *s, uint32_t x)
     }
 }
 
+void sim_sign(struct sim *s, uint32_t x, enum hsp_gpu_sign_kind kind, uint64_t value)
+{
+    const struct sim_agent *a = &s->agent[x / SIM_DEVS];
+    const struct hsp_gpu_sign sign = {kind, value};
+    sim_log(s, "! sign %d of device %u: %llu", (int)kind, x, (unsigned long long)value);
+    if (a->alive && !a->paused) {
+        sim_a_step(
+            s, x / SIM_DEVS,
+            (struct hsp_agent_event){.type = HSP_AEV_SIGN, .device = x % SIM_DEVS, .sign = &sign});
+    }
+}
+
 static void drop_inbox(struct sim *s, uint32_t node)
 {
     size_t n = 0;

@@ -51,7 +51,8 @@ static void copy_cards(struct hsp_agent *a, const struct hsp_agent_config *cfg)
 
 struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg)
 {
-    bool fits = cfg->n_devices <= HSP_NODE_DEVICES && cfg->n_cards <= HSP_NODE_CARDS;
+    bool fits = cfg->n_devices <= HSP_NODE_DEVICES && cfg->n_cards <= HSP_NODE_CARDS &&
+                cfg->n_paths <= HSP_NODE_PATHS;
     struct hsp_agent *a = fits ? calloc(1, sizeof(*a)) : NULL;
     if (a == NULL) {
         return NULL;
@@ -65,11 +66,7 @@ struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg)
     a->heartbeat_ms = cfg->heartbeat_ms;
     a->dead_ms = cfg->dead_ms;
     copy_cards(a, cfg);
-    for (uint32_t i = 0; i < cfg->n_devices; i++) {
-        struct hsp_agent_device *d = &a->dev[i];
-        d->profile = cfg->devices[i];
-        (void)snprintf(d->kind, sizeof(d->kind), "%s", cfg->devices[i].kind);
-    }
+    hsp_ai_devices_init(a, cfg);
     a->arena = hsp_arena_new(STEP_ARENA);
     a->steps = calloc(HSP_AGENT_STEPS, sizeof(*a->steps));
     return a->arena != NULL && a->steps != NULL ? a : hsp_agent_free(a);
@@ -166,6 +163,11 @@ static void connect_later(struct hsp_agent *a)
 
 static void hang_up(struct hsp_agent *a, const char *why)
 {
+    hsp_ai_hang_up(a, why, false);
+}
+
+void hsp_ai_hang_up(struct hsp_agent *a, const char *why, bool soon)
+{
     if (a->link != HSP_LINK_DOWN) {
         hsp_ai_log(a, 4, "leaving the coordinator: %s", why);
         hsp_ai_emit(a, HSP_AACT_DISCONNECT, 0);
@@ -173,6 +175,7 @@ static void hang_up(struct hsp_agent *a, const char *why)
     connect_later(a);
     hsp_ai_uplink_stop(a);
     a->closing = true;
+    a->pause_ms = soon ? 0 : a->pause_ms;
 }
 
 uint64_t hsp_ai_scan(struct hsp_agent *a)
@@ -202,16 +205,14 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
                             .cards = a->card,
                             .n_devices = a->cfg.n_devices,
                             .devices = dev,
+                            .n_paths = a->cfg.n_paths,
+                            .paths = a->path,
                             .n_holdings = ev->n,
                             .holdings = (struct hsp_m_holding *)(uintptr_t)ev->holdings,
                             .runs = run};
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
         const struct hsp_agent_device *d = &a->dev[i];
-        dev[i] = d->profile;
-        dev[i].index = i;
-        dev[i].kind = d->kind;
-        dev[i].up = d->state == HSP_EXEC_UP && !d->killed;
-        dev[i].address = dev[i].up ? d->address : "";
+        dev[i] = hsp_ai_describe(a, i);
         if (d->run.job != 0) {
             run[h.n_runs++] = d->run;
         }
@@ -254,8 +255,7 @@ static void fence(struct hsp_agent *a, const char *why)
             hsp_ai_kill(a, i, "fenced");
         }
     }
-    hang_up(a, "fenced");
-    a->pause_ms = 0;
+    hsp_ai_hang_up(a, "fenced", true);
 }
 
 static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
@@ -291,28 +291,6 @@ static bool rates(struct hsp_agent *a, const struct hsp_m_welcome *w)
     a->dead_ms = w->dead_ms;
     a->beat_ms = a->now_ms;
     return true;
-}
-
-/* Other figures of the devices: said in a new HELLO. An executor whose device changed begins anew
- * with them; its job goes on from the state in memory. */
-static void profile(struct hsp_agent *a, const struct hsp_agent_event *ev)
-{
-    bool changed = false;
-    for (uint32_t i = 0; i < ev->n && i < a->cfg.n_devices; i++) {
-        struct hsp_m_device *p = &a->dev[i].profile;
-        const struct hsp_m_device *q = &ev->devices[i];
-        if (p->speed != q->speed || p->mem_bytes != q->mem_bytes) {
-            changed = true;
-            *p = *q;
-            p->kind = a->dev[i].kind;
-            p->address = a->dev[i].address;
-            hsp_ai_kill(a, i, "its device has other figures now");
-        }
-    }
-    if (changed && a->link != HSP_LINK_DOWN) {
-        hang_up(a, "other devices");
-        a->pause_ms = 0;
-    }
 }
 
 static void link_down(struct hsp_agent *a, const char *why)
@@ -367,7 +345,7 @@ static void spawn(struct hsp_agent *a, uint32_t device)
     d->state = HSP_EXEC_STARTING;
     d->spawn_ms = a->now_ms;
     d->heard_ms = a->now_ms;
-    hsp_ai_emit(a, HSP_AACT_SPAWN, device);
+    hsp_ai_emit(a, HSP_AACT_SPAWN, device)->bare = d->health.verdict == HSP_GPU_LOST;
 }
 
 static void exec_exit(struct hsp_agent *a, uint32_t device, const char *why)
@@ -439,6 +417,7 @@ static void dial(struct hsp_agent *a)
 static void tick(struct hsp_agent *a)
 {
     executors_tick(a);
+    hsp_ai_health_tick(a);
     hsp_ai_seal_tick(a);
     hsp_ai_uplink_tick(a);
     if (a->link == HSP_LINK_DOWN && !a->closing && !a->fencing && !a->ending &&
@@ -460,8 +439,9 @@ static void tick(struct hsp_agent *a)
 enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event *ev,
                                struct hsp_agent_actions *ret, struct hsp_err *err)
 {
-    bool of_exec = ev->type == HSP_AEV_EXEC_MSG || ev->type == HSP_AEV_EXEC_EXIT;
-    if (ev->now_ms < a->now_ms || a->failed || (of_exec && ev->device >= a->cfg.n_devices)) {
+    bool of_device =
+        ev->type == HSP_AEV_EXEC_MSG || ev->type == HSP_AEV_EXEC_EXIT || ev->type == HSP_AEV_SIGN;
+    if (ev->now_ms < a->now_ms || a->failed || (of_device && ev->device >= a->cfg.n_devices)) {
         return hsp_err_set(err, HSP_EINVAL, 0, "event from the past or of an unknown device %u",
                            ev->device);
     }
@@ -501,7 +481,8 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
             hsp_ai_tell(a, ev->msg);
         }
         break;
-    case HSP_AEV_PROFILE: profile(a, ev); break;
+    case HSP_AEV_PROFILE: hsp_ai_profile(a, ev); break;
+    case HSP_AEV_SIGN: hsp_ai_sign(a, ev->device, ev->sign); break;
     case HSP_AEV_TICK: break;
     }
     tick(a);
@@ -575,6 +556,9 @@ void hsp_agent_dump(const struct hsp_agent *a, struct hsp_buf *out)
         const struct hsp_agent_device *d = &a->dev[i];
         hsp_buf_printf(out, "  device %u %s%s%s", i, execs[d->state], d->killed ? " killed" : "",
                        d->sealing ? " sealing" : "");
+        if (d->health.verdict != HSP_GPU_FINE) {
+            hsp_buf_printf(out, " %s (%s)", hsp_gpu_verdict_name(d->health.verdict), d->health.why);
+        }
         if (d->run.job != 0) {
             hsp_buf_printf(out, " job %u runs %llu prepared %llu armed %llu%s", d->run.job,
                            (unsigned long long)d->run.running, (unsigned long long)d->run.prepared,

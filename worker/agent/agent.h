@@ -8,8 +8,8 @@
  * Ownership: an event is borrowed for the call; actions live until the next call.
  * Bounds:    HSP_NODE_DEVICES devices, one job at a time on each; one connection to hspmdd.
  *
- * What it decides: when executors are started, restarted (with backoff) and killed (silent, or deaf
- * to SEAL); which messages pass; the answer to SEAL, also for executors that are dead; when its
+ * What it decides: when executors are started, restarted (with backoff) and killed (silent, deaf
+ * to SEAL, or their device is lost: then they are started again without it); which messages pass; the answer to SEAL, also for executors that are dead; when its
  * incarnation is refused, that everything it runs is killed before it says hello anew; when it may
  * go after a planned leave. While hspmdd is away executors go on, armed switches and checkpoints
  * too; a loss leaves the job sealed.
@@ -40,13 +40,16 @@
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
 #include "proto/wire/msg.h"
+#include "worker/agent/gpuhealth.h"
 
 struct hsp_agent_config {
     const char *node, *address;
-    uint32_t n_cards, n_devices;
+    uint32_t n_cards, n_devices, n_paths;
     const struct hsp_m_card *cards;
-    const struct hsp_m_device
-        *devices; /* profiles; up and address are ignored. index is set by position */
+    const struct hsp_m_device *
+        devices; /* profiles; up and address are ignored, index is set by position; health LOST, with
+                     why: it cannot be used, from the start */
+    const struct hsp_m_path *paths; /* between devices */
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
     uint32_t heartbeat_ms, dead_ms; /* until a WELCOME says otherwise */
     uint32_t seal_ms;               /* an executor that does not answer SEAL by then is killed */
@@ -67,6 +70,7 @@ enum hsp_agent_event_type {
     HSP_AEV_LEAVE,      /* SIGTERM or notice: text, deadline_ms from now (0: none) */
     HSP_AEV_CHECKED,    /* msg */
     HSP_AEV_PROFILE,    /* n, devices: all devices, speed and memory changed by the administrator */
+    HSP_AEV_SIGN,       /* device, sign: what its driver says of its health */
     HSP_AEV_TICK
 };
 struct hsp_agent_event {
@@ -81,6 +85,7 @@ struct hsp_agent_event {
     uint32_t n;
     const struct hsp_m_holding *holdings;
     const struct hsp_m_device *devices;
+    const struct hsp_gpu_sign *sign;
 };
 
 enum hsp_agent_action_type {
@@ -88,7 +93,7 @@ enum hsp_agent_action_type {
     HSP_AACT_DISCONNECT,
     HSP_AACT_SEND,      /* msg: to hspmdd */
     HSP_AACT_SEND_EXEC, /* device, msg */
-    HSP_AACT_SPAWN,     /* device */
+    HSP_AACT_SPAWN,     /* device, bare */
     HSP_AACT_KILL,      /* device: SIGKILL */
     HSP_AACT_SCAN,      /* scan */
     HSP_AACT_DISCARD,   /* job, device, keep_plan */
@@ -101,6 +106,7 @@ struct hsp_agent_action {
     enum hsp_agent_action_type type;
     uint32_t device, job;
     uint64_t keep_plan, scan;
+    bool bare; /* without its device, which is lost: to serve what is sealed */
     int severity;
     const struct hsp_msg *msg;
     const char *text;
@@ -116,7 +122,9 @@ enum hsp_exec_state { HSP_EXEC_DOWN, HSP_EXEC_STARTING, HSP_EXEC_UP };
 struct hsp_agent_device { /* read-only for shells */
     enum hsp_exec_state state;
     char kind[16], address[HSP_ADDRESS_MAX + 1];
+    char model[HSP_MODEL_MAX + 1], uuid[HSP_UUID_MAX + 1], cpus[HSP_CPUS_MAX + 1];
     struct hsp_m_device profile;
+    struct hsp_gpu_health health;
     struct hsp_m_run run;     /* job 0: idle */
     uint64_t preparing;       /* epoch of a PREPARE not yet answered */
     bool source, next_source; /* running / prepared epoch: serves state only */
@@ -135,7 +143,7 @@ enum hsp_agent_link {
 
 struct hsp_agent; /* opaque */
 
-/* Copies @cfg. NULL: no memory, or more than HSP_NODE_DEVICES devices. */
+/* Copies @cfg. NULL: no memory, or more devices, cards or paths than a node has. */
 struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg);
 struct hsp_agent *hsp_agent_free(struct hsp_agent *a); /* NULL allowed; returns NULL */
 

@@ -41,6 +41,7 @@ struct hsp_agent {
     bool fencing;  /* waits for killed executors */
     struct hsp_m_card card[HSP_NODE_CARDS];
     char card_name[HSP_NODE_CARDS][HSP_CARD_NAME + 1];
+    struct hsp_m_path path[HSP_NODE_PATHS];
     struct hsp_agent_device dev[HSP_NODE_DEVICES];
     struct hsp_agent_seal {
         uint32_t job; /* 0 none */
@@ -86,6 +87,17 @@ void hsp_ai_check(struct hsp_agent *a, const struct hsp_msg *m); /* an order, to
 void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
 void hsp_ai_kill_quietly(struct hsp_agent *a, uint32_t device);
 uint64_t hsp_ai_scan(struct hsp_agent *a); /* emits a SCAN; its number */
+
+/* agent.c: ends the connection; the next one says a new HELLO. @soon: without a pause. */
+void hsp_ai_hang_up(struct hsp_agent *a, const char *why, bool soon);
+
+/* devices.c */
+void hsp_ai_devices_init(struct hsp_agent *a, const struct hsp_agent_config *cfg);
+/* Device @i as HELLO says it. */
+struct hsp_m_device hsp_ai_describe(const struct hsp_agent *a, uint32_t i);
+void hsp_ai_profile(struct hsp_agent *a, const struct hsp_agent_event *ev);
+void hsp_ai_sign(struct hsp_agent *a, uint32_t device, const struct hsp_gpu_sign *s);
+void hsp_ai_health_tick(struct hsp_agent *a);
 
 /* leave.c */
 void hsp_ai_leave(struct hsp_agent *a, const struct hsp_agent_event *ev);

@@ -7,7 +7,8 @@
  *   FINE --> WARN: told. Its work goes on; a warning ends when what it was for does (heat), else it stays a day.
  *   any  --> CORDON: it may still compute, but must not be trusted with more: its work is moved away in order, as
  *            from a device that leaves, and it gets none until its driver is loaded anew or it is reset.
- *   any  --> LOST: it does not compute any more. Its executor is ended and not started again.
+ *   any  --> LOST: it does not compute any more. Its executor is ended, and comes back without it to serve what
+ *            it had sealed.
  * A verdict other than a warning never gets better by itself.
  *
  * Source of XID numbers: NVIDIA's catalogue (GPU Deployment and Management Documentation, XID Errors): those that end

@@ -2,6 +2,7 @@ noinst_LIBRARIES += worker/agent/libagent.a
 worker_agent_libagent_a_SOURCES = \
   worker/agent/agent.c worker/agent/agent.h \
   worker/agent/agentint.h \
+  worker/agent/devices.c \
   worker/agent/gpuhealth.c worker/agent/gpuhealth.h \
   worker/agent/leave.c \
   worker/agent/relay.c \

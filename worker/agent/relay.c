@@ -4,6 +4,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
+#include "proto/base/str.h"
 #include "worker/agent/agentint.h"
 
 static bool idle(const struct hsp_agent_device *d)
@@ -50,12 +51,32 @@ void hsp_ai_seal_abandon(struct hsp_agent *a)
     }
 }
 
+/* Its executor was killed and does not end: the driver holds it. Its threads never run again, nor does the
+ * GPU, so nobody writes what it has; the rest of the node need not wait for it. */
+static bool stuck(const struct hsp_agent_device *d)
+{
+    return d->killed && d->health.verdict == HSP_GPU_LOST;
+}
+
+static void give_up(struct hsp_agent *a, uint32_t device)
+{
+    struct hsp_agent_device *d = &a->dev[device];
+    hsp_ai_log(a, 4, "executor %u does not end, its GPU is lost: it counts as gone", device);
+    d->run = (struct hsp_m_run){0};
+    d->preparing = 0;
+    d->sealing = d->source = d->next_source = false;
+    hsp_ai_seal_advance(a);
+}
+
 void hsp_ai_seal_tick(struct hsp_agent *a)
 {
     for (uint32_t k = 0; k < HSP_AGENT_SEALS; k++) {
         for (uint32_t i = 0; a->seal[k].job != 0 && i < a->cfg.n_devices; i++) {
-            if (a->dev[i].sealing && a->dev[i].run.job == a->seal[k].job &&
-                a->now_ms >= a->seal[k].deadline_ms) {
+            bool late = a->dev[i].sealing && a->dev[i].run.job == a->seal[k].job &&
+                        a->now_ms >= a->seal[k].deadline_ms;
+            if (late && stuck(&a->dev[i])) {
+                give_up(a, i);
+            } else if (late) {
                 hsp_ai_kill(a, i, "did not answer SEAL");
             }
         }
@@ -68,7 +89,7 @@ uint64_t hsp_ai_seal_deadline(const struct hsp_agent *a)
     for (uint32_t k = 0; k < HSP_AGENT_SEALS; k++) {
         for (uint32_t i = 0; a->seal[k].job != 0 && i < a->cfg.n_devices; i++) {
             const struct hsp_agent_device *d = &a->dev[i];
-            if (d->sealing && !d->killed && d->run.job == a->seal[k].job &&
+            if (d->sealing && (!d->killed || stuck(d)) && d->run.job == a->seal[k].job &&
                 a->seal[k].deadline_ms < best) {
                 best = a->seal[k].deadline_ms;
             }
@@ -186,6 +207,18 @@ void hsp_ai_stop_answer(struct hsp_agent *a, uint32_t device)
 
 /* ---- from hspmdd ---- */
 
+static void refuse(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m, const char *why)
+{
+    struct hsp_msg f = {.type = HSP_MSG_PREPARE_FAILED,
+                        .epoch = m->epoch,
+                        .u.failed = {.job = m->u.prepare.job,
+                                     .device = device,
+                                     .fact = HSP_FACT_OTHER,
+                                     .peer = HSP_MSG_RANKS,
+                                     .reason = why}};
+    hsp_ai_tell(a, &f);
+}
+
 static void prepare(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     struct hsp_agent_device *d = &a->dev[device];
@@ -193,18 +226,17 @@ static void prepare(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
         return; /* EXECUTOR_DEAD says so */
     }
     if (d->run.job != 0 && d->run.job != m->u.prepare.job) {
-        struct hsp_msg f = {.type = HSP_MSG_PREPARE_FAILED,
-                            .epoch = m->epoch,
-                            .u.failed = {.job = m->u.prepare.job,
-                                         .device = device,
-                                         .fact = HSP_FACT_OTHER,
-                                         .peer = HSP_MSG_RANKS,
-                                         .reason = "the device works for another job"}};
-        hsp_ai_tell(a, &f);
+        refuse(a, device, m, "the device works for another job");
         return;
     }
     if (m->epoch <= d->run.running || m->epoch < d->run.prepared) {
         return; /* of the past: the executor would not answer */
+    }
+    if (d->health.verdict == HSP_GPU_LOST && m->u.prepare.rank < m->u.prepare.n_ranks) {
+        char why[HSP_TEXT_MAX + 1];
+        hsp_str_printf(why, sizeof(why), "the device is lost: %s", d->health.why);
+        refuse(a, device, m, why);
+        return;
     }
     d->run.job = m->u.prepare.job;
     d->run.device = device;

@@ -73,11 +73,11 @@ static enum hsp_status start(struct hsp_agent_exec *x, struct hsp_err *err)
     return st;
 }
 
-void hsp_agent_spawn(struct hsp_agent_shell *s, uint32_t device)
+void hsp_agent_spawn(struct hsp_agent_shell *s, uint32_t device, bool bare)
 {
     struct hsp_agent_exec *x = &s->exec[device];
     struct hsp_err err = {0};
-    *x = (struct hsp_agent_exec){.shell = s, .device = device};
+    *x = (struct hsp_agent_exec){.shell = s, .device = device, .bare = bare};
     if (start(x, &err) != HSP_OK) {
         hsp_str_printf(x->text, sizeof x->text, "%s", err.msg);
         if (x->pid != 0) {

@@ -54,7 +54,7 @@ static void perform(struct hsp_agent_shell *s, const struct hsp_agent_action *x)
     case HSP_AACT_DISCONNECT: hsp_agent_disconnect(s); break;
     case HSP_AACT_SEND: hsp_agent_send(s, x->msg); break;
     case HSP_AACT_SEND_EXEC: hsp_agent_order(s, x->device, x->msg); break;
-    case HSP_AACT_SPAWN: hsp_agent_spawn(s, x->device); break;
+    case HSP_AACT_SPAWN: hsp_agent_spawn(s, x->device, x->bare); break;
     case HSP_AACT_KILL: hsp_agent_kill(s, x->device); break;
     case HSP_AACT_SCAN: hsp_agent_scan(s, x->scan); break;
     case HSP_AACT_DISCARD: hsp_agent_discard(s, x->job, x->device, x->keep_plan); break;

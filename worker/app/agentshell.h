@@ -32,6 +32,7 @@ struct hsp_agent_exec { /* the executor of one device */
     uint32_t conn; /* of our socket pair; 0: closed, all its messages are read */
     bool ended;    /* waited for; its end is in `text` */
     bool due;      /* EXEC_EXIT is to be fed */
+    bool bare;     /* it has to do without its device */
     char text[160];
 };
 
@@ -88,7 +89,8 @@ void hsp_agent_fail(struct hsp_agent_shell *s, const struct hsp_err *why);
 
 /* ---- agentexec.c: SPAWN, KILL, SEND_EXEC ---- */
 
-void hsp_agent_spawn(struct hsp_agent_shell *s, uint32_t device);
+/* @bare: without its device, which is lost. */
+void hsp_agent_spawn(struct hsp_agent_shell *s, uint32_t device, bool bare);
 void hsp_agent_kill(struct hsp_agent_shell *s, uint32_t device);
 void hsp_agent_order(struct hsp_agent_shell *s, uint32_t device, const struct hsp_msg *m);
 void hsp_agent_reap(struct hsp_agent_shell *s);    /* a child has ended, or may have */

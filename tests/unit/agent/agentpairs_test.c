@@ -332,6 +332,8 @@ static void tell_checked(struct aw_world *w, const struct other *o)
                           .dead_ms = 3000}               \
         }                                                \
     }
+static const struct hsp_gpu_sign xids[] = {
+    {HSP_SIGN_XID, 31}, {HSP_SIGN_XID, 48}, {HSP_SIGN_XID, 79}};
 static const struct other others[] = {
     {"welcome", tell_daemon, WELCOME(3)},
     {"welcome of an older term", tell_daemon, WELCOME(1)},
@@ -368,6 +370,9 @@ static const struct other others[] = {
      tell_checked,
      {.msg = {.type = HSP_MSG_CHECKED,
               .u.checked = {.fault = "", .address = "", .transport = ""}}}},
+    {"XID 31", tell_event, {.event = {.type = HSP_AEV_SIGN, .sign = &xids[0]}}},
+    {"XID 48", tell_event, {.event = {.type = HSP_AEV_SIGN, .sign = &xids[1]}}},
+    {"XID 79", tell_event, {.event = {.type = HSP_AEV_SIGN, .sign = &xids[2]}}},
     {"tick", tell_event, {.event = {.type = HSP_AEV_TICK}}},
 };
 #undef WELCOME

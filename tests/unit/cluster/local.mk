@@ -4,6 +4,7 @@ cluster_tests = \
   tests/unit/cluster/clusterdata_test \
   tests/unit/cluster/clusternodes_test \
   tests/unit/cluster/clusterpairs_test \
+  tests/unit/cluster/devicehealth_test \
   tests/unit/cluster/finishing_test \
   tests/unit/cluster/keepers_test \
   tests/unit/cluster/nodecheck_test \
@@ -28,6 +29,9 @@ tests_unit_cluster_clusternodes_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_clusterpairs_test_SOURCES = tests/unit/cluster/clusterpairs_test.c \
   tests/unit/cluster/clusterstories.c tests/unit/cluster/clusterstories.h $(CLUSTER_WORLD)
 tests_unit_cluster_clusterpairs_test_LDADD = $(CLUSTER_TEST_LIBS)
+tests_unit_cluster_devicehealth_test_SOURCES = tests/unit/cluster/devicehealth_test.c \
+  $(CLUSTER_WORLD)
+tests_unit_cluster_devicehealth_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_finishing_test_SOURCES = tests/unit/cluster/finishing_test.c $(CLUSTER_WORLD)
 tests_unit_cluster_finishing_test_LDADD = $(CLUSTER_TEST_LIBS)
 tests_unit_cluster_keepers_test_SOURCES = tests/unit/cluster/keepers_test.c $(CLUSTER_WORLD)

@@ -183,6 +183,10 @@ static void refused(void **state)
         {HSP_MSG_ECHO, "{\"seq\":1,\"back\":1048577,\"more\":false}", "echo.back: above its limit"},
         {HSP_MSG_MEASURE, "{\"echoes\":65}", "measure.echoes: above its limit"},
         {HSP_MSG_UPLINK, "{\"latency_s\":0.1}", "uplink.bytes_per_s: missing"},
+        {HSP_MSG_DEVICE_HEALTH, "{\"device\":16,\"health\":\"lost\",\"reason\":\"\"}",
+         "device-health.device: above its limit"},
+        {HSP_MSG_DEVICE_HEALTH, "{\"device\":1,\"health\":\"ill\",\"reason\":\"\"}",
+         "device-health.health: unknown value"},
         {HSP_MSG_DRAIN,
          "{\"name\":"
          "\"0123456789012345678901234567890123456789012345678901234567890123\","

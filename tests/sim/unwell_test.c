@@ -1,0 +1,229 @@
+/* Stories of devices that are not well: XIDs and memory errors in the middle of training. */
+#include "tests/lib/testlib.h"
+
+#include "proto/base/arena.h"
+#include "tests/sim/sim.h"
+
+static struct sim *s;
+
+static int setup(void **state)
+{
+    (void)state;
+    s = calloc(1, sizeof(*s));
+    return s != NULL ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    sim_fini(s);
+    free(s->heap);
+    hsp_arena_free(s->arena);
+    free(s);
+    return 0;
+}
+
+static const struct hsp_job *job(void)
+{
+    return hsp_cluster_job(s->d, 1);
+}
+
+static bool settled(struct sim *w)
+{
+    const struct hsp_job *j = w->d_alive ? hsp_cluster_job(w->d, 1) : NULL;
+    bool calm = j != NULL && j->state == HSP_JOB_RUNNING && j->cur.settled && j->ticket == 0;
+    for (uint32_t i = 0; calm && i < j->n_leases; i++) {
+        const struct hsp_cluster_node *n = &w->d->nodes[HSP_DEVICE_NODE(j->leases[i])];
+        calm = n->dev[HSP_DEVICE_INDEX(j->leases[i])].ask == HSP_ASK_NONE;
+    }
+    return calm;
+}
+
+static bool ended(struct sim *w)
+{
+    return w->d_alive && hsp_job_terminal(hsp_cluster_job(w->d, 1)->state);
+}
+
+static void until(bool (*pred)(struct sim *), uint64_t ms)
+{
+    if (!sim_run(s, s->now + ms, pred)) {
+        fail_msg("the story does not go on: %s\n%s", s->why, hsp_buf_cstr(&s->trace));
+    }
+}
+
+static void wait(uint64_t ms)
+{
+    assert_true(sim_run(s, s->now + ms, NULL));
+}
+
+/* A job that runs on all of them, and keeps at least @min. */
+static void running(uint32_t nodes, uint32_t devices, uint32_t min)
+{
+    sim_init(s, 5, 0, devices);
+    s->n_nodes = nodes;
+    s->n_devs = devices;
+    s->plan_all = true;
+    s->cfg.measures = s->d->cfg.measures = 0;
+    for (uint32_t i = 0; i < nodes; i++) {
+        sim_push(s, 10 * i, (struct sim_ev){.type = SIM_E_A_START, .who = i});
+    }
+    wait(500);
+    sim_submit(s, "story", 0, min, 8, 1000, 0);
+    until(settled, 5000);
+    wait(300);
+    assert_int_equal(job()->cur.n_ranks, nodes * devices);
+    hsp_buf_reset(&s->trace);
+    s->tracing = true;
+}
+
+static void told(const char *expected)
+{
+    s->tracing = false;
+    assert_string_equal(hsp_buf_cstr(&s->trace), expected);
+}
+
+static const struct hsp_node_device *device(uint32_t node, uint32_t index)
+{
+    char name[8];
+    (void)snprintf(name, sizeof(name), "n%u", node);
+    return &hsp_cluster_node_by_name(s->d, name)->dev[index];
+}
+
+/* Every version committed once, none left out. */
+static void to_the_end(void)
+{
+    until(ended, 200000);
+    assert_int_equal(job()->state, HSP_JOB_DONE);
+    assert_int_equal(s->job[1].committed, 1000);
+    assert_int_equal(s->job[1].commits, 1001);
+    assert_false(s->failed);
+}
+
+static void a_lost_gpu(void **state)
+{
+    (void)state;
+    running(3, 1, 1);
+    sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
+    wait(20);
+    until(settled, 5000);
+    told("device.lost job 1 n1: n1/0: XID 79: fallen off the bus\n"
+         "job.sealing job 1 <- device n1/0: XID 79: fallen off the bus\n"
+         "node.executor_dead job 1 n1: n1/0: signal 9\n"
+         "job.recovering job 1 <- device n1/0: XID 79: fallen off the bus\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 1 sources <- device n1/0: XID 79: fallen off the "
+         "bus\n"
+         "switch.phase job 1: epoch 2 starts\n"
+         "job.running job 1 <- device n1/0: XID 79: fallen off the bus\n"
+         "switch.end job 1: epoch 2 runs from step 11 <- device n1/0: XID 79: fallen off the bus\n"
+         "device.drained n1: n1/0: XID 79: fallen off the bus\n");
+    assert_true(s->exec[1 * SIM_DEVS].bare);
+    assert_int_equal(device(1, 0)->health, HSP_HEALTH_LOST);
+    to_the_end();
+}
+
+/* No copy on another node, and no checkpoint: the state is had from what its executor had sealed. */
+static void a_lost_gpu_of_the_only_node(void **state)
+{
+    (void)state;
+    running(1, 2, 1);
+    sim_sign(s, 1, HSP_SIGN_XID, 79);
+    wait(20);
+    until(settled, 5000);
+    assert_int_equal(job()->cur.n_ranks, 1);
+    to_the_end();
+}
+
+static void memory_errors(void **state)
+{
+    (void)state;
+    running(2, 2, 1);
+    sim_sign(s, 1, HSP_SIGN_ECC_UNCORRECTED, 7); /* of before */
+    sim_sign(s, 1, HSP_SIGN_XID, 31);
+    wait(50);
+    sim_sign(s, 1, HSP_SIGN_ECC_UNCORRECTED, 9);
+    wait(50);
+    until(settled, 5000);
+    wait(50);
+    told(
+        "device.warn job 1 n0: n0/1: XID 31: page fault of a kernel\n"
+        "device.cordon job 1 n0: n0/1: 2 uncorrectable memory errors\n"
+        "job.switching job 1 <- cordon of n0/1: 2 uncorrectable memory errors\n"
+        "switch.begin job 1: epoch 2: 3 ranks, 1 sources <- cordon of n0/1: 2 uncorrectable memory "
+        "errors\n"
+        "switch.phase job 1: epoch 2 armed\n"
+        "job.running job 1 <- cordon of n0/1: 2 uncorrectable memory errors\n"
+        "switch.end job 1: epoch 2 runs from step 14 <- cordon of n0/1: 2 uncorrectable memory "
+        "errors\n"
+        "device.drained n0: n0/1: 2 uncorrectable memory errors\n");
+    assert_int_equal(job()->cur.n_ranks, 3);
+    assert_int_equal(device(0, 1)->job, 0);
+    wait(2000);
+    assert_int_equal(job()->cur.n_ranks, 3); /* it gets none again */
+    to_the_end();
+}
+
+/* Where the job cannot go, it goes on there, and says why; lost, it stops until another comes. */
+static void nowhere_to_go(void **state)
+{
+    (void)state;
+    running(2, 1, 2);
+    sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 48);
+    wait(500);
+    assert_int_equal(job()->state, HSP_JOB_RUNNING);
+    assert_string_equal(job()->reason, "cordon of n1/0: XID 48: uncorrectable memory error: cannot "
+                                       "be done, needs 2 devices, 1 can be had");
+    sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
+    wait(2000);
+    assert_int_equal(job()->state, HSP_JOB_PAUSED);
+    assert_string_equal(job()->reason,
+                        "needs 2 devices, 1 can be had; n1/0 is lost: XID 79: fallen off the bus");
+    s->n_nodes = 3;
+    sim_start_node(s, 2);
+    until(settled, 5000);
+    to_the_end();
+}
+
+/* The GPU is lost while the coordinator is away: HELLO says so. */
+static void lost_meanwhile(void **state)
+{
+    (void)state;
+    running(3, 1, 1);
+    sim_kill_daemon(s, 2000);
+    wait(200);
+    sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
+    wait(3000);
+    until(settled, 5000);
+    assert_int_equal(device(1, 0)->health, HSP_HEALTH_LOST);
+    assert_int_equal(job()->cur.n_ranks, 2);
+    to_the_end();
+}
+
+/* An agent that begins anew looks anew. */
+static void reset(void **state)
+{
+    (void)state;
+    running(2, 1, 1);
+    sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
+    wait(20);
+    until(settled, 5000);
+    assert_int_equal(job()->cur.n_ranks, 1);
+    sim_kill_agent(s, 1, 100);
+    wait(1000);
+    until(settled, 10000);
+    assert_int_equal(device(1, 0)->health, HSP_HEALTH_FINE);
+    assert_int_equal(job()->cur.n_ranks, 2);
+    to_the_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_lost_gpu, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lost_gpu_of_the_only_node, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(nowhere_to_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(lost_meanwhile, setup, teardown),
+        cmocka_unit_test_setup_teardown(reset, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
