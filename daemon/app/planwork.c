@@ -166,6 +166,27 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
     d->op_us /= s;
 }
 
+#define FAST_LATENCY_US  10   /* a kernel of NCCL begins */
+#define FAST_BYTES_PER_S 2e10 /* where nobody knows: less than one link of any NVLink */
+
+/* Their fast domains; devices of one node stand together. */
+static void describe_domains(const struct hsp_cluster *c, const hsp_device_id *id, uint32_t n,
+                             struct hsp_device_desc *dev)
+{
+    uint32_t domain[HSP_NODE_DEVICES], last = HSP_NO_NODE;
+    double rate[HSP_NODE_DEVICES];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t node = HSP_DEVICE_NODE(id[i]), k = HSP_DEVICE_INDEX(id[i]);
+        if (node != last) {
+            hsp_node_domains(&c->nodes[node], domain, rate);
+            last = node;
+        }
+        dev[i].domain = domain[k] != 0 ? node * HSP_NODE_DEVICES + domain[k] : 0;
+        dev[i].fast = (struct hsp_link_cost){FAST_LATENCY_US,
+                                             1e6 / (rate[k] > 0 ? rate[k] : FAST_BYTES_PER_S)};
+    }
+}
+
 struct named {
     struct hsp_device_desc desc;
     hsp_device_id id;
@@ -218,6 +239,7 @@ enum hsp_status hsp_cluster_describe(const struct hsp_cluster *c, const hsp_devi
         }
         id[i] = list[i].id;
     }
+    describe_domains(c, id, n, dev);
     *ret = (struct hsp_cluster_desc){.n = n, .dev = dev, .same_node = l.same, .cross = l.cross};
     *ret_device = id;
     return HSP_OK;

@@ -138,9 +138,8 @@ uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, ui
         micro_us = fmax(micro_us, m.micro_us);
         update = fmax(update, m.update_us);
     }
-    const struct hsp_link_cost *link = &s->in.cluster->same_node;
-    double one = hsp_tensor_us(&s->all, x->n, 1, link);
-    double none = hsp_tensor_us(&s->all, x->n, 0, link);
+    double one = hsp_tensor_us(&s->all, x->n, 1, &x->in);
+    double none = hsp_tensor_us(&s->all, x->n, 0, &x->in);
     *ret = (struct hsp_share_dev){.fixed_us = update,
                                   .micro_us = micro_us + none,
                                   .seq_us = compute + one - none,

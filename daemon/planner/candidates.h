@@ -54,13 +54,14 @@ struct hsp_super {
     double seq_us;            /* whole model, for ordering */
     double mem_bytes;         /* of its smallest member */
     struct hsp_link_cost out; /* from its node to others */
+    struct hsp_link_cost in;  /* among its devices */
 };
 
 /* Tries everything; fills s->best. HSP_ENOMEM, HSP_ECANCELED. */
 enum hsp_status hsp_search_run(struct hsp_search *s);
 
-/* Groups of up to @degree devices of one node (1: each device alone), fastest first; devices left
- * over stay alone. *ret_n is 0 when the model cannot be cut that far. */
+/* Groups of @degree devices of one node (1: each device alone), fastest first; devices left over
+ * stay alone. Where fast domains of the node are large enough, no group leaves one. *ret_n is 0 when the model cannot be cut that far. */
 enum hsp_status hsp_supers_make(struct hsp_search *s, uint32_t degree, struct hsp_super **ret,
                                 uint32_t *ret_n);
 

@@ -23,8 +23,8 @@ struct device_raw {
 
 struct node_raw {
     const char *name;
-    double latency_us, gbit;
-    uint32_t cards;
+    double latency_us, gbit, fast_latency_us, fast_gbit;
+    uint32_t cards, domain;
     uint64_t host_memory;
     const struct hsp_yaml *devices;
 };
@@ -70,6 +70,12 @@ static const struct hsp_field node_table[] = {
       .help = "half a round trip to where nodes meet"),
     F(node_raw, "uplink.gbit_per_s", F64, gbit, .dflt = "1e6", .min = 1e-6, .max = 1e6,
       .help = "its link to other nodes; links.cross_node is the best there is"),
+    F(node_raw, "fast_domain", U32, domain, .dflt = "0", .max = HSP_MAX_DEVICES,
+      .help = "so many devices one after the other have a network of their own (NVLink); 0: none"),
+    F(node_raw, "fast_link.latency_us", F64, fast_latency_us, .dflt = "10", .min = 0, .max = 1e9,
+      .help = "one message inside a fast domain"),
+    F(node_raw, "fast_link.gbit_per_s", F64, fast_gbit, .dflt = "2400", .min = 1e-6, .max = 1e6,
+      .help = "between devices of a fast domain"),
     F(node_raw, "network_cards", U32, cards, .dflt = "1", .min = 1, .max = HSP_MAX_DEVICES,
       .help = "of this speed each; device i uses card i modulo this number"),
     F(node_raw, "host_memory", BYTES, host_memory, .dflt = "0", .max = 1e18,
@@ -184,6 +190,8 @@ static enum hsp_status read_nodes(const struct hsp_yaml *list, struct hsp_arena 
         for (uint32_t k = first; dev != NULL && k < *n; k++) {
             dev[k].uplink = (struct hsp_link_cost){r.latency_us, 1 / (r.gbit * 125)};
             dev[k].nic = (k - first) % r.cards;
+            dev[k].domain = r.domain > 0 ? first + 1 + (k - first) / r.domain : 0;
+            dev[k].fast = (struct hsp_link_cost){r.fast_latency_us, 1 / (r.fast_gbit * 125)};
             dev[k].host_bytes = (int64_t)r.host_memory;
         }
     }

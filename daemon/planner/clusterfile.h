@@ -5,6 +5,8 @@
  *   nodes:
  *     - name: a
  *       uplink: {latency_us: 200, gbit_per_s: 1}  # optional: slower than cross_node
+ *       fast_domain: 4                            # optional: devices 0-3, 4-7, ... have a network of
+ *       fast_link: {latency_us: 10, gbit_per_s: 2400} # their own (NVLink); what it can do
  *       network_cards: 2                          # optional: device i uses card i modulo 2
  *       host_memory: 64GiB                        # optional: for what all its devices offload
  *       devices:

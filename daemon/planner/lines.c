@@ -51,7 +51,7 @@ static void fill_cell(const struct pipe_ctx *c, const struct hsp_super *x,
         ret->m.micro_bytes = fmax(ret->m.micro_bytes, m.micro_bytes);
         ret->m.post_bytes = fmax(ret->m.post_bytes, m.post_bytes);
     }
-    ret->us += hsp_tensor_us(r, x->n, c->size, &s->in.cluster->same_node) +
+    ret->us += hsp_tensor_us(r, x->n, c->size, &x->in) +
                2 * (x->out.latency_us + c->size * r->w.leaving * x->out.us_per_byte);
 }
 

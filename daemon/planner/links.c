@@ -33,6 +33,23 @@ static struct uplinks look(const struct hsp_cluster_desc *c, const uint32_t *dev
     return u;
 }
 
+/* All of them are in one fast domain: *ret is its link. */
+static bool one_domain(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
+                       struct hsp_link_cost *ret)
+{
+    const struct hsp_device_desc *first = &c->dev[device[0]];
+    struct hsp_link_cost worst = first->fast;
+    bool same = n > 1 && first->domain != 0;
+    for (uint32_t i = 1; same && i < n; i++) {
+        const struct hsp_device_desc *d = &c->dev[device[i]];
+        same = d->domain == first->domain;
+        worst.latency_us = fmax(worst.latency_us, d->fast.latency_us);
+        worst.us_per_byte = fmax(worst.us_per_byte, d->fast.us_per_byte);
+    }
+    *ret = same ? worst : *ret;
+    return same;
+}
+
 struct hsp_link_cost hsp_link_group(const struct hsp_cluster_desc *c, const uint32_t *device,
                                     uint32_t n)
 {
@@ -46,8 +63,9 @@ struct hsp_link_cost hsp_link_group(const struct hsp_cluster_desc *c, const uint
             second = fmax(second, d->uplink.latency_us);
         }
     }
+    struct hsp_link_cost fast;
     if (!nodes || !u.hosts) {
-        return nodes ? c->cross : c->same_node;
+        return nodes ? c->cross : one_domain(c, device, n, &fast) ? fast : c->same_node;
     }
     return (struct hsp_link_cost){
         .latency_us = fmax(c->cross.latency_us, (u.top->uplink.latency_us + second) / 2),

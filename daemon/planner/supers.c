@@ -22,7 +22,7 @@ static double alone_us(const struct hsp_search *s, const struct hsp_range *all, 
 
 struct order {
     double us;
-    uint32_t node, dev;
+    uint32_t node, domain, dev;
 };
 
 static int by_node_and_speed(const void *a, const void *b)
@@ -30,6 +30,9 @@ static int by_node_and_speed(const void *a, const void *b)
     const struct order *x = a, *y = b;
     if (x->node != y->node) {
         return x->node < y->node ? -1 : 1;
+    }
+    if (x->domain != y->domain) {
+        return x->domain < y->domain ? -1 : 1;
     }
     if (x->us < y->us || x->us > y->us) {
         return x->us < y->us ? -1 : 1;
@@ -154,7 +157,29 @@ static enum hsp_status form(struct hsp_search *s, const struct hsp_range *all,
     }
     order_key(s, all, x);
     x->out = hsp_link_out(s->in.cluster, x->dev[0]);
+    x->in = hsp_link_group(s->in.cluster, x->dev, n);
     return HSP_OK;
+}
+
+/* As many as are of one node with the first; or of one domain of it. */
+static uint32_t run_of(const struct order *o, uint32_t n, bool domain)
+{
+    uint32_t k = 1;
+    while (k < n && o[k].node == o[0].node && (!domain || o[k].domain == o[0].domain)) {
+        k++;
+    }
+    return k;
+}
+
+/* A fast domain among the @n devices of a node has room for a group of @degree. */
+static bool domain_holds(const struct order *o, uint32_t n, uint32_t degree)
+{
+    bool any = false;
+    for (uint32_t i = 0, k; i < n; i += k) {
+        k = run_of(&o[i], n - i, true);
+        any = any || (o[i].domain != 0 && k >= degree);
+    }
+    return any;
 }
 
 enum hsp_status hsp_supers_make(struct hsp_search *s, uint32_t degree, struct hsp_super **ret,
@@ -169,15 +194,15 @@ enum hsp_status hsp_supers_make(struct hsp_search *s, uint32_t degree, struct hs
         return hsp_err_set(s->err, HSP_ENOMEM, 0, "groups of %u devices", n_dev);
     }
     for (uint32_t d = 0; d < n_dev; d++) {
-        o[d] = (struct order){alone_us(s, all, d), dev_of(s, d)->node, d};
+        o[d] = (struct order){alone_us(s, all, d), dev_of(s, d)->node, dev_of(s, d)->domain, d};
     }
     qsort(o, n_dev, sizeof(*o), by_node_and_speed);
-    bool grouped = degree == 1;
+    bool grouped = degree == 1, inside = false;
     for (uint32_t i = 0; i < n_dev;) {
-        uint32_t left = 0;
-        while (i + left < n_dev && o[i + left].node == o[i].node) {
-            left++;
+        if (i == 0 || o[i - 1].node != o[i].node) {
+            inside = domain_holds(&o[i], run_of(&o[i], n_dev - i, false), degree);
         }
+        uint32_t left = run_of(&o[i], n_dev - i, inside);
         uint32_t take = left >= degree ? degree : 1;
         enum hsp_status st = form(s, all, &o[i], take, &x[n]);
         if (st == HSP_EINFEASIBLE) { /* too unequal to cut: no such groups */

@@ -118,6 +118,46 @@ static void test_links_between_nodes_are_those_measured(void **state)
     app_cluster_free(c);
 }
 
+/* A node that tells of NVLink pairs: its fast domains; another one of the same has its own. */
+static void test_domains_are_those_of_the_paths(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_arena *arena = hsp_arena_new((size_t)1 << 20);
+    struct hsp_err err = {0};
+    struct hsp_cluster_desc d;
+    hsp_device_id *id;
+    struct hsp_m_path path[] = {{0, 1, HSP_PATH_NVLINK, 4, 8e10},
+                                {0, 2, HSP_PATH_NUMA, 0, 0},
+                                {2, 3, HSP_PATH_NVSWITCH, 4, 0}};
+    for (uint32_t k = 1; k < 4; k++) {
+        c->nodes[0].dev[k] = c->nodes[0].dev[0];
+    }
+    c->nodes[1].dev[1] = c->nodes[1].dev[0];
+    c->nodes[0].paths = path;
+    c->nodes[0].n_paths = 3;
+    c->nodes[1].paths = path;
+    c->nodes[1].n_paths = 1;
+    const hsp_device_id list[] = {W10, W10 + 1, W10 + 2, W10 + 3, W2, W2 + 1, W1};
+    assert_ok(hsp_cluster_describe(c, list, NULL, 7, arena, &d, &id, &err), &err);
+    struct hsp_device_desc of[7] = {{.node = 0}};
+    for (uint32_t i = 0; i < 7; i++) {
+        for (uint32_t k = 0; k < 7; k++) {
+            of[i] = id[k] == list[i] ? d.dev[k] : of[i];
+        }
+    }
+    assert_true(of[0].domain != 0 && of[0].domain == of[1].domain);
+    assert_true(of[2].domain != 0 && of[2].domain == of[3].domain);
+    assert_true(of[4].domain != 0 && of[4].domain == of[5].domain);
+    assert_true(of[0].domain != of[2].domain && of[0].domain != of[4].domain);
+    assert_int_equal(of[6].domain, 0);
+    assert_near(of[0].fast.us_per_byte, 1e6 / 8e10, 1e-15);
+    assert_near(of[2].fast.us_per_byte, 1e6 / 2e10, 1e-15); /* nobody knows: a single link */
+    c->nodes[0].paths = c->nodes[1].paths = NULL;
+    (void)hsp_arena_free(arena);
+    app_cluster_free(c);
+}
+
 /* Each device by its card: what two nodes of one host call alike is one card. */
 static void test_cards_are_those_of_the_hellos(void **state)
 {
@@ -506,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_devices_stand_by_name_with_their_speed),
         cmocka_unit_test(test_links_between_nodes_are_those_measured),
         cmocka_unit_test(test_cards_are_those_of_the_hellos),
+        cmocka_unit_test(test_domains_are_those_of_the_paths),
         cmocka_unit_test(test_facts_exclude_or_shrink),
         cmocka_unit_test(test_planner_uses_what_facts_leave),
         cmocka_unit_test(test_the_first_hand_written_plan_that_fits_wins),

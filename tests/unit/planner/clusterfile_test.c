@@ -19,6 +19,7 @@ static void speed_scales_all_rates(void **state)
                     "nodes:\n"
                     "  - {name: a, devices: [{}, {speed: 0.5, memory: 1GiB}]}\n"
                     "  - {name: b, uplink: {latency_us: 200, gbit_per_s: 1},\n"
+                    "     fast_domain: 1, fast_link: {latency_us: 3, gbit_per_s: 800},\n"
                     "     network_cards: 2, host_memory: 3GiB, devices: [{count: 2, gemm_gflops: "
                     "100, op_us: 7}]}\n"
                     "links: {cross_node: {latency_us: 100, gbit_per_s: 8}}\n",
@@ -43,6 +44,10 @@ static void speed_scales_all_rates(void **state)
     assert_int_equal(c.dev[1].nic, 0); /* one card unless it is said */
     assert_int_equal(c.dev[2].nic, 0);
     assert_int_equal(c.dev[3].nic, 1);
+    assert_true(c.dev[0].domain == 0 && c.dev[2].domain != 0);
+    assert_int_not_equal(c.dev[2].domain, c.dev[3].domain);
+    assert_near(c.dev[2].fast.latency_us, 3, 0);
+    assert_near(c.dev[2].fast.us_per_byte, 1e-5, 1e-15);
     assert_near(c.dev[3].uplink.us_per_byte, 8e-3, 1e-15);
     assert_true(c.dev[0].uplink.us_per_byte < c.cross.us_per_byte); /* none given: that of links */
     assert_true(c.dev[0].host == c.dev[1].host && c.dev[0].host != c.dev[2].host);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "daemon/planner/clusterfile.h"
+#include "daemon/planner/links.h"
 #include "daemon/planner/planner.h"
 
 #define MIB ((int64_t)1 << 20)
@@ -608,6 +609,53 @@ static void a_plan_on_one_node_needs_no_room_for_copies(void **state)
     }
 }
 
+/* Stages of more than one device; each of them within one fast domain? */
+static uint32_t groups_within(const struct scene *s, const struct hsp_planned *p, bool *ret_within)
+{
+    uint32_t n = 0;
+    *ret_within = true;
+    for (uint32_t i = 0; i < p->plan->n_streams; i++) {
+        for (uint32_t g = 0; g < p->plan->streams[i].n_stages; g++) {
+            const struct hsp_stage *t = &p->plan->streams[i].stages[g];
+            n += t->n > 1;
+            for (uint32_t k = 1; k < t->n; k++) {
+                uint32_t a = s->dev[p->device[t->ranks[0]]].domain;
+                *ret_within = *ret_within && a != 0 && s->dev[p->device[t->ranks[k]]].domain == a;
+            }
+        }
+    }
+    return n;
+}
+
+/* Four devices of a node with a slow way through the host. With NVLink pairs, which are not neighbours in the
+ * list, tensor groups pay, and none leaves its pair. */
+static void tensor_groups_stay_in_fast_domains(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    const double speed[4] = {1, 1, 1, 1};
+    bool within;
+    scene_make(&s, 4, speed, 4, 2, 2);
+    s.c.same_node = (struct hsp_link_cost){200, 1e-2};
+    make(&s, &(struct hsp_plan_options){.copies = 1}, &p);
+    assert_int_equal(groups_within(&s, &p, &within), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        s.dev[i].domain = 1 + i % 2;
+        s.dev[i].fast = (struct hsp_link_cost){0.1, 1e-6};
+    }
+    const uint32_t pair[2] = {0, 2}, across[2] = {0, 1}, all[4] = {0, 1, 2, 3};
+    assert_near(hsp_link_group(&s.c, pair, 2).latency_us, 0.1, 0);
+    assert_near(hsp_link_group(&s.c, across, 2).latency_us, 200, 0);
+    assert_near(hsp_link_group(&s.c, all, 4).latency_us, 200, 0);
+    s.dev[2].fast.us_per_byte = 2e-6; /* as slow as its slowest */
+    assert_near(hsp_link_pair(&s.c, 0, 2).us_per_byte, 2e-6, 0);
+    make(&s, &(struct hsp_plan_options){.copies = 1}, &p);
+    assert_true(groups_within(&s, &p, &within) > 0);
+    assert_true(within);
+    scene_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -616,6 +664,7 @@ int main(void)
         cmocka_unit_test(a_device_behind_a_slow_link_is_left_out),
         cmocka_unit_test(stages_pay_the_link_between_them),
         cmocka_unit_test(single_devices_are_no_tensor_group),
+        cmocka_unit_test(tensor_groups_stay_in_fast_domains),
         cmocka_unit_test(a_useless_device_is_left_out),
         cmocka_unit_test(a_model_too_large_becomes_an_uneven_pipeline),
         cmocka_unit_test(small_devices_form_a_pipeline_beside_large_ones),
