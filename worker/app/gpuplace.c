@@ -23,6 +23,21 @@ int hsp_gpu_numa(const char *sys, const char *pci)
     return node;
 }
 
+void hsp_gpu_cpus(const char *sys, const char *pci, char *ret, size_t size)
+{
+    char path[PATH_MAX];
+    hsp_str_printf(path, sizeof path, "%s/bus/pci/devices/%s/local_cpulist", sys, pci);
+    FILE *f = fopen(path, "re");
+    ret[0] = '\0';
+    if (f != NULL && fgets(ret, (int)size, f) != NULL) {
+        size_t n = strcspn(ret, "\n");
+        ret[ret[n] == '\n' ? n : 0] = '\0'; /* a part of the list would be another one */
+    }
+    if (f != NULL) {
+        (void)fclose(f); /* read only */
+    }
+}
+
 /* Slashes two paths have in common from @skip on, up to which they are the same. */
 static unsigned shared_folders(const char *a, const char *b, size_t skip)
 {

@@ -27,6 +27,7 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/agentwire.c \
   worker/app/execargs.c worker/app/execargs.h \
   worker/app/gpuplace.c worker/app/gpuplace.h \
+  worker/app/gpuwatch.c worker/app/gpuwatch.h \
   worker/app/linktest.c worker/app/linktest.h \
   worker/app/netcard.c worker/app/netcard.h \
   worker/app/nvml.c worker/app/nvml.h worker/app/nvmlabi.h \

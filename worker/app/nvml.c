@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "proto/base/str.h"
 #include "worker/app/gpuplace.h"
@@ -247,6 +248,7 @@ enum hsp_status hsp_nvml_gpu(struct hsp_nvml *n, unsigned i, struct hsp_gpu *ret
             mig != 0;
     hsp_str_printf(g.pci, sizeof g.pci, "%s", n->gpu[i].pci);
     g.numa = hsp_gpu_numa(n->sys, g.pci);
+    hsp_gpu_cpus(n->sys, g.pci, g.cpus, sizeof g.cpus);
     hsp_gpu_card(n->sys, g.pci, g.card, sizeof g.card);
     *ret = g;
     return HSP_OK;
@@ -319,6 +321,23 @@ const char *hsp_gpu_path_name(enum hsp_gpu_path p)
     return names[p];
 }
 
+/* One way of one link by compute capability, as NVIDIA's descriptions of the architectures say (P100 4 links of
+ * 20 GB/s, V100 6 of 25, A100 12 of 25, H100 18 of 25, B200 18 of 50; GPUs for workstations 4 of 14). Large messages
+ * get some four fifths of it. */
+double hsp_gpu_path_rate(enum hsp_gpu_path p, unsigned links, int sm)
+{
+    static const struct {
+        int sm;
+        double rate;
+    } link[] = {{100, 50e9}, {90, 25e9}, {86, 14e9}, {80, 25e9}, {70, 25e9}, {60, 20e9}};
+    for (size_t k = 0; k < sizeof link / sizeof link[0]; k++) {
+        if (p <= HSP_GPU_NVSWITCH && sm >= link[k].sm) {
+            return 0.8 * links * link[k].rate;
+        }
+    }
+    return 0;
+}
+
 /* ---- how they are ---- */
 
 struct ear {
@@ -386,18 +405,30 @@ static void on_event(const struct ear *e, const struct nvml_event *v)
     }
 }
 
-void hsp_nvml_watch(struct hsp_nvml *n, uint32_t wait_ms,
-                    void (*sink)(void *ctx, unsigned i, const struct hsp_gpu_sign *s), void *ctx)
+void hsp_nvml_hear(struct hsp_nvml *n, uint32_t wait_ms,
+                   void (*sink)(void *ctx, unsigned i, const struct hsp_gpu_sign *s), void *ctx)
 {
     const struct ear e = {n, sink, ctx};
     struct nvml_event v = {0};
+    enum nvml_result r = NVML_NOT_SUPPORTED;
     if (n->set != NULL) {
-        enum nvml_result r = n->lib.EventSetWait_v2(n->set, &v, wait_ms);
+        r = n->lib.EventSetWait_v2(n->set, &v, wait_ms);
         for (int k = 0; k < 64 && r == NVML_SUCCESS; k++) { /* all that are there, not for ever */
             on_event(&e, &v);
             r = n->lib.EventSetWait_v2(n->set, &v, 0);
         }
     }
+    if (r != NVML_SUCCESS && r != NVML_TIMEOUT) { /* it did not wait: no events, or a GPU is lost */
+        const struct timespec pause = {.tv_sec = wait_ms / 1000,
+                                       .tv_nsec = (long)(wait_ms % 1000) * 1000000};
+        (void)nanosleep(&pause, NULL); /* a little shorter does no harm */
+    }
+}
+
+void hsp_nvml_look(struct hsp_nvml *n,
+                   void (*sink)(void *ctx, unsigned i, const struct hsp_gpu_sign *s), void *ctx)
+{
+    const struct ear e = {n, sink, ctx};
     for (unsigned i = 0; i < n->n; i++) {
         look_at(&e, i);
     }

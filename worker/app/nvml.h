@@ -3,7 +3,8 @@
  * Role:    the agent's shell: discovery for its HELLO, signs for worker/agent/gpuhealth.h. The agent has no CUDA
  *          context, and needs none for this.
  * Purity:  shell (dlopen, sysfs).
- * Threads: hsp_nvml_watch by one thread, which it may keep waiting; the rest by any, but not during close.
+ * Threads: hsp_nvml_hear and hsp_nvml_look by one thread, which the first may keep waiting; the rest by any, but
+ *          not during close.
  */
 #ifndef HSP_NVML_H
 #define HSP_NVML_H
@@ -27,6 +28,7 @@ struct hsp_gpu {
     int sm;                   /* compute capability, 10 major + minor; 0: it does not say */
     int numa;                 /* node of the processors nearest to it, -1: not known */
     bool mig;                 /* it is cut up; its parts are not looked at */
+    char cpus[128];           /* processors nearest to it, "0-23,48-71"; "" not known */
     char card
         [16]; /* the network card nearest to it in the PCI tree, "" where none is nearer than others */
 };
@@ -54,10 +56,16 @@ enum hsp_status hsp_nvml_gpu(struct hsp_nvml *n, unsigned i, struct hsp_gpu *ret
 /* The shortest path of two GPUs; *ret_links: of NVLink, the links between them, or to switches the fewer of both. */
 enum hsp_gpu_path hsp_nvml_path(struct hsp_nvml *n, unsigned a, unsigned b, unsigned *ret_links);
 const char *hsp_gpu_path_name(enum hsp_gpu_path p); /* "nvlink", "nvswitch", ... */
+/* Bytes a second one way that a large message gets over @links of NVLink between GPUs of @sm (the older one); 0 for
+ * the other paths, and of GPUs we do not know. */
+double hsp_gpu_path_rate(enum hsp_gpu_path p, unsigned links, int sm);
 
-/* Waits up to @wait_ms for a sign that comes by itself (an XID, a memory error), then looks at what must be asked
- * for: counters, clocks, whether it is there. @sink: called for each sign, of GPU @i, in this thread. */
-void hsp_nvml_watch(struct hsp_nvml *n, uint32_t wait_ms,
-                    void (*sink)(void *ctx, unsigned i, const struct hsp_gpu_sign *s), void *ctx);
+/* Waits up to @wait_ms for a sign that comes by itself (an XID, a memory error). @sink: called for each sign, of
+ * GPU @i, in this thread. */
+void hsp_nvml_hear(struct hsp_nvml *n, uint32_t wait_ms,
+                   void (*sink)(void *ctx, unsigned i, const struct hsp_gpu_sign *s), void *ctx);
+/* What must be asked for: counters, clocks, whether it is there. */
+void hsp_nvml_look(struct hsp_nvml *n,
+                   void (*sink)(void *ctx, unsigned i, const struct hsp_gpu_sign *s), void *ctx);
 
 #endif

@@ -1,8 +1,10 @@
 /* See fakenvml.h. A pair of GPUs is below one PCI switch. */
 #include "tests/lib/fakenvml/fakenvml.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "worker/app/nvmlabi.h"
 
@@ -18,6 +20,8 @@ struct nvml_set {
 static struct nvml_device device[HSP_FAKENVML_GPUS];
 static struct nvml_set the_set;
 static struct nvml_event event[EVENTS];
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* of events: who waits is another thread */
 static unsigned n_devices, n_events, n_open;
 static bool broken;
 
@@ -136,13 +140,20 @@ enum nvml_result nvmlEventSetFree(struct nvml_set *s)
 enum nvml_result nvmlEventSetWait_v2(struct nvml_set *s, struct nvml_event *ret, unsigned ms)
 {
     (void)s;
-    (void)ms;
-    if (n_events == 0) {
-        return NVML_TIMEOUT;
+    for (unsigned waited = 0;; waited++) {
+        const struct timespec pause = {.tv_nsec = 1000000};
+        (void)pthread_mutex_lock(&lock);
+        bool any = n_events > 0;
+        if (any) {
+            *ret = event[0];
+            memmove(event, event + 1, --n_events * sizeof event[0]);
+        }
+        (void)pthread_mutex_unlock(&lock);
+        if (any || waited >= ms) {
+            return any ? NVML_SUCCESS : NVML_TIMEOUT;
+        }
+        (void)nanosleep(&pause, NULL);
     }
-    *ret = event[0];
-    memmove(event, event + 1, --n_events * sizeof event[0]);
-    return NVML_SUCCESS;
 }
 
 enum nvml_result nvmlDeviceRegisterEvents(struct nvml_device *d, unsigned long long types,
@@ -243,7 +254,9 @@ static void no_driver(void)
 
 static void add_event(unsigned i, unsigned long long type, unsigned long long data)
 {
+    (void)pthread_mutex_lock(&lock);
     event[n_events++] = (struct nvml_event){.device = &device[i], .type = type, .data = data};
+    (void)pthread_mutex_unlock(&lock);
 }
 
 static unsigned is_open(void)

@@ -96,6 +96,10 @@ static void paths_between_gpus(void **state)
     assert_int_equal(links, 0);
     assert_int_equal(hsp_nvml_path(n, 3, 5, &links), HSP_GPU_SYSTEM);
     assert_string_equal(hsp_gpu_path_name(HSP_GPU_NVSWITCH), "nvswitch");
+    assert_near(hsp_gpu_path_rate(HSP_GPU_NVLINK, 4, 90), 80e9, 1);
+    assert_near(hsp_gpu_path_rate(HSP_GPU_NVSWITCH, 18, 103), 720e9, 1);
+    assert_near(hsp_gpu_path_rate(HSP_GPU_NVLINK, 4, 50), 0, 0);
+    assert_near(hsp_gpu_path_rate(HSP_GPU_PCI_SWITCH, 0, 90), 0, 0);
     (void)hsp_nvml_close(n);
 }
 
@@ -116,7 +120,8 @@ static void watch(struct hsp_nvml *n)
 {
     memset(n_signs, 0, sizeof n_signs);
     now_ms += 1000;
-    hsp_nvml_watch(n, 0, sink, NULL);
+    hsp_nvml_hear(n, 0, sink, NULL);
+    hsp_nvml_look(n, sink, NULL);
 }
 
 static void signs_become_verdicts(void **state)
@@ -217,6 +222,19 @@ static void the_nearest_card(void **state)
     (void)fclose(f);
     assert_int_equal(hsp_gpu_numa(root, "0000:3b:00.0"), 1);
     assert_int_equal(hsp_gpu_numa(root, "0000:a1:00.0"), -1);
+    char cpus[16];
+    hsp_gpu_cpus(root, "0000:3b:00.0", cpus, sizeof cpus);
+    assert_string_equal(cpus, "");
+    (void)snprintf(path, sizeof path,
+                   "%s/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/local_cpulist", root);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fputs("0-23,48-71\n", f);
+    (void)fclose(f);
+    hsp_gpu_cpus(root, "0000:3b:00.0", cpus, sizeof cpus);
+    assert_string_equal(cpus, "0-23,48-71");
+    hsp_gpu_cpus(root, "0000:3b:00.0", cpus, 10); /* not a part of it */
+    assert_string_equal(cpus, "");
     hsp_gpu_card(root, "0000:3b:00.0", card, sizeof card);
     assert_string_equal(card, "eth1"); /* below the same bridge; of two ports the first */
     hsp_gpu_card(root, "0000:a1:00.0", card, sizeof card);
