@@ -2,6 +2,8 @@
  *
  * Role: a shared object for tests, loaded as the library is (worker/app/nvml.h); its one symbol beside the library's own
  *       is hsp_fakenvml.
+ * In a program of its own a file does: $HSPMD_FAKENVML names it, of lines `gpu BUS`, `links A B N`, `xid GPU NUMBER`,
+ * `uncorrected GPU COUNT`; what is added later happens then.
  */
 #ifndef HSP_FAKENVML_H
 #define HSP_FAKENVML_H
