@@ -170,6 +170,12 @@ static void on_watchdog(uv_timer_t *t)
     (void)hsp_sd_notify(&s->notices, NULL, "WATCHDOG=1"); /* else owed */
 }
 
+static void on_gpu(void *ctx, uint32_t device, const struct hsp_gpu_sign *sign)
+{
+    struct hsp_agent_event ev = {.type = HSP_AEV_SIGN, .device = device, .sign = sign};
+    hsp_agent_feed(ctx, &ev);
+}
+
 static void on_sigchld(uv_signal_t *h, int signum)
 {
     (void)signum;
@@ -272,12 +278,17 @@ static enum hsp_status open_all(struct hsp_agent_shell *s, const struct hsp_agen
         return st;
     }
     s->agent = hsp_agent_new(machine);
-    return s->agent != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    if (s->agent == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    }
+    s->gpus = hsp_agent_gpus(s->setup);
+    return s->gpus != NULL ? hsp_gpuwatch_start(s->gpus, &s->loop, on_gpu, s, err) : HSP_OK;
 }
 
 static void close_all(struct hsp_agent_shell *s)
 {
     s->ending = true;
+    hsp_gpuwatch_stop(s->gpus);
     hsp_agent_end_all(s);
     hsp_agent_drop_tasks(s);
     hsp_agent_check_stop(s);

@@ -17,6 +17,7 @@
 #include "proto/host/fileio.h"
 #include "proto/net/addr.h"
 #include "worker/app/agentshell.h"
+#include "worker/app/gpuwatch.h"
 #include "worker/app/netcard.h"
 #include "worker/app/probe.h"
 #include "worker/app/segname.h"
@@ -37,6 +38,9 @@ struct hsp_agent_setup {
     struct hsp_m_device device[HSP_NODE_DEVICES];
     struct hsp_m_card card[HSP_NODE_CARDS];
     struct hsp_netcard found; /* where the file names none */
+    struct hsp_gpu_wanted wanted[HSP_NODE_DEVICES];
+    struct hsp_gpuwatch *gpus; /* NULL: there are none, or NVML does not know them */
+    struct hsp_m_path path[HSP_NODE_PATHS];
     struct hsp_agent_config machine;
 };
 
@@ -161,6 +165,7 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
                                          .gemm_bf16_flops = q.gemm_bf16_flops,
                                          .mem_bytes_per_s = q.mem_bytes_per_s,
                                          .op_us = q.op_us};
+    hsp_gpuwatch_describe(u->gpus, i, &u->device[i]);
 }
 
 /* One measurement for all devices with the same number of threads: they are cores of one machine.
@@ -212,6 +217,56 @@ static enum hsp_status add_keepers(struct hsp_agent_setup *u, struct hsp_err *er
                                               .mem_bytes = (uint64_t)fs.f_bavail * fs.f_frsize};
     }
     return HSP_OK;
+}
+
+/* A GPU that the file names no card for uses the nearest one, if that is in the file. */
+static void choose_card(struct hsp_agent_setup *u, uint32_t i, const struct hsp_gpu *g)
+{
+    for (uint32_t k = 0; !u->cfg.card_named[i] && k < u->cfg.n_cards; k++) {
+        if (strcmp(u->cfg.cards[k].name, g->card) == 0) {
+            u->cfg.card_of[i] = k;
+        }
+    }
+}
+
+/* What NVML knows of the GPUs. Without it all else goes on: one line says so. */
+static void find_gpus(struct hsp_agent_setup *u, struct hsp_log *log)
+{
+    struct hsp_err err = {0};
+    bool any = false;
+    for (uint32_t i = 0; i < u->cfg.n_devices; i++) {
+        any = any || u->wanted[i].gpu;
+    }
+    if (!any) {
+        return;
+    }
+    if (hsp_gpuwatch_open(NULL, NULL, u->wanted, u->cfg.n_devices, &u->gpus, &err) != HSP_OK) {
+        hsp_log(log, HSP_LOG_NOTICE, "probe",
+                "the health of GPUs is not watched, the paths between them are not known: %s",
+                err.msg);
+        return;
+    }
+    for (uint32_t i = 0; i < u->cfg.n_devices; i++) {
+        const struct hsp_gpu *g = hsp_gpuwatch_gpu(u->gpus, i);
+        if (g != NULL) {
+            choose_card(u, i, g);
+            set_profile(u, i);
+            hsp_log(log, HSP_LOG_INFO, "probe",
+                    "device %" PRIu32 ": %s %s at %s, processors %s%s%s", i, g->name, g->uuid,
+                    g->pci, g->cpus[0] != '\0' ? g->cpus : "not known",
+                    g->card[0] != '\0' ? ", nearest network card " : "", g->card);
+        } else if (u->wanted[i].gpu) {
+            hsp_log(log, HSP_LOG_NOTICE, "probe",
+                    "device %" PRIu32 ": NVML does not know it, its health is not watched", i);
+        }
+    }
+    u->machine.n_paths = hsp_gpuwatch_paths(u->gpus, u->path);
+    u->machine.paths = u->path;
+}
+
+struct hsp_gpuwatch *hsp_agent_gpus(const struct hsp_agent_setup *u)
+{
+    return u->gpus;
 }
 
 /* Those of the file, else the card with the address that peers dial, if it is one. */
@@ -277,6 +332,7 @@ static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_log *log, s
     u->machine.n_devices = c->n_devices + c->n_keepers;
     u->machine.devices = u->device;
     if (st == HSP_OK) {
+        find_gpus(u, log);
         find_cards(u, log);
     }
     return st;
@@ -352,6 +408,7 @@ static int run(struct hsp_agent_setup *u)
                 u->node, u->cfg.n_devices, u->cfg.coordinator, u->dir);
         rc = hsp_agent_run(&u->cfg, &u->machine, &u->keys, u->dir, u, log);
     }
+    u->gpus = hsp_gpuwatch_close(u->gpus);
     if (u->lock_fd >= 0) {
         (void)close(u->lock_fd);
     }

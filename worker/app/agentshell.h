@@ -19,6 +19,7 @@
 #include "proto/host/uvsignal.h"
 #include "proto/net/net.h"
 #include "worker/agent/agent.h"
+#include "worker/app/gpuwatch.h"
 #include "worker/app/spawn.h"
 #include "worker/app/worker_config.h"
 
@@ -56,6 +57,7 @@ struct hsp_agent_shell {
     char down_why[160];
     struct hsp_agent_task *task, *last_task; /* the first one is under way */
     struct hsp_agent_check *check;           /* NULL until the first order */
+    struct hsp_gpuwatch *gpus;               /* borrowed; NULL: none is watched */
     uv_timer_t timer, watchdog;
     struct hsp_notices notices; /* to the service manager */
     uv_signal_t sigchld;
@@ -73,6 +75,9 @@ struct hsp_agent_shell {
 enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_applied,
                                  struct hsp_buf *ret_restart,
                                  const struct hsp_m_device **ret_devices, struct hsp_err *err);
+
+/* What is known of its GPUs; NULL: nothing. It belongs to @u. */
+struct hsp_gpuwatch *hsp_agent_gpus(const struct hsp_agent_setup *u);
 
 /* ---- agentloop.c ---- */
 

@@ -175,7 +175,7 @@ static void on_sign(void *ctx, unsigned at, const struct hsp_gpu_sign *s)
     (void)pthread_mutex_unlock(&g->lock);
 }
 
-static void *listen(void *arg)
+static void *keep_watch(void *arg)
 {
     struct hsp_gpuwatch *g = arg;
     for (unsigned k = 0; !atomic_load(&g->stop); k++) {
@@ -226,7 +226,7 @@ enum hsp_status hsp_gpuwatch_start(struct hsp_gpuwatch *g, uv_loop_t *loop,
         return hsp_err_set(err, HSP_EIO, -r, "watching GPUs");
     }
     g->async.data = g;
-    r = pthread_create(&g->thread, NULL, listen, g);
+    r = pthread_create(&g->thread, NULL, keep_watch, g);
     if (r != 0) {
         uv_close((uv_handle_t *)&g->async, NULL);
         return hsp_err_set(err, HSP_EIO, r, "watching GPUs");

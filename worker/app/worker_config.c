@@ -251,6 +251,7 @@ static enum hsp_status load_cards(struct hsp_worker_config *c, struct hsp_arena 
     }
     for (uint32_t d = 0; st == HSP_OK && c->n_cards > 0 && d < HSP_WORKER_DEVICES; d++) {
         c->card_of[d] = named[d] ? c->card_of[d] : d % c->n_cards;
+        c->card_named[d] = named[d];
     }
     return st;
 }

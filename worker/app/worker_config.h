@@ -48,6 +48,7 @@ struct hsp_worker_config {
     struct hsp_card_config cards[HSP_WORKER_CARDS];
     uint32_t
         card_of[HSP_WORKER_DEVICES];     /* of devices, and keepers behind them; with n_cards > 0 */
+    bool card_named[HSP_WORKER_DEVICES]; /* the file says so */
     const struct hsp_yaml *devices_node; /* as written; parsed into the two below */
     uint32_t
         n_keepers; /* executors that keep copies for other nodes; with the devices at most 16 */

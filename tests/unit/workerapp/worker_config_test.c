@@ -84,6 +84,7 @@ static void test_network(void **state)
     const uint32_t card[] = {1, 1, 0, 0, 0}; /* 2 and the keeper 4 take turns */
     for (uint32_t d = 0; d < 5; d++) {
         assert_int_equal(c.card_of[d], card[d]);
+        assert_int_equal(c.card_named[d], d != 2 && d != 4);
         const char *listen = hsp_worker_listen(&c, d, &told);
         assert_string_equal(listen, card[d] == 1 ? "10.1.0.1" : "127.0.0.1");
         assert_string_equal(told, card[d] == 1 ? "" : "10.0.0.9");
