@@ -109,7 +109,8 @@ static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
     p->info.device = p->device;
     p->info.mem_bytes = hsp_arena_array(p->arena, n, sizeof *p->info.mem_bytes);
     p->info.compute_s = hsp_arena_array(p->arena, n, sizeof *p->info.compute_s);
-    if (p->info.mem_bytes == NULL || p->info.compute_s == NULL) {
+    p->wide_bytes = hsp_arena_array(p->arena, n, sizeof *p->wide_bytes);
+    if (p->info.mem_bytes == NULL || p->info.compute_s == NULL || p->wide_bytes == NULL) {
         return no_memory(err);
     }
     for (uint32_t r = 0; r < n; r++) {
@@ -120,6 +121,7 @@ static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
         }
         p->info.mem_bytes[r] = (uint64_t)(hsp_pool_memory(one, of, k) + hsp_pool_comm(one, of, k) +
                                           2 * one->bind.state_bytes);
+        p->wide_bytes[r] = (uint64_t)hsp_pool_wide(one, of, k);
     }
     hsp_epoch_add_copies(&p->copies,
                          2 * p->n_kinds * hsp_dtype_size((enum hsp_dtype)p->graph->spec.dtype),

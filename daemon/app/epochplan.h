@@ -26,6 +26,7 @@ struct hsp_epoch_plan {
     uint32_t n_spare;              /* keepers: ranks from plan->n_ranks on, whoever they are */
     uint8_t n_kinds, kinds[HSP_N_STATE_KINDS];
     struct hsp_plan_info info; /* for the core: devices, memory, shards */
+    uint64_t *wide_bytes;      /* [plan->n_ranks] more on devices that compute on bf16 in fp32 */
     hsp_device_id *device;     /* [plan->n_ranks] */
 };
 

@@ -121,16 +121,20 @@ static enum hsp_status choose(struct hsp_plan_question *q, struct choice *ret, s
 }
 
 /* Whether a compiled plan needs more on some rank than @offered, by device of the cluster. *ret_at: the rank's
- * device there. */
-static bool is_too_large(const struct hsp_plan_question *q, const struct hsp_plan_info *info,
-                         const int64_t *offered, uint32_t *ret_rank, uint32_t *ret_at)
+ * device there; *ret_need: what it needs. */
+static bool is_too_large(const struct hsp_plan_question *q, const struct hsp_epoch_plan *p,
+                         const int64_t *offered, uint32_t *ret_rank, uint32_t *ret_at,
+                         uint64_t *ret_need)
 {
-    for (uint32_t r = 0; r < info->n_ranks; r++) {
-        uint32_t i = hsp_plan_find(q, info->device[r]);
-        int64_t has = i == q->cluster.n ? INT64_MAX : offered[i];
-        if (info->mem_bytes[r] > (uint64_t)has) {
+    for (uint32_t r = 0; r < p->info.n_ranks; r++) {
+        uint32_t i = hsp_plan_find(q, p->info.device[r]);
+        bool known = i < q->cluster.n;
+        uint64_t need =
+            p->info.mem_bytes[r] + (known && q->cluster.dev[i].widens ? p->wide_bytes[r] : 0);
+        if (known && need > (uint64_t)offered[i]) {
             *ret_rank = r;
             *ret_at = i;
+            *ret_need = need;
             return true;
         }
     }
@@ -148,6 +152,7 @@ static double price_current(struct hsp_plan_question *q, const int64_t *offered,
     struct hsp_plan_options o = {.copies = q->copies, .cancel = &q->cancel};
     struct hsp_planned p;
     uint32_t rank, at;
+    uint64_t need;
     for (uint32_t r = 0; dev != NULL && r < cur->n_ranks; r++) {
         uint32_t i = hsp_plan_find(q, cur->device[r]);
         if (i == q->cluster.n || q->excluded[i]) {
@@ -158,7 +163,7 @@ static double price_current(struct hsp_plan_question *q, const int64_t *offered,
     }
     if (dev == NULL || doubt(q, dev, cur->n_ranks, &c, NULL) != HSP_OK ||
         hsp_plan_rec_build(q->current, q->mem_cap, ret, NULL) != HSP_OK ||
-        is_too_large(q, &(*ret)->info, offered, &rank, &at)) {
+        is_too_large(q, *ret, offered, &rank, &at, &need)) {
         return 0;
     }
     struct hsp_plan plan = *(*ret)->plan; /* the prediction is written into the copy */
@@ -237,12 +242,12 @@ static bool drop_too_large(struct hsp_plan_question *q, struct choice *c,
                            struct hsp_plan_answer *ret, struct hsp_err *err)
 {
     uint32_t r, i;
-    const struct hsp_plan_info *info = &ret->plan->built->info;
-    if (!is_too_large(q, info, c->offered, &r, &i)) {
+    uint64_t bytes;
+    if (!is_too_large(q, ret->plan->built, c->offered, &r, &i, &bytes)) {
         return false;
     }
     struct hsp_device_desc *d = &q->cluster.dev[i];
-    double need = (double)info->mem_bytes[r], told = (double)c->planned.cost.rank[r].total_bytes;
+    double need = (double)bytes, told = (double)c->planned.cost.rank[r].total_bytes;
     ret->status = hsp_err_set(err, HSP_EINFEASIBLE, 0, "compiled, rank %u needs %s, %s offers %s",
                               r, hsp_bytes_figure(need).text, d->name,
                               hsp_bytes_figure((double)c->offered[i]).text);

@@ -158,6 +158,7 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
             *to[i] = measured[i];
         }
     }
+    d->widens = strcmp(n->dev[HSP_DEVICE_INDEX(id)].kind, "cpu") == 0;
     double s = speed > 0 ? speed : 1;
     for (int r = 0; r < HSP_N_RATES; r++) {
         d->gemm_flops[r] *= s;

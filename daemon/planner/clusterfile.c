@@ -107,6 +107,7 @@ static struct hsp_device_desc device_of(const struct device_raw *r, const char *
         .gemm_flops = {r->gflops * 1e9 * r->speed, r->gflops64 * 1e9 * r->speed,
                        r->gflops_tf32 * 1e9 * r->speed, r->gflops_bf16 * 1e9 * r->speed},
         .communicator_bytes = (int64_t)r->communicator,
+        .widens = r->gflops_bf16 <= 0,
         .mem_bytes_per_s = r->gb_per_s * 1e9 * r->speed,
         .op_us = r->op_us / r->speed,
     };

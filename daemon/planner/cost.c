@@ -78,6 +78,8 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
         amount_max(&ret->w.keys, &from->keys);
         amount_max(&ret->w.queries, &from->queries);
         amount_max(&ret->w.param, &from->param);
+        amount_max(&ret->w.wide, &from->wide);
+        amount_max(&ret->w.wide_param, &from->wide_param);
         ret->w.n_instr += from->n_instr;
         ret->w.n_reduce += from->n_reduce;
         ret->w.reduce_bytes += from->reduce_bytes;
@@ -156,6 +158,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     } else if ((zero > 0 && holders > 1) || low < 1) { /* gathered, or cast */
         copies = low * used;
     }
+    copies += dev->widens ? amount(&r->w.wide_param, part) : 0;
     *ret = (struct hsp_member){
         .seq_us = 1e6 * (amount(&r->w.flops, part) / gemm +
                          amount(&r->w.bytes, part) / dev->mem_bytes_per_s),
@@ -166,6 +169,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
         .host_bytes = amount(&r->host, part),
         .deferred_bytes = amount(&r->w.deferred, part),
         .scratch_bytes = amount(&r->w.scratch, part),
+        .wide_bytes = dev->widens ? amount(&r->w.wide, part) : 0,
         .micro_bytes = gathers ? gathered_bytes(amount(&r->w.param, part), low, holders)
                                : 2 * amount(&r->w.grad_bytes, part),
         .post_bytes = holders > 1 && !gathers ? home : 0,
@@ -187,9 +191,9 @@ static void scale(struct hsp_amount *a, double by)
  * what the own queries make of them before it is merged. */
 static void cut_range(struct hsp_range *r, double share, double most, bool ring)
 {
-    struct hsp_amount *of[] = {&r->w.flops,    &r->w.bytes,  &r->w.saved,
-                               &r->w.deferred, &r->host,     &r->w.scratch,
-                               &r->most_saved, &r->w.reread, &r->w.queries};
+    struct hsp_amount *of[] = {&r->w.flops,   &r->w.bytes,   &r->w.saved,    &r->w.deferred,
+                               &r->host,      &r->w.scratch, &r->most_saved, &r->w.reread,
+                               &r->w.queries, &r->w.wide};
     for (size_t i = 0; i < HSP_ARRAY_LEN(of); i++) {
         scale(of[i], share);
     }
@@ -246,10 +250,11 @@ uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *devic
     return count;
 }
 
-/* Scratch of the micro-batches and the reduced gradients of Post use the same place. */
+/* Scratch of the micro-batches and the reduced gradients of Post use the same place; the backend's own
+ * is another. */
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight)
 {
-    return m->base_bytes + micro_size * m->bytes_per_flight * in_flight +
+    return m->base_bytes + micro_size * (m->bytes_per_flight * in_flight + m->wide_bytes) +
            fmax(m->post_bytes, m->micro_bytes + micro_size * m->scratch_bytes);
 }
 

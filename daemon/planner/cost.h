@@ -51,7 +51,7 @@ struct hsp_price_in {
 struct hsp_range {
     uint32_t first, end;
     struct hsp_layer_work
-        w; /* scratch, grad_bytes and param are maxima; leaving is that of the last */
+        w; /* scratch, grad_bytes, param and wide are maxima; leaving is that of the last */
     struct hsp_amount param; /* bytes of the parameters used here, one copy */
     double largest_cut,
         largest_whole; /* parameter, of those that tensor groups divide and of others */
@@ -78,7 +78,8 @@ struct hsp_member {
     double base_bytes, bytes_per_flight; /* memory: fixed, and for each sequence in flight */
     double host_bytes;                   /* host memory, for each sequence in flight */
     double deferred_bytes;          /* for each sequence that waits for its gradients of weights */
-    double scratch_bytes;           /* for each sequence of a micro-batch */
+    double scratch_bytes;           /* for each sequence of a micro-batch; */
+    double wide_bytes;              /* the same of the backend, which keeps it */
     double micro_bytes, post_bytes; /* scratch of a micro-batch of any size; of Post */
     double home_bytes;              /* parameters of one state kind in one slot */
     double update_us;

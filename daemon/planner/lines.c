@@ -48,6 +48,7 @@ static void fill_cell(const struct pipe_ctx *c, const struct hsp_super *x,
         ret->m.base_bytes = fmax(ret->m.base_bytes, m.base_bytes);
         ret->m.bytes_per_flight = fmax(ret->m.bytes_per_flight, m.bytes_per_flight);
         ret->m.scratch_bytes = fmax(ret->m.scratch_bytes, m.scratch_bytes);
+        ret->m.wide_bytes = fmax(ret->m.wide_bytes, m.wide_bytes);
         ret->m.micro_bytes = fmax(ret->m.micro_bytes, m.micro_bytes);
         ret->m.post_bytes = fmax(ret->m.post_bytes, m.post_bytes);
     }

@@ -110,7 +110,7 @@ struct stage_time {
 /* What the chunks of a stage add up to on one rank. */
 struct rank_sum {
     double base_bytes, act_bytes, home_bytes, comm_bytes, host_bytes;
-    double scratch_bytes, micro_bytes, post_bytes;
+    double scratch_bytes, wide_bytes, micro_bytes, post_bytes;
 };
 
 static uint32_t member_of(const struct hsp_stage *g, uint32_t rank)
@@ -153,6 +153,7 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     sum->post_bytes += m.post_bytes;
     sum->comm_bytes = fmax(sum->comm_bytes, comm);
     sum->scratch_bytes = fmax(sum->scratch_bytes, m.scratch_bytes);
+    sum->wide_bytes = fmax(sum->wide_bytes, m.wide_bytes);
     sum->micro_bytes = fmax(sum->micro_bytes, m.micro_bytes);
 }
 
@@ -261,9 +262,9 @@ static void price_rank(const struct pricing *p, const struct hsp_range *range, u
     rc->device = p->device[rank];
     rc->sequences = s->sequences;
     rc->micro_batches = s->micro_batches;
-    rc->total_bytes = (int64_t)ceil(x.base_bytes + micro * x.act_bytes +
+    rc->total_bytes = (int64_t)ceil(x.base_bytes + micro * (x.act_bytes + x.wide_bytes) +
                                     fmax(x.post_bytes, x.micro_bytes + micro * x.scratch_bytes));
-    rc->act_bytes = (int64_t)ceil(micro * (x.act_bytes + x.scratch_bytes));
+    rc->act_bytes = (int64_t)ceil(micro * (x.act_bytes + x.scratch_bytes + x.wide_bytes));
     rc->host_bytes = (int64_t)ceil(micro * x.host_bytes);
     rc->state_bytes = (int64_t)ceil(states * home * p->held);
     rc->comm_bytes = (int64_t)ceil(x.comm_bytes);

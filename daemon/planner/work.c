@@ -138,6 +138,23 @@ static void add_deferred(struct builder *b)
     }
 }
 
+/* What a device that computes on bf16 in fp32 needs beside the operands. */
+static void add_wide(struct builder *b, const struct hsp_node *n)
+{
+    struct hsp_layer_work *lw = &b->w->layer[n->layer];
+    struct hsp_amount seq = {0}, param = {0};
+    for (uint8_t i = 0; i < n->n_in + n->n_out && !hsp_op_moves((enum hsp_op)n->op); i++) {
+        uint32_t t = i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+        if (t != HSP_NONE && b->g->tensors[t].dtype == HSP_BF16) {
+            bool is_param = b->g->tensors[t].kind == HSP_TENSOR_PARAM;
+            amount_add(is_param ? &param : &seq, b->flow[t].cut_dims != 0,
+                       b->bytes[t] / sizeof(uint16_t) * sizeof(float));
+        }
+    }
+    amount_max(&lw->wide, &seq);
+    amount_max(&lw->wide_param, &param);
+}
+
 static enum hsp_status add_node(struct builder *b, const struct hsp_node *n)
 {
     struct hsp_layer_work *lw = &b->w->layer[n->layer];
@@ -171,6 +188,7 @@ static enum hsp_status add_node(struct builder *b, const struct hsp_node *n)
                    hsp_op_bytes((enum hsp_op)n->op, &ax, axis, hsp_node_real(b->g, n)));
     }
     lw->n_instr += 1;
+    add_wide(b, n);
     return HSP_OK;
 }
 

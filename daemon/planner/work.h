@@ -34,6 +34,8 @@ struct hsp_layer_work {
     struct hsp_amount keys;       /* keys and values of one attention */
     struct hsp_amount queries;    /* its queries */
     struct hsp_amount param;      /* bytes of the parameters it reads, one copy of their state */
+    struct hsp_amount wide;       /* bf16 operands of one op in fp32: what depends on sequences, */
+    struct hsp_amount wide_param; /* and parameters, not per sequence */
     double n_reduce;              /* all-reduces over the tensor group, per micro-batch */
     double reduce_bytes;          /* what they carry */
     double leaving;               /* activations that cross to the next unit, one way */

@@ -4,6 +4,7 @@
  * Purity:  pure data. Units are in the names. */
 #ifndef HSP_CLUSTER_DESC_H
 #define HSP_CLUSTER_DESC_H
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HSP_MAX_DEVICES 4096
@@ -33,6 +34,7 @@ struct hsp_device_desc {
     int64_t host_bytes; /* memory of its node for what its devices offload together; 0: not known */
     double gemm_flops[HSP_N_RATES]; /* measured FLOP/s of GEMM; pacing included; 0: not known, that
                                        of fp32 */
+    bool widens;                    /* it computes on bf16 in copies in fp32 of an op's operands */
     double mem_bytes_per_s;         /* element-wise traffic, read + written */
     double op_us;                   /* fixed cost of one instruction */
     int64_t

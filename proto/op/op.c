@@ -45,6 +45,12 @@ uint8_t hsp_op_n_out(enum hsp_op op)
 
 /* ---- types ---- */
 
+bool hsp_op_moves(enum hsp_op op)
+{
+    return op == HSP_OP_EMBED || op == HSP_OP_FLATTEN || op == HSP_OP_UNFLATTEN ||
+           op == HSP_OP_NARROW || op == HSP_OP_WIDEN;
+}
+
 const char *hsp_op_types(enum hsp_op op)
 {
     return (uint32_t)op < HSP_N_OPS ? ops[op].types : "";

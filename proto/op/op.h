@@ -164,6 +164,9 @@ bool hsp_op_find(const char *name, enum hsp_op *ret_op);
 uint8_t hsp_op_n_in(enum hsp_op op);
 uint8_t hsp_op_n_out(enum hsp_op op);
 
+/* Whether @op only moves or casts elements, so that none is computed with. */
+bool hsp_op_moves(enum hsp_op op);
+
 /* The types string of @op, "" for none. */
 const char *hsp_op_types(enum hsp_op op);
 /* The type of operand @operand (inputs, then outputs) of @op when its real type is @real. */

@@ -132,3 +132,9 @@ int64_t hsp_pool_comm(const struct hsp_program *one, const struct hsp_program *c
 {
     return most(comm_bytes, one, shorter, n_shorter);
 }
+
+int64_t hsp_pool_wide(const struct hsp_program *one, const struct hsp_program *const *shorter,
+                      uint32_t n_shorter)
+{
+    return most(hsp_program_wide, one, shorter, n_shorter);
+}

@@ -23,12 +23,14 @@ const struct hsp_program *hsp_pool_pick(const struct hsp_program *one,
                                         uint32_t n_shorter, uint32_t longest);
 
 /* Memory of the epoch, pack buffers not counted: that of the program which needs most; the same of
- * the pack buffers, and of the host's memory. */
+ * the pack buffers, of the host's memory, and of hsp_program_wide. */
 int64_t hsp_pool_memory(const struct hsp_program *one, const struct hsp_program *const *shorter,
                         uint32_t n_shorter);
 int64_t hsp_pool_comm(const struct hsp_program *one, const struct hsp_program *const *shorter,
                       uint32_t n_shorter);
 int64_t hsp_pool_host(const struct hsp_program *one, const struct hsp_program *const *shorter,
+                      uint32_t n_shorter);
+int64_t hsp_pool_wide(const struct hsp_program *one, const struct hsp_program *const *shorter,
                       uint32_t n_shorter);
 
 #endif

@@ -322,6 +322,9 @@ enum hsp_status hsp_binding_decode(const uint8_t *data, size_t len, const struct
 enum hsp_status hsp_program_check(const struct hsp_program *p, struct hsp_err *err);
 /* Whether it computes in bf16. */
 bool hsp_program_low(const struct hsp_program *p);
+/* Bytes that the bf16 operands of an op take in fp32, of the op where they take most: what a backend
+ * needs beside the program's memory when it has no kernels for bf16. */
+int64_t hsp_program_wide(const struct hsp_program *p);
 /* Text for `hspmdctl program show`. */
 void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out);
 

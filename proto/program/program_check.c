@@ -547,6 +547,27 @@ bool hsp_program_low(const struct hsp_program *p)
     return false;
 }
 
+int64_t hsp_program_wide(const struct hsp_program *p)
+{
+    int64_t most = 0;
+    for (uint32_t k = 0; k < p->tpl.n_instrs; k++) {
+        const struct hsp_instr *i = &p->tpl.instrs[k];
+        int64_t bytes = 0;
+        if (i->kind != HSP_I_OP || hsp_op_moves((enum hsp_op)i->op)) {
+            continue;
+        }
+        for (uint8_t j = 0; j < i->n_in + i->n_out; j++) {
+            uint32_t t = j < i->n_in ? i->in[j] : i->out[j - i->n_in];
+            if (p->tpl.tensors[t].dtype == HSP_BF16) {
+                int64_t n = hsp_box_count(&p->bind.tensor[t].box);
+                bytes += (n * (int64_t)sizeof(float) + 63) / 64 * 64;
+            }
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 enum hsp_status hsp_program_check(const struct hsp_program *p, struct hsp_err *err)
 {
     enum hsp_status st = hsp_template_check(&p->tpl, err);

@@ -134,6 +134,9 @@ static uint64_t memory_needed(const struct hsp_epoch *e)
     uint64_t n = (uint64_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
                             hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter) +
                             2 * e->prog.bind.state_bytes);
+    if (!e->env->backend->device) { /* it computes on bf16 in fp32 */
+        n += (uint64_t)hsp_pool_wide(&e->prog, e->shorter, e->pkg.n_shorter);
+    }
     for (uint32_t i = 0; i < e->n_copies; i++) {
         n += 2 * (uint64_t)hsp_segment_area_bytes(e->copies[i].seg[0]);
     }

@@ -36,6 +36,10 @@ static void test_devices_stand_by_name_with_their_speed(void **state)
     struct hsp_job_rec *j = app_job("", 0, NULL);
     double speed[] = {1, 0.5, 1, 2};
     struct hsp_plan_request r = {.speed = speed};
+    (void)snprintf(c->nodes[0].dev[0].kind, sizeof c->nodes[0].dev[0].kind, "cuda"); /* w10 */
+    (void)snprintf(c->nodes[1].dev[0].kind, sizeof c->nodes[1].dev[0].kind, "cpu");  /* w2 */
+    c->nodes[1].dev[0].profile.gemm_tf32_flops = 3e10;
+    c->nodes[1].dev[0].profile.gemm_bf16_flops = 6e10;
     struct hsp_plan_question *q = ask(c, j, &r);
     assert_int_equal(q->cluster.n, 4);
     static const char *const names[] = {"w1/0", "w2/0", "w3/0", "w10/0"};
@@ -48,6 +52,10 @@ static void test_devices_stand_by_name_with_their_speed(void **state)
     assert_near(q->cluster.dev[1].gemm_flops[0], 0.5 * 0.5 * 1e10, 1); /* observed half of 0.5 */
     assert_near(q->cluster.dev[1].op_us, 3 / 0.5 / 0.5, 1e-9);
     assert_near(q->cluster.dev[2].gemm_flops[1], 2 * 5e9, 1);
+    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_TF32), 0.5 * 3e10, 1);
+    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_BF16), 0.5 * 6e10, 1);
+    assert_near(hsp_device_gemm(&q->cluster.dev[3], HSP_RATE_BF16), 1e10, 1); /* as fp32 */
+    assert_true(q->cluster.dev[1].widens && !q->cluster.dev[3].widens);
     assert_true(q->cluster.cross.latency_us > 0 && q->cluster.same_node.us_per_byte > 0);
     (void)hsp_plan_question_free(q);
     (void)hsp_job_rec_unref(j);
@@ -289,6 +297,7 @@ static void test_the_first_hand_written_plan_that_fits_wins(void **state)
 
 static uint32_t n_swollen; /* so many plans that are compiled next need this much on rank 0 */
 static uint64_t swollen;
+static bool widely; /* only where it computes on bf16 in fp32 */
 
 enum hsp_status __real_hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
                                          const hsp_device_id *device, const double *compute_s,
@@ -310,7 +319,7 @@ enum hsp_status __wrap_hsp_plan_rec_make(struct hsp_job_rec *job, const struct h
         __real_hsp_plan_rec_make(job, plan, device, compute_s, names, source, mem_cap, ret, err);
     if (st == HSP_OK && n_swollen > 0) {
         n_swollen--;
-        (*ret)->built->info.mem_bytes[0] = swollen;
+        *(widely ? (*ret)->built->wide_bytes : (*ret)->built->info.mem_bytes) = swollen;
     }
     return st;
 }
@@ -348,6 +357,36 @@ static void test_what_is_too_large_once_compiled(void **state)
         (void)hsp_plan_rec_unref(a.plan);
         (void)hsp_plan_question_free(q);
     }
+    n_swollen = 0;
+    (void)hsp_job_rec_unref(hand);
+    app_cluster_free(c);
+}
+
+/* What copies in fp32 take counts on devices that make them. */
+static void test_room_for_fp32_copies(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file files[] = {{"three.yaml", app_zero3}, {"tp.yaml", app_tp2}};
+    struct hsp_job_rec *hand = app_job("annotations: [three.yaml, tp.yaml]\n", 2, files);
+    swollen = 2 * GIB;
+    widely = true;
+    for (int cpu = 0; cpu < 2; cpu++) {
+        struct hsp_plan_request r = {0};
+        struct hsp_plan_answer a;
+        for (uint32_t n = 0; n < 4; n++) {
+            (void)snprintf(c->nodes[n].dev[0].kind, sizeof c->nodes[n].dev[0].kind,
+                           cpu ? "cpu" : "cuda");
+        }
+        struct hsp_plan_question *q = ask(c, hand, &r);
+        n_swollen = 1;
+        hsp_plan_work(q, true, &a);
+        assert_int_equal(a.status, HSP_OK);
+        assert_string_equal(a.plan->source, cpu ? "tp.yaml" : "three.yaml");
+        (void)hsp_plan_rec_unref(a.plan);
+        (void)hsp_plan_question_free(q);
+    }
+    widely = false;
     n_swollen = 0;
     (void)hsp_job_rec_unref(hand);
     app_cluster_free(c);
@@ -551,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_planner_uses_what_facts_leave),
         cmocka_unit_test(test_the_first_hand_written_plan_that_fits_wins),
         cmocka_unit_test(test_what_is_too_large_once_compiled),
+        cmocka_unit_test(test_room_for_fp32_copies),
         cmocka_unit_test(test_the_planner_goes_on_to_its_next_plan),
         cmocka_unit_test(test_a_plan_written_by_hand_may_fill_its_device),
         cmocka_unit_test(test_a_plan_as_good_is_kept),

@@ -46,6 +46,7 @@ static void the_shortest_that_holds_a_step_runs_it(void **state)
     p[1].bind.host_bytes = 128;
     assert_int_equal(hsp_pool_host(p, shorter, 2), 128);
     assert_int_equal(hsp_pool_host(p, shorter, 0), 0);
+    assert_int_equal(hsp_pool_wide(p, shorter, 2), 0); /* no bf16 */
     (void)hsp_arena_free(a);
 }
 
@@ -69,6 +70,10 @@ static void what_does_not_fit_together_is_named(void **state)
     assert_status(hsp_pool_check(p, shorter, 2, &err), HSP_EPARSE);
     assert_err(&err, HSP_EPARSE, "pool: the plan for 6 tokens has another course of training");
     x->bind.hyper.lr /= 2;
+    x->bind.hyper.tf32 = true;
+    assert_status(hsp_pool_check(p, shorter, 2, &err), HSP_EPARSE);
+    assert_err(&err, HSP_EPARSE, "pool: the plan for 6 tokens has another course of training");
+    x->bind.hyper.tf32 = false;
     x->bind.tensor = hsp_arena_memdup(a, x->bind.tensor, x->tpl.n_tensors * sizeof *x->bind.tensor);
     assert_non_null(x->bind.tensor);
     x->bind.tensor[x->bind.state[0].tensor].offset += 64;

@@ -73,8 +73,8 @@ static enum hsp_status cpu_run(struct hsp_backend *b, enum hsp_devq q, const str
         return HSP_OK;
     }
     hsp_cpu_kernel k = (real == HSP_F64 ? hsp_cpu_kernels_f64 : hsp_cpu_kernels_f32)[c->op];
-    bool moves = c->op == HSP_OP_EMBED; /* elements as they are */
-    return real == HSP_BF16 && !moves ? hsp_cpu_run_wide(cpu, c, k, err) : k(cpu, c, err);
+    bool wide = real == HSP_BF16 && !hsp_op_moves(c->op);
+    return wide ? hsp_cpu_run_wide(cpu, c, k, err) : k(cpu, c, err);
 }
 
 static enum hsp_status cpu_accumulate(struct hsp_backend *b, enum hsp_devq q,
