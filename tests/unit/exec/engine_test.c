@@ -133,6 +133,20 @@ static enum hsp_status run_sum(struct hsp_backend *b, enum hsp_devq q, const str
     return st;
 }
 
+/* Whether calls of products say that the job computes in tf32; counted. */
+static bool in_tf32;
+static atomic_int n_told;
+static enum hsp_status (*cpu_run)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                  struct hsp_err *err);
+
+static enum hsp_status run_watched(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                   struct hsp_err *err)
+{
+    assert_int_equal(c->tf32, in_tf32);
+    atomic_fetch_add(&n_told, c->op == HSP_OP_LINEAR);
+    return cpu_run(b, q, c, err);
+}
+
 static void backend_open(struct hsp_backend **ret)
 {
     static uint64_t n;
@@ -145,6 +159,10 @@ static void backend_open(struct hsp_backend **ret)
     fail_at = 0;
     assert_ok(on_device ? hsp_ghost_open(&g, ret, &err) : hsp_backend_cpu_open(1, ret, &err), &err);
     (*ret)->run_sum = sums ? run_sum : (*ret)->run_sum;
+    if (!on_device) {
+        cpu_run = (*ret)->run;
+        (*ret)->run = run_watched;
+    }
 }
 
 /* The gradient of the head is added to its sum right behind its product. */
@@ -213,6 +231,7 @@ static struct world *world_new(const struct tiny_spec *s, uint32_t steps)
     struct hsp_program *p = tiny_programs(s, w->arena);
     for (uint32_t k = 0; k < w->n; k++) {
         bring_together(&p[k].tpl);
+        p[k].bind.hyper.tf32 = in_tf32;
         assert_ok(hsp_program_check(&p[k], &err), &err);
         w->d[k].program = &p[k];
         w->d[k].comm = comm[k];
@@ -632,6 +651,20 @@ static void products_take_along_what_is_added(void **state)
     world_free(together);
 }
 
+static void calls_say_what_the_job_computes_in(void **state)
+{
+    (void)state;
+    struct tiny_spec s = SPEC;
+    s.dtype = HSP_F32;
+    for (int k = 0; k < 2; k++) {
+        in_tf32 = k == 1;
+        atomic_store(&n_told, 0);
+        world_free(world_run(&s, 2));
+        assert_true(atomic_load(&n_told) > 0);
+    }
+    in_tf32 = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -649,7 +682,8 @@ int main(void)
     };
     const struct CMUnitTest late[] = {cmocka_unit_test(device_equals_cpu),
                                       cmocka_unit_test(a_device_that_fails)};
-    const struct CMUnitTest cpu_only[] = {cmocka_unit_test(products_take_along_what_is_added)};
+    const struct CMUnitTest cpu_only[] = {cmocka_unit_test(products_take_along_what_is_added),
+                                          cmocka_unit_test(calls_say_what_the_job_computes_in)};
     int bad = cmocka_run_group_tests_name("cpu", tests, NULL, NULL);
     bad += cmocka_run_group_tests_name("sums", cpu_only, NULL, NULL);
     on_device = true;

@@ -62,6 +62,29 @@ static void speed_scales_all_rates(void **state)
     assert_near(d.op_us, c.dev[0].op_us, 0);
 }
 
+/* What is not said is as fast as fp32, and bf16 then computed in it. */
+static void rates_of_tf32_and_bf16(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_cluster_desc c;
+    assert_ok(parse(*state,
+                    "nodes:\n"
+                    "  - {name: a, devices: [{gemm_gflops: 10, gemm_gflops_fp64: 5}, {speed: 0.5, "
+                    "gemm_gflops: 10, gemm_gflops_tf32: 40, gemm_gflops_bf16: 80}]}\n",
+                    &c, &err),
+              &err);
+    static const double want[2][HSP_N_RATES] = {{10e9, 5e9, 10e9, 10e9}, {5e9, 0, 20e9, 40e9}};
+    for (int k = 0; k < 2; k++) {
+        for (int r = 0; r < HSP_N_RATES; r++) {
+            if (want[k][r] > 0) {
+                assert_near(hsp_device_gemm(&c.dev[k], (enum hsp_rate)r), want[k][r], 1);
+            }
+        }
+    }
+    assert_true(c.dev[0].widens && !c.dev[1].widens);
+    assert_true(hsp_device_default("a/0", 0, 1).widens);
+}
+
 static void messages(void **state)
 {
     static const char *const cases[][2] = {
@@ -88,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(speed_scales_all_rates),
+        cmocka_unit_test(rates_of_tf32_and_bf16),
         cmocka_unit_test(messages),
     };
     return cmocka_run_group_tests_name("clusterfile", tests, hsp_test_arena_begin,

@@ -1,4 +1,5 @@
 planner_tests = \
+  tests/unit/planner/bf16price_test \
   tests/unit/planner/clusterfile_test \
   tests/unit/planner/jobfile_test \
   tests/unit/planner/lengths_test \
@@ -11,6 +12,7 @@ planner_tests = \
 check_PROGRAMS += $(planner_tests)
 TESTS += $(planner_tests)
 PLANNER_TEST_LIBS = $(TEST_LIBS) $(PLANNER_LIBS)
+tests_unit_planner_bf16price_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_clusterfile_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_jobfile_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_lengths_test_LDADD = $(PLANNER_TEST_LIBS)

@@ -43,12 +43,14 @@ static void file_round_trip(void **state)
     struct hsp_err err = {0};
     struct hsp_program_file g;
     struct hsp_buf again;
+    f->file.programs[1].bind.hyper.tf32 = true;
     assert_int_equal(hsp_program_file_encode(&f->file, &f->bytes), HSP_OK);
     assert_ok(hsp_program_file_decode(f->bytes.data, f->bytes.len, f->arena, &g, &err), &err);
     assert_int_equal(g.n, 2);
     assert_int_equal(g.n_ref, 1);
     assert_string_equal(g.data_path, "/tmp/text");
     assert_string_equal(g.out_dir, "");
+    assert_true(!g.programs[0].bind.hyper.tf32 && g.programs[1].bind.hyper.tf32);
     hsp_buf_init(&again, HSP_MAX_PROGRAM_FILE_BYTES);
     assert_int_equal(hsp_program_file_encode(&g, &again), HSP_OK);
     assert_int_equal(again.len, f->bytes.len);
@@ -61,6 +63,9 @@ static void file_round_trip(void **state)
     hsp_program_dump(&f->file.programs[0], &b);
     assert_string_equal(hsp_buf_cstr(&a), hsp_buf_cstr(&b));
     assert_non_null(strstr(hsp_buf_cstr(&a), "reduce-scatter"));
+    assert_null(strstr(hsp_buf_cstr(&a), "products in tf32"));
+    hsp_program_dump(&g.programs[1], &a);
+    assert_non_null(strstr(hsp_buf_cstr(&a), "products in tf32"));
     hsp_buf_fini(&a);
     hsp_buf_fini(&b);
     hsp_buf_fini(&again);

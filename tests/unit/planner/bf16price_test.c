@@ -1,0 +1,107 @@
+/* What computing in tf32 and bf16 changes in the price of a plan. */
+#include "tests/lib/testlib.h"
+
+#include <math.h>
+
+#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/planner.h"
+
+static struct hsp_graph *model(enum hsp_compute compute)
+{
+    struct hsp_err err = {0};
+    struct hsp_graph *g = NULL;
+    const struct hsp_model_spec spec = {.family = "gpt",
+                                        .layers = 4,
+                                        .hidden = 128,
+                                        .heads = 4,
+                                        .vocab = 256,
+                                        .sequence = 64,
+                                        .tied_head = true,
+                                        .compute = compute};
+    assert_ok(hsp_graph_build(&spec, &g, &err), &err);
+    return g;
+}
+
+static const struct hsp_train_spec TRAIN = {
+    .hyper = {.steps = 1, .lr = 1e-3, .optimizer = HSP_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.99},
+    .data = {.seed = 1, .global_batch = 16, .sequence = 64, .vocab = 256},
+    .eps = 1e-8};
+
+/* The price of a plan on devices of 10 GFLOP/s in fp32, 20 in tf32 and 40 in bf16. */
+static struct hsp_cost price(const char *yaml, enum hsp_compute compute, double mem_bytes_per_s,
+                             struct hsp_arena *arena)
+{
+    struct hsp_err err = {0};
+    struct hsp_graph *g = model(compute);
+    struct hsp_device_desc dev[2];
+    struct hsp_cluster_desc c = {.n = 2, .dev = dev, .same_node = {.us_per_byte = 1e-3}};
+    struct hsp_plan_text text = {"plan", yaml, strlen(yaml)};
+    struct hsp_plan *plan = NULL;
+    struct hsp_planned p;
+    uint32_t at = 0;
+    for (int i = 0; i < 2; i++) {
+        static const double gemm[HSP_N_RATES] = {10e9, 5e9, 20e9, 40e9};
+        dev[i] = hsp_device_default("a/0", 0, 1);
+        memcpy(dev[i].gemm_flops, gemm, sizeof gemm);
+        dev[i].mem_bytes_per_s = mem_bytes_per_s;
+        dev[i].op_us = 0;
+    }
+    assert_ok(hsp_annotations_pick(1, &text, g, 16, 2, arena, &plan, &at, &err), &err);
+    assert_ok(hsp_plan_adopt(g, &TRAIN, &c, NULL, plan, arena, &p, &err), &err);
+    hsp_graph_free(g);
+    return p.cost;
+}
+
+#define HEAD "{apiVersion: hspmd/v1, kind: plan, "
+static const char ONE[] = HEAD "ranks: 1, streams: [{sequences: 16, micro_batches: 2, stages: "
+                               "[{layers: 4, ranks: [0]}]}]}";
+#define TWO(zero)                                                                                  \
+    HEAD "ranks: 2, zero: " zero ", streams: [{sequences: 8, micro_batches: 2, stages: [{layers: " \
+         "4, ranks: [0]}]}, {sequences: 8, micro_batches: 2, stages: [{layers: 4, ranks: [1]}]}]}"
+
+/* Where memory costs nothing, time is that of products. */
+static void products_at_the_rate_of_their_type(void **state)
+{
+    double us[3];
+    for (int k = 0; k < 3; k++) {
+        us[k] = price(ONE, (enum hsp_compute)k, 1e18, *state).rank[0].compute_us;
+    }
+    assert_near(us[HSP_COMPUTE_TF32], us[HSP_COMPUTE_FULL] / 2, 1e-6 * us[0]);
+    assert_near(us[HSP_COMPUTE_BF16], us[HSP_COMPUTE_FULL] / 4, 1e-6 * us[0]);
+}
+
+/* The update is that of fp32, and the cast of parameters: four bytes read, two written. */
+static void parameters_are_cast_once(void **state)
+{
+    struct hsp_cost full = price(ONE, HSP_COMPUTE_FULL, 1e6, *state);
+    struct hsp_cost low = price(ONE, HSP_COMPUTE_BF16, 1e6, *state); /* a byte in a microsecond */
+    double more = low.rank[0].update_us - full.rank[0].update_us;
+    assert_near(more, 1.5 * full.rank[0].home_bytes, 1e-6 * more);
+}
+
+/* Gradients travel in fp32, parameters in bf16: out and back (zero 0), parameters once (zero 1), or twice for each
+ * micro-batch (zero 3). */
+static void parameters_travel_in_half_the_bytes(void **state)
+{
+    static const struct {
+        const char *plan;
+        double part;
+    } x[] = {{TWO("0"), 1}, {TWO("1"), 3.0 / 4}, {TWO("3"), 2.0 / 3}};
+    for (size_t i = 0; i < sizeof x / sizeof x[0]; i++) {
+        double full = price(x[i].plan, HSP_COMPUTE_FULL, 1e9, *state).sync_us;
+        double low = price(x[i].plan, HSP_COMPUTE_BF16, 1e9, *state).sync_us;
+        assert_true(full > 0);
+        assert_near(low, x[i].part * full, 1e-9 * full);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_at_the_rate_of_their_type),
+        cmocka_unit_test(parameters_are_cast_once),
+        cmocka_unit_test(parameters_travel_in_half_the_bytes),
+    };
+    return cmocka_run_group_tests_name("bf16price", tests, hsp_test_arena_begin,
+                                       hsp_test_arena_end);
+}
