@@ -18,7 +18,8 @@ if HAVE_CXX
 cuda_tests += \
   tests/unit/cuda/emulate_test \
   tests/unit/cuda/kernels_test \
-  tests/unit/cuda/products_test
+  tests/unit/cuda/products_test \
+  tests/unit/cuda/programs_test
 tests_unit_cuda_emulate_test_SOURCES = \
   tests/unit/cuda/emulate_test.c tests/unit/cuda/wrongkernels.h
 tests_unit_cuda_emulate_test_LDADD = tests/unit/cuda/wrongkernels.fake.o $(CUDA_TEST_LIBS)
@@ -31,6 +32,10 @@ tests_unit_cuda_kernels_test_LDADD = $(WHOLE_TEST_LIBS)
 tests_unit_cuda_products_test_SOURCES = tests/unit/cuda/products_test.c $(OP_SUITE) $(BLOCK_SUITE)
 tests_unit_cuda_products_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 tests_unit_cuda_products_test_LDADD = $(WHOLE_TEST_LIBS)
+tests_unit_cuda_programs_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_unit_cuda_programs_test_LDADD = tests/lib/libfakehost.a tests/lib/libfakekernels.a \
+  tests/lib/libfakehost.a tests/lib/libfakecuda.a daemon/spmd/libspmd.a daemon/graph/libgraph.a \
+  proto/program/libprogram.a proto/layout/liblayout.a $(WORKERAPP_LIBS) $(TEXT_LIBS) $(LDADD)
 endif
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)

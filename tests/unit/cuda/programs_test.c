@@ -1,0 +1,191 @@
+/* Whole programs on the CUDA backend, whose kernels run on the host: they train as the CPU does, also in
+ * the steps in which graphs are started again. Each step drops other elements, so that a number of one
+ * step that was kept in a graph shows in the next. */
+#include <math.h>
+#include <stdio.h>
+
+#include "daemon/spmd/compile.h"
+#include "proto/host/fileio.h"
+#include "tests/lib/fakecuda/emulate.h"
+#include "tests/lib/fakecuda/fakecuda.h"
+#include "tests/lib/testlib.h"
+#include "worker/app/runfile.h"
+#include "worker/backend/cuda/cudahost.h"
+
+enum { STEPS = 8, BATCH = 4, SEQUENCE = 8 };
+
+static const struct hsp_model_spec GPT = {.family = "gpt",
+                                          .layers = 1,
+                                          .hidden = 16,
+                                          .heads = 2,
+                                          .vocab = 32,
+                                          .sequence = SEQUENCE,
+                                          .tied_head = true,
+                                          .dropout = 0.3};
+static const struct hsp_model_spec LLAMA = {.family = "llama",
+                                            .layers = 2,
+                                            .hidden = 16,
+                                            .heads = 4,
+                                            .kv_heads = 2,
+                                            .intermediate = 12,
+                                            .vocab = 32,
+                                            .sequence = SEQUENCE,
+                                            .rope_theta = 1000,
+                                            .rms_norm_eps = 1e-5,
+                                            .dropout = 0.3};
+
+#define HEAD "apiVersion: hspmd/v1\nkind: plan\n"
+static const char ONE[] = HEAD "ranks: 1\nstreams:\n"
+                               "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: "
+                               "[0]}]}\n";
+static const char STAGES[] =
+    HEAD "ranks: 3\nzero: 1\nstreams:\n"
+         "  - {sequences: 3, micro_batches: 3, stages: [{layers: 1, ranks: [0], saved: offload}, "
+         "{layers: 1, ranks: [1], saved: recompute}]}\n"
+         "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";
+
+static char *make_file(const char *dir, const struct hsp_model_spec *m, const char *plan)
+{
+    struct hsp_train_spec t = {.hyper = {.steps = STEPS,
+                                         .lr = 1e-2,
+                                         .clip_norm = 1.0,
+                                         .warmup_steps = 4,
+                                         .optimizer = HSP_OPT_ADAMW,
+                                         .beta1 = 0.9,
+                                         .beta2 = 0.95},
+                               .data = {.seed = 11,
+                                        .global_batch = BATCH,
+                                        .sequence = SEQUENCE,
+                                        .eval_seqs = 2,
+                                        .validation_every = 3,
+                                        .validation_fraction = 0.1,
+                                        .vocab = (uint32_t)m->vocab},
+                               .eps = 1e-8,
+                               .weight_decay = 0.1};
+    struct hsp_graph *g;
+    struct hsp_plan *p;
+    struct hsp_err err = {0};
+    struct hsp_program_file f = {0};
+    struct hsp_arena *a = hsp_arena_new((size_t)256 << 20);
+    char *path;
+    assert_ok(hsp_graph_build(m, &g, &err), &err);
+    assert_ok(hsp_plan_parse(plan, strlen(plan), "plan", BATCH, a, &p, &err), &err);
+    assert_ok(hsp_plan_check(p, g, BATCH, &err), &err);
+    assert_ok(hsp_compile(g, p, &t, a, &f, &err), &err);
+    f.data_path = f.out_dir = f.init_from = "";
+    f.config_json = "{}";
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_MAX_PROGRAM_FILE_BYTES);
+    assert_int_equal(hsp_program_file_encode(&f, &b), HSP_OK);
+    assert_true(asprintf(&path, "%s/program", dir) > 0);
+    assert_ok(hsp_file_write(path, b.data, b.len, 0600, &err), &err);
+    hsp_buf_fini(&b);
+    hsp_graph_free(g);
+    hsp_arena_free(a);
+    return path;
+}
+
+static enum hsp_status open_device(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
+                                   struct hsp_err *err)
+{
+    (void)ctx;
+    (void)rank;
+    (void)threads;
+    return hsp_backend_cuda_open(0, NULL, ret, err);
+}
+
+struct curve {
+    double loss[STEPS], val[STEPS];
+};
+
+static double number_of(const char *line, const char *key)
+{
+    const char *at = strstr(line, key);
+    return at != NULL ? strtod(at + strlen(key), NULL) : 0;
+}
+
+static void train(const char *dir, const char *path, hsp_open_backend open, struct curve *ret)
+{
+    char metrics[300], line[1000];
+    struct hsp_err err = {0};
+    (void)snprintf(metrics, sizeof metrics, "%s/metrics.jsonl", dir);
+    struct hsp_run_opts o = {
+        .file = path, .metrics = metrics, .threads = 1, .open = open, .quiet = true};
+    assert_ok(hsp_run_file(&o, &err), &err);
+    FILE *f = fopen(metrics, "r");
+    assert_non_null(f);
+    for (int t = 0; t < STEPS; t++) {
+        assert_non_null(fgets(line, sizeof line, f));
+        ret->loss[t] = number_of(line, "\"loss\":");
+        ret->val[t] = number_of(line, "\"val_loss\":");
+        assert_true(ret->loss[t] > 0);
+    }
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(remove(metrics), 0);
+}
+
+/* @far: how far losses may be apart, of their size. */
+static void compare(const struct hsp_model_spec *model, enum hsp_dtype dtype,
+                    enum hsp_compute compute, const char *plan, double far)
+{
+    char *dir = hsp_test_tmpdir();
+    struct hsp_model_spec m = *model;
+    struct curve cpu, device;
+    m.dtype = dtype;
+    m.compute = compute;
+    char *path = make_file(dir, &m, plan);
+    hsp_fake_reset(&(struct hsp_fake_opts){.n_sms = 2, .memory_bytes = (size_t)1 << 28, .seed = 7});
+    train(dir, path, NULL, &cpu);
+    train(dir, path, open_device, &device);
+    if (hsp_fake_reports() > 0) {
+        fail_msg("%u reports, the first: %s", hsp_fake_reports(), hsp_fake_report(0));
+    }
+    for (int t = 0; t < STEPS; t++) {
+        if (fabs(device.loss[t] - cpu.loss[t]) > far * cpu.loss[t] ||
+            fabs(device.val[t] - cpu.val[t]) > far * cpu.loss[t]) {
+            fail_msg("%s, step %d: loss %.12g of %.12g, validation %.12g of %.12g", m.family, t,
+                     device.loss[t], cpu.loss[t], device.val[t], cpu.val[t]);
+        }
+    }
+    unsigned captured = hsp_fake_calls("cudaStreamBeginCapture");
+    print_message("%s: %u graphs captured, %u started\n", m.family, captured,
+                  hsp_fake_calls("cudaGraphLaunch"));
+    assert_true(captured > 0 && hsp_fake_calls("cudaGraphLaunch") >= 2 * captured);
+    free(path);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+static void one_device_trains(void **state)
+{
+    (void)state;
+    compare(&GPT, HSP_F64, HSP_COMPUTE_FULL, ONE, 1e-9);
+}
+
+static void devices_train_together(void **state)
+{
+    (void)state;
+    compare(&LLAMA, HSP_F64, HSP_COMPUTE_FULL, STAGES, 1e-9);
+}
+
+static void fp32_and_bf16_too(void **state)
+{
+    (void)state;
+    compare(&GPT, HSP_F32, HSP_COMPUTE_FULL, ONE, 1e-4);
+    compare(&GPT, HSP_F32, HSP_COMPUTE_BF16, ONE, 0.02);
+}
+
+int main(void)
+{
+    if (!hsp_fake_can_run()) {
+        (void)puts("1..0 # SKIP threads of a block have stacks of their own, which this tool does "
+                   "not follow");
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_device_trains),
+        cmocka_unit_test(devices_train_together),
+        cmocka_unit_test(fp32_and_bf16_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
