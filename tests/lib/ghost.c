@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "worker/backend/callcheck.h"
+
 #define MAX_THREADS 16
 
 struct job {
@@ -292,6 +294,21 @@ static enum hsp_status ghost_run(struct hsp_backend *b, enum hsp_devq q, const s
     struct hsp_ghost_call x;
     hsp_ghost_call_run(&x, c);
     return give_work(b, q, &x, err);
+}
+
+static enum hsp_status ghost_run_sum(struct hsp_backend *b, enum hsp_devq q,
+                                     const struct hsp_call *c, const struct hsp_sum *s,
+                                     bool *ret_done, struct hsp_err *err)
+{
+    struct ghost *g = ghost_of(b);
+    struct hsp_ghost_call x;
+    enum hsp_status st = hsp_sum_check(c, s, err);
+    *ret_done = st == HSP_OK && hsp_ghost_call_sum(&x, c, s);
+    (void)pthread_mutex_lock(&g->lock);
+    g->tally.sums += *ret_done;
+    g->tally.apart += st == HSP_OK && !*ret_done;
+    (void)pthread_mutex_unlock(&g->lock);
+    return *ret_done ? give_work(b, q, &x, err) : st;
 }
 
 static enum hsp_status ghost_accumulate(struct hsp_backend *b, enum hsp_devq q,
@@ -715,6 +732,7 @@ enum hsp_status hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backen
         g->base.begin = ghost_begin;
         g->base.end = ghost_end;
     }
+    g->base.run_sum = o->sums ? ghost_run_sum : NULL;
     (void)pthread_mutex_init(&g->lock, NULL);
     (void)pthread_cond_init(&g->cond, NULL);
     for (int k = 0; k < HSP_N_DEVQ; k++) {

@@ -19,6 +19,7 @@ struct hsp_ghost_opts {
     uint64_t seed;         /* of delays and replays */
     uint32_t max_delay_us; /* of a quarter of the work; 0: none */
     bool replay;           /* has begin and end; half of what is known is replayed */
+    bool sums;             /* has run_sum, for what does not lie over each other */
     uint64_t fail_at;      /* this piece of work fails, and the device with it; 0: none */
     size_t memory;         /* of the device, bytes; 0: as much as is asked for */
 };
@@ -27,6 +28,7 @@ struct hsp_ghost_tally {
     uint64_t work, pending;    /* given; of it not done yet */
     uint64_t awaits, finishes; /* finishes that had to wait */
     uint64_t recorded, replayed, compared;
+    uint64_t sums, apart;       /* of products with what is added to them: at once, refused */
     size_t memory, most_memory; /* of the device, allocated */
 };
 

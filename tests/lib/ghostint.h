@@ -38,6 +38,7 @@ struct hsp_ghost_touch {
 
 enum hsp_ghost_kind {
     GHOST_RUN,
+    GHOST_SUM,
     GHOST_ACCUMULATE,
     GHOST_COPY,
     GHOST_FILL,
@@ -52,6 +53,8 @@ struct hsp_ghost_call {
     struct hsp_call op; /* pointers NULL: the following stand for them */
     struct hsp_attrs at;
     struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
+    struct hsp_array bias, add, sum; /* of a product with what is added to it; */
+    bool with_bias, with_add;
     const struct hsp_update_scalars *update;
     struct hsp_view to, from; /* also where only data and dtype are needed */
     struct hsp_box cell;
@@ -78,6 +81,9 @@ void hsp_ghost_area_free(struct hsp_ghost_area *a);
 /* ---- ghostwork.c ---- */
 
 void hsp_ghost_call_run(struct hsp_ghost_call *x, const struct hsp_call *c);
+/* False: the result lies over what is read, so it cannot be made at once. */
+bool hsp_ghost_call_sum(struct hsp_ghost_call *x, const struct hsp_call *c,
+                        const struct hsp_sum *s);
 void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_view *dst,
                           const struct hsp_view *src, const struct hsp_box *cell,
                           enum hsp_cells how);

@@ -1,13 +1,14 @@
 /* What a piece of work of the ghost is, touches and does. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/ghostint.h"
 
-static const char *const kind_name[] = {"op", "accumulate", "copy", "fill", "cells"};
+static const char *const kind_name[] = {"op", "sum", "accumulate", "copy", "fill", "cells"};
 
 const char *hsp_ghost_name(const struct hsp_ghost_call *c)
 {
-    return c->kind == GHOST_RUN ? hsp_op_name(c->op.op) : kind_name[c->kind];
+    return c->kind <= GHOST_SUM ? hsp_op_name(c->op.op) : kind_name[c->kind];
 }
 
 static void set_array(struct hsp_array *to, const struct hsp_array *from)
@@ -56,6 +57,40 @@ void hsp_ghost_call_run(struct hsp_ghost_call *x, const struct hsp_call *c)
     }
 }
 
+static size_t array_bytes(const struct hsp_array *a)
+{
+    int64_t n = 1;
+    for (uint8_t d = 0; d < a->rank; d++) {
+        n *= a->ext[d];
+    }
+    return (size_t)n * hsp_dtype_size(a->dtype);
+}
+
+static bool are_apart(const struct hsp_array *a, const struct hsp_array *b)
+{
+    uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
+    return x + array_bytes(a) <= y || y + array_bytes(b) <= x;
+}
+
+bool hsp_ghost_call_sum(struct hsp_ghost_call *x, const struct hsp_call *c, const struct hsp_sum *s)
+{
+    hsp_ghost_call_run(x, c);
+    x->kind = GHOST_SUM;
+    set_array(&x->sum, s->out);
+    x->with_bias = s->bias != NULL;
+    x->with_add = s->add != NULL;
+    bool apart = are_apart(s->out, &c->in[0]) && are_apart(s->out, &c->in[1]);
+    if (s->bias != NULL) {
+        set_array(&x->bias, s->bias);
+        apart = apart && are_apart(s->out, s->bias);
+    }
+    if (s->add != NULL) {
+        set_array(&x->add, s->add);
+        apart = apart && (s->add->data == s->out->data || are_apart(s->out, s->add));
+    }
+    return apart;
+}
+
 void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_view *dst,
                           const struct hsp_view *src, const struct hsp_box *cell,
                           enum hsp_cells how)
@@ -93,15 +128,6 @@ static void touch(struct visit *v, const void *p, size_t bytes, bool write)
     }
 }
 
-static size_t array_bytes(const struct hsp_array *a)
-{
-    int64_t n = 1;
-    for (uint8_t d = 0; d < a->rank; d++) {
-        n *= a->ext[d];
-    }
-    return (size_t)n * hsp_dtype_size(a->dtype);
-}
-
 /* The rows of a cell in a view. */
 static void touch_cell(struct visit *v, const struct hsp_view *w, const struct hsp_box *cell,
                        bool write)
@@ -135,14 +161,24 @@ static void visit(struct visit *v, const struct hsp_ghost_call *c)
     size_t bytes = (size_t)c->n * hsp_dtype_size(c->to.dtype);
     switch (c->kind) {
     case GHOST_RUN:
+    case GHOST_SUM:
         for (uint8_t k = 0; k < c->op.n_in; k++) {
             touch(v, c->in[k].data, array_bytes(&c->in[k]), false);
+        }
+        if (c->with_bias) {
+            touch(v, c->bias.data, array_bytes(&c->bias), false);
+        }
+        if (c->with_add) {
+            touch(v, c->add.data, array_bytes(&c->add), false);
         }
         if (c->update != NULL) {
             touch(v, c->update, sizeof(*c->update), false);
         }
         for (uint8_t k = 0; k < c->op.n_out; k++) {
             touch(v, c->out[k].data, array_bytes(&c->out[k]), true);
+        }
+        if (c->kind == GHOST_SUM) {
+            touch(v, c->sum.data, array_bytes(&c->sum), true);
         }
         break;
     case GHOST_ACCUMULATE:
@@ -185,6 +221,9 @@ void hsp_ghost_make_real(struct hsp_ghost_area *areas, struct hsp_ghost_call *c)
     for (uint8_t k = 0; k < c->op.n_out; k++) {
         c->out[k].data = real(areas, c->out[k].data);
     }
+    c->bias.data = real(areas, c->bias.data);
+    c->add.data = real(areas, c->add.data);
+    c->sum.data = real(areas, c->sum.data);
     c->update = c->update != NULL ? real(areas, c->update) : NULL;
     c->to.data = real(areas, c->to.data);
     c->from.data = real(areas, c->from.data);
@@ -192,16 +231,53 @@ void hsp_ghost_make_real(struct hsp_ghost_area *areas, struct hsp_ghost_call *c)
 
 /* ---- what it does ---- */
 
+static enum hsp_status run_pair(struct hsp_backend *cpu, enum hsp_devq q, enum hsp_op op,
+                                const struct hsp_array *a, const struct hsp_array *b,
+                                const struct hsp_array *out, struct hsp_err *err)
+{
+    struct hsp_attrs at = {0};
+    struct hsp_array in[2] = {*a, *b};
+    struct hsp_call c = {.op = op, .at = &at, .n_in = 2, .n_out = 1, .in = in, .out = out};
+    return cpu->run(cpu, q, &c, err);
+}
+
+/* One step after the other, as apart, so that the bits are the same. The product's own output is
+ * garbage then, where the result does not lie over it: nobody may read it. */
+static enum hsp_status do_sum(struct hsp_backend *cpu, enum hsp_devq q, struct hsp_ghost_call *c,
+                              struct hsp_err *err)
+{
+    struct hsp_array own = c->out[0], between = own;
+    size_t bytes = array_bytes(&own);
+    between.data = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    if (between.data == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "ghost: no memory");
+    }
+    enum hsp_status st = cpu->run(cpu, q, &c->op, err);
+    if (st == HSP_OK && c->with_bias) {
+        const struct hsp_array *to = c->with_add ? &between : &c->sum;
+        st = run_pair(cpu, q, HSP_OP_BIAS_ADD, &own, &c->bias, to, err);
+    }
+    if (st == HSP_OK && c->with_add) {
+        const struct hsp_array *y = c->with_bias ? &between : &own;
+        st = run_pair(cpu, q, HSP_OP_ADD, &c->add, y, &c->sum, err);
+    }
+    free(between.data);
+    if (are_apart(&own, &c->sum)) {
+        memset(own.data, 0x5a, bytes);
+    }
+    return st;
+}
+
 enum hsp_status hsp_ghost_do(struct hsp_backend *cpu, enum hsp_devq q, struct hsp_ghost_call *c,
                              struct hsp_err *err)
 {
+    c->op.at = &c->at;
+    c->op.in = c->in;
+    c->op.out = c->out;
+    c->op.update = c->update;
     switch (c->kind) {
-    case GHOST_RUN:
-        c->op.at = &c->at;
-        c->op.in = c->in;
-        c->op.out = c->out;
-        c->op.update = c->update;
-        return cpu->run(cpu, q, &c->op, err);
+    case GHOST_RUN: return cpu->run(cpu, q, &c->op, err);
+    case GHOST_SUM: return do_sum(cpu, q, c, err);
     case GHOST_ACCUMULATE:
         return cpu->accumulate(cpu, q, c->to.dtype, c->to.data, c->from.dtype, c->from.data, c->n,
                                err);

@@ -12,7 +12,8 @@
 #define HSP_NO_TENSOR UINT32_MAX
 
 /* out = product [+ bias] [+ add] in place of the product and @n instructions behind it. What they
- * would have handed to each other is not written, and nobody else reads it. */
+ * would have handed to each other is not written, and nobody else reads it. The result may lie over what
+ * the product reads, whose memory is free behind it: a backend then makes them one after the other. */
 struct hsp_tail {
     uint8_t n;               /* 0: the instruction stands alone, as all that is no product */
     uint32_t bias, add, out; /* tensors; bias and add may be HSP_NO_TENSOR, add may be out */

@@ -1,5 +1,6 @@
 #include "tests/unit/workerapp/devicerun.h"
 
+#include <inttypes.h> /* PRIuFAST64 */
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -9,6 +10,18 @@
 
 enum { MAX_BYTES = 1 << 26 };
 
+static atomic_uint_fast64_t n_replayed, n_sums, n_apart;
+static void (*close_ghost)(struct hsp_backend *b);
+
+static void close_counted(struct hsp_backend *b)
+{
+    struct hsp_ghost_tally t = hsp_ghost_tally(b);
+    atomic_fetch_add(&n_replayed, t.replayed);
+    atomic_fetch_add(&n_sums, t.sums);
+    atomic_fetch_add(&n_apart, t.apart);
+    close_ghost(b);
+}
+
 enum hsp_status hsp_devicerun_open(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                    struct hsp_err *err)
 {
@@ -16,11 +29,25 @@ enum hsp_status hsp_devicerun_open(void *ctx, uint32_t rank, int threads, struct
     uint32_t k = atomic_fetch_add(&n, 1);
     struct hsp_ghost_opts g = {.seed = hsp_test_rand("device", k),
                                .max_delay_us = k % 4 == 0 ? 100 : 0,
-                               .replay = k % 3 != 0};
+                               .replay = k % 3 != 0,
+                               .sums = k % 5 != 1};
     (void)ctx;
     (void)rank;
     (void)threads;
-    return hsp_ghost_open(&g, ret, err);
+    enum hsp_status st = hsp_ghost_open(&g, ret, err);
+    if (st == HSP_OK) {
+        close_ghost = (*ret)->close;
+        (*ret)->close = close_counted;
+    }
+    return st;
+}
+
+void hsp_devicerun_assert_used(void)
+{
+    print_message("%" PRIuFAST64 " runs replayed, %" PRIuFAST64 " sums made at once, %" PRIuFAST64
+                  " refused\n",
+                  n_replayed, n_sums, n_apart);
+    assert_true(n_replayed > 0 && n_sums > 0);
 }
 
 /* What a run has left, in one piece: metrics without their times, gradients, model. */

@@ -7,6 +7,9 @@
 enum hsp_status hsp_devicerun_open(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                    struct hsp_err *err);
 
+/* Some of what such devices did was replayed, and some of it products with what is added to them. */
+void hsp_devicerun_assert_used(void);
+
 /* Trains the programs of @file for @steps (0: all) on CPUs and on such devices, in folders of @dir. Metrics but
  * for the times, gradients and final model must be the same bits, else the test fails, naming @what. */
 void hsp_devicerun_compare(const char *dir, const char *file, uint64_t steps, const char *what);

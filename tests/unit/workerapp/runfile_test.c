@@ -10,6 +10,7 @@
 #include "proto/host/fileio.h"
 #include "tests/unit/workerapp/devicerun.h"
 #include "worker/app/runfile.h"
+#include "worker/backend/cpu/cpu.h"
 #include "worker/state/safetensors.h"
 
 static const struct hsp_model_spec GPT = {.family = "gpt",
@@ -91,6 +92,25 @@ static const struct {
      "  - {sequences: 4, micro_batches: 2, stages: [{layers: 4, ranks: [3]}]}\n"},
 };
 enum { N_PLANS = sizeof(PLANS) / sizeof(PLANS[0]) };
+
+/* What else gives both queues of a device work at once. */
+static const struct {
+    const char *name, *plan;
+} MORE[] = {
+    {"zero 3", "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 3\nstreams:\n"
+               "  - {sequences: 7, micro_batches: 3, stages: [{layers: 3, ranks: [0], saved: "
+               "recompute}, {layers: 1, ranks: [1]}]}\n"
+               "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [2]}]}\n"},
+    {"cut sequences",
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 0\nstreams:\n"
+     "  - {sequences: 12, micro_batches: 4, stages: [{layers: 4, split: sequence, "
+     "shares: [3, 1], groups: [{ranks: [0, 1], tensor: [1, 1]}, {ranks: [2]}]}]}\n"},
+    {"interleaved, offload",
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nzero: 0\nstreams:\n"
+     "  - {sequences: 12, micro_batches: 4, schedule: interleaved, chunks: 2, stages: [{layers: "
+     "[1, 1], ranks: [0], saved: offload}, {layers: [1, 1], ranks: [1]}]}\n"},
+};
+enum { N_MORE = sizeof(MORE) / sizeof(MORE[0]) };
 
 static struct hsp_train_spec train_spec(const struct hsp_model_spec *m, uint32_t steps, bool sgd)
 {
@@ -447,6 +467,69 @@ static void bf16_trains_like_fp32(void **state)
     free(dir);
 }
 
+/* What the CPU backend of a rank has taken for fp32 copies of operands, noted when it is closed. */
+static size_t wide_bytes[4];
+static void (*close_cpu)(struct hsp_backend *b);
+
+static void note_wide(struct hsp_backend *b)
+{
+    const struct hsp_cpu *cpu = (struct hsp_cpu *)b;
+    size_t k = 0;
+    while (wide_bytes[k] > 0) {
+        k++;
+    }
+    wide_bytes[k] = cpu->wide_bytes;
+    close_cpu(b);
+}
+
+static enum hsp_status open_noted(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
+                                  struct hsp_err *err)
+{
+    (void)ctx;
+    (void)rank;
+    enum hsp_status st = hsp_backend_cpu_open(threads, ret, err);
+    if (st == HSP_OK) {
+        close_cpu = (*ret)->close;
+        (*ret)->close = note_wide;
+    }
+    return st;
+}
+
+/* In the order of ranks, as they are closed. */
+static void a_cpu_takes_what_is_planned_for_bf16(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir();
+    struct hsp_model_spec m = GPT;
+    m.dtype = HSP_F32;
+    m.compute = HSP_COMPUTE_BF16;
+    m.dropout = 0.1;
+    for (int k = 0; k < N_PLANS; k++) {
+        struct hsp_err err = {0};
+        struct hsp_program_file f;
+        struct hsp_arena *a = hsp_arena_new((size_t)256 << 20);
+        char *path = make_file(dir, &m, PLANS[k].plan, 1, false, true);
+        uint8_t *data = NULL;
+        size_t len = 0;
+        assert_ok(hsp_file_read(path, HSP_MAX_PROGRAM_FILE_BYTES, &data, &len, &err), &err);
+        assert_ok(hsp_program_file_decode(data, len, a, &f, &err), &err);
+        memset(wide_bytes, 0, sizeof wide_bytes);
+        struct hsp_run_opts o = {.file = path, .threads = 1, .open = open_noted, .quiet = true};
+        assert_ok(hsp_run_file(&o, &err), &err);
+        for (uint32_t r = 0; r < f.n; r++) {
+            if (wide_bytes[r] != (size_t)hsp_program_wide(&f.programs[r]) + 64) {
+                fail_msg("%s, rank %u: %zu bytes, planned %lld", PLANS[k].name, r, wide_bytes[r],
+                         (long long)hsp_program_wide(&f.programs[r]));
+            }
+        }
+        free(data);
+        free(path);
+        hsp_arena_free(a);
+    }
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 /* What the host gives and a device does later comes to the same bits. */
 static void devices_give_the_same_bits(void **state)
 {
@@ -465,6 +548,12 @@ static void devices_give_the_same_bits(void **state)
         hsp_devicerun_compare(dir, path, 6, PLANS[k].name);
         free(path);
     }
+    for (int k = 0; k < 2 * N_MORE; k++) {
+        char *path = make_file(dir, models[k / N_MORE], MORE[k % N_MORE].plan, 5, k % 2, true);
+        hsp_devicerun_compare(dir, path, 5, MORE[k % N_MORE].name);
+        free(path);
+    }
+    hsp_devicerun_assert_used();
     hsp_test_rmdir(dir);
     free(dir);
 }
@@ -497,6 +586,7 @@ int main(void)
         cmocka_unit_test(single_precision_too),
         cmocka_unit_test(bf16_too),
         cmocka_unit_test(bf16_trains_like_fp32),
+        cmocka_unit_test(a_cpu_takes_what_is_planned_for_bf16),
         cmocka_unit_test(differences_are_named),
         cmocka_unit_test(runs_have_one_curve),
         cmocka_unit_test(devices_give_the_same_bits),
