@@ -10,7 +10,8 @@
  *
  * A split gives each child a range of the dim, which the tiers below cut further. An interleaved
  * split is inside of the tiers below: each child is laid out as if it had everything; the dim is
- * cut where any child is cut, and of each of these cells every child keeps its share of what it had.
+ * cut where any child is cut, also where what it cuts there is empty, and of each of these cells every
+ * child keeps its share of what it had.
  * So a rank keeps a part of what it would have had without the tier (ZeRO: the state of a part of
  * its weights), in several boxes when other children are cut finer.
  *
