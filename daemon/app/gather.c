@@ -104,14 +104,15 @@ static void take_node(struct hsp_app *a, struct snapshot *s, uint32_t at)
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         const struct hsp_node_device *v = &n->dev[d];
         if (v->present && n->state != HSP_NODE_LEFT) {
-            s->devices[s->v.n_devices++] =
-                (struct hsp_view_device){.node = n->name,
-                                         .kind = v->kind,
-                                         .job = hsp_app_job_name(a, v->job),
-                                         .index = d,
-                                         .up = v->up,
-                                         .here = here,
-                                         .speed = v->speed};
+            s->devices[s->v.n_devices++] = (struct hsp_view_device){
+                .node = n->name,
+                .kind = v->kind,
+                .job = hsp_app_job_name(a, v->job),
+                .index = d,
+                .up = v->up,
+                .here = here,
+                .trouble = v->health >= HSP_HEALTH_CORDON ? hsp_health_name(v->health) : "",
+                .speed = v->speed};
         }
     }
 }

@@ -233,12 +233,16 @@ static void put_nodes(struct hsp_buf *o, const struct hsp_view *v)
 
 static const char *device_state(const struct hsp_view_device *d)
 {
-    return !d->here ? "away" : !d->up ? "down" : d->job[0] != '\0' ? "busy" : "idle";
+    return !d->here                ? "away"
+           : d->trouble[0] != '\0' ? d->trouble
+           : !d->up                ? "down"
+           : d->job[0] != '\0'     ? "busy"
+                                   : "idle";
 }
 
 static void put_devices(struct hsp_buf *o, const struct hsp_view *v)
 {
-    static const char *const states[] = {"idle", "busy", "down", "away"};
+    static const char *const states[] = {"idle", "busy", "down", "away", "cordoned", "lost"};
     family(o, "gpus", "gauge", "Devices by model and state; those of a CPU have the model cpu.");
     for (size_t k = 0; k < v->n_devices; k++) {
         bool first = true; /* of its model */

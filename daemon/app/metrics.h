@@ -84,8 +84,9 @@ struct hsp_view_node {
 struct hsp_view_device {
     const char *node, *kind, *job; /* job "": free */
     uint32_t index;
-    bool up, here; /* its executor; its node */
-    double speed;  /* observed, relative to its profile */
+    bool up, here;       /* its executor; its node */
+    const char *trouble; /* "cordoned" or "lost": it gets no work; "" none */
+    double speed;        /* observed, relative to its profile */
 };
 struct hsp_view_job {
     const char *name, *state;

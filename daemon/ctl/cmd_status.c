@@ -392,6 +392,13 @@ static bool print_paths(struct hsp_ctl *ctl, const cJSON *node)
     return ok;
 }
 
+bool hsp_node_view(struct hsp_ctl *ctl, const cJSON *nodes, bool one)
+{
+    return print_nodes(ctl, nodes) &&
+           (!one || (print_uplink(ctl, nodes->child) && print_cards(ctl, nodes->child) &&
+                     print_paths(ctl, nodes->child) && print_gpus(ctl, nodes->child)));
+}
+
 /* The nodes of the status alone; with a name the one that is called so. */
 int hsp_cmd_node(struct hsp_ctl *ctl)
 {
@@ -428,9 +435,7 @@ int hsp_cmd_node(struct hsp_ctl *ctl)
     } else if (cJSON_GetArraySize(nodes) == 0) {
         ok = fputs("no nodes\n", ctl->out) >= 0;
     } else {
-        ok = print_nodes(ctl, nodes) &&
-             (want == NULL || (print_uplink(ctl, nodes->child) && print_cards(ctl, nodes->child) &&
-                               print_paths(ctl, nodes->child) && print_gpus(ctl, nodes->child)));
+        ok = hsp_node_view(ctl, nodes, want != NULL);
     }
     cJSON_Delete(nodes);
     return ok ? HSP_EXIT_OK : HSP_EXIT_FAILED;

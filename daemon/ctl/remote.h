@@ -48,6 +48,8 @@ bool hsp_doc_has(const cJSON *o, const char *key);
 bool hsp_plan_view(struct hsp_ctl *ctl, const cJSON *doc);
 /* The status document as text, of all or of the one it was asked for. False: could not be written. */
 bool hsp_status_view(struct hsp_ctl *ctl, const cJSON *doc);
+/* Its nodes; with @one all there is about the only one. */
+bool hsp_node_view(struct hsp_ctl *ctl, const cJSON *nodes, bool one);
 /* A line of the metrics as one of the table of `hspmdctl metrics`; one that is no JSON is a flaw. */
 void hsp_metric_view(struct hsp_ctl *ctl, const char *line, size_t len);
 /* The document of a check of nodes, as tables unless JSON is wanted, and remarks; the exit code. */

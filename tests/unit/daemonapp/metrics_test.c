@@ -45,6 +45,8 @@ static const char *const snapshot_lines[] = {
     "hspmd_gpus{model=\"cpu\",state=\"busy\"} 1\n",
     "hspmd_gpus{model=\"cpu\",state=\"idle\"} 1\n",
     "hspmd_gpus{model=\"cuda\",state=\"away\"} 1\n",
+    "hspmd_gpus{model=\"cuda\",state=\"cordoned\"} 1\n",
+    "hspmd_gpus{model=\"cuda\",state=\"lost\"} 1\n",
     "hspmd_gpu_info{node=\"w1\",index=\"0\",model=\"cpu\",job=\"gpt\"} 1\n",
     "hspmd_device_relative_speed_ratio{node=\"w1\",index=\"0\"} 0.5\n",
     "hspmd_plan_epoch{job=\"gpt\"} 2\n",
@@ -72,9 +74,11 @@ static void test_a_snapshot_becomes_text(void **state)
     struct hsp_job_metrics jm = {.tokens = 4096, .lost_steps = 3, .ckpt_unix_s = 1000};
     struct hsp_buf b;
     const struct hsp_view_node nodes[] = {{"w1", "live", 0.25, 0}, {"w\"2\\\n", "dead", -1, 7}};
-    const struct hsp_view_device devices[] = {{"w1", "cpu", "gpt", 0, true, true, 0.5},
-                                              {"w1", "cpu", "", 1, true, true, 1},
-                                              {"w2", "cuda", "", 0, true, false, 1}};
+    const struct hsp_view_device devices[] = {{"w1", "cpu", "gpt", 0, true, true, "", 0.5},
+                                              {"w1", "cpu", "", 1, true, true, "", 1},
+                                              {"w2", "cuda", "", 0, true, false, "", 1},
+                                              {"w3", "cuda", "gpt", 0, true, true, "cordoned", 1},
+                                              {"w3", "cuda", "", 1, false, true, "lost", 1}};
     const struct hsp_view_job jobs[] = {{.name = "gpt",
                                          .state = "running",
                                          .step = 12,
@@ -96,7 +100,7 @@ static void test_a_snapshot_becomes_text(void **state)
                                .m = &m,
                                .n_agents = 2,
                                .n_nodes = 2,
-                               .n_devices = 3,
+                               .n_devices = 5,
                                .n_jobs = 1,
                                .nodes = nodes,
                                .devices = devices,

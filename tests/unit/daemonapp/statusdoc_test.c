@@ -121,6 +121,54 @@ static void a_loss_is_of_the_newest_job_of_its_name(void **state)
     free(dir);
 }
 
+static const char *word(const cJSON *o, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+}
+
+/* What drivers say of GPUs, and what agents make of it. */
+static void gpus_of_a_node(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_device_note note = {
+        .model = "NVIDIA H200", .uuid = "GPU-1", .cpus = "0-7", .sm = 90, .why = "XID 74"};
+    struct hsp_m_path path = {0, 1, HSP_PATH_NVLINK, 4, 8e10};
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->address = "here";
+    struct hsp_cluster_node *n = &a->cluster->nodes[0];
+    n->dev[1] = n->dev[0];
+    n->dev[1].note = &note;
+    n->dev[1].health = HSP_HEALTH_CORDON;
+    n->paths = &path;
+    n->n_paths = 1;
+    char *text = hsp_app_status(a, "");
+    cJSON *all = cJSON_Parse(text);
+    cJSON_free(text);
+    const cJSON *o = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "nodes"), 0);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "devices");
+    const cJSON *d = cJSON_GetArrayItem(list, 0);
+    assert_string_equal(word(d, "health"), "fine");
+    assert_string_equal(word(d, "reason"), "");
+    assert_null(word(d, "model"));
+    d = cJSON_GetArrayItem(list, 1);
+    assert_string_equal(word(d, "health"), "cordoned");
+    assert_string_equal(word(d, "reason"), "XID 74");
+    assert_string_equal(word(d, "model"), "NVIDIA H200");
+    assert_string_equal(word(d, "compute_capability"), "9.0");
+    assert_string_equal(word(d, "near_processors"), "0-7");
+    d = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(o, "paths"), 0);
+    assert_string_equal(word(d, "kind"), "nvlink");
+    assert_true(number(d, "links") == 4 && number(d, "bytes_per_second") == 8e10);
+    cJSON_Delete(all);
+    n->dev[1].note = NULL;
+    n->paths = NULL;
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
 /* @value as the row @key. */
 static struct hsp_cluster_row row(const char *key, const struct hsp_buf *value)
 {
@@ -179,9 +227,9 @@ static void rows_that_cannot_be_read(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),
-                                       cmocka_unit_test(transports_of_the_epoch_that_runs),
-                                       cmocka_unit_test(rows_that_cannot_be_read),
-                                       cmocka_unit_test(a_loss_that_is_no_number)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),
+        cmocka_unit_test(transports_of_the_epoch_that_runs), cmocka_unit_test(gpus_of_a_node),
+        cmocka_unit_test(rows_that_cannot_be_read), cmocka_unit_test(a_loss_that_is_no_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
