@@ -7,6 +7,8 @@ oom_tests = \
   tests/unit/oom/oom_clusternodes_test \
   tests/unit/oom/oom_ctl_test \
   tests/unit/oom/oom_data_test \
+  tests/unit/oom/oom_devicehealth_test \
+  tests/unit/oom/oom_devices_test \
   tests/unit/oom/oom_exec_test \
   tests/unit/oom/oom_keepers_test \
   tests/unit/oom/oom_layout_test \
@@ -69,6 +71,10 @@ tests_unit_oom_oom_clusternodes_test_SOURCES = tests/unit/cluster/clusternodes_t
   $(oom_cluster_world)
 tests_unit_oom_oom_clusternodes_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_clusternodes_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
+tests_unit_oom_oom_devicehealth_test_SOURCES = tests/unit/cluster/devicehealth_test.c \
+  $(oom_cluster_world)
+tests_unit_oom_oom_devicehealth_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
+tests_unit_oom_oom_devicehealth_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
 oom_agent_wraps = -Wl,--wrap=hsp_agent_new,--wrap=hsp_agent_step
 oom_agent_world = tests/unit/oom/oomagent.c tests/unit/agent/agentworld.c \
   tests/unit/agent/agentworld.h
@@ -78,6 +84,9 @@ tests_unit_oom_oom_agent_test_LDADD = $(HSP_OOM_LIBS) $(AGENT_LIBS)
 tests_unit_oom_oom_agentlink_test_SOURCES = tests/unit/agent/agentlink_test.c $(oom_agent_world)
 tests_unit_oom_oom_agentlink_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_agent_wraps)
 tests_unit_oom_oom_agentlink_test_LDADD = $(HSP_OOM_LIBS) $(AGENT_LIBS)
+tests_unit_oom_oom_devices_test_SOURCES = tests/unit/agent/devices_test.c $(oom_agent_world)
+tests_unit_oom_oom_devices_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_agent_wraps)
+tests_unit_oom_oom_devices_test_LDADD = $(HSP_OOM_LIBS) $(AGENT_LIBS)
 tests_unit_oom_oom_slow_test_SOURCES = tests/unit/cluster/slow_test.c $(oom_cluster_world)
 tests_unit_oom_oom_slow_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_slow_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)

@@ -60,7 +60,7 @@ static enum hsp_status advance(void *ctx, struct hsp_buf *out, struct hsp_err *e
 struct hsp_agent *__wrap_hsp_agent_new(const struct hsp_agent_config *cfg)
 {
     struct call k = {.cfg = cfg};
-    if (cfg->n_devices <= HSP_NODE_DEVICES) {
+    if (cfg->n_devices <= HSP_NODE_DEVICES && cfg->n_paths <= HSP_NODE_PATHS) {
         hsp_oom_fork("new", make, &k, MOST);
     }
     return __real_hsp_agent_new(cfg);
