@@ -66,7 +66,9 @@ enum hsp_status hsp_plugin_load(const struct hsp_plugin_paths *p,
     static const struct hsp_plugin_paths usual = {.driver = NULL};
     char path[PATH_MAX];
     p = p != NULL ? p : &usual;
-    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0); /* without it: slower, at worst */
+    /* without them: slower, at worst */
+    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (dlopen(p->driver != NULL ? p->driver : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == NULL) {
         return refuse(err, "no driver");
     }

@@ -46,9 +46,11 @@ struct hsp_plugin_paths {
     const char *plugin; /* the file itself; else $HSPMD_PLUGINS, the program's folder, PKGLIBDIR */
 };
 
-/* Loads driver and library, in this order. @p may be NULL. Sets CUDA_MODULE_LOADING in the environment (kernels are loaded
- * at once: one that is loaded late waits for those that run, which may wait for the host), so it comes
- * before threads. HSP_ENODEV, in one line: no driver, no library, or one of another build. */
+/* Loads driver and library, in this order. @p may be NULL. Sets what the environment does not say yet, so it comes before
+ * threads: CUDA_MODULE_LOADING (kernels are loaded at once: one that is loaded late waits for those that run, which
+ * may wait for the host) and CUDA_DEVICE_MAX_CONNECTIONS (streams beyond these queues of the device share one, where a
+ * send that waits for its peer would hold up work that has nothing to do with it; by default there are 8).
+ * HSP_ENODEV, in one line: no driver, no library, or one of another build. */
 enum hsp_status hsp_plugin_load(const struct hsp_plugin_paths *p,
                                 const struct hsp_device_plugin **ret, struct hsp_err *err);
 

@@ -53,6 +53,7 @@ static void test_it_is_found(void **state)
     assert_ok(p->count(&n, &err), &err);
     assert_int_equal(n, 42);
     assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");
+    assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
     /* in the folder of $HSPMD_PLUGINS, before all others */
     char *dir = hsp_test_tmpdir(), file[PATH_MAX];
     (void)snprintf(file, sizeof(file), "%s/%s", dir, HSP_PLUGIN_FILE);
