@@ -303,6 +303,11 @@ cudaError_t cudaGetDevice(int *device)
     return fake_leave(e);
 }
 
+int fake_device(void)
+{
+    return current;
+}
+
 cudaError_t cudaSetDeviceFlags(unsigned flags)
 {
     (void)flags;

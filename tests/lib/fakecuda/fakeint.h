@@ -36,7 +36,7 @@ struct piece {
 
 struct CUstream_st {
     struct CUstream_st *next;
-    int lane;
+    int lane, device;
     unsigned flags;
     struct piece *first, **last;
     unsigned n; /* pieces waiting */
@@ -110,6 +110,7 @@ void fake_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fake_count_done(const char *name);
 bool fake_is_sticky(cudaError_t e);
 bool fake_smem_allowed(const void *func, size_t bytes);
+int fake_device(void); /* of the calling thread */
 uint32_t fake_draw(uint32_t below);
 
 /* fakemem.c */

@@ -271,6 +271,11 @@ cudaError_t hsp_fake_submit(cudaStream_t s, const struct hsp_fake_work *w)
 {
     cudaError_t e = needs_stream(fake_enter("cudaLaunchKernel"), s, w->name);
     e = e == cudaSuccess ? judge_launch(w) : e;
+    if (e == cudaSuccess && s->device != fake_device()) {
+        fake_say("%s on a stream of device %d by a thread that uses %d", w->name, s->device,
+                 fake_device());
+        e = cudaErrorInvalidResourceHandle;
+    }
     struct piece c = {.kind = PIECE_WORK, .name = w->name, .func = w->func, .work = *w};
     return fake_leave(e == cudaSuccess ? fake_give(s, &c) : e);
 }
@@ -312,7 +317,8 @@ static cudaError_t create(cudaStream_t *ret, unsigned flags)
     if (flags != cudaStreamNonBlocking) {
         fake_say("a stream that waits for the default stream");
     }
-    *s = (struct CUstream_st){.next = fake.streams, .lane = lane, .flags = flags};
+    *s = (struct CUstream_st){
+        .next = fake.streams, .lane = lane, .device = fake_device(), .flags = flags};
     s->last = &s->first;
     s->clock.at[lane] = fake.ops[lane];
     fake.lane_used[lane] = true;

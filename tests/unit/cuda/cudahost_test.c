@@ -6,6 +6,8 @@
 
 #define N 64
 
+extern const struct hsp_device_plugin hsp_cuda_plugin;
+
 static uint64_t mark(struct hsp_backend *b, enum hsp_devq q)
 {
     struct hsp_err err;
@@ -151,6 +153,49 @@ static void test_release_does_not_wait(void **state)
     assert_int_equal(hsp_fake_calls("cudaFree"), 2);
     (void)err;
     standin_close(b);
+}
+
+/* Pinned memory of sizes that never come again is given back, too. */
+static void test_retired_pinned_memory(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *y = standin_alloc(b, 64);
+    for (size_t k = 1; k <= 8; k++) {
+        void *h;
+        assert_ok(b->alloc(b, HSP_MEM_HOST, 4096 * k, &h, &err), &err);
+        fill(b, HSP_DEVQ_COMM, y, 1.0, 64);
+        b->release(b, HSP_MEM_HOST, h);
+        finish(b, HSP_DEVQ_COMM);
+    }
+    assert_true(hsp_fake_usage().pinned <= 1);
+    standin_close(b);
+}
+
+/* One thread and two devices: whatever is done to one, the other's work goes to the other. */
+static void test_two_devices(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *a = standin_open(&(struct hsp_fake_opts){.n_devices = 2}, NULL), *b;
+    struct hsp_device_info d;
+    float *x = standin_alloc(a, N), *y;
+    assert_ok(hsp_backend_cuda_open(1, NULL, &b, &err), &err);
+    y = standin_alloc(b, N);
+    for (int k = 0; k < 2; k++) {
+        fill(a, HSP_DEVQ_COMPUTE, x, 1.0, N);
+        fill(b, HSP_DEVQ_COMPUTE, y, 2.0, N);
+    }
+    assert_ok(hsp_cuda_plugin.describe(0, &d, &err), &err);
+    fill(b, HSP_DEVQ_COMPUTE, y, 3.0, N);
+    fill(a, HSP_DEVQ_COMPUTE, x, 4.0, N);
+    finish(a, HSP_DEVQ_COMPUTE);
+    b->close(b);
+    fill(a, HSP_DEVQ_COMPUTE, x, 5.0, N);
+    finish(a, HSP_DEVQ_COMPUTE);
+    assert_true(standin_peek(x) == 5.0f);
+    standin_close(a);
 }
 
 static void test_tickets(void **state)
@@ -470,6 +515,8 @@ int main(void)
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_a_limit),
         cmocka_unit_test(test_release_does_not_wait),
+        cmocka_unit_test(test_retired_pinned_memory),
+        cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_tickets),
         cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_a_lost_device),

@@ -345,8 +345,9 @@ static enum hsp_status plain_launch(struct hsp_cuda *g, enum hsp_devq q, void (*
     if (a->tiles == 0) {
         return HSP_OK;
     }
-    cudaError_t e = cudaFuncSetAttribute((const void *)kernel,
-                                         cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    /* the most there is, always: heads of another width may be in a graph */
+    cudaError_t e = cudaFuncSetAttribute(
+        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, g->smem_block);
     if (e != cudaSuccess) {
         return hsp_cuda_check(g, e, "shared memory of attention", err);
     }

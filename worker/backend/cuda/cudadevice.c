@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +11,19 @@
 
 static _Thread_local int bound = -1; /* the device this thread uses */
 
+cudaError_t hsp_cuda_use(int device)
+{
+    cudaError_t e = cudaSetDevice(device);
+    bound = e == cudaSuccess ? device : -1;
+    return e;
+}
+
 enum hsp_status hsp_cuda_bind(struct hsp_cuda *g, struct hsp_err *err)
 {
     enum hsp_status st = hsp_cuda_alive(g, err);
-    if (st == HSP_OK && bound != g->device) {
-        st = hsp_cuda_check(g, cudaSetDevice(g->device), "its use by a thread", err);
-        bound = st == HSP_OK ? g->device : bound;
-    }
-    return st;
+    return st == HSP_OK && bound != g->device
+               ? hsp_cuda_check(g, hsp_cuda_use(g->device), "its use by a thread", err)
+               : st;
 }
 
 /* ---- scratch ---- */
@@ -203,14 +209,14 @@ static enum hsp_status cuda_fill(struct hsp_backend *b, enum hsp_devq q, enum hs
         return HSP_OK;
     }
     if (st == HSP_OK) {
-        int64_t words[] = {-3, t, value == 0.0, n};
+        bool zeros = value == 0.0 && !signbit(value);
+        int64_t words[] = {-3, t, zeros, n};
         hsp_cuda_trace_pointer(g, q, dst);
         hsp_cuda_trace(g, q, words, sizeof(words));
-        st = value == 0.0
-                 ? hsp_cuda_check(
-                       g, cudaMemsetAsync(dst, 0, (size_t)n * hsp_dtype_size(t), g->stream[q]),
-                       "a fill", err)
-                 : hsp_cuda_fill(g, q, t, dst, value, n, err);
+        st = zeros ? hsp_cuda_check(
+                         g, cudaMemsetAsync(dst, 0, (size_t)n * hsp_dtype_size(t), g->stream[q]),
+                         "a fill", err)
+                   : hsp_cuda_fill(g, q, t, dst, value, n, err);
     }
     return leave(g, q, "fill", st, err);
 }
@@ -277,7 +283,7 @@ static void cuda_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
 static void cuda_close(struct hsp_backend *b)
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
-    if (cudaSetDevice(g->device) == cudaSuccess) {
+    if (hsp_cuda_use(g->device) == cudaSuccess) {
         (void)cudaDeviceSynchronize();
     }
     (void)cudaGetLastError(); /* what fails now has nobody who waits for it */

@@ -88,10 +88,10 @@ static struct gemm_plans *gemm_plans_of(struct hsp_cuda *g, enum hsp_devq q)
     return &((struct gemm_table *)t)->of[q];
 }
 
-/* What both addresses are aligned to, at most 256. */
-static int32_t gemm_align(const void *p, const void *q)
+/* What all the addresses are aligned to, at most 256. */
+static int32_t gemm_align(const void *p, const void *q, const void *r)
 {
-    uintptr_t x = (uintptr_t)p | (uintptr_t)q | 256;
+    uintptr_t x = (uintptr_t)p | (uintptr_t)q | (uintptr_t)r | 256;
     return (int32_t)(x & (~x + 1));
 }
 
@@ -236,9 +236,9 @@ static enum hsp_status gemm_plan_of(struct hsp_cuda *g, enum hsp_devq q,
     key.tf32 = (x->tf32 || g->tf32) && x->type == HSP_F32;
     key.ta = x->ta;
     key.tb = x->tb;
-    key.align[0] = gemm_align(x->a, NULL);
-    key.align[1] = gemm_align(x->b, NULL);
-    key.align[2] = gemm_align(x->d, x->c);
+    key.align[0] = gemm_align(x->a, NULL, NULL);
+    key.align[1] = gemm_align(x->b, NULL, NULL);
+    key.align[2] = gemm_align(x->d, x->c, x->bias); /* the library counts a bias with D */
     uint64_t at = gemm_hash(&key) % MAX_PLANS;
     for (; all->plan[at].used; at = (at + 1) % MAX_PLANS) {
         if (memcmp(&all->plan[at].key, &key, sizeof(key)) == 0) {

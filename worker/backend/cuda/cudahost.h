@@ -51,6 +51,8 @@ struct hsp_cuda_queue {
 
 /* --- cudadevice.c -------------------------------------------------------------------------------- */
 
+/* The calling thread uses this device from now on. All changes of it go through here: every thread remembers its own. */
+cudaError_t hsp_cuda_use(int device);
 /* As struct hsp_device_plugin says. */
 enum hsp_status hsp_backend_cuda_open(int device, const struct hsp_device_opts *o,
                                       struct hsp_backend **ret, struct hsp_err *err);

@@ -23,6 +23,7 @@ struct hsp_cuda_memory {
     size_t n, cap;
     size_t limit;         /* of device memory; SIZE_MAX: none */
     size_t used, retired; /* bytes of device memory */
+    size_t n_retired;     /* blocks of either kind */
 };
 
 enum hsp_status hsp_cuda_memory_new(struct hsp_cuda *g, size_t limit_bytes, struct hsp_err *err)
@@ -49,6 +50,7 @@ static void drop(struct hsp_cuda_memory *m, size_t i)
     if (b->mem == HSP_MEM_DEVICE) {
         *(b->retired ? &m->retired : &m->used) -= b->bytes;
     }
+    m->n_retired -= b->retired;
     if (give_back(b) != cudaSuccess) {
         (void)cudaGetLastError();
     }
@@ -100,6 +102,7 @@ static bool reuse(struct hsp_cuda_memory *m, enum hsp_mem mem, size_t bytes, voi
         struct block *b = &m->block[i];
         if (b->retired && b->mem == mem && b->bytes == bytes) {
             b->retired = false;
+            m->n_retired--;
             m->retired -= mem == HSP_MEM_DEVICE ? bytes : 0;
             *ret = b->p;
             return true;
@@ -150,11 +153,11 @@ static enum hsp_status allocate(struct hsp_cuda *g, enum hsp_mem mem, size_t byt
         return st;
     }
     if (!reuse(m, mem, bytes, ret)) {
-        if (m->retired > 0 && (hsp_cuda_idle(g) || m->limit - m->used - counted < m->retired)) {
+        if (m->n_retired > 0 && (hsp_cuda_idle(g) || m->limit - m->used - counted < m->retired)) {
             sweep(m);
         }
         cudaError_t e = take(mem, bytes, ret);
-        if (e == cudaErrorMemoryAllocation && m->retired > 0) {
+        if (e == cudaErrorMemoryAllocation && m->n_retired > 0) {
             (void)cudaGetLastError();
             sweep(m);
             e = take(mem, bytes, ret);
@@ -198,6 +201,7 @@ void hsp_cuda_release(struct hsp_cuda *g, enum hsp_mem mem, void *p)
                 drop(m, i);
             } else {
                 b->retired = true;
+                m->n_retired++;
                 m->used -= mem == HSP_MEM_DEVICE ? b->bytes : 0;
                 m->retired += mem == HSP_MEM_DEVICE ? b->bytes : 0;
             }

@@ -38,7 +38,7 @@ static enum hsp_status plugin_describe(int device, struct hsp_device_info *ret, 
         e = cudaDeviceGetPCIBusId(d.pci, sizeof(d.pci), device);
     }
     if (e == cudaSuccess) {
-        e = cudaSetDevice(device);
+        e = hsp_cuda_use(device);
     }
     if (e == cudaSuccess) {
         e = cudaMemGetInfo(&d.free_bytes, &d.memory_bytes);
