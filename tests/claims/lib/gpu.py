@@ -95,11 +95,13 @@ def torch_python():
 def toolkit_folders():
     """Where CUDA's libraries may lie that the loader does not find by itself."""
     out = [os.path.join(os.environ[v], d) for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)
-           for d in ("lib64", "lib")]
+           for d in ("lib64", "lib", "extras/CUPTI/lib64")]
     nvcc = shutil.which("nvcc")
     if nvcc:
-        out.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "lib64"))
-    out += ["/usr/local/cuda/lib64"] + sorted(glob.glob("/usr/local/cuda-*/lib64"), reverse=True)
+        home = os.path.dirname(os.path.dirname(os.path.realpath(nvcc)))
+        out += [os.path.join(home, d) for d in ("lib64", "extras/CUPTI/lib64")]
+    for home in ["/usr/local/cuda"] + sorted(glob.glob("/usr/local/cuda-*"), reverse=True):
+        out += [os.path.join(home, d) for d in ("lib64", "extras/CUPTI/lib64")]
     for folder in sys.path:
         out += sorted(glob.glob(os.path.join(folder, "nvidia", "*", "lib")))
     return out + ["/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"] + \
