@@ -702,11 +702,19 @@ static void ghost_close(struct hsp_backend *b)
     free(g);
 }
 
+#define HSP_GHOST_MANY                                                                        \
+    (UINT64_C(1) << HSP_OP_ADAMW | UINT64_C(1) << HSP_OP_SGDM | UINT64_C(1) << HSP_OP_SQSUM | \
+     UINT64_C(1) << HSP_OP_NARROW)
+
 static const struct hsp_backend vtable = {.name = "ghost",
                                           .device = true,
                                           .alloc = ghost_alloc,
                                           .release = ghost_release,
                                           .run = ghost_run,
+                                          .adds = UINT64_MAX,
+                                          .many = HSP_GHOST_MANY,
+                                          .run_many = hsp_ghost_run_many,
+                                          .run_chain = hsp_ghost_run_chain,
                                           .accumulate = ghost_accumulate,
                                           .copy = ghost_copy,
                                           .fill = ghost_fill,

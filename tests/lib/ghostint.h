@@ -97,4 +97,12 @@ void hsp_ghost_make_real(struct hsp_ghost_area *areas, struct hsp_ghost_call *c)
 enum hsp_status hsp_ghost_do(struct hsp_backend *cpu, enum hsp_devq q, struct hsp_ghost_call *c,
                              struct hsp_err *err);
 
+/* ---- ghostmany.c: as backend.h says ---- */
+
+enum hsp_status hsp_ghost_run_many(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                   uint32_t n, struct hsp_err *err);
+enum hsp_status hsp_ghost_run_chain(struct hsp_backend *b, enum hsp_devq q,
+                                    const struct hsp_call *c, uint32_t n, bool *ret_done,
+                                    struct hsp_err *err);
+
 #endif

@@ -45,6 +45,7 @@ void hsp_ghost_call_run(struct hsp_ghost_call *x, const struct hsp_call *c)
     x->op.tf32 = c->tf32;
     x->op.n_in = c->n_in;
     x->op.n_out = c->n_out;
+    x->op.adds = c->adds;
     x->op.origin[0] = c->origin[0];
     x->op.origin[1] = c->origin[1];
     x->at = *c->at;
@@ -268,6 +269,36 @@ static enum hsp_status do_sum(struct hsp_backend *cpu, enum hsp_devq q, struct h
     return st;
 }
 
+/* Outputs that are added to what is there are made apart first. */
+static enum hsp_status do_adding(struct hsp_backend *cpu, enum hsp_devq q, struct hsp_ghost_call *c,
+                                 struct hsp_err *err)
+{
+    struct hsp_array own[HSP_MAX_OUT];
+    struct hsp_call one = c->op;
+    enum hsp_status st = HSP_OK;
+    memcpy(own, c->out, sizeof(own));
+    for (uint8_t k = 0; k < one.n_out; k++) {
+        if ((c->op.adds >> k & 1) != 0) {
+            own[k].data = aligned_alloc(64, (array_bytes(&own[k]) + 127) / 64 * 64);
+            st = own[k].data != NULL ? st : hsp_err_set(err, HSP_ENOMEM, 0, "ghost: no memory");
+        }
+    }
+    one.out = own;
+    one.adds = 0;
+    st = st == HSP_OK ? cpu->run(cpu, q, &one, err) : st;
+    for (uint8_t k = 0; k < one.n_out; k++) {
+        if ((c->op.adds >> k & 1) == 0) {
+            continue;
+        }
+        size_t n = array_bytes(&own[k]) / hsp_dtype_size(own[k].dtype);
+        st = st == HSP_OK ? cpu->accumulate(cpu, q, own[k].dtype, c->out[k].data, own[k].dtype,
+                                            own[k].data, (int64_t)n, err)
+                          : st;
+        free(own[k].data);
+    }
+    return st;
+}
+
 enum hsp_status hsp_ghost_do(struct hsp_backend *cpu, enum hsp_devq q, struct hsp_ghost_call *c,
                              struct hsp_err *err)
 {
@@ -276,7 +307,8 @@ enum hsp_status hsp_ghost_do(struct hsp_backend *cpu, enum hsp_devq q, struct hs
     c->op.out = c->out;
     c->op.update = c->update;
     switch (c->kind) {
-    case GHOST_RUN: return cpu->run(cpu, q, &c->op, err);
+    case GHOST_RUN:
+        return c->op.adds != 0 ? do_adding(cpu, q, c, err) : cpu->run(cpu, q, &c->op, err);
     case GHOST_SUM: return do_sum(cpu, q, c, err);
     case GHOST_ACCUMULATE:
         return cpu->accumulate(cpu, q, c->to.dtype, c->to.data, c->from.dtype, c->from.data, c->n,

@@ -86,4 +86,4 @@ tests_lib_libfakehost_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS) -DHSP_CUDA_AR
 # A device for tests of what drives one. Needs BACKEND_LIBS behind it.
 check_LIBRARIES += tests/lib/libghost.a
 tests_lib_libghost_a_SOURCES = tests/lib/ghost.c tests/lib/ghost.h tests/lib/ghostcheck.c \
-  tests/lib/ghostint.h tests/lib/ghostwork.c
+  tests/lib/ghostint.h tests/lib/ghostmany.c tests/lib/ghostwork.c

@@ -45,6 +45,7 @@ struct hsp_call {
     enum hsp_op op;
     const struct hsp_attrs *at;
     uint8_t n_in, n_out;
+    uint8_t adds; /* outputs, a bit each, that are added to what is there; else 0 */
     const struct hsp_array *in;
     const struct hsp_array *out;
     int64_t origin[2]; /* first global coordinate of the origin dims */
@@ -94,6 +95,21 @@ struct hsp_backend {
      * written. *ret_done false: nothing was given, run one after the other. NULL: never. */
     enum hsp_status (*run_sum)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                const struct hsp_sum *s, bool *ret_done, struct hsp_err *err);
+    /* Ops, a bit each (1 << op), whose outputs may be added to what is there (hsp_call.adds); 0: none. */
+    uint64_t adds;
+    /* @n calls of one op of the mask @many at once: as run for each, in any order; none writes what another
+     * touches. NULL: never. */
+    uint64_t many;
+    enum hsp_status (*run_many)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                uint32_t n, struct hsp_err *err);
+    /* Calls that follow each other and read the same, at once:
+     *   layernorm_dx or rmsnorm_dx; add, of its output, which then need not be written; layernorm_dw or rmsnorm_dw
+     *   of the same operands; bias_db of the sum, or of the first output where there is none. Behind the first all but
+     *   the last may be left out. Weights' gradients are such that may be added.
+     *   gelu_dx; bias_db of its output.
+     * *ret_done false: nothing was given, run one after the other. NULL: never. */
+    enum hsp_status (*run_chain)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                 uint32_t n, bool *ret_done, struct hsp_err *err);
     /* dst += src (HSP_I_ACC), @n elements; @src of the same type or a narrower real one.
      * HSP_EUNSUPPORTED: other types. */
     enum hsp_status (*accumulate)(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype dst_type,
@@ -128,8 +144,8 @@ struct hsp_backend {
      * device. */
     enum hsp_status (*seconds)(struct hsp_backend *b, enum hsp_devq of, uint64_t from, uint64_t to,
                                double *ret, struct hsp_err *err);
-    /* Replay. Between begin and end the caller gives @q the same run, run_sum, accumulate, copy, fill and
-     * cells with the same pointers for the same key, always, and nothing else; copies there touch
+    /* Replay. Between begin and end the caller gives @q the same run, run_sum, run_many, run_chain, accumulate,
+     * copy, fill and cells with the same pointers for the same key, always, and nothing else; copies there touch
      * HSP_MEM_DEVICE and HSP_MEM_HOST only. *ret_replayed: it is under way already, give nothing
      * and do not call end. Any failure between the two ends it: end is called all the same and
      * forgets what was given. Both NULL: never. */

@@ -23,9 +23,11 @@ static void use(struct hsp_engine *e, const struct hsp_program *p)
     e->program = p;
     e->t = &p->tpl;
     e->b = &p->bind;
-    for (uint32_t k = 0; e->tails_of != NULL && k <= e->o.n_shorter; k++) {
+    static const struct hsp_way plain;
+    e->way = &plain;
+    for (uint32_t k = 0; e->ways != NULL && k <= e->o.n_shorter; k++) {
         if (p == program_of(&e->o, k)) {
-            e->tails = e->tails_of[k];
+            e->way = &e->ways[k];
         }
     }
 }
@@ -157,30 +159,56 @@ enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err)
 
 /* ---- life ---- */
 
-/* What goes together, where the backend has a use for it; who looks at each tensor wants each one
- * written. */
-static enum hsp_status open_tails(struct hsp_engine *e, struct hsp_err *err)
+/* What @b has a use for; false: no memory. */
+static bool open_way(const struct hsp_backend *b, const struct hsp_program *p, struct hsp_way *ret)
 {
-    if (e->o.backend->run_sum == NULL || e->o.hooks.traced != NULL) {
-        return HSP_OK;
+    bool routed = b->adds != 0 || b->run_many != NULL || b->run_chain != NULL;
+    if (b->run_sum != NULL) {
+        ret->tails = hsp_tails_new(&p->tpl);
     }
-    e->tails_of = calloc((size_t)e->o.n_shorter + 1, sizeof(*e->tails_of));
-    for (uint32_t k = 0; e->tails_of != NULL && k <= e->o.n_shorter; k++) {
-        e->tails_of[k] = hsp_tails_new(&program_of(&e->o, k)->tpl);
-        if (e->tails_of[k] == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for an engine");
-        }
+    if (routed) {
+        ret->routes = hsp_routes_new(&p->tpl, b->adds);
     }
-    return e->tails_of != NULL ? HSP_OK
-                               : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for an engine");
+    if (routed && ret->routes != NULL) {
+        ret->bunches = hsp_bunches_new(p, ret->routes, b->run_many != NULL ? b->many : 0,
+                                       b->run_chain != NULL);
+    }
+    return (b->run_sum == NULL || ret->tails != NULL) && (!routed || ret->bunches != NULL);
 }
 
-static void close_tails(struct hsp_engine *e)
+/* Who looks at each tensor wants each one written. */
+static enum hsp_status open_ways(struct hsp_engine *e, struct hsp_err *err)
 {
-    for (uint32_t k = 0; e->tails_of != NULL && k <= e->o.n_shorter; k++) {
-        free(e->tails_of[k]);
+    uint32_t pieces = 0;
+    bool ok = true;
+    for (uint32_t k = 0; k <= e->o.n_shorter; k++) {
+        uint32_t n = program_of(&e->o, k)->tpl.n_pieces;
+        pieces = n > pieces ? n : pieces;
     }
-    free(e->tails_of);
+    e->piece = calloc((size_t)pieces + 1, 1);
+    e->calls = calloc(HSP_MANY_CALLS, sizeof(*e->calls));
+    if (e->o.hooks.traced == NULL) {
+        e->ways = calloc((size_t)e->o.n_shorter + 1, sizeof(*e->ways));
+        ok = e->ways != NULL;
+    }
+    for (uint32_t k = 0; ok && e->ways != NULL && k <= e->o.n_shorter; k++) {
+        ok = open_way(e->o.backend, program_of(&e->o, k), &e->ways[k]);
+    }
+    return ok && e->piece != NULL && e->calls != NULL
+               ? HSP_OK
+               : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for an engine");
+}
+
+static void close_ways(struct hsp_engine *e)
+{
+    for (uint32_t k = 0; e->ways != NULL && k <= e->o.n_shorter; k++) {
+        free(e->ways[k].tails);
+        free(e->ways[k].routes);
+        free(e->ways[k].bunches);
+    }
+    free(e->ways);
+    free(e->piece);
+    free(e->calls);
 }
 
 static enum hsp_status open_memory(struct hsp_engine *e, struct hsp_err *err)
@@ -250,13 +278,13 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
     e->arena = hsp_arena_new(SHEET_ARENA);
     st = e->arena ? open_memory(e, err) : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for sheets");
     if (st == HSP_OK) {
-        st = open_tails(e, err);
+        st = open_ways(e, err);
     }
     if (st == HSP_OK) {
         st = start_thread(e, err);
     }
     if (st != HSP_OK) {
-        close_tails(e);
+        close_ways(e);
         close_memory(e);
         hsp_arena_free(e->arena);
         free(e);
@@ -279,7 +307,7 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
     (void)pthread_cond_destroy(&e->cond);
     (void)pthread_mutex_destroy(&e->lock);
     settle(e);
-    close_tails(e);
+    close_ways(e);
     close_memory(e);
     hsp_arena_free(e->arena);
     free(e);

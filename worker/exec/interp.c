@@ -31,59 +31,119 @@ static enum hsp_status copy_update(struct hsp_engine *e, const struct hsp_instr 
     return st;
 }
 
-/* A call with room for what it names. */
-struct op_call {
-    struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
-    struct hsp_attrs at;
-    struct hsp_call c;
-};
+/* ---- where outputs go ---- */
 
-static void call_of(const struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                    struct op_call *x)
+static const struct hsp_route *route_of(const struct hsp_engine *e, uint32_t k)
 {
+    return e->way->routes != NULL ? &e->way->routes[k] : NULL;
+}
+
+struct hsp_view hsp_output(const struct hsp_engine *e, uint32_t k, uint8_t j, uint32_t micro,
+                           enum hsp_queue q, bool *ret_adds)
+{
+    const struct hsp_instr *i = &e->t->instrs[k];
+    const struct hsp_route *r = route_of(e, k);
+    *ret_adds = false;
+    if (r != NULL && (r->stats >> j & 1) != 0) {
+        return (struct hsp_view){.data = hsp_stat_place(e, q, e->entry[q].stat_base + r->out[j]),
+                                 .dtype = HSP_F64};
+    }
+    if (r != NULL && (r->sums >> j & 1) != 0) {
+        *ret_adds = (r->begins >> j & 1) == 0 || !e->entry[q].first;
+        return hsp_operand(e, r->out[j], micro, true);
+    }
+    return hsp_operand(e, i->out[j], micro, true);
+}
+
+/* Whether the sum that accumulation @k adds to begins with it. */
+static bool begins_sum(const struct hsp_engine *e, uint32_t k, enum hsp_queue q)
+{
+    const struct hsp_route *r = route_of(e, k);
+    return r != NULL && (r->begins & 1) != 0 && e->entry[q].first;
+}
+
+/* Whether what it would do has been done, or will be by others. */
+static bool is_needless(const struct hsp_engine *e, uint32_t k)
+{
+    const struct hsp_route *r = route_of(e, k);
+    return r != NULL &&
+           (r->done || (r->begun_by != HSP_NO_PIECE && (e->piece[r->begun_by] & HSP_PIECE_RUNS)));
+}
+
+uint32_t hsp_given_how(const struct hsp_engine *e, uint32_t k, enum hsp_queue q)
+{
+    return (uint32_t)is_needless(e, k) | (uint32_t)begins_sum(e, k, q) << 1;
+}
+
+static enum hsp_status run_stat(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
+                                struct hsp_err *err)
+{
+    const struct hsp_instr *i = &e->t->instrs[k];
+    struct hsp_view v = hsp_operand(e, i->in[0], micro, false);
+    return hsp_stat_note(e, q, (uint8_t)i->arg, v.dtype, is_needless(e, k) ? NULL : v.data, err);
+}
+
+enum hsp_status hsp_note_done(struct hsp_engine *e, uint32_t k, enum hsp_queue q,
+                              struct hsp_err *err)
+{
+    return e->t->instrs[k].kind == HSP_I_STAT ? run_stat(e, k, 0, q, err) : HSP_OK;
+}
+
+/* ---- ops ---- */
+
+static struct hsp_call call_of(const struct hsp_engine *e, uint32_t n, uint32_t micro,
+                               enum hsp_queue q, struct hsp_op_call *x)
+{
+    const struct hsp_instr *i = &e->t->instrs[n];
+    uint8_t adds = 0;
     for (uint8_t k = 0; k < i->n_in; k++) {
         struct hsp_view v = hsp_operand(e, i->in[k], micro, false);
         x->in[k] = array_of(&v);
     }
     for (uint8_t k = 0; k < i->n_out; k++) {
-        struct hsp_view v = hsp_operand(e, i->out[k], micro, true);
+        bool add;
+        struct hsp_view v = hsp_output(e, n, k, micro, q, &add);
         x->out[k] = array_of(&v);
+        adds |= (uint8_t)((unsigned)add << k);
     }
     x->at = hsp_instr_attrs(i, e->b->symbol);
-    x->c = (struct hsp_call){.op = (enum hsp_op)i->op,
-                             .at = &x->at,
-                             .n_in = i->n_in,
-                             .n_out = i->n_out,
-                             .in = x->in,
-                             .out = x->out,
-                             .tf32 = e->b->hyper.tf32,
-                             .update = is_update(i->op) ? e->scalars.device : NULL};
+    struct hsp_call c = {.op = (enum hsp_op)i->op,
+                         .at = &x->at,
+                         .n_in = i->n_in,
+                         .n_out = i->n_out,
+                         .adds = adds,
+                         .in = x->in,
+                         .out = x->out,
+                         .tf32 = e->b->hyper.tf32,
+                         .update = is_update(i->op) ? e->scalars.device : NULL};
     for (int k = 0; k < 2; k++) {
-        x->c.origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : e->b->symbol[i->origin_sym[k]];
+        c.origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : e->b->symbol[i->origin_sym[k]];
     }
+    return c;
 }
 
-static enum hsp_status run_op(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                              enum hsp_devq q, struct hsp_err *err)
+static enum hsp_status run_op(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
+                              struct hsp_err *err)
 {
-    struct op_call x;
+    const struct hsp_instr *i = &e->t->instrs[k];
+    struct hsp_op_call x;
     bool update = is_update(i->op);
     if (update && !e->voted) {
         return hsp_err_set(err, HSP_ESTATE, 0, "update before the vote of step %" PRIu64, e->step);
     }
     if (update && e->vote.noop) {
-        return copy_update(e, i, micro, q, err);
+        return copy_update(e, i, micro, hsp_devq_of(q), err);
     }
-    call_of(e, i, micro, &x);
-    return e->o.backend->run(e->o.backend, q, &x.c, err);
+    struct hsp_call c = call_of(e, k, micro, q, &x);
+    return e->o.backend->run(e->o.backend, hsp_devq_of(q), &c, err);
 }
 
 /* A product and what is added to it at once, where the backend does so. */
 static enum hsp_status run_with_tail(struct hsp_engine *e, uint32_t k, uint32_t micro,
-                                     enum hsp_devq q, bool *ret_done, struct hsp_err *err)
+                                     enum hsp_queue q, bool *ret_done, struct hsp_err *err)
 {
-    const struct hsp_tail *t = &e->tails[k];
-    struct op_call x;
+    const struct hsp_tail *t = &e->way->tails[k];
+    struct hsp_op_call x;
     struct hsp_array part[3];
     const uint32_t tensor[3] = {t->bias, t->add, t->out};
     for (int j = 0; j < 3; j++) {
@@ -95,9 +155,39 @@ static enum hsp_status run_with_tail(struct hsp_engine *e, uint32_t k, uint32_t 
     struct hsp_sum s = {.bias = t->bias != HSP_NO_TENSOR ? &part[0] : NULL,
                         .add = t->add != HSP_NO_TENSOR ? &part[1] : NULL,
                         .out = &part[2]};
-    call_of(e, &e->t->instrs[k], micro, &x);
-    return e->o.backend->run_sum(e->o.backend, q, &x.c, &s, ret_done, err);
+    struct hsp_call c = call_of(e, k, micro, q, &x);
+    return e->o.backend->run_sum(e->o.backend, hsp_devq_of(q), &c, &s, ret_done, err);
 }
+
+/* All ops of a bunch at once, where the backend does so; of the compute queue. */
+static enum hsp_status run_bunch(struct hsp_engine *e, uint32_t k, uint32_t micro, bool *ret_done,
+                                 struct hsp_err *err)
+{
+    const struct hsp_bunch *g = &e->way->bunches[k];
+    struct hsp_backend *b = e->o.backend;
+    struct hsp_call c[HSP_MANY_CALLS];
+    uint32_t n = 0;
+    bool update = is_update(e->t->instrs[k].op);
+    *ret_done = false;
+    if (update && (!e->voted || e->vote.noop)) {
+        return HSP_OK;
+    }
+    for (uint32_t j = k; j < k + g->n; j++) {
+        if (!is_needless(e, j)) {
+            c[n] = call_of(e, j, micro, HSP_QUEUE_COMPUTE, &e->calls[n]);
+            n++;
+        }
+    }
+    *ret_done = !g->chain;
+    enum hsp_status st = g->chain ? b->run_chain(b, HSP_DEVQ_COMPUTE, c, n, ret_done, err)
+                                  : b->run_many(b, HSP_DEVQ_COMPUTE, c, n, err);
+    for (uint32_t j = k; j < k + g->n && st == HSP_OK && *ret_done; j++) {
+        st = hsp_note_done(e, j, HSP_QUEUE_COMPUTE, err);
+    }
+    return st;
+}
+
+/* ---- data ---- */
 
 /* Random keys of the sequences, [n_seq, 2]; evaluation draws nothing. */
 static void load_keys(const struct hsp_engine *e, const struct hsp_micro *m, int32_t *dst)
@@ -174,13 +264,22 @@ static enum hsp_status run_copy(struct hsp_engine *e, const struct hsp_instr *i,
                               hsp_cell_bytes(&to.box, to.dtype), err);
 }
 
-static enum hsp_status run_acc(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                               enum hsp_devq q, struct hsp_err *err)
+static enum hsp_status run_acc(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
+                               struct hsp_err *err)
 {
+    const struct hsp_instr *i = &e->t->instrs[k];
     struct hsp_view to = hsp_operand(e, i->out[0], micro, true);
     struct hsp_view from = hsp_operand(e, i->in[0], micro, false);
-    return e->o.backend->accumulate(e->o.backend, q, to.dtype, to.data, from.dtype, from.data,
-                                    hsp_box_count(&to.box), err);
+    struct hsp_backend *b = e->o.backend;
+    enum hsp_devq d = hsp_devq_of(q);
+    int64_t n = hsp_box_count(&to.box);
+    if (begins_sum(e, k, q) && to.dtype == from.dtype) {
+        return b->copy(b, d, to.data, from.data, hsp_cell_bytes(&to.box, to.dtype), err);
+    }
+    enum hsp_status st =
+        begins_sum(e, k, q) ? b->fill(b, d, to.dtype, to.data, 0.0, n, err) : HSP_OK;
+    return st == HSP_OK ? b->accumulate(b, d, to.dtype, to.data, from.dtype, from.data, n, err)
+                        : st;
 }
 
 static enum hsp_status run_seal(struct hsp_engine *e, enum hsp_devq q, struct hsp_err *err)
@@ -194,21 +293,22 @@ static enum hsp_status run_seal(struct hsp_engine *e, enum hsp_devq q, struct hs
     return st == HSP_OK ? e->o.hooks.sealed(e->o.hooks.ctx, &w, err) : st;
 }
 
-static enum hsp_status run_instr(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                                 enum hsp_queue q, struct hsp_err *err)
+static enum hsp_status run_instr(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
+                                 struct hsp_err *err)
 {
+    const struct hsp_instr *i = &e->t->instrs[k];
     enum hsp_devq d = hsp_devq_of(q);
+    if (i->kind != HSP_I_STAT && is_needless(e, k)) {
+        return HSP_OK;
+    }
     switch ((enum hsp_instr_kind)i->kind) {
-    case HSP_I_OP: return run_op(e, i, micro, d, err);
+    case HSP_I_OP: return run_op(e, k, micro, q, err);
     case HSP_I_LOAD: return run_load(e, i, micro, q, err);
     case HSP_I_ZERO:
     case HSP_I_ONE: return run_fill(e, i, micro, d, err);
-    case HSP_I_ACC: return run_acc(e, i, micro, d, err);
+    case HSP_I_ACC: return run_acc(e, k, micro, q, err);
     case HSP_I_RESHARD: return hsp_run_reshard(e, i, micro, q, err);
-    case HSP_I_STAT: {
-        struct hsp_view v = hsp_operand(e, i->in[0], micro, false);
-        return hsp_stat_note(e, q, (uint8_t)i->arg, &v, err);
-    }
+    case HSP_I_STAT: return run_stat(e, k, micro, q, err);
     case HSP_I_VOTE: return hsp_run_vote(e, err);
     case HSP_I_COPY: return run_copy(e, i, micro, d, err);
     case HSP_I_SEAL: return run_seal(e, d, err);
@@ -219,16 +319,21 @@ static enum hsp_status run_instr(struct hsp_engine *e, const struct hsp_instr *i
 enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
                              uint32_t *ret_n, struct hsp_err *err)
 {
-    if (e->tails != NULL && e->tails[k].n > 0) {
-        bool done = false;
-        enum hsp_status st = run_with_tail(e, k, micro, hsp_devq_of(q), &done, err);
-        *ret_n = 1U + e->tails[k].n;
-        if (st != HSP_OK || done) {
-            return st;
-        }
+    const struct hsp_way *w = e->way;
+    enum hsp_status st = HSP_OK;
+    bool done = false;
+    if (w->tails != NULL && w->tails[k].n > 0) {
+        *ret_n = 1U + w->tails[k].n;
+        st = run_with_tail(e, k, micro, q, &done, err);
+    } else if (w->bunches != NULL && w->bunches[k].n > 0) {
+        *ret_n = w->bunches[k].n;
+        st = run_bunch(e, k, micro, &done, err);
+    }
+    if (st != HSP_OK || done) {
+        return st;
     }
     *ret_n = 1;
-    return run_instr(e, &e->t->instrs[k], micro, q, err);
+    return run_instr(e, k, micro, q, err);
 }
 
 /* Where an error happened, in words a person can look up in `program show`. */
@@ -246,7 +351,7 @@ static enum hsp_status place(const struct hsp_engine *e, uint32_t k, uint32_t mi
 }
 
 /* A micro-batch without sequences: nobody of the stream has any, so nothing is computed or moved. */
-static bool is_empty(const struct hsp_engine *e, const struct hsp_sched_entry *entry)
+bool hsp_entry_is_empty(const struct hsp_engine *e, const struct hsp_sched_entry *entry)
 {
     bool empty = entry->micro < e->sheet.n_micro && e->sheet.micro[entry->micro].n_seq == 0;
     for (uint32_t s = 0; s < e->t->n_segments && empty; s++) {
@@ -257,13 +362,24 @@ static bool is_empty(const struct hsp_engine *e, const struct hsp_sched_entry *e
     return empty;
 }
 
+static void enter(struct hsp_engine *e, const struct hsp_sched_entry *entry, enum hsp_queue q)
+{
+    e->entry[q].stat_base = e->stat[q].n;
+    e->entry[q].first = false;
+    if (q == HSP_QUEUE_COMPUTE) {
+        e->entry[q].first = (e->piece[entry->piece] & HSP_PIECE_RAN) == 0;
+        e->piece[entry->piece] |= HSP_PIECE_RAN;
+    }
+}
+
 enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
                               enum hsp_queue q, struct hsp_err *err)
 {
     const struct hsp_piece *p = &e->t->pieces[entry->piece];
-    if (is_empty(e, entry)) {
+    if (hsp_entry_is_empty(e, entry)) {
         return HSP_OK;
     }
+    enter(e, entry, q);
     enum hsp_status st = HSP_OK;
     bool pacing = false;
     for (uint32_t k = p->first, end = p->first + p->n, n; k < end && st == HSP_OK; k += n) {

@@ -2,16 +2,19 @@
 noinst_LIBRARIES += worker/exec/libexec.a
 worker_exec_libexec_a_SOURCES = \
   worker/exec/engine.c worker/exec/engine.h \
+  worker/exec/bunch.c worker/exec/bunch.h \
   worker/exec/interp.c \
   worker/exec/movecells.c worker/exec/movegroup.c worker/exec/moveint.h \
   worker/exec/moves.c \
   worker/exec/pace.c worker/exec/pace.h \
   worker/exec/queues.c \
   worker/exec/replay.c \
+  worker/exec/route.c worker/exec/route.h \
   worker/exec/runner.h \
   worker/exec/staging.c \
   worker/exec/stateinit.c worker/exec/stateinit.h \
   worker/exec/tail.c worker/exec/tail.h \
+  worker/exec/uses.c worker/exec/uses.h \
   worker/exec/vote.c worker/exec/vote.h \
   worker/exec/voting.c
 EXTRA_DIST += worker/exec/README.md

@@ -5,6 +5,8 @@
  * the ticket of the last of those. So whatever is awaited on the device was given before, and the two
  * cannot block each other there. Schedules follow each other the same way: each queue awaits what the
  * other was given in the schedule before. On a CPU what was given is done, and tickets say nothing. */
+#include <string.h>
+
 #include "worker/exec/runner.h"
 
 void hsp_engine_fail(struct hsp_engine *e, const struct hsp_err *why)
@@ -206,6 +208,18 @@ static enum hsp_status meet(struct hsp_engine *e, struct hsp_err *err)
     return st;
 }
 
+/* Which pieces the compute queue will run. */
+static void note_pieces(struct hsp_engine *e, const struct hsp_sched *s)
+{
+    memset(e->piece, 0, e->t->n_pieces);
+    for (uint32_t k = 0; k < s->n[HSP_QUEUE_COMPUTE]; k++) {
+        const struct hsp_sched_entry *entry = &s->e[HSP_QUEUE_COMPUTE][k];
+        if (!hsp_entry_is_empty(e, entry)) {
+            e->piece[entry->piece] = HSP_PIECE_RUNS;
+        }
+    }
+}
+
 void hsp_run_schedule(struct hsp_engine *e, const struct hsp_sched *s, bool eval)
 {
     struct hsp_err err = {0};
@@ -215,6 +229,7 @@ void hsp_run_schedule(struct hsp_engine *e, const struct hsp_sched *s, bool eval
         hsp_engine_fail(e, &err);
         return;
     }
+    note_pieces(e, s);
     (void)pthread_mutex_lock(&e->lock);
     e->sched = s;
     e->eval = eval;

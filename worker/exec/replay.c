@@ -26,8 +26,9 @@ static bool stays_inside(const struct hsp_reshard_bind *b)
 }
 
 /* Neither the data set nor a transport nor the vote has a part in it. */
-static bool is_alone(const struct hsp_engine *e, const struct hsp_instr *i)
+static bool is_alone(const struct hsp_engine *e, uint32_t k)
 {
+    const struct hsp_instr *i = &e->t->instrs[k];
     switch ((enum hsp_instr_kind)i->kind) {
     case HSP_I_OP: return !is_update(i) || e->voted; /* else an error that run_op tells */
     case HSP_I_ZERO:
@@ -35,8 +36,9 @@ static bool is_alone(const struct hsp_engine *e, const struct hsp_instr *i)
     case HSP_I_ACC:
     case HSP_I_COPY: return true;
     case HSP_I_RESHARD: return stays_inside(&e->b->reshard[i->arg]);
+    case HSP_I_STAT: /* else its copy's place is another one each time */
+        return e->way->routes != NULL && e->way->routes[k].done;
     case HSP_I_LOAD:
-    case HSP_I_STAT: /* its place on the host is another one each time */
     case HSP_I_VOTE:
     case HSP_I_SEAL: return false;
     }
@@ -49,7 +51,7 @@ uint32_t hsp_replay_length(const struct hsp_engine *e, uint32_t k, uint32_t end)
     if (e->o.backend->begin == NULL || e->o.hooks.traced != NULL) {
         return 0;
     }
-    while (k + n < end && is_alone(e, &e->t->instrs[k + n])) {
+    while (k + n < end && is_alone(e, k + n)) {
         n++;
     }
     return n >= REPLAY_MIN ? n : 0;
@@ -132,10 +134,12 @@ static void put_moves(struct key *k, const struct hsp_reshard_bind *b, int64_t n
     }
 }
 
-static void put_instr(struct key *k, const struct hsp_engine *e, const struct hsp_instr *i,
-                      uint32_t micro)
+static void put_instr(struct key *k, const struct hsp_engine *e, uint32_t n, uint32_t micro,
+                      enum hsp_queue q)
 {
+    const struct hsp_instr *i = &e->t->instrs[n];
     put(k, i->kind);
+    put(k, hsp_given_how(e, n, q));
     put(k, (uint64_t)i->n_in << 8 | i->n_out);
     if (i->kind == HSP_I_OP) {
         put_op(k, e, i);
@@ -148,8 +152,10 @@ static void put_instr(struct key *k, const struct hsp_engine *e, const struct hs
         put_view(k, &v);
     }
     for (uint8_t j = 0; j < i->n_out; j++) {
-        struct hsp_view v = hsp_operand(e, i->out[j], micro, true);
+        bool adds = false;
+        struct hsp_view v = hsp_output(e, n, j, micro, q, &adds);
         put_view(k, &v);
+        put(k, adds);
     }
 }
 
@@ -161,11 +167,15 @@ enum hsp_status hsp_replay_run(struct hsp_engine *e, uint32_t k, uint32_t n, uin
     bool replayed = false;
     put(&key, (uint64_t)q);
     for (uint32_t j = k; j < k + n; j++) {
-        put_instr(&key, e, &e->t->instrs[j], micro);
-        put(&key, e->tails != NULL ? e->tails[j].n : 0); /* what stays unwritten */
+        put_instr(&key, e, j, micro, q);
+        put(&key, e->way->tails != NULL ? e->way->tails[j].n : 0); /* what stays unwritten */
+        put(&key, e->way->bunches != NULL ? e->way->bunches[j].n : 0);
     }
     struct hsp_digest d = key_now(&key);
     enum hsp_status st = b->begin(b, hsp_devq_of(q), &d, &replayed, err);
+    for (uint32_t j = k; st == HSP_OK && replayed && j < k + n; j++) {
+        st = hsp_note_done(e, j, q, err);
+    }
     if (st != HSP_OK || replayed) {
         return st;
     }

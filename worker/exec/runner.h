@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "worker/exec/engine.h"
+#include "worker/exec/bunch.h"
 #include "worker/exec/pace.h"
 #include "worker/exec/tail.h"
 
@@ -42,6 +43,23 @@ struct hsp_spans {
     double seconds; /* of those that are known, since the last vote */
 };
 
+/* How the instructions of a program are given to the backend, one element each; owned. NULL: one by
+ * one, as they are. */
+struct hsp_way {
+    struct hsp_tail *tails;
+    struct hsp_route *routes;
+    struct hsp_bunch *bunches;
+};
+
+/* A call with room for what it names. */
+struct hsp_op_call {
+    struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
+    struct hsp_attrs at;
+};
+
+/* Of the pieces of the running schedule's compute queue: one that will run, one that has begun. */
+enum { HSP_PIECE_RUNS = 1, HSP_PIECE_RAN = 2 };
+
 enum hsp_run_state { HSP_RUN_IDLE, HSP_RUN_GO, HSP_RUN_QUIT };
 
 struct hsp_engine {
@@ -49,8 +67,8 @@ struct hsp_engine {
     const struct hsp_program *program; /* the running one of the pool, its parts: */
     const struct hsp_template *t;
     const struct hsp_binding *b;
-    const struct hsp_tail *tails; /* one for each instruction; NULL: each is given alone */
-    struct hsp_tail **tails_of;   /* owned: those of each program of the pool; or NULL */
+    const struct hsp_way *way; /* of that program */
+    struct hsp_way *ways;      /* owned: of each program of the pool; or NULL */
     struct hsp_corpus corpus;
     uint8_t *memory;         /* of the epoch, the device's; all programs use it, one at a time */
     uint8_t *host;           /* the same of the host's memory: tensors of class HOST */
@@ -67,6 +85,13 @@ struct hsp_engine {
     struct {
         struct hsp_update_scalars *device, *host; /* owned; the backend's */
     } scalars;
+
+    struct {                /* the entry that a queue's thread runs */
+        bool first;         /* its piece runs for the first time in the step */
+        uint32_t stat_base; /* statistics of the queue before it */
+    } entry[HSP_N_QUEUES];
+    uint8_t *piece; /* owned: of the schedule's compute queue; HSP_PIECE_ bits. Of its thread */
+    struct hsp_op_call *calls; /* owned: HSP_MANY_CALLS; of that thread */
 
     /* the running step; constant while the queues run */
     uint64_t step;
@@ -125,13 +150,23 @@ bool hsp_measures(const struct hsp_engine *e); /* whether the device tells its s
 /* One entry of a queue, all its instructions. */
 enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
                               enum hsp_queue q, struct hsp_err *err);
-/* Gives instruction @k to the device; with what is added to it, where that goes together. *ret_n
- * instructions are given then. */
+/* Gives instruction @k to the device; with what goes together with it. *ret_n instructions are given
+ * then. */
 enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
                              uint32_t *ret_n, struct hsp_err *err);
 /* Operand of an instruction of the running step: state is read at version t, written at t + 1. */
 struct hsp_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
                             bool output);
+/* Where output @j of instruction @k is written; *ret_adds: added to what is there. */
+struct hsp_view hsp_output(const struct hsp_engine *e, uint32_t k, uint8_t j, uint32_t micro,
+                           enum hsp_queue q, bool *ret_adds);
+/* What else its giving depends on, as a number: it is done already, or needless, or begins a sum. */
+uint32_t hsp_given_how(const struct hsp_engine *e, uint32_t k, enum hsp_queue q);
+/* Whether an entry of a schedule is passed over: nobody has a sequence of that micro-batch. */
+bool hsp_entry_is_empty(const struct hsp_engine *e, const struct hsp_sched_entry *entry);
+/* What the host does at instruction @k of those that a device has repeated: notes a statistic. */
+enum hsp_status hsp_note_done(struct hsp_engine *e, uint32_t k, enum hsp_queue q,
+                              struct hsp_err *err);
 
 /* ---- replay.c ---- */
 
@@ -167,9 +202,12 @@ enum hsp_status hsp_load_begin(struct hsp_engine *e, enum hsp_queue q, void *to,
                                struct hsp_err *err);
 enum hsp_status hsp_load_end(struct hsp_engine *e, enum hsp_queue q, void *to, const void *from,
                              size_t bytes, struct hsp_err *err);
-/* Notes a statistic: copied to the host when the queue comes to it. */
-enum hsp_status hsp_stat_note(struct hsp_engine *e, enum hsp_queue q, uint8_t arg,
-                              const struct hsp_view *v, struct hsp_err *err);
+/* Notes a statistic: copied to the host when the queue comes to it; @data NULL: an op writes it there
+ * itself. */
+enum hsp_status hsp_stat_note(struct hsp_engine *e, enum hsp_queue q, uint8_t arg, enum hsp_dtype t,
+                              const void *data, struct hsp_err *err);
+/* The place of statistic @n of the step, an fp64; below those that schedules have. */
+double *hsp_stat_place(const struct hsp_engine *e, enum hsp_queue q, uint32_t n);
 /* Their sums so far, in the order noted; what was noted must have happened. */
 void hsp_stat_sum(const struct hsp_engine *e, double ret[HSP_N_STATS]);
 

@@ -86,18 +86,23 @@ static uint32_t count_stats(const struct hsp_program *p, const struct hsp_sched 
     return n;
 }
 
-enum hsp_status hsp_stat_note(struct hsp_engine *e, enum hsp_queue q, uint8_t arg,
-                              const struct hsp_view *v, struct hsp_err *err)
+enum hsp_status hsp_stat_note(struct hsp_engine *e, enum hsp_queue q, uint8_t arg, enum hsp_dtype t,
+                              const void *data, struct hsp_err *err)
 {
     struct hsp_stat_log *l = &e->stat[q];
     struct hsp_backend *b = e->o.backend;
     if (l->n == l->cap) { /* counted from the schedules */
         return hsp_err_set(err, HSP_ELIMIT, 0, "more than %u statistics", l->cap);
     }
+    void *to = l->value + STAT_BYTES * l->n;
     l->arg[l->n] = arg;
-    l->dtype[l->n] = (uint8_t)v->dtype;
-    return b->copy(b, hsp_devq_of(q), l->value + STAT_BYTES * l->n++, v->data,
-                   hsp_dtype_size(v->dtype), err);
+    l->dtype[l->n++] = (uint8_t)t;
+    return data != NULL ? b->copy(b, hsp_devq_of(q), to, data, hsp_dtype_size(t), err) : HSP_OK;
+}
+
+double *hsp_stat_place(const struct hsp_engine *e, enum hsp_queue q, uint32_t n)
+{
+    return (double *)(void *)(e->stat[q].value + STAT_BYTES * n);
 }
 
 static double stat_value(const struct hsp_stat_log *l, uint32_t k)

@@ -74,9 +74,6 @@ static void what_adds_is_taken_along(void **state)
     expect(i, 2, &two, &(struct hsp_tail){1, no, MORE, Z});
     i[0].op = HSP_OP_LINEAR_DX;
     expect(i, 2, &two, &(struct hsp_tail){1, no, MORE, Z});
-    i[0].op = HSP_OP_LINEAR_DW;
-    i[1] = acc(Y, SUM);
-    expect(i, 2, &two, &(struct hsp_tail){1, no, SUM, SUM});
 }
 
 static void what_does_not_only_add_is_not(void **state)
@@ -103,6 +100,9 @@ static void what_does_not_only_add_is_not(void **state)
     expect(i, 2, &two, &none); /* a bias behind a gradient: nothing that programs have */
     i[0].op = HSP_OP_ADD;
     expect(i, 2, &two, &none); /* no product */
+    i[0].op = HSP_OP_LINEAR_DW;
+    i[1] = acc(Y, SUM);
+    expect(i, 2, &two, &none); /* a sum of gradients goes by its route */
     expect(i, 1, (const uint32_t[]){1}, &none);
 }
 
@@ -110,7 +110,7 @@ static void only_what_is_passed_on_may_stay_unwritten(void **state)
 {
     (void)state;
     const uint32_t two = 2;
-    struct hsp_instr i[2] = {op(HSP_OP_LINEAR_DW, X, W, Y), acc(Y, SUM)};
+    struct hsp_instr i[2] = {op(HSP_OP_LINEAR, X, W, Y), op(HSP_OP_BIAS_ADD, Y, BIAS, OUT)};
     static const struct {
         uint8_t cls, n;
     } c[] = {{HSP_CLASS_SCRATCH, 1},
@@ -135,7 +135,7 @@ static void many_readers_are_many(void **state)
     tensors[Y].cls = HSP_CLASS_SCRATCH;
     i[0] = op(HSP_OP_LINEAR, X, W, Y);
     for (int k = 1; k < N; k++) {
-        i[k] = acc(Y, SUM); /* 599 = 2 * 256 + 87 */
+        i[k] = op(HSP_OP_BIAS_ADD, Y, BIAS, OUT); /* 599 = 2 * 256 + 87 */
     }
     for (uint32_t n = 1; n <= N; n++) {
         struct hsp_template t = {.n_tensors = N_TENSORS,

@@ -56,6 +56,16 @@ static enum hsp_status no_sum(struct hsp_backend *b, enum hsp_devq q, const stru
     return HSP_OK;
 }
 
+static enum hsp_status run_each(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                uint32_t n, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; k < n && st == HSP_OK; k++) {
+        st = b->run(b, q, &c[k], err);
+    }
+    return st;
+}
+
 static enum hsp_status open_device(struct world *w, struct device *d, struct hsp_err *err)
 {
     struct hsp_engine_opts o = {.program = d->program,
@@ -67,6 +77,8 @@ static enum hsp_status open_device(struct world *w, struct device *d, struct hsp
     o.backend = d->backend;
     if (st == HSP_OK) {
         d->backend->run_sum = no_sum;
+        d->backend->run_many = run_each;
+        d->backend->many = UINT64_C(1) << HSP_OP_ADAMW | UINT64_C(1) << HSP_OP_SQSUM;
     }
     return st == HSP_OK ? hsp_engine_open(&o, &d->engine, err) : st;
 }
