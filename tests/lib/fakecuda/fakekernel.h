@@ -34,6 +34,13 @@
 
 /* ---- vectors ---- */
 
+static inline void hsp_fake_aligned(const void *p, size_t n)
+{
+    if ((uintptr_t)p % n != 0) {
+        hsp_fake_fault("misaligned: %zu bytes at %p", n, p);
+    }
+}
+
 #define HSP_FAKE_VEC2(T, name)               \
     struct __align__(2 * sizeof(T)) name     \
     {                                        \

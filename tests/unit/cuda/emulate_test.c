@@ -102,6 +102,7 @@ static void kernels_that_hang_are_found(void **state)
     wrong(WRONG_STACK, "stack overflows");
     wrong(WRONG_GRID, "no such grid");
     wrong(WRONG_SMEM, "no such grid");
+    wrong(WRONG_ALIGNED, "misaligned: 16 bytes");
 }
 
 static void a_lane_that_ended_is_missed(void **state)

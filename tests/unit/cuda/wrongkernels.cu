@@ -163,6 +163,11 @@ __global__ void block_reads_other(int *ret)
     }
 }
 
+__global__ void reads_askew(const int *p)
+{
+    HSP_ALIGNED(p + 1, 16);
+}
+
 #define RUN(kernel, grid, block, smem, ...) \
     hsp_fake_run_now(#kernel, kernel, dim3(grid), dim3(block), smem, __VA_ARGS__)
 
@@ -196,6 +201,7 @@ const char *run_wrong(enum wrong_kernel k, void *a)
     case WRONG_ALL_WRITE: return RUN(shared_all_write, 1, 64, 0, p);
     case WRONG_BLOCKS: return RUN(blocks_meet, 2, 1, 0, p);
     case WRONG_BLOCK_READS: return RUN(block_reads_other, 4, 32, 0, p);
+    case WRONG_ALIGNED: return RUN(reads_askew, 1, 1, 0, (const int *)p);
     case WRONG_GRID: return RUN(blocks_meet, 1, 1025, 0, p);
     case WRONG_SMEM: return RUN(blocks_meet, 1, 32, HSP_FAKE_MAX_SHARED + 1, p);
     }

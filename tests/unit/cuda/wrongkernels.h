@@ -24,6 +24,7 @@ enum wrong_kernel {
     WRONG_ALL_WRITE,
     WRONG_BLOCKS,
     WRONG_BLOCK_READS,
+    WRONG_ALIGNED,
     WRONG_GRID,
     WRONG_SMEM
 };
