@@ -429,7 +429,7 @@ static void not_finite_steps_are_copies(void **state)
     struct world *w = world_new(&s, 12);
     for (uint32_t k = 0; k < 2; k++) {
         struct hsp_view v = hsp_state_view(w->d[k].program, 3, w->d[k].slot[0]);
-        ((double *)v.data)[0] = NAN; /* head.weight */
+        ((double *)v.data)[0] = (double)NAN; /* head.weight */
     }
     world_start(w);
     world_join(w);
