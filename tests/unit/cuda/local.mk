@@ -18,6 +18,7 @@ if HAVE_CXX
 cuda_tests += \
   tests/unit/cuda/emulate_test \
   tests/unit/cuda/kernels_test \
+  tests/unit/cuda/many_test \
   tests/unit/cuda/products_test \
   tests/unit/cuda/programs_test
 tests_unit_cuda_emulate_test_SOURCES = \
@@ -29,6 +30,8 @@ WHOLE_TEST_LIBS = tests/lib/libfakehost.a tests/lib/libfakekernels.a tests/lib/l
 tests_unit_cuda_kernels_test_SOURCES = tests/unit/cuda/kernels_test.c $(OP_SUITE)
 tests_unit_cuda_kernels_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 tests_unit_cuda_kernels_test_LDADD = $(WHOLE_TEST_LIBS)
+tests_unit_cuda_many_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_unit_cuda_many_test_LDADD = $(WHOLE_TEST_LIBS)
 tests_unit_cuda_products_test_SOURCES = tests/unit/cuda/products_test.c $(OP_SUITE) $(BLOCK_SUITE)
 tests_unit_cuda_products_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 tests_unit_cuda_products_test_LDADD = $(WHOLE_TEST_LIBS)

@@ -1,6 +1,9 @@
 /* Finding a device's library, and what is said where there is none. */
+#include <dlfcn.h>
+#include <elf.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/lib/testlib.h"
@@ -95,6 +98,62 @@ static void test_no_device_of_that_number(void **state)
     assert_null(b);
 }
 
+/* The names a library shows, each followed by a space. */
+static void shown(const char *file, char *ret, size_t bytes)
+{
+    struct stat st;
+    size_t at = 0;
+    FILE *f = fopen(file, "rb");
+    assert_non_null(f);
+    assert_int_equal(fstat(fileno(f), &st), 0);
+    uint8_t *data = malloc((size_t)st.st_size);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, (size_t)st.st_size, f), st.st_size);
+    assert_int_equal(fclose(f), 0);
+    Elf64_Ehdr head;
+    memcpy(&head, data, sizeof(head));
+    ret[0] = '\0';
+    for (unsigned k = 0; k < head.e_shnum; k++) {
+        Elf64_Shdr s, names;
+        memcpy(&s, data + head.e_shoff + k * sizeof(s), sizeof(s));
+        memcpy(&names, data + head.e_shoff + s.sh_link * sizeof(s), sizeof(names));
+        for (size_t i = 0; s.sh_type == SHT_DYNSYM && i < s.sh_size; i += sizeof(Elf64_Sym)) {
+            Elf64_Sym sym;
+            memcpy(&sym, data + s.sh_offset + i, sizeof(sym));
+            if (sym.st_shndx != SHN_UNDEF && ELF64_ST_BIND(sym.st_info) != STB_LOCAL) {
+                int k2 = snprintf(ret + at, bytes - at, "%s ",
+                                  (const char *)data + names.sh_offset + sym.st_name);
+                at = (size_t)k2 < bytes - at ? at + (size_t)k2 : bytes - 1;
+            }
+        }
+    }
+    free(data);
+}
+
+/* The plugin of this build, where nvcc has made one: it has all that it uses, and shows one thing. */
+static void test_the_real_one(void **state)
+{
+    (void)state;
+    char file[PATH_MAX], names[500];
+    (void)snprintf(file, sizeof(file), "%s/%s", getenv("HSPMD_BUILD"), HSP_PLUGIN_FILE);
+    if (access(file, F_OK) != 0) {
+        skip();
+    }
+    char *real = realpath(file, NULL);
+    assert_non_null(real);
+    void *lib = dlopen(real, RTLD_NOW | RTLD_LOCAL);
+    if (lib == NULL) {
+        fail_msg("%s", dlerror());
+    }
+    const struct hsp_device_plugin *p = dlsym(lib, "hsp_cuda_plugin");
+    assert_non_null(p);
+    assert_int_equal(p->abi, HSP_BACKEND_ABI);
+    shown(real, names, sizeof(names));
+    assert_string_equal(names, "hsp_cuda_plugin ");
+    assert_int_equal(dlclose(lib), 0);
+    free(real);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -102,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_it_is_found),
         cmocka_unit_test(test_beside_the_program),
         cmocka_unit_test(test_no_device_of_that_number),
+        cmocka_unit_test(test_the_real_one),
     };
     return cmocka_run_group_tests_name("plugin", tests, NULL, NULL);
 }

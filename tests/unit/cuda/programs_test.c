@@ -172,6 +172,7 @@ static void fp32_and_bf16_too(void **state)
 {
     (void)state;
     compare(&GPT, HSP_F32, HSP_COMPUTE_FULL, ONE, 1e-4);
+    compare(&LLAMA, HSP_F32, HSP_COMPUTE_FULL, STAGES, 1e-4);
     compare(&GPT, HSP_F32, HSP_COMPUTE_BF16, ONE, 0.02);
 }
 

@@ -1,10 +1,11 @@
-/* Sums over rows: the gradients of biases and of the weights of norms.
+/* Sums over rows: the gradients of biases and of the weights of norms, and that of GELU together with the
+ * sums over it.
  *
  * A block sums 32 groups of N columns over a range of rows, eight rows at a time; ranges are added
- * up in ascending order by a second kernel. Runs of RUN rows are summed in the wide type, and runs
+ * up by a second kernel. Runs of RUN rows are summed in the wide type, and runs
  * in fp64. Ranges depend on the shape alone. */
-#include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
+#include "worker/backend/cuda/rangesum.cuh"
 
 #define ACROSS 32 /* threads of a block along columns */
 #define DOWN   8  /* along rows */
@@ -14,12 +15,14 @@ template <class T> struct colsum_args {
     int64_t rows, n;
     const T *dy, *x = nullptr;
     const hsp_wide<T> *mean = nullptr, *rstd = nullptr;
+    T *dx = nullptr;        /* GELU */
     int64_t per = 0;        /* rows of a range */
     double *part = nullptr; /* [sums][ranges][n] */
 };
 
-/* K sums: of dy; of dy xhat (RMSNorm); of dy xhat and of dy (LayerNorm). */
-enum colsum_kind { COLSUM_PLAIN, COLSUM_RMS, COLSUM_LAYER };
+/* K sums: of dy; of dy xhat (RMSNorm); of dy xhat and of dy (LayerNorm); of the gradient of GELU, as
+ * it is written. */
+enum colsum_kind { COLSUM_PLAIN, COLSUM_RMS, COLSUM_LAYER, COLSUM_GELU };
 
 template <class T, int N, colsum_kind KIND, int K>
 static __device__ __forceinline__ void colsum_row(const colsum_args<T> &a, int64_t r, int64_t col,
@@ -28,7 +31,16 @@ static __device__ __forceinline__ void colsum_row(const colsum_args<T> &a, int64
     typedef hsp_wide<T> W;
     W dy[N], x[N];
     hsp_load<N>(a.dy + r * a.n + col, dy);
-    if (KIND != COLSUM_PLAIN) {
+    if (KIND == COLSUM_GELU) {
+        hsp_load<N>(a.x + r * a.n + col, x);
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            T rounded;
+            hsp_narrow(dy[j] * hsp_gelu_slope<T>(x[j]), &rounded);
+            dy[j] = hsp_widen(rounded);
+        }
+        hsp_store<N>(a.dx + r * a.n + col, dy);
+    } else if (KIND != COLSUM_PLAIN) {
         hsp_load<N>(a.x + r * a.n + col, x);
         W mean = KIND == COLSUM_LAYER ? a.mean[r] : (W)0, rstd = a.rstd[r];
 #pragma unroll
@@ -88,21 +100,6 @@ __global__ void __launch_bounds__(ACROSS *DOWN) colsum_kernel(colsum_args<T> a)
     }
 }
 
-template <class W>
-__global__ void __launch_bounds__(256)
-    colsum_ranges(const double *part, W *out0, W *out1, int64_t n, int ranges)
-{
-    int64_t at = (int64_t)blockIdx.x * 256 + threadIdx.x;
-    if (at < n) {
-        const double *p = part + (int64_t)blockIdx.y * ranges * n + at;
-        double s = 0;
-        for (int i = 0; i < ranges; i++) {
-            s += p[i * n];
-        }
-        (blockIdx.y == 0 ? out0 : out1)[at] = (W)s;
-    }
-}
-
 template <class T, int N, colsum_kind KIND>
 static enum hsp_status colsum(struct hsp_cuda *g, enum hsp_devq q, colsum_args<T> a,
                               const struct hsp_call *c, struct hsp_err *err)
@@ -123,8 +120,13 @@ static enum hsp_status colsum(struct hsp_cuda *g, enum hsp_devq q, colsum_args<T
     HSP_LAUNCH((colsum_kernel<T, N, KIND>), dim3((unsigned)across, (unsigned)ranges),
                dim3(ACROSS, DOWN), 0, g->stream[q], a);
     typedef hsp_wide<T> W;
-    HSP_LAUNCH((colsum_ranges<W>), dim3((unsigned)((a.n + 255) / 256), K), 256, 0, g->stream[q],
-               a.part, (W *)c->out[0].data, (W *)c->out[K - 1].data, a.n, (int)ranges);
+    hsp_range_sum(g, q,
+                  hsp_range_sums<double, W>{a.part,
+                                            {(W *)c->out[0].data, (W *)c->out[K - 1].data, nullptr},
+                                            a.n,
+                                            (int)ranges,
+                                            c->adds},
+                  K);
     return HSP_OK;
 }
 
@@ -166,4 +168,24 @@ enum hsp_status hsp_cuda_rmsnorm_dw(struct hsp_cuda *g, enum hsp_devq q, const s
                                     struct hsp_err *err)
 {
     return by_type<COLSUM_RMS>(g, q, c, err);
+}
+
+/* dx of GELU, and the sums over its rows. */
+enum hsp_status hsp_cuda_gelu_chain(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                    bool *ret_done, struct hsp_err *err)
+{
+    const struct hsp_array *dy = &c[0].in[0];
+    *ret_done = false;
+    if (dy->rank != 3) {
+        return HSP_OK;
+    }
+    HSP_FOR_REAL(dy->dtype, T, {
+        constexpr int N = hsp_vec<T>;
+        colsum_args<T> a = {dy->ext[0] * dy->ext[1], dy->ext[2], (const T *)dy->data,
+                            (const T *)c[0].in[1].data};
+        a.dx = (T *)c[0].out[0].data;
+        *ret_done = a.n % N == 0 && hsp_aligned(a.dy) && hsp_aligned(a.x) && hsp_aligned(a.dx);
+        return *ret_done ? colsum<T, N, COLSUM_GELU>(g, q, a, &c[1], err) : HSP_OK;
+    });
+    return HSP_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "worker/backend/callcheck.h"
 #include "worker/backend/cuda/cudahost.h"
+#include "worker/backend/cuda/kernels.h"
 #include "worker/backend/cuda/products.h"
 
 #define SCRATCH_ALIGN ((size_t)1 << 20) /* what scratch grows by, at least */
@@ -87,8 +88,8 @@ static enum hsp_status leave(struct hsp_cuda *g, enum hsp_devq q, const char *na
 /* A call between begin and end, for its graph. */
 static void trace_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c)
 {
-    int64_t words[8 + 5 * (HSP_MAX_IN + HSP_MAX_OUT)] = {c->op, c->n_in, c->n_out, c->origin[0],
-                                                         c->origin[1]};
+    int64_t words[8 + 5 * (HSP_MAX_IN + HSP_MAX_OUT)] = {c->op,        c->n_in,      c->n_out,
+                                                         c->origin[0], c->origin[1], c->adds};
     size_t n = 8;
     for (uint8_t i = 0; i < c->n_in + c->n_out; i++) {
         const struct hsp_array *a = i < c->n_in ? &c->in[i] : &c->out[i - c->n_in];
@@ -100,6 +101,25 @@ static void trace_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_cal
     }
     hsp_cuda_trace_pointer(g, q, c->update);
     hsp_cuda_trace(g, q, words, n * sizeof(words[0]));
+}
+
+#define OP(op) (UINT64_C(1) << HSP_OP_##op)
+#define ADDS   (OP(BIAS_DB) | OP(LAYERNORM_DW) | OP(RMSNORM_DW) | OP(LINEAR_DW) | OP(EMBED_DW))
+#define MANY   (OP(ADAMW) | OP(SGDM) | OP(SQSUM) | OP(NARROW))
+
+/* Looks at one call; HSP_EUNSUPPORTED: nothing of the kind here. */
+static enum hsp_status check_call(const struct hsp_call *c, struct hsp_err *err)
+{
+    enum hsp_dtype real = HSP_F32;
+    enum hsp_status st = hsp_call_check(c, &real, err);
+    if (st == HSP_OK && hsp_cuda_kernels[c->op] == NULL) {
+        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s on a GPU", hsp_op_name(c->op));
+    }
+    if (st == HSP_OK && c->adds != 0 && (ADDS >> c->op & 1) == 0) {
+        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s added to what is there on a GPU",
+                         hsp_op_name(c->op));
+    }
+    return st;
 }
 
 static bool is_empty(const struct hsp_call *c)
@@ -116,14 +136,8 @@ static enum hsp_status cuda_run(struct hsp_backend *b, enum hsp_devq q, const st
                                 struct hsp_err *err)
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
-    enum hsp_dtype real = HSP_F32;
     enum hsp_status st = enter(g, q, err);
-    if (st == HSP_OK) {
-        st = hsp_call_check(c, &real, err);
-    }
-    if (st == HSP_OK && hsp_cuda_kernels[c->op] == NULL) {
-        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s on a GPU", hsp_op_name(c->op));
-    }
+    st = st == HSP_OK ? check_call(c, err) : st;
     if (st == HSP_OK && is_empty(c)) {
         return HSP_OK;
     }
@@ -133,6 +147,69 @@ static enum hsp_status cuda_run(struct hsp_backend *b, enum hsp_devq q, const st
         }
         st = hsp_cuda_kernels[c->op](g, q, c, err);
     }
+    return leave(g, q, st == HSP_OK ? hsp_op_name(c->op) : "op", st, err);
+}
+
+/* Whether one kernel does them all: calls of one op and one type. */
+static bool are_alike(const struct hsp_call *c, uint32_t n)
+{
+    bool alike =
+        c->op != HSP_OP_NARROW || (c->in[0].dtype == HSP_F32 && c->out[0].dtype == HSP_BF16);
+    for (uint32_t k = 0; k < n; k++) {
+        alike = alike && c[k].op == c->op && c[k].in[0].dtype == c->in[0].dtype &&
+                c[k].out[0].dtype == c->out[0].dtype;
+    }
+    return alike;
+}
+
+static enum hsp_status cuda_run_many(struct hsp_backend *b, enum hsp_devq q,
+                                     const struct hsp_call *c, uint32_t n, struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_status st = enter(g, q, err);
+    if (st == HSP_OK && (n == 0 || (MANY >> c->op & 1) == 0 || !are_alike(c, n))) {
+        for (uint32_t k = 0; st == HSP_OK && k < n; k++) {
+            st = cuda_run(b, q, &c[k], err);
+        }
+        return st;
+    }
+    for (uint32_t k = 0; st == HSP_OK && k < n; k++) {
+        st = check_call(&c[k], err);
+        if (st == HSP_OK && g->queue[q].capturing) {
+            trace_call(g, q, &c[k]);
+        }
+    }
+    if (st == HSP_OK) {
+        st = c->op == HSP_OP_SQSUM    ? hsp_cuda_sqsum_many(g, q, c, n, err)
+             : c->op == HSP_OP_NARROW ? hsp_cuda_narrow_many(g, q, c, n, err)
+                                      : hsp_cuda_update_many(g, q, c, n, err);
+    }
+    return leave(g, q, st == HSP_OK ? hsp_op_name(c->op) : "op", st, err);
+}
+
+static enum hsp_status cuda_run_chain(struct hsp_backend *b, enum hsp_devq q,
+                                      const struct hsp_call *c, uint32_t n, bool *ret_done,
+                                      struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_status st = enter(g, q, err);
+    bool empty = false;
+    *ret_done = false;
+    for (uint32_t k = 0; st == HSP_OK && k < n; k++) {
+        st = check_call(&c[k], err);
+        empty = empty || is_empty(&c[k]);
+    }
+    if (st == HSP_OK && empty) {
+        return HSP_OK;
+    }
+    if (st == HSP_OK) {
+        st = c->op == HSP_OP_GELU_DX ? hsp_cuda_gelu_chain(g, q, c, ret_done, err)
+                                     : hsp_cuda_norm_chain(g, q, c, n, ret_done, err);
+    }
+    for (uint32_t k = 0; st == HSP_OK && *ret_done && k < n && g->queue[q].capturing; k++) {
+        trace_call(g, q, &c[k]);
+    }
+    *ret_done = *ret_done && st == HSP_OK;
     return leave(g, q, st == HSP_OK ? hsp_op_name(c->op) : "op", st, err);
 }
 
@@ -311,6 +388,10 @@ static const struct hsp_backend functions = {
     .release = cuda_release,
     .run = cuda_run,
     .run_sum = cuda_run_sum,
+    .adds = ADDS,
+    .many = MANY,
+    .run_many = cuda_run_many,
+    .run_chain = cuda_run_chain,
     .accumulate = cuda_accumulate,
     .copy = cuda_copy,
     .fill = cuda_fill,

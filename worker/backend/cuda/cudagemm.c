@@ -229,8 +229,8 @@ static enum hsp_status gemm_plan_of(struct hsp_cuda *g, enum hsp_devq q,
     key.k = x->k;
     key.lda = x->lda;
     key.ldb = x->ldb;
-    key.type = x->type;
-    key.out_type = x->out_type;
+    key.type = (int32_t)x->type;
+    key.out_type = (int32_t)x->out_type;
     key.bias = x->bias != NULL;
     key.add = x->c != NULL;
     key.tf32 = (x->tf32 || g->tf32) && x->type == HSP_F32;
@@ -299,6 +299,9 @@ static enum hsp_status gemm_run(struct hsp_cuda *g, enum hsp_devq q, const struc
     if (x->m == 0 || x->n == 0) {
         return HSP_OK;
     }
+    if (x->k == 0 && x->c != NULL) {
+        return HSP_OK;
+    }
     if (x->k == 0) {
         size_t bytes = (size_t)x->m * (size_t)x->n * hsp_dtype_size(x->out_type);
         return hsp_cuda_check(g, cudaMemsetAsync(x->d, 0, bytes, g->stream[q]), "an empty sum",
@@ -365,6 +368,7 @@ static struct hsp_product gemm_read(const struct hsp_call *c)
     p.out_type = c->out[0].dtype;
     p.tf32 = c->tf32;
     p.d = c->out[0].data;
+    p.c = c->adds != 0 ? p.d : NULL;
     return p;
 }
 

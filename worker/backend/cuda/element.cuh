@@ -68,6 +68,7 @@ static __device__ __forceinline__ unsigned hsp_pack(float a, float b)
 template <int N> static __device__ __forceinline__ void hsp_load(const float *p, float (&r)[N])
 {
     if constexpr (N % 4 == 0) {
+        HSP_ALIGNED(p, 16);
 #pragma unroll
         for (int i = 0; i < N; i += 4) {
             float4 v = *(const float4 *)(p + i);
@@ -84,6 +85,7 @@ template <int N> static __device__ __forceinline__ void hsp_load(const float *p,
 template <int N> static __device__ __forceinline__ void hsp_load(const double *p, double (&r)[N])
 {
     if constexpr (N % 2 == 0) {
+        HSP_ALIGNED(p, 16);
 #pragma unroll
         for (int i = 0; i < N; i += 2) {
             double2 v = *(const double2 *)(p + i);
@@ -98,6 +100,7 @@ template <int N> static __device__ __forceinline__ void hsp_load(const double *p
 template <int N> static __device__ __forceinline__ void hsp_load(const hsp_bf16 *p, float (&r)[N])
 {
     if constexpr (N % 8 == 0) {
+        HSP_ALIGNED(p, 16);
 #pragma unroll
         for (int i = 0; i < N; i += 8) {
             uint4 v = *(const uint4 *)(p + i);
@@ -107,6 +110,7 @@ template <int N> static __device__ __forceinline__ void hsp_load(const hsp_bf16 
             hsp_unpack(v.w, r + i + 6);
         }
     } else if constexpr (N == 4) {
+        HSP_ALIGNED(p, 8);
         uint2 v = *(const uint2 *)p;
         hsp_unpack(v.x, r);
         hsp_unpack(v.y, r + 2);
@@ -118,6 +122,7 @@ template <int N> static __device__ __forceinline__ void hsp_load(const hsp_bf16 
 template <int N> static __device__ __forceinline__ void hsp_store(float *p, const float (&r)[N])
 {
     if constexpr (N % 4 == 0) {
+        HSP_ALIGNED(p, 16);
 #pragma unroll
         for (int i = 0; i < N; i += 4) {
             *(float4 *)(p + i) = make_float4(r[i], r[i + 1], r[i + 2], r[i + 3]);
@@ -130,6 +135,7 @@ template <int N> static __device__ __forceinline__ void hsp_store(float *p, cons
 template <int N> static __device__ __forceinline__ void hsp_store(double *p, const double (&r)[N])
 {
     if constexpr (N % 2 == 0) {
+        HSP_ALIGNED(p, 16);
 #pragma unroll
         for (int i = 0; i < N; i += 2) {
             *(double2 *)(p + i) = make_double2(r[i], r[i + 1]);
@@ -142,6 +148,7 @@ template <int N> static __device__ __forceinline__ void hsp_store(double *p, con
 template <int N> static __device__ __forceinline__ void hsp_store(hsp_bf16 *p, const float (&r)[N])
 {
     if constexpr (N % 8 == 0) {
+        HSP_ALIGNED(p, 16);
 #pragma unroll
         for (int i = 0; i < N; i += 8) {
             *(uint4 *)(p + i) =
@@ -149,6 +156,7 @@ template <int N> static __device__ __forceinline__ void hsp_store(hsp_bf16 *p, c
                            hsp_pack(r[i + 4], r[i + 5]), hsp_pack(r[i + 6], r[i + 7]));
         }
     } else if constexpr (N == 4) {
+        HSP_ALIGNED(p, 8);
         *(uint2 *)p = make_uint2(hsp_pack(r[0], r[1]), hsp_pack(r[2], r[3]));
     } else {
         static_assert(N == 1, "8 bf16, 4 or one");
@@ -208,6 +216,14 @@ template <class T> static __device__ __forceinline__ hsp_wide<T> hsp_phi(hsp_wid
     }
 }
 
+/* (x Phi(x))' = Phi(x) + x e^(-x^2/2) / sqrt(2 pi) */
+template <class T> static __device__ __forceinline__ hsp_wide<T> hsp_gelu_slope(hsp_wide<T> x)
+{
+    typedef hsp_wide<T> W;
+    W e = hsp_exp<T>((W)-0.5 * x * x);
+    return hsp_phi<T>(x) + (e == 0 ? (W)0 : x * e * (W)0.39894228040143267794); /* not inf * 0 */
+}
+
 /* ---- maps ---- */
 
 #define HSP_MAP_THREADS 256
@@ -248,6 +264,73 @@ static inline void hsp_map(struct hsp_cuda *g, enum hsp_devq q, const Op &op, in
     } else {
         HSP_LAUNCH((hsp_map_kernel<1, Op>), hsp_grid(g, n, HSP_MAP_THREADS), HSP_MAP_THREADS, 0,
                    g->stream[q], op, n);
+    }
+}
+
+/* ---- maps over many tensors at once ---- */
+
+#define HSP_TABLE_MOST  56 /* tensors: a table is an argument of a kernel, 4 KiB at most */
+#define HSP_TABLE_CHUNK (HSP_MAP_THREADS * 32) /* elements a block takes */
+
+/* At: what the kernel needs of one tensor. */
+template <class At> struct hsp_table {
+    At at[HSP_TABLE_MOST];
+    int64_t n[HSP_TABLE_MOST];          /* elements */
+    unsigned first[HSP_TABLE_MOST + 1]; /* blocks before a tensor's; in all */
+    uint64_t aligned;                   /* a bit each */
+    int tensors;
+};
+
+/* Appends a tensor that is taken in @blocks blocks. */
+template <class At>
+static inline void hsp_table_put(hsp_table<At> *t, const At &at, int64_t n, unsigned blocks,
+                                 bool aligned)
+{
+    int k = t->tensors++;
+    t->at[k] = at;
+    t->n[k] = n;
+    t->aligned |= (uint64_t)aligned << k;
+    t->first[k + 1] = t->first[k] + blocks;
+}
+
+static inline unsigned hsp_table_chunks(int64_t n)
+{
+    return (unsigned)((n + HSP_TABLE_CHUNK - 1) / HSP_TABLE_CHUNK);
+}
+
+/* The tensor that this block works on. */
+template <class At> static __device__ __forceinline__ int hsp_table_find(const hsp_table<At> &t)
+{
+    int lo = 0, hi = t.tensors; /* first[lo] <= block < first[hi] */
+    while (hi - lo > 1) {
+        int mid = (lo + hi) / 2;
+        if (t.first[mid] <= blockIdx.x) {
+            lo = mid;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
+/* Applies @op to this block's chunk of tensor @k. */
+template <int N, class At, class Op>
+static __device__ __forceinline__ void hsp_table_walk(const hsp_table<At> &t, int k, const Op &op)
+{
+    int64_t lo = (int64_t)(blockIdx.x - t.first[k]) * HSP_TABLE_CHUNK;
+    int64_t hi = lo + HSP_TABLE_CHUNK < t.n[k] ? lo + HSP_TABLE_CHUNK : t.n[k];
+    if ((t.aligned >> k & 1) == 0) {
+        for (int64_t i = lo + threadIdx.x; i < hi; i += HSP_MAP_THREADS) {
+            op.template run<1>(i);
+        }
+        return;
+    }
+    for (int64_t i = lo + (int64_t)threadIdx.x * N; i + N <= hi; i += HSP_MAP_THREADS * N) {
+        op.template run<N>(i);
+    }
+    int64_t rest = lo + (hi - lo) / N * N + threadIdx.x;
+    if (rest < hi) {
+        op.template run<1>(rest);
     }
 }
 

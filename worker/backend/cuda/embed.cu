@@ -160,16 +160,17 @@ __global__ void __launch_bounds__(256) embed_sort(embed_lists a)
 }
 
 /* A block takes rows of the table; its ROWS groups of threads take every ROWSth position of a list,
- * and their sums are added in the order of the groups. */
+ * and their sums are added in the order of the groups. Of a table that is added to (@adds) only rows that
+ * somebody asked for are touched. */
 template <class T, int N>
 __global__ void __launch_bounds__(LANES *ROWS)
-    embed_dw_kernel(embed_lists a, const T *dy, hsp_wide<T> *dw, int64_t e)
+    embed_dw_kernel(embed_lists a, const T *dy, hsp_wide<T> *dw, int64_t e, bool adds)
 {
     typedef hsp_wide<T> W;
     __shared__ W part[ROWS][LANES * N];
     for (int64_t row = blockIdx.x; row < a.v; row += gridDim.x) {
         int lo = a.first[row], hi = a.first[row + 1];
-        for (int64_t j0 = 0; j0 < e; j0 += LANES * N) {
+        for (int64_t j0 = adds && hi == lo ? e : 0; j0 < e; j0 += LANES * N) {
             int64_t j = j0 + (int64_t)threadIdx.x * N;
             W acc[N] = {}, v[N];
 #pragma unroll 2
@@ -195,6 +196,13 @@ __global__ void __launch_bounds__(LANES *ROWS)
                 }
             }
             if (threadIdx.y == 0 && j < e) {
+                if (adds) {
+                    hsp_load<N>(dw + row * e + j, v);
+#pragma unroll
+                    for (int k = 0; k < N; k++) {
+                        acc[k] = v[k] + acc[k];
+                    }
+                }
                 hsp_store<N>(dw + row * e + j, acc);
             }
         }
@@ -211,9 +219,10 @@ static void add_rows(struct hsp_cuda *g, enum hsp_devq q, const embed_lists &a,
     unsigned grid = hsp_grid(g, a.v, 1);
     if (e % hsp_vec<T> == 0 && hsp_aligned(dy) && hsp_aligned(dw)) {
         HSP_LAUNCH((embed_dw_kernel<T, hsp_vec<T>>), grid, dim3(LANES, ROWS), 0, g->stream[q], a,
-                   dy, dw, e);
+                   dy, dw, e, c->adds != 0);
     } else {
-        HSP_LAUNCH((embed_dw_kernel<T, 1>), grid, dim3(LANES, ROWS), 0, g->stream[q], a, dy, dw, e);
+        HSP_LAUNCH((embed_dw_kernel<T, 1>), grid, dim3(LANES, ROWS), 0, g->stream[q], a, dy, dw, e,
+                   c->adds != 0);
     }
 }
 

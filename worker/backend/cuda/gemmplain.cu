@@ -5,12 +5,12 @@
 #define PLAIN_TILE 64 /* rows and columns of D a block makes; 4 x 4 a thread */
 #define PLAIN_DEEP 16 /* elements of k at a time */
 
-/* D = op(A) op(B), element (i, j) of op(A) at a[i * ai + j * aj], of op(B) at b[i * bi + j * bj]; sums
+/* D = op(A) op(B) [+ C], C laid out as D, element (i, j) of op(A) at a[i * ai + j * aj], of op(B) at b[i * bi + j * bj]; sums
  * in ascending k in the wide type. One block: one tile, @tiles of them in a column. */
 template <class T, class R>
 static __global__ void __launch_bounds__(256)
-    gemm_plain_kernel(const T *a, int64_t ai, int64_t aj, const T *b, int64_t bi, int64_t bj, R *d,
-                      int64_t m, int64_t n, int64_t k, int64_t tiles)
+    gemm_plain_kernel(const T *a, int64_t ai, int64_t aj, const T *b, int64_t bi, int64_t bj,
+                      const R *c, R *d, int64_t m, int64_t n, int64_t k, int64_t tiles)
 {
     typedef hsp_wide<T> W;
     __shared__ W x[PLAIN_DEEP][PLAIN_TILE + 1], y[PLAIN_DEEP][PLAIN_TILE + 1];
@@ -39,7 +39,8 @@ static __global__ void __launch_bounds__(256)
     for (int i = 0; i < 16; i++) {
         int64_t row = row0 + ty + 16 * (i / 4), column = column0 + tx + 16 * (i % 4);
         if (row < m && column < n) {
-            hsp_narrow(sum[i / 4][i % 4], d + column * m + row);
+            int64_t at = column * m + row;
+            hsp_narrow(sum[i / 4][i % 4] + (c != nullptr ? hsp_widen(c[at]) : 0), d + at);
         }
     }
 }
@@ -50,7 +51,7 @@ static void gemm_plain_start(struct hsp_cuda *g, enum hsp_devq q, const struct h
 {
     HSP_LAUNCH((gemm_plain_kernel<T, R>), blocks, 256, 0, g->stream[q], (const T *)x->a,
                x->ta ? x->lda : 1, x->ta ? 1 : x->lda, (const T *)x->b, x->tb ? x->ldb : 1,
-               x->tb ? 1 : x->ldb, (R *)x->d, x->m, x->n, x->k, tiles);
+               x->tb ? 1 : x->ldb, (const R *)x->c, (R *)x->d, x->m, x->n, x->k, tiles);
 }
 
 enum hsp_status hsp_cuda_gemm_plain(struct hsp_cuda *g, enum hsp_devq q,

@@ -19,7 +19,7 @@ struct hsp_product {
     bool tf32;                     /* factors of fp32 may be cut to TF32 */
 };
 
-/* Makes it without the library, and without bias and C: sums in ascending k, in the wide type.
+/* Makes it without the library, and without bias: sums in ascending k, in the wide type, then C.
  * HSP_ELIMIT: too large for a grid. */
 enum hsp_status hsp_cuda_gemm_plain(struct hsp_cuda *g, enum hsp_devq q,
                                     const struct hsp_product *x, struct hsp_err *err);

@@ -12,6 +12,7 @@ cuda_kernels = \
   worker/backend/cuda/gemmplain.cu \
   worker/backend/cuda/map.cu \
   worker/backend/cuda/norm.cu \
+  worker/backend/cuda/normchain.cu \
   worker/backend/cuda/rope.cu \
   worker/backend/cuda/total.cu \
   worker/backend/cuda/update.cu \
@@ -26,6 +27,7 @@ cuda_headers = \
   worker/backend/cuda/kernels.h \
   worker/backend/cuda/launch.h \
   worker/backend/cuda/products.h \
+  worker/backend/cuda/rangesum.cuh \
   worker/backend/cuda/tensorcore.cuh
 # The host side.
 cuda_device = \
@@ -65,7 +67,7 @@ hspmd_cuda_so_SOURCES = $(cuda_device) $(cuda_host) \
 hspmd_cuda_so_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_HOME)/include \
   -DHSP_CUDA_ARCHS='"$(CUDA_ARCHS)"'
 hspmd_cuda_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
-hspmd_cuda_so_LDFLAGS = $(AM_LDFLAGS) -shared -L$(CUDA_HOME)/lib64 \
+hspmd_cuda_so_LDFLAGS = $(AM_LDFLAGS) -shared -Wl,-z,defs -L$(CUDA_HOME)/lib64 \
   -Wl,-rpath,$(CUDA_HOME)/lib64
 hspmd_cuda_so_LDADD = $(cuda_kernels:.cu=.nv.o) -lcublasLt -lcudart_static -lstdc++ -ldl -lrt \
   $(MATH_LIBS)

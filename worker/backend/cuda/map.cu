@@ -33,21 +33,17 @@ template <class T> struct gelu_op {
     }
 };
 
-/* (x Phi(x))' = Phi(x) + x e^(-x^2/2) / sqrt(2 pi) */
 template <class T> struct gelu_dx_op {
     const T *dy, *x;
     T *dx;
     template <int N> __device__ void run(int64_t i) const
     {
-        typedef hsp_wide<T> W;
-        W d[N], v[N];
+        hsp_wide<T> d[N], v[N];
         hsp_load<N>(dy + i, d);
         hsp_load<N>(x + i, v);
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            W e = hsp_exp<T>((W)-0.5 * v[j] * v[j]);
-            W slope = v[j] * e * (W)0.39894228040143267794;
-            d[j] *= hsp_phi<T>(v[j]) + (e == 0 ? (W)0 : slope); /* not inf * 0 */
+            d[j] *= hsp_gelu_slope<T>(v[j]);
         }
         hsp_store<N>(dx + i, d);
     }
@@ -223,6 +219,38 @@ enum hsp_status hsp_cuda_broadcast(struct hsp_cuda *g, enum hsp_devq q, const st
     HSP_FOR_REAL(c->out[0].dtype, T,
                  hsp_map<hsp_vec<T>>(g, q, broadcast_op<T>{(const double *)c->in[0].data, OUT(0)},
                                      hsp_cuda_count(&c->out[0]), hsp_aligned(c->out[0].data)););
+    return HSP_OK;
+}
+
+struct narrow_at {
+    const float *x;
+    hsp_bf16 *y;
+};
+
+__global__ void __launch_bounds__(HSP_MAP_THREADS)
+    narrow_many(__grid_constant__ const hsp_table<narrow_at> t)
+{
+    int k = hsp_table_find(t);
+    hsp_table_walk<8>(t, k, convert_op<hsp_bf16, float>{t.at[k].x, t.at[k].y});
+}
+
+/* From fp32 to bf16, of many tensors. */
+enum hsp_status hsp_cuda_narrow_many(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                     uint32_t n, struct hsp_err *err)
+{
+    (void)err;
+    for (uint32_t k = 0; k < n;) {
+        hsp_table<narrow_at> t = {};
+        for (; k < n && t.tensors < HSP_TABLE_MOST; k++) {
+            narrow_at at = {(const float *)c[k].in[0].data, (hsp_bf16 *)c[k].out[0].data};
+            int64_t size = hsp_cuda_count(&c[k].out[0]);
+            hsp_table_put(&t, at, size, hsp_table_chunks(size),
+                          hsp_aligned(at.x) && hsp_aligned(at.y));
+        }
+        if (t.first[t.tensors] > 0) {
+            HSP_LAUNCH(narrow_many, t.first[t.tensors], HSP_MAP_THREADS, 0, g->stream[q], t);
+        }
+    }
     return HSP_OK;
 }
 

@@ -44,6 +44,7 @@ template <class T, int N> struct norm_kept {
     __device__ __forceinline__ void read(const T *p, int k, hsp_wide<T> (&r)[N])
     {
         if (N > 1 && k >= 0) {
+            HSP_ALIGNED(p, 16);
             raw[k] = *(const uint4 *)p;
             hsp_load<N>((const T *)&raw[k], r);
         } else {

@@ -41,8 +41,8 @@ const hsp_cuda_kernel hsp_cuda_kernels[HSP_N_OPS] = {
     [HSP_OP_FLATTEN] = hsp_cuda_same,
     [HSP_OP_UNFLATTEN] = hsp_cuda_same,
     [HSP_OP_SQSUM] = hsp_cuda_sqsum,
-    [HSP_OP_ADAMW] = hsp_cuda_adamw,
-    [HSP_OP_SGDM] = hsp_cuda_sgdm,
+    [HSP_OP_ADAMW] = hsp_cuda_update,
+    [HSP_OP_SGDM] = hsp_cuda_update,
     [HSP_OP_NARROW] = hsp_cuda_convert,
     [HSP_OP_WIDEN] = hsp_cuda_convert,
 };

@@ -5,15 +5,19 @@
 
 /* AdamW with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), in the order of
  * operations of torch.optim.AdamW. */
-template <class W> struct adamw_args {
+template <class W> struct adamw_at {
     const W *p, *m, *v, *g;
     W *p1, *m1, *v1;
+};
+struct adamw_args {
     const struct hsp_update_scalars *u;
     double beta1, beta2, eps, decay;
 };
 
 template <class W> struct adamw_op {
-    adamw_args<W> a;
+    typedef adamw_at<W> At;
+    typedef adamw_args Args;
+    At a;
     W keep, w1, b2, w2, eps, root2, step, scale;
     template <int N> __device__ void run(int64_t i) const
     {
@@ -36,15 +40,19 @@ template <class W> struct adamw_op {
 };
 
 /* SGD with momentum as torch.optim.SGD without dampening: the decay is part of the gradient. */
-template <class W> struct sgdm_args {
+template <class W> struct sgdm_at {
     const W *p, *m, *g;
     W *p1, *m1;
+};
+struct sgdm_args {
     const struct hsp_update_scalars *u;
     double momentum, decay;
 };
 
 template <class W> struct sgdm_op {
-    sgdm_args<W> a;
+    typedef sgdm_at<W> At;
+    typedef sgdm_args Args;
+    At a;
     W mu, decay, lr, scale;
     template <int N> __device__ void run(int64_t i) const
     {
@@ -64,7 +72,7 @@ template <class W> struct sgdm_op {
 
 /* The numbers of the step: made in fp64 by one thread of a block. */
 template <class W>
-static __device__ __forceinline__ void update_begin(const adamw_args<W> &a, adamw_op<W> *op)
+static __device__ __forceinline__ void update_begin(const adamw_args &a, adamw_op<W> *op)
 {
     op->keep = (W)(1.0 - a.u->lr * a.decay);
     op->w1 = (W)(1.0 - a.beta1);
@@ -76,7 +84,7 @@ static __device__ __forceinline__ void update_begin(const adamw_args<W> &a, adam
     op->scale = (W)a.u->grad_scale;
 }
 template <class W>
-static __device__ __forceinline__ void update_begin(const sgdm_args<W> &a, sgdm_op<W> *op)
+static __device__ __forceinline__ void update_begin(const sgdm_args &a, sgdm_op<W> *op)
 {
     op->mu = (W)a.momentum;
     op->decay = (W)a.decay;
@@ -84,8 +92,11 @@ static __device__ __forceinline__ void update_begin(const sgdm_args<W> &a, sgdm_
     op->scale = (W)a.u->grad_scale;
 }
 
-template <class Op, int N, class Args>
-__global__ void __launch_bounds__(HSP_MAP_THREADS) update_kernel(Args args, int64_t n)
+/* One tensor or many: a block takes a chunk of one. */
+template <class Op, int N>
+__global__ void __launch_bounds__(HSP_MAP_THREADS)
+    update_kernel(__grid_constant__ const hsp_table<typename Op::At> t,
+                  const typename Op::Args args)
 {
     __shared__ Op shared;
     if (threadIdx.x == 0) {
@@ -93,59 +104,75 @@ __global__ void __launch_bounds__(HSP_MAP_THREADS) update_kernel(Args args, int6
     }
     __syncthreads();
     Op op = shared;
-    op.a = args;
-    int64_t first = (int64_t)blockIdx.x * HSP_MAP_THREADS + threadIdx.x;
-    int64_t step = (int64_t)gridDim.x * HSP_MAP_THREADS;
-    for (int64_t i = first; i < n / N; i += step) {
-        op.template run<N>(i * N);
-    }
-    if (N > 1 && first < n % N) {
-        op.template run<1>(n / N * N + first);
-    }
-}
-
-template <class W, class Op, class Args>
-static void update(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c, const Args &args)
-{
-    bool aligned = true;
-    for (int i = 0; i < c->n_in + c->n_out; i++) {
-        aligned = aligned && hsp_aligned(i < c->n_in ? c->in[i].data : c->out[i - c->n_in].data);
-    }
-    constexpr int N = hsp_vec<W>;
-    int64_t n = hsp_cuda_count(&c->out[0]);
-    if (aligned) {
-        HSP_LAUNCH((update_kernel<Op, N, Args>), hsp_grid(g, n / N + 1, HSP_MAP_THREADS),
-                   HSP_MAP_THREADS, 0, g->stream[q], args, n);
-    } else {
-        HSP_LAUNCH((update_kernel<Op, 1, Args>), hsp_grid(g, n, HSP_MAP_THREADS), HSP_MAP_THREADS,
-                   0, g->stream[q], args, n);
-    }
+    int k = hsp_table_find(t);
+    op.a = t.at[k];
+    hsp_table_walk<N>(t, k, op);
 }
 
 #define IN(i)  ((const W *)c->in[i].data)
 #define OUT(i) ((W *)c->out[i].data)
 
-enum hsp_status hsp_cuda_adamw(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
-                               struct hsp_err *err)
+template <class W> static void update_read(const struct hsp_call *c, adamw_at<W> *ret)
+{
+    *ret = {IN(0), IN(1), IN(2), IN(3), OUT(0), OUT(1), OUT(2)};
+}
+template <class W> static void update_read(const struct hsp_call *c, sgdm_at<W> *ret)
+{
+    *ret = {IN(0), IN(1), IN(2), OUT(0), OUT(1)};
+}
+static void update_rates(const struct hsp_call *c, adamw_args *ret)
 {
     const double *f = c->at->f;
-    HSP_FOR_WIDE(c->in[0].dtype, W, {
-        adamw_args<W> a = {IN(0),  IN(1),     IN(2), IN(3), OUT(0), OUT(1),
-                           OUT(2), c->update, f[0],  f[1],  f[2],   f[3]};
-        update<W, adamw_op<W>>(g, q, c, a);
-        return HSP_OK;
-    });
-    return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "adamw of %s", hsp_dtype_name(c->in[0].dtype));
+    *ret = {c->update, f[0], f[1], f[2], f[3]};
+}
+static void update_rates(const struct hsp_call *c, sgdm_args *ret)
+{
+    *ret = {c->update, c->at->f[0], c->at->f[1]};
 }
 
-enum hsp_status hsp_cuda_sgdm(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
-                              struct hsp_err *err)
+template <class W, class Op>
+static void update(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c, uint32_t n)
 {
-    const double *f = c->at->f;
+    constexpr int N = hsp_vec<W>;
+    typename Op::Args args;
+    update_rates(&c[0], &args);
+    for (uint32_t k = 0; k < n;) {
+        hsp_table<typename Op::At> t = {};
+        for (; k < n && t.tensors < HSP_TABLE_MOST; k++) {
+            typename Op::At at;
+            bool aligned = true;
+            for (int i = 0; i < c[k].n_in + c[k].n_out; i++) {
+                aligned = aligned && hsp_aligned(i < c[k].n_in ? c[k].in[i].data
+                                                               : c[k].out[i - c[k].n_in].data);
+            }
+            update_read(&c[k], &at);
+            int64_t size = hsp_cuda_count(&c[k].out[0]);
+            hsp_table_put(&t, at, size, hsp_table_chunks(size), aligned);
+        }
+        if (t.first[t.tensors] > 0) {
+            HSP_LAUNCH((update_kernel<Op, N>), t.first[t.tensors], HSP_MAP_THREADS, 0, g->stream[q],
+                       t, args);
+        }
+    }
+}
+
+enum hsp_status hsp_cuda_update_many(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                     uint32_t n, struct hsp_err *err)
+{
     HSP_FOR_WIDE(c->in[0].dtype, W, {
-        sgdm_args<W> a = {IN(0), IN(1), IN(2), OUT(0), OUT(1), c->update, f[0], f[1]};
-        update<W, sgdm_op<W>>(g, q, c, a);
+        if (c->op == HSP_OP_ADAMW) {
+            update<W, adamw_op<W>>(g, q, c, n);
+        } else {
+            update<W, sgdm_op<W>>(g, q, c, n);
+        }
         return HSP_OK;
     });
-    return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "sgdm of %s", hsp_dtype_name(c->in[0].dtype));
+    return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s of %s", hsp_op_name(c->op),
+                       hsp_dtype_name(c->in[0].dtype));
+}
+
+enum hsp_status hsp_cuda_update(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                struct hsp_err *err)
+{
+    return hsp_cuda_update_many(g, q, c, 1, err);
 }

@@ -122,10 +122,12 @@ __global__ void __launch_bounds__(256) xent_kernel(xent_args<T, R> a)
     }
 }
 
+#define LONG 2048 /* classes from which a block takes a row: a warp needs no barriers */
+
 template <class T, class R>
 static void lse_rows(struct hsp_cuda *g, enum hsp_devq q, const xent_args<T, R> &a)
 {
-    if (a.v > 512) {
+    if (a.v > LONG) {
         HSP_LAUNCH((xent_kernel<T, R, 256>), hsp_grid(g, a.rows, 1), 256, 0, g->stream[q], a);
     } else {
         HSP_LAUNCH((xent_kernel<T, R, 32>), hsp_grid(g, a.rows, 8), 256, 0, g->stream[q], a);
