@@ -118,8 +118,9 @@ static enum nccl_result leave_call(enum nccl_result r)
 
 static bool in_progress(struct nccl_comm *c)
 {
-    return c->q->n_joined < c->q->n || (c->waits && c->n_work > 0) || c->polls > 0 ||
-           (c->final && c->q->n_final < c->q->n) || fake_splitting(c);
+    return c->q->n_joined < c->q->n || c->polls > 0 || !fake_connected(c) || fake_splitting(c) ||
+           ((c->waits || c->final) && c->n_done < c->n_given) ||
+           (c->final && c->q->n_final < c->q->n) || (c->child != NULL && in_progress(c->child));
 }
 
 /* Whether a call may be made for it; the lock is held. */
@@ -143,12 +144,14 @@ struct nccl_comm *fake_join(struct clique *q, int me, int process)
 {
     struct nccl_comm *c = calloc(1, sizeof *c);
     uint64_t *at = calloc(2 * (size_t)q->n, sizeof *at);
-    if (c == NULL || at == NULL) {
+    bool *asked = calloc(2 * (size_t)q->n, sizeof *asked);
+    if (c == NULL || at == NULL || asked == NULL) {
         abort();
     }
     *c = (struct nccl_comm){.next = fake.comms, .q = q, .me = me, .process = process};
     c->n_sent = at;
     c->n_taken = at + q->n;
+    c->asked = asked;
     c->last = &c->first;
     c->polls = (int)fake_draw(4);
     fake.comms = c;
@@ -267,7 +270,7 @@ enum nccl_result ncclCommShrink(struct nccl_comm *c, int *gone, int n_gone, stru
     if (!usable(__func__, c) || !config_ok(__func__, config) || flags != NCCL_SHRINK_DEFAULT) {
         return leave_call(NCCL_INVALID_ARGUMENT);
     }
-    if (c->n_work > 0) {
+    if (c->n_done < c->n_given) {
         fake_misuse("%s of a communicator with work under way", __func__);
     }
     struct nccl_id id = c->q->id;
@@ -278,7 +281,13 @@ enum nccl_result ncclCommShrink(struct nccl_comm *c, int *gone, int n_gone, stru
         at += (size_t)snprintf(id.internal + at, sizeof id.internal - at, "-%d", gone[k]);
     }
     c->polls = (int)fake_draw(3);
-    return leave_call(join(&id, c->q->n - n_gone, me, ret));
+    *ret = NULL;
+    r = join(&id, c->q->n - n_gone, me, &c->child);
+    if (r == NCCL_IN_PROGRESS) {
+        c->child_to = ret;
+        r = NCCL_SUCCESS;
+    }
+    return leave_call(r);
 }
 
 enum nccl_result ncclCommSplit(struct nccl_comm *c, int color, int key, struct nccl_comm **ret,
@@ -291,7 +300,7 @@ enum nccl_result ncclCommSplit(struct nccl_comm *c, int color, int key, struct n
     if (!usable(__func__, c) || !config_ok(__func__, config) || color < NCCL_NO_COLOR) {
         return leave_call(NCCL_INVALID_ARGUMENT);
     }
-    if (c->n_work > 0) {
+    if (c->n_done < c->n_given) {
         fake_misuse("%s of a communicator with work under way", __func__);
     }
     return leave_call(fake_split(c, color, key, ret));
@@ -313,6 +322,11 @@ enum nccl_result ncclCommFinalize(struct nccl_comm *c)
 
 void fake_end(struct nccl_comm *c)
 {
+    if (c->child != NULL) { /* it never came to be */
+        fake_withdraw(c->child);
+        fake_end(c->child);
+        *c->child_to = c->child = NULL;
+    }
     c->gone = true;
     (void)pthread_cond_broadcast(&fake.cond);
     if (c->has_thread) {
@@ -332,7 +346,7 @@ enum nccl_result ncclCommDestroy(struct nccl_comm *c)
     if (!usable(__func__, c)) {
         return leave_call(NCCL_INVALID_ARGUMENT);
     }
-    if (!c->final || c->n_work > 0) {
+    if (!c->final || c->n_done < c->n_given) {
         fake_misuse("a communicator is destroyed that was not finalized");
     }
     fake_end(c);
@@ -364,9 +378,16 @@ enum nccl_result ncclCommGetAsyncError(struct nccl_comm *c, enum nccl_result *re
         fake_misuse("a communicator that is gone is asked for errors");
         return leave_call(NCCL_INVALID_ARGUMENT);
     }
-    c->waits = c->waits && c->n_work > 0;
+    c->waits = c->waits && c->n_done < c->n_given;
     *ret = c->error != NCCL_SUCCESS ? c->error : in_progress(c) ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
     c->polls -= c->polls > 0;
+    if (c->child != NULL) {
+        c->child->polls -= c->child->polls > 0;
+    }
+    if (c->child != NULL && *ret == NCCL_SUCCESS) {
+        *c->child_to = c->child;
+        c->child = NULL;
+    }
     return leave_call(NCCL_SUCCESS);
 }
 

@@ -18,6 +18,7 @@ static void reset(uint64_t seed, int version)
         struct nccl_comm *c = fake.comms;
         fake.comms = c->next;
         free(c->n_sent);
+        free(c->asked);
         free(c);
     }
     while (fake.cliques != NULL) {

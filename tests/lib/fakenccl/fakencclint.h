@@ -47,6 +47,7 @@ struct kernel {
     struct op *ops, **last;
     bool here; /* has come to the head of its stream */
     void *stream;
+    uint64_t number; /* of its communicator's */
 };
 
 /* A call of ncclCommSplit, where the members come together. */
@@ -73,9 +74,11 @@ struct nccl_comm {
     struct clique *q;
     int me, process;
     bool gone, aborted, final, in_call;
-    int polls;       /* answers "in progress" so often still */
-    unsigned n_work; /* kernels given and not done */
-    bool waits;      /* in progress until they are */
+    int polls;                /* answers "in progress" so often still */
+    uint64_t n_given, n_done; /* kernels */
+    bool waits;               /* in progress until they are done */
+    bool *asked;              /* 2 for each member: sent to, received from, once at least */
+    struct nccl_comm *child, **child_to; /* a shrink under way, and where its handle goes */
     enum nccl_result error;
     struct parting *parting; /* being split: until all members have called */
     uint64_t n_split, n_collective, *n_sent, *n_taken; /* by peer */
@@ -143,6 +146,7 @@ void fake_end(struct nccl_comm *c);
 
 /* fakencclwork.c; the lock is held. */
 void fake_give(struct kernel *k, void *stream);
+bool fake_connected(const struct nccl_comm *c);
 bool fake_ready(struct kernel *k);
 void fake_run(struct kernel *k);
 void fake_withdraw(struct nccl_comm *c); /* aborted: its work ends, and never meets anybody */

@@ -66,8 +66,24 @@ static void arrive(struct nccl_comm *c, struct op *o)
     (void)pthread_cond_broadcast(&fake.cond);
 }
 
+bool fake_connected(const struct nccl_comm *c)
+{
+    for (int k = 0; k < c->q->n; k++) {
+        const struct nccl_comm *peer = c->q->member[k];
+        bool sent = c->asked[2 * k], took = c->asked[2 * k + 1];
+        if ((sent && (peer == NULL || !peer->asked[2 * c->me + 1])) ||
+            (took && (peer == NULL || !peer->asked[2 * c->me]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool fake_ready(struct kernel *k)
 {
+    if (k->number > k->c->n_done) {
+        return false; /* a communicator does one thing at a time, whatever its streams */
+    }
     if (!k->here) {
         k->here = true;
         for (struct op *o = k->ops; o != NULL; o = o->next) {
@@ -190,12 +206,13 @@ static void leave(struct clique *q, struct meet *m)
 }
 
 /* What the member itself has of an operation. */
-static void touch(const struct nccl_comm *c, const struct op *o)
+static void touch(const struct kernel *k, const struct op *o)
 {
+    const struct nccl_comm *c = k->c;
     size_t bytes = o->n * size_of(o->type), all = (size_t)c->q->n * bytes;
     bool source = o->kind != OP_BROADCAST || o->root == c->me;
     bool target = o->kind != OP_REDUCE || o->root == c->me;
-    if (fake.touch == NULL) {
+    if (fake.touch == NULL || k->stream == NCCL_STREAM_OF_THREAD) {
         return;
     }
     if (o->in != NULL && source) {
@@ -213,7 +230,7 @@ void fake_run(struct kernel *k)
         struct op *o = k->ops;
         k->ops = o->next;
         if (o->meet != NULL && o->meet->n_here == o->meet->n_awaited) {
-            touch(c, o);
+            touch(k, o);
             if (!o->meet->done) {
                 effect(o->meet, c->q->n);
                 o->meet->done = true;
@@ -225,7 +242,7 @@ void fake_run(struct kernel *k)
         }
         free(o);
     }
-    c->n_work--;
+    c->n_done++;
     fake_stream(k->stream)->done++;
     free(k);
     (void)pthread_cond_broadcast(&fake.cond);
@@ -282,12 +299,17 @@ static void work_run(void *arg)
 void fake_give(struct kernel *k, void *stream)
 {
     struct nccl_comm *c = k->c;
-    c->n_work++;
+    k->number = c->n_given++;
     c->polls = (int)fake_draw(3);
+    for (const struct op *o = k->ops; o != NULL; o = o->next) {
+        if (o->kind == OP_SEND || o->kind == OP_RECV) {
+            c->asked[2 * o->root + (o->kind == OP_RECV)] = true;
+        }
+    }
     c->waits = stream == NULL;
     k->stream = stream;
     fake_stream(stream)->given++;
-    if (stream != NULL && fake.submit != NULL) {
+    if (stream != NULL && stream != NCCL_STREAM_OF_THREAD && fake.submit != NULL) {
         const struct hsp_fakenccl_work w = {work_ready, work_run, k};
         (void)pthread_mutex_unlock(&fake.lock);
         fake.submit(stream, &w);
@@ -308,7 +330,7 @@ void fake_withdraw(struct nccl_comm *c)
     c->aborted = true;
     fake_partings_leave(c);
     (void)pthread_cond_broadcast(&fake.cond);
-    while (c->n_work > 0 && fake.submit == NULL) { /* its kernels see the flag and end */
+    while (c->n_done < c->n_given && fake.submit == NULL) { /* its kernels see the flag and end */
         (void)pthread_cond_wait(&fake.cond, &fake.lock);
     }
 }

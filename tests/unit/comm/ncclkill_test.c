@@ -209,6 +209,34 @@ static void the_rest_of_one_serves(void **state)
     shrinks(22100);
 }
 
+/* One of those who are left does not come to the shrink: the others give up, also the communicator they had. */
+static void a_shrink_that_does_not_end(void **state)
+{
+    struct nw_process p[3];
+    struct nw_epoch a, b;
+    static const int left[2] = {0, 2};
+    (void)state;
+    nw_fake()->reset(hsp_test_seed(), 0);
+    nw_open(p, 3, NULL);
+    open_epoch(&a, p, NULL, 3);
+    run_step(&a);
+    nw_epoch_close(&a);
+    nw_fake()->refuse("ncclCommShrink", 1, 2);
+    nw_epoch_init(&b, p, left, 2);
+    b.timeout_ms = 200;
+    nw_prepare(&b);
+    int failed = b.st[0] == HSP_EPEER ? 0 : 1;
+    assert_status(b.st[failed], HSP_EPEER);
+    assert_status(b.st[1 - failed], HSP_ETIMEDOUT);
+    nw_epoch_close(&b);
+    open_epoch(&b, p, left, 2); /* they go on with new ones */
+    assert_int_equal(nw_fake()->calls("ncclCommShrink"), 2);
+    run_step(&b);
+    nw_epoch_close(&b);
+    nw_close(p, 3);
+    nw_expect_clean();
+}
+
 /* Sums of groups of some ranks only. */
 static const uint32_t parts[4][3] = {{0, 1}, {2, 3}, {0, 2, 3}, {1, 3}};
 static const uint32_t n_of_part[4] = {2, 2, 3, 2};
@@ -532,7 +560,11 @@ static void calls_that_go_wrong(void **state)
         one_call_goes_wrong(name[k], 2, false);
     }
     one_call_goes_wrong("ncclAllReduce", 2, true);
+    one_call_goes_wrong("ncclSend", 3, false); /* the first two connect */
+    one_call_goes_wrong("ncclRecv", 3, false);
     one_call_goes_wrong("ncclSend", 1, true);
+    one_call_goes_wrong("ncclSend", 3, true);
+    one_call_goes_wrong("ncclRecv", 2, true);
     one_call_goes_wrong("ncclGroupEnd", 3, true);
     one_call_goes_wrong("ncclCommGetAsyncError", 60, true);
 }
@@ -576,6 +608,7 @@ int main(void)
         cmocka_unit_test(quiet_ones_are_kept),
         cmocka_unit_test(unequal_ones_are_made_anew),
         cmocka_unit_test(the_rest_of_one_serves),
+        cmocka_unit_test(a_shrink_that_does_not_end),
         cmocka_unit_test(parts_are_split_off),
         cmocka_unit_test(mixed_groups_go_by_the_mesh),
         cmocka_unit_test(libraries_are_refused),

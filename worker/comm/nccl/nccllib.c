@@ -53,7 +53,8 @@ enum hsp_status hsp_nccl_lib_open(const char *name, struct hsp_nccl_lib *ret, st
 {
     struct hsp_nccl_lib l = {0};
     name = name != NULL ? name : HSP_NCCL_LIBRARY;
-    l.handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    /* never unloaded: threads of its own may still be in it, and CUDA calls it at the end of the process */
+    l.handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (l.handle == NULL) {
         const char *why = dlerror();
         return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "no NCCL: %s", why != NULL ? why : name);

@@ -8,21 +8,24 @@
 #include "proto/base/check.h"
 #include "proto/base/str.h"
 
-#define LOOK_MS    20     /* between two looks for errors while something is under way */
-#define SPIN_TIMES 200    /* looks at a call that goes on in the background, before napping */
-#define NAP_NS     100000 /* between two of them then */
+#define LOOK_MS 20 /* between two looks for errors while something is under way */
+#define SPIN_NS \
+    200000 /* looks at a call that goes on in the background, before napping: most end sooner */
+#define NAP_NS 100000 /* between two of them then */
 
-static struct timespec after_ms(uint32_t ms, clockid_t clock)
+static struct timespec after_ns(uint64_t ns, clockid_t clock)
 {
     struct timespec t;
     (void)clock_gettime(clock, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
+    ns += (uint64_t)t.tv_nsec;
+    t.tv_sec += (time_t)(ns / 1000000000);
+    t.tv_nsec = (long)(ns % 1000000000);
     return t;
+}
+
+static struct timespec after_ms(uint32_t ms, clockid_t clock)
+{
+    return after_ns((uint64_t)ms * 1000000, clock);
 }
 
 static enum hsp_status refused(const struct hsp_link *l, struct hsp_err *err)
@@ -57,13 +60,14 @@ static enum nccl_result settle(struct hsp_link *l, struct nccl_comm *c, enum ncc
                                const struct timespec *until)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
-    for (unsigned k = 0; r == NCCL_IN_PROGRESS; k++) {
+    const struct timespec spun = after_ns(SPIN_NS, CLOCK_MONOTONIC);
+    while (r == NCCL_IN_PROGRESS) {
         if (atomic_load(&l->aborting) || (until != NULL && is_past(until))) {
             return NCCL_IN_PROGRESS;
         }
         enum nccl_result asked = l->env->lib->CommGetAsyncError(c, &r);
         r = asked != NCCL_SUCCESS ? asked : r;
-        if (r == NCCL_IN_PROGRESS && k >= SPIN_TIMES) {
+        if (r == NCCL_IN_PROGRESS && is_past(&spun)) {
             (void)nanosleep(&nap, NULL);
         }
     }
@@ -72,21 +76,26 @@ static enum nccl_result settle(struct hsp_link *l, struct nccl_comm *c, enum ncc
 
 /* ---- the link's thread ---- */
 
-static enum nccl_result start_making(struct hsp_link *l, struct nccl_comm **ret)
+/* A shrink has only begun when its call returns, whatever that says: the parent is in progress until it is made, and the
+ * library writes the handle then. The parent is nobody else's meanwhile. */
+static enum nccl_result start_making(struct hsp_link *l)
 {
     const struct hsp_nccl_lib *lib = l->env->lib;
     struct nccl_config config = hsp_nccl_config(l->max_ctas);
     if (l->parent == NULL) {
-        return lib->CommInitRankConfig(ret, (int)l->n, l->id, (int)l->me, &config);
+        return lib->CommInitRankConfig(&l->handle, (int)l->n, l->id, (int)l->me, &config);
     }
-    return lib->CommShrink(l->parent->handle, l->gone, (int)l->n_gone, ret, &config,
-                           NCCL_SHRINK_DEFAULT);
+    struct nccl_comm *parent = l->parent->handle;
+    enum nccl_result r =
+        lib->CommShrink(parent, l->gone, (int)l->n_gone, &l->handle, &config, NCCL_SHRINK_DEFAULT);
+    r = settle(l, parent, r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r, NULL);
+    return r == NCCL_SUCCESS && l->handle == NULL ? NCCL_INTERNAL_ERROR : r;
 }
 
-static void ready(struct hsp_link *l)
+static void enter_state(struct hsp_link *l, enum hsp_link_state s)
 {
     (void)pthread_mutex_lock(&l->lock);
-    l->state = l->state == HSP_LINK_MAKING ? HSP_LINK_READY : l->state;
+    l->state = l->state == HSP_LINK_BROKEN ? HSP_LINK_BROKEN : s;
     (void)pthread_cond_broadcast(&l->cond);
     (void)pthread_mutex_unlock(&l->lock);
 }
@@ -103,36 +112,56 @@ static void take_gift(struct hsp_link *l)
     l->handle = l->gift;
     (void)pthread_mutex_unlock(&l->call);
     if (l->handle != NULL) {
-        ready(l);
+        enter_state(l, HSP_LINK_READY);
     }
 }
 
-/* A shrink that was given up may still be under way on the parent, and write to this link: that ends first. */
-static void end_parent(struct hsp_link *l)
+/* Connects a pair when it is told to; see the header. */
+static enum nccl_result greet(struct hsp_link *l)
 {
-    struct hsp_err why = {0};
-    (void)hsp_err_set(&why, HSP_ECANCELED, 0, "what %s was to be made of is given up", l->name);
-    hsp_link_abort(l->parent, &why);
-    hsp_link_await_end(l->parent);
+    const struct hsp_nccl_lib *lib = l->env->lib;
+    void *stream = NCCL_STREAM_OF_THREAD;
+    enter_state(l, HSP_LINK_MADE);
+    (void)pthread_mutex_lock(&l->lock);
+    while (!l->connecting && !atomic_load(&l->aborting)) {
+        (void)pthread_cond_wait(&l->cond, &l->lock);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    if (atomic_load(&l->aborting)) {
+        return NCCL_IN_PROGRESS;
+    }
+    enum nccl_result r = l->me == 0 ? lib->Send(l->greeting, 1, NCCL_INT8, 1, l->handle, stream)
+                                    : lib->Recv(l->greeting, 1, NCCL_INT8, 0, l->handle, stream);
+    return settle(l, l->handle, r, NULL);
 }
 
-/* A shrink is under way on the parent, too; the parent is nobody else's meanwhile. */
+/* A parent whose shrink has not come to an end is of no use, and writes to this link until it is aborted. */
+static void leave_parent(struct hsp_link *l, bool made)
+{
+    struct hsp_link *parent = l->parent;
+    if (parent != NULL && !made) {
+        struct hsp_err why = {0};
+        (void)hsp_err_set(&why, HSP_ECANCELED, 0, "%s was not made from it", l->name);
+        hsp_link_abort(parent, &why);
+        hsp_link_await_end(parent);
+    }
+    (void)pthread_mutex_lock(&l->lock);
+    l->parent = NULL;
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
 static void make(struct hsp_link *l)
 {
     struct hsp_err err = {0};
     (void)pthread_mutex_lock(&l->call);
-    enum nccl_result r = start_making(l, &l->handle);
-    if (r == NCCL_IN_PROGRESS && l->parent != NULL) {
-        r = settle(l, l->parent->handle, r, NULL);
-    }
-    if (r != NCCL_SUCCESS && l->parent != NULL) {
-        end_parent(l);
-    }
-    r = r == NCCL_SUCCESS && l->handle != NULL ? NCCL_IN_PROGRESS : r;
+    enum nccl_result r = start_making(l);
+    leave_parent(l, r == NCCL_SUCCESS);
+    r = r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r;
     r = l->handle != NULL ? settle(l, l->handle, r, NULL) : r;
+    r = r == NCCL_SUCCESS && l->greeting != NULL ? greet(l) : r;
     (void)pthread_mutex_unlock(&l->call);
     if (r == NCCL_SUCCESS) {
-        ready(l);
+        enter_state(l, HSP_LINK_READY);
     } else if (r != NCCL_IN_PROGRESS) {
         char what[128];
         hsp_str_printf(what, sizeof what, "a communicator of %s", l->name);
@@ -185,7 +214,7 @@ static enum nccl_result split(struct hsp_link *l, const struct hsp_link_turn *t)
     (void)pthread_mutex_lock(&l->call);
     l->offshoot = NULL;
     enum nccl_result r = lib->CommSplit(l->handle, t->color, t->place, &l->offshoot, &config);
-    r = settle(l, l->handle, r, NULL);
+    r = settle(l, l->handle, r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r, NULL); /* as of a shrink */
     if (r == NCCL_SUCCESS && l->offshoot != NULL) {
         r = settle(l, l->offshoot, NCCL_IN_PROGRESS, NULL);
     }
@@ -338,6 +367,7 @@ static void *link_main(void *arg)
 
 static void link_free(struct hsp_link *l)
 {
+    l->env->backend->release(l->env->backend, HSP_MEM_HOST, l->greeting);
     (void)pthread_mutex_destroy(&l->call);
     (void)pthread_mutex_destroy(&l->lock);
     (void)pthread_mutex_destroy(&l->telling);
@@ -395,10 +425,17 @@ enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_li
         link_free(l);
         return hsp_err_set(err, HSP_ENOMEM, 0, "no condition variable");
     }
-    if (l->process == NULL || l->gone == NULL) {
+    struct hsp_backend *b = env->backend;
+    enum hsp_status st = l->process != NULL && l->gone != NULL
+                             ? HSP_OK
+                             : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a communicator");
+    if (st == HSP_OK && s->messages) {
+        st = b->alloc(b, HSP_MEM_HOST, 1, &l->greeting, err);
+    }
+    if (st != HSP_OK) {
         (void)pthread_cond_destroy(&l->cond);
         link_free(l);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a communicator");
+        return st;
     }
     int rc = pthread_create(&l->thread, NULL, link_main, l);
     if (rc != 0) {
@@ -414,7 +451,7 @@ void hsp_link_part(struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&l->lock);
     l->closing = true;
-    if (l->state == HSP_LINK_MAKING) {
+    if (l->state == HSP_LINK_MAKING || l->state == HSP_LINK_MADE) {
         atomic_store(&l->aborting, true);
     }
     (void)pthread_cond_broadcast(&l->cond);
@@ -429,8 +466,13 @@ static void await_end(struct hsp_link *l)
     while (!l->ended && pthread_cond_timedwait(&l->cond, &l->lock, &until) == 0) {
     }
     bool stuck = !l->ended;
+    struct hsp_link *parent = l->parent;
     (void)pthread_mutex_unlock(&l->lock);
-    if (stuck) {
+    if (stuck && parent != NULL) {
+        struct hsp_err why = {0};
+        (void)hsp_err_set(&why, HSP_ECANCELED, 0, "%s was not made from it", l->name);
+        hsp_link_abort(parent, &why);
+    } else if (stuck) {
         atomic_store(&l->aborting, true);
         release(l, l->env->lib->CommAbort);
     }
@@ -464,14 +506,33 @@ void hsp_link_await_end(struct hsp_link *l)
     }
 }
 
-enum hsp_status hsp_link_state(struct hsp_link *l, struct hsp_err *err)
+/* Whether it has come so far. */
+static enum hsp_status has_come_to(struct hsp_link *l, enum hsp_link_state s, struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&l->lock);
-    enum hsp_status st = l->state == HSP_LINK_READY    ? HSP_OK
-                         : l->state == HSP_LINK_MAKING ? HSP_AGAIN
-                                                       : refused(l, err);
+    enum hsp_status st = l->state == HSP_LINK_BROKEN ? refused(l, err)
+                         : l->state >= s             ? HSP_OK
+                                                     : HSP_AGAIN;
     (void)pthread_mutex_unlock(&l->lock);
     return st;
+}
+
+enum hsp_status hsp_link_state(struct hsp_link *l, struct hsp_err *err)
+{
+    return has_come_to(l, HSP_LINK_READY, err);
+}
+
+enum hsp_status hsp_link_made(struct hsp_link *l, struct hsp_err *err)
+{
+    return has_come_to(l, HSP_LINK_MADE, err);
+}
+
+void hsp_link_connect(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    l->connecting = true;
+    (void)pthread_cond_broadcast(&l->cond);
+    (void)pthread_mutex_unlock(&l->lock);
 }
 
 void hsp_link_watch(struct hsp_link *l, void (*on_broken)(void *ctx, const struct hsp_err *why),
@@ -559,7 +620,7 @@ enum hsp_status hsp_link_begin(struct hsp_link *l, const void *owner, struct ncc
     (void)pthread_mutex_lock(&l->call);
     (void)pthread_mutex_lock(&l->lock);
     enum hsp_status st = l->state == HSP_LINK_BROKEN ? refused(l, err) : HSP_OK;
-    HSP_ASSERT(l->state != HSP_LINK_MAKING);
+    HSP_ASSERT(l->state >= HSP_LINK_READY);
     l->owner = owner;
     l->giving = st == HSP_OK;
     (void)pthread_mutex_unlock(&l->lock);

@@ -1,7 +1,8 @@
 /* One communicator of NCCL and its thread.
  *
  *   MAKING --made--> READY --abort, an error found--> BROKEN        READY, BROKEN --close--> gone
- *   MAKING --abort, an error--> BROKEN
+ *   MAKING --made, a pair--> MADE --connect--> READY
+ *   MAKING, MADE --abort, an error--> BROKEN
  *
  * Role:      made, used and closed by ncclcomm.c and ncclpool.c.
  * Threads:   the link's own thread makes the communicator, looks for errors of what is under way, and ends it;
@@ -11,6 +12,9 @@
  *            holds `call`, and a link that is aborted waits for it no longer than its patience; then it is taken
  *            from under the call, which is what NCCL's abort is for. Where it is the link's own thread that does not
  *            come back, who waits for its end does that.
+ * Connection: NCCL connects two members when their first message is given, and until both have given theirs the call is in
+ *            progress. Later a send must not wait for its receiver, so the members of a pair exchange a byte before
+ *            it is READY, when they are told to: by the link's thread, on a stream that no other work uses.
  * Invariants: (I1) after READY was left nothing is given to the communicator.
  *             (I2) hsp_link_close returns when the device does nothing for it any more: an aborted communicator's
  *                  kernels have ended when the library's abort has returned.
@@ -32,7 +36,7 @@ struct hsp_link_turn {
     struct hsp_link *child; /* gets what comes of it; NULL: NCCL_NO_COLOR */
 };
 
-enum hsp_link_state { HSP_LINK_MAKING, HSP_LINK_READY, HSP_LINK_BROKEN };
+enum hsp_link_state { HSP_LINK_MAKING, HSP_LINK_MADE, HSP_LINK_READY, HSP_LINK_BROKEN };
 
 /* Called by the link's thread when it is broken, before what the device does for it is ended. */
 struct hsp_link_watcher {
@@ -55,10 +59,11 @@ struct hsp_link_spec {
     uint64_t key, nonce;     /* ncclneed.h */
     const uint64_t *process; /* members, @n; copied */
     uint32_t n, me;
+    bool messages;     /* a pair: member 0 sends to member 1; else collectives */
     struct nccl_id id; /* of a new one */
-    struct hsp_link *
-        parent; /* not NULL: its members but for @gone; READY, quiet, and borrowed until this one is
-                                not MAKING any more */
+    /* not NULL: its members but for @gone; READY, quiet, and borrowed until this one is READY or closed: the library
+     * makes this one in the parent's background. It is aborted if that does not come to an end. */
+    struct hsp_link *parent;
     bool is_split;   /* it comes of a turn of another link; parent is NULL */
     const int *gone; /* copied */
     uint32_t n_gone;
@@ -74,8 +79,8 @@ struct hsp_link {
     uint64_t *process; /* owned */
     uint32_t n, me;
     struct nccl_id id;
-    struct hsp_link *parent;
-    int *gone; /* owned */
+    void *greeting; /* owned, HSP_MEM_HOST: what the members of a pair exchange first; else NULL */
+    int *gone;      /* owned */
     uint32_t n_gone;
     bool is_split;
     int max_ctas;
@@ -89,7 +94,9 @@ struct hsp_link {
     pthread_mutex_t lock; /* the following */
     pthread_cond_t cond;  /* its clock is the monotonic one */
     enum hsp_link_state state;
+    struct hsp_link *parent;          /* NULL: made otherwise, or made */
     struct hsp_err err;               /* BROKEN: why */
+    bool connecting;                  /* connect was called */
     bool closing, ended;              /* the communicator is gone */
     bool giving;                      /* between begin and end */
     const struct hsp_link_turn *turn; /* its thread is to take, n_turns; borrowed */
@@ -109,8 +116,12 @@ struct hsp_link {
 /* Starts making it; HSP_ENOMEM. */
 enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_link_spec *s,
                              struct hsp_link **ret, struct hsp_err *err);
-/* Whether it is made, or why not: HSP_AGAIN while it is under way. */
+/* Whether it is READY, or why not: HSP_AGAIN while it is under way. */
 enum hsp_status hsp_link_state(struct hsp_link *l, struct hsp_err *err);
+/* The same of MADE or READY. */
+enum hsp_status hsp_link_made(struct hsp_link *l, struct hsp_err *err);
+/* Connects a pair that is MADE, in its own thread; of others nothing. */
+void hsp_link_connect(struct hsp_link *l);
 /* @on_broken is called with @ctx, who watches from now on; NULL: @ctx does not watch any more, and after this is not
  * told. */
 void hsp_link_watch(struct hsp_link *l, void (*on_broken)(void *ctx, const struct hsp_err *why),

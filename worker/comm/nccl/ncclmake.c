@@ -275,6 +275,7 @@ static enum hsp_status start(struct hsp_nccl_making *m, struct hsp_nccl_wanted *
                                     .process = w->process,
                                     .n = w->n,
                                     .me = w->me,
+                                    .messages = w->use == HSP_NCCL_MESSAGES,
                                     .id = w->id,
                                     .parent = w->parent,
                                     .gone = w->gone,
@@ -288,27 +289,69 @@ static enum hsp_status start(struct hsp_nccl_making *m, struct hsp_nccl_wanted *
     return st;
 }
 
-static enum hsp_status await_all(const struct hsp_nccl_making *m, struct hsp_err *err)
+typedef enum hsp_status (*link_question)(struct hsp_link *l, struct hsp_err *err);
+
+/* Until links @first to @end - 1 answer @q with yes and nothing is being split any more, or one answers with an error. */
+static enum hsp_status await(const struct hsp_nccl_making *m, uint32_t first, uint32_t end,
+                             link_question q, struct hsp_err *err)
 {
-    uint64_t until = hsp_nccl_now_ms() + m->p->timeout_ms;
     enum hsp_status st = HSP_AGAIN;
+    struct hsp_link *late = NULL;
     while (st == HSP_AGAIN) {
-        st = HSP_OK;
-        for (uint32_t k = 0; k < m->n_wanted && (st == HSP_OK || st == HSP_AGAIN); k++) {
-            enum hsp_status one = hsp_link_state(m->wanted[k].link, err);
-            st = one != HSP_OK ? one : st;
+        late = NULL;
+        for (uint32_t k = first; k < end; k++) {
+            struct hsp_link *l = m->wanted[k].link;
+            st = q(l, err);
+            if (st != HSP_OK && st != HSP_AGAIN) {
+                return st;
+            }
+            late = st == HSP_AGAIN ? l : late;
         }
-        st = st == HSP_OK && hsp_nccl_splits_left(m) ? HSP_AGAIN : st;
-        st = st == HSP_AGAIN ? hsp_nccl_may_wait(m->p, until, err) : st;
+        if (late == NULL && !hsp_nccl_splits_left(m)) {
+            return HSP_OK;
+        }
+        st = hsp_nccl_may_wait(m->p, m->until_ms, err);
     }
-    for (uint32_t k = 0; k < m->n_wanted && st == HSP_ETIMEDOUT; k++) {
-        struct hsp_link *l = m->wanted[k].link;
-        if (hsp_link_state(l, NULL) == HSP_AGAIN) {
-            return hsp_err_set(err, HSP_ETIMEDOUT, 0, "no communicator of %s within %llu ms",
-                               l->name, (unsigned long long)m->p->timeout_ms);
+    return st == HSP_ETIMEDOUT
+               ? hsp_err_set(err, st, 0, "no communicator of %s within %llu ms",
+                             late != NULL ? late->name : "others that are split off",
+                             (unsigned long long)m->p->timeout_ms)
+               : st;
+}
+
+/* Of a pair: above 0, the same at both of its members. */
+static uint64_t order_of(const struct hsp_nccl_wanted *w)
+{
+    return (uint64_t)w->pair[0] << 32 | (w->pair[1] + 1);
+}
+
+/* The pair behind @last of those that are new, in the order of their members' ranks; n_wanted: none. */
+static uint32_t next_pair(const struct hsp_nccl_making *m, uint64_t last)
+{
+    uint32_t best = m->n_wanted;
+    for (uint32_t k = 0; k < m->n_wanted; k++) {
+        const struct hsp_nccl_wanted *w = &m->wanted[k];
+        if (w->use == HSP_NCCL_MESSAGES && !w->kept && order_of(w) > last &&
+            (best == m->n_wanted || order_of(w) < order_of(&m->wanted[best]))) {
+            best = k;
         }
     }
-    return st == HSP_ETIMEDOUT ? HSP_OK : st; /* the last has come just now */
+    return best;
+}
+
+/* All communicators stand; then the pairs connect, one after the other, in one order on all ranks: what the library does for
+ * that may wait for the device, and the device waits for the other member of a pair that has connected already. */
+static enum hsp_status await_all(struct hsp_nccl_making *m, struct hsp_err *err)
+{
+    uint64_t last = 0;
+    m->until_ms = hsp_nccl_now_ms() + m->p->timeout_ms;
+    enum hsp_status st = await(m, 0, m->n_wanted, hsp_link_made, err);
+    for (uint32_t k; st == HSP_OK && (k = next_pair(m, last)) < m->n_wanted;) {
+        hsp_link_connect(m->wanted[k].link);
+        st = await(m, k, k + 1, hsp_link_state, err);
+        last = order_of(&m->wanted[k]);
+    }
+    return st == HSP_OK ? await(m, 0, m->n_wanted, hsp_link_state, err) : st;
 }
 
 static void parents_back(struct hsp_nccl_making *m)
@@ -341,9 +384,9 @@ static enum hsp_status make_all(struct hsp_nccl_making *m, uint64_t *keys, struc
     st = st == HSP_OK ? hsp_nccl_splits_start(m, err) : st;
     st = st == HSP_OK ? await_all(m, err) : st;
     hsp_nccl_splits_end(m, st);
-    parents_back(m);
     if (st == HSP_OK && m->n != NULL) {
-        hsp_nccl_drop(m->n, keys, m->n_wanted); /* parents */
+        parents_back(m);
+        hsp_nccl_drop(m->n, keys, m->n_wanted);
     }
     return st;
 }
@@ -428,6 +471,7 @@ static void making_fini(struct hsp_nccl_making *m)
         free(m->wanted[k].process);
         free(m->wanted[k].gone);
     }
+    parents_back(m); /* behind the links that were being made from them */
     free(m->wanted);
     hsp_nccl_offers_free(m->offer, m->n_ranks);
 }

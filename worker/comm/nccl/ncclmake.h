@@ -37,6 +37,7 @@ struct hsp_nccl_making {
     struct hsp_nccl_offer *offer; /* n_ranks */
     struct hsp_nccl_wanted *wanted;
     uint32_t n_wanted;
+    uint64_t until_ms; /* communicators must stand */
     struct hsp_nccl_parting *parting;
     uint32_t n_partings;
 };
