@@ -399,6 +399,13 @@ static double lookup_count(const struct hsp_axes *ax, uint8_t operand, const int
     return rest * (ids < rows ? ids : rows);
 }
 
+bool hsp_op_is_product(enum hsp_op op)
+{
+    return op == HSP_OP_LINEAR || op == HSP_OP_LINEAR_DX || op == HSP_OP_LINEAR_DW ||
+           op == HSP_OP_ATTENTION || op == HSP_OP_ATTENTION_BWD || op == HSP_OP_PACKED_ATTENTION ||
+           op == HSP_OP_PACKED_ATTENTION_BWD;
+}
+
 double hsp_op_bytes(enum hsp_op op, const struct hsp_axes *ax, const int64_t axis[HSP_MAX_AXES],
                     enum hsp_dtype real)
 {

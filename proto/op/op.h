@@ -198,6 +198,8 @@ double hsp_op_flops_at(enum hsp_op op, const struct hsp_attrs *at, const int64_t
                        const struct hsp_axes *ax, const int64_t origin[2]);
 /* Pairs of a query in @q_lo .. @q_hi - 1 and a key in @k_lo .. @k_hi - 1 that is not behind it. */
 double hsp_causal_pairs(int64_t q_lo, int64_t q_hi, int64_t k_lo, int64_t k_hi);
+/* Whether the time of @op is that of its multiplications; all others are bound by memory. */
+bool hsp_op_is_product(enum hsp_op op);
 /* Bytes read plus written by the node on that box when its real type is @real. */
 double hsp_op_bytes(enum hsp_op op, const struct hsp_axes *ax, const int64_t axis[HSP_MAX_AXES],
                     enum hsp_dtype real);
