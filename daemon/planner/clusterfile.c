@@ -16,7 +16,8 @@
 #define DEFAULT_MEMORY      "4GiB"
 
 struct device_raw {
-    double speed, gflops, gflops64, gflops_tf32, gflops_bf16, gb_per_s, op_us;
+    double speed, gflops, gflops64, gflops_tf32, gflops_bf16, gb_per_s, op_us, gemm_us,
+        host_gb_per_s;
     uint64_t memory, communicator;
     uint32_t count;
 };
@@ -60,6 +61,10 @@ static const struct hsp_field device_table[] = {
       .help = "fixed cost of one instruction"),
     F(device_raw, "communicator_memory", BYTES, communicator, .dflt = "0", .max = 1e12,
       .help = "of a GPU: what NCCL keeps for each group it is in; 160MiB are usual"),
+    F(device_raw, "gemm_us", F64, gemm_us, .dflt = "0", .min = 0, .max = 1e6,
+      .help = "fixed cost of a product on top: small ones do not reach gemm_gflops"),
+    F(device_raw, "host_gb_per_s", F64, host_gb_per_s, .dflt = "0", .min = 0, .max = 1e6,
+      .help = "between its memory and its node's, for offload; 0: these are one"),
     F(device_raw, "count", U32, count, .dflt = "1", .min = 1, .max = HSP_MAX_DEVICES,
       .help = "that many devices of this kind"),
 };
@@ -110,6 +115,8 @@ static struct hsp_device_desc device_of(const struct device_raw *r, const char *
         .widens = r->gflops_bf16 <= 0,
         .mem_bytes_per_s = r->gb_per_s * 1e9 * r->speed,
         .op_us = r->op_us / r->speed,
+        .gemm_us = r->gemm_us / r->speed,
+        .host_bytes_per_s = r->host_gb_per_s * 1e9,
     };
     (void)snprintf(d.name, sizeof(d.name), "%s", name);
     return d;

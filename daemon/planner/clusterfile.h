@@ -16,6 +16,8 @@
  *     same_node: {latency_us: 20, gbit_per_s: 40}
  *     cross_node: {latency_us: 60, gbit_per_s: 10}
  *
+ * gemm_us is what a product takes beside its operations, host_gb_per_s the link to the node's memory; both are 0
+ * for CPUs.
  * gemm_gflops_tf32 and gemm_gflops_bf16 (0: as fp32) are for jobs that compute in these; without the
  * latter a device is taken for one that computes on bf16 in fp32 copies, and needs memory for them.
  * speed scales all rates of a device, as in hspmd-worker.yaml.

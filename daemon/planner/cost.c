@@ -12,6 +12,8 @@
 #define ADAMW_WORDS (7 + 2 + 3)
 #define SGD_WORDS   (5 + 2 + 2)
 #define N_SLOTS     2
+/* Reading and writing what is offloaded, both ways, where both memories are one. */
+#define OFFLOAD_PASSES 4
 
 static double amount(const struct hsp_amount *a, double part)
 {
@@ -40,6 +42,7 @@ static void recompute(struct hsp_range *r)
     r->w.bytes.cut *= 4.0 / 3;
     r->w.bytes.whole *= 4.0 / 3;
     r->w.n_instr *= 4.0 / 3;
+    r->w.n_products *= 4.0 / 3;
     r->w.n_reduce *= 1.5;
     r->w.reduce_bytes *= 1.5;
     amount_sum(&r->w.deferred, &r->w.reread);
@@ -54,8 +57,8 @@ static void offload(const struct hsp_work *w, struct hsp_range *r)
     r->offload = true;
     r->host = r->w.saved;
     r->host.whole += r->entering + w->input_bytes; /* what leaves is among the saved */
-    r->w.bytes.cut += 4 * r->host.cut;
-    r->w.bytes.whole += 4 * r->host.whole;
+    r->w.bytes.cut += OFFLOAD_PASSES * r->host.cut;
+    r->w.bytes.whole += OFFLOAD_PASSES * r->host.whole;
     r->w.saved = (struct hsp_amount){0};
     amount_sum(&r->w.scratch, &r->pair_saved);
     r->w.scratch.whole += r->entering + r->w.leaving;
@@ -81,6 +84,7 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
         amount_max(&ret->w.wide, &from->wide);
         amount_max(&ret->w.wide_param, &from->wide_param);
         ret->w.n_instr += from->n_instr;
+        ret->w.n_products += from->n_products;
         ret->w.n_reduce += from->n_reduce;
         ret->w.reduce_bytes += from->reduce_bytes;
         amount_max(&ret->most_saved, &from->saved);
@@ -132,6 +136,18 @@ double hsp_comm_bytes(const struct hsp_range *r, const struct hsp_device_desc *d
     return HSP_COMM_BASE_BYTES + direct + HSP_PACK_BYTES / elem * fmax(cut, whole);
 }
 
+/* Element-wise traffic of a sequence. What is offloaded crosses its own link, out and in, where the device has one. */
+static double memory_seconds(const struct hsp_range *r, const struct hsp_device_desc *dev,
+                             double part)
+{
+    double bytes = amount(&r->w.bytes, part), host = amount(&r->host, part);
+    if (!r->offload || !(dev->host_bytes_per_s > 0)) {
+        return bytes / dev->mem_bytes_per_s;
+    }
+    return (bytes - OFFLOAD_PASSES * host) / dev->mem_bytes_per_s +
+           2 * host / dev->host_bytes_per_s;
+}
+
 /* Of the largest unit, @unit of state: what it and the next one read, @low of it, what one gives, and what
  * holders get of three (spmd/gatherpart.c). */
 static double gathered_bytes(double unit, double low, uint32_t holders)
@@ -160,10 +176,9 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     }
     copies += dev->widens ? amount(&r->w.wide_param, part) : 0;
     *ret = (struct hsp_member){
-        .seq_us = 1e6 * (amount(&r->w.flops, part) / gemm +
-                         amount(&r->w.bytes, part) / dev->mem_bytes_per_s),
-        .micro_us =
-            r->w.n_instr * dev->op_us + 1e6 * amount(&r->w.acc_bytes, part) / dev->mem_bytes_per_s,
+        .seq_us = 1e6 * (amount(&r->w.flops, part) / gemm + memory_seconds(r, dev, part)),
+        .micro_us = r->w.n_instr * dev->op_us + r->w.n_products * dev->gemm_us +
+                    1e6 * amount(&r->w.acc_bytes, part) / dev->mem_bytes_per_s,
         .base_bytes = N_SLOTS * kinds * home * held + grads + copies + comm,
         .bytes_per_flight = r->offload ? 0 : amount(&r->w.saved, part) + r->entering + r->w.leaving,
         .host_bytes = amount(&r->host, part),

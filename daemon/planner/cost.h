@@ -6,7 +6,7 @@
  * Units:  microseconds and bytes.
  *
  * Model. A rank computes a sequence in  flops / GEMM rate + other bytes / memory rate  and a
- * micro-batch in a further  instructions * op_us + accumulation bytes / memory rate.  Tensor groups
+ * micro-batch in a further  instructions * op_us + products * gemm_us + accumulation bytes / memory rate.  Tensor groups
  * add their all-reduces, stages their transfers. A stream of m micro-batches takes
  * sum of stages + (m - 1) * slowest stage; interleaved and zero-bubble ones are played through
  * (timing.h). Between two gradient synchronisations a rank updates and

@@ -3,6 +3,7 @@ daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/annotations.c \
   daemon/planner/candidates.c daemon/planner/candidates.h \
   daemon/planner/clusterfile.c daemon/planner/clusterfile.h \
+  daemon/planner/correct.c daemon/planner/correct.h \
   daemon/planner/cost.c daemon/planner/cost.h \
   daemon/planner/jobfile.c daemon/planner/jobfile.h \
   daemon/planner/lengths.c daemon/planner/lengths.h \

@@ -33,14 +33,6 @@ static void amount_max(struct hsp_amount *a, const struct hsp_amount *b)
     }
 }
 
-/* Ops whose time is their multiplications; all others are bound by memory. */
-static bool is_gemm(uint8_t op)
-{
-    return op == HSP_OP_LINEAR || op == HSP_OP_LINEAR_DX || op == HSP_OP_LINEAR_DW ||
-           op == HSP_OP_ATTENTION || op == HSP_OP_ATTENTION_BWD || op == HSP_OP_PACKED_ATTENTION ||
-           op == HSP_OP_PACKED_ATTENTION_BWD;
-}
-
 /* Dims that "..." stands for: those of the operand that has it. */
 static uint8_t ellipsis_rank(const struct hsp_graph *g, const struct hsp_node *n)
 {
@@ -181,7 +173,7 @@ static enum hsp_status add_node(struct builder *b, const struct hsp_node *n)
         amount_add(&lw->queries, cut != 0, b->bytes[n->in[0]]);
         amount_add(&lw->keys, cut != 0, b->bytes[n->in[1]] + b->bytes[n->in[2]]);
     }
-    if (is_gemm(n->op)) {
+    if (hsp_op_is_product((enum hsp_op)n->op)) {
         amount_add(&lw->flops, cut != 0, hsp_op_flops((enum hsp_op)n->op, &n->at, axis, &ax));
     } else {
         amount_add(&lw->bytes, cut != 0,
@@ -189,6 +181,7 @@ static enum hsp_status add_node(struct builder *b, const struct hsp_node *n)
     }
     lw->n_instr += 1;
     add_wide(b, n);
+    lw->n_products += hsp_op_is_product((enum hsp_op)n->op) ? 1 : 0;
     return HSP_OK;
 }
 
@@ -340,8 +333,9 @@ static void tensor_bytes(struct builder *b)
     }
 }
 
-static enum hsp_rate rate_of(const struct hsp_model_spec *m)
+enum hsp_rate hsp_work_rate(const struct hsp_graph *g)
 {
+    const struct hsp_model_spec *m = &g->spec;
     switch (m->compute) {
     case HSP_COMPUTE_TF32: return HSP_RATE_TF32;
     case HSP_COMPUTE_BF16: return HSP_RATE_BF16;
@@ -357,7 +351,7 @@ enum hsp_status hsp_work_make(const struct hsp_graph *g, struct hsp_arena *arena
                          .n_params = g->n_params,
                          .elem = (uint32_t)hsp_dtype_size(g->spec.dtype),
                          .use_elem = (uint32_t)hsp_dtype_size(hsp_model_real(&g->spec)),
-                         .rate = rate_of(&g->spec)};
+                         .rate = hsp_work_rate(g)};
     struct builder b = {.g = g, .w = &w, .err = err};
     w.layer = hsp_arena_array(arena, w.n_layers, sizeof(*w.layer));
     w.param = hsp_arena_array(arena, w.n_params, sizeof(*w.param));

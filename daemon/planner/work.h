@@ -25,6 +25,7 @@ struct hsp_layer_work {
     struct hsp_amount flops;      /* of GEMM-like ops (linear, attention), forward + backward */
     struct hsp_amount bytes;      /* read + written by the other ops */
     double n_instr;               /* instructions of one micro-batch */
+    double n_products;            /* those of them that are GEMM-like */
     struct hsp_amount acc_bytes;  /* traffic of gradient accumulation, per micro-batch */
     struct hsp_amount saved;      /* kept from forward to backward */
     struct hsp_amount scratch;    /* peak of what lives inside one segment */
@@ -62,6 +63,8 @@ struct hsp_work {
                          when nothing can be cut */
 };
 
+/* What the products of the model are computed in. */
+enum hsp_rate hsp_work_rate(const struct hsp_graph *g);
 /* @g after hsp_graph_autodiff. HSP_ENOMEM, HSP_EINVAL for a node the catalogue refuses. */
 enum hsp_status hsp_work_make(const struct hsp_graph *g, struct hsp_arena *arena,
                               struct hsp_work *ret, struct hsp_err *err);

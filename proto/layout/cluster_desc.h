@@ -39,6 +39,10 @@ struct hsp_device_desc {
     double op_us;                   /* fixed cost of one instruction */
     int64_t
         communicator_bytes; /* what it keeps for a group it is in (NCCL); 0: none, it is no GPU */
+    double
+        gemm_us; /* what a product takes on top of that, whatever its size: those of gemm_us * gemm_flops
+                       operations reach half of the rate; 0: all reach it */
+    double host_bytes_per_s; /* between its memory and its node's; 0: these are one */
 };
 
 static inline double hsp_device_gemm(const struct hsp_device_desc *d, enum hsp_rate r)

@@ -1,6 +1,8 @@
 planner_tests = \
   tests/unit/planner/bf16price_test \
   tests/unit/planner/clusterfile_test \
+  tests/unit/planner/correct_test \
+  tests/unit/planner/devprice_test \
   tests/unit/planner/jobfile_test \
   tests/unit/planner/lengths_test \
   tests/unit/planner/planmemory_test \
@@ -14,6 +16,8 @@ TESTS += $(planner_tests)
 PLANNER_TEST_LIBS = $(TEST_LIBS) $(PLANNER_LIBS)
 tests_unit_planner_bf16price_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_clusterfile_test_LDADD = $(PLANNER_TEST_LIBS)
+tests_unit_planner_correct_test_LDADD = $(PLANNER_TEST_LIBS)
+tests_unit_planner_devprice_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_jobfile_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_lengths_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_pipeline_test_LDADD = $(PLANNER_TEST_LIBS)

@@ -1,0 +1,45 @@
+/* See correct.h. */
+#include "daemon/planner/correct.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+static bool says_something(const struct hsp_class_sum *s)
+{
+    return isfinite(s->work) && isfinite(s->seconds) && isfinite(s->n) && s->work > 0 &&
+           s->seconds > 0 && s->n > 0;
+}
+
+static double bounded(double factor)
+{
+    return fmin(fmax(factor, 1 / HSP_CORRECT_MOST), HSP_CORRECT_MOST);
+}
+
+void hsp_profile_correct(struct hsp_device_desc *d, enum hsp_rate rate,
+                         const struct hsp_measured *m)
+{
+    double gemm = hsp_device_gemm(d, rate);
+    if (!says_something(&m->product) || !says_something(&m->elements) || !(gemm > 0) ||
+        !(d->mem_bytes_per_s > 0)) {
+        return;
+    }
+    /* the fixed parts stay as they are: what is left of a kind's time is its work */
+    double fixed_p = 1e-6 * m->product.n * (d->op_us + d->gemm_us);
+    double fixed_e = 1e-6 * m->elements.n * d->op_us;
+    double work_p = m->product.work / gemm, work_e = m->elements.work / d->mem_bytes_per_s;
+    double predicted = fixed_p + work_p + fixed_e + work_e;
+    double scale = predicted / (m->product.seconds + m->elements.seconds);
+    double want_p = m->product.seconds * scale - fixed_p;
+    double want_e = m->elements.seconds * scale - fixed_e;
+    if (!(want_p > 0) || !(want_e > 0)) {
+        return;
+    }
+    double faster_p = work_p / want_p, faster_e = work_e / want_e;
+    if (fabs(log(faster_p)) < HSP_CORRECT_NOISE && fabs(log(faster_e)) < HSP_CORRECT_NOISE) {
+        return;
+    }
+    for (int r = 0; r < HSP_N_RATES; r++) {
+        d->gemm_flops[r] *= bounded(faster_p);
+    }
+    d->mem_bytes_per_s *= bounded(faster_e);
+}

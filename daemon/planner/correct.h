@@ -1,0 +1,34 @@
+/* A device's profile, corrected by what its instructions took in steps that were recorded.
+ *
+ * A probe measures products and element-wise traffic apart, of a few sizes, on a device that does nothing else; a
+ * model's own mix may take another part of the time with each. What is corrected is that proportion: products and traffic
+ * of the measured work get the parts of its predicted time that they had of the measured one. How fast the device is
+ * all in all is not touched: that is learnt from the shares of whole steps (daemon/cluster/slow.c), and would be
+ * counted twice.
+ * Purity: pure.
+ * Units:  seconds, floating-point operations, bytes. */
+#ifndef HSP_CORRECT_H
+#define HSP_CORRECT_H
+#include "proto/layout/cluster_desc.h"
+
+struct hsp_class_sum { /* of the instructions of one kind */
+    double work;       /* operations of products, bytes of the others (work.h) */
+    double n;          /* instructions */
+    double seconds;    /* measured */
+};
+
+struct hsp_measured {
+    struct hsp_class_sum product, elements;
+};
+
+/* A factor on a rate is never further from 1 than this: what is, was no measurement. */
+#define HSP_CORRECT_MOST 8.0
+/* Logarithm of factors that are no news: two steps are not measured better, and plans should not change for nothing. */
+#define HSP_CORRECT_NOISE 0.15
+
+/* Corrects all rates of products and that of memory. @rate: what the products were computed in. Sums that say nothing (a
+ * kind without work or time, or with less time than its instructions take anyway) leave @d as it is. */
+void hsp_profile_correct(struct hsp_device_desc *d, enum hsp_rate rate,
+                         const struct hsp_measured *m);
+
+#endif
