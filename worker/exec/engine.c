@@ -112,6 +112,7 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
     e->stat[HSP_QUEUE_COMPUTE].n = e->stat[HSP_QUEUE_COMM].n = 0;
     e->last_vote_ns = e->last_vote_ns > 0 ? e->last_vote_ns : from;
     hsp_arena_reset(e->arena);
+    hsp_record_step_begins(e);
     enum hsp_status st = run_eval(e, err);
     if (st == HSP_OK) {
         st = run_train(e, err);
@@ -126,6 +127,7 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
     if (st != HSP_OK) {
         return st;
     }
+    hsp_record_step_ends(e);
     bool measured = hsp_measures(e);
     *ret = (struct hsp_step_result){.vote = e->vote,
                                     .n_noop = e->n_noop,
@@ -307,6 +309,9 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
     (void)pthread_cond_destroy(&e->cond);
     (void)pthread_mutex_destroy(&e->lock);
     settle(e);
+    (void)hsp_recorder_free(e->rec);
+    (void)hsp_recorder_free(e->next_rec);
+    (void)hsp_recorder_free(e->last_rec);
     close_ways(e);
     close_memory(e);
     hsp_arena_free(e->arena);

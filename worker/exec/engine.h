@@ -23,6 +23,7 @@
 #include "worker/comm/comm.h"
 #include "worker/data/dataset.h"
 #include "worker/backend/cells.h"
+#include "worker/exec/record.h"
 #include "worker/exec/vote.h"
 
 #define HSP_MAX_NOOP_STEPS 10 /* in a row, then training has diverged */
@@ -102,6 +103,15 @@ enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err);
 
 /* Ends the running step and hangs up the hsp_comm; a later step fails with HSP_ECANCELED. */
 void hsp_engine_abort(struct hsp_engine *e);
+
+/* Asks for a recording of @n_steps steps from @first_step on, or from the next one that begins if that is later, with at
+ * most @cap spans of each queue. By any thread. HSP_EINVAL: no or too many steps or spans; HSP_ESTATE: there is one that was
+ * not taken yet; HSP_ENOMEM. */
+enum hsp_status hsp_engine_record(struct hsp_engine *e, uint64_t first_step, uint32_t n_steps,
+                                  uint32_t cap, struct hsp_err *err);
+/* Between steps: the recording when all its steps are done, or as far as it is when @now; the caller's
+ * then. NULL: there is none. Of a device it waits for the last recorded step. */
+struct hsp_recording *hsp_engine_recorded(struct hsp_engine *e, bool now);
 
 /* The program of the running step, or of the last one. */
 const struct hsp_program *hsp_engine_program(const struct hsp_engine *e);

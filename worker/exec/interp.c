@@ -372,14 +372,25 @@ static void enter(struct hsp_engine *e, const struct hsp_sched_entry *entry, enu
     }
 }
 
-enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
-                              enum hsp_queue q, struct hsp_err *err)
+/* Instruction @k, or a run from it on that the device does alone, below @end. *ret_n are given then. */
+static enum hsp_status run_some(struct hsp_engine *e, uint32_t k, uint32_t end, uint32_t micro,
+                                enum hsp_queue q, uint32_t *ret_n, struct hsp_err *err)
+{
+    *ret_n = hsp_replay_length(e, k, end);
+    enum hsp_status st = *ret_n > 0 ? hsp_replay_run(e, k, *ret_n, micro, q, err)
+                                    : hsp_run_next(e, k, micro, q, ret_n, err);
+    if (st == HSP_OK && e->o.hooks.traced) {
+        st = e->o.hooks.traced(e->o.hooks.ctx, k, micro, e->eval, err);
+    }
+    return st;
+}
+
+/* The instructions of an entry that is not empty. */
+static enum hsp_status run_instrs(struct hsp_engine *e, const struct hsp_sched_entry *entry,
+                                  enum hsp_queue q, struct hsp_err *err)
 {
     const struct hsp_piece *p = &e->t->pieces[entry->piece];
-    if (hsp_entry_is_empty(e, entry)) {
-        return HSP_OK;
-    }
-    enter(e, entry, q);
+    bool each = e->rec != NULL && !hsp_record_entries(e, q);
     enum hsp_status st = HSP_OK;
     bool pacing = false;
     for (uint32_t k = p->first, end = p->first + p->n, n; k < end && st == HSP_OK; k += n) {
@@ -395,14 +406,16 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
             hsp_pace_leave(&e->pace);
         }
         pacing = paced;
-        n = hsp_replay_length(e, k, end);
-        st = n > 0 ? hsp_replay_run(e, k, n, entry->micro, q, err)
-                   : hsp_run_next(e, k, entry->micro, q, &n, err);
-        if (st == HSP_OK && e->o.hooks.traced) {
-            st = e->o.hooks.traced(e->o.hooks.ctx, k, entry->micro, e->eval, err);
+        st = each ? hsp_record_from(e, q, err) : HSP_OK;
+        n = 1;
+        if (st == HSP_OK) {
+            st = run_some(e, k, end, entry->micro, q, &n, err);
         }
         if (paced) {
             hsp_pace_done(&e->pace);
+        }
+        if (st == HSP_OK && each) {
+            st = hsp_record_to(e, q, k, n, entry->micro, err);
         }
         if (st != HSP_OK) {
             st = place(e, k, entry->micro, st, err);
@@ -412,4 +425,20 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
         hsp_pace_leave(&e->pace);
     }
     return st;
+}
+
+enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
+                              enum hsp_queue q, struct hsp_err *err)
+{
+    const struct hsp_piece *p = &e->t->pieces[entry->piece];
+    bool whole = e->rec != NULL && hsp_record_entries(e, q);
+    if (hsp_entry_is_empty(e, entry)) {
+        return HSP_OK;
+    }
+    enter(e, entry, q);
+    enum hsp_status st = whole ? hsp_record_from(e, q, err) : HSP_OK;
+    if (st == HSP_OK) {
+        st = run_instrs(e, entry, q, err);
+    }
+    return st == HSP_OK && whole ? hsp_record_to(e, q, p->first, p->n, entry->micro, err) : st;
 }

@@ -8,6 +8,7 @@ worker_exec_libexec_a_SOURCES = \
   worker/exec/moves.c \
   worker/exec/pace.c worker/exec/pace.h \
   worker/exec/queues.c \
+  worker/exec/record.c worker/exec/record.h \
   worker/exec/replay.c \
   worker/exec/route.c worker/exec/route.h \
   worker/exec/runner.h \

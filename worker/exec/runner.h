@@ -102,6 +102,9 @@ struct hsp_engine {
     bool voted;
     uint32_t n_noop;
 
+    struct hsp_recorder
+        *rec; /* owned; of the running step, NULL: it is not recorded; else constant */
+
     struct hsp_pace pace;
     _Atomic int64_t compute_ns, wait_ns, comm_ns; /* of the step */
     int64_t voted_ns;                             /* compute_ns when this step voted */
@@ -121,6 +124,8 @@ struct hsp_engine {
     enum hsp_run_state state;    /* of the comm thread */
     uint32_t done[HSP_N_QUEUES]; /* entries given in the running schedule */
     struct hsp_spans spans;
+    struct hsp_recorder *next_rec,
+        *last_rec;          /* owned: that waits for its first step; that is whole */
     struct hsp_err failure; /* the first one; code HSP_OK: none */
     atomic_int stop;        /* set with failure or by abort; read without the lock */
 };
@@ -175,6 +180,17 @@ uint32_t hsp_replay_length(const struct hsp_engine *e, uint32_t k, uint32_t end)
 /* Runs @n of them, or has the device repeat them. */
 enum hsp_status hsp_replay_run(struct hsp_engine *e, uint32_t k, uint32_t n, uint32_t micro,
                                enum hsp_queue q, struct hsp_err *err);
+
+/* ---- record.c ---- */
+
+/* While e->rec is not NULL: a span of queue @q begins and ends. Errors of the device. */
+enum hsp_status hsp_record_from(struct hsp_engine *e, enum hsp_queue q, struct hsp_err *err);
+enum hsp_status hsp_record_to(struct hsp_engine *e, enum hsp_queue q, uint32_t first, uint32_t n,
+                              uint32_t micro, struct hsp_err *err);
+bool hsp_record_entries(const struct hsp_engine *e, enum hsp_queue q); /* spans are entries */
+void hsp_record_step_begins(struct hsp_engine *e);
+void hsp_record_step_ends(struct hsp_engine *e);                /* it went well */
+struct hsp_recorder *hsp_recorder_free(struct hsp_recorder *r); /* NULL is fine; returns NULL */
 
 /* ---- moves.c ---- */
 

@@ -42,7 +42,9 @@ struct device {
     struct hsp_step_result result[MAX_STEPS];
     /* filled by hooks */
     uint64_t arm_at, sealed, stable, switch_at;
-    uint32_t skip; /* steps, as bits, whose loss is made none */
+    uint32_t skip;        /* steps, as bits, whose loss is made none */
+    uint32_t record, cap; /* asked for by the first vote: steps, spans */
+    struct hsp_recording *recording;
     atomic_int in_vote;
 };
 
@@ -74,6 +76,10 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
     assert_int_equal(n, d->program->bind.n_ranks);
     assert_int_equal(all[n - 1].step, v->step);
     d->stable = v->step;
+    if (v->step == 0 && d->record > 0) {
+        assert_ok(hsp_engine_record(d->engine, 1, d->record, d->cap, err), err);
+        assert_int_equal(hsp_engine_record(d->engine, 1, 1, 1, err), HSP_ESTATE);
+    }
     if (v->armed && !d->switch_at) {
         d->switch_at = v->step;
     }
@@ -97,6 +103,11 @@ static void *device_main(void *arg)
         d->status = hsp_engine_step(d->engine, d->done, &d->result[d->done], &d->err);
         if (d->status != HSP_OK) {
             break;
+        }
+        if (d->recording == NULL && d->record > 0) {
+            d->recording = hsp_engine_recorded(d->engine, d->done + 1 == d->steps);
+            assert_true((d->recording != NULL) ==
+                        (d->done == d->record || d->done + 1 == d->steps));
         }
     }
     return NULL;
@@ -674,6 +685,112 @@ static void calls_say_what_the_job_computes_in(void **state)
     in_tf32 = false;
 }
 
+/* ---- recordings ---- */
+
+static struct hsp_recording *record(uint32_t n_ranks, uint32_t steps, uint32_t n, uint32_t cap)
+{
+    struct tiny_spec s = SPEC;
+    s.n_ranks = n_ranks;
+    struct world *w = world_new(&s, steps);
+    w->d[0].record = n;
+    w->d[0].cap = cap;
+    world_start(w);
+    world_join(w);
+    assert_ok(w->d[0].status, &w->d[0].err);
+    struct hsp_recording *r = w->d[0].recording;
+    assert_non_null(r);
+    world_free(w);
+    return r;
+}
+
+static void check_order(const struct hsp_recording *r)
+{
+    for (int q = 0; q < HSP_N_QUEUES; q++) {
+        const struct hsp_recorded_queue *of = &r->queue[q];
+        for (uint32_t k = 0; k < of->n; k++) {
+            assert_true(of->span[k].to_ns >= of->span[k].from_ns);
+            assert_true(k == 0 || of->span[k].from_ns >= of->span[k - 1].to_ns);
+            assert_true(k == 0 || of->span[k].step >= of->span[k - 1].step);
+        }
+    }
+}
+
+/* Every instruction of every step once, in the order of the schedule; what waits begins behind what it waits for. */
+static void a_recording_has_every_instruction(void **state)
+{
+    (void)state;
+    struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
+    struct tiny_spec s = SPEC;
+    s.n_ranks = 2;
+    const struct hsp_program *p = tiny_programs(&s, arena);
+    struct hsp_recording *r = record(2, 18, 14, 8192); /* more spans than can be open */
+    assert_true(r->first_step == 1 && r->n_steps == 14 && r->done == 14);
+    check_order(r);
+    int64_t voted = 0;
+    for (int q = 0; q < HSP_N_QUEUES; q++) {
+        const struct hsp_recorded_queue *of = &r->queue[q];
+        uint32_t k = 0;
+        assert_true(of->lost == 0 && !of->entries);
+        for (uint16_t t = 0; t < 14; t++) {
+            const struct hsp_sched *plan[2] = {&p->bind.eval, &p->bind.train};
+            for (int i = hsp_step_has_eval(&p->bind, t + 1U) ? 0 : 1; i < 2; i++) {
+                for (uint32_t j = 0; j < plan[i]->n[q]; j++) {
+                    const struct hsp_piece *x = &p->tpl.pieces[plan[i]->e[q][j].piece];
+                    for (uint32_t at = x->first; at < x->first + x->n; at += of->span[k - 1].n) {
+                        const struct hsp_span *got = &of->span[k++];
+                        assert_true(k <= of->n && got->first == at && got->n > 0);
+                        assert_true(got->step == t && got->eval == (i == 0));
+                        assert_int_equal(got->micro, plan[i]->e[q][j].micro);
+                        assert_true(on_device || got->n == 1);
+                    }
+                }
+            }
+        }
+        assert_int_equal(k, of->n);
+    }
+    for (uint32_t k = 0, c = 0; k < r->queue[HSP_QUEUE_COMM].n;
+         k++) { /* updates behind their vote */
+        const struct hsp_span *v = &r->queue[HSP_QUEUE_COMM].span[k];
+        if (p->tpl.instrs[v->first].kind != HSP_I_VOTE) {
+            continue;
+        }
+        voted = v->to_ns;
+        const struct hsp_recorded_queue *of = &r->queue[HSP_QUEUE_COMPUTE];
+        while (c < of->n && (of->span[c].step < v->step ||
+                             p->tpl.instrs[of->span[c].first].op != HSP_OP_ADAMW)) {
+            c++;
+        }
+        assert_true(c < of->n && of->span[c].step == v->step);
+        assert_true(of->span[c].from_ns >= voted - 2 * r->error_ns);
+    }
+    assert_true(voted > 0);
+    hsp_recording_free(r);
+    hsp_arena_free(arena);
+}
+
+static void a_long_recording_is_of_entries(void **state)
+{
+    (void)state;
+    struct hsp_recording *r = record(1, 6, 3, 60);
+    assert_true(r->done == 3 && r->queue[HSP_QUEUE_COMPUTE].entries);
+    assert_true(r->queue[HSP_QUEUE_COMPUTE].n > 0 && r->queue[HSP_QUEUE_COMPUTE].lost == 0);
+    check_order(r);
+    hsp_recording_free(r);
+    r = record(1, 6, 3, 2);
+    assert_true(r->queue[HSP_QUEUE_COMPUTE].n == 2 && r->queue[HSP_QUEUE_COMPUTE].lost > 0);
+    hsp_recording_free(r);
+}
+
+/* The job ends before all steps are done. */
+static void a_recording_can_be_taken_early(void **state)
+{
+    (void)state;
+    struct hsp_recording *r = record(1, 4, 9, 4096);
+    assert_true(r->n_steps == 9 && r->done == 3 && r->queue[HSP_QUEUE_COMPUTE].n > 0);
+    check_order(r);
+    hsp_recording_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -688,6 +805,9 @@ int main(void)
         cmocka_unit_test(errors_name_the_place),
         cmocka_unit_test(initial_state_does_not_depend_on_layout),
         cmocka_unit_test(weights_of_any_real_type_are_taken),
+        cmocka_unit_test(a_recording_has_every_instruction),
+        cmocka_unit_test(a_long_recording_is_of_entries),
+        cmocka_unit_test(a_recording_can_be_taken_early),
     };
     const struct CMUnitTest late[] = {cmocka_unit_test(device_equals_cpu),
                                       cmocka_unit_test(a_device_that_fails)};

@@ -80,7 +80,10 @@ static enum hsp_status open_device(struct world *w, struct device *d, struct hsp
         d->backend->run_many = run_each;
         d->backend->many = UINT64_C(1) << HSP_OP_ADAMW | UINT64_C(1) << HSP_OP_SQSUM;
     }
-    return st == HSP_OK ? hsp_engine_open(&o, &d->engine, err) : st;
+    if (st == HSP_OK) {
+        st = hsp_engine_open(&o, &d->engine, err);
+    }
+    return st == HSP_OK ? hsp_engine_record(d->engine, 0, 1, 64, err) : st;
 }
 
 static void *run_device(void *arg)
@@ -141,6 +144,11 @@ static enum hsp_status train(void *ctx, struct hsp_buf *out, struct hsp_err *err
         const struct hsp_vote *v = &w->d[0].result[t].vote;
         assert_memory_equal(v, &w->d[1].result[t].vote, sizeof(*v));
         hsp_buf_printf(out, "%a %a %a\n", v->loss, v->norm, v->eval_loss);
+    }
+    for (uint32_t r = 0; st == HSP_OK && r < RANKS; r++) {
+        struct hsp_recording *rec = hsp_engine_recorded(w->d[r].engine, false);
+        hsp_buf_printf(out, "%u spans\n", rec->queue[HSP_QUEUE_COMPUTE].n);
+        (void)hsp_recording_free(rec);
     }
     for (uint32_t r = 0; r < RANKS; r++) {
         (void)hsp_engine_close(w->d[r].engine);
