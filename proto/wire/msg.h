@@ -27,6 +27,7 @@
 #define HSP_MSG_BODY_MAX    (4u << 20)  /* a HELLO with every holding below: under 2 MiB */
 #define HSP_MSG_BLOB_MAX    (64u << 20) /* D16 */
 #define HSP_MSG_METRICS_MAX (4u << 20)
+#define HSP_MSG_TRACE_MAX   (8u << 20) /* 65536 spans of 27 bytes, names and messages of labels */
 #define HSP_NODE_DEVICES    16u   /* devices of one node: more than any server has accelerators */
 #define HSP_NODE_CARDS      16u   /* network cards of one node */
 #define HSP_CARD_NAME       15u   /* as Linux names interfaces */
@@ -43,6 +44,7 @@
 #define HSP_MSG_RUNS        64u   /* device x job entries of one node */
 #define HSP_MSG_RANKS       4096u /* ranks of a job */
 #define HSP_MSG_LINKS       8192u /* connections of one rank: in two meshes, to less than RANKS each */
+#define HSP_MSG_STEPS       64u /* of a trace */
 #define HSP_MSG_FILES       64u /* annotation files of a job */
 #define HSP_MSG_FILE_MAX    (1u << 20)
 #define HSP_KEY_BYTES       32
@@ -87,7 +89,9 @@
     X(CHECK, 32, check, "check")       /* D>A */           \
     X(CHECKED, 33, checked, "checked") /* A>D */           \
     X(DEVICE_HEALTH, 34, health, "device-health")          \
-    X(SUBMIT, 100, submit, "submit") /* C>D ... */         \
+    X(TRACE, 35, trace, "trace")       /* D>A>E */         \
+    X(TRACED, 36, traced, "traced")    /* E>A>D */         \
+    X(SUBMIT, 100, submit, "submit")   /* C>D ... */       \
     X(PLAN, 101, submit, "plan")                           \
     X(STATUS, 102, query, "status")                        \
     X(CANCEL, 103, query, "cancel")                        \
@@ -104,6 +108,7 @@
     X(GRAPH, 114, query, "graph")                          \
     X(NODE_CHECK, 115, nodecheck, "node-check")            \
     X(SUSPEND, 116, query, "suspend")                      \
+    X(TRACE_JOB, 117, tracejob, "trace-job")               \
     X(REPLY, 200, reply, "reply") /* D>C */
 
 enum hsp_msg_type {
@@ -174,7 +179,8 @@ struct hsp_m_device {   /* one device, as probed */
     double gemm_fp32_flops, gemm_fp64_flops;
     double gemm_tf32_flops, gemm_bf16_flops; /* 0: it computes them in fp32, as fast */
     double mem_bytes_per_s;
-    double op_us;
+    double op_us, gemm_us;   /* of an instruction; of a product on top of that */
+    double host_bytes_per_s; /* between its memory and its node's; 0: these are one */
     bool up;             /* its executor is running and has said EXECUTOR_UP */
     const char *address; /* data plane address of the executor, "" while it is down */
     /* of a GPU, as far as its driver tells */
@@ -242,7 +248,8 @@ struct hsp_m_text {
     const char *reason;
 };
 struct hsp_m_beat {
-    uint64_t seq; /* hspmdd answers with the same */
+    uint64_t seq;      /* hspmdd answers with the same */
+    uint64_t clock_us; /* the sender's monotonic clock when it was sent; of an executor 0 */
 };
 struct hsp_m_measure {
     uint32_t echoes; /* as many questions may be asked, ECHO with `more` not counted */
@@ -416,6 +423,22 @@ struct hsp_m_jobfail { /* an error no restart mends, e.g. ten non-finite steps i
     uint32_t job, device;
     const char *reason;
 };
+/* To rank 0, which carries the wish in its next vote record: all members record `steps` steps from the one
+ * behind that vote on, and answer TRACED. */
+struct hsp_m_trace {
+    uint32_t job, device;
+    uint32_t number; /* of the trace, not 0 */
+    uint32_t steps;
+};
+/* By each member when its steps are done, or the epoch ends before. The blob is described in tracepart.h. The
+ * agent adds what it knows of the clocks: that of hspmdd is its own, by which executors measure, plus offset_us. */
+struct hsp_m_traced {
+    uint32_t job, device;
+    uint32_t rank;
+    uint32_t number;
+    double offset_us;
+    double error_us; /* the offset is right to within it; inf: it is not known */
+};
 struct hsp_m_leave { /* planned leave: SIGTERM or a spot notice */
     const char *reason;
     uint32_t deadline_ms; /* the node is gone after this; 0 unknown */
@@ -446,6 +469,10 @@ struct hsp_m_nodecheck {
     bool busy;        /* measure nodes that execute a job, too */
     uint32_t n_nodes; /* 0: all that are connected */
     struct hsp_m_nodename *nodes;
+};
+struct hsp_m_tracejob { /* the answer's blob is a Chrome trace */
+    const char *name;
+    uint32_t steps;
 };
 struct hsp_m_scale {
     const char *name;
@@ -493,10 +520,13 @@ struct hsp_msg {
         struct hsp_m_ckpt ckpt;
         struct hsp_m_finished finished;
         struct hsp_m_jobfail jobfail;
+        struct hsp_m_trace trace;
+        struct hsp_m_traced traced;
         struct hsp_m_leave leave;
         struct hsp_m_submit submit;
         struct hsp_m_query query;
         struct hsp_m_nodecheck nodecheck;
+        struct hsp_m_tracejob tracejob;
         struct hsp_m_scale scale;
         struct hsp_m_drain drain;
         struct hsp_m_reply reply;

@@ -76,6 +76,8 @@ static const struct hsp_field f_device[] = {U32MAX(device, index, HSP_NODE_DEVIC
                                             F64(device, gemm_bf16_flops),
                                             F64(device, mem_bytes_per_s),
                                             F64(device, op_us),
+                                            F64(device, gemm_us),
+                                            F64(device, host_bytes_per_s),
                                             BOOL(device, up),
                                             STR(device, address, HSP_ADDRESS_MAX),
                                             STR(device, model, HSP_MODEL_MAX),
@@ -120,7 +122,7 @@ static const struct hsp_field f_welcome[] = {
     U32(welcome, protocol),     U64(welcome, term),    U64(welcome, incarnation),
     U32(welcome, heartbeat_ms), U32(welcome, dead_ms), STR(welcome, address, HSP_ADDRESS_MAX)};
 static const struct hsp_field f_text[] = {STR(text, reason, HSP_TEXT_MAX)};
-static const struct hsp_field f_beat[] = {U64(beat, seq)};
+static const struct hsp_field f_beat[] = {U64(beat, seq), U64(beat, clock_us)};
 static const struct hsp_field f_measure[] = {U32MAX(measure, echoes, 64)};
 static const struct hsp_field f_echo[] = {U32(echo, seq), U32MAX(echo, back, HSP_ECHO_MAX),
                                           BOOL(echo, more)};
@@ -232,6 +234,15 @@ static const struct hsp_field f_finished[] = {U32(finished, job), U64(finished, 
 static const struct hsp_field f_jobfail[] = {U32(jobfail, job),
                                              U32MAX(jobfail, device, HSP_NODE_DEVICES - 1),
                                              STR(jobfail, reason, HSP_TEXT_MAX)};
+static const struct hsp_field f_trace[] = {
+    U32(trace, job), U32MAX(trace, device, HSP_NODE_DEVICES - 1), U32MAX(trace, number, UINT16_MAX),
+    U32MAX(trace, steps, HSP_MSG_STEPS)};
+static const struct hsp_field f_traced[] = {U32(traced, job),
+                                            U32MAX(traced, device, HSP_NODE_DEVICES - 1),
+                                            U32MAX(traced, rank, HSP_MSG_RANKS),
+                                            U32MAX(traced, number, UINT16_MAX),
+                                            F64(traced, offset_us),
+                                            F64(traced, error_us)};
 static const struct hsp_field f_leave[] = {STR(leave, reason, HSP_TEXT_MAX),
                                            U32(leave, deadline_ms)};
 static const struct hsp_field f_file[] = {STR(file, name, HSP_PATH_MAX),
@@ -245,6 +256,8 @@ static const struct hsp_field f_nodename[] = {STR(nodename, name, HSP_NAME_MAX)}
 static const struct hsp_field f_nodecheck[] = {
     F64(nodecheck, threshold), BOOL(nodecheck, busy),
     LIST(nodecheck, nodes, n_nodes, nodename, HSP_CHECK_NODES)};
+static const struct hsp_field f_tracejob[] = {STR(tracejob, name, HSP_NAME_MAX),
+                                              U32MAX(tracejob, steps, HSP_MSG_STEPS)};
 static const struct hsp_field f_scale[] = {STR(scale, name, HSP_NAME_MAX), U32(scale, min),
                                            U32(scale, max)};
 static const struct hsp_field f_drain[] = {STR(drain, name, HSP_NAME_MAX),
@@ -259,6 +272,7 @@ uint32_t hsp_msg_blob_max(uint16_t type)
     return bulk                       ? HSP_MSG_BLOB_MAX
            : type == HSP_MSG_FINISHED ? HSP_MSG_METRICS_MAX
            : type == HSP_MSG_ECHO     ? HSP_ECHO_CHUNK
+           : type == HSP_MSG_TRACED   ? HSP_MSG_TRACE_MAX
                                       : 0;
 }
 

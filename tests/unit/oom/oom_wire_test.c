@@ -1,4 +1,4 @@
-/* proto/wire: frames, messages of every type, packages of an epoch. */
+/* proto/wire: frames, messages of every type, packages of an epoch, parts of a trace. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "proto/wire/msgframe.h"
 #include "proto/wire/msgtable.h"
 #include "tests/lib/oom.h"
+#include "tests/unit/wire/partsample.h"
 #include "tests/unit/wire/pkgsample.h"
 
 enum { ARENA = 4 << 20 };
@@ -137,6 +138,31 @@ static enum hsp_status use_package(void *ctx, struct hsp_buf *out, struct hsp_er
     return st;
 }
 
+static enum hsp_status use_part(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct hsp_trace_part *p = ctx;
+    struct hsp_arena *a = hsp_arena_new(ARENA);
+    if (a == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no arena");
+    }
+    struct hsp_trace_part q = {0};
+    struct hsp_buf b;
+    hsp_buf_init(&b, 1 << 20);
+    enum hsp_status st = hsp_trace_part_encode(p, &b, err);
+    st = st != HSP_OK ? st : hsp_trace_part_decode(b.data, b.len, a, &q, err);
+    st = st != HSP_OK ? st : hsp_trace_part_encode(&q, out, err);
+    hsp_buf_fini(&b);
+    hsp_arena_free(a);
+    return st;
+}
+
+static void a_part_passes_whole_or_not(void **state)
+{
+    (void)state;
+    struct hsp_trace_part p = part_sample();
+    hsp_oom_loop("part of a trace", use_part, &p, 1000);
+}
+
 static void a_package_passes_whole_or_not(void **state)
 {
     (void)state;
@@ -194,6 +220,7 @@ int main(void)
         cmocka_unit_test(messages_of_every_type_pass_whole_or_not),
         cmocka_unit_test(a_malformed_body_is_never_taken),
         cmocka_unit_test(a_package_passes_whole_or_not),
+        cmocka_unit_test(a_part_passes_whole_or_not),
         cmocka_unit_test(a_stream_of_frames_ends_with_the_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
