@@ -272,6 +272,8 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     (void)snprintf(a->other, sizeof(a->other), "%s", w->address != NULL ? w->address : "");
     a->try_other = false;
     a->link = HSP_LINK_UP;
+    a->clock.n = 0; /* of another hspmdd, it may be */
+    a->beat_us = 0;
     a->pause_ms = 0;
     a->beat_ms = a->now_ms + a->heartbeat_ms;
     hsp_ai_log(a, 5, "welcome: term %llu incarnation %llu", (unsigned long long)w->term,
@@ -429,7 +431,9 @@ static void tick(struct hsp_agent *a)
         hang_up(a, "it is silent");
     }
     if (a->link == HSP_LINK_UP && a->now_ms >= a->beat_ms) {
-        struct hsp_msg m = {.type = HSP_MSG_HEARTBEAT, .u.beat.seq = ++a->beat};
+        struct hsp_msg m = {.type = HSP_MSG_HEARTBEAT,
+                            .u.beat = {.seq = ++a->beat, .clock_us = a->now_us}};
+        a->beat_us = a->now_us;
         hsp_ai_tell(a, &m);
         a->beat_ms = a->now_ms + a->heartbeat_ms;
     }

@@ -2,6 +2,7 @@
 #ifndef HSP_AGENTINT_H
 #define HSP_AGENTINT_H
 #include "worker/agent/agent.h"
+#include "worker/agent/peerclock.h"
 
 /* Jobs that can have a device of this node, or state on one. */
 #define HSP_AGENT_SEALS (2 * HSP_NODE_DEVICES)
@@ -37,8 +38,10 @@ struct hsp_agent {
     bool closing; /* DISCONNECT asked, CONN_DOWN due */
     uint32_t heartbeat_ms, dead_ms, pause_ms;
     uint64_t connect_ms, heard_ms, beat_ms, beat;
-    uint64_t scan; /* of the last SCAN */
-    bool fencing;  /* waits for killed executors */
+    uint64_t beat_us;           /* when the last one was sent; 0: it is answered */
+    struct hsp_peerclock clock; /* of the connection */
+    uint64_t scan;              /* of the last SCAN */
+    bool fencing;               /* waits for killed executors */
     struct hsp_m_card card[HSP_NODE_CARDS];
     char card_name[HSP_NODE_CARDS][HSP_CARD_NAME + 1];
     struct hsp_m_path path[HSP_NODE_PATHS];

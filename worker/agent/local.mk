@@ -5,7 +5,7 @@ worker_agent_libagent_a_SOURCES = \
   worker/agent/devices.c \
   worker/agent/gpuhealth.c worker/agent/gpuhealth.h \
   worker/agent/leave.c \
-  worker/agent/relay.c \
+  worker/agent/peerclock.c worker/agent/peerclock.h worker/agent/relay.c \
   worker/agent/uplink.c
 
 # What links libagent needs these behind it.

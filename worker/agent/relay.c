@@ -1,4 +1,5 @@
 /* What passes between hspmdd and the executors, and what the agent learns from it. */
+#include <math.h> /* INFINITY */
 #include <stdio.h>
 #include <string.h>
 
@@ -261,6 +262,10 @@ static uint32_t device_of(const struct hsp_msg *m)
 void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
 {
     if (m->type == HSP_MSG_HEARTBEAT) {
+        if (m->u.beat.seq == a->beat && a->beat_us != 0) {
+            hsp_peerclock_add(&a->clock, a->beat_us, a->now_us, m->u.beat.clock_us);
+            a->beat_us = 0;
+        }
         return;
     }
     if (m->type == HSP_MSG_MEASURE) {
@@ -290,7 +295,7 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
     uint32_t device = device_of(m);
     bool known = m->type == HSP_MSG_PREPARE || m->type == HSP_MSG_ARM || m->type == HSP_MSG_START ||
                  m->type == HSP_MSG_DROP || m->type == HSP_MSG_STOP || m->type == HSP_MSG_RELEASE ||
-                 m->type == HSP_MSG_CHECKPOINT;
+                 m->type == HSP_MSG_CHECKPOINT || m->type == HSP_MSG_TRACE;
     if (!known || device >= a->cfg.n_devices) {
         hsp_ai_log(a, 3, "message type %u for device %u is ignored", m->type, device);
         return;
@@ -339,6 +344,16 @@ static void come_up(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
     hsp_ai_tell(a, &up);
 }
 
+/* Executors measure by the clock of this host. */
+static void add_clock(const struct hsp_agent *a, uint32_t device, struct hsp_m_traced *t)
+{
+    t->device = device;
+    if (!hsp_peerclock_now(&a->clock, a->now_us, &t->offset_us, &t->error_us)) {
+        t->offset_us = 0;
+        t->error_us = (double)INFINITY;
+    }
+}
+
 /* Passes it on under the number of the device it came from, whatever it says. */
 static void pass(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
@@ -349,6 +364,7 @@ static void pass(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
     case HSP_MSG_STARTED: c.u.started.device = device; break;
     case HSP_MSG_PEER_LOST: c.u.lost.device = device; break;
     case HSP_MSG_JOB_FAILED: c.u.jobfail.device = device; break;
+    case HSP_MSG_TRACED: add_clock(a, device, &c.u.traced); break;
     default: break; /* STEP, CHECKPOINTED, FINISHED name no device */
     }
     hsp_ai_tell(a, &c);
@@ -483,6 +499,7 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
     case HSP_MSG_CHECKPOINTED:
     case HSP_MSG_FINISHED:
     case HSP_MSG_JOB_FAILED:
+    case HSP_MSG_TRACED:
         if (d->run.job == 0 || job_of(m) != d->run.job) {
             break; /* said before a STOP, SEAL or DROP took effect */
         }
