@@ -164,7 +164,9 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
                                          .gemm_tf32_flops = q.gemm_tf32_flops,
                                          .gemm_bf16_flops = q.gemm_bf16_flops,
                                          .mem_bytes_per_s = q.mem_bytes_per_s,
-                                         .op_us = q.op_us};
+                                         .op_us = q.op_us,
+                                         .gemm_us = q.gemm_us,
+                                         .host_bytes_per_s = q.host_bytes_per_s};
     hsp_gpuwatch_describe(u->gpus, i, &u->device[i]);
 }
 

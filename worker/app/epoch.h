@@ -22,6 +22,7 @@
 #include "proto/wire/msg.h"
 #include "proto/wire/msgblob.h"
 #include "worker/app/chan.h"
+#include "worker/app/steptrace.h"
 #include "worker/comm/mesh/mesh.h"
 #include "worker/data/datacache.h"
 #include "worker/exec/engine.h"
@@ -95,6 +96,15 @@ struct hsp_activity {
     struct hsp_activity_record record[HSP_ACTIVITY_RECORDS];
 };
 
+/* A trace of this epoch (epochtrace.c); under its lock. */
+#define HSP_STATE_SPANS 256 /* a seal, a copy and a checkpoint of each step, with room */
+struct hsp_epoch_trace {
+    uint32_t flags;  /* of rank 0's next vote record; 0: none is wanted */
+    uint32_t number; /* of the trace that is recorded, 0 none */
+    uint32_t n_state;
+    struct hsp_state_span state[HSP_STATE_SPANS]; /* of the keeper thread */
+};
+
 /* The newest steps that rank 0 has reported, or died before it could. */
 #define HSP_EPOCH_SAID 16
 struct hsp_said {
@@ -162,8 +172,9 @@ struct hsp_epoch {
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
     bool checkpoint_asked;  /* by a vote record, not by the calendar */
     bool voted;             /* a vote of this epoch has passed, as far as is known here */
-    struct hsp_said said;   /* at rank 0 and its heir; else empty */
-    bool no_more_versions;  /* the keeper may end */
+    struct hsp_epoch_trace trace;
+    struct hsp_said said;  /* at rank 0 and its heir; else empty */
+    bool no_more_versions; /* the keeper may end */
     /* Why the keeper thread, which has failed, confirms no more; code HSP_OK: it has not. */
     struct hsp_err uncopied;
 };
@@ -265,6 +276,16 @@ enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
 enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
 /* epochtrain.c: steps and their hooks, on the run thread. */
 enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+/* epochtrace.c. Rank 0: all members are to record @steps steps, as trace @number. */
+void hsp_epoch_trace_want(struct hsp_epoch *e, uint32_t number, uint32_t steps);
+/* The flags of this rank's vote record that say so; once. The lock is held. */
+uint32_t hsp_epoch_trace_flags(struct hsp_epoch *e);
+/* The vote has passed in which rank 0 had @flags: what they ask for begins with the next step. */
+void hsp_epoch_trace_passed(struct hsp_epoch *e, const struct hsp_vote *v, uint32_t flags);
+/* Of the keeper thread: it did @what (a constant) since @from_ns. */
+void hsp_epoch_trace_state(struct hsp_epoch *e, const char *what, int64_t from_ns);
+/* Between steps, on the run thread: TRACED when the steps are done, or as far as they are when @now. */
+void hsp_epoch_trace_tell(struct hsp_epoch *e, bool now);
 /* epochsteps.c. The first rank, else keeper, that shares no node with rank 0 is its heir: it knows the newest
  * steps, too. 0: there is none. */
 uint32_t hsp_epoch_heir(const struct hsp_epoch *e);

@@ -175,12 +175,15 @@ void *hsp_epoch_keeper(void *arg)
     next_copy = e->sealed;
     (void)pthread_mutex_unlock(&e->lock);
     while (st == HSP_OK && (w = next_work(e, next_copy, &version, &asked)) != WORK_END) {
+        int64_t from = hsp_clock_ns();
         if (w == WORK_CHECKPOINT) {
             st = checkpoint(e, version, &err);
+            hsp_epoch_trace_state(e, "checkpoint", from);
             continue;
         }
         if (w == WORK_SEAL) {
             hsp_epoch_seal_written(e);
+            hsp_epoch_trace_state(e, "seal", from);
             continue;
         }
         if (w == WORK_FETCH) {
@@ -189,6 +192,7 @@ void *hsp_epoch_keeper(void *arg)
         }
         st = hsp_epoch_copy_version(e, version, &err);
         if (st == HSP_OK) {
+            hsp_epoch_trace_state(e, "copies", from);
             confirm(e, version);
             next_copy = version + 1;
         }

@@ -25,7 +25,7 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     enum hsp_status st = hsp_epoch_await_confirmed(e, mine->step, err);
     (void)pthread_mutex_lock(&e->lock);
     mine->armed = e->armed;
-    mine->flags = e->want_checkpoint ? FLAG_CHECKPOINT : 0;
+    mine->flags = (e->want_checkpoint ? FLAG_CHECKPOINT : 0) | hsp_epoch_trace_flags(e);
     e->want_checkpoint = false;
     (void)pthread_mutex_unlock(&e->lock);
     return st;
@@ -71,6 +71,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     uint32_t sequence =
         e->pkg.n_shorter > 0 ? hsp_engine_program(e->engine)->bind.data.sequence : 0;
     note_stable(e, v, all);
+    hsp_epoch_trace_passed(e, v, all[0].flags);
     hsp_epoch_report_step(e, v, all, n, seconds, sequence);
     hsp_segment_unseal(e->seg[(v->step + 1) % 2]);
     note_metrics(e, v, seconds, sequence);
@@ -247,6 +248,7 @@ enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hs
     for (uint64_t t = version; st == HSP_OK && t < e->p->steps; t++) {
         struct hsp_step_result r;
         st = hsp_engine_step(e->engine, t, &r, err);
+        hsp_epoch_trace_tell(e, st != HSP_OK || r.vote.armed != 0 || t + 1 == e->p->steps);
         if (st == HSP_OK && r.vote.armed != 0 && hand_over(e, r.vote.armed, t + 1, r.n_noop)) {
             return HSP_OK;
         }

@@ -325,6 +325,15 @@ static void on_checkpoint(struct executor *x, const struct hsp_msg *m)
     }
 }
 
+/* Of an epoch that is over nothing can be recorded; hspmdd sees that it is. */
+static void on_trace(struct executor *x, const struct hsp_msg *m)
+{
+    const struct hsp_m_trace *t = &m->u.trace;
+    if (is_epoch(x->running, t->job, m->epoch) && x->running->member && x->running->p->rank == 0) {
+        hsp_epoch_trace_want(x->running, t->number, t->steps);
+    }
+}
+
 static void handle(struct executor *x, const struct hsp_msg *m)
 {
     switch (m->type) {
@@ -336,6 +345,7 @@ static void handle(struct executor *x, const struct hsp_msg *m)
     case HSP_MSG_STOP: on_stop(x, m); break;
     case HSP_MSG_RELEASE: on_release(x, m); break;
     case HSP_MSG_CHECKPOINT: on_checkpoint(x, m); break;
+    case HSP_MSG_TRACE: on_trace(x, m); break;
     case HSP_MSG_WELCOME: x->heartbeat_ms = m->u.welcome.heartbeat_ms; break;
     default:
         hsp_log(x->env.log, HSP_LOG_WARN, "executor", "unexpected message %s",

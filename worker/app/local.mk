@@ -26,12 +26,14 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/agentshell.h \
   worker/app/agentwire.c \
   worker/app/execargs.c worker/app/execargs.h \
+  worker/app/gpuanswer.c worker/app/gpuanswer.h \
   worker/app/gpuplace.c worker/app/gpuplace.h \
   worker/app/gpuwatch.c worker/app/gpuwatch.h \
   worker/app/linktest.c worker/app/linktest.h \
   worker/app/netcard.c worker/app/netcard.h \
   worker/app/nvml.c worker/app/nvml.h worker/app/nvmlabi.h \
   worker/app/probe.c worker/app/probe.h \
+  worker/app/probedevice.c worker/app/probedevice.h \
   worker/app/spawn.c worker/app/spawn.h
 EXECUTOR_LIBS = worker/app/libexecutor.a worker/comm/libncclcomm.a
 AGENTSHELL_LIBS = worker/app/libagentshell.a $(EXECUTOR_LIBS) worker/app/libworkerapp.a \
@@ -56,8 +58,10 @@ worker_app_libexecutor_a_SOURCES = \
   worker/app/epochout.c \
   worker/app/epochstate.c \
   worker/app/epochsteps.c \
+  worker/app/epochtrace.c \
   worker/app/epochtrain.c \
   worker/app/executor.c worker/app/executor.h \
   worker/app/metricslog.c worker/app/metricslog.h \
-  worker/app/segname.c worker/app/segname.h
+  worker/app/segname.c worker/app/segname.h \
+  worker/app/steptrace.c worker/app/steptrace.h
 dist_man_MANS += worker/app/hspmd-worker.8 worker/app/hspmd-worker.yaml.5

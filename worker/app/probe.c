@@ -193,6 +193,8 @@ struct hsp_probe hsp_probe_scale(const struct hsp_probe *p, double speed)
                               .gemm_bf16_flops = p->gemm_bf16_flops * speed,
                               .mem_bytes_per_s = p->mem_bytes_per_s * speed,
                               .op_us = p->op_us / speed,
+                              .gemm_us = p->gemm_us / speed,
+                              .host_bytes_per_s = p->host_bytes_per_s,
                               .share = p->share};
 }
 

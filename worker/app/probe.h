@@ -14,10 +14,12 @@
 struct hsp_probe {
     double gemm_fp32_flops, gemm_fp64_flops; /* FLOP/s of linear ops, mean over a few shapes */
     double gemm_tf32_flops;                  /* 0: the device has no such products */
-    double gemm_bf16_flops; /* on numbers stored as bf16, whatever they are computed in */
-    double mem_bytes_per_s; /* read and written by element-wise ops */
-    double op_us;           /* of an instruction that hardly computes, with what the engine adds */
-    double share;           /* of the time, that a single thread got its core; 1 for more threads */
+    double gemm_bf16_flops;  /* on numbers stored as bf16, whatever they are computed in */
+    double mem_bytes_per_s;  /* read and written by element-wise ops */
+    double op_us;            /* of an instruction that hardly computes, with what the engine adds */
+    double gemm_us;          /* of a product on top of that, before its first operation; 0: none */
+    double host_bytes_per_s; /* of copies between its memory and its node's; 0: these are one */
+    double share; /* of the time, that a single thread got its core; 1 for more threads */
 };
 
 struct hsp_probe_link {

@@ -1,9 +1,13 @@
 workerapp_tests = tests/unit/workerapp/worker_config_test tests/unit/workerapp/runfile_test \
-  tests/unit/workerapp/documents_test tests/unit/workerapp/rundevice_test tests/unit/workerapp/verify_test
+  tests/unit/workerapp/documents_test tests/unit/workerapp/rundevice_test tests/unit/workerapp/steptrace_test \
+  tests/unit/workerapp/verify_test
 check_PROGRAMS += $(workerapp_tests)
 TESTS += $(workerapp_tests)
 tests_unit_workerapp_worker_config_test_LDADD = $(TEST_LIBS) $(WORKERCONFIG_LIBS)
 tests_unit_workerapp_rundevice_test_LDADD = $(TEST_LIBS) $(WORKERAPP_LIBS)
+tests_unit_workerapp_steptrace_test_SOURCES = tests/unit/workerapp/steptrace_test.c $(TINY_PROG)
+tests_unit_workerapp_steptrace_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(EXEC_LIBS) \
+  $(WIRE_LIBS)
 device_run = tests/unit/workerapp/devicerun.c tests/unit/workerapp/devicerun.h
 tests_unit_workerapp_runfile_test_SOURCES = tests/unit/workerapp/runfile_test.c $(device_run)
 tests_unit_workerapp_documents_test_SOURCES = tests/unit/workerapp/documents_test.c $(device_run)
@@ -39,7 +43,7 @@ tests_unit_workerapp_disktrouble_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) $(BA
 
 # Both sides of the wall, joined: the daemon's compiled plans run by real executors.
 workerapp_both = tests/unit/workerapp/executor_test tests/unit/workerapp/executorfiles_test \
-  tests/unit/workerapp/executorearly_test
+  tests/unit/workerapp/executorearly_test tests/unit/workerapp/executortrace_test
 check_PROGRAMS += $(workerapp_both)
 TESTS += $(workerapp_both)
 executor_world = tests/unit/workerapp/executorworld.c tests/unit/workerapp/executorworld.h
@@ -47,6 +51,9 @@ tests_unit_workerapp_executor_test_SOURCES = tests/unit/workerapp/executor_test.
 tests_unit_workerapp_executorfiles_test_SOURCES = tests/unit/workerapp/executorfiles_test.c \
   $(executor_world)
 tests_unit_workerapp_executorfiles_test_LDADD = $(tests_unit_workerapp_executor_test_LDADD)
+tests_unit_workerapp_executortrace_test_SOURCES = tests/unit/workerapp/executortrace_test.c \
+  $(executor_world)
+tests_unit_workerapp_executortrace_test_LDADD = $(tests_unit_workerapp_executor_test_LDADD)
 tests_unit_workerapp_executorearly_test_SOURCES = tests/unit/workerapp/executorearly_test.c \
   $(executor_world)
 tests_unit_workerapp_executorearly_test_LDFLAGS = $(AM_LDFLAGS) \
@@ -57,7 +64,7 @@ tests_unit_workerapp_executor_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/
 
 # The agent of a node.
 agentshell_tests = tests/unit/workerapp/agentdisk_test tests/unit/workerapp/gpuwatch_test \
-  tests/unit/workerapp/linktest_test tests/unit/workerapp/netcard_test tests/unit/workerapp/nvml_test tests/unit/workerapp/probe_test tests/unit/workerapp/spawn_test
+  tests/unit/workerapp/linktest_test tests/unit/workerapp/netcard_test tests/unit/workerapp/nvml_test tests/unit/workerapp/probe_test tests/unit/workerapp/probedevice_test tests/unit/workerapp/spawn_test
 check_PROGRAMS += $(agentshell_tests)
 TESTS += $(agentshell_tests)
 tests_unit_workerapp_linktest_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
@@ -69,4 +76,5 @@ tests_unit_workerapp_netcard_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_gpuwatch_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_nvml_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_probe_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
+tests_unit_workerapp_probedevice_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_spawn_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)

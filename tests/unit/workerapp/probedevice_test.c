@@ -1,0 +1,175 @@
+/* What a device can do: the line through times of products, figures of a device that works late, and the line of JSON
+ * they travel in. */
+#include "tests/lib/testlib.h"
+
+#include <math.h>
+
+#include "tests/lib/ghost.h"
+#include "worker/app/gpuanswer.h"
+#include "worker/app/probedevice.h"
+
+static void times_on_a_line_are_found(void **state)
+{
+    (void)state;
+    const double flops[3] = {2e9, 16e9, 128e9};
+    double t[3], rate, fixed;
+    for (int k = 0; k < 3; k++) {
+        t[k] = 5e-6 + flops[k] / 4e14;
+    }
+    hsp_probe_fit(flops, t, 3, &rate, &fixed);
+    assert_near(rate, 4e14, 1e9);
+    assert_near(fixed, 5e-6, 1e-11);
+    for (int k = 0; k < 3; k++) {
+        t[k] = flops[k] / 4e14;
+    }
+    hsp_probe_fit(flops, t, 3, &rate, &fixed);
+    assert_near(rate, 4e14, 1e9);
+    assert_true(fixed >= 0 && fixed < 1e-11);
+}
+
+/* Larger products that are slower have no fixed part; those of one time reach what the largest does. */
+static void times_that_are_on_no_line(void **state)
+{
+    (void)state;
+    const double flops[3] = {1e9, 2e9, 4e9}, slower[3] = {1e-3, 3e-3, 8e-3},
+                 same[3] = {1e-3, 1e-3, 0.99e-3};
+    double rate, fixed;
+    hsp_probe_fit(flops, slower, 3, &rate, &fixed);
+    assert_true(fixed <= 0 && rate > 0.5e12 && rate < 1e12);
+    hsp_probe_fit(flops, same, 3, &rate, &fixed);
+    assert_near(rate, 4e9 / 0.99e-3, 1);
+    assert_true(fixed <= 0);
+    hsp_probe_fit(flops, slower, 1, &rate, &fixed);
+    assert_near(rate, 1e12, 1);
+    assert_true(fixed <= 0);
+}
+
+static double errors(const double *flops, const double *t, double rate, double fixed)
+{
+    double e = 0;
+    for (int k = 0; k < 4; k++) {
+        e += pow((fixed + flops[k] / rate) / t[k] - 1, 2);
+    }
+    return e;
+}
+
+/* Relative errors: brute force over a grid around it finds no better line. */
+static void no_line_is_better(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < 50; s++) {
+        double flops[4], t[4], rate, fixed;
+        for (uint64_t k = 0; k < 4; k++) {
+            double off = 0.8 + 0.4e-3 * (double)(hsp_test_rand("t", 4 * s + k) % 1000);
+            flops[k] =
+                1e8 * pow(8, (double)k) * (double)(1 + hsp_test_rand("flops", 4 * s + k) % 3);
+            t[k] = (2e-5 + flops[k] / 1e13) * off;
+        }
+        hsp_probe_fit(flops, t, 4, &rate, &fixed);
+        assert_true(rate > 0 && isfinite(rate) && fixed >= 0);
+        for (int i = -20; i <= 20; i++) {
+            for (int j = 0; j <= 40; j++) {
+                double f = fixed > 0 ? fixed * 0.05 * j : 1e-7 * j;
+                assert_true(errors(flops, t, rate * pow(1.02, i), f) >=
+                            errors(flops, t, rate, fixed) - 1e-9);
+            }
+        }
+    }
+}
+
+static void a_device_is_measured_by_its_own_clock(void **state)
+{
+    (void)state;
+    struct hsp_ghost_opts o = {.seed = 3, .max_delay_us = 20};
+    struct hsp_backend *b = NULL;
+    struct hsp_err err = {0};
+    struct hsp_probe p;
+    assert_ok(hsp_ghost_open(&o, &b, &err), &err);
+    assert_ok(hsp_probe_backend(b, (size_t)1 << 20, &p, &err), &err);
+    assert_true(p.gemm_fp32_flops > 1e6 && p.gemm_fp32_flops < 1e14);
+    assert_true(p.gemm_fp64_flops > 1e6 && p.gemm_bf16_flops > 1e6);
+    assert_true(b->tf32 || p.gemm_tf32_flops <= 0);
+    assert_true(p.mem_bytes_per_s > 1e6 && p.host_bytes_per_s > 1e6);
+    assert_true(p.op_us > 1e-3 && p.gemm_us >= 0 && p.share >= 1);
+    b->seconds = NULL;
+    assert_status(hsp_probe_backend(b, (size_t)1 << 20, &p, &err), HSP_EUNSUPPORTED);
+    b->close(b);
+}
+
+static const struct hsp_device_info INFO = {
+    .name = "NVIDIA \"H\" 1",
+    .pci = "0000:3b:00.0",
+    .uuid = {0x12, 0xab, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 255},
+    .sm = 90,
+    .n_sms = 132,
+    .memory_bytes = 85899345920,
+    .free_bytes = 80000000000,
+    .bf16 = true};
+static const struct hsp_probe CAN = {.gemm_fp32_flops = 5e13,
+                                     .gemm_fp64_flops = 3e13,
+                                     .gemm_tf32_flops = 4e14,
+                                     .gemm_bf16_flops = 8e14,
+                                     .mem_bytes_per_s = 2.5e12,
+                                     .op_us = 3.5,
+                                     .gemm_us = 2.25,
+                                     .host_bytes_per_s = 5e10,
+                                     .share = 1};
+
+static void an_answer_reads_back(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    struct hsp_device_info d;
+    struct hsp_probe p;
+    hsp_buf_init(&b, HSP_GPU_ANSWER_MAX);
+    hsp_gpu_answer_print(&INFO, &CAN, &b);
+    assert_non_null(
+        strstr(hsp_buf_cstr(&b), "\"uuid\":\"GPU-12ab0304-0506-0708-090a-0b0c0d0e0fff\""));
+    assert_ok(hsp_gpu_answer_parse((const char *)b.data, b.len, &d, &p, &err), &err);
+    assert_string_equal(d.name, "NVIDIA ?H? 1");
+    assert_string_equal(d.pci, INFO.pci);
+    assert_memory_equal(d.uuid, INFO.uuid, 16);
+    assert_true(d.sm == 90 && d.n_sms == 132 && d.bf16 && d.memory_bytes == INFO.memory_bytes);
+    assert_true(d.free_bytes == INFO.free_bytes);
+    assert_near(p.gemm_tf32_flops, 4e14, 1);
+    assert_near(p.host_bytes_per_s, 5e10, 1);
+    assert_near(p.gemm_us, 2.25, 1e-9);
+    for (size_t n = 0; n + 2 < b.len; n++) { /* cut anywhere */
+        assert_status(hsp_gpu_answer_parse((const char *)b.data, n, &d, &p, &err), HSP_EPROTO);
+    }
+    hsp_buf_fini(&b);
+}
+
+static void figures_that_no_device_has(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    struct hsp_device_info d;
+    struct hsp_probe p = CAN;
+    hsp_buf_init(&b, HSP_GPU_ANSWER_MAX);
+    p.mem_bytes_per_s = (double)NAN;
+    hsp_gpu_answer_print(&INFO, &p, &b);
+    assert_status(hsp_gpu_answer_parse((const char *)b.data, b.len, &d, &p, &err), HSP_EPROTO);
+    hsp_buf_reset(&b);
+    p = CAN;
+    p.gemm_fp32_flops = 0;
+    hsp_gpu_answer_print(&INFO, &p, &b);
+    (void)hsp_gpu_answer_parse((const char *)b.data, b.len, &d, &p, &err);
+    assert_err(&err, HSP_EPROTO, "no answer of a GPU: gemm_fp32_flops");
+    hsp_buf_fini(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_on_a_line_are_found),
+        cmocka_unit_test(times_that_are_on_no_line),
+        cmocka_unit_test(no_line_is_better),
+        cmocka_unit_test(a_device_is_measured_by_its_own_clock),
+        cmocka_unit_test(an_answer_reads_back),
+        cmocka_unit_test(figures_that_no_device_has),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,144 @@
+/* See gpuanswer.h. */
+#include "worker/app/gpuanswer.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/size.h"
+
+/* Figures of a probe: name, where, and whether it may be 0. */
+struct figure {
+    const char *key;
+    size_t offset;
+    bool may_lack;
+};
+#define FIGURE(m, may)                           \
+    {                                            \
+#m, offsetof(struct hsp_probe, m), (may) \
+    }
+static const struct figure figures[] = {
+    FIGURE(gemm_fp32_flops, false), FIGURE(gemm_fp64_flops, false), FIGURE(gemm_tf32_flops, true),
+    FIGURE(gemm_bf16_flops, true),  FIGURE(mem_bytes_per_s, false), FIGURE(op_us, true),
+    FIGURE(gemm_us, true),          FIGURE(host_bytes_per_s, true)};
+
+static double *figure_of(struct hsp_probe *p, size_t i)
+{
+    return (double *)(void *)((uint8_t *)p + figures[i].offset);
+}
+
+/* As NVIDIA writes it. */
+static void print_uuid(const uint8_t u[16], struct hsp_buf *out)
+{
+    hsp_buf_puts(out, "GPU-");
+    for (int i = 0; i < 16; i++) {
+        hsp_buf_printf(out, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", u[i]);
+    }
+}
+
+void hsp_gpu_answer_print(const struct hsp_device_info *d, const struct hsp_probe *p,
+                          struct hsp_buf *out)
+{
+    struct hsp_probe copy = *p;
+    hsp_buf_puts(out, "{\"name\":\"");
+    for (const char *s = d->name; *s != '\0';
+         s++) { /* of the driver; nothing to quote is expected */
+        hsp_buf_u8(out, *s < 0x20 || *s > 0x7e || *s == '"' || *s == '\\' ? '?' : (uint8_t)*s);
+    }
+    hsp_buf_printf(out, "\",\"pci\":\"%s\",\"uuid\":\"", d->pci);
+    print_uuid(d->uuid, out);
+    hsp_buf_printf(out,
+                   "\",\"sm\":%d,\"n_sms\":%d,\"memory_bytes\":%zu,\"free_bytes\":%zu,\"bf16\":%s",
+                   d->sm, d->n_sms, d->memory_bytes, d->free_bytes, d->bf16 ? "true" : "false");
+    for (size_t i = 0; i < HSP_ARRAY_LEN(figures); i++) {
+        hsp_buf_printf(out, ",\"%s\":%.6g", figures[i].key, *figure_of(&copy, i));
+    }
+    hsp_buf_puts(out, "}\n");
+}
+
+static enum hsp_status bad(struct hsp_err *err, const char *what)
+{
+    return hsp_err_set(err, HSP_EPROTO, 0, "no answer of a GPU: %s", what);
+}
+
+static bool take_text(const cJSON *o, const char *key, char *ret, size_t size)
+{
+    const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+    if (s == NULL || strlen(s) >= size) {
+        return false;
+    }
+    (void)snprintf(ret, size, "%s", s);
+    return true;
+}
+
+static bool take_number(const cJSON *o, const char *key, double least, double most, double *ret)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (!cJSON_IsNumber(v) || !(v->valuedouble >= least) || !(v->valuedouble <= most)) {
+        return false;
+    }
+    *ret = v->valuedouble;
+    return true;
+}
+
+static bool take_uuid(const cJSON *o, uint8_t ret[16])
+{
+    const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "uuid"));
+    size_t at = 4;
+    if (s == NULL || strlen(s) != 40 || strncmp(s, "GPU-", 4) != 0) {
+        return false;
+    }
+    for (int i = 0; i < 16; i++, at += 2) {
+        unsigned v;
+        at += s[at] == '-' ? 1 : 0;
+        if (sscanf(s + at, "%2x", &v) != 1) {
+            return false;
+        }
+        ret[i] = (uint8_t)v;
+    }
+    return true;
+}
+
+static const char *take_info(const cJSON *o, struct hsp_device_info *d)
+{
+    double sm, n, memory, unused;
+    const cJSON *bf16 = cJSON_GetObjectItemCaseSensitive(o, "bf16");
+    if (!take_text(o, "name", d->name, sizeof(d->name)) ||
+        !take_text(o, "pci", d->pci, sizeof(d->pci)) || !take_uuid(o, d->uuid)) {
+        return "which it is";
+    }
+    if (!take_number(o, "sm", 1, 1e4, &sm) || !take_number(o, "n_sms", 1, 1e6, &n) ||
+        !take_number(o, "memory_bytes", 1, 1e15, &memory) ||
+        !take_number(o, "free_bytes", 0, memory, &unused) || !cJSON_IsBool(bf16)) {
+        return "what it is";
+    }
+    d->sm = (int)sm;
+    d->n_sms = (int)n;
+    d->memory_bytes = (size_t)memory;
+    d->free_bytes = (size_t)unused;
+    d->bf16 = cJSON_IsTrue(bf16);
+    return NULL;
+}
+
+enum hsp_status hsp_gpu_answer_parse(const char *text, size_t len, struct hsp_device_info *ret,
+                                     struct hsp_probe *ret_can, struct hsp_err *err)
+{
+    struct hsp_device_info d = {.sm = 0};
+    struct hsp_probe p = {.share = 1};
+    cJSON *o = cJSON_ParseWithLength(text, len);
+    const char *fault = o == NULL ? "not JSON" : take_info(o, &d);
+    for (size_t i = 0; fault == NULL && i < HSP_ARRAY_LEN(figures); i++) {
+        double least = figures[i].may_lack ? 0 : 1;
+        fault =
+            take_number(o, figures[i].key, least, 1e18, figure_of(&p, i)) ? NULL : figures[i].key;
+    }
+    enum hsp_status st = fault == NULL ? HSP_OK : bad(err, fault);
+    cJSON_Delete(o);
+    if (st == HSP_OK) {
+        *ret = d;
+        *ret_can = p;
+    }
+    return st;
+}

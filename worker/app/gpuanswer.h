@@ -1,0 +1,18 @@
+/* What `hspmd-worker --probe-device` prints: one line of JSON about a GPU, what it is and what it can do.
+ *
+ * Purity: pure. */
+#ifndef HSP_GPUANSWER_H
+#define HSP_GPUANSWER_H
+#include "proto/base/buf.h"
+#include "worker/app/probe.h"
+#include "worker/backend/plugin.h"
+
+#define HSP_GPU_ANSWER_MAX 4096 /* bytes */
+
+void hsp_gpu_answer_print(const struct hsp_device_info *d, const struct hsp_probe *p,
+                          struct hsp_buf *out);
+/* HSP_EPROTO: not such a line, or a figure that no device has. */
+enum hsp_status hsp_gpu_answer_parse(const char *text, size_t len, struct hsp_device_info *ret,
+                                     struct hsp_probe *ret_can, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,291 @@
+/* See probedevice.h. */
+#include "worker/app/probedevice.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/base/size.h"
+
+#define LEAST_BYTES ((size_t)1 << 20)
+#define N_SIZES     3
+#define BATCH_S     2e-3 /* work between two marks: their own time is a few microseconds */
+#define BUDGET_S    0.08 /* of a figure */
+#define MOST_CALLS  1000 /* in a batch */
+#define MIN_BATCHES 3
+#define TINY_OPS    500
+
+struct bench {
+    struct hsp_backend *b;
+    uint8_t *mem[3]; /* the device's; bytes each */
+    void *host;      /* pinned */
+    size_t bytes;
+};
+
+void hsp_probe_fit(const double *flops, const double *seconds, uint32_t n, double *ret_rate,
+                   double *ret_fixed_s)
+{
+    /* sum of ((fixed + f x) / t - 1)^2 over (f, t): two linear equations in fixed and x = 1 / rate */
+    double a = 0, b = 0, c = 0, u = 0, v = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        double p = 1 / seconds[i], q = flops[i] / seconds[i];
+        a += p * p;
+        b += p * q;
+        c += q * q;
+        u += p;
+        v += q;
+    }
+    double det = a * c - b * b;
+    double fixed = det > 1e-9 * a * c ? (u * c - v * b) / det : 0;
+    double x = det > 1e-9 * a * c ? (v * a - u * b) / det : v / c;
+    if (!(fixed > 0)) { /* larger ones are slower: no fixed part that a line would find */
+        fixed = 0;
+        x = v / c;
+    } else if (!(x > 0)) { /* all take the same time: the largest says what is reached at least */
+        x = seconds[n - 1] / flops[n - 1];
+        fixed = 0;
+    }
+    *ret_rate = 1 / x;
+    *ret_fixed_s = fixed;
+}
+
+/* ---- time on the device ---- */
+
+static double clock_s(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* exists on Linux */
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef enum hsp_status (*give)(const struct bench *x, const void *what, struct hsp_err *err);
+
+static enum hsp_status batch(const struct bench *x, give f, const void *what, unsigned n,
+                             double *ret_s, struct hsp_err *err)
+{
+    struct hsp_backend *b = x->b;
+    uint64_t from = 0, to = 0;
+    enum hsp_status st = b->mark(b, HSP_DEVQ_COMPUTE, &from, err);
+    for (unsigned k = 0; st == HSP_OK && k < n; k++) {
+        st = f(x, what, err);
+    }
+    if (st == HSP_OK) {
+        st = b->mark(b, HSP_DEVQ_COMPUTE, &to, err);
+    }
+    if (st == HSP_OK) {
+        st = b->finish(b, HSP_DEVQ_COMPUTE, to, err);
+    }
+    return st == HSP_OK ? b->seconds(b, HSP_DEVQ_COMPUTE, from, to, ret_s, err) : st;
+}
+
+/* Seconds of one call, in the best of the batches that fit into the budget. */
+static enum hsp_status fastest(const struct bench *x, give f, const void *what, double *ret_s,
+                               struct hsp_err *err)
+{
+    double best = 1e30, s = 0, end = clock_s() + BUDGET_S;
+    enum hsp_status st = batch(x, f, what, 1, &s, err); /* chooses kernels, wakes the clocks */
+    if (st == HSP_OK) {
+        st = batch(x, f, what, 1, &s, err);
+    }
+    double calls = s > 0 ? BATCH_S / s : MOST_CALLS;
+    unsigned n = calls >= MOST_CALLS ? MOST_CALLS : calls < 1 ? 1 : (unsigned)calls;
+    for (unsigned k = 0; st == HSP_OK && (k < MIN_BATCHES || clock_s() < end); k++) {
+        st = batch(x, f, what, n, &s, err);
+        best = s / n < best ? s / n : best;
+    }
+    *ret_s = best > 1e-9 ? best : 1e-9;
+    return st;
+}
+
+/* ---- figures ---- */
+
+struct one_call { /* points into itself */
+    struct hsp_array in[2], out;
+    struct hsp_attrs at;
+    struct hsp_call c;
+};
+
+static enum hsp_status give_call(const struct bench *x, const void *what, struct hsp_err *err)
+{
+    const struct one_call *o = what;
+    return x->b->run(x->b, HSP_DEVQ_COMPUTE, &o->c, err);
+}
+
+static void finish_call(struct one_call *o, enum hsp_op op)
+{
+    o->c = (struct hsp_call){
+        .op = op, .at = &o->at, .n_in = 2, .n_out = 1, .in = o->in, .out = &o->out};
+}
+
+/* Tokens, inputs and outputs of a linear layer, of @n each. */
+static void make_product(const struct bench *x, enum hsp_dtype t, bool tf32, int64_t n,
+                         struct one_call *o)
+{
+    *o = (struct one_call){.in = {{.data = x->mem[0], .dtype = t, .rank = 3, .ext = {1, n, n}},
+                                  {.data = x->mem[1], .dtype = t, .rank = 2, .ext = {n, n}}},
+                           .out = {.data = x->mem[2], .dtype = t, .rank = 3, .ext = {1, n, n}}};
+    finish_call(o, HSP_OP_LINEAR);
+    o->c.tf32 = tf32;
+}
+
+/* Sizes from what fits into an array downwards, each half of the next: a large, a middle and a small product. */
+static enum hsp_status products(const struct bench *x, enum hsp_dtype t, bool tf32,
+                                double *ret_rate, double *ret_fixed_s, struct hsp_err *err)
+{
+    double flops[N_SIZES], seconds[N_SIZES];
+    int64_t n = 64;
+    while ((size_t)(4 * n * n) * hsp_dtype_size(t) <= x->bytes && n < 4096) {
+        n *= 2;
+    }
+    n /= 4;
+    for (int k = 0; k < N_SIZES; k++, n *= 2) {
+        struct one_call o;
+        make_product(x, t, tf32, n, &o);
+        enum hsp_status st = fastest(x, give_call, &o, &seconds[k], err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        flops[k] = 2.0 * (double)n * (double)n * (double)n;
+    }
+    hsp_probe_fit(flops, seconds, N_SIZES, ret_rate, ret_fixed_s);
+    return HSP_OK;
+}
+
+static enum hsp_status memory(const struct bench *x, double *ret, struct hsp_err *err)
+{
+    int64_t n = (int64_t)(x->bytes / sizeof(float));
+    double s = 0;
+    struct one_call o = {.in = {{.data = x->mem[0], .dtype = HSP_F32, .rank = 1, .ext = {n}},
+                                {.data = x->mem[1], .dtype = HSP_F32, .rank = 1, .ext = {n}}},
+                         .out = {.data = x->mem[2], .dtype = HSP_F32, .rank = 1, .ext = {n}}};
+    finish_call(&o, HSP_OP_ADD);
+    enum hsp_status st = fastest(x, give_call, &o, &s, err);
+    *ret = 3.0 * (double)n * sizeof(float) / s;
+    return st;
+}
+
+/* An instruction so small that its numbers take no time: what giving and beginning it takes. */
+static enum hsp_status tiny(const struct bench *x, double *ret_us, struct hsp_err *err)
+{
+    double best = 1e30, s = 0;
+    enum hsp_status st = HSP_OK;
+    struct one_call o = {.in = {{.data = x->mem[0], .dtype = HSP_F32, .rank = 1, .ext = {32}},
+                                {.data = x->mem[1], .dtype = HSP_F32, .rank = 1, .ext = {32}}},
+                         .out = {.data = x->mem[2], .dtype = HSP_F32, .rank = 1, .ext = {32}}};
+    finish_call(&o, HSP_OP_ADD);
+    for (unsigned k = 0; st == HSP_OK && k < 1 + MIN_BATCHES; k++) {
+        st = batch(x, give_call, &o, TINY_OPS, &s, err);
+        best = s < best ? s : best;
+    }
+    *ret_us = 1e6 * best / TINY_OPS;
+    return st;
+}
+
+struct one_copy {
+    void *to;
+    const void *from;
+};
+
+static enum hsp_status give_copy(const struct bench *x, const void *what, struct hsp_err *err)
+{
+    const struct one_copy *c = what;
+    return x->b->copy(x->b, HSP_DEVQ_COMPUTE, c->to, c->from, x->bytes, err);
+}
+
+/* The slower way. */
+static enum hsp_status host_link(const struct bench *x, double *ret, struct hsp_err *err)
+{
+    const struct one_copy way[2] = {{x->mem[0], x->host}, {x->host, x->mem[0]}};
+    double worst = 0, s = 0;
+    enum hsp_status st = HSP_OK;
+    for (int k = 0; k < 2 && st == HSP_OK; k++) {
+        st = fastest(x, give_copy, &way[k], &s, err);
+        worst = s > worst ? s : worst;
+    }
+    *ret = (double)x->bytes / worst;
+    return st;
+}
+
+/* ---- all of it ---- */
+
+static void close_bench(struct bench *x)
+{
+    for (int k = 0; k < 3; k++) {
+        x->b->release(x->b, HSP_MEM_DEVICE, x->mem[k]);
+        x->mem[k] = NULL;
+    }
+    x->b->release(x->b, HSP_MEM_HOST, x->host);
+    x->host = NULL;
+}
+
+/* As much memory as there is, up to the size wanted; all zeros, which take as long as other numbers. */
+static enum hsp_status open_bench(struct bench *x, size_t most, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_ENOMEM;
+    for (x->bytes = most; st == HSP_ENOMEM && x->bytes >= LEAST_BYTES; x->bytes /= 2) {
+        st = x->b->alloc(x->b, HSP_MEM_HOST, x->bytes, &x->host, err);
+        for (int k = 0; k < 3 && st == HSP_OK; k++) {
+            st = x->b->alloc(x->b, HSP_MEM_DEVICE, x->bytes, (void **)&x->mem[k], err);
+        }
+        if (st != HSP_OK) {
+            close_bench(x);
+        } else {
+            break;
+        }
+    }
+    if (st == HSP_OK) {
+        memset(x->host, 0, x->bytes);
+    }
+    for (int k = 0; k < 3 && st == HSP_OK; k++) {
+        st = x->b->fill(x->b, HSP_DEVQ_COMPUTE, HSP_F32, x->mem[k], 0.0,
+                        (int64_t)(x->bytes / sizeof(float)), err);
+    }
+    return st;
+}
+
+static enum hsp_status measure(const struct bench *x, struct hsp_probe *p, struct hsp_err *err)
+{
+    double fixed[4] = {0};
+    enum hsp_status st = products(x, HSP_F32, false, &p->gemm_fp32_flops, &fixed[0], err);
+    if (st == HSP_OK) {
+        st = products(x, HSP_F64, false, &p->gemm_fp64_flops, &fixed[1], err);
+    }
+    if (st == HSP_OK && x->b->tf32) {
+        st = products(x, HSP_F32, true, &p->gemm_tf32_flops, &fixed[2], err);
+    }
+    if (st == HSP_OK) {
+        st = products(x, HSP_BF16, false, &p->gemm_bf16_flops, &fixed[3], err);
+    }
+    if (st == HSP_OK) {
+        st = memory(x, &p->mem_bytes_per_s, err);
+    }
+    if (st == HSP_OK) {
+        st = tiny(x, &p->op_us, err);
+    }
+    if (st == HSP_OK) {
+        st = host_link(x, &p->host_bytes_per_s, err);
+    }
+    /* that of the kinds is about the same, filling and draining the device: the one jobs want most */
+    double most = 1e6 * (x->b->bf16 ? fixed[3] : fixed[0]);
+    p->gemm_us = most > p->op_us ? most - p->op_us : 0;
+    return st;
+}
+
+enum hsp_status hsp_probe_backend(struct hsp_backend *b, size_t most, struct hsp_probe *ret,
+                                  struct hsp_err *err)
+{
+    struct bench x = {.b = b};
+    struct hsp_probe p = {.share = 1};
+    if (b->seconds == NULL) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s tells no times", b->name);
+    }
+    enum hsp_status st = open_bench(&x, most, err);
+    if (st == HSP_OK) {
+        st = measure(&x, &p, err);
+    }
+    close_bench(&x);
+    if (st == HSP_OK) {
+        *ret = p;
+    }
+    return st;
+}
