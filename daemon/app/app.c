@@ -113,6 +113,7 @@ void hsp_app_step(struct hsp_app *a, struct hsp_event *ev)
     hsp_app_perform(a, &acts);
     if (!only) {
         hsp_app_wait_check(a);
+        hsp_app_trace_check(a);
     }
     hsp_app_arm_tick(a);
 }
@@ -145,7 +146,9 @@ void hsp_app_arm_tick(struct hsp_app *a)
 {
     hsp_msec at = hsp_app_core_due(a, hsp_cluster_deadline(a->cluster));
     hsp_msec wait = hsp_app_wait_deadline(a);
+    hsp_msec trace = hsp_app_trace_deadline(a);
     at = wait < at ? wait : at;
+    at = trace < at ? trace : at;
     if (a->closing || at >= a->tick_at) {
         return; /* one that comes too early finds nothing due */
     }
@@ -501,6 +504,7 @@ struct hsp_app *hsp_app_free(struct hsp_app *a)
     if (a != NULL) {
         hsp_app_batches_free(a);
         hsp_app_follow_free(a);
+        hsp_app_trace_free(a);
         hsp_app_feed_free(a);
         while (a->pending != NULL) {
             struct hsp_pending *p = hsp_app_pending_take(a, a->pending->number);

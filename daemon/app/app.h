@@ -3,7 +3,7 @@
  * Role:      feeds the cluster core with events and performs its actions (contract W1-W5 of
  *            cluster.h). hspmdd.c starts and stops it; app.c steps the core; batch.c performs;
  *            planning.c plans; feedlog.c writes events and metrics; request.c, query.c and follow.c
- *            answer hspmdctl; statusdoc.c makes the status document.
+ *            answer hspmdctl; tracing.c collects traces; statusdoc.c makes the status document.
  * Purity:    shell (libuv, SQLite, clock).
  * Threads:   everything on the loop thread but the `run` of a work, which touches only its own
  *            data.
@@ -55,6 +55,9 @@ struct hsp_app_job {
     uint8_t key[HSP_KEY_BYTES];
     size_t n_epochs, cap_epochs;
     struct hsp_epoch_line *epochs; /* oldest first */
+    size_t n_measured;
+    struct hsp_device_measured *measured; /* owned: by its last steps that were recorded */
+    uint64_t traced;                      /* epoch whose steps were recorded for that; 0 none */
     bool have_step;
     struct hsp_m_step step; /* the newest; arrays not valid */
     struct hsp_job_metrics metrics;
@@ -99,6 +102,7 @@ struct hsp_batch;
 struct hsp_follower;
 struct hsp_waiter;
 struct hsp_planning;
+struct hsp_tracing;
 
 struct hsp_app {
     uv_loop_t *loop;                     /* borrowed */
@@ -149,6 +153,8 @@ struct hsp_app {
     uint32_t check_number; /* whose key is below */
     uint8_t check_key[HSP_KEY_BYTES];
     struct hsp_waiter *waiters;
+    struct hsp_tracing *tracings;
+    uint32_t trace_number; /* of the last one; at most 65535 */
     /* lines about strangers */
     hsp_msec complained;
     uint32_t complaints, untold;
@@ -290,6 +296,19 @@ void hsp_app_wait_check(struct hsp_app *a);
 hsp_msec hsp_app_wait_deadline(const struct hsp_app *a);
 void hsp_app_client_gone(struct hsp_app *a, uint32_t conn);
 void hsp_app_follow_free(struct hsp_app *a);
+
+/* ---- tracing.c ---- */
+/* TRACE_JOB: answered when the steps are done. */
+void hsp_app_trace(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
+/* A step of @j, which has passed its vote: once in each epoch its first ones are recorded, for planning. */
+void hsp_app_trace_own(struct hsp_app *a, struct hsp_app_job *j);
+/* TRACED, of an agent. */
+void hsp_app_traced(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m);
+/* Jobs may have changed, or time has passed. */
+void hsp_app_trace_check(struct hsp_app *a);
+hsp_msec hsp_app_trace_deadline(const struct hsp_app *a);
+void hsp_app_trace_gone(struct hsp_app *a, uint32_t conn); /* who waited on it waits no more */
+void hsp_app_trace_free(struct hsp_app *a);
 
 /* ---- statusdoc.c ---- */
 /* The status document; @name: one job, "" all. NULL without memory; cJSON_free. */

@@ -43,8 +43,14 @@ struct hsp_caller *hsp_app_client(struct hsp_app *a, uint32_t conn)
 void hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m)
 {
     struct hsp_err err = {0};
+    struct hsp_msg beat;
     if (hsp_app_client(a, conn) == NULL) {
         return; /* W4 */
+    }
+    if (m->type == HSP_MSG_HEARTBEAT) { /* agents learn our clock by it */
+        beat = *m;
+        beat.u.beat.clock_us = uv_hrtime() / 1000;
+        m = &beat;
     }
     enum hsp_status st = hsp_net_send_msg(a->net, conn, m, &a->encoding, &err);
     if (st != HSP_OK && st != HSP_ECLOSED) {
@@ -142,6 +148,9 @@ static void agent_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_
     ev.type = HSP_EV_MSG;
     ev.u.msg = m;
     hsp_app_step(a, &ev);
+    if (m->type == HSP_MSG_TRACED && !a->failed) {
+        hsp_app_traced(a, c->conn, m);
+    }
 }
 
 static void dispatch(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
@@ -204,6 +213,7 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
     c->conn = 0;
     hsp_app_client_gone(a, conn);
     hsp_app_checks_gone(a, conn);
+    hsp_app_trace_gone(a, conn);
     if (agent) {
         hsp_app_step(a, &ev);
     }

@@ -134,6 +134,7 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
         j->step = m->u.step;
         j->step.compute_s = NULL;
         j->step.n_compute = 0;
+        hsp_app_trace_own(a, j);
     }
     struct hsp_buf line;
     hsp_buf_init(&line, LINE_MAX_BYTES);

@@ -39,6 +39,7 @@ static void job_fini(struct hsp_app_job *j)
     (void)hsp_job_rec_unref(j->rec);
     free(j->plans);
     free(j->epochs);
+    free(j->measured);
 }
 
 void hsp_app_job_remove(struct hsp_app *a, uint32_t id)

@@ -25,7 +25,9 @@ daemon_app_libdaemonapp_a_SOURCES = \
   daemon/app/statusdoc.c \
   daemon/app/store.c daemon/app/store.h \
   daemon/app/tbevent.c daemon/app/tbevent.h \
-  daemon/app/tbfile.c daemon/app/tbfile.h
+  daemon/app/tbfile.c daemon/app/tbfile.h \
+  daemon/app/tracedoc.c daemon/app/tracedoc.h \
+  daemon/app/tracing.c
 
 # What links libdaemonapp needs these behind it.
 DAEMONAPP_LIBS = daemon/app/libdaemonapp.a $(NET_LIBS) daemon/cluster/libcluster.a \

@@ -121,6 +121,8 @@ void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r)
     } else {
         struct hsp_plan_rec *current = hsp_app_plan(j, r->current_plan);
         p->q->current = current != NULL ? hsp_plan_rec_ref(current) : NULL;
+        hsp_plan_measured(p->q, a->cluster, j->measured, j->n_measured,
+                          hsp_work_rate(j->rec->graph));
     }
     p->next = a->plannings;
     a->plannings = p;

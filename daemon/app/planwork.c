@@ -149,10 +149,16 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
     d->communicator_bytes =
         p->kind != NULL && strcmp(p->kind, "cuda") == 0 ? HSP_COMMUNICATOR_BYTES : 0;
     const double measured[] = {p->gemm_fp32_flops, p->gemm_fp64_flops, p->gemm_tf32_flops,
-                               p->gemm_bf16_flops, p->mem_bytes_per_s, p->op_us};
-    double *const to[] = {&d->gemm_flops[HSP_RATE_FP32], &d->gemm_flops[HSP_RATE_FP64],
-                          &d->gemm_flops[HSP_RATE_TF32], &d->gemm_flops[HSP_RATE_BF16],
-                          &d->mem_bytes_per_s,           &d->op_us};
+                               p->gemm_bf16_flops, p->mem_bytes_per_s, p->op_us,
+                               p->gemm_us,         p->host_bytes_per_s};
+    double *const to[] = {&d->gemm_flops[HSP_RATE_FP32],
+                          &d->gemm_flops[HSP_RATE_FP64],
+                          &d->gemm_flops[HSP_RATE_TF32],
+                          &d->gemm_flops[HSP_RATE_BF16],
+                          &d->mem_bytes_per_s,
+                          &d->op_us,
+                          &d->gemm_us,
+                          &d->host_bytes_per_s};
     for (size_t i = 0; i < sizeof to / sizeof to[0]; i++) {
         if (measured[i] > 0) {
             *to[i] = measured[i];
@@ -165,6 +171,7 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
     }
     d->mem_bytes_per_s *= s;
     d->op_us /= s;
+    d->gemm_us /= s;
 }
 
 #define FAST_LATENCY_US  10   /* a kernel of NCCL begins */
@@ -297,6 +304,17 @@ uint32_t hsp_plan_find(const struct hsp_plan_question *q, hsp_device_id d)
         i++;
     }
     return i;
+}
+
+void hsp_plan_measured(struct hsp_plan_question *q, const struct hsp_cluster *c,
+                       const struct hsp_device_measured *m, size_t n, enum hsp_rate rate)
+{
+    for (size_t k = 0; k < n; k++) {
+        uint32_t i = hsp_plan_find(q, m[k].device), node = HSP_DEVICE_NODE(m[k].device);
+        if (i < q->cluster.n && c->nodes[node].incarnation == m[k].incarnation) {
+            hsp_profile_correct(&q->cluster.dev[i], rate, &m[k].sums);
+        }
+    }
 }
 
 static void less_memory(struct hsp_plan_question *q, uint32_t i, uint64_t missing)

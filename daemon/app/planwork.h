@@ -13,6 +13,7 @@
 #define HSP_PLANWORK_H
 #include "daemon/app/jobrec.h"
 #include "daemon/cluster/clusterstate.h"
+#include "daemon/planner/correct.h"
 
 struct hsp_plan_question {
     struct hsp_arena *arena; /* owned: everything below, and scratch */
@@ -52,6 +53,16 @@ struct hsp_plan_question *hsp_plan_question_free(struct hsp_plan_question *q); /
 
 /* What facts say: less memory on a device, or that it may not be used. */
 void hsp_plan_facts(struct hsp_plan_question *q, const struct hsp_plan_fact *facts, uint32_t n);
+
+/* What steps of a job told of a device: which of its nodes' incarnations, and what its instructions took. */
+struct hsp_device_measured {
+    hsp_device_id device;
+    uint64_t incarnation;
+    struct hsp_measured sums;
+};
+/* The question's devices as the @n measured ones say, those of @c that are still the same; @rate: of its products. */
+void hsp_plan_measured(struct hsp_plan_question *q, const struct hsp_cluster *c,
+                       const struct hsp_device_measured *m, size_t n, enum hsp_rate rate);
 
 /* The device of the question's cluster that @d is; cluster.n: none. */
 uint32_t hsp_plan_find(const struct hsp_plan_question *q, hsp_device_id d);

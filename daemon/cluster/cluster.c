@@ -405,6 +405,14 @@ static void leave(struct hsp_cluster *c, struct hsp_cluster_node *n, const struc
     hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
 }
 
+/* The shell collects traces (W8). */
+static void traced(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    (void)c;
+    (void)n;
+    (void)m;
+}
+
 /* By type; what has no place here no agent sends. */
 static agent_call *const agent_calls[] = {
     [HSP_MSG_HEARTBEAT] = beat,
@@ -426,6 +434,7 @@ static agent_call *const agent_calls[] = {
     [HSP_MSG_UPLINK] = uplink,
     [HSP_MSG_CHECKED] = checked,
     [HSP_MSG_DEVICE_HEALTH] = health,
+    [HSP_MSG_TRACED] = traced,
 };
 
 static void agent_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_cluster_node *n,

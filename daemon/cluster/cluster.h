@@ -25,6 +25,8 @@
  *  (W6) ECHO is answered by the shell, at once, while hsp_cluster_measures says that the node may
  *       ask, HSP_CLUSTER_ECHOES times; then it is fed like every message: the node is heard.
  *  (W7) TICK comes behind the messages that have arrived by then: nodes are found silent by it alone.
+ *  (W8) TRACE and TRACED are between the shell and the agents of a running epoch: the core only hears from
+ *       which node they come.
  *
  * Invariants (hsp_cluster_check):
  *  (I1) epochs of a job only grow and none is used twice.

@@ -116,6 +116,7 @@ extern const struct hsp_option hsp_global_options[];
 
 /* The commands. */
 int hsp_cmd_compile(struct hsp_ctl *ctl);
+int hsp_cmd_trace(struct hsp_ctl *ctl);
 int hsp_cmd_verify(struct hsp_ctl *ctl);
 int hsp_cmd_plan(struct hsp_ctl *ctl);
 int hsp_cmd_program_show(struct hsp_ctl *ctl);

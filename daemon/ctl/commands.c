@@ -103,6 +103,12 @@ static const struct hsp_option metrics_options[] = {
     END,
 };
 
+static const struct hsp_option trace_options[] = {
+    {"output", 'o', "FILE", "the file to write; without it the trace goes to standard output"},
+    {"steps", 0, "N", "how many steps, 1 to 64 (default 3)"},
+    END,
+};
+
 const struct hsp_command hsp_commands[] = {
     {.name = "submit",
      .operands = "JOB.yaml",
@@ -166,6 +172,22 @@ const struct hsp_command hsp_commands[] = {
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSONL) | AS(CSV),
      .run = hsp_cmd_metrics},
+    {.name = "trace",
+     .operands = "JOB",
+     .summary = "record what each device does in the next steps, for Perfetto or Chrome",
+     .help =
+         "All devices of the epoch that runs record the same steps: when each instruction begins\n"
+         "and ends on the queues for computation, communication and state, with its step,\n"
+         "micro-batch, stage and phase; arrows are messages. The file is a JSON object of trace\n"
+         "events: a process is a device, a thread a queue. All times are on the clock of hspmdd,\n"
+         "as well as the round trips of heartbeats tell; how far each device may be off stands\n"
+         "in otherData. Of a device with very many instructions in these steps spans are runs of\n"
+         "them. When the epoch ends meanwhile (a switch, a loss) the trace has what was recorded\n"
+         "until then, and says so. Training goes on, hardly slower; one trace of a job at a time.",
+     .options = trace_options,
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_trace},
     {.name = "scale",
      .operands = "JOB",
      .summary = "change how many devices a job may use",

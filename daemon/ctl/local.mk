@@ -12,6 +12,7 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/cmd_show.c \
   daemon/ctl/cmd_status.c \
   daemon/ctl/cmd_submit.c \
+  daemon/ctl/cmd_trace.c \
   daemon/ctl/cmd_verify.c daemon/ctl/verifyplan.h \
   daemon/ctl/command.h \
   daemon/ctl/commands.c \

@@ -22,6 +22,7 @@ fuzz_targets = \
   tests/fuzz/fuzz_safetensors \
   tests/fuzz/fuzz_strategy \
   tests/fuzz/fuzz_text \
+  tests/fuzz/fuzz_tracepart \
   tests/fuzz/fuzz_worker_config \
   tests/fuzz/fuzz_yaml
 check_PROGRAMS += $(fuzz_targets)
@@ -53,6 +54,8 @@ tests_fuzz_fuzz_safetensors_LDADD = $(FUZZ_LIBS) $(STATE_LIBS)
 tests_fuzz_fuzz_strategy_SOURCES = tests/fuzz/fuzz_strategy.c tests/unit/spmd/strategycases.h
 tests_fuzz_fuzz_strategy_LDADD = $(FUZZ_LIBS) $(SPMD_LIBS)
 tests_fuzz_fuzz_text_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)
+tests_fuzz_fuzz_tracepart_SOURCES = tests/fuzz/fuzz_tracepart.c $(PART_SAMPLE)
+tests_fuzz_fuzz_tracepart_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)
 tests_fuzz_fuzz_worker_config_LDADD = $(FUZZ_LIBS) $(WORKERCONFIG_LIBS)
 tests_fuzz_fuzz_yaml_LDADD = $(FUZZ_LIBS) $(TEXT_LIBS)
 

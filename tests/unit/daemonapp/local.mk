@@ -9,6 +9,7 @@ daemonapp_tests = \
   tests/unit/daemonapp/statusdoc_test \
   tests/unit/daemonapp/store_test \
   tests/unit/daemonapp/tbevent_test \
+  tests/unit/daemonapp/tracedoc_test \
   tests/unit/daemonapp/writing_test
 check_PROGRAMS += $(daemonapp_tests)
 TESTS += $(daemonapp_tests)
@@ -33,3 +34,5 @@ tests_unit_daemonapp_tbevent_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 # Of the room only writing.c: what it calls is played by the test.
 tests_unit_daemonapp_writing_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=uv_hrtime
 tests_unit_daemonapp_writing_test_LDADD = $(DAEMONAPP_TEST_LIBS)
+tests_unit_daemonapp_tracedoc_test_SOURCES = tests/unit/daemonapp/tracedoc_test.c $(PART_SAMPLE)
+tests_unit_daemonapp_tracedoc_test_LDADD = $(DAEMONAPP_TEST_LIBS)

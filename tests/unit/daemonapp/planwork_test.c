@@ -62,6 +62,32 @@ static void test_devices_stand_by_name_with_their_speed(void **state)
     app_cluster_free(c);
 }
 
+/* Only of the device and the incarnation that was measured, and of rates that a device has. */
+static void test_what_was_measured_corrects(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_request r = {.urgent = false};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    const struct hsp_measured sums = {.product = {.work = 1e10, .n = 1, .seconds = 1},
+                                      .elements = {.work = 1e9, .n = 1, .seconds = 8}};
+    struct hsp_device_measured m[] = {{W2, c->nodes[1].incarnation, sums},
+                                      {W1, c->nodes[2].incarnation + 1, sums},
+                                      {W3 + 1, c->nodes[3].incarnation, sums}};
+    struct hsp_device_desc before[4];
+    memcpy(before, q->cluster.dev, sizeof before);
+    hsp_plan_measured(q, c, m, HSP_ARRAY_LEN(m), hsp_work_rate(j->graph));
+    for (uint32_t i = 0; i < 4; i++) {
+        bool is_it = q->device[i] == W2;
+        assert_true((q->cluster.dev[i].gemm_flops[0] > before[i].gemm_flops[0]) == is_it);
+        assert_true((q->cluster.dev[i].mem_bytes_per_s < before[i].mem_bytes_per_s) == is_it);
+    }
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
 /* The link among @devices as planning sees it. */
 static struct hsp_link_cost link_among(const struct hsp_cluster *c, const hsp_device_id *devices,
                                        uint32_t n, struct hsp_arena *arena)
@@ -583,6 +609,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices_stand_by_name_with_their_speed),
+        cmocka_unit_test(test_what_was_measured_corrects),
         cmocka_unit_test(test_links_between_nodes_are_those_measured),
         cmocka_unit_test(test_cards_are_those_of_the_hellos),
         cmocka_unit_test(test_domains_are_those_of_the_paths),

@@ -71,6 +71,10 @@ static const char events_doc[] =
     "\"actor\":\"me\",\"switch_seconds\":1,\"lost_steps\":0}}\n"
     "{\"ts\":\"2026-01-01T12:00:01.000Z\",\"seq\":2,\"type\":\"ckpt.complete\","
     "\"severity\":\"info\",\"job\":\"j\",\"reason\":\"version 2\",\"data\":{}}\n";
+static const char trace_doc[] =
+    "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"job\":\"j\",\"clock_error_us\":12.000,\"note\":"
+    "\"1 of 3 steps: the epoch ended\",\"devices\":[{\"rank\":0,\"told\":true,\"first_step\":7,"
+    "\"steps\":1,\"spans\":0}]},\n\"traceEvents\":[\n]}\n";
 static const char metrics_doc[] =
     "{\"step\":1,\"loss\":2.5,\"val_loss\":2.25,\"tokens\":9,\"grad_norm\":1,\"lr\":0.1,"
     "\"seconds\":0.5,\"epoch\":2}\n{\"step\":2,\"loss\":\"nan\"}\n";
@@ -86,6 +90,7 @@ static const char *answer_of(const struct hsp_msg *m)
     case HSP_MSG_EVENTS:
     case HSP_MSG_LOGS: return events_doc;
     case HSP_MSG_METRICS: return metrics_doc;
+    case HSP_MSG_TRACE_JOB: return trace_doc;
     case HSP_MSG_CKPT: return m->u.query.what[0] == 'l' ? events_doc : "";
     case HSP_MSG_WAIT: return "{\"state\":\"done\",\"step\":10}";
     default: return "";
@@ -325,6 +330,7 @@ static void commands_that_print_lines(void **state)
     TRY(r, 0, "logs", "j", "-o", "jsonl");
     TRY(r, 0, "metrics", "j");
     TRY(r, 0, "metrics", "j", "-o", "csv");
+    TRY(r, 0, "trace", "j");
 }
 
 static void commands_that_change_things(void **state)
