@@ -89,9 +89,9 @@
     X(CHECK, 32, check, "check")       /* D>A */           \
     X(CHECKED, 33, checked, "checked") /* A>D */           \
     X(DEVICE_HEALTH, 34, health, "device-health")          \
-    X(TRACE, 35, trace, "trace")       /* D>A>E */         \
-    X(TRACED, 36, traced, "traced")    /* E>A>D */         \
-    X(SUBMIT, 100, submit, "submit")   /* C>D ... */       \
+    X(TRACE, 35, trace, "trace")     /* D>A>E */           \
+    X(TRACED, 36, traced, "traced")  /* E>A>D */           \
+    X(SUBMIT, 100, submit, "submit") /* C>D ... */         \
     X(PLAN, 101, submit, "plan")                           \
     X(STATUS, 102, query, "status")                        \
     X(CANCEL, 103, query, "cancel")                        \
@@ -181,8 +181,8 @@ struct hsp_m_device {   /* one device, as probed */
     double mem_bytes_per_s;
     double op_us, gemm_us;   /* of an instruction; of a product on top of that */
     double host_bytes_per_s; /* between its memory and its node's; 0: these are one */
-    bool up;             /* its executor is running and has said EXECUTOR_UP */
-    const char *address; /* data plane address of the executor, "" while it is down */
+    bool up;                 /* its executor is running and has said EXECUTOR_UP */
+    const char *address;     /* data plane address of the executor, "" while it is down */
     /* of a GPU, as far as its driver tells */
     const char *model, *uuid; /* "" not known */
     uint32_t sm;              /* compute capability, 10 major + minor; 0 not known */
