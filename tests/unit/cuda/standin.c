@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "worker/backend/cuda/kernels.h"
 #include "worker/backend/cuda/products.h"
 
 struct job {
@@ -210,6 +211,53 @@ enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct
         .name = "cells", .func = "cells", .run = run_cells, .args = &c, .bytes = sizeof(c)};
     (void)hsp_fake_submit(g->stream[q], &w);
     return HSP_OK;
+}
+
+/* Many calls are given one by one. */
+static enum hsp_status each(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                            uint32_t n, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; st == HSP_OK && k < n; k++) {
+        st = hsp_cuda_kernels[c[k].op] != NULL
+                 ? hsp_cuda_kernels[c[k].op](g, q, &c[k], err)
+                 : hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s", hsp_op_name(c[k].op));
+    }
+    return st;
+}
+
+HSP_CUDA_MANY(update_many)
+{
+    return each(g, q, c, n, err);
+}
+
+HSP_CUDA_MANY(sqsum_many)
+{
+    return each(g, q, c, n, err);
+}
+
+HSP_CUDA_MANY(narrow_many)
+{
+    return each(g, q, c, n, err);
+}
+
+/* Chains it has none. */
+enum hsp_status hsp_cuda_norm_chain(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                    uint32_t n, bool *ret_done, struct hsp_err *err)
+{
+    (void)g;
+    (void)q;
+    (void)c;
+    (void)n;
+    (void)err;
+    *ret_done = false;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_cuda_gelu_chain(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                    bool *ret_done, struct hsp_err *err)
+{
+    return hsp_cuda_norm_chain(g, q, c, 1, ret_done, err);
 }
 
 enum hsp_status hsp_cuda_product_sum(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
