@@ -87,3 +87,18 @@ tests_lib_libfakehost_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS) -DHSP_CUDA_AR
 check_LIBRARIES += tests/lib/libghost.a
 tests_lib_libghost_a_SOURCES = tests/lib/ghost.c tests/lib/ghost.h tests/lib/ghostcheck.c \
   tests/lib/ghostint.h tests/lib/ghostmany.c tests/lib/ghostwork.c
+
+# The same as a GPU's library and driver, for whole programs: all a plugin needs is in it.
+check_PROGRAMS += tests/lib/ghostgpu/hspmd-cuda.so tests/lib/ghostgpu/libcuda.so.1
+tests_lib_ghostgpu_hspmd_cuda_so_SOURCES = tests/lib/ghostgpu/ghostplugin.c $(tests_lib_libghost_a_SOURCES) \
+  $(worker_backend_libbackend_a_SOURCES) $(worker_backend_libgemm_a_SOURCES) \
+  proto/base/check.c proto/base/err.c proto/base/hash.c proto/base/rng.c proto/base/size.h proto/base/str.c \
+  proto/layout/box.c proto/op/dtype.c proto/op/op.c
+tests_lib_ghostgpu_hspmd_cuda_so_CPPFLAGS = $(worker_backend_libbackend_a_CPPFLAGS)
+tests_lib_ghostgpu_hspmd_cuda_so_CFLAGS = $(worker_backend_libbackend_a_CFLAGS) -fPIC -fvisibility=hidden
+tests_lib_ghostgpu_hspmd_cuda_so_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_lib_ghostgpu_hspmd_cuda_so_LDADD = $(OPENBLAS_LIBS) -lpthread -lm
+tests_lib_ghostgpu_libcuda_so_1_SOURCES = tests/lib/ghostgpu/ghostdriver.c
+tests_lib_ghostgpu_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC
+tests_lib_ghostgpu_libcuda_so_1_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_lib_ghostgpu_libcuda_so_1_LDADD =

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "worker/app/agentshell.h"
+#include "worker/app/gpuprobe.h"
 #include "worker/app/linktest.h"
 #include "worker/app/probe.h"
 #include "worker/comm/mesh/mesh.h"
@@ -53,23 +54,35 @@ static enum hsp_status open_listener(struct hsp_agent_check *k)
                                         &k->err);
 }
 
-/* One measurement for all devices with the same number of threads, as at the start. */
+/* Device @i; those before it are in @p. One measurement for all CPUs with the same number of threads, as at
+ * the start. */
+static enum hsp_status measure_one(struct hsp_agent_check *k, uint32_t i, struct hsp_probe *p)
+{
+    const struct hsp_device_config *c = k->device;
+    struct hsp_device_info info;
+    uint32_t same = 0;
+    if (atomic_load(&k->stop)) {
+        return hsp_err_set(&k->err, HSP_ECANCELED, 0, "stopped");
+    }
+    if (c[i].gpu) {
+        return hsp_gpu_probe(c[i].index, &info, &p[i], &k->err);
+    }
+    while (same < i && (c[same].gpu || c[same].threads != c[i].threads)) {
+        same++;
+    }
+    if (same < i) {
+        p[i] = p[same];
+        return HSP_OK;
+    }
+    return hsp_probe_cpu((int)c[i].threads, &p[i], &k->err);
+}
+
 static enum hsp_status measure_devices(struct hsp_agent_check *k)
 {
     struct hsp_probe p[HSP_WORKER_DEVICES];
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; st == HSP_OK && i < k->n_devices; i++) {
-        uint32_t same = 0;
-        while (same < i && k->device[same].threads != k->device[i].threads) {
-            same++;
-        }
-        if (atomic_load(&k->stop)) {
-            st = hsp_err_set(&k->err, HSP_ECANCELED, 0, "stopped");
-        } else if (same < i) {
-            p[i] = p[same];
-        } else {
-            st = hsp_probe_cpu((int)k->device[i].threads, &p[i], &k->err);
-        }
+        st = measure_one(k, i, p);
         if (st == HSP_OK) {
             struct hsp_probe q = hsp_probe_scale(&p[i], k->device[i].speed);
             k->figures[i] = (struct hsp_m_figures){.device = i,

@@ -17,9 +17,11 @@
 #include "proto/host/fileio.h"
 #include "proto/net/addr.h"
 #include "worker/app/agentshell.h"
+#include "worker/app/gpuprobe.h"
 #include "worker/app/gpuwatch.h"
 #include "worker/app/netcard.h"
 #include "worker/app/probe.h"
+#include "worker/app/rundevice.h"
 #include "worker/app/segname.h"
 
 #define CONFIG_MAX  ((size_t)1 << 20)
@@ -35,6 +37,8 @@ struct hsp_agent_setup {
     const char *node, *dir;
     int lock_fd;                              /* held while the agent lives */
     struct hsp_probe probe[HSP_NODE_DEVICES]; /* of the whole cores, as measured at start */
+    uint64_t asked[HSP_NODE_DEVICES];         /* of GPUs: their memory as it was configured */
+    char lost[HSP_NODE_DEVICES][120];         /* why a GPU cannot be used; "": it can */
     struct hsp_m_device device[HSP_NODE_DEVICES];
     struct hsp_m_card card[HSP_NODE_CARDS];
     struct hsp_netcard found; /* where the file names none */
@@ -149,6 +153,13 @@ static void log_profile(struct hsp_log *log, const struct hsp_m_device *d)
             d->gemm_bf16_flops * 1e-9, d->mem_bytes_per_s * 1e-9, d->op_us, d->mem_bytes >> 20);
 }
 
+/* Memory for jobs. */
+static uint64_t offered(const struct hsp_agent_setup *u, uint32_t i)
+{
+    const struct hsp_device_config *c = &u->cfg.devices[i];
+    return !c->gpu ? c->mem_bytes : u->lost[i][0] != '\0' ? 0 : hsp_device_offer(c->mem_bytes);
+}
+
 /* What the device offers: the measured figures at its configured speed. */
 static void set_profile(struct hsp_agent_setup *u, uint32_t i)
 {
@@ -158,7 +169,7 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
                                          .card = u->cfg.card_of[i],
                                          .kind = c->kind,
                                          .speed = c->speed,
-                                         .mem_bytes = c->mem_bytes,
+                                         .mem_bytes = offered(u, i),
                                          .gemm_fp32_flops = q.gemm_fp32_flops,
                                          .gemm_fp64_flops = q.gemm_fp64_flops,
                                          .gemm_tf32_flops = q.gemm_tf32_flops,
@@ -167,26 +178,67 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
                                          .op_us = q.op_us,
                                          .gemm_us = q.gemm_us,
                                          .host_bytes_per_s = q.host_bytes_per_s};
+    if (u->lost[i][0] != '\0') {
+        u->device[i].health = HSP_HEALTH_LOST;
+        u->device[i].why = u->lost[i];
+    }
     hsp_gpuwatch_describe(u->gpus, i, &u->device[i]);
+}
+
+/* A GPU that cannot be used is told, as lost, and the node does its work with the others. */
+static void measure_gpu(struct hsp_agent_setup *u, uint32_t i, struct hsp_log *log)
+{
+    struct hsp_device_config *c = &u->cfg.devices[i];
+    struct hsp_device_info info = {.sm = 0};
+    struct hsp_err err = {0};
+    u->probe[i] = (struct hsp_probe){.op_us = 1};
+    u->asked[i] = c->mem_bytes;
+    u->wanted[i] = (struct hsp_gpu_wanted){.gpu = true};
+    if (hsp_gpu_probe(c->index, &info, &u->probe[i], &err) != HSP_OK) {
+        hsp_str_printf(u->lost[i], sizeof u->lost[i], "%s", err.msg);
+        hsp_log(log, HSP_LOG_WARN, "probe", "device %u cannot be used: %s", i, err.msg);
+        return;
+    }
+    hsp_gpu_uuid(info.uuid, u->wanted[i].uuid);
+    hsp_str_printf(u->wanted[i].pci, sizeof u->wanted[i].pci, "%s", info.pci);
+    if (c->mem_bytes > info.memory_bytes) {
+        hsp_log(log, HSP_LOG_WARN, "probe", "device %u: GPU %u has %zu MiB, not %" PRIu64, i,
+                c->index, info.memory_bytes >> 20, c->mem_bytes >> 20);
+    }
+    if (c->mem_bytes == 0 || c->mem_bytes > info.memory_bytes) {
+        c->mem_bytes = info.free_bytes;
+    }
+    hsp_log(log, HSP_LOG_INFO, "probe",
+            "device %u: GPU %u, %s at %s, %zu of %zu MiB free, %" PRIu64 " for jobs and scratch", i,
+            c->index, info.name, info.pci, info.free_bytes >> 20, info.memory_bytes >> 20,
+            c->mem_bytes >> 20);
 }
 
 /* One measurement for all devices with the same number of threads: they are cores of one machine.
  */
+static enum hsp_status measure_cpu(struct hsp_agent_setup *u, uint32_t i, struct hsp_err *err)
+{
+    const struct hsp_device_config *c = u->cfg.devices;
+    uint32_t same = 0;
+    while (same < i && (c[same].gpu || c[same].threads != c[i].threads)) {
+        same++;
+    }
+    if (same < i) {
+        u->probe[i] = u->probe[same];
+        return HSP_OK;
+    }
+    return hsp_probe_cpu((int)c[i].threads, &u->probe[i], err);
+}
+
 static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_log *log, struct hsp_err *err)
 {
-    struct hsp_probe *p = u->probe;
     struct hsp_probe_link link;
     enum hsp_status st = hsp_probe_loopback(&link, err);
     for (uint32_t i = 0; st == HSP_OK && i < u->cfg.n_devices; i++) {
-        const struct hsp_device_config *c = &u->cfg.devices[i];
-        uint32_t same = 0;
-        while (same < i && u->cfg.devices[same].threads != c->threads) {
-            same++;
-        }
-        if (same < i) {
-            p[i] = p[same];
+        if (u->cfg.devices[i].gpu) {
+            measure_gpu(u, i, log);
         } else {
-            st = hsp_probe_cpu((int)c->threads, &p[i], err);
+            st = measure_cpu(u, i, err);
         }
         if (st == HSP_OK) {
             set_profile(u, i);
@@ -340,13 +392,22 @@ static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_log *log, s
     return st;
 }
 
-/* Speed and memory may change; how many devices there are, their kind and threads only at a start. */
+/* Whether device @i is the one it was, but for what may change. */
+static bool same_device(const struct hsp_agent_setup *u, uint32_t i,
+                        const struct hsp_device_config *d)
+{
+    const struct hsp_device_config *old = &u->cfg.devices[i];
+    return d->gpu == old->gpu && d->threads == old->threads && d->index == old->index &&
+           (!d->gpu || d->mem_bytes == u->asked[i]);
+}
+
+/* Speed and memory of CPUs may change; how many devices there are, their kind and threads only at a start. */
 static bool take_devices(struct hsp_agent_setup *u, const struct hsp_worker_config *fresh,
                          struct hsp_buf *applied, struct hsp_buf *restart)
 {
     bool same = fresh->n_devices == u->cfg.n_devices, changed = false;
     for (uint32_t i = 0; same && i < fresh->n_devices; i++) {
-        same = fresh->devices[i].threads == u->cfg.devices[i].threads;
+        same = same_device(u, i, &fresh->devices[i]);
     }
     if (!same) {
         hsp_buf_printf(restart, "%sdevices", restart->len > 0 ? ", " : "");
@@ -355,7 +416,7 @@ static bool take_devices(struct hsp_agent_setup *u, const struct hsp_worker_conf
     for (uint32_t i = 0; i < fresh->n_devices; i++) {
         struct hsp_device_config *old = &u->cfg.devices[i];
         const struct hsp_device_config *d = &fresh->devices[i];
-        if (old->speed == d->speed && old->mem_bytes == d->mem_bytes) {
+        if (old->speed == d->speed && (d->gpu || old->mem_bytes == d->mem_bytes)) {
             continue;
         }
         hsp_buf_printf(applied, "%sdevice %u speed %g -> %g, memory %" PRIu64 " -> %" PRIu64 " MiB",

@@ -137,7 +137,7 @@ static uint64_t memory_needed(const struct hsp_epoch *e)
     if (!e->env->backend->device) { /* it computes on bf16 in fp32 */
         n += (uint64_t)hsp_pool_wide(&e->prog, e->shorter, e->pkg.n_shorter);
     }
-    for (uint32_t i = 0; i < e->n_copies; i++) {
+    for (uint32_t i = 0; i < e->n_copies && !e->env->backend->device; i++) { /* the host's */
         n += 2 * (uint64_t)hsp_segment_area_bytes(e->copies[i].seg[0]);
     }
     return n;
@@ -158,7 +158,7 @@ static enum hsp_status take_memory(struct hsp_epoch *e, struct failure *f, struc
                            "needs %" PRIu64 " bytes, the device offers %" PRIu64, need,
                            e->env->mem_bytes);
     }
-    return HSP_OK;
+    return hsp_epoch_device_take(e, err);
 }
 
 static bool is_cancelled(void *ctx)
@@ -442,7 +442,14 @@ static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_
     if (st == HSP_OK) {
         set_phase(e, HSP_EPOCH_MOVING);
         poke(e->env->wake_fd); /* from here on this is the running epoch */
+        st = hsp_epoch_device_begin(e, err);
+    }
+    if (st == HSP_OK) {
         st = get_state(e, *version, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_epoch_device_load(e, *version,
+                                   e->fetch != NULL ? HSP_EPOCH_WEIGHTS : HSP_EPOCH_ALL, err);
     }
     if (st == HSP_OK && e->fetch == NULL) { /* else the keeper thread says it */
         hsp_epoch_tell_started(e, *version);
@@ -514,6 +521,7 @@ static void keeper_failed(struct hsp_epoch *e, enum hsp_status st, const struct 
 
 static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
+    hsp_epoch_device_check(e->env);
     (void)pthread_mutex_lock(&e->lock);
     bool before_start = e->phase == HSP_EPOCH_READY;
     bool kept = e->keeps && (e->phase == HSP_EPOCH_RUNNING || e->phase == HSP_EPOCH_LEFT);
@@ -542,6 +550,7 @@ static void *run_thread(void *arg)
     uint64_t version = 0;
     enum hsp_status st = build(e, &f, &err);
     if (st != HSP_OK) {
+        hsp_epoch_device_check(e->env);
         set_phase(e, HSP_EPOCH_FAILED);
         if (st != HSP_ECANCELED) {
             tell_failure(e, st, &f, &err);
@@ -665,6 +674,7 @@ struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e)
     }
     e->engine = hsp_engine_close(e->engine);
     hsp_epoch_direct_close(e);
+    hsp_epoch_device_close(e);
     for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
         if (e->mesh[i] != NULL) {
             e->mesh[i]->ops->close(e->mesh[i]);

@@ -22,6 +22,7 @@
 #include "proto/wire/msg.h"
 #include "proto/wire/msgblob.h"
 #include "worker/app/chan.h"
+#include "worker/app/epochdevice.h"
 #include "worker/app/steptrace.h"
 #include "worker/comm/mesh/mesh.h"
 #include "worker/data/datacache.h"
@@ -35,6 +36,7 @@ struct hsp_exec_env {
     uint32_t device;
     double speed;          /* of a core; 0: not paced */
     uint64_t mem_bytes;    /* offered to jobs */
+    atomic_uint on_device; /* epochs that have memory of a device that is no CPU */
     uint64_t connect_ms;   /* for a mesh to stand */
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
     atomic_uint writing;   /* checkpoints being written */
@@ -134,6 +136,7 @@ struct hsp_epoch {
     bool direct_starts;               /* hsp_nccl_start is due before the first step */
     struct hsp_mesh_links links;      /* of the data and the state mesh, as they were made */
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
+    struct hsp_epoch_device dev;      /* the same on a device */
     uint32_t n_copies;                /* ranks that copy to me */
     struct hsp_epoch_copy *copies;
     struct hsp_epoch_fetch
@@ -215,8 +218,9 @@ enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version,
 enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
 /* epochkeep.c: seals, copies and checkpoints, on the keeper thread of a member. */
 void *hsp_epoch_keeper(void *arg);
-/* On return the newest written version is sealed, by this thread or another. */
-void hsp_epoch_seal_written(struct hsp_epoch *e);
+/* On return the newest written version is sealed, by this thread or another. Errors of a device, from
+ * which it cannot be had. */
+enum hsp_status hsp_epoch_seal_written(struct hsp_epoch *e, struct hsp_err *err);
 /* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch has
  * ended; else why the copies have. */
 enum hsp_status hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,

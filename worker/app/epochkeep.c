@@ -53,7 +53,7 @@ static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *re
     return w;
 }
 
-void hsp_epoch_seal_written(struct hsp_epoch *e)
+enum hsp_status hsp_epoch_seal_written(struct hsp_epoch *e, struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
     while (e->sealing) {
@@ -64,14 +64,18 @@ void hsp_epoch_seal_written(struct hsp_epoch *e)
     e->sealing = todo;
     (void)pthread_mutex_unlock(&e->lock);
     if (!todo) {
-        return;
+        return HSP_OK;
     }
-    hsp_segment_seal(e->seg[version % 2], version);
+    enum hsp_status st = hsp_epoch_device_save(e, version, err);
+    if (st == HSP_OK) {
+        hsp_segment_seal(e->seg[version % 2], version);
+    }
     (void)pthread_mutex_lock(&e->lock);
-    e->sealed = version;
+    e->sealed = st == HSP_OK ? version : e->sealed;
     e->sealing = false;
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
+    return st;
 }
 
 static void confirm(struct hsp_epoch *e, uint64_t version)
@@ -137,6 +141,9 @@ static enum hsp_status fetch(struct hsp_epoch *e, uint64_t version, struct hsp_e
 {
     enum hsp_status st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
     if (st == HSP_OK) {
+        st = hsp_epoch_device_load(e, version, HSP_EPOCH_REST, err);
+    }
+    if (st == HSP_OK) {
         hsp_audit_state(e, version, true);
         hsp_epoch_tell_started(e, version);
     }
@@ -182,7 +189,7 @@ void *hsp_epoch_keeper(void *arg)
             continue;
         }
         if (w == WORK_SEAL) {
-            hsp_epoch_seal_written(e);
+            st = hsp_epoch_seal_written(e, &err);
             hsp_epoch_trace_state(e, "seal", from);
             continue;
         }
@@ -198,6 +205,7 @@ void *hsp_epoch_keeper(void *arg)
         }
     }
     if (st != HSP_OK) {
+        hsp_epoch_device_check(e->env);
         note_failure(e, st, &err);
         hsp_epoch_abort(e); /* the steps must not go on without their copies; wakes who waits */
     }

@@ -23,6 +23,9 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
 {
     struct hsp_epoch *e = ctx;
     enum hsp_status st = hsp_epoch_await_confirmed(e, mine->step, err);
+    if (st == HSP_OK) {
+        st = hsp_epoch_device_await(e, err);
+    }
     (void)pthread_mutex_lock(&e->lock);
     mine->armed = e->armed;
     mine->flags = (e->want_checkpoint ? FLAG_CHECKPOINT : 0) | hsp_epoch_trace_flags(e);
@@ -84,6 +87,7 @@ static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp
     struct hsp_epoch *e = ctx;
     (void)err;
     (void)pthread_mutex_lock(&e->lock);
+    e->dev.newest = *w;
     e->written = w->version;
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
@@ -123,7 +127,6 @@ static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
                                 .direct = e->direct,
                                 .dataset = &e->data->set,
                                 .data_digest = e->data->digest,
-                                .slot = {hsp_segment_area(e->seg[0]), hsp_segment_area(e->seg[1])},
                                 .speed = e->env->speed,
                                 .n_noop = e->n_noop,
                                 .hooks = {.ctx = e,
@@ -132,6 +135,7 @@ static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
                                           .sealed = sealed,
                                           .traced = e->env->audit_dir != NULL ? traced : NULL}};
     struct hsp_engine *engine = NULL;
+    hsp_epoch_device_slots(e, o.slot);
     tell_arithmetic(e);
     enum hsp_status st = hsp_engine_open(&o, &engine, err);
     (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
@@ -190,23 +194,31 @@ static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
     m->blob_len = (uint32_t)(metrics->len - from);
 }
 
-/* All are armed for @epoch: hand over at @version. False: it is not ours (dropped meanwhile). */
-static bool hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version, uint32_t n_noop)
+/* All are armed for @epoch: hand over at @version. *ret_left false: it is not ours (dropped meanwhile). */
+static enum hsp_status hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version,
+                                 uint32_t n_noop, bool *ret_left, struct hsp_err *err)
 {
-    hsp_epoch_seal_written(e); /* the next epoch begins with it, or we go back to it */
+    /* the next epoch begins with it, or we go back to it */
+    enum hsp_status st = hsp_epoch_seal_written(e, err);
+    *ret_left = false;
+    if (st != HSP_OK) {
+        return st;
+    }
     hsp_audit_state(e, version, false);
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_epoch *next = e->next;
     bool ok = next != NULL && next->number == epoch;
     if (ok) {
         e->phase = HSP_EPOCH_LEFT;
+        hsp_epoch_device_leave(e); /* the next one wants the memory */
         /* Under our lock: the control thread takes it to disarm us before it closes the next epoch.
          */
         next->n_noop = n_noop;
         hsp_epoch_go(next, version);
     }
     (void)pthread_mutex_unlock(&e->lock);
-    return ok;
+    *ret_left = ok;
+    return HSP_OK;
 }
 
 /* *ret_left: the next epoch does it, and has begun. */
@@ -230,8 +242,11 @@ static enum hsp_status write_outputs(struct hsp_epoch *e, bool *ret_left, struct
     hsp_buf_init(&metrics, METRICS_MAX);
     enum hsp_status st = hsp_epoch_write_final(e, &metrics, &epoch, err);
     *ret_left = epoch != 0;
-    if (st == HSP_OK && epoch != 0 && !hand_over(e, epoch, e->p->steps, 0)) {
-        st = hsp_err_set(err, HSP_ECANCELED, 0, "epoch %" PRIu64 " was dropped", epoch);
+    if (st == HSP_OK && epoch != 0) {
+        st = hand_over(e, epoch, e->p->steps, 0, ret_left, err);
+        if (st == HSP_OK && !*ret_left) {
+            st = hsp_err_set(err, HSP_ECANCELED, 0, "epoch %" PRIu64 " was dropped", epoch);
+        }
     } else if (st == HSP_OK && epoch == 0 && e->p->rank == 0) {
         attach_metrics(&metrics, &done);
         tell(e, &done);
@@ -249,7 +264,10 @@ enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hs
         struct hsp_step_result r;
         st = hsp_engine_step(e->engine, t, &r, err);
         hsp_epoch_trace_tell(e, st != HSP_OK || r.vote.armed != 0 || t + 1 == e->p->steps);
-        if (st == HSP_OK && r.vote.armed != 0 && hand_over(e, r.vote.armed, t + 1, r.n_noop)) {
+        if (st == HSP_OK && r.vote.armed != 0) {
+            st = hand_over(e, r.vote.armed, t + 1, r.n_noop, &left, err);
+        }
+        if (left) {
             return HSP_OK;
         }
     }

@@ -26,6 +26,7 @@ enum {
     BEAT,
     AUDIT,
     TRANSPORT,
+    GPU,
     LEVEL
 };
 
@@ -41,10 +42,11 @@ static const struct option OPTIONS[] = {{"executor", required_argument, NULL, FD
                                         {"heartbeat-ms", required_argument, NULL, BEAT},
                                         {"audit", required_argument, NULL, AUDIT},
                                         {"transport", required_argument, NULL, TRANSPORT},
+                                        {"gpu", required_argument, NULL, GPU},
                                         {"log-level", required_argument, NULL, LEVEL},
                                         {NULL, 0, NULL, 0}};
 #define FILES    65536 /* as the unit allows: three meshes an epoch, two epochs in a switch, shards */
-#define OPTIONAL ((1u << ADVERTISE) | (1u << AUDIT) | (1u << TRANSPORT))
+#define OPTIONAL ((1u << ADVERTISE) | (1u << AUDIT) | (1u << TRANSPORT) | (1u << GPU))
 
 static bool transport(const char *s, enum hsp_mesh_transport *ret)
 {
@@ -92,6 +94,10 @@ static bool take(int which, const char *s, struct hsp_executor_opts *o, enum hsp
         break;
     case AUDIT: o->audit_dir = s; break;
     case TRANSPORT: ok = transport(s, &o->transport); break;
+    case GPU:
+        ok = number(s, 0, 255, &n);
+        o->gpu_index = (int)n;
+        break;
     default: ok = hsp_log_parse_level(s, level); break;
     }
     return ok;
@@ -100,7 +106,7 @@ static bool take(int which, const char *s, struct hsp_executor_opts *o, enum hsp
 enum hsp_status hsp_execargs_parse(int argc, char **argv, struct hsp_executor_opts *ret,
                                    enum hsp_log_level *ret_level, struct hsp_err *err)
 {
-    struct hsp_executor_opts o = {.fd = -1};
+    struct hsp_executor_opts o = {.fd = -1, .gpu_index = -1};
     enum hsp_log_level level = HSP_LOG_INFO;
     unsigned seen = OPTIONAL;
     int c;

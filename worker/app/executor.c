@@ -18,7 +18,9 @@
 
 #include "worker/app/epoch.h"
 #include "worker/app/epochdirect.h"
+#include "worker/app/rundevice.h"
 #include "worker/app/segname.h"
+#include "worker/backend/plugin.h"
 #include "worker/exec/pace.h"
 
 #define CONNECT_MS  10000             /* for a mesh to stand; hspmdd's prepare_timeout is longer */
@@ -418,6 +420,33 @@ static int serve(struct executor *x)
     }
 }
 
+static enum hsp_status open_device(const struct hsp_executor_opts *o, struct hsp_backend **ret,
+                                   struct hsp_err *err)
+{
+    const struct hsp_device_opts d = {.memory_bytes = o->mem_bytes};
+    if (o->open != NULL) {
+        return o->open(o, ret, err);
+    }
+    return o->gpu_index >= 0 ? hsp_backend_device_open(o->gpu_index, &d, ret, err)
+                             : hsp_backend_cpu_open((int)o->threads, ret, err);
+}
+
+/* The same number in all processes that use this GPU, 0: not known. */
+static uint64_t gpu_of(const struct hsp_executor_opts *o)
+{
+    static const uint8_t none[16];
+    const struct hsp_device_plugin *plugin = NULL;
+    struct hsp_device_info info;
+    struct hsp_err ignored;
+    if (o->gpu != 0 || o->open != NULL || o->gpu_index < 0 ||
+        hsp_plugin_load(NULL, &plugin, &ignored) != HSP_OK ||
+        plugin->describe(o->gpu_index, &info, &ignored) != HSP_OK ||
+        memcmp(info.uuid, none, sizeof none) == 0) {
+        return o->gpu;
+    }
+    return hsp_hash64(info.uuid, sizeof info.uuid, 0);
+}
+
 static enum hsp_status open_all(struct executor *x, const struct hsp_executor_opts *o,
                                 struct hsp_err *err)
 {
@@ -439,10 +468,13 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
     if (x->env.wake_fd < 0 || x->arena == NULL || x->env.data == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, errno, "cannot start");
     }
-    st = hsp_backend_cpu_open((int)o->threads, &x->env.backend, err);
+    st = open_device(o, &x->env.backend, err);
+    if (st == HSP_OK && x->env.backend->device) {
+        x->env.mem_bytes = hsp_device_offer(o->mem_bytes);
+    }
     if (st == HSP_OK) {
         const struct hsp_direct_opts d = {.backend = x->env.backend,
-                                          .gpu = o->gpu,
+                                          .gpu = gpu_of(o),
                                           .patience_ms = o->heartbeat_ms,
                                           .library = o->nccl};
         x->env.nccl = hsp_direct_open(&d, o->log);
@@ -489,6 +521,7 @@ int hsp_executor_main(const struct hsp_executor_opts *o)
     } else {
         hsp_log(o->log, HSP_LOG_ERROR, "executor", "device %u cannot start: %s", o->device,
                 err.msg);
+        rc = o->gpu_index >= 0 && x->env.backend == NULL ? HSP_EXIT_DEVICE : 1;
     }
     close_all(x);
     free(x);

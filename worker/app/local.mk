@@ -29,6 +29,7 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/gpuanswer.c worker/app/gpuanswer.h \
   worker/app/gpuplace.c worker/app/gpuplace.h \
   worker/app/gpuwatch.c worker/app/gpuwatch.h \
+  worker/app/gpuprobe.c worker/app/gpuprobe.h \
   worker/app/linktest.c worker/app/linktest.h \
   worker/app/netcard.c worker/app/netcard.h \
   worker/app/nvml.c worker/app/nvml.h worker/app/nvmlabi.h \
@@ -55,6 +56,7 @@ worker_app_libexecutor_a_SOURCES = \
   worker/app/epochfetch.c worker/app/epochmove.c worker/app/epochmoveint.h \
   worker/app/epochckpt.c \
   worker/app/epochdirect.c worker/app/epochdirect.h \
+  worker/app/epochdevice.c worker/app/epochdevice.h \
   worker/app/epochout.c \
   worker/app/epochstate.c \
   worker/app/epochsteps.c \

@@ -1,12 +1,20 @@
-/* The device of --run and --verify, as --device names it.
+/* The device of --run and --verify, as --device names it; what of a GPU jobs are offered.
  *
  * Purity:  hsp_run_device_parse is pure; hsp_run_device_open loads the driver and our plugin
  *          (worker/backend/plugin.h). */
 #ifndef HSP_RUNDEVICE_H
 #define HSP_RUNDEVICE_H
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "worker/backend/backend.h"
+
+/* What jobs are offered of @bytes of a GPU's memory: the backend's scratch comes from the rest. */
+static inline uint64_t hsp_device_offer(uint64_t bytes)
+{
+    uint64_t scratch = bytes / 16;
+    return bytes - (scratch < (UINT64_C(1) << 30) ? scratch : UINT64_C(1) << 30);
+}
 
 struct hsp_run_device {
     bool gpu;

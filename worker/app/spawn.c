@@ -13,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ARG_MAX_N    32
+#include "worker/app/executor.h"
+
+#define ARG_MAX_N    40
 #define NUMBER_BYTES 32
 
 struct arguments {
@@ -37,6 +39,7 @@ static void build(const struct hsp_spawn_opts *o, int fd, struct arguments *a)
     (void)snprintf(a->number[3], NUMBER_BYTES, "%" PRIu64, o->mem_bytes);
     (void)snprintf(a->number[4], NUMBER_BYTES, "%" PRIu32, o->threads);
     (void)snprintf(a->number[5], NUMBER_BYTES, "%" PRIu32, o->heartbeat_ms);
+    (void)snprintf(a->number[6], NUMBER_BYTES, "%d", o->gpu_index);
     a->n = 0;
     a->v[a->n++] = o->name;
     add(a, "--executor", a->number[0]);
@@ -49,6 +52,9 @@ static void build(const struct hsp_spawn_opts *o, int fd, struct arguments *a)
     }
     if (o->transport != NULL) {
         add(a, "--transport", o->transport);
+    }
+    if (o->gpu_index >= 0) {
+        add(a, "--gpu", a->number[6]);
     }
     add(a, "--speed", a->number[2]);
     add(a, "--memory", a->number[3]);
@@ -138,6 +144,8 @@ bool hsp_spawn_ended(pid_t pid, char ret_text[HSP_EXIT_TEXT])
         (void)snprintf(ret_text, HSP_EXIT_TEXT, "gone"); /* somebody else has waited for it */
     } else if (WIFSIGNALED(status)) {
         (void)snprintf(ret_text, HSP_EXIT_TEXT, "signal %d", WTERMSIG(status));
+    } else if (WEXITSTATUS(status) == HSP_EXIT_DEVICE) {
+        (void)snprintf(ret_text, HSP_EXIT_TEXT, "its GPU failed (exit %d)", HSP_EXIT_DEVICE);
     } else {
         (void)snprintf(ret_text, HSP_EXIT_TEXT, "exit %d", WEXITSTATUS(status));
     }

@@ -23,6 +23,7 @@ struct hsp_spawn_opts { /* what an executor is told; texts are borrowed */
     const char *transport;          /* auto, shm, tcp; NULL: auto */
     double speed;                   /* fraction of a core, 1: not paced */
     uint64_t mem_bytes;
+    int gpu_index; /* which GPU; -1: a CPU */
     uint32_t threads, heartbeat_ms;
     const char *audit_dir; /* NULL or "": none */
     const char *log_level;
@@ -41,7 +42,7 @@ enum { HSP_EXIT_TEXT = 64 };
 enum hsp_status hsp_spawn_executor(const struct hsp_spawn_opts *o, struct hsp_child *ret,
                                    struct hsp_err *err);
 
-/* Whether @pid has ended, and then how: "exit 1", "signal 9". To be asked until true, then never
+/* Whether @pid has ended, and then how: "exit 1", "signal 9", "its GPU failed (exit 4)". To be asked until true, then never
  * again. */
 bool hsp_spawn_ended(pid_t pid, char ret_text[HSP_EXIT_TEXT]);
 

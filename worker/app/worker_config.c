@@ -10,6 +10,7 @@
 #define AT(member)      offsetof(struct hsp_worker_config, member)
 #define DEV_AT(member)  offsetof(struct hsp_device_config, member)
 #define CARD_AT(member) offsetof(struct hsp_card_config, member)
+#define CUDA            "cuda"
 
 /* In the order of enum hsp_log_level. */
 static const char *const levels[] = {"error", "warn", "notice", "info", "debug", "trace", NULL};
@@ -97,11 +98,14 @@ static const struct hsp_field fields[] = {
      .offset = AT(devices_node),
      .example = "[{kind: cpu, speed: 1, memory: 1GiB, threads: 1}]",
      .help =
-         "one entry per device: kind (cpu), speed (fraction of a core it may use), memory (offered "
-         "to jobs),\n# threads (of its compute pool)"},
+         "one entry per device: kind (cpu, cuda); of a cpu speed (fraction of a core it may use), "
+         "memory (offered to\n# jobs), threads (of its compute pool); of a cuda index (which GPU, "
+         "several may name one), memory (what it may\n# take, default all that is free at the "
+         "start): "
+         "[{kind: cuda, index: 0, memory: 70GiB}]"},
 };
 
-static const struct hsp_field device_fields[] = {
+static const struct hsp_field cpu_fields[] = {
     {.path = "kind", .type = HSP_FIELD_STR, .offset = DEV_AT(kind), .dflt = "cpu", .help = "cpu"},
     {.path = "speed",
      .type = HSP_FIELD_F64,
@@ -124,6 +128,31 @@ static const struct hsp_field device_fields[] = {
      .min = 1,
      .max = 256,
      .help = "threads of its compute pool"},
+};
+
+static const struct hsp_field gpu_fields[] = {
+    {.path = "kind", .type = HSP_FIELD_STR, .offset = DEV_AT(kind), .dflt = "cuda", .help = "cuda"},
+    {.path = "index",
+     .type = HSP_FIELD_U32,
+     .offset = DEV_AT(index),
+     .dflt = "0",
+     .min = 0,
+     .max = 255,
+     .help = "which GPU, as CUDA counts them"},
+    {.path = "memory",
+     .type = HSP_FIELD_BYTES,
+     .offset = DEV_AT(mem_bytes),
+     .dflt = "0",
+     .min = 0,
+     .max = 1099511627776.0,
+     .help = "what it may take; 0: all that is free at the start"},
+    {.path = "speed",
+     .type = HSP_FIELD_F64,
+     .offset = DEV_AT(speed),
+     .dflt = "1",
+     .min = 1,
+     .max = 1,
+     .help = "1: a GPU is not paced"},
 };
 
 static const struct hsp_field card_fields[] = {
@@ -152,13 +181,34 @@ static const struct hsp_field card_fields[] = {
 static enum hsp_status load_device(const struct hsp_yaml *node, struct hsp_arena *arena,
                                    struct hsp_device_config *ret, struct hsp_err *err)
 {
-    memset(ret, 0, sizeof *ret);
+    const struct hsp_yaml *kind = hsp_yaml_find(node, "kind");
+    bool gpu = kind != NULL && kind->text != NULL && strcmp(kind->text, CUDA) == 0;
+    *ret = (struct hsp_device_config){.gpu = gpu, .threads = 1};
+    size_t n = gpu ? HSP_ARRAY_LEN(gpu_fields) : HSP_ARRAY_LEN(cpu_fields);
     enum hsp_status st =
-        hsp_fields_load(device_fields, HSP_ARRAY_LEN(device_fields), node, arena, ret, NULL, err);
-    if (st == HSP_OK && strcmp(ret->kind, "cpu") != 0) {
-        return hsp_yaml_error(node, err, "device kind %.20s is not known, only cpu is", ret->kind);
+        hsp_fields_load(gpu ? gpu_fields : cpu_fields, n, node, arena, ret, NULL, err);
+    if (st == HSP_OK && !gpu && strcmp(ret->kind, "cpu") != 0) {
+        return hsp_yaml_error(node, err, "device kind %.20s is not known, cpu and cuda are",
+                              ret->kind);
     }
     return st;
+}
+
+/* Executors that share a GPU must know how much of it is theirs. */
+static enum hsp_status check_shared(const struct hsp_worker_config *c, const struct hsp_yaml *list,
+                                    struct hsp_err *err)
+{
+    for (uint32_t i = 0; i < c->n_devices; i++) {
+        const struct hsp_device_config *a = &c->devices[i];
+        for (uint32_t k = 0; k < c->n_devices && a->gpu && a->mem_bytes == 0; k++) {
+            if (k != i && c->devices[k].gpu && c->devices[k].index == a->index) {
+                return hsp_yaml_error(&list->items[i], err,
+                                      "GPU %u is named by several devices: each needs a memory",
+                                      a->index);
+            }
+        }
+    }
+    return HSP_OK;
 }
 
 static enum hsp_status load_devices(struct hsp_worker_config *c, struct hsp_arena *arena,
@@ -179,7 +229,7 @@ static enum hsp_status load_devices(struct hsp_worker_config *c, struct hsp_aren
         st = load_device(&list->items[i], arena, &c->devices[i], err);
         c->n_devices++;
     }
-    return st;
+    return st == HSP_OK ? check_shared(c, list, err) : st;
 }
 
 /* Names the card of each device that stands in the list of card @at. */
@@ -305,9 +355,11 @@ enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char
 
 static void print_device(const struct hsp_device_config *d, struct hsp_buf *out)
 {
-    for (size_t i = 0; i < HSP_ARRAY_LEN(device_fields); i++) {
-        hsp_buf_printf(out, "%s%s: ", i == 0 ? "  - {" : ", ", device_fields[i].path);
-        hsp_field_put(&device_fields[i], d, out);
+    const struct hsp_field *f = d->gpu ? gpu_fields : cpu_fields;
+    size_t n = d->gpu ? HSP_ARRAY_LEN(gpu_fields) : HSP_ARRAY_LEN(cpu_fields);
+    for (size_t i = 0; i < n; i++) {
+        hsp_buf_printf(out, "%s%s: ", i == 0 ? "  - {" : ", ", f[i].path);
+        hsp_field_put(&f[i], d, out);
     }
     hsp_buf_puts(out, "}\n");
 }

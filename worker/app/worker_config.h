@@ -19,10 +19,12 @@
 #define HSP_WORKER_CARD    15 /* letters of the name of one; the wire's HSP_CARD_NAME */
 
 struct hsp_device_config {
-    const char *kind;   /* "cpu" */
-    double speed;       /* fraction of a core it may use; 1 = unpaced */
-    uint64_t mem_bytes; /* offered to jobs */
-    uint32_t threads;   /* of its compute pool */
+    const char *kind;   /* "cpu", "cuda" */
+    bool gpu;           /* kind is cuda */
+    uint32_t index;     /* of the GPU, as CUDA counts them */
+    double speed;       /* fraction of a core it may use; 1 = unpaced, a GPU always */
+    uint64_t mem_bytes; /* offered to jobs; of a GPU 0: what is free when the agent starts */
+    uint32_t threads;   /* of its compute pool; 1 for a GPU */
 };
 
 struct hsp_card_config {

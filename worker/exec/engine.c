@@ -159,6 +159,15 @@ enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err)
     return st == HSP_OK ? hsp_queue_finish(e, HSP_DEVQ_COMM, err) : st;
 }
 
+void hsp_engine_retire(struct hsp_engine *e)
+{
+    atomic_store(&e->stop, 1);
+    settle(e);
+    e->o.backend->release(e->o.backend, HSP_MEM_DEVICE, e->memory);
+    e->memory = NULL;
+    hsp_staging_retire(e);
+}
+
 /* ---- life ---- */
 
 /* What @b has a use for; false: no memory. */

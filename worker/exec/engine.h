@@ -92,6 +92,10 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
 /* No step may be running; what the device still does is waited for. NULL is fine; returns NULL. */
 struct hsp_engine *hsp_engine_close(struct hsp_engine *e);
 
+/* No step follows: what the device still does is waited for, and its memory given back, so that another engine
+ * may have it. Between steps, on the thread of the steps; abort and close are as before. */
+void hsp_engine_retire(struct hsp_engine *e);
+
 /* Runs step @step: validation when it is due, then training, vote, update, seal.
  * HSP_EPEER, HSP_ECANCELED (aborted), HSP_ESTATE (diverged, or failed before), errors of ops, data
  * and hooks: I2. @ret is written on success only. */

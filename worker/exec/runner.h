@@ -209,7 +209,8 @@ enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err);
 
 /* Buffers of the engine: HSP_ENOMEM. What there is on failure is given back by hsp_staging_fini. */
 enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err);
-void hsp_staging_fini(struct hsp_engine *e); /* nothing may be under way */
+void hsp_staging_fini(struct hsp_engine *e);   /* nothing may be under way */
+void hsp_staging_retire(struct hsp_engine *e); /* the same, of the device's memory only */
 /* At least @bytes; contents are lost on growth, for which the queue is waited for. HSP_ENOMEM. */
 enum hsp_status hsp_pack_get(struct hsp_engine *e, struct hsp_pack *p, size_t bytes, void **ret,
                              struct hsp_err *err);

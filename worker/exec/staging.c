@@ -190,6 +190,16 @@ enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err)
     return st;
 }
 
+void hsp_staging_retire(struct hsp_engine *e)
+{
+    struct hsp_pack *pack[] = {&e->send, &e->recv};
+    for (size_t k = 0; k < sizeof pack / sizeof pack[0]; k++) {
+        e->o.backend->release(e->o.backend, pack[k]->mem, pack[k]->data);
+        pack[k]->data = NULL;
+        pack[k]->bytes = 0;
+    }
+}
+
 void hsp_staging_fini(struct hsp_engine *e)
 {
     struct hsp_backend *b = e->o.backend;

@@ -124,19 +124,6 @@ static void recover_and_end(struct xw_world *w, struct hsp_epoch_plan *pp, uint6
     xw_await_end(w, 0);
 }
 
-static uint32_t lines_with(const char *path, const char *what)
-{
-    char line[2048];
-    uint32_t n = 0;
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f) != NULL) {
-        n += strstr(line, what) != NULL ? 1 : 0;
-    }
-    assert_int_equal(fclose(f), 0);
-    return n;
-}
-
 /* A switch, a loss and a recovery of a job that computes in bf16, on devices that do not: its state is
  * fp32 and moves as any other; losses differ by what other sums round otherwise. Each executor says once
  * what it does. */
@@ -159,7 +146,7 @@ static void test_a_bf16_job_goes_on(void **state)
     assert_true(apart > 0 && apart < 0.02 * loss[0]);
     assert_true(w->loss[XW_STEPS - 1] < loss[0] - 0.5);
     /* four processes: one was killed and came back */
-    assert_int_equal(lines_with(log, "asks for bf16: device 0 computes in fp32"), 4);
+    assert_int_equal(xw_lines_with(log, "asks for bf16: device 0 computes in fp32"), 4);
     (void)hsp_epoch_plan_free(dp);
     (void)hsp_epoch_plan_free(pp);
 }
@@ -177,7 +164,7 @@ static void test_a_tf32_job_is_told(void **state)
     xw_prepare(w, &d);
     xw_send_start(w, 0, 1, 0);
     xw_await_step(w, 0, 2);
-    assert_int_equal(lines_with(log, "asks for tf32: device 0 has none"), 1);
+    assert_int_equal(xw_lines_with(log, "asks for tf32: device 0 has none"), 1);
     (void)hsp_epoch_plan_free(p);
 }
 

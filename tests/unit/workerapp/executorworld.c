@@ -40,6 +40,26 @@ const char xw_plan_pp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams:
                           "6, micro_batches: 3, stages: [{layers: "
                           "1, ranks: [0]}, {layers: 2, ranks: [1, 2], tensor: [1, 1]}]}]}";
 
+/* In the executor's process: what it computes on. */
+static struct hsp_ghost_opts the_ghost;
+
+static enum hsp_status open_ghost(const struct hsp_executor_opts *o, struct hsp_backend **ret,
+                                  struct hsp_err *err)
+{
+    (void)o;
+    return hsp_ghost_open(&the_ghost, ret, err);
+}
+
+static void choose_ghost(struct xw_world *w, int dev)
+{
+    static uint64_t n; /* processes so far */
+    uint64_t k = n++;
+    the_ghost = w->ghost[dev];
+    the_ghost.seed = hsp_test_rand("ghost", k);
+    the_ghost.max_delay_us = k % 4 == 0 ? 100 : 0;
+    the_ghost.replay = k % 3 != 0;
+}
+
 static void spawn(struct xw_world *w, int dev)
 {
     struct xw_process *p = &w->ex[dev];
@@ -47,6 +67,7 @@ static void spawn(struct xw_world *w, int dev)
     (void)snprintf(p->state_dir, sizeof p->state_dir, "%s/state-%d", w->dir, dev);
     (void)mkdir(p->state_dir, 0700);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    choose_ghost(w, dev);
     p->pid = fork();
     assert_true(p->pid >= 0);
     if (p->pid == 0) {
@@ -56,6 +77,8 @@ static void spawn(struct xw_world *w, int dev)
         (void)snprintf(node, sizeof node, "n%d", dev);
         struct hsp_executor_opts o = {.fd = fds[1],
                                       .device = 0,
+                                      .gpu_index = w->device ? 0 : -1,
+                                      .open = w->device ? open_ghost : NULL,
                                       .node = node,
                                       .state_dir = p->state_dir,
                                       .listen = "127.0.0.1",
@@ -85,6 +108,36 @@ void xw_end(struct xw_process *p)
         hsp_chan_fini(&p->chan);
         p->pid = 0;
     }
+}
+
+int xw_await_exit(struct xw_world *w, int dev)
+{
+    struct xw_process *p = &w->ex[dev];
+    int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000;
+    int status = 0;
+    pid_t got = 0;
+    while ((got = waitpid(p->pid, &status, WNOHANG)) == 0 && hsp_clock_ns() < until) {
+        (void)usleep(1000);
+    }
+    if (got != p->pid) {
+        fail_msg("device %d: its process goes on", dev);
+    }
+    hsp_chan_fini(&p->chan);
+    p->pid = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+uint32_t xw_lines_with(const char *path, const char *what)
+{
+    char line[2048];
+    uint32_t n = 0;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        n += strstr(line, what) != NULL ? 1 : 0;
+    }
+    assert_int_equal(fclose(f), 0);
+    return n;
 }
 
 static void note_step(struct xw_world *w, const struct hsp_m_step *s)
@@ -359,8 +412,18 @@ int xw_setup(void **state)
     w->msgs = hsp_arena_new((size_t)16 << 20);
     xw_write_text(w);
     make_job(w, "dtype: fp64");
+#ifdef XW_DEVICE
+    w->device = true;
+#endif
     *state = w;
     return 0;
+}
+
+int xw_setup_device(void **state)
+{
+    int rc = xw_setup(state);
+    ((struct xw_world *)*state)->device = true;
+    return rc;
 }
 
 int xw_teardown(void **state)

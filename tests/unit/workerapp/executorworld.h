@@ -6,6 +6,7 @@
 
 #include "daemon/app/epochplan.h"
 #include "daemon/planner/jobfile.h"
+#include "tests/lib/ghost.h"
 #include "tests/lib/testlib.h"
 #include "worker/app/chan.h"
 
@@ -31,6 +32,8 @@ struct xw_world {
     struct hsp_graph *graph;
     const char *log; /* file to which executors write what they log, NULL: warnings, to stderr */
     struct xw_process ex[XW_MAX_DEV];
+    bool device;                             /* executors compute on ghosts, not on CPUs */
+    struct hsp_ghost_opts ghost[XW_MAX_DEV]; /* of each; their seeds are drawn */
     double loss[XW_STEPS];
     double val[XW_STEPS];
     uint64_t stable; /* newest reported */
@@ -56,8 +59,9 @@ struct xw_epoch {
     const char *path; /* for checkpoints and the final model; NULL: the world's folder */
 };
 
-/* For a test: *state is a world. */
+/* For a test: *state is a world, of CPUs; compiled with XW_DEVICE of ghosts. */
 int xw_setup(void **state);
+int xw_setup_device(void **state); /* of ghosts */
 int xw_teardown(void **state);
 void xw_write_text(struct xw_world *w); /* its data, to w->text */
 
@@ -65,6 +69,10 @@ void xw_write_text(struct xw_world *w); /* its data, to w->text */
 void xw_compute(struct xw_world *w, const char *compute);
 void xw_start_executor(struct xw_world *w, int dev); /* returns when it is up */
 void xw_end(struct xw_process *p);                   /* kills it, if it runs */
+/* Waits until the process of @dev has ended by itself: its exit status, or minus a signal. */
+int xw_await_exit(struct xw_world *w, int dev);
+
+uint32_t xw_lines_with(const char *path, const char *what); /* of a log */
 
 /* The next message of device @dev, in w->last; a step is noted. False after @ms. */
 bool xw_next_msg(struct xw_world *w, int dev, int ms);

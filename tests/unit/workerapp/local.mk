@@ -43,7 +43,9 @@ tests_unit_workerapp_disktrouble_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) $(BA
 
 # Both sides of the wall, joined: the daemon's compiled plans run by real executors.
 workerapp_both = tests/unit/workerapp/executor_test tests/unit/workerapp/executorfiles_test \
-  tests/unit/workerapp/executorearly_test tests/unit/workerapp/executortrace_test
+  tests/unit/workerapp/executorearly_test tests/unit/workerapp/executordevice_test \
+  tests/unit/workerapp/deviceexecutor_test tests/unit/workerapp/deviceearly_test \
+  tests/unit/workerapp/executortrace_test
 check_PROGRAMS += $(workerapp_both)
 TESTS += $(workerapp_both)
 executor_world = tests/unit/workerapp/executorworld.c tests/unit/workerapp/executorworld.h
@@ -59,7 +61,19 @@ tests_unit_workerapp_executorearly_test_SOURCES = tests/unit/workerapp/executore
 tests_unit_workerapp_executorearly_test_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_epoch_fetch_rest,--wrap=hsp_epoch_await_confirmed,--wrap=hsp_epoch_train,--wrap=hsp_epoch_fetch_beside
 tests_unit_workerapp_executorearly_test_LDADD = $(tests_unit_workerapp_executor_test_LDADD)
-tests_unit_workerapp_executor_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/libdaemonapp.a \
+tests_unit_workerapp_executordevice_test_SOURCES = tests/unit/workerapp/executordevice_test.c \
+  $(executor_world)
+tests_unit_workerapp_executordevice_test_LDADD = $(tests_unit_workerapp_executor_test_LDADD)
+# The same stories on devices that are no CPUs.
+tests_unit_workerapp_deviceexecutor_test_SOURCES = tests/unit/workerapp/executor_test.c $(executor_world)
+tests_unit_workerapp_deviceexecutor_test_CPPFLAGS = $(AM_CPPFLAGS) -DXW_DEVICE
+tests_unit_workerapp_deviceexecutor_test_LDADD = $(tests_unit_workerapp_executor_test_LDADD)
+tests_unit_workerapp_deviceearly_test_SOURCES = tests/unit/workerapp/executorearly_test.c \
+  $(executor_world)
+tests_unit_workerapp_deviceearly_test_CPPFLAGS = $(AM_CPPFLAGS) -DXW_DEVICE
+tests_unit_workerapp_deviceearly_test_LDFLAGS = $(tests_unit_workerapp_executorearly_test_LDFLAGS)
+tests_unit_workerapp_deviceearly_test_LDADD = $(tests_unit_workerapp_executor_test_LDADD)
+tests_unit_workerapp_executor_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/libdaemonapp.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 
 # The agent of a node.

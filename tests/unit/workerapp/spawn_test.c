@@ -28,6 +28,7 @@ static struct hsp_spawn_opts opts(const char *what)
                                    .advertise = "",
                                    .speed = 0.15,
                                    .mem_bytes = UINT64_C(5) << 32,
+                                   .gpu_index = -1,
                                    .threads = 2,
                                    .heartbeat_ms = 500,
                                    .audit_dir = NULL,
@@ -49,6 +50,9 @@ static int fake(int argc, char **argv)
     if (strcmp(o.node, "exits") == 0) {
         return 7;
     }
+    if (strcmp(o.node, "fails") == 0) {
+        return HSP_EXIT_DEVICE;
+    }
     if (strcmp(o.node, "hangs") == 0) {
         return write(o.fd, "up", 2) == 2 ? pause() : 98;
     }
@@ -59,13 +63,13 @@ static int fake(int argc, char **argv)
     for (int fd = 3; fd < 64; fd++) {
         open_fds += fd != o.fd && fcntl(fd, F_GETFD) >= 0;
     }
-    int n =
-        snprintf(text, sizeof text, "%u %s %s %s %g %llu %u %u %d %s %s %d|%d %d %d %d %d",
-                 o.device, o.node, o.state_dir, o.listen, o.speed, (unsigned long long)o.mem_bytes,
-                 o.threads, o.heartbeat_ms, (int)level, o.advertise == NULL ? "-" : o.advertise,
-                 o.audit_dir == NULL ? "-" : o.audit_dir, (int)o.transport, death, open_fds,
-                 getpgrp() == getpid(), sigismember(&mask, SIGTERM),
-                 signal(SIGUSR2, SIG_DFL) == SIG_DFL && signal(SIGTERM, SIG_DFL) == SIG_DFL);
+    int n = snprintf(text, sizeof text, "%u %d %s %s %s %g %llu %u %u %d %s %s %d|%d %d %d %d %d",
+                     o.device, o.gpu_index, o.node, o.state_dir, o.listen, o.speed,
+                     (unsigned long long)o.mem_bytes, o.threads, o.heartbeat_ms, (int)level,
+                     o.advertise == NULL ? "-" : o.advertise,
+                     o.audit_dir == NULL ? "-" : o.audit_dir, (int)o.transport, death, open_fds,
+                     getpgrp() == getpid(), sigismember(&mask, SIGTERM),
+                     signal(SIGUSR2, SIG_DFL) == SIG_DFL && signal(SIGTERM, SIG_DFL) == SIG_DFL);
     return write(o.fd, text, (size_t)n) == n ? 0 : 98;
 }
 
@@ -159,6 +163,7 @@ static void test_what_it_is_given(void **state)
     o.advertise = "10.0.0.9";
     o.audit_dir = "/tmp/audit";
     o.transport = "tcp";
+    o.gpu_index = 5;
     assert_ok(hsp_spawn_executor(&o, &c, &err), &err);
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     (void)signal(SIGUSR2, SIG_DFL);
@@ -167,9 +172,10 @@ static void test_what_it_is_given(void **state)
     (void)hear(c.fd, buf, sizeof buf - 1);
     wait_end(c.pid, text);
     assert_string_equal(text, "exit 0");
-    (void)snprintf(want, sizeof want,
-                   "3 tells /tmp/a b 127.0.0.1 0.15 %llu 2 500 %d 10.0.0.9 /tmp/audit 2|%d 0 1 0 1",
-                   (unsigned long long)o.mem_bytes, (int)HSP_LOG_WARN, SIGKILL);
+    (void)snprintf(
+        want, sizeof want,
+        "3 5 tells /tmp/a b 127.0.0.1 0.15 %llu 2 500 %d 10.0.0.9 /tmp/audit 2|%d 0 1 0 1",
+        (unsigned long long)o.mem_bytes, (int)HSP_LOG_WARN, SIGKILL);
     assert_string_equal(buf, want);
     (void)close(c.fd);
 }
@@ -224,6 +230,7 @@ static void test_wrong_arguments_are_named(void **state)
                  {"--executor", "1", "--executor 1 is out of range"},
                  {"--node", "No Name", "--node No Name is out of range"},
                  {"--memory", "x", "--memory x is out of range"},
+                 {"--threads", "0", "--threads 0 is out of range"},
                  {"--log-level", "loud", "--log-level loud is out of range"}};
     for (size_t k = 0; k <= sizeof cases / sizeof cases[0]; k++) {
         const char *v[] = {"w", "--executor",  "5",    "--device",  "0", "--node",
@@ -236,6 +243,7 @@ static void test_wrong_arguments_are_named(void **state)
         struct hsp_err err = {0};
         if (k == sizeof cases / sizeof cases[0]) {
             assert_ok(hsp_execargs_parse(n, (char **)(uintptr_t)v, &o, &level, &err), &err);
+            assert_int_equal(o.gpu_index, -1);
             n -= 2;
             v[n] = NULL;
             assert_status(hsp_execargs_parse(n, (char **)(uintptr_t)v, &o, &level, &err),
@@ -251,6 +259,19 @@ static void test_wrong_arguments_are_named(void **state)
     }
 }
 
+static void test_a_failed_device_is_told(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_child c;
+    struct hsp_spawn_opts o = opts("fails");
+    char text[HSP_EXIT_TEXT];
+    assert_ok(hsp_spawn_executor(&o, &c, &err), &err);
+    wait_end(c.pid, text);
+    assert_string_equal(text, "its GPU failed (exit 4)");
+    (void)close(c.fd);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--executor") == 0) {
@@ -264,6 +285,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_a_kill_is_told),
                                        cmocka_unit_test(test_a_program_that_is_not_there),
                                        cmocka_unit_test(test_what_it_is_given),
+                                       cmocka_unit_test(test_a_failed_device_is_told),
                                        cmocka_unit_test(test_it_dies_with_its_parent),
                                        cmocka_unit_test(test_wrong_arguments_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,35 @@ static void test_devices_are_read(void **state)
     assert_string_equal(c.devices[1].kind, "cpu");
 }
 
+static void test_gpus_are_read(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_worker_config c;
+    struct hsp_buf b;
+    const char *text = "devices:\n  - {kind: cuda, index: 3, memory: 8GiB, speed: 1}\n"
+                       "  - {kind: cuda, index: 3, memory: 70GiB}\n  - {kind: cuda}\n  - {}\n";
+    assert_ok(hsp_worker_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
+    assert_int_equal(c.n_devices, 4);
+    assert_true(c.devices[0].gpu && c.devices[2].gpu && !c.devices[3].gpu);
+    assert_string_equal(c.devices[0].kind, "cuda");
+    assert_int_equal(c.devices[0].index, 3);
+    assert_int_equal(c.devices[0].mem_bytes, UINT64_C(8) << 30);
+    assert_true(c.devices[2].speed >= 1 && c.devices[2].speed <= 1);
+    assert_int_equal(c.devices[2].index, 0);
+    assert_int_equal(c.devices[2].mem_bytes, 0); /* what is free */
+    assert_int_equal(c.devices[2].threads, 1);
+    hsp_buf_init(&b, 1 << 16);
+    hsp_worker_config_print(&c, &b);
+    const char *list =
+        strstr(hsp_buf_cstr(&b), "  - {kind: cuda, index: 3, memory: 8GiB, speed: 1");
+    assert_non_null(list); /* as it was written */
+    struct hsp_worker_config again;
+    assert_ok(hsp_worker_config_parse((const char *)b.data, b.len, "x", arena, &again, &err), &err);
+    assert_int_equal(again.devices[1].mem_bytes, UINT64_C(70) << 30);
+    hsp_buf_fini(&b);
+}
+
 static void test_without_devices_there_is_one(void **state)
 {
     (void)state;
@@ -103,7 +132,14 @@ static const struct ct_wrong wrong_files[] = {
     {"network: [{name: a, devices: [1]}]\n", "1"},
     {"devices: [{}, {}]\nnetwork: [{name: a, devices: [1]}, {name: b, devices: [1]}]\n",
      "device 1 is near two cards"},
-    {"devices: [{kind: tpu}]\n", "tpu"},
+    {"devices: [{kind: tpu}]\n", "tpu is not known, cpu and cuda are"},
+    {"devices: [{kind: cuda, threads: 2}]\n", "threads"},
+    {"devices: [{kind: cuda, speed: 0.5}]\n", "speed"},
+    {"devices: [{kind: cuda, index: -1}]\n", "index"},
+    {"devices: [{kind: cuda, index: 256}]\n", "index"},
+    {"devices: [{index: 1}]\n", "index"},
+    {"devices: [{kind: cuda, memory: 1GiB}, {kind: cuda}]\n",
+     "GPU 0 is named by several devices: each needs a memory"},
     {"devices: []\n", "0 devices"},
     {"devices: [{sped: 1}]\n", "speed"},
     {"devices: [{speed: 0}]\n", "speed"},
@@ -151,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_devices_are_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_gpus_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_without_devices_there_is_one, setup, teardown),
         cmocka_unit_test_setup_teardown(test_leaving_and_audit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_network, setup, teardown),

@@ -1,0 +1,68 @@
+/* A plugin whose GPUs are ghosts (tests/lib/ghost.h), for tests of whole programs on a machine without any: this folder
+ * of the build is $HSPMD_PLUGINS and in LD_LIBRARY_PATH, where the driver is asked for too. $HSP_GHOST_FAIL names a file: the
+ * backend that is opened next takes it away and fails at as many pieces of work as it says. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/lib/ghost.h"
+#include "worker/backend/plugin.h"
+
+#define GPUS  2
+#define BYTES ((size_t)1 << 30) /* of each */
+
+extern const struct hsp_device_plugin hsp_cuda_plugin __attribute__((visibility("default")));
+
+static enum hsp_status ghost_count(int *ret, struct hsp_err *err)
+{
+    (void)err;
+    *ret = GPUS;
+    return HSP_OK;
+}
+
+static enum hsp_status ghost_describe(int device, struct hsp_device_info *ret, struct hsp_err *err)
+{
+    if (device < 0 || device >= GPUS) {
+        return hsp_err_set(err, HSP_ENODEV, 0, "no GPU %d: there are %d", device, GPUS);
+    }
+    *ret = (struct hsp_device_info){.name = "ghost", /* no uuid: NCCL would want a real one */
+                                    .sm = 90,
+                                    .n_sms = 1,
+                                    .memory_bytes = BYTES,
+                                    .free_bytes = BYTES - (1 << 24)};
+    (void)snprintf(ret->pci, sizeof ret->pci, "0000:%02x:00.0", (unsigned)device + 1);
+    return HSP_OK;
+}
+
+/* The piece of work at which the next one is to fail; 0: none. */
+static uint64_t next_failure(void)
+{
+    const char *path = getenv("HSP_GHOST_FAIL");
+    FILE *f = path != NULL ? fopen(path, "r") : NULL;
+    uint64_t at = 0;
+    if (f == NULL) {
+        return 0;
+    }
+    if (fscanf(f, "%" SCNu64, &at) != 1 || unlink(path) != 0) {
+        at = 0; /* another one was faster */
+    }
+    (void)fclose(f);
+    return at;
+}
+
+static enum hsp_status ghost_open(int device, const struct hsp_device_opts *o,
+                                  struct hsp_backend **ret, struct hsp_err *err)
+{
+    const struct hsp_ghost_opts g = {.seed = (uint64_t)device + 1,
+                                     .replay = true,
+                                     .memory = o != NULL ? o->memory_bytes : 0,
+                                     .fail_at = o != NULL ? next_failure() : 0};
+    return hsp_ghost_open(&g, ret, err);
+}
+
+const struct hsp_device_plugin hsp_cuda_plugin = {.abi = HSP_BACKEND_ABI,
+                                                  .built = "ghosts",
+                                                  .count = ghost_count,
+                                                  .describe = ghost_describe,
+                                                  .open = ghost_open};
