@@ -320,6 +320,60 @@ static void a_failure_stays(void **state)
     end(&w);
 }
 
+static struct hsp_array square(float *at)
+{
+    return (struct hsp_array){.data = at, .dtype = HSP_F32, .rank = 3, .ext = {1, 2, 2}};
+}
+
+/* [[2, 2], [2, 2]] [[3, 3], [3, 3]]^T + 5 + what is at @add, to @out. */
+static enum hsp_status sum(struct world *w, float *add, float *out, bool *ret_done)
+{
+    struct hsp_attrs at = {0};
+    struct hsp_array in[2] = {square(w->x), {.data = w->x + 4, .rank = 2, .ext = {2, 2}}};
+    struct hsp_array own = square(w->y), to = square(out), more = square(add);
+    struct hsp_array bias = {.data = w->x + 8, .rank = 1, .ext = {2}};
+    struct hsp_call c = {
+        .op = HSP_OP_LINEAR, .at = &at, .n_in = 2, .n_out = 1, .in = in, .out = &own};
+    struct hsp_sum s = {.bias = &bias, .add = &more, .out = &to};
+    return w->b->run_sum(w->b, A, &c, &s, ret_done, &w->err);
+}
+
+static void sums_of_products(void **state)
+{
+    (void)state;
+    struct world w = begin(&(struct hsp_ghost_opts){.sums = true});
+    bool done = false;
+    assert_ok(fill(&w, A, w.x, 2, 4), &w.err);
+    assert_ok(fill(&w, A, w.x + 4, 3, 4), &w.err);
+    assert_ok(fill(&w, A, w.x + 8, 5, 2), &w.err);
+    assert_ok(fill(&w, A, w.y + 4, 7, 8), &w.err);
+    assert_ok(sum(&w, w.y + 4, w.y + 8, &done), &w.err); /* beside each other */
+    assert_true(done);
+    assert_ok(sum(&w, w.y + 4, w.y + 4, &done), &w.err); /* in place */
+    assert_true(done);
+    assert_ok(sum(&w, w.y + 4, w.x + 2, &done), &w.err); /* over what is read */
+    assert_false(done);
+    assert_ok(sum(&w, w.y + 6, w.y + 4, &done), &w.err);
+    assert_false(done);
+    assert_ok(copy(&w, A, w.host, w.y), &w.err);
+    finish(&w, A);
+    for (int k = 0; k < 4; k++) {
+        assert_true(w.host[k] > 1e15f); /* the product's own output is nobody's */
+        assert_near(w.host[4 + k], 24, 0);
+        assert_near(w.host[8 + k], 24, 0);
+    }
+    struct hsp_ghost_tally t = hsp_ghost_tally(w.b);
+    assert_true(t.sums == 2 && t.apart == 2);
+    assert_ok(fill(&w, B, w.y + 12, 7, 4), &w.err);
+    refused(&w, sum(&w, w.y + 12, w.y + 4, &done), "linear of queue compute reads what queue comm");
+    assert_ok(fill(&w, B, w.x + 8, 7, 2), &w.err);
+    refused(&w, sum(&w, w.y + 12, w.y + 4, &done), "linear of queue compute reads what queue comm");
+    assert_ok(fill(&w, B, w.y + 4, 7, 4), &w.err);
+    refused(&w, sum(&w, w.y + 12, w.y + 4, &done),
+            "linear of queue compute writes what queue comm");
+    end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +386,7 @@ int main(void)
         cmocka_unit_test(bounds_and_life),
         cmocka_unit_test(replays),
         cmocka_unit_test(a_failure_stays),
+        cmocka_unit_test(sums_of_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

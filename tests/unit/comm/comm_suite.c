@@ -499,25 +499,33 @@ static void test_subsets(void **state)
 }
 
 /* A NaN is the largest, whoever has it: a fault shows. */
-static void nan_rank(struct world *w, uint32_t rank)
+static void nan_of(struct world *w, uint32_t rank, enum hsp_dtype t, size_t n, uint32_t bad)
 {
-    enum { N = 6000 }; /* in a message of its own, and in pieces */
     struct hsp_group g = whole(w, rank);
     struct hsp_err err;
-    for (size_t n = 6; n <= N; n += N - 6) {
-        for (uint32_t bad = 0; bad < w->n; bad++) {
-            double x[N];
-            for (size_t i = 0; i < n; i++) {
-                x[i] = i % 2 == 0 && rank == bad ? (double)NAN : -5 - (double)rank;
-            }
-            EXPECT(w, hsp_comm_all_reduce(w->comm[rank], &g, 9, HSP_F64, HSP_REDUCE_MAX, x, n,
-                                          &err) == HSP_OK);
-            bool right = true;
-            for (size_t i = 0; i < n; i++) {
-                right = right && (i % 2 == 0 ? isnan(x[i]) != 0 : !(x[i] < -5) && !(x[i] > -5));
-            }
-            EXPECT(w, right);
-        }
+    void *x = calloc(n, sizeof(double));
+    bool right = x != NULL;
+    for (size_t i = 0; right && i < n; i++) {
+        put(t, x, i, i % 2 == 0 && rank == bad ? (double)NAN : -5 - (double)rank);
+    }
+    EXPECT(w, right && hsp_comm_all_reduce(w->comm[rank], &g, 9, t, HSP_REDUCE_MAX, x, n, &err) ==
+                           HSP_OK);
+    for (size_t i = 0; right && i < n; i++) {
+        double v = t == HSP_F64    ? ((const double *)x)[i]
+                   : t == HSP_BF16 ? (double)hsp_bf16_float(((const uint16_t *)x)[i])
+                                   : (double)((const float *)x)[i];
+        right = i % 2 == 0 ? isnan(v) != 0 : !(v < -5) && !(v > -5);
+    }
+    EXPECT(w, right);
+    free(x);
+}
+
+static void nan_rank(struct world *w, uint32_t rank)
+{
+    static const enum hsp_dtype types[] = {HSP_F32, HSP_F64, HSP_BF16};
+    for (uint32_t k = 0; k < 3 * w->n; k++) { /* in a message of its own, and in pieces */
+        nan_of(w, rank, types[k % 3], 6, k / 3);
+        nan_of(w, rank, types[k % 3], 6000, k / 3);
     }
 }
 

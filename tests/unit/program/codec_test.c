@@ -174,6 +174,11 @@ static void checks_name_what_is_wrong(void **state)
     p->tpl.instrs[4].out[0] = p->tpl.instrs[5].out[0];
     expect(f, "embed");
     p->tpl.instrs[4].out[0] = old;
+    /* the product of fp64 does not come out in bf16 */
+    old = p->tpl.instrs[5].out[0];
+    p->tpl.tensors[old].dtype = HSP_BF16;
+    expect(f, "instruction 5 (kind 0): operands do not fit");
+    p->tpl.tensors[old].dtype = HSP_F64;
     assert_int_equal(hsp_program_check(p, NULL), HSP_OK);
 }
 
