@@ -10,6 +10,7 @@
 #include "worker/backend/callcheck.h"
 
 #define MAX_THREADS 16
+#define FOREIGN_US  50 /* between two looks whether another library's work may begin */
 
 struct job {
     struct job *next;
@@ -19,6 +20,7 @@ struct job {
     uint64_t hash; /* of a copy's source on the host */
     bool hashed, fails;
     bool refused; /* a breach: not to be done */
+    struct hsp_ghost_work foreign;
 };
 
 /* What is known of a replay key. */
@@ -361,6 +363,48 @@ static enum hsp_status ghost_cells(struct hsp_backend *b, enum hsp_devq q,
     return give_work(b, q, &x, err);
 }
 
+/* ---- work of another library ---- */
+
+void *hsp_ghost_announce(void *native, const void *p, size_t bytes, bool write)
+{
+    struct queue *q = native;
+    struct ghost *g = q->g;
+    struct hsp_err why = {0};
+    (void)pthread_mutex_lock(&g->lock);
+    learn(&q->known, caller(g));
+    const struct hsp_ghost_touch t = {.q = q->q,
+                                      .number = q->given + 1,
+                                      .known = &q->known,
+                                      .what = "another library",
+                                      .write = write};
+    if (!hsp_ghost_visit_bytes(g->areas, p, bytes, &t, &why)) {
+        fail(g, &why);
+    }
+    void *real = hsp_ghost_real(g->areas, p);
+    (void)pthread_mutex_unlock(&g->lock);
+    return real;
+}
+
+void hsp_ghost_submit(void *native, const struct hsp_ghost_work *w)
+{
+    struct queue *q = native;
+    struct ghost *g = q->g;
+    struct job *j = calloc(1, sizeof(*j));
+    if (j == NULL) {
+        abort(); /* a test that cannot run */
+    }
+    (void)pthread_mutex_lock(&g->lock);
+    learn(&q->known, caller(g));
+    j->c.kind = GHOST_FOREIGN;
+    j->foreign = *w;
+    j->number = ++q->given;
+    q->known.done[q->q] = q->given;
+    g->tally.work++;
+    g->tally.foreign++;
+    append(q, j);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
 /* ---- doing ---- */
 
 static enum hsp_status do_work(struct queue *q, struct job *j, struct hsp_err *err)
@@ -372,6 +416,14 @@ static enum hsp_status do_work(struct queue *q, struct job *j, struct hsp_err *e
                            c->n);
     }
     return hsp_ghost_do(q->cpu, q->q, c, err);
+}
+
+static void do_foreign(const struct hsp_ghost_work *w)
+{
+    while (!w->ready(w->arg)) {
+        (void)usleep(FOREIGN_US);
+    }
+    w->run(w->arg);
 }
 
 /* The lock is held, and given back for the work. */
@@ -393,7 +445,9 @@ static void do_job(struct queue *q, struct job *j)
     bool dead = g->failure.code != HSP_OK || j->refused;
     (void)pthread_mutex_unlock(&g->lock);
     enum hsp_status st = HSP_OK;
-    if (!dead && j->fails) {
+    if (j->c.kind == GHOST_FOREIGN) {
+        do_foreign(&j->foreign);
+    } else if (!dead && j->fails) {
         st = hsp_err_set(&err, HSP_EIO, 0, "ghost: the device failed");
     } else if (!dead) {
         if (j->delay_us > 0) {

@@ -24,8 +24,20 @@ struct hsp_ghost_opts {
     size_t memory;         /* of the device, bytes; 0: as much as is asked for */
 };
 
+/* Work of another library, for the queue that native() stands for: begins when ready says so (asked in its turn, often),
+ * then runs once, also of a device that has failed. */
+struct hsp_ghost_work {
+    bool (*ready)(void *arg);
+    void (*run)(void *arg);
+    void *arg;
+};
+/* What the next such work touches, in front of it; returns where that lies for who does it. */
+void *hsp_ghost_announce(void *native, const void *p, size_t bytes, bool write);
+void hsp_ghost_submit(void *native, const struct hsp_ghost_work *w);
+
 struct hsp_ghost_tally {
     uint64_t work, pending;    /* given; of it not done yet */
+    uint64_t foreign;          /* of other libraries */
     uint64_t awaits, finishes; /* finishes that had to wait */
     uint64_t recorded, replayed, compared;
     uint64_t sums, apart;       /* of products with what is added to them: at once, refused */

@@ -43,6 +43,7 @@ enum hsp_ghost_kind {
     GHOST_COPY,
     GHOST_FILL,
     GHOST_CELLS,
+    GHOST_FOREIGN, /* of another library */
     GHOST_MARK,
     GHOST_AWAIT
 };
@@ -88,6 +89,10 @@ void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_view *dst,
                           const struct hsp_view *src, const struct hsp_box *cell,
                           enum hsp_cells how);
 const char *hsp_ghost_name(const struct hsp_ghost_call *c);
+/* Notes one access of bytes that must lie in an area; false with the breach in @err. */
+bool hsp_ghost_visit_bytes(struct hsp_ghost_area *areas, const void *p, size_t bytes,
+                           const struct hsp_ghost_touch *t, struct hsp_err *err);
+void *hsp_ghost_real(struct hsp_ghost_area *areas, const void *p);
 /* Notes all accesses of a call; false with the first breach in @err. */
 bool hsp_ghost_visit(struct hsp_ghost_area *areas, const struct hsp_ghost_call *c,
                      struct hsp_ghost_touch t, struct hsp_err *err);

@@ -4,7 +4,8 @@
 
 #include "tests/lib/ghostint.h"
 
-static const char *const kind_name[] = {"op", "sum", "accumulate", "copy", "fill", "cells"};
+static const char *const kind_name[] = {"op",   "sum",   "accumulate",     "copy",
+                                        "fill", "cells", "another library"};
 
 const char *hsp_ghost_name(const struct hsp_ghost_call *c)
 {
@@ -195,9 +196,18 @@ static void visit(struct visit *v, const struct hsp_ghost_call *c)
         touch_cell(v, &c->from, &c->cell, false);
         touch_cell(v, &c->to, &c->cell, true);
         break;
+    case GHOST_FOREIGN: /* it has said so before */
     case GHOST_MARK:
     case GHOST_AWAIT: break;
     }
+}
+
+bool hsp_ghost_visit_bytes(struct hsp_ghost_area *areas, const void *p, size_t bytes,
+                           const struct hsp_ghost_touch *t, struct hsp_err *err)
+{
+    struct visit v = {.areas = areas, .t = *t, .err = err};
+    touch(&v, p, bytes, t->write);
+    return !v.bad;
 }
 
 bool hsp_ghost_visit(struct hsp_ghost_area *areas, const struct hsp_ghost_call *c,
@@ -208,7 +218,7 @@ bool hsp_ghost_visit(struct hsp_ghost_area *areas, const struct hsp_ghost_call *
     return !v.bad;
 }
 
-static void *real(struct hsp_ghost_area *areas, const void *p)
+void *hsp_ghost_real(struct hsp_ghost_area *areas, const void *p)
 {
     struct hsp_ghost_area *a = hsp_ghost_find(areas, p, 0);
     return a == NULL ? (void *)(uintptr_t)p : a->real + ((const uint8_t *)p - a->at);
@@ -217,17 +227,17 @@ static void *real(struct hsp_ghost_area *areas, const void *p)
 void hsp_ghost_make_real(struct hsp_ghost_area *areas, struct hsp_ghost_call *c)
 {
     for (uint8_t k = 0; k < c->op.n_in; k++) {
-        c->in[k].data = real(areas, c->in[k].data);
+        c->in[k].data = hsp_ghost_real(areas, c->in[k].data);
     }
     for (uint8_t k = 0; k < c->op.n_out; k++) {
-        c->out[k].data = real(areas, c->out[k].data);
+        c->out[k].data = hsp_ghost_real(areas, c->out[k].data);
     }
-    c->bias.data = real(areas, c->bias.data);
-    c->add.data = real(areas, c->add.data);
-    c->sum.data = real(areas, c->sum.data);
-    c->update = c->update != NULL ? real(areas, c->update) : NULL;
-    c->to.data = real(areas, c->to.data);
-    c->from.data = real(areas, c->from.data);
+    c->bias.data = hsp_ghost_real(areas, c->bias.data);
+    c->add.data = hsp_ghost_real(areas, c->add.data);
+    c->sum.data = hsp_ghost_real(areas, c->sum.data);
+    c->update = c->update != NULL ? hsp_ghost_real(areas, c->update) : NULL;
+    c->to.data = hsp_ghost_real(areas, c->to.data);
+    c->from.data = hsp_ghost_real(areas, c->from.data);
 }
 
 /* ---- what it does ---- */
@@ -316,6 +326,7 @@ enum hsp_status hsp_ghost_do(struct hsp_backend *cpu, enum hsp_devq q, struct hs
     case GHOST_COPY: return cpu->copy(cpu, q, c->to.data, c->from.data, (size_t)c->n, err);
     case GHOST_FILL: return cpu->fill(cpu, q, c->to.dtype, c->to.data, c->value, c->n, err);
     case GHOST_CELLS: return cpu->cells(cpu, q, &c->to, &c->from, &c->cell, c->how, err);
+    case GHOST_FOREIGN:
     case GHOST_MARK:
     case GHOST_AWAIT: break;
     }

@@ -7,13 +7,14 @@ WORKERCONFIG_LIBS = worker/app/libworkerconfig.a $(TEXT_LIBS)
 noinst_LIBRARIES += worker/app/libworkerapp.a
 worker_app_libworkerapp_a_SOURCES = \
   worker/app/ckptcheck.c worker/app/ckptcheck.h \
+  worker/app/localdirect.c worker/app/localdirect.h \
   worker/app/localrun.c worker/app/localrun.h \
   worker/app/modelfile.c worker/app/modelfile.h \
   worker/app/rundevice.c worker/app/rundevice.h \
   worker/app/runfile.c worker/app/runfile.h \
   worker/app/verify.c worker/app/verifyint.h worker/app/verifylow.c worker/app/verifymatch.c worker/app/verifyvalue.c
 worker_app_libworkerapp_a_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
-WORKERAPP_LIBS = worker/app/libworkerapp.a $(EXEC_LIBS) proto/host/libhost.a $(BASE_LIBS)
+WORKERAPP_LIBS = worker/app/libworkerapp.a worker/comm/libncclcomm.a $(EXEC_LIBS) proto/host/libhost.a $(BASE_LIBS)
 
 # --config: the agent of a node. Its parts stand in the archive, the loop that needs them too.
 noinst_LIBRARIES += worker/app/libagentshell.a
@@ -37,8 +38,8 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/probedevice.c worker/app/probedevice.h \
   worker/app/spawn.c worker/app/spawn.h
 EXECUTOR_LIBS = worker/app/libexecutor.a worker/comm/libncclcomm.a
-AGENTSHELL_LIBS = worker/app/libagentshell.a $(EXECUTOR_LIBS) worker/app/libworkerapp.a \
-  worker/agent/libagent.a $(EXEC_LIBS) worker/app/libworkerconfig.a proto/text/libtext.a \
+AGENTSHELL_LIBS = worker/app/libagentshell.a worker/app/libexecutor.a worker/app/libworkerapp.a \
+  worker/agent/libagent.a worker/comm/libncclcomm.a $(EXEC_LIBS) worker/app/libworkerconfig.a proto/text/libtext.a \
   $(YAML_LIBS) $(NET_LIBS)
 
 sbin_PROGRAMS += hspmd-worker

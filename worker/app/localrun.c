@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/app/localdirect.h"
 #include "worker/comm/loop/loopcomm.h"
 
 struct rank {
@@ -25,6 +26,7 @@ struct rank {
 struct hsp_local {
     struct hsp_local_opts o;
     struct rank *rank;
+    struct hsp_local_direct *direct; /* n; NULL: nothing goes by NCCL */
 };
 
 static size_t state_bytes(const struct rank *r)
@@ -85,26 +87,50 @@ static enum hsp_status rank_open(struct rank *r, struct hsp_err *err)
     if (st == HSP_OK) {
         st = open_slots(r, err);
     }
-    if (st == HSP_OK) {
-        st = first_state(r, err);
+    for (uint32_t k = 0; k < o->n_shorter; k++) {
+        r->shorter[k] = &o->shorter[(size_t)k * o->n + r->k];
     }
-    if (st == HSP_OK) {
-        for (uint32_t k = 0; k < o->n_shorter; k++) {
-            r->shorter[k] = &o->shorter[(size_t)k * o->n + r->k];
-        }
-        struct hsp_engine_opts e = {.program = &o->programs[r->k],
-                                    .shorter = r->shorter,
-                                    .n_shorter = o->n_shorter,
-                                    .backend = r->backend,
-                                    .comm = r->comm,
-                                    .dataset = o->dataset,
-                                    .slot = {r->slot[0], r->slot[1]}};
-        if (o->hooks) {
-            e.hooks = o->hooks(o->ctx, r->k);
-        }
-        st = hsp_engine_open(&e, &r->engine, err);
+    return st == HSP_OK ? first_state(r, err) : st;
+}
+
+static enum hsp_status engine_open(struct rank *r, struct hsp_err *err)
+{
+    const struct hsp_local_opts *o = &r->l->o;
+    struct hsp_engine_opts e = {.program = &o->programs[r->k],
+                                .shorter = r->shorter,
+                                .n_shorter = o->n_shorter,
+                                .backend = r->backend,
+                                .comm = r->comm,
+                                .direct = r->l->direct != NULL ? r->l->direct[r->k].comm : NULL,
+                                .dataset = o->dataset,
+                                .slot = {r->slot[0], r->slot[1]}};
+    if (o->hooks) {
+        e.hooks = o->hooks(o->ctx, r->k);
     }
-    return st;
+    return hsp_engine_open(&e, &r->engine, err);
+}
+
+/* What goes by NCCL, where ranks have GPUs. */
+static enum hsp_status open_direct(struct hsp_local *l, struct hsp_err *err)
+{
+    const struct hsp_local_opts *o = &l->o;
+    if (o->gpu == NULL || o->n < 2) {
+        return HSP_OK;
+    }
+    l->direct = calloc(o->n, sizeof(*l->direct));
+    if (l->direct == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u ranks", o->n);
+    }
+    for (uint32_t k = 0; k < o->n; k++) {
+        struct rank *r = &l->rank[k];
+        l->direct[k] = (struct hsp_local_direct){.backend = r->backend,
+                                                 .mesh = r->comm,
+                                                 .program = &o->programs[k],
+                                                 .shorter = r->shorter,
+                                                 .n_shorter = o->n_shorter,
+                                                 .gpu = o->gpu(o->open_ctx, k)};
+    }
+    return hsp_local_direct_open(l->direct, o->n, o->nccl, err);
 }
 
 enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local **ret,
@@ -135,6 +161,12 @@ enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local 
             st = hsp_err_wrap(err, "rank %u", k);
         }
     }
+    st = st == HSP_OK ? open_direct(l, err) : st;
+    for (uint32_t k = 0; k < o->n && st == HSP_OK; k++) {
+        if (engine_open(&rank[k], err) != HSP_OK) {
+            st = hsp_err_wrap(err, "rank %u", k);
+        }
+    }
     if (st != HSP_OK) {
         hsp_local_close(l);
         return st;
@@ -149,8 +181,14 @@ struct hsp_local *hsp_local_close(struct hsp_local *l)
         return NULL;
     }
     for (uint32_t k = 0; k < l->o.n; k++) {
+        l->rank[k].engine = hsp_engine_close(l->rank[k].engine);
+    }
+    if (l->direct != NULL) {
+        hsp_local_direct_close(l->direct, l->o.n);
+        free(l->direct);
+    }
+    for (uint32_t k = 0; k < l->o.n; k++) {
         struct rank *r = &l->rank[k];
-        hsp_engine_close(r->engine);
         r->comm->ops->close(r->comm);
         for (int s = 0; s < 2 && r->backend; s++) {
             if (r->backend->device) {
@@ -185,8 +223,8 @@ static void *rank_main(void *arg)
     if (r->status == HSP_OK) {
         r->status = copy_slots(r, false, &r->err);
     }
-    if (r->status != HSP_OK) {
-        hsp_engine_abort(r->engine); /* ends the others */
+    for (uint32_t k = 0; k < o->n && r->status != HSP_OK; k++) {
+        hsp_engine_abort(r->l->rank[k].engine);
     }
     return NULL;
 }

@@ -13,6 +13,9 @@
 typedef enum hsp_status (*hsp_open_backend)(void *ctx, uint32_t rank, int threads,
                                             struct hsp_backend **ret, struct hsp_err *err);
 
+/* Hash of the identity of the GPU of @rank (worker/backend/plugin.h), 0: it has none. */
+typedef uint64_t (*hsp_gpu_identity)(void *ctx, uint32_t rank);
+
 struct hsp_local_opts {
     uint32_t n;
     const struct hsp_program *programs; /* by rank */
@@ -22,8 +25,12 @@ struct hsp_local_opts {
     const struct hsp_st_reader *init; /* parameters to begin with; NULL: drawn */
     int threads;                      /* of each rank's backend */
     hsp_open_backend open;            /* NULL: the CPU's */
-    void *open_ctx;
-    void *ctx; /* of the two below; both may be NULL */
+    hsp_gpu_identity
+        gpu;          /* NULL: no rank has a GPU; else what ranks of different ones tell each other
+                             goes by NCCL where it is */
+    const char *nccl; /* the library, for tests; NULL: libnccl.so.2 */
+    void *open_ctx;   /* of open and gpu */
+    void *ctx;        /* of the two below; both may be NULL */
     struct hsp_engine_hooks (*hooks)(void *ctx, uint32_t rank);
     /* After each step of @rank. */
     enum hsp_status (*on_step)(void *ctx, uint32_t rank, const struct hsp_step_result *r,

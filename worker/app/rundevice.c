@@ -22,19 +22,36 @@ enum hsp_status hsp_run_device_parse(const char *text, struct hsp_run_device *re
     return HSP_OK;
 }
 
+/* The GPU of @rank. */
+static enum hsp_status index_of(const struct hsp_run_device *d, uint32_t rank, int *ret,
+                                struct hsp_err *err)
+{
+    const struct hsp_device_plugin *plugin;
+    int n = 0;
+    *ret = d->index;
+    enum hsp_status st = hsp_plugin_load(NULL, &plugin, err);
+    if (st == HSP_OK && d->index < 0) {
+        st = plugin->count(&n, err);
+        *ret = n > 0 ? (int)(rank % (uint32_t)n) : 0;
+    }
+    return st;
+}
+
 enum hsp_status hsp_run_device_open(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                     struct hsp_err *err)
 {
     const struct hsp_run_device *d = ctx;
-    const struct hsp_device_plugin *plugin;
-    int index = d->index, n = 0;
+    int index = 0;
     if (!d->gpu) {
         return hsp_backend_cpu_open(threads, ret, err);
     }
-    enum hsp_status st = hsp_plugin_load(NULL, &plugin, err);
-    if (st == HSP_OK && index < 0) {
-        st = plugin->count(&n, err);
-        index = n > 0 ? (int)(rank % (uint32_t)n) : 0;
-    }
+    enum hsp_status st = index_of(d, rank, &index, err);
     return st == HSP_OK ? hsp_backend_device_open(index, NULL, ret, err) : st;
+}
+
+uint64_t hsp_run_device_gpu(void *ctx, uint32_t rank)
+{
+    const struct hsp_run_device *d = ctx;
+    int index = 0;
+    return d->gpu && index_of(d, rank, &index, NULL) == HSP_OK ? hsp_device_identity(index) : 0;
 }

@@ -29,5 +29,7 @@ enum hsp_status hsp_run_device_parse(const char *text, struct hsp_run_device *re
  * hsp_backend_cpu_open and hsp_backend_device_open. */
 enum hsp_status hsp_run_device_open(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                     struct hsp_err *err);
+/* The identity of its GPU, 0: it computes on the CPU, or that cannot be told. */
+uint64_t hsp_run_device_gpu(void *ctx, uint32_t rank);
 
 #endif

@@ -236,6 +236,8 @@ static enum hsp_status train(struct run *r, struct hsp_err *err)
                                .init = r->init,
                                .threads = threads_per_rank(r->o, r->file.n),
                                .open = r->o->open,
+                               .gpu = r->o->gpu,
+                               .nccl = r->o->nccl,
                                .open_ctx = r->o->open_ctx,
                                .ctx = r,
                                .hooks = hooks,

@@ -15,6 +15,8 @@ struct hsp_run_opts {
     uint64_t steps;        /* 0: what the file says */
     int threads;           /* per rank; 0: the processors divided by the ranks */
     hsp_open_backend open; /* NULL: the CPU's */
+    hsp_gpu_identity gpu;  /* NULL: none has a GPU */
+    const char *nccl;      /* the library, for tests; NULL: libnccl.so.2 */
     void *open_ctx;
     bool quiet;
 };

@@ -537,6 +537,8 @@ static enum hsp_status prepare(struct verify *v, const struct hsp_run_opts *o, s
                                  .dataset = &v->dataset,
                                  .threads = o->threads > 0 ? o->threads : 1,
                                  .open = o->open,
+                                 .gpu = o->gpu,
+                                 .nccl = o->nccl,
                                  .open_ctx = o->open_ctx,
                                  .ctx = v,
                                  .hooks = ref_hooks};

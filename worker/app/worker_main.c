@@ -105,6 +105,7 @@ static bool take_device(struct options *all, const char *text)
         return false;
     }
     all->run.open = hsp_run_device_open;
+    all->run.gpu = hsp_run_device_gpu;
     all->run.open_ctx = &all->device;
     return true;
 }

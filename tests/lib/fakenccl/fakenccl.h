@@ -57,6 +57,9 @@ struct hsp_fakenccl {
      * @touch when it runs. */
     void (*set_streams)(void (*submit)(void *stream, const struct hsp_fakenccl_work *w),
                         void (*touch)(const void *p, size_t bytes, bool write));
+    /* Of devices that judge work when it is given: what the next work of a stream will read and write of its own
+     * member, before it is submitted; the answer is where these bytes are for who does the work. */
+    void (*set_announce)(void *(*announce)(void *stream, const void *p, size_t bytes, bool write));
 };
 
 #endif

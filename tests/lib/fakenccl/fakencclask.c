@@ -38,6 +38,7 @@ static void reset(uint64_t seed, int version)
     fake.n_streams = 0;
     fake.submit = NULL;
     fake.touch = NULL;
+    fake.announce = NULL;
     (void)pthread_mutex_unlock(&fake.lock);
 }
 
@@ -155,6 +156,11 @@ static void set_streams(void (*submit)(void *stream, const struct hsp_fakenccl_w
     fake.touch = touch;
 }
 
+static void set_announce(void *(*announce)(void *stream, const void *p, size_t bytes, bool write))
+{
+    fake.announce = announce;
+}
+
 __attribute__((visibility("default"))) extern const struct hsp_fakenccl hsp_fakenccl;
 const struct hsp_fakenccl hsp_fakenccl = {.reset = reset,
                                           .enter = enter,
@@ -170,4 +176,5 @@ const struct hsp_fakenccl hsp_fakenccl = {.reset = reset,
                                           .misuses = misuses,
                                           .misuse = misuse,
                                           .work = work,
-                                          .set_streams = set_streams};
+                                          .set_streams = set_streams,
+                                          .set_announce = set_announce};

@@ -103,6 +103,7 @@ struct fake {
     void (*submit)(void *stream,
                    const struct hsp_fakenccl_work *w); /* NULL: no streams of a test */
     void (*touch)(const void *p, size_t bytes, bool write);
+    void *(*announce)(void *stream, const void *p, size_t bytes, bool write);
     struct stream stream[FAKE_STREAMS];
     unsigned n_streams;
 };

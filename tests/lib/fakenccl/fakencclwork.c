@@ -205,21 +205,47 @@ static void leave(struct clique *q, struct meet *m)
     free(m);
 }
 
-/* What the member itself has of an operation. */
+/* Bytes the member itself reads and writes of an operation, 0: nothing. */
+static size_t reads(const struct nccl_comm *c, const struct op *o)
+{
+    size_t bytes = o->n * size_of(o->type);
+    bool source = o->kind != OP_BROADCAST || o->root == c->me;
+    return o->in == NULL || !source       ? 0
+           : o->kind == OP_REDUCE_SCATTER ? (size_t)c->q->n * bytes
+                                          : bytes;
+}
+
+static size_t writes(const struct nccl_comm *c, const struct op *o)
+{
+    size_t bytes = o->n * size_of(o->type);
+    bool target = o->kind != OP_REDUCE || o->root == c->me;
+    return o->out == NULL || !target  ? 0
+           : o->kind == OP_ALL_GATHER ? (size_t)c->q->n * bytes
+                                      : bytes;
+}
+
 static void touch(const struct kernel *k, const struct op *o)
 {
     const struct nccl_comm *c = k->c;
-    size_t bytes = o->n * size_of(o->type), all = (size_t)c->q->n * bytes;
-    bool source = o->kind != OP_BROADCAST || o->root == c->me;
-    bool target = o->kind != OP_REDUCE || o->root == c->me;
     if (fake.touch == NULL || k->stream == NCCL_STREAM_OF_THREAD) {
         return;
     }
-    if (o->in != NULL && source) {
-        fake.touch(o->in, o->kind == OP_REDUCE_SCATTER ? all : bytes, false);
+    if (reads(c, o) > 0) {
+        fake.touch(o->in, reads(c, o), false);
     }
-    if (o->out != NULL && target) {
-        fake.touch(o->out, o->kind == OP_ALL_GATHER ? all : bytes, true);
+    if (writes(c, o) > 0) {
+        fake.touch(o->out, writes(c, o), true);
+    }
+}
+
+/* The lock is not held. */
+static void announce(struct kernel *k)
+{
+    for (struct op *o = k->ops; fake.announce != NULL && o != NULL; o = o->next) {
+        size_t in = reads(k->c, o), out = writes(k->c, o);
+        const void *from = in > 0 ? fake.announce(k->stream, o->in, in, false) : o->in;
+        o->out = out > 0 ? fake.announce(k->stream, o->out, out, true) : o->out;
+        o->in = from;
     }
 }
 
@@ -312,6 +338,7 @@ void fake_give(struct kernel *k, void *stream)
     if (stream != NULL && stream != NCCL_STREAM_OF_THREAD && fake.submit != NULL) {
         const struct hsp_fakenccl_work w = {work_ready, work_run, k};
         (void)pthread_mutex_unlock(&fake.lock);
+        announce(k);
         fake.submit(stream, &w);
         (void)pthread_mutex_lock(&fake.lock);
         return;

@@ -71,8 +71,7 @@ static void drop_times(struct left *x)
     x->len[0] = (size_t)(to - out);
 }
 
-static void run(const char *dir, const char *sub, const char *file, uint64_t steps,
-                hsp_open_backend open, struct left *ret)
+static void run(const char *dir, const char *sub, const struct hsp_run_opts *with, struct left *ret)
 {
     char path[4][300];
     struct hsp_err err = {0};
@@ -80,13 +79,11 @@ static void run(const char *dir, const char *sub, const char *file, uint64_t ste
     for (int k = 0; k < 4; k++) {
         (void)snprintf(path[k], sizeof path[k], "%s/%s%s", dir, sub, name[k]);
     }
-    struct hsp_run_opts o = {.file = file,
-                             .out = path[3],
-                             .gradients = path[1],
-                             .steps = steps,
-                             .threads = 1,
-                             .open = open,
-                             .quiet = true};
+    struct hsp_run_opts o = *with;
+    o.out = path[3];
+    o.gradients = path[1];
+    o.threads = 1;
+    o.quiet = true;
     assert_ok(hsp_run_file(&o, &err), &err);
     for (int k = 0; k < 3; k++) {
         assert_ok(hsp_file_read(path[k], MAX_BYTES, &ret->data[k], &ret->len[k], &err), &err);
@@ -96,10 +93,17 @@ static void run(const char *dir, const char *sub, const char *file, uint64_t ste
 
 void hsp_devicerun_compare(const char *dir, const char *file, uint64_t steps, const char *what)
 {
+    const struct hsp_run_opts o = {.file = file, .steps = steps, .open = hsp_devicerun_open};
+    hsp_devicerun_compare_opts(dir, &o, what);
+}
+
+void hsp_devicerun_compare_opts(const char *dir, const struct hsp_run_opts *o, const char *what)
+{
     static const char *const name[] = {"metrics", "gradients", "model"};
+    const struct hsp_run_opts plain = {.file = o->file, .steps = o->steps};
     struct left cpu, device;
-    run(dir, "cpu", file, steps, NULL, &cpu);
-    run(dir, "device", file, steps, hsp_devicerun_open, &device);
+    run(dir, "cpu", &plain, &cpu);
+    run(dir, "device", o, &device);
     for (int k = 0; k < 3; k++) {
         if (cpu.len[k] != device.len[k] || memcmp(cpu.data[k], device.data[k], cpu.len[k]) != 0) {
             fail_msg("%s: another %s on devices", what, name[k]);

@@ -20,6 +20,14 @@ tests_unit_workerapp_documents_test_LDADD = $(tests_unit_workerapp_runfile_test_
 tests_unit_workerapp_verify_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 tests_unit_workerapp_verify_test_LDADD = $(tests_unit_workerapp_runfile_test_LDADD)
 
+# Ranks on devices that do their work late, over the fake NCCL.
+check_PROGRAMS += tests/unit/workerapp/localdirect_test
+TESTS += tests/unit/workerapp/localdirect_test
+tests_unit_workerapp_localdirect_test_SOURCES = tests/unit/workerapp/localdirect_test.c \
+  tests/unit/comm/nccl_world.c tests/unit/comm/nccl_world.h $(device_run)
+tests_unit_workerapp_localdirect_test_LDADD = $(tests_unit_workerapp_runfile_test_LDADD)
+EXTRA_tests_unit_workerapp_localdirect_test_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
+
 workerapp_epoch = tests/unit/workerapp/restore_test tests/unit/workerapp/ckptoffer_test \
   tests/unit/workerapp/disktrouble_test tests/unit/workerapp/epochstate_test \
   tests/unit/workerapp/epochkeep_test tests/unit/workerapp/epochsteps_test tests/unit/workerapp/metricslog_test \

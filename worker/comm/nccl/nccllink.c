@@ -588,10 +588,21 @@ uint64_t hsp_link_ops(struct hsp_link *l)
     return ops;
 }
 
+/* All was reached, and not because the device is lost. */
+static bool done(const struct hsp_link *l)
+{
+    struct hsp_backend *b = l->env->backend;
+    bool ok = reached(l);
+    for (int k = 0; k < 2 && ok; k++) {
+        ok = l->ticket[k] == 0 || b->finish(b, l->q[k], l->ticket[k], NULL) == HSP_OK;
+    }
+    return ok;
+}
+
 bool hsp_link_quiet(struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&l->lock);
-    bool quiet = l->state == HSP_LINK_READY && !l->giving && reached(l);
+    bool quiet = l->state == HSP_LINK_READY && !l->giving && done(l);
     (void)pthread_mutex_unlock(&l->lock);
     return quiet;
 }
