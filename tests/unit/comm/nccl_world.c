@@ -74,6 +74,21 @@ static enum hsp_status finish(struct hsp_backend *b, enum hsp_devq q, uint64_t t
     return HSP_OK;
 }
 
+static enum hsp_status run(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                           struct hsp_err *err)
+{
+    struct hsp_backend *cpu = backend_of(b)->cpu;
+    return cpu->run(cpu, q, c, err);
+}
+
+static enum hsp_status accumulate(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype dst_type,
+                                  void *dst, enum hsp_dtype src_type, const void *src, int64_t n,
+                                  struct hsp_err *err)
+{
+    struct hsp_backend *cpu = backend_of(b)->cpu;
+    return cpu->accumulate(cpu, q, dst_type, dst, src_type, src, n, err);
+}
+
 /* ---- executors ---- */
 
 void nw_open_one(struct nw_process *p, int process, uint64_t gpu)
@@ -82,6 +97,8 @@ void nw_open_one(struct nw_process *p, int process, uint64_t gpu)
     *p = (struct nw_process){.backend = {.process = process}};
     assert_ok(hsp_backend_cpu_open(1, &p->backend.cpu, &err), &err);
     p->backend.base = *p->backend.cpu; /* what is used here needs no more of it */
+    p->backend.base.run = run;
+    p->backend.base.accumulate = accumulate;
     p->backend.base.native = native;
     p->backend.base.mark = mark;
     p->backend.base.reached = reached;

@@ -49,6 +49,14 @@ tests_unit_workerapp_epochsteps_test_LDADD = $(tests_unit_workerapp_restore_test
 tests_unit_workerapp_ckptoffer_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) $(BASE_LIBS)
 tests_unit_workerapp_disktrouble_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) $(BASE_LIBS)
 
+# Epochs of executors over the fake NCCL.
+check_PROGRAMS += tests/unit/workerapp/epochdirect_test
+TESTS += tests/unit/workerapp/epochdirect_test
+tests_unit_workerapp_epochdirect_test_SOURCES = tests/unit/workerapp/epochdirect_test.c \
+  tests/unit/comm/nccl_world.c tests/unit/comm/nccl_world.h $(TINY_PROG)
+tests_unit_workerapp_epochdirect_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
+EXTRA_tests_unit_workerapp_epochdirect_test_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
+
 # Both sides of the wall, joined: the daemon's compiled plans run by real executors.
 workerapp_both = tests/unit/workerapp/executor_test tests/unit/workerapp/executorfiles_test \
   tests/unit/workerapp/executorearly_test tests/unit/workerapp/executordevice_test \
