@@ -28,6 +28,7 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/agentwire.c \
   worker/app/execargs.c worker/app/execargs.h \
   worker/app/gpuanswer.c worker/app/gpuanswer.h \
+  worker/app/gpuask.c worker/app/gpuask.h \
   worker/app/gpuplace.c worker/app/gpuplace.h \
   worker/app/gpuwatch.c worker/app/gpuwatch.h \
   worker/app/gpuprobe.c worker/app/gpuprobe.h \

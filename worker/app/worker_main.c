@@ -8,10 +8,11 @@
 #include "worker/app/agentmain.h"
 #include "worker/app/ckptcheck.h"
 #include "worker/app/execargs.h"
+#include "worker/app/gpuask.h"
 #include "worker/app/rundevice.h"
 #include "worker/app/runfile.h"
 
-enum mode { MODE_NONE, MODE_RUN, MODE_VERIFY, MODE_CHECKPOINT, MODE_AGENT };
+enum mode { MODE_NONE, MODE_RUN, MODE_VERIFY, MODE_CHECKPOINT, MODE_PROBE, MODE_AGENT };
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -24,24 +25,25 @@ struct options {
 };
 
 /* X(letter, name, argument or "", help) */
-#define OPTIONS(X)                                                                             \
-    X('c', "config", "FILE", "be the agent of this node, as FILE says")                        \
-    X('C', "check-config", "", "with --config: read FILE and end")                             \
-    X('P', "print-config", "", "print every key with its value and where it comes from")       \
-    X('E', "print-example", "", "print a commented file with every key, to begin with")        \
-    X('S', "set", "KEY=VALUE", "a key of the configuration, over file and environment")        \
-    X('r', "run", "FILE", "train all ranks of a program file in this process")                 \
-    X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one")     \
-    X('k', "verify-checkpoint", "DIR", "read the checkpoints of a job and compare all hashes") \
-    X('j', "json", "", "with --verify-checkpoint: one JSON object")                            \
-    X('s', "steps", "N", "stop after N steps (default: as the job says)")                      \
-    X('o', "out", "DIR", "write DIR/final and DIR/metrics.jsonl")                              \
-    X('m', "metrics", "FILE", "write one line of JSON per step")                               \
-    X('g', "dump-gradients", "FILE", "write the mean gradients of step 0 (safetensors)")       \
-    X('d', "device", "NAME", "compute on cpu (default), cuda:N, or cuda: rank k on GPU k")     \
-    X('t', "threads", "N", "compute threads of each rank (default: processors / ranks)")       \
-    X('q', "quiet", "", "no line per step on standard output")                                 \
-    X('h', "help", "", "print this text")                                                      \
+#define OPTIONS(X)                                                                                \
+    X('c', "config", "FILE", "be the agent of this node, as FILE says")                           \
+    X('C', "check-config", "", "with --config: read FILE and end")                                \
+    X('P', "print-config", "", "print every key with its value and where it comes from")          \
+    X('E', "print-example", "", "print a commented file with every key, to begin with")           \
+    X('S', "set", "KEY=VALUE", "a key of the configuration, over file and environment")           \
+    X('r', "run", "FILE", "train all ranks of a program file in this process")                    \
+    X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one")        \
+    X('k', "verify-checkpoint", "DIR", "read the checkpoints of a job and compare all hashes")    \
+    X('j', "json", "", "with --verify-checkpoint: one JSON object")                               \
+    X('s', "steps", "N", "stop after N steps (default: as the job says)")                         \
+    X('o', "out", "DIR", "write DIR/final and DIR/metrics.jsonl")                                 \
+    X('m', "metrics", "FILE", "write one line of JSON per step")                                  \
+    X('g', "dump-gradients", "FILE", "write the mean gradients of step 0 (safetensors)")          \
+    X('d', "device", "NAME", "compute on cpu (default), cuda:N, or cuda: rank k on GPU k")        \
+    X('p', "probe-device", "NAME", "measure the GPU cuda:N, print what it is and can do as JSON") \
+    X('t', "threads", "N", "compute threads of each rank (default: processors / ranks)")          \
+    X('q', "quiet", "", "no line per step on standard output")                                    \
+    X('h', "help", "", "print this text")                                                         \
     X('V', "version", "", "print the version")
 
 static const struct option LONG[] = {
@@ -56,7 +58,8 @@ static void print_help(FILE *f)
                      "[--check-config|--print-config]\n"
                      "       hspmd-worker --run FILE [OPTION]...\n"
                      "       hspmd-worker --verify FILE [OPTION]...\n"
-                     "       hspmd-worker --verify-checkpoint DIR [--json]\n\n");
+                     "       hspmd-worker --verify-checkpoint DIR [--json]\n"
+                     "       hspmd-worker --probe-device cuda:N\n\n");
 #define X(letter, name, arg, help) (void)fprintf(f, "  --%-17s %-9s %s\n", name, arg, help);
     OPTIONS(X)
 #undef X
@@ -71,9 +74,8 @@ static void print_help(FILE *f)
 static bool choose(struct options *all, enum mode mode)
 {
     if (all->mode != MODE_NONE) {
-        (void)fprintf(
-            stderr,
-            "hspmd-worker: one of --config, --run, --verify and --verify-checkpoint, once\n");
+        (void)fprintf(stderr, "hspmd-worker: one of --config, --run, --verify, --verify-checkpoint "
+                              "and --probe-device, once\n");
         return false;
     }
     all->mode = mode;
@@ -121,7 +123,9 @@ static int read_options(int argc, char **argv, struct options *all)
         case 'r':
         case 'v':
         case 'k':
+        case 'p':
             if (!choose(all, c == 'c'   ? MODE_AGENT
+                             : c == 'p' ? MODE_PROBE
                              : c == 'r' ? MODE_RUN
                              : c == 'v' ? MODE_VERIFY
                                         : MODE_CHECKPOINT)) {
@@ -173,7 +177,8 @@ static int read_options(int argc, char **argv, struct options *all)
         (void)fprintf(stderr, "hspmd-worker: %s%s; see hspmd-worker --help\n",
                       optind != argc
                           ? "unexpected argument "
-                          : "--config, --run, --verify or --verify-checkpoint is missing",
+                          : "--config, --run, --verify, --verify-checkpoint or --probe-device is "
+                            "missing",
                       optind != argc ? argv[optind] : "");
         return EXIT_USAGE;
     }
@@ -194,6 +199,9 @@ int main(int argc, char **argv)
     }
     if (o.mode == MODE_AGENT) {
         return hsp_agent_main(&o.agent);
+    }
+    if (o.mode == MODE_PROBE) {
+        return hsp_gpu_ask_main(o.run.file);
     }
     enum hsp_status st = o.mode == MODE_RUN      ? hsp_run_file(&o.run, &err)
                          : o.mode == MODE_VERIFY ? hsp_verify_file(&o.run, &err)

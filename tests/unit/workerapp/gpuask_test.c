@@ -1,0 +1,97 @@
+/* A GPU is asked by another process: its answer, its reason, its silence. */
+#include "tests/lib/testlib.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "worker/app/gpuask.h"
+
+static char *dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = hsp_test_tmpdir();
+    return dir == NULL;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    hsp_test_rmdir(dir);
+    free(dir);
+    return 0;
+}
+
+/* A program that does @what when it is asked for GPU 3. */
+static enum hsp_status ask(const char *what, uint32_t within_ms, struct hsp_device_info *d,
+                           struct hsp_probe *p, struct hsp_err *err)
+{
+    char path[300];
+    (void)snprintf(path, sizeof(path), "%s/program", dir);
+    (void)remove(path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(
+        fprintf(f, "#!/bin/sh\n[ \"$1 $2\" = '--probe-device cuda:3' ] || exit 9\n%s\n", what) > 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+    *err = (struct hsp_err){0};
+    return hsp_gpu_ask_by(path, 3, within_ms, d, p, err);
+}
+
+#define ANSWER                                                                         \
+    "{\"name\":\"X\",\"pci\":\"0000:01:00.0\",\"uuid\":"                               \
+    "\"GPU-00010203-0405-0607-0809-0a0b0c0d0e0f\",\"sm\":90,\"n_sms\":132,"            \
+    "\"memory_bytes\":1000,\"free_bytes\":900,\"bf16\":true,\"gemm_fp32_flops\":5e13," \
+    "\"gemm_fp64_flops\":3e13,\"gemm_tf32_flops\":4e14,\"gemm_bf16_flops\":8e14,"      \
+    "\"mem_bytes_per_s\":2e12,\"op_us\":3,\"gemm_us\":2,\"host_bytes_per_s\":5e10}"
+
+static void an_answer_is_taken(void **state)
+{
+    (void)state;
+    struct hsp_device_info d;
+    struct hsp_probe p;
+    struct hsp_err err;
+    assert_ok(ask("echo a warning >&2\necho '" ANSWER "'", 20000, &d, &p, &err), &err);
+    assert_true(d.sm == 90 && d.uuid[15] == 15);
+    assert_near(p.gemm_bf16_flops, 8e14, 1);
+}
+
+static void a_reason_is_told(void **state)
+{
+    (void)state;
+    struct hsp_device_info d;
+    struct hsp_probe p;
+    struct hsp_err err;
+    (void)ask("echo a warning\necho 'hspmd-worker: no driver' >&2\nexit 1", 20000, &d, &p, &err);
+    assert_err(&err, HSP_ENODEV, "GPU 3: no driver");
+    (void)ask("exit 1", 20000, &d, &p, &err);
+    assert_err(&err, HSP_ENODEV, "GPU 3: its process ended without a word");
+    (void)ask("kill -9 $$", 20000, &d, &p, &err);
+    assert_err(&err, HSP_ENODEV, "GPU 3: its process was killed");
+    (void)ask("echo what", 20000, &d, &p, &err);
+    assert_err(&err, HSP_EPROTO, "GPU 3: no answer of a GPU: not JSON");
+    assert_status(ask("yes", 20000, &d, &p, &err), HSP_ELIMIT);
+    (void)ask("sleep 60 & wait", 200, &d, &p, &err);
+    assert_err(&err, HSP_ETIMEDOUT, "GPU 3 has not answered within 200 ms");
+    assert_status(hsp_gpu_ask_by("/nonexistent", 3, 20000, &d, &p, &err), HSP_ENODEV);
+}
+
+/* The real one, where there is no GPU or one: it ends, and says one thing or the other. */
+static void what_it_takes(void **state)
+{
+    (void)state;
+    assert_int_equal(hsp_gpu_ask_main("cpu"), 2);
+    assert_int_equal(hsp_gpu_ask_main("cuda"), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_is_taken),
+        cmocka_unit_test(a_reason_is_told),
+        cmocka_unit_test(what_it_takes),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
