@@ -51,6 +51,10 @@ static struct {
     char trouble[400];
 } em = {.now = -1};
 
+/* The thread of the host that runs the kernel. What the others do meanwhile (files of kernels have
+ * functions of the host too, and their accesses are told as well) is none of it. */
+static _Thread_local bool runs;
+
 struct hsp_fake_index hsp_fake_thread_index, hsp_fake_block_index, hsp_fake_block_extent,
     hsp_fake_grid_extent;
 static uint8_t dynamic_shared[HSP_FAKE_MAX_SHARED] __attribute__((aligned(1024)));
@@ -102,7 +106,7 @@ static void to_scheduler(void)
 
 void hsp_fake_fault(const char *fmt, ...)
 {
-    if (em.kernel == NULL || em.now < 0) {
+    if (hsp_fake_thread() < 0) {
         return;
     }
     va_list ap;
@@ -356,6 +360,7 @@ const char *hsp_fake_run_kernel(const struct hsp_fake_kernel *k, void *args)
         }
         em.stacks = p;
     }
+    runs = true;
     em.kernel = k;
     em.args = args;
     em.n = (int)threads;
@@ -373,6 +378,7 @@ const char *hsp_fake_run_kernel(const struct hsp_fake_kernel *k, void *args)
     }
     em.kernel = NULL;
     em.now = -1;
+    runs = false;
     if (em.broken) { /* fibers are left as they were: their frames are no frames any more */
         ASAN_UNPOISON_MEMORY_REGION(em.stacks, STACKS_BYTES);
     }
@@ -400,7 +406,7 @@ void *hsp_fake_dynamic_shared(void)
 
 int hsp_fake_thread(void)
 {
-    return em.kernel != NULL ? em.now : -1;
+    return runs && em.kernel != NULL ? em.now : -1;
 }
 
 unsigned hsp_fake_block_epoch(void)
