@@ -1,0 +1,80 @@
+/* Nodes as a person sees them. */
+#include "tests/lib/testlib.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/ctl/command.h"
+#include "daemon/ctl/remote.h"
+
+static char *node_text(const char *nodes, bool one)
+{
+    char *out = NULL;
+    size_t n;
+    struct hsp_ctl ctl = {
+        .out = open_memstream(&out, &n), .arena = hsp_arena_new((size_t)1 << 20), .headers = true};
+    cJSON *o = cJSON_Parse(nodes);
+    assert_non_null(o);
+    assert_true(hsp_node_view(&ctl, o, one));
+    (void)fclose(ctl.out);
+    cJSON_Delete(o);
+    (void)hsp_arena_free(ctl.arena);
+    return out;
+}
+
+#define DEVICE "\"kind\": \"cuda\", \"speed\": 1, \"memory_bytes\": 8589934592, \"job\": \"\""
+
+/* Each device with what is wrong with it and why, beside why its node is as it is. */
+static void nodes_say_what_is_wrong_with_devices(void **state)
+{
+    (void)state;
+    char *t = node_text(
+        "[{\"name\": \"n1\", \"state\": \"draining\", \"reason\": \"new disk\", \"devices\": ["
+        "{\"index\": 0, \"up\": true, \"health\": \"fine\", \"reason\": \"\", " DEVICE "},"
+        "{\"index\": 1, \"up\": true, \"health\": \"cordoned\", \"reason\": \"XID 74: NVLink "
+        "error\", " DEVICE "},"
+        "{\"index\": 2, \"up\": false, \"health\": \"lost\", \"reason\": \"XID 79: fallen off the "
+        "bus\", " DEVICE "},"
+        "{\"index\": 3, \"up\": false, \"health\": \"warned\", \"reason\": \"hot\", " DEVICE "}]}]",
+        false);
+    assert_non_null(strstr(t, "0            cuda"));
+    assert_non_null(strstr(t, "1 (cordoned) cuda"));
+    assert_non_null(strstr(t, "2 (lost)     cuda"));
+    assert_non_null(strstr(t, "3 (down)     cuda"));
+    assert_non_null(strstr(t, "new disk\n"));
+    assert_non_null(strstr(t, "new disk; XID 74: NVLink error\n"));
+    assert_non_null(strstr(t, "new disk; XID 79: fallen off the bus\n"));
+    assert_null(strstr(t, "MODEL"));
+    free(t);
+}
+
+static void a_node_shows_its_gpus(void **state)
+{
+    (void)state;
+    char *t = node_text(
+        "[{\"name\": \"n1\", \"state\": \"live\", \"reason\": \"\", \"devices\": ["
+        "{\"index\": 0, \"up\": true, \"health\": \"fine\", \"reason\": \"\", \"model\": \"NVIDIA "
+        "H200\", "
+        "\"uuid\": \"GPU-1\", \"compute_capability\": \"9.0\", \"near_processors\": "
+        "\"0-7\", " DEVICE "},"
+        "{\"index\": 1, \"up\": true, \"kind\": \"cpu\", \"speed\": 1, \"memory_bytes\": 1, "
+        "\"job\": \"\"}],"
+        "\"paths\": [{\"devices\": [0, 1], \"kind\": \"nvlink\"}, {\"devices\": [0, 2], \"kind\": "
+        "\"system\"},"
+        "{\"devices\": [2, 3], \"kind\": \"nvlink\"}, {\"devices\": [2], \"kind\": \"nvlink\"}]}]",
+        true);
+    assert_non_null(
+        strstr(t, "uplink: not measured\nnvlink: 0-1 2-3\nsystem: 0-2\n\nDEVICE MODEL"));
+    assert_non_null(strstr(t, "0      NVIDIA H200 9.0     0-7        GPU-1\n"));
+    free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_say_what_is_wrong_with_devices),
+        cmocka_unit_test(a_node_shows_its_gpus),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
