@@ -100,7 +100,7 @@ struct hsp_activity {
 
 /* A trace of this epoch (epochtrace.c); under its lock. */
 #define HSP_STATE_SPANS 256 /* a seal, a copy and a checkpoint of each step, with room */
-struct hsp_epoch_trace {
+struct hsp_epoch_record {
     uint32_t flags;  /* of rank 0's next vote record; 0: none is wanted */
     uint32_t number; /* of the trace that is recorded, 0 none */
     uint32_t n_state;
@@ -175,7 +175,7 @@ struct hsp_epoch {
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
     bool checkpoint_asked;  /* by a vote record, not by the calendar */
     bool voted;             /* a vote of this epoch has passed, as far as is known here */
-    struct hsp_epoch_trace trace;
+    struct hsp_epoch_record trace;
     struct hsp_said said;  /* at rank 0 and its heir; else empty */
     bool no_more_versions; /* the keeper may end */
     /* Why the keeper thread, which has failed, confirms no more; code HSP_OK: it has not. */

@@ -52,7 +52,7 @@ void hsp_epoch_trace_passed(struct hsp_epoch *e, const struct hsp_vote *v, uint3
 void hsp_epoch_trace_state(struct hsp_epoch *e, const char *what, int64_t from_ns)
 {
     (void)pthread_mutex_lock(&e->lock);
-    struct hsp_epoch_trace *t = &e->trace;
+    struct hsp_epoch_record *t = &e->trace;
     if (t->number != 0 && t->n_state < HSP_STATE_SPANS) {
         t->state[t->n_state++] = (struct hsp_state_span){what, from_ns, hsp_clock_ns()};
     }
