@@ -26,7 +26,7 @@ struct meeting {
     const char *what; /* NULL: free */
     unsigned mask, arrived, left;
     size_t bytes;
-    uint8_t value[HSP_FAKE_WARP][HSP_FAKE_MAX_EXCHANGE];
+    uint8_t value[HSP_FAKE_WARP * HSP_FAKE_MAX_EXCHANGE]; /* lane by lane, as many bytes of each */
 };
 
 struct warp {
@@ -261,7 +261,7 @@ void hsp_fake_warp_exchange(const char *what, unsigned mask, const void *mine, s
     }
     struct meeting *m = meeting_of(w, what, mask, bytes);
     if (bytes > 0) {
-        memcpy(m->value[lane], mine, bytes);
+        memcpy(m->value + lane * bytes, mine, bytes);
     }
     m->arrived |= 1U << lane;
     if (m->arrived == m->mask) {
@@ -276,8 +276,8 @@ void hsp_fake_warp_exchange(const char *what, unsigned mask, const void *mine, s
         em.state[em.now] = FIBER_AT_WARP;
         to_scheduler();
     }
-    for (int i = 0; bytes > 0 && i < HSP_FAKE_WARP; i++) {
-        memcpy((uint8_t *)all + (size_t)i * bytes, m->value[i], bytes);
+    if (bytes > 0) {
+        memcpy(all, m->value, HSP_FAKE_WARP * bytes);
     }
     m->left |= 1U << lane;
     if (m->left == m->mask) {

@@ -124,8 +124,8 @@ static void small_and_empty(void **state)
 static void heads_of_all_widths(void **state)
 {
     (void)state;
-    static const int64_t c[][5] = {{150, 200, 64, 0, 0},  {70, 140, 64, 60, 20}, {33, 21, 48, 9, 3},
-                                   {135, 75, 128, 0, 0},  {20, 50, 128, 40, 10}, {17, 19, 72, 5, 5},
+    static const int64_t c[][5] = {{130, 131, 64, 0, 0},  {20, 70, 64, 60, 20},  {33, 21, 48, 9, 3},
+                                   {130, 40, 128, 0, 0},  {20, 50, 128, 40, 10}, {17, 19, 72, 5, 5},
                                    {66, 20, 256, 10, 30}, {18, 35, 136, 20, 3}};
     struct hsp_backend *b = open_device(90);
     struct op_suite s = suite_of(b, judge_flash);
