@@ -181,6 +181,55 @@ static void unequal_ones_are_made_anew(void **state)
     nw_expect_clean();
 }
 
+/* Rank 0 has sent what rank 1 takes later, in the epoch before: the next one waits for that. */
+static void begin_late(void *ctx, uint32_t k)
+{
+    struct nw_epoch *both = ctx, *a = &both[0], *b = &both[1];
+    float x = 3;
+    if (k == 0) {
+        a->st[0] = a->comm[0]->ops->send(a->comm[0], 1, 7, &x, sizeof x, &a->err[0]);
+    } else if (k == 1) {
+        nap_ms(50);
+        a->st[1] = a->comm[1]->ops->recv(a->comm[1], 0, 7, &x, sizeof x, &a->err[1]);
+    }
+    begin_of(b, k);
+}
+
+/* A switch takes over what is quiet and the same everywhere; else the epoch does not begin. */
+static void a_switch_compares(void **state)
+{
+    struct nw_process p[3];
+    struct nw_epoch e[2];
+    static const int one = 1;
+    pthread_t t;
+    (void)state;
+    for (int broken = 0; broken < 2; broken++) {
+        nw_fake()->reset(hsp_test_seed(), 0);
+        nw_open(p, 3, NULL);
+        open_epoch(&e[0], p, NULL, 3);
+        open_epoch(&e[1], p, NULL, 3);
+        run_step(&e[0]);
+        if (broken == 1) {
+            assert_int_equal(pthread_create(&t, NULL, abort_soon, &e[0]), 0);
+            nw_each(1, &one, lonely_sum, &e[0]);
+            (void)pthread_join(t, NULL);
+            nw_each(3, NULL, begin_of, &e[1]);
+            for (int k = 0; k < 3; k++) {
+                assert_true(e[1].st[k] == HSP_EPEER || e[1].st[k] == HSP_ECANCELED);
+            }
+        } else {
+            nw_each(3, NULL, begin_late, e);
+            expect_all_ok(&e[0]);
+            expect_all_ok(&e[1]);
+            run_step(&e[1]);
+        }
+        nw_epoch_close(&e[0]);
+        nw_epoch_close(&e[1]);
+        nw_close(p, 3);
+        nw_expect_clean();
+    }
+}
+
 /* Who is left of a quiet communicator goes on with it, where the library can. */
 static void shrinks(int version)
 {
@@ -607,6 +656,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quiet_ones_are_kept),
         cmocka_unit_test(unequal_ones_are_made_anew),
+        cmocka_unit_test(a_switch_compares),
         cmocka_unit_test(the_rest_of_one_serves),
         cmocka_unit_test(a_shrink_that_does_not_end),
         cmocka_unit_test(parts_are_split_off),
