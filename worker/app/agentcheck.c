@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "worker/app/agentshell.h"
-#include "worker/app/gpuprobe.h"
+#include "worker/app/gpuask.h"
 #include "worker/app/linktest.h"
 #include "worker/app/probe.h"
 #include "worker/comm/mesh/mesh.h"
@@ -65,7 +65,7 @@ static enum hsp_status measure_one(struct hsp_agent_check *k, uint32_t i, struct
         return hsp_err_set(&k->err, HSP_ECANCELED, 0, "stopped");
     }
     if (c[i].gpu) {
-        return hsp_gpu_probe(c[i].index, &info, &p[i], &k->err);
+        return hsp_gpu_ask(c[i].index, &info, &p[i], &k->err);
     }
     while (same < i && (c[same].gpu || c[same].threads != c[i].threads)) {
         same++;

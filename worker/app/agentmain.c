@@ -17,7 +17,7 @@
 #include "proto/host/fileio.h"
 #include "proto/net/addr.h"
 #include "worker/app/agentshell.h"
-#include "worker/app/gpuprobe.h"
+#include "worker/app/gpuask.h"
 #include "worker/app/gpuwatch.h"
 #include "worker/app/netcard.h"
 #include "worker/app/probe.h"
@@ -194,7 +194,7 @@ static void measure_gpu(struct hsp_agent_setup *u, uint32_t i, struct hsp_log *l
     u->probe[i] = (struct hsp_probe){.op_us = 1};
     u->asked[i] = c->mem_bytes;
     u->wanted[i] = (struct hsp_gpu_wanted){.gpu = true};
-    if (hsp_gpu_probe(c->index, &info, &u->probe[i], &err) != HSP_OK) {
+    if (hsp_gpu_ask(c->index, &info, &u->probe[i], &err) != HSP_OK) {
         hsp_str_printf(u->lost[i], sizeof u->lost[i], "%s", err.msg);
         hsp_log(log, HSP_LOG_WARN, "probe", "device %u cannot be used: %s", i, err.msg);
         return;

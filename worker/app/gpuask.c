@@ -159,11 +159,13 @@ enum hsp_status hsp_gpu_ask_by(const char *program, uint32_t index, uint32_t wit
                            index, within_ms);
     }
     const char *said = last_line(text, len);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    bool died = !WIFEXITED(status);
+    if ((died || WEXITSTATUS(status) != 0) && (died || said[0] == '\0')) {
         return hsp_err_set(err, HSP_ENODEV, 0, "GPU %" PRIu32 ": %s", index,
-                           WIFSIGNALED(status) ? "its process was killed"
-                           : said[0] != '\0'   ? said
-                                               : "its process ended without a word");
+                           died ? "its process was killed" : "its process ended without a word");
+    }
+    if (WEXITSTATUS(status) != 0) { /* in its own words */
+        return hsp_err_set(err, HSP_ENODEV, 0, "%s", said);
     }
     st = hsp_gpu_answer_parse(said, strlen(said), ret, ret_can, err);
     return st == HSP_OK ? st : hsp_err_wrap(err, "GPU %" PRIu32, index);

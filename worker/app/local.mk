@@ -31,7 +31,7 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/gpuask.c worker/app/gpuask.h \
   worker/app/gpuplace.c worker/app/gpuplace.h \
   worker/app/gpuwatch.c worker/app/gpuwatch.h \
-  worker/app/gpuprobe.c worker/app/gpuprobe.h \
+  \
   worker/app/linktest.c worker/app/linktest.h \
   worker/app/netcard.c worker/app/netcard.h \
   worker/app/nvml.c worker/app/nvml.h worker/app/nvmlabi.h \

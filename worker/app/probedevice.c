@@ -9,6 +9,9 @@
 
 #define LEAST_BYTES ((size_t)1 << 20)
 #define N_SIZES     3
+#define SMALLEST    64   /* and its next two fit into the least array */
+#define MOST_SIZES  7    /* 4096 */
+#define LONG_S      1e-3 /* eight times as long is the next one */
 #define BATCH_S     2e-3 /* work between two marks: their own time is a few microseconds */
 #define BUDGET_S    0.08 /* of a figure */
 #define MOST_CALLS  1000 /* in a batch */
@@ -128,17 +131,17 @@ static void make_product(const struct bench *x, enum hsp_dtype t, bool tf32, int
     o->c.tf32 = tf32;
 }
 
-/* Sizes from what fits into an array downwards, each half of the next: a large, a middle and a small product. */
+/* Each size is twice the one before, up to one that takes long or what fits into an array; the largest three count. */
 static enum hsp_status products(const struct bench *x, enum hsp_dtype t, bool tf32,
                                 double *ret_rate, double *ret_fixed_s, struct hsp_err *err)
 {
-    double flops[N_SIZES], seconds[N_SIZES];
-    int64_t n = 64;
-    while ((size_t)(4 * n * n) * hsp_dtype_size(t) <= x->bytes && n < 4096) {
-        n *= 2;
-    }
-    n /= 4;
-    for (int k = 0; k < N_SIZES; k++, n *= 2) {
+    double flops[MOST_SIZES], seconds[MOST_SIZES];
+    uint32_t k = 0;
+    for (int64_t n = SMALLEST; k < MOST_SIZES; n *= 2, k++) {
+        bool fits = (size_t)(n * n) * hsp_dtype_size(t) <= x->bytes;
+        if (k >= N_SIZES && (!fits || seconds[k - 1] > LONG_S)) {
+            break;
+        }
         struct one_call o;
         make_product(x, t, tf32, n, &o);
         enum hsp_status st = fastest(x, give_call, &o, &seconds[k], err);
@@ -147,7 +150,7 @@ static enum hsp_status products(const struct bench *x, enum hsp_dtype t, bool tf
         }
         flops[k] = 2.0 * (double)n * (double)n * (double)n;
     }
-    hsp_probe_fit(flops, seconds, N_SIZES, ret_rate, ret_fixed_s);
+    hsp_probe_fit(flops + k - N_SIZES, seconds + k - N_SIZES, N_SIZES, ret_rate, ret_fixed_s);
     return HSP_OK;
 }
 

@@ -1,6 +1,6 @@
 /* What a device behind a backend can do: the figures of probe.h, by the device's own clock.
  *
- * Role:    a process of its own calls it (gpuprobe.c), which has nothing else on the device.
+ * Role:    a process of its own calls it (gpuask.c), which has nothing else on the device.
  * Purity:  shell (the device); hsp_probe_fit is pure.
  * Bounds:  some two seconds; memory of the device for three arrays of the size asked for, or as little as 1 MiB each.
  *

@@ -65,7 +65,7 @@ static void a_reason_is_told(void **state)
     struct hsp_probe p;
     struct hsp_err err;
     (void)ask("echo a warning\necho 'hspmd-worker: no driver' >&2\nexit 1", 20000, &d, &p, &err);
-    assert_err(&err, HSP_ENODEV, "GPU 3: no driver");
+    assert_err(&err, HSP_ENODEV, "no driver");
     (void)ask("exit 1", 20000, &d, &p, &err);
     assert_err(&err, HSP_ENODEV, "GPU 3: its process ended without a word");
     (void)ask("kill -9 $$", 20000, &d, &p, &err);
