@@ -4,6 +4,7 @@ forward comes before backward, messages are sent before they have arrived, all w
 states; one that the end of an epoch cuts says so; what cannot be traced is refused in one line."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import threading
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from join import World
 from train import JOB, Training
-from wire import LIMIT, ask, check, until
+from wire import LIMIT, ask, check, children, until
 from world import BUILD, main
 
 PLAN = """{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 4, stages: [
@@ -133,9 +134,16 @@ def run(w):
 
     got = []
     other = threading.Thread(target=lambda: got.append(trace(w, "small", "--steps", "64", "-o", w.path("cut.json"))))
-    other.start()  # the drain comes before 64 steps are over, or the trace is whole
-    until("it is under way", lambda: "another trace of the job is under way" in trace(w, "small")[2])
-    w.ctl("drain", "gamma", "--reason", "lunch")
+    stopped = children(b.pid)[0]  # no step ends without it
+    os.kill(stopped, signal.SIGSTOP)
+    other.start()
+    second = threading.Thread(target=lambda: got.append(trace(w, "small", "--steps", "64", "-o", w.path("cut.json"))))
+    second.start()
+    until("one of them is refused", lambda: got)
+    check(got[0][0] == 7 and "another trace of the job is under way" in got.pop()[2], "two at a time")
+    w.ctl("drain", "gamma", "--reason", "lunch")  # comes before 64 steps are over, or the trace is whole
+    os.kill(stopped, signal.SIGCONT)
+    second.join(4 * LIMIT)
     other.join(4 * LIMIT)
     check(got and got[0][0] == 0, "a trace that is cut: %r" % got)
     with open(w.path("cut.json")) as f:
