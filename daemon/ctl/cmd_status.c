@@ -349,10 +349,18 @@ static bool print_gpus(struct hsp_ctl *ctl, const cJSON *node)
                                              {"COMPUTE", false},
                                              {"PROCESSORS", false},
                                              {"UUID", false}};
-    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
-    const cJSON *d;
+    const cJSON *d, *devices = cJSON_GetObjectItemCaseSensitive(node, "devices");
     bool any = false;
-    cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(node, "devices"))
+    cJSON_ArrayForEach(d, devices)
+    {
+        any = any || hsp_doc_has(d, "model");
+    }
+    if (!any) {
+        return true;
+    }
+    bool ok = fputs("\n", ctl->out) >= 0;
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
+    cJSON_ArrayForEach(d, devices)
     {
         const char *cpus = hsp_doc_text(d, "near_processors");
         const char *cells[] = {hsp_ctl_text(ctl, "%.0f", hsp_doc_number(d, "index")),
@@ -360,10 +368,9 @@ static bool print_gpus(struct hsp_ctl *ctl, const cJSON *node)
                                cpus[0] != '\0' ? cpus : "-", hsp_doc_text(d, "uuid")};
         if (hsp_doc_has(d, "model")) {
             hsp_table_row(t, cells);
-            any = true;
         }
     }
-    return !any || (fputs("\n", ctl->out) >= 0 && hsp_table_print(t));
+    return hsp_table_print(t) && ok;
 }
 
 /* How they reach each other, pairs of one kind together. */
