@@ -68,7 +68,7 @@ static __device__ __forceinline__ void hsp_ldmatrix_trans(uint32_t (&r)[4], stru
 /* Starts a copy of 16 bytes (of zeros, where not @live) to shared memory; both aligned to 16. */
 static __device__ __forceinline__ void hsp_copy16(struct hsp_tile to, const void *global, bool live)
 {
-    int bytes = live ? 16 : 0;
+    [[maybe_unused]] int bytes = live ? 16 : 0; /* no copies before sm_80 */
     HSP_TENSOR_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to.at), "l"(global),
                    "r"(bytes)
                    : "memory");
