@@ -3,6 +3,7 @@
 
 #include "daemon/lp/lp.h"
 #include "daemon/planner/clusterfile.h"
+#include "daemon/planner/correct.h"
 #include "daemon/planner/jobfile.h"
 #include "daemon/planner/pipeline.h"
 #include "daemon/planner/planner.h"
@@ -257,6 +258,9 @@ static void plans_are_made_whole_or_not(void **state)
     (void)state;
     struct scene s;
     begin(&s);
+    const struct hsp_measured m = {.product = {.work = 1e9, .n = 100, .seconds = 1},
+                                   .elements = {.work = 1e8, .n = 100, .seconds = 1}};
+    hsp_profile_correct(&s.c.dev[0], HSP_RATE_FP32, &m); /* needs none */
     hsp_oom_loop("files", use_files, NULL, 1500);
     hsp_oom_loop("annotations", use_annotations, &s, 500);
     hsp_oom_loop("planner", use_planner, &s, 300);
