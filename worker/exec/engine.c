@@ -67,11 +67,17 @@ static enum hsp_status run_train(struct hsp_engine *e, struct hsp_err *err)
     return HSP_OK;
 }
 
-/* Nothing is under way on the device any more, nor will be: I2. */
+/* Nothing is under way on the device any more, nor will be: I2. The queues of a retired engine are another
+ * one's: it only learns again that its own work there is done. */
 static void settle(struct hsp_engine *e)
 {
+    struct hsp_backend *b = e->o.backend;
     for (int q = 0; q < HSP_N_QUEUES; q++) { /* the first error counts */
-        (void)hsp_queue_finish(e, hsp_devq_of((enum hsp_queue)q), NULL);
+        enum hsp_devq d = hsp_devq_of((enum hsp_queue)q);
+        if (!e->retired) {
+            (void)b->mark(b, d, &e->last[q], NULL);
+        }
+        (void)b->finish(b, d, e->last[q], NULL);
     }
 }
 
@@ -163,6 +169,7 @@ void hsp_engine_retire(struct hsp_engine *e)
 {
     atomic_store(&e->stop, 1);
     settle(e);
+    e->retired = true;
     e->o.backend->release(e->o.backend, HSP_MEM_DEVICE, e->memory);
     e->memory = NULL;
     hsp_staging_retire(e);

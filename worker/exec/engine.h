@@ -93,7 +93,8 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
 struct hsp_engine *hsp_engine_close(struct hsp_engine *e);
 
 /* No step follows: what the device still does is waited for, and its memory given back, so that another engine
- * may have it. Between steps, on the thread of the steps; abort and close are as before. */
+ * may have it, and the queues: nothing more is given to them. Between steps, on the thread of the steps; abort and
+ * close are as before, and may be called while the other engine runs. */
 void hsp_engine_retire(struct hsp_engine *e);
 
 /* Runs step @step: validation when it is due, then training, vote, update, seal.

@@ -117,6 +117,8 @@ struct hsp_engine {
     /* order on the device: tickets of the entries given, in order, one array for each queue; the
      * highest one of the other queue that a queue awaits */
     uint64_t *ticket[HSP_N_QUEUES], awaited[HSP_N_QUEUES];
+    uint64_t last[HSP_N_QUEUES]; /* of all that was given, once it has been waited for */
+    bool retired;                /* gives the device nothing any more */
 
     pthread_t comm_thread;
     pthread_mutex_t lock; /* the following */

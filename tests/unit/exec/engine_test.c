@@ -646,6 +646,36 @@ static void a_device_that_fails(void **state)
     }
 }
 
+/* Its queues are the next engine's then, which is in the middle of a replay when the old one is closed. */
+static void a_retired_engine_leaves_the_queues(void **state)
+{
+    (void)state;
+    int replays = 0;
+    on_device = true;
+    for (int k = 0; k < 3; k++) { /* two of three have it */
+        struct tiny_spec s = SPEC;
+        struct world *w = world_run(&s, 3);
+        struct device *d = &w->d[0];
+        struct hsp_backend *b = d->backend;
+        const struct hsp_digest key = {1, 2};
+        bool replayed = false;
+        hsp_engine_retire(d->engine);
+        for (int q = 0; b->begin != NULL && q < HSP_N_DEVQ; q++) {
+            struct hsp_digest own = {key.hi, key.lo + (uint64_t)q};
+            assert_ok(b->begin(b, (enum hsp_devq)q, &own, &replayed, NULL), NULL);
+            assert_false(replayed);
+        }
+        d->engine = hsp_engine_close(d->engine);
+        for (int q = 0; b->begin != NULL && q < HSP_N_DEVQ; q++) {
+            assert_ok(b->end(b, (enum hsp_devq)q, NULL), NULL);
+            replays++;
+        }
+        assert_false(hsp_ghost_forgive(b, NULL));
+        world_free(w);
+    }
+    assert_int_equal(replays, 2 * HSP_N_DEVQ);
+}
+
 static void gradients_go_right_to_their_sums(void **state)
 {
     (void)state;
@@ -813,6 +843,7 @@ int main(void)
         cmocka_unit_test(calls_say_what_the_job_computes_in),
         cmocka_unit_test(device_equals_cpu),
         cmocka_unit_test(a_device_that_fails),
+        cmocka_unit_test(a_retired_engine_leaves_the_queues),
     };
 #ifdef ENGINE_ON_DEVICE
     on_device = true;
