@@ -37,7 +37,7 @@ static void forget(struct xw_world *w)
 {
     memset(w->loss, 0, sizeof w->loss);
     memset(w->val, 0, sizeof w->val);
-    w->stable = 0;
+    w->stable = w->said_in = 0;
     w->final = w->finished = false;
 }
 

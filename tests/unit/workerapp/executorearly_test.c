@@ -184,11 +184,6 @@ static void await_loss(struct xw_world *w, int dev)
     do {
         assert_true(hsp_clock_ns() < until && xw_next_msg(w, dev, XW_WAIT_MS));
         assert_int_not_equal(w->last.type, HSP_MSG_STARTED);
-        w->stable = w->last.type == HSP_MSG_STEP ? w->last.u.step.step : w->stable;
-        if (w->last.type == HSP_MSG_STEP) {
-            w->loss[w->stable] = w->last.u.step.loss;
-            w->val[w->stable] = w->last.u.step.val_loss;
-        }
     } while (w->last.type != HSP_MSG_PEER_LOST);
 }
 

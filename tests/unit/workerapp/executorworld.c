@@ -140,8 +140,13 @@ uint32_t xw_lines_with(const char *path, const char *what)
     return n;
 }
 
-static void note_step(struct xw_world *w, const struct hsp_m_step *s)
+/* When an epoch breaks, its heir says again what it knows, which may be one step less than was said. */
+static void note_step(struct xw_world *w, uint64_t epoch, const struct hsp_m_step *s)
 {
+    if (epoch < w->said_in || (epoch == w->said_in && s->step < w->stable)) {
+        return;
+    }
+    w->said_in = epoch;
     w->stable = s->step;
     w->final |= s->final;
     if (s->step < XW_STEPS) {
@@ -163,7 +168,7 @@ bool xw_next_msg(struct xw_world *w, int dev, int ms)
         if (st != HSP_AGAIN) {
             assert_ok(st, &err);
             if (w->last.type == HSP_MSG_STEP) {
-                note_step(w, &w->last.u.step);
+                note_step(w, w->last.epoch, &w->last.u.step);
             }
             return true;
         }
@@ -351,7 +356,7 @@ void xw_reference(struct xw_world *w, double loss[XW_STEPS], double val[XW_STEPS
     memset(w->loss, 0, sizeof w->loss);
     memset(w->val, 0, sizeof w->val);
     xw_end(&w->ex[0]);
-    w->stable = 0;
+    w->stable = w->said_in = 0;
     w->final = w->finished = false;
     w->n_ckpt = 0;
     (void)hsp_epoch_plan_free(p);

@@ -36,8 +36,9 @@ struct xw_world {
     struct hsp_ghost_opts ghost[XW_MAX_DEV]; /* of each; their seeds are drawn */
     double loss[XW_STEPS];
     double val[XW_STEPS];
-    uint64_t stable; /* newest reported */
-    uint64_t steps;  /* of the job; 0: XW_STEPS */
+    uint64_t stable;  /* newest reported, of the newest epoch */
+    uint64_t said_in; /* that epoch */
+    uint64_t steps;   /* of the job; 0: XW_STEPS */
     bool final, finished;
     uint32_t n_ckpt;
     uint32_t n_unwritten; /* reports of files that could not be written, where they are expected */
