@@ -26,7 +26,7 @@ struct meeting {
     const char *what; /* NULL: free */
     unsigned mask, arrived, left;
     size_t bytes;
-    uint8_t value[HSP_FAKE_WARP * HSP_FAKE_MAX_EXCHANGE]; /* lane by lane, as many bytes of each */
+    uint8_t *value; /* lane by lane, as many bytes of each */
 };
 
 struct warp {
@@ -57,6 +57,7 @@ static _Thread_local bool runs;
 
 struct hsp_fake_index hsp_fake_thread_index, hsp_fake_block_index, hsp_fake_block_extent,
     hsp_fake_grid_extent;
+static uint8_t exchange[MAX_WARPS][HSP_FAKE_WARP][HSP_FAKE_WARP * HSP_FAKE_MAX_EXCHANGE];
 static uint8_t dynamic_shared[HSP_FAKE_MAX_SHARED] __attribute__((aligned(1024)));
 
 /* ---- fibers ---- */
@@ -232,7 +233,7 @@ static struct meeting *meeting_of(struct warp *w, const char *what, unsigned mas
         if (m->what == NULL) {
             room = room != NULL ? room : m;
         } else if (m->mask == mask && m->arrived != mask && (m->arrived & lane) == 0) {
-            if (strcmp(m->what, what) != 0 || m->bytes != bytes) {
+            if ((m->what != what && strcmp(m->what, what) != 0) || m->bytes != bytes) {
                 hsp_fake_fault("%s of lanes %08x while others are at %s", what, mask, m->what);
             }
             return m;
@@ -241,10 +242,11 @@ static struct meeting *meeting_of(struct warp *w, const char *what, unsigned mas
     if (room == NULL) {
         hsp_fake_fault("too many warp functions at a time");
     }
-    memset(room, 0, sizeof(*room));
-    room->what = what;
-    room->mask = mask;
-    room->bytes = bytes;
+    *room = (struct meeting){.what = what,
+                             .mask = mask,
+                             .bytes = bytes,
+                             .value = exchange[w - em.warp][room - w->meeting]};
+    memset(room->value, 0, HSP_FAKE_WARP * bytes);
     return room;
 }
 

@@ -21,14 +21,19 @@ struct use {
 
 /* Who touched two bytes of shared memory. */
 struct slot {
-    uintptr_t at;
     unsigned block; /* epoch at the block's begin: older entries are free */
     unsigned w_block, w_warp, r_block, r_warp;
-    int writer;        /* thread; -1 none */
-    int reader, r_who; /* warp of the readers, MANY_WARPS; lane, MANY_LANES */
+    int16_t writer;        /* thread; -1 none */
+    int16_t reader, r_who; /* warp of the readers, MANY_WARPS; lane, MANY_LANES */
 };
 #define MANY_WARPS (-2)
 #define MANY_LANES (-2)
+
+/* Where the running thread is. */
+struct moment {
+    int thread;
+    unsigned block, warp; /* epochs */
+};
 
 static struct {
     uint8_t *base;
@@ -37,10 +42,12 @@ static struct {
     struct use *writer, *reader; /* one for two bytes */
     const uint8_t *stacks;
     size_t stack_bytes;
-    size_t lo_page, hi_page; /* pages touched lie in [lo, hi) */
-    unsigned block;          /* epoch at the block's begin */
-    uint32_t kernel;         /* counts kernels */
-    struct slot slot[1 << SHARED_SLOT];
+    size_t lo_page, hi_page;                          /* pages touched lie in [lo, hi) */
+    unsigned block;                                   /* epoch at the block's begin */
+    uint32_t kernel;                                  /* counts kernels */
+    struct slot dynamic[HSP_FAKE_MAX_SHARED / 2 + 1]; /* by place */
+    struct slot slot[1 << SHARED_SLOT];               /* of all other, by address: */
+    uintptr_t at[1 << SHARED_SLOT];
 } sh;
 
 static void *reserve(size_t bytes)
@@ -170,58 +177,69 @@ static void race_of_blocks(size_t at, size_t n, bool write)
 static void device_access(const void *p, size_t n, enum hsp_fake_access how)
 {
     size_t at = (size_t)((const uint8_t *)p - sh.base);
-    for (size_t i = at; i < at + n && i < sh.bytes; i++) {
-        if (how != HSP_FAKE_WRITE && (sh.touched[i] & WROTE) == 0) {
-            sh.touched[i] |= READ;
-        }
-        sh.touched[i] |= how != HSP_FAKE_READ ? WROTE : 0;
-        sh.pages[i / PAGE] = 1;
+    n = n < sh.bytes - at ? n : sh.bytes - at;
+    for (size_t i = at; i < at + n; i++) {
+        uint8_t was = sh.touched[i];
+        was |= how != HSP_FAKE_WRITE && (was & WROTE) == 0 ? READ : 0;
+        sh.touched[i] = was | (how != HSP_FAKE_READ ? WROTE : 0);
     }
-    sh.lo_page = at / PAGE < sh.lo_page ? at / PAGE : sh.lo_page;
-    sh.hi_page = (at + n - 1) / PAGE >= sh.hi_page ? (at + n - 1) / PAGE + 1 : sh.hi_page;
+    size_t first = at / PAGE, last = (at + n - 1) / PAGE;
+    memset(sh.pages + first, 1, last - first + 1);
+    sh.lo_page = first < sh.lo_page ? first : sh.lo_page;
+    sh.hi_page = last >= sh.hi_page ? last + 1 : sh.hi_page;
     if (how != HSP_FAKE_ATOMIC) {
         race_of_blocks(at, n, how == HSP_FAKE_WRITE);
     }
 }
 
+static struct slot *fresh(struct slot *s)
+{
+    if (s->block != sh.block) {
+        *s = (struct slot){.block = sh.block, .writer = -1, .reader = -1};
+    }
+    return s;
+}
+
 static struct slot *slot_of(uintptr_t at)
 {
+    uintptr_t place = at - (uintptr_t)hsp_fake_dynamic_shared();
+    if (place < HSP_FAKE_MAX_SHARED) {
+        return fresh(&sh.dynamic[place / 2]);
+    }
     uint64_t h = (uint64_t)(at / 2) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - SHARED_SLOT);
     for (size_t i = 0; i < 1 << SHARED_SLOT; i++) {
-        struct slot *s = &sh.slot[(h + i) & ((1 << SHARED_SLOT) - 1)];
-        if (s->block == sh.block && s->at == at) {
-            return s;
-        }
-        if (s->block != sh.block) {
-            *s = (struct slot){.at = at, .block = sh.block, .writer = -1, .reader = -1};
-            return s;
+        size_t k = (h + i) & ((1 << SHARED_SLOT) - 1);
+        if (sh.slot[k].block != sh.block || sh.at[k] == at) {
+            sh.at[k] = at;
+            return fresh(&sh.slot[k]);
         }
     }
     return NULL;
 }
 
 /* Whether nothing orders this thread after the last writer. */
-static bool unordered_write(const struct slot *s, int t)
+static bool unordered_write(const struct slot *s, const struct moment *m)
 {
-    return s->writer >= 0 && s->writer != t && s->w_block == hsp_fake_block_epoch() &&
-           (s->writer / HSP_FAKE_WARP != t / HSP_FAKE_WARP || s->w_warp == hsp_fake_warp_epoch());
+    return s->writer >= 0 && s->writer != m->thread && s->w_block == m->block &&
+           (s->writer / HSP_FAKE_WARP != m->thread / HSP_FAKE_WARP || s->w_warp == m->warp);
 }
 
 /* The same for the readers. */
-static bool unordered_read(const struct slot *s, int t)
+static bool unordered_read(const struct slot *s, const struct moment *m)
 {
-    if (s->reader == -1 || s->r_block != hsp_fake_block_epoch()) {
+    if (s->reader == -1 || s->r_block != m->block) {
         return false;
     }
-    return s->reader != t / HSP_FAKE_WARP ||
-           (s->r_warp == hsp_fake_warp_epoch() && s->r_who != t % HSP_FAKE_WARP);
+    return s->reader != m->thread / HSP_FAKE_WARP ||
+           (s->r_warp == m->warp && s->r_who != m->thread % HSP_FAKE_WARP);
 }
 
-static void note_read(struct slot *s, int t)
+static void note_read(struct slot *s, const struct moment *m)
 {
-    int warp = t / HSP_FAKE_WARP, lane = t % HSP_FAKE_WARP;
-    bool first = s->reader == -1 || s->r_block != hsp_fake_block_epoch();
-    if (first || (s->reader == warp && s->r_warp != hsp_fake_warp_epoch())) {
+    int16_t warp = (int16_t)(m->thread / HSP_FAKE_WARP);
+    int16_t lane = (int16_t)(m->thread % HSP_FAKE_WARP);
+    bool first = s->reader == -1 || s->r_block != m->block;
+    if (first || (s->reader == warp && s->r_warp != m->warp)) {
         s->reader = warp;
         s->r_who = lane;
     } else if (s->reader != warp) {
@@ -229,45 +247,52 @@ static void note_read(struct slot *s, int t)
     } else if (s->r_who != lane) {
         s->r_who = MANY_LANES;
     }
-    s->r_block = hsp_fake_block_epoch();
-    s->r_warp = hsp_fake_warp_epoch();
+    s->r_block = m->block;
+    s->r_warp = m->warp;
 }
 
-static void shared_access(uintptr_t p, size_t n, bool write)
+static void race_of_threads(const struct slot *s, const struct moment *m, bool write)
 {
-    int t = hsp_fake_thread();
+    bool wrote = unordered_write(s, m);
+    hsp_fake_fault("%s shared memory that thread %d %s, with no barrier between",
+                   write ? "writes" : "reads",
+                   wrote                             ? s->writer
+                   : s->reader >= 0 && s->r_who >= 0 ? s->reader * HSP_FAKE_WARP + s->r_who
+                                                     : s->reader,
+                   wrote ? "wrote" : "read");
+}
+
+static void shared_access(uintptr_t p, size_t n, bool write, int thread)
+{
+    const struct moment m = {thread, hsp_fake_block_epoch(), hsp_fake_warp_epoch()};
     for (uintptr_t at = p & ~(uintptr_t)1; at < p + n; at += 2) {
         struct slot *s = slot_of(at);
         if (s == NULL) {
             return;
         }
-        if (unordered_write(s, t) || (write && unordered_read(s, t))) {
-            hsp_fake_fault("%s shared memory that thread %d %s, with no barrier between",
-                           write ? "writes" : "reads",
-                           unordered_write(s, t)             ? s->writer
-                           : s->reader >= 0 && s->r_who >= 0 ? s->reader * HSP_FAKE_WARP + s->r_who
-                                                             : s->reader,
-                           unordered_write(s, t) ? "wrote" : "read");
+        if (unordered_write(s, &m) || (write && unordered_read(s, &m))) {
+            race_of_threads(s, &m, write);
         }
         if (write) {
-            s->writer = t;
-            s->w_block = hsp_fake_block_epoch();
-            s->w_warp = hsp_fake_warp_epoch();
+            s->writer = (int16_t)thread;
+            s->w_block = m.block;
+            s->w_warp = m.warp;
         } else {
-            note_read(s, t);
+            note_read(s, &m);
         }
     }
 }
 
 void hsp_fake_shadow_access(const void *p, size_t n, enum hsp_fake_access how)
 {
-    if (hsp_fake_thread() < 0 || n == 0) {
+    int thread = hsp_fake_thread();
+    if (thread < 0 || n == 0) {
         return;
     }
     if (on_device(p)) {
         device_access(p, n, how);
     } else if ((uintptr_t)p - (uintptr_t)sh.stacks >= sh.stack_bytes && how != HSP_FAKE_ATOMIC &&
                (uintptr_t)p - (uintptr_t)&hsp_fake_thread_index >= sizeof(hsp_fake_thread_index)) {
-        shared_access((uintptr_t)p, n, how == HSP_FAKE_WRITE);
+        shared_access((uintptr_t)p, n, how == HSP_FAKE_WRITE, thread);
     }
 }
