@@ -22,8 +22,12 @@ comm_tests = \
   tests/unit/comm/ncclcomm_test \
   tests/unit/comm/nccldevice_test \
   tests/unit/comm/ncclkill_test \
+  tests/unit/comm/nccllib_test \
   tests/unit/comm/ncclneed_test \
   tests/unit/comm/runs_test
+if HAVE_NCCL_H
+comm_tests += tests/unit/comm/ncclabi_test
+endif
 check_PROGRAMS += $(comm_tests)
 TESTS += $(comm_tests)
 
@@ -56,6 +60,11 @@ tests_unit_comm_ncclcomm_test_SOURCES = tests/unit/comm/ncclcomm_test.c $(COMM_S
 tests_unit_comm_ncclcomm_test_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_ncclkill_test_SOURCES = tests/unit/comm/ncclkill_test.c $(NCCL_WORLD)
 tests_unit_comm_ncclkill_test_LDADD = $(NCCL_TEST_LIBS)
+tests_unit_comm_nccllib_test_SOURCES = tests/unit/comm/nccllib_test.c $(NCCL_WORLD)
+tests_unit_comm_nccllib_test_LDADD = $(NCCL_TEST_LIBS)
+tests_unit_comm_ncclabi_test_SOURCES = tests/unit/comm/ncclabi_test.c
+tests_unit_comm_ncclabi_test_CPPFLAGS = $(AM_CPPFLAGS) $(NCCL_CPPFLAGS)
+tests_unit_comm_ncclabi_test_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_ncclneed_test_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_nccldevice_test_SOURCES = tests/unit/comm/nccldevice_test.c $(NCCL_WORLD) \
   tests/unit/cuda/standin.c tests/unit/cuda/standin.h

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "proto/base/str.h"
+
 struct symbol {
     const char *name;
     size_t at; /* in struct hsp_nccl_lib */
@@ -49,12 +51,16 @@ static enum hsp_status find_all(struct hsp_nccl_lib *l, const char *name, struct
     return HSP_OK;
 }
 
-enum hsp_status hsp_nccl_lib_open(const char *name, struct hsp_nccl_lib *ret, struct hsp_err *err)
+/* Never unloaded: threads of its own may still be in it, and CUDA calls it at the end of the process. */
+static void *load(const char *name)
 {
-    struct hsp_nccl_lib l = {0};
-    name = name != NULL ? name : HSP_NCCL_LIBRARY;
-    /* never unloaded: threads of its own may still be in it, and CUDA calls it at the end of the process */
-    l.handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+static enum hsp_status open_as(const char *name, void *handle, struct hsp_nccl_lib *ret,
+                               struct hsp_err *err)
+{
+    struct hsp_nccl_lib l = {.handle = handle};
     if (l.handle == NULL) {
         const char *why = dlerror();
         return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "no NCCL: %s", why != NULL ? why : name);
@@ -74,6 +80,27 @@ enum hsp_status hsp_nccl_lib_open(const char *name, struct hsp_nccl_lib *ret, st
     l.CommShrink = l.version >= NCCL_SHRINKS ? l.CommShrink : NULL;
     *ret = l;
     return HSP_OK;
+}
+
+enum hsp_status hsp_nccl_lib_seek(const char *folder, struct hsp_nccl_lib *ret, struct hsp_err *err)
+{
+    char path[HSP_NCCL_PATH];
+    void *handle = NULL;
+    if (folder == NULL) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "no NCCL: hspmd was built --without-nccl");
+    }
+    if (folder[0] != '\0') {
+        hsp_str_printf(path, sizeof path, "%s/" HSP_NCCL_LIBRARY, folder);
+        handle = load(path);
+    }
+    return open_as(handle != NULL ? path : HSP_NCCL_LIBRARY,
+                   handle != NULL ? handle : load(HSP_NCCL_LIBRARY), ret, err);
+}
+
+enum hsp_status hsp_nccl_lib_open(const char *name, struct hsp_nccl_lib *ret, struct hsp_err *err)
+{
+    return name != NULL ? open_as(name, load(name), ret, err)
+                        : hsp_nccl_lib_seek(HSP_NCCL_FOLDER, ret, err);
 }
 
 void hsp_nccl_lib_close(struct hsp_nccl_lib *l)

@@ -13,6 +13,7 @@
 #include "worker/comm/nccl/ncclabi.h"
 
 #define HSP_NCCL_LIBRARY "libnccl.so.2"
+#define HSP_NCCL_PATH    4096
 
 /* Functions by their names there, without "nccl". @stream: a cudaStream_t. */
 struct hsp_nccl_lib {
@@ -53,8 +54,12 @@ struct hsp_nccl_lib {
                                    struct nccl_comm **ret, struct nccl_config *config, int flags);
 };
 
-/* @name: NULL: HSP_NCCL_LIBRARY. HSP_EUNSUPPORTED: no such library, a version that is too old or too new, or a
- * function it has not; the message says which. */
+/* The library in @folder, where it is there and can be loaded; else, and with "", HSP_NCCL_LIBRARY as the system finds it.
+ * HSP_EUNSUPPORTED: no such library, a version that is too old or too new, or a function it has not; the message says
+ * which; also with NULL, in a build that is to do without. */
+enum hsp_status hsp_nccl_lib_seek(const char *folder, struct hsp_nccl_lib *ret,
+                                  struct hsp_err *err);
+/* @name: loaded as dlopen takes it. NULL: sought as configure was told (--with-nccl). Errors as above. */
 enum hsp_status hsp_nccl_lib_open(const char *name, struct hsp_nccl_lib *ret, struct hsp_err *err);
 void hsp_nccl_lib_close(struct hsp_nccl_lib *l); /* the zeroed one is fine */
 
