@@ -9,9 +9,8 @@ if [ ! -r "$build/Makefile" ]; then
 fi
 # CUDA's headers are those that the tests bring.
 value() { sed -n "s/^$1 = //p" "$build/Makefile" | head -n 1; }
-HSP_HEADER_CC="$(value CC) -std=c11 -D_GNU_SOURCE -I. $(value DEPS_CPPFLAGS) -Wall -Wextra -Wpedantic \
--idirafter tests/lib/fakecuda/include -Wstrict-prototypes -Wundef -Werror -Wno-unused-function \
--fsyntax-only -x c"
+HSP_HEADER_CC="$(value CC) -std=c11 -D_GNU_SOURCE -I. -Itests/lib/fakecuda/include $(value DEPS_CPPFLAGS) \
+-Wall -Wextra -Wpedantic -Wstrict-prototypes -Wundef -Werror -Wno-unused-function -fsyntax-only -x c"
 export HSP_HEADER_CC
 headers=$(scripts/sources.sh .h)
 if [ -z "$headers" ]; then

@@ -60,7 +60,7 @@ def run(w):
     check(abs(loss / one_host - 1) < 1e-6, "loss %.15g, on one host %.15g" % (loss, one_host))
     check(links(w, 2) == {("data", "tls"), ("state", "tls"), ("move", "tls")}, "encrypted: %r" % links(w, 2))
 
-    t = Training(w, "chosen", 120)
+    t = Training(w, "chosen", 400, least=2)
     t.reach(5)
     d.kill()
     d.wait()
@@ -69,6 +69,8 @@ def run(w):
     check("chosen: tls until its next epoch" in w.ctl("status"), "the epoch that runs is shown: " + w.ctl("status"))
     check(all(kind == "tls" for _, kind in links(w, 3)), "before: %r" % links(w, 3))
     agents.append(w.agent("delta", more=TCP))
+    until("delta is up", lambda: w.up("delta"))
+    leave(agents.pop(0))  # the job must go on where delta is: it asks for two devices
     t.on("delta/0")
     check(t.status()["data_plane"] == "clear", "the next epoch is as chosen")
     check({("data", "clear"), ("state", "clear"), ("move", "clear")} <= links(w, 3), "clear: %r" % links(w, 3))
