@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -337,7 +338,16 @@ static enum hsp_status ghost_copy(struct hsp_backend *b, enum hsp_devq q, void *
     x.to.data = dst;
     x.from.data = (void *)(uintptr_t)src;
     x.n = (int64_t)bytes;
-    return give_work(b, q, &x, err);
+    struct ghost *g = ghost_of(b);
+    enum hsp_status st = HSP_OK;
+    (void)pthread_mutex_lock(&g->lock);
+    if (g->o.must_pin && q == HSP_DEVQ_STATE && bytes > 0 &&
+        (hsp_ghost_find(g->areas, dst, bytes) == NULL ||
+         hsp_ghost_find(g->areas, src, bytes) == NULL)) {
+        st = breach(g, "a copy of memory that is not pinned", err);
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return st == HSP_OK ? give_work(b, q, &x, err) : st;
 }
 
 static enum hsp_status ghost_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype t,
@@ -716,6 +726,53 @@ static void ghost_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
     (void)pthread_mutex_unlock(&g->lock);
 }
 
+static bool touches(const struct hsp_ghost_area *a, const void *p, size_t bytes)
+{
+    uintptr_t x = (uintptr_t)p, from = (uintptr_t)a->at;
+    return x < from + a->bytes && from < x + bytes;
+}
+
+/* Memory of the caller, from now on judged as our own of the host. */
+static enum hsp_status ghost_pin(struct hsp_backend *b, void *p, size_t bytes, struct hsp_err *err)
+{
+    struct ghost *g = ghost_of(b);
+    struct hsp_ghost_area *a = NULL;
+    (void)pthread_mutex_lock(&g->lock);
+    enum hsp_status st = failed(g, err);
+    for (struct hsp_ghost_area *o = g->areas; st == HSP_OK && o != NULL; o = o->next) {
+        st = touches(o, p, bytes) ? breach(g, "memory is pinned twice", err) : HSP_OK;
+    }
+    if (st == HSP_OK && (p == NULL || bytes == 0)) {
+        st = breach(g, "pin of nothing", err);
+    } else if (st == HSP_OK && g->o.no_pin) {
+        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "ghost: cannot pin %zu bytes", bytes);
+    }
+    if (st == HSP_OK && (a = hsp_ghost_area_of(p, bytes)) == NULL) {
+        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory to pin %zu bytes", bytes);
+    }
+    if (st == HSP_OK) {
+        a->next = g->areas;
+        g->areas = a;
+        g->tally.pinned++;
+    }
+    (void)pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+static void ghost_unpin(struct hsp_backend *b, void *p)
+{
+    struct ghost *g = ghost_of(b);
+    void *page = (void *)((uintptr_t)p & ~(uintptr_t)4095);
+    unsigned char there;
+    (void)pthread_mutex_lock(&g->lock);
+    if (mincore(page, 1, &there) != 0) {
+        (void)breach(g, "unpin of memory that is mapped no more", NULL);
+    }
+    g->tally.pinned--;
+    (void)pthread_mutex_unlock(&g->lock);
+    ghost_release(b, HSP_MEM_HOST, p);
+}
+
 /* ---- life ---- */
 
 static void *ghost_native(struct hsp_backend *b, enum hsp_devq q)
@@ -764,6 +821,8 @@ static const struct hsp_backend vtable = {.name = "ghost",
                                           .device = true,
                                           .alloc = ghost_alloc,
                                           .release = ghost_release,
+                                          .pin = ghost_pin,
+                                          .unpin = ghost_unpin,
                                           .run = ghost_run,
                                           .adds = UINT64_MAX,
                                           .many = HSP_GHOST_MANY,

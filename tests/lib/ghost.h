@@ -5,7 +5,8 @@
  * Checks:  every call is judged when it is given, whatever the delays: memory outside of an allocation,
  *          work on bytes that another queue writes, or reads and this one writes, without an await or a
  *          finish between them; releases of memory in use; memory of the host that changes between a
- *          copy's call and the copy; a replay key with other calls than before. What the host reads too
+ *          copy's call and the copy; a replay key with other calls than before; memory pinned
+ *          twice, or unpinned when it is mapped no more. What the host reads too
  *          early is garbage: host memory is spoilt when a copy to it is given. The first breach fails
  *          that call and all later ones with HSP_EIO and its words.
  * Threads: as backend.h; the knowledge of a thread that has finished a ticket is its own, a thread not
@@ -21,6 +22,8 @@ struct hsp_ghost_opts {
     bool replay;           /* has begin and end; half of what is known is replayed */
     bool sums;             /* has run_sum, for what does not lie over each other */
     uint64_t fail_at;      /* this piece of work fails, and the device with it; 0: none */
+    bool no_pin;           /* pin is refused, always */
+    bool must_pin;         /* copies on HSP_DEVQ_STATE to or from ordinary memory are a breach */
     size_t memory;         /* of the device, bytes; 0: as much as is asked for */
 };
 
@@ -42,6 +45,7 @@ struct hsp_ghost_tally {
     uint64_t recorded, replayed, compared;
     uint64_t sums, apart;       /* of products with what is added to them: at once, refused */
     size_t memory, most_memory; /* of the device, allocated */
+    uint32_t pinned;            /* of the caller's memory, now */
 };
 
 enum hsp_status hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backend **ret,

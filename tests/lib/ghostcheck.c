@@ -40,12 +40,29 @@ struct hsp_ghost_area *hsp_ghost_area_new(enum hsp_mem mem, size_t bytes)
     return a;
 }
 
+struct hsp_ghost_area *hsp_ghost_area_of(void *p, size_t bytes)
+{
+    struct hsp_ghost_area *a = calloc(1, sizeof(*a));
+    struct hsp_ghost_part *part = calloc(1, sizeof(*part));
+    if (a == NULL || part == NULL) {
+        free(a);
+        free(part);
+        return NULL;
+    }
+    *part = (struct hsp_ghost_part){.to = bytes};
+    *a = (struct hsp_ghost_area){
+        .at = p, .real = p, .bytes = bytes, .mem = HSP_MEM_HOST, .part = part, .n = 1, .cap = 1};
+    return a;
+}
+
 void hsp_ghost_area_free(struct hsp_ghost_area *a)
 {
     if (a->at != a->real) {
         (void)munmap(a->at, a->mapped);
     }
-    (void)munmap(a->real, a->mapped);
+    if (a->mapped > 0) { /* else the caller's */
+        (void)munmap(a->real, a->mapped);
+    }
     free(a->part);
     free(a);
 }

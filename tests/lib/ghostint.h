@@ -77,6 +77,7 @@ bool hsp_ghost_note(struct hsp_ghost_area *a, const void *p, size_t bytes,
 bool hsp_ghost_pending(const struct hsp_ghost_area *a, const void *p, size_t bytes,
                        const struct hsp_ghost_clock *known, bool reads);
 struct hsp_ghost_area *hsp_ghost_area_new(enum hsp_mem mem, size_t bytes); /* NULL: no memory */
+struct hsp_ghost_area *hsp_ghost_area_of(void *p, size_t bytes); /* of the caller's; the same */
 void hsp_ghost_area_free(struct hsp_ghost_area *a);
 
 /* ---- ghostwork.c ---- */

@@ -60,6 +60,34 @@ static enum hsp_status try_rest(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
+/* Both segments are written here, so they are mapped as pinning wants it. Without it all goes on, slower. */
+static void pin_segments(struct hsp_epoch *e)
+{
+    struct hsp_backend *b = e->env->backend;
+    for (int k = 0; b->pin != NULL && k < 2; k++) {
+        struct hsp_err err = {0};
+        size_t bytes = (size_t)hsp_segment_area_bytes(e->seg[k]);
+        enum hsp_status st =
+            bytes > 0 ? b->pin(b, hsp_segment_area(e->seg[k]), bytes, &err) : HSP_OK;
+        e->dev.pinned[k] = bytes > 0 && st == HSP_OK;
+        if (st != HSP_OK && !atomic_exchange(&e->env->unpinned, true)) {
+            hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                    "device %u: its state is copied through memory that is not pinned, slowly: %s",
+                    e->env->device, err.msg);
+        }
+    }
+}
+
+static void unpin_segments(struct hsp_epoch *e)
+{
+    for (int k = 0; k < 2; k++) {
+        if (e->dev.pinned[k]) {
+            e->env->backend->unpin(e->env->backend, hsp_segment_area(e->seg[k]));
+            e->dev.pinned[k] = false;
+        }
+    }
+}
+
 enum hsp_status hsp_epoch_device_take(struct hsp_epoch *e, struct hsp_err *err)
 {
     if (!on_device(e)) {
@@ -69,6 +97,9 @@ enum hsp_status hsp_epoch_device_take(struct hsp_epoch *e, struct hsp_err *err)
     if (atomic_load(&e->env->on_device) == 0) {
         st = take_slots(e, err);
         st = st == HSP_OK ? try_rest(e, err) : st;
+    }
+    if (st == HSP_OK) {
+        pin_segments(e);
     }
     return st;
 }
@@ -189,6 +220,7 @@ void hsp_epoch_device_leave(struct hsp_epoch *e)
     if (on_device(e)) { /* of a device that has failed nothing is under way */
         (void)b->finish(b, HSP_DEVQ_STATE, e->dev.ticket, NULL);
         hsp_engine_retire(e->engine);
+        unpin_segments(e); /* here the device is idle */
         release_slots(e);
     }
 }
@@ -197,6 +229,7 @@ void hsp_epoch_device_close(struct hsp_epoch *e)
 {
     if (on_device(e)) {
         (void)hsp_epoch_device_await(e, NULL);
+        unpin_segments(e);
         release_slots(e);
     }
 }

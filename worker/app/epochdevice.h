@@ -14,6 +14,7 @@
  *            t + 1, which waits for the copies of version t + 1; version t was copied out before vote t.
  * Memory:    an epoch that is alone on the device takes its slots at PREPARE, and tries whether the rest
  *            fits too. One beside another takes them when it begins; the other has given back all it had by then.
+ *            Segments are pinned at PREPARE and until the epoch is left; refused, that is told once in the log.
  */
 #ifndef HSP_EPOCHDEVICE_H
 #define HSP_EPOCHDEVICE_H
@@ -24,6 +25,7 @@ struct hsp_exec_env;
 
 struct hsp_epoch_device {
     void *slot[2];             /* state_bytes each, HSP_MEM_DEVICE; NULL: not taken, or no device */
+    bool pinned[2];            /* the segments */
     bool counted;              /* in env->on_device */
     struct hsp_written newest; /* as the engine told it; the epoch's lock */
     uint64_t ticket;           /* of HSP_DEVQ_STATE: all copies so far; the epoch's lock */

@@ -2,8 +2,8 @@
  *
  * Role:       called by worker/exec for each instruction; cpu/ and cuda/ implement it.
  * Threads:    a queue has one caller at a time, different queues may have different ones at once;
- *             alloc, release, finish and reached may be called by any thread at any time. run and accumulate
- *             of a backend that is no device: one caller at a time, whatever the queue.
+ *             alloc, release, pin, unpin, finish and reached may be called by any thread at any time.
+ *             run and accumulate of a backend that is no device: one caller at a time, whatever the queue.
  * Contract:   what is given to a queue is done in the order given. Of a device (device is true) the
  *             call has returned before the work is done, so the memory it names must stay, and an
  *             error of the work may be told by a later call of any function; the words a call
@@ -24,7 +24,7 @@
 #include "proto/op/op.h"
 #include "worker/backend/cells.h"
 
-#define HSP_BACKEND_ABI 3
+#define HSP_BACKEND_ABI 4
 
 /* Most marks of a queue that may not have been reached yet: who gives more waits for the oldest. */
 #define HSP_MAX_MARKS 4096
@@ -88,6 +88,11 @@ struct hsp_backend {
     enum hsp_status (*alloc)(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
                              struct hsp_err *err);
     void (*release)(struct hsp_backend *b, enum hsp_mem mem, void *p); /* NULL is fine */
+    /* @bytes > 0 of the caller at @p, mapped readable and writable, become HSP_MEM_HOST: copies are several times as
+     * fast, and come later than the call. Until unpin, which comes before the memory goes and before close; nothing under
+     * way may use it then. HSP_ENOMEM, HSP_EUNSUPPORTED: it stays ordinary. Both NULL: never. */
+    enum hsp_status (*pin)(struct hsp_backend *b, void *p, size_t bytes, struct hsp_err *err);
+    void (*unpin)(struct hsp_backend *b, void *p);
     /* One op; scratch is the backend's, one per queue. HSP_EUNSUPPORTED: op or dtype. */
     enum hsp_status (*run)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                            struct hsp_err *err);

@@ -8,6 +8,13 @@
 #define APART   ((size_t)512) /* between two allocations, at least */
 #define GARBAGE 0xff          /* NaNs */
 
+/* Memory of the caller that is pinned for now. */
+static struct {
+    uint8_t *p;
+    size_t bytes;
+} registered[64];
+#define N_REGISTERED (sizeof(registered) / sizeof(registered[0]))
+
 static size_t reserved; /* bytes at fake.base */
 
 /* Twice the addresses that there is memory: what was freed in the midst of work keeps its own. */
@@ -39,6 +46,7 @@ static void need_memory(void)
 
 void fake_memory_reset(void)
 {
+    memset(registered, 0, sizeof(registered));
     for (int pinned = 0; pinned < 2; pinned++) {
         while (fake.memory[pinned] != NULL) {
             struct fake_alloc *a = fake.memory[pinned];
@@ -276,6 +284,83 @@ cudaError_t cudaFreeHost(void *p)
     return fake_leave(e == cudaSuccess ? own : e);
 }
 
+/* The caller's memory in which the whole range lies; with @any: which it touches. N_REGISTERED: none. */
+static size_t find_registered(const void *p, size_t bytes, bool any)
+{
+    const uint8_t *from = p, *to = from + bytes;
+    size_t k = 0;
+    while (k < N_REGISTERED) {
+        const uint8_t *lo = registered[k].p, *hi = lo + registered[k].bytes;
+        if (lo != NULL && (any ? from < hi && lo < to : from >= lo && to <= hi)) {
+            break;
+        }
+        k++;
+    }
+    return k;
+}
+
+/* A place in the table that begins at @p; at NULL: that is free. */
+static size_t place_of(const void *p)
+{
+    size_t k = 0;
+    while (k < N_REGISTERED && registered[k].p != p) {
+        k++;
+    }
+    return k;
+}
+
+cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    cudaError_t e = fake_enter("cudaHostRegister");
+    e = e == cudaSuccess ? fake_unsafe() : e;
+    size_t k = place_of(NULL);
+    if (e == cudaSuccess && (p == NULL || bytes == 0 || k == N_REGISTERED)) {
+        e = cudaErrorInvalidValue;
+    }
+    if (e == cudaSuccess && find_registered(p, bytes, true) < N_REGISTERED) {
+        fake_say("%p is pinned twice", p);
+        e = cudaErrorHostMemoryAlreadyRegistered;
+    }
+    if (e == cudaSuccess) {
+        registered[k].p = p;
+        registered[k].bytes = bytes;
+        fake.use.pinned++;
+        fake.use.pinned_bytes += bytes;
+    }
+    return fake_leave(e);
+}
+
+static bool is_copied(size_t k)
+{
+    for (const struct CUstream_st *s = fake.streams; s != NULL; s = s->next) {
+        for (const struct piece *c = s->first; c != NULL; c = c->next) {
+            bool copies = c->kind == PIECE_COPY && !c->staged;
+            if (copies &&
+                (find_registered(c->dst, 1, true) == k || find_registered(c->src, 1, true) == k)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+cudaError_t cudaHostUnregister(void *p)
+{
+    cudaError_t e = fake_enter("cudaHostUnregister");
+    size_t k = p != NULL ? place_of(p) : N_REGISTERED;
+    cudaError_t own = k == N_REGISTERED ? cudaErrorHostMemoryNotRegistered : cudaSuccess;
+    if (own == cudaSuccess) {
+        if (is_copied(k)) {
+            fake_say("%p is pinned no more in the midst of a copy", p);
+        }
+        fake.use.pinned--;
+        fake.use.pinned_bytes -= registered[k].bytes;
+        registered[k].p = NULL;
+    }
+    return fake_leave(e == cudaSuccess ? own : e);
+}
+
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     cudaError_t e = fake_enter("cudaMemGetInfo");
@@ -308,7 +393,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void
 static int judge(const void *p, size_t pitch, size_t width, size_t height)
 {
     if (!fake_on_device(p) && !fake_is_pinned(p)) {
-        return 0;
+        return find_registered(p, (height - 1) * pitch + width, false) < N_REGISTERED;
     }
     return fake_inside(p, (height - 1) * pitch + width) ? 1 : -1;
 }

@@ -173,6 +173,84 @@ static void test_retired_pinned_memory(void **state)
     standin_close(b);
 }
 
+/* Memory of the caller: when it is pinned a copy there comes after the call, else in it. */
+static void test_memory_of_the_caller(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    float mine[N] = {0};
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *x = standin_alloc(b, N);
+    const struct {
+        cudaError_t e;
+        enum hsp_status st;
+    } refused[] = {{cudaErrorMemoryAllocation, HSP_ENOMEM},
+                   {cudaErrorNotSupported, HSP_EUNSUPPORTED},
+                   {cudaErrorInvalidValue, HSP_EUNSUPPORTED}};
+    for (int k = 0; k < 3; k++) {
+        hsp_fake_fail("cudaHostRegister", 1, refused[k].e);
+        assert_int_equal(b->pin(b, mine, sizeof mine, &err), refused[k].st);
+        assert_non_null(strstr(err.msg, "GPU 0: cannot pin 256 bytes: "));
+        fill(b, HSP_DEVQ_STATE, x, k + 1.0, N);
+        assert_ok(b->copy(b, HSP_DEVQ_STATE, mine, x, sizeof mine, &err), &err);
+        assert_true(mine[N - 1] == (float)(k + 1));
+    }
+    assert_int_equal(hsp_fake_usage().pinned, 0);
+    assert_ok(b->pin(b, mine, sizeof mine, &err), &err);
+    assert_int_equal(hsp_fake_usage().pinned_bytes, sizeof mine);
+    fill(b, HSP_DEVQ_STATE, x, 9.0, N);
+    assert_ok(b->copy(b, HSP_DEVQ_STATE, mine, x, sizeof mine, &err), &err);
+    assert_true(mine[N - 1] == 3.0f);
+    finish(b, HSP_DEVQ_STATE);
+    assert_true(mine[0] == 9.0f && mine[N - 1] == 9.0f);
+    b->unpin(b, mine);
+    assert_int_equal(hsp_fake_usage().pinned, 0);
+    assert_ok(b->copy(b, HSP_DEVQ_STATE, x, mine, sizeof mine, &err), &err);
+    mine[0] = 1.0f;
+    finish(b, HSP_DEVQ_STATE);
+    assert_true(standin_peek(x) == 9.0f);
+    standin_close(b);
+}
+
+/* It is given back even if the device is lost, and a device that is lost pins none. */
+static void test_memory_of_the_caller_and_a_lost_device(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    float mine[N] = {0}, other[N];
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *x = standin_alloc(b, N);
+    assert_ok(b->pin(b, mine, sizeof mine, &err), &err);
+    hsp_fake_fail_work("fill", 1, cudaErrorIllegalAddress);
+    fill(b, HSP_DEVQ_STATE, x, 1.0, N);
+    uint64_t t = mark(b, HSP_DEVQ_STATE);
+    assert_status(b->finish(b, HSP_DEVQ_STATE, t, &err), HSP_EIO);
+    assert_status(b->pin(b, other, sizeof other, &err), HSP_EIO);
+    b->unpin(b, mine);
+    standin_close(b);
+}
+
+/* The tests would see memory that is unpinned too early, and memory that is pinned twice. */
+static void test_pinned_wrongly(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    float mine[N] = {0};
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *x = standin_alloc(b, N);
+    fill(b, HSP_DEVQ_STATE, x, 1.0, N);
+    assert_ok(b->pin(b, mine, sizeof mine, &err), &err);
+    assert_status(b->pin(b, mine + N / 2, sizeof mine / 2, &err), HSP_EUNSUPPORTED);
+    assert_int_equal(hsp_fake_reports(), 1);
+    assert_ok(b->copy(b, HSP_DEVQ_STATE, mine, x, sizeof mine, &err), &err);
+    b->unpin(b, mine);
+    assert_int_equal(hsp_fake_reports(), 2);
+    assert_non_null(strstr(hsp_fake_report(1), "in the midst of a copy"));
+    hsp_fake_settle();
+    b->close(b);
+    hsp_fake_reset(NULL);
+}
+
 /* One thread and two devices: whatever is done to one, the other's work goes to the other. */
 static void test_two_devices(void **state)
 {
@@ -516,6 +594,9 @@ int main(void)
         cmocka_unit_test(test_a_limit),
         cmocka_unit_test(test_release_does_not_wait),
         cmocka_unit_test(test_retired_pinned_memory),
+        cmocka_unit_test(test_memory_of_the_caller),
+        cmocka_unit_test(test_memory_of_the_caller_and_a_lost_device),
+        cmocka_unit_test(test_pinned_wrongly),
         cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_tickets),
         cmocka_unit_test(test_wrong_calls),

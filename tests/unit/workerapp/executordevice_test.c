@@ -16,6 +16,7 @@ static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, uint64_t epoc
     struct xw_epoch d = {
         .epoch = epoch, .plan_no = plan_no, .mode = HSP_MODE_FRESH, .plan = plan, .n_peers = n};
     for (int i = 0; i < n; i++) {
+        w->ghost[i].must_pin = !w->ghost[i].no_pin;
         if (w->ex[i].pid == 0) {
             xw_start_executor(w, i);
         }
@@ -216,9 +217,8 @@ static void test_memory_does_not_suffice(void **state)
 }
 
 /* There is room for one epoch, not for two: a switch gives one's memory to the next. */
-static void test_a_switch_in_the_memory_of_one_epoch(void **state)
+static void switch_in_the_memory_of_one(struct xw_world *w)
 {
-    struct xw_world *w = *state;
     double loss[XW_STEPS], val[XW_STEPS];
     xw_reference(w, loss, val);
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, xw_plan_dp);
@@ -244,6 +244,26 @@ static void test_a_switch_in_the_memory_of_one_epoch(void **state)
     xw_assert_same(val, w->val);
     (void)hsp_epoch_plan_free(one);
     (void)hsp_epoch_plan_free(dp);
+}
+
+static void test_a_switch_in_the_memory_of_one_epoch(void **state)
+{
+    switch_in_the_memory_of_one(*state);
+}
+
+/* All goes on where segments cannot be pinned, and each executor says so once, also one that has two epochs: those of the
+ * reference, of `taken`, and the two of the switch. */
+static void test_segments_that_cannot_be_pinned(void **state)
+{
+    struct xw_world *w = *state;
+    char log[4300];
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    w->ghost[0].no_pin = w->ghost[1].no_pin = true;
+    switch_in_the_memory_of_one(w);
+    assert_int_equal(xw_lines_with(log, "is copied through memory that is not pinned, slowly: "
+                                        "ghost: cannot pin "),
+                     4);
 }
 
 /* Checkpoints are the host's: one that a device wrote is read by a CPU, and the other way round. */
@@ -322,6 +342,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_device_fails_at_once, xw_setup_device, xw_teardown),
         cmocka_unit_test_setup_teardown(test_memory_does_not_suffice, xw_setup_device, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_switch_in_the_memory_of_one_epoch, xw_setup_device,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_segments_that_cannot_be_pinned, xw_setup_device,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_checkpoints_are_the_same, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_device_that_is_not_there, xw_setup, xw_teardown),

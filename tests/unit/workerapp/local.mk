@@ -31,7 +31,7 @@ EXTRA_tests_unit_workerapp_localdirect_test_DEPENDENCIES = tests/lib/fakenccl/li
 workerapp_epoch = tests/unit/workerapp/restore_test tests/unit/workerapp/ckptoffer_test \
   tests/unit/workerapp/disktrouble_test tests/unit/workerapp/epochstate_test \
   tests/unit/workerapp/epochkeep_test tests/unit/workerapp/epochsteps_test tests/unit/workerapp/metricslog_test \
-  tests/unit/workerapp/ckptcheck_test
+  tests/unit/workerapp/ckptcheck_test tests/unit/workerapp/epochdevice_test
 check_PROGRAMS += $(workerapp_epoch)
 TESTS += $(workerapp_epoch)
 tests_unit_workerapp_restore_test_SOURCES = tests/unit/workerapp/restore_test.c $(state_test_lib)
@@ -39,6 +39,8 @@ tests_unit_workerapp_restore_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) $(EXEC_L
   $(WIRE_LIBS) $(HOST_LIBS)
 tests_unit_workerapp_epochstate_test_SOURCES = tests/unit/workerapp/epochstate_test.c $(state_test_lib)
 tests_unit_workerapp_epochstate_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
+tests_unit_workerapp_epochdevice_test_SOURCES = tests/unit/workerapp/epochdevice_test.c $(state_test_lib)
+tests_unit_workerapp_epochdevice_test_LDADD = tests/lib/libghost.a $(tests_unit_workerapp_restore_test_LDADD)
 tests_unit_workerapp_epochkeep_test_SOURCES = tests/unit/workerapp/epochkeep_test.c $(state_test_lib)
 tests_unit_workerapp_epochkeep_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 tests_unit_workerapp_epochkeep_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)

@@ -355,6 +355,33 @@ static void cuda_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
     hsp_cuda_release(g, mem, p);
 }
 
+/* Which words a driver has for what it cannot pin (a file system, a limit, a kind of memory) differs, and the device goes on
+ * after all of them. One that has failed says so again at the next call. */
+static enum hsp_status cuda_pin(struct hsp_backend *b, void *p, size_t bytes, struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_status st = hsp_cuda_bind(g, err);
+    cudaError_t e =
+        st == HSP_OK ? cudaHostRegister(p, bytes, cudaHostRegisterPortable) : cudaSuccess;
+    if (e != cudaSuccess) {
+        (void)cudaGetLastError();
+        st = hsp_err_set(err, e == cudaErrorMemoryAllocation ? HSP_ENOMEM : HSP_EUNSUPPORTED, 0,
+                         "GPU %d: cannot pin %zu bytes: %s", g->device, bytes,
+                         cudaGetErrorString(e));
+    }
+    return st;
+}
+
+static void cuda_unpin(struct hsp_backend *b, void *p)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    struct hsp_err err;
+    (void)hsp_cuda_bind(g, &err); /* of a lost device, too */
+    if (cudaHostUnregister(p) != cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+}
+
 /* ---- life ---- */
 
 static void cuda_close(struct hsp_backend *b)
@@ -386,6 +413,8 @@ static const struct hsp_backend functions = {
     .device = true,
     .alloc = cuda_alloc,
     .release = cuda_release,
+    .pin = cuda_pin,
+    .unpin = cuda_unpin,
     .run = cuda_run,
     .run_sum = cuda_run_sum,
     .adds = ADDS,

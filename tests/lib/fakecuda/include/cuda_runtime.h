@@ -41,6 +41,8 @@ extern "C" {
     X(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated", 1)                   \
     X(cudaErrorHostMemoryAlreadyRegistered, 712,                                                   \
       "part or all of the requested memory range is already mapped", 0)                            \
+    X(cudaErrorHostMemoryNotRegistered, 713,                                                       \
+      "pointer does not correspond to a registered memory region", 0)                              \
     X(cudaErrorAssert, 710, "device-side assert triggered", 1)                                     \
     X(cudaErrorHardwareStackError, 714, "hardware stack error", 1)                                 \
     X(cudaErrorIllegalInstruction, 715, "an illegal instruction was encountered", 1)               \
@@ -138,6 +140,7 @@ enum cudaMemoryType {
 #define cudaHostAllocPortable          0x01
 #define cudaHostAllocMapped            0x02
 #define cudaHostRegisterDefault        0x00
+#define cudaHostRegisterPortable       0x01
 #define cudaDeviceScheduleBlockingSync 0x04
 
 struct cudaPointerAttributes {
