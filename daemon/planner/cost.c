@@ -121,10 +121,10 @@ void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
     hsp_range_make(w, first == 0 ? 0 : first + 1, end == n_blocks ? w->n_layers : end + 1, ret);
 }
 
-/* Packed cells of the largest gradient, out and in, as words of 8 bytes. What tensor groups do not divide, one
- * member has to tell all others. */
+/* Packed cells of the largest gradient, which is of the type of the state, out and in. What tensor groups do not divide,
+ * one member has to tell all others. */
 double hsp_comm_bytes(const struct hsp_range *r, const struct hsp_device_desc *dev, double part,
-                      uint32_t members, uint32_t holders, uint32_t elem)
+                      uint32_t members, uint32_t holders)
 {
     double cut = holders > 1 ? r->largest_cut * part : 0;
     double whole = holders * members > 1 ? r->largest_whole * fmax(members - 1.0, 1) : 0;
@@ -133,7 +133,7 @@ double hsp_comm_bytes(const struct hsp_range *r, const struct hsp_device_desc *d
         0) { /* uneven pieces are filled up apart from where they belong */
         direct = groups * (double)dev->communicator_bytes + cut;
     }
-    return HSP_COMM_BASE_BYTES + direct + HSP_PACK_BYTES / elem * fmax(cut, whole);
+    return HSP_COMM_BASE_BYTES + direct + HSP_PACK_COPIES * fmax(cut, whole);
 }
 
 /* Element-wise traffic of a sequence. What is offloaded crosses its own link, out and in, where the device has one. */
@@ -167,7 +167,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     double kinds = adamw ? 3 : 2, grads = used, copies = 0; /* of parameters in use */
     double cast = low < 1 ? home * (1 + low) : 0;
     bool gathers = zero == HSP_ZERO_PARAMETERS && holders > 1; /* for each use */
-    double comm = hsp_comm_bytes(r, dev, part, members, holders, in->work->elem);
+    double comm = hsp_comm_bytes(r, dev, part, members, holders);
     if (gathers) {
         grads = home;
         copies = low < 1 ? low * home : 0;

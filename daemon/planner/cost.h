@@ -23,13 +23,15 @@
 
 /* Buffers of the transport on top of packed cells; measured mesh and loop use stays below. */
 #define HSP_COMM_BASE_BYTES (4.0 * 1024 * 1024)
-#define HSP_PACK_BYTES      16.0 /* of an element on its way, out and in, as words of 8 bytes */
+#define HSP_PACK_COPIES \
+    2.0 /* of a sum or of parts that are gathered: packed to leave, and as they came */
+#define HSP_MESSAGE_COPIES \
+    4.0 /* of a message: the same, and what the transport keeps of both (spmd/memory.h) */
 /* What NCCL keeps of a GPU's memory for a communicator: on each of 16 channels a buffer of 4 MiB (NCCL_BUFFSIZE) and 1 MiB
  * for its protocols of small messages, for the neighbours in a ring and in a tree. That of a pair of ranks has 2 channels
  * at most, both ways are a communicator each (worker/comm/nccl). */
 #define HSP_COMMUNICATOR_BYTES ((int64_t)160 << 20)
 #define HSP_PAIR_PART          (1.0 / 8)
-#define HSP_SEND_COPIES        2 /* of a message: one on its way, one being made */
 
 #define HSP_COPIES_MAX 8 /* a transfer for each, in every step */
 
@@ -98,10 +100,10 @@ void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_range *r,
 /* Different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most);
-/* Buffers of the transport, part of the fixed memory: of a member with @part of its group, one of @members; @elem:
- * bytes of an element. Of a GPU also its communicators, in vain where all others are none. */
+/* Buffers of the transport, part of the fixed memory: of a member with @part of its group, one of @members. Of a GPU also
+ * its communicators, in vain where all others are none. */
 double hsp_comm_bytes(const struct hsp_range *r, const struct hsp_device_desc *dev, double part,
-                      uint32_t members, uint32_t holders, uint32_t elem);
+                      uint32_t members, uint32_t holders);
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);
 
 /* All-reduces of a tensor group over a micro-batch of @b sequences. */

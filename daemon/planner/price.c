@@ -135,8 +135,7 @@ static void price_chunk(const struct pricing *p, const struct hsp_range *range, 
     uint32_t first, end;
     (void)hsp_stage_shares(g, member, &inner); /* the group's own counts in the range */
     hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
-    double comm =
-        hsp_comm_bytes(range, dev_of(p, rank), inner, end - first, holders, p->in->work->elem);
+    double comm = hsp_comm_bytes(range, dev_of(p, rank), inner, end - first, holders);
     hsp_stage_price(p->in, range, g, member, dev_of(p, rank), p->plan->n_streams, p->plan->zero,
                     p->held, &m);
     rc->compute_us += s->sequences * m.seq_us + s->micro_batches * m.micro_us;
@@ -185,8 +184,8 @@ static double spread_of(const struct hsp_stream *s, uint32_t gi, uint32_t member
     return share * shares_of(&s->stages[other]) / (end - first);
 }
 
-/* Packed activations of a micro-batch: to the next stage, and their gradients to the one before; in a tensor
- * group, its sums. */
+/* Copies of the activations of a micro-batch, in their type: to the next stage, and their gradients to the one before; in
+ * a tensor group, its sums. */
 static double message_bytes(const struct pricing *p, const struct hsp_range *range,
                             const struct hsp_rank_cost *rc, uint32_t member, double micro)
 {
@@ -204,13 +203,11 @@ static double message_bytes(const struct pricing *p, const struct hsp_range *ran
         }
         most = inner < 1 ? fmax(most, share * fmax(out, in)) : most;
     }
-    return HSP_PACK_BYTES / p->in->work->use_elem * micro * most;
+    return HSP_MESSAGE_COPIES * micro * most;
 }
 
-/* Of a GPU in a pipeline: a communicator for each way to and from each member that it has messages with, and the messages
- * that are copied to be sent; @message: packed, out and in, which is more than these are. */
-static double pipe_bytes(const struct pricing *p, const struct hsp_rank_cost *rc, uint32_t rank,
-                         double message)
+/* Of a GPU in a pipeline: a communicator for each way to and from each member that it has messages with. */
+static double pipe_bytes(const struct pricing *p, const struct hsp_rank_cost *rc, uint32_t rank)
 {
     const struct hsp_stream *s = &p->plan->streams[rc->stream];
     double each = (double)dev_of(p, rank)->communicator_bytes * HSP_PAIR_PART, ways = 0;
@@ -221,7 +218,7 @@ static double pipe_bytes(const struct pricing *p, const struct hsp_rank_cost *rc
         bool next = turns || (side == 0 ? at + 1 < n : at > 0);
         ways += next ? 2 * ceil((double)s->stages[other].n / s->stages[at].n) : 0;
     }
-    return each > 0 && ways > 0 ? ways * each + HSP_SEND_COPIES / 2.0 * message : 0;
+    return ways * each;
 }
 
 /* The state that @rank has, of one kind. Where the plan's homes say it, the sum knew an even cut: gradients lie
@@ -254,8 +251,7 @@ static void price_rank(const struct pricing *p, const struct hsp_range *range, u
     }
     double home = state_home(p, rank, &x);
     double message = message_bytes(p, range, rc, member_of(g, rank), micro);
-    x.comm_bytes =
-        fmax(x.comm_bytes, HSP_COMM_BASE_BYTES + message) + pipe_bytes(p, rc, rank, message);
+    x.comm_bytes = fmax(x.comm_bytes, HSP_COMM_BASE_BYTES + message) + pipe_bytes(p, rc, rank);
     x.base_bytes += x.comm_bytes;
     rc->home_bytes = p->in->home_bytes != NULL ? p->in->home_bytes[rank] : rc->home_bytes;
     x.base_bytes += states * (home - x.home_bytes) * p->held;
@@ -428,7 +424,7 @@ static double homes_us(const struct pricing *p)
         const struct hsp_rank_cost *own = &p->cost->rank[r];
         const struct hsp_rank_cost *at = &p->in->homes->rank[p->device[r]];
         double bytes = fmax(at->home_bytes - own->used_bytes, 0) +
-                       2 * fmax(own->used_bytes - at->home_bytes, 0);
+                       (1 + used_part(p)) * fmax(own->used_bytes - at->home_bytes, 0);
         double update = fmax(at->update_us - own->update_us, 0);
         worst = fmax(worst, update + bytes * p->all.us_per_byte);
     }

@@ -79,7 +79,7 @@ static bool copy_order(const struct hsp_stagecode *s, const struct hsp_program *
         p->bind.state_bytes = q->bind.state_bytes;
         p->bind.memory_bytes = q->bind.memory_bytes;
         p->bind.host_bytes = q->bind.host_bytes;
-        p->bind.comm_bytes = hsp_memory_comm(&p->bind);
+        p->bind.comm_bytes = hsp_memory_comm(p);
         p->bind.train = q->bind.train;
         p->bind.eval = q->bind.eval;
         return true;

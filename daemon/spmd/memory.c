@@ -5,7 +5,8 @@
 
 #include "proto/base/size.h"
 
-#define MAX_BYTES (INT64_C(1) << 62)
+#define MAX_BYTES  (INT64_C(1) << 62)
+#define PAGE_BYTES 4096
 
 /* A tensor of one segment with the instructions between which it is in use. */
 struct life {
@@ -126,21 +127,73 @@ static int64_t cell_elements(const struct hsp_cell *c, int64_t batch)
     return hsp_box_count(&b);
 }
 
-int64_t hsp_memory_comm(const struct hsp_binding *b)
+/* Bytes of a move on this rank: packed to leave, packed as they came, and what the transport keeps of messages. */
+struct packed {
+    int64_t out, in, kept;
+};
+
+/* A buffer grows to whole pages and one more (worker/exec/staging.c). */
+static int64_t pages(int64_t bytes)
 {
-    int64_t most = 0;
-    for (uint32_t i = 0; i < b->n_reshards; i++) {
-        for (uint32_t k = 0; k < b->reshard[i].n_moves; k++) {
-            const struct hsp_move *m = &b->reshard[i].moves[k];
-            int64_t sum = 0;
-            for (uint32_t j = 0; m->kind != HSP_MOVE_COPY && j < m->n_cells; j++) {
-                sum += cell_elements(&m->cells[j], b->symbol[HSP_SYM_BATCH]) * 2 *
-                       (int64_t)hsp_dtype_size(HSP_F64);
+    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES + PAGE_BYTES;
+}
+
+/* Bytes of its cells: of all, of those whose root this rank is. Messages begin at multiples of 64. */
+static int64_t count_cells(const struct hsp_binding *b, const struct hsp_move *m, int64_t elem,
+                           int64_t *ret_root)
+{
+    int64_t all = 0;
+    *ret_root = 0;
+    for (uint32_t j = 0; j < m->n_cells; j++) {
+        int64_t bytes = cell_elements(&m->cells[j], b->symbol[HSP_SYM_BATCH]) * elem;
+        bytes = m->kind == HSP_MOVE_P2P ? (bytes + 63) / 64 * 64 : bytes;
+        bool mine = m->kind != HSP_MOVE_ALL_REDUCE && m->ranks[m->cells[j].root] == b->rank;
+        all += bytes;
+        *ret_root += mine ? bytes : 0;
+    }
+    return all;
+}
+
+static struct packed pack_move(const struct hsp_binding *b, const struct hsp_move *m, int64_t elem)
+{
+    int64_t root, all = count_cells(b, m, elem, &root);
+    bool told;
+    switch ((enum hsp_move_kind)m->kind) {
+    case HSP_MOVE_COPY: break;
+    case HSP_MOVE_P2P: return (struct packed){root, all - root, all};
+    case HSP_MOVE_ALL_REDUCE: return (struct packed){.out = all};
+    case HSP_MOVE_REDUCE_SCATTER: return (struct packed){.out = all, .in = root};
+    case HSP_MOVE_ALL_GATHER: return (struct packed){.in = all};
+    case HSP_MOVE_REDUCE_SEND:
+        told = m->n_cells > 0 && m->ranks[m->cells[0].peer] == b->rank;
+        return (struct packed){told ? 0 : all, told ? all : root, told ? all : root};
+    }
+    return (struct packed){0};
+}
+
+int64_t hsp_memory_comm(const struct hsp_program *p)
+{
+    struct packed most = {0};
+    bool any = false;
+    for (uint32_t i = 0; i < p->tpl.n_instrs; i++) {
+        const struct hsp_instr *in = &p->tpl.instrs[i];
+        if (in->kind != HSP_I_RESHARD) {
+            continue;
+        }
+        const struct hsp_reshard_bind *r = &p->bind.reshard[in->arg];
+        int64_t elem = (int64_t)hsp_dtype_size((enum hsp_dtype)p->tpl.tensors[in->out[0]].dtype);
+        for (uint32_t k = 0; k < r->n_moves; k++) {
+            if (r->moves[k].kind == HSP_MOVE_COPY) {
+                continue;
             }
-            most = sum > most ? sum : most;
+            struct packed x = pack_move(&p->bind, &r->moves[k], elem);
+            any = true;
+            most.out = x.out > most.out ? x.out : most.out;
+            most.in = x.in > most.in ? x.in : most.in;
+            most.kept = x.kept > most.kept ? x.kept : most.kept;
         }
     }
-    return most;
+    return any ? pages(most.out) + pages(most.in) + most.kept : 0;
 }
 
 static void mark_eval(void *ctx, uint32_t tensor, uint32_t instr)
@@ -243,6 +296,6 @@ enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err)
     p->bind.state_bytes = state;
     p->bind.memory_bytes = top;
     p->bind.host_bytes = host;
-    p->bind.comm_bytes = hsp_memory_comm(&p->bind);
+    p->bind.comm_bytes = hsp_memory_comm(p);
     return rc;
 }

@@ -95,17 +95,27 @@ static void parameters_travel_in_half_the_bytes(void **state)
     }
 }
 
-/* Room is for elements, whatever their type. */
-static void messages_have_room_for_as_many_elements(void **state)
+/* 16 sequences of 64 tokens of 128 numbers, each four times: packed to leave, packed as it came, and twice with the transport. */
+static void messages_have_room_in_bytes_of_their_type(void **state)
 {
     static const char stages[] =
         HEAD "ranks: 2, streams: [{sequences: 16, micro_batches: 1, stages: [{layers: 2, ranks: "
              "[0]}, {layers: 2, ranks: [1]}]}]}";
     struct hsp_cost full = price(stages, HSP_COMPUTE_FULL, 1e9, *state);
     struct hsp_cost low = price(stages, HSP_COMPUTE_BF16, 1e9, *state);
-    int64_t message = 16 * 64 * 128; /* elements */
     for (int r = 0; r < 2; r++) {
-        assert_true(full.rank[r].comm_bytes >= (int64_t)HSP_COMM_BASE_BYTES + 16 * message);
+        assert_int_equal(full.rank[r].comm_bytes, (4 << 20) + 4 * 16 * 64 * 128 * 4);
+        assert_int_equal(low.rank[r].comm_bytes, (4 << 20) + 4 * 16 * 64 * 128 * 2);
+    }
+}
+
+/* The largest gradient is one of 128 x 512, in fp32 whatever is computed in. */
+static void gradients_have_room_in_fp32(void **state)
+{
+    struct hsp_cost full = price(TWO("0"), HSP_COMPUTE_FULL, 1e9, *state);
+    struct hsp_cost low = price(TWO("0"), HSP_COMPUTE_BF16, 1e9, *state);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(full.rank[r].comm_bytes, (4 << 20) + 2 * 128 * 512 * 4);
         assert_int_equal(low.rank[r].comm_bytes, full.rank[r].comm_bytes);
     }
 }
@@ -116,7 +126,8 @@ int main(void)
         cmocka_unit_test(products_at_the_rate_of_their_type),
         cmocka_unit_test(parameters_are_cast_once),
         cmocka_unit_test(parameters_travel_in_half_the_bytes),
-        cmocka_unit_test(messages_have_room_for_as_many_elements),
+        cmocka_unit_test(messages_have_room_in_bytes_of_their_type),
+        cmocka_unit_test(gradients_have_room_in_fp32),
     };
     return cmocka_run_group_tests_name("bf16price", tests, hsp_test_arena_begin,
                                        hsp_test_arena_end);

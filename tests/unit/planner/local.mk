@@ -5,6 +5,7 @@ planner_tests = \
   tests/unit/planner/devprice_test \
   tests/unit/planner/jobfile_test \
   tests/unit/planner/lengths_test \
+  tests/unit/planner/movedbytes_test \
   tests/unit/planner/planmemory_test \
   tests/unit/planner/pipeline_test \
   tests/unit/planner/planner_test \
@@ -20,6 +21,7 @@ tests_unit_planner_correct_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_devprice_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_jobfile_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_lengths_test_LDADD = $(PLANNER_TEST_LIBS)
+tests_unit_planner_movedbytes_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_pipeline_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_planner_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_shares_test_LDADD = $(PLANNER_TEST_LIBS)

@@ -13,6 +13,8 @@
 #include "worker/backend/cpu/cpu.h"
 #include "worker/state/safetensors.h"
 
+#define NUMBERS 256 /* of the update */
+
 static const struct hsp_model_spec GPT = {.family = "gpt",
                                           .layers = 4,
                                           .hidden = 16,
@@ -467,64 +469,117 @@ static void bf16_trains_like_fp32(void **state)
     free(dir);
 }
 
-/* What the CPU backend of a rank has taken for fp32 copies of operands, noted when it is closed. */
-static size_t wide_bytes[4];
+/* What the backend of a rank has taken, by rank: for fp32 copies of operands, and the most it was asked for. */
+static struct taken {
+    struct hsp_backend *b;
+    size_t wide, now, most;
+} taken[4];
 static void (*close_cpu)(struct hsp_backend *b);
+static enum hsp_status (*alloc_cpu)(struct hsp_backend *b, enum hsp_mem mem, size_t bytes,
+                                    void **ret, struct hsp_err *err);
+static void (*release_cpu)(struct hsp_backend *b, enum hsp_mem mem, void *p);
+
+static struct taken *taken_by(const struct hsp_backend *b)
+{
+    struct taken *t = taken;
+    while (t->b != b) {
+        t++;
+    }
+    return t;
+}
 
 static void note_wide(struct hsp_backend *b)
 {
-    const struct hsp_cpu *cpu = (struct hsp_cpu *)b;
-    size_t k = 0;
-    while (wide_bytes[k] > 0) {
-        k++;
-    }
-    wide_bytes[k] = cpu->wide_bytes;
+    taken_by(b)->wide = ((const struct hsp_cpu *)b)->wide_bytes;
     close_cpu(b);
+}
+
+/* Its length stands a page before each area. */
+static size_t length_of(const void *p)
+{
+    return p != NULL ? *(const size_t *)((const uint8_t *)p - 4096) - 4096 : 0;
+}
+
+static enum hsp_status note_alloc(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
+                                  struct hsp_err *err)
+{
+    struct taken *t = taken_by(b);
+    enum hsp_status st = alloc_cpu(b, mem, bytes, ret, err);
+    if (st == HSP_OK && mem == HSP_MEM_DEVICE) {
+        t->now += length_of(*ret);
+        t->most = t->now > t->most ? t->now : t->most;
+    }
+    return st;
+}
+
+static void note_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
+{
+    taken_by(b)->now -= mem == HSP_MEM_DEVICE ? length_of(p) : 0;
+    release_cpu(b, mem, p);
 }
 
 static enum hsp_status open_noted(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                   struct hsp_err *err)
 {
     (void)ctx;
-    (void)rank;
     enum hsp_status st = hsp_backend_cpu_open(threads, ret, err);
     if (st == HSP_OK) {
-        close_cpu = (*ret)->close;
-        (*ret)->close = note_wide;
+        struct hsp_backend *b = *ret;
+        taken[rank] = (struct taken){.b = b};
+        close_cpu = b->close;
+        alloc_cpu = b->alloc;
+        release_cpu = b->release;
+        b->close = note_wide;
+        b->alloc = note_alloc;
+        b->release = note_release;
     }
     return st;
 }
 
-/* In the order of ranks, as they are closed. */
-static void a_cpu_takes_what_is_planned_for_bf16(void **state)
+/* Runs a plan; what its ranks have taken is that of the plan, and of its messages. */
+static void run_noted(const char *dir, const struct hsp_model_spec *m, int k)
 {
+    struct hsp_err err = {0};
+    struct hsp_program_file f;
+    struct hsp_arena *a = hsp_arena_new((size_t)256 << 20);
+    char *path = make_file(dir, m, PLANS[k].plan, 1, false, true);
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_ok(hsp_file_read(path, HSP_MAX_PROGRAM_FILE_BYTES, &data, &len, &err), &err);
+    assert_ok(hsp_program_file_decode(data, len, a, &f, &err), &err);
+    memset(taken, 0, sizeof taken);
+    struct hsp_run_opts o = {.file = path, .threads = 1, .open = open_noted, .quiet = true};
+    assert_ok(hsp_run_file(&o, &err), &err);
+    for (uint32_t r = 0; r < f.n; r++) {
+        const struct hsp_binding *b = &f.programs[r].bind;
+        size_t wide = (size_t)hsp_program_wide(&f.programs[r]) + 64;
+        size_t least = (size_t)(b->memory_bytes + 2 * b->state_bytes), pack = (size_t)b->comm_bytes;
+        if (m->compute == HSP_COMPUTE_BF16 && taken[r].wide != wide) {
+            fail_msg("%s, rank %u: %zu bytes, planned %zu", PLANS[k].name, r, taken[r].wide, wide);
+        }
+        if (taken[r].most > least + pack + NUMBERS || taken[r].most < least) {
+            fail_msg("%s, rank %u: %zu bytes, planned %zu and %zu for messages", PLANS[k].name, r,
+                     taken[r].most, least, pack);
+        }
+    }
+    free(data);
+    free(path);
+    hsp_arena_free(a);
+}
+
+static void ranks_take_what_is_planned(void **state)
+{
+    static const enum hsp_dtype types[] = {HSP_F32, HSP_F32, HSP_F64};
     (void)state;
     char *dir = hsp_test_tmpdir();
-    struct hsp_model_spec m = GPT;
-    m.dtype = HSP_F32;
-    m.compute = HSP_COMPUTE_BF16;
-    m.dropout = 0.1;
-    for (int k = 0; k < N_PLANS; k++) {
-        struct hsp_err err = {0};
-        struct hsp_program_file f;
-        struct hsp_arena *a = hsp_arena_new((size_t)256 << 20);
-        char *path = make_file(dir, &m, PLANS[k].plan, 1, false, true);
-        uint8_t *data = NULL;
-        size_t len = 0;
-        assert_ok(hsp_file_read(path, HSP_MAX_PROGRAM_FILE_BYTES, &data, &len, &err), &err);
-        assert_ok(hsp_program_file_decode(data, len, a, &f, &err), &err);
-        memset(wide_bytes, 0, sizeof wide_bytes);
-        struct hsp_run_opts o = {.file = path, .threads = 1, .open = open_noted, .quiet = true};
-        assert_ok(hsp_run_file(&o, &err), &err);
-        for (uint32_t r = 0; r < f.n; r++) {
-            if (wide_bytes[r] != (size_t)hsp_program_wide(&f.programs[r]) + 64) {
-                fail_msg("%s, rank %u: %zu bytes, planned %lld", PLANS[k].name, r, wide_bytes[r],
-                         (long long)hsp_program_wide(&f.programs[r]));
-            }
+    for (int t = 0; t < 3; t++) {
+        struct hsp_model_spec m = GPT;
+        m.dtype = types[t];
+        m.compute = t == 0 ? HSP_COMPUTE_BF16 : HSP_COMPUTE_FULL;
+        m.dropout = 0.1;
+        for (int k = 0; k < N_PLANS; k++) {
+            run_noted(dir, &m, k);
         }
-        free(data);
-        free(path);
-        hsp_arena_free(a);
     }
     hsp_test_rmdir(dir);
     free(dir);
@@ -586,7 +641,7 @@ int main(void)
         cmocka_unit_test(single_precision_too),
         cmocka_unit_test(bf16_too),
         cmocka_unit_test(bf16_trains_like_fp32),
-        cmocka_unit_test(a_cpu_takes_what_is_planned_for_bf16),
+        cmocka_unit_test(ranks_take_what_is_planned),
         cmocka_unit_test(differences_are_named),
         cmocka_unit_test(runs_have_one_curve),
         cmocka_unit_test(devices_give_the_same_bits),
