@@ -41,8 +41,13 @@ void nw_expect_clean(void); /* no communicator, no misuse */
 void nw_each(uint32_t n, const int *process, void (*fn)(void *ctx, uint32_t k), void *ctx);
 
 /* One epoch: rank k is process member[k]. */
+/* What a rank's step works on. A device may be at it until the communicators are closed, however the step ended. */
+struct nw_cells {
+    float x[12], all[12], got, mine;
+};
 struct nw_epoch {
     uint32_t n;
+    struct nw_cells cells[NW_RANKS];
     struct nw_process *process[NW_RANKS];
     int number[NW_RANKS]; /* of the processes */
     struct hsp_comm *mesh[NW_RANKS], *comm[NW_RANKS];

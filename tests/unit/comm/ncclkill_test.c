@@ -15,15 +15,17 @@ static void nap_ms(long ms)
 }
 
 /* What a step does: sums, uneven pieces, and a message to the next rank. The sum of all is known. */
-static enum hsp_status step(struct hsp_comm *c, uint32_t rank, uint32_t n, bool *ret_right,
-                            struct hsp_err *err)
+static enum hsp_status step(struct hsp_comm *c, struct nw_cells *own, uint32_t rank, uint32_t n,
+                            bool *ret_right, struct hsp_err *err)
 {
     struct hsp_group g = {.n = n, .ranks = all_ranks, .me = rank};
     struct hsp_comm_req in;
-    float x[12], all[12], got = -1, mine = (float)rank;
+    float *x = own->x, *all = own->all;
     size_t count[NW_RANKS] = {5, 0, 7}, only[NW_RANKS] = {0, 12};
     uint32_t next = (rank + 1) % n, before = (rank + n - 1) % n;
     float sum = (float)(n * (n - 1)) / 2.0f;
+    own->got = -1;
+    own->mine = (float)rank;
     for (int k = 0; k < 12; k++) {
         x[k] = (float)rank + (float)(k * (int)n);
     }
@@ -46,17 +48,17 @@ static enum hsp_status step(struct hsp_comm *c, uint32_t rank, uint32_t n, bool 
         st = c->ops->batch(c, true, err);
     }
     if (st == HSP_OK) {
-        st = c->ops->irecv(c, before, 7, hsp_run(&got, sizeof got), &in, err);
+        st = c->ops->irecv(c, before, 7, hsp_run(&own->got, sizeof own->got), &in, err);
     }
     if (st == HSP_OK) {
-        st = c->ops->send(c, next, 7, &mine, sizeof mine, err);
+        st = c->ops->send(c, next, 7, &own->mine, sizeof own->mine, err);
     }
     if (st == HSP_OK) {
         st = c->ops->batch(c, false, err);
         enum hsp_status w = c->ops->wait(c, &in, st == HSP_OK ? err : NULL);
         st = st == HSP_OK ? w : st;
     }
-    *ret_right = right && (st != HSP_OK || fabsf(got - (float)before) < 0.5f);
+    *ret_right = right && (st != HSP_OK || fabsf(own->got - (float)before) < 0.5f);
     return st;
 }
 
@@ -66,7 +68,7 @@ static void step_of(void *ctx, uint32_t k)
 {
     struct nw_epoch *e = ctx;
     bool right = false;
-    e->st[k] = step(e->comm[k], k, e->n, &right, &e->err[k]);
+    e->st[k] = step(e->comm[k], &e->cells[k], k, e->n, &right, &e->err[k]);
     if (e->st[k] == HSP_OK && !right) {
         e->st[k] = hsp_err_set(&e->err[k], HSP_EDIGEST, 0, "wrong numbers at rank %u", k);
     }
@@ -443,7 +445,7 @@ static void live(struct life *l, uint32_t k)
             c->ops->abort(c);
         }
         bool right;
-        e->st[k] = step(c, k, e->n, &right, &e->err[k]);
+        e->st[k] = step(c, &e->cells[k], k, e->n, &right, &e->err[k]);
         if (e->st[k] == HSP_OK && !right) {
             e->st[k] = HSP_EDIGEST;
         }
