@@ -56,6 +56,19 @@ static void fill_cell(const struct pipe_ctx *c, const struct hsp_super *x,
                2 * (x->out.latency_us + c->size * r->w.leaving * x->out.us_per_byte);
 }
 
+static bool about(double a, double b, double tol)
+{
+    return fabs(a - b) <= tol * b;
+}
+
+/* Whether @x may stand where @l does. */
+static bool of_kind(const struct hsp_super *x, const struct hsp_super *l, double tol)
+{
+    return about(x->seq_us, l->seq_us, tol) && about(x->mem_bytes, l->mem_bytes, tol) &&
+           about(x->out.us_per_byte, l->out.us_per_byte, tol) &&
+           about(x->in.us_per_byte, l->in.us_per_byte, tol);
+}
+
 /* Groups of about equal speed, memory and links are one kind; the tolerance doubles until the pipeline's
  * program has few enough states. kind_of[i]: of super i. */
 static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks, struct hsp_pipe *p,
@@ -67,13 +80,8 @@ static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks,
         bool full = false;
         for (uint32_t i = 0; i < n; i++) {
             uint32_t k = 0;
-            for (; k < p->n_kinds; k++) {
-                const struct hsp_super *l = &x[leader[k]];
-                if (fabs(x[i].seq_us - l->seq_us) <= tol * l->seq_us &&
-                    fabs(x[i].mem_bytes - l->mem_bytes) <= tol * l->mem_bytes &&
-                    fabs(x[i].out.us_per_byte - l->out.us_per_byte) <= tol * l->out.us_per_byte) {
-                    break;
-                }
+            while (k < p->n_kinds && !of_kind(&x[i], &x[leader[k]], tol)) {
+                k++;
             }
             if (k == HSP_PIPE_MAX_KINDS) {
                 full = true;
@@ -258,7 +266,9 @@ static bool alike(const struct hsp_super *x, const struct line *from, struct lin
             fabs(a->seq_us - b->seq_us) > 1e-9 * a->seq_us ||
             fabs(a->mem_bytes - b->mem_bytes) > 0 ||
             fabs(a->out.us_per_byte - b->out.us_per_byte) > 0 ||
-            fabs(a->out.latency_us - b->out.latency_us) > 0) {
+            fabs(a->out.latency_us - b->out.latency_us) > 0 ||
+            fabs(a->in.us_per_byte - b->in.us_per_byte) > 0 ||
+            fabs(a->in.latency_us - b->in.latency_us) > 0) {
             return false;
         }
     }

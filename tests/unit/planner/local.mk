@@ -10,6 +10,7 @@ planner_tests = \
   tests/unit/planner/pipeline_test \
   tests/unit/planner/planner_test \
   tests/unit/planner/shares_test \
+  tests/unit/planner/supers_test \
   tests/unit/planner/timing_test \
   tests/unit/planner/work_test
 check_PROGRAMS += $(planner_tests)
@@ -25,6 +26,7 @@ tests_unit_planner_movedbytes_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_pipeline_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_planner_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_shares_test_LDADD = $(PLANNER_TEST_LIBS)
+tests_unit_planner_supers_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_timing_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_work_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_planmemory_test_SOURCES = tests/unit/planner/planmemory_test.c \
