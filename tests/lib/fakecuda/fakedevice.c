@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/lib/fakecuda/fakeint.h"
+#include "tests/lib/figures.h"
 
 #define MAX_REPORTS 64
 #define MAX_NAMES   128
@@ -100,6 +101,7 @@ static cudaError_t ordered(const char *name)
     if (fake_is_sticky(fake.fail.e)) {
         fake.sticky = fake.fail.e;
     }
+    hsp_figure("failed", 1);
     return fake.fail.e;
 }
 
@@ -116,6 +118,7 @@ cudaError_t fake_enter(const char *name)
     fake_relock();
     n_calls++;
     count(calls, name);
+    hsp_figure(name, 1);
     return fake.sticky != cudaSuccess ? fake.sticky : ordered(name);
 }
 
@@ -132,6 +135,7 @@ cudaError_t fake_leave(cudaError_t e)
 
 void fake_say(const char *fmt, ...)
 {
+    hsp_figure("reported", 1);
     if (n_reports < MAX_REPORTS) {
         va_list ap;
         va_start(ap, fmt);
@@ -155,6 +159,7 @@ void fake_count_done(const char *name)
 {
     n_done++;
     count(done, name);
+    hsp_figure("done", 1);
 }
 
 unsigned hsp_fake_calls(const char *name)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/lib/fakenccl/fakencclint.h"
+#include "tests/lib/figures.h"
 
 #define MAX_GROUP 64 /* communicators of one group of calls */
 
@@ -73,13 +74,24 @@ static bool aborted(const struct nccl_comm *c)
     return false;
 }
 
+/* A call, or the group of calls it belongs to, that was under way when the communicator ended is no misuse: on a busy machine
+ * it may come to the lock long after it began. */
+static _Thread_local uint64_t began; /* how many had ended then */
+
+static bool is_late(const struct nccl_comm *c)
+{
+    return c == NULL || (c->gone && c->ended <= began);
+}
+
 /* Takes the lock. Not NCCL_SUCCESS: the call ends with that, the lock is not held. */
 static enum nccl_result enter_call(const char *name, struct nccl_comm *c)
 {
+    began = group.depth > 0 ? began : atomic_load(&fake.n_ended);
     (void)pthread_mutex_lock(&fake.lock);
     int p = fake_process;
     if (fake_test.die[p] > 0 && --fake_test.die[p] == 0) {
         fake_test.dead[p] = true;
+        hsp_figure("killed", 1);
         (void)pthread_cond_broadcast(&fake.cond);
     }
     bool was_dead = fake_test.dead[p];
@@ -87,13 +99,17 @@ static enum nccl_result enter_call(const char *name, struct nccl_comm *c)
         (void)pthread_cond_wait(&fake.cond, &fake.lock);
     }
     count(name);
+    hsp_figure(name, 1);
     bool ends = strcmp(name, "ncclCommAbort") == 0 || strcmp(name, "ncclCommDestroy") == 0;
     enum nccl_result r =
         was_dead && !ends ? NCCL_SYSTEM_ERROR : NCCL_SUCCESS; /* revived: it cleans up */
     if (r == NCCL_SUCCESS && hits(&fake_test.fail, name)) {
         r = (enum nccl_result)fake_test.fail.result;
+        hsp_figure("refused", 1);
     }
     if (hits(&fake_test.hang, name)) {
+        hsp_figure("hung", 1);
+        fake_test.n_hung++;
         if (c != NULL) {
             c->in_call = true;
         }
@@ -126,8 +142,10 @@ static bool in_progress(struct nccl_comm *c)
 /* Whether a call may be made for it; the lock is held. */
 static bool usable(const char *name, struct nccl_comm *c)
 {
-    if (c == NULL || c->gone) {
+    if (is_late(c)) {
         fake_misuse("%s of a communicator that is gone", name);
+    }
+    if (c == NULL || c->gone) {
         return false;
     }
     if (c->error != NCCL_SUCCESS) {
@@ -328,6 +346,7 @@ void fake_end(struct nccl_comm *c)
         *c->child_to = c->child = NULL;
     }
     c->gone = true;
+    c->ended = atomic_fetch_add(&fake.n_ended, 1) + 1;
     (void)pthread_cond_broadcast(&fake.cond);
     if (c->has_thread) {
         c->has_thread = false;
@@ -374,8 +393,10 @@ enum nccl_result ncclCommGetAsyncError(struct nccl_comm *c, enum nccl_result *re
     if (r != NCCL_SUCCESS) {
         return r;
     }
-    if (c == NULL || c->gone) {
+    if (is_late(c)) {
         fake_misuse("a communicator that is gone is asked for errors");
+    }
+    if (c == NULL || c->gone) {
         return leave_call(NCCL_INVALID_ARGUMENT);
     }
     c->waits = c->waits && c->n_done < c->n_given;

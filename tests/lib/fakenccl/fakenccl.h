@@ -48,6 +48,7 @@ struct hsp_fakenccl {
 
     unsigned (*calls)(const char *name); /* since reset; NULL: all */
     unsigned (*calls_of)(int process);
+    unsigned (*hung)(void);  /* calls that hang, or did */
     unsigned (*alive)(void); /* communicators neither destroyed nor aborted */
     unsigned (*misuses)(void);
     const char *(*misuse)(unsigned i); /* in words; NULL beyond the first 32 */

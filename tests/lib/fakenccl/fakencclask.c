@@ -116,6 +116,14 @@ static unsigned calls_of(int p)
     return n;
 }
 
+static unsigned hung(void)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    unsigned n = fake_test.n_hung;
+    (void)pthread_mutex_unlock(&fake.lock);
+    return n;
+}
+
 static unsigned alive(void)
 {
     unsigned n = 0;
@@ -172,6 +180,7 @@ const struct hsp_fakenccl hsp_fakenccl = {.reset = reset,
                                           .spoil = spoil,
                                           .calls = calls,
                                           .calls_of = calls_of,
+                                          .hung = hung,
                                           .alive = alive,
                                           .misuses = misuses,
                                           .misuse = misuse,

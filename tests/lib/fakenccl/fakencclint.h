@@ -3,6 +3,7 @@
 #ifndef HSP_FAKENCCLINT_H
 #define HSP_FAKENCCLINT_H
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "tests/lib/fakenccl/fakenccl.h"
@@ -74,6 +75,7 @@ struct nccl_comm {
     struct clique *q;
     int me, process;
     bool gone, aborted, final, in_call;
+    uint64_t ended;           /* as which of all, from 1 */
     int polls;                /* answers "in progress" so often still */
     uint64_t n_given, n_done; /* kernels */
     bool waits;               /* in progress until they are done */
@@ -98,6 +100,7 @@ struct fake {
     pthread_cond_t cond;
     struct nccl_comm *comms;
     struct clique *cliques;
+    atomic_uint_least64_t n_ended; /* communicators, ever */
     uint64_t drawn, seed;
     int version;
     void (*submit)(void *stream,
@@ -124,7 +127,7 @@ struct fake_test {
         const char *name;
         unsigned n;
     } call[FAKE_NAMES];
-    unsigned n_names, n_misuses, n_ids;
+    unsigned n_names, n_misuses, n_ids, n_hung;
     char misuse[FAKE_MISUSES][160];
 };
 extern struct fake_test fake_test;

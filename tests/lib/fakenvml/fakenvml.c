@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/lib/figures.h"
 #include "worker/app/nvmlabi.h"
 
 #define EVENTS 64
@@ -26,8 +27,10 @@ static pthread_mutex_t lock =
 static unsigned n_devices, n_events, n_open;
 static bool broken;
 
+/* Asked by every call for a device. */
 static enum nvml_result lost(const struct nvml_device *d)
 {
+    hsp_figure("nvml", 1);
     return d->gpu.lost ? NVML_GPU_IS_LOST : NVML_SUCCESS;
 }
 

@@ -106,7 +106,7 @@ void nw_open_one(struct nw_process *p, int process, uint64_t gpu)
     const struct hsp_nccl_opts o = {.backend = &p->backend.base,
                                     .gpu = gpu,
                                     .process = 0x1000 + (uint64_t)process,
-                                    .patience_ms = 150,
+                                    .patience_ms = NW_PATIENCE_MS,
                                     .library = nw_library()};
     if (gpu != 0) {
         assert_ok(hsp_nccl_open(&o, &p->nccl, &err), &err);

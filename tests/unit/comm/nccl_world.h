@@ -13,6 +13,9 @@
 
 #define NW_RANKS 8
 
+/* What executors have with calls that do not return, and with members that do not come to the end of a communicator. */
+#define NW_PATIENCE_MS 150
+
 /* A processor whose lanes are streams of the fake. */
 struct nw_backend {
     struct hsp_backend base; /* first */

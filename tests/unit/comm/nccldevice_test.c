@@ -50,7 +50,7 @@ static void open_devices(uint32_t n, uint64_t seed)
         const struct hsp_nccl_opts o = {.backend = ranks[k].b,
                                         .gpu = k + 1,
                                         .process = 50 + k,
-                                        .patience_ms = 300,
+                                        .patience_ms = NW_PATIENCE_MS,
                                         .library = nw_library()};
         assert_ok(hsp_nccl_open(&o, &ranks[k].nccl, &err), &err);
         process[k] = (struct nw_process){.nccl = ranks[k].nccl};

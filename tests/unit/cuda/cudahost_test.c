@@ -131,6 +131,47 @@ static void test_a_limit(void **state)
     standin_close(b);
 }
 
+static void *take(struct hsp_backend *b, size_t bytes)
+{
+    struct hsp_err err;
+    void *p;
+    assert_ok(b->alloc(b, HSP_MEM_DEVICE, bytes, &p, &err), &err);
+    return p;
+}
+
+/* Blocks that were released in the midst of work count for nobody, and go before the limit is passed. */
+static void test_a_limit_in_the_midst_of_work(void **state)
+{
+    const size_t mib = (size_t)1 << 20;
+    struct hsp_err err;
+    (void)state;
+    struct hsp_backend *b = standin_open(NULL, &(struct hsp_device_opts){.memory_bytes = 4 * mib});
+    void *p = take(b, 3 * mib - 256), *q;
+    float *y = take(b, 256);
+    fill(b, HSP_DEVQ_COMM, y, 1.0, 64);
+    b->release(b, HSP_MEM_DEVICE, p); /* retired */
+    assert_int_equal(hsp_fake_usage().device_bytes, 3 * mib);
+    q = take(b, 2 * mib);
+    assert_int_equal(hsp_fake_calls("cudaFree"), 1);
+    assert_int_equal(hsp_fake_usage().device_bytes, 2 * mib + 256);
+    fill(b, HSP_DEVQ_COMM, y, 2.0, 64);
+    b->release(b, HSP_MEM_DEVICE, q);
+    assert_ptr_equal(take(b, 2 * mib), q); /* retired no more */
+    p = take(b, mib / 2);
+    fill(b, HSP_DEVQ_COMM, y, 3.0, 64);
+    b->release(b, HSP_MEM_DEVICE, p);
+    p = take(b, mib); /* there is room beside what is retired */
+    assert_int_equal(hsp_fake_calls("cudaFree"), 1);
+    assert_int_equal(hsp_fake_usage().device_bytes, 7 * mib / 2 + 256);
+    fill(b, HSP_DEVQ_COMM, y, 4.0, 64);
+    assert_status(b->alloc(b, HSP_MEM_DEVICE, mib, &p, &err), HSP_ENOMEM);
+    assert_err(&err, HSP_ENOMEM,
+               "GPU 0: memory: 1048576 bytes of device memory, beyond the limit of 4194304 of "
+               "which 3145984 are taken");
+    finish(b, HSP_DEVQ_COMM);
+    standin_close(b);
+}
+
 /* cudaFree waits for the device, so a release in the midst of work must not call it. */
 static void test_release_does_not_wait(void **state)
 {
@@ -592,6 +633,7 @@ int main(void)
         cmocka_unit_test(test_a_missing_wait_is_seen),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_a_limit),
+        cmocka_unit_test(test_a_limit_in_the_midst_of_work),
         cmocka_unit_test(test_release_does_not_wait),
         cmocka_unit_test(test_retired_pinned_memory),
         cmocka_unit_test(test_memory_of_the_caller),

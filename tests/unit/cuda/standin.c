@@ -283,7 +283,9 @@ struct hsp_backend *standin_open(const struct hsp_fake_opts *f, const struct hsp
 {
     struct hsp_backend *b;
     struct hsp_err err;
-    hsp_fake_reset(f);
+    struct hsp_fake_opts all = f != NULL ? *f : (struct hsp_fake_opts){.seed = 0};
+    all.seed += hsp_test_seed() << 16; /* whatever the test draws itself */
+    hsp_fake_reset(&all);
     assert_ok(hsp_backend_cuda_open(0, o, &b, &err), &err);
     return b;
 }
