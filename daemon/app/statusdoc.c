@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/app/app.h"
+#include "proto/base/size.h"
 #include "proto/base/str.h"
 #include "proto/program/datacursor.h"
 
@@ -220,6 +221,25 @@ static void put_note(cJSON *x, const struct hsp_device_note *note)
     }
 }
 
+/* What it reaches in products of each shape, by the type of their factors. */
+static void put_products(cJSON *x, const struct hsp_node_device *v)
+{
+    static const char *const types[] = {"fp32", "fp64", "tf32", "bf16"};
+    const double even[] = {v->profile.gemm_fp32_flops, v->profile.gemm_fp64_flops,
+                           v->profile.gemm_tf32_flops, v->profile.gemm_bf16_flops};
+    cJSON *all = cJSON_AddObjectToObject(x, "products");
+    for (size_t r = 0; r < HSP_ARRAY_LEN(types); r++) {
+        const double *part = &v->gemm_part[r * HSP_N_GEMM_CLASSES];
+        cJSON *of = even[r] > 0 ? cJSON_AddObjectToObject(all, types[r]) : NULL;
+        for (int c = 0; of != NULL && c < HSP_N_GEMM_CLASSES; c++) {
+            if (c == HSP_GEMM_EVEN || part[c] > 0) {
+                put(of, hsp_gemm_class_name((enum hsp_gemm_class)c),
+                    c == HSP_GEMM_EVEN ? even[r] : even[r] * part[c]);
+            }
+        }
+    }
+}
+
 static void put_paths(cJSON *o, const struct hsp_cluster_node *n)
 {
     cJSON *list = n->n_paths > 0 ? cJSON_AddArrayToObject(o, "paths") : NULL;
@@ -275,6 +295,7 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
         put(x, "observed_speed", v->speed);
         put(x, "memory_bytes", (double)v->profile.mem_bytes);
         put(x, "gemm_flops_per_second", v->profile.gemm_fp32_flops);
+        put_products(x, v);
         put_text(x, "health", hsp_health_name(v->health));
         put_text(x, "reason", hsp_device_why(v));
         put_note(x, v->note);

@@ -297,8 +297,12 @@ static void put_span(const struct doc *x, const struct event *v, struct hsp_buf 
     if (l->chunk > 0) {
         hsp_buf_printf(out, ",\"chunk\":%u", l->chunk);
     }
-    if (l->flops > 0) {
-        hsp_buf_printf(out, ",\"flops\":%.4g", l->flops);
+    double flops = 0;
+    for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
+        flops += l->flops[c];
+    }
+    if (flops > 0) {
+        hsp_buf_printf(out, ",\"flops\":%.4g", flops);
     }
     if (l->n_msgs > 0) {
         put_ranks(l, true, out);
@@ -375,7 +379,10 @@ enum hsp_status hsp_trace_sums(const uint8_t *blob, size_t len, struct hsp_arena
             continue;
         }
         struct hsp_class_sum *to = product ? &m.product : &m.elements;
-        to->work += product ? l->flops : l->bytes;
+        m.bytes += elements ? l->bytes : 0;
+        for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
+            m.flops[c] += product ? l->flops[c] : 0;
+        }
         to->n += l->n_instrs;
         to->seconds += 1e-9 * (double)s->took_ns;
     }

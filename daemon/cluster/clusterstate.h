@@ -34,15 +34,16 @@ struct hsp_node_device {
     bool present, up;
     bool keeper; /* keeps copies and computes nothing: planning never sees it */
     char kind[16], address[HSP_ADDRESS_MAX + 1];
-    struct hsp_m_device profile;  /* strings not valid here: use kind, address and note */
-    enum hsp_health health;       /* from CORDON on it gets no work */
-    bool drained_told;            /* of the same */
-    struct hsp_device_note *note; /* owned; NULL: nothing to say */
-    uint32_t job;                 /* lease, 0: free */
-    enum hsp_device_ask ask;      /* what the lease still has to answer */
-    bool asked;                   /* and it was told, on this connection */
-    double speed;                 /* observed over profile; the fastest of a job has 1 */
-    hsp_msec restart_ms;          /* down: when its agent starts it again */
+    struct hsp_m_device profile;      /* strings and lists not valid here: use the other fields */
+    double gemm_part[HSP_GEMM_PARTS]; /* as in the message, 0: not known */
+    enum hsp_health health;           /* from CORDON on it gets no work */
+    bool drained_told;                /* of the same */
+    struct hsp_device_note *note;     /* owned; NULL: nothing to say */
+    uint32_t job;                     /* lease, 0: free */
+    enum hsp_device_ask ask;          /* what the lease still has to answer */
+    bool asked;                       /* and it was told, on this connection */
+    double speed;                     /* observed over profile; the fastest of a job has 1 */
+    hsp_msec restart_ms;              /* down: when its agent starts it again */
 };
 
 struct hsp_node_card {

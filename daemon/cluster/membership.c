@@ -13,6 +13,7 @@
 
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+#include "proto/op/gemmclass.h"
 
 /* Speeds beyond these are no card's; what planning makes of those within is finite. */
 #define LEAST_GBIT 1e-6
@@ -203,6 +204,10 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
         d->profile = *p;
         d->profile.kind = d->profile.address = NULL;
         d->profile.model = d->profile.uuid = d->profile.cpus = d->profile.why = NULL;
+        d->profile.gemm_parts = NULL;
+        for (uint32_t k = 0; k < HSP_GEMM_PARTS; k++) {
+            d->gemm_part[k] = k < p->n_gemm_parts ? hsp_gemm_part(p->gemm_parts[k]) : 0;
+        }
         (void)snprintf(d->kind, sizeof(d->kind), "%s", p->kind);
         d->keeper = strcmp(p->kind, HSP_KIND_KEEPER) == 0;
         (void)snprintf(d->address, sizeof(d->address), "%s", p->address);

@@ -373,6 +373,34 @@ static bool print_gpus(struct hsp_ctl *ctl, const cJSON *node)
     return hsp_table_print(t) && ok;
 }
 
+/* What they reach in products of each shape, where that was measured; a row for each type of factors. */
+static bool print_products(struct hsp_ctl *ctl, const cJSON *node)
+{
+    static const char *const shapes[] = {"even", "few", "wide", "long", "attention"};
+    static const struct hsp_column cols[] = {{"DEVICE", false},  {"GFLOP/S", false}, {"EVEN", true},
+                                             {"FEW", true},      {"WIDE", true},     {"LONG", true},
+                                             {"ATTENTION", true}};
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
+    const cJSON *d, *p;
+    bool any = false;
+    cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(node, "devices"))
+    {
+        cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(d, "products"))
+        {
+            const char *cells[HSP_ARRAY_LEN(cols)] = {
+                hsp_ctl_text(ctl, "%.0f", hsp_doc_number(d, "index")), p->string};
+            for (size_t k = 0; k < HSP_ARRAY_LEN(shapes); k++) {
+                bool has = hsp_doc_has(p, shapes[k]);
+                any = any || (has && k > 0);
+                cells[2 + k] =
+                    has ? hsp_ctl_text(ctl, "%.4g", 1e-9 * hsp_doc_number(p, shapes[k])) : "-";
+            }
+            hsp_table_row(t, cells);
+        }
+    }
+    return !any || (fputs("\n", ctl->out) >= 0 && hsp_table_print(t));
+}
+
 /* How they reach each other, pairs of one kind together. */
 static bool print_paths(struct hsp_ctl *ctl, const cJSON *node)
 {
@@ -403,7 +431,8 @@ bool hsp_node_view(struct hsp_ctl *ctl, const cJSON *nodes, bool one)
 {
     return print_nodes(ctl, nodes) &&
            (!one || (print_uplink(ctl, nodes->child) && print_cards(ctl, nodes->child) &&
-                     print_paths(ctl, nodes->child) && print_gpus(ctl, nodes->child)));
+                     print_paths(ctl, nodes->child) && print_gpus(ctl, nodes->child) &&
+                     print_products(ctl, nodes->child)));
 }
 
 /* The nodes of the status alone; with a name the one that is called so. */

@@ -17,7 +17,7 @@
 
 struct device_raw {
     double speed, gflops, gflops64, gflops_tf32, gflops_bf16, gb_per_s, op_us, gemm_us,
-        host_gb_per_s;
+        host_gb_per_s, part[HSP_N_GEMM_CLASSES];
     uint64_t memory, communicator;
     uint32_t count;
 };
@@ -42,6 +42,10 @@ struct cluster_raw {
         __VA_ARGS__                                                                       \
     }
 
+#define PART(name, cls, help_)                                                                 \
+    F(device_raw, "gemm_parts." name, F64, part[cls], .dflt = "1", .min = HSP_GEMM_PART_LEAST, \
+      .max = HSP_GEMM_PART_MOST, .help = "part of the rates of GEMM that products reach: " help_)
+
 static const struct hsp_field device_table[] = {
     F(device_raw, "speed", F64, speed, .dflt = "1", .min = 1e-3, .max = 1e6,
       .help = "factor on all rates"),
@@ -63,6 +67,10 @@ static const struct hsp_field device_table[] = {
       .help = "of a GPU: what NCCL keeps for each group it is in; 160MiB are usual"),
     F(device_raw, "gemm_us", F64, gemm_us, .dflt = "0", .min = 0, .max = 1e6,
       .help = "fixed cost of a product on top: small ones do not reach gemm_gflops"),
+    PART("few", HSP_GEMM_FEW, "a few rows or columns"),
+    PART("wide", HSP_GEMM_WIDE, "a result far larger than what is summed"),
+    PART("long", HSP_GEMM_LONG, "a sum far longer than the result"),
+    PART("attention", HSP_GEMM_ATTENTION, "attention"),
     F(device_raw, "host_gb_per_s", F64, host_gb_per_s, .dflt = "0", .min = 0, .max = 1e6,
       .help = "between its memory and its node's, for offload; 0: these are one"),
     F(device_raw, "count", U32, count, .dflt = "1", .min = 1, .max = HSP_MAX_DEVICES,
@@ -101,6 +109,7 @@ static const struct hsp_field cluster_table[] = {
     F(cluster_raw, "links.cross_node.gbit_per_s", F64, cross_gbit, .dflt = "10", .min = 1e-6,
       .max = 1e6, .help = "between nodes"),
 };
+#undef PART
 #undef F
 
 static struct hsp_device_desc device_of(const struct device_raw *r, const char *name, uint32_t node)
@@ -118,6 +127,10 @@ static struct hsp_device_desc device_of(const struct device_raw *r, const char *
         .gemm_us = r->gemm_us / r->speed,
         .host_bytes_per_s = r->host_gb_per_s * 1e9,
     };
+    for (int k = 0; k < HSP_N_RATES; k++) {
+        memcpy(d.gemm_part[k], r->part, sizeof(r->part));
+        d.gemm_part[k][HSP_GEMM_EVEN] = 1;
+    }
     (void)snprintf(d.name, sizeof(d.name), "%s", name);
     return d;
 }

@@ -4,10 +4,14 @@
 #include <math.h>
 #include <stdbool.h>
 
+static bool is_time(double s)
+{
+    return isfinite(s) && s > 0;
+}
+
 static bool says_something(const struct hsp_class_sum *s)
 {
-    return isfinite(s->work) && isfinite(s->seconds) && isfinite(s->n) && s->work > 0 &&
-           s->seconds > 0 && s->n > 0;
+    return is_time(s->seconds) && isfinite(s->n) && s->n > 0;
 }
 
 static double bounded(double factor)
@@ -18,15 +22,17 @@ static double bounded(double factor)
 void hsp_profile_correct(struct hsp_device_desc *d, enum hsp_rate rate,
                          const struct hsp_measured *m)
 {
-    double gemm = hsp_device_gemm(d, rate);
-    if (!says_something(&m->product) || !says_something(&m->elements) || !(gemm > 0) ||
-        !(d->mem_bytes_per_s > 0)) {
+    double work_p = 0, work_e = m->bytes / d->mem_bytes_per_s;
+    for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
+        work_p += m->flops[c] / hsp_device_gemm(d, rate, (enum hsp_gemm_class)c);
+    }
+    if (!says_something(&m->product) || !says_something(&m->elements) || !is_time(work_p) ||
+        !is_time(work_e)) {
         return;
     }
     /* the fixed parts stay as they are: what is left of a kind's time is its work */
     double fixed_p = 1e-6 * m->product.n * (d->op_us + d->gemm_us);
     double fixed_e = 1e-6 * m->elements.n * d->op_us;
-    double work_p = m->product.work / gemm, work_e = m->elements.work / d->mem_bytes_per_s;
     double predicted = fixed_p + work_p + fixed_e + work_e;
     double scale = predicted / (m->product.seconds + m->elements.seconds);
     double want_p = m->product.seconds * scale - fixed_p;

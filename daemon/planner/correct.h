@@ -12,13 +12,14 @@
 #include "proto/layout/cluster_desc.h"
 
 struct hsp_class_sum { /* of the instructions of one kind */
-    double work;       /* operations of products, bytes of the others (work.h) */
     double n;          /* instructions */
     double seconds;    /* measured */
 };
 
-struct hsp_measured {
+struct hsp_measured { /* work: as work.h counts it */
     struct hsp_class_sum product, elements;
+    double flops[HSP_N_GEMM_CLASSES]; /* of the products, by their shape */
+    double bytes;                     /* of the others */
 };
 
 /* A factor on a rate is never further from 1 than this: what is, was no measurement. */
@@ -26,7 +27,7 @@ struct hsp_measured {
 /* Logarithm of factors that are no news: two steps are not measured better, and plans should not change for nothing. */
 #define HSP_CORRECT_NOISE 0.15
 
-/* Corrects all rates of products and that of memory. @rate: what the products were computed in. Sums that say nothing (a
+/* Corrects all rates of products, of all shapes alike, and that of memory. @rate: what the products were computed in. Sums that say nothing (a
  * kind without work or time, or with less time than its instructions take anyway) leave @d as it is. */
 void hsp_profile_correct(struct hsp_device_desc *d, enum hsp_rate rate,
                          const struct hsp_measured *m);

@@ -33,12 +33,19 @@ static void amount_max(struct hsp_amount *a, const struct hsp_amount *b)
     }
 }
 
+static void scale(struct hsp_amount *a, double by)
+{
+    a->cut *= by;
+    a->whole *= by;
+}
+
 /* Forward is a third of forward and backward; it is done twice, with its all-reduces (half of them).
  * One unit at a time has its activations, in scratch. */
 static void recompute(struct hsp_range *r)
 {
-    r->w.flops.cut *= 4.0 / 3;
-    r->w.flops.whole *= 4.0 / 3;
+    for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
+        scale(&r->w.flops[c], 4.0 / 3);
+    }
     r->w.bytes.cut *= 4.0 / 3;
     r->w.bytes.whole *= 4.0 / 3;
     r->w.n_instr *= 4.0 / 3;
@@ -70,7 +77,9 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
     *ret = (struct hsp_range){.first = first, .end = end};
     for (uint32_t l = first; l < end; l++) {
         const struct hsp_layer_work *from = &w->layer[l];
-        amount_sum(&ret->w.flops, &from->flops);
+        for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
+            amount_sum(&ret->w.flops[c], &from->flops[c]);
+        }
         amount_sum(&ret->w.bytes, &from->bytes);
         amount_sum(&ret->w.acc_bytes, &from->acc_bytes);
         amount_sum(&ret->w.saved, &from->saved);
@@ -112,6 +121,18 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
             ret->n_params++;
         }
     }
+}
+
+struct hsp_amount hsp_product_seconds(const struct hsp_layer_work *w,
+                                      const struct hsp_device_desc *dev, enum hsp_rate rate)
+{
+    struct hsp_amount s = {0};
+    for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
+        double gemm = hsp_device_gemm(dev, rate, (enum hsp_gemm_class)c);
+        s.cut += w->flops[c].cut / gemm;
+        s.whole += w->flops[c].whole / gemm;
+    }
+    return s;
 }
 
 void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
@@ -160,7 +181,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
                       uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret)
 {
     bool adamw = in->train->hyper.optimizer == HSP_OPT_ADAMW;
-    double gemm = hsp_device_gemm(dev, in->work->rate);
+    struct hsp_amount products = hsp_product_seconds(&r->w, dev, in->work->rate);
     double low = (double)in->work->use_elem / in->work->elem; /* a use, of its state's bytes */
     double used = amount(&r->param, part), home = zero > 0 ? used / holders : used;
     double words = home / in->work->elem * (adamw ? ADAMW_WORDS : SGD_WORDS);
@@ -176,7 +197,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     }
     copies += dev->widens ? amount(&r->w.wide_param, part) : 0;
     *ret = (struct hsp_member){
-        .seq_us = 1e6 * (amount(&r->w.flops, part) / gemm + memory_seconds(r, dev, part)),
+        .seq_us = 1e6 * (amount(&products, part) + memory_seconds(r, dev, part)),
         .micro_us = r->w.n_instr * dev->op_us + r->w.n_products * dev->gemm_us +
                     1e6 * amount(&r->w.acc_bytes, part) / dev->mem_bytes_per_s,
         .base_bytes = N_SLOTS * kinds * home * held + grads + copies + comm,
@@ -195,22 +216,19 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
     };
 }
 
-static void scale(struct hsp_amount *a, double by)
-{
-    a->cut *= by;
-    a->whole *= by;
-}
-
 /* A group that has @share of the sequences, or of each of them; the largest share is @most. Of a cut
  * sequence the keys and values of another group are there beside the own ones, with their gradients, and
  * what the own queries make of them before it is merged. */
 static void cut_range(struct hsp_range *r, double share, double most, bool ring)
 {
-    struct hsp_amount *of[] = {&r->w.flops,   &r->w.bytes,   &r->w.saved,    &r->w.deferred,
-                               &r->host,      &r->w.scratch, &r->most_saved, &r->w.reread,
-                               &r->w.queries, &r->w.wide};
+    struct hsp_amount *of[] = {&r->w.bytes,  &r->w.saved,   &r->w.deferred,
+                               &r->host,     &r->w.scratch, &r->most_saved,
+                               &r->w.reread, &r->w.queries, &r->w.wide};
     for (size_t i = 0; i < HSP_ARRAY_LEN(of); i++) {
         scale(of[i], share);
+    }
+    for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
+        scale(&r->w.flops[c], share);
     }
     r->w.leaving *= share;
     r->entering *= share;

@@ -5,7 +5,8 @@
  * Purity: pure.
  * Units:  microseconds and bytes.
  *
- * Model. A rank computes a sequence in  flops / GEMM rate + other bytes / memory rate  and a
+ * Model. A rank computes a sequence in  flops / GEMM rate (a rate for each class of shapes, proto/op/gemmclass.h) + other
+ * bytes / memory rate  and a
  * micro-batch in a further  instructions * op_us + products * gemm_us + accumulation bytes / memory rate.  Tensor groups
  * add their all-reduces, stages their transfers. A stream of m micro-batches takes
  * sum of stages + (m - 1) * slowest stage; interleaved and zero-bubble ones are played through
@@ -73,6 +74,10 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
  * block, the head with the last. */
 void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
                          struct hsp_range *ret);
+
+/* What the products of a sequence take on @dev, each at the rate of its class. */
+struct hsp_amount hsp_product_seconds(const struct hsp_layer_work *w,
+                                      const struct hsp_device_desc *dev, enum hsp_rate rate);
 
 /* One member of a tensor group on a range of units. @part: its part of the group's shares. */
 struct hsp_member {

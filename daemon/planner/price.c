@@ -391,9 +391,9 @@ static double bound_us(const struct hsp_price_in *in)
     hsp_range_make(&work, 0, work.n_layers, &all);
     for (uint32_t i = 0; i < in->cluster->n; i++) {
         const struct hsp_device_desc *d = &in->cluster->dev[i];
+        struct hsp_amount s = hsp_product_seconds(&all.w, d, in->work->rate);
         double us =
-            1e6 * ((all.w.flops.cut + all.w.flops.whole) / hsp_device_gemm(d, in->work->rate) +
-                   (all.w.bytes.cut + all.w.bytes.whole) / d->mem_bytes_per_s);
+            1e6 * (s.cut + s.whole + (all.w.bytes.cut + all.w.bytes.whole) / d->mem_bytes_per_s);
         rate += us > 0 ? 1 / us : 0;
     }
     return rate > 0 ? in->train->data.global_batch / rate : 0;

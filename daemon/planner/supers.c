@@ -78,9 +78,9 @@ static enum hsp_status share_units(struct hsp_search *s, const struct hsp_range 
     double *slope = v, *fixed = v + 2 * n, *mem = v + 4 * n, *cap = v + 5 * n, *w = v + 6 * n, us;
     for (uint32_t j = 0; j < n; j++) {
         const struct hsp_device_desc *d = dev_of(s, x->dev[j]);
-        double gemm = hsp_device_gemm(d, s->in.work->rate);
-        slope[j] = 1e6 * all->w.flops.cut / gemm;
-        fixed[j] = 1e6 * all->w.flops.whole / gemm;
+        struct hsp_amount products = hsp_product_seconds(&all->w, d, s->in.work->rate);
+        slope[j] = 1e6 * products.cut;
+        fixed[j] = 1e6 * products.whole;
         slope[n + j] = 1e6 * all->w.bytes.cut / d->mem_bytes_per_s;
         fixed[n + j] = 1e6 * all->w.bytes.whole / d->mem_bytes_per_s;
         /* a pipeline may later give each group a part of the blocks only, so memory bounds the

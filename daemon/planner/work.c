@@ -147,6 +147,22 @@ static void add_wide(struct builder *b, const struct hsp_node *n)
     amount_max(&lw->wide_param, &param);
 }
 
+/* Of the whole product, in a micro-batch of one sequence, or of as many short ones as fill a row of tiles: plans put
+ * these together. */
+static enum hsp_gemm_class class_of(const struct hsp_node *n, const struct hsp_axes *ax,
+                                    int64_t in[][HSP_MAX_RANK], const int64_t *axis)
+{
+    int64_t rows = 1, some[HSP_MAX_AXES];
+    for (uint8_t d = 0; d + 1 < ax->in[0].rank; d++) {
+        rows *= in[0][d];
+    }
+    memcpy(some, axis, sizeof some);
+    if (rows > 0 && rows < HSP_GEMM_TILE) { /* axis b is the first of the first operand */
+        some[ax->in[0].dim[0].axis] *= (HSP_GEMM_TILE + rows - 1) / rows;
+    }
+    return hsp_op_gemm_class((enum hsp_op)n->op, ax, some);
+}
+
 static enum hsp_status add_node(struct builder *b, const struct hsp_node *n)
 {
     struct hsp_layer_work *lw = &b->w->layer[n->layer];
@@ -174,7 +190,8 @@ static enum hsp_status add_node(struct builder *b, const struct hsp_node *n)
         amount_add(&lw->keys, cut != 0, b->bytes[n->in[1]] + b->bytes[n->in[2]]);
     }
     if (hsp_op_is_product((enum hsp_op)n->op)) {
-        amount_add(&lw->flops, cut != 0, hsp_op_flops((enum hsp_op)n->op, &n->at, axis, &ax));
+        amount_add(&lw->flops[class_of(n, &ax, in, axis)], cut != 0,
+                   hsp_op_flops((enum hsp_op)n->op, &n->at, axis, &ax));
     } else {
         amount_add(&lw->bytes, cut != 0,
                    hsp_op_bytes((enum hsp_op)n->op, &ax, axis, hsp_node_real(b->g, n)));

@@ -22,10 +22,11 @@ struct hsp_amount {
 };
 
 struct hsp_layer_work {
-    struct hsp_amount flops;      /* of GEMM-like ops (linear, attention), forward + backward */
-    struct hsp_amount bytes;      /* read + written by the other ops */
-    double n_instr;               /* instructions of one micro-batch */
-    double n_products;            /* those of them that are GEMM-like */
+    struct hsp_amount flops[HSP_N_GEMM_CLASSES]; /* of GEMM-like ops (linear, attention) by their
+                                                    shape, forward + backward */
+    struct hsp_amount bytes;                     /* read + written by the other ops */
+    double n_instr;                              /* instructions of one micro-batch */
+    double n_products;                           /* those of them that are GEMM-like */
     struct hsp_amount acc_bytes;  /* traffic of gradient accumulation, per micro-batch */
     struct hsp_amount saved;      /* kept from forward to backward */
     struct hsp_amount scratch;    /* peak of what lives inside one segment */

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/op/gemmclass.h"
+
 #define HSP_MAX_DEVICES 4096
 
 struct hsp_link_cost {
@@ -34,9 +36,12 @@ struct hsp_device_desc {
     int64_t host_bytes; /* memory of its node for what its devices offload together; 0: not known */
     double gemm_flops[HSP_N_RATES]; /* measured FLOP/s of GEMM; pacing included; 0: not known, that
                                        of fp32 */
-    bool widens;                    /* it computes on bf16 in copies in fp32 of an op's operands */
-    double mem_bytes_per_s;         /* element-wise traffic, read + written */
-    double op_us;                   /* fixed cost of one instruction */
+    double gemm_part[HSP_N_RATES]
+                    [HSP_N_GEMM_CLASSES]; /* of that rate, what products of a class reach;
+                                             0: not known, all of it */
+    bool widens;            /* it computes on bf16 in copies in fp32 of an op's operands */
+    double mem_bytes_per_s; /* element-wise traffic, read + written */
+    double op_us;           /* fixed cost of one instruction */
     int64_t
         communicator_bytes; /* what it keeps for a group it is in (NCCL); 0: none, it is no GPU */
     double
@@ -45,9 +50,13 @@ struct hsp_device_desc {
     double host_bytes_per_s; /* between its memory and its node's; 0: these are one */
 };
 
-static inline double hsp_device_gemm(const struct hsp_device_desc *d, enum hsp_rate r)
+/* FLOP/s of products of a class. */
+static inline double hsp_device_gemm(const struct hsp_device_desc *d, enum hsp_rate r,
+                                     enum hsp_gemm_class c)
 {
-    return d->gemm_flops[d->gemm_flops[r] > 0 ? r : HSP_RATE_FP32];
+    enum hsp_rate known = d->gemm_flops[r] > 0 ? r : HSP_RATE_FP32;
+    double part = d->gemm_part[known][c];
+    return d->gemm_flops[known] * (part > 0 ? part : 1);
 }
 
 struct hsp_cluster_desc {

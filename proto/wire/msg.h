@@ -37,6 +37,7 @@
 #define HSP_CPUS_MAX        127u  /* "0-23,48-71" */
 #define HSP_WHY_MAX         119u  /* of the health of a device */
 #define HSP_NAME_MAX        63u   /* hsp_name_valid */
+#define HSP_GEMM_PARTS      20u   /* four types, five classes */
 #define HSP_ADDRESS_MAX     255u  /* host:port or unix:path */
 #define HSP_TEXT_MAX        1023u /* reasons and messages people read */
 #define HSP_PATH_MAX        4095u
@@ -178,6 +179,10 @@ struct hsp_m_device {   /* one device, as probed */
     uint64_t mem_bytes; /* offered to jobs */
     double gemm_fp32_flops, gemm_fp64_flops;
     double gemm_tf32_flops, gemm_bf16_flops; /* 0: it computes them in fp32, as fast */
+    uint32_t n_gemm_parts;
+    double *gemm_parts; /* what products of other shapes reach of these rates: those of each class
+                           (proto/op/gemmclass.h) in fp32, then in fp64, tf32 and bf16; 0 and what
+                           is missing: not known */
     double mem_bytes_per_s;
     double op_us, gemm_us;   /* of an instruction; of a product on top of that */
     double host_bytes_per_s; /* between its memory and its node's; 0: these are one */
@@ -196,6 +201,7 @@ struct hsp_m_path { /* between two devices of a node, a < b */
     uint32_t kind;      /* enum hsp_path_kind */
     uint32_t links;     /* of NVLink: between the two, or to switches; else 0 */
     double bytes_per_s; /* one way; 0: not known */
+    double latency_us;  /* of a small copy; 0: not known */
 };
 struct hsp_m_health { /* the health of a device is another now */
     uint32_t device;

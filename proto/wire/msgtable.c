@@ -74,6 +74,7 @@ static const struct hsp_field f_device[] = {U32MAX(device, index, HSP_NODE_DEVIC
                                             F64(device, gemm_fp64_flops),
                                             F64(device, gemm_tf32_flops),
                                             F64(device, gemm_bf16_flops),
+                                            F64S(device, gemm_parts, n_gemm_parts, HSP_GEMM_PARTS),
                                             F64(device, mem_bytes_per_s),
                                             F64(device, op_us),
                                             F64(device, gemm_us),
@@ -86,9 +87,12 @@ static const struct hsp_field f_device[] = {U32MAX(device, index, HSP_NODE_DEVIC
                                             STR(device, cpus, HSP_CPUS_MAX),
                                             ENUM(device, health, health_names),
                                             STR(device, why, HSP_WHY_MAX)};
-static const struct hsp_field f_path[] = {
-    U32MAX(path, a, HSP_NODE_DEVICES - 1), U32MAX(path, b, HSP_NODE_DEVICES - 1),
-    ENUM(path, kind, path_names), U32MAX(path, links, 255), F64(path, bytes_per_s)};
+static const struct hsp_field f_path[] = {U32MAX(path, a, HSP_NODE_DEVICES - 1),
+                                          U32MAX(path, b, HSP_NODE_DEVICES - 1),
+                                          ENUM(path, kind, path_names),
+                                          U32MAX(path, links, 255),
+                                          F64(path, bytes_per_s),
+                                          F64(path, latency_us)};
 static const struct hsp_field f_health[] = {U32MAX(health, device, HSP_NODE_DEVICES - 1),
                                             ENUM(health, health, health_names),
                                             STR(health, reason, HSP_WHY_MAX)};

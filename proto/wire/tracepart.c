@@ -5,7 +5,7 @@
 
 #define MAGIC       0x31545048u /* "HPT1" */
 #define MOST_NS     (UINT64_C(1) << 61)
-#define LABEL_BYTES 35 /* at least */
+#define LABEL_BYTES 67 /* at least */
 #define SPAN_BYTES  27
 #define MSG_BYTES   9
 
@@ -32,7 +32,9 @@ enum hsp_status hsp_trace_part_encode(const struct hsp_trace_part *p, struct hsp
         hsp_buf_u8(out, l->phase);
         hsp_buf_u32(out, l->chunk);
         hsp_buf_u32(out, l->n_instrs);
-        hsp_buf_f64(out, l->flops);
+        for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
+            hsp_buf_f64(out, l->flops[c]);
+        }
         hsp_buf_f64(out, l->bytes);
         hsp_buf_u32(out, l->n_msgs);
         for (uint32_t k = 0; k < l->n_msgs; k++) {
@@ -78,11 +80,15 @@ static enum hsp_status get_label(struct hsp_cursor *c, struct hsp_arena *arena,
     l->phase = hsp_cur_u8(c);
     l->chunk = hsp_cur_u32(c);
     l->n_instrs = hsp_cur_u32(c);
-    l->flops = hsp_cur_f64(c);
+    bool good = true;
+    for (int k = 0; k < HSP_N_GEMM_CLASSES; k++) {
+        l->flops[k] = hsp_cur_f64(c);
+        good = good && is_figure(l->flops[k]);
+    }
     l->bytes = hsp_cur_f64(c);
     l->n_msgs = hsp_cur_count(c, HSP_PART_MSGS, MSG_BYTES);
     if (c->failed || l->queue >= HSP_N_PART_QUEUES || l->cls >= HSP_N_PART_CLASSES ||
-        l->phase > HSP_PART_NO_PHASE || !is_figure(l->flops) || !is_figure(l->bytes)) {
+        l->phase > HSP_PART_NO_PHASE || !good || !is_figure(l->bytes)) {
         return bad(c, err, "label");
     }
     l->msgs = hsp_arena_array(arena, l->n_msgs, sizeof(*l->msgs));

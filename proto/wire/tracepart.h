@@ -10,6 +10,7 @@
 #define HSP_TRACEPART_H
 #include "proto/base/arena.h"
 #include "proto/base/buf.h"
+#include "proto/op/gemmclass.h"
 
 #define HSP_PART_STEPS  64u    /* of a trace */
 #define HSP_PART_SPANS  65536u /* of a device */
@@ -41,8 +42,8 @@ struct hsp_part_label {
     uint8_t phase;    /* enum hsp_segment_kind; HSP_PART_NO_PHASE */
     uint32_t chunk;   /* of the stage */
     uint32_t n_instrs;
-    double flops,
-        bytes; /* of products; read and written by the others; of one span, of a full micro-batch */
+    double flops[HSP_N_GEMM_CLASSES]; /* of products, by their shape; */
+    double bytes; /* read and written by the others; of one span, of a full micro-batch */
     uint32_t n_msgs;
     struct hsp_part_msg *msgs;
 };

@@ -29,6 +29,11 @@ static void check_device(const struct hsp_cluster_desc *c, uint32_t i)
     HSP_ASSERT(isfinite(d->op_us) && d->op_us >= 0);
     HSP_ASSERT(isfinite(d->gemm_us) && d->gemm_us >= 0);
     HSP_ASSERT(isfinite(d->host_bytes_per_s) && d->host_bytes_per_s >= 0);
+    for (int k = 0; k < HSP_N_RATES * HSP_N_GEMM_CLASSES; k++) {
+        double rate = hsp_device_gemm(d, (enum hsp_rate)(k / HSP_N_GEMM_CLASSES),
+                                      (enum hsp_gemm_class)(k % HSP_N_GEMM_CLASSES));
+        HSP_ASSERT(isfinite(rate) && rate > 0);
+    }
     for (uint32_t k = i + 1; k < c->n && k < i + 64; k++) {
         HSP_ASSERT(strcmp(d->name, c->dev[k].name) != 0);
     }

@@ -123,6 +123,7 @@ struct hsp_agent_device { /* read-only for shells */
     enum hsp_exec_state state;
     char kind[16], address[HSP_ADDRESS_MAX + 1];
     char model[HSP_MODEL_MAX + 1], uuid[HSP_UUID_MAX + 1], cpus[HSP_CPUS_MAX + 1];
+    double gemm_part[HSP_GEMM_PARTS];
     struct hsp_m_device profile;
     struct hsp_gpu_health health;
     struct hsp_m_run run;     /* job 0: idle */

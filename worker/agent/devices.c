@@ -15,13 +15,17 @@ static void copy(char *to, size_t size, const char *from)
     hsp_str_printf(to, size, "%s", from != NULL ? from : "");
 }
 
-/* Takes @p over; its texts are ours. */
+/* Takes @p over; its texts and lists are ours. */
 static void set_profile(struct hsp_agent_device *d, const struct hsp_m_device *p)
 {
     copy(d->model, sizeof(d->model), p->model);
     copy(d->uuid, sizeof(d->uuid), p->uuid);
     copy(d->cpus, sizeof(d->cpus), p->cpus);
+    if (p->n_gemm_parts > 0) {
+        memmove(d->gemm_part, p->gemm_parts, p->n_gemm_parts * sizeof(d->gemm_part[0]));
+    }
     d->profile = *p;
+    d->profile.gemm_parts = d->gemm_part;
     d->profile.kind = d->kind;
     d->profile.address = d->address;
     d->profile.model = d->model;

@@ -151,6 +151,12 @@ static void log_profile(struct hsp_log *log, const struct hsp_m_device *d)
             "instruction, %" PRIu64 " MiB",
             d->index, d->speed, d->gemm_fp32_flops * 1e-9, d->gemm_fp64_flops * 1e-9,
             d->gemm_bf16_flops * 1e-9, d->mem_bytes_per_s * 1e-9, d->op_us, d->mem_bytes >> 20);
+    const double *part = d->gemm_parts;
+    hsp_log(log, HSP_LOG_INFO, "probe",
+            "device %" PRIu32 ": of this in products of few rows %.2f, wide ones %.2f, long ones "
+            "%.2f, attention %.2f (fp32)",
+            d->index, part[HSP_GEMM_FEW], part[HSP_GEMM_WIDE], part[HSP_GEMM_LONG],
+            part[HSP_GEMM_ATTENTION]);
 }
 
 /* Memory for jobs. */
@@ -174,6 +180,8 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
                                          .gemm_fp64_flops = q.gemm_fp64_flops,
                                          .gemm_tf32_flops = q.gemm_tf32_flops,
                                          .gemm_bf16_flops = q.gemm_bf16_flops,
+                                         .n_gemm_parts = HSP_GEMM_PARTS,
+                                         .gemm_parts = &u->probe[i].gemm_part[0][0],
                                          .mem_bytes_per_s = q.mem_bytes_per_s,
                                          .op_us = q.op_us,
                                          .gemm_us = q.gemm_us,

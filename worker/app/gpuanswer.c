@@ -24,6 +24,8 @@ static const struct figure figures[] = {
     FIGURE(gemm_bf16_flops, true),  FIGURE(mem_bytes_per_s, false), FIGURE(op_us, true),
     FIGURE(gemm_us, true),          FIGURE(host_bytes_per_s, true)};
 
+#define N_PARTS (HSP_N_RATES * HSP_N_GEMM_CLASSES)
+
 static double *figure_of(struct hsp_probe *p, size_t i)
 {
     return (double *)(void *)((uint8_t *)p + figures[i].offset);
@@ -55,7 +57,11 @@ void hsp_gpu_answer_print(const struct hsp_device_info *d, const struct hsp_prob
     for (size_t i = 0; i < HSP_ARRAY_LEN(figures); i++) {
         hsp_buf_printf(out, ",\"%s\":%.6g", figures[i].key, *figure_of(&copy, i));
     }
-    hsp_buf_puts(out, "}\n");
+    for (int i = 0; i < N_PARTS; i++) {
+        hsp_buf_printf(out, "%s%.4g", i == 0 ? ",\"gemm_parts\":[" : ",",
+                       p->gemm_part[i / HSP_N_GEMM_CLASSES][i % HSP_N_GEMM_CLASSES]);
+    }
+    hsp_buf_puts(out, "]}\n");
 }
 
 static enum hsp_status bad(struct hsp_err *err, const char *what)
@@ -122,6 +128,20 @@ static const char *take_info(const cJSON *o, struct hsp_device_info *d)
     return NULL;
 }
 
+/* Those of each type of element one after the other, all of them. */
+static const char *take_parts(const cJSON *o, struct hsp_probe *p)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "gemm_parts");
+    bool good = cJSON_IsArray(list) && cJSON_GetArraySize(list) == N_PARTS;
+    const cJSON *v = good ? list->child : NULL;
+    for (int i = 0; v != NULL && good; v = v->next, i++) {
+        double x = cJSON_IsNumber(v) ? v->valuedouble : -1;
+        good = x >= 0 && x <= HSP_GEMM_PART_MOST;
+        p->gemm_part[i / HSP_N_GEMM_CLASSES][i % HSP_N_GEMM_CLASSES] = x;
+    }
+    return good ? NULL : "gemm_parts";
+}
+
 enum hsp_status hsp_gpu_answer_parse(const char *text, size_t len, struct hsp_device_info *ret,
                                      struct hsp_probe *ret_can, struct hsp_err *err)
 {
@@ -134,6 +154,7 @@ enum hsp_status hsp_gpu_answer_parse(const char *text, size_t len, struct hsp_de
         fault =
             take_number(o, figures[i].key, least, 1e18, figure_of(&p, i)) ? NULL : figures[i].key;
     }
+    fault = fault != NULL ? fault : take_parts(o, &p);
     enum hsp_status st = fault == NULL ? HSP_OK : bad(err, fault);
     cJSON_Delete(o);
     if (st == HSP_OK) {

@@ -145,7 +145,7 @@ uint32_t hsp_gpuwatch_paths(struct hsp_gpuwatch *g, struct hsp_m_path ret[HSP_NO
             enum hsp_gpu_path p = hsp_nvml_path(g->nvml, x->at, y->at, &links);
             int sm = x->gpu.sm < y->gpu.sm ? x->gpu.sm : y->gpu.sm;
             ret[n++] =
-                (struct hsp_m_path){a, b, (uint32_t)p, links, hsp_gpu_path_rate(p, links, sm)};
+                (struct hsp_m_path){a, b, (uint32_t)p, links, hsp_gpu_path_rate(p, links, sm), 0};
         }
     }
     return n;

@@ -13,9 +13,13 @@
 #include <unistd.h>
 
 #include "proto/base/size.h"
+#include "worker/app/probeshape.h"
 #include "worker/backend/backend.h"
 
 #define GEMM_SECONDS 0.05 /* of each shape and element type */
+#define SHAPE_SIDE   256
+#define SHAPE_SECONDS \
+    0.015 /* of each class of shapes and element type; there and back for attention */
 #define ADD_SECONDS  0.08
 #define ADD_ELEMS    (INT64_C(4) << 20) /* three arrays of 16 MiB: more than caches hold */
 #define TINY_OPS     1000               /* in one repetition */
@@ -85,6 +89,47 @@ static enum hsp_status gemm(const struct bench *b, enum hsp_dtype t, uint8_t *me
     }
     *ret = flops / time;
     return HSP_OK;
+}
+
+/* The other classes, against @rate. */
+static enum hsp_status shapes(const struct bench *b, enum hsp_dtype t, uint8_t *mem, double rate,
+                              double ret[HSP_N_GEMM_CLASSES], struct hsp_err *err)
+{
+    size_t part = (size_t)ADD_ELEMS * sizeof(float);
+    uint8_t *const piece[3] = {mem, mem + part, mem + 2 * part};
+    ret[HSP_GEMM_EVEN] = 1;
+    for (int c = HSP_GEMM_EVEN + 1; c < HSP_N_GEMM_CLASSES; c++) {
+        struct hsp_shape x;
+        double all = 0, s = 0;
+        hsp_shape_make((enum hsp_gemm_class)c, t, false, SHAPE_SIDE, piece, part, &x);
+        for (uint32_t k = 0; k < x.n; k++) {
+            enum hsp_status st = fastest(b, &x.call[k].c, SHAPE_SECONDS, &s, err);
+            if (st != HSP_OK) {
+                return st;
+            }
+            all += s;
+        }
+        ret[c] = hsp_shape_part(&x, all, 0, rate);
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status products(const struct bench *b, uint8_t *mem, struct hsp_probe *p,
+                                struct hsp_err *err)
+{
+    static const struct {
+        enum hsp_dtype t;
+        enum hsp_rate r;
+    } kind[] = {{HSP_F32, HSP_RATE_FP32}, {HSP_F64, HSP_RATE_FP64}, {HSP_BF16, HSP_RATE_BF16}};
+    double *const rate[] = {&p->gemm_fp32_flops, &p->gemm_fp64_flops, &p->gemm_bf16_flops};
+    enum hsp_status st = HSP_OK;
+    for (size_t i = 0; st == HSP_OK && i < HSP_ARRAY_LEN(kind); i++) {
+        st = gemm(b, kind[i].t, mem, rate[i], err);
+        if (st == HSP_OK) {
+            st = shapes(b, kind[i].t, mem, *rate[i], p->gemm_part[kind[i].r], err);
+        }
+    }
+    return st;
 }
 
 /* Seconds of adding two arrays too large for caches. */
@@ -160,13 +205,7 @@ enum hsp_status hsp_probe_cpu(int threads, struct hsp_probe *ret, struct hsp_err
         free(mem);
         return st;
     }
-    st = gemm(&b, HSP_F32, mem, &p.gemm_fp32_flops, err);
-    if (st == HSP_OK) {
-        st = gemm(&b, HSP_F64, mem, &p.gemm_fp64_flops, err);
-    }
-    if (st == HSP_OK) {
-        st = gemm(&b, HSP_BF16, mem, &p.gemm_bf16_flops, err);
-    }
+    st = products(&b, mem, &p, err);
     if (st == HSP_OK) {
         st = add(&b, mem, &s, err);
         p.mem_bytes_per_s = 3.0 * (double)ADD_ELEMS * sizeof(float) / s;
@@ -187,15 +226,15 @@ enum hsp_status hsp_probe_cpu(int threads, struct hsp_probe *ret, struct hsp_err
 
 struct hsp_probe hsp_probe_scale(const struct hsp_probe *p, double speed)
 {
-    return (struct hsp_probe){.gemm_fp32_flops = p->gemm_fp32_flops * speed,
-                              .gemm_fp64_flops = p->gemm_fp64_flops * speed,
-                              .gemm_tf32_flops = p->gemm_tf32_flops * speed,
-                              .gemm_bf16_flops = p->gemm_bf16_flops * speed,
-                              .mem_bytes_per_s = p->mem_bytes_per_s * speed,
-                              .op_us = p->op_us / speed,
-                              .gemm_us = p->gemm_us / speed,
-                              .host_bytes_per_s = p->host_bytes_per_s,
-                              .share = p->share};
+    struct hsp_probe q = *p; /* the other figures are not those of its cores, or parts of these */
+    q.gemm_fp32_flops *= speed;
+    q.gemm_fp64_flops *= speed;
+    q.gemm_tf32_flops *= speed;
+    q.gemm_bf16_flops *= speed;
+    q.mem_bytes_per_s *= speed;
+    q.op_us /= speed;
+    q.gemm_us /= speed;
+    return q;
 }
 
 /* ---- links ---- */

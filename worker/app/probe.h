@@ -3,19 +3,22 @@
  * Role:    the agent says them in its HELLO.
  * Purity:  shell (clocks, memory, loopback sockets, one helper thread).
  * Threads: the caller's; the backend's pool for more than one thread.
- * Bounds:  about half a second for a device, a tenth for the links; 64 MiB of memory.
+ * Bounds:  about three quarters of a second for a device, a tenth for the links; 64 MiB of memory.
  *
  * Nothing here is paced. A single compute thread is judged by its processor time, as pacing judges
  * it, so that a busy machine does not look like a slow one. */
 #ifndef HSP_PROBE_H
 #define HSP_PROBE_H
 #include "proto/base/err.h"
+#include "proto/layout/cluster_desc.h"
 
 struct hsp_probe {
     double gemm_fp32_flops, gemm_fp64_flops; /* FLOP/s of linear ops, mean over a few shapes */
     double gemm_tf32_flops;                  /* 0: the device has no such products */
-    double gemm_bf16_flops;  /* on numbers stored as bf16, whatever they are computed in */
-    double mem_bytes_per_s;  /* read and written by element-wise ops */
+    double gemm_bf16_flops; /* on numbers stored as bf16, whatever they are computed in */
+    double gemm_part[HSP_N_RATES][HSP_N_GEMM_CLASSES]; /* of these, in products of other shapes; 0:
+                                                          not measured */
+    double mem_bytes_per_s;                            /* read and written by element-wise ops */
     double op_us;            /* of an instruction that hardly computes, with what the engine adds */
     double gemm_us;          /* of a product on top of that, before its first operation; 0: none */
     double host_bytes_per_s; /* of copies between its memory and its node's; 0: these are one */

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "proto/base/size.h"
+#include "worker/app/probeshape.h"
 
 #define LEAST_BYTES ((size_t)1 << 20)
 #define N_SIZES     3
@@ -13,7 +14,9 @@
 #define MOST_SIZES  7    /* 4096 */
 #define LONG_S      1e-3 /* eight times as long is the next one */
 #define BATCH_S     2e-3 /* work between two marks: their own time is a few microseconds */
-#define BUDGET_S    0.08 /* of a figure */
+#define BUDGET_S    0.03 /* of a size of products */
+#define SHAPE_S     0.02 /* of another shape, there and back for attention */
+#define MEMORY_S    0.08 /* of memory, and each way of the host's link */
 #define MOST_CALLS  1000 /* in a batch */
 #define MIN_BATCHES 3
 #define TINY_OPS    500
@@ -81,11 +84,11 @@ static enum hsp_status batch(const struct bench *x, give f, const void *what, un
     return st == HSP_OK ? b->seconds(b, HSP_DEVQ_COMPUTE, from, to, ret_s, err) : st;
 }
 
-/* Seconds of one call, in the best of the batches that fit into the budget. */
-static enum hsp_status fastest(const struct bench *x, give f, const void *what, double *ret_s,
-                               struct hsp_err *err)
+/* Seconds of one call, in the best of the batches that fit into @budget_s. */
+static enum hsp_status fastest(const struct bench *x, give f, const void *what, double budget_s,
+                               double *ret_s, struct hsp_err *err)
 {
-    double best = 1e30, s = 0, end = clock_s() + BUDGET_S;
+    double best = 1e30, s = 0, end = clock_s() + budget_s;
     enum hsp_status st = batch(x, f, what, 1, &s, err); /* chooses kernels, wakes the clocks */
     if (st == HSP_OK) {
         st = batch(x, f, what, 1, &s, err);
@@ -102,67 +105,85 @@ static enum hsp_status fastest(const struct bench *x, give f, const void *what, 
 
 /* ---- figures ---- */
 
-struct one_call { /* points into itself */
+struct one_add { /* points into itself */
     struct hsp_array in[2], out;
     struct hsp_attrs at;
     struct hsp_call c;
 };
 
-static enum hsp_status give_call(const struct bench *x, const void *what, struct hsp_err *err)
+static enum hsp_status give_add(const struct bench *x, const void *what, struct hsp_err *err)
 {
-    const struct one_call *o = what;
+    const struct one_add *o = what;
     return x->b->run(x->b, HSP_DEVQ_COMPUTE, &o->c, err);
 }
 
-static void finish_call(struct one_call *o, enum hsp_op op)
+static enum hsp_status give_shape(const struct bench *x, const void *what, struct hsp_err *err)
 {
-    o->c = (struct hsp_call){
-        .op = op, .at = &o->at, .n_in = 2, .n_out = 1, .in = o->in, .out = &o->out};
+    const struct hsp_shape *o = what;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; st == HSP_OK && k < o->n; k++) {
+        st = x->b->run(x->b, HSP_DEVQ_COMPUTE, &o->call[k].c, err);
+    }
+    return st;
 }
 
-/* Tokens, inputs and outputs of a linear layer, of @n each. */
-static void make_product(const struct bench *x, enum hsp_dtype t, bool tf32, int64_t n,
-                         struct one_call *o)
+/* The other classes, with as many operations as an even product of side @n. */
+static enum hsp_status shapes(const struct bench *x, enum hsp_dtype t, bool tf32, int64_t n,
+                              double rate, double fixed_s, double ret[HSP_N_GEMM_CLASSES],
+                              struct hsp_err *err)
 {
-    *o = (struct one_call){.in = {{.data = x->mem[0], .dtype = t, .rank = 3, .ext = {1, n, n}},
-                                  {.data = x->mem[1], .dtype = t, .rank = 2, .ext = {n, n}}},
-                           .out = {.data = x->mem[2], .dtype = t, .rank = 3, .ext = {1, n, n}}};
-    finish_call(o, HSP_OP_LINEAR);
-    o->c.tf32 = tf32;
+    enum hsp_status st = HSP_OK;
+    ret[HSP_GEMM_EVEN] = 1;
+    for (int c = HSP_GEMM_EVEN + 1; st == HSP_OK && c < HSP_N_GEMM_CLASSES; c++) {
+        struct hsp_shape o;
+        double s = 0;
+        hsp_shape_make((enum hsp_gemm_class)c, t, tf32, n, x->mem, x->bytes, &o);
+        st = fastest(x, give_shape, &o, SHAPE_S, &s, err);
+        ret[c] = hsp_shape_part(&o, s, fixed_s, rate);
+    }
+    return st;
 }
 
 /* Each size is twice the one before, up to one that takes long or what fits into an array; the largest three count. */
 static enum hsp_status products(const struct bench *x, enum hsp_dtype t, bool tf32,
-                                double *ret_rate, double *ret_fixed_s, struct hsp_err *err)
+                                double *ret_rate, double *ret_fixed_s,
+                                double ret_part[HSP_N_GEMM_CLASSES], struct hsp_err *err)
 {
     double flops[MOST_SIZES], seconds[MOST_SIZES];
     uint32_t k = 0;
-    for (int64_t n = SMALLEST; k < MOST_SIZES; n *= 2, k++) {
+    int64_t n = SMALLEST;
+    for (; k < MOST_SIZES; n *= 2, k++) {
         bool fits = (size_t)(n * n) * hsp_dtype_size(t) <= x->bytes;
         if (k >= N_SIZES && (!fits || seconds[k - 1] > LONG_S)) {
             break;
         }
-        struct one_call o;
-        make_product(x, t, tf32, n, &o);
-        enum hsp_status st = fastest(x, give_call, &o, &seconds[k], err);
+        struct hsp_shape o;
+        hsp_shape_make(HSP_GEMM_EVEN, t, tf32, n, x->mem, x->bytes, &o);
+        enum hsp_status st = fastest(x, give_shape, &o, BUDGET_S, &seconds[k], err);
         if (st != HSP_OK) {
             return st;
         }
-        flops[k] = 2.0 * (double)n * (double)n * (double)n;
+        flops[k] = o.flops;
     }
     hsp_probe_fit(flops + k - N_SIZES, seconds + k - N_SIZES, N_SIZES, ret_rate, ret_fixed_s);
-    return HSP_OK;
+    return shapes(x, t, tf32, n / 2, *ret_rate, *ret_fixed_s, ret_part, err);
+}
+
+static void finish_add(struct one_add *o)
+{
+    o->c = (struct hsp_call){
+        .op = HSP_OP_ADD, .at = &o->at, .n_in = 2, .n_out = 1, .in = o->in, .out = &o->out};
 }
 
 static enum hsp_status memory(const struct bench *x, double *ret, struct hsp_err *err)
 {
     int64_t n = (int64_t)(x->bytes / sizeof(float));
     double s = 0;
-    struct one_call o = {.in = {{.data = x->mem[0], .dtype = HSP_F32, .rank = 1, .ext = {n}},
-                                {.data = x->mem[1], .dtype = HSP_F32, .rank = 1, .ext = {n}}},
-                         .out = {.data = x->mem[2], .dtype = HSP_F32, .rank = 1, .ext = {n}}};
-    finish_call(&o, HSP_OP_ADD);
-    enum hsp_status st = fastest(x, give_call, &o, &s, err);
+    struct one_add o = {.in = {{.data = x->mem[0], .dtype = HSP_F32, .rank = 1, .ext = {n}},
+                               {.data = x->mem[1], .dtype = HSP_F32, .rank = 1, .ext = {n}}},
+                        .out = {.data = x->mem[2], .dtype = HSP_F32, .rank = 1, .ext = {n}}};
+    finish_add(&o);
+    enum hsp_status st = fastest(x, give_add, &o, MEMORY_S, &s, err);
     *ret = 3.0 * (double)n * sizeof(float) / s;
     return st;
 }
@@ -172,12 +193,12 @@ static enum hsp_status tiny(const struct bench *x, double *ret_us, struct hsp_er
 {
     double best = 1e30, s = 0;
     enum hsp_status st = HSP_OK;
-    struct one_call o = {.in = {{.data = x->mem[0], .dtype = HSP_F32, .rank = 1, .ext = {32}},
-                                {.data = x->mem[1], .dtype = HSP_F32, .rank = 1, .ext = {32}}},
-                         .out = {.data = x->mem[2], .dtype = HSP_F32, .rank = 1, .ext = {32}}};
-    finish_call(&o, HSP_OP_ADD);
+    struct one_add o = {.in = {{.data = x->mem[0], .dtype = HSP_F32, .rank = 1, .ext = {32}},
+                               {.data = x->mem[1], .dtype = HSP_F32, .rank = 1, .ext = {32}}},
+                        .out = {.data = x->mem[2], .dtype = HSP_F32, .rank = 1, .ext = {32}}};
+    finish_add(&o);
     for (unsigned k = 0; st == HSP_OK && k < 1 + MIN_BATCHES; k++) {
-        st = batch(x, give_call, &o, TINY_OPS, &s, err);
+        st = batch(x, give_add, &o, TINY_OPS, &s, err);
         best = s < best ? s : best;
     }
     *ret_us = 1e6 * best / TINY_OPS;
@@ -202,7 +223,7 @@ static enum hsp_status host_link(const struct bench *x, double *ret, struct hsp_
     double worst = 0, s = 0;
     enum hsp_status st = HSP_OK;
     for (int k = 0; k < 2 && st == HSP_OK; k++) {
-        st = fastest(x, give_copy, &way[k], &s, err);
+        st = fastest(x, give_copy, &way[k], MEMORY_S, &s, err);
         worst = s > worst ? s : worst;
     }
     *ret = (double)x->bytes / worst;
@@ -248,16 +269,16 @@ static enum hsp_status open_bench(struct bench *x, size_t most, struct hsp_err *
 
 static enum hsp_status measure(const struct bench *x, struct hsp_probe *p, struct hsp_err *err)
 {
-    double fixed[4] = {0};
-    enum hsp_status st = products(x, HSP_F32, false, &p->gemm_fp32_flops, &fixed[0], err);
-    if (st == HSP_OK) {
-        st = products(x, HSP_F64, false, &p->gemm_fp64_flops, &fixed[1], err);
-    }
-    if (st == HSP_OK && x->b->tf32) {
-        st = products(x, HSP_F32, true, &p->gemm_tf32_flops, &fixed[2], err);
-    }
-    if (st == HSP_OK) {
-        st = products(x, HSP_BF16, false, &p->gemm_bf16_flops, &fixed[3], err);
+    double fixed[HSP_N_RATES] = {0};
+    double *const rate[HSP_N_RATES] = {&p->gemm_fp32_flops, &p->gemm_fp64_flops,
+                                       &p->gemm_tf32_flops, &p->gemm_bf16_flops};
+    static const enum hsp_dtype type[HSP_N_RATES] = {HSP_F32, HSP_F64, HSP_F32, HSP_BF16};
+    enum hsp_status st = HSP_OK;
+    for (int r = 0; r < HSP_N_RATES && st == HSP_OK; r++) {
+        bool tf32 = r == HSP_RATE_TF32;
+        if (!tf32 || x->b->tf32) {
+            st = products(x, type[r], tf32, rate[r], &fixed[r], p->gemm_part[r], err);
+        }
     }
     if (st == HSP_OK) {
         st = memory(x, &p->mem_bytes_per_s, err);
@@ -269,7 +290,7 @@ static enum hsp_status measure(const struct bench *x, struct hsp_probe *p, struc
         st = host_link(x, &p->host_bytes_per_s, err);
     }
     /* that of the kinds is about the same, filling and draining the device: the one jobs want most */
-    double most = 1e6 * (x->b->bf16 ? fixed[3] : fixed[0]);
+    double most = 1e6 * (fixed[x->b->bf16 ? HSP_RATE_BF16 : HSP_RATE_FP32]);
     p->gemm_us = most > p->op_us ? most - p->op_us : 0;
     return st;
 }

@@ -4,9 +4,10 @@
  * Purity:  shell (the device); hsp_probe_fit is pure.
  * Bounds:  some two seconds; memory of the device for three arrays of the size asked for, or as little as 1 MiB each.
  *
- * Products are measured in three sizes of each kind of element. Their time is taken to be a fixed part and one in
+ * Even products are measured in three sizes of each kind of element. Their time is taken to be a fixed part and one in
  * proportion to the operations (Hockney's model: r_inf and n_1/2), which is what a plan's price needs: small products
- * reach a fraction of the rate. */
+ * reach a fraction of the rate. Those of other shapes (proto/op/gemmclass.h) are measured in one size, as large as the largest
+ * of these where memory allows it, and told as a part of the rate. */
 #ifndef HSP_PROBEDEVICE_H
 #define HSP_PROBEDEVICE_H
 #include "worker/app/probe.h"

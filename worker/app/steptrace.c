@@ -68,9 +68,10 @@ static double operand_bytes(const struct hsp_program *p, uint32_t tensor)
            (double)hsp_dtype_size((enum hsp_dtype)p->tpl.tensors[tensor].dtype);
 }
 
-/* As the planner counts it (daemon/planner/work.h), so that the two can be compared: operations of products, bytes
- * read and written by the others. */
-static double op_work(const struct hsp_program *p, const struct hsp_instr *i, bool product)
+/* As the planner counts it (daemon/planner/work.h), so that the two can be compared: operations of products by their
+ * shape, bytes read and written by the others. */
+static void add_op(const struct hsp_program *p, const struct hsp_instr *i, bool product,
+                   struct hsp_part_label *l)
 {
     struct hsp_attrs at = hsp_instr_attrs(i, p->bind.symbol);
     int64_t in[HSP_MAX_IN][HSP_MAX_RANK] = {{0}}, axis[HSP_MAX_AXES], origin[2];
@@ -94,10 +95,13 @@ static double op_work(const struct hsp_program *p, const struct hsp_instr *i, bo
     if (hsp_op_axes(op, &at, rank, &ax, NULL) != HSP_OK ||
         hsp_op_extents(op, &at, &ax, in, axis, NULL) != HSP_OK ||
         !hsp_op_real(op, dtype, &real, &wrong)) {
-        return 0;
+        return;
     }
-    return product ? hsp_op_flops_at(op, &at, axis, &ax, origin)
-                   : hsp_op_bytes(op, &ax, axis, real);
+    if (product) {
+        l->flops[hsp_op_gemm_class(op, &ax, axis)] += hsp_op_flops_at(op, &at, axis, &ax, origin);
+    } else {
+        l->bytes += hsp_op_bytes(op, &ax, axis, real);
+    }
 }
 
 /* What the instructions have in common, if they have; and what they do all together. */
@@ -107,10 +111,10 @@ static void add_work(const struct hsp_program *p, uint32_t k, bool first, struct
     uint8_t cls = HSP_PART_OTHER;
     if (i->kind == HSP_I_OP && hsp_op_is_product((enum hsp_op)i->op)) {
         cls = HSP_PART_PRODUCT;
-        l->flops += op_work(p, i, true);
+        add_op(p, i, true, l);
     } else if (i->kind == HSP_I_OP) {
         cls = HSP_PART_ELEMENTS;
-        l->bytes += op_work(p, i, false);
+        add_op(p, i, false, l);
     } else if (i->kind == HSP_I_ACC || i->kind == HSP_I_ZERO || i->kind == HSP_I_ONE) {
         cls = HSP_PART_ELEMENTS; /* of an accumulation the sum is read and written */
         l->bytes += operand_bytes(p, i->out[0]) * (i->kind == HSP_I_ACC ? 2 : 1) +

@@ -117,10 +117,16 @@ static void hello_says_what_they_are(void **state)
     struct hsp_agent_config cfg;
     struct aw_world w = {.now = 100};
     char model[] = "NVIDIA H200";
-    const struct hsp_m_device dev[2] = {
-        {.kind = "cuda", .model = model, .uuid = "GPU-1", .cpus = "0-7", .sm = 90},
-        {.kind = "cuda"}};
-    const struct hsp_m_path path = {0, 1, HSP_PATH_NVLINK, 4, 75e9};
+    double parts[] = {1, 0.5, 0.25};
+    const struct hsp_m_device dev[2] = {{.kind = "cuda",
+                                         .n_gemm_parts = 3,
+                                         .gemm_parts = parts,
+                                         .model = model,
+                                         .uuid = "GPU-1",
+                                         .cpus = "0-7",
+                                         .sm = 90},
+                                        {.kind = "cuda", .n_gemm_parts = 3, .gemm_parts = parts}};
+    const struct hsp_m_path path = {0, 1, HSP_PATH_NVLINK, 4, 75e9, 5};
     hsp_agent_defaults(&cfg);
     cfg.n_devices = 2;
     cfg.devices = dev;
@@ -129,6 +135,7 @@ static void hello_says_what_they_are(void **state)
     w.a = hsp_agent_new(&cfg);
     assert_non_null(w.a);
     model[0] = '?'; /* it has copied */
+    parts[2] = 7;
     aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_START});
     sign(&w, 1, HSP_SIGN_XID, 74);
     struct hsp_m_device slower[2] = {dev[0], dev[1]};
@@ -149,6 +156,9 @@ static void hello_says_what_they_are(void **state)
     assert_string_equal(m->devices[1].model, "");
     assert_int_equal(m->devices[1].health, HSP_HEALTH_CORDON);
     assert_string_equal(m->devices[1].why, "XID 74: NVLink error");
+    assert_int_equal(m->devices[1].n_gemm_parts, 3);
+    assert_near(m->devices[1].gemm_parts[2], 0.25, 0);
+    assert_near(m->devices[0].gemm_parts[2], 7, 0); /* measured again */
     assert_int_equal(m->n_paths, 1);
     assert_int_equal(m->paths[0].links, 4);
     hsp_agent_free(w.a);

@@ -26,19 +26,23 @@ static void gpus_are_noted(void **state)
     struct hsp_m_device dev[2] = {{.kind = "cuda",
                                    .up = true,
                                    .address = "x",
+                                   .n_gemm_parts = 4,
+                                   .gemm_parts = (double[]){1, 0.5, (double)NAN, 1e9},
                                    .model = "NVIDIA H200",
                                    .uuid = "GPU-1",
                                    .sm = 90,
                                    .cpus = "0-7"},
                                   {.index = 1, .kind = "cpu", .up = true, .address = "y"}};
-    struct hsp_m_path path[4] = {{0, 1, HSP_PATH_NVLINK, 4, 75e9},
-                                 {1, 0, HSP_PATH_NVLINK, 4, 75e9},
-                                 {0, 2, HSP_PATH_NVLINK, 4, 75e9},
-                                 {0, 1, HSP_PATH_NVLINK, 4, (double)NAN}};
+    struct hsp_m_path path[4] = {{0, 1, HSP_PATH_NVLINK, 4, 75e9, 0},
+                                 {1, 0, HSP_PATH_NVLINK, 4, 75e9, 0},
+                                 {0, 2, HSP_PATH_NVLINK, 4, 75e9, 0},
+                                 {0, 1, HSP_PATH_NVLINK, 4, (double)NAN, 0}};
     cw_begin(&w, 0, 0);
     hello(&w, 11,
           (struct hsp_m_hello){.n_devices = 2, .devices = dev, .n_paths = 4, .paths = path});
     const struct hsp_cluster_node *n = hsp_cluster_node_by_name(w.c, "gpu");
+    static const double parts[HSP_GEMM_PARTS] = {1, 0.5, 0, 4}; /* as far as it is believed */
+    assert_memory_equal(n->dev[0].gemm_part, parts, sizeof parts);
     assert_string_equal(n->dev[0].note->model, "NVIDIA H200");
     assert_string_equal(n->dev[0].note->uuid, "GPU-1");
     assert_string_equal(n->dev[0].note->cpus, "0-7");
@@ -103,7 +107,7 @@ static void begin(void)
 
 static void link(uint32_t a, uint32_t b, enum hsp_path_kind kind, double rate)
 {
-    paths[node.n_paths++] = (struct hsp_m_path){a, b, kind, 1, rate};
+    paths[node.n_paths++] = (struct hsp_m_path){a, b, kind, 1, rate, 0};
 }
 
 static void domains_are(const char *expected)

@@ -59,7 +59,9 @@ static void a_node_shows_its_gpus(void **state)
         "\"uuid\": \"GPU-1\", \"compute_capability\": \"9.0\", \"near_processors\": "
         "\"0-7\", " DEVICE "},"
         "{\"index\": 1, \"up\": true, \"kind\": \"cpu\", \"speed\": 1, \"memory_bytes\": 1, "
-        "\"job\": \"\"}],"
+        "\"job\": \"\", \"products\": {\"fp32\": {\"even\": 5e10, \"few\": 1.25e10, \"attention\": "
+        "3e9}, "
+        "\"bf16\": {\"even\": 4e10}}}],"
         "\"paths\": [{\"devices\": [0, 1], \"kind\": \"nvlink\"}, {\"devices\": [0, 2], \"kind\": "
         "\"system\"},"
         "{\"devices\": [2, 3], \"kind\": \"nvlink\"}, {\"devices\": [2], \"kind\": \"nvlink\"}]}]",
@@ -67,6 +69,9 @@ static void a_node_shows_its_gpus(void **state)
     assert_non_null(
         strstr(t, "uplink: not measured\nnvlink: 0-1 2-3\nsystem: 0-2\n\nDEVICE MODEL"));
     assert_non_null(strstr(t, "0      NVIDIA H200 9.0     0-7        GPU-1\n"));
+    assert_non_null(strstr(t, "DEVICE GFLOP/S EVEN  FEW WIDE LONG ATTENTION\n"
+                              "1      fp32      50 12.5    -    -         3\n"
+                              "1      bf16      40    -    -    -         -\n"));
     free(t);
 }
 

@@ -40,6 +40,7 @@ static void test_devices_stand_by_name_with_their_speed(void **state)
     (void)snprintf(c->nodes[1].dev[0].kind, sizeof c->nodes[1].dev[0].kind, "cpu");  /* w2 */
     c->nodes[1].dev[0].profile.gemm_tf32_flops = 3e10;
     c->nodes[1].dev[0].profile.gemm_bf16_flops = 6e10;
+    c->nodes[1].dev[0].gemm_part[3 * HSP_N_GEMM_CLASSES + HSP_GEMM_LONG] = 0.25;
     struct hsp_plan_question *q = ask(c, j, &r);
     assert_int_equal(q->cluster.n, 4);
     static const char *const names[] = {"w1/0", "w2/0", "w3/0", "w10/0"};
@@ -52,9 +53,12 @@ static void test_devices_stand_by_name_with_their_speed(void **state)
     assert_near(q->cluster.dev[1].gemm_flops[0], 0.5 * 0.5 * 1e10, 1); /* observed half of 0.5 */
     assert_near(q->cluster.dev[1].op_us, 3 / 0.5 / 0.5, 1e-9);
     assert_near(q->cluster.dev[2].gemm_flops[1], 2 * 5e9, 1);
-    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_TF32), 0.5 * 3e10, 1);
-    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_BF16), 0.5 * 6e10, 1);
-    assert_near(hsp_device_gemm(&q->cluster.dev[3], HSP_RATE_BF16), 1e10, 1); /* as fp32 */
+    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_TF32, HSP_GEMM_EVEN), 0.5 * 3e10, 1);
+    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_BF16, HSP_GEMM_EVEN), 0.5 * 6e10, 1);
+    assert_near(hsp_device_gemm(&q->cluster.dev[3], HSP_RATE_BF16, HSP_GEMM_EVEN), 1e10,
+                1); /* as fp32 */
+    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_BF16, HSP_GEMM_LONG), 0.125 * 6e10, 1);
+    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_TF32, HSP_GEMM_LONG), 0.5 * 3e10, 1);
     assert_true(q->cluster.dev[1].widens && !q->cluster.dev[3].widens);
     assert_true(q->cluster.cross.latency_us > 0 && q->cluster.same_node.us_per_byte > 0);
     (void)hsp_plan_question_free(q);
@@ -70,8 +74,10 @@ static void test_what_was_measured_corrects(void **state)
     struct hsp_job_rec *j = app_job("", 0, NULL);
     struct hsp_plan_request r = {.urgent = false};
     struct hsp_plan_question *q = ask(c, j, &r);
-    const struct hsp_measured sums = {.product = {.work = 1e10, .n = 1, .seconds = 1},
-                                      .elements = {.work = 1e9, .n = 1, .seconds = 8}};
+    const struct hsp_measured sums = {.product = {.n = 1, .seconds = 1},
+                                      .elements = {.n = 1, .seconds = 8},
+                                      .flops = {1e10},
+                                      .bytes = 1e9};
     struct hsp_device_measured m[] = {{W2, c->nodes[1].incarnation, sums},
                                       {W1, c->nodes[2].incarnation + 1, sums},
                                       {W3 + 1, c->nodes[3].incarnation, sums}};
@@ -161,9 +167,9 @@ static void test_domains_are_those_of_the_paths(void **state)
     struct hsp_err err = {0};
     struct hsp_cluster_desc d;
     hsp_device_id *id;
-    struct hsp_m_path path[] = {{0, 1, HSP_PATH_NVLINK, 4, 8e10},
-                                {0, 2, HSP_PATH_NUMA, 0, 0},
-                                {2, 3, HSP_PATH_NVSWITCH, 4, 0}};
+    struct hsp_m_path path[] = {{0, 1, HSP_PATH_NVLINK, 4, 8e10, 0},
+                                {0, 2, HSP_PATH_NUMA, 0, 0, 0},
+                                {2, 3, HSP_PATH_NVSWITCH, 4, 0, 0}};
     for (uint32_t k = 1; k < 4; k++) {
         c->nodes[0].dev[k] = c->nodes[0].dev[0];
     }

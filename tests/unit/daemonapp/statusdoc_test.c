@@ -134,13 +134,15 @@ static void gpus_of_a_node(void **state)
     struct hsp_app *a = calloc(1, sizeof *a);
     struct hsp_device_note note = {
         .model = "NVIDIA H200", .uuid = "GPU-1", .cpus = "0-7", .sm = 90, .why = "XID 74"};
-    struct hsp_m_path path = {0, 1, HSP_PATH_NVLINK, 4, 8e10};
+    struct hsp_m_path path = {0, 1, HSP_PATH_NVLINK, 4, 8e10, 0};
     assert_non_null(a);
     a->cluster = app_cluster(nodes, 1);
     a->address = "here";
     struct hsp_cluster_node *n = &a->cluster->nodes[0];
     n->dev[1] = n->dev[0];
     n->dev[1].note = &note;
+    n->dev[1].profile.gemm_bf16_flops = 8e14;
+    n->dev[1].gemm_part[HSP_RATE_BF16 * HSP_N_GEMM_CLASSES + HSP_GEMM_FEW] = 0.125;
     n->dev[1].health = HSP_HEALTH_CORDON;
     n->paths = &path;
     n->n_paths = 1;
@@ -159,6 +161,11 @@ static void gpus_of_a_node(void **state)
     assert_string_equal(word(d, "model"), "NVIDIA H200");
     assert_string_equal(word(d, "compute_capability"), "9.0");
     assert_string_equal(word(d, "near_processors"), "0-7");
+    const cJSON *products = cJSON_GetObjectItemCaseSensitive(d, "products");
+    const cJSON *bf16 = cJSON_GetObjectItemCaseSensitive(products, "bf16");
+    assert_true(number(bf16, "even") == 8e14 && number(bf16, "few") == 1e14);
+    assert_int_equal(cJSON_GetArraySize(bf16), 2); /* of the others nothing is known */
+    assert_null(cJSON_GetObjectItemCaseSensitive(products, "tf32"));
     d = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(o, "paths"), 0);
     assert_string_equal(word(d, "kind"), "nvlink");
     assert_true(number(d, "links") == 4 && number(d, "bytes_per_second") == 8e10);

@@ -239,10 +239,10 @@ static void kinds_are_summed(void **state)
     w->part[0].spans[2].at_ns = 1500; /* now of the queue of the one behind it */
     assert_ok(write(w, ""), &w->err);
     assert_ok(hsp_trace_sums(w->blob[0].data, w->blob[0].len, w->arena, &m, &w->err), &w->err);
-    assert_near(m.product.work, 2e6, 0);
+    assert_near(m.flops[2], 2e6, 0);
     assert_near(m.product.n, 2, 0);
     assert_near(m.product.seconds, 1.5e-6, 1e-15);
-    assert_near(m.elements.work, 500, 0);
+    assert_near(m.bytes, 500, 0);
     assert_near(m.elements.n, 2, 0);
     assert_near(m.elements.seconds, 7e-6, 1e-15);
     assert_status(hsp_trace_sums(w->blob[0].data, 9, w->arena, &m, &w->err), HSP_EPROTO);

@@ -258,8 +258,10 @@ static void plans_are_made_whole_or_not(void **state)
     (void)state;
     struct scene s;
     begin(&s);
-    const struct hsp_measured m = {.product = {.work = 1e9, .n = 100, .seconds = 1},
-                                   .elements = {.work = 1e8, .n = 100, .seconds = 1}};
+    const struct hsp_measured m = {.product = {.n = 100, .seconds = 1},
+                                   .elements = {.n = 100, .seconds = 1},
+                                   .flops = {1e9},
+                                   .bytes = 1e8};
     hsp_profile_correct(&s.c.dev[0], HSP_RATE_FP32, &m); /* needs none */
     hsp_oom_loop("files", use_files, NULL, 1500);
     hsp_oom_loop("annotations", use_annotations, &s, 500);

@@ -80,12 +80,38 @@ static void rates_of_tf32_and_bf16(void **state)
     for (int k = 0; k < 2; k++) {
         for (int r = 0; r < HSP_N_RATES; r++) {
             if (want[k][r] > 0) {
-                assert_near(hsp_device_gemm(&c.dev[k], (enum hsp_rate)r), want[k][r], 1);
+                assert_near(hsp_device_gemm(&c.dev[k], (enum hsp_rate)r, HSP_GEMM_EVEN), want[k][r],
+                            1);
             }
         }
     }
     assert_true(c.dev[0].widens && !c.dev[1].widens);
     assert_true(hsp_device_default("a/0", 0, 1).widens);
+}
+
+static void parts_of_shapes(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_cluster_desc c;
+    assert_ok(parse(*state,
+                    "nodes: [{name: a, devices: [{speed: 0.5, gemm_gflops: 10, gemm_gflops_bf16: "
+                    "80, gemm_parts: {few: 0.25, attention: 0.5}}, {}]}]\n",
+                    &c, &err),
+              &err);
+    static const double want[HSP_N_GEMM_CLASSES] = {1, 0.25, 1, 1, 0.5};
+    for (int k = 0; k < HSP_N_GEMM_CLASSES; k++) {
+        enum hsp_gemm_class cls = (enum hsp_gemm_class)k;
+        assert_near(hsp_device_gemm(&c.dev[0], HSP_RATE_FP32, cls), 5e9 * want[k], 1);
+        assert_near(hsp_device_gemm(&c.dev[0], HSP_RATE_TF32, cls), 5e9 * want[k], 1);
+        assert_near(hsp_device_gemm(&c.dev[0], HSP_RATE_BF16, cls), 40e9 * want[k], 1);
+        assert_near(hsp_device_gemm(&c.dev[1], HSP_RATE_FP64, cls), c.dev[1].gemm_flops[1], 0);
+    }
+    assert_status(
+        parse(*state, "nodes: [{name: a, devices: [{gemm_parts: {long: 0}}]}]\n", &c, &err),
+        HSP_EPARSE);
+    assert_status(
+        parse(*state, "nodes: [{name: a, devices: [{gemm_parts: {even: 1}}]}]\n", &c, &err),
+        HSP_EPARSE);
 }
 
 static void messages(void **state)
@@ -115,6 +141,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(speed_scales_all_rates),
         cmocka_unit_test(rates_of_tf32_and_bf16),
+        cmocka_unit_test(parts_of_shapes),
         cmocka_unit_test(messages),
     };
     return cmocka_run_group_tests_name("clusterfile", tests, hsp_test_arena_begin,

@@ -3,6 +3,7 @@ planner_tests = \
   tests/unit/planner/clusterfile_test \
   tests/unit/planner/correct_test \
   tests/unit/planner/devprice_test \
+  tests/unit/planner/gemmprice_test \
   tests/unit/planner/jobfile_test \
   tests/unit/planner/lengths_test \
   tests/unit/planner/movedbytes_test \
@@ -20,6 +21,7 @@ tests_unit_planner_bf16price_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_clusterfile_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_correct_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_devprice_test_LDADD = $(PLANNER_TEST_LIBS)
+tests_unit_planner_gemmprice_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_jobfile_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_lengths_test_LDADD = $(PLANNER_TEST_LIBS)
 tests_unit_planner_movedbytes_test_LDADD = $(PLANNER_TEST_LIBS)

@@ -11,7 +11,7 @@ struct hsp_trace_part part_sample(void)
          .cls = HSP_PART_PRODUCT,
          .phase = 1,
          .n_instrs = 1,
-         .flops = 1e6},
+         .flops = {0, 0, 1e6}},
         {.name = "send-receive h.0",
          .queue = HSP_PART_COMM,
          .cls = HSP_PART_MOVE,

@@ -36,7 +36,7 @@ static void a_part_reads_back(void **state)
     assert_string_equal(q.labels[1].name, "send-receive h.0");
     assert_true(q.labels[1].msgs[0].out && !q.labels[1].msgs[1].out);
     assert_int_equal(q.labels[1].msgs[1].peer, 2);
-    assert_near(q.labels[0].flops, 1e6, 0);
+    assert_near(q.labels[0].flops[2], 1e6, 0);
     assert_true(q.spans[2].eval && q.spans[3].took_ns == 7000);
     assert_ok(hsp_trace_part_encode(&q, &c, &err), &err);
     assert_true(b.len == c.len && memcmp(b.data, c.data, b.len) == 0);
@@ -97,7 +97,7 @@ static void what_misleads_is_refused(void **state)
     l[0].phase = HSP_PART_NO_PHASE + 1;
     refuse(&p, "trace of a device: malformed label");
     FRESH();
-    l[0].flops = (double)NAN;
+    l[0].flops[4] = (double)NAN;
     refuse(&p, "trace of a device: malformed label");
     FRESH();
     s[1].label = 3;

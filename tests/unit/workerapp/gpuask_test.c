@@ -45,7 +45,8 @@ static enum hsp_status ask(const char *what, uint32_t within_ms, struct hsp_devi
     "\"GPU-00010203-0405-0607-0809-0a0b0c0d0e0f\",\"sm\":90,\"n_sms\":132,"            \
     "\"memory_bytes\":1000,\"free_bytes\":900,\"bf16\":true,\"gemm_fp32_flops\":5e13," \
     "\"gemm_fp64_flops\":3e13,\"gemm_tf32_flops\":4e14,\"gemm_bf16_flops\":8e14,"      \
-    "\"mem_bytes_per_s\":2e12,\"op_us\":3,\"gemm_us\":2,\"host_bytes_per_s\":5e10}"
+    "\"mem_bytes_per_s\":2e12,\"op_us\":3,\"gemm_us\":2,\"host_bytes_per_s\":5e10,"    \
+    "\"gemm_parts\":[1,0.2,0.3,0.4,0.5,1,0,0,0,0,0,0,0,0,0,1,0.6,0.7,0.8,0.9]}"
 
 static void an_answer_is_taken(void **state)
 {
@@ -56,6 +57,8 @@ static void an_answer_is_taken(void **state)
     assert_ok(ask("echo a warning >&2\necho '" ANSWER "'", 20000, &d, &p, &err), &err);
     assert_true(d.sm == 90 && d.uuid[15] == 15);
     assert_near(p.gemm_bf16_flops, 8e14, 1);
+    assert_near(p.gemm_part[HSP_RATE_FP32][HSP_GEMM_WIDE], 0.3, 0);
+    assert_near(p.gemm_part[HSP_RATE_BF16][HSP_GEMM_ATTENTION], 0.9, 0);
 }
 
 static void a_reason_is_told(void **state)

@@ -7,6 +7,8 @@
 #include "tests/lib/ghost.h"
 #include "worker/app/gpuanswer.h"
 #include "worker/app/probedevice.h"
+#include "worker/app/probeshape.h"
+#include "worker/backend/callcheck.h"
 
 static void times_on_a_line_are_found(void **state)
 {
@@ -77,6 +79,75 @@ static void no_line_is_better(void **state)
     }
 }
 
+static void parts_are_of_this_world(const struct hsp_probe *p, bool tf32)
+{
+    for (int r = 0; r < HSP_N_RATES; r++) {
+        for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
+            double x = p->gemm_part[r][c];
+            if (r == HSP_RATE_TF32 && !tf32) {
+                assert_true(x <= 0);
+            } else {
+                assert_true(x >= HSP_GEMM_PART_LEAST && x <= HSP_GEMM_PART_MOST);
+            }
+        }
+        assert_near(p->gemm_part[r][HSP_GEMM_EVEN], r != HSP_RATE_TF32 || tf32, 0);
+    }
+}
+
+/* What is measured is a product of the class it is measured for, on memory that is there, of about the same work. */
+static void shapes_are_of_their_class(void **state)
+{
+    (void)state;
+    uint8_t *mem = aligned_alloc(64, 3 * ((size_t)64 << 20)); /* never touched */
+    assert_non_null(mem);
+    static const enum hsp_dtype type[] = {HSP_F32, HSP_F64, HSP_BF16};
+    for (int i = 0; i < 3 * 7 * HSP_N_GEMM_CLASSES * 7; i++) {
+        enum hsp_gemm_class cls = (enum hsp_gemm_class)(i % HSP_N_GEMM_CLASSES);
+        int64_t n = INT64_C(64) << i / HSP_N_GEMM_CLASSES % 7;
+        size_t bytes = (size_t)1 << (20 + i / HSP_N_GEMM_CLASSES / 7 % 7);
+        enum hsp_dtype t = type[i / HSP_N_GEMM_CLASSES / 49];
+        uint8_t *const piece[3] = {mem, mem + bytes, mem + 2 * bytes};
+        struct hsp_shape x;
+        hsp_shape_make(cls, t, false, n, piece, bytes, &x);
+        assert_int_equal(x.n, cls == HSP_GEMM_ATTENTION ? 2 : 1);
+        double work = 2.0 * (double)n * (double)n * (double)n;
+        assert_true(x.flops > 0 && x.flops <= 16 * fmax(work, 64 * 64 * 64));
+        for (uint32_t k = 0; k < x.n; k++) {
+            const struct hsp_call *c = &x.call[k].c;
+            int64_t in[HSP_MAX_IN][HSP_MAX_RANK] = {{0}}, axis[HSP_MAX_AXES];
+            enum hsp_dtype real = HSP_I32;
+            struct hsp_axes ax;
+            struct hsp_err err = {0};
+            assert_ok(hsp_call_check(c, &real, &err), &err);
+            assert_int_equal(real, t);
+            for (uint8_t m = 0; m < c->n_in + c->n_out; m++) {
+                const struct hsp_array *a = m < c->n_in ? &c->in[m] : &c->out[m - c->n_in];
+                size_t size = hsp_dtype_size(a->dtype), at = 0;
+                for (uint8_t d = 0; d < a->rank; d++) {
+                    size *= (size_t)a->ext[d];
+                    in[m < c->n_in ? m : 0][d] = m < c->n_in ? a->ext[d] : in[0][d];
+                }
+                at = (size_t)((uint8_t *)a->data - mem) % bytes;
+                assert_true(at + size <= bytes && at % 64 == 0);
+            }
+            assert_ok(hsp_op_axes(c->op, c->at, 3, &ax, &err), &err);
+            assert_ok(hsp_op_extents(c->op, c->at, &ax, in, axis, &err), &err);
+            assert_int_equal(hsp_op_gemm_class(c->op, &ax, axis), cls);
+        }
+    }
+    free(mem);
+}
+
+/* Of 1e9 operations in 3 ms, two calls of which 0.5 ms are always there: 5e11 a second, half of 1e12. */
+static void parts_are_without_the_fixed_part(void **state)
+{
+    (void)state;
+    struct hsp_shape x = {.n = 2, .flops = 1e9};
+    assert_near(hsp_shape_part(&x, 3e-3, 0.5e-3, 1e12), 0.5, 1e-12);
+    assert_near(hsp_shape_part(&x, 3e-3, 5e-3, 1e12), 1e9 / 1.5e-3 / 1e12, 1e-12);
+    assert_near(hsp_shape_part(&x, 1e-9, 0, 1e12), HSP_GEMM_PART_MOST, 0);
+}
+
 static void a_device_is_measured_by_its_own_clock(void **state)
 {
     (void)state;
@@ -89,6 +160,7 @@ static void a_device_is_measured_by_its_own_clock(void **state)
     assert_true(p.gemm_fp32_flops > 1e6 && p.gemm_fp32_flops < 1e14);
     assert_true(p.gemm_fp64_flops > 1e6 && p.gemm_bf16_flops > 1e6);
     assert_true(b->tf32 || p.gemm_tf32_flops <= 0);
+    parts_are_of_this_world(&p, b->tf32);
     assert_true(p.mem_bytes_per_s > 1e6 && p.host_bytes_per_s > 1e6);
     assert_true(p.op_us > 1e-3 && p.gemm_us >= 0 && p.share >= 1);
     b->seconds = NULL;
@@ -109,6 +181,7 @@ static const struct hsp_probe CAN = {.gemm_fp32_flops = 5e13,
                                      .gemm_fp64_flops = 3e13,
                                      .gemm_tf32_flops = 4e14,
                                      .gemm_bf16_flops = 8e14,
+                                     .gemm_part = {{1, 0.5}, {0}, {0}, {1, 0, 0, 0, 0.25}},
                                      .mem_bytes_per_s = 2.5e12,
                                      .op_us = 3.5,
                                      .gemm_us = 2.25,
@@ -135,6 +208,7 @@ static void an_answer_reads_back(void **state)
     assert_near(p.gemm_tf32_flops, 4e14, 1);
     assert_near(p.host_bytes_per_s, 5e10, 1);
     assert_near(p.gemm_us, 2.25, 1e-9);
+    assert_memory_equal(p.gemm_part, CAN.gemm_part, sizeof p.gemm_part);
     for (size_t n = 0; n + 2 < b.len; n++) { /* cut anywhere */
         assert_status(hsp_gpu_answer_parse((const char *)b.data, n, &d, &p, &err), HSP_EPROTO);
     }
@@ -158,6 +232,15 @@ static void figures_that_no_device_has(void **state)
     hsp_gpu_answer_print(&INFO, &p, &b);
     (void)hsp_gpu_answer_parse((const char *)b.data, b.len, &d, &p, &err);
     assert_err(&err, HSP_EPROTO, "no answer of a GPU: gemm_fp32_flops");
+    static const double bad[] = {-1, 4.1, 1e300};
+    for (int k = 0; k < 3; k++) {
+        hsp_buf_reset(&b);
+        p = CAN;
+        p.gemm_part[3][4] = bad[k];
+        hsp_gpu_answer_print(&INFO, &p, &b);
+        (void)hsp_gpu_answer_parse((const char *)b.data, b.len, &d, &p, &err);
+        assert_err(&err, HSP_EPROTO, "no answer of a GPU: gemm_parts");
+    }
     hsp_buf_fini(&b);
 }
 
@@ -167,6 +250,8 @@ int main(void)
         cmocka_unit_test(times_on_a_line_are_found),
         cmocka_unit_test(times_that_are_on_no_line),
         cmocka_unit_test(no_line_is_better),
+        cmocka_unit_test(shapes_are_of_their_class),
+        cmocka_unit_test(parts_are_without_the_fixed_part),
         cmocka_unit_test(a_device_is_measured_by_its_own_clock),
         cmocka_unit_test(an_answer_reads_back),
         cmocka_unit_test(figures_that_no_device_has),

@@ -76,11 +76,11 @@ static void instructions_have_names_phases_and_work(void **state)
     const struct hsp_part_label *l = named(&p, "linear y");
     /* 2 sequences of 16 tokens, 8 hidden, 24 words */
     assert_true(l->cls == HSP_PART_PRODUCT && l->phase == HSP_SEG_FORWARD);
-    assert_near(l->flops, 2.0 * 2 * 16 * 8 * 24, 0);
+    assert_near(l->flops[HSP_GEMM_FEW], 2.0 * 2 * 16 * 8 * 24, 0);
     l = named(&p, "linear_dw gw");
     assert_true(l->cls == HSP_PART_PRODUCT && l->phase == HSP_SEG_BACKWARD);
     l = named(&p, "acc head.weight#acc");
-    assert_true(l->cls == HSP_PART_ELEMENTS && l->flops <= 0);
+    assert_true(l->cls == HSP_PART_ELEMENTS && l->flops[HSP_GEMM_FEW] <= 0);
     assert_near(l->bytes, 3.0 * 24 * 8 * 4, 0); /* reads both, writes one */
     l = named(&p, "all-reduce head.weight#grad");
     assert_true(l->cls == HSP_PART_MOVE && l->queue == HSP_PART_COMM && l->phase == HSP_SEG_POST);
@@ -114,7 +114,8 @@ static void runs_have_a_label_each(void **state)
     assert_true(p.spans[1].label != p.spans[2].label);
     const struct hsp_part_label *l = &p.labels[p.spans[1].label];
     assert_string_equal(l->name, "linear y and 2 more");
-    assert_true(l->n_instrs == 3 && l->cls == HSP_PART_OTHER && l->flops > 0 && l->bytes > 0);
+    assert_true(l->n_instrs == 3 && l->cls == HSP_PART_OTHER && l->flops[HSP_GEMM_FEW] > 0 &&
+                l->bytes > 0);
     world_free(w);
 }
 
