@@ -153,7 +153,8 @@ struct hsp_backend {
      * copy, fill and cells with the same pointers for the same key, always, and nothing else; copies there touch
      * HSP_MEM_DEVICE and HSP_MEM_HOST only. *ret_replayed: it is under way already, give nothing
      * and do not call end. Any failure between the two ends it: end is called all the same and
-     * forgets what was given. Both NULL: never. */
+     * forgets what was given. end returns HSP_AGAIN where nothing of it was done, since the device's library would not
+     * repeat it: give the same once more, without begin and end. Both NULL: never. */
     enum hsp_status (*begin)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_digest *key,
                              bool *ret_replayed, struct hsp_err *err);
     enum hsp_status (*end)(struct hsp_backend *b, enum hsp_devq q, struct hsp_err *err);

@@ -159,6 +159,16 @@ static void put_instr(struct key *k, const struct hsp_engine *e, uint32_t n, uin
     }
 }
 
+static enum hsp_status give(struct hsp_engine *e, uint32_t k, uint32_t n, uint32_t micro,
+                            enum hsp_queue q, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t j = k, done = 0; j < k + n && st == HSP_OK; j += done) {
+        st = hsp_run_next(e, j, micro, q, &done, err);
+    }
+    return st;
+}
+
 enum hsp_status hsp_replay_run(struct hsp_engine *e, uint32_t k, uint32_t n, uint32_t micro,
                                enum hsp_queue q, struct hsp_err *err)
 {
@@ -179,9 +189,12 @@ enum hsp_status hsp_replay_run(struct hsp_engine *e, uint32_t k, uint32_t n, uin
     if (st != HSP_OK || replayed) {
         return st;
     }
-    for (uint32_t j = k, done = 0; j < k + n && st == HSP_OK; j += done) {
-        st = hsp_run_next(e, j, micro, q, &done, err);
-    }
+    uint32_t noted = e->stat[q].n;
+    st = give(e, k, n, micro, q, err);
     enum hsp_status ended = b->end(b, hsp_devq_of(q), st == HSP_OK ? err : NULL);
+    if (st == HSP_OK && ended == HSP_AGAIN) {
+        e->stat[q].n = noted;
+        return give(e, k, n, micro, q, err);
+    }
     return st == HSP_OK ? ended : st;
 }

@@ -465,6 +465,12 @@ static void test_devices_that_are_not_taken(void **state)
     assert_status(hsp_backend_cuda_open(0, NULL, &b, &err), HSP_EUNSUPPORTED);
     assert_err(&err, HSP_EUNSUPPORTED, "GPU 0 (Fake GPU 0) has compute capability 6.1, below 7.5");
     standin_assert_clean();
+    hsp_fake_reset(&(struct hsp_fake_opts){.sm = 110});
+    hsp_fake_fail("cudaFuncGetAttributes", 1, cudaErrorNoKernelImageForDevice);
+    assert_status(hsp_backend_cuda_open(0, NULL, &b, &err), HSP_EUNSUPPORTED);
+    assert_err(&err, HSP_EUNSUPPORTED,
+               "GPU 0 (Fake GPU 0) has compute capability 11.0; this build has kernels for none");
+    standin_assert_clean();
     assert_status(hsp_backend_cuda_open(3, NULL, &b, &err), HSP_EIO);
     assert_err(&err, HSP_EIO, "GPU 3: its use by a thread: invalid device ordinal");
     standin_assert_clean();
@@ -572,12 +578,18 @@ static enum hsp_status story(struct hsp_backend *b, struct hsp_err *err)
     for (int i = 0; i < 4 && st == HSP_OK; i++) {
         bool replayed = false;
         st = b->begin(b, HSP_DEVQ_COMPUTE, &key, &replayed, err);
-        if (st == HSP_OK && !replayed) {
+        bool between = st == HSP_OK && !replayed;
+        for (bool more = between; more;) {
             st = standin_add(b, HSP_DEVQ_COMPUTE, y, x, x, N, err);
             st = st == HSP_OK ? standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, y, N, err) : st;
             struct hsp_err other;
-            enum hsp_status end = b->end(b, HSP_DEVQ_COMPUTE, st == HSP_OK ? err : &other);
-            st = st == HSP_OK ? end : st;
+            enum hsp_status end = HSP_OK;
+            if (between) {
+                end = b->end(b, HSP_DEVQ_COMPUTE, st == HSP_OK ? err : &other);
+            }
+            more = st == HSP_OK && end == HSP_AGAIN;
+            st = st == HSP_OK && !more ? end : st;
+            between = false;
         }
     }
     st = st == HSP_OK ? b->mark(b, HSP_DEVQ_COMPUTE, &t, err) : st;
@@ -622,7 +634,8 @@ static void test_every_call_fails(void **state)
             }
             standin_assert_clean();
         }
-        assert_true(n > 40 && failed > 30);
+        assert_true(n > 40 &&
+                    failed > (k == 2 ? 30 : 20)); /* graphs may fail when the device goes on */
     }
 }
 

@@ -29,6 +29,24 @@ static bool piece(struct hsp_backend *b, uint64_t key, float *y, const float *x)
     return replayed;
 }
 
+/* The same, and once more where that is asked for. */
+static bool stubborn_piece(struct hsp_backend *b, uint64_t key, float *y, const float *x)
+{
+    struct hsp_err err;
+    bool replayed = false;
+    struct hsp_digest k = {key / 2, key % 2};
+    enum hsp_status st = HSP_AGAIN;
+    assert_ok(b->begin(b, HSP_DEVQ_COMPUTE, &k, &replayed, &err), &err);
+    for (int i = 0; i < 2 && !replayed && st == HSP_AGAIN; i++) {
+        assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, y, y, x, N, &err), &err);
+        assert_ok(b->copy(b, HSP_DEVQ_COMPUTE, y + N - 1, y, sizeof(float), &err), &err);
+        assert_ok(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, y, y, N, &err), &err);
+        st = i == 0 ? b->end(b, HSP_DEVQ_COMPUTE, &err) : HSP_OK;
+    }
+    assert_true(replayed || st == HSP_OK);
+    return replayed;
+}
+
 static void fill(struct hsp_backend *b, float *p, double v, int64_t n)
 {
     struct hsp_err err;
@@ -166,6 +184,46 @@ static void test_no_memory_for_a_graph(void **state)
     assert_true(standin_peek(y) == 20.0f);
     (void)err;
     standin_close(b);
+}
+
+/* What the library does not capture, build or start is run as it is, then and later. */
+static void test_what_cannot_be_replayed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        cudaError_t how;
+        int at; /* in which turn */
+    } c[] = {
+        {"cudaStreamBeginCapture", cudaErrorStreamCaptureUnsupported, 1},
+        {"cudaMemcpyAsync", cudaErrorStreamCaptureInvalidated, 1},
+        {"cudaMalloc", cudaErrorMemoryAllocation, 1},
+        {"cudaStreamEndCapture", cudaErrorStreamCaptureInvalidated, 1},
+        {"cudaGraphInstantiate", cudaErrorNotSupported, 1},
+        {"cudaGraphLaunch", cudaErrorMemoryAllocation, 1},
+        {"cudaGraphLaunch", cudaErrorMemoryAllocation, 3},
+    };
+    for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        struct hsp_backend *b = standin_open(NULL, NULL);
+        struct hsp_cuda *g = (struct hsp_cuda *)b;
+        float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
+        fill(b, x, 1.0, N);
+        fill(b, y, 0.0, N);
+        for (int turn = 0; turn < 6; turn++) {
+            if (turn == c[i].at) {
+                hsp_fake_fail(c[i].name, 1, c[i].how);
+                g->scratch_bytes[HSP_DEVQ_COMPUTE] = 0; /* as if it were too small */
+            }
+            assert_int_equal(stubborn_piece(b, 1, y, x), turn > 1 && turn < c[i].at);
+            assert_true(turn < c[i].at || hsp_fake_usage().execs == 0);
+        }
+        assert_false(stubborn_piece(b, 2, y, x));
+        assert_false(stubborn_piece(b, 2, y, x));
+        assert_true(stubborn_piece(b, 2, y, x)); /* others are */
+        finish(b, HSP_DEVQ_COMPUTE);
+        assert_true(standin_peek(y) == 9.0f && standin_peek(y + N - 1) == 9.0f);
+        standin_close(b);
+    }
 }
 
 /* Scratch that grows leaves the graphs before it theirs. */
@@ -390,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_released_memory),
         cmocka_unit_test(test_an_update_that_is_refused),
         cmocka_unit_test(test_no_memory_for_a_graph),
+        cmocka_unit_test(test_what_cannot_be_replayed),
         cmocka_unit_test(test_scratch_grows),
         cmocka_unit_test(test_failures_between),
         cmocka_unit_test(test_updates_read_their_scalars),

@@ -122,6 +122,12 @@ const hsp_cuda_kernel hsp_cuda_kernels[HSP_N_OPS] = {
     [HSP_OP_SWIGLU] = refused, [HSP_OP_SQSUM] = hungry,
 };
 
+cudaError_t hsp_cuda_find_code(void)
+{
+    cudaFuncAttributes a;
+    return cudaFuncGetAttributes(&a, "add");
+}
+
 enum hsp_status hsp_cuda_accumulate(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype dst_type,
                                     void *dst, enum hsp_dtype src_type, const void *src, int64_t n,
                                     struct hsp_err *err)

@@ -50,6 +50,10 @@ typedef enum hsp_status (*hsp_cuda_kernel)(struct hsp_cuda *g, enum hsp_devq q,
 /* By op (table.cu); NULL: not on this device. */
 extern const hsp_cuda_kernel hsp_cuda_kernels[HSP_N_OPS];
 
+/* cudaSuccess: the library has kernels for the device that the thread uses. cudaErrorNoKernelImageForDevice or
+ * cudaErrorInvalidDeviceFunction: none. map.cu */
+cudaError_t hsp_cuda_find_code(void);
+
 /* The functions of backend.h that are kernels; n > 0, types were looked at. cells.cu */
 enum hsp_status hsp_cuda_accumulate(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype dst_type,
                                     void *dst, enum hsp_dtype src_type, const void *src, int64_t n,
@@ -66,12 +70,17 @@ enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t byt
                                  struct hsp_err *err);
 
 /* HSP_OK for cudaSuccess; else records what could not be done (@what: "a graph of 12 calls") and CUDA's text.
- * HSP_ENOMEM: no device memory; HSP_EIO: anything else, and every later call fails with the same words. */
+ * HSP_ENOMEM: no device memory; HSP_AGAIN: it cannot be captured, see hsp_cuda_goes_on; HSP_EIO: anything else, and
+ * every later call fails with the same words. */
 enum hsp_status hsp_cuda_check(struct hsp_cuda *g, cudaError_t e, const char *what,
                                struct hsp_err *err);
 /* The same for a status of cuBLASLt; HSP_EUNSUPPORTED: what it has no code for. */
 enum hsp_status hsp_cuda_check_lt(struct hsp_cuda *g, cublasStatus_t e, const char *what,
                                   struct hsp_err *err);
+/* After a call that was refused: HSP_OK, the device goes on and another way may be tried; HSP_AGAIN, between begin
+ * and end nothing has run yet, and the host will give all of it once more; HSP_EIO, the device is lost. */
+enum hsp_status hsp_cuda_goes_on(struct hsp_cuda *g, enum hsp_devq q, const char *what,
+                                 struct hsp_err *err);
 /* The calling thread uses this device from now on. Every function of backend.h begins with it. */
 enum hsp_status hsp_cuda_bind(struct hsp_cuda *g, struct hsp_err *err);
 

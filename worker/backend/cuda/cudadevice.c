@@ -67,21 +67,30 @@ static enum hsp_status enter(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err
     if (st == HSP_OK && g->queue[q].failed && g->queue[q].between) {
         st = hsp_err_set(err, HSP_ESTATE, 0, "a call after one that failed, before end");
     }
+    if (st == HSP_OK && g->queue[q].capturing && g->queue[q].again) {
+        st = HSP_AGAIN;
+    }
     return st;
 }
 
-/* And ends so: what was wrong with a launch is told here, under the name of the op. */
+/* And ends so: what was wrong with a launch is told here, under the name of the op. What cannot be captured is no
+ * failure: nothing has run, and end will ask for all of it once more. */
 static enum hsp_status leave(struct hsp_cuda *g, enum hsp_devq q, const char *name,
                              enum hsp_status st, struct hsp_err *err)
 {
+    struct hsp_cuda_queue *u = &g->queue[q];
     if (st == HSP_OK) {
         hsp_cuda_note(g, q, name);
         st = hsp_cuda_check(g, cudaGetLastError(), name, err);
     }
-    if (st == HSP_OK && g->sync && !g->queue[q].capturing) {
+    if (st == HSP_OK && g->sync && !u->capturing) {
         st = hsp_cuda_check(g, cudaStreamSynchronize(g->stream[q]), name, err);
     }
-    g->queue[q].failed = g->queue[q].failed || st != HSP_OK;
+    if (st == HSP_AGAIN || (st == HSP_ENOMEM && u->capturing)) {
+        u->again = u->capturing;
+        st = u->capturing ? HSP_OK : hsp_cuda_lose(g, err, "%s: it is being captured", name);
+    }
+    u->failed = u->failed || st != HSP_OK;
     return st;
 }
 
@@ -452,7 +461,15 @@ static enum hsp_status read_device(struct hsp_cuda *g, struct hsp_err *err)
                            "GPU %d (%s) has compute capability %d.%d, below %d.%d", g->device,
                            p.name, p.major, p.minor, HSP_CUDA_MIN_SM / 10, HSP_CUDA_MIN_SM % 10);
     }
-    return HSP_OK;
+    cudaError_t e = hsp_cuda_find_code();
+    if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction) {
+        (void)cudaGetLastError();
+        return hsp_err_set(
+            err, HSP_EUNSUPPORTED, 0,
+            "GPU %d (%s) has compute capability %d.%d; this build has kernels for %s", g->device,
+            p.name, p.major, p.minor, HSP_CUDA_ARCHS);
+    }
+    return hsp_cuda_check(g, e, "its kernels", err);
 }
 
 static enum hsp_status make(struct hsp_cuda *g, const struct hsp_device_opts *o,

@@ -70,6 +70,27 @@ enum hsp_status hsp_cuda_lose(struct hsp_cuda *g, struct hsp_err *err, const cha
     return tell(f, err);
 }
 
+/* Something that cannot be captured, or comes after it: the queue goes on when the capture has ended. */
+static bool is_of_capture(cudaError_t e)
+{
+    return e >= cudaErrorStreamCaptureUnsupported && e <= cudaErrorStreamCaptureWrongThread;
+}
+
+enum hsp_status hsp_cuda_goes_on(struct hsp_cuda *g, enum hsp_devq q, const char *what,
+                                 struct hsp_err *err)
+{
+    (void)cudaGetLastError();
+    if (g->queue[q].capturing) {
+        return HSP_AGAIN;
+    }
+    cudaError_t e = cudaStreamQuery(g->stream[q]);
+    if (e == cudaErrorNotReady) {
+        (void)cudaGetLastError();
+        e = cudaSuccess;
+    }
+    return hsp_cuda_check(g, e, what, err);
+}
+
 enum hsp_status hsp_cuda_check(struct hsp_cuda *g, cudaError_t e, const char *what,
                                struct hsp_err *err)
 {
@@ -79,6 +100,11 @@ enum hsp_status hsp_cuda_check(struct hsp_cuda *g, cudaError_t e, const char *wh
     (void)cudaGetLastError(); /* told here, not by the next launch; a sticky one stays */
     if (hsp_cuda_is_lost(g)) {
         return tell(g->fault, err);
+    }
+    if (is_of_capture(e)) {
+        (void)hsp_err_set(err, HSP_EIO, 0, "GPU %d: %s: %s", g->device, what,
+                          cudaGetErrorString(e));
+        return HSP_AGAIN;
     }
     if (e == cudaErrorMemoryAllocation) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "GPU %d: %s: %s", g->device, what,

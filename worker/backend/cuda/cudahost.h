@@ -16,7 +16,12 @@
 #define HSP_CUDA_MAX_BLOCKS 8 /* blocks of memory a graph may name before it counts as naming all */
 #define HSP_CUDA_MAX_OLD    64 /* scratch that was too small; each is at most half of the next */
 
-enum hsp_cuda_graph_state { HSP_CUDA_GRAPH_FREE, HSP_CUDA_GRAPH_SEEN, HSP_CUDA_GRAPH_READY };
+enum hsp_cuda_graph_state {
+    HSP_CUDA_GRAPH_FREE,
+    HSP_CUDA_GRAPH_SEEN,
+    HSP_CUDA_GRAPH_READY,
+    HSP_CUDA_GRAPH_NEVER /* the library would not make or start it: its calls run as they are */
+};
 
 /* What is replayed for one key. */
 struct hsp_cuda_graph {
@@ -42,8 +47,8 @@ struct hsp_cuda_queue {
 
     struct hsp_cuda_graph *graph; /* HSP_CUDA_MAX_GRAPHS, made when first used; g->graphs_lock */
     uint64_t uses;
-    bool between, capturing,
-        failed;                  /* begin was called; its calls are captured; one of them failed */
+    bool between, capturing,     /* begin was called; its calls are captured */
+        failed, again;           /* one of them failed; one could not be captured */
     struct hsp_cuda_graph now;   /* what is being captured */
     void *old[HSP_CUDA_MAX_OLD]; /* scratch that graphs may still name */
     unsigned n_old;

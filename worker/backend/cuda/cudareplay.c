@@ -2,6 +2,9 @@
  * enough, lets cuBLASLt choose, and a key that never comes again costs no graph. The second time they are
  * captured and started as one, from then on only started.
  *
+ * What the library will not capture, build or start is no failure, since nothing of it has run: end asks for the calls
+ * once more, and they are run as they are from then on.
+ *
  * A graph whose memory has been released is never started again. When the same calls come with other pointers (after a
  * switch), it is updated in place, which is several times cheaper than to build another.
  */
@@ -139,11 +142,24 @@ static struct hsp_cuda_graph *pattern_of(struct hsp_cuda_queue *u, const struct 
 
 /* ---- begin and end ---- */
 
+/* *ret_started false: the library would not, and the device goes on. */
 static enum hsp_status start(struct hsp_cuda *g, enum hsp_devq q, cudaGraphExec_t exec,
-                             struct hsp_err *err)
+                             bool *ret_started, struct hsp_err *err)
 {
     hsp_cuda_note(g, q, "replay");
-    return hsp_cuda_check(g, cudaGraphLaunch(exec, g->stream[q]), "the start of a graph", err);
+    *ret_started = cudaGraphLaunch(exec, g->stream[q]) == cudaSuccess;
+    return *ret_started ? HSP_OK : hsp_cuda_goes_on(g, q, "the start of a graph", err);
+}
+
+/* From now on the calls of @key run as they are. */
+static void give_up(struct hsp_cuda *g, struct hsp_cuda_queue *u, const struct hsp_digest *key)
+{
+    take_lock(g);
+    struct hsp_cuda_graph *x = find(u, key);
+    x = x != NULL ? x : make_room(u);
+    destroy(x);
+    *x = (struct hsp_cuda_graph){.key = *key, .state = HSP_CUDA_GRAPH_NEVER, .used = ++u->uses};
+    give_lock(g);
 }
 
 static enum hsp_status prepare(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err *err)
@@ -177,25 +193,31 @@ enum hsp_status hsp_cuda_begin(struct hsp_backend *b, enum hsp_devq q, const str
     if (x != NULL) {
         x->used = ++u->uses;
         exec = x->exec;
-        seen = true;
+        seen = x->state == HSP_CUDA_GRAPH_SEEN;
     } else {
         *make_room(u) =
             (struct hsp_cuda_graph){.key = *key, .state = HSP_CUDA_GRAPH_SEEN, .used = ++u->uses};
     }
     give_lock(g);
-    *ret_replayed = exec != NULL;
     if (exec != NULL) {
-        return start(g, q, exec, err);
+        st = start(g, q, exec, ret_replayed, err);
+        if (st != HSP_OK || *ret_replayed) {
+            return st;
+        }
+        give_up(g, u, key);
     }
-    if (seen) { /* Relaxed: other threads go on to allocate memory */
-        st = hsp_cuda_check(g, cudaStreamBeginCapture(g->stream[q], cudaStreamCaptureModeRelaxed),
-                            "a capture", err);
+    *ret_replayed = false;
+    /* Relaxed: other threads go on to allocate memory */
+    if (seen && cudaStreamBeginCapture(g->stream[q], cudaStreamCaptureModeRelaxed) != cudaSuccess) {
+        st = hsp_cuda_goes_on(g, q, "a capture", err);
+        give_up(g, u, key);
+        seen = false;
     }
     if (st == HSP_OK) {
         u->now = (struct hsp_cuda_graph){.key = *key, .state = HSP_CUDA_GRAPH_READY};
         u->between = true;
         u->capturing = seen;
-        u->failed = false;
+        u->failed = u->again = false;
     }
     return st;
 }
@@ -253,10 +275,11 @@ enum hsp_status hsp_cuda_end(struct hsp_backend *b, enum hsp_devq q, struct hsp_
     }
     enum hsp_status st = hsp_cuda_bind(g, err);
     cudaError_t e = cudaStreamEndCapture(g->stream[q], &graph);
-    if (st == HSP_OK && e == cudaSuccess && !failed) {
+    bool whole = e == cudaSuccess && !failed && !u->again, started = false;
+    if (st == HSP_OK && whole) {
         take_lock(g);
-        e = build(u, graph);
-        if (e == cudaSuccess) {
+        whole = build(u, graph) == cudaSuccess;
+        if (whole) {
             keep(u);
         }
         give_lock(g);
@@ -268,6 +291,10 @@ enum hsp_status hsp_cuda_end(struct hsp_backend *b, enum hsp_devq q, struct hsp_
         (void)cudaGetLastError();
         return failed ? HSP_OK : st;
     }
-    st = hsp_cuda_check(g, e, "a graph", err);
-    return st == HSP_OK ? start(g, q, u->now.exec, err) : st;
+    st = whole ? start(g, q, u->now.exec, &started, err) : hsp_cuda_goes_on(g, q, "a graph", err);
+    if (st == HSP_OK && !started) {
+        give_up(g, u, &u->now.key);
+        st = HSP_AGAIN;
+    }
+    return st;
 }

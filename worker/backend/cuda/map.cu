@@ -289,6 +289,12 @@ enum hsp_status hsp_cuda_same(struct hsp_cuda *g, enum hsp_devq q, const struct 
 
 /* ---- functions of the backend ---- */
 
+cudaError_t hsp_cuda_find_code(void)
+{
+    cudaFuncAttributes a;
+    return cudaFuncGetAttributes(&a, (const void *)narrow_many);
+}
+
 template <class D, class S>
 static void accumulate(struct hsp_cuda *g, enum hsp_devq q, void *dst, const void *src, int64_t n)
 {
