@@ -227,6 +227,7 @@ static cublasStatus_t status_of(cudaError_t e)
 {
     return e == cudaSuccess                 ? CUBLAS_STATUS_SUCCESS
            : e == cudaErrorMemoryAllocation ? CUBLAS_STATUS_ALLOC_FAILED
+           : e == cudaErrorNotSupported     ? CUBLAS_STATUS_NOT_SUPPORTED
                                             : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
@@ -395,6 +396,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
             .workspaceSize = room < WORKSPACE ? 0 : WORKSPACE, .state = CUBLAS_STATUS_SUCCESS};
         results[0].algo.data[0] = results[0].workspaceSize;
         *n = 1;
+        if (wanted > 1) { /* another way, without a workspace */
+            results[1] = (cublasLtMatmulHeuristicResult_t){.state = CUBLAS_STATUS_SUCCESS};
+            *n = 2;
+        }
     }
     return st;
 }

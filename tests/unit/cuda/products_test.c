@@ -284,6 +284,64 @@ static void documents_do_not_look_at_each_other(void **state)
     close_device(b);
 }
 
+/* Attention forward, backward and merge; every operand of one element more, from its element @skip on. */
+static void attend(struct hsp_backend *b, int skip, double *ret[3])
+{
+    enum { S = 24, D = 16, N = S * D };
+    struct hsp_err err = {0};
+    static double x[N + 1];
+    struct hsp_attrs at = {{D, 1, 1}, {0.25}};
+    struct hsp_array in[9], *out = in + 3, lse;
+    for (int i = 0; i < 9; i++) {
+        for (int k = 0; k < N + 1; k++) {
+            x[k] =
+                k < skip ? 0 : (double)hsp_test_range("x", (uint64_t)(i * N + k - skip), -8, 8) / 8;
+        }
+        in[i] = device_array(b, HSP_BF16, 1, 1, N + 1, x);
+        in[i].ext[1] = S;
+        in[i].ext[2] = D;
+        in[i].data = (uint16_t *)in[i].data + skip;
+    }
+    lse = device_array(b, HSP_F32, 1, S, 1, NULL);
+    struct hsp_array o[2] = {out[0], lse}, bwd[6] = {in[4], in[0], in[1], in[2], in[3], lse};
+    struct hsp_call c = {
+        .op = HSP_OP_ATTENTION, .at = &at, .n_in = 3, .n_out = 2, .in = in, .out = o};
+    assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
+    c = (struct hsp_call){
+        .op = HSP_OP_ATTENTION_BWD, .at = &at, .n_in = 6, .n_out = 3, .in = bwd, .out = in + 5};
+    assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
+    ret[0] = values_of(b, &in[3]);
+    ret[1] = values_of(b, &in[6]);
+    struct hsp_array merge[4] = {in[3], lse, in[0], lse}, merged[2] = {in[8], lse};
+    c = (struct hsp_call){
+        .op = HSP_OP_ATTENTION_MERGE, .at = &at, .n_in = 4, .n_out = 2, .in = merge, .out = merged};
+    assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
+    ret[2] = values_of(b, &in[8]);
+    for (int i = 0; i < 9; i++) {
+        in[i].data = (uint16_t *)in[i].data - skip;
+    }
+    drop(b, in, 9);
+    drop(b, &lse, 1);
+}
+
+/* Operands need not lie where 16 bytes can be copied at once. */
+static void odd_places(void **state)
+{
+    (void)state;
+    struct hsp_backend *b = open_device(80);
+    double *even[3], *odd[3];
+    attend(b, 0, even);
+    attend(b, 1, odd);
+    for (int r = 0; r < 3; r++) {
+        for (int i = 0; i < 24 * 16; i++) {
+            assert_true(fabs(even[r][i] - odd[r][i]) <= 0x1p-6 * (1 + fabs(odd[r][i])));
+        }
+        free(even[r]);
+        free(odd[r]);
+    }
+    close_device(b);
+}
+
 static void wrong_heads_are_refused(void **state)
 {
     (void)state;
@@ -505,6 +563,62 @@ static void failing_calls_are_told(void **state)
     }
 }
 
+/* y = x w^T + bias at once where the library does that, else the product alone. */
+static bool give_sum(struct hsp_backend *b, const struct hsp_call *c, const struct hsp_sum *s)
+{
+    struct hsp_err err = {0};
+    bool done = false;
+    assert_ok(b->run_sum(b, HSP_DEVQ_COMPUTE, c, s, &done, &err), &err);
+    if (!done) {
+        assert_ok(b->run(b, HSP_DEVQ_COMPUTE, c, &err), &err);
+    }
+    return done;
+}
+
+/* What the library chose and does not run after all gives way to its next choice, then to the plain kernel. */
+static void refused_algorithms_give_way(void **state)
+{
+    (void)state;
+    static const cudaError_t how[] = {cudaErrorNotSupported, cudaErrorLaunchOutOfResources};
+    for (size_t h = 0; h < HSP_ARRAY_LEN(how); h++) {
+        struct hsp_backend *b = open_device(80);
+        struct hsp_err err = {0};
+        struct hsp_array x = device_array(b, HSP_F32, 1, 8, 4, NULL);
+        struct hsp_array w = device_array(b, HSP_F32, 1, 8, 4, NULL);
+        struct hsp_array y = device_array(b, HSP_F32, 1, 8, 8, NULL);
+        w = (struct hsp_array){w.data, HSP_F32, 2, {8, 4}};
+        struct hsp_array in[2] = {x, w}, bias = {x.data, HSP_F32, 1, {8}};
+        struct hsp_attrs at = {{0}, {0}};
+        struct hsp_call c = {
+            .op = HSP_OP_LINEAR, .at = &at, .n_in = 2, .n_out = 1, .in = in, .out = &y};
+        struct hsp_sum sum = {.bias = &bias, .out = &y};
+        float first[64], now[64];
+        assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
+        hsp_fake_peek(first, y.data, sizeof(first));
+        for (unsigned i = 0; i < 4; i++) {
+            static const unsigned calls[] = {3, 4, 4,
+                                             4}; /* of the library: two refusals, one success */
+            hsp_fake_fail("cublasLtMatmul", i < 2 ? 1 : 0, how[h]);
+            assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
+            assert_int_equal(hsp_fake_calls("cublasLtMatmul"), calls[i]);
+            hsp_fake_peek(now, y.data, sizeof(now));
+            for (int k = 0; k < 64; k++) {
+                assert_true(fabsf(now[k] - first[k]) <= 1e-5f);
+            }
+        }
+        hsp_fake_fail("cublasLtMatmul", 1, how[h]);
+        assert_true(give_sum(b, &c, &sum));
+        hsp_fake_fail("cublasLtMatmul", 1, how[h]);
+        assert_false(give_sum(b, &c, &sum));
+        assert_false(give_sum(b, &c, &sum));
+        hsp_fake_fail(NULL, 0, cudaSuccess);
+        drop(b, &x, 1);
+        drop(b, &w, 1);
+        drop(b, &y, 1);
+        close_device(b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,11 +627,13 @@ int main(void)
         cmocka_unit_test(without_tensor_cores),
         cmocka_unit_test(blocks_make_the_whole),
         cmocka_unit_test(documents_do_not_look_at_each_other),
+        cmocka_unit_test(odd_places),
         cmocka_unit_test(wrong_heads_are_refused),
         cmocka_unit_test(sums_are_made_at_once),
         cmocka_unit_test(results_over_operands_are_not_made_at_once),
         cmocka_unit_test(plans_are_bounded),
         cmocka_unit_test(plans_are_kept),
+        cmocka_unit_test(refused_algorithms_give_way),
         cmocka_unit_test(failing_calls_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

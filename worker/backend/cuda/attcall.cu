@@ -47,10 +47,13 @@ static enum hsp_status att_read(const struct hsp_call *c, const struct hsp_array
     return HSP_OK;
 }
 
-/* Whether the kernels for tensor cores take the call. */
+/* Whether the kernels for tensor cores take the call: they copy 16 bytes at a time. */
 static bool att_fits_flash(const struct hsp_cuda *g, enum hsp_dtype t, const struct att *a)
 {
-    return t == HSP_BF16 && g->sm >= 80 && a->d % 8 == 0 && a->scale > 0;
+    bool aligned = hsp_aligned(a->q) && hsp_aligned(a->k) && hsp_aligned(a->v) &&
+                   hsp_aligned(a->o) && hsp_aligned(a->dout) && hsp_aligned(a->out) &&
+                   hsp_aligned(a->dq) && hsp_aligned(a->dk) && hsp_aligned(a->dv);
+    return t == HSP_BF16 && g->sm >= 80 && a->d % 8 == 0 && a->scale > 0 && aligned;
 }
 
 enum hsp_status hsp_cuda_attention(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
@@ -151,7 +154,8 @@ enum hsp_status hsp_cuda_attention_merge(struct hsp_cuda *g, enum hsp_devq q,
                           (T *)out[0].data,
                           (W *)out[1].data,
                           d};
-        hsp_map<N>(g, q, m, n, d % N == 0);
+        bool aligned = hsp_aligned(m.o1) && hsp_aligned(m.o2) && hsp_aligned(m.o);
+        hsp_map<N>(g, q, m, n, d % N == 0 && aligned);
         return HSP_OK;
     });
     return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s of %s", hsp_op_name(c->op),

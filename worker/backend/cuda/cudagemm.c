@@ -5,7 +5,8 @@
  *          sums over k are never kept in bf16, and no algorithm adds in the order in which its
  *          blocks arrive: the same bits from run to run.
  * Plans:   what the library's heuristic chose is kept for each shape, up to MAX_PLANS of each queue;
- *          then all are forgotten.
+ *          then all are forgotten. An algorithm that the library refuses to run after all gives way to the
+ *          next of MAX_ALGOS, the last to the plain kernel: a product is slow then, a step goes on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "worker/backend/cuda/products.h"
 
 #define MAX_PLANS 256 /* a model has about 30 products a micro-batch shape */
+#define MAX_ALGOS 3   /* of a plan */
 
 /* What the choice of an algorithm depends on; compared as bytes. */
 struct gemm_key {
@@ -27,8 +29,11 @@ struct gemm_plan {
     bool used, plain; /* plain: our kernel */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t la, lb, ld;
-    cublasLtMatmulAlgo_t algo;
-    size_t workspace;
+    struct gemm_algo {
+        cublasLtMatmulAlgo_t algo;
+        size_t workspace;
+    } algo[MAX_ALGOS]; /* the fastest first, in the library's opinion */
+    int now, n_algos;  /* the one in use */
 };
 
 struct gemm_plans {
@@ -113,7 +118,34 @@ static uint64_t gemm_workspace(const struct hsp_cuda *g)
     return (uint64_t)(g->sm >= 90 ? 32 : 8) << 20;
 }
 
-/* The library's choice for a plan whose descriptions stand; none at all makes it plain. */
+/* The library will not do it, and has done nothing. */
+static bool gemm_refused(cublasStatus_t s)
+{
+    return s == CUBLAS_STATUS_NOT_SUPPORTED || s == CUBLAS_STATUS_INVALID_VALUE ||
+           s == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
+/* The library's choices for a plan whose descriptions stand; none at all makes it plain. */
+static cublasStatus_t gemm_ask(struct hsp_cuda *g, struct gemm_plan *p,
+                               cublasLtMatmulPreference_t pref)
+{
+    cublasLtMatmulHeuristicResult_t found[MAX_ALGOS];
+    int n = 0;
+    cublasStatus_t s = cublasLtMatmulAlgoGetHeuristic(g->lt, p->desc, p->la, p->lb, p->ld, p->ld,
+                                                      pref, MAX_ALGOS, found, &n);
+    if (s != CUBLAS_STATUS_SUCCESS && !gemm_refused(s)) {
+        return s;
+    }
+    for (int i = 0; s == CUBLAS_STATUS_SUCCESS && i < n; i++) {
+        if (found[i].state == CUBLAS_STATUS_SUCCESS) {
+            p->algo[p->n_algos++] = (struct gemm_algo){found[i].algo, found[i].workspaceSize};
+        }
+    }
+    p->plain = p->n_algos == 0;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* The same with what an algorithm must be like. */
 static cublasStatus_t gemm_choose(struct hsp_cuda *g, struct gemm_plan *p)
 {
     static const cublasLtMatmulPreferenceAttributes_t align[4] = {
@@ -137,17 +169,7 @@ static cublasStatus_t gemm_choose(struct hsp_cuda *g, struct gemm_plan *p)
         s = cublasLtMatmulPreferenceSetAttribute(pref, align[i], &bytes, sizeof(bytes));
     }
     if (s == CUBLAS_STATUS_SUCCESS) {
-        cublasLtMatmulHeuristicResult_t found;
-        int n = 0;
-        s = cublasLtMatmulAlgoGetHeuristic(g->lt, p->desc, p->la, p->lb, p->ld, p->ld, pref, 1,
-                                           &found, &n);
-        p->plain = s == CUBLAS_STATUS_NOT_SUPPORTED || (s == CUBLAS_STATUS_SUCCESS && n == 0);
-        if (p->plain) {
-            s = CUBLAS_STATUS_SUCCESS;
-        } else if (s == CUBLAS_STATUS_SUCCESS) {
-            p->algo = found.algo;
-            p->workspace = found.workspaceSize;
-        }
+        s = gemm_ask(g, p, pref);
     }
     (void)cublasLtMatmulPreferenceDestroy(pref);
     return s;
@@ -233,7 +255,7 @@ static enum hsp_status gemm_plan_of(struct hsp_cuda *g, enum hsp_devq q,
     key.out_type = (int32_t)x->out_type;
     key.bias = x->bias != NULL;
     key.add = x->c != NULL;
-    key.tf32 = (x->tf32 || g->tf32) && x->type == HSP_F32;
+    key.tf32 = (x->tf32 || g->tf32) && x->type == HSP_F32 && g->sm >= 80;
     key.ta = x->ta;
     key.tb = x->tb;
     key.align[0] = gemm_align(x->a, NULL, NULL);
@@ -268,15 +290,16 @@ static enum hsp_status gemm_plan_of(struct hsp_cuda *g, enum hsp_devq q,
 
 /* ---- the ops ---- */
 
-/* Gives a product to the library by its plan. */
-static enum hsp_status gemm_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_product *x,
-                                 const struct gemm_plan *p, struct hsp_err *err)
+/* Gives a product to the library by one algorithm of its plan. */
+static enum hsp_status gemm_try(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_product *x,
+                                const struct gemm_plan *p, cublasStatus_t *ret, struct hsp_err *err)
 {
     static const double one64 = 1, none64 = 0;
     static const float one32 = 1, none32 = 0;
+    const struct gemm_algo *a = &p->algo[p->now];
     void *workspace = NULL;
-    if (p->workspace > 0) {
-        enum hsp_status st = hsp_cuda_scratch(g, q, p->workspace, &workspace, err);
+    if (a->workspace > 0) {
+        enum hsp_status st = hsp_cuda_scratch(g, q, a->workspace, &workspace, err);
         if (st != HSP_OK) {
             return st;
         }
@@ -287,10 +310,47 @@ static enum hsp_status gemm_call(struct hsp_cuda *g, enum hsp_devq q, const stru
     cublasStatus_t s = x->bias != NULL ? gemm_set_bias(p, x->bias) : CUBLAS_STATUS_SUCCESS;
     if (s == CUBLAS_STATUS_SUCCESS) {
         s = cublasLtMatmul(g->lt, p->desc, one, x->a, p->la, x->b, p->lb, x->c != NULL ? one : none,
-                           x->c != NULL ? x->c : x->d, p->ld, x->d, p->ld, &p->algo, workspace,
-                           p->workspace, g->stream[q]);
+                           x->c != NULL ? x->c : x->d, p->ld, x->d, p->ld, &a->algo, workspace,
+                           a->workspace, g->stream[q]);
+    }
+    *ret = s;
+    return HSP_OK;
+}
+
+/* Whether another way may be tried after the library has failed so. */
+static enum hsp_status gemm_goes_on(struct hsp_cuda *g, enum hsp_devq q, cublasStatus_t s,
+                                    const struct hsp_product *x, struct hsp_err *err)
+{
+    if (gemm_refused(s)) {
+        (void)cudaGetLastError();
+        return HSP_OK;
+    }
+    if (s == CUBLAS_STATUS_EXECUTION_FAILED || s == CUBLAS_STATUS_INTERNAL_ERROR) {
+        return hsp_cuda_goes_on(g, q, "a product", err);
     }
     return gemm_check(g, s, x, err);
+}
+
+/* Gives a product to the library by its plan; *ret_done false: the plan is plain from now on, and nothing was
+ * given. */
+static enum hsp_status gemm_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_product *x,
+                                 struct gemm_plan *p, bool *ret_done, struct hsp_err *err)
+{
+    *ret_done = false;
+    while (!p->plain && !*ret_done) {
+        cublasStatus_t s;
+        enum hsp_status st = gemm_try(g, q, x, p, &s, err);
+        *ret_done = st == HSP_OK && s == CUBLAS_STATUS_SUCCESS;
+        if (st == HSP_OK && !*ret_done) {
+            st = gemm_goes_on(g, q, s, x, err);
+        }
+        if (st != HSP_OK) {
+            return st;
+        }
+        p->now += !*ret_done;
+        p->plain = p->now == p->n_algos;
+    }
+    return HSP_OK;
 }
 
 static enum hsp_status gemm_run(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_product *x,
@@ -312,7 +372,9 @@ static enum hsp_status gemm_run(struct hsp_cuda *g, enum hsp_devq q, const struc
     if (st != HSP_OK) {
         return st;
     }
-    return p->plain ? hsp_cuda_gemm_plain(g, q, x, err) : gemm_call(g, q, x, p, err);
+    bool done;
+    st = gemm_call(g, q, x, p, &done, err);
+    return st == HSP_OK && !done ? hsp_cuda_gemm_plain(g, q, x, err) : st;
 }
 
 /* A row-major [r, c] is c x r by columns, with c between columns. */
@@ -420,9 +482,5 @@ enum hsp_status hsp_cuda_product_sum(struct hsp_cuda *g, enum hsp_devq q, const 
     x.c = s->add != NULL ? s->add->data : NULL;
     x.d = s->out->data;
     enum hsp_status st = gemm_plan_of(g, q, &x, &p, err);
-    if (st == HSP_OK && !p->plain) {
-        st = gemm_call(g, q, &x, p, err);
-        *ret_done = st == HSP_OK;
-    }
-    return st;
+    return st == HSP_OK ? gemm_call(g, q, &x, p, ret_done, err) : st;
 }

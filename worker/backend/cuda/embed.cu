@@ -159,8 +159,9 @@ __global__ void __launch_bounds__(256) embed_sort(embed_lists a)
     }
 }
 
-/* A block takes rows of the table; its ROWS groups of threads take every ROWSth position of a list,
- * and their sums are added in the order of the groups. Of a table that is added to (@adds) only rows that
+/* A block takes rows of the table and LANES N of their columns: a frequent id is shared out among as many blocks.
+ * Its ROWS groups of threads take every ROWSth position of a list, and their sums are added in the order of the
+ * groups. Of a table that is added to (@adds) only rows that
  * somebody asked for are touched. */
 template <class T, int N>
 __global__ void __launch_bounds__(LANES *ROWS)
@@ -170,10 +171,11 @@ __global__ void __launch_bounds__(LANES *ROWS)
     __shared__ W part[ROWS][LANES * N];
     for (int64_t row = blockIdx.x; row < a.v; row += gridDim.x) {
         int lo = a.first[row], hi = a.first[row + 1];
-        for (int64_t j0 = adds && hi == lo ? e : 0; j0 < e; j0 += LANES * N) {
+        for (int64_t j0 = adds && hi == lo ? e : (int64_t)blockIdx.y * LANES * N; j0 < e;
+             j0 += (int64_t)gridDim.y * LANES * N) {
             int64_t j = j0 + (int64_t)threadIdx.x * N;
             W acc[N] = {}, v[N];
-#pragma unroll 2
+#pragma unroll 4
             for (int i = lo + (int)threadIdx.y; j < e && i < hi; i += ROWS) {
                 hsp_load<N>(dy + (int64_t)a.order[i] * e + j, v);
 #pragma unroll
@@ -216,8 +218,10 @@ static void add_rows(struct hsp_cuda *g, enum hsp_devq q, const embed_lists &a,
     const T *dy = (const T *)c->in[1].data;
     hsp_wide<T> *dw = (hsp_wide<T> *)c->out[0].data;
     int64_t e = c->out[0].ext[1];
-    unsigned grid = hsp_grid(g, a.v, 1);
-    if (e % hsp_vec<T> == 0 && hsp_aligned(dy) && hsp_aligned(dw)) {
+    bool whole = e % hsp_vec<T> == 0 && hsp_aligned(dy) && hsp_aligned(dw);
+    int64_t across = LANES * (whole ? hsp_vec<T> : 1), parts = (e + across - 1) / across;
+    dim3 grid(hsp_grid(g, a.v, 1), (unsigned)(parts < 64 ? parts : 64));
+    if (whole) {
         HSP_LAUNCH((embed_dw_kernel<T, hsp_vec<T>>), grid, dim3(LANES, ROWS), 0, g->stream[q], a,
                    dy, dw, e, c->adds != 0);
     } else {

@@ -39,7 +39,8 @@ static __global__ void __launch_bounds__(HSP_RANGE_ACROSS *HSP_RANGE_DOWN)
         for (int i = 1; i < HSP_RANGE_DOWN; i++) {
             s += down[i][threadIdx.x];
         }
-        W *out = a.out[blockIdx.y] + at;
+        /* an array of arguments that is indexed would be copied to memory */
+        W *out = (blockIdx.y == 0 ? a.out[0] : blockIdx.y == 1 ? a.out[1] : a.out[2]) + at;
         *out = (a.adds >> blockIdx.y & 1) != 0 ? *out + (W)s : (W)s;
     }
 }
