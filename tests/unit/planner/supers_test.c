@@ -6,6 +6,7 @@
 
 #include "daemon/planner/candidates.h"
 #include "daemon/planner/clusterfile.h"
+#include "daemon/planner/links.h"
 
 #define DEVICES 8
 
@@ -145,6 +146,8 @@ static void nodes_differ_in_domains(void **state)
     const uint32_t first[5] = {1, 2, 2, 3, 4};
     expect_groups(5, node, later, 2, "0,1 2 3,4");
     expect_groups(5, node2, first, 2, "0 1,2 3,4");
+    const uint32_t small[4] = {1, 2, 3, 3}, two_each[4] = {0, 0, 1, 1};
+    expect_groups(4, two_each, small, 2, "0,1 2,3"); /* the first has none that is large enough */
 }
 
 static void groups_know_their_links(void **state)
@@ -155,12 +158,16 @@ static void groups_know_their_links(void **state)
     const uint32_t domain[4] = {1, 1, 2, 2};
     (void)state;
     scene_make(&x, 4, one_node, domain, 2);
-    x.dev[3].fast.us_per_byte = 5e-6;
+    x.dev[3].fast = (struct hsp_link_cost){0.3, 5e-6};
     assert_ok(hsp_supers_make(&x.s, 2, &super, &n), &x.err);
     assert_int_equal(n, 2);
     qsort(super, n, sizeof(*super), by_first);
     assert_near(super[0].in.us_per_byte, 1e-6, 0);
-    assert_near(super[1].in.us_per_byte, 5e-6, 0);
+    assert_near(super[1].in.us_per_byte, 5e-6, 0); /* of the slowest */
+    assert_near(super[1].in.latency_us, 0.3, 0);
+    const uint32_t three[3] = {0, 1, 2};
+    assert_near(hsp_link_group(&x.c, three, 3).latency_us, 20, 0); /* one is outside */
+    assert_near(hsp_link_group(&x.c, three, 2).latency_us, 0.1, 0);
     assert_near(super[0].out.us_per_byte, 4e-4, 0);
     assert_near(super[0].out.latency_us, 40, 0);
     scene_free(&x);
