@@ -324,7 +324,10 @@ enum hsp_status hsp_step_trace(const struct hsp_recording *r,
     struct maker x = {
         .programs = programs, .n_programs = n_programs, .arena = arena, .part = &part};
     size_t most = n_state;
-    part.base_ns = n_state > 0 ? state[0].from_ns : INT64_MAX;
+    part.base_ns = INT64_MAX;
+    for (uint32_t k = 0; k < n_state; k++) { /* they come as they end */
+        part.base_ns = state[k].from_ns < part.base_ns ? state[k].from_ns : part.base_ns;
+    }
     for (int q = 0; q < HSP_N_QUEUES; q++) {
         const struct hsp_recorded_queue *of = &r->queue[q];
         most += of->n;

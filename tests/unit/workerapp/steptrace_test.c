@@ -106,9 +106,17 @@ static void runs_have_a_label_each(void **state)
                                           .to_ns = 1010 + 10 * q->n,
                                           .first = first,
                                           .n = q->n % 3 == 0 ? 1 : 3,
+                                          .micro = q->n + 1,
+                                          .step = (uint16_t)(q->n / 2),
+                                          .eval = q->n == 4,
                                           .program = q->n % 3 == 2};
     }
     struct hsp_trace_part p = make(w, NULL, 0);
+    for (uint32_t k = 0; k < 6; k++) {
+        const struct hsp_part_span *s = &p.spans[k];
+        assert_true(s->micro == k + 1 && s->step == k / 2 && s->eval == (k == 4));
+        assert_true(s->at_ns == 10 * k && s->took_ns == 10);
+    }
     assert_int_equal(p.n_labels, 3);
     assert_true(p.spans[0].label == p.spans[3].label && p.spans[1].label == p.spans[4].label);
     assert_true(p.spans[1].label != p.spans[2].label);
@@ -116,6 +124,38 @@ static void runs_have_a_label_each(void **state)
     assert_string_equal(l->name, "linear y and 2 more");
     assert_true(l->n_instrs == 3 && l->cls == HSP_PART_OTHER && l->flops[HSP_GEMM_FEW] > 0 &&
                 l->bytes > 0);
+    world_free(w);
+}
+
+/* More labels than there is room for at first, and each found again. */
+static void many_runs_keep_their_labels(void **state)
+{
+    enum { N = 600 };
+    static struct hsp_span span[2 * N];
+    struct world *w = world_new();
+    struct hsp_recorded_queue *q = &w->rec.queue[HSP_QUEUE_COMPUTE];
+    uint32_t all = w->program->tpl.n_instrs, n = 0;
+    (void)state;
+    for (uint8_t program = 0; program < 2; program++) {
+        for (uint32_t first = 0; first < all; first++) {
+            for (uint32_t k = 1; k <= all - first && n < N; k++) {
+                span[n++] = (struct hsp_span){
+                    .from_ns = 1, .to_ns = 2, .first = first, .n = k, .program = program};
+            }
+        }
+    }
+    assert_true(n > 256);
+    memcpy(span + n, span, n * sizeof(*span));
+    w->rec.queue[HSP_QUEUE_COMM].n = 0;
+    q->span = span;
+    q->n = 2 * n;
+    struct hsp_trace_part p = make(w, NULL, 0);
+    assert_int_equal(p.n_labels, n);
+    for (uint32_t k = 0; k < n; k++) {
+        assert_int_equal(p.spans[k].label, k);
+        assert_int_equal(p.spans[n + k].label, k);
+        assert_int_equal(p.labels[k].n_instrs, span[k].n);
+    }
     world_free(w);
 }
 
@@ -155,6 +195,10 @@ static void the_state_has_a_queue_of_its_own(void **state)
     assert_int_equal(p.labels[last[1].label].queue, HSP_PART_STATE);
     struct hsp_recording nothing = {0};
     w->rec = nothing;
+    const struct hsp_state_span within[2] = {{"seal", 700, 800}, {"copies", 600, 900}};
+    p = make(w, within, 2); /* what ends first may have begun last */
+    assert_int_equal(p.base_ns, 600);
+    assert_true(p.spans[0].at_ns == 100 && p.spans[1].at_ns == 0 && p.spans[1].took_ns == 300);
     p = make(w, NULL, 0);
     assert_true(p.n_spans == 0 && p.base_ns == 0);
     world_free(w);
@@ -165,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instructions_have_names_phases_and_work),
         cmocka_unit_test(runs_have_a_label_each),
+        cmocka_unit_test(many_runs_keep_their_labels),
         cmocka_unit_test(messages_name_their_peers),
         cmocka_unit_test(the_state_has_a_queue_of_its_own),
     };
