@@ -193,6 +193,17 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
     hsp_gpuwatch_describe(u->gpus, i, &u->device[i]);
 }
 
+/* What devices of GPU @index may take together, as it was configured; those up to @i are measured. */
+static uint64_t asked_of(const struct hsp_agent_setup *u, uint32_t index, uint32_t i)
+{
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < u->cfg.n_devices; k++) {
+        const struct hsp_device_config *c = &u->cfg.devices[k];
+        sum += c->gpu && c->index == index ? (k <= i ? u->asked[k] : c->mem_bytes) : 0;
+    }
+    return sum;
+}
+
 /* A GPU that cannot be used is told, as lost, and the node does its work with the others. */
 static void measure_gpu(struct hsp_agent_setup *u, uint32_t i, struct hsp_log *log)
 {
@@ -209,11 +220,12 @@ static void measure_gpu(struct hsp_agent_setup *u, uint32_t i, struct hsp_log *l
     }
     hsp_gpu_uuid(info.uuid, u->wanted[i].uuid);
     hsp_str_printf(u->wanted[i].pci, sizeof u->wanted[i].pci, "%s", info.pci);
-    if (c->mem_bytes > info.memory_bytes) {
+    uint64_t all = asked_of(u, c->index, i);
+    if (all > info.memory_bytes) { /* each gets its part */
         hsp_log(log, HSP_LOG_WARN, "probe", "device %u: GPU %u has %zu MiB, not %" PRIu64, i,
-                c->index, info.memory_bytes >> 20, c->mem_bytes >> 20);
-    }
-    if (c->mem_bytes == 0 || c->mem_bytes > info.memory_bytes) {
+                c->index, info.memory_bytes >> 20, all >> 20);
+        c->mem_bytes = (uint64_t)((double)c->mem_bytes / (double)all * (double)info.free_bytes);
+    } else if (c->mem_bytes == 0) {
         c->mem_bytes = info.free_bytes;
     }
     hsp_log(log, HSP_LOG_INFO, "probe",

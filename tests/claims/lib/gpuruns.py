@@ -20,6 +20,10 @@ def need_gpu():
     if gpu.plugin(BUILD) is None:
         raise Unjudged("the CUDA backend, which %s does not have (nvcc, configure --with-cuda)" % BUILD)
     first = seen["gpus"][0]
+    r = call(prog("hspmd-worker"), "--probe-device", DEVICE, check=False)
+    refused(r.stderr)
+    if r.returncode == 0 and json.loads(r.stdout)["name"] != first["name"]:  # a stand-in, for tests
+        raise Unjudged("a plugin for this GPU: %s, which ours calls %s" % (first["name"], json.loads(r.stdout)["name"]))
     say("%s, %.0f GiB, sm_%d, driver with CUDA %s" % (first["name"], first["bytes"] / 2**30, first["sm"], seen["cuda"]))
     return first
 

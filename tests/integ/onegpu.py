@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""A GPU that is not there (tests/lib/ghostgpu) and what is judged on GPUs: the claim one-gpu-demo never takes it for one. Devices of
+one node that want more than their GPU has get a part each."""
+import json
+import os
+import subprocess
+import sys
+from unittest import mock
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+SRC = os.path.abspath(os.environ.get("HSPMD_SRC", "."))
+BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", "build"))
+GHOSTS = os.path.join(BUILD, "tests", "lib", "ghostgpu")
+NEEDED = ["hspmdd", "hspmd-worker", "hspmdctl", "tests/lib/ghostgpu/hspmd-cuda.so"]
+sys.path.insert(0, os.path.join(SRC, "tests", "claims", "lib"))
+import gpuruns  # noqa: E402
+import harness  # noqa: E402
+from report import Claim, Failed, Unjudged, say  # noqa: E402
+
+
+def check(cond, what):
+    if not cond:
+        raise Failed(what)
+
+
+def never_a_gpu(claim):
+    """With a driver and a plugin that are stand-ins; and with a driver that is none."""
+    r = subprocess.run([sys.executable, os.path.join(SRC, "tests", "claims", "one-gpu-demo")], capture_output=True, text=True,
+                       timeout=300)
+    last = json.loads(r.stdout.splitlines()[-1])
+    check(r.returncode == 77 and last["claim"] == "one-gpu-demo" and last["holds"] is None and last["figures"]["missing"],
+          "the claim with a GPU that is not there: %r" % r)
+    seen = {"gpus": [{"name": "NVIDIA H200", "bytes": 141 << 30, "sm": 90}], "cuda": "13.0"}
+    with mock.patch("gpu.look", return_value=seen), mock.patch("gpu.plugin", return_value=GHOSTS):
+        try:
+            gpuruns.need_gpu()
+        except Unjudged as e:
+            return check("ghost" in str(e), "why it is not judged: %s" % e)
+    raise Failed("a plugin that is a stand-in was taken for one")
+
+
+def parts_of_a_gpu(claim):
+    """Two devices of one node that may take more than their GPU has, together."""
+    with harness.Cluster(claim, "parts") as c:
+        c.start_worker("w", [{"kind": "cuda", "index": 0, "memory": m} for m in ("900MiB", "300MiB")])
+        d = c.nodes()["w"]["devices"]
+        total = sum(x["memory_bytes"] for x in d)
+        check(700 << 20 < total <= 1008 << 20 and abs(d[0]["memory_bytes"] / d[1]["memory_bytes"] - 3) < 0.1,
+              "what they offer: %r" % d)
+        with open(c.logs["w"]) as f:
+            check("GPU 0 has 1024 MiB, not 1200" in f.read(), "it is said")
+
+
+def body(claim):
+    os.environ.update(LD_LIBRARY_PATH=GHOSTS, HSPMD_PLUGINS=GHOSTS)
+    for name in ("HSPMD_JOB", "HSPMD_TEXT", "HSPMD_LIMIT"):
+        os.environ.pop(name, None)
+    never_a_gpu(claim)
+    parts_of_a_gpu(claim)
+    return True, {}
+
+
+if __name__ == "__main__":
+    for n in NEEDED:
+        if not os.path.exists(os.path.join(BUILD, n)):
+            say("%s is not built" % n)
+            sys.exit(77)
+    Claim("one GPU that is not there").run(body)
