@@ -217,11 +217,13 @@ static void memory_of_the_host(void **state)
 {
     (void)state;
     struct world w = plain();
-    int pipe_fd[2];
-    assert_int_equal(pipe(pipe_fd), 0);
-    assert_int_equal(write(pipe_fd[1], w.x, 4), -1); /* a read by the host faults */
-    assert_int_equal(errno, EFAULT);
-    assert_int_equal(close(pipe_fd[0]) + close(pipe_fd[1]), 0);
+    if (getenv("HSPMD_VALGRIND") == NULL) { /* it would report what is done on purpose */
+        int pipe_fd[2];
+        assert_int_equal(pipe(pipe_fd), 0);
+        assert_int_equal(write(pipe_fd[1], w.x, 4), -1); /* a read by the host faults */
+        assert_int_equal(errno, EFAULT);
+        assert_int_equal(close(pipe_fd[0]) + close(pipe_fd[1]), 0);
+    }
 
     for (int k = 0; k < N; k++) {
         w.host[k] = 7;

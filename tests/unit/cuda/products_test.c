@@ -124,12 +124,12 @@ static void small_and_empty(void **state)
 static void heads_of_all_widths(void **state)
 {
     (void)state;
-    static const int64_t c[][5] = {{130, 131, 64, 0, 0},  {20, 70, 64, 60, 20},  {33, 21, 48, 9, 3},
-                                   {130, 40, 128, 0, 0},  {20, 50, 128, 40, 10}, {17, 19, 72, 5, 5},
-                                   {66, 20, 256, 10, 30}, {18, 35, 136, 20, 3}};
+    static const int64_t c[][5] = {
+        {20, 70, 64, 60, 20},  {33, 21, 48, 9, 3}, {130, 131, 64, 0, 0},  {130, 40, 128, 0, 0},
+        {20, 50, 128, 40, 10}, {17, 19, 72, 5, 5}, {66, 20, 256, 10, 30}, {18, 35, 136, 20, 3}};
     struct hsp_backend *b = open_device(90);
     struct op_suite s = suite_of(b, judge_flash);
-    for (size_t i = 0; i < HSP_ARRAY_LEN(c); i++) {
+    for (size_t i = 0; i < hsp_test_rounds(HSP_ARRAY_LEN(c)); i++) {
         struct op_dims m = dims(c[i][0], c[i][1], 1, c[i][2], c[i][3], c[i][4], i % 3 != 2);
         m.b = 1;
         op_suite_dims(&s, &m);
@@ -153,10 +153,18 @@ static void blocks_make_the_whole(void **state)
 {
     (void)state;
     struct hsp_backend *b = open_device(80);
-    block_suite_whole(&(struct block_suite){
-        .backend = b, .type = HSP_F64, .tolerance = 1e-12, .n = 6, .max_d = 20, .unit_d = 1});
-    block_suite_whole(&(struct block_suite){
-        .backend = b, .type = HSP_BF16, .tolerance = 4e-2, .n = 9, .max_d = 64, .unit_d = 8});
+    block_suite_whole(&(struct block_suite){.backend = b,
+                                            .type = HSP_F64,
+                                            .tolerance = 1e-12,
+                                            .n = hsp_test_rounds(6),
+                                            .max_d = 20,
+                                            .unit_d = 1});
+    block_suite_whole(&(struct block_suite){.backend = b,
+                                            .type = HSP_BF16,
+                                            .tolerance = 4e-2,
+                                            .n = hsp_test_rounds(9),
+                                            .max_d = 64,
+                                            .unit_d = 8});
     block_suite_nothing(&(struct block_suite){.backend = b, .type = HSP_F64});
     block_suite_nothing(&(struct block_suite){.backend = b, .type = HSP_BF16});
     close_device(b);
