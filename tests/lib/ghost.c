@@ -69,7 +69,7 @@ struct ghost {
     size_t n_threads;
     uint64_t n_seen;
     struct hsp_ghost_tally tally;
-    uint64_t drawn, work;
+    uint64_t drawn, work, state_copies;
     struct hsp_err failure;
     bool quit;
 };
@@ -218,7 +218,9 @@ static void judge(struct ghost *g, struct queue *q, struct job *j, const struct 
         return;
     }
     hsp_ghost_make_real(g->areas, &j->c);
-    j->fails = ++g->work == g->o.fail_at;
+    g->state_copies += q->q == HSP_DEVQ_STATE && c->kind == GHOST_COPY;
+    j->fails = ++g->work == g->o.fail_at || (q->q == HSP_DEVQ_STATE && c->kind == GHOST_COPY &&
+                                             g->state_copies == g->o.fail_state);
     g->tally.work++;
     if (g->o.max_delay_us > 0 && draw(g) % 4 == 0) {
         j->delay_us = (uint32_t)(draw(g) % g->o.max_delay_us);

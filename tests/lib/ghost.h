@@ -22,6 +22,7 @@ struct hsp_ghost_opts {
     bool replay;           /* has begin and end; half of what is known is replayed */
     bool sums;             /* has run_sum, for what does not lie over each other */
     uint64_t fail_at;      /* this piece of work fails, and the device with it; 0: none */
+    uint64_t fail_state;   /* the same of the copies on HSP_DEVQ_STATE alone */
     bool no_pin;           /* pin is refused, always */
     bool must_pin;         /* copies on HSP_DEVQ_STATE to or from ordinary memory are a breach */
     size_t memory;         /* of the device, bytes; 0: as much as is asked for */

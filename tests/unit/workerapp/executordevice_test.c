@@ -88,6 +88,20 @@ static void test_so_has_training_in_bf16(void **state)
     same_bits(w, xw_plan_dp);
 }
 
+/* Groups of both: sums of two data parallel ranks, and within a layer of two ranks that have a part each, go between a CPU and a
+ * device whose memory the host cannot touch; whichever of the two is rank 0. */
+static void test_cpus_and_devices_in_one_group(void **state)
+{
+    struct xw_world *w = *state;
+    w->cpu[1] = true;
+    same_bits(w, xw_plan_dp);
+    same_bits(w, xw_plan_pp);
+    w->cpu[1] = false;
+    w->cpu[0] = w->cpu[2] = true;
+    same_bits(w, xw_plan_dp);
+    same_bits(w, xw_plan_pp);
+}
+
 /* The newest version of which ranks 0 to @n - 1 of layout @plan have their own part, all of them. */
 static uint64_t newest_of_all(struct xw_world *w, int n, uint64_t plan)
 {
@@ -109,14 +123,14 @@ static uint64_t newest_of_all(struct xw_world *w, int n, uint64_t plan)
     return version;
 }
 
-/* Device 1 fails at its @at th piece of work. Its process says so and ends with a status of its own; another one goes on
+/* Device 1 fails as @how says. Its process says so and ends with a status of its own; another one goes on
  * from what is sealed, and no committed step is lost. Returns the newest that was. */
-static uint64_t fail_and_go_on(struct xw_world *w, uint64_t at, const double *loss)
+static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_ghost_opts how, const double *loss)
 {
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp);
-    w->ghost[1].fail_at = at;
+    w->ghost[1] = how;
     begin(w, dp, 11, 1);
-    w->ghost[1].fail_at = 0;
+    w->ghost[1] = (struct hsp_ghost_opts){.seed = 0};
     assert_int_equal(xw_await_exit(w, 1), HSP_EXIT_DEVICE);
     xw_await(w, 0, HSP_MSG_PEER_LOST);
     xw_send_ref(w, 0, HSP_MSG_SEAL, 12);
@@ -161,11 +175,19 @@ static void test_a_device_fails(void **state)
     (void)snprintf(log, sizeof log, "%s/log", w->dir);
     w->log = log;
     for (uint64_t i = 0; i < 4; i++) {
-        committed += fail_and_go_on(w, (uint64_t)hsp_test_range("fails", i, 2000, 6000), loss);
+        const struct hsp_ghost_opts how = {.fail_at =
+                                               (uint64_t)hsp_test_range("fails", i, 2000, 6000)};
+        committed += fail_and_go_on(w, how, loss);
     }
     assert_true(committed > 0);
+    for (uint64_t i = 0; i < 2;
+         i++) { /* while a version is copied from it: no source before it is whole */
+        const struct hsp_ghost_opts how = {.fail_state =
+                                               (uint64_t)hsp_test_range("copies", i, 20, 40)};
+        assert_true(fail_and_go_on(w, how, loss) > 0);
+    }
     assert_int_equal(
-        xw_lines_with(log, "device 0 has failed: ghost: the device failed: this executor ends"), 4);
+        xw_lines_with(log, "device 0 has failed: ghost: the device failed: this executor ends"), 6);
 }
 
 /* At its first work of all: the state cannot be brought there. */
@@ -338,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_training_has_the_same_bits, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_so_has_training_in_bf16, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_cpus_and_devices_in_one_group, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_device_fails, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_device_fails_at_once, xw_setup_device, xw_teardown),
         cmocka_unit_test_setup_teardown(test_memory_does_not_suffice, xw_setup_device, xw_teardown),

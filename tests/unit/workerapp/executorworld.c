@@ -64,6 +64,7 @@ static void spawn(struct xw_world *w, int dev)
 {
     struct xw_process *p = &w->ex[dev];
     int fds[2];
+    bool device = w->device && !w->cpu[dev];
     (void)snprintf(p->state_dir, sizeof p->state_dir, "%s/state-%d", w->dir, dev);
     (void)mkdir(p->state_dir, 0700);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
@@ -77,8 +78,8 @@ static void spawn(struct xw_world *w, int dev)
         (void)snprintf(node, sizeof node, "n%d", dev);
         struct hsp_executor_opts o = {.fd = fds[1],
                                       .device = 0,
-                                      .gpu_index = w->device ? 0 : -1,
-                                      .open = w->device ? open_ghost : NULL,
+                                      .gpu_index = device ? 0 : -1,
+                                      .open = device ? open_ghost : NULL,
                                       .node = node,
                                       .state_dir = p->state_dir,
                                       .listen = "127.0.0.1",

@@ -33,6 +33,7 @@ struct xw_world {
     const char *log; /* file to which executors write what they log, NULL: warnings, to stderr */
     struct xw_process ex[XW_MAX_DEV];
     bool device;                             /* executors compute on ghosts, not on CPUs */
+    bool cpu[XW_MAX_DEV];                    /* but for these */
     struct hsp_ghost_opts ghost[XW_MAX_DEV]; /* of each; their seeds are drawn */
     double loss[XW_STEPS];
     double val[XW_STEPS];
