@@ -184,15 +184,15 @@ static void describe_domains(const struct hsp_cluster *c, const hsp_device_id *i
                              struct hsp_device_desc *dev)
 {
     uint32_t domain[HSP_NODE_DEVICES], last = HSP_NO_NODE;
-    double rate[HSP_NODE_DEVICES];
+    double rate[HSP_NODE_DEVICES], us[HSP_NODE_DEVICES];
     for (uint32_t i = 0; i < n; i++) {
         uint32_t node = HSP_DEVICE_NODE(id[i]), k = HSP_DEVICE_INDEX(id[i]);
         if (node != last) {
-            hsp_node_domains(&c->nodes[node], domain, rate);
+            hsp_node_domains(&c->nodes[node], domain, rate, us);
             last = node;
         }
         dev[i].domain = domain[k] != 0 ? node * HSP_NODE_DEVICES + domain[k] : 0;
-        dev[i].fast = (struct hsp_link_cost){FAST_LATENCY_US,
+        dev[i].fast = (struct hsp_link_cost){fmax(FAST_LATENCY_US, us[k]),
                                              1e6 / (rate[k] > 0 ? rate[k] : FAST_BYTES_PER_S)};
     }
 }

@@ -253,6 +253,9 @@ static void put_paths(cJSON *o, const struct hsp_cluster_node *n)
         if (p->bytes_per_s > 0) {
             put(x, "bytes_per_second", p->bytes_per_s);
         }
+        if (p->latency_us > 0) {
+            put(x, "latency_seconds", 1e-6 * p->latency_us);
+        }
         (void)cJSON_AddItemToArray(list, x);
     }
 }

@@ -361,11 +361,11 @@ const char *hsp_path_kind_name(enum hsp_path_kind k); /* "nvlink", "nvswitch", .
 /* Why its health is what it is; "" when FINE. */
 const char *hsp_device_why(const struct hsp_node_device *d);
 
-/* Fast domains of a node: devices of which each reaches each other one over NVLink. ret_domain[i]: 0 none, else
- * a number that all of the domain share; ret_rate[i]: the least bytes per second between two of them, 0 not
- * known. */
+/* Fast domains of a node: devices of which each reaches each other one over NVLink, or, of those without any, by a path
+ * that was measured. ret_domain[i]: 0 none, else a number that all of the domain share; ret_rate[i]: the least bytes per
+ * second between two of them, ret_latency_us[i]: the most; 0 not known. */
 void hsp_node_domains(const struct hsp_cluster_node *n, uint32_t ret_domain[HSP_NODE_DEVICES],
-                      double ret_rate[HSP_NODE_DEVICES]);
+                      double ret_rate[HSP_NODE_DEVICES], double ret_latency_us[HSP_NODE_DEVICES]);
 const char *hsp_job_state_name(enum hsp_job_state s);
 bool hsp_job_terminal(enum hsp_job_state s);
 /* NULL when unknown. */

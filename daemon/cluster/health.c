@@ -178,7 +178,8 @@ void hsp_ci_tell_drained(struct hsp_cluster *c, struct hsp_cluster_node *n)
 static bool sensible(const struct hsp_cluster_node *n, const struct hsp_m_path *p)
 {
     return p->a < p->b && n->dev[p->a].present && n->dev[p->b].present &&
-           isfinite(p->bytes_per_s) && p->bytes_per_s >= 0;
+           isfinite(p->bytes_per_s) && p->bytes_per_s >= 0 && isfinite(p->latency_us) &&
+           p->latency_us >= 0;
 }
 
 void hsp_ci_take_paths(struct hsp_cluster *c, struct hsp_cluster_node *n,
@@ -195,12 +196,20 @@ void hsp_ci_take_paths(struct hsp_cluster *c, struct hsp_cluster_node *n,
     }
 }
 
-/* The way between @a and @b over NVLink; NULL: there is none. */
-static const struct hsp_m_path *fast_path(const struct hsp_cluster_node *n, uint32_t a, uint32_t b)
+static bool is_nvlink(const struct hsp_m_path *p)
 {
+    return p->kind == HSP_PATH_NVLINK || p->kind == HSP_PATH_NVSWITCH;
+}
+
+/* The way between @a and @b over NVLink, or one that was measured; NULL: there is none. @linked: devices with any NVLink, a
+ * bit each; for these the others are no fast ones. */
+static const struct hsp_m_path *fast_path(const struct hsp_cluster_node *n, uint32_t linked,
+                                          uint32_t a, uint32_t b)
+{
+    bool without = ((linked >> a | linked >> b) & 1) == 0;
     for (uint32_t i = 0; i < n->n_paths; i++) {
         const struct hsp_m_path *p = &n->paths[i];
-        bool fast = p->kind == HSP_PATH_NVLINK || p->kind == HSP_PATH_NVSWITCH;
+        bool fast = is_nvlink(p) || (without && p->bytes_per_s > 0);
         if (fast && ((p->a == a && p->b == b) || (p->a == b && p->b == a))) {
             return p;
         }
@@ -208,19 +217,30 @@ static const struct hsp_m_path *fast_path(const struct hsp_cluster_node *n, uint
     return NULL;
 }
 
-/* Whether @d reaches all of @domain among the devices below it; *rate sinks to that of the slowest. */
-static bool belongs(const struct hsp_cluster_node *n, const uint32_t *of, uint32_t domain,
-                    uint32_t d, double *rate)
+static uint32_t linked_devices(const struct hsp_cluster_node *n)
 {
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < n->n_paths; i++) {
+        mask |= is_nvlink(&n->paths[i]) ? 1u << n->paths[i].a | 1u << n->paths[i].b : 0;
+    }
+    return mask;
+}
+
+/* Whether @d reaches all of @domain among the devices below it; *rate sinks to that of the slowest, *latency_us rises. */
+static bool belongs(const struct hsp_cluster_node *n, const uint32_t *of, uint32_t domain,
+                    uint32_t d, double *rate, double *latency_us)
+{
+    uint32_t linked = linked_devices(n);
     bool any = false;
     for (uint32_t k = 0; k < d; k++) {
-        const struct hsp_m_path *p = of[k] == domain ? fast_path(n, k, d) : NULL;
+        const struct hsp_m_path *p = of[k] == domain ? fast_path(n, linked, k, d) : NULL;
         if (of[k] == domain && p == NULL) {
             return false;
         }
         if (p != NULL) {
             any = true;
-            *rate = p->bytes_per_s < *rate ? p->bytes_per_s : *rate;
+            *rate = fmin(*rate, p->bytes_per_s);
+            *latency_us = fmax(*latency_us, p->latency_us);
         }
     }
     return any;
@@ -229,30 +249,34 @@ static bool belongs(const struct hsp_cluster_node *n, const uint32_t *of, uint32
 /* Each device joins the first domain all of which it reaches, and begins one of its own where there is none:
  * cliques where everybody reaches everybody over switches, and the quads of a cube mesh. */
 void hsp_node_domains(const struct hsp_cluster_node *n, uint32_t ret_domain[HSP_NODE_DEVICES],
-                      double ret_rate[HSP_NODE_DEVICES])
+                      double ret_rate[HSP_NODE_DEVICES], double ret_latency_us[HSP_NODE_DEVICES])
 {
     uint32_t n_domains = 0, size[HSP_NODE_DEVICES + 1] = {0};
-    double least[HSP_NODE_DEVICES + 1];
+    double least[HSP_NODE_DEVICES + 1], most_us[HSP_NODE_DEVICES + 1];
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         uint32_t at = 1;
-        double rate = 0;
+        double rate = 0, us = 0;
         for (; at <= n_domains; at++) {
             rate = least[at];
-            if (belongs(n, ret_domain, at, d, &rate)) {
+            us = most_us[at];
+            if (belongs(n, ret_domain, at, d, &rate, &us)) {
                 break;
             }
         }
         if (at > n_domains) {
             n_domains++;
             rate = (double)INFINITY;
+            us = 0;
         }
         ret_domain[d] = at;
         least[at] = rate;
+        most_us[at] = us;
         size[at]++;
     }
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         uint32_t at = ret_domain[d];
         ret_domain[d] = size[at] > 1 ? at : 0;
         ret_rate[d] = size[at] > 1 ? least[at] : 0;
+        ret_latency_us[d] = size[at] > 1 ? most_us[at] : 0;
     }
 }

@@ -417,8 +417,11 @@ static bool print_paths(struct hsp_ctl *ctl, const cJSON *node)
                 continue;
             }
             ok = (any || fprintf(ctl->out, "%s:", kinds[k]) > 0) && ok;
-            ok = fprintf(ctl->out, " %.0f-%.0f", cJSON_GetArrayItem(pair, 0)->valuedouble,
-                         cJSON_GetArrayItem(pair, 1)->valuedouble) > 0 &&
+            double rate = hsp_doc_number(p, "bytes_per_second");
+            ok = fprintf(ctl->out, " %.0f-%.0f%s", cJSON_GetArrayItem(pair, 0)->valuedouble,
+                         cJSON_GetArrayItem(pair, 1)->valuedouble,
+                         rate > 0 ? hsp_ctl_text(ctl, " (%s/s)", hsp_ctl_bytes(ctl, rate)) : "") >
+                     0 &&
                  ok;
             any = true;
         }

@@ -21,6 +21,7 @@
 #include "worker/app/gpuwatch.h"
 #include "worker/app/netcard.h"
 #include "worker/app/probe.h"
+#include "worker/app/probepath.h"
 #include "worker/app/rundevice.h"
 #include "worker/app/segname.h"
 
@@ -45,6 +46,8 @@ struct hsp_agent_setup {
     struct hsp_gpu_wanted wanted[HSP_NODE_DEVICES];
     struct hsp_gpuwatch *gpus; /* NULL: there are none, or NVML does not know them */
     struct hsp_m_path path[HSP_NODE_PATHS];
+    struct hsp_probe_path measured[HSP_NODE_PATHS]; /* between GPUs by their numbers */
+    uint32_t n_measured;
     struct hsp_agent_config machine;
 };
 
@@ -293,6 +296,53 @@ static enum hsp_status add_keepers(struct hsp_agent_setup *u, struct hsp_err *er
     return HSP_OK;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* What the paths between the GPUs that can be used can do. Without it what NVML says of them holds. */
+static void measure_paths(struct hsp_agent_setup *u, struct hsp_log *log)
+{
+    uint32_t index[HSP_NODE_DEVICES], n = 0;
+    struct hsp_err err = {0};
+    for (uint32_t i = 0; i < u->cfg.n_devices; i++) {
+        const struct hsp_device_config *c = &u->cfg.devices[i];
+        uint32_t k = 0;
+        while (k < n && index[k] != c->index) { /* several devices may be on one GPU */
+            k++;
+        }
+        if (c->gpu && u->lost[i][0] == '\0' && k == n) {
+            index[n++] = c->index;
+        }
+    }
+    qsort(index, n, sizeof index[0], by_number);
+    if (n > 1 && hsp_gpu_ask_paths(NULL, index, n, HSP_GPU_ASK_MS, u->measured, &u->n_measured,
+                                   &err) != HSP_OK) {
+        hsp_log(log, HSP_LOG_NOTICE, "probe", "paths between GPUs are not measured: %s", err.msg);
+    }
+    for (uint32_t i = 0; i < u->n_measured; i++) {
+        const struct hsp_probe_path *p = &u->measured[i];
+        hsp_log(log, HSP_LOG_INFO, "probe", "GPU %" PRIu32 " to %" PRIu32 ": %.1f GB/s, %.1f us%s",
+                p->a, p->b, 1e-9 * p->bytes_per_s, p->latency_us,
+                p->direct ? "" : ", over the host");
+    }
+}
+
+/* The paths between devices: what NVML says of them, and over it what was measured. */
+static void set_paths(struct hsp_agent_setup *u)
+{
+    int64_t gpu[HSP_NODE_DEVICES];
+    for (uint32_t i = 0; i < HSP_NODE_DEVICES; i++) {
+        bool is = i < u->cfg.n_devices && u->cfg.devices[i].gpu && u->lost[i][0] == '\0';
+        gpu[i] = is ? (int64_t)u->cfg.devices[i].index : -1;
+    }
+    u->machine.n_paths = hsp_probe_paths_into(u->measured, u->n_measured, gpu, u->path,
+                                              hsp_gpuwatch_paths(u->gpus, u->path));
+    u->machine.paths = u->path;
+}
+
 /* A GPU that the file names no card for uses the nearest one, if that is in the file. */
 static void choose_card(struct hsp_agent_setup *u, uint32_t i, const struct hsp_gpu *g)
 {
@@ -334,8 +384,6 @@ static void find_gpus(struct hsp_agent_setup *u, struct hsp_log *log)
                     "device %" PRIu32 ": NVML does not know it, its health is not watched", i);
         }
     }
-    u->machine.n_paths = hsp_gpuwatch_paths(u->gpus, u->path);
-    u->machine.paths = u->path;
 }
 
 struct hsp_gpuwatch *hsp_agent_gpus(const struct hsp_agent_setup *u)
@@ -407,6 +455,8 @@ static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_log *log, s
     u->machine.devices = u->device;
     if (st == HSP_OK) {
         find_gpus(u, log);
+        measure_paths(u, log);
+        set_paths(u);
         find_cards(u, log);
     }
     return st;

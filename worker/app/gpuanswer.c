@@ -163,3 +163,52 @@ enum hsp_status hsp_gpu_answer_parse(const char *text, size_t len, struct hsp_de
     }
     return st;
 }
+
+void hsp_gpu_paths_print(const struct hsp_probe_path *p, uint32_t n, struct hsp_buf *out)
+{
+    hsp_buf_puts(out, "{\"paths\":[");
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_buf_printf(out,
+                       "%s{\"a\":%" PRIu32 ",\"b\":%" PRIu32
+                       ",\"direct\":%s,\"bytes_per_s\":%.6g,\"latency_us\":%.4g}",
+                       i == 0 ? "" : ",", p[i].a, p[i].b, p[i].direct ? "true" : "false",
+                       p[i].bytes_per_s, p[i].latency_us);
+    }
+    hsp_buf_puts(out, "]}\n");
+}
+
+static bool take_path(const cJSON *o, struct hsp_probe_path *p)
+{
+    double a, b;
+    const cJSON *direct = cJSON_GetObjectItemCaseSensitive(o, "direct");
+    bool good = take_number(o, "a", 0, 1023, &a) && take_number(o, "b", 0, 1023, &b) && a < b &&
+                a - floor(a) <= 0 && b - floor(b) <= 0 && cJSON_IsBool(direct) &&
+                take_number(o, "bytes_per_s", 1, 1e15, &p->bytes_per_s) &&
+                take_number(o, "latency_us", 0, 1e9, &p->latency_us);
+    if (good) {
+        p->a = (uint32_t)a;
+        p->b = (uint32_t)b;
+        p->direct = cJSON_IsTrue(direct);
+    }
+    return good;
+}
+
+enum hsp_status hsp_gpu_paths_parse(const char *text, size_t len,
+                                    struct hsp_probe_path ret[HSP_NODE_PATHS], uint32_t *ret_n,
+                                    struct hsp_err *err)
+{
+    cJSON *o = cJSON_ParseWithLength(text, len);
+    const cJSON *v, *list = cJSON_GetObjectItemCaseSensitive(o, "paths");
+    const char *fault = o == NULL ? "not JSON" : !cJSON_IsArray(list) ? "no paths" : NULL;
+    uint32_t n = 0;
+    cJSON_ArrayForEach(v, list)
+    {
+        if (fault == NULL && (n == HSP_NODE_PATHS || !take_path(v, &ret[n++]))) {
+            fault = "a path";
+        }
+    }
+    enum hsp_status st = fault == NULL ? HSP_OK : bad(err, fault);
+    cJSON_Delete(o);
+    *ret_n = st == HSP_OK ? n : 0;
+    return st;
+}

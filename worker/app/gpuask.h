@@ -7,6 +7,7 @@
 #ifndef HSP_GPUASK_H
 #define HSP_GPUASK_H
 #include "worker/app/probe.h"
+#include "worker/app/probepath.h"
 #include "worker/backend/plugin.h"
 
 #define HSP_GPU_ASK_MS 60000
@@ -21,7 +22,13 @@ enum hsp_status hsp_gpu_ask_by(const char *program, uint32_t index, uint32_t wit
                                struct hsp_device_info *ret, struct hsp_probe *ret_can,
                                struct hsp_err *err);
 
-/* That process: `hspmd-worker --probe-device cuda:N`. Prints the answer, or why not; the exit status. */
+/* What the paths between @n GPUs can do, 2 to HSP_NODE_DEVICES numbers that ascend. @program NULL: the one that runs. Errors as
+ * above. */
+enum hsp_status hsp_gpu_ask_paths(const char *program, const uint32_t *index, uint32_t n,
+                                  uint32_t within_ms, struct hsp_probe_path ret[HSP_NODE_PATHS],
+                                  uint32_t *ret_n, struct hsp_err *err);
+
+/* That process: `hspmd-worker --probe-device cuda:N`, or cuda:N,M,... for the paths between these. Prints the answer, or why not; the exit status. */
 int hsp_gpu_ask_main(const char *device);
 
 #endif

@@ -16,6 +16,7 @@
 #define BATCH_S     2e-3 /* work between two marks: their own time is a few microseconds */
 #define BUDGET_S    0.03 /* of a size of products */
 #define SHAPE_S     0.02 /* of another shape, there and back for attention */
+#define COPY_S      0.01 /* of a way between two devices */
 #define MEMORY_S    0.08 /* of memory, and each way of the host's link */
 #define MOST_CALLS  1000 /* in a batch */
 #define MIN_BATCHES 3
@@ -293,6 +294,17 @@ static enum hsp_status measure(const struct bench *x, struct hsp_probe *p, struc
     double most = 1e6 * (fixed[x->b->bf16 ? HSP_RATE_BF16 : HSP_RATE_FP32]);
     p->gemm_us = most > p->op_us ? most - p->op_us : 0;
     return st;
+}
+
+enum hsp_status hsp_probe_copy(struct hsp_backend *b, void *dst, const void *src, size_t bytes,
+                               double *ret_s, struct hsp_err *err)
+{
+    struct bench x = {.b = b, .bytes = bytes};
+    const struct one_copy c = {dst, src};
+    if (b->seconds == NULL) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s tells no times", b->name);
+    }
+    return fastest(&x, give_copy, &c, COPY_S, ret_s, err);
 }
 
 enum hsp_status hsp_probe_backend(struct hsp_backend *b, size_t most, struct hsp_probe *ret,

@@ -24,4 +24,8 @@ enum hsp_status hsp_probe_backend(struct hsp_backend *b, size_t most, struct hsp
 void hsp_probe_fit(const double *flops, const double *seconds, uint32_t n, double *ret_rate,
                    double *ret_fixed_s);
 
+/* Seconds of a copy of @bytes by @b, of memory as hsp_backend.copy takes it, in the best of many. As above. */
+enum hsp_status hsp_probe_copy(struct hsp_backend *b, void *dst, const void *src, size_t bytes,
+                               double *ret_s, struct hsp_err *err);
+
 #endif

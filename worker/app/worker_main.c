@@ -25,25 +25,25 @@ struct options {
 };
 
 /* X(letter, name, argument or "", help) */
-#define OPTIONS(X)                                                                                \
-    X('c', "config", "FILE", "be the agent of this node, as FILE says")                           \
-    X('C', "check-config", "", "with --config: read FILE and end")                                \
-    X('P', "print-config", "", "print every key with its value and where it comes from")          \
-    X('E', "print-example", "", "print a commented file with every key, to begin with")           \
-    X('S', "set", "KEY=VALUE", "a key of the configuration, over file and environment")           \
-    X('r', "run", "FILE", "train all ranks of a program file in this process")                    \
-    X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one")        \
-    X('k', "verify-checkpoint", "DIR", "read the checkpoints of a job and compare all hashes")    \
-    X('j', "json", "", "with --verify-checkpoint: one JSON object")                               \
-    X('s', "steps", "N", "stop after N steps (default: as the job says)")                         \
-    X('o', "out", "DIR", "write DIR/final and DIR/metrics.jsonl")                                 \
-    X('m', "metrics", "FILE", "write one line of JSON per step")                                  \
-    X('g', "dump-gradients", "FILE", "write the mean gradients of step 0 (safetensors)")          \
-    X('d', "device", "NAME", "compute on cpu (default), cuda:N, or cuda: rank k on GPU k")        \
-    X('p', "probe-device", "NAME", "measure the GPU cuda:N, print what it is and can do as JSON") \
-    X('t', "threads", "N", "compute threads of each rank (default: processors / ranks)")          \
-    X('q', "quiet", "", "no line per step on standard output")                                    \
-    X('h', "help", "", "print this text")                                                         \
+#define OPTIONS(X)                                                                               \
+    X('c', "config", "FILE", "be the agent of this node, as FILE says")                          \
+    X('C', "check-config", "", "with --config: read FILE and end")                               \
+    X('P', "print-config", "", "print every key with its value and where it comes from")         \
+    X('E', "print-example", "", "print a commented file with every key, to begin with")          \
+    X('S', "set", "KEY=VALUE", "a key of the configuration, over file and environment")          \
+    X('r', "run", "FILE", "train all ranks of a program file in this process")                   \
+    X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one")       \
+    X('k', "verify-checkpoint", "DIR", "read the checkpoints of a job and compare all hashes")   \
+    X('j', "json", "", "with --verify-checkpoint: one JSON object")                              \
+    X('s', "steps", "N", "stop after N steps (default: as the job says)")                        \
+    X('o', "out", "DIR", "write DIR/final and DIR/metrics.jsonl")                                \
+    X('m', "metrics", "FILE", "write one line of JSON per step")                                 \
+    X('g', "dump-gradients", "FILE", "write the mean gradients of step 0 (safetensors)")         \
+    X('d', "device", "NAME", "compute on cpu (default), cuda:N, or cuda: rank k on GPU k")       \
+    X('p', "probe-device", "NAME", "measure the GPU cuda:N, or paths between cuda:N,M: as JSON") \
+    X('t', "threads", "N", "compute threads of each rank (default: processors / ranks)")         \
+    X('q', "quiet", "", "no line per step on standard output")                                   \
+    X('h', "help", "", "print this text")                                                        \
     X('V', "version", "", "print the version")
 
 static const struct option LONG[] = {

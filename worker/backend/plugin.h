@@ -38,6 +38,9 @@ struct hsp_device_plugin {
     /* @o may be NULL. HSP_EUNSUPPORTED: the device is older than the library; HSP_ENOMEM; HSP_EIO. */
     enum hsp_status (*open)(int device, const struct hsp_device_opts *o, struct hsp_backend **ret,
                             struct hsp_err *err);
+    /* Whether copies of device @from may touch memory of @to, both open, without a way through the host; from then on
+     * its copies (hsp_backend.copy) take memory of both. HSP_EIO. */
+    enum hsp_status (*reach)(int from, int to, bool *ret, struct hsp_err *err);
 };
 
 /* Where to look, for tests. */

@@ -26,8 +26,11 @@ extern "C" {
 #define HSP_FAKE_MAX_STREAMS 15   /* alive at once */
 #define HSP_FAKE_PENDING     1024 /* pieces a stream holds before it must do some, as a device does */
 
+#define HSP_FAKE_PEERS 8
+
 struct hsp_fake_opts {
-    int n_devices;       /* 0: 1 */
+    int n_devices;       /* 0: 1; HSP_FAKE_PEERS of them may reach each other */
+    bool apart;          /* none reaches another */
     int sm;              /* 0: 90 */
     int n_sms;           /* 0: 4 */
     size_t memory_bytes; /* of all devices; 0: 1 GiB */

@@ -308,6 +308,35 @@ cudaError_t cudaGetDevice(int *device)
     return fake_leave(e);
 }
 
+static bool can_reach(int device, int peer)
+{
+    return !fake.o.apart && device != peer && device < HSP_FAKE_PEERS && peer < HSP_FAKE_PEERS;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    cudaError_t e = fake_enter("cudaDeviceCanAccessPeer");
+    e = e == cudaSuccess ? existing(device) : e;
+    e = e == cudaSuccess ? existing(peer) : e;
+    if (e == cudaSuccess) {
+        *can = can_reach(device, peer);
+    }
+    return fake_leave(e);
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    cudaError_t e = fake_enter("cudaDeviceEnablePeerAccess");
+    e = e == cudaSuccess ? existing(peer) : e;
+    e = e == cudaSuccess && flags != 0 ? cudaErrorInvalidValue : e;
+    e = e == cudaSuccess && !can_reach(current, peer) ? cudaErrorPeerAccessUnsupported : e;
+    if (e == cudaSuccess) {
+        e = fake.reaches[current][peer] ? cudaErrorPeerAccessAlreadyEnabled : cudaSuccess;
+        fake.reaches[current][peer] = true;
+    }
+    return fake_leave(e);
+}
+
 int fake_device(void)
 {
     return current;

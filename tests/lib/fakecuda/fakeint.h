@@ -78,6 +78,7 @@ struct fake_state {
     struct hsp_fake_opts o;
     uint8_t *base;                /* device memory, then pinned memory */
     struct fake_alloc *memory[2]; /* of the device, pinned */
+    bool reaches[HSP_FAKE_PEERS][HSP_FAKE_PEERS];
     struct CUstream_st *streams;
     struct CUevent_st *events;
     uint32_t ops[FAKE_LANES]; /* pieces ever given to each lane */

@@ -61,8 +61,18 @@ static enum hsp_status ghost_open(int device, const struct hsp_device_opts *o,
     return hsp_ghost_open(&g, ret, err);
 }
 
+static enum hsp_status ghost_reach(int from, int to, bool *ret, struct hsp_err *err)
+{
+    (void)from;
+    (void)to;
+    (void)err;
+    *ret = false;
+    return HSP_OK;
+}
+
 const struct hsp_device_plugin hsp_cuda_plugin = {.abi = HSP_BACKEND_ABI,
                                                   .built = "ghosts",
                                                   .count = ghost_count,
                                                   .describe = ghost_describe,
-                                                  .open = ghost_open};
+                                                  .open = ghost_open,
+                                                  .reach = ghost_reach};

@@ -107,18 +107,19 @@ static void begin(void)
 
 static void link(uint32_t a, uint32_t b, enum hsp_path_kind kind, double rate)
 {
-    paths[node.n_paths++] = (struct hsp_m_path){a, b, kind, 1, rate, 0};
+    paths[node.n_paths++] = (struct hsp_m_path){a, b, kind, 1, rate, 1 + a};
 }
 
 static void domains_are(const char *expected)
 {
     uint32_t d[HSP_NODE_DEVICES];
-    double rate[HSP_NODE_DEVICES];
+    double rate[HSP_NODE_DEVICES], us[HSP_NODE_DEVICES];
     char text[8 * HSP_NODE_DEVICES] = "";
-    hsp_node_domains(&node, d, rate);
+    hsp_node_domains(&node, d, rate, us);
     for (uint32_t i = 0; i < 8; i++) {
         size_t n = strlen(text);
-        assert_true(d[i] != 0 || rate[i] == 0);
+        assert_true(d[i] != 0 || (rate[i] == 0 && us[i] == 0));
+        assert_true(d[i] == 0 || us[i] >= 1);
         (void)snprintf(text + n, sizeof(text) - n, d[i] != 0 ? "%u:%.0f " : "- ", d[i], rate[i]);
     }
     assert_string_equal(text, expected);
@@ -154,6 +155,21 @@ static void fast_domains(void **state)
         link(a, a + 4, HSP_PATH_NVLINK, 25);
     }
     domains_are("1:25 1:25 1:25 1:25 2:25 2:25 2:25 2:25 ");
+    /* without NVLink: what was measured, as fast as the slowest and as late as the latest of them */
+    begin();
+    link(0, 1, HSP_PATH_PCI_SWITCH, 20);
+    link(0, 2, HSP_PATH_SYSTEM, 0);
+    domains_are("1:20 1:20 - - - - - - ");
+    paths[1].bytes_per_s = 12;
+    link(1, 2, HSP_PATH_SYSTEM, 15);
+    domains_are("1:12 1:12 1:12 - - - - - ");
+    uint32_t d[HSP_NODE_DEVICES];
+    double rate[HSP_NODE_DEVICES], us[HSP_NODE_DEVICES];
+    hsp_node_domains(&node, d, rate, us);
+    assert_true(us[0] == 2 && us[2] == 2 && us[3] == 0);
+    /* with it they are none */
+    link(2, 3, HSP_PATH_NVLINK, 100);
+    domains_are("1:20 1:20 2:100 2:100 - - - - ");
     /* a chain: its ends do not reach each other */
     begin();
     link(0, 1, HSP_PATH_NVLINK, 25);

@@ -64,10 +64,11 @@ static void a_node_shows_its_gpus(void **state)
         "\"bf16\": {\"even\": 4e10}}}],"
         "\"paths\": [{\"devices\": [0, 1], \"kind\": \"nvlink\"}, {\"devices\": [0, 2], \"kind\": "
         "\"system\"},"
-        "{\"devices\": [2, 3], \"kind\": \"nvlink\"}, {\"devices\": [2], \"kind\": \"nvlink\"}]}]",
+        "{\"devices\": [2, 3], \"kind\": \"nvlink\", \"bytes_per_second\": 2147483648}, "
+        "{\"devices\": [2], \"kind\": \"nvlink\"}]}]",
         true);
-    assert_non_null(
-        strstr(t, "uplink: not measured\nnvlink: 0-1 2-3\nsystem: 0-2\n\nDEVICE MODEL"));
+    assert_non_null(strstr(
+        t, "uplink: not measured\nnvlink: 0-1 2-3 (2.0 GiB/s)\nsystem: 0-2\n\nDEVICE MODEL"));
     assert_non_null(strstr(t, "0      NVIDIA H200 9.0     0-7        GPU-1\n"));
     assert_non_null(strstr(t, "DEVICE GFLOP/S EVEN  FEW WIDE LONG ATTENTION\n"
                               "1      fp32      50 12.5    -    -         3\n"

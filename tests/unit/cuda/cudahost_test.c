@@ -317,6 +317,41 @@ static void test_two_devices(void **state)
     standin_close(a);
 }
 
+/* What one copies of the other, and where it cannot. */
+static void test_reach(void **state)
+{
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        struct hsp_err err;
+        struct hsp_backend *a = standin_open(
+                               &(struct hsp_fake_opts){.n_devices = 2, .apart = apart == 1}, NULL),
+                           *b;
+        bool direct = apart == 1;
+        double s = -1;
+        float *x = standin_alloc(a, N), *y;
+        assert_ok(hsp_backend_cuda_open(1, NULL, &b, &err), &err);
+        y = standin_alloc(b, N);
+        for (int k = 0; k < 2; k++) { /* once more is fine */
+            assert_ok(hsp_cuda_plugin.reach(0, 1, &direct, &err), &err);
+            assert_true(direct == (apart == 0));
+        }
+        fill(b, HSP_DEVQ_COMPUTE, y, 2.0, N);
+        finish(b, HSP_DEVQ_COMPUTE);
+        uint64_t from = mark(a, HSP_DEVQ_COMPUTE);
+        assert_ok(a->copy(a, HSP_DEVQ_COMPUTE, x, y, N * sizeof(float), &err), &err);
+        uint64_t to = mark(a, HSP_DEVQ_COMPUTE);
+        assert_ok(a->finish(a, HSP_DEVQ_COMPUTE, to, &err), &err);
+        assert_ok(a->seconds(a, HSP_DEVQ_COMPUTE, from, to, &s, &err), &err);
+        assert_true(standin_peek(x) == 2.0f && s >= 0);
+        assert_status(hsp_cuda_plugin.reach(0, 2, &direct, &err), HSP_EIO);
+        assert_err(&err, HSP_EIO, "GPU 0 and memory of GPU 2: invalid device ordinal");
+        fill(a, HSP_DEVQ_COMPUTE, x, 5.0, N); /* no error is left behind */
+        finish(a, HSP_DEVQ_COMPUTE);
+        b->close(b);
+        standin_close(a);
+    }
+}
+
 static void test_tickets(void **state)
 {
     (void)state;
@@ -653,6 +688,7 @@ int main(void)
         cmocka_unit_test(test_memory_of_the_caller_and_a_lost_device),
         cmocka_unit_test(test_pinned_wrongly),
         cmocka_unit_test(test_two_devices),
+        cmocka_unit_test(test_reach),
         cmocka_unit_test(test_tickets),
         cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_a_lost_device),

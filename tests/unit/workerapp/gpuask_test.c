@@ -81,6 +81,32 @@ static void a_reason_is_told(void **state)
     assert_status(hsp_gpu_ask_by("/nonexistent", 3, 20000, &d, &p, &err), HSP_ENODEV);
 }
 
+/* Of several it is asked for the paths between them. */
+static void paths_are_asked_for(void **state)
+{
+    (void)state;
+    const uint32_t index[3] = {0, 2, 11};
+    struct hsp_probe_path p[HSP_NODE_PATHS];
+    struct hsp_err err = {0};
+    uint32_t n = 9;
+    char path[300];
+    (void)snprintf(path, sizeof(path), "%s/paths", dir);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs("#!/bin/sh\n[ \"$1 $2\" = '--probe-device cuda:0,2,11' ] || exit 9\n"
+                      "echo '{\"paths\":[{\"a\":0,\"b\":2,\"direct\":false,\"bytes_per_s\":1e10,"
+                      "\"latency_us\":9}]}'\n",
+                      f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_ok(hsp_gpu_ask_paths(path, index, 3, 20000, p, &n, &err), &err);
+    assert_true(n == 1 && p[0].a == 0 && p[0].b == 2 && !p[0].direct);
+    assert_near(p[0].bytes_per_s, 1e10, 0);
+    (void)hsp_gpu_ask_paths(path, index, 2, 20000, p, &n, &err);
+    assert_err(&err, HSP_ENODEV, "the paths between GPUs: its process ended without a word");
+    assert_int_equal(n, 0);
+}
+
 /* The real one, where there is no GPU or one: it ends, and says one thing or the other. */
 static void what_it_takes(void **state)
 {
@@ -94,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_taken),
         cmocka_unit_test(a_reason_is_told),
+        cmocka_unit_test(paths_are_asked_for),
         cmocka_unit_test(what_it_takes),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -55,10 +55,29 @@ static enum hsp_status plugin_describe(int device, struct hsp_device_info *ret, 
     return HSP_OK;
 }
 
+static enum hsp_status plugin_reach(int from, int to, bool *ret, struct hsp_err *err)
+{
+    int can = 0;
+    cudaError_t e = cudaDeviceCanAccessPeer(&can, from, to);
+    if (e == cudaSuccess && can != 0) {
+        e = hsp_cuda_use(from);
+        e = e == cudaSuccess ? cudaDeviceEnablePeerAccess(to, 0) : e;
+        e = e == cudaErrorPeerAccessAlreadyEnabled ? cudaSuccess : e;
+    }
+    (void)cudaGetLastError();
+    if (e != cudaSuccess) {
+        return hsp_err_set(err, HSP_EIO, 0, "GPU %d and memory of GPU %d: %s", from, to,
+                           cudaGetErrorString(e));
+    }
+    *ret = can != 0;
+    return HSP_OK;
+}
+
 const struct hsp_device_plugin hsp_cuda_plugin = {
     .abi = HSP_BACKEND_ABI,
     .built = "CUDA " TEXT(CUDART_VERSION) ", GPUs " HSP_CUDA_ARCHS,
     .count = plugin_count,
     .describe = plugin_describe,
     .open = hsp_backend_cuda_open,
+    .reach = plugin_reach,
 };

@@ -33,12 +33,15 @@ extern "C" {
     X(cudaErrorInvalidDevice, 101, "invalid device ordinal", 0)                                    \
     X(cudaErrorNoKernelImageForDevice, 209,                                                        \
       "no kernel image is available for execution on the device", 0)                               \
+    X(cudaErrorPeerAccessUnsupported, 217,                                                         \
+      "peer access is not supported between these two devices", 0)                                 \
     X(cudaErrorECCUncorrectable, 214, "uncorrectable ECC error encountered", 1)                    \
     X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle", 0)                           \
     X(cudaErrorNotReady, 600, "device not ready", 0)                                               \
     X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered", 1)                 \
     X(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch", 0)            \
     X(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated", 1)                   \
+    X(cudaErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled", 0)                 \
     X(cudaErrorHostMemoryAlreadyRegistered, 712,                                                   \
       "part or all of the requested memory range is already mapped", 0)                            \
     X(cudaErrorHostMemoryNotRegistered, 713,                                                       \
@@ -190,6 +193,8 @@ cudaError_t cudaSetDeviceFlags(unsigned flags);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr a, int device);
 cudaError_t cudaDeviceGetPCIBusId(char *text, int n, int device);
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
