@@ -373,32 +373,54 @@ static bool print_gpus(struct hsp_ctl *ctl, const cJSON *node)
     return hsp_table_print(t) && ok;
 }
 
+static const char *const product_shapes[] = {"even", "few", "wide", "long", "attention"};
+
+/* Is any rate known but the one that all products go by? */
+static bool knows_products(const cJSON *node)
+{
+    const cJSON *d, *p;
+    cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(node, "devices"))
+    {
+        cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(d, "products"))
+        {
+            for (size_t k = 1; k < HSP_ARRAY_LEN(product_shapes); k++) {
+                if (hsp_doc_has(p, product_shapes[k])) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
 /* What they reach in products of each shape, where that was measured; a row for each type of factors. */
 static bool print_products(struct hsp_ctl *ctl, const cJSON *node)
 {
-    static const char *const shapes[] = {"even", "few", "wide", "long", "attention"};
     static const struct hsp_column cols[] = {{"DEVICE", false},  {"GFLOP/S", false}, {"EVEN", true},
                                              {"FEW", true},      {"WIDE", true},     {"LONG", true},
                                              {"ATTENTION", true}};
+    if (!knows_products(node)) {
+        return true;
+    }
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *d, *p;
-    bool any = false;
     cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(node, "devices"))
     {
         cJSON_ArrayForEach(p, cJSON_GetObjectItemCaseSensitive(d, "products"))
         {
             const char *cells[HSP_ARRAY_LEN(cols)] = {
                 hsp_ctl_text(ctl, "%.0f", hsp_doc_number(d, "index")), p->string};
-            for (size_t k = 0; k < HSP_ARRAY_LEN(shapes); k++) {
-                bool has = hsp_doc_has(p, shapes[k]);
-                any = any || (has && k > 0);
+            for (size_t k = 0; k < HSP_ARRAY_LEN(product_shapes); k++) {
                 cells[2 + k] =
-                    has ? hsp_ctl_text(ctl, "%.4g", 1e-9 * hsp_doc_number(p, shapes[k])) : "-";
+                    hsp_doc_has(p, product_shapes[k])
+                        ? hsp_ctl_text(ctl, "%.4g", 1e-9 * hsp_doc_number(p, product_shapes[k]))
+                        : "-";
             }
             hsp_table_row(t, cells);
         }
     }
-    return !any || (fputs("\n", ctl->out) >= 0 && hsp_table_print(t));
+    bool ok = fputs("\n", ctl->out) >= 0;
+    return hsp_table_print(t) && ok;
 }
 
 /* How they reach each other, pairs of one kind together. */
