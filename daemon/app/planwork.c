@@ -166,6 +166,7 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
     }
     _Static_assert(sizeof d->gemm_part / sizeof(double) == HSP_GEMM_PARTS, "as in the message");
     memcpy(d->gemm_part, n->dev[HSP_DEVICE_INDEX(id)].gemm_part, sizeof d->gemm_part);
+    d->bf16_part = p->bf16_part > 0 ? p->bf16_part : 0;
     d->widens = strcmp(n->dev[HSP_DEVICE_INDEX(id)].kind, "cpu") == 0;
     double s = speed > 0 ? speed : 1;
     for (int r = 0; r < HSP_N_RATES; r++) {

@@ -16,7 +16,7 @@
 #define DEFAULT_MEMORY      "4GiB"
 
 struct device_raw {
-    double speed, gflops, gflops64, gflops_tf32, gflops_bf16, gb_per_s, op_us, gemm_us,
+    double speed, gflops, gflops64, gflops_tf32, gflops_bf16, gb_per_s, op_us, gemm_us, bf16_part,
         host_gb_per_s, part[HSP_N_GEMM_CLASSES];
     uint64_t memory, communicator;
     uint32_t count;
@@ -61,6 +61,8 @@ static const struct hsp_field device_table[] = {
       .help = "GEMM in bf16; 0: as fp32"),
     F(device_raw, "memory_gb_per_s", F64, gb_per_s, .dflt = DEFAULT_GB_PER_S, .min = 1e-6,
       .max = 1e6, .help = "element-wise traffic, read plus written"),
+    F(device_raw, "memory_bf16_part", F64, bf16_part, .dflt = "1", .min = 1e-3, .max = 1e3,
+      .help = "of memory_gb_per_s, on numbers of bf16; less where they are computed on in fp32"),
     F(device_raw, "op_us", F64, op_us, .dflt = DEFAULT_OP_US, .min = 0, .max = 1e6,
       .help = "fixed cost of one instruction"),
     F(device_raw, "communicator_memory", BYTES, communicator, .dflt = "0", .max = 1e12,
@@ -123,6 +125,7 @@ static struct hsp_device_desc device_of(const struct device_raw *r, const char *
         .communicator_bytes = (int64_t)r->communicator,
         .widens = r->gflops_bf16 <= 0,
         .mem_bytes_per_s = r->gb_per_s * 1e9 * r->speed,
+        .bf16_part = r->bf16_part,
         .op_us = r->op_us / r->speed,
         .gemm_us = r->gemm_us / r->speed,
         .host_bytes_per_s = r->host_gb_per_s * 1e9,

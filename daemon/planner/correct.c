@@ -22,7 +22,8 @@ static double bounded(double factor)
 void hsp_profile_correct(struct hsp_device_desc *d, enum hsp_rate rate,
                          const struct hsp_measured *m)
 {
-    double work_p = 0, work_e = m->bytes / d->mem_bytes_per_s;
+    double elements = rate == HSP_RATE_BF16 ? hsp_device_bf16_bytes(d) : d->mem_bytes_per_s;
+    double work_p = 0, work_e = m->bytes / elements;
     for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
         work_p += m->flops[c] / hsp_device_gemm(d, rate, (enum hsp_gemm_class)c);
     }

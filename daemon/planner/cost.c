@@ -48,6 +48,8 @@ static void recompute(struct hsp_range *r)
     }
     r->w.bytes.cut *= 4.0 / 3;
     r->w.bytes.whole *= 4.0 / 3;
+    r->w.low.cut *= 4.0 / 3;
+    r->w.low.whole *= 4.0 / 3;
     r->w.n_instr *= 4.0 / 3;
     r->w.n_products *= 4.0 / 3;
     r->w.n_reduce *= 1.5;
@@ -81,6 +83,7 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
             amount_sum(&ret->w.flops[c], &from->flops[c]);
         }
         amount_sum(&ret->w.bytes, &from->bytes);
+        amount_sum(&ret->w.low, &from->low);
         amount_sum(&ret->w.acc_bytes, &from->acc_bytes);
         amount_sum(&ret->w.saved, &from->saved);
         amount_sum(&ret->w.deferred, &from->deferred);
@@ -157,15 +160,17 @@ double hsp_comm_bytes(const struct hsp_range *r, const struct hsp_device_desc *d
     return HSP_COMM_BASE_BYTES + direct + HSP_PACK_COPIES * fmax(cut, whole);
 }
 
-/* Element-wise traffic of a sequence. What is offloaded crosses its own link, out and in, where the device has one. */
+/* Element-wise traffic of a sequence, that of bf16 at its own rate. What is offloaded crosses its own link, out and in, where the device has one. */
 static double memory_seconds(const struct hsp_range *r, const struct hsp_device_desc *dev,
                              double part)
 {
-    double bytes = amount(&r->w.bytes, part), host = amount(&r->host, part);
+    double low = amount(&r->w.low, part), host = amount(&r->host, part);
+    double bytes = amount(&r->w.bytes, part) - low;
+    double s = low / hsp_device_bf16_bytes(dev);
     if (!r->offload || !(dev->host_bytes_per_s > 0)) {
-        return bytes / dev->mem_bytes_per_s;
+        return s + bytes / dev->mem_bytes_per_s;
     }
-    return (bytes - OFFLOAD_PASSES * host) / dev->mem_bytes_per_s +
+    return s + (bytes - OFFLOAD_PASSES * host) / dev->mem_bytes_per_s +
            2 * host / dev->host_bytes_per_s;
 }
 
@@ -221,9 +226,9 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
  * what the own queries make of them before it is merged. */
 static void cut_range(struct hsp_range *r, double share, double most, bool ring)
 {
-    struct hsp_amount *of[] = {&r->w.bytes,  &r->w.saved,   &r->w.deferred,
-                               &r->host,     &r->w.scratch, &r->most_saved,
-                               &r->w.reread, &r->w.queries, &r->w.wide};
+    struct hsp_amount *of[] = {&r->w.bytes,   &r->w.saved,    &r->w.deferred, &r->host,
+                               &r->w.scratch, &r->most_saved, &r->w.reread,   &r->w.queries,
+                               &r->w.wide,    &r->w.low};
     for (size_t i = 0; i < HSP_ARRAY_LEN(of); i++) {
         scale(of[i], share);
     }

@@ -389,11 +389,13 @@ static double bound_us(const struct hsp_price_in *in)
     struct hsp_work work = *in->work;
     work.recompute = work.offload = false;
     hsp_range_make(&work, 0, work.n_layers, &all);
+    double low = all.w.low.cut + all.w.low.whole;
     for (uint32_t i = 0; i < in->cluster->n; i++) {
         const struct hsp_device_desc *d = &in->cluster->dev[i];
         struct hsp_amount s = hsp_product_seconds(&all.w, d, in->work->rate);
-        double us =
-            1e6 * (s.cut + s.whole + (all.w.bytes.cut + all.w.bytes.whole) / d->mem_bytes_per_s);
+        double us = 1e6 * (s.cut + s.whole +
+                           (all.w.bytes.cut + all.w.bytes.whole - low) / d->mem_bytes_per_s +
+                           low / hsp_device_bf16_bytes(d));
         rate += us > 0 ? 1 / us : 0;
     }
     return rate > 0 ? in->train->data.global_batch / rate : 0;

@@ -193,8 +193,12 @@ static enum hsp_status add_node(struct builder *b, const struct hsp_node *n)
         amount_add(&lw->flops[class_of(n, &ax, in, axis)], cut != 0,
                    hsp_op_flops((enum hsp_op)n->op, &n->at, axis, &ax));
     } else {
-        amount_add(&lw->bytes, cut != 0,
-                   hsp_op_bytes((enum hsp_op)n->op, &ax, axis, hsp_node_real(b->g, n)));
+        enum hsp_dtype real = hsp_node_real(b->g, n);
+        double bytes = hsp_op_bytes((enum hsp_op)n->op, &ax, axis, real);
+        bool low =
+            real == HSP_BF16 && !hsp_op_moves((enum hsp_op)n->op); /* which computes nothing */
+        amount_add(&lw->bytes, cut != 0, bytes);
+        amount_add(&lw->low, cut != 0, low ? bytes : 0);
     }
     lw->n_instr += 1;
     add_wide(b, n);

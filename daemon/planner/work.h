@@ -25,6 +25,7 @@ struct hsp_layer_work {
     struct hsp_amount flops[HSP_N_GEMM_CLASSES]; /* of GEMM-like ops (linear, attention) by their
                                                     shape, forward + backward */
     struct hsp_amount bytes;                     /* read + written by the other ops */
+    struct hsp_amount low;                       /* the part of bytes that is of ops on bf16 */
     double n_instr;                              /* instructions of one micro-batch */
     double n_products;                           /* those of them that are GEMM-like */
     struct hsp_amount acc_bytes;  /* traffic of gradient accumulation, per micro-batch */

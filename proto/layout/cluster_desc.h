@@ -41,7 +41,8 @@ struct hsp_device_desc {
                                              0: not known, all of it */
     bool widens;            /* it computes on bf16 in copies in fp32 of an op's operands */
     double mem_bytes_per_s; /* element-wise traffic, read + written */
-    double op_us;           /* fixed cost of one instruction */
+    double bf16_part; /* of it, that such work on bf16 reaches, in its bytes; 0: not known, all */
+    double op_us;     /* fixed cost of one instruction */
     int64_t
         communicator_bytes; /* what it keeps for a group it is in (NCCL); 0: none, it is no GPU */
     double
@@ -57,6 +58,12 @@ static inline double hsp_device_gemm(const struct hsp_device_desc *d, enum hsp_r
     enum hsp_rate known = d->gemm_flops[r] > 0 ? r : HSP_RATE_FP32;
     double part = d->gemm_part[known][c];
     return d->gemm_flops[known] * (part > 0 ? part : 1);
+}
+
+/* Element-wise traffic of numbers of bf16. */
+static inline double hsp_device_bf16_bytes(const struct hsp_device_desc *d)
+{
+    return d->mem_bytes_per_s * (d->bf16_part > 0 ? d->bf16_part : 1);
 }
 
 struct hsp_cluster_desc {

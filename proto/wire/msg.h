@@ -186,8 +186,9 @@ struct hsp_m_device {   /* one device, as probed */
     double mem_bytes_per_s;
     double op_us, gemm_us;   /* of an instruction; of a product on top of that */
     double host_bytes_per_s; /* between its memory and its node's; 0: these are one */
-    bool up;                 /* its executor is running and has said EXECUTOR_UP */
-    const char *address;     /* data plane address of the executor, "" while it is down */
+    double bf16_part; /* of mem_bytes_per_s, that element-wise work on bf16 reaches; 0: all of it */
+    bool up;          /* its executor is running and has said EXECUTOR_UP */
+    const char *address; /* data plane address of the executor, "" while it is down */
     /* of a GPU, as far as its driver tells */
     const char *model, *uuid; /* "" not known */
     uint32_t sm;              /* compute capability, 10 major + minor; 0 not known */

@@ -79,6 +79,7 @@ static const struct hsp_field f_device[] = {U32MAX(device, index, HSP_NODE_DEVIC
                                             F64(device, op_us),
                                             F64(device, gemm_us),
                                             F64(device, host_bytes_per_s),
+                                            F64(device, bf16_part),
                                             BOOL(device, up),
                                             STR(device, address, HSP_ADDRESS_MAX),
                                             STR(device, model, HSP_MODEL_MAX),

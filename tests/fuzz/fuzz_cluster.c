@@ -26,6 +26,7 @@ static void check_device(const struct hsp_cluster_desc *c, uint32_t i)
     HSP_ASSERT(isfinite(d->gemm_flops[0]) && d->gemm_flops[0] > 0);
     HSP_ASSERT(isfinite(d->gemm_flops[1]) && d->gemm_flops[1] > 0);
     HSP_ASSERT(isfinite(d->mem_bytes_per_s) && d->mem_bytes_per_s > 0);
+    HSP_ASSERT(isfinite(d->bf16_part) && d->bf16_part > 0);
     HSP_ASSERT(isfinite(d->op_us) && d->op_us >= 0);
     HSP_ASSERT(isfinite(d->gemm_us) && d->gemm_us >= 0);
     HSP_ASSERT(isfinite(d->host_bytes_per_s) && d->host_bytes_per_s >= 0);

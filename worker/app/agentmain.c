@@ -188,7 +188,8 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
                                          .mem_bytes_per_s = q.mem_bytes_per_s,
                                          .op_us = q.op_us,
                                          .gemm_us = q.gemm_us,
-                                         .host_bytes_per_s = q.host_bytes_per_s};
+                                         .host_bytes_per_s = q.host_bytes_per_s,
+                                         .bf16_part = q.bf16_part};
     if (u->lost[i][0] != '\0') {
         u->device[i].health = HSP_HEALTH_LOST;
         u->device[i].why = u->lost[i];

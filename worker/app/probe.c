@@ -132,16 +132,15 @@ static enum hsp_status products(const struct bench *b, uint8_t *mem, struct hsp_
     return st;
 }
 
-/* Seconds of adding two arrays too large for caches. */
-static enum hsp_status add(const struct bench *b, uint8_t *mem, double *ret, struct hsp_err *err)
+/* Seconds of adding two arrays too large for caches, however they are stored. */
+static enum hsp_status add(const struct bench *b, enum hsp_dtype t, uint8_t *mem, double *ret,
+                           struct hsp_err *err)
 {
     size_t part = (size_t)ADD_ELEMS * sizeof(float);
     struct hsp_attrs at = {0};
-    struct hsp_array in[2] = {
-        {.data = mem, .dtype = HSP_F32, .rank = 1, .ext = {ADD_ELEMS}},
-        {.data = mem + part, .dtype = HSP_F32, .rank = 1, .ext = {ADD_ELEMS}}};
-    struct hsp_array out = {
-        .data = mem + 2 * part, .dtype = HSP_F32, .rank = 1, .ext = {ADD_ELEMS}};
+    struct hsp_array in[2] = {{.data = mem, .dtype = t, .rank = 1, .ext = {ADD_ELEMS}},
+                              {.data = mem + part, .dtype = t, .rank = 1, .ext = {ADD_ELEMS}}};
+    struct hsp_array out = {.data = mem + 2 * part, .dtype = t, .rank = 1, .ext = {ADD_ELEMS}};
     struct hsp_call c = {.op = HSP_OP_ADD, .at = &at, .n_in = 2, .n_out = 1, .in = in, .out = &out};
     return fastest(b, &c, ADD_SECONDS, ret, err);
 }
@@ -207,8 +206,13 @@ enum hsp_status hsp_probe_cpu(int threads, struct hsp_probe *ret, struct hsp_err
     }
     st = products(&b, mem, &p, err);
     if (st == HSP_OK) {
-        st = add(&b, mem, &s, err);
+        st = add(&b, HSP_F32, mem, &s, err);
         p.mem_bytes_per_s = 3.0 * (double)ADD_ELEMS * sizeof(float) / s;
+    }
+    if (st == HSP_OK) {
+        double full = s;
+        st = add(&b, HSP_BF16, mem, &s, err);
+        p.bf16_part = full / s * sizeof(uint16_t) / sizeof(float);
     }
     if (st == HSP_OK) {
         st = tiny(&b, mem, &p.op_us, err);

@@ -19,6 +19,7 @@ struct hsp_probe {
     double gemm_part[HSP_N_RATES][HSP_N_GEMM_CLASSES]; /* of these, in products of other shapes; 0:
                                                           not measured */
     double mem_bytes_per_s;                            /* read and written by element-wise ops */
+    double bf16_part;        /* of that, by those on bf16; 0: not measured */
     double op_us;            /* of an instruction that hardly computes, with what the engine adds */
     double gemm_us;          /* of a product on top of that, before its first operation; 0: none */
     double host_bytes_per_s; /* of copies between its memory and its node's; 0: these are one */

@@ -27,9 +27,9 @@ static const struct hsp_train_spec TRAIN = {
     .data = {.seed = 1, .global_batch = 16, .sequence = 64, .vocab = 256},
     .eps = 1e-8};
 
-/* The price of a plan on devices of 10 GFLOP/s in fp32, 20 in tf32 and 40 in bf16. */
-static struct hsp_cost price(const char *yaml, enum hsp_compute compute, double mem_bytes_per_s,
-                             struct hsp_arena *arena)
+/* The price of a plan on devices of @gemm FLOP/s in fp32, twice that in tf32 and four times in bf16. */
+static struct hsp_cost price_at(const char *yaml, enum hsp_compute compute, double gemm,
+                                double mem_bytes_per_s, double bf16_part, struct hsp_arena *arena)
 {
     struct hsp_err err = {0};
     struct hsp_graph *g = model(compute);
@@ -40,9 +40,10 @@ static struct hsp_cost price(const char *yaml, enum hsp_compute compute, double 
     struct hsp_planned p;
     uint32_t at = 0;
     for (int i = 0; i < 2; i++) {
-        static const double gemm[HSP_N_RATES] = {10e9, 5e9, 20e9, 40e9};
+        const double rates[HSP_N_RATES] = {gemm, gemm / 2, 2 * gemm, 4 * gemm};
         dev[i] = hsp_device_default("a/0", 0, 1);
-        memcpy(dev[i].gemm_flops, gemm, sizeof gemm);
+        memcpy(dev[i].gemm_flops, rates, sizeof rates);
+        dev[i].bf16_part = bf16_part;
         dev[i].mem_bytes_per_s = mem_bytes_per_s;
         dev[i].op_us = 0;
     }
@@ -50,6 +51,12 @@ static struct hsp_cost price(const char *yaml, enum hsp_compute compute, double 
     assert_ok(hsp_plan_adopt(g, &TRAIN, &c, NULL, plan, arena, &p, &err), &err);
     hsp_graph_free(g);
     return p.cost;
+}
+
+static struct hsp_cost price(const char *yaml, enum hsp_compute compute, double mem_bytes_per_s,
+                             struct hsp_arena *arena)
+{
+    return price_at(yaml, compute, 10e9, mem_bytes_per_s, 0, arena);
 }
 
 #define HEAD "{apiVersion: hspmd/v1, kind: plan, "
@@ -68,6 +75,23 @@ static void products_at_the_rate_of_their_type(void **state)
     }
     assert_near(us[HSP_COMPUTE_TF32], us[HSP_COMPUTE_FULL] / 2, 1e-6 * us[0]);
     assert_near(us[HSP_COMPUTE_BF16], us[HSP_COMPUTE_FULL] / 4, 1e-6 * us[0]);
+}
+
+/* Where products take no time, time is that of bytes, half as many in bf16; a device that reaches a fifth of its rate
+ * there takes five times as long for what ops compute on them. */
+static void elements_at_the_rate_of_their_type(void **state)
+{
+    double gemm = 1e18, full, low, slow;
+    full = price_at(ONE, HSP_COMPUTE_FULL, gemm, 1e6, 0, *state).rank[0].compute_us;
+    low = price_at(ONE, HSP_COMPUTE_BF16, gemm, 1e6, 0, *state).rank[0].compute_us;
+    assert_true(low < full && low > full / 2);
+    assert_near(price_at(ONE, HSP_COMPUTE_BF16, gemm, 1e6, 1, *state).rank[0].compute_us, low, 0);
+    assert_near(price_at(ONE, HSP_COMPUTE_FULL, gemm, 1e6, 0.2, *state).rank[0].compute_us, full,
+                0);
+    slow = price_at(ONE, HSP_COMPUTE_BF16, gemm, 1e6, 0.2, *state).rank[0].compute_us;
+    /* what is half as much in bf16, with its results in fp32 (lse, gradients of embeddings) */
+    double part = (slow - low) / 4;
+    assert_true(part > full - low && part < 1.05 * (full - low));
 }
 
 /* The update is that of fp32, and the cast of parameters: four bytes read, two written. */
@@ -124,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_at_the_rate_of_their_type),
+        cmocka_unit_test(elements_at_the_rate_of_their_type),
         cmocka_unit_test(parameters_are_cast_once),
         cmocka_unit_test(parameters_travel_in_half_the_bytes),
         cmocka_unit_test(messages_have_room_in_bytes_of_their_type),

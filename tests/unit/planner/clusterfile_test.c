@@ -21,7 +21,8 @@ static void speed_scales_all_rates(void **state)
                     "  - {name: b, uplink: {latency_us: 200, gbit_per_s: 1},\n"
                     "     fast_domain: 1, fast_link: {latency_us: 3, gbit_per_s: 800},\n"
                     "     network_cards: 2, host_memory: 3GiB, devices: [{count: 2, gemm_gflops: "
-                    "100, op_us: 7, gemm_us: 4, host_gb_per_s: 50}]}\n"
+                    "100, op_us: 7, gemm_us: 4, host_gb_per_s: 50, "
+                    "memory_bf16_part: 0.25}]}\n"
                     "links: {cross_node: {latency_us: 100, gbit_per_s: 8}}\n",
                     &c, &err),
               &err);
@@ -40,6 +41,8 @@ static void speed_scales_all_rates(void **state)
     assert_near(c.dev[2].op_us, 7, 1e-12);
     assert_near(c.dev[2].gemm_us, 4, 1e-12);
     assert_near(c.dev[2].host_bytes_per_s, 50e9, 1);
+    assert_near(c.dev[0].bf16_part, 1, 0);
+    assert_near(c.dev[2].bf16_part, 0.25, 0);
     assert_true(c.dev[0].gemm_us <= 0 && c.dev[0].host_bytes_per_s <= 0);
     assert_near(c.cross.us_per_byte, 1e-3, 1e-15);
     assert_near(c.cross.latency_us, 100, 0);

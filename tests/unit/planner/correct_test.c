@@ -8,16 +8,20 @@
 
 static struct hsp_device_desc device(void)
 {
-    return (struct hsp_device_desc){
-        .gemm_flops = {1e9, 5e8, 0, 2e9}, .mem_bytes_per_s = 1e8, .op_us = 10, .gemm_us = 5};
+    return (struct hsp_device_desc){.gemm_flops = {1e9, 5e8, 0, 2e9},
+                                    .mem_bytes_per_s = 1e8,
+                                    .bf16_part = 0.25,
+                                    .op_us = 10,
+                                    .gemm_us = 5};
 }
 
 static double seconds(const struct hsp_device_desc *d, enum hsp_rate rate,
                       const struct hsp_measured *m, bool product)
 {
+    double bytes = d->mem_bytes_per_s * (rate == HSP_RATE_BF16 ? d->bf16_part : 1);
     return product ? m->flops[0] / hsp_device_gemm(d, rate, HSP_GEMM_EVEN) +
                          1e-6 * m->product.n * (d->op_us + d->gemm_us)
-                   : m->bytes / d->mem_bytes_per_s + 1e-6 * m->elements.n * d->op_us;
+                   : m->bytes / bytes + 1e-6 * m->elements.n * d->op_us;
 }
 
 /* 1 s of products and 1 s of traffic were predicted (with 0.1 s of fixed parts each); measured were 6 and 2. */

@@ -10,6 +10,9 @@ static void test_figures_are_of_this_world(void **state)
         struct hsp_probe p;
         assert_ok(hsp_probe_cpu(threads, &p, &err), &err);
         assert_true(p.gemm_fp32_flops > 1e6 && p.gemm_fp32_flops < 1e14);
+        assert_true(p.bf16_part > 0.01 && p.bf16_part < 2); /* copies in fp32 and back */
+        print_message("element-wise on bf16: %.2f of %.1f GB/s\n", p.bf16_part,
+                      1e-9 * p.mem_bytes_per_s);
         assert_true(p.gemm_fp64_flops > 1e6 && p.gemm_fp64_flops < 1e14);
         assert_true(p.mem_bytes_per_s > 1e6 && p.mem_bytes_per_s < 1e13);
         assert_true(p.op_us > 1e-3 && p.op_us < 1e5);
@@ -19,10 +22,14 @@ static void test_figures_are_of_this_world(void **state)
 static void test_speed_scales_rates_and_costs(void **state)
 {
     (void)state;
-    struct hsp_probe p = {
-        .gemm_fp32_flops = 8e9, .gemm_fp64_flops = 4e9, .mem_bytes_per_s = 2e9, .op_us = 3};
+    struct hsp_probe p = {.gemm_fp32_flops = 8e9,
+                          .gemm_fp64_flops = 4e9,
+                          .mem_bytes_per_s = 2e9,
+                          .bf16_part = 0.5,
+                          .op_us = 3};
     struct hsp_probe q = hsp_probe_scale(&p, 0.25);
     assert_near(q.gemm_fp32_flops, 2e9, 1);
+    assert_near(q.bf16_part, 0.5, 0);
     assert_near(q.gemm_fp64_flops, 1e9, 1);
     assert_near(q.mem_bytes_per_s, 0.5e9, 1);
     assert_near(q.op_us, 12, 1e-9);
