@@ -62,6 +62,12 @@ static int64_t gcd_of(uint32_t n, const int64_t *v)
     return g > 0 ? g : 1;
 }
 
+/* Of element-wise work, that on bf16 at its own rate. */
+static double elements_us(const struct hsp_device_desc *d, double bytes, double low)
+{
+    return 1e6 * (bytes - low) / d->mem_bytes_per_s + 1e6 * low / hsp_device_bf16_bytes(d);
+}
+
 /* Fractions by linear program (two segments: multiplications and memory-bound work, with the
  * members' memory as caps on what they hold), then whole units by largest remainder. A member
  * without a unit is no member: HSP_EINFEASIBLE. */
@@ -81,8 +87,8 @@ static enum hsp_status share_units(struct hsp_search *s, const struct hsp_range 
         struct hsp_amount products = hsp_product_seconds(&all->w, d, s->in.work->rate);
         slope[j] = 1e6 * products.cut;
         fixed[j] = 1e6 * products.whole;
-        slope[n + j] = 1e6 * all->w.bytes.cut / d->mem_bytes_per_s;
-        fixed[n + j] = 1e6 * all->w.bytes.whole / d->mem_bytes_per_s;
+        slope[n + j] = elements_us(d, all->w.bytes.cut, all->w.low.cut);
+        fixed[n + j] = elements_us(d, all->w.bytes.whole, all->w.low.whole);
         /* a pipeline may later give each group a part of the blocks only, so memory bounds the
          * proportions, not the sizes */
         mem[j] = 1;
