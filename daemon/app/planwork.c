@@ -12,6 +12,9 @@
 
 /* Of a device that ran out of memory, this part at least is taken off. */
 #define MEMORY_STEP 16
+/* What part of the rate of memory work on bf16 reaches, as far as one is believed. */
+#define LEAST_BF16_PART 1e-3
+#define MOST_BF16_PART  1e3
 /* So many facts without a remedy of their own against one device, and it is left out. */
 #define PATIENCE 2
 
@@ -166,7 +169,7 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
     }
     _Static_assert(sizeof d->gemm_part / sizeof(double) == HSP_GEMM_PARTS, "as in the message");
     memcpy(d->gemm_part, n->dev[HSP_DEVICE_INDEX(id)].gemm_part, sizeof d->gemm_part);
-    d->bf16_part = p->bf16_part > 0 ? p->bf16_part : 0;
+    d->bf16_part = p->bf16_part > 0 ? fmin(fmax(p->bf16_part, LEAST_BF16_PART), MOST_BF16_PART) : 0;
     d->widens = strcmp(n->dev[HSP_DEVICE_INDEX(id)].kind, "cpu") == 0;
     double s = speed > 0 ? speed : 1;
     for (int r = 0; r < HSP_N_RATES; r++) {

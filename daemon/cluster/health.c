@@ -175,11 +175,17 @@ void hsp_ci_tell_drained(struct hsp_cluster *c, struct hsp_cluster_node *n)
 
 /* ---- paths ---- */
 
+/* Beyond these no path is; what planning makes of those within is finite. */
+#define LEAST_BYTES_PER_S 1.0
+#define MOST_BYTES_PER_S  1e15
+#define MOST_LATENCY_US   1e9
+
 static bool sensible(const struct hsp_cluster_node *n, const struct hsp_m_path *p)
 {
-    return p->a < p->b && n->dev[p->a].present && n->dev[p->b].present &&
-           isfinite(p->bytes_per_s) && p->bytes_per_s >= 0 && isfinite(p->latency_us) &&
-           p->latency_us >= 0;
+    bool rate = p->bytes_per_s >= 0 && p->bytes_per_s <= MOST_BYTES_PER_S &&
+                (p->bytes_per_s <= 0 || p->bytes_per_s >= LEAST_BYTES_PER_S);
+    return p->a < p->b && n->dev[p->a].present && n->dev[p->b].present && rate &&
+           p->latency_us >= 0 && p->latency_us <= MOST_LATENCY_US; /* not a number: neither */
 }
 
 void hsp_ci_take_paths(struct hsp_cluster *c, struct hsp_cluster_node *n,

@@ -205,6 +205,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
         d->profile.kind = d->profile.address = NULL;
         d->profile.model = d->profile.uuid = d->profile.cpus = d->profile.why = NULL;
         d->profile.gemm_parts = NULL;
+        d->profile.n_gemm_parts = 0;
         for (uint32_t k = 0; k < HSP_GEMM_PARTS; k++) {
             d->gemm_part[k] = k < p->n_gemm_parts ? hsp_gemm_part(p->gemm_parts[k]) : 0;
         }

@@ -298,7 +298,7 @@ struct hsp_binding {
     int64_t memory_bytes; /* of the epoch: STEP + MICRO + SCRATCH */
     int64_t host_bytes;   /* of the epoch: HOST */
     int64_t state_bytes;  /* of one version slot */
-    int64_t comm_bytes;   /* bound of pack buffers */
+    int64_t comm_bytes;   /* bound of pack buffers and of messages that are kept */
     struct hsp_digest plan_digest;
 };
 

@@ -33,13 +33,13 @@ static void gpus_are_noted(void **state)
                                    .sm = 90,
                                    .cpus = "0-7"},
                                   {.index = 1, .kind = "cpu", .up = true, .address = "y"}};
-    struct hsp_m_path path[4] = {{0, 1, HSP_PATH_NVLINK, 4, 75e9, 0},
-                                 {1, 0, HSP_PATH_NVLINK, 4, 75e9, 0},
-                                 {0, 2, HSP_PATH_NVLINK, 4, 75e9, 0},
-                                 {0, 1, HSP_PATH_NVLINK, 4, (double)NAN, 0}};
+    struct hsp_m_path path[6] = {
+        {0, 1, HSP_PATH_NVLINK, 4, 75e9, 0},   {1, 0, HSP_PATH_NVLINK, 4, 75e9, 0},
+        {0, 2, HSP_PATH_NVLINK, 4, 75e9, 0},   {0, 1, HSP_PATH_NVLINK, 4, (double)NAN, 0},
+        {0, 1, HSP_PATH_NVLINK, 4, 1e-300, 0}, {0, 1, HSP_PATH_NVLINK, 4, 75e9, 1e300}};
     cw_begin(&w, 0, 0);
     hello(&w, 11,
-          (struct hsp_m_hello){.n_devices = 2, .devices = dev, .n_paths = 4, .paths = path});
+          (struct hsp_m_hello){.n_devices = 2, .devices = dev, .n_paths = 6, .paths = path});
     const struct hsp_cluster_node *n = hsp_cluster_node_by_name(w.c, "gpu");
     static const double parts[HSP_GEMM_PARTS] = {1, 0.5, 0, 4}; /* as far as it is believed */
     assert_memory_equal(n->dev[0].gemm_part, parts, sizeof parts);

@@ -41,6 +41,7 @@ static void test_devices_stand_by_name_with_their_speed(void **state)
     c->nodes[1].dev[0].profile.gemm_tf32_flops = 3e10;
     c->nodes[1].dev[0].profile.gemm_bf16_flops = 6e10;
     c->nodes[1].dev[0].gemm_part[3 * HSP_N_GEMM_CLASSES + HSP_GEMM_LONG] = 0.25;
+    c->nodes[1].dev[0].profile.bf16_part = 1e-300; /* as far as it is believed */
     struct hsp_plan_question *q = ask(c, j, &r);
     assert_int_equal(q->cluster.n, 4);
     static const char *const names[] = {"w1/0", "w2/0", "w3/0", "w10/0"};
@@ -59,6 +60,7 @@ static void test_devices_stand_by_name_with_their_speed(void **state)
                 1); /* as fp32 */
     assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_BF16, HSP_GEMM_LONG), 0.125 * 6e10, 1);
     assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_TF32, HSP_GEMM_LONG), 0.5 * 3e10, 1);
+    assert_near(q->cluster.dev[1].bf16_part, 1e-3, 0);
     assert_true(q->cluster.dev[1].widens && !q->cluster.dev[3].widens);
     assert_true(q->cluster.cross.latency_us > 0 && q->cluster.same_node.us_per_byte > 0);
     (void)hsp_plan_question_free(q);
