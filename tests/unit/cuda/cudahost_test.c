@@ -331,6 +331,10 @@ static void test_reach(void **state)
         float *x = standin_alloc(a, N), *y;
         assert_ok(hsp_backend_cuda_open(1, NULL, &b, &err), &err);
         y = standin_alloc(b, N);
+        hsp_fake_fail("cudaDeviceEnablePeerAccess", 1, cudaErrorPeerAccessUnsupported);
+        assert_ok(hsp_cuda_plugin.reach(0, 1, &direct, &err), &err); /* it may be refused */
+        assert_false(direct);
+        hsp_fake_fail(NULL, 0, cudaSuccess);
         for (int k = 0; k < 2; k++) { /* once more is fine */
             assert_ok(hsp_cuda_plugin.reach(0, 1, &direct, &err), &err);
             assert_true(direct == (apart == 0));

@@ -61,8 +61,10 @@ static enum hsp_status plugin_reach(int from, int to, bool *ret, struct hsp_err 
     cudaError_t e = cudaDeviceCanAccessPeer(&can, from, to);
     if (e == cudaSuccess && can != 0) {
         e = hsp_cuda_use(from);
-        e = e == cudaSuccess ? cudaDeviceEnablePeerAccess(to, 0) : e;
-        e = e == cudaErrorPeerAccessAlreadyEnabled ? cudaSuccess : e;
+    }
+    if (e == cudaSuccess && can != 0) { /* refused, too, to one with as many peers as it may have */
+        cudaError_t on = cudaDeviceEnablePeerAccess(to, 0);
+        can = on == cudaSuccess || on == cudaErrorPeerAccessAlreadyEnabled;
     }
     (void)cudaGetLastError();
     if (e != cudaSuccess) {
