@@ -145,12 +145,12 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
 {
     const struct hsp_cluster_node *n = &c->nodes[HSP_DEVICE_NODE(id)];
     const struct hsp_m_device *p = &n->dev[HSP_DEVICE_INDEX(id)].profile;
+    const char *kind = n->dev[HSP_DEVICE_INDEX(id)].kind;
     char name[sizeof d->name];
     (void)snprintf(name, sizeof name, "%s/%u", n->name, HSP_DEVICE_INDEX(id));
     *d = hsp_device_default(name, HSP_DEVICE_NODE(id), p->speed > 0 ? p->speed : 1);
     d->mem_bytes = p->mem_bytes < INT64_MAX ? (int64_t)p->mem_bytes : INT64_MAX;
-    d->communicator_bytes =
-        p->kind != NULL && strcmp(p->kind, "cuda") == 0 ? HSP_COMMUNICATOR_BYTES : 0;
+    d->communicator_bytes = strcmp(kind, "cuda") == 0 ? HSP_COMMUNICATOR_BYTES : 0;
     const double measured[] = {p->gemm_fp32_flops, p->gemm_fp64_flops, p->gemm_tf32_flops,
                                p->gemm_bf16_flops, p->mem_bytes_per_s, p->op_us,
                                p->gemm_us,         p->host_bytes_per_s};
@@ -170,7 +170,7 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
     _Static_assert(sizeof d->gemm_part / sizeof(double) == HSP_GEMM_PARTS, "as in the message");
     memcpy(d->gemm_part, n->dev[HSP_DEVICE_INDEX(id)].gemm_part, sizeof d->gemm_part);
     d->bf16_part = p->bf16_part > 0 ? fmin(fmax(p->bf16_part, LEAST_BF16_PART), MOST_BF16_PART) : 0;
-    d->widens = strcmp(n->dev[HSP_DEVICE_INDEX(id)].kind, "cpu") == 0;
+    d->widens = strcmp(kind, "cpu") == 0;
     double s = speed > 0 ? speed : 1;
     for (int r = 0; r < HSP_N_RATES; r++) {
         d->gemm_flops[r] *= s;

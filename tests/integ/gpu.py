@@ -25,7 +25,7 @@ class Gpus(World):
 
 def without_a_gpu(w):
     """One line says why, and the CPU beside it is there."""
-    p = w.node("delta", "{kind: cuda, index: 0, memory: 64MiB}, {speed: 0.5, memory: 64MiB}", ghosts=False,
+    p = w.node("delta", "{kind: cuda, index: 0, memory: 512MiB}, {speed: 0.5, memory: 64MiB}", ghosts=False,
                HSPMD_PLUGINS=w.dir)
     n = until("delta is up", lambda: w.up("delta"))
     check(n["devices"][0]["kind"] == "cuda" and n["devices"][0]["memory_bytes"] == 0 and
@@ -49,11 +49,11 @@ def run(w):
     check(cpu.wait(LIMIT) == 0, "planned leave of alpha")
 
     fail = w.path("fail")
-    a = w.node("beta", "{kind: cuda, index: 0, memory: 64MiB, speed: 1}", HSP_GHOST_FAIL=fail)
-    w.node("gamma", "{kind: cuda, index: 1, memory: 64MiB}")
+    a = w.node("beta", "{kind: cuda, index: 0, memory: 512MiB, speed: 1}", HSP_GHOST_FAIL=fail)
+    w.node("gamma", "{kind: cuda, index: 1, memory: 512MiB}")
     n = until("beta is up", lambda: w.up("beta"))["devices"][0]
     until("gamma is up", lambda: w.up("gamma"))
-    check(n["kind"] == "cuda" and n["memory_bytes"] == 60 << 20, "what it offers: %r" % n)
+    check(n["kind"] == "cuda" and n["memory_bytes"] == 480 << 20, "what it offers: %r" % n)
     check("device 0: GPU 0, ghost at 0000:01:00.0" in w.log(), "what it is")
     JOB["resources"]["min"] = 2  # so that both train
     t = Training(w, "stormy")
@@ -64,7 +64,7 @@ def run(w):
     until("a GPU fails", lambda: "device 0 has failed: ghost: the device failed" in w.log())
     until("it is told", lambda: "executor 0: its GPU failed (exit 4)" in w.log())
     t.reach(min(t.status()["step"] + 20, t.steps))
-    w.node("epsilon", "{kind: cuda, index: 0, memory: 64MiB}")
+    w.node("epsilon", "{kind: cuda, index: 0, memory: 512MiB}")
     until("epsilon is up", lambda: w.up("epsilon"))
     a.terminate()
     check(a.wait(LIMIT) == 0, "planned leave of beta")

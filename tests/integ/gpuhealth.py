@@ -13,7 +13,7 @@ from wire import LIMIT, check, until
 from world import BUILD, main
 
 NVML = os.path.join(BUILD, "tests", "lib", "fakenvml")
-TWO = "{kind: cuda, index: 0, memory: 64MiB}, {kind: cuda, index: 1, memory: 64MiB}"
+TWO = "{kind: cuda, index: 0, memory: 512MiB}, {kind: cuda, index: 1, memory: 512MiB}"
 
 
 class Watched(Gpus):
@@ -71,7 +71,7 @@ def trouble(w, t):
 def run(w):
     w.write("text.txt", "".join("the quick brown fox %d jumps over the lazy dog.\n" % i for i in range(20000)))
     w.daemon()
-    w.node("alpha", "{kind: cuda, index: 0, memory: 64MiB}")  # no NVML
+    w.node("alpha", "{kind: cuda, index: 0, memory: 512MiB}")  # no NVML
     until("alpha is up", lambda: w.up("alpha"))
     line = "the health of GPUs is not watched, the paths between them are not known: no NVML: "
     check(w.log().count(line) == 1, "one line says so")

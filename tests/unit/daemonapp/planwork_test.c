@@ -61,6 +61,8 @@ static void test_devices_stand_by_name_with_their_speed(void **state)
     assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_BF16, HSP_GEMM_LONG), 0.125 * 6e10, 1);
     assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_TF32, HSP_GEMM_LONG), 0.5 * 3e10, 1);
     assert_near(q->cluster.dev[1].bf16_part, 1e-3, 0);
+    assert_int_equal(q->cluster.dev[1].communicator_bytes, 0);
+    assert_int_equal(q->cluster.dev[3].communicator_bytes, HSP_COMMUNICATOR_BYTES);
     assert_true(q->cluster.dev[1].widens && !q->cluster.dev[3].widens);
     assert_true(q->cluster.cross.latency_us > 0 && q->cluster.same_node.us_per_byte > 0);
     (void)hsp_plan_question_free(q);
