@@ -367,7 +367,7 @@ static void find_gpus(struct hsp_agent_setup *u, struct hsp_log *log)
     }
     if (hsp_gpuwatch_open(NULL, NULL, u->wanted, u->cfg.n_devices, &u->gpus, &err) != HSP_OK) {
         hsp_log(log, HSP_LOG_NOTICE, "probe",
-                "the health of GPUs is not watched, the paths between them are not known: %s",
+                "the health of GPUs is not watched, which links they have is not known: %s",
                 err.msg);
         return;
     }
