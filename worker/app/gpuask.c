@@ -16,7 +16,6 @@
 #include "proto/base/str.h"
 #include "worker/app/gpuanswer.h"
 #include "worker/app/probedevice.h"
-#include "worker/app/rundevice.h"
 
 /* ---- the process that asks the GPU ---- */
 
