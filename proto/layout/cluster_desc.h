@@ -25,7 +25,7 @@ struct hsp_device_desc {
     uint32_t node; /* devices of one node share a number */
     uint32_t host; /* nodes on one host share a number: between them there is no network */
     uint32_t
-        domain; /* devices of one node that reach each other by a fast network of their own (NVLink)
+        domain; /* devices of one node that reach each other by paths of their own (NVLink, or measured)
                         share a number; 0: it is in none */
     struct hsp_link_cost fast;   /* inside its domain */
     uint32_t nic;                /* its network card among those of its host */
