@@ -1,6 +1,7 @@
 /* A plugin whose GPUs are ghosts (tests/lib/ghost.h), for tests of whole programs on a machine without any: this folder
  * of the build is $HSPMD_PLUGINS and in LD_LIBRARY_PATH, where the driver is asked for too. $HSP_GHOST_FAIL names a file: the
- * backend that is opened next takes it away and fails at as many pieces of work as it says. */
+ * backend that is opened next takes it away and fails at as many pieces of work as it says. $HSP_GHOST_DELAY is the longest
+ * delay of a piece of work, in microseconds: a slow GPU on any machine. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,10 +52,17 @@ static uint64_t next_failure(void)
     return at;
 }
 
+static uint32_t longest_delay(void)
+{
+    const char *us = getenv("HSP_GHOST_DELAY");
+    return us != NULL ? (uint32_t)strtoul(us, NULL, 10) : 0;
+}
+
 static enum hsp_status ghost_open(int device, const struct hsp_device_opts *o,
                                   struct hsp_backend **ret, struct hsp_err *err)
 {
     const struct hsp_ghost_opts g = {.seed = (uint64_t)device + 1,
+                                     .max_delay_us = longest_delay(),
                                      .replay = true,
                                      .memory = o != NULL ? o->memory_bytes : 0,
                                      .fail_at = o != NULL ? next_failure() : 0};
