@@ -54,13 +54,13 @@ def never_a_gpu(claim):
 def parts_of_a_gpu(claim):
     """Two devices of one node that may take more than their GPU has, together."""
     with harness.Cluster(claim, "parts") as c:
-        c.start_worker("w", [{"kind": "cuda", "index": 0, "memory": m} for m in ("900MiB", "300MiB")])
+        c.start_worker("w", [{"kind": "cuda", "index": 0, "memory": m} for m in ("3600MiB", "1200MiB")])
         d = c.nodes()["w"]["devices"]
         total = sum(x["memory_bytes"] for x in d)
-        check(700 << 20 < total <= 1008 << 20 and abs(d[0]["memory_bytes"] / d[1]["memory_bytes"] - 3) < 0.1,
+        check(2800 << 20 < total <= 4032 << 20 and abs(d[0]["memory_bytes"] / d[1]["memory_bytes"] - 3) < 0.1,
               "what they offer: %r" % d)
         with open(c.logs["w"]) as f:
-            check("GPU 0 has 1024 MiB, not 1200" in f.read(), "it is said")
+            check("GPU 0 has 4096 MiB, not 4800" in f.read(), "it is said")
 
 
 def slowly(*args, together=onegpu.together):
@@ -78,7 +78,7 @@ def body(claim):
     parts_of_a_gpu(claim)
     harness.make_text(claim)
     with mock.patch.multiple(onegpu, STEP_SECONDS=0.01, together=slowly):
-        holds, figures = onegpu.story(claim, JOB, "cuda:0", onegpu.share(1 << 30))
+        holds, figures = onegpu.story(claim, JOB, "cuda:0", onegpu.share(4 << 30))
     check(figures["trained_by"] >= 4, "who trained: %r" % figures)
     return holds, figures
 

@@ -11,7 +11,7 @@
 #include "worker/backend/plugin.h"
 
 #define GPUS  2
-#define BYTES ((size_t)1 << 30) /* of each */
+#define BYTES ((size_t)4 << 30) /* of each */
 
 extern const struct hsp_device_plugin hsp_cuda_plugin __attribute__((visibility("default")));
 
