@@ -19,11 +19,20 @@ PEAKS = {"H200": (989e12, 4.8e12), "H100 PCIe": (756e12, 2.0e12), "H100": (989e1
 ATTRIBUTE_MAJOR, ATTRIBUTE_MINOR = 75, 76  # of enum CUdevice_attribute
 
 
+def load_driver():
+    """libcuda.so.1, where the loader finds it or scripts/gpu-check does; None."""
+    for folder in [""] + toolkit_folders():
+        try:
+            return ctypes.CDLL(os.path.join(folder, "libcuda.so.1"))
+        except OSError:
+            pass
+    return None
+
+
 def ask_driver():
     """{"missing": text} or {"gpus": [{name, bytes, sm}], "cuda": version of the driver}, as libcuda.so.1 says."""
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
+    cuda = load_driver()
+    if cuda is None:
         return {"missing": "an NVIDIA driver (libcuda.so.1)"}
     text, number = ctypes.c_char_p(), ctypes.c_int()
     rc = cuda.cuInit(0)
@@ -83,7 +92,11 @@ def torch_python():
         if not python or python in seen:
             continue
         seen.append(python)
-        r = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=120)
+        try:
+            r = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=120)
+        except subprocess.TimeoutExpired:
+            why = "PyTorch that loads: that of %s takes more than two minutes" % python
+            continue
         if r.returncode == 0:
             version, sees = r.stdout.split()[-2:]
             if sees == "1":
@@ -94,7 +107,8 @@ def torch_python():
 
 def toolkit_folders():
     """Where CUDA's libraries may lie that the loader does not find by itself."""
-    out = [os.path.join(os.environ[v], d) for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)
+    out = [d for d in os.environ.get("LD_LIBRARY_PATH", "").split(":") if d]
+    out += [os.path.join(os.environ[v], d) for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)
            for d in ("lib64", "lib", "extras/CUPTI/lib64")]
     nvcc = shutil.which("nvcc")
     if nvcc:

@@ -150,6 +150,10 @@ class Machine(unittest.TestCase):
         with mock.patch("subprocess.run", return_value=mock.Mock(returncode=-11)):
             self.assertIn("status -11", gpu.look()["missing"])
 
+    def test_a_pytorch_that_does_not_load_in_time_is_named(self):
+        with mock.patch("subprocess.run", side_effect=subprocess.TimeoutExpired("x", 1)):
+            self.assertRegex(gpu.torch_python()[1], "PyTorch .* two minutes")
+
     def test_without_a_gpu_each_claim_names_what_is_missing(self):
         env = dict(os.environ, HSPMD_SEED="5")
         if "missing" not in gpu.look():
@@ -231,6 +235,51 @@ class Bundle(unittest.TestCase):
             check.expand(where)
             with open(where + "/big.so", "rb") as f:
                 self.assertEqual(f.read(), data)
+
+    def test_what_did_not_arrive_whole_is_named(self):
+        with tempfile.TemporaryDirectory() as where:
+            with open(where + "/big.so", "wb") as f:
+                f.write(random.Random(1).randbytes(check.SQUEEZED_BYTES))
+            check.squeeze(where)
+            os.truncate(where + "/big.so.xz", 1000)
+            self.assertRaisesRegex(check.Trouble, "big.so.xz", check.expand, where)
+
+    def bundle_that_lost_its_permissions(self, where):
+        os.makedirs(where + "/real")
+        for name in check.PROGRAMS:
+            for path, text in ((name, check.START % (".", name)), ("real/" + name, "#!/bin/sh\nexit 0\n")):
+                with open(os.path.join(where, path), "w") as f:
+                    f.write(text)
+                os.chmod(os.path.join(where, path), 0o444)
+        with open(os.path.join(where, check.MANIFEST), "w") as f:
+            f.write("{}")
+        return {"programs": check.PROGRAMS, "interpreter": "/lib64/ld-linux-x86-64.so.2"}
+
+    def test_permissions_that_a_transfer_took_are_given_back(self):
+        with tempfile.TemporaryDirectory() as where:
+            m = self.bundle_that_lost_its_permissions(where)
+            self.assertEqual(check.settle(where, m), (where, False))
+            self.assertEqual(subprocess.run([where + "/hspmdctl"]).returncode, 0)
+
+    def test_a_copy_is_used_where_that_cannot_be_done(self):
+        with tempfile.TemporaryDirectory() as where:
+            m, access = self.bundle_that_lost_its_permissions(where), os.access
+            with mock.patch("sys.stdout", io.StringIO()) as out, \
+                    mock.patch("os.access", lambda p, mode: False if (p, mode) == (where, os.W_OK) else access(p, mode)):
+                other, is_copy = check.settle(where, m)
+            try:
+                self.assertTrue(is_copy and where in out.getvalue())
+                self.assertEqual(subprocess.run([other + "/hspmdctl"]).returncode, 0)
+                self.assertFalse(access(where + "/hspmdctl", os.X_OK))
+                with mock.patch.dict(os.environ, HSPMD_BUILD=other):
+                    self.assertEqual(check.find_bundle(), other)
+            finally:
+                check.shutil.rmtree(os.path.dirname(other))
+
+    def test_a_machine_without_a_cache_of_libraries_is_no_trouble(self):
+        with mock.patch("subprocess.run", return_value=mock.Mock(returncode=1, stdout="", stderr="Can't open cache file")):
+            self.assertIsNone(check.cached("libc.so.6"))
+        self.assertIsNotNone(check.cached("libc.so.6"))
 
     def test_a_wrong_command_says_how(self):
         for args, rc in ((["--help"], 0), ([], 2), (["run", "--fast"], 2), (["bundle", "a", "b"], 2), (["run", "nothing"], 1)):
