@@ -10,6 +10,7 @@ import peer
 from harness import *  # noqa: F403
 
 DEVICE, TORCH_DEVICE = "cuda:0", "cuda"
+Cluster.state_bytes = 2 << 30  # noqa: F405 - models of GPUs are larger
 
 
 def need_gpu():
@@ -46,7 +47,11 @@ def refused(text):
 
 def compile_job(claim, path, name, plan=None):
     program = os.path.join(claim.dir, name + ".prog")
-    call(prog("hspmdctl"), "compile", path, "-o", program, *(["--plan", plan] if plan else []))
+    r = call(prog("hspmdctl"), "compile", path, "-o", program, *(["--plan", plan] if plan else []), check=False)
+    if r.returncode in (6, 7) and is_own():
+        raise Unjudged("another job or text: %s" % r.stderr.strip()[-250:])
+    if r.returncode != 0:
+        raise Failed("hspmdctl compile of %s: exit %d: %s" % (name, r.returncode, r.stderr.strip()[-300:]))
     return program
 
 
@@ -129,7 +134,10 @@ class Peer:
             if line.startswith("{"):
                 return json.loads(line)
         with open(self.log, errors="replace") as f:
-            raise Failed("PyTorch ended with status %s: %s" % (self.process.wait(), f.read().strip()[-300:]))
+            text = f.read().strip()
+        if "OutOfMemoryError" in text or "CUDA out of memory" in text:
+            raise Unjudged("a GPU with more memory: PyTorch has run out of it (%s)" % self.name)
+        raise Failed("PyTorch ended with status %s: %s" % (self.process.wait(), text[-300:]))
 
     def ask(self, steps):
         """{seconds: of one step, loss: of the last} of @steps more steps."""

@@ -204,13 +204,15 @@ def free_port():
 class Cluster:
     """hspmdd and agents as real processes on loopback, everything under one folder."""
 
+    state_bytes = 64 << 20  # of all agents, about
+
     def __init__(self, claim, name="c", detection="3s", heartbeat="200ms", audit=False):
         self.claim = claim
         self.dir = os.path.join(claim.dir, name)
         os.makedirs(self.dir)
         self.socket = os.path.join(self.dir, "d.sock")
         self.port = free_port()
-        self.state = tempfile.mkdtemp(prefix="hspmd-claim-", dir="/dev/shm")
+        self.state = self.state_folder()
         self.detection, self.heartbeat = detection, heartbeat
         self.audit = os.path.join(self.dir, "audit") if audit else None
         if audit:
@@ -219,6 +221,15 @@ class Cluster:
         self.workers = {}
         self.worker_config = {}
         self.logs = {}
+
+    def state_folder(self):
+        """A folder for the state of the agents, in memory where there is room (containers may have 64 MB)."""
+        try:
+            s = os.statvfs("/dev/shm")
+            roomy = s.f_bavail * s.f_frsize >= self.state_bytes and os.access("/dev/shm", os.W_OK)
+        except OSError:
+            roomy = False
+        return tempfile.mkdtemp(prefix="hspmd-claim-", dir="/dev/shm" if roomy else None)
 
     def __enter__(self):
         try:

@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -61,12 +62,21 @@ class Claim:
                           "seconds": seconds}), flush=True)
         sys.exit({True: 0, False: 1, None: 77}[holds])
 
+    def judge(self, body):
+        """body(self); a program that is ended because the time of the claim is over is as late as the claim itself."""
+        try:
+            return body(self)
+        except subprocess.TimeoutExpired:
+            if self.left() > 1:
+                raise
+        too_late()
+
     def run(self, body):
         """Calls body(self) -> (holds, figures); whatever goes wrong is a claim that does not hold, but Unjudged."""
         signal.signal(signal.SIGALRM, too_late)
         signal.setitimer(signal.ITIMER_REAL, max(1.0, self.left(min(LIMIT, SHORTER))))
         try:
-            holds, figures = body(self)
+            holds, figures = self.judge(body)
         except Unjudged as e:
             say("not judged: this needs", e)
             holds, figures = None, {"missing": str(e)[:300]}
