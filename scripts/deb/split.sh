@@ -7,7 +7,7 @@ for p in hspmdd hspmd-worker hspmdctl; do : >"debian/$p.install"; done
 (cd debian/tmp && find . ! -type d | LC_ALL=C sort) | sed 's|^\./||' | while read -r f; do
     case "$f" in
     usr/share/doc/hspmd/COPYING | usr/lib/sysusers.d/*) to= ;;
-    usr/lib/hspmd/* | */hspmd-worker | */hspmd-worker.*) to=hspmd-worker ;;
+    usr/lib/hspmd/* | usr/lib/*/hspmd/* | */hspmd-worker | */hspmd-worker.*) to=hspmd-worker ;;
     */hspmdd | */hspmdd.*) to=hspmdd ;;
     *) to=hspmdctl ;;
     esac
