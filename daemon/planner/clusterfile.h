@@ -20,6 +20,8 @@
  * for CPUs.
  * gemm_gflops_tf32 and gemm_gflops_bf16 (0: as fp32) are for jobs that compute in these; without the
  * latter a device is taken for one that computes on bf16 in fp32 copies, and needs memory for them.
+ * memory_bf16_part (1): element-wise work on bf16 gets this part of memory_gb_per_s. communicator_memory (0): what each
+ * communicator of NCCL takes of a device.
  * gemm_parts: {few: 0.3, wide: 0.8, long: 0.9, attention: 0.5} are parts of these rates that products of other shapes
  * reach (proto/op/gemmclass.h), each 1 unless said; memory_bf16_part is the part of memory_gb_per_s that element-wise
  * work on bf16 reaches, 1 unless said. communicator_memory is what a GPU keeps for each group (NCCL), 0 unless said.

@@ -328,8 +328,8 @@ static void llama_has_keys_of_its_own(void **state)
 /* The examples in conf/jobs are job files. */
 static void examples_parse(void **state)
 {
-    static const char *const names[] = {"kjv-gpt", "packed-llama", "tiny-gpt", "tiny-llama",
-                                        "tiny-mlp"};
+    static const char *const names[] = {"gpt2-bf16", "kjv-gpt",    "packed-llama",
+                                        "tiny-gpt",  "tiny-llama", "tiny-mlp"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char *text = hsp_test_source(hsp_arena_printf(*state, "conf/jobs/%s.yaml", names[i]));
         struct hsp_err err = {0};
