@@ -74,7 +74,7 @@ static enum hsp_status measure_one(struct hsp_agent_check *k, uint32_t i, struct
         p[i] = p[same];
         return HSP_OK;
     }
-    return hsp_probe_cpu((int)c[i].threads, &p[i], &k->err);
+    return hsp_probe_cpu((int)c[i].threads, false, &p[i], &k->err);
 }
 
 static enum hsp_status measure_devices(struct hsp_agent_check *k)

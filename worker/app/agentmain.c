@@ -251,7 +251,7 @@ static enum hsp_status measure_cpu(struct hsp_agent_setup *u, uint32_t i, struct
         u->probe[i] = u->probe[same];
         return HSP_OK;
     }
-    return hsp_probe_cpu((int)c[i].threads, &u->probe[i], err);
+    return hsp_probe_cpu((int)c[i].threads, true, &u->probe[i], err);
 }
 
 static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_log *log, struct hsp_err *err)

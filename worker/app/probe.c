@@ -114,8 +114,8 @@ static enum hsp_status shapes(const struct bench *b, enum hsp_dtype t, uint8_t *
     return HSP_OK;
 }
 
-static enum hsp_status products(const struct bench *b, uint8_t *mem, struct hsp_probe *p,
-                                struct hsp_err *err)
+static enum hsp_status products(const struct bench *b, bool parts, uint8_t *mem,
+                                struct hsp_probe *p, struct hsp_err *err)
 {
     static const struct {
         enum hsp_dtype t;
@@ -125,7 +125,7 @@ static enum hsp_status products(const struct bench *b, uint8_t *mem, struct hsp_
     enum hsp_status st = HSP_OK;
     for (size_t i = 0; st == HSP_OK && i < HSP_ARRAY_LEN(kind); i++) {
         st = gemm(b, kind[i].t, mem, rate[i], err);
-        if (st == HSP_OK) {
+        if (st == HSP_OK && parts) {
             st = shapes(b, kind[i].t, mem, *rate[i], p->gemm_part[kind[i].r], err);
         }
     }
@@ -187,7 +187,7 @@ static enum hsp_status tiny(const struct bench *b, uint8_t *mem, double *ret, st
     return st;
 }
 
-enum hsp_status hsp_probe_cpu(int threads, struct hsp_probe *ret, struct hsp_err *err)
+enum hsp_status hsp_probe_cpu(int threads, bool parts, struct hsp_probe *ret, struct hsp_err *err)
 {
     struct hsp_probe p = {0};
     struct bench b = {.clock = threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC};
@@ -204,12 +204,12 @@ enum hsp_status hsp_probe_cpu(int threads, struct hsp_probe *ret, struct hsp_err
         free(mem);
         return st;
     }
-    st = products(&b, mem, &p, err);
+    st = products(&b, parts, mem, &p, err);
     if (st == HSP_OK) {
         st = add(&b, HSP_F32, mem, &s, err);
         p.mem_bytes_per_s = 3.0 * (double)ADD_ELEMS * sizeof(float) / s;
     }
-    if (st == HSP_OK) {
+    if (st == HSP_OK && parts) {
         double full = s;
         st = add(&b, HSP_BF16, mem, &s, err);
         p.bf16_part = full / s * sizeof(uint16_t) / sizeof(float);

@@ -9,6 +9,8 @@
  * it, so that a busy machine does not look like a slow one. */
 #ifndef HSP_PROBE_H
 #define HSP_PROBE_H
+#include <stdbool.h>
+
 #include "proto/base/err.h"
 #include "proto/layout/cluster_desc.h"
 
@@ -31,8 +33,9 @@ struct hsp_probe_link {
     double us_per_byte; /* of a long message */
 };
 
-/* A cpu device of @threads threads with the whole core(s). Errors of the backend, HSP_ENOMEM. */
-enum hsp_status hsp_probe_cpu(int threads, struct hsp_probe *ret, struct hsp_err *err);
+/* A cpu device of @threads threads with the whole core(s); with @parts also what it reaches of these rates in products of
+ * other shapes and in bf16 (gemm_part, bf16_part). Errors of the backend, HSP_ENOMEM. */
+enum hsp_status hsp_probe_cpu(int threads, bool parts, struct hsp_probe *ret, struct hsp_err *err);
 
 /* The same for a device that may use @speed of each core. */
 struct hsp_probe hsp_probe_scale(const struct hsp_probe *p, double speed);

@@ -8,7 +8,7 @@ static void test_figures_are_of_this_world(void **state)
     struct hsp_err err = {0};
     for (int threads = 1; threads <= 2; threads++) {
         struct hsp_probe p;
-        assert_ok(hsp_probe_cpu(threads, &p, &err), &err);
+        assert_ok(hsp_probe_cpu(threads, true, &p, &err), &err);
         assert_true(p.gemm_fp32_flops > 1e6 && p.gemm_fp32_flops < 1e14);
         assert_true(p.bf16_part > 0.01 && p.bf16_part < 2); /* copies in fp32 and back */
         print_message("element-wise on bf16: %.2f of %.1f GB/s\n", p.bf16_part,
@@ -16,6 +16,9 @@ static void test_figures_are_of_this_world(void **state)
         assert_true(p.gemm_fp64_flops > 1e6 && p.gemm_fp64_flops < 1e14);
         assert_true(p.mem_bytes_per_s > 1e6 && p.mem_bytes_per_s < 1e13);
         assert_true(p.op_us > 1e-3 && p.op_us < 1e5);
+        assert_ok(hsp_probe_cpu(threads, false, &p, &err), &err); /* as a check does */
+        assert_true(p.gemm_bf16_flops > 1e6 && p.mem_bytes_per_s > 1e6 && p.op_us > 1e-3);
+        assert_true(p.bf16_part == 0 && p.gemm_part[HSP_RATE_FP32][HSP_GEMM_EVEN] == 0);
     }
 }
 
