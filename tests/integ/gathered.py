@@ -9,7 +9,7 @@ sys.dont_write_bytecode = True  # the source tree stays as it is
 sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
 from harness import *  # noqa: E402,F403
 
-STEPS, EVERY = 90, 20
+STEPS, EVERY = 160, 20
 
 
 def stream(sequences, micro, *stages, **more):
@@ -58,13 +58,14 @@ def disturbed(c):
     c.kill_daemon()
     c.start_daemon()
     c.wait_step("gathered", EVERY + 2, 60)
+    c.ctl("scale", "gathered", "--max", 3)  # a fourth one measures itself, for later
+    c.start_worker("late", wait=False)
     for devices, zero in ((1, 0), (3, 3), (2, 1)):
         c.ctl("scale", "gathered", "--max", devices)
         at = settled(c, devices, at)
         shown(c, zero)
     c.drain("w0")
     c.ctl("scale", "gathered", "--max", 3)
-    c.start_worker("late", wait=False)
     settled(c, 3, at)
     c.ctl("cancel", "gathered")
     wait_for("the job to resume", lambda: c.ctl("resume", "gathered", check=False).returncode == 0, 30, poll=0.2)

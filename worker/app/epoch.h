@@ -42,6 +42,7 @@ struct hsp_exec_env {
     atomic_uint writing;   /* checkpoints being written */
     struct hsp_backend *backend;
     struct hsp_nccl *nccl;   /* of a GPU; NULL: none */
+    atomic_bool failed;      /* the device: the log says so once, and the process ends */
     atomic_bool unpinned;    /* it was told that a segment could not be pinned */
     atomic_uint nccl_failed; /* times in a row that its communicators could not be made */
     struct hsp_data_cache *data;

@@ -234,7 +234,7 @@ void hsp_epoch_device_close(struct hsp_epoch *e)
     }
 }
 
-void hsp_epoch_device_check(const struct hsp_exec_env *env)
+void hsp_epoch_device_check(struct hsp_exec_env *env)
 {
     struct hsp_backend *b = env->backend;
     struct hsp_err why = {0};
@@ -246,6 +246,9 @@ void hsp_epoch_device_check(const struct hsp_exec_env *env)
     if (st == HSP_OK) {
         b->release(b, HSP_MEM_DEVICE, p);
     } else if (st != HSP_ENOMEM) {
+        while (atomic_exchange(&env->failed, true)) { /* another thread says so and ends both */
+            (void)pause();
+        }
         hsp_log(env->log, HSP_LOG_ERROR, "executor",
                 "device %u has failed: %s: this executor ends and another one goes on from the "
                 "versions that lie in %s",

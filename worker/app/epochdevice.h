@@ -54,6 +54,6 @@ void hsp_epoch_device_leave(struct hsp_epoch *e);
 void hsp_epoch_device_close(struct hsp_epoch *e);
 /* After any failure: when the device has failed this says so in the log and ends the process with
  * HSP_EXIT_DEVICE. Nothing can be saved any more that is not in the segments. */
-void hsp_epoch_device_check(const struct hsp_exec_env *env);
+void hsp_epoch_device_check(struct hsp_exec_env *env);
 
 #endif
