@@ -108,7 +108,7 @@ def disturbed(claim, c, job, text):
     wait_for("the job to resume", lambda: c.ctl("resume", "pooled", check=False).returncode == 0, 30, poll=0.2)
     c.wait_done("pooled", 120)
     rows = c.metrics("pooled")
-    if {m["sequence"] for m in rows if m["step"] > EVERY} != set(LENGTHS):
+    if {m.get("sequence") for m in rows if m["step"] > EVERY} - {None} != set(LENGTHS):  # None: by the plan for two
         raise Failed("not all plans have run steps behind the checkpoint")
     return rows
 

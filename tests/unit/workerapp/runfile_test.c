@@ -497,7 +497,12 @@ static void note_wide(struct hsp_backend *b)
 /* Its length stands a page before each area. */
 static size_t length_of(const void *p)
 {
-    return p != NULL ? *(const size_t *)((const uint8_t *)p - 4096) - 4096 : 0;
+    size_t n = 0;
+    if (p != NULL) {
+        memcpy(&n, (const uint8_t *)p - 4096, sizeof(n));
+        n -= 4096;
+    }
+    return n;
 }
 
 static enum hsp_status note_alloc(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
