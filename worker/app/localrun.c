@@ -71,10 +71,10 @@ static enum hsp_status first_state(struct rank *r, struct hsp_err *err)
 {
     const struct hsp_local_opts *o = &r->l->o;
     const struct hsp_program *p = &o->programs[r->k];
-    hsp_state_init(p, r->seen[0]);
-    if (r->backend->device) {
-        memset(r->seen[1], 0, state_bytes(r));
+    for (int k = 0; k < 2 && r->backend->device; k++) { /* what lies between tensors, too */
+        memset(r->seen[k], 0, state_bytes(r));
     }
+    hsp_state_init(p, r->seen[0]);
     enum hsp_status st = o->init ? hsp_state_import(p, o->init, r->seen[0], err) : HSP_OK;
     return st == HSP_OK ? copy_slots(r, true, err) : st;
 }
