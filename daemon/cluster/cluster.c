@@ -480,6 +480,7 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
     }
     begin(c, ev->now_ms);
     hsp_ci_forgive_stall(c);
+    c->looked_ms = c->now_ms;
     switch (ev->type) {
     case HSP_EV_CONN_OPENED: break; /* nothing is known of it before its hello */
     case HSP_EV_MSG: agent_msg(c, ev->conn, ev->u.msg); break;

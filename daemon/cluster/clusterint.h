@@ -30,7 +30,8 @@ void hsp_ci_node_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_
 /* Any state but to LIVE: that is hsp_ci_node_heard, now. */
 void hsp_ci_node_state(struct hsp_cluster *c, struct hsp_cluster_node *n, enum hsp_node_state to);
 void hsp_ci_node_heard(struct hsp_cluster *c, struct hsp_cluster_node *n);
-/* When the next node is suspect or dead if none is heard. */
+/* When to look at nodes if none is heard: the next one is suspect or dead; or one is suspect, and its bound so far
+ * away that a stall of this process before it would not be noticed. */
 hsp_msec hsp_ci_silence_due(const struct hsp_cluster *c);
 /* Is @d in an ascending list? */
 bool hsp_ci_has(const hsp_device_id *list, uint32_t n, hsp_device_id d);

@@ -314,6 +314,7 @@ struct hsp_cluster {
     uint64_t term, next_incarnation, next_ticket;
     uint32_t next_job;
     hsp_msec now_ms, grace_ms; /* grace: AWAY nodes are dead after it */
+    hsp_msec looked_ms;        /* when the event before this one came */
     uint32_t n_nodes;
     size_t cap_nodes;
     struct hsp_cluster_node *nodes; /* an index is for ever */

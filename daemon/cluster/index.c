@@ -158,7 +158,9 @@ hsp_msec hsp_ci_silence_due(const struct hsp_cluster *c)
     }
     if (c->oldest != HSP_NO_NODE && c->nodes[c->oldest].state == HSP_NODE_SUSPECT) {
         hsp_msec dead = c->nodes[c->oldest].last_ms + c->cfg.dead_ms;
+        hsp_msec look = c->looked_ms + c->cfg.suspect_ms;
         due = dead < due ? dead : due;
+        due = look < due ? look : due;
     }
     return due;
 }

@@ -322,6 +322,24 @@ static void after_a_stall_there_is_time_for_a_beat(void **state)
     }
 }
 
+/* Nobody is heard, then hspmdd is stopped, until just behind the bound of the first: it was not silent for so long. */
+static void a_stall_before_the_bound(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    hsp_msec heard = w.now;
+    w.now += w.c->cfg.suspect_ms;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+    w.now = heard + w.c->cfg.dead_ms + 1;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_non_null(cw_fact(&w, "coordinator.stalled"));
+    assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+    cw_end(&w);
+}
+
 /* A drain says why until it is over; why it is over stands in the events. */
 static void reasons_of_drains_are_told(void **state)
 {
@@ -394,6 +412,7 @@ int main(void)
         cmocka_unit_test(one_lost_beat),
         cmocka_unit_test(own_stall_kills_nobody),
         cmocka_unit_test(after_a_stall_there_is_time_for_a_beat),
+        cmocka_unit_test(a_stall_before_the_bound),
         cmocka_unit_test(reasons_of_drains_are_told),
         cmocka_unit_test(a_drain_is_over_once),
         cmocka_unit_test(a_long_reason_is_cut_between_characters),
