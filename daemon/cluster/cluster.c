@@ -206,6 +206,7 @@ static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
         earlier(c, j->att.deadline_ms);
     }
     earlier(c, j->retry_ms);
+    earlier(c, j->plan_retry_ms);
     earlier(c, j->data_retry_ms);
     earlier(c, j->keep_retry_ms);
     earlier(c, j->state_deadline_ms);

@@ -239,6 +239,7 @@ struct hsp_job {
     uint32_t keep_tries;    /* pauses so far */
     uint32_t failures;      /* attempts without progress */
     hsp_msec retry_ms;      /* no attempt and no planning before */
+    hsp_msec plan_retry_ms; /* running: no planning before; its keepers are seen to meanwhile */
     /* index.c */
     bool look; /* something of it has changed since it was last looked at */
     uint32_t n_leases;

@@ -513,22 +513,23 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
         hsp_ci_cancel_plan(c, j);
         j->asked_valid = false;
     }
-    if (!wants_plan(c, j, dev, n)) {
-        j->reason[0] = '\0';
-        if (hsp_ci_wants_keepers(c, j)) {
-            j->detect_ms = j->planned_ms = c->now_ms;
-            uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);
-            hsp_ci_attempt(c, j, plan, HSP_MODE_SWITCH, j->cur.plan, 0);
-        }
+    bool wanted = wants_plan(c, j, dev, n), few = n < j->min || n == 0;
+    if (wanted && !few && c->now_ms >= j->plan_retry_ms) {
+        j->detect_ms = c->now_ms;
+        hsp_ci_start_plan(c, j, dev, n, false);
         return;
     }
-    if (n < j->min || n == 0) {
+    if (wanted && few) {
         hsp_ci_job_blocked(c, j, "%s: cannot be done, needs %u devices, %u can be had", j->cause,
                            j->min, n);
-        return;
+    } else if (!wanted) {
+        j->reason[0] = '\0';
     }
-    j->detect_ms = c->now_ms;
-    hsp_ci_start_plan(c, j, dev, n, false);
+    if (hsp_ci_wants_keepers(c, j)) {
+        j->detect_ms = j->planned_ms = c->now_ms;
+        uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);
+        hsp_ci_attempt(c, j, plan, HSP_MODE_SWITCH, j->cur.plan, 0);
+    }
 }
 
 static void advance_job(struct hsp_cluster *c, struct hsp_job *j)

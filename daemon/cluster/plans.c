@@ -11,6 +11,7 @@
 /* A shard is held by at most every rank, and each rank has one copy of another's. */
 #define MAX_SHARDS 65536u
 #define MAX_PIECES (1u << 20)
+#define PAUSE_MS   1000u /* after an answer that was no plan */
 
 struct hsp_job_plan *hsp_ci_plan(const struct hsp_job *j, uint64_t plan)
 {
@@ -223,10 +224,14 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
                                     : (ev->reason != NULL ? ev->reason : "no plan");
     hsp_ci_fact(c, "plan.infeasible", HSP_SEV_WARN, j, NULL, "%s", why);
     /* asked again when the devices change, or after a pause */
-    j->retry_ms = c->now_ms + 1000;
+    if (j->state == HSP_JOB_RUNNING) {
+        j->plan_retry_ms = c->now_ms + PAUSE_MS;
+        return;
+    }
+    j->retry_ms = c->now_ms + PAUSE_MS;
     if (j->state == HSP_JOB_FINISHING) {
         hsp_ci_finishing_stays(c, j, why);
-    } else if (j->state != HSP_JOB_RUNNING) {
+    } else {
         j->asked_valid = false;
         hsp_ci_job_blocked(c, j, "%s", why);
     }

@@ -255,8 +255,9 @@ static void wishes(struct sim *s, uint64_t until)
 static void check_calm(struct sim *s, const struct hsp_job *j)
 {
     struct sim_job_truth *t = &s->job[j->id];
-    bool calm = j->state == HSP_JOB_RUNNING && j->cur.settled && j->att.epoch == 0 &&
-                j->ticket == 0 && !j->have_result && j->keep_retry_ms == 0 && s->n_keep == 1;
+    bool calm = j->state == HSP_JOB_RUNNING && !j->suspending && j->cur.settled &&
+                j->att.epoch == 0 && j->ticket == 0 && !j->have_result && j->keep_retry_ms == 0 &&
+                s->n_keep == 1;
     uint32_t live = 0, free = 0;
     for (uint32_t i = 0; i < s->d->n_nodes; i++) {
         const struct hsp_cluster_node *n = &s->d->nodes[i];

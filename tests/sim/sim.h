@@ -359,6 +359,8 @@ void sim_check_stop(struct sim *s); /* the one under way, if any */
 struct sim_seg *sim_seg_find(struct sim_exec *x, uint32_t job, uint64_t plan, uint32_t owner,
                              uint64_t version);          /* NULL: none */
 void sim_commit(struct sim *s, const struct sim_run *r); /* a vote of @r has passed */
+/* The job is told to stop: what epochs up to @epoch have may go. */
+void sim_given_up(struct sim *s, uint32_t job, uint64_t epoch);
 /* simckpt.c: of the version whose vote has passed at @x; when it is written */
 void sim_ckpt_begin(struct sim *s, uint32_t x);
 void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d);

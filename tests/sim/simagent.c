@@ -152,6 +152,9 @@ void sim_a_event(struct sim *s, const struct sim_ev *e)
         }
         sim_log_msg(s, "agent", node, e->ptr);
         ev.type = HSP_AEV_DAEMON_MSG;
+        if (ev.msg->type == HSP_MSG_STOP) { /* it obeys for an executor that is dead */
+            sim_given_up(s, ev.msg->u.devref.job, ev.msg->epoch);
+        }
         break;
     case SIM_E_A_UP:
         if (a->conn != e->conn) {

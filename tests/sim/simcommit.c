@@ -42,6 +42,12 @@ static void check_copies(struct sim *s, const struct sim_run *r)
     }
 }
 
+void sim_given_up(struct sim *s, uint32_t job, uint64_t epoch)
+{
+    struct sim_job_truth *t = &s->job[job];
+    t->stopped = t->stopped < epoch ? epoch : t->stopped;
+}
+
 void sim_commit(struct sim *s, const struct sim_run *r)
 {
     struct sim_job_truth *t = &s->job[r->job];

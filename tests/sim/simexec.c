@@ -202,17 +202,14 @@ static void on_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
         e->cur.save = e->cur.save || (e->cur.epoch == m->epoch && e->cur.job == m->u.devref.job);
         break;
     case HSP_MSG_STOP:
-        if (s->job[m->u.devref.job].stopped < m->epoch) {
-            s->job[m->u.devref.job].stopped = m->epoch;
-        }
+        sim_given_up(s, m->u.devref.job, m->epoch);
         seal(s, x, m->u.devref.job, m->epoch);
         sim_x_discard(s, x, m->u.devref.job, UINT64_MAX);
         reply(s, x, HSP_MSG_STOPPED, m->epoch, m->u.devref.job);
         break;
     case HSP_MSG_RELEASE:
-        if (m->u.release.keep_plan == UINT64_MAX && e->cur.job == m->u.release.job &&
-            s->job[e->cur.job].stopped < e->cur.epoch) { /* of a job that is over: STOP follows */
-            s->job[e->cur.job].stopped = e->cur.epoch;
+        if (m->u.release.keep_plan == UINT64_MAX && e->cur.job == m->u.release.job) {
+            sim_given_up(s, e->cur.job, e->cur.epoch); /* of a job that is over: STOP follows */
         }
         sim_x_discard(s, x, m->u.release.job, m->u.release.keep_plan);
         if (e->cur.epoch != 0 && e->cur.rank >= e->cur.n_ranks) {

@@ -14,6 +14,21 @@ static void msg(struct cw_world *w, uint32_t node, struct hsp_msg m)
     cw_msg(w, node + 1, m);
 }
 
+/* A node of keepers alone, one of them. */
+static void hello_keeper(struct cw_world *w, uint32_t node)
+{
+    char name[8];
+    struct hsp_m_device dev = {.kind = HSP_KIND_KEEPER, .speed = 1, .up = true, .address = "x"};
+    (void)snprintf(name, sizeof(name), "n%u", node);
+    msg(w, node,
+        (struct hsp_msg){.type = HSP_MSG_HELLO,
+                         .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                     .node = name,
+                                     .address = name,
+                                     .n_devices = 1,
+                                     .devices = &dev}});
+}
+
 static void hello(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
 {
     struct hsp_m_device dev[4];
@@ -274,6 +289,13 @@ static void late(void **state)
     cw_end(&w);
 }
 
+static void drain(struct cw_world *w, const char *node)
+{
+    cw_step(w, (struct hsp_event){
+                   .type = HSP_EV_ADMIN,
+                   .u.admin = {.verb = HSP_ADMIN_DRAIN, .node = node, .reason = "maintenance"}});
+}
+
 static void comes_and_is_drained(void **state)
 {
     (void)state;
@@ -299,9 +321,7 @@ static void comes_and_is_drained(void **state)
     hello(&w, 2, 1, 0);
     assert_int_equal(j->state, HSP_JOB_RUNNING);
     /* drained: another takes over, and the old one is told so as a source without rows */
-    cw_step(&w, (struct hsp_event){
-                    .type = HSP_EV_ADMIN,
-                    .u.admin = {.verb = HSP_ADMIN_DRAIN, .node = "n1", .reason = "maintenance"}});
+    drain(&w, "n1");
     assert_int_equal(j->state, HSP_JOB_SWITCHING);
     assert_int_equal(j->att.n_peers, 3);
     assert_int_equal(j->att.peers[1].device, HSP_DEVICE(2, 1));
@@ -311,6 +331,38 @@ static void comes_and_is_drained(void **state)
     assert_keeps(&w, 1, 1, HSP_DEVICE(2, 1));
     assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
     cw_end(&w);
+}
+
+/* What the job wants to move to cannot be had, or not be planned: what it has is kept all the same. */
+static void kept_though_it_cannot_move(void **state)
+{
+    (void)state;
+    for (int planned = 0; planned < 2; planned++) {
+        struct cw_world w;
+        begin(&w, 1, 1);
+        submit(&w, "a", 2);
+        run(&w, 1, 0);
+        drain(&w, "n0");
+        const struct hsp_job *j = cw_job(&w, 1);
+        assert_int_equal(j->state, HSP_JOB_RUNNING);
+        assert_non_null(strstr(j->reason, "needs 1 devices, 0 can be had"));
+        hsp_device_id keeper = planned == 0 ? HSP_DEVICE(1, 0) : HSP_DEVICE(1, 1);
+        if (planned == 0) {
+            hello_keeper(&w, 1);
+        } else {
+            hello(&w, 1, 1, 0);
+            assert_int_equal(w.asked[0], HSP_DEVICE(1, 0));
+            cw_step(&w, (struct hsp_event){
+                            .type = HSP_EV_PLAN_DONE,
+                            .u.plan = {.job = 1, .ticket = w.ticket, .status = HSP_ENOSPC}});
+        }
+        assert_int_equal(j->state, HSP_JOB_SWITCHING);
+        assert_int_equal(j->att.peers[1].device, keeper);
+        run(&w, 1, 5);
+        assert_keeps(&w, 1, 1, keeper);
+        assert_nodes(&w, 1, 2);
+        cw_end(&w);
+    }
 }
 
 static void sealed(struct cw_world *w, uint32_t node, struct hsp_m_holding *h, uint32_t n)
@@ -430,6 +482,7 @@ int main(void)
                                        cmocka_unit_test(room_and_refusal),
                                        cmocka_unit_test(late),
                                        cmocka_unit_test(comes_and_is_drained),
+                                       cmocka_unit_test(kept_though_it_cannot_move),
                                        cmocka_unit_test(a_keeper_dies),
                                        cmocka_unit_test(the_trainer_dies),
                                        cmocka_unit_test(survives_a_restart)};
