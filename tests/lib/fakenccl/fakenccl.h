@@ -40,7 +40,7 @@ struct hsp_fakenccl {
      * @nth 0 takes it back. */
     void (*refuse)(const char *name, unsigned nth, int result);
     void (*hang)(const char *name, unsigned nth); /* until a communicator it is for is aborted */
-    void (*die)(int process, unsigned nth);       /* in its nth call; to ask again how it stands is none */
+    void (*die)(int process, unsigned nth); /* in its nth call, where polls in a row are one */
     bool (*is_dead)(int process);
     void (*revive)(int process);
     /* All communicators of a process have this error from now on. */

@@ -88,16 +88,25 @@ static bool at_once(void *ctx)
     return true;
 }
 
-/* Asks for it, and waits for nothing. */
-static void ask(struct world *w, const char *path)
+/* Asks for it, and waits for nothing. HSP_OK: it was there already. */
+static enum hsp_status ask_any(struct world *w, const char *path)
 {
     const struct hsp_held_data *d = NULL;
     const struct hsp_data_stop stop = {.asked = at_once};
     const struct hsp_data_wish wish = {
         .path = path, .format = HSP_DATA_TEXT, .vocab = 256, .stop = &stop};
     struct hsp_err err = {0};
-    assert_status(hsp_data_cache_get(w->cache, &wish, &d, &err), HSP_ECANCELED);
-    assert_null(d);
+    enum hsp_status st = hsp_data_cache_get(w->cache, &wish, &d, &err);
+    assert_true((st == HSP_OK) == (d != NULL));
+    if (st == HSP_OK) {
+        (void)hsp_data_cache_put(w->cache, d);
+    }
+    return st;
+}
+
+static void ask(struct world *w, const char *path)
+{
+    assert_int_equal(ask_any(w, path), HSP_ECANCELED);
 }
 
 /* The same object: nothing was opened or read again. */
@@ -205,7 +214,8 @@ static void a_reading_goes_on_without_those_who_waited(void **state)
 {
     struct world *w = *state;
     ask(w, w->path);
-    ask(w, w->path);
+    enum hsp_status st = ask_any(w, w->path); /* it may have been read by now */
+    assert_true(st == HSP_OK || st == HSP_ECANCELED);
     const struct hsp_held_data *a = get(w, w->path);
     assert_int_equal(n_opened, 1);
     (void)hsp_data_cache_put(w->cache, a);
