@@ -12,6 +12,7 @@
 /* Epoch 11: data parallel on executors 0 and 1, until step 15. */
 static void begin_on_two(struct xw_world *w, struct hsp_epoch_plan *dp)
 {
+    w->speed = 0.2;
     for (int i = 0; i < 3; i++) {
         xw_start_executor(w, i);
     }
@@ -312,6 +313,7 @@ static void make_cards(struct cards *c)
 /* Device 0 trains alone for some steps as epoch @epoch. */
 static void train_alone(struct xw_world *w, const struct hsp_epoch_plan *one, uint64_t epoch)
 {
+    w->speed = 0.1;
     for (int i = 0; i < 4; i++) {
         xw_start_executor(w, i);
     }

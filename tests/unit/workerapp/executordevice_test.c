@@ -245,6 +245,7 @@ static void switch_in_the_memory_of_one(struct xw_world *w)
     xw_reference(w, loss, val);
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, xw_plan_dp);
     w->ghost[0].memory = (size_t)taken(w, one) + (1 << 16);
+    w->speed = 0.1;
     begin(w, one, 11, 1);
     xw_await_step(w, 0, 10);
     xw_start_executor(w, 1);

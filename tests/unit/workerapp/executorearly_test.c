@@ -94,6 +94,7 @@ static void await_flag(atomic_uint *flag)
 static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
                   int n_peers)
 {
+    w->speed = 0.2;
     for (int i = 0; i < 3; i++) {
         xw_start_executor(w, i);
     }

@@ -32,6 +32,7 @@ static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, int n)
 {
     struct xw_epoch first = {
         .epoch = 11, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = plan, .n_peers = n};
+    w->speed = 0.2;
     for (int i = 0; i < n; i++) {
         xw_start_executor(w, i);
     }

@@ -83,7 +83,7 @@ static void spawn(struct xw_world *w, int dev)
                                       .node = node,
                                       .state_dir = p->state_dir,
                                       .listen = "127.0.0.1",
-                                      .speed = 1,
+                                      .speed = w->speed > 0 ? w->speed : 1,
                                       .mem_bytes = 1 << 30,
                                       .threads = 1,
                                       .heartbeat_ms = BEAT_MS,

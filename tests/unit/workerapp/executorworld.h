@@ -32,6 +32,8 @@ struct xw_world {
     struct hsp_graph *graph;
     const char *log; /* file to which executors write what they log, NULL: warnings, to stderr */
     struct xw_process ex[XW_MAX_DEV];
+    double
+        speed; /* of executors started from now on, 0: 1; so that steps last while epochs are prepared */
     bool device;                             /* executors compute on ghosts, not on CPUs */
     bool cpu[XW_MAX_DEV];                    /* but for these */
     struct hsp_ghost_opts ghost[XW_MAX_DEV]; /* of each; their seeds are drawn */
