@@ -121,7 +121,6 @@ int hsp_cmd_verify(struct hsp_ctl *ctl);
 int hsp_cmd_plan(struct hsp_ctl *ctl);
 int hsp_cmd_program_show(struct hsp_ctl *ctl);
 int hsp_cmd_plan_show(struct hsp_ctl *ctl);
-int hsp_cmd_plan_import(struct hsp_ctl *ctl);
 int hsp_cmd_graph_show(struct hsp_ctl *ctl);
 int hsp_cmd_submit(struct hsp_ctl *ctl);
 int hsp_cmd_status(struct hsp_ctl *ctl);

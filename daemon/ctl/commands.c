@@ -333,17 +333,6 @@ const struct hsp_command hsp_commands[] = {
      .max_pos = 1,
      .formats = AS(TABLE) | AS(YAML),
      .run = hsp_cmd_plan_show},
-    {.name = "plan import",
-     .operands = "FILE [N]",
-     .summary = "print a strategy of the HSPMD artifact as a plan",
-     .help =
-         "Reads its JSON, packed or expanded, or a list of packed strategies: without N a table\n"
-         "of them. The plan is a compact one with a sequence in each micro-batch, ready for\n"
-         "`annotations:` and --plan, where a job's global batch is shared in proportion. Ranks\n"
-         "are the devices in ascending order.",
-     .min_pos = 1,
-     .max_pos = 2,
-     .run = hsp_cmd_plan_import},
     {.name = "compile",
      .operands = "JOB",
      .summary = "compile a job into a program file for hspmd-worker --run",

@@ -6,7 +6,6 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/cmd_ckpt.c \
   daemon/ctl/cmd_compile.c \
   daemon/ctl/cmd_feed.c \
-  daemon/ctl/cmd_import.c \
   daemon/ctl/cmd_job.c \
   daemon/ctl/cmd_plan.c \
   daemon/ctl/cmd_show.c \

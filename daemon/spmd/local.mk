@@ -47,9 +47,6 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/specialize.c daemon/spmd/specialize.h \
   daemon/spmd/stagecode.c daemon/spmd/stagecode.h \
   daemon/spmd/stagelayout.c daemon/spmd/stagelayout.h \
-  daemon/spmd/strategy.c daemon/spmd/strategy.h \
-  daemon/spmd/stratring.c \
-  daemon/spmd/stratunion.c \
   daemon/spmd/sumcut.c daemon/spmd/sumplace.c daemon/spmd/sumplace.h \
   daemon/spmd/switch.c daemon/spmd/switch.h \
   daemon/spmd/timeline.c daemon/spmd/timeline.h \

@@ -2,8 +2,8 @@
  * for (C1 to C2: 60 layers on 32 devices), on one core, with no template kept from before; and what a
  * second switch takes that changes one stage.
  *
- * Usage: compilebench [FROM TO [STRATEGIES]]: names of strategies begin with these; default C1 C2 of
- * conf/plans/hspmd-strategies.json. Prints one JSON object: seconds are of the clock but for processor_s, medians of 9.
+ * Usage: compilebench [FROM TO]: plan files; default C1 and C2 of conf/plans/hetu. Prints one JSON object: seconds are
+ * of the clock but for processor_s, medians of 9.
  * "second": each stage of TO in turn is computed with recomputation, after TO. */
 #include <sched.h>
 #include <stdio.h>
@@ -15,7 +15,6 @@
 #include "daemon/spmd/bsr.h"
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/complete.h"
-#include "daemon/spmd/strategy.h"
 #include "daemon/spmd/switch.h"
 #include "proto/base/check.h"
 #include "proto/layout/cluster_desc.h"
@@ -85,6 +84,23 @@ static char *read_all(const char *path, size_t *ret_len)
     return text;
 }
 
+/* The plan of @path; NULL: of the file @name in conf/plans/hetu. */
+static struct hsp_plan *read_plan(struct bench *b, const char *path, const char *name)
+{
+    const char *src = getenv("HSPMD_SRC");
+    char published[4096];
+    size_t len = 0;
+    struct hsp_plan *p = NULL;
+    (void)snprintf(published, sizeof published, "%s/conf/plans/hetu/%s.yaml", src ? src : ".",
+                   name);
+    path = path != NULL ? path : published;
+    char *text = read_all(path, &len);
+    must(hsp_plan_parse(text, len, path, b->train.data.global_batch, b->plans, &p, &b->err),
+         &b->err);
+    free(text);
+    return p;
+}
+
 /* Llama of 32 billion parameters, as the paper's. */
 static void make_model(struct bench *b)
 {
@@ -109,17 +125,6 @@ static void make_model(struct bench *b)
         .data = {.global_batch = 64, .sequence = 4096, .validation_fraction = 0.1, .vocab = 32000},
         .eps = 1e-8,
         .weight_decay = 0.1};
-}
-
-static struct hsp_plan *find(const struct hsp_strategies *all, const char *name)
-{
-    for (uint32_t i = 0; i < all->n; i++) {
-        if (all->of[i].cluster != NULL && strncmp(all->of[i].cluster, name, strlen(name)) == 0) {
-            return all->of[i].plan;
-        }
-    }
-    (void)fprintf(stderr, "compilebench: no strategy %s\n", name);
-    exit(1);
 }
 
 /* The total plan, through its text, as a daemon has it. */
@@ -277,18 +282,12 @@ int main(int argc, char **argv)
     static const char *const names[] = {"compile_from_s", "compile_to_s", "table_s", "all_s",
                                         "processor_s"};
     static struct bench b;
-    const char *src = getenv("HSPMD_SRC");
-    char path[4096];
-    size_t len = 0;
-    struct hsp_strategies all;
     stay_on_one_core();
     b.plans = hsp_arena_new(ARENA_BYTES);
-    (void)snprintf(path, sizeof path, "%s/conf/plans/hspmd-strategies.json", src ? src : ".");
-    char *text = read_all(argc > 3 ? argv[3] : path, &len);
-    must(hsp_strategies_parse(text, len, path, b.plans, &all, &b.err), &b.err);
     make_model(&b);
-    struct hsp_plan *to = find(&all, argc > 2 ? argv[2] : "C2");
-    b.plan[0] = complete(&b, find(&all, argc > 2 ? argv[1] : "C1"));
+    const struct hsp_plan *from = read_plan(&b, argc > 2 ? argv[1] : NULL, "llama32b-32h20");
+    const struct hsp_plan *to = read_plan(&b, argc > 2 ? argv[2] : NULL, "llama32b-31h20");
+    b.plan[0] = complete(&b, from);
     b.plan[1] = complete(&b, to);
     for (int i = 0; i < ROUNDS; i++) {
         run_once(&b, i);
@@ -303,6 +302,5 @@ int main(int argc, char **argv)
     (void)printf("}\n");
     hsp_graph_free(b.g);
     hsp_arena_free(b.plans);
-    free(text);
     return 0;
 }

@@ -20,7 +20,6 @@ fuzz_targets = \
   tests/fuzz/fuzz_progfile \
   tests/fuzz/fuzz_program \
   tests/fuzz/fuzz_safetensors \
-  tests/fuzz/fuzz_strategy \
   tests/fuzz/fuzz_text \
   tests/fuzz/fuzz_tracepart \
   tests/fuzz/fuzz_worker_config \
@@ -51,8 +50,6 @@ tests_fuzz_fuzz_progfile_LDADD = $(FUZZ_LIBS) $(PROGRAM_LIBS)
 tests_fuzz_fuzz_program_SOURCES = tests/fuzz/fuzz_program.c $(TINY_PROG)
 tests_fuzz_fuzz_program_LDADD = $(FUZZ_LIBS) $(WORKERAPP_LIBS)
 tests_fuzz_fuzz_safetensors_LDADD = $(FUZZ_LIBS) $(STATE_LIBS)
-tests_fuzz_fuzz_strategy_SOURCES = tests/fuzz/fuzz_strategy.c tests/unit/spmd/strategycases.h
-tests_fuzz_fuzz_strategy_LDADD = $(FUZZ_LIBS) $(SPMD_LIBS)
 tests_fuzz_fuzz_text_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)
 tests_fuzz_fuzz_tracepart_SOURCES = tests/fuzz/fuzz_tracepart.c $(PART_SAMPLE)
 tests_fuzz_fuzz_tracepart_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)

@@ -9,7 +9,6 @@
 #include "daemon/ctl/planchange.h"
 #include "daemon/ctl/remote.h"
 #include "tests/lib/golden.h"
-#include "tests/unit/spmd/strategycases.h"
 
 struct room {
     char *dir;
@@ -630,8 +629,6 @@ static void bad_files_are_configuration_errors(void **state)
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     RUN(r, "plan", "@job.yaml", "--cluster", "@deep.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    RUN(r, "plan", "import", "@deep.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     (void)snprintf(with, sizeof(with), "%sannotations: [nowhere.yaml]\n", job);
     put(r, "job2.yaml", with);
     RUN(r, "plan", "@job2.yaml");
@@ -641,51 +638,6 @@ static void bad_files_are_configuration_errors(void **state)
     RUN(r, "plan", "@job.yaml", "-c", "@small.yaml");
     assert_int_equal(r->rc, HSP_EXIT_IMPOSSIBLE);
     assert_non_null(strstr(r->msg, "largest worker offers 1.0 MiB"));
-}
-
-static void strategies_are_imported_as_plans(void **state)
-{
-    struct room *r = *state;
-    put(r, "job.yaml", job);
-    put(r, "one.json",
-        "{\"max_tp\": 2, \"layers\": [[1, 1], [2]], \"micro_batches\": [2, 1], "
-        "\"rank_to_device\": [[0, 7], [1, 0], [2, 1], [3, 2], [4, 3], [5, 4]]}");
-    put(r, "two.json",
-        "{\"strategies\": [{\"max_tp\": 1, \"layers\": [[1, 1]], "
-        "\"micro_batches\": [2]}, {\"max_tp\": 1, \"layers\": [[2]], "
-        "\"micro_batches\": [3], \"model\": \"m\", \"cluster\": \"c\"}]}");
-    RUN(r, "plan", "import", "@one.json");
-    assert_int_equal(r->rc, HSP_EXIT_OK);
-    assert_non_null(strstr(r->out, "\n# rank 5: device 7\n"));
-    assert_non_null(strstr(r->out, "\n      - {layers: 1, ranks: [5, 0]}\n"));
-    put(r, "plan.yaml", r->out);
-    RUN(r, "plan", "@job.yaml", "--plan", "@plan.yaml"); /* 12 sequences as 2 to 1 */
-    assert_string_equal(r->msg, "");
-    assert_int_equal(r->rc, HSP_EXIT_OK);
-    put(r, "ring.json",
-        "{\"max_tp\": 1, \"layers\": [[1, 1], [1, 1], [2]], \"micro_batches\": [2, 1], "
-        "\"CP_LIST\": [2, 1], \"SEQ_LEN_LIST\": [3, 1, 4]}");
-    RUN(r, "plan", "import", "@ring.json");
-    assert_non_null(strstr(r->out, "split: sequence, shares: [3, 1], groups: [{ranks: [0]}, "));
-    put(r, "plan.yaml", r->out);
-    RUN(r, "plan", "@job.yaml", "--plan", "@plan.yaml");
-    assert_string_equal(r->msg, "");
-    put(r, "open.json", strategy_expanded);
-    RUN(r, "plan", "import", "@open.json");
-    assert_non_null(strstr(r->out, "\n# each of its 2 pipelines is a stream: "));
-    put(r, "rings.json", strategy_rings);
-    RUN(r, "plan", "import", "@rings.json");
-    assert_null(strstr(r->out, "is a stream"));
-    RUN(r, "plan", "import", "@two.json");
-    assert_int_equal(r->rc, HSP_EXIT_OK);
-    assert_non_null(strstr(r->out, "\n1 c       m "));
-    RUN(r, "plan", "import", "@two.json", "1");
-    assert_non_null(strstr(r->out, "sequences: 3\n"));
-    RUN(r, "plan", "import", "@two.json", "2");
-    assert_int_equal(r->rc, HSP_EXIT_NO_OBJECT);
-    assert_non_null(strstr(r->msg, "no strategy 2, "));
-    RUN(r, "plan", "import", "@job.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
 }
 
 static double number_of(const cJSON *o, const char *key)
@@ -764,7 +716,6 @@ int main(void)
         cmocka_unit_test(status_says_by_what_the_executors_talk),
         cmocka_unit_test(status_shows_a_loss_that_is_no_number),
         cmocka_unit_test(metrics_show_numbers_that_are_none),
-        cmocka_unit_test_setup_teardown(strategies_are_imported_as_plans, setup, teardown),
         cmocka_unit_test_setup_teardown(help_comes_from_the_table, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(plan_prints_who_gets_what, setup, teardown),

@@ -49,8 +49,6 @@ tests_unit_oom_oom_wire_test_LDADD = $(HSP_OOM_LIBS) $(WIRE_LIBS)
 tests_unit_oom_oom_spmd_test_SOURCES = tests/unit/oom/oom_spmd_test.c $(PLAN_CASES) $(PLAN_MODEL)
 tests_unit_oom_oom_spmd_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_spmd_test_LDADD = $(HSP_OOM_LIBS) $(SPMD_LIBS)
-tests_unit_oom_oom_layout_test_SOURCES = tests/unit/oom/oom_layout_test.c \
-  tests/unit/spmd/strategycases.h
 tests_unit_oom_oom_layout_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_layout_test_LDADD = $(HSP_OOM_LIBS) $(SPMD_LIBS)
 tests_unit_oom_oom_planner_test_LDFLAGS = $(HSP_OOM_LINK)

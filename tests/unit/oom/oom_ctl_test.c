@@ -192,10 +192,6 @@ static int setup(void **state)
         "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 1, schedule: "
         "interleaved, chunks: 2, stages: [{layers: [1, 1], ranks: [0]}]}]}",
         0600);
-    put(r, "s.json",
-        "{\"strategies\": [{\"max_tp\": 1, \"layers\": [[1, 1]], \"micro_batches\": [2]}, "
-        "{\"max_tp\": 1, \"layers\": [[2]], \"micro_batches\": [2], \"model\": \"m\"}]}",
-        0600);
     put(r, "c.yaml",
         "apiVersion: hspmd/v1\nkind: cluster\nnodes: [{name: a, devices: [{speed: 1e-2}]}]\n",
         0600);
@@ -363,8 +359,6 @@ static void commands_that_compute(void **state)
     TRY(r, 0, "plan", "@job.yaml", "--live", "--exit-code");
     TRY(r, 0, "plan", "@job.yaml", "-t", "@one.yaml", "@one.yaml", "-c", "@c.yaml");
     TRY(r, 0, "plan", "@job.yaml", "-t", "@one.yaml", "@one.yaml", "-c", "@c.yaml", "-o", "json");
-    TRY(r, 0, "plan", "import", "@s.json");
-    TRY(r, 0, "plan", "import", "@s.json", "1");
     TRY(r, 0, "graph", "show", "@job.yaml");
     TRY_FILE(r, "program", "compile", "@job.yaml", "-o", "@program");
     TRY(r, 0, "program", "show", "@program");

@@ -1,10 +1,8 @@
-/* proto/layout, and the strategies of daemon/spmd that are written in its unions. */
-#include "daemon/spmd/strategy.h"
+/* proto/layout. */
 #include "proto/layout/unions.h"
 #include "proto/text/yaml.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
-#include "tests/unit/spmd/strategycases.h"
 
 #define ARENA ((size_t)16 << 20)
 
@@ -88,39 +86,11 @@ static void unions_become_trees_or_nothing(void **state)
     hsp_oom_loop("union", use_union, NULL, 1000);
 }
 
-static enum hsp_status use_strategy(void *ctx, struct hsp_buf *out, struct hsp_err *err)
-{
-    const char *text = ctx;
-    struct hsp_arena *arena = NULL;
-    struct hsp_strategies all = {0};
-    enum hsp_status st = start(&arena, err);
-    st = st == HSP_OK ? hsp_strategies_parse(text, strlen(text), "s", arena, &all, err) : st;
-    for (uint32_t i = 0; st == HSP_OK && i < all.n; i++) {
-        hsp_plan_dump(all.of[i].plan, out);
-    }
-    hsp_arena_free(arena);
-    return st;
-}
-
-static void strategies_are_read_whole_or_not(void **state)
-{
-    (void)state;
-    static char packed[sizeof strategy_packed_rings], expanded[sizeof strategy_expanded];
-    static char rings[sizeof strategy_rings];
-    memcpy(packed, strategy_packed_rings, sizeof packed);
-    memcpy(rings, strategy_rings, sizeof rings);
-    memcpy(expanded, strategy_expanded, sizeof expanded);
-    hsp_oom_loop("packed", use_strategy, packed, 500);
-    hsp_oom_loop("expanded", use_strategy, expanded, 500);
-    hsp_oom_loop("rings", use_strategy, rings, 500);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_mean_all_or_nothing),
         cmocka_unit_test(unions_become_trees_or_nothing),
-        cmocka_unit_test(strategies_are_read_whole_or_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,6 @@
  * sequence parallelism inside; every family, run and compared with the unsharded graph. */
 #include <stdio.h>
 
-#include "daemon/spmd/strategy.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/plancases.h"
 #include "tests/unit/spmd/planrun.h"
@@ -208,35 +207,31 @@ static void mlp_as_unsharded(void **state)
     hsp_graph_free(m.g);
 }
 
-/* A strategy of the HSPMD artifact with a ring of uneven ranges, of TP 2 and TP 1. */
-static void imported_rings_as_unsharded(void **state)
+/* A stream of TP 2, and a ring as those of HSPMD: two stages whose groups, of TP 2 and TP 1, cut sequences
+ * unevenly. */
+static void uneven_rings_as_unsharded(void **state)
 {
     (void)state;
-    static const char text[] = "{TP: 2, LAYERS_NUM_LIST: [[2], [1, 1], [1, 1]], "
-                               "MICRO_BATCH_NUM_LIST: [3, 4], CP_LIST: [1, 2], "
-                               "SEQ_LEN_LIST: [8, 3, 5], UNUSED_RANK: [7]}";
-    struct hsp_arena *arena = hsp_arena_new(1 << 24);
-    struct hsp_strategies all;
-    struct hsp_err err = {0};
-    struct hsp_buf b;
-    hsp_buf_init(&b, 1 << 16);
-    assert_ok(hsp_strategies_parse(text, strlen(text), "s", arena, &all, &err), &err);
-    hsp_plan_dump(all.of[0].plan, &b);
+    static const char text[] = HSP_PLAN_HEAD
+        "ranks: 9\nstreams:\n"
+        "  - {sequences: 3, micro_batches: 3, stages: [{layers: 2, ranks: [0, 1]}]}\n"
+        "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, split: sequence, shares: [3, "
+        "5], "
+        "groups: [{ranks: [2, 3]}, {ranks: [6]}]}, {layers: 1, split: sequence, shares: [3, 5], "
+        "groups: [{ranks: [4, 5]}, {ranks: [7, 8]}]}]}\n";
     static const char *const families[] = {"gpt", "llama"};
     for (int i = 0; i < 2; i++) {
         struct hsp_model_spec s = spec_of(families[i], false);
         struct plan_model m = plan_model_of(&s, HSP_OPT_ADAMW);
-        plan_run(hsp_buf_cstr(&b), &m, 1);
+        plan_run(text, &m, 1);
         hsp_graph_free(m.g);
     }
-    hsp_buf_fini(&b);
-    hsp_arena_free(arena);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(imported_rings_as_unsharded),
+        cmocka_unit_test(uneven_rings_as_unsharded),
         cmocka_unit_test(gpt_as_unsharded),
         cmocka_unit_test(tied_embeddings_as_unsharded),
         cmocka_unit_test(packed_documents_as_unsharded),

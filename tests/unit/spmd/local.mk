@@ -21,7 +21,6 @@ spmd_tests = \
   tests/unit/spmd/schedule_test \
   tests/unit/spmd/small_test \
   tests/unit/spmd/sumplace_test \
-  tests/unit/spmd/strategy_test \
   tests/unit/spmd/switch_test
 check_PROGRAMS += $(spmd_tests)
 TESTS += $(spmd_tests)
@@ -66,8 +65,5 @@ tests_unit_spmd_deduce_test_LDADD = $(spmd_libs)
 tests_unit_spmd_small_test_SOURCES = tests/unit/spmd/small_test.c $(PLAN_CASES)
 tests_unit_spmd_small_test_LDADD = $(spmd_libs)
 tests_unit_spmd_bsr_test_LDADD = tests/lib/libplainbsr.a $(spmd_libs)
-tests_unit_spmd_strategy_test_SOURCES = tests/unit/spmd/strategy_test.c \
-  tests/unit/spmd/strategycases.h
-tests_unit_spmd_strategy_test_LDADD = $(spmd_libs)
 tests_unit_spmd_published_test_LDADD = $(spmd_libs)
 tests_unit_spmd_oracle_test_LDADD = $(spmd_libs)

@@ -1,33 +1,37 @@
 /* The published strategies of HSPMD (Hetu v2) against what its paper says of them: C1 to C7, where their
  * gradients meet, what they exchange. */
+#include <assert.h>
+#include <dirent.h>
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/names.h"
-#include "daemon/spmd/strategy.h"
 #include "tests/lib/testlib.h"
 
 #define ARENA_BYTES ((size_t)1 << 30)
-#define FILE_NAME   "conf/plans/hspmd-strategies.json"
+#define FOLDER      "conf/plans/hetu"
 #define LEN(a)      (sizeof(a) / sizeof((a)[0]))
 
 enum { BATCH = 64, SEQUENCE = 4, VOCAB = 11, LAYERS = 60, HEADS = 8 };
-/* of the file */
-enum {
-    C7 = 2,
-    C5 = 3,
-    H800_15 = 4,
-    C6 = 5,
-    C4 = 10,
-    H20_32 = 11,
-    H20_31 = 12,
-    C3 = 13,
-    C1 = 14,
-    C2 = 15,
-    N = 16
-};
+/* Files of FOLDER. */
+enum { C1, C2, C3, C4, C5, C6, C7, H800_15, H800_48, H800_32, M70_48, M70_40, M70_32, M70_24_8, N };
+static const char *const files[] = {[C1] = "llama32b-32h20",
+                                    [C2] = "llama32b-31h20",
+                                    [C3] = "llama32b-24h20",
+                                    [C4] = "llama32b-32h20-16h800-dp2",
+                                    [C5] = "llama32b-24h20-16h800",
+                                    [C6] = "llama32b-24h20-15h800-dp2",
+                                    [C7] = "llama32b-24h20-8h800",
+                                    [H800_15] = "llama32b-24h20-15h800-dp3",
+                                    [H800_48] = "llama32b-32h20-16h800-dp4",
+                                    [H800_32] = "llama32b-16h20-16h800",
+                                    [M70_48] = "llama70b-32h20-16h800",
+                                    [M70_40] = "llama70b-24h20-16h800",
+                                    [M70_32] = "llama70b-16h20-16h800",
+                                    [M70_24_8] = "llama70b-24h20-8h800"};
+static_assert(LEN(files) == N, "a name for each file");
 
 static struct hsp_graph *toy(int64_t layers)
 {
@@ -59,18 +63,26 @@ static const struct hsp_train_spec train = {
 /* All published strategies. */
 struct world {
     struct hsp_arena *arena;
-    struct hsp_strategies all;
+    char *text[N];
+    struct hsp_plan *plan[N];
 };
+
+static struct hsp_plan *parse(const char *text, const char *name, struct hsp_arena *arena)
+{
+    struct hsp_plan *p = NULL;
+    struct hsp_err err = {0};
+    assert_ok(hsp_plan_parse(text, strlen(text), name, BATCH, arena, &p, &err), &err);
+    return p;
+}
 
 static int setup(void **state)
 {
     static struct world w;
-    struct hsp_err err = {0};
-    char *text = hsp_test_source(FILE_NAME);
     w.arena = hsp_arena_new(1 << 24);
-    assert_ok(hsp_strategies_parse(text, strlen(text), FILE_NAME, w.arena, &w.all, &err), &err);
-    assert_int_equal(w.all.n, N);
-    free(text);
+    for (uint32_t i = 0; i < N; i++) {
+        w.text[i] = hsp_test_source(hsp_arena_printf(w.arena, FOLDER "/%s.yaml", files[i]));
+        w.plan[i] = parse(w.text[i], files[i], w.arena);
+    }
     *state = &w;
     return 0;
 }
@@ -78,21 +90,11 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct world *w = *state;
+    for (uint32_t i = 0; i < N; i++) {
+        free(w->text[i]);
+    }
     hsp_arena_free(w->arena);
     return 0;
-}
-
-/* The text of a strategy as a plan, read back under the toy's global batch. */
-static struct hsp_plan *as_plan(const struct hsp_strategy *s, struct hsp_arena *arena)
-{
-    struct hsp_buf b;
-    struct hsp_plan *p = NULL;
-    struct hsp_err err = {0};
-    hsp_buf_init(&b, 1 << 20);
-    hsp_plan_dump(s->plan, &b);
-    assert_ok(hsp_plan_parse(hsp_buf_cstr(&b), b.len, s->cluster, BATCH, arena, &p, &err), &err);
-    hsp_buf_fini(&b);
-    return p;
 }
 
 /* As the paper runs them: between its matrix products a tensor-parallel group has a part of the sequence
@@ -109,12 +111,12 @@ static void cut_sequences(struct hsp_plan *p)
 /* ---- what they are ---- */
 
 /* "32: 15x4 15x4 | ..": micro-batches, then layers x devices of each stage, of each stream. */
-static void assert_shape(const struct hsp_strategy *s, const char *want)
+static void assert_shape(const struct hsp_plan *p, const char *want)
 {
     struct hsp_buf b;
     hsp_buf_init(&b, 4096);
-    for (uint32_t i = 0; i < s->plan->n_streams; i++) {
-        const struct hsp_stream *of = &s->plan->streams[i];
+    for (uint32_t i = 0; i < p->n_streams; i++) {
+        const struct hsp_stream *of = &p->streams[i];
         hsp_buf_printf(&b, "%s%u:", i > 0 ? " | " : "", of->micro_batches);
         for (uint32_t k = 0; k < of->n_stages; k++) {
             hsp_buf_printf(&b, " %ux%u", of->stages[k].layers, of->stages[k].n);
@@ -141,28 +143,46 @@ static void c1_to_c7_are_those_of_the_paper(void **state)
         {H800_15, 39, "29: 7x4 7x4 23x4 23x4 | 18: 11x4 11x4 38x4 | 17: 12x4 11x4 24x2 13x1"},
     };
     for (size_t i = 0; i < LEN(published); i++) {
-        const struct hsp_strategy *s = &w->all.of[published[i].at];
-        assert_int_equal(s->plan->n_ranks, published[i].devices);
-        assert_shape(s, published[i].shape);
+        const struct hsp_plan *p = w->plan[published[i].at];
+        assert_int_equal(p->n_ranks, published[i].devices);
+        assert_shape(p, published[i].shape);
     }
 }
 
-/* C2 stands in the file with unused virtual ranks and with the devices of its stages. */
-static void both_spellings_are_one_plan(void **state)
+/* The text of a plan file after the comment that it begins with. */
+static const char *body_of(const char *text)
+{
+    while (*text == '#') {
+        text = strchr(text, '\n');
+        assert_non_null(text);
+        text++;
+    }
+    return text;
+}
+
+/* Each file of the folder is one of these, and says its plan as a dump does. */
+static void files_are_plans_as_they_are_dumped(void **state)
 {
     const struct world *w = *state;
-    static const uint32_t pair[2][2] = {{H20_32, C1}, {H20_31, C2}};
-    for (int i = 0; i < 2; i++) {
-        const struct hsp_strategy *a = &w->all.of[pair[i][0]], *b = &w->all.of[pair[i][1]];
-        struct hsp_buf x, y;
-        hsp_buf_init(&x, 1 << 16);
-        hsp_buf_init(&y, 1 << 16);
-        hsp_plan_dump(a->plan, &x);
-        hsp_plan_dump(b->plan, &y);
-        assert_string_equal(hsp_buf_cstr(&x), hsp_buf_cstr(&y));
-        assert_memory_equal(a->device, b->device, a->plan->n_ranks * sizeof *a->device);
-        hsp_buf_fini(&x);
-        hsp_buf_fini(&y);
+    const char *src = getenv("HSPMD_SRC");
+    DIR *d = opendir(hsp_arena_printf(w->arena, "%s/" FOLDER, src != NULL ? src : "."));
+    uint32_t n = 0;
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;) {
+        n += e->d_name[0] != '.';
+    }
+    (void)closedir(d);
+    assert_int_equal(n, N);
+    for (uint32_t i = 0; i < N; i++) {
+        struct hsp_buf one, two;
+        hsp_buf_init(&one, 1 << 16);
+        hsp_buf_init(&two, 1 << 16);
+        hsp_plan_dump(w->plan[i], &one);
+        assert_string_equal(hsp_buf_cstr(&one), body_of(w->text[i]));
+        hsp_plan_dump(parse(hsp_buf_cstr(&one), "dump", w->arena), &two);
+        assert_string_equal(hsp_buf_cstr(&one), hsp_buf_cstr(&two));
+        hsp_buf_fini(&one);
+        hsp_buf_fini(&two);
     }
 }
 
@@ -170,18 +190,17 @@ static void all_of_them_compile(void **state)
 {
     const struct world *w = *state;
     struct hsp_graph *small = toy(LAYERS), *large = toy(80);
-    for (uint32_t i = 0; i < w->all.n; i++) {
-        const struct hsp_strategy *s = &w->all.of[i];
-        const struct hsp_graph *g = strstr(s->model, "70B") != NULL ? large : small;
+    for (uint32_t i = 0; i < N; i++) {
+        const struct hsp_plan *p = w->plan[i];
+        const struct hsp_graph *g = i < M70_48 ? small : large;
         struct hsp_arena *of = hsp_arena_new(ARENA_BYTES);
         struct hsp_program_file f = {0};
         struct hsp_err err = {0};
         struct hsp_plan total;
-        struct hsp_plan *p = as_plan(s, of);
         enum hsp_status st = hsp_plan_check(p, g, BATCH, &err);
         st = st == HSP_OK ? hsp_compile_total(g, p, &train, of, &f, &total, &err) : st;
         if (st != HSP_OK) {
-            fail_msg("strategy %u, %s: %s", i, s->cluster, err.msg);
+            fail_msg("%s: %s", files[i], err.msg);
         }
         assert_int_equal(f.n, p->n_ranks);
         for (uint32_t r = 0; r < f.n; r++) {
@@ -236,7 +255,7 @@ static struct hsp_plan complete(const struct world *w, uint32_t which, bool sequ
                                 struct hsp_arena *arena)
 {
     struct hsp_graph *g = toy(LAYERS);
-    struct hsp_plan *p = as_plan(&w->all.of[which], arena), total;
+    struct hsp_plan *p = parse(w->text[which], files[which], arena), total;
     struct hsp_err err = {0};
     if (sequences) {
         cut_sequences(p);
@@ -338,7 +357,7 @@ static void homogeneous_strategies_need_no_bsr(void **state)
         for (uint32_t k = 0; k < total.n_reshards; k++) {
             const struct hsp_plan_reshard *r = &total.reshards[k];
             if (!is_one_of(r->method, plain, LEN(plain))) {
-                fail_msg("strategy %u: %s is a %s", alike[i], r->makes, r->method);
+                fail_msg("%s: %s is a %s", files[alike[i]], r->makes, r->method);
             }
             for (size_t m = 0; m < LEN(plain); m++) {
                 met[m] = met[m] || strcmp(r->method, plain[m]) == 0;
@@ -386,7 +405,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(c1_to_c7_are_those_of_the_paper),
-        cmocka_unit_test(both_spellings_are_one_plan),
+        cmocka_unit_test(files_are_plans_as_they_are_dumped),
         cmocka_unit_test(all_of_them_compile),
         cmocka_unit_test(gradients_of_c2_meet_in_pairs),
         cmocka_unit_test(gradients_of_norms_of_c2_meet_everywhere),
