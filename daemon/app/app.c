@@ -207,7 +207,7 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
     struct loading l = {.arena = hsp_arena_new(ROWS_CAP)};
     struct hsp_actions acts = {0};
     enum hsp_status st = l.arena != NULL ? hsp_store_load(a->store, take_row, &l, err)
-                                         : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+                                         : hsp_err_nomem(err, "the stored state");
     if (st == HSP_OK) {
         st = hsp_app_jobs_load(a, l.rows, (uint32_t)l.n, err);
     }
@@ -282,7 +282,7 @@ static enum hsp_status open_core(struct hsp_app *a, struct hsp_err *err)
 {
     struct hsp_cluster_config cc = core_config(a->cfg);
     a->cluster = hsp_cluster_new(&cc);
-    return a->cluster != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    return a->cluster != NULL ? HSP_OK : hsp_err_nomem(err, "the coordinator's state");
 }
 
 static void config_fact(struct hsp_app *a, bool good, const char *reason)
@@ -379,7 +379,7 @@ static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *ke
     a->clients = calloc(a->n_clients, sizeof *a->clients);
     a->decoding = hsp_arena_new(DECODE_CAP);
     if (a->clients == NULL || a->decoding == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "the table of clients");
     }
     return hsp_net_new(a->loop, &nc, &hsp_app_net_calls, a, &a->net, err);
 }
@@ -407,7 +407,7 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
 {
     struct hsp_app *a = calloc(1, sizeof *a);
     if (a == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "the coordinator");
     }
     a->loop = loop;
     a->cfg = cfg;

@@ -199,7 +199,7 @@ static void describe_peers(struct hsp_app *a, struct hsp_batch *b, struct prepar
     uint32_t n = g->action.n_peers;
     hsp_device_id *list = hsp_arena_array(b->arena, n, sizeof *list), *named = NULL;
     if (list == NULL) {
-        g->status = hsp_err_set(&g->err, HSP_ENOMEM, 0, "out of memory for %u peers", n);
+        g->status = hsp_err_nomem(&g->err, "%u peers", n);
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -438,7 +438,7 @@ void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts)
     }
     if (!ok) {
         (void)batch_free(b);
-        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory");
+        (void)hsp_err_nomem(&err, "the next batch of rows");
         hsp_app_fail(a, "the actions of a step cannot be kept", &err);
         return;
     }

@@ -6,11 +6,6 @@
 #include "daemon/app/epochshards.h"
 #include "proto/program/pool.h"
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the plan of an epoch");
-}
-
 #define PLAN_TEXT_MAX ((size_t)HSP_MSG_BLOB_MAX) /* it is sent as one blob */
 
 /* A deep copy of the plan by way of its text: nothing is borrowed from the caller. */
@@ -24,7 +19,7 @@ static enum hsp_status copy_plan(struct hsp_epoch_plan *p, const struct hsp_plan
     if (st == HSP_OK) {
         st = hsp_plan_parse(hsp_buf_cstr(&text), text.len, "plan", batch, p->arena, &p->plan, err);
     } else if (st == HSP_ENOMEM) {
-        st = no_memory(err);
+        st = hsp_err_nomem(err, "the plan of an epoch");
     } else {
         st = hsp_err_set(err, st, 0, "the plan has more than %zu MiB of text", PLAN_TEXT_MAX >> 20);
     }
@@ -37,7 +32,7 @@ static enum hsp_status copy_devices(struct hsp_epoch_plan *p, const hsp_device_i
 {
     uint32_t n = p->plan->n_ranks;
     p->device = hsp_arena_memdup(p->arena, device, n * sizeof *device);
-    return p->device != NULL ? HSP_OK : no_memory(err);
+    return p->device != NULL ? HSP_OK : hsp_err_nomem(err, "the plan of an epoch");
 }
 
 /* The node number of each rank, for buddies. */
@@ -57,7 +52,7 @@ static enum hsp_status make_copies(struct hsp_epoch_plan *p, uint32_t wanted, st
     }
     uint32_t *node = rank_nodes(p, p->arena);
     if (node == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     p->n_spare = hsp_spare_ranks(node, p->plan->n_ranks, wanted);
     if (p->n_spare > HSP_MAX_KEEPERS) {
@@ -111,7 +106,7 @@ static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
     p->info.compute_s = hsp_arena_array(p->arena, n, sizeof *p->info.compute_s);
     p->wide_bytes = hsp_arena_array(p->arena, n, sizeof *p->wide_bytes);
     if (p->info.mem_bytes == NULL || p->info.compute_s == NULL || p->wide_bytes == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t r = 0; r < n; r++) {
         const struct hsp_program *of[HSP_MAX_POOL], *one = &p->programs.programs[r];
@@ -143,13 +138,13 @@ enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp
     struct hsp_epoch_plan *p = arena != NULL ? hsp_arena_alloc(arena, sizeof *p) : NULL;
     if (p == NULL) {
         (void)hsp_arena_free(arena);
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     *p = (struct hsp_epoch_plan){.arena = arena, .graph = g};
     struct hsp_cover *homes = hsp_arena_array(arena, g->n_params, sizeof *homes);
     struct hsp_plan total;
-    enum hsp_status st =
-        homes != NULL ? copy_plan(p, plan, train->data.global_batch, err) : no_memory(err);
+    enum hsp_status st = homes != NULL ? copy_plan(p, plan, train->data.global_batch, err)
+                                       : hsp_err_nomem(err, "the plan of an epoch");
     if (st == HSP_OK) {
         st = hsp_compile_kept(g, p->plan, train, kept, arena, &p->programs, &total, err);
     }
@@ -218,7 +213,7 @@ static enum hsp_status find_live(const struct hsp_epoch_plan *from,
     l->any = hsp_arena_array(arena, l->n_hold, sizeof *l->any);
     l->copies.row = hsp_arena_array(arena, from->copies.n, sizeof *l->copies.row);
     if (l->home == NULL || l->any == NULL || l->copies.row == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t r = 0; r < l->n_old; r++) {
         l->home[r] = HSP_NONE;
@@ -266,7 +261,7 @@ static enum hsp_status unknown_net(const struct hsp_prepare_action *a, struct hs
     struct hsp_device_desc *dev = hsp_arena_array(arena, a->n_peers, sizeof *dev);
     hsp_device_id *device = hsp_arena_array(arena, a->n_peers, sizeof *device);
     if (dev == NULL || device == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t i = 0; i < a->n_peers; i++) {
         device[i] = a->peers[i].device;
@@ -285,7 +280,7 @@ static enum hsp_status make_net(const struct hsp_epoch_net *net, const struct hs
 {
     struct hsp_epoch_net unknown = {0};
     uint32_t *at = hsp_arena_array(arena, a->n_peers, sizeof *at);
-    enum hsp_status st = at != NULL ? HSP_OK : no_memory(err);
+    enum hsp_status st = at != NULL ? HSP_OK : hsp_err_nomem(err, "the plan of an epoch");
     if (st == HSP_OK && net == NULL) {
         st = unknown_net(a, arena, &unknown, err);
         net = &unknown;
@@ -313,7 +308,7 @@ static enum hsp_status make_transfer(const struct hsp_epoch_plan *p,
         .elem_bytes = p->n_kinds * (uint32_t)hsp_dtype_size((enum hsp_dtype)p->graph->spec.dtype)};
     struct hsp_cover *have = hsp_arena_array(arena, n, sizeof *have);
     if (have == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     enum hsp_status st = find_live(from, a, arena, &l, err);
     if (st == HSP_OK) {
@@ -336,7 +331,7 @@ static enum hsp_status make_gather(const struct hsp_epoch_plan *p, struct hsp_ar
     struct hsp_owned *owned =
         hsp_arena_array(arena, (size_t)p->graph->n_params * n_ranks, sizeof *owned);
     if (owned == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t i = 0; i < p->graph->n_params; i++) {
         struct hsp_owned *of = owned + (size_t)i * n_ranks;
@@ -350,7 +345,7 @@ static enum hsp_status make_gather(const struct hsp_epoch_plan *p, struct hsp_ar
     }
     struct hsp_state_table t = {.row = hsp_arena_array(arena, n, sizeof *t.row)};
     if (t.row == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (size_t k = 0; k < (size_t)p->graph->n_params * n_ranks; k++) {
         for (uint32_t b = 0; b < owned[k].n; b++) {
@@ -373,7 +368,7 @@ static enum hsp_status list_rows(const struct hsp_state_table *all, uint32_t n_p
     uint32_t *first = hsp_arena_array(arena, (size_t)n_peers + 2, sizeof *first);
     uint32_t *row = hsp_arena_array(arena, 2 * (size_t)all->n, sizeof *row);
     if (first == NULL || row == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t i = 0; i < all->n; i++) { /* counted two places on: filling moves them back */
         const struct hsp_state_row *r = &all->row[i];
@@ -405,7 +400,8 @@ static enum hsp_status encode_templates(const struct hsp_epoch_plan *p, struct h
     uint32_t n = p->plan->n_ranks * (p->programs.n_shorter + 1), n_kinds = 0;
     struct hsp_encoded *tpl = hsp_arena_array(arena, n, sizeof *tpl);
     uint32_t *kind = hsp_arena_array(arena, n, sizeof *kind); /* ranks whose template is new */
-    enum hsp_status st = tpl != NULL && kind != NULL ? HSP_OK : no_memory(err);
+    enum hsp_status st =
+        tpl != NULL && kind != NULL ? HSP_OK : hsp_err_nomem(err, "the plan of an epoch");
     for (uint32_t r = 0; st == HSP_OK && r < n; r++) {
         const struct hsp_template *t = &program_at(p, r)->tpl;
         uint32_t k = 0;
@@ -425,7 +421,7 @@ static enum hsp_status encode_templates(const struct hsp_epoch_plan *p, struct h
             st = hsp_err_set(err, st, 0, "the program of rank %u is too large",
                              r % p->plan->n_ranks);
         } else if (tpl[r].data == NULL) {
-            st = no_memory(err);
+            st = hsp_err_nomem(err, "the plan of an epoch");
         }
         kind[n_kinds++] = r;
     }
@@ -454,7 +450,7 @@ enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
     struct hsp_epoch_tables *t = ret;
     *t = (struct hsp_epoch_tables){.voted = hsp_arena_array(arena, a->n_peers, sizeof *t->voted)};
     if (t->voted == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t i = 0; from != NULL && i < a->n_peers; i++) {
         t->voted[i] = is_rank_of(from, a->peers[i].device);
@@ -489,7 +485,7 @@ static enum hsp_status rows_for(const struct hsp_row_lists *l, uint32_t peer, bo
     uint32_t n = whole ? l->all->n : l->first[peer + 1] - l->first[peer];
     struct hsp_pkg_row *row = hsp_arena_array(arena, n, sizeof *row);
     if (row == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct hsp_state_row *r = &l->all->row[whole ? i : list[i]];
@@ -505,7 +501,7 @@ static enum hsp_status fill_params(const struct hsp_graph *g, struct hsp_arena *
     pkg->n_params = g->n_params;
     pkg->params = hsp_arena_array(arena, g->n_params, sizeof *pkg->params);
     if (pkg->params == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t i = 0; i < g->n_params; i++) {
         const struct hsp_tensor *t = &g->tensors[g->params[i].tensor];
@@ -539,7 +535,7 @@ static enum hsp_status add_shorter(const struct hsp_epoch_plan *p, const struct 
     enum hsp_status st = HSP_OK;
     pkg->shorter = hsp_arena_array(arena, n, sizeof *pkg->shorter);
     if (pkg->shorter == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t k = 0; st == HSP_OK && k < n; k++) {
         uint32_t at = (k + 1) * p->plan->n_ranks + peer;
@@ -556,7 +552,7 @@ static enum hsp_status add_shorter(const struct hsp_epoch_plan *p, const struct 
         if (st != HSP_OK) {
             st = hsp_err_set(err, st, 0, "the program of rank %u is too large", peer);
         } else if (pkg->shorter[k].binding == NULL) {
-            st = no_memory(err);
+            st = hsp_err_nomem(err, "the plan of an epoch");
         }
     }
     pkg->n_shorter = n;
@@ -581,7 +577,7 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
     memcpy(pkg.kinds, p->kinds, sizeof pkg.kinds);
     pkg.peers = hsp_arena_array(arena, a->n_peers, sizeof *pkg.peers);
     if (pkg.peers == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t i = 0; i < a->n_peers; i++) {
         pkg.peers[i] = (struct hsp_pkg_peer){names[i], a->peers[i].address, t->voted[i]};

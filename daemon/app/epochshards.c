@@ -205,7 +205,7 @@ enum hsp_status hsp_epoch_shards(const struct hsp_graph *g, const struct hsp_cov
         info->shard_first[w.n_first] = (uint32_t)w.n_pieces;
     }
     work_fini(&w);
-    return ok ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the shards of a plan");
+    return ok ? HSP_OK : hsp_err_nomem(err, "the shards of a plan");
 }
 
 void hsp_epoch_add_copies(const struct hsp_state_table *copies, uint64_t elem_bytes,

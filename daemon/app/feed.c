@@ -136,7 +136,7 @@ static enum hsp_status put_line(cJSON *o, struct hsp_buf *out, struct hsp_err *e
     }
     bool ok = line != NULL && !out->failed;
     cJSON_free(line);
-    return ok ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a line of the feed");
+    return ok ? HSP_OK : hsp_err_nomem(err, "a line of the feed");
 }
 
 enum hsp_status hsp_feed_event_line(const struct hsp_feed_event *e, struct hsp_buf *out,
@@ -222,6 +222,5 @@ enum hsp_status hsp_feed_metric_line(const struct hsp_msg *m, struct hsp_buf *ou
         hsp_buf_printf(out, ",\"sequence\":%" PRIu32, s->sequence);
     }
     hsp_buf_printf(out, ",\"epoch\":%" PRIu64 "}", m->epoch);
-    return out->failed ? hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a line of the metrics")
-                       : HSP_OK;
+    return out->failed ? hsp_err_nomem(err, "a line of the metrics") : HSP_OK;
 }

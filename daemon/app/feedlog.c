@@ -195,7 +195,7 @@ static void run_flush(struct hsp_task *w)
     struct hsp_store_metric *metrics = calloc(f->n, sizeof *metrics);
     size_t n_events = 0, n_metrics = 0;
     if (events == NULL || metrics == NULL) {
-        f->status = hsp_err_set(&f->err, HSP_ENOMEM, 0, "out of memory");
+        f->status = hsp_err_nomem(&f->err, "%zu lines of the feed", f->n);
     }
     for (struct hsp_feed_row *r = f->rows; f->status == HSP_OK && r != NULL; r = r->next) {
         if (r->metric) {

@@ -51,7 +51,7 @@ static void run_reading(struct hsp_task *w)
             ? hsp_store_metrics(f->store, f->job, f->since, HSP_APP_LINES, take_line, f, &f->err)
             : hsp_store_events(f->store, f->job, f->since, HSP_APP_LINES, take_line, f, &f->err);
     if (f->status == HSP_OK && f->lines.failed) {
-        f->status = hsp_err_set(&f->err, HSP_ENOMEM, 0, "out of memory");
+        f->status = hsp_err_nomem(&f->err, "lines of the feed");
     }
 }
 

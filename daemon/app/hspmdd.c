@@ -226,7 +226,7 @@ static void reload(struct program *p)
                         uv_hrtime() / 1000);
     hsp_buf_init(&applied, CONFIG_MAX);
     hsp_buf_init(&restart, CONFIG_MAX);
-    enum hsp_status st = arena == NULL ? hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory")
+    enum hsp_status st = arena == NULL ? hsp_err_nomem(&err, "reading the configuration")
                                        : load_config(p->options, arena, &fresh, &keys, &err);
     if (st == HSP_OK) {
         size_t n;

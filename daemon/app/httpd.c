@@ -221,7 +221,7 @@ enum hsp_status hsp_httpd_open(uv_loop_t *loop, const char *address,
 {
     struct hsp_httpd *h = calloc(1, sizeof *h);
     if (h == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "the listener for http");
     }
     h->calls = calls;
     h->ctx = ctx;

@@ -12,11 +12,6 @@
 #define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and what parsing makes */
 #define PLAN_TEXT   (64u << 20)
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a job");
-}
-
 /* ---- jobs ---- */
 
 static enum hsp_status check_path(const struct hsp_job_rec *j, const char *key, const char *path,
@@ -62,7 +57,7 @@ static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, bool s
     t->name = hsp_arena_strdup(j->arena, name);
     t->text = hsp_arena_strdup(j->arena, f->text);
     if (t->name == NULL || t->text == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a job");
     }
     t->len = strlen(t->text);
     struct hsp_arena_mark m = hsp_arena_mark(j->arena);
@@ -108,7 +103,7 @@ static enum hsp_status fill_job(struct hsp_job_rec *j, bool stored, uint32_t n_f
     j->n_plans = (uint32_t)j->spec->annotations.n;
     j->plans = hsp_arena_array(j->arena, j->n_plans, sizeof *j->plans);
     if (j->plans == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a job");
     }
     for (uint32_t i = 0; st == HSP_OK && i < j->n_plans; i++) {
         st = take_annotation(j, i, stored, n_files, files, err);
@@ -118,7 +113,7 @@ static enum hsp_status fill_job(struct hsp_job_rec *j, bool stored, uint32_t n_f
     hsp_job_model_json(j->spec, &json);
     j->config_json = hsp_arena_strdup(j->arena, hsp_buf_cstr(&json));
     hsp_buf_fini(&json);
-    return st != HSP_OK ? st : j->config_json != NULL ? HSP_OK : no_memory(err);
+    return st != HSP_OK ? st : j->config_json != NULL ? HSP_OK : hsp_err_nomem(err, "a job");
 }
 
 static enum hsp_status make_job(const char *file, const char *text, size_t len, bool stored,
@@ -128,7 +123,7 @@ static enum hsp_status make_job(const char *file, const char *text, size_t len, 
     struct hsp_job_rec *j = calloc(1, sizeof *j);
     if (j == NULL || pthread_mutex_init(&j->compiling, NULL) != 0) {
         free(j);
-        return no_memory(err);
+        return hsp_err_nomem(err, "a job");
     }
     atomic_init(&j->refs, 1);
     j->templates = hsp_templates_new();
@@ -141,7 +136,7 @@ static enum hsp_status make_job(const char *file, const char *text, size_t len, 
     enum hsp_status st =
         j->templates != NULL && j->arena != NULL && j->file != NULL && j->text != NULL
             ? fill_job(j, stored, n_files, files, err)
-            : no_memory(err);
+            : hsp_err_nomem(err, "a job");
     if (st != HSP_OK) {
         (void)hsp_job_rec_unref(j);
         return st;
@@ -194,7 +189,7 @@ enum hsp_status hsp_job_rec_decode(const void *data, size_t len, struct hsp_job_
     struct hsp_m_file *files = a != NULL ? hsp_arena_array(a, HSP_MSG_FILES, sizeof *files) : NULL;
     if (files == NULL) {
         (void)hsp_arena_free(a);
-        return no_memory(err);
+        return hsp_err_nomem(err, "a job");
     }
     struct hsp_cursor c;
     size_t text_len = 0;
@@ -210,7 +205,7 @@ enum hsp_status hsp_job_rec_decode(const void *data, size_t len, struct hsp_job_
     enum hsp_status st =
         hsp_cur_done(&c) && version == ROW_VERSION
             ? make_job(file, (const char *)text, text_len, true, n, files, ret, err)
-        : c.nomem ? no_memory(err)
+        : c.nomem ? hsp_err_nomem(err, "a job")
                   : hsp_err_set(err, HSP_EPARSE, 0, "a stored job is not readable");
     (void)hsp_arena_free(a);
     return st;
@@ -302,7 +297,7 @@ static enum hsp_status put_texts(struct hsp_plan_rec *p, const char *const *name
     summary_text(p->built->plan, names, &b);
     p->summary = b.failed ? NULL : hsp_arena_strdup(p->arena, hsp_buf_cstr(&b));
     hsp_buf_fini(&b);
-    return p->text != NULL && p->summary != NULL ? HSP_OK : no_memory(err);
+    return p->text != NULL && p->summary != NULL ? HSP_OK : hsp_err_nomem(err, "a job");
 }
 
 enum hsp_status hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
@@ -312,15 +307,15 @@ enum hsp_status hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan
 {
     struct hsp_plan_rec *p = new_plan(job, plan->n_ranks);
     if (p == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a job");
     }
     memcpy(p->device, device, plan->n_ranks * sizeof *device);
     memcpy(p->compute_s, compute_s, plan->n_ranks * sizeof *compute_s);
     p->step_s = plan->predicted_step_us * 1e-6;
     p->source = hsp_arena_strdup(p->arena, source);
     p->why = hsp_arena_strdup(p->arena, plan->why != NULL ? plan->why : "");
-    enum hsp_status st =
-        p->source != NULL && p->why != NULL ? build_plan(p, plan, mem_cap, err) : no_memory(err);
+    enum hsp_status st = p->source != NULL && p->why != NULL ? build_plan(p, plan, mem_cap, err)
+                                                             : hsp_err_nomem(err, "a job");
     if (st == HSP_OK) {
         st = put_texts(p, names, err);
     }
@@ -355,7 +350,7 @@ static enum hsp_status build(struct hsp_plan_rec *p, size_t mem_cap, struct hsp_
     struct hsp_arena *a = hsp_arena_new(mem_cap);
     struct hsp_plan *plan;
     if (a == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a job");
     }
     enum hsp_status st = hsp_plan_parse(p->text, strlen(p->text), "plan",
                                         p->job->spec->train.data.global_batch, a, &plan, err);
@@ -399,7 +394,7 @@ enum hsp_status hsp_plan_rec_decode(const void *data, size_t len, struct hsp_job
 {
     struct hsp_arena *a = hsp_arena_new(TEXT_CAP);
     if (a == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a job");
     }
     struct hsp_cursor c;
     hsp_cur_init(&c, data, len);
@@ -415,7 +410,7 @@ enum hsp_status hsp_plan_rec_decode(const void *data, size_t len, struct hsp_job
         p->device[r] = hsp_cur_u32(&c);
         p->compute_s[r] = hsp_cur_f64(&c);
     }
-    enum hsp_status st = p == NULL || c.nomem ? no_memory(err) : HSP_OK;
+    enum hsp_status st = p == NULL || c.nomem ? hsp_err_nomem(err, "a job") : HSP_OK;
     if (st == HSP_OK && (!hsp_cur_done(&c) || version != ROW_VERSION || n == 0)) {
         st = hsp_err_set(err, HSP_EPARSE, 0, "a stored plan is not readable");
     }
@@ -426,7 +421,7 @@ enum hsp_status hsp_plan_rec_decode(const void *data, size_t len, struct hsp_job
         p->summary = hsp_arena_strdup(p->arena, text[2]);
         p->why = hsp_arena_strdup(p->arena, text[3]);
         if (p->text == NULL || p->source == NULL || p->summary == NULL || p->why == NULL) {
-            st = no_memory(err);
+            st = hsp_err_nomem(err, "a job");
         }
     }
     (void)hsp_arena_free(a);

@@ -133,11 +133,6 @@ void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l)
 
 /* ---- at the start ---- */
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
-}
-
 /* From now on the job is one whose files are not here, for the reason that is in @err. */
 static enum hsp_status set_aside(struct hsp_app *a, uint32_t id, const char *key,
                                  struct hsp_err *err)
@@ -167,7 +162,7 @@ static enum hsp_status load_job(struct hsp_app *a, const struct hsp_cluster_row 
     if (st != HSP_OK) {
         return set_aside(a, id, row->key, err);
     }
-    return hsp_app_job_add(a, id, rec) != NULL ? HSP_OK : no_memory(err);
+    return hsp_app_job_add(a, id, rec) != NULL ? HSP_OK : hsp_err_nomem(err, "a job");
 }
 
 static enum hsp_status load_plan(struct hsp_app *a, const struct hsp_cluster_row *row,
@@ -187,7 +182,7 @@ static enum hsp_status load_plan(struct hsp_app *a, const struct hsp_cluster_row
     if (st != HSP_OK) {
         return set_aside(a, id, row->key, err);
     }
-    return hsp_app_plan_add(j, no, rec) ? HSP_OK : no_memory(err);
+    return hsp_app_plan_add(j, no, rec) ? HSP_OK : hsp_err_nomem(err, "a job");
 }
 
 enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows, uint32_t n,

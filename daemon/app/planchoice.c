@@ -15,11 +15,6 @@
 /* The planner's plans that are compiled in vain before it gives up. */
 #define VAIN 4
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for planning");
-}
-
 struct choice {
     struct hsp_planned planned;
     const char *source;
@@ -46,7 +41,7 @@ static enum hsp_status doubt(const struct hsp_plan_question *q, const struct hsp
 {
     struct hsp_device_desc *more = hsp_arena_memdup(q->arena, dev, n * sizeof *dev);
     if (more == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "planning");
     }
     for (uint32_t i = 0; i < n; i++) {
         double bytes = (double)more[i].mem_bytes * DOUBT + HSP_COMM_BASE_BYTES;
@@ -221,7 +216,7 @@ static enum hsp_status make_record(struct hsp_plan_question *q, const struct cho
     double *compute = hsp_arena_array(q->arena, n, sizeof *compute);
     const char **names = hsp_arena_array(q->arena, n, sizeof *names);
     if (device == NULL || compute == NULL || names == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "planning");
     }
     for (uint32_t r = 0; r < n; r++) {
         const struct hsp_rank_cost *k = &c->planned.cost.rank[r];
@@ -288,7 +283,7 @@ void hsp_plan_work(struct hsp_plan_question *q, bool compile, struct hsp_plan_an
         c.offered[i] = q->cluster.dev[i].mem_bytes;
     }
     if (c.offered == NULL) {
-        ret->status = no_memory(&err);
+        ret->status = hsp_err_nomem(&err, "planning");
     } else {
         while (plan_once(q, compile, &c, ret, &err)) {
         }

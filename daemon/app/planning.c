@@ -101,7 +101,7 @@ void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r)
     struct hsp_app_job *j = hsp_app_job(a, r->job);
     struct hsp_planning *p = calloc(1, sizeof *p);
     if (p == NULL) {
-        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory");
+        (void)hsp_err_nomem(&err, "planning");
         hsp_app_fail(a, "a plan cannot be made", &err);
         return;
     }

@@ -18,11 +18,6 @@
 /* So many facts without a remedy of their own against one device, and it is left out. */
 #define PATIENCE 2
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for planning");
-}
-
 /* ---- the snapshot ---- */
 
 struct link_sum {
@@ -112,7 +107,7 @@ static enum hsp_status find_hosts(const struct hsp_cluster *c, const hsp_device_
     }
     hsp_map_fini(&seen);
     *ret_n = n_hosts;
-    return ok ? HSP_OK : no_memory(err);
+    return ok ? HSP_OK : hsp_err_nomem(err, "planning");
 }
 
 /* Its figures as measured by its agent: nodes meet where hspmdd is, as far as anybody knows. */
@@ -223,7 +218,7 @@ enum hsp_status hsp_cluster_describe(const struct hsp_cluster *c, const hsp_devi
     struct link_sum l = {0};
     uint32_t host[HSP_MAX_NODES];
     if (list == NULL || dev == NULL || id == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "planning");
     }
     if (n > HSP_MAX_DEVICES) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "%u devices, at most %d can be planned", n,
@@ -266,7 +261,7 @@ enum hsp_status hsp_plan_question_new(const struct hsp_cluster *c, struct hsp_jo
     struct hsp_plan_question *q = calloc(1, sizeof *q);
     if (q == NULL || (q->arena = hsp_arena_new(mem_cap)) == NULL) {
         free(q);
-        return no_memory(err);
+        return hsp_err_nomem(err, "planning");
     }
     atomic_init(&q->cancel, false);
     q->job = r->job;
@@ -278,7 +273,7 @@ enum hsp_status hsp_plan_question_new(const struct hsp_cluster *c, struct hsp_jo
     q->mem_cap = mem_cap;
     q->excluded = hsp_arena_array(q->arena, r->n_devices, sizeof *q->excluded);
     enum hsp_status st = q->excluded == NULL
-                             ? no_memory(err)
+                             ? hsp_err_nomem(err, "planning")
                              : hsp_cluster_describe(c, r->devices, r->speed, r->n_devices, q->arena,
                                                     &q->cluster, &q->device, err);
     if (st != HSP_OK) {

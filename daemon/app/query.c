@@ -202,7 +202,7 @@ static enum hsp_status snapshot(struct hsp_app *a, struct query *x)
     hsp_device_id *dev =
         hsp_arena_array(x->arena, (size_t)a->cluster->n_nodes * HSP_NODE_DEVICES, sizeof *dev);
     if (dev == NULL) {
-        return hsp_err_set(&x->err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(&x->err, "the devices to plan for");
     }
     for (uint32_t i = 0; i < a->cluster->n_nodes; i++) {
         const struct hsp_cluster_node *node = &a->cluster->nodes[i];

@@ -123,13 +123,12 @@ enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct 
 {
     struct hsp_store *s = calloc(1, sizeof *s);
     if (s == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "%s", path);
     }
     enum hsp_status st = HSP_OK;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
     if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK) {
-        st = s->db != NULL ? db_error(s, err, "cannot open")
-                           : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        st = s->db != NULL ? db_error(s, err, "cannot open") : hsp_err_nomem(err, "%s", path);
     } else {
         (void)sqlite3_busy_timeout(s->db, 2000); /* another process looking at the file */
         st = set_up(s, err);
@@ -226,7 +225,7 @@ static enum hsp_status load_row(sqlite3_stmt *q, hsp_store_row_fn *fn, void *arg
     size_t len = (size_t)sqlite3_column_bytes(q, 1);
     bool summed = sqlite3_column_type(q, 2) != SQLITE_NULL; /* else of an older program */
     if (key == NULL || (len > 0 && value == NULL)) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "a stored row");
     }
     if (summed && sqlite3_column_int64(q, 2) != sum_of(key, len > 0 ? value : "", len)) {
         return hsp_err_set(err, HSP_EDIGEST, 0,

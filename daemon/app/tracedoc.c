@@ -64,7 +64,7 @@ static enum hsp_status read_parts(struct doc *x, struct hsp_arena *arena, struct
             x->part[r] = (struct hsp_trace_part){0};
             x->fault[r] = hsp_arena_strdup(arena, why.msg);
             if (x->fault[r] == NULL) {
-                return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a trace");
+                return hsp_err_nomem(err, "a trace");
             }
         }
     }
@@ -118,7 +118,7 @@ static enum hsp_status collect(struct doc *x, struct hsp_arena *arena, struct hs
     }
     x->event = hsp_arena_array(arena, n, sizeof(*x->event));
     if (x->event == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a trace of %zu events", n);
+        return hsp_err_nomem(err, "a trace of %zu events", n);
     }
     for (uint32_t r = 0; r < x->t->n; r++) {
         const struct hsp_trace_part *p = &x->part[r];
@@ -333,7 +333,7 @@ enum hsp_status hsp_trace_write(const struct hsp_trace_job *t, struct hsp_arena 
     x.part = hsp_arena_array(arena, t->n, sizeof(*x.part));
     x.fault = hsp_arena_array(arena, t->n, sizeof(*x.fault));
     if (x.part == NULL || x.fault == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a trace of %u devices", t->n);
+        return hsp_err_nomem(err, "a trace of %u devices", t->n);
     }
     enum hsp_status st = read_parts(&x, arena, err);
     if (st == HSP_OK) {

@@ -119,7 +119,7 @@ static void run_writing(struct hsp_task *w)
     struct hsp_tracing *t = (struct hsp_tracing *)w;
     struct hsp_arena *arena = hsp_arena_new(MEM_CAP);
     struct hsp_trace_device *d = arena != NULL ? hsp_arena_array(arena, t->n, sizeof(*d)) : NULL;
-    t->st = d != NULL ? HSP_OK : hsp_err_set(&t->err, HSP_ENOMEM, 0, "out of memory");
+    t->st = d != NULL ? HSP_OK : hsp_err_nomem(&t->err, "a trace");
     for (uint32_t r = 0; d != NULL && r < t->n; r++) {
         d[r] = t->member[r].doc;
     }

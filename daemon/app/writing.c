@@ -56,7 +56,7 @@ static enum hsp_status write_all(struct writing *w)
         }
     }
     enum hsp_status st = ok ? hsp_store_apply(w->store, rows, n, gone, n_gone, &w->err)
-                            : hsp_err_set(&w->err, HSP_ENOMEM, 0, "out of memory");
+                            : hsp_err_nomem(&w->err, "the rows to write");
     free(gone);
     free(rows);
     return st;
@@ -67,7 +67,7 @@ static void make_tables(struct prepare_group *g)
     const struct hsp_epoch_plan *from = NULL;
     g->arena = hsp_arena_new(g->mem_cap);
     if (g->arena == NULL) {
-        g->status = hsp_err_set(&g->err, HSP_ENOMEM, 0, "out of memory");
+        g->status = hsp_err_nomem(&g->err, "the packages of an epoch");
     }
     if (g->status == HSP_OK) {
         g->status = hsp_plan_rec_build(g->plan, g->mem_cap, &g->built, &g->err);
@@ -170,7 +170,7 @@ static void done_writing(struct hsp_task *work)
     if (more && !a->failed) {
         a->writing = hsp_app_queue(a, &w->work);
         if (!a->writing) {
-            (void)hsp_err_set(&w->err, HSP_ENOMEM, 0, "out of memory");
+            (void)hsp_err_nomem(&w->err, "the writing of rows");
             hsp_app_fail(a, "packages cannot be made", &w->err);
         }
     }
@@ -206,7 +206,7 @@ void hsp_app_write_on(struct hsp_app *a)
     a->writing = w != NULL && hsp_app_queue(a, &w->work);
     if (!a->writing) {
         free(w);
-        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory");
+        (void)hsp_err_nomem(&err, "the writing of rows");
         hsp_app_fail(a, "the state cannot be written", &err);
     }
 }

@@ -177,7 +177,7 @@ static bool all_done(struct hsp_cluster *c)
 static enum hsp_status finish(struct hsp_cluster *c, struct hsp_actions *ret, struct hsp_err *err)
 {
     if (c->failed) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "coordinator is out of memory");
+        return hsp_err_nomem(err, "the coordinator");
     }
     HSP_DASSERT((hsp_cluster_check(c), true));
     HSP_DASSERT(all_done(c));

@@ -462,7 +462,7 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
         ok = load_plan(c, &r);
     }
     if (c->failed) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the stored row %.100s", row->key);
+        return hsp_err_nomem(err, "the stored row %.100s", row->key);
     }
     if (!ok || !hsp_cur_done(&r)) {
         return hsp_err_set(err, HSP_EPARSE, 0, "stored row %.100s does not decode", row->key);

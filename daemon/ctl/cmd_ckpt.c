@@ -82,7 +82,7 @@ static enum hsp_status job_folder(struct hsp_ctl *ctl, const char **ret, bool *r
         st = hsp_err_set(err, HSP_ENOENT, 0, "job %s has no checkpoint.path", ctl->pos[0]);
     } else if (st == HSP_OK) {
         *ret = hsp_arena_printf(ctl->arena, "%s/%s", path, hsp_doc_text(job, "name"));
-        st = *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        st = *ret != NULL ? HSP_OK : hsp_err_nomem(err, "the checkpoint folder");
     }
     cJSON_Delete(doc);
     return st;

@@ -218,7 +218,7 @@ static int print_json(const struct view *v)
     char *text = o != NULL && add_prediction(v, o) ? cJSON_Print(o) : NULL;
     cJSON_Delete(o);
     if (text == NULL) {
-        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory for the plan");
+        (void)hsp_err_nomem(&err, "the plan");
         return hsp_ctl_fail(v->ctl, &err);
     }
     (void)fprintf(v->ctl->out, "%s\n", text);

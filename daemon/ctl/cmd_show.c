@@ -16,7 +16,7 @@ enum { O_RANK, O_UNSHARDED }; /* rows of program_options */
 static enum hsp_status put(struct hsp_ctl *ctl, struct hsp_buf *b, struct hsp_err *err)
 {
     if (hsp_buf_status(b) == HSP_ENOMEM) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the text");
+        return hsp_err_nomem(err, "the text");
     }
     if (b->failed) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "the text is longer than %zu bytes", b->max);

@@ -487,7 +487,7 @@ int hsp_cmd_node(struct hsp_ctl *ctl)
     if (ctl->format == HSP_FORMAT_JSON) {
         char *out = cJSON_PrintUnformatted(nodes);
         if (out == NULL) {
-            (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory for the answer");
+            (void)hsp_err_nomem(&err, "the answer");
             hsp_ctl_flaw(ctl, &err);
         }
         ok = out != NULL &&

@@ -82,7 +82,7 @@ static enum hsp_status add_files(struct hsp_ctl *ctl, const struct hsp_job_spec 
         const char *at =
             name[0] == '/' ? name : hsp_arena_printf(ctl->arena, "%.*s%s", dir, path, name);
         if (at == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+            return hsp_err_nomem(err, "a plan's path");
         }
         enum hsp_status st = hsp_load_text(ctl->arena, at, &text, &len, err);
         if (st != HSP_OK) {
@@ -93,7 +93,7 @@ static enum hsp_status add_files(struct hsp_ctl *ctl, const struct hsp_job_spec 
     }
     ret->u.submit.n_files = n;
     ret->u.submit.files = files;
-    return files != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    return files != NULL ? HSP_OK : hsp_err_nomem(err, "the job's plans");
 }
 
 enum hsp_status hsp_submit_msg(struct hsp_ctl *ctl, const char *path, uint16_t type, bool dry_run,
@@ -221,7 +221,7 @@ static enum hsp_status ask_plan(struct hsp_ctl *ctl, struct hsp_plan_text *ret, 
         ret->name = "the plan for the devices there are";
         ret->len = strlen(plan);
         ret->text = hsp_arena_memdup(ctl->arena, plan, ret->len + 1);
-        st = ret->text != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        st = ret->text != NULL ? HSP_OK : hsp_err_nomem(err, "the plan");
     }
     cJSON_Delete(doc);
     return st == HSP_ENODEV || st == HSP_EINFEASIBLE ? HSP_OK : st;

@@ -25,7 +25,7 @@ static void remark(struct hsp_ctl *ctl, const char *text, size_t len, const char
     struct hsp_err err = {0};
     cJSON *doc = NULL;
     if (head == NULL) {
-        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory for a trace");
+        (void)hsp_err_nomem(&err, "a trace");
         hsp_ctl_flaw(ctl, &err);
         return;
     }

@@ -29,9 +29,7 @@ enum hsp_exit hsp_exit_of(enum hsp_status st)
 
 int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err)
 {
-    /* Most of those who lack memory only say for what. */
-    bool bare = err->code == HSP_ENOMEM && strstr(err->msg, "memory") == NULL;
-    (void)fprintf(ctl->msg, "hspmdctl: %s%s\n", bare ? "out of memory: " : "", err->msg);
+    (void)fprintf(ctl->msg, "hspmdctl: %s\n", err->msg);
     ctl->told = true;
     return (int)hsp_exit_of(err->code);
 }
@@ -48,7 +46,7 @@ static const char *or_flaw(struct hsp_ctl *ctl, const char *text)
 {
     struct hsp_err err;
     if (text == NULL) {
-        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory: the answer is not whole");
+        (void)hsp_err_nomem(&err, "the whole answer");
         hsp_ctl_flaw(ctl, &err);
     }
     return text != NULL ? text : "";
@@ -237,7 +235,7 @@ static int run(struct hsp_ctl *ctl, int argc, const char *const *argv)
     const char **line = hsp_arena_array(ctl->arena, (size_t)argc + 1, sizeof(*line));
     int n = 0;
     if (line == NULL) {
-        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory for the command line");
+        (void)hsp_err_nomem(&err, "the command line");
         return hsp_ctl_fail(ctl, &err);
     }
     for (int i = 1; i < argc; i++) {

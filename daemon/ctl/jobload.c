@@ -23,7 +23,7 @@ enum hsp_status hsp_load_text(struct hsp_arena *arena, const char *path, const c
     *ret = hsp_arena_memdup(arena, data, len + 1);
     free(data);
     *ret_len = len;
-    return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %s", path);
+    return *ret != NULL ? HSP_OK : hsp_err_nomem(err, "%s", path);
 }
 
 enum hsp_status hsp_bad_file(enum hsp_status st, struct hsp_err *err)
@@ -45,14 +45,14 @@ static enum hsp_status load_annotations(struct hsp_arena *arena, struct hsp_load
     int dir = slash != NULL ? (int)(slash - l->path) + 1 : 0;
     l->plans = hsp_arena_array(arena, names->n, sizeof(*l->plans));
     if (l->plans == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %s", l->path);
+        return hsp_err_nomem(err, "%s", l->path);
     }
     for (size_t i = 0; i < names->n; i++) {
         const char *name = names->items[i];
         const char *path =
             name[0] == '/' ? name : hsp_arena_printf(arena, "%.*s%s", dir, l->path, name);
         if (path == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %s", l->path);
+            return hsp_err_nomem(err, "%s", l->path);
         }
         l->plans[i].name = path;
         enum hsp_status st = hsp_load_text(arena, path, &l->plans[i].text, &l->plans[i].len, err);

@@ -113,7 +113,7 @@ enum hsp_status hsp_job_for_plan(struct hsp_arena *arena, const struct hsp_plan_
         layers, heads * 4, heads, batch);
     const char *name = hsp_arena_printf(arena, "the model for %s", plan->name);
     if (text == NULL || name == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %s", plan->name);
+        return hsp_err_nomem(err, "%s", plan->name);
     }
     return hsp_read_job(arena, name, text, strlen(text), ret, err);
 }

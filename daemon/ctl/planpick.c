@@ -23,7 +23,7 @@ static enum hsp_status default_cluster(struct hsp_arena *arena, uint32_t n,
 {
     struct hsp_device_desc *dev = hsp_arena_array(arena, n, sizeof(*dev));
     if (dev == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a cluster of %u devices", n);
+        return hsp_err_nomem(err, "a cluster of %u devices", n);
     }
     for (uint32_t i = 0; i < n; i++) {
         char name[24];
@@ -43,7 +43,7 @@ enum hsp_status hsp_pick_exclude(struct hsp_arena *arena, const struct hsp_clust
 {
     bool *out = hsp_arena_array(arena, c->n, sizeof(*out));
     if (out == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a cluster of %u devices", c->n);
+        return hsp_err_nomem(err, "a cluster of %u devices", c->n);
     }
     while (*list != '\0') {
         size_t len = strcspn(list, ",");

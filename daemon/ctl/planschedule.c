@@ -19,7 +19,7 @@ static enum hsp_status play(struct hsp_ctl *ctl, const struct hsp_loaded *l,
         .work = &work, .cluster = cluster, .train = &l->job->train, .copies = 1};
     struct hsp_timeline *t = hsp_arena_array(ctl->arena, p->plan->n_streams, sizeof *t);
     if (st == HSP_OK && t == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "timelines of %u streams", p->plan->n_streams);
+        st = hsp_err_nomem(err, "timelines of %u streams", p->plan->n_streams);
     }
     for (uint32_t i = 0; i < p->plan->n_streams && st == HSP_OK; i++) {
         st = hsp_stream_timeline(&in, p->plan, i, p->device, ctl->arena, &t[i], err);
@@ -61,7 +61,7 @@ static enum hsp_status draw_trace(struct hsp_ctl *ctl, const struct hsp_planned 
     const char **device = hsp_arena_array(ctl->arena, n, sizeof *device);
     double *update = hsp_arena_array(ctl->arena, n, sizeof *update);
     if (device == NULL || update == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "names of %u devices", n);
+        return hsp_err_nomem(err, "names of %u devices", n);
     }
     for (uint32_t r = 0; r < n; r++) {
         device[r] = cluster->dev[p->device[r]].name;

@@ -16,7 +16,7 @@ static enum hsp_status write_file(const struct hsp_program_file *f, const char *
     hsp_buf_init(&b, (size_t)1 << 30);
     enum hsp_status st = hsp_program_file_encode(f, &b);
     if (st == HSP_ENOMEM || hsp_buf_status(&b) == HSP_ENOMEM) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %s", path);
+        st = hsp_err_nomem(err, "%s", path);
     } else if (st != HSP_OK || b.failed) {
         st = hsp_err_set(err, HSP_ELIMIT, 0, "%s: the programs are larger than 1 GiB", path);
     } else {
@@ -102,7 +102,7 @@ enum hsp_status hsp_write_some(struct hsp_ctl *ctl, const struct hsp_loaded *l,
     f.config_json = hsp_buf_cstr(&json);
     st = hsp_buf_status(&json) == HSP_OK
              ? write_file(&f, o->path, err)
-             : hsp_err_set(err, hsp_buf_status(&json), 0, "no room for the text of the model");
+             : hsp_err_about(err, hsp_buf_status(&json), "the text of the model");
     hsp_buf_fini(&json);
     if (st == HSP_OK && !o->scratch) {
         uint32_t n = f.n * (f.n_shorter + 1);

@@ -55,7 +55,7 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
     struct hsp_net_keys keys;
     struct hsp_remote *r = hsp_arena_alloc(ctl->arena, sizeof *r);
     if (r == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "a connection");
     }
     *r = (struct hsp_remote){.ctl = ctl, .address = address_of(ctl)};
     enum hsp_status st = hsp_addr_parse(r->address, HSP_PORT, &addr, err);
@@ -120,7 +120,7 @@ static enum hsp_status take_reply(struct hsp_remote *r, const struct hsp_frame *
     const char *text =
         hsp_arena_strndup(arena, f->blob != NULL ? (const char *)f->blob : "", f->head.blob_len);
     if (text == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "the answer");
     }
     *ret = text;
     *ret_len = f->head.blob_len;
@@ -189,7 +189,7 @@ enum hsp_status hsp_doc_parse(const char *text, size_t len, cJSON **ret, struct 
     errno = 0; /* cJSON does not say why it gave up; malloc does */
     *ret = cJSON_ParseWithLength(text, len);
     return *ret != NULL      ? HSP_OK
-           : errno == ENOMEM ? hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the answer")
+           : errno == ENOMEM ? hsp_err_nomem(err, "the answer")
                              : hsp_err_set(err, HSP_EPROTO, 0, "hspmdd's answer is not JSON");
 }
 

@@ -15,7 +15,7 @@ struct hsp_table {
 static void lack(struct hsp_ctl *ctl)
 {
     struct hsp_err err;
-    (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory for a table");
+    (void)hsp_err_nomem(&err, "a table");
     hsp_ctl_flaw(ctl, &err);
 }
 

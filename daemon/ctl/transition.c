@@ -29,11 +29,6 @@ struct work {
     struct hsp_template_count templates; /* of the new plan, after the old one */
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a transition");
-}
-
 /* The plan that a running job has now. */
 static enum hsp_status ask_plan(struct work *w, const char *job, struct hsp_plan **ret,
                                 struct hsp_err *err)
@@ -76,7 +71,7 @@ static enum hsp_status place_ranks(struct work *w, struct hsp_err *err)
     w->device = hsp_arena_array(w->ctl->arena, n, sizeof *w->device);
     w->mesh = hsp_arena_array(w->ctl->arena, (size_t)old + HSP_MAX_DEVICES, sizeof *w->mesh);
     if (at == NULL || w->device == NULL || w->mesh == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a transition");
     }
     for (uint32_t d = 0; d < n; d++) {
         at[d] = HSP_NONE;
@@ -112,7 +107,7 @@ static enum hsp_status find_copies(struct work *w, const struct hsp_cover *home,
     uint32_t n = w->from->n_ranks;
     uint32_t *node = hsp_arena_array(w->ctl->arena, n, sizeof *node);
     if (node == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a transition");
     }
     for (uint32_t r = 0; r < n; r++) {
         node[r] = w->cluster.dev[r].node;
@@ -130,7 +125,7 @@ static enum hsp_status find_homes(struct work *w, struct hsp_err *err)
     w->have = hsp_arena_array(w->ctl->arena, g->n_params, sizeof *w->have);
     w->want = hsp_arena_array(w->ctl->arena, g->n_params, sizeof *w->want);
     if (old == NULL || w->have == NULL || w->want == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a transition");
     }
     enum hsp_status st = hsp_plan_homes(g, w->to, w->want, err);
     st = st == HSP_OK ? hsp_plan_homes(g, w->from, old, err) : st;
@@ -171,7 +166,7 @@ static enum hsp_status compile(const struct work *w, const struct hsp_plan *p,
     struct hsp_plan total;
     enum hsp_status st =
         arena != NULL ? hsp_compile_kept(w->l->g, p, &w->l->job->train, k, arena, &f, &total, err)
-                      : no_memory(err);
+                      : hsp_err_nomem(err, "a transition");
     (void)hsp_arena_free(arena);
     return st;
 }
@@ -179,9 +174,10 @@ static enum hsp_status compile(const struct work *w, const struct hsp_plan *p,
 static enum hsp_status count_templates(struct work *w, struct hsp_err *err)
 {
     struct hsp_templates *k = hsp_templates_new();
-    enum hsp_status st = k != NULL ? compile(w, w->from, k, err) : no_memory(err);
+    enum hsp_status st =
+        k != NULL ? compile(w, w->from, k, err) : hsp_err_nomem(err, "a transition");
     if (st == HSP_OK && !hsp_templates_count(k).stored) {
-        st = no_memory(err);
+        st = hsp_err_nomem(err, "a transition");
     }
     st = st == HSP_OK ? compile(w, w->to, k, err) : st;
     if (st == HSP_OK) {
@@ -361,7 +357,7 @@ static enum hsp_status print_json(const struct work *w, struct hsp_err *err)
     char *text = o != NULL && add_all(w, o) ? cJSON_Print(o) : NULL;
     cJSON_Delete(o);
     if (text == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a transition");
     }
     (void)fprintf(w->ctl->out, "%s\n", text);
     cJSON_free(text);

@@ -181,7 +181,7 @@ enum hsp_status hsp_graph_autodiff(struct hsp_graph *g, struct hsp_err *err)
     w.parts = hsp_arena_array(g->arena, g->n_tensors, sizeof *w.parts);
     w.needed = hsp_arena_array(g->arena, g->n_tensors, sizeof *w.needed);
     if (w.b.st != HSP_OK || w.grad == NULL || w.parts == NULL || w.needed == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "autodiff");
+        return hsp_err_nomem(err, "the backward graph");
     }
     mark_needed(&w, g);
     w.grad[g->loss_sum] = g->seed;

@@ -22,7 +22,7 @@ struct hsp_builder hsp_builder_of(struct hsp_graph *g, struct hsp_err *err)
 static void fail(struct hsp_builder *b, enum hsp_status st, const char *what)
 {
     if (b->st == HSP_OK) {
-        b->st = hsp_err_set(b->err, st, 0, "%s", what);
+        b->st = hsp_err_about(b->err, st, "%s", what);
     }
 }
 

@@ -119,7 +119,7 @@ enum hsp_status hsp_graph_build(const struct hsp_model_spec *spec, struct hsp_gr
     struct hsp_graph *g = arena != NULL ? hsp_arena_alloc(arena, sizeof *g) : NULL;
     if (g == NULL) {
         hsp_arena_free(arena);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "graph");
+        return hsp_err_nomem(err, "the graph");
     }
     *g = (struct hsp_graph){
         .arena = arena, .spec = *spec, .n_layers = (uint32_t)spec->layers + 2, .seed = HSP_NONE};

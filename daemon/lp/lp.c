@@ -56,7 +56,7 @@ enum hsp_status hsp_lp_add_var(struct hsp_lp *lp, double lo, double hi, double c
     }
     if (!hsp_grow(&lp->vars, &lp->cap_vars, lp->n_vars + 1, sizeof(*lp->vars), HSP_LP_MAX_VARS) ||
         !hsp_grow(&lp->mark, &lp->cap_mark, lp->n_vars + 1, sizeof(*lp->mark), HSP_LP_MAX_VARS)) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "linear program of %zu variables", lp->n_vars);
+        return hsp_err_nomem(err, "a linear program of %zu variables", lp->n_vars);
     }
     lp->vars[lp->n_vars] =
         (struct hsp_lp_var){.lo = lo, .hi = hi, .cost = cost, .integer = integer};
@@ -106,7 +106,7 @@ enum hsp_status hsp_lp_add_row(struct hsp_lp *lp, uint32_t n, const uint32_t *va
     if (!hsp_grow(&lp->rows, &lp->cap_rows, lp->n_rows + 1, sizeof(*lp->rows), HSP_LP_MAX_ROWS) ||
         !hsp_grow(&lp->coefs, &lp->cap_coefs, lp->n_coefs + n, sizeof(*lp->coefs),
                   HSP_LP_MAX_COEFS)) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "linear program of %zu rows", lp->n_rows);
+        return hsp_err_nomem(err, "a linear program of %zu rows", lp->n_rows);
     }
     enum hsp_status st = check_row(lp, n, var, coef, err);
     if (st != HSP_OK) {

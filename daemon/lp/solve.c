@@ -234,7 +234,7 @@ enum hsp_status hsp_lp_solve(const struct hsp_lp *lp, const struct hsp_lp_limits
     run.index = calloc(lp->n_vars + 1, sizeof(*run.index));
     run.value = calloc(lp->n_vars + 1, sizeof(*run.value));
     if (run.index == NULL || run.value == NULL) {
-        run.status = hsp_err_set(err, HSP_ENOMEM, 0, "linear program of %zu variables", lp->n_vars);
+        run.status = hsp_err_nomem(err, "a linear program of %zu variables", lp->n_vars);
     } else {
         run_guarded(&run);
     }

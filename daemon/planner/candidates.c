@@ -19,7 +19,7 @@ static const double preference[HSP_N_STRUCTS] = {
 
 enum hsp_status hsp_search_no_memory(struct hsp_search *s)
 {
-    return hsp_err_set(s->err, HSP_ENOMEM, 0, "planning over %u devices", s->in.cluster->n);
+    return hsp_err_nomem(s->err, "planning over %u devices", s->in.cluster->n);
 }
 
 static bool canceled(const struct hsp_search *s)

@@ -249,7 +249,7 @@ enum hsp_status hsp_cluster_desc_parse(const char *text, size_t len, const char 
     }
     struct hsp_device_desc *dev = hsp_arena_array(arena, n, sizeof(*dev));
     if (dev == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "cluster file %s", file);
+        return hsp_err_nomem(err, "cluster file %s", file);
     }
     st = read_nodes(r.nodes, arena, dev, &n, err);
     if (st != HSP_OK) {

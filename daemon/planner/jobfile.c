@@ -404,7 +404,7 @@ enum hsp_status hsp_job_parse(const char *text, size_t len, const char *file,
     struct raw *raw = hsp_arena_alloc(arena, sizeof(*raw));
     struct hsp_job_spec *job = hsp_arena_alloc(arena, sizeof(*job));
     if (raw == NULL || job == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "job file %s", file);
+        return hsp_err_nomem(err, "job file %s", file);
     }
     st = hsp_fields_load(table, HSP_ARRAY_LEN(table), root, arena, raw, NULL, err);
     if (st != HSP_OK) {

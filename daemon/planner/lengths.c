@@ -11,11 +11,6 @@
 #define CLASSES  6    /* shorter ones, at most */
 #define WORTH    0.97 /* of the longer plan's time */
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "plans of a pool");
-}
-
 /* The devices of @p in the order of its ranks. */
 static enum hsp_status own_cluster(const struct hsp_cluster_desc *c, const struct hsp_planned *p,
                                    struct hsp_arena *arena, struct hsp_cluster_desc *ret,
@@ -24,7 +19,7 @@ static enum hsp_status own_cluster(const struct hsp_cluster_desc *c, const struc
     uint32_t n = p->plan->n_ranks;
     struct hsp_device_desc *dev = hsp_arena_array(arena, n, sizeof(*dev));
     if (dev == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plans of a pool");
     }
     for (uint32_t r = 0; r < n; r++) {
         dev[r] = c->dev[p->device[r]];
@@ -41,7 +36,7 @@ static enum hsp_status renumber(struct hsp_planned *p, struct hsp_arena *arena, 
     struct hsp_plan *plan = p->plan;
     int64_t *memory = hsp_arena_array(arena, plan->n_ranks, sizeof(*memory));
     if (memory == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plans of a pool");
     }
     for (uint32_t r = 0; r < plan->n_ranks; r++) {
         memory[p->device[r]] = plan->memory_bytes[r];
@@ -137,7 +132,7 @@ enum hsp_status hsp_plan_make(const struct hsp_graph *g, const struct hsp_train_
     const struct hsp_plan *longer = one.plan;
     uint32_t n = 0, length = t->data.sequence / 2;
     if (list == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plans of a pool");
     }
     for (int k = 0; st == HSP_OK && k < CLASSES && length >= SHORTEST; k++, length /= 2) {
         st = plan_class(&x, length, longer, &found[n], err);
@@ -170,7 +165,7 @@ enum hsp_status hsp_plan_adopt(const struct hsp_graph *g, const struct hsp_train
     struct hsp_plan *copy = hsp_arena_array(arena, plan->n_shorter, sizeof(*copy));
     struct hsp_plan **list = hsp_arena_array(arena, plan->n_shorter, sizeof(*list));
     if (st == HSP_OK && (copy == NULL || list == NULL)) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the plans of a pool");
     }
     for (uint32_t k = 0; st == HSP_OK && k < plan->n_shorter; k++) {
         struct hsp_pool_view v;

@@ -164,7 +164,7 @@ static enum hsp_status trace_back(struct sweep *s, uint32_t state, uint32_t pair
     ret->kind = hsp_arena_array(s->arena, p->n_blocks, sizeof(*ret->kind));
     ret->blocks = hsp_arena_array(s->arena, p->n_blocks, sizeof(*ret->blocks));
     if (ret->kind == NULL || ret->blocks == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "pipeline of %u blocks", p->n_blocks);
+        return hsp_err_nomem(err, "pipeline of %u blocks", p->n_blocks);
     }
     uint32_t first = 0;
     while (x->next != UINT32_MAX) {
@@ -194,7 +194,7 @@ enum hsp_status hsp_pipe_solve(const struct hsp_pipe *p, struct hsp_arena *arena
     }
     s.states = hsp_arena_array(arena, n_states, sizeof(*s.states));
     if (s.states == NULL || !sweep(&s)) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "pipeline of %u blocks", p->n_blocks);
+        return hsp_err_nomem(err, "pipeline of %u blocks", p->n_blocks);
     }
     uint32_t best = UINT32_MAX, best_pair = 0;
     for (uint32_t used = 1; used < s.n_used; used++) {

@@ -49,7 +49,7 @@ static enum hsp_status select_devices(const struct hsp_cluster_desc *c,
     struct hsp_device_desc *dev = hsp_arena_array(arena, c->n, sizeof(*dev));
     ret->index = hsp_arena_array(arena, c->n, sizeof(*ret->index));
     if (dev == NULL || ret->index == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "planning over %u devices", c->n);
+        return hsp_err_nomem(err, "planning over %u devices", c->n);
     }
     ret->cluster = *c;
     ret->cluster.dev = dev;
@@ -145,7 +145,7 @@ static enum hsp_status explain(const struct hsp_search *s, uint32_t winner, stru
                 : hsp_arena_printf(s->arena, "%.1f %% slower: %s", more,
                                    hsp_time_figure(c->cost.step_us).text);
         if (why == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "explanation of a plan");
+            return hsp_err_nomem(err, "the explanation of a plan");
         }
         ret->rejected[ret->n_rejected++] = (struct hsp_rejected){
             .what = c->what, .why = why, .step_us = c->fits ? c->cost.step_us : 0};
@@ -166,7 +166,7 @@ static enum hsp_status complete(const struct usable *u, const char *what, struct
                               hsp_time_figure(ret->cost.bound_us).text);
     uint32_t *device = hsp_arena_array(arena, p->n_ranks, sizeof(*device));
     if (p->memory_bytes == NULL || p->why == NULL || device == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "plan of %u ranks", p->n_ranks);
+        return hsp_err_nomem(err, "plan of %u ranks", p->n_ranks);
     }
     for (uint32_t r = 0; r < p->n_ranks; r++) {
         p->memory_bytes[r] = ret->cost.rank[r].total_bytes;
@@ -253,7 +253,7 @@ static enum hsp_status conclude(const struct setup *s, uint32_t winner, struct h
         what =
             hsp_arena_printf(arena, "%s; activations are recomputed, kept they do not fit", what);
         if (what == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "plan");
+            return hsp_err_nomem(err, "the plan");
         }
     }
     enum hsp_status st = explain(&s->search, winner, &out, err);
@@ -316,7 +316,7 @@ static enum hsp_status find_homes(const struct hsp_graph *g, const struct hsp_pl
     double *bytes = hsp_arena_array(arena, plan->n_ranks, sizeof *bytes);
     struct hsp_cover *home = hsp_arena_array(arena, g->n_params, sizeof *home);
     if (bytes == NULL || home == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "homes of a plan of %u ranks", plan->n_ranks);
+        return hsp_err_nomem(err, "homes of a plan of %u ranks", plan->n_ranks);
     }
     enum hsp_status st = hsp_plan_homes(g, plan, home, err);
     for (uint32_t i = 0; st == HSP_OK && i < g->n_params; i++) {
@@ -380,7 +380,7 @@ enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_
     }
     out.device = hsp_arena_array(arena, plan->n_ranks, sizeof(*out.device));
     if (out.device == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "plan of %u ranks", plan->n_ranks);
+        return hsp_err_nomem(err, "plan of %u ranks", plan->n_ranks);
     }
     for (uint32_t r = 0; r < plan->n_ranks; r++) {
         out.device[r] = r;

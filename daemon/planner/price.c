@@ -298,7 +298,7 @@ static enum hsp_status list_blocks(const struct hsp_stream *s, uint32_t stage,
     }
     hsp_block_ranges(s, stage, text);
     *ret = hsp_arena_strdup(arena, text);
-    return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "blocks of a stage");
+    return *ret != NULL ? HSP_OK : hsp_err_nomem(err, "blocks of a stage");
 }
 
 static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi,
@@ -461,7 +461,7 @@ enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *
     p.cycle_us = hsp_arena_array(arena, plan->n_ranks, sizeof(*p.cycle_us));
     p.group = hsp_arena_array(arena, plan->n_ranks, sizeof(*p.group));
     if (cost.rank == NULL || p.cycle_us == NULL || p.group == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "price of a plan of %u ranks", plan->n_ranks);
+        return hsp_err_nomem(err, "price of a plan of %u ranks", plan->n_ranks);
     }
     p.all = hsp_link_group(in->cluster, device, plan->n_ranks);
     p.held = needs_copies(&p) ? hsp_count_nodes(in->cluster, device, plan->n_ranks, in->copies) : 1;

@@ -156,7 +156,7 @@ enum hsp_status hsp_shares_segments(const struct hsp_segments *s,
     struct hsp_lp_result r = {0};
     enum hsp_status st = HSP_OK;
     if (scaled == NULL || x == NULL || index == NULL || lp == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "shares of %u members", s->n);
+        st = hsp_err_nomem(err, "shares of %u members", s->n);
         goto out;
     }
     double scale = time_scale(s);

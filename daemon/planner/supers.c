@@ -79,7 +79,7 @@ static enum hsp_status share_units(struct hsp_search *s, const struct hsp_range 
     int64_t *weight = hsp_arena_array(s->arena, n, sizeof(*weight));
     int64_t *cuts = hsp_arena_array(s->arena, (size_t)n + 1, sizeof(*cuts));
     if (v == NULL || weight == NULL || cuts == NULL) {
-        return hsp_err_set(s->err, HSP_ENOMEM, 0, "tensor group of %u", n);
+        return hsp_err_nomem(s->err, "tensor group of %u", n);
     }
     double *slope = v, *fixed = v + 2 * n, *mem = v + 4 * n, *cap = v + 5 * n, *w = v + 6 * n, us;
     for (uint32_t j = 0; j < n; j++) {
@@ -149,7 +149,7 @@ static enum hsp_status form(struct hsp_search *s, const struct hsp_range *all,
     x->dev = hsp_arena_array(s->arena, n, sizeof(*x->dev));
     x->shares = hsp_arena_array(s->arena, n, sizeof(*x->shares));
     if (x->dev == NULL || x->shares == NULL) {
-        return hsp_err_set(s->err, HSP_ENOMEM, 0, "tensor group of %u", n);
+        return hsp_err_nomem(s->err, "tensor group of %u", n);
     }
     for (uint32_t i = 0; i < n; i++) {
         x->dev[i] = o[i].dev;
@@ -197,7 +197,7 @@ enum hsp_status hsp_supers_make(struct hsp_search *s, uint32_t degree, struct hs
     struct order *o = hsp_arena_array(s->arena, n_dev, sizeof(*o));
     *ret_n = 0;
     if (x == NULL || o == NULL) {
-        return hsp_err_set(s->err, HSP_ENOMEM, 0, "groups of %u devices", n_dev);
+        return hsp_err_nomem(s->err, "groups of %u devices", n_dev);
     }
     for (uint32_t d = 0; d < n_dev; d++) {
         o[d] = (struct order){alone_us(s, all, d), dev_of(s, d)->node, dev_of(s, d)->domain, d};

@@ -105,7 +105,7 @@ enum hsp_status hsp_stream_timeline(const struct hsp_price_in *in, const struct 
     x.chunk = hsp_arena_array(arena, (size_t)chunks * x.s->n_stages, sizeof *x.chunk);
     member = hsp_arena_array(arena, plan->n_ranks, sizeof *member);
     if (x.chunk == NULL || member == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "times of a stream of %u stages", x.s->n_stages);
+        return hsp_err_nomem(err, "times of a stream of %u stages", x.s->n_stages);
     }
     for (uint32_t i = 0; i < x.s->n_stages; i++) {
         const struct hsp_stage *g = &x.s->stages[i];

@@ -383,7 +383,7 @@ enum hsp_status hsp_work_make(const struct hsp_graph *g, struct hsp_arena *arena
     b.deferred = hsp_arena_array(arena, g->n_tensors, sizeof(*b.deferred));
     if (w.layer == NULL || w.param == NULL || b.flow == NULL || b.bytes == NULL ||
         b.last_use == NULL || b.is_param_grad == NULL || b.deferred == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "work of a graph of %u nodes", g->n_nodes);
+        return hsp_err_nomem(err, "work of a graph of %u nodes", g->n_nodes);
     }
     tensor_bytes(&b);
     add_params(&b);

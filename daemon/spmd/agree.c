@@ -33,11 +33,6 @@ struct checker {
     void (*put_rest)(const struct hsp_plan *p, const struct item *it, struct hsp_buf *out);
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "comparison of plans");
-}
-
 static uint32_t range_count(const char *name)
 {
     struct hsp_range r;
@@ -121,7 +116,7 @@ static enum hsp_status new_side(struct checker *x, const struct hsp_plan *p, uin
                            HSP_MAX_ENTRIES * 16);
     }
     ret->item = hsp_arena_array(x->tmp, n, sizeof *ret->item);
-    return ret->item != NULL ? HSP_OK : no_memory(x->err);
+    return ret->item != NULL ? HSP_OK : hsp_err_nomem(x->err, "comparison of plans");
 }
 
 /* @it with its key in x->text. */
@@ -132,7 +127,7 @@ static enum hsp_status add_item(struct checker *x, struct side *s, struct item i
     x->put_rest(s->p, &it, &x->text);
     it.rest = hsp_hash128(x->text.data, x->text.len);
     if (it.key == NULL || x->text.failed) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "comparison of plans");
     }
     it.order = s->n;
     s->item[s->n++] = it;
@@ -243,7 +238,7 @@ static enum hsp_status say_both(struct checker *x, const struct side *stated,
     const char *right = hsp_buf_cstr(&x->text);
     size_t from = 0;
     if (left == NULL) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "comparison of plans");
     }
     for (size_t i = 0; left[i] != '\0' && left[i] == right[i]; i++) {
         from = left[i] == ' ' ? i + 1 : from;
@@ -363,7 +358,7 @@ enum hsp_status hsp_plan_agrees(const struct hsp_plan *stated, const struct hsp_
     }
     struct checker x = {.tmp = hsp_arena_new(SCRATCH_BYTES), .err = err, .put_rest = put_use};
     if (x.tmp == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "comparison of plans");
     }
     hsp_buf_init(&x.text, LINE_BYTES);
     if (stated->states_uses && !same_uses(&x, stated, total)) {

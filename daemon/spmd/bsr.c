@@ -6,11 +6,6 @@
 
 #include "daemon/spmd/bsrint.h"
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a transfer of state");
-}
-
 /* ---- the network of a cluster ---- */
 
 /* The number of a card: that of the first rank with the same host and card. */
@@ -41,7 +36,7 @@ enum hsp_status hsp_bsr_net_make(const struct hsp_cluster_desc *c, const uint32_
                               .nic_us_per_byte =
                                   hsp_arena_array(arena, n_ranks, sizeof *net.nic_us_per_byte)};
     if (net.place == NULL || net.nic_us_per_byte == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a transfer of state");
     }
     net.link[HSP_LINK_DOMAIN] = net.link[HSP_LINK_HOST] = c->same_node;
     net.link[HSP_LINK_NIC] = c->cross;
@@ -80,8 +75,8 @@ static enum hsp_status make_table(struct hsp_bsr_work *w, struct hsp_arena *aren
     size_t n = w->n_drafts + w->n_own;
     uint32_t *order = calloc(w->n_drafts + 1, sizeof *order);
     struct hsp_state_row *row = hsp_arena_array(arena, n, sizeof *row);
-    enum hsp_status st =
-        order != NULL && row != NULL ? hsp_bsr_order(w, order, err) : no_memory(err);
+    enum hsp_status st = order != NULL && row != NULL ? hsp_bsr_order(w, order, err)
+                                                      : hsp_err_nomem(err, "a transfer of state");
     if (st == HSP_OK && n > HSP_BSR_ROWS) {
         st = hsp_err_set(err, HSP_ELIMIT, 0, "more than %u rows of a transfer", HSP_BSR_ROWS);
     }
@@ -211,7 +206,7 @@ enum hsp_status hsp_bsr_measure(const struct hsp_graph *g, const struct hsp_cove
     uint64_t *mark = calloc((size_t)net->n_ranks + 1, sizeof *mark);
     enum hsp_status st = out.rank != NULL && out.nic != NULL && mark != NULL
                              ? hsp_bsr_work_init(&w, have, want, err)
-                             : no_memory(err);
+                             : hsp_err_nomem(err, "a transfer of state");
     if (st == HSP_OK) {
         count_rows(net, opts, t, &out);
         find_busiest(net, &out);

@@ -22,11 +22,6 @@ enum hsp_link_class hsp_bsr_link(const struct hsp_bsr_net *net, uint32_t from, u
     return a->host == b->host ? HSP_LINK_HOST : HSP_LINK_NIC;
 }
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a transfer of state");
-}
-
 /* ---- islands ---- */
 
 struct keyed {
@@ -139,7 +134,7 @@ static enum hsp_status make_islands(struct hsp_bsr_work *w, struct hsp_err *err)
     }
     free(k);
     free(up);
-    return ok ? HSP_OK : no_memory(err);
+    return ok ? HSP_OK : hsp_err_nomem(err, "a transfer of state");
 }
 
 /* ---- cells ---- */

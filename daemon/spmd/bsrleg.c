@@ -138,7 +138,7 @@ enum hsp_status hsp_bsr_legs(struct hsp_bsr_work *w, struct hsp_err *err)
     struct ranked *all = calloc(n, sizeof *all);
     enum hsp_status st = HSP_OK;
     if (c.order == NULL || c.source == NULL || c.seen == NULL || all == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a transfer of state");
+        st = hsp_err_nomem(err, "a transfer of state");
     } else {
         st = sort_cells(&c, all, err);
     }

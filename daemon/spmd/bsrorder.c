@@ -187,5 +187,5 @@ enum hsp_status hsp_bsr_order(const struct hsp_bsr_work *w, uint32_t *ret, struc
     free(t.child);
     free(t.peer);
     free(t.heap);
-    return ok ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a transfer of state");
+    return ok ? HSP_OK : hsp_err_nomem(err, "a transfer of state");
 }

@@ -240,7 +240,7 @@ enum hsp_status hsp_bsr_route(struct hsp_bsr_work *w, struct hsp_err *err)
     enum hsp_status st = HSP_OK;
     if (r.nic_out == NULL || r.nic_in == NULL || r.near_out == NULL || r.near_in == NULL ||
         r.holds == NULL || r.holder == NULL || list == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a transfer of state");
+        st = hsp_err_nomem(err, "a transfer of state");
     }
     r.budget_us = mean_load(w);
     for (size_t i = 0; st == HSP_OK && i < w->n_cells; i++) {

@@ -7,11 +7,6 @@
 
 #define MAX_POOL ((size_t)1 << 24) /* holders and receivers of all cells of one Reshard */
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "cells of a reshard");
-}
-
 bool hsp_task_receives(const struct hsp_tasks *x, const struct hsp_task *t, uint32_t rank)
 {
     for (uint32_t i = 0; i < t->n_recv; i++) {
@@ -221,7 +216,7 @@ static enum hsp_status keep_apart(struct hsp_tasks *x, const struct hsp_region *
 {
     uint32_t *list = calloc(2 * (size_t)g->n_src + g->n_dst + 1, sizeof *list);
     if (list == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "cells of a reshard");
     }
     uint32_t *a_of = list, *to = list + g->n_src, *b_of = to + g->n_src;
     uint32_t n_a = number_addends(x->src, g->src, g->n_src, a_of);
@@ -305,7 +300,7 @@ static enum hsp_status number_inputs(struct hsp_tasks *x, struct hsp_err *err)
     const struct hsp_cover *c = x->src;
     x->input = calloc((size_t)c->n + 1, sizeof *x->input);
     if (x->input == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "cells of a reshard");
     }
     for (uint32_t i = 1; i < c->n; i++) {
         x->input[i] = c->items[i].rank == c->items[i - 1].rank ? x->input[i - 1] + 1 : 0;
@@ -355,7 +350,7 @@ enum hsp_status hsp_cover_layer(const struct hsp_cover *c, uint32_t k, struct hs
         const struct hsp_held *h = &c->items[i];
         n = i > 0 && h->rank == c->items[i - 1].rank ? n + 1 : 0;
         if (n == k && hsp_cover_add(ret, h->rank, h->addend, &h->box) != HSP_OK) {
-            return no_memory(err);
+            return hsp_err_nomem(err, "cells of a reshard");
         }
     }
     return HSP_OK;

@@ -15,11 +15,6 @@
 #include "daemon/spmd/stagecode.h"
 #include "proto/program/pool.h"
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "compilation does not fit its arena");
-}
-
 /* Where the stream of @s sits in the lists of training and validation samples. */
 static void bind_stream(const struct hsp_compiler *c, const struct hsp_stagecode *s,
                         struct hsp_stream_bind *ret)
@@ -161,7 +156,7 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
     struct making all = {.program = f->programs};
     all.meets = hsp_arena_array(c->arena, f->n, sizeof *all.meets);
     if (rc == HSP_OK && (f->programs == NULL || all.meets == NULL)) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the compilation");
     }
     rc = rc == HSP_OK ? hsp_clocks_make(c, &all.clocks, err) : rc;
     for (uint32_t i = 0; rc == HSP_OK && i < f->n; i++) {
@@ -211,7 +206,7 @@ static enum hsp_status compile_shorter(const struct hsp_graph *g, const struct h
     total->shorter = hsp_arena_array(w->arena, p->n_shorter, sizeof *total->shorter);
     struct hsp_plan *plan = hsp_arena_array(w->arena, p->n_shorter, sizeof *plan);
     if (f->shorter == NULL || total->shorter == NULL || plan == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the compilation");
     }
     for (uint32_t k = 0; k < p->n_shorter; k++) {
         struct hsp_pool_view v;

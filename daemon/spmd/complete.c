@@ -25,18 +25,13 @@ struct completer {
     struct hsp_err *err;
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "total plan does not fit its arena");
-}
-
 /* ---- streams ---- */
 
 static enum hsp_status fill_streams(const struct completer *x, struct hsp_plan *p)
 {
     struct hsp_stream *to = hsp_arena_array(x->arena, p->n_streams, sizeof *to);
     if (to == NULL) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "the total plan");
     }
     for (uint32_t i = 0; i < p->n_streams; i++) {
         const struct hsp_stream *from = &p->streams[i];
@@ -45,7 +40,7 @@ static enum hsp_status fill_streams(const struct completer *x, struct hsp_plan *
         to[i].stages =
             hsp_arena_memdup(x->arena, from->stages, from->n_stages * sizeof *from->stages);
         if (to[i].sizes == NULL || to[i].stages == NULL) {
-            return no_memory(x->err);
+            return hsp_err_nomem(x->err, "the total plan");
         }
         for (uint32_t k = 0; k < from->micro_batches; k++) {
             to[i].sizes[k] = hsp_micro_size(from->sequences, from->micro_batches, k);
@@ -57,7 +52,7 @@ static enum hsp_status fill_streams(const struct completer *x, struct hsp_plan *
                 t->group_shares = hsp_arena_memdup(x->arena, t->group_shares,
                                                    t->n_groups * sizeof *t->group_shares);
                 if (t->group_shares == NULL) {
-                    return no_memory(x->err);
+                    return hsp_err_nomem(x->err, "the total plan");
                 }
             }
         }
@@ -84,7 +79,8 @@ static enum hsp_status home_tree(const struct completer *x, uint32_t param, stru
     for (uint32_t i = 0; rc == HSP_OK && i < home->n; i++) { /* complete: one addend */
         rc = hsp_cover_add(&plain, home->items[i].rank, 0, &home->items[i].box);
     }
-    rc = rc == HSP_OK ? hsp_annot_of_cover(&plain, arena, ret, x->err) : no_memory(x->err);
+    rc = rc == HSP_OK ? hsp_annot_of_cover(&plain, arena, ret, x->err)
+                      : hsp_err_nomem(x->err, "the total plan");
     hsp_cover_fini(&plain);
     if (rc != HSP_OK || *ret != NULL) {
         return rc;
@@ -108,7 +104,7 @@ static enum hsp_status fill_homes(const struct completer *x, struct hsp_plan *p)
     struct hsp_line *line = hsp_arena_array(x->tmp, n, sizeof *line);
     struct hsp_run *run = NULL;
     struct hsp_buf text;
-    enum hsp_status rc = line == NULL ? no_memory(x->err) : HSP_OK;
+    enum hsp_status rc = line == NULL ? hsp_err_nomem(x->err, "the total plan") : HSP_OK;
     hsp_buf_init(&text, LINE_BYTES);
     for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
         struct hsp_arena_mark m = hsp_arena_mark(x->tmp);
@@ -119,7 +115,7 @@ static enum hsp_status fill_homes(const struct completer *x, struct hsp_plan *p)
         if (rc == HSP_OK) {
             hsp_annot_dump(a, &text);
             line[i].rest = hsp_hash128(text.data, text.len);
-            rc = text.failed ? no_memory(x->err) : HSP_OK;
+            rc = text.failed ? hsp_err_nomem(x->err, "the total plan") : HSP_OK;
         }
         hsp_arena_rewind(x->tmp, m);
     }
@@ -129,7 +125,7 @@ static enum hsp_status fill_homes(const struct completer *x, struct hsp_plan *p)
     }
     p->homes = hsp_arena_array(x->arena, p->n_homes, sizeof *p->homes);
     if (rc == HSP_OK && p->homes == NULL) {
-        rc = no_memory(x->err);
+        rc = hsp_err_nomem(x->err, "the total plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < p->n_homes; i++) {
         p->homes[i].pattern = run[i].name[0];
@@ -196,13 +192,13 @@ static enum hsp_status new_layout(const struct completer *x, struct naming *n,
     }
     uint32_t k = n->to->n_layouts;
     if (n->text.failed || k == n->cap || hsp_map_put(&n->by_text, key, k + 1) != HSP_OK) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "the total plan");
     }
     n->to->layout[k].at = a;
     n->to->layout[k].name = hsp_arena_printf(x->arena, "L%u", k + 1);
     n->to->n_layouts++;
     *ret = k + 1;
-    return n->to->layout[k].name != NULL ? HSP_OK : no_memory(x->err);
+    return n->to->layout[k].name != NULL ? HSP_OK : hsp_err_nomem(x->err, "the total plan");
 }
 
 static struct hsp_digest digest_boxes(const struct hsp_layout *l, struct hsp_buf *b)
@@ -229,7 +225,7 @@ static enum hsp_status name_layout(const struct completer *x, struct naming *n, 
     }
     struct hsp_digest boxes = digest_boxes(&v->at, &n->text);
     if (n->text.failed) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "the total plan");
     }
     for (uint32_t i = 0; i < n->n_known; i++) {
         if (hsp_digest_equal(n->known[i].boxes, boxes)) {
@@ -274,7 +270,7 @@ static enum hsp_status cut_axes(const struct completer *x, const struct hsp_stag
         }
     }
     *ret = hsp_arena_strdup(x->arena, text);
-    return *ret != NULL ? HSP_OK : no_memory(x->err);
+    return *ret != NULL ? HSP_OK : hsp_err_nomem(x->err, "the total plan");
 }
 
 /* @ret->makes is NULL when every operand and result is whole. */
@@ -333,7 +329,7 @@ static enum hsp_status list_ops(const struct completer *x, struct naming *n, str
             hsp_buf_append(&n->text, u->out, sizeof u->out);
             line[*ret_n] = (struct hsp_line){.name = {u->makes},
                                              .rest = hsp_hash128(n->text.data, n->text.len)};
-            rc = n->text.failed ? no_memory(x->err) : HSP_OK;
+            rc = n->text.failed ? hsp_err_nomem(x->err, "the total plan") : HSP_OK;
             ++*ret_n;
         }
     }
@@ -356,7 +352,7 @@ static enum hsp_status list_stage(const struct completer *x, const struct hsp_st
     to->layout = hsp_arena_array(x->tmp, n.cap, sizeof *to->layout);
     n.known = hsp_arena_array(x->tmp, n.cap, sizeof *n.known);
     if (use == NULL || line == NULL || to->layout == NULL || n.known == NULL) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "the total plan");
     }
     hsp_map_init(&n.by_text, (size_t)n.cap + 1);
     hsp_buf_init(&n.text, LINE_BYTES);
@@ -369,7 +365,7 @@ static enum hsp_status list_stage(const struct completer *x, const struct hsp_st
     to->op = hsp_arena_array(x->arena, to->n_ops, sizeof *to->op);
     to->layout = hsp_arena_memdup(x->arena, to->layout, to->n_layouts * sizeof *to->layout);
     if (rc == HSP_OK && (to->op == NULL || to->layout == NULL)) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "the total plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < to->n_ops; i++) {
         to->op[i] = use[run[i].line];
@@ -384,7 +380,7 @@ static enum hsp_status fill_uses(const struct completer *x, struct hsp_plan *p)
     p->n_uses = 0;
     p->uses = hsp_arena_array(x->arena, x->c->n_stages, sizeof *p->uses);
     if (p->uses == NULL) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "the total plan");
     }
     for (uint32_t i = 0; i < x->c->n_stages; i++) {
         struct hsp_arena_mark m = hsp_arena_mark(x->tmp);
@@ -407,7 +403,7 @@ enum hsp_status hsp_complete_layouts(const struct hsp_compiler *c, struct hsp_ar
     struct completer x = {.c = c, .arena = arena, .tmp = tmp, .err = err};
     struct hsp_plan p = *c->p;
     if (tmp == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the total plan");
     }
     enum hsp_status rc = hsp_pipelines_check(c, err);
     rc = rc == HSP_OK ? fill_streams(&x, &p) : rc;
@@ -441,7 +437,7 @@ static enum hsp_status complete_one(const struct hsp_compiler *like, const struc
     c.t = &v->t;
     c.arena = hsp_arena_new(SCRATCH_BYTES);
     if (c.arena == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the total plan");
     }
     enum hsp_status rc = hsp_layouts_make(&c, err);
     if (rc == HSP_OK) {
@@ -461,7 +457,7 @@ static enum hsp_status complete(const struct hsp_compiler *like, struct hsp_aren
     struct hsp_plan total, *plan = hsp_arena_array(arena, p->n_shorter, sizeof *plan);
     struct hsp_plan **list = hsp_arena_array(arena, p->n_shorter, sizeof *list);
     if (plan == NULL || list == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the total plan");
     }
     hsp_pool_view_make(like->g, like->t, p, NULL, &v);
     enum hsp_status rc = hsp_pool_allowed(p, like->t, err);
@@ -528,7 +524,7 @@ enum hsp_status hsp_plan_digest(const struct hsp_graph *g, const struct hsp_plan
     struct hsp_arena *arena = hsp_arena_new(SCRATCH_BYTES);
     struct hsp_plan total;
     if (arena == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the total plan");
     }
     enum hsp_status rc = hsp_plan_complete(g, p, t, arena, &total, err);
     if (rc == HSP_OK) {

@@ -277,7 +277,7 @@ enum hsp_status hsp_annot_of_cover(const struct hsp_cover *c, struct hsp_arena *
     struct hsp_held *it = malloc(((size_t)c->n + 1) * sizeof *it);
     *ret = NULL;
     if (it == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "tree of a cover");
+        return hsp_err_nomem(err, "tree of a cover");
     }
     if (c->n > 0) {
         memcpy(it, c->items, c->n * sizeof *it);
@@ -290,7 +290,7 @@ enum hsp_status hsp_annot_of_cover(const struct hsp_cover *c, struct hsp_arena *
         b.no_memory = true;
     }
     *ret = same && !b.no_memory ? *ret : NULL;
-    return b.no_memory ? hsp_err_set(err, HSP_ENOMEM, 0, "tree of a cover") : HSP_OK;
+    return b.no_memory ? hsp_err_nomem(err, "tree of a cover") : HSP_OK;
 }
 
 /* ---- shares to cuts ---- */
@@ -335,5 +335,5 @@ enum hsp_status hsp_annot_with_cuts(const struct hsp_annot *a, uint8_t rank, con
     int64_t ext[HSP_MAX_RANK] = {0};
     memcpy(ext, extent, rank * sizeof *ext);
     *ret = with_cuts(&b, a, ext);
-    return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "annotation with cuts");
+    return *ret != NULL ? HSP_OK : hsp_err_nomem(err, "annotation with cuts");
 }

@@ -59,7 +59,7 @@ static enum hsp_status arrive(struct sim *s, struct runner *r, const struct hsp_
     if (c->m == NULL) {
         c->count = calloc(m->n_ranks, sizeof *c->count);
         if (c->count == NULL) {
-            return hsp_err_set(s->err, HSP_ENOMEM, 0, "simulation of schedules");
+            return hsp_err_nomem(s->err, "simulation of schedules");
         }
         c->m = m;
     }
@@ -229,7 +229,7 @@ enum hsp_status hsp_deadlock_check(const struct hsp_program *programs, uint32_t 
     s.r = calloc((size_t)n + 1, sizeof *s.r);
     s.c = calloc((size_t)s.n_channels + 1, sizeof *s.c);
     if (s.r == NULL || s.c == NULL) {
-        rc = hsp_err_set(err, HSP_ENOMEM, 0, "simulation of schedules");
+        rc = hsp_err_nomem(err, "simulation of schedules");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
         s.r[i].p = &programs[i];

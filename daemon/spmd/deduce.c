@@ -341,7 +341,7 @@ static enum hsp_status slice_operands(struct ded *c)
         }
         l->box = hsp_arena_memdup(c->arena, l->box, l->n * sizeof *l->box);
         if (l->box == NULL) {
-            return hsp_err_set(c->err, HSP_ENOMEM, 0, "layout of %u members", l->n);
+            return hsp_err_nomem(c->err, "layout of %u members", l->n);
         }
         put_ranges(c, &c->ax.in[i], l);
     }
@@ -403,7 +403,7 @@ enum hsp_status hsp_deduce(const struct hsp_question *q, struct hsp_arena *arena
     c.need = ret->need;
     c.range = hsp_arena_array(arena, (size_t)q->tiers.n * HSP_MAX_AXES, sizeof *c.range);
     if (c.range == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "%s: ranges of %u members", c.name, q->tiers.n);
+        return hsp_err_nomem(err, "ranges of %s over %u members", c.name, q->tiers.n);
     }
     rc = settle(&c);
     if (rc == HSP_OK) {

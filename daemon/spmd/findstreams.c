@@ -29,11 +29,6 @@ struct finder {
     uint32_t *taken;                 /* [rank]: 1 + stream * HSP_MAX_STAGES + stage that has it */
 };
 
-static enum hsp_status no_memory(const struct finder *f)
-{
-    return hsp_err_set(f->err, HSP_ENOMEM, 0, "plan does not fit its arena");
-}
-
 static const char *name_of(const struct finder *f, uint32_t param)
 {
     return f->g->tensors[f->g->params[param].tensor].name;
@@ -65,10 +60,10 @@ static enum hsp_status match_names(struct finder *f)
             found = found || here;
             f->use[k] = here && f->use[k] == NULL ? r : f->use[k];
         }
-        rc = text.nomem || !found
-                 ? hsp_err_set(f->err, text.nomem ? HSP_ENOMEM : HSP_EINVAL, 0,
-                               "annotations: no parameter is named like %s", r->pattern)
-                 : HSP_OK;
+        rc = text.nomem ? hsp_err_nomem(f->err, "the names of parameters")
+             : !found   ? hsp_err_set(f->err, HSP_EINVAL, 0,
+                                      "annotations: no parameter is named like %s", r->pattern)
+                        : HSP_OK;
     }
     hsp_buf_fini(&text);
     return rc;
@@ -210,7 +205,7 @@ static enum hsp_status place_param(struct finder *f, uint32_t param, uint32_t un
     if (at->n == 0) {
         *at = here;
         at->rank = hsp_arena_memdup(f->arena, here.rank, here.n * sizeof *here.rank);
-        rc = at->rank != NULL ? HSP_OK : no_memory(f);
+        rc = at->rank != NULL ? HSP_OK : hsp_err_nomem(f->err, "the plan");
     }
     return rc;
 }
@@ -274,7 +269,7 @@ static enum hsp_status groups_of(const struct finder *f, uint32_t param, const s
                            name_of(f, param), name_of(f, m->param));
     }
     ret->of = hsp_arena_memdup(f->arena, ret->of, n * sizeof *ret->of);
-    return rc == HSP_OK && ret->of == NULL ? no_memory(f) : rc;
+    return rc == HSP_OK && ret->of == NULL ? hsp_err_nomem(f->err, "the plan") : rc;
 }
 
 static bool same_groups(const struct hsp_use_groups *a, const struct hsp_use_groups *b)
@@ -366,7 +361,7 @@ static enum hsp_status make_stage(const struct finder *f, uint32_t si, uint32_t 
     s->first = hsp_arena_array(f->arena, m->n, sizeof *s->first);
     int64_t *even = hsp_arena_array(f->arena, m->n, sizeof *even);
     if (u == NULL || s->ranks == NULL || s->shares == NULL || s->first == NULL || even == NULL) {
-        return no_memory(f);
+        return hsp_err_nomem(f->err, "the plan");
     }
     enum hsp_status rc = stage_groups(f, m, stage_of, ti, u, &n);
     if (rc != HSP_OK) {
@@ -435,7 +430,7 @@ static enum hsp_status count_layers(struct finder *f, uint32_t si, struct hsp_st
     for (uint32_t i = 0; i < n_stages && chunks > 1; i++) {
         stage[i].chunk_layers = hsp_arena_array(f->arena, chunks, sizeof *stage[i].chunk_layers);
         if (stage[i].chunk_layers == NULL) {
-            return no_memory(f);
+            return hsp_err_nomem(f->err, "the plan");
         }
     }
     for (uint32_t u = 0, run = HSP_NONE; rc == HSP_OK && u < units; u++) {
@@ -468,7 +463,7 @@ static enum hsp_status find_stages(struct finder *f, uint32_t si)
     uint32_t chunks = hsp_stream_chunks(s), units = f->g->n_layers;
     uint32_t *stage_of = hsp_arena_array(f->arena, units, sizeof *stage_of);
     if (stage_of == NULL) {
-        return no_memory(f);
+        return hsp_err_nomem(f->err, "the plan");
     }
     uint32_t runs = count_runs(at, units, stage_of), n = runs / chunks;
     if (runs % chunks != 0 || n > HSP_MAX_STAGES) {
@@ -485,7 +480,7 @@ static enum hsp_status find_stages(struct finder *f, uint32_t si)
     }
     struct hsp_stage *stage = hsp_arena_array(f->arena, n, sizeof *stage);
     if (stage == NULL) {
-        return no_memory(f);
+        return hsp_err_nomem(f->err, "the plan");
     }
     if (s->n_stages > 0) {
         memcpy(stage, s->stages, n * sizeof *stage);
@@ -517,7 +512,7 @@ static enum hsp_status used_cover(const struct finder *f, uint32_t param, struct
             rc = hsp_param_use(f->g, &s->stages[t], param, f->arena, &l, f->err);
             for (uint32_t j = 0; rc == HSP_OK && j < l.n; j++) {
                 rc = hsp_cover_add(ret, s->stages[t].ranks[j], 0, &l.box[j]);
-                rc = rc == HSP_OK ? rc : no_memory(f);
+                rc = rc == HSP_OK ? rc : hsp_err_nomem(f->err, "the plan");
             }
         }
     }
@@ -561,7 +556,7 @@ static enum hsp_status find_one(struct hsp_plan *p, const struct hsp_graph *g,
     f.ranks = hsp_arena_array(arena, p->n_ranks, sizeof *f.ranks);
     f.groups = hsp_arena_array(arena, p->n_ranks, sizeof *f.groups);
     if (f.ranks == NULL || f.groups == NULL || f.use == NULL || f.at == NULL || f.taken == NULL) {
-        return no_memory(&f);
+        return hsp_err_nomem(f.err, "the plan");
     }
     enum hsp_status rc = hsp_param_units(g, arena, &f.units, err);
     rc = rc == HSP_OK ? match_names(&f) : rc;

@@ -50,11 +50,6 @@ struct gatherer {
     struct hsp_err *err;
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "gathered parameters");
-}
-
 /* The parameter that @value, one from before, is the use of, to be gathered; HSP_NONE: none. */
 static uint32_t gathered_param(const struct gatherer *x, uint32_t value)
 {
@@ -477,7 +472,7 @@ static enum hsp_status rewrite_part(struct gatherer *x, uint32_t part)
     x->run_of = malloc((old.n + 1) * sizeof *x->run_of);
     x->run = malloc((old.n + 1) * sizeof *x->run);
     if (x->run_of == NULL || x->run == NULL) {
-        rc = no_memory(x->err);
+        rc = hsp_err_nomem(x->err, "gathered parameters");
     } else {
         x->n_runs = hsp_unit_runs(x->c, &old, x->run_of, x->run);
         find_reads(x, &old);
@@ -506,7 +501,7 @@ static enum hsp_status gather_stage(struct hsp_compiler *c, uint32_t stage, uint
     x.first_run = calloc(units + 1, sizeof *x.first_run);
     x.use = calloc(units * n + 1, sizeof *x.use);
     if (x.reads == NULL || x.first_run == NULL || x.use == NULL) {
-        rc = no_memory(err);
+        rc = hsp_err_nomem(err, "gathered parameters");
     }
     for (uint32_t nth = 0; rc == HSP_OK && nth < x.s->n_parts; nth++) {
         uint32_t part = hsp_part_nth(x.s, nth);
@@ -526,10 +521,10 @@ static enum hsp_status gather_stage(struct hsp_compiler *c, uint32_t stage, uint
 enum hsp_status hsp_param_gather(struct hsp_compiler *c, struct hsp_err *err)
 {
     uint32_t **old_acc = hsp_arena_array(c->arena, c->n_stages, sizeof *old_acc);
-    enum hsp_status rc = old_acc == NULL ? no_memory(err) : HSP_OK;
+    enum hsp_status rc = old_acc == NULL ? hsp_err_nomem(err, "gathered parameters") : HSP_OK;
     for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
         old_acc[i] = hsp_arena_array(c->arena, c->g->n_params, sizeof **old_acc);
-        rc = old_acc[i] == NULL ? no_memory(err) : HSP_OK;
+        rc = old_acc[i] == NULL ? hsp_err_nomem(err, "gathered parameters") : HSP_OK;
     }
     rc = rc == HSP_OK ? move_accs(c, old_acc, err) : rc;
     for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {

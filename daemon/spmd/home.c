@@ -54,7 +54,7 @@ enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *are
 {
     bool *units = hsp_arena_array(arena, (size_t)g->n_params * g->n_layers, sizeof *units);
     if (units == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "table of parameter uses");
+        return hsp_err_nomem(err, "table of parameter uses");
     }
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct hsp_node *n = &g->nodes[i];
@@ -96,7 +96,7 @@ enum hsp_status hsp_param_use(const struct hsp_graph *g, const struct hsp_stage 
     }
     int64_t *cut = hsp_arena_array(arena, s->n + 1, sizeof *cut);
     if (cut == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "cuts of %s", t->name);
+        return hsp_err_nomem(err, "cuts of %s", t->name);
     }
     uint8_t d = (uint8_t)p->tp_dim;
     for (uint32_t i = 0, first, end; i < hsp_stage_groups(s); i++) {
@@ -129,7 +129,7 @@ static enum hsp_status cut_rows(const struct hsp_stage *s, uint8_t d, int64_t un
     int64_t *inner = hsp_arena_array(arena, s->n + 1, sizeof *inner);
     int64_t whole = l->extent[d] / unit;
     if (outer == NULL || inner == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "cuts of a stage");
+        return hsp_err_nomem(err, "cuts of a stage");
     }
     if (split) {
         hsp_cut_shares(whole, groups, s->group_shares, outer);
@@ -183,7 +183,7 @@ static enum hsp_status list_users(const struct hsp_graph *g, const struct hsp_pl
     struct user *u = hsp_arena_array(arena, p->n_ranks, sizeof *u);
     uint32_t n = 0;
     if (u == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "users of parameter %u", param);
+        return hsp_err_nomem(err, "users of parameter %u", param);
     }
     for (uint32_t i = 0; i < p->n_streams; i++) {
         for (uint32_t j = 0; j < p->streams[i].n_stages; j++) {
@@ -359,7 +359,7 @@ enum hsp_status hsp_param_home(const struct hsp_graph *g, const struct hsp_plan 
     hsp_arena_rewind(arena, m);
     if (rc != HSP_OK) {
         hsp_cover_fini(ret);
-        return hsp_err_set(err, rc, 0, "home of %s", name);
+        return hsp_err_about(err, rc, "the home of %s", name);
     }
     hsp_cover_normalise(ret);
     return HSP_OK;
@@ -371,7 +371,7 @@ enum hsp_status hsp_plan_homes(const struct hsp_graph *g, const struct hsp_plan 
     struct hsp_arena *arena = hsp_arena_new(HOME_ARENA_BYTES);
     const bool *units = NULL;
     if (arena == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "homes of parameters");
+        return hsp_err_nomem(err, "homes of parameters");
     }
     enum hsp_status rc = hsp_param_units(g, arena, &units, err);
     uint32_t done = 0;
@@ -394,7 +394,7 @@ enum hsp_status hsp_plan_check_homes(const struct hsp_graph *g, const struct hsp
     enum hsp_status st = HSP_OK;
     struct hsp_cover *home = hsp_arena_array(arena, g->n_params, sizeof *home);
     if (home == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "homes of parameters");
+        return hsp_err_nomem(err, "homes of parameters");
     }
     for (uint32_t k = 0; st == HSP_OK && k <= p->n_shorter; k++) {
         const struct hsp_plan *one = hsp_pool_plan(p, k);
@@ -415,7 +415,7 @@ enum hsp_status hsp_plan_home(const struct hsp_graph *g, const struct hsp_plan *
     struct hsp_arena *arena = hsp_arena_new(HOME_ARENA_BYTES);
     const bool *units = NULL;
     if (arena == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "home of a parameter");
+        return hsp_err_nomem(err, "home of a parameter");
     }
     enum hsp_status rc = hsp_param_units(g, arena, &units, err);
     if (rc == HSP_OK) {

@@ -2,11 +2,6 @@
 
 #include <stdlib.h> /* qsort */
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "home of a parameter");
-}
-
 /* ---- slots ---- */
 
 /* Boxes that overlap, directly or over others, have one root. */
@@ -95,7 +90,7 @@ enum hsp_status hsp_home_slots(const struct hsp_cover *home, const char *name,
     struct hsp_home_slots s = {.n = 1, .of = hsp_arena_array(arena, home->n, sizeof *s.of)};
     bool several = false;
     if (s.of == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "home of a parameter");
     }
     for (uint32_t i = 1; i < home->n; i++) {
         several = several || home->items[i].rank == home->items[i - 1].rank;
@@ -103,7 +98,7 @@ enum hsp_status hsp_home_slots(const struct hsp_cover *home, const char *name,
     if (several) {
         uint32_t *up = malloc(home->n * sizeof *up);
         if (up == NULL) {
-            return no_memory(err);
+            return hsp_err_nomem(err, "home of a parameter");
         }
         join_copies(home, up);
         enum hsp_status rc = give_slots(home, name, up, &s, err);
@@ -177,7 +172,7 @@ static enum hsp_status add_groups(const struct hsp_stage *s, const struct hsp_la
         }
         struct hsp_annot *a = group_tree(s, use, first, j, d, arena);
         if (a == NULL) {
-            return no_memory(err);
+            return hsp_err_nomem(err, "home of a parameter");
         }
         top->shares[top->n] = a->tier == HSP_TIER_RANK ? 1 : a->n;
         top->of[top->n++] = a;
@@ -194,12 +189,12 @@ enum hsp_status hsp_home_interleaved(const struct hsp_graph *g, const struct hsp
     struct hsp_annot *top = split_of((uint8_t)dim, p->n_ranks, arena);
     *ret = NULL;
     if (top == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "home of a parameter");
     }
     top->interleaved = true;
     top->shares = hsp_arena_array(arena, p->n_ranks, sizeof *top->shares);
     if (top->shares == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "home of a parameter");
     }
     bool cut = false;
     for (uint32_t i = 0; dim >= 0 && i < p->n_streams; i++) {

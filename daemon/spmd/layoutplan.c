@@ -7,11 +7,6 @@
 #include "daemon/spmd/switch.h"
 #include "daemon/spmd/workshares.h"
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "compilation does not fit its arena");
-}
-
 static enum hsp_status check_spec(const struct hsp_graph *g, const struct hsp_train_spec *t,
                                   struct hsp_err *err)
 {
@@ -35,7 +30,7 @@ static enum hsp_status init_stages(struct hsp_compiler *c, struct hsp_err *err)
     c->first_stage = hsp_arena_array(c->arena, c->p->n_streams, sizeof *c->first_stage);
     if (c->stage == NULL || c->first_stage == NULL) {
         c->n_stages = 0;
-        return no_memory(err);
+        return hsp_err_nomem(err, "the compilation");
     }
     uint32_t n = 0;
     for (uint32_t i = 0; i < c->p->n_streams; i++) {
@@ -88,7 +83,7 @@ static enum hsp_status share_eval(struct hsp_compiler *c, struct hsp_err *err)
     uint32_t n = c->p->n_streams;
     c->eval_seqs = hsp_arena_array(c->arena, n, sizeof *c->eval_seqs);
     if (c->eval_seqs == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the compilation");
     }
     for (uint32_t i = 0; i < n; i++) {
         w[i] = c->p->streams[i].sequences;
@@ -130,7 +125,7 @@ static enum hsp_status init_tables(struct hsp_compiler *c, struct hsp_err *err)
     c->grad_at_home = hsp_arena_array(c->arena, c->g->n_params, sizeof *c->grad_at_home);
     if (c->load == NULL || c->grad_of == NULL || c->home == NULL || c->slots == NULL ||
         c->grad_at_home == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the compilation");
     }
     for (uint32_t i = 0; i < c->g->n_tensors; i++) {
         c->grad_of[i] = HSP_NONE;

@@ -30,11 +30,6 @@ struct lister {
     bool *member; /* [rank]: of the move being listed */
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "total plan does not fit its arena");
-}
-
 /* Name of the first step behind @at that reads @value. */
 static const char *first_use(const struct hsp_stagecode *s, uint32_t part, size_t at,
                              uint32_t value)
@@ -201,7 +196,7 @@ static enum hsp_status list_move(struct lister *x, const struct hsp_moves *m, ui
     ret->gives = hsp_arena_array(arena, ret->n, sizeof *ret->gives);
     ret->gets = hsp_arena_array(arena, ret->n, sizeof *ret->gets);
     if (ret->ranks == NULL || ret->gives == NULL || ret->gets == NULL) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "the total plan");
     }
     for (uint32_t r = 0, k = 0; r < n_ranks; r++) {
         if (x->member[r]) {
@@ -235,7 +230,7 @@ static enum hsp_status list_reshard(struct lister *x, uint32_t reshard, struct h
     ret->zero = hsp_arena_memdup(arena, m->zero, m->n_zero * sizeof *m->zero);
     ret->move = hsp_arena_array(arena, m->n, sizeof *ret->move);
     if (ret->move == NULL || ret->zero == NULL || (method != NULL && ret->method == NULL)) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "the total plan");
     }
     for (uint32_t i = 0; i < m->n; i++) {
         bool done = false;
@@ -263,7 +258,7 @@ static enum hsp_status digest_rest(const struct hsp_plan_reshard *r, struct hsp_
                    r->before != NULL);
     hsp_plan_put_moves(r, text);
     *ret = hsp_hash128(text->data, text->len);
-    return text->failed ? no_memory(err) : HSP_OK;
+    return text->failed ? hsp_err_nomem(err, "the total plan") : HSP_OK;
 }
 
 static enum hsp_status group_reshards(struct lister *x, const uint32_t *order, uint32_t n,
@@ -272,7 +267,7 @@ static enum hsp_status group_reshards(struct lister *x, const uint32_t *order, u
     struct hsp_line *line = hsp_arena_array(x->tmp, n, sizeof *line);
     struct hsp_run *run = NULL;
     struct hsp_buf text;
-    enum hsp_status rc = line == NULL ? no_memory(x->err) : HSP_OK;
+    enum hsp_status rc = line == NULL ? hsp_err_nomem(x->err, "the total plan") : HSP_OK;
     hsp_buf_init(&text, LINE_BYTES);
     for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
         struct hsp_arena_mark m = hsp_arena_mark(x->tmp);
@@ -292,7 +287,7 @@ static enum hsp_status group_reshards(struct lister *x, const uint32_t *order, u
     p->states_reshards = true;
     p->reshards = hsp_arena_array(x->arena, p->n_reshards, sizeof *p->reshards);
     if (rc == HSP_OK && p->reshards == NULL) {
-        rc = no_memory(x->err);
+        rc = hsp_err_nomem(x->err, "the total plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < p->n_reshards; i++) {
         rc = list_reshard(x, order[run[i].line], x->arena, &p->reshards[i]);
@@ -312,7 +307,7 @@ enum hsp_status hsp_list_reshards(const struct hsp_compiler *c, struct hsp_arena
     x.gets = hsp_arena_array(tmp, c->p->n_ranks, sizeof *x.gets);
     x.member = hsp_arena_array(tmp, c->p->n_ranks, sizeof *x.member);
     if (order == NULL || x.place == NULL || x.gives == NULL || x.gets == NULL || x.member == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the total plan");
     }
     return group_reshards(&x, order, find_places(&x, order), p);
 }

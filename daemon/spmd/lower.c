@@ -276,7 +276,7 @@ static enum hsp_status accumulate(struct hsp_compiler *c, struct hsp_stagecode *
         acc.parts = 0;
         acc.name = hsp_arena_printf(c->arena, "%s#acc", pt->name);
         if (acc.name == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "accumulator of %s", pt->name);
+            return hsp_err_nomem(err, "accumulator of %s", pt->name);
         }
         rc = hsp_value_add(s, &acc, &s->acc[param], err);
         struct hsp_step zero = hsp_step_make(HSP_I_ZERO, HSP_QUEUE_COMPUTE);
@@ -342,8 +342,7 @@ static enum hsp_status make_results(struct hsp_compiler *c, struct hsp_stagecode
                                   .batch_fixed = like->batch_fixed};
             v.name = hsp_arena_printf(c->arena, "%s#unused%u", like->name, o);
             if (v.name == NULL) {
-                return hsp_err_set(err, HSP_ENOMEM, 0, "results of %s",
-                                   hsp_op_name((enum hsp_op)n->op));
+                return hsp_err_nomem(err, "results of %s", hsp_op_name((enum hsp_op)n->op));
             }
             rc = hsp_value_add(s, &v, &st->out[o], err);
         }
@@ -489,7 +488,7 @@ static enum hsp_status eval_value(struct hsp_compiler *c, struct hsp_stagecode *
             copy.name = hsp_arena_printf(c->arena, "%s%s", copy.name,
                                          strchr(copy.name, '#') != NULL ? ".eval" : "#eval");
             if (copy.name == NULL) {
-                return hsp_err_set(err, HSP_ENOMEM, 0, "values of eval");
+                return hsp_err_nomem(err, "values of eval");
             }
             enum hsp_status rc = hsp_value_add(s, &copy, &map[*v], err);
             if (rc != HSP_OK) {
@@ -541,7 +540,7 @@ static enum hsp_status make_eval(struct hsp_compiler *c, struct hsp_stagecode *s
     uint32_t *map = hsp_arena_array(c->arena, s->n_values, sizeof *map);
     enum hsp_status rc = HSP_OK;
     if (map == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "values of eval");
+        return hsp_err_nomem(err, "values of eval");
     }
     memset(map, 0xff, s->n_values * sizeof *map); /* HSP_NONE */
     for (uint32_t i = 0; rc == HSP_OK && i < s->n_chunks; i++) {
@@ -575,7 +574,7 @@ enum hsp_status hsp_lower_stream(struct hsp_compiler *c, uint32_t stream, struct
     size_t n = c->n_reshards;
     uint32_t *clone = hsp_arena_array(c->arena, n, sizeof *clone);
     if (clone == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "reshards of eval");
+        return hsp_err_nomem(err, "reshards of eval");
     }
     memset(clone, 0xff, n * sizeof *clone); /* HSP_NONE */
     for (uint32_t j = 0; rc == HSP_OK && j < c->p->streams[stream].n_stages; j++) {

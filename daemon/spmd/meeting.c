@@ -4,11 +4,6 @@
 
 #include "daemon/spmd/home.h"
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "meetings of streams");
-}
-
 /* ---- clocks ---- */
 
 static double unit_us(const void *ctx, uint32_t stage, const struct hsp_unit *u)
@@ -52,7 +47,7 @@ enum hsp_status hsp_clocks_make(const struct hsp_compiler *c, struct hsp_clocks 
     k.train = hsp_arena_array(c->arena, c->p->n_streams, sizeof *k.train);
     k.eval = hsp_arena_array(c->arena, c->p->n_streams, sizeof *k.eval);
     if (k.train == NULL || k.eval == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "meetings of streams");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < c->p->n_streams; i++) {
         const struct hsp_stream *s = &c->p->streams[i];
@@ -175,7 +170,7 @@ enum hsp_status hsp_agenda_make(const struct hsp_clocks *k, const struct hsp_sta
         a.visit =
             hsp_arena_array(k->c->arena, list_visits(k, seg, meets, eval, NULL), sizeof *a.visit);
         if (a.visit == NULL) {
-            return no_memory(err);
+            return hsp_err_nomem(err, "meetings of streams");
         }
         a.n = list_visits(k, seg, meets, eval, a.visit);
         qsort(a.visit, a.n, sizeof *a.visit, by_time);

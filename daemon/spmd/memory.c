@@ -90,7 +90,7 @@ static enum hsp_status first_fit(struct hsp_program *p, const struct life *l, ui
     struct gap *busy = calloc((size_t)n + 1, sizeof *busy); /* ascending, disjoint */
     enum hsp_status rc = HSP_OK;
     if (busy == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "memory layout of %u tensors", n);
+        return hsp_err_nomem(err, "the memory layout of %u tensors", n);
     }
     for (uint32_t i = 0, k = 0; rc == HSP_OK && i < n; i++) {
         struct hsp_tensor_bind *t = &p->bind.tensor[l[i].tensor];
@@ -286,7 +286,7 @@ enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err)
     x.slot = calloc(n, sizeof *x.slot);
     x.eval = calloc(n, sizeof *x.eval);
     if (x.life == NULL || x.slot == NULL || x.eval == NULL) {
-        rc = hsp_err_set(err, HSP_ENOMEM, 0, "memory layout of %u tensors", p->tpl.n_tensors);
+        rc = hsp_err_nomem(err, "the memory layout of %u tensors", p->tpl.n_tensors);
     } else {
         rc = assign(&x, &state, &host, &top, err);
     }

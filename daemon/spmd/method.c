@@ -21,11 +21,6 @@ struct finder {
     struct hsp_err *err;
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "methods of a reshard");
-}
-
 /* ---- parts ---- */
 
 static uint32_t part_of(struct finder *f, uint32_t rank)
@@ -97,7 +92,7 @@ static enum hsp_status make_parts(struct finder *f)
     f->hold = calloc(n, sizeof *f->hold);
     f->recv = calloc(n, sizeof *f->recv);
     if (f->hold == NULL || f->recv == NULL) {
-        return no_memory(f->err);
+        return hsp_err_nomem(f->err, "methods of a reshard");
     }
     for (uint32_t r = 0; r < HSP_MAX_RANKS; r++) {
         f->up[r] = r;
@@ -323,7 +318,7 @@ static enum hsp_status add_group(struct finder *f, const uint32_t *ranks, uint32
     *g = (struct hsp_method_group){.n = n,
                                    .ranks = hsp_arena_memdup(f->arena, ranks, n * sizeof *ranks)};
     f->n_groups++;
-    return g->ranks != NULL ? HSP_OK : no_memory(f->err);
+    return g->ranks != NULL ? HSP_OK : hsp_err_nomem(f->err, "methods of a reshard");
 }
 
 /* Holders of pieces: piece i's are rank[first[i]] to rank[first[i + 1] - 1]. */
@@ -336,7 +331,7 @@ struct pieces {
 static enum hsp_status put_groups(struct finder *f, const struct pieces *p)
 {
     uint32_t *g = calloc((size_t)p->n + 1, sizeof *g);
-    enum hsp_status rc = g != NULL ? HSP_OK : no_memory(f->err);
+    enum hsp_status rc = g != NULL ? HSP_OK : hsp_err_nomem(f->err, "methods of a reshard");
     for (uint32_t j = 0; rc == HSP_OK && j < p->most; j++) {
         uint32_t n = 0;
         for (uint32_t i = 0; i < p->n; i++) {
@@ -379,7 +374,8 @@ static enum hsp_status new_pieces(const struct finder *f, size_t n, struct piece
     *ret = (struct pieces){0};
     ret->first = calloc(n + 2, sizeof *ret->first);
     ret->rank = calloc(n + 1, sizeof *ret->rank);
-    return ret->first != NULL && ret->rank != NULL ? HSP_OK : no_memory(f->err);
+    return ret->first != NULL && ret->rank != NULL ? HSP_OK
+                                                   : hsp_err_nomem(f->err, "methods of a reshard");
 }
 
 static void free_pieces(struct pieces *p)
@@ -452,7 +448,7 @@ static enum hsp_status list_groups(struct finder *f, const struct hsp_rank_set *
     }
     p->n_groups = (uint32_t)f->n_groups;
     p->group = hsp_arena_memdup(f->arena, f->group, f->n_groups * sizeof *f->group);
-    return rc == HSP_OK && p->group == NULL ? no_memory(f->err) : rc;
+    return rc == HSP_OK && p->group == NULL ? hsp_err_nomem(f->err, "methods of a reshard") : rc;
 }
 
 /* ---- all of it ---- */
@@ -467,7 +463,7 @@ static enum hsp_status list_part(struct finder *f, uint32_t root, struct hsp_met
     }
     p->ranks = hsp_arena_array(f->arena, hsp_set_count(&ranks), sizeof *p->ranks);
     if (p->ranks == NULL) {
-        return no_memory(f->err);
+        return hsp_err_nomem(f->err, "methods of a reshard");
     }
     for (uint32_t r = root; r < HSP_MAX_RANKS; r++) {
         if (hsp_set_has(&ranks, r)) {
@@ -488,7 +484,7 @@ static enum hsp_status list_parts(struct finder *f, struct hsp_methods *ret)
     }
     m.part = hsp_arena_array(f->arena, m.n, sizeof *m.part);
     if (m.part == NULL) {
-        return no_memory(f->err);
+        return hsp_err_nomem(f->err, "methods of a reshard");
     }
     for (uint32_t r = 0, n = 0; rc == HSP_OK && r < HSP_MAX_RANKS; r++) {
         if (f->used[r] && part_of(f, r) == r) {
@@ -508,7 +504,7 @@ enum hsp_status hsp_methods_find(const struct hsp_cover *src, const struct hsp_c
     const struct hsp_resolve_opts opts = {.partial_target = partial_target};
     struct finder *f = calloc(1, sizeof *f);
     if (f == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "methods of a reshard");
     }
     f->t.src = src;
     f->t.dst = dst;

@@ -134,11 +134,6 @@ struct maker {
     struct hsp_err *err;
 };
 
-static enum hsp_status no_memory(const struct maker *m)
-{
-    return hsp_err_set(m->err, HSP_ENOMEM, 0, "program of rank %u", m->rank);
-}
-
 static enum hsp_status too_many(const struct maker *m, size_t need, size_t max, const char *what)
 {
     (void)hsp_grow_error(need, max, what, m->err);
@@ -166,7 +161,7 @@ static enum hsp_status get_symbol(struct maker *m, const char *name, struct sym_
                                         : hsp_arena_printf(m->c->arena, "%s%c%u", name,
                                                            "?/@:"[key.what], from.dim);
     if (m->sym[n].name == NULL) {
-        return no_memory(m);
+        return hsp_err_nomem(m->err, "program of rank %u", m->rank);
     }
     m->key[n] = key;
     m->from[n] = from;
@@ -358,13 +353,11 @@ static enum hsp_status move_mould(struct maker *m, struct hsp_mould *ret)
         .symbol_of = hsp_arena_memdup(a, m->from, t.n_symbols * sizeof *m->from)};
     if (t.symbols == NULL || t.tensors == NULL || t.instrs == NULL || t.pieces == NULL ||
         t.segments == NULL || ret->value_of == NULL || ret->symbol_of == NULL) {
-        return no_memory(m);
+        return hsp_err_nomem(m->err, "program of rank %u", m->rank);
     }
     enum hsp_status rc = hsp_template_digest(&t, &t.digest);
     ret->tpl = t;
-    return rc == HSP_OK
-               ? HSP_OK
-               : hsp_err_set(m->err, rc, 0, "template of rank %u does not encode", m->rank);
+    return rc == HSP_OK ? HSP_OK : hsp_err_about(m->err, rc, "the template of rank %u", m->rank);
 }
 
 enum hsp_status hsp_mould_make(const struct hsp_compiler *c, const struct hsp_member_code *code,
@@ -378,7 +371,7 @@ enum hsp_status hsp_mould_make(const struct hsp_compiler *c, const struct hsp_me
                                     (struct hsp_symbol_from){0}, &batch);
     m.tensor_of = calloc(s->n_values + 1, sizeof *m.tensor_of);
     if (rc == HSP_OK && m.tensor_of == NULL) {
-        rc = no_memory(&m);
+        rc = hsp_err_nomem(m.err, "program of rank %u", m.rank);
     }
     for (size_t i = 0; m.tensor_of != NULL && i < s->n_values; i++) {
         m.tensor_of[i] = HSP_NONE;
@@ -569,8 +562,7 @@ enum hsp_status hsp_member_code_read(const struct hsp_compiler *c, const struct 
     }
     free(made);
     (void)hsp_hasher_free(h);
-    return ok ? HSP_OK
-              : hsp_err_set(err, HSP_ENOMEM, 0, "program of rank %u", s->group->ranks[member]);
+    return ok ? HSP_OK : hsp_err_nomem(err, "program of rank %u", s->group->ranks[member]);
 }
 
 void hsp_member_code_fini(struct hsp_member_code *code)

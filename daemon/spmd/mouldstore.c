@@ -20,11 +20,6 @@ struct hsp_templates {
     struct hsp_template_count count;
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "compilation does not fit its arena");
-}
-
 static bool copy_names(struct hsp_arena *a, struct hsp_template *t)
 {
     bool ok = true;
@@ -90,7 +85,7 @@ enum hsp_status hsp_mould_get(struct hsp_compiler *c, const struct hsp_member_co
     struct hsp_mould *mould = &m->of[m->n];
     const struct hsp_mould *kept = find_kept(c->kept, code->key);
     if (kept != NULL) {
-        rc = copy_mould(c->arena, kept, mould) ? HSP_OK : no_memory(err);
+        rc = copy_mould(c->arena, kept, mould) ? HSP_OK : hsp_err_nomem(err, "the compilation");
         m->count.kept++;
     } else {
         rc = hsp_mould_make(c, code, mould, err);

@@ -11,11 +11,6 @@
 #define MAX_CELLS ((size_t)1 << 22) /* one Reshard: far above any plan, stops runaway input */
 #define MAX_MOVES ((size_t)1 << 16)
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "moves of a reshard");
-}
-
 /* ---- drafts ---- */
 
 static bool same_pick(const uint8_t *a, const uint8_t *b, uint32_t n)
@@ -48,7 +43,7 @@ static enum hsp_status new_draft(struct hsp_drafts *x, const struct hsp_draft_ke
         d->ranks = calloc(k->n_ranks, sizeof *d->ranks);
         d->pick = k->pick != NULL ? calloc(k->n_ranks, 1) : NULL;
         if (d->ranks == NULL || (k->pick != NULL && d->pick == NULL)) {
-            return no_memory(err);
+            return hsp_err_nomem(err, "moves of a reshard");
         }
         d->n_ranks = k->n_ranks;
         memcpy(d->ranks, k->ranks, k->n_ranks * sizeof *d->ranks);
@@ -123,7 +118,7 @@ static enum hsp_status p2p_ranks(struct hsp_draft *d, struct hsp_err *err)
     d->ranks = calloc(n, sizeof *d->ranks);
     d->pick = d->src != HSP_MOVE_SUM ? calloc(n, 1) : NULL;
     if (d->ranks == NULL || (d->src != HSP_MOVE_SUM && d->pick == NULL)) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "moves of a reshard");
     }
     for (uint32_t k = 0; k < HSP_MAX_RANKS && d->n_ranks < n; k++) {
         if (member[k]) {
@@ -157,7 +152,7 @@ static enum hsp_status finish_move(struct hsp_draft *d, const struct hsp_move *l
     ret->cells = hsp_arena_memdup(arena, d->cell, d->n * sizeof *d->cell);
     *ret_pick = d->pick != NULL ? hsp_arena_memdup(arena, d->pick, d->n_ranks) : NULL;
     if (ret->ranks == NULL || ret->cells == NULL || (d->pick != NULL && *ret_pick == NULL)) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "moves of a reshard");
     }
     bool has_peer = d->kind == HSP_MOVE_P2P || d->kind == HSP_MOVE_REDUCE_SEND;
     for (uint32_t c = 0; c < ret->n_cells; c++) {
@@ -197,7 +192,7 @@ static enum hsp_status list_inputs(const struct hsp_cover *src, struct hsp_arena
     }
     m->inputs = n > 0 ? hsp_arena_array(arena, n, sizeof *m->inputs) : NULL;
     if (n > 0 && m->inputs == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "moves of a reshard");
     }
     for (uint32_t i = 0; n > 0 && i < src->n; i++) {
         if (!first_of_several(src, i)) {
@@ -210,7 +205,7 @@ static enum hsp_status list_inputs(const struct hsp_cover *src, struct hsp_arena
         }
         in->box = hsp_arena_array(arena, in->n, sizeof *in->box);
         if (in->box == NULL) {
-            return no_memory(err);
+            return hsp_err_nomem(err, "moves of a reshard");
         }
         for (uint32_t k = 0; k < in->n; k++) {
             in->box[k] = src->items[i + k].box;
@@ -227,7 +222,7 @@ static enum hsp_status list_moves(struct hsp_drafts *x, const struct hsp_move *f
     m->move = hsp_arena_array(arena, x->n, sizeof *m->move);
     m->pick = hsp_arena_array(arena, x->n, sizeof *m->pick);
     if (m->move == NULL || m->pick == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "moves of a reshard");
     }
     for (int phase = 0; phase < 4; phase++) {
         for (size_t i = 0; i < x->n; i++) {
@@ -263,7 +258,7 @@ enum hsp_status hsp_drafts_finish(struct hsp_drafts *x, const struct hsp_tasks *
     }
     m.zero = hsp_arena_array(arena, t->dst->n, sizeof *m.zero);
     if (m.zero == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "moves of a reshard");
     }
     for (uint32_t i = 0; i < t->dst->n; i++) {
         if (t->zero[t->dst->items[i].rank]) {
@@ -346,7 +341,7 @@ static enum hsp_status bind_cells(const struct hsp_move *from, uint32_t rank, bo
     to->n_cells = 0;
     to->cells = hsp_arena_array(arena, n, sizeof *to->cells);
     if (to->cells == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "moves of rank %u", rank);
+        return hsp_err_nomem(err, "moves of rank %u", rank);
     }
     for (uint32_t c = 0; c < from->n_cells; c++) {
         if (takes_part(from, &from->cells[c], rank)) {
@@ -372,7 +367,7 @@ enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool ba
     }
     b.moves = hsp_arena_array(arena, n, sizeof *b.moves);
     if (b.moves == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "moves of rank %u", rank);
+        return hsp_err_nomem(err, "moves of rank %u", rank);
     }
     for (uint32_t i = 0; i < m->n; i++) {
         const struct hsp_move *from = &m->move[i];

@@ -170,7 +170,7 @@ static enum hsp_status find_kinds(const struct hsp_line *line, struct entry *e, 
     }
     hsp_buf_fini(&key);
     hsp_map_fini(&kinds);
-    return rc == HSP_OK ? HSP_OK : hsp_err_set(err, rc, 0, "grouping %u lines", n);
+    return rc == HSP_OK ? HSP_OK : hsp_err_about(err, rc, "grouping %u lines", n);
 }
 
 /* The name of the run of @len lines that begins at @e. */
@@ -216,5 +216,5 @@ enum hsp_status hsp_lines_group(const struct hsp_line *line, uint32_t n, struct 
     free(e);
     *ret = run;
     *ret_n = n_runs;
-    return rc == HSP_OK ? HSP_OK : hsp_err_set(err, rc, 0, "grouping %u lines", n);
+    return rc == HSP_OK ? HSP_OK : hsp_err_about(err, rc, "grouping %u lines", n);
 }

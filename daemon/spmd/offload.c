@@ -38,12 +38,6 @@ struct offload {
     struct hsp_err *err;
 };
 
-static enum hsp_status no_memory(const struct offload *x)
-{
-    return hsp_err_set(x->err, HSP_ENOMEM, 0, "offload of stream %u stage %u", x->s->stream,
-                       x->s->stage);
-}
-
 static bool in_backward(uint32_t part)
 {
     return hsp_part_kind(part) == HSP_PART_BACKWARD || hsp_part_kind(part) == HSP_PART_WGRAD;
@@ -60,7 +54,9 @@ static enum hsp_status copy_value(struct offload *x, uint32_t value, uint8_t cls
     v.cls = cls;
     v.name = hsp_arena_printf(x->c->arena, "%s%c%s", v.name,
                               strchr(v.name, '#') != NULL ? '.' : '#', suffix);
-    return v.name != NULL ? hsp_value_add(x->s, &v, ret, x->err) : no_memory(x);
+    return v.name != NULL
+               ? hsp_value_add(x->s, &v, ret, x->err)
+               : hsp_err_nomem(x->err, "offload of stream %u stage %u", x->s->stream, x->s->stage);
 }
 
 static void find_makers(struct offload *x)
@@ -208,7 +204,7 @@ static enum hsp_status alloc_tables(struct offload *x)
     x->run = malloc((most + 1) * sizeof *x->run);
     if (x->maker == NULL || x->host == NULL || x->back == NULL || x->use == NULL ||
         x->transit == NULL || x->run_of == NULL || x->run == NULL) {
-        return no_memory(x);
+        return hsp_err_nomem(x->err, "offload of stream %u stage %u", x->s->stream, x->s->stage);
     }
     memset(x->maker, 0xff, n * sizeof *x->maker); /* HSP_NONE */
     memset(x->host, 0xff, n * sizeof *x->host);

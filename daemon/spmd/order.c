@@ -156,7 +156,7 @@ enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint3
     o.eval = calloc((size_t)o.n_eval + 1, sizeof *o.eval);
     if (o.train == NULL || o.eval == NULL) {
         hsp_order_fini(&o);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "order of %u units", o.n_train);
+        return hsp_err_nomem(err, "order of %u units", o.n_train);
     }
     hsp_order_units(s, stage, o.train);
     for (uint32_t i = 0; i < o.n_eval; i++) {

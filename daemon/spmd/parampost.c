@@ -304,7 +304,7 @@ enum hsp_status hsp_param_post(struct hsp_compiler *c, struct hsp_err *err)
     size_t n = (size_t)c->g->n_params * c->n_stages;
     uint32_t *grads = hsp_arena_array(c->arena, n, sizeof *grads);
     if (grads == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "gradients of %u parameters", c->g->n_params);
+        return hsp_err_nomem(err, "gradients of %u parameters", c->g->n_params);
     }
     for (uint32_t p = 0; rc == HSP_OK && p < c->g->n_params; p++) {
         rc = reduce_grad(c, p, &grads[(size_t)p * c->n_stages], err);

@@ -3,8 +3,8 @@
 enum hsp_status hsp_param_no_memory(const struct hsp_compiler *c, uint32_t param,
                                     struct hsp_err *err)
 {
-    return hsp_err_set(err, HSP_ENOMEM, 0, "code of parameter %s",
-                       c->g->tensors[c->g->params[param].tensor].name);
+    return hsp_err_nomem(err, "code of parameter %s",
+                         c->g->tensors[c->g->params[param].tensor].name);
 }
 
 const char *hsp_slot_name(const struct hsp_compiler *c, uint32_t param, uint32_t slot,

@@ -106,7 +106,7 @@ enum hsp_status hsp_pipelines_check(const struct hsp_compiler *c, struct hsp_err
     x.at = hsp_arena_array(c->arena, c->p->n_ranks, sizeof *x.at);
     x.enters = hsp_arena_array(c->arena, c->n_stages, sizeof *x.enters);
     if (x.at == NULL || x.enters == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "compilation does not fit its arena");
+        return hsp_err_nomem(err, "the compilation");
     }
     for (uint32_t i = 0; i < c->n_stages; i++) {
         for (uint32_t k = 0; k < c->stage[i].group->n; k++) {

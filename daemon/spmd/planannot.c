@@ -5,11 +5,6 @@
 #include "daemon/spmd/plangroups.h"
 #include "proto/base/size.h"
 
-static enum hsp_status out_of_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "plan does not fit its arena");
-}
-
 static enum hsp_status read_rule(const struct hsp_yaml *y, struct hsp_arena *arena,
                                  struct hsp_use_rule *r, struct hsp_err *err)
 {
@@ -46,7 +41,7 @@ enum hsp_status hsp_plan_read_annotations(const struct hsp_yaml *y, struct hsp_a
     p->n_annotations = (uint32_t)y->n;
     p->annotations = hsp_arena_array(arena, y->n, sizeof *p->annotations);
     if (p->annotations == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < p->n_annotations; i++) {
         rc = read_rule(&y->items[i], arena, &p->annotations[i], err);

@@ -17,11 +17,6 @@ const char *hsp_schedule_name(uint8_t schedule)
     return schedules[schedule];
 }
 
-static enum hsp_status out_of_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "plan does not fit its arena");
-}
-
 /* A sequence or map of at most @max children; absent (NULL) is an error of @parent. */
 static enum hsp_status want(const struct hsp_yaml *parent, const char *key, enum hsp_yaml_kind kind,
                             size_t max, const struct hsp_yaml **ret, struct hsp_err *err)
@@ -77,7 +72,7 @@ static enum hsp_status read_layers(const struct hsp_yaml *y, uint32_t chunks,
     }
     s->chunk_layers = hsp_arena_array(arena, chunks, sizeof *s->chunk_layers);
     if (s->chunk_layers == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < chunks; i++) {
         uint64_t v = 0;
@@ -122,7 +117,7 @@ static enum hsp_status read_stages(const struct hsp_yaml *y, bool batch, struct 
     s->n_stages = (uint32_t)stages->n;
     s->stages = hsp_arena_array(arena, s->n_stages, sizeof *s->stages);
     if (s->stages == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < s->n_stages; i++) {
         rc = batch ? hsp_plan_read_settings(&stages->items[i], arena, &s->stages[i], err)
@@ -140,7 +135,7 @@ static enum hsp_status read_sizes(const struct hsp_yaml *y, struct hsp_arena *ar
     }
     s->sizes = hsp_arena_array(arena, s->micro_batches, sizeof *s->sizes);
     if (rc == HSP_OK && s->sizes == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < s->micro_batches; i++) {
         uint64_t v = 0;
@@ -202,7 +197,7 @@ static enum hsp_status read_streams(const struct hsp_yaml *y, struct hsp_arena *
     p->n_streams = (uint32_t)(*ret)->n;
     p->streams = hsp_arena_array(arena, p->n_streams, sizeof *p->streams);
     if (p->streams == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < p->n_streams; i++) {
         rc = read_stream(&(*ret)->items[i], uses != NULL, arena, &p->streams[i], err);
@@ -227,7 +222,7 @@ static enum hsp_status read_rules(const struct hsp_yaml *y, struct hsp_arena *ar
     p->n_rules = (uint32_t)y->n;
     p->rules = hsp_arena_array(arena, y->n, sizeof *p->rules);
     if (p->rules == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < p->n_rules; i++) {
         const struct hsp_yaml *r = &y->items[i];
@@ -275,7 +270,7 @@ static enum hsp_status read_explain(const struct hsp_yaml *y, struct hsp_arena *
     }
     p->memory_bytes = hsp_arena_array(arena, p->n_ranks, sizeof *p->memory_bytes);
     if (p->memory_bytes == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < p->n_ranks; i++) {
         rc = hsp_yaml_i64(&mem->items[i], 0, INT64_MAX, &p->memory_bytes[i], err);
@@ -354,7 +349,7 @@ enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
     const struct hsp_yaml *streams = NULL;
     struct hsp_plan *p = hsp_arena_alloc(arena, sizeof *p);
     if (p == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     uint32_t zero = 0;
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);

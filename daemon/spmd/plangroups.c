@@ -63,11 +63,6 @@ bool hsp_stream_cuts_batch(const struct hsp_stream *s)
 
 static const char *const splits[] = {"none", "sequence", "batch"};
 
-static enum hsp_status out_of_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "plan does not fit its arena");
-}
-
 /* @n weights of the list under @key of @y; 1 each when there is none. */
 static enum hsp_status read_weights(const struct hsp_yaml *y, const char *key, uint32_t n,
                                     const char *of, int64_t *ret, struct hsp_err *err)
@@ -147,7 +142,7 @@ static enum hsp_status make_room(const struct hsp_yaml *y, struct hsp_arena *are
     s->first = hsp_arena_array(arena, groups, sizeof *s->first);
     s->group_shares = hsp_arena_array(arena, groups, sizeof *s->group_shares);
     return s->ranks == NULL || s->shares == NULL || s->first == NULL || s->group_shares == NULL
-               ? out_of_memory(err)
+               ? hsp_err_nomem(err, "the plan")
                : HSP_OK;
 }
 
@@ -268,7 +263,7 @@ enum hsp_status hsp_plan_read_split(const struct hsp_yaml *y, struct hsp_arena *
         s->group_shares = hsp_arena_array(arena, shares->n, sizeof *s->group_shares);
         rc = s->group_shares != NULL
                  ? read_weights(y, "shares", s->n_groups, "groups", s->group_shares, err)
-                 : out_of_memory(err);
+                 : hsp_err_nomem(err, "the plan");
     }
     return rc == HSP_OK ? read_balance(y, s, err) : rc;
 }

@@ -15,11 +15,6 @@ const char *hsp_phase_name(uint8_t phase)
     return phases[phase];
 }
 
-static enum hsp_status out_of_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "plan does not fit its arena");
-}
-
 /* The map @y has no key but @keys, and all of the first @n_must. */
 static enum hsp_status check_map(const struct hsp_yaml *y, const char *const *keys, size_t n,
                                  size_t n_must, struct hsp_err *err)
@@ -50,7 +45,7 @@ static enum hsp_status new_list(const struct hsp_yaml *y, size_t max, size_t ele
     }
     void *a = hsp_arena_array(arena, y->n, elem);
     if (a == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     memcpy(ret, &a, sizeof a);
     *ret_n = (uint32_t)y->n;
@@ -128,7 +123,7 @@ static enum hsp_status read_layouts(const struct hsp_yaml *y, struct hsp_arena *
     s->n_layouts = (uint32_t)y->n;
     s->layout = hsp_arena_array(arena, y->n, sizeof *s->layout);
     if (s->layout == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < s->n_layouts; i++) {
         s->layout[i].name = y->items[i].key;
@@ -270,7 +265,7 @@ static enum hsp_status read_bytes(const struct hsp_yaml *y, uint32_t n, struct h
     }
     *ret = hsp_arena_array(arena, n, sizeof **ret);
     if (rc == HSP_OK && *ret == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "the plan");
     }
     for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
         rc = hsp_yaml_i64(one ? y : &y->items[i], 0, INT64_MAX, &(*ret)[i], err);

@@ -59,7 +59,7 @@ enum hsp_status hsp_pool_read(const struct hsp_yaml *y, uint32_t global_batch,
     }
     of = hsp_arena_array(arena, plans->n, sizeof *of);
     if (of == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "pool does not fit its arena");
+        return hsp_err_nomem(err, "the pool of plans");
     }
     for (size_t i = 0; rc == HSP_OK && i < plans->n; i++) {
         uint32_t below = i > 0 ? of[i - 1]->max_length : 0;

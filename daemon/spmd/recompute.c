@@ -111,7 +111,7 @@ static enum hsp_status copy_value(struct again *a, uint32_t value)
     v.name = hsp_arena_printf(a->c->arena, "%s%s", v.name,
                               strchr(v.name, '#') != NULL ? ".again" : "#again");
     if (v.name == NULL) {
-        return hsp_err_set(a->err, HSP_ENOMEM, 0, "recomputation");
+        return hsp_err_nomem(a->err, "recomputation");
     }
     return hsp_value_add(a->s, &v, &a->copy[value], a->err);
 }
@@ -139,7 +139,7 @@ static enum hsp_status rename_whole(const struct again *a, struct hsp_step *st)
     }
     struct hsp_step *whole = hsp_arena_memdup(a->c->arena, st->stands_for, sizeof *whole);
     if (whole == NULL) {
-        return hsp_err_set(a->err, HSP_ENOMEM, 0, "recomputation");
+        return hsp_err_nomem(a->err, "recomputation");
     }
     memcpy(whole->out, st->out, sizeof whole->out);
     st->stands_for = whole;
@@ -215,7 +215,7 @@ static enum hsp_status alloc_tables(struct again *a)
     a->emitted = hsp_arena_array(arena, a->c->g->n_layers, sizeof *a->emitted);
     if (a->first == NULL || a->unit == NULL || a->maker == NULL || a->copy == NULL ||
         a->needed == NULL || a->emitted == NULL) {
-        return hsp_err_set(a->err, HSP_ENOMEM, 0, "recomputation");
+        return hsp_err_nomem(a->err, "recomputation");
     }
     memset(a->unit, 0xff, a->n * sizeof *a->unit); /* HSP_NONE */
     memset(a->copy, 0xff, a->n * sizeof *a->copy);

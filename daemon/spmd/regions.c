@@ -69,7 +69,7 @@ static enum hsp_status sweep_dim(struct sweep *s, uint8_t d, const uint32_t *src
     uint32_t *in = calloc(n, sizeof *in);
     enum hsp_status rc = HSP_OK;
     if (edge == NULL || in == NULL) {
-        rc = hsp_err_set(s->err, HSP_ENOMEM, 0, "cells of %zu boxes", n);
+        rc = hsp_err_nomem(s->err, "cells of %zu boxes", n);
     }
     uint32_t u = rc == HSP_OK ? edges(s, d, src, n_src, dst, n_dst, edge) : 0;
     for (uint32_t i = 0; rc == HSP_OK && i + 1 < u; i++) {
@@ -103,7 +103,7 @@ enum hsp_status hsp_regions(const struct hsp_cover *src, const struct hsp_cover 
     size_t n = (size_t)src->n + (dst != NULL ? dst->n : 0);
     uint32_t *items = calloc(n + 1, sizeof *items);
     if (items == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "cells of %zu boxes", n);
+        return hsp_err_nomem(err, "cells of %zu boxes", n);
     }
     struct sweep s = {.src = src, .dst = dst, .fn = fn, .ctx = ctx, .err = err};
     s.box.rank = src->rank;

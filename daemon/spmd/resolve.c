@@ -6,11 +6,6 @@
 #include "daemon/spmd/resolveint.h"
 #include "proto/base/check.h"
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "moves of a reshard");
-}
-
 double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to)
 {
     const struct hsp_rank_links *l = r->t.opts->links;
@@ -84,7 +79,7 @@ static enum hsp_status mark_gathers(struct hsp_resolver *r, struct hsp_err *err)
     size_t n = 0;
     uint32_t one;
     if (c == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "moves of a reshard");
     }
     for (size_t i = 0; i < r->t.n; i++) {
         const struct hsp_task *t = &r->t.task[i];
@@ -209,7 +204,7 @@ enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover 
     static const struct hsp_resolve_opts plain = {0};
     struct hsp_resolver *r = calloc(1, sizeof *r);
     if (r == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "moves of a reshard");
     }
     r->t.src = src;
     r->t.dst = dst;

@@ -12,11 +12,6 @@ struct group {
     bool picks; /* some member gives one input of several that hold the cell */
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "moves of a reshard");
-}
-
 static bool in_list(const uint32_t *list, uint32_t n, uint32_t rank)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -194,7 +189,7 @@ static enum hsp_status assign(const struct hsp_resolver *r, const struct hsp_tas
     bool ok = true;
     a.taken = calloc(t->n_hold, sizeof *a.taken);
     if (a.taken == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "moves of a reshard");
     }
     while (give_all(&a)) {
     }

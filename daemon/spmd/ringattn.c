@@ -66,7 +66,7 @@ static enum hsp_status block_layout(const struct ring *r, const struct hsp_layou
     ret->split[SEQ] = round == 0 ? queries->split[SEQ] : CUT_RING + round;
     ret->box = hsp_arena_memdup(r->c->arena, whole->box, whole->n * sizeof *ret->box);
     if (ret->box == NULL) {
-        return hsp_err_set(r->err, HSP_ENOMEM, 0, "blocks of attention");
+        return hsp_err_nomem(r->err, "blocks of attention");
     }
     for (uint32_t j = 0; j < ret->n; j++) {
         uint32_t group = 0, first = 0, end = 0;
@@ -87,7 +87,7 @@ static enum hsp_status present_in(const struct ring *r, uint32_t round, bool bac
     }
     *ret = hsp_arena_array(r->c->arena, r->s->group->n, sizeof **ret);
     if (*ret == NULL) {
-        return hsp_err_set(r->err, HSP_ENOMEM, 0, "blocks of attention");
+        return hsp_err_nomem(r->err, "blocks of attention");
     }
     for (uint32_t j = 0; j < r->s->group->n; j++) {
         uint32_t g = hsp_stage_group_of(r->s->group, j);
@@ -108,7 +108,7 @@ static enum hsp_status add_value(struct ring *r, uint32_t like, uint32_t tensor,
         hsp_arena_printf(r->c->arena, "%s%s%u",
                          tensor != HSP_NONE ? r->c->g->tensors[tensor].name : v.name, what, round);
     if (v.name == NULL) {
-        return hsp_err_set(r->err, HSP_ENOMEM, 0, "blocks of attention");
+        return hsp_err_nomem(r->err, "blocks of attention");
     }
     v.at = *at;
     v.present = present;
@@ -223,7 +223,7 @@ static enum hsp_status whole_step(const struct ring *r, const uint32_t *out, str
         st.out[i] = out[i];
     }
     *ret = hsp_arena_memdup(r->c->arena, &st, sizeof st);
-    return *ret != NULL ? HSP_OK : hsp_err_set(r->err, HSP_ENOMEM, 0, "blocks of attention");
+    return *ret != NULL ? HSP_OK : hsp_err_nomem(r->err, "blocks of attention");
 }
 
 /* @sum, the o and lse so far, becomes that with the block of @round. */

@@ -30,7 +30,7 @@ static enum hsp_status add_entry(struct builder *b, uint32_t piece, uint32_t mic
         uint32_t cap = b->cap[q->queue] == 0 ? 64 : 2 * b->cap[q->queue];
         e = hsp_arena_array(b->arena, cap, sizeof *e);
         if (e == NULL) {
-            return hsp_err_set(b->err, HSP_ENOMEM, 0, "schedule");
+            return hsp_err_nomem(b->err, "the schedule");
         }
         if (number > 1) {
             memcpy(e, b->s->e[q->queue], (number - 1) * sizeof *e);

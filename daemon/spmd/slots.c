@@ -123,7 +123,7 @@ enum hsp_status hsp_slots_assign(struct hsp_program *p, const struct hsp_order *
     c.last = calloc((size_t)c.n_micro + 1, sizeof *c.last);
     uint32_t *known = calloc(n + 1, sizeof *known);
     if (c.when == NULL || c.of == NULL || c.first == NULL || c.last == NULL || known == NULL) {
-        rc = hsp_err_set(err, HSP_ENOMEM, 0, "slots of %u tensors", p->tpl.n_tensors);
+        rc = hsp_err_nomem(err, "slots of %u tensors", p->tpl.n_tensors);
     } else {
         note_units(&c, o->train, o->n_train);
         note_units(&c, o->eval, o->n_eval);

@@ -26,11 +26,6 @@ struct shrinker {
     bool *no_memory; /* an attempt ended for want of memory: what was not found may be there */
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "small extents do not fit their arena");
-}
-
 /* ---- extents that stay apart ---- */
 
 struct extent_map {
@@ -361,7 +356,7 @@ static enum hsp_status shrink_batch(const struct shrinker *x, struct hsp_arena *
 {
     struct hsp_stream *to = hsp_arena_array(arena, p->n_streams, sizeof *to);
     if (to == NULL) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "small extents");
     }
     bool whole = false;
     *t = *x->t;
@@ -372,7 +367,7 @@ static enum hsp_status shrink_batch(const struct shrinker *x, struct hsp_arena *
         t->data.global_batch += to[i].sequences;
     }
     if (*x->no_memory) {
-        return no_memory(x->err);
+        return hsp_err_nomem(x->err, "small extents");
     }
     p->streams = to;
     if (t->data.eval_seqs > t->data.global_batch || (whole && t->data.eval_seqs > 0)) {
@@ -474,7 +469,7 @@ static enum hsp_status try_model(struct shrinker *x, const struct hsp_model_spec
     rc = HSP_ENOENT;
     bool alike = extents_apart(x->g, g) && plan_alike(x, g);
     if (*x->no_memory) {
-        rc = no_memory(x->err);
+        rc = hsp_err_nomem(x->err, "small extents");
     } else if (alike) {
         x->tries++;
         rc = try_graph(x, g, arena, ret, ret_small);
@@ -503,7 +498,7 @@ static enum hsp_status search(struct shrinker *x, struct hsp_arena *arena,
             m.kv_heads = full->kv_heads > 0 ? n / group : full->kv_heads;
             bool fits = heads_apart(x, &m) && fit_widths(x, &m);
             if (*x->no_memory) {
-                return no_memory(x->err);
+                return hsp_err_nomem(x->err, "small extents");
             }
             if (!fits) {
                 continue;
@@ -542,7 +537,7 @@ enum hsp_status hsp_compile_small(const struct hsp_graph *g, const struct hsp_pl
     struct shrinker x = {.g = g, .t = t, .err = err, .no_memory = &lacking};
     x.work = hsp_arena_new(WORK_BYTES);
     x.few = few_layers(&g->spec, &lacking);
-    enum hsp_status rc = x.work == NULL || lacking ? no_memory(err) : HSP_OK;
+    enum hsp_status rc = x.work == NULL || lacking ? hsp_err_nomem(err, "small extents") : HSP_OK;
     if (rc == HSP_OK) {
         rc = hsp_compile_total(g, p, t, x.work, &x.full, &x.total, err);
     }

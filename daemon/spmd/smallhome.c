@@ -16,11 +16,6 @@ struct cuts {
     size_t n, cap;
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "homes at small extents");
-}
-
 static bool add(struct cuts *c, int64_t full, int64_t small)
 {
     if (!hsp_grow(&c->at, &c->cap, c->n + 1, sizeof *c->at, MAX_CUTS)) {
@@ -213,7 +208,7 @@ static enum hsp_status list_uses(const struct hsp_graph *from, const struct hsp_
     hsp_tensor_extents(to, to->params[param].tensor, 1, small);
     for (uint8_t d = 0; d < from->tensors[tensor].rank; d++) {
         if (!add(&c[d], 0, 0) || !add(&c[d], full[d], small[d])) {
-            return no_memory(err);
+            return hsp_err_nomem(err, "homes at small extents");
         }
     }
     for (uint32_t i = 0; tp >= 0 && i < total->n_streams; i++) {
@@ -229,7 +224,7 @@ static enum hsp_status list_uses(const struct hsp_graph *from, const struct hsp_
             }
             for (uint32_t k = 0; rc == HSP_OK && k < s->n; k++) {
                 if (!add(&c[tp], u.box[k].hi[tp], v.box[k].hi[tp])) {
-                    rc = no_memory(err);
+                    rc = hsp_err_nomem(err, "homes at small extents");
                 }
             }
             if (rc != HSP_OK) {
@@ -251,7 +246,7 @@ static enum hsp_status small_home(const struct hsp_graph *from, const struct hsp
     const struct hsp_home_rule *home = hsp_home_rule_of(total, name);
     enum hsp_status rc = list_uses(from, total, units, to, param, arena, c, err);
     if (rc == HSP_OK && !list_tree(home->home, origin, c)) {
-        rc = no_memory(err);
+        rc = hsp_err_nomem(err, "homes at small extents");
     }
     for (uint8_t d = 0; rc == HSP_OK && d < from->tensors[from->params[param].tensor].rank; d++) {
         rc = place(&c[d]) ? HSP_OK
@@ -260,7 +255,7 @@ static enum hsp_status small_home(const struct hsp_graph *from, const struct hsp
     if (rc == HSP_OK) {
         *ret = (struct hsp_home_rule){name, move_tree(home->home, origin, c, arena)};
         rc = ret->home != NULL ? check_boxes(from, to, param, home->home, ret->home, err)
-                               : no_memory(err);
+                               : hsp_err_nomem(err, "homes at small extents");
     }
     for (uint8_t d = 0; d < HSP_MAX_RANK; d++) {
         free(c[d].at);
@@ -273,7 +268,7 @@ enum hsp_status hsp_small_homes(const struct hsp_graph *from, const struct hsp_p
                                 struct hsp_arena *arena, struct hsp_plan *p, struct hsp_err *err)
 {
     struct hsp_home_rule *home = hsp_arena_array(arena, from->n_params, sizeof *home);
-    enum hsp_status rc = home != NULL ? HSP_OK : no_memory(err);
+    enum hsp_status rc = home != NULL ? HSP_OK : hsp_err_nomem(err, "homes at small extents");
     for (uint32_t i = 0; rc == HSP_OK && i < from->n_params; i++) {
         rc = small_home(from, total, units, to, i, arena, &home[i], err);
     }

@@ -22,11 +22,6 @@ static const struct hsp_value *value_of(const struct binder *m, uint32_t t)
     return &m->s->value[m->code.value[m->mould->value_of[t]]];
 }
 
-static enum hsp_status no_memory(const struct binder *m)
-{
-    return hsp_err_set(m->err, HSP_ENOMEM, 0, "program of rank %u", m->rank);
-}
-
 /* By parameter, kind, box: whatever the program, the same state is in the same order. */
 static int by_state(const void *a, const void *b, void *ctx)
 {
@@ -53,7 +48,7 @@ static enum hsp_status bind_state(struct binder *m, struct hsp_binding *b)
     const struct hsp_graph *g = m->c->g;
     b->state = hsp_arena_array(m->c->arena, m->mould->tpl.n_tensors, sizeof *b->state);
     if (b->state == NULL) {
-        return no_memory(m);
+        return hsp_err_nomem(m->err, "program of rank %u", m->rank);
     }
     for (uint32_t i = 0; i < m->mould->tpl.n_tensors; i++) {
         const struct hsp_value *v = value_of(m, i);
@@ -77,7 +72,7 @@ static enum hsp_status bind_tensors(struct binder *m, struct hsp_binding *b)
 {
     b->tensor = hsp_arena_array(m->c->arena, m->mould->tpl.n_tensors, sizeof *b->tensor);
     if (b->tensor == NULL) {
-        return no_memory(m);
+        return hsp_err_nomem(m->err, "program of rank %u", m->rank);
     }
     for (uint32_t i = 0; i < m->mould->tpl.n_tensors; i++) {
         const struct hsp_value *v = value_of(m, i);
@@ -101,7 +96,7 @@ static enum hsp_status bind_symbols(struct binder *m, struct hsp_binding *b)
     uint32_t n = m->mould->tpl.n_symbols;
     b->symbol = hsp_arena_array(m->c->arena, n, sizeof *b->symbol);
     if (b->symbol == NULL) {
-        return no_memory(m);
+        return hsp_err_nomem(m->err, "program of rank %u", m->rank);
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct hsp_symbol_from *f = &m->mould->symbol_of[i];
@@ -121,7 +116,7 @@ static enum hsp_status bind_reshards(struct binder *m, struct hsp_binding *b)
     b->n_reshards = m->code.n_reshards;
     b->reshard = hsp_arena_array(m->c->arena, b->n_reshards, sizeof *b->reshard);
     if (b->reshard == NULL) {
-        return no_memory(m);
+        return hsp_err_nomem(m->err, "program of rank %u", m->rank);
     }
     enum hsp_status rc = HSP_OK;
     for (uint32_t i = 0; rc == HSP_OK && i < b->n_reshards; i++) {
@@ -161,7 +156,7 @@ static enum hsp_status list_meets(const struct binder *m, const uint32_t **ret)
     const struct hsp_template *t = &m->mould->tpl;
     uint32_t *meets = hsp_arena_array(m->c->arena, t->n_pieces, sizeof *meets);
     if (meets == NULL) {
-        return no_memory(m);
+        return hsp_err_nomem(m->err, "program of rank %u", m->rank);
     }
     HSP_ASSERT(t->n_instrs == m->code.n_instrs);
     for (uint32_t k = 0; k < t->n_pieces; k++) {

@@ -29,7 +29,7 @@ enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode 
     s->part = hsp_arena_array(c->arena, (size_t)HSP_N_PARTS * s->n_chunks, sizeof *s->part);
     if (s->version == NULL || s->acc == NULL || s->state == NULL || s->copy == NULL ||
         s->part == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "stage %u of stream %u", s->stage, s->stream);
+        return hsp_err_nomem(err, "stage %u of stream %u", s->stage, s->stream);
     }
     s->n_parts = HSP_N_PARTS * s->n_chunks;
     return HSP_OK;
@@ -89,7 +89,7 @@ enum hsp_status hsp_value_version(struct hsp_compiler *c, struct hsp_stagecode *
     v.name = suffix[0] == '\0' ? hsp_arena_strdup(c->arena, t->name)
                                : hsp_arena_printf(c->arena, "%s%s", t->name, suffix);
     if (v.name == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "value of %s", t->name);
+        return hsp_err_nomem(err, "value of %s", t->name);
     }
     for (uint8_t d = 0; d < t->rank; d++) {
         bool cut = at->cut[0] != 0 || at->split[0] != 0;
@@ -192,7 +192,7 @@ enum hsp_status hsp_value_cover(const struct hsp_stagecode *s, const struct hsp_
         enum hsp_status rc =
             hsp_cover_add(ret, s->group->ranks[j], s->group->ranks[v->at.addend[j]], &v->at.box[j]);
         if (rc != HSP_OK) {
-            return hsp_err_set(err, rc, 0, "cover of %s", v->name);
+            return hsp_err_about(err, rc, "the cover of %s", v->name);
         }
     }
     return HSP_OK;
@@ -230,7 +230,7 @@ static enum hsp_status name_reshard(struct hsp_compiler *c, const struct hsp_cov
         name = r->method;
     }
     hsp_buf_fini(&b);
-    return name != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "name of a reshard");
+    return name != NULL ? HSP_OK : hsp_err_nomem(err, "name of a reshard");
 }
 
 /* Adds the moves of one pair of covers to @r. */
@@ -258,7 +258,7 @@ static enum hsp_status resolve_into(struct hsp_compiler *c, bool owner_bytes, st
     struct hsp_move *move = hsp_arena_array(c->arena, all->n + m.n, sizeof *move);
     uint32_t *zero = hsp_arena_array(c->arena, all->n_zero + m.n_zero, sizeof *zero);
     if (move == NULL || zero == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "reshard of %s", r->name);
+        return hsp_err_nomem(err, "reshard of %s", r->name);
     }
     memcpy(move, all->move, all->n * sizeof *move);
     memcpy(move + all->n, m.move, m.n * sizeof *move);
@@ -291,7 +291,7 @@ static enum hsp_status cover_of(const struct hsp_stagecode *s, const struct hsp_
         enum hsp_status rc =
             hsp_cover_add(ret, s->group->ranks[j], s->group->ranks[v->at.addend[j]], &v->at.box[j]);
         if (rc != HSP_OK) {
-            return hsp_err_set(err, rc, 0, "cover of %s", v->name);
+            return hsp_err_about(err, rc, "the cover of %s", v->name);
         }
     }
     return HSP_OK;
@@ -327,7 +327,7 @@ enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint
     struct hsp_reshard r = c->reshard[reshard];
     r.moves.move = hsp_arena_memdup(c->arena, r.moves.move, r.moves.n * sizeof *r.moves.move);
     if (r.moves.move == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "reshard of %s", r.name);
+        return hsp_err_nomem(err, "reshard of %s", r.name);
     }
     for (uint32_t i = 0; i < r.moves.n; i++) {
         r.moves.move[i].channel = c->channel++;

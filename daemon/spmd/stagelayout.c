@@ -1,10 +1,5 @@
 #include "daemon/spmd/stagelayout.h"
 
-static enum hsp_status no_memory(uint32_t n, struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "layout of %u members", n);
-}
-
 /* The members of group @g: [*ret_first, *ret_end). */
 static void group_of(const struct hsp_tiers *t, uint32_t g, uint32_t *ret_first, uint32_t *ret_end)
 {
@@ -20,7 +15,7 @@ enum hsp_status hsp_layout_whole(uint8_t rank, const int64_t *extent, uint32_t n
     l.box = hsp_arena_array(arena, n, sizeof *l.box);
     l.addend = hsp_arena_array(arena, n, sizeof *l.addend);
     if (l.box == NULL || l.addend == NULL) {
-        return no_memory(n, err);
+        return hsp_err_nomem(err, "layout of %u members", n);
     }
     for (uint8_t d = 0; d < rank; d++) {
         l.extent[d] = extent[d];
@@ -69,7 +64,7 @@ enum hsp_status hsp_layout_sum(const struct hsp_layout *l, uint8_t partial,
     s.partial = partial;
     s.addend = hsp_arena_array(arena, l->n, sizeof *s.addend);
     if (s.addend == NULL) {
-        return no_memory(l->n, err);
+        return hsp_err_nomem(err, "layout of %u members", l->n);
     }
     for (uint32_t g = 0; g < tiers->n_groups; g++) {
         uint32_t first, end;
@@ -114,7 +109,7 @@ enum hsp_status hsp_layout_complete(const struct hsp_layout *l, const struct hsp
     }
     s.box = hsp_arena_memdup(arena, l->box, l->n * sizeof *s.box);
     if (s.box == NULL) {
-        return no_memory(l->n, err);
+        return hsp_err_nomem(err, "layout of %u members", l->n);
     }
     for (uint8_t d = 0; d < l->rank; d++) {
         cut = cut || l->cut[d] != 0;
@@ -142,7 +137,7 @@ enum hsp_status hsp_layout_uncut(struct hsp_layout *l, uint8_t d, bool over,
 {
     struct hsp_box *box = hsp_arena_memdup(arena, l->box, l->n * sizeof *box);
     if (box == NULL) {
-        return no_memory(l->n, err);
+        return hsp_err_nomem(err, "layout of %u members", l->n);
     }
     take_hulls(l, d, tiers, box);
     for (uint32_t j = 0; over && j < l->n; j++) {
@@ -224,7 +219,7 @@ enum hsp_status hsp_layout_annot(const struct hsp_layout *l, const struct hsp_ti
         struct hsp_annot *a =
             top == NULL ? NULL : group_tree(l, ranks, first, end, top->dim, arena, &lo, &hi);
         if (a == NULL) {
-            return no_memory(l->n, err);
+            return hsp_err_nomem(err, "layout of %u members", l->n);
         }
         if (top->cuts != NULL) {
             top->cuts[g] = lo;

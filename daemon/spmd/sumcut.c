@@ -43,7 +43,7 @@ static enum hsp_status new_flow(const struct hsp_sums *x, struct flow *f, struct
     f->edge = calloc(2 * (2 * (size_t)x->n + 2 * (size_t)x->n_uses) + 1, sizeof *f->edge);
     if (f->first == NULL || f->via == NULL || f->queue == NULL || f->seen == NULL ||
         f->edge == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "places of %u sums", x->n);
+        return hsp_err_nomem(err, "places of %u sums", x->n);
     }
     memset(f->first, 0xff, f->n * sizeof *f->first); /* HSP_NONE */
     return HSP_OK;

@@ -166,7 +166,7 @@ static enum hsp_status place(struct placing *x, bool *first, struct hsp_err *err
     x->op_of = hsp_arena_array(arena, g->n_nodes, sizeof *x->op_of);
     bool *cut = hsp_arena_array(arena, g->n_nodes, sizeof *cut);
     if (x->at == NULL || x->sum_of == NULL || x->op_of == NULL || cut == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "places of sums");
+        return hsp_err_nomem(err, "places of sums");
     }
     memset(x->sum_of, 0xff, g->n_tensors * sizeof *x->sum_of); /* HSP_NONE */
     for (uint32_t i = 0; rc == HSP_OK && i < g->n_nodes; i++) {
@@ -189,7 +189,7 @@ enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t stream, const bo
     struct placing x = {.c = c, .stream = stream};
     bool *first = hsp_arena_array(c->arena, c->g->n_nodes, sizeof *first), sums = false;
     if (first == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "places of sums");
+        return hsp_err_nomem(err, "places of sums");
     }
     for (uint32_t i = 0; i < c->p->streams[stream].n_stages; i++) {
         sums = sums || c->p->streams[stream].stages[i].n > 1;

@@ -22,7 +22,7 @@ enum hsp_status hsp_have_home(const struct hsp_cover *old_home, const uint32_t *
         enum hsp_status rc = hsp_cover_add(ret, mesh[h->rank], 0, &h->box);
         if (rc != HSP_OK) {
             hsp_cover_fini(ret);
-            return hsp_err_set(err, rc, 0, "sources of state");
+            return hsp_err_about(err, rc, "sources of state");
         }
     }
     hsp_cover_normalise(ret);
@@ -40,7 +40,7 @@ enum hsp_status hsp_have_copies(const struct hsp_state_table *copies, uint32_t p
         }
         enum hsp_status rc = hsp_cover_add(have, mesh[r->to], 0, &r->box);
         if (rc != HSP_OK) {
-            return hsp_err_set(err, rc, 0, "copies of state");
+            return hsp_err_about(err, rc, "copies of state");
         }
     }
     hsp_cover_normalise(have);
@@ -134,7 +134,7 @@ static enum hsp_status make_table(struct table *t, const struct hsp_cover *home,
         }
         out.row = hsp_arena_memdup(arena, t->row, t->n * sizeof *t->row);
         if (out.row == NULL) {
-            rc = hsp_err_set(err, HSP_ENOMEM, 0, "copies of state");
+            rc = hsp_err_nomem(err, "copies of state");
         } else {
             *ret = out;
         }
@@ -299,9 +299,8 @@ enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover
 {
     struct ring ring;
     struct table t = {.g = g, .ring = &ring, .n_mesh = n_ranks, .copies = copies};
-    enum hsp_status st = ring_init(&ring, node, n_ranks)
-                             ? make_table(&t, home, arena, ret, err)
-                             : hsp_err_set(err, HSP_ENOMEM, 0, "copies of state");
+    enum hsp_status st = ring_init(&ring, node, n_ranks) ? make_table(&t, home, arena, ret, err)
+                                                         : hsp_err_nomem(err, "copies of state");
     ring_fini(&ring);
     return st;
 }
@@ -381,7 +380,7 @@ static enum hsp_status sweep_owned(struct owned *o, struct hsp_arena *arena, str
 {
     enum hsp_status rc = hsp_regions(o->home, NULL, owned_cell, o, err);
     *ret = rc == HSP_OK ? hsp_arena_array(arena, o->n, sizeof **ret) : NULL;
-    return rc == HSP_OK && *ret == NULL ? hsp_err_set(err, HSP_ENOMEM, 0, "boxes of an owner") : rc;
+    return rc == HSP_OK && *ret == NULL ? hsp_err_nomem(err, "boxes of an owner") : rc;
 }
 
 static void owned_fini(struct owned *o)

@@ -113,7 +113,7 @@ static enum hsp_status make(const struct hsp_stream *s, uint32_t n_eval,
     x.end[0] = calloc(2 * n, sizeof *x.end[0]);
     enum hsp_status rc = HSP_OK;
     if (t.at == NULL || x.stage == NULL || x.end[0] == NULL) {
-        rc = hsp_err_set(err, HSP_ENOMEM, 0, "timeline of %u units", t.n_units);
+        rc = hsp_err_nomem(err, "timeline of %u units", t.n_units);
     } else {
         x.end[1] = x.end[0] + n;
         for (size_t i = 0; i < 2 * n; i++) {

@@ -158,7 +158,7 @@ enum hsp_status hsp_use_shares(const struct hsp_graph *g, const struct hsp_use_g
     int64_t *at = hsp_arena_array(arena, room * ((size_t)n + 2), sizeof *at);
     s.cut = hsp_arena_array(arena, n, sizeof *s.cut);
     if (at == NULL || s.cut == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "plan does not fit its arena");
+        return hsp_err_nomem(err, "the plan");
     }
     for (uint32_t i = 0; i < n; i++) {
         add_cut(&s, u[i].of[k], u[i].param, at + i * room);

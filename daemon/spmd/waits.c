@@ -196,12 +196,12 @@ enum hsp_status hsp_waits_new(const struct hsp_program *p, struct hsp_waits **re
     }
     if (w == NULL || !make_ranges(w, n_slots) || !make_touches(w)) {
         (void)hsp_waits_free(w);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "schedule");
+        return hsp_err_nomem(err, "the schedule");
     }
     uint32_t *last = calloc((size_t)w->n * HSP_N_QUEUES * N_ACCESS + 1, sizeof *last);
     if (last == NULL) {
         (void)hsp_waits_free(w);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "schedule");
+        return hsp_err_nomem(err, "the schedule");
     }
     for (int q = 0; q < HSP_N_QUEUES; q++) {
         for (int k = 0; k < N_ACCESS; k++) {

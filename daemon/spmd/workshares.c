@@ -80,7 +80,7 @@ static enum hsp_status set_lengths(const struct work *w, struct hsp_stage *t,
     int64_t *length = hsp_arena_array(arena, t->n_groups, sizeof *length);
     double sum = 0, before = 0;
     if (length == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "lengths of groups");
+        return hsp_err_nomem(err, "lengths of groups");
     }
     for (uint32_t i = 0; i < t->n_groups; i++) {
         sum += (double)t->group_shares[i];
@@ -122,13 +122,13 @@ enum hsp_status hsp_plan_lengths(const struct hsp_plan *p, const struct hsp_grap
     struct hsp_stream *s = hsp_arena_memdup(arena, p->streams, p->n_streams * sizeof *s);
     enum hsp_status rc = HSP_OK;
     if (q == NULL || s == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "lengths of groups");
+        return hsp_err_nomem(err, "lengths of groups");
     }
     q->streams = s;
     for (uint32_t i = 0; i < q->n_streams; i++) {
         struct hsp_stage *t = hsp_arena_memdup(arena, s[i].stages, s[i].n_stages * sizeof *t);
         if (t == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "lengths of groups");
+            return hsp_err_nomem(err, "lengths of groups");
         }
         s[i].stages = t;
         for (uint32_t j = 0; rc == HSP_OK && j < s[i].n_stages; j++) {

@@ -53,6 +53,35 @@ enum hsp_status hsp_err_set(struct hsp_err *err, enum hsp_status code, int sys, 
     return code;
 }
 
+static enum hsp_status set_about(struct hsp_err *err, enum hsp_status code, const char *what,
+                                 va_list ap) __attribute__((format(printf, 3, 0)));
+
+static enum hsp_status set_about(struct hsp_err *err, enum hsp_status code, const char *what,
+                                 va_list ap)
+{
+    char text[sizeof(err->msg)];
+    format_into(text, sizeof(text), what, ap);
+    return hsp_err_set(err, code, 0, "%s for %s", hsp_status_text(code), text);
+}
+
+enum hsp_status hsp_err_about(struct hsp_err *err, enum hsp_status code, const char *what, ...)
+{
+    va_list ap;
+    va_start(ap, what);
+    code = set_about(err, code, what, ap);
+    va_end(ap);
+    return code;
+}
+
+enum hsp_status hsp_err_nomem(struct hsp_err *err, const char *what, ...)
+{
+    va_list ap;
+    va_start(ap, what);
+    enum hsp_status st = set_about(err, HSP_ENOMEM, what, ap);
+    va_end(ap);
+    return st;
+}
+
 enum hsp_status hsp_err_wrap(struct hsp_err *err, const char *fmt, ...)
 {
     if (err == NULL) {

@@ -56,6 +56,15 @@ struct hsp_err {
 enum hsp_status hsp_err_set(struct hsp_err *err, enum hsp_status code, int sys, const char *fmt,
                             ...) __attribute__((format(printf, 4, 5)));
 
+/* Records @code with its text, "limit exceeded for <formatted>": a noun. For codes of functions that record
+ * nothing. @err may be NULL. Returns @code. */
+enum hsp_status hsp_err_about(struct hsp_err *err, enum hsp_status code, const char *what, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Records HSP_ENOMEM, "out of memory for <formatted>": what was to be made. @err may be NULL. */
+enum hsp_status hsp_err_nomem(struct hsp_err *err, const char *what, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Puts "<formatted context>: " before the recorded message. @err may be NULL.
  * Returns the recorded code (HSP_EINVAL when @err is NULL). */
 enum hsp_status hsp_err_wrap(struct hsp_err *err, const char *fmt, ...)

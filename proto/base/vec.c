@@ -39,5 +39,5 @@ bool hsp_grow(void *items, size_t *cap, size_t need, size_t elem, size_t max)
 enum hsp_status hsp_grow_error(size_t need, size_t max, const char *what, struct hsp_err *err)
 {
     return need > max ? hsp_err_set(err, HSP_ELIMIT, 0, "more than %zu %s", max, what)
-                      : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %zu %s", need, what);
+                      : hsp_err_nomem(err, "%zu %s", need, what);
 }

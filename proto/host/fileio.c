@@ -45,7 +45,7 @@ static enum hsp_status read_fd(int fd, const char *path, size_t max, uint8_t **b
             cap = cap == 0 ? FIRST_ALLOC : cap * 2;
             uint8_t *p = realloc(*buf, cap);
             if (p == NULL) {
-                return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to read %s", path);
+                return hsp_err_nomem(err, "reading %s", path);
             }
             *buf = p;
         }

@@ -204,7 +204,7 @@ static enum hsp_status add_rank(struct walk *w, uint32_t rank, const struct hsp_
     }
     w->seen[rank / CHAR_BIT] = (uint8_t)(w->seen[rank / CHAR_BIT] | bit);
     enum hsp_status st = hsp_cover_add(w->cover, rank, addend, box);
-    return st == HSP_OK ? st : hsp_err_set(w->err, st, 0, "cover of an annotation");
+    return st == HSP_OK ? st : hsp_err_about(w->err, st, "the cover of an annotation");
 }
 
 /* Items [from, mid) and [mid, end) must give each index the same addends. */
@@ -250,7 +250,7 @@ static enum hsp_status add_interleaved(struct walk *w, const struct hsp_annot *a
     }
     if (st == HSP_OK) {
         st = hsp_cover_interleave(w->cover, first, a->n, a->dim, a->shares, grain);
-        st = st == HSP_OK ? st : hsp_err_set(w->err, st, 0, "cover of an annotation");
+        st = st == HSP_OK ? st : hsp_err_about(w->err, st, "the cover of an annotation");
     }
     return st;
 }

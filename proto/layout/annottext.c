@@ -15,7 +15,7 @@ static enum hsp_status read_numbers(const struct hsp_yaml *y, size_t n, const ch
     }
     *ret = hsp_arena_array(arena, n, sizeof **ret);
     if (*ret == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "annotation");
+        return hsp_err_nomem(err, "an annotation");
     }
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         st = hsp_yaml_i64(&y->items[i], 0, INT64_MAX, &(*ret)[i], err);
@@ -94,7 +94,7 @@ static enum hsp_status read_node(const struct hsp_yaml *y, int depth, struct hsp
 {
     struct hsp_annot *a = hsp_arena_alloc(arena, sizeof *a);
     if (a == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "annotation");
+        return hsp_err_nomem(err, "an annotation");
     }
     *ret = a;
     if (y->kind == HSP_YAML_SCALAR) {
@@ -119,7 +119,7 @@ static enum hsp_status read_node(const struct hsp_yaml *y, int depth, struct hsp
     a->n = (uint32_t)of->n;
     a->of = hsp_arena_array(arena, of->n, sizeof(struct hsp_annot *));
     if (a->of == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "annotation");
+        return hsp_err_nomem(err, "an annotation");
     }
     for (uint32_t i = 0; st == HSP_OK && i < a->n; i++) {
         st = read_node(&of->items[i], depth + 1, arena, &a->of[i], err);

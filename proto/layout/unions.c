@@ -158,7 +158,7 @@ enum hsp_status hsp_union_annot(const struct hsp_union *u, struct hsp_arena *are
         }
     }
     if (top == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "tree of a union");
+        return hsp_err_nomem(err, "tree of a union");
     }
     top->interleaved = u->interleaved;
     *ret = top;

@@ -334,7 +334,7 @@ static enum hsp_status client_new(int fd, struct hsp_client **ret, struct hsp_er
     static const struct hsp_frame_limits limits = {HSP_FRAME_BODY_MAX, HSP_FRAME_BLOB_MAX};
     struct hsp_client *c = calloc(1, sizeof *c);
     if (c == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a connection");
+        return hsp_err_nomem(err, "a connection");
     }
     c->fd = fd;
     pthread_mutex_init(&c->send_lock, NULL);

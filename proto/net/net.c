@@ -65,7 +65,7 @@ struct net_conn *hsp_net_conn_new(struct hsp_net *n, struct hsp_err *err)
     }
     struct net_conn *c = calloc(1, sizeof *c);
     if (c == NULL) {
-        (void)hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a connection");
+        (void)hsp_err_nomem(err, "a connection");
         return NULL;
     }
     while (n->slot[n->next_slot] != NULL) {
@@ -206,7 +206,7 @@ enum hsp_status hsp_net_new(uv_loop_t *loop, const struct hsp_net_config *cfg,
     }
     struct hsp_net *n = calloc(1, sizeof *n);
     if (n == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for connections");
+        return hsp_err_nomem(err, "connections");
     }
     n->loop = loop;
     n->cfg = *cfg;
@@ -217,7 +217,7 @@ enum hsp_status hsp_net_new(uv_loop_t *loop, const struct hsp_net_config *cfg,
     n->read_buf = malloc(NET_READ);
     n->plain_buf = malloc(NET_READ);
     if (n->slot == NULL || n->generation == NULL || n->read_buf == NULL || n->plain_buf == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for connections");
+        st = hsp_err_nomem(err, "connections");
     } else if (cfg->keys.have_worker || cfg->keys.have_admin) {
         st = hsp_tls_ctx_new(&cfg->keys, &n->tls, err);
     }
@@ -351,7 +351,7 @@ enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_
     }
     struct net_out *o = malloc(sizeof *o + len - sent);
     if (o == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a frame of %zu bytes", len);
+        return hsp_err_nomem(err, "a frame of %zu bytes", len);
     }
     o->next = NULL;
     o->len = len - sent;

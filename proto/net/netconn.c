@@ -125,7 +125,7 @@ static bool write_cipher(struct net_conn *c)
     c->cipher = malloc(n);
     if (c->cipher == NULL) {
         struct hsp_err e;
-        (void)hsp_err_set(&e, HSP_ENOMEM, 0, "no memory to write %zu bytes", n);
+        (void)hsp_err_nomem(&e, "%zu bytes to write", n);
         hsp_net_conn_fail(c, &e);
         return false;
     }
@@ -162,7 +162,7 @@ static void write_later(struct net_conn *c, const uint8_t *data, size_t len)
     struct hsp_err e;
     c->cipher = malloc(len);
     if (c->cipher == NULL) {
-        (void)hsp_err_set(&e, HSP_ENOMEM, 0, "no memory to write %zu bytes", len);
+        (void)hsp_err_nomem(&e, "%zu bytes to write", len);
         hsp_net_conn_fail(c, &e);
         return;
     }

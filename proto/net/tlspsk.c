@@ -240,7 +240,7 @@ static enum hsp_status session_new(struct hsp_tls_ctx *c, bool server, struct hs
 {
     struct hsp_tls *t = calloc(1, sizeof *t);
     if (t == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for TLS");
+        return hsp_err_nomem(err, "TLS");
     }
     t->keys = &c->keys;
     t->rekey_bytes = REKEY_BYTES;
@@ -252,7 +252,7 @@ static enum hsp_status session_new(struct hsp_tls_ctx *c, bool server, struct hs
         BIO_free(t->out);
         SSL_free(t->ssl);
         free(t);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for TLS");
+        return hsp_err_nomem(err, "TLS");
     }
     SSL_set_bio(t->ssl, t->in, t->out);
     (void)SSL_set_app_data(t->ssl, t);
@@ -333,7 +333,7 @@ enum hsp_status hsp_tls_input(struct hsp_tls *t, const void *data, size_t len, s
     HSP_ASSERT(len <= INT_MAX);
     if (len > 0 && BIO_write(t->in, data, (int)len) != (int)len) {
         ERR_clear_error();
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for TLS input");
+        return hsp_err_nomem(err, "TLS input");
     }
     return HSP_OK;
 }

@@ -103,7 +103,7 @@ static enum hsp_status get_templates(struct file_reader *r, struct hsp_err *err)
     r->n = hsp_cur_count(r->in, (HSP_MAX_POOL + 1) * HSP_MAX_PROGRAM_RANKS, 4);
     r->t = hsp_arena_array(r->arena, r->n, sizeof(*r->t));
     if (!r->t) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "program file: out of memory");
+        return hsp_err_nomem(err, "a program file");
     }
     for (uint32_t k = 0; k < r->n; k++) {
         size_t len;
@@ -124,7 +124,7 @@ static enum hsp_status get_programs(struct file_reader *r, uint32_t max, uint32_
     uint32_t n = hsp_cur_count(r->in, max, 8);
     struct hsp_program *p = hsp_arena_array(r->arena, n, sizeof(*p));
     if (!p) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "program file: out of memory");
+        return hsp_err_nomem(err, "a program file");
     }
     for (uint32_t k = 0; k < n; k++) {
         size_t len;
@@ -155,7 +155,7 @@ static enum hsp_status get_shorter(struct file_reader *r, struct hsp_program_fil
     f->n_shorter = hsp_cur_count(r->in, HSP_MAX_POOL, 4);
     f->shorter = hsp_arena_array(r->arena, (size_t)f->n_shorter * f->n, sizeof(*f->shorter));
     if (!f->shorter) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "program file: out of memory");
+        return hsp_err_nomem(err, "a program file");
     }
     for (uint32_t k = 0; k < f->n_shorter; k++) {
         uint32_t n = 0;
@@ -216,7 +216,7 @@ enum hsp_status hsp_program_file_decode(const uint8_t *data, size_t len, struct 
     f.init_from = hsp_cur_str(&in, MAX_PATH_BYTES, arena);
     f.config_json = hsp_cur_str(&in, MAX_CONFIG_BYTES, arena);
     if (in.nomem) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "program file: out of memory");
+        return hsp_err_nomem(err, "a program file");
     }
     if (!hsp_cur_done(&in)) {
         return hsp_err_set(err, HSP_EPARSE, 0, "program file: malformed end at byte %zu of %zu",

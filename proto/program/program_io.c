@@ -105,14 +105,14 @@ void hsp_pio_header(struct hsp_pio *io, uint32_t magic, uint32_t version, const 
 enum hsp_status hsp_pio_end(struct hsp_pio *io, const char *what, struct hsp_err *err)
 {
     if (io->nomem) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "%s: out of memory at the %s", what, io->what);
+        return hsp_err_nomem(err, "%s, at the %s", what, io->what);
     }
     if (io->out) {
         if (io->what) {
             return hsp_err_set(err, HSP_ELIMIT, 0, "%s: too large at the %s", what, io->what);
         }
         if (io->out->nomem) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "%s: out of memory", what);
+            return hsp_err_nomem(err, "%s", what);
         }
         return io->out->failed ? hsp_err_set(err, HSP_ELIMIT, 0, "%s: longer than %zu bytes", what,
                                              io->out->max)

@@ -81,7 +81,7 @@ static enum hsp_status load_strs(const struct hsp_yaml *node, struct hsp_arena *
     size_t n = seq ? node->n : 1;
     const char **items = hsp_arena_array(arena, n, sizeof(*items));
     if (items == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "%s: out of memory", node->file);
+        return hsp_err_nomem(err, "%s", node->file);
     }
     for (size_t i = 0; i < n; i++) {
         struct hsp_yaml item = seq ? node->items[i] : *node;

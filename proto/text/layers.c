@@ -9,15 +9,10 @@
 #include "proto/base/buf.h"
 #include "proto/base/str.h"
 
-static enum hsp_status out_of_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
-}
-
 static enum hsp_status add(struct hsp_layers *l, struct hsp_setting s, struct hsp_err *err)
 {
     if (s.key == NULL || s.text == NULL || s.where == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "a layer of the configuration");
     }
     if (!hsp_utf8_valid((const uint8_t *)s.text, strlen(s.text))) {
         return hsp_err_set(err, HSP_EINVAL, 0, "%s: %.60s: the value is not UTF-8 text", s.where,
@@ -102,7 +97,7 @@ static enum hsp_status merge(const struct hsp_layers *l, const struct hsp_field 
     struct hsp_yaml *map = hsp_arena_alloc(arena, sizeof *map);
     struct hsp_yaml *items = hsp_arena_array(arena, file->n + l->n, sizeof *items);
     if (map == NULL || items == NULL) {
-        return out_of_memory(err);
+        return hsp_err_nomem(err, "a layer of the configuration");
     }
     *map = *file;
     map->kind = HSP_YAML_MAP;
@@ -154,7 +149,7 @@ enum hsp_status hsp_layers_load(const struct hsp_layers *l, const struct hsp_fie
     }
     for (size_t i = 0; st == HSP_OK && ret_origin != NULL && i < n; i++) {
         ret_origin[i] = origin_of(l, map, fields[i].path, arena);
-        st = ret_origin[i] != NULL ? HSP_OK : out_of_memory(err);
+        st = ret_origin[i] != NULL ? HSP_OK : hsp_err_nomem(err, "a layer of the configuration");
     }
     return st;
 }

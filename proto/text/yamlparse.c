@@ -26,19 +26,13 @@ static enum hsp_status fail_at(const struct loader *l, enum hsp_status code, yam
                        what);
 }
 
-static enum hsp_status no_memory(const struct loader *l)
-{
-    return hsp_err_set(l->err, HSP_ENOMEM, 0, "%s: out of memory after %zu nodes", l->name,
-                       l->n_nodes);
-}
-
 static enum hsp_status next_event(struct loader *l, yaml_event_t *ret)
 {
     if (yaml_parser_parse(&l->parser, ret)) {
         return HSP_OK;
     }
     if (l->parser.error == YAML_MEMORY_ERROR) {
-        return no_memory(l);
+        return hsp_err_nomem(l->err, "%s after %zu nodes", l->name, l->n_nodes);
     }
     const char *what = l->parser.problem != NULL ? l->parser.problem : "malformed text";
     if (l->parser.error == YAML_READER_ERROR) {
@@ -69,7 +63,7 @@ static enum hsp_status load_scalar(struct loader *l, const yaml_event_t *ev, str
     if (ret->kind == HSP_YAML_SCALAR) {
         ret->text = hsp_arena_strndup(l->arena, text, ev->data.scalar.length);
         if (ret->text == NULL) {
-            return no_memory(l);
+            return hsp_err_nomem(l->err, "%s after %zu nodes", l->name, l->n_nodes);
         }
     }
     return HSP_OK;
@@ -102,7 +96,7 @@ static enum hsp_status load_key(struct loader *l, struct hsp_map *seen, yaml_eve
                            item->key_line, item->key_column, item->key);
     }
     if (hsp_map_put(seen, item->key, 0) != HSP_OK) {
-        return no_memory(l);
+        return hsp_err_nomem(l->err, "%s after %zu nodes", l->name, l->n_nodes);
     }
     yaml_event_delete(ev);
     memset(ev, 0, sizeof(*ev));
@@ -127,7 +121,7 @@ static enum hsp_status load_children(struct loader *l, bool map, struct hsp_yaml
         }
         if (!hsp_grow(items, &cap, *n + 1, sizeof(**items), HSP_YAML_MAX_NODES)) {
             yaml_event_delete(&ev);
-            return no_memory(l);
+            return hsp_err_nomem(l->err, "%s after %zu nodes", l->name, l->n_nodes);
         }
         struct hsp_yaml *item = &(*items)[*n];
         rc = map ? load_key(l, seen, &ev, item) : HSP_OK;
@@ -154,7 +148,7 @@ static enum hsp_status load_collection(struct loader *l, bool map, struct hsp_ya
         ret->n = n;
         ret->items = hsp_arena_memdup(l->arena, items, n * sizeof(*items)); /* n was allocated */
         if (ret->items == NULL) {
-            rc = no_memory(l);
+            rc = hsp_err_nomem(l->err, "%s after %zu nodes", l->name, l->n_nodes);
         }
     }
     free(items);
@@ -231,7 +225,7 @@ enum hsp_status hsp_yaml_parse(const char *name, const void *data, size_t len,
     l.name = hsp_arena_strdup(arena, name);
     struct hsp_yaml *root = hsp_arena_alloc(arena, sizeof(*root));
     if (l.name == NULL || root == NULL || !yaml_parser_initialize(&l.parser)) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "%s: out of memory", name);
+        return hsp_err_nomem(err, "%s", name);
     }
     *root = (struct hsp_yaml){.kind = HSP_YAML_NULL, .file = l.name, .line = 1, .column = 1};
     yaml_parser_set_encoding(&l.parser, YAML_UTF8_ENCODING);

@@ -136,8 +136,7 @@ enum hsp_status hsp_frame_feed(struct hsp_frame_parser *p, const uint8_t *data, 
     *ret_used = len - left;
     if (!ok) {
         p->failed = HSP_ENOMEM;
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a frame of %u + %u bytes",
-                           h->body_len, h->blob_len);
+        return hsp_err_nomem(err, "a frame of %u + %u bytes", h->body_len, h->blob_len);
     }
     if (p->n_body < h->body_len || p->n_blob < h->blob_len) {
         return HSP_AGAIN;

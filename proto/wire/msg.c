@@ -63,11 +63,6 @@ static enum hsp_status bad(const struct dec *d, const char *field, const char *w
     return hsp_err_set(d->err, HSP_EPROTO, 0, "%s.%.64s: %s", d->msg, field, what);
 }
 
-static enum hsp_status no_memory(const struct dec *d)
-{
-    return hsp_err_set(d->err, HSP_ENOMEM, 0, "%s: no memory", d->msg);
-}
-
 static enum hsp_status decode_object(const struct dec *d, const struct hsp_field *f, uint32_t n,
                                      const cJSON *o, void *base);
 
@@ -107,7 +102,7 @@ static enum hsp_status decode_array(const struct dec *d, const struct hsp_field 
     size_t size = f->type == HSP_F_F64S ? sizeof(double) : f->sub_size;
     char *items = hsp_arena_array(d->arena, n, size);
     if (items == NULL) {
-        return no_memory(d);
+        return hsp_err_nomem(d->err, "the message %s", d->msg);
     }
     char *at = items;
     for (const cJSON *i = v->child; i != NULL; i = i->next, at += size) {
@@ -138,7 +133,7 @@ static enum hsp_status decode_text(const struct dec *d, const struct hsp_field *
         }
         char *copy = hsp_arena_strdup(d->arena, s);
         if (copy == NULL) {
-            return no_memory(d);
+            return hsp_err_nomem(d->err, "the message %s", d->msg);
         }
         put(base, f->offset, &copy, sizeof(copy));
     } else if (f->type == HSP_F_U64) {
@@ -264,7 +259,7 @@ enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, siz
     errno = 0; /* cJSON does not say why it gave up; malloc does */
     cJSON *o = cJSON_ParseWithLengthOpts(body, len, &end, 0);
     if (o == NULL && errno == ENOMEM) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "%s: no memory", desc->name);
+        return hsp_err_nomem(err, "the message %s", desc->name);
     }
     if (o == NULL) {
         return hsp_err_set(err, HSP_EPROTO, 0, "%s: malformed JSON", desc->name);
@@ -332,7 +327,7 @@ enum hsp_status hsp_msg_clone(const struct hsp_msg *m, struct hsp_arena *arena, 
         ok = c.blob != NULL;
     }
     if (!ok) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "%s: no memory", d->name);
+        return hsp_err_nomem(err, "the message %s", d->name);
     }
     *ret = c;
     return HSP_OK;

@@ -59,7 +59,7 @@ static void put_params(struct hsp_buf *b, const struct hsp_package *p)
 static enum hsp_status over(const struct hsp_buf *out, struct hsp_err *err)
 {
     if (out->nomem) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the epoch's package");
+        return hsp_err_nomem(err, "the epoch's package");
     }
     return out->failed
                ? hsp_err_set(err, HSP_ELIMIT, 0, "the epoch's package is over %zu bytes", out->max)
@@ -128,7 +128,7 @@ enum hsp_status hsp_package_encode(const struct hsp_package *p, struct hsp_buf *
 static enum hsp_status bad(const struct hsp_cursor *c, struct hsp_err *err, const char *part)
 {
     if (c->nomem) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "package of an epoch: out of memory for %s", part);
+        return hsp_err_nomem(err, "%s of an epoch's package", part);
     }
     return hsp_err_set(err, HSP_EPROTO, 0, "package of an epoch: malformed %s", part);
 }
@@ -158,7 +158,7 @@ static enum hsp_status get_peers(struct hsp_cursor *c, struct hsp_arena *arena,
     p->n_peers = hsp_cur_count(c, HSP_PKG_PEERS, 9);
     p->peers = hsp_arena_array(arena, p->n_peers, sizeof *p->peers);
     if (p->peers == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u peers", p->n_peers);
+        return hsp_err_nomem(err, "%u peers", p->n_peers);
     }
     for (uint32_t i = 0; i < p->n_peers; i++) {
         p->peers[i].name = hsp_cur_str(c, TEXT_MAX, arena);
@@ -178,7 +178,7 @@ static enum hsp_status get_params(struct hsp_cursor *c, struct hsp_arena *arena,
     p->n_params = hsp_cur_count(c, HSP_PKG_PARAMS, 5);
     p->params = hsp_arena_array(arena, p->n_params, sizeof *p->params);
     if (p->params == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u parameters", p->n_params);
+        return hsp_err_nomem(err, "%u parameters", p->n_params);
     }
     for (uint32_t i = 0; i < p->n_params; i++) {
         struct hsp_pkg_param *q = &p->params[i];
@@ -227,7 +227,7 @@ static enum hsp_status get_table(struct hsp_cursor *c, struct hsp_arena *arena,
     t->n = hsp_cur_count(c, HSP_PKG_ROWS, 14);
     t->row = hsp_arena_array(arena, t->n, sizeof *t->row);
     if (t->row == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u rows", t->n);
+        return hsp_err_nomem(err, "%u rows", t->n);
     }
     for (uint32_t i = 0; i < t->n; i++) {
         if (!get_row(c, p, &t->row[i])) {
@@ -261,7 +261,7 @@ enum hsp_status hsp_package_decode(const uint8_t *data, size_t len, struct hsp_a
     p.n_shorter = hsp_cur_count(&c, HSP_PKG_POOL, 8);
     p.shorter = hsp_arena_array(arena, p.n_shorter, sizeof *p.shorter);
     if (p.shorter == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u programs", p.n_shorter);
+        return hsp_err_nomem(err, "%u programs", p.n_shorter);
     }
     for (uint32_t i = 0; i < p.n_shorter; i++) {
         p.shorter[i].tpl = hsp_cur_blob(&c, len, &p.shorter[i].tpl_len);

@@ -195,7 +195,7 @@ enum hsp_status hsp_msg_encode(const struct hsp_msg *m, struct hsp_buf *out, str
     size_t before = out->len;
     enum hsp_status st = encode_object(&e, d->fields, d->n_fields, &m->u);
     if (st == HSP_OK && out->nomem) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "%s: no memory", d->name);
+        st = hsp_err_nomem(err, "the message %s", d->name);
     }
     if (st == HSP_OK && (out->failed || out->len - before > HSP_MSG_BODY_MAX)) {
         st = hsp_err_set(err, HSP_ELIMIT, 0, "%s: the body does not fit into %zu bytes", d->name,

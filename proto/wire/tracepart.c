@@ -61,9 +61,8 @@ enum hsp_status hsp_trace_part_encode(const struct hsp_trace_part *p, struct hsp
 
 static enum hsp_status bad(const struct hsp_cursor *c, struct hsp_err *err, const char *part)
 {
-    return c->nomem
-               ? hsp_err_set(err, HSP_ENOMEM, 0, "trace of a device: out of memory for %s", part)
-               : hsp_err_set(err, HSP_EPROTO, 0, "trace of a device: malformed %s", part);
+    return c->nomem ? hsp_err_nomem(err, "%s of a device's trace", part)
+                    : hsp_err_set(err, HSP_EPROTO, 0, "trace of a device: malformed %s", part);
 }
 
 static bool is_figure(double x)
@@ -93,7 +92,7 @@ static enum hsp_status get_label(struct hsp_cursor *c, struct hsp_arena *arena,
     }
     l->msgs = hsp_arena_array(arena, l->n_msgs, sizeof(*l->msgs));
     if (l->msgs == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "trace of a device: out of memory for messages");
+        return hsp_err_nomem(err, "the messages of a device's trace");
     }
     for (uint32_t k = 0; k < l->n_msgs; k++) {
         l->msgs[k].channel = hsp_cur_u32(c);
@@ -147,7 +146,7 @@ static enum hsp_status get_lists(struct hsp_cursor *c, struct hsp_arena *arena,
     p->n_spans = hsp_cur_count(c, HSP_PART_SPANS, SPAN_BYTES);
     p->spans = hsp_arena_array(arena, p->n_spans, sizeof(*p->spans));
     if (p->labels == NULL || p->spans == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "trace of a device: out of memory for spans");
+        return hsp_err_nomem(err, "the spans of a device's trace");
     }
     for (uint32_t i = 0; i < p->n_spans && st == HSP_OK; i++) {
         st = get_span(c, p, end, &p->spans[i], err);

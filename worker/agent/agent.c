@@ -491,7 +491,7 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
     }
     tick(a);
     if (a->failed) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "agent is out of memory");
+        return hsp_err_nomem(err, "the agent");
     }
     HSP_DASSERT((hsp_agent_check(a), true));
     ret->n = a->n_actions;

@@ -64,7 +64,7 @@ static void add(struct hsp_agent_shell *s, const struct hsp_agent_task *what)
     struct hsp_agent_task *t = malloc(sizeof *t);
     if (t == NULL) {
         struct hsp_err err = {0};
-        (void)hsp_err_set(&err, HSP_ENOMEM, 0, "out of memory");
+        (void)hsp_err_nomem(&err, "a task on disk");
         hsp_agent_fail(s, &err);
         return;
     }

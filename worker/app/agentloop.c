@@ -279,7 +279,7 @@ static enum hsp_status open_all(struct hsp_agent_shell *s, const struct hsp_agen
     }
     s->agent = hsp_agent_new(machine);
     if (s->agent == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "the agent");
     }
     s->gpus = hsp_agent_gpus(s->setup);
     return s->gpus != NULL ? hsp_gpuwatch_start(s->gpus, &s->loop, on_gpu, s, err) : HSP_OK;

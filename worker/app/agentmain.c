@@ -94,7 +94,7 @@ static enum hsp_status fill_in(struct hsp_agent_setup *u, struct hsp_err *err)
         u->cfg.state_dir = hsp_arena_printf(u->arena, "/dev/shm/hspmd-%ld", (long)geteuid());
     }
     if (u->node == NULL || u->cfg.state_dir == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "the node's name");
     }
     return hsp_name_valid(name)
                ? HSP_OK
@@ -126,7 +126,7 @@ static enum hsp_status open_folder(struct hsp_agent_setup *u, struct hsp_err *er
     u->dir = hsp_arena_printf(u->arena, "%s/%s", top, u->node);
     char *lock = u->dir != NULL ? hsp_arena_printf(u->arena, "%s/agent.lock", u->dir) : NULL;
     if (lock == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "the node's folder");
     }
     enum hsp_status st = own_folder(top, err);
     if (st == HSP_OK) {
@@ -507,7 +507,7 @@ enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_
 {
     struct hsp_agent_setup fresh = {.arena = hsp_arena_new(ARENA_BYTES)};
     enum hsp_status st = fresh.arena != NULL ? read_config(u->request, fresh.arena, &fresh.cfg, err)
-                                             : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+                                             : hsp_err_nomem(err, "reading the configuration");
     if (st == HSP_OK) {
         st = fill_in(&fresh, err);
     }

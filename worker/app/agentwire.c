@@ -75,7 +75,7 @@ enum hsp_status hsp_agent_net_open(struct hsp_agent_shell *s, const struct hsp_n
     cfg.keys = *keys;
     s->arena = hsp_arena_new(ARENA_BYTES);
     if (s->arena == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "messages");
     }
     return hsp_net_new(&s->loop, &cfg, &calls, s, &s->net, err);
 }

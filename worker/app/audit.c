@@ -80,7 +80,7 @@ enum hsp_status hsp_audit_step(const struct hsp_epoch *e, uint64_t step, struct 
         return HSP_OK;
     }
     struct hsp_arena *arena = hsp_arena_new(64u << 20);
-    enum hsp_status st = arena != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    enum hsp_status st = arena != NULL ? HSP_OK : hsp_err_nomem(err, "the audit of a step");
     hsp_buf_init(&line, LINE_MAX_BYTES);
     if (st == HSP_OK) {
         st = hsp_dataset_corpus(&e->data->set, &p->bind.data, &corpus, err);

@@ -106,8 +106,7 @@ static enum hsp_status check_steps(const char *dir, const uint64_t *step, size_t
         struct verdict v;
         check_step(dir, step[i], &v);
         if (v.status == HSP_ENOMEM || (list != NULL && !put_json(&v, list))) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for step %" PRIu64 " in %s",
-                               step[i], dir);
+            return hsp_err_nomem(err, "step %" PRIu64 " in %s", step[i], dir);
         }
         bad += v.status != HSP_OK;
         worst = v.status == HSP_OK || worst == HSP_EDIGEST ? worst : v.status;
@@ -133,7 +132,7 @@ static enum hsp_status check_json(const char *dir, const uint64_t *step, size_t 
     if (text != NULL) {
         (void)fprintf(out, "%s\n", text);
     } else {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the checkpoints in %s", dir);
+        st = hsp_err_nomem(err, "the checkpoints in %s", dir);
     }
     cJSON_free(text);
     cJSON_Delete(doc);

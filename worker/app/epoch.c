@@ -121,7 +121,7 @@ static enum hsp_status decode(struct hsp_epoch *e, struct hsp_err *err)
     for (uint32_t k = 0; st == HSP_OK && k < e->pkg.n_shorter; k++) {
         struct hsp_program *p = hsp_arena_alloc(e->arena, sizeof *p);
         if (p == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a pool of programs");
+            return hsp_err_nomem(err, "a pool of programs");
         }
         st = decode_program(e, &e->pkg.shorter[k], p, err);
         e->shorter[k] = p;
@@ -226,7 +226,7 @@ static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh whi
                  : which == HSP_MESH_STATE ? e->p->n_ranks + e->p->n_keepers
                                            : e->p->n_ranks;
     if (peers == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u peers", n);
+        return hsp_err_nomem(err, "%u peers", n);
     }
     for (uint32_t i = 0; i < n; i++) {
         peers[i] = (struct hsp_mesh_peer){e->pkg.peers[i].name, e->pkg.peers[i].address};
@@ -592,7 +592,7 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
     enum hsp_status st = HSP_OK;
     if (e == NULL || (e->arena = hsp_arena_new(EPOCH_ARENA)) == NULL) {
         free(e);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for an epoch");
+        return hsp_err_nomem(err, "an epoch");
     }
     e->env = env;
     e->number = m->epoch;

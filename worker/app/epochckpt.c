@@ -36,7 +36,7 @@ static enum hsp_status pieces_init(const struct hsp_epoch *e, struct pieces *s, 
 {
     *s = (struct pieces){.p = calloc((size_t)e->pkg.gather.n * e->pkg.n_kinds + 1, sizeof *s->p)};
     if (s->p == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a checkpoint");
+        return hsp_err_nomem(err, "a checkpoint");
     }
     for (uint32_t i = 0; i < e->pkg.gather.n; i++) {
         const struct hsp_pkg_row *r = &e->pkg.gather.row[i];
@@ -297,7 +297,7 @@ static enum hsp_status exchange_hashes(struct hsp_epoch *e, struct pieces *s, ui
 {
     uint64_t *list = calloc(s->n + 1, sizeof *list);
     if (list == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a checkpoint");
+        return hsp_err_nomem(err, "a checkpoint");
     }
     enum hsp_status st = e->p->rank != writer ? send_hashes(e, s, writer, list, err) : HSP_OK;
     for (uint32_t r = 0; st == HSP_OK && e->p->rank == writer && r < e->p->n_ranks; r++) {
@@ -384,7 +384,7 @@ enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
     bool *writes = calloc(e->p->n_ranks, sizeof *writes);
     *ret_disk = HSP_OK;
     if (writes == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a checkpoint");
+        return hsp_err_nomem(err, "a checkpoint");
     }
     atomic_fetch_add(&e->env->writing, 1);
     enum hsp_status st = e->p->checkpoint_shared
@@ -455,7 +455,7 @@ static enum hsp_status answer(struct hsp_epoch *e, const struct hsp_ckpt *c, uin
         }
         void *buf = malloc(hsp_epoch_box_bytes(e, &box) + 1);
         st = buf != NULL ? read_part(e, c, a.param, (uint8_t)a.kind, &box, buf, err)
-                         : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+                         : hsp_err_nomem(err, "a piece of the checkpoint");
         if (st == HSP_OK) {
             st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], peer, CHANNEL_ANSWER,
                                                     buf, hsp_epoch_box_bytes(e, &box), err);
@@ -604,7 +604,7 @@ enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct 
                                        e->p->ckpt_content};
     struct hsp_ckpt_offer *offers = calloc(e->p->n_ranks, sizeof *offers);
     if (offers == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "the offers of a checkpoint");
     }
     make_offer(e, version, &c, &offers[me]);
     enum hsp_status st = exchange_offers(e, offers, err);

@@ -72,11 +72,6 @@ struct hsp_epoch_fetch {
     uint64_t bytes, passed_on;
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a transfer");
-}
-
 static struct block *block_new(size_t bytes)
 {
     struct block *b = aligned_alloc(64, (sizeof *b + bytes + 63) / 64 * 64);
@@ -237,7 +232,7 @@ static enum hsp_status find_own(const struct hsp_epoch_fetch *f, const struct hs
     }
     if (st == HSP_OK && !placed) {
         g->block = place_new(f, r, ret);
-        st = g->block != NULL ? HSP_OK : no_memory(err);
+        st = g->block != NULL ? HSP_OK : hsp_err_nomem(err, "a transfer");
         for (size_t i = 0; st == HSP_OK && i < have.n; i++) {
             const struct hsp_shard_piece *p = &have.p[i];
             hsp_region_copy(elem, &p->box, &hsp_segment_row(p->seg, p->row)->box, piece_data(p),
@@ -328,7 +323,7 @@ static enum hsp_status post(struct hsp_epoch_fetch *f, uint32_t row, struct hsp_
     if (!place_at_home(f, r, &c->at)) {
         c->block = place_new(f, r, &c->at);
         if (c->block == NULL) {
-            return no_memory(err);
+            return hsp_err_nomem(err, "a transfer");
         }
     }
     f->n_in++;
@@ -432,7 +427,7 @@ static enum hsp_status find_origins(struct hsp_epoch_fetch *f, struct hsp_err *e
     const struct hsp_pkg_table *t = &f->e->pkg.transfer;
     uint32_t me = f->e->p->rank, n = 0;
     struct arrival *all = calloc((size_t)t->n + 1, sizeof *all);
-    enum hsp_status st = all != NULL ? HSP_OK : no_memory(err);
+    enum hsp_status st = all != NULL ? HSP_OK : hsp_err_nomem(err, "a transfer");
     for (uint32_t i = 0; st == HSP_OK && i < t->n; i++) {
         if (t->row[i].to == me && t->row[i].from != me) {
             all[n++] = (struct arrival){&t->row[i], i};
@@ -489,7 +484,7 @@ static enum hsp_status fetch_new(struct hsp_epoch *e, uint64_t version, struct h
     struct hsp_epoch_fetch *f = e->fetch = calloc(1, sizeof *e->fetch);
     size_t n = (size_t)e->pkg.transfer.n + 1;
     if (f == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a transfer");
     }
     *f = (struct hsp_epoch_fetch){.e = e,
                                   .comm = e->mesh[HSP_MESH_MOVE],
@@ -500,7 +495,7 @@ static enum hsp_status fetch_new(struct hsp_epoch *e, uint64_t version, struct h
                                   .src = calloc(1, sizeof *f->src)};
     if (f->src == NULL || f->origin == NULL || f->left == NULL || f->hash == NULL ||
         f->kept == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a transfer");
     }
     enum hsp_status st = hsp_epoch_sources_open(e, e->p->from_plan, version, f->src, err);
     return st == HSP_OK ? find_origins(f, err) : st;
@@ -511,7 +506,7 @@ static enum hsp_status make_sums(struct hsp_epoch_fetch *f, struct hsp_err *err)
     size_t n = (size_t)hsp_segment_n(f->to) + 1;
     f->sum = calloc(n, sizeof *f->sum);
     f->full = calloc(n, sizeof *f->full);
-    return f->sum != NULL && f->full != NULL ? HSP_OK : no_memory(err);
+    return f->sum != NULL && f->full != NULL ? HSP_OK : hsp_err_nomem(err, "a transfer");
 }
 
 bool hsp_epoch_fetch_beside(const struct hsp_epoch *e)

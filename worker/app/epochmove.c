@@ -236,8 +236,8 @@ static enum hsp_status await_acks(struct hsp_epoch *e, uint64_t version, struct 
 enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
 {
     uint8_t *msg = malloc(largest_row(e, &e->pkg.copies));
-    enum hsp_status st = msg != NULL ? hsp_epoch_share_step(e, CHANNEL_STEP, err)
-                                     : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for copies");
+    enum hsp_status st =
+        msg != NULL ? hsp_epoch_share_step(e, CHANNEL_STEP, err) : hsp_err_nomem(err, "copies");
     if (st == HSP_OK) {
         st = send_copies(e, version, msg, err);
     }

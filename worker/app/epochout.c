@@ -86,7 +86,7 @@ enum hsp_status hsp_epoch_gather(struct hsp_epoch *e, const struct hsp_gather *g
         max = s.bytes > max ? s.bytes : max;
     }
     void *buf = malloc(max);
-    enum hsp_status st = buf != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    enum hsp_status st = buf != NULL ? HSP_OK : hsp_err_nomem(err, "the final model");
     for (uint32_t i = 0; st == HSP_OK && i < e->pkg.gather.n; i++) {
         for (uint8_t k = 0; st == HSP_OK && k < g->n_kinds; k++) {
             hsp_slabs_init(&s, &e->pkg.gather.row[i].box, elem, HSP_GATHER_BYTES);
@@ -152,7 +152,7 @@ static enum hsp_status open_model(struct hsp_epoch *e, const char *path, struct 
     struct hsp_st_entry *entries = calloc(e->pkg.n_params, sizeof *entries);
     struct hsp_st_meta meta = {"format", "pt"};
     if (entries == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the final model");
+        return hsp_err_nomem(err, "the final model");
     }
     for (uint32_t i = 0; i < e->pkg.n_params; i++) {
         entries[i] = (struct hsp_st_entry){

@@ -59,7 +59,7 @@ static enum hsp_status open_home(struct hsp_epoch *e, struct hsp_err *err)
     uint32_t n = p->bind.n_state;
     struct hsp_segment_row *rows = hsp_arena_array(e->arena, n, sizeof *rows);
     if (rows == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %u rows of state", n);
+        return hsp_err_nomem(err, "%u rows of state", n);
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct hsp_state_bind *s = &p->bind.state[i];
@@ -91,7 +91,7 @@ static enum hsp_status copy_rows(struct hsp_epoch *e, uint32_t owner, struct hsp
     uint32_t n = 0;
     int64_t at = 0;
     if (rows == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the copies of rank %u", owner);
+        return hsp_err_nomem(err, "the copies of rank %u", owner);
     }
     for (uint32_t i = 0; i < t->n; i++) {
         const struct hsp_pkg_row *r = &t->row[i];
@@ -143,7 +143,7 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err
     enum hsp_status st = e->member ? open_home(e, err) : HSP_OK;
     e->copies = hsp_arena_array(e->arena, e->p->n_ranks, sizeof *e->copies);
     if (st == HSP_OK && e->copies == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for copies");
+        st = hsp_err_nomem(err, "copies");
     }
     for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (copies_to_me(e, r)) {

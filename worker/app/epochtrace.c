@@ -69,7 +69,7 @@ static enum hsp_status tell(struct hsp_epoch *e, uint32_t number, const struct h
     struct hsp_trace_part part;
     struct hsp_buf blob;
     struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
-    enum hsp_status st = arena != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+    enum hsp_status st = arena != NULL ? HSP_OK : hsp_err_nomem(err, "a trace");
     hsp_buf_init(&blob, HSP_MSG_TRACE_MAX);
     for (uint32_t k = 0; k < e->pkg.n_shorter; k++) {
         programs[k + 1] = e->shorter[k];

@@ -79,7 +79,7 @@ enum hsp_status hsp_gpuwatch_open(const char *library, const char *sys,
     struct hsp_gpuwatch *g = calloc(1, sizeof *g);
     bool any = false;
     if (g == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the GPUs of this host");
+        return hsp_err_nomem(err, "the GPUs of this host");
     }
     enum hsp_status st = hsp_nvml_open(library, sys, &g->nvml, err);
     g->n = n;

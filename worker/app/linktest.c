@@ -112,8 +112,7 @@ static enum hsp_status answer(struct hsp_comm *c, uint8_t *buf, struct hsp_err *
 enum hsp_status hsp_link_test(struct hsp_comm *c, struct hsp_link_figures *ret, struct hsp_err *err)
 {
     uint8_t *buf = calloc(1, MOST);
-    enum hsp_status st =
-        buf != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory to measure a link");
+    enum hsp_status st = buf != NULL ? HSP_OK : hsp_err_nomem(err, "the measurement of a link");
     for (uint32_t turn = 0; st == HSP_OK && turn < 2; turn++) {
         st = turn == c->rank ? ask(c, buf, ret, err) : answer(c, buf, err);
     }

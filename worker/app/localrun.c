@@ -44,7 +44,7 @@ static enum hsp_status open_slots(struct rank *r, struct hsp_err *err)
         }
         r->seen[k] = b->device ? aligned_alloc(64, bytes) : r->slot[k];
         if (!r->seen[k]) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu bytes of state", bytes);
+            return hsp_err_nomem(err, "%zu bytes of state", bytes);
         }
     }
     return HSP_OK;
@@ -119,7 +119,7 @@ static enum hsp_status open_direct(struct hsp_local *l, struct hsp_err *err)
     }
     l->direct = calloc(o->n, sizeof(*l->direct));
     if (l->direct == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u ranks", o->n);
+        return hsp_err_nomem(err, "%u ranks", o->n);
     }
     for (uint32_t k = 0; k < o->n; k++) {
         struct rank *r = &l->rank[k];
@@ -141,7 +141,7 @@ enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local 
     struct rank *rank = calloc(o->n, sizeof(*rank));
     enum hsp_status st = HSP_OK;
     if (!l || !comm || !rank) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u ranks", o->n);
+        st = hsp_err_nomem(err, "%u ranks", o->n);
     } else {
         st = hsp_loop_open(o->n, comm, err);
     }

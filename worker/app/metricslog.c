@@ -105,7 +105,7 @@ static enum hsp_status newest(char *text, struct note **ret, size_t *ret_n, stru
     }
     struct note *notes = calloc(cap, sizeof *notes);
     if (notes == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for metrics");
+        return hsp_err_nomem(err, "metrics");
     }
     size_t n = split(text, notes, cap);
     qsort(notes, n, sizeof *notes, by_step);
@@ -130,7 +130,7 @@ static enum hsp_status merge(char *text, struct hsp_buf *out, struct hsp_err *er
     }
     free(notes);
     if (out->nomem) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for metrics");
+        return hsp_err_nomem(err, "metrics");
     }
     return st == HSP_OK && out->failed
                ? hsp_err_set(err, HSP_ELIMIT, 0, "metrics are over %zu bytes", out->max)
@@ -202,7 +202,7 @@ static enum hsp_status receive(struct hsp_epoch *e, uint32_t r, struct hsp_buf *
     }
     char *text = n <= NOTES_MAX ? malloc((size_t)n + 1) : NULL;
     if (text == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the metrics of rank %u", r);
+        return hsp_err_nomem(err, "the metrics of rank %u", r);
     }
     st = comm->ops->recv(comm, r, CHANNEL_METRICS, text, (size_t)n, err);
     if (st == HSP_OK && hsp_metrics_add(all, text, (size_t)n, &why) != HSP_OK) {

@@ -19,8 +19,7 @@ static enum hsp_status whole_make(const struct hsp_program *p, uint32_t k, struc
     w->v.dtype = (enum hsp_dtype)p->tpl.tensors[b->tensor].dtype;
     w->v.data = calloc(1, hsp_cell_bytes(&b->full, w->v.dtype) + 1);
     w->name = strdup(hsp_state_name(p, k, name));
-    return w->v.data && w->name ? HSP_OK
-                                : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", name);
+    return w->v.data && w->name ? HSP_OK : hsp_err_nomem(err, "%s", name);
 }
 
 enum hsp_status hsp_whole_init(const struct hsp_program *p, uint32_t n, struct hsp_whole_set *ret,
@@ -37,7 +36,7 @@ enum hsp_status hsp_whole_init(const struct hsp_program *p, uint32_t n, struct h
         }
     }
     s.t = calloc((size_t)s.n + 1, sizeof(*s.t));
-    enum hsp_status st = s.t ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for tensors");
+    enum hsp_status st = s.t ? HSP_OK : hsp_err_nomem(err, "tensors");
     for (uint32_t r = 0; r < n && st == HSP_OK; r++) {
         for (uint32_t k = 0; k < p[r].bind.n_state && st == HSP_OK; k++) {
             struct hsp_whole *w = &s.t[p[r].bind.state[k].tensor_id];
@@ -106,7 +105,7 @@ enum hsp_status hsp_whole_write(const struct hsp_whole_set *s, const char *path,
     if (!e || !id) {
         free(e);
         free(id);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
+        return hsp_err_nomem(err, "%s", path);
     }
     for (uint32_t k = 0; k < s->n; k++) {
         const struct hsp_whole *w = &s->t[k];
@@ -142,7 +141,7 @@ enum hsp_status hsp_make_folders(const char *path, struct hsp_err *err)
 {
     char *p = strdup(path);
     if (!p) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a path");
+        return hsp_err_nomem(err, "a path");
     }
     enum hsp_status st = HSP_OK;
     for (char *s = p + 1; st == HSP_OK; s++) {

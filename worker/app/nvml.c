@@ -167,7 +167,7 @@ enum hsp_status hsp_nvml_open(const char *name, const char *sys, struct hsp_nvml
     struct hsp_nvml *n = calloc(1, sizeof *n);
     name = name != NULL ? name : HSP_NVML_LIBRARY;
     if (n == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the GPUs of this host");
+        return hsp_err_nomem(err, "the GPUs of this host");
     }
     n->sys = sys != NULL ? sys : "/sys";
     n->lib.handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);

@@ -195,7 +195,7 @@ enum hsp_status hsp_probe_cpu(int threads, bool parts, struct hsp_probe *ret, st
     size_t bytes = 3 * (size_t)ADD_ELEMS * sizeof(float);
     uint8_t *mem = aligned_alloc(64, bytes);
     if (mem == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to measure a device");
+        return hsp_err_nomem(err, "the measurement of a device");
     }
     double cpu = seconds(CLOCK_THREAD_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);
     memset(mem, 0, bytes); /* also brings the pages in; zeros take as long as other numbers */

@@ -52,7 +52,7 @@ static enum hsp_status metrics_line(struct run *r, const struct hsp_step_result 
     char *text = ok ? cJSON_PrintUnformatted(j) : NULL;
     cJSON_Delete(j);
     if (!text) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for metrics");
+        return hsp_err_nomem(err, "metrics");
     }
     bool bad = r->metrics && (fprintf(r->metrics, "%s\n", text) < 0 || fflush(r->metrics) != 0);
     cJSON_free(text);
@@ -151,7 +151,7 @@ static enum hsp_status load(struct run *r, struct hsp_err *err)
     }
     r->arena = hsp_arena_new(FILE_ARENA);
     st = r->arena ? hsp_program_file_decode(data, len, r->arena, &r->file, err)
-                  : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for programs");
+                  : hsp_err_nomem(err, "programs");
     free(data);
     if (st == HSP_OK && r->file.n_ref > 0) {
         st = hsp_err_set(err, HSP_EINVAL, 0,
@@ -190,7 +190,7 @@ static enum hsp_status write_model(struct run *r, uint64_t steps, struct hsp_err
          *config = dir ? join(dir, "config.json") : NULL;
     enum hsp_status st = hsp_whole_init(r->file.programs, r->file.n, &s, err);
     if (st != HSP_OK || !model || !config) {
-        st = st != HSP_OK ? st : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a path");
+        st = st != HSP_OK ? st : hsp_err_nomem(err, "a path");
         goto out;
     }
     for (uint32_t k = 0; k < r->file.n; k++) {
@@ -269,7 +269,7 @@ enum hsp_status hsp_run_file(const struct hsp_run_opts *o, struct hsp_err *err)
     }
     if (st == HSP_OK) {
         r.rank = calloc(r.file.n, sizeof(*r.rank));
-        st = r.rank ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u ranks", r.file.n);
+        st = r.rank ? HSP_OK : hsp_err_nomem(err, "%u ranks", r.file.n);
     }
     for (uint32_t k = 0; k < r.file.n && st == HSP_OK; k++) {
         r.rank[k] = (struct rank_ctx){.run = &r, .rank = k};

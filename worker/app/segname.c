@@ -72,7 +72,7 @@ enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, ui
     struct hsp_m_holding *h = st == HSP_OK ? calloc(n + 1, sizeof *h) : NULL;
     uint32_t m = 0;
     if (st == HSP_OK && h == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for %zu segments", n);
+        st = hsp_err_nomem(err, "%zu segments", n);
     }
     for (size_t i = 0; st == HSP_OK && i < n && m < HSP_MSG_HOLDINGS; i++) {
         struct hsp_segname name;

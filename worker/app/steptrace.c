@@ -343,7 +343,7 @@ enum hsp_status hsp_step_trace(const struct hsp_recording *r,
         ok = add_queue(&x, &r->queue[q], q);
     }
     if (!ok || !add_state(&x, state, n_state)) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a trace of %zu spans", most);
+        return hsp_err_nomem(err, "a trace of %zu spans", most);
     }
     *ret = part;
     return HSP_OK;

@@ -483,7 +483,7 @@ static enum hsp_status load(struct verify *v, const char *path, bool wide, struc
     }
     v->arena = hsp_arena_new(FILE_ARENA);
     st = v->arena ? hsp_program_file_decode(data, len, v->arena, &v->file, err)
-                  : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for programs");
+                  : hsp_err_nomem(err, "programs");
     free(data);
     if (st == HSP_OK && v->file.n_ref == 0) {
         st = hsp_err_set(err, HSP_EINVAL, 0,
@@ -530,7 +530,7 @@ static enum hsp_status prepare(struct verify *v, const struct hsp_run_opts *o, s
         }
     }
     if (!ok) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to compare");
+        return hsp_err_nomem(err, "the comparison");
     }
     struct hsp_local_opts one = {.n = 1,
                                  .programs = v->ref,

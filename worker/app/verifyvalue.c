@@ -56,7 +56,7 @@ enum hsp_status hsp_kept_put(struct hsp_kept *k, const struct hsp_view *v,
         k->scale = 0.0;
         k->data = calloc((size_t)hsp_box_count(full) + 1, sizeof(double));
         if (!k->data) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to keep the reference's values");
+            return hsp_err_nomem(err, "the reference's values");
         }
     }
     struct walk w = {.view = v, .kept = k, .row0 = row0};
@@ -83,7 +83,7 @@ enum hsp_status hsp_kept_put_row(struct hsp_kept *k, const struct hsp_view *v, u
         *k = (struct hsp_kept){.box = v->box, .rows = rows};
         k->data = calloc(n * rows + 1, sizeof(double));
         if (!k->data) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to keep the reference's values");
+            return hsp_err_nomem(err, "the reference's values");
         }
     }
     for (size_t i = 0; i < n && row < rows; i++) {
@@ -98,7 +98,7 @@ enum hsp_status hsp_kept_zero(struct hsp_kept *sum, const struct hsp_box *box, s
 {
     *sum = (struct hsp_kept){.box = *box,
                              .data = calloc((size_t)hsp_box_count(box) + 1, sizeof(double))};
-    return sum->data ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory to compare");
+    return sum->data ? HSP_OK : hsp_err_nomem(err, "the comparison");
 }
 
 void hsp_kept_add(const struct hsp_kept *k, uint32_t first, uint32_t end, struct hsp_kept *sum)

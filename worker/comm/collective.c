@@ -30,7 +30,7 @@ enum hsp_status hsp_batch_init(struct comm_batch *b, struct hsp_comm *c, uint32_
     *b = (struct comm_batch){.c = c, .channel = channel, .cap = cap};
     b->req = calloc(cap > 0 ? cap : 1, sizeof *b->req);
     if (b->req == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu requests", cap);
+        return hsp_err_nomem(err, "%zu requests", cap);
     }
     if (c->ops->attend != NULL) {
         c->ops->attend(c, true);
@@ -141,7 +141,7 @@ enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *
     }
     size_t *bytes = calloc(g->n, sizeof *bytes);
     if (bytes == NULL) {
-        return hsp_batch_finish(&b, hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group"), err);
+        return hsp_batch_finish(&b, hsp_err_nomem(err, "a group"), err);
     }
     for (uint32_t i = 0; i < g->n; i++) {
         bytes[i] = count[i] * hsp_dtype_size(t);

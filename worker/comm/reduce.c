@@ -45,7 +45,7 @@ static enum hsp_status scratch_get(struct hsp_comm *c, size_t bytes, uint8_t **r
     if (c->scratch_bytes < bytes) {
         void *p = NULL;
         if (posix_memalign(&p, 64, bytes) != 0) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu bytes of scratch", bytes);
+            return hsp_err_nomem(err, "%zu bytes of scratch", bytes);
         }
         free(c->scratch);
         c->scratch = p;
@@ -379,7 +379,7 @@ static enum hsp_status reduce_alloc(struct reduce *r, size_t chunks, struct hsp_
     r->part = calloc(n, sizeof *r->part);
     r->sum = calloc(chunks, sizeof *r->sum);
     if (r->peer == NULL || r->part == NULL || r->sum == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
+        return hsp_err_nomem(err, "a group");
     }
     for (size_t i = 0, at = 0; i < n; at += n_chunks(r, (uint32_t)i), i++) {
         r->peer[i].sum = r->sum + at;
@@ -428,7 +428,7 @@ enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_gro
     }
     struct piece *piece = calloc(g->n, sizeof *piece);
     if (piece == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
+        return hsp_err_nomem(err, "a group");
     }
     size_t off = 0;
     for (uint32_t i = 0; i < g->n; i++) {
@@ -499,7 +499,7 @@ enum hsp_status hsp_comm_all_reduce(struct hsp_comm *c, const struct hsp_group *
     }
     struct piece *piece = calloc(g->n, sizeof *piece);
     if (piece == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a group");
+        return hsp_err_nomem(err, "a group");
     }
     size_t off = 0;
     for (uint32_t i = 0; i < g->n; i++) {

@@ -125,7 +125,7 @@ static enum hsp_status read_all(struct hsp_data_cache *c, struct entry **ret, st
     const struct hsp_data_stop stop = {.asked = is_given_up, .ctx = c};
     struct entry *x = calloc(1, sizeof(*x));
     if (x == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the data set %s", c->path);
+        return hsp_err_nomem(err, "the data set %s", c->path);
     }
     x->format = c->format;
     x->vocab = c->vocab;
@@ -200,9 +200,7 @@ static enum hsp_status begin(struct hsp_data_cache *c, const struct hsp_data_wis
         c->number++;
         c->has_thread = c->reading = pthread_create(&c->thread, NULL, read_thread, c) == 0;
     }
-    return c->reading
-               ? HSP_OK
-               : hsp_err_set(err, HSP_ENOMEM, 0, "no memory to read the data set %s", w->path);
+    return c->reading ? HSP_OK : hsp_err_nomem(err, "reading the data set %s", w->path);
 }
 
 /* Until nobody reads; *@seen is then the number of the last reading of what @w asks for, if there was

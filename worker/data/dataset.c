@@ -115,10 +115,9 @@ static enum hsp_status open_file(const char *path, enum hsp_data_format format,
                                  struct hsp_data_file *ret, struct hsp_err *err)
 {
     char *idx = NULL;
-    enum hsp_status st =
-        file_names(path, format, &ret->name, &idx)
-            ? map_file(ret->name, &ret->all, err)
-            : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the name of %s", path);
+    enum hsp_status st = file_names(path, format, &ret->name, &idx)
+                             ? map_file(ret->name, &ret->all, err)
+                             : hsp_err_nomem(err, "the name of %s", path);
     if (st == HSP_OK && idx != NULL) {
         st = map_file(idx, &ret->idx, err);
     }
@@ -139,7 +138,7 @@ static enum hsp_status list_files(const char *path, enum hsp_data_format format,
     bool megatron = format == HSP_DATA_MEGATRON;
     int len = (int)(megatron ? stem(path) : strlen(path));
     if (asprintf(&pattern, "%.*s%s", len, path, megatron ? ".idx" : "") < 0) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the name of %s", path);
+        return hsp_err_nomem(err, "the name of %s", path);
     }
     enum hsp_status st = hsp_pattern_files(pattern, HSP_DATASET_MAX_FILES, ret, err);
     if (st != HSP_OK) {
@@ -155,8 +154,7 @@ static enum hsp_status open_list(char *const *path, size_t n, enum hsp_data_form
                                  struct hsp_dataset *ret, struct hsp_err *err)
 {
     struct hsp_dataset d = {.mapped = true, .file = calloc(n, sizeof(*d.file))};
-    enum hsp_status st =
-        d.file != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu files", n);
+    enum hsp_status st = d.file != NULL ? HSP_OK : hsp_err_nomem(err, "%zu files", n);
     for (size_t i = 0; i < n && st == HSP_OK; i++) {
         struct hsp_data_file *f = &d.file[d.n_files++];
         st = open_file(path[i], format, f, err);

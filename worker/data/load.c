@@ -87,7 +87,7 @@ enum hsp_status hsp_dataset_read(const struct hsp_dataset *d, uint32_t vocab,
     struct reading r = {.vocab = vocab, .stop = stop};
     enum hsp_status st = HSP_OK;
     if (ret != NULL && (r.hasher = hsp_hasher_new()) == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the digest of the data");
+        return hsp_err_nomem(err, "the digest of the data");
     }
     for (uint32_t k = 0; k < d->n_files && st == HSP_OK; k++) {
         const struct hsp_data_file *f = &d->file[k];

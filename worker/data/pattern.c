@@ -22,11 +22,6 @@ bool hsp_is_pattern(const char *path)
     return strpbrk(path, "*?[") != NULL;
 }
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the names of files");
-}
-
 /* Puts @n bytes behind the first @len of the path. */
 static enum hsp_status append(struct walk *w, size_t len, const char *text, size_t n)
 {
@@ -47,7 +42,7 @@ static enum hsp_status add_name(struct walk *w)
     }
     char *name = strdup(w->path);
     if (name == NULL) {
-        return no_memory(w->err);
+        return hsp_err_nomem(w->err, "the names of files");
     }
     l->name[l->n++] = name;
     return HSP_OK;
@@ -62,7 +57,7 @@ static enum hsp_status unread(struct walk *w, int e)
     case EACCES:
     case ELOOP:
     case ENAMETOOLONG: return HSP_OK;
-    case ENOMEM: return no_memory(w->err);
+    case ENOMEM: return hsp_err_nomem(w->err, "the names of files");
     default: return hsp_err_set(w->err, HSP_EIO, e, "cannot list %s", w->path);
     }
 }
@@ -107,7 +102,7 @@ static enum hsp_status go_wild(struct walk *w, size_t len, const char *part, cha
         if (rc == FNM_NOMATCH) {
             continue;
         }
-        st = rc == 0 ? append(w, len, e->d_name, n) : no_memory(w->err);
+        st = rc == 0 ? append(w, len, e->d_name, n) : hsp_err_nomem(w->err, "the names of files");
         st = st == HSP_OK ? go_on(w, len + n, rest) : st;
     }
     if (st == HSP_OK && errno != 0) {
@@ -146,7 +141,8 @@ enum hsp_status hsp_pattern_files(const char *pattern, size_t max, struct hsp_na
     struct hsp_names names = {0};
     struct walk w = {.max = max, .names = &names, .err = err};
     char *parts = strdup(pattern);
-    enum hsp_status st = parts != NULL ? expand(&w, 0, parts) : no_memory(err);
+    enum hsp_status st =
+        parts != NULL ? expand(&w, 0, parts) : hsp_err_nomem(err, "the names of files");
     free(parts);
     if (st != HSP_OK) {
         hsp_names_free(&names);

@@ -63,7 +63,7 @@ enum hsp_status hsp_dataset_synthetic(const struct hsp_data_bind *d, uint64_t n_
         free(idx);
         free(f);
         free(name);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %" PRIu64 " tokens", n_tokens);
+        return hsp_err_nomem(err, "%" PRIu64 " tokens", n_tokens);
     }
     fill(d, n_tokens, p);
     *f = (struct hsp_data_file){.name = name,

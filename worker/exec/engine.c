@@ -46,7 +46,7 @@ static enum hsp_status run_eval(struct hsp_engine *e, struct hsp_err *err)
     use(e, hsp_pool_pick(one, e->o.shorter, e->o.n_shorter,
                          hsp_longest_eval(&one->bind.data, &e->corpus)));
     if (hsp_sheet_eval(e->b, &e->corpus, e->arena, &e->sheet) != HSP_OK) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the step sheet");
+        return hsp_err_nomem(err, "the step sheet");
     }
     hsp_run_schedule(e, &e->b->eval, true);
     return HSP_OK;
@@ -61,7 +61,7 @@ static enum hsp_status run_train(struct hsp_engine *e, struct hsp_err *err)
     use(e, hsp_pool_pick(one, e->o.shorter, e->o.n_shorter,
                          hsp_longest_train(&one->bind.data, &e->corpus, e->step)));
     if (hsp_sheet_train(e->b, &e->corpus, e->step, e->arena, &e->sheet) != HSP_OK) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the step sheet");
+        return hsp_err_nomem(err, "the step sheet");
     }
     hsp_run_schedule(e, &e->b->train, false);
     return HSP_OK;
@@ -212,9 +212,7 @@ static enum hsp_status open_ways(struct hsp_engine *e, struct hsp_err *err)
     for (uint32_t k = 0; ok && e->ways != NULL && k <= e->o.n_shorter; k++) {
         ok = open_way(e->o.backend, program_of(&e->o, k), &e->ways[k]);
     }
-    return ok && e->piece != NULL && e->calls != NULL
-               ? HSP_OK
-               : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for an engine");
+    return ok && e->piece != NULL && e->calls != NULL ? HSP_OK : hsp_err_nomem(err, "an engine");
 }
 
 static void close_ways(struct hsp_engine *e)
@@ -286,7 +284,7 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
     }
     struct hsp_engine *e = calloc(1, sizeof(*e));
     if (!e) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for an engine");
+        return hsp_err_nomem(err, "an engine");
     }
     e->o = *o;
     use(e, o->program);
@@ -294,7 +292,7 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
     e->n_noop = o->n_noop;
     hsp_pace_init(&e->pace, o->speed, &e->stop);
     e->arena = hsp_arena_new(SHEET_ARENA);
-    st = e->arena ? open_memory(e, err) : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for sheets");
+    st = e->arena ? open_memory(e, err) : hsp_err_nomem(err, "sheets");
     if (st == HSP_OK) {
         st = open_ways(e, err);
     }

@@ -103,7 +103,7 @@ enum hsp_status hsp_move_unpack_all(const struct hsp_move_run *r, uint8_t *buf, 
 
 enum hsp_status hsp_move_no_memory(struct hsp_err *err, size_t bytes)
 {
-    return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu bytes of a move", bytes);
+    return hsp_err_nomem(err, "%zu bytes of a move", bytes);
 }
 
 /* ---- images ---- */

@@ -87,7 +87,7 @@ enum hsp_status hsp_engine_record(struct hsp_engine *e, uint64_t first_step, uin
     }
     struct hsp_recorder *r = recorder_new(e, first_step, n_steps, cap);
     if (r == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to record %u spans", cap);
+        return hsp_err_nomem(err, "a record of %u spans", cap);
     }
     (void)pthread_mutex_lock(&e->lock);
     bool busy = e->next_rec != NULL || e->rec != NULL || e->last_rec != NULL;

@@ -160,7 +160,7 @@ static enum hsp_status init_queue(struct hsp_engine *e, int q, struct hsp_err *e
     l->arg = calloc((size_t)l->cap + 1, 2);
     e->ticket[q] = calloc((size_t)entries + 1, sizeof(*e->ticket[q]));
     if (l->arg == NULL || e->ticket[q] == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the queues");
+        return hsp_err_nomem(err, "the queues");
     }
     l->dtype = l->arg + l->cap;
     enum hsp_status st = b->alloc(b, HSP_MEM_HOST, STAT_BYTES * l->cap, (void **)&l->value, err);

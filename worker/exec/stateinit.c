@@ -155,7 +155,7 @@ static enum hsp_status import_one(const struct hsp_program *p, const struct hsp_
     int64_t run = last == 0 ? 1 : m.v.box.hi[last - 1] - m.v.box.lo[last - 1];
     m.buf = malloc((size_t)run * hsp_dtype_size(m.e->dtype) + 1);
     if (!m.buf) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a row of %s", name);
+        return hsp_err_nomem(err, "a row of %s", name);
     }
     enum hsp_status st = hsp_box_runs(&m.v.box, full, import_run, &m, err);
     free(m.buf);

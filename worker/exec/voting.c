@@ -14,7 +14,7 @@ static enum hsp_status exchange(struct hsp_engine *e, const struct hsp_vote_reco
     size_t *count = calloc(n, sizeof(*count));
     enum hsp_status st = HSP_OK;
     if (!in || !ranks || !count) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u votes", n);
+        st = hsp_err_nomem(err, "%u votes", n);
         goto out;
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -112,7 +112,7 @@ enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
     }
     struct hsp_vote_record *all = calloc(e->b->n_ranks, sizeof(*all));
     if (st == HSP_OK && !all) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u votes", e->b->n_ranks);
+        st = hsp_err_nomem(err, "%u votes", e->b->n_ranks);
     }
     if (st == HSP_OK) {
         st = exchange(e, &mine, all, err);

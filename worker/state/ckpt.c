@@ -66,7 +66,7 @@ static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_inf
     size_t n = 0;
     struct hsp_ckpt_shard *s = calloc(info->n_ranks, sizeof(*s));
     if (s == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u shards", info->n_ranks);
+        return hsp_err_nomem(err, "%u shards", info->n_ranks);
     }
     enum hsp_status st = open_shards(tmp, info, s, err);
     if (st == HSP_OK) {
@@ -78,7 +78,7 @@ static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_inf
     if (st == HSP_OK) {
         char *text = hsp_ckpt_manifest_text(info, s, data, config);
         st = text != NULL ? hsp_file_write(path, text, strlen(text), 0644, err)
-                          : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
+                          : hsp_err_nomem(err, "%s", path);
         cJSON_free(text);
     }
     *ret_content = 0;
@@ -253,7 +253,7 @@ enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, st
     uint64_t *steps = calloc(n + 1, sizeof(*steps));
     if (steps == NULL) {
         free(all);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu steps", n);
+        return hsp_err_nomem(err, "%zu steps", n);
     }
     for (size_t i = 0; i < n; i++) {
         if (!all[i].tmp) {
@@ -344,7 +344,7 @@ static enum hsp_status index_tensors(struct hsp_ckpt *c, struct hsp_err *err)
     c->t = calloc(c->n_e + 1, sizeof(*c->t));
     c->first = calloc(c->n_e + 2, sizeof(*c->first));
     if (c->t == NULL || c->first == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu pieces", c->n_e);
+        return hsp_err_nomem(err, "%zu pieces", c->n_e);
     }
     for (size_t i = 0; i < c->n_e; i++) {
         const struct hsp_ckpt_tensor *t = &c->e[i]->t;
@@ -365,7 +365,7 @@ enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **
     cJSON *m = NULL;
     struct hsp_ckpt *c = calloc(1, sizeof(*c));
     if (c == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a checkpoint");
+        return hsp_err_nomem(err, "a checkpoint");
     }
     enum hsp_status st = hsp_ckpt_step_dir(dir, step, false, path, err);
     if (st == HSP_OK) {
@@ -375,7 +375,7 @@ enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **
         st = hsp_err_set(err, HSP_EDIGEST, 0, "%s holds step %" PRIu64, path, c->info.step);
     }
     if (st == HSP_OK && (c->shard = calloc(c->info.n_ranks, sizeof(*c->shard))) == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u shards", c->info.n_ranks);
+        st = hsp_err_nomem(err, "%u shards", c->info.n_ranks);
     }
     if (st == HSP_OK) {
         c->n_shards = c->info.n_ranks;

@@ -21,7 +21,7 @@ static enum hsp_status each_slab(const struct hsp_box *box, size_t elem, slab_fn
     hsp_slabs_init(&s, box, elem, SLAB_BYTES);
     void *buf = malloc(s.bytes + 1);
     if (buf == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a slab of a checkpoint");
+        return hsp_err_nomem(err, "a slab of a checkpoint");
     }
     enum hsp_status st = HSP_OK;
     while (st == HSP_OK && hsp_slabs_next(&s, &slab)) {
@@ -109,7 +109,7 @@ static enum hsp_status export_model(const struct hsp_ckpt *c, const char *path, 
     size_t n = 0;
     struct hsp_st_entry *e = calloc(c->n_t + 1, sizeof(*e));
     if (e == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu tensors", c->n_t);
+        return hsp_err_nomem(err, "%zu tensors", c->n_t);
     }
     for (size_t i = 0; i < c->n_t; i++) {
         const struct hsp_ckpt_tensor *t = &c->t[i];

@@ -142,11 +142,6 @@ static bool read_members(const cJSON *m, struct hsp_ckpt *c)
     return true;
 }
 
-static enum hsp_status no_memory(const char *path, struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %s", path);
-}
-
 /* Takes what the manifest says, if it is what was written: @m loses its digest. */
 static enum hsp_status take_members(cJSON *m, const char *path, struct hsp_ckpt *c,
                                     struct hsp_err *err)
@@ -159,13 +154,13 @@ static enum hsp_status take_members(cJSON *m, const char *path, struct hsp_ckpt 
     bool ok = cJSON_IsNumber(format) && hsp_json_u64(m, "digest", &said);
     cJSON_DeleteItemFromObjectCaseSensitive(m, "digest");
     if (ok && !hsp_json_hash(m, HSP_CKPT_FORMAT, &is)) {
-        return no_memory(path, err);
+        return hsp_err_nomem(err, "%s", path);
     }
     if (!ok || said != is || !read_members(m, c)) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path);
     }
     c->config = strdup(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "config")));
-    return c->config != NULL ? HSP_OK : no_memory(path, err);
+    return c->config != NULL ? HSP_OK : hsp_err_nomem(err, "%s", path);
 }
 
 enum hsp_status hsp_ckpt_manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
@@ -184,7 +179,7 @@ enum hsp_status hsp_ckpt_manifest_read(const char *step_dir, struct hsp_ckpt *c,
     }
     st = hsp_json_parse((const char *)text, len, &m);
     free(text);
-    st = st == HSP_ENOMEM ? no_memory(path, err) : take_members(m, path, c, err);
+    st = st == HSP_ENOMEM ? hsp_err_nomem(err, "%s", path) : take_members(m, path, c, err);
     if (st != HSP_OK) {
         cJSON_Delete(m);
         return st;

@@ -22,11 +22,6 @@ static const char *const kind_prefix[HSP_N_STATE_KINDS] = {
     [HSP_STATE_MOMENTUM] = "optim.momentum_buffer.",
 };
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a checkpoint");
-}
-
 /* ---- writing ---- */
 
 struct shard_plan {
@@ -75,7 +70,7 @@ static enum hsp_status plan_entries(struct shard_plan *w, const struct hsp_ckpt_
     w->name = calloc(n + 1, sizeof(*w->name));
     w->hash = calloc(n + 1, sizeof(*w->hash));
     if (w->p == NULL || w->e == NULL || w->name == NULL || w->hash == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a checkpoint");
     }
     hsp_map_init(&seen, HSP_CKPT_MAX_PIECES);
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
@@ -89,7 +84,7 @@ static enum hsp_status plan_entries(struct shard_plan *w, const struct hsp_ckpt_
         (void)snprintf(name, NAME_BYTES, "%s%s", kind_prefix[p[i].kind], p[i].name);
         (void)hsp_map_get(&seen, name, &times); /* absent: 0 */
         if (hsp_map_put(&seen, name, times + 1) != HSP_OK) {
-            st = no_memory(err);
+            st = hsp_err_nomem(err, "a checkpoint");
         }
         if (times > 0) {
             (void)snprintf(name, NAME_BYTES, "%s%s@%u", kind_prefix[p[i].kind], p[i].name, times);
@@ -160,7 +155,7 @@ static enum hsp_status plan_meta(struct shard_plan *w, const struct hsp_ckpt_inf
     }
     cJSON_Delete(meta);
     cJSON_Delete(sharding);
-    return w->meta != NULL && w->sharding != NULL ? HSP_OK : no_memory(err);
+    return w->meta != NULL && w->sharding != NULL ? HSP_OK : hsp_err_nomem(err, "a checkpoint");
 }
 
 /* The bytes of piece @i, through a buffer when they are strided. */
@@ -239,8 +234,8 @@ enum hsp_status hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info
     struct shard_plan w = {0};
     struct hsp_st_writer *file = NULL;
     uint8_t *buf = malloc(IO_BYTES);
-    enum hsp_status st =
-        buf != NULL ? create_shard(dir, info, rank, p, n, &w, &file, err) : no_memory(err);
+    enum hsp_status st = buf != NULL ? create_shard(dir, info, rank, p, n, &w, &file, err)
+                                     : hsp_err_nomem(err, "a checkpoint");
     for (size_t i = 0; st == HSP_OK && i < w.n; i++) {
         st = write_piece(file, i, w.p[i], buf, err);
     }
@@ -275,7 +270,7 @@ enum hsp_status hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info
 {
     struct hsp_ckpt_stream *s = calloc(1, sizeof *s);
     if (s == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a checkpoint");
     }
     *s = (struct hsp_ckpt_stream){.p = p,
                                   .n = n,
@@ -284,7 +279,7 @@ enum hsp_status hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info
                                   .elements = calloc(n + 1, sizeof *s->elements)};
     enum hsp_status st = s->entry != NULL && s->sum != NULL && s->elements != NULL
                              ? create_shard(dir, info, rank, p, n, &s->w, &s->file, err)
-                             : no_memory(err);
+                             : hsp_err_nomem(err, "a checkpoint");
     if (st != HSP_OK) {
         (void)hsp_ckpt_stream_discard(s);
         return st;
@@ -483,7 +478,7 @@ enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret
         st = read_meta(&s, &format);
     }
     if (st == HSP_ENOMEM) {
-        st = no_memory(err);
+        st = hsp_err_nomem(err, "a checkpoint");
     } else if (st != HSP_OK) {
         st = hsp_err_set(err, HSP_EDIGEST, 0, "%s: header and metadata do not agree", path);
     } else if (format != HSP_CKPT_FORMAT) {
@@ -601,7 +596,7 @@ enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
     }
     const struct hsp_ckpt_entry **e = calloc(total + 1, sizeof(*e));
     if (e == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "a checkpoint");
     }
     for (uint32_t i = 0; i < n; i++) {
         for (size_t j = 0; j < s[i].n; j++) {

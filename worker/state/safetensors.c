@@ -146,7 +146,7 @@ static enum hsp_status place_tensors(struct hsp_st_entry *e, size_t n, uint64_t 
         } else if (!tensor_bytes(&e[i], &bytes)) {
             st = hsp_err_set(err, HSP_EINVAL, 0, "tensor %s is too large", e[i].name);
         } else if (hsp_map_put(&names, e[i].name, (uint32_t)i) != HSP_OK) {
-            st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+            st = hsp_err_nomem(err, "the names of tensors");
         }
         e[i].begin = at;
         e[i].end = at + bytes;
@@ -234,7 +234,7 @@ enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n
     if (text == NULL || w == NULL || (w->path = strdup(path)) == NULL ||
         (w->begin = calloc(n + 1, sizeof *w->begin)) == NULL ||
         (w->end = calloc(n + 1, sizeof *w->end)) == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for the header of %s", path);
+        st = hsp_err_nomem(err, "the header of %s", path);
     } else if ((w->fd = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644)) < 0) {
         st = io_error(err, "cannot create", path);
     } else {
@@ -415,7 +415,7 @@ static enum hsp_status read_entries(struct hsp_st_reader *r, struct hsp_err *err
     r->e = calloc((size_t)n + 1, sizeof *r->e);
     hsp_map_init(&names, HSP_ST_MAX_TENSORS + 1);
     if (r->e == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        st = hsp_err_nomem(err, "the header");
         goto out;
     }
     cJSON_ArrayForEach(t, r->root)
@@ -424,7 +424,7 @@ static enum hsp_status read_entries(struct hsp_st_reader *r, struct hsp_err *err
         if (hsp_map_get(&names, t->string, &seen)) {
             st = hsp_err_set(err, HSP_EPARSE, 0, "key %s appears twice", t->string);
         } else if (hsp_map_put(&names, t->string, (uint32_t)r->n) != HSP_OK) {
-            st = hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+            st = hsp_err_nomem(err, "the names of tensors");
         } else if (strcmp(t->string, "__metadata__") != 0) {
             st = read_entry(t, r->data_bytes, &r->e[r->n], err);
             r->n++;
@@ -461,8 +461,7 @@ static enum hsp_status read_header(struct hsp_st_reader *r, struct hsp_err *err)
     r->data_bytes = (uint64_t)sb.st_size - r->data_start;
     char *text = malloc((size_t)len + 1);
     if (text == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory for a header of %" PRIu64 " bytes",
-                           len);
+        return hsp_err_nomem(err, "a header of %" PRIu64 " bytes", len);
     }
     if (read_all(r->fd, text, (size_t)len, 8) != HSP_OK) {
         free(text);
@@ -485,7 +484,7 @@ enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct
     struct hsp_st_reader *r = calloc(1, sizeof *r);
     if (r == NULL || (r->path = strdup(path)) == NULL) {
         free(r);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "out of memory");
+        return hsp_err_nomem(err, "a reader of %s", path);
     }
     r->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (r->fd < 0) {

@@ -136,7 +136,7 @@ static enum hsp_status check_rows(const struct hsp_segment_row *rows, uint32_t n
     enum hsp_status st = HSP_OK;
     struct row_span *span = calloc((size_t)n + 1, sizeof(*span));
     if (span == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to check %u rows", n);
+        return hsp_err_nomem(err, "the check of %u rows", n);
     }
     for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
         st = check_row(&rows[i], area_bytes, &span[i], err);
@@ -179,7 +179,7 @@ static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char 
 {
     struct hsp_state_segment *s = calloc(1, sizeof(*s));
     if (s == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a segment");
+        return hsp_err_nomem(err, "a segment");
     }
     int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
     s->map = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);

@@ -7,7 +7,7 @@
 
 static enum hsp_status full_list(struct hsp_err *err)
 {
-    return hsp_err_set(err, HSP_ENOMEM, 0, "no room for the pieces of a transfer");
+    return hsp_err_nomem(err, "the pieces of a transfer");
 }
 
 /* Cuts row @row of @seg out of what is still wanted. */

@@ -39,6 +39,19 @@ static void wrap_puts_context_in_front(void **state)
     assert_status(hsp_err_wrap(NULL, "x"), HSP_EINVAL);
 }
 
+static void a_lack_of_memory_says_for_what(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    assert_status(hsp_err_nomem(&err, "%u rows of %s", 3, "w"), HSP_ENOMEM);
+    assert_err(&err, HSP_ENOMEM, "out of memory for 3 rows of w");
+    assert_status(hsp_err_nomem(&err, "(%s)", err.msg), HSP_ENOMEM);
+    assert_err(&err, HSP_ENOMEM, "out of memory for (out of memory for 3 rows of w)");
+    assert_status(hsp_err_nomem(NULL, "x"), HSP_ENOMEM);
+    assert_status(hsp_err_about(&err, HSP_ELIMIT, "node %d", 5), HSP_ELIMIT);
+    assert_err(&err, HSP_ELIMIT, "limit exceeded for node 5");
+}
+
 static void set_may_quote_its_own_message(void **state)
 {
     (void)state;
@@ -162,6 +175,7 @@ int main(void)
         cmocka_unit_test(set_formats_and_returns_the_code),
         cmocka_unit_test(errno_text_is_appended),
         cmocka_unit_test(wrap_puts_context_in_front),
+        cmocka_unit_test(a_lack_of_memory_says_for_what),
         cmocka_unit_test(set_may_quote_its_own_message),
         cmocka_unit_test(a_quoted_text_cannot_break_the_line),
         cmocka_unit_test(long_texts_are_cut_not_overrun),

@@ -359,7 +359,7 @@ static void without_a_pool_the_process_ends(void **state)
     struct hsp_batch *a = add("a");
     hsp_app_write_on(&w.app);
     assert_string_equal(w.failed, "the state cannot be written");
-    assert_err(&w.why, HSP_ENOMEM, "out of memory");
+    assert_err(&w.why, HSP_ENOMEM, "out of memory for the writing of rows");
     assert_false(w.app.writing || a->on_disk);
 }
 

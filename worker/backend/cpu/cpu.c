@@ -12,18 +12,18 @@ enum hsp_status hsp_cpu_reserve(struct hsp_cpu *cpu, size_t bytes, struct hsp_er
 {
     size_t each, all;
     if (!hsp_add_size(bytes, 127, &each)) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "scratch of %zu bytes", bytes);
+        return hsp_err_nomem(err, "%zu bytes of scratch", bytes);
     }
     each &= ~(size_t)63; /* at least 64 */
     if (each <= cpu->scratch_bytes) {
         return HSP_OK;
     }
     if (!hsp_mul_size(each, hsp_workpool_size(cpu->pool), &all)) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "scratch of %zu bytes", bytes);
+        return hsp_err_nomem(err, "%zu bytes of scratch", bytes);
     }
     uint8_t *p = aligned_alloc(64, all);
     if (p == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "scratch of %zu bytes", all);
+        return hsp_err_nomem(err, "%zu bytes of scratch", all);
     }
     free(cpu->scratch);
     cpu->scratch = p;
@@ -117,7 +117,7 @@ enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, stru
 {
     struct hsp_cpu *cpu = calloc(1, sizeof(*cpu));
     if (cpu == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a backend");
+        return hsp_err_nomem(err, "a backend");
     }
     cpu->base = (struct hsp_backend){
         .name = "cpu", .run = cpu_run, .accumulate = cpu_accumulate, .close = cpu_close};
@@ -133,7 +133,7 @@ enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, stru
         /* threads is at most HSP_WORKPOOL_MAX now */
         cpu->pack = aligned_alloc(64, (size_t)threads * HSP_GEMM_SCRATCH_BYTES);
         if (cpu->pack == NULL) {
-            st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a backend");
+            st = hsp_err_nomem(err, "a backend");
         }
     }
     if (st != HSP_OK) {

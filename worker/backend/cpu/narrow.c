@@ -108,13 +108,13 @@ enum hsp_status hsp_cpu_run_wide(struct hsp_cpu *cpu, const struct hsp_call *c, 
     struct hsp_call wide = *c;
     size_t bytes = 64, at = 0;
     if (!count_bytes(c->in, c->n_in, &bytes) || !count_bytes(c->out, c->n_out, &bytes)) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "%s: operands in fp32", hsp_op_name(c->op));
+        return hsp_err_nomem(err, "the operands of %s in fp32", hsp_op_name(c->op));
     }
     if (bytes > cpu->wide_bytes) {
         uint8_t *p = aligned_alloc(64, bytes);
         if (p == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "%s: %zu bytes for operands in fp32",
-                               hsp_op_name(c->op), bytes);
+            return hsp_err_nomem(err, "%zu bytes of operands of %s in fp32", bytes,
+                                 hsp_op_name(c->op));
         }
         free(cpu->wide);
         cpu->wide = p;

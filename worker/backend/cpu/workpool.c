@@ -95,7 +95,7 @@ enum hsp_status hsp_workpool_new(int threads, struct hsp_workpool **ret, struct 
     if (p == NULL || t == NULL) {
         free(p);
         free(t);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %d threads", threads);
+        return hsp_err_nomem(err, "%d threads", threads);
     }
     p->threads = t;
     p->n = (unsigned)threads;

@@ -38,7 +38,7 @@ enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t byt
         size_t want = bytes > 2 * g->scratch_bytes[q] ? bytes : 2 * g->scratch_bytes[q];
         void *more;
         if (u->n_old == HSP_CUDA_MAX_OLD || want > SIZE_MAX - SCRATCH_ALIGN) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "scratch of %zu bytes", bytes);
+            return hsp_err_nomem(err, "%zu bytes of scratch", bytes);
         }
         want = (want + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
         enum hsp_status st = hsp_cuda_alloc(g, HSP_MEM_DEVICE, want, "scratch", &more, err);
@@ -483,7 +483,7 @@ static enum hsp_status make(struct hsp_cuda *g, const struct hsp_device_opts *o,
     pthread_mutex_t *lock = calloc(1, sizeof(*lock));
     g->graphs_lock = lock;
     if (st == HSP_OK && (g->queue == NULL || lock == NULL)) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a backend");
+        st = hsp_err_nomem(err, "a backend");
     }
     if (lock != NULL) {
         (void)pthread_mutex_init(lock, NULL);
@@ -503,7 +503,7 @@ enum hsp_status hsp_backend_cuda_open(int device, const struct hsp_device_opts *
     static const struct hsp_device_opts none;
     struct hsp_cuda *g = calloc(1, sizeof(*g));
     if (g == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a backend");
+        return hsp_err_nomem(err, "a backend");
     }
     o = o != NULL ? o : &none;
     g->base = functions;

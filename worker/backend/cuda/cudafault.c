@@ -17,7 +17,7 @@ enum hsp_status hsp_cuda_fault_new(struct hsp_cuda_fault **ret, struct hsp_err *
 {
     struct hsp_cuda_fault *f = calloc(1, sizeof(*f));
     if (f == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a backend");
+        return hsp_err_nomem(err, "a backend");
     }
     (void)pthread_mutex_init(&f->lock, NULL); /* cannot fail for a default one */
     *ret = f;

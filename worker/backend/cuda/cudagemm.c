@@ -242,7 +242,7 @@ static enum hsp_status gemm_plan_of(struct hsp_cuda *g, enum hsp_devq q,
 {
     struct gemm_plans *all = gemm_plans_of(g, q);
     if (all == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for plans of products");
+        return hsp_err_nomem(err, "plans of products");
     }
     struct gemm_key key;
     memset(&key, 0, sizeof(key));

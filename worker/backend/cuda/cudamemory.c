@@ -30,7 +30,7 @@ enum hsp_status hsp_cuda_memory_new(struct hsp_cuda *g, size_t limit_bytes, stru
 {
     struct hsp_cuda_memory *m = calloc(1, sizeof(*m));
     if (m == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a backend");
+        return hsp_err_nomem(err, "a backend");
     }
     (void)pthread_mutex_init(&m->lock, NULL);
     m->limit = limit_bytes == 0 ? SIZE_MAX : limit_bytes;
@@ -89,7 +89,7 @@ static enum hsp_status need_entry(struct hsp_cuda_memory *m, struct hsp_err *err
     size_t cap = m->cap == 0 ? 32 : 2 * m->cap;
     struct block *more = realloc(m->block, cap * sizeof(*more));
     if (more == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %zu blocks", cap);
+        return hsp_err_nomem(err, "%zu blocks", cap);
     }
     m->block = more;
     m->cap = cap;

@@ -31,7 +31,7 @@ enum hsp_status hsp_cuda_queue_need(struct hsp_cuda *g, enum hsp_devq q, struct 
     if (u->event == NULL) {
         u->event = calloc(HSP_MAX_MARKS, sizeof(cudaEvent_t));
         if (u->event == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the tickets of a queue");
+            return hsp_err_nomem(err, "the tickets of a queue");
         }
     }
     int least = 0, most = 0;

@@ -171,8 +171,7 @@ static enum hsp_status prepare(struct hsp_cuda *g, enum hsp_devq q, struct hsp_e
     }
     if (st == HSP_OK && u->graph == NULL) {
         u->graph = calloc(HSP_CUDA_MAX_GRAPHS, sizeof(*u->graph));
-        st =
-            u->graph != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the graphs");
+        st = u->graph != NULL ? HSP_OK : hsp_err_nomem(err, "the graphs");
     }
     return st == HSP_OK ? hsp_cuda_queue_need(g, q, err) : st;
 }

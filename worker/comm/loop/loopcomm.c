@@ -168,7 +168,7 @@ static enum hsp_status enqueue(struct hub *h, struct box *b, uint32_t channel,
         m = malloc(total);
     }
     if (m == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a message of %zu bytes", bytes);
+        return hsp_err_nomem(err, "a message of %zu bytes", bytes);
     }
     *m = (struct msg){.channel = channel, .bytes = bytes, .data = *data, .ref = ref};
     if (ref == NULL) {
@@ -387,7 +387,7 @@ enum hsp_status hsp_loop_open(uint32_t n, struct hsp_comm **ret, struct hsp_err 
     }
     if (h == NULL || h->ranks == NULL) {
         free(h);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u ranks", n);
+        return hsp_err_nomem(err, "%u ranks", n);
     }
     h->n = n;
     h->n_open = n;
@@ -400,7 +400,7 @@ enum hsp_status hsp_loop_open(uint32_t n, struct hsp_comm **ret, struct hsp_err 
         l->from = calloc(n, sizeof *l->from);
         if (l->from == NULL) {
             hub_free(h, i + 1);
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u ranks", n);
+            return hsp_err_nomem(err, "%u ranks", n);
         }
         for (uint32_t j = 0; j < n; j++) {
             l->from[j].last = &l->from[j].first;

@@ -261,7 +261,7 @@ enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_m
     m.poll = calloc(2 + p->n + m.cap_callers, sizeof *m.poll);
     struct mesh_wire *wire = calloc(p->n, sizeof *wire);
     if (m.pair == NULL || m.caller == NULL || m.poll == NULL || wire == NULL) {
-        st = hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a mesh of %u", p->n);
+        st = hsp_err_nomem(err, "a mesh of %u", p->n);
     } else {
         st = hsp_mesh_join_open(l, &m.join, err);
     }

@@ -527,7 +527,7 @@ enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise,
 {
     struct hsp_mesh_listener *l = calloc(1, sizeof *l);
     if (l == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a listener");
+        return hsp_err_nomem(err, "a listener");
     }
     l->transport = transport;
     l->tcp_fd = l->unix_fd = l->wake_fd = -1;

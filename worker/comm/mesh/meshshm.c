@@ -463,7 +463,7 @@ enum hsp_status hsp_shm_new(const struct seg *own, uint32_t peer, struct mesh_sh
 {
     struct mesh_shm *s = calloc(1, sizeof *s);
     if (s == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a link");
+        return hsp_err_nomem(err, "a link");
     }
     enum hsp_status st = hsp_seg_lane(own, peer, &s->out, err);
     if (st != HSP_OK) {

@@ -41,7 +41,7 @@ enum hsp_status hsp_mesh_tls_new(struct hsp_tls_ctx *ctx, bool server,
     }
     struct mesh_tls *t = malloc(sizeof *t);
     if (t == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for TLS");
+        return hsp_err_nomem(err, "TLS");
     }
     (void)snprintf(identity, sizeof identity, "hspmd-mesh/%llu/%llu/%u-%u",
                    (unsigned long long)h.job, (unsigned long long)h.epoch, h.from, h.to);

@@ -67,7 +67,7 @@ enum hsp_status hsp_nccl_offer_decode(const void *data, size_t bytes, struct hsp
     if (!memory || !hsp_cur_done(&c)) {
         hsp_nccl_offer_fini(&o);
         return memory ? hsp_err_set(err, HSP_EPROTO, 0, "%zu bytes that are no offer", bytes)
-                      : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for an offer");
+                      : hsp_err_nomem(err, "an offer");
     }
     *ret = o;
     return HSP_OK;

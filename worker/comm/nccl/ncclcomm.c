@@ -143,7 +143,7 @@ enum hsp_status hsp_nccl_comm_new(struct hsp_nccl *n, const struct hsp_nccl_para
     struct hsp_nccl_comm *c = malloc(sizeof *c);
     if (c == NULL) {
         hsp_nccl_parts_fini(n, parts);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for communication by NCCL");
+        return hsp_err_nomem(err, "communication by NCCL");
     }
     *c = *parts;
     c->base = (struct hsp_comm){

@@ -406,7 +406,7 @@ enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_li
 {
     struct hsp_link *l = calloc(1, sizeof *l);
     if (l == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a communicator");
+        return hsp_err_nomem(err, "a communicator");
     }
     l->env = env;
     hsp_str_printf(l->name, sizeof l->name, "%s", s->name);
@@ -426,9 +426,8 @@ enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_li
         return hsp_err_set(err, HSP_ENOMEM, 0, "no condition variable");
     }
     struct hsp_backend *b = env->backend;
-    enum hsp_status st = l->process != NULL && l->gone != NULL
-                             ? HSP_OK
-                             : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a communicator");
+    enum hsp_status st =
+        l->process != NULL && l->gone != NULL ? HSP_OK : hsp_err_nomem(err, "a communicator");
     if (st == HSP_OK && s->messages) {
         st = b->alloc(b, HSP_MEM_HOST, 1, &l->greeting, err);
     }

@@ -7,11 +7,6 @@
 
 #define ORDER_SEED UINT64_C(0x6e63636c2d6f7264) /* of a pair without a message */
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the needs of NCCL");
-}
-
 /* One more item of an array; NULL without memory. */
 static void *push(void **array, uint32_t *n, uint32_t *cap, size_t each)
 {
@@ -54,7 +49,7 @@ enum hsp_status hsp_nccl_need_list(struct hsp_nccl_needs *d, const uint32_t *ran
         own != NULL ? push((void **)&d->list, &d->n_lists, &d->cap_lists, sizeof *d->list) : NULL;
     if (l == NULL) {
         free(own);
-        return no_memory(err);
+        return hsp_err_nomem(err, "the needs of NCCL");
     }
     memcpy(own, ranks, n * sizeof *own);
     *l = (struct hsp_nccl_list){.n = n, .ranks = own};
@@ -72,7 +67,7 @@ enum hsp_status hsp_nccl_need_message(struct hsp_nccl_needs *d, uint32_t peer, b
     if (p == NULL) {
         p = push((void **)&d->pair, &d->n_pairs, &d->cap_pairs, sizeof *d->pair);
         if (p == NULL) {
-            return no_memory(err);
+            return hsp_err_nomem(err, "the needs of NCCL");
         }
         *p = (struct hsp_nccl_pair){.peer = peer, .out = out, .order = ORDER_SEED};
     }
@@ -112,7 +107,7 @@ static enum hsp_status handed_on(struct hsp_nccl_needs *d, const struct hsp_move
     }
     uint32_t *adders = malloc(m->n_ranks * sizeof *adders);
     if (adders == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the needs of NCCL");
     }
     for (uint32_t k = 0; k < m->n_ranks; k++) {
         if (m->ranks[k] != peer) {
@@ -125,7 +120,7 @@ static enum hsp_status handed_on(struct hsp_nccl_needs *d, const struct hsp_move
         struct hsp_nccl_part *p =
             push((void **)&d->part, &d->n_parts, &d->cap_parts, sizeof *d->part);
         if (p == NULL) {
-            return no_memory(err);
+            return hsp_err_nomem(err, "the needs of NCCL");
         }
         *p = (struct hsp_nccl_part){whole, part};
     }

@@ -10,7 +10,7 @@ enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **r
 {
     struct hsp_nccl *n = calloc(1, sizeof *n);
     if (n == NULL) {
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for NCCL");
+        return hsp_err_nomem(err, "NCCL");
     }
     enum hsp_status st = hsp_nccl_lib_open(o->library, &n->lib, err);
     if (st != HSP_OK) {
@@ -160,5 +160,5 @@ enum hsp_status hsp_nccl_tell_held(struct hsp_nccl *n, bool running, struct hsp_
         }
     }
     (void)pthread_mutex_unlock(&n->lock);
-    return ret->held != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for an offer");
+    return ret->held != NULL ? HSP_OK : hsp_err_nomem(err, "an offer");
 }

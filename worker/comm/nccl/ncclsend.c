@@ -56,7 +56,7 @@ enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
     if (best == NULL) {
         best = calloc(1, sizeof *best);
         if (best == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a message");
+            return hsp_err_nomem(err, "a message");
         }
         best->bytes = (bytes + STAGE_ROUND - 1) / STAGE_ROUND * STAGE_ROUND;
         if (b->alloc(b, HSP_MEM_DEVICE, best->bytes, &best->data, err) != HSP_OK) {
@@ -266,7 +266,7 @@ static enum hsp_status post(struct hsp_nccl_comm *c, const struct hsp_nccl_post 
         uint32_t cap = c->cap_posts == 0 ? 16 : 2 * c->cap_posts;
         struct hsp_nccl_post *more = realloc(c->post, cap * sizeof *more);
         if (more == NULL) {
-            return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for %u messages", cap);
+            return hsp_err_nomem(err, "%u messages", cap);
         }
         c->post = more;
         c->cap_posts = cap;

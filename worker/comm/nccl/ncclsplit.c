@@ -12,7 +12,7 @@
 
 enum hsp_status hsp_nccl_no_memory(struct hsp_err *err)
 {
-    return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to prepare NCCL");
+    return hsp_err_nomem(err, "the preparation of NCCL");
 }
 
 static uint32_t index_of(uint64_t process, const uint64_t *of, uint32_t n)

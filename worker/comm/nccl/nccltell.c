@@ -4,11 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum hsp_status no_memory(struct hsp_err *err)
-{
-    return hsp_err_set(err, HSP_ENOMEM, 0, "no memory to prepare NCCL");
-}
-
 void hsp_nccl_told_fini(struct hsp_nccl_told *t)
 {
     free(t->ranks);
@@ -24,7 +19,7 @@ static enum hsp_status told_init(struct hsp_nccl_told *t, uint32_t n, struct hsp
                                 .count = calloc(n, sizeof *t->count)};
     if (t->ranks == NULL || t->bytes == NULL || t->count == NULL) {
         hsp_nccl_told_fini(t);
-        return no_memory(err);
+        return hsp_err_nomem(err, "the preparation of NCCL");
     }
     for (uint32_t k = 0; k < n; k++) {
         t->ranks[k] = k;
@@ -50,7 +45,7 @@ static enum hsp_status told_room(struct hsp_nccl_told *t, uint32_t n, uint32_t m
     t->n_all = total;
     t->all = calloc(total + 1, 4);
     if (t->all == NULL) {
-        return no_memory(err);
+        return hsp_err_nomem(err, "the preparation of NCCL");
     }
     *ret_mine = t->all + 4 * before;
     if (own->len > 0) {
@@ -123,7 +118,7 @@ enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, struct hsp_comm *mesh,
         return st;
     }
     struct hsp_nccl_offer *o = calloc(mesh->n_ranks, sizeof *o);
-    st = o != NULL ? HSP_OK : no_memory(err);
+    st = o != NULL ? HSP_OK : hsp_err_nomem(err, "the preparation of NCCL");
     const uint8_t *at = t.all;
     for (uint32_t k = 0; k < mesh->n_ranks && st == HSP_OK; k++) {
         st = t.bytes[k] > 0 ? hsp_nccl_offer_decode(at, t.bytes[k], &o[k], err) : HSP_OK;
