@@ -26,13 +26,6 @@ static void amount_sum(struct hsp_amount *a, const struct hsp_amount *b)
     a->whole += b->whole;
 }
 
-static void amount_max(struct hsp_amount *a, const struct hsp_amount *b)
-{
-    if (b->cut + b->whole > a->cut + a->whole) {
-        *a = *b;
-    }
-}
-
 static void scale(struct hsp_amount *a, double by)
 {
     a->cut *= by;
@@ -88,21 +81,21 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, stru
         amount_sum(&ret->w.saved, &from->saved);
         amount_sum(&ret->w.deferred, &from->deferred);
         amount_sum(&ret->w.reread, &from->reread);
-        amount_max(&ret->w.scratch, &from->scratch);
-        amount_max(&ret->w.grad_bytes, &from->grad_bytes);
-        amount_max(&ret->w.keys, &from->keys);
-        amount_max(&ret->w.queries, &from->queries);
-        amount_max(&ret->w.param, &from->param);
-        amount_max(&ret->w.wide, &from->wide);
-        amount_max(&ret->w.wide_param, &from->wide_param);
+        hsp_amount_max(&ret->w.scratch, &from->scratch);
+        hsp_amount_max(&ret->w.grad_bytes, &from->grad_bytes);
+        hsp_amount_max(&ret->w.keys, &from->keys);
+        hsp_amount_max(&ret->w.queries, &from->queries);
+        hsp_amount_max(&ret->w.param, &from->param);
+        hsp_amount_max(&ret->w.wide, &from->wide);
+        hsp_amount_max(&ret->w.wide_param, &from->wide_param);
         ret->w.n_instr += from->n_instr;
         ret->w.n_products += from->n_products;
         ret->w.n_reduce += from->n_reduce;
         ret->w.reduce_bytes += from->reduce_bytes;
-        amount_max(&ret->most_saved, &from->saved);
+        hsp_amount_max(&ret->most_saved, &from->saved);
         struct hsp_amount pair = from->saved;
         amount_sum(&pair, &before);
-        amount_max(&ret->pair_saved, &pair);
+        hsp_amount_max(&ret->pair_saved, &pair);
         before = from->saved;
         ret->inner += l + 1 < end ? from->leaving : 0;
         ret->w.leaving = from->leaving;

@@ -26,13 +26,6 @@ static void amount_add(struct hsp_amount *a, bool cut, double v)
     *(cut ? &a->cut : &a->whole) += v;
 }
 
-static void amount_max(struct hsp_amount *a, const struct hsp_amount *b)
-{
-    if (b->cut + b->whole > a->cut + a->whole) {
-        *a = *b;
-    }
-}
-
 /* Dims that "..." stands for: those of the operand that has it. */
 static uint8_t ellipsis_rank(const struct hsp_graph *g, const struct hsp_node *n)
 {
@@ -143,8 +136,8 @@ static void add_wide(struct builder *b, const struct hsp_node *n)
                        b->bytes[t] / sizeof(uint16_t) * sizeof(float));
         }
     }
-    amount_max(&lw->wide, &seq);
-    amount_max(&lw->wide_param, &param);
+    hsp_amount_max(&lw->wide, &seq);
+    hsp_amount_max(&lw->wide_param, &param);
 }
 
 /* Of the whole product, in a micro-batch of one sequence, or of as many short ones as fill a row of tiles: plans put
@@ -263,7 +256,7 @@ static void add_accumulation(struct builder *b)
             struct hsp_amount grad = {0};
             amount_add(&grad, pw->cut, pw->bytes);
             amount_add(&lw->acc_bytes, pw->cut, 3 * pw->bytes);
-            amount_max(&lw->grad_bytes, &grad);
+            hsp_amount_max(&lw->grad_bytes, &grad);
             lw->n_instr += 1;
         }
     }
@@ -299,7 +292,7 @@ static void add_memory(struct builder *b)
                 b->w->layer[l].leaving += b->bytes[t];
             }
         }
-        amount_max(&lw->scratch, &live);
+        hsp_amount_max(&lw->scratch, &live);
         for (uint8_t k = 0; k < n->n_in; k++) {
             bool again = false; /* add(x, x) */
             for (uint8_t q = 0; q < k; q++) {

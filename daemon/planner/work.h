@@ -21,6 +21,14 @@ struct hsp_amount {
     double cut, whole;
 };
 
+/* @a becomes @b where @b is more for a group of one. */
+static inline void hsp_amount_max(struct hsp_amount *a, const struct hsp_amount *b)
+{
+    if (b->cut + b->whole > a->cut + a->whole) {
+        *a = *b;
+    }
+}
+
 struct hsp_layer_work {
     struct hsp_amount flops[HSP_N_GEMM_CLASSES]; /* of GEMM-like ops (linear, attention) by their
                                                     shape, forward + backward */
