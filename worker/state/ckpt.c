@@ -22,6 +22,7 @@
 #include "proto/base/vec.h"
 #include "proto/host/fileio.h"
 #include "worker/state/ckpt_files.h"
+#include "worker/state/ioerror.h"
 
 #define MAX_STEPS 1048576
 
@@ -122,7 +123,7 @@ static void remove_strangers(const char *tmp, uint32_t n_ranks)
 static enum hsp_status take_name(const char *tmp, const char *to, struct hsp_err *err)
 {
     if (access(to, F_OK) != 0) {
-        return rename(tmp, to) == 0 ? HSP_OK : hsp_ckpt_io_error(err, "cannot rename to", to);
+        return rename(tmp, to) == 0 ? HSP_OK : hsp_state_io_error(err, "cannot rename to", to);
     }
     if (renameat2(AT_FDCWD, tmp, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
         (void)hsp_ckpt_remove_dir(tmp, NULL); /* what stays has no name to be read by */
@@ -130,7 +131,7 @@ static enum hsp_status take_name(const char *tmp, const char *to, struct hsp_err
     }
     enum hsp_status st = hsp_ckpt_remove_dir(to, err);
     if (st == HSP_OK && rename(tmp, to) != 0) {
-        st = hsp_ckpt_io_error(err, "cannot rename to", to);
+        st = hsp_state_io_error(err, "cannot rename to", to);
     }
     return st;
 }
@@ -214,7 +215,7 @@ static enum hsp_status list_steps(const char *dir, struct step_name **ret, size_
     enum hsp_status st = HSP_OK;
     DIR *d = opendir(dir);
     if (d == NULL && errno != ENOENT) {
-        return hsp_ckpt_io_error(err, "cannot open", dir);
+        return hsp_state_io_error(err, "cannot open", dir);
     }
     while (d != NULL && st == HSP_OK && (e = readdir(d)) != NULL) {
         if (!parse_step(e->d_name, &s)) {

@@ -7,6 +7,7 @@
 #include "proto/program/program.h"
 #include "worker/state/boxhash.h"
 #include "worker/state/ckpt_files.h"
+#include "worker/state/ioerror.h"
 
 #define SLAB_BYTES (16U << 20) /* of a tensor in memory */
 
@@ -152,7 +153,7 @@ enum hsp_status hsp_ckpt_export(const struct hsp_ckpt *c, const char *out, struc
         st = export_model(c, part, err);
     }
     if (st == HSP_OK && rename(part, path) != 0) {
-        st = hsp_ckpt_io_error(err, "cannot rename to", path);
+        st = hsp_state_io_error(err, "cannot rename to", path);
     }
     if (st == HSP_OK) {
         st = hsp_ckpt_join(out, "config.json", path, err);

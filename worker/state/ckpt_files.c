@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "worker/state/ioerror.h"
+
 static enum hsp_status path_status(int n, struct hsp_err *err)
 {
     if (n < 0 || n >= HSP_CKPT_PATH) {
@@ -41,17 +43,6 @@ enum hsp_status hsp_ckpt_join(const char *dir, const char *name, char ret[HSP_CK
     return path_status(snprintf(ret, HSP_CKPT_PATH, "%s/%s", dir, name), err);
 }
 
-enum hsp_status hsp_ckpt_io_error(struct hsp_err *err, const char *what, const char *path)
-{
-    int e = errno;
-    enum hsp_status code = e == ENOSPC || e == EDQUOT                  ? HSP_ENOSPC
-                           : e == EACCES || e == EPERM                 ? HSP_EPERM
-                           : e == ENOENT                               ? HSP_ENOENT
-                           : e == ENOMEM || e == EMFILE || e == ENFILE ? HSP_ENOMEM
-                                                                       : HSP_EIO;
-    return hsp_err_set(err, code, e, "%s %s", what, path);
-}
-
 enum hsp_status hsp_ckpt_make_dir(const char *path, struct hsp_err *err)
 {
     char p[HSP_CKPT_PATH];
@@ -61,7 +52,7 @@ enum hsp_status hsp_ckpt_make_dir(const char *path, struct hsp_err *err)
         if (c > p && (keep == '/' || keep == '\0')) {
             *c = '\0';
             if (mkdir(p, 0755) != 0 && errno != EEXIST) {
-                st = hsp_ckpt_io_error(err, "cannot create", p);
+                st = hsp_state_io_error(err, "cannot create", p);
             }
             *c = keep;
         }
@@ -76,11 +67,11 @@ enum hsp_status hsp_ckpt_sync_dir(const char *path, struct hsp_err *err)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
-        return hsp_ckpt_io_error(err, "cannot open", path);
+        return hsp_state_io_error(err, "cannot open", path);
     }
     enum hsp_status st = HSP_OK;
     if (fsync(fd) != 0 && errno != EINVAL) { /* some file systems cannot sync a directory */
-        st = hsp_ckpt_io_error(err, "cannot sync", path);
+        st = hsp_state_io_error(err, "cannot sync", path);
     }
     (void)close(fd); /* read only */
     return st;
@@ -97,7 +88,7 @@ enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err)
     (void)unlink(file); /* may not be there */
     DIR *d = opendir(path);
     if (d == NULL) {
-        return errno == ENOENT ? HSP_OK : hsp_ckpt_io_error(err, "cannot open", path);
+        return errno == ENOENT ? HSP_OK : hsp_state_io_error(err, "cannot open", path);
     }
     while ((e = readdir(d)) != NULL) { /* to the end: what goes makes room, whatever stays */
         struct hsp_err why = {0};
@@ -106,7 +97,7 @@ enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err)
         }
         enum hsp_status one = hsp_ckpt_join(path, e->d_name, file, &why);
         if (one == HSP_OK && unlink(file) != 0 && errno != ENOENT) {
-            one = hsp_ckpt_io_error(&why, "cannot remove", file);
+            one = hsp_state_io_error(&why, "cannot remove", file);
         }
         if (one != HSP_OK && st == HSP_OK) {
             st = hsp_err_set(err, one, 0, "%s", why.msg);
@@ -114,7 +105,7 @@ enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err)
     }
     (void)closedir(d); /* read only */
     if (st == HSP_OK && rmdir(path) != 0 && errno != ENOENT) {
-        st = hsp_ckpt_io_error(err, "cannot remove", path);
+        st = hsp_state_io_error(err, "cannot remove", path);
     }
     return st;
 }

@@ -17,7 +17,6 @@ enum hsp_status hsp_ckpt_shard_path(const char *step_dir, uint32_t rank, char re
 enum hsp_status hsp_ckpt_join(const char *dir, const char *name, char ret[HSP_CKPT_PATH],
                               struct hsp_err *err);
 
-enum hsp_status hsp_ckpt_io_error(struct hsp_err *err, const char *what, const char *path);
 /* mkdir -p */
 enum hsp_status hsp_ckpt_make_dir(const char *path, struct hsp_err *err);
 enum hsp_status hsp_ckpt_sync_dir(const char *path, struct hsp_err *err);

@@ -6,6 +6,7 @@ worker_state_libstate_a_SOURCES = \
   worker/state/ckpt_files.c worker/state/ckpt_files.h \
   worker/state/ckpt_manifest.c \
   worker/state/ckpt_shard.c \
+  worker/state/ioerror.c worker/state/ioerror.h \
   worker/state/jsontext.c worker/state/jsontext.h \
   worker/state/region.c worker/state/region.h \
   worker/state/safetensors.c worker/state/safetensors.h \

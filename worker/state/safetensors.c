@@ -14,6 +14,7 @@
 
 #include "proto/base/map.h"
 #include "proto/base/size.h"
+#include "worker/state/ioerror.h"
 #include "worker/state/jsontext.h"
 
 #define HEADER_MAX 100000000u
@@ -36,17 +37,6 @@ struct hsp_st_reader {
     size_t n;
     struct hsp_st_entry *e;
 };
-
-static enum hsp_status io_error(struct hsp_err *err, const char *what, const char *path)
-{
-    int e = errno;
-    enum hsp_status code = e == ENOSPC || e == EDQUOT                  ? HSP_ENOSPC
-                           : e == EACCES || e == EPERM                 ? HSP_EPERM
-                           : e == ENOENT                               ? HSP_ENOENT
-                           : e == ENOMEM || e == EMFILE || e == ENFILE ? HSP_ENOMEM
-                                                                       : HSP_EIO;
-    return hsp_err_set(err, code, e, "%s %s", what, path);
-}
 
 static enum hsp_status write_all(int fd, const void *data, size_t n, uint64_t at)
 {
@@ -200,7 +190,7 @@ static enum hsp_status write_header(struct hsp_st_writer *w, const char *text, s
     }
     w->data_start = 8 + len;
     if (write_all(w->fd, head, 8, 0) != HSP_OK || write_all(w->fd, text, len, 8) != HSP_OK) {
-        return io_error(err, "cannot write", w->path);
+        return hsp_state_io_error(err, "cannot write", w->path);
     }
     off_t bytes = (off_t)(w->data_start + total);
     bool reserved;
@@ -208,10 +198,10 @@ static enum hsp_status write_header(struct hsp_st_writer *w, const char *text, s
         reserved = fallocate(w->fd, 0, 0, bytes) == 0;
     } while (!reserved && errno == EINTR);
     if (!reserved && errno != EOPNOTSUPP && errno != ENOSYS) {
-        return io_error(err, "cannot write", w->path);
+        return hsp_state_io_error(err, "cannot write", w->path);
     }
     if (!reserved && ftruncate(w->fd, bytes) != 0) {
-        return io_error(err, "cannot extend", w->path);
+        return hsp_state_io_error(err, "cannot extend", w->path);
     }
     return HSP_OK;
 }
@@ -236,7 +226,7 @@ enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n
         (w->end = calloc(n + 1, sizeof *w->end)) == NULL) {
         st = hsp_err_nomem(err, "the header of %s", path);
     } else if ((w->fd = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644)) < 0) {
-        st = io_error(err, "cannot create", path);
+        st = hsp_state_io_error(err, "cannot create", path);
     } else {
         w->n = n;
         for (size_t i = 0; i < n; i++) {
@@ -270,7 +260,7 @@ enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset,
                            i);
     }
     if (write_all(w->fd, data, bytes, w->data_start + w->begin[i] + offset) != HSP_OK) {
-        return io_error(err, "cannot write", w->path);
+        return hsp_state_io_error(err, "cannot write", w->path);
     }
     return HSP_OK;
 }
@@ -287,10 +277,10 @@ enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     if (fsync(w->fd) != 0) {
-        st = io_error(err, "cannot sync", w->path);
+        st = hsp_state_io_error(err, "cannot sync", w->path);
     }
     if (close(w->fd) != 0 && st == HSP_OK) {
-        st = io_error(err, "cannot close", w->path);
+        st = hsp_state_io_error(err, "cannot close", w->path);
     }
     writer_free(w);
     return st;
@@ -445,7 +435,7 @@ static enum hsp_status read_header(struct hsp_st_reader *r, struct hsp_err *err)
     uint8_t head[8];
     uint64_t len = 0;
     if (fstat(r->fd, &sb) != 0) {
-        return io_error(err, "cannot stat", r->path);
+        return hsp_state_io_error(err, "cannot stat", r->path);
     }
     if (sb.st_size < 10 || read_all(r->fd, head, 8, 0) != HSP_OK) {
         return hsp_err_set(err, HSP_EPARSE, 0, "too short for a safetensors file");
@@ -465,7 +455,7 @@ static enum hsp_status read_header(struct hsp_st_reader *r, struct hsp_err *err)
     }
     if (read_all(r->fd, text, (size_t)len, 8) != HSP_OK) {
         free(text);
-        return io_error(err, "cannot read", r->path);
+        return hsp_state_io_error(err, "cannot read", r->path);
     }
     text[len] = '\0';
     enum hsp_status st = text[0] == '{' ? hsp_json_parse(text, (size_t)len, &r->root) : HSP_EPARSE;
@@ -488,7 +478,7 @@ enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct
     }
     r->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (r->fd < 0) {
-        enum hsp_status st = io_error(err, "cannot open", path);
+        enum hsp_status st = hsp_state_io_error(err, "cannot open", path);
         (void)hsp_st_close(r);
         return st;
     }
@@ -538,7 +528,7 @@ enum hsp_status hsp_st_read(const struct hsp_st_reader *r, const struct hsp_st_e
                            bytes, offset, e->name);
     }
     if (read_all(r->fd, buf, bytes, r->data_start + e->begin + offset) != HSP_OK) {
-        return io_error(err, "cannot read", r->path);
+        return hsp_state_io_error(err, "cannot read", r->path);
     }
     return HSP_OK;
 }

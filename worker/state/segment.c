@@ -22,6 +22,7 @@
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 #include "worker/state/boxhash.h"
+#include "worker/state/ioerror.h"
 #include "worker/state/segment_dir.h"
 
 #define SEG_MAGIC  0x31474553504d5348ULL /* "HSPMSEG1" */
@@ -161,18 +162,6 @@ static enum hsp_status check_rows(const struct hsp_segment_row *rows, uint32_t n
     return st;
 }
 
-static enum hsp_status io_error(struct hsp_err *err, const char *what, const char *path)
-{
-    int e = errno;
-    enum hsp_status code = e == ENOSPC || e == EDQUOT || e == EFBIG    ? HSP_ENOSPC
-                           : e == EACCES || e == EPERM                 ? HSP_EPERM
-                           : e == ENOENT                               ? HSP_ENOENT
-                           : e == EEXIST                               ? HSP_EEXIST
-                           : e == ENOMEM || e == EMFILE || e == ENFILE ? HSP_ENOMEM
-                                                                       : HSP_EIO;
-    return hsp_err_set(err, code, e, "%s %s", what, path);
-}
-
 /* Maps @fd and points into it; nothing is believed yet. */
 static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char *path,
                                 struct hsp_state_segment **ret, struct hsp_err *err)
@@ -185,7 +174,7 @@ static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char 
     s->map = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
     if (s->map == MAP_FAILED) {
         free(s);
-        return io_error(err, "cannot map", path);
+        return hsp_state_io_error(err, "cannot map", path);
     }
     if (writable) { /* its pages are there; without this each is a fault on first use, in a switch */
         (void)madvise(s->map, bytes, MADV_POPULATE_WRITE); /* older kernels cannot: then it is so */
@@ -244,7 +233,7 @@ static enum hsp_status fill_file(struct hsp_state_segment *s, const struct seg_h
 static enum hsp_status make_space(int fd, uint64_t bytes, const char *path, struct hsp_err *err)
 {
     if (ftruncate(fd, (off_t)bytes) != 0) {
-        return io_error(err, "cannot extend", path);
+        return hsp_state_io_error(err, "cannot extend", path);
     }
     int rc;
     do {
@@ -292,7 +281,7 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
     (void)unlink(tmp); /* of a creator that was killed */
     int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        return io_error(err, "cannot create", tmp);
+        return hsp_state_io_error(err, "cannot create", tmp);
     }
     st = make_space(fd, head.file_bytes, tmp, err);
     if (st == HSP_OK) {
@@ -303,7 +292,7 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
         st = fill_file(s, &head, rows);
     }
     if (st == HSP_OK && rename(tmp, path) != 0) {
-        st = io_error(err, "cannot rename to", path);
+        st = hsp_state_io_error(err, "cannot rename to", path);
     }
     if (st != HSP_OK) {
         (void)unlink(tmp); /* the first error is the one to report */
@@ -355,11 +344,11 @@ enum hsp_status hsp_segment_open_path(const char *path, bool writable,
     struct stat sb;
     int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
-        return io_error(err, "cannot open", path);
+        return hsp_state_io_error(err, "cannot open", path);
     }
     enum hsp_status st = HSP_OK;
     if (fstat(fd, &sb) != 0) {
-        st = io_error(err, "cannot stat", path);
+        st = hsp_state_io_error(err, "cannot stat", path);
     } else if (!S_ISREG(sb.st_mode) || sb.st_size < ROWS_AT) {
         st = hsp_err_set(err, HSP_EDIGEST, 0, "%s is too short for a state segment", path);
     } else {
