@@ -1,6 +1,7 @@
 # What the shells of all programs share: log, notices, signals, files.
 noinst_LIBRARIES += proto/host/libhost.a
 proto_host_libhost_a_SOURCES = \
+  proto/host/dlsyms.c proto/host/dlsyms.h \
   proto/host/fileio.c proto/host/fileio.h \
   proto/host/nofile.c proto/host/nofile.h \
   proto/host/log.c proto/host/log.h \

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "proto/base/size.h"
 #include "proto/base/str.h"
+#include "proto/host/dlsyms.h"
 #include "worker/app/gpuplace.h"
 #include "worker/app/nvmlabi.h"
 
@@ -49,11 +51,6 @@ struct lib {
                                                         enum nvml_remote *ret);
 };
 
-struct symbol {
-    const char *name;
-    size_t at; /* in struct lib */
-    bool optional;
-};
 #define NEEDED(f)                                        \
     {                                                    \
         .name = "nvml" #f, .at = offsetof(struct lib, f) \
@@ -62,7 +59,7 @@ struct symbol {
     {                                                                      \
         .name = "nvml" #f, .at = offsetof(struct lib, f), .optional = true \
     }
-static const struct symbol symbols[] = {
+static const struct hsp_dlsym symbols[] = {
     NEEDED(Init_v2),
     NEEDED(Shutdown),
     NEEDED(ErrorString),
@@ -101,19 +98,6 @@ struct hsp_nvml {
 };
 
 /* ---- opening ---- */
-
-/* dlsym gives an object pointer; POSIX says its bits are those of the function's. */
-static enum hsp_status find_all(struct lib *l, const char *name, struct hsp_err *err)
-{
-    for (size_t k = 0; k < sizeof symbols / sizeof symbols[0]; k++) {
-        void *p = dlsym(l->handle, symbols[k].name);
-        if (p == NULL && !symbols[k].optional) {
-            return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s has no %s", name, symbols[k].name);
-        }
-        memcpy((uint8_t *)l + symbols[k].at, &p, sizeof p);
-    }
-    return HSP_OK;
-}
 
 /* "00000000:3B:00.0" there is "0000:3b:00.0" in sysfs. */
 static void sysfs_name(const struct nvml_pci *p, char *ret, size_t size)
@@ -176,7 +160,8 @@ enum hsp_status hsp_nvml_open(const char *name, const char *sys, struct hsp_nvml
         free(n);
         return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "no NVML: %s", why != NULL ? why : name);
     }
-    enum hsp_status st = find_all(&n->lib, name, err);
+    enum hsp_status st =
+        hsp_dlsyms_find(n->lib.handle, name, symbols, HSP_ARRAY_LEN(symbols), &n->lib, err);
     st = st == HSP_OK ? start(n, err) : st;
     if (st != HSP_OK) {
         (void)dlclose(n->lib.handle);

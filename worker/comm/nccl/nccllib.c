@@ -1,21 +1,17 @@
 #include "worker/comm/nccl/nccllib.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
+#include "proto/base/size.h"
 #include "proto/base/str.h"
+#include "proto/host/dlsyms.h"
 
-struct symbol {
-    const char *name;
-    size_t at; /* in struct hsp_nccl_lib */
-    bool optional;
-};
 #define SYMBOL(f, o)                                                               \
     {                                                                              \
         .name = "nccl" #f, .at = offsetof(struct hsp_nccl_lib, f), .optional = (o) \
     }
 
-static const struct symbol symbols[] = {
+static const struct hsp_dlsym symbols[] = {
     SYMBOL(GetVersion, false),
     SYMBOL(GetUniqueId, false),
     SYMBOL(CommInitRankConfig, false),
@@ -38,19 +34,6 @@ static const struct symbol symbols[] = {
     SYMBOL(CommShrink, true),
 };
 
-/* dlsym gives an object pointer; POSIX says its bits are those of the function's. */
-static enum hsp_status find_all(struct hsp_nccl_lib *l, const char *name, struct hsp_err *err)
-{
-    for (size_t k = 0; k < sizeof symbols / sizeof symbols[0]; k++) {
-        void *p = dlsym(l->handle, symbols[k].name);
-        if (p == NULL && !symbols[k].optional) {
-            return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s has no %s", name, symbols[k].name);
-        }
-        memcpy((uint8_t *)l + symbols[k].at, &p, sizeof p);
-    }
-    return HSP_OK;
-}
-
 /* Never unloaded: threads of its own may still be in it, and CUDA calls it at the end of the process. */
 static void *load(const char *name)
 {
@@ -65,7 +48,7 @@ static enum hsp_status open_as(const char *name, void *handle, struct hsp_nccl_l
         const char *why = dlerror();
         return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "no NCCL: %s", why != NULL ? why : name);
     }
-    enum hsp_status st = find_all(&l, name, err);
+    enum hsp_status st = hsp_dlsyms_find(l.handle, name, symbols, HSP_ARRAY_LEN(symbols), &l, err);
     if (st == HSP_OK && l.GetVersion(&l.version) != NCCL_SUCCESS) {
         st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s does not tell its version", name);
     }
