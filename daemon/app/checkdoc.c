@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/app/docput.h"
 #include "daemon/app/planwork.h"
 #include "daemon/planner/links.h"
 #include "proto/base/arena.h"
@@ -21,16 +22,6 @@ struct doc {
     uint32_t of_node[HSP_CHECK_NODES];
     struct hsp_check_sum *sum;
 };
-
-static void put(cJSON *o, const char *key, double v)
-{
-    (void)cJSON_AddNumberToObject(o, key, v); /* without memory the document is NULL in the end */
-}
-
-static void put_text(cJSON *o, const char *key, const char *v)
-{
-    (void)cJSON_AddStringToObject(o, key, v);
-}
 
 static const char *name_of(const struct doc *d, uint32_t at)
 {

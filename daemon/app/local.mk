@@ -4,6 +4,7 @@ daemon_app_libdaemonapp_a_SOURCES = \
   daemon/app/batch.c daemon/app/batchint.h daemon/app/writing.c \
   daemon/app/stuck.c \
   daemon/app/checkdoc.c daemon/app/checkdoc.h \
+  daemon/app/docput.h \
   daemon/app/client.c \
   daemon/app/daemon_config.c daemon/app/daemon_config.h \
   daemon/app/epochplan.c daemon/app/epochplan.h \

@@ -3,10 +3,7 @@
 
 #include <cjson/cJSON.h>
 
-static void put(cJSON *o, const char *key, double v)
-{
-    (void)cJSON_AddNumberToObject(o, key, v); /* without memory the document is NULL in the end */
-}
+#include "daemon/app/docput.h"
 
 /* The plan as a file. False: no memory, or larger than a message. */
 static bool put_plan(cJSON *o, const struct hsp_plan *plan)
@@ -26,10 +23,10 @@ static cJSON *rank_doc(const struct hsp_cluster_desc *cluster, const struct hsp_
     const struct hsp_device_desc *d = &cluster->dev[r->device];
     cJSON *o = cJSON_CreateObject();
     put(o, "rank", rank);
-    (void)cJSON_AddStringToObject(o, "device", d->name);
-    (void)cJSON_AddStringToObject(o, "schedule", hsp_schedule_name(r->schedule));
+    put_text(o, "device", d->name);
+    put_text(o, "schedule", hsp_schedule_name(r->schedule));
     if (r->block_ranges != NULL) {
-        (void)cJSON_AddStringToObject(o, "block_ranges", r->block_ranges);
+        put_text(o, "block_ranges", r->block_ranges);
     }
     put(o, "stream", r->stream);
     put(o, "stage", r->stage);
@@ -58,11 +55,11 @@ char *hsp_plan_doc(const struct hsp_job_rec *job, const struct hsp_cluster_desc 
 {
     const struct hsp_cost *c = &p->cost;
     cJSON *o = cJSON_CreateObject();
-    (void)cJSON_AddStringToObject(o, "apiVersion", "hspmd/v1");
-    (void)cJSON_AddStringToObject(o, "kind", "plan-prediction");
-    (void)cJSON_AddStringToObject(o, "job", job->spec->name);
-    (void)cJSON_AddStringToObject(o, "source", source);
-    (void)cJSON_AddStringToObject(o, "why", p->plan->why != NULL ? p->plan->why : "");
+    put_text(o, "apiVersion", "hspmd/v1");
+    put_text(o, "kind", "plan-prediction");
+    put_text(o, "job", job->spec->name);
+    put_text(o, "source", source);
+    put_text(o, "why", p->plan->why != NULL ? p->plan->why : "");
     put(o, "zero", p->plan->zero);
     put(o, "streams", p->plan->n_streams);
     put(o, "step_seconds", c->step_us * 1e-6);

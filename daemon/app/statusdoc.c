@@ -4,19 +4,10 @@
 #include <string.h>
 
 #include "daemon/app/app.h"
+#include "daemon/app/docput.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 #include "proto/program/datacursor.h"
-
-static void put(cJSON *o, const char *key, double v)
-{
-    (void)cJSON_AddNumberToObject(o, key, v); /* without memory the document is NULL in the end */
-}
-
-static void put_text(cJSON *o, const char *key, const char *v)
-{
-    (void)cJSON_AddStringToObject(o, key, v);
-}
 
 /* Of a training that diverges. */
 static void put_loss(cJSON *o, const char *key, double v)
