@@ -353,6 +353,7 @@ int main(int argc, char **argv)
         frugal_heap();
         (void)setenv("UV_THREADPOOL_SIZE", POOL_THREADS, 0); /* no thread runs yet */
         p.log = hsp_log_new(STDERR_FILENO, (enum hsp_log_level)p.cfg.log_level);
+        hsp_log_on_assert(p.log);
         rc = p.log != NULL ? run(&p) : EXIT_FAILURE;
         p.log = hsp_log_free(p.log);
     }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/base/check.h"
 #include "proto/base/size.h"
 
 /* Time, level, module, text: a cut line and what stands before it. */
@@ -21,6 +22,8 @@ struct hsp_log {
     char **line;  /* HSP_LOG_RING, owned; NULL before the first round */
     size_t n_all; /* lines ever put into the ring; the next goes to n_all mod HSP_LOG_RING */
 };
+
+static struct hsp_log *of_program; /* whose last lines a failing assertion shows; NULL: none */
 
 static const struct {
     const char *name;
@@ -66,6 +69,9 @@ struct hsp_log *hsp_log_new(int fd, enum hsp_log_level level)
 struct hsp_log *hsp_log_free(struct hsp_log *l)
 {
     if (l != NULL) {
+        if (l == of_program) {
+            hsp_log_on_assert(NULL);
+        }
         for (size_t i = 0; i < HSP_LOG_RING; i++) {
             free(l->line[i]);
         }
@@ -171,29 +177,36 @@ void hsp_log(struct hsp_log *l, enum hsp_log_level level, const char *module, co
     va_end(ap);
 }
 
-void hsp_log_tail(struct hsp_log *l, size_t n, struct hsp_buf *out)
-{
-    pthread_mutex_lock(&l->lock);
-    size_t have = l->n_all < HSP_LOG_RING ? l->n_all : HSP_LOG_RING;
-    n = n < have ? n : have;
-    for (size_t i = l->n_all - n; i < l->n_all; i++) {
-        const char *s = l->line[i % HSP_LOG_RING];
-        hsp_buf_puts(out, s != NULL ? s : "");
-    }
-    pthread_mutex_unlock(&l->lock);
-}
-
-void hsp_log_dump(struct hsp_log *l, int fd)
+void hsp_log_dump(struct hsp_log *l, size_t n, int fd)
 {
     if (pthread_mutex_trylock(&l->lock) != 0) {
         return;
     }
     size_t have = l->n_all < HSP_LOG_RING ? l->n_all : HSP_LOG_RING;
-    for (size_t i = l->n_all - have; i < l->n_all; i++) {
+    n = n < have ? n : have;
+    for (size_t i = l->n_all - n; i < l->n_all; i++) {
         const char *s = l->line[i % HSP_LOG_RING];
         if (s != NULL) {
             write_all(fd, s, strlen(s));
         }
     }
     pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- the last words ---- */
+
+static void dump_last(const char *expr, const char *file, int line)
+{
+    (void)expr;
+    (void)file;
+    (void)line;
+    static const char head[] = "the last lines of the log:\n";
+    write_all(of_program->fd, head, sizeof head - 1);
+    hsp_log_dump(of_program, HSP_LOG_LAST, of_program->fd);
+}
+
+void hsp_log_on_assert(struct hsp_log *l)
+{
+    of_program = l;
+    hsp_assert_set_hook(l != NULL ? dump_last : NULL);
 }

@@ -3,7 +3,7 @@
  * Role:      called by shells only; libraries return errors and facts instead.
  * Purity:    shell (writes to a descriptor, reads the clock).
  * Threads:   any thread; lines are whole.
- * Ownership: one hsp_log per program, passed on; no global.
+ * Ownership: one hsp_log per program, passed on; no global but for a failing assertion.
  * Bounds:    a line is cut at HSP_LOG_LINE bytes; the ring holds HSP_LOG_RING lines.
  * Form:      "<5>module: text" when the descriptor is the journal, else
  *            "2026-03-01T12:00:00.123Z notice module: text". Control bytes (which may come from a
@@ -16,11 +16,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "proto/base/buf.h"
-#include "proto/base/err.h"
-
 #define HSP_LOG_LINE 1024
 #define HSP_LOG_RING 4096
+#define HSP_LOG_LAST 200 /* lines that a failed assertion shows */
 
 enum hsp_log_level {
     HSP_LOG_ERROR,  /* an operation is lost, someone must act */
@@ -47,10 +45,12 @@ void hsp_log(struct hsp_log *l, enum hsp_log_level level, const char *module, co
 void hsp_logv(struct hsp_log *l, enum hsp_log_level level, const char *module, const char *fmt,
               va_list ap) __attribute__((format(printf, 4, 0)));
 
-/* Appends the last @n lines of the ring, oldest first, with time and level. */
-void hsp_log_tail(struct hsp_log *l, size_t n, struct hsp_buf *out);
+/* Writes the last @n lines of the ring to @fd, oldest first, with time and level. Nothing while another thread is
+ * in the log: a dying process must not wait. */
+void hsp_log_dump(struct hsp_log *l, size_t n, int fd);
 
-/* Writes the whole ring to @fd; for an assertion's hook: gives up when the lock is held. */
-void hsp_log_dump(struct hsp_log *l, int fd);
+/* From now on a failing assertion dumps the last HSP_LOG_LAST lines of @l to where @l writes, until @l is freed.
+ * Called once by a program's main. NULL allowed. */
+void hsp_log_on_assert(struct hsp_log *l);
 
 #endif

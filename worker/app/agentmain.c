@@ -535,6 +535,7 @@ static int run(struct hsp_agent_setup *u)
     struct hsp_err err = {0};
     int rc = EXIT_FAILED;
     struct hsp_log *log = hsp_log_new(STDERR_FILENO, (enum hsp_log_level)u->cfg.log_level);
+    hsp_log_on_assert(log);
     if (prepare(u, log, &err) != HSP_OK) {
         hsp_log(log, HSP_LOG_ERROR, "agent", "cannot start: %s", err.msg);
     } else {

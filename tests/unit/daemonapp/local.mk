@@ -3,6 +3,7 @@ daemonapp_tests = \
   tests/unit/daemonapp/daemon_config_test \
   tests/unit/daemonapp/epochplan_test \
   tests/unit/daemonapp/feed_test \
+  tests/unit/daemonapp/hspmddies_test \
   tests/unit/daemonapp/jobrec_test \
   tests/unit/daemonapp/metrics_test \
   tests/unit/daemonapp/planwork_test \
@@ -21,6 +22,7 @@ tests_unit_daemonapp_daemon_config_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_epochplan_test_SOURCES = tests/unit/daemonapp/epochplan_test.c $(APPLIB)
 tests_unit_daemonapp_epochplan_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_feed_test_LDADD = $(DAEMONAPP_TEST_LIBS)
+tests_unit_daemonapp_hspmddies_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_jobrec_test_SOURCES = tests/unit/daemonapp/jobrec_test.c $(APPLIB)
 tests_unit_daemonapp_jobrec_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemonapp_planwork_test_SOURCES = tests/unit/daemonapp/planwork_test.c $(APPLIB)

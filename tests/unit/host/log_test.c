@@ -1,9 +1,13 @@
 #include "proto/host/log.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/base/check.h"
 #include "tests/lib/testlib.h"
 
 static void read_back(int fd, char *out, size_t cap)
@@ -57,29 +61,76 @@ static void test_ring(void **state)
     (void)state;
     FILE *f = tmpfile();
     struct hsp_log *l = hsp_log_new(fileno(f), HSP_LOG_ERROR);
-    struct hsp_buf out;
+    static char text[1 << 20];
     for (int i = 0; i < HSP_LOG_RING + 10; i++) {
         hsp_log(l, HSP_LOG_DEBUG, "m", "line %d.", i);
         hsp_log(l, HSP_LOG_TRACE, "m", "trace");
     }
-    hsp_buf_init(&out, 1 << 20);
-    hsp_log_tail(l, 2, &out);
-    const char *s = hsp_buf_cstr(&out);
-    assert_non_null(strstr(s, "line 4104.\n"));
-    assert_non_null(strstr(s, "line 4105.\n"));
-    assert_null(strstr(s, "line 4103."));
-    hsp_buf_reset(&out);
-    hsp_log_tail(l, SIZE_MAX, &out);
-    s = hsp_buf_cstr(&out);
-    assert_non_null(strstr(s, "line 10.\n"));
-    assert_null(strstr(s, "line 9.\n"));
-    assert_null(strstr(s, "trace m"));
-    size_t all = out.len;
-    hsp_buf_fini(&out);
-    hsp_log_dump(l, fileno(f));
-    assert_int_equal(lseek(fileno(f), 0, SEEK_END), all);
+    hsp_log_dump(l, 2, fileno(f));
+    read_back(fileno(f), text, sizeof text);
+    assert_non_null(strstr(text, "line 4104.\n"));
+    assert_non_null(strstr(text, "line 4105.\n"));
+    assert_null(strstr(text, "line 4103."));
+    assert_int_equal(ftruncate(fileno(f), 0), 0);
+    assert_int_equal(lseek(fileno(f), 0, SEEK_SET), 0);
+    hsp_log_dump(l, SIZE_MAX, fileno(f));
+    read_back(fileno(f), text, sizeof text);
+    assert_non_null(strstr(text, "line 10.\n"));
+    assert_null(strstr(text, "line 9.\n"));
+    assert_null(strstr(text, "trace m"));
     hsp_log_free(l);
     (void)fclose(f);
+}
+
+/* In a process of its own: logs 300 lines that are not written, then fails an assertion. */
+static void die(int fd, bool freed)
+{
+    (void)prctl(PR_SET_DUMPABLE, 0);
+    (void)dup2(fd, STDERR_FILENO);
+    struct hsp_log *l = hsp_log_new(STDERR_FILENO, HSP_LOG_WARN);
+    hsp_log_on_assert(l);
+    for (int i = 0; i < 300; i++) {
+        hsp_log(l, HSP_LOG_DEBUG, "m", "line %d.", i);
+    }
+    l = freed ? hsp_log_free(l) : l;
+    HSP_ASSERT(l == NULL && !freed);
+}
+
+static void last_words(bool freed, char *ret, size_t size)
+{
+    int status = 0;
+    FILE *f = tmpfile();
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        die(fileno(f), freed);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    read_back(fileno(f), ret, size);
+    (void)fclose(f);
+}
+
+static void a_failed_assertion_shows_the_last_lines(void **state)
+{
+    (void)state;
+    static char text[1 << 16];
+    last_words(false, text, sizeof text);
+    const char *what = strstr(text, "assertion failed: l == NULL && !freed (");
+    assert_non_null(what);
+    const char *first = strstr(what, ")\nthe last lines of the log:\n"), *at = first;
+    assert_non_null(first);
+    assert_null(strstr(text, " debug m: line 99.\n"));
+    for (int i = 100; i < 300; i++) {
+        char want[64];
+        (void)snprintf(want, sizeof want, "Z debug m: line %d.\n", i);
+        at = strstr(at, want);
+        assert_non_null(at);
+    }
+    last_words(true, text, sizeof text);
+    assert_non_null(strstr(text, "assertion failed: "));
+    assert_null(strstr(text, "the last lines"));
 }
 
 static void test_names(void **state)
@@ -98,6 +149,7 @@ int main(void)
         cmocka_unit_test(test_levels_and_escape),
         cmocka_unit_test(test_journal_prefix),
         cmocka_unit_test(test_ring),
+        cmocka_unit_test(a_failed_assertion_shows_the_last_lines),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
