@@ -176,7 +176,6 @@ void hsp_ci_keepers_advance(struct hsp_cluster *c, struct hsp_job *j);
 
 /* plans.c */
 struct hsp_job_plan *hsp_ci_plan(const struct hsp_job *j, uint64_t plan);
-bool hsp_ci_info_copy(const struct hsp_plan_info *from, struct hsp_plan_info *ret);
 void hsp_ci_info_fini(struct hsp_plan_info *p);
 const char *hsp_ci_info_fault(const struct hsp_plan_info *p); /* NULL: well formed */
 void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,

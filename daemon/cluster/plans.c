@@ -32,7 +32,7 @@ static void *dup(const void *from, size_t n, size_t size)
     return p;
 }
 
-bool hsp_ci_info_copy(const struct hsp_plan_info *from, struct hsp_plan_info *ret)
+static bool copy_info(const struct hsp_plan_info *from, struct hsp_plan_info *ret)
 {
     struct hsp_plan_info p = *from;
     uint32_t n_pieces = from->shard_first[from->n_shards];
@@ -206,7 +206,7 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
         }
     }
     if (ev->status == HSP_OK && fault == NULL) {
-        if (!hsp_ci_info_copy(ev->info, &j->result)) {
+        if (!copy_info(ev->info, &j->result)) {
             c->failed = true;
             return;
         }
@@ -273,7 +273,7 @@ uint64_t hsp_ci_copy_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
                           const hsp_device_id *keeper, uint32_t n_keepers)
 {
     struct hsp_plan_info info;
-    if (!hsp_ci_info_copy(&hsp_ci_plan(j, plan)->info, &info)) {
+    if (!copy_info(&hsp_ci_plan(j, plan)->info, &info)) {
         c->failed = true;
         return 0;
     }

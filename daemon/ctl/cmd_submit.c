@@ -45,7 +45,8 @@ static void add_rank(struct hsp_ctl *ctl, struct hsp_table *t, const cJSON *r)
     hsp_table_row(t, cells);
 }
 
-bool hsp_plan_view(struct hsp_ctl *ctl, const cJSON *doc)
+/* A plan-prediction document as the table of `hspmdctl plan`. False: could not be written. */
+static bool view_plan(struct hsp_ctl *ctl, const cJSON *doc)
 {
     const cJSON *x;
     FILE *out = ctl->out;
@@ -96,8 +97,9 @@ static enum hsp_status add_files(struct hsp_ctl *ctl, const struct hsp_job_spec 
     return files != NULL ? HSP_OK : hsp_err_nomem(err, "the job's plans");
 }
 
-enum hsp_status hsp_submit_msg(struct hsp_ctl *ctl, const char *path, uint16_t type, bool dry_run,
-                               struct hsp_msg *ret, struct hsp_err *err)
+/* The job file and the annotations it names, as a SUBMIT or PLAN message. */
+static enum hsp_status make_request(struct hsp_ctl *ctl, const char *path, uint16_t type,
+                                    bool dry_run, struct hsp_msg *ret, struct hsp_err *err)
 {
     const struct hsp_job_spec *job;
     const char *text;
@@ -175,13 +177,13 @@ int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code)
     struct hsp_msg m;
     cJSON *doc = NULL;
     const char *text = "";
-    enum hsp_status st = hsp_submit_msg(ctl, ctl->pos[0], HSP_MSG_PLAN, true, &m, &err);
+    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_PLAN, true, &m, &err);
     if (st == HSP_OK) {
         st = hsp_remote_ask_json(ctl, &m, &text, &doc, &err);
     }
     int rc = st != HSP_OK                     ? hsp_ctl_fail(ctl, &err)
              : ctl->format == HSP_FORMAT_JSON ? print_doc(ctl, text)
-             : hsp_plan_view(ctl, doc)        ? HSP_EXIT_OK
+             : view_plan(ctl, doc)            ? HSP_EXIT_OK
                                               : HSP_EXIT_FAILED;
     if (rc == HSP_EXIT_OK && exit_code) {
         rc = compare(ctl, doc);
@@ -195,7 +197,7 @@ static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc)
     const char *job = hsp_doc_text(doc, "job");
     const cJSON *plan = cJSON_GetObjectItemCaseSensitive(doc, "plan");
     if (plan != NULL) {
-        (void)hsp_plan_view(ctl, plan); /* a failing write shows when the output is closed */
+        (void)view_plan(ctl, plan); /* a failing write shows when the output is closed */
         (void)fputc('\n', ctl->out);
     }
     (void)fprintf(ctl->out,
@@ -212,7 +214,7 @@ static enum hsp_status ask_plan(struct hsp_ctl *ctl, struct hsp_plan_text *ret, 
     struct hsp_msg m;
     cJSON *doc = NULL;
     const char *text = "";
-    enum hsp_status st = hsp_submit_msg(ctl, ctl->pos[0], HSP_MSG_PLAN, true, &m, err);
+    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_PLAN, true, &m, err);
     if (st == HSP_OK) {
         st = hsp_remote_ask_json(ctl, &m, &text, &doc, err);
     }
@@ -268,7 +270,7 @@ int hsp_cmd_submit(struct hsp_ctl *ctl)
     if (checked != HSP_EXIT_OK) {
         return checked;
     }
-    enum hsp_status st = hsp_submit_msg(ctl, ctl->pos[0], HSP_MSG_SUBMIT, false, &m, &err);
+    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_SUBMIT, false, &m, &err);
     if (st == HSP_OK) {
         st = hsp_remote_ask_json(ctl, &m, &text, &doc, &err);
     }

@@ -100,7 +100,6 @@ const char *hsp_ctl_text(struct hsp_ctl *ctl, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 const char *hsp_ctl_time(struct hsp_ctl *ctl, double us);
 const char *hsp_ctl_bytes(struct hsp_ctl *ctl, double bytes);
-enum hsp_exit hsp_exit_of(enum hsp_status st);
 int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Option parsing (options.c): fills @ctl from argv[first..argc) for @c, global options included.

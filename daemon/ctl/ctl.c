@@ -9,7 +9,7 @@
 /* A job's graph, plans and programs live here; the largest program files are some hundred MiB. */
 #define ARENA_BYTES ((size_t)4 << 30)
 
-enum hsp_exit hsp_exit_of(enum hsp_status st)
+static enum hsp_exit exit_of(enum hsp_status st)
 {
     switch (st) {
     case HSP_OK: return HSP_EXIT_OK;
@@ -31,7 +31,7 @@ int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err)
 {
     (void)fprintf(ctl->msg, "hspmdctl: %s\n", err->msg);
     ctl->told = true;
-    return (int)hsp_exit_of(err->code);
+    return (int)exit_of(err->code);
 }
 
 void hsp_ctl_flaw(struct hsp_ctl *ctl, const struct hsp_err *err)

@@ -44,8 +44,6 @@ enum hsp_status hsp_doc_parse(const char *text, size_t len, cJSON **ret, struct 
 const char *hsp_doc_text(const cJSON *o, const char *key);
 double hsp_doc_number(const cJSON *o, const char *key);
 bool hsp_doc_has(const cJSON *o, const char *key);
-/* A plan-prediction document as the table of `hspmdctl plan`. False: could not be written. */
-bool hsp_plan_view(struct hsp_ctl *ctl, const cJSON *doc);
 /* The status document as text, of all or of the one it was asked for. False: could not be written. */
 bool hsp_status_view(struct hsp_ctl *ctl, const cJSON *doc);
 /* Its nodes; with @one all there is about the only one. */
@@ -54,9 +52,6 @@ bool hsp_node_view(struct hsp_ctl *ctl, const cJSON *nodes, bool one);
 void hsp_metric_view(struct hsp_ctl *ctl, const char *line, size_t len);
 /* The document of a check of nodes, as tables unless JSON is wanted, and remarks; the exit code. */
 int hsp_check_view(struct hsp_ctl *ctl, const cJSON *doc);
-/* The job file and the annotations it names, as a SUBMIT or PLAN message. */
-enum hsp_status hsp_submit_msg(struct hsp_ctl *ctl, const char *path, uint16_t type, bool dry_run,
-                               struct hsp_msg *ret, struct hsp_err *err);
 
 /* Shared by commands: plan --live and submit --dry-run; wait and submit --wait (0: no limit). Both
  * give the exit code; @exit_code: HSP_EXIT_WOULD_CHANGE when the job does not run just this plan. */

@@ -302,7 +302,8 @@ static enum hsp_status scale_sequences(const struct hsp_yaml *y, struct hsp_plan
     return HSP_OK;
 }
 
-enum hsp_status hsp_plan_read_head(const struct hsp_yaml *y, bool *ret_pool, struct hsp_err *err)
+/* apiVersion and kind of a file. HSP_EPARSE. */
+static enum hsp_status read_head(const struct hsp_yaml *y, bool *ret_pool, struct hsp_err *err)
 {
     static const char *const versions[] = {"hspmd/v1"}, *const kinds[] = {"plan", "pool"};
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
@@ -329,7 +330,7 @@ enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
     bool pool = false;
     enum hsp_status rc = hsp_yaml_parse(name, text, len, arena, &y, err);
     if (rc == HSP_OK) {
-        rc = hsp_plan_read_head(y, &pool, err);
+        rc = read_head(y, &pool, err);
     }
     if (rc != HSP_OK) {
         return rc;

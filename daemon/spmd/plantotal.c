@@ -384,7 +384,8 @@ static enum hsp_status read_reshard(const struct hsp_yaml *y, struct hsp_arena *
     return rc == HSP_OK && us != NULL ? hsp_yaml_f64(us, 0, 1e18, &r->us, err) : rc;
 }
 
-void hsp_plan_put_numbers(const int64_t *v, uint32_t n, bool short_form, struct hsp_buf *out)
+/* "[a, b]"; one number where all are equal and @short_form. */
+static void put_numbers(const int64_t *v, uint32_t n, bool short_form, struct hsp_buf *out)
 {
     bool equal = short_form && n > 0;
     for (uint32_t i = 1; i < n; i++) {
@@ -416,9 +417,9 @@ void hsp_plan_put_moves(const struct hsp_plan_reshard *r, struct hsp_buf *out)
         hsp_buf_printf(out, "%s{kind: %s, ranks: ", i > 0 ? ", " : "", hsp_move_name(m->kind));
         put_ranks(m->ranks, m->n, out);
         hsp_buf_puts(out, ", gives: ");
-        hsp_plan_put_numbers(m->gives, m->n, true, out);
+        put_numbers(m->gives, m->n, true, out);
         hsp_buf_puts(out, ", gets: ");
-        hsp_plan_put_numbers(m->gets, m->n, true, out);
+        put_numbers(m->gets, m->n, true, out);
         hsp_buf_puts(out, m->of_sums ? ", of_sums: true}" : "}");
     }
     hsp_buf_puts(out, "]");

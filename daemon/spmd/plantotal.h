@@ -10,8 +10,6 @@ enum hsp_status hsp_plan_read_total(const struct hsp_yaml *y, struct hsp_arena *
 /* @explain: with what Reshards are and take. */
 void hsp_plan_dump_total(const struct hsp_plan *p, bool explain, struct hsp_buf *out);
 
-/* apiVersion and kind of a file. HSP_EPARSE. */
-enum hsp_status hsp_plan_read_head(const struct hsp_yaml *y, bool *ret_pool, struct hsp_err *err);
 /* One plan, whose apiVersion and kind may be left out (planfile.c); a pool of them (poolfile.c). Errors of
  * hsp_plan_parse. */
 enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
@@ -23,8 +21,6 @@ void hsp_pool_dump(const struct hsp_plan *p, struct hsp_buf *out);
 
 /* "[{kind: all_reduce, ranks: [0, 1], gives: 8, gets: 8}]", and zero ranks behind it. */
 void hsp_plan_put_moves(const struct hsp_plan_reshard *r, struct hsp_buf *out);
-/* "[a, b]"; one number where all are equal and @short_form. */
-void hsp_plan_put_numbers(const int64_t *v, uint32_t n, bool short_form, struct hsp_buf *out);
 const char *hsp_phase_name(uint8_t phase);
 
 #endif

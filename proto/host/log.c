@@ -136,8 +136,11 @@ static void write_all(int fd, const char *p, size_t n)
     }
 }
 
-void hsp_logv(struct hsp_log *l, enum hsp_log_level level, const char *module, const char *fmt,
-              va_list ap)
+static void log_line(struct hsp_log *l, enum hsp_log_level level, const char *module,
+                     const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
+
+static void log_line(struct hsp_log *l, enum hsp_log_level level, const char *module,
+                     const char *fmt, va_list ap)
 {
     char raw[HSP_LOG_LINE], text[HSP_LOG_LINE], line[STAMPED], stamp[40];
     if (l == NULL || (size_t)level >= HSP_ARRAY_LEN(levels)) {
@@ -173,7 +176,7 @@ void hsp_log(struct hsp_log *l, enum hsp_log_level level, const char *module, co
 {
     va_list ap;
     va_start(ap, fmt);
-    hsp_logv(l, level, module, fmt, ap);
+    log_line(l, level, module, fmt, ap);
     va_end(ap);
 }
 

@@ -42,8 +42,6 @@ const char *hsp_log_level_name(enum hsp_log_level level);
 /* @l may be NULL: nothing is logged. A failing write is ignored: there is nowhere to report it. */
 void hsp_log(struct hsp_log *l, enum hsp_log_level level, const char *module, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-void hsp_logv(struct hsp_log *l, enum hsp_log_level level, const char *module, const char *fmt,
-              va_list ap) __attribute__((format(printf, 4, 0)));
 
 /* Writes the last @n lines of the ring to @fd, oldest first, with time and level. Nothing while another thread is
  * in the log: a dying process must not wait. */

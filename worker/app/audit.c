@@ -168,7 +168,8 @@ static uint32_t segment_kind(const struct hsp_template *t, uint32_t instr)
     return UINT32_MAX;
 }
 
-void hsp_audit_flush(struct hsp_epoch *e)
+/* Writes what hsp_audit_instr has collected. */
+static void flush_audit(struct hsp_epoch *e)
 {
     char path[PATH_MAX];
     struct hsp_activity *a = &e->activity;
@@ -193,6 +194,6 @@ void hsp_audit_instr(struct hsp_epoch *e, uint32_t instr)
     a->record[a->n++] = (struct hsp_activity_record){
         .ns = hsp_clock_ns(), .epoch = (uint32_t)e->number, .segment = segment_kind(t, instr)};
     if (a->n == HSP_ACTIVITY_RECORDS || a->record[a->n - 1].ns - a->record[0].ns > FLUSH_NS) {
-        hsp_audit_flush(e);
+        flush_audit(e);
     }
 }

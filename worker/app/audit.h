@@ -24,7 +24,5 @@ void hsp_audit_state(const struct hsp_epoch *e, uint64_t version, bool begins);
 /* Notes that compute instruction @instr is done; for the engine's `traced` hook. Instructions of
  * the other queue are passed over. A write that fails ends the notes, nothing else. */
 void hsp_audit_instr(struct hsp_epoch *e, uint32_t instr);
-/* Writes what hsp_audit_instr has collected. */
-void hsp_audit_flush(struct hsp_epoch *e);
 
 #endif

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *hsp_disk_remedy(int sys)
+/* What helps against errno @sys, as the end of a sentence: "make room there". Never NULL. */
+static const char *remedy_of(int sys)
 {
     switch (sys) {
     case ENOSPC:
@@ -32,6 +33,6 @@ void hsp_disk_explain(struct hsp_err *err)
 {
     if (err != NULL && err->sys != 0) {
         size_t n = strlen(err->msg);
-        (void)snprintf(err->msg + n, sizeof(err->msg) - n, "; %s", hsp_disk_remedy(err->sys));
+        (void)snprintf(err->msg + n, sizeof(err->msg) - n, "; %s", remedy_of(err->sys));
     }
 }

@@ -13,9 +13,6 @@
 #define HSP_DISK_PAUSE_MS     1000u
 #define HSP_DISK_PAUSE_MAX_MS 30000u
 
-/* What helps against errno @sys, as the end of a sentence: "make room there". Never NULL. */
-const char *hsp_disk_remedy(int sys);
-
 /* How long to wait after @tries (1 or more) tries that failed: HSP_DISK_PAUSE_MS, doubled each time
  * up to HSP_DISK_PAUSE_MAX_MS. */
 uint32_t hsp_disk_pause_ms(uint32_t tries);

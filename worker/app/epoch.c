@@ -649,7 +649,8 @@ void hsp_epoch_abort(struct hsp_epoch *e)
     hsp_epoch_direct_abort(e);
 }
 
-void hsp_epoch_cancel(struct hsp_epoch *e)
+/* Says stop to every thread and operation of the epoch; does not wait. */
+static void cancel_epoch(struct hsp_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
     e->cancelled = true;
@@ -664,7 +665,7 @@ struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e)
         return NULL;
     }
     if (e->cancel_fd >= 0) {
-        hsp_epoch_cancel(e);
+        cancel_epoch(e);
     }
     if (e->has_run) {
         (void)pthread_join(e->run, NULL); /* fails only for threads that are not ours */

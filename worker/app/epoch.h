@@ -191,9 +191,7 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
  * write memory any more. NULL allowed; returns NULL. */
 struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e);
 
-/* Says stop to every thread and operation of the epoch; does not wait. */
-void hsp_epoch_cancel(struct hsp_epoch *e);
-/* The same for operations only: what a break does. */
+/* Says stop to the operations of the epoch, as a break does; does not wait. */
 void hsp_epoch_abort(struct hsp_epoch *e);
 /* START, or the hand-over of the running epoch: begin with @version. */
 void hsp_epoch_go(struct hsp_epoch *e, uint64_t version);
@@ -292,9 +290,6 @@ void hsp_epoch_trace_passed(struct hsp_epoch *e, const struct hsp_vote *v, uint3
 void hsp_epoch_trace_state(struct hsp_epoch *e, const char *what, int64_t from_ns);
 /* Between steps, on the run thread: TRACED when the steps are done, or as far as they are when @now. */
 void hsp_epoch_trace_tell(struct hsp_epoch *e, bool now);
-/* epochsteps.c. The first rank, else keeper, that shares no node with rank 0 is its heir: it knows the newest
- * steps, too. 0: there is none. */
-uint32_t hsp_epoch_heir(const struct hsp_epoch *e);
 /* A vote has passed, with the records @all of the @n ranks: rank 0 reports it, its heir keeps it. What cannot be
  * sent is logged. @sequence: of a pool the tokens of the sequences of the plan that ran it, else 0. */
 void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,

@@ -4,7 +4,9 @@
 
 #include "worker/app/epoch.h"
 
-uint32_t hsp_epoch_heir(const struct hsp_epoch *e)
+/* The first rank, else keeper, that shares no node with rank 0 is its heir: it knows the newest
+ * steps, too. 0: there is none. */
+static uint32_t heir_of(const struct hsp_epoch *e)
 {
     return hsp_package_writer(e->pkg.peers, e->p->n_ranks + e->p->n_keepers);
 }
@@ -50,7 +52,7 @@ void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
                                     .lr = v->lr,
                                     .seconds = seconds,
                                     .sequence = sequence};
-    if (e->p->rank == 0 || e->p->rank == hsp_epoch_heir(e)) {
+    if (e->p->rank == 0 || e->p->rank == heir_of(e)) {
         keep(e, &s);
     }
     if (e->p->rank != 0) {
@@ -66,7 +68,7 @@ void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
 
 void hsp_epoch_say_again(struct hsp_epoch *e)
 {
-    if (e->p->rank == 0 || e->p->rank != hsp_epoch_heir(e)) {
+    if (e->p->rank == 0 || e->p->rank != heir_of(e)) {
         return;
     }
     (void)pthread_mutex_lock(&e->lock);
@@ -81,7 +83,7 @@ enum hsp_status hsp_epoch_share_step(struct hsp_epoch *e, uint32_t channel, stru
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
     struct hsp_said_step s = {.step = HSP_NO_VERSION};
-    uint32_t heir = hsp_epoch_heir(e);
+    uint32_t heir = heir_of(e);
     if (heir < e->p->n_ranks || (e->p->rank != 0 && e->p->rank != heir)) {
         return HSP_OK; /* a rank knows by the vote, or there is none */
     }

@@ -32,7 +32,7 @@ void hsp_cuda_fault_free(struct hsp_cuda_fault *f)
     }
 }
 
-bool hsp_cuda_is_lost(const struct hsp_cuda *g)
+static bool is_lost(const struct hsp_cuda *g)
 {
     return atomic_load(&g->fault->lost);
 }
@@ -48,7 +48,7 @@ static enum hsp_status tell(struct hsp_cuda_fault *f, struct hsp_err *err)
 
 enum hsp_status hsp_cuda_alive(struct hsp_cuda *g, struct hsp_err *err)
 {
-    return hsp_cuda_is_lost(g) ? tell(g->fault, err) : HSP_OK;
+    return is_lost(g) ? tell(g->fault, err) : HSP_OK;
 }
 
 enum hsp_status hsp_cuda_lose(struct hsp_cuda *g, struct hsp_err *err, const char *fmt, ...)
@@ -98,7 +98,7 @@ enum hsp_status hsp_cuda_check(struct hsp_cuda *g, cudaError_t e, const char *wh
         return HSP_OK;
     }
     (void)cudaGetLastError(); /* told here, not by the next launch; a sticky one stays */
-    if (hsp_cuda_is_lost(g)) {
+    if (is_lost(g)) {
         return tell(g->fault, err);
     }
     if (is_of_capture(e)) {
@@ -120,7 +120,7 @@ enum hsp_status hsp_cuda_check_lt(struct hsp_cuda *g, cublasStatus_t e, const ch
         return HSP_OK;
     }
     enum hsp_status st = hsp_cuda_check(g, cudaGetLastError(), what, err);
-    if (st != HSP_OK || hsp_cuda_is_lost(g)) {
+    if (st != HSP_OK || is_lost(g)) {
         return st != HSP_OK ? st : tell(g->fault, err);
     }
     if (e == CUBLAS_STATUS_ALLOC_FAILED) {

@@ -66,7 +66,6 @@ enum hsp_status hsp_backend_cuda_open(int device, const struct hsp_device_opts *
 
 enum hsp_status hsp_cuda_fault_new(struct hsp_cuda_fault **ret, struct hsp_err *err);
 void hsp_cuda_fault_free(struct hsp_cuda_fault *f); /* NULL is fine */
-bool hsp_cuda_is_lost(const struct hsp_cuda *g);
 /* HSP_EIO with the first failure when the device is lost. */
 enum hsp_status hsp_cuda_alive(struct hsp_cuda *g, struct hsp_err *err);
 /* The device is lost from now on, for this reason. Returns HSP_EIO with the first such reason. */

@@ -253,9 +253,6 @@ enum hsp_status hsp_shm_attach(struct mesh_shm *s, int fd, uint32_t n, uint32_t 
 struct mesh_shm *hsp_shm_free(struct mesh_shm *s); /* NULL allowed; returns NULL */
 /* Writes what fits of a message; true: it is out. */
 bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o);
-/* Moves what can be moved. Messages nobody asked for stay in the lane, but for those of @awaited, or with
- * @spill. True: something happened. */
-bool hsp_shm_progress(struct hsp_mesh *m, uint32_t awaited, bool spill);
 /* The user thread comes, and goes. */
 void hsp_shm_enter(struct hsp_mesh *m);
 void hsp_shm_leave(struct hsp_mesh *m);

@@ -344,7 +344,9 @@ static bool told(struct hsp_mesh *m)
     return word != 0;
 }
 
-bool hsp_shm_progress(struct hsp_mesh *m, uint32_t awaited, bool spill)
+/* Moves what can be moved. Messages nobody asked for stay in the lane, but for those of @awaited, or with
+ * @spill. True: something happened. */
+static bool progress(struct hsp_mesh *m, uint32_t awaited, bool spill)
 {
     bool moved = false;
     if (m->dead.code != HSP_OK || told(m)) {
@@ -383,7 +385,7 @@ static bool spin(struct hsp_mesh *m, uint32_t awaited)
     uint64_t until = hsp_mesh_now_ns() + SPIN_NS;
     do {
         hsp_mesh_look_away(m);
-        if (hsp_shm_progress(m, awaited, false)) {
+        if (progress(m, awaited, false)) {
             return true;
         }
     } while (hsp_mesh_now_ns() < until);
@@ -398,7 +400,7 @@ static bool nap(struct hsp_mesh *m, uint32_t awaited, long nap_ns)
     struct timespec t = {.tv_nsec = nap_ns};
     uint32_t bell = atomic_load(&h->bell);
     atomic_store(&h->where, SEG_ASLEEP);
-    bool rang = hsp_shm_progress(m, awaited, false); /* S2 */
+    bool rang = progress(m, awaited, false); /* S2 */
     if (!rang && m->dead.code == HSP_OK) {
         pthread_mutex_unlock(&m->lock);
         (void)syscall(SYS_futex, &h->bell, FUTEX_WAIT, bell, nap_ns > 0 ? &t : NULL, NULL, 0);
@@ -415,8 +417,8 @@ void hsp_shm_await(struct hsp_mesh *m, uint32_t awaited)
         pthread_cond_wait(&m->cond, &m->lock); /* for the I/O thread to give the buffers back */
         return;
     }
-    if (hsp_shm_progress(m, awaited, false) || spin(m, awaited) || nap(m, awaited, NAP_NS) ||
-        hsp_shm_progress(m, awaited, true)) {
+    if (progress(m, awaited, false) || spin(m, awaited) || nap(m, awaited, NAP_NS) ||
+        progress(m, awaited, true)) {
         return;
     }
     (void)nap(m, awaited, 0);
@@ -494,13 +496,13 @@ struct mesh_shm *hsp_shm_free(struct mesh_shm *s)
 void hsp_shm_rung(struct hsp_mesh *m)
 {
     bool away = atomic_load(&m->seg.head->where) == SEG_AWAY;
-    (void)hsp_shm_progress(m, UINT32_MAX, away);
+    (void)progress(m, UINT32_MAX, away);
 }
 
 void hsp_shm_said_bye(struct hsp_mesh *m, uint32_t peer)
 {
     m->link[peer].shm->bye = true;
-    (void)hsp_shm_progress(m, UINT32_MAX, false);
+    (void)progress(m, UINT32_MAX, false);
 }
 
 bool hsp_shm_has_said_bye(const struct mesh_shm *s)

@@ -135,6 +135,8 @@ static enum nccl_result greet(struct hsp_link *l)
     return settle(l, l->handle, r, NULL);
 }
 
+static void link_abort(struct hsp_link *l, const struct hsp_err *why);
+
 /* A parent whose shrink has not come to an end is of no use, and writes to this link until it is aborted. */
 static void leave_parent(struct hsp_link *l, bool made)
 {
@@ -142,7 +144,7 @@ static void leave_parent(struct hsp_link *l, bool made)
     if (parent != NULL && !made) {
         struct hsp_err why = {0};
         (void)hsp_err_set(&why, HSP_ECANCELED, 0, "%s was not made from it", l->name);
-        hsp_link_abort(parent, &why);
+        link_abort(parent, &why);
         hsp_link_await_end(parent);
     }
     (void)pthread_mutex_lock(&l->lock);
@@ -470,7 +472,7 @@ static void await_end(struct hsp_link *l)
     if (stuck && parent != NULL) {
         struct hsp_err why = {0};
         (void)hsp_err_set(&why, HSP_ECANCELED, 0, "%s was not made from it", l->name);
-        hsp_link_abort(parent, &why);
+        link_abort(parent, &why);
     } else if (stuck) {
         atomic_store(&l->aborting, true);
         release(l, l->env->lib->CommAbort);
@@ -575,7 +577,7 @@ uint32_t hsp_link_turns(struct hsp_link *l)
 
 void hsp_link_split_stop(struct hsp_link *l, const struct hsp_err *why)
 {
-    hsp_link_abort(l, why);
+    link_abort(l, why);
     await_end(l);
 }
 
@@ -606,7 +608,8 @@ bool hsp_link_quiet(struct hsp_link *l)
     return quiet;
 }
 
-void hsp_link_abort(struct hsp_link *l, const struct hsp_err *why)
+/* Ends it, whatever is under way; @why: what its operations fail with. Does not wait. */
+static void link_abort(struct hsp_link *l, const struct hsp_err *why)
 {
     atomic_store(&l->aborting, true);
     broken(l, why);
@@ -618,7 +621,7 @@ void hsp_link_abort_own(struct hsp_link *l, const void *owner, const struct hsp_
     bool own = l->owner == owner;
     (void)pthread_mutex_unlock(&l->lock);
     if (own && !hsp_link_quiet(l)) {
-        hsp_link_abort(l, why);
+        link_abort(l, why);
     }
 }
 

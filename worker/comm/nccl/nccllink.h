@@ -151,9 +151,8 @@ void hsp_link_split_stop(struct hsp_link *l, const struct hsp_err *why);
 uint64_t hsp_link_ops(struct hsp_link *l); /* given so far */
 /* Whether it can serve again: READY, nothing is being given, and the device has done all that was. */
 bool hsp_link_quiet(struct hsp_link *l);
-/* Ends it, whatever is under way; @why: what its operations fail with. Does not wait. */
-void hsp_link_abort(struct hsp_link *l, const struct hsp_err *why);
-/* The same unless it is quiet, or somebody else gave the last operations. */
+/* Ends it, whatever is under way, unless it is quiet or somebody else gave the last operations; @why: what its
+ * operations fail with. Does not wait. */
 void hsp_link_abort_own(struct hsp_link *l, const void *owner, const struct hsp_err *why);
 /* Of a broken one: waits until the device does nothing for it any more. */
 void hsp_link_await_end(struct hsp_link *l);
