@@ -169,14 +169,6 @@ enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_ar
     return st;
 }
 
-enum hsp_status hsp_daemon_config_parse(const char *text, size_t len, const char *name,
-                                        struct hsp_arena *arena, struct hsp_daemon_config *ret,
-                                        struct hsp_err *err)
-{
-    const struct hsp_layers l = {.name = name, .text = text, .len = len};
-    return hsp_daemon_config_load(&l, arena, ret, err);
-}
-
 void hsp_daemon_config_print(const struct hsp_daemon_config *c, struct hsp_buf *out)
 {
     hsp_layers_print(fields, HSP_ARRAY_LEN(fields), c, c->origin, out);

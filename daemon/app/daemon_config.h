@@ -37,10 +37,6 @@ struct hsp_daemon_config {
  * failure_detection and an advertise_address nobody could dial. */
 enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
                                        struct hsp_daemon_config *ret, struct hsp_err *err);
-/* A file alone; @name stands in messages. An empty text gives the defaults. */
-enum hsp_status hsp_daemon_config_parse(const char *text, size_t len, const char *name,
-                                        struct hsp_arena *arena, struct hsp_daemon_config *ret,
-                                        struct hsp_err *err);
 /* As YAML: the effective values, each with its origin. */
 void hsp_daemon_config_print(const struct hsp_daemon_config *c, struct hsp_buf *out);
 /* conf/hspmdd.yaml. */

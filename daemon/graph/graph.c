@@ -183,8 +183,9 @@ void hsp_tensor_extents(const struct hsp_graph *g, uint32_t tensor, int64_t b,
     }
 }
 
-void hsp_node_extents(const struct hsp_graph *g, uint32_t node, const struct hsp_axes *ax,
-                      int64_t b, int64_t ret[HSP_MAX_AXES])
+/* Extents of the node's axes, in units, for a batch of @b sequences. */
+static void node_extents(const struct hsp_graph *g, uint32_t node, const struct hsp_axes *ax,
+                         int64_t b, int64_t ret[HSP_MAX_AXES])
 {
     const struct hsp_node *n = &g->nodes[node];
     int64_t in[HSP_MAX_IN][HSP_MAX_RANK];
@@ -193,25 +194,6 @@ void hsp_node_extents(const struct hsp_graph *g, uint32_t node, const struct hsp
     }
     enum hsp_status st = hsp_op_extents((enum hsp_op)n->op, &n->at, ax, in, ret, NULL);
     HSP_ASSERT(st == HSP_OK); /* the builder checked it symbolically */
-}
-
-void hsp_graph_layer_cost(const struct hsp_graph *g, uint32_t layer, double *ret_flops,
-                          double *ret_bytes)
-{
-    double flops = 0, bytes = 0;
-    for (uint32_t n = 0; n < g->n_nodes; n++) {
-        if (g->nodes[n].layer == layer) {
-            struct hsp_axes ax;
-            int64_t axis[HSP_MAX_AXES];
-            hsp_node_axes(g, n, &ax);
-            hsp_node_extents(g, n, &ax, 1, axis);
-            flops += hsp_op_flops((enum hsp_op)g->nodes[n].op, &g->nodes[n].at, axis, &ax);
-            bytes += hsp_op_bytes((enum hsp_op)g->nodes[n].op, &ax, axis,
-                                  hsp_node_real(g, &g->nodes[n]));
-        }
-    }
-    *ret_flops = flops;
-    *ret_bytes = bytes;
 }
 
 /* ---- invariants ---- */
@@ -245,7 +227,7 @@ static void check_node(const struct hsp_graph *g, uint32_t i)
         HSP_ASSERT(!n->backward || !forward || t->saved);
     }
     hsp_node_axes(g, i, &ax);
-    hsp_node_extents(g, i, &ax, 3, axis);
+    node_extents(g, i, &ax, 3, axis);
     enum hsp_dtype real = hsp_node_real(g, n);
     for (uint8_t k = 0; k < n->n_in; k++) {
         check_operand(g, n->in[k], &ax.in[k], axis);

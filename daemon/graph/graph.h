@@ -121,9 +121,6 @@ void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out); /* `hspmdct
 
 /* The axes of a node: hsp_op_axes with its attributes and ranks. */
 void hsp_node_axes(const struct hsp_graph *g, uint32_t node, struct hsp_axes *ret);
-/* Extents of the node's axes, in units, for a batch of @b sequences. */
-void hsp_node_extents(const struct hsp_graph *g, uint32_t node, const struct hsp_axes *ax,
-                      int64_t b, int64_t ret[HSP_MAX_AXES]);
 /* The type of activations. */
 enum hsp_dtype hsp_model_real(const struct hsp_model_spec *m);
 /* The real type of a node. */
@@ -133,9 +130,5 @@ const char *hsp_compute_name(const struct hsp_model_spec *m);
 /* Concrete extents of a tensor for a batch of @b sequences. */
 void hsp_tensor_extents(const struct hsp_graph *g, uint32_t tensor, int64_t b,
                         int64_t ret[HSP_MAX_RANK]);
-/* Training work of one sequence in pipeline unit @layer: floating-point operations and bytes moved,
- * forward + backward. */
-void hsp_graph_layer_cost(const struct hsp_graph *g, uint32_t layer, double *ret_flops,
-                          double *ret_bytes);
 
 #endif

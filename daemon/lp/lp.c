@@ -28,16 +28,6 @@ struct hsp_lp *hsp_lp_free(struct hsp_lp *lp)
     return NULL;
 }
 
-uint32_t hsp_lp_n_vars(const struct hsp_lp *lp)
-{
-    return (uint32_t)lp->n_vars;
-}
-
-uint32_t hsp_lp_n_rows(const struct hsp_lp *lp)
-{
-    return (uint32_t)lp->n_rows;
-}
-
 /* NaN makes the comparison false. */
 static bool bounds_valid(double lo, double hi)
 {

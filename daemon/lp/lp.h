@@ -52,9 +52,6 @@ enum hsp_status hsp_lp_add_var(struct hsp_lp *lp, double lo, double hi, double c
 enum hsp_status hsp_lp_add_row(struct hsp_lp *lp, uint32_t n, const uint32_t *var,
                                const double *coef, double lo, double hi, struct hsp_err *err);
 
-uint32_t hsp_lp_n_vars(const struct hsp_lp *lp);
-uint32_t hsp_lp_n_rows(const struct hsp_lp *lp);
-
 /* Solves; ret_x[n_vars] gets the values, integers exactly whole. The answer has passed
  * hsp_lp_verify. @limits may be NULL.
  * HSP_EINFEASIBLE: no solution. HSP_EINVAL: unbounded. HSP_ELIMIT: a limit was hit before any

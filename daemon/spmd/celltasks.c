@@ -330,28 +330,3 @@ void hsp_tasks_fini(struct hsp_tasks *x)
 }
 
 /* ---- layers ---- */
-
-uint32_t hsp_cover_layers(const struct hsp_cover *c)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 0, n = 0; i < c->n; i++) {
-        n = i > 0 && c->items[i].rank == c->items[i - 1].rank ? n + 1 : 1;
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
-enum hsp_status hsp_cover_layer(const struct hsp_cover *c, uint32_t k, struct hsp_cover *ret,
-                                struct hsp_err *err)
-{
-    hsp_cover_init(ret, c->rank, c->extent);
-    ret->reduce = c->reduce;
-    for (uint32_t i = 0, n = 0; i < c->n; i++) {
-        const struct hsp_held *h = &c->items[i];
-        n = i > 0 && h->rank == c->items[i - 1].rank ? n + 1 : 0;
-        if (n == k && hsp_cover_add(ret, h->rank, h->addend, &h->box) != HSP_OK) {
-            return hsp_err_nomem(err, "cells of a reshard");
-        }
-    }
-    return HSP_OK;
-}

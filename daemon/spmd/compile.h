@@ -52,8 +52,4 @@ enum hsp_status hsp_compile_kept(const struct hsp_graph *g, const struct hsp_pla
                                  struct hsp_arena *arena, struct hsp_program_file *ret,
                                  struct hsp_plan *ret_total, struct hsp_err *err);
 
-/* Home cover of parameter @param under a plan (state transfer, checkpoints). */
-enum hsp_status hsp_plan_home(const struct hsp_graph *g, const struct hsp_plan *p, uint32_t param,
-                              struct hsp_cover *ret, struct hsp_err *err);
-
 #endif

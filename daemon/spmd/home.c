@@ -408,19 +408,3 @@ enum hsp_status hsp_plan_check_homes(const struct hsp_graph *g, const struct hsp
     }
     return st;
 }
-
-enum hsp_status hsp_plan_home(const struct hsp_graph *g, const struct hsp_plan *p, uint32_t param,
-                              struct hsp_cover *ret, struct hsp_err *err)
-{
-    struct hsp_arena *arena = hsp_arena_new(HOME_ARENA_BYTES);
-    const bool *units = NULL;
-    if (arena == NULL) {
-        return hsp_err_nomem(err, "home of a parameter");
-    }
-    enum hsp_status rc = hsp_param_units(g, arena, &units, err);
-    if (rc == HSP_OK) {
-        rc = hsp_param_home(g, p, units, param, arena, ret, err);
-    }
-    arena = hsp_arena_free(arena);
-    return rc;
-}

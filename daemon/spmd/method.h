@@ -71,8 +71,6 @@ enum hsp_status hsp_methods_find(const struct hsp_cover *src, const struct hsp_c
 const char *hsp_method_name(uint8_t method);
 /* "reduce_scatter + send_recv, identity": what the parts are, each kind once. */
 void hsp_methods_put(const struct hsp_methods *m, struct hsp_buf *out);
-/* "split_all_reduce {0,1,4}: {0,4} {1,4}" per line. */
-void hsp_methods_dump(const struct hsp_methods *m, struct hsp_buf *out);
 
 /* Microseconds from when all ranks are ready until the last one is done; copies on a rank count
  * nothing. Collectives are priced as executed, by direct exchange: a rank sends and receives at

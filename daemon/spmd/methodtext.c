@@ -47,25 +47,3 @@ void hsp_methods_put(const struct hsp_methods *m, struct hsp_buf *out)
         }
     }
 }
-
-static void put_ranks(const uint32_t *ranks, uint32_t n, struct hsp_buf *out)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        hsp_buf_printf(out, "%s%u", i > 0 ? "," : " {", ranks[i]);
-    }
-    hsp_buf_puts(out, "}");
-}
-
-void hsp_methods_dump(const struct hsp_methods *m, struct hsp_buf *out)
-{
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct hsp_method_part *p = &m->part[i];
-        put_steps(p, out);
-        put_ranks(p->ranks, p->n_ranks, out);
-        for (uint32_t k = 0; k < p->n_groups; k++) {
-            hsp_buf_puts(out, k == 0 ? ":" : "");
-            put_ranks(p->group[k].ranks, p->group[k].n, out);
-        }
-        hsp_buf_puts(out, "\n");
-    }
-}

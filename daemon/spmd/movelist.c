@@ -388,16 +388,6 @@ enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool ba
     return HSP_OK;
 }
 
-bool hsp_moves_local(const struct hsp_moves *m)
-{
-    for (uint32_t i = 0; i < m->n; i++) {
-        if (m->move[i].kind != HSP_MOVE_COPY) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* ---- text ---- */
 
 const char *hsp_move_name(uint8_t kind)
@@ -411,39 +401,4 @@ const char *hsp_move_name(uint8_t kind)
     case HSP_MOVE_REDUCE_SEND: return "reduce_send";
     }
     return "unknown";
-}
-
-static void dump_cell(const struct hsp_move *v, const struct hsp_cell *cell, struct hsp_buf *out)
-{
-    hsp_buf_puts(out, " [");
-    for (uint8_t d = 0; d < cell->box.rank; d++) {
-        hsp_buf_printf(out, "%s%" PRId64 ":%" PRId64, d > 0 ? "," : "", cell->box.lo[d],
-                       cell->box.hi[d]);
-    }
-    hsp_buf_puts(out, "]");
-    if (v->kind == HSP_MOVE_P2P || v->kind == HSP_MOVE_REDUCE_SEND) {
-        hsp_buf_printf(out, " %u->%u", v->ranks[cell->root], v->ranks[cell->peer]);
-    } else if (v->kind != HSP_MOVE_ALL_REDUCE && v->kind != HSP_MOVE_COPY) {
-        hsp_buf_printf(out, " @%u", v->ranks[cell->root]);
-    }
-}
-
-void hsp_moves_dump(const struct hsp_moves *m, struct hsp_buf *out)
-{
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct hsp_move *v = &m->move[i];
-        bool max = v->reduce == HSP_REDUCE_MAX;
-        hsp_buf_printf(out, "%s%s {", hsp_move_name(v->kind),
-                       v->src == HSP_MOVE_FROM_OUT ? max ? " of maxima" : " of sums"
-                       : max && move_adds(v->kind) ? " by max"
-                                                   : "");
-        for (uint32_t k = 0; k < v->n_ranks; k++) {
-            hsp_buf_printf(out, "%s%u", k > 0 ? "," : "", v->ranks[k]);
-        }
-        hsp_buf_puts(out, "}");
-        for (uint32_t c = 0; c < v->n_cells; c++) {
-            dump_cell(v, &v->cells[c], out);
-        }
-        hsp_buf_puts(out, "\n");
-    }
 }

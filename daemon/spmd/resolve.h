@@ -4,7 +4,7 @@
  * Purity:      pure and deterministic; ties go to the lower rank.
  * Ownership:   results live in the arena given; covers are borrowed for the call.
  * Bounds:      a rank receives into one box: the one the target has of it, or one around several that
- *              do not overlap (others are cut into layers, hsp_cover_layer); it may hold several of
+ *              do not overlap; it may hold several of
  *              the source: the k-th one is input k of its instruction.
  *
  * A tensor's index space is cut into cells at the boundaries of all boxes. Of each cell we know the
@@ -90,24 +90,12 @@ enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover 
                             const struct hsp_resolve_opts *opts, uint32_t *channel,
                             struct hsp_arena *arena, struct hsp_moves *ret, struct hsp_err *err);
 
-/* The most boxes any rank has in @c, which is normalised. */
-uint32_t hsp_cover_layers(const struct hsp_cover *c);
-/* The @k-th box of every rank that has so many, as a cover of its own (the caller's to release, also
- * after a failure). HSP_ENOMEM. */
-enum hsp_status hsp_cover_layer(const struct hsp_cover *c, uint32_t k, struct hsp_cover *ret,
-                                struct hsp_err *err);
-
 /* The part of @m that @rank takes part in. @batch_dim0: dim 0 is the micro-batch, never cut; its
  * cells end at HSP_TO_END. */
 enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool batch_dim0,
                                struct hsp_arena *arena, struct hsp_reshard_bind *ret,
                                struct hsp_err *err);
 
-/* True when every move is a COPY. */
-bool hsp_moves_local(const struct hsp_moves *m);
-
-/* "all_reduce {0,1} [0:4,0:8]" per line, for messages and tests. */
-void hsp_moves_dump(const struct hsp_moves *m, struct hsp_buf *out);
 const char *hsp_move_name(uint8_t kind);
 
 #endif

@@ -216,29 +216,6 @@ static uint32_t same_place(const struct ring *r, uint32_t rank, uint32_t at)
     return r->order[r->first[at] + r->place[rank] % count];
 }
 
-uint32_t hsp_buddy(const uint32_t *node, uint32_t n_ranks, uint32_t rank)
-{
-    uint32_t least = rank, next = HSP_NONE, place = 0, size = 0;
-    for (uint32_t i = 0; i < n_ranks; i++) {
-        least = node[i] < node[least] ? i : least;
-        next = node[i] > node[rank] && (next == HSP_NONE || node[i] < node[next]) ? i : next;
-        place += i < rank && node[i] == node[rank] ? 1 : 0;
-    }
-    next = next == HSP_NONE ? least : next;
-    if (node[next] == node[rank]) {
-        return HSP_NONE;
-    }
-    for (uint32_t i = 0; i < n_ranks; i++) {
-        size += node[i] == node[next] ? 1 : 0;
-    }
-    uint32_t skip = place % size, at = 0;
-    while (node[at] != node[next] || skip > 0) {
-        skip -= node[at] == node[next] ? 1 : 0;
-        at++;
-    }
-    return at;
-}
-
 uint32_t hsp_spare_ranks(const uint32_t *node, uint32_t n_ranks, uint32_t copies)
 {
     uint32_t nodes = 0;

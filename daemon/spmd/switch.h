@@ -53,8 +53,6 @@ enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover
                                const uint32_t *node, uint32_t n_ranks, uint32_t copies,
                                struct hsp_arena *arena, struct hsp_state_table *ret,
                                struct hsp_err *err);
-/* The buddy of @rank, HSP_NONE with one node. */
-uint32_t hsp_buddy(const uint32_t *node, uint32_t n_ranks, uint32_t rank);
 
 /* The boxes of @home's element owner @rank: its box less what smaller ranks hold, as disjoint
  * boxes. Each element of a parameter has one owner: norms and checkpoints count it once. */

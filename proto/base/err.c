@@ -53,6 +53,17 @@ enum hsp_status hsp_err_set(struct hsp_err *err, enum hsp_status code, int sys, 
     return code;
 }
 
+static const char *status_text(enum hsp_status code)
+{
+    switch (code) {
+#define HSP_STATUS_TEXT(name, value, text) \
+    case name: return text;
+        HSP_STATUS_MAP(HSP_STATUS_TEXT)
+#undef HSP_STATUS_TEXT
+    }
+    return "unknown status";
+}
+
 static enum hsp_status set_about(struct hsp_err *err, enum hsp_status code, const char *what,
                                  va_list ap) __attribute__((format(printf, 3, 0)));
 
@@ -61,7 +72,7 @@ static enum hsp_status set_about(struct hsp_err *err, enum hsp_status code, cons
 {
     char text[sizeof(err->msg)];
     format_into(text, sizeof(text), what, ap);
-    return hsp_err_set(err, code, 0, "%s for %s", hsp_status_text(code), text);
+    return hsp_err_set(err, code, 0, "%s for %s", status_text(code), text);
 }
 
 enum hsp_status hsp_err_about(struct hsp_err *err, enum hsp_status code, const char *what, ...)
@@ -96,26 +107,4 @@ enum hsp_status hsp_err_wrap(struct hsp_err *err, const char *fmt, ...)
     (void)snprintf(text + n, sizeof(text) - n, ": %s", err->msg); /* cut at the end on purpose */
     keep_text(err, text, sizeof(text));
     return err->code;
-}
-
-const char *hsp_status_name(enum hsp_status code)
-{
-    switch (code) {
-#define HSP_STATUS_NAME(name, value, text) \
-    case name: return #name;
-        HSP_STATUS_MAP(HSP_STATUS_NAME)
-#undef HSP_STATUS_NAME
-    }
-    return "HSP_UNKNOWN";
-}
-
-const char *hsp_status_text(enum hsp_status code)
-{
-    switch (code) {
-#define HSP_STATUS_TEXT(name, value, text) \
-    case name: return text;
-        HSP_STATUS_MAP(HSP_STATUS_TEXT)
-#undef HSP_STATUS_TEXT
-    }
-    return "unknown status";
 }

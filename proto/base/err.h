@@ -70,10 +70,4 @@ enum hsp_status hsp_err_nomem(struct hsp_err *err, const char *what, ...)
 enum hsp_status hsp_err_wrap(struct hsp_err *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* "HSP_EPROTO"; "HSP_UNKNOWN" for a value outside the map. */
-const char *hsp_status_name(enum hsp_status code);
-
-/* "protocol error"; "unknown status" for a value outside the map. */
-const char *hsp_status_text(enum hsp_status code);
-
 #endif

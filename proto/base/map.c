@@ -152,30 +152,6 @@ static bool get(const struct hsp_map *m, uint64_t key, const char *text, uint32_
     return e != NULL;
 }
 
-static bool erase(struct hsp_map *m, uint64_t key, const char *text)
-{
-    struct hsp_map_entry *e = find(m, key, text);
-    if (e == NULL) {
-        return false;
-    }
-    free(e->text);
-    e->text = NULL;
-    e->live = false;
-    m->n_live--;
-    return true;
-}
-
-static const struct hsp_map_entry *next_live(const struct hsp_map *m, size_t *it)
-{
-    while (*it < m->n_entries) {
-        const struct hsp_map_entry *e = &m->entries[(*it)++];
-        if (e->live) {
-            return e;
-        }
-    }
-    return NULL;
-}
-
 enum hsp_status hsp_map_put(struct hsp_map *m, const char *key, uint32_t value)
 {
     return put(m, hsp_hash_str(key), key, value);
@@ -196,34 +172,13 @@ bool hsp_map_get_u64(const struct hsp_map *m, uint64_t key, uint32_t *ret_value)
     return get(m, key, NULL, ret_value);
 }
 
-bool hsp_map_remove(struct hsp_map *m, const char *key)
-{
-    return erase(m, hsp_hash_str(key), key);
-}
-
 bool hsp_map_remove_u64(struct hsp_map *m, uint64_t key)
 {
-    return erase(m, key, NULL);
-}
-
-bool hsp_map_next(const struct hsp_map *m, size_t *it, const char **ret_key, uint32_t *ret_value)
-{
-    const struct hsp_map_entry *e = next_live(m, it);
+    struct hsp_map_entry *e = find(m, key, NULL);
     if (e == NULL) {
         return false;
     }
-    *ret_key = e->text;
-    *ret_value = e->value;
-    return true;
-}
-
-bool hsp_map_next_u64(const struct hsp_map *m, size_t *it, uint64_t *ret_key, uint32_t *ret_value)
-{
-    const struct hsp_map_entry *e = next_live(m, it);
-    if (e == NULL) {
-        return false;
-    }
-    *ret_key = e->key;
-    *ret_value = e->value;
+    e->live = false;
+    m->n_live--;
     return true;
 }

@@ -4,8 +4,6 @@
  * Threads:    confined to one thread.
  * Ownership:  keys are copied and owned by the map.
  * Bounds:     at most max live entries.
- * Invariants: (I1) iteration is in order of insertion, whatever the hash values are; replacing a
- *             value keeps its place; removal keeps the order of the others.
  * One map holds either text keys or 64-bit keys, never both.
  */
 #ifndef HSP_MAP_H
@@ -42,12 +40,6 @@ bool hsp_map_get(const struct hsp_map *m, const char *key, uint32_t *ret_value);
 bool hsp_map_get_u64(const struct hsp_map *m, uint64_t key, uint32_t *ret_value);
 
 /* False when there was nothing to remove. */
-bool hsp_map_remove(struct hsp_map *m, const char *key);
 bool hsp_map_remove_u64(struct hsp_map *m, uint64_t key);
-
-/* Iteration: start with *it = 0; false at the end. Not across put and clear. Removing the entry
- * just returned is allowed. Keys are borrowed until the next change of the map. */
-bool hsp_map_next(const struct hsp_map *m, size_t *it, const char **ret_key, uint32_t *ret_value);
-bool hsp_map_next_u64(const struct hsp_map *m, size_t *it, uint64_t *ret_key, uint32_t *ret_value);
 
 #endif

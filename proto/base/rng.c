@@ -52,11 +52,6 @@ uint64_t hsp_rng_u64(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b)
     return w[0];
 }
 
-double hsp_rng_uniform(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b)
-{
-    return (double)(hsp_rng_u64(seed, stream, a, b) >> 11) * 0x1p-53;
-}
-
 double hsp_rng_normal(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b)
 {
     uint64_t w[2];

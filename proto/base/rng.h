@@ -16,9 +16,6 @@ void hsp_philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4]);
 
 uint64_t hsp_rng_u64(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b);
 
-/* In [0, 1), 53 bits. */
-double hsp_rng_uniform(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b);
-
 /* Mean 0, variance 1 (Box-Muller in fp64; |x| < 8.6). */
 double hsp_rng_normal(uint64_t seed, uint64_t stream, uint64_t a, uint64_t b);
 

@@ -68,9 +68,6 @@ void hsp_cover_normalise(struct hsp_cover *c);
  * addend the fewest boxes that a sweep over the dims in order gives, the addend named at each index
  * after the smallest rank that holds it there, no empty boxes. HSP_ENOMEM, HSP_ELIMIT: unchanged. */
 enum hsp_status hsp_cover_canonical(struct hsp_cover *c);
-/* Whether two covers, in any form, mean the same: every rank holds the same addends at every index.
- * HSP_ENOMEM, HSP_ELIMIT. */
-enum hsp_status hsp_cover_same(const struct hsp_cover *a, const struct hsp_cover *b, bool *ret);
 /* Both normalised; item by item. */
 bool hsp_cover_equal(const struct hsp_cover *a, const struct hsp_cover *b);
 /* Every index is covered, and no two distinct addends are needed anywhere (a plain value). */

@@ -6,5 +6,4 @@ proto_layout_liblayout_a_SOURCES = \
   proto/layout/canon.c \
   proto/layout/cluster_desc.h \
   proto/layout/cover.c proto/layout/cover.h \
-  proto/layout/interleave.c proto/layout/interleave.h \
-  proto/layout/unions.c proto/layout/unions.h
+  proto/layout/interleave.c proto/layout/interleave.h

@@ -78,7 +78,6 @@ struct net_conn *hsp_net_conn_new(struct hsp_net *n, struct hsp_err *err)
     c->net = n;
     c->id = n->generation[i] << NET_SLOT_BITS | i;
     c->out_last = &c->out;
-    c->idle_ms = n->cfg.idle_ms;
     c->deadline = UINT64_MAX;
     c->frame_since = UINT64_MAX;
     c->dial.retry_at = UINT64_MAX;
@@ -173,8 +172,8 @@ static void sweep_one(struct net_conn *c, uint64_t now)
         time_out(c, c->opened ? "no frame" : "no handshake", ms); /* a flush keeps its own reason */
     } else if (c->frame_since != UINT64_MAX && now - c->frame_since >= cfg->frame_ms) {
         time_out(c, "a frame was not complete", cfg->frame_ms);
-    } else if (c->state == NET_OPEN && c->idle_ms != 0 && now - c->last_rx_ms >= c->idle_ms) {
-        time_out(c, "nothing received", c->idle_ms);
+    } else if (c->state == NET_OPEN && cfg->idle_ms != 0 && now - c->last_rx_ms >= cfg->idle_ms) {
+        time_out(c, "nothing received", cfg->idle_ms);
     }
 }
 
@@ -377,12 +376,6 @@ enum hsp_status hsp_net_send_msg(struct hsp_net *n, uint32_t conn, const struct 
     return hsp_net_send(n, conn, &head, body->data, body->len, m->blob, m->blob_len, err);
 }
 
-size_t hsp_net_queued(const struct hsp_net *n, uint32_t conn)
-{
-    const struct net_conn *c = find(n, conn);
-    return c != NULL ? c->out_bytes : 0;
-}
-
 void hsp_net_drop(struct hsp_net *n, uint32_t conn, bool flush, const char *why)
 {
     struct net_conn *c = find(n, conn);
@@ -399,15 +392,6 @@ void hsp_net_drop(struct hsp_net *n, uint32_t conn, bool flush, const char *why)
         hsp_net_conn_pump(c);
     } else {
         hsp_net_conn_fail(c, &e);
-    }
-}
-
-void hsp_net_set_idle(struct hsp_net *n, uint32_t conn, uint32_t idle_ms)
-{
-    struct net_conn *c = find(n, conn);
-    if (c != NULL) {
-        c->idle_ms = idle_ms;
-        c->last_rx_ms = uv_now(n->loop);
     }
 }
 

@@ -59,9 +59,9 @@ struct hsp_net_config {
     struct hsp_frame_limits limits; /* of frames received */
     uint32_t handshake_ms;          /* from accept or connect until the first whole frame */
     uint32_t frame_ms;              /* a frame that has begun is whole by then */
-    uint32_t idle_ms;   /* without a byte; 0: for ever. Per connection: hsp_net_set_idle */
-    uint32_t flush_ms;  /* hsp_net_drop with flush */
-    size_t queue_bytes; /* per connection, sent and not yet taken by the kernel */
+    uint32_t idle_ms;               /* without a byte; 0: for ever */
+    uint32_t flush_ms;              /* hsp_net_drop with flush */
+    size_t queue_bytes;             /* per connection, sent and not yet taken by the kernel */
     uint32_t queue_frames;
     struct hsp_net_keys keys;
 };
@@ -116,13 +116,10 @@ enum hsp_status hsp_net_send_msg(struct hsp_net *n, uint32_t conn, const struct 
                                  struct hsp_buf *body, struct hsp_err *err);
 /* The place of a connection in a table of max_conns. */
 uint32_t hsp_net_slot(uint32_t conn);
-/* Bytes queued; 0 for an unknown connection. */
-size_t hsp_net_queued(const struct hsp_net *n, uint32_t conn);
 
 /* Ends a connection. @flush: what is queued goes out first, for at most flush_ms. Unknown: nothing.
  */
 void hsp_net_drop(struct hsp_net *n, uint32_t conn, bool flush, const char *why);
-void hsp_net_set_idle(struct hsp_net *n, uint32_t conn, uint32_t idle_ms);
 /* For the log: "worker a @10.0.0.7:4410". */
 void hsp_net_set_name(struct hsp_net *n, uint32_t conn, const char *name);
 const char *hsp_net_name(const struct hsp_net *n, uint32_t conn); /* "closed" for an unknown one */

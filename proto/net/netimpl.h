@@ -86,7 +86,6 @@ struct net_conn {
     char name[NET_NAME];
     struct hsp_err why;
     struct net_dialing dial;
-    uint32_t idle_ms;
     uint64_t deadline; /* of the handshake, the attempt, the flush; UINT64_MAX: none */
     uint64_t last_rx_ms;
     uint64_t frame_since; /* a frame began; UINT64_MAX: between frames */

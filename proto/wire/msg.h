@@ -557,7 +557,4 @@ enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, siz
 enum hsp_status hsp_msg_clone(const struct hsp_msg *m, struct hsp_arena *arena, struct hsp_msg *ret,
                               struct hsp_err *err);
 
-/* One line for logs: "prepare epoch 3 job 1 device 0 ...". Keys are never printed. */
-void hsp_msg_dump(const struct hsp_msg *m, struct hsp_buf *out);
-
 #endif

@@ -113,18 +113,6 @@ enum hsp_status hsp_package_close(struct hsp_buf *out, size_t mark, struct hsp_e
     return over(out, err);
 }
 
-enum hsp_status hsp_package_encode(const struct hsp_package *p, struct hsp_buf *out,
-                                   struct hsp_err *err)
-{
-    size_t mark;
-    enum hsp_status st = hsp_package_open(p, out, &mark, err);
-    if (st == HSP_OK) {
-        hsp_buf_append(out, p->binding, p->binding_len);
-        st = hsp_package_close(out, mark, err);
-    }
-    return st;
-}
-
 static enum hsp_status bad(const struct hsp_cursor *c, struct hsp_err *err, const char *part)
 {
     if (c->nomem) {

@@ -6,6 +6,7 @@
 #include "proto/wire/msg.h"
 #include "proto/wire/msgtable.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/wire/msgdump.h"
 
 static const uint16_t types[] = {
 #define TYPE(n, v, s, w) HSP_MSG_##n,

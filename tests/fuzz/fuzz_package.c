@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct hsp_buf out, in;
     hsp_buf_init(&out, PACKAGE_MAX);
     hsp_buf_init(&in, PACKAGE_MAX);
-    HSP_ASSERT(hsp_package_encode(&p, &out, NULL) == HSP_OK);
+    HSP_ASSERT(pkg_encode(&p, &out, NULL) == HSP_OK);
     hsp_buf_append(&in, data, len);
     hsp_fuzz_same(&in, &out);
     hsp_buf_fini(&in);
@@ -61,7 +61,7 @@ static bool seed(size_t i, struct hsp_buf *out)
         p.tpl_len = p.binding_len = 0;
         p.transfer = p.copies = p.gather = (struct hsp_pkg_table){0};
     }
-    return i < 2 && hsp_package_encode(&p, out, NULL) == HSP_OK;
+    return i < 2 && pkg_encode(&p, out, NULL) == HSP_OK;
 }
 
 const struct hsp_fuzz_target hsp_fuzz = {.name = "package", .seed = seed};

@@ -39,6 +39,7 @@ tests_fuzz_fuzz_dataset_LDADD = $(FUZZ_LIBS) worker/data/libdata.a $(BASE_LIBS)
 tests_fuzz_fuzz_frame_LDADD = $(FUZZ_LIBS) $(WIRE_LIBS)
 tests_fuzz_fuzz_job_LDADD = $(FUZZ_LIBS) $(PLANNER_LIBS)
 tests_fuzz_fuzz_jobrec_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)
+tests_fuzz_fuzz_msg_SOURCES = tests/fuzz/fuzz_msg.c $(MSG_DUMP)
 tests_fuzz_fuzz_msg_LDADD = $(FUZZ_LIBS) $(WIRE_LIBS)
 tests_fuzz_fuzz_package_SOURCES = tests/fuzz/fuzz_package.c $(PKG_SAMPLE)
 tests_fuzz_fuzz_package_LDADD = $(FUZZ_LIBS) proto/wire/libwire.a proto/layout/liblayout.a \

@@ -1,6 +1,7 @@
 check_LIBRARIES += tests/lib/libtest.a
 tests_lib_libtest_a_SOURCES = \
   tests/lib/configtests.c tests/lib/configtests.h \
+  tests/lib/covers.c tests/lib/covers.h \
   tests/lib/dying.c tests/lib/dying.h \
   tests/lib/figures.h \
   tests/lib/golden.c tests/lib/golden.h \

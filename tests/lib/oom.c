@@ -370,10 +370,10 @@ static void judge(const char *name, const struct outcome *o, const struct outcom
         }
     } else if (o->st != HSP_ENOMEM) {
         fail_msg("%s: allocation %ju %sfails: %s: %s", name, (uintmax_t)n, how,
-                 hsp_status_name(o->st), o->err.msg);
+                 hsp_test_status_name(o->st), o->err.msg);
     } else if (!mute && (o->err.code != HSP_ENOMEM || o->err.msg[0] == '\0')) {
         fail_msg("%s: allocation %ju %sfails: the record says %s \"%s\"", name, (uintmax_t)n, how,
-                 hsp_status_name(o->err.code), o->err.msg);
+                 hsp_test_status_name(o->err.code), o->err.msg);
     }
 }
 
@@ -463,7 +463,7 @@ static void loop(struct task *t, uint32_t most)
     oom.marking = false;
     if (t->want.st != HSP_OK || (t->want.live != 0 && !t->in_child)) {
         fail_msg("%s: undisturbed: %s: %s, %jd blocks are left over", t->name,
-                 hsp_status_name(t->want.st), t->want.err.msg, (intmax_t)t->want.live);
+                 hsp_test_status_name(t->want.st), t->want.err.msg, (intmax_t)t->want.live);
     }
     uint64_t rounds = hsp_test_rounds(most);
     if (t->want.n > rounds) {

@@ -40,6 +40,9 @@ void hsp_test_rmdir(const char *path);
 /* The text of a file of the source tree ($HSPMD_SRC). Fails the test when it cannot be read. */
 char *hsp_test_source(const char *file); /* free() it */
 
+/* "HSP_EPROTO"; "HSP_UNKNOWN" for a value outside the map. */
+const char *hsp_test_status_name(enum hsp_status code);
+
 #define assert_status(expr, want) \
     hsp_test_assert_status((expr), (want), NULL, #expr, __FILE__, __LINE__)
 

@@ -12,7 +12,8 @@ tests_sim_libsim_a_SOURCES = \
   tests/sim/simnet.c \
   tests/sim/simplan.c \
   tests/sim/simstep.c \
-  tests/sim/simworld.c
+  tests/sim/simworld.c \
+  $(MSG_DUMP)
 
 EXTRA_DIST += tests/sim/README.md
 

@@ -8,6 +8,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/vec.h"
 #include "tests/sim/sim.h"
+#include "tests/unit/wire/msgdump.h"
 
 uint64_t sim_rand(struct sim *s)
 {

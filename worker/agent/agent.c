@@ -581,8 +581,3 @@ enum hsp_agent_link hsp_agent_link(const struct hsp_agent *a)
 {
     return a->link;
 }
-
-uint64_t hsp_agent_incarnation(const struct hsp_agent *a)
-{
-    return a->incarnation;
-}

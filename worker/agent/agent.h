@@ -157,6 +157,5 @@ void hsp_agent_dump(const struct hsp_agent *a, struct hsp_buf *out);
 
 const struct hsp_agent_device *hsp_agent_device(const struct hsp_agent *a, uint32_t device);
 enum hsp_agent_link hsp_agent_link(const struct hsp_agent *a);
-uint64_t hsp_agent_incarnation(const struct hsp_agent *a);
 
 #endif

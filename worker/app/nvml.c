@@ -299,13 +299,6 @@ enum hsp_gpu_path hsp_nvml_path(struct hsp_nvml *n, unsigned a, unsigned b, unsi
     return *ret_links > 0 ? HSP_GPU_NVSWITCH : pci_path(n, a, b);
 }
 
-const char *hsp_gpu_path_name(enum hsp_gpu_path p)
-{
-    static const char *const names[] = {"nvlink",      "nvswitch", "pci-switch",
-                                        "host-bridge", "numa",     "system"};
-    return names[p];
-}
-
 /* One way of one link by compute capability, as NVIDIA's descriptions of the architectures say (P100 4 links of
  * 20 GB/s, V100 6 of 25, A100 12 of 25, H100 18 of 25, B200 18 of 50; GPUs for workstations 4 of 14). Large messages
  * get some four fifths of it. */

@@ -55,7 +55,6 @@ enum hsp_status hsp_nvml_gpu(struct hsp_nvml *n, unsigned i, struct hsp_gpu *ret
                              struct hsp_err *err);
 /* The shortest path of two GPUs; *ret_links: of NVLink, the links between them, or to switches the fewer of both. */
 enum hsp_gpu_path hsp_nvml_path(struct hsp_nvml *n, unsigned a, unsigned b, unsigned *ret_links);
-const char *hsp_gpu_path_name(enum hsp_gpu_path p); /* "nvlink", "nvswitch", ... */
 /* Bytes a second one way that a large message gets over @links of NVLink between GPUs of @sm (the older one); 0 for
  * the other paths, and of GPUs we do not know. */
 double hsp_gpu_path_rate(enum hsp_gpu_path p, unsigned links, int sm);

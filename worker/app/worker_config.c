@@ -345,14 +345,6 @@ enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_ar
     return st;
 }
 
-enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char *name,
-                                        struct hsp_arena *arena, struct hsp_worker_config *ret,
-                                        struct hsp_err *err)
-{
-    const struct hsp_layers l = {.name = name, .text = text, .len = len};
-    return hsp_worker_config_load(&l, arena, ret, err);
-}
-
 static void print_device(const struct hsp_device_config *d, struct hsp_buf *out)
 {
     const struct hsp_field *f = d->gpu ? gpu_fields : cpu_fields;

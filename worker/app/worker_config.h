@@ -63,10 +63,6 @@ struct hsp_worker_config {
  * cpu device of 1 GiB. */
 enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
                                        struct hsp_worker_config *ret, struct hsp_err *err);
-/* A file alone; @name stands in messages. */
-enum hsp_status hsp_worker_config_parse(const char *text, size_t len, const char *name,
-                                        struct hsp_arena *arena, struct hsp_worker_config *ret,
-                                        struct hsp_err *err);
 /* As YAML: the effective values, each with its origin. */
 void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out);
 /* conf/hspmd-worker.yaml. */

@@ -51,48 +51,21 @@ enum hsp_status hsp_batch_finish(struct comm_batch *b, enum hsp_status st, struc
     return st;
 }
 
-enum hsp_status hsp_comm_broadcast(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
-                                   uint32_t root, void *buf, size_t bytes, struct hsp_err *err)
-{
-    struct comm_batch b;
-    enum hsp_status st = hsp_group_check(c, g, err);
-    if (st == HSP_OK && root >= g->n) {
-        st = hsp_err_set(err, HSP_EINVAL, 0, "root %u of a group of %u", root, g->n);
-    }
-    if (st != HSP_OK || (st = hsp_batch_init(&b, c, channel, g->n, err)) != HSP_OK) {
-        return st;
-    }
-    if (g->me != root) {
-        st = hsp_batch_recv(&b, g->ranks[root], buf, bytes, err);
-    } else {
-        for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
-            if (i != root) {
-                st = hsp_batch_send_now(&b, g->ranks[i], buf, bytes, err);
-            }
-        }
-    }
-    return hsp_batch_finish(&b, st, err);
-}
-
-/* Piece i of @in goes to member i, piece i of @out comes from it. @in_bytes NULL: @in_same bytes of
- * @in go to everybody. */
+/* @in goes to every other member, piece i of @out comes from member i. */
 static enum hsp_status exchange(struct comm_batch *b, const struct hsp_group *g, const uint8_t *in,
-                                const size_t *in_bytes, size_t in_same, uint8_t *out,
-                                const size_t *out_bytes, struct hsp_err *err)
+                                uint8_t *out, const size_t *bytes, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
         if (i != g->me) {
-            st = hsp_batch_recv(b, g->ranks[i], out, out_bytes[i], err);
+            st = hsp_batch_recv(b, g->ranks[i], out, bytes[i], err);
         }
-        out += out_bytes[i];
+        out += bytes[i];
     }
     for (uint32_t i = 0; i < g->n && st == HSP_OK; i++) {
         if (i != g->me) {
-            st = hsp_batch_send_now(b, g->ranks[i], in, in_bytes != NULL ? in_bytes[i] : in_same,
-                                    err);
+            st = hsp_batch_send_now(b, g->ranks[i], in, bytes[g->me], err);
         }
-        in += in_bytes != NULL ? in_bytes[i] : 0;
     }
     return st;
 }
@@ -104,27 +77,6 @@ static size_t sum_before(const size_t *v, uint32_t n)
         s += v[i];
     }
     return s;
-}
-
-enum hsp_status hsp_comm_all_to_all(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
-                                    const void *in, const size_t *in_bytes, void *out,
-                                    const size_t *out_bytes, struct hsp_err *err)
-{
-    struct comm_batch b;
-    enum hsp_status st = hsp_group_check(c, g, err);
-    if (st == HSP_OK && in_bytes[g->me] != out_bytes[g->me]) {
-        st = hsp_err_set(err, HSP_EINVAL, 0, "own piece is %zu bytes in and %zu bytes out",
-                         in_bytes[g->me], out_bytes[g->me]);
-    }
-    if (st != HSP_OK || (st = hsp_batch_init(&b, c, channel, 2 * (size_t)g->n, err)) != HSP_OK) {
-        return st;
-    }
-    st = exchange(&b, g, in, in_bytes, 0, out, out_bytes, err);
-    if (in_bytes[g->me] > 0) {
-        memcpy((uint8_t *)out + sum_before(out_bytes, g->me),
-               (const uint8_t *)in + sum_before(in_bytes, g->me), in_bytes[g->me]);
-    }
-    return hsp_batch_finish(&b, st, err);
 }
 
 enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
@@ -146,7 +98,7 @@ enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *
     for (uint32_t i = 0; i < g->n; i++) {
         bytes[i] = count[i] * hsp_dtype_size(t);
     }
-    st = exchange(&b, g, in, NULL, bytes[g->me], out, bytes, err);
+    st = exchange(&b, g, in, out, bytes, err);
     uint8_t *mine = (uint8_t *)out + sum_before(bytes, g->me);
     if (mine != in && bytes[g->me] > 0) {
         memcpy(mine, in, bytes[g->me]);

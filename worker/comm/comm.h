@@ -126,15 +126,12 @@ struct hsp_comm {
 
 /* Collectives, written once over the operations above (collective.c, reduce.c). All members of the group call
  * the same one with the same channel and counts. Buffers do not overlap, except:
- * broadcast, all-reduce: in place: @buf holds the result on return.
+ * all-reduce: in place: @buf holds the result on return.
  * reduce-scatter: @in is the concatenation of n pieces of @count[i] elements, @out gets piece me of
  * the sum and may be piece me of @in.
  * all-gather: @in is piece me, @out the concatenation; @in may be piece me of @out.
- * all-to-all: piece i of @in (bytes) goes to member i, piece i of @out comes from it.
  * Reals; sums of fp32 are added in fp32, those of bf16 too, and rounded once. @how: a sum, or the maximum, of which a NaN is the
  * largest. HSP_EINVAL: @g is not a group with the caller at me, or a reduction of another type. */
-enum hsp_status hsp_comm_broadcast(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
-                                   uint32_t root, void *buf, size_t bytes, struct hsp_err *err);
 enum hsp_status hsp_comm_all_reduce(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
                                     enum hsp_dtype t, enum hsp_reduce how, void *buf, size_t count,
                                     struct hsp_err *err);
@@ -145,8 +142,5 @@ enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_gro
 enum hsp_status hsp_comm_all_gather(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
                                     enum hsp_dtype t, const void *in, const size_t *count,
                                     void *out, struct hsp_err *err);
-enum hsp_status hsp_comm_all_to_all(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
-                                    const void *in, const size_t *in_bytes, void *out,
-                                    const size_t *out_bytes, struct hsp_err *err);
 
 #endif

@@ -400,29 +400,6 @@ enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **
     return HSP_OK;
 }
 
-enum hsp_status hsp_ckpt_open_newest(const char *dir, struct hsp_ckpt **ret, struct hsp_err *err)
-{
-    uint64_t *steps;
-    size_t n;
-    struct hsp_err first = {0};
-    enum hsp_status st = hsp_ckpt_list(dir, &steps, &n, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    for (size_t i = 0; i < n; i++) {
-        struct hsp_err e = {0};
-        st = hsp_ckpt_open(dir, steps[i], ret, &e);
-        if (st == HSP_OK || st == HSP_ENOMEM) {
-            free(steps);
-            return st == HSP_OK ? st : hsp_err_set(err, st, 0, "%s", e.msg);
-        }
-        first = i == 0 ? e : first;
-    }
-    free(steps);
-    return hsp_err_set(err, HSP_ENOENT, 0, "no checkpoint in %s%s%s", dir, n > 0 ? ": " : "",
-                       first.msg);
-}
-
 struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c)
 {
     if (c != NULL) {
@@ -453,11 +430,6 @@ uint64_t hsp_ckpt_content(const struct hsp_ckpt *c)
         sum += c->shard[i].content;
     }
     return sum;
-}
-
-const char *hsp_ckpt_config(const struct hsp_ckpt *c)
-{
-    return c->config;
 }
 
 size_t hsp_ckpt_count(const struct hsp_ckpt *c)

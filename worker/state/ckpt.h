@@ -107,9 +107,6 @@ struct hsp_ckpt_tensor {
  */
 enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **ret,
                               struct hsp_err *err);
-/* Newest step that opens; HSP_ENOENT when there is none, with the reason of the newest that did
- * not. */
-enum hsp_status hsp_ckpt_open_newest(const char *dir, struct hsp_ckpt **ret, struct hsp_err *err);
 struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c); /* NULL allowed; returns NULL */
 
 const struct hsp_ckpt_info *hsp_ckpt_about(const struct hsp_ckpt *c);
@@ -117,7 +114,6 @@ const struct hsp_data_cursor *hsp_ckpt_data(const struct hsp_ckpt *c);
 /* Sum of the hashes (boxhash.h) of all that is in it: the same for the same state, whatever its
  * layout; as the shards say it, of contents that hsp_ckpt_verify compares. */
 uint64_t hsp_ckpt_content(const struct hsp_ckpt *c);
-const char *hsp_ckpt_config(const struct hsp_ckpt *c);
 /* Whole tensors, sorted by (tensor, kind). */
 size_t hsp_ckpt_count(const struct hsp_ckpt *c);
 const struct hsp_ckpt_tensor *hsp_ckpt_tensor(const struct hsp_ckpt *c, size_t i);

@@ -40,15 +40,4 @@ enum hsp_status hsp_shards_gather(const struct hsp_shards *s, uint32_t tensor, u
                                   const struct hsp_box *dst_box, void *dst,
                                   struct hsp_boxes *missing, struct hsp_err *err);
 
-/* Where row @row of a target lacks @box. */
-struct hsp_shard_gap {
-    uint32_t row;
-    struct hsp_box box;
-};
-/* Fills every row of @target (unsealed, not among the sources) and lists what is still missing:
- * *ret_gaps is released with free(). */
-enum hsp_status hsp_shards_fill(const struct hsp_shards *s, struct hsp_state_segment *target,
-                                struct hsp_shard_gap **ret_gaps, size_t *ret_n,
-                                struct hsp_err *err);
-
 #endif

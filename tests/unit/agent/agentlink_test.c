@@ -1,5 +1,6 @@
 /* An agent and its link to hspmdd: how it is dialled, what is said first, what it measures, what ends with it. */
 #include "tests/unit/agent/agentworld.h"
+#include "worker/agent/agentint.h"
 
 #define KIB 1024u
 
@@ -43,7 +44,7 @@ static void hello_says_all(void **state)
                                                       .heartbeat_ms = 1,
                                                       .dead_ms = 1}});
     assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
-    assert_int_equal(hsp_agent_incarnation(w.a), 7);
+    assert_int_equal(w.a->incarnation, 7);
     hsp_agent_free(w.a);
 }
 

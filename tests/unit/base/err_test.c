@@ -111,13 +111,16 @@ static void a_text_is_cut_between_characters(void **state)
 static void every_status_has_name_and_text(void **state)
 {
     (void)state;
-#define CHECK(name, value, text)                       \
-    assert_string_equal(hsp_status_name(name), #name); \
-    assert_string_equal(hsp_status_text(name), text);
+    struct hsp_err err = {0};
+#define CHECK(name, value, text)                            \
+    assert_string_equal(hsp_test_status_name(name), #name); \
+    assert_status(hsp_err_about(&err, name, "x"), name);    \
+    assert_err(&err, name, text " for x");
     HSP_STATUS_MAP(CHECK)
 #undef CHECK
-    assert_string_equal(hsp_status_name((enum hsp_status) - 77), "HSP_UNKNOWN");
-    assert_string_equal(hsp_status_text((enum hsp_status) - 77), "unknown status");
+    assert_string_equal(hsp_test_status_name((enum hsp_status) - 77), "HSP_UNKNOWN");
+    (void)hsp_err_about(&err, (enum hsp_status) - 77, "x");
+    assert_string_equal(err.msg, "unknown status for x");
 }
 
 static void hook(const char *expr, const char *file, int line)

@@ -40,25 +40,20 @@ static void each_coordinate_matters(void **state)
     assert_true(hsp_rng_u64(5, 5, 0, 0) != hsp_rng_u64(6, 6, 0, 0)); /* nor cancel */
 }
 
-static void uniform_and_normal_have_their_moments(void **state)
+static void normal_has_its_moments(void **state)
 {
     (void)state;
     enum { N = 200000 };
-    double su = 0, suu = 0, sn = 0, snn = 0, s4 = 0;
+    double sn = 0, snn = 0, s4 = 0;
     for (uint64_t i = 0; i < N; i++) {
-        double u = hsp_rng_uniform(hsp_test_seed(), 7, i, 0);
         double z = hsp_rng_normal(hsp_test_seed(), 8, i, 1);
-        assert_true(u >= 0 && u < 1 && isfinite(z));
-        su += u;
-        suu += u * u;
+        assert_true(isfinite(z));
         sn += z;
         snn += z * z;
         s4 += z * z * z * z;
     }
     /* Six standard errors of each estimate: one false alarm in 10^9 seeds. */
     double root = sqrt((double)N);
-    assert_near(su / N, 0.5, 6 * 0.2887 / root);
-    assert_near(suu / N, 1.0 / 3, 6 * 0.2982 / root);
     assert_near(sn / N, 0, 6 / root);
     assert_near(snn / N, 1, 6 * 1.4143 / root);
     assert_near(s4 / N, 3, 6 * 9.798 / root);
@@ -84,7 +79,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_known_answers),
         cmocka_unit_test(each_coordinate_matters),
-        cmocka_unit_test(uniform_and_normal_have_their_moments),
+        cmocka_unit_test(normal_has_its_moments),
         cmocka_unit_test(below_covers_the_range_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

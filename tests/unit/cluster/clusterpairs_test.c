@@ -11,6 +11,7 @@
 
 #include "daemon/cluster/clusterint.h"
 #include "proto/base/size.h"
+#include "tests/lib/testlib.h"
 #include "tests/lib/pairs.h"
 
 #define ODD_JOB 99u
@@ -315,7 +316,7 @@ static void put_action(const struct cw_world *w, const struct hsp_action *a, str
     case HSP_ACT_KEEP_PLAN: hsp_buf_puts(out, " keep-plan"); break;
     case HSP_ACT_COPY_PLAN: hsp_buf_puts(out, " copy-plan"); break;
     case HSP_ACT_DROP_PLAN: hsp_buf_puts(out, " drop-plan"); break;
-    case HSP_ACT_REPLY: hsp_buf_printf(out, " reply=%s", hsp_status_name(a->status)); break;
+    case HSP_ACT_REPLY: hsp_buf_printf(out, " reply=%s", hsp_test_status_name(a->status)); break;
     case HSP_ACT_FACT:
         if (strncmp(a->u.fact->type, "job.", 4) != 0 ||
             strcmp(a->u.fact->type, "job.blocked") == 0) {

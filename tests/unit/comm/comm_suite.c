@@ -387,9 +387,8 @@ static void misuse_rank(struct world *w, uint32_t rank)
     EXPECT(w, hsp_comm_all_reduce(c, &g, 0, HSP_F32, HSP_REDUCE_SUM, &x, 1, &err) == HSP_EINVAL);
     struct hsp_group all = whole(w, rank);
     EXPECT(w, hsp_comm_all_reduce(c, &all, 0, HSP_I32, HSP_REDUCE_SUM, &x, 1, &err) == HSP_EINVAL);
-    EXPECT(w, hsp_comm_broadcast(c, &all, 0, 2, &x, 4, &err) == HSP_EINVAL);
     /* and it is still alive */
-    EXPECT(w, hsp_comm_broadcast(c, &all, 0, 1, &x, 4, &err) == HSP_OK);
+    EXPECT(w, hsp_comm_all_reduce(c, &all, 0, HSP_F32, HSP_REDUCE_SUM, &x, 1, &err) == HSP_OK);
 }
 
 static void test_misuse(void **state)
@@ -595,47 +594,6 @@ static void test_uneven_pieces(void **state)
     run_ranks(8, uneven_rank, (void *)(uintptr_t)d);
 }
 
-static void bcast_a2a_rank(struct world *w, uint32_t rank)
-{
-    struct hsp_comm *c = w->comm[rank];
-    struct hsp_err err;
-    struct hsp_group g = whole(w, rank);
-    for (uint32_t root = 0; root < w->n; root++) {
-        size_t bytes = root == 1 ? 0 : 10 + 90000 * root;
-        uint8_t *buf = malloc(bytes + 1);
-        memset(buf, rank == root ? (int)root + 1 : 0, bytes + 1);
-        EXPECT(w, hsp_comm_broadcast(c, &g, root, root, buf, bytes, &err) == HSP_OK);
-        EXPECT(w, bytes == 0 || (buf[0] == root + 1 && buf[bytes - 1] == root + 1));
-        free(buf);
-    }
-    /* member i sends 37 i j bytes of value 16 i + j to member j */
-    size_t in_bytes[MAX_RANKS], out_bytes[MAX_RANKS], n_in = 0;
-    uint8_t *in = malloc(65536), *out = malloc(65536);
-    for (uint32_t j = 0; j < w->n; j++) {
-        in_bytes[j] = out_bytes[j] = (size_t)37 * rank * j;
-        memset(in + n_in, (int)(16 * rank + j), in_bytes[j]);
-        n_in += in_bytes[j];
-    }
-    EXPECT(w, hsp_comm_all_to_all(c, &g, 9, in, in_bytes, out, out_bytes, &err) == HSP_OK);
-    size_t at = 0;
-    bool same = true;
-    for (uint32_t j = 0; j < w->n; j++) {
-        for (size_t k = 0; k < out_bytes[j]; k++) {
-            same = same && out[at++] == 16 * j + rank;
-        }
-    }
-    EXPECT(w, same);
-    free(in);
-    free(out);
-}
-
-static void test_broadcast_all_to_all(void **state)
-{
-    (void)state;
-    run_ranks(2, bcast_a2a_rank, NULL);
-    run_ranks(6, bcast_a2a_rank, NULL);
-}
-
 /* A seeded mix of operations of random groups and sizes: the same list on all ranks. */
 static void random_rank(struct world *w, uint32_t rank)
 {
@@ -751,14 +709,13 @@ int suite_run(const struct suite_transport *t)
 {
     transport = t;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_channels),         cmocka_unit_test(test_crossing_sends),
-        cmocka_unit_test(test_requests),         cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_size_mismatch),    cmocka_unit_test(test_all_reduce),
-        cmocka_unit_test(test_subsets),          cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_uneven_pieces),    cmocka_unit_test(test_broadcast_all_to_all),
-        cmocka_unit_test(test_random),           cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_close_delivers),   cmocka_unit_test(test_strided),
-        cmocka_unit_test(test_strided_mismatch),
+        cmocka_unit_test(test_channels),      cmocka_unit_test(test_crossing_sends),
+        cmocka_unit_test(test_requests),      cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_size_mismatch), cmocka_unit_test(test_all_reduce),
+        cmocka_unit_test(test_subsets),       cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_uneven_pieces), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_abort),         cmocka_unit_test(test_close_delivers),
+        cmocka_unit_test(test_strided),       cmocka_unit_test(test_strided_mismatch),
     };
     return cmocka_run_group_tests_name(t->name, tests, NULL, NULL);
 }

@@ -5,6 +5,14 @@
 
 static struct hsp_arena *arena;
 
+/* A file alone. */
+static enum hsp_status parse(const char *text, size_t len, const char *name, struct hsp_arena *a,
+                             void *ret, struct hsp_err *err)
+{
+    const struct hsp_layers l = {.name = name, .text = text, .len = len};
+    return hsp_daemon_config_load(&l, a, ret, err);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -24,7 +32,7 @@ static void test_an_empty_file_gives_the_defaults(void **state)
     (void)state;
     struct hsp_err err = {0};
     struct hsp_daemon_config c;
-    assert_ok(hsp_daemon_config_parse("", 0, "x", arena, &c, &err), &err);
+    assert_ok(parse("", 0, "x", arena, &c, &err), &err);
     assert_string_equal(c.listen, "127.0.0.1:7071");
     assert_int_equal(c.failure_detection_ms, 3000);
 }
@@ -42,7 +50,7 @@ static void test_the_example_is_accepted_with_every_line_enabled(void **state)
             text[m++] = text[i];
         }
     }
-    assert_ok(hsp_daemon_config_parse(text, m, "hspmdd.yaml", arena, &c, &err), &err);
+    assert_ok(parse(text, m, "hspmdd.yaml", arena, &c, &err), &err);
     free(text);
     assert_string_equal(c.state_dir, "/var/lib/hspmd");
     assert_string_equal(c.advertise_address, "head.example.org:7071");
@@ -55,9 +63,9 @@ static void test_the_data_plane_is_chosen(void **state)
     struct hsp_err err = {0};
     struct hsp_daemon_config c;
     static const char text[] = "data_plane: clear\n";
-    assert_ok(hsp_daemon_config_parse("", 0, "x", arena, &c, &err), &err);
+    assert_ok(parse("", 0, "x", arena, &c, &err), &err);
     assert_int_equal(c.data_plane, HSP_DATA_TLS);
-    assert_ok(hsp_daemon_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
+    assert_ok(parse(text, strlen(text), "x", arena, &c, &err), &err);
     assert_int_equal(c.data_plane, HSP_DATA_CLEAR);
 }
 
@@ -71,8 +79,7 @@ static void test_a_long_address_is_refused(void **state)
     memcpy(text, "advertise_address: ", 19);
     for (size_t n = 255; n <= 256; n++) {
         memcpy(text + 19 + n - 5, ":7071", 5);
-        assert_int_equal(hsp_daemon_config_parse(text, 19 + n, "x", arena, &c, &err),
-                         n == 255 ? HSP_OK : HSP_EPARSE);
+        assert_int_equal(parse(text, 19 + n, "x", arena, &c, &err), n == 255 ? HSP_OK : HSP_EPARSE);
     }
     assert_non_null(strstr(err.msg, "256 bytes, at most 255"));
 }
@@ -98,12 +105,6 @@ static enum hsp_status load(const struct hsp_layers *l, struct hsp_arena *a, voi
                             struct hsp_err *err)
 {
     return hsp_daemon_config_load(l, a, ret, err);
-}
-
-static enum hsp_status parse(const char *text, size_t len, const char *name, struct hsp_arena *a,
-                             void *ret, struct hsp_err *err)
-{
-    return hsp_daemon_config_parse(text, len, name, a, ret, err);
 }
 
 static void print(const void *c, struct hsp_buf *out)

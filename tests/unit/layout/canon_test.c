@@ -1,5 +1,6 @@
 /* The canonical form of covers: one for each meaning, and only for it. */
 #include "proto/layout/annot.h"
+#include "tests/lib/covers.h"
 #include "tests/lib/testlib.h"
 
 enum { ROWS = 4, COLS = 3, RANKS = 4, LABELS = 3 };

@@ -11,4 +11,6 @@ tests_unit_layout_annot_test_LDADD = $(layout_libs)
 tests_unit_layout_canon_test_LDADD = $(layout_libs)
 tests_unit_layout_cover_test_LDADD = $(layout_libs)
 tests_unit_layout_interleave_test_LDADD = $(layout_libs)
+tests_unit_layout_unions_test_SOURCES = tests/unit/layout/unions_test.c \
+  tests/unit/layout/unions.c tests/unit/layout/unions.h
 tests_unit_layout_unions_test_LDADD = $(layout_libs)

@@ -37,13 +37,13 @@ tests_unit_oom_oom_data_test_LDADD = $(HSP_OOM_LIBS) $(DATA_LIBS)
 tests_unit_oom_oom_exec_test_SOURCES = tests/unit/oom/oom_exec_test.c $(TINY_PROG)
 tests_unit_oom_oom_exec_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_exec_test_LDADD = $(HSP_OOM_LIBS) $(EXEC_LIBS)
-tests_unit_oom_oom_segment_test_SOURCES = tests/unit/oom/oom_segment_test.c $(state_test_lib)
+tests_unit_oom_oom_segment_test_SOURCES = tests/unit/oom/oom_segment_test.c $(shard_fill) $(state_test_lib)
 tests_unit_oom_oom_segment_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_segment_test_LDADD = $(HSP_OOM_LIBS) $(STATE_LIBS)
 tests_unit_oom_oom_state_test_SOURCES = tests/unit/oom/oom_state_test.c $(state_test_lib)
 tests_unit_oom_oom_state_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_state_test_LDADD = $(HSP_OOM_LIBS) worker/app/libworkerapp.a $(STATE_LIBS)
-tests_unit_oom_oom_wire_test_SOURCES = tests/unit/oom/oom_wire_test.c $(PKG_SAMPLE) $(PART_SAMPLE)
+tests_unit_oom_oom_wire_test_SOURCES = tests/unit/oom/oom_wire_test.c $(MSG_DUMP) $(PKG_SAMPLE) $(PART_SAMPLE)
 tests_unit_oom_oom_wire_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_wire_test_LDADD = $(HSP_OOM_LIBS) $(WIRE_LIBS)
 tests_unit_oom_oom_spmd_test_SOURCES = tests/unit/oom/oom_spmd_test.c $(PLAN_CASES) $(PLAN_MODEL)
@@ -57,7 +57,7 @@ tests_unit_oom_oom_planner_test_LDADD = $(HSP_OOM_LIBS) $(PLANNER_LIBS)
 # The stories of tests/unit/cluster and tests/unit/agent, told once more without memory.
 oom_cluster_wraps = -Wl,--wrap=hsp_cluster_new,--wrap=hsp_cluster_load \
   -Wl,--wrap=hsp_cluster_step,--wrap=hsp_cluster_spread
-oom_cluster_world = tests/unit/oom/oomcluster.c $(CLUSTER_WORLD)
+oom_cluster_world = tests/unit/oom/oomcluster.c $(MSG_DUMP) $(CLUSTER_WORLD)
 tests_unit_oom_oom_cluster_test_SOURCES = tests/unit/cluster/cluster_test.c $(oom_cluster_world)
 tests_unit_oom_oom_cluster_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_cluster_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
@@ -74,7 +74,7 @@ tests_unit_oom_oom_devicehealth_test_SOURCES = tests/unit/cluster/devicehealth_t
 tests_unit_oom_oom_devicehealth_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_devicehealth_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
 oom_agent_wraps = -Wl,--wrap=hsp_agent_new,--wrap=hsp_agent_step
-oom_agent_world = tests/unit/oom/oomagent.c tests/unit/agent/agentworld.c \
+oom_agent_world = tests/unit/oom/oomagent.c $(MSG_DUMP) tests/unit/agent/agentworld.c \
   tests/unit/agent/agentworld.h
 tests_unit_oom_oom_agent_test_SOURCES = tests/unit/agent/agent_test.c $(oom_agent_world)
 tests_unit_oom_oom_agent_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_agent_wraps)

@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "tests/lib/testlib.h"
 #include "tests/lib/oom.h"
+#include "tests/unit/state/shardfill.h"
 #include "tests/unit/state/statelib.h"
 #include "worker/state/segment.h"
 #include "worker/state/shards.h"
@@ -84,7 +86,7 @@ static enum hsp_status scan(void *ctx, struct hsp_buf *out, struct hsp_err *err)
     size_t n = 0;
     enum hsp_status st = hsp_segment_scan(ctx, &info, &n, err);
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
-        hsp_buf_printf(out, "%s %s %ju\n", info[i].file, hsp_status_name(info[i].status),
+        hsp_buf_printf(out, "%s %s %ju\n", info[i].file, hsp_test_status_name(info[i].status),
                        (uintmax_t)info[i].version);
     }
     free(info);
@@ -106,10 +108,10 @@ static enum hsp_status fill(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     struct move *m = ctx;
     struct hsp_shards shards = {(const struct hsp_state_segment *const *)m->from, 2, SEALED};
-    struct hsp_shard_gap *gaps = NULL;
+    struct shard_gap *gaps = NULL;
     size_t n = 0;
     hsp_segment_unseal(m->to);
-    enum hsp_status st = hsp_shards_fill(&shards, m->to, &gaps, &n, err);
+    enum hsp_status st = shards_fill(&shards, m->to, &gaps, &n, err);
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         hsp_buf_printf(out, "%u: %d-%d\n", gaps[i].row, (int)gaps[i].box.lo[0],
                        (int)gaps[i].box.hi[0]);

@@ -470,7 +470,7 @@ static enum hsp_status use_switch(void *ctx, struct hsp_buf *out, struct hsp_err
         }
         fini(old, w->g->n_params);
     }
-    st = st != HSP_OK ? st : hsp_plan_home(w->g, p, 1, &one, err);
+    st = st != HSP_OK ? st : plan_home(w->g, p, 1, &one, err);
     if (st == HSP_OK) {
         struct hsp_annot *tree = NULL, *cuts = NULL;
         st = hsp_annot_of_cover(&one, a, &tree, err);
@@ -514,7 +514,7 @@ static enum hsp_status use_methods(void *ctx, struct hsp_buf *out, struct hsp_er
     const struct hsp_resolve_opts opts = {.partial_target = true, .links = &links};
     const int64_t ext[] = {8};
     const struct hsp_box whole = {.rank = 1, .hi = {8}}, half = {.rank = 1, .hi = {4}};
-    struct hsp_cover src, dst, layer;
+    struct hsp_cover src, dst;
     struct hsp_arena *a = NULL;
     struct hsp_plan *p = NULL, total = {0};
     struct hsp_methods m;
@@ -523,7 +523,6 @@ static enum hsp_status use_methods(void *ctx, struct hsp_buf *out, struct hsp_er
     uint32_t channel = 0;
     hsp_cover_init(&src, 1, ext);
     hsp_cover_init(&dst, 1, ext);
-    hsp_cover_init(&layer, 1, ext);
     enum hsp_status st = start(&a, err);
     st = st != HSP_OK ? st : parse(w, a, &p, err);
     st = st != HSP_OK ? st : hsp_plan_explain(w->g, p, &w->t, &links, a, &total, err);
@@ -536,19 +535,15 @@ static enum hsp_status use_methods(void *ctx, struct hsp_buf *out, struct hsp_er
     hsp_cover_normalise(&src);
     hsp_cover_normalise(&dst);
     st = st != HSP_OK ? st : hsp_methods_find(&src, &dst, false, a, &m, err);
-    st = st != HSP_OK ? st : hsp_cover_layer(&dst, 0, &layer, err);
-    st = st != HSP_OK ? st : hsp_resolve(&src, &layer, &opts, &channel, a, &v, err);
+    st = st != HSP_OK ? st : hsp_resolve(&src, &dst, &opts, &channel, a, &v, err);
     st = st != HSP_OK ? st : hsp_moves_bind(&v, 0, false, a, &b, err);
     if (st == HSP_OK) {
         hsp_plan_dump(&total, out);
         hsp_plan_dump_bare(&total, out);
-        hsp_methods_dump(&m, out);
         hsp_methods_put(&m, out);
-        hsp_moves_dump(&v, out);
     }
     hsp_cover_fini(&src);
     hsp_cover_fini(&dst);
-    hsp_cover_fini(&layer);
     hsp_arena_free(a);
     return st;
 }
@@ -576,9 +571,6 @@ static void reshards_are_named_whole_or_not(void **state)
     hsp_oom_nothing(&b);
     hsp_oom_empty(&b);
     hsp_methods_put(&m, &b);
-    hsp_oom_nothing(&b);
-    hsp_oom_empty(&b);
-    hsp_methods_dump(&m, &b);
     hsp_oom_nothing(&b);
 }
 
@@ -616,20 +608,6 @@ static void lines_are_grouped_whole_or_not(void **state)
     hsp_oom_nothing(&b);
 }
 
-static void moves_are_written_or_there_was_no_memory(void **state)
-{
-    (void)state;
-    struct hsp_cell cell = {.box = {.rank = 1, .hi = {4}}, .peer = 1};
-    uint32_t ranks[] = {0, 1};
-    struct hsp_move move = {
-        .kind = HSP_MOVE_P2P, .n_ranks = 2, .ranks = ranks, .n_cells = 1, .cells = &cell};
-    const struct hsp_moves m = {.n = 1, .move = &move};
-    struct hsp_buf b;
-    hsp_oom_empty(&b);
-    hsp_moves_dump(&m, &b);
-    hsp_oom_nothing(&b);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -641,7 +619,6 @@ int main(void)
         cmocka_unit_test(a_switch_is_worked_out_whole_or_not),
         cmocka_unit_test(reshards_are_named_whole_or_not),
         cmocka_unit_test(lines_are_grouped_whole_or_not),
-        cmocka_unit_test(moves_are_written_or_there_was_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "tests/lib/oom.h"
 #include "tests/unit/wire/partsample.h"
 #include "tests/unit/wire/pkgsample.h"
+#include "tests/unit/wire/msgdump.h"
 
 enum { ARENA = 4 << 20 };
 
@@ -130,9 +131,9 @@ static enum hsp_status use_package(void *ctx, struct hsp_buf *out, struct hsp_er
     struct hsp_package q = {0};
     struct hsp_buf b;
     hsp_buf_init(&b, 1 << 20);
-    enum hsp_status st = hsp_package_encode(p, &b, err);
+    enum hsp_status st = pkg_encode(p, &b, err);
     st = st != HSP_OK ? st : hsp_package_decode(b.data, b.len, a, &q, err);
-    st = st != HSP_OK ? st : hsp_package_encode(&q, out, err);
+    st = st != HSP_OK ? st : pkg_encode(&q, out, err);
     hsp_buf_fini(&b);
     hsp_arena_free(a);
     return st;

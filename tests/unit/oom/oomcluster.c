@@ -4,6 +4,7 @@
 #include "daemon/cluster/clusterstate.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
+#include "tests/unit/wire/msgdump.h"
 
 enum { MOST = 2 };                       /* failures tried in a step */
 enum { ALL_STEPS = 250, ONE_OF = 1000 }; /* the long random stories come last */

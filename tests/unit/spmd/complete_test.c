@@ -256,7 +256,8 @@ static void refused(char *text, const struct plan_model *m, const char *names)
     struct hsp_err err = {0};
     enum hsp_status rc = compile(text, m, NULL, &err);
     if (rc != HSP_EINVAL || strstr(err.msg, names) == NULL) {
-        fail_msg("%s \"%s\", not about %s, under\n%s", hsp_status_name(rc), err.msg, names, text);
+        fail_msg("%s \"%s\", not about %s, under\n%s", hsp_test_status_name(rc), err.msg, names,
+                 text);
     }
     free(text);
 }
@@ -399,7 +400,7 @@ static void test_homes_alone(void **state)
     while (strcmp(m.g->tensors[m.g->params[param].tensor].name, "h.1.mlp.fc.weight") != 0) {
         param++;
     }
-    assert_ok(hsp_plan_home(m.g, p, param, &c, &err), &err);
+    assert_ok(plan_home(m.g, p, param, &c, &err), &err);
     assert_int_equal(c.n, 2);
     assert_int_equal(c.items[0].rank, 1);
     assert_int_equal(c.items[0].box.lo[0], 5);

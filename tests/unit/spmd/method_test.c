@@ -5,6 +5,7 @@
 #include "daemon/spmd/method.h"
 #include "proto/base/buf.h"
 #include "tests/lib/testlib.h"
+#include "tests/unit/spmd/movetext.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define EXTENT 12

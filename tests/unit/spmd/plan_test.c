@@ -7,6 +7,7 @@
 #include "daemon/spmd/home.h"
 #include "daemon/spmd/switch.h"
 #include "tests/lib/testlib.h"
+#include "tests/unit/spmd/planmodel.h"
 
 #define HEAD "apiVersion: hspmd/v1\nkind: plan\n"
 
@@ -368,7 +369,7 @@ static void expect_home(const struct hsp_graph *g, const struct hsp_plan *p, con
     struct hsp_err err = {0};
     struct hsp_buf b;
     hsp_buf_init(&b, 4096);
-    assert_ok(hsp_plan_home(g, p, find_param(g, name), &c, &err), &err);
+    assert_ok(plan_home(g, p, find_param(g, name), &c, &err), &err);
     for (uint32_t i = 0; i < c.n; i++) {
         const struct hsp_box *x = &c.items[i].box;
         hsp_buf_printf(&b, "%s%u:", i > 0 ? " " : "", c.items[i].rank);

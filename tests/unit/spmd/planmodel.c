@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/spmd/home.h"
 #include "tests/lib/testlib.h"
 
 struct hsp_train_spec plan_training(uint8_t optimizer, uint32_t vocab)
@@ -44,4 +45,20 @@ struct plan_model plan_model(const char *family, bool tied, int64_t layers, uint
                                .dtype = HSP_F64};
     (void)snprintf(s.family, sizeof s.family, "%s", family);
     return plan_model_of(&s, optimizer);
+}
+
+enum hsp_status plan_home(const struct hsp_graph *g, const struct hsp_plan *p, uint32_t param,
+                          struct hsp_cover *ret, struct hsp_err *err)
+{
+    struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
+    const bool *units = NULL;
+    if (arena == NULL) {
+        return hsp_err_nomem(err, "home of a parameter");
+    }
+    enum hsp_status rc = hsp_param_units(g, arena, &units, err);
+    if (rc == HSP_OK) {
+        rc = hsp_param_home(g, p, units, param, arena, ret, err);
+    }
+    arena = hsp_arena_free(arena);
+    return rc;
 }

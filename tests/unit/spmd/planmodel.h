@@ -17,4 +17,8 @@ struct plan_model plan_model(const char *family, bool tied, int64_t layers, uint
 struct plan_model plan_model_of(const struct hsp_model_spec *spec, uint8_t optimizer);
 struct hsp_train_spec plan_training(uint8_t optimizer, uint32_t vocab);
 
+/* Where @param lives under @p; hsp_cover_fini. */
+enum hsp_status plan_home(const struct hsp_graph *g, const struct hsp_plan *p, uint32_t param,
+                          struct hsp_cover *ret, struct hsp_err *err);
+
 #endif

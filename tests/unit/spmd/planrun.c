@@ -244,7 +244,7 @@ void plan_compile(const char *text, const struct plan_model *m, struct hsp_arena
     struct hsp_err err = {0};
     enum hsp_status rc = hsp_compile(m->g, plan_of_text(text, arena), &m->t, arena, f, &err);
     if (rc != HSP_OK) {
-        fail_msg("%s: %s, under\n%s", hsp_status_name(rc), err.msg, text);
+        fail_msg("%s: %s, under\n%s", hsp_test_status_name(rc), err.msg, text);
     }
 }
 

@@ -257,17 +257,6 @@ static void test_balance(void **state)
 
 /* ---- second copies ---- */
 
-static void test_buddy(void **state)
-{
-    (void)state;
-    const uint32_t node[] = {4, 4, 7, 7, 7, 9}, one[] = {3, 3};
-    const uint32_t want[] = {2, 3, 5, 5, 5, 0};
-    for (uint32_t i = 0; i < 6; i++) {
-        assert_int_equal(hsp_buddy(node, 6, i), want[i]);
-    }
-    assert_int_equal(hsp_buddy(one, 2, 1), HSP_NONE);
-}
-
 /* With the copies, any one node may be lost; without them, not. */
 static void lose_node(const char *text, const uint32_t *node, bool *ret_needed)
 {
@@ -459,10 +448,9 @@ static void test_owners(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transfer),    cmocka_unit_test(test_balance),
-        cmocka_unit_test(test_buddy),       cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_many_copies), cmocka_unit_test(test_owned),
-        cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_transfer), cmocka_unit_test(test_balance),
+        cmocka_unit_test(test_copies),   cmocka_unit_test(test_many_copies),
+        cmocka_unit_test(test_owned),    cmocka_unit_test(test_owners),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include "tests/unit/state/shardfill.h"
 #include "tests/unit/state/statelib.h"
 #include "worker/state/segment.h"
 #include "worker/state/shards.h"
@@ -435,9 +436,9 @@ static void filling_a_new_layout(void **state)
         struct hsp_segment_key k = key_of(trial * 2 + 1, 0);
         assert_ok(hsp_segment_create(*state, &k, plan, r, 2, AREA, &target, &err), &err);
         struct hsp_shards shards = {(const struct hsp_state_segment *const *)src, n, 6};
-        struct hsp_shard_gap *gap;
+        struct shard_gap *gap;
         size_t n_gaps;
-        assert_ok(hsp_shards_fill(&shards, target, &gap, &n_gaps, &err), &err);
+        assert_ok(shards_fill(&shards, target, &gap, &n_gaps, &err), &err);
         int64_t missing = 0, usable = 0, other = 0;
         struct hsp_box cut;
         for (size_t i = 0; i < n_gaps; i++) {

@@ -8,6 +8,7 @@
 #include "proto/base/size.h"
 #include "proto/wire/msgframe.h"
 #include "proto/wire/msgtable.h"
+#include "tests/unit/wire/msgdump.h"
 
 static const uint16_t all_types[] = {
 #define TYPE(n, v, s, w) HSP_MSG_##n,

@@ -27,7 +27,7 @@ static void test_a_package_reads_back(void **state)
     struct hsp_buf b;
     struct hsp_package p = pkg_sample(), q;
     hsp_buf_init(&b, 1 << 20);
-    assert_ok(hsp_package_encode(&p, &b, &err), &err);
+    assert_ok(pkg_encode(&p, &b, &err), &err);
     assert_ok(hsp_package_decode(b.data, b.len, arena, &q, &err), &err);
     assert_int_equal(q.n_peers, 2);
     assert_string_equal(q.peers[1].address, "127.0.0.1:9");
@@ -56,7 +56,7 @@ static void test_every_truncation_and_extension_is_refused(void **state)
     struct hsp_buf b;
     struct hsp_package p = pkg_sample(), q;
     hsp_buf_init(&b, 1 << 20);
-    assert_ok(hsp_package_encode(&p, &b, &err), &err);
+    assert_ok(pkg_encode(&p, &b, &err), &err);
     for (size_t n = 0; n < b.len; n++) {
         assert_status(hsp_package_decode(b.data, n, arena, &q, &err), HSP_EPROTO);
     }
@@ -71,7 +71,7 @@ static void refuse(const struct hsp_package *p, const char *text)
     struct hsp_buf b;
     struct hsp_package q;
     hsp_buf_init(&b, 1 << 20);
-    assert_ok(hsp_package_encode(p, &b, &err), &err);
+    assert_ok(pkg_encode(p, &b, &err), &err);
     assert_status(hsp_package_decode(b.data, b.len, arena, &q, &err), HSP_EPROTO);
     assert_non_null(strstr(err.msg, text));
     hsp_buf_fini(&b);

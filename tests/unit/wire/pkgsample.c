@@ -30,3 +30,14 @@ struct hsp_package pkg_sample(void)
                                 .config_json = "{}",
                                 .ckpt_keep = 2};
 }
+
+enum hsp_status pkg_encode(const struct hsp_package *p, struct hsp_buf *out, struct hsp_err *err)
+{
+    size_t mark;
+    enum hsp_status st = hsp_package_open(p, out, &mark, err);
+    if (st == HSP_OK) {
+        hsp_buf_append(out, p->binding, p->binding_len);
+        st = hsp_package_close(out, mark, err);
+    }
+    return st;
+}

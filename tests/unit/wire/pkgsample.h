@@ -5,4 +5,7 @@
 
 struct hsp_package pkg_sample(void);
 
+/* With its binding. HSP_ELIMIT: over a limit or the buffer's maximum; HSP_ENOMEM. */
+enum hsp_status pkg_encode(const struct hsp_package *p, struct hsp_buf *out, struct hsp_err *err);
+
 #endif

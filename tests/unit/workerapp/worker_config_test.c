@@ -6,6 +6,14 @@
 
 static struct hsp_arena *arena;
 
+/* A file alone. */
+static enum hsp_status parse(const char *text, size_t len, const char *name, struct hsp_arena *a,
+                             void *ret, struct hsp_err *err)
+{
+    const struct hsp_layers l = {.name = name, .text = text, .len = len};
+    return hsp_worker_config_load(&l, a, ret, err);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -26,7 +34,7 @@ static void test_devices_are_read(void **state)
     struct hsp_err err = {0};
     struct hsp_worker_config c;
     const char *text = "node: a\ndevices:\n  - {kind: cpu, speed: 0.6, memory: 256MiB}\n  - {}\n";
-    assert_ok(hsp_worker_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
+    assert_ok(parse(text, strlen(text), "x", arena, &c, &err), &err);
     assert_int_equal(c.n_devices, 2);
     assert_true(c.devices[0].speed > 0.59 && c.devices[0].speed < 0.61);
     assert_int_equal(c.devices[0].mem_bytes, 256 << 20);
@@ -42,7 +50,7 @@ static void test_gpus_are_read(void **state)
     struct hsp_buf b;
     const char *text = "devices:\n  - {kind: cuda, index: 3, memory: 8GiB, speed: 1}\n"
                        "  - {kind: cuda, index: 3, memory: 70GiB}\n  - {kind: cuda}\n  - {}\n";
-    assert_ok(hsp_worker_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
+    assert_ok(parse(text, strlen(text), "x", arena, &c, &err), &err);
     assert_int_equal(c.n_devices, 4);
     assert_true(c.devices[0].gpu && c.devices[2].gpu && !c.devices[3].gpu);
     assert_string_equal(c.devices[0].kind, "cuda");
@@ -58,7 +66,7 @@ static void test_gpus_are_read(void **state)
         strstr(hsp_buf_cstr(&b), "  - {kind: cuda, index: 3, memory: 8GiB, speed: 1");
     assert_non_null(list); /* as it was written */
     struct hsp_worker_config again;
-    assert_ok(hsp_worker_config_parse((const char *)b.data, b.len, "x", arena, &again, &err), &err);
+    assert_ok(parse((const char *)b.data, b.len, "x", arena, &again, &err), &err);
     assert_int_equal(again.devices[1].mem_bytes, UINT64_C(70) << 30);
     hsp_buf_fini(&b);
 }
@@ -68,7 +76,7 @@ static void test_without_devices_there_is_one(void **state)
     (void)state;
     struct hsp_err err = {0};
     struct hsp_worker_config c;
-    assert_ok(hsp_worker_config_parse("", 0, "x", arena, &c, &err), &err);
+    assert_ok(parse("", 0, "x", arena, &c, &err), &err);
     assert_int_equal(c.n_devices, 1);
     assert_int_equal(c.devices[0].mem_bytes, 1 << 30);
 }
@@ -79,13 +87,13 @@ static void test_leaving_and_audit(void **state)
     struct hsp_err err = {0};
     struct hsp_worker_config c;
     const char *text = "audit_dir: /var/audit\nleave_timeout: 1500ms\ntransport: tcp\n";
-    assert_ok(hsp_worker_config_parse("", 0, "x", arena, &c, &err), &err);
+    assert_ok(parse("", 0, "x", arena, &c, &err), &err);
     assert_null(c.audit_dir);
     assert_null(c.state_dir); /* the agent's own choice */
     assert_int_equal(c.leave_timeout_ms, 90000);
     assert_int_equal(c.transport, HSP_MESH_AUTO);
     assert_string_equal(hsp_worker_transport(&c), "auto");
-    assert_ok(hsp_worker_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
+    assert_ok(parse(text, strlen(text), "x", arena, &c, &err), &err);
     assert_string_equal(c.audit_dir, "/var/audit");
     assert_int_equal(c.leave_timeout_ms, 1500);
     assert_int_equal(c.transport, HSP_MESH_TCP);
@@ -102,11 +110,11 @@ static void test_network(void **state)
         "advertise_address: 10.0.0.9\ndevices: [{}, {}, {}, {}]\nkeepers: 1\nnetwork:\n"
         "  - {name: eth0, devices: [3]}\n"
         "  - {name: ib0, gbit_per_s: 200, address: 10.1.0.1, devices: [0, 1]}\n";
-    assert_ok(hsp_worker_config_parse("", 0, "x", arena, &c, &err), &err);
+    assert_ok(parse("", 0, "x", arena, &c, &err), &err);
     assert_int_equal(c.n_cards, 0);
     assert_string_equal(hsp_worker_listen(&c, 0, &told), "127.0.0.1");
     assert_string_equal(told, "");
-    assert_ok(hsp_worker_config_parse(text, strlen(text), "x", arena, &c, &err), &err);
+    assert_ok(parse(text, strlen(text), "x", arena, &c, &err), &err);
     assert_int_equal(c.n_cards, 2);
     assert_near(c.cards[0].gbit_per_s, 0, 0);
     assert_near(c.cards[1].gbit_per_s, 200, 0);
@@ -153,12 +161,6 @@ static enum hsp_status load(const struct hsp_layers *l, struct hsp_arena *a, voi
                             struct hsp_err *err)
 {
     return hsp_worker_config_load(l, a, ret, err);
-}
-
-static enum hsp_status parse(const char *text, size_t len, const char *name, struct hsp_arena *a,
-                             void *ret, struct hsp_err *err)
-{
-    return hsp_worker_config_parse(text, len, name, a, ret, err);
 }
 
 static void print(const void *c, struct hsp_buf *out)

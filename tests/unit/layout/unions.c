@@ -1,4 +1,4 @@
-#include "proto/layout/unions.h"
+#include "tests/unit/layout/unions.h"
 
 uint32_t hsp_ds_devices(const struct hsp_ds *ds)
 {

@@ -1,6 +1,7 @@
 /* The two-tier annotations of HSPMD as trees: device groups, distributed states and their unions.
  *
- * Role:      readers of plans in that notation; a union is one way to write an annotation (annot.h).
+ * Role:      the notation of the paper, against which its examples are checked; a union is one way to write an
+ *            annotation (annot.h).
  * Purity:    pure.
  * Ownership: borrowed arrays; trees live in the arena given.
  *
