@@ -122,6 +122,14 @@ def toolkit_folders():
         sorted(glob.glob("/usr/lib/*-linux-gnu/nvidia/current"))
 
 
+def libraries(name):
+    """Paths of a library, such as libnccl.so.2: those of the folders above and of the loader, each file once."""
+    loader = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    paths = [os.path.join(d, name) for d in toolkit_folders()]
+    paths += [l.split(" => ")[1] for l in loader.splitlines() if l.split()[0] == name and " => " in l]
+    return list(dict.fromkeys(os.path.realpath(p) for p in paths if os.path.exists(p)))
+
+
 def tool(name):
     """Path of one of NVIDIA's programs; None."""
     found = [shutil.which(name)] + [os.path.join(os.path.dirname(d), "bin", name) for d in toolkit_folders()]
