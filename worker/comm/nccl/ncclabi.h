@@ -3,7 +3,7 @@
  *
  * Role:   types and numbers for nccllib.h. Not included outside this folder and the library's stand-in
  *         (tests/lib/fakenccl).
- * Source: nccl.h of NCCL 2.18 to 2.28; a config says by size and version which fields it has, and newer
+ * Source: nccl.h of NCCL 2.18 to 2.32; a config says by size and version which fields it has, and newer
  *         libraries fill in the rest.
  */
 #ifndef HSP_NCCLABI_H
