@@ -62,7 +62,8 @@ enum hsp_status hsp_plugin_load(const struct hsp_plugin_paths *p,
 enum hsp_status hsp_backend_device_open(int device, const struct hsp_device_opts *o,
                                         struct hsp_backend **ret, struct hsp_err *err);
 
-/* Hash of the identity of device @device, the same in all processes and never 0; 0: it cannot be told. Loads. */
-uint64_t hsp_device_identity(int device);
+/* Hash of the identity (uuid) of device @device, the same in all processes and never 0; 0: it cannot be told. Loads; @paths
+ * may be NULL. */
+uint64_t hsp_device_identity(const struct hsp_plugin_paths *paths, int device);
 
 #endif
