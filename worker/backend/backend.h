@@ -24,7 +24,7 @@
 #include "proto/op/op.h"
 #include "worker/backend/cells.h"
 
-#define HSP_BACKEND_ABI 4
+#define HSP_BACKEND_ABI 5
 
 /* Most marks of a queue that may not have been reached yet: who gives more waits for the oldest. */
 #define HSP_MAX_MARKS 4096
@@ -63,10 +63,11 @@ struct hsp_sum {
     const struct hsp_array *out;
 };
 
-/* Work is given to a queue of the device and done there in order. Lanes are queues HSP_DEVQ_LANE + k, k below
- * HSP_N_LANES, for sends that wait for their receivers and must not hold up HSP_DEVQ_COMM; one is made when it is
- * first used. */
-enum hsp_devq { HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, HSP_DEVQ_STATE, HSP_DEVQ_LANE };
+/* Work is given to a queue of the device and done there in order. HSP_DEVQ_GREET is for what a transport's peers tell each
+ * other while an epoch is prepared, beside one that runs: no other queue waits for it. Lanes are queues HSP_DEVQ_LANE + k, k
+ * below HSP_N_LANES, for sends that wait for their receivers and must not hold up HSP_DEVQ_COMM. Those two kinds are made
+ * when they are first used. */
+enum hsp_devq { HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, HSP_DEVQ_STATE, HSP_DEVQ_GREET, HSP_DEVQ_LANE };
 #define HSP_N_LANES 8
 #define HSP_N_DEVQ  (HSP_DEVQ_LANE + HSP_N_LANES)
 

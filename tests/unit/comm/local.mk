@@ -23,6 +23,7 @@ comm_tests = \
   tests/unit/comm/nccldevice_test \
   tests/unit/comm/ncclkill_test \
   tests/unit/comm/nccllib_test \
+  tests/unit/comm/nccllink_test \
   tests/unit/comm/ncclneed_test \
   tests/unit/comm/runs_test
 if HAVE_NCCL_H
@@ -62,6 +63,8 @@ tests_unit_comm_ncclkill_test_SOURCES = tests/unit/comm/ncclkill_test.c $(NCCL_W
 tests_unit_comm_ncclkill_test_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_nccllib_test_SOURCES = tests/unit/comm/nccllib_test.c $(NCCL_WORLD)
 tests_unit_comm_nccllib_test_LDADD = $(NCCL_TEST_LIBS)
+tests_unit_comm_nccllink_test_SOURCES = tests/unit/comm/nccllink_test.c $(NCCL_WORLD)
+tests_unit_comm_nccllink_test_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_ncclabi_test_SOURCES = tests/unit/comm/ncclabi_test.c
 tests_unit_comm_ncclabi_test_CPPFLAGS = $(AM_CPPFLAGS) $(NCCL_CPPFLAGS)
 tests_unit_comm_ncclabi_test_LDADD = $(NCCL_TEST_LIBS)

@@ -94,6 +94,12 @@ static void begin_of(void *ctx, uint32_t k)
     e->st[k] = hsp_nccl_start(e->comm[k], &p, &e->err[k]);
 }
 
+/* Members that were connected, of communicators with collectives: each of them gives this call once for that. */
+static unsigned greeted(void)
+{
+    return nw_fake()->calls("ncclAllReduce");
+}
+
 static void open_epoch(struct nw_epoch *e, struct nw_process *p, const int *member, uint32_t n)
 {
     nw_epoch_init(e, p, member, n);
@@ -117,10 +123,13 @@ static void quiet_ones_are_kept(void **state)
     open_epoch(&a, p, NULL, 3);
     unsigned before = made();
     assert_int_equal(before, 3 + 12); /* one of three, and six pairs */
+    assert_int_equal(greeted(), 3);
     run_step(&a);
     nw_epoch_close(&a);
+    unsigned sums = greeted();
     open_epoch(&b, p, NULL, 3);
     assert_int_equal(made(), before);
+    assert_int_equal(greeted(), sums); /* they are connected */
     assert_false(a.starts[0] || b.starts[0]);
     run_step(&b);
     /* prepared beside the running one, which goes on */
@@ -262,8 +271,10 @@ static void shrinks(int version)
     open_epoch(&a, p, NULL, 4);
     run_step(&a);
     nw_epoch_close(&a);
+    unsigned sums = greeted();
     open_epoch(&b, p, left, 3);
     bool can = version >= 22700;
+    assert_int_equal(greeted(), sums + 3);
     assert_int_equal(nw_fake()->calls("ncclCommShrink"), can ? 3 : 0);
     assert_int_equal(nw_fake()->calls("ncclCommInitRankConfig"), 4 + 24 + (can ? 0 : 3));
     run_step(&b);
@@ -357,9 +368,11 @@ static void parts_are_split_off(void **state)
     for (int i = 0; i < 4; i++) {
         nw_want(&b, parts[i], n_of_part[i]);
     }
+    unsigned sums = greeted();
     nw_prepare(&b);
     expect_all_ok(&b);
     assert_int_equal(made(), before);
+    assert_int_equal(greeted(), sums + 2 + 3 + 2);
     /* the first is kept; of three two at most fit into one turn, in which all four take part */
     unsigned splits = nw_fake()->calls("ncclCommSplit");
     assert_true(splits == 8 || splits == 12);
@@ -613,6 +626,8 @@ static void calls_that_go_wrong(void **state)
                                        "ncclCommInitRankConfig",
                                        "ncclCommGetAsyncError",
                                        "ncclAllReduce",
+                                       "ncclAllGather",
+                                       "ncclReduceScatter",
                                        "ncclGroupStart",
                                        "ncclReduce",
                                        "ncclBroadcast",
@@ -624,10 +639,11 @@ static void calls_that_go_wrong(void **state)
     for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {
         one_call_goes_wrong(name[k], 1, false);
         one_call_goes_wrong(name[k], 2, false);
+        one_call_goes_wrong(name[k], 3, false); /* the first two connect */
     }
     one_call_goes_wrong("ncclAllReduce", 2, true);
-    one_call_goes_wrong("ncclSend", 3, false); /* the first two connect */
-    one_call_goes_wrong("ncclRecv", 3, false);
+    one_call_goes_wrong("ncclAllReduce", 4, true);
+    one_call_goes_wrong("ncclGroupEnd", 1, true);
     one_call_goes_wrong("ncclSend", 1, true);
     one_call_goes_wrong("ncclSend", 3, true);
     one_call_goes_wrong("ncclRecv", 2, true);
@@ -656,8 +672,9 @@ static void an_error_found_kills_the_mesh_too(void **state)
     nw_fake()->reset(hsp_test_seed(), 0);
     nw_open(p, 2, NULL);
     open_epoch(&e, p, NULL, 2);
+    unsigned sums = nw_fake()->calls("ncclAllReduce");
     assert_int_equal(pthread_create(&t, NULL, waits_forever, &e), 0);
-    await_call("ncclAllReduce", 1);
+    await_call("ncclAllReduce", sums + 1);
     nw_fake()->spoil(0, 6);
     (void)pthread_join(t, NULL);
     assert_int_equal(e.st[0], HSP_EPEER);

@@ -30,9 +30,6 @@ enum nccl_op { NCCL_SUM = 0, NCCL_MAX = 2 };
 #define NCCL_SHRINK_DEFAULT 0
 #define NCCL_NO_COLOR       (-1)
 
-/* The stream that each thread has of its own (cudaStreamPerThread), as CUDA's binary interface has it. */
-#define NCCL_STREAM_OF_THREAD ((void *)2)
-
 #define NCCL_ID_BYTES 128
 struct nccl_id {
     char internal[NCCL_ID_BYTES];

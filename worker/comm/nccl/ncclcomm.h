@@ -40,9 +40,11 @@ struct hsp_nccl_opts {
     uint64_t process; /* drawn at random for this executor */
     uint32_t patience_ms; /* a part of the time after which a silent executor is dead; 0: 1000 */
     const char *library;  /* NULL: libnccl.so.2 */
+    size_t
+        greeting_bytes; /* of the largest collective by which members are connected (nccllink.h); 0: 8 MiB */
 };
 
-/* HSP_EUNSUPPORTED: no NCCL, with the reason; HSP_ENOMEM. */
+/* HSP_EUNSUPPORTED: no NCCL, with the reason; HSP_ENOMEM, also of the device; its errors. */
 enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **ret,
                               struct hsp_err *err);
 /* Ends the communicators that are left. NULL is fine; returns NULL. */

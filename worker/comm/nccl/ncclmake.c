@@ -319,37 +319,32 @@ static enum hsp_status await(const struct hsp_nccl_making *m, uint32_t first, ui
                : st;
 }
 
-/* Of a pair: above 0, the same at both of its members. */
-static uint64_t order_of(const struct hsp_nccl_wanted *w)
+/* Of the new ones that have not greeted the one of the smallest key; NULL: none. */
+static struct hsp_nccl_wanted *next_to_greet(struct hsp_nccl_making *m)
 {
-    return (uint64_t)w->pair[0] << 32 | (w->pair[1] + 1);
-}
-
-/* The pair behind @last of those that are new, in the order of their members' ranks; n_wanted: none. */
-static uint32_t next_pair(const struct hsp_nccl_making *m, uint64_t last)
-{
-    uint32_t best = m->n_wanted;
+    struct hsp_nccl_wanted *best = NULL;
     for (uint32_t k = 0; k < m->n_wanted; k++) {
-        const struct hsp_nccl_wanted *w = &m->wanted[k];
-        if (w->use == HSP_NCCL_MESSAGES && !w->kept && order_of(w) > last &&
-            (best == m->n_wanted || order_of(w) < order_of(&m->wanted[best]))) {
-            best = k;
+        struct hsp_nccl_wanted *w = &m->wanted[k];
+        if (!w->kept && !w->greeted && (best == NULL || w->key < best->key)) {
+            best = w;
         }
     }
     return best;
 }
 
-/* All communicators stand; then the pairs connect, one after the other, in one order on all ranks: what the library does for
- * that may wait for the device, and the device waits for the other member of a pair that has connected already. */
+/* All communicators stand; then their members greet, one communicator after the other, in one order on all ranks, that of the
+ * keys: what the library does for that may wait for the device, and the device waits for the other members of one that
+ * has greeted already. */
 static enum hsp_status await_all(struct hsp_nccl_making *m, struct hsp_err *err)
 {
-    uint64_t last = 0;
+    struct hsp_nccl_wanted *w = NULL;
     m->until_ms = hsp_nccl_now_ms() + m->p->timeout_ms;
     enum hsp_status st = await(m, 0, m->n_wanted, hsp_link_made, err);
-    for (uint32_t k; st == HSP_OK && (k = next_pair(m, last)) < m->n_wanted;) {
-        hsp_link_connect(m->wanted[k].link);
+    while (st == HSP_OK && (w = next_to_greet(m)) != NULL) {
+        uint32_t k = (uint32_t)(w - m->wanted);
+        w->greeted = true;
+        hsp_link_connect(w->link);
         st = await(m, k, k + 1, hsp_link_state, err);
-        last = order_of(&m->wanted[k]);
     }
     return st == HSP_OK ? await(m, 0, m->n_wanted, hsp_link_state, err) : st;
 }

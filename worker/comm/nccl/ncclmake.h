@@ -18,7 +18,7 @@ struct hsp_nccl_wanted {
     struct hsp_link *parent;     /* a user of it, while this one is made from it by shrinking it */
     struct hsp_link *split_from; /* the same, of the first member that says so to all */
     struct nccl_id id;
-    bool kept, has_id, taken_over, is_split;
+    bool kept, has_id, taken_over, is_split, greeted;
     struct hsp_link *link; /* a user of it, handed on to the comm */
 };
 
