@@ -211,8 +211,10 @@ void nw_epoch_init(struct nw_epoch *e, struct nw_process *all, const int *member
 static void prepare_one(void *ctx, uint32_t k)
 {
     struct nw_epoch *e = ctx;
-    const struct hsp_nccl_params p = {
-        .mesh = e->mesh[k], .needs = &e->needs[k], .timeout_ms = e->timeout_ms};
+    const struct hsp_nccl_params p = {.mesh = e->mesh[k],
+                                      .needs = &e->needs[k],
+                                      .place = e->place[k],
+                                      .timeout_ms = e->timeout_ms};
     e->st[k] = hsp_nccl_prepare(e->process[k]->nccl, &p, &e->comm[k], &e->starts[k], &e->err[k]);
     if (e->st[k] != HSP_OK) {
         e->mesh[k]->ops->abort(e->mesh[k]); /* as an executor does */

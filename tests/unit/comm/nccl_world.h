@@ -59,6 +59,7 @@ struct nw_epoch {
     int number[NW_RANKS]; /* of the processes */
     struct hsp_comm *mesh[NW_RANKS], *comm[NW_RANKS];
     struct hsp_nccl_needs needs[NW_RANKS];
+    struct hsp_nccl_place place[NW_RANKS]; /* at first: in an epoch without secrets */
     uint64_t timeout_ms;
     bool starts[NW_RANKS]; /* hsp_nccl_start is due */
     enum hsp_status st[NW_RANKS];

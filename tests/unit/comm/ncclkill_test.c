@@ -384,6 +384,62 @@ static void parts_are_split_off(void **state)
     nw_expect_clean();
 }
 
+/* Sums within the two hosts of an epoch with secrets. */
+static void sums_of_hosts(void *ctx, uint32_t k)
+{
+    struct nw_epoch *e = ctx;
+    const uint32_t *ranks = parts[k / 2];
+    struct hsp_comm *c = e->comm[k];
+    struct hsp_group g = {.n = 2, .ranks = ranks, .me = k % 2};
+    float x = (float)k;
+    if (!c->ops->reaches(c, ranks, 2) || c->ops->reaches(c, all_ranks, 4)) {
+        e->st[k] = hsp_err_set(&e->err[k], HSP_EDIGEST, 0, "rank %u reaches the wrong groups", k);
+        return;
+    }
+    e->st[k] = hsp_comm_all_reduce(c, &g, 1, HSP_F32, HSP_REDUCE_SUM, &x, 1, &e->err[k]);
+    if (e->st[k] == HSP_OK && fabsf(x - (float)(ranks[0] + ranks[1])) > 0.25f) {
+        e->st[k] = hsp_err_set(&e->err[k], HSP_EDIGEST, 0, "rank %u: %g", k, (double)x);
+    }
+}
+
+/* Two hosts of two, first in clear. With secrets only the groups of a host go, and a communicator of both hosts serves no
+ * more, not even to split them off. On trusted networks all go again. */
+static void secrets_stay_on_their_hosts(void **state)
+{
+    struct nw_process p[4];
+    struct nw_epoch e;
+    (void)state;
+    nw_fake()->reset(hsp_test_seed(), 0);
+    nw_open(p, 4, NULL);
+    open_epoch(&e, p, NULL, 4);
+    run_step(&e);
+    nw_epoch_close(&e);
+    unsigned before = made();
+    for (int trusted = 0; trusted < 2; trusted++) {
+        nw_epoch_init(&e, p, NULL, 4);
+        nw_want(&e, parts[0], 2);
+        nw_want(&e, parts[1], 2);
+        for (uint32_t k = 0; k < 4; k++) {
+            e.place[k] =
+                (struct hsp_nccl_place){.host = 1 + k / 2, .trusted = trusted == 1, .secret = true};
+        }
+        nw_prepare(&e);
+        expect_all_ok(&e);
+        if (trusted == 0) {
+            assert_int_equal(made(), before + 4);
+            assert_int_equal(hsp_nccl_count(p[0].nccl), 1);
+            nw_each(4, NULL, sums_of_hosts, &e);
+            expect_all_ok(&e);
+        } else {
+            run_step(&e);
+        }
+        assert_int_equal(nw_fake()->calls("ncclCommSplit"), 0);
+        nw_epoch_close(&e);
+    }
+    nw_close(p, 4);
+    nw_expect_clean();
+}
+
 /* Rank 1 computes on its processor; 2 and 3 share a GPU; 0 and 4 have their own. */
 static void mixed_groups_go_by_the_mesh(void **state)
 {
@@ -694,6 +750,7 @@ int main(void)
         cmocka_unit_test(the_rest_of_one_serves),
         cmocka_unit_test(a_shrink_that_does_not_end),
         cmocka_unit_test(parts_are_split_off),
+        cmocka_unit_test(secrets_stay_on_their_hosts),
         cmocka_unit_test(mixed_groups_go_by_the_mesh),
         cmocka_unit_test(libraries_are_refused),
         cmocka_unit_test(an_error_found_kills_the_mesh_too),

@@ -55,6 +55,7 @@ uint32_t hsp_nccl_count(struct hsp_nccl *n); /* communicators it has */
 struct hsp_nccl_params {
     struct hsp_comm *mesh;              /* of the epoch; nobody else uses it meanwhile */
     const struct hsp_nccl_needs *needs; /* of this rank; borrowed for the call */
+    struct hsp_nccl_place place;        /* of this rank, in this epoch */
     uint64_t timeout_ms;                /* for all communicators to stand, and to be quiet */
     bool (*stop)(void *ctx);            /* asked often; true: give up. NULL: never */
     void *ctx;

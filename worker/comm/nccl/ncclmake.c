@@ -498,7 +498,7 @@ enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_param
     struct hsp_nccl_making m = {.n = n, .p = p, .n_ranks = p->mesh->n_ranks};
     struct hsp_comm *made = NULL;
     bool start = false;
-    enum hsp_status st = hsp_nccl_exchange(n, p->mesh, p->needs, true, &m.offer, err);
+    enum hsp_status st = hsp_nccl_exchange(n, p, true, &m.offer, err);
     if (st == HSP_OK && anybody(&m)) {
         start = anybody_runs(&m);
         st = n != NULL ? find_wanted(&m, err) : HSP_OK;
