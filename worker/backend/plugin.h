@@ -31,7 +31,7 @@ struct hsp_device_info {
 /* What the library exports as HSP_PLUGIN_SYMBOL. */
 struct hsp_device_plugin {
     uint32_t abi;      /* HSP_BACKEND_ABI it was built with */
-    const char *built; /* for what: "CUDA 13.0, sm 75 80 90a" */
+    const char *built; /* for what: "CUDA 13000, GPUs 75 80 90a, newer by PTX 90" */
     /* HSP_ENODEV: none, or the driver is too old, in words. */
     enum hsp_status (*count)(int *ret, struct hsp_err *err);
     enum hsp_status (*describe)(int device, struct hsp_device_info *ret, struct hsp_err *err);

@@ -508,8 +508,12 @@ static void test_devices_that_are_not_taken(void **state)
     hsp_fake_fail("cudaFuncGetAttributes", 1, cudaErrorNoKernelImageForDevice);
     assert_status(hsp_backend_cuda_open(0, NULL, &b, &err), HSP_EUNSUPPORTED);
     assert_err(&err, HSP_EUNSUPPORTED,
-               "GPU 0 (Fake GPU 0) has compute capability 11.0; this build has kernels for none");
+               "GPU 0 (Fake GPU 0) has compute capability 11.0; this build has kernels for 80 90a, "
+               "and for what is newer than 90");
     standin_assert_clean();
+    /* a newer one, for which the library finds code */
+    b = standin_open(&(struct hsp_fake_opts){.sm = 130}, NULL);
+    standin_close(b);
     assert_status(hsp_backend_cuda_open(3, NULL, &b, &err), HSP_EIO);
     assert_err(&err, HSP_EIO, "GPU 3: its use by a thread: invalid device ordinal");
     standin_assert_clean();
