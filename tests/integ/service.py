@@ -2,7 +2,7 @@
 """The unit files, unchanged, under a real systemd: a job trains with everything closed that they close, a stuck daemon
 is killed by the watchdog and started again, executors die with their agent, a wrong configuration is not tried again.
 What the worker's unit must leave open is open: network cards are found, NCCL starts (skipped without libnccl.so.2),
-rdma_cm may be used, and no other device of its kind.
+rdma_cm may be used, and no other device of its kind, and the driver may keep kernels that it compiled.
 
 A service manager of our own runs as process 1 of new namespaces (mount, process, cgroup, network, IPC, host name), on a
 throw-away copy of the root folder (an overlay whose upper layer is in memory): nothing of this machine is changed.
@@ -174,16 +174,17 @@ def ask_cards():
     return "ok" if libc.getifaddrs(ctypes.byref(cards)) == 0 else os.strerror(ctypes.get_errno())
 
 
-def ask_device(path):
+def ask_open(path, flags):
     try:
-        os.close(os.open(path, os.O_RDWR))
+        os.close(os.open(path, flags))
         return "ok"
     except OSError as e:
         return e.strerror
 
 
 def ask():
-    answer = {"cards": ask_cards(), RDMA_CM: ask_device(RDMA_CM), OTHER: ask_device(OTHER)}
+    answer = {"cards": ask_cards(), RDMA_CM: ask_open(RDMA_CM, os.O_RDWR), OTHER: ask_open(OTHER, os.O_RDWR),
+              "cache": ask_open(os.environ["CUDA_CACHE_PATH"] + "/kernels", os.O_CREAT | os.O_RDWR)}
     if os.path.exists(NCCL):
         answer["nccl"] = ask_nccl()
     print(json.dumps(answer))
@@ -301,6 +302,7 @@ def left_open(m, nccl):
     m.ok("systemctl", "start", "asking")
     answer = json.loads(m.ok("cat", "/run/answer"))
     check(answer["cards"] == "ok", "getifaddrs under the worker's unit: %s" % answer["cards"])
+    check(answer["cache"] == "ok", "kernels that the driver compiled are not kept: %s" % answer["cache"])
     if os.path.isdir(DEVICES) and m.call("test", "-e", OTHER).returncode == 0:
         check(answer[RDMA_CM] == "ok", "%s under the worker's unit: %s" % (RDMA_CM, answer[RDMA_CM]))
         check(answer[OTHER] == "Operation not permitted", "another device: %s" % answer[OTHER])
