@@ -37,6 +37,7 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/nvml.c worker/app/nvml.h worker/app/nvmlabi.h \
   worker/app/probe.c worker/app/probe.h \
   worker/app/probedevice.c worker/app/probedevice.h \
+  worker/app/probenumbers.c worker/app/probenumbers.h \
   worker/app/probepath.c worker/app/probepath.h \
   worker/app/probeshape.c worker/app/probeshape.h \
   worker/app/spawn.c worker/app/spawn.h

@@ -110,6 +110,10 @@ tests_unit_workerapp_gpuask_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_nvml_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_nvmlabi_test_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_HOME)/include
 tests_unit_workerapp_nvmlabi_test_LDADD = $(TEST_LIBS)
+probe_operands = tests/unit/workerapp/operands.c tests/unit/workerapp/operands.h
+tests_unit_workerapp_probe_test_SOURCES = tests/unit/workerapp/probe_test.c $(probe_operands)
+tests_unit_workerapp_probe_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_backend_cpu_open
+tests_unit_workerapp_probedevice_test_SOURCES = tests/unit/workerapp/probedevice_test.c $(probe_operands)
 tests_unit_workerapp_probe_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_probepath_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_probedevice_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(AGENTSHELL_LIBS)
