@@ -196,6 +196,29 @@ static void test_release_does_not_wait(void **state)
     standin_close(b);
 }
 
+/* No queue uses what was released, so who gets it next orders nothing; a release before the end of the work is seen. */
+static void test_what_is_released_is_used_by_nobody(void **state)
+{
+    (void)state;
+    for (int early = 0; early < 2; early++) {
+        struct hsp_backend *b = standin_open(&(struct hsp_fake_opts){.seed = 5}, NULL);
+        float *x = standin_alloc(b, N), *y = standin_alloc(b, 2 * N);
+        fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+        if (early == 0) {
+            finish(b, HSP_DEVQ_COMPUTE);
+        }
+        fill(b, HSP_DEVQ_COMM, y, 2.0, 2 * N); /* the device is busy */
+        b->release(b, HSP_MEM_DEVICE, x);
+        assert_ptr_equal(standin_alloc(b, N), x);
+        fill(b, HSP_DEVQ_STATE, x, 3.0, N);
+        finish(b, HSP_DEVQ_STATE);
+        hsp_fake_settle();
+        assert_int_equal(hsp_fake_reports(), early);
+        assert_true(early == 0 || strstr(hsp_fake_report(0), "race: ") != NULL);
+        b->close(b);
+    }
+}
+
 /* Pinned memory of sizes that never come again is given back, too. */
 static void test_retired_pinned_memory(void **state)
 {
@@ -691,6 +714,7 @@ int main(void)
         cmocka_unit_test(test_a_limit),
         cmocka_unit_test(test_a_limit_in_the_midst_of_work),
         cmocka_unit_test(test_release_does_not_wait),
+        cmocka_unit_test(test_what_is_released_is_used_by_nobody),
         cmocka_unit_test(test_retired_pinned_memory),
         cmocka_unit_test(test_memory_of_the_caller),
         cmocka_unit_test(test_memory_of_the_caller_and_a_lost_device),
