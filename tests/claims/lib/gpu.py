@@ -85,7 +85,7 @@ def plugin(build):
 PROBE = "import torch; print(torch.__version__, int(torch.cuda.is_available()))"
 
 
-def torch_python():
+def torch_python(seconds=120):
     """(interpreter whose PyTorch sees a GPU, version), or (None, what is missing)."""
     seen, why = [], "PyTorch"
     for python in (sys.executable, shutil.which("python3"), "/usr/bin/python3"):
@@ -93,9 +93,9 @@ def torch_python():
             continue
         seen.append(python)
         try:
-            r = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=120)
+            r = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=seconds)
         except subprocess.TimeoutExpired:
-            why = "PyTorch that loads: that of %s takes more than two minutes" % python
+            why = "PyTorch that loads: that of %s takes more than %d seconds" % (python, seconds)
             continue
         if r.returncode == 0:
             version, sees = r.stdout.split()[-2:]
