@@ -9,6 +9,7 @@
  * Operands are random bf16, since a GPU multiplies zeros faster than numbers. A time is the device's own: the shortest
  * mean of ROUNDS rounds of CALLS calls. Causal attention counts the pairs of a query and a key that it needs.
  * Exit status: 0 every shape has its lines, 1 the device failed, 2 wrong arguments or shapes, 77 there is no GPU. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -276,10 +277,13 @@ int main(int argc, char **argv)
 {
     struct hsp_err err = {0};
     struct bench b = {.backend = NULL};
-    FILE *shapes = argc == 2 ? fopen(argv[1], "r") : NULL;
+    if (argc != 2) {
+        (void)fprintf(stderr, "usage: op_speed SHAPES\n");
+        return 2;
+    }
+    FILE *shapes = fopen(argv[1], "r");
     if (shapes == NULL) {
-        (void)fprintf(stderr, argc == 2 ? "op_speed: cannot read %s\n" : "usage: op_speed SHAPES\n",
-                      argc == 2 ? argv[1] : "");
+        (void)fprintf(stderr, "op_speed: cannot read %s: %s\n", argv[1], strerror(errno));
         return 2;
     }
     enum hsp_status st = hsp_backend_device_open(0, NULL, &b.backend, &err);
