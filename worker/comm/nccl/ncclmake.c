@@ -3,7 +3,8 @@
  * Three rounds over the mesh: the length of each offer, the offers, and where the communicators come from that are not
  * kept, each told by its first member: a new one by a name (NCCL's unique id), or a part of one that all its members
  * hold and nobody uses, split off it (ncclsplit.c). What is left of one whose other members are gone all see by
- * themselves. Then all are made at once, each by its own thread, those of one parent one after the other. */
+ * themselves. Then all are made at once, each by its own thread, those of one parent one after the other, and those that
+ * are new are connected one after the other. */
 #include <stdlib.h>
 #include <string.h>
 
