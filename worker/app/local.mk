@@ -34,6 +34,7 @@ worker_app_libagentshell_a_SOURCES = \
   \
   worker/app/linktest.c worker/app/linktest.h \
   worker/app/netcard.c worker/app/netcard.h \
+  worker/app/ncclenv.c worker/app/ncclenv.h \
   worker/app/nvml.c worker/app/nvml.h worker/app/nvmlabi.h \
   worker/app/probe.c worker/app/probe.h \
   worker/app/probedevice.c worker/app/probedevice.h \
