@@ -106,7 +106,7 @@ bool hsp_ipnets_have(const struct hsp_ipnets *n, const struct hsp_ip *ip)
     bool have = false;
     for (uint32_t i = 0; i < n->n && !have; i++) {
         const struct hsp_ip net = cut(ip, n->net[i].bits);
-        have = ip->v6 == n->net[i].ip.v6 && same(&net, &n->net[i].ip);
+        have = same(&net, &n->net[i].ip);
     }
     return have;
 }
