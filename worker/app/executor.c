@@ -453,6 +453,8 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
                                    .data = hsp_data_cache_new(NULL),
                                    .log = o->log,
                                    .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                                   .nccl_look = {.apart = o->transport == HSP_MESH_TCP},
+                                   .nccl_log = o->nccl_log,
                                    .told = &x->told};
     x->heartbeat_ms = o->heartbeat_ms;
     x->arena = hsp_arena_new(MESSAGE_MAX);

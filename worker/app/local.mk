@@ -70,6 +70,8 @@ worker_app_libexecutor_a_SOURCES = \
   worker/app/epochtrain.c \
   worker/app/executor.c worker/app/executor.h \
   worker/app/metricslog.c worker/app/metricslog.h \
+  worker/app/nccllog.c worker/app/nccllog.h \
+  worker/app/ncclplace.c worker/app/ncclplace.h worker/app/nccltrust.c \
   worker/app/segname.c worker/app/segname.h \
   worker/app/steptrace.c worker/app/steptrace.h
 dist_man_MANS += worker/app/hspmd-worker.8 worker/app/hspmd-worker.yaml.5
