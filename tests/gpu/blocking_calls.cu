@@ -4,7 +4,7 @@
  *   blocking_calls           (as CUDA comes)
  *   CUDA_MODULE_LOADING=EAGER CUDA_DEVICE_MAX_CONNECTIONS=32 blocking_calls           (as hspmd starts CUDA)
  *
- * Ten streams, as many as a worker has queues beside that of computation, get a kernel that waits for a flag of the host.
+ * Eleven streams, as many as a worker has queues beside that of computation, get a kernel that waits for a flag of the host.
  * Then a thread makes one call; one that has not returned after a second blocks, and the flag is set to let it go.
  * Prints a line for each call when it begins, and the rest of the line when it is over:
  *   cudaMalloc of 512 MiB                            BLOCKS  1000.412 ms
@@ -20,12 +20,16 @@
 #include <functional>
 #include <thread>
 
+extern "C" {
+#include "worker/backend/backend.h" /* HSP_N_DEVQ */
+}
+
 namespace
 {
 using clock_type = std::chrono::steady_clock;
 using call_type = std::function<cudaError_t()>;
 
-constexpr int N_STREAMS = 11; /* HSP_N_DEVQ: stream 0 computes, in the others kernels wait */
+constexpr int N_STREAMS = HSP_N_DEVQ; /* stream 0 computes, in the others kernels wait */
 constexpr double PATIENCE_S = 1.0, ARRIVAL_S = 0.1;
 constexpr size_t MIB = 1 << 20;
 constexpr int LARGEST = 4096; /* rows of the largest product */

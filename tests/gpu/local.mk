@@ -9,7 +9,7 @@ if HAVE_CUDA
 check_DATA += tests/gpu/blocking_calls
 endif
 tests/gpu/blocking_calls: tests/gpu/blocking_calls.cu
-	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(CUDA_GENCODE) -std=c++17 $(NVCCFLAGS) $(NVCC_WARN) -o $@ \
+	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(CUDA_GENCODE) -std=c++17 $(NVCCFLAGS) $(NVCC_WARN) -I$(top_srcdir) -o $@ \
 	  $(srcdir)/tests/gpu/blocking_calls.cu -L$(CUDA_HOME)/lib64 -Xlinker=-rpath,$(CUDA_HOME)/lib64 -lcublasLt
 CLEANFILES += tests/gpu/blocking_calls
 EXTRA_DIST += tests/gpu/README.md tests/gpu/blocking_calls.cu tests/gpu/first_light.py tests/gpu/page.py \

@@ -132,8 +132,7 @@ static bool goes_on(enum nccl_result r)
     return r == NCCL_SUCCESS || r == NCCL_IN_PROGRESS;
 }
 
-/* One collective of each kind that moves @bytes in all. That their memory is the same does not matter: nobody reads what
- * comes of them. */
+/* Gives one collective of each kind that moves @bytes in all. All share one buffer; their results are never read. */
 static enum nccl_result greet_all(const struct hsp_link *l, size_t bytes, void *stream)
 {
     const struct hsp_nccl_lib *lib = l->env->lib;

@@ -130,7 +130,7 @@ enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_li
 enum hsp_status hsp_link_state(struct hsp_link *l, struct hsp_err *err);
 /* The same of MADE or READY. */
 enum hsp_status hsp_link_made(struct hsp_link *l, struct hsp_err *err);
-/* One that is MADE, or will be, greets, in its own thread. */
+/* Lets the link greet its members, in its own thread, as soon as it is MADE. */
 void hsp_link_connect(struct hsp_link *l);
 /* @on_broken is called with @ctx, who watches from now on; NULL: @ctx does not watch any more, and after this is not
  * told. */

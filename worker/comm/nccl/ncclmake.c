@@ -11,7 +11,8 @@
 #include "proto/base/str.h"
 #include "worker/comm/nccl/ncclmake.h"
 
-#define MESSAGE_CTAS 4 /* blocks of a kernel that may wait beside others that compute */
+#define MESSAGE_CTAS 4   /* blocks of a kernel that may wait beside others that compute */
+#define GREETING_MS  500 /* for one communicator to connect its members: 0.1 to 0.5 s are usual */
 
 /* ---- which communicators ---- */
 
@@ -316,11 +317,11 @@ static enum hsp_status await(const struct hsp_nccl_making *m, uint32_t first, ui
     return st == HSP_ETIMEDOUT
                ? hsp_err_set(err, st, 0, "no communicator of %s within %llu ms",
                              late != NULL ? late->name : "others that are split off",
-                             (unsigned long long)m->p->timeout_ms)
+                             (unsigned long long)m->allowed_ms)
                : st;
 }
 
-/* Of the new ones that have not greeted the one of the smallest key; NULL: none. */
+/* Returns the new communicator with the smallest key that has not greeted; NULL if all have. */
 static struct hsp_nccl_wanted *next_to_greet(struct hsp_nccl_making *m)
 {
     struct hsp_nccl_wanted *best = NULL;
@@ -333,14 +334,32 @@ static struct hsp_nccl_wanted *next_to_greet(struct hsp_nccl_making *m)
     return best;
 }
 
-/* All communicators stand; then their members greet, one communicator after the other, in one order on all ranks, that of the
- * keys: what the library does for that may wait for the device, and the device waits for the other members of one that
- * has greeted already. */
+/* Milliseconds for all greetings of the epoch. A rank with one communicator may have to wait for those of all others, so
+ * all are counted: a pair at both of its ends, and a communicator for collectives at each rank. */
+static uint64_t greeting_ms(const struct hsp_nccl_making *m)
+{
+    uint64_t links = m->n_ranks;
+    for (uint32_t r = 0; r < m->n_ranks; r++) {
+        links += m->offer[r].n_pairs;
+    }
+    return GREETING_MS * links;
+}
+
+static void allow(struct hsp_nccl_making *m, uint64_t ms)
+{
+    m->allowed_ms = ms;
+    m->until_ms = hsp_nccl_now_ms() + ms;
+}
+
+/* All communicators stand; then the members of each greet, one communicator after the other, in the order of the keys, which
+ * is the same on all ranks. To connect may wait for the device, and the device waits for the other members of a
+ * communicator that has greeted already: in one order some greeting can always go on. */
 static enum hsp_status await_all(struct hsp_nccl_making *m, struct hsp_err *err)
 {
     struct hsp_nccl_wanted *w = NULL;
-    m->until_ms = hsp_nccl_now_ms() + m->p->timeout_ms;
+    allow(m, m->p->timeout_ms);
     enum hsp_status st = await(m, 0, m->n_wanted, hsp_link_made, err);
+    allow(m, m->p->timeout_ms + greeting_ms(m));
     while (st == HSP_OK && (w = next_to_greet(m)) != NULL) {
         uint32_t k = (uint32_t)(w - m->wanted);
         w->greeted = true;

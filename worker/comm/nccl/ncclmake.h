@@ -37,7 +37,7 @@ struct hsp_nccl_making {
     struct hsp_nccl_offer *offer; /* n_ranks */
     struct hsp_nccl_wanted *wanted;
     uint32_t n_wanted;
-    uint64_t until_ms; /* communicators must stand */
+    uint64_t allowed_ms, until_ms; /* for what is waited for: in all, and its end */
     struct hsp_nccl_parting *parting;
     uint32_t n_partings;
 };

@@ -23,6 +23,17 @@ static enum hsp_status open_greeting(struct hsp_nccl *n, struct hsp_err *err)
     return st == HSP_OK ? b->finish(b, HSP_DEVQ_GREET, ticket, err) : st;
 }
 
+/* No link is left: the kernels of its last greeting have ended, or were aborted, and the queue runs empty. */
+static void close_greeting(struct hsp_nccl *n)
+{
+    struct hsp_backend *b = n->o.backend;
+    uint64_t ticket = 0;
+    if (n->env.greeting != NULL && b->mark(b, HSP_DEVQ_GREET, &ticket, NULL) == HSP_OK) {
+        (void)b->finish(b, HSP_DEVQ_GREET, ticket, NULL); /* a device that is lost uses nothing */
+    }
+    b->release(b, HSP_MEM_DEVICE, n->env.greeting);
+}
+
 enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **ret,
                               struct hsp_err *err)
 {
@@ -56,7 +67,7 @@ struct hsp_nccl *hsp_nccl_close(struct hsp_nccl *n)
         return NULL;
     }
     hsp_nccl_drop(n, NULL, 0);
-    n->o.backend->release(n->o.backend, HSP_MEM_DEVICE, n->env.greeting);
+    close_greeting(n);
     (void)pthread_mutex_destroy(&n->lock);
     hsp_nccl_lib_close(&n->lib);
     free(n);
