@@ -16,7 +16,7 @@
 #define LONG_S      1e-3 /* eight times as long is the next one */
 #define BATCH_S     2e-3 /* work between two marks: their own time is a few microseconds */
 #define WARM_S \
-    0.3 /* products of a type before they are measured: power limits act in tenths of it */
+    0.3 /* products of a type before they are measured: power limits act within tenths of a second */
 #define BUDGET_S     0.05 /* of a size of products */
 #define SHAPE_S      0.02 /* of another shape, there and back for attention */
 #define COPY_S       0.01 /* of a way between two devices */
@@ -115,7 +115,7 @@ static enum hsp_status batches(const struct bench *x, give f, const void *what, 
     return st;
 }
 
-/* Of the best of them: where others can only make it slower. */
+/* Returns the shortest batch: other load can only lengthen one. */
 static enum hsp_status fastest(const struct bench *x, give f, const void *what, double budget_s,
                                double *ret_s, struct hsp_err *err)
 {
@@ -126,9 +126,9 @@ static enum hsp_status fastest(const struct bench *x, give f, const void *what, 
     return st;
 }
 
-/* Of the one in the middle: of products, whose best ones are those before the clock goes down. */
-static enum hsp_status usual(const struct bench *x, give f, const void *what, double budget_s,
-                             double *ret_s, struct hsp_err *err)
+/* Returns the median batch: the shortest products run before the clock goes down. */
+static enum hsp_status median(const struct bench *x, give f, const void *what, double budget_s,
+                              double *ret_s, struct hsp_err *err)
 {
     double s[MOST_BATCHES];
     unsigned n = 0;
@@ -189,7 +189,7 @@ static enum hsp_status shapes(const struct bench *x, enum hsp_dtype t, bool tf32
         struct hsp_shape o;
         double s = 0;
         hsp_shape_make((enum hsp_gemm_class)c, t, tf32, n, x->mem, x->bytes, &o);
-        st = usual(x, give_shape, &o, SHAPE_S, &s, err);
+        st = median(x, give_shape, &o, SHAPE_S, &s, err);
         ret[c] = hsp_shape_part(&o, s, fixed_s, rate);
     }
     return st;
@@ -229,7 +229,7 @@ static enum hsp_status products(const struct bench *x, enum hsp_dtype t, bool tf
         struct hsp_shape o;
         int i = k < N_SIZES ? k : N_SIZES - 1;
         hsp_shape_make(HSP_GEMM_EVEN, t, tf32, n >> (N_SIZES - 1 - i), x->mem, x->bytes, &o);
-        st = usual(x, give_shape, &o, k < N_SIZES ? BUDGET_S : WARM_S, &s, err);
+        st = median(x, give_shape, &o, k < N_SIZES ? BUDGET_S : WARM_S, &s, err);
         seconds[i] = s;
         flops[i] = o.flops;
     }

@@ -14,7 +14,7 @@
 #define HSP_PROBE_PERIOD ((size_t)1 << 20) /* elements; after these they come again */
 
 /* Fills @bytes, a multiple of 8, with numbers of the real type @t: uniform in [-1, 1], none so small that it is subnormal,
- * the same on every machine; other ones for another @which. */
+ * the same on every machine; a different sequence for each @which. */
 void hsp_probe_numbers(enum hsp_dtype t, uint32_t which, void *to, size_t bytes);
 
 #endif

@@ -17,8 +17,8 @@
  *             nothing was given. Others (HSP_EIO): the device failed, every later call fails too: close.
  * Ownership:  memory is the caller's until release; nothing under way may use it then: who releases it has finished a
  *             ticket behind all work that names it, of every queue. So no queue uses what alloc gives out, whoever had
- *             it before, and the first use of it awaits nothing. The devices of the tests (tests/lib/ghost.h,
- *             tests/lib/fakecuda) refuse the one, and report the other as a race.
+ *             it before, and the first use of it awaits nothing. The test devices refuse an early release
+ *             (tests/lib/ghost.h) and report an early reuse as a race (tests/lib/fakecuda).
  */
 #ifndef HSP_BACKEND_H
 #define HSP_BACKEND_H
