@@ -271,6 +271,7 @@ static struct hsp_cluster_config core_config(const struct hsp_daemon_config *c)
     cc.heartbeat_ms = (uint32_t)c->heartbeat_ms;
     cc.prepare_ms = (uint32_t)c->prepare_ms;
     cc.data_tls = c->data_plane != HSP_DATA_CLEAR;
+    cc.trusted = c->trusted;
     cc.address = c->advertise_address;
     if (cc.suspect_ms < cc.heartbeat_ms + cc.heartbeat_ms / 2) {
         cc.suspect_ms = cc.heartbeat_ms + cc.heartbeat_ms / 2;

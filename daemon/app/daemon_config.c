@@ -8,6 +8,7 @@
 #include "daemon/cluster/cluster.h"
 #include "proto/base/size.h"
 #include "proto/net/addr.h"
+#include "proto/net/ipnet.h"
 #include "proto/wire/msg.h"
 
 #define AT(member) offsetof(struct hsp_daemon_config, member)
@@ -69,6 +70,13 @@ static const struct hsp_field fields[] = {
      .choices = planes,
      .help = "tls or clear: what devices of different hosts say to each other; clear only on a "
              "trusted network"},
+    {.path = "trusted_network",
+     .type = HSP_FIELD_STRS,
+     .offset = AT(trusted_network),
+     .example = "10.0.0.0/8",
+     .help = "network, or list of at most 8, on which NCCL may carry what GPUs of different hosts "
+             "say to each\n# other: NCCL does not encrypt, so with data_plane tls it is else used "
+             "within hosts only"},
     {.path = "heartbeat",
      .live = true,
      .type = HSP_FIELD_MS,
@@ -118,6 +126,7 @@ static const struct hsp_field fields[] = {
 };
 
 static_assert(HSP_ARRAY_LEN(fields) == HSP_DAEMON_KEYS, "an origin for each key");
+static_assert(HSP_NETWORKS_MAX + 1 == HSP_IPNETS_TEXT, "what is read here fits into a PREPARE");
 
 /* Others are to dial it: a host and a port, not a path, not "any". */
 static enum hsp_status check_advertise(const struct hsp_daemon_config *c, const char *name,
@@ -142,6 +151,27 @@ static enum hsp_status check_advertise(const struct hsp_daemon_config *c, const 
                : hsp_err_set(err, HSP_EPARSE, 0, "%s: advertise_address: %s", name, why.msg);
 }
 
+static enum hsp_status load_trusted(struct hsp_daemon_config *c, const char *name,
+                                    struct hsp_arena *arena, struct hsp_err *err)
+{
+    const struct hsp_strs *s = &c->trusted_network;
+    struct hsp_ipnets nets = {0};
+    struct hsp_err why = {0};
+    char text[HSP_IPNETS_TEXT];
+    if (s->n > HSP_IPNETS) {
+        return hsp_err_set(err, HSP_EPARSE, 0, "%s: trusted_network: %zu networks, at most %u",
+                           name, s->n, HSP_IPNETS);
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        if (hsp_ipnet_parse(s->items[i], &nets.net[nets.n++], &why) != HSP_OK) {
+            return hsp_err_set(err, HSP_EPARSE, 0, "%s: trusted_network: %s", name, why.msg);
+        }
+    }
+    hsp_ipnets_text(&nets, text);
+    c->trusted = hsp_arena_strdup(arena, text);
+    return c->trusted != NULL ? HSP_OK : hsp_err_nomem(err, "the trusted networks");
+}
+
 enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
                                        struct hsp_daemon_config *ret, struct hsp_err *err)
 {
@@ -162,6 +192,9 @@ enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_ar
     }
     if (st == HSP_OK) {
         st = check_advertise(&c, l->name, err);
+    }
+    if (st == HSP_OK) {
+        st = load_trusted(&c, l->name, arena, err);
     }
     if (st == HSP_OK) {
         *ret = c;

@@ -10,7 +10,7 @@
 #include "proto/base/err.h"
 #include "proto/text/layers.h"
 
-#define HSP_DAEMON_KEYS 15
+#define HSP_DAEMON_KEYS 16
 
 /* How executors of different hosts talk to each other. */
 enum hsp_data_plane { HSP_DATA_TLS, HSP_DATA_CLEAR };
@@ -27,6 +27,8 @@ struct hsp_daemon_config {
     uint64_t failure_detection_ms;      /* a silent agent is dead after this */
     uint64_t prepare_ms;                /* a switch that is not ready by then has failed */
     int data_plane;                     /* enum hsp_data_plane */
+    struct hsp_strs trusted_network;    /* as written */
+    const char *trusted;                /* the same in words, "10.0.0.0/8, fd00::/8"; "" none */
     uint32_t max_nodes;
     uint64_t planner_memory;             /* cap of one planning run */
     int log_level;                       /* enum hsp_log_level */
@@ -34,7 +36,7 @@ struct hsp_daemon_config {
 };
 
 /* Loads the layers. HSP_EPARSE "file:line:column: ...", also for heartbeat above a third of
- * failure_detection and an advertise_address nobody could dial. */
+ * failure_detection, an advertise_address nobody could dial and a trusted_network that is none. */
 enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
                                        struct hsp_daemon_config *ret, struct hsp_err *err);
 /* As YAML: the effective values, each with its origin. */

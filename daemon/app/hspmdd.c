@@ -299,10 +299,21 @@ static int serve(struct program *p)
         hsp_signals_close(&p->signals, NULL);
         return give_up(p);
     }
-    hsp_log(
-        p->log, HSP_LOG_NOTICE, "app",
-        "hspmdd " PACKAGE_VERSION " is ready, agents reach it at %s, data plane %s, state in %s",
-        p->app->address, p->cfg.data_plane == HSP_DATA_CLEAR ? "clear" : "tls", p->cfg.state_dir);
+    bool clear = p->cfg.data_plane == HSP_DATA_CLEAR, trusts = p->cfg.trusted[0] != '\0';
+    hsp_log(p->log, HSP_LOG_NOTICE, "app",
+            "hspmdd " PACKAGE_VERSION
+            " is ready, agents reach it at %s, data plane %s%s%s, state in %s",
+            p->app->address, clear ? "clear" : "tls, NCCL ",
+            clear    ? ""
+            : trusts ? "in clear on "
+                     : "within hosts only",
+            clear ? "" : p->cfg.trusted, p->cfg.state_dir);
+    if (clear && trusts) {
+        hsp_log(p->log, HSP_LOG_WARN, "app",
+                "trusted_network %s has no effect with data_plane: clear, which trusts every "
+                "network",
+                p->cfg.trusted);
+    }
     (void)hsp_sd_notify(&p->app->notices, NULL, "READY=1\nSTATUS=ready"); /* else owed */
     (void)uv_run(&p->loop, UV_RUN_DEFAULT);
     hsp_signals_close(&p->signals, NULL);

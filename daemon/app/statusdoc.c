@@ -116,6 +116,16 @@ static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_
     put(x, "tokens_read", (double)hsp_data_cursor_tokens(&c));
 }
 
+/* Who could read what devices of different hosts say to each other. @trusted: in words, "" none. */
+static void put_plane(cJSON *o, bool tls, const char *trusted)
+{
+    put_text(o, "data_plane", tls ? "tls" : "clear");
+    put_text(o, "nccl_between_hosts", tls && trusted[0] == '\0' ? "none" : "clear");
+    if (tls && trusted[0] != '\0') {
+        put_text(o, "trusted_network", trusted);
+    }
+}
+
 /* By what its executors talk: connections of each kind. */
 static void put_transport(cJSON *o, const struct hsp_links *n)
 {
@@ -151,7 +161,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     put(o, "steps", (double)core->steps);
     put(o, "epoch", (double)core->cur.epoch);
     if (e->epoch != 0) {
-        put_text(o, "data_plane", e->data_tls ? "tls" : "clear");
+        put_plane(o, e->data_tls, e->trusted);
         put_transport(o, &e->links);
     }
     if (core->att.epoch != 0) {
@@ -311,7 +321,7 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     put_text(o, "ts", now);
     put(o, "term", (double)c->term);
     put_text(o, "address", a->address);
-    put_text(o, "data_plane", c->cfg.data_tls ? "tls" : "clear");
+    put_plane(o, c->cfg.data_tls, c->cfg.trusted != NULL ? c->cfg.trusted : "");
     if (a->stuck) {
         put_text(o, "problem", a->stuck_why);
     }

@@ -81,6 +81,7 @@ struct hsp_cluster_config {
     uint32_t measures;     /* nodes that measure their links at a time, 0: none does */
     uint32_t measure_ms;   /* then it is another one's turn */
     bool data_tls;         /* epochs begun from now on encrypt what goes by TCP */
+    const char *trusted;   /* then NCCL may go between hosts there, "" or NULL nowhere; borrowed */
     const char *address;   /* told to agents as another way to here, NULL none; borrowed */
 };
 /* heartbeat = detect / 6, suspect = 1.5 beats, seal = 2 x detect, ... */

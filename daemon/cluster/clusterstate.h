@@ -135,6 +135,7 @@ struct hsp_epoch {
     uint32_t n_sources;
     struct hsp_prepare_source *sources; /* owned: fixed with the epoch, all PREPAREs must agree */
     bool data_tls;                      /* its executors encrypt what goes by TCP */
+    char trusted[HSP_NETWORKS_MAX + 1]; /* but for what NCCL says there between hosts; "" nowhere */
     struct hsp_links links; /* of members and keepers, from GO on; 0: none, or unknown */
     bool settled;           /* its first vote passed: older layouts are not needed */
     hsp_msec deadline_ms;   /* of the phase, UINT64_MAX none */

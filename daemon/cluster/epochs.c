@@ -194,6 +194,9 @@ void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
         return;
     }
     (void)snprintf(e.cause, sizeof(e.cause), "%s", j->cause);
+    if (e.data_tls && c->cfg.trusted != NULL) { /* in clear all networks are alike */
+        (void)snprintf(e.trusted, sizeof(e.trusted), "%s", c->cfg.trusted);
+    }
     e.trace.detect_ms = j->detect_ms;
     e.trace.sealed_ms = j->sealed_ms;
     e.trace.planned_ms = j->planned_ms != 0 ? j->planned_ms : c->now_ms;
@@ -262,7 +265,8 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .ckpt_term = ckpt->term,
                                       .ckpt_epoch = ckpt->epoch,
                                       .ckpt_content = ckpt->content,
-                                      .data_tls = e->data_tls}};
+                                      .data_tls = e->data_tls,
+                                      .trusted_network = e->trusted}};
     hsp_ci_send(c, hsp_ci_node(c, e->peers[rank].device)->conn, &m);
     if (c->failed) {
         return;

@@ -10,11 +10,12 @@
 #include "proto/base/vec.h"
 
 #define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    9
-#define ROW_CKPTS      9 /* which checkpoints are meant */
-#define ROW_LINKS      8 /* the transports of epochs */
-#define ROW_BEGUN      7 /* the epoch that began at the origin */
-#define ROW_TOKENS     6 /* tokens of the data */
+#define ROW_VERSION    10
+#define ROW_TRUSTED    10 /* the trusted networks of epochs */
+#define ROW_CKPTS      9  /* which checkpoints are meant */
+#define ROW_LINKS      8  /* the transports of epochs */
+#define ROW_BEGUN      7  /* the epoch that began at the origin */
+#define ROW_TOKENS     6  /* tokens of the data */
 #define ROW_SUSPENDING 5
 #define ROW_OLDEST     4
 
@@ -75,6 +76,7 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_epoch *e)
     hsp_buf_u32(b, e->n_ranks);
     hsp_buf_u32(b, e->n_keepers);
     hsp_buf_u8(b, e->data_tls);
+    hsp_buf_str(b, e->trusted);
     hsp_buf_u8(b, e->settled);
     hsp_buf_str(b, e->cause);
     hsp_buf_u32(b, e->links.shm);
@@ -283,6 +285,9 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     e.n_ranks = hsp_cur_u32(r);
     e.n_keepers = hsp_cur_u32(r);
     e.data_tls = hsp_cur_u8(r) != 0;
+    if (version >= ROW_TRUSTED) {
+        get_text(r, e.trusted, sizeof(e.trusted));
+    }
     e.settled = hsp_cur_u8(r) != 0;
     e.deadline_ms = HSP_NEVER;
     get_text(r, e.cause, sizeof(e.cause));

@@ -188,6 +188,21 @@ static void print_transport(FILE *out, const cJSON *t)
     (void)fputs(t != NULL ? " (connections between its executors)" : "", out);
 }
 
+#define PLANE_TEXT 512 /* at most 8 networks */
+
+/* Who could read what devices of different hosts say to each other, by a job's document or the whole: "tls, @between,
+ * NCCL within hosts only". "" where it is not said. */
+static void plane_text(const cJSON *o, const char *between, char ret[PLANE_TEXT])
+{
+    const char *plane = hsp_doc_text(o, "data_plane"), *nets = hsp_doc_text(o, "trusted_network");
+    bool tls = strcmp(plane, "tls") == 0;
+    (void)snprintf(ret, PLANE_TEXT, "%s%s%s%s", plane, tls ? between : "",
+                   !tls              ? ""
+                   : nets[0] != '\0' ? ", NCCL in clear on "
+                                     : ", NCCL within hosts only",
+                   tls ? nets : "");
+}
+
 /* All there is about one job: the only one of @jobs. */
 static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
 {
@@ -195,14 +210,16 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     const cJSON *j = cJSON_GetArrayItem(jobs, 0);
     const cJSON *plan = cJSON_GetObjectItemCaseSensitive(j, "plan");
     const cJSON *epochs = cJSON_GetObjectItemCaseSensitive(j, "epochs");
+    char plane[PLANE_TEXT];
     bool ok = print_jobs(ctl, jobs);
     (void)fprintf(out, "\npriority %.0f, %.0f copies", hsp_doc_number(j, "priority"),
                   hsp_doc_number(j, "copies"));
     if (hsp_doc_has(j, "checkpoint_step")) {
         (void)fprintf(out, ", checkpoint of step %.0f", hsp_doc_number(j, "checkpoint_step"));
     }
-    if (hsp_doc_has(j, "data_plane")) {
-        (void)fprintf(out, ", data plane %s", hsp_doc_text(j, "data_plane"));
+    plane_text(j, "", plane);
+    if (plane[0] != '\0') {
+        (void)fprintf(out, ", data plane %s", plane);
     }
     if (hsp_doc_has(j, "durability")) {
         (void)fprintf(out, "\nstate: %s", hsp_doc_text(j, "durability"));
@@ -231,15 +248,16 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
 /* Where hspmdd is, and who could read the training on its way. */
 static void print_head(struct hsp_ctl *ctl, const cJSON *doc, const cJSON *jobs)
 {
-    const char *plane = hsp_doc_text(doc, "data_plane");
-    bool clear = strcmp(plane, "clear") == 0;
+    char plane[PLANE_TEXT], of[PLANE_TEXT];
     const cJSON *j;
     (void)fprintf(ctl->out, "hspmdd: %s\n", hsp_doc_text(doc, "address"));
-    (void)fprintf(ctl->out, "data plane: %s %s\n", plane,
-                  clear ? "(chosen in hspmdd.yaml)" : "between hosts");
+    plane_text(doc, " between hosts", plane);
+    (void)fprintf(ctl->out, "data plane: %s%s\n", plane,
+                  strcmp(plane, "clear") == 0 ? " (chosen in hspmdd.yaml)" : "");
+    plane_text(doc, "", plane);
     cJSON_ArrayForEach(j, jobs)
     {
-        const char *of = hsp_doc_text(j, "data_plane");
+        plane_text(j, "", of);
         if (of[0] != '\0' && strcmp(of, plane) != 0) {
             (void)fprintf(ctl->out, "            %s: %s until its next epoch\n",
                           hsp_doc_text(j, "name"), of);

@@ -2,6 +2,7 @@
 noinst_LIBRARIES += proto/net/libnet.a
 proto_net_libnet_a_SOURCES = \
   proto/net/addr.c proto/net/addr.h \
+  proto/net/ipnet.c proto/net/ipnet.h \
   proto/net/frameclient.c proto/net/frameclient.h \
   proto/net/net.c proto/net/net.h proto/net/netimpl.h \
   proto/net/netconn.c proto/net/netdial.c proto/net/netlisten.c \

@@ -18,7 +18,7 @@
 #include "proto/base/err.h"
 
 #define HSP_FRAME_MAGIC   UINT32_C(0x6d707368) /* "hspm" on the wire */
-#define HSP_FRAME_VERSION 12 /* of the protocol: raised with every change of frames or messages */
+#define HSP_FRAME_VERSION 13 /* of the protocol: raised with every change of frames or messages */
 #define HSP_FRAME_HEADER  32
 
 /* Defaults, and the most that limits may ask for. */

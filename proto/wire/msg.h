@@ -39,6 +39,7 @@
 #define HSP_NAME_MAX        63u   /* hsp_name_valid */
 #define HSP_GEMM_PARTS      20u   /* four types, five classes */
 #define HSP_ADDRESS_MAX     255u  /* host:port or unix:path */
+#define HSP_NETWORKS_MAX    415u  /* "10.0.0.0/8, fd00::/8": HSP_IPNETS_TEXT of proto/net */
 #define HSP_TEXT_MAX        1023u /* reasons and messages people read */
 #define HSP_PATH_MAX        4095u
 #define HSP_MSG_HOLDINGS    8192u /* pieces of state one node offers */
@@ -328,6 +329,7 @@ struct hsp_m_prepare {
     uint64_t ckpt_term, ckpt_epoch, ckpt_content;
     bool
         data_tls; /* what members say to each other by TCP is encrypted; the same for all of an epoch */
+    const char *trusted_network; /* where NCCL may be used between hosts all the same; "" nowhere */
 };
 struct hsp_m_ready {
     uint32_t job, device;

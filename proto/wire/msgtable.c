@@ -177,7 +177,8 @@ static const struct hsp_field f_prepare[] = {U32(prepare, job),
                                              U64(prepare, ckpt_term),
                                              U64(prepare, ckpt_epoch),
                                              U64(prepare, ckpt_content),
-                                             BOOL(prepare, data_tls)};
+                                             BOOL(prepare, data_tls),
+                                             STR(prepare, trusted_network, HSP_NETWORKS_MAX)};
 static const struct hsp_field f_ready[] = {U32(ready, job),
                                            U32MAX(ready, device, HSP_NODE_DEVICES - 1),
                                            U64(ready, mem_bytes),

@@ -1,4 +1,4 @@
-/* Small texts: numbers, sizes, durations, names, addresses, patterns of names, lines of the feed.
+/* Small texts: numbers, sizes, durations, names, addresses, networks, patterns of names, lines of the feed.
  * What is read and printed reads back as the same. */
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/str.h"
 #include "proto/net/addr.h"
+#include "proto/net/ipnet.h"
 #include "proto/text/yaml.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -81,6 +82,25 @@ static void address(const char *s)
     (void)hsp_addr_is_plain(&a);
 }
 
+static void networks(const char *s)
+{
+    struct hsp_ipnets n, back;
+    struct hsp_err err = {0};
+    char text[HSP_IPNETS_TEXT], again[HSP_IPNETS_TEXT];
+    if (hsp_ipnets_parse(s, &n, &err) != HSP_OK) {
+        HSP_ASSERT(err.msg[0] != '\0');
+        return;
+    }
+    HSP_ASSERT(n.n <= HSP_IPNETS);
+    hsp_ipnets_text(&n, text);
+    HSP_ASSERT(hsp_ipnets_parse(text, &back, NULL) == HSP_OK && back.n == n.n);
+    hsp_ipnets_text(&back, again);
+    HSP_ASSERT(strcmp(again, text) == 0);
+    for (uint32_t i = 0; i < n.n; i++) {
+        HSP_ASSERT(hsp_ipnets_have(&n, &n.net[i].ip)); /* its first address */
+    }
+}
+
 static void feed_line(const char *s)
 {
     struct hsp_epoch_line l;
@@ -128,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     numbers(s);
     names(s);
     address(s);
+    networks(s);
     feed_line(s);
     quoted(s);
     free(s);
@@ -145,6 +166,7 @@ static bool seed(size_t i, struct hsp_buf *out)
         "node-7.example.org",
         "[::1]:7071",
         "unix:/run/hspmd/admin.sock",
+        "10.0.0.0/8, fd00::/8, 192.0.2.7/32",
         "h.*.attn.?.weight",
         "0123456789abcdef0123456789abcdef",
         "line\n\ttab \"quote\" \\ \x7f ä",

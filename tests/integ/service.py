@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """The unit files, unchanged, under a real systemd: a job trains with everything closed that they close, a stuck daemon
 is killed by the watchdog and started again, executors die with their agent, a wrong configuration is not tried again.
+What the worker's unit must leave open is open: network cards are found, NCCL starts (skipped without libnccl.so.2),
+rdma_cm may be used, and no other device of its kind, and the driver may keep kernels that it compiled.
 
 A service manager of our own runs as process 1 of new namespaces (mount, process, cgroup, network, IPC, host name), on a
 throw-away copy of the root folder (an overlay whose upper layer is in memory): nothing of this machine is changed.
 Needs root, overlay and the name=systemd cgroup hierarchy; 77 where they are not to be had."""
+import ctypes
 import fcntl
 import json
 import os
@@ -24,6 +27,10 @@ from wire import LIMIT, check, children, until
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", "build"))
 SRC = os.path.abspath(os.environ.get("HSPMD_SRC", "."))
 CGROUP = "/sys/fs/cgroup/systemd"
+DEVICES = "/sys/fs/cgroup/devices"
+RDMA_CM, OTHER = "/dev/infiniband/rdma_cm", "/dev/other"
+MISC = ("tun", "vsock", "userfaultfd", "fuse")  # devices that may be opened without consequences
+NCCL = "/run/libnccl.so.2"
 JOB = {"apiVersion": "hspmd/v1", "name": "small", "data": {"path": "/var/lib/hspmd-worker/text.txt"},
        "model": {"family": "gpt", "layers": 2, "hidden": 64, "heads": 2, "vocab": 256, "sequence": 32,
                  "tied_head": True},
@@ -81,7 +88,32 @@ def make_root(at):
     return root
 
 
-def fill(root):
+def misc_devices(root):
+    """Two devices of one major number. One plays rdma_cm, which is of that number, too; the other is none of ours."""
+    with open("/proc/misc") as f:
+        minors = [m for m, name in (l.split() for l in f) if name in MISC]
+    os.mkdir(root + os.path.dirname(RDMA_CM))
+    for path, minor in zip((RDMA_CM, OTHER), minors):
+        sh("mknod", "-m", "666", root + path, "c", "10", minor)
+
+
+def asking_unit(root, units, nccl):
+    """The worker's unit with another program in it: ask(). No restriction is changed."""
+    shutil.copy(os.path.join(SRC, "systemd/hspmd-worker.service"), os.path.join(units, "asking.service"))
+    folder = root + "/usr/lib/hspmd-asking"
+    os.mkdir(folder)
+    for name in ("service.py", "wire.py"):
+        shutil.copy(os.path.join(SRC, "tests/integ", name), folder)
+    write(root + "/etc/systemd/system/asking.service.d/test.conf",
+          "[Service]\nType=oneshot\nRestart=no\nWatchdogSec=0\nStandardOutput=file:/run/answer\n"
+          "StandardError=file:/run/answer-errors\nExecStart=\n"
+          "ExecStart=/usr/bin/python3 /usr/lib/hspmd-asking/service.py --ask\n")
+    if nccl:
+        write(root + NCCL, "")
+        sh("mount", "--bind", nccl, root + NCCL)
+
+
+def fill(root, nccl):
     """Our programs, units and user; of the distribution's units only what nothing starts by itself."""
     for folder in ("etc/systemd/system", "etc/hspmd", "var/lib/hspmd", "var/lib/hspmd-worker"):
         shutil.rmtree(os.path.join(root, folder), ignore_errors=True)
@@ -108,13 +140,15 @@ def fill(root):
     write(root + "/tmp/job.json", json.dumps(JOB))
     shutil.copy(os.path.join(SRC, "systemd/hspmd.conf"), root + "/usr/lib/sysusers.d/hspmd.conf")
     sh("systemd-sysusers", "--root=" + root, "hspmd.conf")
+    misc_devices(root)
+    asking_unit(root, units, nccl)
 
 
-def inner(at):
+def inner(at, nccl):
     try:
         loopback_up()
         root = make_root(at)
-        fill(root)
+        fill(root, nccl)
     except (OSError, Absent) as e:
         print("ABSENT %s" % e, flush=True)
         return
@@ -124,6 +158,36 @@ def inner(at):
     os.execve("/lib/systemd/systemd", ["systemd", "--system", "--unit=test.target", "--log-target=console",
                                        "--log-level=notice", "--show-status=no"],
               {"container": "test", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+
+
+# ---- under the worker's unit -----------------------------------------------------------------------
+
+def ask_nccl():
+    nccl, ident = ctypes.CDLL(NCCL), ctypes.create_string_buffer(128)
+    nccl.ncclGetLastError.restype = ctypes.c_char_p
+    rc = nccl.ncclGetUniqueId(ident)
+    return "ok" if rc == 0 else "%d %s" % (rc, nccl.ncclGetLastError(None).decode())
+
+
+def ask_cards():
+    libc, cards = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
+    return "ok" if libc.getifaddrs(ctypes.byref(cards)) == 0 else os.strerror(ctypes.get_errno())
+
+
+def ask_open(path, flags):
+    try:
+        os.close(os.open(path, flags))
+        return "ok"
+    except OSError as e:
+        return e.strerror
+
+
+def ask():
+    answer = {"cards": ask_cards(), RDMA_CM: ask_open(RDMA_CM, os.O_RDWR), OTHER: ask_open(OTHER, os.O_RDWR),
+              "cache": ask_open(os.environ["CUDA_CACHE_PATH"] + "/kernels", os.O_CREAT | os.O_RDWR)}
+    if os.path.exists(NCCL):
+        answer["nccl"] = ask_nccl()
+    print(json.dumps(answer))
 
 
 # ---- outside ---------------------------------------------------------------------------------------
@@ -156,7 +220,7 @@ def own_groups():
 class Machine:
     """The namespaces with their systemd."""
 
-    def __init__(self, at):
+    def __init__(self, at, nccl):
         self.at = at
         self.log = os.path.join(at, "log")
         self.groups = own_groups()
@@ -166,7 +230,7 @@ class Machine:
         with open(self.log, "wb") as out:
             self.unshare = subprocess.Popen(
                 ["unshare", "-C", "-m", "-p", "-n", "-u", "-i", "-f", "--kill-child", "--mount-proc", sys.executable,
-                 os.path.abspath(__file__), "--inner", world], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                 os.path.abspath(__file__), "--inner", world, nccl], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
                 preexec_fn=self.enter)
         until("systemd runs", self.runs)
 
@@ -233,6 +297,20 @@ def bitten(m, unit):
     check(m.shows(unit, "MainPID") != before, "another process")
 
 
+def left_open(m, nccl):
+    """What the worker's unit leaves open. Returns what could not be tried."""
+    m.ok("systemctl", "start", "asking")
+    answer = json.loads(m.ok("cat", "/run/answer"))
+    check(answer["cards"] == "ok", "getifaddrs under the worker's unit: %s" % answer["cards"])
+    check(answer["cache"] == "ok", "kernels that the driver compiled are not kept: %s" % answer["cache"])
+    if os.path.isdir(DEVICES) and m.call("test", "-e", OTHER).returncode == 0:
+        check(answer[RDMA_CM] == "ok", "%s under the worker's unit: %s" % (RDMA_CM, answer[RDMA_CM]))
+        check(answer[OTHER] == "Operation not permitted", "another device: %s" % answer[OTHER])
+    if nccl:
+        check(answer["nccl"] == "ok", "ncclGetUniqueId of %s under the worker's unit: %s" % (nccl, answer["nccl"]))
+    return "" if nccl else "libnccl.so.2 is not here: ncclGetUniqueId was not tried; all else passed"
+
+
 def run(m):
     m.ok("systemctl", "start", "hspmdd", "hspmd-worker")
     for unit in ("hspmdd", "hspmd-worker"):
@@ -285,7 +363,9 @@ def run(m):
 
 def main():
     if sys.argv[1:2] == ["--inner"]:
-        return inner(sys.argv[2])
+        return inner(*sys.argv[2:4])
+    if sys.argv[1:2] == ["--ask"]:
+        return ask()
     for p in ("hspmdd", "hspmd-worker", "hspmdctl"):
         path = os.path.join(BUILD, p)
         if not os.access(path, os.X_OK):
@@ -298,9 +378,13 @@ def main():
     if os.geteuid() != 0 or not os.path.exists("/lib/systemd/systemd") or not os.path.isdir(CGROUP):
         print("needs root, systemd and the cgroup hierarchy name=systemd")
         return 77
+    sys.path.insert(0, os.path.join(SRC, "tests/claims/lib"))
+    import gpu
+    nccl = (gpu.libraries("libnccl.so.2") or [""])[0]
     at, m = tempfile.mkdtemp(prefix="hspmd-service-"), None
     try:
-        m = Machine(at)
+        m = Machine(at, nccl)
+        skipped = left_open(m, nccl)
         run(m)
     except Absent as e:
         print("cannot be made here: %s" % e)
@@ -309,6 +393,7 @@ def main():
         traceback.print_exc()
         if m is not None:
             print(m.words()[-3000:])
+            print(m.call("cat", "/run/answer-errors").stdout)
             for name in ("hspmdd", "hspmd-worker"):
                 print(m.call("systemctl", "status", "-n0", name).stdout)
                 print(m.call("tail", "-n", "25", "/run/log-%s.service" % name).stdout)
@@ -317,6 +402,9 @@ def main():
         if m is not None:
             m.close()
         shutil.rmtree(at, ignore_errors=True)
+    if skipped:
+        print(skipped)
+        return 77
     return 0
 
 

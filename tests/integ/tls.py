@@ -48,7 +48,7 @@ def run(w):
 
     agents = [w.agent("alpha", more=TCP), w.agent("beta", more=TCP)]
     until("both are up again", lambda: w.up("alpha") and w.up("beta"))
-    shown(w, "data plane: tls between hosts\n", "tls")
+    shown(w, "data plane: tls between hosts, NCCL within hosts only\n", "tls")
     t = Training(w, "encrypted", 120)
     t.reach(20)
     check(t.status()["data_plane"] == "tls", "of the job, too")
@@ -66,7 +66,7 @@ def run(w):
     d.wait()
     w.daemon("data_plane: clear\n")
     shown(w, "data plane: clear (chosen in hspmdd.yaml)\n", "clear")
-    check("chosen: tls until its next epoch" in w.ctl("status"), "the epoch that runs is shown: " + w.ctl("status"))
+    check("chosen: tls, NCCL within hosts only until its next epoch" in w.ctl("status"), "the epoch that runs is shown: " + w.ctl("status"))
     check(all(kind == "tls" for _, kind in links(w, 3)), "before: %r" % links(w, 3))
     agents.append(w.agent("delta", more=TCP))
     until("delta is up", lambda: w.up("delta"))

@@ -6,7 +6,7 @@ import struct
 import subprocess
 import time
 
-PROTOCOL = 12
+PROTOCOL = 13
 TYPES = {"hello": 1, "welcome": 2, "fenced": 3, "heartbeat": 4, "seal": 12, "sealed": 13, "executor-dead": 16,
          "executor-up": 17, "leave": 26, "bye": 28, "submit": 100, "status": 102, "reply": 200}
 NAMES = {v: k for k, v in TYPES.items()}

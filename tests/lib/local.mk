@@ -84,7 +84,8 @@ CLEANFILES += worker/backend/cuda/*.fake.[od] tests/unit/cuda/*.fake.[od]
 # Its host side, which needs none.
 check_LIBRARIES += tests/lib/libfakehost.a
 tests_lib_libfakehost_a_SOURCES = $(cuda_device)
-tests_lib_libfakehost_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS) -DHSP_CUDA_ARCHS='"none"'
+tests_lib_libfakehost_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS) -DHSP_CUDA_ARCHS='"80 90a"' \
+  -DHSP_CUDA_PTX='"90"'
 
 # A device for tests of what drives one. Needs BACKEND_LIBS behind it.
 check_LIBRARIES += tests/lib/libghost.a

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +44,8 @@ struct hsp_agent_setup {
     char lost[HSP_NODE_DEVICES][120];         /* why a GPU cannot be used; "": it can */
     struct hsp_m_device device[HSP_NODE_DEVICES];
     struct hsp_m_card card[HSP_NODE_CARDS];
-    struct hsp_netcard found; /* where the file names none */
+    struct hsp_netcard found;           /* where the file names none */
+    char *const *env[HSP_NODE_DEVICES]; /* of executors with a GPU; NULL: ours */
     struct hsp_gpu_wanted wanted[HSP_NODE_DEVICES];
     struct hsp_gpuwatch *gpus; /* NULL: there are none, or NVML does not know them */
     struct hsp_m_path path[HSP_NODE_PATHS];
@@ -410,6 +413,62 @@ static void find_cards(struct hsp_agent_setup *u, struct hsp_log *log)
     u->machine.cards = u->card;
 }
 
+/* A file of NCCL's settings; NULL: there is none that can be read. */
+static const char *read_conf(struct hsp_agent_setup *u, const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    uint8_t *text = NULL;
+    size_t n = 0;
+    struct hsp_err ignored;
+    hsp_str_printf(path, sizeof path, "%s%s", folder, name);
+    const char *copy = hsp_file_read(path, CONFIG_MAX, &text, &n, &ignored) == HSP_OK
+                           ? hsp_arena_strdup(u->arena, (const char *)text)
+                           : NULL;
+    free(text);
+    return copy;
+}
+
+/* What NCCL is told of the network, for each GPU. */
+static void make_envs(struct hsp_agent_setup *u, struct hsp_log *log)
+{
+    const struct passwd *who = getpwuid(getuid());
+    const char *other = getenv("NCCL_CONF_FILE"), *made = "";
+    struct hsp_nccl_card card[HSP_NODE_CARDS];
+    struct hsp_nccl_env_opts o = {.env = environ, .card = card, .n_cards = u->machine.n_cards};
+    struct hsp_err err = {0};
+    o.conf[0] = other != NULL && other[0] != '\0' ? read_conf(u, "", other)
+                : who != NULL                     ? read_conf(u, who->pw_dir, "/.nccl.conf")
+                                                  : NULL;
+    o.conf[1] = read_conf(u, "", "/etc/nccl.conf");
+    for (uint32_t i = 0; i < o.n_cards; i++) {
+        hsp_netcard_rdma("/sys/class/net", u->card[i].name, &card[i]);
+    }
+    for (uint32_t i = 0; i < u->cfg.n_devices; i++) {
+        if (!u->cfg.devices[i].gpu) {
+            continue;
+        }
+        o.own = u->cfg.card_of[i];
+        if (hsp_nccl_env_make(&o, u->arena, &u->env[i], &made, &err) != HSP_OK) {
+            hsp_log(log, HSP_LOG_WARN, "probe", "device %" PRIu32 ": NCCL is told nothing: %s", i,
+                    err.msg);
+        } else if (made[0] != '\0') {
+            hsp_log(log, HSP_LOG_INFO, "probe", "device %" PRIu32 ": %s from %s", i, made,
+                    u->cfg.n_cards > 0 ? "network:" : "the card with the address that peers dial");
+        }
+        if (o.own < o.n_cards && !card[o.own].here) {
+            hsp_log(log, HSP_LOG_WARN, "probe",
+                    "device %" PRIu32
+                    ": network: names card %s, which is not on this host; NCCL chooses another",
+                    i, card[o.own].name);
+        }
+    }
+}
+
+char *const *hsp_agent_env(const struct hsp_agent_setup *u, uint32_t device)
+{
+    return u->env[device];
+}
+
 /* A port is not asked for, and beyond loopback a key is needed; said before anything is measured, so that --check-config finds it. */
 static enum hsp_status check_addresses(struct hsp_agent_setup *u, struct hsp_err *err)
 {
@@ -459,6 +518,7 @@ static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_log *log, s
         measure_paths(u, log);
         set_paths(u);
         find_cards(u, log);
+        make_envs(u, log);
     }
     return st;
 }

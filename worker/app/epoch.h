@@ -23,6 +23,8 @@
 #include "proto/wire/msgblob.h"
 #include "worker/app/chan.h"
 #include "worker/app/epochdevice.h"
+#include "worker/app/ncclplace.h"
+#include "worker/app/nccllog.h"
 #include "worker/app/steptrace.h"
 #include "worker/comm/mesh/mesh.h"
 #include "worker/data/datacache.h"
@@ -41,7 +43,10 @@ struct hsp_exec_env {
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
     atomic_uint writing;   /* checkpoints being written */
     struct hsp_backend *backend;
-    struct hsp_nccl *nccl;   /* of a GPU; NULL: none */
+    struct hsp_nccl *nccl; /* of a GPU; NULL: none */
+    struct hsp_nccl_look nccl_look;
+    struct hsp_nccllog *nccl_log; /* what it says of itself; NULL: nothing, or elsewhere */
+    char nccl_place_told[HSP_NCCL_WHY + 64]; /* whether it goes to other hosts: what the log says */
     atomic_bool failed;      /* the device: the log says so once, and the process ends */
     atomic_bool unpinned;    /* it was told that a segment could not be pinned */
     atomic_uint nccl_failed; /* times in a row that its communicators could not be made */

@@ -2,7 +2,10 @@
 #include "worker/app/epochdirect.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <sys/random.h>
+
+#include "proto/base/str.h"
 
 #define MAX_FAILURES 2
 
@@ -42,6 +45,41 @@ static bool is_over(void *ctx)
     return over;
 }
 
+/* The log says whether NCCL goes to other hosts, or why not: once, until that changes. */
+static void note_place(struct hsp_exec_env *env, const struct hsp_nccl_place *p, bool any_trusted,
+                       const char *why_not)
+{
+    char text[sizeof env->nccl_place_told];
+    if (p->trusted) {
+        hsp_str_printf(text, sizeof text, "NCCL talks to other hosts in clear, on trusted_network");
+    } else {
+        hsp_str_printf(text, sizeof text, "%s: data_plane is tls and %s",
+                       p->host != 0 ? "NCCL serves devices of this host only" : "NCCL is not used",
+                       why_not);
+    }
+    if (strcmp(text, env->nccl_place_told) != 0) {
+        hsp_str_printf(env->nccl_place_told, sizeof env->nccl_place_told, "%s", text);
+        hsp_log(env->log, any_trusted && !p->trusted ? HSP_LOG_WARN : HSP_LOG_INFO, "executor",
+                "%s", text);
+    }
+}
+
+static enum hsp_status find_place(struct hsp_epoch *e, struct hsp_nccl_place *ret,
+                                  struct hsp_err *err)
+{
+    struct hsp_ipnets nets;
+    char why_not[HSP_NCCL_WHY] = "";
+    if (!e->p->data_tls) {
+        return HSP_OK;
+    }
+    if (hsp_ipnets_parse(e->p->trusted_network, &nets, err) != HSP_OK) {
+        return hsp_err_wrap(err, "trusted_network of PREPARE");
+    }
+    hsp_nccl_place_find(&e->env->nccl_look, &nets, ret, why_not);
+    note_place(e->env, ret, nets.n > 0, why_not);
+    return HSP_OK;
+}
+
 static struct hsp_nccl_params params_of(struct hsp_epoch *e)
 {
     return (struct hsp_nccl_params){.mesh = e->mesh[HSP_MESH_DATA],
@@ -61,7 +99,8 @@ static enum hsp_status prepare(struct hsp_epoch *e, struct hsp_nccl *n, struct h
         program[k + 1] = e->shorter[k];
     }
     if (n != NULL) {
-        st = hsp_nccl_needs_find(program, 1 + e->pkg.n_shorter, &needs, err);
+        st = find_place(e, &p.place, err);
+        st = st == HSP_OK ? hsp_nccl_needs_find(program, 1 + e->pkg.n_shorter, &needs, err) : st;
     }
     p.needs = &needs;
     if (st == HSP_OK) {
@@ -87,6 +126,7 @@ enum hsp_status hsp_epoch_direct_prepare(struct hsp_epoch *e, struct hsp_err *er
     struct hsp_nccl *n = atomic_load(&e->env->nccl_failed) < MAX_FAILURES ? e->env->nccl : NULL;
     struct hsp_err why = {0};
     enum hsp_status st = prepare(e, n, &direct, &why);
+    hsp_nccllog_tell(e->env->nccl_log, e->env->log);
     if (st != HSP_OK) {
         bool over = is_over(e) || st == HSP_ECANCELED;
         mesh->ops->abort(mesh); /* the others wait for what does not come */

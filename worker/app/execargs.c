@@ -149,6 +149,7 @@ int hsp_execargs_main(int argc, char **argv)
     (void)prctl(PR_SET_NAME, "hspmd-exec"); /* for people: else it is called "exe" */
     o.log = hsp_log_new(STDERR_FILENO, level);
     hsp_log_on_assert(o.log);
+    o.nccl_log = o.gpu_index >= 0 ? hsp_nccllog_open() : NULL; /* while there is one thread */
     int rc = hsp_executor_main(&o);
     (void)hsp_log_free(o.log);
     return rc;

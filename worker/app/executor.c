@@ -431,20 +431,11 @@ static enum hsp_status open_device(const struct hsp_executor_opts *o, struct hsp
                              : hsp_backend_cpu_open((int)o->threads, ret, err);
 }
 
-/* The same number in all processes that use this GPU, 0: not known. */
+/* 0: not known. */
 static uint64_t gpu_of(const struct hsp_executor_opts *o)
 {
-    static const uint8_t none[16];
-    const struct hsp_device_plugin *plugin = NULL;
-    struct hsp_device_info info;
-    struct hsp_err ignored;
-    if (o->gpu != 0 || o->open != NULL || o->gpu_index < 0 ||
-        hsp_plugin_load(NULL, &plugin, &ignored) != HSP_OK ||
-        plugin->describe(o->gpu_index, &info, &ignored) != HSP_OK ||
-        memcmp(info.uuid, none, sizeof none) == 0) {
-        return o->gpu;
-    }
-    return hsp_hash64(info.uuid, sizeof info.uuid, 0);
+    bool told = o->gpu != 0 || o->open != NULL || o->gpu_index < 0;
+    return told ? o->gpu : hsp_device_identity(NULL, o->gpu_index);
 }
 
 static enum hsp_status open_all(struct executor *x, const struct hsp_executor_opts *o,
@@ -462,6 +453,8 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
                                    .data = hsp_data_cache_new(NULL),
                                    .log = o->log,
                                    .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                                   .nccl_look = {.apart = o->transport == HSP_MESH_TCP},
+                                   .nccl_log = o->nccl_log,
                                    .told = &x->told};
     x->heartbeat_ms = o->heartbeat_ms;
     x->arena = hsp_arena_new(MESSAGE_MAX);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "proto/host/log.h"
 #include "worker/backend/backend.h"
+#include "worker/app/nccllog.h"
 #include "worker/comm/mesh/mesh.h"
 
 /* Its exit status when the device has failed or cannot be used: nothing helps but a new process, or an
@@ -28,9 +29,10 @@ struct hsp_executor_opts {
     uint64_t mem_bytes;                /* offered to jobs; of a GPU also the most it takes */
     uint32_t threads;                  /* of a CPU */
     uint32_t heartbeat_ms;
-    const char *audit_dir; /* NULL: no audit */
-    uint64_t gpu;          /* hash of its identity (hsp_device_identity); 0: no GPU */
-    const char *nccl;      /* the library, for tests; NULL: libnccl.so.2 */
+    const char *audit_dir;        /* NULL: no audit */
+    uint64_t gpu;                 /* hash of its identity (hsp_device_identity); 0: no GPU */
+    const char *nccl;             /* the library, for tests; NULL: libnccl.so.2 */
+    struct hsp_nccllog *nccl_log; /* what NCCL says of itself; NULL: nothing, or elsewhere */
     struct hsp_log *log;
     /* For tests: opens the device. NULL: the CPU, or GPU gpu_index by its library. */
     enum hsp_status (*open)(const struct hsp_executor_opts *o, struct hsp_backend **ret,

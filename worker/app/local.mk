@@ -34,9 +34,11 @@ worker_app_libagentshell_a_SOURCES = \
   \
   worker/app/linktest.c worker/app/linktest.h \
   worker/app/netcard.c worker/app/netcard.h \
+  worker/app/ncclenv.c worker/app/ncclenv.h \
   worker/app/nvml.c worker/app/nvml.h worker/app/nvmlabi.h \
   worker/app/probe.c worker/app/probe.h \
   worker/app/probedevice.c worker/app/probedevice.h \
+  worker/app/probenumbers.c worker/app/probenumbers.h \
   worker/app/probepath.c worker/app/probepath.h \
   worker/app/probeshape.c worker/app/probeshape.h \
   worker/app/spawn.c worker/app/spawn.h
@@ -68,6 +70,8 @@ worker_app_libexecutor_a_SOURCES = \
   worker/app/epochtrain.c \
   worker/app/executor.c worker/app/executor.h \
   worker/app/metricslog.c worker/app/metricslog.h \
+  worker/app/nccllog.c worker/app/nccllog.h \
+  worker/app/ncclplace.c worker/app/ncclplace.h worker/app/nccltrust.c \
   worker/app/segname.c worker/app/segname.h \
   worker/app/steptrace.c worker/app/steptrace.h
 dist_man_MANS += worker/app/hspmd-worker.8 worker/app/hspmd-worker.yaml.5

@@ -2,6 +2,7 @@
 #include "worker/app/netcard.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <ifaddrs.h>
 #include <limits.h>
 #include <net/if.h>
@@ -81,4 +82,51 @@ bool hsp_netcard_find(const char *sys, const char *address, struct hsp_netcard *
     }
     *ret = c;
     return true;
+}
+
+/* RDMA devices of an interface's own hardware. */
+static void add_rdma(const char *interface, struct hsp_nccl_card *c)
+{
+    char path[PATH_MAX];
+    hsp_str_printf(path, sizeof path, "%s/device/infiniband", interface);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
+        bool known = e->d_name[0] == '.' || strlen(e->d_name) >= sizeof c->rdma[0];
+        for (uint32_t i = 0; i < c->n_rdma && !known; i++) {
+            known = strcmp(c->rdma[i], e->d_name) == 0; /* both ports of one */
+        }
+        if (!known && c->n_rdma < HSP_NCCL_CARD_RDMA) {
+            hsp_str_printf(c->rdma[c->n_rdma++], sizeof c->rdma[0], "%s", e->d_name);
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d); /* read only */
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+void hsp_netcard_rdma(const char *sys, const char *name, struct hsp_nccl_card *ret)
+{
+    struct hsp_nccl_card c = {.n_rdma = 0};
+    char path[PATH_MAX], lower[PATH_MAX];
+    hsp_str_printf(c.name, sizeof c.name, "%s", name);
+    hsp_str_printf(path, sizeof path, "%s/%s", sys, name);
+    DIR *d = opendir(path);
+    c.here = d != NULL;
+    add_rdma(path, &c);
+    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
+        if (strncmp(e->d_name, "lower_", 6) == 0) {
+            hsp_str_printf(lower, sizeof lower, "%s/%s/%s", sys, name, e->d_name);
+            add_rdma(lower, &c);
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d);
+    }
+    qsort(c.rdma, c.n_rdma, sizeof c.rdma[0], by_name); /* folders have no order */
+    *ret = c;
 }

@@ -9,6 +9,7 @@
 
 enum nvml_result {
     NVML_SUCCESS = 0,
+    NVML_INVALID_ARGUMENT = 2,
     NVML_NOT_SUPPORTED = 3,
     NVML_TIMEOUT = 10,
     NVML_GPU_IS_LOST = 15,
@@ -52,6 +53,6 @@ enum nvml_ancestor { /* of two GPUs, in the PCI tree */
                      NVML_SYSTEM = 50
 };
 enum nvml_remote { NVML_REMOTE_GPU = 0, NVML_REMOTE_SWITCH = 2 };
-#define NVML_MAX_LINKS 18
+#define NVML_MAX_LINKS 36 /* of any GPU; one with 18 says that it has no more */
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/base/size.h"
+#include "worker/app/probenumbers.h"
 #include "worker/app/probeshape.h"
 #include "worker/backend/backend.h"
 
@@ -61,6 +62,14 @@ static enum hsp_status fastest(const struct bench *b, const struct hsp_call *cal
     }
     *ret = best > 1e-9 ? best : 1e-9;
     return st;
+}
+
+/* The first two arrays are read. */
+static void fill(uint8_t *mem, enum hsp_dtype t)
+{
+    size_t part = (size_t)ADD_ELEMS * sizeof(float);
+    hsp_probe_numbers(t, 0, mem, part);
+    hsp_probe_numbers(t, 1, mem + part, part);
 }
 
 /* Tokens, inputs and outputs of a linear layer: square, wide and few tokens. */
@@ -124,6 +133,7 @@ static enum hsp_status products(const struct bench *b, bool parts, uint8_t *mem,
     double *const rate[] = {&p->gemm_fp32_flops, &p->gemm_fp64_flops, &p->gemm_bf16_flops};
     enum hsp_status st = HSP_OK;
     for (size_t i = 0; st == HSP_OK && i < HSP_ARRAY_LEN(kind); i++) {
+        fill(mem, kind[i].t);
         st = gemm(b, kind[i].t, mem, rate[i], err);
         if (st == HSP_OK && parts) {
             st = shapes(b, kind[i].t, mem, *rate[i], p->gemm_part[kind[i].r], err);
@@ -142,6 +152,7 @@ static enum hsp_status add(const struct bench *b, enum hsp_dtype t, uint8_t *mem
                               {.data = mem + part, .dtype = t, .rank = 1, .ext = {ADD_ELEMS}}};
     struct hsp_array out = {.data = mem + 2 * part, .dtype = t, .rank = 1, .ext = {ADD_ELEMS}};
     struct hsp_call c = {.op = HSP_OP_ADD, .at = &at, .n_in = 2, .n_out = 1, .in = in, .out = &out};
+    fill(mem, t);
     return fastest(b, &c, ADD_SECONDS, ret, err);
 }
 
@@ -171,6 +182,7 @@ static enum hsp_status tiny(const struct bench *b, uint8_t *mem, double *ret, st
     pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
     double best = 1e30, end = seconds(CLOCK_MONOTONIC) + TINY_SECONDS;
     enum hsp_status st = HSP_OK;
+    hsp_probe_numbers(HSP_F32, 0, mem, 8192);
     for (unsigned r = 0, done = 0; st == HSP_OK && r < MAX_REPS; r++) {
         double t0 = seconds(b->clock);
         for (unsigned i = 0; st == HSP_OK && i < TINY_OPS; i++) {
@@ -198,7 +210,7 @@ enum hsp_status hsp_probe_cpu(int threads, bool parts, struct hsp_probe *ret, st
         return hsp_err_nomem(err, "the measurement of a device");
     }
     double cpu = seconds(CLOCK_THREAD_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);
-    memset(mem, 0, bytes); /* also brings the pages in; zeros take as long as other numbers */
+    memset(mem, 0, bytes); /* brings the pages in */
     enum hsp_status st = hsp_backend_cpu_open(threads, &b.be, err);
     if (st != HSP_OK) {
         free(mem);

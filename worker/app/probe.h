@@ -3,7 +3,7 @@
  * Role:    the agent says them in its HELLO.
  * Purity:  shell (clocks, memory, loopback sockets, one helper thread).
  * Threads: the caller's; the backend's pool for more than one thread.
- * Bounds:  about three quarters of a second for a device, a tenth for the links; 64 MiB of memory.
+ * Bounds:  about a second for a device, a tenth for the links; 64 MiB of memory.
  *
  * Nothing here is paced. A single compute thread is judged by its processor time, as pacing judges
  * it, so that a busy machine does not look like a slow one. */

@@ -2,10 +2,11 @@
 #include "worker/app/probedevice.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "proto/base/size.h"
+#include "worker/app/probenumbers.h"
 #include "worker/app/probeshape.h"
 
 #define LEAST_BYTES ((size_t)1 << 20)
@@ -14,13 +15,16 @@
 #define MOST_SIZES  7    /* 4096 */
 #define LONG_S      1e-3 /* eight times as long is the next one */
 #define BATCH_S     2e-3 /* work between two marks: their own time is a few microseconds */
-#define BUDGET_S    0.03 /* of a size of products */
-#define SHAPE_S     0.02 /* of another shape, there and back for attention */
-#define COPY_S      0.01 /* of a way between two devices */
-#define MEMORY_S    0.08 /* of memory, and each way of the host's link */
-#define MOST_CALLS  1000 /* in a batch */
-#define MIN_BATCHES 3
-#define TINY_OPS    500
+#define WARM_S \
+    0.3 /* products of a type before they are measured: power limits act within tenths of a second */
+#define BUDGET_S     0.05 /* of a size of products */
+#define SHAPE_S      0.02 /* of another shape, there and back for attention */
+#define COPY_S       0.01 /* of a way between two devices */
+#define MEMORY_S     0.08 /* of memory, and each way of the host's link */
+#define MOST_CALLS   1000 /* in a batch */
+#define MIN_BATCHES  3
+#define MOST_BATCHES 256
+#define TINY_OPS     500
 
 struct bench {
     struct hsp_backend *b;
@@ -85,22 +89,68 @@ static enum hsp_status batch(const struct bench *x, give f, const void *what, un
     return st == HSP_OK ? b->seconds(b, HSP_DEVQ_COMPUTE, from, to, ret_s, err) : st;
 }
 
-/* Seconds of one call, in the best of the batches that fit into @budget_s. */
-static enum hsp_status fastest(const struct bench *x, give f, const void *what, double budget_s,
-                               double *ret_s, struct hsp_err *err)
+static int by_value(const void *a, const void *b)
 {
-    double best = 1e30, s = 0, end = clock_s() + budget_s;
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Seconds of one call in each of the batches that fit into @budget_s, ascending. */
+static enum hsp_status batches(const struct bench *x, give f, const void *what, double budget_s,
+                               double ret[MOST_BATCHES], unsigned *ret_n, struct hsp_err *err)
+{
+    double s = 0, end = clock_s() + budget_s;
     enum hsp_status st = batch(x, f, what, 1, &s, err); /* chooses kernels, wakes the clocks */
     if (st == HSP_OK) {
         st = batch(x, f, what, 1, &s, err);
     }
     double calls = s > 0 ? BATCH_S / s : MOST_CALLS;
-    unsigned n = calls >= MOST_CALLS ? MOST_CALLS : calls < 1 ? 1 : (unsigned)calls;
-    for (unsigned k = 0; st == HSP_OK && (k < MIN_BATCHES || clock_s() < end); k++) {
+    unsigned n = calls >= MOST_CALLS ? MOST_CALLS : calls < 1 ? 1 : (unsigned)calls, k = 0;
+    for (; st == HSP_OK && k < MOST_BATCHES && (k < MIN_BATCHES || clock_s() < end); k++) {
         st = batch(x, f, what, n, &s, err);
-        best = s / n < best ? s / n : best;
+        ret[k] = s / n > 1e-9 ? s / n : 1e-9;
     }
-    *ret_s = best > 1e-9 ? best : 1e-9;
+    qsort(ret, k, sizeof *ret, by_value);
+    *ret_n = k;
+    return st;
+}
+
+/* Returns the shortest batch: other load can only lengthen one. */
+static enum hsp_status fastest(const struct bench *x, give f, const void *what, double budget_s,
+                               double *ret_s, struct hsp_err *err)
+{
+    double s[MOST_BATCHES];
+    unsigned n = 0;
+    enum hsp_status st = batches(x, f, what, budget_s, s, &n, err);
+    *ret_s = st == HSP_OK ? s[0] : 1;
+    return st;
+}
+
+/* Returns the median batch: the shortest products run before the clock goes down. */
+static enum hsp_status median(const struct bench *x, give f, const void *what, double budget_s,
+                              double *ret_s, struct hsp_err *err)
+{
+    double s[MOST_BATCHES];
+    unsigned n = 0;
+    enum hsp_status st = batches(x, f, what, budget_s, s, &n, err);
+    *ret_s = st == HSP_OK ? s[n / 2] : 1;
+    return st;
+}
+
+/* ---- numbers ---- */
+
+/* What is read: the first two arrays, numbers of their own each. */
+static enum hsp_status fill(const struct bench *x, enum hsp_dtype t, struct hsp_err *err)
+{
+    struct hsp_backend *b = x->b;
+    uint64_t ticket = 0;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; k < 2 && st == HSP_OK; k++) {
+        hsp_probe_numbers(t, k, x->host, x->bytes);
+        st = b->copy(b, HSP_DEVQ_COMPUTE, x->mem[k], x->host, x->bytes, err);
+        st = st == HSP_OK ? b->mark(b, HSP_DEVQ_COMPUTE, &ticket, err) : st;
+        st = st == HSP_OK ? b->finish(b, HSP_DEVQ_COMPUTE, ticket, err) : st;
+    }
     return st;
 }
 
@@ -139,35 +189,55 @@ static enum hsp_status shapes(const struct bench *x, enum hsp_dtype t, bool tf32
         struct hsp_shape o;
         double s = 0;
         hsp_shape_make((enum hsp_gemm_class)c, t, tf32, n, x->mem, x->bytes, &o);
-        st = fastest(x, give_shape, &o, SHAPE_S, &s, err);
+        st = median(x, give_shape, &o, SHAPE_S, &s, err);
         ret[c] = hsp_shape_part(&o, s, fixed_s, rate);
     }
     return st;
 }
 
-/* Each size is twice the one before, up to one that takes long or what fits into an array; the largest three count. */
-static enum hsp_status products(const struct bench *x, enum hsp_dtype t, bool tf32,
-                                double *ret_rate, double *ret_fixed_s,
-                                double ret_part[HSP_N_GEMM_CLASSES], struct hsp_err *err)
+/* Each size is twice the one before, up to one that takes long or what fits into an array: the side of the largest. */
+static enum hsp_status largest_side(const struct bench *x, enum hsp_dtype t, bool tf32,
+                                    int64_t *ret, struct hsp_err *err)
 {
-    double flops[MOST_SIZES], seconds[MOST_SIZES];
-    uint32_t k = 0;
+    double s = 0;
     int64_t n = SMALLEST;
-    for (; k < MOST_SIZES; n *= 2, k++) {
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; st == HSP_OK && k < MOST_SIZES; n *= 2, k++) {
         bool fits = (size_t)(n * n) * hsp_dtype_size(t) <= x->bytes;
-        if (k >= N_SIZES && (!fits || seconds[k - 1] > LONG_S)) {
+        if (k >= N_SIZES && (!fits || s > LONG_S)) {
             break;
         }
         struct hsp_shape o;
         hsp_shape_make(HSP_GEMM_EVEN, t, tf32, n, x->mem, x->bytes, &o);
-        enum hsp_status st = fastest(x, give_shape, &o, BUDGET_S, &seconds[k], err);
-        if (st != HSP_OK) {
-            return st;
-        }
-        flops[k] = o.flops;
+        st = fastest(x, give_shape, &o, 0, &s, err);
     }
-    hsp_probe_fit(flops + k - N_SIZES, seconds + k - N_SIZES, N_SIZES, ret_rate, ret_fixed_s);
-    return shapes(x, t, tf32, n / 2, *ret_rate, *ret_fixed_s, ret_part, err);
+    *ret = n / 2;
+    return st;
+}
+
+/* The largest three sizes count, when the device has been busy with the largest for as long as it takes to come to the clock
+ * that its power allows. */
+static enum hsp_status products(const struct bench *x, enum hsp_dtype t, bool tf32,
+                                double *ret_rate, double *ret_fixed_s,
+                                double ret_part[HSP_N_GEMM_CLASSES], struct hsp_err *err)
+{
+    double flops[N_SIZES], seconds[N_SIZES], s = 0;
+    int64_t n = 0;
+    enum hsp_status st = fill(x, t, err);
+    st = st == HSP_OK ? largest_side(x, t, tf32, &n, err) : st;
+    for (int k = N_SIZES; st == HSP_OK && k >= 0; k--) { /* the first time only to warm up */
+        struct hsp_shape o;
+        int i = k < N_SIZES ? k : N_SIZES - 1;
+        hsp_shape_make(HSP_GEMM_EVEN, t, tf32, n >> (N_SIZES - 1 - i), x->mem, x->bytes, &o);
+        st = median(x, give_shape, &o, k < N_SIZES ? BUDGET_S : WARM_S, &s, err);
+        seconds[i] = s;
+        flops[i] = o.flops;
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    hsp_probe_fit(flops, seconds, N_SIZES, ret_rate, ret_fixed_s);
+    return shapes(x, t, tf32, n, *ret_rate, *ret_fixed_s, ret_part, err);
 }
 
 static void finish_add(struct one_add *o)
@@ -243,7 +313,7 @@ static void close_bench(struct bench *x)
     x->host = NULL;
 }
 
-/* As much memory as there is, up to the size wanted; all zeros, which take as long as other numbers. */
+/* As much memory as there is, up to the size wanted; nothing is in it. */
 static enum hsp_status open_bench(struct bench *x, size_t most, struct hsp_err *err)
 {
     enum hsp_status st = HSP_ENOMEM;
@@ -257,13 +327,6 @@ static enum hsp_status open_bench(struct bench *x, size_t most, struct hsp_err *
         } else {
             break;
         }
-    }
-    if (st == HSP_OK) {
-        memset(x->host, 0, x->bytes);
-    }
-    for (int k = 0; k < 3 && st == HSP_OK; k++) {
-        st = x->b->fill(x->b, HSP_DEVQ_COMPUTE, HSP_F32, x->mem[k], 0.0,
-                        (int64_t)(x->bytes / sizeof(float)), err);
     }
     return st;
 }
@@ -281,6 +344,7 @@ static enum hsp_status measure(const struct bench *x, struct hsp_probe *p, struc
             st = products(x, type[r], tf32, rate[r], &fixed[r], p->gemm_part[r], err);
         }
     }
+    st = st == HSP_OK ? fill(x, HSP_F32, err) : st;
     if (st == HSP_OK) {
         st = memory(x, &p->mem_bytes_per_s, err);
     }

@@ -2,11 +2,12 @@
  *
  * Role:    a process of its own calls it (gpuask.c), which has nothing else on the device.
  * Purity:  shell (the device); hsp_probe_fit is pure.
- * Bounds:  some two seconds; memory of the device for three arrays of the size asked for, or as little as 1 MiB each.
+ * Bounds:  some three seconds; memory of the device for three arrays of the size asked for, or as little as 1 MiB each.
  *
  * Even products are measured in three sizes of each kind of element. Their time is taken to be a fixed part and one in
  * proportion to the operations (Hockney's model: r_inf and n_1/2), which is what a plan's price needs: small products
- * reach a fraction of the rate. Those of other shapes (proto/op/gemmclass.h) are measured in one size, as large as the largest
+ * reach a fraction of the rate. They are products of random numbers (probenumbers.h), on a device that has been busy with
+ * others for some time: what a plan is priced with is what a device keeps up. Those of other shapes (proto/op/gemmclass.h) are measured in one size, as large as the largest
  * of these where memory allows it, and told as a part of the rate. */
 #ifndef HSP_PROBEDEVICE_H
 #define HSP_PROBEDEVICE_H

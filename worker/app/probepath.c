@@ -2,9 +2,9 @@
 #include "worker/app/probepath.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "worker/app/probedevice.h"
+#include "worker/app/probenumbers.h"
 
 #define LARGE \
     ((size_t)8 << 20) /* some ten times as long as it takes to begin, over the fastest links */
@@ -26,7 +26,7 @@ static enum hsp_status open_end(struct end *e, struct hsp_err *err)
     uint64_t ticket = 0;
     enum hsp_status st = e->b->alloc(e->b, HSP_MEM_HOST, LARGE, &e->host, err);
     if (st == HSP_OK) {
-        memset(e->host, 0, LARGE);
+        hsp_probe_numbers(HSP_F32, 0, e->host, LARGE);
         st = e->b->alloc(e->b, HSP_MEM_DEVICE, LARGE, &e->device, err);
     }
     if (st == HSP_OK) {

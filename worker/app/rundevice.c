@@ -53,5 +53,6 @@ uint64_t hsp_run_device_gpu(void *ctx, uint32_t rank)
 {
     const struct hsp_run_device *d = ctx;
     int index = 0;
-    return d->gpu && index_of(d, rank, &index, NULL) == HSP_OK ? hsp_device_identity(index) : 0;
+    return d->gpu && index_of(d, rank, &index, NULL) == HSP_OK ? hsp_device_identity(NULL, index)
+                                                               : 0;
 }

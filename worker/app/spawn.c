@@ -89,7 +89,7 @@ static void become(const struct hsp_spawn_opts *o, struct arguments *a, pid_t pa
     if (getppid() != parent) {
         _exit(125); /* it died before the kernel knew that we shall follow */
     }
-    (void)execv(o->exe, (char *const *)(uintptr_t)a->v);
+    (void)execve(o->exe, (char *const *)(uintptr_t)a->v, o->env != NULL ? o->env : environ);
     _exit(127);
 }
 

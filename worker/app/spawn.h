@@ -27,6 +27,7 @@ struct hsp_spawn_opts { /* what an executor is told; texts are borrowed */
     uint32_t threads, heartbeat_ms;
     const char *audit_dir; /* NULL or "": none */
     const char *log_level;
+    char *const *env; /* its environment; NULL: ours */
 };
 
 struct hsp_child {

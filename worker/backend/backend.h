@@ -15,7 +15,10 @@
  *             tolerance declared in the conformance suite (tests/unit/backend).
  * Errors:     HSP_ENOMEM: no memory of that kind, the backend goes on. HSP_EINVAL, HSP_EUNSUPPORTED: the call is wrong,
  *             nothing was given. Others (HSP_EIO): the device failed, every later call fails too: close.
- * Ownership:  memory is the caller's until release; nothing under way may use it then (finish).
+ * Ownership:  memory is the caller's until release; nothing under way may use it then: who releases it has finished a
+ *             ticket behind all work that names it, of every queue. So no queue uses what alloc gives out, whoever had
+ *             it before, and the first use of it awaits nothing. The test devices refuse an early release
+ *             (tests/lib/ghost.h) and report an early reuse as a race (tests/lib/fakecuda).
  */
 #ifndef HSP_BACKEND_H
 #define HSP_BACKEND_H
@@ -24,7 +27,7 @@
 #include "proto/op/op.h"
 #include "worker/backend/cells.h"
 
-#define HSP_BACKEND_ABI 4
+#define HSP_BACKEND_ABI 5
 
 /* Most marks of a queue that may not have been reached yet: who gives more waits for the oldest. */
 #define HSP_MAX_MARKS 4096
@@ -63,10 +66,11 @@ struct hsp_sum {
     const struct hsp_array *out;
 };
 
-/* Work is given to a queue of the device and done there in order. Lanes are queues HSP_DEVQ_LANE + k, k below
- * HSP_N_LANES, for sends that wait for their receivers and must not hold up HSP_DEVQ_COMM; one is made when it is
- * first used. */
-enum hsp_devq { HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, HSP_DEVQ_STATE, HSP_DEVQ_LANE };
+/* Work is given to a queue of the device and done there in order. HSP_DEVQ_GREET is for what a transport's peers tell each
+ * other while an epoch is prepared, beside one that runs: no other queue waits for it. Lanes are queues HSP_DEVQ_LANE + k, k
+ * below HSP_N_LANES, for sends that wait for their receivers and must not hold up HSP_DEVQ_COMM. Those two kinds are made
+ * when they are first used. */
+enum hsp_devq { HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, HSP_DEVQ_STATE, HSP_DEVQ_GREET, HSP_DEVQ_LANE };
 #define HSP_N_LANES 8
 #define HSP_N_DEVQ  (HSP_DEVQ_LANE + HSP_N_LANES)
 

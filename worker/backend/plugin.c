@@ -95,11 +95,13 @@ enum hsp_status hsp_backend_device_open(int device, const struct hsp_device_opts
     return st == HSP_OK ? p->open(device, o, ret, err) : st;
 }
 
-uint64_t hsp_device_identity(int device)
+uint64_t hsp_device_identity(const struct hsp_plugin_paths *paths, int device)
 {
+    static const uint8_t none[16]; /* of a driver that does not know */
     const struct hsp_device_plugin *p;
     struct hsp_device_info info;
-    bool known =
-        hsp_plugin_load(NULL, &p, NULL) == HSP_OK && p->describe(device, &info, NULL) == HSP_OK;
+    bool known = hsp_plugin_load(paths, &p, NULL) == HSP_OK &&
+                 p->describe(device, &info, NULL) == HSP_OK &&
+                 memcmp(info.uuid, none, sizeof none) != 0;
     return known ? hsp_hash64(info.uuid, sizeof info.uuid, 0) | 1 : 0;
 }

@@ -31,7 +31,7 @@ struct hsp_device_info {
 /* What the library exports as HSP_PLUGIN_SYMBOL. */
 struct hsp_device_plugin {
     uint32_t abi;      /* HSP_BACKEND_ABI it was built with */
-    const char *built; /* for what: "CUDA 13.0, sm 75 80 90a" */
+    const char *built; /* for what: "CUDA 13000, GPUs 75 80 90a, newer by PTX 90" */
     /* HSP_ENODEV: none, or the driver is too old, in words. */
     enum hsp_status (*count)(int *ret, struct hsp_err *err);
     enum hsp_status (*describe)(int device, struct hsp_device_info *ret, struct hsp_err *err);
@@ -62,7 +62,8 @@ enum hsp_status hsp_plugin_load(const struct hsp_plugin_paths *p,
 enum hsp_status hsp_backend_device_open(int device, const struct hsp_device_opts *o,
                                         struct hsp_backend **ret, struct hsp_err *err);
 
-/* Hash of the identity of device @device, the same in all processes and never 0; 0: it cannot be told. Loads. */
-uint64_t hsp_device_identity(int device);
+/* Hash of the identity (uuid) of device @device, the same in all processes and never 0; 0: it cannot be told. Loads; @paths
+ * may be NULL. */
+uint64_t hsp_device_identity(const struct hsp_plugin_paths *paths, int device);
 
 #endif

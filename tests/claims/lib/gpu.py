@@ -85,7 +85,7 @@ def plugin(build):
 PROBE = "import torch; print(torch.__version__, int(torch.cuda.is_available()))"
 
 
-def torch_python():
+def torch_python(seconds=120):
     """(interpreter whose PyTorch sees a GPU, version), or (None, what is missing)."""
     seen, why = [], "PyTorch"
     for python in (sys.executable, shutil.which("python3"), "/usr/bin/python3"):
@@ -93,9 +93,9 @@ def torch_python():
             continue
         seen.append(python)
         try:
-            r = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=120)
+            r = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=seconds)
         except subprocess.TimeoutExpired:
-            why = "PyTorch that loads: that of %s takes more than two minutes" % python
+            why = "PyTorch that loads: that of %s takes more than %d seconds" % (python, seconds)
             continue
         if r.returncode == 0:
             version, sees = r.stdout.split()[-2:]
@@ -120,6 +120,14 @@ def toolkit_folders():
         out += sorted(glob.glob(os.path.join(folder, "nvidia", "*", "lib")))
     return out + ["/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"] + \
         sorted(glob.glob("/usr/lib/*-linux-gnu/nvidia/current"))
+
+
+def libraries(name):
+    """Paths of a library, such as libnccl.so.2: those of the folders above and of the loader, each file once."""
+    loader = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    paths = [os.path.join(d, name) for d in toolkit_folders()]
+    paths += [l.split(" => ")[1] for l in loader.splitlines() if l.split()[0] == name and " => " in l]
+    return list(dict.fromkeys(os.path.realpath(p) for p in paths if os.path.exists(p)))
 
 
 def tool(name):

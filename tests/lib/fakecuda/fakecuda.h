@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define HSP_FAKE_MAX_STREAMS 15   /* alive at once */
+#define HSP_FAKE_MAX_STREAMS 31   /* alive at once */
 #define HSP_FAKE_PENDING     1024 /* pieces a stream holds before it must do some, as a device does */
 
 #define HSP_FAKE_PEERS 8

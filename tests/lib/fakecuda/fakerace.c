@@ -1,6 +1,7 @@
 /* What work does to memory: bounds, bytes nobody wrote, and races between lanes. For these: who wrote
  * and who read every two bytes last, against what is known to have happened before (Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection",
  * PLDI 2009; up to three readers are kept). */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,7 +10,7 @@
 
 #define READERS   3
 #define NAMES     4096 /* names of the last pieces of each lane */
-#define OP_BITS   28
+#define OP_BITS   27
 #define OP_MASK   ((UINT32_C(1) << OP_BITS) - 1)
 #define NOBODY    0 /* pieces are counted from 1 */
 #define LANE(tag) ((tag) >> OP_BITS)
@@ -20,6 +21,8 @@ struct cell {
 };
 
 enum { NOWHERE, UNWRITTEN, WRITTEN };
+
+static_assert(FAKE_LANES <= UINT32_C(1) << (32 - OP_BITS), "a cell holds a lane");
 
 static struct cell *cells;
 static uint8_t *state; /* one for each byte */

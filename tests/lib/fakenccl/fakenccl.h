@@ -7,7 +7,7 @@
  *          ascending order of members; abort, finalize, shrink, split. Each communicator has a thread that does its work.
  *          Of stream NULL a call is in progress until its work is done; any other pointer is a stream whose work goes on
  *          after the call. As in the library, a member's first message to another is in progress until that one has
- *          given the first receive (and the other way round), and a shrink or a split returns at once: the parent is in
+ *          given the first receive (and the other way round), its first collective until all have given theirs, and a shrink or a split returns at once: the parent is in
  *          progress until the new communicator stands, whose handle is written then.
  * Rules:   told as misuse: a call while the one before is in progress, two at a time for one communicator, a
  *          communicator that is gone, one with work under way that is split or shrunk, members that disagree about an operation, a group's end without a begin, a

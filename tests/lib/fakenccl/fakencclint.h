@@ -80,6 +80,7 @@ struct nccl_comm {
     uint64_t n_given, n_done; /* kernels */
     bool waits;               /* in progress until they are done */
     bool *asked;              /* 2 for each member: sent to, received from, once at least */
+    bool collects;            /* was given a collective */
     struct nccl_comm *child, **child_to; /* a shrink under way, and where its handle goes */
     enum nccl_result error;
     struct parting *parting; /* being split: until all members have called */

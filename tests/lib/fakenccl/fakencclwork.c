@@ -72,7 +72,8 @@ bool fake_connected(const struct nccl_comm *c)
         const struct nccl_comm *peer = c->q->member[k];
         bool sent = c->asked[2 * k], took = c->asked[2 * k + 1];
         if ((sent && (peer == NULL || !peer->asked[2 * c->me + 1])) ||
-            (took && (peer == NULL || !peer->asked[2 * c->me]))) {
+            (took && (peer == NULL || !peer->asked[2 * c->me])) ||
+            (c->collects && (peer == NULL || !peer->collects))) {
             return false;
         }
     }
@@ -227,7 +228,7 @@ static size_t writes(const struct nccl_comm *c, const struct op *o)
 static void touch(const struct kernel *k, const struct op *o)
 {
     const struct nccl_comm *c = k->c;
-    if (fake.touch == NULL || k->stream == NCCL_STREAM_OF_THREAD) {
+    if (fake.touch == NULL) {
         return;
     }
     if (reads(c, o) > 0) {
@@ -330,12 +331,14 @@ void fake_give(struct kernel *k, void *stream)
     for (const struct op *o = k->ops; o != NULL; o = o->next) {
         if (o->kind == OP_SEND || o->kind == OP_RECV) {
             c->asked[2 * o->root + (o->kind == OP_RECV)] = true;
+        } else {
+            c->collects = true;
         }
     }
     c->waits = stream == NULL;
     k->stream = stream;
     fake_stream(stream)->given++;
-    if (stream != NULL && stream != NCCL_STREAM_OF_THREAD && fake.submit != NULL) {
+    if (stream != NULL && fake.submit != NULL) {
         const struct hsp_fakenccl_work w = {work_ready, work_run, k};
         (void)pthread_mutex_unlock(&fake.lock);
         announce(k);

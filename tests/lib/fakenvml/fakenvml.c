@@ -257,6 +257,9 @@ enum nvml_result nvmlDeviceGetTopologyCommonAncestor(struct nvml_device *a, stru
 
 enum nvml_result nvmlDeviceGetNvLinkState(struct nvml_device *d, unsigned link, unsigned *ret)
 {
+    if (link >= HSP_FAKENVML_LINKS) {
+        return NVML_INVALID_ARGUMENT;
+    }
     *ret = d->gpu.link[link] != 0;
     return lost(d);
 }

@@ -1,10 +1,12 @@
 /* A plugin whose GPUs are ghosts (tests/lib/ghost.h), for tests of whole programs on a machine without any: this folder
  * of the build is $HSPMD_PLUGINS and in LD_LIBRARY_PATH, where the driver is asked for too. $HSP_GHOST_FAIL names a file: the
  * backend that is opened next takes it away and fails at as many pieces of work as it says. $HSP_GHOST_DELAY is the longest
- * delay of a piece of work, in microseconds: a slow GPU on any machine. */
+ * delay of a piece of work, in microseconds: a slow GPU on any machine. $HSP_GHOST_UUID makes GPUs that NCCL is offered: without
+ * it, it cannot be told which they are. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/lib/ghost.h"
@@ -27,12 +29,17 @@ static enum hsp_status ghost_describe(int device, struct hsp_device_info *ret, s
     if (device < 0 || device >= GPUS) {
         return hsp_err_set(err, HSP_ENODEV, 0, "no GPU %d: there are %d", device, GPUS);
     }
-    *ret = (struct hsp_device_info){.name = "ghost", /* no uuid: NCCL would want a real one */
+    *ret = (struct hsp_device_info){.name = "ghost",
                                     .sm = 90,
                                     .n_sms = 1,
                                     .memory_bytes = BYTES,
                                     .free_bytes = BYTES - (1 << 24)};
     (void)snprintf(ret->pci, sizeof ret->pci, "0000:%02x:00.0", (unsigned)device + 1);
+    const char *uuid = getenv("HSP_GHOST_UUID");
+    if (uuid != NULL) {
+        (void)strncpy((char *)ret->uuid, uuid, sizeof ret->uuid - 1);
+        ret->uuid[sizeof ret->uuid - 1] = (uint8_t)device;
+    }
     return HSP_OK;
 }
 

@@ -35,8 +35,9 @@ static bool small(void)
 
 /* ---- the suite ---- */
 
-/* The CPU sums in fp64 and rounds once; here fp32 sums are short and the tree is deep. Tensor cores take weights of
- * attention and their gradients rounded to bf16. */
+/* The suite's tolerances are those of sums in fp64 that are rounded once. A device sums in fp32, so its errors grow with
+ * the length of a sum: 40 seeds gave up to 2.3 times the suite's. Tensor cores take weights of attention and their
+ * gradients rounded to bf16. */
 static double tolerance(enum hsp_op op, enum hsp_dtype t, double tol)
 {
     bool bwd = op == HSP_OP_ATTENTION_BWD || op == HSP_OP_PACKED_ATTENTION_BWD;
@@ -44,7 +45,7 @@ static double tolerance(enum hsp_op op, enum hsp_dtype t, double tol)
                      op == HSP_OP_ATTENTION_MERGE;
     return t == HSP_BF16 && attention ? (bwd ? 0x1p-8 : 0x1p-9)
            : t == HSP_F64             ? 2 * tol
-                                      : 2 * tol + 1e-7;
+                                      : 4 * tol + 1e-7;
 }
 
 static struct op_suite suite(void)

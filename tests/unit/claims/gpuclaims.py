@@ -152,7 +152,7 @@ class Machine(unittest.TestCase):
 
     def test_a_pytorch_that_does_not_load_in_time_is_named(self):
         with mock.patch("subprocess.run", side_effect=subprocess.TimeoutExpired("x", 1)):
-            self.assertRegex(gpu.torch_python()[1], "PyTorch .* two minutes")
+            self.assertRegex(gpu.torch_python()[1], "PyTorch .* 120 seconds")
 
     def test_without_a_gpu_each_claim_names_what_is_missing(self):
         env = dict(os.environ, HSPMD_SEED="5")
@@ -184,6 +184,44 @@ class Rows(unittest.TestCase):
 
 
 class Bundle(unittest.TestCase):
+    GOOD = "CC = gcc\ncuda_reason = \nhave_cuda = yes\nhave_cupti = yes\n"
+
+    def test_a_build_that_lacks_something_says_what_and_what_to_do(self):
+        self.assertIsNone(check.unfit(self.GOOD, "b"))
+        for makefile, words in (
+                (self.GOOD.replace("have_cuda = yes", "have_cuda = no").replace("reason = ", "reason = no nvcc"),
+                 r"no CUDA backend \(no nvcc\).* --with-cuda=DIR"),
+                (self.GOOD.replace("have_cupti = yes", "have_cupti = no"), r"cupti\.h.* kerneltime\.so .* install"),
+                ("", "no CUDA backend")):
+            why = check.unfit(makefile, "b")
+            self.assertRegex(why, "^b .*" + words)
+            self.assertNotIn("\n", why)
+
+    def test_the_makefile_holds_what_configure_found(self):
+        with open(os.path.join(BUILD, "Makefile")) as f:
+            makefile = f.read()
+        with open(os.path.join(BUILD, "config.status")) as f:
+            found = dict(re.findall(r'^S\["HAVE_(CUDA|CUPTI)_TRUE"\]="(#?)"', f.read(), re.M))
+        for name in ("CUDA", "CUPTI"):
+            self.assertEqual(check.configured(makefile, "have_" + name.lower()), "no" if found[name] else "yes")
+        self.assertEqual(check.configured(makefile, "cuda_reason") == "", found["CUDA"] == "")
+
+    def test_what_is_not_built_or_did_not_arrive_is_named(self):
+        with tempfile.TemporaryDirectory() as where:
+            self.assertRaisesRegex(check.Trouble, "kerneltime.so is not built in " + where, check.module, where, "kerneltime.so")
+            os.makedirs(where + "/tests/bench")
+            for name in ("a", "tests/bench/kerneltime.so"):
+                open(os.path.join(where, name), "w").close()
+            self.assertEqual(check.module(where, "kerneltime.so"), where + "/tests/bench/kerneltime.so")
+            self.assertEqual(check.absent(where, {"files": ["a", "tests/bench/kerneltime.so", "lib/c"]}), ["lib/c"])
+
+    def test_the_script_of_each_claim_travels(self):
+        for name in check.CLAIMS:
+            path = check.script(name)
+            self.assertTrue(os.access(os.path.join(SRC, path), os.X_OK), path)
+            self.assertTrue(any(path == s or path.startswith(s + "/") for s in check.SOURCES), path)
+        self.assertEqual(next(iter(check.CLAIMS)), "first-light")
+
     def test_libraries_are_sorted_by_whose_they_are(self):
         for name in ("libc.so.6", "ld-linux-x86-64.so.2", "libm.so.6", "libpthread.so.0", "libmvec.so.1"):
             self.assertTrue(check.GLIBC.match(name), name)

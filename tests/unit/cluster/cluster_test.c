@@ -487,12 +487,13 @@ static const struct hsp_msg *sent_msg(const struct cw_world *w, uint16_t type)
     return NULL;
 }
 
-static void all_prepared_with(const struct cw_world *w, uint32_t n, bool tls)
+static void all_prepared_with(const struct cw_world *w, uint32_t n, bool tls, const char *trusted)
 {
     assert_int_equal(cw_count_sent(w, HSP_MSG_PREPARE), n);
     for (uint32_t i = 0; i < w->a.n; i++) {
         if (w->a.item[i].type == HSP_ACT_PREPARE) {
             assert_int_equal(w->a.item[i].msg->u.prepare.data_tls, tls);
+            assert_string_equal(w->a.item[i].msg->u.prepare.trusted_network, trusted);
         }
     }
 }
@@ -503,9 +504,10 @@ static void data_plane(void **state)
     (void)state;
     struct cw_world w;
     cw_begin(&w, 2, 1);
+    w.c->cfg.trusted = CW_TRUSTED;
     assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
     cw_plan(&w, 1);
-    all_prepared_with(&w, 2, true);
+    all_prepared_with(&w, 2, true, CW_TRUSTED);
     cw_ready(&w, 1, 0, 5);
     cw_ready(&w, 1, 1, 5);
     cw_pass(&w, 1, 0, cw_even, 2);
@@ -515,15 +517,38 @@ static void data_plane(void **state)
     cfg.address = "head:7071";
     cw_restart(&w, &cfg);
     assert_true(cw_job(&w, 1)->cur.data_tls);
+    assert_string_equal(cw_job(&w, 1)->cur.trusted, CW_TRUSTED);
     cw_hello_running(&w, 1, "n0", 1, 1, 1);
     assert_string_equal(sent_msg(&w, HSP_MSG_WELCOME)->u.welcome.address, "head:7071");
     cw_hello_running(&w, 2, "n1", 2, 1, 1);
     cw_let_go(&w, 1, 2);
     cw_hello(&w, 3, "n2", 0, 1);
     cw_plan(&w, 1);
-    all_prepared_with(&w, 3, false);
+    all_prepared_with(&w, 3, false, ""); /* in clear all networks are alike */
     assert_true(cw_job(&w, 1)->cur.data_tls);
     assert_false(cw_job(&w, 1)->att.data_tls);
+    cw_end(&w);
+}
+
+/* A row of form 9 is of an epoch whose PREPAREs said nothing of trusted networks. */
+static void rows_without_trusted_networks(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    w.c->cfg.trusted = CW_TRUSTED;
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 0, cw_even, 2);
+    cw_let_go(&w, 1, 2);
+    cw_untrusting_row(&w);
+    cw_restart_nodes(&w, 2);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    assert_true(cw_job(&w, 1)->cur.data_tls);
+    assert_string_equal(cw_job(&w, 1)->cur.trusted, "");
+    assert_int_equal(cw_job(&w, 1)->cur.n_ranks, 2);
     cw_end(&w);
 }
 
@@ -533,7 +558,7 @@ static bool links_are(const struct hsp_links *n, uint32_t shm, uint32_t local, u
     return n->shm == shm && n->local == local && n->tls == tls && n->tcp == tcp;
 }
 
-/* A row of job 1 in form 7, which knows no transports and not which checkpoints are meant: @known and
+/* A row of job 1 in form 7, which knows no trusted networks, no transports and not which checkpoints are meant: @known and
  * what stands for none and for that of term 0, epoch 1, content 77 are taken out. */
 static void in_form_7(struct cw_world *w, const struct hsp_links *known)
 {
@@ -542,6 +567,7 @@ static void in_form_7(struct cw_world *w, const struct hsp_links *known)
     for (uint32_t i = 0; i < 16; i++) {
         links[i] = (uint8_t)(n[i / 4] >> 8 * (i % 4));
     }
+    cw_untrusting_row(w);
     cw_older_row(w, links, sizeof(links), 7);
     cw_older_row(w, ckpts, sizeof(ckpts), 7);
 }
@@ -552,6 +578,7 @@ static void transports_of_an_epoch(void **state)
     (void)state;
     struct cw_world w;
     cw_begin(&w, 2, 1);
+    w.c->cfg.trusted = CW_TRUSTED;
     assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
     cw_plan(&w, 1);
     for (uint32_t i = 0; i < 2; i++) { /* what is said twice counts once */
@@ -605,6 +632,7 @@ int main(void)
                                        cmocka_unit_test(rows_load_in_any_order),
                                        cmocka_unit_test(a_cut_row_is_refused),
                                        cmocka_unit_test(data_plane),
+                                       cmocka_unit_test(rows_without_trusted_networks),
                                        cmocka_unit_test(transports_of_an_epoch),
                                        cmocka_unit_test(anything)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,6 +180,13 @@ void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t 
     assert_int_equal(cut, 1);
 }
 
+void cw_untrusting_row(struct cw_world *w)
+{
+    static const uint8_t text[] = {
+        sizeof CW_TRUSTED - 1, 0, 0, 0, '1', '0', '.', '0', '.', '0', '.', '0', '/', '8'};
+    cw_older_row(w, text, sizeof(text), 9);
+}
+
 void cw_text(const struct cw_world *w, struct hsp_buf *ret)
 {
     hsp_buf_init(ret, 1u << 20);

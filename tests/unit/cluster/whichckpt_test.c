@@ -52,6 +52,7 @@ static void running(struct cw_world *w)
         .spec = {
             .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
     cw_begin(w, 2, 1);
+    w->c->cfg.trusted = CW_TRUSTED;
     assert_int_equal(cw_admin(w, a), HSP_OK);
     cw_plan(w, 1);
     prepare_means(w, HSP_MODE_FRESH, 0, 0, 0);
@@ -140,6 +141,7 @@ static void a_record_of_before(void **state)
     const uint8_t ckpts[48] = {[24] = TERM, [32] = 1, [40] = 77};
     running(&w);
     saved_in(&w, 1, 40, 77);
+    cw_untrusting_row(&w);
     cw_older_row(&w, ckpts, sizeof ckpts, 8);
     cw_restart_nodes(&w, 2);
     assert_true(cw_job(&w, 1)->state == HSP_JOB_RUNNING && cw_job(&w, 1)->ckpt_step == 40);

@@ -23,12 +23,13 @@ comm_tests = \
   tests/unit/comm/nccldevice_test \
   tests/unit/comm/ncclkill_test \
   tests/unit/comm/nccllib_test \
+  tests/unit/comm/nccllink_test \
   tests/unit/comm/ncclneed_test \
   tests/unit/comm/runs_test
 if HAVE_NCCL_H
 comm_tests += tests/unit/comm/ncclabi_test
 endif
-check_PROGRAMS += $(comm_tests)
+check_PROGRAMS += $(comm_tests) tests/unit/comm/realnccl
 TESTS += $(comm_tests)
 
 tests_unit_comm_loopcomm_test_SOURCES = tests/unit/comm/loopcomm_test.c $(COMM_SUITE)
@@ -62,9 +63,12 @@ tests_unit_comm_ncclkill_test_SOURCES = tests/unit/comm/ncclkill_test.c $(NCCL_W
 tests_unit_comm_ncclkill_test_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_nccllib_test_SOURCES = tests/unit/comm/nccllib_test.c $(NCCL_WORLD)
 tests_unit_comm_nccllib_test_LDADD = $(NCCL_TEST_LIBS)
+tests_unit_comm_nccllink_test_SOURCES = tests/unit/comm/nccllink_test.c $(NCCL_WORLD)
+tests_unit_comm_nccllink_test_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_ncclabi_test_SOURCES = tests/unit/comm/ncclabi_test.c
 tests_unit_comm_ncclabi_test_CPPFLAGS = $(AM_CPPFLAGS) $(NCCL_CPPFLAGS)
 tests_unit_comm_ncclabi_test_LDADD = $(NCCL_TEST_LIBS)
+tests_unit_comm_realnccl_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_ncclneed_test_LDADD = $(NCCL_TEST_LIBS)
 tests_unit_comm_nccldevice_test_SOURCES = tests/unit/comm/nccldevice_test.c $(NCCL_WORLD) \
   tests/unit/cuda/standin.c tests/unit/cuda/standin.h

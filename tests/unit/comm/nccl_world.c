@@ -38,7 +38,7 @@ static void *native(struct hsp_backend *b, enum hsp_devq q)
 {
     struct nw_backend *n = backend_of(b);
     fake->enter(n->process);
-    return q >= HSP_DEVQ_LANE ? &n->lane[q - HSP_DEVQ_LANE] : NULL;
+    return q >= HSP_DEVQ_GREET ? &n->stream[q - HSP_DEVQ_GREET] : NULL;
 }
 
 static enum hsp_status mark(struct hsp_backend *b, enum hsp_devq q, uint64_t *ret,
@@ -46,8 +46,8 @@ static enum hsp_status mark(struct hsp_backend *b, enum hsp_devq q, uint64_t *re
 {
     uint64_t given = 0, done = 0;
     (void)err;
-    if (q >= HSP_DEVQ_LANE) {
-        fake->work(&backend_of(b)->lane[q - HSP_DEVQ_LANE], &given, &done);
+    if (q >= HSP_DEVQ_GREET) {
+        fake->work(&backend_of(b)->stream[q - HSP_DEVQ_GREET], &given, &done);
     }
     *ret = given + 1;
     return HSP_OK;
@@ -56,10 +56,10 @@ static enum hsp_status mark(struct hsp_backend *b, enum hsp_devq q, uint64_t *re
 static bool reached(struct hsp_backend *b, enum hsp_devq q, uint64_t ticket)
 {
     uint64_t given, done;
-    if (q < HSP_DEVQ_LANE || ticket == 0) {
+    if (q < HSP_DEVQ_GREET || ticket == 0) {
         return true;
     }
-    fake->work(&backend_of(b)->lane[q - HSP_DEVQ_LANE], &given, &done);
+    fake->work(&backend_of(b)->stream[q - HSP_DEVQ_GREET], &given, &done);
     return done + 1 >= ticket;
 }
 
@@ -107,6 +107,7 @@ void nw_open_one(struct nw_process *p, int process, uint64_t gpu)
                                     .gpu = gpu,
                                     .process = 0x1000 + (uint64_t)process,
                                     .patience_ms = NW_PATIENCE_MS,
+                                    .greeting_bytes = NW_GREETING_BYTES,
                                     .library = nw_library()};
     if (gpu != 0) {
         assert_ok(hsp_nccl_open(&o, &p->nccl, &err), &err);
@@ -210,8 +211,10 @@ void nw_epoch_init(struct nw_epoch *e, struct nw_process *all, const int *member
 static void prepare_one(void *ctx, uint32_t k)
 {
     struct nw_epoch *e = ctx;
-    const struct hsp_nccl_params p = {
-        .mesh = e->mesh[k], .needs = &e->needs[k], .timeout_ms = e->timeout_ms};
+    const struct hsp_nccl_params p = {.mesh = e->mesh[k],
+                                      .needs = &e->needs[k],
+                                      .place = e->place[k],
+                                      .timeout_ms = e->timeout_ms};
     e->st[k] = hsp_nccl_prepare(e->process[k]->nccl, &p, &e->comm[k], &e->starts[k], &e->err[k]);
     if (e->st[k] != HSP_OK) {
         e->mesh[k]->ops->abort(e->mesh[k]); /* as an executor does */

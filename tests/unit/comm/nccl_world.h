@@ -1,7 +1,8 @@
 /* Executors with a GPU each, as threads: over the fake NCCL (tests/lib/fakenccl), processors for GPUs, and the loop for
  * a mesh.
  *
- * What is given to HSP_DEVQ_COMM is done when the call returns, as on a processor; lanes do their work later. */
+ * What is given to HSP_DEVQ_COMM is done when the call returns, as on a processor; lanes and HSP_DEVQ_GREET do their work
+ * later. */
 #ifndef HSP_NCCL_WORLD_H
 #define HSP_NCCL_WORLD_H
 #include <pthread.h>
@@ -16,12 +17,15 @@
 /* What executors have with calls that do not return, and with members that do not come to the end of a communicator. */
 #define NW_PATIENCE_MS 150
 
-/* A processor whose lanes are streams of the fake. */
+/* What members greet each other with is small: the fake adds it up one by one. */
+#define NW_GREETING_BYTES 256
+
+/* A processor: the greetings' queue and the lanes are streams of the fake. */
 struct nw_backend {
     struct hsp_backend base; /* first */
     int process;             /* for the fake */
     struct hsp_backend *cpu;
-    char lane[HSP_N_LANES]; /* their addresses are the streams */
+    char stream[HSP_N_DEVQ - HSP_DEVQ_GREET]; /* their addresses are the streams */
 };
 
 /* One executor; lives through epochs. */
@@ -55,6 +59,7 @@ struct nw_epoch {
     int number[NW_RANKS]; /* of the processes */
     struct hsp_comm *mesh[NW_RANKS], *comm[NW_RANKS];
     struct hsp_nccl_needs needs[NW_RANKS];
+    struct hsp_nccl_place place[NW_RANKS]; /* at first: in an epoch without secrets */
     uint64_t timeout_ms;
     bool starts[NW_RANKS]; /* hsp_nccl_start is due */
     enum hsp_status st[NW_RANKS];

@@ -51,6 +51,7 @@ static void open_devices(uint32_t n, uint64_t seed)
                                         .gpu = k + 1,
                                         .process = 50 + k,
                                         .patience_ms = NW_PATIENCE_MS,
+                                        .greeting_bytes = NW_GREETING_BYTES,
                                         .library = nw_library()};
         assert_ok(hsp_nccl_open(&o, &ranks[k].nccl, &err), &err);
         process[k] = (struct nw_process){.nccl = ranks[k].nccl};
@@ -202,6 +203,7 @@ static void streams_are_in_order(void **state)
         for (int k = 0; k < 3; k++) {
             assert_ok(e.st[k], &e.err[k]);
         }
+        assert_int_equal(hsp_fake_usage().pending, 0); /* what connects is done */
         nw_each(3, NULL, run_rank, &r);
         for (int k = 0; k < 3; k++) {
             if (r.wrong[k] != NULL) {

@@ -94,6 +94,12 @@ static void begin_of(void *ctx, uint32_t k)
     e->st[k] = hsp_nccl_start(e->comm[k], &p, &e->err[k]);
 }
 
+/* Members that were connected, of communicators with collectives: each of them gives this call once for that. */
+static unsigned greeted(void)
+{
+    return nw_fake()->calls("ncclAllReduce");
+}
+
 static void open_epoch(struct nw_epoch *e, struct nw_process *p, const int *member, uint32_t n)
 {
     nw_epoch_init(e, p, member, n);
@@ -117,10 +123,13 @@ static void quiet_ones_are_kept(void **state)
     open_epoch(&a, p, NULL, 3);
     unsigned before = made();
     assert_int_equal(before, 3 + 12); /* one of three, and six pairs */
+    assert_int_equal(greeted(), 3);
     run_step(&a);
     nw_epoch_close(&a);
+    unsigned sums = greeted();
     open_epoch(&b, p, NULL, 3);
     assert_int_equal(made(), before);
+    assert_int_equal(greeted(), sums); /* they are connected */
     assert_false(a.starts[0] || b.starts[0]);
     run_step(&b);
     /* prepared beside the running one, which goes on */
@@ -262,8 +271,10 @@ static void shrinks(int version)
     open_epoch(&a, p, NULL, 4);
     run_step(&a);
     nw_epoch_close(&a);
+    unsigned sums = greeted();
     open_epoch(&b, p, left, 3);
     bool can = version >= 22700;
+    assert_int_equal(greeted(), sums + 3);
     assert_int_equal(nw_fake()->calls("ncclCommShrink"), can ? 3 : 0);
     assert_int_equal(nw_fake()->calls("ncclCommInitRankConfig"), 4 + 24 + (can ? 0 : 3));
     run_step(&b);
@@ -357,9 +368,11 @@ static void parts_are_split_off(void **state)
     for (int i = 0; i < 4; i++) {
         nw_want(&b, parts[i], n_of_part[i]);
     }
+    unsigned sums = greeted();
     nw_prepare(&b);
     expect_all_ok(&b);
     assert_int_equal(made(), before);
+    assert_int_equal(greeted(), sums + 2 + 3 + 2);
     /* the first is kept; of three two at most fit into one turn, in which all four take part */
     unsigned splits = nw_fake()->calls("ncclCommSplit");
     assert_true(splits == 8 || splits == 12);
@@ -367,6 +380,62 @@ static void parts_are_split_off(void **state)
     nw_each(4, NULL, sums_of_parts, &b);
     expect_all_ok(&b);
     nw_epoch_close(&b);
+    nw_close(p, 4);
+    nw_expect_clean();
+}
+
+/* Sums within the two hosts of an epoch with secrets. */
+static void sums_of_hosts(void *ctx, uint32_t k)
+{
+    struct nw_epoch *e = ctx;
+    const uint32_t *ranks = parts[k / 2];
+    struct hsp_comm *c = e->comm[k];
+    struct hsp_group g = {.n = 2, .ranks = ranks, .me = k % 2};
+    float x = (float)k;
+    if (!c->ops->reaches(c, ranks, 2) || c->ops->reaches(c, all_ranks, 4)) {
+        e->st[k] = hsp_err_set(&e->err[k], HSP_EDIGEST, 0, "rank %u reaches the wrong groups", k);
+        return;
+    }
+    e->st[k] = hsp_comm_all_reduce(c, &g, 1, HSP_F32, HSP_REDUCE_SUM, &x, 1, &e->err[k]);
+    if (e->st[k] == HSP_OK && fabsf(x - (float)(ranks[0] + ranks[1])) > 0.25f) {
+        e->st[k] = hsp_err_set(&e->err[k], HSP_EDIGEST, 0, "rank %u: %g", k, (double)x);
+    }
+}
+
+/* Two hosts of two, first in clear. With secrets only the groups of a host go, and a communicator of both hosts serves no
+ * more, not even to split them off. On trusted networks all go again. */
+static void secrets_stay_on_their_hosts(void **state)
+{
+    struct nw_process p[4];
+    struct nw_epoch e;
+    (void)state;
+    nw_fake()->reset(hsp_test_seed(), 0);
+    nw_open(p, 4, NULL);
+    open_epoch(&e, p, NULL, 4);
+    run_step(&e);
+    nw_epoch_close(&e);
+    unsigned before = made();
+    for (int trusted = 0; trusted < 2; trusted++) {
+        nw_epoch_init(&e, p, NULL, 4);
+        nw_want(&e, parts[0], 2);
+        nw_want(&e, parts[1], 2);
+        for (uint32_t k = 0; k < 4; k++) {
+            e.place[k] =
+                (struct hsp_nccl_place){.host = 1 + k / 2, .trusted = trusted == 1, .secret = true};
+        }
+        nw_prepare(&e);
+        expect_all_ok(&e);
+        if (trusted == 0) {
+            assert_int_equal(made(), before + 4);
+            assert_int_equal(hsp_nccl_count(p[0].nccl), 1);
+            nw_each(4, NULL, sums_of_hosts, &e);
+            expect_all_ok(&e);
+        } else {
+            run_step(&e);
+        }
+        assert_int_equal(nw_fake()->calls("ncclCommSplit"), 0);
+        nw_epoch_close(&e);
+    }
     nw_close(p, 4);
     nw_expect_clean();
 }
@@ -613,6 +682,8 @@ static void calls_that_go_wrong(void **state)
                                        "ncclCommInitRankConfig",
                                        "ncclCommGetAsyncError",
                                        "ncclAllReduce",
+                                       "ncclAllGather",
+                                       "ncclReduceScatter",
                                        "ncclGroupStart",
                                        "ncclReduce",
                                        "ncclBroadcast",
@@ -624,10 +695,11 @@ static void calls_that_go_wrong(void **state)
     for (size_t k = 0; k < sizeof name / sizeof name[0]; k++) {
         one_call_goes_wrong(name[k], 1, false);
         one_call_goes_wrong(name[k], 2, false);
+        one_call_goes_wrong(name[k], 3, false); /* the first two connect */
     }
     one_call_goes_wrong("ncclAllReduce", 2, true);
-    one_call_goes_wrong("ncclSend", 3, false); /* the first two connect */
-    one_call_goes_wrong("ncclRecv", 3, false);
+    one_call_goes_wrong("ncclAllReduce", 4, true);
+    one_call_goes_wrong("ncclGroupEnd", 1, true);
     one_call_goes_wrong("ncclSend", 1, true);
     one_call_goes_wrong("ncclSend", 3, true);
     one_call_goes_wrong("ncclRecv", 2, true);
@@ -656,8 +728,9 @@ static void an_error_found_kills_the_mesh_too(void **state)
     nw_fake()->reset(hsp_test_seed(), 0);
     nw_open(p, 2, NULL);
     open_epoch(&e, p, NULL, 2);
+    unsigned sums = nw_fake()->calls("ncclAllReduce");
     assert_int_equal(pthread_create(&t, NULL, waits_forever, &e), 0);
-    await_call("ncclAllReduce", 1);
+    await_call("ncclAllReduce", sums + 1);
     nw_fake()->spoil(0, 6);
     (void)pthread_join(t, NULL);
     assert_int_equal(e.st[0], HSP_EPEER);
@@ -677,6 +750,7 @@ int main(void)
         cmocka_unit_test(the_rest_of_one_serves),
         cmocka_unit_test(a_shrink_that_does_not_end),
         cmocka_unit_test(parts_are_split_off),
+        cmocka_unit_test(secrets_stay_on_their_hosts),
         cmocka_unit_test(mixed_groups_go_by_the_mesh),
         cmocka_unit_test(libraries_are_refused),
         cmocka_unit_test(an_error_found_kills_the_mesh_too),

@@ -27,6 +27,64 @@ static void lists_of_gpus_alone_go(void **state)
     assert_true(hsp_nccl_list_ok(o, one, 1));
 }
 
+static void an_epoch_with_secrets_keeps_them(void **state)
+{
+    static const struct {
+        struct hsp_nccl_place a, b;
+        bool goes;
+    } c[] = {
+        {{0, false, false}, {0, false, false}, true}, /* in clear anything goes */
+        {{7, false, false}, {8, true, false}, true},
+        {{7, false, true}, {7, false, true}, true},  /* one host */
+        {{0, false, true}, {0, false, true}, false}, /* none that is known */
+        {{7, false, true}, {8, false, true}, false},
+        {{7, true, true}, {8, false, true}, false}, /* one of them stays on trusted networks */
+        {{7, false, true}, {8, true, true}, false},
+        {{7, true, true}, {8, true, true}, true},
+        {{0, true, true}, {0, true, true}, true},
+        {{7, false, true}, {8, false, false}, false}, /* who asks for it has it */
+    };
+    static const uint32_t both[2] = {0, 1};
+    struct hsp_nccl_pair out = {1, true, 77}, in = {0, false, 77};
+    struct hsp_nccl_offer o[2] = {gpu(1), gpu(2)};
+    uint32_t lane;
+    (void)state;
+    o[0].pair = &out;
+    o[1].pair = &in;
+    o[0].n_pairs = o[1].n_pairs = 1;
+    for (size_t k = 0; k < sizeof c / sizeof c[0]; k++) {
+        o[0].place = c[k].a;
+        o[1].place = c[k].b;
+        assert_int_equal(hsp_nccl_list_ok(o, both, 2), c[k].goes);
+        assert_int_equal(hsp_nccl_pair_ok(o, 0, 1, &lane), c[k].goes);
+        assert_int_equal(hsp_nccl_may_talk(o, both, 2), c[k].goes);
+    }
+}
+
+/* Two hosts of two: what stays within a host goes. */
+static void lists_within_a_host_go(void **state)
+{
+    static const uint32_t all[4] = {0, 1, 2, 3}, here[2] = {0, 1}, there[2] = {2, 3},
+                          across[2] = {1, 2};
+    struct hsp_nccl_offer o[4] = {gpu(1), gpu(2), gpu(3), gpu(4)};
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        o[k].place = (struct hsp_nccl_place){.host = 50 + (uint64_t)k / 2, .secret = true};
+    }
+    assert_true(hsp_nccl_list_ok(o, here, 2));
+    assert_true(hsp_nccl_list_ok(o, there, 2));
+    assert_false(hsp_nccl_list_ok(o, across, 2));
+    assert_false(hsp_nccl_list_ok(o, all, 4));
+    assert_false(hsp_nccl_may_talk(o, all, 4));
+    for (int k = 0; k < 4; k++) {
+        o[k].place.trusted = k != 3;
+    }
+    assert_true(hsp_nccl_list_ok(o, across, 2));
+    assert_false(hsp_nccl_list_ok(o, all, 4)); /* 0 and 3 */
+    o[3].place.trusted = true;
+    assert_true(hsp_nccl_list_ok(o, all, 4));
+}
+
 static void messages_need_one_order(void **state)
 {
     static const uint32_t both[2] = {0, 1};
@@ -155,10 +213,12 @@ static void offers_travel(void **state)
     o.n_pairs = 2;
     o.held = held;
     o.n_held = 1;
+    o.place = (struct hsp_nccl_place){.host = UINT64_MAX - 4, .trusted = true};
     hsp_buf_init(&b, 1000);
     hsp_nccl_offer_encode(&o, &b);
     assert_ok(hsp_nccl_offer_decode(b.data, b.len, &got, &err), &err);
     assert_int_equal(got.version, 22809);
+    assert_true(got.place.host == UINT64_MAX - 4 && got.place.trusted && !got.place.secret);
     assert_int_equal(got.gpu, 5);
     assert_int_equal(got.process, 105);
     assert_int_equal(got.n_pairs, 2);
@@ -172,8 +232,14 @@ static void offers_travel(void **state)
     for (size_t n = 0; n < b.len; n++) { /* what is cut is none */
         assert_status(hsp_nccl_offer_decode(b.data, n, &got, &err), HSP_EPROTO);
     }
-    b.data[20] = 255; /* the number of pairs */
-    b.data[23] = 255;
+    b.data[12] = 4; /* a bit that means nothing */
+    assert_status(hsp_nccl_offer_decode(b.data, b.len, &got, &err), HSP_EPROTO);
+    b.data[12] = 2;
+    assert_ok(hsp_nccl_offer_decode(b.data, b.len, &got, &err), &err);
+    assert_true(!got.place.trusted && got.place.secret);
+    hsp_nccl_offer_fini(&got);
+    b.data[29] = 255; /* the number of pairs */
+    b.data[32] = 255;
     assert_status(hsp_nccl_offer_decode(b.data, b.len, &got, &err), HSP_EPROTO);
     hsp_buf_fini(&b);
 }
@@ -248,6 +314,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_gpus_alone_go),
+        cmocka_unit_test(an_epoch_with_secrets_keeps_them),
+        cmocka_unit_test(lists_within_a_host_go),
         cmocka_unit_test(messages_need_one_order),
         cmocka_unit_test(there_are_so_many_lanes),
         cmocka_unit_test(kept_is_what_all_hold_alike),

@@ -237,48 +237,6 @@ static void a_check_is_shown_as_tables(void **state)
     free(msg);
 }
 
-static char *status_text(const char *doc)
-{
-    char *out = NULL;
-    size_t n;
-    struct hsp_ctl ctl = {.out = open_memstream(&out, &n),
-                          .arena = hsp_arena_new((size_t)1 << 20),
-                          .n_pos = 1,
-                          .headers = true};
-    cJSON *o = cJSON_Parse(doc);
-    assert_non_null(o);
-    assert_true(hsp_status_view(&ctl, o));
-    (void)fclose(ctl.out);
-    cJSON_Delete(o);
-    (void)hsp_arena_free(ctl.arena);
-    return out;
-}
-
-static void status_says_by_what_the_executors_talk(void **state)
-{
-    (void)state;
-    char *t = status_text("{\"jobs\": [{\"name\": \"j\", \"data_plane\": \"tls\", \"transport\": "
-                          "{\"shm\": 2, \"unix\": 0, \"tls\": 4, \"tcp\": 0}}]}");
-    assert_non_null(strstr(t, ", data plane tls\ntransport: 2 by shm, 4 by tcp+tls (connections "
-                              "between its executors)\ndevices:"));
-    free(t);
-    t = status_text("{\"jobs\": [{\"name\": \"j\", \"transport\": {\"unix\": 6, \"tcp\": 1}}]}");
-    assert_non_null(strstr(t, "\ntransport: 6 by unix, 1 by tcp (connections"));
-    free(t);
-    t = status_text("{\"jobs\": [{\"name\": \"j\", \"data_plane\": \"clear\"}]}");
-    assert_non_null(strstr(t, ", data plane clear\ndevices:"));
-    free(t);
-}
-
-static void status_shows_a_loss_that_is_no_number(void **state)
-{
-    (void)state;
-    char *t =
-        status_text("{\"jobs\": [{\"name\": \"j\", \"state\": \"running\", \"loss\": \"nan\"}]}");
-    assert_non_null(strstr(t, " nan "));
-    free(t);
-}
-
 static void metrics_show_numbers_that_are_none(void **state)
 {
     (void)state;
@@ -713,8 +671,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_transition, setup, teardown),
         cmocka_unit_test(a_check_is_shown_as_tables),
-        cmocka_unit_test(status_says_by_what_the_executors_talk),
-        cmocka_unit_test(status_shows_a_loss_that_is_no_number),
         cmocka_unit_test(metrics_show_numbers_that_are_none),
         cmocka_unit_test_setup_teardown(help_comes_from_the_table, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, setup, teardown),

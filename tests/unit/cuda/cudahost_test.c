@@ -196,6 +196,29 @@ static void test_release_does_not_wait(void **state)
     standin_close(b);
 }
 
+/* No queue uses what was released, so who gets it next orders nothing; a release before the end of the work is seen. */
+static void test_what_is_released_is_used_by_nobody(void **state)
+{
+    (void)state;
+    for (int early = 0; early < 2; early++) {
+        struct hsp_backend *b = standin_open(&(struct hsp_fake_opts){.seed = 5}, NULL);
+        float *x = standin_alloc(b, N), *y = standin_alloc(b, 2 * N);
+        fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+        if (early == 0) {
+            finish(b, HSP_DEVQ_COMPUTE);
+        }
+        fill(b, HSP_DEVQ_COMM, y, 2.0, 2 * N); /* the device is busy */
+        b->release(b, HSP_MEM_DEVICE, x);
+        assert_ptr_equal(standin_alloc(b, N), x);
+        fill(b, HSP_DEVQ_STATE, x, 3.0, N);
+        finish(b, HSP_DEVQ_STATE);
+        hsp_fake_settle();
+        assert_int_equal(hsp_fake_reports(), early);
+        assert_true(early == 0 || strstr(hsp_fake_report(0), "race: ") != NULL);
+        b->close(b);
+    }
+}
+
 /* Pinned memory of sizes that never come again is given back, too. */
 static void test_retired_pinned_memory(void **state)
 {
@@ -508,8 +531,12 @@ static void test_devices_that_are_not_taken(void **state)
     hsp_fake_fail("cudaFuncGetAttributes", 1, cudaErrorNoKernelImageForDevice);
     assert_status(hsp_backend_cuda_open(0, NULL, &b, &err), HSP_EUNSUPPORTED);
     assert_err(&err, HSP_EUNSUPPORTED,
-               "GPU 0 (Fake GPU 0) has compute capability 11.0; this build has kernels for none");
+               "GPU 0 (Fake GPU 0) has compute capability 11.0; this build has kernels for 80 90a, "
+               "and for what is newer than 90");
     standin_assert_clean();
+    /* a newer one, for which the library finds code */
+    b = standin_open(&(struct hsp_fake_opts){.sm = 130}, NULL);
+    standin_close(b);
     assert_status(hsp_backend_cuda_open(3, NULL, &b, &err), HSP_EIO);
     assert_err(&err, HSP_EIO, "GPU 3: its use by a thread: invalid device ordinal");
     standin_assert_clean();
@@ -687,6 +714,7 @@ int main(void)
         cmocka_unit_test(test_a_limit),
         cmocka_unit_test(test_a_limit_in_the_midst_of_work),
         cmocka_unit_test(test_release_does_not_wait),
+        cmocka_unit_test(test_what_is_released_is_used_by_nobody),
         cmocka_unit_test(test_retired_pinned_memory),
         cmocka_unit_test(test_memory_of_the_caller),
         cmocka_unit_test(test_memory_of_the_caller_and_a_lost_device),

@@ -98,6 +98,21 @@ static void test_no_device_of_that_number(void **state)
     assert_null(b);
 }
 
+static void test_devices_are_told_apart(void **state)
+{
+    (void)state;
+    const struct hsp_plugin_paths p = {.driver = built("noplugin.so"),
+                                       .plugin = built("goodplugin.so")},
+                                  none = {.driver = "/nowhere/libcuda.so.1"};
+    assert_true(hsp_device_identity(&p, 0) == 0); /* a uuid of zeros is none */
+    assert_true(hsp_device_identity(&p, 42) == 0 && hsp_device_identity(&none, 1) == 0);
+    for (int k = 1; k < 42; k++) {
+        assert_true(hsp_device_identity(&p, k) != 0);
+        assert_true(hsp_device_identity(&p, k) == hsp_device_identity(&p, k));
+        assert_true(hsp_device_identity(&p, k) != hsp_device_identity(&p, k - 1));
+    }
+}
+
 /* The names a library shows, each followed by a space. */
 static void shown(const char *file, char *ret, size_t bytes)
 {
@@ -162,6 +177,7 @@ int main(void)
         cmocka_unit_test(test_it_is_found),
         cmocka_unit_test(test_beside_the_program),
         cmocka_unit_test(test_no_device_of_that_number),
+        cmocka_unit_test(test_devices_are_told_apart),
         cmocka_unit_test(test_the_real_one),
     };
     return cmocka_run_group_tests_name("plugin", tests, NULL, NULL);

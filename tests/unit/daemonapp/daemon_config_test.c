@@ -69,6 +69,23 @@ static void test_the_data_plane_is_chosen(void **state)
     assert_int_equal(c.data_plane, HSP_DATA_CLEAR);
 }
 
+static void test_trusted_networks(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_daemon_config c;
+    static const char one[] = "trusted_network: 10.0.0.0/8\n", none[] = "trusted_network: []\n",
+                      two[] = "trusted_network: [10.0.0.0/8, 'FD00:0::/8']\n";
+    assert_ok(parse("", 0, "x", arena, &c, &err), &err);
+    assert_string_equal(c.trusted, "");
+    assert_ok(parse(none, strlen(none), "x", arena, &c, &err), &err);
+    assert_string_equal(c.trusted, "");
+    assert_ok(parse(one, strlen(one), "x", arena, &c, &err), &err);
+    assert_string_equal(c.trusted, "10.0.0.0/8");
+    assert_ok(parse(two, strlen(two), "x", arena, &c, &err), &err);
+    assert_string_equal(c.trusted, "10.0.0.0/8, fd00::/8");
+}
+
 static void test_a_long_address_is_refused(void **state)
 {
     (void)state;
@@ -90,6 +107,13 @@ static const struct ct_wrong wrong_files[] = {
     {"max_nodes: 0\n", "max_nodes"},
     {"log_level: loud\n", "log_level"},
     {"data_plane: plain\n", "data_plane"},
+    {"trusted_network: [10.0.0.0/8, eth0]\n", "trusted_network: eth0 is no network, as 10.0.0.0/8"},
+    {"trusted_network: 10.0.0.7/8\n", "10.0.0.7/8 is an address in the network 10.0.0.0/8"},
+    {"trusted_network: 10.0.0.0/33\n", "10.0.0.0/33: the bits of the prefix are 0 to 32"},
+    {"trusted_network: [10.0.0.0/8, 10.1.0.0/16, 10.2.0.0/16, 10.3.0.0/16, 10.4.0.0/16, "
+     "10.5.0.0/16, 10.6.0.0/16, 10.7.0.0/16, 10.8.0.0/16]\n",
+     "trusted_network: 9 networks, at most 8"},
+    {"trusted_network: {a: 1}\n", "trusted_network"},
     {"advertise_address: /run/x\n", "advertise_address: /run/x is not a host:port"},
     {"advertise_address: '0.0.0.0:7071'\n", "not a host:port that others can dial"},
     {"advertise_address: '[::]:7071'\n", "not a host:port that others can dial"},
@@ -136,6 +160,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_example_is_accepted_with_every_line_enabled, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_the_data_plane_is_chosen, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_trusted_networks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_long_address_is_refused, setup, teardown),
         CT_TESTS(&program),
     };

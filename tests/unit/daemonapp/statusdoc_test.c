@@ -15,6 +15,11 @@ static double number(const cJSON *o, const char *key)
     return v->valuedouble;
 }
 
+static const char *text(const cJSON *o, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+}
+
 /* The document of the only job. */
 static cJSON *job_doc(struct hsp_app *a, cJSON **ret)
 {
@@ -56,6 +61,24 @@ static void transports_of_the_epoch_that_runs(void **state)
     assert_null(cJSON_GetObjectItemCaseSensitive(doc, "transport"));
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "data_plane")),
                         "tls");
+    cJSON_Delete(all);
+    a->cluster->cfg.data_tls = true;
+    doc = job_doc(a, &all);
+    assert_string_equal(text(doc, "nccl_between_hosts"), "none");
+    assert_null(text(doc, "trusted_network"));
+    assert_string_equal(text(all, "nccl_between_hosts"), "none"); /* of the next epoch */
+    cJSON_Delete(all);
+    (void)snprintf(j.cur.trusted, sizeof j.cur.trusted, "10.0.0.0/8");
+    a->cluster->cfg.trusted = "10.0.0.0/8, fd00::/8";
+    doc = job_doc(a, &all);
+    assert_string_equal(text(doc, "nccl_between_hosts"), "clear");
+    assert_string_equal(text(doc, "trusted_network"), "10.0.0.0/8");
+    assert_string_equal(text(all, "trusted_network"), "10.0.0.0/8, fd00::/8");
+    cJSON_Delete(all);
+    a->cluster->cfg.data_tls = false;
+    doc = job_doc(a, &all);
+    assert_string_equal(text(all, "nccl_between_hosts"), "clear");
+    assert_null(text(all, "trusted_network"));
     cJSON_Delete(all);
     app_cluster_free(a->cluster);
     free(a);

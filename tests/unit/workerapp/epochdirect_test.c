@@ -191,6 +191,93 @@ static void all_ways_compute_the_same(void **state)
     assert_near(loss_with(NULL, 7), want, 1e-15);
 }
 
+static void on_hosts(struct epoch *x, const char *const boot_id[RANKS], const char *trusted)
+{
+    for (uint32_t k = 0; k < x->n; k++) {
+        x->m[k].p.data_tls = true;
+        x->m[k].p.trusted_network = trusted;
+        x->m[k].env.nccl_look =
+            (struct hsp_nccl_look){.boot_id = boot_id[k], .infiniband = "/nonexistent"};
+    }
+}
+
+/* Loss of two steps with TLS. @boot_id: files that tell hosts apart; @with_nccl: members that go by it. */
+static double loss_with_tls(const char *const boot_id[RANKS], const char *trusted,
+                            uint32_t with_nccl, const char *told)
+{
+    struct epoch x;
+    open_all(NULL);
+    epoch_init(&x, three, RANKS, 1);
+    on_hosts(&x, boot_id, trusted);
+    run(&x, prepare);
+    for (uint32_t k = 0; k < RANKS; k++) {
+        assert_int_equal(x.m[k].e.direct != NULL, with_nccl >> k & 1);
+        if (strcmp(x.m[k].env.nccl_place_told, told) != 0) {
+            fail_msg("%s", x.m[k].env.nccl_place_told);
+        }
+    }
+    run(&x, train);
+    double loss = x.m[0].loss;
+    epoch_fini(&x);
+    close_all();
+    return loss;
+}
+
+/* In TLS NCCL stays within hosts, but for trusted networks; the numbers are the same whichever way they go. */
+static void tls_keeps_nccl_within_hosts(void **state)
+{
+    char *dir = hsp_test_tmpdir(), path[2][512];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path[i], sizeof path[i], "%s/%d", dir, i);
+        FILE *f = fopen(path[i], "w");
+        assert_non_null(f);
+        assert_true(fprintf(f, "%d\n", i) > 0);
+        assert_int_equal(fclose(f), 0);
+    }
+    const char *const one[RANKS] = {path[0], path[0], path[0]};
+    const char *const two[RANKS] = {path[0], path[0], path[1]};
+    const char *const unknown[RANKS] = {"/nonexistent", "/nonexistent", "/nonexistent"};
+    double want = loss_with(NULL, 7);
+    assert_int_equal(setenv("NCCL_SOCKET_IFNAME", "=lo", 1), 0);
+    assert_near(loss_with_tls(one, "", 7,
+                              "NCCL serves devices of this host only: data_plane is tls and "
+                              "hspmdd.yaml names no trusted_network"),
+                want, 1e-15);
+    assert_near(loss_with_tls(two, "", 0,
+                              "NCCL serves devices of this host only: data_plane is tls and "
+                              "hspmdd.yaml names no trusted_network"),
+                want, 1e-15);
+    assert_near(loss_with_tls(unknown, "", 0,
+                              "NCCL is not used: data_plane is tls and hspmdd.yaml names no "
+                              "trusted_network"),
+                want, 1e-15);
+    assert_near(loss_with_tls(two, "127.0.0.0/8", 7,
+                              "NCCL talks to other hosts in clear, on trusted_network"),
+                want, 1e-15);
+    assert_int_equal(unsetenv("NCCL_SOCKET_IFNAME"), 0);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+/* What cannot be read is an error of this epoch, not trust. */
+static void a_network_that_is_none(void **state)
+{
+    static const char *const here[RANKS] = {NULL};
+    struct epoch x;
+    (void)state;
+    open_all(NULL);
+    epoch_init(&x, three, RANKS, 1);
+    on_hosts(&x, here, "ten");
+    nw_each(RANKS, three, prepare, &x);
+    for (int k = 0; k < RANKS; k++) {
+        assert_err(&x.m[k].err, HSP_EINVAL,
+                   "trusted_network of PREPARE: ten is no network, as 10.0.0.0/8 is");
+    }
+    epoch_fini(&x);
+    close_all();
+}
+
 /* Prepared beside the epoch that runs: taken over when it has ended, and compared; what is not the same is an end. */
 static void a_switch_takes_over(void **state)
 {
@@ -377,6 +464,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ways_compute_the_same),
+        cmocka_unit_test(tls_keeps_nccl_within_hosts),
+        cmocka_unit_test(a_network_that_is_none),
         cmocka_unit_test(a_switch_takes_over),
         cmocka_unit_test(without_nccl_it_goes_by_the_mesh),
         cmocka_unit_test(survivors_go_on_whenever_one_dies),

@@ -96,8 +96,10 @@ tests_unit_workerapp_executor_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(E
 
 # The agent of a node.
 agentshell_tests = tests/unit/workerapp/agentdisk_test tests/unit/workerapp/gpuask_test tests/unit/workerapp/gpuwatch_test \
-  tests/unit/workerapp/linktest_test tests/unit/workerapp/netcard_test tests/unit/workerapp/nvml_test tests/unit/workerapp/probe_test tests/unit/workerapp/probedevice_test tests/unit/workerapp/probepath_test tests/unit/workerapp/spawn_test \
-  tests/unit/workerapp/workerdies_test
+  tests/unit/workerapp/linktest_test tests/unit/workerapp/ncclenv_test tests/unit/workerapp/nccllog_test \
+  tests/unit/workerapp/ncclplace_test tests/unit/workerapp/netcard_test tests/unit/workerapp/nvml_test \
+  tests/unit/workerapp/nvmlabi_test tests/unit/workerapp/probe_test tests/unit/workerapp/probedevice_test \
+  tests/unit/workerapp/probepath_test tests/unit/workerapp/spawn_test tests/unit/workerapp/workerdies_test
 check_PROGRAMS += $(agentshell_tests)
 TESTS += $(agentshell_tests)
 tests_unit_workerapp_linktest_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
@@ -105,10 +107,19 @@ tests_unit_workerapp_agentdisk_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_segna
 tests_unit_workerapp_agentdisk_test_LDADD = $(TEST_LIBS) worker/app/libagentshell.a \
   $(EXECUTOR_LIBS) $(STATE_LIBS) $(HOST_LIBS)
 tests_unit_workerapp_linktest_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
+tests_unit_workerapp_ncclenv_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
+tests_unit_workerapp_nccllog_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
+tests_unit_workerapp_ncclplace_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_netcard_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_gpuwatch_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_gpuask_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_nvml_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
+tests_unit_workerapp_nvmlabi_test_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_HOME)/include
+tests_unit_workerapp_nvmlabi_test_LDADD = $(TEST_LIBS)
+probe_operands = tests/unit/workerapp/operands.c tests/unit/workerapp/operands.h
+tests_unit_workerapp_probe_test_SOURCES = tests/unit/workerapp/probe_test.c $(probe_operands)
+tests_unit_workerapp_probe_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_backend_cpu_open
+tests_unit_workerapp_probedevice_test_SOURCES = tests/unit/workerapp/probedevice_test.c $(probe_operands)
 tests_unit_workerapp_probe_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_probepath_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_workerapp_probedevice_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(AGENTSHELL_LIBS)

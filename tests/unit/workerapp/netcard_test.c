@@ -66,10 +66,59 @@ static void test_no_card_of_ours(void **state)
     assert_false(hsp_netcard_find("/sys/class/net", "127.0.0.1", &c));
 }
 
+/* A folder below the fake's, with those above it. */
+static void make(const char *folder)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/%s/", dir, folder);
+    for (char *s = path + strlen(dir) + 1; *s != '\0'; s++) {
+        if (*s == '/') {
+            *s = '\0';
+            (void)mkdir(path, 0700);
+            *s = '/';
+        }
+    }
+}
+
+static void test_rdma_devices_of_a_card(void **state)
+{
+    (void)state;
+    struct hsp_nccl_card c;
+    hsp_netcard_rdma(dir, "eth0", &c);
+    assert_true(!c.here && c.n_rdma == 0);
+    make("eth0");
+    hsp_netcard_rdma(dir, "eth0", &c);
+    assert_true(c.here && c.n_rdma == 0);
+    assert_string_equal(c.name, "eth0");
+    make("eth0/device/infiniband/mlx5_1");
+    make("eth0/device/infiniband/mlx5_0");
+    hsp_netcard_rdma(dir, "eth0", &c);
+    assert_int_equal(c.n_rdma, 2);
+    assert_string_equal(c.rdma[0], "mlx5_0");
+    assert_string_equal(c.rdma[1], "mlx5_1");
+    make(
+        "bond0/lower_eth0/device/infiniband/mlx5_0"); /* two cards of one device, and another one */
+    make("bond0/lower_eth1/device/infiniband/mlx5_0");
+    make("bond0/lower_eth2/device/infiniband/mlx4_0");
+    make("bond0/upper_eth3/device/infiniband/mlx9_9");
+    hsp_netcard_rdma(dir, "bond0", &c);
+    assert_int_equal(c.n_rdma, 2);
+    assert_string_equal(c.rdma[0], "mlx4_0");
+    assert_string_equal(c.rdma[1], "mlx5_0");
+    for (int i = 0; i < 12; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "eth0/device/infiniband/x%d", i);
+        make(name);
+    }
+    hsp_netcard_rdma(dir, "eth0", &c);
+    assert_int_equal(c.n_rdma, HSP_NCCL_CARD_RDMA);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_card_of_an_address, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rdma_devices_of_a_card, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_card_of_ours, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,43 @@
 /* What an agent measures at its start: figures of a sane size, scaled as speed says. */
 #include "tests/lib/testlib.h"
+#include "tests/unit/workerapp/operands.h"
 #include "worker/app/probe.h"
+
+/* The processor a probe opens, or one that looks at what it is given. */
+static bool looking;
+static struct operands *looks;
+
+enum hsp_status __real_hsp_backend_cpu_open(int threads, struct hsp_backend **ret,
+                                            struct hsp_err *err);
+enum hsp_status __wrap_hsp_backend_cpu_open(int threads, struct hsp_backend **ret,
+                                            struct hsp_err *err);
+
+enum hsp_status __wrap_hsp_backend_cpu_open(int threads, struct hsp_backend **ret,
+                                            struct hsp_err *err)
+{
+    enum hsp_status st = __real_hsp_backend_cpu_open(threads, ret, err);
+    if (st == HSP_OK && looking) {
+        looks = operands_open(*ret);
+        *ret = &looks->base;
+    }
+    return st;
+}
+
+static void test_operands_are_numbers_of_their_type(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_probe p;
+    looking = true;
+    assert_ok(hsp_probe_cpu(1, true, &p, &err), &err);
+    looking = false;
+    assert_true(looks->calls[HSP_F32] > 0 && looks->calls[HSP_F64] > 0 &&
+                looks->calls[HSP_BF16] > 0);
+    if (looks->wrong > 0) {
+        fail_msg("%u calls: %s", looks->wrong, looks->what);
+    }
+    free(looks);
+}
 
 static void test_figures_are_of_this_world(void **state)
 {
@@ -51,6 +88,7 @@ static void test_loopback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_figures_are_of_this_world),
+                                       cmocka_unit_test(test_operands_are_numbers_of_their_type),
                                        cmocka_unit_test(test_speed_scales_rates_and_costs),
                                        cmocka_unit_test(test_loopback)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,9 +4,12 @@
 
 #include <math.h>
 
+#include "proto/op/bf16.h"
 #include "tests/lib/ghost.h"
+#include "tests/unit/workerapp/operands.h"
 #include "worker/app/gpuanswer.h"
 #include "worker/app/probedevice.h"
+#include "worker/app/probenumbers.h"
 #include "worker/app/probeshape.h"
 #include "worker/backend/callcheck.h"
 
@@ -168,6 +171,145 @@ static void a_device_is_measured_by_its_own_clock(void **state)
     b->close(b);
 }
 
+/* Products, shapes and memory, each of numbers of the type it reads. */
+static void operands_are_numbers_of_their_type(void **state)
+{
+    (void)state;
+    struct hsp_backend *cpu = NULL;
+    struct hsp_err err = {0};
+    struct hsp_probe p;
+    assert_ok(hsp_backend_cpu_open(1, &cpu, &err), &err);
+    struct operands *o = operands_open(cpu);
+    o->base.tf32 = true;
+    assert_ok(hsp_probe_backend(&o->base, (size_t)1 << 20, &p, &err), &err);
+    assert_true(o->calls[HSP_F32] > 0 && o->calls[HSP_F64] > 0 && o->calls[HSP_BF16] > 0);
+    if (o->wrong > 0) {
+        fail_msg("%u calls: %s", o->wrong, o->what);
+    }
+    o->base.close(&o->base);
+    free(o);
+}
+
+/* A device that reaches 1e12 a second for 0.4 s of each type of numbers, and then in every fifth batch; else 0.8e12. It
+ * computes nothing. */
+struct hot {
+    struct hsp_backend base; /* first */
+    double clock_s, busy_s[HSP_N_DTYPES], mark_s[HSP_MAX_MARKS];
+    uint64_t n_marks;
+};
+
+static enum hsp_status hot_run(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                               struct hsp_err *err)
+{
+    struct hot *h = (struct hot *)b;
+    const struct hsp_array *x = &c->in[0], *w = &c->in[1];
+    double s = 1e-6;
+    (void)q;
+    (void)err;
+    if (c->op == HSP_OP_LINEAR) {
+        double *busy = &h->busy_s[x->dtype];
+        bool quick = *busy < 0.4 || h->n_marks / 2 % 5 == 0;
+        s = 2.0 * (double)(x->ext[1] * x->ext[2] * w->ext[0]) / (quick ? 1e12 : 0.8e12);
+        *busy += s;
+    }
+    h->clock_s += s;
+    return HSP_OK;
+}
+
+static enum hsp_status hot_mark(struct hsp_backend *b, enum hsp_devq q, uint64_t *ret,
+                                struct hsp_err *err)
+{
+    struct hot *h = (struct hot *)b;
+    (void)q;
+    (void)err;
+    h->mark_s[++h->n_marks % HSP_MAX_MARKS] = h->clock_s;
+    *ret = h->n_marks;
+    return HSP_OK;
+}
+
+static enum hsp_status hot_seconds(struct hsp_backend *b, enum hsp_devq q, uint64_t from,
+                                   uint64_t to, double *ret, struct hsp_err *err)
+{
+    const struct hot *h = (struct hot *)b;
+    (void)q;
+    (void)err;
+    *ret = h->mark_s[to % HSP_MAX_MARKS] - h->mark_s[from % HSP_MAX_MARKS];
+    return HSP_OK;
+}
+
+static void what_a_device_keeps_up_counts(void **state)
+{
+    (void)state;
+    struct hsp_backend *cpu = NULL;
+    struct hsp_err err = {0};
+    struct hsp_probe p;
+    struct hot *h = calloc(1, sizeof *h);
+    assert_non_null(h);
+    assert_ok(hsp_backend_cpu_open(1, &cpu, &err), &err);
+    h->base = *cpu;
+    h->base.run = hot_run;
+    h->base.mark = hot_mark;
+    h->base.seconds = hot_seconds;
+    assert_ok(hsp_probe_backend(&h->base, (size_t)1 << 20, &p, &err), &err);
+    assert_near(p.gemm_fp32_flops, 0.8e12, 1e9);
+    assert_near(p.gemm_fp64_flops, 0.8e12, 1e9);
+    assert_near(p.gemm_bf16_flops, 0.8e12, 1e9);
+    cpu->close(cpu);
+    free(h);
+}
+
+static double number(enum hsp_dtype t, const uint8_t *at, size_t i)
+{
+    double d;
+    float f;
+    uint16_t b;
+    switch (t) {
+    case HSP_F64: memcpy(&d, at + 8 * i, 8); return d;
+    case HSP_BF16: memcpy(&b, at + 2 * i, 2); return (double)hsp_bf16_float(b);
+    case HSP_F32:
+    case HSP_I32: break;
+    }
+    memcpy(&f, at + 4 * i, 4);
+    return (double)f;
+}
+
+/* Uniform: mean, variance, range; the same in any length; after a period again; others for another array. */
+static void numbers_are_uniform(void **state)
+{
+    (void)state;
+    static const enum hsp_dtype type[] = {HSP_F32, HSP_F64, HSP_BF16};
+    for (int i = 0; i < 3; i++) {
+        size_t elem = hsp_dtype_size(type[i]), period = HSP_PROBE_PERIOD * elem;
+        size_t bytes = 2 * period + 4096, up = 0;
+        uint8_t *x = malloc(bytes), *y = malloc(bytes);
+        double sum = 0, squares = 0, least = 2, most = -2;
+        assert_non_null(x);
+        assert_non_null(y);
+        hsp_probe_numbers(type[i], 0, x, bytes);
+        for (size_t k = 0; k < HSP_PROBE_PERIOD; k++) {
+            double v = number(type[i], x, k);
+            assert_true(isfinite(v) && (!(v < 0 || v > 0) || fabs(v) >= 1e-7));
+            sum += v;
+            squares += v * v;
+            up += k > 0 && v > number(type[i], x, k - 1);
+            least = fmin(least, v);
+            most = fmax(most, v);
+        }
+        double n = (double)HSP_PROBE_PERIOD;
+        assert_true(fabs(sum / n) < 0.003 && fabs(squares / n - 1.0 / 3) < 0.002);
+        assert_true(least >= -1 && least < -0.999 && most <= 1 && most > 0.99);
+        assert_true(fabs((double)up / n - 0.5) < 0.01);
+        assert_memory_equal(x, x + period, period);
+        assert_memory_equal(x, x + 2 * period, 4096);
+        hsp_probe_numbers(type[i], 0, y, 8 * 1001);
+        assert_memory_equal(x, y, 8 * 1001);
+        hsp_probe_numbers(type[i], 1, y, period);
+        assert_int_not_equal(memcmp(x, y, 64), 0);
+        free(x);
+        free(y);
+    }
+}
+
 static const struct hsp_device_info INFO = {
     .name = "NVIDIA \"H\" 1",
     .pci = "0000:3b:00.0",
@@ -253,6 +395,9 @@ int main(void)
         cmocka_unit_test(shapes_are_of_their_class),
         cmocka_unit_test(parts_are_without_the_fixed_part),
         cmocka_unit_test(a_device_is_measured_by_its_own_clock),
+        cmocka_unit_test(operands_are_numbers_of_their_type),
+        cmocka_unit_test(what_a_device_keeps_up_counts),
+        cmocka_unit_test(numbers_are_uniform),
         cmocka_unit_test(an_answer_reads_back),
         cmocka_unit_test(figures_that_no_device_has),
     };

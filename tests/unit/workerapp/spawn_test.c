@@ -56,6 +56,11 @@ static int fake(int argc, char **argv)
     if (strcmp(o.node, "hangs") == 0) {
         return write(o.fd, "up", 2) == 2 ? pause() : 98;
     }
+    if (strcmp(o.node, "env") == 0) { /* what is in its environment */
+        const char *v = getenv("HSPMD_TEST_SPAWN"), *home = getenv("HOME");
+        return 10 + (v != NULL ? 1 : 0) + (v != NULL && strcmp(v, "=eth0") == 0 ? 2 : 0) +
+               (home != NULL ? 4 : 0);
+    }
     /* "tells": what it was given and how it stands in the world */
     int death = 0, open_fds = 0;
     (void)prctl(PR_GET_PDEATHSIG, &death);
@@ -180,6 +185,25 @@ static void test_what_it_is_given(void **state)
     (void)close(c.fd);
 }
 
+static void test_its_environment(void **state)
+{
+    (void)state;
+    static char set[] = "HSPMD_TEST_SPAWN==eth0";
+    char *const env[] = {set, NULL};
+    struct hsp_err err = {0};
+    struct hsp_child c;
+    struct hsp_spawn_opts o = opts("env");
+    char text[HSP_EXIT_TEXT];
+    assert_int_equal(setenv("HOME", "/", 1), 0);
+    for (int ours = 0; ours < 2; ours++) {
+        o.env = ours == 1 ? NULL : env;
+        assert_ok(hsp_spawn_executor(&o, &c, &err), &err);
+        wait_end(c.pid, text);
+        assert_string_equal(text, ours == 1 ? "exit 14" : "exit 13");
+        (void)close(c.fd);
+    }
+}
+
 /* A parent that is killed takes its executor with it. */
 static void test_it_dies_with_its_parent(void **state)
 {
@@ -286,6 +310,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_a_program_that_is_not_there),
                                        cmocka_unit_test(test_what_it_is_given),
                                        cmocka_unit_test(test_a_failed_device_is_told),
+                                       cmocka_unit_test(test_its_environment),
                                        cmocka_unit_test(test_it_dies_with_its_parent),
                                        cmocka_unit_test(test_wrong_arguments_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -466,8 +466,9 @@ static enum hsp_status read_device(struct hsp_cuda *g, struct hsp_err *err)
         (void)cudaGetLastError();
         return hsp_err_set(
             err, HSP_EUNSUPPORTED, 0,
-            "GPU %d (%s) has compute capability %d.%d; this build has kernels for %s", g->device,
-            p.name, p.major, p.minor, HSP_CUDA_ARCHS);
+            "GPU %d (%s) has compute capability %d.%d; this build has kernels for %s, and for "
+            "what is newer than %s",
+            g->device, p.name, p.major, p.minor, HSP_CUDA_ARCHS, HSP_CUDA_PTX);
     }
     return hsp_cuda_check(g, e, "its kernels", err);
 }

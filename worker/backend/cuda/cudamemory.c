@@ -96,6 +96,7 @@ static enum hsp_status need_entry(struct hsp_cuda_memory *m, struct hsp_err *err
     return HSP_OK;
 }
 
+/* Without an event between the two callers: no queue uses what was released (backend.h). */
 static bool reuse(struct hsp_cuda_memory *m, enum hsp_mem mem, size_t bytes, void **ret)
 {
     for (size_t i = 0; i < m->n; i++) {

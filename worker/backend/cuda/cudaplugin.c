@@ -77,7 +77,7 @@ static enum hsp_status plugin_reach(int from, int to, bool *ret, struct hsp_err 
 
 const struct hsp_device_plugin hsp_cuda_plugin = {
     .abi = HSP_BACKEND_ABI,
-    .built = "CUDA " TEXT(CUDART_VERSION) ", GPUs " HSP_CUDA_ARCHS,
+    .built = "CUDA " TEXT(CUDART_VERSION) ", GPUs " HSP_CUDA_ARCHS ", newer by PTX " HSP_CUDA_PTX,
     .count = plugin_count,
     .describe = plugin_describe,
     .open = hsp_backend_cuda_open,

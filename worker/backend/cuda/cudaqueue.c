@@ -14,6 +14,7 @@ static const char *queue_name(unsigned q)
     return q == HSP_DEVQ_COMPUTE ? "compute"
            : q == HSP_DEVQ_COMM  ? "comm"
            : q == HSP_DEVQ_STATE ? "state"
+           : q == HSP_DEVQ_GREET ? "greet"
                                  : "lane";
 }
 

@@ -65,7 +65,7 @@ hspmd_cuda_so_SOURCES = $(cuda_device) $(cuda_host) \
   proto/op/dtype.c proto/op/op.c \
   worker/backend/callcheck.c
 hspmd_cuda_so_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_HOME)/include \
-  -DHSP_CUDA_ARCHS='"$(CUDA_ARCHS)"'
+  -DHSP_CUDA_ARCHS='"$(CUDA_ARCHS)"' -DHSP_CUDA_PTX='"$(CUDA_PTX)"'
 hspmd_cuda_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
 hspmd_cuda_so_LDFLAGS = $(AM_LDFLAGS) -shared -Wl,-z,defs -L$(CUDA_HOME)/lib64 \
   -Wl,-rpath,$(CUDA_HOME)/lib64

@@ -3,7 +3,7 @@
  *
  * Role:   types and numbers for nccllib.h. Not included outside this folder and the library's stand-in
  *         (tests/lib/fakenccl).
- * Source: nccl.h of NCCL 2.18 to 2.28; a config says by size and version which fields it has, and newer
+ * Source: nccl.h of NCCL 2.18 to 2.32; a config says by size and version which fields it has, and newer
  *         libraries fill in the rest.
  */
 #ifndef HSP_NCCLABI_H
@@ -29,9 +29,6 @@ enum nccl_type { NCCL_INT8 = 0, NCCL_FLOAT32 = 7, NCCL_FLOAT64 = 8, NCCL_BFLOAT1
 enum nccl_op { NCCL_SUM = 0, NCCL_MAX = 2 };
 #define NCCL_SHRINK_DEFAULT 0
 #define NCCL_NO_COLOR       (-1)
-
-/* The stream that each thread has of its own (cudaStreamPerThread), as CUDA's binary interface has it. */
-#define NCCL_STREAM_OF_THREAD ((void *)2)
 
 #define NCCL_ID_BYTES 128
 struct nccl_id {

@@ -9,9 +9,13 @@
 #define PAIR_BYTES 13
 #define HELD_BYTES 25
 
+enum { TRUSTED = 1, SECRET = 2 }; /* bits of an offer */
+
 void hsp_nccl_offer_encode(const struct hsp_nccl_offer *o, struct hsp_buf *to)
 {
     hsp_buf_u32(to, o->version);
+    hsp_buf_u64(to, o->place.host);
+    hsp_buf_u8(to, (uint8_t)((o->place.trusted ? TRUSTED : 0) | (o->place.secret ? SECRET : 0)));
     hsp_buf_u64(to, o->gpu);
     hsp_buf_u64(to, o->process);
     hsp_buf_u32(to, o->n_pairs);
@@ -61,10 +65,14 @@ enum hsp_status hsp_nccl_offer_decode(const void *data, size_t bytes, struct hsp
     struct hsp_nccl_offer o = {0};
     hsp_cur_init(&c, data, bytes);
     o.version = hsp_cur_u32(&c);
+    o.place.host = hsp_cur_u64(&c);
+    uint8_t bits = hsp_cur_u8(&c);
+    o.place.trusted = (bits & TRUSTED) != 0;
+    o.place.secret = (bits & SECRET) != 0;
     o.gpu = hsp_cur_u64(&c);
     o.process = hsp_cur_u64(&c);
     bool memory = read_pairs(&c, &o) && read_held(&c, &o);
-    if (!memory || !hsp_cur_done(&c)) {
+    if (!memory || !hsp_cur_done(&c) || (bits & ~(TRUSTED | SECRET)) != 0) {
         hsp_nccl_offer_fini(&o);
         return memory ? hsp_err_set(err, HSP_EPROTO, 0, "%zu bytes that are no offer", bytes)
                       : hsp_err_nomem(err, "an offer");
@@ -92,10 +100,28 @@ static const struct hsp_nccl_pair *pair_of(const struct hsp_nccl_offer *o, uint3
     return NULL;
 }
 
+static bool may_talk(const struct hsp_nccl_place *a, const struct hsp_nccl_place *b)
+{
+    return !(a->secret || b->secret) || (a->host != 0 && a->host == b->host) ||
+           (a->trusted && b->trusted);
+}
+
+bool hsp_nccl_may_talk(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n)
+{
+    bool may = true;
+    for (uint32_t i = 0; i < n && may; i++) {
+        for (uint32_t j = i + 1; j < n && may; j++) {
+            may = may_talk(&offer[ranks[i]].place, &offer[ranks[j]].place);
+        }
+    }
+    return may;
+}
+
 /* L1 of two ranks. */
 static bool meet(const struct hsp_nccl_offer *a, const struct hsp_nccl_offer *b)
 {
-    return a->version != 0 && a->version == b->version && a->gpu != b->gpu;
+    return a->version != 0 && a->version == b->version && a->gpu != b->gpu &&
+           may_talk(&a->place, &b->place);
 }
 
 bool hsp_nccl_pair_ok(const struct hsp_nccl_offer *offer, uint32_t from, uint32_t to,

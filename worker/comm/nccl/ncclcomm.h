@@ -40,9 +40,11 @@ struct hsp_nccl_opts {
     uint64_t process; /* drawn at random for this executor */
     uint32_t patience_ms; /* a part of the time after which a silent executor is dead; 0: 1000 */
     const char *library;  /* NULL: libnccl.so.2 */
+    size_t
+        greeting_bytes; /* of the largest collective by which members are connected (nccllink.h); 0: 8 MiB */
 };
 
-/* HSP_EUNSUPPORTED: no NCCL, with the reason; HSP_ENOMEM. */
+/* HSP_EUNSUPPORTED: no NCCL, with the reason; HSP_ENOMEM, also of the device; its errors. */
 enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **ret,
                               struct hsp_err *err);
 /* Ends the communicators that are left. NULL is fine; returns NULL. */
@@ -53,6 +55,7 @@ uint32_t hsp_nccl_count(struct hsp_nccl *n); /* communicators it has */
 struct hsp_nccl_params {
     struct hsp_comm *mesh;              /* of the epoch; nobody else uses it meanwhile */
     const struct hsp_nccl_needs *needs; /* of this rank; borrowed for the call */
+    struct hsp_nccl_place place;        /* of this rank, in this epoch */
     uint64_t timeout_ms;                /* for all communicators to stand, and to be quiet */
     bool (*stop)(void *ctx);            /* asked often; true: give up. NULL: never */
     void *ctx;

@@ -11,7 +11,9 @@
 #define LOOK_MS 20 /* between two looks for errors while something is under way */
 #define SPIN_NS \
     200000 /* looks at a call that goes on in the background, before napping: most end sooner */
-#define NAP_NS 100000 /* between two of them then */
+#define NAP_NS         100000        /* between two of them then */
+#define GREETING_LEAST ((size_t)256) /* bytes of the smallest collectives of a greeting */
+#define GREETING_STEP  32            /* between two sizes */
 
 static struct timespec after_ns(uint64_t ns, clockid_t clock)
 {
@@ -101,41 +103,109 @@ static void enter_state(struct hsp_link *l, enum hsp_link_state s)
 }
 
 /* Another link's thread brings it, or says why not. */
-static void take_gift(struct hsp_link *l)
+static enum nccl_result take_gift(struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&l->lock);
     while (l->gift == NULL && l->state == HSP_LINK_MAKING && !atomic_load(&l->aborting)) {
         (void)pthread_cond_wait(&l->cond, &l->lock);
     }
-    (void)pthread_mutex_unlock(&l->lock);
-    (void)pthread_mutex_lock(&l->call);
     l->handle = l->gift;
-    (void)pthread_mutex_unlock(&l->call);
-    if (l->handle != NULL) {
-        enter_state(l, HSP_LINK_READY);
-    }
+    (void)pthread_mutex_unlock(&l->lock);
+    return l->handle != NULL ? NCCL_SUCCESS : NCCL_IN_PROGRESS;
 }
 
-/* Connects a pair when it is told to; see the header. */
-static enum nccl_result greet(struct hsp_link *l)
+/* ---- greeting ---- */
+
+/* Whether it was told to greet; false: it is aborted. */
+static bool await_connect(struct hsp_link *l)
 {
-    const struct hsp_nccl_lib *lib = l->env->lib;
-    void *stream = NCCL_STREAM_OF_THREAD;
-    enter_state(l, HSP_LINK_MADE);
     (void)pthread_mutex_lock(&l->lock);
     while (!l->connecting && !atomic_load(&l->aborting)) {
         (void)pthread_cond_wait(&l->cond, &l->lock);
     }
     (void)pthread_mutex_unlock(&l->lock);
-    if (atomic_load(&l->aborting)) {
-        return NCCL_IN_PROGRESS;
-    }
-    enum nccl_result r = l->me == 0 ? lib->Send(l->greeting, 1, NCCL_INT8, 1, l->handle, stream)
-                                    : lib->Recv(l->greeting, 1, NCCL_INT8, 0, l->handle, stream);
-    return settle(l, l->handle, r, NULL);
+    return !atomic_load(&l->aborting);
 }
 
-static void link_abort(struct hsp_link *l, const struct hsp_err *why);
+static bool goes_on(enum nccl_result r)
+{
+    return r == NCCL_SUCCESS || r == NCCL_IN_PROGRESS;
+}
+
+/* Gives one collective of each kind that moves @bytes in all. All share one buffer; their results are never read. */
+static enum nccl_result greet_all(const struct hsp_link *l, size_t bytes, void *stream)
+{
+    const struct hsp_nccl_lib *lib = l->env->lib;
+    float *at = l->env->greeting;
+    size_t all = bytes / sizeof *at, part = all / l->n > 0 ? all / l->n : 1;
+    float *mine = at + l->me * part;
+    enum nccl_result r = lib->AllReduce(at, at, all, NCCL_FLOAT32, NCCL_SUM, l->handle, stream);
+    if (goes_on(r)) {
+        r = lib->AllGather(mine, at, part, NCCL_FLOAT32, l->handle, stream);
+    }
+    return goes_on(r)
+               ? lib->ReduceScatter(at, mine, part, NCCL_FLOAT32, NCCL_SUM, l->handle, stream)
+               : r;
+}
+
+/* In one group: the library connects all that a group needs before it gives the device the first of it. */
+static enum nccl_result greet_group(const struct hsp_link *l, void *stream)
+{
+    const struct hsp_nccl_lib *lib = l->env->lib;
+    void *at = l->env->greeting;
+    enum nccl_result r = lib->GroupStart();
+    if (r != NCCL_SUCCESS) {
+        return r;
+    }
+    r = lib->Broadcast(at, at, 1, NCCL_INT8, 0, l->handle, stream); /* always by the ring */
+    for (size_t b = GREETING_LEAST; goes_on(r) && b <= l->env->greeting_bytes; b *= GREETING_STEP) {
+        r = greet_all(l, b, stream);
+    }
+    enum nccl_result ended = lib->GroupEnd();
+    return goes_on(r) ? ended : r;
+}
+
+/* Until the device has done it. */
+static enum nccl_result await_greeting(struct hsp_link *l)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    struct hsp_backend *b = l->env->backend;
+    struct hsp_err err = {0};
+    uint64_t ticket = 0;
+    enum nccl_result r = NCCL_SUCCESS;
+    enum hsp_status st = b->mark(b, HSP_DEVQ_GREET, &ticket, &err);
+    while (st == HSP_OK && r == NCCL_SUCCESS && !b->reached(b, HSP_DEVQ_GREET, ticket)) {
+        (void)nanosleep(&nap, NULL);
+        r = settle(l, l->handle, NCCL_IN_PROGRESS, NULL);
+    }
+    if (st == HSP_OK && r == NCCL_SUCCESS) {
+        st = b->finish(b, HSP_DEVQ_GREET, ticket, &err);
+    }
+    if (st != HSP_OK) {
+        broken(l, &err);
+        return NCCL_IN_PROGRESS;
+    }
+    return r;
+}
+
+/* Connects it when it is told to; see the header. */
+static enum nccl_result greet(struct hsp_link *l)
+{
+    const struct hsp_nccl_lib *lib = l->env->lib;
+    struct hsp_backend *b = l->env->backend;
+    enter_state(l, HSP_LINK_MADE);
+    if (!await_connect(l)) {
+        return NCCL_IN_PROGRESS;
+    }
+    void *stream = b->native(b, HSP_DEVQ_GREET), *at = l->env->greeting;
+    enum nccl_result r = !l->messages ? greet_group(l, stream)
+                         : l->me == 0 ? lib->Send(at, 1, NCCL_INT8, 1, l->handle, stream)
+                                      : lib->Recv(at, 1, NCCL_INT8, 0, l->handle, stream);
+    r = settle(l, l->handle, r, NULL);
+    return r == NCCL_SUCCESS ? await_greeting(l) : r;
+}
+
+/* ---- making ---- */
 
 /* A parent whose shrink has not come to an end is of no use, and writes to this link until it is aborted. */
 static void leave_parent(struct hsp_link *l, bool made)
@@ -144,7 +214,7 @@ static void leave_parent(struct hsp_link *l, bool made)
     if (parent != NULL && !made) {
         struct hsp_err why = {0};
         (void)hsp_err_set(&why, HSP_ECANCELED, 0, "%s was not made from it", l->name);
-        link_abort(parent, &why);
+        hsp_link_abort(parent, &why);
         hsp_link_await_end(parent);
     }
     (void)pthread_mutex_lock(&l->lock);
@@ -152,15 +222,20 @@ static void leave_parent(struct hsp_link *l, bool made)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
+static enum nccl_result make_own(struct hsp_link *l)
+{
+    enum nccl_result r = start_making(l);
+    leave_parent(l, r == NCCL_SUCCESS);
+    r = r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r;
+    return l->handle != NULL ? settle(l, l->handle, r, NULL) : r;
+}
+
 static void make(struct hsp_link *l)
 {
     struct hsp_err err = {0};
     (void)pthread_mutex_lock(&l->call);
-    enum nccl_result r = start_making(l);
-    leave_parent(l, r == NCCL_SUCCESS);
-    r = r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r;
-    r = l->handle != NULL ? settle(l, l->handle, r, NULL) : r;
-    r = r == NCCL_SUCCESS && l->greeting != NULL ? greet(l) : r;
+    enum nccl_result r = l->is_split ? take_gift(l) : make_own(l);
+    r = r == NCCL_SUCCESS ? greet(l) : r;
     (void)pthread_mutex_unlock(&l->call);
     if (r == NCCL_SUCCESS) {
         enter_state(l, HSP_LINK_READY);
@@ -341,11 +416,7 @@ static void *link_main(void *arg)
 {
     struct hsp_link *l = arg;
     (void)l->env->backend->native(l->env->backend, HSP_DEVQ_COMM); /* this thread uses the device */
-    if (l->is_split) {
-        take_gift(l);
-    } else {
-        make(l);
-    }
+    make(l);
     mind(l);
     fail_turns(l);
     tell(l);
@@ -369,7 +440,6 @@ static void *link_main(void *arg)
 
 static void link_free(struct hsp_link *l)
 {
-    l->env->backend->release(l->env->backend, HSP_MEM_HOST, l->greeting);
     (void)pthread_mutex_destroy(&l->call);
     (void)pthread_mutex_destroy(&l->lock);
     (void)pthread_mutex_destroy(&l->telling);
@@ -416,6 +486,7 @@ enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_li
     l->nonce = s->nonce;
     l->n = s->n;
     l->me = s->me;
+    l->messages = s->messages;
     l->id = s->id;
     l->parent = s->parent;
     l->n_gone = s->n_gone;
@@ -427,16 +498,10 @@ enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_li
         link_free(l);
         return hsp_err_set(err, HSP_ENOMEM, 0, "no condition variable");
     }
-    struct hsp_backend *b = env->backend;
-    enum hsp_status st =
-        l->process != NULL && l->gone != NULL ? HSP_OK : hsp_err_nomem(err, "a communicator");
-    if (st == HSP_OK && s->messages) {
-        st = b->alloc(b, HSP_MEM_HOST, 1, &l->greeting, err);
-    }
-    if (st != HSP_OK) {
+    if (l->process == NULL || l->gone == NULL) {
         (void)pthread_cond_destroy(&l->cond);
         link_free(l);
-        return st;
+        return hsp_err_nomem(err, "a communicator");
     }
     int rc = pthread_create(&l->thread, NULL, link_main, l);
     if (rc != 0) {
@@ -472,7 +537,7 @@ static void await_end(struct hsp_link *l)
     if (stuck && parent != NULL) {
         struct hsp_err why = {0};
         (void)hsp_err_set(&why, HSP_ECANCELED, 0, "%s was not made from it", l->name);
-        link_abort(parent, &why);
+        hsp_link_abort(parent, &why);
     } else if (stuck) {
         atomic_store(&l->aborting, true);
         release(l, l->env->lib->CommAbort);
@@ -577,7 +642,7 @@ uint32_t hsp_link_turns(struct hsp_link *l)
 
 void hsp_link_split_stop(struct hsp_link *l, const struct hsp_err *why)
 {
-    link_abort(l, why);
+    hsp_link_abort(l, why);
     await_end(l);
 }
 
@@ -608,8 +673,7 @@ bool hsp_link_quiet(struct hsp_link *l)
     return quiet;
 }
 
-/* Ends it, whatever is under way; @why: what its operations fail with. Does not wait. */
-static void link_abort(struct hsp_link *l, const struct hsp_err *why)
+void hsp_link_abort(struct hsp_link *l, const struct hsp_err *why)
 {
     atomic_store(&l->aborting, true);
     broken(l, why);
@@ -621,7 +685,7 @@ void hsp_link_abort_own(struct hsp_link *l, const void *owner, const struct hsp_
     bool own = l->owner == owner;
     (void)pthread_mutex_unlock(&l->lock);
     if (own && !hsp_link_quiet(l)) {
-        link_abort(l, why);
+        hsp_link_abort(l, why);
     }
 }
 

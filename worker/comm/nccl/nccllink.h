@@ -1,8 +1,7 @@
 /* One communicator of NCCL and its thread.
  *
- *   MAKING --made--> READY --abort, an error found--> BROKEN        READY, BROKEN --close--> gone
- *   MAKING --made, a pair--> MADE --connect--> READY
- *   MAKING, MADE --abort, an error--> BROKEN
+ *   MAKING --made--> MADE --connect, greeted--> READY               READY, BROKEN --close--> gone
+ *   MAKING, MADE, READY --abort, an error--> BROKEN
  *
  * Role:      made, used and closed by ncclcomm.c and ncclpool.c.
  * Threads:   the link's own thread makes the communicator, looks for errors of what is under way, and ends it;
@@ -12,12 +11,20 @@
  *            holds `call`, and a link that is aborted waits for it no longer than its patience; then it is taken
  *            from under the call, which is what NCCL's abort is for. Where it is the link's own thread that does not
  *            come back, who waits for its end does that.
- * Connection: NCCL connects two members when their first message is given, and until both have given theirs the call is in
- *            progress. Later a send must not wait for its receiver, so the members of a pair exchange a byte before
- *            it is READY, when they are told to: by the link's thread, on a stream that no other work uses.
+ * Connection: NCCL connects two members when their first message is given, and all members at the first collective for
+ *            which it chooses an algorithm (ring, tree, switch); until all have given theirs the call is in progress, and it
+ *            takes memory of the GPU. Later a send must not wait for its receiver, and a step not for memory. So the
+ *            members *greet* each other before a link is READY, when they are told to: those of a pair by a byte, others by
+ *            collectives of every size class, in the link's thread and on HSP_DEVQ_GREET.
+ * Greeting:  one link of an executor at a time, and all members of all links in one order (ncclmake.c): the greetings of
+ *            all executors wait for each other in that order only, so one of them can always go on. Links that are kept
+ *            are not greeted again; what is shrunk or split off has no connection of its parent's.
  * Invariants: (I1) after READY was left nothing is given to the communicator.
  *             (I2) hsp_link_close returns when the device does nothing for it any more: an aborted communicator's
  *                  kernels have ended when the library's abort has returned.
+ *             (I3) a link is READY when all its members have greeted and the device has done what this one gave for that:
+ *                  nothing is under way.
+ *             (I4) what the greetings of an executor read and write is one piece of memory, in the order of their queue.
  */
 #ifndef HSP_NCCLLINK_H
 #define HSP_NCCLLINK_H
@@ -49,6 +56,9 @@ struct hsp_link;
 struct hsp_link_env {
     const struct hsp_nccl_lib *lib;
     struct hsp_backend *backend;
+    void *greeting; /* device memory of greeting_bytes, for what members greet each other with */
+    size_t
+        greeting_bytes; /* of the largest collective among that, at least 256, and 4 for each member */
     uint32_t
         patience_ms; /* with a call that does not return, and with peers that do not come to the end of one */
 };
@@ -79,8 +89,8 @@ struct hsp_link {
     uint64_t *process; /* owned */
     uint32_t n, me;
     struct nccl_id id;
-    void *greeting; /* owned, HSP_MEM_HOST: what the members of a pair exchange first; else NULL */
-    int *gone;      /* owned */
+    bool messages;
+    int *gone; /* owned */
     uint32_t n_gone;
     bool is_split;
     int max_ctas;
@@ -120,7 +130,7 @@ enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_li
 enum hsp_status hsp_link_state(struct hsp_link *l, struct hsp_err *err);
 /* The same of MADE or READY. */
 enum hsp_status hsp_link_made(struct hsp_link *l, struct hsp_err *err);
-/* Connects a pair that is MADE, in its own thread; of others nothing. */
+/* Lets the link greet its members, in its own thread, as soon as it is MADE. */
 void hsp_link_connect(struct hsp_link *l);
 /* @on_broken is called with @ctx, who watches from now on; NULL: @ctx does not watch any more, and after this is not
  * told. */
@@ -151,8 +161,9 @@ void hsp_link_split_stop(struct hsp_link *l, const struct hsp_err *why);
 uint64_t hsp_link_ops(struct hsp_link *l); /* given so far */
 /* Whether it can serve again: READY, nothing is being given, and the device has done all that was. */
 bool hsp_link_quiet(struct hsp_link *l);
-/* Ends it, whatever is under way, unless it is quiet or somebody else gave the last operations; @why: what its
- * operations fail with. Does not wait. */
+/* Ends it, whatever is under way; @why: what its operations fail with. Does not wait. */
+void hsp_link_abort(struct hsp_link *l, const struct hsp_err *why);
+/* The same unless it is quiet, or somebody else gave the last operations. */
 void hsp_link_abort_own(struct hsp_link *l, const void *owner, const struct hsp_err *why);
 /* Of a broken one: waits until the device does nothing for it any more. */
 void hsp_link_await_end(struct hsp_link *l);

@@ -3,14 +3,16 @@
  * Three rounds over the mesh: the length of each offer, the offers, and where the communicators come from that are not
  * kept, each told by its first member: a new one by a name (NCCL's unique id), or a part of one that all its members
  * hold and nobody uses, split off it (ncclsplit.c). What is left of one whose other members are gone all see by
- * themselves. Then all are made at once, each by its own thread, those of one parent one after the other. */
+ * themselves. Then all are made at once, each by its own thread, those of one parent one after the other, and those that
+ * are new are connected one after the other. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/str.h"
 #include "worker/comm/nccl/ncclmake.h"
 
-#define MESSAGE_CTAS 4 /* blocks of a kernel that may wait beside others that compute */
+#define MESSAGE_CTAS 4   /* blocks of a kernel that may wait beside others that compute */
+#define GREETING_MS  500 /* for one communicator to connect its members: 0.1 to 0.5 s are usual */
 
 /* ---- which communicators ---- */
 
@@ -315,41 +317,54 @@ static enum hsp_status await(const struct hsp_nccl_making *m, uint32_t first, ui
     return st == HSP_ETIMEDOUT
                ? hsp_err_set(err, st, 0, "no communicator of %s within %llu ms",
                              late != NULL ? late->name : "others that are split off",
-                             (unsigned long long)m->p->timeout_ms)
+                             (unsigned long long)m->allowed_ms)
                : st;
 }
 
-/* Of a pair: above 0, the same at both of its members. */
-static uint64_t order_of(const struct hsp_nccl_wanted *w)
+/* Returns the new communicator with the smallest key that has not greeted; NULL if all have. */
+static struct hsp_nccl_wanted *next_to_greet(struct hsp_nccl_making *m)
 {
-    return (uint64_t)w->pair[0] << 32 | (w->pair[1] + 1);
-}
-
-/* The pair behind @last of those that are new, in the order of their members' ranks; n_wanted: none. */
-static uint32_t next_pair(const struct hsp_nccl_making *m, uint64_t last)
-{
-    uint32_t best = m->n_wanted;
+    struct hsp_nccl_wanted *best = NULL;
     for (uint32_t k = 0; k < m->n_wanted; k++) {
-        const struct hsp_nccl_wanted *w = &m->wanted[k];
-        if (w->use == HSP_NCCL_MESSAGES && !w->kept && order_of(w) > last &&
-            (best == m->n_wanted || order_of(w) < order_of(&m->wanted[best]))) {
-            best = k;
+        struct hsp_nccl_wanted *w = &m->wanted[k];
+        if (!w->kept && !w->greeted && (best == NULL || w->key < best->key)) {
+            best = w;
         }
     }
     return best;
 }
 
-/* All communicators stand; then the pairs connect, one after the other, in one order on all ranks: what the library does for
- * that may wait for the device, and the device waits for the other member of a pair that has connected already. */
+/* Milliseconds for all greetings of the epoch. A rank with one communicator may have to wait for those of all others, so
+ * all are counted: a pair at both of its ends, and a communicator for collectives at each rank. */
+static uint64_t greeting_ms(const struct hsp_nccl_making *m)
+{
+    uint64_t links = m->n_ranks;
+    for (uint32_t r = 0; r < m->n_ranks; r++) {
+        links += m->offer[r].n_pairs;
+    }
+    return GREETING_MS * links;
+}
+
+static void allow(struct hsp_nccl_making *m, uint64_t ms)
+{
+    m->allowed_ms = ms;
+    m->until_ms = hsp_nccl_now_ms() + ms;
+}
+
+/* All communicators stand; then the members of each greet, one communicator after the other, in the order of the keys, which
+ * is the same on all ranks. To connect may wait for the device, and the device waits for the other members of a
+ * communicator that has greeted already: in one order some greeting can always go on. */
 static enum hsp_status await_all(struct hsp_nccl_making *m, struct hsp_err *err)
 {
-    uint64_t last = 0;
-    m->until_ms = hsp_nccl_now_ms() + m->p->timeout_ms;
+    struct hsp_nccl_wanted *w = NULL;
+    allow(m, m->p->timeout_ms);
     enum hsp_status st = await(m, 0, m->n_wanted, hsp_link_made, err);
-    for (uint32_t k; st == HSP_OK && (k = next_pair(m, last)) < m->n_wanted;) {
-        hsp_link_connect(m->wanted[k].link);
+    allow(m, m->p->timeout_ms + greeting_ms(m));
+    while (st == HSP_OK && (w = next_to_greet(m)) != NULL) {
+        uint32_t k = (uint32_t)(w - m->wanted);
+        w->greeted = true;
+        hsp_link_connect(w->link);
         st = await(m, k, k + 1, hsp_link_state, err);
-        last = order_of(&m->wanted[k]);
     }
     return st == HSP_OK ? await(m, 0, m->n_wanted, hsp_link_state, err) : st;
 }
@@ -503,7 +518,7 @@ enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_param
     struct hsp_nccl_making m = {.n = n, .p = p, .n_ranks = p->mesh->n_ranks};
     struct hsp_comm *made = NULL;
     bool start = false;
-    enum hsp_status st = hsp_nccl_exchange(n, p->mesh, p->needs, true, &m.offer, err);
+    enum hsp_status st = hsp_nccl_exchange(n, p, true, &m.offer, err);
     if (st == HSP_OK && anybody(&m)) {
         start = anybody_runs(&m);
         st = n != NULL ? find_wanted(&m, err) : HSP_OK;

@@ -18,7 +18,7 @@ struct hsp_nccl_wanted {
     struct hsp_link *parent;     /* a user of it, while this one is made from it by shrinking it */
     struct hsp_link *split_from; /* the same, of the first member that says so to all */
     struct nccl_id id;
-    bool kept, has_id, taken_over, is_split;
+    bool kept, has_id, taken_over, is_split, greeted;
     struct hsp_link *link; /* a user of it, handed on to the comm */
 };
 
@@ -37,7 +37,7 @@ struct hsp_nccl_making {
     struct hsp_nccl_offer *offer; /* n_ranks */
     struct hsp_nccl_wanted *wanted;
     uint32_t n_wanted;
-    uint64_t until_ms; /* communicators must stand */
+    uint64_t allowed_ms, until_ms; /* for what is waited for: in all, and its end */
     struct hsp_nccl_parting *parting;
     uint32_t n_partings;
 };

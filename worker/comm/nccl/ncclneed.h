@@ -7,7 +7,8 @@
  *
  * A *list* is the ranks of a move, ascending. It goes by NCCL if
  *   (L1) each of its ranks has NCCL, all of one version, and no two of them share a GPU (NCCL has one member for
- *        each), and
+ *        each), and every two of them may talk by NCCL, which does not encrypt: their epoch asks for no
+ *        encryption, or they are on one host, or both stay on trusted networks, and
  *   (L2) every pair of its ranks that sends messages (list moves or not) sends and receives them in the same
  *        order: NCCL knows no channels, the n-th message is the n-th receive, and
  *   (L3) none of those senders sends to more than HSP_N_LANES ranks.
@@ -69,9 +70,19 @@ struct hsp_nccl_held {
     bool in_use;    /* by the epoch that runs; else nothing is under way */
 };
 
+/* Where goes what a rank says by NCCL. */
+struct hsp_nccl_place {
+    uint64_t
+        host; /* hash of the host's identity: what ranks of one host say stays there; 0: it may leave it */
+    bool trusted; /* to other hosts it goes on trusted networks only */
+    bool
+        secret; /* the epoch's connections between hosts are encrypted, but for those on trusted networks */
+};
+
 /* What a rank tells the others. */
 struct hsp_nccl_offer {
     uint32_t version; /* of its NCCL, 0: none */
+    struct hsp_nccl_place place;
     uint64_t gpu;     /* hash of the GPU's identity */
     uint64_t process; /* drawn when the executor began */
     uint32_t n_pairs, n_held;
@@ -82,7 +93,7 @@ struct hsp_nccl_offer {
 #define HSP_NCCL_MAX_HELD  1024 /* communicators of an executor: hundreds would fill its GPU */
 #define HSP_NCCL_MAX_PAIRS (2u * 1024) /* both ways with every rank of the largest mesh */
 
-/* Little endian: u32 version, u64 gpu, u64 process, u32 pairs, each u32 peer, u8 out, u64 order; u32 held, each u64
+/* Little endian: u32 version, u64 host, u8 trusted 1 and secret 2, u64 gpu, u64 process, u32 pairs, each u32 peer, u8 out, u64 order; u32 held, each u64
  * key, nonce, ops, u8 in_use. */
 void hsp_nccl_offer_encode(const struct hsp_nccl_offer *o, struct hsp_buf *to);
 /* HSP_EPROTO: that is no offer; HSP_ENOMEM. */
@@ -92,6 +103,8 @@ void hsp_nccl_offer_fini(struct hsp_nccl_offer *o);
 
 /* ---- decisions; @offer: of all ranks, by rank ---- */
 
+/* Whether every two of these ranks may talk by NCCL (the second half of L1). */
+bool hsp_nccl_may_talk(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n);
 /* Whether messages from @from to @to can go by NCCL: L1 to L3 of the two. @ret_lane: of the sender. */
 bool hsp_nccl_pair_ok(const struct hsp_nccl_offer *offer, uint32_t from, uint32_t to,
                       uint32_t *ret_lane);

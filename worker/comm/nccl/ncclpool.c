@@ -4,6 +4,35 @@
 #include <stdlib.h>
 
 #define PATIENCE_MS 1000
+#define GREETING_BYTES \
+    ((size_t)8 << 20) /* such large ones are limited by bandwidth: as all larger ones are */
+
+/* Zeros, before anything runs: later it would wait for what does. */
+static enum hsp_status open_greeting(struct hsp_nccl *n, struct hsp_err *err)
+{
+    struct hsp_backend *b = n->o.backend;
+    struct hsp_link_env *e = &n->env;
+    uint64_t ticket = 0;
+    e->greeting_bytes = n->o.greeting_bytes > 0 ? n->o.greeting_bytes : GREETING_BYTES;
+    enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, e->greeting_bytes, &e->greeting, err);
+    if (st == HSP_OK) {
+        st = b->fill(b, HSP_DEVQ_GREET, HSP_F32, e->greeting, 0.0, (int64_t)e->greeting_bytes / 4,
+                     err);
+    }
+    st = st == HSP_OK ? b->mark(b, HSP_DEVQ_GREET, &ticket, err) : st;
+    return st == HSP_OK ? b->finish(b, HSP_DEVQ_GREET, ticket, err) : st;
+}
+
+/* No link is left: the kernels of its last greeting have ended, or were aborted, and the queue runs empty. */
+static void close_greeting(struct hsp_nccl *n)
+{
+    struct hsp_backend *b = n->o.backend;
+    uint64_t ticket = 0;
+    if (n->env.greeting != NULL && b->mark(b, HSP_DEVQ_GREET, &ticket, NULL) == HSP_OK) {
+        (void)b->finish(b, HSP_DEVQ_GREET, ticket, NULL); /* a device that is lost uses nothing */
+    }
+    b->release(b, HSP_MEM_DEVICE, n->env.greeting);
+}
 
 enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **ret,
                               struct hsp_err *err)
@@ -23,6 +52,11 @@ enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **r
                               .backend = o->backend,
                               .patience_ms = o->patience_ms > 0 ? o->patience_ms : PATIENCE_MS};
     (void)pthread_mutex_init(&n->lock, NULL); /* of the default kind it cannot fail */
+    st = open_greeting(n, err);
+    if (st != HSP_OK) {
+        (void)hsp_nccl_close(n);
+        return st;
+    }
     *ret = n;
     return HSP_OK;
 }
@@ -33,6 +67,7 @@ struct hsp_nccl *hsp_nccl_close(struct hsp_nccl *n)
         return NULL;
     }
     hsp_nccl_drop(n, NULL, 0);
+    close_greeting(n);
     (void)pthread_mutex_destroy(&n->lock);
     hsp_nccl_lib_close(&n->lib);
     free(n);

@@ -58,7 +58,7 @@ static bool can_part(const struct hsp_nccl_making *m, const struct hsp_nccl_want
     for (uint32_t k = 0; k < w->n && inside; k++) {
         inside = index_of(w->process[k], l->process, l->n) < l->n;
     }
-    return inside && ranks_here(m, l, ranks) &&
+    return inside && ranks_here(m, l, ranks) && hsp_nccl_may_talk(m->offer, ranks, l->n) &&
            hsp_nccl_kept(m->offer, ranks, l->n, l->key) == l->nonce &&
            !in_use(&m->offer[ranks[l->me]], l);
 }

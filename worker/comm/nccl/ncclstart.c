@@ -101,7 +101,7 @@ enum hsp_status hsp_nccl_start(struct hsp_comm *base, const struct hsp_nccl_para
     struct hsp_nccl_offer *offer = NULL;
     enum hsp_status st = c != NULL ? all_quiet(c, p, err) : HSP_OK;
     if (st == HSP_OK) {
-        st = hsp_nccl_exchange(c != NULL ? c->of : NULL, p->mesh, NULL, false, &offer, err);
+        st = hsp_nccl_exchange(c != NULL ? c->of : NULL, p, false, &offer, err);
     }
     if (st == HSP_OK && c != NULL) {
         st = all_same(c, offer, err);

@@ -89,10 +89,10 @@ void hsp_nccl_offers_free(struct hsp_nccl_offer *o, uint32_t n)
     free(o);
 }
 
-enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, struct hsp_comm *mesh,
-                                  const struct hsp_nccl_needs *needs, bool running,
+enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, const struct hsp_nccl_params *p, bool running,
                                   struct hsp_nccl_offer **ret, struct hsp_err *err)
 {
+    struct hsp_comm *mesh = p->mesh;
     struct hsp_nccl_offer mine = {0};
     struct hsp_buf buf;
     struct hsp_nccl_told t;
@@ -104,8 +104,9 @@ enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, struct hsp_comm *mesh,
         mine.version = (uint32_t)n->lib.version;
         mine.gpu = n->o.gpu;
         mine.process = n->o.process;
-        mine.pair = needs != NULL ? needs->pair : NULL;
-        mine.n_pairs = needs != NULL ? needs->n_pairs : 0;
+        mine.place = p->place;
+        mine.pair = p->needs != NULL ? p->needs->pair : NULL;
+        mine.n_pairs = p->needs != NULL ? p->needs->n_pairs : 0;
     }
     hsp_buf_init(&buf, HSP_NCCL_TOLD_BYTES);
     if (n != NULL) {

@@ -17,10 +17,9 @@ void hsp_nccl_told_fini(struct hsp_nccl_told *t);
 enum hsp_status hsp_nccl_tell_all(struct hsp_comm *mesh, const struct hsp_buf *own,
                                   struct hsp_nccl_told *t, struct hsp_err *err);
 
-/* The same with offers: *ret has those of all ranks. @n: NULL: this rank has no NCCL, and tells nothing. @needs: NULL: pairs are not told.
- * @running: what is in use by an epoch is told as that. */
-enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, struct hsp_comm *mesh,
-                                  const struct hsp_nccl_needs *needs, bool running,
+/* The same with offers, over p->mesh: *ret has those of all ranks. @n: NULL: this rank has no NCCL, and tells nothing.
+ * @p: its needs may be NULL: pairs are not told. @running: what is in use by an epoch is told as that. */
+enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, const struct hsp_nccl_params *p, bool running,
                                   struct hsp_nccl_offer **ret, struct hsp_err *err);
 void hsp_nccl_offers_free(struct hsp_nccl_offer *o, uint32_t n); /* NULL is fine */
 

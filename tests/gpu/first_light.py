@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""first-light: does hspmd work on this GPU at all? About five minutes, one page.
+
+In this order, since each is worth less where the one before fails: does the device open; device_test with two seeds; which
+calls of CUDA block while kernels wait; attention and products beside PyTorch's; how NCCL starts. Each program has a limit of its own, and a
+failure of one does not end the rest. Full outputs go to the folder HSPMD_LOGS, else to a new one among the temporary files, which
+the page names.
+
+77 without a GPU, without the CUDA backend, and where something is missing that a program needs.
+"""
+import collections
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "claims", "lib")]
+import gpu  # noqa: E402
+import page  # noqa: E402
+from report import BUILD, Claim, Unjudged, say  # noqa: E402
+
+TOTAL_SECONDS = 360
+SUITE = "tests/unit/backend/device_test"
+SHAPES = os.path.join(HERE, "shapes.txt")
+LIBRARIES = ("libcuda.so", "libcublasLt.so", "libcudnn.so", "libnccl.so", "libcupti.so")
+CUDA_SETTINGS = ("CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS")
+VERSIONS = ("import torch; print('PyTorch', torch.__version__, 'CUDA', torch.version.cuda, 'cuDNN', torch.backends.cudnn.version(),"
+            " 'NCCL', '.'.join(map(str, torch.cuda.nccl.version())))")
+
+# log: the file of the folder that gets the output. env: None takes a variable away.
+Step = collections.namedtuple("Step", "name log seconds args env")
+
+
+def steps(seeds, python):
+    """What is run, in order; python: the interpreter whose PyTorch sees the GPU, or None."""
+    suite = [Step("device_test, seed %d" % s, "device", 60, [os.path.join(BUILD, SUITE)],
+                  {"HSPMD_SEED": str(s), "CMOCKA_MESSAGE_OUTPUT": "stdout"}) for s in seeds]
+    calls = os.path.join(BUILD, "tests/gpu/blocking_calls")
+    return [Step("probe", "device", 30, [os.path.join(BUILD, "hspmd-worker"), "--probe-device", "cuda:0"], {})] + suite + [
+        Step(page.AS_HSPMD, "calls", 45, [calls], dict(zip(CUDA_SETTINGS, ("EAGER", "32")))),
+        Step(page.AS_CUDA, "calls", 45, [calls], dict.fromkeys(CUDA_SETTINGS)),
+        Step("op_speed", "speed", 60, [os.path.join(BUILD, "tests/gpu/op_speed"), SHAPES], {}),
+        Step("torch_speed", "speed", 90, [python, os.path.join(HERE, "torch_speed.py"), SHAPES], {}),
+        Step("netlink", "netlink", 10, [os.path.join(BUILD, "tests/gpu/netlink_refused")], {})]
+
+
+# ---- running -------------------------------------------------------------------------------------
+
+def environment(changes):
+    env = dict(os.environ, PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1")
+    for k, v in changes.items():
+        env.pop(k, None)
+        env.update({k: v} if v is not None else {})
+    return env
+
+
+def run_to_log(args, env, seconds, log):
+    """(exit status or None, seconds taken); what the program prints is in @log at any time."""
+    began = time.monotonic()
+    p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True)
+    try:
+        status = p.wait(seconds)
+    except subprocess.TimeoutExpired:
+        status = None
+    finally:
+        try:
+            os.killpg(p.pid, signal.SIGKILL)  # also what it has started
+        except ProcessLookupError:
+            pass
+        p.wait()
+    return status, time.monotonic() - began
+
+
+def run(step, logs, left):
+    """Result of a step, which may take @left seconds at most."""
+    say("%s .." % step.name)
+    if step.args[0] is None or not os.access(step.args[0], os.X_OK):
+        needs = "PyTorch that sees the GPU" if step.args[0] is None else "%s, which is not built" % step.args[0]
+        return page.Result(step.name, page.MISSING, 0, needs)
+    if left < 2:
+        return page.Result(step.name, page.MISSING, 0, "more time than %d s" % TOTAL_SECONDS)
+    with open(os.path.join(logs, step.log + ".log"), "ab") as log:
+        log.write(("\n# %s: %s\n" % (step.name, " ".join(step.args))).encode())
+        log.flush()
+        start = log.tell()
+        status, seconds = run_to_log(step.args, environment(step.env), min(step.seconds, left), log)
+    with open(log.name, errors="replace") as log:
+        log.seek(start)
+        text = log.read()
+    say("   %s, %.1f s" % ("ended, it took too long" if status is None else "exit %d" % status, seconds))
+    return page.Result(step.name, status, seconds, text)
+
+
+# ---- the machine ---------------------------------------------------------------------------------
+
+def output(*args, seconds=20):
+    """What a program prints; "" where there is none, or it fails."""
+    try:
+        return subprocess.run(args, capture_output=True, text=True, errors="replace", timeout=seconds).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def whereabouts(library):
+    """The file our programs load for @library (without its version), or where else it lies; None."""
+    first = [d for d in os.environ.get("HSPMD_LIBRARY_PATH", "").split(":") if d]
+    cache = re.findall(r"=> (/\S+/%s\S*)$" % re.escape(library), output(shutil.which("ldconfig") or "/sbin/ldconfig", "-p"), re.M)
+    for folders, more in ((first, cache), (gpu.toolkit_folders(), [])):
+        found = [p for d in folders for p in sorted(glob.glob(os.path.join(d, library + ".[0-9]*")))]
+        if found + more:
+            return (found + more)[0]
+    return None
+
+
+def driver_version(smi):
+    """As nvidia-smi or the kernel's module says; None."""
+    m = re.search(r"Driver Version: *(\S+)", smi)
+    if m is None and os.path.exists("/proc/driver/nvidia/version"):
+        with open("/proc/driver/nvidia/version", errors="replace") as f:
+            m = re.search(r"Module +(\S+)", f.read())
+    return m and m.group(1)
+
+
+def facts(seen, python, torch, logs):
+    """[(title, lines)] of the machine; all of it into facts.log."""
+    smi = output("nvidia-smi")
+    where = [(name, whereabouts(name)) for name in LIBRARIES]
+    peer = output(python, "-c", VERSIONS, seconds=60).strip() if python else "not here: %s" % torch
+    out = [("run", ["%s, hspmd %s" % (time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), commit())]),
+           ("driver", ["%s, with CUDA %s" % (driver_version(smi) or "of unknown version", seen["cuda"])]),
+           ("libraries", [path or name + " is not here" for name, path in where]), ("peer", [peer or "PyTorch " + torch])]
+    with open(os.path.join(logs, "facts.log"), "w") as f:
+        f.write("\n".join("%s: %s" % (t, "; ".join(lines)) for t, lines in out) + "\n\n" + (smi or "no nvidia-smi\n"))
+    return out
+
+
+def commit():
+    """Of which the bundle was made."""
+    try:
+        with open(os.path.join(BUILD, "MANIFEST.json")) as f:
+            return json.load(f)["commit"]
+    except OSError:
+        return "of a build tree"
+
+
+def log_folder():
+    """A folder for the outputs, which this run owns."""
+    try:
+        folder = os.environ.get("HSPMD_LOGS") or tempfile.mkdtemp(prefix="hspmd-first-light-")
+        os.makedirs(folder, exist_ok=True)
+        for name in ("facts", "device", "calls", "speed", "netlink"):
+            open(os.path.join(folder, name + ".log"), "w").close()
+        return os.path.abspath(folder)
+    except OSError as e:
+        raise Unjudged("a folder for its logs (HSPMD_LOGS): %s" % e)
+
+
+def body(claim):
+    seen = gpu.look()
+    if "missing" in seen:
+        raise Unjudged(seen["missing"])
+    if gpu.plugin(BUILD) is None:
+        raise Unjudged("the CUDA backend, which %s does not have (nvcc, configure --with-cuda)" % BUILD)
+    logs = log_folder()
+    python, torch = gpu.torch_python(60)
+    machine = facts(seen, python, torch, logs)
+    seeds = [claim.random.randrange(1, 2**31) for _ in range(2)]
+    results = [run(s, logs, claim.left(TOTAL_SECONDS) - 5) for s in steps(seeds, python)]
+    text = page.page(machine, results, logs)
+    with open(os.path.join(logs, "page.txt"), "w") as f:
+        f.write(text + "\n")
+    say(text)
+    return page.verdict(results)
+
+
+if __name__ == "__main__":
+    Claim("first-light").run(body)

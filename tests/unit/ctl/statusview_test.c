@@ -1,0 +1,95 @@
+/* `hspmdctl status` as people see it, from documents. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+
+#include "daemon/ctl/command.h"
+#include "daemon/ctl/remote.h"
+#include "tests/lib/testlib.h"
+
+/* Of `status` with so many names. */
+static char *status_of(const char *doc, int n_pos)
+{
+    char *out = NULL;
+    size_t n;
+    struct hsp_ctl ctl = {.out = open_memstream(&out, &n),
+                          .arena = hsp_arena_new((size_t)1 << 20),
+                          .n_pos = n_pos,
+                          .headers = true};
+    cJSON *o = cJSON_Parse(doc);
+    assert_non_null(o);
+    assert_true(hsp_status_view(&ctl, o));
+    (void)fclose(ctl.out);
+    cJSON_Delete(o);
+    (void)hsp_arena_free(ctl.arena);
+    return out;
+}
+
+static char *status_text(const char *doc)
+{
+    return status_of(doc, 1);
+}
+
+static void status_says_by_what_the_executors_talk(void **state)
+{
+    (void)state;
+    char *t = status_text("{\"jobs\": [{\"name\": \"j\", \"data_plane\": \"tls\", \"transport\": "
+                          "{\"shm\": 2, \"unix\": 0, \"tls\": 4, \"tcp\": 0}}]}");
+    assert_non_null(strstr(t, ", data plane tls, NCCL within hosts only\ntransport: 2 by shm, 4 by "
+                              "tcp+tls (connections between its executors)\ndevices:"));
+    free(t);
+    t = status_text("{\"jobs\": [{\"name\": \"j\", \"transport\": {\"unix\": 6, \"tcp\": 1}}]}");
+    assert_non_null(strstr(t, "\ntransport: 6 by unix, 1 by tcp (connections"));
+    free(t);
+    t = status_text("{\"jobs\": [{\"name\": \"j\", \"data_plane\": \"clear\"}]}");
+    assert_non_null(strstr(t, ", data plane clear\ndevices:"));
+    free(t);
+    t = status_text(
+        "{\"jobs\": [{\"name\": \"j\", \"data_plane\": \"tls\", "
+        "\"nccl_between_hosts\": \"clear\", \"trusted_network\": \"10.0.0.0/8, fd00::/8\"}]}");
+    assert_non_null(strstr(t, ", data plane tls, NCCL in clear on 10.0.0.0/8, fd00::/8\ndevices:"));
+    free(t);
+}
+
+static void status_says_who_could_read_the_training(void **state)
+{
+    (void)state;
+    char *t = status_of("{\"address\": \"here\", \"data_plane\": \"tls\", \"jobs\": []}", 0);
+    assert_non_null(strstr(t, "\ndata plane: tls between hosts, NCCL within hosts only\n\n"));
+    free(t);
+    t = status_of(
+        "{\"data_plane\": \"clear\", \"jobs\": [{\"name\": \"j\", \"data_plane\": \"tls\", "
+        "\"trusted_network\": \"10.0.0.0/8\"}]}",
+        0);
+    assert_non_null(
+        strstr(t, "\ndata plane: clear (chosen in hspmdd.yaml)\n"
+                  "            j: tls, NCCL in clear on 10.0.0.0/8 until its next epoch\n"));
+    free(t);
+    t = status_of(
+        "{\"data_plane\": \"tls\", \"trusted_network\": \"fd00::/8\", \"jobs\": [{\"name\": "
+        "\"j\", \"data_plane\": \"tls\"}, {\"name\": \"k\", \"data_plane\": \"tls\", "
+        "\"trusted_network\": \"fd00::/8\"}]}",
+        0);
+    assert_non_null(strstr(t,
+                           "\ndata plane: tls between hosts, NCCL in clear on fd00::/8\n"
+                           "            j: tls, NCCL within hosts only until its next epoch\n\n"));
+    free(t);
+}
+
+static void status_shows_a_loss_that_is_no_number(void **state)
+{
+    (void)state;
+    char *t =
+        status_text("{\"jobs\": [{\"name\": \"j\", \"state\": \"running\", \"loss\": \"nan\"}]}");
+    assert_non_null(strstr(t, " nan "));
+    free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(status_says_by_what_the_executors_talk),
+        cmocka_unit_test(status_says_who_could_read_the_training),
+        cmocka_unit_test(status_shows_a_loss_that_is_no_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
