@@ -65,7 +65,7 @@ def run(w):
     check(d.wait(20) == 0, "hspmdd ends")
     w.daemon("trusted_network: [127.0.0.0/8, 'fd00::/8']\n")
     until("both are back", lambda: w.up("alpha") and w.up("beta"))
-    shown = "tls between hosts, NCCL in clear on 127.0.0.0/8, fd00::/8\n"
+    shown = "tls between hosts, NCCL allowed in clear on 127.0.0.0/8, fd00::/8\n"
     check("data plane: " + shown in w.ctl("status"), w.ctl("status"))
     t = Training(w, "trusting", 60, least=2)
     until("NCCL is tried", lambda: TRIED in w.log(), 60)
