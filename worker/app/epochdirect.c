@@ -181,5 +181,6 @@ void hsp_epoch_direct_close(struct hsp_epoch *e)
     if (e->direct != NULL) {
         e->direct->ops->close(e->direct);
         e->direct = NULL;
+        hsp_nccllog_tell(e->env->nccl_log, e->env->log); /* warnings of its steps */
     }
 }

@@ -407,6 +407,7 @@ static int serve(struct executor *x)
             if (st == HSP_ECLOSED) {
                 /* The agent is gone: to the peers this must look like the loss it is, not like an abort
                  * that any of them might have begun; so no tidy hang-up. */
+                hsp_nccllog_tell(x->env.nccl_log, x->env.log);
                 _exit(0);
             }
             if (st != HSP_OK) {
@@ -484,6 +485,8 @@ static void close_all(struct executor *x)
     x->env.data = hsp_data_cache_free(x->env.data);
     hsp_mesh_listener_close(x->env.listener);
     x->env.nccl = hsp_nccl_close(x->env.nccl);
+    hsp_nccllog_tell(x->env.nccl_log, x->env.log);
+    x->env.nccl_log = hsp_nccllog_close(x->env.nccl_log);
     if (x->env.backend != NULL) {
         x->env.backend->close(x->env.backend);
     }

@@ -2,6 +2,7 @@
 #include "worker/app/nccllog.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #define CHUNK ((size_t)64 << 10)
 
 struct hsp_nccllog {
+    pthread_mutex_t lock; /* of what follows */
     int fd;
     off_t at; /* read so far */
     uint32_t n;
@@ -32,13 +34,14 @@ struct hsp_nccllog *hsp_nccllog_open(void)
     int fd = memfd_create("hspmd-nccl", MFD_CLOEXEC);
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (fd < 0 || (l = calloc(1, sizeof *l)) == NULL || setenv(names[2], path, 1) != 0 ||
-        setenv(names[1], "BOOTSTRAP,NET", 1) != 0 || setenv(names[0], "INFO", 1) != 0) {
+        setenv(names[1], "INIT,BOOTSTRAP,NET", 1) != 0 || setenv(names[0], "INFO", 1) != 0) {
         if (fd >= 0) {
             (void)close(fd);
         }
         free(l);
         return NULL;
     }
+    (void)pthread_mutex_init(&l->lock, NULL); /* cannot fail on Linux */
     l->fd = fd;
     return l;
 }
@@ -47,6 +50,7 @@ struct hsp_nccllog *hsp_nccllog_close(struct hsp_nccllog *l)
 {
     if (l != NULL) {
         (void)close(l->fd);
+        (void)pthread_mutex_destroy(&l->lock);
         free(l);
     }
     return NULL;
@@ -87,7 +91,11 @@ void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_log *log)
 {
     char *chunk = l != NULL ? malloc(CHUNK + 1) : NULL;
     ssize_t n = 0;
-    while (chunk != NULL && (n = pread(l->fd, chunk, CHUNK, l->at)) > 0) {
+    if (chunk == NULL) {
+        return; /* the next one may have memory */
+    }
+    (void)pthread_mutex_lock(&l->lock);
+    while ((n = pread(l->fd, chunk, CHUNK, l->at)) > 0) {
         chunk[n] = '\0';
         char *line = chunk, *end;
         while ((end = memchr(line, '\n', (size_t)(chunk + n - line))) != NULL) {
@@ -100,8 +108,9 @@ void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_log *log)
             break; /* the rest of a line comes later */
         }
     }
-    if (chunk != NULL && l->at > 0) { /* NCCL writes on behind it; where it cannot be, it stays */
+    if (l->at > 0) { /* NCCL writes on behind it; where it cannot be, it stays */
         (void)fallocate(l->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, l->at);
     }
+    (void)pthread_mutex_unlock(&l->lock);
     free(chunk);
 }

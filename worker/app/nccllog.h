@@ -1,12 +1,14 @@
 /* What NCCL chose, in the executor's log: the interface of its bootstrap, its network, its warnings.
  *
- * Role:    opened before the executor has threads; told by epochdirect.c at each PREPARE, in which NCCL chooses.
+ * Role:    opened before the executor has threads; told by epochdirect.c at each PREPARE, in which NCCL
+ *          chooses, and at the end of each epoch, for its warnings; closed by the executor.
  * Purity:  shell (environment, a file in memory); hsp_nccllog_line is pure.
- * Threads: tell by one thread at a time.
+ * Threads: tell by any.
  * Bounds:  HSP_NCCLLOG_LINES lines, each once; what NCCL wrote is thrown away when it was read.
  *
- * NCCL has no call for it. It writes lines to NCCL_DEBUG_FILE, here a file in memory: nobody reads while it writes, so a
- * pipe could hold it up. Where an administrator has set NCCL_DEBUG or what belongs to it, nothing is touched. */
+ * NCCL has no call for it. It writes lines to NCCL_DEBUG_FILE, here a file in memory: nobody reads
+ * while it writes, so a pipe could hold it up. "Using network" comes with INIT only. Where an
+ * administrator has set NCCL_DEBUG or what belongs to it, nothing is touched. */
 #ifndef HSP_NCCLLOG_H
 #define HSP_NCCLLOG_H
 #include "proto/host/log.h"

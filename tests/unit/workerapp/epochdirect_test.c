@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/unit/comm/nccl_world.h"
 #include "tests/unit/exec/tinyprog.h"
@@ -301,6 +302,38 @@ static void a_switch_takes_over(void **state)
     close_all();
 }
 
+/* What NCCL warns of within steps stands in the log when the epoch ends. */
+static void warnings_of_steps_are_logged(void **state)
+{
+    struct epoch x;
+    struct hsp_nccllog *l = hsp_nccllog_open();
+    FILE *to = tmpfile();
+    char text[4096];
+    (void)state;
+    assert_true(l != NULL && to != NULL);
+    FILE *f = fopen(getenv("NCCL_DEBUG_FILE"), "w");
+    assert_non_null(f);
+    open_all(NULL);
+    epoch_init(&x, three, RANKS, 1);
+    x.m[0].env.nccl_log = l;
+    x.m[0].env.log = hsp_log_new(fileno(to), HSP_LOG_INFO);
+    run(&x, prepare);
+    run(&x, train);
+    assert_true(fputs("n1:9:9 [0] x.cc:1 NCCL WARN trouble\n", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    epoch_fini(&x);
+    ssize_t n = pread(fileno(to), text, sizeof text - 1, 0);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_non_null(strstr(text, "nccl: trouble\n"));
+    close_all();
+    (void)hsp_log_free(x.m[0].env.log);
+    (void)fclose(to);
+    assert_null(hsp_nccllog_close(l));
+    assert_int_equal(
+        unsetenv("NCCL_DEBUG") + unsetenv("NCCL_DEBUG_SUBSYS") + unsetenv("NCCL_DEBUG_FILE"), 0);
+}
+
 /* A member that fails says so to hspmdd, which drops the epoch everywhere. */
 static void prepare_or_drop(void *ctx, uint32_t k)
 {
@@ -467,6 +500,7 @@ int main(void)
         cmocka_unit_test(tls_keeps_nccl_within_hosts),
         cmocka_unit_test(a_network_that_is_none),
         cmocka_unit_test(a_switch_takes_over),
+        cmocka_unit_test(warnings_of_steps_are_logged),
         cmocka_unit_test(without_nccl_it_goes_by_the_mesh),
         cmocka_unit_test(survivors_go_on_whenever_one_dies),
     };

@@ -55,7 +55,7 @@ static unsigned count(const char *part)
 static FILE *library_opens(void)
 {
     assert_string_equal(getenv("NCCL_DEBUG"), "INFO");
-    assert_string_equal(getenv("NCCL_DEBUG_SUBSYS"), "BOOTSTRAP,NET");
+    assert_string_equal(getenv("NCCL_DEBUG_SUBSYS"), "INIT,BOOTSTRAP,NET");
     FILE *f = fopen(getenv("NCCL_DEBUG_FILE"), "w");
     assert_non_null(f);
     return f;
