@@ -16,9 +16,10 @@
 struct hsp_nccllog {
     pthread_mutex_t lock; /* of what follows */
     int fd;
-    off_t at; /* read so far */
-    uint32_t n;
-    uint64_t told[HSP_NCCLLOG_LINES]; /* hashes */
+    off_t at;           /* read so far */
+    uint32_t n, untold; /* lines of this call of tell */
+    uint32_t next;
+    uint64_t told[HSP_NCCLLOG_LINES]; /* hashes of the last ones, in a ring */
 };
 
 struct hsp_nccllog *hsp_nccllog_open(void)
@@ -76,15 +77,19 @@ static void tell_line(struct hsp_nccllog *l, const char *line, struct hsp_log *l
     bool warns = false, told = false;
     const char *text = hsp_nccllog_line(line, &warns);
     uint64_t h = text != NULL ? hsp_hash_str(text) : 0;
-    for (uint32_t i = 0; i < l->n && text != NULL; i++) {
+    for (uint32_t i = 0; i < HSP_NCCLLOG_LINES && text != NULL; i++) {
         told = told || l->told[i] == h;
     }
-    if (text == NULL || told || l->n == HSP_NCCLLOG_LINES) {
+    if (text == NULL || told) {
         return;
     }
-    l->told[l->n++] = h;
-    hsp_log(log, warns ? HSP_LOG_WARN : HSP_LOG_INFO, "nccl", "%.400s%s", text,
-            l->n == HSP_NCCLLOG_LINES ? " (no more is told)" : "");
+    if (l->n == HSP_NCCLLOG_LINES) {
+        l->untold++;
+        return;
+    }
+    l->told[l->next++ % HSP_NCCLLOG_LINES] = h;
+    l->n++;
+    hsp_log(log, warns ? HSP_LOG_WARN : HSP_LOG_INFO, "nccl", "%.400s", text);
 }
 
 void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_log *log)
@@ -95,6 +100,7 @@ void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_log *log)
         return; /* the next one may have memory */
     }
     (void)pthread_mutex_lock(&l->lock);
+    l->n = l->untold = 0;
     while ((n = pread(l->fd, chunk, CHUNK, l->at)) > 0) {
         chunk[n] = '\0';
         char *line = chunk, *end;
@@ -107,6 +113,9 @@ void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_log *log)
         if (n < (ssize_t)CHUNK) {
             break; /* the rest of a line comes later */
         }
+    }
+    if (l->untold > 0) {
+        hsp_log(log, HSP_LOG_WARN, "nccl", "%u more lines are not told", l->untold);
     }
     if (l->at > 0) { /* NCCL writes on behind it; where it cannot be, it stays */
         (void)fallocate(l->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, l->at);
