@@ -223,8 +223,12 @@ void hsp_nccl_place_find(const struct hsp_nccl_look *l, const struct hsp_ipnets 
     struct hsp_nccl_place p = {.tls = true};
     char within[HSP_NCCL_WHY];
     l = l != NULL ? l : &kernel;
-    if (h == NULL) {
-        hsp_str_printf(why_not, HSP_NCCL_WHY, "out of memory");
+    if (h == NULL || l->unknown || !hsp_nccl_known(own_env, within)) {
+        hsp_str_printf(why_not, HSP_NCCL_WHY, "%s",
+                       h == NULL    ? "out of memory"
+                       : l->unknown ? "NCCL's settings are not all known; the agent's log says why"
+                                    : within);
+        free(h);
         *ret = p;
         return;
     }

@@ -59,6 +59,10 @@ typedef const char *(*hsp_getenv)(const char *name);
  * not when it excludes. */
 bool hsp_nccl_names(const char *list, const char *name, bool ports);
 
+/* Whether the variables say all that NCCL will do: no plugin gives it others, and its ranks do not
+ * meet at an address of the administrator's. Else why not: nothing follows from the variables then. */
+bool hsp_nccl_known(hsp_getenv get, char why[HSP_NCCL_WHY]);
+
 /* Whether all that NCCL says among ranks of this host stays here; else why not. */
 bool hsp_nccl_stays(const struct hsp_host_net *h, hsp_getenv get, char why[HSP_NCCL_WHY]);
 
@@ -72,7 +76,8 @@ uint8_t hsp_nccl_trusts(const struct hsp_host_net *h, hsp_getenv get, const stru
 struct hsp_nccl_look {
     const char *boot_id, *shm;    /* /proc/sys/kernel/random/boot_id, /dev/shm */
     const char *net, *infiniband; /* /sys/class/net, /sys/class/infiniband */
-    bool apart; /* ranks of this host are told apart like hosts: `transport: tcp` asks for it */
+    bool unknown; /* NCCL may have settings that are not in the environment (agentmain.c) */
+    bool apart;   /* ranks of this host are told apart like hosts: `transport: tcp` asks for it */
 };
 /* Of a rank in an epoch with TLS. @why_not: "" or why NCCL may not go to other hosts. */
 void hsp_nccl_place_find(const struct hsp_nccl_look *l, const struct hsp_ipnets *nets,

@@ -66,6 +66,25 @@ static bool takes_plugin(const struct hsp_host_net *h, hsp_getenv get)
     return net != NULL || (plugin != NULL ? strcasecmp(plugin, "none") != 0 : h->plugin);
 }
 
+bool hsp_nccl_known(hsp_getenv get, char why[HSP_NCCL_WHY])
+{
+    const char *plugin = get("NCCL_ENV_PLUGIN");
+    why[0] = '\0';
+    if (plugin == NULL || strcasecmp(plugin, "none") != 0) {
+        hsp_str_printf(why, HSP_NCCL_WHY,
+                       "NCCL_ENV_PLUGIN is %.100s, so NCCL may have settings that cannot be seen; "
+                       "unset it in the agent's environment",
+                       plugin != NULL ? plugin : "not set");
+    } else if (get("NCCL_COMM_ID") != NULL) {
+        hsp_str_printf(
+            why, HSP_NCCL_WHY,
+            "NCCL_COMM_ID is %.100s, where NCCL's ranks meet, whatever is trusted; unset "
+            "it in the agent's environment",
+            get("NCCL_COMM_ID"));
+    }
+    return why[0] == '\0';
+}
+
 /* ---- within this host ---- */
 
 bool hsp_nccl_stays(const struct hsp_host_net *h, hsp_getenv get, char why[HSP_NCCL_WHY])

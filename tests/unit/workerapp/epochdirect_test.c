@@ -241,6 +241,7 @@ static void tls_keeps_nccl_within_hosts(void **state)
     const char *const unknown[RANKS] = {"/nonexistent", "/nonexistent", "/nonexistent"};
     double want = loss_with(NULL, 7);
     assert_int_equal(setenv("NCCL_SOCKET_IFNAME", "=lo", 1), 0);
+    assert_int_equal(setenv("NCCL_ENV_PLUGIN", "none", 1), 0);
     assert_near(loss_with_tls(one, "", 7,
                               "NCCL serves devices of this host only: data_plane is tls and "
                               "hspmdd.yaml names no trusted_network"),
@@ -256,7 +257,7 @@ static void tls_keeps_nccl_within_hosts(void **state)
     assert_near(loss_with_tls(two, "10.0.0.0/8, 127.0.0.0/8", 7,
                               "NCCL may talk to other hosts in clear, on 127.0.0.0/8"),
                 want, 1e-15);
-    assert_int_equal(unsetenv("NCCL_SOCKET_IFNAME"), 0);
+    assert_int_equal(unsetenv("NCCL_SOCKET_IFNAME") + unsetenv("NCCL_ENV_PLUGIN"), 0);
     hsp_test_rmdir(dir);
     free(dir);
 }

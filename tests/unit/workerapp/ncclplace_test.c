@@ -272,6 +272,27 @@ static void what_cannot_be_seen_is_not_trusted(void **state)
     refused(&h, "10.0.0.0/8, fd00::/8", "more than is seen");
 }
 
+/* Settings that are in no variable, or a place to meet that is nobody's interface. */
+static void what_is_not_known(void **state)
+{
+    char why[HSP_NCCL_WHY];
+    (void)state;
+    ENV("NCCL_ENV_PLUGIN", "none");
+    assert_true(hsp_nccl_known(get, why));
+    assert_string_equal(why, "");
+    ENV("NCCL_ENV_PLUGIN", "None");
+    assert_true(hsp_nccl_known(get, why));
+    ENV("NCCL_ENV_PLUGIN", "mine");
+    assert_false(hsp_nccl_known(get, why));
+    assert_non_null(strstr(why, "NCCL_ENV_PLUGIN is mine, so NCCL may have settings"));
+    ENV("NCCL_DEBUG", "INFO"); /* then it looks for libnccl-env.so */
+    assert_false(hsp_nccl_known(get, why));
+    assert_non_null(strstr(why, "NCCL_ENV_PLUGIN is not set"));
+    ENV("NCCL_ENV_PLUGIN", "none", "NCCL_COMM_ID", "192.0.2.1:99");
+    assert_false(hsp_nccl_known(get, why));
+    assert_non_null(strstr(why, "NCCL_COMM_ID is 192.0.2.1:99"));
+}
+
 /* Only RDMA devices could carry off what ranks of one host say. */
 static void what_stays_on_this_host(void **state)
 {
@@ -305,7 +326,7 @@ static int setup(void **state)
 {
     (void)state;
     dir = hsp_test_tmpdir();
-    return 0;
+    return setenv("NCCL_ENV_PLUGIN", "none", 1);
 }
 
 static int teardown(void **state)
@@ -316,6 +337,7 @@ static int teardown(void **state)
     (void)unsetenv("NCCL_SOCKET_IFNAME");
     (void)unsetenv("NCCL_NET_DISABLE_INTRA");
     (void)unsetenv("NCCL_HOSTID");
+    (void)unsetenv("NCCL_ENV_PLUGIN");
     return 0;
 }
 
@@ -440,6 +462,13 @@ static void hosts_are_told_apart(void **state)
     assert_non_null(strstr(why, "NCCL_NET_DISABLE_INTRA is 0 in the agent's environment"));
     assert_int_equal(setenv("NCCL_NET_DISABLE_INTRA", "1", 1), 0);
     assert_true(found(&l, "", why).host == h);
+    l.unknown = true;
+    assert_true(found(&l, "127.0.0.0/8", why).host == 0);
+    assert_string_equal(why, "NCCL's settings are not all known; the agent's log says why");
+    l.unknown = false;
+    assert_int_equal(setenv("NCCL_ENV_PLUGIN", "mine", 1), 0);
+    assert_true(found(&l, "127.0.0.0/8", why).host == 0);
+    assert_non_null(strstr(why, "NCCL_ENV_PLUGIN is mine"));
 }
 
 int main(void)
@@ -451,6 +480,7 @@ int main(void)
         cmocka_unit_test(networks_that_all_interfaces_have),
         cmocka_unit_test(every_rdma_device_must_be_trusted),
         cmocka_unit_test(what_cannot_be_seen_is_not_trusted),
+        cmocka_unit_test(what_is_not_known),
         cmocka_unit_test(what_stays_on_this_host),
         cmocka_unit_test_setup_teardown(devices_as_the_kernel_shows_them, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_is_not_trusted, setup, teardown),
