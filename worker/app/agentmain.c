@@ -414,7 +414,7 @@ static void find_cards(struct hsp_agent_setup *u, struct hsp_log *log)
     u->machine.cards = u->card;
 }
 
-/* A file of NCCL's settings; NULL: there is none, or (*unknown) it cannot be read as NCCL reads it. */
+/* A file of NCCL's settings; NULL: there is none, or (*unknown) it cannot be read. */
 static const char *read_conf(struct hsp_agent_setup *u, struct hsp_log *log, const char *folder,
                              const char *name, bool *unknown)
 {

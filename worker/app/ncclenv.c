@@ -46,7 +46,8 @@ static bool add(struct list *l, const char *text, size_t len)
     return true;
 }
 
-/* Lines "NCCL_NAME=value", as NCCL reads them: no blanks around, # begins a comment at the start of a line. */
+/* Lines "NCCL_NAME=value", as NCCL reads them: no blanks around, # begins a comment at the start of
+ * a line. */
 static void add_file(struct list *l, const char *text)
 {
     while (text != NULL && *text != '\0') {

@@ -84,7 +84,8 @@ static void find_addresses(struct hsp_host_net *h)
 
 /* ---- RDMA devices ---- */
 
-/* Calls @take for each entry of a folder, "." and ".." left out. A folder that is not there has none. */
+/* Calls @take for each entry of a folder, "." and ".." left out. A folder that is not there has
+ * none. */
 static void each_entry(struct hsp_host_net *h, const char *folder,
                        void (*take)(struct hsp_host_net *h, const char *name, void *ctx), void *ctx)
 {

@@ -1,24 +1,25 @@
-/* Decides whether NCCL's traffic leaves this host, and whether it leaves the trusted networks.
- * NCCL encrypts nothing, so an epoch with TLS asks (worker/comm/nccl/ncclneed.h, L1).
+/* Decides whether NCCL's traffic leaves this host, and whether it leaves the trusted networks. NCCL
+ * encrypts nothing, so an epoch with TLS asks (worker/comm/nccl/ncclneed.h, L1).
  *
  * Role:    epochdirect.c asks at each PREPARE, and offers the answer to the other ranks.
- * Purity:  hsp_nccl_names, _stays and _trusts are pure; hsp_nccl_place_find is a shell that asks the
- *          kernel for addresses, reads below the folders of struct hsp_nccl_look and the environment.
+ * Purity:  hsp_nccl_names, _known, _stays, _trusts are pure; hsp_nccl_place_find is a shell: asks
+ *          the kernel for addresses, reads below the folders of struct hsp_nccl_look and the
+ *          environment.
  * Threads: any.
  *
- * Host: between two ranks NCCL uses NVLink, PCIe or shared memory, never the network, when they have
- * one boot id and host name (or NCCL_HOSTID) and one /dev/shm, as its own code compares, unless a
- * variable forbids it (NCCL_SHM_DISABLE; NCCL_NET_DISABLE_INTRA, which the agent sets to 1). The rest
- * goes by sockets between addresses of this host. The kernel sends it nowhere when both have one
- * network namespace. The identity of a host is a hash of boot id, host name, NCCL_HOSTID, network
- * namespace, /dev/shm and addresses. Addresses are in it because machines resumed from one snapshot
- * share the rest.
+ * Host: between two ranks NCCL uses NVLink, PCIe or shared memory, never the network, when they
+ * have one boot id and host name (or NCCL_HOSTID) and one /dev/shm, as its own code compares,
+ * unless a variable forbids it (NCCL_SHM_DISABLE; NCCL_NET_DISABLE_INTRA, which the agent sets to
+ * 1). The rest goes by sockets between addresses of this host. The kernel sends it nowhere when
+ * both have one network namespace. The identity of a host is a hash of boot id, host name,
+ * NCCL_HOSTID, network namespace, /dev/shm and addresses. Addresses are in it because machines
+ * resumed from one snapshot share the rest.
  *
  * Trusted: every interface by which NCCL may open sockets, and every RDMA device it may use, has an
- * address in a trusted network and no routable one elsewhere. NCCL's rules for NCCL_SOCKET_IFNAME and
- * NCCL_IB_HCA say which may be used; without NCCL_SOCKET_IFNAME every interface but the loopback may.
- * Two hosts then talk when one trusted network has all of these interfaces of both. A network plugin
- * cannot be looked into and is not trusted. */
+ * address in a trusted network and no routable one elsewhere. NCCL's rules for NCCL_SOCKET_IFNAME
+ * and NCCL_IB_HCA say which may be used; without NCCL_SOCKET_IFNAME every interface but the
+ * loopback may. Two hosts then talk when one trusted network has all of these interfaces of both. A
+ * network plugin cannot be looked into and is not trusted. */
 #ifndef HSP_NCCLPLACE_H
 #define HSP_NCCLPLACE_H
 #include <stdbool.h>
@@ -60,15 +61,16 @@ typedef const char *(*hsp_getenv)(const char *name);
 bool hsp_nccl_names(const char *list, const char *name, bool ports);
 
 /* Whether the variables say all that NCCL will do: no plugin gives it others, and its ranks do not
- * meet at an address of the administrator's. Else why not: nothing follows from the variables then. */
+ * meet at an address of the administrator's. Else why not: nothing follows from the variables
+ * then. */
 bool hsp_nccl_known(hsp_getenv get, char why[HSP_NCCL_WHY]);
 
 /* Whether all that NCCL says among ranks of this host stays here; else why not. */
 bool hsp_nccl_stays(const struct hsp_host_net *h, hsp_getenv get, char why[HSP_NCCL_WHY]);
 
 /* Those of these networks (bit i: the one of number i) on which each interface and each RDMA device
- * that NCCL may use is, if all their traffic to other hosts stays on these networks; 0: why not, and
- * what to do. */
+ * that NCCL may use is, if all their traffic to other hosts stays on these networks; 0: why not,
+ * and what to do. */
 uint8_t hsp_nccl_trusts(const struct hsp_host_net *h, hsp_getenv get, const struct hsp_ipnets *nets,
                         char why[HSP_NCCL_WHY]);
 

@@ -143,7 +143,8 @@ static uint8_t networks_of(const struct hsp_ip *ip, const struct hsp_ipnets *net
     return (uint8_t)mask;
 }
 
-/* The trusted networks in which it has addresses; 0: an address is elsewhere, or (*ret_any) there is none. */
+/* The trusted networks in which it has addresses; 0: an address is elsewhere, or (*ret_any) there
+ * is none. */
 static uint8_t networks_of_card(const struct hsp_host_net *h, const struct hsp_ipnets *nets,
                                 const struct of_card *c, bool *ret_any, char because[BECAUSE])
 {
@@ -170,7 +171,8 @@ static uint8_t networks_of_card(const struct hsp_host_net *h, const struct hsp_i
     return mask;
 }
 
-/* Takes from @mask the networks that one of the interfaces with sockets of NCCL has not. False: one is elsewhere. */
+/* Takes from @mask the networks that one of the interfaces with sockets of NCCL has not. False: one
+ * is elsewhere. */
 static bool sockets_trusted(const struct hsp_host_net *h, hsp_getenv get,
                             const struct hsp_ipnets *nets, uint8_t *mask, char why[HSP_NCCL_WHY])
 {

@@ -106,7 +106,7 @@ static void add_rdma(const char *interface, struct hsp_nccl_card *c)
     }
 }
 
-/* The same of the interfaces it is stacked on (bonds, VLANs), @depth deep. False: it is not here. */
+/* The same of the interfaces it is stacked on (bonds, VLANs), @depth deep. False: none is here. */
 static bool add_lower(const char *interface, unsigned depth, struct hsp_nccl_card *c)
 {
     char lower[PATH_MAX];

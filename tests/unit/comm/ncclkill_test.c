@@ -402,8 +402,9 @@ static void sums_of_hosts(void *ctx, uint32_t k)
     }
 }
 
-/* Two hosts of two, first in clear. With TLS and a trusted network each only the groups of a host go, and a communicator of both hosts serves no
- * more, not even to split them off. On one trusted network all go again. */
+/* Two hosts of two, first in clear. With TLS and a trusted network each only the groups of a host
+ * go, and a communicator of both hosts serves no more, not even to split them off. On one trusted
+ * network all go again. */
 static void secrets_stay_on_their_hosts(void **state)
 {
     struct nw_process p[4];

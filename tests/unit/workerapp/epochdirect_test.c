@@ -1,5 +1,6 @@
-/* NCCL in the life of an epoch: members with and without a GPU, what is kept, what fails, a switch; and an executor that
- * dies in any of its calls, in PREPARE, before the first step, within steps and in the switch. */
+/* NCCL in the life of an epoch: members with and without a GPU, what is kept, what fails, a switch;
+ * and an executor that dies in any of its calls, in PREPARE, before the first step, within steps
+ * and in the switch. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
@@ -202,7 +203,8 @@ static void on_hosts(struct epoch *x, const char *const boot_id[RANKS], const ch
     }
 }
 
-/* Loss of two steps with TLS. @boot_id: files that tell hosts apart; @with_nccl: members that go by it. */
+/* Loss of two steps with TLS. @boot_id: files that tell hosts apart; @with_nccl: members that go by
+ * it. */
 static double loss_with_tls(const char *const boot_id[RANKS], const char *trusted,
                             uint32_t with_nccl, const char *told)
 {
@@ -224,7 +226,8 @@ static double loss_with_tls(const char *const boot_id[RANKS], const char *truste
     return loss;
 }
 
-/* In TLS NCCL stays within hosts, but for trusted networks; the numbers are the same whichever way they go. */
+/* In TLS NCCL stays within hosts, but for trusted networks; the numbers are the same whichever way
+ * they go. */
 static void tls_keeps_nccl_within_hosts(void **state)
 {
     char *dir = hsp_test_tmpdir(), path[2][512];
@@ -280,7 +283,8 @@ static void a_network_that_is_none(void **state)
     close_all();
 }
 
-/* Prepared beside the epoch that runs: taken over when it has ended, and compared; what is not the same is an end. */
+/* Prepared beside the epoch that runs: taken over when it has ended, and compared; what is not the
+ * same is an end. */
 static void a_switch_takes_over(void **state)
 {
     struct epoch a, b;
@@ -347,7 +351,8 @@ static void prepare_or_drop(void *ctx, uint32_t k)
     }
 }
 
-/* A network NCCL cannot use: an executor that fails twice does without it, and in the end the job goes on. */
+/* A network NCCL cannot use: an executor that fails twice does without it, and in the end the job
+ * goes on. */
 static void without_nccl_it_goes_by_the_mesh(void **state)
 {
     struct epoch x;

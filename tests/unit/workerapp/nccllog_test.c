@@ -1,4 +1,5 @@
-/* What NCCL wrote of its choices, in the log: by lines as the library writes them, and by the library itself where it is. */
+/* What NCCL wrote of its choices, in the log: by lines as the library writes them, and by the
+ * library itself where it is. */
 #include "worker/app/nccllog.h"
 
 #include <stdio.h>

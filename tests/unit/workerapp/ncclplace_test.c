@@ -1,4 +1,5 @@
-/* Where goes what NCCL says: its rules for names, what is trusted, what stays on this host; and what the kernel shows. */
+/* NCCL's rules for names, which networks are trusted, what stays on this host; and what the kernel
+ * shows. */
 #include "worker/app/ncclplace.h"
 
 #include <arpa/inet.h>
@@ -180,7 +181,7 @@ static void without_a_list_all_are_looked_at(void **state)
     refused(&h, "10.0.0.0/8", "interface lo has 192.0.2.9");
 }
 
-/* Bit i: entry i of trusted_network, if each interface and each RDMA device has an address there. */
+/* Bit i: entry i of trusted_network, if all interfaces and RDMA devices have addresses there. */
 static void networks_that_all_interfaces_have(void **state)
 {
     static const char nets[] = "10.1.0.0/16, 10.2.0.0/16, 10.0.0.0/8";

@@ -6,9 +6,9 @@
  * Ownership: needs and offers own their arrays.
  *
  * A *list* is the ranks of a move, ascending. It goes by NCCL if
- *   (L1) each of its ranks has NCCL, all of one version, and no two of them share a GPU (NCCL has one member for
- *        each), and every two of them may talk by NCCL, which does not encrypt: their epoch asks for no
- *        encryption, or they are on one host, or both are on one of the trusted networks, and
+ *   (L1) each of its ranks has NCCL, all of one version, and no two of them share a GPU (NCCL has one
+ *        member for each), and every two of them may talk by NCCL, which does not encrypt: their epoch
+ *        asks for no encryption, or they are on one host, or both are on one trusted network, and
  *   (L2) every pair of its ranks that sends messages (list moves or not) sends and receives them in the same
  *        order: NCCL knows no channels, the n-th message is the n-th receive, and
  *   (L3) none of those senders sends to more than HSP_N_LANES ranks.
