@@ -76,7 +76,7 @@ static const struct hsp_field fields[] = {
      .example = "10.0.0.0/8",
      .help = "network, or list of at most 8, on which NCCL may carry what GPUs of different hosts "
              "say to each\n# other: NCCL does not encrypt, so with data_plane tls it is else used "
-             "within hosts only"},
+             "within hosts only; default none"},
     {.path = "heartbeat",
      .live = true,
      .type = HSP_FIELD_MS,

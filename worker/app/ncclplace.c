@@ -240,8 +240,12 @@ void hsp_nccl_place_find(const struct hsp_nccl_look *l, const struct hsp_ipnets 
     p.trusted = hsp_nccl_trusts(h, own_env, nets, why_not);
     if (!l->apart && hsp_nccl_stays(h, own_env, within)) {
         p.host = host_of(l, h);
+    } else if (p.trusted == 0 && l->apart) {
+        size_t n = strlen(why_not);
+        hsp_str_printf(why_not + n, HSP_NCCL_WHY - n,
+                       "; with transport: tcp devices of this host count as of other hosts");
     } else if (p.trusted == 0) {
-        hsp_str_printf(why_not, HSP_NCCL_WHY, "%s", l->apart ? "transport is tcp" : within);
+        hsp_str_printf(why_not, HSP_NCCL_WHY, "%s", within);
     }
     free(h);
     *ret = p;

@@ -1,4 +1,5 @@
 /* The pure half of ncclplace.h: what follows from addresses, devices and variables. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,9 @@ bool hsp_nccl_names(const char *list, const char *name, bool ports)
 static long long number(hsp_getenv get, const char *name)
 {
     const char *v = get(name);
-    return v != NULL ? strtoll(v, NULL, 0) : 0; /* as NCCL reads its numbers */
+    errno = 0;
+    long long n = v != NULL ? strtoll(v, NULL, 0) : 0;
+    return errno == 0 ? n : 0; /* as NCCL reads its numbers */
 }
 
 /* ---- what NCCL may use ---- */
@@ -161,12 +164,13 @@ static uint8_t networks_of_card(const struct hsp_host_net *h, const struct hsp_i
         mask |= in;
         if (in == 0) {
             hsp_ip_text(ip, text);
-            hsp_str_printf(because, BECAUSE, "%s has %s, which is in none of them", c->name, text);
+            hsp_str_printf(because, BECAUSE, "%s has %s, outside of trusted_network", c->name,
+                           text);
             return 0;
         }
     }
     if (mask == 0) {
-        hsp_str_printf(because, BECAUSE, "%s has no address in one of them", c->name);
+        hsp_str_printf(because, BECAUSE, "%s has no address in trusted_network", c->name);
     }
     return mask;
 }

@@ -137,12 +137,12 @@ static void every_interface_must_be_trusted(void **state)
     host(&h);
     refused(&h, "", "hspmdd.yaml names no trusted_network");
     ENV("NCCL_IB_DISABLE", "1");
-    refused(&h, "10.0.0.0/8, fd00::/8", "interface eth1 has 192.0.2.7, which is in none of them");
+    refused(&h, "10.0.0.0/8, fd00::/8", "interface eth1 has 192.0.2.7, outside of trusted_network");
     refused(&h, "10.0.0.0/8, fd00::/8, 192.0.2.0/24", "have no trusted_network in common");
     ENV("NCCL_IB_DISABLE", "1", "NCCL_SOCKET_IFNAME", "=eth0");
     assert_string_equal(why_not(&h, "10.0.0.0/8, fd00::/8"), "");
     refused(&h, "10.0.0.0/8",
-            "interface eth0 has fd00::7, which is in none of them; NCCL keeps off");
+            "interface eth0 has fd00::7, outside of trusted_network; NCCL keeps off");
     refused(&h, "fd00::/8", "interface eth0 has 10.0.0.7");
     ENV("NCCL_IB_DISABLE", "1", "NCCL_SOCKET_IFNAME", "^eth1");
     refused(&h, "10.0.0.0/8, fd00::/8", "interface lo has 127.0.0.1"); /* not excluded */
@@ -154,7 +154,7 @@ static void every_interface_must_be_trusted(void **state)
     refused(&h, "10.0.0.0/8, fd00::/8", "interface eth1 has 192.0.2.7");
     address(&h, "eth2", "fe80::9"); /* NCCL would take it */
     ENV("NCCL_IB_DISABLE", "1", "NCCL_SOCKET_IFNAME", "=eth0,eth2");
-    refused(&h, "10.0.0.0/8, fd00::/8", "interface eth2 has no address in one of them");
+    refused(&h, "10.0.0.0/8, fd00::/8", "interface eth2 has no address in trusted_network");
 }
 
 /* Without a list all interfaces but the loopback, whichever of them this NCCL would take. */
@@ -228,7 +228,8 @@ static void every_rdma_device_must_be_trusted(void **state)
     refused(&h, "10.0.0.0/8, fd00::/8", "RDMA device mlx5_1");
     h.n_rdma = 1;
     rdma(&h, "mlx5_bond_0", "eth4", "bond0"); /* the bond's card has no address, the bond has */
-    refused(&h, "10.0.0.0/8, fd00::/8", "mlx5_bond_0 may be used and bond0 has no address in one");
+    refused(&h, "10.0.0.0/8, fd00::/8",
+            "mlx5_bond_0 may be used and bond0 has no address in trusted_network");
     address(&h, "bond0", "10.0.0.8");
     assert_string_equal(why_not(&h, "10.0.0.0/8, fd00::/8"), "");
     address(&h, "eth4", "192.0.2.8"); /* and one elsewhere */
@@ -389,10 +390,11 @@ static void devices_as_the_kernel_shows_them(void **state)
     assert_int_equal(found(&l, "127.0.0.0/8", why).trusted, 1);
     assert_string_equal(why, "");
     assert_int_equal(found(&l, "10.0.0.0/8", why).trusted, 0);
-    assert_non_null(strstr(why, "interface lo has 127.0.0.1, which is in none of them"));
+    assert_non_null(strstr(why, "interface lo has 127.0.0.1, outside of trusted_network"));
     (void)put("ib/mlx5_0/device/net/nocard0", NULL);
     assert_int_equal(found(&l, "127.0.0.0/8", why).trusted, 0);
-    assert_non_null(strstr(why, "mlx5_0 may be used and nocard0 has no address in one of them"));
+    assert_non_null(
+        strstr(why, "mlx5_0 may be used and nocard0 has no address in trusted_network"));
     (void)put("net/nocard0/upper_bond9", NULL);
     (void)put("net/bond9/upper_lo", NULL); /* a VLAN on a bond */
     assert_int_equal(found(&l, "127.0.0.0/8", why).trusted, 1);
@@ -454,7 +456,8 @@ static void hosts_are_told_apart(void **state)
     assert_true(found(&shm, "", why).host != h);
     assert_true(found(&none, "", why).host == 0);
     assert_true(found(&apart, "", why).host == 0);
-    assert_string_equal(why, "transport is tcp");
+    assert_string_equal(why, "hspmdd.yaml names no trusted_network; with transport: tcp devices of "
+                             "this host count as of other hosts");
     assert_int_equal(setenv("NCCL_HOSTID", "x", 1), 0);
     assert_true(found(&l, "", why).host != h);
     assert_int_equal(unsetenv("NCCL_HOSTID"), 0);
