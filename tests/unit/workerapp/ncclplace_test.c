@@ -261,6 +261,8 @@ static void what_cannot_be_seen_is_not_trusted(void **state)
     refused(&h, "10.0.0.0/8, fd00::/8", "network plugin");
     ENV("NCCL_SOCKET_IFNAME", "=eth0", "NCCL_NET_PLUGIN", "none");
     assert_string_equal(why_not(&h, "10.0.0.0/8, fd00::/8"), "");
+    ENV("NCCL_SOCKET_IFNAME", "=eth0", "NCCL_NET_PLUGIN", "None");
+    assert_string_equal(why_not(&h, "10.0.0.0/8, fd00::/8"), "");
     ENV("NCCL_SOCKET_IFNAME", "=eth0", "NCCL_NET", "IB");
     assert_string_equal(why_not(&h, "10.0.0.0/8, fd00::/8"), "");
     h.plugin = false;
