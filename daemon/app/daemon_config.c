@@ -76,7 +76,7 @@ static const struct hsp_field fields[] = {
      .example = "10.0.0.0/8",
      .help = "network, or list of at most 8, on which NCCL may carry what GPUs of different hosts "
              "say to each\n# other: NCCL does not encrypt, so with data_plane tls it is else used "
-             "within hosts only"},
+             "within hosts only; default none"},
     {.path = "heartbeat",
      .live = true,
      .type = HSP_FIELD_MS,
@@ -163,7 +163,13 @@ static enum hsp_status load_trusted(struct hsp_daemon_config *c, const char *nam
                            name, s->n, HSP_IPNETS);
     }
     for (size_t i = 0; i < s->n; i++) {
-        if (hsp_ipnet_parse(s->items[i], &nets.net[nets.n++], &why) != HSP_OK) {
+        const char *one = s->items[i];
+        enum hsp_status st =
+            strchr(one, ',') != NULL
+                ? hsp_err_set(&why, HSP_EINVAL, 0,
+                              "%.60s: a list is written [10.0.0.0/8, fd00::/8]", one)
+                : hsp_ipnet_parse(one, &nets.net[nets.n++], &why);
+        if (st != HSP_OK) {
             return hsp_err_set(err, HSP_EPARSE, 0, "%s: trusted_network: %s", name, why.msg);
         }
     }

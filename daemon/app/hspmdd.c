@@ -305,7 +305,7 @@ static int serve(struct program *p)
             " is ready, agents reach it at %s, data plane %s%s%s, state in %s",
             p->app->address, clear ? "clear" : "tls, NCCL ",
             clear    ? ""
-            : trusts ? "in clear on "
+            : trusts ? "allowed in clear on "
                      : "within hosts only",
             clear ? "" : p->cfg.trusted, p->cfg.state_dir);
     if (clear && trusts) {

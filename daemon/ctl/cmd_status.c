@@ -198,7 +198,7 @@ static void plane_text(const cJSON *o, const char *between, char ret[PLANE_TEXT]
     bool tls = strcmp(plane, "tls") == 0;
     (void)snprintf(ret, PLANE_TEXT, "%s%s%s%s", plane, tls ? between : "",
                    !tls              ? ""
-                   : nets[0] != '\0' ? ", NCCL in clear on "
+                   : nets[0] != '\0' ? ", NCCL allowed in clear on "
                                      : ", NCCL within hosts only",
                    tls ? nets : "");
 }

@@ -36,6 +36,9 @@ static bool same(const struct hsp_ip *a, const struct hsp_ip *b)
     return a->v6 == b->v6 && memcmp(a->b, b->b, sizeof a->b) == 0;
 }
 
+/* The first bytes of IPv4 addresses that are written as IPv6. */
+static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
 enum hsp_status hsp_ipnet_parse(const char *s, struct hsp_ipnet *ret, struct hsp_err *err)
 {
     const char *slash = strchr(s, '/');
@@ -55,6 +58,9 @@ enum hsp_status hsp_ipnet_parse(const char *s, struct hsp_ipnet *ret, struct hsp
     if (!hsp_parse_i64(slash + 1, &bits) || bits < 0 || bits > (r.ip.v6 ? 128 : 32)) {
         return hsp_err_set(err, HSP_EINVAL, 0, "%.60s: the bits of the prefix are 0 to %d", s,
                            r.ip.v6 ? 128 : 32);
+    }
+    if (r.ip.v6 && memcmp(r.ip.b, mapped, sizeof mapped) == 0) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%.60s is a network of IPv4: write it as one", s);
     }
     r.bits = (uint8_t)bits;
     const struct hsp_ip net = cut(&r.ip, r.bits);

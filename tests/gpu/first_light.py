@@ -27,6 +27,8 @@ import page  # noqa: E402
 from report import BUILD, Claim, Unjudged, say  # noqa: E402
 
 TOTAL_SECONDS = 360
+KILL_SECONDS = 5
+TEXT_BYTES = 4 << 20
 SUITE = "tests/unit/backend/device_test"
 SHAPES = os.path.join(HERE, "shapes.txt")
 LIBRARIES = ("libcuda.so", "libcublasLt.so", "libcudnn.so", "libnccl.so", "libcupti.so")
@@ -74,7 +76,10 @@ def run_to_log(args, env, seconds, log):
             os.killpg(p.pid, signal.SIGKILL)  # also what it has started
         except ProcessLookupError:
             pass
-        p.wait()
+        try:
+            p.wait(KILL_SECONDS)
+        except subprocess.TimeoutExpired:  # a driver that hangs keeps a process until it is done
+            say("   it cannot be killed, and may keep the GPU")
     return status, time.monotonic() - began
 
 
@@ -86,14 +91,23 @@ def run(step, logs, left):
         return page.Result(step.name, page.MISSING, 0, needs)
     if left < 2:
         return page.Result(step.name, page.MISSING, 0, "more time than %d s" % TOTAL_SECONDS)
-    with open(os.path.join(logs, step.log + ".log"), "ab") as log:
+    try:
+        return run_logged(step, os.path.join(logs, step.log + ".log"), min(step.seconds, left))
+    except OSError as e:  # a full disk; a program that cannot be executed
+        return page.Result(step.name, page.NOT_RUN, 0, "cannot be run, or its log not be written: %s" % e)
+
+
+def run_logged(step, path, seconds):
+    """Result of a step; its output is added to the file @path. The last TEXT_BYTES of the output are judged."""
+    with open(path, "ab") as log:
         log.write(("\n# %s: %s\n" % (step.name, " ".join(step.args))).encode())
         log.flush()
         start = log.tell()
-        status, seconds = run_to_log(step.args, environment(step.env), min(step.seconds, left), log)
-    with open(log.name, errors="replace") as log:
-        log.seek(start)
-        text = log.read()
+        status, seconds = run_to_log(step.args, environment(step.env), seconds, log)
+    with open(path, "rb") as log:
+        size = log.seek(0, os.SEEK_END)
+        log.seek(max(start, size - TEXT_BYTES))
+        text = log.read().decode(errors="replace")
     say("   %s, %.1f s" % ("ended, it took too long" if status is None else "exit %d" % status, seconds))
     return page.Result(step.name, status, seconds, text)
 
@@ -163,20 +177,24 @@ def log_folder():
 
 
 def body(claim):
+    logs = log_folder() if os.environ.get("HSPMD_LOGS") else None  # a folder that cannot be used is told in a rehearsal, too
     seen = gpu.look()
     if "missing" in seen:
         raise Unjudged(seen["missing"])
     if gpu.plugin(BUILD) is None:
         raise Unjudged("the CUDA backend, which %s does not have (nvcc, configure --with-cuda)" % BUILD)
-    logs = log_folder()
+    logs = logs or log_folder()
     python, torch = gpu.torch_python(60)
     machine = facts(seen, python, torch, logs)
     seeds = [claim.random.randrange(1, 2**31) for _ in range(2)]
     results = [run(s, logs, claim.left(TOTAL_SECONDS) - 5) for s in steps(seeds, python)]
     text = page.page(machine, results, logs)
-    with open(os.path.join(logs, "page.txt"), "w") as f:
-        f.write(text + "\n")
     say(text)
+    try:
+        with open(os.path.join(logs, "page.txt"), "w") as f:
+            f.write(text + "\n")
+    except OSError as e:
+        say("this page is kept nowhere: %s" % e)
     return page.verdict(results)
 
 

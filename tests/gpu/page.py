@@ -7,6 +7,7 @@ import re
 Result = collections.namedtuple("Result", "name status seconds text")
 
 MISSING = 77  # exit status of a program that cannot judge; its last line says why
+NOT_RUN = -1000  # in place of one: the program was not run to its end, and the text says why
 AS_HSPMD, AS_CUDA = "calls beside waiting kernels, CUDA as hspmd starts it", "calls beside waiting kernels, CUDA's defaults"
 PEERS = ("torch", "cudnn", "flash")
 SPEED = re.compile(r"^(attention|product) (\S+) (\S+) (\S+) ([0-9.]+) us ([0-9.]+) TFLOP/s$", re.M)
@@ -23,7 +24,8 @@ def missing(r):
         m = re.search(r"error while loading shared libraries: ([^:\s]+)", r.text)
         return m and "the library " + m.group(1)
     m = re.search(r"no GPU: (.*)|^1\.\.0 # SKIP (.*)", r.text, re.M)
-    if m and r.status in (0, 1, MISSING):
+    begun = re.search(r"^\[ RUN ", r.text, re.M)  # a GPU that a test had, and lost, is a failure
+    if m and not begun and r.status in (0, 1, MISSING):
         return (m.group(1) or m.group(2)).strip()[:160]
     return re.sub(r"^\S+: ", "", last_line(r.text)) if r.status == MISSING else None
 
@@ -32,6 +34,8 @@ def failure(r):
     """Why a program that had all it needed did not end well; None."""
     if r.status == 0 or missing(r):
         return None
+    if r.status == NOT_RUN:
+        return last_line(r.text)
     if r.status is None:
         return "was ended after %.0f s; last: %s" % (r.seconds, last_line(r.text))
     how = "exit %d" % r.status if r.status >= 0 else "signal %d" % -r.status

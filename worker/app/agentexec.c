@@ -60,7 +60,8 @@ static enum hsp_status start(struct hsp_agent_exec *x, struct hsp_err *err)
                                .audit_dir = s->cfg->audit_dir,
                                .log_level =
                                    hsp_log_level_name((enum hsp_log_level)s->cfg->log_level),
-                               .env = hsp_agent_env(s->setup, x->device)};
+                               .env = hsp_agent_env(s->setup, x->device),
+                               .nccl_unknown = hsp_agent_nccl_unknown(s->setup, x->device)};
     enum hsp_status st = hsp_spawn_executor(&o, &child, err);
     if (st != HSP_OK) {
         return st;

@@ -46,6 +46,7 @@ struct hsp_agent_setup {
     struct hsp_m_card card[HSP_NODE_CARDS];
     struct hsp_netcard found;           /* where the file names none */
     char *const *env[HSP_NODE_DEVICES]; /* of executors with a GPU; NULL: ours */
+    bool nccl_unknown[HSP_NODE_DEVICES];
     struct hsp_gpu_wanted wanted[HSP_NODE_DEVICES];
     struct hsp_gpuwatch *gpus; /* NULL: there are none, or NVML does not know them */
     struct hsp_m_path path[HSP_NODE_PATHS];
@@ -413,55 +414,88 @@ static void find_cards(struct hsp_agent_setup *u, struct hsp_log *log)
     u->machine.cards = u->card;
 }
 
-/* A file of NCCL's settings; NULL: there is none that can be read. */
-static const char *read_conf(struct hsp_agent_setup *u, const char *folder, const char *name)
+/* A file of NCCL's settings; NULL: there is none, or (*unknown) it cannot be read. */
+static const char *read_conf(struct hsp_agent_setup *u, struct hsp_log *log, const char *folder,
+                             const char *name, bool *unknown)
 {
     char path[PATH_MAX];
     uint8_t *text = NULL;
     size_t n = 0;
-    struct hsp_err ignored;
+    struct hsp_err err = {0};
     hsp_str_printf(path, sizeof path, "%s%s", folder, name);
-    const char *copy = hsp_file_read(path, CONFIG_MAX, &text, &n, &ignored) == HSP_OK
-                           ? hsp_arena_strdup(u->arena, (const char *)text)
-                           : NULL;
+    enum hsp_status st = hsp_file_read(path, CONFIG_MAX, &text, &n, &err);
+    if (st == HSP_OK && strlen((const char *)text) != n) {
+        st = hsp_err_set(&err, HSP_EINVAL, 0, "%.150s: there is a byte 0 in it", path);
+    }
+    const char *copy = st == HSP_OK ? hsp_arena_strdup(u->arena, (const char *)text) : NULL;
+    if (st == HSP_OK && copy == NULL) {
+        st = hsp_err_set(&err, HSP_ENOMEM, 0, "%.150s: no memory for it", path);
+    }
     free(text);
+    if (st != HSP_OK && st != HSP_ENOENT) {
+        *unknown = true;
+        hsp_log(log, HSP_LOG_WARN, "probe",
+                "settings of NCCL: %s; with TLS NCCL is not used; mend the file and restart",
+                err.msg);
+    }
     return copy;
 }
 
-/* What NCCL is told of the network, for each GPU. */
+/* What NCCL is told of the network, for one GPU. */
+static void make_env(struct hsp_agent_setup *u, uint32_t i, const struct hsp_nccl_env_opts *o,
+                     struct hsp_log *log)
+{
+    const char *made = "";
+    struct hsp_err err = {0};
+    if (hsp_nccl_env_make(o, u->arena, &u->env[i], &made, &err) != HSP_OK) {
+        u->nccl_unknown[i] = true;
+        hsp_log(log, HSP_LOG_WARN, "probe",
+                "device %" PRIu32 ": NCCL is told nothing, and with TLS it is not used: %s", i,
+                err.msg);
+    } else if (made[0] != '\0') {
+        hsp_log(log, HSP_LOG_INFO, "probe", "device %" PRIu32 ": %s from %s", i, made,
+                u->cfg.n_cards > 0 ? "network:" : "the card with the address that peers dial");
+    }
+    if (o->own < o->n_cards && !o->card[o->own].here) {
+        hsp_log(log, HSP_LOG_WARN, "probe",
+                "device %" PRIu32
+                ": network: names card %s, which is not on this host; NCCL chooses another",
+                i, u->card[o->own].name);
+    }
+}
+
 static void make_envs(struct hsp_agent_setup *u, struct hsp_log *log)
 {
     const struct passwd *who = getpwuid(getuid());
-    const char *other = getenv("NCCL_CONF_FILE"), *made = "";
+    const char *other = getenv("NCCL_CONF_FILE");
     struct hsp_nccl_card card[HSP_NODE_CARDS];
     struct hsp_nccl_env_opts o = {.env = environ, .card = card, .n_cards = u->machine.n_cards};
-    struct hsp_err err = {0};
-    o.conf[0] = other != NULL && other[0] != '\0' ? read_conf(u, "", other)
-                : who != NULL                     ? read_conf(u, who->pw_dir, "/.nccl.conf")
-                                                  : NULL;
-    o.conf[1] = read_conf(u, "", "/etc/nccl.conf");
+    bool named = other != NULL && other[0] != '\0', unknown = false, any = false;
+    for (uint32_t i = 0; i < u->cfg.n_devices; i++) {
+        any = any || u->cfg.devices[i].gpu;
+    }
+    if (!any) {
+        return;
+    }
+    o.conf[0] = named         ? read_conf(u, log, "", other, &unknown)
+                : who != NULL ? read_conf(u, log, who->pw_dir, "/.nccl.conf", &unknown)
+                              : NULL;
+    o.conf[1] = read_conf(u, log, "", "/etc/nccl.conf", &unknown);
     for (uint32_t i = 0; i < o.n_cards; i++) {
         hsp_netcard_rdma("/sys/class/net", u->card[i].name, &card[i]);
     }
     for (uint32_t i = 0; i < u->cfg.n_devices; i++) {
-        if (!u->cfg.devices[i].gpu) {
-            continue;
-        }
-        o.own = u->cfg.card_of[i];
-        if (hsp_nccl_env_make(&o, u->arena, &u->env[i], &made, &err) != HSP_OK) {
-            hsp_log(log, HSP_LOG_WARN, "probe", "device %" PRIu32 ": NCCL is told nothing: %s", i,
-                    err.msg);
-        } else if (made[0] != '\0') {
-            hsp_log(log, HSP_LOG_INFO, "probe", "device %" PRIu32 ": %s from %s", i, made,
-                    u->cfg.n_cards > 0 ? "network:" : "the card with the address that peers dial");
-        }
-        if (o.own < o.n_cards && !card[o.own].here) {
-            hsp_log(log, HSP_LOG_WARN, "probe",
-                    "device %" PRIu32
-                    ": network: names card %s, which is not on this host; NCCL chooses another",
-                    i, card[o.own].name);
+        if (u->cfg.devices[i].gpu) {
+            o.own = u->cfg.card_of[i];
+            u->nccl_unknown[i] = unknown;
+            make_env(u, i, &o, log);
         }
     }
+}
+
+bool hsp_agent_nccl_unknown(const struct hsp_agent_setup *u, uint32_t device)
+{
+    return u->nccl_unknown[device];
 }
 
 char *const *hsp_agent_env(const struct hsp_agent_setup *u, uint32_t device)

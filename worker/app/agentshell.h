@@ -80,6 +80,8 @@ enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_
 struct hsp_gpuwatch *hsp_agent_gpus(const struct hsp_agent_setup *u);
 /* The environment of the executor of a GPU (ncclenv.h); NULL: the agent's. It belongs to @u. */
 char *const *hsp_agent_env(const struct hsp_agent_setup *u, uint32_t device);
+/* NCCL may have settings that are not in that environment: what it does is not known. */
+bool hsp_agent_nccl_unknown(const struct hsp_agent_setup *u, uint32_t device);
 
 /* ---- agentloop.c ---- */
 

@@ -46,10 +46,11 @@ struct hsp_exec_env {
     struct hsp_nccl *nccl; /* of a GPU; NULL: none */
     struct hsp_nccl_look nccl_look;
     struct hsp_nccllog *nccl_log; /* what it says of itself; NULL: nothing, or elsewhere */
-    char nccl_place_told[HSP_NCCL_WHY + 64]; /* whether it goes to other hosts: what the log says */
-    atomic_bool failed;      /* the device: the log says so once, and the process ends */
-    atomic_bool unpinned;    /* it was told that a segment could not be pinned */
-    atomic_uint nccl_failed; /* times in a row that its communicators could not be made */
+    char nccl_place_told[HSP_IPNETS_TEXT +
+                         64]; /* whether it goes to other hosts: what the log says */
+    atomic_bool failed;       /* the device: the log says so once, and the process ends */
+    atomic_bool unpinned;     /* it was told that a segment could not be pinned */
+    atomic_uint nccl_failed;  /* times in a row that its communicators could not be made */
     struct hsp_data_cache *data;
     struct hsp_mesh_listener *listener;
     struct hsp_chan *chan;

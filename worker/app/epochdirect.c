@@ -45,13 +45,26 @@ static bool is_over(void *ctx)
     return over;
 }
 
-/* The log says whether NCCL goes to other hosts, or why not: once, until that changes. */
-static void note_place(struct hsp_exec_env *env, const struct hsp_nccl_place *p, bool any_trusted,
-                       const char *why_not)
+/* The networks of @n that are in @mask, as a text. */
+static void text_of(const struct hsp_ipnets *n, uint8_t mask, char ret[HSP_IPNETS_TEXT])
 {
-    char text[sizeof env->nccl_place_told];
-    if (p->trusted) {
-        hsp_str_printf(text, sizeof text, "NCCL talks to other hosts in clear, on trusted_network");
+    struct hsp_ipnets some = {0};
+    for (uint32_t i = 0; i < n->n; i++) {
+        if ((mask >> i & 1) != 0) {
+            some.net[some.n++] = n->net[i];
+        }
+    }
+    hsp_ipnets_text(&some, ret);
+}
+
+/* The log says whether NCCL goes to other hosts, or why not: once, until that changes. */
+static void note_place(struct hsp_exec_env *env, const struct hsp_nccl_place *p,
+                       const struct hsp_ipnets *nets, const char *why_not)
+{
+    char text[sizeof env->nccl_place_told], on[HSP_IPNETS_TEXT];
+    if (p->trusted != 0) {
+        text_of(nets, p->trusted, on);
+        hsp_str_printf(text, sizeof text, "NCCL may talk to other hosts in clear, on %s", on);
     } else {
         hsp_str_printf(text, sizeof text, "%s: data_plane is tls and %s",
                        p->host != 0 ? "NCCL serves devices of this host only" : "NCCL is not used",
@@ -59,7 +72,7 @@ static void note_place(struct hsp_exec_env *env, const struct hsp_nccl_place *p,
     }
     if (strcmp(text, env->nccl_place_told) != 0) {
         hsp_str_printf(env->nccl_place_told, sizeof env->nccl_place_told, "%s", text);
-        hsp_log(env->log, any_trusted && !p->trusted ? HSP_LOG_WARN : HSP_LOG_INFO, "executor",
+        hsp_log(env->log, nets->n > 0 && p->trusted == 0 ? HSP_LOG_WARN : HSP_LOG_INFO, "executor",
                 "%s", text);
     }
 }
@@ -76,7 +89,7 @@ static enum hsp_status find_place(struct hsp_epoch *e, struct hsp_nccl_place *re
         return hsp_err_wrap(err, "trusted_network of PREPARE");
     }
     hsp_nccl_place_find(&e->env->nccl_look, &nets, ret, why_not);
-    note_place(e->env, ret, nets.n > 0, why_not);
+    note_place(e->env, ret, &nets, why_not);
     return HSP_OK;
 }
 
@@ -168,5 +181,6 @@ void hsp_epoch_direct_close(struct hsp_epoch *e)
     if (e->direct != NULL) {
         e->direct->ops->close(e->direct);
         e->direct = NULL;
+        hsp_nccllog_tell(e->env->nccl_log, e->env->log); /* warnings of its steps */
     }
 }

@@ -27,6 +27,7 @@ enum {
     AUDIT,
     TRANSPORT,
     GPU,
+    NCCL,
     LEVEL
 };
 
@@ -43,10 +44,12 @@ static const struct option OPTIONS[] = {{"executor", required_argument, NULL, FD
                                         {"audit", required_argument, NULL, AUDIT},
                                         {"transport", required_argument, NULL, TRANSPORT},
                                         {"gpu", required_argument, NULL, GPU},
+                                        {"nccl-settings", required_argument, NULL, NCCL},
                                         {"log-level", required_argument, NULL, LEVEL},
                                         {NULL, 0, NULL, 0}};
-#define FILES    65536 /* as the unit allows: three meshes an epoch, two epochs in a switch, shards */
-#define OPTIONAL ((1u << ADVERTISE) | (1u << AUDIT) | (1u << TRANSPORT) | (1u << GPU))
+#define FILES 65536 /* as the unit allows: three meshes an epoch, two epochs in a switch, shards */
+#define OPTIONAL \
+    ((1u << ADVERTISE) | (1u << AUDIT) | (1u << TRANSPORT) | (1u << GPU) | (1u << NCCL))
 
 static bool transport(const char *s, enum hsp_mesh_transport *ret)
 {
@@ -98,6 +101,7 @@ static bool take(int which, const char *s, struct hsp_executor_opts *o, enum hsp
         ok = number(s, 0, 255, &n);
         o->gpu_index = (int)n;
         break;
+    case NCCL: ok = o->nccl_unknown = strcmp(s, "unknown") == 0; break;
     default: ok = hsp_log_parse_level(s, level); break;
     }
     return ok;

@@ -407,6 +407,7 @@ static int serve(struct executor *x)
             if (st == HSP_ECLOSED) {
                 /* The agent is gone: to the peers this must look like the loss it is, not like an abort
                  * that any of them might have begun; so no tidy hang-up. */
+                hsp_nccllog_tell(x->env.nccl_log, x->env.log);
                 _exit(0);
             }
             if (st != HSP_OK) {
@@ -442,20 +443,21 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
                                 struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
-    x->env = (struct hsp_exec_env){.state_dir = o->state_dir,
-                                   .node = o->node,
-                                   .device = o->device,
-                                   .speed = o->speed < 1 ? o->speed : 0,
-                                   .mem_bytes = o->mem_bytes,
-                                   .connect_ms = CONNECT_MS,
-                                   .audit_dir = o->audit_dir,
-                                   .chan = &x->chan,
-                                   .data = hsp_data_cache_new(NULL),
-                                   .log = o->log,
-                                   .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                                   .nccl_look = {.apart = o->transport == HSP_MESH_TCP},
-                                   .nccl_log = o->nccl_log,
-                                   .told = &x->told};
+    x->env = (struct hsp_exec_env){
+        .state_dir = o->state_dir,
+        .node = o->node,
+        .device = o->device,
+        .speed = o->speed < 1 ? o->speed : 0,
+        .mem_bytes = o->mem_bytes,
+        .connect_ms = CONNECT_MS,
+        .audit_dir = o->audit_dir,
+        .chan = &x->chan,
+        .data = hsp_data_cache_new(NULL),
+        .log = o->log,
+        .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+        .nccl_look = {.apart = o->transport == HSP_MESH_TCP, .unknown = o->nccl_unknown},
+        .nccl_log = o->nccl_log,
+        .told = &x->told};
     x->heartbeat_ms = o->heartbeat_ms;
     x->arena = hsp_arena_new(MESSAGE_MAX);
     if (x->env.wake_fd < 0 || x->arena == NULL || x->env.data == NULL) {
@@ -484,6 +486,8 @@ static void close_all(struct executor *x)
     x->env.data = hsp_data_cache_free(x->env.data);
     hsp_mesh_listener_close(x->env.listener);
     x->env.nccl = hsp_nccl_close(x->env.nccl);
+    hsp_nccllog_tell(x->env.nccl_log, x->env.log);
+    x->env.nccl_log = hsp_nccllog_close(x->env.nccl_log);
     if (x->env.backend != NULL) {
         x->env.backend->close(x->env.backend);
     }

@@ -31,8 +31,9 @@ struct hsp_executor_opts {
     uint32_t heartbeat_ms;
     const char *audit_dir;        /* NULL: no audit */
     uint64_t gpu;                 /* hash of its identity (hsp_device_identity); 0: no GPU */
+    bool nccl_unknown;            /* NCCL may have settings that are not in the environment */
     const char *nccl;             /* the library, for tests; NULL: libnccl.so.2 */
-    struct hsp_nccllog *nccl_log; /* what NCCL says of itself; NULL: nothing, or elsewhere */
+    struct hsp_nccllog *nccl_log; /* closed at the end; NULL: NCCL writes nothing, or elsewhere */
     struct hsp_log *log;
     /* For tests: opens the device. NULL: the CPU, or GPU gpu_index by its library. */
     enum hsp_status (*open)(const struct hsp_executor_opts *o, struct hsp_backend **ret,

@@ -12,6 +12,7 @@ struct list {
     char **v;
     uint32_t n;
     bool failed; /* no memory */
+    bool full;
 };
 
 static bool is_set(const struct list *l, const char *name, size_t len)
@@ -27,7 +28,11 @@ static bool is_set(const struct list *l, const char *name, size_t len)
 static bool add(struct list *l, const char *text, size_t len)
 {
     const char *is = memchr(text, '=', len);
-    if (is == NULL || l->n + 1 >= HSP_NCCL_ENV_MAX || is_set(l, text, (size_t)(is - text))) {
+    if (is == NULL || is_set(l, text, (size_t)(is - text))) {
+        return false;
+    }
+    l->full = l->full || l->n + 1 >= HSP_NCCL_ENV_MAX;
+    if (l->full) {
         return false;
     }
     char *copy = hsp_arena_alloc(l->arena, len + 1);
@@ -41,7 +46,8 @@ static bool add(struct list *l, const char *text, size_t len)
     return true;
 }
 
-/* Lines "NCCL_NAME=value", as NCCL reads them: no blanks around, # begins a comment at the start of a line. */
+/* Lines "NCCL_NAME=value", as NCCL reads them: no blanks around, # begins a comment at the start of
+ * a line. */
 static void add_file(struct list *l, const char *text)
 {
     while (text != NULL && *text != '\0') {
@@ -86,7 +92,7 @@ static void add_cards(struct list *l, const struct hsp_nccl_env_opts *o, struct 
 enum hsp_status hsp_nccl_env_make(const struct hsp_nccl_env_opts *o, struct hsp_arena *arena,
                                   char *const **ret, const char **ret_made, struct hsp_err *err)
 {
-    static const char within[] = "NCCL_NET_DISABLE_INTRA=1";
+    static const char *const always[] = {"NCCL_NET_DISABLE_INTRA=1", "NCCL_ENV_PLUGIN=none"};
     struct list l = {.arena = arena, .v = hsp_arena_array(arena, HSP_NCCL_ENV_MAX, sizeof *l.v)};
     struct hsp_buf made;
     if (l.v == NULL) {
@@ -103,11 +109,17 @@ enum hsp_status hsp_nccl_env_make(const struct hsp_nccl_env_opts *o, struct hsp_
     add_file(&l, o->conf[1]);
     hsp_buf_init(&made, 2 * VALUE_MAX);
     add_cards(&l, o, &made);
-    (void)add(&l, within, strlen(within));
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
+        (void)add(&l, always[i], strlen(always[i]));
+    }
     l.v[l.n] = NULL;
     const char *text = hsp_arena_strdup(arena, hsp_buf_cstr(&made));
     bool good = !l.failed && !made.failed && text != NULL;
     hsp_buf_fini(&made);
+    if (l.full) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "more than %u variables with those of NCCL's files",
+                           HSP_NCCL_ENV_MAX - 1);
+    }
     if (!good) {
         return hsp_err_nomem(err, "an environment");
     }

@@ -2,6 +2,7 @@
 #include "worker/app/nccllog.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,12 @@
 #define CHUNK ((size_t)64 << 10)
 
 struct hsp_nccllog {
+    pthread_mutex_t lock; /* of what follows */
     int fd;
-    off_t at; /* read so far */
-    uint32_t n;
-    uint64_t told[HSP_NCCLLOG_LINES]; /* hashes */
+    off_t at;           /* read so far */
+    uint32_t n, untold; /* lines of this call of tell */
+    uint32_t next;
+    uint64_t told[HSP_NCCLLOG_LINES]; /* hashes of the last ones, in a ring */
 };
 
 struct hsp_nccllog *hsp_nccllog_open(void)
@@ -32,13 +35,14 @@ struct hsp_nccllog *hsp_nccllog_open(void)
     int fd = memfd_create("hspmd-nccl", MFD_CLOEXEC);
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (fd < 0 || (l = calloc(1, sizeof *l)) == NULL || setenv(names[2], path, 1) != 0 ||
-        setenv(names[1], "BOOTSTRAP,NET", 1) != 0 || setenv(names[0], "INFO", 1) != 0) {
+        setenv(names[1], "INIT,BOOTSTRAP,NET", 1) != 0 || setenv(names[0], "INFO", 1) != 0) {
         if (fd >= 0) {
             (void)close(fd);
         }
         free(l);
         return NULL;
     }
+    (void)pthread_mutex_init(&l->lock, NULL); /* cannot fail on Linux */
     l->fd = fd;
     return l;
 }
@@ -47,6 +51,7 @@ struct hsp_nccllog *hsp_nccllog_close(struct hsp_nccllog *l)
 {
     if (l != NULL) {
         (void)close(l->fd);
+        (void)pthread_mutex_destroy(&l->lock);
         free(l);
     }
     return NULL;
@@ -72,22 +77,31 @@ static void tell_line(struct hsp_nccllog *l, const char *line, struct hsp_log *l
     bool warns = false, told = false;
     const char *text = hsp_nccllog_line(line, &warns);
     uint64_t h = text != NULL ? hsp_hash_str(text) : 0;
-    for (uint32_t i = 0; i < l->n && text != NULL; i++) {
+    for (uint32_t i = 0; i < HSP_NCCLLOG_LINES && text != NULL; i++) {
         told = told || l->told[i] == h;
     }
-    if (text == NULL || told || l->n == HSP_NCCLLOG_LINES) {
+    if (text == NULL || told) {
         return;
     }
-    l->told[l->n++] = h;
-    hsp_log(log, warns ? HSP_LOG_WARN : HSP_LOG_INFO, "nccl", "%.400s%s", text,
-            l->n == HSP_NCCLLOG_LINES ? " (no more is told)" : "");
+    if (l->n == HSP_NCCLLOG_LINES) {
+        l->untold++;
+        return;
+    }
+    l->told[l->next++ % HSP_NCCLLOG_LINES] = h;
+    l->n++;
+    hsp_log(log, warns ? HSP_LOG_WARN : HSP_LOG_INFO, "nccl", "%.400s", text);
 }
 
 void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_log *log)
 {
     char *chunk = l != NULL ? malloc(CHUNK + 1) : NULL;
     ssize_t n = 0;
-    while (chunk != NULL && (n = pread(l->fd, chunk, CHUNK, l->at)) > 0) {
+    if (chunk == NULL) {
+        return; /* the next one may have memory */
+    }
+    (void)pthread_mutex_lock(&l->lock);
+    l->n = l->untold = 0;
+    while ((n = pread(l->fd, chunk, CHUNK, l->at)) > 0) {
         chunk[n] = '\0';
         char *line = chunk, *end;
         while ((end = memchr(line, '\n', (size_t)(chunk + n - line))) != NULL) {
@@ -100,8 +114,12 @@ void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_log *log)
             break; /* the rest of a line comes later */
         }
     }
-    if (chunk != NULL && l->at > 0) { /* NCCL writes on behind it; where it cannot be, it stays */
+    if (l->untold > 0) {
+        hsp_log(log, HSP_LOG_WARN, "nccl", "%u more lines are not told", l->untold);
+    }
+    if (l->at > 0) { /* NCCL writes on behind it; where it cannot be, it stays */
         (void)fallocate(l->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, l->at);
     }
+    (void)pthread_mutex_unlock(&l->lock);
     free(chunk);
 }

@@ -4,9 +4,11 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <limits.h>
 #include <net/if.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,11 +47,24 @@ static bool ip_of(const struct sockaddr *a, struct hsp_ip *ret)
     return false;
 }
 
+static void too_many(struct hsp_host_net *h)
+{
+    hsp_str_printf(h->unseen, sizeof h->unseen,
+                   "this host has more than %u addresses, %u RDMA devices or %u interfaces of one: "
+                   "too many to look at",
+                   HSP_HOST_ADDRESSES, HSP_HOST_RDMA, HSP_RDMA_CARDS);
+}
+
+static void unreadable(struct hsp_host_net *h, const char *what, int e)
+{
+    hsp_str_printf(h->unseen, sizeof h->unseen, "%.120s cannot be read: %s", what, strerror(e));
+}
+
 static void find_addresses(struct hsp_host_net *h)
 {
     struct ifaddrs *all = NULL;
     if (getifaddrs(&all) != 0) {
-        h->cut = true; /* nothing can be said of it */
+        unreadable(h, "the list of network interfaces", errno);
         return;
     }
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
@@ -61,7 +76,7 @@ static void find_addresses(struct hsp_host_net *h)
         if (h->n_addresses < HSP_HOST_ADDRESSES) {
             h->address[h->n_addresses++] = a;
         } else {
-            h->cut = true;
+            too_many(h);
         }
     }
     freeifaddrs(all);
@@ -69,83 +84,102 @@ static void find_addresses(struct hsp_host_net *h)
 
 /* ---- RDMA devices ---- */
 
-/* False: there is no room. */
-static bool add_card(struct hsp_host_rdma *r, const char *name)
-{
-    if (r->n_cards == HSP_RDMA_CARDS || strlen(name) >= sizeof r->card[0]) {
-        return false;
-    }
-    hsp_str_printf(r->card[r->n_cards++], sizeof r->card[0], "%s", name);
-    return true;
-}
-
-/* Interfaces named by entries of @folder that begin with @prefix. */
-static bool add_cards(struct hsp_host_rdma *r, const char *folder, const char *prefix)
+/* Calls @take for each entry of a folder, "." and ".." left out. A folder that is not there has
+ * none. */
+static void each_entry(struct hsp_host_net *h, const char *folder,
+                       void (*take)(struct hsp_host_net *h, const char *name, void *ctx), void *ctx)
 {
     DIR *d = opendir(folder);
-    bool room = true;
-    for (struct dirent *e; d != NULL && room && (e = readdir(d)) != NULL;) {
-        if (e->d_name[0] != '.' && strncmp(e->d_name, prefix, strlen(prefix)) == 0) {
-            room = add_card(r, e->d_name + strlen(prefix));
+    struct dirent *e = NULL;
+    if (d == NULL) {
+        if (errno != ENOENT && errno != ENOTDIR) {
+            unreadable(h, folder, errno);
+        }
+        return;
+    }
+    while ((errno = 0, e = readdir(d)) != NULL) {
+        if (e->d_name[0] != '.') {
+            take(h, e->d_name, ctx);
         }
     }
-    if (d != NULL) {
-        (void)closedir(d); /* read only */
+    if (errno != 0) {
+        unreadable(h, folder, errno);
     }
-    return room;
+    (void)closedir(d); /* read only */
 }
 
-/* Its interfaces, what is stacked on them (bonds, VLANs), and on that. */
-static bool find_cards(const char *infiniband, const char *net, struct hsp_host_rdma *r)
+static void add_card(struct hsp_host_net *h, const char *name, void *ctx)
 {
-    char path[PATH_MAX];
-    hsp_str_printf(path, sizeof path, "%s/%s/device/net", infiniband, r->name);
-    bool room = add_cards(r, path, "");
-    for (uint32_t k = 0; k < r->n_cards && room; k++) {
-        hsp_str_printf(path, sizeof path, "%s/%s", net, r->card[k]);
-        room = add_cards(r, path, "upper_");
+    struct hsp_host_rdma *r = ctx;
+    if (r->n_cards == HSP_RDMA_CARDS || strlen(name) >= sizeof r->card[0]) {
+        too_many(h);
+        return;
     }
-    return room;
+    hsp_str_printf(r->card[r->n_cards++], sizeof r->card[0], "%s", name);
+}
+
+static void add_upper(struct hsp_host_net *h, const char *name, void *ctx)
+{
+    if (strncmp(name, "upper_", 6) == 0) {
+        add_card(h, name + 6, ctx);
+    }
+}
+
+static void add_rdma(struct hsp_host_net *h, const char *name, void *ctx)
+{
+    (void)ctx;
+    if (h->n_rdma == HSP_HOST_RDMA || strlen(name) > HSP_RDMA_NAME) {
+        too_many(h);
+        return;
+    }
+    struct hsp_host_rdma *r = &h->rdma[h->n_rdma++];
+    *r = (struct hsp_host_rdma){0};
+    hsp_str_printf(r->name, sizeof r->name, "%s", name);
 }
 
 static void find_rdma(struct hsp_host_net *h, const char *infiniband, const char *net)
 {
-    DIR *d = opendir(infiniband);
-    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
-        if (e->d_name[0] == '.') {
-            continue;
+    char path[PATH_MAX];
+    each_entry(h, infiniband, add_rdma, NULL);
+    for (uint32_t i = 0; i < h->n_rdma; i++) {
+        struct hsp_host_rdma *r = &h->rdma[i];
+        hsp_str_printf(path, sizeof path, "%s/%s/device/net", infiniband, r->name);
+        each_entry(h, path, add_card, r);
+        for (uint32_t k = 0; k < r->n_cards; k++) { /* bonds, VLANs, and what is on them */
+            hsp_str_printf(path, sizeof path, "%s/%s", net, r->card[k]);
+            each_entry(h, path, add_upper, r);
         }
-        if (h->n_rdma == HSP_HOST_RDMA || strlen(e->d_name) > HSP_RDMA_NAME) {
-            h->cut = true;
-            continue;
-        }
-        struct hsp_host_rdma *r = &h->rdma[h->n_rdma++];
-        *r = (struct hsp_host_rdma){0};
-        hsp_str_printf(r->name, sizeof r->name, "%s", e->d_name);
-        h->cut = !find_cards(infiniband, net, r) || h->cut;
-    }
-    if (d != NULL) {
-        (void)closedir(d);
     }
 }
 
-/* NCCL would load it, too. */
-static bool has_plugin(void)
+/* ---- a network plugin ---- */
+
+static pthread_once_t looked = PTHREAD_ONCE_INIT;
+static bool there;
+
+static void look_for_plugin(void)
 {
     void *p = dlopen(PLUGIN, RTLD_LAZY | RTLD_LOCAL);
+    there = p != NULL;
     if (p != NULL) {
         (void)dlclose(p); /* nothing follows from that */
     }
-    return p != NULL;
+}
+
+/* Whether NCCL would load one by itself. */
+static bool has_plugin(void)
+{
+    bool told = getenv("NCCL_NET") != NULL || getenv("NCCL_NET_PLUGIN") != NULL;
+    return !told && pthread_once(&looked, look_for_plugin) == 0 && there;
 }
 
 /* ---- the host's identity ---- */
 
 static uint64_t node_of(const char *path, uint64_t h)
 {
-    struct stat st;
-    const uint64_t id[2] = {stat(path, &st) == 0 ? st.st_dev : 0,
-                            stat(path, &st) == 0 ? st.st_ino : 0};
+    struct stat st = {0};
+    bool known = stat(path, &st) == 0;
+    const uint64_t id[2] = {known ? st.st_dev : 0, known ? st.st_ino : 0};
     return hsp_hash64(id, sizeof id, h);
 }
 
@@ -187,11 +221,15 @@ void hsp_nccl_place_find(const struct hsp_nccl_look *l, const struct hsp_ipnets 
 {
     static const struct hsp_nccl_look kernel = {0};
     struct hsp_host_net *h = calloc(1, sizeof *h);
-    struct hsp_nccl_place p = {.secret = true};
+    struct hsp_nccl_place p = {.tls = true};
     char within[HSP_NCCL_WHY];
     l = l != NULL ? l : &kernel;
-    if (h == NULL) {
-        hsp_str_printf(why_not, HSP_NCCL_WHY, "out of memory");
+    if (h == NULL || l->unknown || !hsp_nccl_known(own_env, within)) {
+        hsp_str_printf(why_not, HSP_NCCL_WHY, "%s",
+                       h == NULL    ? "out of memory"
+                       : l->unknown ? "NCCL's settings are not all known; the agent's log says why"
+                                    : within);
+        free(h);
         *ret = p;
         return;
     }
@@ -202,8 +240,12 @@ void hsp_nccl_place_find(const struct hsp_nccl_look *l, const struct hsp_ipnets 
     p.trusted = hsp_nccl_trusts(h, own_env, nets, why_not);
     if (!l->apart && hsp_nccl_stays(h, own_env, within)) {
         p.host = host_of(l, h);
-    } else if (!p.trusted) {
-        hsp_str_printf(why_not, HSP_NCCL_WHY, "%s", l->apart ? "transport is tcp" : within);
+    } else if (p.trusted == 0 && l->apart) {
+        size_t n = strlen(why_not);
+        hsp_str_printf(why_not + n, HSP_NCCL_WHY - n,
+                       "; with transport: tcp devices of this host count as of other hosts");
+    } else if (p.trusted == 0) {
+        hsp_str_printf(why_not, HSP_NCCL_WHY, "%s", within);
     }
     free(h);
     *ret = p;

@@ -1,4 +1,5 @@
 /* The pure half of ncclplace.h: what follows from addresses, devices and variables. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,32 +32,18 @@ bool hsp_nccl_names(const char *list, const char *name, bool ports)
 static long long number(hsp_getenv get, const char *name)
 {
     const char *v = get(name);
-    return v != NULL ? strtoll(v, NULL, 0) : 0; /* as NCCL reads its numbers */
+    errno = 0;
+    long long n = v != NULL ? strtoll(v, NULL, 0) : 0;
+    return errno == 0 ? n : 0; /* as NCCL reads its numbers */
 }
 
 /* ---- what NCCL may use ---- */
 
-/* NCCL tries the first kind that there is when it is not told which. */
-static int kind_of(const char *card)
-{
-    return strncmp(card, "ib", 2) == 0       ? 0
-           : strncmp(card, "docker", 6) == 0 ? 2
-           : strncmp(card, "lo", 2) == 0     ? 3
-                                             : 1;
-}
-
-static bool opens_sockets(const struct hsp_host_net *h, hsp_getenv get, const char *card)
+/* By this list; NULL: NCCL chooses by itself. It passes over a list of one letter. */
+static const char *sockets_list(hsp_getenv get)
 {
     const char *list = get("NCCL_SOCKET_IFNAME");
-    if (list != NULL && strlen(list) > 1) {
-        return hsp_nccl_names(list, card, false);
-    }
-    int best = kind_of(card);
-    for (uint32_t i = 0; i < h->n_addresses; i++) {
-        int k = kind_of(h->address[i].card);
-        best = k < best ? k : best;
-    }
-    return kind_of(card) == best;
+    return list != NULL && strlen(list) > 1 ? list : NULL;
 }
 
 static bool is_net(hsp_getenv get, const char *name)
@@ -79,7 +66,26 @@ static bool takes_plugin(const struct hsp_host_net *h, hsp_getenv get)
     if (is_net(get, "Socket") || is_net(get, "IB")) {
         return false;
     }
-    return net != NULL || (plugin != NULL ? strcmp(plugin, "none") != 0 : h->plugin);
+    return net != NULL || (plugin != NULL ? strcasecmp(plugin, "none") != 0 : h->plugin);
+}
+
+bool hsp_nccl_known(hsp_getenv get, char why[HSP_NCCL_WHY])
+{
+    const char *plugin = get("NCCL_ENV_PLUGIN");
+    why[0] = '\0';
+    if (plugin == NULL || strcasecmp(plugin, "none") != 0) {
+        hsp_str_printf(why, HSP_NCCL_WHY,
+                       "NCCL_ENV_PLUGIN is %.100s, so NCCL may have settings that cannot be seen; "
+                       "unset it in the agent's environment",
+                       plugin != NULL ? plugin : "not set");
+    } else if (get("NCCL_COMM_ID") != NULL) {
+        hsp_str_printf(
+            why, HSP_NCCL_WHY,
+            "NCCL_COMM_ID is %.100s, where NCCL's ranks meet, whatever is trusted; unset "
+            "it in the agent's environment",
+            get("NCCL_COMM_ID"));
+    }
+    return why[0] == '\0';
 }
 
 /* ---- within this host ---- */
@@ -90,7 +96,7 @@ bool hsp_nccl_stays(const struct hsp_host_net *h, hsp_getenv get, char why[HSP_N
         const char *name;
         long long want;
     } v[] = {{"NCCL_SHM_DISABLE", 0}, {"NCCL_NET_DISABLE_INTRA", 1}, {"NCCL_OOB_NET_ENABLE", 0}};
-    bool devices = h->cut || takes_plugin(h, get);
+    bool devices = h->unseen[0] != '\0' || takes_plugin(h, get);
     why[0] = '\0';
     for (uint32_t i = 0; i < h->n_rdma && !devices; i++) {
         devices = takes_rdma(get, &h->rdma[i]);
@@ -110,42 +116,83 @@ bool hsp_nccl_stays(const struct hsp_host_net *h, hsp_getenv get, char why[HSP_N
 
 /* ---- to other hosts ---- */
 
-/* Whether this interface has an address in a trusted network, and no routable one elsewhere. */
-static bool is_trusted(const struct hsp_host_net *h, const struct hsp_ipnets *nets,
-                       const char *card, char because[BECAUSE])
+/* The addresses of one interface. */
+struct of_card {
+    const char *name;
+    bool labels;   /* "eth0:1" is one of eth0's */
+    bool loopback; /* 127.0.0.0/8 counts */
+};
+
+static bool is_loopback(const struct hsp_ip *ip)
 {
-    bool any = false;
-    for (uint32_t i = 0; i < h->n_addresses; i++) {
-        const struct hsp_host_address *a = &h->address[i];
-        char ip[46];
-        if (strcmp(a->card, card) != 0 || hsp_ip_is_link_local6(&a->ip)) {
-            continue;
-        }
-        if (!hsp_ipnets_have(nets, &a->ip)) {
-            hsp_ip_text(&a->ip, ip);
-            hsp_str_printf(because, BECAUSE, "%s has %s, which is in none of them", card, ip);
-            return false;
-        }
-        any = true;
-    }
-    if (!any) {
-        hsp_str_printf(because, BECAUSE, "%s has no address in one of them", card);
-    }
-    return any;
+    return !ip->v6 && ip->b[0] == 127; /* IPv6's is never among them */
 }
 
-static bool sockets_trusted(const struct hsp_host_net *h, hsp_getenv get,
-                            const struct hsp_ipnets *nets, char why[HSP_NCCL_WHY])
+static bool counts(const struct of_card *c, const struct hsp_host_address *a)
 {
-    bool any = false;
+    size_t n = c->labels ? strcspn(a->card, ":") : strlen(a->card);
+    return n == strlen(c->name) && strncmp(a->card, c->name, n) == 0 &&
+           !hsp_ip_is_link_local6(&a->ip) && (c->loopback || !is_loopback(&a->ip));
+}
+
+/* Those of the networks that have it, as bits. */
+static uint8_t networks_of(const struct hsp_ip *ip, const struct hsp_ipnets *nets)
+{
+    unsigned mask = 0;
+    for (uint32_t k = 0; k < nets->n; k++) {
+        const struct hsp_ipnets one = {.n = 1, .net = {nets->net[k]}};
+        mask |= hsp_ipnets_have(&one, ip) ? 1u << k : 0;
+    }
+    return (uint8_t)mask;
+}
+
+/* The trusted networks in which it has addresses; 0: an address is elsewhere, or (*ret_any) there
+ * is none. */
+static uint8_t networks_of_card(const struct hsp_host_net *h, const struct hsp_ipnets *nets,
+                                const struct of_card *c, bool *ret_any, char because[BECAUSE])
+{
+    uint8_t mask = 0;
+    *ret_any = false;
     for (uint32_t i = 0; i < h->n_addresses; i++) {
-        const char *card = h->address[i].card;
+        const struct hsp_ip *ip = &h->address[i].ip;
+        char text[46];
+        if (!counts(c, &h->address[i])) {
+            continue;
+        }
+        uint8_t in = networks_of(ip, nets);
+        *ret_any = true;
+        mask |= in;
+        if (in == 0) {
+            hsp_ip_text(ip, text);
+            hsp_str_printf(because, BECAUSE, "%s has %s, outside of trusted_network", c->name,
+                           text);
+            return 0;
+        }
+    }
+    if (mask == 0) {
+        hsp_str_printf(because, BECAUSE, "%s has no address in trusted_network", c->name);
+    }
+    return mask;
+}
+
+/* Takes from @mask the networks that one of the interfaces with sockets of NCCL has not. False: one
+ * is elsewhere. */
+static bool sockets_trusted(const struct hsp_host_net *h, hsp_getenv get,
+                            const struct hsp_ipnets *nets, uint8_t *mask, char why[HSP_NCCL_WHY])
+{
+    const char *list = sockets_list(get);
+    bool any = false, ignored;
+    for (uint32_t i = 0; i < h->n_addresses; i++) {
+        const struct hsp_host_address *a = &h->address[i];
+        const struct of_card c = {.name = a->card, .loopback = list != NULL};
         char because[BECAUSE];
-        if (!opens_sockets(h, get, card)) {
+        if (list != NULL ? !hsp_nccl_names(list, a->card, false) : is_loopback(&a->ip)) {
             continue;
         }
         any = true;
-        if (!is_trusted(h, nets, card, because)) {
+        uint8_t in = networks_of_card(h, nets, &c, &ignored, because);
+        *mask &= in;
+        if (in == 0) {
             hsp_str_printf(why, HSP_NCCL_WHY,
                            "interface %s; NCCL keeps off it when network: of hspmd-worker.yaml "
                            "names the cards of a trusted network, or NCCL_SOCKET_IFNAME in the "
@@ -155,7 +202,6 @@ static bool sockets_trusted(const struct hsp_host_net *h, hsp_getenv get,
         }
     }
     if (!any) {
-        const char *list = get("NCCL_SOCKET_IFNAME");
         hsp_str_printf(why, HSP_NCCL_WHY,
                        "no interface that NCCL may use (NCCL_SOCKET_IFNAME %s) has an address",
                        list != NULL ? list : "is not set");
@@ -163,56 +209,78 @@ static bool sockets_trusted(const struct hsp_host_net *h, hsp_getenv get,
     return any;
 }
 
-/* Every address it may be reached by is trusted, and there is one. */
-static bool rdma_trusted(const struct hsp_host_net *h, const struct hsp_ipnets *nets,
-                         const struct hsp_host_rdma *r, char why[HSP_NCCL_WHY])
+/* The same for the interfaces of an RDMA device. */
+static bool device_trusted(const struct hsp_host_net *h, const struct hsp_ipnets *nets,
+                           const struct hsp_host_rdma *r, uint8_t *mask, char because[BECAUSE])
 {
-    char because[BECAUSE] = "it has no interface here";
-    bool any = false, all = true;
-    for (uint32_t k = 0; k < r->n_cards && all; k++) {
+    bool any = false;
+    hsp_str_printf(because, BECAUSE, "it has no interface here");
+    for (uint32_t k = 0; k < r->n_cards; k++) {
+        const struct of_card c = {.name = r->card[k], .labels = true, .loopback = true};
         bool routable = false;
-        for (uint32_t i = 0; i < h->n_addresses; i++) {
-            routable = routable || (strcmp(h->address[i].card, r->card[k]) == 0 &&
-                                    !hsp_ip_is_link_local6(&h->address[i].ip));
+        uint8_t in = networks_of_card(h, nets, &c, &routable, because);
+        if (!routable) {
+            continue; /* a bond's cards have none: the bond has */
         }
-        bool good = is_trusted(h, nets, r->card[k], because);
-        any = any || good;
-        all = good || !routable; /* a bond's cards have none: the bond has */
+        any = true;
+        *mask &= in;
+        if (in == 0) {
+            return false;
+        }
     }
-    if (!any || !all) {
-        hsp_str_printf(why, HSP_NCCL_WHY,
-                       "RDMA device %s may be used and %s; NCCL keeps off it when network: of "
-                       "hspmd-worker.yaml names the cards of a trusted network, or NCCL_IB_HCA or "
-                       "NCCL_IB_DISABLE=1 in the agent's environment",
-                       r->name, because);
-    }
-    return any && all;
+    return any;
 }
 
-bool hsp_nccl_trusts(const struct hsp_host_net *h, hsp_getenv get, const struct hsp_ipnets *nets,
-                     char why[HSP_NCCL_WHY])
+static bool rdma_trusted(const struct hsp_host_net *h, const struct hsp_ipnets *nets,
+                         const struct hsp_host_rdma *r, uint8_t *mask, char why[HSP_NCCL_WHY])
 {
+    char because[BECAUSE], ignored[BECAUSE];
+    bool other = false; /* `network:` names RDMA devices only through their cards */
+    if (device_trusted(h, nets, r, mask, because)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < h->n_rdma; i++) {
+        uint8_t m = UINT8_MAX;
+        other = other || device_trusted(h, nets, &h->rdma[i], &m, ignored);
+    }
+    hsp_str_printf(why, HSP_NCCL_WHY,
+                   "RDMA device %s may be used and %s; NCCL keeps off it with NCCL_IB_HCA or "
+                   "NCCL_IB_DISABLE=1 in the agent's environment%s",
+                   r->name, because,
+                   other ? ", or when network: of hspmd-worker.yaml names the cards of a trusted "
+                           "network"
+                         : "");
+    return false;
+}
+
+uint8_t hsp_nccl_trusts(const struct hsp_host_net *h, hsp_getenv get, const struct hsp_ipnets *nets,
+                        char why[HSP_NCCL_WHY])
+{
+    uint8_t mask = UINT8_MAX;
     why[0] = '\0';
     if (nets->n == 0) {
         hsp_str_printf(why, HSP_NCCL_WHY, "hspmdd.yaml names no trusted_network");
-        return false;
+        return 0;
     }
-    if (h->cut) {
-        hsp_str_printf(why, HSP_NCCL_WHY,
-                       "this host has more than %u addresses or %u RDMA devices: too many to look "
-                       "at",
-                       HSP_HOST_ADDRESSES, HSP_HOST_RDMA);
-        return false;
+    if (h->unseen[0] != '\0') {
+        hsp_str_printf(why, HSP_NCCL_WHY, "%s", h->unseen);
+        return 0;
     }
     if (takes_plugin(h, get)) {
         hsp_str_printf(why, HSP_NCCL_WHY,
                        "NCCL may talk by a network plugin, whose networks cannot be seen; "
                        "NCCL_NET_PLUGIN=none in the agent's environment keeps it from that");
-        return false;
+        return 0;
     }
-    bool good = sockets_trusted(h, get, nets, why);
+    bool good = sockets_trusted(h, get, nets, &mask, why);
     for (uint32_t i = 0; i < h->n_rdma && good; i++) {
-        good = !takes_rdma(get, &h->rdma[i]) || rdma_trusted(h, nets, &h->rdma[i], why);
+        good = !takes_rdma(get, &h->rdma[i]) || rdma_trusted(h, nets, &h->rdma[i], &mask, why);
     }
-    return good;
+    if (good && mask == 0) {
+        hsp_str_printf(why, HSP_NCCL_WHY,
+                       "the interfaces and RDMA devices that NCCL may use have no trusted_network "
+                       "in common; NCCL_SOCKET_IFNAME, and NCCL_IB_HCA or NCCL_IB_DISABLE=1, in "
+                       "the agent's environment choose among them");
+    }
+    return good ? mask : 0;
 }

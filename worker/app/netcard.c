@@ -13,6 +13,8 @@
 
 #include "proto/base/str.h"
 
+#define STACKED 4 /* a VLAN on a bond is two deep */
+
 _Static_assert(HSP_CARD_NAME + 1 == IFNAMSIZ, "a name of the kernel's fits");
 
 /* The numeric form of an interface's address; false: of another family. */
@@ -104,6 +106,24 @@ static void add_rdma(const char *interface, struct hsp_nccl_card *c)
     }
 }
 
+/* The same of the interfaces it is stacked on (bonds, VLANs), @depth deep. False: none is here. */
+static bool add_lower(const char *interface, unsigned depth, struct hsp_nccl_card *c)
+{
+    char lower[PATH_MAX];
+    DIR *d = opendir(interface);
+    add_rdma(interface, c);
+    for (struct dirent *e; d != NULL && depth > 0 && (e = readdir(d)) != NULL;) {
+        if (strncmp(e->d_name, "lower_", 6) == 0) {
+            hsp_str_printf(lower, sizeof lower, "%s/%s", interface, e->d_name);
+            (void)add_lower(lower, depth - 1, c);
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d); /* read only */
+    }
+    return d != NULL;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(a, b);
@@ -112,21 +132,10 @@ static int by_name(const void *a, const void *b)
 void hsp_netcard_rdma(const char *sys, const char *name, struct hsp_nccl_card *ret)
 {
     struct hsp_nccl_card c = {.n_rdma = 0};
-    char path[PATH_MAX], lower[PATH_MAX];
+    char path[PATH_MAX];
     hsp_str_printf(c.name, sizeof c.name, "%s", name);
     hsp_str_printf(path, sizeof path, "%s/%s", sys, name);
-    DIR *d = opendir(path);
-    c.here = d != NULL;
-    add_rdma(path, &c);
-    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;) {
-        if (strncmp(e->d_name, "lower_", 6) == 0) {
-            hsp_str_printf(lower, sizeof lower, "%s/%s/%s", sys, name, e->d_name);
-            add_rdma(lower, &c);
-        }
-    }
-    if (d != NULL) {
-        (void)closedir(d);
-    }
+    c.here = add_lower(path, STACKED, &c);
     qsort(c.rdma, c.n_rdma, sizeof c.rdma[0], by_name); /* folders have no order */
     *ret = c;
 }

@@ -15,12 +15,13 @@ struct hsp_netcard {
     double gbit_per_s; /* of its link, 0: it does not say */
 };
 
-/* The interface with @address (numeric, IPv4 or IPv6), when it is a card (it has a device; loopback, bridges and
- * bonds have none) and its link is up. @sys: /sys/class/net. False: there is none, or it cannot be seen. */
+/* The interface with @address (numeric, IPv4 or IPv6), when it is a card (it has a device;
+ * loopback, bridges and bonds have none) and its link is up. @sys: /sys/class/net. False: there is
+ * none, or it cannot be seen. */
 bool hsp_netcard_find(const char *sys, const char *address, struct hsp_netcard *ret);
 
-/* Whether there is an interface of this name, and the RDMA devices of it, or of the cards it is made of (a bond, a VLAN), for
- * NCCL; what has no room is left out. */
+/* Whether there is an interface of this name, and the RDMA devices of it, or of the cards it is
+ * made of (a bond, a VLAN), for NCCL; what has no room is left out. */
 void hsp_netcard_rdma(const char *sys, const char *name, struct hsp_nccl_card *ret);
 
 #endif

@@ -56,6 +56,9 @@ static void build(const struct hsp_spawn_opts *o, int fd, struct arguments *a)
     if (o->gpu_index >= 0) {
         add(a, "--gpu", a->number[6]);
     }
+    if (o->nccl_unknown) {
+        add(a, "--nccl-settings", "unknown");
+    }
     add(a, "--speed", a->number[2]);
     add(a, "--memory", a->number[3]);
     add(a, "--threads", a->number[4]);

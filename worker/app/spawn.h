@@ -27,7 +27,8 @@ struct hsp_spawn_opts { /* what an executor is told; texts are borrowed */
     uint32_t threads, heartbeat_ms;
     const char *audit_dir; /* NULL or "": none */
     const char *log_level;
-    char *const *env; /* its environment; NULL: ours */
+    char *const *env;  /* its environment; NULL: ours */
+    bool nccl_unknown; /* NCCL may have settings that are not in it */
 };
 
 struct hsp_child {

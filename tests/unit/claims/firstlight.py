@@ -117,7 +117,8 @@ class Reading(unittest.TestCase):
                 (1, "hspmd-worker: no GPU: driver version is insufficient\n", "driver version is insufficient")):
             r = R("x", status, 1, text)
             self.assertEqual((page.missing(r), page.failure(r)), (what, None))
-        for status, text in ((1, "GPU 0 has failed\n"), (127, "sh: not found"), (-6, ""), (None, "")):
+        lost = "[ RUN      ] b_gemm\n[  FAILED  ] b_gemm\ncuda: no GPU: unspecified launch failure\n"
+        for status, text in ((1, lost), (page.NOT_RUN, "disk full"), (1, "GPU 0 has failed\n"), (127, "sh: not found"), (-6, ""), (None, "")):
             r = R("x", status, 45, text)
             self.assertIsNone(page.missing(r))
             self.assertTrue(page.failure(r))
@@ -258,6 +259,22 @@ class Runs(unittest.TestCase):
         self.assertEqual(page.missing(self.run_step("/bin/true", left=1)), "more time than 360 s")
         self.assertRegex(page.missing(self.run_step("/nowhere/op_speed")), "/nowhere/op_speed, which is not built")
         self.assertRegex(page.missing(self.run_step(None)), "PyTorch")
+
+    def test_what_cannot_be_run_or_written_is_a_failure(self):
+        path = os.path.join(self.dir.name, "no-program")
+        with open(path, "w") as f:
+            f.write("neither a script nor a program")
+        os.chmod(path, 0o755)
+        self.assertRegex(page.failure(self.run_step(path)), "^cannot be run, .*Exec format error")
+        os.remove(os.path.join(self.dir.name, "log.log"))
+        os.symlink("/dev/full", os.path.join(self.dir.name, "log.log"))
+        self.assertRegex(page.failure(self.run_step("/bin/true")), "No space left")
+
+    def test_of_much_that_is_printed_the_end_is_judged(self):
+        with mock.patch.object(first_light, "TEXT_BYTES", 100):
+            r = self.run_step("/bin/sh", "-c", "head -c 5000 /dev/zero | tr '\\0' x; echo; echo the end")
+        self.assertLessEqual(len(r.text), 100)
+        self.assertTrue(r.text.endswith("x\nthe end\n"))
 
     def test_logs_that_cannot_be_kept_are_named(self):
         with mock.patch.dict(os.environ, HSPMD_LOGS="/dev/null/logs"):

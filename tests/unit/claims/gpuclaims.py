@@ -213,7 +213,15 @@ class Bundle(unittest.TestCase):
             for name in ("a", "tests/bench/kerneltime.so"):
                 open(os.path.join(where, name), "w").close()
             self.assertEqual(check.module(where, "kerneltime.so"), where + "/tests/bench/kerneltime.so")
-            self.assertEqual(check.absent(where, {"files": ["a", "tests/bench/kerneltime.so", "lib/c"]}), ["lib/c"])
+            files = {"a": 0, "tests/bench/kerneltime.so": 1, "lib/c": 0}
+            self.assertEqual(check.absent(where, {"files": files}), ["tests/bench/kerneltime.so", "lib/c"])
+
+    def test_a_list_that_did_not_arrive_is_named(self):
+        for text in ("", "{}", '{"machine": "x', '{"machine": "x86_64", "files": 3}', "[]"):
+            with tempfile.TemporaryDirectory() as where:
+                with open(os.path.join(where, check.MANIFEST), "w") as f:
+                    f.write(text)
+                self.assertRaisesRegex(check.Trouble, "did not arrive whole, bring it again: MANIFEST.json", check.Here, where)
 
     def test_the_script_of_each_claim_travels(self):
         for name in check.CLAIMS:

@@ -402,8 +402,9 @@ static void sums_of_hosts(void *ctx, uint32_t k)
     }
 }
 
-/* Two hosts of two, first in clear. With secrets only the groups of a host go, and a communicator of both hosts serves no
- * more, not even to split them off. On trusted networks all go again. */
+/* Two hosts of two, first in clear. With TLS and a trusted network each only the groups of a host
+ * go, and a communicator of both hosts serves no more, not even to split them off. On one trusted
+ * network all go again. */
 static void secrets_stay_on_their_hosts(void **state)
 {
     struct nw_process p[4];
@@ -421,7 +422,9 @@ static void secrets_stay_on_their_hosts(void **state)
         nw_want(&e, parts[1], 2);
         for (uint32_t k = 0; k < 4; k++) {
             e.place[k] =
-                (struct hsp_nccl_place){.host = 1 + k / 2, .trusted = trusted == 1, .secret = true};
+                (struct hsp_nccl_place){.host = 1 + k / 2,
+                                        .trusted = (uint8_t)(trusted == 1 ? 1 : 1u << k / 2),
+                                        .tls = true};
         }
         nw_prepare(&e);
         expect_all_ok(&e);

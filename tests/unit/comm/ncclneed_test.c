@@ -33,16 +33,18 @@ static void an_epoch_with_secrets_keeps_them(void **state)
         struct hsp_nccl_place a, b;
         bool goes;
     } c[] = {
-        {{0, false, false}, {0, false, false}, true}, /* in clear anything goes */
-        {{7, false, false}, {8, true, false}, true},
-        {{7, false, true}, {7, false, true}, true},  /* one host */
-        {{0, false, true}, {0, false, true}, false}, /* none that is known */
-        {{7, false, true}, {8, false, true}, false},
-        {{7, true, true}, {8, false, true}, false}, /* one of them stays on trusted networks */
-        {{7, false, true}, {8, true, true}, false},
-        {{7, true, true}, {8, true, true}, true},
-        {{0, true, true}, {0, true, true}, true},
-        {{7, false, true}, {8, false, false}, false}, /* who asks for it has it */
+        {{0, 0, false}, {0, 0, false}, true}, /* in clear anything goes */
+        {{7, 0, false}, {8, 1, false}, true},
+        {{7, 0, true}, {7, 0, true}, true},  /* one host */
+        {{0, 0, true}, {0, 0, true}, false}, /* none that is known */
+        {{7, 0, true}, {8, 0, true}, false},
+        {{7, 1, true}, {8, 0, true}, false}, /* one of them is on trusted networks */
+        {{7, 0, true}, {8, 1, true}, false},
+        {{7, 1, true}, {8, 1, true}, true},
+        {{0, 128, true}, {0, 128, true}, true},
+        {{7, 1, true}, {8, 2, true}, false},  /* on two networks that are trusted */
+        {{7, 5, true}, {8, 6, true}, true},   /* on two each, one of which both have */
+        {{7, 0, true}, {8, 0, false}, false}, /* who asks for it has it */
     };
     static const uint32_t both[2] = {0, 1};
     struct hsp_nccl_pair out = {1, true, 77}, in = {0, false, 77};
@@ -69,7 +71,7 @@ static void lists_within_a_host_go(void **state)
     struct hsp_nccl_offer o[4] = {gpu(1), gpu(2), gpu(3), gpu(4)};
     (void)state;
     for (int k = 0; k < 4; k++) {
-        o[k].place = (struct hsp_nccl_place){.host = 50 + (uint64_t)k / 2, .secret = true};
+        o[k].place = (struct hsp_nccl_place){.host = 50 + (uint64_t)k / 2, .tls = true};
     }
     assert_true(hsp_nccl_list_ok(o, here, 2));
     assert_true(hsp_nccl_list_ok(o, there, 2));
@@ -77,11 +79,11 @@ static void lists_within_a_host_go(void **state)
     assert_false(hsp_nccl_list_ok(o, all, 4));
     assert_false(hsp_nccl_may_talk(o, all, 4));
     for (int k = 0; k < 4; k++) {
-        o[k].place.trusted = k != 3;
+        o[k].place.trusted = k != 3 ? 1 : 2;
     }
     assert_true(hsp_nccl_list_ok(o, across, 2));
     assert_false(hsp_nccl_list_ok(o, all, 4)); /* 0 and 3 */
-    o[3].place.trusted = true;
+    o[3].place.trusted = 3;
     assert_true(hsp_nccl_list_ok(o, all, 4));
 }
 
@@ -213,12 +215,12 @@ static void offers_travel(void **state)
     o.n_pairs = 2;
     o.held = held;
     o.n_held = 1;
-    o.place = (struct hsp_nccl_place){.host = UINT64_MAX - 4, .trusted = true};
+    o.place = (struct hsp_nccl_place){.host = UINT64_MAX - 4, .trusted = 129};
     hsp_buf_init(&b, 1000);
     hsp_nccl_offer_encode(&o, &b);
     assert_ok(hsp_nccl_offer_decode(b.data, b.len, &got, &err), &err);
     assert_int_equal(got.version, 22809);
-    assert_true(got.place.host == UINT64_MAX - 4 && got.place.trusted && !got.place.secret);
+    assert_true(got.place.host == UINT64_MAX - 4 && got.place.trusted == 129 && !got.place.tls);
     assert_int_equal(got.gpu, 5);
     assert_int_equal(got.process, 105);
     assert_int_equal(got.n_pairs, 2);
@@ -232,14 +234,15 @@ static void offers_travel(void **state)
     for (size_t n = 0; n < b.len; n++) { /* what is cut is none */
         assert_status(hsp_nccl_offer_decode(b.data, n, &got, &err), HSP_EPROTO);
     }
-    b.data[12] = 4; /* a bit that means nothing */
+    b.data[13] = 2; /* neither with TLS nor without */
     assert_status(hsp_nccl_offer_decode(b.data, b.len, &got, &err), HSP_EPROTO);
-    b.data[12] = 2;
+    b.data[12] = 0;
+    b.data[13] = 1;
     assert_ok(hsp_nccl_offer_decode(b.data, b.len, &got, &err), &err);
-    assert_true(!got.place.trusted && got.place.secret);
+    assert_true(got.place.trusted == 0 && got.place.tls);
     hsp_nccl_offer_fini(&got);
-    b.data[29] = 255; /* the number of pairs */
-    b.data[32] = 255;
+    b.data[30] = 255; /* the number of pairs */
+    b.data[33] = 255;
     assert_status(hsp_nccl_offer_decode(b.data, b.len, &got, &err), HSP_EPROTO);
     hsp_buf_fini(&b);
 }

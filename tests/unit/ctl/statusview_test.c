@@ -46,7 +46,8 @@ static void status_says_by_what_the_executors_talk(void **state)
     t = status_text(
         "{\"jobs\": [{\"name\": \"j\", \"data_plane\": \"tls\", "
         "\"nccl_between_hosts\": \"clear\", \"trusted_network\": \"10.0.0.0/8, fd00::/8\"}]}");
-    assert_non_null(strstr(t, ", data plane tls, NCCL in clear on 10.0.0.0/8, fd00::/8\ndevices:"));
+    assert_non_null(
+        strstr(t, ", data plane tls, NCCL allowed in clear on 10.0.0.0/8, fd00::/8\ndevices:"));
     free(t);
 }
 
@@ -60,9 +61,9 @@ static void status_says_who_could_read_the_training(void **state)
         "{\"data_plane\": \"clear\", \"jobs\": [{\"name\": \"j\", \"data_plane\": \"tls\", "
         "\"trusted_network\": \"10.0.0.0/8\"}]}",
         0);
-    assert_non_null(
-        strstr(t, "\ndata plane: clear (chosen in hspmdd.yaml)\n"
-                  "            j: tls, NCCL in clear on 10.0.0.0/8 until its next epoch\n"));
+    assert_non_null(strstr(
+        t, "\ndata plane: clear (chosen in hspmdd.yaml)\n"
+           "            j: tls, NCCL allowed in clear on 10.0.0.0/8 until its next epoch\n"));
     free(t);
     t = status_of(
         "{\"data_plane\": \"tls\", \"trusted_network\": \"fd00::/8\", \"jobs\": [{\"name\": "
@@ -70,7 +71,7 @@ static void status_says_who_could_read_the_training(void **state)
         "\"trusted_network\": \"fd00::/8\"}]}",
         0);
     assert_non_null(strstr(t,
-                           "\ndata plane: tls between hosts, NCCL in clear on fd00::/8\n"
+                           "\ndata plane: tls between hosts, NCCL allowed in clear on fd00::/8\n"
                            "            j: tls, NCCL within hosts only until its next epoch\n\n"));
     free(t);
 }

@@ -64,6 +64,7 @@ static void wrong_ones_are_named(void **state)
     refused("10.0.0.0/8 ", "10.0.0.0/8 : the bits of the prefix are 0 to 32");
     refused("fd00::/129", "fd00::/129: the bits of the prefix are 0 to 128");
     refused("10.1.2.3/8", "10.1.2.3/8 is an address in the network 10.0.0.0/8");
+    refused("::ffff:10.0.0.0/104", "::ffff:10.0.0.0/104 is a network of IPv4: write it as one");
     refused("fd00::1/8", "fd00::1/8 is an address in the network fd00::/8");
 }
 

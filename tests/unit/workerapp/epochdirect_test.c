@@ -1,8 +1,10 @@
-/* NCCL in the life of an epoch: members with and without a GPU, what is kept, what fails, a switch; and an executor that
- * dies in any of its calls, in PREPARE, before the first step, within steps and in the switch. */
+/* NCCL in the life of an epoch: members with and without a GPU, what is kept, what fails, a switch;
+ * and an executor that dies in any of its calls, in PREPARE, before the first step, within steps
+ * and in the switch. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/unit/comm/nccl_world.h"
 #include "tests/unit/exec/tinyprog.h"
@@ -201,7 +203,8 @@ static void on_hosts(struct epoch *x, const char *const boot_id[RANKS], const ch
     }
 }
 
-/* Loss of two steps with TLS. @boot_id: files that tell hosts apart; @with_nccl: members that go by it. */
+/* Loss of two steps with TLS. @boot_id: files that tell hosts apart; @with_nccl: members that go by
+ * it. */
 static double loss_with_tls(const char *const boot_id[RANKS], const char *trusted,
                             uint32_t with_nccl, const char *told)
 {
@@ -223,7 +226,8 @@ static double loss_with_tls(const char *const boot_id[RANKS], const char *truste
     return loss;
 }
 
-/* In TLS NCCL stays within hosts, but for trusted networks; the numbers are the same whichever way they go. */
+/* In TLS NCCL stays within hosts, but for trusted networks; the numbers are the same whichever way
+ * they go. */
 static void tls_keeps_nccl_within_hosts(void **state)
 {
     char *dir = hsp_test_tmpdir(), path[2][512];
@@ -240,6 +244,7 @@ static void tls_keeps_nccl_within_hosts(void **state)
     const char *const unknown[RANKS] = {"/nonexistent", "/nonexistent", "/nonexistent"};
     double want = loss_with(NULL, 7);
     assert_int_equal(setenv("NCCL_SOCKET_IFNAME", "=lo", 1), 0);
+    assert_int_equal(setenv("NCCL_ENV_PLUGIN", "none", 1), 0);
     assert_near(loss_with_tls(one, "", 7,
                               "NCCL serves devices of this host only: data_plane is tls and "
                               "hspmdd.yaml names no trusted_network"),
@@ -252,10 +257,10 @@ static void tls_keeps_nccl_within_hosts(void **state)
                               "NCCL is not used: data_plane is tls and hspmdd.yaml names no "
                               "trusted_network"),
                 want, 1e-15);
-    assert_near(loss_with_tls(two, "127.0.0.0/8", 7,
-                              "NCCL talks to other hosts in clear, on trusted_network"),
+    assert_near(loss_with_tls(two, "10.0.0.0/8, 127.0.0.0/8", 7,
+                              "NCCL may talk to other hosts in clear, on 127.0.0.0/8"),
                 want, 1e-15);
-    assert_int_equal(unsetenv("NCCL_SOCKET_IFNAME"), 0);
+    assert_int_equal(unsetenv("NCCL_SOCKET_IFNAME") + unsetenv("NCCL_ENV_PLUGIN"), 0);
     hsp_test_rmdir(dir);
     free(dir);
 }
@@ -278,7 +283,8 @@ static void a_network_that_is_none(void **state)
     close_all();
 }
 
-/* Prepared beside the epoch that runs: taken over when it has ended, and compared; what is not the same is an end. */
+/* Prepared beside the epoch that runs: taken over when it has ended, and compared; what is not the
+ * same is an end. */
 static void a_switch_takes_over(void **state)
 {
     struct epoch a, b;
@@ -301,6 +307,38 @@ static void a_switch_takes_over(void **state)
     close_all();
 }
 
+/* What NCCL warns of within steps stands in the log when the epoch ends. */
+static void warnings_of_steps_are_logged(void **state)
+{
+    struct epoch x;
+    struct hsp_nccllog *l = hsp_nccllog_open();
+    FILE *to = tmpfile();
+    char text[4096];
+    (void)state;
+    assert_true(l != NULL && to != NULL);
+    FILE *f = fopen(getenv("NCCL_DEBUG_FILE"), "w");
+    assert_non_null(f);
+    open_all(NULL);
+    epoch_init(&x, three, RANKS, 1);
+    x.m[0].env.nccl_log = l;
+    x.m[0].env.log = hsp_log_new(fileno(to), HSP_LOG_INFO);
+    run(&x, prepare);
+    run(&x, train);
+    assert_true(fputs("n1:9:9 [0] x.cc:1 NCCL WARN trouble\n", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    epoch_fini(&x);
+    ssize_t n = pread(fileno(to), text, sizeof text - 1, 0);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_non_null(strstr(text, "nccl: trouble\n"));
+    close_all();
+    (void)hsp_log_free(x.m[0].env.log);
+    (void)fclose(to);
+    assert_null(hsp_nccllog_close(l));
+    assert_int_equal(
+        unsetenv("NCCL_DEBUG") + unsetenv("NCCL_DEBUG_SUBSYS") + unsetenv("NCCL_DEBUG_FILE"), 0);
+}
+
 /* A member that fails says so to hspmdd, which drops the epoch everywhere. */
 static void prepare_or_drop(void *ctx, uint32_t k)
 {
@@ -313,7 +351,8 @@ static void prepare_or_drop(void *ctx, uint32_t k)
     }
 }
 
-/* A network NCCL cannot use: an executor that fails twice does without it, and in the end the job goes on. */
+/* A network NCCL cannot use: an executor that fails twice does without it, and in the end the job
+ * goes on. */
 static void without_nccl_it_goes_by_the_mesh(void **state)
 {
     struct epoch x;
@@ -467,6 +506,7 @@ int main(void)
         cmocka_unit_test(tls_keeps_nccl_within_hosts),
         cmocka_unit_test(a_network_that_is_none),
         cmocka_unit_test(a_switch_takes_over),
+        cmocka_unit_test(warnings_of_steps_are_logged),
         cmocka_unit_test(without_nccl_it_goes_by_the_mesh),
         cmocka_unit_test(survivors_go_on_whenever_one_dies),
     };

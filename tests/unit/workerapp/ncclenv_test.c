@@ -51,21 +51,23 @@ static void the_card_of_the_device_and_rdma_of_all(void **state)
     struct hsp_nccl_env_opts o = {.env = env, .card = cards, .n_cards = 2};
     (void)state;
     assert_string_equal(made(&o), "NCCL_SOCKET_IFNAME==eth0\nNCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2\n"
-                                  "NCCL_NET_DISABLE_INTRA=1\n"
+                                  "NCCL_NET_DISABLE_INTRA=1\nNCCL_ENV_PLUGIN=none\n"
                                   "NCCL_SOCKET_IFNAME =eth0, NCCL_IB_HCA =mlx5_0,mlx5_1,mlx5_2");
     o.own = 1;
     assert_non_null(
         strstr(made(&o), "NCCL_SOCKET_IFNAME==bond1\nNCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2\n"));
     o.n_cards = 3;
     o.own = 2; /* a card that is not here: NCCL would find nothing */
-    assert_string_equal(made(&o), "NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2\nNCCL_NET_DISABLE_INTRA=1\n"
-                                  "NCCL_IB_HCA =mlx5_0,mlx5_1,mlx5_2");
+    assert_string_equal(
+        made(&o),
+        "NCCL_IB_HCA==mlx5_0,mlx5_1,mlx5_2\nNCCL_NET_DISABLE_INTRA=1\nNCCL_ENV_PLUGIN=none\n"
+        "NCCL_IB_HCA =mlx5_0,mlx5_1,mlx5_2");
     o.card = &cards[2];
     o.n_cards = 1;
     o.own = 0;
-    assert_string_equal(made(&o), "NCCL_NET_DISABLE_INTRA=1\n");
+    assert_string_equal(made(&o), "NCCL_NET_DISABLE_INTRA=1\nNCCL_ENV_PLUGIN=none\n");
     o.n_cards = 0; /* peers dial the loopback */
-    assert_string_equal(made(&o), "NCCL_NET_DISABLE_INTRA=1\n");
+    assert_string_equal(made(&o), "NCCL_NET_DISABLE_INTRA=1\nNCCL_ENV_PLUGIN=none\n");
 }
 
 static void what_is_set_stays(void **state)
@@ -77,10 +79,11 @@ static void what_is_set_stays(void **state)
     struct hsp_nccl_env_opts o = {.env = set, .card = cards, .n_cards = 1};
     (void)state;
     assert_string_equal(made(&o), "NCCL_SOCKET_IFNAME=ib\nNCCL_NET_DISABLE_INTRA=0\n"
-                                  "NCCL_IB_HCA==mlx5_0\nNCCL_IB_HCA =mlx5_0");
+                                  "NCCL_IB_HCA==mlx5_0\nNCCL_ENV_PLUGIN=none\nNCCL_IB_HCA =mlx5_0");
     o.env = like; /* an empty text is set, too */
-    assert_string_equal(made(&o), "NCCL_IB_HCAX=1\nNCCL_IB_HCA=\nNCCL_SOCKET_IFNAME==eth0\n"
-                                  "NCCL_NET_DISABLE_INTRA=1\nNCCL_SOCKET_IFNAME =eth0");
+    assert_string_equal(made(&o),
+                        "NCCL_IB_HCAX=1\nNCCL_IB_HCA=\nNCCL_SOCKET_IFNAME==eth0\n"
+                        "NCCL_NET_DISABLE_INTRA=1\nNCCL_ENV_PLUGIN=none\nNCCL_SOCKET_IFNAME =eth0");
 }
 
 static void files_of_nccl_come_between(void **state)
@@ -96,9 +99,10 @@ static void files_of_nccl_come_between(void **state)
     char *const *all = NULL;
     const char *told = NULL;
     (void)state;
-    assert_string_equal(made(&o), "NCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME=eth7\nNCCL_IB_DISABLE=1\n"
-                                  "NCCL_IB_HCA==mlx5_0\nNCCL_NET_DISABLE_INTRA=1\n"
-                                  "NCCL_IB_HCA =mlx5_0");
+    assert_string_equal(made(&o),
+                        "NCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME=eth7\nNCCL_IB_DISABLE=1\n"
+                        "NCCL_IB_HCA==mlx5_0\nNCCL_NET_DISABLE_INTRA=1\nNCCL_ENV_PLUGIN=none\n"
+                        "NCCL_IB_HCA =mlx5_0");
     assert_ok(hsp_nccl_env_make(&o, arena, &all, &told, &err), &err);
     for (size_t i = 0; all[i] != NULL; i++) {
         assert_true(strncmp(all[i], "PATH=", 5) != 0); /* it is NCCL's file */
@@ -119,6 +123,15 @@ static void long_environments(void **state)
     }
     assert_ok(hsp_nccl_env_make(&o, arena, &ret, &told, &err), &err);
     assert_string_equal(ret[HSP_NCCL_ENV_MAX - 8], "NCCL_SOCKET_IFNAME==eth0");
+    o.conf[0] = "NCCL_A=1\nNCCL_B=1\nNCCL_C=1"; /* with the four that we set they fill it */
+    assert_ok(hsp_nccl_env_make(&o, arena, &ret, &told, &err), &err);
+    assert_string_equal(ret[HSP_NCCL_ENV_MAX - 2], "NCCL_ENV_PLUGIN=none");
+    assert_null(ret[HSP_NCCL_ENV_MAX - 1]);
+    o.conf[1] = "NCCL_C=2";
+    assert_ok(hsp_nccl_env_make(&o, arena, &ret, &told, &err), &err);
+    o.conf[1] = "NCCL_D=1"; /* nothing is left out silently */
+    assert_status(hsp_nccl_env_make(&o, arena, &ret, &told, &err), HSP_ELIMIT);
+    assert_err(&err, HSP_ELIMIT, "more than 4095 variables with those of NCCL's files");
     env[HSP_NCCL_ENV_MAX - 8] = text[0];
     assert_status(hsp_nccl_env_make(&o, arena, &ret, &told, &err), HSP_ELIMIT);
 }

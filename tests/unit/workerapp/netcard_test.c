@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/lib/testlib.h"
 
@@ -105,6 +106,16 @@ static void test_rdma_devices_of_a_card(void **state)
     assert_int_equal(c.n_rdma, 2);
     assert_string_equal(c.rdma[0], "mlx4_0");
     assert_string_equal(c.rdma[1], "mlx5_0");
+    make("bond0.100/lower_bond0/lower_eth0/device/infiniband/mlx5_7"); /* a VLAN on a bond */
+    hsp_netcard_rdma(dir, "bond0.100", &c);
+    assert_int_equal(c.n_rdma, 1);
+    assert_string_equal(c.rdma[0], "mlx5_7");
+    char loop[4096];
+    make("bond9/device/infiniband/mlx5_9");
+    (void)snprintf(loop, sizeof loop, "%s/bond9/lower_bond9", dir);
+    assert_int_equal(symlink(".", loop), 0); /* no kernel shows that: it ends, too */
+    hsp_netcard_rdma(dir, "bond9", &c);
+    assert_int_equal(c.n_rdma, 1);
     for (int i = 0; i < 12; i++) {
         char name[64];
         (void)snprintf(name, sizeof name, "eth0/device/infiniband/x%d", i);

@@ -9,13 +9,12 @@
 #define PAIR_BYTES 13
 #define HELD_BYTES 25
 
-enum { TRUSTED = 1, SECRET = 2 }; /* bits of an offer */
-
 void hsp_nccl_offer_encode(const struct hsp_nccl_offer *o, struct hsp_buf *to)
 {
     hsp_buf_u32(to, o->version);
     hsp_buf_u64(to, o->place.host);
-    hsp_buf_u8(to, (uint8_t)((o->place.trusted ? TRUSTED : 0) | (o->place.secret ? SECRET : 0)));
+    hsp_buf_u8(to, o->place.trusted);
+    hsp_buf_u8(to, o->place.tls);
     hsp_buf_u64(to, o->gpu);
     hsp_buf_u64(to, o->process);
     hsp_buf_u32(to, o->n_pairs);
@@ -66,13 +65,13 @@ enum hsp_status hsp_nccl_offer_decode(const void *data, size_t bytes, struct hsp
     hsp_cur_init(&c, data, bytes);
     o.version = hsp_cur_u32(&c);
     o.place.host = hsp_cur_u64(&c);
-    uint8_t bits = hsp_cur_u8(&c);
-    o.place.trusted = (bits & TRUSTED) != 0;
-    o.place.secret = (bits & SECRET) != 0;
+    o.place.trusted = hsp_cur_u8(&c);
+    uint8_t tls = hsp_cur_u8(&c);
+    o.place.tls = tls != 0;
     o.gpu = hsp_cur_u64(&c);
     o.process = hsp_cur_u64(&c);
     bool memory = read_pairs(&c, &o) && read_held(&c, &o);
-    if (!memory || !hsp_cur_done(&c) || (bits & ~(TRUSTED | SECRET)) != 0) {
+    if (!memory || !hsp_cur_done(&c) || tls > 1) {
         hsp_nccl_offer_fini(&o);
         return memory ? hsp_err_set(err, HSP_EPROTO, 0, "%zu bytes that are no offer", bytes)
                       : hsp_err_nomem(err, "an offer");
@@ -102,8 +101,8 @@ static const struct hsp_nccl_pair *pair_of(const struct hsp_nccl_offer *o, uint3
 
 static bool may_talk(const struct hsp_nccl_place *a, const struct hsp_nccl_place *b)
 {
-    return !(a->secret || b->secret) || (a->host != 0 && a->host == b->host) ||
-           (a->trusted && b->trusted);
+    return !(a->tls || b->tls) || (a->host != 0 && a->host == b->host) ||
+           (a->trusted & b->trusted) != 0;
 }
 
 bool hsp_nccl_may_talk(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n)

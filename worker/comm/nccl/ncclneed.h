@@ -6,9 +6,9 @@
  * Ownership: needs and offers own their arrays.
  *
  * A *list* is the ranks of a move, ascending. It goes by NCCL if
- *   (L1) each of its ranks has NCCL, all of one version, and no two of them share a GPU (NCCL has one member for
- *        each), and every two of them may talk by NCCL, which does not encrypt: their epoch asks for no
- *        encryption, or they are on one host, or both stay on trusted networks, and
+ *   (L1) each of its ranks has NCCL, all of one version, and no two of them share a GPU (NCCL has one
+ *        member for each), and every two of them may talk by NCCL, which does not encrypt: their epoch
+ *        asks for no encryption, or they are on one host, or both are on one trusted network, and
  *   (L2) every pair of its ranks that sends messages (list moves or not) sends and receives them in the same
  *        order: NCCL knows no channels, the n-th message is the n-th receive, and
  *   (L3) none of those senders sends to more than HSP_N_LANES ranks.
@@ -70,13 +70,13 @@ struct hsp_nccl_held {
     bool in_use;    /* by the epoch that runs; else nothing is under way */
 };
 
-/* Where goes what a rank says by NCCL. */
+/* Where the NCCL traffic of one rank can go. */
 struct hsp_nccl_place {
     uint64_t
-        host; /* hash of the host's identity: what ranks of one host say stays there; 0: it may leave it */
-    bool trusted; /* to other hosts it goes on trusted networks only */
-    bool
-        secret; /* the epoch's connections between hosts are encrypted, but for those on trusted networks */
+        host; /* hash of the host's identity: traffic within a host stays there; 0: it may not */
+    uint8_t
+        trusted; /* bit i: entry i of trusted_network, if all other traffic stays on trusted ones */
+    bool tls;    /* the epoch's connections between hosts are encrypted */
 };
 
 /* What a rank tells the others. */
@@ -93,8 +93,8 @@ struct hsp_nccl_offer {
 #define HSP_NCCL_MAX_HELD  1024 /* communicators of an executor: hundreds would fill its GPU */
 #define HSP_NCCL_MAX_PAIRS (2u * 1024) /* both ways with every rank of the largest mesh */
 
-/* Little endian: u32 version, u64 host, u8 trusted 1 and secret 2, u64 gpu, u64 process, u32 pairs, each u32 peer, u8 out, u64 order; u32 held, each u64
- * key, nonce, ops, u8 in_use. */
+/* Little endian: u32 version, u64 host, u8 trusted, u8 tls, u64 gpu, u64 process, u32 pairs, each
+ * u32 peer, u8 out, u64 order; u32 held, each u64 key, nonce, ops, u8 in_use. */
 void hsp_nccl_offer_encode(const struct hsp_nccl_offer *o, struct hsp_buf *to);
 /* HSP_EPROTO: that is no offer; HSP_ENOMEM. */
 enum hsp_status hsp_nccl_offer_decode(const void *data, size_t bytes, struct hsp_nccl_offer *ret,
