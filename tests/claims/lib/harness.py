@@ -34,7 +34,7 @@ def call(*args, check=True, timeout=600, env=None):
 def prog(name):
     path = os.path.join(BUILD, name)
     if not os.access(path, os.X_OK):
-        raise Failed("%s is not built" % path)
+        raise Unjudged("%s, which is not built: make -C %s check TESTS=" % (name, BUILD))
     return path
 
 
