@@ -33,8 +33,8 @@ def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
     job["model"].update(hidden=32, sequence=32)
-    job["train"].update(steps=150, global_batch=8)
-    job["checkpoint"] = dict(job.get("checkpoint") or {}, every_steps=50)
+    job["train"].update(steps=600, global_batch=8)  # the joiner comes in their midst
+    job["checkpoint"] = dict(job.get("checkpoint") or {}, every_steps=200)
     steps = job["train"]["steps"]
     single = write_job(claim, job, "one", text)
     path = write_job(claim, job, "small", text)
