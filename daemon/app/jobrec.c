@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "daemon/spmd/findstreams.h"
+#include "daemon/spmd/home.h"
 #include "daemon/spmd/poolplan.h"
-#include "daemon/spmd/switch.h"
 
 #define ROW_VERSION 1
 #define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and what parsing makes */

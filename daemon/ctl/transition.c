@@ -8,6 +8,7 @@
 #include "daemon/ctl/table.h"
 #include "daemon/spmd/bsr.h"
 #include "daemon/spmd/compile.h"
+#include "daemon/spmd/home.h"
 #include "proto/base/size.h"
 
 #define COMPILE_BYTES ((size_t)4 << 30)

@@ -5,4 +5,5 @@ daemon_graph_libgraph_a_SOURCES = \
   daemon/graph/family_gpt.c \
   daemon/graph/family_llama.c \
   daemon/graph/family_mlp.c \
-  daemon/graph/graph.c daemon/graph/graph.h
+  daemon/graph/graph.c daemon/graph/graph.h \
+  daemon/graph/train_spec.h

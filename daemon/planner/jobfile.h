@@ -10,7 +10,8 @@
 #ifndef HSP_JOBFILE_H
 #define HSP_JOBFILE_H
 
-#include "daemon/spmd/compile.h"
+#include "daemon/graph/train_spec.h"
+#include "daemon/spmd/plan.h"
 #include "proto/text/field.h"
 
 #define HSP_MAX_ANNOTATIONS  64 /* plan files of one job: one for each number of devices */

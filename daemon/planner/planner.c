@@ -7,7 +7,7 @@
 
 #include "daemon/planner/candidates.h"
 #include "daemon/planner/lengths.h"
-#include "daemon/spmd/switch.h"
+#include "daemon/spmd/home.h"
 #include "daemon/spmd/workshares.h"
 
 struct hsp_figure hsp_bytes_figure(double bytes)

@@ -7,6 +7,7 @@
 #include "daemon/spmd/bsrint.h"
 #include "daemon/spmd/resolve.h"
 #include "proto/base/vec.h"
+#include "proto/layout/cover_cells.h"
 
 #define MAX_IDS ((size_t)1 << 26)
 

@@ -4,6 +4,7 @@
 
 #include "daemon/spmd/resolveint.h"
 #include "proto/base/vec.h"
+#include "proto/layout/cover_cells.h"
 
 #define MAX_POOL ((size_t)1 << 24) /* holders and receivers of all cells of one Reshard */
 

@@ -9,26 +9,10 @@
  */
 #ifndef HSP_COMPILE_H
 #define HSP_COMPILE_H
+#include "daemon/graph/train_spec.h"
+#include "daemon/spmd/mouldstore.h"
 #include "daemon/spmd/plan.h"
 #include "proto/program/program.h"
-
-struct hsp_train_spec { /* train: and data: of the job file, as the compiler needs them */
-    struct hsp_train_bind hyper;
-    struct hsp_data_bind data;
-    double eps, weight_decay, momentum;
-};
-
-/* Templates of the last compiles of a job, so that a switch makes only those that changed (mould.h).
- * For one compile at a time. */
-struct hsp_templates;
-struct hsp_templates *hsp_templates_new(void);                     /* NULL without memory */
-struct hsp_templates *hsp_templates_free(struct hsp_templates *k); /* NULL allowed; returns NULL */
-struct hsp_template_count {
-    uint32_t made, kept; /* different templates: new ones; those that were there */
-    bool stored;         /* they are there for the next compile; else memory was short */
-};
-/* Of the last compile that succeeded. */
-struct hsp_template_count hsp_templates_count(const struct hsp_templates *k);
 
 /* Compiles for all ranks into @arena: ret->programs[rank]. HSP_EINVAL: the plan does not fit the
  * model (message names stream, stage, op), or states something else than what follows from it

@@ -2,10 +2,8 @@
 
 #include <stdlib.h> /* qsort */
 
-#include "daemon/spmd/compile.h"
 #include "daemon/spmd/homebox.h"
 #include "daemon/spmd/names.h"
-#include "daemon/spmd/switch.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 

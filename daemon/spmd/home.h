@@ -62,4 +62,14 @@ enum hsp_status hsp_param_home(const struct hsp_graph *g, const struct hsp_plan 
                                const bool *units, uint32_t param, struct hsp_arena *arena,
                                struct hsp_cover *ret, struct hsp_err *err);
 
+/* Homes of all parameters of a plan: @ret[graph.n_params], each to be finished by the caller.
+ * On failure nothing is left to finish. */
+enum hsp_status hsp_plan_homes(const struct hsp_graph *g, const struct hsp_plan *p,
+                               struct hsp_cover *ret, struct hsp_err *err);
+
+/* Whether the homes and home rules that @p states, or any plan of its pool, can be: HSP_EINVAL names the
+ * parameter. After hsp_plan_check; @arena is for scratch. */
+enum hsp_status hsp_plan_check_homes(const struct hsp_graph *g, const struct hsp_plan *p,
+                                     struct hsp_arena *arena, struct hsp_err *err);
+
 #endif

@@ -4,7 +4,6 @@
 
 #include "daemon/spmd/home.h"
 #include "daemon/spmd/stagecode.h"
-#include "daemon/spmd/switch.h"
 #include "daemon/spmd/workshares.h"
 
 static enum hsp_status check_spec(const struct hsp_graph *g, const struct hsp_train_spec *t,

@@ -21,11 +21,12 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/meeting.c daemon/spmd/meeting.h \
   daemon/spmd/memory.c daemon/spmd/memory.h \
   daemon/spmd/method.c daemon/spmd/method.h daemon/spmd/methodtext.c \
-  daemon/spmd/mould.c daemon/spmd/mould.h daemon/spmd/mouldstore.c \
+  daemon/spmd/mould.c daemon/spmd/mould.h daemon/spmd/mouldstore.c daemon/spmd/mouldstore.h \
   daemon/spmd/movecost.c daemon/spmd/movelist.c \
   daemon/spmd/names.c daemon/spmd/names.h \
   daemon/spmd/offload.c \
   daemon/spmd/order.c daemon/spmd/order.h \
+  daemon/spmd/param_owners.c daemon/spmd/param_owners.h \
   daemon/spmd/parampart.c daemon/spmd/parampost.c \
   daemon/spmd/paramslot.c daemon/spmd/paramslot.h \
   daemon/spmd/pipelines.c daemon/spmd/pipelines.h \
@@ -34,9 +35,7 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/plangroups.c daemon/spmd/plangroups.h \
   daemon/spmd/poolfile.c daemon/spmd/poolplan.c daemon/spmd/poolplan.h \
   daemon/spmd/plantotal.c daemon/spmd/plantotal.h \
-  daemon/spmd/ranksetint.h \
   daemon/spmd/recompute.c \
-  daemon/spmd/regions.c \
   daemon/spmd/resolve.c daemon/spmd/resolve.h daemon/spmd/resolveint.h \
   daemon/spmd/resolvesum.c \
   daemon/spmd/ringattn.c daemon/spmd/ringattn.h \

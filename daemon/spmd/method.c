@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/spmd/ranksetint.h"
 #include "daemon/spmd/resolveint.h"
 #include "proto/base/vec.h"
+#include "proto/layout/rank_set.h"
 
 #define MAX_GROUPS ((size_t)1 << 20)
 

@@ -14,6 +14,7 @@
  */
 #ifndef HSP_MOULD_H
 #define HSP_MOULD_H
+#include "daemon/spmd/mouldstore.h"
 #include "daemon/spmd/stagecode.h"
 
 struct hsp_step_at { /* a step of the stage's code */

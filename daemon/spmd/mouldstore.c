@@ -1,8 +1,9 @@
 /* Which moulds there are: of this compile, and of the two before. */
-#include "daemon/spmd/mould.h"
+#include "daemon/spmd/mouldstore.h"
 
 #include <stdlib.h>
 
+#include "daemon/spmd/mould.h"
 #include "proto/base/vec.h"
 
 #define KEPT_BYTES ((size_t)512 << 20)

@@ -1,7 +1,7 @@
 /* Post: gradients from accumulators to home, the norm, the vote, the update. */
 #include "daemon/spmd/paramslot.h"
-#include "daemon/spmd/switch.h"
 
+#include "daemon/spmd/param_owners.h"
 /* A value for something of @param that lives in Post only. */
 static enum hsp_status post_value(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
                                   uint32_t slot, const char *suffix, const struct hsp_layout *at,

@@ -7,6 +7,7 @@
 #include "daemon/spmd/names.h"
 #include "daemon/spmd/resolve.h"
 #include "proto/base/size.h"
+#include "proto/program/move_name.h"
 
 static const char *const phases[] = {"pre", "forward", "backward", "post"};
 

@@ -6,7 +6,8 @@
  */
 #ifndef HSP_POOLPLAN_H
 #define HSP_POOLPLAN_H
-#include "daemon/spmd/compile.h"
+#include "daemon/graph/train_spec.h"
+#include "daemon/spmd/plan.h"
 
 struct hsp_pool_view {
     struct hsp_graph g;

@@ -24,25 +24,8 @@
 #define HSP_RESOLVE_H
 #include "proto/base/arena.h"
 #include "proto/layout/cluster_desc.h" /* struct hsp_link_cost */
-#include "proto/layout/cover.h"
+#include "proto/layout/cover_cells.h"
 #include "proto/program/program.h" /* struct hsp_move, hsp_reshard_bind */
-
-/* The holders and receivers of one cell. Arrays are valid during the callback only. */
-struct hsp_region {
-    struct hsp_box box;
-    uint32_t n_src, n_dst;
-    const uint32_t *src; /* indices of items of the source cover that contain the cell, ascending */
-    const uint32_t *dst; /* the same of the target cover */
-};
-typedef enum hsp_status (*hsp_region_fn)(void *ctx, const struct hsp_region *r,
-                                         struct hsp_err *err);
-
-/* Calls @fn for each cell, in ascending order of its first corner; neighbours with equal holders
- * and receivers along the last dims are one cell. Cells that nobody holds and nobody needs are
- * skipped.
- * @dst may be NULL. Stops at the first status that is not HSP_OK and returns it. */
-enum hsp_status hsp_regions(const struct hsp_cover *src, const struct hsp_cover *dst,
-                            hsp_region_fn fn, void *ctx, struct hsp_err *err);
 
 /* What a message from one rank to another costs; pure. */
 struct hsp_rank_links {
@@ -95,7 +78,5 @@ enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover 
 enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool batch_dim0,
                                struct hsp_arena *arena, struct hsp_reshard_bind *ret,
                                struct hsp_err *err);
-
-const char *hsp_move_name(uint8_t kind);
 
 #endif

@@ -9,7 +9,7 @@
  */
 #ifndef HSP_STAGECODE_H
 #define HSP_STAGECODE_H
-#include "daemon/spmd/compile.h"
+#include "daemon/graph/train_spec.h"
 #include "daemon/spmd/deduce.h"
 #include "daemon/spmd/homebox.h"
 #include "daemon/spmd/resolve.h"

@@ -24,16 +24,6 @@ struct hsp_state_table {
     struct hsp_state_row *row; /* copies: sorted by (param, box, from, to); transfers: bsr.h */
 };
 
-/* Homes of all parameters of a plan: @ret[graph.n_params], each to be finished by the caller.
- * On failure nothing is left to finish. */
-enum hsp_status hsp_plan_homes(const struct hsp_graph *g, const struct hsp_plan *p,
-                               struct hsp_cover *ret, struct hsp_err *err);
-
-/* Whether the homes and home rules that @p states, or any plan of its pool, can be: HSP_EINVAL names the
- * parameter. After hsp_plan_check; @arena is for scratch. */
-enum hsp_status hsp_plan_check_homes(const struct hsp_graph *g, const struct hsp_plan *p,
-                                     struct hsp_arena *arena, struct hsp_err *err);
-
 /* What can be had of one parameter: the home under the old plan, with each old rank r renamed to
  * @mesh[r] (HSP_NONE: not there any more). @ret is initialised here. */
 enum hsp_status hsp_have_home(const struct hsp_cover *old_home, const uint32_t *mesh,
@@ -53,19 +43,5 @@ enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover
                                const uint32_t *node, uint32_t n_ranks, uint32_t copies,
                                struct hsp_arena *arena, struct hsp_state_table *ret,
                                struct hsp_err *err);
-
-/* The boxes of @home's element owner @rank: its box less what smaller ranks hold, as disjoint
- * boxes. Each element of a parameter has one owner: norms and checkpoints count it once. */
-enum hsp_status hsp_home_owned(const struct hsp_cover *home, uint32_t rank, struct hsp_arena *arena,
-                               struct hsp_box **ret, uint32_t *ret_n, struct hsp_err *err);
-/* The same of all ranks in one go: ret[rank], [n_ranks]. Ranks of @home are below @n_ranks.
- * HSP_ELIMIT, HSP_ENOMEM. */
-struct hsp_owned {
-    struct hsp_box *box; /* in the arena */
-    uint32_t n;
-};
-enum hsp_status hsp_home_owners(const struct hsp_cover *home, uint32_t n_ranks,
-                                struct hsp_arena *arena, struct hsp_owned *ret,
-                                struct hsp_err *err);
 
 #endif

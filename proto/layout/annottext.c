@@ -1,6 +1,6 @@
 /* Annotations as YAML. */
-#include "proto/layout/annot.h"
 #include "proto/base/size.h"
+#include "proto/layout/annot.h"
 #include "proto/text/yaml.h"
 
 static enum hsp_status read_numbers(const struct hsp_yaml *y, size_t n, const char *what,

@@ -3,6 +3,7 @@ noinst_LIBRARIES += proto/program/libprogram.a
 proto_program_libprogram_a_SOURCES = \
   proto/program/binding_codec.c \
   proto/program/datacursor.c proto/program/datacursor.h \
+  proto/program/move_name.c proto/program/move_name.h \
   proto/program/pack.c proto/program/pack.h \
   proto/program/pool.c proto/program/pool.h \
   proto/program/program.h \

@@ -18,8 +18,8 @@
 #include "proto/base/arena.h"
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
-#include "proto/wire/frame.h"
 #include "proto/base/hash.h"
+#include "proto/wire/frame.h"
 
 #define HSP_PROTO_VERSION HSP_FRAME_VERSION
 

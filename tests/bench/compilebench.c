@@ -15,6 +15,7 @@
 #include "daemon/spmd/bsr.h"
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/complete.h"
+#include "daemon/spmd/home.h"
 #include "daemon/spmd/switch.h"
 #include "proto/base/check.h"
 #include "proto/layout/cluster_desc.h"

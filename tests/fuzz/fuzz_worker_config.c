@@ -1,6 +1,6 @@
 /* hspmd-worker.yaml: see fuzzconfig.h. */
-#include "worker/app/worker_config.h"
 #include "tests/fuzz/fuzzconfig.h"
+#include "worker/app/worker_config.h"
 
 static enum hsp_status load(const struct hsp_layers *l, struct hsp_arena *arena, void *ret,
                             struct hsp_err *err)

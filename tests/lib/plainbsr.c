@@ -1,3 +1,5 @@
+#include "daemon/spmd/home.h"
+#include "proto/layout/cover_cells.h"
 #include "tests/lib/plainbsr.h"
 
 #include <stdlib.h>

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/clusterint.h"
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
 #include "proto/base/str.h"
-#include "daemon/cluster/clusterint.h"
 #include "tests/sim/sim.h"
 
 static void fault(struct sim *s);

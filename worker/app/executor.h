@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "proto/host/log.h"
-#include "worker/backend/backend.h"
 #include "worker/app/nccllog.h"
+#include "worker/backend/backend.h"
 #include "worker/comm/mesh/mesh.h"
 
 /* Its exit status when the device has failed or cannot be used: nothing helps but a new process, or an

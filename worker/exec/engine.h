@@ -20,9 +20,9 @@
 #ifndef HSP_ENGINE_H
 #define HSP_ENGINE_H
 #include "worker/backend/backend.h"
+#include "worker/backend/cells.h"
 #include "worker/comm/comm.h"
 #include "worker/data/dataset.h"
-#include "worker/backend/cells.h"
 #include "worker/exec/record.h"
 #include "worker/exec/vote.h"
 

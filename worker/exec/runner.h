@@ -3,8 +3,8 @@
 #define HSP_RUNNER_H
 #include <pthread.h>
 
-#include "worker/exec/engine.h"
 #include "worker/exec/bunch.h"
+#include "worker/exec/engine.h"
 #include "worker/exec/pace.h"
 #include "worker/exec/tail.h"
 

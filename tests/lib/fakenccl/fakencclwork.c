@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lib/fakenccl/fakencclint.h"
 #include "proto/op/bf16.h"
+#include "tests/lib/fakenccl/fakencclint.h"
 
 static void *need(void *p)
 {

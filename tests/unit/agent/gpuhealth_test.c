@@ -1,5 +1,5 @@
-#include "worker/agent/gpuhealth.h"
 #include "tests/lib/testlib.h"
+#include "worker/agent/gpuhealth.h"
 
 static struct hsp_gpu_health h;
 

@@ -11,8 +11,8 @@
 
 #include "daemon/cluster/clusterint.h"
 #include "proto/base/size.h"
-#include "tests/lib/testlib.h"
 #include "tests/lib/pairs.h"
+#include "tests/lib/testlib.h"
 
 #define ODD_JOB 99u
 

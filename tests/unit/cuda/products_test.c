@@ -4,8 +4,8 @@
 
 #include "proto/base/size.h"
 #include "proto/op/bf16.h"
-#include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/fakecuda/emulate.h"
+#include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/fakecuda/include/tensortwin.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/backend/blocksuite.h"

@@ -1,7 +1,7 @@
 /* Unions of device groups: coordinates, groups and both patterns as published, and as trees. */
-#include "tests/unit/layout/unions.h"
 #include "tests/lib/covers.h"
 #include "tests/lib/testlib.h"
+#include "tests/unit/layout/unions.h"
 
 #define COUNT(x) (uint32_t)(sizeof(x) / sizeof((x)[0]))
 

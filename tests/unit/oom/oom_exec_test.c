@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "proto/base/size.h"
+#include "proto/op/bf16.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
-#include "proto/op/bf16.h"
 #include "tests/unit/exec/tinyprog.h"
 #include "worker/comm/loop/loopcomm.h"
 #include "worker/exec/engine.h"

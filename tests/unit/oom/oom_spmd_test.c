@@ -1,18 +1,19 @@
 /* daemon/graph and daemon/spmd: from the model to programs of ranks, and from one plan to another. */
+#include "daemon/spmd/param_owners.h"
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
-#include "daemon/spmd/findstreams.h"
-#include "daemon/spmd/plangroups.h"
 #include "daemon/spmd/bsr.h"
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/coverannot.h"
 #include "daemon/spmd/deadlock.h"
+#include "daemon/spmd/findstreams.h"
 #include "daemon/spmd/home.h"
 #include "daemon/spmd/method.h"
 #include "daemon/spmd/names.h"
+#include "daemon/spmd/plangroups.h"
 #include "daemon/spmd/resolve.h"
 #include "daemon/spmd/small.h"
 #include "daemon/spmd/stagecode.h"

@@ -10,9 +10,9 @@
 #include "proto/wire/msgframe.h"
 #include "proto/wire/msgtable.h"
 #include "tests/lib/oom.h"
+#include "tests/unit/wire/msgdump.h"
 #include "tests/unit/wire/partsample.h"
 #include "tests/unit/wire/pkgsample.h"
-#include "tests/unit/wire/msgdump.h"
 
 enum { ARENA = 4 << 20 };
 

@@ -2,8 +2,8 @@
  * --wrap of the functions that are wrapped here. */
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
-#include "worker/agent/agentint.h"
 #include "tests/unit/wire/msgdump.h"
+#include "worker/agent/agentint.h"
 
 enum { MOST = 3 };                      /* failures tried in a step */
 enum { ALL_STEPS = 600, ONE_OF = 500 }; /* the long random stories come last */

@@ -4,6 +4,7 @@
 
 #include "daemon/planner/clusterfile.h"
 #include "daemon/planner/planner.h"
+#include "daemon/spmd/compile.h"
 #include "daemon/spmd/poolplan.h"
 
 enum { N = 4, SEQUENCE = 1024, BATCH = 16 };

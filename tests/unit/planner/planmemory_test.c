@@ -7,6 +7,7 @@
 
 #include "daemon/planner/clusterfile.h"
 #include "daemon/planner/planner.h"
+#include "daemon/spmd/compile.h"
 #include "daemon/spmd/workshares.h"
 #include "proto/base/size.h"
 #include "tests/unit/spmd/plancases.h"

@@ -1,3 +1,4 @@
+#include "proto/program/move_name.h"
 #include "tests/unit/spmd/movetext.h"
 
 #include <inttypes.h>

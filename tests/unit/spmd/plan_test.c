@@ -2,10 +2,9 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
-#include "daemon/spmd/homebox.h"
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/home.h"
-#include "daemon/spmd/switch.h"
+#include "daemon/spmd/homebox.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/planmodel.h"
 

@@ -4,6 +4,8 @@
 #include "daemon/graph/graph.h"
 #include "daemon/spmd/bsr.h"
 #include "daemon/spmd/compile.h"
+#include "daemon/spmd/home.h"
+#include "daemon/spmd/param_owners.h"
 #include "daemon/spmd/switch.h"
 #include "tests/lib/testlib.h"
 

@@ -1,7 +1,7 @@
-/* Cells: the index space cut at the boundaries of all boxes. */
+#include "proto/layout/cover_cells.h"
+
 #include <stdlib.h>
 
-#include "daemon/spmd/resolve.h"
 #include "proto/base/size.h"
 
 struct sweep {

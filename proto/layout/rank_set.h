@@ -1,6 +1,6 @@
-/* Sets of ranks. Not included outside this folder. Purity: pure. */
-#ifndef HSP_RANKSETINT_H
-#define HSP_RANKSETINT_H
+/* Sets of ranks as bit masks: union, intersection, inclusion, size. Purity: pure. */
+#ifndef HSP_RANK_SET_H
+#define HSP_RANK_SET_H
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
