@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/pool_view.h"
 #include "daemon/spmd/findstreams.h"
 #include "daemon/spmd/home.h"
-#include "daemon/spmd/poolplan.h"
 
 #define ROW_VERSION 1
 #define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and what parsing makes */

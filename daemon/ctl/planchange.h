@@ -5,7 +5,7 @@
 #define HSP_PLANCHANGE_H
 #include <cjson/cJSON.h>
 
-#include "daemon/spmd/plan.h"
+#include "daemon/plan/plan.h"
 
 /* @planned: a plan-prediction document. @plan runs with rank r on the r-th name of @devices (array of
  * strings). The same: the same devices, in the same places, with the same work. */

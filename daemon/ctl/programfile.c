@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
+#include "daemon/plan/pool_view.h"
 #include "daemon/spmd/complete.h"
-#include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/small.h"
 #include "proto/base/size.h"
 #include "proto/host/fileio.h"

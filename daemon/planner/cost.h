@@ -19,8 +19,8 @@
 #define HSP_COST_H
 
 #include "daemon/graph/train_spec.h"
+#include "daemon/plan/plan.h"
 #include "daemon/planner/work.h"
-#include "daemon/spmd/plan.h"
 #include "proto/layout/cluster_desc.h"
 
 /* Buffers of the transport on top of packed cells; measured mesh and loop use stays below. */

@@ -11,7 +11,7 @@
 #define HSP_JOBFILE_H
 
 #include "daemon/graph/train_spec.h"
-#include "daemon/spmd/plan.h"
+#include "daemon/plan/plan.h"
 #include "proto/text/field.h"
 
 #define HSP_MAX_ANNOTATIONS  64 /* plan files of one job: one for each number of devices */

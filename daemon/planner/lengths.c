@@ -5,7 +5,7 @@
  * the longest. */
 #include "daemon/planner/lengths.h"
 
-#include "daemon/spmd/poolplan.h"
+#include "daemon/plan/pool_view.h"
 
 #define SHORTEST 32   /* tokens: below that a step is hardly work */
 #define CLASSES  6    /* shorter ones, at most */

@@ -19,5 +19,5 @@ daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/work.c daemon/planner/work.h
 
 # What links libplanner needs these behind it.
-PLANNER_LIBS = daemon/planner/libplanner.a daemon/spmd/libspmd.a daemon/graph/libgraph.a \
+PLANNER_LIBS = daemon/planner/libplanner.a $(COMPILER_LIBS) daemon/graph/libgraph.a \
   proto/program/libprogram.a proto/layout/liblayout.a proto/op/libop.a $(LP_LIBS) $(TEXT_LIBS)

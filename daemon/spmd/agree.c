@@ -3,9 +3,9 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
+#include "daemon/plan/name_range.h"
+#include "daemon/plan/plan_yaml_total.h"
 #include "daemon/spmd/complete.h"
-#include "daemon/spmd/names.h"
-#include "daemon/spmd/plantotal.h"
 
 #define SCRATCH_BYTES ((size_t)1 << 30)
 #define LINE_BYTES    ((size_t)16 << 20)

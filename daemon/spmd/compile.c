@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/pool_view.h"
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/deadlock.h"
 #include "daemon/spmd/meeting.h"
 #include "daemon/spmd/memory.h"
 #include "daemon/spmd/mould.h"
-#include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/schedule.h"
 #include "daemon/spmd/slots.h"
 #include "daemon/spmd/specialize.h"

@@ -10,8 +10,8 @@
 #ifndef HSP_COMPILE_H
 #define HSP_COMPILE_H
 #include "daemon/graph/train_spec.h"
+#include "daemon/plan/plan.h"
 #include "daemon/spmd/mouldstore.h"
-#include "daemon/spmd/plan.h"
 #include "proto/program/program.h"
 
 /* Compiles for all ranks into @arena: ret->programs[rank]. HSP_EINVAL: the plan does not fit the

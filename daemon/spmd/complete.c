@@ -2,13 +2,13 @@
 
 #include <string.h>
 
+#include "daemon/plan/name_range.h"
+#include "daemon/plan/plan_yaml_total.h"
+#include "daemon/plan/pool_view.h"
 #include "daemon/spmd/coverannot.h"
 #include "daemon/spmd/homebox.h"
 #include "daemon/spmd/listreshards.h"
-#include "daemon/spmd/names.h"
 #include "daemon/spmd/pipelines.h"
-#include "daemon/spmd/plantotal.h"
-#include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/stagecode.h"
 #include "proto/base/map.h"
 #include "proto/program/sheet.h"

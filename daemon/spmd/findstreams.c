@@ -4,8 +4,8 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
+#include "daemon/plan/name_range.h"
 #include "daemon/spmd/home.h"
-#include "daemon/spmd/names.h"
 #include "daemon/spmd/usegroups.h"
 
 #define NAME_BYTES 4096 /* of a pattern with a number for its range */

@@ -16,7 +16,7 @@
  */
 #ifndef HSP_FINDSTREAMS_H
 #define HSP_FINDSTREAMS_H
-#include "daemon/spmd/plan.h"
+#include "daemon/plan/plan.h"
 
 /* Fills the streams of @p and of the plans of its pool, and forgets their annotations; nothing to do
  * for a plan that has streams. HSP_EINVAL names the parameter, block or rank and the rule: not an

@@ -2,8 +2,8 @@
 
 #include <stdlib.h> /* qsort */
 
+#include "daemon/plan/name_range.h"
 #include "daemon/spmd/homebox.h"
-#include "daemon/spmd/names.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 

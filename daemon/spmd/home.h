@@ -12,8 +12,8 @@
  */
 #ifndef HSP_HOME_H
 #define HSP_HOME_H
+#include "daemon/plan/plan.h"
 #include "daemon/spmd/deduce.h"
-#include "daemon/spmd/plan.h"
 
 /* Elements per holder below which zero 1 does not cut a parameter. */
 #define HSP_ZERO_MIN_ELEMENTS 16

@@ -3,9 +3,9 @@
 #include <math.h> /* round */
 #include <string.h>
 
+#include "daemon/plan/name_range.h"
+#include "daemon/plan/plan_yaml_total.h"
 #include "daemon/spmd/method.h"
-#include "daemon/spmd/names.h"
-#include "daemon/spmd/plantotal.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 

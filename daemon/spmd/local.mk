@@ -23,18 +23,12 @@ daemon_spmd_libspmd_a_SOURCES = \
   daemon/spmd/method.c daemon/spmd/method.h daemon/spmd/methodtext.c \
   daemon/spmd/mould.c daemon/spmd/mould.h daemon/spmd/mouldstore.c daemon/spmd/mouldstore.h \
   daemon/spmd/movecost.c daemon/spmd/movelist.c \
-  daemon/spmd/names.c daemon/spmd/names.h \
   daemon/spmd/offload.c \
   daemon/spmd/order.c daemon/spmd/order.h \
   daemon/spmd/param_owners.c daemon/spmd/param_owners.h \
   daemon/spmd/parampart.c daemon/spmd/parampost.c \
   daemon/spmd/paramslot.c daemon/spmd/paramslot.h \
   daemon/spmd/pipelines.c daemon/spmd/pipelines.h \
-  daemon/spmd/plan.c daemon/spmd/planfile.c daemon/spmd/plan.h \
-  daemon/spmd/planannot.c daemon/spmd/planannot.h \
-  daemon/spmd/plangroups.c daemon/spmd/plangroups.h \
-  daemon/spmd/poolfile.c daemon/spmd/poolplan.c daemon/spmd/poolplan.h \
-  daemon/spmd/plantotal.c daemon/spmd/plantotal.h \
   daemon/spmd/recompute.c \
   daemon/spmd/resolve.c daemon/spmd/resolve.h daemon/spmd/resolveint.h \
   daemon/spmd/resolvesum.c \
@@ -57,5 +51,6 @@ daemon_spmd_libspmd_a_SOURCES = \
 EXTRA_DIST += daemon/spmd/README.md
 
 # What links libspmd needs these behind it.
-SPMD_LIBS = daemon/spmd/libspmd.a daemon/graph/libgraph.a proto/program/libprogram.a \
+COMPILER_LIBS = daemon/spmd/libspmd.a daemon/plan/libplan.a
+SPMD_LIBS = $(COMPILER_LIBS) daemon/graph/libgraph.a proto/program/libprogram.a \
   proto/layout/liblayout.a proto/op/libop.a $(TEXT_LIBS)

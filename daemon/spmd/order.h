@@ -23,7 +23,7 @@
  */
 #ifndef HSP_ORDER_H
 #define HSP_ORDER_H
-#include "daemon/spmd/plan.h"
+#include "daemon/plan/plan.h"
 #include "proto/program/program.h"
 
 struct hsp_unit {

@@ -3,7 +3,7 @@
  * Purity: pure. Ownership: everything in the arena given. */
 #ifndef HSP_SMALLHOME_H
 #define HSP_SMALLHOME_H
-#include "daemon/spmd/plan.h"
+#include "daemon/plan/plan.h"
 
 /* Gives @p one home for each parameter of @to: that of @total for @from, each cut moved to where the
  * cuts of uses around it went, cuts that differ kept apart. @units: hsp_param_units of @from.

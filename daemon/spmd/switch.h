@@ -9,7 +9,7 @@
  */
 #ifndef HSP_SWITCH_H
 #define HSP_SWITCH_H
-#include "daemon/spmd/plan.h"
+#include "daemon/plan/plan.h"
 #include "proto/layout/cover.h"
 
 /* from == to: the rank copies from its own old segment. */

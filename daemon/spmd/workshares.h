@@ -10,7 +10,7 @@
  */
 #ifndef HSP_WORKSHARES_H
 #define HSP_WORKSHARES_H
-#include "daemon/spmd/plan.h"
+#include "daemon/plan/plan.h"
 
 /* @p, or in @arena a copy of it, in which the shares of groups are lengths in all stages (by_work is
  * false; they add up to the model's sequence where it was true). HSP_ENOMEM. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "daemon/app/feed.h"
-#include "daemon/spmd/plan.h"
+#include "daemon/plan/plan.h"
 #include "proto/base/hash.h"
 #include "proto/base/str.h"
 #include "proto/net/addr.h"

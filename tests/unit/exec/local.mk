@@ -19,4 +19,4 @@ tests_unit_exec_deviceengine_test_CPPFLAGS = $(AM_CPPFLAGS) -DENGINE_ON_DEVICE
 tests_unit_exec_deviceengine_test_LDADD = $(tests_unit_exec_engine_test_LDADD)
 tests_unit_exec_moves_test_SOURCES = \
   tests/unit/exec/moves_test.c tests/unit/exec/devcomm.c tests/unit/exec/devcomm.h
-tests_unit_exec_moves_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) daemon/spmd/libspmd.a $(EXEC_LIBS)
+tests_unit_exec_moves_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(COMPILER_LIBS) $(EXEC_LIBS)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/plan/name_range.h"
+#include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/bsr.h"
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/coverannot.h"
@@ -12,8 +14,6 @@
 #include "daemon/spmd/findstreams.h"
 #include "daemon/spmd/home.h"
 #include "daemon/spmd/method.h"
-#include "daemon/spmd/names.h"
-#include "daemon/spmd/plangroups.h"
 #include "daemon/spmd/resolve.h"
 #include "daemon/spmd/small.h"
 #include "daemon/spmd/stagecode.h"

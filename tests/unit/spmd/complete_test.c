@@ -2,9 +2,9 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
+#include "daemon/plan/name_range.h"
 #include "daemon/spmd/complete.h"
 #include "daemon/spmd/coverannot.h"
-#include "daemon/spmd/names.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/plancases.h"
 #include "tests/unit/spmd/planmodel.h"

@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/plan/name_range.h"
 #include "daemon/spmd/compile.h"
 #include "daemon/spmd/complete.h"
-#include "daemon/spmd/names.h"
 #include "tests/lib/testlib.h"
 
 #define ARENA_BYTES ((size_t)1 << 30)

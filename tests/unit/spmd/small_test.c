@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/plan/pool_view.h"
 #include "daemon/spmd/complete.h"
-#include "daemon/spmd/poolplan.h"
 #include "daemon/spmd/small.h"
 #include "tests/unit/spmd/plancases.h"
 

@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 
+#include "daemon/plan/plan_yaml_annot.h"
 #include "daemon/spmd/home.h"
-#include "daemon/spmd/planannot.h"
 #include "tests/lib/testlib.h"
 
 /* Group @k of @s as it uses the parameter. */

@@ -12,7 +12,7 @@ device_run = tests/unit/workerapp/devicerun.c tests/unit/workerapp/devicerun.h
 tests_unit_workerapp_runfile_test_SOURCES = tests/unit/workerapp/runfile_test.c $(device_run)
 tests_unit_workerapp_documents_test_SOURCES = tests/unit/workerapp/documents_test.c $(device_run)
 tests_unit_workerapp_runfile_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
-tests_unit_workerapp_runfile_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) daemon/spmd/libspmd.a \
+tests_unit_workerapp_runfile_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(COMPILER_LIBS) \
   daemon/graph/libgraph.a proto/program/libprogram.a proto/layout/liblayout.a $(WORKERAPP_LIBS) \
   $(TEXT_LIBS)
 tests_unit_workerapp_documents_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)

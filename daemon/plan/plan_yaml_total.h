@@ -1,7 +1,7 @@
-/* Parts of planfile.c: the sections of a total plan as YAML, pools. Purity: pure. */
-#ifndef HSP_PLANTOTAL_H
-#define HSP_PLANTOTAL_H
-#include "daemon/spmd/plan.h"
+/* Parts of plan_yaml.c: the sections of a total plan as YAML, pools. Purity: pure. */
+#ifndef HSP_PLAN_YAML_TOTAL_H
+#define HSP_PLAN_YAML_TOTAL_H
+#include "daemon/plan/plan.h"
 #include "proto/text/yaml.h"
 
 /* homes, uses and reshards of the plan map @y, each optional. HSP_EPARSE with the place. */
@@ -10,7 +10,7 @@ enum hsp_status hsp_plan_read_total(const struct hsp_yaml *y, struct hsp_arena *
 /* @explain: with what Reshards are and take. */
 void hsp_plan_dump_total(const struct hsp_plan *p, bool explain, struct hsp_buf *out);
 
-/* One plan, whose apiVersion and kind may be left out (planfile.c); a pool of them (poolfile.c). Errors of
+/* One plan, whose apiVersion and kind may be left out (plan_yaml.c); a pool of them (pool_yaml.c). Errors of
  * hsp_plan_parse. */
 enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
                               struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err);

@@ -2,9 +2,9 @@
 #include <inttypes.h> /* PRId64 */
 #include <string.h>   /* strcmp */
 
-#include "daemon/spmd/planannot.h"
-#include "daemon/spmd/plangroups.h"
-#include "daemon/spmd/plantotal.h"
+#include "daemon/plan/plan_yaml_annot.h"
+#include "daemon/plan/plan_yaml_total.h"
+#include "daemon/plan/stage_groups.h"
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
 

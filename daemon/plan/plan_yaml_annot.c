@@ -1,8 +1,8 @@
 /* Annotations of parameters and batches: parse and dump. */
-#include "daemon/spmd/planannot.h"
+#include "daemon/plan/plan_yaml_annot.h"
 
-#include "daemon/spmd/names.h"
-#include "daemon/spmd/plangroups.h"
+#include "daemon/plan/name_range.h"
+#include "daemon/plan/stage_groups.h"
 #include "proto/base/size.h"
 
 static enum hsp_status read_rule(const struct hsp_yaml *y, struct hsp_arena *arena,

@@ -4,10 +4,10 @@
  * Purity:    pure.
  * Ownership: a view borrows everything from what it is made of.
  */
-#ifndef HSP_POOLPLAN_H
-#define HSP_POOLPLAN_H
+#ifndef HSP_POOL_VIEW_H
+#define HSP_POOL_VIEW_H
 #include "daemon/graph/train_spec.h"
-#include "daemon/spmd/plan.h"
+#include "daemon/plan/plan.h"
 
 struct hsp_pool_view {
     struct hsp_graph g;

@@ -1,9 +1,9 @@
 /* Members of a stage in a plan's text: ranks, tensor, split, shares, groups, sequence_parallel.
  *
  * Purity: pure. Ownership: what is read lives in the arena given. */
-#ifndef HSP_PLANGROUPS_H
-#define HSP_PLANGROUPS_H
-#include "daemon/spmd/plan.h"
+#ifndef HSP_STAGE_GROUPS_H
+#define HSP_STAGE_GROUPS_H
+#include "daemon/plan/plan.h"
 #include "proto/text/yaml.h"
 
 /* Reads the members of stage @y into @s. A stage of one group may be written either way.

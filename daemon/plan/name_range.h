@@ -3,8 +3,8 @@
  * Role:   keeps the lists of a total plan short where layers are alike.
  * Purity: pure. Ownership: a range borrows its text; groups live in the arena given.
  * Bounds: one range in a name, numbers below HSP_RANGE_END. */
-#ifndef HSP_NAMES_H
-#define HSP_NAMES_H
+#ifndef HSP_NAME_RANGE_H
+#define HSP_NAME_RANGE_H
 #include "proto/base/arena.h"
 #include "proto/base/buf.h"
 #include "proto/base/err.h"

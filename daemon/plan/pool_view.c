@@ -1,4 +1,4 @@
-#include "daemon/spmd/poolplan.h"
+#include "daemon/plan/pool_view.h"
 
 /* Extents of tensors are symbols of batch and sequence, and what a model holds for each position of the
  * job's longest sequence is a constant: another length is the same graph under another number. */

@@ -1,5 +1,5 @@
 /* Groups of a stage: what they are, parse and dump. */
-#include "daemon/spmd/plangroups.h"
+#include "daemon/plan/stage_groups.h"
 
 #include <inttypes.h> /* PRId64 */
 

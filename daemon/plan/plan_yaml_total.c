@@ -1,10 +1,10 @@
 /* homes, uses and reshards: parse and dump. */
-#include "daemon/spmd/plantotal.h"
+#include "daemon/plan/plan_yaml_total.h"
 
 #include <inttypes.h> /* PRId64 */
 #include <string.h>
 
-#include "daemon/spmd/names.h"
+#include "daemon/plan/name_range.h"
 #include "daemon/spmd/resolve.h"
 #include "proto/base/size.h"
 #include "proto/program/move_name.h"

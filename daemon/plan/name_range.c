@@ -1,4 +1,4 @@
-#include "daemon/spmd/names.h"
+#include "daemon/plan/name_range.h"
 
 #include <stdlib.h> /* qsort */
 #include <string.h>

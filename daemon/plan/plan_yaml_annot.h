@@ -1,10 +1,10 @@
-/* Parts of planfile.c: annotations of parameters, and what a plan says of stages that are still to be
+/* Parts of plan_yaml.c: annotations of parameters, and what a plan says of stages that are still to be
  * found from them (findstreams.h).
  *
  * Purity: pure. Ownership: what is read lives in the arena given. */
-#ifndef HSP_PLANANNOT_H
-#define HSP_PLANANNOT_H
-#include "daemon/spmd/plan.h"
+#ifndef HSP_PLAN_YAML_ANNOT_H
+#define HSP_PLAN_YAML_ANNOT_H
+#include "daemon/plan/plan.h"
 #include "proto/text/yaml.h"
 
 /* The list `annotations`, @y. HSP_EPARSE with the place; HSP_ENOMEM. */

@@ -1,8 +1,8 @@
 /* Pools as YAML: parse and dump. */
 #include <string.h> /* memchr */
 
-#include "daemon/spmd/plan.h"
-#include "daemon/spmd/plantotal.h"
+#include "daemon/plan/plan.h"
+#include "daemon/plan/plan_yaml_total.h"
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
 

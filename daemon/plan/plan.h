@@ -159,13 +159,13 @@ static inline uint32_t hsp_chunk_layers(const struct hsp_stage *s, uint32_t chun
 }
 
 struct hsp_home_rule {
-    const char *pattern; /* homes: a name with an optional range (names.h) */
+    const char *pattern; /* homes: a name with an optional range (name_range.h) */
     struct hsp_annot *home;
 };
 
 /* How the parameters of these names are used, by all streams. */
 struct hsp_use_rule {
-    const char *pattern; /* with * and ?, and a range (names.h) */
+    const char *pattern; /* with * and ?, and a range (name_range.h) */
     struct hsp_annot *use;
 };
 
@@ -177,7 +177,7 @@ struct hsp_named_layout {
 };
 struct hsp_op_use {
     uint8_t op;        /* enum hsp_op */
-    const char *makes; /* first result (names.h) */
+    const char *makes; /* first result (name_range.h) */
     const char *cut;   /* letters of the axes that are cut (op.h); "" when only sums pass through */
     uint8_t n_in, n_out;
     uint32_t in[HSP_MAX_IN], out[HSP_MAX_OUT]; /* 0: whole on all members; else 1 + layout */
@@ -204,7 +204,7 @@ struct hsp_plan_move {
 struct hsp_plan_reshard {
     uint8_t phase;                /* enum hsp_phase */
     uint32_t stream, stage, from; /* where it is made and from which stage; HSP_NONE in Pre, Post */
-    const char *makes;            /* the version it makes (names.h) */
+    const char *makes;            /* the version it makes (name_range.h) */
     const char *before;           /* the step that needs it first; NULL in Pre, Post */
     uint32_t n_moves;
     struct hsp_plan_move *move;
@@ -281,7 +281,7 @@ enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph 
 /* Whether @name fits @pattern: * is any text, ? any one character. The first rule that fits counts.
  */
 bool hsp_plan_name_fits(const char *pattern, const char *name);
-/* The same for a @pattern with a range (names.h): with some number of it, which can only be one that
+/* The same for a @pattern with a range (name_range.h): with some number of it, which can only be one that
  * @name has. @text is scratch; nomem is set there. */
 bool hsp_plan_names_fit(const char *pattern, const char *name, struct hsp_buf *text);
 

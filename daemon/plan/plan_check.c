@@ -1,10 +1,10 @@
 /* The rules a plan must keep. */
-#include "daemon/spmd/plan.h"
+#include "daemon/plan/plan.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "daemon/spmd/names.h"
+#include "daemon/plan/name_range.h"
 #include "proto/program/sheet.h"
 
 bool hsp_plan_name_fits(const char *pattern, const char *name)
