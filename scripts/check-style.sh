@@ -75,7 +75,7 @@ xargs awk '
 BEGIN {
     n = split("proto/base proto/text proto/op proto/layout proto/program proto/wire proto/host proto/net", p)
     for (i = 1; i <= n; i++) { rank[p[i]] = i; side[p[i]] = "proto" }
-    n = split("daemon/graph daemon/plan daemon/spmd daemon/lp daemon/planner daemon/cluster daemon/app daemon/ctl", d)
+    n = split("daemon/graph daemon/plan daemon/spmd daemon/migrate daemon/lp daemon/planner daemon/cluster daemon/app daemon/ctl", d)
     for (i = 1; i <= n; i++) { rank[d[i]] = 100 + i; side[d[i]] = "daemon" }
     n = split("worker/data worker/backend worker/comm worker/state worker/exec worker/agent worker/app", w)
     for (i = 1; i <= n; i++) { rank[w[i]] = 100 + i; side[w[i]] = "worker" }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "daemon/app/epochshards.h"
-#include "daemon/spmd/home.h"
-#include "daemon/spmd/param_owners.h"
+#include "daemon/spmd/sharding/param_owners.h"
+#include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/program/pool.h"
 
 #define PLAN_TEXT_MAX ((size_t)HSP_MSG_BLOB_MAX) /* it is sent as one blob */

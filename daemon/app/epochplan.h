@@ -11,15 +11,15 @@
 #ifndef HSP_EPOCHPLAN_H
 #define HSP_EPOCHPLAN_H
 #include "daemon/cluster/cluster.h"
-#include "daemon/spmd/bsr.h"
-#include "daemon/spmd/compile.h"
-#include "daemon/spmd/switch.h"
+#include "daemon/migrate/bsr.h"
+#include "daemon/migrate/state_placement.h"
+#include "daemon/spmd/codegen/compile.h"
 #include "proto/wire/msgblob.h"
 
 struct hsp_epoch_plan {
     struct hsp_arena *arena;       /* owned */
     const struct hsp_graph *graph; /* borrowed */
-    struct hsp_plan *plan;         /* total (complete.h): what runs, nothing left open */
+    struct hsp_plan *plan;         /* total (total_plan.h): what runs, nothing left open */
     struct hsp_program_file programs;
     struct hsp_cover *homes;       /* [graph->n_params] */
     struct hsp_state_table copies; /* from owner to buddy, or to a keeper */

@@ -4,7 +4,7 @@
 #ifndef HSP_EPOCHSHARDS_H
 #define HSP_EPOCHSHARDS_H
 #include "daemon/cluster/cluster.h"
-#include "daemon/spmd/switch.h"
+#include "daemon/migrate/state_placement.h"
 
 /* Fills n_shards, shard_first and pieces of @info (in @arena). A shard is a maximal part of the
  * state held by the same pieces; parts with equal pieces, of whatever parameter, are one shard.

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "daemon/plan/pool_view.h"
-#include "daemon/spmd/findstreams.h"
-#include "daemon/spmd/home.h"
+#include "daemon/spmd/sharding/infer_streams.h"
+#include "daemon/spmd/sharding/param_sharding.h"
 
 #define ROW_VERSION 1
 #define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and what parsing makes */

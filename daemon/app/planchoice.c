@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/app/planwork.h"
-#include "daemon/spmd/complete.h"
+#include "daemon/spmd/total/total_plan.h"
 #include "proto/base/str.h"
 
 /* A change costs a switch: it must win at least this much. */

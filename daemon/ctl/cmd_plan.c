@@ -10,7 +10,7 @@
 #include "daemon/ctl/table.h"
 #include "daemon/ctl/transition.h"
 #include "daemon/planner/links.h"
-#include "daemon/spmd/complete.h"
+#include "daemon/spmd/total/total_plan.h"
 #include "proto/base/size.h"
 
 /* rows of plan_options */

@@ -6,7 +6,7 @@
 
 #include "daemon/ctl/remote.h"
 #include "daemon/planner/cost.h"
-#include "daemon/spmd/home.h"
+#include "daemon/spmd/sharding/param_sharding.h"
 
 static bool says(const cJSON *o, const char *key, double value)
 {

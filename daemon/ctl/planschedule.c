@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/planner/timing.h"
-#include "daemon/spmd/drawing.h"
+#include "daemon/spmd/schedule/timeline_draw.h"
 
 #define COLUMNS  160
 #define DRAW_MAX ((size_t)256 << 20)

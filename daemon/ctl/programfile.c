@@ -4,8 +4,8 @@
 #include <inttypes.h>
 
 #include "daemon/plan/pool_view.h"
-#include "daemon/spmd/complete.h"
-#include "daemon/spmd/small.h"
+#include "daemon/spmd/total/total_plan.h"
+#include "daemon/spmd/verify/shrink_model.h"
 #include "proto/base/size.h"
 #include "proto/host/fileio.h"
 

@@ -6,9 +6,9 @@
 #include "daemon/ctl/planpick.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
-#include "daemon/spmd/bsr.h"
-#include "daemon/spmd/compile.h"
-#include "daemon/spmd/home.h"
+#include "daemon/migrate/bsr.h"
+#include "daemon/spmd/codegen/compile.h"
+#include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/base/size.h"
 
 #define COMPILE_BYTES ((size_t)4 << 30)

@@ -1,7 +1,7 @@
 /* Plans: how one job is spread over its ranks (decision D6).
  *
  * Compact form: streams, stages, shares, zero and home rules, what a person or the planner decides.
- * Total form: the compact one with its open points filled (complete.h): sizes of micro-batches,
+ * Total form: the compact one with its open points filled (total_plan.h): sizes of micro-batches,
  * what is saved, homes, the layout of every use, every Reshard with its moves. Each of these
  * sections may be left out; one that is there must say what the compiler derives, or the plan is
  * refused by name of the place. Homes are obeyed: the rest follows from them. YAML (files of
@@ -17,7 +17,7 @@
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
  *       micro_batches: 5
  *       sizes: [2, 2, 2, 2, 2]  # total form: sequences of each micro-batch
- *       schedule: 1f1b          # 1f1b | gpipe | interleaved | zero_bubble (order.h)
+ *       schedule: 1f1b          # 1f1b | gpipe | interleaved | zero_bubble (pipeline_order.h)
  *       chunks: 1               # interleaved: runs of blocks per stage; block 0 is in the first
  *                               # run of stage 0, then come the first runs of the other stages,
  *                               # then the second runs; layers then lists each run: [2, 1]
@@ -57,7 +57,7 @@
  *        gets: 512}], method: all_reduce, us: 41.2}   # explanation: what it is, how long it takes
  *
  * Instead of `streams` a plan may say how parameters are used, and the streams are found
- * (findstreams.h). Dumped as it is until then:
+ * (infer_streams.h). Dumped as it is until then:
  *
  *   annotations:                # the first line that fits a name counts; * and ? as above, [0-2] is each
  *                               # of these numbers. What no line names is open
@@ -121,7 +121,7 @@ enum hsp_split { HSP_SPLIT_NONE, HSP_SPLIT_SEQUENCE, HSP_SPLIT_BATCH };
 enum hsp_zero { HSP_ZERO_NONE = 0, HSP_ZERO_STATE = 1, HSP_ZERO_PARAMETERS = 3 };
 
 /* How zero cuts parameters that tensor parallelism cuts: in one range per rank, or everybody's use
- * once more over the groups that use it (homebox.h). */
+ * once more over the groups that use it (zero_interleaved.h). */
 enum hsp_zero_pattern { HSP_ZERO_CONTIGUOUS, HSP_ZERO_INTERLEAVED };
 
 struct hsp_stage {
@@ -136,7 +136,7 @@ struct hsp_stage {
     uint32_t n_groups;      /* 0 and 1: all members are one group */
     uint32_t *first;        /* n_groups: first member of each; only with several */
     int64_t *group_shares;  /* n_groups integer weights of the split; likewise */
-    bool by_work;           /* they are of the work, not of the length (workshares.h) */
+    bool by_work;           /* they are of the work, not of the length (sequence_balance.h) */
 };
 struct hsp_stream {
     uint32_t sequences; /* of the global batch, >= 1 */
@@ -210,7 +210,7 @@ struct hsp_plan_reshard {
     struct hsp_plan_move *move;
     uint32_t n_zero;
     uint32_t *zero; /* ranks that receive what nobody holds, as zeros */
-    /* explanation (method.h), NULL and 0 when not known: what it is, and how long it takes */
+    /* explanation (reshard_kind.h), NULL and 0 when not known: what it is, and how long it takes */
     const char *method;
     double us;
 };

@@ -1,5 +1,5 @@
 /* Parts of plan_yaml.c: annotations of parameters, and what a plan says of stages that are still to be
- * found from them (findstreams.h).
+ * found from them (infer_streams.h).
  *
  * Purity: pure. Ownership: what is read lives in the arena given. */
 #ifndef HSP_PLAN_YAML_ANNOT_H

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "daemon/plan/name_range.h"
-#include "daemon/spmd/resolve.h"
+#include "daemon/spmd/reshard/resolve.h"
 #include "proto/base/size.h"
 #include "proto/program/move_name.h"
 

@@ -1,6 +1,6 @@
 /* One plan of a pool as the compiler takes it: with a graph and a training for its own sequences.
  *
- * Role:      complete.c and compile.c go through a pool by it.
+ * Role:      total_plan.c and compile.c go through a pool by it.
  * Purity:    pure.
  * Ownership: a view borrows everything from what it is made of.
  */

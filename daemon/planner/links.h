@@ -8,7 +8,7 @@
 #ifndef HSP_LINKS_H
 #define HSP_LINKS_H
 
-#include "daemon/spmd/resolve.h" /* struct hsp_rank_links */
+#include "daemon/spmd/reshard/resolve.h" /* struct hsp_rank_links */
 #include "proto/layout/cluster_desc.h"
 
 /* Among @n >= 1 devices. */

@@ -7,8 +7,8 @@
 
 #include "daemon/planner/candidates.h"
 #include "daemon/planner/lengths.h"
-#include "daemon/spmd/home.h"
-#include "daemon/spmd/workshares.h"
+#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/sequence_balance.h"
 
 struct hsp_figure hsp_bytes_figure(double bytes)
 {

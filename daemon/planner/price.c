@@ -5,7 +5,7 @@
 
 #include "daemon/planner/links.h"
 #include "daemon/planner/timing.h"
-#include "daemon/spmd/home.h"
+#include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/base/check.h"
 
 struct pricing {

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "daemon/planner/links.h"
-#include "daemon/spmd/home.h"
+#include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/program/sheet.h"
 
 /* One chunk of one stage: a + b * sequences of the micro-batch. */
@@ -52,7 +52,7 @@ static void price_chunk(const struct timing *x, const struct hsp_plan *plan, uin
 }
 
 /* The part of a chunk's compute, or of its all-reduces, that a pass does. @first: nobody waits for
- * gradients of its input, so all of a split backward is its second half (wgrad.c). */
+ * gradients of its input, so all of a split backward is its second half (split_backward.c). */
 static double part_of(uint8_t kind, bool recompute, bool reduce, bool first)
 {
     double forward = reduce ? 1.0 / 2 : 1.0 / 3, again = recompute ? forward : 0;

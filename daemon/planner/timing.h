@@ -11,7 +11,7 @@
 #define HSP_TIMING_H
 
 #include "daemon/planner/cost.h"
-#include "daemon/spmd/timeline.h"
+#include "daemon/spmd/schedule/timeline.h"
 
 /* The timeline of stream @stream of @plan, whose rank r runs on device[r] of the cluster. The plan
  * has passed hsp_plan_check. Lives in @arena. HSP_ENOMEM. */

@@ -12,11 +12,11 @@
 #include <time.h>
 
 #include "daemon/graph/autodiff.h"
-#include "daemon/spmd/bsr.h"
-#include "daemon/spmd/compile.h"
-#include "daemon/spmd/complete.h"
-#include "daemon/spmd/home.h"
-#include "daemon/spmd/switch.h"
+#include "daemon/migrate/bsr.h"
+#include "daemon/migrate/state_placement.h"
+#include "daemon/spmd/codegen/compile.h"
+#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/total/total_plan.h"
 #include "proto/base/check.h"
 #include "proto/layout/cluster_desc.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "daemon/graph/autodiff.h"
-#include "daemon/spmd/compile.h"
-#include "daemon/spmd/findstreams.h"
+#include "daemon/spmd/codegen/compile.h"
+#include "daemon/spmd/sharding/infer_streams.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/spmd/plancases.h"
 

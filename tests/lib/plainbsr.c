@@ -1,11 +1,11 @@
-#include "daemon/spmd/home.h"
+#include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/layout/cover_cells.h"
 #include "tests/lib/plainbsr.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/spmd/resolve.h"
+#include "daemon/spmd/reshard/resolve.h"
 
 /* ---- greedy and min-rank ---- */
 

@@ -1,8 +1,8 @@
-/* What the batched send-receive of daemon/spmd/bsr.h is measured against: the published ways to plan it,
+/* What the batched send-receive of daemon/migrate/bsr.h is measured against: the published ways to plan it,
  * and the published failure of one device of 32. */
 #ifndef HSP_PLAINBSR_H
 #define HSP_PLAINBSR_H
-#include "daemon/spmd/bsr.h"
+#include "daemon/migrate/bsr.h"
 
 enum hsp_plain_rule {
     HSP_PLAIN_MIN_RANK, /* the smallest rank that has it */

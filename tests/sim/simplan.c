@@ -48,7 +48,7 @@ static uint32_t nodes_of(const struct sim_plan *p, uint32_t cell)
     return nodes;
 }
 
-/* Second copies as daemon/spmd/switch.h makes them: of what too few nodes hold, from the first rank
+/* Second copies as daemon/migrate/state_placement.h makes them: of what too few nodes hold, from the first rank
  * that has it to ranks of the next nodes, then to keepers. */
 static void add_copies(struct sim_plan *p, uint32_t copies)
 {

@@ -1,4 +1,4 @@
-/* The transfer at the start of an epoch: rows of daemon/spmd/bsr.h over the mesh of the move.
+/* The transfer at the start of an epoch: rows of daemon/migrate/bsr.h over the mesh of the move.
  *
  * The table is gone through once per kind of state, weights first; so rows of all ranks are in one
  * global order. A row travels as two messages: its data, dense, and behind it the version and the

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "daemon/spmd/compile.h"
+#include "daemon/spmd/codegen/compile.h"
 #include "proto/host/fileio.h"
 #include "tests/lib/fakecuda/emulate.h"
 #include "tests/lib/fakecuda/fakecuda.h"

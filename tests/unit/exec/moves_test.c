@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "daemon/spmd/resolve.h"
+#include "daemon/spmd/reshard/resolve.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/exec/devcomm.h"
 #include "worker/comm/loop/loopcomm.h"

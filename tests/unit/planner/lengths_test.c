@@ -5,7 +5,7 @@
 #include "daemon/plan/pool_view.h"
 #include "daemon/planner/clusterfile.h"
 #include "daemon/planner/planner.h"
-#include "daemon/spmd/compile.h"
+#include "daemon/spmd/codegen/compile.h"
 
 enum { N = 4, SEQUENCE = 1024, BATCH = 16 };
 

@@ -5,7 +5,7 @@
 
 #include "daemon/planner/clusterfile.h"
 #include "daemon/planner/planner.h"
-#include "daemon/spmd/compile.h"
+#include "daemon/spmd/codegen/compile.h"
 #include "proto/base/size.h"
 
 static const struct hsp_train_spec TRAIN = {

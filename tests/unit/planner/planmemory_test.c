@@ -7,8 +7,8 @@
 
 #include "daemon/planner/clusterfile.h"
 #include "daemon/planner/planner.h"
-#include "daemon/spmd/compile.h"
-#include "daemon/spmd/workshares.h"
+#include "daemon/spmd/codegen/compile.h"
+#include "daemon/spmd/sharding/sequence_balance.h"
 #include "proto/base/size.h"
 #include "tests/unit/spmd/plancases.h"
 

@@ -3,8 +3,8 @@
 
 #include "daemon/graph/graph.h"
 #include "daemon/plan/name_range.h"
-#include "daemon/spmd/complete.h"
-#include "daemon/spmd/coverannot.h"
+#include "daemon/spmd/sharding/cover_to_annot.h"
+#include "daemon/spmd/total/total_plan.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/plancases.h"
 #include "tests/unit/spmd/planmodel.h"

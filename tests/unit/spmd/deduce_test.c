@@ -1,6 +1,6 @@
 /* Deduction on single ops: what stays, what is gathered, completed or sliced, and who holds which
  * addend. Values are proven in compile_test; here are the choices. */
-#include "daemon/spmd/deduce.h"
+#include "daemon/spmd/sharding/deduce.h"
 #include "proto/base/check.h"
 #include "tests/lib/testlib.h"
 

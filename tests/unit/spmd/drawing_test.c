@@ -1,7 +1,7 @@
 /* Timelines and their drawings. */
 #include <cjson/cJSON.h>
 
-#include "daemon/spmd/drawing.h"
+#include "daemon/spmd/schedule/timeline_draw.h"
 #include "tests/lib/testlib.h"
 
 static struct hsp_arena *arena;

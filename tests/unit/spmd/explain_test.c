@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
-#include "daemon/spmd/complete.h"
+#include "daemon/spmd/total/total_plan.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/plancases.h"
 #include "tests/unit/spmd/planmodel.h"

@@ -1,11 +1,11 @@
 /* Streams found from annotations are those that were written down; annotations of no streams are refused. */
-#include "daemon/spmd/findstreams.h"
+#include "daemon/spmd/sharding/infer_streams.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/spmd/complete.h"
-#include "daemon/spmd/pipelines.h"
+#include "daemon/spmd/total/pipeline_check.h"
+#include "daemon/spmd/total/total_plan.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/plancases.h"
 #include "tests/unit/spmd/planmodel.h"

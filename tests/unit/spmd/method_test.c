@@ -2,7 +2,7 @@
  * any pair of covers. */
 #include <math.h>
 
-#include "daemon/spmd/method.h"
+#include "daemon/spmd/reshard/reshard_kind.h"
 #include "proto/base/buf.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/movetext.h"

@@ -1,8 +1,8 @@
 /* Names of Reshards and moves, as texts that tests compare. */
 #ifndef HSP_MOVETEXT_H
 #define HSP_MOVETEXT_H
-#include "daemon/spmd/method.h"
-#include "daemon/spmd/resolve.h"
+#include "daemon/spmd/reshard/reshard_kind.h"
+#include "daemon/spmd/reshard/resolve.h"
 
 /* "split_all_reduce {0,1,4}: {0,4} {1,4}" per line. */
 void hsp_methods_dump(const struct hsp_methods *m, struct hsp_buf *out);

@@ -4,7 +4,7 @@
  * whole op. And with other shares the same is deduced. */
 #include <math.h>
 
-#include "daemon/spmd/deduce.h"
+#include "daemon/spmd/sharding/deduce.h"
 #include "tests/lib/naive_ops.h"
 #include "tests/lib/testlib.h"
 

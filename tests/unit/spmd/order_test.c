@@ -1,7 +1,7 @@
 /* Orders of units: which pass of which chunk over which micro-batch comes when. */
 #include <stdio.h>
 
-#include "daemon/spmd/timeline.h"
+#include "daemon/spmd/schedule/timeline.h"
 #include "tests/lib/testlib.h"
 
 static struct hsp_stream stream(uint8_t schedule, uint32_t stages, uint32_t micro)

@@ -1,7 +1,7 @@
 /* What a plan's Reshards of Forward and Backward cost, places chosen by the compiler or by a test. */
 #ifndef HSP_PLACECOST_H
 #define HSP_PLACECOST_H
-#include "daemon/spmd/stagecode.h"
+#include "daemon/spmd/lower/stage_ir.h"
 #include "tests/unit/spmd/planmodel.h"
 
 struct place_run {

@@ -2,9 +2,9 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
-#include "daemon/spmd/compile.h"
-#include "daemon/spmd/home.h"
-#include "daemon/spmd/homebox.h"
+#include "daemon/spmd/codegen/compile.h"
+#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/zero_interleaved.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/planmodel.h"
 

@@ -2,7 +2,7 @@
 #ifndef HSP_PLANMODEL_H
 #define HSP_PLANMODEL_H
 #include "daemon/graph/graph.h"
-#include "daemon/spmd/compile.h"
+#include "daemon/spmd/codegen/compile.h"
 
 enum { PLAN_BATCH = 7, PLAN_SEQUENCE = 4, PLAN_EVAL_SEQS = 5, PLAN_VOCAB = 11, PLAN_STEPS = 2 };
 

@@ -6,8 +6,8 @@
 
 #include "daemon/graph/autodiff.h"
 #include "daemon/plan/name_range.h"
-#include "daemon/spmd/compile.h"
-#include "daemon/spmd/complete.h"
+#include "daemon/spmd/codegen/compile.h"
+#include "daemon/spmd/total/total_plan.h"
 #include "tests/lib/testlib.h"
 
 #define ARENA_BYTES ((size_t)1 << 30)

@@ -1,7 +1,7 @@
 /* Resolution: moves of random pairs of covers, executed on small arrays, and the kinds chosen. */
 #include <stdio.h>
 
-#include "daemon/spmd/resolve.h"
+#include "daemon/spmd/reshard/resolve.h"
 #include "proto/base/buf.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/movetext.h"

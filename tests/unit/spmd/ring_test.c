@@ -3,8 +3,8 @@
  * attention are proven in groups_test. */
 #include <stdio.h>
 
-#include "daemon/spmd/complete.h"
-#include "daemon/spmd/workshares.h"
+#include "daemon/spmd/sharding/sequence_balance.h"
+#include "daemon/spmd/total/total_plan.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/spmd/plancases.h"
 #include "tests/unit/spmd/planrun.h"

@@ -3,9 +3,9 @@
 
 #include "daemon/graph/autodiff.h"
 #include "daemon/graph/graph.h"
-#include "daemon/spmd/compile.h"
-#include "daemon/spmd/deadlock.h"
-#include "daemon/spmd/order.h"
+#include "daemon/spmd/codegen/compile.h"
+#include "daemon/spmd/schedule/deadlock.h"
+#include "daemon/spmd/schedule/pipeline_order.h"
 #include "tests/lib/testlib.h"
 
 /* ---- a compiled pipeline ---- */

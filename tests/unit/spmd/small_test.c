@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "daemon/plan/pool_view.h"
-#include "daemon/spmd/complete.h"
-#include "daemon/spmd/small.h"
+#include "daemon/spmd/total/total_plan.h"
+#include "daemon/spmd/verify/shrink_model.h"
 #include "tests/unit/spmd/plancases.h"
 
 #define ARENA_BYTES ((size_t)2 << 30)

@@ -1,5 +1,5 @@
 /* Where sums are completed: the cut against all cuts, the choice for models against all places. */
-#include "daemon/spmd/sumplace.h"
+#include "daemon/spmd/lower/place_reductions.h"
 
 #include <stdio.h>
 

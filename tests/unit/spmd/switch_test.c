@@ -2,11 +2,11 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
-#include "daemon/spmd/bsr.h"
-#include "daemon/spmd/compile.h"
-#include "daemon/spmd/home.h"
-#include "daemon/spmd/param_owners.h"
-#include "daemon/spmd/switch.h"
+#include "daemon/migrate/bsr.h"
+#include "daemon/migrate/state_placement.h"
+#include "daemon/spmd/codegen/compile.h"
+#include "daemon/spmd/sharding/param_owners.h"
+#include "daemon/spmd/sharding/param_sharding.h"
 #include "tests/lib/testlib.h"
 
 #define HEAD "apiVersion: hspmd/v1\nkind: plan\n"

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "daemon/plan/plan_yaml_annot.h"
-#include "daemon/spmd/home.h"
+#include "daemon/spmd/sharding/param_sharding.h"
 #include "tests/lib/testlib.h"
 
 /* Group @k of @s as it uses the parameter. */

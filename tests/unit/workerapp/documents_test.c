@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "daemon/spmd/compile.h"
+#include "daemon/spmd/codegen/compile.h"
 #include "proto/host/fileio.h"
 #include "tests/unit/workerapp/devicerun.h"
 #include "worker/app/runfile.h"

@@ -2,7 +2,7 @@
  * computes the numbers of CPUs, to the bit. */
 #include <stdio.h>
 
-#include "daemon/spmd/compile.h"
+#include "daemon/spmd/codegen/compile.h"
 #include "proto/base/size.h"
 #include "proto/host/fileio.h"
 #include "tests/lib/ghost.h"

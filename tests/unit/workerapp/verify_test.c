@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/spmd/small.h"
+#include "daemon/spmd/verify/shrink_model.h"
 #include "proto/host/fileio.h"
 #include "worker/app/runfile.h"
 #include "worker/app/verifyint.h"

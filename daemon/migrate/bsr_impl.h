@@ -1,0 +1,76 @@
+/* Shared by the files of the batched send-receive (bsr*.c). Not for others. */
+#ifndef HSP_BSR_IMPL_H
+#define HSP_BSR_IMPL_H
+#include "daemon/migrate/bsr.h"
+
+/* A part of the index space with the same holders and the same receivers everywhere; once cut, a chunk of
+ * it. */
+struct hsp_bsr_cell {
+    uint32_t param;
+    struct hsp_box box;
+    int64_t bytes;
+    uint32_t first, n_src, n_dst; /* in ids: holders, then receivers that are none; ascending */
+    uint32_t leg, n_legs;         /* in legs */
+};
+
+/* A crossing of the network by a chunk. */
+struct hsp_bsr_leg {
+    uint32_t from, to; /* islands */
+};
+
+/* A row before it has its place in the order. */
+struct hsp_bsr_draft {
+    uint32_t from, to;
+    uint32_t cell;
+    uint32_t parent; /* draft by which the sender got it, HSP_NONE */
+};
+
+struct hsp_bsr_island {
+    uint32_t first, n;         /* in member */
+    uint32_t first_nic, n_nic; /* in island_nic */
+    double bytes_per_us;       /* of all its cards */
+    int64_t out, in;           /* bytes, by legs */
+};
+
+struct hsp_bsr_work {
+    const struct hsp_graph *g;
+    const struct hsp_bsr_net *net;
+    const struct hsp_bsr_opts *opts;
+    uint32_t param; /* the running one, while cells are made */
+    const struct hsp_cover *have, *want;
+    /* all arrays are owned */
+    uint32_t *island;     /* [n_ranks] */
+    uint32_t *member;     /* ranks by island, ascending */
+    uint32_t *island_nic; /* cards by island, ascending */
+    struct hsp_bsr_island *isl;
+    uint32_t n_islands;
+    struct hsp_bsr_cell *cell;
+    size_t n_cells, cap_cells;
+    uint32_t *ids;
+    size_t n_ids, cap_ids;
+    struct hsp_bsr_leg *leg;
+    size_t n_legs, cap_legs;
+    struct hsp_bsr_draft *draft;
+    size_t n_drafts, cap_drafts;
+    struct hsp_state_row *own; /* what ranks take from themselves */
+    size_t n_own, cap_own;
+};
+
+/* bsr_cells.c: islands and cells of all parameters; frees. Errors as hsp_bsr_plan. */
+enum hsp_status hsp_bsr_work_init(struct hsp_bsr_work *w, const struct hsp_cover *have,
+                                  const struct hsp_cover *want, struct hsp_err *err);
+void hsp_bsr_work_fini(struct hsp_bsr_work *w);
+
+/* bsr_chunks.c: cuts the cells into chunks. */
+enum hsp_status hsp_bsr_cut(struct hsp_bsr_work *w, struct hsp_err *err);
+
+/* bsr_sources.c: from which island each chunk enters the islands that lack it. */
+enum hsp_status hsp_bsr_legs(struct hsp_bsr_work *w, struct hsp_err *err);
+
+/* bsr_routes.c: drafts of all chunks, over cards and devices. */
+enum hsp_status hsp_bsr_route(struct hsp_bsr_work *w, struct hsp_err *err);
+
+/* bsr_order.c: the drafts in the order in which a list schedule starts them, @ret[n_drafts]. */
+enum hsp_status hsp_bsr_order(const struct hsp_bsr_work *w, uint32_t *ret, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,155 @@
+/* Batched send-receive: which island sends a cell to which. See bsr.h.
+ *
+ * What an island lacks comes in over its cards whoever sends it; what goes out can be balanced. Cells
+ * that one island only can send stand first; the others go, the largest first, to the island with the
+ * least to send for its cards (the rule of list scheduling for machines of unequal speed), and are given
+ * out again, each with what the others then weigh. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/migrate/bsr_impl.h"
+#include "proto/base/vec.h"
+
+#define ROUNDS 3
+
+struct chooser {
+    struct hsp_bsr_work *w;
+    uint32_t *order;  /* cells with legs: those with a choice, then by size */
+    uint32_t *source; /* [islands] candidates of the running cell */
+    uint64_t *seen;   /* [islands] round in which the island was listed */
+    uint64_t round;
+    uint32_t n;
+};
+
+/* Lists the islands of the holders, each once. */
+static uint32_t list_sources(struct chooser *c, const struct hsp_bsr_cell *cell)
+{
+    uint32_t n = 0;
+    c->round++;
+    for (uint32_t i = 0; i < cell->n_src; i++) {
+        uint32_t at = c->w->island[c->w->ids[cell->first + i]];
+        if (c->seen[at] != c->round) {
+            c->seen[at] = c->round;
+            c->source[n++] = at;
+        }
+    }
+    return n;
+}
+
+/* Makes a leg to each island that has a receiver and no holder; its sender is chosen later. */
+static enum hsp_status make_legs(struct chooser *c, struct hsp_bsr_cell *cell, struct hsp_err *err)
+{
+    struct hsp_bsr_work *w = c->w;
+    (void)list_sources(c, cell);
+    cell->leg = (uint32_t)w->n_legs;
+    for (uint32_t i = 0; i < cell->n_dst; i++) {
+        uint32_t at = w->island[w->ids[cell->first + cell->n_src + i]];
+        if (c->seen[at] == c->round) {
+            continue;
+        }
+        if (!hsp_grow(&w->leg, &w->cap_legs, w->n_legs + 1, sizeof *w->leg, HSP_BSR_ROWS)) {
+            return hsp_grow_error(w->n_legs + 1, HSP_BSR_ROWS, "ways of state", err);
+        }
+        c->seen[at] = c->round;
+        w->leg[w->n_legs++] = (struct hsp_bsr_leg){HSP_NONE, at};
+        w->isl[at].in += cell->bytes;
+        cell->n_legs++;
+    }
+    return HSP_OK;
+}
+
+/* Takes back what the cell was given, and gives each leg the sender with the least to send. */
+static void choose(struct chooser *c, const struct hsp_bsr_cell *cell)
+{
+    struct hsp_bsr_work *w = c->w;
+    struct hsp_bsr_leg *leg = w->leg + cell->leg;
+    for (uint32_t i = 0; i < cell->n_legs; i++) {
+        if (leg[i].from != HSP_NONE) {
+            w->isl[leg[i].from].out -= cell->bytes;
+        }
+    }
+    uint32_t n = list_sources(c, cell);
+    for (uint32_t i = 0; i < cell->n_legs; i++) {
+        uint32_t best = HSP_NONE;
+        double least = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            const struct hsp_bsr_island *isl = &w->isl[c->source[k]];
+            double load = (double)(isl->out + cell->bytes) / isl->bytes_per_us;
+            if (best == HSP_NONE || load < least) {
+                best = c->source[k];
+                least = load;
+            }
+        }
+        leg[i].from = best;
+        w->isl[best].out += cell->bytes;
+        c->source[n++] = leg[i].to; /* has it from here on */
+    }
+}
+
+struct ranked {
+    bool free;
+    int64_t bytes;
+    uint32_t cell;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->free != y->free) {
+        return x->free ? 1 : -1;
+    }
+    if (x->bytes != y->bytes) {
+        return x->bytes > y->bytes ? -1 : 1;
+    }
+    return x->cell < y->cell ? -1 : x->cell > y->cell;
+}
+
+/* Legs of all cells, and the order in which cells choose. */
+static enum hsp_status sort_cells(struct chooser *c, struct ranked *all, struct hsp_err *err)
+{
+    struct hsp_bsr_work *w = c->w;
+    for (size_t i = 0; i < w->n_cells; i++) {
+        struct hsp_bsr_cell *cell = &w->cell[i];
+        enum hsp_status st = make_legs(c, cell, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        if (cell->n_legs > 0) {
+            bool free = cell->n_legs > 1 || list_sources(c, cell) > 1;
+            all[c->n++] = (struct ranked){free, cell->bytes, (uint32_t)i};
+        }
+    }
+    if (c->n > 1) {
+        qsort(all, c->n, sizeof *all, by_rank);
+    }
+    for (uint32_t i = 0; i < c->n; i++) {
+        c->order[i] = all[i].cell;
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_bsr_legs(struct hsp_bsr_work *w, struct hsp_err *err)
+{
+    size_t n = w->n_cells + 1, k = (size_t)w->n_islands + 1;
+    struct chooser c = {.w = w,
+                        .order = calloc(n, sizeof *c.order),
+                        .source = calloc(k, sizeof *c.source),
+                        .seen = calloc(k, sizeof *c.seen)};
+    struct ranked *all = calloc(n, sizeof *all);
+    enum hsp_status st = HSP_OK;
+    if (c.order == NULL || c.source == NULL || c.seen == NULL || all == NULL) {
+        st = hsp_err_nomem(err, "a transfer of state");
+    } else {
+        st = sort_cells(&c, all, err);
+    }
+    for (int round = 0; st == HSP_OK && round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < c.n; i++) {
+            choose(&c, &w->cell[c.order[i]]);
+        }
+    }
+    free(all);
+    free(c.order);
+    free(c.source);
+    free(c.seen);
+    return st;
+}

@@ -1,0 +1,79 @@
+/* Moulds: templates beside where they come from, and those of earlier compiles.
+ *
+ * A mould is what the program of a rank owes to the structure of its stage's code alone: the template,
+ * and for each tensor and symbol of it the value that a binding takes its numbers from. Its key is a
+ * hash of everything the maker of templates reads: the steps that the member runs, names and classes
+ * of their values, names of cuts, global extents, where meetings begin and end. Ranks, shares, lengths of parts, moves and channels
+ * are not read, so a switch that changes only these needs no new templates, and members of a stage
+ * share one.
+ *
+ * Purity:    pure.
+ * Threads:   an hsp_templates belongs to one compile at a time.
+ * Ownership: moulds of a compile live in its arena; an hsp_templates has copies of its own.
+ * Bounds:    KEPT_BYTES for the moulds of a compile that are kept; beyond, they are made again.
+ */
+#ifndef HSP_TEMPLATE_BUILDER_H
+#define HSP_TEMPLATE_BUILDER_H
+#include "daemon/spmd/codegen/template_cache.h"
+#include "daemon/spmd/lower/stage_ir.h"
+
+struct hsp_step_at { /* a step of the stage's code */
+    uint32_t part, step;
+};
+
+/* What a member runs of its stage's code. */
+struct hsp_member_code {
+    const struct hsp_stagecode *s;
+    uint32_t member;
+    uint32_t *value;          /* [n_values] of the stage, in the order of their first use; owned */
+    uint32_t *number;         /* [s->n_values]: its place in @value, HSP_NONE; owned */
+    struct hsp_step_at *step; /* [n_steps] in program order; owned */
+    uint32_t *reshard;        /* [n_reshards] of the compiler, in program order; owned */
+    uint32_t *meets;          /* [n_instrs]: hsp_step.meets of each instruction; owned */
+    uint32_t n_values, n_steps, n_reshards, n_instrs;
+    size_t cap_steps, cap_reshards, cap_instrs;
+    struct hsp_digest key;
+};
+
+enum hsp_symbol_what { HSP_SYMBOL_BATCH, HSP_SYMBOL_LENGTH, HSP_SYMBOL_ORIGIN, HSP_SYMBOL_UNIT };
+
+/* What the value of a symbol is. */
+struct hsp_symbol_from {
+    uint32_t
+        value; /* LENGTH, ORIGIN: of dim @dim of the member's box; place in hsp_member_code.value */
+    uint8_t what, dim;
+    int64_t unit; /* UNIT: itself */
+};
+
+struct hsp_mould {
+    struct hsp_digest key;
+    struct hsp_template tpl;           /* its Reshards are those of the member's code, in order */
+    uint32_t *value_of;                /* [tpl.n_tensors]: place in hsp_member_code.value */
+    struct hsp_symbol_from *symbol_of; /* [tpl.n_symbols] */
+};
+
+/* The moulds of one compile; zero-initialise. */
+struct hsp_moulds {
+    struct hsp_mould *of; /* [n], owned: free(); what they point to is in the compile's arena */
+    size_t n, cap;
+    struct hsp_template_count count;
+};
+
+/* Reads what member @member runs of @s, whose code is complete. HSP_ENOMEM. */
+enum hsp_status hsp_member_code_read(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                     uint32_t member, struct hsp_member_code *ret,
+                                     struct hsp_err *err);
+void hsp_member_code_fini(struct hsp_member_code *code); /* also of a zeroed one */
+
+/* Makes its mould, whatever is kept, into the compiler's arena. HSP_ELIMIT, HSP_ENOMEM. */
+enum hsp_status hsp_mould_make(const struct hsp_compiler *c, const struct hsp_member_code *code,
+                               struct hsp_mould *ret, struct hsp_err *err);
+/* Its mould: of this compile, else a copy of a kept one, else made. *ret is valid until the next call.
+ * Errors of hsp_mould_make. */
+enum hsp_status hsp_mould_get(struct hsp_compiler *c, const struct hsp_member_code *code,
+                              const struct hsp_mould **ret, struct hsp_err *err);
+
+/* Keeps @m in place of the moulds of the compile before last. Without memory all stays as it is. */
+void hsp_templates_renew(struct hsp_templates *k, const struct hsp_moulds *m);
+
+#endif

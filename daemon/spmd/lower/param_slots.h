@@ -1,0 +1,48 @@
+/* What Pre and Post of a parameter share: the slots of its home (zero_interleaved.h) as values of a stage.
+ *
+ * Role:      used by lower_prologue.c (Pre) and lower_epilogue.c (Post).
+ * Purity:    pure. Ownership: as in stage_ir.h; covers are the caller's to finish.
+ *
+ * State tensors and gradients of one stage are lists, a value for each slot that a member has a box
+ * of, linked by hsp_value.next.
+ */
+#ifndef HSP_PARAM_SLOTS_H
+#define HSP_PARAM_SLOTS_H
+#include "daemon/spmd/lower/stage_ir.h"
+
+/* Sets HSP_ENOMEM for code of @param. */
+enum hsp_status hsp_param_no_memory(const struct hsp_compiler *c, uint32_t param,
+                                    struct hsp_err *err);
+
+/* "w#m", "w#1#m": names of what one slot of a home has. The first slot has no number. NULL: no
+ * memory. */
+const char *hsp_slot_name(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
+                          const char *suffix);
+/* Puts @value at the end of the list that begins at *first. */
+void hsp_slot_link(struct hsp_stagecode *s, uint32_t *first, uint32_t value);
+/* The value of @slot in a list; HSP_NONE: nobody here has one. */
+uint32_t hsp_slot_find(const struct hsp_stagecode *s, uint32_t first, uint32_t slot);
+/* The state of @kind in @slot; HSP_NONE likewise. */
+uint32_t hsp_slot_state(const struct hsp_stagecode *s, uint32_t param, uint32_t kind,
+                        uint32_t slot);
+/* What the uses of @param in @slot are made of: the parameter, or its copy in the type of its use. */
+uint32_t hsp_slot_source(const struct hsp_stagecode *s, uint32_t param, uint32_t slot);
+/* The boxes of the home of @param in @slot. @ret is initialised here, to be finished in any case. */
+enum hsp_status hsp_slot_cover(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
+                               struct hsp_cover *ret, struct hsp_err *err);
+/* What @slot has of @uses, each element once for each rank. @ret likewise. */
+enum hsp_status hsp_slot_uses(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
+                              const struct hsp_cover *uses, struct hsp_cover *ret,
+                              struct hsp_err *err);
+
+/* The value in which the stage uses @param; HSP_NONE: it does not. */
+uint32_t hsp_param_use_value(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                             uint32_t param);
+/* Adds the boxes of @value that members hold apart from their state; nothing for HSP_NONE. */
+enum hsp_status hsp_param_cover(const struct hsp_stagecode *s, uint32_t value,
+                                struct hsp_cover *ret, struct hsp_err *err);
+/* A RESHARD step at the end of @part, if the stage has one of the two values. */
+enum hsp_status hsp_param_steps(struct hsp_stagecode *s, uint32_t part, uint32_t reshard,
+                                uint32_t in, uint32_t out, struct hsp_err *err);
+
+#endif

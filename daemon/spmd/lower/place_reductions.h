@@ -1,0 +1,52 @@
+/* Where sums are completed: of the legal places the cheapest (decision D6).
+ *
+ * Role:      lower_stream.c asks once per stream, before it lowers.
+ * Purity:    pure.
+ *
+ * An op that is linear in what members hold as a sum may take the sum on: its result is a sum then, and
+ * completed later. Or the sum is completed before the op, once for all that need it so. Which is cheaper
+ * depends on what comes of the results: two sums that are added cost one completion when it comes later;
+ * a sum that some op needs complete anyway, or that an op makes larger, costs least when it comes early.
+ * A gradient of a parameter may stay a sum: Post makes one of all accumulators in any case.
+ *
+ * All these choices of a stage together are a minimum cut (Picard, Maximal Closure of a Graph, 1976, has
+ * this kind of problem): ops that take sums on are on one side, what needs values on the other. Sums
+ * made of values belong to the first side. A sum costs its bytes where its maker is on the first side
+ * and some reader on the other; an op on the first side wants the makers of its sums there. So the cost
+ * is the least there is, not a heuristic's. Of equal cuts the one with later completions is taken: what
+ * communicates then stands behind as much work as can be.
+ *
+ * Costs are bytes of Forward and Backward, so no choice depends on a cluster. Which ops may take sums on at all,
+ * deduction tells when every sum goes as far as it can; completing earlier never lets a sum go farther.
+ */
+#ifndef HSP_PLACE_REDUCTIONS_H
+#define HSP_PLACE_REDUCTIONS_H
+#include "daemon/spmd/lower/stage_ir.h"
+
+/* A tensor that is a sum when its maker takes sums on. */
+struct hsp_sum {
+    uint32_t maker;   /* op; HSP_NONE: a sum in any case */
+    bool needed;      /* something needs it complete in any case */
+    int64_t complete; /* cost of completing it */
+};
+/* Op @op may take sum @sum on. */
+struct hsp_sum_use {
+    uint32_t sum, op;
+};
+struct hsp_sums {
+    uint32_t n_ops; /* ops that may take sums on */
+    uint32_t n, n_uses;
+    const struct hsp_sum *sum;
+    const struct hsp_sum_use *use;
+};
+
+/* @ret_first[op]: the op's sums are completed before it. Costs are >= 0 and add up to far less than
+ * 2^62. HSP_ENOMEM. */
+enum hsp_status hsp_sums_cut(const struct hsp_sums *x, bool *ret_first, struct hsp_err *err);
+
+/* @ret_first[node], in the arena of @c: sums among the operands of the node are completed before it.
+ * Parameters' uses exist. HSP_ENOMEM, HSP_ELIMIT, or deduction's errors. */
+enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t stream, const bool **ret_first,
+                               struct hsp_err *err);
+
+#endif

@@ -1,0 +1,273 @@
+/* The code of one stage before it is cut into ranks: values and steps shared by its members.
+ *
+ * Role:      filled by lower_stream.c (forward, backward, eval), recompute.c, split_backward.c, offload.c,
+ *            lower_prologue.c (Pre), zero3.c (zero 3) and lower_epilogue.c (Post); read by specialize.c,
+ *            which makes one program per member.
+ * Purity:    pure.
+ * Ownership: vectors are on the heap (hsp_stagecode_fini), the rest in the arena.
+ * Bounds:    HSP_MAX_TENSORS values and HSP_MAX_INSTRS steps per stage.
+ */
+#ifndef HSP_STAGE_IR_H
+#define HSP_STAGE_IR_H
+#include "daemon/graph/train_spec.h"
+#include "daemon/spmd/reshard/resolve.h"
+#include "daemon/spmd/sharding/deduce.h"
+#include "daemon/spmd/sharding/zero_interleaved.h"
+
+/* Kinds of parts, in program order. A part is one of these of one chunk of the stage's units and
+ * becomes a segment; Pre, Post and SERVE have chunk 0 only. Parts of chunk 0 are numbered as the kinds.
+ * WGRAD is empty unless the stage splits its backward, SERVE unless parameters are stored cut
+ * (zero3_rendezvous.h). */
+enum hsp_part {
+    HSP_PART_PRE,
+    HSP_PART_FORWARD,
+    HSP_PART_BACKWARD,
+    HSP_PART_WGRAD,
+    HSP_PART_POST,
+    HSP_PART_EVAL,
+    HSP_PART_SERVE
+};
+#define HSP_N_PARTS 7
+
+static inline uint32_t hsp_part_at(enum hsp_part kind, uint32_t chunk)
+{
+    return (uint32_t)kind + HSP_N_PARTS * chunk;
+}
+
+static inline enum hsp_part hsp_part_kind(uint32_t part)
+{
+    return (enum hsp_part)(part % HSP_N_PARTS);
+}
+
+static inline uint32_t hsp_part_chunk(uint32_t part)
+{
+    return part / HSP_N_PARTS;
+}
+
+/* Names of cuts (hsp_layout.cut): a parameter's use is cut as tp_family + 1; the boxes of homes and
+ * owned parts have names of their own, so that their extents become symbols of their own. */
+#define HSP_CUT_HOME       0x80000000u
+#define HSP_CUT_HOME_SHIFT 24 /* of the slot, below it parameter and dim */
+#define HSP_CUT_OWNED      0xC0000000u
+
+/* One tensor of the stage's programs. */
+struct hsp_value {
+    const char *name;
+    uint8_t dtype, cls; /* HSP_CLASS_MICRO until set_classes: MICRO or SCRATCH by its uses */
+    uint8_t state_kind; /* HSP_CLASS_STATE */
+    bool batch_dim0;    /* dim 0 is the running micro-batch */
+    bool batch_fixed;   /* dim 0 is the micro-batch, of a size that all have */
+    uint32_t tensor;    /* graph tensor it is a version of, HSP_NONE */
+    uint32_t next;      /* next version of the same graph tensor, or next slot, HSP_NONE */
+    uint32_t
+        slot; /* STATE, copies of it, and gradients in Post: which boxes of the home (zero_interleaved.h) */
+    uint32_t param;       /* STATE, uses, accumulators, gradients: parameter; else HSP_NONE */
+    uint32_t parts;       /* whose steps touch it: 0 none, 1 + the part, HSP_NONE several */
+    struct hsp_layout at; /* per member */
+    bool *present;        /* per member; NULL: on all */
+    uint32_t
+        alias; /* a parameter's use: the STATE value, or copy of it, that serves members marked below */
+    bool *is_alias; /* per member; NULL: none */
+};
+
+struct hsp_step {
+    uint8_t kind, op, queue, n_in, n_out;
+    uint32_t in[HSP_MAX_IN], out[HSP_MAX_OUT]; /* values */
+    uint32_t arg;                              /* load, stat; RESHARD: number of the reshard */
+    uint32_t node;
+    uint32_t only;  /* the one member that runs it; HSP_NONE: all */
+    bool pass;      /* where a later operand is not present, result i is operand i */
+    uint32_t meets; /* 1 + number of the meeting it belongs to (zero3_rendezvous.h), 0: none */
+    bool inner;     /* one of several steps of a node; a later one stands for all of them */
+    const struct hsp_step *stands_for; /* for lists: the node as one step; NULL: itself. Arena */
+    struct hsp_attrs at;
+    uint32_t
+        origin_value[2]; /* the origin coordinate is the first of dim origin_dim of this value */
+    uint8_t origin_dim[2];
+};
+
+struct hsp_code {
+    struct hsp_step *step; /* owned */
+    size_t n, cap;
+};
+
+struct hsp_stagecode {
+    uint32_t stream, stage;
+    uint32_t n_chunks;
+    bool split; /* gradients of parameters have a part of their own, WGRAD */
+    const struct hsp_stage *group;
+    struct hsp_value *value; /* owned */
+    size_t n_values, cap_values;
+    uint32_t n_parts;      /* HSP_N_PARTS * n_chunks */
+    struct hsp_code *part; /* [hsp_part_at(kind, chunk)] */
+    uint32_t *version;     /* [graph tensor]: first version here, HSP_NONE */
+    uint32_t *acc;         /* [param]: accumulator value, HSP_NONE */
+    uint32_t *state;       /* [param * HSP_N_STATE_KINDS + kind]: STATE value, HSP_NONE */
+    uint32_t *copy;   /* [param]: its STATE in the type of its use, HSP_NONE: that is one type */
+    int64_t bound;    /* largest micro-batch */
+    bool batch_fixed; /* the stream cuts micro-batches, so all have that size */
+    uint32_t n_owned; /* names of owned parts given so far */
+};
+
+/* A Reshard of the plan with its moves; steps on several stages name it. */
+struct hsp_reshard {
+    const char *name;
+    bool batch_dim0;
+    struct hsp_moves moves;
+    const char *method; /* what it is called; NULL unless the compiler explains */
+};
+
+/* A place where a stage gathers parameters, or adds up gradients, with the help of other streams
+ * (zero3_rendezvous.h). */
+struct hsp_meeting {
+    uint32_t stage;  /* index in hsp_compiler.stage */
+    uint32_t part;   /* of its code */
+    uint32_t at, of; /* the at-th of so many in that part */
+    bool gives;      /* the stage gives gradients away; else it gets parameters, or nothing */
+};
+
+/* For tests: how a node's operands are held instead of as they are found. */
+struct hsp_forced {
+    uint8_t gather; /* tiers in which the cut @name is gathered (stage_layout.h) */
+    uint32_t name;
+    const struct hsp_layout *slice; /* complete ones that contain it are held so, or NULL */
+};
+
+/* The compiler's middle: every layout and every Reshard of a plan. Read by total_plan.c, which lists
+ * them, and by specialize.c, which cuts them into ranks. */
+struct hsp_compiler {
+    const struct hsp_graph *g;
+    const struct hsp_plan *p;
+    const struct hsp_train_spec *t;
+    struct hsp_arena *arena;            /* of the result */
+    bool explain;                       /* Reshards are named */
+    const struct hsp_rank_links *links; /* to price Reshards with, or NULL; they change nothing */
+    bool eval;                          /* programs have an Eval segment */
+    uint32_t *eval_seqs;                /* [stream]: of the validation list; 0 without Eval */
+    const bool *units;                  /* hsp_param_units */
+    const bool *values_first; /* [node] of the stream at hand: its sums are completed before it */
+    const bool *forced_first; /* for tests: the same, for all streams, in place of the cheapest */
+    const struct hsp_forced *forced; /* for tests: [node]; NULL: nothing is forced */
+    uint32_t *grad_of;      /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
+    struct hsp_cover *home; /* [param], owned */
+    struct hsp_home_slots *slots; /* [param] */
+    uint32_t n_homes;             /* of them initialised */
+    struct hsp_stagecode *stage;  /* all stages of all streams, in order */
+    uint32_t n_stages;
+    uint32_t *first_stage;       /* [stream]: index of its first stage */
+    struct hsp_reshard *reshard; /* owned */
+    size_t n_reshards, cap_reshards;
+    bool *grad_at_home;          /* [param]: accumulators are cut as the home is */
+    struct hsp_meeting *meeting; /* owned */
+    size_t n_meetings, cap_meetings;
+    uint32_t channel;                 /* next free one */
+    int64_t *load;                    /* [rank]: elements sent so far */
+    struct hsp_moulds *moulds;        /* of this compile (template_builder.h) */
+    const struct hsp_templates *kept; /* of earlier ones, or NULL */
+};
+
+/* lower_plan.c: fills @c, of which g, p, t and arena are set; hsp_layouts_fini also after a
+ * failure. HSP_EINVAL: the plan does not fit the model. HSP_ELIMIT: its layouts do not fit the arena.
+ */
+enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err);
+void hsp_layouts_fini(struct hsp_compiler *c);
+
+/* stream, stage and n_chunks of @s are set. */
+enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                   struct hsp_err *err);
+void hsp_stagecode_fini(struct hsp_stagecode *s);
+/* The @i-th part in program order, @i < n_parts. */
+uint32_t hsp_part_nth(const struct hsp_stagecode *s, uint32_t i);
+/* The kind of segment a part becomes. */
+uint8_t hsp_part_segment(const struct hsp_stagecode *s, uint32_t part);
+
+/* Adds a value and returns its number; @v is copied. */
+enum hsp_status hsp_value_add(struct hsp_stagecode *s, const struct hsp_value *v, uint32_t *ret,
+                              struct hsp_err *err);
+/* A value that is a version of graph tensor @tensor with layout @at; linked behind the others. */
+enum hsp_status hsp_value_version(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t tensor,
+                                  const char *suffix, const struct hsp_layout *at, uint32_t *ret,
+                                  struct hsp_err *err);
+/* Inserts @step at index @at of the part (SIZE_MAX: at the end) and marks the values it touches. */
+enum hsp_status hsp_step_add(struct hsp_stagecode *s, uint32_t part, size_t at,
+                             const struct hsp_step *step, struct hsp_err *err);
+/* Finds out again which parts touch which values. */
+void hsp_parts_mark(struct hsp_stagecode *s);
+/* An all-empty step of @kind. */
+struct hsp_step hsp_step_make(uint8_t kind, uint8_t queue);
+/* The part with the step that writes @value; there is one. */
+uint32_t hsp_part_making(const struct hsp_stagecode *s, uint32_t value);
+/* Index after the step of @part that writes @value; SIZE_MAX if none does. */
+size_t hsp_step_after(const struct hsp_stagecode *s, uint32_t part, uint32_t value);
+
+/* Adds the boxes that members hold of @v to @ret: addends named by rank. @skip_alias: members whose
+ * use is their STATE tensor are left out. */
+enum hsp_status hsp_value_cover(const struct hsp_stagecode *s, const struct hsp_value *v,
+                                bool skip_alias, struct hsp_cover *ret, struct hsp_err *err);
+/* Resolves and stores a Reshard. Covers are normalised here. */
+enum hsp_status hsp_reshard_add(struct hsp_compiler *c, const char *name, bool batch_dim0,
+                                bool owner_bytes, struct hsp_cover *src, struct hsp_cover *dst,
+                                uint32_t *ret, struct hsp_err *err);
+/* From value @from of @s to its value @to; @apart: each group by itself, so that sums between groups
+ * stay, or each member by itself, which moves nothing. */
+enum hsp_apart { HSP_APART_NOT, HSP_APART_GROUPS, HSP_APART_MEMBERS };
+enum hsp_status hsp_reshard_values(struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                   uint32_t from, uint32_t to, enum hsp_apart apart, uint32_t *ret,
+                                   struct hsp_err *err);
+/* The same moves under new channels. */
+enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint32_t *ret,
+                                  struct hsp_err *err);
+
+/* lower_stream.c: some version of @tensor of @s in layout @at, made in @part if there is none. */
+enum hsp_status hsp_version_want(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
+                                 uint32_t tensor, const struct hsp_layout *at, uint32_t *ret,
+                                 struct hsp_err *err);
+/* The stage that runs @n, and the part of it. */
+struct hsp_stagecode *hsp_node_place(const struct hsp_compiler *c, uint32_t stream,
+                                     const struct hsp_node *n, uint32_t *ret_part);
+/* What @n, whose operands @s holds as @in, needs and gives; @values as in hsp_question. *ret_ring: it
+ * becomes several steps (ring_attention.h), @in is changed then. */
+enum hsp_status hsp_node_deduce(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                const struct hsp_node *n, struct hsp_layout *in, bool values,
+                                struct hsp_deduced *ret, bool *ret_ring, struct hsp_err *err);
+/* place_reductions.c, for tests: changes the operands @in of @n, which are no uses of parameters, as @f says. */
+enum hsp_status hsp_operands_force(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                   const struct hsp_node *n, const struct hsp_forced *f,
+                                   struct hsp_layout *in, struct hsp_err *err);
+/* How many gradients of the parameter are made on this stage. */
+uint32_t hsp_grads_here(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                        uint32_t param);
+/* Fills in the first two operand dims whose global coordinate the kernel reads, inputs before results.
+ */
+enum hsp_status hsp_step_origins(const struct hsp_stagecode *s, struct hsp_step *st,
+                                 struct hsp_err *err);
+/* lower_stream.c: forward and backward nodes of one stream; then the statistics and Eval. */
+enum hsp_status hsp_lower_stream(struct hsp_compiler *c, uint32_t stream, struct hsp_err *err);
+/* recompute.c: Backward computes again what it reads, instead of keeping it; after lowering. */
+enum hsp_status hsp_recompute_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                    struct hsp_err *err);
+/* split_backward.c: of a stage that splits its backward, moves to WGRAD what only parameters wait for; after
+ * recomputation. */
+enum hsp_status hsp_split_backward(struct hsp_stagecode *s, struct hsp_err *err);
+/* layer_runs.c: consecutive steps of one unit of the model (block, embedding, head) in a part. What unit
+ * needs is brought when the one before it begins. */
+struct hsp_unit_run {
+    size_t first, behind_op; /* its first op, or step 0; the step behind its first op */
+};
+/* @ret_of[step] is the run it belongs to; both arrays have room for one more than @code has steps.
+ * Returns how many runs there are, at least one. */
+uint32_t hsp_unit_runs(const struct hsp_compiler *c, const struct hsp_code *code, uint32_t *ret_of,
+                       struct hsp_unit_run *ret);
+/* offload.c: what Forward leaves for Backward waits in host memory; after the backward is split.
+ * HSP_ENOMEM; HSP_ELIMIT: too many tensors or instructions. */
+enum hsp_status hsp_offload_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
+                                  struct hsp_err *err);
+/* zero3.c: with zero 3, parameters are gathered in the parts that read them, and gradients added
+ * up in those that make them; after lowering, before Post. */
+enum hsp_status hsp_param_gather(struct hsp_compiler *c, struct hsp_err *err);
+/* lower_prologue.c: state tensors, uses and Pre of all stages; before lowering. */
+enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err);
+/* lower_epilogue.c: Post of all stages; after lowering. */
+enum hsp_status hsp_param_post(struct hsp_compiler *c, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,55 @@
+/* Meetings: where a stage gathers parameters that other streams store, or adds up gradients there, and
+ * when these streams take their part in it.
+ *
+ * Streams have micro-batches of their own, so ranks of others are not at the same place of their
+ * orders. What they give and take is in pieces of a segment of its own, SERVE, which stand between
+ * those of the other segments by the time at which the stage is expected to be there: each unit is as
+ * long as it has blocks, twice that backward, and the streams take equally long altogether. Sends
+ * never wait; a rank serves all that comes before a place of its own order first, and takes
+ * gradients behind the place they were given at. So everything waits only for what is earlier on
+ * this clock, and no queue waits in a circle, however wrong the clock is about real time.
+ *
+ * Purity:    pure.
+ * Ownership: results in the compiler's arena.
+ */
+#ifndef HSP_ZERO3_RENDEZVOUS_H
+#define HSP_ZERO3_RENDEZVOUS_H
+#include "daemon/spmd/lower/stage_ir.h"
+#include "daemon/spmd/schedule/timeline.h"
+
+/* The timelines of all streams; parts of the length of the whole. */
+struct hsp_clocks {
+    const struct hsp_compiler *c;
+    struct hsp_timeline *train, *eval; /* [stream]; NULL: there are no meetings */
+};
+
+/* Some pieces of SERVE, once. */
+struct hsp_visit {
+    double at;
+    bool takes; /* gradients */
+    bool after; /* behind what is at the same time */
+    uint32_t first, n;
+};
+
+/* What one rank does in one of its schedules. */
+struct hsp_agenda {
+    uint32_t n;
+    struct hsp_visit *visit;       /* in order */
+    const struct hsp_spell *spell; /* [unit of the rank's order]; NULL: no meetings */
+    double end_us;                 /* of the stream's timeline */
+    const uint32_t *meets;         /* [piece]: 1 + meeting, 0 */
+    const struct hsp_meeting *meeting;
+};
+
+/* HSP_ENOMEM; HSP_EINVAL: an order waits for itself. */
+enum hsp_status hsp_clocks_make(const struct hsp_compiler *c, struct hsp_clocks *ret,
+                                struct hsp_err *err);
+/* @p: program of a rank of @s with template and @meets (specialize.h). HSP_ENOMEM. */
+enum hsp_status hsp_agenda_make(const struct hsp_clocks *k, const struct hsp_stagecode *s,
+                                const struct hsp_program *p, const uint32_t *meets, bool eval,
+                                struct hsp_agenda *ret, struct hsp_err *err);
+/* When meeting @m is in the pass @spell, and when that begins; of 1. */
+double hsp_meeting_at(const struct hsp_meeting *m, const struct hsp_spell *spell, double end_us);
+double hsp_spell_begins(const struct hsp_spell *spell, double end_us);
+
+#endif

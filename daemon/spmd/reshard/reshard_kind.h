@@ -1,0 +1,81 @@
+/* Names and costs of Reshards, for people and planners; the moves themselves are resolve.h's.
+ *
+ * Role:      `hspmdctl plan -o yaml` says with every Reshard what it is and what it takes.
+ * Purity:    pure.
+ * Ownership: results live in the arena given; covers are borrowed.
+ *
+ * Names are recognised on covers (HSPMD 3.1 and 3.3 without DG/DS unions), whatever the order of
+ * members. Ranks that exchange something form a part; of each part, with H the holders and R the
+ * receivers of a cell among its ranks:
+ *   identity, slice      one rank, which keeps its box or a piece of it
+ *   to_partial           one rank, which reads 0 as its addend of a target that is a sum
+ *   send_recv            one rank hands its box to another one
+ *   all_reduce           sums with R = H
+ *   reduce_scatter       sums with R inside H
+ *   all_gather           pieces with H inside R
+ *   all_to_all           the same ranks, cut along one dim before and another one after
+ *   bsr                  batched send-receive: anything else that adds nothing
+ * Where ranks of a collective have unlike boxes it runs on the finest slices, side by side: split_*.
+ * Pieces and shards may be empty: a broadcast inside of the target's ranks is an all_gather, the sum
+ * at one rank a reduce_scatter. Maxima are sums here. Compositions (3.3 and 3.4) are two steps:
+ *   sum + all_gather     all who need a sum hold something of the tensor, and more need it than make it:
+ *                        cut sums made whole, sums that several members of a finer group share
+ *   sum + send_recv, bsr others get it, one or several
+ *   slice + send_recv    one rank hands a piece of its box to another one
+ * where sum is one of the four collectives that add. An all-reduce inside of subgroups and one across
+ * them are one on covers, since their addends are alike: the same bytes and one latency less.
+ */
+#ifndef HSP_RESHARD_KIND_H
+#define HSP_RESHARD_KIND_H
+#include "daemon/spmd/reshard/resolve.h"
+
+enum hsp_method {
+    HSP_METHOD_IDENTITY,
+    HSP_METHOD_SLICE,
+    HSP_METHOD_TO_PARTIAL,
+    HSP_METHOD_SEND_RECV,
+    HSP_METHOD_ALL_REDUCE,
+    HSP_METHOD_REDUCE_SCATTER,
+    HSP_METHOD_ALL_GATHER,
+    HSP_METHOD_SPLIT_ALL_REDUCE,
+    HSP_METHOD_SPLIT_REDUCE_SCATTER,
+    HSP_METHOD_SPLIT_ALL_GATHER,
+    HSP_METHOD_ALL_TO_ALL,
+    HSP_METHOD_BSR,
+};
+#define HSP_METHOD_STEPS 2
+
+struct hsp_method_group {
+    uint32_t n;
+    uint32_t *ranks; /* one per addend or piece, in their order */
+};
+struct hsp_method_part {
+    uint8_t n_steps, step[HSP_METHOD_STEPS]; /* enum hsp_method */
+    uint32_t n_ranks;
+    uint32_t *ranks; /* ascending */
+    /* Collectives: the communicators, slice by slice. Every copy of a piece takes part, so there are
+     * as many of a slice as its most copied piece has holders; moves leave out what that repeats. */
+    uint32_t n_groups;
+    struct hsp_method_group *group;
+};
+struct hsp_methods {
+    uint32_t n;
+    struct hsp_method_part *part; /* in order of the smallest rank */
+};
+
+/* Both covers normalised; several boxes per rank on either side. @partial_target as in
+ * hsp_resolve_opts. HSP_EINVAL: covers of different extents; HSP_ENOMEM, HSP_ELIMIT. */
+enum hsp_status hsp_methods_find(const struct hsp_cover *src, const struct hsp_cover *dst,
+                                 bool partial_target, struct hsp_arena *arena,
+                                 struct hsp_methods *ret, struct hsp_err *err);
+const char *hsp_method_name(uint8_t method);
+/* "reduce_scatter + send_recv, identity": what the parts are, each kind once. */
+void hsp_methods_put(const struct hsp_methods *m, struct hsp_buf *out);
+
+/* Microseconds from when all ranks are ready until the last one is done; copies on a rank count
+ * nothing. Collectives are priced as executed, by direct exchange: a rank sends and receives at
+ * once, and its messages follow each other; moves of different ranks overlap. @elem: bytes of an
+ * element. */
+double hsp_moves_us(const struct hsp_moves *m, size_t elem, const struct hsp_rank_links *links);
+
+#endif

@@ -1,0 +1,82 @@
+/* Resolution: from "it is held like this" and "it is needed like that" to moves.
+ *
+ * Role:        used by the compiler for every Reshard and by state_placement.h for state transfer.
+ * Purity:      pure and deterministic; ties go to the lower rank.
+ * Ownership:   results live in the arena given; covers are borrowed for the call.
+ * Bounds:      a rank receives into one box: the one the target has of it, or one around several that
+ *              do not overlap; it may hold several of
+ *              the source: the k-th one is input k of its instruction.
+ *
+ * A tensor's index space is cut into cells at the boundaries of all boxes. Of each cell we know the
+ * addends with their holders, and the receivers (HSPMD section 3, on covers instead of DG/DS unions):
+ *   no addend        the cell reads 0;
+ *   one addend       who holds and needs it copies; cells needed by the same ranks, of which at least
+ *                    two hold a piece alone, are an all-gather; the rest is sent;
+ *   several addends  one holder of each forms a group, or several groups side by side where every
+ *                    addend has as many holders that receive (HSPMD 3.3). All members receive:
+ *                    all-reduce. Some do: reduce-scatter to the best of them. None does: the best of
+ *                    them makes the sum and hands it on. Further receivers get the sum by P2P.
+ *                    Maxima (hsp_cover.reduce) take the same ways.
+ * Best: the fastest link, then who has sent least, then the lower rank. Cells of equal kind and group
+ * are one move. Names and costs of Reshards: reshard_kind.h.
+ */
+#ifndef HSP_RESOLVE_H
+#define HSP_RESOLVE_H
+#include "proto/base/arena.h"
+#include "proto/layout/cluster_desc.h" /* struct hsp_link_cost */
+#include "proto/layout/cover_cells.h"
+#include "proto/program/program.h" /* struct hsp_move, hsp_reshard_bind */
+
+/* What a message from one rank to another costs; pure. */
+struct hsp_rank_links {
+    struct hsp_link_cost (*between)(const void *ctx, uint32_t from, uint32_t to);
+    const void *ctx;
+};
+
+struct hsp_resolve_opts {
+    /* A value held by several ranks is taken from the smallest one and sent to the other holders,
+     * so that all have the same bits (gradients that several ranks computed redundantly). */
+    bool owner_bytes;
+    /* Addends of the target count: those of the source keep apart as far as they can, and who
+     * receives an addend nobody holds reads 0 (duplicate -> partial is free); of a maximum it gets
+     * another addend once more. Otherwise every receiver gets the whole value. */
+    bool partial_target;
+    const struct hsp_rank_links *links; /* NULL: all links are alike */
+    int64_t
+        *load; /* elements sent per rank so far, updated; for balance over many calls. NULL: none */
+    uint32_t n_load;
+};
+
+/* A rank that holds several boxes of the source. */
+struct hsp_inputs {
+    uint32_t rank, n;
+    struct hsp_box *box; /* [n] */
+};
+
+/* A resolved Reshard: moves in the order every rank executes them, with all their cells. */
+struct hsp_moves {
+    uint32_t n;
+    struct hsp_move *move; /* channel = first_channel + index; src: HSP_MOVE_FROM_OUT or 0;
+                              reduce: of the source, whatever the kind */
+    uint8_t **pick;        /* [n] or NULL: for each member of the move its src, HSP_MOVE_SUM: all
+                              inputs that hold the cell; NULL: so for all members */
+    uint32_t n_zero;       /* ranks that receive cells nobody holds */
+    uint32_t *zero;
+    uint32_t n_inputs; /* ranks with several inputs */
+    struct hsp_inputs *inputs;
+};
+
+/* Both covers normalised. @channel is advanced by the number of moves. HSP_EINVAL: covers of
+ * different extents, or two target boxes of one rank that overlap. HSP_EUNSUPPORTED: ranks hold several addends
+ * of a cell in a way that no choice of one or all of each counts every addend once. */
+enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover *dst,
+                            const struct hsp_resolve_opts *opts, uint32_t *channel,
+                            struct hsp_arena *arena, struct hsp_moves *ret, struct hsp_err *err);
+
+/* The part of @m that @rank takes part in. @batch_dim0: dim 0 is the micro-batch, never cut; its
+ * cells end at HSP_TO_END. */
+enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool batch_dim0,
+                               struct hsp_arena *arena, struct hsp_reshard_bind *ret,
+                               struct hsp_err *err);
+
+#endif

@@ -1,0 +1,98 @@
+/* Inside of resolution: cells with their holders and receivers (cell_holders.c), which resolve.c and
+ * resolve_reduction.c turn into moves (move_list.c) and reshard_kind.c into names. Not included outside this
+ * folder. */
+#ifndef HSP_RESOLVE_IMPL_H
+#define HSP_RESOLVE_IMPL_H
+#include "daemon/spmd/reshard/resolve.h"
+#include "proto/layout/annot.h" /* HSP_MAX_RANKS */
+
+/* ---- tasks ---- */
+
+/* One addend of a cell on one rank. */
+struct hsp_holder {
+    uint32_t rank, addend;
+    uint8_t input;   /* of the rank's instruction; the first that holds it */
+    uint8_t n_items; /* items of the rank that hold the cell, of whatever addend */
+};
+
+/* A cell with one value to bring to its receivers; the lists are parts of hold and recv below. */
+struct hsp_task {
+    struct hsp_box box;
+    size_t hold, recv; /* holders ascend by (rank, addend), receivers by rank */
+    uint32_t n_hold, n_recv;
+    bool sum;    /* several addends */
+    bool gather; /* a piece of an all-gather of the receivers (resolve.c) */
+};
+
+struct hsp_tasks {
+    const struct hsp_cover *src, *dst;
+    const struct hsp_resolve_opts *opts;
+    bool any_target;       /* a rank may receive several boxes */
+    uint32_t *input;       /* [item of src]: number among those of its rank; owned */
+    struct hsp_task *task; /* owned */
+    size_t n, cap;
+    struct hsp_holder *hold; /* owned */
+    size_t n_hold, cap_hold;
+    uint32_t *recv; /* owned */
+    size_t n_recv, cap_recv;
+    bool zero[HSP_MAX_RANKS]; /* receives what nobody holds */
+};
+
+/* Of @x src, dst, opts and any_target are set. Fails as hsp_resolve; hsp_tasks_fini also then. */
+enum hsp_status hsp_tasks_make(struct hsp_tasks *x, struct hsp_err *err);
+void hsp_tasks_fini(struct hsp_tasks *x);
+bool hsp_task_receives(const struct hsp_tasks *x, const struct hsp_task *t, uint32_t rank);
+
+/* ---- moves under construction ---- */
+
+/* Roots and peers of its cells are ranks until it is finished. */
+struct hsp_draft {
+    uint8_t kind;
+    bool of_sums;          /* moves what an earlier move has made */
+    uint8_t src;           /* P2P: of who sends, as in hsp_moves.pick */
+    uint32_t n_ranks;      /* P2P: 0 until it is finished */
+    uint32_t *ranks;       /* owned */
+    uint8_t *pick;         /* owned; NULL: HSP_MOVE_SUM for all */
+    struct hsp_cell *cell; /* owned; at least one */
+    size_t n, cap;
+};
+struct hsp_drafts {
+    struct hsp_draft *d; /* owned */
+    size_t n, cap;
+};
+
+/* What a cell is added to: the draft of equal kind, group and sources, or a new one. */
+struct hsp_draft_key {
+    uint8_t kind, src;
+    bool of_sums;
+    uint32_t n_ranks;
+    const uint32_t *ranks; /* ascending; P2P: none */
+    const uint8_t *pick;   /* [n_ranks], or NULL */
+};
+enum hsp_status hsp_drafts_add(struct hsp_drafts *x, const struct hsp_draft_key *key,
+                               const struct hsp_box *box, uint32_t root, uint32_t peer,
+                               struct hsp_err *err);
+/* The moves of @t in the order of execution: copies, collectives, sends, sends of sums. */
+enum hsp_status hsp_drafts_finish(struct hsp_drafts *x, const struct hsp_tasks *t,
+                                  uint32_t *channel, struct hsp_arena *arena, struct hsp_moves *ret,
+                                  struct hsp_err *err);
+void hsp_drafts_fini(struct hsp_drafts *x);
+
+/* ---- decisions ---- */
+
+struct hsp_resolver {
+    struct hsp_tasks t;
+    struct hsp_drafts drafts;
+    int64_t load[HSP_MAX_RANKS]; /* elements sent by each rank */
+};
+double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to); /* per byte */
+uint8_t hsp_holder_pick(const struct hsp_holder *h);
+enum hsp_status hsp_resolver_copy(struct hsp_resolver *r, const struct hsp_task *t, uint32_t rank,
+                                  uint8_t pick, struct hsp_err *err);
+enum hsp_status hsp_resolver_send(struct hsp_resolver *r, const struct hsp_task *t, bool of_sums,
+                                  uint8_t pick, uint32_t from, uint32_t to, struct hsp_err *err);
+/* resolve_reduction.c: a task of several addends. */
+enum hsp_status hsp_resolver_sum(struct hsp_resolver *r, const struct hsp_task *t,
+                                 struct hsp_err *err);
+
+#endif

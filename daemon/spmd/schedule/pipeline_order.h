@@ -1,0 +1,56 @@
+/* Orders: which unit of work a stage runs when.
+ *
+ * A unit is one pass (forward, backward, or a half of backward) of one chunk of the stage over one
+ * micro-batch. Every rank of the stage has the same order. Passes of one kind and chunk come in the
+ * order of micro-batches. With S stages, stage s, m micro-batches:
+ *
+ *   1f1b         PipeDream-Flush (Narayanan et al., Memory-efficient pipeline-parallel DNN
+ *                training, 2021): min(m, S - s - 1) forwards ahead, then one forward and one
+ *                backward in turn.
+ *   gpipe        all forwards, then all backwards (Huang et al., 2019).
+ *   interleaved  1F1B over chunks (Narayanan et al., Efficient large-scale language model training
+ *                on GPU clusters, 2021). There m must be a multiple of S: micro-batches pass the
+ *                chunks in groups of S. Here groups are as equal as they can be and of at least S
+ *                (one group when m < S), and 2 (S - s - 1) + (chunks - 1) * largest group units run
+ *                ahead; at equal times of units the idle time per rank is that of the paper,
+ *                (S - 1) / chunks of a micro-batch's time, for every m >= S.
+ *   zero_bubble  ZB-H1 (Qi et al., Zero bubble pipeline parallelism, 2023): 1F1B, with backward in
+ *                two units: gradients of inputs at once, those of weights s micro-batches later,
+ *                which fills the gaps. With equal times idle are S - 1 units in place of 3 (S - 1);
+ *                every stage then keeps S micro-batches, as the first one does under 1F1B.
+ *
+ * Purity: pure.
+ */
+#ifndef HSP_PIPELINE_ORDER_H
+#define HSP_PIPELINE_ORDER_H
+#include "daemon/plan/plan.h"
+#include "proto/program/program.h"
+
+struct hsp_unit {
+    uint8_t kind; /* enum hsp_segment_kind: FORWARD, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, EVAL */
+    uint32_t chunk, micro;
+};
+
+struct hsp_order {
+    uint32_t n_train, n_eval;
+    struct hsp_unit *train, *eval; /* owned */
+};
+
+/* How many units a stage of @s has in training. */
+uint32_t hsp_order_count(const struct hsp_stream *s);
+/* Those of stage @stage in order: hsp_order_count() of them into @ret. */
+void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit *ret);
+/* The largest number of micro-batches that are at once between their forward unit of chunk @chunk
+ * and the last one of it. */
+uint32_t hsp_order_alive(const struct hsp_stream *s, uint32_t stage, uint32_t chunk);
+/* The largest number of micro-batches that are at once between the two halves of their backward. 0
+ * for the first stage: nobody waits for gradients of its input, so all of its backward is the second
+ * half. */
+uint32_t hsp_order_waiting(const struct hsp_stream *s, uint32_t stage);
+
+/* Both orders of a stage; @eval_n_micro: micro-batches of validation. HSP_ENOMEM. */
+enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint32_t eval_n_micro,
+                               struct hsp_order *ret, struct hsp_err *err);
+void hsp_order_fini(struct hsp_order *o);
+
+#endif

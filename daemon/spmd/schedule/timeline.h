@@ -1,0 +1,45 @@
+/* Timelines: when each unit of a stream begins and ends, by the orders of its stages and the time
+ * each unit takes.
+ *
+ * A forward unit waits for the one before it in the chain of chunks and stages, a backward unit for
+ * the one behind it, and every unit for its own stage. What crosses stages takes a hop more; it
+ * holds nobody else back.
+ *
+ * Purity:    pure.
+ * Ownership: results in the arena given.
+ * Units:     microseconds, from the first unit's begin.
+ */
+#ifndef HSP_TIMELINE_H
+#define HSP_TIMELINE_H
+#include "daemon/spmd/schedule/pipeline_order.h"
+
+struct hsp_unit_costs {
+    const void *ctx;
+    /* Of unit @u on stage @stage. */
+    double (*unit_us)(const void *ctx, uint32_t stage, const struct hsp_unit *u);
+    /* From the end of unit @u on stage @from until stage @to has what it made. */
+    double (*hop_us)(const void *ctx, uint32_t from, uint32_t to, const struct hsp_unit *u);
+};
+
+struct hsp_spell {
+    struct hsp_unit unit;
+    double from_us, to_us;
+};
+
+struct hsp_timeline {
+    uint32_t n_stages, n_units; /* units of each stage */
+    struct hsp_spell *at;       /* [stage * n_units + number in the stage's order] */
+    double end_us;
+};
+
+/* The training units of @s; the plan has passed hsp_plan_check. HSP_EINVAL: its orders wait for
+ * each other in a circle; HSP_ENOMEM. */
+enum hsp_status hsp_timeline_make(const struct hsp_stream *s, const struct hsp_unit_costs *costs,
+                                  struct hsp_arena *arena, struct hsp_timeline *ret,
+                                  struct hsp_err *err);
+/* The same of validation over @n_micro micro-batches, forward only; 0 is none. */
+enum hsp_status hsp_timeline_eval(const struct hsp_stream *s, uint32_t n_micro,
+                                  const struct hsp_unit_costs *costs, struct hsp_arena *arena,
+                                  struct hsp_timeline *ret, struct hsp_err *err);
+
+#endif

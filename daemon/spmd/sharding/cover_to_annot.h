@@ -1,0 +1,21 @@
+/* From covers back to annotation trees, for what a total plan states.
+ *
+ * Purity: pure and deterministic. Ownership: trees live in the arena given.
+ * A tree is found for everything the compiler makes itself: cuts along one dim per tier, copies of
+ * such cuts, sums of them. Other covers (nested cuts, copied) have none here, though they may come
+ * from a tree a person wrote. */
+#ifndef HSP_COVER_TO_ANNOT_H
+#define HSP_COVER_TO_ANNOT_H
+#include "proto/layout/annot.h"
+
+/* A tree whose cover is @c, or *ret = NULL. @c as made, not normalised: equal addends have equal
+ * names whatever their boxes. HSP_ENOMEM. */
+enum hsp_status hsp_annot_of_cover(const struct hsp_cover *c, struct hsp_arena *arena,
+                                   struct hsp_annot **ret, struct hsp_err *err);
+
+/* A copy of @a for a tensor of these extents with cuts in place of shares (grain 1). HSP_ENOMEM. */
+enum hsp_status hsp_annot_with_cuts(const struct hsp_annot *a, uint8_t rank, const int64_t *extent,
+                                    struct hsp_arena *arena, struct hsp_annot **ret,
+                                    struct hsp_err *err);
+
+#endif

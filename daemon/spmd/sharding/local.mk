@@ -1,0 +1,12 @@
+noinst_LIBRARIES += daemon/spmd/sharding/libsharding.a
+daemon_spmd_sharding_libsharding_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
+daemon_spmd_sharding_libsharding_a_SOURCES = \
+  daemon/spmd/sharding/cover_to_annot.c daemon/spmd/sharding/cover_to_annot.h \
+  daemon/spmd/sharding/deduce.c daemon/spmd/sharding/deduce.h \
+  daemon/spmd/sharding/infer_groups.c daemon/spmd/sharding/infer_groups.h \
+  daemon/spmd/sharding/infer_streams.c daemon/spmd/sharding/infer_streams.h \
+  daemon/spmd/sharding/param_owners.c daemon/spmd/sharding/param_owners.h \
+  daemon/spmd/sharding/param_sharding.c daemon/spmd/sharding/param_sharding.h \
+  daemon/spmd/sharding/sequence_balance.c daemon/spmd/sharding/sequence_balance.h \
+  daemon/spmd/sharding/stage_layout.c daemon/spmd/sharding/stage_layout.h \
+  daemon/spmd/sharding/zero_interleaved.c daemon/spmd/sharding/zero_interleaved.h
