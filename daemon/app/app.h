@@ -1,9 +1,9 @@
 /* The shell of hspmdd: what its parts share. Inside of daemon/app.
  *
  * Role:      feeds the cluster core with events and performs its actions (contract W1-W5 of
- *            cluster.h). hspmdd.c starts and stops it; app.c steps the core; batch.c performs;
- *            planning.c plans; feedlog.c writes events and metrics; request.c, query.c and follow.c
- *            answer hspmdctl; tracing.c collects traces; statusdoc.c makes the status document.
+ *            cluster.h). hspmdd.c starts and stops it; app.c steps the core; actions.c performs;
+ *            plan_queue.c plans; event_log.c writes events and metrics; admin_requests.c, admin_queries.c and subscriptions.c
+ *            answer hspmdctl; trace_collect.c collects traces; status_doc.c makes the status document.
  * Purity:    shell (libuv, SQLite, clock).
  * Threads:   everything on the loop thread but the `run` of a work, which touches only its own
  *            data.
@@ -14,12 +14,12 @@
 #include <uv.h>
 
 #include "daemon/app/daemon_config.h"
-#include "daemon/app/feed.h"
-#include "daemon/app/httpd.h"
-#include "daemon/app/jobrec.h"
-#include "daemon/app/metrics.h"
-#include "daemon/app/planwork.h"
-#include "daemon/app/store.h"
+#include "daemon/app/http/httpd.h"
+#include "daemon/app/http/prometheus.h"
+#include "daemon/app/plans/job_record.h"
+#include "daemon/app/plans/plan_request.h"
+#include "daemon/app/store/event_line.h"
+#include "daemon/app/store/store.h"
 #include "daemon/cluster/clusterstate.h"
 #include "proto/host/log.h"
 #include "proto/host/sdnotify.h"
@@ -132,7 +132,7 @@ struct hsp_app {
     struct hsp_batch *head, *tail;
     uint32_t n_batches;
     bool writing, performing;
-    /* the disk does not take the state: stuck.c */
+    /* the disk does not take the state: store_stall.c */
     bool stuck;
     char stuck_why[HSP_TEXT_MAX];
     hsp_msec stuck_at, stood; /* core time when it began; what earlier ones took */
@@ -192,7 +192,7 @@ void hsp_app_arm_tick(struct hsp_app *a);
 bool hsp_app_queue(struct hsp_app *a, struct hsp_task *w);
 void hsp_app_dump(struct hsp_app *a); /* to the log */
 
-/* ---- jobtable.c ---- */
+/* ---- job_table.c ---- */
 struct hsp_app_job *hsp_app_job(struct hsp_app *a, uint32_t id); /* NULL: unknown */
 /* Takes over the caller's reference. NULL: no memory. */
 struct hsp_app_job *hsp_app_job_add(struct hsp_app *a, uint32_t id, struct hsp_job_rec *rec);
@@ -216,17 +216,17 @@ void hsp_app_jobs_tell(struct hsp_app *a);
 void hsp_app_jobs_recall(struct hsp_app *a);
 void hsp_app_jobs_free(struct hsp_app *a);
 
-/* ---- batch.c ---- */
+/* ---- actions.c ---- */
 /* Performs the actions of a step, in order, after what they need is on disk. */
 void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts);
 /* Performs what is ready and was put off so that the loop could look after others. */
 void hsp_app_perform_rest(struct hsp_app *a);
 void hsp_app_batches_free(struct hsp_app *a);
 
-/* ---- writing.c ---- */
+/* ---- commit.c ---- */
 void hsp_app_write_on(struct hsp_app *a); /* starts writing what waits, unless a thread is at it */
 
-/* ---- stuck.c ---- */
+/* ---- store_stall.c ---- */
 /* The disk did not take the state: from now on nothing is promised, and writing is tried each second.
  * Who waits for an answer gets one. */
 void hsp_app_stuck(struct hsp_app *a, const struct hsp_err *why);
@@ -240,24 +240,24 @@ hsp_msec hsp_app_core_due(const struct hsp_app *a, hsp_msec at);
 /* Answers to heartbeats promise nothing and go past what waits for the disk. False: there is more. */
 bool hsp_app_send_beats(struct hsp_app *a, const struct hsp_actions *acts);
 
-/* ---- planning.c ---- */
+/* ---- plan_queue.c ---- */
 void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r);
 void hsp_app_plan_cancel(struct hsp_app *a, uint32_t job, uint64_t ticket);
 void hsp_app_plan_cancel_all(struct hsp_app *a);
 
-/* ---- feedlog.c ---- */
+/* ---- event_log.c ---- */
 void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f);
 void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m);
 void hsp_app_flush(struct hsp_app *a); /* starts writing what is pending */
 void hsp_app_feed_free(struct hsp_app *a);
 
-/* ---- gather.c ---- */
+/* ---- metrics_collect.c ---- */
 extern const struct hsp_httpd_calls hsp_app_http_calls; /* ctx: struct hsp_app * */
 void hsp_app_count_fact(struct hsp_app *a, struct hsp_app_job *j, const struct hsp_fact *f);
 /* Charges the time since the last call to what each job was doing. */
 void hsp_app_count_time(struct hsp_app *a);
 
-/* ---- client.c ---- */
+/* ---- sessions.c ---- */
 extern const struct hsp_net_calls hsp_app_net_calls;                 /* ctx: struct hsp_app * */
 struct hsp_caller *hsp_app_client(struct hsp_app *a, uint32_t conn); /* NULL: gone */
 /* Sends; a connection that does not take it is dropped. */
@@ -266,7 +266,7 @@ void hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m);
 void hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_status st,
                    const char *message, const char *blob, size_t len, bool more);
 
-/* ---- request.c ---- */
+/* ---- admin_requests.c ---- */
 /* A request of hspmdctl. */
 void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 /* Whoever waited on this connection for a check of nodes waits no more. */
@@ -283,11 +283,11 @@ void hsp_app_pending_end(struct hsp_app *a, enum hsp_status st, const char *text
 void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const char *actor,
                    struct hsp_admin_event *ev, struct hsp_job_rec *rec, char *plan_json);
 
-/* ---- query.c ---- */
+/* ---- admin_queries.c ---- */
 /* SUBMIT, PLAN, PROGRAM, GRAPH, CKPT list: answered after work on a pool thread. */
 void hsp_app_query(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 
-/* ---- follow.c ---- */
+/* ---- subscriptions.c ---- */
 /* EVENTS, LOGS, METRICS. */
 void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 void hsp_app_follow_wake(struct hsp_app *a); /* new events are on disk */
@@ -297,7 +297,7 @@ hsp_msec hsp_app_wait_deadline(const struct hsp_app *a);
 void hsp_app_client_gone(struct hsp_app *a, uint32_t conn);
 void hsp_app_follow_free(struct hsp_app *a);
 
-/* ---- tracing.c ---- */
+/* ---- trace_collect.c ---- */
 /* TRACE_JOB: answered when the steps are done. */
 void hsp_app_trace(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 /* A step of @j, which has passed its vote: once in each epoch its first ones are recorded, for planning. */
@@ -310,7 +310,7 @@ hsp_msec hsp_app_trace_deadline(const struct hsp_app *a);
 void hsp_app_trace_gone(struct hsp_app *a, uint32_t conn); /* who waited on it waits no more */
 void hsp_app_trace_free(struct hsp_app *a);
 
-/* ---- statusdoc.c ---- */
+/* ---- status_doc.c ---- */
 /* The status document; @name: one job, "" all. NULL without memory; cJSON_free. */
 char *hsp_app_status(struct hsp_app *a, const char *name);
 /* One line for the service manager. */

@@ -1,34 +1,34 @@
 noinst_LIBRARIES += daemon/app/libdaemonapp.a
 daemon_app_libdaemonapp_a_SOURCES = \
   daemon/app/app.c daemon/app/app.h \
-  daemon/app/batch.c daemon/app/batchint.h daemon/app/writing.c \
-  daemon/app/stuck.c \
-  daemon/app/checkdoc.c daemon/app/checkdoc.h \
+  daemon/app/actions.c daemon/app/actions_impl.h daemon/app/commit.c \
+  daemon/app/store_stall.c \
+  daemon/app/docs/check_doc.c daemon/app/docs/check_doc.h \
   daemon/app/docput.h \
-  daemon/app/client.c \
+  daemon/app/api/sessions.c \
   daemon/app/daemon_config.c daemon/app/daemon_config.h \
-  daemon/app/epochplan.c daemon/app/epochplan.h \
-  daemon/app/epochshards.c daemon/app/epochshards.h \
-  daemon/app/feed.c daemon/app/feed.h \
-  daemon/app/feedlog.c \
-  daemon/app/follow.c \
-  daemon/app/gather.c \
-  daemon/app/httpd.c daemon/app/httpd.h \
-  daemon/app/jobrec.c daemon/app/jobrec.h \
-  daemon/app/jobtable.c \
-  daemon/app/metrics.c daemon/app/metrics.h \
-  daemon/app/plandoc.c daemon/app/plandoc.h \
-  daemon/app/planchoice.c \
-  daemon/app/planning.c \
-  daemon/app/planwork.c daemon/app/planwork.h \
-  daemon/app/query.c \
-  daemon/app/request.c \
-  daemon/app/statusdoc.c \
-  daemon/app/store.c daemon/app/store.h \
-  daemon/app/tbevent.c daemon/app/tbevent.h \
-  daemon/app/tbfile.c daemon/app/tbfile.h \
-  daemon/app/tracedoc.c daemon/app/tracedoc.h \
-  daemon/app/tracing.c
+  daemon/app/plans/epoch_package.c daemon/app/plans/epoch_package.h \
+  daemon/app/plans/epoch_shards.c daemon/app/plans/epoch_shards.h \
+  daemon/app/store/event_line.c daemon/app/store/event_line.h \
+  daemon/app/event_log.c \
+  daemon/app/api/subscriptions.c \
+  daemon/app/api/metrics_collect.c \
+  daemon/app/http/httpd.c daemon/app/http/httpd.h \
+  daemon/app/plans/job_record.c daemon/app/plans/job_record.h \
+  daemon/app/job_table.c \
+  daemon/app/http/prometheus.c daemon/app/http/prometheus.h \
+  daemon/app/docs/plan_doc.c daemon/app/docs/plan_doc.h \
+  daemon/app/plans/plan_choice.c \
+  daemon/app/plan_queue.c \
+  daemon/app/plans/plan_request.c daemon/app/plans/plan_request.h \
+  daemon/app/api/admin_queries.c \
+  daemon/app/api/admin_requests.c \
+  daemon/app/docs/status_doc.c \
+  daemon/app/store/store.c daemon/app/store/store.h \
+  daemon/app/store/tensorboard_event.c daemon/app/store/tensorboard_event.h \
+  daemon/app/store/tensorboard_file.c daemon/app/store/tensorboard_file.h \
+  daemon/app/docs/trace_doc.c daemon/app/docs/trace_doc.h \
+  daemon/app/api/trace_collect.c
 
 # What links libdaemonapp needs these behind it.
 DAEMONAPP_LIBS = daemon/app/libdaemonapp.a $(NET_LIBS) daemon/cluster/libcluster.a \

@@ -3,7 +3,7 @@
  * What is accepted gives a row, and the row reads back as the same. */
 #include <string.h>
 
-#include "daemon/app/jobrec.h"
+#include "daemon/app/plans/job_record.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { ROW_MAX = 64 << 20, PLAN_CAP = 64 << 20 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/app/feed.h"
+#include "daemon/app/store/event_line.h"
 #include "daemon/plan/plan.h"
 #include "proto/base/hash.h"
 #include "proto/base/str.h"

@@ -2,7 +2,7 @@
  * can be made of it. */
 #include <math.h>
 
-#include "daemon/app/tracedoc.h"
+#include "daemon/app/docs/trace_doc.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/wire/partsample.h"
 

@@ -1,7 +1,7 @@
 /* Jobs, plans and clusters for the tests of daemon/app. */
 #ifndef HSP_APPLIB_H
 #define HSP_APPLIB_H
-#include "daemon/app/jobrec.h"
+#include "daemon/app/plans/job_record.h"
 #include "daemon/cluster/clusterstate.h"
 
 /* A job file of a small gpt in fp32 with AdamW; @extra: more lines. Fails the test on error. */

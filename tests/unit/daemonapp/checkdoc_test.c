@@ -1,5 +1,5 @@
 /* What a check of nodes answers, for figures of every kind: tests/golden/nodecheck/doc.json. */
-#include "daemon/app/checkdoc.h"
+#include "daemon/app/docs/check_doc.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* Lines of the feed and of the metrics. */
-#include "daemon/app/feed.h"
+#include "daemon/app/store/event_line.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* /metrics is a function of a snapshot: names, labels, histograms, escapes, numbers. */
-#include "daemon/app/metrics.h"
+#include "daemon/app/http/prometheus.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Planning for a START_PLAN: devices and facts, the choice of the plan, what is kept. */
-#include "daemon/app/planwork.h"
+#include "daemon/app/plans/plan_request.h"
 
 #include <stdio.h>
 

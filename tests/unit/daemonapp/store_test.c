@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "daemon/app/store.h"
+#include "daemon/app/store/store.h"
 #include "tests/lib/testlib.h"
 
 static char path[4200];

@@ -1,5 +1,5 @@
 /* TensorBoard records, read back by their definition; files that grow by whole records. */
-#include "daemon/app/tbevent.h"
+#include "daemon/app/store/tensorboard_event.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/app/tbfile.h"
+#include "daemon/app/store/tensorboard_file.h"
 #include "tests/lib/testlib.h"
 
 /* The next record; its checksums hold. Returns what lies behind it. */

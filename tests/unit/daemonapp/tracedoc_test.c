@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "daemon/app/tracedoc.h"
+#include "daemon/app/docs/trace_doc.h"
 #include "tests/unit/wire/partsample.h"
 
 enum { N = 2, MAX = 16 << 20 };

@@ -3,7 +3,7 @@
  * what they are asked is a text. */
 #include <stdio.h>
 
-#include "daemon/app/batchint.h"
+#include "daemon/app/actions_impl.h"
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 

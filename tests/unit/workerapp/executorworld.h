@@ -4,7 +4,7 @@
 #define HSP_EXECUTORWORLD_H
 #include <sys/types.h>
 
-#include "daemon/app/epochplan.h"
+#include "daemon/app/plans/epoch_package.h"
 #include "daemon/planner/jobfile.h"
 #include "tests/lib/ghost.h"
 #include "tests/lib/testlib.h"

@@ -1,0 +1,270 @@
+/* Requests that take work: checking and planning a job, dumps of graphs and programs, what the feed
+ * knows of checkpoints. Done on a pool thread with a copy of the question; the answer goes to the
+ * connection if it is still there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/app/app.h"
+#include "daemon/app/docs/plan_doc.h"
+#include "proto/base/str.h"
+
+#define COPY_CAP ((size_t)160 << 20) /* a submit with its files */
+#define ANSWER   HSP_MSG_BLOB_MAX
+
+struct query {
+    struct hsp_task work;
+    uint32_t conn;
+    char actor[96];
+    struct hsp_arena *arena; /* of the copy and of scratch */
+    struct hsp_msg msg;
+    struct hsp_store *store;
+    size_t mem_cap;
+    struct hsp_job_rec *rec;      /* counted */
+    struct hsp_plan_rec *plan;    /* PROGRAM: counted */
+    struct hsp_plan_question *q;  /* SUBMIT, PLAN: the devices there are, without a job yet */
+    struct hsp_plan_answer found; /* their prediction */
+    char *plan_json;
+    struct hsp_buf answer;
+    enum hsp_status status;
+    struct hsp_err err;
+};
+
+static void query_free(struct query *x)
+{
+    cJSON_free(x->plan_json);
+    (void)hsp_plan_question_free(x->q);
+    (void)hsp_plan_rec_unref(x->plan);
+    (void)hsp_job_rec_unref(x->rec);
+    hsp_buf_fini(&x->answer);
+    (void)hsp_arena_free(x->arena);
+    free(x);
+}
+
+/* ---- on the pool thread ---- */
+
+/* Predicts on all devices there are, whoever has them now. Not feasible is an error when more of
+ * the same would not help (the job's max is reached), or when only the prediction was asked for. */
+static void predict(struct query *x, bool dry)
+{
+    struct hsp_plan_question *q = x->q;
+    if (q->cluster.n == 0) {
+        if (dry) {
+            x->status = hsp_err_set(&x->err, HSP_ENODEV, 0,
+                                    "no worker is connected; start "
+                                    "hspmd-worker on the nodes");
+        }
+        return;
+    }
+    q->rec = hsp_job_rec_ref(x->rec);
+    q->copies = x->rec->spec->copies;
+    q->max_devices = x->rec->spec->max;
+    hsp_plan_work(q, false, &x->found);
+    if (x->found.status == HSP_OK) {
+        x->plan_json = hsp_plan_doc(x->rec, &q->cluster, &x->found.planned, x->found.reason);
+    } else if (dry || (x->found.status == HSP_EINFEASIBLE && q->cluster.n >= q->max_devices)) {
+        x->status = hsp_err_set(&x->err, x->found.status, 0, "%s", x->found.reason);
+    }
+}
+
+static void do_submit(struct query *x)
+{
+    const struct hsp_m_submit *s = &x->msg.u.submit;
+    bool dry = x->msg.type == HSP_MSG_PLAN || s->dry_run;
+    x->status = hsp_job_rec_make(s->file, (const char *)x->msg.blob, x->msg.blob_len, s->n_files,
+                                 s->files, &x->rec, &x->err);
+    if (x->status == HSP_EINVAL) {
+        x->status = HSP_EPARSE; /* whatever is wrong is in the files */
+    }
+    if (x->status == HSP_OK) {
+        predict(x, dry);
+    }
+    if (x->status == HSP_OK && dry) {
+        hsp_buf_puts(&x->answer, x->plan_json != NULL ? x->plan_json : "");
+    }
+}
+
+static void do_program(struct query *x)
+{
+    const struct hsp_epoch_plan *p;
+    const char *what = x->msg.u.query.what;
+    uint64_t first = 0, end;
+    if (strcmp(what, "plan") == 0) {
+        hsp_buf_puts(&x->answer, x->plan->text);
+        return;
+    }
+    x->status = hsp_plan_rec_build(x->plan, x->mem_cap, &p, &x->err);
+    if (x->status != HSP_OK) {
+        return;
+    }
+    end = p->programs.n;
+    if (what[0] != '\0') {
+        if (!hsp_parse_u64(what, &first) || first >= end) {
+            x->status = hsp_err_set(&x->err, HSP_ENOENT, 0, "no rank %s, the plan has %u", what,
+                                    p->programs.n);
+            return;
+        }
+        end = first + 1;
+    }
+    for (uint64_t r = first; r < end; r++) {
+        hsp_program_file_dump(&p->programs, (uint32_t)r, &x->answer);
+    }
+}
+
+/* The graph of a job, or its file as it was submitted. */
+static void do_graph(struct query *x)
+{
+    if (strcmp(x->msg.u.query.what, "job") == 0) {
+        hsp_buf_append(&x->answer, x->rec->text, x->rec->len);
+    } else {
+        hsp_graph_dump(x->rec->graph, &x->answer);
+    }
+}
+
+static void take_ckpt(void *arg, uint64_t number, const char *json)
+{
+    struct hsp_buf *out = arg;
+    (void)number;
+    if (strstr(json, "\"type\":\"ckpt.") != NULL) {
+        hsp_buf_puts(out, json);
+        hsp_buf_puts(out, "\n");
+    }
+}
+
+static void run_query(struct hsp_task *w)
+{
+    struct query *x = (struct query *)w;
+    switch (x->msg.type) {
+    case HSP_MSG_SUBMIT:
+    case HSP_MSG_PLAN: do_submit(x); break;
+    case HSP_MSG_PROGRAM: do_program(x); break;
+    case HSP_MSG_GRAPH: do_graph(x); break;
+    default:
+        x->status = hsp_store_events(x->store, x->rec->spec->name, 0, HSP_STORE_EVENTS_MAX,
+                                     take_ckpt, &x->answer, &x->err);
+        break;
+    }
+    if (x->status == HSP_OK && x->answer.failed) {
+        x->status = hsp_err_set(&x->err, HSP_ELIMIT, 0,
+                                "the text is longer than a message may be; ask for one rank");
+    }
+}
+
+/* ---- on the loop ---- */
+
+static void submit_to_core(struct hsp_app *a, struct query *x)
+{
+    const struct hsp_job_spec *s = x->rec->spec;
+    const struct hsp_job *old = hsp_cluster_job_by_name(a->cluster, s->name);
+    if (old != NULL && !hsp_job_terminal(old->state)) {
+        char text[200];
+        (void)snprintf(text, sizeof text,
+                       "job %s is there and %s; cancel it or choose another name", s->name,
+                       hsp_job_state_name(old->state));
+        hsp_app_reply(a, x->conn, x->msg.request, HSP_ESTATE, text, NULL, 0, false);
+        return;
+    }
+    struct hsp_admin_event ev = {.verb = HSP_ADMIN_SUBMIT,
+                                 .spec = {.name = s->name,
+                                          .priority = (int32_t)s->priority,
+                                          .min = s->min,
+                                          .max = s->max,
+                                          .copies = s->copies,
+                                          .steps = s->train.hyper.steps,
+                                          .checkpoint_every = s->ckpt_every_steps,
+                                          .data_path = s->data_path,
+                                          .checkpoint_path = s->ckpt_path,
+                                          .checkpoint_shared = s->ckpt_shared}};
+    char *plan = x->plan_json;
+    x->plan_json = NULL;
+    hsp_app_admin(a, x->conn, x->msg.request, x->actor, &ev, hsp_job_rec_ref(x->rec), plan);
+}
+
+static void done_query(struct hsp_task *w)
+{
+    struct query *x = (struct query *)w;
+    struct hsp_app *a = w->app;
+    if (!a->closing && !a->failed) {
+        if (x->status == HSP_OK && x->msg.type == HSP_MSG_SUBMIT && !x->msg.u.submit.dry_run) {
+            submit_to_core(a, x);
+        } else {
+            hsp_app_reply(a, x->conn, x->msg.request, x->status, x->err.msg,
+                          (const char *)x->answer.data, x->answer.len, false);
+        }
+    }
+    query_free(x);
+}
+
+/* The devices that may get work: as many as can be planned. */
+static enum hsp_status snapshot(struct hsp_app *a, struct query *x)
+{
+    uint32_t n = 0;
+    hsp_device_id *dev =
+        hsp_arena_array(x->arena, (size_t)a->cluster->n_nodes * HSP_NODE_DEVICES, sizeof *dev);
+    if (dev == NULL) {
+        return hsp_err_nomem(&x->err, "the devices to plan for");
+    }
+    for (uint32_t i = 0; i < a->cluster->n_nodes; i++) {
+        const struct hsp_cluster_node *node = &a->cluster->nodes[i];
+        for (uint32_t d = 0; d < HSP_NODE_DEVICES && n < HSP_MAX_DEVICES; d++) {
+            if (hsp_cluster_offers(node, d) && !node->dev[d].keeper) {
+                dev[n++] = HSP_DEVICE(i, d);
+            }
+        }
+    }
+    struct hsp_plan_request r = {.n_devices = n, .devices = dev};
+    return hsp_plan_question_new(a->cluster, NULL, &r, x->mem_cap, &x->q, &x->err);
+}
+
+static enum hsp_status find_job(struct hsp_app *a, struct query *x)
+{
+    const char *name = x->msg.u.query.name;
+    const struct hsp_job *core = hsp_cluster_job_by_name(a->cluster, name);
+    struct hsp_app_job *j = core != NULL ? hsp_app_job(a, core->id) : NULL;
+    const char *fault = core != NULL ? hsp_app_job_fault(a, core->id) : NULL;
+    if (fault != NULL) {
+        return hsp_err_set(&x->err, HSP_ESTATE, 0, "job %s: %s", name, fault);
+    }
+    if (j == NULL) {
+        return hsp_err_set(&x->err, HSP_ENOENT, 0, "no job %s", name);
+    }
+    x->rec = hsp_job_rec_ref(j->rec);
+    if (x->msg.type == HSP_MSG_PROGRAM) {
+        struct hsp_plan_rec *p = hsp_app_plan(j, core->cur.plan);
+        p = p != NULL ? p : hsp_app_plan(j, core->att.plan);
+        if (p == NULL) {
+            return hsp_err_set(&x->err, HSP_ESTATE, 0, "job %s is %s and has no plan", name,
+                               hsp_job_state_name(core->state));
+        }
+        x->plan = hsp_plan_rec_ref(p);
+    }
+    return HSP_OK;
+}
+
+void hsp_app_query(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
+{
+    struct query *x = calloc(1, sizeof *x);
+    if (x == NULL || (x->arena = hsp_arena_new(COPY_CAP)) == NULL) {
+        free(x);
+        hsp_app_reply(a, cl->conn, m->request, HSP_ENOMEM, "out of memory", NULL, 0, false);
+        return;
+    }
+    x->work.run = run_query;
+    x->work.done = done_query;
+    x->conn = cl->conn;
+    x->store = a->store;
+    x->mem_cap = a->cfg->planner_memory;
+    (void)snprintf(x->actor, sizeof x->actor, "%s", cl->name);
+    hsp_buf_init(&x->answer, ANSWER);
+    enum hsp_status st = hsp_msg_clone(m, x->arena, &x->msg, &x->err);
+    if (st == HSP_OK) {
+        st = m->type == HSP_MSG_SUBMIT || m->type == HSP_MSG_PLAN ? snapshot(a, x) : find_job(a, x);
+    }
+    if (st == HSP_OK && !hsp_app_queue(a, &x->work)) {
+        st = hsp_err_set(&x->err, HSP_ENOMEM, 0, "no thread for the request");
+    }
+    if (st != HSP_OK) {
+        hsp_app_reply(a, cl->conn, m->request, st, x->err.msg, NULL, 0, false);
+        query_free(x);
+    }
+}

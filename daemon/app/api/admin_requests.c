@@ -1,0 +1,269 @@
+/* Requests of hspmdctl: those the core decides wait in a list for its REPLY. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/app/app.h"
+#include "daemon/app/docs/check_doc.h"
+#include "proto/base/str.h"
+
+#define MAX_PENDING 4096 /* requests under way; more are refused */
+
+/* ---- the list ---- */
+
+const struct hsp_pending *hsp_app_pending_find(const struct hsp_app *a, uint64_t number)
+{
+    const struct hsp_pending *p = a->pending;
+    while (p != NULL && p->number != number) {
+        p = p->next;
+    }
+    return p;
+}
+
+struct hsp_pending *hsp_app_pending_take(struct hsp_app *a, uint64_t number)
+{
+    struct hsp_pending **at = &a->pending;
+    while (*at != NULL && (*at)->number != number) {
+        at = &(*at)->next;
+    }
+    struct hsp_pending *p = *at;
+    if (p != NULL) {
+        *at = p->next;
+    }
+    return p;
+}
+
+void hsp_app_pending_free(struct hsp_pending *p)
+{
+    if (p != NULL) {
+        (void)hsp_job_rec_unref(p->rec);
+        cJSON_free(p->plan_json);
+        free(p);
+    }
+}
+
+/* {"job","id","plan"}: what a submit answers. */
+static char *submitted(const struct hsp_pending *p, uint32_t job)
+{
+    cJSON *o = cJSON_CreateObject();
+    (void)cJSON_AddStringToObject(o, "apiVersion", "hspmd/v1");
+    (void)cJSON_AddStringToObject(o, "job", p->rec->spec->name);
+    (void)cJSON_AddNumberToObject(o, "id", job);
+    if (p->plan_json != NULL) {
+        (void)cJSON_AddRawToObject(o, "plan", p->plan_json);
+    }
+    char *text = cJSON_PrintUnformatted(o);
+    cJSON_Delete(o);
+    return text;
+}
+
+/* What a check has found; and a line of events. */
+static char *checked(struct hsp_app *a)
+{
+    struct hsp_check_sum s;
+    char *doc = hsp_check_doc(a->cluster, &s), reason[400];
+    (void)snprintf(reason, sizeof reason,
+                   "%" PRIu32 " nodes and %" PRIu32 " pairs measured, %" PRIu32 " skipped, %" PRIu32
+                   " worse than %g of what is on record%s%s",
+                   s.nodes, s.pairs, s.skipped, s.worse, a->cluster->check.terms.threshold,
+                   s.worse > 0 ? ", the first: " : "", s.first);
+    struct hsp_fact f = {.type = "check.end",
+                         .severity = s.worse > 0 ? HSP_SEV_WARN : HSP_SEV_NOTICE,
+                         .node = "",
+                         .reason = reason,
+                         .cause = "",
+                         .actor = a->cluster->check.actor};
+    hsp_app_fact(a, &f);
+    return doc;
+}
+
+void hsp_app_pending_reply(struct hsp_app *a, uint64_t number, enum hsp_status st, uint32_t job,
+                           const char *text)
+{
+    struct hsp_pending *p = hsp_app_pending_take(a, number);
+    if (p == NULL) {
+        return;
+    }
+    char *blob = st != HSP_OK || (p->rec == NULL && !p->check) ? NULL
+                 : p->check                                    ? checked(a)
+                                                               : submitted(p, job);
+    hsp_app_reply(a, p->conn, p->request, st, text, blob, blob != NULL ? strlen(blob) : 0, false);
+    cJSON_free(blob);
+    hsp_app_pending_free(p);
+}
+
+void hsp_app_pending_end(struct hsp_app *a, enum hsp_status st, const char *text)
+{
+    while (a->pending != NULL) {
+        struct hsp_pending *p = hsp_app_pending_take(a, a->pending->number);
+        hsp_app_reply(a, p->conn, p->request, st, text, NULL, 0, false);
+        hsp_app_pending_free(p);
+    }
+}
+
+void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const char *actor,
+                   struct hsp_admin_event *ev, struct hsp_job_rec *rec, char *plan_json)
+{
+    uint32_t n = 0;
+    for (const struct hsp_pending *q = a->pending; q != NULL; q = q->next) {
+        n++;
+    }
+    struct hsp_pending *p = n < MAX_PENDING && !a->stuck ? calloc(1, sizeof *p) : NULL;
+    if (p == NULL) {
+        hsp_app_reply(a, conn, request, a->stuck ? HSP_ENOSPC : HSP_ELIMIT,
+                      a->stuck ? a->stuck_why : "too many requests at a time; try again", NULL, 0,
+                      false);
+        (void)hsp_job_rec_unref(rec);
+        cJSON_free(plan_json);
+        return;
+    }
+    *p = (struct hsp_pending){.next = a->pending,
+                              .number = ++a->next_request,
+                              .conn = conn,
+                              .request = request,
+                              .rec = rec,
+                              .plan_json = plan_json,
+                              .check = ev->verb == HSP_ADMIN_CHECK};
+    a->pending = p;
+    ev->request = p->number;
+    ev->actor = actor;
+    struct hsp_event e = {.type = HSP_EV_ADMIN, .u.admin = *ev};
+    hsp_app_step(a, &e);
+}
+
+/* ---- requests ---- */
+
+static void answer_status(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
+{
+    const char *name = m->u.query.name;
+    if (name[0] != '\0' && hsp_cluster_job_by_name(a->cluster, name) == NULL &&
+        hsp_cluster_node_by_name(a->cluster, name) == NULL) {
+        char text[160];
+        hsp_str_printf(text, sizeof text, "no job or node %s", name);
+        hsp_app_reply(a, cl->conn, m->request, HSP_ENOENT, text, NULL, 0, false);
+        return;
+    }
+    char *doc = hsp_app_status(a, name);
+    hsp_app_reply(a, cl->conn, m->request, doc != NULL ? HSP_OK : HSP_ENOMEM,
+                  doc != NULL ? "" : "out of memory", doc, doc != NULL ? strlen(doc) : 0, false);
+    cJSON_free(doc);
+}
+
+/* Verbs on one job, by name. */
+static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m,
+                     enum hsp_admin_verb verb, const char *name)
+{
+    const struct hsp_job *j = hsp_cluster_job_by_name(a->cluster, name);
+    struct hsp_admin_event ev = {.verb = verb};
+    if (j == NULL) {
+        char text[160];
+        hsp_str_printf(text, sizeof text, "no job %s", name);
+        hsp_app_reply(a, cl->conn, m->request, HSP_ENOENT, text, NULL, 0, false);
+        return;
+    }
+    ev.job = j->id;
+    const char *fault = hsp_app_job_fault(a, j->id);
+    if (fault != NULL && verb == HSP_ADMIN_RESUME) {
+        hsp_app_reply(a, cl->conn, m->request, HSP_ESTATE, fault, NULL, 0, false);
+        return;
+    }
+    if (verb == HSP_ADMIN_SCALE) {
+        ev.min = m->u.scale.min != 0 ? m->u.scale.min : j->min;
+        ev.max = m->u.scale.max != 0 ? m->u.scale.max : j->max;
+    }
+    hsp_app_admin(a, cl->conn, m->request, cl->name, &ev, NULL, NULL);
+}
+
+static void node_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m,
+                      enum hsp_admin_verb verb)
+{
+    struct hsp_admin_event ev = {
+        .verb = verb, .node = m->u.drain.name, .reason = m->u.drain.reason};
+    if (verb == HSP_ADMIN_DRAIN && ev.reason[0] == '\0') {
+        hsp_app_reply(a, cl->conn, m->request, HSP_EINVAL, "a drain needs a reason", NULL, 0,
+                      false);
+        return;
+    }
+    hsp_app_admin(a, cl->conn, m->request, cl->name, &ev, NULL, NULL);
+}
+
+static void node_check(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *msg)
+{
+    const struct hsp_m_nodecheck *m = &msg->u.nodecheck;
+    const char *name[HSP_CHECK_NODES];
+    struct hsp_admin_event ev = {
+        .verb = HSP_ADMIN_CHECK,
+        .check = {.threshold = m->threshold, .busy = m->busy, .n_nodes = m->n_nodes, .node = name}};
+    for (uint32_t i = 0; i < m->n_nodes; i++) {
+        name[i] = m->nodes[i].name;
+    }
+    const struct hsp_pending *p = a->pending;
+    while (p != NULL && !p->check) {
+        p = p->next;
+    }
+    if (p != NULL) { /* its answer may wait for the disk, and is made of what the core has found */
+        hsp_app_reply(a, cl->conn, msg->request, HSP_ESTATE,
+                      "another check is under way; try again when it has ended", NULL, 0, false);
+        return;
+    }
+    if (!(m->threshold > 0 && m->threshold <= 1)) {
+        hsp_app_reply(a, cl->conn, msg->request, HSP_EINVAL, "the threshold is above 0, at most 1",
+                      NULL, 0, false);
+        return;
+    }
+    hsp_app_admin(a, cl->conn, msg->request, cl->name, &ev, NULL, NULL);
+}
+
+void hsp_app_checks_gone(struct hsp_app *a, uint32_t conn)
+{
+    struct hsp_pending *p = a->pending;
+    while (p != NULL && (p->conn != conn || !p->check)) {
+        p = p->next;
+    }
+    if (p != NULL) {
+        struct hsp_event e = {.type = HSP_EV_ADMIN,
+                              .u.admin = {.verb = HSP_ADMIN_CHECK_STOP, .request = p->number}};
+        hsp_app_step(a, &e);
+    }
+}
+
+static void ckpt(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
+{
+    if (strcmp(m->u.query.what, "save") == 0) {
+        job_verb(a, cl, m, HSP_ADMIN_CHECKPOINT, m->u.query.name);
+    } else if (strcmp(m->u.query.what, "list") == 0) {
+        hsp_app_query(a, cl, m);
+    } else {
+        hsp_app_reply(a, cl->conn, m->request, HSP_EUNSUPPORTED, "ckpt knows list and save", NULL,
+                      0, false);
+    }
+}
+
+void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
+{
+    hsp_log(a->log, HSP_LOG_DEBUG, "admin", "%s: %s", cl->name, hsp_msg_name(m->type));
+    switch (m->type) {
+    case HSP_MSG_SUBMIT:
+    case HSP_MSG_PLAN:
+    case HSP_MSG_PROGRAM:
+    case HSP_MSG_GRAPH: hsp_app_query(a, cl, m); break;
+    case HSP_MSG_STATUS: answer_status(a, cl, m); break;
+    case HSP_MSG_CANCEL: job_verb(a, cl, m, HSP_ADMIN_CANCEL, m->u.query.name); break;
+    case HSP_MSG_RESUME: job_verb(a, cl, m, HSP_ADMIN_RESUME, m->u.query.name); break;
+    case HSP_MSG_SUSPEND: job_verb(a, cl, m, HSP_ADMIN_SUSPEND, m->u.query.name); break;
+    case HSP_MSG_SCALE: job_verb(a, cl, m, HSP_ADMIN_SCALE, m->u.scale.name); break;
+    case HSP_MSG_DRAIN: node_verb(a, cl, m, HSP_ADMIN_DRAIN); break;
+    case HSP_MSG_UNDRAIN: node_verb(a, cl, m, HSP_ADMIN_UNDRAIN); break;
+    case HSP_MSG_NODE_CHECK: node_check(a, cl, m); break;
+    case HSP_MSG_CKPT: ckpt(a, cl, m); break;
+    case HSP_MSG_LOGS:
+    case HSP_MSG_EVENTS:
+    case HSP_MSG_METRICS: hsp_app_follow(a, cl, m); break;
+    case HSP_MSG_WAIT: hsp_app_wait(a, cl, m); break;
+    case HSP_MSG_TRACE_JOB: hsp_app_trace(a, cl, m); break;
+    default:
+        hsp_app_reply(a, cl->conn, m->request, HSP_EUNSUPPORTED, "no such request", NULL, 0, false);
+        break;
+    }
+}

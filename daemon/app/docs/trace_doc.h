@@ -1,0 +1,47 @@
+/* The parts of a trace, of all devices of an epoch, as one document: trace events (a JSON object) as Chrome and
+ * Perfetto read them, by time on one clock.
+ *
+ * A process is a device (its pid is its rank), a thread one of its queues. Time is that of hspmdd's monotonic
+ * clock, from the first span on; how far a device's may be off stands in `otherData`. Messages between
+ * devices are flows. Times are never moved to make a receive come behind its send: where one does not, the two clocks
+ * were read within their bounds.
+ * Purity:    pure.
+ * Ownership: everything is borrowed.
+ * Bounds:    HSP_TRACE_ALL_EVENTS spans and ends of messages; the buffer's maximum. */
+#ifndef HSP_TRACE_DOC_H
+#define HSP_TRACE_DOC_H
+#include "daemon/planner/correct.h"
+#include "proto/base/arena.h"
+#include "proto/base/buf.h"
+
+#define HSP_TRACE_ALL_EVENTS 1048576u
+
+struct hsp_trace_device {
+    const char *name;       /* NODE/INDEX */
+    uint32_t stream, stage; /* of the plan; UINT32_MAX: not known */
+    bool told;              /* its part is below */
+    const uint8_t *blob;    /* tracepart.h */
+    size_t len;
+    double offset_us; /* hspmdd's clock is its own plus that, ... */
+    double error_us;  /* ... to within that; not finite: it is not known */
+};
+
+struct hsp_trace_job {
+    const char *job;
+    uint64_t epoch;
+    uint32_t n; /* by rank */
+    const struct hsp_trace_device *device;
+    const char *note; /* why it is not whole; "" it is */
+};
+
+/* What the instructions of one part took, by kind; those of validation are left out, and runs of several kinds.
+ * Errors of hsp_trace_part_decode. */
+enum hsp_status hsp_trace_sums(const uint8_t *blob, size_t len, struct hsp_arena *arena,
+                               struct hsp_measured *ret, struct hsp_err *err);
+
+/* Parts that cannot be read are left out, and named in the document's note.
+ * HSP_ELIMIT: too many spans, or @out is full; HSP_ENOMEM. */
+enum hsp_status hsp_trace_write(const struct hsp_trace_job *t, struct hsp_arena *arena,
+                                struct hsp_buf *out, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,95 @@
+/* A plan as the daemon keeps it: compiled, with the homes of the state and its second copies, and
+ * the packages made of it for the devices of an epoch.
+ *
+ * Role:      made on a pool thread after planning; read when PREPAREs are sent. Deterministic
+ * (D13): the plan's text and the devices give the same result after a restart of the daemon.
+ * Purity:    pure.
+ * Threads:   immutable once built.
+ * Ownership: an hsp_epoch_plan owns its arena with everything in it; the graph is borrowed and must
+ *            outlive it.
+ */
+#ifndef HSP_EPOCH_PACKAGE_H
+#define HSP_EPOCH_PACKAGE_H
+#include "daemon/cluster/cluster.h"
+#include "daemon/migrate/bsr.h"
+#include "daemon/migrate/state_placement.h"
+#include "daemon/spmd/codegen/compile.h"
+#include "proto/wire/msgblob.h"
+
+struct hsp_epoch_plan {
+    struct hsp_arena *arena;       /* owned */
+    const struct hsp_graph *graph; /* borrowed */
+    struct hsp_plan *plan;         /* total (total_plan.h): what runs, nothing left open */
+    struct hsp_program_file programs;
+    struct hsp_cover *homes;       /* [graph->n_params] */
+    struct hsp_state_table copies; /* from owner to buddy, or to a keeper */
+    uint32_t n_spare;              /* keepers: ranks from plan->n_ranks on, whoever they are */
+    uint8_t n_kinds, kinds[HSP_N_STATE_KINDS];
+    struct hsp_plan_info info; /* for the core: devices, memory, shards */
+    uint64_t *wide_bytes;      /* [plan->n_ranks] more on devices that compute on bf16 in fp32 */
+    hsp_device_id *device;     /* [plan->n_ranks] */
+};
+
+/* Compiles @plan (copied and completed) for the devices @device[rank].
+ * @kept: templates of earlier plans of the job (compile.h), or NULL.
+ * @copies_wanted: nodes that shall hold each piece of state; 1: no second copies. At most
+ * HSP_MAX_KEEPERS more than the members have.
+ * HSP_EINVAL: the plan does not fit the model; HSP_ENOMEM. */
+enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp_train_spec *train,
+                                     struct hsp_templates *kept, const struct hsp_plan *plan,
+                                     const hsp_device_id *device, uint32_t copies_wanted,
+                                     size_t mem_cap, struct hsp_epoch_plan **ret,
+                                     struct hsp_err *err);
+struct hsp_epoch_plan *hsp_epoch_plan_free(
+    struct hsp_epoch_plan *p); /* NULL allowed; returns NULL */
+
+/* What differs between the packages of one job only by epoch. */
+struct hsp_package_job {
+    const char *init_from, *config_json;
+    uint32_t ckpt_keep;
+    uint64_t term;
+};
+
+/* The rows of a table that a peer takes part in: row[first[peer]] to row[first[peer + 1]]. */
+struct hsp_row_lists {
+    const struct hsp_state_table *all; /* borrowed */
+    const uint32_t *first, *row;
+};
+
+struct hsp_encoded {
+    const uint8_t *data;
+    size_t len;
+};
+
+/* What the packages of one epoch share; to be left where it was made, for it points into itself. */
+struct hsp_epoch_tables {
+    struct hsp_state_table transfer, gather;
+    struct hsp_row_lists transfer_of, gather_of, copies_of;
+    bool *voted;             /* [peers] members of the layout the state comes from */
+    struct hsp_encoded *tpl; /* [ranks] template of the rank's program; behind them those of each
+                                further plan of a pool */
+};
+
+/* The devices of the peers as the planner sees them: which share a host, a card, how fast it is. */
+struct hsp_epoch_net {
+    struct hsp_cluster_desc cluster;
+    const hsp_device_id *device; /* [cluster.n] */
+};
+
+/* Where every box of the new homes comes from, over the live pieces of @from (NULL: fresh or
+ * restored, no rows), and who owns what. @net may be NULL: each node is a host with one card.
+ * HSP_ENOENT: a box nobody has. */
+enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
+                                      const struct hsp_epoch_plan *from,
+                                      const struct hsp_epoch_net *net,
+                                      const struct hsp_prepare_action *a, struct hsp_arena *arena,
+                                      struct hsp_epoch_tables *ret, struct hsp_err *err);
+
+/* The blob of one peer's PREPARE. @names[peer]: NODE/INDEX. */
+enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct hsp_epoch_tables *t,
+                                  const struct hsp_package_job *job,
+                                  const struct hsp_prepare_action *a, const char *const *names,
+                                  uint32_t peer, struct hsp_arena *arena, struct hsp_buf *out,
+                                  struct hsp_err *err);
+
+#endif

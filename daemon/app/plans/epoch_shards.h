@@ -1,0 +1,20 @@
+/* Shards of a layout: which ranks hold which part of the state, as the cluster core wants it.
+ *
+ * Purity: pure. */
+#ifndef HSP_EPOCH_SHARDS_H
+#define HSP_EPOCH_SHARDS_H
+#include "daemon/cluster/cluster.h"
+#include "daemon/migrate/state_placement.h"
+
+/* Fills n_shards, shard_first and pieces of @info (in @arena). A shard is a maximal part of the
+ * state held by the same pieces; parts with equal pieces, of whatever parameter, are one shard.
+ * HSP_ENOMEM. */
+enum hsp_status hsp_epoch_shards(const struct hsp_graph *g, const struct hsp_cover *homes,
+                                 const struct hsp_state_table *copies, struct hsp_arena *arena,
+                                 struct hsp_plan_info *info, struct hsp_err *err);
+
+/* Adds to info->mem_bytes what each rank keeps for others: @elem_bytes for an element, all kinds in two versions. */
+void hsp_epoch_add_copies(const struct hsp_state_table *copies, uint64_t elem_bytes,
+                          struct hsp_plan_info *info);
+
+#endif
