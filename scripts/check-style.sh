@@ -77,7 +77,7 @@ BEGIN {
     for (i = 1; i <= n; i++) { rank[p[i]] = i; side[p[i]] = "proto" }
     n = split("daemon/graph daemon/plan daemon/spmd daemon/migrate daemon/lp daemon/planner daemon/cluster daemon/app daemon/ctl", d)
     for (i = 1; i <= n; i++) { rank[d[i]] = 100 + i; side[d[i]] = "daemon" }
-    n = split("worker/data worker/backend worker/comm worker/state worker/exec worker/agent worker/app", w)
+    n = split("worker/data worker/backend worker/comm worker/state worker/exec worker/agent worker/probe worker/executor worker/run worker/app", w)
     for (i = 1; i <= n; i++) { rank[w[i]] = 100 + i; side[w[i]] = "worker" }
 }
 function room(path,   a) { split(path, a, "/"); return a[1] "/" a[2] }

@@ -3,7 +3,7 @@ EXTRA_PROGRAMS = tests/bench/attnbench tests/bench/stepbench
 tests_bench_stepbench_SOURCES = \
   tests/bench/limits.c tests/bench/limits.h tests/bench/stepbench.c
 tests_bench_stepbench_CFLAGS = $(AM_CFLAGS) -O3 -ffp-contract=fast
-tests_bench_stepbench_LDADD = $(WORKERAPP_LIBS)
+tests_bench_stepbench_LDADD = $(RUN_LIBS)
 tests_bench_attnbench_LDADD = $(BACKEND_LIBS) $(BASE_LIBS)
 CLEANFILES += tests/bench/attnbench$(EXEEXT) tests/bench/stepbench$(EXEEXT)
 EXTRA_DIST += tests/bench/README.md tests/bench/cpu_step.py tests/bench/mesh.py

@@ -18,7 +18,7 @@
 #include "proto/base/str.h"
 #include "proto/host/fileio.h"
 #include "tests/bench/limits.h"
-#include "worker/app/localrun.h"
+#include "worker/run/local_run.h"
 
 #define FILE_ARENA  ((size_t)1 << 30)
 #define WARM_UP     2 /* steps that are not counted */

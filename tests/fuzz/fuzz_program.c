@@ -9,7 +9,7 @@
 #include "proto/program/program.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/exec/tinyprog.h"
-#include "worker/app/localrun.h"
+#include "worker/run/local_run.h"
 
 enum {
     CODE_MAX = 16 << 20,

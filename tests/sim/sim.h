@@ -27,7 +27,7 @@
 #define SIM_CONNS         4096u
 #define SIM_STEPS         1024u
 #define SIM_ORDERS        64u    /* of a check: nodes, pairs, and 0 */
-#define SIM_CONNECT_MS    10000u /* for a mesh to stand, as in worker/app/executor.c */
+#define SIM_CONNECT_MS    10000u /* for a mesh to stand, as in worker/executor/executor.c */
 #define SIM_CALL_KILL     3u     /* while it writes */
 #define SIM_CHECK_REQUEST 1000u  /* requests from here on are checks */
 

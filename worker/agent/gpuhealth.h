@@ -1,6 +1,6 @@
 /* What the signs of a GPU's health mean: whether it is worth a line in the log, new work, or anything at all.
  *
- * Role:    the agent's shell hears signs (worker/app/nvml.h) and acts by the verdict.
+ * Role:    the agent's shell hears signs (worker/probe/nvml.h) and acts by the verdict.
  * Purity:  pure.
  * Bounds:  a state of fixed size for each GPU.
  *

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "worker/app/executor.h"
+#include "worker/executor/executor.h"
 
 #define ARG_MAX_N    40
 #define NUMBER_BYTES 32

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "proto/base/str.h"
-#include "worker/app/agentmain.h"
-#include "worker/app/ckptcheck.h"
-#include "worker/app/execargs.h"
-#include "worker/app/gpuask.h"
-#include "worker/app/rundevice.h"
-#include "worker/app/runfile.h"
+#include "worker/app/agent_main.h"
+#include "worker/executor/executor_args.h"
+#include "worker/probe/gpu_probe.h"
+#include "worker/run/run_device.h"
+#include "worker/run/run_program.h"
+#include "worker/state/ckpt_verify.h"
 
 enum mode { MODE_NONE, MODE_RUN, MODE_VERIFY, MODE_CHECKPOINT, MODE_PROBE, MODE_AGENT };
 

@@ -66,4 +66,11 @@ enum hsp_status hsp_backend_device_open(int device, const struct hsp_device_opts
  * may be NULL. */
 uint64_t hsp_device_identity(const struct hsp_plugin_paths *paths, int device);
 
+/* What jobs are offered of @bytes of a GPU's memory: the backend's scratch comes from the rest. */
+static inline uint64_t hsp_device_offer(uint64_t bytes)
+{
+    uint64_t scratch = bytes / 16;
+    return bytes - (scratch < (UINT64_C(1) << 30) ? scratch : UINT64_C(1) << 30);
+}
+
 #endif

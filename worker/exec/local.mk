@@ -14,6 +14,7 @@ worker_exec_libexec_a_SOURCES = \
   worker/exec/runner.h \
   worker/exec/staging.c \
   worker/exec/stateinit.c worker/exec/stateinit.h \
+  worker/exec/step_trace.c worker/exec/step_trace.h \
   worker/exec/tail.c worker/exec/tail.h \
   worker/exec/uses.c worker/exec/uses.h \
   worker/exec/vote.c worker/exec/vote.h \

@@ -6,12 +6,14 @@ worker_state_libstate_a_SOURCES = \
   worker/state/ckpt_files.c worker/state/ckpt_files.h \
   worker/state/ckpt_manifest.c \
   worker/state/ckpt_shard.c \
+  worker/state/ckpt_verify.c worker/state/ckpt_verify.h \
   worker/state/ioerror.c worker/state/ioerror.h \
   worker/state/jsontext.c worker/state/jsontext.h \
   worker/state/region.c worker/state/region.h \
   worker/state/safetensors.c worker/state/safetensors.h \
   worker/state/segment.c worker/state/segment.h \
   worker/state/segment_dir.c worker/state/segment_dir.h \
+  worker/state/segment_name.c worker/state/segment_name.h \
   worker/state/shards.c worker/state/shards.h
 worker_state_libstate_a_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 # The hashes are to be vector code.

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "tests/lib/figures.h"
-#include "worker/app/nvmlabi.h"
+#include "worker/probe/nvml_abi.h"
 
 #define EVENTS 64
 

@@ -38,7 +38,7 @@ tests_unit_cuda_products_test_LDADD = $(WHOLE_TEST_LIBS)
 tests_unit_cuda_programs_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 tests_unit_cuda_programs_test_LDADD = tests/lib/libfakehost.a tests/lib/libfakekernels.a \
   tests/lib/libfakehost.a tests/lib/libfakecuda.a $(COMPILER_LIBS) daemon/graph/libgraph.a \
-  proto/program/libprogram.a proto/layout/liblayout.a $(WORKERAPP_LIBS) $(TEXT_LIBS) $(LDADD)
+  proto/program/libprogram.a proto/layout/liblayout.a $(RUN_LIBS) $(TEXT_LIBS) $(LDADD)
 endif
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)

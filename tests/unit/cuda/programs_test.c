@@ -9,8 +9,8 @@
 #include "tests/lib/fakecuda/emulate.h"
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
-#include "worker/app/runfile.h"
 #include "worker/backend/cuda/cudahost.h"
+#include "worker/run/run_program.h"
 
 enum { STEPS = 8, BATCH = 4, SEQUENCE = 8 };
 

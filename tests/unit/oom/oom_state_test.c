@@ -5,9 +5,9 @@
 #include "proto/base/size.h"
 #include "tests/lib/oom.h"
 #include "tests/unit/state/statelib.h"
-#include "worker/app/ckptcheck.h"
 #include "worker/state/boxhash.h"
 #include "worker/state/ckpt.h"
+#include "worker/state/ckpt_verify.h"
 #include "worker/state/safetensors.h"
 
 enum { N_PARAMS = 2, N_KINDS = 2, N_RANKS = 2, STEP = 7 };

@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include "tests/lib/testlib.h"
-#include "worker/app/agentshell.h"
-#include "worker/app/segname.h"
+#include "worker/app/agent_shell.h"
+#include "worker/state/segment_name.h"
 
 static bool no_memory;
 static uint32_t n_scanned, n_failed, n_holdings;
 
-/* The loop's side (agentloop.c), as far as disk tasks go. */
+/* The loop's side (agent_loop.c), as far as disk tasks go. */
 void hsp_agent_feed(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
 {
     (void)s;

@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "tests/unit/state/statelib.h"
-#include "worker/app/ckptcheck.h"
 #include "worker/state/ckpt.h"
+#include "worker/state/ckpt_verify.h"
 
 #define RANKS 60
 

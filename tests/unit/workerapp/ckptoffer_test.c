@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "tests/lib/testlib.h"
-#include "worker/app/ckptoffer.h"
+#include "worker/executor/ckpt_choice.h"
 
 #define N 5
 

@@ -1,7 +1,7 @@
 /* Runs of program files on a device that does its work late (tests/lib/ghost.h). */
 #ifndef HSP_DEVICERUN_H
 #define HSP_DEVICERUN_H
-#include "worker/app/runfile.h"
+#include "worker/run/run_program.h"
 
 /* For hsp_run_opts: a ghost for each rank, of its own seed, some without replay. @ctx: NULL. */
 enum hsp_status hsp_devicerun_open(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,

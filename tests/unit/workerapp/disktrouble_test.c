@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "worker/app/disktrouble.h"
+#include "worker/executor/disk_retry.h"
 
 static void pauses_grow_to_a_bound(void **state)
 {

@@ -9,7 +9,7 @@
 #include "daemon/spmd/codegen/compile.h"
 #include "proto/host/fileio.h"
 #include "tests/unit/workerapp/devicerun.h"
-#include "worker/app/runfile.h"
+#include "worker/run/run_program.h"
 
 enum { STEPS = 9, BATCH = 14 };
 

@@ -8,7 +8,7 @@
 #include "proto/host/fileio.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/state/statelib.h"
-#include "worker/app/epoch.h"
+#include "worker/executor/epoch.h"
 
 #define BYTES 256 /* of a version: one tensor of 8 x 4 doubles */
 

@@ -8,8 +8,8 @@
 
 #include "tests/unit/comm/nccl_world.h"
 #include "tests/unit/exec/tinyprog.h"
-#include "worker/app/epochdirect.h"
 #include "worker/exec/stateinit.h"
+#include "worker/executor/epoch_nccl.h"
 
 #define RANKS 3
 #define STEPS 2 /* of an epoch */

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "tests/unit/state/statelib.h"
-#include "worker/app/epoch.h"
 #include "worker/comm/loop/loopcomm.h"
+#include "worker/executor/epoch.h"
 
 #define MAX_RANKS 3
 #define STEP      40

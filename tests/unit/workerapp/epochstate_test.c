@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "tests/unit/state/statelib.h"
-#include "worker/app/audit.h"
-#include "worker/app/epoch.h"
+#include "worker/executor/audit.h"
+#include "worker/executor/epoch.h"
 
 static int64_t full[HSP_MAX_RANK] = {8, 4};
 

@@ -6,8 +6,8 @@
 
 #include "proto/wire/frame.h"
 #include "tests/lib/testlib.h"
-#include "worker/app/epoch.h"
 #include "worker/comm/loop/loopcomm.h"
+#include "worker/executor/epoch.h"
 
 #define RANKS 4
 

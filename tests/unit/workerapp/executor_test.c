@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tests/unit/workerapp/executorworld.h"
-#include "worker/app/segname.h"
+#include "worker/state/segment_name.h"
 
 /* Epoch 11: data parallel on executors 0 and 1, until step 15. */
 static void begin_on_two(struct xw_world *w, struct hsp_epoch_plan *dp)

@@ -6,8 +6,8 @@
 
 #include "proto/host/fileio.h"
 #include "tests/unit/workerapp/executorworld.h"
-#include "worker/app/executor.h"
-#include "worker/app/segname.h"
+#include "worker/executor/executor.h"
+#include "worker/state/segment_name.h"
 
 /* Fresh, on the ranks of @plan, as epoch @epoch of layout @plan_no. */
 static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, uint64_t epoch, uint64_t plan_no)

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "tests/unit/workerapp/executorworld.h"
-#include "worker/app/epoch.h"
-#include "worker/app/segname.h"
+#include "worker/executor/epoch.h"
+#include "worker/state/segment_name.h"
 
 #define EPOCH 12 /* the one that is disturbed */
 #define SPOIL "damaged on purpose"

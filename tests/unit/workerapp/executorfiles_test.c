@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "tests/unit/workerapp/executorworld.h"
-#include "worker/app/segname.h"
 #include "worker/data/formats.h"
+#include "worker/state/segment_name.h"
 
 /* Awaits the next report that something could not be written. */
 static void await_unwritten(struct xw_world *w, const char *reason)

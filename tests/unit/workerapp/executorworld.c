@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "worker/app/executor.h"
-#include "worker/app/segname.h"
 #include "worker/exec/pace.h"
+#include "worker/executor/executor.h"
+#include "worker/state/segment_name.h"
 
 #define BEAT_MS 500
 

@@ -8,7 +8,7 @@
 #include "daemon/planner/jobfile.h"
 #include "tests/lib/ghost.h"
 #include "tests/lib/testlib.h"
-#include "worker/app/chan.h"
+#include "worker/executor/agent_channel.h"
 
 #define XW_STEPS   60
 #define XW_MAX_DEV 4

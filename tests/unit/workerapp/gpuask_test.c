@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "worker/app/gpuask.h"
+#include "worker/probe/gpu_probe.h"
 
 static char *dir;
 

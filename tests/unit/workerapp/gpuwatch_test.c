@@ -1,5 +1,5 @@
 /* GPUs of a node from the driver's library to the agent's machine. */
-#include "worker/app/gpuwatch.h"
+#include "worker/probe/gpu_monitor.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "proto/base/size.h"
-#include "worker/app/linktest.h"
 #include "worker/comm/loop/loopcomm.h"
+#include "worker/probe/probe_link.h"
 
 struct end {
     struct hsp_comm *comm;

@@ -4,16 +4,16 @@ workerapp_tests = tests/unit/workerapp/worker_config_test tests/unit/workerapp/r
 check_PROGRAMS += $(workerapp_tests)
 TESTS += $(workerapp_tests)
 tests_unit_workerapp_worker_config_test_LDADD = $(TEST_LIBS) $(WORKERCONFIG_LIBS)
-tests_unit_workerapp_rundevice_test_LDADD = $(TEST_LIBS) $(WORKERAPP_LIBS)
+tests_unit_workerapp_rundevice_test_LDADD = $(TEST_LIBS) $(RUN_LIBS)
 tests_unit_workerapp_steptrace_test_SOURCES = tests/unit/workerapp/steptrace_test.c $(TINY_PROG)
-tests_unit_workerapp_steptrace_test_LDADD = $(TEST_LIBS) worker/app/libexecutor.a $(EXEC_LIBS) \
+tests_unit_workerapp_steptrace_test_LDADD = $(TEST_LIBS) worker/executor/libexecutor.a $(EXEC_LIBS) \
   $(WIRE_LIBS)
 device_run = tests/unit/workerapp/devicerun.c tests/unit/workerapp/devicerun.h
 tests_unit_workerapp_runfile_test_SOURCES = tests/unit/workerapp/runfile_test.c $(device_run)
 tests_unit_workerapp_documents_test_SOURCES = tests/unit/workerapp/documents_test.c $(device_run)
 tests_unit_workerapp_runfile_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 tests_unit_workerapp_runfile_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(COMPILER_LIBS) \
-  daemon/graph/libgraph.a proto/program/libprogram.a proto/layout/liblayout.a $(WORKERAPP_LIBS) \
+  daemon/graph/libgraph.a proto/program/libprogram.a proto/layout/liblayout.a $(RUN_LIBS) \
   $(TEXT_LIBS)
 tests_unit_workerapp_documents_test_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 tests_unit_workerapp_documents_test_LDADD = $(tests_unit_workerapp_runfile_test_LDADD)
@@ -45,7 +45,7 @@ tests_unit_workerapp_epochkeep_test_SOURCES = tests/unit/workerapp/epochkeep_tes
 tests_unit_workerapp_epochkeep_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 tests_unit_workerapp_epochkeep_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
 tests_unit_workerapp_ckptcheck_test_SOURCES = tests/unit/workerapp/ckptcheck_test.c $(state_test_lib)
-tests_unit_workerapp_ckptcheck_test_LDADD = $(TEST_LIBS) $(WORKERAPP_LIBS) $(STATE_LIBS) $(HOST_LIBS)
+tests_unit_workerapp_ckptcheck_test_LDADD = $(TEST_LIBS) $(RUN_LIBS) $(STATE_LIBS) $(HOST_LIBS)
 tests_unit_workerapp_metricslog_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
 tests_unit_workerapp_epochsteps_test_LDADD = $(tests_unit_workerapp_restore_test_LDADD)
 tests_unit_workerapp_ckptoffer_test_LDADD = $(TEST_LIBS) $(EXECUTOR_LIBS) $(BASE_LIBS)

@@ -6,8 +6,8 @@
 
 #include "proto/host/fileio.h"
 #include "tests/lib/testlib.h"
-#include "worker/app/executor.h"
-#include "worker/app/metricslog.h"
+#include "worker/executor/executor.h"
+#include "worker/executor/step_log.h"
 
 static void numbers_that_are_none_are_texts(void **state)
 {

@@ -1,5 +1,5 @@
 /* What an executor's environment tells NCCL of the network. */
-#include "worker/app/ncclenv.h"
+#include "worker/probe/nccl_env.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* What NCCL wrote of its choices, in the log: by lines as the library writes them, and by the
  * library itself where it is. */
-#include "worker/app/nccllog.h"
+#include "worker/executor/nccl_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* NCCL's rules for names, which networks are trusted, what stays on this host; and what the kernel
  * shows. */
-#include "worker/app/ncclplace.h"
+#include "worker/probe/nccl_place.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The card with an address, in a folder that looks as the kernel's. */
-#include "worker/app/netcard.h"
+#include "worker/probe/nic.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "worker/app/nvml.h"
+#include "worker/probe/nvml.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "tests/lib/fakenvml/fakenvml.h"
 #include "tests/lib/testlib.h"
-#include "worker/app/gpuplace.h"
+#include "worker/probe/gpu_locality.h"
 
 static const struct hsp_fakenvml *fake;
 static char library[512];

@@ -1,4 +1,4 @@
-/* nvmlabi.h takes libnvidia-ml.so.1 for what the nvml.h of this machine says it is. */
+/* nvml_abi.h takes libnvidia-ml.so.1 for what the nvml.h of this machine says it is. */
 #if __has_include(<nvml.h>)
 #include <nvml.h>
 #define HAVE_NVML_H 1
@@ -8,7 +8,7 @@
 
 /* The one name that both have. */
 #define NVML_SUCCESS OUR_SUCCESS
-#include "worker/app/nvmlabi.h"
+#include "worker/probe/nvml_abi.h"
 #undef NVML_SUCCESS
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* What an agent measures at its start: figures of a sane size, scaled as speed says. */
 #include "tests/lib/testlib.h"
 #include "tests/unit/workerapp/operands.h"
-#include "worker/app/probe.h"
+#include "worker/probe/probe.h"
 
 /* The processor a probe opens, or one that looks at what it is given. */
 static bool looking;

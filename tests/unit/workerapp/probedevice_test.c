@@ -7,11 +7,11 @@
 #include "proto/op/bf16.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/workerapp/operands.h"
-#include "worker/app/gpuanswer.h"
-#include "worker/app/probedevice.h"
-#include "worker/app/probenumbers.h"
-#include "worker/app/probeshape.h"
 #include "worker/backend/callcheck.h"
+#include "worker/probe/gpu_probe_reply.h"
+#include "worker/probe/probe_device.h"
+#include "worker/probe/probe_fill.h"
+#include "worker/probe/probe_gemm.h"
 
 static void times_on_a_line_are_found(void **state)
 {

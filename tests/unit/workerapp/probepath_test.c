@@ -5,9 +5,9 @@
 #include <math.h>
 
 #include "tests/lib/ghost.h"
-#include "worker/app/gpuanswer.h"
-#include "worker/app/gpuask.h"
-#include "worker/app/probepath.h"
+#include "worker/probe/gpu_probe.h"
+#include "worker/probe/gpu_probe_reply.h"
+#include "worker/probe/probe_gpu_path.h"
 
 /* Ghosts do not reach each other. */
 static void over_the_host(void **state)

@@ -7,8 +7,8 @@
 
 #include "proto/base/size.h"
 #include "tests/unit/state/statelib.h"
-#include "worker/app/epoch.h"
 #include "worker/comm/loop/loopcomm.h"
+#include "worker/executor/epoch.h"
 #include "worker/state/ckpt.h"
 
 #define MAX_RANKS 4

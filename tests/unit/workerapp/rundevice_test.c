@@ -3,7 +3,7 @@
 
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
-#include "worker/app/rundevice.h"
+#include "worker/run/run_device.h"
 
 static void devices_have_names(void **state)
 {

@@ -9,8 +9,8 @@
 #include "daemon/spmd/codegen/compile.h"
 #include "proto/host/fileio.h"
 #include "tests/unit/workerapp/devicerun.h"
-#include "worker/app/runfile.h"
 #include "worker/backend/cpu/cpu.h"
+#include "worker/run/run_program.h"
 #include "worker/state/safetensors.h"
 
 #define NUMBERS 256 /* of the update */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "tests/lib/testlib.h"
-#include "worker/app/execargs.h"
+#include "worker/executor/executor_args.h"
 
 /* This program; valgrind answers for the link, but cannot be told to execute it. */
 static char self[4096];

@@ -2,7 +2,7 @@
 #include "tests/lib/testlib.h"
 
 #include "tests/unit/exec/tinyprog.h"
-#include "worker/app/steptrace.h"
+#include "worker/exec/step_trace.h"
 
 static const struct tiny_spec SPEC = {.n_ranks = 2,
                                       .global_batch = 8,

@@ -9,8 +9,8 @@
 
 #include "daemon/spmd/verify/shrink_model.h"
 #include "proto/host/fileio.h"
-#include "worker/app/runfile.h"
-#include "worker/app/verifyint.h"
+#include "worker/run/run_program.h"
+#include "worker/run/verify_impl.h"
 
 #define BATCH 12
 #define HEAD  "apiVersion: hspmd/v1\nkind: plan\n"

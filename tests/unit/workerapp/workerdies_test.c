@@ -5,9 +5,9 @@
 
 #include "tests/lib/dying.h"
 #include "tests/lib/testlib.h"
-#include "worker/app/agentmain.h"
-#include "worker/app/chan.h"
-#include "worker/app/execargs.h"
+#include "worker/app/agent_main.h"
+#include "worker/executor/agent_channel.h"
+#include "worker/executor/executor_args.h"
 
 static void *agent(void *arg)
 {

@@ -1,0 +1,106 @@
+/* SCAN and DISCARD: reading and deleting state segments on libuv's pool, one task after the other,
+ * so that a scan sees what an earlier discard has deleted. */
+#include <stdlib.h>
+
+#include "worker/app/agent_shell.h"
+#include "worker/state/segment_name.h"
+
+struct hsp_agent_task {
+    uv_work_t work;
+    struct hsp_agent_shell *shell;
+    struct hsp_agent_task *next;
+    uint64_t scan; /* 0: a discard */
+    uint32_t job, device;
+    uint64_t keep_plan;
+    enum hsp_status st;
+    struct hsp_err err;
+    struct hsp_m_holding *holdings;
+    uint32_t n;
+};
+
+static void on_pool(uv_work_t *w)
+{
+    struct hsp_agent_task *t = w->data;
+    const char *dir = t->shell->dir;
+    t->st = t->scan != 0 ? hsp_segname_scan(dir, &t->holdings, &t->n, &t->err)
+                         : hsp_segname_discard(dir, t->job, t->device, t->keep_plan, &t->err);
+}
+
+static void start_first(struct hsp_agent_shell *s);
+
+static void on_done(uv_work_t *w, int status)
+{
+    struct hsp_agent_task *t = w->data;
+    struct hsp_agent_shell *s = t->shell;
+    s->task = t->next;
+    s->last_task = s->task != NULL ? s->last_task : NULL;
+    start_first(s);
+    if (status == 0 && t->scan != 0 && t->st == HSP_ENOMEM) {
+        hsp_agent_fail(s, &t->err); /* what is here is not known: the next agent may find it */
+    } else if (status == 0 && t->st != HSP_OK) {
+        /* A scan that fails is answered all the same: without holdings, what is here does not
+         * count. */
+        hsp_log(s->log, HSP_LOG_ERROR, "agent", "state segments: %s", t->err.msg);
+    }
+    if (t->scan != 0 && !s->ending) {
+        struct hsp_agent_event ev = {
+            .type = HSP_AEV_SCANNED, .scan = t->scan, .n = t->n, .holdings = t->holdings};
+        hsp_agent_feed(s, &ev);
+    }
+    free(t->holdings);
+    free(t);
+}
+
+static void start_first(struct hsp_agent_shell *s)
+{
+    if (s->task != NULL) {
+        (void)uv_queue_work(&s->loop, &s->task->work, on_pool,
+                            on_done); /* fails only without a call */
+    }
+}
+
+static void add(struct hsp_agent_shell *s, const struct hsp_agent_task *what)
+{
+    struct hsp_agent_task *t = malloc(sizeof *t);
+    if (t == NULL) {
+        struct hsp_err err = {0};
+        (void)hsp_err_nomem(&err, "a task on disk");
+        hsp_agent_fail(s, &err);
+        return;
+    }
+    *t = *what;
+    t->shell = s;
+    t->work.data = t;
+    if (s->task == NULL) {
+        s->task = s->last_task = t;
+        start_first(s);
+    } else {
+        s->last_task->next = t;
+        s->last_task = t;
+    }
+}
+
+void hsp_agent_scan(struct hsp_agent_shell *s, uint64_t scan)
+{
+    struct hsp_agent_task t = {.scan = scan};
+    add(s, &t);
+}
+
+void hsp_agent_discard(struct hsp_agent_shell *s, uint32_t job, uint32_t device, uint64_t keep_plan)
+{
+    struct hsp_agent_task t = {.job = job, .device = device, .keep_plan = keep_plan};
+    add(s, &t);
+}
+
+void hsp_agent_drop_tasks(struct hsp_agent_shell *s)
+{
+    if (s->task == NULL) {
+        return;
+    }
+    for (struct hsp_agent_task *t = s->task->next, *next; t != NULL; t = next) {
+        next = t->next;
+        free(t);
+    }
+    s->task->next = NULL;
+    s->last_task = s->task;
+}

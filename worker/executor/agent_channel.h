@@ -1,0 +1,35 @@
+/* Messages over the socketpair between an agent and one executor, as the executor sees it.
+ *
+ * Role:      the executor's control thread receives, any of its threads sends.
+ * Purity:    shell.
+ * Threads:   hsp_chan_send from any thread; hsp_chan_recv from one.
+ * Ownership: the descriptor belongs to the channel. */
+#ifndef HSP_AGENT_CHANNEL_H
+#define HSP_AGENT_CHANNEL_H
+#include <pthread.h>
+#include "proto/wire/frame.h"
+#include "proto/wire/msg.h"
+
+struct hsp_chan {
+    int fd;
+    pthread_mutex_t lock; /* of sending */
+    struct hsp_frame_parser parser;
+    uint8_t buf[65536]; /* received and not yet parsed: [at, len) */
+    size_t at, len;
+};
+
+void hsp_chan_init(struct hsp_chan *c, int fd);
+void hsp_chan_fini(struct hsp_chan *c); /* closes the descriptor */
+
+/* Sends one message; blocks while the agent does not read. HSP_ECLOSED, errors of hsp_msg_encode.
+ */
+enum hsp_status hsp_chan_send(struct hsp_chan *c, const struct hsp_msg *m, struct hsp_err *err);
+
+/* Reads what is there and takes the next message out of it. @arena holds the message, *ret_frame
+ * its bytes until hsp_frame_fini. HSP_AGAIN: none is complete and reading would block. HSP_ECLOSED:
+ * end of file. Errors of hsp_frame_feed and hsp_msg_decode. */
+enum hsp_status hsp_chan_recv(struct hsp_chan *c, struct hsp_arena *arena,
+                              struct hsp_frame *ret_frame, struct hsp_msg *ret,
+                              struct hsp_err *err);
+
+#endif

@@ -1,0 +1,28 @@
+/* The audit: which samples of the global batch each stream has read for each committed step, what
+ * state went over each switch, and when each device computed.
+ *
+ * Role:    written for tests and for people who must prove what a model has seen; off by default.
+ * Purity:  shell. NODE-DEVICE.jsonl: one JSON line per step and stream. NODE-DEVICE.state: one JSON line
+ * at each end of a switch, with the box and content hash of each sealed part: hashes of disjoint boxes of one
+ * tensor add up, mod 2^64, to that of their union (boxhash.h), so both ends can be compared whatever the cuts.
+ * NODE-DEVICE.activity: a
+ * record of 16 bytes, host byte order, for each instruction of the compute queue when it is done:
+ * i64 monotonic clock in ns, u32 epoch (its low 32 bits), u32 kind of segment (enum
+ * hsp_segment_kind). */
+#ifndef HSP_AUDIT_H
+#define HSP_AUDIT_H
+#include "worker/executor/epoch.h"
+
+/* Notes the samples of @step, whose vote has passed. Only the rank that counts its stream's tokens
+ * writes. HSP_OK without an audit folder. HSP_EIO, HSP_ENOSPC. */
+enum hsp_status hsp_audit_step(const struct hsp_epoch *e, uint64_t step, struct hsp_err *err);
+
+/* Notes the hashes of this member's own state, which is sealed as @version: where it leaves an epoch, and
+ * where it begins one with what it fetched. A note that cannot be written is told in the log. */
+void hsp_audit_state(const struct hsp_epoch *e, uint64_t version, bool begins);
+
+/* Notes that compute instruction @instr is done; for the engine's `traced` hook. Instructions of
+ * the other queue are passed over. A write that fails ends the notes, nothing else. */
+void hsp_audit_instr(struct hsp_epoch *e, uint32_t instr);
+
+#endif

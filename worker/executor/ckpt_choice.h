@@ -1,0 +1,49 @@
+/* Which of the checkpoints that members have of one version all of them take.
+ *
+ * Role:       each member says what its folder has, hears the same of all others, and decides alike.
+ *             A folder may have the version of another history: from before a roll-back, or of an
+ *             earlier job of this name with the same data. hspmdd says which one is meant.
+ * Purity:     pure.
+ * Ownership:  nothing is allocated.
+ * Invariants: (I1) the choice depends on the offers and the wish only, so all members make the same.
+ *             (I2) where it is known which is meant, no other is chosen. Its content tells: terms and
+ *             epochs may be those of another job of this name, and the same state written again is
+ *             as good.
+ */
+#ifndef HSP_CKPT_CHOICE_H
+#define HSP_CKPT_CHOICE_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/err.h"
+
+/* The one that is meant. */
+struct hsp_ckpt_wish {
+    uint64_t step;
+    uint64_t term, epoch; /* in which it was written; epoch 0: not known, the latest there is */
+    uint64_t content;     /* hsp_ckpt_content */
+};
+
+/* As it travels between members, of one byte order: without holes. */
+struct hsp_ckpt_offer {
+    uint64_t term, epoch; /* in which it was written; epoch 0: it could not be opened */
+    uint64_t content;     /* hsp_ckpt_content */
+    int32_t status;       /* HSP_OK: it can be read, and is of this job's data and model; ... */
+    char why[252];        /* ... else the reason. "" none */
+};
+
+/* Both can be read, and one is as good as the other: the same history, the same content. */
+bool hsp_ckpt_offer_same(const struct hsp_ckpt_offer *a, const struct hsp_ckpt_offer *b);
+
+/* The first rank that has the wished one of the @n offers (by rank). Where that is not known, the
+ * latest: that of the greatest term, then the greatest epoch; of two contents from one epoch the
+ * greater number, so that all take the same.
+ * HSP_ENOMEM: a member wanted memory to look, so what it has is not known: to be tried again.
+ * Where nobody has it: HSP_ESTATE: it was found and must not be used, with its reason; HSP_ENOENT
+ * otherwise, with what keeps a member from having it: a disk that fails before another history,
+ * before nothing at all. */
+enum hsp_status hsp_ckpt_offer_choose(const struct hsp_ckpt_offer *o, uint32_t n,
+                                      const struct hsp_ckpt_wish *wish, uint32_t *ret,
+                                      struct hsp_err *err);
+
+#endif

@@ -1,0 +1,23 @@
+/* Files of a job that cannot be written: what to say, when to try again.
+ *
+ * Role:      the final model (epoch_export.c) is tried until it is written; of a checkpoint that failed
+ *            the report says the same.
+ * Purity:    pure.
+ */
+#ifndef HSP_DISK_RETRY_H
+#define HSP_DISK_RETRY_H
+#include <stdint.h>
+
+#include "proto/base/err.h"
+
+#define HSP_DISK_PAUSE_MS     1000u
+#define HSP_DISK_PAUSE_MAX_MS 30000u
+
+/* How long to wait after @tries (1 or more) tries that failed: HSP_DISK_PAUSE_MS, doubled each time
+ * up to HSP_DISK_PAUSE_MAX_MS. */
+uint32_t hsp_disk_pause_ms(uint32_t tries);
+
+/* Adds the remedy to a record with an errno. @err may be NULL. */
+void hsp_disk_explain(struct hsp_err *err);
+
+#endif

@@ -1,0 +1,694 @@
+/* Life of an epoch: build, wait for the word, fetch, train. See epoch.h.
+ *
+ *   BUILDING --READY sent--> READY --START or hand-over--> MOVING --weights here--> RUNNING
+ *   RUNNING --all steps done--> SERVING     RUNNING --switched--> LEFT
+ *   MOVING (source) --> SERVING             any of them --error or cancel--> FAILED
+ *
+ * In FAILED no thread but the run thread on its way out is left, and that writes nothing any more.
+ */
+#include "worker/executor/epoch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/base/str.h"
+#include "proto/program/pool.h"
+#include "worker/exec/stateinit.h"
+#include "worker/executor/audit.h"
+#include "worker/executor/epoch_nccl.h"
+#include "worker/state/segment_name.h"
+
+#define EPOCH_ARENA \
+    ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
+
+static void set_phase(struct hsp_epoch *e, enum hsp_epoch_phase phase)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->phase = phase;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+static void poke(int event_fd)
+{
+    uint64_t one = 1;
+    if (write(event_fd, &one, sizeof one) < 0) {
+        return; /* the counter is full: whoever reads it is being woken anyway */
+    }
+}
+
+/* On a mesh's I/O thread: a peer broke. The control thread acts. */
+static void note_lost(struct hsp_epoch *e, uint32_t rank, const char *why, bool only_moving)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    if (!e->lost && (!only_moving || !e->moved)) {
+        e->lost = true;
+        e->lost_peer = rank;
+        hsp_str_printf(e->lost_why, sizeof e->lost_why, "%s: %s",
+                       rank < e->pkg.n_peers ? e->pkg.peers[rank].name : "?", why);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    poke(e->env->wake_fd);
+}
+
+static void on_peer_lost(void *ctx, uint32_t rank, const char *why)
+{
+    note_lost(ctx, rank, why, false);
+}
+
+/* The mesh of the move has served once the state is here: a source may go then. */
+static void on_mover_lost(void *ctx, uint32_t rank, const char *why)
+{
+    note_lost(ctx, rank, why, true);
+}
+
+static void send_msg(struct hsp_epoch *e, struct hsp_msg *m)
+{
+    struct hsp_err err = {0};
+    m->epoch = e->number;
+    if (hsp_chan_send(e->env->chan, m, &err) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report %s: %s",
+                hsp_msg_name(m->type), err.msg);
+    }
+}
+
+/* ---- build ---- */
+
+struct failure {
+    enum hsp_fact_kind fact;
+    uint64_t amount;
+    uint32_t peer;
+};
+
+static enum hsp_status decode_program(struct hsp_epoch *e, const struct hsp_pkg_program *from,
+                                      struct hsp_program *p, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_template_decode(from->tpl, from->tpl_len, e->arena, &p->tpl, err);
+    if (st == HSP_OK) {
+        st = hsp_binding_decode(from->binding, from->binding_len, &p->tpl, e->arena, &p->bind, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_program_check(p, err);
+    }
+    if (st == HSP_OK && (p->bind.rank != e->p->rank || p->bind.n_ranks != e->p->n_ranks)) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "the binding is for rank %u of %u", p->bind.rank,
+                         p->bind.n_ranks);
+    }
+    return st;
+}
+
+static enum hsp_status decode(struct hsp_epoch *e, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_package_decode(e->msg.blob, e->msg.blob_len, e->arena, &e->pkg, err);
+    if (st == HSP_OK && (e->pkg.n_peers != e->p->n_peers || e->p->rank >= e->p->n_peers)) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "PREPARE and its package disagree about the peers");
+    }
+    if (st == HSP_OK && e->p->n_ranks + e->p->n_keepers > e->p->n_peers) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "more members and keepers than peers");
+    }
+    if (st != HSP_OK || !e->member) {
+        return st;
+    }
+    const struct hsp_pkg_program one = {e->pkg.tpl, e->pkg.binding, e->pkg.tpl_len,
+                                        e->pkg.binding_len};
+    st = decode_program(e, &one, &e->prog, err);
+    for (uint32_t k = 0; st == HSP_OK && k < e->pkg.n_shorter; k++) {
+        struct hsp_program *p = hsp_arena_alloc(e->arena, sizeof *p);
+        if (p == NULL) {
+            return hsp_err_nomem(err, "a pool of programs");
+        }
+        st = decode_program(e, &e->pkg.shorter[k], p, err);
+        e->shorter[k] = p;
+    }
+    return st == HSP_OK ? hsp_pool_check(&e->prog, e->shorter, e->pkg.n_shorter, err) : st;
+}
+
+static uint64_t memory_needed(const struct hsp_epoch *e)
+{
+    uint64_t n = (uint64_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
+                            hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter) +
+                            2 * e->prog.bind.state_bytes);
+    if (!e->env->backend->device) { /* it computes on bf16 in fp32 */
+        n += (uint64_t)hsp_pool_wide(&e->prog, e->shorter, e->pkg.n_shorter);
+    }
+    for (uint32_t i = 0; i < e->n_copies && !e->env->backend->device; i++) { /* the host's */
+        n += 2 * (uint64_t)hsp_segment_area_bytes(e->copies[i].seg[0]);
+    }
+    return n;
+}
+
+static enum hsp_status take_memory(struct hsp_epoch *e, struct failure *f, struct hsp_err *err)
+{
+    f->fact = HSP_FACT_OUT_OF_MEMORY;
+    enum hsp_status st = hsp_epoch_open_segments(e, err);
+    if (st != HSP_OK) {
+        f->amount = (uint64_t)(2 * e->prog.bind.state_bytes);
+        return st;
+    }
+    uint64_t need = e->mem_bytes = memory_needed(e);
+    if (e->member && need > e->env->mem_bytes) { /* a keeper takes room in the folder only */
+        f->amount = need - e->env->mem_bytes;
+        return hsp_err_set(err, HSP_ENOMEM, 0,
+                           "needs %" PRIu64 " bytes, the device offers %" PRIu64, need,
+                           e->env->mem_bytes);
+    }
+    return hsp_epoch_device_take(e, err);
+}
+
+static bool is_cancelled(void *ctx)
+{
+    struct hsp_epoch *e = ctx;
+    (void)pthread_mutex_lock(&e->lock);
+    bool cancelled = e->cancelled;
+    (void)pthread_mutex_unlock(&e->lock);
+    return cancelled;
+}
+
+static enum hsp_status open_dataset(struct hsp_epoch *e, struct hsp_err *err)
+{
+    const struct hsp_data_bind *d = &e->prog.bind.data;
+    const struct hsp_data_stop stop = {.asked = is_cancelled, .ctx = e};
+    const struct hsp_data_wish wish = {.path = e->p->data_path,
+                                       .format = (enum hsp_data_format)d->format,
+                                       .vocab = d->vocab,
+                                       .cut = hsp_data_cut_of(d),
+                                       .stop = &stop};
+    struct hsp_corpus corpus; /* too few tokens are found before anything runs */
+    enum hsp_status st =
+        e->member ? hsp_data_cache_get(e->env->data, &wish, &e->data, err) : HSP_OK;
+    if (st == HSP_OK && e->member) {
+        st = hsp_dataset_corpus(&e->data->set, d, &corpus, err);
+        st = st == HSP_OK ? st : hsp_err_wrap(err, "%s", e->p->data_path);
+    }
+    return st;
+}
+
+enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
+                                 struct hsp_data_cursor *ret, struct hsp_err *err)
+{
+    const struct hsp_dataset *d = &e->data->set;
+    struct hsp_corpus corpus;
+    enum hsp_status st = hsp_dataset_corpus(d, &e->prog.bind.data, &corpus, err);
+    if (st == HSP_OK) {
+        hsp_data_cursor_init(&e->prog.bind.data, &corpus, e->data->digest, d->n_bytes, version,
+                             ret);
+    }
+    return st;
+}
+
+static void count_links(struct hsp_epoch *e, enum hsp_epoch_mesh which, const struct hsp_comm *comm)
+{
+    static const char *const names[HSP_EPOCH_MESHES] = {"data", "state", "move"};
+    struct hsp_mesh_links n = hsp_mesh_count_links(comm);
+    hsp_log(e->env->log, HSP_LOG_INFO, "executor",
+            "epoch %" PRIu64
+            " of job %u, %s: %u peers by shared memory, %u by Unix sockets, %u by TLS, %u in clear",
+            e->number, e->p->job, names[which], n.shm, n.local, n.tls, n.clear);
+    if (which != HSP_MESH_MOVE) {
+        e->links.shm += n.shm;
+        e->links.local += n.local;
+        e->links.tls += n.tls;
+        e->links.clear += n.clear;
+    }
+}
+
+static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh which,
+                                    struct hsp_err *err)
+{
+    struct hsp_mesh_peer *peers = calloc(e->pkg.n_peers, sizeof *peers);
+    uint32_t n = which == HSP_MESH_MOVE    ? e->pkg.n_peers
+                 : which == HSP_MESH_STATE ? e->p->n_ranks + e->p->n_keepers
+                                           : e->p->n_ranks;
+    if (peers == NULL) {
+        return hsp_err_nomem(err, "%u peers", n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        peers[i] = (struct hsp_mesh_peer){e->pkg.peers[i].name, e->pkg.peers[i].address};
+    }
+    struct hsp_mesh_params params = {.job = e->p->job,
+                                     .epoch = HSP_EPOCH_MESHES * e->number + which,
+                                     .rank = e->p->rank,
+                                     .n = n,
+                                     .peers = peers,
+                                     .timeout_ms = e->env->connect_ms,
+                                     .cancel_fd = e->cancel_fd,
+                                     .tls = e->p->data_tls,
+                                     .on_peer_lost =
+                                         which == HSP_MESH_MOVE ? on_mover_lost : on_peer_lost,
+                                     .ctx = e};
+    memcpy(params.key, e->p->key, sizeof params.key);
+    struct hsp_comm *comm = NULL;
+    enum hsp_status st = hsp_mesh_connect(e->env->listener, &params, &comm, err);
+    free(peers);
+    if (st == HSP_OK) {
+        count_links(e, which, comm);
+    }
+    (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
+    e->mesh[which] = comm;
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+static enum hsp_status build(struct hsp_epoch *e, struct failure *f, struct hsp_err *err)
+{
+    f->fact = HSP_FACT_BAD_PROGRAM;
+    enum hsp_status st = decode(e, err);
+    if (st == HSP_OK && (e->member || e->keeps)) {
+        st = take_memory(e, f, err);
+    }
+    if (st == HSP_OK) {
+        f->fact = HSP_FACT_NO_DATA;
+        st = open_dataset(e, err);
+    }
+    f->fact = st == HSP_OK ? HSP_FACT_CANNOT_CONNECT : f->fact;
+    if (st == HSP_OK && e->member) {
+        st = connect_mesh(e, HSP_MESH_DATA, err);
+    }
+    if (st == HSP_OK && e->member) {
+        st = hsp_epoch_direct_prepare(e, err);
+        f->fact = st == HSP_OK || e->lost ? f->fact : HSP_FACT_OTHER;
+    }
+    if (st == HSP_OK && (e->member || e->keeps)) {
+        st = connect_mesh(e, HSP_MESH_STATE, err);
+    }
+    bool moves = e->p->mode == HSP_MODE_SWITCH || e->p->mode == HSP_MODE_RECOVER;
+    return st == HSP_OK && moves ? connect_mesh(e, HSP_MESH_MOVE, err) : st;
+}
+
+/* Want of memory says nothing of data, programs and peers; of the plan's own memory it does. */
+static void tell_failure(struct hsp_epoch *e, enum hsp_status st, const struct failure *f,
+                         const struct hsp_err *err)
+{
+    bool unknown = st == HSP_ENOMEM && f->fact != HSP_FACT_OUT_OF_MEMORY;
+    struct hsp_msg m = {.type = HSP_MSG_PREPARE_FAILED,
+                        .u.failed = {.job = e->p->job,
+                                     .device = e->env->device,
+                                     .fact = (uint32_t)(unknown ? HSP_FACT_OTHER : f->fact),
+                                     .amount = f->amount,
+                                     .peer = e->lost ? e->lost_peer : f->peer,
+                                     .reason = err->msg}};
+    send_msg(e, &m);
+}
+
+void hsp_epoch_tell_ready(struct hsp_epoch *e)
+{
+    struct hsp_msg m = {
+        .type = HSP_MSG_READY,
+        .u.ready = {.job = e->p->job, .device = e->env->device, .mem_bytes = e->mem_bytes}};
+    m.u.ready.links_shm = e->links.shm;
+    m.u.ready.links_unix = e->links.local;
+    m.u.ready.links_tls = e->links.tls;
+    m.u.ready.links_tcp = e->links.clear;
+    if (e->data != NULL) {
+        m.u.ready.data_bytes = e->data->set.n_bytes;
+        m.u.ready.data_tokens = e->data->set.n_tokens;
+        m.u.ready.data_digest = e->data->digest;
+    }
+    send_msg(e, &m);
+}
+
+/* ---- state at the start ---- */
+
+static double now_ms(void)
+{
+    return (double)hsp_clock_ns() * 1e-6;
+}
+
+/* Versions above @version in the layout of this epoch never happened. */
+static void void_above(struct hsp_epoch *e, uint64_t version)
+{
+    for (int slot = 0; slot < 2; slot++) {
+        if (e->member && hsp_segment_version(e->seg[slot]) != HSP_NO_VERSION &&
+            hsp_segment_version(e->seg[slot]) > version) {
+            hsp_segment_unseal(e->seg[slot]);
+        }
+        for (uint32_t i = 0; i < e->n_copies; i++) {
+            struct hsp_state_segment *s = e->copies[i].seg[slot];
+            if (hsp_segment_version(s) != HSP_NO_VERSION && hsp_segment_version(s) > version) {
+                hsp_segment_unseal(s);
+            }
+        }
+    }
+}
+
+/* A file that is not the weights of this model is the same on every try and every device: HSP_ESTATE. */
+static enum hsp_status take_weights(struct hsp_epoch *e, void *area, struct hsp_err *err)
+{
+    struct hsp_st_reader *r = NULL;
+    enum hsp_status st = hsp_st_open(e->pkg.init_from, &r, err);
+    bool wrong = st == HSP_EPARSE;
+    if (st == HSP_OK) {
+        st = hsp_state_import(&e->prog, r, area, err);
+        wrong = st == HSP_EPARSE || st == HSP_EINVAL || st == HSP_ENOENT;
+        if (st != HSP_OK) {
+            (void)hsp_err_wrap(err, "%s", e->pkg.init_from);
+        }
+    }
+    (void)hsp_st_close(r);
+    if (st != HSP_OK) {
+        (void)hsp_err_wrap(err, "init_from");
+    }
+    return wrong ? HSP_ESTATE : st;
+}
+
+static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
+{
+    struct hsp_state_segment *s = e->seg[0];
+    enum hsp_status st = HSP_OK;
+    hsp_segment_unseal(s);
+    hsp_state_init(&e->prog, hsp_segment_area(s));
+    if (e->pkg.init_from[0] != '\0') {
+        st = take_weights(e, hsp_segment_area(s), err);
+    }
+    if (st == HSP_OK) {
+        hsp_segment_seal(s, 0);
+    }
+    return st;
+}
+
+/* A member with processors for both has only the weights of what moves then: the keeper thread fetches the
+ * rest. */
+static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    if (e->member || e->keeps) {
+        void_above(e, version);
+    }
+    switch ((enum hsp_epoch_mode)e->p->mode) {
+    case HSP_MODE_FRESH: return e->member ? make_fresh(e, err) : HSP_OK;
+    case HSP_MODE_RESTORE: return !e->member ? HSP_OK : hsp_epoch_restore(e, version, err);
+    case HSP_MODE_SWITCH:
+    case HSP_MODE_RECOVER: st = hsp_epoch_fetch_weights(e, version, err); break;
+    default: return hsp_err_set(err, HSP_EPROTO, 0, "unknown mode %u of an epoch", e->p->mode);
+    }
+    e->fetched.weights_ms = now_ms() - e->version_ms;
+    if (st != HSP_OK || (e->member && hsp_epoch_fetch_beside(e))) {
+        return st;
+    }
+    st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
+    if (st == HSP_OK && e->member) {
+        hsp_audit_state(e, version, true);
+    }
+    return st;
+}
+
+/* ---- the run thread ---- */
+
+/* Waits for the word to go. False: cancelled. A joiner of a switch goes on at once: the running
+ * epoch's members tell it the version when they have it. */
+static bool await_go(struct hsp_epoch *e, uint64_t *version)
+{
+    bool joiner = e->p->mode == HSP_MODE_SWITCH && !e->pkg.peers[e->p->rank].voted;
+    (void)pthread_mutex_lock(&e->lock);
+    while (!e->go && !joiner && !e->cancelled) {
+        (void)pthread_cond_wait(&e->cond, &e->lock);
+    }
+    *version = e->go_version;
+    bool ok = !e->cancelled;
+    (void)pthread_mutex_unlock(&e->lock);
+    return ok;
+}
+
+void hsp_epoch_tell_started(struct hsp_epoch *e, uint64_t version)
+{
+    struct hsp_msg m = {.type = HSP_MSG_STARTED,
+                        .u.started = {.job = e->p->job,
+                                      .device = e->env->device,
+                                      .step = version,
+                                      .transfer_ms = now_ms() - e->version_ms,
+                                      .weights_ms = e->fetched.weights_ms,
+                                      .optimizer_ms = e->fetched.optimizer_ms,
+                                      .seal_ms = e->fetched.seal_ms,
+                                      .transfer_bytes = e->fetched.bytes,
+                                      .passed_on_bytes = e->fetched.passed_on}};
+    (void)pthread_mutex_lock(&e->lock); /* before it is said: then a source may be sent away */
+    e->moved = true;
+    (void)pthread_mutex_unlock(&e->lock);
+    send_msg(e, &m);
+}
+
+static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_err *err)
+{
+    enum hsp_status st =
+        e->p->mode == HSP_MODE_SWITCH ? hsp_epoch_learn_version(e, version, err) : HSP_OK;
+    /* The clock starts with the version: before that a joiner has only waited. */
+    e->version_ms = now_ms();
+    if (st == HSP_OK) {
+        set_phase(e, HSP_EPOCH_MOVING);
+        poke(e->env->wake_fd); /* from here on this is the running epoch */
+        st = hsp_epoch_device_begin(e, err);
+    }
+    if (st == HSP_OK) {
+        st = get_state(e, *version, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_epoch_device_load(e, *version,
+                                   e->fetch != NULL ? HSP_EPOCH_WEIGHTS : HSP_EPOCH_ALL, err);
+    }
+    if (st == HSP_OK && e->fetch == NULL) { /* else the keeper thread says it */
+        hsp_epoch_tell_started(e, *version);
+    }
+    return st;
+}
+
+static enum hsp_status serve_or_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    if (!e->member && !e->keeps) {
+        set_phase(e, HSP_EPOCH_SERVING);
+        return HSP_OK;
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    e->written = e->sealed = e->stable = version;
+    e->phase = e->cancelled ? HSP_EPOCH_FAILED : HSP_EPOCH_RUNNING;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (e->keeps) {
+        return hsp_epoch_keep(e, version, err);
+    }
+    if (pthread_create(&e->keeper, NULL, hsp_epoch_keeper, e) != 0) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "cannot start a thread");
+    }
+    e->has_keeper = true;
+    return hsp_epoch_train(e, version, err);
+}
+
+void hsp_epoch_tell_broken(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err,
+                           bool before_start)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool tell = !e->cancelled && !e->told;
+    bool lost_one = e->lost && st != HSP_ENOENT; /* what is not there no peer has taken */
+    e->told = true;
+    uint32_t peer = lost_one ? e->lost_peer : HSP_MSG_RANKS;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (!tell) {
+        return;
+    }
+    bool hopeless = st == HSP_ESTATE; /* a full disk may have room when it is tried again */
+    struct hsp_msg lost = {.type = HSP_MSG_PEER_LOST,
+                           .u.lost = {.job = e->p->job,
+                                      .device = e->env->device,
+                                      .peer = peer,
+                                      .before_start = before_start,
+                                      .reason = lost_one ? e->lost_why : err->msg}};
+    struct hsp_msg fail = {
+        .type = HSP_MSG_JOB_FAILED,
+        .u.jobfail = {.job = e->p->job, .device = e->env->device, .reason = err->msg}};
+    hsp_log(e->env->log, HSP_LOG_WARN, "executor", "epoch %" PRIu64 " of job %u broke: %s",
+            e->number, e->p->job, lost_one ? e->lost_why : err->msg);
+    hsp_epoch_say_again(e);
+    send_msg(e, hopeless ? &fail : &lost);
+}
+
+/* A keeper has lost the epoch it took versions of. That may be its end by a switch: the control
+ * thread, which knows what is prepared, says it or does not. Which peer broke, the mesh will say. */
+static void keeper_failed(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    if (!e->lost && !e->cancelled && st != HSP_EPEER) {
+        e->lost = true;
+        e->lost_peer = HSP_MSG_RANKS;
+        hsp_str_printf(e->lost_why, sizeof e->lost_why, "%s", err->msg);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    poke(e->env->wake_fd);
+}
+
+static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
+{
+    hsp_epoch_device_check(e->env);
+    (void)pthread_mutex_lock(&e->lock);
+    bool before_start = e->phase == HSP_EPOCH_READY;
+    bool kept = e->keeps && (e->phase == HSP_EPOCH_RUNNING || e->phase == HSP_EPOCH_LEFT);
+    bool moving = e->phase == HSP_EPOCH_MOVING;
+    e->phase = HSP_EPOCH_FAILED;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (moving) { /* no other thread writes yet: the cause is told before peers hear that it ends */
+        hsp_epoch_tell_broken(e, st, err, before_start);
+    }
+    hsp_epoch_abort(e);
+    if (!e->has_keeper) { /* else it is the keeper thread's */
+        hsp_epoch_fetch_end(e);
+    }
+    if (kept) {
+        keeper_failed(e, st, err);
+    } else {
+        hsp_epoch_tell_broken(e, st, err, before_start);
+    }
+}
+
+static void *run_thread(void *arg)
+{
+    struct hsp_epoch *e = arg;
+    struct hsp_err err = {0};
+    struct failure f = {.peer = HSP_MSG_RANKS};
+    uint64_t version = 0;
+    enum hsp_status st = build(e, &f, &err);
+    if (st != HSP_OK) {
+        hsp_epoch_device_check(e->env);
+        set_phase(e, HSP_EPOCH_FAILED);
+        if (st != HSP_ECANCELED) {
+            tell_failure(e, st, &f, &err);
+        }
+        return NULL;
+    }
+    set_phase(e, HSP_EPOCH_READY);
+    hsp_epoch_tell_ready(e);
+    if (!await_go(e, &version)) {
+        set_phase(e, HSP_EPOCH_FAILED);
+        return NULL;
+    }
+    st = start(e, &version, &err);
+    if (st == HSP_OK) {
+        st = serve_or_train(e, version, &err);
+    }
+    if (st != HSP_OK) {
+        fail(e, st, &err);
+    }
+    return NULL;
+}
+
+/* ---- open, go, cancel, close ---- */
+
+/* Waits on it are for times, not dates. */
+static void init_cond(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    (void)pthread_condattr_init(&attr); /* none of these can fail on Linux */
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(cond, &attr);
+    (void)pthread_condattr_destroy(&attr);
+}
+
+enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
+                               struct hsp_epoch **ret, struct hsp_err *err)
+{
+    struct hsp_epoch *e = calloc(1, sizeof *e);
+    enum hsp_status st = HSP_OK;
+    if (e == NULL || (e->arena = hsp_arena_new(EPOCH_ARENA)) == NULL) {
+        free(e);
+        return hsp_err_nomem(err, "an epoch");
+    }
+    e->env = env;
+    e->number = m->epoch;
+    e->confirmed = e->checkpoint_at = HSP_NO_VERSION;
+    (void)pthread_mutex_init(&e->lock, NULL); /* cannot fail on Linux */
+    init_cond(&e->cond);
+    e->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (e->cancel_fd < 0) {
+        st = hsp_err_set(err, HSP_EIO, errno, "cannot make an event descriptor");
+    } else {
+        st = hsp_msg_clone(m, e->arena, &e->msg, err);
+    }
+    if (st == HSP_OK) {
+        e->p = &e->msg.u.prepare;
+        e->member = e->p->rank < e->p->n_ranks;
+        e->keeps = !e->member && e->p->rank - e->p->n_ranks < e->p->n_keepers;
+        e->has_run = pthread_create(&e->run, NULL, run_thread, e) == 0;
+        st = e->has_run ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "cannot start a thread");
+    }
+    if (st != HSP_OK) {
+        return hsp_epoch_close(e), st;
+    }
+    *ret = e;
+    return HSP_OK;
+}
+
+void hsp_epoch_go(struct hsp_epoch *e, uint64_t version)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    if (!e->go) {
+        e->go = true;
+        e->go_version = version;
+    }
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+void hsp_epoch_abort(struct hsp_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_comm *comm[HSP_EPOCH_MESHES];
+    memcpy(comm, e->mesh, sizeof comm);
+    struct hsp_engine *engine = e->engine;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+    if (engine != NULL) {
+        hsp_engine_abort(engine);
+    }
+    for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
+        if (comm[i] != NULL) {
+            comm[i]->ops->abort(comm[i]);
+        }
+    }
+    hsp_epoch_direct_abort(e);
+}
+
+/* Says stop to every thread and operation of the epoch; does not wait. */
+static void cancel_epoch(struct hsp_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->cancelled = true;
+    (void)pthread_mutex_unlock(&e->lock);
+    poke(e->cancel_fd);
+    hsp_epoch_abort(e);
+}
+
+struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e)
+{
+    if (e == NULL) {
+        return NULL;
+    }
+    if (e->cancel_fd >= 0) {
+        cancel_epoch(e);
+    }
+    if (e->has_run) {
+        (void)pthread_join(e->run, NULL); /* fails only for threads that are not ours */
+    }
+    if (e->has_keeper) {
+        (void)pthread_join(e->keeper, NULL);
+    }
+    e->engine = hsp_engine_close(e->engine);
+    hsp_epoch_direct_close(e);
+    hsp_epoch_device_close(e);
+    for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
+        if (e->mesh[i] != NULL) {
+            e->mesh[i]->ops->close(e->mesh[i]);
+        }
+    }
+    hsp_epoch_close_segments(e);
+    e->data = hsp_data_cache_put(e->env->data, e->data);
+    if (e->cancel_fd >= 0) {
+        (void)close(e->cancel_fd);
+    }
+    (void)pthread_cond_destroy(&e->cond);
+    (void)pthread_mutex_destroy(&e->lock);
+    (void)hsp_arena_free(e->arena);
+    free(e);
+    return NULL;
+}

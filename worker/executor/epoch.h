@@ -1,0 +1,311 @@
+/* One epoch of one job on one device, from PREPARE to its end.
+ *
+ * Role:      made and closed by the executor's control thread (executor.c). Its *run thread* builds
+ * the program and the meshes, waits for the word to go, fetches the state, and trains; its *keeper
+ *            thread* seals what the updates write, makes the promised copies of every sealed version and the
+ *            checkpoints.
+ * Threads:   fields under `lock` are shared by the three threads and signalled by `cond`;
+ * everything else belongs to the run thread until it has ended. The data mesh is used by the run
+ * thread (the engine), the state mesh and that of the move by the run thread until it has made the
+ * keeper thread, then by that: of what moves the run thread takes the weights, with which it begins a
+ * forward; the keeper thread takes the rest beside it. No state is written by an engine before the first vote,
+ * and that waits for the copies of the first version, which come after the rest.
+ * Ownership: the epoch owns its arena, meshes, mapped segments, engine and threads.
+ * Contract:  worker/agent/README.md, "What an executor must do".
+ */
+#ifndef HSP_EPOCH_H
+#define HSP_EPOCH_H
+#include <pthread.h>
+#include <stdatomic.h>
+#include "proto/host/log.h"
+#include "proto/program/datacursor.h"
+#include "proto/wire/msg.h"
+#include "proto/wire/msgblob.h"
+#include "worker/comm/mesh/mesh.h"
+#include "worker/data/datacache.h"
+#include "worker/exec/engine.h"
+#include "worker/exec/pace.h"
+#include "worker/exec/step_trace.h"
+#include "worker/executor/agent_channel.h"
+#include "worker/executor/epoch_device.h"
+#include "worker/executor/nccl_log.h"
+#include "worker/probe/nccl_place.h"
+#include "worker/state/segment.h"
+
+/* What all epochs of one executor share; set up once by the control thread. */
+struct hsp_exec_env {
+    const char *state_dir, *node;
+    uint32_t device;
+    double speed;          /* of a core; 0: not paced */
+    uint64_t mem_bytes;    /* offered to jobs */
+    atomic_uint on_device; /* epochs that have memory of a device that is no CPU */
+    uint64_t connect_ms;   /* for a mesh to stand */
+    const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
+    atomic_uint writing;   /* checkpoints being written */
+    struct hsp_backend *backend;
+    struct hsp_nccl *nccl; /* of a GPU; NULL: none */
+    struct hsp_nccl_look nccl_look;
+    struct hsp_nccllog *nccl_log; /* what it says of itself; NULL: nothing, or elsewhere */
+    char nccl_place_told[HSP_IPNETS_TEXT +
+                         64]; /* whether it goes to other hosts: what the log says */
+    atomic_bool failed;       /* the device: the log says so once, and the process ends */
+    atomic_bool unpinned;     /* it was told that a segment could not be pinned */
+    atomic_uint nccl_failed;  /* times in a row that its communicators could not be made */
+    struct hsp_data_cache *data;
+    struct hsp_mesh_listener *listener;
+    struct hsp_chan *chan;
+    struct hsp_log *log;
+    int wake_fd; /* eventfd that wakes the control thread */
+    atomic_uint
+        *told; /* the last job of which the log says in what it is computed instead of what it
+                          asks for; 0: of none */
+};
+
+/* What a transfer at the start of an epoch took. */
+struct hsp_fetched {
+    uint64_t bytes;      /* received */
+    uint64_t passed_on;  /* sent of what had come */
+    double weights_ms;   /* from the version known to all weights here: a forward begins */
+    double optimizer_ms; /* the others, beside that */
+    double seal_ms;      /* hashes of the new segment */
+};
+
+enum hsp_epoch_phase {
+    HSP_EPOCH_BUILDING, /* PREPARE is being answered */
+    HSP_EPOCH_READY,    /* READY sent; waits for the word to go */
+    HSP_EPOCH_MOVING,   /* fetching the state; a member: the weights */
+    HSP_EPOCH_RUNNING,  /* a keeper too: it takes the versions; `moved` may come later */
+    HSP_EPOCH_SERVING,  /* a source that has sent its rows; or all steps are done */
+    HSP_EPOCH_LEFT,     /* switched to the next one; kept until that has voted once */
+    HSP_EPOCH_FAILED    /* building failed, or broken: sealed */
+};
+
+/* The meshes of an epoch. A copy never stands between a step and its gradients, and a source that has
+ * served may go without breaking the members, so each purpose has its own. */
+enum hsp_epoch_mesh {
+    HSP_MESH_DATA,  /* members: the engine's */
+    HSP_MESH_STATE, /* members and keepers: copies; of members also checkpoints, restore */
+    HSP_MESH_MOVE,  /* all: state at the start of the epoch */
+    HSP_EPOCH_MESHES
+};
+
+/* A second copy kept here for another rank. */
+struct hsp_epoch_copy {
+    uint32_t owner;
+    struct hsp_state_segment *seg[2];
+};
+
+/* What the audit notes of the compute queue (audit.h). */
+#define HSP_ACTIVITY_RECORDS 512
+struct hsp_activity_record {
+    int64_t ns;
+    uint32_t epoch, segment;
+};
+struct hsp_activity {
+    uint32_t n;
+    struct hsp_activity_record record[HSP_ACTIVITY_RECORDS];
+};
+
+/* A trace of this epoch (epoch_trace.c); under its lock. */
+#define HSP_STATE_SPANS 256 /* a seal, a copy and a checkpoint of each step, with room */
+struct hsp_epoch_record {
+    uint32_t flags;  /* of rank 0's next vote record; 0: none is wanted */
+    uint32_t number; /* of the trace that is recorded, 0 none */
+    uint32_t n_state;
+    struct hsp_state_span state[HSP_STATE_SPANS]; /* of the keeper thread */
+};
+
+/* The newest steps that rank 0 has reported, or died before it could. */
+#define HSP_EPOCH_SAID 16
+struct hsp_said {
+    uint32_t n; /* so far; the newest HSP_EPOCH_SAID are here */
+    struct hsp_said_step {
+        uint64_t step, tokens; /* as in struct hsp_m_step */
+        double loss, val_loss, grad_norm, lr, seconds;
+        uint32_t sequence;
+    } step[HSP_EPOCH_SAID];
+};
+
+struct hsp_epoch {
+    struct hsp_exec_env *env;
+    struct hsp_arena *arena;
+    struct hsp_msg msg;            /* the PREPARE, cloned */
+    const struct hsp_m_prepare *p; /* in it */
+    uint64_t number;
+    struct hsp_package pkg;
+    struct hsp_program prog; /* members; of a pool the one for the longest sequences */
+    const struct hsp_program *shorter[HSP_PKG_POOL]; /* the others, pkg.n_shorter */
+    bool member; /* has a program; else it keeps copies, or is a source */
+    bool keeps;  /* one of the keepers: takes every version, computes nothing */
+    const struct hsp_held_data *data; /* held in env's cache; members */
+    uint64_t mem_bytes;               /* taken */
+    struct hsp_comm *mesh[HSP_EPOCH_MESHES];
+    struct hsp_comm *direct;          /* what goes by NCCL, beside the data mesh; NULL: nothing */
+    bool direct_starts;               /* hsp_nccl_start is due before the first step */
+    struct hsp_mesh_links links;      /* of the data and the state mesh, as they were made */
+    struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
+    struct hsp_epoch_device dev;      /* the same on a device */
+    uint32_t n_copies;                /* ranks that copy to me */
+    struct hsp_epoch_copy *copies;
+    struct hsp_epoch_fetch
+        *fetch;                 /* of the run thread until the keeper thread begins, then of that */
+    struct hsp_fetched fetched; /* the same */
+    double version_ms;          /* when the version was known */
+    struct hsp_engine *engine;
+    pthread_t run, keeper;
+    bool has_run, has_keeper;
+    int cancel_fd;                /* eventfd: gives up connecting */
+    struct hsp_activity activity; /* the run thread only */
+    int64_t vote_ns; /* when the last vote passed; the engine's communication thread only */
+    bool unnoted;    /* the same: a step could not be noted */
+
+    pthread_mutex_t lock;
+    pthread_cond_t cond; /* its clock is the monotonic one */
+    enum hsp_epoch_phase phase;
+    bool cancelled; /* by the control thread: stop */
+    bool lost;      /* a peer broke */
+    bool told;      /* PEER_LOST was sent */
+    uint32_t lost_peer;
+    char lost_why[160];
+    struct hsp_epoch
+        *next; /* the prepared epoch we are armed for; stays open as long as this one */
+    bool go;   /* start or hand-over has come */
+    uint64_t go_version;
+    uint32_t n_noop;        /* no-op steps in a row before the first step here; set before go */
+    uint64_t armed;         /* epoch to put into vote records, 0 none */
+    bool want_checkpoint;   /* rank 0: in the next vote record */
+    uint64_t written;       /* newest version whose update is done */
+    uint64_t sealed;        /* newest sealed version */
+    bool sealing;           /* a thread is at it */
+    bool moved;             /* all of the first version is here: the mesh of the move has served */
+    uint64_t confirmed;     /* newest version whose copies are confirmed; HSP_NO_VERSION: none */
+    uint64_t stable;        /* newest version known to be stable */
+    uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
+    bool checkpoint_asked;  /* by a vote record, not by the calendar */
+    bool voted;             /* a vote of this epoch has passed, as far as is known here */
+    struct hsp_epoch_record trace;
+    struct hsp_said said;  /* at rank 0 and its heir; else empty */
+    bool no_more_versions; /* the keeper may end */
+    /* Why the keeper thread, which has failed, confirms no more; code HSP_OK: it has not. */
+    struct hsp_err uncopied;
+};
+
+/* Clones @m and starts the run thread, which answers READY or PREPARE_FAILED. HSP_ENOMEM. */
+enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
+                               struct hsp_epoch **ret, struct hsp_err *err);
+/* Cancels, joins all threads, closes meshes and segments. When it returns nothing of this epoch can
+ * write memory any more. NULL allowed; returns NULL. */
+struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e);
+
+/* Says stop to the operations of the epoch, as a break does; does not wait. */
+void hsp_epoch_abort(struct hsp_epoch *e);
+/* START, or the hand-over of the running epoch: begin with @version. */
+void hsp_epoch_go(struct hsp_epoch *e, uint64_t version);
+
+/* ---- shared by the files of the epoch (epoch*.c) ---- */
+
+/* epoch_segments.c: segments. */
+enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err);
+void hsp_epoch_close_segments(struct hsp_epoch *e);
+/* epoch_transfer.c: the state of @version over the mesh of the move: first the weights, with which a forward can
+ * begin, then the rest, after which it is sealed; the second half may be another thread's. After a
+ * failure its memory and requests are in use until that mesh is aborted and hsp_epoch_fetch_end
+ * called, by the thread that failed. */
+enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+enum hsp_status hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
+                                     struct hsp_err *err);
+void hsp_epoch_fetch_end(struct hsp_epoch *e);
+/* Whether the first forward and the rest of the transfer may share the processors: two for each rank on
+ * this host. With fewer the transfer comes first: until it is done, a second loss can cost a version. */
+bool hsp_epoch_fetch_beside(const struct hsp_epoch *e);
+/* epoch_copies.c: rows over the state mesh. */
+enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version,
+                                        struct hsp_err *err);
+enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+/* epoch_replicate.c: seals, copies and checkpoints, on the keeper thread of a member. */
+void *hsp_epoch_keeper(void *arg);
+/* On return the newest written version is sealed, by this thread or another. Errors of a device, from
+ * which it cannot be had. */
+enum hsp_status hsp_epoch_seal_written(struct hsp_epoch *e, struct hsp_err *err);
+/* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch has
+ * ended; else why the copies have. */
+enum hsp_status hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+                                          struct hsp_err *err);
+/* The same file, all that a keeper does: takes and confirms the copies of @version and of all that
+ * follow, on its run thread. HSP_OK: the last version is there, or the epoch was left. */
+enum hsp_status hsp_epoch_keep(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+/* epoch_export.c: gathering of what the gather table names at one rank, final model. */
+#define HSP_GATHER_BYTES   ((size_t)4 << 20) /* of a slab, at most; or one row where that is longer */
+#define HSP_CHANNEL_GATHER 16                /* the next ones are epoch_checkpoint.c's */
+struct hsp_gather {
+    struct hsp_comm *comm;
+    uint32_t writer;
+    uint64_t version;
+    uint8_t n_kinds;
+    const uint8_t *kinds;
+    /* Takes a slab of row @row of the gather table, kind @kind of kinds, dense, at the writer. */
+    enum hsp_status (*sink)(void *ctx, uint32_t row, uint8_t kind, const struct hsp_box *slab,
+                            const void *data, struct hsp_err *err);
+    void *ctx;
+};
+enum hsp_status hsp_epoch_gather(struct hsp_epoch *e, const struct hsp_gather *g,
+                                 struct hsp_err *err);
+size_t hsp_epoch_box_bytes(const struct hsp_epoch *e, const struct hsp_box *b);
+/* The row of my home that has all of @box, and where its data are. HSP_EPROTO. */
+enum hsp_status hsp_epoch_home_row(const struct hsp_epoch *e, uint64_t version, uint32_t param,
+                                   uint8_t kind, const struct hsp_box *box,
+                                   const struct hsp_segment_row **ret, const void **ret_data,
+                                   struct hsp_err *err);
+enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err);
+/* @metrics: gets the lines of metrics.jsonl on rank 0. A disk that does not take them is told and waited
+ * for: HSP_ECANCELED when the epoch ends meanwhile. *ret_epoch: 0, or the one that is to write them
+ * instead: all members are armed for it. */
+enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
+                                      uint64_t *ret_epoch, struct hsp_err *err);
+/* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as
+ * hsp_dataset_corpus. */
+void hsp_epoch_tell_ready(struct hsp_epoch *e);
+/* The state of @version is here, all of it: sources may go. STARTED. */
+void hsp_epoch_tell_started(struct hsp_epoch *e, uint64_t version);
+/* Once per epoch: PEER_LOST, or JOB_FAILED where no other try can help, with @err as the reason if no peer was lost. Nothing
+ * when the epoch was cancelled. */
+void hsp_epoch_tell_broken(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err,
+                           bool before_start);
+enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
+                                 struct hsp_data_cursor *ret, struct hsp_err *err);
+struct hsp_ckpt_sum {
+    uint64_t bytes;   /* written here */
+    uint64_t content; /* hsp_ckpt_content, at rank 0 */
+};
+/* epoch_checkpoint.c: checkpoints, restore of the one that PREPARE means. *ret_disk: how the writing fared, at rank 0 that of all; @err says why
+ * not. The result is about the others: they wait for what this rank cannot do, or this one for them, and
+ * the epoch is over. */
+enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
+                                     struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
+                                     struct hsp_err *err);
+enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+/* epoch_train.c: steps and their hooks, on the run thread. */
+enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+/* epoch_trace.c. Rank 0: all members are to record @steps steps, as trace @number. */
+void hsp_epoch_trace_want(struct hsp_epoch *e, uint32_t number, uint32_t steps);
+/* The flags of this rank's vote record that say so; once. The lock is held. */
+uint32_t hsp_epoch_trace_flags(struct hsp_epoch *e);
+/* The vote has passed in which rank 0 had @flags: what they ask for begins with the next step. */
+void hsp_epoch_trace_passed(struct hsp_epoch *e, const struct hsp_vote *v, uint32_t flags);
+/* Of the keeper thread: it did @what (a constant) since @from_ns. */
+void hsp_epoch_trace_state(struct hsp_epoch *e, const char *what, int64_t from_ns);
+/* Between steps, on the run thread: TRACED when the steps are done, or as far as they are when @now. */
+void hsp_epoch_trace_tell(struct hsp_epoch *e, bool now);
+/* A vote has passed, with the records @all of the @n ranks: rank 0 reports it, its heir keeps it. What cannot be
+ * sent is logged. @sequence: of a pool the tokens of the sequences of the plan that ran it, else 0. */
+void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
+                           const struct hsp_vote_record *all, uint32_t n, double seconds,
+                           uint32_t sequence);
+/* The epoch broke: the heir reports the newest steps again, since rank 0 may have died, or its agent, with what
+ * it had to say of them. Others: nothing. */
+void hsp_epoch_say_again(struct hsp_epoch *e);
+/* Before the copies of a version: an heir that only keeps gets the newest step from rank 0, by @channel of the
+ * state mesh. Errors of the mesh. */
+enum hsp_status hsp_epoch_share_step(struct hsp_epoch *e, uint32_t channel, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,628 @@
+/* Checkpoints: written while the job trains, read back by a resume. See epoch.h.
+ *
+ * On a shared path each rank writes what it owns, straight from its home. Otherwise two writers on
+ * two nodes (where there are two) each write a whole checkpoint, so that any one node may go: the
+ * owners tell the hashes of what they have, the head of the file is written with them, and the data
+ * follow in slabs (hsp_epoch_gather) and are hashed again as they come. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/str.h"
+#include "worker/executor/ckpt_choice.h"
+#include "worker/executor/epoch.h"
+#include "worker/state/boxhash.h"
+#include "worker/state/ckpt.h"
+#include "worker/state/region.h"
+
+enum channel {
+    CHANNEL_WRITTEN = HSP_CHANNEL_GATHER + 1,
+    CHANNEL_HAVE,
+    CHANNEL_ASK,
+    CHANNEL_ANSWER,
+    CHANNEL_HASH
+};
+
+/* The pieces of a checkpoint: (row of the gather table, kind) in that order; all of them at a writer, at
+ * the others their own. */
+struct pieces {
+    size_t n;
+    struct hsp_ckpt_piece *p;
+};
+
+static enum hsp_status pieces_init(const struct hsp_epoch *e, struct pieces *s, struct hsp_err *err)
+{
+    *s = (struct pieces){.p = calloc((size_t)e->pkg.gather.n * e->pkg.n_kinds + 1, sizeof *s->p)};
+    if (s->p == NULL) {
+        return hsp_err_nomem(err, "a checkpoint");
+    }
+    for (uint32_t i = 0; i < e->pkg.gather.n; i++) {
+        const struct hsp_pkg_row *r = &e->pkg.gather.row[i];
+        for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
+            s->p[s->n++] = (struct hsp_ckpt_piece){.name = e->pkg.params[r->param].name,
+                                                   .tensor = r->param,
+                                                   .kind = e->pkg.kinds[k],
+                                                   .dtype = e->pkg.dtype,
+                                                   .full = e->pkg.params[r->param].ext,
+                                                   .box = r->box,
+                                                   .held = r->box};
+        }
+    }
+    return HSP_OK;
+}
+
+static uint32_t owner_of(const struct hsp_epoch *e, size_t piece)
+{
+    return e->pkg.gather.row[piece / e->pkg.n_kinds].from;
+}
+
+/* Points a piece of mine to my home. */
+static enum hsp_status at_home(const struct hsp_epoch *e, uint64_t version,
+                               struct hsp_ckpt_piece *p, struct hsp_err *err)
+{
+    const struct hsp_segment_row *row;
+    enum hsp_status st =
+        hsp_epoch_home_row(e, version, p->tensor, p->kind, &p->box, &row, &p->data, err);
+    if (st == HSP_OK) {
+        p->held = row->box;
+    }
+    return st;
+}
+
+static void ckpt_about(const struct hsp_epoch *e, uint64_t version, uint32_t n_ranks,
+                       struct hsp_ckpt_info *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    (void)snprintf(ret->job, sizeof ret->job, "%s", e->p->job_name);
+    ret->step = version;
+    ret->term = e->pkg.term;
+    ret->epoch = e->number;
+    ret->n_ranks = n_ranks;
+    ret->n_params = e->pkg.n_params;
+}
+
+static void ckpt_dir(const struct hsp_epoch *e, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
+}
+
+/* Whether no other epoch of this executor is writing: what it has begun is no left-over. */
+static bool writes_alone(const struct hsp_epoch *e)
+{
+    return atomic_load(&e->env->writing) == 1;
+}
+
+static enum hsp_status commit(const struct hsp_epoch *e, const char *dir,
+                              const struct hsp_ckpt_info *info, uint64_t *ret_content,
+                              struct hsp_err *err)
+{
+    struct hsp_data_cursor data;
+    struct hsp_err old = {0};
+    enum hsp_status st = hsp_epoch_cursor(e, info->step, &data, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_commit(dir, info, &data, e->pkg.config_json, ret_content, err);
+    }
+    if (st == HSP_OK && writes_alone(e) &&
+        hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, &old) !=
+            HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "an old checkpoint of job %u stays: %s",
+                e->p->job, old.msg); /* the new one is in place */
+    }
+    return st;
+}
+
+/* Makes room for a step that this rank is the first to write: attempts of earlier ones are over, unless the epoch
+ * before is still at one. */
+static enum hsp_status begin(const struct hsp_epoch *e, const char *dir,
+                             const struct hsp_ckpt_info *info, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_epoch_make_dirs(dir, err);
+    if (st == HSP_OK && writes_alone(e)) {
+        (void)hsp_ckpt_sweep(dir, info->step, NULL); /* want of room will show */
+    }
+    return st;
+}
+
+/* Rank 0 collects how the writers fared. *disk: how this rank did; at rank 0 then the first of all that
+ * did not. The result is about the links. */
+static enum hsp_status collect(struct hsp_epoch *e, const bool *writes, enum hsp_status *disk,
+                               struct hsp_err *err)
+{
+    int32_t code = *disk;
+    struct hsp_err link = {0};
+    enum hsp_status st = HSP_OK;
+    if (*disk != HSP_OK) {
+        (void)hsp_err_wrap(err, "%s", e->pkg.peers[e->p->rank].name);
+    }
+    if (e->p->rank != 0) {
+        return writes[e->p->rank]
+                   ? e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], 0, CHANNEL_WRITTEN,
+                                                        &code, sizeof code, err)
+                   : HSP_OK;
+    }
+    for (uint32_t r = 1; st == HSP_OK && r < e->p->n_ranks; r++) {
+        if (writes[r] &&
+            (st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], r, CHANNEL_WRITTEN,
+                                                     &code, sizeof code, &link)) == HSP_OK &&
+            code != HSP_OK && *disk == HSP_OK) {
+            *disk =
+                hsp_err_set(err, HSP_EIO, 0, "%s could not write its part", e->pkg.peers[r].name);
+        }
+    }
+    if (st != HSP_OK && err != NULL) {
+        *err = link;
+    }
+    return st;
+}
+
+static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, struct hsp_ckpt_sum *ret,
+                                    bool *writes, enum hsp_status *disk, struct hsp_err *err)
+{
+    char dir[PATH_MAX];
+    struct hsp_ckpt_info info;
+    struct pieces s = {0};
+    size_t mine = 0;
+    ckpt_dir(e, dir);
+    ckpt_about(e, version, e->p->n_ranks, &info);
+    *disk = pieces_init(e, &s, err);
+    for (size_t i = 0; *disk == HSP_OK && i < s.n; i++) {
+        if (owner_of(e, i) == e->p->rank) {
+            s.p[mine] = s.p[i];
+            *disk = at_home(e, version, &s.p[mine++], err);
+        }
+    }
+    if (*disk == HSP_OK) {
+        *disk = e->p->rank == 0 ? begin(e, dir, &info, err) : hsp_epoch_make_dirs(dir, err);
+    }
+    if (*disk == HSP_OK) {
+        *disk = hsp_ckpt_write_shard(dir, &info, e->p->rank, s.p, mine, &ret->bytes, err);
+    }
+    free(s.p);
+    memset(writes, 1, e->p->n_ranks);
+    enum hsp_status st = collect(e, writes, disk, err);
+    if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
+        (*disk = commit(e, dir, &info, &ret->content, err)) != HSP_OK) {
+        (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
+    }
+    if (st == HSP_OK && *disk != HSP_OK && e->p->rank == 0) {
+        (void)hsp_ckpt_abandon(dir, version, NULL); /* nobody writes there any more */
+    }
+    return st;
+}
+
+/* ---- one whole checkpoint, streamed ---- */
+
+/* A writer's side. A disk that fails ends its writing, not the gathering: the others' sends must
+ * be taken. */
+struct stream {
+    const struct hsp_epoch *e;
+    struct hsp_ckpt_stream *out; /* NULL: failed */
+    enum hsp_status status;
+    struct hsp_err why;
+};
+
+static void stream_fail(struct stream *s, enum hsp_status st)
+{
+    s->status = s->status == HSP_OK ? st : s->status;
+    s->out = hsp_ckpt_stream_discard(s->out);
+}
+
+static enum hsp_status stream_sink(void *ctx, uint32_t row, uint8_t kind,
+                                   const struct hsp_box *slab, const void *data,
+                                   struct hsp_err *err)
+{
+    struct stream *s = ctx;
+    (void)err;
+    if (s->out != NULL) {
+        size_t piece = (size_t)row * s->e->pkg.n_kinds + kind;
+        enum hsp_status st = hsp_ckpt_stream_put(s->out, piece, slab, data, &s->why);
+        if (st != HSP_OK) {
+            stream_fail(s, st);
+        }
+    }
+    return HSP_OK;
+}
+
+/* Hashes of what this rank itself has. */
+static enum hsp_status own_hashes(const struct hsp_epoch *e, struct pieces *s, uint64_t version,
+                                  struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (size_t i = 0; st == HSP_OK && i < s->n; i++) {
+        struct hsp_ckpt_piece p = s->p[i];
+        if (owner_of(e, i) == e->p->rank && (st = at_home(e, version, &p, err)) == HSP_OK) {
+            struct hsp_box_id id = {p.tensor, p.kind, p.dtype, p.full};
+            s->p[i].hash = hsp_box_hash(&id, &p.box, &p.held, p.data);
+        }
+    }
+    return st;
+}
+
+/* Between the hashes of rank @owner's pieces and a list, in the order of the pieces; their number. */
+static uint64_t list_hashes(const struct hsp_epoch *e, struct pieces *s, uint32_t owner,
+                            uint64_t *list, bool take)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        if (owner_of(e, i) != owner) {
+            continue;
+        }
+        if (take) {
+            s->p[i].hash = list[n];
+        } else {
+            list[n] = s->p[i].hash;
+        }
+        n++;
+    }
+    return n;
+}
+
+/* First the number, so that a rank without pieces is waited for too: its own writing comes before
+ * another's. */
+static enum hsp_status send_hashes(struct hsp_epoch *e, struct pieces *s, uint32_t writer,
+                                   uint64_t *list, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    uint64_t n = list_hashes(e, s, e->p->rank, list, false);
+    enum hsp_status st = comm->ops->send(comm, writer, CHANNEL_HASH, &n, sizeof n, err);
+    return st == HSP_OK && n > 0
+               ? comm->ops->send(comm, writer, CHANNEL_HASH, list, n * sizeof *list, err)
+               : st;
+}
+
+static enum hsp_status take_hashes(struct hsp_epoch *e, struct pieces *s, uint32_t from,
+                                   uint64_t *list, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    uint64_t n = 0, want = list_hashes(e, s, from, list, false);
+    enum hsp_status st = comm->ops->recv(comm, from, CHANNEL_HASH, &n, sizeof n, err);
+    if (st == HSP_OK && n != want) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "%s has %" PRIu64 " pieces of state, not %" PRIu64,
+                         e->pkg.peers[from].name, n, want);
+    }
+    if (st == HSP_OK && n > 0) {
+        st = comm->ops->recv(comm, from, CHANNEL_HASH, list, n * sizeof *list, err);
+    }
+    if (st == HSP_OK) {
+        (void)list_hashes(e, s, from, list, true);
+    }
+    return st;
+}
+
+/* All hashes at the writer. */
+static enum hsp_status exchange_hashes(struct hsp_epoch *e, struct pieces *s, uint32_t writer,
+                                       struct hsp_err *err)
+{
+    uint64_t *list = calloc(s->n + 1, sizeof *list);
+    if (list == NULL) {
+        return hsp_err_nomem(err, "a checkpoint");
+    }
+    enum hsp_status st = e->p->rank != writer ? send_hashes(e, s, writer, list, err) : HSP_OK;
+    for (uint32_t r = 0; st == HSP_OK && e->p->rank == writer && r < e->p->n_ranks; r++) {
+        if (r != writer) {
+            st = take_hashes(e, s, r, list, err);
+        }
+    }
+    free(list);
+    return st;
+}
+
+/* Rank @writer writes a whole checkpoint of what all have. *ret_mine: how its disk fared, at the
+ * writer; the result is about the links. */
+static enum hsp_status write_whole(struct hsp_epoch *e, struct pieces *s, uint64_t version,
+                                   uint32_t writer, struct hsp_ckpt_sum *ret,
+                                   enum hsp_status *ret_mine, struct hsp_err *err)
+{
+    char dir[PATH_MAX];
+    struct hsp_ckpt_info info;
+    struct stream w = {.e = e};
+    struct hsp_gather g = {.comm = e->mesh[HSP_MESH_STATE],
+                           .writer = writer,
+                           .version = version,
+                           .n_kinds = e->pkg.n_kinds,
+                           .kinds = e->pkg.kinds,
+                           .sink = stream_sink,
+                           .ctx = &w};
+    ckpt_dir(e, dir);
+    ckpt_about(e, version, 1, &info);
+    enum hsp_status st = exchange_hashes(e, s, writer, err);
+    if (st == HSP_OK && writer == e->p->rank) {
+        w.status = begin(e, dir, &info, &w.why);
+        if (w.status == HSP_OK) {
+            w.status = hsp_ckpt_stream_open(dir, &info, 0, s->p, s->n, &w.out, &w.why);
+        }
+    }
+    bool begun = w.out != NULL; /* from here on the folder of the attempt is ours */
+    if (st == HSP_OK) {
+        st = hsp_epoch_gather(e, &g, err);
+    }
+    if (st == HSP_OK && w.out != NULL) {
+        w.status = hsp_ckpt_stream_close(w.out, &ret->bytes, &w.why);
+        w.out = NULL;
+        w.status = w.status == HSP_OK ? commit(e, dir, &info, &ret->content, &w.why) : w.status;
+    }
+    (void)hsp_ckpt_stream_discard(w.out);
+    if (begun && (st != HSP_OK || w.status != HSP_OK)) {
+        (void)hsp_ckpt_abandon(dir, version, NULL);
+    }
+    if (st == HSP_OK && writer == e->p->rank) {
+        *ret_mine = w.status;
+        if (w.status != HSP_OK && err != NULL) {
+            *err = w.why;
+        }
+    }
+    return st;
+}
+
+/* One after the other: two nodes may be one machine, with one folder. */
+static enum hsp_status write_private(struct hsp_epoch *e, uint64_t version,
+                                     struct hsp_ckpt_sum *ret, bool *writes, enum hsp_status *disk,
+                                     struct hsp_err *err)
+{
+    struct pieces s;
+    enum hsp_status st = pieces_init(e, &s, err);
+    writes[0] = true;
+    writes[hsp_package_writer(e->pkg.peers, e->p->n_ranks)] = true;
+    if (st == HSP_OK) {
+        st = own_hashes(e, &s, version, err);
+    }
+    for (uint32_t w = 0; st == HSP_OK && w < e->p->n_ranks; w++) {
+        if (writes[w]) {
+            st = write_whole(e, &s, version, w, ret, disk, err);
+        }
+    }
+    free(s.p);
+    return st == HSP_OK ? collect(e, writes, disk, err) : st;
+}
+
+enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
+                                     struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
+                                     struct hsp_err *err)
+{
+    bool *writes = calloc(e->p->n_ranks, sizeof *writes);
+    *ret_disk = HSP_OK;
+    if (writes == NULL) {
+        return hsp_err_nomem(err, "a checkpoint");
+    }
+    atomic_fetch_add(&e->env->writing, 1);
+    enum hsp_status st = e->p->checkpoint_shared
+                             ? write_shared(e, version, ret, writes, ret_disk, err)
+                             : write_private(e, version, ret, writes, ret_disk, err);
+    atomic_fetch_sub(&e->env->writing, 1);
+    free(writes);
+    return st;
+}
+
+/* ---- a checkpoint read back ---- */
+
+/* The state of a parameter as this job has it; NULL: there is none such. */
+static const struct hsp_ckpt_tensor *find_part(const struct hsp_epoch *e, const struct hsp_ckpt *c,
+                                               uint32_t param, uint8_t kind)
+{
+    const struct hsp_pkg_param *p = &e->pkg.params[param];
+    const struct hsp_ckpt_tensor *t = hsp_ckpt_find(c, p->name, kind);
+    return t != NULL && t->dtype == e->pkg.dtype && t->rank == p->rank &&
+                   memcmp(t->full, p->ext, p->rank * sizeof p->ext[0]) == 0
+               ? t
+               : NULL;
+}
+
+static enum hsp_status read_part(const struct hsp_epoch *e, const struct hsp_ckpt *c,
+                                 uint32_t param, uint8_t kind, const struct hsp_box *box, void *dst,
+                                 struct hsp_err *err)
+{
+    const struct hsp_ckpt_tensor *t = find_part(e, c, param, kind);
+    if (t == NULL) {
+        return hsp_err_set(err, HSP_ENOENT, 0, "the checkpoint has no fitting %s",
+                           e->pkg.params[param].name);
+    }
+    return hsp_ckpt_read(c, t, box, box, dst, err);
+}
+
+/* A part this rank asks for, as it travels. */
+struct ask {
+    uint32_t param, kind, rank, more;
+    int64_t lo[HSP_MAX_RANK], hi[HSP_MAX_RANK];
+};
+
+/* Serves one rank until it asks for no more. */
+static enum hsp_status answer(struct hsp_epoch *e, const struct hsp_ckpt *c, uint32_t peer,
+                              struct hsp_err *err)
+{
+    for (;;) {
+        struct ask a;
+        struct hsp_box box = {0};
+        enum hsp_status st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], peer,
+                                                                CHANNEL_ASK, &a, sizeof a, err);
+        if (st != HSP_OK || a.more == 0) {
+            return st;
+        }
+        if (a.param >= e->pkg.n_params || a.rank != e->pkg.params[a.param].rank) {
+            return hsp_err_set(err, HSP_EPROTO, 0, "%s asks for what is not there",
+                               e->pkg.peers[peer].name);
+        }
+        box.rank = (uint8_t)a.rank;
+        memcpy(box.lo, a.lo, sizeof box.lo);
+        memcpy(box.hi, a.hi, sizeof box.hi);
+        struct hsp_box whole = hsp_box_whole(box.rank, e->pkg.params[a.param].ext);
+        if (hsp_box_empty(&box) || !hsp_box_inside(&box, &whole) ||
+            (hsp_epoch_box_bytes(e, &box) > HSP_GATHER_BYTES && box.rank > 0 &&
+             box.hi[0] - box.lo[0] > 1)) {
+            return hsp_err_set(err, HSP_EPROTO, 0, "%s asks for what is not there",
+                               e->pkg.peers[peer].name);
+        }
+        void *buf = malloc(hsp_epoch_box_bytes(e, &box) + 1);
+        st = buf != NULL ? read_part(e, c, a.param, (uint8_t)a.kind, &box, buf, err)
+                         : hsp_err_nomem(err, "a piece of the checkpoint");
+        if (st == HSP_OK) {
+            st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], peer, CHANNEL_ANSWER,
+                                                    buf, hsp_epoch_box_bytes(e, &box), err);
+        }
+        free(buf);
+        if (st != HSP_OK) {
+            return st;
+        }
+    }
+}
+
+/* Asks rank @server for one row of my home, slab by slab. */
+static enum hsp_status ask_row(struct hsp_epoch *e, uint32_t server,
+                               const struct hsp_segment_row *row, uint8_t *dst, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    struct hsp_slabs s;
+    struct hsp_box slab;
+    enum hsp_status st = HSP_OK;
+    hsp_slabs_init(&s, &row->box, hsp_dtype_size(row->dtype), HSP_GATHER_BYTES);
+    while (st == HSP_OK && hsp_slabs_next(&s, &slab)) {
+        struct ask a = {.param = row->tensor, .kind = row->kind, .rank = slab.rank, .more = 1};
+        size_t bytes = hsp_epoch_box_bytes(e, &slab);
+        memcpy(a.lo, slab.lo, sizeof a.lo);
+        memcpy(a.hi, slab.hi, sizeof a.hi);
+        st = comm->ops->send(comm, server, CHANNEL_ASK, &a, sizeof a, err);
+        if (st == HSP_OK) {
+            st = comm->ops->recv(comm, server, CHANNEL_ANSWER, dst, bytes, err);
+        }
+        dst += bytes; /* slabs follow each other in memory too */
+    }
+    return st;
+}
+
+/* Fills my home from my own checkpoint @c, or from rank @server's. */
+static enum hsp_status fill_home(struct hsp_epoch *e, uint64_t version, const struct hsp_ckpt *c,
+                                 uint32_t server, struct hsp_err *err)
+{
+    struct hsp_state_segment *s = e->seg[version % 2];
+    enum hsp_status st = HSP_OK;
+    hsp_segment_unseal(s);
+    for (uint32_t i = 0; st == HSP_OK && i < hsp_segment_n(s); i++) {
+        const struct hsp_segment_row *row = hsp_segment_row(s, i);
+        uint8_t *dst = (uint8_t *)hsp_segment_area(s) + row->offset;
+        if (hsp_box_empty(&row->box)) {
+            continue;
+        }
+        st = c != NULL ? read_part(e, c, row->tensor, row->kind, &row->box, dst, err)
+                       : ask_row(e, server, row, dst, err);
+    }
+    if (st == HSP_OK && c == NULL) {
+        struct ask end = {0};
+        st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], server, CHANNEL_ASK, &end,
+                                                sizeof end, err);
+    }
+    if (st == HSP_OK) {
+        hsp_segment_seal(s, version);
+    }
+    return st;
+}
+
+/* HSP_ESTATE: something this job trains is not there, or of another shape, type or optimizer. */
+static enum hsp_status check_model(const struct hsp_epoch *e, const struct hsp_ckpt *c,
+                                   struct hsp_err *err)
+{
+    for (uint32_t i = 0; i < e->pkg.n_params; i++) {
+        for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
+            if (find_part(e, c, i, e->pkg.kinds[k]) == NULL) {
+                return hsp_err_set(err, HSP_ESTATE, 0,
+                                   "of another model: it has no %s as this job has it; resume the "
+                                   "job it is of, or submit this one again",
+                                   e->pkg.params[i].name);
+            }
+        }
+    }
+    return HSP_OK;
+}
+
+/* Opens my checkpoint of @version when it is of this job's model, and goes on where this job is in its
+ * data; in the offer what it is, also of one that does not fit. */
+static enum hsp_status open_mine(const struct hsp_epoch *e, uint64_t version, struct hsp_ckpt **ret,
+                                 struct hsp_ckpt_offer *o, struct hsp_err *err)
+{
+    char dir[PATH_MAX];
+    struct hsp_data_cursor here;
+    struct hsp_ckpt *c = NULL;
+    ckpt_dir(e, dir);
+    enum hsp_status st = hsp_ckpt_open(dir, version, &c, err);
+    if (st == HSP_OK) {
+        o->term = hsp_ckpt_about(c)->term;
+        o->epoch = hsp_ckpt_about(c)->epoch;
+        o->content = hsp_ckpt_content(c);
+    }
+    if (st == HSP_OK && (st = hsp_epoch_cursor(e, version, &here, err)) == HSP_OK) {
+        st = hsp_data_cursor_match(hsp_ckpt_data(c), &here, err);
+        st = st == HSP_OK ? check_model(e, c, err) : st;
+        if (st != HSP_OK) {
+            (void)hsp_err_wrap(err, "checkpoint %" PRIu64, version);
+        }
+    }
+    if (st != HSP_OK) {
+        (void)hsp_ckpt_close(c);
+        return st == HSP_EVERSION ? HSP_ESTATE : st; /* no restart mends it */
+    }
+    *ret = c;
+    return HSP_OK;
+}
+
+/* What I say of the checkpoint in my folder, opened as *@ret where it can be used. */
+static void make_offer(const struct hsp_epoch *e, uint64_t version, struct hsp_ckpt **ret,
+                       struct hsp_ckpt_offer *o)
+{
+    struct hsp_err why = {0};
+    o->status = open_mine(e, version, ret, o, &why);
+    if (o->status != HSP_OK) {
+        hsp_str_printf(o->why, sizeof o->why, "%s", why.msg);
+    }
+}
+
+/* Tells all what is in my folder: offers[rank]. */
+static enum hsp_status exchange_offers(struct hsp_epoch *e, struct hsp_ckpt_offer *offers,
+                                       struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    uint32_t me = e->p->rank;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
+        if (r != me) {
+            st = comm->ops->send(comm, r, CHANNEL_HAVE, &offers[me], sizeof offers[me], err);
+        }
+    }
+    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
+        if (r != me) {
+            st = comm->ops->recv(comm, r, CHANNEL_HAVE, &offers[r], sizeof offers[r], err);
+            offers[r].why[sizeof offers[r].why - 1] = '\0';
+        }
+    }
+    return st;
+}
+
+enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    struct hsp_ckpt *c = NULL;
+    uint32_t server = 0, me = e->p->rank;
+    const struct hsp_ckpt_wish wish = {version, e->p->ckpt_term, e->p->ckpt_epoch,
+                                       e->p->ckpt_content};
+    struct hsp_ckpt_offer *offers = calloc(e->p->n_ranks, sizeof *offers);
+    if (offers == NULL) {
+        return hsp_err_nomem(err, "the offers of a checkpoint");
+    }
+    make_offer(e, version, &c, &offers[me]);
+    enum hsp_status st = exchange_offers(e, offers, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_offer_choose(offers, e->p->n_ranks, &wish, &server, err);
+    }
+    if (st == HSP_OK && !hsp_ckpt_offer_same(&offers[me], &offers[server])) {
+        c = hsp_ckpt_close(c); /* none, or of another history: I ask */
+    }
+    if (st == HSP_OK) {
+        st = fill_home(e, version, c, server, err);
+    }
+    for (uint32_t r = 0; st == HSP_OK && me == server && r < e->p->n_ranks; r++) {
+        if (!hsp_ckpt_offer_same(&offers[r], &offers[server])) {
+            st = answer(e, c, r, err);
+        }
+    }
+    (void)hsp_ckpt_close(c);
+    free(offers);
+    return st;
+}

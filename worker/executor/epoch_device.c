@@ -1,0 +1,259 @@
+/* See epoch_device.h. */
+#include "worker/executor/epoch_device.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "proto/base/check.h"
+#include "proto/program/pool.h"
+#include "worker/executor/epoch.h"
+#include "worker/executor/executor.h"
+
+#define ALIGN 64 /* of rows in a segment */
+
+static bool on_device(const struct hsp_epoch *e)
+{
+    return e->member && e->env->backend != NULL && e->env->backend->device;
+}
+
+/* ---- memory ---- */
+
+static void release_slots(struct hsp_epoch *e)
+{
+    struct hsp_backend *b = e->env->backend;
+    for (int k = 0; k < 2; k++) {
+        b->release(b, HSP_MEM_DEVICE, e->dev.slot[k]);
+        e->dev.slot[k] = NULL;
+    }
+    if (e->dev.counted) {
+        e->dev.counted = false;
+        atomic_fetch_sub(&e->env->on_device, 1);
+    }
+}
+
+static enum hsp_status take_slots(struct hsp_epoch *e, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->env->backend;
+    size_t bytes = (size_t)e->prog.bind.state_bytes;
+    enum hsp_status st = HSP_OK;
+    for (int k = 0; st == HSP_OK && k < 2; k++) {
+        st = b->alloc(b, HSP_MEM_DEVICE, bytes, &e->dev.slot[k], err);
+    }
+    if (st != HSP_OK) {
+        release_slots(e);
+        return hsp_err_wrap(err, "two versions of %zu bytes each", bytes);
+    }
+    e->dev.counted = true;
+    atomic_fetch_add(&e->env->on_device, 1);
+    return HSP_OK;
+}
+
+/* What the engine will want is there now. */
+static enum hsp_status try_rest(struct hsp_epoch *e, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->env->backend;
+    size_t bytes = (size_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
+                            hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter));
+    void *p = NULL;
+    enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, bytes, &p, err);
+    b->release(b, HSP_MEM_DEVICE, p);
+    return st;
+}
+
+/* Both segments are written here, so they are mapped as pinning wants it. Without it all goes on, slower. */
+static void pin_segments(struct hsp_epoch *e)
+{
+    struct hsp_backend *b = e->env->backend;
+    for (int k = 0; b->pin != NULL && k < 2; k++) {
+        struct hsp_err err = {0};
+        size_t bytes = (size_t)hsp_segment_area_bytes(e->seg[k]);
+        enum hsp_status st =
+            bytes > 0 ? b->pin(b, hsp_segment_area(e->seg[k]), bytes, &err) : HSP_OK;
+        e->dev.pinned[k] = bytes > 0 && st == HSP_OK;
+        if (st != HSP_OK && !atomic_exchange(&e->env->unpinned, true)) {
+            hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                    "device %u: its state is copied through memory that is not pinned, slowly: %s",
+                    e->env->device, err.msg);
+        }
+    }
+}
+
+static void unpin_segments(struct hsp_epoch *e)
+{
+    for (int k = 0; k < 2; k++) {
+        if (e->dev.pinned[k]) {
+            e->env->backend->unpin(e->env->backend, hsp_segment_area(e->seg[k]));
+            e->dev.pinned[k] = false;
+        }
+    }
+}
+
+enum hsp_status hsp_epoch_device_take(struct hsp_epoch *e, struct hsp_err *err)
+{
+    if (!on_device(e)) {
+        return HSP_OK;
+    }
+    enum hsp_status st = HSP_OK;
+    if (atomic_load(&e->env->on_device) == 0) {
+        st = take_slots(e, err);
+        st = st == HSP_OK ? try_rest(e, err) : st;
+    }
+    if (st == HSP_OK) {
+        pin_segments(e);
+    }
+    return st;
+}
+
+/* All given to the queue so far is done when this returns, and known by its ticket. */
+static enum hsp_status finish_queue(struct hsp_epoch *e, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->env->backend;
+    uint64_t ticket = 0;
+    enum hsp_status st = b->mark(b, HSP_DEVQ_STATE, &ticket, err);
+    if (st == HSP_OK) {
+        st = b->finish(b, HSP_DEVQ_STATE, ticket, err);
+    }
+    if (st == HSP_OK) {
+        (void)pthread_mutex_lock(&e->lock);
+        e->dev.ticket = ticket;
+        (void)pthread_mutex_unlock(&e->lock);
+    }
+    return st;
+}
+
+/* Slots begin as zeros: what lies between the rows is copied with them. */
+enum hsp_status hsp_epoch_device_begin(struct hsp_epoch *e, struct hsp_err *err)
+{
+    if (!on_device(e)) {
+        return HSP_OK;
+    }
+    struct hsp_backend *b = e->env->backend;
+    enum hsp_status st = e->dev.counted ? HSP_OK : take_slots(e, err);
+    for (int k = 0; st == HSP_OK && k < 2; k++) {
+        st = b->fill(b, HSP_DEVQ_STATE, HSP_F32, e->dev.slot[k], 0.0, e->prog.bind.state_bytes / 4,
+                     err);
+    }
+    return st == HSP_OK ? finish_queue(e, err) : st;
+}
+
+void hsp_epoch_device_slots(const struct hsp_epoch *e, void *ret_slot[2])
+{
+    for (int k = 0; k < 2; k++) {
+        ret_slot[k] = on_device(e) ? e->dev.slot[k] : hsp_segment_area(e->seg[k]);
+    }
+}
+
+/* ---- copies ---- */
+
+static bool belongs(const struct hsp_epoch *e, const struct hsp_segment_row *r,
+                    enum hsp_epoch_part part)
+{
+    return part == HSP_EPOCH_ALL || (r->kind == e->pkg.kinds[0]) == (part == HSP_EPOCH_WEIGHTS);
+}
+
+enum hsp_status hsp_epoch_device_load(struct hsp_epoch *e, uint64_t version,
+                                      enum hsp_epoch_part part, struct hsp_err *err)
+{
+    if (!on_device(e)) {
+        return HSP_OK;
+    }
+    struct hsp_backend *b = e->env->backend;
+    const struct hsp_state_segment *s = e->seg[version % 2];
+    uint8_t *to = e->dev.slot[version % 2];
+    const uint8_t *from = hsp_segment_area(s);
+    int64_t at = 0, end = 0; /* of rows that follow each other */
+    enum hsp_status st = HSP_OK;
+    for (uint32_t i = 0; st == HSP_OK && i <= hsp_segment_n(s); i++) {
+        const struct hsp_segment_row *r = i < hsp_segment_n(s) ? hsp_segment_row(s, i) : NULL;
+        if (r != NULL && !belongs(e, r, part)) {
+            continue;
+        }
+        bool next = r != NULL && r->offset == (end + ALIGN - 1) / ALIGN * ALIGN;
+        if (!next && end > at) {
+            st = b->copy(b, HSP_DEVQ_STATE, to + at, from + at, (size_t)(end - at), err);
+        }
+        if (r != NULL) {
+            at = next ? at : r->offset;
+            end = r->offset + hsp_box_count(&r->box) * (int64_t)hsp_dtype_size(r->dtype);
+        }
+    }
+    st = st == HSP_OK ? finish_queue(e, err) : st;
+    return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " to the device", version);
+}
+
+enum hsp_status hsp_epoch_device_save(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    if (!on_device(e)) {
+        return HSP_OK;
+    }
+    struct hsp_backend *b = e->env->backend;
+    struct hsp_state_segment *s = e->seg[version % 2];
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_written w = e->dev.newest;
+    (void)pthread_mutex_unlock(&e->lock);
+    HSP_ASSERT(w.version == version);
+    enum hsp_status st = b->await(b, HSP_DEVQ_STATE, w.queue, w.ticket, err);
+    if (st == HSP_OK) {
+        st = b->copy(b, HSP_DEVQ_STATE, hsp_segment_area(s), e->dev.slot[w.slot],
+                     (size_t)hsp_segment_area_bytes(s), err);
+    }
+    st = st == HSP_OK ? finish_queue(e, err) : st;
+    return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
+}
+
+enum hsp_status hsp_epoch_device_await(struct hsp_epoch *e, struct hsp_err *err)
+{
+    if (!on_device(e)) {
+        return HSP_OK;
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    uint64_t ticket = e->dev.ticket;
+    (void)pthread_mutex_unlock(&e->lock);
+    return e->env->backend->finish(e->env->backend, HSP_DEVQ_STATE, ticket, err);
+}
+
+/* ---- the end ---- */
+
+void hsp_epoch_device_leave(struct hsp_epoch *e)
+{
+    struct hsp_backend *b = e->env->backend;
+    if (on_device(e)) { /* of a device that has failed nothing is under way */
+        (void)b->finish(b, HSP_DEVQ_STATE, e->dev.ticket, NULL);
+        hsp_engine_retire(e->engine);
+        unpin_segments(e); /* here the device is idle */
+        release_slots(e);
+    }
+}
+
+void hsp_epoch_device_close(struct hsp_epoch *e)
+{
+    if (on_device(e)) {
+        (void)hsp_epoch_device_await(e, NULL);
+        unpin_segments(e);
+        release_slots(e);
+    }
+}
+
+void hsp_epoch_device_check(struct hsp_exec_env *env)
+{
+    struct hsp_backend *b = env->backend;
+    struct hsp_err why = {0};
+    void *p = NULL;
+    if (b == NULL || !b->device) {
+        return;
+    }
+    enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, ALIGN, &p, &why);
+    if (st == HSP_OK) {
+        b->release(b, HSP_MEM_DEVICE, p);
+    } else if (st != HSP_ENOMEM) {
+        while (atomic_exchange(&env->failed, true)) { /* another thread says so and ends both */
+            (void)pause();
+        }
+        hsp_log(env->log, HSP_LOG_ERROR, "executor",
+                "device %u has failed: %s: this executor ends and another one goes on from the "
+                "versions that lie in %s",
+                env->device, why.msg, env->state_dir);
+        hsp_nccllog_tell(env->nccl_log, env->log);
+        _exit(HSP_EXIT_DEVICE);
+    }
+}

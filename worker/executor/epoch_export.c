@@ -1,0 +1,344 @@
+/* State on its way to files: gathering, and the final model. See epoch.h.
+ *
+ * Gathering goes through the gather table, which names each element of each parameter once: its
+ * owner sends it to the writer, in slabs, so that neither side needs room for more than one.
+ *
+ * The final model is all there is to show for the training, so a disk that does not take it ends
+ * nothing: rank 0 tells why, and tries again with pauses (disk_retry.h) until it is written or the
+ * epoch ends. It reserves room for the whole before it says GATHER to the others; when the writing
+ * fails all the same it says so again. Until WRITTEN all stay, and a loss is mended as in training. When
+ * rank 0 waits and is armed it says LEAVE: the next epoch writes, on a device whose disk may take it. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/host/fileio.h"
+#include "worker/executor/disk_retry.h"
+#include "worker/executor/epoch.h"
+#include "worker/executor/step_log.h"
+#include "worker/state/region.h"
+#include "worker/state/safetensors.h"
+
+#define CHANNEL_OUTPUT 0x7ffffff2u /* a word of rank 0 to each */
+#define ARMED_MS       1000        /* a turn of a wait that other things end */
+enum word { WRITTEN, GATHER, LEAVE };
+
+size_t hsp_epoch_box_bytes(const struct hsp_epoch *e, const struct hsp_box *b)
+{
+    return (size_t)hsp_box_count(b) * hsp_dtype_size(e->pkg.dtype);
+}
+
+enum hsp_status hsp_epoch_home_row(const struct hsp_epoch *e, uint64_t version, uint32_t param,
+                                   uint8_t kind, const struct hsp_box *box,
+                                   const struct hsp_segment_row **ret, const void **ret_data,
+                                   struct hsp_err *err)
+{
+    const struct hsp_state_segment *s = e->seg[version % 2];
+    uint32_t i = hsp_segment_find(s, param, kind, box);
+    if (i == UINT32_MAX) {
+        return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not at home here",
+                           e->pkg.params[param].name);
+    }
+    const struct hsp_segment_row *row = hsp_segment_row(s, i);
+    *ret = row;
+    *ret_data = (const uint8_t *)hsp_segment_area(s) + row->offset;
+    return HSP_OK;
+}
+
+/* One slab: from its owner's home through @buf to the sink. */
+static enum hsp_status gather_slab(struct hsp_epoch *e, const struct hsp_gather *g, uint32_t index,
+                                   uint8_t k, const struct hsp_box *slab, void *buf,
+                                   struct hsp_err *err)
+{
+    const struct hsp_pkg_row *r = &e->pkg.gather.row[index];
+    size_t n = hsp_epoch_box_bytes(e, slab);
+    uint32_t me = e->p->rank;
+    enum hsp_status st = HSP_OK;
+    if (r->from == me) {
+        const struct hsp_segment_row *row;
+        const void *home;
+        st = hsp_epoch_home_row(e, g->version, r->param, g->kinds[k], slab, &row, &home, err);
+        if (st == HSP_OK) {
+            hsp_region_copy(hsp_dtype_size(e->pkg.dtype), slab, &row->box, home, slab, buf);
+        }
+        if (st == HSP_OK && me != g->writer) {
+            return g->comm->ops->send(g->comm, g->writer, HSP_CHANNEL_GATHER, buf, n, err);
+        }
+    } else if (me == g->writer) {
+        st = g->comm->ops->recv(g->comm, r->from, HSP_CHANNEL_GATHER, buf, n, err);
+    }
+    return st == HSP_OK && me == g->writer ? g->sink(g->ctx, index, k, slab, buf, err) : st;
+}
+
+enum hsp_status hsp_epoch_gather(struct hsp_epoch *e, const struct hsp_gather *g,
+                                 struct hsp_err *err)
+{
+    size_t max = 1, elem = hsp_dtype_size(e->pkg.dtype);
+    struct hsp_slabs s;
+    struct hsp_box slab;
+    for (uint32_t i = 0; i < e->pkg.gather.n; i++) {
+        hsp_slabs_init(&s, &e->pkg.gather.row[i].box, elem, HSP_GATHER_BYTES);
+        max = s.bytes > max ? s.bytes : max;
+    }
+    void *buf = malloc(max);
+    enum hsp_status st = buf != NULL ? HSP_OK : hsp_err_nomem(err, "the final model");
+    for (uint32_t i = 0; st == HSP_OK && i < e->pkg.gather.n; i++) {
+        for (uint8_t k = 0; st == HSP_OK && k < g->n_kinds; k++) {
+            hsp_slabs_init(&s, &e->pkg.gather.row[i].box, elem, HSP_GATHER_BYTES);
+            while (st == HSP_OK && hsp_slabs_next(&s, &slab)) {
+                st = gather_slab(e, g, i, k, &slab, buf, err);
+            }
+        }
+    }
+    free(buf);
+    return st;
+}
+
+/* ---- the final model ---- */
+
+struct model_file {
+    const struct hsp_epoch *e;
+    struct hsp_st_writer *w;
+    enum hsp_status status; /* of the disk: what comes is taken all the same */
+    struct hsp_err *why;
+};
+
+/* Writes a slab into a whole tensor of the file, run by run. */
+static enum hsp_status model_sink(void *ctx, uint32_t row, uint8_t kind, const struct hsp_box *slab,
+                                  const void *data, struct hsp_err *err)
+{
+    struct model_file *f = ctx;
+    const struct hsp_pkg_row *r = &f->e->pkg.gather.row[row];
+    const struct hsp_pkg_param *p = &f->e->pkg.params[r->param];
+    struct hsp_box whole = hsp_box_whole(p->rank, p->ext);
+    size_t elem = hsp_dtype_size(f->e->pkg.dtype);
+    struct hsp_walk w;
+    int64_t from, to;
+    (void)kind;
+    (void)err;
+    hsp_walk_init(&w, slab, slab, &whole);
+    while (f->status == HSP_OK && hsp_walk_next(&w, &from, &to)) {
+        f->status =
+            hsp_st_write(f->w, r->param, (uint64_t)to * elem,
+                         (const uint8_t *)data + (size_t)from * elem, (size_t)w.run * elem, f->why);
+    }
+    return HSP_OK;
+}
+
+enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err)
+{
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+    for (size_t i = 1; i <= len && len < sizeof part; i++) {
+        if (path[i] == '/' || path[i] == '\0') {
+            memcpy(part, path, i);
+            part[i] = '\0';
+            if (mkdir(part, 0755) != 0 && errno != EEXIST) {
+                return hsp_err_set(err, HSP_EIO, errno, "cannot create folder %s", part);
+            }
+        }
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status open_model(struct hsp_epoch *e, const char *path, struct hsp_st_writer **ret,
+                                  struct hsp_err *err)
+{
+    struct hsp_st_entry *entries = calloc(e->pkg.n_params, sizeof *entries);
+    struct hsp_st_meta meta = {"format", "pt"};
+    if (entries == NULL) {
+        return hsp_err_nomem(err, "the final model");
+    }
+    for (uint32_t i = 0; i < e->pkg.n_params; i++) {
+        entries[i] = (struct hsp_st_entry){
+            .name = e->pkg.params[i].name, .dtype = e->pkg.dtype, .rank = e->pkg.params[i].rank};
+        memcpy(entries[i].ext, e->pkg.params[i].ext, sizeof entries[i].ext);
+    }
+    enum hsp_status st = hsp_st_create(path, entries, e->pkg.n_params, &meta, 1, ret, err);
+    free(entries);
+    return st;
+}
+
+/* Closes the model under its final name, or takes it away. */
+static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st, const char *tmp,
+                                   const char *path, struct hsp_err *err)
+{
+    if (st != HSP_OK) {
+        (void)hsp_st_discard(w);
+        return st;
+    }
+    st = hsp_st_finish(w, err);
+    if (st == HSP_OK && rename(tmp, path) != 0) {
+        st = hsp_err_set(err, HSP_EIO, errno, "cannot rename %s", tmp);
+    }
+    if (st != HSP_OK) {
+        (void)unlink(
+            tmp); /* it keeps room from the next try; there is an error to report already */
+    }
+    return st;
+}
+
+static enum hsp_status write_texts(struct hsp_epoch *e, const char *dir,
+                                   const struct hsp_buf *metrics, struct hsp_err *err)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/config.json", dir);
+    enum hsp_status st =
+        hsp_file_write(path, e->pkg.config_json, strlen(e->pkg.config_json), 0644, err);
+    if (st == HSP_OK) {
+        (void)snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
+        st = hsp_file_write(path, metrics->data, metrics->len, 0644, err);
+    }
+    return st;
+}
+
+/* ---- until it is written ---- */
+
+/* Waits @ms, or until this device is armed: *ret_epoch, else 0. HSP_ECANCELED: the epoch has ended. */
+static enum hsp_status rest(struct hsp_epoch *e, uint32_t ms, uint64_t *ret_epoch,
+                            struct hsp_err *err)
+{
+    int64_t until = hsp_clock_ns() + (int64_t)ms * 1000000;
+    struct timespec t = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+    int r = 0;
+    (void)pthread_mutex_lock(&e->lock);
+    while (!e->cancelled && !e->lost && e->armed == 0 && r != ETIMEDOUT) {
+        r = pthread_cond_timedwait(&e->cond, &e->lock, &t);
+    }
+    bool ended = e->cancelled || e->lost;
+    *ret_epoch = e->armed;
+    (void)pthread_mutex_unlock(&e->lock);
+    return ended ? hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended") : HSP_OK;
+}
+
+/* Rank 0: the outputs could not be written, for the @tries th time. Says why (a later hspmdd has not
+ * heard it, so each time) and waits; as rest(). */
+static enum hsp_status await_disk(struct hsp_epoch *e, uint32_t tries, struct hsp_err *why,
+                                  uint64_t *ret_epoch, struct hsp_err *err)
+{
+    struct hsp_err unsent = {0};
+    (void)hsp_err_wrap(why, "%s", e->pkg.peers[0].name);
+    hsp_disk_explain(why);
+    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
+                        .epoch = e->number,
+                        .u.ckpt = {.job = e->p->job, .step = e->p->steps, .reason = why->msg}};
+    hsp_log(e->env->log, tries == 1 ? HSP_LOG_WARN : HSP_LOG_DEBUG, "executor",
+            "the final model of job %u is not written: %s: it is tried again", e->p->job, why->msg);
+    if (hsp_chan_send(e->env->chan, &m, &unsent) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report it: %s", unsent.msg);
+    }
+    return rest(e, hsp_disk_pause_ms(tries), ret_epoch, err);
+}
+
+static enum hsp_status say(struct hsp_epoch *e, enum word word, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
+    uint8_t byte = (uint8_t)word;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t r = 1; st == HSP_OK && r < e->p->n_ranks; r++) {
+        st = comm->ops->send(comm, r, CHANNEL_OUTPUT, &byte, 1, err);
+    }
+    return st;
+}
+
+static enum hsp_status gather_model(struct hsp_epoch *e, struct model_file *f, struct hsp_err *err)
+{
+    static const uint8_t params_only[] = {HSP_STATE_PARAM};
+    struct hsp_gather g = {.comm = e->mesh[HSP_MESH_DATA],
+                           .writer = 0,
+                           .version = e->p->steps,
+                           .n_kinds = 1,
+                           .kinds = params_only,
+                           .sink = model_sink,
+                           .ctx = f};
+    return hsp_epoch_gather(e, &g, err);
+}
+
+/* Rank 0 is armed: so is this one, soon. */
+static enum hsp_status await_armed(struct hsp_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (*ret_epoch = 0; st == HSP_OK && *ret_epoch == 0;) {
+        st = rest(e, ARMED_MS, ret_epoch, err);
+    }
+    return st;
+}
+
+/* Every rank but 0: gives its part each time it is asked for. *ret_epoch as hsp_epoch_write_final. */
+static enum hsp_status serve_model(struct hsp_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
+    uint8_t word = GATHER;
+    enum hsp_status st = HSP_OK;
+    while (st == HSP_OK && word == GATHER) {
+        st = comm->ops->recv(comm, 0, CHANNEL_OUTPUT, &word, 1, err);
+        if (st == HSP_OK && word == GATHER) {
+            st = gather_model(e, NULL, err);
+        }
+    }
+    return st == HSP_OK && word == LEAVE ? await_armed(e, ret_epoch, err) : st;
+}
+
+/* One try. *ret_disk, @why: how the disk fared; the result is about the others. */
+static enum hsp_status try_model(struct hsp_epoch *e, const char *dir, enum hsp_status *ret_disk,
+                                 struct hsp_err *why, struct hsp_err *err)
+{
+    char tmp[PATH_MAX], path[PATH_MAX];
+    struct model_file f = {.e = e, .why = why};
+    (void)snprintf(tmp, sizeof tmp, "%s/model.safetensors.tmp", dir);
+    (void)snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    *ret_disk = hsp_epoch_make_dirs(dir, why);
+    if (*ret_disk == HSP_OK) {
+        *ret_disk = open_model(e, tmp, &f.w, why);
+    }
+    if (*ret_disk != HSP_OK) {
+        return HSP_OK;
+    }
+    enum hsp_status st = say(e, GATHER, err);
+    if (st == HSP_OK) {
+        st = gather_model(e, &f, err);
+    }
+    *ret_disk = close_model(f.w, st == HSP_OK ? f.status : st, tmp, path, why);
+    return st;
+}
+
+/* Rank 0: the model, then the texts beside it. */
+static enum hsp_status write_outputs(struct hsp_epoch *e, const char *dir,
+                                     const struct hsp_buf *metrics, uint64_t *ret_epoch,
+                                     struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    bool model = false, all = false;
+    for (uint32_t tries = 1; st == HSP_OK && !all && *ret_epoch == 0; tries++) {
+        struct hsp_err why = {0};
+        enum hsp_status disk = HSP_OK;
+        if (!model) {
+            st = try_model(e, dir, &disk, &why, err);
+            model = st == HSP_OK && disk == HSP_OK;
+        }
+        all = model && write_texts(e, dir, metrics, &why) == HSP_OK;
+        if (st == HSP_OK && !all) {
+            st = await_disk(e, tries, &why, ret_epoch, err);
+        }
+    }
+    return st == HSP_OK ? say(e, all ? WRITTEN : LEAVE, err) : st;
+}
+
+enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
+                                      uint64_t *ret_epoch, struct hsp_err *err)
+{
+    char dir[PATH_MAX / 2];
+    (void)snprintf(dir, sizeof dir, "%s/%s/final", e->p->checkpoint_path, e->p->job_name);
+    *ret_epoch = 0;
+    enum hsp_status st = hsp_metrics_merge(e, metrics, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    return e->p->rank == 0 ? write_outputs(e, dir, metrics, ret_epoch, err)
+                           : serve_model(e, ret_epoch, err);
+}

@@ -1,0 +1,239 @@
+/* The keeper thread of a member: seals and second copies of every version, and checkpoints. A keeper
+ * has no other work, so its run thread does it. See epoch.h.
+ *
+ * On every rank the order is the same: checkpoint of version t (its vote has passed), then copies
+ * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
+ * A vote waits for its version's copies, so a checkpoint is read before its slot is written again.
+ */
+#include <inttypes.h>
+
+#include "worker/executor/audit.h"
+#include "worker/executor/disk_retry.h"
+#include "worker/executor/epoch.h"
+
+enum work { WORK_FETCH, WORK_SEAL, WORK_COPY, WORK_CHECKPOINT, WORK_END };
+
+/* What to do next, and with which version. */
+static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *ret_version,
+                           bool *ret_asked)
+{
+    enum work w = WORK_END;
+    (void)pthread_mutex_lock(&e->lock);
+    for (;;) {
+        if (e->cancelled || e->lost || e->phase == HSP_EPOCH_FAILED) {
+            break;
+        }
+        if (e->fetch != NULL) {
+            w = WORK_FETCH;
+            *ret_version = e->sealed;
+            break;
+        }
+        if (e->written > e->sealed && e->phase != HSP_EPOCH_LEFT) {
+            w = WORK_SEAL;
+            break;
+        }
+        if (e->checkpoint_at != HSP_NO_VERSION) {
+            w = WORK_CHECKPOINT;
+            *ret_version = e->checkpoint_at;
+            *ret_asked = e->checkpoint_asked;
+            e->checkpoint_at = HSP_NO_VERSION;
+            break;
+        }
+        if (e->sealed >= next_copy && e->phase != HSP_EPOCH_LEFT) {
+            w = WORK_COPY;
+            *ret_version = next_copy;
+            break;
+        }
+        if (e->no_more_versions || e->phase == HSP_EPOCH_LEFT) {
+            break;
+        }
+        (void)pthread_cond_wait(&e->cond, &e->lock);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return w;
+}
+
+enum hsp_status hsp_epoch_seal_written(struct hsp_epoch *e, struct hsp_err *err)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    while (e->sealing) {
+        (void)pthread_cond_wait(&e->cond, &e->lock);
+    }
+    uint64_t version = e->written;
+    bool todo = version > e->sealed;
+    e->sealing = todo;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (!todo) {
+        return HSP_OK;
+    }
+    enum hsp_status st = hsp_epoch_device_save(e, version, err);
+    if (st == HSP_OK) {
+        hsp_segment_seal(e->seg[version % 2], version);
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    e->sealed = st == HSP_OK ? version : e->sealed;
+    e->sealing = false;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+static void confirm(struct hsp_epoch *e, uint64_t version)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->confirmed = version;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+enum hsp_status hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+                                          struct hsp_err *err)
+{
+    struct hsp_err why = {0};
+    (void)pthread_mutex_lock(&e->lock);
+    while (!e->cancelled && !e->lost && e->uncopied.code == HSP_OK &&
+           (e->confirmed == HSP_NO_VERSION || e->confirmed < version)) {
+        (void)pthread_cond_wait(&e->cond, &e->lock);
+    }
+    if (e->cancelled || e->lost) {
+        (void)hsp_err_set(&why, HSP_ECANCELED, 0, "the epoch has ended");
+    } else {
+        why = e->uncopied;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    if (why.code != HSP_OK && err != NULL) {
+        *err = why;
+    }
+    return why.code;
+}
+
+static enum hsp_status checkpoint(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    int64_t t0 = hsp_clock_ns();
+    struct hsp_ckpt_sum sum = {0};
+    struct hsp_err why = {0};
+    enum hsp_status disk, st = hsp_epoch_checkpoint(e, version, &sum, &disk, &why);
+    if (st != HSP_OK) {
+        *err = why;
+        return st;
+    }
+    hsp_disk_explain(disk == HSP_OK ? NULL : &why);
+    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
+                        .epoch = e->number,
+                        .u.ckpt = {.job = e->p->job,
+                                   .step = version,
+                                   .term = e->pkg.term,
+                                   .complete = disk == HSP_OK,
+                                   .content = disk == HSP_OK ? sum.content : 0,
+                                   .bytes = sum.bytes,
+                                   .seconds = (double)(hsp_clock_ns() - t0) * 1e-9,
+                                   .reason = disk == HSP_OK ? "" : why.msg}};
+    struct hsp_err lost = {0};
+    if (e->p->rank == 0 && hsp_chan_send(e->env->chan, &m, &lost) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report a checkpoint: %s", lost.msg);
+    }
+    return HSP_OK; /* a full disk stops no training: the report says it */
+}
+
+/* The rest of the state at the start, while the run thread is at the first forward: nothing is updated before
+ * the first vote, and that waits for the copies of this version. */
+static enum hsp_status fetch(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
+    if (st == HSP_OK) {
+        st = hsp_epoch_device_load(e, version, HSP_EPOCH_REST, err);
+    }
+    if (st == HSP_OK) {
+        hsp_audit_state(e, version, true);
+        hsp_epoch_tell_started(e, version);
+    }
+    return st;
+}
+
+/* This thread's work has failed. Of a transfer the cause is told before peers hear that it ends, unless the run thread
+ * has made it end. */
+static void note_failure(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool planned = e->cancelled || e->phase == HSP_EPOCH_LEFT;
+    bool tell = e->fetch != NULL && e->phase != HSP_EPOCH_FAILED;
+    if (st != HSP_EPEER) { /* which peer broke, the mesh will say */
+        e->uncopied = *err;
+        e->uncopied.code = st;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    if (tell) {
+        hsp_epoch_tell_broken(e, st, err, false);
+    } else {
+        hsp_log(e->env->log, planned ? HSP_LOG_DEBUG : HSP_LOG_INFO, "executor",
+                "copies of epoch %" PRIu64 " end: %s", e->number, err->msg);
+    }
+}
+
+void *hsp_epoch_keeper(void *arg)
+{
+    struct hsp_epoch *e = arg;
+    struct hsp_err err = {0};
+    uint64_t next_copy, version = 0;
+    bool asked = false;
+    enum hsp_status st = HSP_OK;
+    enum work w;
+    (void)pthread_mutex_lock(&e->lock);
+    next_copy = e->sealed;
+    (void)pthread_mutex_unlock(&e->lock);
+    while (st == HSP_OK && (w = next_work(e, next_copy, &version, &asked)) != WORK_END) {
+        int64_t from = hsp_clock_ns();
+        if (w == WORK_CHECKPOINT) {
+            st = checkpoint(e, version, &err);
+            hsp_epoch_trace_state(e, "checkpoint", from);
+            continue;
+        }
+        if (w == WORK_SEAL) {
+            st = hsp_epoch_seal_written(e, &err);
+            hsp_epoch_trace_state(e, "seal", from);
+            continue;
+        }
+        if (w == WORK_FETCH) {
+            st = fetch(e, version, &err);
+            continue;
+        }
+        st = hsp_epoch_copy_version(e, version, &err);
+        if (st == HSP_OK) {
+            hsp_epoch_trace_state(e, "copies", from);
+            confirm(e, version);
+            next_copy = version + 1;
+        }
+    }
+    if (st != HSP_OK) {
+        hsp_epoch_device_check(e->env);
+        note_failure(e, st, &err);
+        hsp_epoch_abort(e); /* the steps must not go on without their copies; wakes who waits */
+    }
+    if (e->fetch != NULL) { /* failed, or not begun because the epoch has ended */
+        hsp_epoch_abort(e);
+        hsp_epoch_fetch_end(e);
+    }
+    return NULL;
+}
+
+enum hsp_status hsp_epoch_keep(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    bool stop = false;
+    for (uint64_t t = version; st == HSP_OK && !stop && t <= e->p->steps; t++) {
+        st = hsp_epoch_copy_version(e, t, err);
+        (void)pthread_mutex_lock(&e->lock);
+        e->sealed = st == HSP_OK ? t : e->sealed;
+        e->voted = e->voted || (st == HSP_OK && t > version); /* nobody sends t before vote t - 1 */
+        stop = e->cancelled || e->phase == HSP_EPOCH_LEFT;
+        (void)pthread_mutex_unlock(&e->lock);
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    if (stop) {
+        st = HSP_OK; /* what broke has no more to say */
+    } else if (st == HSP_OK) {
+        e->phase = HSP_EPOCH_SERVING;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}

@@ -1,0 +1,103 @@
+/* What the coordinator is told of the steps of an epoch, and who else knows it. See epoch.h. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "worker/executor/epoch.h"
+
+/* The first rank, else keeper, that shares no node with rank 0 is its heir: it knows the newest
+ * steps, too. 0: there is none. */
+static uint32_t heir_of(const struct hsp_epoch *e)
+{
+    return hsp_package_writer(e->pkg.peers, e->p->n_ranks + e->p->n_keepers);
+}
+
+static void report(const struct hsp_epoch *e, const struct hsp_said_step *s, double *compute,
+                   uint32_t n)
+{
+    struct hsp_err err = {0};
+    struct hsp_msg m = {.type = HSP_MSG_STEP,
+                        .epoch = e->number,
+                        .u.step = {.job = e->p->job,
+                                   .step = s->step,
+                                   .loss = s->loss,
+                                   .val_loss = s->val_loss,
+                                   .grad_norm = s->grad_norm,
+                                   .lr = s->lr,
+                                   .tokens = s->tokens,
+                                   .seconds = s->seconds,
+                                   .sequence = s->sequence,
+                                   .n_compute = compute != NULL ? n : 0,
+                                   .compute_s = compute}};
+    if (hsp_chan_send(e->env->chan, &m, &err) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report a step: %s", err.msg);
+    }
+}
+
+static void keep(struct hsp_epoch *e, const struct hsp_said_step *s)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->said.step[e->said.n++ % HSP_EPOCH_SAID] = *s;
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
+                           const struct hsp_vote_record *all, uint32_t n, double seconds,
+                           uint32_t sequence)
+{
+    const struct hsp_said_step s = {.step = v->step,
+                                    .tokens = (uint64_t)v->tokens,
+                                    .loss = v->loss,
+                                    .val_loss = v->eval_tokens > 0 ? v->eval_loss : (double)NAN,
+                                    .grad_norm = v->norm,
+                                    .lr = v->lr,
+                                    .seconds = seconds,
+                                    .sequence = sequence};
+    if (e->p->rank == 0 || e->p->rank == heir_of(e)) {
+        keep(e, &s);
+    }
+    if (e->p->rank != 0) {
+        return;
+    }
+    double *compute = calloc(n, sizeof *compute);
+    for (uint32_t i = 0; compute != NULL && i < n; i++) {
+        compute[i] = all[i].compute_s;
+    }
+    report(e, &s, compute, n); /* without memory, without the times */
+    free(compute);
+}
+
+void hsp_epoch_say_again(struct hsp_epoch *e)
+{
+    if (e->p->rank == 0 || e->p->rank != heir_of(e)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_said said = e->said;
+    (void)pthread_mutex_unlock(&e->lock);
+    for (uint32_t i = said.n > HSP_EPOCH_SAID ? said.n - HSP_EPOCH_SAID : 0; i < said.n; i++) {
+        report(e, &said.step[i % HSP_EPOCH_SAID], NULL, 0);
+    }
+}
+
+enum hsp_status hsp_epoch_share_step(struct hsp_epoch *e, uint32_t channel, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    struct hsp_said_step s = {.step = HSP_NO_VERSION};
+    uint32_t heir = heir_of(e);
+    if (heir < e->p->n_ranks || (e->p->rank != 0 && e->p->rank != heir)) {
+        return HSP_OK; /* a rank knows by the vote, or there is none */
+    }
+    if (e->p->rank != 0) {
+        enum hsp_status st = comm->ops->recv(comm, 0, channel, &s, sizeof s, err);
+        if (st == HSP_OK && s.step != HSP_NO_VERSION) {
+            keep(e, &s);
+        }
+        return st;
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    if (e->said.n > 0) {
+        s = e->said.step[(e->said.n - 1) % HSP_EPOCH_SAID];
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return comm->ops->send(comm, heir, channel, &s, sizeof s, err);
+}

@@ -1,0 +1,164 @@
+/* State segments of an epoch: names, creation, what may be reused.
+ *
+ * A segment is named by (job number, device/rank, owner's rank, layout, slot). The layout is the
+ * plan's number, not the epoch's: the same plan under a new epoch number goes on in the same files.
+ */
+#include <string.h>
+
+#include "worker/executor/epoch.h"
+#include "worker/state/segment_name.h"
+
+/* Programs find state by its place: what another version of the compiler laid out otherwise is of another
+ * shape, whatever its size. */
+static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segment_row *rows,
+                      uint32_t n)
+{
+    bool same = hsp_segment_n(s) == n;
+    for (uint32_t i = 0; i < n && same; i++) {
+        const struct hsp_segment_row *r = hsp_segment_row(s, i);
+        same = r->tensor == rows[i].tensor && r->kind == rows[i].kind &&
+               r->offset == rows[i].offset && hsp_box_equal(&r->box, &rows[i].box);
+    }
+    return same;
+}
+
+/* Opens the segment, or makes it when there is none, or none that can be used. */
+static enum hsp_status open_or_create(struct hsp_epoch *e, uint32_t owner, uint32_t slot,
+                                      const struct hsp_segment_row *rows, uint32_t n, int64_t area,
+                                      struct hsp_state_segment **ret, struct hsp_err *err)
+{
+    struct hsp_segment_key key;
+    struct hsp_digest plan = {0};
+    struct hsp_segname name = {.job = e->p->job,
+                               .device = e->env->device,
+                               .rank = e->p->rank,
+                               .owner = owner,
+                               .plan = e->p->plan,
+                               .slot = slot};
+    hsp_segname_key(&name, &key);
+    enum hsp_status st = hsp_segment_open(e->env->state_dir, &key, true, ret, err);
+    if (st == HSP_OK && hsp_segment_area_bytes(*ret) == area && same_rows(*ret, rows, n)) {
+        return HSP_OK;
+    }
+    bool useless = st == HSP_OK || st == HSP_EDIGEST || st == HSP_EVERSION;
+    if (st == HSP_OK) {
+        *ret = hsp_segment_close(*ret);
+    }
+    if (useless) { /* of another shape, or damaged: never a source, so it may go */
+        st = hsp_segment_remove(e->env->state_dir, &key, err);
+    }
+    if (st != HSP_OK && st != HSP_ENOENT) {
+        return st; /* also without memory to look: it may be whole */
+    }
+    return hsp_segment_create(e->env->state_dir, &key, plan, rows, n, area, ret, err);
+}
+
+static enum hsp_status open_home(struct hsp_epoch *e, struct hsp_err *err)
+{
+    const struct hsp_program *p = &e->prog;
+    uint32_t n = p->bind.n_state;
+    struct hsp_segment_row *rows = hsp_arena_array(e->arena, n, sizeof *rows);
+    if (rows == NULL) {
+        return hsp_err_nomem(err, "%u rows of state", n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hsp_state_bind *s = &p->bind.state[i];
+        const struct hsp_ptensor *t = &p->tpl.tensors[s->tensor];
+        rows[i] = (struct hsp_segment_row){.tensor = s->tensor_id,
+                                           .kind = t->state_kind,
+                                           .dtype = t->dtype,
+                                           .box = p->bind.tensor[s->tensor].box,
+                                           .offset = p->bind.tensor[s->tensor].offset};
+        memcpy(rows[i].full, s->full.hi, sizeof rows[i].full);
+    }
+    for (uint32_t slot = 0; slot < 2; slot++) {
+        enum hsp_status st =
+            open_or_create(e, e->p->rank, slot, rows, n, p->bind.state_bytes, &e->seg[slot], err);
+        if (st != HSP_OK) {
+            return st;
+        }
+    }
+    return HSP_OK;
+}
+
+/* Rows of the copy that @owner sends here: each row of the table, all kinds. */
+static enum hsp_status copy_rows(struct hsp_epoch *e, uint32_t owner, struct hsp_segment_row **ret,
+                                 uint32_t *ret_n, int64_t *ret_area, struct hsp_err *err)
+{
+    const struct hsp_pkg_table *t = &e->pkg.copies;
+    struct hsp_segment_row *rows =
+        hsp_arena_array(e->arena, (size_t)t->n * e->pkg.n_kinds, sizeof *rows);
+    uint32_t n = 0;
+    int64_t at = 0;
+    if (rows == NULL) {
+        return hsp_err_nomem(err, "the copies of rank %u", owner);
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        const struct hsp_pkg_row *r = &t->row[i];
+        for (uint8_t k = 0; r->from == owner && r->to == e->p->rank && k < e->pkg.n_kinds; k++) {
+            int64_t bytes = hsp_box_count(&r->box) * (int64_t)hsp_dtype_size(e->pkg.dtype);
+            rows[n] = (struct hsp_segment_row){.tensor = r->param,
+                                               .kind = e->pkg.kinds[k],
+                                               .dtype = e->pkg.dtype,
+                                               .box = r->box,
+                                               .offset = at};
+            memcpy(rows[n].full, e->pkg.params[r->param].ext, sizeof rows[n].full);
+            at += (bytes + 63) / 64 * 64;
+            n++;
+        }
+    }
+    *ret = rows;
+    *ret_n = n;
+    *ret_area = at;
+    return HSP_OK;
+}
+
+static enum hsp_status open_copy(struct hsp_epoch *e, uint32_t owner, struct hsp_err *err)
+{
+    struct hsp_segment_row *rows = NULL;
+    uint32_t n = 0;
+    int64_t area = 0;
+    struct hsp_epoch_copy *c = &e->copies[e->n_copies];
+    enum hsp_status st = copy_rows(e, owner, &rows, &n, &area, err);
+    c->owner = owner;
+    e->n_copies++;
+    for (uint32_t slot = 0; st == HSP_OK && slot < 2; slot++) {
+        st = open_or_create(e, owner, slot, rows, n, area, &c->seg[slot], err);
+    }
+    return st;
+}
+
+static bool copies_to_me(const struct hsp_epoch *e, uint32_t owner)
+{
+    for (uint32_t i = 0; i < e->pkg.copies.n; i++) {
+        if (e->pkg.copies.row[i].from == owner && e->pkg.copies.row[i].to == e->p->rank) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err)
+{
+    enum hsp_status st = e->member ? open_home(e, err) : HSP_OK;
+    e->copies = hsp_arena_array(e->arena, e->p->n_ranks, sizeof *e->copies);
+    if (st == HSP_OK && e->copies == NULL) {
+        st = hsp_err_nomem(err, "copies");
+    }
+    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
+        if (copies_to_me(e, r)) {
+            st = open_copy(e, r, err);
+        }
+    }
+    return st;
+}
+
+void hsp_epoch_close_segments(struct hsp_epoch *e)
+{
+    for (int slot = 0; slot < 2; slot++) {
+        e->seg[slot] = hsp_segment_close(e->seg[slot]);
+        for (uint32_t i = 0; i < e->n_copies; i++) {
+            e->copies[i].seg[slot] = hsp_segment_close(e->copies[i].seg[slot]);
+        }
+    }
+}

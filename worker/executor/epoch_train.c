@@ -1,0 +1,286 @@
+/* The steps of an epoch and what happens around them: sealing, votes, reports, the hand-over. See
+ * epoch.h.
+ *
+ * Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes stable when
+ * vote t has passed; only then is the slot of version t - 1 opened for writing (decision D9).
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/executor/audit.h"
+#include "worker/executor/epoch.h"
+#include "worker/executor/epoch_nccl.h"
+#include "worker/executor/step_log.h"
+
+#define FLAG_CHECKPOINT 1u /* of rank 0's vote record: write the version of this vote */
+#define CHANNEL_FINAL   0x7ffffff0u
+#define METRICS_MAX     ((size_t)1 << 31)
+
+static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
+{
+    struct hsp_epoch *e = ctx;
+    enum hsp_status st = hsp_epoch_await_confirmed(e, mine->step, err);
+    if (st == HSP_OK) {
+        st = hsp_epoch_device_await(e, err);
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    mine->armed = e->armed;
+    mine->flags = (e->want_checkpoint ? FLAG_CHECKPOINT : 0) | hsp_epoch_trace_flags(e);
+    e->want_checkpoint = false;
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+/* Version v->step is stable: the calendar or rank 0's wish may want it on disk. */
+static void note_stable(struct hsp_epoch *e, const struct hsp_vote *v,
+                        const struct hsp_vote_record *all)
+{
+    uint64_t every = e->p->checkpoint_every;
+    bool asked = (all[0].flags & FLAG_CHECKPOINT) != 0;
+    (void)pthread_mutex_lock(&e->lock);
+    e->stable = v->step;
+    e->voted = true;
+    if (asked || (every > 0 && v->step > 0 && v->step % every == 0)) {
+        e->checkpoint_at = v->step;
+        e->checkpoint_asked = asked;
+    }
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+/* A line that cannot be kept here stops no training: others note the same, and hspmdd has heard it. */
+static void note_metrics(struct hsp_epoch *e, const struct hsp_vote *v, double seconds,
+                         uint32_t sequence)
+{
+    struct hsp_err err = {0};
+    bool failed = hsp_metrics_note(e, v, seconds, sequence, &err) != HSP_OK;
+    if (failed && !e->unnoted) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                "step %" PRIu64 " of job %u is not noted here: %s", v->step, e->p->job, err.msg);
+    }
+    e->unnoted = failed;
+}
+
+static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
+                              const struct hsp_vote_record *all, uint32_t n, struct hsp_err *err)
+{
+    struct hsp_epoch *e = ctx;
+    int64_t now = hsp_clock_ns();
+    double seconds = e->vote_ns > 0 ? (double)(now - e->vote_ns) * 1e-9 : 0;
+    e->vote_ns = now;
+    uint32_t sequence =
+        e->pkg.n_shorter > 0 ? hsp_engine_program(e->engine)->bind.data.sequence : 0;
+    note_stable(e, v, all);
+    hsp_epoch_trace_passed(e, v, all[0].flags);
+    hsp_epoch_report_step(e, v, all, n, seconds, sequence);
+    hsp_segment_unseal(e->seg[(v->step + 1) % 2]);
+    note_metrics(e, v, seconds, sequence);
+    return hsp_audit_step(e, v->step, err);
+}
+
+/* The keeper seals it, a pass over all of the state, beside the next step; the next vote waits for that. */
+static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
+{
+    struct hsp_epoch *e = ctx;
+    (void)err;
+    (void)pthread_mutex_lock(&e->lock);
+    e->dev.newest = *w;
+    e->written = w->version;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+    return HSP_OK;
+}
+
+static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool eval,
+                              struct hsp_err *err)
+{
+    (void)micro;
+    (void)eval;
+    (void)err;
+    hsp_audit_instr(ctx, instr);
+    return HSP_OK;
+}
+
+/* Once for a job: what it asks for and this device has not. */
+static void tell_arithmetic(const struct hsp_epoch *e)
+{
+    const struct hsp_backend *b = e->env->backend;
+    bool tf32 = e->prog.bind.hyper.tf32 && !b->tf32, bf16 = !b->bf16 && hsp_program_low(&e->prog);
+    if ((tf32 || bf16) && atomic_exchange(e->env->told, e->p->job) != e->p->job) {
+        hsp_log(e->env->log, HSP_LOG_INFO, "executor",
+                tf32 ? "job %u asks for tf32: device %u has none and computes in fp32"
+                     : "job %u asks for bf16: device %u computes in fp32 on numbers stored as bf16",
+                e->p->job, e->env->device);
+    }
+}
+
+static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
+{
+    struct hsp_engine_opts o = {.program = &e->prog,
+                                .shorter = e->shorter,
+                                .n_shorter = e->pkg.n_shorter,
+                                .backend = e->env->backend,
+                                .comm = e->mesh[HSP_MESH_DATA],
+                                .direct = e->direct,
+                                .dataset = &e->data->set,
+                                .data_digest = e->data->digest,
+                                .speed = e->env->speed,
+                                .n_noop = e->n_noop,
+                                .hooks = {.ctx = e,
+                                          .before_vote = before_vote,
+                                          .passed = passed,
+                                          .sealed = sealed,
+                                          .traced = e->env->audit_dir != NULL ? traced : NULL}};
+    struct hsp_engine *engine = NULL;
+    hsp_epoch_device_slots(e, o.slot);
+    tell_arithmetic(e);
+    enum hsp_status st = hsp_engine_open(&o, &engine, err);
+    (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
+    e->engine = engine;
+    bool stop = e->cancelled || e->lost;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (st == HSP_OK && stop) {
+        return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended");
+    }
+    return st;
+}
+
+/* The last version has no step of its own: it is stable when everybody has it confirmed. */
+static enum hsp_status finish(struct hsp_epoch *e, struct hsp_err *err)
+{
+    uint8_t mine = 1;
+    enum hsp_status st = hsp_epoch_await_confirmed(e, e->p->steps, err);
+    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
+        if (r != e->p->rank) {
+            st = e->mesh[HSP_MESH_DATA]->ops->send(e->mesh[HSP_MESH_DATA], r, CHANNEL_FINAL, &mine,
+                                                   1, err);
+        }
+    }
+    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
+        if (r != e->p->rank) {
+            st = e->mesh[HSP_MESH_DATA]->ops->recv(e->mesh[HSP_MESH_DATA], r, CHANNEL_FINAL, &mine,
+                                                   1, err);
+        }
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    e->stable = e->p->steps;
+    e->voted = true;
+    e->no_more_versions = st == HSP_OK;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+static void tell(struct hsp_epoch *e, struct hsp_msg *m)
+{
+    struct hsp_err err = {0};
+    m->epoch = e->number;
+    if (hsp_chan_send(e->env->chan, m, &err) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report the end: %s", err.msg);
+    }
+}
+
+/* The newest whole lines that fit into FINISHED. */
+static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
+{
+    size_t from = metrics->len > HSP_MSG_METRICS_MAX ? metrics->len - HSP_MSG_METRICS_MAX : 0;
+    while (from > 0 && from < metrics->len && metrics->data[from - 1] != '\n') {
+        from++;
+    }
+    m->blob = metrics->data + from;
+    m->blob_len = (uint32_t)(metrics->len - from);
+}
+
+/* All are armed for @epoch: hand over at @version. *ret_left false: it is not ours (dropped meanwhile). */
+static enum hsp_status hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version,
+                                 uint32_t n_noop, bool *ret_left, struct hsp_err *err)
+{
+    /* the next epoch begins with it, or we go back to it */
+    enum hsp_status st = hsp_epoch_seal_written(e, err);
+    *ret_left = false;
+    if (st != HSP_OK) {
+        return st;
+    }
+    hsp_audit_state(e, version, false);
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_epoch *next = e->next;
+    bool ok = next != NULL && next->number == epoch;
+    if (ok) {
+        e->phase = HSP_EPOCH_LEFT;
+        hsp_epoch_device_leave(e); /* the next one wants the memory */
+        /* Under our lock: the control thread takes it to disarm us before it closes the next epoch.
+         */
+        next->n_noop = n_noop;
+        hsp_epoch_go(next, version);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    *ret_left = ok;
+    return HSP_OK;
+}
+
+/* *ret_left: the next epoch does it, and has begun. */
+static enum hsp_status write_outputs(struct hsp_epoch *e, bool *ret_left, struct hsp_err *err)
+{
+    uint64_t epoch = 0;
+    struct hsp_msg last = {.type = HSP_MSG_STEP,
+                           .u.step = {.job = e->p->job,
+                                      .step = e->p->steps,
+                                      .loss = (double)NAN,
+                                      .val_loss = (double)NAN,
+                                      .grad_norm = (double)NAN,
+                                      .lr = (double)NAN,
+                                      .final = true}};
+    struct hsp_msg done = {.type = HSP_MSG_FINISHED,
+                           .u.finished = {.job = e->p->job, .step = e->p->steps}};
+    if (e->p->rank == 0) {
+        tell(e, &last);
+    }
+    struct hsp_buf metrics;
+    hsp_buf_init(&metrics, METRICS_MAX);
+    enum hsp_status st = hsp_epoch_write_final(e, &metrics, &epoch, err);
+    *ret_left = epoch != 0;
+    if (st == HSP_OK && epoch != 0) {
+        st = hand_over(e, epoch, e->p->steps, 0, ret_left, err);
+        if (st == HSP_OK && !*ret_left) {
+            st = hsp_err_set(err, HSP_ECANCELED, 0, "epoch %" PRIu64 " was dropped", epoch);
+        }
+    } else if (st == HSP_OK && epoch == 0 && e->p->rank == 0) {
+        attach_metrics(&metrics, &done);
+        tell(e, &done);
+    }
+    hsp_buf_fini(&metrics);
+    return st;
+}
+
+enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    bool left = false;
+    enum hsp_status st = hsp_epoch_direct_start(e, err);
+    st = st == HSP_OK ? open_engine(e, err) : st;
+    for (uint64_t t = version; st == HSP_OK && t < e->p->steps; t++) {
+        struct hsp_step_result r;
+        st = hsp_engine_step(e->engine, t, &r, err);
+        hsp_epoch_trace_tell(e, st != HSP_OK || r.vote.armed != 0 || t + 1 == e->p->steps);
+        if (st == HSP_OK && r.vote.armed != 0) {
+            st = hand_over(e, r.vote.armed, t + 1, r.n_noop, &left, err);
+        }
+        if (left) {
+            return HSP_OK;
+        }
+    }
+    if (st == HSP_OK) {
+        st = finish(e, err);
+    }
+    if (st == HSP_OK) {
+        st = write_outputs(e, &left, err);
+    }
+    if (st == HSP_OK && !left) {
+        (void)pthread_mutex_lock(&e->lock);
+        e->phase = e->cancelled ? HSP_EPOCH_FAILED : HSP_EPOCH_SERVING;
+        (void)pthread_mutex_unlock(&e->lock);
+    }
+    return st;
+}

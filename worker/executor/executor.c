@@ -1,0 +1,525 @@
+/* The control thread of an executor. See executor.h; the contract is in worker/agent/README.md.
+ *
+ * At most three epochs exist at a time: the running one, the next one (being prepared or ready),
+ * and the one we have just left, whose connections stay open until the running one has voted. The
+ * happy path: PREPARE opens `next`; START, or the hand-over inside the running epoch, makes it
+ * `running`. Failure modes: a peer breaks (the mesh's I/O thread notes it and wakes us: we abort
+ * the epoch and tell the agent); SEAL, DROP, STOP close epochs and wait for their threads; the
+ * agent's end of file ends us. */
+#include "worker/executor/executor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "worker/backend/plugin.h"
+#include "worker/exec/pace.h"
+#include "worker/executor/epoch.h"
+#include "worker/executor/epoch_nccl.h"
+#include "worker/state/segment_name.h"
+
+#define CONNECT_MS  10000             /* for a mesh to stand; hspmdd's prepare_timeout is longer */
+#define MESSAGE_MAX ((size_t)8 << 20) /* decoded body; the blob stays where it was read */
+
+struct executor {
+    struct hsp_exec_env env;
+    atomic_uint told; /* env points to it */
+    struct hsp_chan chan;
+    struct hsp_arena *arena; /* of the message being handled */
+    uint32_t heartbeat_ms;
+    int64_t beat_due_ms;
+    uint64_t beat;
+    uint32_t job;   /* whose epochs these are */
+    uint64_t floor; /* epochs of that job up to here are over */
+    struct hsp_epoch *running, *next, *left;
+};
+
+static int64_t now_ms(void)
+{
+    return hsp_clock_ns() / 1000000;
+}
+
+static void tell(struct executor *x, struct hsp_msg *m)
+{
+    struct hsp_err err = {0};
+    if (hsp_chan_send(&x->chan, m, &err) != HSP_OK) {
+        hsp_log(x->env.log, HSP_LOG_WARN, "executor", "cannot send %s: %s", hsp_msg_name(m->type),
+                err.msg);
+    }
+}
+
+static enum hsp_epoch_phase phase_of(struct hsp_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    enum hsp_epoch_phase p = e->phase;
+    (void)pthread_mutex_unlock(&e->lock);
+    return p;
+}
+
+/* ---- housekeeping after every wake-up ---- */
+
+static bool has_begun(struct hsp_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool begun = e->go || (e->phase >= HSP_EPOCH_MOVING && e->phase != HSP_EPOCH_FAILED);
+    (void)pthread_mutex_unlock(&e->lock);
+    return begun;
+}
+
+/* The next epoch has begun by itself (hand-over, or told by its peers): it is the running one now.
+ */
+static void promote(struct executor *x)
+{
+    if (x->next == NULL || !has_begun(x->next)) {
+        return;
+    }
+    if (x->running != NULL) {
+        x->left = hsp_epoch_close(x->left);
+        x->left = x->running;
+        (void)pthread_mutex_lock(&x->left->lock); /* a keeper does not hand over by itself */
+        x->left->phase = x->left->phase == HSP_EPOCH_RUNNING ? HSP_EPOCH_LEFT : x->left->phase;
+        (void)pthread_mutex_unlock(&x->left->lock);
+    }
+    x->running = x->next;
+    x->next = NULL;
+}
+
+/* The running epoch has voted: all have arrived, nobody needs the old connections any more. */
+static void reap_left(struct executor *x)
+{
+    if (x->left == NULL || x->running == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&x->running->lock);
+    bool voted = x->running->voted;
+    (void)pthread_mutex_unlock(&x->running->lock);
+    if (voted) {
+        x->left = hsp_epoch_close(x->left);
+    }
+}
+
+/* A switch is prepared. A keeper has no vote: it learns late that the members have left the running
+ * epoch, and until then cannot tell that from a loss. The members can. */
+static bool switching(const struct executor *x)
+{
+    return x->next != NULL && x->next->p->mode == HSP_MODE_SWITCH &&
+           phase_of(x->next) >= HSP_EPOCH_READY && phase_of(x->next) != HSP_EPOCH_FAILED;
+}
+
+/* Aborts an epoch whose peer has broken, and says so. */
+static void check_lost(struct executor *x, struct hsp_epoch *e)
+{
+    if (e == NULL) {
+        return;
+    }
+    if (e == x->running && e->keeps && switching(x)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    bool alive = e->phase == HSP_EPOCH_READY || e->phase == HSP_EPOCH_MOVING ||
+                 e->phase == HSP_EPOCH_RUNNING ||
+                 (e == x->running && e->keeps &&
+                  e->phase == HSP_EPOCH_FAILED); /* its thread has left the word to us */
+    bool act = e->lost && !e->told && !e->cancelled && alive;
+    bool before_start = e->phase == HSP_EPOCH_READY && !e->go;
+    if (act) {
+        e->told = true;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    if (!act) {
+        return;
+    }
+    hsp_epoch_abort(e);
+    struct hsp_msg m = {.type = HSP_MSG_PEER_LOST,
+                        .epoch = e->number,
+                        .u.lost = {.job = e->p->job,
+                                   .device = x->env.device,
+                                   .peer = e->lost_peer,
+                                   .before_start = before_start,
+                                   .reason = e->lost_why}};
+    hsp_log(x->env.log, HSP_LOG_INFO, "executor", "epoch %" PRIu64 " of job %u lost %s", e->number,
+            e->p->job, e->lost_why);
+    hsp_epoch_say_again(e);
+    tell(x, &m);
+}
+
+static void housekeeping(struct executor *x)
+{
+    promote(x);
+    reap_left(x);
+    check_lost(x, x->running);
+    check_lost(x, x->next);
+}
+
+/* ---- messages ---- */
+
+static void disarm(struct executor *x)
+{
+    if (x->running != NULL) {
+        (void)pthread_mutex_lock(&x->running->lock);
+        x->running->armed = 0;
+        x->running->next = NULL;
+        (void)pthread_mutex_unlock(&x->running->lock);
+    }
+}
+
+static void close_next(struct executor *x)
+{
+    disarm(x);
+    promote(x); /* the hand-over may have happened just before */
+    x->next = hsp_epoch_close(x->next);
+}
+
+/* Ends every epoch of the job up to @epoch; when it returns none of them can write memory. */
+static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
+{
+    disarm(x);
+    promote(x);
+    if (x->next != NULL && x->next->p->job == job && x->next->number <= epoch) {
+        x->next = hsp_epoch_close(x->next);
+    }
+    if (x->running != NULL && x->running->p->job == job && x->running->number <= epoch) {
+        x->running = hsp_epoch_close(x->running);
+    }
+    if (x->left != NULL && x->left->p->job == job && x->left->number <= epoch) {
+        x->left = hsp_epoch_close(x->left);
+    }
+    if (x->job == job && x->floor < epoch) {
+        x->floor = epoch;
+    }
+}
+
+/* Epochs are numbered per job. */
+static bool is_epoch(const struct hsp_epoch *e, uint32_t job, uint64_t number)
+{
+    return e != NULL && e->p->job == job && e->number == number;
+}
+
+static void on_prepare(struct executor *x, const struct hsp_msg *m)
+{
+    const struct hsp_m_prepare *p = &m->u.prepare;
+    struct hsp_err err = {0};
+    if (x->job != p->job) { /* one job at a time: what is left of the other one is over */
+        close_up_to(x, x->job, UINT64_MAX);
+        x->job = p->job;
+        x->floor = 0;
+    }
+    if (m->epoch <= x->floor || (x->running != NULL && x->running->number >= m->epoch)) {
+        return; /* over, or begun already */
+    }
+    if (is_epoch(x->next, p->job, m->epoch)) {
+        if (phase_of(x->next) == HSP_EPOCH_READY) {
+            hsp_epoch_tell_ready(x->next);
+        }
+        return;
+    }
+    close_next(x);
+    if (hsp_epoch_open(&x->env, m, &x->next, &err) != HSP_OK) {
+        struct hsp_msg fail = {
+            .type = HSP_MSG_PREPARE_FAILED,
+            .epoch = m->epoch,
+            .u.failed = {
+                .job = p->job, .device = x->env.device, .fact = HSP_FACT_OTHER, .reason = err.msg}};
+        tell(x, &fail);
+    }
+}
+
+static void on_start(struct executor *x, const struct hsp_msg *m)
+{
+    if (!is_epoch(x->next, m->u.start.job, m->epoch)) {
+        return; /* dropped meanwhile */
+    }
+    x->running = hsp_epoch_close(x->running);
+    x->left = hsp_epoch_close(x->left);
+    x->running = x->next;
+    x->next = NULL;
+    hsp_epoch_go(x->running, m->u.start.step);
+}
+
+static void on_arm(struct executor *x, const struct hsp_msg *m)
+{
+    if (!is_epoch(x->next, m->u.jobref.job, m->epoch) || x->running == NULL ||
+        !x->running->member) {
+        return;
+    }
+    (void)pthread_mutex_lock(&x->running->lock);
+    x->running->armed = m->epoch;
+    x->running->next = x->next;
+    (void)pthread_cond_broadcast(&x->running->cond);
+    (void)pthread_mutex_unlock(&x->running->lock);
+}
+
+static void on_drop(struct executor *x, const struct hsp_msg *m)
+{
+    disarm(x);
+    promote(x);
+    if (x->next != NULL && x->next->p->job == m->u.jobref.job && x->next->number <= m->epoch) {
+        x->next = hsp_epoch_close(x->next);
+    }
+}
+
+static void on_seal(struct executor *x, const struct hsp_msg *m)
+{
+    struct hsp_msg answer = {
+        .type = HSP_MSG_SEALED, .epoch = m->epoch, .u.sealed = {.job = m->u.jobref.job}};
+    close_up_to(x, m->u.jobref.job, m->epoch);
+    tell(x, &answer);
+}
+
+static void discard(struct executor *x, uint32_t job, uint64_t keep_plan)
+{
+    struct hsp_err err = {0};
+    if (hsp_segname_discard(x->env.state_dir, job, x->env.device, keep_plan, &err) != HSP_OK) {
+        hsp_log(x->env.log, HSP_LOG_WARN, "executor", "state of job %u stays behind: %s", job,
+                err.msg);
+    }
+}
+
+/* Without an epoch the device may work for another job next, or for none for long. A SEAL keeps the
+ * data: mostly the same job goes on. */
+static void drop_idle_data(struct executor *x)
+{
+    if (x->running == NULL && x->next == NULL && x->left == NULL) {
+        hsp_data_cache_drop(x->env.data);
+    }
+}
+
+static void on_stop(struct executor *x, const struct hsp_msg *m)
+{
+    uint32_t job = m->u.jobref.job;
+    struct hsp_msg answer = {.type = HSP_MSG_STOPPED,
+                             .epoch = m->epoch,
+                             .u.devref = {.job = job, .device = x->env.device}};
+    close_up_to(x, job, m->epoch);
+    drop_idle_data(x);
+    discard(x, job, 0);
+    tell(x, &answer);
+}
+
+static void on_release(struct executor *x, const struct hsp_msg *m)
+{
+    const struct hsp_m_release *r = &m->u.release;
+    struct hsp_msg answer = {.type = HSP_MSG_RELEASED,
+                             .epoch = m->epoch,
+                             .u.devref = {.job = r->job, .device = x->env.device}};
+    promote(x);
+    x->left = hsp_epoch_close(x->left);
+    if (x->running != NULL && x->running->p->job == r->job && !x->running->member &&
+        !x->running->keeps) {
+        x->running = hsp_epoch_close(x->running);
+    }
+    drop_idle_data(x);
+    discard(x, r->job, r->keep_plan);
+    tell(x, &answer);
+}
+
+static void on_checkpoint(struct executor *x, const struct hsp_msg *m)
+{
+    if (x->running != NULL && x->running->p->job == m->u.jobref.job && x->running->p->rank == 0) {
+        (void)pthread_mutex_lock(&x->running->lock);
+        x->running->want_checkpoint = true;
+        (void)pthread_mutex_unlock(&x->running->lock);
+    }
+}
+
+/* Of an epoch that is over nothing can be recorded; hspmdd sees that it is. */
+static void on_trace(struct executor *x, const struct hsp_msg *m)
+{
+    const struct hsp_m_trace *t = &m->u.trace;
+    if (is_epoch(x->running, t->job, m->epoch) && x->running->member && x->running->p->rank == 0) {
+        hsp_epoch_trace_want(x->running, t->number, t->steps);
+    }
+}
+
+static void handle(struct executor *x, const struct hsp_msg *m)
+{
+    switch (m->type) {
+    case HSP_MSG_PREPARE: on_prepare(x, m); break;
+    case HSP_MSG_START: on_start(x, m); break;
+    case HSP_MSG_ARM: on_arm(x, m); break;
+    case HSP_MSG_DROP: on_drop(x, m); break;
+    case HSP_MSG_SEAL: on_seal(x, m); break;
+    case HSP_MSG_STOP: on_stop(x, m); break;
+    case HSP_MSG_RELEASE: on_release(x, m); break;
+    case HSP_MSG_CHECKPOINT: on_checkpoint(x, m); break;
+    case HSP_MSG_TRACE: on_trace(x, m); break;
+    case HSP_MSG_WELCOME: x->heartbeat_ms = m->u.welcome.heartbeat_ms; break;
+    default:
+        hsp_log(x->env.log, HSP_LOG_WARN, "executor", "unexpected message %s",
+                hsp_msg_name(m->type));
+        break;
+    }
+}
+
+/* ---- the loop ---- */
+
+static void heartbeat(struct executor *x)
+{
+    struct hsp_msg m = {.type = HSP_MSG_HEARTBEAT, .u.beat = {.seq = ++x->beat}};
+    tell(x, &m);
+    x->beat_due_ms = now_ms() + x->heartbeat_ms;
+}
+
+/* Handles all that has arrived. HSP_OK, or why the executor ends. */
+static enum hsp_status receive(struct executor *x, struct hsp_err *err)
+{
+    for (;;) {
+        struct hsp_frame frame;
+        struct hsp_msg m;
+        hsp_arena_reset(x->arena);
+        enum hsp_status st = hsp_chan_recv(&x->chan, x->arena, &frame, &m, err);
+        if (st == HSP_AGAIN) {
+            return HSP_OK;
+        }
+        if (st != HSP_OK) {
+            return st;
+        }
+        handle(x, &m);
+        hsp_frame_fini(&frame);
+        housekeeping(x);
+    }
+}
+
+static int serve(struct executor *x)
+{
+    struct pollfd p[2] = {{.fd = x->chan.fd, .events = POLLIN},
+                          {.fd = x->env.wake_fd, .events = POLLIN}};
+    struct hsp_err err = {0};
+    for (;;) {
+        int64_t wait = x->beat_due_ms - now_ms();
+        int n = poll(p, 2, wait > 0 ? (int)wait : 0);
+        uint64_t count;
+        if (n < 0 && errno != EINTR) {
+            hsp_log(x->env.log, HSP_LOG_ERROR, "executor", "poll fails: %s", strerror(errno));
+            return 1;
+        }
+        if (n > 0 && p[1].revents != 0 && read(x->env.wake_fd, &count, sizeof count) < 0) {
+            count = 0; /* somebody else's wake-up: housekeeping runs anyway */
+        }
+        housekeeping(x);
+        if (n > 0 && p[0].revents != 0) {
+            enum hsp_status st = receive(x, &err);
+            if (st == HSP_ECLOSED) {
+                /* The agent is gone: to the peers this must look like the loss it is, not like an abort
+                 * that any of them might have begun; so no tidy hang-up. */
+                hsp_nccllog_tell(x->env.nccl_log, x->env.log);
+                _exit(0);
+            }
+            if (st != HSP_OK) {
+                hsp_log(x->env.log, HSP_LOG_ERROR, "executor", "message of the agent: %s", err.msg);
+                return 1;
+            }
+        }
+        if (now_ms() >= x->beat_due_ms) {
+            heartbeat(x);
+        }
+    }
+}
+
+static enum hsp_status open_device(const struct hsp_executor_opts *o, struct hsp_backend **ret,
+                                   struct hsp_err *err)
+{
+    const struct hsp_device_opts d = {.memory_bytes = o->mem_bytes};
+    if (o->open != NULL) {
+        return o->open(o, ret, err);
+    }
+    return o->gpu_index >= 0 ? hsp_backend_device_open(o->gpu_index, &d, ret, err)
+                             : hsp_backend_cpu_open((int)o->threads, ret, err);
+}
+
+/* 0: not known. */
+static uint64_t gpu_of(const struct hsp_executor_opts *o)
+{
+    bool told = o->gpu != 0 || o->open != NULL || o->gpu_index < 0;
+    return told ? o->gpu : hsp_device_identity(NULL, o->gpu_index);
+}
+
+static enum hsp_status open_all(struct executor *x, const struct hsp_executor_opts *o,
+                                struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    x->env = (struct hsp_exec_env){
+        .state_dir = o->state_dir,
+        .node = o->node,
+        .device = o->device,
+        .speed = o->speed < 1 ? o->speed : 0,
+        .mem_bytes = o->mem_bytes,
+        .connect_ms = CONNECT_MS,
+        .audit_dir = o->audit_dir,
+        .chan = &x->chan,
+        .data = hsp_data_cache_new(NULL),
+        .log = o->log,
+        .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+        .nccl_look = {.apart = o->transport == HSP_MESH_TCP, .unknown = o->nccl_unknown},
+        .nccl_log = o->nccl_log,
+        .told = &x->told};
+    x->heartbeat_ms = o->heartbeat_ms;
+    x->arena = hsp_arena_new(MESSAGE_MAX);
+    if (x->env.wake_fd < 0 || x->arena == NULL || x->env.data == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, errno, "cannot start");
+    }
+    st = open_device(o, &x->env.backend, err);
+    if (st == HSP_OK && x->env.backend->device) {
+        x->env.mem_bytes = hsp_device_offer(o->mem_bytes);
+    }
+    if (st == HSP_OK) {
+        const struct hsp_direct_opts d = {.backend = x->env.backend,
+                                          .gpu = gpu_of(o),
+                                          .patience_ms = o->heartbeat_ms,
+                                          .library = o->nccl};
+        x->env.nccl = hsp_direct_open(&d, o->log);
+        st = hsp_mesh_listener_open(o->listen, o->advertise, o->transport, &x->env.listener, err);
+    }
+    return st;
+}
+
+static void close_all(struct executor *x)
+{
+    x->next = hsp_epoch_close(x->next);
+    x->running = hsp_epoch_close(x->running);
+    x->left = hsp_epoch_close(x->left);
+    x->env.data = hsp_data_cache_free(x->env.data);
+    hsp_mesh_listener_close(x->env.listener);
+    x->env.nccl = hsp_nccl_close(x->env.nccl);
+    hsp_nccllog_tell(x->env.nccl_log, x->env.log);
+    x->env.nccl_log = hsp_nccllog_close(x->env.nccl_log);
+    if (x->env.backend != NULL) {
+        x->env.backend->close(x->env.backend);
+    }
+    if (x->env.wake_fd >= 0) {
+        (void)close(x->env.wake_fd);
+    }
+    (void)hsp_arena_free(x->arena);
+    hsp_chan_fini(&x->chan);
+}
+
+int hsp_executor_main(const struct hsp_executor_opts *o)
+{
+    struct executor *x = calloc(1, sizeof *x);
+    struct hsp_err err = {0};
+    int rc = 1;
+    if (x == NULL) {
+        hsp_log(o->log, HSP_LOG_ERROR, "executor", "out of memory");
+        return 1;
+    }
+    hsp_chan_init(&x->chan, o->fd);
+    if (open_all(x, o, &err) == HSP_OK) {
+        struct hsp_msg up = {
+            .type = HSP_MSG_EXECUTOR_UP,
+            .u.up = {.device = o->device, .address = hsp_mesh_listener_address(x->env.listener)}};
+        tell(x, &up);
+        heartbeat(x);
+        rc = serve(x);
+    } else {
+        hsp_log(o->log, HSP_LOG_ERROR, "executor", "device %u cannot start: %s", o->device,
+                err.msg);
+        rc = o->gpu_index >= 0 && x->env.backend == NULL ? HSP_EXIT_DEVICE : 1;
+    }
+    close_all(x);
+    free(x);
+    return rc;
+}

@@ -1,0 +1,49 @@
+/* The executor: the process that owns one device and runs its programs.
+ *
+ * Role:    `hspmd-worker --executor FD ...`, started and supervised by the agent; never outlives
+ *          it.
+ * Threads: the control thread (this file) reads the agent's messages and opens and closes epochs;
+ *          each epoch has threads of its own (epoch.h).
+ */
+#ifndef HSP_EXECUTOR_H
+#define HSP_EXECUTOR_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "proto/host/log.h"
+#include "worker/backend/backend.h"
+#include "worker/comm/mesh/mesh.h"
+#include "worker/executor/nccl_log.h"
+
+/* Its exit status when the device has failed or cannot be used: nothing helps but a new process, or an
+ * administrator. */
+#define HSP_EXIT_DEVICE 4
+
+struct hsp_executor_opts {
+    int fd; /* socketpair to the agent */
+    uint32_t device;
+    int gpu_index; /* which GPU, as CUDA counts them; -1: a CPU */
+    const char *node, *state_dir;
+    const char *listen, *advertise;    /* data plane; advertise NULL: as listen */
+    enum hsp_mesh_transport transport; /* to devices of this host */
+    double speed;                      /* of a core; 1: not paced */
+    uint64_t mem_bytes;                /* offered to jobs; of a GPU also the most it takes */
+    uint32_t threads;                  /* of a CPU */
+    uint32_t heartbeat_ms;
+    const char *audit_dir;        /* NULL: no audit */
+    uint64_t gpu;                 /* hash of its identity (hsp_device_identity); 0: no GPU */
+    bool nccl_unknown;            /* NCCL may have settings that are not in the environment */
+    const char *nccl;             /* the library, for tests; NULL: libnccl.so.2 */
+    struct hsp_nccllog *nccl_log; /* closed at the end; NULL: NCCL writes nothing, or elsewhere */
+    struct hsp_log *log;
+    /* For tests: opens the device. NULL: the CPU, or GPU gpu_index by its library. */
+    enum hsp_status (*open)(const struct hsp_executor_opts *o, struct hsp_backend **ret,
+                            struct hsp_err *err);
+};
+
+/* Serves until the agent closes the channel. Returns the exit status of the process: 0, 1 when it could
+ * not start or an agent's message was malformed, HSP_EXIT_DEVICE when the device could not be opened.
+ * Of a device that fails later the process ends with that status, whatever it is at: what is sealed lies
+ * in the segments, and to its peers this is the loss it is. */
+int hsp_executor_main(const struct hsp_executor_opts *o);
+
+#endif

@@ -1,0 +1,88 @@
+/* Decides whether NCCL's traffic leaves this host, and whether it leaves the trusted networks. NCCL
+ * encrypts nothing, so an epoch with TLS asks (worker/comm/nccl/ncclneed.h, L1).
+ *
+ * Role:    epoch_nccl.c asks at each PREPARE, and offers the answer to the other ranks.
+ * Purity:  hsp_nccl_names, _known, _stays, _trusts are pure; hsp_nccl_place_find is a shell: asks
+ *          the kernel for addresses, reads below the folders of struct hsp_nccl_look and the
+ *          environment.
+ * Threads: any.
+ *
+ * Host: between two ranks NCCL uses NVLink, PCIe or shared memory, never the network, when they
+ * have one boot id and host name (or NCCL_HOSTID) and one /dev/shm, as its own code compares,
+ * unless a variable forbids it (NCCL_SHM_DISABLE; NCCL_NET_DISABLE_INTRA, which the agent sets to
+ * 1). The rest goes by sockets between addresses of this host. The kernel sends it nowhere when
+ * both have one network namespace. The identity of a host is a hash of boot id, host name,
+ * NCCL_HOSTID, network namespace, /dev/shm and addresses. Addresses are in it because machines
+ * resumed from one snapshot share the rest.
+ *
+ * Trusted: every interface by which NCCL may open sockets, and every RDMA device it may use, has an
+ * address in a trusted network and no routable one elsewhere. NCCL's rules for NCCL_SOCKET_IFNAME
+ * and NCCL_IB_HCA say which may be used; without NCCL_SOCKET_IFNAME every interface but the
+ * loopback may. Two hosts then talk when one trusted network has all of these interfaces of both. A
+ * network plugin cannot be looked into and is not trusted. */
+#ifndef HSP_NCCL_PLACE_H
+#define HSP_NCCL_PLACE_H
+#include <stdbool.h>
+
+#include "proto/net/ipnet.h"
+#include "worker/comm/nccl/ncclneed.h"
+
+#define HSP_HOST_ADDRESSES 256u /* of a host; with more nothing is trusted */
+#define HSP_HOST_RDMA      64u  /* devices; likewise */
+#define HSP_RDMA_CARDS     8u  /* interfaces of one: ports, and what is stacked on them; likewise */
+#define HSP_RDMA_NAME      63u /* as the kernel's IB_DEVICE_NAME_MAX */
+#define HSP_NCCL_WHY       400u /* why not, in words */
+#define HSP_NCCL_UNSEEN    200u
+
+struct hsp_host_address {
+    char card[16];
+    struct hsp_ip ip;
+};
+struct hsp_host_rdma {
+    char name[HSP_RDMA_NAME + 1];
+    uint32_t n_cards;
+    char card[HSP_RDMA_CARDS][16];
+};
+/* What NCCL finds on this host. */
+struct hsp_host_net {
+    char unseen[HSP_NCCL_UNSEEN]; /* why not all that there is stands here; "": it does */
+    bool plugin;                  /* libnccl-net.so is there */
+    uint32_t n_addresses, n_rdma;
+    struct hsp_host_address address[HSP_HOST_ADDRESSES];
+    struct hsp_host_rdma rdma[HSP_HOST_RDMA];
+};
+
+/* A variable of the environment, as getenv gives it. */
+typedef const char *(*hsp_getenv)(const char *name);
+
+/* Whether NCCL's list has this name. "a,b": names with prefix a or b. "=a,b": exactly a or b.
+ * "^...": all but these. "": all. @ports: an entry "a:1" counts for device a when it includes, and
+ * not when it excludes. */
+bool hsp_nccl_names(const char *list, const char *name, bool ports);
+
+/* Whether the variables say all that NCCL will do: no plugin gives it others, and its ranks do not
+ * meet at an address of the administrator's. Else why not: nothing follows from the variables
+ * then. */
+bool hsp_nccl_known(hsp_getenv get, char why[HSP_NCCL_WHY]);
+
+/* Whether all that NCCL says among ranks of this host stays here; else why not. */
+bool hsp_nccl_stays(const struct hsp_host_net *h, hsp_getenv get, char why[HSP_NCCL_WHY]);
+
+/* Those of these networks (bit i: the one of number i) on which each interface and each RDMA device
+ * that NCCL may use is, if all their traffic to other hosts stays on these networks; 0: why not,
+ * and what to do. */
+uint8_t hsp_nccl_trusts(const struct hsp_host_net *h, hsp_getenv get, const struct hsp_ipnets *nets,
+                        char why[HSP_NCCL_WHY]);
+
+/* Where to look; NULL: where the kernel has it. */
+struct hsp_nccl_look {
+    const char *boot_id, *shm;    /* /proc/sys/kernel/random/boot_id, /dev/shm */
+    const char *net, *infiniband; /* /sys/class/net, /sys/class/infiniband */
+    bool unknown; /* NCCL may have settings that are not in the environment (agent_main.c) */
+    bool apart;   /* ranks of this host are told apart like hosts: `transport: tcp` asks for it */
+};
+/* Of a rank in an epoch with TLS. @why_not: "" or why NCCL may not go to other hosts. */
+void hsp_nccl_place_find(const struct hsp_nccl_look *l, const struct hsp_ipnets *nets,
+                         struct hsp_nccl_place *ret, char why_not[HSP_NCCL_WHY]);
+
+#endif

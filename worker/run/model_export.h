@@ -1,0 +1,37 @@
+/* Whole tensors put together from the parts of all ranks, and the model's files.
+ *
+ * Ownership: a set owns its arrays.
+ * Threads:   adding is locked by the caller.
+ */
+#ifndef HSP_MODEL_EXPORT_H
+#define HSP_MODEL_EXPORT_H
+#include "worker/exec/stateinit.h"
+
+/* One array per parameter of the model, in the order of the single-device graph. */
+struct hsp_whole {
+    char *name;
+    struct hsp_view v; /* box: the whole tensor; data owned */
+};
+struct hsp_whole_set {
+    uint32_t n;
+    struct hsp_whole *t; /* by tensor_id; name NULL: no such parameter */
+};
+
+/* Zeroed arrays for every parameter that any of the programs holds. */
+enum hsp_status hsp_whole_init(const struct hsp_program *p, uint32_t n, struct hsp_whole_set *ret,
+                               struct hsp_err *err);
+void hsp_whole_fini(struct hsp_whole_set *s);
+
+/* Copies what a rank holds: parameters in a version slot. */
+void hsp_whole_add_state(struct hsp_whole_set *s, const struct hsp_program *p, void *slot);
+/* Copies one part; what is no part of that tensor is ignored. */
+void hsp_whole_add(struct hsp_whole_set *s, uint32_t tensor_id, const struct hsp_view *part);
+void hsp_whole_scale(struct hsp_whole_set *s, double scale);
+
+/* Writes all of them as one safetensors file. */
+enum hsp_status hsp_whole_write(const struct hsp_whole_set *s, const char *path,
+                                struct hsp_err *err);
+/* mkdir -p */
+enum hsp_status hsp_make_folders(const char *path, struct hsp_err *err);
+
+#endif

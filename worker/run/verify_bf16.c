@@ -1,0 +1,34 @@
+/* Programs that compute in bf16 under --verify. See verify_impl.h. */
+#include "worker/exec/stateinit.h"
+#include "worker/run/verify_impl.h"
+#include "worker/state/region.h"
+
+/* Every place is twice as far, so everything has room for twice its bytes. */
+void hsp_program_widen(struct hsp_program *p)
+{
+    for (uint32_t t = 0; t < p->tpl.n_tensors; t++) {
+        struct hsp_ptensor *x = &p->tpl.tensors[t]; /* templates are shared: once more is no harm */
+        x->dtype = x->dtype == HSP_BF16 ? HSP_F32 : x->dtype;
+        if (x->cls != HSP_CLASS_STATE) {
+            p->bind.tensor[t].offset *= 2;
+            p->bind.tensor[t].slot_bytes *= 2;
+        }
+    }
+    p->bind.memory_bytes *= 2;
+    p->bind.host_bytes *= 2;
+    p->bind.comm_bytes *= 2;
+}
+
+void hsp_verify_adopt(const struct hsp_program *ref, void *ref_slot, const struct hsp_program *p,
+                      void *slot)
+{
+    for (uint32_t k = 0; k < p->bind.n_state; k++) {
+        uint32_t r = hsp_verify_state(ref, p, k);
+        if (r != UINT32_MAX) {
+            struct hsp_view from = hsp_state_view(ref, r, ref_slot),
+                            to = hsp_state_view(p, k, slot);
+            hsp_region_copy(hsp_dtype_size(to.dtype), &to.box, &from.box, from.data, &to.box,
+                            to.data);
+        }
+    }
+}

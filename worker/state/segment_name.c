@@ -1,0 +1,168 @@
+/* See segment_name.h. */
+#include "worker/state/segment_name.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/base/str.h"
+
+void hsp_segname_key(const struct hsp_segname *n, struct hsp_segment_key *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    (void)snprintf(ret->job, sizeof ret->job, "job-%" PRIu32, n->job);
+    (void)snprintf(ret->device, sizeof ret->device, "%" PRIu32 "/%" PRIu32, n->device, n->rank);
+    if (n->owner != n->rank) {
+        (void)snprintf(ret->owner, sizeof ret->owner, "%" PRIu32 "/%" PRIu32, n->device, n->owner);
+    }
+    ret->epoch = n->plan;
+    ret->slot = n->slot;
+}
+
+/* "A/B" as two numbers. */
+static bool parse_pair(const char *text, uint32_t *ret_a, uint32_t *ret_b)
+{
+    char first[16];
+    const char *slash = strchr(text, '/');
+    uint64_t a, b;
+    if (slash == NULL || (size_t)(slash - text) >= sizeof first) {
+        return false;
+    }
+    memcpy(first, text, (size_t)(slash - text));
+    first[slash - text] = '\0';
+    if (!hsp_parse_u64(first, &a) || !hsp_parse_u64(slash + 1, &b) || a > UINT32_MAX ||
+        b > UINT32_MAX) {
+        return false;
+    }
+    *ret_a = (uint32_t)a;
+    *ret_b = (uint32_t)b;
+    return true;
+}
+
+bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *ret)
+{
+    struct hsp_segname n = {.plan = key->epoch, .slot = key->slot};
+    uint64_t job;
+    uint32_t device;
+    if (strncmp(key->job, "job-", 4) != 0 || !hsp_parse_u64(key->job + 4, &job) ||
+        job > UINT32_MAX || !parse_pair(key->device, &n.device, &n.rank)) {
+        return false;
+    }
+    n.job = (uint32_t)job;
+    n.owner = n.rank;
+    if (key->owner[0] != '\0' && !parse_pair(key->owner, &device, &n.owner)) {
+        return false;
+    }
+    *ret = n;
+    return true;
+}
+
+enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
+                                 struct hsp_err *err)
+{
+    struct hsp_segment_info *info = NULL;
+    size_t n = 0;
+    enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
+    if (st == HSP_ENOENT) {
+        st = HSP_OK;
+    }
+    struct hsp_m_holding *h = st == HSP_OK ? calloc(n + 1, sizeof *h) : NULL;
+    uint32_t m = 0;
+    if (st == HSP_OK && h == NULL) {
+        st = hsp_err_nomem(err, "%zu segments", n);
+    }
+    for (size_t i = 0; st == HSP_OK && i < n && m < HSP_MSG_HOLDINGS; i++) {
+        struct hsp_segname name;
+        if (info[i].status == HSP_OK && info[i].version != HSP_NO_VERSION &&
+            hsp_segname_parse(&info[i].key, &name)) {
+            h[m++] = (struct hsp_m_holding){.job = name.job,
+                                            .device = name.device,
+                                            .plan = name.plan,
+                                            .rank = name.rank,
+                                            .owner = name.owner,
+                                            .version = info[i].version};
+        }
+    }
+    free(info);
+    if (st == HSP_OK) {
+        *ret = h;
+        *ret_n = m;
+    }
+    return st;
+}
+
+/* Something sealed is there of the same job and device. */
+static bool device_has_state(const struct hsp_segment_info *info, size_t n,
+                             const struct hsp_segname *of)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct hsp_segname name;
+        if (info[i].status == HSP_OK && info[i].version != HSP_NO_VERSION &&
+            hsp_segname_parse(&info[i].key, &name) && name.job == of->job &&
+            name.device == of->device) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_err *err)
+{
+    struct hsp_segment_info *info = NULL;
+    size_t n = 0;
+    enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        struct hsp_segname name;
+        char notes[PATH_MAX];
+        if (info[i].status != HSP_OK || info[i].version != HSP_NO_VERSION ||
+            !hsp_segname_parse(&info[i].key, &name)) {
+            continue;
+        }
+        st = hsp_segment_remove(dir, &info[i].key, err);
+        hsp_segname_notes(dir, name.job, name.device, notes);
+        if (st == HSP_OK && !device_has_state(info, n, &name) && unlink(notes) != 0 &&
+            errno != ENOENT) {
+            st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes);
+        }
+    }
+    free(info);
+    return st;
+}
+
+void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/job-%" PRIu32 "-%" PRIu32 ".metrics", dir, job, device);
+}
+
+enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
+                                    uint64_t keep_plan, struct hsp_err *err)
+{
+    struct hsp_segment_info *info = NULL;
+    char notes[PATH_MAX];
+    size_t n = 0, kept = 0;
+    enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
+    if (st == HSP_ENOENT) {
+        return HSP_OK;
+    }
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        struct hsp_segname name;
+        if (info[i].status != HSP_OK || !hsp_segname_parse(&info[i].key, &name) ||
+            name.job != job || name.device != device) {
+            continue;
+        }
+        if (keep_plan != 0 && name.plan == keep_plan) {
+            kept++;
+        } else {
+            st = hsp_segment_remove(dir, &info[i].key, err);
+        }
+    }
+    free(info);
+    hsp_segname_notes(dir, job, device, notes);
+    if (st == HSP_OK && kept == 0 && unlink(notes) != 0 && errno != ENOENT) {
+        st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes);
+    }
+    return st;
+}

@@ -1,0 +1,37 @@
+/* Names of state segments: how job, device, ranks and layout become the key of a file, and back.
+ *
+ * Role:    executors name their segments; the agent scans them for HELLO, SEAL and RELEASE.
+ * Purity:  hsp_segname_scan, _tidy and _discard work on the state directory; the rest is pure. */
+#ifndef HSP_SEGMENT_NAME_H
+#define HSP_SEGMENT_NAME_H
+#include <limits.h>
+
+#include "proto/wire/msg.h"
+#include "worker/state/segment.h"
+
+struct hsp_segname {
+    uint32_t job, device;
+    uint32_t rank, owner; /* in the layout; owner == rank: its own home */
+    uint64_t plan;        /* layout */
+    uint32_t slot;
+};
+
+void hsp_segname_key(const struct hsp_segname *n, struct hsp_segment_key *ret);
+/* False: not a name of ours. */
+bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *ret);
+
+/* Every sealed piece in @dir; *ret is released with free(). A directory that is not there has none.
+ * Damaged files are passed over: they are no source. HSP_EIO, HSP_ENOMEM. */
+enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
+                                 struct hsp_err *err);
+/* For an agent that begins, before it has executors: deletes the segments that nobody will seal any
+ * more, because whoever wrote them died with the agent before. HSP_EIO, HSP_ENOMEM. */
+enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_err *err);
+/* The file in which a device notes the metrics of a job's steps (step_log.h). */
+void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);
+/* Deletes the segments of (job, device) but those of layout @keep_plan (0: all); when none is left, its
+ * notes too: it has no part in the job any more. HSP_EIO. */
+enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
+                                    uint64_t keep_plan, struct hsp_err *err);
+
+#endif
