@@ -14,8 +14,8 @@
 
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
-#include "proto/host/nofile.h"
-#include "proto/host/sdnotify.h"
+#include "proto/host/open_files_limit.h"
+#include "proto/host/sd_notify.h"
 
 #define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
 #define MAX_ROWS (1u << 20)

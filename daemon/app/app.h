@@ -20,9 +20,9 @@
 #include "daemon/app/plans/plan_request.h"
 #include "daemon/app/store/event_line.h"
 #include "daemon/app/store/store.h"
-#include "daemon/cluster/clusterstate.h"
+#include "daemon/cluster/cluster_state.h"
 #include "proto/host/log.h"
-#include "proto/host/sdnotify.h"
+#include "proto/host/sd_notify.h"
 #include "proto/net/net.h"
 
 #define HSP_APP_EPOCHS 64   /* newest lines of a job's epochs table that status shows */

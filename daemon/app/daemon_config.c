@@ -8,7 +8,7 @@
 #include "daemon/cluster/cluster.h"
 #include "proto/base/size.h"
 #include "proto/net/addr.h"
-#include "proto/net/ipnet.h"
+#include "proto/net/ip_net.h"
 #include "proto/wire/msg.h"
 
 #define AT(member) offsetof(struct hsp_daemon_config, member)

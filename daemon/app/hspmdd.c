@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "daemon/app/app.h"
-#include "proto/host/fileio.h"
-#include "proto/host/sdnotify.h"
-#include "proto/host/uvsignal.h"
+#include "proto/host/file_io.h"
+#include "proto/host/sd_notify.h"
+#include "proto/host/uv_signal.h"
 #include "proto/net/addr.h"
 
 #define DEFAULT_CONFIG HSP_SYSCONFDIR "/hspmd/hspmdd.yaml"

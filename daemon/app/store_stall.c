@@ -9,7 +9,7 @@
 
 #include "daemon/app/app.h"
 #include "proto/base/str.h"
-#include "proto/host/sdnotify.h"
+#include "proto/host/sd_notify.h"
 
 #define RETRY_MS 1000
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/str.h"
 
 static void reply(struct hsp_cluster *c, const struct hsp_admin_event *a, enum hsp_status st,

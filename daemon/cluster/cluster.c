@@ -4,7 +4,7 @@
  * there), then hsp_ci_advance looks at every job and does all that these facts allow. The second
  * half is level-triggered: it depends on the state alone, so a message that comes twice, or a fact
  * learnt in another order, or after a restart from the store, leads to the same place. */
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 
 #include <stdarg.h>
 #include <stdio.h>

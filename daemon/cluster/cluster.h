@@ -61,7 +61,7 @@ typedef uint32_t hsp_device_id;
 #define HSP_DEVICE_NODE(d)      ((d) / HSP_NODE_DEVICES)
 #define HSP_DEVICE_INDEX(d)     ((d) % HSP_NODE_DEVICES)
 
-struct hsp_cluster; /* opaque; read-only views in clusterstate.h */
+struct hsp_cluster; /* opaque; read-only views in cluster_state.h */
 
 /* One knob (failure_detection) gives the rest: hsp_cluster_defaults. */
 struct hsp_cluster_config {

@@ -2,7 +2,7 @@
  * of it is to go, the job goes as one that runs would, by a switch after which another member writes. The
  * epoch it leaves tries on until then, so nothing is given up for it. Devices that compute nothing
  * more may be fewer than the job's min. Where nobody can take over, its reason says so. */
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/str.h"
 
 /* The first device of the epoch that is to go, or its node, ranks before keepers; HSP_NO_DEVICE: none. */

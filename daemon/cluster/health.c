@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/str.h"
 
 static const char *const health_words[] = {"fine", "warned", "cordoned", "lost"};

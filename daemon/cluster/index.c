@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/check.h"
 #include "proto/base/vec.h"
 

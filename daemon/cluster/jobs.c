@@ -1,11 +1,11 @@
 /* Jobs: what each does next, given the facts (decisions D8, D9). The diagram is in
- * clusterstate.h. */
+ * cluster_state.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"

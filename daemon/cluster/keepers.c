@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 
 #define RETRY_MS     30000u
 #define MAX_DOUBLING 4u /* 8 minutes */

@@ -5,7 +5,7 @@
  * connected and live, that one is another node of the same name and refused. Dead is for ever
  * for that incarnation: a HELLO that carries it is answered by FENCED. A closed connection alone
  * only makes it suspect. */
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
-#include "proto/op/gemmclass.h"
+#include "proto/op/gemm_class.h"
 
 /* Speeds beyond these are no card's; what planning makes of those within is finite. */
 #define LEAST_GBIT 1e-6

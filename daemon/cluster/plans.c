@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/size.h"
 #include "proto/base/vec.h"
 

@@ -7,7 +7,7 @@
  * it was committed (unless more nodes were lost than the copies bear). */
 #include <stdlib.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/vec.h"
 
 /* Newest version first; pieces of one version in an order to search in. */

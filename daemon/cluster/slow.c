@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/vec.h"
 
 /* Observed speeds are kept within this of the profile: slower is as good as not there. */

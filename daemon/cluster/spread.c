@@ -1,7 +1,7 @@
 /* Over how many nodes the state of a job is spread: what the loss of one node would cost. */
 #include <stdlib.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 
 /* The nodes of one shard that are there. *ret_node: one of them. */
 static uint32_t nodes_of(const struct hsp_cluster *c, const struct hsp_plan_info *p, uint32_t shard,

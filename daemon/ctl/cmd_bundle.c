@@ -9,7 +9,7 @@
 
 #include "daemon/ctl/remote.h"
 #include "proto/base/size.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 
 enum { O_FILE }; /* rows of bundle_options */
 

@@ -5,7 +5,7 @@
 
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
-#include "daemon/ctl/workercall.h"
+#include "daemon/ctl/worker_call.h"
 #include "proto/base/size.h"
 
 static struct hsp_msg question(const struct hsp_ctl *ctl, const char *what)

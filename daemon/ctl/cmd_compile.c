@@ -1,5 +1,5 @@
 /* hspmdctl compile: job + plan -> program file. */
-#include "daemon/ctl/programfile.h"
+#include "daemon/ctl/program_output.h"
 
 enum { O_OUTPUT, O_PLAN, O_CLUSTER, O_VERIFY, O_OUT }; /* rows of compile_options */
 

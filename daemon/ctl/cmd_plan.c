@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "daemon/ctl/command.h"
-#include "daemon/ctl/planpick.h"
-#include "daemon/ctl/planschedule.h"
+#include "daemon/ctl/plan_pick.h"
+#include "daemon/ctl/plan_schedule.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 #include "daemon/ctl/transition.h"

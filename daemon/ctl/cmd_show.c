@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "daemon/ctl/command.h"
-#include "daemon/ctl/jobload.h"
+#include "daemon/ctl/job_load.h"
 #include "daemon/ctl/remote.h"
 #include "proto/base/str.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 
 enum { O_RANK, O_UNSHARDED }; /* rows of program_options */
 

@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/ctl/jobload.h"
-#include "daemon/ctl/planchange.h"
+#include "daemon/ctl/job_load.h"
+#include "daemon/ctl/plan_change.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
-#include "daemon/ctl/verifyplan.h"
+#include "daemon/ctl/verify_plan.h"
 
 enum { O_DRY_RUN, O_VERIFY, O_WAIT }; /* rows of submit_options */
 

@@ -4,7 +4,7 @@
 
 #include "daemon/ctl/remote.h"
 #include "proto/base/str.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 
 enum { O_OUTPUT, O_STEPS }; /* rows of trace_options */
 #define STEPS 3

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/ctl/planalone.h"
-#include "daemon/ctl/programfile.h"
+#include "daemon/ctl/plan_local.h"
+#include "daemon/ctl/program_output.h"
 #include "daemon/ctl/remote.h"
-#include "daemon/ctl/verifyplan.h"
-#include "daemon/ctl/workercall.h"
+#include "daemon/ctl/verify_plan.h"
+#include "daemon/ctl/worker_call.h"
 
 enum { V_PLAN, V_CLUSTER }; /* rows of verify_options */
 

@@ -12,21 +12,21 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/cmd_status.c \
   daemon/ctl/cmd_submit.c \
   daemon/ctl/cmd_trace.c \
-  daemon/ctl/cmd_verify.c daemon/ctl/verifyplan.h \
+  daemon/ctl/cmd_verify.c daemon/ctl/verify_plan.h \
   daemon/ctl/command.h \
   daemon/ctl/commands.c \
   daemon/ctl/ctl.c \
-  daemon/ctl/jobload.c daemon/ctl/jobload.h \
+  daemon/ctl/job_load.c daemon/ctl/job_load.h \
   daemon/ctl/options.c \
-  daemon/ctl/planalone.c daemon/ctl/planalone.h \
-  daemon/ctl/planchange.c daemon/ctl/planchange.h \
-  daemon/ctl/planpick.c daemon/ctl/planpick.h \
-  daemon/ctl/planschedule.c daemon/ctl/planschedule.h \
-  daemon/ctl/programfile.c daemon/ctl/programfile.h \
+  daemon/ctl/plan_local.c daemon/ctl/plan_local.h \
+  daemon/ctl/plan_change.c daemon/ctl/plan_change.h \
+  daemon/ctl/plan_pick.c daemon/ctl/plan_pick.h \
+  daemon/ctl/plan_schedule.c daemon/ctl/plan_schedule.h \
+  daemon/ctl/program_output.c daemon/ctl/program_output.h \
   daemon/ctl/remote.c daemon/ctl/remote.h \
   daemon/ctl/table.c daemon/ctl/table.h \
   daemon/ctl/transition.c daemon/ctl/transition.h \
-  daemon/ctl/workercall.c daemon/ctl/workercall.h
+  daemon/ctl/worker_call.c daemon/ctl/worker_call.h
 
 CTL_LIBS = daemon/ctl/libctl.a $(NET_LIBS) $(PLANNER_LIBS) $(CJSON_LIBS) $(SMARTCOLS_LIBS)
 

@@ -8,8 +8,8 @@
 
 #include "proto/base/str.h"
 #include "proto/net/addr.h"
-#include "proto/net/frameclient.h"
-#include "proto/wire/msgframe.h"
+#include "proto/net/frame_client.h"
+#include "proto/wire/msg_frame.h"
 
 bool hsp_is_job(const char *word)
 {

@@ -3,7 +3,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "daemon/ctl/planpick.h"
+#include "daemon/ctl/plan_pick.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 #include "daemon/migrate/bsr.h"

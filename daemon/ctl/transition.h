@@ -4,7 +4,7 @@
 #ifndef HSP_TRANSITION_H
 #define HSP_TRANSITION_H
 #include "daemon/ctl/command.h"
-#include "daemon/ctl/jobload.h"
+#include "daemon/ctl/job_load.h"
 
 struct hsp_transition {
     const char *from, *to; /* plan files; from: also a job at hspmdd, its plan of now */

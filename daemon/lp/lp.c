@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "daemon/lp/lpmodel.h"
+#include "daemon/lp/lp_model.h"
 #include "proto/base/vec.h"
 
 struct hsp_lp *hsp_lp_new(enum hsp_lp_sense sense)

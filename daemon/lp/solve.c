@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "daemon/lp/lp.h"
-#include "daemon/lp/lpmodel.h"
+#include "daemon/lp/lp_model.h"
 
 #define DEFAULT_NODES        100000
 #define DEFAULT_ITERATIONS   1000000

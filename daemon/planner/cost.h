@@ -5,7 +5,7 @@
  * Purity: pure.
  * Units:  microseconds and bytes.
  *
- * Model. A rank computes a sequence in  flops / GEMM rate (a rate for each class of shapes, proto/op/gemmclass.h) + other
+ * Model. A rank computes a sequence in  flops / GEMM rate (a rate for each class of shapes, proto/op/gemm_class.h) + other
  * bytes / memory rate  and a
  * micro-batch in a further  instructions * op_us + products * gemm_us + accumulation bytes / memory rate.  Tensor groups
  * add their all-reduces, stages their transfers. A stream of m micro-batches takes

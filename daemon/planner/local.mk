@@ -2,10 +2,10 @@ noinst_LIBRARIES += daemon/planner/libplanner.a
 daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/annotations.c \
   daemon/planner/candidates.c daemon/planner/candidates.h \
-  daemon/planner/clusterfile.c daemon/planner/clusterfile.h \
+  daemon/planner/cluster_file.c daemon/planner/cluster_file.h \
   daemon/planner/correct.c daemon/planner/correct.h \
   daemon/planner/cost.c daemon/planner/cost.h \
-  daemon/planner/jobfile.c daemon/planner/jobfile.h \
+  daemon/planner/job_file.c daemon/planner/job_file.h \
   daemon/planner/lengths.c daemon/planner/lengths.h \
   daemon/planner/lines.c \
   daemon/planner/links.c daemon/planner/links.h \

@@ -1,11 +1,11 @@
 # What the shells of all programs share: log, notices, signals, files.
 noinst_LIBRARIES += proto/host/libhost.a
 proto_host_libhost_a_SOURCES = \
-  proto/host/dlsyms.c proto/host/dlsyms.h \
-  proto/host/fileio.c proto/host/fileio.h \
-  proto/host/nofile.c proto/host/nofile.h \
+  proto/host/dl_symbols.c proto/host/dl_symbols.h \
+  proto/host/file_io.c proto/host/file_io.h \
+  proto/host/open_files_limit.c proto/host/open_files_limit.h \
   proto/host/log.c proto/host/log.h \
-  proto/host/sdnotify.c proto/host/sdnotify.h \
-  proto/host/uvsignal.c proto/host/uvsignal.h
+  proto/host/sd_notify.c proto/host/sd_notify.h \
+  proto/host/uv_signal.c proto/host/uv_signal.h
 HOST_LIBS = proto/host/libhost.a $(SYSTEMD_LIBS) $(UV_LIBS) $(BASE_LIBS)
 EXTRA_DIST += proto/host/README.md

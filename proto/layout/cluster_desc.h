@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/op/gemmclass.h"
+#include "proto/op/gemm_class.h"
 
 #define HSP_MAX_DEVICES 4096
 

@@ -1,7 +1,7 @@
 noinst_LIBRARIES += proto/layout/liblayout.a
 proto_layout_liblayout_a_SOURCES = \
   proto/layout/annot.c proto/layout/annot.h \
-  proto/layout/annottext.c \
+  proto/layout/annot_text.c \
   proto/layout/box.c \
   proto/layout/canon.c \
   proto/layout/cluster_desc.h \

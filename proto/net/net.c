@@ -1,6 +1,6 @@
 /* The table of connections, what is done with one by its number, and the sweep that watches all deadlines.
  *
- * The happy path is: a connection gets a slot, its bytes are netconn.c's. Possible failure modes are: no slot
+ * The happy path is: a connection gets a slot, its bytes are net_conn.c's. Possible failure modes are: no slot
  * left, a deadline (handshake, frame, idle, flush), a full queue (HSP_AGAIN).
  *
  * One timer sweeps NET_SWEEP connections each NET_TICK_MS instead of a timer each: that is a few
@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "proto/base/check.h"
-#include "proto/net/netimpl.h"
-#include "proto/wire/msgframe.h"
+#include "proto/net/net_impl.h"
+#include "proto/wire/msg_frame.h"
 
 enum { N_PARTS = 3 }; /* of a frame: header, body, blob */
 

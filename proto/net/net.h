@@ -25,7 +25,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#include "proto/net/tlspsk.h"
+#include "proto/net/tls_psk.h"
 #include "proto/wire/msg.h"
 
 #define HSP_NET_MAX_CONNS     32768 /* slot bits of a connection number: 15 */

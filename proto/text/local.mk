@@ -3,9 +3,9 @@ proto_text_libtext_a_SOURCES = \
   proto/text/field.c proto/text/field.h \
   proto/text/layers.c proto/text/layers.h \
   proto/text/yaml.h \
-  proto/text/yamlparse.c \
-  proto/text/yamlread.c \
-  proto/text/yamlwrite.c
+  proto/text/yaml_parse.c \
+  proto/text/yaml_read.c \
+  proto/text/yaml_write.c
 
 # What links libtext needs these behind it.
 TEXT_LIBS = proto/text/libtext.a $(YAML_LIBS) $(BASE_LIBS)

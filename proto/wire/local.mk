@@ -2,11 +2,11 @@ noinst_LIBRARIES += proto/wire/libwire.a
 proto_wire_libwire_a_SOURCES = \
   proto/wire/frame.c proto/wire/frame.h \
   proto/wire/msg.c proto/wire/msg.h \
-  proto/wire/msgframe.c proto/wire/msgframe.h \
-  proto/wire/msgencode.c \
-  proto/wire/msgblob.c proto/wire/msgblob.h \
-  proto/wire/msgtable.c proto/wire/msgtable.h \
-  proto/wire/tracepart.c proto/wire/tracepart.h
+  proto/wire/msg_frame.c proto/wire/msg_frame.h \
+  proto/wire/msg_encode.c \
+  proto/wire/msg_blob.c proto/wire/msg_blob.h \
+  proto/wire/msg_table.c proto/wire/msg_table.h \
+  proto/wire/trace_part.c proto/wire/trace_part.h
 
 # What links libwire needs these behind it.
 WIRE_LIBS = proto/wire/libwire.a $(CJSON_LIBS) $(BASE_LIBS)

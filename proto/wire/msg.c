@@ -1,4 +1,4 @@
-/* Decode, clone and dump of messages, driven by msgtable.c as the encoder is (msgencode.c). A decoder error
+/* Decode, clone and dump of messages, driven by msg_table.c as the encoder is (msg_encode.c). A decoder error
  * names the message and the field: "prepare.device: missing". */
 #include "proto/wire/msg.h"
 
@@ -13,7 +13,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/str.h"
-#include "proto/wire/msgtable.h"
+#include "proto/wire/msg_table.h"
 
 const char *hsp_msg_name(uint16_t type)
 {
@@ -21,7 +21,7 @@ const char *hsp_msg_name(uint16_t type)
     return d != NULL ? d->name : NULL;
 }
 
-/* See msgtable.h on memcpy. */
+/* See msg_table.h on memcpy. */
 static void put(void *base, uint32_t off, const void *v, size_t n)
 {
     memcpy((char *)base + off, v, n);

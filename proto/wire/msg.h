@@ -1,6 +1,6 @@
 /* The messages of the control plane: one C struct and one field table per type (decision D16).
  *
- * Role:      hspmdd <-> agent <-> executor and hspmdctl <-> hspmdd. The tables of msgtable.c drive
+ * Role:      hspmdd <-> agent <-> executor and hspmdctl <-> hspmdd. The tables of msg_table.c drive
  *            encode, decode and dump, so the three cannot disagree; README.md is the normative list.
  * Purity:    pure. The frame around a message is proto/wire/frame.h.
  * Ownership: a decoded message and everything it points to lives in the arena given; the blob is
@@ -138,7 +138,7 @@ enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
                      HSP_FACT_OTHER           /* also want of memory for anything but the plan */
 };
 
-/* How a device is, as its agent judges (worker/agent/gpuhealth.h). */
+/* How a device is, as its agent judges (worker/agent/gpu_health.h). */
 enum hsp_health {
     HSP_HEALTH_FINE,
     HSP_HEALTH_WARN,   /* for people; it works on */
@@ -182,7 +182,7 @@ struct hsp_m_device {   /* one device, as probed */
     double gemm_tf32_flops, gemm_bf16_flops; /* 0: it computes them in fp32, as fast */
     uint32_t n_gemm_parts;
     double *gemm_parts; /* what products of other shapes reach of these rates: those of each class
-                           (proto/op/gemmclass.h) in fp32, then in fp64, tf32 and bf16; 0 and what
+                           (proto/op/gemm_class.h) in fp32, then in fp64, tf32 and bf16; 0 and what
                            is missing: not known */
     double mem_bytes_per_s;
     double op_us, gemm_us;   /* of an instruction; of a product on top of that */
@@ -304,7 +304,7 @@ struct hsp_m_checked {
     uint32_t n_devices;    /* COMPUTE */
     struct hsp_m_figures *devices;
 };
-/* One per device. The blob (msgblob.h) holds peers, template, binding, transfer and copy tables. */
+/* One per device. The blob (msg_blob.h) holds peers, template, binding, transfer and copy tables. */
 struct hsp_m_prepare {
     uint32_t job;
     const char *job_name;
@@ -439,7 +439,7 @@ struct hsp_m_trace {
     uint32_t number; /* of the trace, not 0 */
     uint32_t steps;
 };
-/* By each member when its steps are done, or the epoch ends before. The blob is described in tracepart.h. The
+/* By each member when its steps are done, or the epoch ends before. The blob is described in trace_part.h. The
  * agent adds what it knows of the clocks: that of hspmdd is its own, by which executors measure, plus offset_us. */
 struct hsp_m_traced {
     uint32_t job, device;

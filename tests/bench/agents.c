@@ -21,9 +21,9 @@
 #include "proto/base/buf.h"
 #include "proto/base/rng.h"
 #include "proto/base/str.h"
-#include "proto/host/nofile.h"
+#include "proto/host/open_files_limit.h"
 #include "proto/net/net.h"
-#include "proto/wire/msgframe.h"
+#include "proto/wire/msg_frame.h"
 
 #define BEAT_MS   1000u
 #define JITTER_MS 200u

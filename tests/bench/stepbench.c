@@ -16,7 +16,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "tests/bench/limits.h"
 #include "worker/run/local_run.h"
 

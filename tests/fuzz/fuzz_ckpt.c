@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "proto/base/hash.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_files.h"

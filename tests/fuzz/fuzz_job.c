@@ -1,7 +1,7 @@
 /* Job files: an accepted one, printed with all defaults, reads back as the same job. */
 #include <string.h>
 
-#include "daemon/planner/jobfile.h"
+#include "daemon/planner/job_file.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { TEXT_MAX = 1 << 20 };

@@ -4,7 +4,7 @@
 
 #include "proto/base/size.h"
 #include "proto/wire/msg.h"
-#include "proto/wire/msgtable.h"
+#include "proto/wire/msg_table.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/wire/msgdump.h"
 

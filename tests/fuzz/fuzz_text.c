@@ -10,7 +10,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/str.h"
 #include "proto/net/addr.h"
-#include "proto/net/ipnet.h"
+#include "proto/net/ip_net.h"
 #include "proto/text/yaml.h"
 #include "tests/fuzz/fuzz.h"
 

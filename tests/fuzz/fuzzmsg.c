@@ -5,7 +5,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/size.h"
-#include "proto/wire/msgtable.h"
+#include "proto/wire/msg_table.h"
 
 uint8_t hsp_fuzz_byte(struct hsp_cursor *c)
 {

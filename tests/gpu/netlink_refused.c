@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "proto/base/size.h"
-#include "worker/comm/nccl/nccllib.h"
+#include "worker/comm/nccl/nccl_lib.h"
 
 enum { WORKS = 0, FAILS = 1, MISSING = 77 };
 

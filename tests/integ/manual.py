@@ -57,7 +57,7 @@ def pages():
         check(re.search(r"^\.It Ic %s( Ar|$)" % " ".join(name), text, re.M), "command %s is missing" % name)
         flags |= flags_of(run("hspmdctl", "help", *name))
     has_flags(text, flags, "daemon/ctl/hspmdctl.1")
-    table = page("daemon/planner/jobfile.c")
+    table = page("daemon/planner/job_file.c")
     has_keys(page("daemon/ctl/hspmd-job.5"), re.findall(r'^    F\("([\w.]+)"', table, re.M), "hspmd-job.5")
     return ["daemon/app/hspmdd.8", "daemon/app/hspmdd.yaml.5", "worker/app/hspmd-worker.8",
             "worker/app/hspmd-worker.yaml.5", "daemon/ctl/hspmdctl.1", "daemon/ctl/hspmd-job.5"]

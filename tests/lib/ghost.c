@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "worker/backend/callcheck.h"
+#include "worker/backend/call_check.h"
 
 #define MAX_THREADS 16
 #define FOREIGN_US  50 /* between two looks whether another library's work may begin */

@@ -14,7 +14,7 @@
 #define HSP_SIM_H
 #include <stdio.h>
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/clusterstate.h"
+#include "daemon/cluster/cluster_state.h"
 #include "worker/agent/agent.h"
 
 #define SIM_NODES         6u

@@ -7,7 +7,7 @@
 #include "proto/base/check.h"
 #include "tests/sim/sim.h"
 
-#define COMPUTE_MS 30000u /* limits of orders, as in nodecheck.c */
+#define COMPUTE_MS 30000u /* limits of orders, as in node_check.c */
 #define LINK_MS    20000u
 
 /* Of check @n, order @seq, by @node. */

@@ -2,7 +2,7 @@
  * ones are deleted with each that is complete. The coordinator must know of what it was told. */
 #include <string.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "tests/sim/sim.h"
 
 void sim_ckpt_begin(struct sim *s, uint32_t x)

@@ -20,7 +20,7 @@
 #include "proto/base/check.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
-#include "worker/agent/agentint.h"
+#include "worker/agent/agent_impl.h"
 
 /* A HELLO with all its holdings is under 1 MiB; a step sends one at most. */
 #define STEP_ARENA       (32u << 20)

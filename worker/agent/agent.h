@@ -40,7 +40,7 @@
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
 #include "proto/wire/msg.h"
-#include "worker/agent/gpuhealth.h"
+#include "worker/agent/gpu_health.h"
 
 struct hsp_agent_config {
     const char *node, *address;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "proto/base/str.h"
-#include "worker/agent/agentint.h"
+#include "worker/agent/agent_impl.h"
 
 _Static_assert((int)HSP_GPU_WARN == (int)HSP_HEALTH_WARN &&
                    (int)HSP_GPU_CORDON == (int)HSP_HEALTH_CORDON &&

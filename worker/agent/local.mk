@@ -1,11 +1,11 @@
 noinst_LIBRARIES += worker/agent/libagent.a
 worker_agent_libagent_a_SOURCES = \
   worker/agent/agent.c worker/agent/agent.h \
-  worker/agent/agentint.h \
+  worker/agent/agent_impl.h \
   worker/agent/devices.c \
-  worker/agent/gpuhealth.c worker/agent/gpuhealth.h \
+  worker/agent/gpu_health.c worker/agent/gpu_health.h \
   worker/agent/leave.c \
-  worker/agent/peerclock.c worker/agent/peerclock.h worker/agent/relay.c \
+  worker/agent/peer_clock.c worker/agent/peer_clock.h worker/agent/relay.c \
   worker/agent/uplink.c
 
 # What links libagent needs these behind it.

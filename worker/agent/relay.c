@@ -6,7 +6,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
 #include "proto/base/str.h"
-#include "worker/agent/agentint.h"
+#include "worker/agent/agent_impl.h"
 
 static bool idle(const struct hsp_agent_device *d)
 {

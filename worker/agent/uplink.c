@@ -10,7 +10,7 @@
  * The bytes go in pieces (HSP_ECHO_CHUNK), so that heartbeats are heard in between on a slow link.
  * A link that does not do all that by MOST_MS is described by how far it has come. */
 #include "proto/base/arena.h"
-#include "worker/agent/agentint.h"
+#include "worker/agent/agent_impl.h"
 
 #define PINGS   5u
 #define FIRST   (256u << 10)

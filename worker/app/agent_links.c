@@ -5,7 +5,7 @@
 
 #include "proto/base/buf.h"
 #include "proto/base/str.h"
-#include "proto/wire/msgframe.h"
+#include "proto/wire/msg_frame.h"
 #include "worker/app/agent_shell.h"
 
 #define ARENA_BYTES \

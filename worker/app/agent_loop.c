@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "proto/base/check.h"
-#include "proto/host/sdnotify.h"
+#include "proto/host/sd_notify.h"
 #include "worker/app/agent_shell.h"
 
 #define BEAT_MS 5000 /* notices when no watchdog asks for more: what is owed goes with them */

@@ -16,15 +16,15 @@
 #include <unistd.h>
 
 #include "proto/base/str.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "proto/net/addr.h"
 #include "worker/app/agent_shell.h"
+#include "worker/backend/plugin.h"
 #include "worker/probe/gpu_monitor.h"
 #include "worker/probe/gpu_probe.h"
 #include "worker/probe/nic.h"
 #include "worker/probe/probe.h"
 #include "worker/probe/probe_gpu_path.h"
-#include "worker/backend/plugin.h"
 #include "worker/state/segment_name.h"
 
 #define CONFIG_MAX  ((size_t)1 << 20)

@@ -15,8 +15,8 @@
 #include <uv.h>
 
 #include "proto/host/log.h"
-#include "proto/host/sdnotify.h"
-#include "proto/host/uvsignal.h"
+#include "proto/host/sd_notify.h"
+#include "proto/host/uv_signal.h"
 #include "proto/net/net.h"
 #include "worker/agent/agent.h"
 #include "worker/app/spawn.h"

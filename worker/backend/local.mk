@@ -1,19 +1,19 @@
 noinst_LIBRARIES += worker/backend/libbackend.a
 worker_backend_libbackend_a_SOURCES = \
   worker/backend/backend.h \
-  worker/backend/callcheck.c \
-  worker/backend/callcheck.h \
+  worker/backend/call_check.c \
+  worker/backend/call_check.h \
   worker/backend/cells.c \
   worker/backend/cells.h \
   worker/backend/cpu/cpu.c \
   worker/backend/cpu/cpu.h \
-  worker/backend/cpu/cpumem.c \
+  worker/backend/cpu/cpu_memory.c \
   worker/backend/cpu/kernels_f32.c \
   worker/backend/cpu/kernels_f64.c \
   worker/backend/cpu/narrow.c \
   worker/backend/cpu/narrow.h \
-  worker/backend/cpu/workpool.c \
-  worker/backend/cpu/workpool.h \
+  worker/backend/cpu/work_pool.c \
+  worker/backend/cpu/work_pool.h \
   worker/backend/plugin.c \
   worker/backend/plugin.h
 worker_backend_libbackend_a_CPPFLAGS = $(AM_CPPFLAGS) -DHSP_PKGLIBDIR='"$(pkglibdir)"'
@@ -23,7 +23,7 @@ worker_backend_libbackend_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapp
 # Products are sums of fused multiply-adds on every machine that runs these kernels.
 noinst_LIBRARIES += worker/backend/libgemm.a
 worker_backend_libgemm_a_SOURCES = \
-  worker/backend/cpu/gemm.c worker/backend/cpu/gemm.h worker/backend/cpu/gemmtile.inc
+  worker/backend/cpu/gemm.c worker/backend/cpu/gemm.h worker/backend/cpu/gemm_tile.inc
 worker_backend_libgemm_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
   -ffp-contract=off
 EXTRA_DIST += \
@@ -42,7 +42,7 @@ EXTRA_DIST += \
   worker/backend/cpu/reduce.inc \
   worker/backend/cpu/table.inc \
   worker/backend/cpu/xent.inc \
-  worker/backend/cpu/xentpart.inc
+  worker/backend/cpu/xent_part.inc
 # What a program that computes links, before $(BASE_LIBS).
 BACKEND_LIBS = worker/backend/libbackend.a worker/backend/libgemm.a proto/layout/liblayout.a \
   proto/op/libop.a $(OPENBLAS_LIBS)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/comm/collectimpl.h"
+#include "worker/comm/collective_impl.h"
 
 enum hsp_status hsp_group_check(const struct hsp_comm *c, const struct hsp_group *g,
                                 struct hsp_err *err)

@@ -1,16 +1,16 @@
 # Communication between executors: collectives, threads of one process, sockets.
 noinst_LIBRARIES += worker/comm/libcomm.a
 worker_comm_libcomm_a_SOURCES = \
-  worker/comm/comm.h worker/comm/collectimpl.h \
+  worker/comm/comm.h worker/comm/collective_impl.h \
   worker/comm/collective.c worker/comm/reduce.c worker/comm/runs.c worker/comm/runs.h \
-  worker/comm/loop/loopcomm.c worker/comm/loop/loopcomm.h \
-  worker/comm/mesh/mesh.h worker/comm/mesh/meshimpl.h worker/comm/mesh/meshmaking.h \
-  worker/comm/mesh/meshanswer.c worker/comm/mesh/meshauth.c \
-  worker/comm/mesh/meshcall.c worker/comm/mesh/meshio.c \
-  worker/comm/mesh/meshjoin.c worker/comm/mesh/meshlisten.c \
-  worker/comm/mesh/meshmatch.c worker/comm/mesh/meshops.c \
-  worker/comm/mesh/meshseg.c worker/comm/mesh/meshseg.h \
-  worker/comm/mesh/meshshm.c worker/comm/mesh/meshstart.c worker/comm/mesh/meshtls.c
+  worker/comm/loop/loop_comm.c worker/comm/loop/loop_comm.h \
+  worker/comm/mesh/mesh.h worker/comm/mesh/mesh_impl.h worker/comm/mesh/mesh_making.h \
+  worker/comm/mesh/mesh_answer.c worker/comm/mesh/mesh_auth.c \
+  worker/comm/mesh/mesh_call.c worker/comm/mesh/mesh_io.c \
+  worker/comm/mesh/mesh_join.c worker/comm/mesh/mesh_listen.c \
+  worker/comm/mesh/mesh_match.c worker/comm/mesh/mesh_ops.c \
+  worker/comm/mesh/mesh_seg.c worker/comm/mesh/mesh_seg.h \
+  worker/comm/mesh/mesh_shm.c worker/comm/mesh/mesh_start.c worker/comm/mesh/mesh_tls.c
 # Sums are vectorised; nothing here may reassociate floating point.
 worker_comm_libcomm_a_CFLAGS = $(AM_CFLAGS) -O3
 COMM_LIBS = worker/comm/libcomm.a $(NET_LIBS)
@@ -18,17 +18,17 @@ EXTRA_DIST += worker/comm/README.md
 # The same for GPUs; NCCL is looked for when it is wanted.
 noinst_LIBRARIES += worker/comm/libncclcomm.a
 worker_comm_libncclcomm_a_SOURCES = \
-  worker/comm/nccl/ncclabi.h \
-  worker/comm/nccl/ncclagree.c \
-  worker/comm/nccl/ncclcomm.c worker/comm/nccl/ncclcomm.h \
-  worker/comm/nccl/nccllib.c worker/comm/nccl/nccllib.h \
-  worker/comm/nccl/nccllink.c worker/comm/nccl/nccllink.h \
-  worker/comm/nccl/ncclmake.c worker/comm/nccl/ncclmake.h \
-  worker/comm/nccl/ncclneed.c worker/comm/nccl/ncclneed.h \
-  worker/comm/nccl/ncclpool.c worker/comm/nccl/ncclpool.h \
-  worker/comm/nccl/ncclsend.c \
-  worker/comm/nccl/ncclsplit.c \
-  worker/comm/nccl/ncclstart.c \
-  worker/comm/nccl/ncclsum.c \
-  worker/comm/nccl/nccltell.c worker/comm/nccl/nccltell.h
+  worker/comm/nccl/nccl_abi.h \
+  worker/comm/nccl/nccl_agree.c \
+  worker/comm/nccl/nccl_comm.c worker/comm/nccl/nccl_comm.h \
+  worker/comm/nccl/nccl_lib.c worker/comm/nccl/nccl_lib.h \
+  worker/comm/nccl/nccl_link.c worker/comm/nccl/nccl_link.h \
+  worker/comm/nccl/nccl_make.c worker/comm/nccl/nccl_make.h \
+  worker/comm/nccl/nccl_need.c worker/comm/nccl/nccl_need.h \
+  worker/comm/nccl/nccl_pool.c worker/comm/nccl/nccl_pool.h \
+  worker/comm/nccl/nccl_send.c \
+  worker/comm/nccl/nccl_split.c \
+  worker/comm/nccl/nccl_start.c \
+  worker/comm/nccl/nccl_sum.c \
+  worker/comm/nccl/nccl_tell.c worker/comm/nccl/nccl_tell.h
 NCCL_LIBS = worker/comm/libncclcomm.a $(COMM_LIBS)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "proto/op/bf16.h"
-#include "worker/comm/collectimpl.h"
+#include "worker/comm/collective_impl.h"
 
 #define WINDOW       1                   /* a sum follows its parts by that many steps */
 #define AHEAD        2                   /* receives are posted that many steps early */

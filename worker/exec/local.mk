@@ -4,7 +4,7 @@ worker_exec_libexec_a_SOURCES = \
   worker/exec/engine.c worker/exec/engine.h \
   worker/exec/bunch.c worker/exec/bunch.h \
   worker/exec/interp.c \
-  worker/exec/movecells.c worker/exec/movegroup.c worker/exec/moveint.h \
+  worker/exec/move_cells.c worker/exec/move_group.c worker/exec/moves_impl.h \
   worker/exec/moves.c \
   worker/exec/pace.c worker/exec/pace.h \
   worker/exec/queues.c \
@@ -13,7 +13,7 @@ worker_exec_libexec_a_SOURCES = \
   worker/exec/route.c worker/exec/route.h \
   worker/exec/runner.h \
   worker/exec/staging.c \
-  worker/exec/stateinit.c worker/exec/stateinit.h \
+  worker/exec/state_init.c worker/exec/state_init.h \
   worker/exec/step_trace.c worker/exec/step_trace.h \
   worker/exec/tail.c worker/exec/tail.h \
   worker/exec/uses.c worker/exec/uses.h \

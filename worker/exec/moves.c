@@ -5,7 +5,7 @@
  * in its tensor and alone in its message is sent from there and received to there. */
 #include <stdlib.h>
 
-#include "worker/exec/moveint.h"
+#include "worker/exec/moves_impl.h"
 
 /* ---- copy ---- */
 

@@ -5,7 +5,7 @@
  * Ownership: the part lives in the arena given. */
 #ifndef HSP_STEP_TRACE_H
 #define HSP_STEP_TRACE_H
-#include "proto/wire/tracepart.h"
+#include "proto/wire/trace_part.h"
 #include "worker/exec/record.h"
 
 struct hsp_state_span {     /* of the thread that keeps the state */

@@ -2,7 +2,7 @@
 #include <inttypes.h> /* PRIu64 */
 #include <stdlib.h>
 
-#include "proto/program/datacursor.h"
+#include "proto/program/data_cursor.h"
 #include "worker/exec/runner.h"
 
 static enum hsp_status exchange(struct hsp_engine *e, const struct hsp_vote_record *mine,

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "worker/state/boxhash.h"
+#include "worker/state/box_hash.h"
 
 #define LINE_MAX_BYTES  (4u << 20)
 #define STATE_MAX_BYTES (64u << 20)

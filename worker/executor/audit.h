@@ -4,7 +4,7 @@
  * Role:    written for tests and for people who must prove what a model has seen; off by default.
  * Purity:  shell. NODE-DEVICE.jsonl: one JSON line per step and stream. NODE-DEVICE.state: one JSON line
  * at each end of a switch, with the box and content hash of each sealed part: hashes of disjoint boxes of one
- * tensor add up, mod 2^64, to that of their union (boxhash.h), so both ends can be compared whatever the cuts.
+ * tensor add up, mod 2^64, to that of their union (box_hash.h), so both ends can be compared whatever the cuts.
  * NODE-DEVICE.activity: a
  * record of 16 bytes, host byte order, for each instruction of the compute queue when it is done:
  * i64 monotonic clock in ns, u32 epoch (its low 32 bits), u32 kind of segment (enum

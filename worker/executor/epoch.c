@@ -19,7 +19,7 @@
 
 #include "proto/base/str.h"
 #include "proto/program/pool.h"
-#include "worker/exec/stateinit.h"
+#include "worker/exec/state_init.h"
 #include "worker/executor/audit.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/state/segment_name.h"

@@ -18,11 +18,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "proto/host/log.h"
-#include "proto/program/datacursor.h"
+#include "proto/program/data_cursor.h"
 #include "proto/wire/msg.h"
-#include "proto/wire/msgblob.h"
+#include "proto/wire/msg_blob.h"
 #include "worker/comm/mesh/mesh.h"
-#include "worker/data/datacache.h"
+#include "worker/data/data_cache.h"
 #include "worker/exec/engine.h"
 #include "worker/exec/pace.h"
 #include "worker/exec/step_trace.h"

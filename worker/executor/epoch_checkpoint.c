@@ -13,7 +13,7 @@
 #include "proto/base/str.h"
 #include "worker/executor/ckpt_choice.h"
 #include "worker/executor/epoch.h"
-#include "worker/state/boxhash.h"
+#include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/region.h"
 

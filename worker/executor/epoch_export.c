@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "worker/executor/disk_retry.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/step_log.h"

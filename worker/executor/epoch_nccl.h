@@ -11,7 +11,7 @@
 #ifndef HSP_EPOCH_NCCL_H
 #define HSP_EPOCH_NCCL_H
 #include "proto/host/log.h"
-#include "worker/comm/nccl/ncclcomm.h"
+#include "worker/comm/nccl/nccl_comm.h"
 #include "worker/executor/epoch.h"
 
 struct hsp_direct_opts {

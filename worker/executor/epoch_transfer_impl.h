@@ -2,7 +2,7 @@
 #ifndef HSP_EPOCH_TRANSFER_IMPL_H
 #define HSP_EPOCH_TRANSFER_IMPL_H
 #include "worker/executor/epoch.h"
-#include "worker/state/boxhash.h"
+#include "worker/state/box_hash.h"
 #include "worker/state/shards.h"
 
 #define HSP_EPOCH_SOURCES 4096 /* segments of one layout on one device: its own and copies */

@@ -11,7 +11,7 @@
 
 #include "proto/base/size.h"
 #include "proto/base/str.h"
-#include "proto/host/nofile.h"
+#include "proto/host/open_files_limit.h"
 
 enum {
     FD,

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "worker/state/segment_name.h"
 
 #define NOTES_MAX       ((size_t)1 << 30) /* ten million steps */

@@ -1,5 +1,5 @@
 /* Decides whether NCCL's traffic leaves this host, and whether it leaves the trusted networks. NCCL
- * encrypts nothing, so an epoch with TLS asks (worker/comm/nccl/ncclneed.h, L1).
+ * encrypts nothing, so an epoch with TLS asks (worker/comm/nccl/nccl_need.h, L1).
  *
  * Role:    epoch_nccl.c asks at each PREPARE, and offers the answer to the other ranks.
  * Purity:  hsp_nccl_names, _known, _stays, _trusts are pure; hsp_nccl_place_find is a shell: asks
@@ -24,8 +24,8 @@
 #define HSP_NCCL_PLACE_H
 #include <stdbool.h>
 
-#include "proto/net/ipnet.h"
-#include "worker/comm/nccl/ncclneed.h"
+#include "proto/net/ip_net.h"
+#include "worker/comm/nccl/nccl_need.h"
 
 #define HSP_HOST_ADDRESSES 256u /* of a host; with more nothing is trusted */
 #define HSP_HOST_RDMA      64u  /* devices; likewise */

@@ -9,7 +9,7 @@
 
 #include "proto/base/size.h"
 #include "proto/base/str.h"
-#include "proto/host/dlsyms.h"
+#include "proto/host/dl_symbols.h"
 #include "worker/probe/gpu_locality.h"
 #include "worker/probe/nvml_abi.h"
 

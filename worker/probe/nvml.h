@@ -1,6 +1,6 @@
 /* The GPUs of this host, by libnvidia-ml.so.1: what they are, how they are connected, and how they are.
  *
- * Role:    the agent's shell: discovery for its HELLO, signs for worker/agent/gpuhealth.h. The agent has no CUDA
+ * Role:    the agent's shell: discovery for its HELLO, signs for worker/agent/gpu_health.h. The agent has no CUDA
  *          context, and needs none for this.
  * Purity:  shell (dlopen, sysfs).
  * Threads: hsp_nvml_hear and hsp_nvml_look by one thread, which the first may keep waiting; the rest by any, but
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "proto/base/err.h"
-#include "worker/agent/gpuhealth.h"
+#include "worker/agent/gpu_health.h"
 
 #define HSP_NVML_LIBRARY "libnvidia-ml.so.1"
 #define HSP_NVML_GPUS    64 /* of a host; those beyond are not looked at */

@@ -1,10 +1,10 @@
-/* A product of each shape class (proto/op/gemmclass.h), as a probe gives it to a device.
+/* A product of each shape class (proto/op/gemm_class.h), as a probe gives it to a device.
  *
  * Role:   the figures of CPUs (probe.c) and of GPUs (probe_device.c) are of the same products.
  * Purity: pure; memory of a device is not touched, only counted. */
 #ifndef HSP_PROBE_GEMM_H
 #define HSP_PROBE_GEMM_H
-#include "proto/op/gemmclass.h"
+#include "proto/op/gemm_class.h"
 #include "worker/backend/backend.h"
 
 #define HSP_SHAPE_CALLS 2 /* attention is measured there and back: its way back is most of it */

@@ -3,7 +3,7 @@
 #define HSP_LOCAL_NCCL_H
 #include <pthread.h>
 
-#include "worker/comm/nccl/ncclcomm.h"
+#include "worker/comm/nccl/nccl_comm.h"
 
 struct hsp_local_direct {
     /* the caller's, borrowed */

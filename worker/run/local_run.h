@@ -7,7 +7,7 @@
 #ifndef HSP_LOCAL_RUN_H
 #define HSP_LOCAL_RUN_H
 #include "worker/exec/engine.h"
-#include "worker/exec/stateinit.h"
+#include "worker/exec/state_init.h"
 
 /* Opens the backend of @rank, with @threads of the host where it computes there. */
 typedef enum hsp_status (*hsp_open_backend)(void *ctx, uint32_t rank, int threads,

@@ -5,7 +5,7 @@
  */
 #ifndef HSP_MODEL_EXPORT_H
 #define HSP_MODEL_EXPORT_H
-#include "worker/exec/stateinit.h"
+#include "worker/exec/state_init.h"
 
 /* One array per parameter of the model, in the order of the single-device graph. */
 struct hsp_whole {

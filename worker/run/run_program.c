@@ -10,7 +10,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "worker/run/local_run.h"
 #include "worker/run/model_export.h"
 

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "worker/run/local_run.h"
 #include "worker/run/run_program.h"
 #include "worker/run/verify_impl.h"

@@ -1,5 +1,5 @@
 /* Programs that compute in bf16 under --verify. See verify_impl.h. */
-#include "worker/exec/stateinit.h"
+#include "worker/exec/state_init.h"
 #include "worker/run/verify_impl.h"
 #include "worker/state/region.h"
 

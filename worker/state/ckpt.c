@@ -20,9 +20,9 @@
 #include "proto/base/hash.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "worker/state/ckpt_files.h"
-#include "worker/state/ioerror.h"
+#include "worker/state/io_error.h"
 
 #define MAX_STEPS 1048576
 

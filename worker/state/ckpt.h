@@ -16,7 +16,7 @@
 #ifndef HSP_CKPT_H
 #define HSP_CKPT_H
 #include "proto/layout/cover.h"
-#include "proto/program/datacursor.h"
+#include "proto/program/data_cursor.h"
 #include "worker/state/region.h"
 
 #define HSP_CKPT_MAX_PIECES 1048576
@@ -41,7 +41,7 @@ struct hsp_ckpt_piece {
     struct hsp_box box;  /* what is written; empty ones are skipped */
     struct hsp_box held; /* what @data holds, dense */
     const void *data;    /* constant during the call */
-    uint64_t hash;       /* of the box (boxhash.h); only of pieces that are streamed */
+    uint64_t hash;       /* of the box (box_hash.h); only of pieces that are streamed */
 };
 
 /* Writes and syncs the shard of @rank (0-based) into the step's temporary directory, replacing a
@@ -111,7 +111,7 @@ struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c); /* NULL allowed; returns NU
 
 const struct hsp_ckpt_info *hsp_ckpt_about(const struct hsp_ckpt *c);
 const struct hsp_data_cursor *hsp_ckpt_data(const struct hsp_ckpt *c);
-/* Sum of the hashes (boxhash.h) of all that is in it: the same for the same state, whatever its
+/* Sum of the hashes (box_hash.h) of all that is in it: the same for the same state, whatever its
  * layout; as the shards say it, of contents that hsp_ckpt_verify compares. */
 uint64_t hsp_ckpt_content(const struct hsp_ckpt *c);
 /* Whole tensors, sorted by (tensor, kind). */

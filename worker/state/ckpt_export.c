@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "proto/program/program.h"
-#include "worker/state/boxhash.h"
+#include "worker/state/box_hash.h"
 #include "worker/state/ckpt_files.h"
-#include "worker/state/ioerror.h"
+#include "worker/state/io_error.h"
 
 #define SLAB_BYTES (16U << 20) /* of a tensor in memory */
 

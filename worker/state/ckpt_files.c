@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "worker/state/ioerror.h"
+#include "worker/state/io_error.h"
 
 static enum hsp_status path_status(int n, struct hsp_err *err)
 {

@@ -2,7 +2,7 @@
 #ifndef HSP_CKPT_FILES_H
 #define HSP_CKPT_FILES_H
 #include "worker/state/ckpt.h"
-#include "worker/state/jsontext.h"
+#include "worker/state/json_text.h"
 #include "worker/state/safetensors.h"
 
 #define HSP_CKPT_PATH     4096

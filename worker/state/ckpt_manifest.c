@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "worker/state/ckpt_files.h"
 
 #define MANIFEST_MAX (64U << 20)

@@ -8,7 +8,7 @@
 #include "proto/base/map.h"
 #include "proto/base/size.h"
 #include "proto/program/program.h"
-#include "worker/state/boxhash.h"
+#include "worker/state/box_hash.h"
 #include "worker/state/ckpt_files.h"
 
 #define IO_BYTES   (1U << 20) /* staging of strided pieces */

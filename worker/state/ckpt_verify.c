@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "proto/host/nofile.h"
+#include "proto/host/open_files_limit.h"
 #include "worker/state/ckpt.h"
 
 #define FILES (HSP_CKPT_MAX_RANKS + 64) /* the shards of a step are open together */

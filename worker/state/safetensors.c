@@ -14,8 +14,8 @@
 
 #include "proto/base/map.h"
 #include "proto/base/size.h"
-#include "worker/state/ioerror.h"
-#include "worker/state/jsontext.h"
+#include "worker/state/io_error.h"
+#include "worker/state/json_text.h"
 
 #define HEADER_MAX 100000000u
 #define DATA_ALIGN \

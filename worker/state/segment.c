@@ -21,8 +21,8 @@
 
 #include "proto/base/check.h"
 #include "proto/base/size.h"
-#include "worker/state/boxhash.h"
-#include "worker/state/ioerror.h"
+#include "worker/state/box_hash.h"
+#include "worker/state/io_error.h"
 #include "worker/state/segment_dir.h"
 
 #define SEG_MAGIC  0x31474553504d5348ULL /* "HSPMSEG1" */

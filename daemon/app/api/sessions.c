@@ -7,7 +7,7 @@
 
 #include "daemon/app/app.h"
 #include "proto/base/str.h"
-#include "proto/wire/msgframe.h"
+#include "proto/wire/msg_frame.h"
 
 /* Strangers can say much that is wrong: a burst of lines, then one each second. */
 #define COMPLAINTS 20u

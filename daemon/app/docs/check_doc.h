@@ -10,7 +10,7 @@
 #define HSP_CHECK_DOC_H
 #include <cjson/cJSON.h>
 
-#include "daemon/cluster/clusterstate.h"
+#include "daemon/cluster/cluster_state.h"
 
 struct hsp_check_sum {
     uint32_t nodes, pairs; /* measured */

@@ -7,7 +7,7 @@
 #include "daemon/app/docput.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
-#include "proto/program/datacursor.h"
+#include "proto/program/data_cursor.h"
 
 /* Of a training that diverges. */
 static void put_loss(cJSON *o, const char *key, double v)

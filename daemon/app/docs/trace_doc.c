@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "proto/base/str.h"
-#include "proto/wire/tracepart.h"
+#include "proto/wire/trace_part.h"
 
 enum kind { FLOW_TO, SPAN, FLOW_FROM }; /* at one time an arrow arrives first, and leaves last */
 

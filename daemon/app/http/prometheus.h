@@ -8,7 +8,7 @@
  */
 #ifndef HSP_PROMETHEUS_H
 #define HSP_PROMETHEUS_H
-#include "daemon/cluster/clusterstate.h"
+#include "daemon/cluster/cluster_state.h"
 
 #define HSP_HIST_BOUNDS 14 /* upper bounds in seconds, from 5 ms to 5 minutes; +Inf is the count */
 

@@ -14,7 +14,7 @@
 #include "daemon/migrate/bsr.h"
 #include "daemon/migrate/state_placement.h"
 #include "daemon/spmd/codegen/compile.h"
-#include "proto/wire/msgblob.h"
+#include "proto/wire/msg_blob.h"
 
 struct hsp_epoch_plan {
     struct hsp_arena *arena;       /* owned */

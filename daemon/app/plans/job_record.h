@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 
 #include "daemon/app/plans/epoch_package.h"
-#include "daemon/planner/jobfile.h"
+#include "daemon/planner/job_file.h"
 #include "daemon/planner/planner.h"
 
 struct hsp_job_rec {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 #include "proto/base/map.h"
 #include "proto/base/str.h"
 
@@ -30,7 +30,7 @@ static void add_link(struct hsp_link_cost *l, double latency, double per_byte)
     l->us_per_byte = fmax(l->us_per_byte, per_byte);
 }
 
-/* Never measured: as a described cluster without links (clusterfile.c). */
+/* Never measured: as a described cluster without links (cluster_file.c). */
 static void default_link(struct hsp_link_cost *l, double latency, double gbit)
 {
     if (!(l->latency_us > 0)) {

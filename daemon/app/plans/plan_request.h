@@ -12,7 +12,7 @@
 #ifndef HSP_PLAN_REQUEST_H
 #define HSP_PLAN_REQUEST_H
 #include "daemon/app/plans/job_record.h"
-#include "daemon/cluster/clusterstate.h"
+#include "daemon/cluster/cluster_state.h"
 #include "daemon/planner/correct.h"
 
 struct hsp_plan_question {

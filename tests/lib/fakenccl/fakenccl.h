@@ -1,6 +1,6 @@
 /* libnccl.so.2 without GPUs: the calls hspmd makes, with their rules, among threads of one process.
  *
- * Role:    a shared object for tests, loaded as the library is (worker/comm/nccl/nccllib.h); its one symbol beside the
+ * Role:    a shared object for tests, loaded as the library is (worker/comm/nccl/nccl_lib.h); its one symbol beside the
  *          library's own is hsp_fakenccl, by which a test says what goes wrong and asks what happened.
  * What:    communicators that are made in the background and in progress until all members have come; operations
  *          that begin when all members are there, in the order of their streams and of their communicator; sums in

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "tests/lib/fakenccl/fakenccl.h"
-#include "worker/comm/nccl/ncclabi.h"
+#include "worker/comm/nccl/nccl_abi.h"
 
 enum op_kind {
     OP_ALL_REDUCE,

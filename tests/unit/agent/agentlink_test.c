@@ -1,6 +1,6 @@
 /* An agent and its link to hspmdd: how it is dialled, what is said first, what it measures, what ends with it. */
 #include "tests/unit/agent/agentworld.h"
-#include "worker/agent/agentint.h"
+#include "worker/agent/agent_impl.h"
 
 #define KIB 1024u
 

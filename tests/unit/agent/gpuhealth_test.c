@@ -1,5 +1,5 @@
 #include "tests/lib/testlib.h"
-#include "worker/agent/gpuhealth.h"
+#include "worker/agent/gpu_health.h"
 
 static struct hsp_gpu_health h;
 

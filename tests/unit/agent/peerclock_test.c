@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "worker/agent/peerclock.h"
+#include "worker/agent/peer_clock.h"
 
 static void nothing_is_known_without_an_answer(void **state)
 {

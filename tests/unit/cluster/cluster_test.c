@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/size.h"
 
 static bool is_held(const struct hsp_shard_piece *p, uint64_t version,

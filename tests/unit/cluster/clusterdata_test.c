@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/size.h"
 
 /* Time passes, the nodes beat. */

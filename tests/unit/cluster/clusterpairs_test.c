@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/size.h"
 #include "tests/lib/pairs.h"
 #include "tests/lib/testlib.h"

@@ -5,7 +5,7 @@
 #include "tests/lib/testlib.h"
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/clusterstate.h"
+#include "daemon/cluster/cluster_state.h"
 
 #define CW_ROWS 256
 

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "daemon/cluster/clusterint.h"
+#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/size.h"
 
 #define BYTES 1000u

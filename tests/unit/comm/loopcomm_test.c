@@ -1,5 +1,5 @@
 #include "tests/unit/comm/comm_suite.h"
-#include "worker/comm/loop/loopcomm.h"
+#include "worker/comm/loop/loop_comm.h"
 
 static void open_loop(uint32_t n, struct hsp_comm **ret)
 {

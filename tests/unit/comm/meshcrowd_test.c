@@ -3,7 +3,7 @@
 #include <sched.h>
 
 #include "tests/unit/comm/mesh_world.h"
-#include "worker/comm/mesh/meshimpl.h"
+#include "worker/comm/mesh/mesh_impl.h"
 
 /* All ranks of a mesh of @n on this thread's processors say the same. */
 static bool crowded(enum world_kind kind, uint32_t n)

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tests/unit/comm/mesh_world.h"
-#include "worker/comm/mesh/meshseg.h"
+#include "worker/comm/mesh/mesh_seg.h"
 
 static void test_a_lane_is_shared_and_mirrored(void **state)
 {

@@ -9,8 +9,8 @@
 
 #include "tests/lib/fakenccl/fakenccl.h"
 #include "tests/lib/testlib.h"
-#include "worker/comm/loop/loopcomm.h"
-#include "worker/comm/nccl/ncclcomm.h"
+#include "worker/comm/loop/loop_comm.h"
+#include "worker/comm/nccl/nccl_comm.h"
 
 #define NW_RANKS 8
 

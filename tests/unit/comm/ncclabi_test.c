@@ -1,4 +1,4 @@
-/* ncclabi.h and nccllib.h take libnccl.so.2 for what the nccl.h of this machine says it is. */
+/* nccl_abi.h and nccl_lib.h take libnccl.so.2 for what the nccl.h of this machine says it is. */
 /* Some versions show bf16 to C++ alone, where CUDA's header defines this. */
 #define __CUDA_BF16_TYPES_EXIST__ 1
 #include <nccl.h>
@@ -12,7 +12,7 @@ enum { THEIR_SHRINK_DEFAULT };
 #endif
 
 #include "tests/lib/testlib.h"
-#include "worker/comm/nccl/nccllib.h"
+#include "worker/comm/nccl/nccl_lib.h"
 
 /* X(name, result, arguments): the calls hspmd makes, by the types of either side. */
 #define CALLS(X, RESULT, COMM, ID, TYPE, OP, CONFIG, STREAM)                         \

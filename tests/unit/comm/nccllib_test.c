@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "tests/unit/comm/nccl_world.h"
-#include "worker/comm/nccl/nccllib.h"
+#include "worker/comm/nccl/nccl_lib.h"
 
 /* The folder that configure was told comes first. */
 static void the_folder_comes_first(void **state)

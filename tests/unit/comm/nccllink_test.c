@@ -2,7 +2,7 @@
 #include <time.h>
 
 #include "tests/unit/comm/nccl_world.h"
-#include "worker/comm/nccl/ncclpool.h"
+#include "worker/comm/nccl/nccl_pool.h"
 
 #define N     3
 #define CALLS 6 /* of a greeting: a group of a broadcast and of three more */

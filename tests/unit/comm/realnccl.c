@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "tests/lib/testlib.h"
-#include "worker/comm/nccl/nccllib.h"
+#include "worker/comm/nccl/nccl_lib.h"
 
 static const char *path;
 static struct hsp_nccl_lib real;
 
-/* All that nccllib.c needs is found, and the version is one of those it takes. */
+/* All that nccl_lib.c needs is found, and the version is one of those it takes. */
 static void it_opens(void **state)
 {
     struct hsp_err err = {0};

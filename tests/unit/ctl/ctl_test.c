@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/ctl/command.h"
-#include "daemon/ctl/planchange.h"
+#include "daemon/ctl/plan_change.h"
 #include "daemon/ctl/remote.h"
 #include "tests/lib/golden.h"
 

@@ -11,7 +11,7 @@
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/backend/opsuite.h"
-#include "worker/backend/cuda/cudahost.h"
+#include "worker/backend/cuda/cuda_host.h"
 
 static struct hsp_backend *open_device(void)
 {

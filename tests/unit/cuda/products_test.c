@@ -10,7 +10,7 @@
 #include "tests/lib/testlib.h"
 #include "tests/unit/backend/blocksuite.h"
 #include "tests/unit/backend/opsuite.h"
-#include "worker/backend/cuda/cudahost.h"
+#include "worker/backend/cuda/cuda_host.h"
 
 static bool is_linear(enum hsp_op op)
 {

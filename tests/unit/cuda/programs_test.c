@@ -5,11 +5,11 @@
 #include <stdio.h>
 
 #include "daemon/spmd/codegen/compile.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "tests/lib/fakecuda/emulate.h"
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
-#include "worker/backend/cuda/cudahost.h"
+#include "worker/backend/cuda/cuda_host.h"
 #include "worker/run/run_program.h"
 
 enum { STEPS = 8, BATCH = 4, SEQUENCE = 8 };

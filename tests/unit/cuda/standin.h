@@ -11,7 +11,7 @@
 #define HSP_STANDIN_H
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
-#include "worker/backend/cuda/cudahost.h"
+#include "worker/backend/cuda/cuda_host.h"
 
 /* A device of @o (NULL: defaults) and a backend on it; fails the test on error. */
 struct hsp_backend *standin_open(const struct hsp_fake_opts *f, const struct hsp_device_opts *o);

@@ -2,7 +2,7 @@
 #ifndef HSP_APPLIB_H
 #define HSP_APPLIB_H
 #include "daemon/app/plans/job_record.h"
-#include "daemon/cluster/clusterstate.h"
+#include "daemon/cluster/cluster_state.h"
 
 /* A job file of a small gpt in fp32 with AdamW; @extra: more lines. Fails the test on error. */
 struct hsp_job_rec *app_job(const char *extra, uint32_t n_files, const struct hsp_m_file *files);

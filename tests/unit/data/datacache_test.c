@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "worker/data/datacache.h"
+#include "worker/data/data_cache.h"
 
 struct world {
     char *dir;

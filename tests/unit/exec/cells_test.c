@@ -1,7 +1,7 @@
 #include "tests/lib/testlib.h"
 
 #include "worker/backend/cells.h"
-#include "worker/exec/stateinit.h"
+#include "worker/exec/state_init.h"
 
 enum { MAX_ELEMS = 6 * 6 * 6 * 6 };
 

@@ -9,9 +9,9 @@
 #include "proto/op/bf16.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/exec/tinyprog.h"
-#include "worker/comm/loop/loopcomm.h"
+#include "worker/comm/loop/loop_comm.h"
 #include "worker/exec/engine.h"
-#include "worker/exec/stateinit.h"
+#include "worker/exec/state_init.h"
 
 enum { MAX_STEPS = 32, MAX_N = 4 };
 

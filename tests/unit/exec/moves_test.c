@@ -8,7 +8,7 @@
 #include "daemon/spmd/reshard/resolve.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/exec/devcomm.h"
-#include "worker/comm/loop/loopcomm.h"
+#include "worker/comm/loop/loop_comm.h"
 #include "worker/exec/engine.h"
 
 enum { RANKS = 4, SEQ = 1, BOXES = 3, TENSORS = BOXES + 1, SYMBOLS = 1 + TENSORS * HSP_MAX_RANK };

@@ -1,4 +1,4 @@
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "proto/host/nofile.h"
+#include "proto/host/open_files_limit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

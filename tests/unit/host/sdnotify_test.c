@@ -1,4 +1,4 @@
-#include "proto/host/sdnotify.h"
+#include "proto/host/sd_notify.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "proto/host/uvsignal.h"
+#include "proto/host/uv_signal.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "proto/net/ipnet.h"
+#include "proto/net/ip_net.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "proto/base/str.h"
-#include "proto/net/frameclient.h"
+#include "proto/net/frame_client.h"
 #include "tests/unit/net/net_shell.h"
 
 /* ---- a blocking client in a thread of its own ---- */

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "proto/net/frameclient.h"
+#include "proto/net/frame_client.h"
 #include "tests/unit/net/net_shell.h"
 
 /* ---- dialling ---- */

@@ -1,9 +1,9 @@
-#include "proto/net/tlspsk.h"
+#include "proto/net/tls_psk.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "tests/lib/testlib.h"
 
 static struct hsp_net_keys both_keys(void)

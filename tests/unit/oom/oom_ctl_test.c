@@ -11,8 +11,8 @@
 
 #include "daemon/ctl/command.h"
 #include "proto/base/size.h"
-#include "proto/net/frameclient.h"
-#include "proto/wire/msgframe.h"
+#include "proto/net/frame_client.h"
+#include "proto/wire/msg_frame.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
 

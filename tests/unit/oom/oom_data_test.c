@@ -7,7 +7,7 @@
 #include "proto/base/le.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
-#include "worker/data/datacache.h"
+#include "worker/data/data_cache.h"
 
 struct files {
     char *dir;

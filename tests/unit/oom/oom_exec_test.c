@@ -8,9 +8,9 @@
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/exec/tinyprog.h"
-#include "worker/comm/loop/loopcomm.h"
+#include "worker/comm/loop/loop_comm.h"
 #include "worker/exec/engine.h"
-#include "worker/exec/stateinit.h"
+#include "worker/exec/state_init.h"
 #include "worker/state/safetensors.h"
 
 enum { RANKS = 2, STEPS = 2 };

@@ -2,9 +2,9 @@
 #include "tests/lib/testlib.h"
 
 #include "daemon/lp/lp.h"
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 #include "daemon/planner/correct.h"
-#include "daemon/planner/jobfile.h"
+#include "daemon/planner/job_file.h"
 #include "daemon/planner/pipeline.h"
 #include "daemon/planner/planner.h"
 #include "daemon/planner/shares.h"

@@ -2,7 +2,7 @@
 #include "tests/lib/testlib.h"
 
 #include "proto/layout/annot.h"
-#include "proto/program/datacursor.h"
+#include "proto/program/data_cursor.h"
 #include "proto/program/program_io.h"
 #include "proto/program/sheet.h"
 #include "proto/text/yaml.h"

@@ -5,7 +5,7 @@
 #include "proto/base/size.h"
 #include "tests/lib/oom.h"
 #include "tests/unit/state/statelib.h"
-#include "worker/state/boxhash.h"
+#include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_verify.h"
 #include "worker/state/safetensors.h"

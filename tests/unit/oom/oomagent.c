@@ -3,7 +3,7 @@
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/wire/msgdump.h"
-#include "worker/agent/agentint.h"
+#include "worker/agent/agent_impl.h"
 
 enum { MOST = 3 };                      /* failures tried in a step */
 enum { ALL_STEPS = 600, ONE_OF = 500 }; /* the long random stories come last */

@@ -1,7 +1,7 @@
 /* Every story of a coordinator, told by the tests of tests/unit/cluster, with failing allocations:
  * before a step of the machine is made, it is made in child processes that lack memory. Linked with
  * --wrap of the functions that are wrapped here. */
-#include "daemon/cluster/clusterstate.h"
+#include "daemon/cluster/cluster_state.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/wire/msgdump.h"

@@ -1,5 +1,5 @@
 /* Which products are of one shape class: by hand, and the rules for all. */
-#include "proto/op/gemmclass.h"
+#include "proto/op/gemm_class.h"
 #include "tests/lib/testlib.h"
 
 static void shapes_of_a_transformer(void **state)

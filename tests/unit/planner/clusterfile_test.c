@@ -1,6 +1,6 @@
 #include "tests/lib/testlib.h"
 
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 
 static const char head[] = "apiVersion: hspmd/v1\nkind: cluster\n";
 

@@ -2,7 +2,7 @@
  * host's memory that offloaded activations cross. */
 #include "tests/lib/testlib.h"
 
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 #include "daemon/planner/cost.h"
 
 struct scene {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 #include "daemon/planner/planner.h"
 
 #define HIDDEN 128.0

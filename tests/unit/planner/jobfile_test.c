@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "daemon/planner/jobfile.h"
+#include "daemon/planner/job_file.h"
 
 /* The example of the contract, with every key. */
 static const char full[] =

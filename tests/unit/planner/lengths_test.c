@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/plan/pool_view.h"
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 #include "daemon/planner/planner.h"
 #include "daemon/spmd/codegen/compile.h"
 

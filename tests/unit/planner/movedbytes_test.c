@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 #include "daemon/planner/planner.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "proto/base/size.h"

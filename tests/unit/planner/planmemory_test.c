@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 #include "daemon/planner/planner.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/sharding/sequence_balance.h"

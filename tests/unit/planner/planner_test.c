@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 #include "daemon/planner/links.h"
 #include "daemon/planner/planner.h"
 

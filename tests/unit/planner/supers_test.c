@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "daemon/planner/candidates.h"
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 #include "daemon/planner/links.h"
 
 #define DEVICES 8

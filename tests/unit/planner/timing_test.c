@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "daemon/planner/clusterfile.h"
+#include "daemon/planner/cluster_file.h"
 #include "daemon/planner/timing.h"
 
 enum { STAGES = 4, LAYERS = 16, BATCH = 16 };

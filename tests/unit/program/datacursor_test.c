@@ -1,7 +1,7 @@
 #include "tests/lib/testlib.h"
 
 #include "proto/base/size.h"
-#include "proto/program/datacursor.h"
+#include "proto/program/data_cursor.h"
 
 static const struct hsp_data_bind DATA = {.seed = 5,
                                           .global_batch = 12,

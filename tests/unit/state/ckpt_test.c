@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "tests/unit/state/statelib.h"
-#include "worker/state/boxhash.h"
+#include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/safetensors.h"
 

@@ -1,5 +1,5 @@
 #include "tests/unit/state/statelib.h"
-#include "worker/state/boxhash.h"
+#include "worker/state/box_hash.h"
 
 static const int64_t shapes[][HSP_MAX_RANK] = {{17}, {9, 13}, {5, 1, 11}, {3, 4, 5, 6}, {1, 64}};
 static const uint8_t ranks[] = {1, 2, 3, 4, 2};

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "proto/base/size.h"
-#include "proto/wire/msgframe.h"
-#include "proto/wire/msgtable.h"
+#include "proto/wire/msg_frame.h"
+#include "proto/wire/msg_table.h"
 #include "tests/unit/wire/msgdump.h"
 
 static const uint16_t all_types[] = {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "proto/wire/msgtable.h"
+#include "proto/wire/msg_table.h"
 
 static void dump_text(struct hsp_buf *out, const char *s)
 {

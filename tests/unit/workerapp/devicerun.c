@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "tests/lib/ghost.h"
 #include "tests/lib/testlib.h"
 

@@ -7,7 +7,7 @@
 #include <cjson/cJSON.h>
 
 #include "daemon/spmd/codegen/compile.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "tests/unit/workerapp/devicerun.h"
 #include "worker/run/run_program.h"
 

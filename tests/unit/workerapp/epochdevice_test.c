@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/state/statelib.h"
 #include "worker/executor/epoch.h"

@@ -8,7 +8,7 @@
 
 #include "tests/unit/comm/nccl_world.h"
 #include "tests/unit/exec/tinyprog.h"
-#include "worker/exec/stateinit.h"
+#include "worker/exec/state_init.h"
 #include "worker/executor/epoch_nccl.h"
 
 #define RANKS 3

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "tests/unit/state/statelib.h"
-#include "worker/comm/loop/loopcomm.h"
+#include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
 
 #define MAX_RANKS 3

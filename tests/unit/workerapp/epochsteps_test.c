@@ -6,7 +6,7 @@
 
 #include "proto/wire/frame.h"
 #include "tests/lib/testlib.h"
-#include "worker/comm/loop/loopcomm.h"
+#include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
 
 #define RANKS 4

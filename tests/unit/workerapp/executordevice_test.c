@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "tests/unit/workerapp/executorworld.h"
 #include "worker/executor/executor.h"
 #include "worker/state/segment_name.h"

@@ -1,7 +1,7 @@
 /* Real executors record their steps: all of them the same ones, each message sent before it has arrived, and what
  * there is when the epoch ends before. They share one clock, so nothing is taken off for that. */
 #include "proto/program/program.h"
-#include "proto/wire/tracepart.h"
+#include "proto/wire/trace_part.h"
 #include "tests/unit/workerapp/executorworld.h"
 
 enum { N = 3 };

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 #include "daemon/app/plans/epoch_package.h"
-#include "daemon/planner/jobfile.h"
+#include "daemon/planner/job_file.h"
 #include "tests/lib/ghost.h"
 #include "tests/lib/testlib.h"
 #include "worker/executor/agent_channel.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "proto/base/size.h"
-#include "worker/comm/loop/loopcomm.h"
+#include "worker/comm/loop/loop_comm.h"
 #include "worker/probe/probe_link.h"
 
 struct end {

@@ -4,7 +4,7 @@
 
 #include "daemon/spmd/codegen/compile.h"
 #include "proto/base/size.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/comm/nccl_world.h"
 #include "tests/unit/workerapp/devicerun.h"

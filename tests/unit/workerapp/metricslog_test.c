@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "tests/lib/testlib.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/step_log.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "tests/lib/testlib.h"
-#include "worker/comm/nccl/nccllib.h"
+#include "worker/comm/nccl/nccl_lib.h"
 
 static struct hsp_log *log_to;
 static FILE *written; /* the log */

@@ -7,7 +7,7 @@
 #include "proto/op/bf16.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/workerapp/operands.h"
-#include "worker/backend/callcheck.h"
+#include "worker/backend/call_check.h"
 #include "worker/probe/gpu_probe_reply.h"
 #include "worker/probe/probe_device.h"
 #include "worker/probe/probe_fill.h"

@@ -7,7 +7,7 @@
 
 #include "proto/base/size.h"
 #include "tests/unit/state/statelib.h"
-#include "worker/comm/loop/loopcomm.h"
+#include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
 #include "worker/state/ckpt.h"
 

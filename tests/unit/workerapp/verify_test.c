@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/spmd/verify/shrink_model.h"
-#include "proto/host/fileio.h"
+#include "proto/host/file_io.h"
 #include "worker/run/run_program.h"
 #include "worker/run/verify_impl.h"
 

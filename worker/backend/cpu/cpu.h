@@ -10,7 +10,7 @@
 #include "proto/base/simd.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/gemm.h"
-#include "worker/backend/cpu/workpool.h"
+#include "worker/backend/cpu/work_pool.h"
 
 /* Loops over the terms of a series must vanish for the loop around them to become vector code. */
 #if defined(__clang__)
@@ -43,7 +43,7 @@ static inline void *hsp_cpu_scratch(const struct hsp_cpu *cpu, unsigned worker)
     return cpu->scratch + (size_t)worker * cpu->scratch_bytes;
 }
 
-/* Fills in what needs no kernels: memory, copies, tickets. cpumem.c */
+/* Fills in what needs no kernels: memory, copies, tickets. cpu_memory.c */
 void hsp_cpu_memory(struct hsp_backend *b);
 
 static inline int64_t hsp_array_count(const struct hsp_array *a)

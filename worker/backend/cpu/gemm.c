@@ -19,7 +19,7 @@
 #define TILE_ROWS        12
 #define FMA_F32(a, b, c) _mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
 #define FMA_F64(a, b, c) _mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c))
-#include "worker/backend/cpu/gemmtile.inc"
+#include "worker/backend/cpu/gemm_tile.inc"
 #undef ISA
 #undef TARGET
 #undef VEC_BYTES
@@ -34,7 +34,7 @@
 #define TILE_ROWS        6
 #define FMA_F32(a, b, c) _mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
 #define FMA_F64(a, b, c) _mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c))
-#include "worker/backend/cpu/gemmtile.inc"
+#include "worker/backend/cpu/gemm_tile.inc"
 #undef ISA
 #undef TARGET
 #undef VEC_BYTES

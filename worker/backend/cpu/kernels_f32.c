@@ -18,6 +18,6 @@
 #include "worker/backend/cpu/dropout.inc"
 #include "worker/backend/cpu/embed.inc"
 #include "worker/backend/cpu/xent.inc"
-#include "worker/backend/cpu/xentpart.inc"
+#include "worker/backend/cpu/xent_part.inc"
 #include "worker/backend/cpu/attention.inc"
 #include "worker/backend/cpu/table.inc"

@@ -1,7 +1,7 @@
 /* Attention on the device: what its kernels share.
  *
- * Role:   attcall.cu reads a call into struct att and chooses the kernels: flashfwd.cu and flashbwd.cu
- *         (bf16, tensor cores, heads of up to 256 elements in multiples of 8) or attplain.cu (fp32,
+ * Role:   attention_call.cu reads a call into struct att and chooses the kernels: flash_forward.cu and flash_backward.cu
+ *         (bf16, tensor cores, heads of up to 256 elements in multiples of 8) or attention_plain.cu (fp32,
  *         fp64, and bf16 of other shapes or on devices without its instructions).
  * Rows:   query row i sees the keys first(i) .. seen(i) - 1 of the block given: seen(i) = t, or
  *         clamp(shift + i + 1) when causal; first(i) = 0, or where its document begins when packed.

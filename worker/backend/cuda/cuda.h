@@ -1,8 +1,8 @@
 /* Inside of the CUDA backend: what its host side and its kernels share.
  *
- * Role:      the files of C: cudadevice.c opens a device and gives it ops, cudamemory.c is its
- *            memory, cudaqueue.c streams and tickets, cudareplay.c graphs, cudafault.c errors,
- *            cudaplugin.c what others see. Every .cu file exports kernels for ops; the table
+ * Role:      the files of C: cuda_device.c opens a device and gives it ops, cuda_memory.c is its
+ *            memory, cuda_queue.c streams and tickets, cuda_replay.c graphs, cuda_fault.c errors,
+ *            cuda_plugin.c what others see. Every .cu file exports kernels for ops; the table
  *            lists them by op. No CUDA type leaves this folder and worker/comm/nccl.
  * Threads:   fields of a queue belong to its caller (backend.h); the rest is constant after open or
  *            under the lock.

@@ -5,7 +5,7 @@
  * sums: positions are put into a list for each id (in any order, by atomic counts), each list is
  * sorted by counting how many of its positions are smaller, and a block adds up the rows of an
  * id. */
-#include "worker/backend/cuda/blocksum.cuh"
+#include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 

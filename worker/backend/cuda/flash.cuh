@@ -8,7 +8,7 @@
 #ifndef HSP_FLASH_CUH
 #define HSP_FLASH_CUH
 #include "worker/backend/cuda/attention.cuh"
-#include "worker/backend/cuda/tensorcore.cuh"
+#include "worker/backend/cuda/tensor_core.cuh"
 
 #define ATT_PAD 8 /* elements */
 

@@ -24,7 +24,7 @@ HSP_CUDA_KERNEL(bias_add);
 HSP_CUDA_KERNEL(broadcast);
 HSP_CUDA_KERNEL(convert); /* narrow, widen */
 HSP_CUDA_KERNEL(same);    /* flatten, unflatten */
-/* colsum.cu: sums over rows */
+/* column_sum.cu: sums over rows */
 HSP_CUDA_KERNEL(bias_db);
 HSP_CUDA_KERNEL(layernorm_dw);
 HSP_CUDA_KERNEL(rmsnorm_dw);
@@ -59,7 +59,7 @@ HSP_CUDA_MANY(update_many);
 HSP_CUDA_MANY(sqsum_many);
 HSP_CUDA_MANY(narrow_many); /* from fp32 to bf16 */
 
-/* Chains as backend.h says: @n calls; *ret_done false: no code for these. normchain.cu, colsum.cu */
+/* Chains as backend.h says: @n calls; *ret_done false: no code for these. norm_chain.cu, column_sum.cu */
 enum hsp_status hsp_cuda_norm_chain(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                     uint32_t n, bool *ret_done, struct hsp_err *err);
 enum hsp_status hsp_cuda_gelu_chain(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,

@@ -1,47 +1,47 @@
 # The kernels, one a line; each is compiled by nvcc for the plugin, and for the tests by the C++
 # compiler of the host (tests/lib/local.mk).
 cuda_kernels = \
-  worker/backend/cuda/attcall.cu \
-  worker/backend/cuda/attplain.cu \
+  worker/backend/cuda/attention_call.cu \
+  worker/backend/cuda/attention_plain.cu \
   worker/backend/cuda/cells.cu \
-  worker/backend/cuda/colsum.cu \
+  worker/backend/cuda/column_sum.cu \
   worker/backend/cuda/dropout.cu \
   worker/backend/cuda/embed.cu \
-  worker/backend/cuda/flashbwd.cu \
-  worker/backend/cuda/flashfwd.cu \
-  worker/backend/cuda/gemmplain.cu \
+  worker/backend/cuda/flash_backward.cu \
+  worker/backend/cuda/flash_forward.cu \
+  worker/backend/cuda/gemm_plain.cu \
   worker/backend/cuda/map.cu \
   worker/backend/cuda/norm.cu \
-  worker/backend/cuda/normchain.cu \
+  worker/backend/cuda/norm_chain.cu \
   worker/backend/cuda/rope.cu \
   worker/backend/cuda/total.cu \
   worker/backend/cuda/update.cu \
   worker/backend/cuda/xent.cu
 cuda_headers = \
   worker/backend/cuda/attention.cuh \
-  worker/backend/cuda/blocksum.cuh \
+  worker/backend/cuda/block_sum.cuh \
   worker/backend/cuda/cuda.h \
   worker/backend/cuda/element.cuh \
   worker/backend/cuda/flash.cuh \
-  worker/backend/cuda/gemmplain.h \
+  worker/backend/cuda/gemm_plain.h \
   worker/backend/cuda/kernels.h \
   worker/backend/cuda/launch.h \
   worker/backend/cuda/products.h \
-  worker/backend/cuda/rangesum.cuh \
-  worker/backend/cuda/tensorcore.cuh
+  worker/backend/cuda/range_sum.cuh \
+  worker/backend/cuda/tensor_core.cuh
 # The host side.
 cuda_device = \
-  worker/backend/cuda/cudadevice.c \
-  worker/backend/cuda/cudafault.c \
-  worker/backend/cuda/cudahost.h \
-  worker/backend/cuda/cudamemory.c \
-  worker/backend/cuda/cudaplugin.c \
-  worker/backend/cuda/cudaqueue.c \
-  worker/backend/cuda/cudareplay.c
+  worker/backend/cuda/cuda_device.c \
+  worker/backend/cuda/cuda_fault.c \
+  worker/backend/cuda/cuda_host.h \
+  worker/backend/cuda/cuda_memory.c \
+  worker/backend/cuda/cuda_plugin.c \
+  worker/backend/cuda/cuda_queue.c \
+  worker/backend/cuda/cuda_replay.c
 # What else is C and knows CUDA's headers.
 cuda_host = \
-  worker/backend/cuda/cudagemm.c \
-  worker/backend/cuda/optable.c
+  worker/backend/cuda/cuda_gemm.c \
+  worker/backend/cuda/op_table.c
 EXTRA_DIST += $(cuda_kernels) $(cuda_headers) $(cuda_device) $(cuda_host) \
   worker/backend/cuda/README.md
 
@@ -63,7 +63,7 @@ hspmd_cuda_so_SOURCES = $(cuda_device) $(cuda_host) \
   proto/base/check.c proto/base/err.c proto/base/hash.c proto/base/str.c \
   proto/layout/box.c \
   proto/op/dtype.c proto/op/op.c \
-  worker/backend/callcheck.c
+  worker/backend/call_check.c
 hspmd_cuda_so_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_HOME)/include \
   -DHSP_CUDA_ARCHS='"$(CUDA_ARCHS)"' -DHSP_CUDA_PTX='"$(CUDA_PTX)"'
 hspmd_cuda_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden

@@ -4,7 +4,7 @@
  * G threads share a row: a warp, or a block of 128 or 256. A thread keeps the first KEEP groups of
  * 16 bytes that it reads in registers, as they are in memory; what lies beyond, in longer rows, is
  * read again. Rows that are not aligned are read element by element, each time anew. */
-#include "worker/backend/cuda/blocksum.cuh"
+#include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 

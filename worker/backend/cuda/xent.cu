@@ -4,7 +4,7 @@
  * has seen and the sum s of e^(x - m) (Milakov and Gimelshein, Online normalizer calculation for
  * softmax, 2018), and pairs are merged in one order. Rows need not be aligned: up to an aligned
  * address they are read one by one. */
-#include "worker/backend/cuda/blocksum.cuh"
+#include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 

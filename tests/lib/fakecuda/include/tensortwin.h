@@ -1,4 +1,4 @@
-/* The functions of worker/backend/cuda/tensorcore.cuh on the host: portable, one fiber a lane.
+/* The functions of worker/backend/cuda/tensor_core.cuh on the host: portable, one fiber a lane.
  *
  * Numbers: sums of a product are made in ascending k in fp32; tensor cores may add in another order.
  * Copies:  land as late as the instructions allow, when their group is waited for, or at once: a

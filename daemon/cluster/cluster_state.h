@@ -1,0 +1,399 @@
+/* The state behind cluster.h: read by the shell for status and by tests, written by this room only.
+ *
+ * Purity: pure data.
+ */
+#ifndef HSP_CLUSTER_STATE_H
+#define HSP_CLUSTER_STATE_H
+#include "daemon/cluster/cluster.h"
+#include "proto/base/map.h"
+
+/*      (no row) --hello--> LIVE <--> SUSPECT --bound--> DEAD --hello, new incarnation--> LIVE
+ *      daemon restart: stored and not fenced -> AWAY --hello--> LIVE, --bound--> DEAD
+ *      LIVE --BYE and closed--> LEFT --hello--> LIVE */
+enum hsp_node_state {
+    HSP_NODE_AWAY, /* known from the store, not heard since the start */
+    HSP_NODE_LIVE,
+    HSP_NODE_SUSPECT, /* a beat is missing or the connection closed */
+    HSP_NODE_DEAD,    /* fenced: this incarnation is never believed again */
+    HSP_NODE_LEFT     /* went as planned */
+};
+
+enum hsp_measure { HSP_MEASURE_NONE, HSP_MEASURE_WAITS, HSP_MEASURE_TURN };
+
+enum hsp_device_ask { HSP_ASK_NONE, HSP_ASK_RELEASE, HSP_ASK_STOP };
+
+/* What is known of a device beyond its figures; few devices have one. */
+struct hsp_device_note {
+    char model[HSP_MODEL_MAX + 1], uuid[HSP_UUID_MAX + 1],
+        cpus[HSP_CPUS_MAX + 1]; /* "" not known */
+    uint32_t sm;                /* compute capability, 10 major + minor; 0 not known */
+    char why[HSP_WHY_MAX + 1];  /* of its health */
+};
+
+struct hsp_node_device {
+    bool present, up;
+    bool keeper; /* keeps copies and computes nothing: planning never sees it */
+    char kind[16], address[HSP_ADDRESS_MAX + 1];
+    struct hsp_m_device profile;      /* strings and lists not valid here: use the other fields */
+    double gemm_part[HSP_GEMM_PARTS]; /* as in the message, 0: not known */
+    enum hsp_health health;           /* from CORDON on it gets no work */
+    bool drained_told;                /* of the same */
+    struct hsp_device_note *note;     /* owned; NULL: nothing to say */
+    uint32_t job;                     /* lease, 0: free */
+    enum hsp_device_ask ask;          /* what the lease still has to answer */
+    bool asked;                       /* and it was told, on this connection */
+    double speed;                     /* observed over profile; the fastest of a job has 1 */
+    hsp_msec restart_ms;              /* down: when its agent starts it again */
+};
+
+struct hsp_node_card {
+    char name[HSP_CARD_NAME + 1];
+    double gbit_per_s; /* 0: not known */
+};
+
+struct hsp_cluster_node {
+    char name[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
+    enum hsp_node_state state;
+    uint64_t incarnation;
+    uint32_t conn;          /* 0: not connected */
+    hsp_msec last_ms;       /* heard */
+    bool draining, leaving; /* by an admin; by itself */
+    bool bye_sent, drained_told;
+    char reason[160]; /* of the drain, or of the death */
+    double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
+    bool measured; /* uplink is known */
+    struct hsp_m_uplink uplink;
+    enum hsp_measure measure;
+    bool queued;         /* stands in the queue, whether it still waits or not */
+    hsp_msec measure_ms; /* end of its turn */
+    /* index.c */
+    bool listed, looked;   /* stands among the heard ones; is to be looked at */
+    uint32_t older, newer; /* neighbours among the heard ones, HSP_NO_NODE none */
+    uint32_t n_cards;      /* 0: not known, as good as one */
+    struct hsp_node_card card[HSP_NODE_CARDS];
+    struct hsp_node_device dev[HSP_NODE_DEVICES];
+    uint32_t n_paths;
+    struct hsp_m_path *paths; /* owned: between its devices, as far as it has said */
+};
+
+/*  PENDING -> STARTING -> RUNNING <-> SWITCHING        (any) -> DONE | FAILED | CANCELLED
+ *                 |           |           |             RUNNING <-> FINISHING -> DONE
+ *                 v           v           v
+ *              SEALING <------+-----------+--- (loss in any of them, FINISHING too)
+ *                 |
+ *                 v
+ *             RECOVERING <-> PAUSED
+ *                 |
+ *                 +--> RUNNING        (or STARTING, when nothing was ever stable)
+ *
+ *  PENDING | STARTING | RUNNING | SWITCHING --suspend--> SUSPENDED --resume--> PENDING        */
+enum hsp_job_state {
+    HSP_JOB_PENDING,  /* no epoch: waits for devices or a plan; reason says which */
+    HSP_JOB_STARTING, /* its first epoch (or the first from a checkpoint) is being prepared */
+    HSP_JOB_RUNNING,
+    HSP_JOB_SWITCHING,  /* runs; the next epoch is being prepared or is armed */
+    HSP_JOB_SEALING,    /* a loss: nodes are asked what they hold */
+    HSP_JOB_RECOVERING, /* version known, plan or epoch in the making */
+    HSP_JOB_PAUSED,     /* state kept, cannot go on now; reason says why */
+    HSP_JOB_FINISHING,  /* last version stable, outputs are written; where they cannot be, the next
+                           epoch may be prepared or armed, on other nodes */
+    HSP_JOB_DONE,
+    HSP_JOB_FAILED,
+    HSP_JOB_CANCELLED,
+    HSP_JOB_SUSPENDED /* by an admin: its state is in the checkpoint, its devices are free */
+};
+
+enum hsp_attempt_phase {
+    HSP_ATT_NONE,
+    HSP_ATT_WAIT_UP,   /* members restart */
+    HSP_ATT_PREPARING, /* PREPARE sent */
+    HSP_ATT_GO         /* all READY: ARM or START stored and sent; cannot be taken back */
+};
+
+struct hsp_links {     /* connections between executors */
+    uint32_t shm;      /* through shared memory */
+    uint32_t local;    /* over Unix sockets */
+    uint32_t tls, tcp; /* over TCP, with TLS or as it is */
+};
+struct hsp_epoch_peer {
+    hsp_device_id device;
+    uint64_t incarnation; /* of its node */
+    bool prepare_sent, ready, go_sent, started;
+    uint64_t data_bytes, data_tokens; /* as its READY says; of ranks */
+    struct hsp_digest data_digest;
+    struct hsp_links links; /* its own, the same */
+};
+struct hsp_epoch {
+    uint64_t epoch; /* 0: none */
+    uint64_t plan, from_plan, base_epoch;
+    enum hsp_epoch_mode mode;
+    enum hsp_attempt_phase phase;
+    uint64_t step; /* first step; a switch learns it from STARTED */
+    uint32_t n_ranks, n_keepers, n_peers;
+    struct hsp_epoch_peer *peers; /* owned: ranks of the plan, then keepers, then sources */
+    uint32_t *by_device;          /* owned: [n_peers] indices of peers, their devices ascending */
+    uint32_t n_sources;
+    struct hsp_prepare_source *sources; /* owned: fixed with the epoch, all PREPAREs must agree */
+    bool data_tls;                      /* its executors encrypt what goes by TCP */
+    char trusted[HSP_NETWORKS_MAX + 1]; /* but for what NCCL says there between hosts; "" nowhere */
+    struct hsp_links links; /* of members and keepers, from GO on; 0: none, or unknown */
+    bool settled;           /* its first vote passed: older layouts are not needed */
+    hsp_msec deadline_ms;   /* of the phase, UINT64_MAX none */
+    char cause[160];
+    struct hsp_epoch_trace trace;
+};
+
+struct hsp_job_plan { /* a layout that may still be needed */
+    uint64_t plan;
+    bool started;   /* an epoch with it may have written versions */
+    uint64_t since; /* incarnations below it were given before the layout was first begun */
+    struct hsp_plan_info info; /* owned copy */
+};
+
+struct hsp_state_piece { /* holding reported by an agent */
+    hsp_device_id device;
+    uint64_t plan, version;
+    uint32_t rank, owner;
+};
+
+/* What a job remembers of a node. */
+struct hsp_job_mark {
+    uint32_t node;
+    uint8_t seal;      /* 0 no, 1 to be asked, 2 asked */
+    bool blamed;       /* a peer saw this node's connection break */
+    bool keep_refused; /* could not keep a copy: no room, no connection */
+    char *refused;     /* owned: why the node's text keeps it out; NULL: it does not */
+};
+
+/* Which of the checkpoints there may be of one version: folders may have that of another history. */
+struct hsp_ckpt_mark {
+    uint64_t term, epoch; /* in which it was written; epoch 0: not known */
+    uint64_t content;
+};
+
+struct hsp_watch {
+    uint32_t above; /* steps above the ratio, less those that forgive them */
+    double share;   /* of the compute time, summed over the steps watched */
+};
+
+struct hsp_job {
+    uint32_t id;
+    char name[HSP_NAME_MAX + 1];
+    int32_t priority;
+    uint32_t min, max, copies;
+    uint64_t steps, checkpoint_every;
+    char *data_path, *checkpoint_path; /* owned */
+    bool checkpoint_shared;
+    enum hsp_job_state state;
+    char reason[480];  /* why it does not run, or how it ended; "" while it runs */
+    char problem[480]; /* files of it that cannot be written, until they can; "" none. Not stored:
+                          executors say it again */
+    uint64_t
+        unwritten; /* epoch that could not write the final model when it last tried, 0 none. Not
+                           stored */
+    uint64_t next_epoch, next_plan; /* to be used next */
+    enum hsp_epoch_mode origin;     /* FRESH or RESTORE: where to begin when nothing is held */
+    uint64_t origin_step;
+    struct hsp_ckpt_mark origin_ckpt; /* RESTORE: the one of that version that is meant */
+    bool has_ckpt;
+    uint64_t ckpt_step;
+    struct hsp_ckpt_mark ckpt;
+    uint64_t begun;         /* the epoch that last began at the origin, 0 none */
+    uint64_t stable;        /* greatest version known to be stable */
+    bool suspending;        /* by a checkpoint of suspend_from or later */
+    uint64_t suspend_from;  /* stable when that was asked */
+    uint64_t suspend_epoch; /* whose rank 0 was asked for the checkpoint, 0 none yet */
+    bool data_known;        /* an epoch began with this text */
+    uint64_t data_bytes, data_tokens;
+    struct hsp_digest data_digest;
+    struct hsp_epoch cur, att; /* runs (or ran last, when sealing); in the making */
+    uint32_t n_plans;
+    size_t cap_plans;
+    struct hsp_job_plan *plans; /* ascending */
+    uint32_t n_held;
+    size_t cap_held;
+    struct hsp_state_piece *held; /* as reported; fresh only after SEALED */
+    /* sealing */
+    uint64_t seal_upto;
+    hsp_msec seal_deadline_ms;
+    uint64_t lost_from;         /* version stable or running when the loss came, for lost_steps */
+    hsp_msec state_deadline_ms; /* state unreachable: give up waiting; 0 not waiting */
+    /* planning */
+    uint64_t ticket; /* outstanding, 0 none */
+    bool ticket_urgent;
+    bool have_result; /* a PLAN_DONE waits to be used */
+    uint64_t result_ticket;
+    struct hsp_plan_info result; /* owned */
+    uint32_t n_asked;
+    size_t cap_asked;
+    hsp_device_id *asked; /* devices of the last question, ascending */
+    bool asked_valid;     /* the answer to it stands */
+    bool retune;          /* ask again although the devices are the same */
+    char cause[160];      /* of the next plan */
+    hsp_msec detect_ms, sealed_ms, planned_ms;
+    uint32_t n_facts;
+    struct hsp_plan_fact facts[HSP_CLUSTER_FACTS];
+    hsp_msec
+        data_retry_ms;   /* when nodes refused for their text are tried again; 0: there are none */
+    uint32_t data_tries; /* pauses so far */
+    hsp_msec keep_retry_ms; /* the same for nodes that could not keep; 0: there are none */
+    uint32_t keep_tries;    /* pauses so far */
+    uint32_t failures;      /* attempts without progress */
+    hsp_msec retry_ms;      /* no attempt and no planning before */
+    hsp_msec plan_retry_ms; /* running: no planning before; its keepers are seen to meanwhile */
+    /* index.c */
+    bool look; /* something of it has changed since it was last looked at */
+    uint32_t n_leases;
+    size_t cap_leases;
+    hsp_device_id *leases; /* ascending: the devices leased to it */
+    bool stale_row;        /* its row names more */
+    uint32_t n_marks;
+    size_t cap_marks;
+    struct hsp_job_mark *marks; /* by node, ascending */
+    uint32_t n_refused;         /* of them, for their text */
+    /* slow devices (slow.c) */
+    hsp_msec retuned_ms;       /* asked again because of one; 0: never */
+    uint32_t n_watch, watched; /* ranks; steps since a count began */
+    size_t cap_watch;
+    struct hsp_watch *watch; /* owned, per rank of cur */
+};
+
+/* WAITS -> RUNS -> DONE | FAILED; WAITS -> SKIPPED | FAILED */
+enum hsp_check_state {
+    HSP_CHECK_WAITS,
+    HSP_CHECK_RUNS,
+    HSP_CHECK_DONE,
+    HSP_CHECK_SKIPPED, /* executes a job */
+    HSP_CHECK_FAILED
+};
+struct hsp_check_node {
+    uint32_t node;
+    uint64_t incarnation; /* that was asked */
+    enum hsp_check_state state;
+    uint32_t seq; /* of the order under way, its own or that of a pair; 0 none */
+    char why[160];
+    char address[HSP_ADDRESS_MAX + 1]; /* where it listens */
+    uint32_t n_devices;
+    struct hsp_m_figures devices[HSP_NODE_DEVICES];
+};
+struct hsp_check_end { /* from one node of a pair to the other */
+    bool said;
+    double latency_s, bytes_per_s;
+};
+struct hsp_check_pair {
+    uint32_t a, b; /* indices in nodes of the check */
+    enum hsp_check_state state;
+    uint32_t seq;
+    hsp_msec deadline_ms;
+    char why[160], transport[16];
+    struct hsp_check_end end[2]; /* from a to b, from b to a */
+};
+/* The check of nodes that is under way, or was the last one: its figures stay until the next. */
+struct hsp_check {
+    uint32_t number; /* 0: there never was one */
+    bool active;
+    uint64_t request;
+    struct hsp_check_terms terms; /* node: not valid */
+    char actor[96];
+    uint32_t next_seq, n_nodes, n_pairs, first_pair; /* all pairs before first_pair are over */
+    hsp_msec deadline_ms[HSP_CHECK_NODES];           /* of the orders of the nodes themselves */
+    struct hsp_check_node *nodes;                    /* owned */
+    struct hsp_check_pair *pairs;                    /* owned */
+};
+
+#define HSP_NO_NODE UINT32_MAX
+
+/* What the choice of devices needs of a node, close together: bits are devices. */
+struct hsp_node_brief {
+    uint16_t offer; /* of a node that is here and stays: present, computes */
+    uint16_t keep;  /* the same of those that keep copies */
+    uint16_t down;  /* of both, those whose executor is down */
+};
+
+struct hsp_cluster {
+    struct hsp_cluster_config cfg;
+    bool loaded;
+    uint64_t term, next_incarnation, next_ticket;
+    uint32_t next_job;
+    hsp_msec now_ms, grace_ms; /* grace: AWAY nodes are dead after it */
+    hsp_msec looked_ms;        /* when the event before this one came */
+    uint32_t n_nodes;
+    size_t cap_nodes;
+    struct hsp_cluster_node *nodes; /* an index is for ever */
+    /* index.c: so that what happens all the time costs the same with any number of nodes */
+    struct hsp_map by_name, by_conn; /* indices of nodes */
+    struct hsp_node_brief *briefs;   /* [n_nodes] */
+    uint32_t *holders;               /* [n_nodes * HSP_NODE_DEVICES]: job of the lease, 0 free */
+    size_t cap_briefs, cap_holders;
+    uint32_t oldest, newest; /* live and suspect nodes, by when they were heard; HSP_NO_NODE none */
+    uint32_t first_live;     /* the first of them that is live */
+    uint32_t n_away;
+    uint32_t n_look;
+    size_t cap_look;
+    uint32_t *look; /* nodes that have changed since they were last looked at */
+    bool look_jobs; /* all jobs: what they may use has changed */
+    bool stir;      /* anything is to be looked at */
+    uint32_t n_down;
+    size_t cap_down;
+    hsp_device_id *down; /* whose executor is awaited, and some that have come */
+    hsp_msec due_ms;     /* of all but the silence of nodes: when to look at everything */
+    uint32_t n_queue, queue_at;
+    size_t cap_queue;
+    uint32_t *queue; /* nodes that wait for their turn to measure; from queue_at on */
+    uint32_t n_turns;
+    size_t cap_turns;
+    uint32_t *turns; /* nodes that measure */
+    struct hsp_check check;
+    uint32_t n_jobs;
+    struct hsp_job *jobs[HSP_MAX_JOBS]; /* by id; owned. Terminal ones stay until forgotten */
+    /* actions of this step */
+    struct hsp_arena *arena;
+    size_t cap_actions;
+    uint32_t n_actions;
+    struct hsp_action *actions;
+    struct hsp_action spare; /* written when actions cannot grow */
+    struct hsp_job_mark spare_mark;
+    bool failed; /* out of memory: only to be freed */
+};
+
+const char *hsp_node_state_name(enum hsp_node_state s);
+/* It is there and may get work: the node stays, and the device is well. */
+bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device);
+const char *hsp_health_name(enum hsp_health h);       /* "fine", "warned", "cordoned", "lost" */
+const char *hsp_path_kind_name(enum hsp_path_kind k); /* "nvlink", "nvswitch", ... */
+/* Why its health is what it is; "" when FINE. */
+const char *hsp_device_why(const struct hsp_node_device *d);
+
+/* Fast domains of a node: devices of which each reaches each other one over NVLink, or, of those without any, by a path
+ * that was measured. ret_domain[i]: 0 none, else a number that all of the domain share; ret_rate[i]: the least bytes per
+ * second between two of them, ret_latency_us[i]: the most; 0 not known. */
+void hsp_node_domains(const struct hsp_cluster_node *n, uint32_t ret_domain[HSP_NODE_DEVICES],
+                      double ret_rate[HSP_NODE_DEVICES], double ret_latency_us[HSP_NODE_DEVICES]);
+const char *hsp_job_state_name(enum hsp_job_state s);
+bool hsp_job_terminal(enum hsp_job_state s);
+/* NULL when unknown. */
+const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id);
+const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name);
+const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
+                                                        const char *name);
+
+/* Where the executors of this node listen: "HOST:PORT", and ",unix:NAME.HOST.NUMBER" behind it where
+ * those of one host need no network (worker/comm). NULL: none has said it. */
+const char *hsp_cluster_listener(const struct hsp_cluster_node *n);
+/* Both are on one host, as far as their executors say where they listen: between them there is no
+ * network. */
+bool hsp_cluster_one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b);
+
+/* It is the turn of the node of this connection to measure its link. */
+bool hsp_cluster_measures(const struct hsp_cluster *c, uint32_t conn);
+
+struct hsp_spread {
+    uint32_t min_nodes; /* every part of the state is on at least so many nodes that are there */
+    uint32_t n_sole;    /* nodes that are the only one with some part */
+    uint32_t node;      /* the first of them; meaningless when there is none */
+};
+/* Of the layout that runs, or ran last. False: there is none, or no memory. */
+bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
+                        struct hsp_spread *ret);
+
+#endif

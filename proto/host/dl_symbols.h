@@ -1,0 +1,23 @@
+/* Functions of a library that is loaded, as a table of pointers.
+ *
+ * Purity: shell (dlsym).
+ */
+#ifndef HSP_DL_SYMBOLS_H
+#define HSP_DL_SYMBOLS_H
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/base/err.h"
+
+struct hsp_dlsym {
+    const char *name;
+    size_t at;     /* of the pointer in the table */
+    bool optional; /* NULL where the library lacks it */
+};
+
+/* Fills @table from the library @name, of which @handle is what dlopen gave. HSP_EUNSUPPORTED: it lacks one that is not
+ * optional; @table holds a part then. */
+enum hsp_status hsp_dlsyms_find(void *handle, const char *name, const struct hsp_dlsym *symbols,
+                                size_t n, void *table, struct hsp_err *err);
+
+#endif

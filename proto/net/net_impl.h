@@ -1,0 +1,150 @@
+/* Inside of proto/net: net.c (table, sweep), net_listen.c (incoming), net_dial.c (outgoing), net_conn.c (bytes
+ * and frames). Not included outside this folder.
+ *
+ *   accept: TLS|OPEN        dial: RESOLVING -> CONNECTING -> TLS|OPEN, or -> RETRYING -> PAUSING
+ *   ... -> OPEN -> FLUSHING -> CLOSING -> (freed)
+ *
+ * RESOLVING   a name is being looked up in libuv's pool
+ * CONNECTING  the kernel connects
+ * RETRYING    an attempt has failed, its handle is closing
+ * PAUSING     between attempts: no handle
+ * TLS         handshake; no frame goes up
+ * OPEN        frames both ways
+ * FLUSHING    dropped by us: what is queued goes out, nothing comes up
+ * CLOSING     the handle closes; on_close follows */
+#ifndef HSP_NET_IMPL_H
+#define HSP_NET_IMPL_H
+
+#include "proto/net/addr.h"
+#include "proto/net/net.h"
+
+#define NET_READ      ((size_t)64 << 10)  /* per loop: one read is used up before the next */
+#define NET_WRITE     ((size_t)256 << 10) /* plain bytes per write; TLS makes a little more of it */
+#define NET_SLOT_BITS 15
+#define NET_NAME      96
+#define NET_TICK_MS   25   /* how late a deadline may be seen with NET_SWEEP connections */
+#define NET_SWEEP     1024 /* connections one tick looks at */
+#define NET_DIRECT    512  /* frames so short go out at once, without a copy, when nothing waits */
+#define NET_RECORD    64   /* TLS makes no more of a short frame than this longer */
+
+enum net_state {
+    NET_FREE,
+    NET_RESOLVING,
+    NET_CONNECTING,
+    NET_RETRYING,
+    NET_PAUSING,
+    NET_TLS,
+    NET_OPEN,
+    NET_FLUSHING,
+    NET_CLOSING,
+};
+
+struct net_out {
+    struct net_out *next;
+    size_t len, sent;
+    uint8_t data[]; /* header, body, blob */
+};
+
+struct net_dialing {
+    struct hsp_addr addr;
+    enum hsp_net_role role;
+    uint32_t pause_ms, pause_max_ms, attempt_ms;
+    uint64_t give_up_at, retry_at; /* ms; UINT64_MAX: never */
+};
+
+struct net_conn {
+    struct hsp_net *net;
+    uint32_t id;
+    enum net_state state;
+    unsigned n_ops; /* handle, look-up: memory stays until 0 */
+    bool told;      /* given out: on_close is due */
+    bool opened;    /* was OPEN once */
+    bool dialled;
+    bool handle_open;
+    bool got_frame;
+    bool writing;
+    bool alert_sent; /* FLUSHING: that of TLS */
+    bool shut;       /* FLUSHING: our side is closed, the peer's end is awaited */
+    union {
+        uv_handle_t any;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } h;
+    uv_connect_t connect_req;
+    uv_getaddrinfo_t resolve_req;
+    uv_write_t write_req;
+    uv_shutdown_t shutdown_req;
+    uint8_t *cipher; /* what write_req carries under TLS */
+    size_t in_write; /* plain bytes write_req carries */
+    struct hsp_tls *tls;
+    struct hsp_frame_parser parser;
+    struct net_out *out, **out_last;
+    size_t out_bytes;
+    uint32_t out_frames;
+    struct hsp_net_peer peer;
+    char name[NET_NAME];
+    struct hsp_err why;
+    struct net_dialing dial;
+    uint64_t deadline; /* of the handshake, the attempt, the flush; UINT64_MAX: none */
+    uint64_t last_rx_ms;
+    uint64_t frame_since; /* a frame began; UINT64_MAX: between frames */
+};
+
+struct net_listener {
+    struct hsp_net *net;
+    union {
+        uv_handle_t any;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } h;
+    bool used, open, local;
+    char name[160];
+};
+
+struct hsp_net {
+    uv_loop_t *loop;
+    struct hsp_net_config cfg;
+    struct hsp_net_calls calls;
+    void *ctx;
+    struct hsp_tls_ctx *tls;
+    struct net_conn **slot; /* max_conns; NULL: free */
+    uint32_t *generation;   /* of each slot */
+    uint32_t next_slot;     /* where to look first: slots are used in turn */
+    uint32_t sweep_at;      /* where the next tick goes on */
+    uint32_t n_conns;
+    struct net_listener listener[HSP_NET_MAX_LISTENERS];
+    unsigned n_listeners; /* open handles */
+    uv_timer_t timer;
+    bool closing, timer_closing;
+    void (*on_closed)(void *ctx);
+    uint8_t *read_buf;  /* NET_READ */
+    uint8_t *plain_buf; /* NET_READ */
+};
+
+/* net_conn.c */
+void hsp_net_conn_start(struct net_conn *c); /* the handle is connected: TLS or OPEN, reading */
+int hsp_net_conn_adopt(struct net_conn *c, const char *name); /* the same for a handed-over one */
+void hsp_net_conn_fail(struct net_conn *c, const struct hsp_err *why);
+void hsp_net_conn_pump(struct net_conn *c);
+/* Sends a short frame at once; nothing waits. Returns how much of it is done with. */
+size_t hsp_net_conn_direct(struct net_conn *c, uint8_t *frame, size_t len);
+void hsp_net_conn_close_handle(struct net_conn *c);
+void hsp_net_conn_release(struct net_conn *c); /* an operation has ended */
+/* net.c */
+struct net_conn *hsp_net_conn_new(struct hsp_net *n,
+                                  struct hsp_err *err); /* NULL: too many, memory */
+void hsp_net_conn_finish(struct net_conn *c);           /* n_ops is 0 in CLOSING: on_close, free */
+/* The end of a closing net: nothing is open any more. Calls on_closed later, not from here. */
+void hsp_net_maybe_end(struct hsp_net *n);
+struct hsp_err hsp_net_uv_err(enum hsp_status code, int r, const char *what);
+/* net_listen.c */
+/* Whether an address may be served or dialled: beyond loopback only with keys; HSP_EPERM in @err. */
+bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err);
+/* net_dial.c */
+void hsp_net_dial_failed(struct net_conn *c, const struct hsp_err *why); /* retries or fails */
+void hsp_net_dial_tick(struct net_conn *c, uint64_t now);
+void hsp_net_dial_closed(struct net_conn *c); /* the handle of RETRYING is closed */
+
+#endif

@@ -1,0 +1,270 @@
+/* Listeners, and who calls on them.
+ *
+ * The happy path is: a path or a port is bound, a caller is accepted, named by what the kernel says of it,
+ * and handed to net_conn.c. Possible failure modes are: somebody listens there already, no slot left
+ * (accepted and closed at once, on_refuse), no descriptors (the backlog keeps the caller). */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/net/net_impl.h"
+
+bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err)
+{
+    if (n->tls == NULL && !hsp_addr_is_loopback(a)) {
+        (void)hsp_err_set(err, HSP_EPERM, 0,
+                          "%s is not loopback, and there are no keys (worker.key, admin.key)",
+                          a->host);
+        return false;
+    }
+    return true;
+}
+
+/* ---- callers ---- */
+
+static void name_tcp(struct net_conn *c)
+{
+    struct sockaddr_storage sa;
+    char host[64] = "?";
+    int len = sizeof sa, port = 0;
+    if (uv_tcp_getpeername(&c->h.tcp, (struct sockaddr *)&sa, &len) == 0) {
+        if (sa.ss_family == AF_INET6) {
+            (void)uv_ip6_name((const struct sockaddr_in6 *)&sa, host, sizeof host);
+            port = ntohs(((const struct sockaddr_in6 *)&sa)->sin6_port);
+        } else {
+            (void)uv_ip4_name((const struct sockaddr_in *)&sa, host, sizeof host);
+            port = ntohs(((const struct sockaddr_in *)&sa)->sin_port);
+        }
+    }
+    (void)snprintf(c->name, sizeof c->name, "%s:%d", host, port);
+}
+
+/* False: the kernel does not say who it is. */
+static bool name_local(struct net_conn *c)
+{
+    struct ucred u;
+    socklen_t len = sizeof u;
+    uv_os_fd_t fd;
+    if (uv_fileno(&c->h.any, &fd) != 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &len) != 0) {
+        return false;
+    }
+    c->peer.uid = u.uid;
+    c->peer.gid = u.gid;
+    c->peer.pid = u.pid;
+    (void)snprintf(c->name, sizeof c->name, "uid %u pid %d", (unsigned)u.uid, (int)u.pid);
+    return true;
+}
+
+static void on_refused_closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+/* Takes a caller from the backlog only to close it: it must not wait for nothing. */
+static void refuse_accepted(struct hsp_net *n, struct net_listener *l, const struct hsp_err *why)
+{
+    uv_handle_t *h = malloc(l->local ? sizeof(uv_pipe_t) : sizeof(uv_tcp_t));
+    if (h == NULL) {
+        return;
+    }
+    int r =
+        l->local ? uv_pipe_init(n->loop, (uv_pipe_t *)h, 0) : uv_tcp_init(n->loop, (uv_tcp_t *)h);
+    if (r != 0) {
+        free(h);
+        return;
+    }
+    (void)uv_accept(&l->h.stream, (uv_stream_t *)h); /* closed in either case */
+    uv_close(h, on_refused_closed);
+    if (n->calls.on_refuse != NULL) {
+        n->calls.on_refuse(n->ctx, l->name, why);
+    }
+}
+
+static void on_connection(uv_stream_t *s, int status)
+{
+    struct net_listener *l = s->data;
+    struct hsp_net *n = l->net;
+    struct hsp_err e;
+    if (status < 0 || n->closing) {
+        return; /* out of descriptors: libuv has dropped one caller, it calls again */
+    }
+    struct net_conn *c = hsp_net_conn_new(n, &e);
+    if (c == NULL) {
+        refuse_accepted(n, l, &e);
+        return;
+    }
+    int r = l->local ? uv_pipe_init(n->loop, &c->h.pipe, 0) : uv_tcp_init(n->loop, &c->h.tcp);
+    c->h.any.data = c;
+    if (r != 0) {
+        e = hsp_net_uv_err(HSP_EIO, r, "cannot accept");
+        hsp_net_conn_fail(c, &e);
+        return;
+    }
+    c->handle_open = true;
+    c->n_ops++;
+    c->peer.listener = (uint32_t)(l - n->listener);
+    c->deadline = uv_now(n->loop) + n->cfg.handshake_ms;
+    r = uv_accept(s, &c->h.stream);
+    bool named = r == 0;
+    if (named && l->local) {
+        named = name_local(c);
+    } else if (named) {
+        name_tcp(c);
+    }
+    if (!named) {
+        e = hsp_net_uv_err(HSP_EIO, r != 0 ? r : -EPERM, "cannot accept");
+        hsp_net_conn_fail(c, &e);
+        return;
+    }
+    hsp_net_conn_start(c);
+}
+
+/* ---- listening ---- */
+
+/* A path that nobody serves any more is in the way of bind. */
+static int remove_stale(const char *path)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    struct stat st;
+    if (lstat(path, &st) != 0) {
+        return 0;
+    }
+    if (!S_ISSOCK(st.st_mode)) {
+        return UV_EEXIST;
+    }
+    (void)snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    int r = connect(fd, (struct sockaddr *)&sa, sizeof sa) != 0 ? errno : 0;
+    close(fd);
+    if (r != ECONNREFUSED) {
+        return UV_EADDRINUSE;
+    }
+    return unlink(path) == 0 ? 0 : -errno;
+}
+
+/* libuv tells of a folder that is not there as of one that is forbidden. */
+static int why_not_bound(const char *path, int r)
+{
+    char dir[sizeof((struct sockaddr_un *)0)->sun_path];
+    (void)snprintf(dir, sizeof dir, "%s", path);
+    char *slash = strrchr(dir, '/');
+    if (r != UV_EACCES || slash == NULL || slash == dir) {
+        return r;
+    }
+    *slash = '\0';
+    return access(dir, F_OK) != 0 && errno == ENOENT ? UV_ENOENT : r;
+}
+
+static int bind_local(struct hsp_net *n, struct net_listener *l, const struct hsp_addr *a)
+{
+    int r = remove_stale(a->path);
+    if (r != 0 || (r = uv_pipe_init(n->loop, &l->h.pipe, 0)) != 0) {
+        return r;
+    }
+    l->open = true;
+    n->n_listeners++;
+    r = why_not_bound(a->path, uv_pipe_bind(&l->h.pipe, a->path));
+    if (r == 0 && chmod(a->path, 0660) != 0) {
+        r = -errno;
+    }
+    (void)snprintf(l->name, sizeof l->name, "unix:%s", a->path);
+    return r;
+}
+
+static int bind_tcp(struct hsp_net *n, struct net_listener *l, const struct hsp_addr *a)
+{
+    struct sockaddr_storage sa;
+    const char *host = strcmp(a->host, "localhost") == 0 ? "127.0.0.1" : a->host;
+    bool v6 = strchr(host, ':') != NULL;
+    int len = sizeof sa;
+    int r = v6 ? uv_ip6_addr(host, a->port, (struct sockaddr_in6 *)&sa)
+               : uv_ip4_addr(host, a->port, (struct sockaddr_in *)&sa);
+    if (r != 0 || (r = uv_tcp_init(n->loop, &l->h.tcp)) != 0) {
+        return r;
+    }
+    l->open = true;
+    n->n_listeners++;
+    r = uv_tcp_bind(&l->h.tcp, (const struct sockaddr *)&sa, 0);
+    if (r == 0) {
+        r = uv_tcp_getsockname(&l->h.tcp, (struct sockaddr *)&sa, &len);
+    }
+    if (r == 0) {
+        uint16_t port = ntohs(v6 ? ((const struct sockaddr_in6 *)&sa)->sin6_port
+                                 : ((const struct sockaddr_in *)&sa)->sin_port);
+        (void)snprintf(l->name, sizeof l->name, v6 ? "[%s]:%u" : "%s:%u", host, port);
+    }
+    return r;
+}
+
+static void on_listener_closed(uv_handle_t *h)
+{
+    struct net_listener *l = h->data;
+    l->open = false;
+    l->used = false;
+    l->net->n_listeners--;
+    hsp_net_maybe_end(l->net);
+}
+
+void hsp_net_stop_listening(struct hsp_net *n)
+{
+    for (uint32_t i = 0; i < HSP_NET_MAX_LISTENERS; i++) {
+        struct net_listener *l = &n->listener[i];
+        if (l->open && !uv_is_closing(&l->h.any)) {
+            uv_close(&l->h.any, on_listener_closed); /* libuv removes the path of a Unix socket */
+        }
+    }
+}
+
+enum hsp_status hsp_net_listen(struct hsp_net *n, const char *address, uint32_t *ret_listener,
+                               struct hsp_err *err)
+{
+    struct hsp_addr a;
+    uint32_t i = 0;
+    enum hsp_status st = hsp_addr_parse(address, HSP_PORT, &a, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (!hsp_net_allowed(n, &a, err)) {
+        return HSP_EPERM;
+    }
+    while (i < HSP_NET_MAX_LISTENERS && n->listener[i].used) {
+        i++;
+    }
+    if (i == HSP_NET_MAX_LISTENERS) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "%d listeners are the limit", HSP_NET_MAX_LISTENERS);
+    }
+    struct net_listener *l = &n->listener[i];
+    *l = (struct net_listener){.net = n, .local = a.local};
+    int r = a.local ? bind_local(n, l, &a) : bind_tcp(n, l, &a);
+    l->h.any.data = l;
+    l->used = l->open; /* a handle that was made keeps its place until it is closed */
+    if (r == 0) {
+        r = uv_listen(&l->h.stream, SOMAXCONN, on_connection);
+    }
+    if (r != 0) {
+        if (l->open) {
+            uv_close(&l->h.any, on_listener_closed);
+        }
+        return hsp_err_set(err,
+                           r == UV_EADDRINUSE || r == UV_EEXIST ? HSP_EEXIST
+                           : r == UV_EINVAL                     ? HSP_EINVAL
+                                                                : HSP_EIO,
+                           -r, "cannot listen on %s", address);
+    }
+    *ret_listener = i;
+    return HSP_OK;
+}
+
+const char *hsp_net_listener_name(const struct hsp_net *n, uint32_t listener)
+{
+    return listener < HSP_NET_MAX_LISTENERS ? n->listener[listener].name : "";
+}

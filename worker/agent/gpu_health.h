@@ -1,0 +1,71 @@
+/* What the signs of a GPU's health mean: whether it is worth a line in the log, new work, or anything at all.
+ *
+ * Role:    the agent's shell hears signs (worker/probe/nvml.h) and acts by the verdict.
+ * Purity:  pure.
+ * Bounds:  a state of fixed size for each GPU.
+ *
+ *   FINE --> WARN: told. Its work goes on; a warning ends when what it was for does (heat), else it stays a day.
+ *   any  --> CORDON: it may still compute, but must not be trusted with more: its work is moved away in order, as
+ *            from a device that leaves, and it gets none until its driver is loaded anew or it is reset.
+ *   any  --> LOST: it does not compute any more. Its executor is ended, and comes back without it to serve what
+ *            it had sealed.
+ * A verdict other than a warning never gets better by itself.
+ *
+ * Source of XID numbers: NVIDIA's catalogue (GPU Deployment and Management Documentation, XID Errors): those that end
+ * an application only, those that ask for a reset or drain, and those after which the GPU is not reachable.
+ */
+#ifndef HSP_GPU_HEALTH_H
+#define HSP_GPU_HEALTH_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum hsp_gpu_verdict { HSP_GPU_FINE, HSP_GPU_WARN, HSP_GPU_CORDON, HSP_GPU_LOST };
+#define HSP_N_GPU_VERDICTS 4
+
+enum hsp_gpu_sign_kind {
+    HSP_SIGN_XID,             /* value: its number */
+    HSP_SIGN_ECC_UNCORRECTED, /* memory errors so far, since the driver was loaded */
+    HSP_SIGN_ECC_CORRECTED,   /* the same of those that were corrected */
+    HSP_SIGN_REMAP_PENDING,   /* 1: rows of memory are to be replaced at the next reset */
+    HSP_SIGN_REMAP_FAILED,    /* 1: there are no spare rows left */
+    HSP_SIGN_SLOWED,          /* 1: clocks are down for heat or power (HW or SW); 0: they are not */
+    HSP_SIGN_GONE             /* the driver does not reach it */
+};
+
+struct hsp_gpu_sign {
+    enum hsp_gpu_sign_kind kind;
+    uint64_t value;
+};
+
+#define HSP_GPU_SLOW_MS \
+    UINT64_C(10000) /* so long slowed is worth a word: shorter is how clocks are governed */
+#define HSP_GPU_WARN_MS UINT64_C(86400000) /* a warning without an end is forgotten after a day */
+#define HSP_GPU_ECC_BURST \
+    UINT64_C(1000) /* corrected errors within HSP_GPU_ECC_MS: memory that is failing */
+#define HSP_GPU_ECC_MS UINT64_C(3600000)
+#define HSP_GPU_WHY    120
+
+struct hsp_gpu_health {
+    enum hsp_gpu_verdict verdict;
+    char why[HSP_GPU_WHY]; /* of the verdict; "" when FINE */
+    uint64_t warned_ms;    /* WARN */
+    bool slow_warned;      /* WARN for being slow, which ends with it */
+    bool slowed;
+    uint64_t slowed_ms; /* since when */
+    bool knows_ecc[2];  /* corrected, uncorrected: the first counts are those of before our time */
+    uint64_t ecc[2], ecc_ms;
+};
+
+/* A GPU of which nothing is known. */
+void hsp_gpu_health_init(struct hsp_gpu_health *h);
+/* Takes a sign in at @now_ms, which never descends. True: the verdict or its reason is another now. */
+bool hsp_gpu_health_sign(struct hsp_gpu_health *h, const struct hsp_gpu_sign *s, uint64_t now_ms);
+/* The passage of time: a GPU that stays slow, a warning that is old. True as above. */
+bool hsp_gpu_health_tick(struct hsp_gpu_health *h, uint64_t now_ms);
+
+/* What an XID means by itself, and in a few words. */
+enum hsp_gpu_verdict hsp_gpu_xid(uint64_t xid, const char **ret_words);
+const char *hsp_gpu_verdict_name(enum hsp_gpu_verdict v); /* "fine", "warn", "cordon", "lost" */
+
+#endif

@@ -1,0 +1,33 @@
+/* A pool of threads for parallel loops of one caller.
+ *
+ * Role:      the CPU backend's only source of threads.
+ * Threads:   one caller at a time; the caller is worker 0 and works as well.
+ * Ownership: hsp_workpool_free joins the threads.
+ * Bounds:    HSP_WORKPOOL_MAX workers.
+ * A loop is cut into at most one contiguous range per worker, at multiples of the grain, as a
+ * function of (n, grain, number of workers) only: no stealing, so the cuts never depend on timing.
+ */
+#ifndef HSP_WORK_POOL_H
+#define HSP_WORK_POOL_H
+#include <stdint.h>
+#include "proto/base/err.h"
+
+#define HSP_WORKPOOL_MAX 256 /* more threads than any one device of ours is given */
+
+struct hsp_workpool; /* opaque */
+
+/* Works on [lo, hi) as @worker (0 .. n_workers - 1). */
+typedef void (*hsp_range_fn)(const void *ctx, unsigned worker, int64_t lo, int64_t hi);
+
+/* @threads in 1 .. HSP_WORKPOOL_MAX, the caller included; 1 starts no thread.
+ * HSP_EINVAL, HSP_ENOMEM, HSP_ELIMIT (no more threads). */
+enum hsp_status hsp_workpool_new(int threads, struct hsp_workpool **ret, struct hsp_err *err);
+struct hsp_workpool *hsp_workpool_free(struct hsp_workpool *p); /* NULL allowed */
+unsigned hsp_workpool_size(const struct hsp_workpool *p);
+
+/* Runs @fn over [0, n) and returns when all of it is done. @grain >= 1: smallest range worth a
+ * thread. */
+void hsp_workpool_for(struct hsp_workpool *p, int64_t n, int64_t grain, hsp_range_fn fn,
+                      const void *ctx);
+
+#endif

@@ -1,0 +1,228 @@
+/* Memory of the device and pinned memory. cudaFree waits until the device has nothing to do, which
+ * would hold up whoever releases a block while others are busy, or wait, with a peer, for work that
+ * the host has yet to give. So blocks released in the midst of work are retired: given out again to
+ * who asks for as many bytes, freed when the device is idle or memory runs short. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/size.h"
+#include "worker/backend/cuda/cuda_host.h"
+
+#define ALIGN ((size_t)256)
+
+struct block {
+    uint8_t *p;
+    size_t bytes;
+    enum hsp_mem mem;
+    bool retired;
+};
+
+struct hsp_cuda_memory {
+    pthread_mutex_t lock;
+    struct block *block; /* owned */
+    size_t n, cap;
+    size_t limit;         /* of device memory; SIZE_MAX: none */
+    size_t used, retired; /* bytes of device memory */
+    size_t n_retired;     /* blocks of either kind */
+};
+
+enum hsp_status hsp_cuda_memory_new(struct hsp_cuda *g, size_t limit_bytes, struct hsp_err *err)
+{
+    struct hsp_cuda_memory *m = calloc(1, sizeof(*m));
+    if (m == NULL) {
+        return hsp_err_nomem(err, "a backend");
+    }
+    (void)pthread_mutex_init(&m->lock, NULL);
+    m->limit = limit_bytes == 0 ? SIZE_MAX : limit_bytes;
+    g->memory = m;
+    return HSP_OK;
+}
+
+static cudaError_t give_back(const struct block *b)
+{
+    return b->mem == HSP_MEM_DEVICE ? cudaFree(b->p) : cudaFreeHost(b->p);
+}
+
+/* Frees the block, whatever the device says: one that is lost has no memory any more. */
+static void drop(struct hsp_cuda_memory *m, size_t i)
+{
+    const struct block *b = &m->block[i];
+    if (b->mem == HSP_MEM_DEVICE) {
+        *(b->retired ? &m->retired : &m->used) -= b->bytes;
+    }
+    m->n_retired -= b->retired;
+    if (give_back(b) != cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+    m->block[i] = m->block[--m->n];
+}
+
+static void sweep(struct hsp_cuda_memory *m)
+{
+    for (size_t i = m->n; i > 0; i--) {
+        if (m->block[i - 1].retired) {
+            drop(m, i - 1);
+        }
+    }
+}
+
+void hsp_cuda_memory_free(struct hsp_cuda *g)
+{
+    struct hsp_cuda_memory *m = g->memory;
+    if (m != NULL) {
+        while (m->n > 0) {
+            drop(m, m->n - 1);
+        }
+        (void)pthread_mutex_destroy(&m->lock);
+        free(m->block);
+        free(m);
+        g->memory = NULL;
+    }
+}
+
+/* Room in the table for one block more. */
+static enum hsp_status need_entry(struct hsp_cuda_memory *m, struct hsp_err *err)
+{
+    if (m->n < m->cap) {
+        return HSP_OK;
+    }
+    size_t cap = m->cap == 0 ? 32 : 2 * m->cap;
+    struct block *more = realloc(m->block, cap * sizeof(*more));
+    if (more == NULL) {
+        return hsp_err_nomem(err, "%zu blocks", cap);
+    }
+    m->block = more;
+    m->cap = cap;
+    return HSP_OK;
+}
+
+/* Without an event between the two callers: no queue uses what was released (backend.h). */
+static bool reuse(struct hsp_cuda_memory *m, enum hsp_mem mem, size_t bytes, void **ret)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        struct block *b = &m->block[i];
+        if (b->retired && b->mem == mem && b->bytes == bytes) {
+            b->retired = false;
+            m->n_retired--;
+            m->retired -= mem == HSP_MEM_DEVICE ? bytes : 0;
+            *ret = b->p;
+            return true;
+        }
+    }
+    return false;
+}
+
+static cudaError_t take(enum hsp_mem mem, size_t bytes, void **ret)
+{
+    return mem == HSP_MEM_DEVICE ? cudaMalloc(ret, bytes)
+                                 : cudaHostAlloc(ret, bytes, cudaHostAllocPortable);
+}
+
+static enum hsp_status refuse(struct hsp_cuda *g, cudaError_t e, enum hsp_mem mem, size_t bytes,
+                              const char *what, struct hsp_err *err)
+{
+    (void)cudaGetLastError();
+    if (e != cudaErrorMemoryAllocation) {
+        return hsp_cuda_check(g, e, what, err);
+    }
+    size_t free_bytes = 0, total = 0;
+    if (mem == HSP_MEM_HOST) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "GPU %d: %s: %zu bytes of pinned memory", g->device,
+                           what, bytes);
+    }
+    if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) {
+        (void)cudaGetLastError();
+    }
+    return hsp_err_set(err, HSP_ENOMEM, 0,
+                       "GPU %d: %s: %zu bytes of device memory, of which %zu of %zu are free",
+                       g->device, what, bytes, free_bytes, total);
+}
+
+static enum hsp_status allocate(struct hsp_cuda *g, enum hsp_mem mem, size_t bytes,
+                                const char *what, void **ret, struct hsp_err *err)
+{
+    struct hsp_cuda_memory *m = g->memory;
+    size_t counted = mem == HSP_MEM_DEVICE ? bytes : 0;
+    if (counted > m->limit - (m->used < m->limit ? m->used : m->limit)) {
+        return hsp_err_set(err, HSP_ENOMEM, 0,
+                           "GPU %d: %s: %zu bytes of device memory, beyond the limit of %zu of "
+                           "which %zu are taken",
+                           g->device, what, bytes, m->limit, m->used);
+    }
+    enum hsp_status st = need_entry(m, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (!reuse(m, mem, bytes, ret)) {
+        if (m->n_retired > 0 && (hsp_cuda_idle(g) || m->limit - m->used - counted < m->retired)) {
+            sweep(m);
+        }
+        cudaError_t e = take(mem, bytes, ret);
+        if (e == cudaErrorMemoryAllocation && m->n_retired > 0) {
+            (void)cudaGetLastError();
+            sweep(m);
+            e = take(mem, bytes, ret);
+        }
+        if (e != cudaSuccess) {
+            return refuse(g, e, mem, bytes, what, err);
+        }
+        m->block[m->n++] = (struct block){.p = *ret, .bytes = bytes, .mem = mem};
+    }
+    m->used += counted;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_cuda_alloc(struct hsp_cuda *g, enum hsp_mem mem, size_t bytes, const char *what,
+                               void **ret, struct hsp_err *err)
+{
+    size_t room;
+    void *p = NULL;
+    if (!hsp_add_size(bytes, ALIGN - 1, &room)) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "GPU %d: %s: %zu bytes", g->device, what, bytes);
+    }
+    room -= room % ALIGN;
+    (void)pthread_mutex_lock(&g->memory->lock);
+    enum hsp_status st = room == 0 ? HSP_OK : allocate(g, mem, room, what, &p, err);
+    (void)pthread_mutex_unlock(&g->memory->lock);
+    if (st == HSP_OK) {
+        *ret = p;
+    }
+    return st;
+}
+
+void hsp_cuda_release(struct hsp_cuda *g, enum hsp_mem mem, void *p)
+{
+    struct hsp_cuda_memory *m = g->memory;
+    (void)pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; p != NULL && i < m->n; i++) {
+        struct block *b = &m->block[i];
+        if (b->p == p && b->mem == mem && !b->retired) {
+            hsp_cuda_forget_block(g, p);
+            if (hsp_cuda_idle(g)) {
+                drop(m, i);
+            } else {
+                b->retired = true;
+                m->n_retired++;
+                m->used -= mem == HSP_MEM_DEVICE ? b->bytes : 0;
+                m->retired += mem == HSP_MEM_DEVICE ? b->bytes : 0;
+            }
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
+const void *hsp_cuda_block(struct hsp_cuda *g, const void *p)
+{
+    struct hsp_cuda_memory *m = g->memory;
+    const void *found = NULL;
+    (void)pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < m->n && found == NULL; i++) {
+        const struct block *b = &m->block[i];
+        if ((const uint8_t *)p >= b->p && (const uint8_t *)p < b->p + b->bytes) {
+            found = b->p;
+        }
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    return found;
+}

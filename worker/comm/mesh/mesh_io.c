@@ -1,0 +1,470 @@
+/* The I/O thread of a mesh. The happy path: a link becomes readable; a header names a channel; the
+ * bytes land in the receive posted for it, or in a buffer until one is. A link becomes writable;
+ * the first queued message goes on. Possible failure: a connection breaks without BYE, a header
+ * that does not continue the stream, no memory: the mesh is killed, peers are told by ABORT, all
+ * sockets are shut down (their descriptors stay until close: the user thread may be writing).
+ *
+ * Invariant (M2): dst and its fields belong to who runs the links: this thread, or the user thread while
+ * it leads (of links by shared memory: to who has the lock); matching lists are locked. */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/base/le.h"
+#include "worker/comm/mesh/mesh_impl.h"
+
+#define N_EVENTS   64
+#define WAKE       UINT32_MAX         /* epoll tag of wake_fd */
+#define WRITE_TURN ((size_t)1 << 20)  /* bytes to one peer before others have their turn */
+#define BEHIND     ((size_t)2 << 10)  /* read at most behind the end of a message: it is copied */
+#define READ_TURN  16                 /* reads from one peer likewise */
+#define STRAIGHT   ((size_t)4 << 10)  /* a shorter run is copied: one read takes in many of them */
+#define STAGE      ((size_t)64 << 10) /* runs shorter than that are sent together */
+#define LEAD_MS    2                  /* a user thread that is away for longer gives up its lead */
+#define LONG_MS    10                 /* looked at that often while it waits itself */
+
+void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out)
+{
+    struct mesh_link *l = &m->link[peer];
+    if (l->in_off == !in && l->out_armed == out) {
+        return;
+    }
+    bool was = !l->in_off || l->out_armed;
+    l->in_off = !in;
+    l->out_armed = out;
+    struct epoll_event ev = {.events = (in ? EPOLLIN : 0u) | (out ? EPOLLOUT : 0u),
+                             .data.u32 = peer};
+    /* Out of the set when nothing is wanted: EPOLLHUP cannot be masked and would spin. None of the
+     * three fails on a descriptor that is ours and (not) in the set. */
+    int op = !was ? EPOLL_CTL_ADD : in || out ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    (void)epoll_ctl(m->epoll_fd, op, l->fd, &ev);
+}
+
+/* ---- receiving ---- */
+
+/* Uses what lies in the input buffer. False: stop reading this link. */
+static bool digest(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    for (;;) {
+        if (l->dst != NULL) {
+            size_t n = l->dst_bytes - l->dst_have, lies = l->in_have - l->in_pos;
+            n = n < lies ? n : lies;
+            if (n > 0) {
+                hsp_runs_scatter(l->dst, l->dst_have, l->input + l->in_pos, n);
+                l->dst_have += n;
+                l->in_pos += n;
+            }
+            if (l->dst_have < l->dst_bytes) {
+                return true;
+            }
+            pthread_mutex_lock(&m->lock);
+            hsp_mesh_finish(m, l);
+            pthread_mutex_unlock(&m->lock);
+        }
+        if (l->in_have - l->in_pos < MESH_HEADER) {
+            return true;
+        }
+        pthread_mutex_lock(&m->lock);
+        bool go = hsp_mesh_on_header(m, peer, l->input + l->in_pos);
+        l->in_pos += MESH_HEADER;
+        if (go && l->dst_bytes == 0) {
+            hsp_mesh_finish(m, l);
+        }
+        pthread_mutex_unlock(&m->lock);
+        if (!go) {
+            return false;
+        }
+    }
+}
+
+/* The end of a connection. It is a death, unless the peer has said BYE; nor need it say so to a rank that
+ * closes, too, and wants nothing more. @broken: what TLS says, else NULL. */
+static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e, const char *broken)
+{
+    struct mesh_link *l = &m->link[peer];
+    pthread_mutex_lock(&m->lock);
+    if (l->closed || (l->shm != NULL && hsp_shm_has_said_bye(l->shm))) {
+        hsp_mesh_arm(m, peer, false, false);
+    } else if (m->closing) {
+        hsp_mesh_arm(m, peer, false, false);
+        l->closed = true;
+        hsp_mesh_drop_out(m, l);
+    } else {
+        hsp_mesh_kill(m, HSP_EPEER, peer, "lost rank %u (%s): %s", peer, m->names[peer],
+                      broken != NULL ? broken
+                      : e == 0       ? "connection closed"
+                                     : strerror(e));
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void compact(struct mesh_link *l)
+{
+    if (l->in_pos > 0) {
+        memmove(l->input, l->input + l->in_pos, l->in_have - l->in_pos);
+        l->in_have -= l->in_pos;
+        l->in_pos = 0;
+    }
+}
+
+/* Where the next bytes of the message under way go straight from the socket: *ret_n, 0: through the input buffer,
+ * as what belongs to many short runs does. *ret_all: they are the rest of it. */
+static uint8_t *straight(const struct mesh_link *l, size_t *ret_n, bool *ret_all)
+{
+    size_t rest = l->dst != NULL ? l->dst_bytes - l->dst_have : 0;
+    uint8_t *to = rest > 0 ? hsp_runs_at(l->dst, l->dst_have, ret_n) : NULL;
+    *ret_n = rest > 0 ? *ret_n : 0;
+    *ret_all = *ret_n == rest;
+    *ret_n = *ret_all || *ret_n >= STRAIGHT ? *ret_n : 0;
+    return to;
+}
+
+/* Uses all that has been taken in, until the link has to stop. */
+static void digest_tls(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    struct hsp_err err;
+    while (digest(m, peer)) { /* when it says stop, the link is disarmed or the mesh dead */
+        size_t n = 0, room = 0;
+        bool all;
+        compact(l);
+        uint8_t *to = straight(l, &room, &all);
+        bool direct = room > 0;
+        to = direct ? to : l->input + l->in_have;
+        room = direct ? room : MESH_INPUT - l->in_have;
+        enum hsp_status st = hsp_mesh_tls_read(l->tls, to, room, &n, &err);
+        if (st == HSP_AGAIN) {
+            return;
+        }
+        if (st != HSP_OK) {
+            peer_gone(m, peer, 0, err.msg);
+            return;
+        }
+        l->dst_have += direct ? n : 0;
+        l->in_have += direct ? 0 : n;
+    }
+}
+
+/* The socket of a link by shared memory: short words only. */
+static void hear(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    pthread_mutex_lock(&m->lock);
+    bool go = true, rung = false;
+    for (; go && l->in_have - l->in_pos >= MESH_HEADER; l->in_pos += MESH_HEADER) {
+        const uint8_t *h = l->input + l->in_pos;
+        if (h[5] == MESH_DATA) {
+            hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent data beside its shared memory",
+                          peer, m->names[peer]);
+            break;
+        }
+        rung = rung || h[5] == MESH_RING;
+        go = hsp_mesh_on_header(m, peer, h);
+    }
+    if (rung) {
+        hsp_shm_rung(m);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* What lies in the buffers is used; as above. */
+static void go_on(struct hsp_mesh *m, uint32_t peer)
+{
+    if (m->link[peer].shm != NULL) {
+        hear(m, peer);
+    } else if (m->link[peer].tls != NULL) {
+        digest_tls(m, peer);
+    } else {
+        (void)digest(m, peer);
+    }
+}
+
+/* Bytes read; 0: the end; -errno. *ret_more: there may be more. */
+static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
+{
+    compact(l);
+    /* The rest of a message, or of a run, goes straight to its place, what follows to the input buffer. By
+     * shared memory the place is not ours: another thread may be filling it. */
+    struct iovec iov[2] = {{.iov_len = 0}, {l->input + l->in_have, MESH_INPUT - l->in_have}};
+    if (l->shm == NULL && l->dst != NULL) {
+        bool all;
+        iov[0].iov_base = straight(l, &iov[0].iov_len, &all);
+        iov[1].iov_len = all && iov[1].iov_len > BEHIND ? BEHIND : iov[1].iov_len;
+    }
+    ssize_t n = readv(l->fd, iov, 2);
+    if (n < 0) {
+        return -errno;
+    }
+    size_t direct = (size_t)n < iov[0].iov_len ? (size_t)n : iov[0].iov_len;
+    if (direct > 0) {
+        l->dst_have += direct;
+    }
+    l->in_have += (size_t)n - direct;
+    *ret_more = (size_t)n == iov[0].iov_len + iov[1].iov_len;
+    return n;
+}
+
+/* True: there may be more. */
+static bool read_once(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    bool more = false;
+    pthread_mutex_lock(&m->lock);
+    bool off = l->in_off;
+    pthread_mutex_unlock(&m->lock);
+    if (off) {
+        return false; /* an error while it is held: found when reading goes on */
+    }
+    ssize_t n = l->tls != NULL ? hsp_mesh_tls_fill(l->tls, l->fd) : read_clear(l, &more);
+    if (n > 0) {
+        go_on(m, peer);
+    } else if (n != -EAGAIN && n != -EINTR) {
+        peer_gone(m, peer, (int)-n, NULL);
+    }
+    return more;
+}
+
+static void read_link(struct hsp_mesh *m, uint32_t peer)
+{
+    for (int i = 0; i < READ_TURN && read_once(m, peer); i++) {
+    }
+}
+
+/* A receive waits for a held link: its message is taken now, wherever it goes. */
+static void resume(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    pthread_mutex_lock(&m->lock);
+    bool go = l->held && l->posted != NULL && l->shm == NULL;
+    if (go) {
+        l->held = false;
+        go = hsp_mesh_begin(m, peer, l->held_channel, l->held_bytes);
+    }
+    if (go) {
+        hsp_mesh_arm(m, peer, true, l->out_armed);
+        if (l->dst_bytes == 0) {
+            hsp_mesh_finish(m, l);
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (go) {
+        go_on(m, peer);
+    }
+}
+
+/* ---- sending ---- */
+
+int hsp_mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most)
+{
+    if (l->tls != NULL) {
+        return hsp_mesh_tls_write_some(l->tls, l->fd, o, most);
+    }
+    uint8_t stage[STAGE];
+    while (o->sent < MESH_HEADER + o->bytes) {
+        if (most == 0) {
+            return 0;
+        }
+        struct iovec iov[2];
+        struct msghdr h = {.msg_iov = iov};
+        if (o->sent < MESH_HEADER) {
+            iov[h.msg_iovlen++] = (struct iovec){o->head + o->sent, MESH_HEADER - o->sent};
+        }
+        size_t done = o->sent > MESH_HEADER ? o->sent - MESH_HEADER : 0, k;
+        if (done < o->bytes) {
+            const uint8_t *from = hsp_runs_piece(&o->data, done, stage, STAGE, &k);
+            k = k < most ? k : most;
+            iov[h.msg_iovlen++] = (struct iovec){(uint8_t *)(uintptr_t)from, k};
+        }
+        ssize_t n = sendmsg(l->fd, &h, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return errno == EAGAIN ? 0 : -errno;
+        }
+        o->sent += (size_t)n;
+        most -= (size_t)n < most ? (size_t)n : most;
+    }
+    return 1;
+}
+
+static void write_link(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    pthread_mutex_lock(&m->lock);
+    struct mesh_out *o = l->out; /* this thread takes it off, nobody else */
+    pthread_mutex_unlock(&m->lock);
+    if (o == NULL) {
+        return;
+    }
+    int r = hsp_mesh_write_some(l, o, WRITE_TURN);
+    pthread_mutex_lock(&m->lock);
+    if (r > 0) {
+        hsp_mesh_out_done(m, l);
+    }
+    if (r < 0 || l->out == NULL) {
+        /* On an error reading finds out what happened: a BYE may lie before the end. */
+        hsp_mesh_arm(m, peer, !l->in_off, false);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- the end ---- */
+
+/* The last word to a peer. If it does not fit, the end of the connection says enough. */
+static void say_abort(struct mesh_link *l, const uint8_t head[MESH_HEADER])
+{
+    if (l->closed || (l->shm == NULL && (l->writing || (l->out != NULL && l->out->sent != 0)))) {
+        return;
+    }
+    if (l->tls != NULL) {
+        (void)hsp_mesh_tls_say(l->tls, l->fd, head, MESH_HEADER);
+    } else {
+        ssize_t n = send(l->fd, head, MESH_HEADER, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)n;
+    }
+}
+
+/* Tells the others, shuts everything down, gives all buffers back. */
+static void bury(struct hsp_mesh *m)
+{
+    uint8_t head[MESH_HEADER];
+    pthread_mutex_lock(&m->lock);
+    uint32_t lost = m->lost < m->base.n_ranks ? m->lost : m->base.rank;
+    hsp_mesh_header(m, MESH_ABORT, m->dead.code == HSP_ECANCELED ? 1 : 0, lost, 0, head);
+    for (uint32_t i = 0; i < m->base.n_ranks; i++) {
+        struct mesh_link *l = &m->link[i];
+        if (l->fd < 0) {
+            continue;
+        }
+        say_abort(l, head);
+        (void)shutdown(l->fd, SHUT_RDWR);
+        (void)epoll_ctl(m->epoll_fd, EPOLL_CTL_DEL, l->fd, NULL);
+        hsp_mesh_drop_out(m, l);
+        if (l->dst_req != NULL) {
+            l->dst_req->state = HSP_REQ_POSTED;
+            l->dst_req = NULL;
+        }
+        if (l->dst_msg != NULL && l->dst_msg->req != NULL) {
+            l->dst_msg->req->state = HSP_REQ_POSTED;
+            free(l->dst_msg);
+        }
+        l->dst_msg = NULL;
+        l->dst = NULL;
+    }
+    m->ended = true;
+    hsp_mesh_notify(m);
+    bool tell = m->dead.code == HSP_EPEER && m->lost < m->base.n_ranks && m->on_peer_lost != NULL;
+    pthread_mutex_unlock(&m->lock);
+    if (tell) {
+        m->on_peer_lost(m->ctx, m->lost, m->dead.msg); /* dead does not change any more */
+    }
+}
+
+/* After a wake: false when there is an end to come to. */
+static bool on_wake(struct hsp_mesh *m)
+{
+    uint64_t v;
+    ssize_t n = read(m->wake_fd, &v, sizeof v);
+    (void)n; /* EAGAIN: nothing to clear */
+    for (uint32_t i = 0; i < m->base.n_ranks; i++) {
+        if (m->link[i].fd >= 0) {
+            resume(m, i);
+        }
+    }
+    pthread_mutex_lock(&m->lock);
+    bool go = !m->stop && m->dead.code == HSP_OK;
+    pthread_mutex_unlock(&m->lock);
+    return go;
+}
+
+void hsp_mesh_look_away(const struct hsp_mesh *m)
+{
+    if (m->crowded) {
+        (void)sched_yield(); /* to a rank that has something to send */
+    }
+}
+
+bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns)
+{
+    struct epoll_event ev[N_EVENTS];
+    bool go = true;
+    int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, spin_ns > 0 ? 0 : -1);
+    for (uint64_t until = hsp_mesh_now_ns() + spin_ns; n == 0;) {
+        hsp_mesh_look_away(m);
+        n = epoll_wait(m->epoll_fd, ev, N_EVENTS, hsp_mesh_now_ns() < until ? 0 : -1);
+    }
+    for (int i = 0; i < n; i++) {
+        uint32_t peer = ev[i].data.u32;
+        if (peer == WAKE) {
+            go = on_wake(m);
+            continue;
+        }
+        if ((ev[i].events & EPOLLOUT) != 0) {
+            write_link(m, peer);
+        }
+        if ((ev[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) {
+            read_link(m, peer);
+        }
+    }
+    return go;
+}
+
+/* Lets the user thread lead if it wants to, and sleeps until it gives the links back, stays away for
+ * LEAD_MS, or the mesh ends. Locked. */
+static void park(struct hsp_mesh *m)
+{
+    m->led = m->led || m->wants;
+    m->wants = false;
+    if (m->led) {
+        hsp_mesh_notify(m);
+    }
+    while (m->led && !m->stop && m->dead.code == HSP_OK) {
+        struct timespec until;
+        uint64_t before = m->n_pump;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += (m->pumping || m->attending ? LONG_MS : LEAD_MS) * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_cond_timedwait(&m->io_cond, &m->lock, &until) == ETIMEDOUT && !m->pumping &&
+            !m->attending && m->n_pump == before) {
+            m->led = false;
+        }
+    }
+}
+
+void *hsp_mesh_io_main(void *mesh)
+{
+    struct hsp_mesh *m = mesh;
+    for (uint32_t i = 0; i < m->base.n_ranks; i++) {
+        if (m->link[i].tls != NULL) {
+            digest_tls(m, i); /* what came behind the handshake */
+        }
+    }
+    bool go = true;
+    while (go && hsp_mesh_turn(m, 0)) {
+        pthread_mutex_lock(&m->lock);
+        park(m);
+        go = !m->stop && m->dead.code == HSP_OK;
+        pthread_mutex_unlock(&m->lock);
+    }
+    pthread_mutex_lock(&m->lock);
+    while (m->pumping) {
+        pthread_cond_wait(&m->io_cond, &m->lock);
+    }
+    bool dead = m->dead.code != HSP_OK;
+    m->ended = !dead;
+    pthread_mutex_unlock(&m->lock);
+    if (dead) {
+        bury(m);
+    }
+    return NULL;
+}

@@ -1,0 +1,95 @@
+/* Making a mesh, inside: mesh_join.c the loop over all pairs, mesh_call.c the pairs this rank calls, mesh_answer.c
+ * those that call. Not included by others. Everything runs in the thread of hsp_mesh_connect. */
+#ifndef HSP_MESH_MAKING_H
+#define HSP_MESH_MAKING_H
+
+#include <poll.h>
+
+#include "worker/comm/mesh/mesh_impl.h"
+
+#define MESH_PAUSE_MS    10   /* between attempts, the first time */
+#define MESH_READY       0x6b /* the end of a conversation; */
+#define MESH_READY_SHARE 0x6c /* with a segment, both ways */
+
+enum mesh_stage {
+    MESH_IDLE,       /* client: to be called (again) at pause_until */
+    MESH_CONNECTING, /* client: by the kernel */
+    MESH_CALLED,     /* client: hello sent, waits for the challenge; long if the server is behind */
+    MESH_PROVING,    /* client: proof sent, waits for ready */
+    MESH_UP,
+};
+
+struct mesh_pair {
+    enum mesh_stage stage;
+    int fd;               /* -1: none */
+    struct mesh_tls *tls; /* NULL: clear */
+    struct mesh_shm *shm; /* MESH_UP: NULL: bytes go by the socket */
+    uint64_t pause_until, pause_ms;
+    bool by_tcp;   /* the local socket did not work */
+    bool local;    /* MESH_UP: by it */
+    bool no_share; /* there was no memory for it */
+    bool ended;    /* MESH_UP: it has closed; its last words are read when the mesh stands */
+    bool failed;   /* an attempt has */
+    int why;       /* its errno; 0: closed by the peer */
+    uint8_t hello[MESH_HELLO];
+    size_t have;
+    uint8_t in[MESH_NONCE + MESH_PROOF];
+};
+
+/* A caller that has been challenged. */
+struct mesh_caller {
+    struct mesh_arrival a;
+    struct mesh_tls *tls; /* NULL: clear */
+    struct mesh_shm *shm; /* not NULL: it is proven, its segment is to come */
+    uint8_t nonce[MESH_NONCE], proof[MESH_PROOF];
+    size_t have;
+    uint64_t until_ms;
+};
+
+struct mesh_making {
+    struct hsp_mesh_listener *l;
+    const struct hsp_mesh_params *p;
+    struct mesh_join join;
+    struct hsp_tls_ctx *ctx; /* NULL: without TLS */
+    struct seg seg;          /* head NULL: none */
+    uint64_t deadline;
+    struct mesh_pair *pair; /* n */
+    uint32_t n_up;
+    struct mesh_caller *caller; /* cap_callers */
+    uint32_t n_callers, cap_callers, n_refused;
+    struct pollfd *poll; /* 2 + n + cap_callers */
+};
+
+/* ---- mesh_join.c ---- */
+
+static inline const char *mesh_name_of(const struct mesh_making *m, uint32_t r)
+{
+    return m->p->peers[r].name;
+}
+
+/* All of a few bytes, at once or not at all. */
+bool hsp_mesh_send_all(int fd, const void *p, size_t n);
+/* Reads up to @want bytes in all. 1: complete; 0: not yet; -1: gone (errno, 0: closed). */
+int hsp_mesh_read_more(int fd, uint8_t *buf, size_t *have, size_t want);
+/* The pair stands; takes the descriptor, @tls and @shm over. */
+void hsp_mesh_pair_up(struct mesh_making *m, uint32_t r, int fd, bool local, struct mesh_tls *tls,
+                      struct mesh_shm *shm);
+
+/* ---- mesh_call.c ---- */
+
+/* Goes on with a pair that does not stand: calls a peer of higher rank when it is time, hears what it says.
+ * HSP_OK also when it has to be called again; else the mesh cannot be made. */
+enum hsp_status hsp_mesh_call(struct mesh_making *m, uint32_t r, short events, uint64_t now,
+                              struct hsp_err *err);
+
+/* ---- mesh_answer.c ---- */
+
+/* Takes the arrivals of the listener and challenges them. */
+void hsp_mesh_take_callers(struct mesh_making *m, uint64_t now);
+/* Goes on with a caller; drops it when it is up, late or no good, so the last one takes its place. HSP_OK also
+ * then; else the mesh cannot be made. */
+enum hsp_status hsp_mesh_answer(struct mesh_making *m, uint32_t i, short events, uint64_t now,
+                                struct hsp_err *err);
+void hsp_mesh_drop_caller(struct mesh_making *m, uint32_t i);
+
+#endif

@@ -1,0 +1,511 @@
+/* Messages through shared memory: what a link does when its peer is on this host.
+ *
+ * A lane carries the same messages as a socket would, in the same order: the 48-byte header in 64 bytes,
+ * then the data, padded to 64. The socket of the pair stays: its hang-up is the death notice, it carries
+ * BYE (behind the last byte of the lane), ABORT, and RING, which wakes the I/O thread of a rank whose user
+ * thread is away.
+ *
+ * The happy path: the sender copies into its lane and publishes `head`; the receiver, which looks at its
+ * lanes or sleeps on its bell, copies out, or lends the bytes to the caller where they lie, and publishes
+ * `tail`. Possible failure: a peer dies (its socket says so: the mesh is killed, the abort word of every
+ * segment is set and every bell rung); counters or a header that cannot be (the mesh is killed).
+ *
+ * Invariant (S1): everything here runs under the mesh's lock, by the user thread or the I/O thread.
+ * Invariant (S2): who goes to sleep, or away, first says so (`where`, `hungry`) and then looks once more; who
+ * changes something first publishes it and then reads those: one of the two sees the other (both
+ * sequentially consistent).
+ * Invariant (S3): positions are this rank's own; of the peer's counters only the difference is used, and it
+ * is checked against the size of the lane. */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/base/le.h"
+#include "worker/comm/mesh/mesh_impl.h"
+
+#define TURN    ((size_t)64 << 10) /* published at once: the reader copies while more is written */
+#define SPIN_NS 100000             /* awake that long: what falling asleep and waking costs twice */
+#define NAP_NS  2000000 /* after that, messages nobody asked for yet are taken out of full lanes */
+
+struct mesh_shm {
+    struct seg_head *peer; /* head of the peer's segment */
+    struct lane out, in;
+    uint64_t head; /* of out */
+    uint64_t pos;  /* of in: taken */
+    bool rung;     /* the peer has been told by the socket that out is full */
+    bool bye;      /* the peer has said BYE: when `in` is empty it is closed */
+    bool lent;     /* the message at pos is with the caller */
+    bool lending;  /* the caller waits for one of this channel and size: */
+    uint32_t lend_channel;
+    size_t lend_bytes;
+};
+
+static size_t padded(size_t n)
+{
+    return (n + SEG_ALIGN - 1) / SEG_ALIGN * SEG_ALIGN;
+}
+
+/* ---- bells ---- */
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Wakes the user thread of that head if it sleeps. */
+static void ring(struct seg_head *h)
+{
+    uint32_t asleep = SEG_ASLEEP; /* looked at first: an exchange takes the line from its owner */
+    if (atomic_load(&h->where) == SEG_ASLEEP &&
+        atomic_compare_exchange_strong(&h->where, &asleep, SEG_IN)) {
+        atomic_fetch_add(&h->bell, 1);
+        futex_wake(&h->bell);
+    }
+}
+
+void hsp_shm_notify(struct hsp_mesh *m)
+{
+    if (m->seg.head != NULL) {
+        atomic_fetch_add(&m->seg.head->bell, 1); /* who is just falling asleep does not */
+        ring(m->seg.head);
+    }
+}
+
+/* Wakes the peer's I/O thread. A full socket holds a RING already. */
+static void ring_away(struct hsp_mesh *m, struct mesh_link *l)
+{
+    uint8_t head[MESH_HEADER];
+    hsp_mesh_header(m, MESH_RING, 0, 0, 0, head);
+    ssize_t n = send(l->fd, head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)n;
+}
+
+/* Lost rank, teller and reason in one word, never 0. */
+#define ABORT_SET      (UINT64_C(1) << 63)
+#define ABORT_CANCELED (UINT64_C(1) << 62)
+
+void hsp_shm_abort_all(struct hsp_mesh *m)
+{
+    uint32_t lost = m->lost < m->base.n_ranks ? m->lost : m->base.rank;
+    uint64_t word = ABORT_SET | (m->dead.code == HSP_ECANCELED ? ABORT_CANCELED : 0) |
+                    (uint64_t)lost << 20 | m->base.rank;
+    for (uint32_t i = 0; m->n_shm > 0 && i < m->base.n_ranks; i++) {
+        if (m->link[i].shm != NULL) {
+            uint64_t none = 0;
+            (void)atomic_compare_exchange_strong(&m->link[i].shm->peer->abort, &none, word);
+            ring(m->link[i].shm->peer);
+        }
+    }
+}
+
+/* ---- sending ---- */
+
+static size_t room(const struct mesh_shm *s)
+{
+    uint64_t used = s->head - atomic_load(&s->out.head->tail);
+    return used <= s->out.bytes ? s->out.bytes - (size_t)used : 0; /* else a liar: it waits */
+}
+
+static void publish(struct mesh_shm *s)
+{
+    atomic_store(&s->out.head->head, s->head);
+    ring(s->peer);
+}
+
+/* Copies what fits of the message; true: it is whole. */
+static bool put(struct mesh_shm *s, struct mesh_out *o)
+{
+    for (;;) {
+        uint8_t *to = s->out.data + s->head % s->out.bytes;
+        size_t free_bytes = room(s);
+        if (free_bytes < SEG_ALIGN) {
+            return false;
+        }
+        if (o->sent == 0) {
+            memcpy(to, o->head, MESH_HEADER);
+            memset(to + MESH_HEADER, 0, SEG_ALIGN - MESH_HEADER);
+            s->head += SEG_ALIGN;
+            o->sent = MESH_HEADER;
+        } else {
+            size_t done = o->sent - MESH_HEADER, k = o->bytes - done;
+            k = k < TURN ? k : TURN;
+            k = k < free_bytes ? k : free_bytes;
+            hsp_runs_gather(&o->data, done, to, k);
+            o->sent += k;
+            s->head += k;
+        }
+        if (o->sent == MESH_HEADER + o->bytes) {
+            s->head = padded(s->head); /* fits: room ends at a multiple */
+            publish(s);
+            return true;
+        }
+        if (o->sent > MESH_HEADER) {
+            publish(s);
+        }
+    }
+}
+
+/* BYE goes by the socket: all that was before it lies in the lane. */
+static bool put_bye(const struct mesh_link *l, const struct mesh_out *o)
+{
+    ssize_t n = send(l->fd, o->head, MESH_HEADER, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return n >= 0 || errno != EAGAIN;
+}
+
+bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o)
+{
+    struct mesh_link *l = &m->link[peer];
+    struct mesh_shm *s = l->shm;
+    if (o->head[5] == MESH_BYE) {
+        return put_bye(l, o);
+    }
+    uint64_t before = s->head;
+    bool whole = put(s, o);
+    if (!whole) {
+        atomic_store(&s->out.head->hungry, 1);
+        whole = put(s, o); /* S2 */
+    }
+    s->rung = s->rung && s->head == before; /* it had been heard */
+    if (whole) {
+        return true;
+    }
+    if (atomic_load(&s->peer->where) == SEG_AWAY && !s->rung) {
+        s->rung = true;
+        ring_away(m, l);
+    }
+    return false;
+}
+
+static bool push(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    bool moved = false;
+    while (l->out != NULL) {
+        size_t before = l->out->sent;
+        bool whole = hsp_shm_put(m, peer, l->out);
+        moved = moved || whole || l->out->sent != before;
+        if (!whole) {
+            break;
+        }
+        hsp_mesh_out_done(m, l);
+    }
+    return moved;
+}
+
+/* ---- receiving ---- */
+
+/* Bytes that lie in the lane. */
+static size_t lies(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_shm *s = m->link[peer].shm;
+    uint64_t n = atomic_load(&s->in.head->head) - s->pos;
+    if (n > s->in.bytes) {
+        hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) broke its shared memory", peer,
+                      m->names[peer]);
+        return 0;
+    }
+    return (size_t)n;
+}
+
+/* Tells the writer how far we are, and wakes it if it waits for room. */
+static void free_room(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    struct mesh_shm *s = l->shm;
+    atomic_store(&s->in.head->tail, s->pos / SEG_ALIGN * SEG_ALIGN);
+    if (atomic_load(&s->in.head->hungry) != 0) {
+        atomic_store(&s->in.head->hungry, 0);
+        if (atomic_load(&s->peer->where) == SEG_AWAY) {
+            ring_away(m, l);
+        } else {
+            ring(s->peer);
+        }
+    }
+}
+
+/* Goes on with the message under way. True: some of it came. */
+static bool take_data(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_link *l = &m->link[peer];
+    struct mesh_shm *s = l->shm;
+    size_t n = lies(m, peer), k = l->dst_bytes - l->dst_have;
+    k = k < n ? k : n;
+    k = k < TURN ? k : TURN;
+    if (m->dead.code != HSP_OK || (k == 0 && l->dst_have < l->dst_bytes)) {
+        return false;
+    }
+    hsp_runs_scatter(l->dst, l->dst_have, s->in.data + s->pos % s->in.bytes, k);
+    l->dst_have += k;
+    s->pos += k;
+    if (l->dst_have == l->dst_bytes) {
+        s->pos = padded(s->pos);
+        hsp_mesh_finish(m, l);
+    }
+    free_room(m, peer);
+    return true;
+}
+
+static bool is_posted(const struct mesh_link *l, uint32_t channel)
+{
+    for (const struct hsp_comm_req *r = l->posted; r != NULL; r = r->next) {
+        if (r->channel == channel) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The caller waits for the message at pos. True: it is all there, and lent. */
+static bool lend(struct hsp_mesh *m, uint32_t peer, size_t bytes, size_t n)
+{
+    struct mesh_link *l = &m->link[peer];
+    struct mesh_shm *s = l->shm;
+    if (bytes != s->lend_bytes) {
+        hsp_mesh_kill(m, HSP_EPROTO, UINT32_MAX,
+                      "rank %u sent %zu bytes on channel %u, rank %u expected %zu", peer, bytes,
+                      s->lend_channel, m->base.rank, s->lend_bytes);
+        return false;
+    }
+    s->lent = n >= SEG_ALIGN + bytes;
+    s->lending = !s->lent;
+    return s->lent;
+}
+
+/* Acts on the header at pos. @spill: a message nobody asked for goes to a buffer; else it stays. True: it
+ * was taken. */
+static bool take_header(struct hsp_mesh *m, uint32_t peer, bool spill)
+{
+    struct mesh_link *l = &m->link[peer];
+    struct mesh_shm *s = l->shm;
+    size_t n = lies(m, peer);
+    if (n < SEG_ALIGN) {
+        return false;
+    }
+    uint8_t h[MESH_HEADER];
+    memcpy(h, s->in.data + s->pos % s->in.bytes, sizeof h); /* once: it may change */
+    uint32_t channel = (uint32_t)hsp_le_get(h + 28, 4);
+    if (h[5] != MESH_DATA || !hsp_mesh_header_ok(m, peer, h)) {
+        hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent what is no message of epoch %llu",
+                      peer, m->names[peer], (unsigned long long)m->epoch);
+        return false;
+    }
+    bool posted = is_posted(l, channel); /* before what is to be lent */
+    if (!posted && s->lending && channel == s->lend_channel) {
+        return lend(m, peer, (size_t)hsp_le_get(h + 40, 8), n);
+    }
+    if (!posted && !spill) {
+        return false;
+    }
+    s->pos += SEG_ALIGN;
+    (void)hsp_mesh_on_header(m, peer, h); /* it begins, is held, or the mesh is dead */
+    return true;
+}
+
+static bool pull(struct hsp_mesh *m, uint32_t peer, bool spill)
+{
+    struct mesh_link *l = &m->link[peer];
+    struct mesh_shm *s = l->shm;
+    bool moved = false, more = true;
+    while (more && m->dead.code == HSP_OK && !s->lent) {
+        if (l->held) {
+            more = l->posted != NULL;
+            if (more) {
+                l->held = false;
+                (void)hsp_mesh_begin(m, peer, l->held_channel, l->held_bytes);
+            }
+        } else {
+            more = l->dst != NULL ? take_data(m, peer) : take_header(m, peer, spill);
+        }
+        moved = moved || more;
+    }
+    if (s->bye && !l->closed && l->dst == NULL && !l->held && !s->lent && lies(m, peer) == 0) {
+        l->closed = true;
+        hsp_mesh_drop_out(m, l);
+        moved = true;
+    }
+    return moved;
+}
+
+/* True: another rank has ended the mesh. */
+static bool told(struct hsp_mesh *m)
+{
+    uint64_t word = atomic_load(&m->seg.head->abort);
+    uint32_t lost = (uint32_t)(word >> 20) & 0xfffff, teller = (uint32_t)word & 0xfffff;
+    if (word != 0) {
+        hsp_mesh_told(m, teller, (word & ABORT_CANCELED) != 0, lost);
+    }
+    return word != 0;
+}
+
+/* Moves what can be moved. Messages nobody asked for stay in the lane, but for those of @awaited, or with
+ * @spill. True: something happened. */
+static bool progress(struct hsp_mesh *m, uint32_t awaited, bool spill)
+{
+    bool moved = false;
+    if (m->dead.code != HSP_OK || told(m)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < m->base.n_ranks && m->dead.code == HSP_OK; i++) {
+        if (m->link[i].shm != NULL && !m->link[i].closed) {
+            moved = push(m, i) || moved;
+            moved = pull(m, i, spill || i == awaited) || moved;
+        }
+    }
+    return moved || m->dead.code != HSP_OK;
+}
+
+/* ---- waiting ---- */
+
+void hsp_shm_enter(struct hsp_mesh *m)
+{
+    atomic_store(&m->seg.head->where, SEG_IN);
+}
+
+void hsp_shm_leave(struct hsp_mesh *m)
+{
+    atomic_store(&m->seg.head->where, SEG_AWAY);
+    for (uint32_t i = 0; i < m->base.n_ranks && m->dead.code == HSP_OK; i++) {
+        if (m->link[i].shm != NULL && m->link[i].out != NULL) {
+            (void)push(m, i); /* S2: there may be room since we looked */
+        }
+    }
+}
+
+/* Looks around for a while, and lets others run who may have something to send. True: something
+ * happened. */
+static bool spin(struct hsp_mesh *m, uint32_t awaited)
+{
+    uint64_t until = hsp_mesh_now_ns() + SPIN_NS;
+    do {
+        hsp_mesh_look_away(m);
+        if (progress(m, awaited, false)) {
+            return true;
+        }
+    } while (hsp_mesh_now_ns() < until);
+    return false;
+}
+
+/* Sleeps on the bell, @nap_ns or (0) until it rings. False: the time is up, and it has not rung, not even between
+ * the kernel's word and ours. Locked; dropped. */
+static bool nap(struct hsp_mesh *m, uint32_t awaited, long nap_ns)
+{
+    struct seg_head *h = m->seg.head;
+    struct timespec t = {.tv_nsec = nap_ns};
+    uint32_t bell = atomic_load(&h->bell);
+    atomic_store(&h->where, SEG_ASLEEP);
+    bool rang = progress(m, awaited, false); /* S2 */
+    if (!rang && m->dead.code == HSP_OK) {
+        pthread_mutex_unlock(&m->lock);
+        (void)syscall(SYS_futex, &h->bell, FUTEX_WAIT, bell, nap_ns > 0 ? &t : NULL, NULL, 0);
+        pthread_mutex_lock(&m->lock);
+        rang = nap_ns == 0 || atomic_load(&h->bell) != bell;
+    }
+    atomic_store(&h->where, SEG_IN);
+    return rang;
+}
+
+void hsp_shm_await(struct hsp_mesh *m, uint32_t awaited)
+{
+    if (m->dead.code != HSP_OK) {
+        pthread_cond_wait(&m->cond, &m->lock); /* for the I/O thread to give the buffers back */
+        return;
+    }
+    if (progress(m, awaited, false) || spin(m, awaited) || nap(m, awaited, NAP_NS) ||
+        progress(m, awaited, true)) {
+        return;
+    }
+    (void)nap(m, awaited, 0);
+}
+
+/* ---- lending ---- */
+
+bool hsp_shm_lends(const struct hsp_mesh *m, uint32_t peer, size_t bytes)
+{
+    const struct mesh_shm *s = m->link[peer].shm;
+    return s != NULL && bytes > 0 && SEG_ALIGN + padded(bytes) <= s->in.bytes;
+}
+
+void hsp_shm_lend_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes)
+{
+    struct mesh_shm *s = m->link[peer].shm;
+    s->lending = true;
+    s->lend_channel = channel;
+    s->lend_bytes = bytes;
+}
+
+const void *hsp_shm_lent(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_shm *s = m->link[peer].shm;
+    return s->lent ? s->in.data + (s->pos + SEG_ALIGN) % s->in.bytes : NULL;
+}
+
+void hsp_shm_lend_end(struct hsp_mesh *m, uint32_t peer)
+{
+    struct mesh_shm *s = m->link[peer].shm;
+    s->lending = false;
+    if (s->lent && m->dead.code == HSP_OK) {
+        s->lent = false;
+        s->pos += SEG_ALIGN + padded(s->lend_bytes);
+        m->link[peer].seq_in++;
+        free_room(m, peer);
+    }
+}
+
+/* ---- a link's shared memory ---- */
+
+enum hsp_status hsp_shm_new(const struct seg *own, uint32_t peer, struct mesh_shm **ret,
+                            struct hsp_err *err)
+{
+    struct mesh_shm *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return hsp_err_nomem(err, "a link");
+    }
+    enum hsp_status st = hsp_seg_lane(own, peer, &s->out, err);
+    if (st != HSP_OK) {
+        free(s);
+        return st;
+    }
+    *ret = s;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_shm_attach(struct mesh_shm *s, int fd, uint32_t n, uint32_t me,
+                               struct hsp_err *err)
+{
+    return hsp_seg_attach(fd, n, me, &s->peer, &s->in, err);
+}
+
+struct mesh_shm *hsp_shm_free(struct mesh_shm *s)
+{
+    if (s != NULL) {
+        hsp_seg_detach(s->peer);
+        hsp_lane_unmap(&s->in);
+        hsp_lane_unmap(&s->out);
+        free(s);
+    }
+    return NULL;
+}
+
+void hsp_shm_rung(struct hsp_mesh *m)
+{
+    bool away = atomic_load(&m->seg.head->where) == SEG_AWAY;
+    (void)progress(m, UINT32_MAX, away);
+}
+
+void hsp_shm_said_bye(struct hsp_mesh *m, uint32_t peer)
+{
+    m->link[peer].shm->bye = true;
+    (void)progress(m, UINT32_MAX, false);
+}
+
+bool hsp_shm_has_said_bye(const struct mesh_shm *s)
+{
+    return s->bye;
+}

@@ -1,0 +1,79 @@
+/* NCCL as a transport: a struct hsp_comm of the device's memory for the ranks of an epoch that have a GPU.
+ *
+ * Role:      an executor opens one hsp_nccl; hsp_nccl_prepare makes the hsp_comm of an epoch, beside its mesh, which
+ *            takes all that goes another way (engine.h: `direct` beside `comm`). Every rank of an epoch calls it, those
+ *            without a GPU with NULL: they tell the others so.
+ * Threads:   one for each communicator (nccl_link.h); an hsp_comm as comm.h says. prepare and close by one thread.
+ * Ownership: an hsp_comm is closed before its hsp_nccl; mesh and backend are borrowed by both.
+ * Contract:  that of comm.h for a transport of the device, and
+ *            - a send copies to a buffer of its own on HSP_DEVQ_COMM and sends from a lane of its pair; so it
+ *              never waits for its receiver, as the compiler's proof that programs end assumes. Receives, and
+ *              collectives, hold up the queue;
+ *            - messages match by peer in order of sending, whatever their channel (L2 of nccl_need.h), and sizes
+ *              are not compared;
+ *            - a sum is the same bits on all ranks: each element is added up in one place and handed on, by
+ *              rings, trees and switches alike. Not so with buffers registered as symmetric windows, where every
+ *              rank adds for itself: hspmd registers none. In which order it adds is NCCL's. A maximum is
+ *              gathered and taken by the backend, since NCCL's would pass over a NaN;
+ *            - abort ends what is under way, on this rank only: the death notice that brought it here brings it to
+ *              the others, by the mesh, which is aborted first. Memory operations would have written holds anything
+ *              then, and the queue goes on: nothing may be believed of it that has not passed a vote (which needs the
+ *              mesh). An error NCCL finds does the same.
+ * Fence:     an aborted communicator is never used again. One that is quiet when its epoch ends stays, and serves a
+ *            later epoch if all its members still hold it and count the same operations.
+ * Deadlines: none but `patience_ms`, for calls that go wrong, which is derived from the failure detection.
+ */
+#ifndef HSP_NCCL_COMM_H
+#define HSP_NCCL_COMM_H
+#include "worker/backend/backend.h"
+#include "worker/comm/comm.h"
+#include "worker/comm/nccl/nccl_need.h"
+
+#define HSP_NCCL_CHANNEL \
+    (UINT32_MAX - 1) /* of the mesh, for what prepare and start tell each other */
+
+struct hsp_nccl;
+
+struct hsp_nccl_opts {
+    struct hsp_backend *backend; /* a device */
+    uint64_t gpu;     /* hash of the GPU's identity: no two members of a communicator share it */
+    uint64_t process; /* drawn at random for this executor */
+    uint32_t patience_ms; /* a part of the time after which a silent executor is dead; 0: 1000 */
+    const char *library;  /* NULL: libnccl.so.2 */
+    size_t
+        greeting_bytes; /* of the largest collective by which members are connected (nccl_link.h); 0: 8 MiB */
+};
+
+/* HSP_EUNSUPPORTED: no NCCL, with the reason; HSP_ENOMEM, also of the device; its errors. */
+enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **ret,
+                              struct hsp_err *err);
+/* Ends the communicators that are left. NULL is fine; returns NULL. */
+struct hsp_nccl *hsp_nccl_close(struct hsp_nccl *n);
+int hsp_nccl_version(const struct hsp_nccl *n);
+uint32_t hsp_nccl_count(struct hsp_nccl *n); /* communicators it has */
+
+struct hsp_nccl_params {
+    struct hsp_comm *mesh;              /* of the epoch; nobody else uses it meanwhile */
+    const struct hsp_nccl_needs *needs; /* of this rank; borrowed for the call */
+    struct hsp_nccl_place place;        /* of this rank, in this epoch */
+    uint64_t timeout_ms;                /* for all communicators to stand, and to be quiet */
+    bool (*stop)(void *ctx);            /* asked often; true: give up. NULL: never */
+    void *ctx;
+};
+
+/* By all ranks of the mesh. *ret is NULL where @n is, or nothing of this rank goes by NCCL. *ret_start, the same on
+ * all ranks: communicators may be taken over from an epoch that runs, so hsp_nccl_start must be called. Where nobody has
+ * NCCL it is one round of the mesh, four bytes from each to each.
+ * HSP_EPEER, HSP_ETIMEDOUT, HSP_EIO: a communicator cannot be made, its ranks are named; HSP_ECANCELED; HSP_ENOMEM;
+ * errors of the mesh. After an error the epoch is over for all: abort the mesh. */
+enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_params *p,
+                                 struct hsp_comm **ret, bool *ret_start, struct hsp_err *err);
+
+/* When the epoch begins, by all ranks of the mesh, those that got no hsp_comm with NULL: communicators taken over from
+ * the epoch that has just ended are quiet and have done the same everywhere. What the device still does for that
+ * epoch is waited for: its members have ended the same step. @p: without needs. HSP_EPEER: they are not, or have not;
+ * the epoch is over. HSP_ECANCELED, HSP_ETIMEDOUT, errors of the mesh, HSP_ENOMEM. */
+enum hsp_status hsp_nccl_start(struct hsp_comm *c, const struct hsp_nccl_params *p,
+                               struct hsp_err *err);
+
+#endif

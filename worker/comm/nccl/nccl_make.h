@@ -1,0 +1,71 @@
+/* Communicators while an epoch is prepared. Inside of worker/comm/nccl: nccl_make.c finds and makes them, nccl_split.c
+ * those that are split off others. */
+#ifndef HSP_NCCL_MAKE_H
+#define HSP_NCCL_MAKE_H
+#include "worker/comm/nccl/nccl_pool.h"
+#include "worker/comm/nccl/nccl_tell.h"
+
+/* A communicator this rank needs. */
+struct hsp_nccl_wanted {
+    enum hsp_nccl_use use;
+    uint32_t n, me;
+    const uint32_t *ranks; /* of a list; NULL: pair */
+    uint32_t pair[2];
+    uint64_t key, nonce;
+    uint64_t *process; /* owned */
+    int *gone;         /* owned; of parent */
+    uint32_t n_gone;
+    struct hsp_link *parent;     /* a user of it, while this one is made from it by shrinking it */
+    struct hsp_link *split_from; /* the same, of the first member that says so to all */
+    struct nccl_id id;
+    bool kept, has_id, taken_over, is_split, greeted;
+    struct hsp_link *link; /* a user of it, handed on to the comm */
+};
+
+/* A communicator from which others are split off, of this rank or not. */
+struct hsp_nccl_parting {
+    struct hsp_link *parent;            /* a user of it */
+    struct hsp_nccl_offshoot *offshoot; /* owned, and what it owns */
+    uint32_t n, n_turns;
+    struct hsp_link_turn *turn; /* owned */
+};
+
+struct hsp_nccl_making {
+    struct hsp_nccl *n; /* NULL: this rank has none */
+    const struct hsp_nccl_params *p;
+    uint32_t n_ranks;
+    struct hsp_nccl_offer *offer; /* n_ranks */
+    struct hsp_nccl_wanted *wanted;
+    uint32_t n_wanted;
+    uint64_t allowed_ms, until_ms; /* for what is waited for: in all, and its end */
+    struct hsp_nccl_parting *parting;
+    uint32_t n_partings;
+};
+
+/* What the first member of a communicator says of its origin: u64 key, u8 one of these, and the name, or u64 key, u64
+ * nonce of the other one, u32 members, each u32 its rank there. */
+enum hsp_nccl_origin { HSP_NCCL_NAMED, HSP_NCCL_SPLIT };
+
+static inline const uint32_t *hsp_nccl_ranks_of(const struct hsp_nccl_wanted *w)
+{
+    return w->ranks != NULL ? w->ranks : w->pair;
+}
+enum hsp_status hsp_nccl_no_memory(struct hsp_err *err);
+
+/* ---- nccl_split.c ---- */
+
+/* By the first member: whether there is a communicator to split @w off, then w->split_from. HSP_ENOMEM. */
+enum hsp_status hsp_nccl_split_find(struct hsp_nccl_making *m, struct hsp_nccl_wanted *w,
+                                    struct hsp_err *err);
+void hsp_nccl_split_tell(const struct hsp_nccl_wanted *w, struct hsp_buf *to);
+/* What a first member has told, behind key and kind. @w: NULL: this rank is no member. HSP_EPROTO, HSP_ENOMEM, HSP_EPEER:
+ * what is to be split is not here any more. */
+enum hsp_status hsp_nccl_split_hear(struct hsp_nccl_making *m, struct hsp_nccl_wanted *w,
+                                    uint64_t key, struct hsp_cursor *c, struct hsp_err *err);
+/* When the links wait for them. HSP_ENOMEM. */
+enum hsp_status hsp_nccl_splits_start(struct hsp_nccl_making *m, struct hsp_err *err);
+bool hsp_nccl_splits_left(const struct hsp_nccl_making *m);
+/* @st: not HSP_OK: gives up what is left, and with it what was to be split. Frees. */
+void hsp_nccl_splits_end(struct hsp_nccl_making *m, enum hsp_status st);
+
+#endif

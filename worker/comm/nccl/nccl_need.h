@@ -1,0 +1,150 @@
+/* What the programs of a rank will ask of NCCL, and what all ranks together can have of it: who decides whether a
+ * group goes by NCCL or by the mesh.
+ *
+ * Role:      hsp_nccl_prepare (nccl_comm.h) finds the needs, tells its offer, and decides by all offers.
+ * Purity:    pure (heap only). Every rank decides by the same offers, so all decide alike.
+ * Ownership: needs and offers own their arrays.
+ *
+ * A *list* is the ranks of a move, ascending. It goes by NCCL if
+ *   (L1) each of its ranks has NCCL, all of one version, and no two of them share a GPU (NCCL has one
+ *        member for each), and every two of them may talk by NCCL, which does not encrypt: their epoch
+ *        asks for no encryption, or they are on one host, or both are on one trusted network, and
+ *   (L2) every pair of its ranks that sends messages (list moves or not) sends and receives them in the same
+ *        order: NCCL knows no channels, the n-th message is the n-th receive, and
+ *   (L3) none of those senders sends to more than HSP_N_LANES ranks.
+ * What does not is staged through the mesh, as are all moves with a rank that computes on its processor.
+ */
+#ifndef HSP_NCCL_NEED_H
+#define HSP_NCCL_NEED_H
+#include "proto/base/buf.h"
+#include "proto/program/program.h"
+
+/* Ranks of a move, or those of one that add up what one of them hands on. */
+struct hsp_nccl_list {
+    uint32_t n;
+    uint32_t *ranks; /* ascending; contains the own */
+    bool asked;      /* is a move's: reaches is asked about it */
+    bool collective; /* has a collective of its own */
+    bool messages;   /* ranks of it send to others of it */
+};
+
+/* Of the second list, a part of the first one, a collective is wanted if the first one goes by NCCL. */
+struct hsp_nccl_part {
+    uint32_t whole, part;
+};
+
+/* Messages to or from another rank. */
+struct hsp_nccl_pair {
+    uint32_t peer;
+    bool out;
+    uint64_t order; /* hash of their channels in the order of the schedules */
+};
+
+struct hsp_nccl_needs {
+    uint32_t rank;
+    uint32_t n_lists, n_parts, n_pairs;
+    uint32_t cap_lists, cap_parts, cap_pairs;
+    struct hsp_nccl_list *list;
+    struct hsp_nccl_part *part;
+    struct hsp_nccl_pair *pair;
+};
+
+/* Those of a pool of programs of one rank, in the order they stand there. HSP_ENOMEM: nothing to give back. */
+enum hsp_status hsp_nccl_needs_find(const struct hsp_program *const *programs, uint32_t n,
+                                    struct hsp_nccl_needs *ret, struct hsp_err *err);
+void hsp_nccl_needs_fini(struct hsp_nccl_needs *d); /* the zeroed one is fine */
+/* The same piece by piece. The number of the list of these ranks, new or not; HSP_ENOMEM. */
+enum hsp_status hsp_nccl_need_list(struct hsp_nccl_needs *d, const uint32_t *ranks, uint32_t n,
+                                   uint32_t *ret, struct hsp_err *err);
+/* One more message on @channel. */
+enum hsp_status hsp_nccl_need_message(struct hsp_nccl_needs *d, uint32_t peer, bool out,
+                                      uint32_t channel, struct hsp_err *err);
+
+/* ---- offers ---- */
+
+/* A communicator an executor has from an earlier epoch. */
+struct hsp_nccl_held {
+    uint64_t key;   /* of its members and use: hsp_nccl_key */
+    uint64_t nonce; /* tells two communicators of the same members apart */
+    uint64_t ops;   /* operations given to it here */
+    bool in_use;    /* by the epoch that runs; else nothing is under way */
+};
+
+/* Where the NCCL traffic of one rank can go. */
+struct hsp_nccl_place {
+    uint64_t
+        host; /* hash of the host's identity: traffic within a host stays there; 0: it may not */
+    uint8_t
+        trusted; /* bit i: entry i of trusted_network, if all other traffic stays on trusted ones */
+    bool tls;    /* the epoch's connections between hosts are encrypted */
+};
+
+/* What a rank tells the others. */
+struct hsp_nccl_offer {
+    uint32_t version; /* of its NCCL, 0: none */
+    struct hsp_nccl_place place;
+    uint64_t gpu;     /* hash of the GPU's identity */
+    uint64_t process; /* drawn when the executor began */
+    uint32_t n_pairs, n_held;
+    struct hsp_nccl_pair *pair;
+    struct hsp_nccl_held *held;
+};
+
+#define HSP_NCCL_MAX_HELD  1024 /* communicators of an executor: hundreds would fill its GPU */
+#define HSP_NCCL_MAX_PAIRS (2u * 1024) /* both ways with every rank of the largest mesh */
+
+/* Little endian: u32 version, u64 host, u8 trusted, u8 tls, u64 gpu, u64 process, u32 pairs, each
+ * u32 peer, u8 out, u64 order; u32 held, each u64 key, nonce, ops, u8 in_use. */
+void hsp_nccl_offer_encode(const struct hsp_nccl_offer *o, struct hsp_buf *to);
+/* HSP_EPROTO: that is no offer; HSP_ENOMEM. */
+enum hsp_status hsp_nccl_offer_decode(const void *data, size_t bytes, struct hsp_nccl_offer *ret,
+                                      struct hsp_err *err);
+void hsp_nccl_offer_fini(struct hsp_nccl_offer *o);
+
+/* ---- decisions; @offer: of all ranks, by rank ---- */
+
+/* Whether every two of these ranks may talk by NCCL (the second half of L1). */
+bool hsp_nccl_may_talk(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n);
+/* Whether messages from @from to @to can go by NCCL: L1 to L3 of the two. @ret_lane: of the sender. */
+bool hsp_nccl_pair_ok(const struct hsp_nccl_offer *offer, uint32_t from, uint32_t to,
+                      uint32_t *ret_lane);
+/* Whether a list of ranks goes by NCCL. */
+bool hsp_nccl_list_ok(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n);
+
+/* What a communicator is for: the collectives of its members, or the messages from the first to the second. */
+enum hsp_nccl_use { HSP_NCCL_COLLECTIVE, HSP_NCCL_MESSAGES };
+
+/* Names a communicator: processes and use, so one of a restarted executor is another one. */
+uint64_t hsp_nccl_key(enum hsp_nccl_use use, const uint64_t *process, uint32_t n);
+/* Whether all these ranks hold the same communicator with the same past, or all use it in the running epoch; then
+ * its nonce, else 0. */
+uint64_t hsp_nccl_kept(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n,
+                       uint64_t key);
+/* Whether the ranks, in this order, are what is left of a communicator of @n_had processes: then those of them
+ * that are gone, as its ranks, in @ret_gone (room for n_had). */
+bool hsp_nccl_left_over(const uint64_t *had, uint32_t n_had, const uint64_t *process, uint32_t n,
+                        int *ret_gone, uint32_t *ret_n_gone);
+
+/* A communicator that is split off another one. */
+struct hsp_nccl_offshoot {
+    uint64_t key;
+    uint32_t n;
+    uint32_t *place; /* its members, as ranks of the other one; owned */
+    uint32_t turn;
+};
+/* Sorts them by key and says in which turn each is split off: no member is in two of one turn. Returns the turns. */
+uint32_t hsp_nccl_turns(struct hsp_nccl_offshoot *o, uint32_t n);
+
+/* How a reduce-scatter or an all-gather of these pieces is done. */
+enum hsp_nccl_shape {
+    HSP_NCCL_NOTHING, /* all are empty */
+    HSP_NCCL_EVEN,    /* one call */
+    HSP_NCCL_PADDED,  /* one call for pieces as long as the longest, copied before or after it */
+    HSP_NCCL_GROUPED  /* a call for each piece that is not empty, in one group */
+};
+/* @elem: bytes of an element. Of the two ways for uneven pieces the cheaper one: padding costs n copies and the bytes
+ * that only fill up, a group a call for each piece. So small messages, and large ones of nearly equal shares, are
+ * padded. A function of its arguments only: all ranks choose alike. */
+enum hsp_nccl_shape hsp_nccl_shape(const size_t *count, uint32_t n, size_t elem);
+
+#endif

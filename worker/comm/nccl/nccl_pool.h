@@ -1,0 +1,127 @@
+/* The communicators of an executor, in the epochs that use them and between epochs. Inside of worker/comm/nccl.
+ *
+ * Threads: the list belongs to the threads that prepare and close hsp_comms, one at a time under the lock.
+ */
+#ifndef HSP_NCCL_POOL_H
+#define HSP_NCCL_POOL_H
+#include "worker/comm/nccl/nccl_comm.h"
+#include "worker/comm/nccl/nccl_link.h"
+
+struct hsp_nccl {
+    struct hsp_nccl_opts o;
+    struct hsp_nccl_lib lib;
+    struct hsp_link_env env;
+    pthread_mutex_t lock; /* the following */
+    struct hsp_link *links;
+    uint32_t n_links;
+};
+
+/* A list of ranks, and its communicator if it has collectives here. */
+struct hsp_nccl_group {
+    uint32_t n, me;
+    uint32_t *ranks;       /* owned */
+    bool asked;            /* reaches is true for it */
+    bool taken_over;       /* the link is in use by the epoch that runs */
+    struct hsp_link *link; /* NULL: no collectives, or one rank */
+};
+
+/* Messages to or from another rank. */
+struct hsp_nccl_way {
+    uint32_t peer;
+    bool out;
+    enum hsp_devq lane; /* out */
+    bool taken_over;
+    struct hsp_link *link; /* two members: the sender is 0 */
+};
+
+/* Memory of the device that a message is sent from, or received into when it does not lie in one piece, or that
+ * addends are gathered in. */
+struct hsp_nccl_stage {
+    struct hsp_nccl_stage *next;
+    void *data;
+    size_t bytes;
+    enum hsp_devq q; /* free when its ticket is reached */
+    uint64_t ticket;
+    bool taken;
+};
+
+/* A message that was posted and not given to the device yet. */
+struct hsp_nccl_post {
+    struct hsp_comm_req *req; /* NULL: of a send that was not a request */
+    struct hsp_runs data;
+    size_t bytes;
+    const struct hsp_nccl_way *way;
+    struct hsp_nccl_stage *stage; /* NULL: the message lies in one piece and is received there */
+    struct nccl_comm *handle;
+};
+
+struct hsp_nccl_comm {
+    struct hsp_comm base; /* first */
+    struct hsp_nccl *of;
+    struct hsp_comm *mesh;
+    uint32_t n_groups, n_ways;
+    struct hsp_nccl_group *group;
+    struct hsp_nccl_way *way;
+    struct hsp_nccl_stage *stages;
+    struct hsp_nccl_post *post;
+    uint32_t n_posts, cap_posts, n_now; /* the first of them are being given */
+    bool batching;
+    pthread_mutex_t lock; /* the following */
+    struct hsp_err dead;  /* code HSP_OK while alive */
+};
+
+/* ---- nccl_pool.c: links ---- */
+
+/* A link of the pool, one user less; waits for the end of a broken one. NULL is fine. */
+void hsp_nccl_give_back(struct hsp_nccl *n, struct hsp_link *l);
+/* A new link belongs to the pool, and has one user. */
+void hsp_nccl_adopt(struct hsp_nccl *n, struct hsp_link *l);
+/* The link, with one user more; NULL: not here, or broken. */
+struct hsp_link *hsp_nccl_find(struct hsp_nccl *n, uint64_t key, uint64_t nonce);
+/* Ends the links nobody uses but those of @keep. */
+void hsp_nccl_drop(struct hsp_nccl *n, const uint64_t *keep, uint32_t n_keep);
+/* Fills held and n_held of an offer. @running: links that are used are told as that; else those that are quiet. */
+enum hsp_status hsp_nccl_tell_held(struct hsp_nccl *n, bool running, struct hsp_nccl_offer *ret,
+                                   struct hsp_err *err);
+
+/* ---- nccl_comm.c: life of an hsp_comm ---- */
+
+/* Takes @groups and @ways over, with a user of each link in them; frees them on failure, too. */
+enum hsp_status hsp_nccl_comm_new(struct hsp_nccl *n, const struct hsp_nccl_params *p,
+                                  struct hsp_nccl_comm *parts, struct hsp_comm **ret,
+                                  struct hsp_err *err);
+/* Frees groups and ways and gives their links back. */
+void hsp_nccl_parts_fini(struct hsp_nccl *n, struct hsp_nccl_comm *parts);
+/* Dead from now on: aborts mesh and what is under way. Any thread. */
+void hsp_nccl_kill(struct hsp_nccl_comm *c, const struct hsp_err *why);
+enum hsp_status hsp_nccl_alive(struct hsp_nccl_comm *c, struct hsp_err *err);
+static inline struct hsp_nccl_comm *hsp_nccl_of(struct hsp_comm *c)
+{
+    return (struct hsp_nccl_comm *)c;
+}
+
+/* ---- nccl_send.c: messages ---- */
+
+enum hsp_status hsp_nccl_isend(struct hsp_comm *c, uint32_t peer, uint32_t channel,
+                               struct hsp_runs data, struct hsp_comm_req *req, struct hsp_err *err);
+enum hsp_status hsp_nccl_irecv(struct hsp_comm *c, uint32_t peer, uint32_t channel,
+                               struct hsp_runs data, struct hsp_comm_req *req, struct hsp_err *err);
+enum hsp_status hsp_nccl_wait(struct hsp_comm *c, struct hsp_comm_req *req, struct hsp_err *err);
+enum hsp_status hsp_nccl_send(struct hsp_comm *c, uint32_t peer, uint32_t channel, const void *buf,
+                              size_t bytes, struct hsp_err *err);
+enum hsp_status hsp_nccl_recv(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
+                              size_t bytes, struct hsp_err *err);
+enum hsp_status hsp_nccl_batch(struct hsp_comm *c, bool on, struct hsp_err *err);
+/* Gives the device all that was posted; an error kills @c. */
+enum hsp_status hsp_nccl_flush(struct hsp_nccl_comm *c, struct hsp_err *err);
+/* Memory of the device of at least @bytes, free of earlier use; HSP_ENOMEM. The caller says by q, ticket and taken
+ * when it is free again. */
+enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
+                                    struct hsp_nccl_stage **ret, struct hsp_err *err);
+void hsp_nccl_stages_free(struct hsp_nccl_comm *c);
+
+/* ---- nccl_sum.c: collectives ---- */
+
+extern const struct hsp_collect_ops hsp_nccl_collect;
+
+#endif

@@ -1,0 +1,33 @@
+/* What the ranks of a mesh tell each other of NCCL. Inside of worker/comm/nccl. */
+#ifndef HSP_NCCL_TELL_H
+#define HSP_NCCL_TELL_H
+#include "worker/comm/nccl/nccl_pool.h"
+
+#define HSP_NCCL_TOLD_BYTES ((size_t)1 << 20) /* of one rank: HSP_NCCL_MAX_ constants, with room */
+
+/* What all ranks have told: rank k @bytes[k] bytes. */
+struct hsp_nccl_told {
+    uint32_t *ranks, *bytes;
+    size_t *count, n_all; /* words of each, of all */
+    uint8_t *all;         /* one rank's words behind the other's */
+};
+void hsp_nccl_told_fini(struct hsp_nccl_told *t);
+/* Every rank of the mesh tells @own and hears all; one round less where nobody has anything to tell. Errors of the
+ * mesh, HSP_ELIMIT, HSP_ENOMEM, HSP_EPROTO. */
+enum hsp_status hsp_nccl_tell_all(struct hsp_comm *mesh, const struct hsp_buf *own,
+                                  struct hsp_nccl_told *t, struct hsp_err *err);
+
+/* The same with offers, over p->mesh: *ret has those of all ranks. @n: NULL: this rank has no NCCL, and tells nothing.
+ * @p: its needs may be NULL: pairs are not told. @running: what is in use by an epoch is told as that. */
+enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, const struct hsp_nccl_params *p, bool running,
+                                  struct hsp_nccl_offer **ret, struct hsp_err *err);
+void hsp_nccl_offers_free(struct hsp_nccl_offer *o, uint32_t n); /* NULL is fine */
+
+/* ---- nccl_start.c: waiting ---- */
+
+uint64_t hsp_nccl_now_ms(void); /* of the monotonic clock */
+/* HSP_AGAIN after a nap: go on. HSP_ETIMEDOUT: it is @until, the caller says for what; HSP_ECANCELED: stop. */
+enum hsp_status hsp_nccl_may_wait(const struct hsp_nccl_params *p, uint64_t until,
+                                  struct hsp_err *err);
+
+#endif

@@ -1,0 +1,51 @@
+/* The data sets an executor has read: mapped, compared with the vocabulary, hashed.
+ *
+ * Role:      an epoch's data are mostly those of the epoch before: only the first reads the files,
+ *            those after it look at their names, sizes and times. Files that have changed are read
+ *            again, and so are those that had changed less than 3 s before they were opened: a
+ *            further change may have left no trace in their times.
+ * Purity:    shell (files).
+ * Threads:   any thread. A thread of its own reads, one data set at a time: who asks for data waits
+ *            for it, and may give up waiting; nobody else waits. What is read goes on without those
+ *            who waited: the next to ask for the same finds it done, or under way.
+ * Ownership: the cache owns what it gives out until it has been given back by all.
+ * Bounds:    one data set is kept when nobody holds it, the last one, until hsp_data_cache_drop.
+ *            A reading for which nobody waits ends when another data set is asked for, too.
+ */
+#ifndef HSP_DATA_CACHE_H
+#define HSP_DATA_CACHE_H
+#include "worker/data/dataset.h"
+
+struct hsp_data_cache; /* opaque */
+
+struct hsp_held_data { /* immutable while it is held */
+    struct hsp_dataset set;
+    struct hsp_digest digest; /* hsp_dataset_digest */
+};
+
+/* What is asked for; borrowed for the call. */
+struct hsp_data_wish {
+    const char *path; /* as of hsp_dataset_open */
+    enum hsp_data_format format;
+    uint32_t vocab;                   /* all tokens are below it */
+    struct hsp_data_cut cut;          /* documents to be listed */
+    const struct hsp_data_stop *stop; /* asked every 50 ms whether to wait no more; NULL: not */
+};
+
+/* @wall_ns: ns since 1970, to compare with the times of files; NULL: the system's clock. NULL
+ * without memory. */
+struct hsp_data_cache *hsp_data_cache_new(int64_t (*wall_ns)(void));
+/* All must have been given back. Waits until what is read can be given up. NULL allowed; returns NULL. */
+struct hsp_data_cache *hsp_data_cache_free(struct hsp_data_cache *c);
+
+/* Hold it until hsp_data_cache_put. Errors of hsp_dataset_open and hsp_dataset_read; HSP_ECANCELED:
+ * the wish's stop; HSP_ENOMEM. */
+enum hsp_status hsp_data_cache_get(struct hsp_data_cache *c, const struct hsp_data_wish *w,
+                                   const struct hsp_held_data **ret, struct hsp_err *err);
+/* NULL allowed; returns NULL. */
+const struct hsp_held_data *hsp_data_cache_put(struct hsp_data_cache *c,
+                                               const struct hsp_held_data *d);
+/* What nobody holds is kept no longer, what nobody waits for is read no longer. */
+void hsp_data_cache_drop(struct hsp_data_cache *c);
+
+#endif

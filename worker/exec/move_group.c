@@ -1,0 +1,324 @@
+/* Moves of a group of ranks: sums and gathers. moves.c says what a move is. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/exec/moves_impl.h"
+
+static bool find_me(const struct hsp_move_run *r, struct hsp_group *ret)
+{
+    *ret = (struct hsp_group){.n = r->m->n_ranks, .ranks = r->m->ranks};
+    while (ret->me < ret->n && ret->ranks[ret->me] != r->e->b->rank) {
+        ret->me++;
+    }
+    return ret->me < ret->n; /* hsp_program_check made sure */
+}
+
+static size_t all_bytes(const struct hsp_move_run *r)
+{
+    size_t bytes = 0;
+    for (uint32_t k = 0; k < r->m->n_cells; k++) {
+        struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
+        bytes += hsp_cell_bytes(&cell, r->out.dtype);
+    }
+    return bytes;
+}
+
+/* The result in one run, with this rank's addend in it; NULL: it must be packed. */
+static enum hsp_status reduce_in_place(const struct hsp_move_run *r, uint8_t **ret,
+                                       struct hsp_err *err)
+{
+    *ret = NULL;
+    if (r->m->n_cells != 1) {
+        return HSP_OK;
+    }
+    struct hsp_box cell = hsp_move_cell(r, &r->m->cells[0]);
+    *ret = hsp_cell_run(&r->out, &cell);
+    return *ret && r->m->src != HSP_MOVE_FROM_OUT ? hsp_move_fetch(r, &r->out, &cell, err) : HSP_OK;
+}
+
+enum hsp_status hsp_move_all_reduce(const struct hsp_move_run *r, struct hsp_err *err)
+{
+    struct hsp_group g;
+    uint8_t *buf, *wire = NULL;
+    size_t bytes = all_bytes(r);
+    if (!find_me(r, &g) || bytes == 0) {
+        return HSP_OK;
+    }
+    r->e->comm_bytes += bytes;
+    enum hsp_status st = reduce_in_place(r, &buf, err);
+    bool packed = !buf;
+    if (st == HSP_OK && packed) {
+        st = hsp_pack_get(r->e, &r->e->send, bytes, (void **)&buf, err);
+        st = st == HSP_OK ? hsp_move_pack_all(r, buf, err) : st;
+    }
+    if (st == HSP_OK) {
+        st = hsp_image_of(r, &r->e->send_image, buf, bytes, &wire, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_image_write(r, wire, buf, bytes, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_images_ready(r, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_comm_all_reduce(r->comm, &g, r->m->channel, r->out.dtype, hsp_move_how(r), wire,
+                                 bytes / r->elem, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_image_read(r, buf, wire, bytes, err);
+    }
+    return st == HSP_OK && packed ? hsp_move_unpack_all(r, buf, err) : st;
+}
+
+/* Elements per root, and where each root's part begins in the concatenation (bytes). */
+static void root_counts(const struct hsp_move_run *r, size_t *count, size_t *begin)
+{
+    for (uint32_t k = 0; k < r->m->n_cells; k++) {
+        struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
+        count[r->m->cells[k].root] += (size_t)hsp_box_count(&cell);
+    }
+    for (uint32_t i = 1; i < r->m->n_ranks; i++) {
+        begin[i] = begin[i - 1] + count[i - 1] * r->elem;
+    }
+}
+
+/* Moves the cells between the concatenation at @buf and the tensors: packs those of @root (all
+ * roots when it is UINT32_MAX) or unpacks them. @at[i]: where the next cell of root i lies;
+ * advanced. */
+static enum hsp_status root_cells(const struct hsp_move_run *r, uint8_t *buf, size_t *at,
+                                  uint32_t root, bool packing, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; k < r->m->n_cells && st == HSP_OK; k++) {
+        uint32_t owner = r->m->cells[k].root;
+        if (root != UINT32_MAX && owner != root) {
+            continue;
+        }
+        struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
+        st = packing ? hsp_move_pack(r, &cell, buf, &at[owner], err)
+                     : hsp_move_unpack(r, &cell, buf, &at[owner], err);
+    }
+    return st;
+}
+
+/* This rank's piece of the sum of what is packed at @in, to *out, where @bytes have room. */
+static enum hsp_status scatter_sum(const struct hsp_move_run *r, const struct hsp_group *g,
+                                   uint8_t *in, size_t in_bytes, const size_t *count, uint8_t *out,
+                                   size_t out_bytes, struct hsp_err *err)
+{
+    uint8_t *from = NULL, *to = NULL;
+    enum hsp_status st = hsp_image_of(r, &r->e->send_image, in, in_bytes, &from, err);
+    if (st == HSP_OK) {
+        st = hsp_image_of(r, &r->e->recv_image, out, out_bytes, &to, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_image_write(r, from, in, in_bytes, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_images_ready(r, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_comm_reduce_scatter(r->comm, g, r->m->channel, r->out.dtype, hsp_move_how(r), from,
+                                     count, to, err);
+    }
+    return st == HSP_OK ? hsp_image_read(r, out, to, out_bytes, err) : st;
+}
+
+static enum hsp_status reduce_scatter(const struct hsp_move_run *r, const struct hsp_group *g,
+                                      size_t *count, size_t *at, struct hsp_err *err)
+{
+    size_t bytes = all_bytes(r), mine = count[g->me] * r->elem, done = 0;
+    uint8_t *in, *out;
+    enum hsp_status st = hsp_pack_get(r->e, &r->e->send, bytes, (void **)&in, err);
+    if (st == HSP_OK) {
+        st = hsp_pack_get(r->e, &r->e->recv, mine, (void **)&out, err);
+    }
+    if (st == HSP_OK) {
+        st = root_cells(r, in, at, UINT32_MAX, true, err);
+    }
+    if (st == HSP_OK) {
+        st = scatter_sum(r, g, in, bytes, count, out, mine, err);
+    }
+    for (uint32_t k = 0; k < r->m->n_cells && st == HSP_OK; k++) {
+        if (r->m->cells[k].root == g->me) {
+            struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
+            st = hsp_move_unpack(r, &cell, out, &done, err);
+        }
+    }
+    return st;
+}
+
+/* The whole output in the order of the concatenation: nothing to pack or unpack. */
+static uint8_t *gather_in_place(const struct hsp_move_run *r)
+{
+    uint8_t *base = NULL, *next = NULL;
+    for (uint32_t k = 0; k < r->m->n_cells; k++) {
+        struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
+        if (hsp_box_empty(&cell)) {
+            continue;
+        }
+        uint8_t *run = hsp_cell_run(&r->out, &cell);
+        if (!run || (next && run != next) ||
+            (k > 0 && r->m->cells[k].root < r->m->cells[k - 1].root)) {
+            return NULL;
+        }
+        base = base ? base : run;
+        next = run + hsp_cell_bytes(&cell, r->out.dtype);
+    }
+    return base;
+}
+
+/* Gathers @bytes at @buf, of which this rank's part is there. */
+static enum hsp_status gather_parts(const struct hsp_move_run *r, const struct hsp_group *g,
+                                    const size_t *count, const size_t *begin, uint8_t *buf,
+                                    size_t bytes, struct hsp_err *err)
+{
+    uint8_t *wire = NULL;
+    size_t mine = begin[g->me];
+    enum hsp_status st = hsp_image_of(r, &r->e->recv_image, buf, bytes, &wire, err);
+    if (st == HSP_OK) {
+        st = hsp_image_write(r, wire + mine, buf + mine, count[g->me] * r->elem, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_images_ready(r, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_comm_all_gather(r->comm, g, r->m->channel, r->out.dtype, wire + mine, count, wire,
+                                 err);
+    }
+    return st == HSP_OK ? hsp_image_read(r, buf, wire, bytes, err) : st;
+}
+
+static enum hsp_status all_gather(const struct hsp_move_run *r, const struct hsp_group *g,
+                                  size_t *count, size_t *begin, size_t *at, struct hsp_err *err)
+{
+    size_t bytes = all_bytes(r);
+    uint8_t *buf = gather_in_place(r);
+    bool in_place = buf != NULL;
+    enum hsp_status st = HSP_OK;
+    if (!in_place) {
+        st = hsp_pack_get(r->e, &r->e->recv, bytes, (void **)&buf, err);
+    }
+    if (st == HSP_OK && (!in_place || r->m->src != HSP_MOVE_FROM_OUT)) {
+        st = root_cells(r, buf, at, g->me, true, err);
+    }
+    if (st == HSP_OK) {
+        st = gather_parts(r, g, count, begin, buf, bytes, err);
+    }
+    if (st == HSP_OK && !in_place) {
+        memcpy(at, begin, r->m->n_ranks * sizeof(*at));
+        st = root_cells(r, buf, at, UINT32_MAX, false, err);
+    }
+    return st;
+}
+
+/* Collectives whose cells have roots. */
+enum hsp_status hsp_move_rooted(const struct hsp_move_run *r, struct hsp_err *err)
+{
+    struct hsp_group g;
+    size_t bytes = all_bytes(r), n = r->m->n_ranks;
+    if (!find_me(r, &g) || bytes == 0) {
+        return HSP_OK;
+    }
+    size_t *count = calloc(3 * n, sizeof(*count));
+    if (!count) {
+        return hsp_move_no_memory(err, 3 * n * sizeof(*count));
+    }
+    size_t *begin = count + n, *at = begin + n;
+    root_counts(r, count, begin);
+    memcpy(at, begin, n * sizeof(*at));
+    r->e->comm_bytes += bytes;
+    enum hsp_status st = r->m->kind == HSP_MOVE_REDUCE_SCATTER
+                             ? reduce_scatter(r, &g, count, at, err)
+                             : all_gather(r, &g, count, begin, at, err);
+    free(count);
+    return st;
+}
+
+/* ---- sums that are handed on ---- */
+
+static enum hsp_status receive_sum(const struct hsp_move_run *r, uint32_t root, size_t bytes,
+                                   struct hsp_err *err)
+{
+    struct hsp_comm *c = r->comm;
+    struct hsp_comm_req req;
+    uint8_t *buf, *wire = NULL;
+    enum hsp_status st = hsp_pack_get(r->e, &r->e->recv, bytes, (void **)&buf, err);
+    if (st == HSP_OK) {
+        st = hsp_image_of(r, &r->e->recv_image, buf, bytes, &wire, err);
+    }
+    if (st == HSP_OK) {
+        st = c->ops->irecv(c, root, r->m->channel, hsp_run(wire, bytes), &req, err);
+    }
+    if (st == HSP_OK) {
+        st = c->ops->wait(c, &req, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_image_read(r, buf, wire, bytes, err);
+    }
+    return st == HSP_OK ? hsp_move_unpack_all(r, buf, err) : st;
+}
+
+/* The sum at @buf goes on to the peer. */
+static enum hsp_status send_sum(const struct hsp_move_run *r, uint32_t peer, uint8_t *buf,
+                                size_t bytes, struct hsp_err *err)
+{
+    /* its image has just been received into */
+    void *wire = r->staged ? r->e->recv_image.data : buf;
+    r->e->comm_bytes += bytes;
+    return r->comm->ops->send(r->comm, peer, r->m->channel, wire, bytes, err);
+}
+
+/* A reduce-scatter among all but the peer, of which the root gets everything; it sends that on. */
+static enum hsp_status add_and_send(const struct hsp_move_run *r, const struct hsp_group *g,
+                                    size_t *count, uint32_t root, uint32_t peer, size_t bytes,
+                                    struct hsp_err *err)
+{
+    bool mine = g->ranks[g->me] == root;
+    uint8_t *in, *out;
+    enum hsp_status st = hsp_pack_get(r->e, &r->e->send, bytes, (void **)&in, err);
+    if (st == HSP_OK) {
+        st = hsp_pack_get(r->e, &r->e->recv, mine ? bytes : 0, (void **)&out, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_move_pack_all(r, in, err);
+    }
+    for (uint32_t k = 0; k < g->n; k++) {
+        count[k] = g->ranks[k] == root ? bytes / r->elem : 0;
+    }
+    if (st == HSP_OK) {
+        st = scatter_sum(r, g, in, bytes, count, out, mine ? bytes : 0, err);
+    }
+    r->e->comm_bytes += bytes;
+    return st == HSP_OK && mine ? send_sum(r, peer, out, bytes, err) : st;
+}
+
+enum hsp_status hsp_move_reduce_send(const struct hsp_move_run *r, struct hsp_err *err)
+{
+    struct hsp_group g;
+    size_t bytes = all_bytes(r);
+    if (!find_me(r, &g) || bytes == 0) {
+        return HSP_OK;
+    }
+    uint32_t root = g.ranks[r->m->cells[0].root], peer = r->m->cells[0].peer;
+    if (g.me == peer) {
+        return receive_sum(r, root, bytes, err);
+    }
+    uint32_t *adders = calloc(g.n, sizeof(*adders));
+    size_t *count = calloc(g.n, sizeof(*count));
+    enum hsp_status st = HSP_OK;
+    if (!adders || !count) {
+        st = hsp_move_no_memory(err, g.n * (sizeof(*adders) + sizeof(*count)));
+    } else {
+        struct hsp_group a = {.me = g.me - (g.me > peer ? 1 : 0), .ranks = adders};
+        for (uint32_t k = 0; k < g.n; k++) {
+            if (k != peer) {
+                adders[a.n++] = g.ranks[k];
+            }
+        }
+        st = add_and_send(r, &a, count, root, g.ranks[peer], bytes, err);
+    }
+    free(adders);
+    free(count);
+    return st;
+}

@@ -1,0 +1,28 @@
+/* Additive content hashes of state (decision D10).
+ *
+ * The hash of a box is the sum mod 2^64, over its elements, of a mix of (tensor, kind, global
+ * index, bits). So the hashes of disjoint boxes add up to that of their union whatever the cuts,
+ * and what one device sealed in one layout can be checked by another that holds it in parts of
+ * another layout. It detects damage and mix-ups; it is not meant against an adversary.
+ *
+ * Role:   seals, transfers, checkpoints.
+ * Purity: pure. The values are part of formats.
+ */
+#ifndef HSP_BOX_HASH_H
+#define HSP_BOX_HASH_H
+#include "proto/layout/cover.h"
+
+/* What the elements belong to: the tensor's number in the single-device graph, enum hsp_state_kind,
+ * element type, and extents of the whole tensor (they number the elements). */
+struct hsp_box_id {
+    uint32_t tensor;
+    uint8_t kind;
+    enum hsp_dtype dtype;
+    const int64_t *full; /* borrowed; as many as the boxes have dims */
+};
+
+/* Hash of @region of a tensor of which @data holds the box @held. An empty region has hash 0. */
+uint64_t hsp_box_hash(const struct hsp_box_id *id, const struct hsp_box *region,
+                      const struct hsp_box *held, const void *data);
+
+#endif
